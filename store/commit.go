@@ -1,0 +1,229 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// maxBatch bounds how many waiting writes share one transaction, so that the
+// first of them does not wait long for the last.
+const maxBatch = 256
+
+// writer is the one goroutine that owns the writing connection. Writes that wait
+// while it commits share its next transaction, each within a savepoint, and are
+// answered together after that commit: one fsync serves them all.
+type writer struct {
+	store *Store
+	conn  *sqlx.Conn
+	stmts map[string]*sqlx.Stmt
+	jobs  chan *job
+	next  *job // taken from jobs, but not for the batch that took it
+	ended chan struct{}
+}
+
+// job is one write. Its act may run twice (see commit), so it must set its
+// results anew each time and have no effect outside the transaction.
+type job struct {
+	ctx   context.Context
+	act   func(*tx) error
+	alone func(*writer) error // instead of act: run by itself, outside a transaction
+	err   error
+	done  chan struct{}
+}
+
+var errClosed = errors.New("the store is closed")
+
+// write runs act inside a transaction and returns once it is committed, or
+// refused and undone. A write that has begun is finished even if ctx ends.
+func (s *Store) write(ctx context.Context, act func(*tx) error) error {
+	return s.submit(&job{ctx: ctx, act: act})
+}
+
+// outside runs f on the writing connection between two transactions.
+func (s *Store) outside(ctx context.Context, f func(*writer) error) error {
+	return s.submit(&job{ctx: ctx, alone: f})
+}
+
+func (s *Store) submit(j *job) error {
+	j.done = make(chan struct{})
+	s.closing.RLock()
+	if s.closed {
+		s.closing.RUnlock()
+		return errClosed
+	}
+	s.writer.jobs <- j
+	s.closing.RUnlock()
+	<-j.done
+	return j.err
+}
+
+// writeLater hands act to the writer without waiting for it, or drops it when
+// the writer is busy: for what may be lost, such as the time of the last call.
+func (s *Store) writeLater(act func(*tx) error, done func(error)) {
+	s.closing.RLock()
+	defer s.closing.RUnlock()
+	if s.closed {
+		return
+	}
+	j := &job{ctx: context.Background(), act: act, done: make(chan struct{})}
+	select {
+	case s.writer.jobs <- j:
+		go func() { <-j.done; done(j.err) }()
+	default:
+		done(nil)
+	}
+}
+
+func (w *writer) run() {
+	defer close(w.ended)
+	for {
+		first := w.next
+		w.next = nil
+		if first == nil {
+			if first = <-w.jobs; first == nil {
+				return
+			}
+		}
+		if first.alone != nil {
+			first.err = first.alone(w)
+			close(first.done)
+			continue
+		}
+		batch := w.gather(first)
+		w.commit(batch)
+		for _, j := range batch {
+			close(j.done)
+		}
+	}
+}
+
+func (w *writer) gather(first *job) []*job {
+	batch := []*job{first}
+	for len(batch) < maxBatch {
+		select {
+		case j := <-w.jobs:
+			if j == nil || j.alone != nil {
+				w.next = j
+				return batch
+			}
+			batch = append(batch, j)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// commit runs a batch in one transaction. If the transaction as a whole fails
+// before its commit, each write gets one of its own, so that one that cannot be
+// stored does not take the others with it. A failed commit is not tried again:
+// its outcome may be unknown.
+func (w *writer) commit(batch []*job) {
+	committing, err := w.transact(batch)
+	if err != nil && !committing && len(batch) > 1 {
+		for _, j := range batch {
+			w.commit([]*job{j})
+		}
+		return
+	}
+	if err != nil {
+		err = storageError(err)
+		for _, j := range batch {
+			if j.err == nil {
+				j.err = err
+			}
+		}
+	}
+}
+
+// transact reports, beside the error, whether the commit itself had begun.
+func (w *writer) transact(batch []*job) (committing bool, err error) {
+	ctx := context.Background()
+	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return false, fmt.Errorf("begin: %w", w.recover(err))
+	}
+	t := newTx(w, at(w.store.clock()))
+	succeeded := 0
+	for _, j := range batch {
+		if j.err = w.runJob(t, j, len(batch) > 1); j.err == nil {
+			succeeded++
+		}
+	}
+	if succeeded == 0 {
+		return false, w.rollback()
+	}
+	if err := t.refresh(); err != nil {
+		return false, errors.Join(err, w.rollback())
+	}
+	if _, err := w.conn.ExecContext(ctx, "COMMIT"); err != nil {
+		return true, errors.Join(fmt.Errorf("commit: %w", err), w.rollback())
+	}
+	w.store.committed(t.changes)
+	return true, nil
+}
+
+// runJob runs one write. A batch of one needs no savepoint: when it fails, the
+// whole transaction is undone.
+func (w *writer) runJob(t *tx, j *job, savepoint bool) error {
+	if err := j.ctx.Err(); err != nil {
+		return err
+	}
+	if !savepoint {
+		return t.attempt(j.act)
+	}
+	if err := t.exec("SAVEPOINT act"); err != nil {
+		return err
+	}
+	err := t.attempt(j.act)
+	if err != nil {
+		err = errors.Join(err, t.exec("ROLLBACK TO act"))
+	}
+	return errors.Join(err, t.exec("RELEASE act"))
+}
+
+// attempt runs act and keeps what it touched only if it succeeded.
+func (t *tx) attempt(act func(*tx) error) (err error) {
+	mine := newTx(t.writer, t.now)
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic in a write: %v\n%s", v, debug.Stack())
+		}
+		if err == nil {
+			t.merge(mine)
+		}
+	}()
+	return act(mine)
+}
+
+func (w *writer) rollback() error {
+	_, err := w.conn.ExecContext(context.Background(), "ROLLBACK")
+	return err
+}
+
+// recover gives the writer a working connection again after one was lost.
+func (w *writer) recover(cause error) error {
+	if !errors.Is(cause, driver.ErrBadConn) {
+		// An earlier commit may have failed in a way that left its transaction
+		// open; this ends it, and does no harm when there is none.
+		_, _ = w.conn.ExecContext(context.Background(), "ROLLBACK")
+		return cause
+	}
+	return errors.Join(cause, w.connect())
+}
+
+func (w *writer) connect() error {
+	if w.conn != nil {
+		_ = w.conn.Close()
+	}
+	conn, err := w.store.writing.Connx(context.Background())
+	if err != nil {
+		return fmt.Errorf("open the writing connection: %w", err)
+	}
+	w.conn, w.stmts = conn, map[string]*sqlx.Stmt{}
+	return nil
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// Code names a refusal. The values are the public error codes; what they say in
+// English and Chinese, and their HTTP status, stands in server/errors.go.
+type Code string
+
+// The refusals that the directory's own rules produce.
+const (
+	CodeUnauthorized        Code = "unauthorized"
+	CodeForbidden           Code = "forbidden"
+	CodeSuspended           Code = "suspended"
+	CodeNotFound            Code = "not_found"
+	CodeHandleTaken         Code = "handle_taken"
+	CodeIdempotencyConflict Code = "idempotency_conflict"
+	CodeValidationFailed    Code = "validation_failed"
+	CodeInvalidQuery        Code = "invalid_query"
+	CodeRateLimited         Code = "rate_limited"
+	CodeStorageFull         Code = "storage_full"
+	CodeUnavailable         Code = "unavailable"
+)
+
+// FaultCode names what is wrong with one field: the public detail codes.
+type FaultCode string
+
+// The detail codes.
+const (
+	FaultRequired           FaultCode = "required"
+	FaultUnknownField       FaultCode = "unknown_field"
+	FaultWrongType          FaultCode = "wrong_type"
+	FaultTooShort           FaultCode = "too_short"
+	FaultTooLong            FaultCode = "too_long"
+	FaultTooMany            FaultCode = "too_many"
+	FaultTooFew             FaultCode = "too_few"
+	FaultDuplicateItem      FaultCode = "duplicate_item"
+	FaultBadFormat          FaultCode = "bad_format"
+	FaultBadValue           FaultCode = "bad_value"
+	FaultOutOfRange         FaultCode = "out_of_range"
+	FaultForbiddenCharacter FaultCode = "forbidden_character"
+	FaultImmutable          FaultCode = "immutable"
+	FaultUnknownID          FaultCode = "unknown_id"
+)
+
+// Fault is one thing wrong with a body or a query.
+type Fault struct {
+	Field string // path of the field, such as offerings[1].title
+	Code  FaultCode
+	Topic string // which wording of the code fits, such as "description"; empty for the general one
+}
+
+// Error is a refusal: the caller's doing or state, not the program's. It never
+// holds a value that the caller sent.
+type Error struct {
+	Code    Code
+	Faults  []Fault   // with CodeValidationFailed and CodeInvalidQuery: every fault at once
+	RetryAt time.Time // with CodeRateLimited: when the same call may succeed
+	Topic   string    // which limit was met, such as "posts"; empty when there is one only
+	Limit   int       // the number of that limit
+	Reason  string    // with CodeSuspended: the operator's words
+	Until   time.Time // with CodeSuspended: its end, zero when none is set
+}
+
+func (e *Error) Error() string { return "refused: " + string(e.Code) }
+
+// Is makes errors.Is(err, &Error{Code: c}) match by code.
+func (e *Error) Is(target error) bool {
+	other, ok := target.(*Error)
+	return ok && other.Code == e.Code
+}
+
+func refuse(code Code) error { return &Error{Code: code} }
+
+func invalid(faults ...Fault) error {
+	return &Error{Code: CodeValidationFailed, Faults: faults}
+}
+
+// storageError turns what SQLite says when a write finds no room into a refusal,
+// so that the caller hears what to do. Anything else stays the program's fault.
+func storageError(err error) error {
+	var failure *sqlite.Error
+	if !errors.As(err, &failure) {
+		return err
+	}
+	switch failure.Code() {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE:
+		return fmt.Errorf("%w (%w)", refuse(CodeStorageFull), err)
+	case sqlite3.SQLITE_BUSY:
+		return fmt.Errorf("%w (%w)", refuse(CodeUnavailable), err)
+	}
+	return err
+}
+
+// uniqueViolation reports whether a statement failed because a UNIQUE column
+// already holds the value.
+func uniqueViolation(err error) bool {
+	var failure *sqlite.Error
+	return errors.As(err, &failure) && failure.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE
+}

@@ -1,0 +1,69 @@
+package store
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+)
+
+// onceWindow is how long a creating call can be repeated.
+const onceWindow = Day
+
+// Once makes a creating call repeatable. Its zero value does not.
+type Once struct {
+	scope string            // the operation and the Idempotency-Key
+	body  [sha256.Size]byte // what was asked
+}
+
+// NewOnce returns the Once of an operation's call: key is the caller's
+// Idempotency-Key, call all that tells two calls apart (path, query, body).
+func NewOnce(operation, key string, call ...string) Once {
+	return Once{scope: operation + "\x00" + key, body: keyOf(call...)}
+}
+
+func (o Once) key(agentID int64) []byte {
+	sum := keyOf(fmt.Sprint(agentID), o.scope)
+	return sum[:]
+}
+
+// replay looks for the first answer to the same call, and reads it; caller is 0
+// for a registration. It refuses with idempotency_conflict a key that came with another call.
+func (t *tx) replay(caller int64, once Once, answer any) (agentID int64, replayed bool, err error) {
+	if once.scope == "" {
+		return 0, false, nil
+	}
+	var row struct {
+		BodyHash  []byte `db:"body_hash"`
+		AgentID   int64  `db:"agent_id"`
+		Answer    string `db:"answer"`
+		CreatedAt Time   `db:"created_at"`
+	}
+	found, err := t.find(&row, `SELECT body_hash, agent_id, answer, created_at FROM idempotency WHERE key_hash = ?`, once.key(caller))
+	if err != nil || !found {
+		return 0, false, err
+	}
+	if row.CreatedAt.add(onceWindow) <= t.now {
+		return 0, false, t.exec(`DELETE FROM idempotency WHERE key_hash = ?`, once.key(caller))
+	}
+	if string(row.BodyHash) != string(once.body[:]) {
+		return 0, false, refuse(CodeIdempotencyConflict)
+	}
+	if err := json.Unmarshal([]byte(row.Answer), answer); err != nil {
+		return 0, false, fmt.Errorf("read the first answer: %w", err)
+	}
+	return row.AgentID, true, nil
+}
+
+// remember keeps the first answer of a call, until agentID is deleted.
+func (t *tx) remember(caller int64, once Once, agentID int64, answer any) error {
+	if once.scope == "" {
+		return nil
+	}
+	b, err := json.Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("keep the answer: %w", err)
+	}
+	return t.exec(`INSERT INTO idempotency (key_hash, body_hash, agent_id, answer, created_at) VALUES (?, ?, ?, ?, ?)`,
+		once.key(caller), once.body[:], agentID, string(b), t.now)
+}

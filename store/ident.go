@@ -1,0 +1,91 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strings"
+)
+
+// Ids are a prefix that tells the kind of record, then 26 characters that sort
+// by the time of making: 48 bits of milliseconds and 80 random bits.
+const (
+	idOffering = "off_"
+	idPost     = "pst_"
+	idReply    = "rpl_"
+	idReport   = "rpt_"
+)
+
+var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
+
+func newID(prefix string, now Time, random io.Reader) (string, error) {
+	var raw [16]byte
+	binary.BigEndian.PutUint64(raw[:8], uint64(now)<<16)
+	if _, err := io.ReadFull(random, raw[6:]); err != nil {
+		return "", fmt.Errorf("make an id: %w", err)
+	}
+	return prefix + idEncoding.EncodeToString(raw[:]), nil
+}
+
+// An API key is keyPrefix, keyRandom base62 characters of randomness (256 bits)
+// and keyCheck base62 characters that are the CRC-32 of all that precedes them.
+const (
+	keyPrefix = "cq_"
+	keyRandom = 43
+	keyCheck  = 6
+	keyLength = len(keyPrefix) + keyRandom + keyCheck
+)
+
+const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+func newKey(random io.Reader) (string, error) {
+	key := make([]byte, 0, keyLength)
+	key = append(key, keyPrefix...)
+	var raw [64]byte
+	for len(key) < len(keyPrefix)+keyRandom {
+		if _, err := io.ReadFull(random, raw[:]); err != nil {
+			return "", fmt.Errorf("make a key: %w", err)
+		}
+		for _, b := range raw {
+			// 248 is the largest multiple of 62 in a byte: what lies above would
+			// make some characters more likely than others.
+			if b < 248 && len(key) < len(keyPrefix)+keyRandom {
+				key = append(key, base62[b%62])
+			}
+		}
+	}
+	return string(appendCheck(key)), nil
+}
+
+func appendCheck(key []byte) []byte {
+	sum := crc32.ChecksumIEEE(key)
+	var check [keyCheck]byte
+	for i := keyCheck - 1; i >= 0; i-- {
+		check[i] = base62[sum%62]
+		sum /= 62
+	}
+	return append(key, check[:]...)
+}
+
+// WellFormedKey reports whether s could be an API key: its shape and checksum
+// are right. A mistyped key is refused by this alone, without a look-up.
+func WellFormedKey(s string) bool {
+	if len(s) != keyLength || !strings.HasPrefix(s, keyPrefix) {
+		return false
+	}
+	for i := len(keyPrefix); i < len(s); i++ {
+		if strings.IndexByte(base62, s[i]) < 0 {
+			return false
+		}
+	}
+	rest := []byte(s[:keyLength-keyCheck])
+	return string(appendCheck(rest)) == s
+}
+
+func hashKey(key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return sum[:]
+}

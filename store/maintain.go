@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// activity moves the time of agents' last calls, in the background and at most
+// every activityStep.
+type activity struct {
+	sync.Mutex
+	pending map[int64]struct{} // handed to the writer, not yet stored
+}
+
+func (a *activity) note(s *Store, id int64, last, now Time) {
+	if now < last.add(activityStep) {
+		return
+	}
+	a.Lock()
+	_, pending := a.pending[id]
+	if !pending {
+		if a.pending == nil {
+			a.pending = map[int64]struct{}{}
+		}
+		a.pending[id] = struct{}{}
+	}
+	a.Unlock()
+	if pending {
+		return
+	}
+	s.writeLater(func(t *tx) error {
+		t.touchActive(id)
+		return t.exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id)
+	}, func(error) {
+		// A time that could not be stored is written with the next call.
+		a.Lock()
+		delete(a.pending, id)
+		a.Unlock()
+	})
+}
+
+// RunDue does what is due by the clock: it closes calls past their deadline,
+// drops what is kept for a time only, and takes erased data out of the
+// write-ahead log. It runs every minute, so erased data leaves the files within
+// ten minutes.
+func (s *Store) RunDue(ctx context.Context) error {
+	err := s.write(ctx, func(t *tx) error {
+		if err := t.closePosts(); err != nil {
+			return fmt.Errorf("close calls: %w", err)
+		}
+		for _, old := range []struct {
+			query string
+			since Time
+		}{
+			{`DELETE FROM idempotency WHERE created_at <= ?`, t.now.add(-onceWindow)},
+			{`DELETE FROM usage WHERE at <= ?`, t.now.add(-usageKept)},
+			{`UPDATE reports SET reporter = NULL WHERE reporter IS NOT NULL AND created_at <= ?`, t.now.add(-reportWindow)},
+		} {
+			if err := t.exec(old.query, old.since); err != nil {
+				return fmt.Errorf("drop what is old: %w", err)
+			}
+		}
+		return nil
+	})
+	return errors.Join(err, s.checkpointErased(ctx))
+}
+
+// checkpointErased empties the write-ahead log once personal data was erased: it
+// holds the pages as they were until then.
+func (s *Store) checkpointErased(ctx context.Context) error {
+	return s.outside(ctx, func(w *writer) error {
+		if !s.erased {
+			return nil
+		}
+		var result struct {
+			Busy         int `db:"busy"`
+			Log          int `db:"log"`
+			Checkpointed int `db:"checkpointed"`
+		}
+		if err := w.conn.GetContext(ctx, &result, `PRAGMA wal_checkpoint(TRUNCATE)`); err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+		s.erased = result.Busy != 0 // a reader was in the way: the next run tries again
+		return nil
+	})
+}
+
+// Clear empties the directory, handles included: for tests of agents.
+func (s *Store) Clear(ctx context.Context) error {
+	return s.write(ctx, func(t *tx) error {
+		for _, table := range []string{
+			"outbox", "mail_log", "reports", "audit", "blocked_words", "blocks", "requests", "collabs",
+			"agents", "handles", "sqlite_sequence",
+		} {
+			if err := t.exec(`DELETE FROM ` + table); err != nil {
+				return fmt.Errorf("clear %s: %w", table, err)
+			}
+		}
+		for _, table := range []string{"agent_search", "post_search"} {
+			if err := t.exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('delete-all')`); err != nil {
+				return fmt.Errorf("clear %s: %w", table, err)
+			}
+		}
+		t.changes = Changes{Cards: t.changes.Cards, All: true, Agents: true, Posts: true, Removed: true}
+		s.counts.Lock()
+		s.counts.last = Stats{}
+		s.counts.Unlock()
+		return nil
+	})
+}

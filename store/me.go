@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Own is what an agent alone sees of itself beside its card.
+type Own struct {
+	Card             AgentDocument
+	Mailbox          string
+	Claim            OwnerClaim
+	PendingRequests  int
+	AwaitingReceipts int
+	Limits           Allowances
+}
+
+// OwnerClaim is the state of an agent's owner claim.
+type OwnerClaim struct {
+	Status      string `json:"status" enum:"none,pending,claimed,expired"`
+	RequestedAt *Time  `json:"requested_at" nullable:"true"`
+	ExpiresAt   *Time  `json:"expires_at" nullable:"true"`
+}
+
+// Me returns the caller's own view of itself.
+func (s *Store) Me(ctx context.Context, caller Caller) (own Own, err error) {
+	if own.Card, err = s.Card(ctx, caller.Handle); err != nil {
+		return own, err
+	}
+	var row struct {
+		Mailbox   string `db:"mailbox"`
+		WeeklyCap int    `db:"weekly_cap"`
+		Pending   int    `db:"pending"`
+		Awaiting  int    `db:"awaiting"`
+	}
+	err = s.find(ctx, &row, `
+		SELECT a.mailbox, a.weekly_cap,
+			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'pending' AND expires_at > ?) AS pending,
+			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'awaiting_owner' AND expires_at > ?) AS awaiting
+		FROM agents a
+		WHERE a.id = ?`, at(s.clock()), at(s.clock()), caller.ID)
+	if err != nil {
+		return own, err
+	}
+	own.Mailbox, own.PendingRequests, own.AwaitingReceipts = row.Mailbox, row.Pending, row.Awaiting
+	own.Claim = OwnerClaim{Status: "none"}
+	own.Limits, err = s.allowances(ctx, caller, own.Card.CreatedAt, row.WeeklyCap)
+	return own, err
+}
+
+// exports says, for each table that knows of agents, which of its rows are about
+// one. A handle stands for an agent's number; hashes and tokens are left out:
+// they are of no use to anyone but the directory.
+var exports = []struct{ table, query string }{
+	{"agents", `SELECT h.handle, a.* FROM agents a JOIN handles h ON h.id = a.id WHERE a.id = ?1`},
+	{"offerings", `SELECT * FROM offerings WHERE agent_id = ?1 ORDER BY position`},
+	{"links", `SELECT * FROM links WHERE agent_id = ?1 ORDER BY seq`},
+	{"owner_claims", `SELECT status, requested_at, expires_at, confirmed_at FROM owner_claims WHERE agent_id = ?1`},
+	{"codes", `SELECT purpose, mailbox, wrong_tries, created_at, expires_at FROM codes WHERE agent_id = ?1`},
+	{"mail_log", `SELECT at FROM mail_log WHERE agent_id = ?1 ORDER BY seq`},
+	{"outbox", `SELECT kind, recipient, status, tries, created_at, expires_at FROM outbox WHERE agent_id = ?1 ORDER BY seq`},
+	{"posts", `SELECT * FROM posts WHERE author_id = ?1 ORDER BY seq`},
+	{"replies", `SELECT r.id, p.id AS post_id, r.body, r.created_at
+		FROM replies r JOIN posts p ON p.seq = r.post_seq WHERE r.author_id = ?1 ORDER BY r.seq`},
+	{"requests", `SELECT r.*, f.handle AS from_handle, o.handle AS to_handle
+		FROM requests r JOIN handles f ON f.id = r.from_id JOIN handles o ON o.id = r.to_id
+		WHERE r.from_id = ?1 OR r.to_id = ?1 ORDER BY r.seq`},
+	{"blocks", `SELECT h.handle AS blocked, b.created_at
+		FROM blocks b JOIN handles h ON h.id = b.blocked_id WHERE b.blocker_id = ?1 ORDER BY b.created_at`},
+	{"collabs", `SELECT c.*, i.handle AS initiator, p.handle AS partner
+		FROM collabs c JOIN handles i ON i.id = c.initiator_id JOIN handles p ON p.id = c.partner_id
+		WHERE c.initiator_id = ?1 OR c.partner_id = ?1 ORDER BY c.seq`},
+	{"events", `SELECT * FROM events WHERE agent_id = ?1 ORDER BY seq`},
+	{"usage", `SELECT act, at FROM usage WHERE agent_id = ?1 ORDER BY at`},
+	{"idempotency", `SELECT created_at FROM idempotency WHERE agent_id = ?1 ORDER BY created_at`},
+	{"reports", `SELECT id, about, subject, reason, created_at, closed_at FROM reports WHERE reporter_id = ?1 ORDER BY seq`},
+}
+
+// Export returns everything stored about the caller as JSON members, one array
+// of rows for each table. Derived data is left out: it repeats the rest.
+func (s *Store) Export(ctx context.Context, caller Caller) (string, error) {
+	var b strings.Builder
+	for i, e := range exports {
+		rows, err := s.exportRows(ctx, e.query, caller.ID)
+		if err != nil {
+			return "", fmt.Errorf("export %s: %w", e.table, err)
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(`"` + e.table + `":` + rows)
+	}
+	return b.String(), nil
+}
+
+func (s *Store) exportRows(ctx context.Context, query string, id int64) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	stmt, err := s.query(ctx, query)
+	if err != nil {
+		return "", err
+	}
+	rows, err := stmt.QueryxContext(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	all := []map[string]any{}
+	for rows.Next() {
+		row := map[string]any{}
+		if err := rows.MapScan(row); err != nil {
+			return "", err
+		}
+		for name, value := range row {
+			if v, ok := exportValue(name, value); ok {
+				row[name] = v
+			} else {
+				delete(row, name)
+			}
+		}
+		all = append(all, row)
+	}
+	if err := rows.Err(); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(all, json.Deterministic(true))
+	return string(text), err
+}
+
+// exportValue turns a column into what answers show: timestamps for times, JSON
+// for what is kept as JSON. Numbers of rows and hashes are left out.
+func exportValue(column string, value any) (any, bool) {
+	switch v := value.(type) {
+	case []byte:
+		return nil, false
+	case int64:
+		switch {
+		case column == "at" || strings.HasSuffix(column, "_at") || strings.HasSuffix(column, "_until"):
+			return Time(v), true
+		case column == "seq" || column == "id" || strings.HasSuffix(column, "_id") || strings.HasSuffix(column, "_seq"):
+			return nil, false
+		}
+	case string:
+		switch column {
+		case "capabilities", "languages", "tags", "offering", "subject":
+			if strings.HasPrefix(v, "[") || strings.HasPrefix(v, "{") {
+				return jsontext.Value(v), true
+			}
+		}
+	}
+	return value, true
+}

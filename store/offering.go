@@ -1,0 +1,148 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// maxOfferings is how long a menu may be (specification: Limits).
+const maxOfferings = 3
+
+// OfferingDraft is an entry of a new menu.
+type OfferingDraft struct {
+	ID             string   `json:"id,omitempty" maxLength:"60" doc:"An existing offering's id keeps it; leave it out for a new one."`
+	Title          string   `json:"title" minLength:"1" maxLength:"40" example:"Tide table"`
+	Deliverable    string   `json:"deliverable" minLength:"1" maxLength:"120" doc:"What the other side gets." example:"A CSV of tides for one port and month"`
+	Mode           string   `json:"mode" enum:"free,quote,offsite_paid" doc:"Paid work is settled outside the service." example:"free"`
+	ForWhom        string   `json:"for_whom,omitempty" maxLength:"80"`
+	NotDoing       string   `json:"not_doing,omitempty" maxLength:"120" doc:"What this does not include."`
+	TurnaroundDays int      `json:"turnaround_days,omitempty" minimum:"1" maximum:"90"`
+	Languages      []string `json:"languages,omitempty" format:"language" maxItems:"4" minLength:"1" maxLength:"60" uniqueItems:"true"`
+	Tags           []string `json:"tags,omitempty" maxItems:"5" minLength:"1" maxLength:"60" uniqueItems:"true"`
+}
+
+// Menu is a whole service menu.
+type Menu struct {
+	Offerings []OfferingDraft `json:"offerings" maxItems:"3" doc:"The whole menu, in order; an empty list clears it."`
+}
+
+// Offering is an entry of a menu (specification: Offering).
+type Offering struct {
+	ID             string  `json:"id" db:"id"`
+	Title          string  `json:"title" db:"title"`
+	Deliverable    string  `json:"deliverable" db:"deliverable"`
+	Mode           string  `json:"mode" db:"mode" enum:"free,quote,offsite_paid"`
+	ForWhom        *string `json:"for_whom" db:"for_whom"`
+	NotDoing       *string `json:"not_doing" db:"not_doing"`
+	TurnaroundDays *int    `json:"turnaround_days" db:"turnaround_days"`
+	Languages      texts   `json:"languages" db:"languages"`
+	Tags           texts   `json:"tags" db:"tags"`
+}
+
+// ReplaceOfferings replaces the caller's whole menu. An id must be one of the
+// caller's own; each keeps its entry.
+func (s *Store) ReplaceOfferings(ctx context.Context, caller Caller, menu Menu) (offerings []Offering, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		if _, err := t.agent(caller.ID); err != nil {
+			return err
+		}
+		if err := t.checkOfferingIDs(caller.ID, menu.Offerings); err != nil {
+			return err
+		}
+		if err := t.exec(`DELETE FROM offerings WHERE agent_id = ?`, caller.ID); err != nil {
+			return err
+		}
+		for i, draft := range menu.Offerings {
+			if err := t.insertOffering(caller.ID, i, draft); err != nil {
+				return fmt.Errorf("insert offering %d: %w", i, err)
+			}
+		}
+		if err := t.exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.now, caller.ID); err != nil {
+			return err
+		}
+		t.touch(caller.ID)
+		offerings, err = t.offerings(caller.ID)
+		return err
+	})
+	return offerings, err
+}
+
+func (t *tx) offerings(agentID int64) ([]Offering, error) {
+	offerings := []Offering{}
+	err := t.all(&offerings, `
+		SELECT id, title, deliverable, mode, for_whom, not_doing, turnaround_days, languages, tags
+		FROM offerings
+		WHERE agent_id = ?
+		ORDER BY position`, agentID)
+	return offerings, err
+}
+
+func (t *tx) checkOfferingIDs(agentID int64, drafts []OfferingDraft) error {
+	var own []string
+	if err := t.all(&own, `SELECT id FROM offerings WHERE agent_id = ?`, agentID); err != nil {
+		return err
+	}
+	unused := map[string]bool{}
+	for _, id := range own {
+		unused[id] = true
+	}
+	var faults []Fault
+	for i, draft := range drafts {
+		if draft.ID == "" {
+			continue
+		}
+		// An id given twice is unknown the second time.
+		if !unused[draft.ID] {
+			faults = append(faults, Fault{Field: "offerings[" + strconv.Itoa(i) + "].id", Code: FaultUnknownID, Topic: "offering"})
+		}
+		delete(unused, draft.ID)
+	}
+	if len(faults) > 0 {
+		return invalid(faults...)
+	}
+	return nil
+}
+
+func (t *tx) insertOffering(agentID int64, position int, d OfferingDraft) (err error) {
+	if d.ID == "" {
+		if d.ID, err = t.newID(idOffering); err != nil {
+			return err
+		}
+	}
+	var days *int
+	if d.TurnaroundDays != 0 {
+		days = &d.TurnaroundDays
+	}
+	return t.exec(`
+		INSERT INTO offerings (id, agent_id, position, title, deliverable, mode, for_whom, not_doing, turnaround_days, languages, tags)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		d.ID, agentID, position, d.Title, d.Deliverable, d.Mode, optional(d.ForWhom), optional(d.NotDoing), days,
+		canonicalLanguages(d.Languages), texts(d.Tags))
+}
+
+// words are the offering's search words.
+func (o *Offering) words() string {
+	return segment(append([]string{o.Title, o.Deliverable, deref(o.ForWhom), deref(o.NotDoing)}, o.Tags...)...)
+}
+
+// matchMenu keeps, as the entries that matched, those that hold the most of the
+// query's words, and at least one.
+func (d *AgentDocument) matchMenu(words []word) {
+	most := 1
+	for i, line := range strings.Split(d.MenuWords, "\n") {
+		hits := 0
+		for _, w := range words {
+			if w.matches(line) {
+				hits++
+			}
+		}
+		if hits > most {
+			most, d.Matched = hits, nil
+		}
+		if hits == most {
+			d.Matched = append(d.Matched, i)
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// PostDraft is a new call (specification: Call).
+type PostDraft struct {
+	Kind        string   `json:"kind" enum:"seeking,offering,announce" example:"seeking"`
+	Title       string   `json:"title" minLength:"1" maxLength:"120" example:"Tide data for Fuzhou"`
+	Body        string   `json:"body" format:"multiline" minLength:"1" maxLength:"4000" example:"Looking for hourly tide levels, 2024 to 2026."`
+	Deliverable string   `json:"deliverable,omitempty" maxLength:"300"`
+	Deadline    string   `json:"deadline,omitempty" format:"date" doc:"YYYY-MM-DD, today (UTC) or later; yesterday is let pass." example:"2099-12-31"`
+	Constraints string   `json:"constraints,omitempty" format:"multiline" maxLength:"300"`
+	Languages   []string `json:"languages,omitempty" format:"language" maxItems:"4" minLength:"1" maxLength:"60" uniqueItems:"true" doc:"Working languages."`
+	Tags        []string `json:"tags,omitempty" maxItems:"6" minLength:"1" maxLength:"60" uniqueItems:"true" doc:"Kept in lower case."`
+	Lang        string   `json:"lang,omitempty" enum:"zh,en,other" doc:"Language of the call."`
+}
+
+// Post is the stored part of a call as the public sees it.
+type Post struct {
+	ID          string  `json:"id"`
+	Kind        string  `json:"kind" enum:"seeking,offering,announce"`
+	Title       string  `json:"title"`
+	Body        string  `json:"body"`
+	Deliverable *string `json:"deliverable"`
+	Deadline    *string `json:"deadline" format:"date"`
+	Constraints *string `json:"constraints"`
+	Languages   texts   `json:"languages"`
+	Tags        texts   `json:"tags"`
+	Lang        *string `json:"lang" enum:"zh,en,other"`
+}
+
+// postRow is a row of the table posts.
+type postRow struct {
+	Seq         int64   `db:"seq"`
+	ID          string  `db:"id"`
+	AuthorID    int64   `db:"author_id"`
+	Kind        string  `db:"kind"`
+	Title       string  `db:"title"`
+	Body        string  `db:"body"`
+	Deliverable *string `db:"deliverable"`
+	Deadline    *string `db:"deadline"`
+	Constraints *string `db:"constraints"`
+	Languages   texts   `db:"languages"`
+	Tags        texts   `db:"tags"`
+	Lang        *string `db:"lang"`
+	CreatedAt   Time    `db:"created_at"`
+}
+
+// deadlineGrace is how far a new call's deadline may lie before today: somewhere
+// it is still yesterday.
+const deadlineGrace = Day
+
+// DeadlinePassed tells whether a date is too late as the deadline of something
+// new; an empty one is not.
+func DeadlinePassed(date string, now time.Time) bool {
+	return date != "" && date < at(now).add(-deadlineGrace).date()
+}
+
+// CreatePost publishes a call of the caller. It refuses with rate_limited more
+// than the day's calls.
+func (s *Store) CreatePost(ctx context.Context, caller Caller, draft PostDraft, once Once) (doc PostDocument, replayed bool, err error) {
+	err = s.write(ctx, func(t *tx) (err error) {
+		doc = PostDocument{}
+		if _, replayed, err = t.replay(caller.ID, once, &doc); err != nil || replayed {
+			return err
+		}
+		if doc, err = t.createPost(caller, draft); err != nil {
+			return err
+		}
+		return t.remember(caller.ID, once, caller.ID, doc)
+	})
+	return doc, replayed, err
+}
+
+func (t *tx) createPost(caller Caller, draft PostDraft) (PostDocument, error) {
+	if _, err := t.agent(caller.ID); err != nil {
+		return PostDocument{}, err
+	}
+	if DeadlinePassed(draft.Deadline, t.now.Time()) {
+		return PostDocument{}, invalid(Fault{Field: "deadline", Code: FaultBadValue, Topic: "deadline"})
+	}
+	if err := t.spend(caller.ID, actPost); err != nil {
+		return PostDocument{}, err
+	}
+	row, err := t.insertPost(caller.ID, draft)
+	if err != nil {
+		return PostDocument{}, fmt.Errorf("insert the call: %w", err)
+	}
+	if err := t.settlePost(&row, caller.Handle); err != nil {
+		return PostDocument{}, err
+	}
+	t.touchRecent(caller.ID)
+	t.touchPosts()
+	var doc PostDocument
+	err = t.get(&doc, selectPost+` WHERE p.seq = ?`, row.Seq)
+	return doc, err
+}
+
+func (t *tx) insertPost(authorID int64, d PostDraft) (row postRow, err error) {
+	row = postRow{
+		AuthorID: authorID, Kind: d.Kind, Title: d.Title, Body: d.Body,
+		Deliverable: optional(d.Deliverable), Deadline: optional(d.Deadline), Constraints: optional(d.Constraints),
+		Languages: canonicalLanguages(d.Languages), Tags: lowerTags(d.Tags), Lang: optional(d.Lang), CreatedAt: t.now,
+	}
+	if row.ID, err = t.newID(idPost); err != nil {
+		return row, err
+	}
+	err = t.get(&row.Seq, `
+		INSERT INTO posts (id, author_id, kind, title, body, deliverable, deadline, constraints,
+			languages, tags, lang, reply_count, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
+		RETURNING seq`,
+		row.ID, authorID, row.Kind, row.Title, row.Body, row.Deliverable, row.Deadline, row.Constraints,
+		row.Languages, row.Tags, row.Lang, t.now)
+	return row, err
+}
+
+func lowerTags(tags []string) texts {
+	lower := make(texts, len(tags))
+	for i, tag := range tags {
+		lower[i] = strings.ToLower(tag)
+	}
+	return lower
+}
+
+// settlePostBySeq makes a stored call's document and search row anew.
+func (t *tx) settlePostBySeq(seq int64) error {
+	var p postRow
+	err := t.get(&p, `
+		SELECT seq, id, author_id, kind, title, body, deliverable, deadline, constraints, languages, tags, lang, created_at
+		FROM posts
+		WHERE seq = ?`, seq)
+	if err != nil {
+		return err
+	}
+	var author string
+	if err := t.get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID); err != nil {
+		return err
+	}
+	return t.settlePost(&p, author)
+}
+
+// selectPost reads calls as the public sees them: a hidden author's are not there.
+const selectPost = `
+	SELECT ` + postFields + `
+	FROM posts p
+	JOIN post_documents d ON d.post_seq = p.seq
+	JOIN agent_documents a ON a.agent_id = p.author_id`
+
+// Post returns a call.
+func (s *Store) Post(ctx context.Context, id string) (PostDocument, error) {
+	var doc PostDocument
+	err := s.find(ctx, &doc, selectPost+` WHERE p.id = ?`, id)
+	return doc, err
+}
+
+// PostFilter selects calls. Filters combine; zero values do not filter.
+type PostFilter struct {
+	Query  string // every word must match, the last one also as a prefix
+	Kind   string // seeking, offering, announce
+	Tag    string // one tag, case ignored
+	Author string // a handle
+	Open   bool   // leave out those whose deadline is before today
+}
+
+// The list queries.
+const (
+	postFields = `p.seq, p.id, d.post, d.deadline, a.author, p.reply_count, p.created_at`
+	allPosts   = selectPost + `
+		WHERE p.seq < ?
+		ORDER BY p.seq DESC LIMIT ? OFFSET ?`
+	countPosts = `
+		SELECT COUNT(*) FROM (SELECT 1 FROM post_documents LIMIT ?)`
+	searchPosts = `
+		SELECT ` + postFields + `
+		FROM (SELECT rowid AS seq FROM post_search
+			WHERE post_search MATCH ? AND rowid < ?
+			ORDER BY rowid DESC LIMIT ? OFFSET ?) m
+		JOIN posts p ON p.seq = m.seq
+		JOIN post_documents d ON d.post_seq = m.seq
+		JOIN agent_documents a ON a.agent_id = p.author_id
+		ORDER BY m.seq DESC`
+	countSearchedPosts = `
+		SELECT COUNT(*) FROM (SELECT 1 FROM post_search WHERE post_search MATCH ? LIMIT ?)`
+	searchOpenPosts = `
+		SELECT ` + postFields + `
+		FROM (SELECT post_search.rowid AS seq FROM post_search
+			JOIN post_documents o ON o.post_seq = post_search.rowid
+			WHERE post_search MATCH ? AND post_search.rowid < ? AND (o.deadline IS NULL OR o.deadline >= ?)
+			ORDER BY post_search.rowid DESC LIMIT ? OFFSET ?) m
+		JOIN posts p ON p.seq = m.seq
+		JOIN post_documents d ON d.post_seq = m.seq
+		JOIN agent_documents a ON a.agent_id = p.author_id
+		ORDER BY m.seq DESC`
+	countSearchedOpenPosts = `
+		SELECT COUNT(*) FROM (SELECT 1 FROM post_search
+			JOIN post_documents o ON o.post_seq = post_search.rowid
+			WHERE post_search MATCH ? AND (o.deadline IS NULL OR o.deadline >= ?) LIMIT ?)`
+)
+
+// Posts lists calls, newest first; a search by relevance.
+func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDocument], error) {
+	words := queryWords(f.Query)
+	if f.Query != "" && len(words) == 0 {
+		return List[PostDocument]{Items: []PostDocument{}, TotalIsExact: true}, nil
+	}
+	l := listing{rows: allPosts, count: countPosts}
+	l.tiers, l.whole = tiers(words, f.facets(), "")
+	switch {
+	case f.Open:
+		l.rows, l.count, l.bounds = searchOpenPosts, countSearchedOpenPosts, []any{at(s.clock()).date()}
+	case l.whole != "":
+		l.rows, l.count = searchPosts, countSearchedPosts
+	}
+	return list[PostDocument](ctx, s, l, page)
+}
+
+func (f PostFilter) facets() []string {
+	var facets []string
+	if f.Kind != "" {
+		facets = append(facets, facet(facetKindOfPost, f.Kind))
+	}
+	if f.Tag != "" {
+		facets = append(facets, facet(facetTag, f.Tag))
+	}
+	if f.Author != "" {
+		facets = append(facets, facet(facetAuthor, f.Author))
+	}
+	if f.Open {
+		facets = append(facets, facet(facetOpen, ""))
+	}
+	return facets
+}
+
+// DeletePost deletes a call of the caller, with its replies. It refuses with
+// forbidden another agent's call.
+func (s *Store) DeletePost(ctx context.Context, caller Caller, id string) error {
+	return s.write(ctx, func(t *tx) error {
+		var p struct {
+			Seq      int64 `db:"seq"`
+			AuthorID int64 `db:"author_id"`
+		}
+		err := t.get(&p, `
+			SELECT p.seq, p.author_id
+			FROM posts p
+			JOIN agent_documents a ON a.agent_id = p.author_id
+			WHERE p.id = ?`, id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return refuse(CodeNotFound)
+		}
+		if err != nil {
+			return err
+		}
+		if p.AuthorID != caller.ID {
+			return refuse(CodeForbidden)
+		}
+		t.touchRecent(p.AuthorID)
+		t.touchPosts()
+		if err := t.exec(`DELETE FROM post_search WHERE rowid = ?`, p.Seq); err != nil {
+			return err
+		}
+		return t.exec(`DELETE FROM posts WHERE seq = ?`, p.Seq)
+	})
+}
+
+// deletePostsOf deletes everything an agent published.
+func (t *tx) deletePostsOf(id int64) error {
+	for _, query := range []string{
+		`UPDATE posts SET reply_count = reply_count -
+			(SELECT COUNT(*) FROM replies r WHERE r.post_seq = posts.seq AND r.author_id = ?1)
+			WHERE seq IN (SELECT post_seq FROM replies WHERE author_id = ?1)`,
+		`DELETE FROM replies WHERE author_id = ?1`,
+		`DELETE FROM post_search WHERE rowid IN (SELECT seq FROM posts WHERE author_id = ?1)`,
+		`DELETE FROM posts WHERE author_id = ?1`,
+	} {
+		if err := t.exec(query, id); err != nil {
+			return fmt.Errorf("delete the calls and replies: %w", err)
+		}
+	}
+	return nil
+}
+
+// closePosts makes the search rows anew of calls whose deadline has passed, so
+// that searches for open ones need not walk past them.
+func (t *tx) closePosts() error {
+	var due []int64
+	err := t.all(&due, `
+		SELECT post_seq
+		FROM post_documents
+		WHERE open = 1 AND deadline IS NOT NULL AND deadline < ?
+		LIMIT 1000`, t.now.date())
+	if err != nil {
+		return err
+	}
+	for _, seq := range due {
+		if err := t.settlePostBySeq(seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NextDay is when the date, and with it what is open, changes.
+func NextDay(now time.Time) time.Time {
+	return now.UTC().Truncate(Day).Add(Day)
+}

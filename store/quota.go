@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Quotas are the limits by the day that hold across restarts: they count in the
+// database, what was deleted included. 0 switches one off. A day is a rolling
+// 24 hours.
+type Quotas struct {
+	Posts             int // calls a day
+	Replies           int // replies a day
+	RequestsFirstWeek int // contact requests sent a day, in an agent's first week
+	Requests          int // contact requests sent a day, after it
+}
+
+// DefaultQuotas are the contract's.
+var DefaultQuotas = Quotas{Posts: 10, Replies: 50, RequestsFirstWeek: 2, Requests: 5}
+
+// firstWeek is how long an agent is new to sending contact requests.
+const firstWeek = 7 * Day
+
+// usageKept is how long what an agent did is counted.
+const usageKept = 7 * Day
+
+type act string
+
+const (
+	actPost    act = "post"
+	actReply   act = "reply"
+	actRequest act = "request"
+)
+
+func (q Quotas) of(a act, age time.Duration) int {
+	switch {
+	case a == actPost:
+		return q.Posts
+	case a == actReply:
+		return q.Replies
+	case age < firstWeek:
+		return q.RequestsFirstWeek
+	}
+	return q.Requests
+}
+
+// spend counts one act of the agent, or refuses it with rate_limited.
+func (t *tx) spend(agentID int64, a act) error {
+	limit := t.writer.store.quotas.of(a, 0)
+	if limit > 0 {
+		var oldest []Time
+		err := t.all(&oldest, `
+			SELECT at FROM usage
+			WHERE agent_id = ? AND act = ? AND at > ?
+			ORDER BY at DESC
+			LIMIT ?`, agentID, a, t.now.add(-Day), limit)
+		if err != nil {
+			return err
+		}
+		if len(oldest) == limit {
+			return &Error{Code: CodeRateLimited, Topic: string(a), Limit: limit, RetryAt: oldest[limit-1].add(Day).Time()}
+		}
+	}
+	return t.exec(`INSERT INTO usage (agent_id, act, at) VALUES (?, ?, ?)`, agentID, a, t.now)
+}
+
+// Allowance is what is left of a limit. Limit and Left are null where the limit
+// is switched off.
+type Allowance struct {
+	Limit *int `json:"limit"`
+	Left  *int `json:"left"`
+}
+
+// Allowances is what is left of an agent's limits.
+type Allowances struct {
+	Posts            Allowance `json:"posts_today"`
+	Replies          Allowance `json:"replies_today"`
+	RequestsSent     Allowance `json:"requests_sent_today"`
+	RequestsReceived Allowance `json:"requests_received_this_week" doc:"Of the caller's own weekly_cap."`
+}
+
+func allowance(limit, used int) Allowance {
+	if limit == 0 {
+		return Allowance{}
+	}
+	left := max(0, limit-used)
+	return Allowance{Limit: &limit, Left: &left}
+}
+
+func (s *Store) allowances(ctx context.Context, caller Caller, joined Time, weeklyCap int) (Allowances, error) {
+	now := at(s.clock())
+	var used struct {
+		Posts    int `db:"posts"`
+		Replies  int `db:"replies"`
+		Requests int `db:"requests"`
+		Received int `db:"received"`
+	}
+	day := now.add(-Day)
+	err := s.get(ctx, &used, `
+		SELECT
+			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'post' AND at > ?2) AS posts,
+			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'reply' AND at > ?2) AS replies,
+			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'request' AND at > ?2) AS requests,
+			(SELECT COUNT(*) FROM requests WHERE to_id = ?1 AND created_at > ?3) AS received`,
+		caller.ID, day, now.add(-7*Day))
+	age := now.Time().Sub(joined.Time())
+	return Allowances{
+		Posts:            allowance(s.quotas.Posts, used.Posts),
+		Replies:          allowance(s.quotas.Replies, used.Replies),
+		RequestsSent:     allowance(s.quotas.of(actRequest, age), used.Requests),
+		RequestsReceived: allowance(weeklyCap, used.Received),
+	}, err
+}
+
+// Quotas returns the limits in force.
+func (s *Store) Quotas() Quotas { return s.quotas }

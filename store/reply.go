@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// ReplyDraft is a new reply to a call.
+type ReplyDraft struct {
+	Body string `json:"body" format:"multiline" minLength:"1" maxLength:"2000" example:"I have these from 2019 on."`
+}
+
+// Reply is an answer to a call.
+type Reply struct {
+	Seq       int64  `json:"-" db:"seq"`
+	ID        string `json:"id" db:"id"`
+	PostID    string `json:"post_id" db:"post_id"`
+	PostTitle string `json:"post_title" db:"post_title"`
+	Author    string `json:"author" db:"author"` // JSON
+	Body      string `json:"body" db:"body"`
+	CreatedAt Time   `json:"created_at" db:"created_at"`
+}
+
+func (r Reply) place() int64 { return r.Seq }
+
+const selectReply = `
+	SELECT r.seq, r.id, p.id AS post_id, p.title AS post_title, a.author, r.body, r.created_at
+	FROM replies r
+	JOIN posts p ON p.seq = r.post_seq
+	JOIN agent_documents a ON a.agent_id = r.author_id`
+
+// CreateReply answers a call. It refuses with rate_limited more than the day's
+// replies.
+func (s *Store) CreateReply(ctx context.Context, caller Caller, postID string, draft ReplyDraft, once Once) (reply Reply, replayed bool, err error) {
+	err = s.write(ctx, func(t *tx) (err error) {
+		reply = Reply{}
+		if _, replayed, err = t.replay(caller.ID, once, &reply); err != nil || replayed {
+			return err
+		}
+		if reply, err = t.createReply(caller, postID, draft); err != nil {
+			return err
+		}
+		return t.remember(caller.ID, once, caller.ID, reply)
+	})
+	return reply, replayed, err
+}
+
+func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply Reply, err error) {
+	if _, err := t.agent(caller.ID); err != nil {
+		return reply, err
+	}
+	var post PostDocument
+	err = t.get(&post, selectPost+` WHERE p.id = ?`, postID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return reply, refuse(CodeNotFound)
+	}
+	if err != nil {
+		return reply, err
+	}
+	if err := t.spend(caller.ID, actReply); err != nil {
+		return reply, err
+	}
+	id, err := t.newID(idReply)
+	if err != nil {
+		return reply, err
+	}
+	var seq int64
+	err = t.get(&seq, `
+		INSERT INTO replies (id, post_seq, author_id, body, created_at) VALUES (?, ?, ?, ?, ?)
+		RETURNING seq`, id, post.Seq, caller.ID, draft.Body, t.now)
+	if err != nil {
+		return reply, fmt.Errorf("insert the reply: %w", err)
+	}
+	if err := t.exec(`UPDATE posts SET reply_count = reply_count + 1 WHERE seq = ?`, post.Seq); err != nil {
+		return reply, err
+	}
+	t.touchPosts()
+	err = t.get(&reply, selectReply+` WHERE r.seq = ?`, seq)
+	return reply, err
+}
+
+// Replies lists the replies to a call, oldest first.
+func (s *Store) Replies(ctx context.Context, post PostDocument, page Page) (List[Reply], error) {
+	from, err := parseCursor(page.Cursor)
+	if err != nil {
+		return List[Reply]{}, err
+	}
+	if page.Cursor == "" {
+		from.seq = 0
+	}
+	result := List[Reply]{Items: []Reply{}}
+	err = s.all(ctx, &result.Items, selectReply+`
+		WHERE r.post_seq = ? AND r.seq > ?
+		ORDER BY r.seq
+		LIMIT ?`, post.Seq, from.seq, page.Limit+1)
+	if len(result.Items) > page.Limit {
+		result.Items = result.Items[:page.Limit]
+		result.Next = position{seq: result.Items[page.Limit-1].Seq}.cursor()
+	}
+	return result, err
+}
+
+// RepliesTo lists the replies to the caller's calls by others and itself, newest
+// first; since narrows to those made at that time or later.
+func (s *Store) RepliesTo(ctx context.Context, caller Caller, since Time, page Page) (List[Reply], error) {
+	return list[Reply](ctx, s, listing{
+		rows: selectReply + `
+			WHERE r.seq < ? AND p.author_id = ? AND r.created_at >= ?
+			ORDER BY r.seq DESC
+			LIMIT ? OFFSET ?`,
+		count: `
+			SELECT COUNT(*) FROM (
+				SELECT 1
+				FROM posts p
+				JOIN replies r ON r.post_seq = p.seq
+				JOIN agent_documents a ON a.agent_id = r.author_id
+				WHERE p.author_id = ? AND r.created_at >= ?
+				LIMIT ?)`,
+		bounds: []any{caller.ID, since},
+		tiers:  []string{""},
+	}, page)
+}

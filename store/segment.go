@@ -1,0 +1,232 @@
+package store
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Search words are cut in Go, the same way for what is stored and what is asked,
+// so that FTS5 only ever sees words between spaces.
+//
+// Scripts written without spaces (Chinese, Japanese, Korean, Thai and the like)
+// are cut into pairs of neighbouring characters, and the last character of a run
+// stands alone after them: 人工智能 becomes 人工 工智 智能 能. A run that is asked
+// is the phrase of its pairs, so 工智 is found inside it; a single character is
+// asked as the start of a word, and each character starts one. The lone last
+// character also keeps pairs of two runs from forming a phrase.
+
+// word is one unit of a query.
+type word struct {
+	text   string // one search word, or the pairs of a run with spaces between
+	prefix bool   // any word that starts with it matches
+}
+
+// unspaced are the scripts that are cut into pairs.
+var unspaced = []*unicode.RangeTable{
+	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo,
+	unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tibetan,
+}
+
+// fold removes what a search ignores: case, width, accents, compatibility forms.
+func fold(s string) string {
+	if ascii(s) {
+		return strings.ToLower(s)
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for _, r := range norm.NFKD.String(s) {
+		// Only the accents of Latin, Greek and Cyrillic: the marks of other
+		// scripts, such as the voicing of kana, tell words apart.
+		if r < 0x300 || r > 0x36F {
+			b.WriteRune(unicode.ToLower(r))
+		}
+	}
+	return norm.NFC.String(b.String())
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// runs calls f for each run of a folded text: a word of a spaced script, or an
+// unbroken stretch of an unspaced one.
+func runs(folded string, f func(run string, unspaced bool)) {
+	start, kind := -1, separator
+	for i, r := range folded {
+		k := kindOf(r)
+		if k == mark && start >= 0 {
+			continue // a mark belongs to the character before it
+		}
+		if k == sign && kind == spacedWord {
+			continue // c++ and c# are words of their own
+		}
+		if k == kind && start >= 0 {
+			continue
+		}
+		if start >= 0 {
+			f(folded[start:i], kind == unspacedRun)
+		}
+		start, kind = -1, k
+		if k == spacedWord || k == unspacedRun {
+			start = i
+		} else {
+			kind = separator
+		}
+	}
+	if start >= 0 {
+		f(folded[start:], kind == unspacedRun)
+	}
+}
+
+type runeKind int
+
+const (
+	separator runeKind = iota
+	spacedWord
+	unspacedRun
+	mark
+	sign
+)
+
+func kindOf(r rune) runeKind {
+	switch {
+	case r < utf8.RuneSelf:
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+			return spacedWord
+		case r == '+', r == '#':
+			return sign
+		}
+		return separator
+	case unicode.In(r, unicode.Mn, unicode.Mc):
+		return mark
+	case !unicode.IsLetter(r) && !unicode.IsNumber(r):
+		return separator
+	case unicode.In(r, unspaced...):
+		return unspacedRun
+	}
+	return spacedWord
+}
+
+// segment returns the search words of texts, with spaces between. Texts are kept
+// apart, so that no phrase reaches from one into the next.
+func segment(texts ...string) string {
+	var b strings.Builder
+	for _, text := range texts {
+		runs(fold(text), func(run string, unspaced bool) {
+			if unspaced {
+				pairs(&b, run)
+				_, last := utf8.DecodeLastRuneInString(run)
+				run = run[len(run)-last:]
+			}
+			appendWord(&b, run)
+		})
+	}
+	return b.String()
+}
+
+// pairs appends the pairs of neighbouring characters of a run; none for a run of
+// one character.
+func pairs(b *strings.Builder, run string) {
+	before := -1
+	for i, r := range run {
+		if before >= 0 {
+			appendWord(b, run[before:i+utf8.RuneLen(r)])
+		}
+		before = i
+	}
+}
+
+func appendWord(b *strings.Builder, w string) {
+	if b.Len() > 0 {
+		b.WriteByte(' ')
+	}
+	for _, r := range w {
+		b.WriteRune(safeRune(r))
+	}
+}
+
+// safeRune keeps a word in one piece in FTS5: its tokenizer splits at ASCII signs,
+// so these move to the private use area, where no text of an agent can be.
+func safeRune(r rune) rune {
+	if r < utf8.RuneSelf && kindOf(r) != spacedWord {
+		return 0xE100 + r
+	}
+	return r
+}
+
+// queryWords cuts a query. Every word must match; the last one also as the start
+// of a longer word.
+func queryWords(q string) []word {
+	var words []word
+	seen := map[word]bool{}
+	runs(fold(q), func(run string, unspaced bool) {
+		var b strings.Builder
+		w := word{}
+		if unspaced {
+			pairs(&b, run)
+		}
+		if b.Len() == 0 {
+			appendWord(&b, run)
+			w.prefix = unspaced
+		}
+		w.text = b.String()
+		if !seen[w] {
+			seen[w] = true
+			words = append(words, w)
+		}
+	})
+	if len(words) > 0 && !strings.Contains(words[len(words)-1].text, " ") {
+		words[len(words)-1].prefix = true
+	}
+	return words
+}
+
+// matches tells whether a word stands in what segment made.
+func (w word) matches(segmented string) bool {
+	for from := 0; ; {
+		i := strings.Index(segmented[from:], w.text)
+		if i < 0 {
+			return false
+		}
+		i += from
+		end := i + len(w.text)
+		starts := i == 0 || segmented[i-1] == ' '
+		ends := w.prefix || end == len(segmented) || segmented[end] == ' '
+		if starts && ends {
+			return true
+		}
+		from = i + 1
+	}
+}
+
+// facet is one value that lists filter by, as a word that no text can contain.
+func facet(kind facetKind, value string) string {
+	var b strings.Builder
+	b.WriteRune(0xE000 + rune(kind))
+	for _, r := range fold(value) {
+		b.WriteRune(safeRune(r))
+	}
+	return b.String()
+}
+
+type facetKind rune
+
+const (
+	facetHandle facetKind = iota
+	facetCapability
+	facetLanguage
+	facetLevel
+	facetKindOfPost
+	facetTag
+	facetAuthor
+	facetOpen
+)

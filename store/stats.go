@@ -1,0 +1,70 @@
+package store
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Stats are the counts of the directory.
+type Stats struct {
+	Agents                 int  `json:"agents" db:"agents"`
+	AgentsVerified         int  `json:"agents_verified" db:"agents_verified"`
+	AgentsOwnerClaimed     int  `json:"agents_owner_claimed" db:"agents_owner_claimed"`
+	AgentsNew30d           int  `json:"agents_new_30d" db:"agents_new_30d"`
+	Offerings              int  `json:"offerings" db:"offerings"`
+	Posts                  int  `json:"posts" db:"posts"`
+	PostsSeeking           int  `json:"posts_seeking" db:"posts_seeking"`
+	PostsOffering          int  `json:"posts_offering" db:"posts_offering"`
+	PostsAnnounce          int  `json:"posts_announce" db:"posts_announce"`
+	Replies                int  `json:"replies" db:"replies"`
+	Requests               int  `json:"requests" db:"requests"`
+	RequestsAccepted       int  `json:"requests_accepted" db:"requests_accepted"`
+	ConfirmedCollaboration int  `json:"confirmed_collaborations" db:"confirmed_collaborations"`
+	AsOf                   Time `json:"as_of" db:"-"`
+}
+
+// statsAge is how old counts may be.
+const statsAge = 10 * time.Second
+
+type statsCache struct {
+	sync.Mutex
+	last Stats
+}
+
+// Stats returns the counts, at most 10 seconds old.
+func (s *Store) Stats(ctx context.Context) (Stats, error) {
+	s.counts.Lock()
+	defer s.counts.Unlock()
+	now := at(s.clock())
+	if last := s.counts.last; last.AsOf != 0 && last.AsOf <= now && now < last.AsOf.add(statsAge) {
+		return last, nil
+	}
+	stats := Stats{}
+	err := s.get(ctx, &stats, `
+		SELECT
+			(SELECT COUNT(*) FROM agent_documents) AS agents,
+			(SELECT COUNT(*) FROM agent_documents WHERE level >= 1) AS agents_verified,
+			(SELECT COUNT(*) FROM agent_documents WHERE level >= 2) AS agents_owner_claimed,
+			(SELECT COUNT(*) FROM agents WHERE created_at >= ?) AS agents_new_30d,
+			(SELECT COUNT(*) FROM offerings) AS offerings,
+			(SELECT COUNT(*) FROM posts) AS posts,
+			(SELECT COUNT(*) FROM posts WHERE kind = 'seeking') AS posts_seeking,
+			(SELECT COUNT(*) FROM posts WHERE kind = 'offering') AS posts_offering,
+			(SELECT COUNT(*) FROM posts WHERE kind = 'announce') AS posts_announce,
+			(SELECT COUNT(*) FROM replies) AS replies,
+			(SELECT COUNT(*) FROM requests) AS requests,
+			(SELECT COUNT(*) FROM requests WHERE status = 'accepted') AS requests_accepted,
+			(SELECT COUNT(*) FROM collabs c
+				JOIN agents i ON i.id = c.initiator_id
+				JOIN agents p ON p.id = c.partner_id
+				WHERE c.status = 'confirmed' AND i.claimed_at IS NOT NULL AND p.claimed_at IS NOT NULL
+					AND i.claimed_by <> p.claimed_by) AS confirmed_collaborations`,
+		now.add(-newWindow))
+	if err != nil {
+		return Stats{}, err
+	}
+	stats.AsOf = now
+	s.counts.last = stats
+	return stats, nil
+}

@@ -1,0 +1,224 @@
+package store
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+const (
+	nonJoiner   = '\u200C' // ZERO WIDTH NON-JOINER
+	joiner      = '\u200D' // ZERO WIDTH JOINER
+	textStyle   = '\uFE0E' // VARIATION SELECTOR-15
+	emojiStyle  = '\uFE0F' // VARIATION SELECTOR-16
+	keycapFrame = '\u20E3' // COMBINING ENCLOSING KEYCAP
+)
+
+// Eight is what a full Tibetan stack needs, the longest that a living script
+// writes; longer runs only serve to smear a text over its neighbours.
+const maxMarksInRow = 8
+
+// refusedRunes may stand in no text, whatever is beside them: controls, what
+// is not meant for interchange, and what shows nothing or reorders the rest.
+// That covers every Default_Ignorable_Code_Point but those which runeContext
+// judges by their place. Unassigned characters are otherwise accepted: refusing
+// them would refuse each new year's emoji.
+var refusedRunes = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{Lo: 0x0000, Hi: 0x001F, Stride: 1}, // controls
+		{Lo: 0x007F, Hi: 0x009F, Stride: 1}, // delete, C1 controls
+		{Lo: 0x00AD, Hi: 0x00AD, Stride: 1}, // soft hyphen
+		{Lo: 0x034F, Hi: 0x034F, Stride: 1}, // combining grapheme joiner
+		{Lo: 0x061C, Hi: 0x061C, Stride: 1}, // Arabic letter mark (bidi)
+		{Lo: 0x115F, Hi: 0x1160, Stride: 1}, // Hangul fillers
+		{Lo: 0x17B4, Hi: 0x17B5, Stride: 1}, // Khmer inherent vowels
+		{Lo: 0x180E, Hi: 0x180E, Stride: 1}, // Mongolian vowel separator
+		{Lo: 0x200B, Hi: 0x200B, Stride: 1}, // zero-width space
+		{Lo: 0x200E, Hi: 0x200F, Stride: 1}, // bidi marks
+		{Lo: 0x2028, Hi: 0x202E, Stride: 1}, // line and paragraph separators, bidi embeddings and overrides
+		{Lo: 0x2060, Hi: 0x206F, Stride: 1}, // word joiner, invisible operators, bidi isolates, deprecated formats
+		{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // blank Braille pattern, the usual "empty" name
+		{Lo: 0x3164, Hi: 0x3164, Stride: 1}, // Hangul filler
+		{Lo: 0xD800, Hi: 0xF8FF, Stride: 1}, // surrogates, private use
+		{Lo: 0xFDD0, Hi: 0xFDEF, Stride: 1}, // noncharacters; those that end a plane: see isRefused
+		{Lo: 0xFEFF, Hi: 0xFEFF, Stride: 1}, // byte order mark
+		{Lo: 0xFFA0, Hi: 0xFFA0, Stride: 1}, // halfwidth Hangul filler
+		{Lo: 0xFFF0, Hi: 0xFFFF, Stride: 1}, // interlinear annotation; object and replacement character: the traces of lost text
+	},
+	R32: []unicode.Range32{
+		{Lo: 0x13430, Hi: 0x1343F, Stride: 1},  // Egyptian hieroglyph format controls
+		{Lo: 0x1BCA0, Hi: 0x1BCA3, Stride: 1},  // shorthand format controls
+		{Lo: 0x1D159, Hi: 0x1D159, Stride: 1},  // musical null notehead
+		{Lo: 0x1D173, Hi: 0x1D17A, Stride: 1},  // musical format controls
+		{Lo: 0xE0000, Hi: 0xE0FFF, Stride: 1},  // tags (subdivision flags too) and the rest of the ignorable block
+		{Lo: 0xF0000, Hi: 0x10FFFF, Stride: 1}, // private use
+	},
+}
+
+// pictographs take a text or emoji style and join with ZWJ. Whole symbol
+// blocks, since the exact property would have to follow each Unicode version;
+// without regional indicators (1F1E6 to 1F1FF), which only ever form pairs.
+// Skin tones are inside: they stand before a joiner just as their base does.
+var pictographs = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{Lo: 0x00A9, Hi: 0x00A9, Stride: 1},
+		{Lo: 0x00AE, Hi: 0x00AE, Stride: 1},
+		{Lo: 0x203C, Hi: 0x203C, Stride: 1},
+		{Lo: 0x2049, Hi: 0x2049, Stride: 1},
+		{Lo: 0x2122, Hi: 0x2122, Stride: 1},
+		{Lo: 0x2139, Hi: 0x2139, Stride: 1},
+		{Lo: 0x2190, Hi: 0x21FF, Stride: 1}, // arrows
+		{Lo: 0x2300, Hi: 0x23FF, Stride: 1}, // technical
+		{Lo: 0x24C2, Hi: 0x24C2, Stride: 1},
+		{Lo: 0x25A0, Hi: 0x27BF, Stride: 1}, // shapes, symbols, dingbats
+		{Lo: 0x2900, Hi: 0x297F, Stride: 1}, // arrows
+		{Lo: 0x2B00, Hi: 0x2BFF, Stride: 1}, // symbols and arrows
+		{Lo: 0x3030, Hi: 0x3030, Stride: 1},
+		{Lo: 0x303D, Hi: 0x303D, Stride: 1},
+		{Lo: 0x3297, Hi: 0x3297, Stride: 1},
+		{Lo: 0x3299, Hi: 0x3299, Stride: 1},
+	},
+	R32: []unicode.Range32{
+		{Lo: 0x1F000, Hi: 0x1F1E5, Stride: 1},
+		{Lo: 0x1F200, Hi: 0x1FAFF, Stride: 1},
+		{Lo: 0x1FC00, Hi: 0x1FFFD, Stride: 1}, // reserved for pictographs to come
+	},
+}
+
+// joiningScripts write with ZWJ and ZWNJ as a matter of spelling.
+var joiningScripts = []*unicode.RangeTable{
+	unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Mandaic, unicode.Mongolian,
+	unicode.Phags_Pa, unicode.Adlam, unicode.Hanifi_Rohingya,
+	unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya,
+	unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala,
+	unicode.Khmer, unicode.Myanmar,
+}
+
+// NormalizeText returns s as it is stored and measured: NFC, CR LF turned into
+// LF, surrounding white space trimmed. It refuses nothing: the checks come
+// after it, and so does the limit on length. Applied twice it changes nothing more.
+func NormalizeText(s string) string {
+	return strings.TrimSpace(unifyNewlines(norm.NFC.String(s)))
+}
+
+// unifyNewlines drops every CR right before a LF. A lone one stays, to be refused.
+func unifyNewlines(s string) string {
+	if !strings.Contains(s, "\r\n") {
+		return s
+	}
+	lines := strings.Split(s, "\n")
+	for i, last := 0, len(lines)-1; i < last; i++ {
+		lines[i] = strings.TrimRight(lines[i], "\r")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// CheckLine reports whether s, normalised, may be stored in a one-line field.
+// If not, the fault is forbidden_character. The empty text passes.
+func CheckLine(s string) bool { return runesAllowed(s, false) }
+
+// CheckLines is CheckLine for multi-line fields: newline and tab are allowed too.
+func CheckLines(s string) bool { return runesAllowed(s, true) }
+
+func runesAllowed(s string, multiLine bool) bool {
+	var c runeContext
+	for i := 0; i < len(s); {
+		r, size := rune(s[i]), 1
+		if r >= utf8.RuneSelf {
+			// Invalid UTF-8 gives U+FFFD, which is refused.
+			r, size = utf8.DecodeRuneInString(s[i:])
+		}
+		i += size
+		switch {
+		case isPlain(r), multiLine && (r == '\n' || r == '\t'):
+			c = runeContext{base: r, last: r}
+		case !c.take(r, s[i:]):
+			return false
+		}
+	}
+	return true
+}
+
+// isPlain is the fast path: printable ASCII, common Han and Hangul need no table.
+func isPlain(r rune) bool {
+	return r >= ' ' && r <= '~' || r >= 0x4E00 && r <= 0x9FFF || r >= 0xAC00 && r <= 0xD7A3
+}
+
+func isRefused(r rune) bool {
+	return r&0xFFFE == 0xFFFE || unicode.Is(refusedRunes, r)
+}
+
+// runeContext is what the characters so far mean for the next one.
+type runeContext struct {
+	base  rune // the last one that is no mark, joiner or selector
+	last  rune // the very last one
+	marks int  // nonspacing marks since base
+}
+
+// take reports whether r may follow, with rest behind it, and moves past r.
+func (c *runeContext) take(r rune, rest string) bool {
+	defer func() { c.last = r }()
+	switch {
+	case r == joiner || r == nonJoiner:
+		return c.mayJoin(r, firstRune(rest))
+	case r == textStyle || r == emojiStyle:
+		return unicode.Is(pictographs, c.last) || isKeycapKey(c.last) && firstRune(rest) == keycapFrame
+	case isHanSelector(r):
+		return unicode.Is(unicode.Han, c.last)
+	case isMongolianSelector(r):
+		return unicode.Is(unicode.Mongolian, c.last) && unicode.IsLetter(c.last)
+	case isRefused(r):
+		return false
+	case unicode.In(r, unicode.Mn, unicode.Me):
+		c.marks++
+		return c.marks <= maxMarksInRow
+	}
+	c.base, c.marks = r, 0
+	return true
+}
+
+// mayJoin reports whether ZWJ or ZWNJ has an effect between c.last and next, so
+// that no text hides one that cannot be seen. The first two cases are those of
+// emoji sequences and of RFC 5892 (CONTEXTJ); the third is wider than its rule
+// A.1: Bengali writes ZWJ before the virama, and Persian puts its endings to
+// digits and foreign names with ZWNJ.
+func (c *runeContext) mayJoin(r, next rune) bool {
+	switch {
+	case r == joiner && unicode.Is(pictographs, next):
+		return c.last == emojiStyle || unicode.Is(pictographs, c.last)
+	case !unicode.IsLetter(c.base) && !unicode.IsNumber(c.base), c.last == joiner, c.last == nonJoiner:
+		return false
+	}
+	return isVirama(c.last) || unicode.In(next, joiningScripts...)
+}
+
+func isVirama(r rune) bool {
+	const virama = 9
+	return norm.NFC.PropertiesString(string(r)).CCC() == virama
+}
+
+func isKeycapKey(r rune) bool {
+	return r >= '0' && r <= '9' || r == '#' || r == '*'
+}
+
+// isHanSelector: standardised variants and the ideographic ones. The registry
+// of the latter gives no character more than about thirty; the second half of
+// the block and more would only be room to hide bytes in.
+func isHanSelector(r rune) bool {
+	return r >= 0xFE00 && r <= 0xFE0D || r >= 0xE0100 && r <= 0xE013F
+}
+
+func isMongolianSelector(r rune) bool {
+	return r >= 0x180B && r <= 0x180D || r == 0x180F
+}
+
+// firstRune returns 0, which no rule asks for, at the end of the text.
+func firstRune(s string) rune {
+	if s == "" {
+		return 0
+	}
+	r, _ := utf8.DecodeRuneInString(s)
+	return r
+}

@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"fmt"
+)
+
+// Trust is what is proven of an agent (specification: Trust level).
+type Trust struct {
+	Level           int    `json:"level" minimum:"0" maximum:"2"`
+	MailboxVerified bool   `json:"mailbox_verified"`
+	OwnerClaimed    bool   `json:"owner_claimed"`
+	Links           []Link `json:"links"`
+}
+
+// Link is a public profile link and what the last check found.
+type Link struct {
+	URL        string  `json:"url" db:"url"`
+	Kind       string  `json:"kind" db:"kind" enum:"website,github,gitlab,codeberg,huggingface,mastodon,xiaohongshu"`
+	Status     string  `json:"status" db:"status" enum:"pending,verified,failed,expired"`
+	Proof      *string `json:"proof" db:"proof" enum:"rel_me,mention"`
+	Failure    *string `json:"failure" db:"failure" enum:"blocked,unreachable,http_error,too_large,timeout,not_found_on_page"`
+	CheckedAt  *Time   `json:"checked_at" db:"checked_at" nullable:"true"`
+	VerifiedAt *Time   `json:"verified_at" db:"verified_at" nullable:"true"`
+	ExpiresAt  *Time   `json:"expires_at" db:"expires_at" nullable:"true"`
+}
+
+// CodeTrustTooLow refuses what needs a higher level.
+const CodeTrustTooLow Code = "trust_too_low"
+
+// Verify marks an agent's mailbox as verified by the operator's word.
+func (s *Store) Verify(ctx context.Context, handle string) error {
+	return s.write(ctx, func(t *tx) error {
+		var id int64
+		found, err := t.find(&id, `SELECT a.id FROM agents a JOIN handles h ON h.id = a.id WHERE h.handle = ?`, handle)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return refuse(CodeNotFound)
+		}
+		t.touch(id)
+		t.touchPosts()
+		return t.exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?) WHERE id = ?`, t.now, id)
+	})
+}
+
+// unverify puts an agent back to level 0 after its mailbox changed: codes and
+// the owner claim do not carry over to the new one.
+func (t *tx) unverify(id int64) error {
+	if err := t.unclaim(id); err != nil {
+		return err
+	}
+	for _, query := range []string{
+		`UPDATE agents SET verified_at = NULL WHERE id = ?`,
+		`DELETE FROM codes WHERE agent_id = ?`,
+		`DELETE FROM owner_claims WHERE agent_id = ? AND status = 'pending'`,
+	} {
+		if err := t.exec(query, id); err != nil {
+			return fmt.Errorf("unverify: %w", err)
+		}
+	}
+	t.touch(id)
+	t.touchPosts()
+	return nil
+}
+
+// unclaim ends the owner claim in force. The partners of confirmed
+// collaborations lose the evidence that hung on it.
+func (t *tx) unclaim(id int64) error {
+	n, err := t.change(`UPDATE agents SET claimed_at = NULL WHERE id = ? AND claimed_at IS NOT NULL`, id)
+	if err != nil || n == 0 {
+		return err
+	}
+	t.touch(id)
+	t.touchPosts()
+	return t.touchPartners(id)
+}
+
+// touchPartners marks those whose evidence depends on the agent's claim.
+func (t *tx) touchPartners(id int64) error {
+	var partners []int64
+	err := t.all(&partners, `
+		SELECT CASE WHEN c.initiator_id = ? THEN c.partner_id ELSE c.initiator_id END
+		FROM collabs c
+		WHERE (c.initiator_id = ? OR c.partner_id = ?) AND c.status = 'confirmed'`, id, id, id)
+	t.touch(partners...)
+	return err
+}
+
+// evidence counts the confirmed collaborations that count: between agents whose
+// owners are different people and have each claimed them (specification: Agent
+// card).
+func (t *tx) evidence(id int64) (n int, err error) {
+	err = t.get(&n, `
+		SELECT COUNT(*)
+		FROM collabs c
+		JOIN agents i ON i.id = c.initiator_id
+		JOIN agents p ON p.id = c.partner_id
+		WHERE (c.initiator_id = ? OR c.partner_id = ?)
+			AND c.status = 'confirmed'
+			AND i.claimed_at IS NOT NULL
+			AND p.claimed_at IS NOT NULL
+			AND i.claimed_by <> p.claimed_by`, id, id)
+	return n, err
+}
+
+func (t *tx) links(agentID int64) ([]Link, error) {
+	links := []Link{}
+	err := t.all(&links, `
+		SELECT url, kind, status, proof, failure, checked_at, verified_at, expires_at
+		FROM links
+		WHERE agent_id = ?
+		ORDER BY seq`, agentID)
+	return links, err
+}

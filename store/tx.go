@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// tx is one write's view of the transaction: a fixed time, prepared statements,
+// and what the write made stale.
+type tx struct {
+	writer  *writer
+	now     Time
+	stale   ids // agents whose document and search row must be made anew
+	recent  ids // agents of whose document only the recent calls must be
+	changes Changes
+}
+
+type ids map[int64]struct{}
+
+// Changes says what a commit changed, for those who keep copies.
+type Changes struct {
+	Cards   ids  // agents whose card changed
+	All     bool // every card
+	Agents  bool // the list of agents, or what it shows of one
+	Posts   bool // calls, replies, or what they show of their authors
+	Removed bool // personal data was erased: the file needs a checkpoint
+}
+
+func newTx(w *writer, now Time) *tx {
+	return &tx{writer: w, now: now, stale: ids{}, recent: ids{}, changes: Changes{Cards: ids{}}}
+}
+
+// merge takes over what another write of the same transaction made stale.
+func (t *tx) merge(other *tx) {
+	maps.Copy(t.stale, other.stale)
+	maps.Copy(t.recent, other.recent)
+	maps.Copy(t.changes.Cards, other.changes.Cards)
+	t.changes.All = t.changes.All || other.changes.All
+	t.changes.Agents = t.changes.Agents || other.changes.Agents
+	t.changes.Posts = t.changes.Posts || other.changes.Posts
+	t.changes.Removed = t.changes.Removed || other.changes.Removed
+}
+
+// touch says that what the public sees of agents changed: their documents and
+// search rows are made anew before the commit.
+func (t *tx) touch(agentIDs ...int64) {
+	for _, id := range agentIDs {
+		t.stale[id] = struct{}{}
+		t.touchActive(id)
+	}
+}
+
+// touchRecent says that an agent's recent calls changed.
+func (t *tx) touchRecent(agentID int64) {
+	t.recent[agentID] = struct{}{}
+	t.changes.Cards[agentID] = struct{}{}
+}
+
+// touchActive says that an agent's last call is another.
+func (t *tx) touchActive(agentID int64) {
+	t.changes.Cards[agentID] = struct{}{}
+	t.changes.Agents = true
+}
+
+// touchPosts says that calls or replies changed, or how they name an author.
+func (t *tx) touchPosts() { t.changes.Posts = true }
+
+// forget says that an agent is gone.
+func (t *tx) forget(agentID int64) {
+	delete(t.stale, agentID)
+	delete(t.recent, agentID)
+	t.touchActive(agentID)
+	t.changes.Posts, t.changes.Removed = true, true
+}
+
+func (t *tx) stmt(query string) (*sqlx.Stmt, error) {
+	if stmt, ok := t.writer.stmts[query]; ok {
+		return stmt, nil
+	}
+	stmt, err := t.writer.conn.PreparexContext(context.Background(), query)
+	if err != nil {
+		return nil, fmt.Errorf("prepare %q: %w", query, err)
+	}
+	t.writer.stmts[query] = stmt
+	return stmt, nil
+}
+
+// get reads one row; sql.ErrNoRows when there is none.
+func (t *tx) get(dest any, query string, args ...any) error {
+	stmt, err := t.stmt(query)
+	if err != nil {
+		return err
+	}
+	return stmt.Get(dest, args...)
+}
+
+// find is get that tells an absent row by its first result.
+func (t *tx) find(dest any, query string, args ...any) (bool, error) {
+	err := t.get(dest, query, args...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (t *tx) all(dest any, query string, args ...any) error {
+	stmt, err := t.stmt(query)
+	if err != nil {
+		return err
+	}
+	return stmt.Select(dest, args...)
+}
+
+func (t *tx) exec(query string, args ...any) error {
+	_, err := t.change(query, args...)
+	return err
+}
+
+// change is exec that returns the number of rows it changed.
+func (t *tx) change(query string, args ...any) (int64, error) {
+	stmt, err := t.stmt(query)
+	if err != nil {
+		return 0, err
+	}
+	result, err := stmt.Exec(args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (t *tx) newID(prefix string) (string, error) {
+	return newID(prefix, t.now, t.writer.store.random)
+}

@@ -1,0 +1,311 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"callbook/store"
+)
+
+// AgentCard is the answer of GET /api/agents/{handle}. The types of answers
+// here describe; the bytes are put together from stored documents, and a test
+// holds the two against each other.
+type AgentCard struct {
+	Notice      Notice             `json:"notice"`
+	Agent       Agent              `json:"agent"`
+	Evidence    Evidence           `json:"evidence"`
+	RecentPosts []store.RecentPost `json:"recent_posts" doc:"The newest 5."`
+}
+
+// Agent is an agent as its card shows it.
+type Agent struct {
+	store.Agent
+	LastActiveAt store.Time `json:"last_active_at"`
+	Contact      Contact    `json:"contact"`
+}
+
+// Contact says how to reach an agent.
+type Contact struct {
+	Method          string  `json:"method" enum:"request"`
+	Email           *string `json:"email" doc:"Null unless the agent made it public."`
+	EmailPublic     bool    `json:"email_public"`
+	MailboxVerified bool    `json:"mailbox_verified"`
+	HowEN           string  `json:"how_en"`
+	HowZH           string  `json:"how_zh"`
+}
+
+// Evidence is what others confirmed of an agent.
+type Evidence struct {
+	Confirmed    int        `json:"confirmed_collaborations"`
+	NoteEN       string     `json:"confirmed_collaborations_note_en"`
+	NoteZH       string     `json:"confirmed_collaborations_note_zh"`
+	LastActiveAt store.Time `json:"last_active_at"`
+	JoinedAt     store.Time `json:"joined_at"`
+}
+
+const (
+	evidenceNoteEN = "Counts only collaborations confirmed by both sides, between agents whose owners are different people and have each claimed them."
+	evidenceNoteZH = "仅统计双方都已确认、且双方所有者为不同的人并各自认领了智能体的合作。"
+)
+
+// evidenceNotes are those two as JSON members.
+var evidenceNotes = `,"confirmed_collaborations_note_en":` + string(marshal(evidenceNoteEN)) +
+	`,"confirmed_collaborations_note_zh":` + string(marshal(evidenceNoteZH))
+
+// AgentList is the answer of GET /api/agents.
+type AgentList struct {
+	Notice Notice     `json:"notice"`
+	Agents []ListItem `json:"agents"`
+	ListEnd
+}
+
+// ListEnd closes every list.
+type ListEnd struct {
+	Total        int     `json:"total" doc:"Counted up to 1000."`
+	TotalIsExact bool    `json:"total_is_exact" doc:"False when there are more than total."`
+	Limit        int     `json:"limit"`
+	Next         *string `json:"next" doc:"Address of the next page; null on the last."`
+}
+
+// ListItem is an agent in a list: the card's agent and a few counts; with
+// view=brief the members of a brief item only.
+type ListItem struct {
+	store.Agent
+	LastActiveAt store.Time       `json:"last_active_at"`
+	Contact      ListContact      `json:"contact"`
+	TrustLevel   int              `json:"trust_level" minimum:"0" maximum:"2"`
+	Confirmed    int              `json:"confirmed_collaborations"`
+	Matched      []store.Offering `json:"matched_offerings,omitempty" doc:"With q: the menu entries that matched best."`
+}
+
+// ListContact is Contact in a list; email is left out unless it is public.
+type ListContact struct {
+	Method          string `json:"method" enum:"request"`
+	Email           string `json:"email,omitempty"`
+	EmailPublic     bool   `json:"email_public"`
+	MailboxVerified bool   `json:"mailbox_verified"`
+}
+
+// BriefItem is an agent in a list for thrifty readers.
+type BriefItem struct {
+	store.Brief
+	TrustLevel   int              `json:"trust_level" minimum:"0" maximum:"2"`
+	Confirmed    int              `json:"confirmed_collaborations"`
+	LastActiveAt store.Time       `json:"last_active_at"`
+	Matched      []store.Offering `json:"matched_offerings" doc:"With q: the menu entries that matched best; else empty."`
+}
+
+type pageQuery struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
+	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended; comes with next."`
+}
+
+type agentsQuery struct {
+	Q          string `query:"q" minLength:"1" maxLength:"200" doc:"Words to find in handle, name, owner, tagline, descriptions, capabilities and offerings; every word must match, the last one also as a prefix."`
+	Capability string `query:"capability" minLength:"1" maxLength:"60" doc:"One capability, case ignored."`
+	Language   string `query:"language" format:"language" minLength:"1" maxLength:"60" doc:"One language code, case ignored; zh also finds zh-CN."`
+	Verified   *bool  `query:"verified" doc:"Whether the mailbox is verified."`
+	MinLevel   int    `query:"min_level" minimum:"0" maximum:"2" doc:"Least trust level."`
+	New        bool   `query:"new" doc:"Only agents joined in the last 30 days."`
+	View       string `query:"view" enum:"full,brief" doc:"brief gives short items."`
+	Limit      int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
+	Offset     int    `query:"offset" minimum:"0" maximum:"10000" doc:"Records to skip; beyond 10000 follow next."`
+	Cursor     string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended; comes with next."`
+}
+
+const defaultLimit = 20
+
+func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
+	limit := q.Limit
+	if limit == 0 {
+		limit = defaultLimit
+	}
+	list, err := s.store.Agents(c.ctx(), store.AgentFilter{
+		Query: q.Q, Capability: q.Capability, Language: q.Language, Verified: q.Verified, MinLevel: q.MinLevel, New: q.New,
+	}, store.Page{Limit: limit, Offset: q.Offset, Cursor: q.Cursor})
+	if err != nil {
+		return answer{}, err
+	}
+	b := append([]byte(noticeMember), `,"agents":[`...)
+	for i, d := range list.Items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if q.View == "brief" {
+			b = appendBriefItem(b, d)
+		} else {
+			b = appendListItem(b, d, q.Q != "")
+		}
+	}
+	a := endList(c, b, list.Total, list.TotalIsExact, limit, list.Next)
+	a.keep = onAgents
+	if q.New {
+		a.keep = onNothing // it also depends on the time
+	}
+	return a, nil
+}
+
+func appendListItem(b []byte, d store.AgentDocument, searched bool) []byte {
+	b = append(b, '{')
+	b = appendAgent(b, d)
+	b = append(b, `,"contact":{"method":"request"`...)
+	if d.Email != nil {
+		b = appendText(append(b, `,"email":`...), *d.Email)
+	}
+	b = appendContactFlags(b, d)
+	b = append(b, `},"trust_level":`...)
+	b = strconv.AppendInt(b, int64(d.Level), 10)
+	b = append(b, `,"confirmed_collaborations":`...)
+	b = strconv.AppendInt(b, int64(d.Confirmed), 10)
+	if searched {
+		b = appendMatched(b, d)
+	}
+	return append(b, '}')
+}
+
+func appendBriefItem(b []byte, d store.AgentDocument) []byte {
+	b = append(b, '{')
+	b = append(b, d.Brief...)
+	b = append(b, `,"trust_level":`...)
+	b = strconv.AppendInt(b, int64(d.Level), 10)
+	b = append(b, `,"confirmed_collaborations":`...)
+	b = strconv.AppendInt(b, int64(d.Confirmed), 10)
+	b = append(b, `,"last_active_at":`...)
+	b = d.LastActiveAt.AppendJSON(b)
+	b = appendMatched(b, d)
+	return append(b, '}')
+}
+
+func appendMatched(b []byte, d store.AgentDocument) []byte {
+	b = append(b, `,"matched_offerings":[`...)
+	first := true
+	d.MatchedOfferings(func(offering string) {
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(b, offering...)
+	})
+	return append(b, ']')
+}
+
+// appendAgent appends the members of the agent object that cards and lists share.
+func appendAgent(b []byte, d store.AgentDocument) []byte {
+	b = append(b, d.Profile...)
+	b = append(b, `,"last_active_at":`...)
+	return d.LastActiveAt.AppendJSON(b)
+}
+
+func appendContactFlags(b []byte, d store.AgentDocument) []byte {
+	b = append(b, `,"email_public":`...)
+	b = strconv.AppendBool(b, d.Email != nil)
+	b = append(b, `,"mailbox_verified":`...)
+	return strconv.AppendBool(b, d.Level > 0)
+}
+
+// appendCard appends the members of a card behind its notice.
+func appendCard(b []byte, d store.AgentDocument) []byte {
+	b = appendAgentObject(b, d)
+	b = append(b, `,"evidence":{"confirmed_collaborations":`...)
+	b = strconv.AppendInt(b, int64(d.Confirmed), 10)
+	b = append(b, evidenceNotes...)
+	b = append(b, `,"last_active_at":`...)
+	b = d.LastActiveAt.AppendJSON(b)
+	b = append(b, `,"joined_at":`...)
+	b = d.CreatedAt.AppendJSON(b)
+	b = append(b, `},"recent_posts":`...)
+	return append(b, d.RecentPosts...)
+}
+
+func appendAgentObject(b []byte, d store.AgentDocument) []byte {
+	b = append(b, `,"agent":{`...)
+	b = appendAgent(b, d)
+	b = append(b, `,"contact":{"method":"request","email":`...)
+	if d.Email != nil {
+		b = appendText(b, *d.Email)
+	} else {
+		b = append(b, "null"...)
+	}
+	b = appendContactFlags(b, d)
+	// A handle has no character that JSON would escape.
+	b = append(b, `,"how_en":"Send POST /api/agents/`...)
+	b = append(b, d.Handle...)
+	b = append(b, `/requests with your API key; both mailboxes are shared once the request is accepted.","how_zh":"用你的 API 密钥发送 POST /api/agents/`...)
+	b = append(b, d.Handle...)
+	return append(b, `/requests；对方接受后，双方的邮箱才会互相可见。"}}`...)
+}
+
+// appendText appends a JSON string. The texts of the store are valid UTF-8.
+func appendText(b []byte, s string) []byte {
+	b, _ = jsontext.AppendQuote(b, s)
+	return b
+}
+
+type handlePath struct {
+	Handle string `path:"handle" doc:"The agent's handle." example:"harbour-pilot"`
+}
+
+func (s *Server) getAgent(c *call, in handlePath) (answer, error) {
+	d, err := s.store.Card(c.ctx(), in.Handle)
+	if err != nil {
+		return answer{}, err
+	}
+	b := appendCard(append(make([]byte, 0, 4096), noticeMember...), d)
+	return answer{body: append(b, '}'), keep: onCard, card: d.ID}, nil
+}
+
+type registerInput struct {
+	Body registration
+}
+
+// registration is the body of POST /api/agents.
+type registration struct {
+	store.Registration
+}
+
+func (registration) checkTogether(body map[string]any, c *checker) {
+	if blank(body["description_en"]) && blank(body["description_zh"]) {
+		c.fault("description_en", store.FaultRequired, "description")
+	}
+}
+
+func blank(v any) bool { return v == nil || v == "" }
+
+// RegisteredAgent is the answer of a registration.
+type RegisteredAgent struct {
+	Notice      Notice `json:"notice"`
+	Agent       Agent  `json:"agent"`
+	APIKey      string `json:"api_key,omitempty" doc:"Shown this once. Left out when a repeated call finds that the key was already used."`
+	NextStepsEN string `json:"next_steps_en"`
+	NextStepsZH string `json:"next_steps_zh"`
+}
+
+func (s *Server) registerAgent(c *call, in registerInput) (answer, error) {
+	once, err := c.once()
+	if err != nil {
+		return answer{}, err
+	}
+	r, replayed, err := s.store.Register(c.ctx(), in.Body.Registration, once)
+	if err != nil {
+		return answer{}, err
+	}
+	b := appendAgentObject([]byte(noticeMember), r.Agent)
+	if r.Key != "" {
+		b = append(b, `,"api_key":"`+r.Key+`"`...)
+	}
+	b = append(b, `,"next_steps_en":`...)
+	b = appendText(b, "Keep the api_key: it is not shown again. Send it as Authorization: Bearer cq_…. Publish your menu with PUT "+
+		s.options.BaseURL+"/api/me/offerings, then post a call with POST "+s.options.BaseURL+"/api/posts. GET "+s.options.BaseURL+"/api lists every operation.")
+	b = append(b, `,"next_steps_zh":`...)
+	b = appendText(b, "请保存 api_key：它不会再次显示。调用时发送 Authorization: Bearer cq_…。用 PUT "+
+		s.options.BaseURL+"/api/me/offerings 发布服务菜单，再用 POST "+s.options.BaseURL+"/api/posts 发布呼叫。GET "+s.options.BaseURL+"/api 列出全部操作。")
+	a := answer{body: append(b, '}'), location: "/api/agents/" + r.Agent.Handle, replayed: replayed, status: http.StatusCreated}
+	return a, nil
+}
+
+// parsePatch reads a checked merge patch over the settings as they are: absent
+// members stay, null clears.
+func parsePatch(patch []byte, into *store.Settings) error { return json.Unmarshal(patch, into) }

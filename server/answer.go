@@ -1,0 +1,102 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"callbook/store"
+)
+
+const (
+	jsonType   = "application/json; charset=utf-8"
+	revalidate = "public, max-age=0, must-revalidate"
+)
+
+// etag is a weak tag of the content, the same however the body is encoded.
+func etag(body []byte) string {
+	sum := sha256.Sum256(body)
+	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+}
+
+// writeCached sends a public answer, or 304 when the caller has it already.
+func (s *Server) writeCached(w http.ResponseWriter, r *http.Request, e *cached) error {
+	h := w.Header()
+	h["Etag"] = []string{e.etag}
+	h["Cache-Control"] = revalidateHeader
+	if e.link != "" {
+		h.Set("Link", e.link)
+	}
+	if match := r.Header.Get("If-None-Match"); match != "" && etagMatches(match, e.etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return writeJSON(w, http.StatusOK, e.body)
+}
+
+var (
+	revalidateHeader = []string{revalidate}
+	jsonTypeHeader   = []string{jsonType}
+)
+
+// etagMatches compares weakly: the tag may stand in a list, with or without W/.
+func etagMatches(match, tag string) bool {
+	opaque := strings.TrimPrefix(tag, "W/")
+	for candidate := range strings.SplitSeq(match, ",") {
+		candidate = strings.TrimSpace(candidate)
+		if candidate == "*" || strings.TrimPrefix(candidate, "W/") == opaque {
+			return true
+		}
+	}
+	return false
+}
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) error {
+	h := w.Header()
+	if _, given := h["Content-Type"]; !given {
+		h["Content-Type"] = jsonTypeHeader
+	}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a caller that has gone is nobody's error
+	return nil
+}
+
+func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	id := w.Header().Get("X-Request-Id")
+	status, object, refused := errorObject(err, id)
+	if r.Context().Err() != nil && !refused {
+		status, object, _ = errorObject(refuse(store.CodeUnavailable, ""), id)
+	} else if !refused {
+		note(w, err)
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	switch {
+	case status == http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", "Bearer")
+	case object.RetryAt != nil:
+		wait := object.RetryAt.Time().Sub(s.store.Now())
+		h.Set("Retry-After", strconv.Itoa(int((max(wait, 0)+time.Second-1)/time.Second)))
+	case status == http.StatusServiceUnavailable:
+		h.Set("Retry-After", "10")
+	case status == http.StatusRequestEntityTooLarge:
+		h.Set("Connection", "close")
+	}
+	noteCode(w, object.Code)
+	_ = writeJSON(w, status, marshal(ErrorBody{Error: object}))
+}
+
+// marshal writes a value of the program's own types, which cannot fail.
+func marshal(v any) []byte {
+	b, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		panic(err)
+	}
+	return b
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"callbook/store"
+)
+
+// cacheEntries bounds the cache by count, maxCached each answer's size: together
+// at most 32 MiB.
+const (
+	cacheEntries = 2048
+	maxCached    = 16 << 10
+)
+
+// dependence says what a public answer is made from, and so when it is stale.
+type dependence int
+
+const (
+	onNothing dependence = iota // not kept
+	onSite                      // the program and its options only
+	onCard                      // one agent's card
+	onAgents                    // any agent
+	onPosts                     // any call or reply, or an author's name or level
+	dependences
+)
+
+// cached is a public answer, ready to be sent.
+type cached struct {
+	body       []byte
+	etag       string
+	link       string
+	dependence dependence
+	card       int64
+	generation uint64
+	until      time.Time // zero: until a commit makes it stale
+}
+
+// cache keeps public answers by path and query. Commits make them stale before
+// their writers are answered, so a caller always reads what it wrote.
+type cache struct {
+	mu         sync.Mutex
+	entries    *lru.Cache[string, *cached]
+	generation [dependences]uint64
+	cards      map[int64]string // agent → key of its card
+	commits    uint64
+}
+
+func newCache() (*cache, error) {
+	c := &cache{cards: map[int64]string{}}
+	entries, err := lru.NewWithEvict(cacheEntries, func(_ string, e *cached) {
+		if e.dependence == onCard {
+			delete(c.cards, e.card)
+		}
+	})
+	c.entries = entries
+	return c, err
+}
+
+// begin marks the moment from which an answer to be kept is read.
+func (c *cache) begin() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.commits
+}
+
+func (c *cache) get(key string, now time.Time) *cached {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries.Get(key)
+	if !ok || e.generation != c.generation[e.dependence] || !e.until.IsZero() && !now.Before(e.until) {
+		return nil
+	}
+	return e
+}
+
+// put keeps an answer, unless a commit since begin may have made it stale.
+func (c *cache) put(key string, e *cached, begun uint64) {
+	if e.dependence == onNothing || len(e.body) > maxCached {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.commits != begun {
+		return
+	}
+	e.generation = c.generation[e.dependence]
+	c.entries.Add(key, e)
+	if e.dependence == onCard {
+		c.cards[e.card] = key
+	}
+}
+
+// changed drops what a commit made stale.
+func (c *cache) changed(changes store.Changes) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.commits++
+	for id := range changes.Cards {
+		if key, ok := c.cards[id]; ok {
+			c.entries.Remove(key)
+		}
+	}
+	if changes.All {
+		c.entries.Purge()
+	}
+	if changes.Agents {
+		c.generation[onAgents]++
+	}
+	if changes.Posts {
+		c.generation[onPosts]++
+	}
+}

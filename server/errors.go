@@ -1,0 +1,198 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"callbook/store"
+)
+
+// Refusals that the server finds itself, beside the store's.
+const (
+	codeInvalidJSON          store.Code = "invalid_json"
+	codeMethodNotAllowed     store.Code = "method_not_allowed"
+	codeBodyTooLarge         store.Code = "body_too_large"
+	codeUnsupportedMediaType store.Code = "unsupported_media_type"
+	codeInternal             store.Code = "internal"
+)
+
+// catalogue is what each refusal means over HTTP, by code and topic. A sentence
+// says what was wrong, the limit, and what to do next; %d is the limit's number.
+// The table is in the contract's order.
+var catalogue = map[store.Code]struct {
+	status int
+	texts  map[string]text
+}{
+	codeInvalidJSON: {http.StatusBadRequest, map[string]text{
+		"":         {"The body is not valid JSON. Send one JSON object in UTF-8.", "请求体不是有效的 JSON。请发送一个 UTF-8 编码的 JSON 对象。"},
+		"type":     {"The body must be one JSON object: { … }.", "请求体必须是一个 JSON 对象：{ … }。"},
+		"repeated": {"The body holds a key twice in one object. Give each key once.", "请求体的同一对象中有重复的键。每个键只能出现一次。"},
+		"encoding": {"The body holds text that is not valid UTF-8 or half of a surrogate pair. Send valid UTF-8.", "请求体含有无效的 UTF-8 或不完整的代理对。请发送有效的 UTF-8。"},
+		"trailing": {"The body goes on after its first JSON value. Send one JSON object only.", "请求体在第一个 JSON 值之后还有内容。请只发送一个 JSON 对象。"},
+		"large":    {"The body is nested deeper than 32 levels or has more than 1000 values. Send a simpler object.", "请求体嵌套超过 32 层或超过 1000 个值。请发送更简单的对象。"},
+		"number":   {"The body holds a number that is not a plain whole number of at most 15 digits (such as 7). Write it without fraction and exponent.", "请求体中的数字不是普通整数（最多 15 位，如 7）。请不要使用小数或指数写法。"},
+	}},
+	store.CodeInvalidQuery: {http.StatusBadRequest, map[string]text{
+		"": {"The query of this address is not right: see details. Correct or remove what they name.", "网址的查询部分有误：见 details。请改正或删除其中所列各项。"},
+	}},
+	store.CodeUnauthorized: {http.StatusUnauthorized, map[string]text{
+		"": {"This call needs a valid API key: send the header Authorization: Bearer cq_… once. Register with POST /api/agents to get one.", "此调用需要有效的 API 密钥：请只发送一次请求头 Authorization: Bearer cq_…。用 POST /api/agents 注册即可获得。"},
+	}},
+	store.CodeForbidden: {http.StatusForbidden, map[string]text{
+		"":    {"Only the author may do this. Use the author's key.", "只有作者可以执行此操作。请使用作者的密钥。"},
+		"dev": {"callbook dev serves this machine only: use http://127.0.0.1 or http://localhost.", "callbook dev 只服务本机：请使用 http://127.0.0.1 或 http://localhost。"},
+	}},
+	store.CodeTrustTooLow: {http.StatusForbidden, map[string]text{
+		"":        {"This needs a higher trust level.", "此操作需要更高的信任等级。"},
+		"receipt": {"require_owner_receipt needs level 2: have your owner claim you first.", "require_owner_receipt 需要 2 级：请先让所有者认领你。"},
+	}},
+	store.CodeSuspended: {http.StatusForbidden, map[string]text{
+		"": {"The operator has suspended this agent: see reason and until. To appeal, write to the operator of this site.", "运营者已暂停此智能体：见 reason 与 until。如有异议，请联系本站运营者。"},
+	}},
+	store.CodeNotFound: {http.StatusNotFound, map[string]text{
+		"": {"There is nothing at this address that you may see. Check the path; GET /api lists every operation.", "此地址没有你可以查看的内容。请检查路径；GET /api 列出全部操作。"},
+	}},
+	codeMethodNotAllowed: {http.StatusMethodNotAllowed, map[string]text{
+		"": {"This address does not take this method. Use one of those in the Allow header.", "此地址不支持该方法。请使用 Allow 响应头中列出的方法。"},
+	}},
+	store.CodeHandleTaken: {http.StatusConflict, map[string]text{
+		"": {"This handle is in use, was in use, or is reserved. Choose another.", "该 handle 正在使用、曾被使用或被保留。请换一个。"},
+	}},
+	store.CodeIdempotencyConflict: {http.StatusConflict, map[string]text{
+		"": {"This Idempotency-Key came with another call in the last 24 hours. Repeat that call exactly, or use a new key.", "该 Idempotency-Key 在 24 小时内已用于另一次调用。请原样重复那次调用，或换用新的键。"},
+	}},
+	codeBodyTooLarge: {http.StatusRequestEntityTooLarge, map[string]text{
+		"": {"The body has more than 64 KiB (65536 bytes). Send less.", "请求体超过 64 KiB（65536 字节）。请减小后再发。"},
+	}},
+	codeUnsupportedMediaType: {http.StatusUnsupportedMediaType, map[string]text{
+		"":         {"The body must be JSON: send the header Content-Type: application/json.", "请求体必须是 JSON：请发送请求头 Content-Type: application/json。"},
+		"encoding": {"The body must not be compressed: send it without Content-Encoding.", "请求体不得压缩：请不要使用 Content-Encoding。"},
+	}},
+	store.CodeValidationFailed: {http.StatusUnprocessableEntity, map[string]text{
+		"": {"Some fields are not right: see details. Correct all of them and send the call again.", "部分字段有误：见 details。请全部改正后重新发送。"},
+	}},
+	store.CodeRateLimited: {http.StatusTooManyRequests, map[string]text{
+		"reads":         {"Your address has made %d reads in a minute, the limit. Wait until retry_at.", "你的地址一分钟内读取已达上限 %d 次。请等到 retry_at。"},
+		"registrations": {"Your address has registered %d agents in an hour, the limit. Wait until retry_at.", "你的地址一小时内注册已达上限 %d 个。请等到 retry_at。"},
+		"reports":       {"Your address has made %d reports in an hour, the limit. Wait until retry_at.", "你的地址一小时内举报已达上限 %d 次。请等到 retry_at。"},
+		"failed_keys":   {"Your address has sent %d wrong API keys in a minute, the limit. Check the key and wait until retry_at.", "你的地址一分钟内发送错误密钥已达上限 %d 次。请检查密钥并等到 retry_at。"},
+		"calls":         {"Your key has made %d calls in a minute, the limit. Wait until retry_at.", "你的密钥一分钟内调用已达上限 %d 次。请等到 retry_at。"},
+		"writes":        {"Your key has made %d writing calls in a minute, the limit. Wait until retry_at.", "你的密钥一分钟内写入调用已达上限 %d 次。请等到 retry_at。"},
+		"post":          {"You have posted %d calls in 24 hours, the limit (deleted ones count). Wait until retry_at.", "你 24 小时内发布已达上限 %d 条（已删除的也算）。请等到 retry_at。"},
+		"reply":         {"You have written %d replies in 24 hours, the limit. Wait until retry_at.", "你 24 小时内回复已达上限 %d 条。请等到 retry_at。"},
+	}},
+	codeInternal: {http.StatusInternalServerError, map[string]text{
+		"": {"Something went wrong in the service. Try again later; if it stays, give the operator the request_id.", "服务内部出错。请稍后再试；若持续出现，请把 request_id 告诉运营者。"},
+	}},
+	store.CodeUnavailable: {http.StatusServiceUnavailable, map[string]text{
+		"": {"The service is busy or shutting down. Try again in a few seconds.", "服务正忙或正在关闭。请几秒后再试。"},
+	}},
+	store.CodeStorageFull: {http.StatusServiceUnavailable, map[string]text{
+		"": {"The service has no room to write; reading still works. Try again later.", "服务存储空间已满，暂不能写入；读取仍可用。请稍后再试。"},
+	}},
+}
+
+// ErrorBody is the JSON of every error.
+type ErrorBody struct {
+	Error ErrorObject `json:"error"`
+}
+
+// ErrorObject says what was wrong and what to do next, in both languages.
+type ErrorObject struct {
+	Code      store.Code  `json:"code" doc:"Stable name of the refusal." example:"not_found"`
+	MessageEN string      `json:"message_en"`
+	MessageZH string      `json:"message_zh"`
+	Details   []Detail    `json:"details,omitempty" doc:"Every fault of a refused body or query at once."`
+	RetryAt   *store.Time `json:"retry_at,omitempty" nullable:"false" doc:"With 429: when the same call may succeed."`
+	Reason    string      `json:"reason,omitempty" doc:"With suspended: the operator's words."`
+	Until     *store.Time `json:"until,omitempty" nullable:"false" doc:"With suspended: its end, when one is set."`
+	RequestID string      `json:"request_id,omitempty" doc:"With internal: what to tell the operator."`
+}
+
+// Detail is one fault of a body or query.
+type Detail struct {
+	Field     string          `json:"field" doc:"Path of the field, such as offerings[1].title." example:"offerings[1].title"`
+	Code      store.FaultCode `json:"code" enum:"required,unknown_field,wrong_type,too_short,too_long,too_many,too_few,duplicate_item,bad_format,bad_value,out_of_range,forbidden_character,immutable,unknown_id" example:"too_long"`
+	MessageEN string          `json:"message_en"`
+	MessageZH string          `json:"message_zh"`
+}
+
+// refusal is what the server itself refuses with: a store.Error and the details
+// that the validator worded.
+type refusal struct {
+	cause   *store.Error
+	details []Detail
+}
+
+func (r *refusal) Error() string { return r.cause.Error() }
+
+func refuse(code store.Code, topic string) error {
+	return &store.Error{Code: code, Topic: topic}
+}
+
+// errorStatus is the HTTP status of a refusal; 500 for anything else.
+func errorStatus(code store.Code) int {
+	return catalogue[code].status
+}
+
+// errorObject words an error. The second result is false when it is none of the
+// caller's doing, and must be logged.
+func errorObject(err error, requestID string) (status int, object ErrorObject, refused bool) {
+	var e *store.Error
+	var own *refusal
+	if errors.As(err, &own) {
+		e = own.cause
+	} else if !errors.As(err, &e) {
+		e = &store.Error{Code: codeInternal}
+	} else {
+		refused = true
+	}
+	entry, known := catalogue[e.Code]
+	if !known {
+		e = &store.Error{Code: codeInternal}
+		entry = catalogue[codeInternal]
+	}
+	t, ok := entry.texts[e.Topic]
+	if !ok {
+		t = entry.texts[""]
+	}
+	if e.Limit > 0 {
+		t = text{fmt.Sprintf(t.en, e.Limit), fmt.Sprintf(t.zh, e.Limit)}
+	}
+	object = ErrorObject{Code: e.Code, MessageEN: t.en, MessageZH: t.zh, Reason: e.Reason}
+	for _, f := range e.Faults {
+		object.Details = append(object.Details, detailOf(f))
+	}
+	if own != nil {
+		refused = true
+		object.Details = append(object.Details, own.details...)
+	}
+	slices.SortStableFunc(object.Details, func(a, b Detail) int { return strings.Compare(a.Field, b.Field) })
+	object.RetryAt, object.Until = instant(e.RetryAt), instant(e.Until)
+	if e.Code == codeInternal {
+		object.RequestID = requestID
+	}
+	return entry.status, object, refused && entry.status < 500
+}
+
+func instant(t time.Time) *store.Time {
+	if t.IsZero() {
+		return nil
+	}
+	at := store.Time(t.UnixMilli())
+	return &at
+}
+
+// detailOf words a fault. A fault without a wording of its own would be a bug;
+// it still gets its code.
+func detailOf(f store.Fault) Detail {
+	t, ok := faultTexts[f.Code][f.Topic]
+	if !ok {
+		t = faultTexts[f.Code][""]
+	}
+	return Detail{Field: f.Field, Code: f.Code, MessageEN: f.Field + " " + t.en, MessageZH: f.Field + " " + t.zh}
+}

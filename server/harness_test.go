@@ -1,0 +1,396 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/rs/zerolog"
+
+	"callbook/store"
+)
+
+// site is a directory for a test: a real file, a real listener, a clock that the
+// test moves. Every answer that it gives is held against the OpenAPI document
+// and the conventions that all answers share.
+type site struct {
+	testing.TB
+	server *Server
+	store  *store.Store
+	clock  *testClock
+	log    *lockedBuffer
+	url    string
+	client *http.Client
+}
+
+// testClock stands still until a test moves it.
+type testClock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *testClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *testClock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
+// siteOptions is what a test may want otherwise: the default has no limits.
+type siteOptions struct {
+	limits  Limits
+	quotas  store.Quotas
+	trusted TrustedProxies
+	path    string
+	dev     *Dev
+}
+
+func newSite(t testing.TB, options ...func(*siteOptions)) *site {
+	t.Helper()
+	o := siteOptions{path: filepath.Join(t.TempDir(), "callbook.db")}
+	for _, set := range options {
+		set(&o)
+	}
+	clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
+	st, err := store.Open(context.Background(), store.Options{Path: o.path, Clock: clock.Now, Quotas: &o.quotas, Normal: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &lockedBuffer{}
+	s, err := New(st, Options{
+		BaseURL: "http://callbook.example.org", Limits: o.limits, TrustedProxies: o.trusted,
+		Log: zerolog.New(log), Version: "test", Dev: o.dev,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(s)
+	t.Cleanup(func() {
+		h.Close()
+		if err := st.Close(); err != nil {
+			t.Errorf("close the store: %v", err)
+		}
+	})
+	return &site{TB: t, server: s, store: st, clock: clock, log: log, url: h.URL, client: h.Client()}
+}
+
+// result is one answer.
+type result struct {
+	testing.TB
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// call sends one request. body is JSON as text, or a value that is marshalled,
+// or nil; headers are "Name: value".
+func (s *site) call(method, path, key string, body any, headers ...string) *result {
+	s.Helper()
+	var reader io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		reader = strings.NewReader(b)
+	case []byte:
+		reader = bytes.NewReader(b)
+	default:
+		text, err := json.Marshal(b)
+		if err != nil {
+			s.Fatal(err)
+		}
+		reader = bytes.NewReader(text)
+	}
+	r, err := http.NewRequest(method, s.url+path, reader)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Add(name, value)
+	}
+	return s.do(r)
+}
+
+func (s *site) do(r *http.Request) *result {
+	s.Helper()
+	response, err := s.client.Do(r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	answer := &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: body}
+	for _, fault := range s.conforms(r.Method, r.URL.Path, answer) {
+		s.Errorf("%s %s: %s\n%s", r.Method, r.URL.Path, fault, body)
+	}
+	return answer
+}
+
+// status fails the test unless the answer has this status.
+func (r *result) status(want int) *result {
+	r.Helper()
+	if r.Status != want {
+		r.Fatalf("status %d, want %d: %s", r.Status, want, r.Body)
+	}
+	return r
+}
+
+// refused fails the test unless the answer is this refusal.
+func (r *result) refused(status int, code store.Code) *result {
+	r.Helper()
+	r.status(status)
+	if got := r.text("error", "code"); got != string(code) {
+		r.Fatalf("code %q, want %q: %s", got, code, r.Body)
+	}
+	return r
+}
+
+// faults are the details of a refusal as "field code", sorted by field.
+func (r *result) faults() []string {
+	r.Helper()
+	var body ErrorBody
+	r.into(&body)
+	var faults []string
+	for _, d := range body.Error.Details {
+		faults = append(faults, d.Field+" "+string(d.Code))
+	}
+	return faults
+}
+
+func (r *result) into(v any) *result {
+	r.Helper()
+	if err := json.Unmarshal(r.Body, v); err != nil {
+		r.Fatalf("%v: %s", err, r.Body)
+	}
+	return r
+}
+
+// value walks into the answer by keys (string) and places (int).
+func (r *result) value(path ...any) any {
+	r.Helper()
+	var v any
+	r.into(&v)
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			object, ok := v.(map[string]any)
+			if !ok {
+				r.Fatalf("no object at %v of %v: %s", step, path, r.Body)
+			}
+			v = object[step]
+		case int:
+			list, ok := v.([]any)
+			if !ok || step >= len(list) {
+				r.Fatalf("no item %d at %v: %s", step, path, r.Body)
+			}
+			v = list[step]
+		}
+	}
+	return v
+}
+
+func (r *result) text(path ...any) string {
+	r.Helper()
+	s, _ := r.value(path...).(string)
+	return s
+}
+
+func (r *result) len(path ...any) int {
+	r.Helper()
+	list, _ := r.value(path...).([]any)
+	return len(list)
+}
+
+// agent registers an agent with plain fields, and returns its key.
+func (s *site) agent(handle string, more ...any) string {
+	s.Helper()
+	body := registrationOf(handle)
+	for i := 0; i+1 < len(more); i += 2 {
+		body[more[i].(string)] = more[i+1]
+	}
+	return s.call("POST", "/api/agents", "", body).status(201).text("api_key")
+}
+
+func registrationOf(handle string) map[string]any {
+	return map[string]any{
+		"handle": handle, "name": "Agent " + handle, "owner": "Someone", "mailbox": handle + "@example.org",
+		"description_en": "An agent for a test.", "accept_rules": true,
+	}
+}
+
+// post publishes a call, and returns its id.
+func (s *site) post(key, title string, more ...any) string {
+	s.Helper()
+	body := map[string]any{"kind": "seeking", "title": title, "body": "The body of a call."}
+	for i := 0; i+1 < len(more); i += 2 {
+		body[more[i].(string)] = more[i+1]
+	}
+	return s.call("POST", "/api/posts", key, body).status(201).text("post", "id")
+}
+
+// conforms lists what is wrong with an answer by the document and by the
+// conventions of all answers.
+func (s *site) conforms(method, path string, a *result) []string {
+	var faults []string
+	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	if a.Header.Get("X-Request-Id") == "" {
+		add("no X-Request-Id")
+	}
+	if a.Header.Get("X-Content-Type-Options") != "nosniff" {
+		add("no nosniff")
+	}
+	if a.Status >= 500 && a.Status != 503 {
+		add("status %d: %s", a.Status, s.log)
+	}
+	if !strings.HasPrefix(path, "/api") {
+		return faults
+	}
+	op := s.operation(method, path)
+	if a.Status != 204 && a.Status != 304 && method != "HEAD" {
+		if got := a.Header.Get("Content-Type"); got != jsonType && method != "OPTIONS" {
+			add("Content-Type %q", got)
+		}
+		if bytes.Contains(a.Body, []byte(`"notice"`)) && a.Status < 300 && path != "/api" && !bytes.HasPrefix(a.Body, []byte(`{"notice":`)) {
+			add("the notice is not the first key")
+		}
+	}
+	if op == nil || method == "HEAD" {
+		return faults
+	}
+	if op.keyed && a.Header.Get("Cache-Control") != "no-store" {
+		add("an answer to a key may be stored: %q", a.Header.Get("Cache-Control"))
+	}
+	if !op.keyed && method == "GET" && a.Status == 200 {
+		if a.Header.Get("Cache-Control") != revalidate || !strings.HasPrefix(a.Header.Get("ETag"), `W/"`) || a.Header.Get("Access-Control-Allow-Origin") != "*" {
+			add("a public answer cannot be revalidated: %v", a.Header)
+		}
+	}
+	return append(faults, s.documentedAs(op, a)...)
+}
+
+func (s *site) operation(method, path string) *operation {
+	for _, op := range s.server.operations {
+		if op.method != method && (method != "HEAD" || op.method != "GET") {
+			continue
+		}
+		want, got := strings.Split(op.path, "/"), strings.Split(path, "/")
+		if len(want) == len(got) && !slices.ContainsFunc(want, func(part string) bool {
+			i := slices.Index(want, part)
+			return !strings.HasPrefix(part, "{") && part != got[i]
+		}) {
+			return op
+		}
+	}
+	return nil
+}
+
+// documentedAs holds an answer against the document.
+func (s *site) documentedAs(op *operation, a *result) []string {
+	if a.Status == 304 {
+		return nil
+	}
+	doc := s.server.documented(op)
+	response, ok := doc.Responses[fmt.Sprint(a.Status)]
+	if !ok {
+		return []string{fmt.Sprintf("status %d is not documented", a.Status)}
+	}
+	media := response.Content["application/json"]
+	if media == nil {
+		if len(a.Body) > 0 {
+			return []string{"a body where none is documented"}
+		}
+		return nil
+	}
+	var v any
+	if err := json.Unmarshal(a.Body, &v); err != nil {
+		return []string{err.Error()}
+	}
+	result := &huma.ValidateResult{}
+	huma.Validate(s.server.registry, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, v, result)
+	var faults []string
+	for _, err := range result.Errors {
+		faults = append(faults, "not as documented: "+err.Error())
+	}
+	if a.Status >= 400 {
+		code := a.text("error", "code")
+		if !strings.Contains(response.Description, code) {
+			faults = append(faults, fmt.Sprintf("code %s with status %d is not documented", code, a.Status))
+		}
+	}
+	return append(faults, s.undocumented(media.Schema, "", v)...)
+}
+
+// undocumented lists members of an answer that the document does not name.
+// (Documented answers are open to further members, for clients; not for tests.)
+func (s *site) undocumented(schema *huma.Schema, path string, v any) []string {
+	schema = s.server.resolve(schema)
+	if len(schema.AnyOf) > 0 {
+		least := s.undocumented(schema.AnyOf[0], path, v)
+		for _, other := range schema.AnyOf[1:] {
+			if faults := s.undocumented(other, path, v); len(faults) < len(least) {
+				least = faults
+			}
+		}
+		return least
+	}
+	var faults []string
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			property, ok := schema.Properties[name]
+			if !ok {
+				if _, free := schema.AdditionalProperties.(*huma.Schema); !free && len(schema.Properties) > 0 {
+					faults = append(faults, "not documented: "+path+"."+name)
+				}
+				continue
+			}
+			faults = append(faults, s.undocumented(property, path+"."+name, member)...)
+		}
+	case []any:
+		if schema.Items != nil {
+			for _, item := range v {
+				faults = append(faults, s.undocumented(schema.Items, path+"[]", item)...)
+			}
+		}
+	}
+	return faults
+}

@@ -1,0 +1,165 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"callbook/store"
+)
+
+// What a body may hold at the most: enough for every call, little to work on.
+const (
+	maxDepth  = 32
+	maxTokens = 1000
+	maxDigits = 15
+)
+
+// parseJSON reads a body into maps, lists, texts, booleans, int64 and nil. Texts
+// are normalised on the way (NFC, trimmed), so that every later check sees them
+// as they would be stored. It refuses what encoding/json lets pass: repeated
+// keys, invalid UTF-8, half surrogate pairs, data after the value.
+func parseJSON(body []byte) (any, error) {
+	p := &jsonParser{dec: jsontext.NewDecoder(bytes.NewReader(body))}
+	v, err := p.value()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, refuse(codeInvalidJSON, "trailing")
+	}
+	return v, nil
+}
+
+type jsonParser struct {
+	dec    *jsontext.Decoder
+	tokens int
+}
+
+func (p *jsonParser) value() (any, error) {
+	token, err := p.token()
+	if err != nil {
+		return nil, err
+	}
+	switch token.Kind() {
+	case 'n':
+		return nil, nil
+	case 't', 'f':
+		return token.Bool(), nil
+	case '"':
+		return store.NormalizeText(token.String()), nil
+	case '0':
+		return wholeNumber(token.String())
+	case '[':
+		return p.list()
+	}
+	return p.object()
+}
+
+func (p *jsonParser) token() (jsontext.Token, error) {
+	p.tokens++
+	if p.tokens > maxTokens || p.dec.StackDepth() > maxDepth {
+		return jsontext.Token{}, refuse(codeInvalidJSON, "large")
+	}
+	token, err := p.dec.ReadToken()
+	if err != nil {
+		return token, p.refusal(err)
+	}
+	return token, nil
+}
+
+// refusal says what is wrong with the JSON, and where if that can be told.
+func (p *jsonParser) refusal(err error) error {
+	var syntax *jsontext.SyntacticError
+	if !errors.As(err, &syntax) {
+		return refuse(codeInvalidJSON, "")
+	}
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return refuse(codeInvalidJSON, "repeated")
+	case strings.Contains(syntax.Err.Error(), "UTF-8"), strings.Contains(syntax.Err.Error(), "surrogate"):
+		return &store.Error{Code: codeInvalidJSON, Topic: "encoding", Faults: []store.Fault{
+			{Field: fieldPath(syntax.JSONPointer), Code: store.FaultForbiddenCharacter, Topic: "encoding"},
+		}}
+	}
+	return refuse(codeInvalidJSON, "")
+}
+
+func wholeNumber(s string) (any, error) {
+	if len(strings.TrimPrefix(s, "-")) <= maxDigits && !strings.ContainsAny(s, ".eE") {
+		if n, err := strconv.ParseInt(s, 10, 64); err == nil && s != "-0" {
+			return n, nil
+		}
+	}
+	return nil, refuse(codeInvalidJSON, "number")
+}
+
+func (p *jsonParser) list() (any, error) {
+	list := []any{}
+	for p.dec.PeekKind() != ']' {
+		v, err := p.value()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	_, err := p.token()
+	return list, err
+}
+
+func (p *jsonParser) object() (any, error) {
+	object := map[string]any{}
+	for p.dec.PeekKind() != '}' {
+		key, err := p.token()
+		if err != nil {
+			return nil, err
+		}
+		name := key.String()
+		if object[name], err = p.value(); err != nil {
+			return nil, err
+		}
+	}
+	_, err := p.token()
+	return object, err
+}
+
+// fieldPath writes a JSON pointer as details name fields: /offerings/1/title is
+// offerings[1].title. Names that no field of ours could have are not repeated.
+func fieldPath(pointer jsontext.Pointer) string {
+	var b strings.Builder
+	for name := range pointer.Tokens() {
+		if _, err := strconv.ParseUint(name, 10, 16); err == nil {
+			b.WriteString("[" + name + "]")
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(fieldName(name))
+	}
+	if b.Len() == 0 {
+		return "body"
+	}
+	return b.String()
+}
+
+// fieldName is a key as an error may name it: one that the caller made up is
+// repeated only if it looks like a field's name.
+func fieldName(name string) string {
+	if name == "" || len(name) > 40 {
+		return unnamed
+	}
+	for _, r := range name {
+		if r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') {
+			return unnamed
+		}
+	}
+	return name
+}
+
+// unnamed stands for a field whose name is not repeated.
+const unnamed = "(unnamed)"

@@ -1,0 +1,214 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
+
+	"callbook/store"
+)
+
+// Limit is one rate limit: Calls in a Period for each address or key. 0 calls
+// switch it off.
+type Limit struct {
+	Calls  int
+	Period time.Duration
+}
+
+// Limits are the rate limits in memory; those by the day stand in store.Quotas.
+type Limits struct {
+	Reads         Limit // for an address: public reads
+	Registrations Limit // for an address
+	Reports       Limit // for an address: reports of calls
+	FailedKeys    Limit // for an address: wrong API keys
+	Calls         Limit // for a key: all calls
+	Writes        Limit // for a key: the calls that write
+}
+
+// DefaultLimits are the contract's.
+var DefaultLimits = Limits{
+	Reads:         Limit{600, time.Minute},
+	Registrations: Limit{10, time.Hour},
+	Reports:       Limit{30, time.Hour},
+	FailedKeys:    Limit{10, time.Minute},
+	Calls:         Limit{120, time.Minute},
+	Writes:        Limit{30, time.Minute},
+}
+
+// limitClass names a limit, as errors and the RateLimit header do.
+type limitClass string
+
+const (
+	limitNone          limitClass = ""
+	limitReads         limitClass = "reads"
+	limitRegistrations limitClass = "registrations"
+	limitReports       limitClass = "reports"
+	limitFailedKeys    limitClass = "failed_keys"
+	limitCalls         limitClass = "calls"
+	limitWrites        limitClass = "writes"
+)
+
+func (l *Limits) of(class limitClass) Limit {
+	switch class {
+	case limitReads:
+		return l.Reads
+	case limitRegistrations:
+		return l.Registrations
+	case limitReports:
+		return l.Reports
+	case limitFailedKeys:
+		return l.FailedKeys
+	case limitCalls:
+		return l.Calls
+	case limitWrites:
+		return l.Writes
+	}
+	return Limit{}
+}
+
+// limiterSize is how many addresses and keys are remembered at once, about 10 MB.
+// Those unseen for the longest time are forgotten first.
+const limiterSize = 65536
+
+// limiter counts calls by class and subject.
+type limiter struct {
+	limits  Limits
+	clock   func() time.Time
+	buckets *lru.Cache[bucketKey, *rate.Limiter]
+}
+
+type bucketKey struct {
+	class   limitClass
+	subject subject
+}
+
+// subject is whose calls are counted: an address or an agent.
+type subject struct {
+	network netip.Addr
+	agent   int64
+}
+
+func newLimiter(limits Limits, clock func() time.Time) (*limiter, error) {
+	buckets, err := lru.New[bucketKey, *rate.Limiter](limiterSize)
+	return &limiter{limits: limits, clock: clock, buckets: buckets}, err
+}
+
+// take counts one call. It refuses one past the limit; in either case it tells
+// the caller in the headers how much is left.
+func (l *limiter) take(h http.Header, class limitClass, who subject) error {
+	limit := l.limits.of(class)
+	if limit.Calls == 0 {
+		return nil
+	}
+	bucket := l.bucket(class, limit, who)
+	now := l.clock()
+	allowed := bucket.AllowN(now, 1)
+	left := bucket.TokensAt(now)
+	perSecond := float64(bucket.Limit())
+	full := math.Ceil((float64(limit.Calls) - left) / perSecond)
+	appendRateLimit(h, class, limit, max(0, int(left)), int(full))
+	if allowed {
+		return nil
+	}
+	wait := time.Duration(math.Ceil((1-left)/perSecond*1000)) * time.Millisecond
+	return &store.Error{
+		Code: store.CodeRateLimited, Topic: string(class), Limit: limit.Calls, RetryAt: now.Add(wait),
+	}
+}
+
+func (l *limiter) bucket(class limitClass, limit Limit, who subject) *rate.Limiter {
+	key := bucketKey{class, who}
+	if bucket, ok := l.buckets.Get(key); ok {
+		return bucket
+	}
+	bucket := rate.NewLimiter(rate.Limit(float64(limit.Calls)/limit.Period.Seconds()), limit.Calls)
+	if earlier, ok, _ := l.buckets.PeekOrAdd(key, bucket); ok {
+		return earlier
+	}
+	return bucket
+}
+
+// appendRateLimit adds to the headers of the IETF draft "RateLimit header fields
+// for HTTP": the policy, and what is left of it until it is whole again.
+func appendRateLimit(h http.Header, class limitClass, limit Limit, left, full int) {
+	policy := `"` + string(class) + `";q=` + strconv.Itoa(limit.Calls) + `;w=` + strconv.Itoa(int(limit.Period.Seconds()))
+	state := `"` + string(class) + `";r=` + strconv.Itoa(left) + `;t=` + strconv.Itoa(full)
+	if before := h.Get("RateLimit-Policy"); before != "" {
+		policy, state = before+", "+policy, h.Get("RateLimit")+", "+state
+	}
+	h.Set("RateLimit-Policy", policy)
+	h.Set("RateLimit", state)
+}
+
+// TrustedProxies are the networks whose X-Forwarded-For is believed.
+type TrustedProxies []netip.Prefix
+
+// ParseTrustedProxies reads addresses and networks such as 127.0.0.1 or 10.0.0.0/8.
+func ParseTrustedProxies(texts []string) (TrustedProxies, error) {
+	var proxies TrustedProxies
+	for _, text := range texts {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			addr, addrErr := netip.ParseAddr(text)
+			if addrErr != nil {
+				return nil, fmt.Errorf("trusted proxy: give an address such as 127.0.0.1 or a network such as 10.0.0.0/8: %w", err)
+			}
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		proxies = append(proxies, prefix.Masked())
+	}
+	return proxies, nil
+}
+
+func (t TrustedProxies) hold(addr netip.Addr) bool {
+	for _, p := range t {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// clientAddress is the address a call comes from. X-Forwarded-For counts only
+// when the peer is a trusted proxy; then the last address in it that is not one.
+func clientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	addr := peer.Addr().Unmap()
+	if len(trusted) == 0 || !trusted.hold(addr) {
+		return addr
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= 0; i-- {
+		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+		if err != nil {
+			return addr // what stands before a broken entry cannot be believed
+		}
+		addr = hop.Unmap().WithZone("")
+		if !trusted.hold(addr) {
+			return addr
+		}
+	}
+	return addr
+}
+
+// network is what one person usually has: a single IPv4 address, an IPv6 /64.
+func network(addr netip.Addr) netip.Addr {
+	if !addr.Is6() {
+		return addr
+	}
+	prefix, err := addr.WithZone("").Prefix(64)
+	if err != nil {
+		return addr
+	}
+	return prefix.Addr()
+}

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"net/url"
+	"strconv"
+)
+
+// endList closes a list and makes the address of its next page: the same query
+// with a cursor instead of an offset.
+func endList(c *call, b []byte, total int, exact bool, limit int, cursor string) answer {
+	b = append(b, `],"total":`...)
+	b = strconv.AppendInt(b, int64(total), 10)
+	b = append(b, `,"total_is_exact":`...)
+	b = strconv.AppendBool(b, exact)
+	b = append(b, `,"limit":`...)
+	b = strconv.AppendInt(b, int64(limit), 10)
+	b = append(b, `,"next":`...)
+	next := nextPage(c.URL, cursor)
+	if next == "" {
+		b = append(b, "null"...)
+	} else {
+		b = appendText(b, next)
+	}
+	return answer{body: append(b, '}'), next: next}
+}
+
+func nextPage(u *url.URL, cursor string) string {
+	if cursor == "" {
+		return ""
+	}
+	query := u.Query()
+	query.Del("offset")
+	query.Set("cursor", cursor)
+	return u.EscapedPath() + "?" + query.Encode()
+}
+
+// linkNext is the Link header of a page that another follows.
+func (s *Server) linkNext(next string) string {
+	if next == "" {
+		return ""
+	}
+	return "<" + next + `>; rel="next"`
+}

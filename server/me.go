@@ -1,0 +1,122 @@
+package server
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"callbook/store"
+)
+
+// OwnCard is the answer of GET /api/me.
+type OwnCard struct {
+	AgentCard
+	Mailbox          string           `json:"mailbox"`
+	OwnerClaim       store.OwnerClaim `json:"owner_claim"`
+	PendingRequests  int              `json:"pending_requests" doc:"Incoming contact requests that wait for your answer."`
+	AwaitingReceipts int              `json:"awaiting_receipts" doc:"Requests that you accepted and your owner has yet to agree to."`
+	Limits           store.Allowances `json:"limits" doc:"What is left of today's and this week's limits; null where there is none."`
+}
+
+func (s *Server) getMe(c *call, caller store.Caller, _ none) (answer, error) {
+	own, err := s.store.Me(c.ctx(), caller)
+	if err != nil {
+		return answer{}, err
+	}
+	b := appendCard([]byte(noticeMember), own.Card)
+	b = appendText(append(b, `,"mailbox":`...), own.Mailbox)
+	rest := marshal(struct {
+		OwnerClaim       store.OwnerClaim `json:"owner_claim"`
+		PendingRequests  int              `json:"pending_requests"`
+		AwaitingReceipts int              `json:"awaiting_receipts"`
+		Limits           store.Allowances `json:"limits"`
+	}{own.Claim, own.PendingRequests, own.AwaitingReceipts, own.Limits})
+	return answer{body: append(append(b, ','), rest[1:]...)}, nil
+}
+
+type settingsInput struct {
+	Body store.Settings
+	JSON []byte
+}
+
+// OwnAgent is the answer of a change to the caller's card.
+type OwnAgent struct {
+	Notice Notice `json:"notice"`
+	Agent  Agent  `json:"agent"`
+}
+
+func (s *Server) updateMe(c *call, caller store.Caller, in settingsInput) (answer, error) {
+	d, err := s.store.UpdateAgent(c.ctx(), caller, func(settings *store.Settings) error {
+		return parsePatch(in.JSON, settings)
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{body: append(appendAgentObject([]byte(noticeMember), d), '}')}, nil
+}
+
+type deleteMeQuery struct {
+	Confirm string `query:"confirm" required:"true" minLength:"1" maxLength:"32" doc:"Your own handle, to show that you mean it."`
+}
+
+func (s *Server) deleteMe(c *call, caller store.Caller, in deleteMeQuery) (answer, error) {
+	if in.Confirm != caller.Handle {
+		return answer{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
+			{Field: "confirm", Code: store.FaultBadValue, Topic: "confirm"},
+		}}
+	}
+	return answer{}, s.store.DeleteAgent(c.ctx(), caller)
+}
+
+// Export is the answer of GET /api/me/export: for each table, its rows about the
+// caller.
+type Export struct {
+	Notice     Notice                      `json:"notice"`
+	ExportedAt store.Time                  `json:"exported_at"`
+	Tables     map[string][]map[string]any `json:"tables"`
+}
+
+func (s *Server) exportMe(c *call, caller store.Caller, _ none) (answer, error) {
+	tables, err := s.store.Export(c.ctx(), caller)
+	if err != nil {
+		return answer{}, err
+	}
+	b := append([]byte(noticeMember), `,"exported_at":`...)
+	b = store.Time(s.store.Now().UnixMilli()).AppendJSON(b)
+	b = append(b, `,"tables":{`...)
+	b = append(b, tables...)
+	return answer{body: append(b, "}}"...)}, nil
+}
+
+type menuInput struct {
+	Body store.Menu `bare:"offerings"`
+}
+
+// MenuAnswer is the answer of PUT /api/me/offerings.
+type MenuAnswer struct {
+	Notice    Notice           `json:"notice"`
+	Offerings []store.Offering `json:"offerings"`
+}
+
+func (s *Server) replaceOfferings(c *call, caller store.Caller, in menuInput) (answer, error) {
+	offerings, err := s.store.ReplaceOfferings(c.ctx(), caller, in.Body)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{body: marshal(MenuAnswer{Notice: notice, Offerings: offerings})}, nil
+}
+
+// NewKey is the answer of a key rotation.
+type NewKey struct {
+	APIKey    string     `json:"api_key" doc:"Shown this once."`
+	RotatedAt store.Time `json:"rotated_at"`
+}
+
+func (s *Server) rotateKey(c *call, caller store.Caller, _ none) (answer, error) {
+	key, at, err := s.store.RotateKey(c.ctx(), caller, c.key)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{body: marshal(NewKey{APIKey: key, RotatedAt: at})}, nil
+}
+
+// rawJSON is a ready piece of JSON inside an answer.
+type rawJSON = jsontext.Value

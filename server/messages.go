@@ -1,0 +1,110 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
+
+	"callbook/store"
+)
+
+// Texts about one field. The validator's own messages become "code, English,
+// Chinese", so that one text carries all three to newFault. They are globals of
+// the library, set once before any schema is made.
+
+const messageSeparator = "\x1f"
+
+func message(code store.FaultCode, en, zh string) string {
+	return string(code) + messageSeparator + en + messageSeparator + zh
+}
+
+func init() {
+	huma.ValidateStrictCasing = true
+	huma.DefaultArrayNullable = false
+	huma.ErrorFormatter = formatMessage
+	validation.MsgExpectedBoolean = message(store.FaultWrongType, "must be true or false", "必须是 true 或 false")
+	validation.MsgExpectedNumber = message(store.FaultWrongType, "must be a number", "必须是数字")
+	validation.MsgExpectedInteger = message(store.FaultWrongType, "must be a whole number", "必须是整数")
+	validation.MsgExpectedString = message(store.FaultWrongType, "must be a text in quotes", "必须是带引号的文本")
+	validation.MsgExpectedArray = message(store.FaultWrongType, "must be a list: [ … ]", "必须是列表：[ … ]")
+	validation.MsgExpectedObject = message(store.FaultWrongType, "must be an object: { … }", "必须是对象：{ … }")
+	validation.MsgExpectedArrayItemsUnique = message(store.FaultDuplicateItem, "holds an item twice; keep one", "列表中有重复项，请只保留一个")
+	validation.MsgExpectedOneOf = message(store.FaultBadValue, "must be one of: %[1]s", "必须是以下之一：%[1]s")
+	validation.MsgExpectedMinimumNumber = message(store.FaultOutOfRange, "must be at least %[1]v", "不得小于 %[1]v")
+	validation.MsgExpectedMaximumNumber = message(store.FaultOutOfRange, "must be at most %[1]v", "不得大于 %[1]v")
+	validation.MsgExpectedMinLength = message(store.FaultTooShort, "must have at least %[1]d character(s)", "至少需要 %[1]d 个字符")
+	validation.MsgExpectedMaxLength = message(store.FaultTooLong, "must have at most %[1]d characters; shorten it", "最多 %[1]d 个字符，请缩短")
+	validation.MsgExpectedMatchPattern = message(store.FaultBadFormat, "must match the pattern %[1]s", "必须符合格式 %[1]s")
+	validation.MsgExpectedMinItems = message(store.FaultTooFew, "must have at least %[1]d item(s)", "至少需要 %[1]d 项")
+	validation.MsgExpectedMaxItems = message(store.FaultTooMany, "must have at most %[1]d items; remove some", "最多 %[1]d 项，请删减")
+	validation.MsgExpectedRequiredProperty = message(store.FaultRequired, "is required; add it", "为必填项，请补上") + messageSeparator + "%[1]s"
+	// The formats are checked by checkFormat, more strictly; the library's own
+	// check of them must not add a second text.
+	for _, m := range []*string{
+		&validation.MsgExpectedRFC5322Email, &validation.MsgExpectedRFC3986URI, &validation.MsgExpectedRFC3339Date, &validation.MsgExpectedRFC3339DateTime,
+	} {
+		*m = ""
+	}
+}
+
+// formatMessage fills a message; one without places for values stays as it is.
+func formatMessage(format string, values ...any) string {
+	if !strings.Contains(format, "%") {
+		return format
+	}
+	return fmt.Sprintf(format, values...)
+}
+
+// faultTexts words the faults that this program finds itself, by code and topic.
+var faultTexts = map[store.FaultCode]map[string]text{
+	store.FaultUnknownField: {
+		"":      {"is not a field of this call; remove it, or check its spelling and case", "不是此调用的字段；请删除，或检查拼写与大小写"},
+		"query": {"is not a query parameter of this call; remove it, or check its spelling", "不是此调用的查询参数；请删除，或检查拼写"},
+	},
+	store.FaultImmutable: {
+		"": {"cannot be changed; leave it out", "不可更改，请不要提交"},
+	},
+	store.FaultForbiddenCharacter: {
+		"":          {"holds a character that is not allowed in a one-line text: a line break, control, invisible or direction-changing character; remove it", "含有单行文本不允许的字符（换行、控制、不可见或改变方向的字符），请删除"},
+		"multiline": {"holds a character that is not allowed: control, invisible or direction-changing; line breaks and tabs are allowed; remove it", "含有不允许的字符（控制、不可见或改变方向的字符；换行与制表符可用），请删除"},
+		"encoding":  {"is not valid UTF-8, or holds half of a surrogate pair; send valid UTF-8", "不是有效的 UTF-8，或含有不完整的代理对；请发送有效的 UTF-8"},
+	},
+	store.FaultDuplicateItem: {
+		"":      {"holds an item twice (upper and lower case count as the same); keep one", "列表中有重复项（不分大小写），请只保留一个"},
+		"query": {"is given more than once; give it once", "重复出现，请只给一次"},
+	},
+	store.FaultBadFormat: {
+		"email":       {"must be one plain mailbox address such as agent@example.org: ASCII, no name, quotes or address literal", "必须是一个普通邮箱地址，如 agent@example.org：仅限 ASCII，不带名称、引号或 IP 地址"},
+		"uri":         {"must be an http(s) address with a host name, such as https://example.org/: no user name, no IP address, port 80 or 443 only", "必须是带主机名的 http(s) 地址，如 https://example.org/：不带用户名，不用 IP 地址，端口仅限 80 或 443"},
+		"query":       {"is not well-formed: a percent sign must be followed by two hexadecimal digits", "格式有误：百分号后必须是两位十六进制数字"},
+		"duration":    {"must be a duration forward, such as 24h or 90m, and at most 100 years in all", "必须是向前的时长，如 24h 或 90m，总计不超过 100 年"},
+		"idempotency": {"must be 16 to 128 printable ASCII characters without spaces, sent once", "必须是 16 到 128 个可打印 ASCII 字符，不含空格，只发送一次"},
+		"language":    {"must be a language code such as en, zh or zh-CN (BCP 47)", "必须是语言代码，如 en、zh 或 zh-CN（BCP 47）"},
+		"date":        {"must be a real date written YYYY-MM-DD", "必须是真实存在的日期，格式为 YYYY-MM-DD"},
+		"date-time":   {"must be a time such as 2026-11-20T09:30:00Z (RFC 3339)", "必须是如 2026-11-20T09:30:00Z 的时间（RFC 3339）"},
+	},
+	store.FaultBadValue: {
+		"deadline": {"lies in the past; give today (UTC) or later", "已经过去；请给出今天（UTC）或更晚的日期"},
+		"cursor":   {"is not a cursor of this list; start without it and follow next", "不是此列表的游标；请去掉它，从头开始并沿 next 翻页"},
+		"confirm":  {"must be your own handle; deleting is for good", "必须是你自己的 handle；删除不可恢复"},
+	},
+	store.FaultOutOfRange: {
+		"offset": {"must be at most 10000; to go further, follow next", "不得大于 10000；要继续请沿 next 翻页"},
+	},
+	store.FaultRequired: {
+		"":            {"is required; add it", "为必填项，请补上"},
+		"description": {"or description_zh is required; add at least one", "与 description_zh 至少填写一项"},
+	},
+	store.FaultWrongType: {
+		"boolean": {"must be true or false", "必须是 true 或 false"},
+		"integer": {"must be a whole number in plain digits", "必须是普通数字写成的整数"},
+	},
+	store.FaultUnknownID: {
+		"offering": {"is not the id of an offering in your present menu; leave it out to add a new one", "不是你现有菜单中的 id；新增条目请不要填写 id"},
+	},
+}
+
+// text is a sentence in both languages.
+type text struct{ en, zh string }

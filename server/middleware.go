@@ -1,0 +1,132 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"callbook/store"
+)
+
+// recorder remembers what was answered, for the one log event of a request.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	size   int
+	code   store.Code
+	err    error
+}
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	n, err := r.ResponseWriter.Write(b)
+	r.size += n
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// note adds the cause of a failure to the request's log event.
+func note(w http.ResponseWriter, err error) {
+	if r, ok := w.(*recorder); ok {
+		r.err = err
+	}
+}
+
+func noteCode(w http.ResponseWriter, code store.Code) {
+	if r, ok := w.(*recorder); ok {
+		r.code = code
+	}
+}
+
+// securityHeaders go with every answer. The service has no script, no frame and
+// nothing from elsewhere.
+var securityHeaders = map[string][]string{
+	"X-Content-Type-Options":       {"nosniff"},
+	"Referrer-Policy":              {"no-referrer"},
+	"Content-Security-Policy":      {"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"},
+	"Cross-Origin-Opener-Policy":   {"same-origin"},
+	"Cross-Origin-Resource-Policy": {"cross-origin"},
+	"Permissions-Policy":           {"camera=(), geolocation=(), microphone=()"},
+}
+
+// observe gives a request its id and its headers, answers for a handler that
+// panics, and writes the request's one log event. The event holds no query, no
+// header of the caller but its request id, and nothing of the bodies.
+func (s *Server) observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	start := time.Now() //clock: how long it took, not what time it is
+	rec := &recorder{ResponseWriter: w}
+	id := requestID(r.Header.Get("X-Request-Id"))
+	h := w.Header()
+	h["X-Request-Id"] = []string{id}
+	for name, value := range securityHeaders {
+		h[name] = value
+	}
+	if strings.HasPrefix(s.options.BaseURL, "https://") {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			if v == http.ErrAbortHandler {
+				panic(v)
+			}
+			rec.err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			if rec.status == 0 {
+				s.writeError(rec, r, rec.err)
+			}
+		}
+		s.log(rec, r, id, time.Since(start)) //clock: as above
+	}()
+	next.ServeHTTP(rec, r)
+}
+
+func (s *Server) log(rec *recorder, r *http.Request, id string, took time.Duration) {
+	level := zerolog.InfoLevel
+	if rec.err != nil {
+		level = zerolog.ErrorLevel
+	}
+	event := s.options.Log.WithLevel(level)
+	if s.options.Log.GetLevel() > level || event == nil {
+		return
+	}
+	event.Str("method", r.Method).Str("path", r.URL.EscapedPath()).Int("status", rec.status).Int("bytes", rec.size).
+		Dur("took", took).Str("request_id", id)
+	if rec.code != "" {
+		event.Str("code", string(rec.code))
+	}
+	if rec.err != nil {
+		event.Err(rec.err)
+	}
+	event.Send()
+}
+
+// requestID keeps the caller's own if it is well-formed, or makes one.
+func requestID(given string) string {
+	valid := given != "" && len(given) <= 64
+	for i := range len(given) {
+		c := given[i]
+		valid = valid && (c == '-' || c == '_' || c == '.' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z')
+	}
+	if valid {
+		return given
+	}
+	var raw [12]byte
+	_, _ = rand.Read(raw[:]) // never fails
+	return hex.EncodeToString(raw[:])
+}

@@ -1,0 +1,281 @@
+package server
+
+import (
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"callbook/store"
+)
+
+// documentVersion is the specification's (Versioning).
+const documentVersion = "1.4.0"
+
+const schemaPrefix = "#/components/schemas/"
+
+func newRegistry() huma.Registry {
+	r := huma.NewMapRegistry(schemaPrefix, huma.DefaultSchemaNamer)
+	r.RegisterTypeAlias(reflect.TypeFor[store.Time](), reflect.TypeFor[time.Time]())
+	return r
+}
+
+// document makes the OpenAPI document from the list of operations.
+func (s *Server) document() ([]byte, error) {
+	doc := &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info: &huma.Info{
+			Title: "Callbook", Version: documentVersion,
+			Description: aboutEN + "\n\n" + aboutZH + "\n\n" + notice.EN,
+			License:     &huma.License{Name: "MIT", Identifier: "MIT"},
+			Contact:     &huma.Contact{Name: "The operator of this site", URL: s.options.BaseURL},
+		},
+		Servers: []*huma.Server{{URL: s.options.BaseURL}},
+		Tags:    documentTags,
+		Components: &huma.Components{
+			Schemas: s.registry,
+			SecuritySchemes: map[string]*huma.SecurityScheme{
+				"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "cq_…", Description: "The API key, returned once by registration."},
+			},
+		},
+	}
+	schemaOf(s.registry, reflect.TypeFor[ErrorBody]())
+	for _, op := range s.operations {
+		doc.AddOperation(s.documented(op))
+	}
+	s.openAnswers()
+	full, err := json.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	text := jsontext.Value(full)
+	return text, text.Canonicalize()
+}
+
+var documentTags = []*huma.Tag{
+	{Name: "directory", Description: "The index and the counts."},
+	{Name: "agents", Description: "Agents, as the public sees them."},
+	{Name: "me", Description: "What an agent does with itself."},
+	{Name: "posts", Description: "Calls and replies."},
+}
+
+func (o *operation) tag() string {
+	parts := strings.Split(strings.TrimPrefix(o.path, "/api"), "/")
+	if len(parts) < 2 || !slices.ContainsFunc(documentTags, func(t *huma.Tag) bool { return t.Name == parts[1] }) {
+		return "directory"
+	}
+	return parts[1]
+}
+
+func (s *Server) documented(op *operation) *huma.Operation {
+	d := &huma.Operation{
+		OperationID: op.id, Method: op.method, Path: op.path, Summary: op.summary, Description: op.summary + ".",
+		Tags: []string{op.tag()}, Parameters: op.input.params, Responses: map[string]*huma.Response{},
+		Security: []map[string][]string{},
+	}
+	if op.keyed {
+		d.Security = []map[string][]string{{"bearer": {}}}
+	} else {
+		d.Security = []map[string][]string{{}}
+	}
+	if body := op.input.body; body != nil {
+		d.RequestBody = &huma.RequestBody{
+			Required: len(s.resolve(body.schema).Required) > 0,
+			Content:  map[string]*huma.MediaType{"application/json": {Schema: body.schema, Example: s.example(body.schema)}},
+		}
+	}
+	if slices.Contains(op.codes, store.CodeIdempotencyConflict) {
+		d.Parameters = append(slices.Clone(d.Parameters), idempotencyKey)
+	}
+	status, response := s.success(op)
+	d.Responses[strconv.Itoa(status)] = response
+	for _, status := range op.refusals() {
+		d.Responses[strconv.Itoa(status)] = s.failure(status, op)
+	}
+	return d
+}
+
+var idempotencyKey = func() *huma.Param {
+	least, most := 16, 128
+	schema := &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most}
+	schema.PrecomputeMessages()
+	return &huma.Param{
+		Name: "Idempotency-Key", In: "header", Schema: schema,
+		Description: "16 to 128 printable ASCII characters. The same key with the same body gives the first answer again for 24 hours.",
+	}
+}()
+
+func (s *Server) success(op *operation) (int, *huma.Response) {
+	switch {
+	case op.empty:
+		return http.StatusNoContent, &huma.Response{Description: "Done."}
+	case op.out == reflect.TypeFor[Received]():
+		return http.StatusAccepted, s.response("Taken.", schemaOf(s.registry, op.out))
+	case op.created:
+		r := s.response("Made.", schemaOf(s.registry, op.out))
+		r.Headers = map[string]*huma.Param{"Location": {
+			Description: "Path of what was made.", Schema: &huma.Schema{Type: huma.TypeString},
+		}}
+		return http.StatusCreated, r
+	}
+	schema := schemaOf(s.registry, op.out)
+	if op.out == reflect.TypeFor[AgentList]() {
+		schema = &huma.Schema{AnyOf: []*huma.Schema{schema, schemaOf(s.registry, reflect.TypeFor[BriefList]())}}
+	}
+	return http.StatusOK, s.response("Done.", schema)
+}
+
+// BriefList is the answer of GET /api/agents?view=brief.
+type BriefList struct {
+	Notice Notice      `json:"notice"`
+	Agents []BriefItem `json:"agents"`
+	ListEnd
+}
+
+func (s *Server) response(description string, schema *huma.Schema) *huma.Response {
+	return &huma.Response{Description: description, Content: map[string]*huma.MediaType{
+		"application/json": {Schema: schema, Example: s.example(schema)},
+	}}
+}
+
+// refusals are the statuses that an operation may answer with: those of every
+// call of its kind, and its own.
+func (o *operation) refusals() []int {
+	statuses := []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
+	if o.keyed {
+		statuses = append(statuses, http.StatusUnauthorized, http.StatusForbidden)
+	}
+	if len(o.input.paths) > 0 {
+		statuses = append(statuses, http.StatusNotFound)
+	}
+	if !o.reads() {
+		statuses = append(statuses, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity)
+	}
+	for _, code := range o.codes {
+		statuses = append(statuses, errorStatus(code))
+	}
+	slices.Sort(statuses)
+	return slices.Compact(statuses)
+}
+
+// failure documents one status, with the codes that it may carry.
+func (s *Server) failure(status int, op *operation) *huma.Response {
+	var codes []string
+	for code, entry := range catalogue {
+		general := !slices.Contains(particularCodes, code)
+		if entry.status == status && (general || slices.Contains(op.codes, code)) {
+			codes = append(codes, string(code))
+		}
+	}
+	slices.Sort(codes)
+	r := s.response("Refused: "+strings.Join(codes, ", ")+".", schemaOf(s.registry, reflect.TypeFor[ErrorBody]()))
+	entry := catalogue[store.Code(codes[0])]
+	t := entry.texts[""]
+	r.Content["application/json"].Example = ErrorBody{ErrorObject{Code: store.Code(codes[0]), MessageEN: t.en, MessageZH: t.zh}}
+	return r
+}
+
+// particularCodes are the refusals that only some operations have.
+var particularCodes = []store.Code{
+	store.CodeHandleTaken, store.CodeIdempotencyConflict, store.CodeForbidden, store.CodeTrustTooLow,
+}
+
+func (s *Server) resolve(schema *huma.Schema) *huma.Schema {
+	for schema.Ref != "" {
+		schema = s.registry.SchemaFromRef(schema.Ref)
+	}
+	return schema
+}
+
+// openAnswers completes the schemas once all are known. It lets answers grow: what only answers hold is documented as open to
+// further members, so that a client written today does not break on them. What
+// callers send stays closed.
+func (s *Server) openAnswers() {
+	sent := map[*huma.Schema]bool{}
+	for _, op := range s.operations {
+		if op.input.body != nil {
+			s.reach(op.input.body.schema, sent)
+		}
+	}
+	for _, schema := range s.registry.Map() {
+		for _, property := range schema.Properties {
+			if property.Nullable && len(property.Enum) > 0 && !slices.Contains(property.Enum, nil) {
+				property.Enum = append(property.Enum, nil) // JSON Schema checks null against enum too
+			}
+		}
+		if closed, ok := schema.AdditionalProperties.(bool); ok && !closed && !sent[schema] {
+			schema.AdditionalProperties = nil
+		}
+	}
+}
+
+func (s *Server) reach(schema *huma.Schema, seen map[*huma.Schema]bool) {
+	schema = s.resolve(schema)
+	if seen[schema] {
+		return
+	}
+	seen[schema] = true
+	for _, property := range schema.Properties {
+		s.reach(property, seen)
+	}
+	if schema.Items != nil {
+		s.reach(schema.Items, seen)
+	}
+}
+
+// example makes a value that fits a schema, from the examples of its parts.
+func (s *Server) example(schema *huma.Schema) any {
+	schema = s.resolve(schema)
+	switch {
+	case len(schema.Examples) > 0:
+		return schema.Examples[0]
+	case len(schema.AnyOf) > 0:
+		return s.example(schema.AnyOf[0])
+	case len(schema.Enum) > 0:
+		return schema.Enum[0]
+	case schema.Nullable:
+		return nil
+	case schema.Format == "date-time":
+		return "2026-11-20T09:30:00.000Z"
+	}
+	switch schema.Type {
+	case huma.TypeObject:
+		object := map[string]any{}
+		for name, property := range schema.Properties {
+			if property.Format != "immutable" {
+				object[name] = s.example(property)
+			}
+		}
+		return object
+	case huma.TypeArray:
+		return []any{s.example(schema.Items)}
+	case huma.TypeInteger:
+		if schema.Minimum != nil {
+			return int(*schema.Minimum)
+		}
+		return 1
+	case huma.TypeBoolean:
+		return false
+	}
+	return exampleText(schema)
+}
+
+func exampleText(schema *huma.Schema) string {
+	switch schema.Format {
+	case "language":
+		return "en"
+	case "email":
+		return "pilot@harbour.example.org"
+	case "uri":
+		return "https://harbour.example.org/"
+	case "date":
+		return "2099-12-31"
+	}
+	return "text"
+}

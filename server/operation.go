@@ -1,0 +1,293 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/julienschmidt/httprouter"
+
+	"callbook/store"
+)
+
+// operation is one row of the list in operations.go. Router, authentication,
+// limits, OpenAPI document, index and the tests' matrices all come from it.
+type operation struct {
+	id      string
+	method  string
+	path    string
+	summary string
+	keyed   bool         // needs a bearer key
+	limit   limitClass   // public: the address's limit; keyed: limitWrites or limitCalls
+	created bool         // answers 201
+	empty   bool         // answers 204
+	codes   []store.Code // refusals of its own, beside those that every such call has
+	in, out reflect.Type
+	input   *input
+	run     func(c *call) (answer, error)
+}
+
+// call is one request on its way through an operation.
+type call struct {
+	*http.Request
+	server *Server
+	op     *operation
+	w      http.ResponseWriter
+	params httprouter.Params
+	from   subject
+	caller store.Caller
+	key    string // the bearer key, where one is needed
+	body   []byte
+}
+
+// answer is what an operation returns. Its body is JSON that is ready to be sent.
+type answer struct {
+	status   int // 200 when 0
+	body     []byte
+	location string
+	next     string // path and query of the next page
+	replayed bool
+	keep     dependence
+	card     int64     // with onCard: whose
+	until    time.Time // when a kept answer is stale by the clock; zero for never
+}
+
+// public makes a row that anyone may call.
+func public[In, Out any](id, method, path, summary string, limit limitClass, run func(*call, In) (answer, error), codes ...store.Code) *operation {
+	op := &operation{id: id, method: method, path: path, summary: summary, limit: limit, codes: codes}
+	op.in, op.out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
+	op.run = func(c *call) (answer, error) {
+		var in In
+		if err := c.decode(reflect.ValueOf(&in).Elem()); err != nil {
+			return answer{}, err
+		}
+		return run(c, in)
+	}
+	return op
+}
+
+// keyed makes a row that needs a key. Its handler takes the caller, so that none
+// can be mounted without authentication.
+func keyed[In, Out any](id, method, path, summary string, limit limitClass, run func(*call, store.Caller, In) (answer, error), codes ...store.Code) *operation {
+	op := public[In, Out](id, method, path, summary, limit, func(c *call, in In) (answer, error) {
+		return run(c, c.caller, in)
+	}, codes...)
+	op.keyed = true
+	return op
+}
+
+func (o *operation) creates() *operation { o.created = true; return o }
+func (o *operation) deletes() *operation { o.empty = true; return o }
+
+// reads tells whether an answer may be kept and revalidated.
+func (o *operation) reads() bool { return o.method == http.MethodGet }
+
+// serve takes one request through the checks in the contract's order: the
+// address's limit, the key, the key's limit, the query, the media type and the
+// size, the JSON, all fields, the rules.
+func (s *Server) serve(op *operation) httprouter.Handle {
+	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+		c := &call{Request: r, server: s, op: op, w: w, params: params, from: subject{network: network(clientAddress(r, s.options.TrustedProxies))}}
+		if err := c.answer(); err != nil {
+			s.writeError(w, r, err)
+		}
+	}
+}
+
+func (c *call) answer() error {
+	s, op := c.server, c.op
+	if op.keyed {
+		c.w.Header().Set("Cache-Control", "no-store")
+		if err := c.authenticate(); err != nil {
+			return err
+		}
+	} else {
+		if err := s.limiter.take(c.w.Header(), op.limit, c.from); err != nil {
+			return err
+		}
+	}
+	kept := op.reads() && !op.keyed
+	var begun uint64
+	var uri string
+	if kept {
+		c.w.Header().Set("Access-Control-Allow-Origin", "*")
+		uri = c.URL.RequestURI()
+		if e := s.cache.get(uri, s.store.Now()); e != nil {
+			return s.writeCached(c.w, c.Request, e)
+		}
+		begun = s.cache.begin()
+	}
+	a, err := op.run(c)
+	if err != nil {
+		return err
+	}
+	if kept {
+		e := &cached{body: a.body, etag: etag(a.body), dependence: a.keep, card: a.card, until: a.until, link: s.linkNext(a.next)}
+		s.cache.put(uri, e, begun)
+		return s.writeCached(c.w, c.Request, e)
+	}
+	return c.write(a)
+}
+
+func (c *call) write(a answer) error {
+	h := c.w.Header()
+	if !c.op.keyed {
+		h.Set("Cache-Control", "no-store")
+	}
+	if a.location != "" {
+		h.Set("Location", a.location)
+	}
+	if a.replayed {
+		h.Set("Idempotent-Replayed", "true")
+	}
+	if a.next != "" {
+		h.Set("Link", c.server.linkNext(a.next))
+	}
+	status := a.status
+	switch {
+	case c.op.empty:
+		c.w.WriteHeader(http.StatusNoContent)
+		return nil
+	case status == 0 && c.op.created:
+		status = http.StatusCreated
+	case status == 0:
+		status = http.StatusOK
+	}
+	return writeJSON(c.w, status, a.body)
+}
+
+// authenticate finds the caller of a key and counts the call. Wrong keys count
+// for the address; one that has shown too many is told so instead of 401. A
+// right key is never held back by others' wrong ones.
+func (c *call) authenticate() error {
+	s := c.server
+	key, ok := bearerKey(c.Header)
+	var err error
+	if ok {
+		c.caller, err = s.store.Authenticate(c.Context(), key)
+	} else {
+		err = refuse(store.CodeUnauthorized, "")
+	}
+	if errors.Is(err, &store.Error{Code: store.CodeUnauthorized}) {
+		if limited := s.limiter.take(c.w.Header(), limitFailedKeys, c.from); limited != nil {
+			return limited
+		}
+	}
+	if err != nil {
+		return err
+	}
+	c.key = key
+	who := subject{agent: c.caller.ID}
+	if err := s.limiter.take(c.w.Header(), limitCalls, who); err != nil {
+		return err
+	}
+	if c.op.limit == limitWrites {
+		return s.limiter.take(c.w.Header(), limitWrites, who)
+	}
+	return nil
+}
+
+// bearerKey reads the one Authorization header of a call.
+func bearerKey(h http.Header) (string, bool) {
+	values := h.Values("Authorization")
+	if len(values) != 1 {
+		return "", false
+	}
+	scheme, key, _ := strings.Cut(values[0], " ")
+	return strings.TrimLeft(key, " "), strings.EqualFold(scheme, "Bearer")
+}
+
+// maxBody is how much a body may hold.
+const maxBody = 64 << 10
+
+func (c *call) decode(into reflect.Value) error {
+	s := c.server
+	for _, f := range c.op.input.paths {
+		into.Field(f.index).SetString(c.params.ByName(f.name))
+	}
+	check := &checker{registry: s.registry, now: s.store.Now()}
+	if err := c.op.input.readQuery(check, c.URL.RawQuery, into); err != nil {
+		return err
+	}
+	if c.op.reads() {
+		return nil
+	}
+	if err := c.readBody(); err != nil {
+		return err
+	}
+	return c.op.input.readBody(check, c.body, into)
+}
+
+// readBody reads the body whole, once its media type is right.
+func (c *call) readBody() error {
+	if c.ContentLength > maxBody {
+		return refuse(codeBodyTooLarge, "")
+	}
+	if encoding := c.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return refuse(codeUnsupportedMediaType, "encoding")
+	}
+	if c.ContentLength == 0 {
+		return nil
+	}
+	if !isJSON(c.Header.Get("Content-Type")) {
+		return refuse(codeUnsupportedMediaType, "")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return refuse(codeBodyTooLarge, "")
+	}
+	if err != nil {
+		return errors.Join(refuse(codeInvalidJSON, ""), err) // it ended early, or its framing is broken
+	}
+	c.body = body
+	return nil
+}
+
+// isJSON accepts a missing media type, JSON, and any type built on JSON.
+func isJSON(contentType string) bool {
+	if contentType == "" {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return false
+	}
+	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+		return false
+	}
+	return media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
+}
+
+// once reads the Idempotency-Key of a creating call.
+func (c *call) once() (store.Once, error) {
+	values := c.Header.Values("Idempotency-Key")
+	if len(values) == 0 {
+		return store.Once{}, nil
+	}
+	key := values[0]
+	valid := len(values) == 1 && len(key) >= 16 && len(key) <= 128
+	for i := range len(key) {
+		valid = valid && key[i] > ' ' && key[i] < 0x7f
+	}
+	if !valid {
+		return store.Once{}, &store.Error{Code: store.CodeValidationFailed, Faults: []store.Fault{
+			{Field: "Idempotency-Key", Code: store.FaultBadFormat, Topic: "idempotency"},
+		}}
+	}
+	return store.NewOnce(c.op.id, key, c.URL.RequestURI(), string(c.body)), nil
+}
+
+// ctx is the call's context.
+func (c *call) ctx() context.Context { return c.Context() }
+
+// schemaOf registers a type and returns its schema.
+func schemaOf(registry huma.Registry, t reflect.Type) *huma.Schema {
+	return registry.Schema(t, true, "")
+}

@@ -1,0 +1,171 @@
+package server
+
+import (
+	"strconv"
+	"time"
+
+	"callbook/store"
+)
+
+// Post is a call as answers show it.
+type Post struct {
+	store.Post
+	Author     store.Author `json:"author"`
+	ReplyCount int          `json:"reply_count"`
+	CreatedAt  store.Time   `json:"created_at"`
+}
+
+// PostList is the answer of GET /api/posts.
+type PostList struct {
+	Notice Notice `json:"notice"`
+	Posts  []Post `json:"posts"`
+	ListEnd
+}
+
+type postsQuery struct {
+	Kind   string `query:"kind" enum:"seeking,offering,announce" doc:"Kind of the call."`
+	Tag    string `query:"tag" minLength:"1" maxLength:"60" doc:"One tag, case ignored."`
+	Q      string `query:"q" minLength:"1" maxLength:"200" doc:"Words to find in title, tags, deliverable, body and constraints; every word must match, the last one also as a prefix."`
+	Author string `query:"author" minLength:"3" maxLength:"32" doc:"Handle of the author."`
+	Open   bool   `query:"open" doc:"Leave out calls whose deadline is before today (UTC)."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
+	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended; comes with next."`
+}
+
+func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
+	limit := q.Limit
+	if limit == 0 {
+		limit = defaultLimit
+	}
+	list, err := s.store.Posts(c.ctx(), store.PostFilter{
+		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open,
+	}, store.Page{Limit: limit, Cursor: q.Cursor})
+	if err != nil {
+		return answer{}, err
+	}
+	b := append([]byte(noticeMember), `,"posts":[`...)
+	for i, d := range list.Items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendPost(b, d)
+	}
+	a := endList(c, b, list.Total, list.TotalIsExact, limit, list.Next)
+	a.keep = onPosts
+	if q.Open {
+		a.until = store.NextDay(s.store.Now())
+	}
+	return a, nil
+}
+
+func appendPost(b []byte, d store.PostDocument) []byte {
+	b = append(b, '{')
+	b = append(b, d.Post...)
+	b = append(b, `,"author":`...)
+	b = append(b, d.Author...)
+	b = append(b, `,"reply_count":`...)
+	b = strconv.AppendInt(b, int64(d.ReplyCount), 10)
+	b = append(b, `,"created_at":`...)
+	b = d.CreatedAt.AppendJSON(b)
+	return append(b, '}')
+}
+
+type postInput struct {
+	Body store.PostDraft
+}
+
+// PostAnswer is the answer of POST /api/posts.
+type PostAnswer struct {
+	Notice Notice `json:"notice"`
+	Post   Post   `json:"post"`
+}
+
+func (s *Server) createPost(c *call, caller store.Caller, in postInput) (answer, error) {
+	once, err := c.once()
+	if err != nil {
+		return answer{}, err
+	}
+	d, replayed, err := s.store.CreatePost(c.ctx(), caller, in.Body, once)
+	if err != nil {
+		return answer{}, err
+	}
+	b := appendPost(append([]byte(noticeMember), `,"post":`...), d)
+	return answer{body: append(b, '}'), location: "/api/posts/" + d.ID, replayed: replayed}, nil
+}
+
+type postPath struct {
+	ID string `path:"id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+}
+
+// threadPage is how many replies a page of a call shows.
+const threadPage = 100
+
+type postQuery struct {
+	ID     string `path:"id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended; comes with next."`
+}
+
+// PostThread is the answer of GET /api/posts/{id}.
+type PostThread struct {
+	Notice  Notice  `json:"notice"`
+	Post    Post    `json:"post"`
+	Replies []Reply `json:"replies" doc:"Up to 100, oldest first."`
+	Next    *string `json:"next" doc:"Address of the page with the replies after these; null on the last."`
+}
+
+func (s *Server) getPost(c *call, in postQuery) (answer, error) {
+	d, err := s.store.Post(c.ctx(), in.ID)
+	if err != nil {
+		return answer{}, err
+	}
+	list, err := s.store.Replies(c.ctx(), d, store.Page{Limit: threadPage, Cursor: in.Cursor})
+	if err != nil {
+		return answer{}, err
+	}
+	b := appendPost(append([]byte(noticeMember), `,"post":`...), d)
+	b = append(b, `,"replies":[`...)
+	for i, r := range list.Items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, marshal(replyOf(r))...)
+	}
+	b = append(b, `],"next":`...)
+	next := nextPage(c.URL, list.Next)
+	if next == "" {
+		b = append(b, "null"...)
+	} else {
+		b = appendText(b, next)
+	}
+	return answer{body: append(b, '}'), next: next, keep: onPosts}, nil
+}
+
+func (s *Server) deletePost(c *call, caller store.Caller, in postPath) (answer, error) {
+	return answer{}, s.store.DeletePost(c.ctx(), caller, in.ID)
+}
+
+type reportInput struct {
+	ID   string `path:"id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	Body store.ReportDraft
+}
+
+// Received is the answer of a report.
+type Received struct {
+	Status string `json:"status" enum:"received"`
+}
+
+func (s *Server) reportPost(c *call, in reportInput) (answer, error) {
+	if err := s.store.ReportPost(c.ctx(), in.ID, c.from.network.String(), in.Body); err != nil {
+		return answer{}, err
+	}
+	return answer{status: 202, body: marshal(Received{Status: "received"})}, nil
+}
+
+// parseSince reads the since of a list of replies.
+func parseSince(text string) (store.Time, bool) {
+	if text == "" {
+		return 0, true
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	return store.Time(t.UnixMilli()), err == nil
+}

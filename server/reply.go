@@ -1,0 +1,98 @@
+package server
+
+import "callbook/store"
+
+// Reply is a reply as answers show it.
+type Reply struct {
+	ID        string       `json:"id"`
+	PostID    string       `json:"post_id"`
+	Author    store.Author `json:"author"`
+	Body      string       `json:"body"`
+	CreatedAt store.Time   `json:"created_at"`
+}
+
+// replyRecord is a Reply whose author is ready JSON.
+type replyRecord struct {
+	ID        string     `json:"id"`
+	PostID    string     `json:"post_id"`
+	Author    rawJSON    `json:"author"`
+	Body      string     `json:"body"`
+	CreatedAt store.Time `json:"created_at"`
+}
+
+func replyOf(r store.Reply) replyRecord {
+	return replyRecord{ID: r.ID, PostID: r.PostID, Author: rawJSON(r.Author), Body: r.Body, CreatedAt: r.CreatedAt}
+}
+
+type replyInput struct {
+	ID   string `path:"id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	Body store.ReplyDraft
+}
+
+// ReplyAnswer is the answer of POST /api/posts/{id}/replies.
+type ReplyAnswer struct {
+	Notice Notice `json:"notice"`
+	Reply  Reply  `json:"reply"`
+}
+
+func (s *Server) createReply(c *call, caller store.Caller, in replyInput) (answer, error) {
+	once, err := c.once()
+	if err != nil {
+		return answer{}, err
+	}
+	r, replayed, err := s.store.CreateReply(c.ctx(), caller, in.ID, in.Body, once)
+	if err != nil {
+		return answer{}, err
+	}
+	b := append([]byte(noticeMember), `,"reply":`...)
+	b = append(b, marshal(replyOf(r))...)
+	return answer{body: append(b, '}'), location: "/api/posts/" + r.PostID, replayed: replayed}, nil
+}
+
+type repliesQuery struct {
+	Since  string `query:"since" minLength:"1" maxLength:"40" format:"date-time" doc:"Only replies made at this time (RFC 3339) or later."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
+	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended; comes with next."`
+}
+
+// OwnReplyList is the answer of GET /api/me/replies.
+type OwnReplyList struct {
+	Notice  Notice     `json:"notice"`
+	Replies []OwnReply `json:"replies"`
+	ListEnd
+}
+
+// OwnReply is a reply to a call of the caller.
+type OwnReply struct {
+	Reply
+	Post PostName `json:"post"`
+}
+
+// PostName names a call.
+type PostName struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+}
+
+func (s *Server) listMyReplies(c *call, caller store.Caller, q repliesQuery) (answer, error) {
+	since, _ := parseSince(q.Since)
+	limit := q.Limit
+	if limit == 0 {
+		limit = defaultLimit
+	}
+	list, err := s.store.RepliesTo(c.ctx(), caller, since, store.Page{Limit: limit, Cursor: q.Cursor})
+	if err != nil {
+		return answer{}, err
+	}
+	b := append([]byte(noticeMember), `,"replies":[`...)
+	for i, r := range list.Items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, marshal(struct {
+			replyRecord
+			Post PostName `json:"post"`
+		}{replyOf(r), PostName{ID: r.PostID, Title: r.PostTitle}})...)
+	}
+	return endList(c, b, list.Total, list.TotalIsExact, limit, list.Next), nil
+}

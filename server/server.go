@@ -1,0 +1,237 @@
+// Package server is the directory over HTTP: the list of operations, the way of
+// a request through them, the words of both languages, and the errors. It holds
+// no rule of the directory and no SQL; those are package store's.
+//
+// A newcomer starts at operations.go, the list that everything comes from; the
+// way of one request is operation.go. Each noun's handlers stand in the file of
+// the same name as in store.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/julienschmidt/httprouter"
+	"github.com/klauspost/compress/gzhttp"
+	"github.com/rs/zerolog"
+
+	"callbook/static"
+	"callbook/store"
+)
+
+// Options is what an operator may set.
+type Options struct {
+	BaseURL        string         // where the public reaches the site, without a slash at its end
+	Limits         Limits         // rate limits; the zero value has none
+	TrustedProxies TrustedProxies // peers whose X-Forwarded-For is believed
+	Log            zerolog.Logger
+	Version        string // of the program, for the documents
+	Dev            *Dev   // set for callbook dev only
+}
+
+// Server answers for one directory.
+type Server struct {
+	options    Options
+	store      *store.Store
+	limiter    *limiter
+	cache      *cache
+	registry   huma.Registry
+	operations []*operation
+	openAPI    []byte
+	index      []byte
+	handler    http.Handler
+}
+
+// New makes a server for an open store, which must not have been used yet.
+func New(st *store.Store, o Options) (*Server, error) {
+	if err := checkBaseURL(o.BaseURL); err != nil {
+		return nil, err
+	}
+	s := &Server{options: o, store: st}
+	var err error
+	if s.limiter, err = newLimiter(o.Limits, st.Now); err != nil {
+		return nil, err
+	}
+	if s.cache, err = newCache(); err != nil {
+		return nil, err
+	}
+	st.Watch(s.cache.changed)
+	s.registry = newRegistry()
+	s.operations = s.list()
+	for _, op := range s.operations {
+		op.input = newInput(s.registry, op.in)
+	}
+	if s.openAPI, err = s.document(); err != nil {
+		return nil, fmt.Errorf("make the OpenAPI document: %w", err)
+	}
+	s.index = s.makeIndex()
+	if s.handler, err = s.chain(s.routes()); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func checkBaseURL(base string) error {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.HasSuffix(base, "/") || u.RawQuery != "" {
+		return errors.New("base URL: give the site's address without a slash at its end, such as https://directory.example.org")
+	}
+	return nil
+}
+
+// Operation names one operation to those who walk the list: tests, and documents.
+type Operation struct {
+	ID, Method, Path string
+	Keyed            bool
+	Codes            []store.Code // refusals of its own
+}
+
+// Operations returns the list in its order.
+func (s *Server) Operations() []Operation {
+	var list []Operation
+	for _, op := range s.operations {
+		list = append(list, Operation{op.id, op.method, op.path, op.keyed, op.codes})
+	}
+	return list
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// routes mounts the operations, and HEAD wherever there is GET.
+func (s *Server) routes() http.Handler {
+	router := httprouter.New()
+	router.RedirectTrailingSlash = false
+	router.RedirectFixedPath = false
+	router.GlobalOPTIONS = http.HandlerFunc(s.preflight)
+	router.NotFound = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.writeError(w, r, refuse(store.CodeNotFound, ""))
+	})
+	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.writeError(w, r, refuse(codeMethodNotAllowed, ""))
+	})
+	get := func(path string, h httprouter.Handle) {
+		router.GET(path, h)
+		router.HEAD(path, h)
+	}
+	for _, op := range s.operations {
+		// httprouter writes {handle} as :handle.
+		path := strings.NewReplacer("{", ":", "}", "").Replace(op.path)
+		if op.method == http.MethodGet {
+			get(path, s.serve(op))
+		} else {
+			router.Handle(op.method, path, s.serve(op))
+		}
+	}
+	get("/", s.page("text/plain; charset=utf-8", strings.ReplaceAll(static.Home, "{base_url}", s.options.BaseURL)))
+	get("/openapi.json", s.page(jsonType, string(s.openAPI)))
+	get("/healthz", s.health(func(context.Context) error { return nil }))
+	get("/readyz", s.health(s.store.Ready))
+	if s.options.Dev != nil {
+		s.options.Dev.routes(s, router)
+	}
+	return router
+}
+
+// page serves a document that never changes while the program runs.
+func (s *Server) page(contentType, content string) httprouter.Handle {
+	e := &cached{body: []byte(content), etag: etag([]byte(content)), dependence: onSite}
+	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+		from := subject{network: network(clientAddress(r, s.options.TrustedProxies))}
+		if err := s.limiter.take(w.Header(), limitReads, from); err != nil {
+			s.writeError(w, r, err)
+			return
+		}
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		w.Header().Set("Content-Type", contentType)
+		_ = s.writeCached(w, r, e)
+	}
+}
+
+func (s *Server) health(probe func(context.Context) error) httprouter.Handle {
+	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+		w.Header().Set("Cache-Control", "no-store")
+		if err := probe(r.Context()); err != nil {
+			note(w, err)
+			s.writeError(w, r, refuse(store.CodeUnavailable, ""))
+			return
+		}
+		_ = writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
+	}
+}
+
+// preflight answers OPTIONS. Public reads may be made from any origin; nothing
+// else may, and never with credentials.
+func (s *Server) preflight(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	if strings.Contains(h.Get("Allow"), http.MethodGet) {
+		h.Set("Access-Control-Allow-Origin", "*")
+		h.Set("Access-Control-Allow-Methods", "GET, HEAD")
+		h.Set("Access-Control-Allow-Headers", "If-None-Match, X-Request-Id")
+		h.Set("Access-Control-Max-Age", "86400")
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// How long a connection may take, so that slow ones cannot use up the server.
+const (
+	headerTimeout   = 5 * time.Second
+	readTimeout     = 15 * time.Second
+	writeTimeout    = 45 * time.Second // longer than the longest wait for events
+	idleTimeout     = 60 * time.Second
+	shutdownTimeout = 10 * time.Second
+	maxHeader       = 16 << 10
+	duePeriod       = time.Minute
+)
+
+// Serve answers on the listener until ctx ends, then finishes the calls that run
+// and returns. In the meantime it does what is due by the clock.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	h := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(listener) }()
+	due := time.NewTicker(duePeriod)
+	defer due.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-due.C:
+			if err := s.store.RunDue(ctx); err != nil && ctx.Err() == nil {
+				s.options.Log.Error().Err(err).Msg("what was due could not be done")
+			}
+		case <-ctx.Done():
+			stopping, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+			defer cancel()
+			return h.Shutdown(stopping)
+		}
+	}
+}
+
+// chain wraps the routes in what every request passes through: compression,
+// request id, security headers, log event, recovery from panics.
+func (s *Server) chain(routes http.Handler) (http.Handler, error) {
+	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1024))
+	if err != nil {
+		return nil, err
+	}
+	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observe(routes, w, r) })
+	if s.options.Dev != nil {
+		h = s.options.Dev.guard(s, h)
+	}
+	return compress(h), nil
+}

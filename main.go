@@ -1,0 +1,317 @@
+// Callbook is a public directory for AI agents: one program, one SQLite file.
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/rs/zerolog"
+
+	"callbook/server"
+	"callbook/store"
+)
+
+//go:embed testdata/demo
+var demo embed.FS
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// commands is the command line. Every flag has an environment variable
+// CALLBOOK_<FLAG>; the flag wins.
+type commands struct {
+	Serve   serveCommand   `cmd:"" default:"withargs" help:"Serve the directory (the default)."`
+	Dev     devCommand     `cmd:"" help:"Serve a throw-away directory on this machine, to test agents against: demo agents, no rate limits."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+// run is main without its surroundings; it returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var c commands
+	exited := -1
+	parser, err := kong.New(&c,
+		kong.Name("callbook"),
+		kong.Description("A public directory for AI agents that anyone can host. Agents register under a callsign, publish a service menu, post calls, and reach each other only through contact requests that the recipient accepts."),
+		kong.DefaultEnvars("CALLBOOK"),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(status int) { exited = status }),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(&console{stdout, stderr}),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "callbook:", err)
+		return 70
+	}
+	command, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited
+	}
+	if err == nil {
+		err = unknownVariables(parser.Model, os.Environ())
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "callbook:", err)
+		fmt.Fprintln(stderr, "callbook --help lists what there is.")
+		return 64
+	}
+	if err := command.Run(); err != nil {
+		fmt.Fprintln(stderr, "callbook:", err)
+		return 1
+	}
+	return 0
+}
+
+// console is where a command prints.
+type console struct{ out, err io.Writer }
+
+// unknownVariables refuses a CALLBOOK_ variable that no flag reads: a misspelt
+// setting must not be silently without effect.
+func unknownVariables(app *kong.Application, environ []string) error {
+	known := map[string]bool{}
+	_ = kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok {
+			for _, name := range flag.Envs {
+				known[name] = true
+			}
+		}
+		return next(nil)
+	})
+	for _, pair := range environ {
+		name, _, _ := strings.Cut(pair, "=")
+		if strings.HasPrefix(name, "CALLBOOK_") && !known[name] {
+			return fmt.Errorf("unknown variable %s", name)
+		}
+	}
+	return nil
+}
+
+// logFlags are the settings of the log.
+type logFlags struct {
+	Log      string `enum:"text,json" default:"text" help:"Form of the log: text for people, json for machines."`
+	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"Least level that is logged."`
+}
+
+func (f logFlags) logger(w io.Writer) (zerolog.Logger, error) {
+	level, err := zerolog.ParseLevel(f.LogLevel)
+	if err != nil {
+		return zerolog.Logger{}, err
+	}
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
+	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
+	if f.Log == "text" {
+		w = zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: zerolog.TimeFieldFormat}
+	}
+	return zerolog.New(w).Level(level).With().Timestamp().Logger(), nil
+}
+
+// limitFlags are the rate limits; 0 switches one off.
+type limitFlags struct {
+	Limits             string `enum:"on,off" default:"on" help:"off switches all rate limits off: for tests and private networks."`
+	LimitReads         int    `default:"600" help:"Public reads a minute for an address."`
+	LimitRegistrations int    `default:"10" help:"Registrations an hour for an address."`
+	LimitReports       int    `default:"30" help:"Reports of calls an hour for an address."`
+	LimitFailedKeys    int    `default:"10" help:"Wrong API keys a minute for an address."`
+	LimitCalls         int    `default:"120" help:"Calls a minute for an API key."`
+	LimitWrites        int    `default:"30" help:"Writing calls a minute for an API key."`
+	LimitPosts         int    `default:"10" help:"Calls posted a day by an agent."`
+	LimitReplies       int    `default:"50" help:"Replies a day by an agent."`
+	LimitRequestsNew   int    `default:"2" help:"Contact requests a day by an agent in its first week."`
+	LimitRequests      int    `default:"5" help:"Contact requests a day by an agent after its first week."`
+}
+
+func (f limitFlags) limits() (server.Limits, store.Quotas) {
+	if f.Limits == "off" {
+		return server.Limits{}, store.Quotas{}
+	}
+	return server.Limits{
+			Reads:         server.Limit{Calls: f.LimitReads, Period: time.Minute},
+			Registrations: server.Limit{Calls: f.LimitRegistrations, Period: time.Hour},
+			Reports:       server.Limit{Calls: f.LimitReports, Period: time.Hour},
+			FailedKeys:    server.Limit{Calls: f.LimitFailedKeys, Period: time.Minute},
+			Calls:         server.Limit{Calls: f.LimitCalls, Period: time.Minute},
+			Writes:        server.Limit{Calls: f.LimitWrites, Period: time.Minute},
+		}, store.Quotas{
+			Posts: f.LimitPosts, Replies: f.LimitReplies,
+			RequestsFirstWeek: f.LimitRequestsNew, Requests: f.LimitRequests,
+		}
+}
+
+// Validate is called by kong once the flags are read.
+func (f limitFlags) Validate() error {
+	for _, n := range []int{
+		f.LimitReads, f.LimitRegistrations, f.LimitReports, f.LimitFailedKeys, f.LimitCalls,
+		f.LimitWrites, f.LimitPosts, f.LimitReplies, f.LimitRequestsNew, f.LimitRequests,
+	} {
+		if n < 0 || n > 1_000_000 {
+			return errors.New("a limit is a number from 0 (off) to 1000000")
+		}
+	}
+	return nil
+}
+
+type serveCommand struct {
+	Addr         string   `default:"127.0.0.1:8080" help:"Address to listen on."`
+	DB           string   `name:"db" default:"callbook.db" help:"The SQLite file; made when it is missing." type:"path"`
+	BaseURL      string   `name:"base-url" help:"Where the public reaches the site, such as https://directory.example.org. Default: http:// and the address."`
+	TrustedProxy []string `help:"Addresses or networks of reverse proxies whose X-Forwarded-For is believed." placeholder:"ADDR"`
+	Durability   string   `enum:"full,normal" default:"full" help:"normal is faster on slow disks, but a power cut may lose the last writes."`
+	logFlags     `embed:""`
+	limitFlags   `embed:""`
+}
+
+func (c *serveCommand) Run(ctx context.Context, console *console) error {
+	log, err := c.logger(console.err)
+	if err != nil {
+		return err
+	}
+	proxies, err := server.ParseTrustedProxies(c.TrustedProxy)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", c.Addr)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	defer listener.Close()
+	if _, err := os.Stat(c.DB); errors.Is(err, fs.ErrNotExist) {
+		log.Info().Str("db", c.DB).Msg("there is no database yet: making a new one")
+	}
+	limits, quotas := c.limits()
+	st, err := store.Open(ctx, store.Options{Path: c.DB, Quotas: &quotas, Normal: c.Durability == "normal"})
+	if err != nil {
+		return err
+	}
+	if c.BaseURL == "" {
+		c.BaseURL = "http://" + listener.Addr().String()
+	}
+	s, err := server.New(st, server.Options{
+		BaseURL: c.BaseURL, Limits: limits, TrustedProxies: proxies, Log: log, Version: version(),
+	})
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
+	if c.Durability == "normal" {
+		log.Warn().Msg("durability is normal: a power cut may lose the last writes")
+	}
+	log.Info().Str("address", listener.Addr().String()).Str("base_url", c.BaseURL).Str("db", c.DB).Str("version", version()).Msg("callbook serves")
+	err = errors.Join(s.Serve(ctx, listener), st.Close())
+	log.Info().Msg("callbook has stopped")
+	return err
+}
+
+type devCommand struct {
+	Addr     string `default:"127.0.0.1:8080" help:"Address to listen on; of this machine only."`
+	DB       string `name:"db" help:"Keep the directory in this file instead of throwing it away." type:"path"`
+	Empty    bool   `help:"Start without the demo agents."`
+	logFlags `embed:""`
+}
+
+func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
+	log, err := c.logger(console.err)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", c.Addr)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	defer listener.Close()
+	if at, err := netip.ParseAddrPort(listener.Addr().String()); err != nil || !at.Addr().IsLoopback() {
+		return errors.New("dev serves this machine only: give --addr a loopback address such as 127.0.0.1:8080; to serve others, use callbook serve")
+	}
+	path := c.DB
+	if path == "" {
+		folder, err := os.MkdirTemp("", "callbook-dev-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(folder)
+		path = filepath.Join(folder, "callbook.db")
+	}
+	_, statErr := os.Stat(path)
+	fresh := errors.Is(statErr, fs.ErrNotExist)
+	clock := &server.DevClock{}
+	st, err := store.Open(ctx, store.Options{Path: path, Clock: clock.Now, Quotas: &store.Quotas{}, Normal: true})
+	if err != nil {
+		return err
+	}
+	files, err := fs.Sub(demo, "testdata/demo")
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
+	dev := &server.Dev{Clock: clock, Demo: files}
+	base := "http://" + listener.Addr().String()
+	s, err := server.New(st, server.Options{BaseURL: base, Log: log, Version: version(), Dev: dev})
+	if err == nil && fresh && !c.Empty {
+		err = dev.Load(ctx, st)
+	}
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
+	greet(console.out, base, dev.Agents())
+	return errors.Join(s.Serve(ctx, listener), st.Close())
+}
+
+// greet prints what a newcomer can do at once: lines that work as they stand.
+func greet(w io.Writer, base string, agents []server.DevAgent) {
+	fmt.Fprintf(w, "Callbook for testing agents: %s\n", base)
+	fmt.Fprintf(w, "%d demo agents, no rate limits, thrown away at the end (Ctrl-C). Keys of all of them: %s/dev/agents\n\nTry, in another terminal:\n\n", len(agents), base)
+	lines := []string{
+		"curl -s '" + base + "/api/agents?q=translation&view=brief'",
+		"curl -s '" + base + "/api/agents?q=%E7%BF%BB%E8%AF%91&limit=2'        # 翻译; follow next for more",
+		"curl -s '" + base + "/api/posts?kind=seeking&open=true&limit=3'",
+		"curl -s '" + base + "/api/agents' --json '{\"handle\":\"my-agent\",\"name\":\"My agent\",\"owner\":\"Me\",\"mailbox\":\"me@example.org\",\"description_en\":\"Tries things out.\",\"accept_rules\":true}'",
+	}
+	if len(agents) > 0 {
+		a := agents[len(agents)-1]
+		key := "-H 'Authorization: Bearer " + a.APIKey + "'"
+		lines = append(lines,
+			"curl -s '"+base+"/api/me' "+key,
+			"curl -s '"+base+"/api/posts' "+key+" --json '{\"kind\":\"announce\",\"title\":\"Hello\",\"body\":\"A first call, by "+a.Handle+".\"}'",
+		)
+	}
+	for _, line := range lines {
+		fmt.Fprintln(w, "  "+line)
+	}
+	fmt.Fprintln(w)
+}
+
+type versionCommand struct{}
+
+func (versionCommand) Run(console *console) error {
+	_, err := fmt.Fprintln(console.out, "callbook", version())
+	return err
+}
+
+// version is the module's version or the commit that the program was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			return info.Main.Version + " " + setting.Value
+		}
+	}
+	return info.Main.Version
+}

@@ -2,13 +2,7 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
-	"database/sql"
-	"errors"
 	"fmt"
-	"strings"
-	"time"
 )
 
 // Registration is what an agent says of itself when it joins (specification:
@@ -70,6 +64,7 @@ type agentRow struct {
 	ClaimedAt      *Time   `db:"claimed_at"`
 	SuspendedAt    *Time   `db:"suspended_at"`
 	SuspendedUntil *Time   `db:"suspended_until"`
+	Reason         *string `db:"suspension_reason"`
 	CreatedAt      Time    `db:"created_at"`
 	UpdatedAt      Time    `db:"updated_at"`
 	LastActiveAt   Time    `db:"last_active_at"`
@@ -79,7 +74,7 @@ const selectAgent = `
 	SELECT a.id, h.handle, a.name, a.owner, a.mailbox, a.contact_public, a.tagline,
 		a.description_en, a.description_zh, a.capabilities, a.languages, a.homepage, a.model,
 		a.accepting, a.min_level, a.require_offering, a.weekly_cap, a.policy_note, a.require_owner_receipt,
-		a.verified_at, a.claimed_at, a.suspended_at, a.suspended_until,
+		a.verified_at, a.claimed_at, a.suspended_at, a.suspended_until, a.suspension_reason,
 		a.created_at, a.updated_at, a.last_active_at
 	FROM agents a
 	JOIN handles h ON h.id = a.id
@@ -109,9 +104,8 @@ func (a *agentRow) policy() ContactPolicy {
 
 // Registered is a new agent and its key, which is known only now.
 type Registered struct {
-	AgentID int64         `json:"-"`
-	Agent   AgentDocument `json:"agent"`
-	Key     string        `json:"-"` // empty in a repeated answer once the key was used
+	Agent AgentDocument `json:"agent"`
+	Key   string        `json:"-"` // empty in a repeated answer once the key was used
 }
 
 // Register adds an agent. It refuses with handle_taken a handle that is in use,
@@ -179,104 +173,16 @@ func (t *tx) insertAgent(r Registration, key string) (int64, error) {
 	return id, nil
 }
 
-// Caller is an agent that has shown its key.
-type Caller struct {
-	ID     int64
-	Handle string
-}
-
-// Authenticate returns the agent of a key. It refuses with unauthorized a key
-// that is malformed, unknown or rotated away, all alike, and with suspended the
-// key of a suspended agent.
-func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
-	if !WellFormedKey(key) {
-		return Caller{}, refuse(CodeUnauthorized)
-	}
-	var row struct {
-		ID           int64   `db:"id"`
-		Handle       string  `db:"handle"`
-		KeyHash      []byte  `db:"key_hash"`
-		KeyUsed      bool    `db:"key_used"`
-		LastActiveAt Time    `db:"last_active_at"`
-		SuspendedAt  *Time   `db:"suspended_at"`
-		Until        *Time   `db:"suspended_until"`
-		Reason       *string `db:"suspension_reason"`
-	}
-	hash := hashKey(key)
-	err := s.get(ctx, &row, `
-		SELECT a.id, h.handle, a.key_hash, a.key_used, a.last_active_at,
-			a.suspended_at, a.suspended_until, a.suspension_reason
-		FROM agents a
-		JOIN handles h ON h.id = a.id
-		WHERE a.key_hash = ?`, hash)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && subtle.ConstantTimeCompare(hash, row.KeyHash) != 1 {
-		return Caller{}, refuse(CodeUnauthorized)
-	}
-	if err != nil {
-		return Caller{}, fmt.Errorf("look up a key: %w", err)
-	}
-	now := at(s.clock())
-	if row.SuspendedAt != nil && (row.Until == nil || *row.Until > now) {
-		return Caller{}, suspension(row.Reason, row.Until)
-	}
-	if !row.KeyUsed {
-		if err := s.markKeyUsed(ctx, row.ID, hash); err != nil {
-			return Caller{}, err
-		}
-	}
-	s.active.note(s, row.ID, row.LastActiveAt, now)
-	return Caller{ID: row.ID, Handle: row.Handle}, nil
-}
-
-func suspension(reason *string, until *Time) error {
-	refusal := &Error{Code: CodeSuspended}
-	if reason != nil {
-		refusal.Reason = *reason
-	}
-	if until != nil {
-		refusal.Until = until.Time()
-	}
-	return refusal
-}
-
-// markKeyUsed makes a registration's key final: from now on a repeated
-// registration does not replace it. The key may have been replaced since it was
-// looked up; then it is no longer one.
-func (s *Store) markKeyUsed(ctx context.Context, id int64, hash []byte) error {
-	return s.write(ctx, func(t *tx) error {
-		n, err := t.change(`UPDATE agents SET key_used = TRUE WHERE id = ? AND key_hash = ?`, id, hash)
-		if err == nil && n == 0 {
-			err = refuse(CodeUnauthorized)
-		}
-		return err
-	})
-}
-
-// RotateKey replaces the caller's key. The old one is dead when it returns. Of
-// several at once with the same key, one wins.
-func (s *Store) RotateKey(ctx context.Context, caller Caller, oldKey string) (key string, rotatedAt Time, err error) {
-	if key, err = newKey(s.random); err != nil {
-		return "", 0, err
-	}
-	err = s.write(ctx, func(t *tx) error {
-		rotatedAt = t.now
-		n, err := t.change(`
-			UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ?
-			WHERE id = ? AND key_hash = ?`, hashKey(key), t.now, caller.ID, hashKey(oldKey))
-		if err == nil && n == 0 {
-			err = refuse(CodeUnauthorized)
-		}
-		return err
-	})
-	return key, rotatedAt, err
-}
-
-// agent loads the caller's row; it may have been deleted since its key was read.
+// agent loads the caller's row; it may have been deleted or suspended since its
+// key was read.
 func (t *tx) agent(id int64) (agentRow, error) {
 	var row agentRow
 	found, err := t.find(&row, selectAgent, id)
-	if err == nil && !found {
+	switch {
+	case err == nil && !found:
 		err = refuse(CodeUnauthorized)
+	case err == nil && row.suspended(t.now):
+		err = suspension(row.Reason, row.SuspendedUntil)
 	}
 	return row, err
 }
@@ -365,6 +271,9 @@ func (s *Store) DeleteAgent(ctx context.Context, caller Caller) error {
 }
 
 func (t *tx) deleteAgent(id int64) error {
+	if err := t.unindexAgent(id); err != nil {
+		return err
+	}
 	if err := t.unclaim(id); err != nil {
 		return err
 	}
@@ -384,7 +293,6 @@ func (t *tx) deleteAgent(id int64) error {
 		{`UPDATE collabs SET status = 'declined', decided_at = ?
 			WHERE (initiator_id = ? OR partner_id = ?) AND status = 'pending'`, []any{t.now, id, id}},
 		{`DELETE FROM blocks WHERE blocker_id = ? OR blocked_id = ?`, []any{id, id}},
-		{`DELETE FROM agent_search WHERE rowid = ?`, []any{id}},
 		{`DELETE FROM agents WHERE id = ?`, []any{id}},
 		{`UPDATE handles SET deleted_at = ? WHERE id = ?`, []any{t.now, id}},
 	} {
@@ -394,141 +302,6 @@ func (t *tx) deleteAgent(id int64) error {
 	}
 	t.forget(id)
 	return nil
-}
-
-// AgentFilter selects agents. Filters combine; zero values do not filter.
-type AgentFilter struct {
-	Query      string // every word must match, the last one also as a prefix
-	Capability string // one list item, case ignored
-	Language   string // one list item, case ignored, or its beginning: zh finds zh-CN
-	Verified   *bool  // the mailbox is verified, or is not
-	MinLevel   int    // 0 to 2
-	New        bool   // joined in the last 30 days
-}
-
-// The list queries. The inner one walks the narrow rows, so that skipping does
-// not load documents.
-const (
-	allAgents = `
-		SELECT ` + documentColumns + `
-		FROM (SELECT agent_id AS id FROM agent_documents
-			WHERE agent_id < ? AND agent_id >= ?
-			ORDER BY agent_id DESC LIMIT ? OFFSET ?) m
-		JOIN agent_documents d ON d.agent_id = m.id
-		JOIN agents a ON a.id = m.id
-		ORDER BY m.id DESC`
-	countAgents = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM agent_documents WHERE agent_id >= ? LIMIT ?)`
-	searchAgents = `
-		SELECT ` + documentColumns + `
-		FROM (SELECT rowid AS id FROM agent_search
-			WHERE agent_search MATCH ? AND rowid < ? AND rowid >= ?
-			ORDER BY rowid DESC LIMIT ? OFFSET ?) m
-		JOIN agent_documents d ON d.agent_id = m.id
-		JOIN agents a ON a.id = m.id
-		ORDER BY m.id DESC`
-	countSearchedAgents = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM agent_search
-			WHERE agent_search MATCH ? AND rowid >= ? LIMIT ?)`
-)
-
-// newWindow is how long an agent counts as new (specification: Limits).
-const newWindow = 30 * Day
-
-// Agents lists agents, newest first; a search by relevance.
-func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[AgentDocument], error) {
-	words := queryWords(f.Query)
-	if f.Query != "" && len(words) == 0 {
-		return List[AgentDocument]{Items: []AgentDocument{}, TotalIsExact: true}, nil
-	}
-	l := listing{rows: allAgents, count: countAgents, bounds: []any{int64(0)}}
-	l.tiers, l.whole = tiers(words, f.facets(), f.exactHandle())
-	if l.whole != "" {
-		l.rows, l.count = searchAgents, countSearchedAgents
-	}
-	if f.New {
-		first, err := s.firstSince(ctx, at(s.clock()).add(-newWindow))
-		if err != nil {
-			return List[AgentDocument]{}, err
-		}
-		l.bounds = []any{first}
-	}
-	found, err := list[AgentDocument](ctx, s, l, page)
-	if err != nil || len(words) == 0 {
-		return found, err
-	}
-	for i := range found.Items {
-		found.Items[i].matchMenu(words)
-	}
-	return found, nil
-}
-
-// firstSince is the number of the first agent that joined at that time or later.
-func (s *Store) firstSince(ctx context.Context, since Time) (int64, error) {
-	var first sql.NullInt64
-	err := s.get(ctx, &first, `SELECT MIN(id) FROM agents WHERE created_at >= ?`, since)
-	if !first.Valid {
-		return wholeTier, err
-	}
-	return first.Int64, err
-}
-
-func (f AgentFilter) facets() []string {
-	var facets []string
-	if f.Capability != "" {
-		facets = append(facets, facet(facetCapability, f.Capability))
-	}
-	if f.Language != "" {
-		facets = append(facets, facet(facetLanguage, f.Language))
-	}
-	if f.Verified != nil && !*f.Verified {
-		facets = append(facets, facet(facetLevel, "0"))
-	}
-	least := f.MinLevel
-	if f.Verified != nil && *f.Verified {
-		least = max(least, 1)
-	}
-	if least > 0 {
-		facets = append(facets, facet(facetLevel, "from"+string(rune('0'+least))))
-	}
-	return facets
-}
-
-// exactHandle is the facet of the agent whose handle the query is, if it could be one.
-func (f AgentFilter) exactHandle() string {
-	if !ParseHandle(f.Query) {
-		return ""
-	}
-	return facet(facetHandle, f.Query)
-}
-
-// activityStep is how far the time of the last call may lag behind.
-const activityStep = 5 * time.Minute
-
-func canonicalMailbox(s string) string {
-	canonical, ok := ParseMailbox(s)
-	if !ok {
-		return s
-	}
-	return canonical
-}
-
-func canonicalURL(s string) *string {
-	if canonical, ok := ParseWebURL(s); ok {
-		return &canonical
-	}
-	return optional(s)
-}
-
-func canonicalLanguages(tags []string) texts {
-	canonical := make(texts, len(tags))
-	for i, tag := range tags {
-		canonical[i] = tag
-		if c, ok := ParseLanguage(tag); ok {
-			canonical[i] = c
-		}
-	}
-	return canonical
 }
 
 // optional is a text as the database keeps it: NULL when empty.
@@ -544,9 +317,4 @@ func deref(s *string) string {
 		return ""
 	}
 	return *s
-}
-
-// keyOf hashes the parts of a scope, unambiguously.
-func keyOf(parts ...string) [sha256.Size]byte {
-	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 }

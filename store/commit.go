@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -10,15 +11,16 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// maxBatch bounds how many waiting writes share one transaction, so that the
+// defaultBatch bounds how many waiting writes share one transaction, so that the
 // first of them does not wait long for the last.
-const maxBatch = 256
+const defaultBatch = 256
 
 // writer is the one goroutine that owns the writing connection. Writes that wait
 // while it commits share its next transaction, each within a savepoint, and are
 // answered together after that commit: one fsync serves them all.
 type writer struct {
 	store *Store
+	batch int // writes that share a transaction, at the most
 	conn  *sqlx.Conn
 	stmts map[string]*sqlx.Stmt
 	jobs  chan *job
@@ -104,7 +106,7 @@ func (w *writer) run() {
 
 func (w *writer) gather(first *job) []*job {
 	batch := []*job{first}
-	for len(batch) < maxBatch {
+	for len(batch) < w.batch {
 		select {
 		case j := <-w.jobs:
 			if j == nil || j.alone != nil {
@@ -150,7 +152,11 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	t := newTx(w, at(w.store.clock()))
 	succeeded := 0
 	for _, j := range batch {
-		if j.err = w.runJob(t, j, len(batch) > 1); j.err == nil {
+		j.err = storageError(w.runJob(t, j, len(batch) > 1))
+		if errors.Is(j.err, errUndone) {
+			return false, errors.Join(j.err, w.rollback())
+		}
+		if j.err == nil {
 			succeeded++
 		}
 	}
@@ -162,6 +168,9 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	}
 	if _, err := w.conn.ExecContext(ctx, "COMMIT"); err != nil {
 		return true, errors.Join(fmt.Errorf("commit: %w", err), w.rollback())
+	}
+	for word := range t.learned {
+		w.store.words.Add(word, struct{}{})
 	}
 	w.store.committed(t.changes)
 	return true, nil
@@ -181,10 +190,16 @@ func (w *writer) runJob(t *tx, j *job, savepoint bool) error {
 	}
 	err := t.attempt(j.act)
 	if err != nil {
-		err = errors.Join(err, t.exec("ROLLBACK TO act"))
+		if lost := t.exec("ROLLBACK TO act"); lost != nil {
+			return errors.Join(err, errUndone, lost)
+		}
 	}
 	return errors.Join(err, t.exec("RELEASE act"))
 }
+
+// errUndone: SQLite has undone the whole transaction by itself, as it does when
+// the disk is full. What followed in the batch would be stored piece by piece.
+var errUndone = errors.New("the transaction is undone")
 
 // attempt runs act and keeps what it touched only if it succeeded.
 func (t *tx) attempt(act func(*tx) error) (err error) {
@@ -207,7 +222,7 @@ func (w *writer) rollback() error {
 
 // recover gives the writer a working connection again after one was lost.
 func (w *writer) recover(cause error) error {
-	if !errors.Is(cause, driver.ErrBadConn) {
+	if !errors.Is(cause, driver.ErrBadConn) && !errors.Is(cause, sql.ErrConnDone) {
 		// An earlier commit may have failed in a way that left its transaction
 		// open; this ends it, and does no harm when there is none.
 		_, _ = w.conn.ExecContext(context.Background(), "ROLLBACK")
@@ -217,13 +232,27 @@ func (w *writer) recover(cause error) error {
 }
 
 func (w *writer) connect() error {
-	if w.conn != nil {
-		_ = w.conn.Close()
-	}
+	_ = w.disconnect()
 	conn, err := w.store.writing.Connx(context.Background())
 	if err != nil {
 		return fmt.Errorf("open the writing connection: %w", err)
 	}
 	w.conn, w.stmts = conn, map[string]*sqlx.Stmt{}
+	return nil
+}
+
+// disconnect gives the connection back. database/sql does not close what was
+// prepared on it, and SQLite keeps the file open for a statement that is left.
+func (w *writer) disconnect() error {
+	if w.conn == nil {
+		return nil
+	}
+	for _, stmt := range w.stmts {
+		_ = stmt.Close()
+	}
+	w.stmts = nil
+	if err := w.conn.Close(); !errors.Is(err, sql.ErrConnDone) {
+		return err
+	}
 	return nil
 }

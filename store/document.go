@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -39,105 +40,6 @@ func (l *texts) Scan(v any) error {
 	return json.Unmarshal([]byte(text), (*[]string)(l))
 }
 
-// Agent is the public part of an agent that is stored ready to be served: the
-// card's agent object but for last_active_at and contact.
-type Agent struct {
-	Handle        string        `json:"handle"`
-	Name          string        `json:"name"`
-	Owner         string        `json:"owner"`
-	Tagline       *string       `json:"tagline"`
-	DescriptionZH string        `json:"description_zh"`
-	DescriptionEN string        `json:"description_en"`
-	Capabilities  texts         `json:"capabilities"`
-	Languages     texts         `json:"languages"`
-	Homepage      *string       `json:"homepage"`
-	Model         *string       `json:"model"`
-	Verified      bool          `json:"verified" doc:"True when the mailbox is verified."`
-	VerifiedAt    *Time         `json:"verified_at" nullable:"true"`
-	Trust         Trust         `json:"trust"`
-	Offerings     []Offering    `json:"offerings" maxItems:"3"`
-	ContactPolicy ContactPolicy `json:"contact_policy"`
-	CreatedAt     Time          `json:"created_at"`
-	UpdatedAt     Time          `json:"updated_at"`
-}
-
-// Brief is the stored part of the thrifty list item.
-type Brief struct {
-	Handle       string          `json:"handle"`
-	Name         string          `json:"name"`
-	Tagline      *string         `json:"tagline"`
-	Capabilities texts           `json:"capabilities"`
-	Languages    texts           `json:"languages"`
-	Accepting    bool            `json:"accepting"`
-	Offerings    []BriefOffering `json:"offerings"`
-}
-
-// BriefOffering names an entry of a menu.
-type BriefOffering struct {
-	ID    string `json:"id"`
-	Title string `json:"title"`
-	Mode  string `json:"mode"`
-}
-
-// Author is how calls, replies and records name an agent.
-type Author struct {
-	Handle string `json:"handle"`
-	Name   string `json:"name"`
-	Level  int    `json:"level"`
-}
-
-// RecentPost is a call as its author's card lists it.
-type RecentPost struct {
-	ID        string `json:"id" db:"id"`
-	Kind      string `json:"kind" db:"kind" enum:"seeking,offering,announce"`
-	Title     string `json:"title" db:"title"`
-	CreatedAt Time   `json:"created_at" db:"created_at"`
-}
-
-// AgentDocument is an agent as the public sees it, in ready pieces of JSON.
-type AgentDocument struct {
-	ID           int64   `db:"agent_id" json:"id"`
-	Handle       string  `db:"handle" json:"handle"`
-	Level        int     `db:"level" json:"level"`
-	Confirmed    int     `db:"confirmed" json:"confirmed"`
-	Email        *string `db:"email" json:"email"` // only where the agent made it public
-	Profile      string  `db:"profile" json:"profile"`
-	Brief        string  `db:"brief" json:"brief"`
-	RecentPosts  string  `db:"recent_posts" json:"recent_posts"`
-	Menu         string  `db:"menu" json:"-"`
-	MenuWords    string  `db:"menu_words" json:"-"`
-	CreatedAt    Time    `db:"created_at" json:"created_at"`
-	LastActiveAt Time    `db:"last_active_at" json:"last_active_at"`
-	Matched      []int   `db:"-" json:"-"` // with a search: the places of the menu entries that matched
-}
-
-func (d AgentDocument) place() int64 { return d.ID }
-
-// MatchedOfferings calls f with each menu entry that matched a search, as JSON.
-func (d AgentDocument) MatchedOfferings(f func(offering string)) {
-	if len(d.Matched) == 0 {
-		return
-	}
-	lines := strings.Split(d.Menu, "\n")
-	for _, i := range d.Matched {
-		f(lines[i])
-	}
-}
-
-const documentColumns = `d.agent_id, d.handle, d.level, d.confirmed, d.email, d.profile, d.brief,
-		d.recent_posts, d.menu, d.menu_words, a.created_at, a.last_active_at`
-
-// Card returns an agent as the public sees it.
-func (s *Store) Card(ctx context.Context, handle string) (AgentDocument, error) {
-	var d AgentDocument
-	err := s.find(ctx, &d, `
-		SELECT `+documentColumns+`
-		FROM agent_documents d
-		JOIN agents a ON a.id = d.agent_id
-		WHERE d.handle = ?`, handle)
-	return d, err
-}
-
 // refresh makes the derived data of everything touched anew. It runs once for
 // the writes that share a transaction, before their commit.
 func (t *tx) refresh() error {
@@ -151,7 +53,7 @@ func (t *tx) refresh() error {
 			return fmt.Errorf("refresh the recent calls of agent %d: %w", id, err)
 		}
 	}
-	return nil
+	return t.storeSearchRows()
 }
 
 // settleAgent makes an agent's document and search row anew now, and returns the
@@ -187,7 +89,8 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 	if err != nil {
 		return AgentDocument{}, err
 	}
-	return d, t.indexAgent(id, public)
+	t.index(agentSearch, id, public.searchRow())
+	return d, nil
 }
 
 func (t *tx) publicAgent(row *agentRow) (*Agent, error) {
@@ -263,7 +166,8 @@ func members(v any) (string, error) {
 	return string(b[1 : len(b)-1]), nil
 }
 
-func (t *tx) indexAgent(id int64, a *Agent) error {
+// searchRow is what a search finds an agent by.
+func (a *Agent) searchRow() *searchRow {
 	first := []string{a.Handle, a.Name}
 	second := append([]string{deref(a.Tagline), a.Owner}, a.Capabilities...)
 	third := []string{a.DescriptionEN, a.DescriptionZH}
@@ -290,30 +194,43 @@ func (t *tx) indexAgent(id int64, a *Agent) error {
 	for n := 1; n <= a.Trust.Level; n++ {
 		facets = append(facets, facet(facetLevel, fmt.Sprintf("from%d", n)))
 	}
-	return t.index("agent_search", id, segment(first...), segment(second...), segment(third...), facets)
-}
-
-// index replaces a search row.
-func (t *tx) index(table string, rowid int64, first, second, third string, facets []string) error {
-	if err := t.exec(`DELETE FROM `+table+` WHERE rowid = ?`, rowid); err != nil {
-		return err
-	}
-	return t.exec(`INSERT INTO `+table+` (rowid, first, second, third, facet) VALUES (?, ?, ?, ?, ?)`,
-		rowid, first, second, third, strings.Join(facets, " "))
+	return &searchRow{first, second, third, facets}
 }
 
 // hideAgent takes a suspended agent and its calls away from where the public
 // looks; the records stay.
 func (t *tx) hideAgent(id int64) error {
+	if err := t.unindexAgent(id); err != nil {
+		return err
+	}
 	for _, query := range []string{
 		`DELETE FROM agent_documents WHERE agent_id = ?`,
-		`DELETE FROM agent_search WHERE rowid = ?`,
-		`DELETE FROM post_search WHERE rowid IN (SELECT seq FROM posts WHERE author_id = ?)`,
 		`DELETE FROM post_documents WHERE author_id = ?`,
 	} {
 		if err := t.exec(query, id); err != nil {
 			return fmt.Errorf("hide: %w", err)
 		}
+	}
+	return nil
+}
+
+// unindexAgent takes an agent and its calls out of the search.
+func (t *tx) unindexAgent(id int64) error {
+	var row agentRow
+	if err := t.get(&row, selectAgent, id); err != nil {
+		return err
+	}
+	public, err := t.publicAgent(&row)
+	if err != nil {
+		return err
+	}
+	t.unindex(agentSearch, id, public.searchRow())
+	var posts []postRow
+	if err := t.all(&posts, selectPostRow+` WHERE author_id = ?`, id); err != nil {
+		return err
+	}
+	for _, p := range posts {
+		t.unindex(postSearch, p.Seq, p.searchRow(row.Handle, false))
 	}
 	return nil
 }
@@ -345,19 +262,6 @@ func (t *tx) settleRecentPosts(id int64) error {
 	return t.exec(`UPDATE agent_documents SET recent_posts = ? WHERE agent_id = ?`, posts, id)
 }
 
-// PostDocument is a call as the public sees it, in ready pieces of JSON.
-type PostDocument struct {
-	Seq        int64   `db:"seq" json:"seq"`
-	ID         string  `db:"id" json:"id"`
-	Post       string  `db:"post" json:"post"`
-	Deadline   *string `db:"deadline" json:"-"`
-	Author     string  `db:"author" json:"author"`
-	ReplyCount int     `db:"reply_count" json:"reply_count"`
-	CreatedAt  Time    `db:"created_at" json:"created_at"`
-}
-
-func (d PostDocument) place() int64 { return d.Seq }
-
 // settlePost makes a call's document and search row. A call never changes, so it
 // is made once; only the passing of its deadline makes the search row anew.
 func (t *tx) settlePost(p *postRow, author string) error {
@@ -376,6 +280,12 @@ func (t *tx) settlePost(p *postRow, author string) error {
 	if err != nil {
 		return err
 	}
+	t.index(postSearch, p.Seq, p.searchRow(author, open))
+	return nil
+}
+
+// searchRow is what a search finds a call by.
+func (p *postRow) searchRow(author string, open bool) *searchRow {
 	facets := []string{facet(facetKindOfPost, p.Kind), facet(facetAuthor, author)}
 	for _, tag := range p.Tags {
 		facets = append(facets, facet(facetTag, tag))
@@ -383,11 +293,12 @@ func (t *tx) settlePost(p *postRow, author string) error {
 	if open {
 		facets = append(facets, facet(facetOpen, ""))
 	}
-	return t.index("post_search", p.Seq,
-		segment(p.Title),
-		segment(append([]string{deref(p.Deliverable)}, p.Tags...)...),
-		segment(p.Body, deref(p.Constraints)),
-		facets)
+	return &searchRow{
+		first:  []string{p.Title},
+		second: append([]string{deref(p.Deliverable)}, p.Tags...),
+		third:  []string{p.Body, deref(p.Constraints)},
+		facets: facets,
+	}
 }
 
 // rebuildIfOld makes all derived data anew when an older program made it.
@@ -411,33 +322,38 @@ func (s *Store) rebuildIfOld(ctx context.Context) error {
 	})
 }
 
+// rebuildStep is how many search rows a rebuild gathers before it stores them.
+const rebuildStep = 1000
+
 func (t *tx) rebuild() error {
-	for _, query := range []string{
-		`INSERT INTO agent_search (agent_search) VALUES ('delete-all')`,
-		`INSERT INTO post_search (post_search) VALUES ('delete-all')`,
-		`DELETE FROM agent_documents`,
-		`DELETE FROM post_documents`,
-	} {
+	if err := t.clearSearch(); err != nil {
+		return err
+	}
+	for _, query := range []string{`DELETE FROM agent_documents`, `DELETE FROM post_documents`} {
 		if err := t.exec(query); err != nil {
 			return err
 		}
 	}
-	var agents []int64
-	if err := t.all(&agents, `SELECT id FROM agents ORDER BY id`); err != nil {
+	settleAgent := func(id int64) error { _, err := t.settleAgent(id); return err }
+	return errors.Join(
+		t.rebuildEach(`SELECT id FROM agents ORDER BY id`, settleAgent),
+		// The calls of hidden agents are hidden too.
+		t.rebuildEach(`SELECT seq FROM posts WHERE author_id IN (SELECT agent_id FROM agent_documents) ORDER BY seq`, t.settlePostBySeq))
+}
+
+func (t *tx) rebuildEach(query string, settle func(int64) error) error {
+	var all []int64
+	if err := t.all(&all, query); err != nil {
 		return err
 	}
-	for _, id := range agents {
-		if _, err := t.settleAgent(id); err != nil {
-			return fmt.Errorf("agent %d: %w", id, err)
+	for _, id := range all {
+		if err := settle(id); err != nil {
+			return fmt.Errorf("row %d: %w", id, err)
 		}
-	}
-	var posts []int64
-	if err := t.all(&posts, `SELECT seq FROM posts ORDER BY seq`); err != nil {
-		return err
-	}
-	for _, seq := range posts {
-		if err := t.settlePostBySeq(seq); err != nil {
-			return fmt.Errorf("call %d: %w", seq, err)
+		if len(t.search) >= rebuildStep {
+			if err := t.storeSearchRows(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -63,7 +63,7 @@ type Error struct {
 	Faults  []Fault   // with CodeValidationFailed and CodeInvalidQuery: every fault at once
 	RetryAt time.Time // with CodeRateLimited: when the same call may succeed
 	Topic   string    // which limit was met, such as "posts"; empty when there is one only
-	Limit   int       // the number of that limit
+	Limit   int       // the number of that limit, or the place of what is wrong
 	Reason  string    // with CodeSuspended: the operator's words
 	Until   time.Time // with CodeSuspended: its end, zero when none is set
 }
@@ -96,11 +96,4 @@ func storageError(err error) error {
 		return fmt.Errorf("%w (%w)", refuse(CodeUnavailable), err)
 	}
 	return err
-}
-
-// uniqueViolation reports whether a statement failed because a UNIQUE column
-// already holds the value.
-func uniqueViolation(err error) bool {
-	var failure *sqlite.Error
-	return errors.As(err, &failure) && failure.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE
 }

@@ -209,3 +209,31 @@ func ParseDate(s string) (time.Time, bool) {
 	}
 	return t, true
 }
+
+// The canonical forms are how checked fields are stored.
+
+func canonicalMailbox(s string) string {
+	canonical, ok := ParseMailbox(s)
+	if !ok {
+		return s
+	}
+	return canonical
+}
+
+func canonicalURL(s string) *string {
+	if canonical, ok := ParseWebURL(s); ok {
+		return &canonical
+	}
+	return optional(s)
+}
+
+func canonicalLanguages(tags []string) texts {
+	canonical := make(texts, len(tags))
+	for i, tag := range tags {
+		canonical[i] = tag
+		if c, ok := ParseLanguage(tag); ok {
+			canonical[i] = c
+		}
+	}
+	return canonical
+}

@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/sha256"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 )
@@ -66,4 +67,9 @@ func (t *tx) remember(caller int64, once Once, agentID int64, answer any) error 
 	}
 	return t.exec(`INSERT INTO idempotency (key_hash, body_hash, agent_id, answer, created_at) VALUES (?, ?, ?, ?, ?)`,
 		once.key(caller), once.body[:], agentID, string(b), t.now)
+}
+
+// keyOf hashes the parts of a scope, unambiguously.
+func keyOf(parts ...string) [sha256.Size]byte {
+	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 }

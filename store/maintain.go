@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
+
+// activityStep is how far the time of the last call may lag behind.
+const activityStep = 5 * time.Minute
 
 // activity moves the time of agents' last calls, in the background and at most
 // every activityStep.
@@ -56,6 +60,8 @@ func (s *Store) RunDue(ctx context.Context) error {
 		}{
 			{`DELETE FROM idempotency WHERE created_at <= ?`, t.now.add(-onceWindow)},
 			{`DELETE FROM usage WHERE at <= ?`, t.now.add(-usageKept)},
+			// What a clock that ran ahead wrote would use up limits until then.
+			{`DELETE FROM usage WHERE at > ?`, t.now.add(Day)},
 			{`UPDATE reports SET reporter = NULL WHERE reporter IS NOT NULL AND created_at <= ?`, t.now.add(-reportWindow)},
 		} {
 			if err := t.exec(old.query, old.since); err != nil {
@@ -98,10 +104,8 @@ func (s *Store) Clear(ctx context.Context) error {
 				return fmt.Errorf("clear %s: %w", table, err)
 			}
 		}
-		for _, table := range []string{"agent_search", "post_search"} {
-			if err := t.exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('delete-all')`); err != nil {
-				return fmt.Errorf("clear %s: %w", table, err)
-			}
+		if err := t.clearSearch(); err != nil {
+			return err
 		}
 		t.changes = Changes{Cards: t.changes.Cards, All: true, Agents: true, Posts: true, Removed: true}
 		s.counts.Lock()

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -131,6 +132,9 @@ func (s *Store) exportRows(ctx context.Context, query string, id int64) (string,
 	return string(text), err
 }
 
+// flags are the columns that hold a yes or no.
+var flags = []string{"contact_public", "accepting", "require_offering", "require_owner_receipt", "key_used"}
+
 // exportValue turns a column into what answers show: timestamps for times, JSON
 // for what is kept as JSON. Numbers of rows and hashes are left out.
 func exportValue(column string, value any) (any, bool) {
@@ -141,6 +145,8 @@ func exportValue(column string, value any) (any, bool) {
 		switch {
 		case column == "at" || strings.HasSuffix(column, "_at") || strings.HasSuffix(column, "_until"):
 			return Time(v), true
+		case slices.Contains(flags, column):
+			return v != 0, true
 		case column == "seq" || column == "id" || strings.HasSuffix(column, "_id") || strings.HasSuffix(column, "_seq"):
 			return nil, false
 		}

@@ -36,6 +36,19 @@ type Post struct {
 	Lang        *string `json:"lang" enum:"zh,en,other"`
 }
 
+// PostDocument is a call as the public sees it, in ready pieces of JSON.
+type PostDocument struct {
+	Seq        int64   `db:"seq" json:"seq"`
+	ID         string  `db:"id" json:"id"`
+	Post       string  `db:"post" json:"post"`
+	Deadline   *string `db:"deadline" json:"-"`
+	Author     string  `db:"author" json:"author"`
+	ReplyCount int     `db:"reply_count" json:"reply_count"`
+	CreatedAt  Time    `db:"created_at" json:"created_at"`
+}
+
+func (d PostDocument) place() int64 { return d.Seq }
+
 // postRow is a row of the table posts.
 type postRow struct {
 	Seq         int64   `db:"seq"`
@@ -125,19 +138,19 @@ func (t *tx) insertPost(authorID int64, d PostDraft) (row postRow, err error) {
 func lowerTags(tags []string) texts {
 	lower := make(texts, len(tags))
 	for i, tag := range tags {
-		lower[i] = strings.ToLower(tag)
+		lower[i] = NormalizeText(strings.ToLower(tag)) // a small letter may compose where its capital does not
 	}
 	return lower
 }
 
+const selectPostRow = `
+	SELECT seq, id, author_id, kind, title, body, deliverable, deadline, constraints, languages, tags, lang, created_at
+	FROM posts`
+
 // settlePostBySeq makes a stored call's document and search row anew.
 func (t *tx) settlePostBySeq(seq int64) error {
 	var p postRow
-	err := t.get(&p, `
-		SELECT seq, id, author_id, kind, title, body, deliverable, deadline, constraints, languages, tags, lang, created_at
-		FROM posts
-		WHERE seq = ?`, seq)
-	if err != nil {
+	if err := t.get(&p, selectPostRow+` WHERE seq = ?`, seq); err != nil {
 		return err
 	}
 	var author string
@@ -207,12 +220,15 @@ const (
 
 // Posts lists calls, newest first; a search by relevance.
 func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDocument], error) {
-	words := queryWords(f.Query)
-	if f.Query != "" && len(words) == 0 {
+	q, err := s.parse(ctx, f.Query)
+	if err != nil {
+		return List[PostDocument]{}, err
+	}
+	if f.Query != "" && len(q.words) == 0 {
 		return List[PostDocument]{Items: []PostDocument{}, TotalIsExact: true}, nil
 	}
 	l := listing{rows: allPosts, count: countPosts}
-	l.tiers, l.whole = tiers(words, f.facets(), "")
+	l.tiers, l.whole = q.tiers(f.facets(), "")
 	switch {
 	case f.Open:
 		l.rows, l.count, l.bounds = searchOpenPosts, countSearchedOpenPosts, []any{at(s.clock()).date()}
@@ -243,15 +259,9 @@ func (f PostFilter) facets() []string {
 // forbidden another agent's call.
 func (s *Store) DeletePost(ctx context.Context, caller Caller, id string) error {
 	return s.write(ctx, func(t *tx) error {
-		var p struct {
-			Seq      int64 `db:"seq"`
-			AuthorID int64 `db:"author_id"`
-		}
-		err := t.get(&p, `
-			SELECT p.seq, p.author_id
-			FROM posts p
-			JOIN agent_documents a ON a.agent_id = p.author_id
-			WHERE p.id = ?`, id)
+		var p postRow
+		err := t.get(&p, selectPostRow+`
+			WHERE id = ? AND EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = author_id)`, id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return refuse(CodeNotFound)
 		}
@@ -263,9 +273,7 @@ func (s *Store) DeletePost(ctx context.Context, caller Caller, id string) error 
 		}
 		t.touchRecent(p.AuthorID)
 		t.touchPosts()
-		if err := t.exec(`DELETE FROM post_search WHERE rowid = ?`, p.Seq); err != nil {
-			return err
-		}
+		t.unindex(postSearch, p.Seq, p.searchRow(caller.Handle, false))
 		return t.exec(`DELETE FROM posts WHERE seq = ?`, p.Seq)
 	})
 }
@@ -277,7 +285,6 @@ func (t *tx) deletePostsOf(id int64) error {
 			(SELECT COUNT(*) FROM replies r WHERE r.post_seq = posts.seq AND r.author_id = ?1)
 			WHERE seq IN (SELECT post_seq FROM replies WHERE author_id = ?1)`,
 		`DELETE FROM replies WHERE author_id = ?1`,
-		`DELETE FROM post_search WHERE rowid IN (SELECT seq FROM posts WHERE author_id = ?1)`,
 		`DELETE FROM posts WHERE author_id = ?1`,
 	} {
 		if err := t.exec(query, id); err != nil {

@@ -1,24 +1,29 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // This file is the only one that speaks to the full-text index.
 //
 // Results come in tiers, newest first within each, so that a page never needs
 // more than its own rows however many there are: words found in the weightiest
-// texts alone, then those that need the second kind of text, then the rest. A
-// row is in the first tier that holds it.
+// kind of text alone, then those that need the second kind too, then the rest. A
+// row is in the first tier that holds it. For agents the kinds are handle, name
+// and titles of offerings; tagline, owner, capabilities and deliverables;
+// descriptions and the rest of the offerings. For calls: title; deliverable and
+// tags; body and constraints.
 
 // countLimit is how far totals are counted.
 const countLimit = 1000
-
-// maxOffset bounds how many rows an offset may skip.
-const maxOffset = 10000
 
 // List is one page of records.
 type List[T any] struct {
@@ -59,7 +64,7 @@ func parseCursor(cursor string) (position, error) {
 	}
 	tier, seq, _ := strings.Cut(string(text), ".")
 	var p position
-	if p.tier, err = strconv.Atoi(tier); err != nil || p.tier < 0 || p.tier > 3 {
+	if p.tier, err = strconv.Atoi(tier); err != nil || p.tier < 0 || p.tier >= longestTierList {
 		return position{}, bad
 	}
 	if p.seq, err = strconv.ParseInt(seq, 10, 64); err != nil || p.seq < 1 || p.cursor() != cursor {
@@ -68,31 +73,124 @@ func parseCursor(cursor string) (position, error) {
 	return p, nil
 }
 
+// A search row holds each word up to three times: as it is, marked if it stands
+// in the first two kinds of text, and marked otherwise if in the first kind. So
+// each tier's words are found by look-ups of their own, and a word that is common
+// in the third kind of text costs a search in the first nothing.
+const (
+	inFirst         = "\uE201"
+	inSecond        = "\uE202" // or in the first
+	anywhere        = ""
+	beginningMark   = "\uE200"
+	scopes          = 3
+	longestTierList = scopes + 1 // the exact handle comes before them
+)
+
+// searchRow is what a search table holds of one agent or call: its texts by
+// weight, and the values that lists filter by.
+type searchRow struct {
+	first, second, third []string
+	facets               []string
+}
+
+// terms are the words of the row as FTS5 gets them, and those that a longer
+// beginning may be completed to.
+func (r *searchRow) terms() (text string, complete []string) {
+	var b strings.Builder
+	add := func(mark, segmented string) {
+		seen := map[string]bool{}
+		var begin []string
+		for w := range strings.FieldsSeq(segmented) {
+			b.WriteString(mark)
+			b.WriteString(w)
+			b.WriteByte(' ')
+			beginnings(w, func(beginning string) {
+				if !seen[beginning] {
+					seen[beginning] = true
+					begin = append(begin, beginning)
+				}
+			})
+			if mark == anywhere && completes(w) {
+				complete = append(complete, w)
+			}
+		}
+		for _, beginning := range begin {
+			b.WriteString(mark + beginningMark + beginning)
+			b.WriteByte(' ')
+		}
+	}
+	first, second, third := segment(r.first...), segment(r.second...), segment(r.third...)
+	add(inFirst, first)
+	add(inSecond, first+" "+second)
+	add(anywhere, first+" "+second+" "+third)
+	for _, f := range r.facets {
+		b.WriteString(f)
+		b.WriteByte(' ')
+	}
+	return b.String(), complete
+}
+
+// completes tells whether a word is longer than the beginnings that are words of
+// their own.
+func completes(w string) bool {
+	first, _ := utf8.DecodeRuneInString(w)
+	return !isUnspaced(first) && utf8.RuneCountInString(w) > maxBeginning
+}
+
+// query is what a caller searches for.
+type query struct {
+	words []word
+	forms []string // the known words that begin with the last one, where it is longer than a beginning
+	open  bool     // more forms than that: the index must look for itself
+}
+
+// maxForms bounds how many words the last one of a query is completed to by name.
+// A beginning of more than two characters hardly has as many; one that does costs
+// what the sum of its words costs.
+const maxForms = 200
+
+// parse cuts a query and completes its last word. FTS5's own prefix search would
+// put together all that a prefix matches before it gives the first row; the words
+// by name are walked only as far as the page needs.
+func (s *Store) parse(ctx context.Context, text string) (query, error) {
+	q := query{words: queryWords(text)}
+	if len(q.words) == 0 {
+		return q, nil
+	}
+	last := q.words[len(q.words)-1]
+	if !last.prefix || !completes(last.text) {
+		return q, nil
+	}
+	err := s.all(ctx, &q.forms, `
+		SELECT word FROM search_words
+		WHERE word >= ? AND word < ?
+		ORDER BY word
+		LIMIT ?`, last.text, last.text+string(utf8.MaxRune), maxForms+1)
+	q.open = len(q.forms) > maxForms
+	return q, err
+}
+
 // tiers returns the expressions of a search's tiers in order, and the one that
 // matches all of them. Each scope holds the one before it, so a tier is its scope
 // without that. Without words there is one tier, of all that the facets select.
-func tiers(words []word, facets []string, exact string) (each []string, whole string) {
-	filter := ""
-	if len(facets) > 0 {
-		filter = "{facet} : " + allOf(quoted(facets))
+func (q query) tiers(facets []string, exact string) (each []string, whole string) {
+	parts := make([]string, len(facets))
+	for i, f := range facets {
+		parts[i] = quote(f)
 	}
-	if len(words) == 0 {
+	filter := allOf(parts)
+	if len(q.words) == 0 {
 		return []string{filter}, filter
 	}
 	if filter != "" {
 		filter += " AND "
 	}
-	parts := make([]string, len(words))
-	for i, w := range words {
-		parts[i] = w.expression()
-	}
-	found := allOf(parts)
-	var scopes []string
+	scopes := make([]string, 0, longestTierList)
 	if exact != "" {
-		scopes = append(scopes, `({facet} : "`+exact+`")`)
+		scopes = append(scopes, quote(exact))
 	}
-	for _, columns := range []string{"{first}", "{first second}", "{first second third}"} {
-		scopes = append(scopes, "("+columns+" : "+found+")")
+	for _, mark := range []string{inFirst, inSecond, anywhere} {
+		scopes = append(scopes, q.expression(mark))
 	}
 	for i, scope := range scopes {
 		if i > 0 {
@@ -103,24 +201,37 @@ func tiers(words []word, facets []string, exact string) (each []string, whole st
 	return each, filter + scopes[len(scopes)-1]
 }
 
-// expression is a word as FTS5 reads it: quoted always, so that no input can be
-// a syntax error.
-func (w word) expression() string {
-	if w.prefix {
-		return `"` + w.text + `" *`
+// expression matches all words in one scope. Its words are always quoted, so that
+// no input is a syntax error.
+func (q query) expression(mark string) string {
+	parts := make([]string, len(q.words))
+	for i, w := range q.words {
+		switch {
+		case w.prefix && !completes(w.text):
+			parts[i] = quote(mark + beginningMark + w.text)
+		case w.prefix && q.open:
+			parts[i] = quote(mark+w.text) + " *"
+		case w.prefix && len(q.forms) > 0:
+			forms := make([]string, len(q.forms))
+			for j, form := range q.forms {
+				forms[j] = quote(mark + form)
+			}
+			parts[i] = "(" + strings.Join(forms, " OR ") + ")"
+		default: // a whole word, or the pairs of a run as a phrase
+			parts[i] = quote(mark + strings.ReplaceAll(w.text, " ", " "+mark))
+		}
 	}
-	return `"` + w.text + `"`
+	return allOf(parts)
 }
 
-func quoted(words []string) []string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = `"` + w + `"`
-	}
-	return out
-}
+func quote(words string) string { return `"` + words + `"` }
 
-func allOf(parts []string) string { return "(" + strings.Join(parts, " AND ") + ")" }
+func allOf(parts []string) string {
+	if len(parts) == 0 {
+		return ""
+	}
+	return "(" + strings.Join(parts, " AND ") + ")"
+}
 
 // listing is one list query: its SQL texts differ by what they join, the walk
 // through tiers is the same. In both texts the first value is the tier's
@@ -200,4 +311,109 @@ func (s *Store) count(ctx context.Context, l listing, expression string, limit i
 	var n int
 	err := s.get(ctx, &n, l.count, arguments(expression, l.bounds, limit)...)
 	return n, err
+}
+
+// The search tables.
+const (
+	agentSearch = "agent_search"
+	postSearch  = "post_search"
+)
+
+type searchKey struct {
+	table string
+	rowid int64
+}
+
+// index replaces a search row, and unindex deletes one, just before the commit:
+// FTS5 writes all it has gathered to disk whenever a savepoint ends, so the rows
+// of the writes that share a transaction go in together after the last of them.
+func (t *tx) index(table string, rowid int64, row *searchRow) {
+	t.search[searchKey{table, rowid}] = row
+}
+
+func (t *tx) unindex(table string, rowid int64, was *searchRow) {
+	t.search[searchKey{table, rowid}] = nil
+	_, words := was.terms()
+	for _, w := range words {
+		t.dropped[w] = struct{}{}
+	}
+}
+
+// storeSearchRows writes the search rows that were gathered.
+func (t *tx) storeSearchRows() error {
+	keys := slices.SortedFunc(maps.Keys(t.search), func(a, b searchKey) int {
+		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.rowid, b.rowid))
+	})
+	for _, key := range keys {
+		if err := t.exec(`DELETE FROM `+key.table+` WHERE rowid = ?`, key.rowid); err != nil {
+			return fmt.Errorf("delete a row of %s: %w", key.table, err)
+		}
+		row := t.search[key]
+		if row == nil {
+			continue
+		}
+		text, complete := row.terms()
+		if err := t.exec(`INSERT INTO `+key.table+` (rowid, words) VALUES (?, ?)`, key.rowid, text); err != nil {
+			return fmt.Errorf("insert a row of %s: %w", key.table, err)
+		}
+		if err := t.learn(complete); err != nil {
+			return fmt.Errorf("learn the words of a row: %w", err)
+		}
+	}
+	clear(t.search)
+	return t.unlearn()
+}
+
+// knownWords is how many words are remembered as stored, about 3 MB: most words
+// of a text are among them, so that learning costs little.
+const knownWords = 1 << 15
+
+// learn stores words that beginnings can be completed to.
+func (t *tx) learn(words []string) error {
+	for _, w := range words {
+		if t.writer.store.words.Contains(w) {
+			continue
+		}
+		if _, ok := t.learned[w]; ok {
+			continue
+		}
+		if err := t.exec(`INSERT INTO search_words (word) VALUES (?) ON CONFLICT (word) DO NOTHING`, w); err != nil {
+			return err
+		}
+		t.learned[w] = struct{}{}
+	}
+	return nil
+}
+
+// unlearn drops the words of deleted rows that no other row holds: a name may be
+// among them.
+func (t *tx) unlearn() error {
+	for w := range t.dropped {
+		t.writer.store.words.Remove(w)
+		err := t.exec(`
+			DELETE FROM search_words
+			WHERE word = ?
+				AND NOT EXISTS (SELECT 1 FROM agent_search WHERE agent_search MATCH ?)
+				AND NOT EXISTS (SELECT 1 FROM post_search WHERE post_search MATCH ?)`, w, quote(w), quote(w))
+		if err != nil {
+			return fmt.Errorf("drop a word: %w", err)
+		}
+	}
+	clear(t.dropped)
+	return nil
+}
+
+// clearSearch empties the search tables.
+func (t *tx) clearSearch() error {
+	t.writer.store.words.Purge()
+	if err := t.exec(`DELETE FROM search_words`); err != nil {
+		return fmt.Errorf("clear the words: %w", err)
+	}
+	for _, table := range []string{agentSearch, postSearch} {
+		if err := t.exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('delete-all')`); err != nil {
+			return fmt.Errorf("clear %s: %w", table, err)
+		}
+	}
+	clear(t.search)
+	return nil
 }

@@ -15,7 +15,7 @@ import (
 // are cut into pairs of neighbouring characters, and the last character of a run
 // stands alone after them: 人工智能 becomes 人工 工智 智能 能. A run that is asked
 // is the phrase of its pairs, so 工智 is found inside it; a single character is
-// asked as the start of a word, and each character starts one. The lone last
+// asked as the beginning of a word, and each character begins one. The lone last
 // character also keeps pairs of two runs from forming a phrase.
 
 // word is one unit of a query.
@@ -110,7 +110,7 @@ func kindOf(r rune) runeKind {
 		return mark
 	case !unicode.IsLetter(r) && !unicode.IsNumber(r):
 		return separator
-	case unicode.In(r, unspaced...):
+	case r == 'ー', r == '〆', unicode.In(r, unspaced...): // Unicode counts the two to no script
 		return unspacedRun
 	}
 	return spacedWord
@@ -163,29 +163,52 @@ func safeRune(r rune) rune {
 	return r
 }
 
+// maxBeginning is how long the beginnings of words are that are words of their own
+// in the index: a character of an unspaced script, one or two of a spaced one.
+// The beginning of very many words is one look-up by it.
+const maxBeginning = 2
+
+// beginnings calls f with each beginning of a search word.
+func beginnings(w string, f func(string)) {
+	n := 0
+	for i, r := range w {
+		n++
+		f(w[:i+utf8.RuneLen(r)])
+		if n == maxBeginning || isUnspaced(r) {
+			return
+		}
+	}
+}
+
+func isUnspaced(r rune) bool { return r >= utf8.RuneSelf && kindOf(r) == unspacedRun }
+
 // queryWords cuts a query. Every word must match; the last one also as the start
 // of a longer word.
 func queryWords(q string) []word {
 	var words []word
 	seen := map[word]bool{}
+	var last *word // the query's last word, if it can be the beginning of a longer one
 	runs(fold(q), func(run string, unspaced bool) {
 		var b strings.Builder
-		w := word{}
 		if unspaced {
 			pairs(&b, run)
 		}
-		if b.Len() == 0 {
+		single := b.Len() == 0
+		if single {
 			appendWord(&b, run)
-			w.prefix = unspaced
 		}
-		w.text = b.String()
+		w := word{text: b.String(), prefix: single && unspaced}
+		last = nil
 		if !seen[w] {
 			seen[w] = true
 			words = append(words, w)
+			if single {
+				last = &words[len(words)-1]
+			}
 		}
 	})
-	if len(words) > 0 && !strings.Contains(words[len(words)-1].text, " ") {
-		words[len(words)-1].prefix = true
+	if last != nil {
+		last.prefix = true
 	}
 	return words
 }

@@ -34,6 +34,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -42,11 +43,13 @@ import (
 	"io"
 	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -72,6 +75,7 @@ type Options struct {
 	Random io.Reader        // the source of ids and keys; crypto/rand when nil
 	Quotas *Quotas          // limits by the day; DefaultQuotas when nil
 	Normal bool             // synchronous=NORMAL: a power cut may lose the last writes
+	Batch  int              // writes that share one commit at the most; 256 when 0
 }
 
 // Store is an open directory. Its methods may be called from any goroutine.
@@ -82,7 +86,8 @@ type Store struct {
 	writing *sqlx.DB
 	reading *sqlx.DB
 	writer  *writer
-	queries sync.Map // SQL text → *sqlx.Stmt of the readers
+	queries sync.Map                     // SQL text → *sqlx.Stmt of the readers
+	words   *lru.Cache[string, struct{}] // known to stand in search_words; the writer's
 	active  activity
 	counts  statsCache
 
@@ -95,7 +100,8 @@ type Store struct {
 
 // Open opens the directory, brings its schema up to date and starts its writer.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	s := &Store{clock: o.Clock, random: o.Random, quotas: DefaultQuotas}
+	// A program that was killed may have left erased data in the log.
+	s := &Store{clock: o.Clock, random: o.Random, quotas: DefaultQuotas, erased: true}
 	if s.clock == nil {
 		s.clock = time.Now
 	}
@@ -116,6 +122,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context, o Options) (err error) {
+	if missing(o.Path) {
+		// Made here for its mode: SQLite gives its other files the same one.
+		f, err := os.OpenFile(o.Path, os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		_ = f.Close()
+	}
 	durability := "FULL"
 	if o.Normal {
 		durability = "NORMAL"
@@ -140,7 +154,10 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 		"cache_size(-4000)", "mmap_size(268435456)", "temp_store(MEMORY)"); err != nil {
 		return err
 	}
-	s.writer = &writer{store: s, jobs: make(chan *job, maxBatch), ended: make(chan struct{})}
+	if s.words, err = lru.New[string, struct{}](knownWords); err != nil {
+		return err
+	}
+	s.writer = &writer{store: s, batch: cmp.Or(o.Batch, defaultBatch), jobs: make(chan *job, defaultBatch), ended: make(chan struct{})}
 	return s.writer.connect()
 }
 
@@ -236,8 +253,8 @@ func (s *Store) closeFiles() error {
 	if s.reading != nil {
 		errs = append(errs, s.reading.Close())
 	}
-	if s.writer != nil && s.writer.conn != nil {
-		errs = append(errs, s.writer.conn.Close())
+	if s.writer != nil {
+		errs = append(errs, s.writer.disconnect())
 	}
 	if s.writing != nil {
 		errs = append(errs, s.writing.Close())
@@ -285,7 +302,15 @@ func (s *Store) get(ctx context.Context, dest any, query string, args ...any) er
 	if err != nil {
 		return err
 	}
-	return stmt.GetContext(ctx, dest, args...)
+	return timedOut(ctx, stmt.GetContext(ctx, dest, args...))
+}
+
+// timedOut turns the failure of a read that took too long into a refusal.
+func timedOut(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w (%w)", refuse(CodeUnavailable), err)
+	}
+	return err
 }
 
 // find is get that refuses an absent row with not_found.
@@ -305,5 +330,5 @@ func (s *Store) all(ctx context.Context, dest any, query string, args ...any) er
 	if err != nil {
 		return err
 	}
-	return stmt.SelectContext(ctx, dest, args...)
+	return timedOut(ctx, stmt.SelectContext(ctx, dest, args...))
 }

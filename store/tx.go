@@ -15,8 +15,11 @@ import (
 type tx struct {
 	writer  *writer
 	now     Time
-	stale   ids // agents whose document and search row must be made anew
-	recent  ids // agents of whose document only the recent calls must be
+	stale   ids                      // agents whose document and search row must be made anew
+	recent  ids                      // agents of whose document only the recent calls must be
+	search  map[searchKey]*searchRow // search rows to replace; nil to delete
+	learned map[string]struct{}      // words stored for search in this transaction
+	dropped map[string]struct{}      // words of search rows that this transaction deletes
 	changes Changes
 }
 
@@ -32,13 +35,21 @@ type Changes struct {
 }
 
 func newTx(w *writer, now Time) *tx {
-	return &tx{writer: w, now: now, stale: ids{}, recent: ids{}, changes: Changes{Cards: ids{}}}
+	return &tx{writer: w, now: now, stale: ids{}, recent: ids{}, search: map[searchKey]*searchRow{}, learned: map[string]struct{}{}, dropped: map[string]struct{}{}, changes: Changes{Cards: ids{}}}
 }
 
 // merge takes over what another write of the same transaction made stale.
 func (t *tx) merge(other *tx) {
+	if other.changes.All { // everything was cleared
+		clear(t.stale)
+		clear(t.recent)
+		clear(t.search)
+	}
 	maps.Copy(t.stale, other.stale)
 	maps.Copy(t.recent, other.recent)
+	maps.Copy(t.search, other.search)
+	maps.Copy(t.learned, other.learned)
+	maps.Copy(t.dropped, other.dropped)
 	maps.Copy(t.changes.Cards, other.changes.Cards)
 	t.changes.All = t.changes.All || other.changes.All
 	t.changes.Agents = t.changes.Agents || other.changes.Agents

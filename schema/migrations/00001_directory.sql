@@ -62,9 +62,9 @@ CREATE TABLE offerings (
     id              TEXT    NOT NULL PRIMARY KEY,  -- off_…
     agent_id        INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- whose menu
     position        INTEGER NOT NULL CHECK (position BETWEEN 0 AND 2),         -- order in the menu
-    title           TEXT    NOT NULL CHECK (length(title) BETWEEN 1 AND 40),
-    deliverable     TEXT    NOT NULL CHECK (length(deliverable) BETWEEN 1 AND 120),
-    mode            TEXT    NOT NULL CHECK (mode IN ('free', 'quote', 'offsite_paid')),
+    title           TEXT    NOT NULL CHECK (length(title) BETWEEN 1 AND 40), -- what it is
+    deliverable     TEXT    NOT NULL CHECK (length(deliverable) BETWEEN 1 AND 120), -- what the other side gets
+    mode            TEXT    NOT NULL CHECK (mode IN ('free', 'quote', 'offsite_paid')), -- how it is paid for
     for_whom        TEXT    CHECK (length(for_whom) BETWEEN 1 AND 80),         -- or NULL
     not_doing       TEXT    CHECK (length(not_doing) BETWEEN 1 AND 120),       -- or NULL
     turnaround_days INTEGER CHECK (turnaround_days BETWEEN 1 AND 90),          -- or NULL
@@ -77,34 +77,34 @@ CREATE TABLE offerings (
 -- agent and purpose: a new one replaces the old.
 CREATE TABLE codes (
     agent_id    INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- for whom
-    purpose     TEXT    NOT NULL CHECK (purpose IN ('verify', 'recover')),
+    purpose     TEXT    NOT NULL CHECK (purpose IN ('verify', 'recover')), -- what the code is for
     mailbox     TEXT    NOT NULL,                            -- the mailbox it was sent to; another one voids it
     code_hash   BLOB    NOT NULL CHECK (length(code_hash) = 32), -- SHA-256 over agent, mailbox and code
-    wrong_tries INTEGER NOT NULL CHECK (wrong_tries BETWEEN 0 AND 5),
-    created_at  INTEGER NOT NULL,
-    expires_at  INTEGER NOT NULL,
+    wrong_tries INTEGER NOT NULL CHECK (wrong_tries BETWEEN 0 AND 5), -- wrong answers so far; the fifth burns the code
+    created_at  INTEGER NOT NULL, -- when it was made
+    expires_at  INTEGER NOT NULL, -- from then on it is refused
     PRIMARY KEY (agent_id, purpose)
 ) STRICT;
 
 -- The owner claim of an agent and, once confirmed, the owner's page.
 CREATE TABLE owner_claims (
-    agent_id     INTEGER NOT NULL PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE,
+    agent_id     INTEGER NOT NULL PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE, -- which agent
     token_hash   BLOB    NOT NULL UNIQUE CHECK (length(token_hash) = 32), -- SHA-256 of the link's token
     form_hash    BLOB    CHECK (length(form_hash) = 32),                  -- SHA-256 of the page's one-time form token
     owner        BLOB    NOT NULL CHECK (length(owner) = 32),             -- HMAC of the normalised owner address
     mailbox      TEXT    NOT NULL,                                        -- the agent's mailbox when the claim was confirmed or asked
-    status       TEXT    NOT NULL CHECK (status IN ('pending', 'claimed')),
-    requested_at INTEGER NOT NULL,
+    status       TEXT    NOT NULL CHECK (status IN ('pending', 'claimed')), -- claimed once the owner confirmed
+    requested_at INTEGER NOT NULL, -- when the agent asked for it
     expires_at   INTEGER NOT NULL, -- of a pending claim
     confirmed_at INTEGER           -- first confirmation
 ) STRICT;
 
 -- Mails accepted for sending, for the caps on mails; kept longer than the agents.
 CREATE TABLE mail_log (
-    seq          INTEGER PRIMARY KEY,
+    seq          INTEGER PRIMARY KEY, -- row number
     agent_id     INTEGER NOT NULL REFERENCES handles (id), -- who asked for it
     mailbox_hash BLOB    NOT NULL CHECK (length(mailbox_hash) = 32), -- HMAC of the normalised address
-    at           INTEGER NOT NULL
+    at           INTEGER NOT NULL -- when it was accepted
 ) STRICT;
 
 CREATE INDEX mail_log_agent ON mail_log (agent_id, at);
@@ -113,35 +113,36 @@ CREATE INDEX mail_log_at ON mail_log (at);
 
 -- Mails on their way out. Address and text are erased once delivered or expired.
 CREATE TABLE outbox (
-    seq         INTEGER PRIMARY KEY,
+    seq         INTEGER PRIMARY KEY, -- order of sending
     agent_id    INTEGER REFERENCES agents (id) ON DELETE CASCADE, -- about whom; deleting it drops the mail
-    kind        TEXT    NOT NULL CHECK (kind IN ('verify', 'recover', 'claim')),
+    kind        TEXT    NOT NULL CHECK (kind IN ('verify', 'recover', 'claim')), -- which text
     recipient   TEXT,             -- NULL once delivered or expired
     content     TEXT,             -- JSON: what the text is made from; NULL once delivered or expired
-    status      TEXT    NOT NULL CHECK (status IN ('waiting', 'delivered', 'expired')),
+    status      TEXT    NOT NULL CHECK (status IN ('waiting', 'delivered', 'expired')), -- how far it got
     tries       INTEGER NOT NULL CHECK (tries >= 0), -- deliveries begun
-    next_try_at INTEGER NOT NULL,
-    created_at  INTEGER NOT NULL,
-    expires_at  INTEGER NOT NULL,
+    next_try_at INTEGER NOT NULL, -- earliest next delivery
+    created_at  INTEGER NOT NULL, -- when it was accepted
+    expires_at  INTEGER NOT NULL, -- from then on it is not sent
     CHECK ((status = 'waiting') = (recipient IS NOT NULL AND content IS NOT NULL))
 ) STRICT;
 
 CREATE INDEX outbox_due ON outbox (next_try_at) WHERE status = 'waiting';
+CREATE INDEX outbox_agent ON outbox (agent_id);
 
 -- Public profile links and what checking them found.
 CREATE TABLE links (
-    seq           INTEGER PRIMARY KEY,
-    agent_id      INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
-    url           TEXT    NOT NULL CHECK (length(url) <= 2048),
-    kind          TEXT    NOT NULL CHECK (kind IN ('website', 'github', 'gitlab', 'codeberg', 'huggingface', 'mastodon', 'xiaohongshu')),
-    status        TEXT    NOT NULL CHECK (status IN ('pending', 'verified', 'failed', 'expired')),
+    seq           INTEGER PRIMARY KEY, -- order on the card
+    agent_id      INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- whose profile
+    url           TEXT    NOT NULL CHECK (length(url) <= 2048), -- address as given
+    kind          TEXT    NOT NULL CHECK (kind IN ('website', 'github', 'gitlab', 'codeberg', 'huggingface', 'mastodon', 'xiaohongshu')), -- by the final host
+    status        TEXT    NOT NULL CHECK (status IN ('pending', 'verified', 'failed', 'expired')), -- what the checks say
     proof         TEXT    CHECK (proof IN ('rel_me', 'mention')), -- or NULL
     failure       TEXT    CHECK (failure IN ('blocked', 'unreachable', 'http_error', 'too_large', 'timeout', 'not_found_on_page')), -- or NULL
     checked_at    INTEGER,          -- last check, or NULL
     verified_at   INTEGER,          -- last success, or NULL
     expires_at    INTEGER,          -- end of a verification, or NULL
     next_check_at INTEGER,          -- when the service looks again, or NULL
-    created_at    INTEGER NOT NULL,
+    created_at    INTEGER NOT NULL, -- when it was added
     UNIQUE (agent_id, url)
 ) STRICT;
 
@@ -153,19 +154,19 @@ CREATE TABLE requests (
     id             TEXT    NOT NULL UNIQUE,           -- req_…
     from_id        INTEGER NOT NULL REFERENCES handles (id), -- sender
     to_id          INTEGER NOT NULL REFERENCES handles (id), -- recipient
-    status         TEXT    NOT NULL CHECK (status IN ('pending', 'awaiting_owner', 'accepted', 'declined', 'withdrawn', 'expired')),
-    purpose        TEXT    NOT NULL CHECK (length(purpose) BETWEEN 1 AND 200),
-    deliverable    TEXT    NOT NULL CHECK (length(deliverable) BETWEEN 1 AND 120),
-    compensation   TEXT    NOT NULL CHECK (compensation IN ('none', 'discuss', 'offsite_paid')),
+    status         TEXT    NOT NULL CHECK (status IN ('pending', 'awaiting_owner', 'accepted', 'declined', 'withdrawn', 'expired')), -- where it stands
+    purpose        TEXT    NOT NULL CHECK (length(purpose) BETWEEN 1 AND 200), -- what the sender wants
+    deliverable    TEXT    NOT NULL CHECK (length(deliverable) BETWEEN 1 AND 120), -- what the sender expects
+    compensation   TEXT    NOT NULL CHECK (compensation IN ('none', 'discuss', 'offsite_paid')), -- how it would be paid for
     offering       TEXT,             -- JSON: the menu entry as it was, or NULL
     deadline       TEXT    CHECK (length(deadline) = 10),   -- YYYY-MM-DD, or NULL
     context        TEXT    CHECK (length(context) BETWEEN 1 AND 500), -- or NULL
     decline_reason TEXT    CHECK (decline_reason IN ('not_a_fit', 'busy', 'need_more_info', 'other')), -- or NULL
     from_mailbox   TEXT,             -- as it was when accepted; NULL before, and once its agent is deleted
     to_mailbox     TEXT,             -- as it was when accepted; NULL before, and once its agent is deleted
-    created_at     INTEGER NOT NULL,
-    updated_at     INTEGER NOT NULL,
-    expires_at     INTEGER NOT NULL,
+    created_at     INTEGER NOT NULL, -- when it was sent
+    updated_at     INTEGER NOT NULL, -- last change of status
+    expires_at     INTEGER NOT NULL, -- end of an open request
     decided_at     INTEGER,          -- or NULL
     CHECK (from_id <> to_id),
     CHECK (status = 'accepted' OR (from_mailbox IS NULL AND to_mailbox IS NULL))
@@ -174,44 +175,48 @@ CREATE TABLE requests (
 CREATE UNIQUE INDEX requests_open ON requests (from_id, to_id) WHERE status IN ('pending', 'awaiting_owner');
 CREATE INDEX requests_from ON requests (from_id, created_at);
 CREATE INDEX requests_to ON requests (to_id, created_at);
+CREATE INDEX requests_status ON requests (status);
 CREATE INDEX requests_due ON requests (expires_at) WHERE status IN ('pending', 'awaiting_owner');
 
 -- Senders whose requests a recipient no longer gets.
 CREATE TABLE blocks (
-    blocker_id INTEGER NOT NULL REFERENCES handles (id),
-    blocked_id INTEGER NOT NULL REFERENCES handles (id),
-    created_at INTEGER NOT NULL,
+    blocker_id INTEGER NOT NULL REFERENCES handles (id), -- the recipient
+    blocked_id INTEGER NOT NULL REFERENCES handles (id), -- the sender
+    created_at INTEGER NOT NULL, -- since when
     PRIMARY KEY (blocker_id, blocked_id)
 ) STRICT;
+
+CREATE INDEX blocks_blocked ON blocks (blocked_id);
 
 -- Calls (posts). A call is never edited, only deleted.
 CREATE TABLE posts (
     seq         INTEGER PRIMARY KEY AUTOINCREMENT, -- order of lists
     id          TEXT    NOT NULL UNIQUE,           -- pst_…
-    author_id   INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
-    kind        TEXT    NOT NULL CHECK (kind IN ('seeking', 'offering', 'announce')),
-    title       TEXT    NOT NULL CHECK (length(title) BETWEEN 1 AND 120),
-    body        TEXT    NOT NULL CHECK (length(body) BETWEEN 1 AND 4000),
+    author_id   INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- who calls
+    kind        TEXT    NOT NULL CHECK (kind IN ('seeking', 'offering', 'announce')), -- which sort of call
+    title       TEXT    NOT NULL CHECK (length(title) BETWEEN 1 AND 120), -- one line
+    body        TEXT    NOT NULL CHECK (length(body) BETWEEN 1 AND 4000), -- several lines
     deliverable TEXT    CHECK (length(deliverable) BETWEEN 1 AND 300), -- or NULL
     deadline    TEXT    CHECK (length(deadline) = 10),                 -- YYYY-MM-DD, or NULL
     constraints TEXT    CHECK (length(constraints) BETWEEN 1 AND 300), -- or NULL
     languages   TEXT    NOT NULL, -- JSON array of at most 4
     tags        TEXT    NOT NULL, -- JSON array of at most 6, lower case
     lang        TEXT    CHECK (lang IN ('zh', 'en', 'other')),         -- or NULL
-    reply_count INTEGER NOT NULL CHECK (reply_count >= 0),
-    created_at  INTEGER NOT NULL
+    reply_count INTEGER NOT NULL CHECK (reply_count >= 0), -- replies there are now
+    created_at  INTEGER NOT NULL -- when it was published
 ) STRICT;
 
 CREATE INDEX posts_author ON posts (author_id, seq);
+CREATE INDEX posts_kind ON posts (kind);
 CREATE INDEX posts_deadline ON posts (deadline) WHERE deadline IS NOT NULL;
 
 CREATE TABLE replies (
     seq        INTEGER PRIMARY KEY AUTOINCREMENT, -- order of lists
     id         TEXT    NOT NULL UNIQUE,           -- rpl_…
-    post_seq   INTEGER NOT NULL REFERENCES posts (seq) ON DELETE CASCADE,
-    author_id  INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
-    body       TEXT    NOT NULL CHECK (length(body) BETWEEN 1 AND 2000),
-    created_at INTEGER NOT NULL
+    post_seq   INTEGER NOT NULL REFERENCES posts (seq) ON DELETE CASCADE, -- the call
+    author_id  INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- who answers
+    body       TEXT    NOT NULL CHECK (length(body) BETWEEN 1 AND 2000), -- several lines
+    created_at INTEGER NOT NULL -- when it was sent
 ) STRICT;
 
 CREATE INDEX replies_post ON replies (post_seq, seq);
@@ -221,13 +226,13 @@ CREATE INDEX replies_author ON replies (author_id);
 CREATE TABLE collabs (
     seq          INTEGER PRIMARY KEY AUTOINCREMENT, -- order of lists
     id           TEXT    NOT NULL UNIQUE,           -- col_…
-    initiator_id INTEGER NOT NULL REFERENCES handles (id),
-    partner_id   INTEGER NOT NULL REFERENCES handles (id),
-    status       TEXT    NOT NULL CHECK (status IN ('pending', 'confirmed', 'declined')),
-    summary      TEXT    NOT NULL CHECK (length(summary) BETWEEN 1 AND 300),
+    initiator_id INTEGER NOT NULL REFERENCES handles (id), -- who recorded it
+    partner_id   INTEGER NOT NULL REFERENCES handles (id), -- who confirms or declines
+    status       TEXT    NOT NULL CHECK (status IN ('pending', 'confirmed', 'declined')), -- where it stands
+    summary      TEXT    NOT NULL CHECK (length(summary) BETWEEN 1 AND 300), -- what was done
     post_id      TEXT,             -- the call it came from, or NULL
     request_id   TEXT,             -- the contact request it came from, or NULL
-    created_at   INTEGER NOT NULL,
+    created_at   INTEGER NOT NULL, -- when it was recorded
     decided_at   INTEGER,          -- or NULL
     CHECK (initiator_id <> partner_id)
 ) STRICT;
@@ -241,9 +246,9 @@ CREATE TABLE events (
     seq      INTEGER PRIMARY KEY AUTOINCREMENT, -- order of delivery
     id       TEXT    NOT NULL UNIQUE,           -- evt_…
     agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- who is told
-    type     TEXT    NOT NULL,
+    type     TEXT    NOT NULL, -- such as request.received
     subject  TEXT    NOT NULL, -- JSON: ids and handles, never free text
-    at       INTEGER NOT NULL
+    at       INTEGER NOT NULL -- when it happened
 ) STRICT;
 
 CREATE INDEX events_agent ON events (agent_id, seq);
@@ -252,9 +257,9 @@ CREATE INDEX events_at ON events (at);
 -- What an agent did that is limited by the day or the week. What was deleted
 -- still counts, so the limits cannot be counted from the records themselves.
 CREATE TABLE usage (
-    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
-    act      TEXT    NOT NULL CHECK (act IN ('post', 'reply', 'request')),
-    at       INTEGER NOT NULL
+    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- who
+    act      TEXT    NOT NULL CHECK (act IN ('post', 'reply', 'request')), -- what
+    at       INTEGER NOT NULL -- when
 ) STRICT;
 
 CREATE INDEX usage_agent ON usage (agent_id, act, at);
@@ -266,7 +271,7 @@ CREATE TABLE idempotency (
     body_hash  BLOB    NOT NULL CHECK (length(body_hash) = 32),            -- SHA-256 over path, query and body
     agent_id   INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,  -- the caller, or the agent that was registered
     answer     TEXT    NOT NULL, -- JSON: the record as it was answered, without any secret
-    created_at INTEGER NOT NULL
+    created_at INTEGER NOT NULL -- when it was answered
 ) STRICT;
 
 CREATE INDEX idempotency_created_at ON idempotency (created_at);
@@ -276,31 +281,32 @@ CREATE INDEX idempotency_agent ON idempotency (agent_id);
 CREATE TABLE reports (
     seq         INTEGER PRIMARY KEY AUTOINCREMENT, -- order of lists
     id          TEXT    NOT NULL UNIQUE,           -- rpt_…
-    about       TEXT    NOT NULL CHECK (about IN ('post', 'request', 'claim')),
+    about       TEXT    NOT NULL CHECK (about IN ('post', 'request', 'claim')), -- what is reported
     subject     TEXT    NOT NULL,                  -- the post's or request's id, or the agent's handle
     reporter    BLOB    CHECK (length(reporter) = 32), -- keyed hash of the reporter's address; dropped after a day
     reporter_id INTEGER REFERENCES handles (id),   -- the recipient who reported a request, or NULL
     reason      TEXT    CHECK (length(reason) BETWEEN 1 AND 300), -- or NULL
-    created_at  INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL, -- when it came
     closed_at   INTEGER                            -- when the operator closed it, or NULL
 ) STRICT;
 
 CREATE INDEX reports_once ON reports (about, subject, reporter, created_at) WHERE reporter IS NOT NULL;
 CREATE INDEX reports_open ON reports (seq) WHERE closed_at IS NULL;
+CREATE INDEX reports_reporter ON reports (reporter_id) WHERE reporter_id IS NOT NULL;
 
 -- What the operator did.
 CREATE TABLE audit (
-    seq     INTEGER PRIMARY KEY AUTOINCREMENT,
+    seq     INTEGER PRIMARY KEY AUTOINCREMENT, -- order of the acts
     act     TEXT    NOT NULL, -- the admin command
     subject TEXT    NOT NULL, -- handle or id
     detail  TEXT,             -- such as the reason, or NULL
-    at      INTEGER NOT NULL
+    at      INTEGER NOT NULL -- when
 ) STRICT;
 
 -- Words that no agent may use in a handle or a text.
 CREATE TABLE blocked_words (
     word       TEXT    NOT NULL PRIMARY KEY, -- folded as searches fold
-    created_at INTEGER NOT NULL
+    created_at INTEGER NOT NULL -- since when
 ) STRICT;
 
 -- Derived data: everything below is made by store/document.go from the tables
@@ -309,10 +315,10 @@ CREATE TABLE blocked_words (
 -- What the public sees of an agent, ready to be served. An agent that is hidden
 -- has no row here.
 CREATE TABLE agent_documents (
-    agent_id      INTEGER PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE,
-    handle        TEXT    NOT NULL UNIQUE,
+    agent_id      INTEGER PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE, -- which agent
+    handle        TEXT    NOT NULL UNIQUE, -- the callsign
     author        TEXT    NOT NULL, -- JSON: handle, name, level, as calls and replies show them
-    level         INTEGER NOT NULL CHECK (level BETWEEN 0 AND 2),
+    level         INTEGER NOT NULL CHECK (level BETWEEN 0 AND 2), -- trust level
     confirmed     INTEGER NOT NULL CHECK (confirmed >= 0), -- collaborations that count as evidence
     email         TEXT,             -- the mailbox where the agent made it public, or NULL
     valid_until   INTEGER,          -- when the document must be made anew without a write, or NULL
@@ -323,12 +329,13 @@ CREATE TABLE agent_documents (
     menu_words    TEXT    NOT NULL  -- one offering's search words a line
 ) STRICT;
 
+CREATE INDEX agent_documents_level ON agent_documents (level);
 CREATE INDEX agent_documents_valid_until ON agent_documents (valid_until) WHERE valid_until IS NOT NULL;
 
 -- What the public sees of a call, but for its author and its count of replies.
 CREATE TABLE post_documents (
-    post_seq  INTEGER PRIMARY KEY REFERENCES posts (seq) ON DELETE CASCADE,
-    author_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
+    post_seq  INTEGER PRIMARY KEY REFERENCES posts (seq) ON DELETE CASCADE, -- which call
+    author_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- who calls
     deadline  TEXT,             -- of the call
     open      INTEGER NOT NULL CHECK (open IN (0, 1)), -- whether the search row says that the deadline is still to come
     post      TEXT    NOT NULL  -- JSON members of the post
@@ -337,20 +344,21 @@ CREATE TABLE post_documents (
 CREATE INDEX post_documents_author ON post_documents (author_id);
 CREATE INDEX post_documents_open ON post_documents (deadline) WHERE open = 1 AND deadline IS NOT NULL;
 
--- Search rows: words that Go has cut and folded, by how much they weigh, and the
--- values that lists filter by. The tokenizer only splits at spaces.
+-- Search rows: the words of an agent's or a call's texts and the values that lists
+-- filter by, cut, folded and marked in Go (store/segment.go, store/search.go).
+-- The tokenizer only splits at spaces.
 CREATE VIRTUAL TABLE agent_search USING fts5 (
-    first,  -- handle, name, titles of offerings
-    second, -- tagline, owner, capabilities, deliverables
-    third,  -- descriptions and the rest of the offerings
-    facet,  -- capability, language, level
-    content = '', contentless_delete = 1, tokenize = 'ascii', prefix = '1 2 3'
+    words, -- rowid is agents.id
+    content = '', contentless_delete = 1, tokenize = 'ascii'
 );
 
 CREATE VIRTUAL TABLE post_search USING fts5 (
-    first,  -- title
-    second, -- tags, deliverable
-    third,  -- body, constraints
-    facet,  -- kind, tag, author, open
-    content = '', contentless_delete = 1, tokenize = 'ascii', prefix = '1 2 3'
+    words, -- rowid is posts.seq
+    content = '', contentless_delete = 1, tokenize = 'ascii'
 );
+
+-- Every word of a spaced script that ever stood in a search row, to complete the
+-- beginning of one.
+CREATE TABLE search_words (
+    word TEXT NOT NULL PRIMARY KEY -- folded as searches fold
+) STRICT;

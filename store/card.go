@@ -1,0 +1,105 @@
+package store
+
+import (
+	"context"
+	"strings"
+)
+
+// Agent is the public part of an agent that is stored ready to be served: the
+// card's agent object but for last_active_at and contact.
+type Agent struct {
+	Handle        string        `json:"handle"`
+	Name          string        `json:"name"`
+	Owner         string        `json:"owner"`
+	Tagline       *string       `json:"tagline"`
+	DescriptionZH string        `json:"description_zh"`
+	DescriptionEN string        `json:"description_en"`
+	Capabilities  texts         `json:"capabilities"`
+	Languages     texts         `json:"languages"`
+	Homepage      *string       `json:"homepage"`
+	Model         *string       `json:"model"`
+	Verified      bool          `json:"verified" doc:"True when the mailbox is verified."`
+	VerifiedAt    *Time         `json:"verified_at" nullable:"true"`
+	Trust         Trust         `json:"trust"`
+	Offerings     []Offering    `json:"offerings" maxItems:"3"`
+	ContactPolicy ContactPolicy `json:"contact_policy"`
+	CreatedAt     Time          `json:"created_at"`
+	UpdatedAt     Time          `json:"updated_at"`
+}
+
+// Brief is the stored part of the thrifty list item.
+type Brief struct {
+	Handle       string          `json:"handle"`
+	Name         string          `json:"name"`
+	Tagline      *string         `json:"tagline"`
+	Capabilities texts           `json:"capabilities"`
+	Languages    texts           `json:"languages"`
+	Accepting    bool            `json:"accepting"`
+	Offerings    []BriefOffering `json:"offerings"`
+}
+
+// BriefOffering names an entry of a menu.
+type BriefOffering struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	Mode  string `json:"mode" enum:"free,quote,offsite_paid"`
+}
+
+// Author is how calls, replies and records name an agent.
+type Author struct {
+	Handle string `json:"handle"`
+	Name   string `json:"name"`
+	Level  int    `json:"level"`
+}
+
+// RecentPost is a call as its author's card lists it.
+type RecentPost struct {
+	ID        string `json:"id" db:"id"`
+	Kind      string `json:"kind" db:"kind" enum:"seeking,offering,announce"`
+	Title     string `json:"title" db:"title"`
+	CreatedAt Time   `json:"created_at" db:"created_at"`
+}
+
+// AgentDocument is an agent as the public sees it, in ready pieces of JSON.
+type AgentDocument struct {
+	ID           int64   `db:"agent_id" json:"id"`
+	Handle       string  `db:"handle" json:"handle"`
+	Level        int     `db:"level" json:"level"`
+	Confirmed    int     `db:"confirmed" json:"confirmed"`
+	Email        *string `db:"email" json:"email"` // only where the agent made it public
+	Profile      string  `db:"profile" json:"profile"`
+	Brief        string  `db:"brief" json:"brief"`
+	RecentPosts  string  `db:"recent_posts" json:"recent_posts"`
+	Menu         string  `db:"menu" json:"-"`
+	MenuWords    string  `db:"menu_words" json:"-"`
+	CreatedAt    Time    `db:"created_at" json:"created_at"`
+	LastActiveAt Time    `db:"last_active_at" json:"last_active_at"`
+	Matched      []int   `db:"-" json:"-"` // with a search: the places of the menu entries that matched
+}
+
+func (d AgentDocument) place() int64 { return d.ID }
+
+// MatchedOfferings calls f with each menu entry that matched a search, as JSON.
+func (d AgentDocument) MatchedOfferings(f func(offering string)) {
+	if len(d.Matched) == 0 {
+		return
+	}
+	lines := strings.Split(d.Menu, "\n")
+	for _, i := range d.Matched {
+		f(lines[i])
+	}
+}
+
+const documentColumns = `d.agent_id, d.handle, d.level, d.confirmed, d.email, d.profile, d.brief,
+		d.recent_posts, d.menu, d.menu_words, a.created_at, a.last_active_at`
+
+// Card returns an agent as the public sees it.
+func (s *Store) Card(ctx context.Context, handle string) (AgentDocument, error) {
+	var d AgentDocument
+	err := s.find(ctx, &d, `
+		SELECT `+documentColumns+`
+		FROM agent_documents d
+		JOIN agents a ON a.id = d.agent_id
+		WHERE d.handle = ?`, handle)
+	return d, err
+}

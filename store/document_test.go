@@ -1,0 +1,280 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+)
+
+// derived is all derived data of a directory: rows of documents, and of the
+// search tables each word with its row, column and place.
+type derived struct {
+	Agents, Posts         []map[string]any
+	AgentWords, PostWords []string
+}
+
+func readDerived(t testing.TB, db *sqlx.DB) (d derived) {
+	t.Helper()
+	d.Agents = rowsOf(t, db, `SELECT * FROM agent_documents ORDER BY agent_id`)
+	d.Posts = rowsOf(t, db, `SELECT * FROM post_documents ORDER BY post_seq`)
+	d.AgentWords = indexWords(t, db, "agent_search")
+	d.PostWords = indexWords(t, db, "post_search")
+	return d
+}
+
+func rowsOf(t testing.TB, db *sqlx.DB, query string) (all []map[string]any) {
+	t.Helper()
+	rows, err := db.Queryx(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		row := map[string]any{}
+		if err := rows.MapScan(row); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, row)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func indexWords(t testing.TB, db *sqlx.DB, table string) (words []string) {
+	t.Helper()
+	_, err := db.Exec(`CREATE VIRTUAL TABLE IF NOT EXISTS temp.` + table + `_words USING fts5vocab('main', '` + table + `', 'instance')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Select(&words, `
+		SELECT doc || ' ' || col || ' ' || offset || ' ' || term
+		FROM temp.`+table+`_words
+		ORDER BY doc, col, offset, term`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return words
+}
+
+// madeAnew makes all derived data anew in a copy of the file, as the first start
+// after an upgrade does.
+func (s *testStore) madeAnew() *testStore {
+	s.Helper()
+	path := filepath.Join(s.TempDir(), "copy.db")
+	s.ok(s.outside(context.Background(), func(w *writer) error {
+		_, err := w.conn.ExecContext(context.Background(), `VACUUM INTO ?`, path)
+		return err
+	}))
+	db, err := connect(context.Background(), path, "", 1)
+	s.ok(err)
+	_, err = db.Exec(`UPDATE site SET value = x'00' WHERE name = 'document_format'`)
+	s.ok(errors.Join(err, db.Close()))
+	again := &testStore{TB: s.TB, clock: s.clock, path: path}
+	again.Store = openStore(s, Options{Path: path, Clock: s.clock.Now, Quotas: &Quotas{}, Normal: true})
+	return again
+}
+
+// checkDerived holds the derived data against data made anew.
+func (s *testStore) checkDerived(after string) {
+	s.Helper()
+	again := s.madeAnew()
+	defer again.stop()
+	kept, anew := s.connection("ro"), again.connection("ro")
+	defer kept.Close()
+	defer anew.Close()
+	if diff := cmp.Diff(readDerived(s, anew), readDerived(s, kept)); diff != "" {
+		s.Errorf("after %s (-made anew +kept):\n%s", after, diff)
+	}
+	for _, q := range []string{"", "tide", "潮", "潮汐", "pilot", "harbour-pilot", "new", "mei", "seek"} {
+		s.sameAnswers(again, after, q)
+	}
+}
+
+func (s *testStore) sameAnswers(again *testStore, after, q string) {
+	s.Helper()
+	ctx := context.Background()
+	one, err := s.Agents(ctx, AgentFilter{Query: q}, Page{Limit: 100})
+	s.ok(err)
+	other, err := again.Agents(ctx, AgentFilter{Query: q}, Page{Limit: 100})
+	s.ok(err)
+	if diff := cmp.Diff(other, one); diff != "" {
+		s.Errorf("agents for %q after %s (-made anew +kept):\n%s", q, after, diff)
+	}
+	posts, err := s.Posts(ctx, PostFilter{Query: q}, Page{Limit: 100})
+	s.ok(err)
+	otherPosts, err := again.Posts(ctx, PostFilter{Query: q}, Page{Limit: 100})
+	s.ok(err)
+	if diff := cmp.Diff(otherPosts, posts); diff != "" {
+		s.Errorf("calls for %q after %s (-made anew +kept):\n%s", q, after, diff)
+	}
+}
+
+// update changes the settings of an agent.
+func (s *testStore) update(c Caller, change func(*Settings)) AgentDocument {
+	s.Helper()
+	doc, err := s.UpdateAgent(context.Background(), c, func(set *Settings) error {
+		change(set)
+		return nil
+	})
+	s.ok(err)
+	return doc
+}
+
+func TestDerivedDataFollowsEveryWrite(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	pilot, key := s.register("harbour-pilot", func(r *Registration) {
+		r.Tagline, r.Capabilities, r.Languages = "Berth plans", []string{"tide tables", "潮汐表"}, []string{"en", "zh-CN"}
+		r.DescriptionZH, r.ContactPublic = "港口潮汐助手", true
+	})
+	light, _ := s.register("lighthouse")
+	s.register("quiet-one")
+	var first, second PostDocument
+	note := "Write in English."
+
+	steps := []struct {
+		name string
+		do   func()
+	}{
+		{"registering", func() {}},
+		{"the key's first use", func() { _, err := s.Authenticate(ctx, key); s.ok(err) }},
+		{"name", func() { s.update(pilot, func(a *Settings) { a.Name = "New name 新" }) }},
+		{"tagline", func() { s.update(pilot, func(a *Settings) { a.Tagline = "" }) }},
+		{"descriptions", func() { s.update(pilot, func(a *Settings) { a.DescriptionEN, a.DescriptionZH = "", "潮" }) }},
+		{"capabilities", func() { s.update(pilot, func(a *Settings) { a.Capabilities = nil }) }},
+		{"languages", func() { s.update(pilot, func(a *Settings) { a.Languages = []string{"zh-Hant-TW", "fr"} }) }},
+		{"homepage and model", func() {
+			s.update(pilot, func(a *Settings) { a.Homepage, a.Model = "https://harbour.example.org", "m-1" })
+		}},
+		{"contact public", func() { s.update(light, func(a *Settings) { a.ContactPublic = true }) }},
+		{"contact policy", func() {
+			s.update(light, func(a *Settings) { a.ContactPolicy.Accepting, a.ContactPolicy.Note = false, &note })
+		}},
+		{"offerings", func() {
+			_, err := s.ReplaceOfferings(ctx, pilot, Menu{Offerings: []OfferingDraft{
+				{Title: "Tide table", Deliverable: "A CSV", Mode: "free", Tags: []string{"tide"}, TurnaroundDays: 2},
+				{Title: "潮汐", Deliverable: "表", Mode: "quote", ForWhom: "ports", NotDoing: "weather"},
+			}})
+			s.ok(err)
+		}},
+		{"fewer offerings", func() {
+			_, err := s.ReplaceOfferings(ctx, pilot, Menu{Offerings: []OfferingDraft{{Title: "One", Deliverable: "d", Mode: "free"}}})
+			s.ok(err)
+		}},
+		{"verifying", func() { s.ok(s.Verify(ctx, pilot.Handle)); s.ok(s.Verify(ctx, light.Handle)) }},
+		{"a call", func() {
+			first = s.post(pilot, func(d *PostDraft) { d.Deadline, d.Tags = "2026-11-21", []string{"Tide", "新"} })
+		}},
+		{"six more calls", func() {
+			for i := range 6 {
+				second = s.post(pilot, func(d *PostDraft) { d.Title = fmt.Sprintf("call %d 潮汐", i) })
+			}
+		}},
+		{"replies", func() { s.reply(light, first, "a"); s.reply(pilot, second, "b") }},
+		{"claims", func() { s.claim(pilot, 1); s.claim(light, 2) }},
+		{"a collaboration", func() { s.collab("col_1", pilot, light) }},
+		{"the partner's new owner", func() { s.update(light, func(a *Settings) { a.Owner = "New Owner" }) }},
+		{"claiming anew", func() { s.claim(light, 2) }},
+		{"the partner's new mailbox", func() { s.update(light, func(a *Settings) { a.Mailbox = "new@agents.example.org" }) }},
+		{"the passing of a deadline", func() { s.clock.Advance(2 * Day); s.ok(s.RunDue(ctx)) }},
+		{"a rotated key", func() { _, _, err := s.RotateKey(ctx, pilot, key); s.ok(err) }},
+		{"deleting a call", func() { s.ok(s.DeletePost(ctx, pilot, second.ID)) }},
+		{"a suspension", func() { s.change([]Caller{pilot}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, pilot.ID) }},
+		{"deleting the partner", func() { s.ok(s.DeleteAgent(ctx, light)) }},
+		{"deleting the suspended agent", func() { s.ok(s.DeleteAgent(ctx, pilot)) }},
+		{"registering again", func() { s.register("newcomer") }},
+		{"emptying the directory", func() { s.ok(s.Clear(ctx)) }},
+	}
+	for _, step := range steps {
+		step.do()
+		s.checkDerived(step.name)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func TestEvidenceFollowsClaims(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	a, _ := s.register("agent-a")
+	b, _ := s.register("agent-b")
+	c, _ := s.register("agent-c")
+	s.collab("col_1", a, b)
+	s.collab("col_2", b, a)
+	s.collab("col_3", c, a)
+	s.change(nil, `
+		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at)
+		VALUES ('col_4', ?1, ?2, 'pending', 'Not yet.', 1), ('col_5', ?2, ?1, 'declined', 'No.', 1)`, a.ID, b.ID)
+	steps := []struct {
+		name string
+		do   func()
+		want [3]int // evidence of a, b, c
+	}{
+		{"nobody is claimed", func() {}, [3]int{0, 0, 0}},
+		{"one is claimed", func() { s.claim(a, 1) }, [3]int{0, 0, 0}},
+		{"by another owner", func() { s.claim(b, 2) }, [3]int{2, 2, 0}},
+		{"by the same owner", func() { s.claim(c, 1) }, [3]int{2, 2, 0}},
+		{"by a third owner", func() { s.claim(c, 3) }, [3]int{3, 2, 1}},
+		{"a new owner's name", func() { s.update(b, func(set *Settings) { set.Owner = "Other" }) }, [3]int{1, 0, 1}},
+		{"claimed anew", func() { s.claim(b, 2) }, [3]int{3, 2, 1}},
+		{"a new mailbox", func() { s.update(a, func(set *Settings) { set.Mailbox = "other@agents.example.org" }) }, [3]int{0, 0, 0}},
+		{"claimed again", func() { s.claim(a, 1) }, [3]int{3, 2, 1}},
+		{"a partner is deleted", func() { s.ok(s.DeleteAgent(ctx, b)) }, [3]int{1, 0, 1}},
+	}
+	for _, step := range steps {
+		step.do()
+		var got [3]int
+		for i, agent := range []Caller{a, b, c} {
+			card, err := s.Card(ctx, agent.Handle)
+			if outcome(err) != "not_found" {
+				s.ok(err)
+			}
+			got[i] = card.Confirmed
+		}
+		stats := value[int](s, `SELECT COALESCE(SUM(confirmed), 0) / 2 FROM agent_documents`)
+		if got != step.want || stats != (got[0]+got[1]+got[2])/2 {
+			t.Errorf("%s: evidence %v, want %v", step.name, got, step.want)
+		}
+	}
+}
+
+func TestLevelFollowsMailboxAndOwner(t *testing.T) {
+	s := newStore(t)
+	caller, _ := s.register("harbour-pilot")
+	other, _ := s.register("lighthouse")
+	post := s.post(caller)
+	s.reply(caller, s.post(other), "b")
+	for _, step := range []struct {
+		name string
+		do   func()
+		want int
+	}{
+		{"new", func() {}, 0},
+		{"verified", func() { s.ok(s.Verify(context.Background(), caller.Handle)) }, 1},
+		{"claimed", func() { s.claim(caller, 1) }, 2},
+		{"the same mailbox, domain in capitals", func() {
+			s.update(caller, func(a *Settings) { a.Mailbox = "harbour-pilot@AGENTS.example.org" })
+		}, 2},
+		{"another owner", func() { s.update(caller, func(a *Settings) { a.Owner = "Another" }) }, 1},
+		{"claimed again", func() { s.claim(caller, 1) }, 2},
+		{"another mailbox", func() { s.update(caller, func(a *Settings) { a.Mailbox = "a@b.example" }) }, 0},
+	} {
+		step.do()
+		card, err := s.Card(context.Background(), caller.Handle)
+		s.ok(err)
+		author := value[string](s, `SELECT author FROM agent_documents WHERE agent_id = ?`, caller.ID)
+		shown, err := s.Post(context.Background(), post.ID)
+		s.ok(err)
+		if want := fmt.Sprintf(`{"handle":"harbour-pilot","name":"Name of harbour-pilot","level":%d}`, step.want); card.Level != step.want || author != want || shown.Author != want {
+			t.Errorf("%s: level %d, author %s and %s; want %s", step.name, card.Level, author, shown.Author, want)
+		}
+	}
+}

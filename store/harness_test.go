@@ -1,0 +1,229 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// testStore is a directory for a test: a real file and a clock that the test
+// moves. Limits by the day are off unless the test sets them.
+type testStore struct {
+	*Store
+	testing.TB
+	clock *testClock
+	path  string
+}
+
+// testClock stands still until a test moves it.
+type testClock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *testClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *testClock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func newStore(t testing.TB, set ...func(*Options)) *testStore {
+	t.Helper()
+	clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
+	o := Options{Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: clock.Now, Quotas: &Quotas{}, Normal: true}
+	for _, f := range set {
+		f(&o)
+	}
+	s := &testStore{Store: openStore(t, o), TB: t, clock: clock, path: o.Path}
+	t.Cleanup(func() {
+		if n := s.reading.Stats().InUse; n != 0 {
+			t.Errorf("%d reading connections were not given back", n)
+		}
+		s.stop()
+	})
+	return s
+}
+
+func openStore(t testing.TB, o Options) *Store {
+	t.Helper()
+	s, err := Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// stop closes the store, once.
+func (s *testStore) stop() {
+	s.Helper()
+	if s.closed {
+		return
+	}
+	if err := s.Close(); err != nil {
+		s.Errorf("close the store: %v", err)
+	}
+}
+
+func withQuotas(q Quotas) func(*Options) { return func(o *Options) { o.Quotas = &q } }
+
+// ok fails the test unless a call succeeded.
+func (s *testStore) ok(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// register adds an agent that only says what it must.
+func (s *testStore) register(handle string, change ...func(*Registration)) (Caller, string) {
+	s.Helper()
+	r := registration(handle)
+	for _, f := range change {
+		f(&r)
+	}
+	registered, _, err := s.Register(context.Background(), r, Once{})
+	s.ok(err)
+	return Caller{ID: registered.Agent.ID, Handle: handle}, registered.Key
+}
+
+func registration(handle string) Registration {
+	return Registration{
+		Handle: handle, Name: "Name of " + handle, Owner: "Mei Lin", Mailbox: handle + "@agents.example.org",
+		AcceptRules: true, Profile: Profile{DescriptionEN: "Does things."},
+	}
+}
+
+// agents registers n agents named prefix-0 to prefix-(n-1).
+func (s *testStore) agents(prefix string, n int) []Caller {
+	s.Helper()
+	callers := make([]Caller, n)
+	for i := range callers {
+		callers[i], _ = s.register(fmt.Sprintf("%s-%d", prefix, i))
+	}
+	return callers
+}
+
+func (s *testStore) post(author Caller, change ...func(*PostDraft)) PostDocument {
+	s.Helper()
+	d := PostDraft{Kind: "seeking", Title: "Tide data", Body: "Hourly tide levels."}
+	for _, f := range change {
+		f(&d)
+	}
+	doc, _, err := s.CreatePost(context.Background(), author, d, Once{})
+	s.ok(err)
+	return doc
+}
+
+func (s *testStore) reply(author Caller, p PostDocument, body string) Reply {
+	s.Helper()
+	r, _, err := s.CreateReply(context.Background(), author, p.ID, ReplyDraft{Body: body}, Once{})
+	s.ok(err)
+	return r
+}
+
+// change runs SQL for what no operation does yet, and says that it touched agents.
+func (s *testStore) change(touched []Caller, query string, args ...any) {
+	s.Helper()
+	s.ok(s.write(context.Background(), func(t *tx) error {
+		for _, c := range touched {
+			t.touch(c.ID)
+		}
+		return t.exec(query, args...)
+	}))
+}
+
+// claim puts an agent at level 2, its owner known by one byte.
+func (s *testStore) claim(c Caller, owner byte) {
+	s.Helper()
+	hash := make([]byte, 32)
+	hash[0] = owner
+	s.ok(s.write(context.Background(), func(t *tx) error {
+		t.touch(c.ID)
+		err := t.exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?), claimed_at = ?, claimed_by = ? WHERE id = ?`,
+			t.now, t.now, hash, c.ID)
+		return errors.Join(err, t.touchPartners(c.ID))
+	}))
+}
+
+// collab records a confirmed collaboration.
+func (s *testStore) collab(id string, initiator, partner Caller) {
+	s.Helper()
+	s.change([]Caller{initiator, partner}, `
+		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at, decided_at)
+		VALUES (?, ?, ?, 'confirmed', 'Done.', 1, 2)`, id, initiator.ID, partner.ID)
+}
+
+// value reads one value on a reading connection.
+func value[T any](s *testStore, query string, args ...any) T {
+	s.Helper()
+	var v T
+	if err := s.get(context.Background(), &v, query, args...); err != nil {
+		s.Fatalf("%s: %v", query, err)
+	}
+	return v
+}
+
+// connection opens the store's file beside the store, as another program would.
+func (s *testStore) connection(mode string, pragmas ...string) *sqlx.DB {
+	s.Helper()
+	db, err := connect(context.Background(), s.path, mode, 1, pragmas...)
+	s.ok(err)
+	s.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// together calls f from n goroutines that start at once, and returns their errors.
+func together(n int, f func(i int) error) []error {
+	errs := make([]error, n)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = f(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	return errs
+}
+
+// outcome is the code of a refusal, "" for success, or the text of another error.
+func outcome(err error) string {
+	var refusal *Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &refusal):
+		return string(refusal.Code)
+	}
+	return err.Error()
+}
+
+// outcomes counts how calls ended.
+func outcomes(errs []error) map[string]int {
+	counts := map[string]int{}
+	for _, err := range errs {
+		counts[outcome(err)]++
+	}
+	return counts
+}
+
+func wantOutcome(t testing.TB, what string, err error, want string) {
+	t.Helper()
+	if got := outcome(err); got != want {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}

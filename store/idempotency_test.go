@@ -1,0 +1,173 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+const onceKey = "0123456789abcdef"
+
+func TestTheSameKeyAtOnceMakesOneRecord(t *testing.T) {
+	s := newStore(t)
+	caller, _ := s.register("harbour-pilot")
+	post := s.post(caller)
+	posts := make([]PostDocument, crowd)
+	replies := make([]Reply, crowd)
+	fresh := make([]bool, 2*crowd)
+	errs := together(2*crowd, func(i int) (err error) {
+		var replayed bool
+		if i < crowd {
+			once := NewOnce("createPost", onceKey, "body")
+			posts[i], replayed, err = s.CreatePost(context.Background(), caller, PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: "2026-12-01"}, once)
+		} else {
+			once := NewOnce("createReply", onceKey, "body")
+			replies[i-crowd], replayed, err = s.CreateReply(context.Background(), caller, post.ID, ReplyDraft{Body: "b"}, once)
+		}
+		fresh[i] = !replayed
+		return err
+	})
+	wantOutcomes(t, "calls and replies", errs, map[string]int{"": 2 * crowd})
+	first := 0
+	for i := range fresh {
+		if fresh[i] {
+			first++
+		}
+	}
+	if n := value[int](s, `SELECT (SELECT COUNT(*) FROM posts) + (SELECT COUNT(*) FROM replies)`); n != 3 || first != 2 {
+		t.Errorf("%d rows and %d first answers, want 3 and 2", n, first)
+	}
+	for i := range crowd {
+		// What answers are made from; deadline and seq serve lists alone.
+		if diff := cmp.Diff(posts[0], posts[i], cmpopts.IgnoreFields(PostDocument{}, "Deadline")); diff != "" {
+			t.Fatalf("call %d: %s", i, diff)
+		}
+		if diff := cmp.Diff(replies[0], replies[i], cmpopts.IgnoreFields(Reply{}, "Seq")); diff != "" {
+			t.Fatalf("reply %d: %s", i, diff)
+		}
+	}
+}
+
+func TestARegistrationRepeatedAtOnceLeavesOneKey(t *testing.T) {
+	s := newStore(t)
+	once := NewOnce("createAgent", onceKey, "body")
+	answers := make([]Registered, crowd)
+	wantOutcomes(t, "registrations", together(crowd, func(i int) (err error) {
+		answers[i], _, err = s.Register(context.Background(), registration("harbour-pilot"), once)
+		return err
+	}), map[string]int{"": crowd})
+	working := 0
+	for i, a := range answers {
+		a.Key = ""
+		if diff := cmp.Diff(answers[0], a, cmpopts.IgnoreFields(Registered{}, "Key", "AgentID"), cmpopts.IgnoreFields(AgentDocument{}, "Menu", "MenuWords")); diff != "" {
+			t.Fatalf("answer %d: %s", i, diff)
+		}
+		if _, err := s.Authenticate(context.Background(), answers[i].Key); err == nil {
+			working++
+		}
+	}
+	if n := value[int](s, `SELECT COUNT(*) FROM handles`); n != 1 || working != 1 {
+		t.Errorf("%d agents and %d working keys, want 1 and 1", n, working)
+	}
+}
+
+func TestALostAnswerOfARegistration(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	once := NewOnce("createAgent", onceKey, "body")
+	first, replayed, err := s.Register(ctx, registration("harbour-pilot"), once)
+	s.ok(err)
+	if replayed || first.Key == "" {
+		t.Fatalf("first: replayed %v", replayed)
+	}
+	second, replayed, err := s.Register(ctx, registration("harbour-pilot"), once)
+	s.ok(err)
+	if !replayed || second.Key == "" || second.Key == first.Key || second.Agent.ID != first.Agent.ID {
+		t.Fatalf("second: replayed %v, agent %d", replayed, second.Agent.ID)
+	}
+	_, err = s.Authenticate(ctx, first.Key)
+	wantOutcome(t, "the lost key", err, "unauthorized")
+	caller, err := s.Authenticate(ctx, second.Key)
+	s.ok(err)
+	third, replayed, err := s.Register(ctx, registration("harbour-pilot"), once)
+	s.ok(err)
+	if !replayed || third.Key != "" {
+		t.Errorf("after the key was used: replayed %v, a key %v", replayed, third.Key != "")
+	}
+	_, err = s.Authenticate(ctx, second.Key)
+	wantOutcome(t, "the used key", err, "")
+
+	s.ok(s.DeleteAgent(ctx, caller))
+	_, _, err = s.Register(ctx, registration("harbour-pilot"), once)
+	wantOutcome(t, "after the agent is gone", err, "handle_taken")
+}
+
+func TestScopeOfAnIdempotencyKey(t *testing.T) {
+	s := newStore(t, withQuotas(Quotas{Posts: 1, Replies: 50}))
+	ctx := context.Background()
+	caller, _ := s.register("harbour-pilot")
+	other, _ := s.register("lighthouse")
+	draft := PostDraft{Kind: "seeking", Title: "t", Body: "b"}
+	once := NewOnce("createPost", onceKey, "body")
+	create := func(c Caller, o Once) (bool, string) {
+		_, replayed, err := s.CreatePost(ctx, c, draft, o)
+		return replayed, outcome(err)
+	}
+	tests := []struct {
+		name     string
+		caller   Caller
+		once     Once
+		replayed bool
+		want     string
+	}{
+		{"first", caller, once, false, ""},
+		{"again, before the limit is looked at", caller, once, true, ""},
+		{"with another body", caller, NewOnce("createPost", onceKey, "another"), false, "idempotency_conflict"},
+		{"by another caller", other, once, false, ""},
+		{"with another key, past the limit", caller, NewOnce("createPost", onceKey+"g", "body"), false, "rate_limited"},
+		{"a refusal is not kept", caller, NewOnce("createPost", onceKey+"g", "another"), false, "rate_limited"},
+		{"without a key", caller, Once{}, false, "rate_limited"},
+	}
+	for _, tt := range tests {
+		if replayed, got := create(tt.caller, tt.once); replayed != tt.replayed || got != tt.want {
+			t.Errorf("%s: replayed %v, %q; want %v, %q", tt.name, replayed, got, tt.replayed, tt.want)
+		}
+	}
+	s.clock.Advance(onceWindow - time.Millisecond)
+	if replayed, got := create(caller, once); !replayed || got != "" {
+		t.Errorf("within 24 hours: replayed %v, %q", replayed, got)
+	}
+	s.clock.Advance(time.Millisecond)
+	if replayed, got := create(caller, NewOnce("createPost", onceKey, "another")); replayed || got != "" {
+		t.Errorf("24 hours later, another body: replayed %v, %q", replayed, got)
+	}
+}
+
+func TestPartsOfACallAreToldApart(t *testing.T) {
+	seen := map[string][]string{}
+	for _, parts := range [][]string{{"a", "b"}, {"ab"}, {"a", "", "b"}, {"", "ab"}, {"ab", ""}, {"b", "a"}} {
+		sum := fmt.Sprint(NewOnce("op", onceKey, parts...).body)
+		if before, ok := seen[sum]; ok {
+			t.Errorf("%q and %q are the same call", before, parts)
+		}
+		seen[sum] = parts
+	}
+}
+
+func TestAReplaySurvivesARestart(t *testing.T) {
+	s := newStore(t)
+	once := NewOnce("createAgent", onceKey, "body")
+	first, _, err := s.Register(context.Background(), registration("harbour-pilot"), once)
+	s.ok(err)
+	s.stop()
+	again := openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
+	defer again.Close()
+	second, replayed, err := again.Register(context.Background(), registration("harbour-pilot"), once)
+	if err != nil || !replayed || second.Agent.ID != first.Agent.ID {
+		t.Errorf("replayed %v, agent %d, %v", replayed, second.Agent.ID, err)
+	}
+}

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"crypto/subtle"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// Caller is an agent that has shown its key.
+type Caller struct {
+	ID     int64
+	Handle string
+}
+
+// Authenticate returns the agent of a key. It refuses with unauthorized a key
+// that is malformed, unknown or rotated away, all alike, and with suspended the
+// key of a suspended agent.
+func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
+	if !WellFormedKey(key) {
+		return Caller{}, refuse(CodeUnauthorized)
+	}
+	var row struct {
+		ID           int64   `db:"id"`
+		Handle       string  `db:"handle"`
+		KeyHash      []byte  `db:"key_hash"`
+		KeyUsed      bool    `db:"key_used"`
+		LastActiveAt Time    `db:"last_active_at"`
+		SuspendedAt  *Time   `db:"suspended_at"`
+		Until        *Time   `db:"suspended_until"`
+		Reason       *string `db:"suspension_reason"`
+	}
+	hash := hashKey(key)
+	err := s.get(ctx, &row, `
+		SELECT a.id, h.handle, a.key_hash, a.key_used, a.last_active_at,
+			a.suspended_at, a.suspended_until, a.suspension_reason
+		FROM agents a
+		JOIN handles h ON h.id = a.id
+		WHERE a.key_hash = ?`, hash)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && subtle.ConstantTimeCompare(hash, row.KeyHash) != 1 {
+		return Caller{}, refuse(CodeUnauthorized)
+	}
+	if err != nil {
+		return Caller{}, fmt.Errorf("look up a key: %w", err)
+	}
+	now := at(s.clock())
+	if row.SuspendedAt != nil && (row.Until == nil || *row.Until > now) {
+		return Caller{}, suspension(row.Reason, row.Until)
+	}
+	if !row.KeyUsed {
+		if err := s.markKeyUsed(ctx, row.ID, hash); err != nil {
+			return Caller{}, err
+		}
+	}
+	s.active.note(s, row.ID, row.LastActiveAt, now)
+	return Caller{ID: row.ID, Handle: row.Handle}, nil
+}
+
+func suspension(reason *string, until *Time) error {
+	refusal := &Error{Code: CodeSuspended}
+	if reason != nil {
+		refusal.Reason = *reason
+	}
+	if until != nil {
+		refusal.Until = until.Time()
+	}
+	return refusal
+}
+
+// markKeyUsed makes a registration's key final: from now on a repeated
+// registration does not replace it. The key may have been replaced since it was
+// looked up; then it is no longer one.
+func (s *Store) markKeyUsed(ctx context.Context, id int64, hash []byte) error {
+	return s.write(ctx, func(t *tx) error {
+		n, err := t.change(`UPDATE agents SET key_used = TRUE WHERE id = ? AND key_hash = ?`, id, hash)
+		if err == nil && n == 0 {
+			err = refuse(CodeUnauthorized)
+		}
+		return err
+	})
+}
+
+// RotateKey replaces the caller's key. The old one is dead when it returns. Of
+// several at once with the same key, one wins.
+func (s *Store) RotateKey(ctx context.Context, caller Caller, oldKey string) (key string, rotatedAt Time, err error) {
+	if key, err = newKey(s.random); err != nil {
+		return "", 0, err
+	}
+	err = s.write(ctx, func(t *tx) error {
+		rotatedAt = t.now
+		n, err := t.change(`
+			UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ?
+			WHERE id = ? AND key_hash = ?`, hashKey(key), t.now, caller.ID, hashKey(oldKey))
+		if err == nil && n == 0 {
+			err = refuse(CodeUnauthorized)
+		}
+		return err
+	})
+	return key, rotatedAt, err
+}

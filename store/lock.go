@@ -1,0 +1,67 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/gofrs/flock"
+)
+
+// ErrServed tells that another process serves the same file.
+var ErrServed = errors.New("another process serves this database")
+
+// ErrGone tells that the file is missing where one has been before.
+var ErrGone = errors.New("the database is gone, though its lock file shows that there was one: " +
+	"restore a backup or mount its disk; to begin anew, delete the lock file")
+
+// Lock is held by the one process that serves a file.
+type Lock struct{ file *flock.Flock }
+
+// AcquireLock takes the lock of a database for the life of the process. The lock
+// file, the database's name with .lock behind it, stays when the process ends:
+// only what the system holds on it counts. It refuses a file that another process
+// serves, and names that process.
+func AcquireLock(path string) (*Lock, error) {
+	name := path + ".lock"
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("the folder of the database: %w", err)
+	}
+	if missing(path) && !missing(name) {
+		return nil, fmt.Errorf("%w: %s", ErrGone, name)
+	}
+	l := flock.New(name, flock.SetPermissions(0o600))
+	locked, err := l.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock the database: %w", err)
+	}
+	if !locked {
+		return nil, fmt.Errorf("%w%s: stop it first, or give another --db", ErrServed, holder(name))
+	}
+	// For the message of another that comes. On Windows nobody may write a locked
+	// file; the message then names no process.
+	_ = os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
+	return &Lock{l}, nil
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// holder names the process that wrote the lock file, if it can be read.
+func holder(name string) string {
+	text, err := os.ReadFile(name)
+	pid, convErr := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || convErr != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (process %d)", pid)
+}
+
+// Release gives the lock back.
+func (l *Lock) Release() error { return l.file.Close() }

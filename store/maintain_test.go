@@ -1,0 +1,300 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// lastActive is when an agent's last call was, as its card says.
+func (s *testStore) lastActive(c Caller) Time {
+	s.Helper()
+	card, err := s.Card(context.Background(), c.Handle)
+	s.ok(err)
+	return card.LastActiveAt
+}
+
+// settle waits until the times of last calls that were handed to the writer are
+// stored.
+func (s *testStore) settle() {
+	s.Helper()
+	s.ok(s.write(context.Background(), func(*tx) error { return nil }))
+	for pending := 1; pending > 0; runtime.Gosched() {
+		s.active.Lock()
+		pending = len(s.active.pending)
+		s.active.Unlock()
+	}
+}
+
+func TestLastActiveMovesEveryFiveMinutesAtMost(t *testing.T) {
+	s := newStore(t)
+	caller, key := s.register("harbour-pilot")
+	joined := s.lastActive(caller)
+	for _, tt := range []struct {
+		after time.Duration // since the last step
+		want  time.Duration // since joining
+	}{
+		{0, 0},
+		{activityStep - time.Millisecond, 0},
+		{time.Millisecond, activityStep},
+		{activityStep - time.Millisecond, activityStep},
+		{Day, 2*activityStep + Day - time.Millisecond},
+	} {
+		s.clock.Advance(tt.after)
+		if _, err := s.Authenticate(context.Background(), key); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		if got := s.lastActive(caller).Time().Sub(joined.Time()); got != tt.want {
+			t.Errorf("%v later: %v after joining, want %v", tt.after, got, tt.want)
+		}
+	}
+}
+
+func TestManyCallsMoveLastActiveOnce(t *testing.T) {
+	s := newStore(t)
+	caller, key := s.register("harbour-pilot")
+	_, err := s.Authenticate(context.Background(), key)
+	s.ok(err)
+	moved := 0
+	s.Watch(func(c Changes) {
+		if c.Agents {
+			moved++
+		}
+	})
+	s.clock.Advance(time.Hour)
+	release := s.hold()
+	errs := together(crowd, func(int) error {
+		_, err := s.Authenticate(context.Background(), key)
+		return err
+	})
+	release()
+	s.settle()
+	wantOutcomes(t, "calls while the writer is busy", errs, map[string]int{"": crowd})
+	if moved != 1 || s.lastActive(caller) != at(s.clock.Now()) {
+		t.Errorf("moved %d times, to %v", moved, s.lastActive(caller))
+	}
+}
+
+func TestWhatIsKeptForATimeIsDropped(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	caller, _ := s.register("harbour-pilot")
+	post, _, err := s.CreatePost(ctx, caller, PostDraft{Kind: "seeking", Title: "t", Body: "b"}, NewOnce("createPost", onceKey, "body"))
+	s.ok(err)
+	s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", ReportDraft{Reason: "spam"}))
+
+	counts := func() [4]int {
+		return [4]int{
+			value[int](s, `SELECT COUNT(*) FROM idempotency`),
+			value[int](s, `SELECT COUNT(*) FROM reports WHERE reporter IS NOT NULL`),
+			value[int](s, `SELECT COUNT(*) FROM reports`),
+			value[int](s, `SELECT COUNT(*) FROM usage`),
+		}
+	}
+	for _, tt := range []struct {
+		after time.Duration
+		want  [4]int
+	}{
+		{0, [4]int{1, 1, 1, 1}},
+		{Day - time.Millisecond, [4]int{1, 1, 1, 1}},
+		{time.Millisecond, [4]int{0, 0, 1, 1}},
+		{usageKept - Day - time.Millisecond, [4]int{0, 0, 1, 1}},
+		{time.Millisecond, [4]int{0, 0, 1, 0}},
+	} {
+		s.clock.Advance(tt.after)
+		s.ok(s.RunDue(ctx))
+		if got := counts(); got != tt.want {
+			t.Errorf("after another %v: idempotency keys, reporters, reports, usage: %v, want %v", tt.after, got, tt.want)
+		}
+	}
+}
+
+func TestCallsCloseAtMidnight(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	caller, _ := s.register("harbour-pilot")
+	for _, deadline := range []string{"", "2026-11-19", "2026-11-20", "2026-11-21", "9999-12-31"} {
+		s.post(caller, func(d *PostDraft) { d.Deadline, d.Title = deadline, "until "+deadline })
+	}
+	open := func(query string) int {
+		found, err := s.Posts(ctx, PostFilter{Open: true, Query: query}, Page{Limit: 10})
+		s.ok(err)
+		if found.Total != len(found.Items) {
+			t.Errorf("%d calls, total %d", len(found.Items), found.Total)
+		}
+		return len(found.Items)
+	}
+	s.clock.Advance(NextDay(s.clock.Now()).Sub(s.clock.Now()) - time.Millisecond)
+	for _, tt := range []struct {
+		after time.Duration
+		open  int
+		rows  int // search rows still marked open after the due jobs
+	}{{0, 4, 4}, {time.Millisecond, 3, 3}, {Day, 2, 2}, {10 * Day, 2, 2}} {
+		s.clock.Advance(tt.after)
+		// What is open is right at once, whether or not the due jobs ran.
+		if n, m := open(""), open("until"); n != tt.open || m != tt.open {
+			t.Errorf("%v: %d and with words %d open, want %d", s.clock.Now(), n, m, tt.open)
+		}
+		s.ok(s.RunDue(ctx))
+		if n := value[int](s, `SELECT COUNT(*) FROM post_documents WHERE open = 1`); n != tt.rows || open("") != tt.open {
+			t.Errorf("%v: %d rows marked open and %d open, want %d", s.clock.Now(), n, open(""), tt.rows)
+		}
+	}
+}
+
+func TestAClockThatJumps(t *testing.T) {
+	s := newStore(t, withQuotas(Quotas{Posts: 3}))
+	ctx := context.Background()
+	caller, key := s.register("harbour-pilot")
+	var ids []string
+	joined := []string{"harbour-pilot"}
+	for i, jump := range []time.Duration{0, -Day, 10 * 365 * Day, -10 * 365 * Day, -20 * 365 * Day, 20 * 365 * Day} {
+		s.clock.Advance(jump)
+		author, _ := s.register("author-" + string(rune('a'+i)))
+		joined = append(joined, author.Handle)
+		for range 3 {
+			ids = append(ids, s.post(author).ID)
+		}
+		s.ok(s.RunDue(ctx))
+		if _, err := s.Authenticate(ctx, key); err != nil {
+			t.Errorf("after a jump of %v the key: %v", jump, err)
+		}
+	}
+	posts, err := s.Posts(ctx, PostFilter{}, Page{Limit: 100})
+	s.ok(err)
+	for i, p := range posts.Items {
+		if want := ids[len(ids)-1-i]; p.ID != want {
+			t.Fatalf("call %d is %s, want %s", i, p.ID, want)
+		}
+	}
+	agents, err := s.Agents(ctx, AgentFilter{}, Page{Limit: 100})
+	s.ok(err)
+	for i, a := range agents.Items {
+		if want := joined[len(joined)-1-i]; a.Handle != want {
+			t.Fatalf("agent %d is %s, want %s", i, a.Handle, want)
+		}
+	}
+
+	// A day's limit used up under a clock that was far ahead does not outlive
+	// the clock's mending by more than a day.
+	s.clock.Advance(10 * 365 * Day)
+	for range 3 {
+		s.post(caller)
+	}
+	s.clock.Advance(-10 * 365 * Day)
+	s.ok(s.RunDue(ctx))
+	s.clock.Advance(Day)
+	s.post(caller)
+}
+
+func TestCountsFollowTheClockBack(t *testing.T) {
+	s := newStore(t)
+	for i, step := range []time.Duration{0, statsAge, -Day, statsAge - time.Millisecond} {
+		s.clock.Advance(step)
+		s.register("agent-" + string(rune('a'+i)))
+		stats, err := s.Stats(context.Background())
+		s.ok(err)
+		if want := [...]int{1, 2, 3, 3}[i]; stats.Agents != want {
+			t.Errorf("step %d: %d agents, want %d", i, stats.Agents, want)
+		}
+	}
+}
+
+// walSize looks at the write-ahead log without opening it: closing a file of a
+// live database drops SQLite's locks on it.
+func (s *testStore) walSize() int64 {
+	s.Helper()
+	info, err := os.Stat(s.path + "-wal")
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	}
+	s.ok(err)
+	return info.Size()
+}
+
+func TestErasureEmptiesTheLog(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	caller, _ := s.register("harbour-pilot")
+	s.ok(s.RunDue(ctx)) // a start empties the log once, for what a crash left
+	s.post(caller)
+	s.ok(s.RunDue(ctx))
+	if s.walSize() == 0 {
+		t.Error("a run without an erasure emptied the log")
+	}
+	s.ok(s.DeleteAgent(ctx, caller))
+
+	reader := s.connection("ro")
+	reading, err := reader.Beginx()
+	s.ok(err)
+	var n int
+	s.ok(reading.Get(&n, `SELECT COUNT(*) FROM agents`))
+	s.ok(s.outside(ctx, func(w *writer) error {
+		_, err := w.conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`)
+		return err
+	}))
+	s.ok(s.RunDue(ctx))
+	if s.walSize() == 0 {
+		t.Fatal("the log was emptied under a reader")
+	}
+	s.ok(reading.Rollback())
+	s.ok(s.RunDue(ctx))
+	if size := s.walSize(); size != 0 {
+		t.Errorf("the log has %d bytes", size)
+	}
+}
+
+// A program that was killed between an erasure and the next run leaves the log
+// behind; the next start must not take it for one that holds nothing erased.
+func TestErasureSurvivesACrash(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	caller, _ := s.register("harbour-pilot")
+	// The last to close a database folds its log, unless it may only read.
+	reader := s.connection("ro")
+	reading, err := reader.Beginx()
+	s.ok(err)
+	var n int
+	s.ok(reading.Get(&n, `SELECT COUNT(*) FROM agents`))
+	s.ok(s.DeleteAgent(ctx, caller))
+	s.ok(s.outside(ctx, func(w *writer) error {
+		_, err := w.conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`)
+		return err
+	}))
+	s.stop()
+	s.ok(reading.Rollback())
+	s.ok(reader.Close())
+	if s.walSize() == 0 {
+		t.Fatal("no log is left to test with")
+	}
+	s.Store = openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
+	s.ok(s.RunDue(ctx))
+	if size := s.walSize(); size != 0 {
+		t.Errorf("the log still has %d bytes", size)
+	}
+}
+
+func TestClearEmptiesEverything(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	caller, _ := s.register("harbour-pilot")
+	s.reply(caller, s.post(caller), "a reply")
+	s.ok(s.Clear(ctx))
+	var tables []string
+	s.ok(s.all(ctx, &tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%\_search%' ESCAPE '\'`))
+	for _, table := range tables {
+		if n := value[int](s, `SELECT COUNT(*) FROM `+table); n != 0 && table != "site" && table != "goose_db_version" {
+			t.Errorf("%d rows of %s are left", n, table)
+		}
+	}
+	again, _ := s.register("harbour-pilot")
+	found, err := s.Agents(ctx, AgentFilter{Query: "harbour"}, Page{Limit: 10})
+	s.ok(err)
+	if again.ID != caller.ID || len(found.Items) != 1 {
+		t.Errorf("the next agent has number %d and is found %d times", again.ID, len(found.Items))
+	}
+}

@@ -1,0 +1,347 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestLimitsByTheDay(t *testing.T) {
+	s := newStore(t, withQuotas(Quotas{Posts: 2, Replies: 1}))
+	ctx := context.Background()
+	caller, _ := s.register("harbour-pilot")
+	other, _ := s.register("lighthouse")
+	create := func() error {
+		_, _, err := s.CreatePost(ctx, caller, PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
+		return err
+	}
+	first := s.post(caller)
+	joined := s.clock.Now()
+	s.clock.Advance(time.Hour)
+	wantOutcome(t, "the second call", create(), "")
+	s.ok(s.DeletePost(ctx, caller, first.ID)) // what was deleted still counts
+	err := create()
+	wantOutcome(t, "the third call", err, "rate_limited")
+	if refusal := err.(*Error); !refusal.RetryAt.Equal(joined.Add(Day)) || refusal.Limit != 2 || refusal.Topic != "post" {
+		t.Errorf("refused with %+v", refusal)
+	}
+	own, err := s.Me(ctx, caller)
+	s.ok(err)
+	if *own.Limits.Posts.Left != 0 || *own.Limits.Replies.Left != 1 {
+		t.Errorf("left: %d calls and %d replies", *own.Limits.Posts.Left, *own.Limits.Replies.Left)
+	}
+	s.clock.Advance(Day - time.Hour - time.Millisecond)
+	wantOutcome(t, "just before a day has passed", create(), "rate_limited")
+	s.clock.Advance(time.Millisecond)
+	wantOutcome(t, "when a day has passed", create(), "")
+	wantOutcome(t, "and another", create(), "rate_limited")
+	s.reply(caller, s.post(other), "b")
+}
+
+func TestDeadlineOfANewCall(t *testing.T) {
+	s := newStore(t)
+	caller, _ := s.register("harbour-pilot")
+	for deadline, want := range map[string]string{
+		"": "", "2026-11-18": "validation_failed", "2026-11-19": "", "2026-11-20": "", "2099-12-31": "", "1970-01-01": "validation_failed",
+	} {
+		_, _, err := s.CreatePost(context.Background(), caller, PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: deadline}, Once{})
+		wantOutcome(t, "deadline "+deadline, err, want)
+	}
+}
+
+func TestDeletingACall(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	caller, _ := s.register("harbour-pilot")
+	other, _ := s.register("lighthouse")
+	post := s.post(caller)
+	s.reply(other, post, "b")
+	wantOutcome(t, "by another", s.DeletePost(ctx, other, post.ID), "forbidden")
+	wantOutcome(t, "an unknown one", s.DeletePost(ctx, other, "pst_unknown"), "not_found")
+	s.ok(s.DeletePost(ctx, caller, post.ID))
+	wantOutcome(t, "twice", s.DeletePost(ctx, caller, post.ID), "not_found")
+	_, err := s.Post(ctx, post.ID)
+	wantOutcome(t, "reading it", err, "not_found")
+	_, _, err = s.CreateReply(ctx, other, post.ID, ReplyDraft{Body: "b"}, Once{})
+	wantOutcome(t, "answering it", err, "not_found")
+	if n := value[int](s, `SELECT COUNT(*) FROM replies`); n != 0 {
+		t.Errorf("%d replies are left", n)
+	}
+	if again := s.post(caller); again.Seq <= post.Seq {
+		t.Errorf("a number is given out twice: %d after %d", again.Seq, post.Seq)
+	}
+}
+
+func TestReplyCountFollows(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	callers := s.agents("agent", 3)
+	post := s.post(callers[0])
+	s.reply(callers[1], post, "a")
+	s.reply(callers[1], post, "b")
+	s.reply(callers[2], post, "c")
+	s.ok(s.DeleteAgent(ctx, callers[1]))
+	post, err := s.Post(ctx, post.ID)
+	s.ok(err)
+	left, err := s.Replies(ctx, post, Page{Limit: 10})
+	s.ok(err)
+	if post.ReplyCount != 1 || len(left.Items) != 1 || left.Items[0].Body != "c" {
+		t.Errorf("%d counted, %d left", post.ReplyCount, len(left.Items))
+	}
+}
+
+// walked is one kind of list, as the paging tests see it: names of records.
+type walked struct {
+	name string
+	page func(Page) (names []string, next string, err error)
+	want []string // that no test changes, in order
+}
+
+func named[T any](name func(T) string, list func(Page) (List[T], error)) func(Page) ([]string, string, error) {
+	return func(p Page) (names []string, next string, err error) {
+		found, err := list(p)
+		for _, item := range found.Items {
+			names = append(names, name(item))
+		}
+		return names, found.Next, err
+	}
+}
+
+// walk follows a list to its end.
+func (w *walked) walk(limit int) (names []string, err error) {
+	cursor := ""
+	for {
+		page, next, err := w.page(Page{Limit: limit, Cursor: cursor})
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, page...)
+		if next == "" {
+			return names, nil
+		}
+		if len(page) != limit {
+			return nil, fmt.Errorf("a page of %d, not %d, before another", len(page), limit)
+		}
+		cursor = next
+	}
+}
+
+// lists returns each kind of list over agents, calls and replies that tests leave alone.
+func (s *testStore) lists() []walked {
+	s.Helper()
+	ctx := context.Background()
+	var agents, searched, posts, replies []string
+	author, _ := s.register("author")
+	var post PostDocument
+	for i := range 24 {
+		c, _ := s.register(fmt.Sprintf("stable-%d", i), func(r *Registration) {
+			r.Capabilities = []string{"tides"}
+			// A third each is found in the name, the tagline and the description.
+			*[]*string{&r.Name, &r.Tagline, &r.DescriptionZH}[i%3] = "港口潮汐 pilot"
+		})
+		p := s.post(author, func(d *PostDraft) {
+			d.Tags, d.Title = []string{"tides"}, "港口"
+			*[]*string{&d.Title, &d.Deliverable, &d.Body}[i%3] = "潮汐"
+		})
+		if i == 0 {
+			post = p
+		}
+		agents, posts = append(agents, c.Handle), append(posts, p.ID)
+		replies = append(replies, s.reply(author, post, "b").ID)
+	}
+	slices.Reverse(agents)
+	slices.Reverse(posts)
+	agents = append(agents, author.Handle)
+	tiers := func(newest []string) (all []string) {
+		for tier := range 3 {
+			for i := range 24 {
+				if (23-i)%3 == tier {
+					all = append(all, newest[i])
+				}
+			}
+		}
+		return all
+	}
+	searched = tiers(agents)
+	newestReplies := slices.Clone(replies)
+	slices.Reverse(newestReplies)
+	agentsBy := func(f AgentFilter) func(Page) ([]string, string, error) {
+		return named(handleOf, func(p Page) (List[AgentDocument], error) { return s.Agents(ctx, f, p) })
+	}
+	postsBy := func(f PostFilter) func(Page) ([]string, string, error) {
+		return named(idOf, func(p Page) (List[PostDocument], error) { return s.Posts(ctx, f, p) })
+	}
+	replyID := func(r Reply) string { return r.ID }
+	return []walked{
+		{"agents", agentsBy(AgentFilter{}), agents},
+		{"agents by words", agentsBy(AgentFilter{Query: "潮 pil"}), searched},
+		{"agents by a value", agentsBy(AgentFilter{Capability: "Tides"}), agents[:24]},
+		{"agents by words and values", agentsBy(AgentFilter{Query: "潮汐", Capability: "tides", Verified: new(bool), New: true}), searched},
+		{"calls", postsBy(PostFilter{}), posts},
+		{"calls by words", postsBy(PostFilter{Query: "潮"}), tiers(posts)},
+		{"open calls by a value", postsBy(PostFilter{Tag: "tides", Open: true}), posts},
+		{"replies", named(replyID, func(p Page) (List[Reply], error) { return s.Replies(ctx, post, p) }), replies},
+		{"own replies", named(replyID, func(p Page) (List[Reply], error) { return s.RepliesTo(ctx, author, 0, p) }), newestReplies},
+	}
+}
+
+// disturb registers, changes and deletes until it is told to stop: all but what
+// lists left.
+func (s *testStore) disturb(r *rand.Rand, name string, post PostDocument, stop *atomic.Bool) error {
+	ctx := context.Background()
+	var agents []Caller
+	for i := 0; !stop.Load(); i++ {
+		reg := registration(fmt.Sprintf("%s-%d", name, i))
+		reg.Tagline, reg.Capabilities = pick(r, "", "潮汐 pilot", "tide"), pick(r, nil, []string{"tides"})
+		registered, _, err := s.Register(ctx, reg, Once{})
+		if err != nil {
+			return err
+		}
+		caller := Caller{ID: registered.Agent.ID, Handle: reg.Handle}
+		agents = append(agents, caller)
+		p, _, err := s.CreatePost(ctx, caller, PostDraft{Kind: "seeking", Title: pick(r, "潮", "x"), Body: "b", Tags: pick(r, nil, []string{"tides"})}, Once{})
+		if err != nil {
+			return err
+		}
+		if i%3 == 0 {
+			if err := s.DeletePost(ctx, caller, p.ID); err != nil {
+				return err
+			}
+		}
+		if _, _, err := s.CreateReply(ctx, caller, post.ID, ReplyDraft{Body: "b"}, Once{}); err != nil {
+			return err
+		}
+		_, err = s.UpdateAgent(ctx, agents[r.IntN(len(agents))], func(set *Settings) error {
+			set.Name, set.Tagline = pick(r, "潮汐 pilot", "other"), pick(r, "", "潮 pilot")
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if len(agents) > 8 {
+			if err := s.DeleteAgent(ctx, agents[0]); err != nil {
+				return err
+			}
+			agents = agents[1:]
+		}
+	}
+	return nil
+}
+
+func TestPagesVisitEverythingOnceWhileOthersWrite(t *testing.T) {
+	s := newStore(t)
+	lists := s.lists()
+	post, err := s.Post(context.Background(), value[string](s, `SELECT id FROM posts ORDER BY seq LIMIT 1`))
+	s.ok(err)
+	var stop atomic.Bool
+	var others sync.WaitGroup
+	for i := range 2 {
+		others.Go(func() {
+			if err := s.disturb(rand.New(rand.NewPCG(5, uint64(i))), fmt.Sprintf("other%d", i), post, &stop); err != nil {
+				t.Errorf("writing meanwhile: %v", err)
+			}
+		})
+	}
+	for limit := 1; limit <= 7; limit++ {
+		for _, list := range lists {
+			names, err := list.walk(limit)
+			if err != nil {
+				t.Errorf("%s by %d: %v", list.name, limit, err)
+			}
+			// What the others wrote and changed may come, go, and come again.
+			stable := slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(list.want, name) })
+			if !slices.Equal(stable, list.want) {
+				t.Errorf("%s by %d: visited\n%v, want\n%v", list.name, limit, stable, list.want)
+			}
+		}
+	}
+	stop.Store(true)
+	others.Wait()
+}
+
+func TestPagesAreSlicesOfTheList(t *testing.T) {
+	s := newStore(t)
+	for _, list := range s.lists() {
+		for limit := 1; limit <= 26; limit++ {
+			names, err := list.walk(limit)
+			if err != nil || !slices.Equal(names, list.want) {
+				t.Fatalf("%s by %d: %v, %v", list.name, limit, names, err)
+			}
+		}
+		if strings.Contains(list.name, "replies") {
+			continue
+		}
+		for offset := range len(list.want) + 2 {
+			for _, limit := range []int{1, 2, 7, 30} {
+				from := min(offset, len(list.want))
+				want := list.want[from:min(from+limit, len(list.want))]
+				got, next, err := list.page(Page{Limit: limit, Offset: offset})
+				if err != nil || !slices.Equal(got, want) || (next != "") != (from+limit < len(list.want)) {
+					t.Fatalf("%s from %d, %d: %v, next %q, %v; want %v", list.name, offset, limit, got, next, err, want)
+				}
+				if next == "" {
+					continue
+				}
+				// The cursor goes on where a page by offset ended, whatever the offset.
+				more, _, err := list.page(Page{Limit: 1, Cursor: next, Offset: 5})
+				if err != nil || len(more) != 1 || more[0] != list.want[from+limit] {
+					t.Fatalf("%s after %d, %d: %v, %v", list.name, offset, limit, more, err)
+				}
+			}
+		}
+	}
+}
+
+func TestCursorsThatAreNone(t *testing.T) {
+	s := newStore(t)
+	post := s.post(s.agents("agent", 1)[0])
+	for _, cursor := range []string{"x", "MA", "LTEuMQ", "NC4x", "MC4w", "MC4tMQ", "MC4rMQ", "MDAuMQ", "MC4x=", " MC4x", "MC4xLjE", strings.Repeat("M", 4000)} {
+		_, err := s.Agents(context.Background(), AgentFilter{}, Page{Limit: 1, Cursor: cursor})
+		wantOutcome(t, "agents, cursor "+cursor, err, "invalid_query")
+		_, err = s.Posts(context.Background(), PostFilter{Query: "a"}, Page{Limit: 1, Cursor: cursor})
+		wantOutcome(t, "calls, cursor "+cursor, err, "invalid_query")
+		_, err = s.Replies(context.Background(), post, Page{Limit: 1, Cursor: cursor})
+		wantOutcome(t, "replies, cursor "+cursor, err, "invalid_query")
+	}
+}
+
+func TestReportsCountOnceADayForAnAddress(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	caller, _ := s.register("harbour-pilot")
+	post, other := s.post(caller), s.post(caller)
+	reports := func() int { return value[int](s, `SELECT COUNT(*) FROM reports`) }
+	for _, step := range []struct {
+		name, post, address string
+		after               time.Duration
+		want                int
+	}{
+		{"first", post.ID, "192.0.2.1", 0, 1},
+		{"the same", post.ID, "192.0.2.1", 0, 1},
+		{"another address", post.ID, "192.0.2.2", 0, 2},
+		{"another call", other.ID, "192.0.2.1", 0, 3},
+		{"within a day", post.ID, "192.0.2.1", Day - time.Millisecond, 3},
+		{"after a day", post.ID, "192.0.2.1", time.Millisecond, 4},
+	} {
+		s.clock.Advance(step.after)
+		s.ok(s.RunDue(ctx))
+		s.ok(s.ReportPost(ctx, step.post, step.address, ReportDraft{}))
+		if n := reports(); n != step.want {
+			t.Errorf("%s: %d reports, want %d", step.name, n, step.want)
+		}
+	}
+	wantOutcome(t, "an unknown call", s.ReportPost(ctx, "pst_unknown", "192.0.2.1", ReportDraft{}), "not_found")
+	errs := together(crowd, func(int) error { return s.ReportPost(ctx, other.ID, "192.0.2.9", ReportDraft{}) })
+	if n := reports(); n != 5 {
+		t.Errorf("%d reports after %d at once (%v), want 5", n, crowd, outcomes(errs))
+	}
+	if _, err := s.Post(ctx, other.ID); err != nil {
+		t.Errorf("hidden by reports: %v", err)
+	}
+}

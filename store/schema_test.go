@@ -1,0 +1,338 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"callbook/schema"
+)
+
+// migrations calls f with the lines of each migration.
+func migrations(t testing.TB, f func(file string, lines []string)) {
+	t.Helper()
+	files, err := fs.Glob(schema.Migrations, schema.Folder+"/*.sql")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("migrations: %v, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := fs.ReadFile(schema.Migrations, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(file, strings.Split(string(text), "\n"))
+	}
+}
+
+var (
+	forbidden    = regexp.MustCompile(`(?i)NO TRANSACTION|\b(PRAGMA|VACUUM|ATTACH|BEGIN|COMMIT)\b`)
+	columnOfSQL  = regexp.MustCompile(`^\s+([a-z_]+)(\s+(TEXT|INTEGER|BLOB|REAL|ANY)\b|,?\s+--)`)
+	commentOfSQL = regexp.MustCompile(`--\s*\S`)
+)
+
+func TestMigrationsKeepTheRules(t *testing.T) {
+	migrations(t, func(file string, lines []string) {
+		table := ""
+		for i, line := range lines {
+			where := fmt.Sprintf("%s:%d", file, i+1)
+			sql, _, _ := strings.Cut(line, "--")
+			if forbidden.MatchString(sql) || strings.Contains(strings.ToUpper(line), "NO TRANSACTION") {
+				t.Errorf("%s: a migration runs inside one transaction: %s", where, line)
+			}
+			switch {
+			case strings.HasPrefix(sql, "CREATE"):
+				table = sql
+			case strings.HasPrefix(sql, ")"):
+				if strings.HasPrefix(table, "CREATE TABLE") && strings.TrimSpace(sql) != ") STRICT;" {
+					t.Errorf("%s: %s is not STRICT", where, table)
+				}
+				table = ""
+			case table != "" && columnOfSQL.MatchString(line) && !commentOfSQL.MatchString(line):
+				t.Errorf("%s: the column has no comment: %s", where, strings.TrimSpace(line))
+			}
+		}
+	})
+}
+
+// foreignKey is one REFERENCES of the schema.
+type foreignKey struct {
+	Table  string `db:"table_name"`
+	Column string `db:"column_name"`
+	Target string `db:"target"`
+}
+
+func (s *testStore) foreignKeys() []foreignKey {
+	s.Helper()
+	var keys []foreignKey
+	s.ok(s.all(context.Background(), &keys, `
+		SELECT m.name AS table_name, f."from" AS column_name, f."table" AS target
+		FROM sqlite_schema m, pragma_foreign_key_list(m.name) f
+		WHERE m.type = 'table'
+		ORDER BY 1, 2`))
+	return keys
+}
+
+// Deleting a row looks for all that refers to it: without an index that is a
+// walk through the whole table.
+func TestEveryForeignKeyHasAnIndex(t *testing.T) {
+	s := newStore(t)
+	keys := s.foreignKeys()
+	if len(keys) < 15 {
+		t.Fatalf("only %d foreign keys found", len(keys))
+	}
+	for _, k := range keys {
+		n := value[int](s, `
+			SELECT (SELECT COUNT(*) FROM pragma_index_list(?1) l, pragma_index_info(l.name) i WHERE i.seqno = 0 AND i.name = ?2)
+				+ (SELECT COUNT(*) FROM pragma_table_info(?1) WHERE name = ?2 AND pk = 1)`, k.Table, k.Column)
+		if n == 0 {
+			t.Errorf("%s.%s has no index", k.Table, k.Column)
+		}
+	}
+}
+
+func TestANewFileIsSound(t *testing.T) {
+	s := newStore(t)
+	s.register("harbour-pilot")
+	if got := value[string](s, `PRAGMA integrity_check`); got != "ok" {
+		t.Error(got)
+	}
+	var broken []string
+	s.ok(s.all(context.Background(), &broken, `SELECT "table" FROM pragma_foreign_key_check`))
+	if len(broken) > 0 {
+		t.Errorf("broken references in %v", broken)
+	}
+	// The search tables' own tables are SQLite's.
+	loose := value[string](s, `
+		SELECT COALESCE(group_concat(name, ' '), '') FROM pragma_table_list
+		WHERE schema = 'main' AND type = 'table' AND strict = 0 AND name NOT LIKE 'sqlite_%' AND name <> 'goose_db_version'`)
+	if loose != "" {
+		t.Errorf("not STRICT: %s", loose)
+	}
+}
+
+func TestANewerSchemaIsRefusedAndUntouched(t *testing.T) {
+	s := newStore(t)
+	s.register("harbour-pilot")
+	s.change(nil, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`)
+	s.stop()
+	before, err := os.ReadFile(s.path)
+	s.ok(err)
+	_, err = Open(context.Background(), Options{Path: s.path})
+	if !errors.Is(err, ErrNewerSchema) {
+		t.Fatalf("got %v", err)
+	}
+	for _, version := range []string{"99999", "knows 1"} {
+		if !strings.Contains(err.Error(), version) {
+			t.Errorf("%q does not name the version %s", err, version)
+		}
+	}
+	after, err := os.ReadFile(s.path)
+	s.ok(err)
+	if !slices.Equal(before, after) {
+		t.Error("the file was changed")
+	}
+	if left, _ := filepath.Glob(s.path + "-*"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestASecondStartChangesNothing(t *testing.T) {
+	s := newStore(t)
+	const digest = `SELECT group_concat(name || COALESCE(sql, ''), ';') FROM (SELECT name, sql FROM sqlite_schema ORDER BY name)`
+	before := value[string](s, digest)
+	s.stop()
+	again := openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
+	defer again.Close()
+	var after string
+	s.ok(again.get(context.Background(), &after, digest))
+	if before != after {
+		t.Error("a second start changes the schema")
+	}
+}
+
+// modernc.org/sqlite works with one version of modernc.org/libc only.
+func TestVersionOfLibc(t *testing.T) {
+	ours := goMod(t, filepath.Join("..", "go.mod"))
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.GoMod}}", "modernc.org/sqlite").Output()
+	if err != nil {
+		t.Skipf("the go command does not say where modernc.org/sqlite is: %v", err)
+	}
+	theirs := goMod(t, strings.TrimSpace(string(out)))
+	if ours["modernc.org/libc"] == "" || ours["modernc.org/libc"] != theirs["modernc.org/libc"] {
+		t.Errorf("modernc.org/libc is %s, and modernc.org/sqlite asks for %s", ours["modernc.org/libc"], theirs["modernc.org/libc"])
+	}
+}
+
+// goMod reads the versions that a go.mod asks for.
+func goMod(t testing.TB, path string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if words := strings.Fields(strings.TrimPrefix(line, "require ")); len(words) >= 2 {
+			versions[words[0]] = words[1]
+		}
+	}
+	return versions
+}
+
+// everything calls each operation once, so that all SQL was prepared.
+func (s *testStore) everything() {
+	s.Helper()
+	ctx := context.Background()
+	yes, no := true, false
+	caller, key := s.register("harbour-pilot")
+	partner, partnerKey := s.register("lighthouse")
+	_, err := s.Authenticate(ctx, key)
+	s.ok(err)
+	s.ok(s.Verify(ctx, caller.Handle))
+	s.claim(caller, 1)
+	s.claim(partner, 2)
+	s.collab("col_1", caller, partner)
+	_, err = s.ReplaceOfferings(ctx, caller, Menu{Offerings: []OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
+	s.ok(err)
+	post, _, err := s.CreatePost(ctx, caller, PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: "2026-11-21"}, NewOnce("createPost", onceKey, ""))
+	s.ok(err)
+	s.reply(partner, post, "b")
+	_, err = s.Post(ctx, post.ID)
+	s.ok(err)
+	_, err = s.Replies(ctx, post, Page{Limit: 1})
+	s.ok(err)
+	_, err = s.RepliesTo(ctx, caller, 0, Page{Limit: 1})
+	s.ok(err)
+	for _, f := range []AgentFilter{{}, {New: true}, {Query: "pilot"}, {Verified: &yes, MinLevel: 2, Language: "zh"}, {Verified: &no, Capability: "a", Query: "a b", New: true}} {
+		_, err = s.Agents(ctx, f, Page{Limit: 1, Offset: 1})
+		s.ok(err)
+	}
+	for _, f := range []PostFilter{{}, {Open: true}, {Query: "tide", Kind: "seeking", Tag: "a", Author: "b"}, {Query: "tide", Open: true}} {
+		_, err = s.Posts(ctx, f, Page{Limit: 1, Offset: 1})
+		s.ok(err)
+	}
+	_, err = s.Card(ctx, caller.Handle)
+	s.ok(err)
+	_, err = s.Me(ctx, caller)
+	s.ok(err)
+	_, err = s.Export(ctx, caller)
+	s.ok(err)
+	_, err = s.Stats(ctx)
+	s.ok(err)
+	s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", ReportDraft{}))
+	_, err = s.UpdateAgent(ctx, caller, func(set *Settings) error {
+		set.Mailbox, set.Name = "other@agents.example.org", "Other"
+		return nil
+	})
+	s.ok(err)
+	s.clock.Advance(10 * Day)
+	_, err = s.Authenticate(ctx, partnerKey)
+	s.ok(err)
+	_, _, err = s.RotateKey(ctx, partner, partnerKey)
+	s.ok(err)
+	s.ok(s.RunDue(ctx))
+	s.ok(s.Ready(ctx))
+	s.ok(s.DeletePost(ctx, caller, post.ID))
+	s.ok(s.DeleteAgent(ctx, caller))
+}
+
+// prepared returns every SQL text that the store has prepared.
+func (s *testStore) prepared() []string {
+	s.Helper()
+	var all []string
+	s.queries.Range(func(text, _ any) bool {
+		all = append(all, text.(string))
+		return true
+	})
+	s.ok(s.outside(context.Background(), func(w *writer) error {
+		for text := range w.stmts {
+			all = append(all, text)
+		}
+		return nil
+	}))
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// values are as many as a SQL text asks for.
+func values(query string) []any {
+	n := strings.Count(query, "?")
+	for i := 9; i > 0; i-- {
+		if strings.Contains(query, fmt.Sprintf("?%d", i)) {
+			n = i
+			break
+		}
+	}
+	return make([]any, n)
+}
+
+// plan is how SQLite goes about a query, a step a line.
+func plan(t testing.TB, db *sqlx.DB, query string) string {
+	t.Helper()
+	var steps []struct {
+		ID      int    `db:"id"`
+		Parent  int    `db:"parent"`
+		NotUsed int    `db:"notused"`
+		Detail  string `db:"detail"`
+	}
+	if err := db.Select(&steps, "EXPLAIN QUERY PLAN "+query, values(query)...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	var b strings.Builder
+	for _, step := range steps {
+		b.WriteString(step.Detail + "\n")
+	}
+	return b.String()
+}
+
+var (
+	explainable = regexp.MustCompile(`^\s*(SELECT|INSERT|UPDATE|DELETE)`)
+	// A walk: through a table or an index from its start, or from one row on.
+	walk = regexp.MustCompile(`(?m)^(SCAN \S+.*|SEARCH \S+$|.*\(rowid[<>].*)$`)
+	// What looks like one: a look-up in a search table, a subquery's own rows.
+	noWalk = regexp.MustCompile(`VIRTUAL TABLE INDEX \d+:(M|=)|^SCAN (m|\(subquery-\d+\)|CONSTANT ROW)$`)
+)
+
+// boundedWalks are the queries that may walk, by a part of their text.
+var boundedWalks = []string{
+	"ORDER BY agent_id DESC LIMIT ?",                   // a page of all agents
+	"(SELECT 1 FROM agent_documents WHERE agent_id >=", // their total, up to 1000
+	"ORDER BY p.seq DESC LIMIT ?",                      // a page of all calls
+	"(SELECT 1 FROM post_documents LIMIT ?)",           // their total, up to 1000
+	"AS agents_verified",                               // counts, at most every ten seconds
+	"UPDATE reports SET reporter = NULL",               // the reports of a day
+	"FROM agents ORDER BY id",                          // after an upgrade, once
+	"FROM site",                                        // a handful of rows
+}
+
+func TestNoQueryWalksThroughATable(t *testing.T) {
+	s := newStore(t)
+	s.everything()
+	db := s.connection("ro")
+	n := 0
+	for _, query := range s.prepared() {
+		if !explainable.MatchString(query) {
+			continue
+		}
+		n++
+		for _, step := range walk.FindAllString(plan(t, db, query), -1) {
+			bounded := slices.ContainsFunc(boundedWalks, func(part string) bool { return strings.Contains(query, part) })
+			if !bounded && !noWalk.MatchString(step) {
+				t.Errorf("%s\n  %s", strings.Join(strings.Fields(query), " "), step)
+			}
+		}
+	}
+	if n < 60 {
+		t.Errorf("only %d queries were looked at", n)
+	}
+}

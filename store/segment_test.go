@@ -1,0 +1,203 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestSegment(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"nothing", "", ""},
+		{"spaces and signs", " -- ,.;: \t\n /\\ ", ""},
+		{"English", "Plans berths, and Tides.", "plans berths and tides"},
+		{"Chinese", "人工智能", "人工 工智 智能 能"},
+		{"one character", "人", "人"},
+		{"two characters", "助手", "助手 手"},
+		{"two runs", "人工，智能", "人工 工 智能 能"},
+		{"mixed", "AI助手v2", "ai 助手 手 v2"},
+		{"beyond the basic plane", "𠀀𠀁", "𠀀𠀁 𠀁"},
+		{"Japanese", "データを読む", "デー ータ タを を読 読む む"},
+		{"half-width kana", "ﾃﾞｰﾀ", "デー ータ タ"},
+		{"Korean", "한국어 검색", "한국 국어 어 검색 색"},
+		{"decomposed Korean", "\u1112\u1161\u11AB국", "한국 국"},
+		{"Thai", "ไทย", "ไท ทย ย"},
+		{"Hindi is spaced", "हिन्दी भाषा", "हिन्दी भाषा"},
+		{"Russian", "Порт ЙОД", "порт иод"},
+		{"Arabic", "ميناء", "ميناء"},
+		{"c++ and c#", "C++, c# and f#.", "c\uE12B\uE12B c\uE123 and f\uE123"},
+		{"a sign alone", "+ # ++", ""},
+		{"a sign before a word", "#tide +1", "tide 1"},
+		{"a hyphen parts", "gpt-4 well-known", "gpt 4 well known"},
+		{"an apostrophe parts", "don't", "don t"},
+		{"emoji", "🚢tide🚢", "tide"},
+		{"joined emoji", "👩‍✈️", ""},
+		{"accents", "Café CAFÉ cafe\u0301", "cafe cafe cafe"},
+		{"width", "ＡＢＣ　１２３", "abc 123"},
+		{"compatibility", "㎏ Ⅷ ﬁn ²", "kg viii fin 2"},
+		{"a mark without a letter", "\u0301\u0E35 a", "a"},
+		{"marks that tell words apart", "が か", "が か"},
+		{"the sharp s stays", "Straße", "straße"},
+		{"Turkish dotted I", "İstanbul", "istanbul"},
+		{"underscore parts", "snake_case", "snake case"},
+		{"numbers", "3.14 2026-11-20", "3 14 2026 11 20"},
+		{"the closing of a quote", `"; DROP TABLE "`, "drop table"},
+	} {
+		if got := segment(tt.text); got != tt.want {
+			t.Errorf("%s: %+q, want %+q", tt.name, got, tt.want)
+		}
+	}
+	if got := segment("人工", "", "智能", "tide"); got != "人工 工 智能 能 tide" {
+		t.Errorf("texts run into one another: %s", got)
+	}
+}
+
+func TestQueryWords(t *testing.T) {
+	for _, tt := range []struct {
+		name, query string
+		want        []word
+	}{
+		{"nothing", "", nil},
+		{"signs", "!? 🚢", nil},
+		{"one word is a beginning", "tid", []word{{"tid", true}}},
+		{"the last one is a beginning", "tide tab", []word{{"tide", false}, {"tab", true}}},
+		{"one character", "潮", []word{{"潮", true}}},
+		{"one character before others", "潮 tab", []word{{"潮", true}, {"tab", true}}},
+		{"two characters", "潮汐", []word{{"潮汐", false}}},
+		{"a run", "潮汐表", []word{{"潮汐 汐表", false}}},
+		{"mixed", "AI助手", []word{{"ai", false}, {"助手", false}}},
+		{"twice", "tide TIDE", []word{{"tide", false}}},
+		{"twice, another last", "tide tide tab", []word{{"tide", false}, {"tab", true}}},
+	} {
+		got := queryWords(tt.query)
+		if len(got) != len(tt.want) {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+			continue
+		}
+		for i := range got {
+			if got[i] != tt.want[i] {
+				t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+			}
+		}
+	}
+}
+
+var errUndo = errors.New("undo")
+
+// findsIn asks the index itself whether queries find a text that stands alone in
+// it; nothing of it stays.
+func (s *testStore) findsIn(text string, queries ...string) []bool {
+	s.Helper()
+	var found []bool
+	err := s.write(context.Background(), func(t *tx) error {
+		found = nil
+		t.index(postSearch, 1, &searchRow{first: []string{text}})
+		if err := t.storeSearchRows(); err != nil {
+			return err
+		}
+		for _, q := range queries {
+			words := queryWords(q)
+			n := 0
+			if len(words) > 0 {
+				// No reader sees the words yet that the last one could be completed to.
+				_, whole := query{words: words, open: true}.tiers(nil, "")
+				if err := t.get(&n, `SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?`, whole); err != nil {
+					return err
+				}
+			}
+			found = append(found, n > 0)
+		}
+		return errUndo
+	})
+	if !errors.Is(err, errUndo) {
+		s.Fatalf("%+q in %+q: %v", queries, text, err)
+	}
+	return found
+}
+
+func TestEveryPartOfARunIsFound(t *testing.T) {
+	s := newStore(t)
+	for _, text := range []string{"港口潮汐助手", "𠀀人工𠀁智能", "データを読む", "한국어검색", "タイドテーブル", "ボート", "大大大小大"} {
+		runes := []rune(text)
+		var queries []string
+		for i := range runes {
+			for j := i + 1; j <= len(runes); j++ {
+				queries = append(queries, string(runes[i:j]))
+			}
+		}
+		for i, found := range s.findsIn("AI "+text+"v2，完", queries...) {
+			if !found {
+				t.Errorf("%s is not found in %s", queries[i], text)
+			}
+		}
+	}
+}
+
+func TestWhatIsNotFound(t *testing.T) {
+	s := newStore(t)
+	for _, tt := range []struct{ text, query string }{
+		{"人工，智能", "工智"},
+		{"人工 智能", "工智"},
+		{"人工智能", "人智"},
+		{"人工智能", "能人"},
+		{"潮汐", "汐潮"},
+		{"tide table", "able"},
+		{"tide table", "tid table"},
+		{"c++", "c#"},
+		{"cplusplus", "c++"},
+		{"가", "각"},
+		{"が", "か"},
+		{"tide", "ide"},
+		{"tide", "潮"},
+	} {
+		if s.findsIn(tt.text, tt.query)[0] {
+			t.Errorf("%s is found in %s", tt.query, tt.text)
+		}
+	}
+}
+
+func TestWhatIsFoundAllTheSame(t *testing.T) {
+	s := newStore(t)
+	for _, tt := range []struct{ text, query string }{
+		{"Café", "cafe"}, {"cafe", "CAFÉ"}, {"ＴＩＤＥ", "tide"}, {"tide", "ｔｉ"}, {"C++", "c++"}, {"C#", "c#"}, {"c++", "c"},
+		{"gpt-4", "GPT-4"}, {"gpt-4", "gpt 4"}, {"gpt 4", "gpt-4"}, {"ﾃﾞｰﾀ", "データ"}, {"データ", "ﾃﾞ"}, {"हिन्दी", "हिन"},
+		{"ไทย", "ทย"}, {"กี่", "ก"}, {"AI助手", "ai助手"}, {"AI助手", "助手AI"}, {"潮汐表 tide", "tide 汐"}, {"é", "e"}, {"a", "a"}, {"ab", "ab"}, {"abc", "abc"},
+	} {
+		if !s.findsIn(tt.text, tt.query)[0] {
+			t.Errorf("%s is not found in %s", tt.query, tt.text)
+		}
+	}
+}
+
+// FuzzSearch: no query is a syntax error, a text finds itself and the beginning
+// of its last word, and the menu entries of a card are told by the same rule as
+// the index's.
+func FuzzSearch(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"港口潮汐", "潮"}, {"AI助手", `" OR *`}, {"c++ NEAR(", `{first} : "a"`}, {"a\x00b", "a^b"}, {"한국어", "국"}, {"กี่", "ี"},
+		{"हिन्दी", "हि"}, {"\U000E0041x", "x\u200D"}, {"ﬁ", "fi"}, {"𠀀", "𠀀"}, {"e\u0301", "é"}, {"İ", "i"}, {"facet:x -y", "-y"},
+		{"\uE200a", "\uE000a"}, {"か\u309Aか", "か"}, {"\u0E35\u0E35", "\u0E35"}, {"a\u0E35b", "a\u0E35"}, {"1\u20E3", "1"},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	s := newStore(f)
+	f.Fuzz(func(t *testing.T, text, query string) {
+		if !utf8.ValidString(text) || !utf8.ValidString(query) || strings.ContainsRune(text+query, 0) || len(text) > 2000 || len(query) > 800 {
+			t.Skip()
+		}
+		found := (&testStore{Store: s.Store, TB: t}).findsIn(text, query, text)
+		words := queryWords(query)
+		matches := len(words) > 0
+		for _, w := range words {
+			matches = matches && w.matches(segment(text))
+		}
+		if found[0] != matches {
+			t.Errorf("%+q in %+q: the index says %v, matches %v", query, text, found[0], matches)
+		}
+		if !found[1] && len(queryWords(text)) > 0 {
+			t.Errorf("%+q does not find itself", text)
+		}
+	})
+}

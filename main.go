@@ -192,6 +192,11 @@ func (c *serveCommand) Run(ctx context.Context, console *console) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	defer listener.Close()
+	lock, err := store.AcquireLock(c.DB)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
 	if _, err := os.Stat(c.DB); errors.Is(err, fs.ErrNotExist) {
 		log.Info().Str("db", c.DB).Msg("there is no database yet: making a new one")
 	}
@@ -247,6 +252,11 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 		defer os.RemoveAll(folder)
 		path = filepath.Join(folder, "callbook.db")
 	}
+	lock, err := store.AcquireLock(path)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
 	_, statErr := os.Stat(path)
 	fresh := errors.Is(statErr, fs.ErrNotExist)
 	clock := &server.DevClock{}
@@ -273,8 +283,16 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 
 // greet prints what a newcomer can do at once: lines that work as they stand.
 func greet(w io.Writer, base string, agents []server.DevAgent) {
+	if len(agents) > 0 {
+		fmt.Fprintln(w, "Demo agents, their trust levels and API keys:")
+		fmt.Fprintln(w)
+		for _, a := range agents {
+			fmt.Fprintf(w, "  %-24s %d  %s\n", a.Handle, a.Level, a.APIKey)
+		}
+		fmt.Fprintln(w)
+	}
 	fmt.Fprintf(w, "Callbook for testing agents: %s\n", base)
-	fmt.Fprintf(w, "%d demo agents, no rate limits, thrown away at the end (Ctrl-C). Keys of all of them: %s/dev/agents\n\nTry, in another terminal:\n\n", len(agents), base)
+	fmt.Fprintf(w, "%d demo agents, no rate limits; GET /dev/agents lists their keys. Stop with Ctrl-C.\n\nTry, in another terminal:\n\n", len(agents))
 	lines := []string{
 		"curl -s '" + base + "/api/agents?q=translation&view=brief'",
 		"curl -s '" + base + "/api/agents?q=%E7%BF%BB%E8%AF%91&limit=2'        # 翻译; follow next for more",

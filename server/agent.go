@@ -98,11 +98,6 @@ type BriefItem struct {
 	Matched      []store.Offering `json:"matched_offerings" doc:"With q: the menu entries that matched best; else empty."`
 }
 
-type pageQuery struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended; comes with next."`
-}
-
 type agentsQuery struct {
 	Q          string `query:"q" minLength:"1" maxLength:"200" doc:"Words to find in handle, name, owner, tagline, descriptions, capabilities and offerings; every word must match, the last one also as a prefix."`
 	Capability string `query:"capability" minLength:"1" maxLength:"60" doc:"One capability, case ignored."`

@@ -88,6 +88,13 @@ func (c *cache) put(key string, e *cached, begun uint64) {
 		return
 	}
 	e.generation = c.generation[e.dependence]
+	if e.dependence == onCard {
+		// The same address can be spelt in many ways (%61 is a); one is kept, so
+		// that a commit finds it.
+		if other, ok := c.cards[e.card]; ok && other != key {
+			c.entries.Remove(other)
+		}
+	}
 	c.entries.Add(key, e)
 	if e.dependence == onCard {
 		c.cards[e.card] = key

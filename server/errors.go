@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,7 +22,7 @@ const (
 )
 
 // catalogue is what each refusal means over HTTP, by code and topic. A sentence
-// says what was wrong, the limit, and what to do next; %d is the limit's number.
+// says what was wrong, the limit, and what to do next; %d is the limit's number, or the place.
 // The table is in the contract's order.
 var catalogue = map[store.Code]struct {
 	status int
@@ -29,6 +30,7 @@ var catalogue = map[store.Code]struct {
 }{
 	codeInvalidJSON: {http.StatusBadRequest, map[string]text{
 		"":         {"The body is not valid JSON. Send one JSON object in UTF-8.", "请求体不是有效的 JSON。请发送一个 UTF-8 编码的 JSON 对象。"},
+		"syntax":   {"The body is not valid JSON from byte %d on. Send one JSON object in UTF-8.", "请求体从第 %d 个字节起不是有效的 JSON。请发送一个 UTF-8 编码的 JSON 对象。"},
 		"type":     {"The body must be one JSON object: { … }.", "请求体必须是一个 JSON 对象：{ … }。"},
 		"repeated": {"The body holds a key twice in one object. Give each key once.", "请求体的同一对象中有重复的键。每个键只能出现一次。"},
 		"encoding": {"The body holds text that is not valid UTF-8 or half of a surrogate pair. Send valid UTF-8.", "请求体含有无效的 UTF-8 或不完整的代理对。请发送有效的 UTF-8。"},
@@ -77,7 +79,7 @@ var catalogue = map[store.Code]struct {
 	}},
 	store.CodeRateLimited: {http.StatusTooManyRequests, map[string]text{
 		"reads":         {"Your address has made %d reads in a minute, the limit. Wait until retry_at.", "你的地址一分钟内读取已达上限 %d 次。请等到 retry_at。"},
-		"registrations": {"Your address has registered %d agents in an hour, the limit. Wait until retry_at.", "你的地址一小时内注册已达上限 %d 个。请等到 retry_at。"},
+		"registrations": {"Your address has tried %d registrations in an hour, the limit (refused ones count). Wait until retry_at.", "你的地址一小时内尝试注册已达上限 %d 次（被拒绝的也算）。请等到 retry_at。"},
 		"reports":       {"Your address has made %d reports in an hour, the limit. Wait until retry_at.", "你的地址一小时内举报已达上限 %d 次。请等到 retry_at。"},
 		"failed_keys":   {"Your address has sent %d wrong API keys in a minute, the limit. Check the key and wait until retry_at.", "你的地址一分钟内发送错误密钥已达上限 %d 次。请检查密钥并等到 retry_at。"},
 		"calls":         {"Your key has made %d calls in a minute, the limit. Wait until retry_at.", "你的密钥一分钟内调用已达上限 %d 次。请等到 retry_at。"},
@@ -171,7 +173,11 @@ func errorObject(err error, requestID string) (status int, object ErrorObject, r
 		refused = true
 		object.Details = append(object.Details, own.details...)
 	}
-	slices.SortStableFunc(object.Details, func(a, b Detail) int { return strings.Compare(a.Field, b.Field) })
+	byFault := func(a, b Detail) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(string(a.Code), string(b.Code)))
+	}
+	slices.SortStableFunc(object.Details, byFault)
+	object.Details = slices.CompactFunc(object.Details, func(a, b Detail) bool { return byFault(a, b) == 0 })
 	object.RetryAt, object.Until = instant(e.RetryAt), instant(e.Until)
 	if e.Code == codeInternal {
 		object.RequestID = requestID

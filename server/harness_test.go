@@ -85,7 +85,11 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 		set(&o)
 	}
 	clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
-	st, err := store.Open(context.Background(), store.Options{Path: o.path, Clock: clock.Now, Quotas: &o.quotas, Normal: true})
+	now := clock.Now
+	if o.dev != nil {
+		now = o.dev.Clock.Now // then the clock is moved through POST /dev/clock
+	}
+	st, err := store.Open(context.Background(), store.Options{Path: o.path, Clock: now, Quotas: &o.quotas, Normal: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func (in *input) readQuery(c *checker, rawQuery string, into reflect.Value) erro
 		case len(given) == 1:
 			c.queryValue(f, given[0], into.Field(f.index))
 		case slices.ContainsFunc(in.params, func(p *huma.Param) bool { return p.Name == f.name && p.Required }):
-			c.fault(f.name, store.FaultRequired, "")
+			c.fault(f.name, store.FaultRequired, f.name)
 		}
 	}
 	for name := range values {
@@ -222,6 +222,10 @@ func (c *checker) worded(d *huma.ErrorDetail) {
 	if len(parts) == 4 { // a missing field is told of the object it is missing in
 		field = join(field, parts[3])
 	}
+	if topic, ok := ownWording[field+" "+string(code)]; ok {
+		c.fault(field, code, topic)
+		return
+	}
 	if code == store.FaultBadFormat && slices.ContainsFunc(c.details, func(d Detail) bool { return d.Field == field }) {
 		return // the pattern of a text that is too long or too short says nothing new
 	}
@@ -229,6 +233,13 @@ func (c *checker) worded(d *huma.ErrorDetail) {
 		Field: field, Code: code,
 		MessageEN: field + " " + parts[1], MessageZH: field + " " + parts[2],
 	})
+}
+
+// ownWording are the faults for which faultTexts says more than the validator.
+var ownWording = map[string]string{
+	"offset out_of_range":    "offset",
+	"accept_rules bad_value": "rules",
+	"accept_rules required":  "rules",
 }
 
 func join(field, name string) string {
@@ -304,13 +315,22 @@ func (c *checker) checkTexts(schema *huma.Schema, field string, value any) {
 			if !ok {
 				continue
 			}
-			lower := strings.ToLower(text)
+			lower := foldItem(schema.Items.Format, text)
 			if folded[lower] && !exact[text] {
 				c.fault(field, store.FaultDuplicateItem, "")
 			}
 			exact[text], folded[lower] = true, true
 		}
 	}
+}
+
+// foldItem is an item as it is told from others: stored texts that differ in case
+// alone, or two codes of one language, are the same.
+func foldItem(format, item string) string {
+	if code, ok := store.ParseLanguage(item); ok && format == "language" {
+		item = code
+	}
+	return store.NormalizeText(strings.ToLower(item))
 }
 
 func (c *checker) checkText(format, field, text string) {
@@ -342,7 +362,8 @@ func (c *checker) checkText(format, field, text string) {
 			c.fault(field, store.FaultBadValue, "deadline")
 		}
 	}
-	if !ok {
+	tooLong := func(d Detail) bool { return d.Field == field && d.Code == store.FaultTooLong }
+	if !ok && !slices.ContainsFunc(c.details, tooLong) {
 		c.fault(field, store.FaultBadFormat, format)
 	}
 }

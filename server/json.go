@@ -80,13 +80,15 @@ func (p *jsonParser) refusal(err error) error {
 	}
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return refuse(codeInvalidJSON, "repeated")
+		return &store.Error{Code: codeInvalidJSON, Topic: "repeated", Faults: []store.Fault{
+			{Field: fieldPath(syntax.JSONPointer), Code: store.FaultDuplicateItem, Topic: "key"},
+		}}
 	case strings.Contains(syntax.Err.Error(), "UTF-8"), strings.Contains(syntax.Err.Error(), "surrogate"):
 		return &store.Error{Code: codeInvalidJSON, Topic: "encoding", Faults: []store.Fault{
 			{Field: fieldPath(syntax.JSONPointer), Code: store.FaultForbiddenCharacter, Topic: "encoding"},
 		}}
 	}
-	return refuse(codeInvalidJSON, "")
+	return &store.Error{Code: codeInvalidJSON, Topic: "syntax", Limit: int(syntax.ByteOffset) + 1}
 }
 
 func wholeNumber(s string) (any, error) {

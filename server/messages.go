@@ -74,6 +74,7 @@ var faultTexts = map[store.FaultCode]map[string]text{
 	store.FaultDuplicateItem: {
 		"":      {"holds an item twice (upper and lower case count as the same); keep one", "列表中有重复项（不分大小写），请只保留一个"},
 		"query": {"is given more than once; give it once", "重复出现，请只给一次"},
+		"key":   {"stands twice in its object; give it once", "在对象中出现两次，请只给一次"},
 	},
 	store.FaultBadFormat: {
 		"email":       {"must be one plain mailbox address such as agent@example.org: ASCII, no name, quotes or address literal", "必须是一个普通邮箱地址，如 agent@example.org：仅限 ASCII，不带名称、引号或 IP 地址"},
@@ -86,16 +87,19 @@ var faultTexts = map[store.FaultCode]map[string]text{
 		"date-time":   {"must be a time such as 2026-11-20T09:30:00Z (RFC 3339)", "必须是如 2026-11-20T09:30:00Z 的时间（RFC 3339）"},
 	},
 	store.FaultBadValue: {
+		"rules":    {"must be true: it confirms the rules of the onboarding guide (onboarding in GET /api)", "必须为 true：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
 		"deadline": {"lies in the past; give today (UTC) or later", "已经过去；请给出今天（UTC）或更晚的日期"},
 		"cursor":   {"is not a cursor of this list; start without it and follow next", "不是此列表的游标；请去掉它，从头开始并沿 next 翻页"},
 		"confirm":  {"must be your own handle; deleting is for good", "必须是你自己的 handle；删除不可恢复"},
 	},
 	store.FaultOutOfRange: {
-		"offset": {"must be at most 10000; to go further, follow next", "不得大于 10000；要继续请沿 next 翻页"},
+		"offset": {"must be 0 to 10000; to go further, follow next", "必须在 0 到 10000 之间；要继续请沿 next 翻页"},
 	},
 	store.FaultRequired: {
 		"":            {"is required; add it", "为必填项，请补上"},
+		"rules":       {"is required, and must be true: it confirms the rules of the onboarding guide (onboarding in GET /api)", "为必填项，且必须为 true：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
 		"description": {"or description_zh is required; add at least one", "与 description_zh 至少填写一项"},
+		"confirm":     {"is required: give your own handle, as in ?confirm=your-handle; deleting is for good", "为必填项：请填写你自己的 handle，如 ?confirm=your-handle；删除不可恢复"},
 	},
 	store.FaultWrongType: {
 		"boolean": {"must be true or false", "必须是 true 或 false"},

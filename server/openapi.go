@@ -175,10 +175,20 @@ func (s *Server) failure(status int, op *operation) *huma.Response {
 	}
 	slices.Sort(codes)
 	r := s.response("Refused: "+strings.Join(codes, ", ")+".", schemaOf(s.registry, reflect.TypeFor[ErrorBody]()))
-	entry := catalogue[store.Code(codes[0])]
-	t := entry.texts[""]
-	r.Content["application/json"].Example = ErrorBody{ErrorObject{Code: store.Code(codes[0]), MessageEN: t.en, MessageZH: t.zh}}
+	_, object, _ := errorObject(exampleRefusal(store.Code(codes[0]), op), "5f0c2a9be1d74c3896a0d1b2")
+	r.Content["application/json"].Example = ErrorBody{object}
 	return r
+}
+
+// exampleRefusal is a refusal as the documents show it: a limit has its number
+// and its end.
+func exampleRefusal(code store.Code, op *operation) error {
+	refused := &store.Error{Code: code}
+	if code == store.CodeRateLimited {
+		refused.Topic, refused.Limit = string(op.limit), DefaultLimits.of(op.limit).Calls
+		refused.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+	}
+	return refused
 }
 
 // particularCodes are the refusals that only some operations have.
@@ -248,7 +258,8 @@ func (s *Server) example(schema *huma.Schema) any {
 	case huma.TypeObject:
 		object := map[string]any{}
 		for name, property := range schema.Properties {
-			if property.Format != "immutable" {
+			// An optional id names what is there already: an example has none.
+			if property.Format != "immutable" && (name != "id" || slices.Contains(schema.Required, name)) {
 				object[name] = s.example(property)
 			}
 		}

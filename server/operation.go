@@ -102,6 +102,10 @@ func (s *Server) serve(op *operation) httprouter.Handle {
 
 func (c *call) answer() error {
 	s, op := c.server, c.op
+	kept := op.reads() && !op.keyed
+	if kept {
+		c.w.Header().Set("Access-Control-Allow-Origin", "*")
+	}
 	if op.keyed {
 		c.w.Header().Set("Cache-Control", "no-store")
 		if err := c.authenticate(); err != nil {
@@ -112,11 +116,9 @@ func (c *call) answer() error {
 			return err
 		}
 	}
-	kept := op.reads() && !op.keyed
 	var begun uint64
 	var uri string
 	if kept {
-		c.w.Header().Set("Access-Control-Allow-Origin", "*")
 		uri = c.URL.RequestURI()
 		if e := s.cache.get(uri, s.store.Now()); e != nil {
 			return s.writeCached(c.w, c.Request, e)
@@ -226,9 +228,6 @@ func (c *call) decode(into reflect.Value) error {
 
 // readBody reads the body whole, once its media type is right.
 func (c *call) readBody() error {
-	if c.ContentLength > maxBody {
-		return refuse(codeBodyTooLarge, "")
-	}
 	if encoding := c.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return refuse(codeUnsupportedMediaType, "encoding")
 	}
@@ -237,6 +236,9 @@ func (c *call) readBody() error {
 	}
 	if !isJSON(c.Header.Get("Content-Type")) {
 		return refuse(codeUnsupportedMediaType, "")
+	}
+	if c.ContentLength > maxBody {
+		return refuse(codeBodyTooLarge, "")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.Body, maxBody))
 	var tooLarge *http.MaxBytesError

@@ -37,6 +37,7 @@ func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
 	if limit == 0 {
 		limit = defaultLimit
 	}
+	today := s.store.Now() // before the look-up: midnight may come between
 	list, err := s.store.Posts(c.ctx(), store.PostFilter{
 		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open,
 	}, store.Page{Limit: limit, Cursor: q.Cursor})
@@ -53,7 +54,7 @@ func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
 	a := endList(c, b, list.Total, list.TotalIsExact, limit, list.Next)
 	a.keep = onPosts
 	if q.Open {
-		a.until = store.NextDay(s.store.Now())
+		a.until = store.NextDay(today)
 	}
 	return a, nil
 }

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"net/url"
@@ -80,7 +81,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 
 func checkBaseURL(base string) error {
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.HasSuffix(base, "/") || u.RawQuery != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.HasSuffix(base, "/") || strings.ContainsAny(base, "?#") {
 		return errors.New("base URL: give the site's address without a slash at its end, such as https://directory.example.org")
 	}
 	return nil
@@ -110,7 +111,11 @@ func (s *Server) routes() http.Handler {
 	router := httprouter.New()
 	router.RedirectTrailingSlash = false
 	router.RedirectFixedPath = false
-	router.GlobalOPTIONS = http.HandlerFunc(s.preflight)
+	open := httprouter.New() // what any origin may read
+	router.GlobalOPTIONS = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		readable, _, _ := open.Lookup(http.MethodGet, r.URL.Path)
+		preflight(w, readable != nil)
+	})
 	router.NotFound = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, r, refuse(store.CodeNotFound, ""))
 	})
@@ -126,12 +131,20 @@ func (s *Server) routes() http.Handler {
 		path := strings.NewReplacer("{", ":", "}", "").Replace(op.path)
 		if op.method == http.MethodGet {
 			get(path, s.serve(op))
+			if !op.keyed {
+				open.GET(path, s.serve(op))
+			}
 		} else {
 			router.Handle(op.method, path, s.serve(op))
 		}
 	}
-	get("/", s.page("text/plain; charset=utf-8", strings.ReplaceAll(static.Home, "{base_url}", s.options.BaseURL)))
-	get("/openapi.json", s.page(jsonType, string(s.openAPI)))
+	page := func(path, contentType, content string) {
+		h := s.page(contentType, content)
+		get(path, h)
+		open.GET(path, h)
+	}
+	page("/", "text/plain; charset=utf-8", strings.ReplaceAll(static.Home, "{base_url}", s.options.BaseURL))
+	page("/openapi.json", jsonType, string(s.openAPI))
 	get("/healthz", s.health(func(context.Context) error { return nil }))
 	get("/readyz", s.health(s.store.Ready))
 	if s.options.Dev != nil {
@@ -169,9 +182,9 @@ func (s *Server) health(probe func(context.Context) error) httprouter.Handle {
 
 // preflight answers OPTIONS. Public reads may be made from any origin; nothing
 // else may, and never with credentials.
-func (s *Server) preflight(w http.ResponseWriter, _ *http.Request) {
+func preflight(w http.ResponseWriter, readable bool) {
 	h := w.Header()
-	if strings.Contains(h.Get("Allow"), http.MethodGet) {
+	if readable {
 		h.Set("Access-Control-Allow-Origin", "*")
 		h.Set("Access-Control-Allow-Methods", "GET, HEAD")
 		h.Set("Access-Control-Allow-Headers", "If-None-Match, X-Request-Id")
@@ -201,6 +214,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          log.New(s.options.Log, "", 0),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(listener) }()
@@ -217,7 +231,11 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		case <-ctx.Done():
 			stopping, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 			defer cancel()
-			return h.Shutdown(stopping)
+			if err := h.Shutdown(stopping); err != nil {
+				s.options.Log.Warn().Err(err).Msg("calls that took too long to finish are cut off")
+				return h.Close()
+			}
+			return nil
 		}
 	}
 }
@@ -229,9 +247,8 @@ func (s *Server) chain(routes http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observe(routes, w, r) })
 	if s.options.Dev != nil {
-		h = s.options.Dev.guard(s, h)
+		routes = s.options.Dev.guard(s, routes)
 	}
-	return compress(h), nil
+	return compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observe(routes, w, r) })), nil
 }

@@ -1,0 +1,433 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"callbook/store"
+)
+
+// output keeps what a program prints, and tells when it prints more.
+type output struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	wrote chan struct{}
+}
+
+func newOutput() *output { return &output{wrote: make(chan struct{}, 1)} }
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	select {
+	case o.wrote <- struct{}{}:
+	default:
+	}
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// program is a run of the program within the test.
+type program struct {
+	testing.TB
+	out, err *output
+	cancel   context.CancelFunc
+	status   chan int
+	base     string
+}
+
+// patience is longer than anything here takes.
+const patience = time.Minute
+
+var printedAddress = regexp.MustCompile(`(?:address=|"address":"|agents: http://)([0-9.]+:[0-9]+|\[[0-9a-f:]+\]:[0-9]+)`)
+
+// start runs a serving command and returns once it tells where it listens.
+func start(t testing.TB, args ...string) *program {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &program{TB: t, out: newOutput(), err: newOutput(), cancel: cancel, status: make(chan int, 1)}
+	go func() { p.status <- run(ctx, args, p.out, p.err) }()
+	t.Cleanup(func() { p.stop() })
+	for deadline := time.After(patience); ; {
+		if m := printedAddress.FindStringSubmatch(p.err.String() + p.out.String()); m != nil {
+			p.base = "http://" + m[1]
+			return p
+		}
+		select {
+		case <-p.out.wrote:
+		case <-p.err.wrote:
+		case status := <-p.status:
+			p.status <- status
+			t.Fatalf("callbook %q ended with status %d: %s", args, status, p.err)
+		case <-deadline:
+			t.Fatalf("callbook %q does not tell its address: %s%s", args, p.out, p.err)
+		}
+	}
+}
+
+// stop asks the program to end and returns its status.
+func (p *program) stop() int {
+	p.Helper()
+	p.cancel()
+	select {
+	case status := <-p.status:
+		p.status <- status
+		return status
+	case <-time.After(patience):
+		p.Fatal("the program does not stop")
+		return -1
+	}
+}
+
+// call sends a request and returns status and body.
+func (p *program) call(method, path, body string, headers ...string) (int, string) {
+	p.Helper()
+	r, err := http.NewRequest(method, p.base+path, strings.NewReader(body))
+	if err != nil {
+		p.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return a.StatusCode, string(text)
+}
+
+// object sends a request that must succeed and returns its JSON.
+func (p *program) object(method, path, body string, headers ...string) (object map[string]any) {
+	p.Helper()
+	status, text := p.call(method, path, body, headers...)
+	if err := json.Unmarshal([]byte(text), &object); err != nil || status >= 300 {
+		p.Fatalf("%s %s: %d %s (%v)", method, path, status, text, err)
+	}
+	return object
+}
+
+// finished runs a command that ends by itself.
+func finished(args ...string) (status int, out, err string) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience/4) // ends one that serves
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	status = run(ctx, args, &stdout, &stderr)
+	return status, stdout.String(), stderr.String()
+}
+
+func registrationFor(handle, mailbox string) string {
+	return fmt.Sprintf(`{"handle":"%s","name":"A","owner":"B","mailbox":"%s","description_en":"D","accept_rules":true}`, handle, mailbox)
+}
+
+func TestServeAnswersAndStops(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	for i, command := range [][]string{{"serve"}, {}} { // serve is the default
+		p := start(t, append(command, "--addr", "127.0.0.1:0", "--db", db)...)
+		if status, body := p.call("GET", "/readyz", ""); status != 200 {
+			t.Errorf("%d %s", status, body)
+		}
+		if index := p.object("GET", "/api", ""); index["openapi"] != p.base+"/openapi.json" {
+			t.Errorf("the site's address is not where it listens: %v", index["openapi"])
+		}
+		p.object("POST", "/api/agents", registrationFor(fmt.Sprintf("agent-%d", i), "a@example.org"))
+		if total := p.object("GET", "/api/agents", "")["total"]; total != float64(i+1) {
+			t.Errorf("%v agents in run %d", total, i)
+		}
+		if status := p.stop(); status != 0 {
+			t.Errorf("status %d: %s", status, p.err)
+		}
+		if _, err := net.Dial("tcp", strings.TrimPrefix(p.base, "http://")); err == nil {
+			t.Error("it still listens")
+		}
+		if info, err := os.Stat(db + "-wal"); err == nil && info.Size() > 0 {
+			t.Errorf("the write-ahead log still has %d bytes", info.Size())
+		}
+		if p.out.String() != "" || !strings.Contains(p.err.String(), "callbook has stopped") {
+			t.Errorf("printed %q, logged %q", p.out, p.err)
+		}
+	}
+}
+
+func TestDevServesADemoThatIsThrownAway(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	p := start(t, "dev", "--addr", "127.0.0.1:0")
+	agents := p.object("GET", "/dev/agents", "")["agents"].([]any)
+	if len(agents) == 0 || !strings.Contains(p.out.String(), fmt.Sprintf("%d demo agents", len(agents))) {
+		t.Errorf("%d agents; printed %s", len(agents), p.out)
+	}
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d: %s", status, p.err)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+func TestDevKeepsADirectoryWhenAsked(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "dev.db")
+	args := []string{"dev", "--addr", "127.0.0.1:0", "--empty", "--db", db}
+	p := start(t, args...)
+	p.object("POST", "/api/agents", registrationFor("harbour-pilot", "a@example.org"))
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d: %s", status, p.err)
+	}
+	p = start(t, args...)
+	if total := p.object("GET", "/api/agents", "")["total"]; total != 1.0 {
+		t.Errorf("%v agents", total)
+	}
+}
+
+func TestThePrintedCurlLinesWork(t *testing.T) {
+	for _, tool := range []string{"sh", "curl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("there is no %s here to try the lines with", tool)
+		}
+	}
+	if help, _ := exec.Command("curl", "--help", "all").Output(); !bytes.Contains(help, []byte("--json")) {
+		t.Skip("this curl is too old for --json")
+	}
+	p := start(t, "dev", "--addr", "127.0.0.1:0")
+	tried := 0
+	for line := range strings.Lines(p.out.String()) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "curl ") {
+			continue
+		}
+		tried++
+		var answer map[string]any
+		text, err := exec.Command("sh", "-c", line).Output()
+		if err == nil {
+			err = json.Unmarshal(text, &answer)
+		}
+		if list, ok := answer["agents"].([]any); ok && len(list) == 0 {
+			err = errors.New("it finds nothing")
+		}
+		if err != nil || answer["error"] != nil || answer["notice"] == nil {
+			t.Errorf("%s\n%s\n%v", line, text, err)
+		}
+	}
+	if tried < 6 {
+		t.Errorf("only %d lines: %s", tried, p.out)
+	}
+}
+
+func TestWrongSettingsAreRefused(t *testing.T) {
+	folder := t.TempDir()
+	fresh := "--db=" + filepath.Join(folder, "fresh.db")
+	text := filepath.Join(folder, "text.db")
+	if err := os.WriteFile(text, bytes.Repeat([]byte("This is no database.\n"), 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	const free = "--addr=127.0.0.1:0"
+	tests := []struct {
+		name    string
+		args    []string
+		setting string // an environment variable
+		want    string // part of the message
+	}{
+		{"unknown flag", []string{"serve", "--nonsense"}, "", "--nonsense"},
+		{"unknown command", []string{"nonsense"}, "", "nonsense"},
+		{"unknown variable", []string{"serve", free, fresh}, "CALLBOOK_NONSENSE=1", "CALLBOOK_NONSENSE"},
+		{"unknown variable of dev", []string{"dev", free}, "CALLBOOK_ADDRESS=1", "CALLBOOK_ADDRESS"},
+		{"address without a port", []string{"serve", "--addr=nonsense", fresh}, "", "nonsense"},
+		{"port out of range", []string{"serve", "--addr=127.0.0.1:99999", fresh}, "", "99999"},
+		{"address in use", []string{"serve", "--addr=" + taken.Addr().String(), fresh}, "", "in use"},
+		{"dev for others", []string{"dev", "--addr=0.0.0.0:0"}, "", "callbook serve"},
+		{"dev on every address", []string{"dev", "--addr=:0"}, "", "loopback"},
+		{"negative limit", []string{"serve", free, fresh, "--limit-reads=-1"}, "", "0 (off) to 1000000"},
+		{"limit out of range", []string{"serve", free, fresh, "--limit-posts=1000001"}, "", "0 (off) to 1000000"},
+		{"limit that is no number", []string{"serve", free, fresh, "--limit-writes=many"}, "", "--limit-writes"},
+		{"limit by a variable", []string{"serve", free, fresh}, "CALLBOOK_LIMIT_CALLS=-5", "0 (off) to 1000000"},
+		{"limits neither on nor off", []string{"serve", free, fresh, "--limits=maybe"}, "", "--limits"},
+		{"base URL of another scheme", []string{"serve", free, fresh, "--base-url=ftp://example.org"}, "", "base URL"},
+		{"base URL with a slash", []string{"serve", free, fresh, "--base-url=https://example.org/"}, "", "without a slash"},
+		{"base URL without a host", []string{"serve", free, fresh, "--base-url=https://"}, "", "base URL"},
+		{"base URL with a query", []string{"serve", free, fresh, "--base-url=https://example.org?x=1"}, "", "base URL"},
+		{"base URL with a fragment", []string{"serve", free, fresh, "--base-url=https://example.org#x"}, "", "base URL"},
+		{"base URL with a password", []string{"serve", free, fresh, "--base-url=https://u:hunter2@example.org"}, "", "base URL"},
+		{"log form", []string{"serve", free, fresh, "--log=xml"}, "", "--log"},
+		{"log level", []string{"serve", free, fresh, "--log-level=loud"}, "", "--log-level"},
+		{"durability", []string{"serve", free, fresh, "--durability=none"}, "", "--durability"},
+		{"trusted proxy", []string{"serve", free, fresh, "--trusted-proxy=localhost"}, "", "trusted proxy"},
+		{"no database", []string{"serve", free, "--db=" + text}, "", "text.db"},
+		{"no such folder", []string{"serve", free, "--db=" + filepath.Join(folder, "missing", "x.db")}, "", "missing"},
+		{"newer schema", []string{"serve", free, "--db=" + newerDatabase(t)}, "", "newer version of callbook"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if name, value, ok := strings.Cut(tt.setting, "="); ok {
+				t.Setenv(name, value)
+			}
+			status, out, errors := finished(tt.args...)
+			if status == 0 || !strings.Contains(errors, tt.want) || !strings.Contains(errors, "callbook: ") {
+				t.Errorf("status %d, message %q, want %q", status, errors, tt.want)
+			}
+			for _, unwanted := range []string{"goroutine", "panic", ".go:", "hunter2"} {
+				if strings.Contains(out+errors, unwanted) {
+					t.Errorf("%q in the message: %s", unwanted, errors)
+				}
+			}
+		})
+	}
+}
+
+// newerDatabase is a file whose schema a later program made.
+func newerDatabase(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "newer.db")
+	st, err := store.Open(t.Context(), store.Options{Path: path})
+	if err == nil {
+		err = st.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestHelpNamesEveryCommandAndSetting(t *testing.T) {
+	status, out, errors := finished("--help")
+	for _, command := range []string{"serve", "dev", "version"} {
+		if status != 0 || errors != "" || !regexp.MustCompile(`(?m)^\s+`+command+`\b`).MatchString(out) {
+			t.Errorf("status %d, no %s in %s%s", status, command, out, errors)
+		}
+	}
+	status, out, errors = finished("serve", "--help")
+	for _, flag := range []string{
+		"addr", "db", "base-url", "trusted-proxy", "durability", "log", "log-level", "limits", "limit-reads", "limit-registrations",
+		"limit-reports", "limit-failed-keys", "limit-calls", "limit-writes", "limit-posts", "limit-replies", "limit-requests-new", "limit-requests",
+	} {
+		variable := "$CALLBOOK_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+		if status != 0 || errors != "" || !strings.Contains(out, "--"+flag) || !strings.Contains(out, variable) {
+			t.Errorf("status %d, no --%s or no %s in %s%s", status, flag, variable, out, errors)
+		}
+	}
+}
+
+func TestVersionIsPrinted(t *testing.T) {
+	status, out, errors := finished("version")
+	if status != 0 || errors != "" || !regexp.MustCompile(`^callbook \S.*\n$`).MatchString(out) {
+		t.Errorf("status %d, %q, %q", status, out, errors)
+	}
+}
+
+func TestVariablesSetAndFlagsWin(t *testing.T) {
+	t.Setenv("CALLBOOK_ADDR", "127.0.0.1:0")
+	t.Setenv("CALLBOOK_DB", filepath.Join(t.TempDir(), "callbook.db"))
+	t.Setenv("CALLBOOK_BASE_URL", "https://variable.example.org")
+	t.Setenv("CALLBOOK_LIMIT_READS", "3")
+	t.Setenv("CALLBOOK_LOG", "json")
+	reads := func(p *program) any {
+		return p.object("GET", "/api", "")["limits"].(map[string]any)["per_address"].(map[string]any)["reads"].(map[string]any)["calls"]
+	}
+	p := start(t, "serve")
+	if index := p.object("GET", "/api", ""); index["openapi"] != "https://variable.example.org/openapi.json" || reads(p) != 3.0 {
+		t.Errorf("the variables are without effect: %v", index)
+	}
+	if status, _ := p.call("GET", "/api", ""); status != 200 {
+		t.Errorf("the third read gets %d", status)
+	}
+	if status, _ := p.call("GET", "/api", ""); status != 429 {
+		t.Errorf("the fourth read gets %d", status)
+	}
+	p.stop()
+	p = start(t, "serve", "--base-url=https://flag.example.org", "--limits=off")
+	if index := p.object("GET", "/api", ""); index["openapi"] != "https://flag.example.org/openapi.json" || reads(p) != nil {
+		t.Errorf("the flags do not win: %v", index)
+	}
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// session uses the directory as an agent would, with values that no log may hold.
+func session(p *program) (canaries []string) {
+	const mailbox, words, query = "canary-mailbox@example.org", "canary-text", "canary-query"
+	key := p.object("POST", "/api/agents", registrationFor("harbour-pilot", mailbox), "Idempotency-Key: canary-idempotency-key")["api_key"].(string)
+	auth := "Authorization: Bearer " + key
+	p.object("GET", "/api/me", "", auth)
+	id := p.object("POST", "/api/posts", `{"kind":"announce","title":"`+words+`","body":"`+words+`"}`, auth)["post"].(map[string]any)["id"].(string)
+	p.object("PATCH", "/api/me", `{"tagline":"`+words+`","mailbox":"new-`+mailbox+`"}`, auth)
+	p.object("POST", "/api/posts/"+id+"/report", `{"reason":"`+words+`"}`)
+	for _, call := range []string{
+		"GET /api/agents?q=" + query, "GET /api/posts?tag=" + query + "&unknown=" + query, "GET /api/me?api_key=" + key, "GET /api/agents?q=%zz" + query,
+		"DELETE /api/me?confirm=" + query, "PUT /api/me/offerings", "POST /api/agents", "GET /nowhere?" + query, "GET /a%0a%1b%5b31mb",
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		p.call(method, path, `{"`+words+`":"`+words+`"}`, "Authorization: Basic "+key, "Cookie: "+words, "User-Agent: "+words, "Referer: http://x/"+words, "X-Request-Id: "+words+" "+words)
+		p.call(method, path, `{"broken":`+words, auth)
+	}
+	renewed := p.object("POST", "/api/me/rotate-key", "", auth)["api_key"].(string)
+	p.call("GET", "/api/me", "", auth)
+	return []string{key, renewed, "cq_", "canary"}
+}
+
+func TestTheLogHoldsNothingPrivate(t *testing.T) {
+	for _, form := range []string{"text", "json"} {
+		p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"), "--log", form, "--log-level", "debug")
+		canaries := session(p)
+		p.stop()
+		log := p.err.String()
+		for _, canary := range canaries {
+			if strings.Contains(log, canary) {
+				t.Errorf("%s log holds %s:\n%s", form, canary, log)
+			}
+		}
+		lines := 0
+		for line := range strings.Lines(log) {
+			var event map[string]any
+			if err := json.Unmarshal([]byte(line), &event); form == "json" && (err != nil || event["time"] == nil || event["level"] == nil) {
+				t.Errorf("a line of the log is no event: %q", line)
+			}
+			if strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\r\n\x00") || form == "text" && !strings.HasPrefix(line, "20") {
+				t.Errorf("a line of the log can be forged: %q", line)
+			}
+			if strings.Contains(line, "request_id") {
+				lines++
+			}
+		}
+		if lines < 24 || !strings.Contains(log, "/api/agents") {
+			t.Errorf("%d calls are logged:\n%s", lines, log)
+		}
+	}
+}

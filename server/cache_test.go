@@ -1,0 +1,415 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"callbook/store"
+)
+
+func TestPublicReadsAreRevalidated(t *testing.T) {
+	s, _, post := inhabited(t)
+	for _, path := range s.publicReads("harbour-pilot", post) {
+		plain := s.sent("GET", path).status(200)
+		tag := plain.Header.Get("ETag")
+		if !strings.HasPrefix(tag, `W/"`) || !strings.HasSuffix(tag, `"`) || plain.Header.Get("Cache-Control") != "public, max-age=0, must-revalidate" {
+			t.Errorf("%s: ETag %q, Cache-Control %q", path, tag, plain.Header.Get("Cache-Control"))
+		}
+		zipped := s.sent("GET", path, "Accept-Encoding: gzip").status(200)
+		if zipped.Header.Get("ETag") != tag || !bytes.Equal(unzipped(t, zipped), plain.Body) {
+			t.Errorf("%s differs when compressed: ETag %q and %q", path, zipped.Header.Get("ETag"), tag)
+		}
+		strong := strings.TrimPrefix(tag, "W/")
+		for name, match := range map[string]string{"exact": tag, "strong form": strong, "list": `"x", W/"y",` + tag + `, "z"`, "any": "*"} {
+			for _, encoding := range []string{"identity", "gzip"} {
+				a := s.sent("GET", path, "If-None-Match: "+match, "Accept-Encoding: "+encoding)
+				if a.Status != 304 || len(a.Body) > 0 || a.Header.Get("ETag") != tag || a.Header.Get("Content-Type") != "" {
+					t.Errorf("%s, If-None-Match %s: %d %v %s", path, name, a.Status, a.Header, a.Body)
+				}
+				if !slices.Contains(a.Header.Values("Vary"), "Accept-Encoding") || a.Header.Get("Cache-Control") != revalidate {
+					t.Errorf("%s, 304: %v", path, a.Header)
+				}
+			}
+		}
+		for _, match := range []string{`W/"other"`, `"` + strong, strong[:5], "W/*", `"*"`} {
+			s.sent("GET", path, "If-None-Match: "+match).status(200)
+		}
+		for _, a := range []*result{plain, zipped} {
+			if !slices.Contains(a.Header.Values("Vary"), "Accept-Encoding") {
+				t.Errorf("%s: Vary %q", path, a.Header.Values("Vary"))
+			}
+		}
+	}
+}
+
+func unzipped(t testing.TB, a *result) []byte {
+	t.Helper()
+	if a.Header.Get("Content-Encoding") != "gzip" {
+		if len(a.Body) > 2000 {
+			t.Errorf("%d bytes are not compressed", len(a.Body))
+		}
+		return a.Body
+	}
+	r, err := gzip.NewReader(bytes.NewReader(a.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func TestTagChangesWithTheContent(t *testing.T) {
+	s, key, post := inhabited(t)
+	changes := map[string]func(){
+		"/api/agents/harbour-pilot":         func() { s.call("PATCH", "/api/me", key, `{"tagline":"One"}`).status(200) },
+		"/api/agents":                       func() { s.call("PATCH", "/api/me", key, `{"tagline":"Two"}`).status(200) },
+		"/api/agents?q=pilot&view=brief":    func() { s.call("PATCH", "/api/me", key, `{"tagline":"Three"}`).status(200) },
+		"/api/posts":                        func() { s.post(key, "Another") },
+		"/api/posts?author=harbour-pilot":   func() { s.call("PATCH", "/api/me", key, `{"name":"Renamed"}`).status(200) },
+		"/api/posts/" + post:                func() { s.call("POST", "/api/posts/"+post+"/replies", key, `{"body":"More."}`).status(201) },
+		"/api/posts?kind=seeking&open=true": func() { s.post(key, "One more") },
+	}
+	for path, change := range changes {
+		before := s.sent("GET", path).status(200).Header.Get("ETag")
+		change()
+		after := s.sent("GET", path, "If-None-Match: "+before).status(200)
+		if after.Header.Get("ETag") == before {
+			t.Errorf("%s keeps its tag", path)
+		}
+	}
+}
+
+// forgetCached empties the cache, so that the next answers are made afresh.
+func (s *site) forgetCached() {
+	s.server.cache.changed(store.Changes{All: true, Agents: true, Posts: true})
+}
+
+// settled returns once the writer has done what it was handed in the background.
+func (s *site) settled() {
+	s.Helper()
+	s.call("GET", "/readyz", "", nil).status(200)
+}
+
+// compareCached reads each address and then reads it afresh.
+func (s *site) compareCached(when string, paths []string) {
+	s.Helper()
+	kept := map[string]*result{}
+	for _, path := range paths {
+		kept[path] = s.sent("GET", path)
+	}
+	s.forgetCached()
+	for _, path := range paths {
+		fresh := s.sent("GET", path)
+		if a := kept[path]; a.Status != fresh.Status || !bytes.Equal(a.Body, fresh.Body) ||
+			a.Header.Get("ETag") != fresh.Header.Get("ETag") || a.Header.Get("Link") != fresh.Header.Get("Link") {
+			s.Errorf("%s: %s is stale: %d\n%s\nwant %d\n%s", when, path, a.Status, a.Body, fresh.Status, fresh.Body)
+		}
+	}
+}
+
+func TestWritesShowInTheNextRead(t *testing.T) {
+	s := newSite(t)
+	key, other := s.agent("harbour-pilot", "contact_public", true), s.agent("other-agent")
+	post := s.post(key, "Kept call", "tags", []string{"kept"})
+	doomed := s.post(other, "Doomed call")
+	thread := "/api/posts/" + post
+	const card = "/api/agents/harbour-pilot"
+	type shown map[string]string // address → what it shows; after "!": what it does not
+	tests := []struct {
+		name string
+		act  func()
+		want shown
+	}{
+		{"a new tagline", func() { s.call("PATCH", "/api/me", key, `{"tagline":"Tag-1"}`).status(200) },
+			shown{card: "Tag-1", "/api/agents": "Tag-1", "/api/agents?q=tag-1&view=brief": "Tag-1"}},
+		{"a new name", func() { s.call("PATCH", "/api/me", key, `{"name":"Renamed"}`).status(200) },
+			shown{card: "Renamed", "/api/agents": "Renamed", "/api/posts": "Renamed", thread: "Renamed", "/api/posts?author=harbour-pilot": "Renamed"}},
+		{"a new policy", func() { s.call("PATCH", "/api/me", key, `{"contact_policy":{"weekly_cap":7}}`).status(200) },
+			shown{card: `"weekly_cap":7`, "/api/agents": `"weekly_cap":7`}},
+		{"a hidden mailbox", func() { s.call("PATCH", "/api/me", key, `{"contact_public":false}`).status(200) },
+			shown{card: "!harbour-pilot@example.org", "/api/agents": "!harbour-pilot@example.org"}},
+		{"a new menu", func() {
+			s.call("PUT", "/api/me/offerings", key, `{"offerings":[{"title":"Berths","deliverable":"A plan","mode":"free"}]}`).status(200)
+		}, shown{card: "Berths", "/api/agents?view=brief": "Berths", "/api/agents?q=berths": "Berths"}},
+		{"a new call", func() { s.post(key, "Fresh call", "tags", []string{"fresh"}) },
+			shown{card: "Fresh call", "/api/posts": "Fresh call", "/api/posts?tag=fresh": "Fresh call", "/api/posts?open=true&q=fresh": "Fresh call"}},
+		{"a reply", func() { s.call("POST", thread+"/replies", other, `{"body":"Fresh reply"}`).status(201) },
+			shown{thread: "Fresh reply", "/api/posts?tag=kept": `"reply_count":1`}},
+		{"a verified mailbox", func() {
+			if err := s.store.Verify(t.Context(), "harbour-pilot"); err != nil {
+				t.Fatal(err)
+			}
+		}, shown{card: `"level":1`, "/api/agents?verified=true": "harbour-pilot", thread: `"level":1`, "/api/posts?tag=kept": `"level":1`}},
+		{"a changed mailbox", func() { s.call("PATCH", "/api/me", key, `{"mailbox":"new@example.org"}`).status(200) },
+			shown{card: `"level":0`, "/api/agents?verified=true": "!harbour-pilot", thread: `!"level":1`}},
+		{"a deleted call", func() { s.call("DELETE", "/api/posts/"+doomed, other, nil).status(204) },
+			shown{"/api/posts": "!Doomed call", "/api/posts/" + doomed: "not_found", "/api/agents/other-agent": "!Doomed call"}},
+		{"a new agent", func() { s.agent("newcomer") },
+			shown{"/api/agents": "newcomer", "/api/agents/newcomer": "newcomer", "/api/agents?q=newcomer": "newcomer", "/api/agents?new=true": "newcomer"}},
+		{"a deleted agent", func() { s.call("DELETE", "/api/me?confirm=other-agent", other, nil).status(204) },
+			shown{"/api/agents": "!other-agent", "/api/agents/other-agent": "not_found", thread: "!Fresh reply", "/api/posts?tag=kept": `"reply_count":0`}},
+	}
+	for _, tt := range tests {
+		for path := range tt.want { // twice, so that it is kept
+			s.call("GET", path, "", nil)
+			s.call("GET", path, "", nil)
+		}
+		tt.act()
+		for path, want := range tt.want {
+			absent, unwanted := strings.CutPrefix(want, "!")
+			a := s.call("GET", path, "", nil)
+			if bytes.Contains(a.Body, []byte(absent)) == unwanted {
+				t.Errorf("%s: %s does not tell: want %q in %s", tt.name, path, want, a.Body)
+			}
+		}
+		s.compareCached(tt.name, slices.Collect(maps.Keys(tt.want)))
+	}
+}
+
+func TestACardIsFreshUnderEverySpellingOfItsAddress(t *testing.T) {
+	s := newSite(t)
+	key := s.agent("harbour-pilot")
+	spellings := []string{
+		"/api/agents/harbour-pilot", "/api/agents/harbour%2Dpilot", "/api/agents/%68arbour-pilot", "/api/agents/harbour-pilot?", "/%61pi/agents/harbour-pilot",
+	}
+	for i := range 3 {
+		for _, path := range spellings {
+			s.sent("GET", path).status(200)
+		}
+		tagline := fmt.Sprintf("Tag-%d", i)
+		s.call("PATCH", "/api/me", key, `{"tagline":"`+tagline+`"}`).status(200)
+		for _, path := range spellings {
+			if a := s.sent("GET", path).status(200); a.text("agent", "tagline") != tagline {
+				t.Errorf("%s still shows %q, not %q", path, a.text("agent", "tagline"), tagline)
+			}
+		}
+	}
+}
+
+func TestWhatDependsOnTheTimeIsNotKeptTooLong(t *testing.T) {
+	s := newSite(t)
+	key := s.agent("harbour-pilot")
+	s.post(key, "Due today", "deadline", "2026-11-20")
+	const open = "/api/posts?open=true"
+	if n := s.call("GET", open, "", nil).status(200).len("posts"); n != 1 {
+		t.Fatalf("%d open calls today", n)
+	}
+	before := s.call("GET", "/api/stats", "", nil).status(200)
+	s.agent("newcomer")
+	s.clock.Advance(10 * time.Second)
+	if a := s.call("GET", "/api/stats", "", nil); a.value("agents") != 2.0 || before.value("agents") != 1.0 {
+		t.Errorf("counts are older than 10 seconds: %s", a.Body)
+	}
+	s.clock.Advance(14*time.Hour + 29*time.Minute + 49*time.Second) // a second before midnight
+	if n := s.call("GET", open, "", nil).status(200).len("posts"); n != 1 {
+		t.Errorf("%d open calls before midnight", n)
+	}
+	s.clock.Advance(time.Second)
+	if n := s.call("GET", open, "", nil).status(200).len("posts"); n != 0 {
+		t.Errorf("%d open calls after midnight", n)
+	}
+	s.call("GET", "/api/agents?new=true", "", nil).status(200)
+	s.clock.Advance(31 * store.Day)
+	if n := s.call("GET", "/api/agents?new=true", "", nil).status(200).len("agents"); n != 0 {
+		t.Errorf("%d new agents after a month", n)
+	}
+}
+
+// crowd writes at random, and knows every address that its writes may change.
+type crowd struct {
+	*site
+	random *rand.Rand
+	keys   map[string]string // handle → key
+	posts  []string
+	paths  []string
+}
+
+func newCrowd(s *site, seed uint64) *crowd {
+	c := &crowd{site: s, random: rand.New(rand.NewPCG(seed, 1)), keys: map[string]string{}}
+	c.paths = []string{
+		"/api", "/api/agents", "/api/agents?limit=1", "/api/agents?q=agent&limit=2", "/api/agents?view=brief", "/api/agents?verified=true",
+		"/api/agents?new=true", "/api/agents?capability=tides", "/api/posts", "/api/posts?limit=1", "/api/posts?open=true", "/api/posts?q=call", "/api/posts?kind=seeking",
+	}
+	c.join()
+	return c
+}
+
+func (c *crowd) join() {
+	handle := fmt.Sprintf("agent-%d", len(c.paths))
+	c.keys[handle] = c.agent(handle, "capabilities", []string{"Tides"})
+	c.paths = append(c.paths, "/api/agents/"+handle, "/api/agents/%61"+handle[1:], "/api/posts?author="+handle)
+}
+
+// write does one thing at random and says what.
+func (c *crowd) write() string {
+	handles := slices.Sorted(maps.Keys(c.keys))
+	handle := handles[c.random.IntN(len(handles))]
+	key, text := c.keys[handle], fmt.Sprint(c.random.Uint64())
+	post := ""
+	if len(c.posts) > 0 {
+		post = c.posts[c.random.IntN(len(c.posts))]
+	}
+	switch n := c.random.IntN(20); {
+	case n < 2:
+		c.join()
+		return "register"
+	case n < 7:
+		field := []string{"name", "tagline", "mailbox"}[c.random.IntN(3)]
+		if field == "mailbox" {
+			text += "@example.org"
+		}
+		c.call("PATCH", "/api/me", key, map[string]string{field: text}).status(200)
+		return "change " + field
+	case n < 9:
+		c.call("PUT", "/api/me/offerings", key, `[{"title":"`+text+`","deliverable":"x","mode":"free"}]`).status(200)
+		return "replace the menu"
+	case n < 12:
+		c.posts = append(c.posts, c.post(key, "Call "+text))
+		c.paths = append(c.paths, "/api/posts/"+c.posts[len(c.posts)-1])
+		return "post"
+	case n < 15:
+		c.call("POST", "/api/posts/"+post+"/replies", key, `{"body":"`+text+`"}`)
+		return "reply, or not"
+	case n < 16:
+		c.call("DELETE", "/api/posts/"+post, key, nil)
+		return "delete a call, or not"
+	case n < 17 && len(c.keys) > 1:
+		c.call("DELETE", "/api/me?confirm="+handle, key, nil).status(204)
+		delete(c.keys, handle)
+		return "delete " + handle
+	case n < 18:
+		if err := c.store.Verify(c.Context(), handle); err != nil {
+			c.Error(err)
+		}
+		return "verify"
+	}
+	c.clock.Advance(6 * time.Minute)
+	for _, handle := range handles { // moves last_active_at, in the background
+		c.call("GET", "/api/me", c.keys[handle], nil).status(200)
+	}
+	c.settled()
+	return "time passes"
+}
+
+func TestCachedAnswersEqualFreshOnesAfterAnyWrites(t *testing.T) {
+	for seed := range uint64(2) {
+		c := newCrowd(newSite(t), seed)
+		for step := range 25 {
+			for _, path := range c.paths {
+				if c.random.IntN(2) == 0 {
+					c.sent("GET", path)
+				}
+			}
+			act := c.write()
+			c.compareCached(fmt.Sprintf("seed %d, step %d (%s)", seed, step, act), c.paths)
+		}
+	}
+}
+
+func TestNoStaleAnswerOutlivesConcurrentWriters(t *testing.T) {
+	s := newSite(t)
+	const writers, readers, rounds = 4, 4, 8
+	var paths []string
+	var keys, posts []string
+	for i := range writers {
+		handle := fmt.Sprintf("agent-%d", i)
+		keys = append(keys, s.agent(handle))
+		posts = append(posts, s.post(keys[i], "Call of "+handle))
+		paths = append(paths, "/api/agents/"+handle, "/api/agents/%61"+handle[1:], "/api/posts/"+posts[i], "/api/posts?author="+handle, "/api/agents?q="+handle)
+	}
+	paths = append(paths, "/api/agents", "/api/posts", "/api/agents?view=brief", "/api/posts?open=true")
+	var running atomic.Int32
+	running.Store(writers)
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			defer running.Add(-1)
+			for round := range rounds {
+				s.writeAndRead(fmt.Sprintf("text-%d-%d", i, round), fmt.Sprintf("/api/agents/agent-%d", i), keys[i], posts[i])
+			}
+		})
+	}
+	for i := range readers {
+		all.Go(func() {
+			for n := i; running.Load() > 0; n++ {
+				s.sent("GET", paths[n%len(paths)])
+			}
+		})
+	}
+	all.Wait()
+	s.compareCached("after all writers have ended", paths)
+}
+
+// writeAndRead changes an agent and its call, and expects to see it at once.
+func (s *site) writeAndRead(text, card, key, post string) {
+	s.call("PATCH", "/api/me", key, `{"name":"`+text+`"}`)
+	for _, path := range []string{card, "/api/posts/" + post, "/api/agents?limit=100"} {
+		if a := s.call("GET", path, "", nil); !bytes.Contains(a.Body, []byte(text)) {
+			s.Errorf("%s does not show the write that was just answered: %s", path, a.Body)
+		}
+	}
+	s.call("POST", "/api/posts/"+post+"/replies", key, `{"body":"`+text+`"}`)
+	extra := s.call("POST", "/api/posts", key, `{"kind":"announce","title":"Short-lived `+text+`","body":"b"}`).text("post", "id")
+	for _, path := range []string{card, "/api/posts?limit=100"} {
+		if a := s.call("GET", path, "", nil); !bytes.Contains(a.Body, []byte(extra)) {
+			s.Errorf("%s does not show the call that was just posted: %s", path, a.Body)
+		}
+	}
+	s.call("DELETE", "/api/posts/"+extra, key, nil)
+	if a := s.call("GET", "/api/posts/"+extra, "", nil); a.Status != 404 {
+		s.Errorf("a deleted call answers %d", a.Status)
+	}
+}
+
+func TestTheCacheIsBounded(t *testing.T) {
+	c, err := newCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(3 * cacheEntries) {
+		c.put(fmt.Sprint(i), &cached{body: []byte("x"), dependence: onCard, card: i}, 0)
+	}
+	c.put("large", &cached{body: make([]byte, maxCached+1), dependence: onSite}, 0)
+	if n := c.entries.Len(); n != cacheEntries || len(c.cards) != n {
+		t.Errorf("%d answers of %d cards are kept, want %d", n, len(c.cards), cacheEntries)
+	}
+	if c.get("large", time.Time{}) != nil {
+		t.Error("a large answer is kept")
+	}
+	c.changed(store.Changes{All: true})
+	if c.entries.Len() != 0 || len(c.cards) != 0 {
+		t.Error("a change of all leaves answers")
+	}
+}
+
+func TestAnAnswerReadBeforeACommitIsNotKept(t *testing.T) {
+	c, err := newCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, changes := range map[string]store.Changes{
+		"its card": {Cards: map[int64]struct{}{7: {}}}, "calls": {Posts: true}, "agents": {Agents: true}, "all": {All: true},
+	} {
+		for kind, e := range map[string]*cached{"card": {dependence: onCard, card: 7}, "agents": {dependence: onAgents}, "calls": {dependence: onPosts}} {
+			begun := c.begin()
+			c.changed(changes)
+			c.put(kind, e, begun)
+			if c.get(kind, time.Time{}) != nil {
+				t.Errorf("%s: kept though a commit changed %s meanwhile", kind, name)
+			}
+		}
+	}
+}

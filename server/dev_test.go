@@ -1,0 +1,332 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"callbook/store"
+)
+
+// demoFolder holds the demo directory.
+const demoFolder = "../testdata/demo"
+
+// demoSize is how many agents the demo has.
+const demoSize = 46
+
+// newDevSite is a site as callbook dev serves it, with the demo or empty.
+func newDevSite(t testing.TB, demo bool) *site {
+	t.Helper()
+	clock := &DevClock{}
+	st, err := store.Open(t.Context(), store.Options{
+		Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: clock.Now, Quotas: &store.Quotas{}, Normal: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := &Dev{Clock: clock, Demo: os.DirFS(demoFolder)}
+	log := &lockedBuffer{}
+	s, err := New(st, Options{BaseURL: "http://127.0.0.1:8080", Log: zerolog.New(log), Dev: dev})
+	if err == nil && demo {
+		err = dev.Load(t.Context(), st)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(s)
+	t.Cleanup(func() {
+		h.Close()
+		if err := st.Close(); err != nil {
+			t.Errorf("close the store: %v", err)
+		}
+	})
+	return &site{TB: t, server: s, store: st, log: log, url: h.URL, client: h.Client()}
+}
+
+// devAgents are the agents whose keys the site tells.
+func (s *site) devAgents() []DevAgent {
+	s.Helper()
+	var answer struct{ Agents []DevAgent }
+	s.call("GET", "/dev/agents", "", nil).status(200).into(&answer)
+	return answer.Agents
+}
+
+func TestDevServesThisMachineOnly(t *testing.T) {
+	s := newDevSite(t, false)
+	tests := []struct {
+		host, origin string
+		passes       bool
+	}{
+		{"", "", true}, // the listener's own
+		{"localhost", "", true}, {"localhost:8080", "", true}, {"127.0.0.1", "", true}, {"127.0.0.1:9", "", true},
+		{"127.8.9.1:80", "", true}, {"[::1]", "", true}, {"[::1]:8080", "", true}, {"my-agent.localhost:8080", "", true},
+		{"evil.example.org", "", false}, {"evil.example.org:8080", "", false}, {"localhost.evil.example.org", "", false},
+		{"127.0.0.1.evil.example.org", "", false}, {"192.168.1.7:8080", "", false}, {"0.0.0.0:8080", "", false}, {"[2001:db8::1]", "", false},
+		{"notlocalhost", "", false},
+		{"localhost", "http://localhost:3000", true}, {"localhost", "http://127.0.0.1:8080", true}, {"localhost", "https://[::1]", true},
+		{"localhost", "http://evil.example.org", false}, {"localhost", "null", false}, {"localhost", "http://localhost.evil.example.org", false},
+		{"localhost", "http://evil.example.org:80/?localhost", false}, {"localhost", "file://", false}, {"localhost", "http://localhost@evil.example.org", false},
+		{"evil.example.org", "http://localhost", false},
+	}
+	for _, tt := range tests {
+		for _, call := range []string{"GET /dev/agents", "GET /dev/mail", "GET /api", "POST /dev/reset", "POST /dev/clock", "OPTIONS /api", "GET /nowhere"} {
+			method, path, _ := strings.Cut(call, " ")
+			r, err := http.NewRequest(method, s.url+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = tt.host
+			if tt.origin != "" {
+				r.Header.Set("Origin", tt.origin)
+			}
+			a, err := s.client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Body.Close()
+			if passes := a.StatusCode != 403; passes != tt.passes {
+				t.Errorf("%s for host %q from origin %q: %d", call, tt.host, tt.origin, a.StatusCode)
+			}
+			if a.Header.Get("X-Request-Id") == "" || a.Header.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%s: %d without the headers of all answers: %v", call, a.StatusCode, a.Header)
+			}
+			if strings.HasPrefix(path, "/dev") && a.Header.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("%s can be read from other origins", call)
+			}
+		}
+	}
+}
+
+func TestDevIsNotThereInService(t *testing.T) {
+	s := newSite(t)
+	for _, call := range []string{"GET /dev/agents", "GET /dev/mail", "POST /dev/clock", "POST /dev/reset"} {
+		method, path, _ := strings.Cut(call, " ")
+		s.call(method, path, "", nil).refused(404, store.CodeNotFound)
+	}
+}
+
+func TestDevTellsKeysThatWork(t *testing.T) {
+	s := newDevSite(t, true)
+	agents := s.devAgents()
+	if len(agents) != demoSize {
+		t.Fatalf("%d agents", len(agents))
+	}
+	levels := map[int]int{}
+	for _, agent := range agents {
+		me := s.call("GET", "/api/me", agent.APIKey, nil).status(200)
+		if me.text("agent", "handle") != agent.Handle || me.value("agent", "trust", "level") != float64(agent.Level) {
+			t.Errorf("%+v is %v of level %v", agent, me.text("agent", "handle"), me.value("agent", "trust", "level"))
+		}
+		levels[agent.Level]++
+	}
+	if levels[0] == 0 || levels[1] == 0 {
+		t.Errorf("levels of the demo: %v", levels)
+	}
+	if mail := s.call("GET", "/dev/mail", "", nil).status(200).value("mail"); !cmp.Equal(mail, []any{}) {
+		t.Errorf("mail: %v", mail)
+	}
+}
+
+func TestDevClockMovesEveryRule(t *testing.T) {
+	s := newDevSite(t, false)
+	key := s.agent("harbour-pilot")
+	tomorrow := time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)
+	s.post(key, "Due tomorrow", "deadline", tomorrow)
+	const call = `{"kind":"announce","title":"Once","body":"b"}`
+	s.call("POST", "/api/posts", key, call, onceKey).status(201)
+	if a := s.call("POST", "/api/posts", key, call, onceKey).status(201); a.Header.Get("Idempotent-Replayed") != "true" {
+		t.Error("not replayed")
+	}
+	if n := s.call("GET", "/api/posts?open=true", "", nil).value("total"); n != 2.0 {
+		t.Errorf("%v open calls", n)
+	}
+	before := s.store.Now()
+	now, err := time.Parse(time.RFC3339, s.call("POST", "/dev/clock", "", `{"advance":"48h"}`).status(200).text("now"))
+	if moved := now.Sub(before); err != nil || moved < 48*time.Hour || moved > 49*time.Hour {
+		t.Errorf("the clock moved by %s: %v", moved, err)
+	}
+	if n := s.call("GET", "/api/posts?open=true", "", nil).value("total"); n != 1.0 {
+		t.Errorf("%v open calls after the deadline", n)
+	}
+	if a := s.call("POST", "/api/posts", key, call, onceKey).status(201); a.Header.Get("Idempotent-Replayed") != "" {
+		t.Error("replayed after 48 hours")
+	}
+	s.call("POST", "/dev/clock", "", `{"advance":"744h"}`).status(200)
+	if n := s.call("GET", "/api/agents?new=true", "", nil).value("total"); n != 0.0 {
+		t.Errorf("%v new agents after a month", n)
+	}
+}
+
+func TestDevClockRefusesNonsense(t *testing.T) {
+	s := newDevSite(t, false)
+	for _, body := range []string{
+		``, `{}`, `{"advance":""}`, `{"advance":"soon"}`, `{"advance":"-1h"}`, `{"advance":"24"}`, `{"advance":24}`, `{"advance":null}`,
+		`{"advance":"876001h"}`, `{"advance":"9999999999h"}`, `{"advance":"1h","to":"x"}`, `{"advance":"1h"`, `["1h"]`, `{"Advance":"1h"}`, `{"advance":"1h","advance":"2h"}`,
+	} {
+		a := s.call("POST", "/dev/clock", "", body).refused(422, store.CodeValidationFailed)
+		if got := a.faults(); !slices.Equal(got, []string{"advance bad_format"}) {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+	if ahead := time.Until(s.store.Now()); ahead > time.Minute {
+		t.Errorf("a refused move moved the clock by %s", ahead)
+	}
+	s.call("POST", "/dev/clock", "", `{"advance":"600000h"}`).status(200)
+	s.call("POST", "/dev/clock", "", `{"advance":"600000h"}`).refused(422, store.CodeValidationFailed)
+	s.call("POST", "/dev/clock", "", strings.Repeat(" ", maxBody+1)).refused(413, codeBodyTooLarge)
+	s.call("GET", "/dev/clock", "", nil).refused(405, codeMethodNotAllowed)
+}
+
+func TestDevResetEmptiesAndRestores(t *testing.T) {
+	s := newDevSite(t, true)
+	first := s.devAgents()[0]
+	counted := func(agents, known float64) {
+		t.Helper()
+		stats, list := s.call("GET", "/api/stats", "", nil).status(200), s.call("GET", "/api/agents", "", nil).status(200)
+		if stats.value("agents") != agents || list.value("total") != agents || float64(len(s.devAgents())) != known {
+			t.Errorf("%v agents by the counts, %v by the list, %d with known keys; want %v", stats.value("agents"), list.value("total"), len(s.devAgents()), agents)
+		}
+		if posts := s.call("GET", "/api/posts", "", nil).value("total"); (posts == 0.0) != (agents == 0) {
+			t.Errorf("%v calls, %v agents", posts, agents)
+		}
+		for _, q := range []string{"/api/agents?q=passage", "/api/posts?q=passage"} {
+			if n := s.call("GET", q, "", nil).value("total"); (n == 0.0) != (agents == 0) {
+				t.Errorf("%s finds %v", q, n)
+			}
+		}
+	}
+	counted(demoSize, demoSize)
+	s.call("GET", "/api/agents/"+first.Handle, "", nil).status(200)
+	s.call("POST", "/dev/clock", "", `{"advance":"240h"}`).status(200)
+	if n := s.call("POST", "/dev/reset", "", `{"demo":false}`).status(200).value("agents"); n != 0.0 {
+		t.Errorf("%v agents", n)
+	}
+	counted(0, 0)
+	s.call("GET", "/api/agents/"+first.Handle, "", nil).status(404)
+	s.call("GET", "/api/me", first.APIKey, nil).status(401)
+	if ahead := time.Until(s.store.Now()); ahead > time.Minute {
+		t.Errorf("the clock is still %s ahead", ahead)
+	}
+	s.agent(first.Handle) // handles are free again
+	if n := s.call("POST", "/dev/reset", "", `{"demo":true}`).status(200).value("agents"); n != float64(demoSize) {
+		t.Errorf("%v agents", n)
+	}
+	counted(demoSize, demoSize)
+	for _, agent := range s.devAgents() {
+		s.call("GET", "/api/me", agent.APIKey, nil).status(200)
+	}
+	for _, body := range []string{`{"demo":"yes"}`, `{"demo":1}`, `[]`, `{"Demo":true}`, `{"demo":true`, `{"more":true}`} {
+		s.call("POST", "/dev/reset", "", body).refused(422, store.CodeValidationFailed)
+	}
+	counted(demoSize, demoSize) // a refused reset resets nothing
+	s.call("POST", "/dev/reset", "", nil).status(200)
+	counted(0, 0)
+}
+
+// readDemoRaw reads a file of the demo as plain JSON objects.
+func readDemoRaw(t testing.TB, name string) (records []map[string]any) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(demoFolder, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &records); err != nil {
+		t.Fatal(err)
+	}
+	return records
+}
+
+// without is a copy of a record but for some members.
+func without(record map[string]any, names ...string) map[string]any {
+	rest := maps.Clone(record)
+	for _, name := range names {
+		delete(rest, name)
+	}
+	return rest
+}
+
+// agrees fails the test unless the record shows every member that was sent.
+func (s *site) agrees(what string, sent map[string]any, shown any) {
+	s.Helper()
+	for name, value := range sent {
+		if diff := cmp.Diff(value, shown.(map[string]any)[name]); diff != "" {
+			s.Errorf("%s, %s (-sent +shown):\n%s", what, name, diff)
+		}
+	}
+}
+
+func TestTheDemoPassesTheAPIsOwnRules(t *testing.T) {
+	s := newSite(t)
+	keys := map[string]string{}
+	for _, agent := range readDemoRaw(t, "agents.json") {
+		handle := agent["handle"].(string)
+		body := without(agent, "offerings", "contact_policy", "verified", "joined_days_ago")
+		body["accept_rules"] = true
+		a := s.call("POST", "/api/agents", "", body).status(201)
+		keys[handle] = a.text("api_key")
+		s.agrees(handle, without(body, "accept_rules", "mailbox", "contact_public"), a.value("agent"))
+		if menu, ok := agent["offerings"].([]any); ok {
+			shown := s.call("PUT", "/api/me/offerings", keys[handle], menu).status(200)
+			for i, offering := range menu {
+				s.agrees(fmt.Sprintf("offering %d of %s", i, handle), offering.(map[string]any), shown.value("offerings", i))
+			}
+		}
+		if policy, ok := agent["contact_policy"].(map[string]any); ok {
+			shown := s.call("PATCH", "/api/me", keys[handle], map[string]any{"contact_policy": policy}).status(200)
+			s.agrees("policy of "+handle, policy, shown.value("agent", "contact_policy"))
+		}
+	}
+	if len(keys) != demoSize {
+		t.Errorf("%d agents", len(keys))
+	}
+	for _, call := range readDemoRaw(t, "calls.json") {
+		body := without(call, "by", "deadline_in_days", "posted_days_ago", "replies")
+		if days, ok := call["deadline_in_days"].(float64); ok {
+			// What was due before today was not when it was posted.
+			body["deadline"] = s.clock.Now().AddDate(0, 0, max(0, int(days))).Format(time.DateOnly)
+		}
+		a := s.call("POST", "/api/posts", keys[call["by"].(string)], body).status(201)
+		s.agrees(call["title"].(string), body, a.value("post"))
+		replies, _ := call["replies"].([]any)
+		for _, reply := range replies {
+			reply := reply.(map[string]any)
+			shown := s.call("POST", a.Header.Get("Location")+"/replies", keys[reply["by"].(string)], map[string]any{"body": reply["body"]}).status(201)
+			s.agrees("a reply to "+call["title"].(string), without(reply, "by", "posted_days_ago"), shown.value("reply"))
+		}
+	}
+}
+
+func TestTheDemoLiesInThePast(t *testing.T) {
+	s := newDevSite(t, true)
+	now := s.store.Now()
+	first := now
+	for path := "/api/posts?limit=100"; path != ""; {
+		list := s.call("GET", path, "", nil).status(200)
+		for i := range list.len("posts") {
+			at, err := time.Parse(time.RFC3339, list.text("posts", i, "created_at"))
+			if err != nil || at.After(now) || at.After(first) {
+				t.Errorf("call %d was posted at %s, after the one before it or after now: %v", i, at, err)
+			}
+			first = at
+		}
+		path = list.text("next")
+	}
+	if age := now.Sub(first); age < 30*store.Day {
+		t.Errorf("the oldest call is only %s old", age)
+	}
+	open, all := s.call("GET", "/api/posts?open=true", "", nil).value("total"), s.call("GET", "/api/posts", "", nil).value("total")
+	if open == all || open == 0.0 {
+		t.Errorf("%v of %v calls are open", open, all)
+	}
+}

@@ -1,0 +1,445 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The limits of the specification and the contract, written by hand: nothing
+// here may be read from the code, which is what the table is held against.
+
+// edge is a value at or beside a limit.
+type edge struct {
+	name   string
+	value  any    // absent leaves the field out
+	stored any    // what the answer holds when the value is accepted
+	fault  string // the code of the detail; empty when the value is accepted
+}
+
+// absent is the value of a field that is left out.
+type absent struct{}
+
+// constraint is what one field is held to, as the document must write it, and
+// the values that show it.
+type constraint struct {
+	rules []string
+	edges []edge
+}
+
+// edgeRow is one field. A path ends in [] for the items of a list.
+type edgeRow struct {
+	op, field string
+	constraint
+}
+
+var edgeRows = []edgeRow{
+	{"registerAgent", "handle", required(handleEdges)},
+	{"registerAgent", "name", required(textOf(1, 60))},
+	{"registerAgent", "owner", required(textOf(1, 60))},
+	{"registerAgent", "mailbox", required(mailboxEdges)},
+	{"registerAgent", "accept_rules", required(acceptEdges)},
+	{"registerAgent", "tagline", clearable(textOf(0, 80), nil)},
+	{"registerAgent", "contact_public", clearable(booleanEdges, false)},
+	{"registerAgent", "description_en", clearable(linesOf(0, 600, ""), "")},
+	{"registerAgent", "description_zh", clearable(linesOf(0, 600, ""), "")},
+	{"registerAgent", "capabilities", clearable(listOf(12, phrase), []any{})},
+	{"registerAgent", "capabilities[]", textOf(1, 60)},
+	{"registerAgent", "languages", clearable(listOf(8, languageCode), []any{})},
+	{"registerAgent", "languages[]", languageEdges},
+	{"registerAgent", "homepage", clearable(urlEdges, nil)},
+	{"registerAgent", "model", clearable(textOf(0, 60), nil)},
+
+	{"updateMe", "handle", immutableEdges},
+	{"updateMe", "name", textOf(1, 60)},
+	{"updateMe", "owner", textOf(1, 60)},
+	{"updateMe", "mailbox", mailboxEdges},
+	{"updateMe", "tagline", clearable(textOf(0, 80), nil)},
+	{"updateMe", "contact_public", clearable(booleanEdges, false)},
+	{"updateMe", "description_en", clearable(linesOf(0, 600, ""), "")},
+	{"updateMe", "description_zh", clearable(linesOf(0, 600, ""), "")},
+	{"updateMe", "capabilities", clearable(listOf(12, phrase), []any{})},
+	{"updateMe", "capabilities[]", textOf(1, 60)},
+	{"updateMe", "languages", clearable(listOf(8, languageCode), []any{})},
+	{"updateMe", "languages[]", languageEdges},
+	{"updateMe", "homepage", clearable(urlEdges, nil)},
+	{"updateMe", "model", clearable(textOf(0, 60), nil)},
+	{"updateMe", "contact_policy", constraint{nil, wrong(nil, "a", 1, true, []any{})}},
+	{"updateMe", "contact_policy.accepting", booleanEdges},
+	{"updateMe", "contact_policy.min_level", integerOf(1, 2)},
+	{"updateMe", "contact_policy.require_offering", booleanEdges},
+	{"updateMe", "contact_policy.weekly_cap", integerOf(1, 50)},
+	{"updateMe", "contact_policy.note", clearable(textOf(0, 200), nil)},
+	{"updateMe", "contact_policy.require_owner_receipt", receiptEdges},
+
+	{"replaceOfferings", "offerings", required(menuEdges)},
+	{"replaceOfferings", "offerings[].id", offeringIDEdges},
+	{"replaceOfferings", "offerings[].title", required(textOf(1, 40))},
+	{"replaceOfferings", "offerings[].deliverable", required(textOf(1, 120))},
+	{"replaceOfferings", "offerings[].mode", required(oneOf("free", "quote", "offsite_paid"))},
+	{"replaceOfferings", "offerings[].for_whom", textOf(0, 80)},
+	{"replaceOfferings", "offerings[].not_doing", textOf(0, 120)},
+	{"replaceOfferings", "offerings[].turnaround_days", integerOf(1, 90)},
+	{"replaceOfferings", "offerings[].languages", listOf(4, languageCode)},
+	{"replaceOfferings", "offerings[].languages[]", languageEdges},
+	{"replaceOfferings", "offerings[].tags", listOf(5, phrase)},
+	{"replaceOfferings", "offerings[].tags[]", textOf(1, 60)},
+
+	{"createPost", "kind", required(oneOf("seeking", "offering", "announce"))},
+	{"createPost", "title", required(textOf(1, 120))},
+	{"createPost", "body", required(linesOf(1, 4000, nil))},
+	{"createPost", "deliverable", textOf(0, 300)},
+	{"createPost", "deadline", deadlineEdges},
+	{"createPost", "constraints", linesOf(0, 300, nil)},
+	{"createPost", "languages", withOldCodes(listOf(4, languageCode))},
+	{"createPost", "languages[]", languageEdges},
+	{"createPost", "tags", listOf(6, phrase)},
+	{"createPost", "tags[]", tagEdges},
+	{"createPost", "lang", oneOf("zh", "en", "other")},
+
+	{"createReply", "body", required(linesOf(1, 2000, nil))},
+	{"reportPost", "reason", linesOf(0, 300, nil)},
+}
+
+// queryRows are the same for query parameters; what stored says is not looked at.
+var queryRows = []edgeRow{
+	{"listAgents", "q", queryTextOf(1, 200)},
+	{"listAgents", "capability", queryTextOf(1, 60)},
+	{"listAgents", "language", queried(languageEdges)},
+	{"listAgents", "verified", queryBooleanEdges},
+	{"listAgents", "min_level", queryIntegerOf(0, 2)},
+	{"listAgents", "new", queryBooleanEdges},
+	{"listAgents", "view", oneOf("full", "brief")},
+	{"listAgents", "limit", queryIntegerOf(1, 100)},
+	{"listAgents", "offset", queryIntegerOf(0, 10000)},
+	{"listAgents", "cursor", cursorEdges},
+	{"listMyReplies", "since", queried(sinceEdges)},
+	{"listMyReplies", "limit", queryIntegerOf(1, 100)},
+	{"listMyReplies", "cursor", cursorEdges},
+	{"listPosts", "kind", oneOf("seeking", "offering", "announce")},
+	{"listPosts", "tag", queryTextOf(1, 60)},
+	{"listPosts", "q", queryTextOf(1, 200)},
+	{"listPosts", "author", queryTextOf(3, 32)},
+	{"listPosts", "open", queryBooleanEdges},
+	{"listPosts", "limit", queryIntegerOf(1, 100)},
+	{"listPosts", "cursor", cursorEdges},
+	{"getPost", "cursor", cursorEdges},
+	{"deleteMe", "confirm", required(confirmEdges)},
+}
+
+func ok(name string, value, stored any) edge    { return edge{name, value, stored, ""} }
+func bad(name string, value any, f string) edge { return edge{name, value, nil, f} }
+func same(values ...any) (edges []edge) {
+	for _, v := range values {
+		edges = append(edges, ok(fmt.Sprint(v), v, v))
+	}
+	return edges
+}
+
+func wrong(values ...any) (edges []edge) {
+	for _, v := range values {
+		edges = append(edges, bad(fmt.Sprintf("%T for another kind", v), v, "wrong_type"))
+	}
+	return edges
+}
+
+func joined(lists ...[]edge) (all []edge) {
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
+
+func required(c constraint) constraint {
+	return constraint{append([]string{"required"}, c.rules...), append([]edge{bad("left out", absent{}, "required")}, c.edges...)}
+}
+
+// clearable is an optional field of an agent: null is taken, as if it were absent.
+func clearable(c constraint, empty any) constraint {
+	edges := []edge{ok("null", nil, empty)}
+	for _, e := range c.edges {
+		if e.value != nil {
+			edges = append(edges, e)
+		}
+	}
+	return constraint{c.rules, edges}
+}
+
+// characters of one to four bytes; the last is two code points, which count as
+// the one they are stored as.
+var characters = []struct{ name, sent, stored string }{
+	{"one byte", "a", "a"}, {"two bytes", "é", "é"}, {"three bytes", "中", "中"}, {"four bytes", "😀", "😀"},
+	{"decomposed", "e\u0301", "é"},
+}
+
+func lengths(least, most int, empty any) (rules []string, edges []edge) {
+	for _, c := range characters {
+		for _, n := range []int{least, least + 1, most - 1, most, most + 1} {
+			if n == 0 {
+				continue // the empty text has edges of its own, below
+			}
+			e := ok(fmt.Sprintf("%d of %s", n, c.name), strings.Repeat(c.sent, n), strings.Repeat(c.stored, n))
+			if n > most {
+				e = bad(e.name, e.value, "too_long")
+			}
+			edges = append(edges, e)
+		}
+		edges = append(edges,
+			ok(c.name+" in white space", " \t\u3000\n"+strings.Repeat(c.sent, most)+"\u00a0\r\n ", strings.Repeat(c.stored, most)),
+			bad(c.name+" in white space, one too many", " "+strings.Repeat(c.sent, most+1)+" ", "too_long"))
+	}
+	rules = append(rules, fmt.Sprintf("maxLength=%d", most))
+	if least == 0 {
+		return rules, append(edges, ok("empty", "", empty), ok("white space", " \n\u3000", empty))
+	}
+	rules = append(rules, fmt.Sprintf("minLength=%d", least))
+	short := strings.Repeat("a", least-1)
+	return rules, append(edges, bad("one too few", short, "too_short"), bad("white space around too few", " "+short+"\n", "too_short"))
+}
+
+func textOf(least, most int) constraint {
+	rules, edges := lengths(least, most, nil)
+	return constraint{rules, joined(edges, wrong(nil, 7, true, []any{"a"}, map[string]any{"a": "b"}), []edge{
+		bad("line break", "a\nb", "forbidden_character"), bad("tab", "a\tb", "forbidden_character"),
+		bad("NUL", "a\x00b", "forbidden_character"), bad("override", "a\u202eb", "forbidden_character"),
+		bad("tag character", "a\U000E0041b", "forbidden_character"), bad("zero width", "a\u200bb", "forbidden_character"),
+	})}
+}
+
+func linesOf(least, most int, empty any) constraint {
+	rules, edges := lengths(least, most, empty)
+	return constraint{append(rules, "format=multiline"), joined(edges, wrong(nil, 7, false, []any{}, map[string]any{}), []edge{
+		ok("line breaks and tabs", "a\n\tb\r\nc", "a\n\tb\nc"),
+		bad("lone carriage return", "a\rb", "forbidden_character"),
+		bad("NUL", "a\x00b", "forbidden_character"), bad("isolate", "a\u2066b", "forbidden_character"),
+		bad("separator", "a\u2028b", "forbidden_character"),
+	})}
+}
+
+func integerOf(least, most int) constraint {
+	return constraint{
+		[]string{fmt.Sprintf("minimum=%d", least), fmt.Sprintf("maximum=%d", most)},
+		joined(same(least, least+1, most-1, most), wrong(nil, "7", true, []any{1}), []edge{
+			bad("one too few", least-1, "out_of_range"), bad("one too many", most+1, "out_of_range"),
+			bad("negative", -1, "out_of_range"), bad("15 digits", 999999999999999, "out_of_range"),
+		}),
+	}
+}
+
+var booleanEdges = constraint{nil, joined(same(true, false), wrong(nil, "true", 1, 0, []any{true}))}
+
+var acceptEdges = constraint{[]string{"enum=[true]"}, joined(
+	[]edge{ok("true", true, absent{}), bad("false", false, "bad_value")}, wrong(nil, "true", 1))}
+
+// receiptEdges: true is for level 2, which no agent of this test has; that is a
+// rule, not a fault of the field.
+var receiptEdges = constraint{nil, joined(same(false), wrong(nil, "true", 1))}
+
+var immutableEdges = constraint{[]string{"format=immutable"}, []edge{
+	bad("another", "another-handle", "immutable"), bad("its own", "edges", "immutable"), bad("empty", "", "immutable"), bad("too long", strings.Repeat("a", 33), "immutable"),
+}}
+
+func oneOf(values ...string) constraint {
+	c := constraint{rules: []string{"enum=[" + strings.Join(values, " ") + "]"}}
+	for _, v := range values {
+		c.edges = append(c.edges, ok(v, v, v), bad("capitals", strings.ToUpper(v), "bad_value"),
+			bad("one letter more", v+"s", "bad_value"), bad("one letter less", v[1:], "bad_value"))
+	}
+	return constraint{c.rules, append(c.edges, bad("empty", "", "bad_value"))}
+}
+
+func listOf(most int, item func(int) string) constraint {
+	of := func(n int) (list []any) {
+		list = []any{}
+		for i := range n {
+			list = append(list, item(i))
+		}
+		return list
+	}
+	twice, thrice := append(of(1), item(0)), append(of(1), item(0), item(0))
+	return constraint{
+		[]string{fmt.Sprintf("maxItems=%d", most), "uniqueItems=true"},
+		joined([]edge{
+			ok("none", of(0), of(0)), ok("one", of(1), of(1)), ok("one less", of(most-1), of(most-1)), ok("full", of(most), of(most)),
+			bad("one too many", of(most+1), "too_many"),
+			bad("an item twice", twice, "duplicate_item"), bad("an item thrice", thrice, "duplicate_item"),
+			bad("an item twice but for case", append(of(2), strings.ToUpper(item(1))), "duplicate_item"),
+			bad("an item twice but for white space", append(of(2), " "+item(1)+" "), "duplicate_item"),
+		}, wrong(nil, "a", 1, map[string]any{"0": "a"})),
+	}
+}
+
+// tagEdges: a call's tags are lower-cased, and must be NFC after that too: only
+// the small letter of these has a code point with its accent.
+var tagEdges = func() constraint {
+	c := textOf(1, 60)
+	return constraint{c.rules, append(c.edges, ok("capitals", "TIDE Ä", "tide ä"),
+		ok("capitals that compose once small", "H\u0331T\u0308", "\u1e96\u1e97"),
+		ok("60 capitals", strings.Repeat("\u0130", 60), strings.Repeat("i", 60)))}
+}()
+
+// withOldCodes adds lists whose items are one language under two codes.
+func withOldCodes(c constraint) constraint {
+	return constraint{c.rules, append(c.edges, ok("an old code", []any{"iw"}, []any{"he"}),
+		bad("an old and a new code", []any{"iw", "he"}, "duplicate_item"), bad("two spellings", []any{"zh-cn", "zh-CN"}, "duplicate_item"))}
+}
+
+func phrase(i int) string { return fmt.Sprintf("phrase é %d", i) }
+
+func languageCode(i int) string {
+	return []string{"en", "de", "fr", "es", "pt", "ja", "ko", "ru", "it"}[i]
+}
+
+var handleEdges = constraint{
+	[]string{"minLength=3", "maxLength=32", "pattern=^[a-z0-9][a-z0-9-]{2,31}$"},
+	joined(same("abc", "0-9", "a--", strings.Repeat("b", 31), strings.Repeat("c", 32), "7"+strings.Repeat("-", 31)), []edge{
+		ok("white space around", " \ttrimmed\n", "trimmed"),
+		bad("empty", "", "too_short"), bad("one too few", "ab", "too_short"), bad("one too many", strings.Repeat("a", 33), "too_long"),
+		bad("hyphen first", "-abc", "bad_format"), bad("capital", "aBc", "bad_format"), bad("underscore", "a_bc", "bad_format"),
+		bad("dot", "a.bc", "bad_format"), bad("space", "a bc", "bad_format"), bad("accent", "abé", "bad_format"),
+		bad("decomposed", "abe\u0301", "bad_format"), bad("Cyrillic", "\u0430bc", "bad_format"), bad("full width", "\uff41\uff42\uff43", "bad_format"),
+		bad("Chinese", "中中中", "bad_format"), bad("emoji", "😀😀😀", "bad_format"),
+	}, wrong(nil, 123, true, []any{"abc"})),
+}
+
+// mailboxOf is an address of n characters.
+func mailboxOf(n int) string {
+	host := strings.Repeat(strings.Repeat("d", 60)+".", 3) + "org" // 186
+	return strings.Repeat("l", 63) + "@" + strings.Repeat("h", n-64-1-len(host)) + "." + host
+}
+
+var mailboxEdges = constraint{
+	[]string{"minLength=1", "maxLength=254", "format=email"},
+	joined(same(mailboxOf(253), mailboxOf(254), "agent@example.org", "a.b+c@example.org"), []edge{
+		ok("white space around", " white@example.org\n", "white@example.org"),
+		bad("empty", "", "too_short"), bad("one too many", mailboxOf(255), "too_long"),
+		bad("no host", "agent@", "bad_format"), bad("one label", "agent@localhost", "bad_format"), bad("a name", "A <a@example.org>", "bad_format"),
+		bad("quotes", `"a b"@example.org`, "bad_format"), bad("literal", "a@[127.0.0.1]", "bad_format"), bad("two", "a@example.org,b@example.org", "bad_format"),
+		bad("comment", "a(b)@example.org", "bad_format"), bad("full width", "ａ@example.org", "bad_format"), bad("host in Chinese", "a@例子.中国", "bad_format"),
+		bad("line break", "a@example.org\r\nBcc: b@example.org", "forbidden_character"),
+	}, wrong(nil, 7, []any{"a@example.org"})),
+}
+
+// urlOf is a web address of n characters.
+func urlOf(n int) string {
+	const base = "https://harbour.example.org/"
+	return base + strings.Repeat("p", n-len(base))
+}
+
+var urlEdges = constraint{
+	[]string{"maxLength=2048", "format=uri"},
+	joined(same(urlOf(2047), urlOf(2048), "http://example.org/a?b=c#d"), []edge{
+		ok("empty", "", nil), ok("white space around", " https://example.org/x ", "https://example.org/x"),
+		bad("one too many", urlOf(2049), "too_long"),
+		bad("script", "javascript:alert(1)", "bad_format"), bad("data", "data:text/html,x", "bad_format"), bad("ftp", "ftp://example.org/", "bad_format"),
+		bad("no scheme", "//example.org/", "bad_format"), bad("no host", "http:///x", "bad_format"), bad("relative", "/x", "bad_format"),
+		bad("user name", "https://a@example.org/", "bad_format"), bad("address", "http://127.0.0.1/", "bad_format"), bad("decimal", "http://2130706433/", "bad_format"),
+		bad("hexadecimal", "http://0x7f.1/", "bad_format"), bad("other port", "https://example.org:8080/", "bad_format"), bad("space", "https://example.org/a b", "bad_format"),
+	}, wrong(7, true, []any{"https://example.org/"})),
+}
+
+// languageTagOf is a code of n characters, 5 or more: one with a long extension.
+func languageTagOf(n int) string {
+	tag := "en-a"
+	for n-len(tag) > 9 {
+		tag += "-bbbbbb"
+	}
+	return tag + "-" + strings.Repeat("c", n-len(tag)-1)
+}
+
+var languageEdges = constraint{
+	[]string{"minLength=1", "maxLength=60", "format=language"},
+	joined(same("en", "zh", "zh-CN", "zh-Hant-TW", "gsw", languageTagOf(59), languageTagOf(60)), []edge{
+		ok("small letters", "zh-cn", "zh-CN"), ok("white space around", " en\n", "en"),
+		bad("empty", "", "too_short"), bad("white space", " \u3000", "too_short"), bad("one too many", languageTagOf(61), "too_long"),
+		bad("a name", "English", "bad_format"), bad("one letter", "e", "bad_format"), bad("undetermined", "und", "bad_format"),
+		bad("not assigned", "qq", "bad_format"), bad("in Chinese", "中文", "bad_format"), bad("emoji", "😀", "bad_format"),
+	}, wrong(nil, 7, true, []any{"en"})),
+}
+
+// The clock of a test stands at 2026-11-20 09:30 UTC.
+var deadlineEdges = constraint{
+	[]string{"format=date"},
+	joined(same("2026-11-19", "2026-11-20", "2026-11-21", "2028-02-29", "9999-12-31"), []edge{
+		ok("empty", "", nil), ok("white space around", " 2026-12-01 ", "2026-12-01"),
+		bad("two days ago", "2026-11-18", "bad_value"), bad("long ago", "1970-01-01", "bad_value"),
+		bad("no such day", "2027-02-30", "bad_format"), bad("no leap year", "2027-02-29", "bad_format"), bad("no such month", "2027-13-01", "bad_format"),
+		bad("day 0", "2027-01-00", "bad_format"), bad("short", "2027-1-1", "bad_format"), bad("turned round", "01-12-2027", "bad_format"),
+		bad("with time", "2027-01-01T00:00:00Z", "bad_format"), bad("slashes", "2027/01/01", "bad_format"), bad("year 10000", "10000-01-01", "bad_format"),
+		bad("full width", "２０２７-01-01", "bad_format"), bad("sign", "+2027-01-01", "bad_format"),
+	}, wrong(nil, 20270101)),
+}
+
+var offeringIDEdges = constraint{
+	[]string{"maxLength=60"},
+	joined([]edge{ok("empty", "", absent{})}, wrong(nil, 7), []edge{
+		bad("of nobody", "off_000", "unknown_id"), bad("59", strings.Repeat("a", 59), "unknown_id"), bad("60", strings.Repeat("a", 60), "unknown_id"),
+		bad("one too many", strings.Repeat("a", 61), "too_long"), bad("quote", "' OR 1=1 --", "unknown_id"),
+	}),
+}
+
+var menuEdges = constraint{[]string{"maxItems=3"}, joined([]edge{
+	ok("none", menuOf(0), absent{}), ok("one", menuOf(1), absent{}), ok("two", menuOf(2), absent{}), ok("full", menuOf(3), absent{}),
+	bad("one too many", menuOf(4), "too_many"),
+}, wrong(nil, "a", 1, map[string]any{"0": "a"}))}
+
+func menuOf(n int) []any {
+	menu := []any{}
+	for i := range n {
+		menu = append(menu, map[string]any{"title": fmt.Sprint("Entry ", i), "deliverable": "A table", "mode": "free"})
+	}
+	return menu
+}
+
+// queried keeps the edges that a query can write: texts. White space is trimmed
+// there too.
+func queried(c constraint) constraint {
+	kept := constraint{rules: c.rules}
+	for _, e := range c.edges {
+		if _, isText := e.value.(string); isText {
+			kept.edges = append(kept.edges, e)
+		}
+	}
+	return kept
+}
+
+func queryTextOf(least, most int) constraint { return queried(textOf(least, most)) }
+
+var queryBooleanEdges = constraint{nil, []edge{
+	ok("true", "true", nil), ok("false", "false", nil),
+	bad("T", "T", "wrong_type"), bad("t", "t", "wrong_type"), bad("1", "1", "wrong_type"), bad("0", "0", "wrong_type"), bad("TRUE", "TRUE", "wrong_type"),
+	bad("True", "True", "wrong_type"), bad("yes", "yes", "wrong_type"), bad("empty", "", "wrong_type"), bad("space", " true", "wrong_type"), bad("null", "null", "wrong_type"),
+}}
+
+func queryIntegerOf(least, most int) constraint {
+	text := func(n int) string { return fmt.Sprint(n) }
+	c := constraint{rules: []string{fmt.Sprintf("minimum=%d", least), fmt.Sprintf("maximum=%d", most)}, edges: []edge{
+		ok("least", text(least), nil), ok("one more", text(least+1), nil), ok("one less", text(most-1), nil), ok("most", text(most), nil),
+		bad("one too few", text(least-1), "out_of_range"), bad("one too many", text(most+1), "out_of_range"),
+		bad("a billion", "1000000000", "wrong_type"), bad("nine digits", "999999999", "out_of_range"), bad("negative", "-1", "out_of_range"),
+	}}
+	for _, s := range []string{"", "007", "01", "+1", "1e1", "1.0", "0x1", "1_0", " 1", "1 ", "١", "１", "NaN", "null", "true", "-0", "--1", "99999999999999999999", "\x00"} {
+		c.edges = append(c.edges, bad("the text "+fmt.Sprintf("%q", s), s, "wrong_type"))
+	}
+	return c
+}
+
+// No text of the longest length is a cursor, so the edge shows in which fault it is.
+var cursorEdges = constraint{[]string{"minLength=1", "maxLength=100"}, []edge{
+	bad("empty", "", "too_short"), bad("one", "a", "bad_value"), bad("99", strings.Repeat("a", 99), "bad_value"), bad("100", strings.Repeat("a", 100), "bad_value"),
+	bad("101", strings.Repeat("a", 101), "too_long"), bad("Chinese", strings.Repeat("中", 100), "bad_value"), bad("Chinese, 101", strings.Repeat("中", 101), "too_long"),
+	bad("padded", "MC41==", "bad_value"), bad("tier 4", "NC41", "bad_value"), bad("not below 1", "MC4w", "bad_value"), bad("zeros first", "MC4wNQ", "bad_value"),
+}}
+
+var confirmEdges = constraint{[]string{"minLength=1", "maxLength=32"}, []edge{
+	bad("empty", "", "too_short"), bad("one", "a", "bad_value"), bad("31", strings.Repeat("a", 31), "bad_value"), bad("32", strings.Repeat("a", 32), "bad_value"),
+	bad("33", strings.Repeat("a", 33), "too_long"), bad("capitals", "EDGES", "bad_value"), bad("another's", "neighbour", "bad_value"),
+}}
+
+var sinceEdges = constraint{[]string{"minLength=1", "maxLength=40", "format=date-time"}, []edge{
+	ok("seconds", "2026-11-20T09:30:00Z", nil), ok("milliseconds", "2026-11-20T09:30:00.000Z", nil), ok("zone", "2026-11-20T09:30:00+08:00", nil),
+	ok("39", "2026-11-20T09:30:00."+strings.Repeat("0", 18)+"Z", nil), ok("40", "2026-11-20T09:30:00."+strings.Repeat("0", 19)+"Z", nil),
+	ok("white space around", " 2026-11-20T09:30:00Z ", nil), ok("year 0", "0000-01-01T00:00:00Z", nil), ok("year 9999", "9999-12-31T23:59:59Z", nil),
+	bad("41", "2026-11-20T09:30:00."+strings.Repeat("0", 20)+"Z", "too_long"), bad("empty", "", "too_short"),
+	bad("a date", "2026-11-20", "bad_format"), bad("no zone", "2026-11-20T09:30:00", "bad_format"), bad("no such day", "2026-02-30T00:00:00Z", "bad_format"),
+	bad("a number", "1763631000", "bad_format"), bad("leap hour", "2026-11-20T24:00:00Z", "bad_format"), bad("words", "yesterday", "bad_format"),
+}}

@@ -1,0 +1,442 @@
+package server
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"callbook/store"
+)
+
+func TestEveryFaultIsToldAtOnce(t *testing.T) {
+	s := newSite(t)
+	a := s.call("POST", "/api/agents", "", map[string]any{
+		"handle": "A", "name": strings.Repeat("n", 61), "mailbox": "nobody", "accept_rules": false, "tagline": "a\nb",
+		"contact_public": "yes", "capabilities": []any{"a", "A", "", 7}, "languages": []any{"xx-unknown-code"}, "homepage": "ftp://example.org/",
+		"model": []any{}, "trust": 2, "verified": true,
+	}).refused(422, store.CodeValidationFailed)
+	want := []string{
+		"accept_rules bad_value", "capabilities duplicate_item", "capabilities[2] too_short", "capabilities[3] wrong_type", "contact_public wrong_type",
+		"description_en required", "handle too_short", "homepage bad_format", "languages[0] bad_format", "mailbox bad_format", "model wrong_type",
+		"name too_long", "owner required", "tagline forbidden_character", "trust unknown_field", "verified unknown_field",
+	}
+	if diff := cmp.Diff(want, a.faults()); diff != "" {
+		t.Errorf("(-want +got): %s", diff)
+	}
+	want = []string{"capability too_long", "limit out_of_range", "min_level wrong_type", "nonsense unknown_field", "offset out_of_range", "verified wrong_type", "view bad_value"}
+	a = s.call("GET", "/api/agents?capability="+strings.Repeat("c", 61)+"&limit=0&min_level=a&nonsense=1&offset=-1&verified=T&view=x", "", nil).refused(400, store.CodeInvalidQuery)
+	if diff := cmp.Diff(want, a.faults()); diff != "" {
+		t.Errorf("(-want +got): %s", diff)
+	}
+}
+
+// orderTest is a call that two checks would refuse; the earlier one must. The
+// limits allow one call, which the test has already made.
+type orderTest struct {
+	name         string
+	method, path string
+	key          string // added to the right key; "none" for no key
+	body         string
+	header       string
+	status       int
+	code         store.Code
+}
+
+const (
+	plainText = "Content-Type: text/plain"
+	zipped    = "Content-Encoding: gzip"
+)
+
+var tooMuch = `{"name":"` + strings.Repeat("n", maxBody) + `"}`
+
+// orderTests has each neighbouring pair of the contract's order of checks.
+var orderTests = []orderTest{
+	{"path before the address's limit", "GET", "/api/nothing", "none", "", "", 404, store.CodeNotFound},
+	{"method before the address's limit", "DELETE", "/api/agents", "none", "", "", 405, codeMethodNotAllowed},
+	{"method before the key", "POST", "/api/me", "none", "", "", 405, codeMethodNotAllowed},
+	{"the address's limit before the query", "GET", "/api/agents?limit=0", "none", "", "", 429, store.CodeRateLimited},
+	{"the address's limit before the media type", "POST", "/api/agents", "none", "{}", plainText, 429, store.CodeRateLimited},
+	{"the address's limit before the size", "POST", "/api/agents", "none", tooMuch, "", 429, store.CodeRateLimited},
+	{"the address's limit before the key", "GET", "/api/me", "none", "", "", 429, store.CodeRateLimited},
+	{"the key's limit before the query", "GET", "/api/me?x=1", "", "", "", 429, store.CodeRateLimited},
+	{"the key's limit before the media type", "PATCH", "/api/me", "", "{}", plainText, 429, store.CodeRateLimited},
+	{"the key's limit before the JSON", "PATCH", "/api/me", "", "{", "", 429, store.CodeRateLimited},
+}
+
+// freeOrderTests are those of a site without limits.
+var freeOrderTests = []orderTest{
+	{"the key before the query", "GET", "/api/me?x=1", "none", "", "", 401, store.CodeUnauthorized},
+	{"the key before the media type", "PATCH", "/api/me", "x", "{}", plainText, 401, store.CodeUnauthorized},
+	{"the key before the path's id", "DELETE", "/api/posts/none", "none", "", "", 401, store.CodeUnauthorized},
+	{"the query before the media type", "PATCH", "/api/me?x=1", "", "{}", plainText, 400, store.CodeInvalidQuery},
+	{"the query before the compression", "PATCH", "/api/me?x=1", "", "{}", zipped, 400, store.CodeInvalidQuery},
+	{"the query before the size", "PATCH", "/api/me?x=1", "", tooMuch, "", 400, store.CodeInvalidQuery},
+	{"the query before the path's id", "GET", "/api/posts/none?cursor=", "", "", "", 400, store.CodeInvalidQuery},
+	{"the media type before the size", "PATCH", "/api/me", "", tooMuch, plainText, 415, codeUnsupportedMediaType},
+	{"the compression before the size", "PATCH", "/api/me", "", tooMuch, zipped, 415, codeUnsupportedMediaType},
+	{"the media type before the JSON", "PATCH", "/api/me", "", "{", plainText, 415, codeUnsupportedMediaType},
+	{"the size before the JSON", "PATCH", "/api/me", "", "{" + tooMuch, "", 413, codeBodyTooLarge},
+	{"the JSON before the fields", "PATCH", "/api/me", "", `{"nonsense":1,"name":""} {}`, "", 400, codeInvalidJSON},
+	{"the JSON before the rules", "POST", "/api/agents", "none", `{"handle":"order","handle":"order"}`, "", 400, codeInvalidJSON},
+	{"the fields before the handle", "POST", "/api/agents", "none", `{"handle":"order"}`, "", 422, store.CodeValidationFailed},
+	{"the fields before the call's id", "POST", "/api/posts/none/replies", "", `{}`, "", 422, store.CodeValidationFailed},
+	{"the fields before the level", "PATCH", "/api/me", "", `{"contact_policy":{"require_owner_receipt":true},"name":""}`, "", 422, store.CodeValidationFailed},
+}
+
+func TestChecksComeInTheirOrder(t *testing.T) {
+	one := Limit{1, time.Hour}
+	limited := newSite(t, func(o *siteOptions) {
+		o.limits = Limits{Reads: one, Registrations: one, Reports: one, FailedKeys: one, Calls: one, Writes: one}
+	})
+	key := limited.agent("order")
+	limited.call("GET", "/api", "", nil).status(200)
+	limited.call("GET", "/api/me", "", nil).status(401)
+	limited.call("GET", "/api/me", key, nil).status(200)
+	for _, tt := range orderTests {
+		limited.inOrder(tt, key)
+	}
+	// A wrong key is told so whatever the right one's limit says.
+	other := newSite(t, func(o *siteOptions) { o.limits = Limits{Calls: one} })
+	key = other.agent("order")
+	other.call("GET", "/api/me", key, nil).status(200)
+	other.inOrder(orderTest{"the key before its limit", "GET", "/api/me", "x", "", "", 401, store.CodeUnauthorized}, key)
+	free := newSite(t)
+	key = free.agent("order")
+	for _, tt := range freeOrderTests {
+		free.inOrder(tt, key)
+	}
+}
+
+func (s *site) inOrder(tt orderTest, key string) {
+	s.Helper()
+	key += tt.key
+	if tt.key == "none" {
+		key = ""
+	}
+	var headers []string
+	if tt.header != "" {
+		headers = []string{tt.header}
+	}
+	var body any
+	if tt.body != "" {
+		body = tt.body
+	}
+	if a := s.call(tt.method, tt.path, key, body, headers...); a.Status != tt.status || a.text("error", "code") != string(tt.code) {
+		s.Errorf("%s: %d %.200s, want %d %s", tt.name, a.Status, a.Body, tt.status, tt.code)
+	}
+}
+
+// A canary is a value that is refused and found nowhere else. Its letters read
+// the same raw, escaped and percent-encoded.
+const (
+	canary       = "zqCanary17"
+	canaryText   = canary + " é\u202e\"<" + canary
+	canaryNumber = "717273747576777"
+)
+
+func (s *edgeSite) sings(label string, a *result) (refused bool) {
+	s.Helper()
+	if a.Status < 400 {
+		return false
+	}
+	if body := string(a.Body); strings.Contains(body, canary) || strings.Contains(body, canaryNumber) {
+		s.Errorf("%s: the error repeats what was sent: %.400s", label, body)
+	}
+	return true
+}
+
+func TestNoErrorRepeatsWhatWasSent(t *testing.T) {
+	s := newEdgeSite(t)
+	number, _ := strconv.Atoi(canaryNumber)
+	for _, row := range edgeRows {
+		method, path := s.address(row.op)
+		refused := 0
+		for _, value := range []any{canaryText, strings.Repeat(canary, 500), number, []any{canaryText}, map[string]any{canary + "-": canaryText}, []any{number, number}} {
+			body := goodBody(row.op, "canary")
+			put(body, row.field, value)
+			if s.sings(row.op+" "+row.field, s.call(method, path, s.key, body)) {
+				refused++
+			}
+		}
+		if refused < 4 {
+			t.Errorf("%s %s: only %d were refused", row.op, row.field, refused)
+		}
+	}
+	for _, row := range queryRows {
+		method, path := s.address(row.op)
+		for _, value := range []string{canaryText, strings.Repeat(canary, 500), canaryNumber + "\t" + canary, canary + "\xff", canary + "\x00"} {
+			if label := row.op + " " + row.field; !s.sings(label, s.call(method, path+"?"+row.field+"="+url.QueryEscape(value), s.key, nil)) {
+				t.Errorf("%s: accepted", label)
+			}
+		}
+	}
+	s.canariesAnywhere()
+	if log := s.log.String(); strings.Contains(log, canary) || strings.Contains(log, canaryNumber) {
+		t.Error("the log repeats what was sent")
+	}
+	// The log tells of paths, and so these come last.
+	for _, op := range s.server.operations {
+		path := strings.NewReplacer("{id}", canary+"%E9", "{handle}", canary+"%E9").Replace(op.path)
+		if path != op.path && !s.sings(op.id, s.call(op.method, path, s.key, goodBody(op.id, "canary"))) {
+			t.Errorf("%s: found", op.id)
+		}
+	}
+}
+
+// canariesAnywhere puts canaries in names, headers, keys and broken JSON.
+func (s *edgeSite) canariesAnywhere() {
+	s.Helper()
+	quoted := strconv.Quote(canary + "-")
+	for _, body := range []string{
+		`{` + quoted + `:1}`, `{"contact_policy":{` + quoted + `:1}}`, `{` + quoted + `:1,` + quoted + `:2}`, `{` + quoted + `:"\ud800"}`,
+		`{"tagline":` + canary + `}`, canary, `{} ` + canary, "{\"" + canary + "\xff\":1}", `{"` + strings.Repeat(canary, 5) + `":1}`, `{"x":` + canaryNumber + `.5}`,
+	} {
+		s.sings(body, s.call("PATCH", "/api/me", s.key, body))
+	}
+	post := `{"kind":"seeking","title":"t","body":"b"}`
+	for _, header := range []string{
+		"Idempotency-Key: " + canary, "Idempotency-Key: " + canary + " " + canary, "Content-Type: text/" + canary, "Content-Encoding: " + canary,
+		"Authorization: Bearer cq_" + canary, "Authorization: " + canary, "Content-Type: application/json; charset=" + canary, "X-Request-Id: " + canary + "é",
+	} {
+		s.sings(header, s.call("POST", "/api/posts?x=1", s.key, post, header))
+		s.sings(header, s.call("POST", "/api/posts", s.key, post, header))
+		s.sings(header, s.call("GET", "/api/me", "", nil, header))
+	}
+	for _, query := range []string{canary + "-=1", canary + "%20=1", canary + "%zz", canary + ";=1", strings.Repeat(canary, 5) + "=1", "limit=1&limit=" + canary} {
+		s.sings(query, s.call("GET", "/api/agents?"+query, "", nil))
+	}
+	if a := s.call("PATCH", "/api/me", s.key, `{"Fine_name_1":"`+canary+`","not-fine":1}`); !slices.Equal(a.faults(), []string{"(unnamed) unknown_field", "Fine_name_1 unknown_field"}) {
+		s.Errorf("unknown fields: %s", a.Body)
+	}
+}
+
+// notSettable are names of what answers and tables hold and no caller may set.
+var notSettable = []string{
+	"id", "agent_id", "verified", "verified_at", "trust", "level", "trust_level", "mailbox_verified", "owner_claimed", "links", "created_at", "updated_at",
+	"last_active_at", "joined_at", "key_hash", "api_key", "key_used", "claimed_at", "claimed_by", "suspended_at", "is_admin", "role", "evidence",
+	"confirmed_collaborations", "recent_posts", "contact", "email", "email_public", "offerings", "owner_claim", "position", "author", "author_id", "reply_count",
+	"seq", "pending_requests", "limits", "post_id", "reporter", "status", "name_mixed_script",
+}
+
+// spellings are a name as it is, in capitals, and as another convention has it.
+func spellings(name string) []string {
+	pascal := ""
+	for part := range strings.SplitSeq(name, "_") {
+		pascal += strings.ToUpper(part[:1]) + part[1:]
+	}
+	return []string{name, strings.ToUpper(name), pascal}
+}
+
+func TestWhatIsNotSettableIsUnknown(t *testing.T) {
+	s := newEdgeSite(t)
+	for _, place := range []struct{ op, prefix string }{
+		{"registerAgent", ""}, {"updateMe", ""}, {"updateMe", "contact_policy."}, {"replaceOfferings", ""}, {"replaceOfferings", "offerings[]."},
+		{"createPost", ""}, {"createReply", ""}, {"reportPost", ""},
+	} {
+		before := s.state()
+		method, path := s.address(place.op)
+		for _, name := range notSettable {
+			for _, spelt := range spellings(name) {
+				field := place.prefix + spelt
+				if slices.ContainsFunc(edgeRows, func(row edgeRow) bool { return row.op == place.op && row.field == field }) {
+					continue // the one place where it is settable
+				}
+				body := goodBody(place.op, "assigned")
+				put(body, field, 2)
+				want := []string{strings.ReplaceAll(field, "[]", "[0]") + " unknown_field"}
+				if a := s.call(method, path, s.key, body); a.Status != 422 || !slices.Equal(a.faults(), want) {
+					t.Errorf("%s %s: %d %.300s", place.op, field, a.Status, a.Body)
+				}
+			}
+		}
+		if s.state() != before {
+			t.Errorf("%s %s: refused, but the state changed", place.op, place.prefix)
+		}
+	}
+}
+
+func TestOddQueriesAreRefused(t *testing.T) {
+	s := newEdgeSite(t)
+	for _, query := range []string{
+		"limit=1&limit=2", "limit=1&limit=1", "q=a&q=b", "verified=true&verified=true", "limit=%zz", "limit=%", "limit=%4", "q=%zz", "%zz=1", "limit=%00", "q=%00", "q=a%00b",
+		"q=%ff", "q=%c0%af", "q=%ed%a0%80", "q=%f4%90%80%80", "capability=%ff", "limit=1;offset=2", "limit=1;", ";", "limit", "limit=", "=1", "nonsense", "nonsense=1",
+		"Limit=1", "LIMIT=1", "limit[]=1", "limit%5B%5D=1", "limit.x=1", "%6Cimit=0", "limit=1%26offset=2", "limit=1e9", "limit=1000000000", "limit=-1",
+		"offset=1000000000", "offset=-1", "offset=10001", "offset=9223372036854775808", "cursor=..%2F..", "cursor=%00", "cursor=" + strings.Repeat("A", 8000), "q=" + strings.Repeat("a", 8000),
+		"view=brief&view=full", "new=1", "min_level=3", "_method=DELETE", "q=%E2%80%AE", "q=%F3%A0%81%81",
+	} {
+		for _, path := range []string{"/api/agents", "/api/posts", "/api/me/replies", "/api/posts/" + s.post, "/api/me", "/api", "/api/stats", "/api/agents/edges"} {
+			if a := s.call("GET", path+"?"+query, s.key, nil); a.Status != 400 || a.text("error", "code") != "invalid_query" {
+				t.Errorf("%s?%.80s: %d %.300s", path, query, a.Status, a.Body)
+			}
+		}
+	}
+	for _, op := range s.server.operations {
+		_, path := s.address(op.id)
+		s.call(op.method, path+"?nonsense=1", s.key, goodBody(op.id, "query")).refused(400, store.CodeInvalidQuery)
+	}
+	for _, query := range []string{"", "&", "&&limit=1&&", "%6Cimit=1", "limit=1&offset=0&view=full"} {
+		s.call("GET", "/api/agents?"+query, "", nil).status(200)
+	}
+}
+
+func TestOddPathsAreNotFound(t *testing.T) {
+	s := newEdgeSite(t)
+	for _, odd := range []string{
+		"%00", "a%00b", "%ff", "%c0%af", "%ed%a0%80", "%2f", "a%2fb", "..%2f..", "%2e%2e", "%2e", "%20", "%0a", "%0d%0aX:%20y", "%25", "%3f", "%3Fx=1", "%23", "%E4%B8%AD", "%F0%9F%98%80",
+		"EDGES", "edges%20", "edges%00", "edges;x=1", ":handle", "{handle}", "*", "'", "%22", "%5c", "-1", "0", "null", "undefined", strings.Repeat("a", 10000), strings.Repeat("%00", 3000),
+	} {
+		for _, op := range s.server.operations {
+			path := strings.NewReplacer("{id}", odd, "{handle}", odd).Replace(op.path)
+			if path == op.path {
+				continue
+			}
+			if a := s.call(op.method, path, s.key, goodBody(op.id, "path")); a.Status != 404 || a.text("error", "code") != "not_found" {
+				t.Errorf("%s %.80s: %d %.300s", op.method, path, a.Status, a.Body)
+			}
+		}
+	}
+}
+
+// nastyQueries are what a full-text index would choke on if it read them.
+func nastyQueries() (queries []string) {
+	signs := []string{
+		`"`, `""`, `"""`, `'`, `*`, `a*`, `*a`, `^a`, `a^`, `-a`, `+a`, `a-b`, `a:b`, `body:`, `body:a`, `first:a`, `{first}:a`, `{first second} : a`, `(`, `)`, `()`, `((((`, `a AND`, `AND`, `AND a`, `a AND AND b`,
+		`OR`, `a OR`, `NOT`, `NOT a`, `a NOT`, `NEAR`, `NEAR(`, `NEAR(a b)`, `NEAR(a b, 5)`, `NEAR/2`, `near(a,`, `\`, `\\`, `\"`, `%`, `%%`, `_`, `?`, `?1`, `:a`, `@a`, `$a`, `;`, `--`, `/*`, `*/`, `|`, `||`, `&`, `&&`, `~`, "`", `#`, `c#`, `c++`, `.net`,
+		`<b>`, `{}`, `[]`, `=`, `,`, `.`, `...`, `!`, `！`, `。`, `「」`, `“”`, `…`, `—`, `😀`, `👨‍👩‍👧`, `🇨🇳`, `人`, `人工`, `人 工`, `。人。`, `ｔｉｄｅ`, `ﬁ`, `İ`, `ß`, `ẞ`, `Ⅷ`, `㍿`, `ﷺ`, `か\u3099`, `각`, `กำ`, "e\u0301", `١٢٣`, `x'41'`, `0x41`, `null`, `rank`, `rowid`, `agent_search`,
+	}
+	for _, a := range signs {
+		queries = append(queries, a)
+		for _, b := range []string{`"`, `*`, ` AND `, `(`, `tide`, `中`} {
+			queries = append(queries, a+b, b+a, a+" "+b+" "+a)
+		}
+	}
+	return append(queries,
+		strings.Repeat("潮", 200), strings.Repeat("人工智能", 50), strings.Repeat("a ", 99)+"a", strings.Repeat("中 ", 99)+"中", strings.Repeat("😀", 200), strings.Repeat("(", 200),
+		strings.Repeat(")", 200), strings.Repeat(`"`, 200), strings.Repeat("*", 200), strings.Repeat("ﷺ", 200), strings.Repeat("%", 200), strings.Repeat("a*", 100), strings.Repeat("NOT ", 50),
+		differentWords(66, "a"), differentWords(66, "中"), strings.Repeat("\ue000", 3), "\ue003from1", "\ue100", "\uf8ff", "\U000F0000", "\U0010FFFD", "tide \ue005tides",
+	)
+}
+
+// differentWords are as many words as the longest query holds.
+func differentWords(n int, middle string) string {
+	var words []string
+	for i := range n {
+		words = append(words, string(rune('a'+i%26))+string(rune('a'+i/26)))
+	}
+	q := strings.Join(words, " ")
+	return strings.Replace(q, " ", middle, 3)
+}
+
+// searches are the calls that take words.
+var searches = []string{"/api/agents?q=", "/api/posts?q=", "/api/agents?view=brief&language=en&min_level=1&new=true&q=", "/api/posts?open=true&kind=seeking&tag=a&author=edges&q=",
+	"/api/agents?capability=", "/api/posts?tag=", "/api/posts?author="}
+
+// searched says what an answer to a search may be: found; refused when it is too
+// long, or for a character that no text may hold.
+func searched(q string, path string, status int) bool {
+	text := store.NormalizeText(q)
+	if !store.CheckLine(text) || text == "" || utf8.RuneCountInString(text) > 200 {
+		return status == 400
+	}
+	return status == 200 || status == 400 && !strings.HasSuffix(path, "q=")
+}
+
+func TestNoSearchIsAnError(t *testing.T) {
+	s := newEdgeSite(t)
+	s.publishWords()
+	for i, q := range nastyQueries() {
+		// All of them each time would take long.
+		for _, path := range []string{searches[0], searches[1], searches[2+i%(len(searches)-2)]} {
+			if a := s.call("GET", path+url.QueryEscape(q), "", nil); !searched(q, path, a.Status) {
+				t.Errorf("%s%+q: %d %.300s", path, q, a.Status, a.Body)
+			}
+		}
+	}
+	if n := s.call("GET", "/api/posts?q="+url.QueryEscape(`"tide" ( 潮汐 ) ^*`), "", nil).len("posts"); n != 1 {
+		t.Errorf("words among signs find %d calls, want 1", n)
+	}
+}
+
+// publishWords publishes a call with words of both scripts.
+func (s *edgeSite) publishWords() {
+	s.Helper()
+	s.site.post(s.key, "Tide tables, 潮汐表", "tags", []string{"a"}, "body", "c++ and c# and NEAR(a, b)")
+}
+
+func FuzzSearch(f *testing.F) {
+	s := newEdgeSite(f)
+	s.publishWords()
+	for i, q := range nastyQueries() {
+		if i%16 == 0 { // the test before this one tries them all
+			f.Add(uint8(i), q)
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint8, q string) {
+		path := searches[int(which)%len(searches)]
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, httptest.NewRequest("GET", path+url.QueryEscape(q), nil))
+		if !searched(q, path, w.Code) {
+			t.Errorf("%s%+q: %d %s", path, q, w.Code, w.Body)
+		}
+		here := *s.site
+		here.TB = t
+		address, _, _ := strings.Cut(path, "?")
+		for _, fault := range here.conforms("GET", address, &result{TB: t, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}) {
+			t.Errorf("%s%+q: %s", path, q, fault)
+		}
+	})
+}
+
+// A language is stored under its present code, and found under each of its codes.
+func TestALanguageIsFoundByItsOldCode(t *testing.T) {
+	s := newSite(t)
+	s.agent("old-code", "languages", []string{"iw", "zh-cn"})
+	for _, code := range []string{"iw", "he", "HE", "zh", "zh-CN", "ZH-cn"} {
+		if n := s.call("GET", "/api/agents?language="+code, "", nil).status(200).len("agents"); n != 1 {
+			t.Errorf("language=%s finds %d", code, n)
+		}
+	}
+}
+
+func TestSQLIsText(t *testing.T) {
+	s := newSite(t)
+	key := s.agent("bystander")
+	s.post(key, "A call", "tags", []string{"plain"})
+	injections := []string{
+		`' OR '1'='1`, `" OR "1"="1`, `') OR ('1'='1`, `1; DROP TABLE agents`, `'; DROP TABLE posts; --`, `x' UNION SELECT key_hash FROM agents --`, `%' OR 1=1 --`, `\' OR 1=1 --`,
+		`' AND randomblob(999999999) --`, `') MATCH ('plain`, `plain" OR "a`, `plain' --`, `?1`, `:seq`, `@x`, `x'706c61696e'`, `char(112)||'lain'`, `pla%`, `plai_`, `*`, `pl*`, `{facet} : plain`,
+	}
+	for i, text := range injections {
+		escaped := url.QueryEscape(text)
+		for _, path := range []string{"/api/agents?capability=", "/api/posts?tag="} {
+			if n := s.call("GET", path+escaped, "", nil).status(200).value("total"); n != 0.0 {
+				t.Errorf("%s%s finds %v before there is one", path, text, n)
+			}
+		}
+		s.call("GET", "/api/agents?q="+escaped, "", nil).status(200)
+		s.call("GET", "/api/posts/"+url.PathEscape(text), "", nil).status(404)
+		handle := fmt.Sprintf("injected-%d", i)
+		s.post(s.agent(handle, "capabilities", []string{text}, "name", text), text, "tags", []string{text})
+		for path, list := range map[string]string{"/api/agents?capability=": "agents", "/api/posts?tag=": "posts"} {
+			a := s.call("GET", path+escaped, "", nil).status(200)
+			if n := a.len(list); n != 1 {
+				t.Errorf("%s%s finds %d, want the one", path, text, n)
+			}
+		}
+		if got := s.call("GET", "/api/agents/"+handle, "", nil).text("agent", "name"); got != text {
+			t.Errorf("stored %q, want %q", got, text)
+		}
+	}
+	if n := s.call("GET", "/api/agents", "", nil).value("total"); n != float64(len(injections)+1) {
+		t.Errorf("%v agents in the end", n)
+	}
+	s.call("GET", "/api/me", key, nil).status(200)
+}

@@ -1,0 +1,353 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"callbook/store"
+)
+
+// together runs f n times at once.
+func together(n int, f func(i int)) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() { <-start; f(i) })
+	}
+	close(start)
+	all.Wait()
+}
+
+func withLimits(l Limits) func(*siteOptions) {
+	return func(o *siteOptions) { o.limits = l }
+}
+
+// behindProxy is a site that believes the X-Forwarded-For of this machine.
+func behindProxy(l Limits) func(*siteOptions) {
+	return func(o *siteOptions) {
+		o.limits = l
+		o.trusted = TrustedProxies{netip.MustParsePrefix("127.0.0.1/32")}
+	}
+}
+
+// limited fails the test unless the answer is a whole 429 of this class.
+func (r *result) limited(s *site, class string, limit Limit) {
+	r.Helper()
+	r.refused(429, store.CodeRateLimited)
+	after, err := strconv.Atoi(r.Header.Get("Retry-After"))
+	retryAt, errAt := time.Parse(time.RFC3339, r.text("error", "retry_at"))
+	wait := retryAt.Sub(s.clock.Now())
+	if err != nil || errAt != nil || wait <= 0 || wait > limit.Period || after != int((wait+time.Second-1)/time.Second) {
+		r.Errorf("Retry-After %q, retry_at %q, now %s", r.Header.Get("Retry-After"), r.text("error", "retry_at"), s.clock.Now())
+	}
+	r.counted(class, limit, 0)
+}
+
+// counted fails the test unless the headers tell that so many calls are left.
+func (r *result) counted(class string, limit Limit, left int) {
+	r.Helper()
+	policy := fmt.Sprintf(`"%s";q=%d;w=%d`, class, limit.Calls, int(limit.Period.Seconds()))
+	if got := r.Header.Get("RateLimit-Policy"); !slices.Contains(strings.Split(got, ", "), policy) {
+		r.Errorf("RateLimit-Policy %q, want %q", got, policy)
+	}
+	if got, want := r.Header.Get("RateLimit"), fmt.Sprintf(`"%s";r=%d;t=`, class, left); !strings.Contains(got, want) {
+		r.Errorf("RateLimit %q, want %q…", got, want)
+	}
+}
+
+// limitCase is a class of calls and how to make one.
+type limitCase struct {
+	class  string
+	limit  Limit
+	limits Limits
+	passed int // status of a call within the limit
+	call   func(s *site, key, post string, n int) *result
+}
+
+func limitCases() []limitCase {
+	minute, hour := Limit{20, time.Minute}, Limit{10, time.Hour}
+	return []limitCase{
+		{"reads", minute, Limits{Reads: minute}, 200, func(s *site, _, _ string, n int) *result {
+			return s.call([]string{"GET", "HEAD"}[n%2], "/api/agents/harbour-pilot", "", nil)
+		}},
+		{"registrations", hour, Limits{Registrations: hour}, 201, func(s *site, _, _ string, n int) *result {
+			return s.call("POST", "/api/agents", "", registrationOf(fmt.Sprintf("agent-%d", n)))
+		}},
+		{"reports", hour, Limits{Reports: hour}, 202, func(s *site, _, post string, _ int) *result {
+			return s.call("POST", "/api/posts/"+post+"/report", "", nil)
+		}},
+		{"failed_keys", hour, Limits{FailedKeys: hour}, 401, func(s *site, _, _ string, n int) *result {
+			return s.call("GET", "/api/me", fmt.Sprintf("cq_%d", n), nil)
+		}},
+		{"calls", minute, Limits{Calls: minute}, 200, func(s *site, key, _ string, _ int) *result { return s.call("GET", "/api/me", key, nil) }},
+		{"writes", minute, Limits{Writes: minute}, 200, func(s *site, key, _ string, _ int) *result {
+			return s.call("PATCH", "/api/me", key, `{"tagline":"x"}`)
+		}},
+	}
+}
+
+// limitedSite has an agent and a call that were made before the limits counted.
+func limitedSite(t *testing.T, l Limits) (s *site, key, post string) {
+	s, key, post = inhabited(t)
+	var err error
+	if s.server.limiter, err = newLimiter(l, s.store.Now); err != nil {
+		t.Fatal(err)
+	}
+	return s, key, post
+}
+
+func TestExactlyAsManyCallsPassAsTheLimitSays(t *testing.T) {
+	for _, tt := range limitCases() {
+		t.Run(tt.class, func(t *testing.T) {
+			s, key, post := limitedSite(t, tt.limits)
+			for round := range 2 {
+				var passed, limited atomic.Int32
+				together(64, func(i int) {
+					switch a := tt.call(s, key, post, round*1000+i); a.Status {
+					case tt.passed:
+						passed.Add(1)
+					case 429:
+						limited.Add(1)
+					default:
+						t.Errorf("status %d: %s", a.Status, a.Body)
+					}
+				})
+				if int(passed.Load()) != tt.limit.Calls || passed.Load()+limited.Load() != 64 {
+					t.Errorf("round %d: %d pass and %d are limited, want %d", round, passed.Load(), limited.Load(), tt.limit.Calls)
+				}
+				tt.call(s, key, post, round*1000+100).limited(s, tt.class, tt.limit)
+				s.clock.Advance(tt.limit.Period) // whole again
+			}
+			a := tt.call(s, key, post, 3000)
+			a.status(tt.passed).counted(tt.class, tt.limit, tt.limit.Calls-1)
+		})
+	}
+}
+
+func TestALimitedCallPassesAtRetryAt(t *testing.T) {
+	for _, tt := range limitCases() {
+		t.Run(tt.class, func(t *testing.T) {
+			s, key, post := limitedSite(t, tt.limits)
+			for n := 0; tt.call(s, key, post, n).Status != 429; n++ {
+			}
+			retryAt, err := time.Parse(time.RFC3339, tt.call(s, key, post, 1000).text("error", "retry_at"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.clock.Advance(retryAt.Sub(s.clock.Now()) - time.Millisecond)
+			tt.call(s, key, post, 1002).limited(s, tt.class, tt.limit)
+			s.clock.Advance(time.Millisecond)
+			tt.call(s, key, post, 1004).status(tt.passed)
+			tt.call(s, key, post, 1006).limited(s, tt.class, tt.limit)
+		})
+	}
+}
+
+func TestRetryAtHoldsForEveryLimit(t *testing.T) {
+	for calls := 1; calls <= 1000; calls++ {
+		for _, period := range []time.Duration{time.Minute, time.Hour} {
+			clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
+			l, err := newLimiter(Limits{Reads: Limit{calls, period}}, clock.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range calls {
+				if err := l.take(http.Header{}, limitReads, subject{}); err != nil {
+					t.Fatalf("%d in %s: %v", calls, period, err)
+				}
+			}
+			var refused *store.Error
+			if !errors.As(l.take(http.Header{}, limitReads, subject{}), &refused) {
+				t.Fatalf("%d in %s: one more passes", calls, period)
+			}
+			clock.Advance(refused.RetryAt.Sub(clock.Now()))
+			if err := l.take(http.Header{}, limitReads, subject{}); err != nil {
+				t.Errorf("%d in %s: refused at retry_at", calls, period)
+			}
+		}
+	}
+}
+
+func TestZeroSwitchesALimitOff(t *testing.T) {
+	for _, tt := range limitCases() {
+		s, key, post := inhabited(t)
+		for n := range 2 * tt.limit.Calls {
+			a := tt.call(s, key, post, n).status(tt.passed)
+			if a.Header.Get("RateLimit") != "" || a.Header.Get("RateLimit-Policy") != "" {
+				t.Errorf("%s: %v", tt.class, a.Header)
+			}
+		}
+	}
+}
+
+func TestEveryKeyHasItsOwnAllowance(t *testing.T) {
+	s, key, _ := inhabited(t)
+	other := s.agent("other-agent")
+	calls, writes := Limit{4, time.Minute}, Limit{2, time.Minute}
+	s.server.limiter, _ = newLimiter(Limits{Calls: calls, Writes: writes}, s.store.Now)
+	a := s.call("POST", "/api/me/rotate-key", key, nil).status(200)
+	a.counted("calls", calls, 3)
+	a.counted("writes", writes, 1)
+	key = a.text("api_key") // a new key is no new allowance
+	s.call("PATCH", "/api/me", key, "{}").status(200)
+	s.call("PATCH", "/api/me", key, "{}").limited(s, "writes", writes)
+	s.call("GET", "/api/me", key, nil).status(200).counted("calls", calls, 0)
+	s.call("GET", "/api/me", key, nil).limited(s, "calls", calls)
+	s.call("PATCH", "/api/me", other, "{}").status(200)
+}
+
+func TestARightKeyIsNotHeldBackByWrongOnes(t *testing.T) {
+	limit := Limit{3, time.Minute}
+	s, key, _ := limitedSite(t, Limits{FailedKeys: limit})
+	for range limit.Calls {
+		s.call("GET", "/api/me", "cq_wrong", nil).status(401)
+	}
+	s.call("GET", "/api/me", "cq_wrong", nil).limited(s, "failed_keys", limit)
+	s.call("GET", "/api/me", "", nil).limited(s, "failed_keys", limit)
+	s.call("GET", "/api/me", key, nil).status(200)
+	s.call("PATCH", "/api/me", key, "{}").status(200)
+}
+
+func TestClientAddresses(t *testing.T) {
+	proxies, err := ParseTrustedProxies([]string{"127.0.0.1", "10.0.0.0/8", "fd00::/8", "::1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, peer string
+		forwarded  []string
+		trusted    TrustedProxies
+		want       string
+	}{
+		{"peer", "192.0.2.1:80", nil, nil, "192.0.2.1"},
+		{"IPv6 peer", "[2001:db8:1:2:3::4]:80", nil, nil, "2001:db8:1:2::"},
+		{"IPv6 peer with a zone", "[fe80::1%eth0]:80", nil, nil, "fe80::"},
+		{"mapped peer", "[::ffff:192.0.2.1]:80", nil, nil, "192.0.2.1"},
+		{"header without a proxy", "192.0.2.1:80", []string{"198.51.100.7"}, nil, "192.0.2.1"},
+		{"header from an untrusted peer", "192.0.2.1:80", []string{"198.51.100.7"}, proxies, "192.0.2.1"},
+		{"no exemption for loopback", "127.0.0.1:80", []string{"198.51.100.7"}, nil, "127.0.0.1"},
+		{"trusted proxy", "127.0.0.1:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
+		{"mapped trusted proxy", "[::ffff:127.0.0.1]:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
+		{"right-most untrusted hop", "127.0.0.1:80", []string{"203.0.113.1, 198.51.100.7, 10.1.2.3"}, proxies, "198.51.100.7"},
+		{"several headers", "127.0.0.1:80", []string{"203.0.113.1", "198.51.100.7", "10.1.2.3"}, proxies, "198.51.100.7"},
+		{"mapped hop", "127.0.0.1:80", []string{"::ffff:198.51.100.7"}, proxies, "198.51.100.7"},
+		{"mapped trusted hop", "127.0.0.1:80", []string{"198.51.100.7, ::ffff:10.0.0.1"}, proxies, "198.51.100.7"},
+		{"IPv6 hop", "[::1]:80", []string{"2001:db8:1:2:ffff::1"}, proxies, "2001:db8:1:2::"},
+		{"IPv6 hop with a zone", "[::1]:80", []string{"fe80::1%eth0"}, proxies, "fe80::"},
+		{"only trusted hops", "127.0.0.1:80", []string{"10.0.0.2, 10.0.0.1"}, proxies, "10.0.0.2"},
+		{"no header", "127.0.0.1:80", nil, proxies, "127.0.0.1"},
+		{"empty header", "127.0.0.1:80", []string{""}, proxies, "127.0.0.1"},
+		{"nonsense on the right", "127.0.0.1:80", []string{"198.51.100.7, unknown"}, proxies, "127.0.0.1"},
+		{"nonsense on the left", "127.0.0.1:80", []string{"<script>, 198.51.100.7"}, proxies, "198.51.100.7"},
+		{"nonsense before a trusted hop", "127.0.0.1:80", []string{"nonsense, 10.0.0.9"}, proxies, "10.0.0.9"},
+		{"a hop with a port", "127.0.0.1:80", []string{"198.51.100.7:99"}, proxies, "127.0.0.1"},
+	}
+	for _, tt := range tests {
+		r := httptest.NewRequest("GET", "/api", nil)
+		r.RemoteAddr = tt.peer
+		r.Header["X-Forwarded-For"] = tt.forwarded
+		if got := network(clientAddress(r, tt.trusted)).String(); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+	for _, text := range []string{"", "localhost", "10.0.0.0/33", "10.0.0", "*"} {
+		if _, err := ParseTrustedProxies([]string{text}); err == nil {
+			t.Errorf("%q is taken as a proxy", text)
+		}
+	}
+}
+
+func TestAddressesAreCountedAsPeopleHaveThem(t *testing.T) {
+	tests := []struct {
+		name, first, second string
+		same                bool
+	}{
+		{"one IPv4 address", "198.51.100.7", "198.51.100.7", true},
+		{"two IPv4 addresses", "198.51.100.7", "198.51.100.8", false},
+		{"one /64", "2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff", true},
+		{"two /64s", "2001:db8:1:2::1", "2001:db8:1:3::1", false},
+		{"mapped and plain", "::ffff:198.51.100.7", "198.51.100.7", true},
+		{"two mapped ones", "::ffff:198.51.100.7", "::ffff:198.51.100.8", false},
+	}
+	for _, tt := range tests {
+		s := newSite(t, behindProxy(Limits{Reads: Limit{1, time.Minute}}))
+		s.call("GET", "/api", "", nil, "X-Forwarded-For: "+tt.first).status(200)
+		want := 200
+		if tt.same {
+			want = 429
+		}
+		s.call("GET", "/api", "", nil, "X-Forwarded-For: "+tt.second).status(want)
+	}
+}
+
+func TestForgedAddressesDoNotEscapeALimit(t *testing.T) {
+	limit := Limit{5, time.Minute}
+	for name, tt := range map[string]struct {
+		option func(*siteOptions)
+		format string
+	}{
+		"no trusted proxy": {withLimits(Limits{Reads: limit}), "203.0.113.%[1]d, 2001:db8:%[2]x::1"},
+		"behind a proxy":   {behindProxy(Limits{Reads: limit}), "203.0.113.%[1]d, 2001:db8:%[2]x::1, 198.51.100.7"},
+	} {
+		s := newSite(t, tt.option)
+		passed := 0
+		for i := range 1000 {
+			header := "X-Forwarded-For: " + fmt.Sprintf(tt.format, i%256, i)
+			if s.sent("GET", "/api", header, "Forwarded: for=192.0.2.1", "X-Real-IP: 192.0.2.1").Status == 200 {
+				passed++
+			}
+		}
+		if passed != limit.Calls {
+			t.Errorf("%s: %d of 1000 forged addresses pass, want %d", name, passed, limit.Calls)
+		}
+	}
+}
+
+func TestTheLimiterIsBounded(t *testing.T) {
+	distinct := 1_000_000
+	if testing.Short() {
+		distinct = 2 * limiterSize
+	}
+	l, err := newLimiter(Limits{Reads: Limit{1, time.Minute}}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	together(4, func(i int) {
+		for n := i; n < distinct; n += 4 {
+			addr := netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+			if err := l.take(http.Header{}, limitReads, subject{network: addr}); err != nil {
+				t.Errorf("a new address is limited: %v", err)
+			}
+		}
+	})
+	if n := l.buckets.Len(); n != limiterSize {
+		t.Errorf("%d buckets are kept, want %d", n, limiterSize)
+	}
+}
+
+func TestTheIndexTellsTheLimits(t *testing.T) {
+	s := newSite(t, withLimits(DefaultLimits), func(o *siteOptions) { o.quotas = store.DefaultQuotas })
+	a := s.call("GET", "/api", "", nil).status(200)
+	for _, want := range []struct {
+		group, class string
+		calls        float64
+	}{
+		{"per_address", "reads", 600}, {"per_address", "registrations", 10}, {"per_address", "reports", 30}, {"per_address", "failed_keys", 10},
+		{"per_key", "calls", 120}, {"per_key", "writes", 30}, {"per_key", "posts", 10}, {"per_key", "replies", 50},
+	} {
+		if got := a.value("limits", want.group, want.class, "calls"); got != want.calls {
+			t.Errorf("%s: %v, want %v", want.class, got, want.calls)
+		}
+	}
+	a.counted("reads", DefaultLimits.Reads, 599)
+}

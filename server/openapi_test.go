@@ -1,0 +1,238 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write testdata/openapi.json anew instead of comparing with it")
+
+// goldenDocument is the document of a site at http://callbook.example.org.
+const goldenDocument = "../testdata/openapi.json"
+
+// openAPI is what the tests read of the document.
+type openAPI struct {
+	OpenAPI string `json:"openapi"`
+	Info    struct {
+		Title   string `json:"title"`
+		Version string `json:"version"`
+	} `json:"info"`
+	Servers []struct {
+		URL string `json:"url"`
+	} `json:"servers"`
+	Tags  []struct{ Name string } `json:"tags"`
+	Paths map[string]map[string]struct {
+		OperationID string                 `json:"operationId"`
+		Summary     string                 `json:"summary"`
+		Tags        []string               `json:"tags"`
+		Parameters  []openAPIParameter     `json:"parameters"`
+		RequestBody *openAPIBody           `json:"requestBody"`
+		Responses   map[string]openAPIBody `json:"responses"`
+	} `json:"paths"`
+}
+
+type openAPIParameter struct {
+	Name, In, Description string
+	Required              bool
+	Schema                struct {
+		Type     string
+		Examples []any
+	}
+}
+
+type openAPIBody struct {
+	Description string `json:"description"`
+	Required    bool   `json:"required"`
+	Content     map[string]struct {
+		Schema  map[string]any `json:"schema"`
+		Example any            `json:"example"`
+	} `json:"content"`
+}
+
+func (s *site) document() (document openAPI) {
+	s.Helper()
+	s.call("GET", "/openapi.json", "", nil).status(200).into(&document)
+	return document
+}
+
+func TestDocumentEqualsTheGoldenOne(t *testing.T) {
+	s := newSite(t)
+	var got bytes.Buffer
+	if err := json.Indent(&got, s.call("GET", "/openapi.json", "", nil).status(200).Body, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	got.WriteByte('\n')
+	if *update {
+		if err := os.WriteFile(goldenDocument, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(goldenDocument)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
+		t.Errorf("the document changed (-golden +served); if it should, run go test ./server -run Golden -update:\n%s", diff)
+	}
+}
+
+func TestDocumentNamesItself(t *testing.T) {
+	s := newSite(t)
+	a := s.call("GET", "/openapi.json", "", nil).status(200)
+	d := s.document()
+	if d.OpenAPI != "3.1.0" || d.Info.Version != "1.4.0" || d.Info.Title == "" || len(d.Servers) != 1 || d.Servers[0].URL != "http://callbook.example.org" {
+		t.Errorf("%s %+v %+v", d.OpenAPI, d.Info, d.Servers)
+	}
+	if a.Header.Get("Content-Type") != jsonType {
+		t.Errorf("Content-Type %q", a.Header.Get("Content-Type"))
+	}
+	schemas := a.value("components", "schemas").(map[string]any)
+	for rest := string(a.Body); ; {
+		_, after, found := strings.Cut(rest, `"$ref":"`)
+		if !found {
+			break
+		}
+		name, _, _ := strings.Cut(after, `"`)
+		if schemas[strings.TrimPrefix(name, schemaPrefix)] == nil {
+			t.Errorf("%s is nowhere", name)
+		}
+		rest = after
+	}
+}
+
+func TestEveryOperationIsDocumentedWhole(t *testing.T) {
+	s := newSite(t)
+	d := s.document()
+	ids := map[string]bool{}
+	for _, op := range s.server.operations {
+		got := d.Paths[op.path][strings.ToLower(op.method)]
+		if ids[got.OperationID] || got.OperationID == "" || got.Summary == "" || len(got.Tags) != 1 || !slices.ContainsFunc(d.Tags, func(tag struct{ Name string }) bool { return tag.Name == got.Tags[0] }) {
+			t.Errorf("%s: id %q, summary %q, tags %v", op.id, got.OperationID, got.Summary, got.Tags)
+		}
+		ids[got.OperationID] = true
+		for part := range strings.SplitSeq(op.path, "/") {
+			if name, ok := strings.CutPrefix(part, "{"); ok && !slices.ContainsFunc(got.Parameters, func(p openAPIParameter) bool {
+				return p.In == "path" && p.Name+"}" == name && p.Required && len(p.Schema.Examples) > 0
+			}) {
+				t.Errorf("%s: the path's {%s is not a required parameter with an example", op.id, name)
+			}
+		}
+		for _, p := range got.Parameters {
+			if p.Description == "" || p.Schema.Type == "" {
+				t.Errorf("%s: parameter %s has no description or type", op.id, p.Name)
+			}
+		}
+		checkAnswers(t, op, got.Responses)
+		if body := got.RequestBody; (op.input.body != nil) != (body != nil) {
+			t.Errorf("%s: request body %v", op.id, body)
+		}
+	}
+}
+
+// checkAnswers looks for a success, the refusals of every such call, and
+// examples of all that have a body.
+func checkAnswers(t *testing.T, op *operation, answers map[string]openAPIBody) {
+	wanted := []string{"400", "429", "500", "503"}
+	switch {
+	case op.empty:
+		wanted = append(wanted, "204")
+	case op.created:
+		wanted = append(wanted, "201")
+	case op.id == "reportPost":
+		wanted = append(wanted, "202")
+	default:
+		wanted = append(wanted, "200")
+	}
+	if op.keyed {
+		wanted = append(wanted, "401", "403")
+	}
+	if strings.Contains(op.path, "{") {
+		wanted = append(wanted, "404")
+	}
+	if !op.reads() {
+		wanted = append(wanted, "413", "415", "422")
+	}
+	for _, status := range wanted {
+		if _, ok := answers[status]; !ok {
+			t.Errorf("%s: status %s is not documented", op.id, status)
+		}
+	}
+	for status, answer := range answers {
+		media, ok := answer.Content["application/json"]
+		if answer.Description == "" || ok != (status != "204") || ok && (media.Example == nil || media.Schema == nil) {
+			t.Errorf("%s, %s: no description, schema or example: %+v", op.id, status, answer)
+		}
+		if status < "400" {
+			continue
+		}
+		object, _ := media.Example.(map[string]any)["error"].(map[string]any)
+		for _, member := range []string{"code", "message_en", "message_zh"} {
+			text, _ := object[member].(string)
+			if text == "" || strings.Contains(text, "%") {
+				t.Errorf("%s, %s: the example's %s is %q", op.id, status, member, text)
+			}
+		}
+		if status == "429" && object["retry_at"] == nil {
+			t.Errorf("%s: the example of 429 has no retry_at", op.id)
+		}
+	}
+}
+
+func TestExamplesFitTheirSchemas(t *testing.T) {
+	s := newSite(t)
+	d := s.document()
+	check := func(label string, mode huma.ValidateMode, schema *huma.Schema, example any) {
+		result := &huma.ValidateResult{}
+		huma.Validate(s.server.registry, schema, huma.NewPathBuffer(nil, 0), mode, example, result)
+		for _, err := range result.Errors {
+			t.Errorf("%s: %v", label, err)
+		}
+		for _, fault := range s.undocumented(schema, "", example) {
+			t.Errorf("%s: %s", label, fault)
+		}
+	}
+	for _, op := range s.server.operations {
+		got, typed := d.Paths[op.path][strings.ToLower(op.method)], s.server.documented(op)
+		if got.RequestBody != nil {
+			check(op.id+" body", huma.ModeWriteToServer, typed.RequestBody.Content["application/json"].Schema, got.RequestBody.Content["application/json"].Example)
+		}
+		for status, answer := range typed.Responses {
+			if media := answer.Content["application/json"]; media != nil {
+				check(op.id+" "+status, huma.ModeReadFromServer, media.Schema, got.Responses[status].Content["application/json"].Example)
+			}
+		}
+		for _, p := range typed.Parameters {
+			for _, example := range p.Schema.Examples {
+				check(fmt.Sprintf("%s parameter %s", op.id, p.Name), huma.ModeWriteToServer, p.Schema, example)
+			}
+		}
+	}
+}
+
+func TestExamplesOfBodiesCanBeSent(t *testing.T) {
+	for _, op := range newSite(t).server.operations {
+		s, key, post := inhabited(t)
+		body := s.document().Paths[op.path][strings.ToLower(op.method)].RequestBody
+		if body == nil {
+			continue
+		}
+		handle := "harbour-pilot"
+		example := body.Content["application/json"].Example
+		if op.id == "registerAgent" { // the example's handle is the one that lives here
+			s.call("DELETE", "/api/me?confirm="+handle, key, nil).status(204)
+			example.(map[string]any)["handle"] = "someone-new"
+		}
+		if a := s.call(op.method, op.address(handle, post), key, example); a.Status >= 300 {
+			t.Errorf("%s: the example of its body gets %d: %s", op.id, a.Status, a.Body)
+		}
+	}
+}

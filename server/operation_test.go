@@ -1,0 +1,420 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// address is a path of the operation where there is something to answer with.
+func (o *operation) address(handle, post string) string {
+	id := handle
+	if strings.HasPrefix(o.path, "/api/posts") {
+		id = post
+	}
+	return strings.NewReplacer("{handle}", handle, "{id}", id).Replace(o.path)
+}
+
+// inhabited is a site with an agent, its call and a reply.
+func inhabited(t testing.TB, options ...func(*siteOptions)) (s *site, key, post string) {
+	t.Helper()
+	s = newSite(t, options...)
+	key = s.agent("harbour-pilot")
+	post = s.post(key, "Tide data wanted")
+	s.call("POST", "/api/posts/"+post+"/replies", key, `{"body":"A reply."}`).status(201)
+	return s, key, post
+}
+
+// sent sends a request and returns the answer as it came, not uncompressed and
+// not held against the document.
+func (s *site) sent(method, path string, headers ...string) *result {
+	s.Helper()
+	r, err := http.NewRequest(method, s.url+path, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	r.Header.Set("Accept-Encoding", "identity")
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if name == "Accept-Encoding" {
+			r.Header.Del(name)
+		}
+		r.Header.Add(name, value)
+	}
+	response, err := s.client.Do(r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: body}
+}
+
+// publicReads are the addresses of all public GETs, the documents among them.
+func (s *site) publicReads(handle, post string) []string {
+	paths := []string{"/", "/openapi.json"}
+	for _, op := range s.server.operations {
+		if op.reads() && !op.keyed {
+			paths = append(paths, op.address(handle, post))
+		}
+	}
+	return paths
+}
+
+func TestKeyedOperationsRefuseWhatIsNoKey(t *testing.T) {
+	s, key, post := inhabited(t)
+	rotated := s.agent("rotated")
+	s.call("POST", "/api/me/rotate-key", rotated, nil).status(200)
+	deleted := s.agent("deleted")
+	s.call("DELETE", "/api/me?confirm=deleted", deleted, nil).status(204)
+	unknown := newSite(t).agent("elsewhere")
+	tests := []struct {
+		name    string
+		query   string
+		headers []string
+	}{
+		{"no key", "", nil},
+		{"empty header", "", []string{"Authorization: "}},
+		{"scheme without a key", "", []string{"Authorization: Bearer"}},
+		{"malformed key", "", []string{"Authorization: Bearer cq_short"}},
+		{"mistyped key", "", []string{"Authorization: Bearer " + key[:len(key)-1] + "!"}},
+		{"unknown key", "", []string{"Authorization: Bearer " + unknown}},
+		{"rotated-away key", "", []string{"Authorization: Bearer " + rotated}},
+		{"deleted agent's key", "", []string{"Authorization: Bearer " + deleted}},
+		{"two headers", "", []string{"Authorization: Bearer " + key, "Authorization: Bearer " + key}},
+		{"two keys in one header", "", []string{"Authorization: Bearer " + key + ", Bearer " + key}},
+		{"Basic", "", []string{"Authorization: Basic " + key}},
+		{"key without a scheme", "", []string{"Authorization: " + key}},
+		{"key in a cookie", "", []string{"Cookie: api_key=" + key + "; Authorization=Bearer " + key}},
+		{"key in the query", "?api_key=" + key + "&access_token=" + key, nil},
+		{"key in another header", "", []string{"X-Api-Key: " + key}},
+	}
+	var first []byte
+	for _, op := range s.server.operations {
+		if !op.keyed {
+			continue
+		}
+		for _, tt := range tests {
+			a := s.call(op.method, op.address("harbour-pilot", post)+tt.query, "", nil, tt.headers...)
+			if a.Status != 401 || a.text("error", "code") != "unauthorized" {
+				t.Errorf("%s, %s: %d %s", op.id, tt.name, a.Status, a.Body)
+			}
+			if got := a.Header.Values("WWW-Authenticate"); !slices.Equal(got, []string{"Bearer"}) {
+				t.Errorf("%s, %s: WWW-Authenticate %q", op.id, tt.name, got)
+			}
+			if first == nil {
+				first = a.Body
+			}
+			if !bytes.Equal(a.Body, first) {
+				t.Errorf("%s, %s: the body tells the reason: %s", op.id, tt.name, a.Body)
+			}
+		}
+	}
+}
+
+func TestKeyedOperationsTakeTheSchemeInAnyCase(t *testing.T) {
+	for _, scheme := range []string{"bearer", "BEARER", "Bearer", "Bearer  "} {
+		s, key, post := inhabited(t)
+		for _, op := range s.server.operations {
+			if !op.keyed {
+				continue
+			}
+			a := s.call(op.method, op.address("harbour-pilot", post), "", nil, "Authorization: "+scheme+" "+key)
+			if a.Status == 401 {
+				t.Errorf("%s refuses the scheme %q", op.id, scheme)
+			}
+			if a.Status == 200 && op.id == "rotateKey" {
+				key = a.text("api_key")
+			}
+		}
+	}
+}
+
+func TestPublicOperationsIgnoreKeys(t *testing.T) {
+	s, key, post := inhabited(t)
+	headers := [][]string{
+		{"Authorization: Bearer " + key},
+		{"Authorization: Bearer cq_wrong"},
+		{"Authorization: Basic %%%"},
+		{"Authorization: "},
+		{"Authorization: Bearer " + key, "Authorization: Bearer " + key},
+	}
+	for _, path := range s.publicReads("harbour-pilot", post) {
+		plain := s.call("GET", path, "", nil).status(200)
+		for _, h := range headers {
+			a := s.call("GET", path, "", nil, h...)
+			if a.Status != 200 || !bytes.Equal(a.Body, plain.Body) || a.Header.Get("ETag") != plain.Header.Get("ETag") {
+				t.Errorf("GET %s with %q: %d %s %s", path, h, a.Status, a.Header.Get("ETag"), a.Body)
+			}
+		}
+	}
+	for i, h := range headers {
+		s.call("POST", "/api/agents", "", registrationOf(fmt.Sprintf("agent-%d", i)), h...).status(201)
+		s.call("POST", "/api/posts/"+post+"/report", "", nil, h...).status(202)
+	}
+}
+
+func TestHeadAnswersAsGetDoes(t *testing.T) {
+	s, key, post := inhabited(t)
+	paths := []string{"/", "/openapi.json", "/healthz", "/readyz", "/api/agents?limit=1&bad=1", "/api/agents/nobody", "/nowhere"}
+	for _, op := range s.server.operations {
+		if op.reads() {
+			paths = append(paths, op.address("harbour-pilot", post))
+		}
+	}
+	for _, path := range paths {
+		for _, encoding := range []string{"identity", "gzip"} {
+			for _, auth := range []string{"Bearer " + key, "Bearer wrong"} {
+				h := []string{"Accept-Encoding: " + encoding, "Authorization: " + auth}
+				get, head := s.sent("GET", path, h...), s.sent("HEAD", path, h...)
+				if head.Status != get.Status || len(head.Body) > 0 {
+					t.Errorf("HEAD %s: %d, GET %d", path, head.Status, get.Status)
+				}
+				for _, volatile := range []string{"Date", "X-Request-Id"} {
+					get.Header.Del(volatile)
+					head.Header.Del(volatile)
+				}
+				if encoding == "gzip" { // a HEAD may leave out what only the body's making would tell
+					for _, h := range []http.Header{get.Header, head.Header} {
+						h.Del("Content-Length")
+						h.Del("Content-Encoding")
+					}
+				}
+				if diff := cmp.Diff(get.Header, head.Header); diff != "" {
+					t.Errorf("HEAD %s (%s): headers (-GET +HEAD):\n%s", path, encoding, diff)
+				}
+			}
+		}
+	}
+}
+
+func TestOtherMethodsAreRefused(t *testing.T) {
+	s, key, post := inhabited(t)
+	allowed := map[string][]string{}
+	for _, op := range s.server.operations {
+		path := op.address("harbour-pilot", post)
+		allowed[path] = append(allowed[path], op.method)
+		if op.reads() {
+			allowed[path] = append(allowed[path], "HEAD")
+		}
+	}
+	for path, methods := range allowed {
+		want := slices.Sorted(slices.Values(append(methods, "OPTIONS")))
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "BREW", "get"} {
+			if slices.Contains(methods, method) {
+				continue
+			}
+			a := s.call(method, path, key, nil).status(405)
+			if method != "HEAD" {
+				a.refused(405, "method_not_allowed")
+			}
+			if got := slices.Sorted(strings.SplitSeq(a.Header.Get("Allow"), ", ")); !slices.Equal(got, want) {
+				t.Errorf("%s %s: Allow %q, want %q", method, path, got, want)
+			}
+		}
+	}
+}
+
+func TestOnlyExactPathsAreServed(t *testing.T) {
+	s, key, post := inhabited(t)
+	for _, op := range s.server.operations {
+		path := op.address("harbour-pilot", post)
+		for _, other := range []string{
+			path + "/", "/" + path, "//" + path, strings.Replace(path, "/api", "/API", 1),
+			strings.Replace(path, "/api", "/api/", 1) + "/", "/x/.." + path, path + "/../x", path + "%2f", path + "%00",
+			path + ".json", "/api" + path,
+		} {
+			a := s.call(op.method, other, key, nil)
+			if a.Status != 404 || op.method != "HEAD" && a.text("error", "code") != "not_found" {
+				t.Errorf("%s %s: %d %s", op.method, other, a.Status, a.Body)
+			}
+			if a.Header.Get("Content-Type") != jsonType || a.Header.Get("Location") != "" {
+				t.Errorf("%s %s: %v", op.method, other, a.Header)
+			}
+		}
+	}
+}
+
+func TestListIndexAndDocumentAgree(t *testing.T) {
+	s := newSite(t)
+	var index Index
+	s.call("GET", "/api", "", nil).status(200).into(&index)
+	var document struct {
+		Paths map[string]map[string]struct {
+			OperationID string                `json:"operationId"`
+			Security    []map[string][]string `json:"security"`
+		} `json:"paths"`
+	}
+	s.call("GET", "/openapi.json", "", nil).status(200).into(&document)
+	var want []string
+	documented := 0
+	for _, methods := range document.Paths {
+		documented += len(methods)
+	}
+	for _, op := range s.server.Operations() {
+		who, security := " (none)", []map[string][]string{{}}
+		if op.Keyed {
+			who, security = " (bearer)", []map[string][]string{{"bearer": {}}}
+		}
+		want = append(want, op.Method+" "+op.Path+who)
+		got := document.Paths[op.Path][strings.ToLower(op.Method)]
+		if got.OperationID != op.ID {
+			t.Errorf("%s %s is %q in the document, %q in the list", op.Method, op.Path, got.OperationID, op.ID)
+		}
+		if diff := cmp.Diff(security, got.Security); diff != "" {
+			t.Errorf("%s: who may call (-list +document):\n%s", op.ID, diff)
+		}
+	}
+	if diff := cmp.Diff(want, index.Endpoints); diff != "" {
+		t.Errorf("endpoints (-list +index):\n%s", diff)
+	}
+	if documented != len(want) {
+		t.Errorf("%d operations are documented, %d listed", documented, len(want))
+	}
+}
+
+func TestOtherOriginsReadOnlyWhatIsPublic(t *testing.T) {
+	s, key, post := inhabited(t)
+	const origin = "Origin: https://elsewhere.example.org"
+	public := map[string]bool{"/": true, "/openapi.json": true, "/healthz": false, "/readyz": false}
+	for _, op := range s.server.operations {
+		path := op.address("harbour-pilot", post)
+		public[path] = public[path] || op.reads() && !op.keyed
+		a := s.call(op.method, path, key, nil, origin)
+		want := ""
+		if op.reads() && !op.keyed {
+			want = "*"
+		}
+		if got := a.Header.Get("Access-Control-Allow-Origin"); got != want {
+			t.Errorf("%s: Access-Control-Allow-Origin %q, want %q", op.id, got, want)
+		}
+		if a.Header.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%s allows credentials", op.id)
+		}
+		if op.id == "rotateKey" && a.Status == 200 {
+			key = a.text("api_key")
+		}
+	}
+	for path, open := range public {
+		a := s.call("OPTIONS", path, "", nil, origin, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization").status(204)
+		wantOrigin, wantMethods := "", ""
+		if open {
+			wantOrigin, wantMethods = "*", "GET, HEAD"
+		}
+		h := a.Header
+		if h.Get("Access-Control-Allow-Origin") != wantOrigin || h.Get("Access-Control-Allow-Methods") != wantMethods {
+			t.Errorf("OPTIONS %s: %v", path, h)
+		}
+		if h.Get("Access-Control-Allow-Credentials") != "" || strings.Contains(strings.ToLower(h.Get("Access-Control-Allow-Headers")), "authorization") {
+			t.Errorf("OPTIONS %s lets keys through: %v", path, h)
+		}
+		if h.Get("Allow") == "" {
+			t.Errorf("OPTIONS %s: no Allow", path)
+		}
+	}
+	s.call("OPTIONS", "/api/nowhere", "", nil, origin).refused(404, "not_found")
+}
+
+func TestRequestIDsAreKeptWhenWellFormed(t *testing.T) {
+	s := newSite(t)
+	for given, kept := range map[string]bool{
+		"abc-DEF_1.2": true, strings.Repeat("a", 64): true, "7": true,
+		"": false, strings.Repeat("a", 65): false, "a b": false, `a"b`: false, "é": false, "a,b": false, "a/b": false, "{}": false, "a\tb": false,
+	} {
+		for _, path := range []string{"/api", "/api/nowhere", "/api/me", "/healthz"} {
+			got := s.call("GET", path, "", nil, "X-Request-Id: "+given).Header.Get("X-Request-Id")
+			if got == "" || (got == given) != kept {
+				t.Errorf("%s: request id %q gives %q", path, given, got)
+			}
+		}
+	}
+}
+
+func TestEveryAnswerHasSecurityHeaders(t *testing.T) {
+	s, key, post := inhabited(t)
+	tag := s.sent("GET", "/api").Header.Get("ETag")
+	answers := []*result{
+		s.sent("GET", "/"), s.sent("GET", "/openapi.json"), s.sent("GET", "/healthz"), s.sent("GET", "/readyz"),
+		s.sent("GET", "/api", "If-None-Match: "+tag).status(304), s.sent("GET", "/nowhere").status(404), s.sent("BREW", "/api").status(405),
+		s.sent("OPTIONS", "/api").status(204), s.sent("GET", "/api/me").status(401), s.sent("GET", "/api/agents?x=1").status(400),
+		s.call("POST", "/api/agents", "", strings.Repeat(" ", maxBody+1)).status(413),
+		s.call("POST", "/api/agents", "", "{}", "Content-Type: text/plain").status(415),
+	}
+	for _, op := range s.server.operations {
+		a := s.call(op.method, op.address("harbour-pilot", post), key, nil)
+		answers = append(answers, a)
+		if op.id == "rotateKey" {
+			key = a.status(200).text("api_key")
+		}
+	}
+	for _, a := range answers {
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
+			"Cross-Origin-Resource-Policy": "cross-origin", "Strict-Transport-Security": "",
+		} {
+			if got := a.Header.Get(name); got != want {
+				t.Errorf("%d: %s is %q, want %q", a.Status, name, got, want)
+			}
+		}
+		if p := a.Header.Get("Content-Security-Policy"); !strings.HasPrefix(p, "default-src 'none'") || !strings.Contains(p, "frame-ancestors 'none'") {
+			t.Errorf("%d: Content-Security-Policy %q", a.Status, p)
+		}
+		if a.Header.Get("Permissions-Policy") == "" || a.Header.Get("X-Powered-By") != "" || a.Header.Get("Server") != "" {
+			t.Errorf("%d: %v", a.Status, a.Header)
+		}
+	}
+}
+
+func TestStrictTransportIsAskedForOnlyWhenTheSiteHasIt(t *testing.T) {
+	for base, want := range map[string]bool{"http://callbook.example.org": false, "https://callbook.example.org": true} {
+		server, err := New(newSite(t).store, Options{BaseURL: base})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/api", "/nowhere", "/api/me"} {
+			w := httptest.NewRecorder()
+			server.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+			if got := w.Header().Get("Strict-Transport-Security") != ""; got != want {
+				t.Errorf("%s at %s: Strict-Transport-Security %v, want %v", path, base, got, want)
+			}
+		}
+	}
+}
+
+func TestCreatingCallsNameWhatTheyMade(t *testing.T) {
+	s, key, post := inhabited(t)
+	bodies := map[string]any{
+		"registerAgent": registrationOf("new-agent"),
+		"createPost":    json.RawMessage(`{"kind":"announce","title":"A call","body":"Its body."}`),
+		"createReply":   json.RawMessage(`{"body":"A reply."}`),
+	}
+	for _, op := range s.server.operations {
+		if !op.created {
+			continue
+		}
+		body, ok := bodies[op.id]
+		if !ok {
+			t.Errorf("%s: no body to make something with", op.id)
+			continue
+		}
+		a := s.call(op.method, op.address("harbour-pilot", post), key, body).status(201)
+		location, err := url.Parse(a.Header.Get("Location"))
+		if err != nil || location.Path == "" || a.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: Location %q, Cache-Control %q", op.id, a.Header.Get("Location"), a.Header.Get("Cache-Control"))
+			continue
+		}
+		s.call("GET", location.Path, "", nil).status(200)
+	}
+}

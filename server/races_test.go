@@ -1,0 +1,385 @@
+package server
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"callbook/store"
+)
+
+// crowdSize is how many call at once.
+const crowdSize = 40
+
+// rush makes one call of each of a crowd at once and returns the answers.
+func (s *site) rush(call func(i int) *result) []*result {
+	s.Helper()
+	answers := make([]*result, crowdSize)
+	together(crowdSize, func(i int) { answers[i] = call(i) })
+	for _, a := range answers {
+		if a.Status >= 500 {
+			s.Errorf("status %d: %s", a.Status, a.Body)
+		}
+	}
+	return answers
+}
+
+// statuses counts answers by status and code.
+func statuses(answers []*result) string {
+	counts := map[string]int{}
+	for _, a := range answers {
+		name := fmt.Sprint(a.Status)
+		if a.Status >= 400 {
+			name += " " + a.text("error", "code")
+		}
+		counts[name]++
+	}
+	var parts []string
+	for name, n := range counts {
+		parts = append(parts, fmt.Sprintf("%d × %s", n, name))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
+
+// expect fails the test unless the answers' statuses are these.
+func (s *site) expect(what string, answers []*result, want string) {
+	s.Helper()
+	if got := statuses(answers); got != want {
+		s.Errorf("%s: %s, want %s", what, got, want)
+	}
+}
+
+// works tells whether a key is one.
+func (s *site) works(key string) bool {
+	s.Helper()
+	return s.call("GET", "/api/me", key, nil).Status == 200
+}
+
+func TestOneOfManyGetsAHandle(t *testing.T) {
+	s := newSite(t)
+	answers := s.rush(func(i int) *result {
+		body := registrationOf("wanted")
+		body["name"] = fmt.Sprintf("Claimant %d", i)
+		return s.call("POST", "/api/agents", "", body)
+	})
+	s.expect("one handle", answers, "1 × 201, 39 × 409 handle_taken")
+	if n := s.call("GET", "/api/agents", "", nil).value("total"); n != 1.0 {
+		t.Errorf("%v agents", n)
+	}
+	for _, a := range answers {
+		if a.Status == 201 && !s.works(a.text("api_key")) {
+			t.Error("the winner's key does not work")
+		}
+	}
+}
+
+func TestManyRegisterAtOnce(t *testing.T) {
+	s := newSite(t)
+	keys := map[string]bool{}
+	answers := s.rush(func(i int) *result {
+		return s.call("POST", "/api/agents", "", registrationOf(fmt.Sprintf("agent-%d", i)))
+	})
+	s.expect("distinct handles", answers, "40 × 201")
+	for _, a := range answers {
+		keys[a.text("api_key")] = true
+		if !s.works(a.text("api_key")) {
+			t.Error("a key does not work")
+		}
+	}
+	if n := s.call("GET", "/api/agents", "", nil).value("total"); n != 40.0 || len(keys) != 40 {
+		t.Errorf("%v agents, %d keys", n, len(keys))
+	}
+}
+
+func TestNoQuotaIsPassedAtOnce(t *testing.T) {
+	s := newSite(t, func(o *siteOptions) { o.quotas = store.Quotas{Posts: 10, Replies: 7} })
+	key := s.agent("harbour-pilot")
+	posted := s.rush(func(i int) *result {
+		return s.call("POST", "/api/posts", key, fmt.Sprintf(`{"kind":"announce","title":"Call %d","body":"b"}`, i))
+	})
+	s.expect("calls", posted, "10 × 201, 30 × 429 rate_limited")
+	list := s.call("GET", "/api/posts", "", nil)
+	if list.value("total") != 10.0 {
+		t.Errorf("%v calls", list.value("total"))
+	}
+	thread := "/api/posts/" + list.text("posts", 0, "id")
+	replied := s.rush(func(i int) *result {
+		return s.call("POST", thread+"/replies", key, fmt.Sprintf(`{"body":"Reply %d"}`, i))
+	})
+	s.expect("replies", replied, "33 × 429 rate_limited, 7 × 201")
+	a := s.call("GET", thread, "", nil)
+	if a.value("post", "reply_count") != 7.0 || a.len("replies") != 7 {
+		t.Errorf("reply_count %v, %d replies", a.value("post", "reply_count"), a.len("replies"))
+	}
+	for _, a := range append(posted, replied...) {
+		if a.Status != 429 {
+			continue
+		}
+		if a.Header.Get("Retry-After") != "86400" || a.text("error", "retry_at") != "2026-11-21T09:30:00.000Z" {
+			t.Fatalf("Retry-After %q: %s", a.Header.Get("Retry-After"), a.Body)
+		}
+	}
+	own := s.call("GET", "/api/me", key, nil)
+	if own.value("limits", "posts_today", "left") != 0.0 || own.value("limits", "replies_today", "left") != 0.0 {
+		t.Errorf("left: %v", own.value("limits"))
+	}
+	s.clock.Advance(store.Day)
+	s.post(key, "A day later")
+}
+
+func TestAnAddressReportsACallOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	s, _, post := inhabited(t, behindProxy(Limits{}), func(o *siteOptions) { o.path = path })
+	report := func(address string) *result {
+		return s.call("POST", "/api/posts/"+post+"/report", "", `{"reason":"Spam"}`, "X-Forwarded-For: "+address)
+	}
+	s.expect("one address", s.rush(func(int) *result { return report("198.51.100.7") }), "40 × 202")
+	if n := rows(t, path, "reports"); n != 1 {
+		t.Errorf("%d reports of one address", n)
+	}
+	s.expect("many addresses", s.rush(func(i int) *result { return report(fmt.Sprintf("203.0.113.%d", i)) }), "40 × 202")
+	if n := rows(t, path, "reports"); n != 41 {
+		t.Errorf("%d reports of 41 addresses", n)
+	}
+	s.clock.Advance(store.Day)
+	report("198.51.100.7").status(202)
+	if n := rows(t, path, "reports"); n != 42 {
+		t.Errorf("%d reports after a day", n)
+	}
+}
+
+// rows counts what a table holds.
+func rows(t testing.TB, path, table string) (n int) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRow(`SELECT COUNT(*) FROM ` + table).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestOneOfManyRotationsWins(t *testing.T) {
+	s := newSite(t)
+	key := s.agent("harbour-pilot")
+	for range 5 {
+		answers := s.rush(func(int) *result { return s.call("POST", "/api/me/rotate-key", key, nil) })
+		s.expect("rotations", answers, "1 × 200, 39 × 401 unauthorized")
+		if s.works(key) {
+			t.Error("the old key works on")
+		}
+		for _, a := range answers {
+			if a.Status == 200 {
+				key = a.text("api_key")
+			}
+		}
+		if !s.works(key) {
+			t.Fatal("the new key does not work")
+		}
+	}
+}
+
+const onceKey = "Idempotency-Key: 0123456789abcdef"
+
+func TestARepeatedCallHappensOnce(t *testing.T) {
+	s, key, post := inhabited(t, func(o *siteOptions) { o.quotas = store.Quotas{Posts: 2, Replies: 2} })
+	thread := "/api/posts/" + post
+	for path, body := range map[string]string{
+		"/api/posts":        `{"kind":"announce","title":"Once","body":"b"}`,
+		thread + "/replies": `{"body":"Once"}`,
+	} {
+		answers := s.rush(func(int) *result { return s.call("POST", path, key, body, onceKey) })
+		s.expect(path, answers, "40 × 201")
+		first := 0
+		for _, a := range answers {
+			if a.Header.Get("Idempotent-Replayed") == "" {
+				first++
+			}
+			if !bytes.Equal(a.Body, answers[0].Body) || a.Header.Get("Location") != answers[0].Header.Get("Location") {
+				t.Errorf("%s: a repeated answer differs: %s", path, a.Body)
+			}
+		}
+		if first != 1 {
+			t.Errorf("%s: %d answers are not marked as replayed", path, first)
+		}
+		// The quota is used up: a replay comes before the rules.
+		s.call("POST", path, key, body, onceKey).status(201)
+		s.call("POST", path, key, body, "Idempotency-Key: fedcba9876543210").refused(429, "rate_limited")
+	}
+	a := s.call("GET", thread, "", nil)
+	if n := s.call("GET", "/api/posts", "", nil).value("total"); n != 2.0 || a.value("post", "reply_count") != 2.0 {
+		t.Errorf("%v calls, %v replies", n, a.value("post", "reply_count"))
+	}
+}
+
+func TestOneOfTwoBodiesUnderAKeyWins(t *testing.T) {
+	s := newSite(t)
+	key := s.agent("harbour-pilot")
+	answers := s.rush(func(i int) *result {
+		return s.call("POST", "/api/posts", key, fmt.Sprintf(`{"kind":"announce","title":"Body %d","body":"b"}`, i%2), onceKey)
+	})
+	s.expect("two bodies", answers, "20 × 201, 20 × 409 idempotency_conflict")
+	if n := s.call("GET", "/api/posts", "", nil).value("total"); n != 1.0 {
+		t.Errorf("%v calls", n)
+	}
+}
+
+func TestRepeatedRegistrationsLeaveOneKey(t *testing.T) {
+	s := newSite(t)
+	answers := s.rush(func(int) *result { return s.call("POST", "/api/agents", "", registrationOf("harbour-pilot"), onceKey) })
+	s.expect("registrations", answers, "40 × 201")
+	working, shown := 0, map[string]bool{}
+	for _, a := range answers {
+		key := a.text("api_key")
+		if key == "" || shown[key] {
+			t.Errorf("a key is missing or shown twice: %s", a.Body)
+		}
+		shown[key] = true
+		if s.works(key) {
+			working++
+		}
+	}
+	if n := s.call("GET", "/api/agents", "", nil).value("total"); n != 1.0 || working != 1 {
+		t.Errorf("%v agents, %d working keys", n, working)
+	}
+}
+
+func TestAKeyInUseIsNeverVoidedByAReplay(t *testing.T) {
+	for range 5 {
+		s := newSite(t)
+		body := registrationOf("harbour-pilot")
+		first := s.call("POST", "/api/agents", "", body, onceKey).status(201).text("api_key")
+		var lock sync.Mutex
+		keys, used := map[string]bool{first: true}, false
+		s.rush(func(i int) *result {
+			if i%2 == 0 {
+				a := s.call("GET", "/api/me", first, nil)
+				lock.Lock()
+				defer lock.Unlock()
+				used = used || a.Status == 200
+				return a
+			}
+			a := s.call("POST", "/api/agents", "", body, onceKey)
+			lock.Lock()
+			defer lock.Unlock()
+			if key := a.text("api_key"); key != "" {
+				keys[key] = true
+			}
+			return a
+		})
+		working := 0
+		for key := range keys {
+			if s.works(key) {
+				working++
+			}
+		}
+		if working != 1 || used && !s.works(first) {
+			t.Errorf("%d of %d keys work; the first was used: %v, works: %v", working, len(keys), used, s.works(first))
+		}
+	}
+}
+
+func TestARegistrationWhoseAnswerWasLostIsRepeated(t *testing.T) {
+	s := newSite(t)
+	body := registrationOf("harbour-pilot")
+	register := func() *result { return s.call("POST", "/api/agents", "", body, onceKey).status(201) }
+	lost := register()
+	if lost.Header.Get("Idempotent-Replayed") != "" {
+		t.Error("the first answer is marked as replayed")
+	}
+	again := register()
+	if again.Header.Get("Idempotent-Replayed") != "true" || again.Header.Get("Location") != lost.Header.Get("Location") {
+		t.Errorf("replay: %v", again.Header)
+	}
+	key := again.text("api_key")
+	if key == "" || key == lost.text("api_key") || s.works(lost.text("api_key")) || !s.works(key) {
+		t.Fatal("the replay does not void the lost key for a fresh one")
+	}
+	used := register()
+	if _, shown := used.value().(map[string]any)["api_key"]; shown || used.Header.Get("Idempotent-Replayed") != "true" || !s.works(key) {
+		t.Errorf("the replay after the key was used: %v %s", used.Header, used.Body)
+	}
+	other := registrationOf("harbour-pilot")
+	other["name"] = "Another body"
+	s.call("POST", "/api/agents", "", other, onceKey).refused(409, "idempotency_conflict")
+	s.call("POST", "/api/agents", "", body, "Idempotency-Key: another-key-of-16").refused(409, "handle_taken")
+	s.clock.Advance(store.Day - time.Millisecond)
+	s.call("POST", "/api/agents", "", other, onceKey).refused(409, "idempotency_conflict")
+	s.clock.Advance(time.Millisecond)
+	s.call("POST", "/api/agents", "", registrationOf("another"), onceKey).status(201)
+	if !s.works(key) {
+		t.Error("the key stopped working after a day")
+	}
+}
+
+func TestRepeatedCallsSurviveARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	at := func(o *siteOptions) { o.path = path }
+	const call = `{"kind":"announce","title":"Once","body":"b"}`
+	body := registrationOf("harbour-pilot")
+	var lost, key, answer string
+	t.Run("before", func(t *testing.T) {
+		s := newSite(t, at)
+		lost = s.call("POST", "/api/agents", "", body, onceKey).status(201).text("api_key")
+		key = s.agent("other-agent")
+		answer = string(s.call("POST", "/api/posts", key, call, onceKey).status(201).Body)
+	})
+	t.Run("after", func(t *testing.T) {
+		s := newSite(t, at)
+		a := s.call("POST", "/api/posts", key, call, onceKey).status(201)
+		if string(a.Body) != answer || a.Header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("%v %s, want %s", a.Header, a.Body, answer)
+		}
+		fresh := s.call("POST", "/api/agents", "", body, onceKey).status(201).text("api_key")
+		if s.works(lost) || !s.works(fresh) {
+			t.Error("the lost key was not replaced")
+		}
+		if n := s.call("GET", "/api/posts", "", nil).value("total"); n != 1.0 {
+			t.Errorf("%v calls", n)
+		}
+	})
+}
+
+func TestRepeatedCallsHaveTheirScope(t *testing.T) {
+	s, key, post := inhabited(t)
+	other := s.agent("other-agent")
+	const call = `{"kind":"announce","title":"Once","body":"b"}`
+	refused := s.call("POST", "/api/posts", key, `{"kind":"announce"}`, onceKey).status(422)
+	first := s.call("POST", "/api/posts", key, call, onceKey).status(201) // a refusal is not kept
+	if refused.Header.Get("Idempotent-Replayed") != "" || first.Header.Get("Idempotent-Replayed") != "" {
+		t.Error("a refusal was kept")
+	}
+	for name, a := range map[string]*result{
+		"another caller":    s.call("POST", "/api/posts", other, call, onceKey),
+		"another operation": s.call("POST", "/api/posts/"+post+"/replies", key, `{"body":"Once"}`, onceKey),
+		"no caller":         s.call("POST", "/api/agents", "", registrationOf("newcomer"), onceKey),
+	} {
+		if a.Status != 201 || a.Header.Get("Idempotent-Replayed") != "" {
+			t.Errorf("%s: %d %v", name, a.Status, a.Header)
+		}
+	}
+	id := first.text("post", "id")
+	s.call("POST", "/api/posts/"+id+"/replies", key, `{"body":"Once"}`, onceKey).refused(409, "idempotency_conflict")
+	s.call("DELETE", "/api/me?confirm=other-agent", other, nil).status(204)
+	s.call("POST", "/api/agents", "", registrationOf("other-agent"), onceKey).refused(409, "idempotency_conflict")
+	for name, keys := range map[string][]string{
+		"15 characters": {"Idempotency-Key: 0123456789abcde"}, "129 characters": {"Idempotency-Key: " + strings.Repeat("k", 129)},
+		"a space": {"Idempotency-Key: 01234567 89abcdef"}, "two": {onceKey, onceKey}, "not ASCII": {"Idempotency-Key: 0123456789abcdeé"}, "empty": {"Idempotency-Key: "},
+	} {
+		a := s.call("POST", "/api/posts", key, call, keys...).refused(422, "validation_failed")
+		if got := a.faults(); len(got) != 1 || got[0] != "Idempotency-Key bad_format" {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	s.call("POST", "/api/posts", key, call, "Idempotency-Key: "+strings.Repeat("k", 128)).status(201)
+}

@@ -1,0 +1,368 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"callbook/store"
+)
+
+// served is a site behind the program's own HTTP server: timeouts, limits of
+// headers, graceful stop.
+type served struct {
+	testing.TB
+	address string
+	path    string
+	stop    context.CancelFunc
+	ended   chan error
+	store   *store.Store
+}
+
+func serve(t testing.TB) *served {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	st, err := store.Open(t.Context(), store.Options{Path: path, Quotas: &store.Quotas{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := &served{TB: t, address: listener.Addr().String(), path: path, stop: stop, ended: make(chan error, 1), store: st}
+	var once sync.Once
+	served.stop = func() { once.Do(stop) }
+	go func() { served.ended <- errors.Join(s.Serve(ctx, listener), st.Close()) }()
+	t.Cleanup(func() {
+		served.stop()
+		select {
+		case err, open := <-served.ended:
+			if open && err != nil {
+				t.Errorf("serve: %v", err)
+			}
+		case <-time.After(2 * shutdownTimeout):
+			t.Error("the server does not stop")
+		}
+	})
+	return served
+}
+
+// dial opens a connection that no test waits on for long.
+func (s *served) dial() *net.TCPConn {
+	s.Helper()
+	conn, err := net.Dial("tcp", s.address)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		s.Fatal(err)
+	}
+	return conn.(*net.TCPConn)
+}
+
+// exchange sends bytes, says that no more come, and reads all answers.
+func (s *served) exchange(raw string) []*http.Response {
+	s.Helper()
+	conn := s.dial()
+	go func() { // the server may answer and close before it has read all
+		_, _ = io.WriteString(conn, raw)
+		_ = conn.CloseWrite()
+	}()
+	var answers []*http.Response
+	for r := bufio.NewReader(conn); ; {
+		a, err := http.ReadResponse(r, nil)
+		if err != nil {
+			return answers
+		}
+		body, _ := io.ReadAll(a.Body)
+		a.Body = io.NopCloser(strings.NewReader(string(body)))
+		answers = append(answers, a)
+	}
+}
+
+// register is a request that registers an agent, with these lines among its
+// headers.
+func register(handle string, headers ...string) string {
+	body := fmt.Sprintf(`{"handle":"%s","name":"A","owner":"B","mailbox":"a@example.org","description_en":"D","accept_rules":true}`, handle)
+	lines := append([]string{"POST /api/agents HTTP/1.1", "Host: callbook.example.org", fmt.Sprintf("Content-Length: %d", len(body))}, headers...)
+	return strings.Join(lines, "\r\n") + "\r\n\r\n" + body
+}
+
+func chunk(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
+
+func TestStrangeRequestsHaveOneReading(t *testing.T) {
+	s := serve(t)
+	const host = "Host: callbook.example.org\r\n"
+	const smuggled = "GET /api/smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+	tests := []struct {
+		name, raw string
+		want      string // statuses of the answers
+	}{
+		{"two plain requests", "GET /api HTTP/1.1\r\n" + host + "\r\nGET /healthz HTTP/1.1\r\n" + host + "\r\n", "200 200"},
+		{"two lengths that differ", "POST /api/agents HTTP/1.1\r\n" + host + "Content-Length: 2\r\nContent-Length: 44\r\n\r\n{}" + smuggled, "400"},
+		{"a list of lengths", "POST /api/agents HTTP/1.1\r\n" + host + "Content-Length: 2, 44\r\n\r\n{}" + smuggled, "400"},
+		{"a negative length", "POST /api/agents HTTP/1.1\r\n" + host + "Content-Length: -2\r\n\r\n{}", "400"},
+		{"a length with a sign", "POST /api/agents HTTP/1.1\r\n" + host + "Content-Length: +2\r\n\r\n{}", "400"},
+		{"an unknown transfer coding", "POST /api/agents HTTP/1.1\r\n" + host + "Transfer-Encoding: xchunked\r\n\r\n{}" + smuggled, "501"},
+		{"two transfer codings", "POST /api/agents HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n" + smuggled, "501"},
+		{"bad chunk size", "POST /api/agents HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n" + smuggled, "400"},
+		{"chunk with a bare line feed", "POST /api/agents HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n2\n{}\r\n0\r\n\r\n" + smuggled, "400"},
+		{"folded header", "GET /api HTTP/1.1\r\n" + host + "X-Folded: a\r\n b\r\n\r\n", "200"},
+		{"header name with a space", "GET /api HTTP/1.1\r\n" + host + "X-Space : a\r\n\r\n", "400"},
+		{"header without a name", "GET /api HTTP/1.1\r\n" + host + ": a\r\n\r\n", "400"},
+		{"bare carriage return", "GET /api HTTP/1.1\r\n" + host + "X-A: a\rb\r\n\r\n", "400"},
+		{"NUL in a header", "GET /api HTTP/1.1\r\n" + host + "X-A: a\x00b\r\n\r\n", "400"},
+		{"two hosts", "GET /api HTTP/1.1\r\n" + host + "Host: elsewhere.example.org\r\n\r\n", "400"},
+		{"no host", "GET /api HTTP/1.1\r\n\r\n", "400"},
+		{"malformed host", "GET /api HTTP/1.1\r\nHost: a b\r\n\r\n", "400"},
+		{"absolute form", "GET http://elsewhere.example.org/api HTTP/1.1\r\n" + host + "\r\n", "200"},
+		{"absolute form of a missing page", "GET http://elsewhere.example.org/nowhere HTTP/1.1\r\n" + host + "\r\n", "404"},
+		{"space in the path", "GET /api /x HTTP/1.1\r\n" + host + "\r\n", "400"},
+		{"bad escape in the path", "GET /api/agents/%zz HTTP/1.1\r\n" + host + "\r\n", "400"},
+		{"connect", "CONNECT callbook.example.org:443 HTTP/1.1\r\n" + host + "\r\n", "404"},
+		{"old protocol", "GET /api HTTP/0.9\r\n" + host + "\r\n", "505"},
+		{"HTTP/2 preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "405"},
+		{"not HTTP", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "400"},
+		{"body that ends early", "POST /api/agents HTTP/1.1\r\n" + host + "Content-Length: 100\r\n\r\n{\"handle\":", "400"},
+		{"chunks that end early", "POST /api/agents HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n" + chunk(`{"handle":`), "400"},
+		{"body of a GET", "GET /api HTTP/1.1\r\n" + host + "Content-Length: 2\r\n\r\n{}GET /healthz HTTP/1.1\r\n" + host + "\r\n", "200 200"},
+		{"expectation that is none", "POST /api/agents HTTP/1.1\r\n" + host + "Expect: miracles\r\nContent-Length: 2\r\n\r\n{}", "417"},
+	}
+	for _, tt := range tests {
+		var got []string
+		for _, a := range s.exchange(tt.raw) {
+			got = append(got, fmt.Sprint(a.StatusCode))
+		}
+		if statuses := strings.Join(got, " "); statuses != tt.want {
+			t.Errorf("%s: answers %q, want %q", tt.name, statuses, tt.want)
+		}
+	}
+}
+
+func TestLengthAndChunksTogetherSmuggleNothing(t *testing.T) {
+	s := serve(t)
+	const host = "Host: callbook.example.org\r\n"
+	body := chunk(`{}`) + "0\r\n\r\n"
+	for name, framing := range map[string]string{
+		"length first": fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n", len(body)+40),
+		"length last":  "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
+	} {
+		raw := "POST /api/agents HTTP/1.1\r\n" + host + framing + "\r\n" + body + "GET /api HTTP/1.1\r\n" + host + "\r\n"
+		answers := s.exchange(raw)
+		if len(answers) == 0 || answers[0].StatusCode != 400 && answers[0].StatusCode != 422 {
+			t.Fatalf("%s: %v", name, answers)
+		}
+		// By the chunks alone the rest is one more request; it must not be read in any other way.
+		for _, a := range answers[1:] {
+			if a.StatusCode != 200 {
+				t.Errorf("%s: the rest answers %d", name, a.StatusCode)
+			}
+		}
+	}
+}
+
+func TestBareLineFeedsEndHeaders(t *testing.T) {
+	s := serve(t)
+	answers := s.exchange("GET /api HTTP/1.1\nHost: callbook.example.org\n\nGET /healthz HTTP/1.1\nHost: callbook.example.org\n\n")
+	for _, a := range answers {
+		if a.StatusCode != 200 && a.StatusCode != 400 {
+			t.Errorf("status %d", a.StatusCode)
+		}
+	}
+	if len(answers) == 0 {
+		t.Error("no answer")
+	}
+}
+
+func TestHeadersAreBounded(t *testing.T) {
+	s := serve(t)
+	const start = "GET /api HTTP/1.1\r\nHost: callbook.example.org\r\n"
+	for name, raw := range map[string]string{
+		"one long header": start + "X-Long: " + strings.Repeat("a", 24<<10) + "\r\n\r\n",
+		"many headers":    start + strings.Repeat("X-Many: 0123456789\r\n", 2000) + "\r\n",
+		"a long path":     "GET /" + strings.Repeat("a", 24<<10) + " HTTP/1.1\r\nHost: callbook.example.org\r\n\r\n",
+	} {
+		answers := s.exchange(raw)
+		if len(answers) != 1 || answers[0].StatusCode != 431 || !answers[0].Close {
+			t.Errorf("%s: %+v", name, answers)
+		}
+	}
+	if a := s.exchange(start + "X-Long: " + strings.Repeat("a", 12<<10) + "\r\n\r\n"); len(a) != 1 || a[0].StatusCode != 200 {
+		t.Errorf("12 KiB of headers: %+v", a)
+	}
+}
+
+func TestBodiesAreBoundedHoweverTheyAreSent(t *testing.T) {
+	s := serve(t)
+	const start = "POST /api/agents HTTP/1.1\r\nHost: callbook.example.org\r\n"
+	blank := strings.Repeat(" ", 32<<10)
+	endless := start + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat(chunk(blank), 64)
+	for name, raw := range map[string]string{
+		"chunks over the limit":  start + "Transfer-Encoding: chunked\r\n\r\n" + chunk(blank) + chunk(blank) + chunk("{}") + "0\r\n\r\n",
+		"chunks without an end":  endless,
+		"a length over it":       start + fmt.Sprintf("Content-Length: %d\r\n\r\n", maxBody+1) + strings.Repeat(" ", maxBody+1),
+		"a length far beyond it": start + "Content-Length: 10000000000\r\n\r\n{}",
+	} {
+		conn := s.dial()
+		go func() { _, _ = io.WriteString(conn, raw) }()
+		a, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		body, _ := io.ReadAll(a.Body)
+		if a.StatusCode != 413 || !a.Close || !strings.Contains(string(body), `"body_too_large"`) {
+			t.Errorf("%s: %d, close %v, %s", name, a.StatusCode, a.Close, body)
+		}
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection stays open", name)
+		}
+	}
+	full := `{}` + strings.Repeat(" ", maxBody-2)
+	a := s.exchange(start + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(full)) + full)
+	if len(a) != 1 || a[0].StatusCode != 422 {
+		t.Errorf("a body of exactly 64 KiB: %+v", a)
+	}
+}
+
+func TestHalfSentHeadersAreGivenUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes as long as the header timeout")
+	}
+	s := serve(t)
+	begun := time.Now()
+	const slow = 50
+	together(slow, func(i int) {
+		conn := s.dial()
+		if i%2 == 0 {
+			_, _ = io.WriteString(conn, "GET /api HTTP/1.1\r\nHost: callbook")
+		}
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("the connection stays open")
+		}
+		if took := time.Since(begun); took < headerTimeout-time.Second || took > headerTimeout+3*time.Second {
+			t.Errorf("closed after %s", took)
+		}
+	})
+}
+
+func TestSlowConnectionsDoNotHoldOthersBack(t *testing.T) {
+	s := serve(t)
+	for range 200 {
+		if _, err := io.WriteString(s.dial(), "GET /api HTTP/1.1\r\nHost: callbook"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := s.exchange("GET /api HTTP/1.1\r\nHost: x\r\n\r\n"); len(a) != 1 || a[0].StatusCode != 200 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// begin sends a registration but for its body, and returns once its handler runs.
+func (s *served) begin(handle string) (conn *net.TCPConn, r *bufio.Reader, body string) {
+	s.Helper()
+	head, body, _ := strings.Cut(register(handle, "Expect: 100-continue"), "\r\n\r\n")
+	conn = s.dial()
+	if _, err := io.WriteString(conn, head+"\r\n\r\n"); err != nil {
+		s.Fatal(err)
+	}
+	r = bufio.NewReader(conn)
+	line, err := r.ReadString('\n') // the handler waits for the body
+	if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") {
+		s.Fatalf("%q, %v", line, err)
+	}
+	_, _ = r.ReadString('\n')
+	return conn, r, body
+}
+
+func TestStoppingFinishesWhatRuns(t *testing.T) {
+	s := serve(t)
+	idle := s.dial()
+	if _, err := io.WriteString(idle, "GET /api HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	const running = 8
+	var begun [running]struct {
+		conn *net.TCPConn
+		r    *bufio.Reader
+		body string
+	}
+	for i := range begun {
+		begun[i].conn, begun[i].r, begun[i].body = s.begin(fmt.Sprintf("agent-%d", i))
+	}
+	s.stop()
+	for { // until new connections are refused
+		conn, err := net.DialTimeout("tcp", s.address, time.Second)
+		if err != nil {
+			break
+		}
+		conn.Close()
+	}
+	select {
+	case err := <-s.ended:
+		t.Fatalf("it stopped while calls ran: %v", err)
+	default:
+	}
+	for i, call := range begun {
+		if _, err := io.WriteString(call.conn, call.body); err != nil {
+			t.Fatal(err)
+		}
+		a, err := http.ReadResponse(call.r, nil)
+		if err != nil || a.StatusCode != 201 {
+			t.Fatalf("call %d: %v, %v", i, a, err)
+		}
+		_, _ = io.Copy(io.Discard, a.Body)
+	}
+	if err := <-s.ended; err != nil {
+		t.Errorf("stopping: %v", err)
+	}
+	close(s.ended)
+	if info, err := os.Stat(s.path + "-wal"); err == nil && info.Size() > 0 {
+		t.Errorf("the write-ahead log still has %d bytes", info.Size())
+	}
+	if n := rows(t, s.path, "agents"); n != running {
+		t.Errorf("%d of %d answered registrations are stored", n, running)
+	}
+}
+
+func TestACallThatNeverEndsDoesNotHoldUpStopping(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes as long as running calls may")
+	}
+	s := serve(t)
+	conn, _, _ := s.begin("harbour-pilot")
+	s.stop()
+	begun := time.Now()
+	if err := <-s.ended; err != nil {
+		t.Errorf("stopping: %v", err)
+	}
+	close(s.ended)
+	if took := time.Since(begun); took > shutdownTimeout+3*time.Second {
+		t.Errorf("it takes %s", took)
+	}
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection stays open")
+	}
+	if n := rows(t, s.path, "agents"); n != 0 {
+		t.Errorf("%d agents of an unfinished call", n)
+	}
+}

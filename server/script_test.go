@@ -1,0 +1,177 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"callbook/store"
+)
+
+// unmet are the refusals that no script can meet, and why.
+var unmet = map[string]string{
+	"invalid_json/general":  "a body that breaks off on its way",
+	"internal/general":      "a bug, by its meaning",
+	"unavailable/general":   "a site that is overloaded or shutting down",
+	"storage_full/general":  "a full disk",
+	"suspended/general":     "only the operator suspends",
+	"trust_too_low/general": "require_owner_receipt, all that needs a level so far, has its own wording",
+	"forbidden/dev":         "of callbook dev, not of the API",
+	"bad_format/duration":   "of callbook dev, not of the API",
+	"too_few":               "no list has a least number of items",
+}
+
+// TestAPIScripts runs testdata/api, each script on a fresh site, and proves that
+// together they reach every operation and every refusal.
+func TestAPIScripts(t *testing.T) {
+	paths, err := filepath.Glob("../testdata/api/*.hurl")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	met := map[string]bool{}
+	ran := 0
+	var operations []*operation
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".hurl"), func(t *testing.T) {
+			ran++
+			s := newScriptSite(t, path)
+			operations = s.server.operations
+			s.runScript(path, met)
+		})
+	}
+	if ran < len(paths) || t.Failed() {
+		return // a chosen few, or a failure that explains what is missing
+	}
+	for _, op := range operations {
+		if !met[op.id] {
+			t.Errorf("no script calls %s with success", op.id)
+		}
+	}
+	for _, name := range refusals() {
+		switch reason := unmet[name]; {
+		case met[name] && reason != "":
+			t.Errorf("%s is met, though it stands among those that cannot be", name)
+		case !met[name] && reason == "":
+			t.Errorf("no script meets %s", name)
+		}
+	}
+}
+
+// newScriptSite makes a site as callbook dev does, so that the script can move the
+// clock. A first line "# limits: on" gives it the default limits.
+func newScriptSite(t *testing.T, path string) *site {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newSite(t, func(o *siteOptions) {
+		o.dev = &Dev{Clock: &DevClock{}}
+		if bytes.HasPrefix(text, []byte("# limits: on\n")) {
+			o.limits, o.quotas = DefaultLimits, store.DefaultQuotas
+		}
+	})
+}
+
+func (s *site) runScript(path string, met map[string]bool) {
+	s.Helper()
+	entries, err := parseHurl(path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	variables := map[string]string{"base": s.url}
+	for _, e := range entries {
+		for range e.repeat {
+			if problems := s.runEntry(e, variables, met); len(problems) > 0 {
+				for _, problem := range problems {
+					s.Errorf("%s:%s", path, problem)
+				}
+				s.FailNow() // what follows builds on it
+			}
+		}
+	}
+}
+
+// runEntry sends a request, again as often as its option retry lets it. Where
+// Hurl would wait, the clock is moved.
+func (s *site) runEntry(e *hurlEntry, variables map[string]string, met map[string]bool) (problems []string) {
+	s.Helper()
+	s.server.options.Dev.Clock.offset.Add(int64(e.delay))
+	for range 1 + e.retry {
+		r, err := e.newRequest(variables)
+		if err != nil {
+			s.Fatal(err)
+		}
+		a := s.do(r)
+		s.note(met, r.Method, r.URL.Path, a)
+		if problems = e.check(a, variables); len(problems) == 0 {
+			return nil
+		}
+	}
+	return problems
+}
+
+// note writes down which operation or refusals an answer has reached. A refusal
+// is known by its words, which must be the same one's in both languages.
+func (s *site) note(met map[string]bool, method, path string, a *result) {
+	s.Helper()
+	if a.Status < 300 {
+		if op := s.operation(method, path); op != nil && op.method == method {
+			met[op.id] = true
+		}
+		return
+	}
+	if a.Status < 400 || len(a.Body) == 0 {
+		return
+	}
+	var body ErrorBody
+	a.into(&body)
+	met[s.wording(string(body.Error.Code), catalogue[body.Error.Code].texts, body.Error.MessageEN, body.Error.MessageZH)] = true
+	for _, d := range body.Error.Details {
+		met[string(d.Code)] = true
+		if texts := faultTexts[d.Code]; texts != nil {
+			met[s.wording(string(d.Code), texts, d.MessageEN, d.MessageZH)] = true
+		}
+	}
+}
+
+// wording finds the entry of a catalogue that a message was made from.
+func (s *site) wording(code string, texts map[string]text, en, zh string) string {
+	for topic, t := range texts {
+		if saidAs(t.en, en) && saidAs(t.zh, zh) {
+			return code + "/" + cmp.Or(topic, "general")
+		}
+	}
+	return code
+}
+
+func saidAs(template, message string) bool {
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(template), "%d", `\d+`)
+	return regexp.MustCompile(`(^|\S )` + pattern + `$`).MatchString(message)
+}
+
+// refusals are all wordings of the catalogues as "code/topic", and all detail codes.
+func refusals() []string {
+	var names []string
+	add := func(code string, texts map[string]text) {
+		for topic := range texts {
+			names = append(names, code+"/"+cmp.Or(topic, "general"))
+		}
+	}
+	for code, entry := range catalogue {
+		add(string(code), entry.texts)
+	}
+	for code, texts := range faultTexts {
+		add(string(code), texts)
+	}
+	field, _ := reflect.TypeFor[Detail]().FieldByName("Code")
+	names = append(names, strings.Split(field.Tag.Get("enum"), ",")...)
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -114,6 +114,11 @@ type agentsQuery struct {
 const defaultLimit = 20
 
 func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
+	if q.Cursor != "" && q.Offset > 0 {
+		return answer{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
+			{Field: "offset", Code: store.FaultBadValue, Topic: "offset"},
+		}}
+	}
 	limit := q.Limit
 	if limit == 0 {
 		limit = defaultLimit

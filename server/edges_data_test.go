@@ -38,16 +38,16 @@ var edgeRows = []edgeRow{
 	{"registerAgent", "owner", required(textOf(1, 60))},
 	{"registerAgent", "mailbox", required(mailboxEdges)},
 	{"registerAgent", "accept_rules", required(acceptEdges)},
-	{"registerAgent", "tagline", clearable(textOf(0, 80), nil)},
-	{"registerAgent", "contact_public", clearable(booleanEdges, false)},
-	{"registerAgent", "description_en", clearable(linesOf(0, 600, ""), "")},
-	{"registerAgent", "description_zh", clearable(linesOf(0, 600, ""), "")},
-	{"registerAgent", "capabilities", clearable(listOf(12, phrase), []any{})},
+	{"registerAgent", "tagline", optional(textOf(0, 80))},
+	{"registerAgent", "contact_public", optional(booleanEdges)},
+	{"registerAgent", "description_en", optional(linesOf(0, 600, ""))},
+	{"registerAgent", "description_zh", optional(linesOf(0, 600, ""))},
+	{"registerAgent", "capabilities", optional(listOf(12, phrase))},
 	{"registerAgent", "capabilities[]", textOf(1, 60)},
-	{"registerAgent", "languages", clearable(listOf(8, languageCode), []any{})},
+	{"registerAgent", "languages", optional(listOf(8, languageCode))},
 	{"registerAgent", "languages[]", languageEdges},
-	{"registerAgent", "homepage", clearable(urlEdges, nil)},
-	{"registerAgent", "model", clearable(textOf(0, 60), nil)},
+	{"registerAgent", "homepage", optional(urlEdges)},
+	{"registerAgent", "model", optional(textOf(0, 60))},
 
 	{"updateMe", "handle", immutableEdges},
 	{"updateMe", "name", textOf(1, 60)},
@@ -153,7 +153,18 @@ func required(c constraint) constraint {
 	return constraint{append([]string{"required"}, c.rules...), append([]edge{bad("left out", absent{}, "required")}, c.edges...)}
 }
 
-// clearable is an optional field of an agent: null is taken, as if it were absent.
+// optional is a field that may be left out, but takes no null.
+func optional(c constraint) constraint {
+	edges := []edge{bad("null", nil, "wrong_type")}
+	for _, e := range c.edges {
+		if e.value != nil {
+			edges = append(edges, e)
+		}
+	}
+	return constraint{c.rules, edges}
+}
+
+// clearable is an optional field in a merge patch: null clears it.
 func clearable(c constraint, empty any) constraint {
 	edges := []edge{ok("null", nil, empty)}
 	for _, e := range c.edges {

@@ -35,7 +35,7 @@ var catalogue = map[store.Code]struct {
 		"repeated": {"The body holds a key twice in one object. Give each key once.", "请求体的同一对象中有重复的键。每个键只能出现一次。"},
 		"encoding": {"The body holds text that is not valid UTF-8 or half of a surrogate pair. Send valid UTF-8.", "请求体含有无效的 UTF-8 或不完整的代理对。请发送有效的 UTF-8。"},
 		"trailing": {"The body goes on after its first JSON value. Send one JSON object only.", "请求体在第一个 JSON 值之后还有内容。请只发送一个 JSON 对象。"},
-		"large":    {"The body is nested deeper than 32 levels or has more than 1000 values. Send a simpler object.", "请求体嵌套超过 32 层或超过 1000 个值。请发送更简单的对象。"},
+		"large":    {"The body is nested deeper than 32 levels or has more than 1000 parts (keys, values, brackets). Send a simpler object.", "请求体嵌套超过 32 层或超过 1000 个组成部分（键、值、括号）。请发送更简单的对象。"},
 		"number":   {"The body holds a number that is not a plain whole number of at most 15 digits (such as 7). Write it without fraction and exponent.", "请求体中的数字不是普通整数（最多 15 位，如 7）。请不要使用小数或指数写法。"},
 	}},
 	store.CodeInvalidQuery: {http.StatusBadRequest, map[string]text{

@@ -56,7 +56,25 @@ func newInput(registry huma.Registry, t reflect.Type) *input {
 			in.body.raw = i
 		}
 	}
+	if in.body != nil && in.body.raw < 0 {
+		refuseNull(registry, in.body.schema)
+	}
 	return in
+}
+
+// refuseNull closes the fields of a body to null: it means something in a merge
+// patch only.
+func refuseNull(registry huma.Registry, schema *huma.Schema) {
+	for schema.Ref != "" {
+		schema = registry.SchemaFromRef(schema.Ref)
+	}
+	for _, property := range schema.Properties {
+		property.Nullable = false
+		refuseNull(registry, property)
+	}
+	if schema.Items != nil {
+		refuseNull(registry, schema.Items)
+	}
 }
 
 func (in *input) param(registry huma.Registry, f reflect.StructField, index int, where string) inputField {

@@ -90,6 +90,7 @@ var faultTexts = map[store.FaultCode]map[string]text{
 		"rules":    {"must be true: it confirms the rules of the onboarding guide (onboarding in GET /api)", "必须为 true：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
 		"deadline": {"lies in the past; give today (UTC) or later", "已经过去；请给出今天（UTC）或更晚的日期"},
 		"cursor":   {"is not a cursor of this list; start without it and follow next", "不是此列表的游标；请去掉它，从头开始并沿 next 翻页"},
+		"offset":   {"does not go with cursor, which already says where to go on; leave one of them out", "不能与 cursor 同时使用（cursor 已表明位置）；请去掉其一"},
 		"confirm":  {"must be your own handle; deleting is for good", "必须是你自己的 handle；删除不可恢复"},
 	},
 	store.FaultOutOfRange: {

@@ -51,8 +51,9 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[Agen
 	if err != nil {
 		return List[AgentDocument]{}, err
 	}
-	if f.Query != "" && len(q.words) == 0 {
-		return List[AgentDocument]{Items: []AgentDocument{}, TotalIsExact: true}, nil
+	if q.none {
+		_, err := parseCursor(page.Cursor)
+		return List[AgentDocument]{Items: []AgentDocument{}, TotalIsExact: true}, err
 	}
 	l := listing{rows: allAgents, count: countAgents, bounds: []any{int64(0)}}
 	l.tiers, l.whole = q.tiers(f.facets(), f.exactHandle())

@@ -224,8 +224,9 @@ func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDo
 	if err != nil {
 		return List[PostDocument]{}, err
 	}
-	if f.Query != "" && len(q.words) == 0 {
-		return List[PostDocument]{Items: []PostDocument{}, TotalIsExact: true}, nil
+	if q.none {
+		_, err := parseCursor(page.Cursor)
+		return List[PostDocument]{Items: []PostDocument{}, TotalIsExact: true}, err
 	}
 	l := listing{rows: allPosts, count: countPosts}
 	l.tiers, l.whole = q.tiers(f.facets(), "")

@@ -142,6 +142,7 @@ type query struct {
 	words []word
 	forms []string // the known words that begin with the last one, where it is longer than a beginning
 	open  bool     // more forms than that: the index must look for itself
+	none  bool     // nothing can match: no word is known that begins so, or there is none to look for
 }
 
 // maxForms bounds how many words the last one of a query is completed to by name.
@@ -155,6 +156,7 @@ const maxForms = 200
 func (s *Store) parse(ctx context.Context, text string) (query, error) {
 	q := query{words: queryWords(text)}
 	if len(q.words) == 0 {
+		q.none = text != ""
 		return q, nil
 	}
 	last := q.words[len(q.words)-1]
@@ -166,7 +168,7 @@ func (s *Store) parse(ctx context.Context, text string) (query, error) {
 		WHERE word >= ? AND word < ?
 		ORDER BY word
 		LIMIT ?`, last.text, last.text+string(utf8.MaxRune), maxForms+1)
-	q.open = len(q.forms) > maxForms
+	q.open, q.none = len(q.forms) > maxForms, len(q.forms) == 0
 	return q, err
 }
 
@@ -300,6 +302,10 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 	if len(result.Items) > page.Limit {
 		result.Items = result.Items[:page.Limit]
 		result.Next = last.cursor()
+	}
+	if page.Cursor == "" && page.Offset == 0 && result.Next == "" {
+		result.Total, result.TotalIsExact = len(result.Items), true // the page is the whole list
+		return result, nil
 	}
 	total, err := s.count(ctx, l, l.whole, countLimit+1)
 	result.Total, result.TotalIsExact = min(total, countLimit), total <= countLimit

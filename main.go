@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -51,6 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Description("A public directory for AI agents that anyone can host. Agents register under a callsign, publish a service menu, post calls, and reach each other only through contact requests that the recipient accepts."),
 		kong.DefaultEnvars("CALLBOOK"),
 		kong.UsageOnError(),
+		defaultLimits(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(status int) { exited = status }),
@@ -126,16 +128,31 @@ func (f logFlags) logger(w io.Writer) (zerolog.Logger, error) {
 // limitFlags are the rate limits; 0 switches one off.
 type limitFlags struct {
 	Limits             string `enum:"on,off" default:"on" help:"off switches all rate limits off: for tests and private networks."`
-	LimitReads         int    `default:"600" help:"Public reads a minute for an address."`
-	LimitRegistrations int    `default:"10" help:"Registrations an hour for an address."`
-	LimitReports       int    `default:"30" help:"Reports of calls an hour for an address."`
-	LimitFailedKeys    int    `default:"10" help:"Wrong API keys a minute for an address."`
-	LimitCalls         int    `default:"120" help:"Calls a minute for an API key."`
-	LimitWrites        int    `default:"30" help:"Writing calls a minute for an API key."`
-	LimitPosts         int    `default:"10" help:"Calls posted a day by an agent."`
-	LimitReplies       int    `default:"50" help:"Replies a day by an agent."`
-	LimitRequestsNew   int    `default:"2" help:"Contact requests a day by an agent in its first week."`
-	LimitRequests      int    `default:"5" help:"Contact requests a day by an agent after its first week."`
+	LimitReads         int    `default:"${reads}" help:"Public reads a minute for an address."`
+	LimitRegistrations int    `default:"${registrations}" help:"Registrations an hour for an address."`
+	LimitReports       int    `default:"${reports}" help:"Reports of calls an hour for an address."`
+	LimitFailedKeys    int    `default:"${failed_keys}" help:"Wrong API keys a minute for an address."`
+	LimitCalls         int    `default:"${calls}" help:"Calls a minute for an API key."`
+	LimitWrites        int    `default:"${writes}" help:"Writing calls a minute for an API key."`
+	LimitPosts         int    `default:"${posts}" help:"Calls posted a day by an agent."`
+	LimitReplies       int    `default:"${replies}" help:"Replies a day by an agent."`
+	LimitRequestsNew   int    `default:"${requests_new}" help:"Contact requests a day by an agent in its first week."`
+	LimitRequests      int    `default:"${requests}" help:"Contact requests a day by an agent after its first week."`
+}
+
+// defaultLimits names the defaults in the tags above.
+func defaultLimits() kong.Vars {
+	vars := kong.Vars{}
+	for name, n := range map[string]int{
+		"reads": server.DefaultLimits.Reads.Calls, "registrations": server.DefaultLimits.Registrations.Calls,
+		"reports": server.DefaultLimits.Reports.Calls, "failed_keys": server.DefaultLimits.FailedKeys.Calls,
+		"calls": server.DefaultLimits.Calls.Calls, "writes": server.DefaultLimits.Writes.Calls,
+		"posts": store.DefaultQuotas.Posts, "replies": store.DefaultQuotas.Replies,
+		"requests_new": store.DefaultQuotas.RequestsFirstWeek, "requests": store.DefaultQuotas.Requests,
+	} {
+		vars[name] = strconv.Itoa(n)
+	}
+	return vars
 }
 
 func (f limitFlags) limits() (server.Limits, store.Quotas) {
@@ -187,17 +204,17 @@ func (c *serveCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", c.Addr)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	defer listener.Close()
 	lock, err := store.AcquireLock(c.DB)
 	if err != nil {
 		return err
 	}
 	defer lock.Release()
-	if _, err := os.Stat(c.DB); errors.Is(err, fs.ErrNotExist) {
+	listener, err := net.Listen("tcp", c.Addr)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	defer listener.Close()
+	if !store.Exists(c.DB) {
 		log.Info().Str("db", c.DB).Msg("there is no database yet: making a new one")
 	}
 	limits, quotas := c.limits()
@@ -206,7 +223,8 @@ func (c *serveCommand) Run(ctx context.Context, console *console) error {
 		return err
 	}
 	if c.BaseURL == "" {
-		c.BaseURL = "http://" + listener.Addr().String()
+		c.BaseURL = "http://" + reachable(listener.Addr())
+		log.Info().Str("base_url", c.BaseURL).Msg("no --base-url is given: documents name this address")
 	}
 	s, err := server.New(st, server.Options{
 		BaseURL: c.BaseURL, Limits: limits, TrustedProxies: proxies, Log: log, Version: version(),
@@ -223,9 +241,20 @@ func (c *serveCommand) Run(ctx context.Context, console *console) error {
 	return err
 }
 
+// reachable is a listener's address as this machine reaches it.
+func reachable(addr net.Addr) string {
+	at, err := netip.ParseAddrPort(addr.String())
+	if err == nil && at.Addr().IsUnspecified() {
+		return net.JoinHostPort("localhost", strconv.Itoa(int(at.Port())))
+	}
+	return addr.String()
+}
+
+// devCommand does not read CALLBOOK_DB: that is the file of callbook serve, which
+// POST /dev/reset would empty.
 type devCommand struct {
 	Addr     string `default:"127.0.0.1:8080" help:"Address to listen on; of this machine only."`
-	DB       string `name:"db" help:"Keep the directory in this file instead of throwing it away." type:"path"`
+	DB       string `name:"db" env:"CALLBOOK_DEV_DB" help:"Keep the directory in this file instead of throwing it away." type:"path"`
 	Empty    bool   `help:"Start without the demo agents."`
 	logFlags `embed:""`
 }
@@ -257,12 +286,14 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 		return err
 	}
 	defer lock.Release()
-	_, statErr := os.Stat(path)
-	fresh := errors.Is(statErr, fs.ErrNotExist)
+	fresh := !store.Exists(path)
 	clock := &server.DevClock{}
 	st, err := store.Open(ctx, store.Options{Path: path, Clock: clock.Now, Quotas: &store.Quotas{}, Normal: true})
 	if err != nil {
 		return err
+	}
+	if err := st.MarkDev(ctx, fresh); err != nil {
+		return errors.Join(err, st.Close())
 	}
 	files, err := fs.Sub(demo, "testdata/demo")
 	if err != nil {

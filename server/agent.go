@@ -1,10 +1,8 @@
 package server
 
 import (
-	"net/http"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/store"
@@ -96,6 +94,13 @@ type BriefItem struct {
 	Confirmed    int              `json:"confirmed_collaborations"`
 	LastActiveAt store.Time       `json:"last_active_at"`
 	Matched      []store.Offering `json:"matched_offerings" doc:"With q: the menu entries that matched best; else empty."`
+}
+
+// BriefList is the answer of GET /api/agents?view=brief.
+type BriefList struct {
+	Notice Notice      `json:"notice"`
+	Agents []BriefItem `json:"agents"`
+	ListEnd
 }
 
 type agentsQuery struct {
@@ -284,11 +289,7 @@ type RegisteredAgent struct {
 }
 
 func (s *Server) registerAgent(c *call, in registerInput) (answer, error) {
-	once, err := c.once()
-	if err != nil {
-		return answer{}, err
-	}
-	r, replayed, err := s.store.Register(c.ctx(), in.Body.Registration, once)
+	r, replayed, err := s.store.Register(c.ctx(), in.Body.Registration, c.once)
 	if err != nil {
 		return answer{}, err
 	}
@@ -302,10 +303,6 @@ func (s *Server) registerAgent(c *call, in registerInput) (answer, error) {
 	b = append(b, `,"next_steps_zh":`...)
 	b = appendText(b, "请保存 api_key：它不会再次显示。调用时发送 Authorization: Bearer cq_…。用 PUT "+
 		s.options.BaseURL+"/api/me/offerings 发布服务菜单，再用 POST "+s.options.BaseURL+"/api/posts 发布呼叫。GET "+s.options.BaseURL+"/api 列出全部操作。")
-	a := answer{body: append(b, '}'), location: "/api/agents/" + r.Agent.Handle, replayed: replayed, status: http.StatusCreated}
+	a := answer{body: append(b, '}'), location: "/api/agents/" + r.Agent.Handle, replayed: replayed}
 	return a, nil
 }
-
-// parsePatch reads a checked merge patch over the settings as they are: absent
-// members stay, null clears.
-func parsePatch(patch []byte, into *store.Settings) error { return json.Unmarshal(patch, into) }

@@ -36,6 +36,7 @@ type cached struct {
 	dependence dependence
 	card       int64
 	generation uint64
+	made       time.Time // one from the future is not used: the clock went back
 	until      time.Time // zero: until a commit makes it stale
 }
 
@@ -71,7 +72,7 @@ func (c *cache) get(key string, now time.Time) *cached {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries.Get(key)
-	if !ok || e.generation != c.generation[e.dependence] || !e.until.IsZero() && !now.Before(e.until) {
+	if !ok || e.generation != c.generation[e.dependence] || now.Before(e.made) || !e.until.IsZero() && !now.Before(e.until) {
 		return nil
 	}
 	return e

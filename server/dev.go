@@ -28,7 +28,8 @@ import (
 // that can be moved, and a reset. It serves this machine only.
 type Dev struct {
 	Clock  *DevClock
-	Demo   fs.FS // agents.json and calls.json
+	Demo   fs.FS        // agents.json and calls.json
+	gate   sync.RWMutex // held whole while the clock moves or the directory is made anew
 	mu     sync.Mutex
 	agents []DevAgent
 }
@@ -196,14 +197,18 @@ func (d *Dev) Agents() []DevAgent {
 // routes mounts what callbook dev adds. It is not part of the API: no key, no
 // limits, not in the documents.
 func (d *Dev) routes(s *Server, router *httprouter.Router) {
-	router.GET("/dev/agents", func(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) {
+	get := func(path string, h httprouter.Handle) {
+		router.GET(path, h)
+		router.HEAD(path, h)
+	}
+	get("/dev/agents", func(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) {
 		agents := d.Agents()
 		if agents == nil {
 			agents = []DevAgent{}
 		}
 		d.reply(w, map[string]any{"agents": agents})
 	})
-	router.GET("/dev/mail", func(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) {
+	get("/dev/mail", func(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) {
 		d.reply(w, map[string]any{"mail": []DevMail{}})
 	})
 	router.POST("/dev/clock", d.handle(s, d.advance))
@@ -247,6 +252,8 @@ func (d *Dev) handle(s *Server, act func(ctx context.Context, s *Server, body []
 const maxAdvance = 100 * 365 * store.Day
 
 func (d *Dev) advance(ctx context.Context, s *Server, body []byte) (any, error) {
+	d.gate.Lock()
+	defer d.gate.Unlock()
 	var in struct {
 		Advance string `json:"advance"`
 	}
@@ -276,6 +283,8 @@ func (d *Dev) reset(ctx context.Context, s *Server, body []byte) (any, error) {
 			}}
 		}
 	}
+	d.gate.Lock()
+	defer d.gate.Unlock()
 	if err := s.store.Clear(ctx); err != nil {
 		return nil, err
 	}
@@ -301,6 +310,10 @@ func (d *Dev) guard(s *Server, next http.Handler) http.Handler {
 			s.writeError(w, r, refuse(store.CodeForbidden, "dev"))
 			return
 		}
+		if r.Method != http.MethodPost || !strings.HasPrefix(r.URL.Path, "/dev/") {
+			d.gate.RLock()
+			defer d.gate.RUnlock()
+		}
 		next.ServeHTTP(w, r)
 	})
 }
@@ -315,7 +328,7 @@ func localHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
 	}
-	name = strings.Trim(name, "[]")
+	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return true
 	}

@@ -23,7 +23,6 @@ const (
 
 // catalogue is what each refusal means over HTTP, by code and topic. A sentence
 // says what was wrong, the limit, and what to do next; %d is the limit's number, or the place.
-// The table is in the contract's order.
 var catalogue = map[store.Code]struct {
 	status int
 	texts  map[string]text
@@ -78,6 +77,7 @@ var catalogue = map[store.Code]struct {
 		"": {"Some fields are not right: see details. Correct all of them and send the call again.", "部分字段有误：见 details。请全部改正后重新发送。"},
 	}},
 	store.CodeRateLimited: {http.StatusTooManyRequests, map[string]text{
+		"":              {"A limit of calls is met. Wait until retry_at.", "调用次数已达上限。请等到 retry_at。"},
 		"reads":         {"Your address has made %d reads in a minute, the limit. Wait until retry_at.", "你的地址一分钟内读取已达上限 %d 次。请等到 retry_at。"},
 		"registrations": {"Your address has tried %d registrations in an hour, the limit (refused ones count). Wait until retry_at.", "你的地址一小时内尝试注册已达上限 %d 次（被拒绝的也算）。请等到 retry_at。"},
 		"reports":       {"Your address has made %d reports in an hour, the limit. Wait until retry_at.", "你的地址一小时内举报已达上限 %d 次。请等到 retry_at。"},
@@ -136,7 +136,7 @@ func refuse(code store.Code, topic string) error {
 	return &store.Error{Code: code, Topic: topic}
 }
 
-// errorStatus is the HTTP status of a refusal; 500 for anything else.
+// errorStatus is the HTTP status of a refusal of the catalogue.
 func errorStatus(code store.Code) int {
 	return catalogue[code].status
 }
@@ -162,7 +162,7 @@ func errorObject(err error, requestID string) (status int, object ErrorObject, r
 	if !ok {
 		t = entry.texts[""]
 	}
-	if e.Limit > 0 {
+	if e.Limit > 0 && strings.Contains(t.en, "%d") {
 		t = text{fmt.Sprintf(t.en, e.Limit), fmt.Sprintf(t.zh, e.Limit)}
 	}
 	object = ErrorObject{Code: e.Code, MessageEN: t.en, MessageZH: t.zh, Reason: e.Reason}

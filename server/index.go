@@ -1,6 +1,10 @@
 package server
 
-import "time"
+import (
+	"time"
+
+	"callbook/store"
+)
 
 // Index is the answer of GET /api.
 type Index struct {
@@ -71,7 +75,7 @@ func (s *Server) indexLimits() IndexLimits {
 		PerKey:     group(limitCalls, limitWrites),
 		BodyBytes:  maxBody,
 	}
-	const day = 24 * time.Hour
+	const day = store.Day
 	quotas := s.store.Quotas()
 	limits.PerKey["posts"] = shown(quotas.Posts, day)
 	limits.PerKey["replies"] = shown(quotas.Replies, day)

@@ -189,7 +189,7 @@ func clientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for i := len(hops) - 1; i >= 0; i-- {
-		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+		hop, err := parseHop(strings.TrimSpace(hops[i]))
 		if err != nil {
 			return addr // what stands before a broken entry cannot be believed
 		}
@@ -199,6 +199,14 @@ func clientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
 		}
 	}
 	return addr
+}
+
+// parseHop reads an address as proxies write it: some add the port.
+func parseHop(text string) (netip.Addr, error) {
+	if withPort, err := netip.ParseAddrPort(text); err == nil {
+		return withPort.Addr(), nil
+	}
+	return netip.ParseAddr(strings.Trim(text, "[]"))
 }
 
 // network is what one person usually has: a single IPv4 address, an IPv6 /64.

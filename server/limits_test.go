@@ -250,7 +250,7 @@ func TestClientAddresses(t *testing.T) {
 		{"nonsense on the right", "127.0.0.1:80", []string{"198.51.100.7, unknown"}, proxies, "127.0.0.1"},
 		{"nonsense on the left", "127.0.0.1:80", []string{"<script>, 198.51.100.7"}, proxies, "198.51.100.7"},
 		{"nonsense before a trusted hop", "127.0.0.1:80", []string{"nonsense, 10.0.0.9"}, proxies, "10.0.0.9"},
-		{"a hop with a port", "127.0.0.1:80", []string{"198.51.100.7:99"}, proxies, "127.0.0.1"},
+		{"a hop with a port", "127.0.0.1:80", []string{"198.51.100.7:99"}, proxies, "198.51.100.7"},
 	}
 	for _, tt := range tests {
 		r := httptest.NewRequest("GET", "/api", nil)

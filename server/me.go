@@ -1,7 +1,7 @@
 package server
 
 import (
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/go-json-experiment/json"
 
 	"callbook/store"
 )
@@ -36,6 +36,10 @@ type settingsInput struct {
 	Body store.Settings
 	JSON []byte
 }
+
+// parsePatch reads a checked merge patch over the settings as they are: absent
+// members stay, null clears.
+func parsePatch(patch []byte, into *store.Settings) error { return json.Unmarshal(patch, into) }
 
 // OwnAgent is the answer of a change to the caller's card.
 type OwnAgent struct {
@@ -117,6 +121,3 @@ func (s *Server) rotateKey(c *call, caller store.Caller, _ none) (answer, error)
 	}
 	return answer{body: marshal(NewKey{APIKey: key, RotatedAt: at})}, nil
 }
-
-// rawJSON is a ready piece of JSON inside an answer.
-type rawJSON = jsontext.Value

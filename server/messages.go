@@ -11,7 +11,7 @@ import (
 )
 
 // Texts about one field. The validator's own messages become "code, English,
-// Chinese", so that one text carries all three to newFault. They are globals of
+// Chinese", so that one text carries all three to worded. They are globals of
 // the library, set once before any schema is made.
 
 const messageSeparator = "\x1f"
@@ -40,7 +40,7 @@ func init() {
 	validation.MsgExpectedMinItems = message(store.FaultTooFew, "must have at least %[1]d item(s)", "至少需要 %[1]d 项")
 	validation.MsgExpectedMaxItems = message(store.FaultTooMany, "must have at most %[1]d items; remove some", "最多 %[1]d 项，请删减")
 	validation.MsgExpectedRequiredProperty = message(store.FaultRequired, "is required; add it", "为必填项，请补上") + messageSeparator + "%[1]s"
-	// The formats are checked by checkFormat, more strictly; the library's own
+	// The formats are checked by checkText, more strictly; the library's own
 	// check of them must not add a second text.
 	for _, m := range []*string{
 		&validation.MsgExpectedRFC5322Email, &validation.MsgExpectedRFC3986URI, &validation.MsgExpectedRFC3339Date, &validation.MsgExpectedRFC3339DateTime,

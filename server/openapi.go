@@ -90,7 +90,7 @@ func (s *Server) documented(op *operation) *huma.Operation {
 			Content:  map[string]*huma.MediaType{"application/json": {Schema: body.schema, Example: s.example(body.schema)}},
 		}
 	}
-	if slices.Contains(op.codes, store.CodeIdempotencyConflict) {
+	if op.once {
 		d.Parameters = append(slices.Clone(d.Parameters), idempotencyKey)
 	}
 	status, response := s.success(op)
@@ -112,30 +112,21 @@ var idempotencyKey = func() *huma.Param {
 }()
 
 func (s *Server) success(op *operation) (int, *huma.Response) {
-	switch {
-	case op.empty:
-		return http.StatusNoContent, &huma.Response{Description: "Done."}
-	case op.out == reflect.TypeFor[Received]():
-		return http.StatusAccepted, s.response("Taken.", schemaOf(s.registry, op.out))
-	case op.created:
+	switch op.status {
+	case http.StatusNoContent:
+		return op.status, &huma.Response{Description: "Done."}
+	case http.StatusCreated:
 		r := s.response("Made.", schemaOf(s.registry, op.out))
 		r.Headers = map[string]*huma.Param{"Location": {
 			Description: "Path of what was made.", Schema: &huma.Schema{Type: huma.TypeString},
 		}}
-		return http.StatusCreated, r
+		return op.status, r
 	}
 	schema := schemaOf(s.registry, op.out)
 	if op.out == reflect.TypeFor[AgentList]() {
 		schema = &huma.Schema{AnyOf: []*huma.Schema{schema, schemaOf(s.registry, reflect.TypeFor[BriefList]())}}
 	}
-	return http.StatusOK, s.response("Done.", schema)
-}
-
-// BriefList is the answer of GET /api/agents?view=brief.
-type BriefList struct {
-	Notice Notice      `json:"notice"`
-	Agents []BriefItem `json:"agents"`
-	ListEnd
+	return op.status, s.response("Done.", schema)
 }
 
 func (s *Server) response(description string, schema *huma.Schema) *huma.Response {
@@ -168,8 +159,7 @@ func (o *operation) refusals() []int {
 func (s *Server) failure(status int, op *operation) *huma.Response {
 	var codes []string
 	for code, entry := range catalogue {
-		general := !slices.Contains(particularCodes, code)
-		if entry.status == status && (general || slices.Contains(op.codes, code)) {
+		if entry.status == status && (slices.Contains(generalCodes, code) || slices.Contains(op.codes, code)) {
 			codes = append(codes, string(code))
 		}
 	}
@@ -191,9 +181,17 @@ func exampleRefusal(code store.Code, op *operation) error {
 	return refused
 }
 
-// particularCodes are the refusals that only some operations have.
-var particularCodes = []store.Code{
-	store.CodeHandleTaken, store.CodeIdempotencyConflict, store.CodeForbidden, store.CodeTrustTooLow,
+// generalCodes are the refusals that any call may meet; the others are named by
+// the operations that have them.
+var generalCodes = []store.Code{
+	codeInvalidJSON, store.CodeInvalidQuery, store.CodeUnauthorized, store.CodeSuspended, store.CodeNotFound,
+	codeBodyTooLarge, codeUnsupportedMediaType, store.CodeValidationFailed, store.CodeRateLimited,
+	codeInternal, store.CodeUnavailable, store.CodeStorageFull,
+}
+
+// schemaOf registers a type and returns its schema.
+func schemaOf(registry huma.Registry, t reflect.Type) *huma.Schema {
+	return registry.Schema(t, true, "")
 }
 
 func (s *Server) resolve(schema *huma.Schema) *huma.Schema {

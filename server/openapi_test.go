@@ -143,11 +143,11 @@ func TestEveryOperationIsDocumentedWhole(t *testing.T) {
 func checkAnswers(t *testing.T, op *operation, answers map[string]openAPIBody) {
 	wanted := []string{"400", "429", "500", "503"}
 	switch {
-	case op.empty:
+	case op.status == 204:
 		wanted = append(wanted, "204")
-	case op.created:
+	case op.status == 201:
 		wanted = append(wanted, "201")
-	case op.id == "reportPost":
+	case op.status == 202:
 		wanted = append(wanted, "202")
 	default:
 		wanted = append(wanted, "200")

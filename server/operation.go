@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/store"
@@ -25,8 +24,8 @@ type operation struct {
 	summary string
 	keyed   bool         // needs a bearer key
 	limit   limitClass   // public: the address's limit; keyed: limitWrites or limitCalls
-	created bool         // answers 201
-	empty   bool         // answers 204
+	status  int          // of success
+	once    bool         // takes an Idempotency-Key
 	codes   []store.Code // refusals of its own, beside those that every such call has
 	in, out reflect.Type
 	input   *input
@@ -44,11 +43,11 @@ type call struct {
 	caller store.Caller
 	key    string // the bearer key, where one is needed
 	body   []byte
+	once   store.Once // the zero value without an Idempotency-Key
 }
 
 // answer is what an operation returns. Its body is JSON that is ready to be sent.
 type answer struct {
-	status   int // 200 when 0
 	body     []byte
 	location string
 	next     string // path and query of the next page
@@ -60,7 +59,7 @@ type answer struct {
 
 // public makes a row that anyone may call.
 func public[In, Out any](id, method, path, summary string, limit limitClass, run func(*call, In) (answer, error), codes ...store.Code) *operation {
-	op := &operation{id: id, method: method, path: path, summary: summary, limit: limit, codes: codes}
+	op := &operation{id: id, method: method, path: path, summary: summary, limit: limit, codes: codes, status: http.StatusOK}
 	op.in, op.out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
 	op.run = func(c *call) (answer, error) {
 		var in In
@@ -82,8 +81,19 @@ func keyed[In, Out any](id, method, path, summary string, limit limitClass, run 
 	return op
 }
 
-func (o *operation) creates() *operation { o.created = true; return o }
-func (o *operation) deletes() *operation { o.empty = true; return o }
+// creates marks a row that makes a record: it answers 201 with its place, and a
+// repeated call with the same Idempotency-Key makes nothing anew.
+func (o *operation) creates() *operation {
+	o.status, o.once = http.StatusCreated, true
+	o.codes = append(o.codes, store.CodeIdempotencyConflict)
+	return o
+}
+
+// deletes marks a row that answers without a body.
+func (o *operation) deletes() *operation { o.status = http.StatusNoContent; return o }
+
+// accepts marks a row that only takes note.
+func (o *operation) accepts() *operation { o.status = http.StatusAccepted; return o }
 
 // reads tells whether an answer may be kept and revalidated.
 func (o *operation) reads() bool { return o.method == http.MethodGet }
@@ -118,9 +128,10 @@ func (c *call) answer() error {
 	}
 	var begun uint64
 	var uri string
+	var asked time.Time
 	if kept {
-		uri = c.URL.RequestURI()
-		if e := s.cache.get(uri, s.store.Now()); e != nil {
+		uri, asked = c.URL.RequestURI(), s.store.Now()
+		if e := s.cache.get(uri, asked); e != nil {
 			return s.writeCached(c.w, c.Request, e)
 		}
 		begun = s.cache.begin()
@@ -130,7 +141,7 @@ func (c *call) answer() error {
 		return err
 	}
 	if kept {
-		e := &cached{body: a.body, etag: etag(a.body), dependence: a.keep, card: a.card, until: a.until, link: s.linkNext(a.next)}
+		e := &cached{made: asked, body: a.body, etag: etag(a.body), dependence: a.keep, card: a.card, until: a.until, link: s.linkNext(a.next)}
 		s.cache.put(uri, e, begun)
 		return s.writeCached(c.w, c.Request, e)
 	}
@@ -151,17 +162,11 @@ func (c *call) write(a answer) error {
 	if a.next != "" {
 		h.Set("Link", c.server.linkNext(a.next))
 	}
-	status := a.status
-	switch {
-	case c.op.empty:
+	if c.op.status == http.StatusNoContent {
 		c.w.WriteHeader(http.StatusNoContent)
 		return nil
-	case status == 0 && c.op.created:
-		status = http.StatusCreated
-	case status == 0:
-		status = http.StatusOK
 	}
-	return writeJSON(c.w, status, a.body)
+	return writeJSON(c.w, c.op.status, a.body)
 }
 
 // authenticate finds the caller of a key and counts the call. Wrong keys count
@@ -181,16 +186,19 @@ func (c *call) authenticate() error {
 			return limited
 		}
 	}
-	if err != nil {
+	if err != nil && c.caller.ID == 0 {
 		return err
 	}
 	c.key = key
 	who := subject{agent: c.caller.ID}
-	if err := s.limiter.take(c.w.Header(), limitCalls, who); err != nil {
-		return err
+	if limited := s.limiter.take(c.w.Header(), limitCalls, who); limited != nil {
+		return limited
 	}
-	if c.op.limit == limitWrites {
-		return s.limiter.take(c.w.Header(), limitWrites, who)
+	if err != nil {
+		return err // suspended
+	}
+	if c.op.limit != limitCalls {
+		return s.limiter.take(c.w.Header(), c.op.limit, who)
 	}
 	return nil
 }
@@ -213,7 +221,10 @@ func (c *call) decode(into reflect.Value) error {
 	for _, f := range c.op.input.paths {
 		into.Field(f.index).SetString(c.params.ByName(f.name))
 	}
-	check := &checker{registry: s.registry, now: s.store.Now()}
+	check := &checker{registry: s.registry}
+	if c.Header.Get("Idempotency-Key") == "" {
+		check.now = s.store.Now() // else the first answer comes before the rules of time
+	}
 	if err := c.op.input.readQuery(check, c.URL.RawQuery, into); err != nil {
 		return err
 	}
@@ -223,12 +234,15 @@ func (c *call) decode(into reflect.Value) error {
 	if err := c.readBody(); err != nil {
 		return err
 	}
-	return c.op.input.readBody(check, c.body, into)
+	if err := c.op.input.readBody(check, c.body, into); err != nil || !c.op.once {
+		return err
+	}
+	return c.readOnce()
 }
 
 // readBody reads the body whole, once its media type is right.
 func (c *call) readBody() error {
-	if encoding := c.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+	if encoding := strings.Join(c.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return refuse(codeUnsupportedMediaType, "encoding")
 	}
 	if c.ContentLength == 0 {
@@ -267,11 +281,11 @@ func isJSON(contentType string) bool {
 	return media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
 }
 
-// once reads the Idempotency-Key of a creating call.
-func (c *call) once() (store.Once, error) {
+// readOnce reads the Idempotency-Key of a creating call.
+func (c *call) readOnce() error {
 	values := c.Header.Values("Idempotency-Key")
 	if len(values) == 0 {
-		return store.Once{}, nil
+		return nil
 	}
 	key := values[0]
 	valid := len(values) == 1 && len(key) >= 16 && len(key) <= 128
@@ -279,17 +293,13 @@ func (c *call) once() (store.Once, error) {
 		valid = valid && key[i] > ' ' && key[i] < 0x7f
 	}
 	if !valid {
-		return store.Once{}, &store.Error{Code: store.CodeValidationFailed, Faults: []store.Fault{
+		return &store.Error{Code: store.CodeValidationFailed, Faults: []store.Fault{
 			{Field: "Idempotency-Key", Code: store.FaultBadFormat, Topic: "idempotency"},
 		}}
 	}
-	return store.NewOnce(c.op.id, key, c.URL.RequestURI(), string(c.body)), nil
+	c.once = store.NewOnce(c.op.id, key, c.URL.RequestURI(), string(c.body))
+	return nil
 }
 
 // ctx is the call's context.
 func (c *call) ctx() context.Context { return c.Context() }
-
-// schemaOf registers a type and returns its schema.
-func schemaOf(registry huma.Registry, t reflect.Type) *huma.Schema {
-	return registry.Schema(t, true, "")
-}

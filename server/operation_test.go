@@ -401,7 +401,7 @@ func TestCreatingCallsNameWhatTheyMade(t *testing.T) {
 		"createReply":   json.RawMessage(`{"body":"A reply."}`),
 	}
 	for _, op := range s.server.operations {
-		if !op.created {
+		if op.status != 201 {
 			continue
 		}
 		body, ok := bodies[op.id]

@@ -13,7 +13,7 @@ func (s *Server) list() []*operation {
 
 		public[agentsQuery, AgentList]("listAgents", get, "/api/agents", "Search and list agents", limitReads, s.listAgents),
 		public[registerInput, RegisteredAgent]("registerAgent", post, "/api/agents", "Register an agent; the api_key is returned once", limitRegistrations, s.registerAgent,
-			store.CodeHandleTaken, store.CodeIdempotencyConflict).creates(),
+			store.CodeHandleTaken).creates(),
 		public[handlePath, AgentCard]("getAgent", get, "/api/agents/{handle}", "An agent's card", limitReads, s.getAgent),
 
 		keyed[none, OwnCard]("getMe", get, "/api/me", "Your own card, and what only you see", limitCalls, s.getMe),
@@ -26,14 +26,12 @@ func (s *Server) list() []*operation {
 		keyed[repliesQuery, OwnReplyList]("listMyReplies", get, "/api/me/replies", "Replies to your calls", limitCalls, s.listMyReplies),
 
 		public[postsQuery, PostList]("listPosts", get, "/api/posts", "Search and list calls", limitReads, s.listPosts),
-		keyed[postInput, PostAnswer]("createPost", post, "/api/posts", "Publish a call", limitWrites, s.createPost,
-			store.CodeIdempotencyConflict).creates(),
+		keyed[postInput, PostAnswer]("createPost", post, "/api/posts", "Publish a call", limitWrites, s.createPost).creates(),
 		public[postQuery, PostThread]("getPost", get, "/api/posts/{id}", "A call and its replies", limitReads, s.getPost),
 		keyed[postPath, none]("deletePost", del, "/api/posts/{id}", "Delete your call and its replies", limitWrites, s.deletePost,
 			store.CodeForbidden).deletes(),
-		keyed[replyInput, ReplyAnswer]("createReply", post, "/api/posts/{id}/replies", "Reply to a call", limitWrites, s.createReply,
-			store.CodeIdempotencyConflict).creates(),
-		public[reportInput, Received]("reportPost", post, "/api/posts/{id}/report", "Report a call to the operator", limitReports, s.reportPost),
+		keyed[replyInput, ReplyAnswer]("createReply", post, "/api/posts/{id}/replies", "Reply to a call", limitWrites, s.createReply).creates(),
+		public[reportInput, Received]("reportPost", post, "/api/posts/{id}/report", "Report a call to the operator", limitReports, s.reportPost).accepts(),
 	}
 }
 

@@ -2,7 +2,6 @@ package server
 
 import (
 	"strconv"
-	"time"
 
 	"callbook/store"
 )
@@ -82,11 +81,7 @@ type PostAnswer struct {
 }
 
 func (s *Server) createPost(c *call, caller store.Caller, in postInput) (answer, error) {
-	once, err := c.once()
-	if err != nil {
-		return answer{}, err
-	}
-	d, replayed, err := s.store.CreatePost(c.ctx(), caller, in.Body, once)
+	d, replayed, err := s.store.CreatePost(c.ctx(), caller, in.Body, c.once)
 	if err != nil {
 		return answer{}, err
 	}
@@ -159,14 +154,5 @@ func (s *Server) reportPost(c *call, in reportInput) (answer, error) {
 	if err := s.store.ReportPost(c.ctx(), in.ID, c.from.network.String(), in.Body); err != nil {
 		return answer{}, err
 	}
-	return answer{status: 202, body: marshal(Received{Status: "received"})}, nil
-}
-
-// parseSince reads the since of a list of replies.
-func parseSince(text string) (store.Time, bool) {
-	if text == "" {
-		return 0, true
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	return store.Time(t.UnixMilli()), err == nil
+	return answer{body: marshal(Received{Status: "received"})}, nil
 }

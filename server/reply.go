@@ -1,6 +1,12 @@
 package server
 
-import "callbook/store"
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"callbook/store"
+)
 
 // Reply is a reply as answers show it.
 type Reply struct {
@@ -13,15 +19,15 @@ type Reply struct {
 
 // replyRecord is a Reply whose author is ready JSON.
 type replyRecord struct {
-	ID        string     `json:"id"`
-	PostID    string     `json:"post_id"`
-	Author    rawJSON    `json:"author"`
-	Body      string     `json:"body"`
-	CreatedAt store.Time `json:"created_at"`
+	ID        string         `json:"id"`
+	PostID    string         `json:"post_id"`
+	Author    jsontext.Value `json:"author"`
+	Body      string         `json:"body"`
+	CreatedAt store.Time     `json:"created_at"`
 }
 
 func replyOf(r store.Reply) replyRecord {
-	return replyRecord{ID: r.ID, PostID: r.PostID, Author: rawJSON(r.Author), Body: r.Body, CreatedAt: r.CreatedAt}
+	return replyRecord{ID: r.ID, PostID: r.PostID, Author: jsontext.Value(r.Author), Body: r.Body, CreatedAt: r.CreatedAt}
 }
 
 type replyInput struct {
@@ -36,11 +42,7 @@ type ReplyAnswer struct {
 }
 
 func (s *Server) createReply(c *call, caller store.Caller, in replyInput) (answer, error) {
-	once, err := c.once()
-	if err != nil {
-		return answer{}, err
-	}
-	r, replayed, err := s.store.CreateReply(c.ctx(), caller, in.ID, in.Body, once)
+	r, replayed, err := s.store.CreateReply(c.ctx(), caller, in.ID, in.Body, c.once)
 	if err != nil {
 		return answer{}, err
 	}
@@ -95,4 +97,13 @@ func (s *Server) listMyReplies(c *call, caller store.Caller, q repliesQuery) (an
 		}{replyOf(r), PostName{ID: r.PostID, Title: r.PostTitle}})...)
 	}
 	return endList(c, b, list.Total, list.TotalIsExact, limit, list.Next), nil
+}
+
+// parseSince reads the since of a list of replies.
+func parseSince(text string) (store.Time, bool) {
+	if text == "" {
+		return 0, true
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	return store.Time(t.UnixMilli()), err == nil
 }

@@ -17,6 +17,7 @@ import (
 // unmet are the refusals that no script can meet, and why.
 var unmet = map[string]string{
 	"invalid_json/general":  "a body that breaks off on its way",
+	"rate_limited/general":  "each limit has its own wording",
 	"internal/general":      "a bug, by its meaning",
 	"unavailable/general":   "a site that is overloaded or shutting down",
 	"storage_full/general":  "a full disk",

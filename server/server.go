@@ -81,7 +81,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 
 func checkBaseURL(base string) error {
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.HasSuffix(base, "/") || strings.ContainsAny(base, "?#") {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.HasSuffix(base, "/") || strings.ContainsAny(base, "?#\"'<>\\ ") {
 		return errors.New("base URL: give the site's address without a slash at its end, such as https://directory.example.org")
 	}
 	return nil
@@ -116,9 +116,10 @@ func (s *Server) routes() http.Handler {
 		readable, _, _ := open.Lookup(http.MethodGet, r.URL.Path)
 		preflight(w, readable != nil)
 	})
-	router.NotFound = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	notFound := func(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, r, refuse(store.CodeNotFound, ""))
-	})
+	}
+	router.NotFound = http.HandlerFunc(notFound)
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, r, refuse(codeMethodNotAllowed, ""))
 	})
@@ -150,7 +151,14 @@ func (s *Server) routes() http.Handler {
 	if s.options.Dev != nil {
 		s.options.Dev.routes(s, router)
 	}
-	return router
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A path has one spelling: an encoded slash is not one.
+		if strings.Contains(strings.ToLower(r.URL.RawPath), "%2f") {
+			notFound(w, r)
+			return
+		}
+		router.ServeHTTP(w, r)
+	})
 }
 
 // page serves a document that never changes while the program runs.
@@ -173,7 +181,11 @@ func (s *Server) health(probe func(context.Context) error) httprouter.Handle {
 		w.Header().Set("Cache-Control", "no-store")
 		if err := probe(r.Context()); err != nil {
 			note(w, err)
-			s.writeError(w, r, refuse(store.CodeUnavailable, ""))
+			var refused *store.Error
+			if !errors.As(err, &refused) {
+				err = refuse(store.CodeUnavailable, "")
+			}
+			s.writeError(w, r, err)
 			return
 		}
 		_ = writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))

@@ -1,11 +1,11 @@
 package server
 
-import "time"
+import "callbook/store"
 
 func (s *Server) getStats(c *call, _ none) (answer, error) {
 	stats, err := s.store.Stats(c.ctx())
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{body: marshal(stats), keep: onSite, until: stats.AsOf.Time().Add(10 * time.Second)}, nil
+	return answer{body: marshal(stats), keep: onSite, until: stats.AsOf.Time().Add(store.StatsAge)}, nil
 }

@@ -36,7 +36,7 @@ type Settings struct {
 	Owner   string `json:"owner,omitempty" minLength:"1" maxLength:"60" doc:"The accountable human owner. A change ends the owner claim until the owner confirms it anew."`
 	Mailbox string `json:"mailbox,omitempty" format:"email" minLength:"1" maxLength:"254" doc:"Mailbox of the agent. A change puts the agent back to level 0."`
 	Profile
-	ContactPolicy ContactPolicy `json:"contact_policy,omitempty" doc:"Merged: absent members stay as they are."`
+	ContactPolicy PolicySettings `json:"contact_policy,omitempty" doc:"Merged: absent members stay as they are."`
 }
 
 // agentRow is a row of the table agents with its handle.
@@ -108,7 +108,9 @@ type Registered struct {
 	Key   string        `json:"-"` // empty in a repeated answer once the key was used
 }
 
-// Register adds an agent. It refuses with handle_taken a handle that is in use,
+// Register adds an agent. It refuses with validation_failed one without a
+// description, with idempotency_conflict a repeated key with another body, and
+// with handle_taken a handle that is in use,
 // reserved, or was a deleted agent's. With a repeatable call whose first answer
 // was lost, the agent gets a fresh key as long as the first was never used.
 func (s *Store) Register(ctx context.Context, r Registration, once Once) (result Registered, replayed bool, err error) {
@@ -135,12 +137,23 @@ func (s *Store) Register(ctx context.Context, r Registration, once Once) (result
 		if result.Agent, err = t.settleAgent(agentID); err != nil {
 			return err
 		}
-		return t.remember(0, once, agentID, result)
+		return t.remember(0, once, agentID, r.Handle, result)
 	})
 	return result, replayed, err
 }
 
+// described refuses an agent without a description in either language.
+func (p *Profile) described() error {
+	if p.DescriptionEN == "" && p.DescriptionZH == "" {
+		return invalid(Fault{Field: "description_en", Code: FaultRequired, Topic: "description"})
+	}
+	return nil
+}
+
 func (t *tx) insertAgent(r Registration, key string) (int64, error) {
+	if err := r.described(); err != nil {
+		return 0, err
+	}
 	if ReservedHandle(r.Handle) {
 		return 0, refuse(CodeHandleTaken)
 	}
@@ -189,7 +202,9 @@ func (t *tx) agent(id int64) (agentRow, error) {
 
 // UpdateAgent changes the caller's settings. change gets them as they are and
 // edits them; it may be called twice. A changed mailbox puts the agent back to
-// level 0, a changed owner ends the owner claim.
+// level 0, a changed owner ends the owner claim. It refuses with
+// validation_failed an agent without a description, and with trust_too_low an
+// owner's receipt that is asked for below level 2.
 func (s *Store) UpdateAgent(ctx context.Context, caller Caller, change func(*Settings) error) (doc AgentDocument, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		before, err := t.agent(caller.ID)
@@ -200,17 +215,20 @@ func (s *Store) UpdateAgent(ctx context.Context, caller Caller, change func(*Set
 		if err := change(&after); err != nil {
 			return err
 		}
-		if after.DescriptionEN == "" && after.DescriptionZH == "" {
-			return invalid(Fault{Field: "description_en", Code: FaultRequired, Topic: "description"})
-		}
-		if after.ContactPolicy.RequireOwnerReceipt && !before.RequireReceipt && before.level() < 2 {
-			return &Error{Code: CodeTrustTooLow, Topic: "receipt"}
-		}
-		if err := t.updateAgent(before, after); err != nil {
+		if err := after.described(); err != nil {
 			return err
 		}
-		doc, err = t.settleAgent(caller.ID)
-		return err
+		claimed := before.level() == 2 && after.Owner == before.Owner && canonicalMailbox(after.Mailbox) == before.Mailbox
+		if after.ContactPolicy.RequireOwnerReceipt && !before.RequireReceipt && !claimed {
+			return &Error{Code: CodeTrustTooLow, Topic: "receipt"}
+		}
+		return t.reword(caller.ID, func() error {
+			if err := t.updateAgent(before, after); err != nil {
+				return err
+			}
+			doc, err = t.settleAgent(caller.ID)
+			return err
+		})
 	})
 	return doc, err
 }
@@ -224,7 +242,7 @@ func (a *agentRow) settings() Settings {
 			Capabilities: a.Capabilities, Languages: a.Languages,
 			Homepage: deref(a.Homepage), Model: deref(a.Model),
 		},
-		ContactPolicy: a.policy(),
+		ContactPolicy: PolicySettings(a.policy()),
 	}
 }
 
@@ -246,9 +264,6 @@ func (t *tx) updateAgent(before agentRow, after Settings) error {
 		return fmt.Errorf("update the agent: %w", err)
 	}
 	t.touch(before.ID)
-	if after.Name != before.Name {
-		t.touchPosts()
-	}
 	if mailbox != before.Mailbox {
 		return t.unverify(before.ID)
 	}

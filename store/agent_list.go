@@ -45,7 +45,8 @@ const (
 // newWindow is how long an agent counts as new (specification: Limits).
 const newWindow = 30 * Day
 
-// Agents lists agents, newest first; a search by relevance.
+// Agents lists agents, newest first; a search by relevance. It refuses with
+// invalid_query a cursor that is none.
 func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[AgentDocument], error) {
 	q, err := s.parse(ctx, f.Query)
 	if err != nil {

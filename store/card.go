@@ -93,7 +93,8 @@ func (d AgentDocument) MatchedOfferings(f func(offering string)) {
 const documentColumns = `d.agent_id, d.handle, d.level, d.confirmed, d.email, d.profile, d.brief,
 		d.recent_posts, d.menu, d.menu_words, a.created_at, a.last_active_at`
 
-// Card returns an agent as the public sees it.
+// Card returns an agent as the public sees it. It refuses with not_found a handle
+// that no agent has, or a hidden one.
 func (s *Store) Card(ctx context.Context, handle string) (AgentDocument, error) {
 	var d AgentDocument
 	err := s.find(ctx, &d, `

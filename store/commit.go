@@ -38,7 +38,7 @@ type job struct {
 	done  chan struct{}
 }
 
-var errClosed = errors.New("the store is closed")
+var errClosed = fmt.Errorf("%w: the store is closed", refuse(CodeUnavailable))
 
 // write runs act inside a transaction and returns once it is committed, or
 // refused and undone. A write that has begun is finished even if ctx ends.
@@ -92,7 +92,7 @@ func (w *writer) run() {
 			}
 		}
 		if first.alone != nil {
-			first.err = first.alone(w)
+			first.err = guarded(func() error { return first.alone(w) })
 			close(first.done)
 			continue
 		}
@@ -163,11 +163,13 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	if succeeded == 0 {
 		return false, w.rollback()
 	}
-	if err := t.refresh(); err != nil {
+	if err := guarded(t.refresh); err != nil {
 		return false, errors.Join(err, w.rollback())
 	}
 	if _, err := w.conn.ExecContext(ctx, "COMMIT"); err != nil {
-		return true, errors.Join(fmt.Errorf("commit: %w", err), w.rollback())
+		err = errors.Join(fmt.Errorf("commit: %w", err), w.rollback())
+		w.store.committed(everything) // it may be stored all the same
+		return true, err
 	}
 	for word := range t.learned {
 		w.store.words.Add(word, struct{}{})
@@ -194,7 +196,10 @@ func (w *writer) runJob(t *tx, j *job, savepoint bool) error {
 			return errors.Join(err, errUndone, lost)
 		}
 	}
-	return errors.Join(err, t.exec("RELEASE act"))
+	if lost := t.exec("RELEASE act"); lost != nil {
+		return errors.Join(err, errUndone, lost)
+	}
+	return err
 }
 
 // errUndone: SQLite has undone the whole transaction by itself, as it does when
@@ -204,15 +209,20 @@ var errUndone = errors.New("the transaction is undone")
 // attempt runs act and keeps what it touched only if it succeeded.
 func (t *tx) attempt(act func(*tx) error) (err error) {
 	mine := newTx(t.writer, t.now)
+	if err = guarded(func() error { return act(mine) }); err == nil {
+		t.merge(mine)
+	}
+	return err
+}
+
+// guarded turns a panic into an error: the writer serves everybody.
+func guarded(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic in a write: %v\n%s", v, debug.Stack())
 		}
-		if err == nil {
-			t.merge(mine)
-		}
 	}()
-	return act(mine)
+	return f()
 }
 
 func (w *writer) rollback() error {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -66,7 +67,14 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 	}
 	delete(t.stale, id)
 	delete(t.recent, id)
+	var shown string // how calls name the agent; empty while it is hidden
+	if _, err := t.find(&shown, `SELECT author FROM agent_documents WHERE agent_id = ?`, id); err != nil {
+		return AgentDocument{}, err
+	}
 	if row.suspended(t.now) {
+		if shown == "" {
+			return AgentDocument{}, nil
+		}
 		return AgentDocument{}, t.hideAgent(id)
 	}
 	public, err := t.publicAgent(&row)
@@ -82,7 +90,7 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 			profile, brief, recent_posts, menu, menu_words)
 		VALUES (?, ?, ?, ?, ?, ?, NULL, ?, ?, ?, ?, ?)
 		ON CONFLICT (agent_id) DO UPDATE SET author = excluded.author, level = excluded.level,
-			confirmed = excluded.confirmed, email = excluded.email, profile = excluded.profile,
+			confirmed = excluded.confirmed, email = excluded.email, valid_until = excluded.valid_until, profile = excluded.profile,
 			brief = excluded.brief, recent_posts = excluded.recent_posts,
 			menu = excluded.menu, menu_words = excluded.menu_words`,
 		id, d.Handle, author, d.Level, d.Confirmed, d.Email, d.Profile, d.Brief, d.RecentPosts, d.Menu, d.MenuWords)
@@ -90,7 +98,26 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 		return AgentDocument{}, err
 	}
 	t.index(agentSearch, id, public.searchRow())
-	return d, nil
+	if author != shown {
+		t.touchPosts()
+	}
+	if shown == "" {
+		err = t.showPostsOf(id)
+	}
+	return d, err
+}
+
+// showPostsOf makes the documents of an agent's calls that have none: it was
+// hidden. A new agent has no calls.
+func (t *tx) showPostsOf(id int64) error {
+	var hidden []int64
+	err := t.all(&hidden, `
+		SELECT seq FROM posts
+		WHERE author_id = ? AND NOT EXISTS (SELECT 1 FROM post_documents WHERE post_seq = seq)`, id)
+	for _, seq := range hidden {
+		err = errors.Join(err, t.settlePostBySeq(seq))
+	}
+	return err
 }
 
 func (t *tx) publicAgent(row *agentRow) (*Agent, error) {
@@ -200,6 +227,7 @@ func (a *Agent) searchRow() *searchRow {
 // hideAgent takes a suspended agent and its calls away from where the public
 // looks; the records stay.
 func (t *tx) hideAgent(id int64) error {
+	t.touchPosts()
 	if err := t.unindexAgent(id); err != nil {
 		return err
 	}
@@ -216,23 +244,32 @@ func (t *tx) hideAgent(id int64) error {
 
 // unindexAgent takes an agent and its calls out of the search.
 func (t *tx) unindexAgent(id int64) error {
-	var row agentRow
-	if err := t.get(&row, selectAgent, id); err != nil {
-		return err
-	}
-	public, err := t.publicAgent(&row)
+	was, handle, err := t.agentSearchRow(id)
 	if err != nil {
 		return err
 	}
-	t.unindex(agentSearch, id, public.searchRow())
+	t.unindex(agentSearch, id, was)
 	var posts []postRow
 	if err := t.all(&posts, selectPostRow+` WHERE author_id = ?`, id); err != nil {
 		return err
 	}
 	for _, p := range posts {
-		t.unindex(postSearch, p.Seq, p.searchRow(row.Handle, false))
+		t.unindex(postSearch, p.Seq, p.searchRow(handle, false))
 	}
 	return nil
+}
+
+// agentSearchRow is what an agent as it is now can be found by.
+func (t *tx) agentSearchRow(id int64) (row *searchRow, handle string, err error) {
+	var stored agentRow
+	if err := t.get(&stored, selectAgent, id); err != nil {
+		return nil, "", err
+	}
+	public, err := t.publicAgent(&stored)
+	if err != nil {
+		return nil, "", err
+	}
+	return public.searchRow(), stored.Handle, nil
 }
 
 // recentPostsShown is how many calls a card lists.
@@ -305,11 +342,8 @@ func (p *postRow) searchRow(author string, open bool) *searchRow {
 func (s *Store) rebuildIfOld(ctx context.Context) error {
 	const name = "document_format"
 	var format string
-	err := s.write(ctx, func(t *tx) error {
-		_, err := t.find(&format, `SELECT CAST(value AS TEXT) FROM site WHERE name = ?`, name)
-		return err
-	})
-	if err != nil || format == documentFormat {
+	err := s.get(ctx, &format, `SELECT CAST(value AS TEXT) FROM site WHERE name = ?`, name)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) || format == documentFormat {
 		return err
 	}
 	return s.write(ctx, func(t *tx) error {
@@ -334,21 +368,13 @@ func (t *tx) rebuild() error {
 			return err
 		}
 	}
-	settleAgent := func(id int64) error { _, err := t.settleAgent(id); return err }
-	return errors.Join(
-		t.rebuildEach(`SELECT id FROM agents ORDER BY id`, settleAgent),
-		// The calls of hidden agents are hidden too.
-		t.rebuildEach(`SELECT seq FROM posts WHERE author_id IN (SELECT agent_id FROM agent_documents) ORDER BY seq`, t.settlePostBySeq))
-}
-
-func (t *tx) rebuildEach(query string, settle func(int64) error) error {
-	var all []int64
-	if err := t.all(&all, query); err != nil {
+	var agents []int64
+	if err := t.all(&agents, `SELECT id FROM agents ORDER BY id`); err != nil {
 		return err
 	}
-	for _, id := range all {
-		if err := settle(id); err != nil {
-			return fmt.Errorf("row %d: %w", id, err)
+	for _, id := range agents {
+		if _, err := t.settleAgent(id); err != nil { // which makes the documents of its calls too
+			return fmt.Errorf("agent %d: %w", id, err)
 		}
 		if len(t.search) >= rebuildStep {
 			if err := t.storeSearchRows(); err != nil {

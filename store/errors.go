@@ -17,6 +17,7 @@ type Code string
 const (
 	CodeUnauthorized        Code = "unauthorized"
 	CodeForbidden           Code = "forbidden"
+	CodeTrustTooLow         Code = "trust_too_low"
 	CodeSuspended           Code = "suspended"
 	CodeNotFound            Code = "not_found"
 	CodeHandleTaken         Code = "handle_taken"

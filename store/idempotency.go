@@ -29,16 +29,17 @@ func (o Once) key(agentID int64) []byte {
 }
 
 // replay looks for the first answer to the same call, and reads it; caller is 0
-// for a registration. It refuses with idempotency_conflict a key that came with another call.
+// for a registration. It refuses with idempotency_conflict a key that came with another call, and with
+// not_found one whose record was deleted since.
 func (t *tx) replay(caller int64, once Once, answer any) (agentID int64, replayed bool, err error) {
 	if once.scope == "" {
 		return 0, false, nil
 	}
 	var row struct {
-		BodyHash  []byte `db:"body_hash"`
-		AgentID   int64  `db:"agent_id"`
-		Answer    string `db:"answer"`
-		CreatedAt Time   `db:"created_at"`
+		BodyHash  []byte  `db:"body_hash"`
+		AgentID   int64   `db:"agent_id"`
+		Answer    *string `db:"answer"`
+		CreatedAt Time    `db:"created_at"`
 	}
 	found, err := t.find(&row, `SELECT body_hash, agent_id, answer, created_at FROM idempotency WHERE key_hash = ?`, once.key(caller))
 	if err != nil || !found {
@@ -50,14 +51,18 @@ func (t *tx) replay(caller int64, once Once, answer any) (agentID int64, replaye
 	if string(row.BodyHash) != string(once.body[:]) {
 		return 0, false, refuse(CodeIdempotencyConflict)
 	}
-	if err := json.Unmarshal([]byte(row.Answer), answer); err != nil {
+	if row.Answer == nil {
+		return 0, false, refuse(CodeNotFound)
+	}
+	if err := json.Unmarshal([]byte(*row.Answer), answer); err != nil {
 		return 0, false, fmt.Errorf("read the first answer: %w", err)
 	}
 	return row.AgentID, true, nil
 }
 
-// remember keeps the first answer of a call, until agentID is deleted.
-func (t *tx) remember(caller int64, once Once, agentID int64, answer any) error {
+// remember keeps the first answer of a call, which made subject, until agentID is
+// deleted.
+func (t *tx) remember(caller int64, once Once, agentID int64, subject string, answer any) error {
 	if once.scope == "" {
 		return nil
 	}
@@ -65,8 +70,17 @@ func (t *tx) remember(caller int64, once Once, agentID int64, answer any) error 
 	if err != nil {
 		return fmt.Errorf("keep the answer: %w", err)
 	}
-	return t.exec(`INSERT INTO idempotency (key_hash, body_hash, agent_id, answer, created_at) VALUES (?, ?, ?, ?, ?)`,
-		once.key(caller), once.body[:], agentID, string(b), t.now)
+	return t.exec(`
+		INSERT INTO idempotency (key_hash, body_hash, agent_id, subject, answer, created_at)
+		VALUES (?, ?, ?, ?, ?, ?)`, once.key(caller), once.body[:], agentID, subject, string(b), t.now)
+}
+
+// forgetAnswers erases the first answers that show a call or its replies, which
+// are about to be deleted; a repeated call is still known.
+func (t *tx) forgetAnswers(postSeq int64) error {
+	return t.exec(`
+		UPDATE idempotency SET answer = NULL
+		WHERE subject IN (SELECT id FROM posts WHERE seq = ? UNION SELECT id FROM replies WHERE post_seq = ?)`, postSeq, postSeq)
 }
 
 // keyOf hashes the parts of a scope, unambiguously.

@@ -16,7 +16,7 @@ type Caller struct {
 
 // Authenticate returns the agent of a key. It refuses with unauthorized a key
 // that is malformed, unknown or rotated away, all alike, and with suspended the
-// key of a suspended agent.
+// key of a suspended agent, which it returns all the same.
 func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
 	if !WellFormedKey(key) {
 		return Caller{}, refuse(CodeUnauthorized)
@@ -45,16 +45,18 @@ func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
 		return Caller{}, fmt.Errorf("look up a key: %w", err)
 	}
 	now := at(s.clock())
+	caller := Caller{ID: row.ID, Handle: row.Handle}
 	if row.SuspendedAt != nil && (row.Until == nil || *row.Until > now) {
-		return Caller{}, suspension(row.Reason, row.Until)
+		return caller, suspension(row.Reason, row.Until)
 	}
 	if !row.KeyUsed {
-		if err := s.markKeyUsed(ctx, row.ID, hash); err != nil {
+		// Without room to write the key counts as unused, but it is right.
+		if err := s.markKeyUsed(ctx, row.ID, hash); err != nil && !errors.Is(err, refuse(CodeStorageFull)) {
 			return Caller{}, err
 		}
 	}
 	s.active.note(s, row.ID, row.LastActiveAt, now)
-	return Caller{ID: row.ID, Handle: row.Handle}, nil
+	return caller, nil
 }
 
 func suspension(reason *string, until *Time) error {
@@ -82,7 +84,8 @@ func (s *Store) markKeyUsed(ctx context.Context, id int64, hash []byte) error {
 }
 
 // RotateKey replaces the caller's key. The old one is dead when it returns. Of
-// several at once with the same key, one wins.
+// several at once with the same key, one wins; it refuses the others with
+// unauthorized.
 func (s *Store) RotateKey(ctx context.Context, caller Caller, oldKey string) (key string, rotatedAt Time, err error) {
 	if key, err = newKey(s.random); err != nil {
 		return "", 0, err

@@ -20,18 +20,24 @@ var ErrGone = errors.New("the database is gone, though its lock file shows that 
 	"restore a backup or mount its disk; to begin anew, delete the lock file")
 
 // Lock is held by the one process that serves a file.
-type Lock struct{ file *flock.Flock }
+type Lock struct {
+	file *flock.Flock
+	path string // of the database
+}
 
 // AcquireLock takes the lock of a database for the life of the process. The lock
 // file, the database's name with .lock behind it, stays when the process ends:
 // only what the system holds on it counts. It refuses a file that another process
 // serves, and names that process.
 func AcquireLock(path string) (*Lock, error) {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // one file has one lock, by whatever name
+	}
 	name := path + ".lock"
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("the folder of the database: %w", err)
 	}
-	if missing(path) && !missing(name) {
+	if !Exists(path) && !missing(name) {
 		return nil, fmt.Errorf("%w: %s", ErrGone, name)
 	}
 	l := flock.New(name, flock.SetPermissions(0o600))
@@ -45,7 +51,13 @@ func AcquireLock(path string) (*Lock, error) {
 	// For the message of another that comes. On Windows nobody may write a locked
 	// file; the message then names no process.
 	_ = os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
-	return &Lock{l}, nil
+	return &Lock{l, path}, nil
+}
+
+// Exists tells whether there is a database: an empty file is none.
+func Exists(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Size() > 0
 }
 
 func missing(path string) bool {
@@ -63,5 +75,11 @@ func holder(name string) string {
 	return fmt.Sprintf(" (process %d)", pid)
 }
 
-// Release gives the lock back.
-func (l *Lock) Release() error { return l.file.Close() }
+// Release gives the lock back. Where no database came to be, as when the address
+// was in use, the lock file goes too.
+func (l *Lock) Release() error {
+	if !Exists(l.path) {
+		_ = os.Remove(l.file.Path())
+	}
+	return l.file.Close()
+}

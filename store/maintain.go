@@ -54,6 +54,9 @@ func (s *Store) RunDue(ctx context.Context) error {
 		if err := t.closePosts(); err != nil {
 			return fmt.Errorf("close calls: %w", err)
 		}
+		if err := t.showAgents(); err != nil {
+			return fmt.Errorf("end suspensions: %w", err)
+		}
 		for _, old := range []struct {
 			query string
 			since Time
@@ -71,6 +74,17 @@ func (s *Store) RunDue(ctx context.Context) error {
 		return nil
 	})
 	return errors.Join(err, s.checkpointErased(ctx))
+}
+
+// showAgents touches the agents whose suspension has ended by itself.
+func (t *tx) showAgents() error {
+	var due []int64
+	err := t.all(&due, `
+		SELECT id FROM agents
+		WHERE suspended_until <= ? AND NOT EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = id)
+		LIMIT 1000`, t.now)
+	t.touch(due...)
+	return err
 }
 
 // checkpointErased empties the write-ahead log once personal data was erased: it
@@ -93,6 +107,25 @@ func (s *Store) checkpointErased(ctx context.Context) error {
 	})
 }
 
+// ErrNotDev tells that a file was not made by callbook dev.
+var ErrNotDev = errors.New("this directory was not made by callbook dev, which could empty it; give another --db")
+
+// MarkDev marks a fresh directory as one of callbook dev, and refuses another
+// that is not marked.
+func (s *Store) MarkDev(ctx context.Context, fresh bool) error {
+	return s.write(ctx, func(t *tx) error {
+		if fresh {
+			return t.exec(`INSERT INTO site (name, value) VALUES ('dev', ?)`, []byte(t.now.String()))
+		}
+		var since []byte
+		marked, err := t.find(&since, `SELECT value FROM site WHERE name = 'dev'`)
+		if err == nil && !marked {
+			err = ErrNotDev
+		}
+		return err
+	})
+}
+
 // Clear empties the directory, handles included: for tests of agents.
 func (s *Store) Clear(ctx context.Context) error {
 	return s.write(ctx, func(t *tx) error {
@@ -107,10 +140,7 @@ func (s *Store) Clear(ctx context.Context) error {
 		if err := t.clearSearch(); err != nil {
 			return err
 		}
-		t.changes = Changes{Cards: t.changes.Cards, All: true, Agents: true, Posts: true, Removed: true}
-		s.counts.Lock()
-		s.counts.last = Stats{}
-		s.counts.Unlock()
+		t.changes = everything
 		return nil
 	})
 }

@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// maxOfferings is how long a menu may be (specification: Limits).
-const maxOfferings = 3
-
 // OfferingDraft is an entry of a new menu.
 type OfferingDraft struct {
 	ID             string   `json:"id,omitempty" maxLength:"60" doc:"An existing offering's id keeps it; leave it out for a new one."`
@@ -41,8 +38,8 @@ type Offering struct {
 	Tags           texts   `json:"tags" db:"tags"`
 }
 
-// ReplaceOfferings replaces the caller's whole menu. An id must be one of the
-// caller's own; each keeps its entry.
+// ReplaceOfferings replaces the caller's whole menu. An id keeps its entry; it
+// refuses with validation_failed (unknown_id) one that is not the caller's own.
 func (s *Store) ReplaceOfferings(ctx context.Context, caller Caller, menu Menu) (offerings []Offering, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		if _, err := t.agent(caller.ID); err != nil {
@@ -51,22 +48,31 @@ func (s *Store) ReplaceOfferings(ctx context.Context, caller Caller, menu Menu) 
 		if err := t.checkOfferingIDs(caller.ID, menu.Offerings); err != nil {
 			return err
 		}
-		if err := t.exec(`DELETE FROM offerings WHERE agent_id = ?`, caller.ID); err != nil {
-			return err
-		}
-		for i, draft := range menu.Offerings {
-			if err := t.insertOffering(caller.ID, i, draft); err != nil {
-				return fmt.Errorf("insert offering %d: %w", i, err)
+		return t.reword(caller.ID, func() error {
+			if err := t.replaceOfferings(caller.ID, menu.Offerings); err != nil {
+				return err
 			}
-		}
-		if err := t.exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.now, caller.ID); err != nil {
+			if _, err := t.settleAgent(caller.ID); err != nil {
+				return err
+			}
+			offerings, err = t.offerings(caller.ID)
 			return err
-		}
-		t.touch(caller.ID)
-		offerings, err = t.offerings(caller.ID)
-		return err
+		})
 	})
 	return offerings, err
+}
+
+func (t *tx) replaceOfferings(agentID int64, drafts []OfferingDraft) error {
+	if err := t.exec(`DELETE FROM offerings WHERE agent_id = ?`, agentID); err != nil {
+		return err
+	}
+	for i, draft := range drafts {
+		if err := t.insertOffering(agentID, i, draft); err != nil {
+			return fmt.Errorf("insert offering %d: %w", i, err)
+		}
+	}
+	t.touch(agentID)
+	return t.exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.now, agentID)
 }
 
 func (t *tx) offerings(agentID int64) ([]Offering, error) {

@@ -76,8 +76,9 @@ func DeadlinePassed(date string, now time.Time) bool {
 	return date != "" && date < at(now).add(-deadlineGrace).date()
 }
 
-// CreatePost publishes a call of the caller. It refuses with rate_limited more
-// than the day's calls.
+// CreatePost publishes a call of the caller. It refuses with validation_failed a
+// deadline that has passed, with rate_limited more than the day's calls, and with
+// idempotency_conflict a repeated key with another body.
 func (s *Store) CreatePost(ctx context.Context, caller Caller, draft PostDraft, once Once) (doc PostDocument, replayed bool, err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
 		doc = PostDocument{}
@@ -87,7 +88,7 @@ func (s *Store) CreatePost(ctx context.Context, caller Caller, draft PostDraft, 
 		if doc, err = t.createPost(caller, draft); err != nil {
 			return err
 		}
-		return t.remember(caller.ID, once, caller.ID, doc)
+		return t.remember(caller.ID, once, caller.ID, doc.ID, doc)
 	})
 	return doc, replayed, err
 }
@@ -99,7 +100,7 @@ func (t *tx) createPost(caller Caller, draft PostDraft) (PostDocument, error) {
 	if DeadlinePassed(draft.Deadline, t.now.Time()) {
 		return PostDocument{}, invalid(Fault{Field: "deadline", Code: FaultBadValue, Topic: "deadline"})
 	}
-	if err := t.spend(caller.ID, actPost); err != nil {
+	if err := t.spend(caller.ID, actPost, t.writer.store.quotas.Posts); err != nil {
 		return PostDocument{}, err
 	}
 	row, err := t.insertPost(caller.ID, draft)
@@ -167,7 +168,8 @@ const selectPost = `
 	JOIN post_documents d ON d.post_seq = p.seq
 	JOIN agent_documents a ON a.agent_id = p.author_id`
 
-// Post returns a call.
+// Post returns a call. It refuses with not_found one that is not there, or whose
+// author is hidden.
 func (s *Store) Post(ctx context.Context, id string) (PostDocument, error) {
 	var doc PostDocument
 	err := s.find(ctx, &doc, selectPost+` WHERE p.id = ?`, id)
@@ -218,7 +220,8 @@ const (
 			WHERE post_search MATCH ? AND (o.deadline IS NULL OR o.deadline >= ?) LIMIT ?)`
 )
 
-// Posts lists calls, newest first; a search by relevance.
+// Posts lists calls, newest first; a search by relevance. It refuses with
+// invalid_query a cursor that is none.
 func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDocument], error) {
 	q, err := s.parse(ctx, f.Query)
 	if err != nil {
@@ -275,12 +278,24 @@ func (s *Store) DeletePost(ctx context.Context, caller Caller, id string) error 
 		t.touchRecent(p.AuthorID)
 		t.touchPosts()
 		t.unindex(postSearch, p.Seq, p.searchRow(caller.Handle, false))
+		if err := t.forgetAnswers(p.Seq); err != nil {
+			return err
+		}
 		return t.exec(`DELETE FROM posts WHERE seq = ?`, p.Seq)
 	})
 }
 
 // deletePostsOf deletes everything an agent published.
 func (t *tx) deletePostsOf(id int64) error {
+	var posts []int64
+	if err := t.all(&posts, `SELECT seq FROM posts WHERE author_id = ?`, id); err != nil {
+		return err
+	}
+	for _, seq := range posts {
+		if err := t.forgetAnswers(seq); err != nil {
+			return err
+		}
+	}
 	for _, query := range []string{
 		`UPDATE posts SET reply_count = reply_count -
 			(SELECT COUNT(*) FROM replies r WHERE r.post_seq = posts.seq AND r.author_id = ?1)
@@ -296,17 +311,20 @@ func (t *tx) deletePostsOf(id int64) error {
 }
 
 // closePosts makes the search rows anew of calls whose deadline has passed, so
-// that searches for open ones need not walk past them.
+// that searches for open ones need not walk past them; and of those that a clock
+// which ran ahead has closed too early.
 func (t *tx) closePosts() error {
 	var due []int64
+	today := t.now.date()
 	err := t.all(&due, `
-		SELECT post_seq
-		FROM post_documents
-		WHERE open = 1 AND deadline IS NOT NULL AND deadline < ?
-		LIMIT 1000`, t.now.date())
-	if err != nil {
+		SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?
+		UNION ALL
+		SELECT post_seq FROM post_documents WHERE open = 0 AND deadline >= ?
+		LIMIT 1000`, today, today)
+	if err != nil || len(due) == 0 {
 		return err
 	}
+	t.touchPosts()
 	for _, seq := range due {
 		if err := t.settlePostBySeq(seq); err != nil {
 			return err

@@ -22,7 +22,7 @@ var DefaultQuotas = Quotas{Posts: 10, Replies: 50, RequestsFirstWeek: 2, Request
 const firstWeek = 7 * Day
 
 // usageKept is how long what an agent did is counted.
-const usageKept = 7 * Day
+const usageKept = Day
 
 type act string
 
@@ -44,9 +44,9 @@ func (q Quotas) of(a act, age time.Duration) int {
 	return q.Requests
 }
 
-// spend counts one act of the agent, or refuses it with rate_limited.
-func (t *tx) spend(agentID int64, a act) error {
-	limit := t.writer.store.quotas.of(a, 0)
+// spend counts one act of the agent, or refuses it with rate_limited when the
+// day's limit is met; 0 is none.
+func (t *tx) spend(agentID int64, a act, limit int) error {
 	if limit > 0 {
 		var oldest []Time
 		err := t.all(&oldest, `

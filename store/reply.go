@@ -31,8 +31,9 @@ const selectReply = `
 	JOIN posts p ON p.seq = r.post_seq
 	JOIN agent_documents a ON a.agent_id = r.author_id`
 
-// CreateReply answers a call. It refuses with rate_limited more than the day's
-// replies.
+// CreateReply answers a call. It refuses with not_found a call that is not there,
+// with rate_limited more than the day's replies, and with idempotency_conflict a
+// repeated key with another body.
 func (s *Store) CreateReply(ctx context.Context, caller Caller, postID string, draft ReplyDraft, once Once) (reply Reply, replayed bool, err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
 		reply = Reply{}
@@ -42,7 +43,7 @@ func (s *Store) CreateReply(ctx context.Context, caller Caller, postID string, d
 		if reply, err = t.createReply(caller, postID, draft); err != nil {
 			return err
 		}
-		return t.remember(caller.ID, once, caller.ID, reply)
+		return t.remember(caller.ID, once, caller.ID, reply.ID, reply)
 	})
 	return reply, replayed, err
 }
@@ -59,7 +60,7 @@ func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply 
 	if err != nil {
 		return reply, err
 	}
-	if err := t.spend(caller.ID, actReply); err != nil {
+	if err := t.spend(caller.ID, actReply, t.writer.store.quotas.Replies); err != nil {
 		return reply, err
 	}
 	id, err := t.newID(idReply)

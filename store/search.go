@@ -141,14 +141,13 @@ func completes(w string) bool {
 type query struct {
 	words []word
 	forms []string // the known words that begin with the last one, where it is longer than a beginning
-	open  bool     // more forms than that: the index must look for itself
 	none  bool     // nothing can match: no word is known that begins so, or there is none to look for
 }
 
-// maxForms bounds how many words the last one of a query is completed to by name.
-// A beginning of more than two characters hardly has as many; one that does costs
-// what the sum of its words costs.
-const maxForms = 200
+// maxForms bounds how many words the last one of a query is completed to, the
+// shortest first. Beginnings of more than three characters that real words share
+// have fewer; without a bound, made-up ones would make every such search slow.
+const maxForms = 300
 
 // parse cuts a query and completes its last word. FTS5's own prefix search would
 // put together all that a prefix matches before it gives the first row; the words
@@ -166,9 +165,9 @@ func (s *Store) parse(ctx context.Context, text string) (query, error) {
 	err := s.all(ctx, &q.forms, `
 		SELECT word FROM search_words
 		WHERE word >= ? AND word < ?
-		ORDER BY word
-		LIMIT ?`, last.text, last.text+string(utf8.MaxRune), maxForms+1)
-	q.open, q.none = len(q.forms) > maxForms, len(q.forms) == 0
+		ORDER BY length(word), word
+		LIMIT ?`, last.text, last.text+string(utf8.MaxRune), maxForms)
+	q.none = len(q.forms) == 0
 	return q, err
 }
 
@@ -211,8 +210,6 @@ func (q query) expression(mark string) string {
 		switch {
 		case w.prefix && !completes(w.text):
 			parts[i] = quote(mark + beginningMark + w.text)
-		case w.prefix && q.open:
-			parts[i] = quote(mark+w.text) + " *"
 		case w.prefix && len(q.forms) > 0:
 			forms := make([]string, len(q.forms))
 			for j, form := range q.forms {
@@ -339,10 +336,38 @@ func (t *tx) index(table string, rowid int64, row *searchRow) {
 
 func (t *tx) unindex(table string, rowid int64, was *searchRow) {
 	t.search[searchKey{table, rowid}] = nil
-	_, words := was.terms()
-	for _, w := range words {
-		t.dropped[w] = struct{}{}
+	t.drop(was, &searchRow{})
+}
+
+// drop marks the words that a row held and holds no more.
+func (t *tx) drop(was, is *searchRow) {
+	_, before := was.terms()
+	_, after := is.terms()
+	kept := map[string]bool{}
+	for _, w := range after {
+		kept[w] = true
 	}
+	for _, w := range before {
+		if !kept[w] {
+			t.dropped[w] = struct{}{}
+		}
+	}
+}
+
+// reword runs a change of an agent, which must settle it, and drops the words
+// that the agent no longer has.
+func (t *tx) reword(agentID int64, change func() error) error {
+	was, _, err := t.agentSearchRow(agentID)
+	if err != nil {
+		return err
+	}
+	if err := change(); err != nil {
+		return err
+	}
+	if is := t.search[searchKey{agentSearch, agentID}]; is != nil {
+		t.drop(was, is)
+	}
+	return nil
 }
 
 // storeSearchRows writes the search rows that were gathered.

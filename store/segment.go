@@ -164,9 +164,9 @@ func safeRune(r rune) rune {
 }
 
 // maxBeginning is how long the beginnings of words are that are words of their own
-// in the index: a character of an unspaced script, one or two of a spaced one.
+// in the index: a character of an unspaced script, up to three of a spaced one.
 // The beginning of very many words is one look-up by it.
-const maxBeginning = 2
+const maxBeginning = 3
 
 // beginnings calls f with each beginning of a search word.
 func beginnings(w string, f func(string)) {

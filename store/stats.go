@@ -24,8 +24,14 @@ type Stats struct {
 	AsOf                   Time `json:"as_of" db:"-"`
 }
 
-// statsAge is how old counts may be.
-const statsAge = 10 * time.Second
+func (c *statsCache) reset() {
+	c.Lock()
+	defer c.Unlock()
+	c.last = Stats{}
+}
+
+// StatsAge is how old counts may be.
+const StatsAge = 10 * time.Second
 
 type statsCache struct {
 	sync.Mutex
@@ -37,7 +43,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	s.counts.Lock()
 	defer s.counts.Unlock()
 	now := at(s.clock())
-	if last := s.counts.last; last.AsOf != 0 && last.AsOf <= now && now < last.AsOf.add(statsAge) {
+	if last := s.counts.last; last.AsOf != 0 && last.AsOf <= now && now < last.AsOf.add(StatsAge) {
 		return last, nil
 	}
 	stats := Stats{}

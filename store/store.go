@@ -90,6 +90,10 @@ type Store struct {
 	words   *lru.Cache[string, struct{}] // known to stand in search_words; the writer's
 	active  activity
 	counts  statsCache
+	probe   struct {
+		sync.Mutex
+		passed time.Time
+	}
 
 	closing sync.RWMutex
 	closed  bool
@@ -115,7 +119,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Path, err), s.closeFiles())
 	}
 	go s.writer.run()
-	if err := s.rebuildIfOld(ctx); err != nil {
+	// A file that cannot be written is found now rather than at the first call.
+	if err := errors.Join(s.probeOnce(ctx), s.rebuildIfOld(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Path, err), s.Close())
 	}
 	return s, nil
@@ -144,6 +149,9 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 		"journal_mode": "wal", "synchronous": map[bool]string{false: "2", true: "1"}[o.Normal],
 		"foreign_keys": "1", "secure_delete": "1", "trusted_schema": "0",
 	}); err != nil {
+		return err
+	}
+	if err := claim(ctx, s.writing); err != nil {
 		return err
 	}
 	if err := migrate(ctx, s.writing.DB); err != nil {
@@ -196,6 +204,31 @@ func checkPragmas(ctx context.Context, db *sqlx.DB, want map[string]string) erro
 	return nil
 }
 
+// applicationID marks a file as Callbook's, as file(1) and SQLite see it: "Call".
+const applicationID = 0x43616c6c
+
+// ErrForeign tells that the file belongs to another program.
+var ErrForeign = errors.New("this is another program's SQLite file; give another --db")
+
+// claim refuses another program's file, and marks a new one.
+func claim(ctx context.Context, db *sqlx.DB) error {
+	var id, tables int
+	if err := db.GetContext(ctx, &id, `PRAGMA application_id`); err != nil {
+		return err
+	}
+	if id == applicationID {
+		return nil
+	}
+	if err := db.GetContext(ctx, &tables, `SELECT COUNT(*) FROM sqlite_schema`); err != nil {
+		return err
+	}
+	if id != 0 || tables > 0 {
+		return ErrForeign
+	}
+	_, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
+	return err
+}
+
 func migrate(ctx context.Context, db *sql.DB) error {
 	files, err := fs.Sub(schema.Migrations, schema.Folder)
 	if err != nil {
@@ -225,8 +258,15 @@ func migrate(ctx context.Context, db *sql.DB) error {
 func (s *Store) Watch(f func(Changes)) { s.watchers = append(s.watchers, f) }
 
 func (s *Store) committed(c Changes) {
+	if c.empty() {
+		return
+	}
 	if c.Removed {
 		s.erased = true
+	}
+	if c.All {
+		s.words.Purge()
+		s.counts.reset()
 	}
 	for _, f := range s.watchers {
 		f(c)
@@ -244,8 +284,9 @@ func (s *Store) Close() error {
 	close(s.writer.jobs)
 	s.closing.Unlock()
 	<-s.writer.ended
-	_, err := s.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
-	return errors.Join(err, s.closeFiles())
+	// Where it fails, as on a full disk, the log stays and the next start reads it.
+	_, _ = s.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+	return s.closeFiles()
 }
 
 func (s *Store) closeFiles() error {
@@ -262,10 +303,28 @@ func (s *Store) closeFiles() error {
 	return errors.Join(errs...)
 }
 
-// Ready reports whether the directory can be read and written just now.
+// readyAge is how long a good probe counts: each one costs a write.
+const readyAge = time.Second
+
+// Ready reports whether the directory can be read and written, now or within the
+// last second.
 func (s *Store) Ready(ctx context.Context) error {
-	var version int
-	if err := s.get(ctx, &version, `SELECT COUNT(*) FROM site`); err != nil {
+	s.probe.Lock()
+	defer s.probe.Unlock()
+	now := s.Now()
+	if age := now.Sub(s.probe.passed); age >= 0 && age < readyAge {
+		return nil
+	}
+	if err := s.probeOnce(ctx); err != nil {
+		return err
+	}
+	s.probe.passed = now
+	return nil
+}
+
+func (s *Store) probeOnce(ctx context.Context) error {
+	var settings int
+	if err := s.get(ctx, &settings, `SELECT COUNT(*) FROM site`); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
 	err := s.write(ctx, func(t *tx) error {

@@ -49,6 +49,8 @@ var refusedRunes = &unicode.RangeTable{
 	},
 	R32: []unicode.Range32{
 		{Lo: 0x13430, Hi: 0x1343F, Stride: 1},  // Egyptian hieroglyph format controls
+		{Lo: 0x13441, Hi: 0x13442, Stride: 1},  // blank hieroglyphs
+		{Lo: 0x16FE4, Hi: 0x16FE4, Stride: 1},  // Khitan filler
 		{Lo: 0x1BCA0, Hi: 0x1BCA3, Stride: 1},  // shorthand format controls
 		{Lo: 0x1D159, Hi: 0x1D159, Stride: 1},  // musical null notehead
 		{Lo: 0x1D173, Hi: 0x1D17A, Stride: 1},  // musical format controls

@@ -40,7 +40,7 @@ func refusalClass(r rune) string {
 		return "replacement"
 	case r >= 0x13430 && r <= 0x1343F:
 		return "hieroglyph format"
-	case r == 0x2800 || r == 0x1D159:
+	case r == 0x2800 || r == 0x1D159 || r == 0x13441 || r == 0x13442 || r == 0x16FE4:
 		return "blank symbol"
 	}
 	return "other"
@@ -68,7 +68,7 @@ func TestEveryCodePointBetweenLetters(t *testing.T) {
 	want := map[string]int{
 		"control": 65, "surrogate": 2048, "noncharacter": 66, "private use": 137468,
 		"default ignorable": 4174, "separator": 2, "annotation": 3, "replacement": 2,
-		"hieroglyph format": 16, "blank symbol": 2,
+		"hieroglyph format": 16, "blank symbol": 5,
 	}
 	if diff := cmp.Diff(want, oneLine); diff != "" {
 		t.Errorf("refused by CheckLine (-want +got):\n%s", diff)

@@ -25,10 +25,8 @@ type Link struct {
 	ExpiresAt  *Time   `json:"expires_at" db:"expires_at" nullable:"true"`
 }
 
-// CodeTrustTooLow refuses what needs a higher level.
-const CodeTrustTooLow Code = "trust_too_low"
-
-// Verify marks an agent's mailbox as verified by the operator's word.
+// Verify marks an agent's mailbox as verified by the operator's word. It refuses
+// with not_found a handle that no agent has.
 func (s *Store) Verify(ctx context.Context, handle string) error {
 	return s.write(ctx, func(t *tx) error {
 		var id int64
@@ -40,7 +38,6 @@ func (s *Store) Verify(ctx context.Context, handle string) error {
 			return refuse(CodeNotFound)
 		}
 		t.touch(id)
-		t.touchPosts()
 		return t.exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?) WHERE id = ?`, t.now, id)
 	})
 }
@@ -61,7 +58,6 @@ func (t *tx) unverify(id int64) error {
 		}
 	}
 	t.touch(id)
-	t.touchPosts()
 	return nil
 }
 
@@ -73,7 +69,6 @@ func (t *tx) unclaim(id int64) error {
 		return err
 	}
 	t.touch(id)
-	t.touchPosts()
 	return t.touchPartners(id)
 }
 

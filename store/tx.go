@@ -34,6 +34,13 @@ type Changes struct {
 	Removed bool // personal data was erased: the file needs a checkpoint
 }
 
+// everything is what changed when nobody can tell.
+var everything = Changes{All: true, Agents: true, Posts: true, Removed: true}
+
+func (c Changes) empty() bool {
+	return len(c.Cards) == 0 && !c.All && !c.Agents && !c.Posts && !c.Removed
+}
+
 func newTx(w *writer, now Time) *tx {
 	return &tx{writer: w, now: now, stale: ids{}, recent: ids{}, search: map[searchKey]*searchRow{}, learned: map[string]struct{}{}, dropped: map[string]struct{}{}, changes: Changes{Cards: ids{}}}
 }

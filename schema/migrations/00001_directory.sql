@@ -51,10 +51,12 @@ CREATE TABLE agents (
     created_at            INTEGER NOT NULL, -- joined
     updated_at            INTEGER NOT NULL, -- last change of the card by the agent or its owner
     last_active_at        INTEGER NOT NULL, -- last authenticated call, to five minutes
+    CHECK (description_en <> '' OR description_zh <> ''),
     CHECK (claimed_at IS NULL OR (verified_at IS NOT NULL AND claimed_by IS NOT NULL))
 ) STRICT;
 
 CREATE INDEX agents_created_at ON agents (created_at);
+CREATE INDEX agents_suspended_until ON agents (suspended_until) WHERE suspended_until IS NOT NULL;
 CREATE INDEX agents_claimed_by ON agents (claimed_by) WHERE claimed_by IS NOT NULL;
 
 -- The service menu.
@@ -270,11 +272,13 @@ CREATE TABLE idempotency (
     key_hash   BLOB    NOT NULL PRIMARY KEY CHECK (length(key_hash) = 32), -- SHA-256 over caller, operation and key
     body_hash  BLOB    NOT NULL CHECK (length(body_hash) = 32),            -- SHA-256 over path, query and body
     agent_id   INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,  -- the caller, or the agent that was registered
-    answer     TEXT    NOT NULL, -- JSON: the record as it was answered, without any secret
+    subject    TEXT    NOT NULL, -- id of what was made, or the handle
+    answer     TEXT,             -- JSON: the record as it was answered, without any secret; NULL once that was deleted
     created_at INTEGER NOT NULL -- when it was answered
 ) STRICT;
 
 CREATE INDEX idempotency_created_at ON idempotency (created_at);
+CREATE INDEX idempotency_subject ON idempotency (subject);
 CREATE INDEX idempotency_agent ON idempotency (agent_id);
 
 -- Reports, for the operator.
@@ -342,7 +346,7 @@ CREATE TABLE post_documents (
 ) STRICT;
 
 CREATE INDEX post_documents_author ON post_documents (author_id);
-CREATE INDEX post_documents_open ON post_documents (deadline) WHERE open = 1 AND deadline IS NOT NULL;
+CREATE INDEX post_documents_open ON post_documents (open, deadline) WHERE deadline IS NOT NULL;
 
 -- Search rows: the words of an agent's or a call's texts and the values that lists
 -- filter by, cut, folded and marked in Go (store/segment.go, store/search.go).

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// TestASuspensionHidesAndEnds suspends as the operator will, by the row.
+func TestASuspensionHidesAndEnds(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, key := s.register("harbour-pilot")
+	post := s.post(pilot)
+	until := at(s.clock.Now().Add(time.Hour))
+	s.change([]Caller{pilot}, `UPDATE agents SET suspended_at = 1, suspended_until = ?, suspension_reason = 'spam' WHERE id = ?`, until, pilot.ID)
+
+	_, err := s.Card(ctx, "harbour-pilot")
+	wantOutcome(t, "the call", err, string(CodeNotFound))
+	_, err = s.Post(ctx, post.ID)
+	wantOutcome(t, "the call", err, string(CodeNotFound))
+	_, err = s.Authenticate(ctx, key)
+	wantOutcome(t, "the call", err, string(CodeSuspended))
+	_, _, err = s.CreatePost(ctx, pilot, PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
+	wantOutcome(t, "the call", err, string(CodeSuspended))
+
+	s.clock.Advance(time.Hour)
+	s.ok(s.RunDue(ctx))
+	if _, err := s.Card(ctx, "harbour-pilot"); err != nil {
+		t.Errorf("the card, after the suspension: %v", err)
+	}
+	if _, err := s.Post(ctx, post.ID); err != nil {
+		t.Errorf("the call, after the suspension: %v", err)
+	}
+	found, err := s.Posts(ctx, PostFilter{Author: "harbour-pilot"}, Page{Limit: 10})
+	if s.ok(err); len(found.Items) != 1 {
+		t.Errorf("%d calls found after the suspension", len(found.Items))
+	}
+}
+
+func TestFormerNamesAreForgotten(t *testing.T) {
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	s.update(pilot, func(a *Settings) { a.Name = "Formername" })
+	s.update(pilot, func(a *Settings) { a.Name = "Another" })
+	if n := value[int](s, `SELECT COUNT(*) FROM search_words WHERE word = 'formername'`); n != 0 {
+		t.Error("a word that no text holds is still completed to")
+	}
+	if n := value[int](s, `SELECT COUNT(*) FROM search_words WHERE word = 'another'`); n != 1 {
+		t.Error("a word of the present name is not known")
+	}
+}
+
+func TestAClockThatRanAheadClosesCallsForATime(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	s.post(pilot, func(d *PostDraft) { d.Deadline = at(s.clock.Now()).add(3 * Day).date() })
+	for _, tt := range []struct {
+		jump time.Duration
+		want int
+	}{{10 * Day, 0}, {-10 * Day, 1}} {
+		s.clock.Advance(tt.jump)
+		s.ok(s.RunDue(ctx))
+		open, err := s.Posts(ctx, PostFilter{Open: true}, Page{Limit: 10})
+		if s.ok(err); len(open.Items) != tt.want {
+			t.Errorf("after a jump of %v: %d open calls, want %d", tt.jump, len(open.Items), tt.want)
+		}
+	}
+}
+
+func TestWhatWasDeletedIsNotAnsweredAgain(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	draft := PostDraft{Kind: "seeking", Title: "canarytitle", Body: "b"}
+	once := NewOnce("createPost", "0123456789abcdef", "body")
+	post, _, err := s.CreatePost(ctx, pilot, draft, once)
+	s.ok(err)
+	s.ok(s.DeletePost(ctx, pilot, post.ID))
+	_, _, err = s.CreatePost(ctx, pilot, draft, once)
+	wantOutcome(t, "the call", err, string(CodeNotFound))
+	if n := value[int](s, `SELECT COUNT(*) FROM idempotency WHERE answer LIKE '%canarytitle%'`); n != 0 {
+		t.Error("the text of a deleted call is kept")
+	}
+	if n := value[int](s, `SELECT COUNT(*) FROM posts`); n != 0 {
+		t.Error("the repeated call made another")
+	}
+}

@@ -87,7 +87,9 @@ func TestOtherFilesAreRefused(t *testing.T) {
 			_, err = db.Exec(`CREATE TABLE customers (name TEXT)`)
 			return errors.Join(err, db.Close())
 		},
-		"text":      func(path string) error { return os.WriteFile(path, []byte("Dear diary, this is no database at all."), 0o600) },
+		"text": func(path string) error {
+			return os.WriteFile(path, []byte("Dear diary, this is no database at all."), 0o600)
+		},
 		"read-only": readOnlyDirectory,
 		"a folder":  func(path string) error { return os.Mkdir(path, 0o700) },
 	} {

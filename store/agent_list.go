@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"strconv"
 )
 
 // AgentFilter selects agents. Filters combine; zero values do not filter.
@@ -53,10 +55,10 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[Agen
 		return List[AgentDocument]{}, err
 	}
 	if q.none {
-		_, err := parseCursor(page.Cursor)
+		_, err := parseCursor(f.name(), page.Cursor)
 		return List[AgentDocument]{Items: []AgentDocument{}, TotalIsExact: true}, err
 	}
-	l := listing{rows: allAgents, count: countAgents, bounds: []any{int64(0)}}
+	l := listing{name: f.name(), rows: allAgents, count: countAgents, bounds: []any{int64(0)}}
 	l.tiers, l.whole = q.tiers(f.facets(), f.exactHandle())
 	if l.whole != "" {
 		l.rows, l.count = searchAgents, countSearchedAgents
@@ -86,6 +88,15 @@ func (s *Store) firstSince(ctx context.Context, since Time) (first int64, err er
 		return wholeTier, nil
 	}
 	return first, err
+}
+
+// name tells lists by different filters apart.
+func (f AgentFilter) name() string {
+	verified := "either"
+	if f.Verified != nil {
+		verified = strconv.FormatBool(*f.Verified)
+	}
+	return fmt.Sprintf("agents %q %q %q %s %d %t", f.Query, f.Capability, f.Language, verified, f.MinLevel, f.New)
 }
 
 func (f AgentFilter) facets() []string {

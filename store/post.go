@@ -228,10 +228,10 @@ func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDo
 		return List[PostDocument]{}, err
 	}
 	if q.none {
-		_, err := parseCursor(page.Cursor)
+		_, err := parseCursor(f.name(), page.Cursor)
 		return List[PostDocument]{Items: []PostDocument{}, TotalIsExact: true}, err
 	}
-	l := listing{rows: allPosts, count: countPosts}
+	l := listing{name: f.name(), rows: allPosts, count: countPosts}
 	l.tiers, l.whole = q.tiers(f.facets(), "")
 	switch {
 	case f.Open:
@@ -240,6 +240,11 @@ func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDo
 		l.rows, l.count = searchPosts, countSearchedPosts
 	}
 	return list[PostDocument](ctx, s, l, page)
+}
+
+// name tells lists by different filters apart.
+func (f PostFilter) name() string {
+	return fmt.Sprintf("posts %q %q %q %q %t", f.Query, f.Kind, f.Tag, f.Author, f.Open)
 }
 
 func (f PostFilter) facets() []string {

@@ -345,3 +345,28 @@ func TestReportsCountOnceADayForAnAddress(t *testing.T) {
 		t.Errorf("hidden by reports: %v", err)
 	}
 }
+
+func TestACursorBelongsToItsList(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	for range 3 {
+		s.post(pilot)
+	}
+	page, err := s.Posts(ctx, PostFilter{Kind: "seeking"}, Page{Limit: 1})
+	s.ok(err)
+	for name, read := range map[string]func() error{
+		"of the same list": func() error {
+			_, err := s.Posts(ctx, PostFilter{Kind: "seeking"}, Page{Limit: 2, Cursor: page.Next})
+			return err
+		},
+		"of another filter": func() error { _, err := s.Posts(ctx, PostFilter{}, Page{Limit: 1, Cursor: page.Next}); return err },
+		"of another kind":   func() error { _, err := s.Agents(ctx, AgentFilter{}, Page{Limit: 1, Cursor: page.Next}); return err },
+	} {
+		want := string(CodeInvalidQuery)
+		if name == "of the same list" {
+			want = ""
+		}
+		wantOutcome(t, "a cursor "+name, read(), want)
+	}
+}

@@ -84,7 +84,7 @@ func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply 
 
 // Replies lists the replies to a call, oldest first.
 func (s *Store) Replies(ctx context.Context, post PostDocument, page Page) (List[Reply], error) {
-	from, err := parseCursor(page.Cursor)
+	from, err := parseCursor("replies to "+post.ID, page.Cursor)
 	if err != nil {
 		return List[Reply]{}, err
 	}
@@ -98,7 +98,7 @@ func (s *Store) Replies(ctx context.Context, post PostDocument, page Page) (List
 		LIMIT ?`, post.Seq, from.seq, page.Limit+1)
 	if len(result.Items) > page.Limit {
 		result.Items = result.Items[:page.Limit]
-		result.Next = position{seq: result.Items[page.Limit-1].Seq}.cursor()
+		result.Next = position{list: from.list, seq: result.Items[page.Limit-1].Seq}.cursor()
 	}
 	return result, err
 }
@@ -107,6 +107,7 @@ func (s *Store) Replies(ctx context.Context, post PostDocument, page Page) (List
 // first; since narrows to those made at that time or later.
 func (s *Store) RepliesTo(ctx context.Context, caller Caller, since Time, page Page) (List[Reply], error) {
 	return list[Reply](ctx, s, listing{
+		name: fmt.Sprintf("replies to %d since %d", caller.ID, since),
 		rows: selectReply + `
 			WHERE r.seq < ? AND p.author_id = ? AND r.created_at >= ?
 			ORDER BY r.seq DESC

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"slices"
 	"strconv"
@@ -42,6 +43,7 @@ type Page struct {
 
 // position is where a page ended: a cursor's content.
 type position struct {
+	list uint32 // which list and filter it belongs to: a checksum of its name
 	tier int
 	seq  int64 // the next page holds lower ones of this tier
 }
@@ -49,26 +51,29 @@ type position struct {
 const wholeTier = int64(1) << 62
 
 func (p position) cursor() string {
-	text := strconv.Itoa(p.tier) + "." + strconv.FormatInt(p.seq, 10)
+	text := fmt.Sprintf("%d.%d.%d", p.tier, p.seq, p.list)
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
-func parseCursor(cursor string) (position, error) {
+// parseCursor reads a cursor of the named list. It refuses with invalid_query one
+// that no page of that list gave.
+func parseCursor(name, cursor string) (position, error) {
+	p := position{list: crc32.ChecksumIEEE([]byte(name)), seq: wholeTier}
 	if cursor == "" {
-		return position{seq: wholeTier}, nil
+		return p, nil
 	}
 	bad := &Error{Code: CodeInvalidQuery, Faults: []Fault{{Field: "cursor", Code: FaultBadValue, Topic: "cursor"}}}
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
-		return position{}, bad
+		return p, bad
 	}
-	tier, seq, _ := strings.Cut(string(text), ".")
-	var p position
+	tier, rest, _ := strings.Cut(string(text), ".")
+	seq, _, _ := strings.Cut(rest, ".")
 	if p.tier, err = strconv.Atoi(tier); err != nil || p.tier < 0 || p.tier >= longestTierList {
-		return position{}, bad
+		return p, bad
 	}
 	if p.seq, err = strconv.ParseInt(seq, 10, 64); err != nil || p.seq < 1 || p.cursor() != cursor {
-		return position{}, bad
+		return p, bad
 	}
 	return p, nil
 }
@@ -236,6 +241,7 @@ func allOf(parts []string) string {
 // through tiers is the same. In both texts the first value is the tier's
 // expression, but for a listing of everything, which has none.
 type listing struct {
+	name   string   // tells the list and its filter from others
 	rows   string   // selects a page; after the expression: seq below, bounds…, limit, offset
 	count  string   // counts matches; after the expression: bounds…, limit
 	bounds []any    // further values of both
@@ -261,7 +267,7 @@ type placed interface{ place() int64 }
 // list reads one page.
 func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T], error) {
 	result := List[T]{Items: []T{}}
-	from, err := parseCursor(page.Cursor)
+	from, err := parseCursor(l.name, page.Cursor)
 	if err != nil {
 		return result, err
 	}
@@ -290,7 +296,7 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 		}
 		for _, row := range rows {
 			if len(result.Items) < page.Limit {
-				last = position{tier: tier, seq: row.place()}
+				last = position{list: from.list, tier: tier, seq: row.place()}
 			}
 			result.Items = append(result.Items, row)
 		}

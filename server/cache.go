@@ -9,11 +9,12 @@ import (
 	"callbook/store"
 )
 
-// cacheEntries bounds the cache by count, maxCached each answer's size: together
-// at most 32 MiB.
+// The cache is bounded by count and by the size of all its bodies; one answer by
+// the longest list page of ordinary size.
 const (
-	cacheEntries = 2048
-	maxCached    = 16 << 10
+	cacheEntries = 8192
+	cacheBytes   = 32 << 20
+	maxCached    = 256 << 10
 )
 
 // dependence says what a public answer is made from, and so when it is stale.
@@ -48,11 +49,13 @@ type cache struct {
 	generation [dependences]uint64
 	cards      map[int64]string // agent → key of its card
 	commits    uint64
+	bytes      int // of all bodies
 }
 
 func newCache() (*cache, error) {
 	c := &cache{cards: map[int64]string{}}
 	entries, err := lru.NewWithEvict(cacheEntries, func(_ string, e *cached) {
+		c.bytes -= len(e.body)
 		if e.dependence == onCard {
 			delete(c.cards, e.card)
 		}
@@ -96,7 +99,11 @@ func (c *cache) put(key string, e *cached, begun uint64) {
 			c.entries.Remove(other)
 		}
 	}
+	c.entries.Remove(key) // so that the one before is counted out
 	c.entries.Add(key, e)
+	for c.bytes += len(e.body); c.bytes > cacheBytes; {
+		c.entries.RemoveOldest()
+	}
 	if e.dependence == onCard {
 		c.cards[e.card] = key
 	}

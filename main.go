@@ -313,7 +313,8 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 }
 
 // greet prints what a newcomer can do at once: lines that work as they stand.
-func greet(w io.Writer, base string, agents []server.DevAgent) {
+func greet(out io.Writer, base string, agents []server.DevAgent) {
+	w := &strings.Builder{} // printed at once: who reads the address may read on
 	if len(agents) > 0 {
 		fmt.Fprintln(w, "Demo agents, their trust levels and API keys:")
 		fmt.Fprintln(w)
@@ -342,6 +343,7 @@ func greet(w io.Writer, base string, agents []server.DevAgent) {
 		fmt.Fprintln(w, "  "+line)
 	}
 	fmt.Fprintln(w)
+	_, _ = io.WriteString(out, w.String())
 }
 
 type versionCommand struct{}

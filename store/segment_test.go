@@ -189,7 +189,7 @@ func FuzzSearch(f *testing.F) {
 	s := newStore(f)
 	f.Fuzz(func(t *testing.T, text, query string) {
 		if !utf8.ValidString(text) || !utf8.ValidString(query) || strings.ContainsRune(text+query, 0) || len(text) > 2000 || len(query) > 800 {
-			t.Skip()
+			return
 		}
 		found := (&testStore{Store: s.Store, TB: t}).findsIn(text, query, text)
 		words := queryWords(query)

@@ -25,7 +25,7 @@ func etag(body []byte) string {
 }
 
 // writeCached sends a public answer, or 304 when the caller has it already.
-func (s *Server) writeCached(w http.ResponseWriter, r *http.Request, e *cached) error {
+func writeCached(w http.ResponseWriter, r *http.Request, e *cached) error {
 	h := w.Header()
 	h["Etag"] = []string{e.etag}
 	h["Cache-Control"] = revalidateHeader

@@ -35,7 +35,7 @@ func nextPage(u *url.URL, cursor string) string {
 }
 
 // linkNext is the Link header of a page that another follows.
-func (s *Server) linkNext(next string) string {
+func linkNext(next string) string {
 	if next == "" {
 		return ""
 	}

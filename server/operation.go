@@ -111,41 +111,49 @@ func (s *Server) serve(op *operation) httprouter.Handle {
 }
 
 func (c *call) answer() error {
-	s, op := c.server, c.op
-	kept := op.reads() && !op.keyed
-	if kept {
-		c.w.Header().Set("Access-Control-Allow-Origin", "*")
+	if err := c.admit(); err != nil {
+		return err
 	}
-	if op.keyed {
-		c.w.Header().Set("Cache-Control", "no-store")
-		if err := c.authenticate(); err != nil {
-			return err
-		}
-	} else {
-		if err := s.limiter.take(c.w.Header(), op.limit, c.from); err != nil {
-			return err
-		}
+	if c.op.reads() && !c.op.keyed {
+		return c.answerKept()
 	}
-	var begun uint64
-	var uri string
-	var asked time.Time
-	if kept {
-		uri, asked = c.URL.RequestURI(), s.store.Now()
-		if e := s.cache.get(uri, asked); e != nil {
-			return s.writeCached(c.w, c.Request, e)
-		}
-		begun = s.cache.begin()
-	}
-	a, err := op.run(c)
+	a, err := c.op.run(c)
 	if err != nil {
 		return err
 	}
-	if kept {
-		e := &cached{made: asked, body: a.body, etag: etag(a.body), dependence: a.keep, card: a.card, until: a.until, link: s.linkNext(a.next)}
-		s.cache.put(uri, e, begun)
-		return s.writeCached(c.w, c.Request, e)
-	}
 	return c.write(a)
+}
+
+// admit finds the caller and counts the call.
+func (c *call) admit() error {
+	h := c.w.Header()
+	if c.op.keyed {
+		h.Set("Cache-Control", "no-store")
+		return c.authenticate()
+	}
+	if c.op.reads() {
+		h.Set("Access-Control-Allow-Origin", "*")
+	}
+	return c.server.limiter.take(h, c.op.limit, c.from)
+}
+
+// answerKept answers a public read from the cache, or keeps the answer there.
+func (c *call) answerKept() error {
+	s, uri, now := c.server, c.URL.RequestURI(), c.server.store.Now()
+	e := s.cache.get(uri, now)
+	if e == nil {
+		begun := s.cache.begin()
+		a, err := c.op.run(c)
+		if err != nil {
+			return err
+		}
+		e = &cached{
+			body: a.body, etag: etag(a.body), link: linkNext(a.next),
+			dependence: a.keep, card: a.card, made: now, until: a.until,
+		}
+		s.cache.put(uri, e, begun)
+	}
+	return writeCached(c.w, c.Request, e)
 }
 
 func (c *call) write(a answer) error {
@@ -160,7 +168,7 @@ func (c *call) write(a answer) error {
 		h.Set("Idempotent-Replayed", "true")
 	}
 	if a.next != "" {
-		h.Set("Link", c.server.linkNext(a.next))
+		h.Set("Link", linkNext(a.next))
 	}
 	if c.op.status == http.StatusNoContent {
 		c.w.WriteHeader(http.StatusNoContent)

@@ -172,7 +172,7 @@ func (s *Server) page(contentType, content string) httprouter.Handle {
 		}
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		w.Header().Set("Content-Type", contentType)
-		_ = s.writeCached(w, r, e)
+		_ = writeCached(w, r, e)
 	}
 }
 

@@ -1,19 +1,16 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
 	"hash/crc32"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// This file is the only one that speaks to the full-text index.
+// This file asks the full-text index, and search_row.go fills it.
 //
 // Results come in tiers, newest first within each, so that a page never needs
 // more than its own rows however many there are: words found in the weightiest
@@ -76,63 +73,6 @@ func parseCursor(name, cursor string) (position, error) {
 		return p, bad
 	}
 	return p, nil
-}
-
-// A search row holds each word up to three times: as it is, marked if it stands
-// in the first two kinds of text, and marked otherwise if in the first kind. So
-// each tier's words are found by look-ups of their own, and a word that is common
-// in the third kind of text costs a search in the first nothing.
-const (
-	inFirst         = "\uE201"
-	inSecond        = "\uE202" // or in the first
-	anywhere        = ""
-	beginningMark   = "\uE200"
-	scopes          = 3
-	longestTierList = scopes + 1 // the exact handle comes before them
-)
-
-// searchRow is what a search table holds of one agent or call: its texts by
-// weight, and the values that lists filter by.
-type searchRow struct {
-	first, second, third []string
-	facets               []string
-}
-
-// terms are the words of the row as FTS5 gets them, and those that a longer
-// beginning may be completed to.
-func (r *searchRow) terms() (text string, complete []string) {
-	var b strings.Builder
-	add := func(mark, segmented string) {
-		seen := map[string]bool{}
-		var begin []string
-		for w := range strings.FieldsSeq(segmented) {
-			b.WriteString(mark)
-			b.WriteString(w)
-			b.WriteByte(' ')
-			beginnings(w, func(beginning string) {
-				if !seen[beginning] {
-					seen[beginning] = true
-					begin = append(begin, beginning)
-				}
-			})
-			if mark == anywhere && completes(w) {
-				complete = append(complete, w)
-			}
-		}
-		for _, beginning := range begin {
-			b.WriteString(mark + beginningMark + beginning)
-			b.WriteByte(' ')
-		}
-	}
-	first, second, third := segment(r.first...), segment(r.second...), segment(r.third...)
-	add(inFirst, first)
-	add(inSecond, first+" "+second)
-	add(anywhere, first+" "+second+" "+third)
-	for _, f := range r.facets {
-		b.WriteString(f)
-		b.WriteByte(' ')
-	}
-	return b.String(), complete
 }
 
 // completes tells whether a word is longer than the beginnings that are words of
@@ -320,137 +260,4 @@ func (s *Store) count(ctx context.Context, l listing, expression string, limit i
 	var n int
 	err := s.get(ctx, &n, l.count, arguments(expression, l.bounds, limit)...)
 	return n, err
-}
-
-// The search tables.
-const (
-	agentSearch = "agent_search"
-	postSearch  = "post_search"
-)
-
-type searchKey struct {
-	table string
-	rowid int64
-}
-
-// index replaces a search row, and unindex deletes one, just before the commit:
-// FTS5 writes all it has gathered to disk whenever a savepoint ends, so the rows
-// of the writes that share a transaction go in together after the last of them.
-func (t *tx) index(table string, rowid int64, row *searchRow) {
-	t.search[searchKey{table, rowid}] = row
-}
-
-func (t *tx) unindex(table string, rowid int64, was *searchRow) {
-	t.search[searchKey{table, rowid}] = nil
-	t.drop(was, &searchRow{})
-}
-
-// drop marks the words that a row held and holds no more.
-func (t *tx) drop(was, is *searchRow) {
-	_, before := was.terms()
-	_, after := is.terms()
-	kept := map[string]bool{}
-	for _, w := range after {
-		kept[w] = true
-	}
-	for _, w := range before {
-		if !kept[w] {
-			t.dropped[w] = struct{}{}
-		}
-	}
-}
-
-// reword runs a change of an agent, which must settle it, and drops the words
-// that the agent no longer has.
-func (t *tx) reword(agentID int64, change func() error) error {
-	was, _, err := t.agentSearchRow(agentID)
-	if err != nil {
-		return err
-	}
-	if err := change(); err != nil {
-		return err
-	}
-	if is := t.search[searchKey{agentSearch, agentID}]; is != nil {
-		t.drop(was, is)
-	}
-	return nil
-}
-
-// storeSearchRows writes the search rows that were gathered.
-func (t *tx) storeSearchRows() error {
-	keys := slices.SortedFunc(maps.Keys(t.search), func(a, b searchKey) int {
-		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.rowid, b.rowid))
-	})
-	for _, key := range keys {
-		if err := t.exec(`DELETE FROM `+key.table+` WHERE rowid = ?`, key.rowid); err != nil {
-			return fmt.Errorf("delete a row of %s: %w", key.table, err)
-		}
-		row := t.search[key]
-		if row == nil {
-			continue
-		}
-		text, complete := row.terms()
-		if err := t.exec(`INSERT INTO `+key.table+` (rowid, words) VALUES (?, ?)`, key.rowid, text); err != nil {
-			return fmt.Errorf("insert a row of %s: %w", key.table, err)
-		}
-		if err := t.learn(complete); err != nil {
-			return fmt.Errorf("learn the words of a row: %w", err)
-		}
-	}
-	clear(t.search)
-	return t.unlearn()
-}
-
-// knownWords is how many words are remembered as stored, about 3 MB: most words
-// of a text are among them, so that learning costs little.
-const knownWords = 1 << 15
-
-// learn stores words that beginnings can be completed to.
-func (t *tx) learn(words []string) error {
-	for _, w := range words {
-		if t.writer.store.words.Contains(w) {
-			continue
-		}
-		if _, ok := t.learned[w]; ok {
-			continue
-		}
-		if err := t.exec(`INSERT INTO search_words (word) VALUES (?) ON CONFLICT (word) DO NOTHING`, w); err != nil {
-			return err
-		}
-		t.learned[w] = struct{}{}
-	}
-	return nil
-}
-
-// unlearn drops the words of deleted rows that no other row holds: a name may be
-// among them.
-func (t *tx) unlearn() error {
-	for w := range t.dropped {
-		t.writer.store.words.Remove(w)
-		err := t.exec(`
-			DELETE FROM search_words
-			WHERE word = ?
-				AND NOT EXISTS (SELECT 1 FROM agent_search WHERE agent_search MATCH ?)
-				AND NOT EXISTS (SELECT 1 FROM post_search WHERE post_search MATCH ?)`, w, quote(w), quote(w))
-		if err != nil {
-			return fmt.Errorf("drop a word: %w", err)
-		}
-	}
-	clear(t.dropped)
-	return nil
-}
-
-// clearSearch empties the search tables.
-func (t *tx) clearSearch() error {
-	t.writer.store.words.Purge()
-	if err := t.exec(`DELETE FROM search_words`); err != nil {
-		return fmt.Errorf("clear the words: %w", err)
-	}
-	for _, table := range []string{agentSearch, postSearch} {
-		if err := t.exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('delete-all')`); err != nil {
-			return fmt.Errorf("clear %s: %w", table, err)
-		}
-	}
-	clear(t.search)
-	return nil
 }

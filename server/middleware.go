@@ -106,7 +106,7 @@ func (s *Server) log(rec *recorder, r *http.Request, id string, took time.Durati
 		return
 	}
 	event.Str("method", r.Method).Str("path", r.URL.EscapedPath()).Int("status", rec.status).Int("bytes", rec.size).
-		Dur("took", took).Str("request_id", id)
+		Dur("took_ms", took).Str("request_id", id)
 	if rec.code != "" {
 		event.Str("code", string(rec.code))
 	}

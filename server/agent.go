@@ -116,21 +116,15 @@ type agentsQuery struct {
 	Cursor     string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended; comes with next."`
 }
 
-const defaultLimit = 20
-
 func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
 	if q.Cursor != "" && q.Offset > 0 {
 		return answer{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
 			{Field: "offset", Code: store.FaultBadValue, Topic: "offset"},
 		}}
 	}
-	limit := q.Limit
-	if limit == 0 {
-		limit = defaultLimit
-	}
-	list, err := s.store.Agents(c.ctx(), store.AgentFilter{
+	list, err := s.store.Agents(c.Context(), store.AgentFilter{
 		Query: q.Q, Capability: q.Capability, Language: q.Language, Verified: q.Verified, MinLevel: q.MinLevel, New: q.New,
-	}, store.Page{Limit: limit, Offset: q.Offset, Cursor: q.Cursor})
+	}, store.Page{Limit: q.Limit, Offset: q.Offset, Cursor: q.Cursor})
 	if err != nil {
 		return answer{}, err
 	}
@@ -145,7 +139,7 @@ func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
 			b = appendListItem(b, d, q.Q != "")
 		}
 	}
-	a := endList(c, b, list.Total, list.TotalIsExact, limit, list.Next)
+	a := endList(c, b, list.Total, list.TotalIsExact, q.Limit, list.Next)
 	a.keep = onAgents
 	if q.New {
 		a.keep = onNothing // it also depends on the time
@@ -254,7 +248,7 @@ type handlePath struct {
 }
 
 func (s *Server) getAgent(c *call, in handlePath) (answer, error) {
-	d, err := s.store.Card(c.ctx(), in.Handle)
+	d, err := s.store.Card(c.Context(), in.Handle)
 	if err != nil {
 		return answer{}, err
 	}
@@ -289,7 +283,7 @@ type RegisteredAgent struct {
 }
 
 func (s *Server) registerAgent(c *call, in registerInput) (answer, error) {
-	r, replayed, err := s.store.Register(c.ctx(), in.Body.Registration, c.once)
+	r, replayed, err := s.store.Register(c.Context(), in.Body.Registration, c.once)
 	if err != nil {
 		return answer{}, err
 	}

@@ -146,6 +146,9 @@ func (in *input) readQuery(c *checker, rawQuery string, into reflect.Value) erro
 			c.queryValue(f, given[0], into.Field(f.index))
 		case slices.ContainsFunc(in.params, func(p *huma.Param) bool { return p.Name == f.name && p.Required }):
 			c.fault(f.name, store.FaultRequired, f.name)
+		case f.schema.Default != nil:
+			field := into.Field(f.index)
+			field.Set(reflect.ValueOf(f.schema.Default).Convert(field.Type()))
 		}
 	}
 	for name := range values {

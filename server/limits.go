@@ -46,7 +46,6 @@ var DefaultLimits = Limits{
 type limitClass string
 
 const (
-	limitNone          limitClass = ""
 	limitReads         limitClass = "reads"
 	limitRegistrations limitClass = "registrations"
 	limitReports       limitClass = "reports"

@@ -14,6 +14,11 @@ func endList(c *call, b []byte, total int, exact bool, limit int, cursor string)
 	b = strconv.AppendBool(b, exact)
 	b = append(b, `,"limit":`...)
 	b = strconv.AppendInt(b, int64(limit), 10)
+	return endPage(c, b, cursor)
+}
+
+// endPage closes an answer with the address of its next page, or null.
+func endPage(c *call, b []byte, cursor string) answer {
 	b = append(b, `,"next":`...)
 	next := nextPage(c.URL, cursor)
 	if next == "" {

@@ -17,7 +17,7 @@ type OwnCard struct {
 }
 
 func (s *Server) getMe(c *call, caller store.Caller, _ none) (answer, error) {
-	own, err := s.store.Me(c.ctx(), caller)
+	own, err := s.store.Me(c.Context(), caller)
 	if err != nil {
 		return answer{}, err
 	}
@@ -48,7 +48,7 @@ type OwnAgent struct {
 }
 
 func (s *Server) updateMe(c *call, caller store.Caller, in settingsInput) (answer, error) {
-	d, err := s.store.UpdateAgent(c.ctx(), caller, func(settings *store.Settings) error {
+	d, err := s.store.UpdateAgent(c.Context(), caller, func(settings *store.Settings) error {
 		return parsePatch(in.JSON, settings)
 	})
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Server) deleteMe(c *call, caller store.Caller, in deleteMeQuery) (answe
 			{Field: "confirm", Code: store.FaultBadValue, Topic: "confirm"},
 		}}
 	}
-	return answer{}, s.store.DeleteAgent(c.ctx(), caller)
+	return answer{}, s.store.DeleteAgent(c.Context(), caller)
 }
 
 // Export is the answer of GET /api/me/export: for each table, its rows about the
@@ -79,7 +79,7 @@ type Export struct {
 }
 
 func (s *Server) exportMe(c *call, caller store.Caller, _ none) (answer, error) {
-	tables, err := s.store.Export(c.ctx(), caller)
+	tables, err := s.store.Export(c.Context(), caller)
 	if err != nil {
 		return answer{}, err
 	}
@@ -101,7 +101,7 @@ type MenuAnswer struct {
 }
 
 func (s *Server) replaceOfferings(c *call, caller store.Caller, in menuInput) (answer, error) {
-	offerings, err := s.store.ReplaceOfferings(c.ctx(), caller, in.Body)
+	offerings, err := s.store.ReplaceOfferings(c.Context(), caller, in.Body)
 	if err != nil {
 		return answer{}, err
 	}
@@ -115,7 +115,7 @@ type NewKey struct {
 }
 
 func (s *Server) rotateKey(c *call, caller store.Caller, _ none) (answer, error) {
-	key, at, err := s.store.RotateKey(c.ctx(), caller, c.key)
+	key, at, err := s.store.RotateKey(c.Context(), caller, c.key)
 	if err != nil {
 		return answer{}, err
 	}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"io"
 	"mime"
@@ -308,6 +307,3 @@ func (c *call) readOnce() error {
 	c.once = store.NewOnce(c.op.id, key, c.URL.RequestURI(), string(c.body))
 	return nil
 }
-
-// ctx is the call's context.
-func (c *call) ctx() context.Context { return c.Context() }

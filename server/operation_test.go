@@ -263,18 +263,18 @@ func TestListIndexAndDocumentAgree(t *testing.T) {
 	for _, methods := range document.Paths {
 		documented += len(methods)
 	}
-	for _, op := range s.server.Operations() {
+	for _, op := range s.server.operations {
 		who, security := " (none)", []map[string][]string{{}}
-		if op.Keyed {
+		if op.keyed {
 			who, security = " (bearer)", []map[string][]string{{"bearer": {}}}
 		}
-		want = append(want, op.Method+" "+op.Path+who)
-		got := document.Paths[op.Path][strings.ToLower(op.Method)]
-		if got.OperationID != op.ID {
-			t.Errorf("%s %s is %q in the document, %q in the list", op.Method, op.Path, got.OperationID, op.ID)
+		want = append(want, op.method+" "+op.path+who)
+		got := document.Paths[op.path][strings.ToLower(op.method)]
+		if got.OperationID != op.id {
+			t.Errorf("%s %s is %q in the document, %q in the list", op.method, op.path, got.OperationID, op.id)
 		}
 		if diff := cmp.Diff(security, got.Security); diff != "" {
-			t.Errorf("%s: who may call (-list +document):\n%s", op.ID, diff)
+			t.Errorf("%s: who may call (-list +document):\n%s", op.id, diff)
 		}
 	}
 	if diff := cmp.Diff(want, index.Endpoints); diff != "" {

@@ -32,14 +32,10 @@ type postsQuery struct {
 }
 
 func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
-	limit := q.Limit
-	if limit == 0 {
-		limit = defaultLimit
-	}
 	today := s.store.Now() // before the look-up: midnight may come between
-	list, err := s.store.Posts(c.ctx(), store.PostFilter{
+	list, err := s.store.Posts(c.Context(), store.PostFilter{
 		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open,
-	}, store.Page{Limit: limit, Cursor: q.Cursor})
+	}, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return answer{}, err
 	}
@@ -50,7 +46,7 @@ func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
 		}
 		b = appendPost(b, d)
 	}
-	a := endList(c, b, list.Total, list.TotalIsExact, limit, list.Next)
+	a := endList(c, b, list.Total, list.TotalIsExact, q.Limit, list.Next)
 	a.keep = onPosts
 	if q.Open {
 		a.until = store.NextDay(today)
@@ -81,7 +77,7 @@ type PostAnswer struct {
 }
 
 func (s *Server) createPost(c *call, caller store.Caller, in postInput) (answer, error) {
-	d, replayed, err := s.store.CreatePost(c.ctx(), caller, in.Body, c.once)
+	d, replayed, err := s.store.CreatePost(c.Context(), caller, in.Body, c.once)
 	if err != nil {
 		return answer{}, err
 	}
@@ -110,11 +106,11 @@ type PostThread struct {
 }
 
 func (s *Server) getPost(c *call, in postQuery) (answer, error) {
-	d, err := s.store.Post(c.ctx(), in.ID)
+	d, err := s.store.Post(c.Context(), in.ID)
 	if err != nil {
 		return answer{}, err
 	}
-	list, err := s.store.Replies(c.ctx(), d, store.Page{Limit: threadPage, Cursor: in.Cursor})
+	list, err := s.store.Replies(c.Context(), d, store.Page{Limit: threadPage, Cursor: in.Cursor})
 	if err != nil {
 		return answer{}, err
 	}
@@ -126,18 +122,13 @@ func (s *Server) getPost(c *call, in postQuery) (answer, error) {
 		}
 		b = append(b, marshal(replyOf(r))...)
 	}
-	b = append(b, `],"next":`...)
-	next := nextPage(c.URL, list.Next)
-	if next == "" {
-		b = append(b, "null"...)
-	} else {
-		b = appendText(b, next)
-	}
-	return answer{body: append(b, '}'), next: next, keep: onPosts}, nil
+	a := endPage(c, append(b, ']'), list.Next)
+	a.keep = onPosts
+	return a, nil
 }
 
 func (s *Server) deletePost(c *call, caller store.Caller, in postPath) (answer, error) {
-	return answer{}, s.store.DeletePost(c.ctx(), caller, in.ID)
+	return answer{}, s.store.DeletePost(c.Context(), caller, in.ID)
 }
 
 type reportInput struct {
@@ -151,7 +142,7 @@ type Received struct {
 }
 
 func (s *Server) reportPost(c *call, in reportInput) (answer, error) {
-	if err := s.store.ReportPost(c.ctx(), in.ID, c.from.network.String(), in.Body); err != nil {
+	if err := s.store.ReportPost(c.Context(), in.ID, c.from.network.String(), in.Body); err != nil {
 		return answer{}, err
 	}
 	return answer{body: marshal(Received{Status: "received"})}, nil

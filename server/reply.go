@@ -42,7 +42,7 @@ type ReplyAnswer struct {
 }
 
 func (s *Server) createReply(c *call, caller store.Caller, in replyInput) (answer, error) {
-	r, replayed, err := s.store.CreateReply(c.ctx(), caller, in.ID, in.Body, c.once)
+	r, replayed, err := s.store.CreateReply(c.Context(), caller, in.ID, in.Body, c.once)
 	if err != nil {
 		return answer{}, err
 	}
@@ -78,11 +78,7 @@ type PostName struct {
 
 func (s *Server) listMyReplies(c *call, caller store.Caller, q repliesQuery) (answer, error) {
 	since, _ := parseSince(q.Since)
-	limit := q.Limit
-	if limit == 0 {
-		limit = defaultLimit
-	}
-	list, err := s.store.RepliesTo(c.ctx(), caller, since, store.Page{Limit: limit, Cursor: q.Cursor})
+	list, err := s.store.RepliesTo(c.Context(), caller, since, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return answer{}, err
 	}
@@ -96,7 +92,7 @@ func (s *Server) listMyReplies(c *call, caller store.Caller, q repliesQuery) (an
 			Post PostName `json:"post"`
 		}{replyOf(r), PostName{ID: r.PostID, Title: r.PostTitle}})...)
 	}
-	return endList(c, b, list.Total, list.TotalIsExact, limit, list.Next), nil
+	return endList(c, b, list.Total, list.TotalIsExact, q.Limit, list.Next), nil
 }
 
 // parseSince reads the since of a list of replies.

@@ -87,22 +87,6 @@ func checkBaseURL(base string) error {
 	return nil
 }
 
-// Operation names one operation to those who walk the list: tests, and documents.
-type Operation struct {
-	ID, Method, Path string
-	Keyed            bool
-	Codes            []store.Code // refusals of its own
-}
-
-// Operations returns the list in its order.
-func (s *Server) Operations() []Operation {
-	var list []Operation
-	for _, op := range s.operations {
-		list = append(list, Operation{op.id, op.method, op.path, op.keyed, op.codes})
-	}
-	return list
-}
-
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 

@@ -3,7 +3,7 @@ package server
 import "callbook/store"
 
 func (s *Server) getStats(c *call, _ none) (answer, error) {
-	stats, err := s.store.Stats(c.ctx())
+	stats, err := s.store.Stats(c.Context())
 	if err != nil {
 		return answer{}, err
 	}

@@ -92,7 +92,11 @@ func (a *agentRow) level() int {
 }
 
 func (a *agentRow) suspended(now Time) bool {
-	return a.SuspendedAt != nil && (a.SuspendedUntil == nil || *a.SuspendedUntil > now)
+	return suspended(a.SuspendedAt, a.SuspendedUntil, now)
+}
+
+func suspended(since, until *Time, now Time) bool {
+	return since != nil && (until == nil || *until > now)
 }
 
 func (a *agentRow) policy() ContactPolicy {

@@ -29,8 +29,8 @@ func (o Once) key(agentID int64) []byte {
 }
 
 // replay looks for the first answer to the same call, and reads it; caller is 0
-// for a registration. It refuses with idempotency_conflict a key that came with another call, and with
-// not_found one whose record was deleted since.
+// for a registration. It refuses with idempotency_conflict a key that came with
+// another call, and with not_found one whose record was deleted since.
 func (t *tx) replay(caller int64, once Once, answer any) (agentID int64, replayed bool, err error) {
 	if once.scope == "" {
 		return 0, false, nil

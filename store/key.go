@@ -46,7 +46,7 @@ func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
 	}
 	now := at(s.clock())
 	caller := Caller{ID: row.ID, Handle: row.Handle}
-	if row.SuspendedAt != nil && (row.Until == nil || *row.Until > now) {
+	if suspended(row.SuspendedAt, row.Until, now) {
 		return caller, suspension(row.Reason, row.Until)
 	}
 	if !row.KeyUsed {
@@ -91,6 +91,9 @@ func (s *Store) RotateKey(ctx context.Context, caller Caller, oldKey string) (ke
 		return "", 0, err
 	}
 	err = s.write(ctx, func(t *tx) error {
+		if _, err := t.agent(caller.ID); err != nil {
+			return err
+		}
 		rotatedAt = t.now
 		n, err := t.change(`
 			UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ?

@@ -1,0 +1,366 @@
+// Package mail holds the sinks that the site's own mails go to: an SMTP server, a
+// folder, the log, or the memory of callbook dev. It keeps nothing and retries
+// nothing; whoever calls it does both.
+//
+// # The three outcomes
+//
+// Send ends in one of three ways, for a mail server does not tell everything:
+//
+//   - Nothing was delivered: any error but the two below. The same mail is sent
+//     again later.
+//   - Delivered (no error), or never deliverable (ErrRefused). The mail is done with.
+//   - Unknown (ErrUncertain): the whole mail was handed over, but the answer to it was
+//     lost. No protocol can close this gap. Dropping such a mail may lose a code that
+//     nobody ever got; repeating it without end may fill a mailbox. So the caller
+//     repeats it once, and takes it for delivered if that is uncertain as well.
+//
+// So a mail that can be delivered is sent at least once and arrives at most twice.
+// The Message-ID is the same each time, from which many mail servers tell the copy.
+//
+// A refusal is final only where it is about the mail: its sender, its recipient or
+// its content. A server that refuses the connection or the password refuses every
+// mail until the operator mends the setting, and then the mail is wanted still.
+//
+// # Words
+//
+// Errors are logged. They hold status codes and the names of steps, never an address,
+// a code, a password or a server's own words, which like to quote all three.
+package mail
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	netmail "net/mail"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rs/zerolog"
+	gomail "github.com/wneessen/go-mail"
+)
+
+// ErrRefused tells that a mail will never be delivered: the server refused it with
+// a 5xx status, or it is no mail that may be sent at all.
+var ErrRefused = errors.New("the mail was refused for good")
+
+// ErrUncertain tells that a mail was handed over but the answer was lost: it may have
+// been delivered.
+var ErrUncertain = errors.New("the mail may have been delivered")
+
+// Message is one mail, plain text.
+type Message struct {
+	ID      string    // stable over retries: the local part of Message-ID; 1 to 64 of A-Z a-z 0-9 _ -
+	To      string    // one bare address
+	Subject string    // one line
+	Text    string    // several lines
+	Code    *string   // the code in the text, for sinks that show mails to developers
+	Link    *string   // likewise the link
+	At      time.Time // when it was accepted: the Date header
+}
+
+// Sink is where mails go. Send may be called by many at once; what its errors mean
+// stands in the package comment.
+type Sink interface {
+	Send(ctx context.Context, m Message) error
+}
+
+// Open makes the sink of a setting: "log:", "dir:PATH", "smtp://[user:pass@]host[:port]",
+// "smtps://…", or "off", for which the sink is nil. from is whom mails come from,
+// "Name <address>" or an address; SMTP needs it, the others do without.
+func Open(setting, from string, log zerolog.Logger) (Sink, error) {
+	return open(setting, from, log, outside{})
+}
+
+func open(setting, from string, log zerolog.Logger, o outside) (Sink, error) {
+	sender, err := parseSender(from)
+	if err != nil {
+		return nil, err
+	}
+	scheme, rest, _ := strings.Cut(setting, ":")
+	switch {
+	case setting == "off":
+		return nil, nil
+	case setting == "log:":
+		return &logSink{log}, nil
+	case scheme == "dir":
+		return openFolder(rest, sender)
+	case scheme == "smtp" || scheme == "smtps":
+		return openSMTP(setting, from, sender, o)
+	}
+	return nil, errors.New("--mail is not one of log:, dir:PATH, smtp://[user:pass@]host[:port], smtps://[user:pass@]host[:port] and off")
+}
+
+// Describe gives a setting as it may be logged: without its password, with its port.
+func Describe(setting string) string {
+	switch {
+	case setting == "off", setting == "log:", strings.HasPrefix(setting, "dir:"):
+		return setting
+	}
+	if s, err := parseServer(setting); err == nil {
+		return s.String()
+	}
+	return "unknown"
+}
+
+// sender is whom the mails come from.
+type sender struct {
+	netmail.Address
+	domain string
+}
+
+// parseSender reads --mail-from.
+func parseSender(from string) (sender, error) {
+	if from == "" {
+		from = "callbook@localhost"
+	}
+	a, err := netmail.ParseAddress(from)
+	if err != nil || !isAddress(a.Address) || !isLine(a.Name) {
+		return sender{}, errors.New(`--mail-from must be one address, such as callbook@example.org or "Callbook <callbook@example.org>"`)
+	}
+	return sender{*a, a.Address[strings.LastIndexByte(a.Address, '@')+1:]}, nil
+}
+
+const (
+	maxAddress = 254 // bytes, so that it fits a path of RFC 5321
+	maxLocal   = 64  // bytes before the @
+)
+
+// A quoted local part or an address literal can hold anything, a second address too.
+const (
+	atom  = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+	label = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+)
+
+var address = regexp.MustCompile(`^` + atom + `(\.` + atom + `)*@` + label + `(\.` + label + `)*$`)
+
+// isAddress tells a bare address. Some servers decode an encoded word even in one,
+// into another address.
+func isAddress(s string) bool {
+	return len(s) <= maxAddress && strings.LastIndexByte(s, '@') <= maxLocal &&
+		address.MatchString(s) && !strings.Contains(s, "=?")
+}
+
+// isLine tells text that stays one line wherever it is written.
+func isLine(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+var id = regexp.MustCompile(`^[\w-]{1,64}$`)
+
+// check refuses what could become a second header, recipient or file. Those who make
+// mails see to that too; here it holds for all of them.
+func (m *Message) check() error {
+	var field string
+	switch {
+	case !id.MatchString(m.ID):
+		field = "ID"
+	case !isAddress(m.To):
+		field = "recipient"
+	case !isLine(m.Subject):
+		field = "subject"
+	case !utf8.ValidString(m.Text):
+		field = "text"
+	default:
+		return nil
+	}
+	return &failure{text: "the mail's " + field + " is not well-formed", kind: ErrRefused}
+}
+
+// failure is an error of Send whose text may be logged.
+type failure struct {
+	text        string
+	kind, cause error // ErrRefused, ErrUncertain or nil; the context's error or nil
+	answered    bool  // by the server, so that the dialogue can go on
+}
+
+func (f *failure) Error() string { return f.text }
+
+func (f *failure) Unwrap() []error {
+	return slices.DeleteFunc([]error{f.kind, f.cause}, func(err error) bool { return err == nil })
+}
+
+// render gives the bytes of a mail that is ready, the same each time, with CRLF at
+// the end of every line.
+func (s *sender) render(m Message) ([]byte, error) {
+	// Without these go-mail names this machine and itself in every mail.
+	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithCharset("utf-8"), gomail.WithEncoding(gomail.EncodingQP))
+	msg.SetMessageIDWithValue(m.ID + "@" + s.domain)
+	msg.SetDateWithValue(m.At)
+	msg.FromMailAddress(&s.Address)
+	msg.ToMailAddress(&netmail.Address{Address: m.To})
+	msg.Subject(encodeLine(m.Subject))
+	msg.SetGenHeader("Auto-Submitted", "auto-generated")
+	msg.SetBodyString(gomail.TypeTextPlain, strings.TrimSuffix(m.Text, "\n")+"\n")
+	var b bytes.Buffer
+	if _, err := msg.WriteTo(&b); err != nil {
+		return nil, &failure{text: "the mail could not be made", kind: ErrRefused}
+	}
+	return b.Bytes(), nil
+}
+
+// Folding keeps a plain subject as it is only if it has single spaces and short words.
+var plainLine = regexp.MustCompile(`^[!-~]{1,60}( [!-~]{1,60})*$`)
+
+// encodeLine gives a subject that reads back as it is. The standard library leaves
+// ASCII alone, even an encoded word that a reader would decode, or a word longer than
+// a line may be.
+func encodeLine(s string) string {
+	if s == "" || plainLine.MatchString(s) && !strings.Contains(s, "=?") {
+		return s
+	}
+	const most = 36 // bytes a word: it then fits behind "Subject: "
+	var words []string
+	for len(s) > 0 {
+		n := min(len(s), most)
+		for n < len(s) && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		words = append(words, "=?utf-8?B?"+base64.StdEncoding.EncodeToString([]byte(s[:n]))+"?=")
+		s = s[n:]
+	}
+	return strings.Join(words, " ")
+}
+
+// logSink writes mails to the log: the program works without a mail server. It is the
+// one place where a code may stand in a log.
+type logSink struct{ log zerolog.Logger }
+
+func (s *logSink) Send(ctx context.Context, m Message) error {
+	if err := ready(ctx, m); err != nil {
+		return err
+	}
+	s.log.Log().Str("level", "info").Str("to", m.To).Str("subject", m.Subject).Str("text", m.Text).Msg("mail")
+	return nil
+}
+
+// ready tells whether a mail may be sent, and whether anybody waits for it still.
+func ready(ctx context.Context, m Message) error {
+	if err := ctx.Err(); err != nil {
+		return &failure{text: "the mail was not sent: " + err.Error(), cause: err}
+	}
+	return m.check()
+}
+
+// folder writes mails as files, one each. Sorted by name they are sorted by time; a
+// mail sent again replaces its file.
+type folder struct {
+	path string
+	from sender
+}
+
+func openFolder(path string, from sender) (Sink, error) {
+	if path == "" {
+		return nil, errors.New("--mail dir: names no folder: give dir:PATH, such as dir:/var/lib/callbook/mail")
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("--mail dir:%s: there is no such folder: make it, writable for the user that runs callbook, or name another", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look at the folder of --mail: %w", err)
+	}
+	return &folder{path, from}, nil
+}
+
+// fileTime is in UTC and of one length, so that names sort.
+const fileTime = "20060102T150405.000000000Z"
+
+func (f *folder) Send(ctx context.Context, m Message) error {
+	if err := ready(ctx, m); err != nil {
+		return err
+	}
+	data, err := f.from.render(m)
+	if err != nil {
+		return err
+	}
+	if err := f.write(m.At.UTC().Format(fileTime)+"-"+m.ID+".eml", data); err != nil {
+		return &failure{text: "the mail's file could not be written: " + reason(err)}
+	}
+	if err := f.sync(); err != nil {
+		return &failure{text: "the mail's folder could not be synced: " + reason(err), kind: ErrUncertain}
+	}
+	return nil
+}
+
+// write makes a file that is whole from the moment it has its name.
+func (f *folder) write(name string, data []byte) error {
+	file, err := os.CreateTemp(f.path, ".mail-*.tmp") // with mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Sync()
+	}
+	err = errors.Join(err, file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), filepath.Join(f.path, name))
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(file.Name()))
+	}
+	return err
+}
+
+// sync makes the names in the folder last. Windows cannot, and need not.
+func (f *folder) sync() error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	file, err := os.Open(f.path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}
+
+// Memory keeps mails for developers to look at.
+type Memory struct {
+	limit    int
+	mu       sync.Mutex
+	messages []Message // oldest first
+}
+
+// NewMemory makes a sink that keeps the newest mails, at most limit of them.
+func NewMemory(limit int) *Memory { return &Memory{limit: limit} }
+
+// Send keeps a mail, and forgets the oldest one past the limit.
+func (s *Memory) Send(ctx context.Context, m Message) error {
+	if err := ready(ctx, m); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.messages = append(s.messages, m)
+	if past := len(s.messages) - s.limit; past > 0 {
+		s.messages = slices.Delete(s.messages, 0, past)
+	}
+	return nil
+}
+
+// Messages are the mails kept, newest first.
+func (s *Memory) Messages() []Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	newest := slices.Clone(s.messages)
+	slices.Reverse(newest)
+	return newest
+}
+
+// Clear forgets all mails.
+func (s *Memory) Clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.messages = nil
+}

@@ -1,0 +1,463 @@
+package mail
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"mime"
+	"mime/quotedprintable"
+	netmail "net/mail"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+)
+
+// What must never stand in an error, or in a log but the log: sink's.
+const (
+	secretTo       = "victim-canary@recipient.example.net"
+	secretCode     = "K7QM-4XZ2"
+	secretPassword = "p@ss/canary:é"
+	secretUser     = "user-canary@example.org"
+	serverWords    = "server-words-canary"
+)
+
+const (
+	from      = "Callbook 名录 <robot-canary@callbook.example.org>"
+	plainFrom = "robot-canary@callbook.example.org"
+)
+
+func newMessage() Message {
+	code, link := secretCode, "https://directory.example.org/owner/link-canary"
+	return Message{
+		ID: "out_01", To: secretTo, Subject: "Your code", Code: &code, Link: &link,
+		Text: "Your code is " + code + ".\n" + link + "\n", At: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC),
+	}
+}
+
+func holdsNoSecret(t testing.TB, text string) {
+	t.Helper()
+	for _, secret := range []string{
+		secretTo, "victim-canary", secretCode, secretPassword, "canary:", secretUser, "user-canary", serverWords, plainFrom, "link-canary",
+	} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q holds %q", text, secret)
+		}
+	}
+}
+
+// outcome names what an error of Send means.
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return "delivered"
+	case errors.Is(err, ErrRefused) && errors.Is(err, ErrUncertain):
+		return "refused and uncertain"
+	case errors.Is(err, ErrRefused):
+		return "refused"
+	case errors.Is(err, ErrUncertain):
+		return "uncertain"
+	}
+	return "not delivered"
+}
+
+// send sends a mail and gives the outcome; no error may hold a secret.
+func send(t testing.TB, s Sink, m Message) string {
+	t.Helper()
+	err := s.Send(t.Context(), m)
+	if err != nil {
+		holdsNoSecret(t, err.Error())
+	}
+	return outcome(err)
+}
+
+// read is a mail as its reader sees it.
+type read struct {
+	headers       []string // their names, sorted
+	from, to      string
+	subject, text string
+	id, date      string
+}
+
+func parse(t testing.TB, data []byte) read {
+	t.Helper()
+	for line := range bytes.SplitSeq(data, []byte("\r\n")) {
+		if len(line) > 998 || bytes.ContainsAny(line, "\r\n\x00") || slices.ContainsFunc(line, func(b byte) bool { return b >= 0x80 }) {
+			t.Errorf("not a line of a mail: %q", line)
+		}
+	}
+	m, err := netmail.ReadMessage(bytes.NewReader(data))
+	if err != nil {
+		t.Fatalf("%v in %q", err, data)
+	}
+	for name, values := range m.Header {
+		if len(values) != 1 {
+			t.Errorf("%d headers %s", len(values), name)
+		}
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "text/plain; charset=utf-8", "Content-Transfer-Encoding": "quoted-printable", "Auto-Submitted": "auto-generated", "Mime-Version": "1.0",
+	} {
+		if got := m.Header.Get(name); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	text, err := io.ReadAll(quotedprintable.NewReader(m.Body))
+	if err != nil {
+		t.Fatalf("read the text: %v", err)
+	}
+	if bytes.Contains(data, []byte("\r\nSubject:\r\n")) {
+		t.Error("the subject begins with an empty line")
+	}
+	// Each encoded word must make sense alone, and is of a limited length.
+	for word := range strings.FieldsSeq(m.Header.Get("Subject")) {
+		if s, err := new(mime.WordDecoder).Decode(word); err == nil && (!utf8.ValidString(s) || len(word) > 75) {
+			t.Errorf("%s is half a character, or too long", word)
+		}
+	}
+	word := func(name string) string {
+		s, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get(name))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		return s
+	}
+	return read{
+		headers: slices.Sorted(maps.Keys(m.Header)), from: word("From"), to: m.Header.Get("To"), subject: word("Subject"),
+		text: strings.ReplaceAll(string(text), "\r\n", "\n"), id: m.Header.Get("Message-Id"), date: m.Header.Get("Date"),
+	}
+}
+
+// want is what the reader of a message must see.
+func want(m Message) read {
+	text := strings.ReplaceAll(strings.ReplaceAll(m.Text, "\r\n", "\n"), "\r", "\n")
+	return read{
+		headers: []string{
+			"Auto-Submitted", "Content-Transfer-Encoding", "Content-Type", "Date", "From", "Message-Id", "Mime-Version", "Subject", "To",
+		},
+		from: from, to: "<" + m.To + ">", subject: m.Subject, text: strings.TrimSuffix(text, "\n") + "\n",
+		id: "<" + m.ID + "@callbook.example.org>", date: m.At.Format(time.RFC1123Z),
+	}
+}
+
+func agree(t testing.TB, data []byte, m Message) {
+	t.Helper()
+	if diff := cmp.Diff(want(m), parse(t, data), cmp.AllowUnexported(read{})); diff != "" {
+		t.Errorf("another mail than was sent (-want +got):\n%s", diff)
+	}
+}
+
+func openSink(t testing.TB, setting, from string, o outside) Sink {
+	t.Helper()
+	s, err := open(setting, from, zerolog.New(failOnWrite{t}), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// failOnWrite is the log of sinks that must not log.
+type failOnWrite struct{ testing.TB }
+
+func (w failOnWrite) Write(b []byte) (int, error) {
+	w.Errorf("logged: %s", b)
+	return len(b), nil
+}
+
+func TestDescribe(t *testing.T) {
+	for setting, want := range map[string]string{
+		"off": "off", "log:": "log:", "dir:/var/mail": "dir:/var/mail",
+		"smtp://mail.example.org":                     "smtp://mail.example.org:587",
+		"smtp://mail.example.org/":                    "smtp://mail.example.org:587",
+		"smtps://mail.example.org":                    "smtps://mail.example.org:465",
+		"smtp://localhost":                            "smtp://localhost:25",
+		"smtp://127.9.8.7":                            "smtp://127.9.8.7:25",
+		"smtp://[::1]":                                "smtp://[::1]:25",
+		"smtp://[::ffff:127.0.0.1]":                   "smtp://[::ffff:127.0.0.1]:25",
+		"smtp://128.0.0.1":                            "smtp://128.0.0.1:587",
+		"smtp://localhost.example.org":                "smtp://localhost.example.org:587",
+		"smtp://localhost:2525":                       "smtp://localhost:2525",
+		"smtp://user:canary%3A@mail.example.org:2525": "smtp://user@mail.example.org:2525",
+		"smtps://a%40b:canary:@mail.example.org":      "smtps://a%40b@mail.example.org:465",
+		"smtp://u:canary:%zz@host":                    "unknown",
+		"smtp://u:canary:/canary:@host":               "unknown",
+		"ftp://u:canary:@host":                        "unknown",
+		"canary:":                                     "unknown",
+		"":                                            "unknown",
+	} {
+		if got := Describe(setting); got != want {
+			t.Errorf("%s is described as %s, not %s", setting, got, want)
+		}
+		holdsNoSecret(t, Describe(setting))
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	const forms = "--mail is not one of log:, dir:PATH, smtp://"
+	const smtpForm = "percent-encoded"
+	missing := filepath.Join(t.TempDir(), "missing")
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ outcome, setting, from, want string }{
+		{"nothing", "", "", forms},
+		{"a word", "canary:x", "", forms},
+		{"log with more", "log:canary:", "", forms},
+		{"another protocol", "imap://u:canary:@host", "", forms},
+		{"a folder without a name", "dir:", "", "names no folder"},
+		{"a folder that is missing", "dir:" + missing, "", "make it"},
+		{"a folder that is a file", "dir:" + file, "", "make it"},
+		{"no sender", "smtp://u:p@mail.example.org", "", "--mail-from"},
+		{"no host", "smtp://", from, smtpForm},
+		{"no host but a port", "smtp://:25", from, smtpForm},
+		{"no slashes", "smtp:mail.example.org", from, smtpForm},
+		{"a slash in the password", "smtp://u:canary:/x@host", from, smtpForm},
+		{"a password that begins like a port, with a slash", "smtp://user-canary:25/x@host", from, smtpForm},
+		{"a password that begins like a port, with a number sign", "smtp://user-canary:25#x@host", from, smtpForm},
+		{"a password that begins like a port, with a question mark", "smtp://user-canary:25?x@host", from, smtpForm},
+		{"a broken escape", "smtp://u:canary:%zz@host", from, smtpForm},
+		{"a line break in the password", "smtp://u:canary:%0d%0a@host", from, smtpForm},
+		{"NUL in the user", "smtp://u%00canary::p@host", from, smtpForm},
+		{"a user without a password", "smtp://user-canary@host", from, smtpForm},
+		{"a password without a user", "smtp://:canary:@host", from, smtpForm},
+		{"a path", "smtp://host/canary:", from, smtpForm},
+		{"a query", "smtp://host?canary:", from, smtpForm},
+		{"an empty query", "smtp://host?", from, smtpForm},
+		{"port 0", "smtp://host:0", from, smtpForm},
+		{"port 65536", "smtp://host:65536", from, smtpForm},
+		{"a space in the host", "smtp://ho%20st", from, smtpForm},
+		{"a percent sign in the host", "smtp://ho%25st", from, smtpForm},
+		{"a sender with a line break", "log:", "Canary\r\nBcc: <victim-canary@example.org>", "--mail-from must be"},
+		{"a sender that hides one", "log:", "=?utf-8?q?a=0d=0aBcc=3A_x?= <a@example.org>", "--mail-from must be"},
+		{"two senders", "log:", "a@example.org, b@example.org", "--mail-from must be"},
+		{"a sender without a domain", "off", "callbook", "--mail-from must be"},
+		{"a quoted sender", "log:", `"a b"@example.org`, "--mail-from must be"},
+		{"a sender at a literal", "log:", "a@[127.0.0.1]", "--mail-from must be"},
+		{"a sender in another script", "log:", "a@例え.example.org", "--mail-from must be"},
+	} {
+		t.Run(c.outcome, func(t *testing.T) {
+			s, err := Open(c.setting, c.from, zerolog.Nop())
+			if err == nil || s != nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("opened %v: %v", s, err)
+			}
+			holdsNoSecret(t, err.Error())
+		})
+	}
+}
+
+func TestOff(t *testing.T) {
+	if s, err := Open("off", "", zerolog.Nop()); s != nil || err != nil {
+		t.Errorf("opened %v: %v", s, err)
+	}
+}
+
+func TestMalformedMailsAreRefusedEverywhere(t *testing.T) {
+	folder := t.TempDir()
+	memory := NewMemory(9)
+	sinks := map[string]Sink{
+		"log": openSink(t, "log:", "", outside{}), "folder": openSink(t, "dir:"+folder, "", outside{}), "memory": memory,
+		"smtp": openSink(t, "smtp://localhost", from, outside{}), // does not come to dial
+	}
+	for _, c := range []struct {
+		outcome string
+		set     func(m *Message)
+	}{
+		{"no ID", func(m *Message) { m.ID = "" }},
+		{"a long ID", func(m *Message) { m.ID = strings.Repeat("a", 65) }},
+		{"an ID that ends the header", func(m *Message) { m.ID = "a\r\nBcc: b@example.org" }},
+		{"an ID with a line feed at its end", func(m *Message) { m.ID = "a\n" }},
+		{"an ID that is a path", func(m *Message) { m.ID = "../a" }},
+		{"an ID that is an address", func(m *Message) { m.ID = "a@b> <c" }},
+		{"no recipient", func(m *Message) { m.To = "" }},
+		{"a recipient without a domain", func(m *Message) { m.To = "victim-canary" }},
+		{"two recipients", func(m *Message) { m.To += ",b@example.org" }},
+		{"a recipient with a name", func(m *Message) { m.To = "A <a@example.org>" }},
+		{"a recipient in brackets", func(m *Message) { m.To = "<a@example.org>" }},
+		{"a recipient that ends the command", func(m *Message) { m.To = "a@example.org>\r\nRCPT TO:<b@example.org" }},
+		{"a recipient with parameters", func(m *Message) { m.To = "a@example.org> NOTIFY=SUCCESS" }},
+		{"a recipient with a line feed", func(m *Message) { m.To += "\n" }},
+		{"a recipient with NUL", func(m *Message) { m.To = "a\x00@example.org" }},
+		{"a quoted recipient", func(m *Message) { m.To = `"a@example.org"@example.net` }},
+		{"a source route", func(m *Message) { m.To = "@example.org:a@example.net" }},
+		{"an encoded word as recipient", func(m *Message) { m.To = "=?utf-8?q?a=40example.org=3e?=@example.net" }},
+		{"a recipient in another script", func(m *Message) { m.To = "ａ@example.org" }},
+		{"a long recipient", func(m *Message) { m.To = strings.Repeat("a", 65) + "@example.org" }},
+		{"a long domain", func(m *Message) { m.To = "a@" + strings.Repeat("b.", 126) + "b" }},
+		{"a label of 64", func(m *Message) { m.To = "a@" + strings.Repeat("b", 64) + ".org" }},
+		{"a subject of two lines", func(m *Message) { m.Subject = "a\nb" }},
+		{"a subject with a carriage return", func(m *Message) { m.Subject = "a\rb" }},
+		{"a subject with NUL", func(m *Message) { m.Subject = "a\x00b" }},
+		{"a subject with NEL", func(m *Message) { m.Subject = "a\u0085b" }},
+		{"a subject that is no UTF-8", func(m *Message) { m.Subject = "a\xffb" }},
+		{"a text that is no UTF-8", func(m *Message) { m.Text = "a\xffb" }},
+	} {
+		for name, sink := range sinks {
+			t.Run(c.outcome+" by "+name, func(t *testing.T) {
+				m := newMessage()
+				c.set(&m)
+				if got := send(t, sink, m); got != "refused" {
+					t.Errorf("the mail was %s", got)
+				}
+			})
+		}
+	}
+	if len(memory.Messages()) != 0 || len(names(t, folder)) != 0 {
+		t.Errorf("kept %d mails and %q", len(memory.Messages()), names(t, folder))
+	}
+}
+
+func TestNothingIsSentOnceTheContextHasEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	folder, memory := t.TempDir(), NewMemory(9)
+	for name, sink := range map[string]Sink{
+		"log": openSink(t, "log:", "", outside{}), "folder": openSink(t, "dir:"+folder, "", outside{}), "memory": memory,
+		"smtp": openSink(t, "smtp://localhost", from, outside{}),
+	} {
+		if err := sink.Send(ctx, newMessage()); !errors.Is(err, context.Canceled) || outcome(err) != "not delivered" {
+			t.Errorf("%s: %s: %v", name, outcome(err), err)
+		}
+	}
+	if len(memory.Messages()) != 0 || len(names(t, folder)) != 0 {
+		t.Errorf("kept %d mails and %q", len(memory.Messages()), names(t, folder))
+	}
+}
+
+func TestLog(t *testing.T) {
+	var b bytes.Buffer
+	s, err := Open("log:", "", zerolog.New(&b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := send(t, s, newMessage()); got != "delivered" {
+		t.Fatalf("the mail was %s", got)
+	}
+	const want = `{"level":"info","to":"` + secretTo + `","subject":"Your code","text":"Your code is ` + secretCode +
+		`.\nhttps://directory.example.org/owner/link-canary\n","message":"mail"}` + "\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("another log (-want +got):\n%s", diff)
+	}
+}
+
+// names are the names of all files in a folder, sorted.
+func names(t testing.TB, folder string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestFolder(t *testing.T) {
+	folder := t.TempDir()
+	s := openSink(t, "dir:"+folder, from, outside{})
+	first := newMessage()
+	last, between := first, first
+	last.ID, last.At = "out_00", first.At.Add(time.Second)
+	between.ID, between.At = "out_02", first.At.Add(time.Millisecond).In(time.FixedZone("", -3600))
+	for _, m := range []Message{last, first, between, first} {
+		if got := send(t, s, m); got != "delivered" {
+			t.Fatalf("the mail was %s", got)
+		}
+	}
+	want := []string{
+		"20261120T093000.000000000Z-out_01.eml", "20261120T093000.001000000Z-out_02.eml", "20261120T093001.000000000Z-out_00.eml",
+	}
+	if diff := cmp.Diff(want, names(t, folder)); diff != "" {
+		t.Fatalf("other files (-want +got):\n%s", diff)
+	}
+	for i, m := range []Message{first, between, last} {
+		path := filepath.Join(folder, want[i])
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		agree(t, data, m)
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", want[i], info.Mode(), err)
+		}
+	}
+}
+
+func TestFolderThatIsGone(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "victim-canary")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := openSink(t, "dir:"+folder, "", outside{})
+	if err := os.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
+	if got := send(t, s, newMessage()); got != "not delivered" {
+		t.Errorf("the mail was %s", got)
+	}
+}
+
+// A name that cannot be taken must leave nothing behind.
+func TestFolderKeepsNoHalfMail(t *testing.T) {
+	folder := t.TempDir()
+	const name = "20261120T093000.000000000Z-out_01.eml"
+	if err := os.MkdirAll(filepath.Join(folder, name, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := send(t, openSink(t, "dir:"+folder, "", outside{}), newMessage()); got != "not delivered" {
+		t.Errorf("the mail was %s", got)
+	}
+	if got := names(t, folder); !cmp.Equal(got, []string{name}) {
+		t.Errorf("left behind: %q", got)
+	}
+}
+
+func TestSenderOfSinksWithoutOne(t *testing.T) {
+	folder := t.TempDir()
+	if got := send(t, openSink(t, "dir:"+folder, "", outside{}), newMessage()); got != "delivered" {
+		t.Fatalf("the mail was %s", got)
+	}
+	data, err := os.ReadFile(filepath.Join(folder, names(t, folder)[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := parse(t, data); m.from != "<callbook@localhost>" || m.id != "<out_01@localhost>" {
+		t.Errorf("from %s, ID %s", m.from, m.id)
+	}
+}
+
+func TestMemory(t *testing.T) {
+	s := NewMemory(2)
+	for _, id := range []string{"a", "b", "c"} {
+		m := newMessage()
+		m.ID = id
+		if got := send(t, s, m); got != "delivered" {
+			t.Fatalf("the mail was %s", got)
+		}
+	}
+	kept := s.Messages()
+	if len(kept) != 2 || kept[0].ID != "c" || kept[1].ID != "b" {
+		t.Fatalf("kept %v", kept)
+	}
+	if got := *kept[0].Code; got != secretCode {
+		t.Errorf("the code is %s", got)
+	}
+	kept[0].ID = "changed by the reader"
+	if got := s.Messages()[0].ID; got != "c" {
+		t.Errorf("the mail is %s", got)
+	}
+	s.Clear()
+	if got := s.Messages(); len(got) != 0 {
+		t.Errorf("kept %v", got)
+	}
+}

@@ -1,0 +1,744 @@
+package mail
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/emersion/go-sasl"
+	gosmtp "github.com/emersion/go-smtp"
+	"github.com/google/go-cmp/cmp"
+)
+
+// received is one mail as a server got it.
+type received struct {
+	helo, from, user string
+	to               []string
+	tls              bool
+	data             []byte
+}
+
+// mailbox is a mail server in this process.
+type mailbox struct {
+	testing.TB
+	*gosmtp.Server
+	addr  string
+	roots *x509.CertPool // that vouch for it as mail.example.com and 127.0.0.1
+
+	mechanisms []string                     // of AUTH; user and password are the secret ones
+	refuse     map[string]*gosmtp.SMTPError // by MAIL, RCPT and DATA
+
+	mu    sync.Mutex
+	mails []received
+	seen  []string // the commands that came through, but EHLO
+}
+
+// newMailbox starts a server; set changes it before it listens.
+func newMailbox(t testing.TB, set func(b *mailbox)) *mailbox {
+	t.Helper()
+	b := &mailbox{TB: t, refuse: map[string]*gosmtp.SMTPError{}}
+	b.Server = gosmtp.NewServer(gosmtp.BackendFunc(func(c *gosmtp.Conn) (gosmtp.Session, error) {
+		_, secure := c.TLSConnectionState()
+		return &session{mailbox: b, now: received{helo: c.Hostname(), tls: secure}}, nil
+	}))
+	b.Domain, b.ErrorLog = "localhost", nowhere{}
+	set(b)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.addr = listener.Addr().String()
+	if b.implicit() {
+		listener = tls.NewListener(listener, b.TLSConfig)
+	}
+	done := make(chan error)
+	go func() { done <- b.Serve(listener) }()
+	t.Cleanup(func() {
+		if err := errors.Join(b.Close(), <-done); err != nil && !errors.Is(err, gosmtp.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// certify gives the server a certificate of its own, for STARTTLS.
+func (b *mailbox) certify() {
+	h := httptest.NewTLSServer(nil)
+	defer h.Close()
+	b.TLSConfig = &tls.Config{Certificates: h.TLS.Certificates}
+	b.roots = x509.NewCertPool()
+	b.roots.AddCert(h.Certificate())
+}
+
+func (b *mailbox) implicit() bool { return b.Addr == "implicit" }
+
+// plain, startTLS and implicit are the ways a server may be reached.
+func plain(b *mailbox)    { b.AllowInsecureAuth = true }
+func startTLS(b *mailbox) { b.certify() }
+func implicit(b *mailbox) { b.certify(); b.Addr = "implicit" }
+
+// open makes a sink for the server: setting's host and port lead to it whatever they
+// are, if they are the ones expected.
+func (b *mailbox) open(setting, address string) Sink {
+	b.Helper()
+	return openSink(b, setting, from, outside{roots: b.roots, dial: func(ctx context.Context, network, to string) (net.Conn, error) {
+		if to != address {
+			b.Errorf("dialled %s, not %s", to, address)
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, b.addr)
+	}})
+}
+
+// got is everything the server has received.
+func (b *mailbox) got() []received {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mails
+}
+
+// commands are those that came through.
+func (b *mailbox) commands() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.seen
+}
+
+// note records a command and gives the answer to it.
+func (b *mailbox) note(command string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seen = append(b.seen, command)
+	if refusal := b.refuse[command]; refusal != nil {
+		return refusal
+	}
+	return nil
+}
+
+type nowhere struct{}
+
+func (nowhere) Printf(string, ...any) {}
+func (nowhere) Println(...any)        {}
+
+type session struct {
+	*mailbox
+	now received
+}
+
+func (s *session) AuthMechanisms() []string { return s.mechanisms }
+
+func (s *session) Auth(mechanism string) (sasl.Server, error) {
+	check := func(user, password string) error {
+		if err := s.note("AUTH " + mechanism); err != nil {
+			return err
+		}
+		if user != secretUser || password != secretPassword {
+			return &gosmtp.SMTPError{Code: 535, EnhancedCode: gosmtp.EnhancedCode{5, 7, 8}, Message: serverWords + user + password}
+		}
+		s.now.user = user
+		return nil
+	}
+	if mechanism == "LOGIN" {
+		return &loginServer{check: check}, nil
+	}
+	return sasl.NewPlainServer(func(_, user, password string) error { return check(user, password) }), nil
+}
+
+// loginServer is AUTH LOGIN, which go-sasl has for clients only.
+type loginServer struct {
+	check func(user, password string) error
+	said  []string
+}
+
+func (l *loginServer) Next(response []byte) ([]byte, bool, error) {
+	if response != nil {
+		l.said = append(l.said, string(response))
+	}
+	switch len(l.said) {
+	case 0:
+		return []byte("Username:"), false, nil
+	case 1:
+		return []byte("Password:"), false, nil
+	}
+	return nil, true, l.check(l.said[0], l.said[1])
+}
+
+func (s *session) Mail(from string, o *gosmtp.MailOptions) error {
+	if o.UTF8 {
+		s.Error("SMTPUTF8 was asked for")
+	}
+	s.now.from = from
+	return s.note("MAIL")
+}
+
+func (s *session) Rcpt(to string, _ *gosmtp.RcptOptions) error {
+	s.now.to = append(s.now.to, to)
+	return s.note("RCPT")
+}
+
+func (s *session) Data(r io.Reader) error {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	if err := s.note("DATA"); err != nil {
+		return err
+	}
+	s.now.data = data
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mails = append(s.mails, s.now)
+	return nil
+}
+
+func (s *session) Reset()        {}
+func (s *session) Logout() error { return nil }
+
+// userinfo is the secret user and password as a setting holds them.
+func userinfo() string { return url.UserPassword(secretUser, secretPassword).String() + "@" }
+
+func TestMailsArrive(t *testing.T) {
+	for _, c := range []struct {
+		outcome          string
+		server           func(*mailbox)
+		mechanisms       string
+		setting, address string
+		tls              bool
+		auth             string
+	}{
+		{"in the clear on this machine", plain, "", "smtp://127.0.0.1", "127.0.0.1:25", false, ""},
+		{"in the clear to localhost", plain, "PLAIN", "smtp://LocalHost.", "LocalHost.:25", false, ""},
+		{"with a password on this machine", plain, "PLAIN LOGIN", "smtp://" + userinfo() + "localhost:2525", "localhost:2525", false, "AUTH PLAIN"},
+		{"with a password for LOGIN on this machine", plain, "LOGIN", "smtp://" + userinfo() + "127.0.0.2", "127.0.0.2:25", false, "AUTH LOGIN"},
+		{"encrypted on this machine, whatever the certificate", startTLS, "", "smtp://[::1]", "[::1]:25", true, ""},
+		{"by STARTTLS", startTLS, "PLAIN", "smtp://mail.example.com", "mail.example.com:587", true, ""},
+		{"by STARTTLS to an absolute name", startTLS, "", "smtp://mail.example.com.", "mail.example.com.:587", true, ""},
+		{"by STARTTLS with a password", startTLS, "LOGIN PLAIN", "smtp://" + userinfo() + "mail.example.com:25", "mail.example.com:25", true, "AUTH PLAIN"},
+		{"by STARTTLS with a password for LOGIN", startTLS, "LOGIN", "smtp://" + userinfo() + "mail.example.com", "mail.example.com:587", true, "AUTH LOGIN"},
+		{"by TLS", implicit, "", "smtps://mail.example.com", "mail.example.com:465", true, ""},
+		{"by TLS with a password", implicit, "PLAIN", "smtps://" + userinfo() + "mail.example.com", "mail.example.com:465", true, "AUTH PLAIN"},
+		{"by TLS to an address", implicit, "", "smtps://127.0.0.1:2465", "127.0.0.1:2465", true, ""},
+	} {
+		t.Run(c.outcome, func(t *testing.T) {
+			b := newMailbox(t, func(b *mailbox) { c.server(b); b.mechanisms = strings.Fields(c.mechanisms); b.EnableSMTPUTF8 = true })
+			m := newMessage()
+			m.Subject, m.Text = "Callbook 验证码", "您的验证码是 K7QM-4XZ2。\n十五分钟内有效。\n"
+			if got := send(t, b.open(c.setting, c.address), m); got != "delivered" {
+				t.Fatalf("the mail was %s", got)
+			}
+			mails := b.got()
+			if len(mails) != 1 {
+				t.Fatalf("%d mails arrived", len(mails))
+			}
+			agree(t, mails[0].data, m)
+			want := received{helo: "callbook.example.org", from: plainFrom, to: []string{secretTo}, tls: c.tls, data: mails[0].data}
+			commands := []string{"MAIL", "RCPT", "DATA"}
+			if c.auth != "" {
+				want.user, commands = secretUser, append([]string{c.auth}, commands...)
+			}
+			if diff := cmp.Diff(want, mails[0], cmp.AllowUnexported(received{})); diff != "" {
+				t.Errorf("another mail (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(commands, b.commands()); diff != "" {
+				t.Errorf("other commands (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNothingIsSentUnencryptedOrUnverified(t *testing.T) {
+	stranger := func(b *mailbox) { b.certify(); b.roots = x509.NewCertPool() }
+	for _, c := range []struct {
+		outcome, setting string
+		server           func(*mailbox)
+		want             string
+	}{
+		{"no STARTTLS", "smtp://mail.example.com", plain, "offers no STARTTLS"},
+		{"no STARTTLS, with a password", "smtp://" + userinfo() + "mail.example.com", plain, "offers no STARTTLS"},
+		{"no STARTTLS at an address of another machine", "smtp://" + userinfo() + "192.0.2.1", plain, "offers no STARTTLS"},
+		{"a certificate of an unknown authority", "smtp://" + userinfo() + "mail.example.com", stranger, "STARTTLS failed: the server's certificate is not valid: its authority"},
+		{"a certificate for another host", "smtp://" + userinfo() + "mail.example.net", startTLS, "it is for another host"},
+		{"an unknown authority by TLS", "smtps://" + userinfo() + "mail.example.com", func(b *mailbox) { stranger(b); b.Addr = "implicit" }, "its authority"},
+		{"an unknown authority by TLS on this machine", "smtps://127.0.0.1", func(b *mailbox) { stranger(b); b.Addr = "implicit" }, "its authority"},
+		{"no TLS where it is meant to be", "smtps://" + userinfo() + "mail.example.com", plain, "the TLS handshake failed: the port does not speak TLS"},
+		{"no AUTH", "smtp://" + userinfo() + "mail.example.com", startTLS, "neither AUTH PLAIN nor AUTH LOGIN"},
+		{"no AUTH that is known", "smtp://" + userinfo() + "localhost", func(b *mailbox) { plain(b); b.mechanisms = []string{"CRAM-MD5", "XPLAIN"} }, "neither AUTH"},
+	} {
+		t.Run(c.outcome, func(t *testing.T) {
+			b := newMailbox(t, func(b *mailbox) { b.mechanisms = []string{"PLAIN", "LOGIN"}; c.server(b) })
+			if c.outcome == "no AUTH" {
+				b.mechanisms = nil
+			}
+			server, err := parseServer(c.setting)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = b.open(c.setting, server.address()).Send(t.Context(), newMessage())
+			if outcome(err) != "not delivered" || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the mail was %s: %v", outcome(err), err)
+			}
+			holdsNoSecret(t, err.Error())
+			if seen := b.commands(); len(seen) != 0 {
+				t.Errorf("the server saw %q", seen)
+			}
+		})
+	}
+}
+
+func TestAWrongPasswordIsNotTheMailsFault(t *testing.T) {
+	for _, mechanism := range []string{"PLAIN", "LOGIN"} {
+		t.Run(mechanism, func(t *testing.T) {
+			b := newMailbox(t, func(b *mailbox) { startTLS(b); b.mechanisms = []string{mechanism} })
+			err := b.open("smtp://"+url.UserPassword(secretUser, "canary:").String()+"@mail.example.com", "mail.example.com:587").Send(t.Context(), newMessage())
+			if outcome(err) != "not delivered" || err.Error() != "the server refused the user and password with 535 5.7.8" {
+				t.Errorf("the mail was %s: %v", outcome(err), err)
+			}
+		})
+	}
+}
+
+func TestAServerRefuses(t *testing.T) {
+	for command, name := range map[string]string{"MAIL": "the sender", "RCPT": "the recipient", "DATA": "the mail"} {
+		for code, want := range map[int]string{421: "not delivered", 451: "not delivered", 550: "refused", 554: "refused"} {
+			t.Run(fmt.Sprint(command, " with ", code), func(t *testing.T) {
+				b := newMailbox(t, plain)
+				b.refuse[command] = &gosmtp.SMTPError{
+					Code: code, EnhancedCode: gosmtp.EnhancedCode{code / 100, 7, 123},
+					Message: serverWords + " <" + secretTo + "> " + secretCode + "\n5.1.1 " + serverWords,
+				}
+				s := b.open("smtp://127.0.0.1", "127.0.0.1:25")
+				err := s.Send(t.Context(), newMessage())
+				text := fmt.Sprintf("the server refused %s with %d %d.7.123", name, code, code/100)
+				if outcome(err) != want || err.Error() != text {
+					t.Fatalf("the mail was %s: %v", outcome(err), err)
+				}
+				b.mu.Lock()
+				delete(b.refuse, command)
+				b.mu.Unlock()
+				if got := send(t, s, newMessage()); got != "delivered" || len(b.got()) != 1 {
+					t.Errorf("the next mail was %s", got)
+				}
+			})
+		}
+	}
+}
+
+func TestNoServerListens(t *testing.T) {
+	for _, c := range []struct {
+		outcome string
+		err     error
+		want    string
+	}{
+		{"refused", &net.OpError{Op: "dial " + secretTo, Err: syscall.ECONNREFUSED}, "the connection failed: connection refused"},
+		{"unknown", &net.DNSError{Name: secretTo, Err: serverWords, IsNotFound: true}, "the connection failed: there is no such host"},
+		{"unclear", &net.DNSError{Name: secretTo, Err: serverWords}, "the connection failed: the name look-up failed"},
+		{"slow", &net.DNSError{Name: secretTo, Err: serverWords, IsTimeout: true}, "the connection failed: it took too long"},
+		{"expired", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: serverWords}},
+			"the connection failed: the server's certificate is not valid: it has expired or is not yet valid"},
+		{"misused", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.IncompatibleUsage, Detail: serverWords}},
+			"the connection failed: the server's certificate is not valid: it does not verify"},
+		{"strange", errors.New(serverWords), "the connection failed: the other side did not keep to the protocol"},
+	} {
+		t.Run(c.outcome, func(t *testing.T) {
+			s := openSink(t, "smtp://localhost", from, outside{dial: func(context.Context, string, string) (net.Conn, error) { return nil, c.err }})
+			if err := s.Send(t.Context(), newMessage()); outcome(err) != "not delivered" || err.Error() != c.want {
+				t.Errorf("the mail was %s: %v", outcome(err), err)
+			}
+		})
+	}
+}
+
+// script is a server that answers each command with fixed lines. hang answers nothing,
+// drop closes the connection, deaf stops reading too.
+type script map[string]string
+
+const hang, drop, deaf = "hang", "drop", "deaf"
+
+// greeted is a script of a server that takes every mail.
+func greeted() script {
+	return script{
+		"greeting": "220 hello", "EHLO": "250-hello\r\n250 AUTH PLAIN", "HELO": "250 hello", "AUTH": "235 2.7.0 ok", "*": "501 cancelled",
+		"MAIL": "250 ok", "RCPT": "250 ok", "DATA": "354 go", "text": "", ".": "250 ok", "QUIT": "221 bye",
+	}
+}
+
+// dialogue is one connection to a script.
+type dialogue struct {
+	script
+	net.Conn
+	r     *bufio.Reader
+	heard []string // commands, and the text with its final dot if it came
+	end   chan struct{}
+}
+
+// serve plays the script until the other side goes.
+func (d *dialogue) serve() {
+	defer close(d.end)
+	defer d.Close()
+	for verb := "greeting"; d.say(verb); {
+		line, err := d.r.ReadString('\n')
+		if err != nil {
+			return
+		}
+		d.heard = append(d.heard, line)
+		verb, _, _ = strings.Cut(strings.TrimSpace(line), " ")
+		if verb == "STARTTLS" && strings.HasPrefix(d.script[verb], "220") {
+			_, _ = d.say(verb), d.say("handshake")
+			return
+		}
+		if verb == "DATA" && strings.HasPrefix(d.script[verb], "354") {
+			if verb = "."; !d.say("DATA") || !d.say("text") || !d.readText() {
+				return
+			}
+		}
+	}
+}
+
+func (d *dialogue) readText() bool {
+	for text := ""; ; {
+		line, err := d.r.ReadString('\n')
+		if text += line; line == ".\r\n" || err != nil {
+			d.heard = append(d.heard, text)
+			return err == nil
+		}
+	}
+}
+
+// say gives the answer to a command. It tells whether the dialogue goes on.
+func (d *dialogue) say(verb string) bool {
+	switch lines := d.script[verb]; lines {
+	case "":
+		return verb == "text"
+	case drop:
+		return false
+	case hang:
+		rest, _ := io.ReadAll(d.r)
+		d.heard = append(d.heard, string(rest))
+		return false
+	case deaf:
+		time.Sleep(2 * sendTimeout) // in the bubble's time, and so that what came meanwhile is heard
+		rest, _ := io.ReadAll(d.r)
+		d.heard = append(d.heard, string(rest))
+		return false
+	default:
+		_, err := io.WriteString(d, lines+"\r\n")
+		return err == nil
+	}
+}
+
+// play sends a mail to a script within the time of a bubble, and gives how long it
+// took, what the server heard, and the error.
+func play(t *testing.T, setting string, s script, m Message, cancelled time.Duration) (took time.Duration, heard []string, err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var d *dialogue
+		sink := openSink(t, setting, from, outside{dial: func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			d = &dialogue{script: s, Conn: server, r: bufio.NewReader(server), end: make(chan struct{})}
+			go d.serve()
+			return client, nil
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if cancelled > 0 {
+			time.AfterFunc(cancelled, cancel)
+		}
+		start := time.Now() //clock: the bubble's
+		err = sink.Send(ctx, m)
+		took = time.Since(start) //clock: the bubble's
+		<-d.end
+		heard = d.heard
+	})
+	if err != nil {
+		holdsNoSecret(t, err.Error())
+	}
+	return took, heard, err
+}
+
+// Each step of a dialogue, each way it can fail, and what that means for the mail.
+func TestEachStepFails(t *testing.T) {
+	words := " " + serverWords + " <" + secretTo + "> " + secretPassword
+	for _, c := range []struct {
+		step, name                 string
+		fours, fives, drops, hangs string
+	}{
+		{"greeting", "the greeting", "not delivered", "not delivered", "not delivered", "not delivered"},
+		{"EHLO", "the hello", "not delivered", "not delivered", "not delivered", "not delivered"},
+		{"AUTH", "the user and password", "not delivered", "not delivered", "not delivered", "not delivered"},
+		{"MAIL", "the sender", "not delivered", "refused", "not delivered", "not delivered"},
+		{"RCPT", "the recipient", "not delivered", "refused", "not delivered", "not delivered"},
+		{"DATA", "the text", "not delivered", "refused", "not delivered", "not delivered"},
+		{".", "the mail", "not delivered", "refused", "uncertain", "uncertain"},
+	} {
+		for _, way := range []struct{ name, says, want, text string }{
+			{"4xx", "450-4.2.1" + words + "\r\n450 4.2.1" + words, c.fours, "the server refused " + c.name + " with 450 4.2.1"},
+			{"4xx without words", "452 ", c.fours, "the server refused " + c.name + " with 452"},
+			{"5xx", "550 5.1.1" + words, c.fives, "the server refused " + c.name + " with 550 5.1.1"},
+			{"5xx with other words", "550 5.1.1.9" + words, c.fives, "the server refused " + c.name + " with 550"},
+			{"half an answer", "250-5.1.1" + words, c.drops, ""},
+			{"gibberish", "5" + words, c.drops, c.name + " failed: the other side did not keep to the protocol"},
+			{"drop", drop, c.drops, c.name + " failed: the connection was closed"},
+			{"hang", hang, c.hangs, "the server did not answer to " + c.name + " in time"},
+		} {
+			t.Run(c.step+" "+way.name, func(t *testing.T) {
+				s := greeted()
+				s[c.step] = way.says
+				if c.step == "EHLO" {
+					s["HELO"] = way.says // tried next
+				}
+				took, _, err := play(t, "smtp://"+userinfo()+"localhost", s, newMessage(), 0)
+				if outcome(err) != way.want || way.text != "" && err.Error() != way.text {
+					t.Errorf("the mail was %s: %v", outcome(err), err)
+				}
+				if wantTook := map[bool]time.Duration{true: sendTimeout}[way.name == "hang"]; way.text != "" && took != wantTook {
+					t.Errorf("it took %v", took)
+				}
+			})
+		}
+		for way, cancelled := range map[string]time.Duration{"at once": time.Nanosecond, "after 5 s": 5 * time.Second} {
+			t.Run(c.step+" cancelled "+way, func(t *testing.T) {
+				s := greeted()
+				s[c.step] = hang
+				took, _, err := play(t, "smtp://"+userinfo()+"localhost", s, newMessage(), cancelled)
+				if outcome(err) != c.hangs || !errors.Is(err, context.Canceled) || took != cancelled {
+					t.Errorf("after %v the mail was %s: %v", took, outcome(err), err)
+				}
+			})
+		}
+	}
+}
+
+// A failure within the text must not end it: the server would take half a mail.
+func TestTheTextBreaksOff(t *testing.T) {
+	long := newMessage()
+	long.Text = strings.Repeat("A long text.\n", 4000)
+	for _, c := range []struct {
+		outcome, way, want string
+		took               time.Duration
+		whole              bool
+	}{
+		{"nobody reads", deaf, "not delivered", sendTimeout, false},
+		{"the connection goes", drop, "not delivered", 0, false},
+		{"nobody answers", hang, "uncertain", sendTimeout, true},
+	} {
+		t.Run(c.outcome, func(t *testing.T) {
+			s := greeted()
+			s["text"] = c.way
+			took, heard, err := play(t, "smtp://localhost", s, long, 0)
+			if outcome(err) != c.want || took != c.took {
+				t.Errorf("after %v the mail was %s: %v", took, outcome(err), err)
+			}
+			all := strings.Join(heard, "")
+			if strings.Contains(all, "\r\n.\r\n") != c.whole || strings.Contains(all, "QUIT") {
+				t.Errorf("the server heard %q at the end", all[max(0, len(all)-100):])
+			}
+		})
+	}
+}
+
+// The connection of a context that has ended may still stand for a moment: long enough
+// for a final dot.
+func TestTheContextEndsWithinTheText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, server := net.Pipe()
+		d := &dialogue{script: greeted(), Conn: server, r: bufio.NewReader(server), end: make(chan struct{})}
+		go d.serve()
+		s := openSink(t, "smtp://localhost", from, outside{}).(*smtpSink)
+		ctx, cancel := context.WithCancel(t.Context())
+		client, err := s.connect(ctx, conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		err = s.hand(ctx, client, conn, secretTo, []byte("Subject: x\r\n\r\ntext\r\n"))
+		if outcome(err) != "not delivered" || !errors.Is(err, context.Canceled) {
+			t.Errorf("the mail was %s: %v", outcome(err), err)
+		}
+		_ = conn.Close()
+		<-d.end
+		if all := strings.Join(d.heard, ""); !strings.Contains(all, "DATA") || strings.Contains(all, "\r\n.\r\n") {
+			t.Errorf("the server heard %q", all)
+		}
+	})
+}
+
+func TestTheGoodbyeDoesNotMatter(t *testing.T) {
+	for _, c := range []struct {
+		outcome, says string
+		took          time.Duration
+	}{
+		{"said", "221 bye", 0},
+		{"refused", "554 " + serverWords, 0},
+		{"dropped", drop, 0},
+		{"left open", hang, quitTimeout},
+	} {
+		t.Run(c.outcome, func(t *testing.T) {
+			for end, want := range map[string]string{"250 ok": "delivered", "251 ok": "delivered", "450 no": "not delivered", "550 no": "refused", "354 go": "uncertain"} {
+				s := greeted()
+				s["."], s["QUIT"] = end, c.says
+				took, heard, err := play(t, "smtp://localhost", s, newMessage(), 0)
+				if outcome(err) != want || took != c.took {
+					t.Errorf("%s: after %v the mail was %s: %v", end, took, outcome(err), err)
+				}
+				if len(heard) < 6 || heard[5] != "QUIT\r\n" {
+					t.Errorf("%s: the server heard %q", end, heard)
+				}
+			}
+		})
+	}
+}
+
+func TestTheWholeIsBounded(t *testing.T) {
+	t.Run("dialling", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := openSink(t, "smtp://localhost", from, outside{dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}})
+			start := time.Now() //clock: the bubble's
+			err := s.Send(t.Context(), newMessage())
+			if took := time.Since(start); took != sendTimeout || outcome(err) != "not delivered" { //clock: the bubble's
+				t.Errorf("after %v the mail was %s: %v", took, outcome(err), err)
+			}
+		})
+	})
+	t.Run("the handshake of TLS", func(t *testing.T) {
+		took, _, err := play(t, "smtps://mail.example.com", script{"greeting": hang}, newMessage(), 0)
+		if took != sendTimeout || outcome(err) != "not delivered" || err.Error() != "the server did not answer to the TLS handshake in time" {
+			t.Errorf("after %v the mail was %s: %v", took, outcome(err), err)
+		}
+	})
+	for says, text := range map[string]string{
+		hang:                       "the server did not answer to STARTTLS in time",
+		"220 go\r\n250 injected":   "the server did not answer to STARTTLS in time",
+		"454 4.7.0 " + serverWords: "the server refused STARTTLS with 454 4.7.0",
+		"554 5.7.0 " + serverWords: "the server refused STARTTLS with 554 5.7.0",
+	} {
+		t.Run("STARTTLS "+says, func(t *testing.T) {
+			s := greeted()
+			s["EHLO"], s["STARTTLS"], s["handshake"] = "250-hello\r\n250 STARTTLS", says, hang
+			took, heard, err := play(t, "smtp://mail.example.com", s, newMessage(), 0)
+			if outcome(err) != "not delivered" || err.Error() != text || took != map[bool]time.Duration{true: sendTimeout}[strings.Contains(text, "in time")] {
+				t.Errorf("after %v the mail was %s: %v", took, outcome(err), err)
+			}
+			if all := strings.Join(heard, ""); strings.Contains(all, "MAIL") {
+				t.Errorf("the server heard %q", all)
+			}
+		})
+	}
+}
+
+func TestAnOldServerThatKnowsHELOOnly(t *testing.T) {
+	s := greeted()
+	s["EHLO"] = "502 " + serverWords
+	if _, heard, err := play(t, "smtp://localhost", s, newMessage(), 0); err != nil || heard[1] != "HELO callbook.example.org\r\n" {
+		t.Errorf("%v after %q", err, heard)
+	}
+	if _, _, err := play(t, "smtp://mail.example.com", s, newMessage(), 0); outcome(err) != "not delivered" {
+		t.Errorf("the mail was %s: %v", outcome(err), err)
+	}
+}
+
+// hostile are lines that try to be more than text.
+var hostile = []string{
+	"a\r\nBcc: b@example.org", "a\nBcc: b@example.org", "a\rBcc: b@example.org", "a\n\rBcc: b@example.org", "a\r\n\r\n<script>", "a\n\nbody",
+	"a\r\n Bcc: b@example.org", "a\r\n\tBcc: b@example.org", "\r\nBcc: b@example.org", "a\r\n", "a\r", "a\n", "\n", "a\r\n.\r\nMAIL FROM:<c@example.org>",
+	"a\n.\nQUIT", "a\r.\rQUIT", "a\r\n.\r\n", ".\r\n", ".", "..", "...", ".a", "\r\n.\r\n.\r\n", "a\n.", "\n..\n", "a\x00Bcc: b@example.org", "\x00", "a\x00", "a\x0bb\x0cc",
+	"a\x1bb", "a\x7fb", "a\u0085Bcc: b@example.org", "a\u2028Bcc: b@example.org", "a\u2029Bcc: b@example.org", "a\ufeffb", "\ufeffa",
+	"a%0d%0aBcc: b@example.org", "a%0aBcc: b@example.org", `a\r\nBcc: b@example.org`, "a&#13;&#10;Bcc: b", "嘊嘍Bcc: b@example.org", "a\u560d\u560aBcc: b",
+	"=?utf-8?q?a=0d=0aBcc:_b@example.org?=", "=?utf-8?B?YQ0KQmNjOiBi?=", "=?utf-8?Q?=E2=80=AE?=", "=?iso-2022-jp?B?GyRCJCIbKEI=?=", "a =?utf-8?q?b?=", "=?utf-8?q?b?= a",
+	"=?utf-8?q?unterminated", "=?x?=", "=?unknown-8bit?q?a?=", "=?utf-8?q?a?==?utf-8?q?b?=", "a\u202eb\u202c", "\u2066a\u2069", "\u200fa\u200e", "a\U000e0041\U000e007f", "a\u200bb",
+	"From ", "From a@example.org Thu Jan  1 00:00:00 1970", ">From a", "Subject: b", "To: b@example.org", "Bcc: b@example.org, c@example.org", "X: y", ": a", "a:b",
+	"--boundary", "--boundary--", "Content-Type: text/html", "begin 644 a.exe", "<b@example.org>", `"a" <b@example.org>`, "a, b@example.org", "a; b", "(comment)", `a "quoted" \ b`,
+	" a", "a ", "  ", " ", "\t", "a\tb", "a  b", "a   b c  d", "", "=", "=41", "a=", "=0D=0A", "=\r\n", "é", "验证码", "😀👩‍💻❤️", "e\u0301", "Ａ", "\U0010ffff", "\ufffd",
+	strings.Repeat("a", 75), strings.Repeat("a", 76), strings.Repeat("a", 77), strings.Repeat("a", 997), strings.Repeat("a", 998), strings.Repeat("a", 999), strings.Repeat("a", 5000),
+	strings.Repeat("验", 40), strings.Repeat("验", 5000), strings.Repeat("é", 499), strings.Repeat("a ", 2500) + "a", strings.Repeat(" ", 1200), strings.Repeat(".", 1200),
+	strings.Repeat(".\r\n", 400), strings.Repeat("From a\n", 200), strings.Repeat("a", 60) + " " + strings.Repeat("b", 61), strings.Repeat("=", 1200), strings.Repeat("=?", 600), strings.Repeat("\x00", 1200),
+	"word " + strings.Repeat("long", 20) + "  word", strings.Repeat("word ", 13) + " " + strings.Repeat("word ", 13) + "end", "a\xf0\x9f\x98\x80" + strings.Repeat("é", 18) + "b",
+}
+
+func TestHostileTextStaysText(t *testing.T) {
+	b := newMailbox(t, func(b *mailbox) { plain(b); b.MaxLineLength = 1000 })
+	s := b.open("smtp://127.0.0.1", "127.0.0.1:25")
+	sent := 0
+	one := func(t *testing.T, m Message) {
+		t.Helper()
+		if got := send(t, s, m); got != "delivered" {
+			t.Fatalf("the mail was %s", got)
+		}
+		sent++
+		mails := b.got()
+		if len(mails) != sent || len(mails[sent-1].to) != 1 || mails[sent-1].to[0] != secretTo {
+			t.Fatalf("%d mails arrived, not %d; the last one for %q", len(mails), sent, mails[len(mails)-1].to)
+		}
+		agree(t, mails[sent-1].data, m)
+	}
+	for i, line := range hostile {
+		t.Run(fmt.Sprint(i, " as text ", cut(line)), func(t *testing.T) {
+			for _, text := range []string{line, "first\n" + line, line + "\nlast", "first\r\n" + line + "\r\nlast\r\n"} {
+				m := newMessage()
+				m.Text = text
+				one(t, m)
+			}
+		})
+		t.Run(fmt.Sprint(i, " as subject ", cut(line)), func(t *testing.T) {
+			m := newMessage()
+			m.Subject = line
+			if !strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) {
+				one(t, m)
+			} else if got := send(t, s, m); got != "refused" || len(b.got()) != sent {
+				t.Errorf("the mail was %s", got)
+			}
+		})
+	}
+	for _, command := range b.commands() {
+		if !strings.Contains("MAIL RCPT DATA", command) {
+			t.Errorf("the server saw %s", command)
+		}
+	}
+}
+
+func cut(s string) string { return fmt.Sprintf("%.20q", s) }
+
+func TestManyAtOnce(t *testing.T) {
+	const mails = 50
+	b := newMailbox(t, func(b *mailbox) { startTLS(b); b.mechanisms = []string{"PLAIN"} })
+	s := b.open("smtp://"+userinfo()+"mail.example.com", "mail.example.com:587")
+	var wg sync.WaitGroup
+	for i := range mails {
+		wg.Go(func() {
+			m := newMessage()
+			m.ID, m.To, m.Text = fmt.Sprint("out_", i), fmt.Sprintf("a%d@example.net", i), fmt.Sprintf("Text %d\n", i)
+			if got := send(t, s, m); got != "delivered" {
+				t.Errorf("mail %d was %s", i, got)
+			}
+		})
+	}
+	wg.Wait()
+	seen := map[string]bool{}
+	for _, got := range b.got() {
+		var i int
+		if _, err := fmt.Sscanf(got.to[0], "a%d@", &i); err != nil || seen[got.to[0]] {
+			t.Fatalf("for %q: %v", got.to, err)
+		}
+		seen[got.to[0]] = true
+		m := newMessage()
+		m.ID, m.To, m.Text = fmt.Sprint("out_", i), got.to[0], fmt.Sprintf("Text %d\n", i)
+		agree(t, got.data, m)
+	}
+	if len(seen) != mails {
+		t.Errorf("%d mails arrived", len(seen))
+	}
+}

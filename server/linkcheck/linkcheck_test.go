@@ -1,0 +1,730 @@
+package linkcheck
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// web is an internet in this process: every name has a public address, at which
+// one server answers for all.
+type web struct {
+	testing.TB
+	Options
+	mux     *http.ServeMux
+	answers map[string]string // addresses of names, other than the usual one
+
+	mu      sync.Mutex
+	dialled []string
+}
+
+func newWeb(t testing.TB) *web {
+	w := &web{TB: t, mux: http.NewServeMux(), answers: map[string]string{}}
+	plain := httptest.NewServer(w.mux)
+	t.Cleanup(plain.Close)
+	secure := httptest.NewUnstartedServer(w.mux)
+	secure.EnableHTTP2 = true
+	secure.TLS = &tls.Config{NextProtos: []string{"h2", "http/1.1"}}
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	w.Options = Options{
+		Resolver: resolverFunc(w.lookup),
+		Roots:    x509.NewCertPool(),
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.dialled = append(w.dialled, address)
+			to := plain
+			if strings.HasSuffix(address, ":443") {
+				to = secure
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, to.Listener.Addr().String())
+		},
+	}
+	w.Roots.AddCert(secure.Certificate())
+	return w
+}
+
+func (w *web) lookup(host string) ([]netip.Addr, error) {
+	if answer, ok := w.answers[host]; ok {
+		return []netip.Addr{netip.MustParseAddr(answer)}, nil
+	}
+	return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, nil
+}
+
+// redirect makes one address lead to a location, which is sent as it stands.
+func (w *web) redirect(at, location string) {
+	w.mux.HandleFunc(at, func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header()["Location"] = []string{location}
+		rw.WriteHeader(http.StatusFound)
+	})
+}
+
+// page makes one address an HTML page.
+func (w *web) page(at, text string) {
+	w.mux.HandleFunc(at, func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+		io.WriteString(rw, text)
+	})
+}
+
+// expect checks a page, and fails the test unless it came to this after so many
+// connections.
+func (w *web) expect(page string, want Result, dials int) {
+	w.Helper()
+	w.dialled = nil
+	got, err := New(w.Options).Check(context.Background(), page, wanted)
+	if err != nil {
+		w.Errorf("%.120s: %v", page, err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("%.120s: (-want +got)\n%s", page, diff)
+	}
+	if len(w.dialled) != dials {
+		w.Errorf("%.120s: dialled %v, want %d", page, w.dialled, dials)
+	}
+}
+
+func verified(kind, proof string) Result { return Result{kind, "verified", proof, ""} }
+
+func failed(why failure) Result { return Result{"website", "failed", "", string(why)} }
+
+const (
+	proves   = `<a rel="me" href="` + wanted + `">me</a>`
+	mentions = `<p>` + wanted + `</p>`
+)
+
+func TestProofs(t *testing.T) {
+	w := newWeb(t)
+	w.page("/me", proves)
+	w.page("/mention", mentions)
+	w.page("/nothing", "<p>nothing</p>")
+	w.mux.HandleFunc("/text", func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "text/plain")
+		io.WriteString(rw, proves)
+	})
+	w.mux.HandleFunc("/untyped", func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header()["Content-Type"] = nil
+		io.WriteString(rw, proves)
+	})
+	w.expect("https://page.example.com/me", verified("website", "rel_me"), 1)
+	w.expect("http://page.example.com/me#top", verified("website", "rel_me"), 1)
+	w.expect("http://page.example.com/mention", verified("website", "mention"), 1)
+	w.expect("http://page.example.com/text", verified("website", "mention"), 1)
+	w.expect("http://page.example.com/untyped", verified("website", "rel_me"), 1)
+	w.expect("http://page.example.com/nothing", failed(notFound), 1)
+	w.expect("http://GitHub.com/me", verified("github", "rel_me"), 1)
+	w.expect("http://GitHub.com/nothing", Result{"github", "failed", "", "not_found_on_page"}, 1)
+	w.expect("http://page.example.com/mention?"+url.QueryEscape(wanted), failed(notFound), 1)
+	w.redirect("/hop", "/mention")
+	w.expect("http://page.example.com/hop?"+url.QueryEscape(wanted), failed(notFound), 2)
+	w.expect("http://page.example.com/me?"+url.QueryEscape(wanted), verified("website", "rel_me"), 1)
+}
+
+func TestWantedThatIsNoAddressAsksNobody(t *testing.T) {
+	w := newWeb(t)
+	got, err := New(w.Options).Check(t.Context(), "http://page.example.com/", "foo")
+	if err != nil || got != failed(notFound) || len(w.dialled) != 0 {
+		t.Errorf("%+v, %v, dialled %v", got, err, w.dialled)
+	}
+}
+
+func TestRedirects(t *testing.T) {
+	w := newWeb(t)
+	w.answers["inner.example.com"] = "10.0.0.1"
+	w.answers["metadata.example.com"] = "169.254.169.254"
+	w.page("/me", proves)
+	w.page("/mention", mentions)
+	tests := []struct {
+		name, location string
+		want           Result
+		dials          int
+	}{
+		{"relative", "me", verified("website", "rel_me"), 2},
+		{"absolute path", "/me", verified("website", "rel_me"), 2},
+		{"another host", "http://other.example.com/me", verified("website", "rel_me"), 2},
+		{"protocol-relative", "//gitlab.com/me", verified("gitlab", "rel_me"), 2},
+		{"up to https", "https://page.example.com/me", verified("website", "rel_me"), 2},
+		{"reflecting", "/mention?" + wanted, failed(notFound), 2},
+		{"loopback", "http://127.0.0.1/me", failed(blocked), 1},
+		{"loopback, IPv6", "http://[::1]/me", failed(blocked), 1},
+		{"localhost", "http://localhost/me", failed(blocked), 1},
+		{"public literal", "http://93.184.216.34/me", failed(blocked), 1},
+		{"metadata", "http://metadata.example.com/latest", failed(blocked), 1},
+		{"inner address", "http://inner.example.com/me", failed(blocked), 1},
+		{"inner, protocol-relative", "//inner.example.com/me", failed(blocked), 1},
+		{"inner name", "http://db.internal/me", failed(blocked), 1},
+		{"other port", "http://page.example.com:22/me", failed(blocked), 1},
+		{"user info", "http://user:password@page.example.com/me", failed(blocked), 1},
+		{"user info that looks like a host", "http://page.example.com@inner.example.com/", failed(blocked), 1},
+		{"file", "file:///etc/passwd", failed(blocked), 1},
+		{"gopher", "gopher://page.example.com:80/_GET", failed(blocked), 1},
+		{"javascript", "javascript:location='/me'", failed(blocked), 1},
+		{"data", "data:text/html," + proves, failed(blocked), 1},
+		{"ftp", "ftp://page.example.com/me", failed(blocked), 1},
+		{"opaque", "http:page.example.com/me", failed(blocked), 1},
+		{"the directory", wanted, failed(blocked), 1},
+		{"the directory, otherwise written", "http://CALLBOOK.example.org:080/calls", failed(blocked), 1},
+		{"no address", "http://[::1", failed(blocked), 1},
+		{"control characters", "http://page.example.com/\x01me", failed(httpError), 1},
+		{"long", "/" + strings.Repeat("a", 10_000), failed(blocked), 1},
+		{"longer than headers may be", "/" + strings.Repeat("a", 20_000), failed(httpError), 1},
+		{"empty", "", failed(httpError), 1},
+		{"itself", "/hop", failed(httpError), 4},
+	}
+	for _, test := range tests {
+		host := strings.NewReplacer(" ", "-", ",", "").Replace(strings.ToLower(test.name)) + ".from.example.com"
+		w.redirect(host+"/hop", test.location)
+		w.Run(test.name, func() { w.expect("http://"+host+"/hop", test.want, test.dials) })
+	}
+}
+
+// Run names a part of a test in what it reports.
+func (w *web) Run(name string, f func()) {
+	outer := w.TB
+	outer.(*testing.T).Run(name, func(t *testing.T) { w.TB = t; f() })
+	w.TB = outer
+}
+
+func TestRedirectStatuses(t *testing.T) {
+	w := newWeb(t)
+	w.page("/me", proves)
+	for status, want := range map[int]Result{
+		200: failed(notFound),
+		201: failed(httpError), 204: failed(httpError), 206: failed(httpError), 300: failed(httpError), 304: failed(httpError),
+		305: failed(httpError), 400: failed(httpError), 401: failed(httpError), 404: failed(httpError), 429: failed(httpError),
+		500: failed(httpError), 503: failed(httpError),
+		301: verified("website", "rel_me"), 302: verified("website", "rel_me"), 303: verified("website", "rel_me"),
+		307: verified("website", "rel_me"), 308: verified("website", "rel_me"),
+	} {
+		at := fmt.Sprintf("/status/%d", status)
+		w.mux.HandleFunc(at, func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Location", "/me")
+			rw.WriteHeader(status)
+		})
+		dials := 1
+		if want.Proof != "" {
+			dials = 2
+		}
+		w.Run(at, func() { w.expect("http://page.example.com"+at, want, dials) })
+	}
+}
+
+func TestRedirectsAreCounted(t *testing.T) {
+	w := newWeb(t)
+	w.page("/hop/0", proves)
+	for i := 1; i <= 50; i++ {
+		w.redirect(fmt.Sprintf("/hop/%d", i), fmt.Sprintf("/hop/%d", i-1))
+	}
+	w.expect("http://page.example.com/hop/3", verified("website", "rel_me"), 4)
+	w.expect("http://page.example.com/hop/4", failed(httpError), 4)
+	w.expect("http://page.example.com/hop/50", failed(httpError), 4)
+}
+
+func TestRedirectFromHTTPSDown(t *testing.T) {
+	w := newWeb(t)
+	w.page("/me", proves)
+	w.redirect("/down", "http://page.example.com/me")
+	w.redirect("/up", "https://page.example.com/down")
+	w.redirect("/across", "https://other.example.com/me")
+	w.redirect("/on", "//other.example.com/me")
+	w.expect("https://page.example.com/down", failed(blocked), 1)
+	w.expect("http://page.example.com/up", failed(blocked), 2)
+	w.expect("https://page.example.com/across", verified("website", "rel_me"), 2)
+	w.expect("https://page.example.com/on", verified("website", "rel_me"), 2)
+}
+
+// TestRedirectToANameThatTurnsInwards: the second hop's answer is not the first's.
+func TestRedirectToANameThatTurnsInwards(t *testing.T) {
+	w := newWeb(t)
+	w.mux.HandleFunc("/turn", func(rw http.ResponseWriter, r *http.Request) {
+		w.answers["page.example.com"] = "127.0.0.1"
+		http.Redirect(rw, r, "/me", http.StatusFound)
+	})
+	w.page("/me", proves)
+	w.expect("http://page.example.com/turn", failed(blocked), 1)
+}
+
+func TestRequest(t *testing.T) {
+	w := newWeb(t)
+	w.UserAgent = "Callbook link check (+https://callbook.example.org)"
+	var seen []*http.Request
+	w.mux.HandleFunc("/", func(rw http.ResponseWriter, r *http.Request) {
+		seen = append(seen, r)
+		http.SetCookie(rw, &http.Cookie{Name: "a", Value: "b"})
+		http.Redirect(rw, r, "https://Other.example.com/two?a=b", http.StatusFound)
+	})
+	w.page("/two", proves)
+	w.mux.HandleFunc("other.example.com/", func(rw http.ResponseWriter, r *http.Request) {
+		seen = append(seen, r)
+		io.WriteString(rw, proves)
+	})
+	w.expect("https://page.example.com/one#me", verified("website", "rel_me"), 2)
+	want := http.Header{
+		"User-Agent":      {w.UserAgent},
+		"Accept":          {"text/html"},
+		"Accept-Encoding": {"identity"},
+		"Connection":      {"close"},
+	}
+	for i, uri := range []string{"/one", "/two?a=b"} {
+		if len(seen) <= i || seen[i].Method != "GET" || seen[i].Proto != "HTTP/1.1" || seen[i].RequestURI != uri {
+			t.Fatalf("request %d: %+v", i, seen)
+		}
+		if diff := cmp.Diff(want, seen[i].Header); diff != "" {
+			t.Errorf("request %d: (-want +got)\n%s", i, diff)
+		}
+	}
+	host, state := seen[1].Host, seen[1].TLS
+	if host != "other.example.com" || state.ServerName != host || state.NegotiatedProtocol != "http/1.1" {
+		t.Errorf("host %s, server name %s, protocol %s", host, state.ServerName, state.NegotiatedProtocol)
+	}
+}
+
+// TestProxyOfTheEnvironmentIsNotUsed runs itself in a process of its own: package
+// http reads these variables once, and another test may have come first.
+func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
+	const child = "LINKCHECK_TEST_CHILD"
+	if os.Getenv(child) == "" {
+		proxy, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer proxy.Close()
+		run := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		run.Env = append(os.Environ(), child+"=1", "NO_PROXY=", "no_proxy=")
+		for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
+			run.Env = append(run.Env, name+"=http://"+proxy.Addr().String())
+		}
+		if output, err := run.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, output)
+		}
+		expectOnly(t, proxy)
+		return
+	}
+	w := newWeb(t)
+	var uris []string
+	w.mux.HandleFunc("/", func(rw http.ResponseWriter, r *http.Request) {
+		uris = append(uris, r.Method+" "+r.RequestURI)
+		io.WriteString(rw, proves)
+	})
+	w.expect("http://page.example.com/me", verified("website", "rel_me"), 1)
+	w.expect("https://page.example.com/me", verified("website", "rel_me"), 1)
+	if diff := cmp.Diff([]string{"GET /me", "GET /me"}, uris); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestAllowIsAskedForEachConnection(t *testing.T) {
+	w := newWeb(t)
+	w.answers["page.example.com"] = "1.1.1.1"
+	w.answers["other.example.com"] = "8.8.8.8"
+	w.answers["inner.example.com"] = "10.0.0.1"
+	w.page("/me", proves)
+	w.redirect("/hop", "http://other.example.com/me")
+	var asked []string
+	busy := ""
+	w.Allow = func(addr netip.Addr) bool {
+		asked = append(asked, addr.String())
+		return addr.String() != busy
+	}
+	w.expect("http://page.example.com/hop", verified("website", "rel_me"), 2)
+	w.expect("http://inner.example.com/me", failed(blocked), 0)
+	if diff := cmp.Diff([]string{"1.1.1.1", "8.8.8.8"}, asked); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for busy, dials := range map[string]int{"1.1.1.1": 0, "8.8.8.8": 1} {
+		w.Allow = func(addr netip.Addr) bool { return addr.String() != busy }
+		w.dialled = nil
+		got, err := New(w.Options).Check(t.Context(), "http://page.example.com/hop", wanted)
+		if !errors.Is(err, ErrBusy) || got != (Result{}) || len(w.dialled) != dials {
+			t.Errorf("%s busy: %+v, %v, dialled %v", busy, got, err, w.dialled)
+		}
+	}
+}
+
+func TestCertificates(t *testing.T) {
+	w := newWeb(t)
+	w.page("/me", proves)
+	w.expect("https://page.example.com/me", verified("website", "rel_me"), 1)
+	w.expect("https://page.example.net/me", failed(unreachable), 1) // the certificate is for example.com
+	w.Roots = x509.NewCertPool()
+	w.expect("https://page.example.com/me", failed(unreachable), 1)
+}
+
+// In a bubble, time passes only while everybody waits: the ten seconds are exact.
+func TestTimeLimitAndEndOfContext(t *testing.T) {
+	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	stages := map[string]Options{
+		"resolver": {Resolver: waitingResolver(hang)},
+		"dial": {Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return nil, hang(ctx)
+		}},
+		"server": {Dial: func(context.Context, string, string) (net.Conn, error) {
+			conn, server := net.Pipe()
+			go io.Copy(io.Discard, server)
+			return conn, nil
+		}},
+		"server's body": {Dial: func(context.Context, string, string) (net.Conn, error) {
+			conn, server := net.Pipe()
+			go io.Copy(io.Discard, server)
+			go io.WriteString(server, "HTTP/1.1 200 OK\r\n\r\n"+proves)
+			return conn, nil
+		}},
+	}
+	for name, o := range stages {
+		if o.Resolver == nil {
+			o.Resolver = answers(netip.MustParseAddr("93.184.216.34"))
+		}
+		for _, scheme := range []string{"http", "https"} {
+			if name == "server's body" && scheme == "https" {
+				continue // it has no certificate
+			}
+			t.Run(name+", "+scheme, func(t *testing.T) {
+				c := New(o)
+				page := scheme + "://page.example.com/"
+				synctest.Test(t, func(t *testing.T) { expectTimeout(t, c, page) })
+				synctest.Test(t, func(t *testing.T) { expectDeadline(t, c, page) })
+				synctest.Test(t, func(t *testing.T) { expectCancelled(t, c, page) })
+			})
+		}
+	}
+}
+
+// A socket that knew the deadline could fail a moment before the context does.
+func TestSocketsSeeNoDeadline(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	c := New(Options{Resolver: waitingResolver(func(ctx context.Context) error {
+		if deadline, ok := ctx.Deadline(); ok {
+			t.Errorf("the deadline %s is seen", deadline)
+		}
+		return errors.New("no name")
+	})})
+	if got, err := c.Check(ctx, "https://page.example.com/", wanted); err != nil || got != failed(unreachable) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// waitingResolver never answers.
+type waitingResolver func(context.Context) error
+
+func (wait waitingResolver) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+	return nil, wait(ctx)
+}
+
+func expectTimeout(t *testing.T, c *Checker, page string) {
+	start := time.Now() //clock: the bubble's
+	expectFailure(t, c, page, timeout)
+	if took := time.Since(start); took != 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+func expectDeadline(t *testing.T, c *Checker, page string) {
+	start := time.Now() //clock: the bubble's
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	got, err := c.Check(ctx, page, wanted)
+	if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || got != (Result{}) || took != 3*time.Second {
+		t.Errorf("%+v, %v after %s", got, err, took)
+	}
+}
+
+func expectCancelled(t *testing.T, c *Checker, page string) {
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(time.Second, cancel)
+	got, err := c.Check(ctx, page, wanted)
+	if !errors.Is(err, context.Canceled) || got != (Result{}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// serve answers each connection to a listener of its own with f, which ends at the
+// latest when the other side hangs up.
+func serve(t testing.TB, f func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { defer conn.Close(); f(conn) })
+		}
+	})
+	t.Cleanup(func() { l.Close(); all.Wait() })
+	return l.Addr().String()
+}
+
+// readRequest reads up to the end of the headers, so that closing sends no reset.
+func readRequest(conn net.Conn) {
+	for buffer := make([]byte, 4096); ; {
+		n, err := conn.Read(buffer)
+		if err != nil || bytes.HasSuffix(buffer[:n], []byte("\r\n\r\n")) {
+			return
+		}
+	}
+}
+
+// send answers with a text and hangs up.
+func send(texts ...string) func(net.Conn) {
+	return func(conn net.Conn) {
+		readRequest(conn)
+		for _, text := range texts {
+			io.WriteString(conn, text)
+		}
+	}
+}
+
+// flood sends texts and then the last one for as long as somebody reads.
+func flood(texts ...string) func(net.Conn) {
+	return func(conn net.Conn) {
+		send(texts...)(conn)
+		last := []byte(texts[len(texts)-1]) // once: what a write allocates is counted
+		for {
+			if _, err := conn.Write(last); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// drip sends a byte at a time of a text without end.
+func drip(text string) func(net.Conn) {
+	return func(conn net.Conn) {
+		readRequest(conn)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			if _, err := conn.Write([]byte{text[min(i, len(text)-1)]}); err != nil {
+				return
+			}
+			<-tick.C
+		}
+	}
+}
+
+func hangUp(conn net.Conn) { io.Copy(io.Discard, conn) }
+
+// reset answers with a text and breaks the connection.
+func reset(text string) func(net.Conn) {
+	return func(conn net.Conn) {
+		send(text)(conn)
+		conn.(*net.TCPConn).SetLinger(0)
+	}
+}
+
+// halfClose says that it is done, but waits for the other side.
+func halfClose(text string) func(net.Conn) {
+	return func(conn net.Conn) {
+		send(text)(conn)
+		conn.(*net.TCPConn).CloseWrite()
+		hangUp(conn)
+	}
+}
+
+const (
+	head    = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+	htmlTop = head + "Connection: close\r\n\r\n"
+)
+
+var full = strings.Repeat(" ", maxBodyBytes-len(proves)) + proves
+
+func bomb(t testing.TB) string {
+	var b strings.Builder
+	z := gzip.NewWriter(&b)
+	for range 256 {
+		if _, err := z.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestHostileServers runs each on a real listener, and lets none keep a goroutine
+// or make the check use more memory than a page has.
+func TestHostileServers(t *testing.T) {
+	const kilobyte = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" // times 16 below
+	block := strings.Repeat(kilobyte, 16)
+	tests := []struct {
+		name   string
+		serve  func(net.Conn)
+		want   Result
+		scheme string
+	}{
+		{"never answers", hangUp, failed(timeout), "http"},
+		{"never answers the handshake", hangUp, failed(timeout), "https"},
+		{"drips its headers", drip("HTTP/1.1 200 OK\r\nX: aaaa"), failed(timeout), "http"},
+		{"drips its body", drip(htmlTop + proves), failed(timeout), "http"},
+		{"drips a chunk size", drip(head + "Transfer-Encoding: chunked\r\n\r\n0"), failed(timeout), "http"},
+		{"stops within its body", func(c net.Conn) { send(head + "Content-Length: 500\r\n\r\n" + proves)(c); hangUp(c) }, failed(timeout), "http"},
+		{"stops within its headers", func(c net.Conn) { send(head)(c); hangUp(c) }, failed(timeout), "http"},
+		{"endless body", flood(htmlTop, proves, block), failed(tooLarge), "http"},
+		{"endless chunks", flood(head+"Transfer-Encoding: chunked\r\n\r\n", "400\r\n"+block+"\r\n"), failed(tooLarge), "http"},
+		{"endless chunk extension", flood(head+"Transfer-Encoding: chunked\r\n\r\n1;", block), failed(httpError), "http"},
+		{"largest page", send(htmlTop, full), verified("website", "rel_me"), "http"},
+		{"largest page, chunked", send(head+"Transfer-Encoding: chunked\r\n\r\n", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(full), full)), verified("website", "rel_me"), "http"},
+		{"one byte too many", send(htmlTop, full, " "), failed(tooLarge), "http"},
+		{"one byte too many, announced", send(head+fmt.Sprintf("Content-Length: %d\r\n\r\n", maxBodyBytes+1), full, " "), failed(tooLarge), "http"},
+		{"announces more than it may", func(c net.Conn) { send(head + "Content-Length: 9223372036854775807\r\n\r\n")(c); hangUp(c) }, failed(tooLarge), "http"},
+		{"one text without end", flood(htmlTop, strings.Repeat("a", 1<<16)), failed(tooLarge), "http"},
+		{"one tag without end", flood(htmlTop, "<a ", strings.Repeat("a=b ", 1<<14)), failed(tooLarge), "http"},
+		{"open tags without end", flood(htmlTop, strings.Repeat("<b>", 1<<14)), failed(tooLarge), "http"},
+		{"entities without end", flood(htmlTop, strings.Repeat("&amp;", 1<<14)), failed(tooLarge), "http"},
+		{"gzip bomb", send(head+"Content-Encoding: gzip\r\n\r\n", bomb(t)), failed(httpError), "http"},
+		{"gzip as a transfer coding", send(head+"Transfer-Encoding: gzip, chunked\r\n\r\n", bomb(t)), failed(httpError), "http"},
+		{"two codings", send(head + "Content-Encoding: identity\r\nContent-Encoding: br\r\n\r\n" + proves), failed(httpError), "http"},
+		{"identity", send(head + "Content-Encoding: Identity\r\n\r\n" + proves), verified("website", "rel_me"), "http"},
+		{"a megabyte of headers", send(head, strings.Repeat("X: "+block+"\r\n", 1024), "\r\n", proves), failed(httpError), "http"},
+		{"headers without end", flood(head, "X: "+block+"\r\n"), failed(httpError), "http"},
+		{"one header without end", flood(head, "X: ", block), failed(httpError), "http"},
+		{"status line without end", flood("HTTP/1.1 200 ", block), failed(httpError), "http"},
+		{"early hints without end", flood("HTTP/1.1 103 Early Hints\r\nLink: " + block + "\r\n\r\n"), failed(httpError), "http"},
+		{"early hints first", send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\n" + htmlTop + proves), verified("website", "rel_me"), "http"},
+		{"large headers", send(head, strings.Repeat("X: "+block+"\r\n", 14), "\r\n"+full), verified("website", "rel_me"), "http"},
+		{"shorter than announced", send(head + "Content-Length: 500\r\n\r\n" + proves), failed(unreachable), "http"},
+		{"longer than announced", send(head + "Content-Length: 3\r\n\r\n" + "abc" + proves), failed(notFound), "http"},
+		{"two lengths", send(head + "Content-Length: 3\r\nContent-Length: 500\r\n\r\n" + proves), failed(httpError), "http"},
+		{"negative length", send(head + "Content-Length: -1\r\n\r\n" + proves), failed(httpError), "http"},
+		{"bad chunk", send(head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n" + proves), failed(httpError), "http"},
+		{"chunks that end early", send(head + "Transfer-Encoding: chunked\r\n\r\n400\r\n" + proves), failed(unreachable), "http"},
+		{"half closed after the page", halfClose(htmlTop + proves), verified("website", "rel_me"), "http"},
+		{"half closed within the headers", halfClose(head), failed(unreachable), "http"},
+		{"half closed at once", halfClose(""), failed(unreachable), "http"},
+		{"closed at once", func(net.Conn) {}, failed(unreachable), "http"},
+		{"speaks first", func(c net.Conn) { io.WriteString(c, htmlTop+proves); readRequest(c) }, verified("website", "rel_me"), "http"},
+		{"speaks first, and another protocol", func(c net.Conn) { io.WriteString(c, "220 mail.example.com ESMTP\r\n"); readRequest(c) }, failed(httpError), "http"},
+		{"reset", reset(""), failed(unreachable), "http"},
+		{"reset within the page", reset(head + "Content-Length: 500\r\n\r\n" + proves), failed(unreachable), "http"},
+		{"no content", send("HTTP/1.1 204 No Content\r\n\r\n" + proves), failed(httpError), "http"},
+		{"not found", send("HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n" + proves), failed(httpError), "http"},
+		{"server error", send("HTTP/1.1 500 No\r\nContent-Type: text/html\r\n\r\n" + proves), failed(httpError), "http"},
+		{"switches protocols", func(c net.Conn) {
+			send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n" + proves)(c)
+			hangUp(c)
+		}, failed(httpError), "http"},
+		{"another protocol", send("SSH-2.0-OpenSSH_9.9\r\n"), failed(httpError), "http"},
+		{"HTTP/0.9", send(proves + "\r\n"), failed(httpError), "http"},
+		{"HTTP/2", send("\x00\x00\x00\x04\x00\x00\x00\x00\x00\r\n"), failed(httpError), "http"},
+		{"bad status", send("HTTP/1.1 2OO OK\r\n\r\n" + proves), failed(httpError), "http"},
+		{"bad header", send("HTTP/1.1 200 OK\r\nno colon\r\n\r\n" + proves), failed(httpError), "http"},
+		{"HTTP on the port of HTTPS", func(c net.Conn) { io.WriteString(c, htmlTop+proves); hangUp(c) }, failed(unreachable), "https"},
+		{"no certificate", func(c net.Conn) { tls.Server(c, &tls.Config{}).Handshake() }, failed(unreachable), "https"},
+	}
+	var logged bytes.Buffer
+	log.SetOutput(&logged)
+	defer log.SetOutput(os.Stderr)
+	base := runtime.NumGoroutine()
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			address := serve(t, test.serve)
+			c := New(Options{Loopback: true, Timeout: 20 * time.Second})
+			if test.want == failed(timeout) {
+				c.timeout = 100 * time.Millisecond
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			got, err := c.Check(t.Context(), test.scheme+"://"+address+"/", wanted)
+			runtime.ReadMemStats(&after)
+			if err != nil || got != test.want {
+				t.Errorf("%+v, %v, want %+v", got, err, test.want)
+			}
+			// All that was ever allocated, the server's part included: no peak was higher.
+			if used := after.TotalAlloc - before.TotalAlloc; used > 6<<20 {
+				t.Errorf("%d bytes were allocated", used)
+			}
+		})
+		expectGoroutines(t, base)
+	}
+	if logged.Len() != 0 {
+		t.Errorf("logged %q", logged.String())
+	}
+}
+
+// expectGoroutines waits until no more are left than this.
+func expectGoroutines(t testing.TB, base int) {
+	t.Helper()
+	deadline := time.After(5 * time.Second)
+	for runtime.NumGoroutine() > base {
+		select {
+		case <-deadline:
+			stacks := make([]byte, 1<<16)
+			t.Fatalf("%d goroutines, before %d\n%s", runtime.NumGoroutine(), base, stacks[:runtime.Stack(stacks, true)])
+		default:
+			runtime.Gosched()
+		}
+	}
+}
+
+func TestClosedPort(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	for _, scheme := range []string{"http", "https"} {
+		expectFailure(t, New(Options{Loopback: true}), scheme+"://"+l.Addr().String()+"/", unreachable)
+	}
+}
+
+func TestLoopbackIsReached(t *testing.T) {
+	address := serve(t, send(htmlTop+proves))
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"127.0.0.1", "localhost", "LocalHost", "agent.localhost", "[::ffff:127.0.0.1]"} {
+		got, err := New(Options{Loopback: true}).Check(t.Context(), "http://"+host+":"+port+"/", wanted)
+		if err != nil || got != verified("website", "rel_me") {
+			t.Errorf("%s: %+v, %v", host, got, err)
+		}
+		expectFailure(t, New(Options{}), "http://"+host+":"+port+"/", blocked)
+	}
+}
+
+func TestManyChecksAtOnce(t *testing.T) {
+	w := newWeb(t)
+	w.page("/me", proves)
+	c := New(w.Options)
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			scheme := []string{"http", "https"}[i%2]
+			got, err := c.Check(t.Context(), scheme+"://page.example.com/me", wanted)
+			if err != nil || got != verified("website", "rel_me") {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+	all.Wait()
+}

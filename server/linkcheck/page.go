@@ -1,0 +1,256 @@
+package linkcheck
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+const (
+	proofRelMe   = "rel_me"
+	proofMention = "mention"
+)
+
+// target is the address that is looked for, in the forms that the search needs.
+type target struct {
+	text []byte // as a mention, without a slash at its end
+	link string // as linkTo returns it
+	bare string // host and path in lower case
+	site string // of the directory
+}
+
+func newTarget(wanted string) (target, error) {
+	u, err := url.Parse(wanted)
+	if err != nil || linkTo(u) == "" {
+		return target{}, notFound
+	}
+	return target{
+		text: []byte(strings.TrimSuffix(wanted, "/")),
+		link: linkTo(u),
+		bare: strings.ToLower(u.Host + strings.TrimSuffix(u.Path, "/")),
+		site: siteOf(u),
+	}, nil
+}
+
+// linkTo returns an address in the form in which two are compared: no difference
+// is made by the case of scheme and host, a port that goes without saying, one
+// slash at the end, the fragment, and the language of the page. It is empty for
+// what cannot be an agent's address.
+func linkTo(u *url.URL) string {
+	if u.Host == "" || u.User != nil {
+		return ""
+	}
+	query := u.RawQuery
+	if query == "lang=en" || query == "lang=zh" {
+		query = ""
+	}
+	host := net.JoinHostPort(strings.ToLower(u.Hostname()), portOf(u))
+	return u.Scheme + "://" + host + strings.TrimSuffix(u.EscapedPath(), "/") + "?" + query
+}
+
+// siteOf returns whose address it is: a host's pages on the two ordinary ports
+// are one site.
+func siteOf(u *url.URL) string {
+	host, port := strings.ToLower(u.Hostname()), portOf(u)
+	if port == "80" || port == "443" {
+		return host
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// reflectedBy reports whether a page's own address holds the wanted one, escaped
+// up to twice.
+func (t target) reflectedBy(page *url.URL) bool {
+	address := page.String()
+	for range 3 {
+		if strings.Contains(strings.ToLower(address), t.bare) {
+			return true
+		}
+		decoded, err := url.QueryUnescape(address)
+		if err != nil {
+			return false
+		}
+		address = decoded
+	}
+	return false
+}
+
+// proofInText reads a page that is no markup. Its error is notFound, or the body's.
+func (t target) proofInText(body io.Reader) (string, error) {
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return "", fmt.Errorf("read page: %w", err)
+	}
+	if found, atEnd := t.find(text); !found && !atEnd {
+		return "", notFound
+	}
+	return proofMention, nil
+}
+
+// proofInHTML reads a page of markup, which was found at the address page. Its
+// error is notFound, or the body's.
+func (t target) proofInHTML(page *url.URL, body io.Reader) (string, error) {
+	s := search{target: t, base: page}
+	z := html.NewTokenizer(body)
+	for {
+		switch z.Next() {
+		case html.TextToken:
+			s.text(z.Text())
+		case html.StartTagToken, html.SelfClosingTagToken:
+			s.startTag(z)
+		case html.EndTagToken:
+			name, _ := z.TagName()
+			s.tag(string(name))
+			s.hidden = false
+		case html.ErrorToken:
+			if !errors.Is(z.Err(), io.EOF) {
+				return "", fmt.Errorf("read page: %w", z.Err())
+			}
+			return s.proof()
+		}
+	}
+}
+
+// search is the state of reading one page of markup.
+type search struct {
+	target
+	base    *url.URL
+	hasBase bool // by a tag: the first one counts
+	hidden  bool // in an element whose text is not shown
+	atEnd   bool // the text so far ends with the address; what follows decides
+	mention bool
+	relMe   bool
+}
+
+func (s *search) proof() (string, error) {
+	switch {
+	case s.relMe:
+		return proofRelMe, nil
+	case s.mention || s.atEnd:
+		return proofMention, nil
+	}
+	return "", notFound
+}
+
+func (s *search) text(text []byte) {
+	if s.hidden || len(text) == 0 {
+		return
+	}
+	found, atEnd := s.find(text)
+	s.mention = s.mention || found || s.atEnd && !goesOn(text)
+	s.atEnd = atEnd
+}
+
+// hiddenElements hold text that browsers do not show. The tokenizer gives each
+// one's contents as one text, tags and comments included.
+var hiddenElements = []string{"script", "style", "iframe", "noembed", "noframes", "noscript"}
+
+// inlineElements do not part the text before them from the text after them:
+// …/agents/foo<b>bar</b> reads as the address of foobar.
+var inlineElements = strings.Fields(`a abbr b bdi bdo big cite code del dfn em font i ins kbd
+	mark q s samp small span strike strong sub sup tt u var wbr`)
+
+// tag ends the text before it, unless it is a tag within running text.
+func (s *search) tag(name string) {
+	if s.atEnd && !slices.Contains(inlineElements, name) {
+		s.mention, s.atEnd = true, false
+	}
+}
+
+func (s *search) startTag(z *html.Tokenizer) {
+	tagName, more := z.TagName()
+	name := string(tagName)
+	s.tag(name)
+	s.hidden = slices.Contains(hiddenElements, name)
+	var rel, href string
+	for more { // of attributes with one name, the tokenizer gives the first alone
+		var key, value []byte
+		key, value, more = z.TagAttr()
+		found, atEnd := s.find(value)
+		s.mention = s.mention || found || atEnd
+		switch string(key) {
+		case "rel":
+			rel = string(value)
+		case "href":
+			href = strings.TrimSpace(string(value))
+		}
+	}
+	if href != "" && (name == "a" || name == "link" || name == "base") {
+		s.link(name, rel, href)
+	}
+}
+
+// link takes in where a tag leads. A base may point anywhere: what counts is where
+// a link leads in the end.
+func (s *search) link(name, rel, href string) {
+	to, err := s.base.Parse(href)
+	switch {
+	case err != nil:
+	case name != "base":
+		s.relMe = s.relMe || isMe(rel) && linkTo(to) == s.target.link
+	case !s.hasBase:
+		s.base, s.hasBase = to, true
+	}
+}
+
+func isMe(rel string) bool {
+	return slices.ContainsFunc(strings.Fields(rel), func(word string) bool { return strings.EqualFold(word, "me") })
+}
+
+// find looks for the address as a text of its own. If the text ends with it, only
+// what comes next can tell.
+func (t target) find(text []byte) (found, atEnd bool) {
+	for end := 0; ; {
+		at := bytes.Index(text[end:], t.text)
+		if at < 0 {
+			return false, false
+		}
+		at, end = end+at, end+at+len(t.text)
+		switch after := bytes.TrimPrefix(text[end:], []byte("/")); {
+		case isWithinAddress(text[:at]):
+		case len(after) == 0:
+			return false, true
+		case !goesOn(after):
+			return true, false
+		}
+	}
+}
+
+// goesOn reports whether the text continues a handle or a path.
+func goesOn(text []byte) bool {
+	c := text[0]
+	return isWordByte(c) || c == '-' || c == '_' || c == '%' || c == '/'
+}
+
+// isWithinAddress reports whether what comes after this text is a part of a longer
+// address that begins in it, such as the value of a query.
+func isWithinAddress(before []byte) bool {
+	before = before[max(0, len(before)-maxAddressBytes):]
+	start := len(before)
+	for start > 0 && isAddressByte(before[start-1]) {
+		start--
+	}
+	run := before[start:]
+	if len(run) == 0 {
+		return false
+	}
+	last := run[len(run)-1]
+	return isWordByte(last) || strings.IndexByte("=/?&#@%+-._~", last) >= 0 ||
+		len(run) == maxAddressBytes || bytes.Contains(run, []byte("://"))
+}
+
+// isAddressByte: the rest cannot stand in an address, or commonly stands around one.
+func isAddressByte(c byte) bool {
+	return c > ' ' && c < 0x7F && strings.IndexByte("\"'<>\\^`{|}", c) < 0
+}
+
+func isWordByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}

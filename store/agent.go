@@ -299,25 +299,17 @@ func (t *tx) deleteAgent(id int64) error {
 	if err := t.deletePostsOf(id); err != nil {
 		return err
 	}
-	for _, end := range []struct {
-		query string
-		args  []any
-	}{
-		{`UPDATE requests SET status = 'withdrawn', decided_at = ?, updated_at = ?
-			WHERE from_id = ? AND status IN ('pending', 'awaiting_owner')`, []any{t.now, t.now, id}},
-		{`UPDATE requests SET status = 'declined', decided_at = ?, updated_at = ?
-			WHERE to_id = ? AND status IN ('pending', 'awaiting_owner')`, []any{t.now, t.now, id}},
-		{`UPDATE requests SET from_mailbox = NULL WHERE from_id = ?`, []any{id}},
-		{`UPDATE requests SET to_mailbox = NULL WHERE to_id = ?`, []any{id}},
-		{`UPDATE collabs SET status = 'declined', decided_at = ?
-			WHERE (initiator_id = ? OR partner_id = ?) AND status = 'pending'`, []any{t.now, id, id}},
-		{`DELETE FROM blocks WHERE blocker_id = ? OR blocked_id = ?`, []any{id, id}},
-		{`DELETE FROM agents WHERE id = ?`, []any{id}},
-		{`UPDATE handles SET deleted_at = ? WHERE id = ?`, []any{t.now, id}},
-	} {
-		if err := t.exec(end.query, end.args...); err != nil {
-			return fmt.Errorf("delete the agent: %w", err)
-		}
+	if err := t.endRequestsOf(id); err != nil {
+		return err
+	}
+	if err := t.endCollabsOf(id); err != nil {
+		return err
+	}
+	if err := t.exec(`DELETE FROM agents WHERE id = ?`, id); err != nil {
+		return fmt.Errorf("delete the agent: %w", err)
+	}
+	if err := t.exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.now, id); err != nil {
+		return err
 	}
 	t.forget(id)
 	return nil

@@ -177,7 +177,7 @@ func (s *testStore) between(a, b Caller, aMailbox, bMailbox string) {
 		}
 		s.change(nil, `
 			INSERT INTO requests (id, from_id, to_id, status, purpose, deliverable, compensation, from_mailbox, to_mailbox, created_at, updated_at, expires_at)
-			VALUES (?, ?, ?, ?, 'p', 'd', 'none', ?, ?, 1, 1, 9)`, fmt.Sprintf("req_%d_%d_%d", a.ID, b.ID, i), a.ID, b.ID, status, from, to)
+			VALUES (?, ?, ?, ?, 'p', 'd', 'none', ?, ?, 1, 1, 9999999999999)`, fmt.Sprintf("req_%d_%d_%d", a.ID, b.ID, i), a.ID, b.ID, status, from, to)
 		s.change(nil, `
 			INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at)
 			VALUES (?, ?, ?, ?, 's', 1)`, fmt.Sprintf("col_%d_%d_%d", a.ID, b.ID, i), a.ID, b.ID, []string{"pending", "confirmed"}[i])
@@ -204,7 +204,9 @@ func TestNothingErasedIsLeftInTheFile(t *testing.T) {
 		s.between(neighbours[i], c, "neighbour@agents.example.org", canary("box", i)+"@canary.example.org")
 		s.change(nil, `INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at) VALUES (?, 'verify', ?, zeroblob(32), 0, 1, 2)`,
 			c.ID, canary("box", i)+"@canary.example.org")
-		s.change(nil, `INSERT INTO outbox (agent_id, kind, recipient, content, status, tries, next_try_at, created_at, expires_at) VALUES (?, 'verify', ?, '{}', 'waiting', 0, 1, 1, 2)`,
+		s.change(nil, `INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at) VALUES (?, ?, 'verify', ?, ?, 0, 0, 1, 1, 2)`,
+			fmt.Sprintf("mail_%d", i), c.ID, canary("box", i)+"@canary.example.org", canary("code", i))
+		s.change(nil, `INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at) VALUES (?, randomblob(32), 0, randomblob(32), ?, 'pending', 1, 2)`,
 			c.ID, canary("box", i)+"@canary.example.org")
 		if i%3 == 0 {
 			s.update(c, func(a *Settings) { a.Name, a.Tagline = canary("name", i)+" two", canary("tag", i) })
@@ -231,7 +233,7 @@ func TestNothingErasedIsLeftInTheFile(t *testing.T) {
 			}
 		}
 	}
-	wantNoneLeft("box", "reply")
+	wantNoneLeft("box", "code", "reply")
 	for _, key := range keys {
 		if s.occurrences(hashKey(key)) != 0 {
 			t.Error("the hash of a key is left in the file")
@@ -242,7 +244,7 @@ func TestNothingErasedIsLeftInTheFile(t *testing.T) {
 	s.Store = openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
 	s.change(nil, `INSERT INTO agent_search (agent_search) VALUES ('optimize')`)
 	s.change(nil, `INSERT INTO post_search (post_search) VALUES ('optimize')`)
-	wantNoneLeft("box", "name", "owner", "text", "tag", "reply", "body")
+	wantNoneLeft("box", "code", "name", "owner", "text", "tag", "reply", "body")
 }
 
 // checkOtherSide looks at what the other side of deleted agents keeps.
@@ -327,11 +329,11 @@ func TestExportHoldsNoSecret(t *testing.T) {
 	s.reply(caller, post, "own reply")
 	s.reply(other, post, "not the caller's")
 	s.change(nil, `INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at) VALUES (?, 'verify', 'm', randomblob(32), 0, 1, 2)`, caller.ID)
-	s.change(nil, `INSERT INTO owner_claims (agent_id, token_hash, form_hash, owner, mailbox, status, requested_at, expires_at) VALUES (?, randomblob(32), randomblob(32), randomblob(32), 'm', 'pending', 1, 2)`, caller.ID)
-	s.change(nil, `INSERT INTO events (id, agent_id, type, subject, at) VALUES ('evt_1', ?, 'trust.changed', '{"id":"x"}', 1)`, caller.ID)
+	s.change(nil, `INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at) VALUES (?, randomblob(32), 0, randomblob(32), 'm', 'pending', 1, 2)`, caller.ID)
+	s.change(nil, `INSERT INTO events (agent_id, type, subject, at) VALUES (?, 'trust.changed', '{"handle":"x"}', 1)`, caller.ID)
 	s.change(nil, `INSERT INTO reports (id, about, subject, reporter, reporter_id, created_at) VALUES ('rpt_1', 'request', 'req_1', randomblob(32), ?, 1)`, caller.ID)
-	s.change(nil, `INSERT INTO mail_log (agent_id, mailbox_hash, at) VALUES (?, randomblob(32), 1)`, caller.ID)
-	s.change(nil, `INSERT INTO outbox (agent_id, kind, recipient, content, status, tries, next_try_at, created_at, expires_at) VALUES (?, 'verify', 'm', '{"code":"SECRETCODE"}', 'waiting', 0, 1, 1, 2)`, caller.ID)
+	s.change(nil, `INSERT INTO mail_log (agent_id, mailbox_hash, sent, at) VALUES (?, randomblob(32), 1, 1)`, caller.ID)
+	s.change(nil, `INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at) VALUES ('mail_1', ?, 'verify', 'm', 'SECRETCODE', 0, 0, 1, 1, 2)`, caller.ID)
 	s.change(nil, `INSERT INTO links (agent_id, url, kind, status, created_at) VALUES (?, 'https://harbour.example.org', 'website', 'pending', 1)`, caller.ID)
 	s.change(nil, `INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, caller.ID, other.ID)
 	_, err = s.ReplaceOfferings(ctx, caller, Menu{Offerings: []OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})

@@ -46,6 +46,20 @@ func (s *Store) write(ctx context.Context, act func(*tx) error) error {
 	return s.submit(&job{ctx: ctx, act: act})
 }
 
+// decide is write for an act that may refuse and still leaves something to keep,
+// such as a wrong try that counts: that is committed, then the refusal returned.
+func (s *Store) decide(ctx context.Context, act func(*tx) (*Error, error)) error {
+	var refusal *Error
+	err := s.write(ctx, func(t *tx) (err error) {
+		refusal, err = act(t)
+		return err
+	})
+	if err == nil && refusal != nil {
+		return refusal
+	}
+	return err
+}
+
 // outside runs f on the writing connection between two transactions.
 func (s *Store) outside(ctx context.Context, f func(*writer) error) error {
 	return s.submit(&job{ctx: ctx, alone: f})

@@ -67,12 +67,16 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 	}
 	delete(t.stale, id)
 	delete(t.recent, id)
-	var shown string // how calls name the agent; empty while it is hidden
-	if _, err := t.find(&shown, `SELECT author FROM agent_documents WHERE agent_id = ?`, id); err != nil {
+	// How the public knows the agent so far; empty while it is hidden.
+	var shown struct {
+		Author string `db:"author"`
+		Level  int    `db:"level"`
+	}
+	if _, err := t.find(&shown, `SELECT author, level FROM agent_documents WHERE agent_id = ?`, id); err != nil {
 		return AgentDocument{}, err
 	}
 	if row.suspended(t.now) {
-		if shown == "" {
+		if shown.Author == "" {
 			return AgentDocument{}, nil
 		}
 		return AgentDocument{}, t.hideAgent(id)
@@ -86,11 +90,11 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 		return AgentDocument{}, err
 	}
 	err = t.exec(`
-		INSERT INTO agent_documents (agent_id, handle, author, level, confirmed, email, valid_until,
+		INSERT INTO agent_documents (agent_id, handle, author, level, confirmed, email,
 			profile, brief, recent_posts, menu, menu_words)
-		VALUES (?, ?, ?, ?, ?, ?, NULL, ?, ?, ?, ?, ?)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (agent_id) DO UPDATE SET author = excluded.author, level = excluded.level,
-			confirmed = excluded.confirmed, email = excluded.email, valid_until = excluded.valid_until, profile = excluded.profile,
+			confirmed = excluded.confirmed, email = excluded.email, profile = excluded.profile,
 			brief = excluded.brief, recent_posts = excluded.recent_posts,
 			menu = excluded.menu, menu_words = excluded.menu_words`,
 		id, d.Handle, author, d.Level, d.Confirmed, d.Email, d.Profile, d.Brief, d.RecentPosts, d.Menu, d.MenuWords)
@@ -98,11 +102,14 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 		return AgentDocument{}, err
 	}
 	t.index(agentSearch, id, public.searchRow())
-	if author != shown {
-		t.touchPosts()
+	if author != shown.Author {
+		t.touchNames()
 	}
-	if shown == "" {
-		err = t.showPostsOf(id)
+	if shown.Author == "" {
+		return d, t.showPostsOf(id)
+	}
+	if d.Level != shown.Level {
+		err = t.tell(id, "trust.changed", EventSubject{Handle: d.Handle})
 	}
 	return d, err
 }
@@ -227,7 +234,7 @@ func (a *Agent) searchRow() *searchRow {
 // hideAgent takes a suspended agent and its calls away from where the public
 // looks; the records stay.
 func (t *tx) hideAgent(id int64) error {
-	t.touchPosts()
+	t.touchNames()
 	if err := t.unindexAgent(id); err != nil {
 		return err
 	}

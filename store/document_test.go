@@ -128,7 +128,7 @@ func (s *testStore) update(c Caller, change func(*Settings)) AgentDocument {
 }
 
 func TestDerivedDataFollowsEveryWrite(t *testing.T) {
-	s := newStore(t)
+	s := newStore(t, noCaps)
 	ctx := context.Background()
 	pilot, key := s.register("harbour-pilot", func(r *Registration) {
 		r.Tagline, r.Capabilities, r.Languages = "Berth plans", []string{"tide tables", "潮汐表"}, []string{"en", "zh-CN"}
@@ -137,7 +137,7 @@ func TestDerivedDataFollowsEveryWrite(t *testing.T) {
 	light, _ := s.register("lighthouse")
 	s.register("quiet-one")
 	var first, second PostDocument
-	note := "Write in English."
+	note, token := "Write in English.", ""
 
 	steps := []struct {
 		name string
@@ -184,6 +184,21 @@ func TestDerivedDataFollowsEveryWrite(t *testing.T) {
 		{"claiming anew", func() { s.claim(light, 2) }},
 		{"the partner's new mailbox", func() { s.update(light, func(a *Settings) { a.Mailbox = "new@agents.example.org" }) }},
 		{"the passing of a deadline", func() { s.clock.Advance(2 * Day); s.ok(s.RunDue(ctx)) }},
+		{"a code", func() { s.ok(s.confirm(light, s.code(light))) }},
+		{"the owner's page", func() { token = s.owned(light, mei) }},
+		{"a link", func() { s.link(pilot, harbourPage) }},
+		{"a link that is found", func() { s.look(pilot, harbourPage, foundIt, true) }},
+		{"a link that is too slow", func() { s.look(pilot, harbourPage, tooSlow, true) }},
+		{"another link that is not", func() { s.linked(pilot, codePage, notThere) }},
+		{"a link removed", func() { _, err := s.RemoveLink(ctx, pilot, codePage); s.ok(err) }},
+		{"a collaboration confirmed", func() { s.settled(pilot, light, "confirmed") }},
+		{"the owner's withdrawal", func() { s.pressed(token, OwnerWithdraw) }},
+		{"another owner", func() { token = s.owned(light, ada) }},
+		{"an expired link", func() { s.clock.Advance(181 * Day); s.ok(s.RunDue(ctx)) }},
+		{"a mailbox that the owner does not know", func() {
+			s.update(light, func(a *Settings) { a.Mailbox = "thief@agents.example.org" })
+			s.pressed(token, OwnerRotateKey)
+		}},
 		{"a rotated key", func() { _, _, err := s.RotateKey(ctx, pilot, key); s.ok(err) }},
 		{"deleting a call", func() { s.ok(s.DeletePost(ctx, pilot, second.ID)) }},
 		{"a suspension", func() { s.change([]Caller{pilot}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, pilot.ID) }},

@@ -17,14 +17,26 @@ type Code string
 const (
 	CodeUnauthorized        Code = "unauthorized"
 	CodeForbidden           Code = "forbidden"
+	CodeNotAccepting        Code = "not_accepting"
 	CodeTrustTooLow         Code = "trust_too_low"
 	CodeSuspended           Code = "suspended"
 	CodeNotFound            Code = "not_found"
 	CodeHandleTaken         Code = "handle_taken"
+	CodeInvalidState        Code = "invalid_state"
+	CodeDuplicate           Code = "duplicate"
+	CodeAlreadyVerified     Code = "already_verified"
+	CodeAlreadyClaimed      Code = "already_claimed"
 	CodeIdempotencyConflict Code = "idempotency_conflict"
+	CodeCodeExpired         Code = "code_expired"
 	CodeValidationFailed    Code = "validation_failed"
+	CodeWrongCode           Code = "wrong_code"
+	CodeSelfRequest         Code = "self_request"
 	CodeInvalidQuery        Code = "invalid_query"
 	CodeRateLimited         Code = "rate_limited"
+	CodeWeeklyCapReached    Code = "weekly_cap_reached"
+	CodeSenderLimitReached  Code = "sender_limit_reached"
+	CodeCooldown            Code = "cooldown"
+	CodeTooManyAttempts     Code = "too_many_attempts"
 	CodeStorageFull         Code = "storage_full"
 	CodeUnavailable         Code = "unavailable"
 )
@@ -62,7 +74,7 @@ type Fault struct {
 type Error struct {
 	Code    Code
 	Faults  []Fault   // with CodeValidationFailed and CodeInvalidQuery: every fault at once
-	RetryAt time.Time // with CodeRateLimited: when the same call may succeed
+	RetryAt time.Time // with a code of 429: when the same call may succeed
 	Topic   string    // which limit was met, such as "posts"; empty when there is one only
 	Limit   int       // the number of that limit, or the place of what is wrong
 	Reason  string    // with CodeSuspended: the operator's words
@@ -77,9 +89,9 @@ func (e *Error) Is(target error) bool {
 	return ok && other.Code == e.Code
 }
 
-func refuse(code Code) error { return &Error{Code: code} }
+func refuse(code Code) *Error { return &Error{Code: code} }
 
-func invalid(faults ...Fault) error {
+func invalid(faults ...Fault) *Error {
 	return &Error{Code: CodeValidationFailed, Faults: faults}
 }
 

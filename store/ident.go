@@ -17,6 +17,9 @@ const (
 	idPost     = "pst_"
 	idReply    = "rpl_"
 	idReport   = "rpt_"
+	idRequest  = "req_"
+	idCollab   = "col_"
+	idMail     = "mail_"
 )
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
@@ -41,23 +44,31 @@ const (
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-func newKey(random io.Reader) (string, error) {
-	key := make([]byte, 0, keyLength)
-	key = append(key, keyPrefix...)
+// newSecret is keyRandom base62 characters of randomness.
+func newSecret(random io.Reader) (string, error) {
+	secret := make([]byte, 0, keyRandom)
 	var raw [64]byte
-	for len(key) < len(keyPrefix)+keyRandom {
+	for len(secret) < keyRandom {
 		if _, err := io.ReadFull(random, raw[:]); err != nil {
-			return "", fmt.Errorf("make a key: %w", err)
+			return "", fmt.Errorf("make a secret: %w", err)
 		}
 		for _, b := range raw {
 			// 248 is the largest multiple of 62 in a byte: what lies above would
 			// make some characters more likely than others.
-			if b < 248 && len(key) < len(keyPrefix)+keyRandom {
-				key = append(key, base62[b%62])
+			if b < 248 && len(secret) < keyRandom {
+				secret = append(secret, base62[b%62])
 			}
 		}
 	}
-	return string(appendCheck(key)), nil
+	return string(secret), nil
+}
+
+func newKey(random io.Reader) (string, error) {
+	secret, err := newSecret(random)
+	if err != nil {
+		return "", err
+	}
+	return string(appendCheck([]byte(keyPrefix + secret))), nil
 }
 
 func appendCheck(key []byte) []byte {

@@ -105,3 +105,9 @@ func (s *Store) RotateKey(ctx context.Context, caller Caller, oldKey string) (ke
 	})
 	return key, rotatedAt, err
 }
+
+// setKey gives an agent another key by the word of someone who has shown another
+// proof than the old one.
+func (t *tx) setKey(agentID int64, key string) error {
+	return t.exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, hashKey(key), t.now, agentID)
+}

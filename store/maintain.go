@@ -45,17 +45,26 @@ func (a *activity) note(s *Store, id int64, last, now Time) {
 	})
 }
 
-// RunDue does what is due by the clock: it closes calls past their deadline,
-// drops what is kept for a time only, and takes erased data out of the
-// write-ahead log. It runs every minute, so erased data leaves the files within
+// RunDue does what is due by the clock: it closes calls past their deadline, ends
+// what has run out of time, drops what is kept for a time only, and takes erased
+// data out of the write-ahead log. It runs every minute, so erased data leaves the files within
 // ten minutes.
 func (s *Store) RunDue(ctx context.Context) error {
 	err := s.write(ctx, func(t *tx) error {
-		if err := t.closePosts(); err != nil {
-			return fmt.Errorf("close calls: %w", err)
-		}
-		if err := t.showAgents(); err != nil {
-			return fmt.Errorf("end suspensions: %w", err)
+		for _, due := range []struct {
+			what string
+			act  func() error
+		}{
+			{"close calls", t.closePosts},
+			{"end suspensions", t.showAgents},
+			{"expire requests", func() error { return t.expireRequests("") }},
+			{"expire links", t.expireLinks},
+			{"expire mails", t.expireMails},
+			{"drop events", t.dropEvents},
+		} {
+			if err := due.act(); err != nil {
+				return fmt.Errorf("%s: %w", due.what, err)
+			}
 		}
 		for _, old := range []struct {
 			query string
@@ -65,7 +74,13 @@ func (s *Store) RunDue(ctx context.Context) error {
 			{`DELETE FROM usage WHERE at <= ?`, t.now.add(-usageKept)},
 			// What a clock that ran ahead wrote would use up limits until then.
 			{`DELETE FROM usage WHERE at > ?`, t.now.add(Day)},
-			{`UPDATE reports SET reporter = NULL WHERE reporter IS NOT NULL AND created_at <= ?`, t.now.add(-reportWindow)},
+			{`DELETE FROM mail_log WHERE at <= ?`, t.now.add(-Day)},
+			{`DELETE FROM mail_log WHERE at > ?`, t.now.add(Day)},
+			// A burnt code says so until there is a new one.
+			{`DELETE FROM codes WHERE expires_at <= ? AND wrong_tries < 5`, t.now.add(-Day)},
+			{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`, t.now.add(-claimKept)},
+			{`UPDATE reports SET reporter = NULL WHERE about = 'post' AND reporter IS NOT NULL AND created_at <= ?`, t.now.add(-reportWindow)},
+			{`UPDATE reports SET reporter = NULL WHERE about = 'claim' AND reporter IS NOT NULL AND created_at <= ?`, t.now.add(-unwantedAge)},
 		} {
 			if err := t.exec(old.query, old.since); err != nil {
 				return fmt.Errorf("drop what is old: %w", err)

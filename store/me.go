@@ -48,7 +48,9 @@ func (s *Store) Me(ctx context.Context, caller Caller) (own Own, err error) {
 		return own, err
 	}
 	own.Mailbox, own.PendingRequests, own.AwaitingReceipts = row.Mailbox, row.Pending, row.Awaiting
-	own.Claim = OwnerClaim{Status: "none"}
+	if own.Claim, err = s.ownerClaim(ctx, caller.ID); err != nil {
+		return own, err
+	}
 	own.Limits, err = s.allowances(ctx, caller, own.Card.CreatedAt, row.WeeklyCap)
 	return own, err
 }
@@ -63,7 +65,7 @@ var exports = []struct{ table, query string }{
 	{"owner_claims", `SELECT status, requested_at, expires_at, confirmed_at FROM owner_claims WHERE agent_id = ?1`},
 	{"codes", `SELECT purpose, mailbox, wrong_tries, created_at, expires_at FROM codes WHERE agent_id = ?1`},
 	{"mail_log", `SELECT at FROM mail_log WHERE agent_id = ?1 ORDER BY seq`},
-	{"outbox", `SELECT kind, recipient, status, tries, created_at, expires_at FROM outbox WHERE agent_id = ?1 ORDER BY seq`},
+	{"outbox", `SELECT kind, recipient, tries, created_at, expires_at FROM outbox WHERE agent_id = ?1 ORDER BY seq`},
 	{"posts", `SELECT * FROM posts WHERE author_id = ?1 ORDER BY seq`},
 	{"replies", `SELECT r.id, p.id AS post_id, r.body, r.created_at
 		FROM replies r JOIN posts p ON p.seq = r.post_seq WHERE r.author_id = ?1 ORDER BY r.seq`},
@@ -75,7 +77,7 @@ var exports = []struct{ table, query string }{
 	{"collabs", `SELECT c.*, i.handle AS initiator, p.handle AS partner
 		FROM collabs c JOIN handles i ON i.id = c.initiator_id JOIN handles p ON p.id = c.partner_id
 		WHERE c.initiator_id = ?1 OR c.partner_id = ?1 ORDER BY c.seq`},
-	{"events", `SELECT * FROM events WHERE agent_id = ?1 ORDER BY seq`},
+	{"events", `SELECT type, subject, at FROM events WHERE agent_id = ?1 ORDER BY seq`},
 	{"usage", `SELECT act, at FROM usage WHERE agent_id = ?1 ORDER BY at`},
 	{"idempotency", `SELECT created_at FROM idempotency WHERE agent_id = ?1 ORDER BY created_at`},
 	{"reports", `SELECT id, about, subject, reason, created_at, closed_at FROM reports WHERE reporter_id = ?1 ORDER BY seq`},

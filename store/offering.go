@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -83,6 +84,15 @@ func (t *tx) offerings(agentID int64) ([]Offering, error) {
 		WHERE agent_id = ?
 		ORDER BY position`, agentID)
 	return offerings, err
+}
+
+// offering is an entry of the agent's menu; nil when it has none with this id.
+func (t *tx) offering(agentID int64, id string) (*Offering, error) {
+	menu, err := t.offerings(agentID)
+	if i := slices.IndexFunc(menu, func(o Offering) bool { return o.ID == id }); i >= 0 {
+		return &menu[i], err
+	}
+	return nil, err
 }
 
 func (t *tx) checkOfferingIDs(agentID int64, drafts []OfferingDraft) error {

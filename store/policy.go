@@ -16,3 +16,60 @@ type PolicySettings ContactPolicy
 
 // defaultPolicy is a new agent's.
 var defaultPolicy = ContactPolicy{Accepting: true, MinLevel: 1, RequireOffering: true, WeeklyCap: 10}
+
+// declineCooldown is how long an agent waits before it asks again one that said
+// no: for contact, or to confirm a collaboration.
+const declineCooldown = 30 * Day
+
+// approach is what a policy looks at: one sender before one recipient.
+type approach struct {
+	now            Time
+	self           bool
+	level          int // the sender's
+	blocked        bool
+	offeringGiven  bool
+	offeringKnown  bool // it is the recipient's own
+	deadlinePassed bool
+	open           bool   // a request between the two, in this direction, is open
+	declinedAt     *Time  // the newest decline between the two, in this direction
+	daily          int    // requests a day that the sender may send; 0 for no limit
+	sent           []Time // by the sender today, newest first, at most daily
+	received       []Time // by the recipient this week, newest first, at most the weekly cap
+}
+
+// admits applies the rules in the contract's order; nil admits.
+func (p ContactPolicy) admits(a approach) *Error {
+	switch {
+	case a.self:
+		return refuse(CodeSelfRequest)
+	case a.level < 1:
+		return &Error{Code: CodeTrustTooLow, Topic: "verify"}
+	case a.level < p.MinLevel:
+		return &Error{Code: CodeTrustTooLow, Topic: "min_level", Limit: p.MinLevel}
+	case !p.Accepting || a.blocked:
+		return refuse(CodeNotAccepting)
+	}
+	var faults []Fault
+	if p.RequireOffering && !a.offeringGiven {
+		faults = append(faults, Fault{Field: "offering_id", Code: FaultRequired, Topic: "offering"})
+	}
+	if a.offeringGiven && !a.offeringKnown {
+		faults = append(faults, Fault{Field: "offering_id", Code: FaultUnknownID, Topic: "theirs"})
+	}
+	if a.deadlinePassed {
+		faults = append(faults, Fault{Field: "deadline", Code: FaultBadValue, Topic: "deadline"})
+	}
+	switch {
+	case len(faults) > 0:
+		return invalid(faults...)
+	case a.open:
+		return &Error{Code: CodeDuplicate, Topic: "request"}
+	case a.declinedAt != nil && a.declinedAt.add(declineCooldown) > a.now:
+		return &Error{Code: CodeCooldown, Topic: "request", RetryAt: a.declinedAt.add(declineCooldown).Time()}
+	case a.daily > 0 && len(a.sent) >= a.daily:
+		return &Error{Code: CodeSenderLimitReached, Topic: "request", Limit: a.daily, RetryAt: a.sent[a.daily-1].add(Day).Time()}
+	case len(a.received) >= p.WeeklyCap:
+		return &Error{Code: CodeWeeklyCapReached, Limit: p.WeeklyCap, RetryAt: a.received[p.WeeklyCap-1].add(week).Time()}
+	}
+	return nil
+}

@@ -19,7 +19,7 @@ type Quotas struct {
 var DefaultQuotas = Quotas{Posts: 10, Replies: 50, RequestsFirstWeek: 2, Requests: 5}
 
 // firstWeek is how long an agent is new to sending contact requests.
-const firstWeek = 7 * Day
+const firstWeek = week
 
 // usageKept is how long what an agent did is counted.
 const usageKept = Day
@@ -47,20 +47,28 @@ func (q Quotas) of(a act, age time.Duration) int {
 // spend counts one act of the agent, or refuses it with rate_limited when the
 // day's limit is met; 0 is none.
 func (t *tx) spend(agentID int64, a act, limit int) error {
-	if limit > 0 {
-		var oldest []Time
-		err := t.all(&oldest, `
-			SELECT at FROM usage
-			WHERE agent_id = ? AND act = ? AND at > ?
-			ORDER BY at DESC
-			LIMIT ?`, agentID, a, t.now.add(-Day), limit)
-		if err != nil {
-			return err
-		}
-		if len(oldest) == limit {
-			return &Error{Code: CodeRateLimited, Topic: string(a), Limit: limit, RetryAt: oldest[limit-1].add(Day).Time()}
-		}
+	times, err := t.spent(agentID, a, limit)
+	if err != nil {
+		return err
 	}
+	if limit > 0 && len(times) == limit {
+		return &Error{Code: CodeRateLimited, Topic: string(a), Limit: limit, RetryAt: times[limit-1].add(Day).Time()}
+	}
+	return t.use(agentID, a)
+}
+
+// spent are the times of the agent's acts of the day, newest first, at most limit.
+func (t *tx) spent(agentID int64, a act, limit int) (times []Time, err error) {
+	err = t.all(&times, `
+		SELECT at FROM usage
+		WHERE agent_id = ? AND act = ? AND at > ?
+		ORDER BY at DESC
+		LIMIT ?`, agentID, a, t.now.add(-Day), limit)
+	return times, err
+}
+
+// use counts one act.
+func (t *tx) use(agentID int64, a act) error {
 	return t.exec(`INSERT INTO usage (agent_id, act, at) VALUES (?, ?, ?)`, agentID, a, t.now)
 }
 
@@ -95,14 +103,13 @@ func (s *Store) allowances(ctx context.Context, caller Caller, joined Time, week
 		Requests int `db:"requests"`
 		Received int `db:"received"`
 	}
-	day := now.add(-Day)
 	err := s.get(ctx, &used, `
 		SELECT
-			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'post' AND at > ?2) AS posts,
-			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'reply' AND at > ?2) AS replies,
-			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'request' AND at > ?2) AS requests,
-			(SELECT COUNT(*) FROM requests WHERE to_id = ?1 AND created_at > ?3) AS received`,
-		caller.ID, day, now.add(-7*Day))
+			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'post' AND at > ?3) AS posts,
+			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'reply' AND at > ?3) AS replies,
+			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'request' AND at > ?3) AS requests,
+			(SELECT COUNT(*) FROM (`+receivedSince+`)) AS received`,
+		caller.ID, now.add(-week), now.add(-Day))
 	age := now.Time().Sub(joined.Time())
 	return Allowances{
 		Posts:            allowance(s.quotas.Posts, used.Posts),
@@ -111,6 +118,9 @@ func (s *Store) allowances(ctx context.Context, caller Caller, joined Time, week
 		RequestsReceived: allowance(weeklyCap, used.Received),
 	}, err
 }
+
+// MailCaps returns the caps on mails in force.
+func (s *Store) MailCaps() MailCaps { return s.mails }
 
 // Quotas returns the limits in force.
 func (s *Store) Quotas() Quotas { return s.quotas }

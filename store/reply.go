@@ -78,8 +78,20 @@ func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply 
 		return reply, err
 	}
 	t.touchPosts()
+	if err := t.tellOfReply(caller, post, id); err != nil {
+		return reply, err
+	}
 	err = t.get(&reply, selectReply+` WHERE r.seq = ?`, seq)
 	return reply, err
+}
+
+// tellOfReply tells the author of a call that another has answered.
+func (t *tx) tellOfReply(caller Caller, post PostDocument, replyID string) error {
+	var author int64
+	if err := t.get(&author, `SELECT author_id FROM posts WHERE seq = ?`, post.Seq); err != nil || author == caller.ID {
+		return err
+	}
+	return t.tell(author, "reply.received", EventSubject{ID: &replyID, Handle: caller.Handle, PostID: &post.ID})
 }
 
 // Replies lists the replies to a call, oldest first.

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -185,20 +186,21 @@ type listing struct {
 	rows   string   // selects a page; after the expression: seq below, bounds…, limit, offset
 	count  string   // counts matches; after the expression: bounds…, limit
 	bounds []any    // further values of both
+	before []any    // values of both before all others
 	tiers  []string // the expressions in order; one empty one lists everything
 	whole  string   // matches what all tiers match
 }
 
 // arguments puts the expression, if there is one, before the other values.
-func arguments(expression string, bounds []any, others ...any) []any {
-	var args []any
+func (l *listing) arguments(expression string, others ...any) []any {
+	args := slices.Clone(l.before)
 	if expression != "" {
 		args = append(args, expression)
 	}
 	if len(others) == 3 { // seq stands before the bounds, limit and offset behind them
-		return append(append(append(args, others[0]), bounds...), others[1:]...)
+		return append(append(append(args, others[0]), l.bounds...), others[1:]...)
 	}
-	return append(append(args, bounds...), others...)
+	return append(append(args, l.bounds...), others...)
 }
 
 // placed is a row that knows its place in the order of its list.
@@ -230,7 +232,7 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 		}
 		var rows []T
 		wanted := page.Limit + 1 - len(result.Items)
-		args := arguments(l.tiers[tier], l.bounds, from.seq, wanted, skip)
+		args := l.arguments(l.tiers[tier], from.seq, wanted, skip)
 		if err := s.all(ctx, &rows, l.rows, args...); err != nil {
 			return result, err
 		}
@@ -258,6 +260,6 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 // count counts the matches of an expression, up to limit.
 func (s *Store) count(ctx context.Context, l listing, expression string, limit int) (int, error) {
 	var n int
-	err := s.get(ctx, &n, l.count, arguments(expression, l.bounds, limit)...)
+	err := s.get(ctx, &n, l.count, l.arguments(expression, limit)...)
 	return n, err
 }

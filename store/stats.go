@@ -64,8 +64,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 			(SELECT COUNT(*) FROM collabs c
 				JOIN agents i ON i.id = c.initiator_id
 				JOIN agents p ON p.id = c.partner_id
-				WHERE c.status = 'confirmed' AND i.claimed_at IS NOT NULL AND p.claimed_at IS NOT NULL
-					AND i.claimed_by <> p.claimed_by) AS confirmed_collaborations`,
+				WHERE `+countsAsEvidence+`) AS confirmed_collaborations`,
 		now.add(-newWindow))
 	if err != nil {
 		return Stats{}, err

@@ -74,23 +74,32 @@ type Options struct {
 	Clock  func() time.Time // the only source of time; time.Now when nil
 	Random io.Reader        // the source of ids and keys; crypto/rand when nil
 	Quotas *Quotas          // limits by the day; DefaultQuotas when nil
+	Mails  *MailCaps        // caps on mails; DefaultMailCaps when nil
+	Owner  *int             // agents that one owner may claim, 0 for any number; DefaultOwnerAgents when nil
 	Normal bool             // synchronous=NORMAL: a power cut may lose the last writes
 	Batch  int              // writes that share one commit at the most; 256 when 0
+
+	// LoopbackLinks lets profile links lead to this machine, by any port: for callbook dev.
+	LoopbackLinks bool
 }
 
 // Store is an open directory. Its methods may be called from any goroutine.
 type Store struct {
-	clock   func() time.Time
-	random  io.Reader
-	quotas  Quotas
-	writing *sqlx.DB
-	reading *sqlx.DB
-	writer  *writer
-	queries sync.Map                     // SQL text → *sqlx.Stmt of the readers
-	words   *lru.Cache[string, struct{}] // known to stand in search_words; the writer's
-	active  activity
-	counts  statsCache
-	probe   struct {
+	clock  func() time.Time
+	random io.Reader
+	quotas Quotas
+	mails  MailCaps
+	// ownerAgents is how many agents one owner may claim; 0 for any number.
+	ownerAgents   int
+	loopbackLinks bool
+	writing       *sqlx.DB
+	reading       *sqlx.DB
+	writer        *writer
+	queries       sync.Map                     // SQL text → *sqlx.Stmt of the readers
+	words         *lru.Cache[string, struct{}] // known to stand in search_words; the writer's
+	active        activity
+	counts        statsCache
+	probe         struct {
 		sync.Mutex
 		passed time.Time
 	}
@@ -105,7 +114,10 @@ type Store struct {
 // Open opens the directory, brings its schema up to date and starts its writer.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	// A program that was killed may have left erased data in the log.
-	s := &Store{clock: o.Clock, random: o.Random, quotas: DefaultQuotas, erased: true}
+	s := &Store{
+		clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,
+		ownerAgents: DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks, erased: true,
+	}
 	if s.clock == nil {
 		s.clock = time.Now
 	}
@@ -114,6 +126,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	if o.Quotas != nil {
 		s.quotas = *o.Quotas
+	}
+	if o.Mails != nil {
+		s.mails = *o.Mails
+	}
+	if o.Owner != nil {
+		s.ownerAgents = *o.Owner
 	}
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Path, err), s.closeFiles())

@@ -13,32 +13,19 @@ type Trust struct {
 	Links           []Link `json:"links"`
 }
 
-// Link is a public profile link and what the last check found.
-type Link struct {
-	URL        string  `json:"url" db:"url"`
-	Kind       string  `json:"kind" db:"kind" enum:"website,github,gitlab,codeberg,huggingface,mastodon,xiaohongshu"`
-	Status     string  `json:"status" db:"status" enum:"pending,verified,failed,expired"`
-	Proof      *string `json:"proof" db:"proof" enum:"rel_me,mention"`
-	Failure    *string `json:"failure" db:"failure" enum:"blocked,unreachable,http_error,too_large,timeout,not_found_on_page"`
-	CheckedAt  *Time   `json:"checked_at" db:"checked_at" nullable:"true"`
-	VerifiedAt *Time   `json:"verified_at" db:"verified_at" nullable:"true"`
-	ExpiresAt  *Time   `json:"expires_at" db:"expires_at" nullable:"true"`
-}
-
 // Verify marks an agent's mailbox as verified by the operator's word. It refuses
 // with not_found a handle that no agent has.
 func (s *Store) Verify(ctx context.Context, handle string) error {
 	return s.write(ctx, func(t *tx) error {
-		var id int64
-		found, err := t.find(&id, `SELECT a.id FROM agents a JOIN handles h ON h.id = a.id WHERE h.handle = ?`, handle)
+		agent, found, err := t.agentByHandle(handle)
 		if err != nil {
 			return err
 		}
 		if !found {
 			return refuse(CodeNotFound)
 		}
-		t.touch(id)
-		return t.exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?) WHERE id = ?`, t.now, id)
+		t.touch(agent.ID)
+		return t.exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?) WHERE id = ?`, t.now, agent.ID)
 	})
 }
 
@@ -52,11 +39,15 @@ func (t *tx) unverify(id int64) error {
 		`UPDATE agents SET verified_at = NULL WHERE id = ?`,
 		`DELETE FROM codes WHERE agent_id = ?`,
 		`DELETE FROM owner_claims WHERE agent_id = ? AND status = 'pending'`,
+		// A fresh link to an owner's page that is in force still goes out: the one
+		// before is dead.
+		`DELETE FROM outbox WHERE agent_id = ? AND (kind <> 'claim' OR agent_id NOT IN (SELECT agent_id FROM owner_claims))`,
 	} {
 		if err := t.exec(query, id); err != nil {
 			return fmt.Errorf("unverify: %w", err)
 		}
 	}
+	t.changes.Removed = true
 	t.touch(id)
 	return nil
 }
@@ -92,20 +83,6 @@ func (t *tx) evidence(id int64) (n int, err error) {
 		FROM collabs c
 		JOIN agents i ON i.id = c.initiator_id
 		JOIN agents p ON p.id = c.partner_id
-		WHERE (c.initiator_id = ? OR c.partner_id = ?)
-			AND c.status = 'confirmed'
-			AND i.claimed_at IS NOT NULL
-			AND p.claimed_at IS NOT NULL
-			AND i.claimed_by <> p.claimed_by`, id, id)
+		WHERE (c.initiator_id = ? OR c.partner_id = ?) AND `+countsAsEvidence, id, id)
 	return n, err
-}
-
-func (t *tx) links(agentID int64) ([]Link, error) {
-	links := []Link{}
-	err := t.all(&links, `
-		SELECT url, kind, status, proof, failure, checked_at, verified_at, expires_at
-		FROM links
-		WHERE agent_id = ?
-		ORDER BY seq`, agentID)
-	return links, err
 }

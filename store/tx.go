@@ -31,18 +31,26 @@ type Changes struct {
 	All     bool // every card
 	Agents  bool // the list of agents, or what it shows of one
 	Posts   bool // calls, replies, or what they show of their authors
+	Collabs bool // confirmed collaborations, or what they show of their parties
+	Told    ids  // agents that have new events
+	Mail    bool // a mail waits to be sent
 	Removed bool // personal data was erased: the file needs a checkpoint
 }
 
 // everything is what changed when nobody can tell.
-var everything = Changes{All: true, Agents: true, Posts: true, Removed: true}
+var everything = Changes{All: true, Agents: true, Posts: true, Collabs: true, Mail: true, Removed: true}
 
 func (c Changes) empty() bool {
-	return len(c.Cards) == 0 && !c.All && !c.Agents && !c.Posts && !c.Removed
+	return !c.Public() && len(c.Told) == 0 && !c.Mail && !c.Removed
+}
+
+// Public tells whether anything that the public sees changed.
+func (c Changes) Public() bool {
+	return len(c.Cards) > 0 || c.All || c.Agents || c.Posts || c.Collabs
 }
 
 func newTx(w *writer, now Time) *tx {
-	return &tx{writer: w, now: now, stale: ids{}, recent: ids{}, search: map[searchKey]*searchRow{}, learned: map[string]struct{}{}, dropped: map[string]struct{}{}, changes: Changes{Cards: ids{}}}
+	return &tx{writer: w, now: now, stale: ids{}, recent: ids{}, search: map[searchKey]*searchRow{}, learned: map[string]struct{}{}, dropped: map[string]struct{}{}, changes: Changes{Cards: ids{}, Told: ids{}}}
 }
 
 // merge takes over what another write of the same transaction made stale.
@@ -61,6 +69,9 @@ func (t *tx) merge(other *tx) {
 	t.changes.All = t.changes.All || other.changes.All
 	t.changes.Agents = t.changes.Agents || other.changes.Agents
 	t.changes.Posts = t.changes.Posts || other.changes.Posts
+	t.changes.Collabs = t.changes.Collabs || other.changes.Collabs
+	maps.Copy(t.changes.Told, other.changes.Told)
+	t.changes.Mail = t.changes.Mail || other.changes.Mail
 	t.changes.Removed = t.changes.Removed || other.changes.Removed
 }
 
@@ -85,15 +96,20 @@ func (t *tx) touchActive(agentID int64) {
 	t.changes.Agents = true
 }
 
-// touchPosts says that calls or replies changed, or how they name an author.
+// touchPosts says that calls or replies changed.
 func (t *tx) touchPosts() { t.changes.Posts = true }
+
+// touchNames says that calls, replies and collaborations name an agent otherwise.
+func (t *tx) touchNames() { t.changes.Posts, t.changes.Collabs = true, true }
 
 // forget says that an agent is gone.
 func (t *tx) forget(agentID int64) {
 	delete(t.stale, agentID)
 	delete(t.recent, agentID)
 	t.touchActive(agentID)
-	t.changes.Posts, t.changes.Removed = true, true
+	t.touchNames()
+	t.changes.Told[agentID] = struct{}{} // it may be waiting
+	t.changes.Removed = true
 }
 
 func (t *tx) stmt(query string) (*sqlx.Stmt, error) {

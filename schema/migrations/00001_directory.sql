@@ -51,6 +51,7 @@ CREATE TABLE agents (
     created_at            INTEGER NOT NULL, -- joined
     updated_at            INTEGER NOT NULL, -- last change of the card by the agent or its owner
     last_active_at        INTEGER NOT NULL, -- last authenticated call, to five minutes
+    events_dropped        INTEGER NOT NULL DEFAULT 0, -- seq of the newest of its events that was kept its time and dropped
     CHECK (description_en <> '' OR description_zh <> ''),
     CHECK (claimed_at IS NULL OR (verified_at IS NOT NULL AND claimed_by IS NOT NULL))
 ) STRICT;
@@ -88,48 +89,55 @@ CREATE TABLE codes (
     PRIMARY KEY (agent_id, purpose)
 ) STRICT;
 
+CREATE INDEX codes_expires_at ON codes (expires_at);
+
 -- The owner claim of an agent and, once confirmed, the owner's page.
 CREATE TABLE owner_claims (
     agent_id     INTEGER NOT NULL PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE, -- which agent
     token_hash   BLOB    NOT NULL UNIQUE CHECK (length(token_hash) = 32), -- SHA-256 of the link's token
-    form_hash    BLOB    CHECK (length(form_hash) = 32),                  -- SHA-256 of the page's one-time form token
+    acts         INTEGER NOT NULL CHECK (acts >= 0),                      -- acts done on the page: each makes its form token another
     owner        BLOB    NOT NULL CHECK (length(owner) = 32),             -- HMAC of the normalised owner address
-    mailbox      TEXT    NOT NULL,                                        -- the agent's mailbox when the claim was confirmed or asked
+    mailbox      TEXT    NOT NULL,                                        -- the agent's mailbox when the claim was asked, then last confirmed
     status       TEXT    NOT NULL CHECK (status IN ('pending', 'claimed')), -- claimed once the owner confirmed
     requested_at INTEGER NOT NULL, -- when the agent asked for it
     expires_at   INTEGER NOT NULL, -- of a pending claim
     confirmed_at INTEGER           -- first confirmation
 ) STRICT;
 
--- Mails accepted for sending, for the caps on mails; kept longer than the agents.
+CREATE INDEX owner_claims_pending ON owner_claims (expires_at) WHERE status = 'pending';
+
+-- Mails that were asked for, for the caps on mails; kept a day.
 CREATE TABLE mail_log (
     seq          INTEGER PRIMARY KEY, -- row number
     agent_id     INTEGER NOT NULL REFERENCES handles (id), -- who asked for it
     mailbox_hash BLOB    NOT NULL CHECK (length(mailbox_hash) = 32), -- HMAC of the normalised address
-    at           INTEGER NOT NULL -- when it was accepted
+    sent         INTEGER NOT NULL CHECK (sent IN (0, 1)), -- 0 where none was sent, without a word about it
+    at           INTEGER NOT NULL -- when it was asked for
 ) STRICT;
 
 CREATE INDEX mail_log_agent ON mail_log (agent_id, at);
-CREATE INDEX mail_log_mailbox ON mail_log (mailbox_hash, at);
+CREATE INDEX mail_log_mailbox ON mail_log (mailbox_hash, at) WHERE sent;
+CREATE INDEX mail_log_sent ON mail_log (at) WHERE sent;
 CREATE INDEX mail_log_at ON mail_log (at);
 
--- Mails on their way out. Address and text are erased once delivered or expired.
+-- Mails on their way out. A row goes once its mail is delivered or has expired.
 CREATE TABLE outbox (
-    seq         INTEGER PRIMARY KEY, -- order of sending
-    agent_id    INTEGER REFERENCES agents (id) ON DELETE CASCADE, -- about whom; deleting it drops the mail
+    seq         INTEGER PRIMARY KEY AUTOINCREMENT, -- order of sending
+    id          TEXT    NOT NULL UNIQUE, -- of the Message-ID: the same for every try
+    agent_id    INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- about whom; deleting it drops the mail
     kind        TEXT    NOT NULL CHECK (kind IN ('verify', 'recover', 'claim')), -- which text
-    recipient   TEXT,             -- NULL once delivered or expired
-    content     TEXT,             -- JSON: what the text is made from; NULL once delivered or expired
-    status      TEXT    NOT NULL CHECK (status IN ('waiting', 'delivered', 'expired')), -- how far it got
+    recipient   TEXT    NOT NULL, -- one address
+    secret      TEXT    NOT NULL, -- the code or the link's token
     tries       INTEGER NOT NULL CHECK (tries >= 0), -- deliveries begun
+    uncertain   INTEGER NOT NULL CHECK (uncertain BETWEEN 0 AND 2), -- deliveries begun of which nobody knows how they ended
     next_try_at INTEGER NOT NULL, -- earliest next delivery
     created_at  INTEGER NOT NULL, -- when it was accepted
-    expires_at  INTEGER NOT NULL, -- from then on it is not sent
-    CHECK ((status = 'waiting') = (recipient IS NOT NULL AND content IS NOT NULL))
+    expires_at  INTEGER NOT NULL -- from then on it is not sent
 ) STRICT;
 
-CREATE INDEX outbox_due ON outbox (next_try_at) WHERE status = 'waiting';
-CREATE INDEX outbox_agent ON outbox (agent_id);
+CREATE INDEX outbox_due ON outbox (next_try_at);
+CREATE INDEX outbox_expires_at ON outbox (expires_at);
+CREATE INDEX outbox_agent ON outbox (agent_id, kind);
 
 -- Public profile links and what checking them found.
 CREATE TABLE links (
@@ -149,6 +157,7 @@ CREATE TABLE links (
 ) STRICT;
 
 CREATE INDEX links_due ON links (next_check_at) WHERE next_check_at IS NOT NULL;
+CREATE INDEX links_expires_at ON links (expires_at) WHERE status = 'verified';
 
 -- Contact requests. The parties are handles, so a record outlives its agents.
 CREATE TABLE requests (
@@ -175,8 +184,9 @@ CREATE TABLE requests (
 ) STRICT;
 
 CREATE UNIQUE INDEX requests_open ON requests (from_id, to_id) WHERE status IN ('pending', 'awaiting_owner');
-CREATE INDEX requests_from ON requests (from_id, created_at);
-CREATE INDEX requests_to ON requests (to_id, created_at);
+CREATE INDEX requests_from ON requests (from_id, seq);
+CREATE INDEX requests_to ON requests (to_id, seq);
+CREATE INDEX requests_received ON requests (to_id, created_at);
 CREATE INDEX requests_status ON requests (status);
 CREATE INDEX requests_due ON requests (expires_at) WHERE status IN ('pending', 'awaiting_owner');
 
@@ -242,15 +252,18 @@ CREATE TABLE collabs (
 CREATE UNIQUE INDEX collabs_pending ON collabs (initiator_id, partner_id) WHERE status = 'pending';
 CREATE INDEX collabs_initiator ON collabs (initiator_id, seq);
 CREATE INDEX collabs_partner ON collabs (partner_id, seq);
+CREATE INDEX collabs_confirmed ON collabs (seq) WHERE status = 'confirmed';
 
--- What happened to an agent, for those who wait for it. Kept 30 days.
+-- What happened to an agent, for those who wait for it. Kept 30 days. An event's
+-- public id is made of its time and seq.
 CREATE TABLE events (
     seq      INTEGER PRIMARY KEY AUTOINCREMENT, -- order of delivery
-    id       TEXT    NOT NULL UNIQUE,           -- evt_…
     agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- who is told
-    type     TEXT    NOT NULL, -- such as request.received
+    type     TEXT    NOT NULL, -- what happened: one of the types below
     subject  TEXT    NOT NULL, -- JSON: ids and handles, never free text
-    at       INTEGER NOT NULL -- when it happened
+    at       INTEGER NOT NULL, -- when it happened
+    CHECK (type IN ('request.received', 'request.accepted', 'request.declined', 'request.withdrawn', 'request.expired',
+        'reply.received', 'collab.received', 'collab.confirmed', 'collab.declined', 'trust.changed'))
 ) STRICT;
 
 CREATE INDEX events_agent ON events (agent_id, seq);
@@ -325,7 +338,6 @@ CREATE TABLE agent_documents (
     level         INTEGER NOT NULL CHECK (level BETWEEN 0 AND 2), -- trust level
     confirmed     INTEGER NOT NULL CHECK (confirmed >= 0), -- collaborations that count as evidence
     email         TEXT,             -- the mailbox where the agent made it public, or NULL
-    valid_until   INTEGER,          -- when the document must be made anew without a write, or NULL
     profile       TEXT    NOT NULL, -- JSON members of the card's agent object
     brief         TEXT    NOT NULL, -- JSON members of the brief list item
     recent_posts  TEXT    NOT NULL, -- JSON array
@@ -334,7 +346,6 @@ CREATE TABLE agent_documents (
 ) STRICT;
 
 CREATE INDEX agent_documents_level ON agent_documents (level);
-CREATE INDEX agent_documents_valid_until ON agent_documents (valid_until) WHERE valid_until IS NOT NULL;
 
 -- What the public sees of a call, but for its author and its count of replies.
 CREATE TABLE post_documents (

@@ -1,0 +1,207 @@
+package store
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Codes prove that who asks reads the agent's mailbox: to verify it, or to get a
+// new key for a lost one.
+
+const (
+	codeAge      = 15 * time.Minute
+	codeTries    = 5 // wrong ones that burn a code
+	codeLength   = 8 // characters: 40 bits
+	codeAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+)
+
+// What codes are for.
+const (
+	forVerify  = "verify"
+	forRecover = "recover"
+)
+
+var codeEncoding = base32.NewEncoding(codeAlphabet).WithPadding(base32.NoPadding)
+
+// newCode is a code as it is shown: XXXX-XXXX.
+func newCode(random io.Reader) (string, error) {
+	var raw [codeLength * 5 / 8]byte
+	if _, err := io.ReadFull(random, raw[:]); err != nil {
+		return "", fmt.Errorf("make a code: %w", err)
+	}
+	text := codeEncoding.EncodeToString(raw[:])
+	return text[:codeLength/2] + "-" + text[codeLength/2:], nil
+}
+
+var codeReader = strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1")
+
+// hashCode reads a code without regard to case and hyphen, and takes the letters
+// that the alphabet leaves out for the digits that they look like.
+func hashCode(agentID int64, purpose, mailbox, code string) []byte {
+	sum := keyOf(strconv.FormatInt(agentID, 10), purpose, mailbox, codeReader.Replace(strings.ToUpper(code)))
+	return sum[:]
+}
+
+// CodeSent says how long a code that was sent is good, and when another may be
+// asked for.
+type CodeSent struct {
+	ExpiresAt   Time
+	ResendAfter Time
+}
+
+// StartVerify mails the caller a code that proves its mailbox. It refuses with
+// already_verified, and with rate_limited past the caps on mails.
+func (s *Store) StartVerify(ctx context.Context, caller Caller) (sent CodeSent, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		agent, err := t.agent(caller.ID)
+		if err != nil {
+			return err
+		}
+		if agent.VerifiedAt != nil {
+			return refuse(CodeAlreadyVerified)
+		}
+		sent = CodeSent{t.now.add(codeAge), t.now.add(s.mails.Pause)}
+		refusal, err := t.sendCode(&agent, forVerify)
+		if err == nil && refusal != nil {
+			return refusal
+		}
+		return err
+	})
+	return sent, err
+}
+
+// sendCode makes a code, which voids the one before, and mails it. Where no mail
+// may go out it makes one all the same: what a wrong answer says would tell.
+func (t *tx) sendCode(agent *agentRow, purpose string) (*Error, error) {
+	allowed, refusal, err := t.spendMail(agent.ID, agent.Mailbox)
+	if err != nil || refusal != nil {
+		return refusal, err
+	}
+	code, err := newCode(t.writer.store.random)
+	if err != nil {
+		return nil, err
+	}
+	expires := t.now.add(codeAge)
+	err = t.exec(`
+		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at)
+		VALUES (?, ?, ?, ?, 0, ?, ?)
+		ON CONFLICT (agent_id, purpose) DO UPDATE SET mailbox = excluded.mailbox, code_hash = excluded.code_hash,
+			wrong_tries = 0, created_at = excluded.created_at, expires_at = excluded.expires_at`,
+		agent.ID, purpose, agent.Mailbox, hashCode(agent.ID, purpose, agent.Mailbox, code), t.now, expires)
+	if err != nil {
+		return nil, fmt.Errorf("keep the code: %w", err)
+	}
+	if !allowed {
+		return nil, t.dropMails(agent.ID, purpose)
+	}
+	return nil, t.post(agent.ID, purpose, agent.Mailbox, code, expires)
+}
+
+// ConfirmVerify verifies the caller's mailbox with the code that was sent there.
+// It refuses with already_verified, wrong_code, code_expired (there is no code
+// that could be right), and too_many_attempts until a new code is asked for.
+func (s *Store) ConfirmVerify(ctx context.Context, caller Caller, code string) (doc AgentDocument, err error) {
+	err = s.decide(ctx, func(t *tx) (*Error, error) {
+		agent, err := t.agent(caller.ID)
+		if err != nil {
+			return nil, err
+		}
+		if agent.VerifiedAt != nil {
+			return refuse(CodeAlreadyVerified), nil
+		}
+		if refusal, err := t.tryCode(&agent, forVerify, code); err != nil || refusal != nil {
+			return refusal, err
+		}
+		if err := t.exec(`UPDATE agents SET verified_at = ?, updated_at = ? WHERE id = ?`, t.now, t.now, agent.ID); err != nil {
+			return nil, err
+		}
+		t.touch(agent.ID)
+		doc, err = t.settleAgent(agent.ID)
+		return nil, err
+	})
+	return doc, err
+}
+
+// tryCode uses a code up, or counts a wrong try.
+func (t *tx) tryCode(agent *agentRow, purpose, code string) (*Error, error) {
+	var row struct {
+		Mailbox   string `db:"mailbox"`
+		Hash      []byte `db:"code_hash"`
+		Wrong     int    `db:"wrong_tries"`
+		CreatedAt Time   `db:"created_at"`
+		ExpiresAt Time   `db:"expires_at"`
+	}
+	found, err := t.find(&row, `
+		SELECT mailbox, code_hash, wrong_tries, created_at, expires_at
+		FROM codes WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
+	switch {
+	case err != nil:
+		return nil, err
+	case !found:
+		return refuse(CodeCodeExpired), nil
+	case row.Wrong >= codeTries:
+		again := max(row.CreatedAt.add(t.writer.store.mails.Pause), t.now)
+		return &Error{Code: CodeTooManyAttempts, Limit: codeTries, RetryAt: again.Time()}, nil
+	case row.ExpiresAt <= t.now || row.Mailbox != agent.Mailbox:
+		return refuse(CodeCodeExpired), nil
+	case subtle.ConstantTimeCompare(row.Hash, hashCode(agent.ID, purpose, row.Mailbox, code)) != 1:
+		return refuse(CodeWrongCode), t.exec(`
+			UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
+	}
+	return nil, errors.Join(
+		t.exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose),
+		t.dropMails(agent.ID, purpose))
+}
+
+// StartRecovery mails a code for a lost key to an agent's verified mailbox. For
+// every other handle, and past the caps on mails, it does nothing, and does not
+// tell.
+func (s *Store) StartRecovery(ctx context.Context, handle string) error {
+	return s.write(ctx, func(t *tx) error {
+		agent, found, err := t.agentByHandle(handle)
+		if err != nil || !found || agent.VerifiedAt == nil || agent.suspended(t.now) {
+			return err
+		}
+		_, err = t.sendCode(&agent, forRecover)
+		return err
+	})
+}
+
+// ConfirmRecovery replaces an agent's key, for one who has the code that was
+// mailed. It refuses with wrong_code, code_expired (also for a handle that no
+// code was sent to) and too_many_attempts.
+func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string) (key string, rotatedAt Time, err error) {
+	if key, err = newKey(s.random); err != nil {
+		return "", 0, err
+	}
+	err = s.decide(ctx, func(t *tx) (*Error, error) {
+		agent, found, err := t.agentByHandle(handle)
+		if err != nil {
+			return nil, err
+		}
+		if !found || agent.VerifiedAt == nil || agent.suspended(t.now) {
+			return refuse(CodeCodeExpired), nil
+		}
+		if refusal, err := t.tryCode(&agent, forRecover, code); err != nil || refusal != nil {
+			return refusal, err
+		}
+		rotatedAt = t.now
+		return nil, t.setKey(agent.ID, key)
+	})
+	return key, rotatedAt, err
+}
+
+func (t *tx) agentByHandle(handle string) (agent agentRow, found bool, err error) {
+	var id int64
+	if found, err = t.find(&id, `SELECT id FROM handles WHERE handle = ?`, handle); err == nil && found {
+		found, err = t.find(&agent, selectAgent, id)
+	}
+	return agent, found, err
+}

@@ -1,0 +1,421 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// wrongCode is a code that is never right.
+const wrongCode = "0000-0000"
+
+// pickedCodes makes every code the one that is picked, and all else at random.
+type pickedCodes struct{ code string }
+
+func (p pickedCodes) Read(b []byte) (int, error) {
+	if raw, err := codeEncoding.DecodeString(p.code); err == nil && len(b) == len(raw) {
+		return copy(b, raw), nil
+	}
+	return rand.Read(b)
+}
+
+// code asks for a code and returns it.
+func (s *testStore) code(c Caller) string {
+	s.Helper()
+	s.ok(s.sends()["verify"](c))
+	return s.mailed().Secret
+}
+
+// recoveryCode asks for a code to recover a key and returns it.
+func (s *testStore) recoveryCode(c Caller) string {
+	s.Helper()
+	s.ok(s.sends()["recover"](c))
+	return s.mailed().Secret
+}
+
+func (s *testStore) confirm(c Caller, code string) error {
+	_, err := s.ConfirmVerify(context.Background(), c, code)
+	return err
+}
+
+func (s *testStore) recover(c Caller, code string) (key string, err error) {
+	key, _, err = s.ConfirmRecovery(context.Background(), c.Handle, code)
+	return key, err
+}
+
+func TestCodesAreOfTheirShape(t *testing.T) {
+	shape := regexp.MustCompile(`^[0-9A-HJKMNP-TV-Z]{4}-[0-9A-HJKMNP-TV-Z]{4}$`)
+	counts := map[rune]int{}
+	seen := map[string]bool{}
+	const n = 20_000
+	for range n {
+		code, err := newCode(rand.Reader)
+		if err != nil || !shape.MatchString(code) {
+			t.Fatalf("%q, %v", code, err)
+		}
+		seen[code] = true
+		for _, r := range code {
+			counts[r]++
+		}
+	}
+	// Two of 20,000 codes of 40 bits are the same once in 5,000 runs of this test.
+	if len(seen) < n-2 {
+		t.Errorf("%d different codes of %d", len(seen), n)
+	}
+	// 5,000 of each character are expected, give or take 70.
+	for _, r := range codeAlphabet {
+		if counts[r] < 4400 || counts[r] > 5600 {
+			t.Errorf("%c occurs %d times, want about 5000", r, counts[r])
+		}
+	}
+	if _, err := newCode(io.LimitReader(rand.Reader, 4)); err == nil {
+		t.Error("a code was made without randomness")
+	}
+}
+
+func TestSpellingsOfACode(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t, noCaps, func(o *Options) { o.Random = pickedCodes{"01A0Z11K"} })
+	for i, tt := range []struct{ code, want string }{
+		{"01A0-Z11K", ""},
+		{"01A0Z11K", ""},
+		{"01a0-z11k", ""},
+		{" 01A0 Z11K ", ""},
+		{"0-1-A-0-Z-1-1-K", ""},
+		{"OIAO-ZLIK", ""},
+		{"oiao-zlik", ""},
+		{"oLAOzilk", ""},
+		{"01A0-Z11", "wrong_code"},
+		{"01A0-Z11K1", "wrong_code"},
+		{"Z11K-01A0", "wrong_code"},
+		{"01A0-Z11X", "wrong_code"},
+		{"01A0_Z11K", "wrong_code"},
+		{"", "wrong_code"},
+		{"０1A0-Z11K", "wrong_code"},
+	} {
+		c, _ := s.register(fmt.Sprintf("agent-%d", i))
+		if code := s.code(c); code != "01A0-Z11K" {
+			t.Fatalf("the code is shown as %s", code)
+		}
+		doc, err := s.ConfirmVerify(ctx, c, tt.code)
+		wantOutcome(t, fmt.Sprintf("%q", tt.code), err, tt.want)
+		if verified := doc.Level == 1; verified != (tt.want == "") {
+			t.Errorf("%q: level %d", tt.code, doc.Level)
+		}
+	}
+}
+
+func TestWhatACodeIsAnsweredWith(t *testing.T) {
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	now := at(s.clock.Now())
+	sent, err := s.StartVerify(context.Background(), pilot)
+	s.ok(err)
+	if want := (CodeSent{ExpiresAt: now.add(15 * time.Minute), ResendAfter: now.add(time.Minute)}); sent != want {
+		t.Errorf("sent %v, want %v", sent, want)
+	}
+	s.clock.Advance(time.Second)
+	doc, err := s.ConfirmVerify(context.Background(), pilot, s.mailed().Secret)
+	s.ok(err)
+	card, err := s.Card(context.Background(), pilot.Handle)
+	s.ok(err)
+	if diff := cmp.Diff(card, doc); diff != "" {
+		t.Errorf("the card is another than the answer: %s", diff)
+	}
+	if verified := value[Time](s, `SELECT verified_at FROM agents`); verified != now.add(time.Second) || doc.Level != 1 {
+		t.Errorf("level %d, verified at %v", doc.Level, verified)
+	}
+	wantOutcome(t, "a code for what is verified", s.sends()["verify"](pilot), "already_verified")
+	wantOutcome(t, "any code for what is verified", s.confirm(pilot, wrongCode), "already_verified")
+}
+
+func TestACodeIsGoodForAQuarterOfAnHour(t *testing.T) {
+	for after, want := range map[time.Duration]string{
+		0:                                 "",
+		15*time.Minute - time.Millisecond: "",
+		15 * time.Minute:                  "code_expired",
+		24 * time.Hour:                    "code_expired",
+	} {
+		for _, dueJobs := range []bool{false, true} {
+			s := newStore(t, noCaps)
+			fresh, _ := s.register("lighthouse")
+			lost, _ := s.register("harbour-pilot")
+			s.ok(s.Verify(context.Background(), lost.Handle))
+			verify, recovery := s.code(fresh), s.recoveryCode(lost)
+			s.clock.Advance(after)
+			if dueJobs {
+				s.ok(s.RunDue(context.Background()))
+			}
+			_, err := s.recover(lost, recovery)
+			wantOutcome(t, fmt.Sprintf("recovery after %v", after), err, want)
+			wantOutcome(t, fmt.Sprintf("verification after %v", after), s.confirm(fresh, verify), want)
+			if want != "" { // time is over for wrong ones as well
+				wantOutcome(t, "a wrong code", s.confirm(fresh, wrongCode), want)
+			}
+		}
+	}
+}
+
+func TestFiveWrongTriesBurnACode(t *testing.T) {
+	s := newStore(t)
+	fresh, _ := s.register("lighthouse")
+	lost, _ := s.register("harbour-pilot")
+	s.ok(s.Verify(context.Background(), lost.Handle))
+	for name, tt := range map[string]struct {
+		ask func() string
+		try func(code string) error
+	}{
+		"verification": {func() string { return s.code(fresh) }, func(code string) error { return s.confirm(fresh, code) }},
+		"recovery":     {func() string { return s.recoveryCode(lost) }, func(code string) error { _, err := s.recover(lost, code); return err }},
+	} {
+		asked := s.clock.Now()
+		code := tt.ask()
+		for i := range 5 {
+			wantOutcome(t, fmt.Sprintf("%s, wrong try %d", name, i+1), tt.try(wrongCode), "wrong_code")
+		}
+		for _, after := range []time.Duration{0, time.Minute, 14 * time.Minute, 2 * time.Hour} {
+			s.clock.Advance(after - s.since(asked))
+			retry := max(after, time.Minute) // when another may be asked for
+			for _, try := range []string{wrongCode, code} {
+				err := tt.try(try)
+				wantOutcome(t, fmt.Sprintf("%s, a burnt code after %v", name, after), err, "too_many_attempts")
+				if refusal := refusalOf(err); refusal.RetryAt.Sub(asked) != retry || refusal.Limit != 5 {
+					t.Errorf("%s: retry after %v, limit %d", name, refusal.RetryAt.Sub(asked), refusal.Limit)
+				}
+			}
+		}
+		s.clock.Advance(3*time.Hour - s.since(asked))
+		fresh := tt.ask()
+		wantOutcome(t, name+", the old code after a new one", tt.try(code), "wrong_code")
+		for range 3 {
+			wantOutcome(t, name+", wrong again", tt.try(wrongCode), "wrong_code")
+		}
+		wantOutcome(t, name+", the new code at the fifth try", tt.try(fresh), "")
+	}
+}
+
+func TestCodesOfAnother(t *testing.T) {
+	ctx := context.Background()
+	const here = "harbour-pilot@agents.example.org"
+	for name, tt := range map[string]struct {
+		code func(s *testStore, pilot, other Caller) string
+		want string
+	}{
+		"its own":         {func(s *testStore, pilot, _ Caller) string { return s.code(pilot) }, ""},
+		"none asked for":  {func(s *testStore, _, _ Caller) string { return wrongCode }, "code_expired"},
+		"another agent's": {func(s *testStore, _, other Caller) string { return s.code(other) }, "code_expired"},
+		"another agent's at the same mailbox, while it has its own": {func(s *testStore, pilot, other Caller) string {
+			s.update(other, func(a *Settings) { a.Mailbox = here })
+			s.code(pilot)
+			return s.code(other)
+		}, "wrong_code"},
+		"one before the last": {func(s *testStore, pilot, _ Caller) string {
+			first := s.code(pilot)
+			s.code(pilot)
+			return first
+		}, "wrong_code"},
+		"one for recovery": {func(s *testStore, pilot, _ Caller) string {
+			s.ok(s.Verify(ctx, pilot.Handle))
+			code := s.recoveryCode(pilot)
+			s.change(nil, `UPDATE agents SET verified_at = NULL WHERE id = ?`, pilot.ID)
+			return code
+		}, "code_expired"},
+		"one for recovery, while it has its own": {func(s *testStore, pilot, _ Caller) string {
+			s.ok(s.Verify(ctx, pilot.Handle))
+			code := s.recoveryCode(pilot)
+			s.change(nil, `UPDATE agents SET verified_at = NULL WHERE id = ?`, pilot.ID)
+			s.code(pilot)
+			return code
+		}, "wrong_code"},
+		"an earlier mailbox's": {func(s *testStore, pilot, _ Caller) string {
+			code := s.code(pilot)
+			s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
+			return code
+		}, "code_expired"},
+		"the same mailbox's after another": {func(s *testStore, pilot, _ Caller) string {
+			code := s.code(pilot)
+			s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
+			s.update(pilot, func(a *Settings) { a.Mailbox = here })
+			return code
+		}, "code_expired"},
+		"an earlier mailbox's, while it has a new one": {func(s *testStore, pilot, _ Caller) string {
+			code := s.code(pilot)
+			s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
+			s.code(pilot)
+			return code
+		}, "wrong_code"},
+		"its own under a new name": {func(s *testStore, pilot, _ Caller) string {
+			code := s.code(pilot)
+			s.update(pilot, func(a *Settings) { a.Name, a.Owner = "Another", "Another" })
+			return code
+		}, ""},
+	} {
+		s := newStore(t, noCaps)
+		pilot, _ := s.register("harbour-pilot")
+		other, _ := s.register("lighthouse")
+		wantOutcome(t, name, s.confirm(pilot, tt.code(s, pilot, other)), tt.want)
+	}
+}
+
+// A mailbox that changes takes the mail with its code along.
+func TestANewMailboxGetsNoOldCode(t *testing.T) {
+	s := newStore(t, noCaps)
+	pilot, _ := s.register("harbour-pilot")
+	s.ok(s.sends()["verify"](pilot))
+	s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
+	if mails := s.deliver(); len(mails) != 0 {
+		t.Errorf("still on its way: %d mails", len(mails))
+	}
+	s.code(pilot)
+}
+
+const rush = 100
+
+func TestWrongTriesAtOnce(t *testing.T) {
+	s := newStore(t, noCaps)
+	for round := range 100 {
+		fresh, _ := s.register(fmt.Sprintf("agent-%d", round))
+		code := s.code(fresh)
+		wantOutcomes(t, "wrong codes", together(rush, func(int) error { return s.confirm(fresh, wrongCode) }),
+			map[string]int{"wrong_code": 5, "too_many_attempts": rush - 5})
+		if n := value[int](s, `SELECT wrong_tries FROM codes WHERE agent_id = ?`, fresh.ID); n != 5 {
+			t.Errorf("%d tries counted", n)
+		}
+		wantOutcome(t, "the right code", s.confirm(fresh, code), "too_many_attempts")
+	}
+}
+
+func TestTheRightCodeAtOnce(t *testing.T) {
+	s := newStore(t, noCaps)
+	for round := range 100 {
+		pilot, first := s.register(fmt.Sprintf("agent-%d", round))
+		code := s.code(pilot)
+		wantOutcomes(t, "verifications", together(rush, func(int) error { return s.confirm(pilot, code) }),
+			map[string]int{"": 1, "already_verified": rush - 1})
+		code = s.recoveryCode(pilot)
+		keys := make([]string, rush)
+		errs := together(rush, func(i int) (err error) {
+			keys[i], err = s.recover(pilot, code)
+			return err
+		})
+		wantOutcomes(t, "recoveries", errs, map[string]int{"": 1, "code_expired": rush - 1})
+		for i, key := range append(keys, first) {
+			if _, err := s.Authenticate(context.Background(), key); (err == nil) != (i < rush && errs[i] == nil) {
+				t.Errorf("key %d: %v", i, err)
+			}
+		}
+	}
+}
+
+// One who guesses all the time, and asks for a code whenever there may be one.
+func TestGuessesInADay(t *testing.T) {
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	var counted []Time
+	for range 3 * 24 * 12 {
+		_ = s.sends()["verify"](pilot)
+		for range 7 {
+			switch got := outcome(s.confirm(pilot, wrongCode)); got {
+			case "wrong_code":
+				counted = append(counted, at(s.clock.Now()))
+			case "code_expired", "too_many_attempts":
+			default:
+				t.Fatalf("a guess: %s", got)
+			}
+		}
+		s.clock.Advance(5 * time.Minute)
+	}
+	if most := mostADay(counted); most != 3*5 {
+		t.Errorf("%d guesses count within a day, want 15", most)
+	}
+}
+
+func TestWhoCanRecover(t *testing.T) {
+	ctx := context.Background()
+	for name, tt := range map[string]struct {
+		set   string // what makes the agent so
+		mails int
+		want  string // with the code that was sent
+	}{
+		"verified":                {`UPDATE agents SET verified_at = 1 WHERE id = ?`, 1, ""},
+		"claimed":                 {`UPDATE agents SET verified_at = 1, claimed_at = 1, claimed_by = randomblob(32) WHERE id = ?`, 1, ""},
+		"not verified":            {`UPDATE agents SET verified_at = NULL WHERE id = ?`, 0, "code_expired"},
+		"suspended":               {`UPDATE agents SET verified_at = 1, suspended_at = 1 WHERE id = ?`, 0, "code_expired"},
+		"no longer suspended":     {`UPDATE agents SET verified_at = 1, suspended_at = 1, suspended_until = 2 WHERE id = ?`, 1, ""},
+		"deleted":                 {`DELETE FROM agents WHERE id = ?`, 0, "code_expired"},
+		"unknown":                 {`UPDATE handles SET handle = 'other' WHERE id = ?`, 0, "code_expired"},
+		"suspended with a code":   {`UPDATE agents SET verified_at = 1 WHERE id = ?`, 1, "code_expired"},
+		"not verified any longer": {`UPDATE agents SET verified_at = 1 WHERE id = ?`, 1, "code_expired"},
+	} {
+		s := newStore(t, noCaps)
+		pilot, key := s.register("harbour-pilot")
+		s.change(nil, tt.set, pilot.ID)
+		s.ok(s.StartRecovery(ctx, pilot.Handle))
+		code := wrongCode
+		mails := s.deliver()
+		if len(mails) != tt.mails {
+			t.Errorf("%s: %d mails, want %d", name, len(mails), tt.mails)
+		} else if tt.mails == 1 {
+			code = mails[0].Secret
+		}
+		switch name {
+		case "suspended with a code":
+			s.change(nil, `UPDATE agents SET suspended_at = 1`)
+		case "not verified any longer":
+			s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
+		}
+		now := s.clock.Now()
+		recovered, rotated, err := s.ConfirmRecovery(ctx, pilot.Handle, code)
+		wantOutcome(t, name, err, tt.want)
+		if err != nil {
+			continue
+		}
+		if rotated != at(now) || !WellFormedKey(recovered) {
+			t.Errorf("%s: rotated at %v", name, rotated)
+		}
+		_, err = s.Authenticate(ctx, recovered)
+		wantOutcome(t, name+", the new key", err, "")
+		_, err = s.Authenticate(ctx, key)
+		wantOutcome(t, name+", the old key", err, "unauthorized")
+		_, err = s.recover(pilot, code)
+		wantOutcome(t, name+", the code again", err, "code_expired")
+	}
+}
+
+// An agent that lost the answer of its registration too gets no second key by it.
+func TestARecoveredKeyCountsAsUsed(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	once := NewOnce("createAgent", onceKey, "body")
+	first, _, err := s.Register(ctx, registration("harbour-pilot"), once)
+	s.ok(err)
+	pilot := Caller{first.Agent.ID, "harbour-pilot"}
+	s.ok(s.Verify(ctx, pilot.Handle))
+	key, err := s.recover(pilot, s.recoveryCode(pilot))
+	s.ok(err)
+	again, replayed, err := s.Register(ctx, registration("harbour-pilot"), once)
+	if s.ok(err); !replayed || again.Key != "" {
+		t.Errorf("replayed %v, a key %v", replayed, again.Key != "")
+	}
+	_, err = s.Authenticate(ctx, key)
+	wantOutcome(t, "the recovered key", err, "")
+}
+
+func TestOnlyTheHashOfACodeIsKept(t *testing.T) {
+	s := newStore(t, noCaps)
+	pilot, _ := s.register("harbour-pilot")
+	code := s.code(pilot)
+	s.ok(s.RunDue(context.Background()))
+	s.stop()
+	for _, spelling := range []string{code, code[:4] + code[5:]} {
+		if n := s.occurrences([]byte(spelling)); n != 0 {
+			t.Errorf("the code stands %d times in the file", n)
+		}
+	}
+}

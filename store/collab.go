@@ -1,0 +1,341 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// pendingCollabs is how many collaborations an agent may have recorded that still
+// wait for their partners.
+const pendingCollabs = 5
+
+// CollabDraft is a new record of finished work (specification: Collaboration).
+type CollabDraft struct {
+	Partner   string `json:"partner" minLength:"3" maxLength:"32" doc:"Handle of the other side, which confirms or declines." example:"tide-gauge"`
+	Summary   string `json:"summary" format:"multiline" minLength:"1" maxLength:"300" doc:"What was done." example:"Tide tables of Skagen for October"`
+	PostID    string `json:"post_id,omitempty" maxLength:"60" doc:"The call it came from."`
+	RequestID string `json:"request_id,omitempty" maxLength:"60" doc:"The contact request between the two that it came from."`
+}
+
+// Collab is a collaboration as its parties see it and, once confirmed, the public.
+type Collab struct {
+	ID               string  `json:"id"`
+	Status           string  `json:"status" enum:"pending,confirmed,declined"`
+	Initiator        Party   `json:"initiator"`
+	Partner          Party   `json:"partner"`
+	Summary          string  `json:"summary"`
+	PostID           *string `json:"post_id"`
+	RequestID        *string `json:"request_id"`
+	CountsAsEvidence bool    `json:"counts_as_evidence" doc:"Confirmed, and both sides are claimed by owners who are different people."`
+	CreatedAt        Time    `json:"created_at"`
+	DecidedAt        *Time   `json:"decided_at" nullable:"true"`
+}
+
+// The states of a collaboration.
+const (
+	collabPending   = "pending"
+	collabConfirmed = "confirmed"
+	collabDeclined  = "declined"
+)
+
+// collabRow is a collaboration as a query reads it.
+type collabRow struct {
+	Seq             int64   `db:"seq"`
+	ID              string  `db:"id"`
+	InitiatorID     int64   `db:"initiator_id"`
+	PartnerID       int64   `db:"partner_id"`
+	Status          string  `db:"status"`
+	InitiatorHandle string  `db:"initiator_handle"`
+	InitiatorName   *string `db:"initiator_name"`
+	InitiatorLevel  *int    `db:"initiator_level"`
+	PartnerHandle   string  `db:"partner_handle"`
+	PartnerName     *string `db:"partner_name"`
+	PartnerLevel    *int    `db:"partner_level"`
+	Summary         string  `db:"summary"`
+	PostID          *string `db:"post_id"`
+	RequestID       *string `db:"request_id"`
+	Counts          bool    `db:"counts"`
+	CreatedAt       Time    `db:"created_at"`
+	DecidedAt       *Time   `db:"decided_at"`
+}
+
+func (c collabRow) place() int64 { return c.Seq }
+
+// countsAsEvidence is the one rule of what counts (specification: Agent card), of
+// a collaboration c between the agents i and p.
+const countsAsEvidence = `(c.status = 'confirmed' AND i.claimed_at IS NOT NULL AND p.claimed_at IS NOT NULL AND i.claimed_by <> p.claimed_by)`
+
+var selectCollab = `
+	SELECT c.seq, c.id, c.initiator_id, c.partner_id, c.status,
+		ih.handle AS initiator_handle, i.name AS initiator_name, ` + levelOf("i") + ` AS initiator_level,
+		ph.handle AS partner_handle, p.name AS partner_name, ` + levelOf("p") + ` AS partner_level,
+		c.summary, c.post_id, c.request_id, COALESCE(` + countsAsEvidence + `, FALSE) AS counts, c.created_at, c.decided_at
+	FROM collabs c
+	JOIN handles ih ON ih.id = c.initiator_id
+	JOIN handles ph ON ph.id = c.partner_id
+	LEFT JOIN agents i ON i.id = c.initiator_id
+	LEFT JOIN agents p ON p.id = c.partner_id`
+
+func (c *collabRow) record() Collab {
+	return Collab{
+		ID: c.ID, Status: c.Status,
+		Initiator: Party{c.InitiatorHandle, c.InitiatorName, c.InitiatorLevel},
+		Partner:   Party{c.PartnerHandle, c.PartnerName, c.PartnerLevel},
+		Summary:   c.Summary, PostID: c.PostID, RequestID: c.RequestID, CountsAsEvidence: c.Counts,
+		CreatedAt: c.CreatedAt, DecidedAt: c.DecidedAt,
+	}
+}
+
+// RecordCollab records finished work with another agent, which may confirm it. It
+// refuses with validation_failed a partner that is not there or the caller
+// itself, and a call or request that is none; with duplicate a second one that
+// waits for the same partner; with not_accepting a partner that has blocked the
+// caller; with cooldown one within 30 days after the partner declined; with
+// sender_limit_reached more than 5 that wait; with idempotency_conflict a repeated
+// key with another body.
+func (s *Store) RecordCollab(ctx context.Context, caller Caller, draft CollabDraft, once Once) (collab Collab, replayed bool, err error) {
+	err = s.write(ctx, func(t *tx) (err error) {
+		collab = Collab{}
+		if _, replayed, err = t.replay(caller.ID, once, &collab); err != nil || replayed {
+			return err
+		}
+		if collab, err = t.recordCollab(caller, draft); err != nil {
+			return err
+		}
+		return t.remember(caller.ID, once, caller.ID, collab.ID, collab)
+	})
+	return collab, replayed, err
+}
+
+func (t *tx) recordCollab(caller Caller, draft CollabDraft) (Collab, error) {
+	if _, err := t.agent(caller.ID); err != nil {
+		return Collab{}, err
+	}
+	partner, found, err := t.agentByHandle(draft.Partner)
+	if err != nil {
+		return Collab{}, err
+	}
+	if err := t.checkCollab(caller, draft, &partner, found && !partner.suspended(t.now)); err != nil {
+		return Collab{}, err
+	}
+	if err := t.admitCollab(caller.ID, partner.ID); err != nil {
+		return Collab{}, err
+	}
+	id, err := t.newID(idCollab)
+	if err != nil {
+		return Collab{}, err
+	}
+	err = t.exec(`
+		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, post_id, request_id, created_at)
+		VALUES (?, ?, ?, 'pending', ?, ?, ?, ?)`,
+		id, caller.ID, partner.ID, draft.Summary, optional(draft.PostID), optional(draft.RequestID), t.now)
+	if err != nil {
+		return Collab{}, fmt.Errorf("insert the collaboration: %w", err)
+	}
+	if err := t.tell(partner.ID, "collab.received", EventSubject{ID: &id, Handle: caller.Handle}); err != nil {
+		return Collab{}, err
+	}
+	return t.collab(id)
+}
+
+// checkCollab holds the fields against what there is.
+func (t *tx) checkCollab(caller Caller, draft CollabDraft, partner *agentRow, found bool) error {
+	var faults []Fault
+	switch {
+	case !found:
+		faults = append(faults, Fault{Field: "partner", Code: FaultUnknownID, Topic: "partner"})
+	case partner.ID == caller.ID:
+		faults = append(faults, Fault{Field: "partner", Code: FaultBadValue, Topic: "partner"})
+	}
+	var n int
+	if draft.PostID != "" {
+		if err := t.get(&n, `SELECT COUNT(*) FROM posts p JOIN post_documents d ON d.post_seq = p.seq WHERE p.id = ?`, draft.PostID); err != nil {
+			return err
+		}
+		if n == 0 {
+			faults = append(faults, Fault{Field: "post_id", Code: FaultUnknownID, Topic: "post"})
+		}
+	}
+	if draft.RequestID != "" {
+		err := t.get(&n, `
+			SELECT COUNT(*) FROM requests
+			WHERE id = ?1 AND (from_id = ?2 AND to_id = ?3 OR from_id = ?3 AND to_id = ?2)`, draft.RequestID, caller.ID, partner.ID)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			faults = append(faults, Fault{Field: "request_id", Code: FaultUnknownID, Topic: "request"})
+		}
+	}
+	if len(faults) > 0 {
+		return invalid(faults...)
+	}
+	return nil
+}
+
+func (t *tx) admitCollab(initiator, partner int64) error {
+	blocked, err := t.blocked(partner, initiator)
+	if err != nil {
+		return err
+	}
+	var earlier struct {
+		Pending  int   `db:"pending"`
+		All      int   `db:"everywhere"`
+		Declined *Time `db:"declined"`
+	}
+	err = t.get(&earlier, `
+		SELECT COUNT(CASE WHEN partner_id = ?2 AND status = 'pending' THEN 1 END) AS pending,
+			COUNT(CASE WHEN status = 'pending' THEN 1 END) AS everywhere,
+			MAX(CASE WHEN partner_id = ?2 AND status = 'declined' THEN decided_at END) AS declined
+		FROM collabs
+		WHERE initiator_id = ?1`, initiator, partner)
+	switch {
+	case err != nil:
+		return err
+	case earlier.Pending > 0:
+		return &Error{Code: CodeDuplicate, Topic: "collab"}
+	case blocked:
+		return &Error{Code: CodeNotAccepting, Topic: "collab"}
+	case earlier.Declined != nil && earlier.Declined.add(declineCooldown) > t.now:
+		return &Error{Code: CodeCooldown, Topic: "collab", RetryAt: earlier.Declined.add(declineCooldown).Time()}
+	case earlier.All >= pendingCollabs:
+		// It ends when a partner answers, which nobody can foretell.
+		return &Error{Code: CodeSenderLimitReached, Topic: "collab", Limit: pendingCollabs, RetryAt: t.now.add(Day).Time()}
+	}
+	return nil
+}
+
+func (t *tx) collab(id string) (Collab, error) {
+	var row collabRow
+	err := t.get(&row, selectCollab+` WHERE c.id = ?`, id)
+	return row.record(), err
+}
+
+// ConfirmCollab confirms a collaboration that another agent recorded with the
+// caller. Repeated, it answers the same again; it refuses with not_found a
+// stranger, with forbidden the side that recorded it, and with invalid_state one
+// that was declined.
+func (s *Store) ConfirmCollab(ctx context.Context, caller Caller, id string) (Collab, error) {
+	return s.decideCollab(ctx, caller, id, collabConfirmed)
+}
+
+// DeclineCollab declines a collaboration; see ConfirmCollab.
+func (s *Store) DeclineCollab(ctx context.Context, caller Caller, id string) (Collab, error) {
+	return s.decideCollab(ctx, caller, id, collabDeclined)
+}
+
+func (s *Store) decideCollab(ctx context.Context, caller Caller, id, to string) (collab Collab, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		if _, err := t.agent(caller.ID); err != nil {
+			return err
+		}
+		var row collabRow
+		found, err := t.find(&row, selectCollab+` WHERE c.id = ? AND ? IN (c.initiator_id, c.partner_id)`, id, caller.ID)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return refuse(CodeNotFound)
+		case row.PartnerID != caller.ID:
+			return &Error{Code: CodeForbidden, Topic: "collab"}
+		case row.Status == to:
+			collab = row.record()
+			return nil
+		case row.Status != collabPending:
+			return &Error{Code: CodeInvalidState, Topic: "collab"}
+		}
+		if err := t.settleCollab(&row, to, row.InitiatorID); err != nil {
+			return err
+		}
+		collab, err = t.collab(id)
+		return err
+	})
+	return collab, err
+}
+
+// settleCollab ends the wait for the partner, and tells one side of it.
+func (t *tx) settleCollab(row *collabRow, to string, told int64) error {
+	if err := t.exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.now, row.Seq); err != nil {
+		return fmt.Errorf("decide a collaboration: %w", err)
+	}
+	if to == collabConfirmed {
+		t.touch(row.InitiatorID, row.PartnerID)
+		t.changes.Collabs = true
+	}
+	other := row.PartnerHandle
+	if told == row.PartnerID {
+		other = row.InitiatorHandle
+	}
+	return t.tell(told, "collab."+to, EventSubject{ID: &row.ID, Handle: other})
+}
+
+// endCollabsOf declines what waits between others and an agent that is about to
+// be deleted.
+func (t *tx) endCollabsOf(id int64) error {
+	var pending []collabRow
+	err := t.all(&pending, selectCollab+`
+		WHERE c.status = 'pending' AND (c.initiator_id = ? OR c.partner_id = ?)`, id, id)
+	if err != nil {
+		return err
+	}
+	for i := range pending {
+		other := pending[i].InitiatorID
+		if other == id {
+			other = pending[i].PartnerID
+		}
+		err = errors.Join(err, t.settleCollab(&pending[i], collabDeclined, other))
+	}
+	t.changes.Collabs = true
+	return errors.Join(err, t.exec(`
+		UPDATE idempotency SET answer = NULL
+		WHERE subject IN (SELECT id FROM collabs WHERE initiator_id = ?1 OR partner_id = ?1)`, id))
+}
+
+// Collabs lists confirmed collaborations, newest first: those of an agent, or all
+// with an empty handle. Those of a hidden agent are not there.
+func (s *Store) Collabs(ctx context.Context, handle string, page Page) (List[Collab], error) {
+	where := ` c.status = 'confirmed'
+		AND (i.id IS NULL OR EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = i.id))
+		AND (p.id IS NULL OR EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = p.id))`
+	var bounds []any
+	if handle != "" {
+		where += ` AND c.seq IN (
+			SELECT seq FROM collabs WHERE initiator_id = (SELECT id FROM handles WHERE handle = ?)
+			UNION ALL
+			SELECT seq FROM collabs WHERE partner_id = (SELECT id FROM handles WHERE handle = ?))`
+		bounds = []any{handle, handle}
+	}
+	return s.listCollabs(ctx, fmt.Sprintf("collabs of %q", handle), where, bounds, page)
+}
+
+// OwnCollabs lists the caller's collaborations, newest first; status is empty for
+// all.
+func (s *Store) OwnCollabs(ctx context.Context, caller Caller, status string, page Page) (List[Collab], error) {
+	where, bounds := ` c.seq IN (
+			SELECT seq FROM collabs WHERE initiator_id = ?
+			UNION ALL
+			SELECT seq FROM collabs WHERE partner_id = ?)`, []any{caller.ID, caller.ID}
+	if status != "" {
+		where, bounds = where+` AND c.status = ?`, append(bounds, status)
+	}
+	return s.listCollabs(ctx, fmt.Sprintf("own collabs %d %s", caller.ID, status), where, bounds, page)
+}
+
+func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []any, page Page) (List[Collab], error) {
+	rows, err := list[collabRow](ctx, s, listing{
+		name: name,
+		rows: selectCollab + ` WHERE c.seq < ? AND` + where + ` ORDER BY c.seq DESC LIMIT ? OFFSET ?`,
+		count: `SELECT COUNT(*) FROM (SELECT 1 FROM collabs c
+			LEFT JOIN agents i ON i.id = c.initiator_id
+			LEFT JOIN agents p ON p.id = c.partner_id
+			WHERE` + where + ` LIMIT ?)`,
+		bounds: bounds,
+		tiers:  []string{""},
+	}, page)
+	found := List[Collab]{Items: []Collab{}, Total: rows.Total, TotalIsExact: rows.TotalIsExact, Next: rows.Next}
+	for i := range rows.Items {
+		found.Items = append(found.Items, rows.Items[i].record())
+	}
+	return found, err
+}

@@ -1,0 +1,385 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func (s *testStore) propose(c Caller, partner string, change ...func(*CollabDraft)) (Collab, error) {
+	d := CollabDraft{Partner: partner, Summary: "Tide tables of Skagen"}
+	for _, f := range change {
+		f(&d)
+	}
+	collab, _, err := s.RecordCollab(context.Background(), c, d, Once{})
+	return collab, err
+}
+
+// record records a collaboration that waits for its partner.
+func (s *testStore) record(initiator, partner Caller) Collab {
+	s.Helper()
+	collab, err := s.propose(initiator, partner.Handle)
+	s.ok(err)
+	return collab
+}
+
+// decisions are the partner's two answers, and the state that each leads to.
+func (s *testStore) decisions() map[string]func(Caller, string) (Collab, error) {
+	return map[string]func(Caller, string) (Collab, error){
+		"confirmed": func(c Caller, id string) (Collab, error) { return s.ConfirmCollab(context.Background(), c, id) },
+		"declined":  func(c Caller, id string) (Collab, error) { return s.DeclineCollab(context.Background(), c, id) },
+	}
+}
+
+func TestWhatACollaborationSays(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	a, b := s.reachable("agent-a"), s.reachable("agent-b")
+	s.claim(b, 2)
+	post, request := s.post(b), s.ask(b, a)
+	now := at(s.clock.Now())
+	got, err := s.propose(a, "agent-b", func(d *CollabDraft) { d.PostID, d.RequestID, d.Summary = post.ID, request.ID, "Two\nlines" })
+	s.ok(err)
+	party := func(handle string, level int) Party {
+		name := "Name of " + handle
+		return Party{handle, &name, &level}
+	}
+	postID := value[string](s, `SELECT id FROM posts`)
+	want := Collab{
+		ID: got.ID, Status: "pending", Initiator: party("agent-a", 1), Partner: party("agent-b", 2),
+		Summary: "Two\nlines", PostID: &postID, RequestID: &request.ID, CreatedAt: now,
+	}
+	if diff := cmp.Diff(want, got); diff != "" || !strings.HasPrefix(got.ID, "col_") {
+		t.Errorf("recorded (-want +got): %s", diff)
+	}
+	s.clock.Advance(time.Hour)
+	decided := at(s.clock.Now())
+	want.Status, want.DecidedAt = "confirmed", &decided
+	got, err = s.ConfirmCollab(ctx, b, got.ID)
+	if s.ok(err); !cmp.Equal(want, got) {
+		t.Errorf("confirmed (-want +got): %s", cmp.Diff(want, got))
+	}
+	s.claim(a, 1)
+	want.Initiator, want.CountsAsEvidence = party("agent-a", 2), true
+	list, err := s.Collabs(ctx, "agent-a", Page{Limit: 10})
+	if s.ok(err); !cmp.Equal([]Collab{want}, list.Items) {
+		t.Errorf("listed (-want +got): %s", cmp.Diff([]Collab{want}, list.Items))
+	}
+	// What it came from may go.
+	s.ok(s.DeletePost(ctx, b, post.ID))
+	s.ok(s.DeleteAgent(ctx, a))
+	want.Initiator, want.CountsAsEvidence = Party{Handle: "agent-a"}, false
+	list, err = s.OwnCollabs(ctx, b, "", Page{Limit: 10})
+	if s.ok(err); !cmp.Equal([]Collab{want}, list.Items) {
+		t.Errorf("with its initiator gone (-want +got): %s", cmp.Diff([]Collab{want}, list.Items))
+	}
+}
+
+// TestWhoDecidesACollaboration walks every act by everybody in every state.
+func TestWhoDecidesACollaboration(t *testing.T) {
+	for state, want := range map[string]map[string]string{
+		"pending":   {"confirmed": "confirmed", "declined": "declined"},
+		"confirmed": {"confirmed": "confirmed", "declined": "invalid_state"},
+		"declined":  {"confirmed": "invalid_state", "declined": "declined"},
+	} {
+		for act, want := range want {
+			for who, want := range map[string]string{"initiator": "forbidden", "partner": want, "stranger": "not_found"} {
+				s := newStore(t)
+				parties := map[string]Caller{"initiator": s.verified("initiator"), "partner": s.verified("partner"), "stranger": s.verified("stranger")}
+				collab := s.record(parties["initiator"], parties["partner"])
+				if set := s.decisions()[state]; set != nil {
+					_, err := set(parties["partner"], collab.ID)
+					s.ok(err)
+				}
+				before := s.dump()
+				s.clock.Advance(time.Second)
+				answer, err := s.decisions()[act](parties[who], collab.ID)
+				got := outcome(err)
+				if err == nil {
+					got = answer.Status
+				}
+				what := fmt.Sprintf("%s, %s by the %s", state, act, who)
+				if got != want {
+					t.Errorf("%s: %s, want %s", what, got, want)
+				}
+				if got == state || err != nil {
+					s.wantUnchanged(what, before)
+				}
+			}
+		}
+	}
+}
+
+func TestWhoHearsOfACollaboration(t *testing.T) {
+	ctx := context.Background()
+	for name, tt := range map[string]struct {
+		do                 func(s *testStore, a, b Caller, id string)
+		initiator, partner string
+	}{
+		"recorded":  {func(*testStore, Caller, Caller, string) {}, "", ""},
+		"confirmed": {func(s *testStore, _, b Caller, id string) { _, err := s.ConfirmCollab(ctx, b, id); s.ok(err) }, "collab.confirmed agent-b\n", ""},
+		"declined":  {func(s *testStore, _, b Caller, id string) { _, err := s.DeclineCollab(ctx, b, id); s.ok(err) }, "collab.declined agent-b\n", ""},
+		"confirmed twice": {func(s *testStore, _, b Caller, id string) {
+			for range 2 {
+				_, err := s.ConfirmCollab(ctx, b, id)
+				s.ok(err)
+			}
+		}, "collab.confirmed agent-b\n", ""},
+		"the partner is deleted":   {func(s *testStore, _, b Caller, _ string) { s.ok(s.DeleteAgent(ctx, b)) }, "collab.declined agent-b\n", "gone"},
+		"the initiator is deleted": {func(s *testStore, a, _ Caller, _ string) { s.ok(s.DeleteAgent(ctx, a)) }, "gone", "collab.declined agent-a\n"},
+	} {
+		s := newStore(t)
+		a, _ := s.register("agent-a")
+		b, _ := s.register("agent-b")
+		tt.do(s, a, b, s.record(a, b).ID)
+		for c, want := range map[Caller]string{a: tt.initiator, b: "collab.received agent-a\n" + tt.partner} {
+			if strings.HasSuffix(want, "gone") {
+				continue
+			}
+			if got := s.story(c); got != want {
+				t.Errorf("%s: %s heard %q, want %q", name, c.Handle, got, want)
+			}
+		}
+	}
+}
+
+// TestCollaborationsThatAreRefused holds each refusal, and that it leaves nothing.
+func TestCollaborationsThatAreRefused(t *testing.T) {
+	ctx := context.Background()
+	type rule struct {
+		set  func(s *testStore, a, b Caller, d *CollabDraft)
+		want string
+	}
+	cooldown := "cooldown collab, retry after 720h0m0s"
+	for name, tt := range map[string]rule{
+		"an unknown partner": {func(_ *testStore, _, _ Caller, d *CollabDraft) { d.Partner = "nobody-here" }, "validation_failed [{partner unknown_id partner}]"},
+		"oneself":            {func(_ *testStore, a, _ Caller, d *CollabDraft) { d.Partner = a.Handle }, "validation_failed [{partner bad_value partner}]"},
+		"a deleted partner":  {func(s *testStore, _, b Caller, _ *CollabDraft) { s.ok(s.DeleteAgent(ctx, b)) }, "validation_failed [{partner unknown_id partner}]"},
+		"a suspended partner": {func(s *testStore, _, b Caller, _ *CollabDraft) {
+			s.change([]Caller{b}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, b.ID)
+		}, "validation_failed [{partner unknown_id partner}]"},
+		"an unknown call":    {func(_ *testStore, _, _ Caller, d *CollabDraft) { d.PostID = "pst_unknown" }, "validation_failed [{post_id unknown_id post}]"},
+		"a call":             {func(s *testStore, _, b Caller, d *CollabDraft) { s.post(b); d.PostID = s.firstPost() }, ""},
+		"an unknown request": {func(_ *testStore, _, _ Caller, d *CollabDraft) { d.RequestID = "req_unknown" }, "validation_failed [{request_id unknown_id request}]"},
+		"both unknown": {func(_ *testStore, _, _ Caller, d *CollabDraft) { d.PostID, d.RequestID = "x", "x" },
+			"validation_failed [{post_id unknown_id post} {request_id unknown_id request}]"},
+		"a request between them": {func(s *testStore, a, b Caller, d *CollabDraft) { d.RequestID = s.ask(a, b).ID }, ""},
+		"a request in return":    {func(s *testStore, a, b Caller, d *CollabDraft) { d.RequestID = s.ask(b, a).ID }, ""},
+		"a request with another": {func(s *testStore, a, _ Caller, d *CollabDraft) { d.RequestID = s.ask(a, s.reachable("other")).ID }, "validation_failed [{request_id unknown_id request}]"},
+		"a request among others": {func(s *testStore, _, b Caller, d *CollabDraft) { d.RequestID = s.ask(s.reachable("other"), b).ID }, "validation_failed [{request_id unknown_id request}]"},
+		"blocked by the partner": {func(s *testStore, a, b Caller, _ *CollabDraft) { s.block(b, a) }, "not_accepting collab"},
+		"the partner is blocked": {func(s *testStore, a, b Caller, _ *CollabDraft) { s.block(a, b) }, ""},
+		"one waits already":      {func(s *testStore, a, b Caller, _ *CollabDraft) { s.record(a, b) }, "duplicate collab"},
+		"one waits in return":    {func(s *testStore, a, b Caller, _ *CollabDraft) { s.record(b, a) }, ""},
+		"one was confirmed":      {func(s *testStore, a, b Caller, _ *CollabDraft) { s.settled(a, b, "confirmed") }, ""},
+		"one was declined":       {func(s *testStore, a, b Caller, _ *CollabDraft) { s.settled(a, b, "declined") }, cooldown},
+		"declined in return":     {func(s *testStore, a, b Caller, _ *CollabDraft) { s.settled(b, a, "declined") }, ""},
+		"by another, declined":   {func(s *testStore, _, b Caller, _ *CollabDraft) { s.settled(s.verified("other"), b, "declined") }, ""},
+		"four wait":              {func(s *testStore, a, _ Caller, _ *CollabDraft) { s.waiting(a, 4) }, ""},
+		"five wait":              {func(s *testStore, a, _ Caller, _ *CollabDraft) { s.waiting(a, 5) }, "sender_limit_reached collab 5, retry after 24h0m0s"},
+		"not verified, any level": {func(s *testStore, a, _ Caller, _ *CollabDraft) {
+			s.update(a, func(set *Settings) { set.Mailbox = "new@x.example.org" })
+		}, ""},
+		"blocked and declined":    {func(s *testStore, a, b Caller, _ *CollabDraft) { s.settled(a, b, "declined"); s.block(b, a) }, "not_accepting collab"},
+		"waits, and five wait":    {func(s *testStore, a, b Caller, _ *CollabDraft) { s.record(a, b); s.waiting(a, 4) }, "duplicate collab"},
+		"declined, and five wait": {func(s *testStore, a, b Caller, _ *CollabDraft) { s.settled(a, b, "declined"); s.waiting(a, 5) }, cooldown},
+	} {
+		s := newStore(t)
+		a, b := s.reachable("agent-a"), s.reachable("agent-b")
+		draft := CollabDraft{Partner: b.Handle, Summary: "s"}
+		tt.set(s, a, b, &draft)
+		before := s.dump()
+		_, _, err := s.RecordCollab(ctx, a, draft, NewOnce("createCollab", onceKey, name))
+		if got := said(err, s.clock.Now()); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+		if err != nil {
+			s.wantUnchanged(name, before)
+		}
+		if tt.want == cooldown {
+			s.clock.Advance(30*Day - time.Millisecond)
+			_, err := s.propose(a, b.Handle)
+			wantOutcome(t, name+", just before a month is over", err, "cooldown")
+			s.clock.Advance(time.Millisecond)
+			_, err = s.propose(a, b.Handle)
+			if wantOutcome(t, name+", a month later", err, map[bool]string{true: "sender_limit_reached"}[strings.Contains(name, "five")]); err != nil {
+				continue
+			}
+		}
+	}
+}
+
+func (s *testStore) firstPost() string {
+	s.Helper()
+	return value[string](s, `SELECT id FROM posts`)
+}
+
+func (s *testStore) block(blocker, blocked Caller) {
+	s.Helper()
+	s.change(nil, `INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, blocker.ID, blocked.ID)
+}
+
+// settled records a collaboration and has its partner decide.
+func (s *testStore) settled(initiator, partner Caller, decision string) {
+	s.Helper()
+	_, err := s.decisions()[decision](partner, s.record(initiator, partner).ID)
+	s.ok(err)
+}
+
+// waiting records collaborations with n partners that do not answer.
+func (s *testStore) waiting(initiator Caller, n int) {
+	s.Helper()
+	for i := range n {
+		s.record(initiator, s.verified(fmt.Sprintf("silent-%d", i)))
+	}
+}
+
+func TestCollaborationsAtOnce(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	many := s.agents("many", rush)
+	for round := range 30 {
+		a, _ := s.register(fmt.Sprintf("agent-%d", round))
+		b, _ := s.register(fmt.Sprintf("partner-%d", round))
+		wantOutcomes(t, "with one", together(rush, func(int) error { _, err := s.propose(a, b.Handle); return err }),
+			map[string]int{"": 1, "duplicate": rush - 1})
+		wantOutcomes(t, "with many", together(rush, func(i int) error { _, err := s.propose(a, many[i].Handle); return err }),
+			map[string]int{"": 4, "sender_limit_reached": rush - 4})
+		id := value[string](s, `SELECT id FROM collabs WHERE initiator_id = ? ORDER BY seq LIMIT 1`, a.ID)
+		errs := together(rush, func(i int) error {
+			_, err := s.decisions()[[]string{"confirmed", "declined"}[i%2]](b, id)
+			return err
+		})
+		wantOutcomes(t, "decided", errs, map[string]int{"": rush / 2, "invalid_state": rush / 2})
+		if n := strings.Count(s.story(a), "collab."); n != 1 {
+			t.Errorf("the initiator was told %d times", n)
+		}
+	}
+	a, b := s.verified("once"), s.verified("once-partner")
+	once := NewOnce("createCollab", onceKey, "body")
+	ids := map[string]bool{}
+	found := make([]Collab, rush)
+	wantOutcomes(t, "the same call", together(rush, func(i int) (err error) {
+		found[i], _, err = s.RecordCollab(ctx, a, CollabDraft{Partner: b.Handle, Summary: "s"}, once)
+		return err
+	}), map[string]int{"": rush})
+	for _, c := range found {
+		ids[c.ID] = true
+	}
+	if len(ids) != 1 {
+		t.Errorf("the same call made %d", len(ids))
+	}
+	_, _, err := s.RecordCollab(ctx, a, CollabDraft{Partner: b.Handle, Summary: "x"}, NewOnce("createCollab", onceKey, "other"))
+	wantOutcome(t, "another body", err, "idempotency_conflict")
+	s.ok(s.DeleteAgent(ctx, b))
+	_, _, err = s.RecordCollab(ctx, a, CollabDraft{Partner: b.Handle, Summary: "s"}, once)
+	wantOutcome(t, "after the partner is gone", err, "not_found")
+}
+
+func TestListsOfCollaborations(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	a, b, c := s.verified("agent-a"), s.verified("agent-b"), s.verified("agent-c")
+	hidden, gone := s.verified("hidden"), s.verified("gone")
+	var want struct{ all, ofA, ofB, ofGone, own, ownPending, ownDeclined []string }
+	add := func(initiator, partner Caller, decision string, lists ...*[]string) {
+		collab := s.record(initiator, partner)
+		if decision != "" {
+			_, err := s.decisions()[decision](partner, collab.ID)
+			s.ok(err)
+		}
+		for _, list := range lists {
+			*list = append(*list, collab.ID)
+		}
+	}
+	for range 8 {
+		add(a, b, "confirmed", &want.all, &want.ofA, &want.ofB, &want.own)
+		add(b, c, "confirmed", &want.all, &want.ofB)
+		add(c, a, "confirmed", &want.all, &want.ofA, &want.own)
+		add(a, hidden, "confirmed", &want.own)
+		add(gone, a, "confirmed", &want.all, &want.ofA, &want.own, &want.ofGone)
+		add(hidden, gone, "confirmed")
+	}
+	add(a, c, "declined", &want.own, &want.ownDeclined)
+	add(b, a, "", &want.own, &want.ownPending)
+	s.change([]Caller{hidden}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, hidden.ID)
+	s.ok(s.DeleteAgent(ctx, gone))
+	id := func(c Collab) string { return c.ID }
+	public := func(handle string) func(Page) ([]string, string, error) {
+		return named(id, func(p Page) (List[Collab], error) { return s.Collabs(ctx, handle, p) })
+	}
+	own := func(status string) func(Page) ([]string, string, error) {
+		return named(id, func(p Page) (List[Collab], error) { return s.OwnCollabs(ctx, a, status, p) })
+	}
+	var ownConfirmed []string
+	for _, id := range want.own {
+		if !slices.Contains(append(want.ownPending, want.ownDeclined...), id) {
+			ownConfirmed = append(ownConfirmed, id)
+		}
+	}
+	for _, list := range []walked{
+		{"all", public(""), want.all},
+		{"of one", public("agent-a"), want.ofA},
+		{"of another", public("agent-b"), want.ofB},
+		{"of one that is gone", public("gone"), want.ofGone},
+		{"of a hidden one", public("hidden"), nil},
+		{"of nobody", public("nobody-here"), nil},
+		{"own", own(""), want.own},
+		{"own pending", own("pending"), want.ownPending},
+		{"own declined", own("declined"), want.ownDeclined},
+		{"own confirmed", own("confirmed"), ownConfirmed},
+	} {
+		slices.Reverse(list.want)
+		for _, limit := range []int{1, 3, 7, 50} {
+			if got, err := list.walk(limit); err != nil || !slices.Equal(got, list.want) {
+				t.Errorf("%s by %d: %v %v, want %v", list.name, limit, got, err, list.want)
+			}
+		}
+	}
+	found, err := s.Collabs(ctx, "agent-a", Page{Limit: 1})
+	if s.ok(err); found.Total != len(want.ofA) {
+		t.Errorf("total %d, want %d", found.Total, len(want.ofA))
+	}
+	_, err = s.Collabs(ctx, "agent-b", Page{Limit: 1, Cursor: found.Next})
+	wantOutcome(t, "a cursor of another list", err, "invalid_query")
+	_, err = s.OwnCollabs(ctx, b, "", Page{Limit: 1, Cursor: found.Next})
+	wantOutcome(t, "a public cursor for the own", err, "invalid_query")
+}
+
+// TestWhatCountsAsEvidence tries all owners on both sides: of the same person by
+// any spelling of the address, nothing counts.
+func TestWhatCountsAsEvidence(t *testing.T) {
+	owners := []string{"", mei, "Mei+agents@People.Example.org", "MEI@people.example.org", ada, "m.ei@people.example.org"}
+	same := func(a, b string) bool { return normalMailbox(a) == normalMailbox(b) }
+	s := newStore(t, noCaps, func(o *Options) { o.Owner = new(int) })
+	for i, one := range owners {
+		for j, other := range owners {
+			a, b := s.verified(fmt.Sprintf("agent-%d-%d", i, j)), s.verified(fmt.Sprintf("partner-%d-%d", i, j))
+			collab := s.record(a, b)
+			for c, address := range map[Caller]string{a: one, b: other} {
+				if address != "" {
+					s.owned(c, address)
+				}
+			}
+			collab, err := s.ConfirmCollab(context.Background(), b, collab.ID)
+			s.ok(err)
+			want := one != "" && other != "" && !same(one, other)
+			counted := map[string]int{}
+			for _, c := range []Caller{a, b} {
+				card, err := s.Card(context.Background(), c.Handle)
+				s.ok(err)
+				counted[c.Handle] = card.Confirmed
+			}
+			n := map[bool]int{true: 1}[want]
+			if wantCounted := map[string]int{a.Handle: n, b.Handle: n}; collab.CountsAsEvidence != want || !maps.Equal(counted, wantCounted) {
+				t.Errorf("%q and %q: %v, counted %v", one, other, collab.CountsAsEvidence, counted)
+			}
+		}
+	}
+}

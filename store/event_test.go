@@ -1,0 +1,336 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+)
+
+// story is what an agent was told, a line for each event.
+func (s *testStore) story(c Caller) string {
+	s.Helper()
+	page, err := s.Events(context.Background(), c, "", 1000)
+	s.ok(err)
+	var b strings.Builder
+	for _, e := range page.Events {
+		b.WriteString(e.Type + " " + e.Subject.Handle + "\n")
+	}
+	return b.String()
+}
+
+// events are those after a place.
+func (s *testStore) events(c Caller, after string, limit int) EventPage {
+	s.Helper()
+	page, err := s.Events(context.Background(), c, after, limit)
+	s.ok(err)
+	if page.Next == "" {
+		s.Errorf("no next after %q", after)
+	}
+	return page
+}
+
+// happen tells an agent of n things.
+func (s *testStore) happen(c Caller, n int) {
+	s.Helper()
+	for i := range n {
+		s.ok(s.write(context.Background(), func(t *tx) error {
+			return t.tell(c.ID, "request.received", EventSubject{Handle: fmt.Sprintf("asker-%d", i)})
+		}))
+	}
+}
+
+func TestEventIDs(t *testing.T) {
+	shape := regexp.MustCompile(`^evt_[0-9a-v]{26}$`)
+	last := ""
+	for _, at := range []Time{0, 1, 1_795_000_000_000, 253402300799999} {
+		for _, seq := range []int64{0, 1, 31, 32, 1 << 40, 1<<63 - 1} {
+			id := eventID(at, seq)
+			if got, ok := parseEventID(id); !ok || got != seq || !shape.MatchString(id) {
+				t.Errorf("%d at %d is %s, which is read as %d, %v", seq, at, id, got, ok)
+			}
+			if id <= last {
+				t.Errorf("%s does not sort behind %s", id, last)
+			}
+			last = id
+		}
+	}
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	body := strings.TrimPrefix(eventID(1, 1), idEvent)
+	for name, id := range map[string]string{
+		"no prefix": body, "another prefix": "req_" + body, "short": "evt_" + body[1:], "long": "evt_" + body + "0",
+		"capitals": "evt_" + strings.ToUpper(body[:25]) + "V", "beyond the alphabet": "evt_" + body[:25] + "w", "prefix alone": "evt_",
+		"negative": "evt_" + strings.Repeat("v", 26), "a number": "1", "blank": " ",
+	} {
+		_, err := s.Events(context.Background(), pilot, id, 10)
+		wantOutcome(t, name, err, "invalid_query")
+		if faults := refusalOf(err).Faults; len(faults) != 1 || faults[0] != (Fault{"after", FaultBadValue, "event"}) {
+			t.Errorf("%s: %v", name, faults)
+		}
+	}
+}
+
+// TestEventsResume walks with every size of page, while more happens on the way.
+func TestEventsResume(t *testing.T) {
+	for limit := 1; limit <= 12; limit++ {
+		s := newStore(t)
+		pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
+		start := s.events(pilot, "", 100).Next
+		var seen []string
+		after := start
+		for n := range 8 {
+			s.happen(pilot, n)
+			s.happen(light, 3)
+			page := s.events(pilot, after, limit)
+			if again := s.events(pilot, after, limit); !cmp.Equal(page, again) || page.Gap {
+				t.Errorf("the same place twice: %s; gap %v", cmp.Diff(page, again), page.Gap)
+			}
+			for _, e := range page.Events {
+				seen = append(seen, e.ID)
+			}
+			after = page.Next
+		}
+		for page := s.events(pilot, after, limit); len(page.Events) > 0; page = s.events(pilot, after, limit) {
+			for _, e := range page.Events {
+				seen = append(seen, e.ID)
+			}
+			after = page.Next
+		}
+		if page := s.events(pilot, after, limit); page.Next != after {
+			t.Errorf("next moves to %s though nothing happened", page.Next)
+		}
+		var want []string
+		for _, e := range s.events(pilot, start, 100).Events {
+			want = append(want, e.ID)
+		}
+		if len(want) != 28 || !slices.Equal(seen, want) {
+			t.Errorf("by %d: %d events of %d, in another order or twice", limit, len(seen), len(want))
+		}
+		if others := s.events(light, after, 100); len(others.Events) > 3 {
+			t.Errorf("another agent's place shows %d of one's own", len(others.Events))
+		}
+	}
+}
+
+func TestAReaderMissesNothing(t *testing.T) {
+	s := newStore(t)
+	pilot := s.verified("harbour-pilot")
+	after := s.events(pilot, "", 100).Next
+	const writers, each = 20, 10
+	var others sync.WaitGroup
+	for range writers {
+		others.Go(func() {
+			for range each {
+				if err := s.write(context.Background(), func(t *tx) error {
+					return t.tell(pilot.ID, "request.received", EventSubject{Handle: "asker"})
+				}); err != nil {
+					t.Errorf("tell: %v", err)
+				}
+			}
+		})
+	}
+	var last int64
+	for n := 0; n < writers*each; {
+		page := s.events(pilot, after, 7)
+		for _, e := range page.Events {
+			if e.Seq <= last {
+				t.Fatalf("event %d behind %d", e.Seq, last)
+			}
+			last = e.Seq
+			n++
+		}
+		after = page.Next
+	}
+	others.Wait()
+	if page := s.events(pilot, after, 7); len(page.Events) != 0 {
+		t.Errorf("%d events more than happened", len(page.Events))
+	}
+}
+
+// TestAGapIsToldToWhoMissedSomething goes through the 30 days that events are kept.
+func TestAGapIsToldToWhoMissedSomething(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
+	start := s.clock.Now()
+	s.happen(pilot, 2) // after the one of the verification
+	first := s.events(pilot, "", 100).Events
+	s.happen(light, 1)
+	s.clock.Advance(time.Hour)
+	s.happen(pilot, 1)
+	third := s.events(pilot, "", 100).Next
+	fresh := eventID(0, 0)
+
+	type reading struct {
+		kept int
+		gap  bool
+	}
+	for _, step := range []struct {
+		at   time.Duration
+		want map[string]reading // by where one reads on
+	}{
+		{30*Day - time.Millisecond, map[string]reading{"": {4, false}, fresh: {4, false}, first[0].ID: {3, false}, first[2].ID: {1, false}, third: {0, false}}},
+		{30 * Day, map[string]reading{"": {1, false}, fresh: {1, true}, first[0].ID: {1, true}, first[1].ID: {1, true}, first[2].ID: {1, false}, third: {0, false}}},
+		{30*Day + time.Hour - time.Millisecond, map[string]reading{"": {1, false}, first[1].ID: {1, true}, first[2].ID: {1, false}, third: {0, false}}},
+		{30*Day + time.Hour, map[string]reading{"": {0, false}, first[2].ID: {0, true}, third: {0, false}}},
+		{90 * Day, map[string]reading{"": {0, false}, first[2].ID: {0, true}, third: {0, false}}},
+	} {
+		s.clock.Advance(step.at - s.since(start))
+		s.ok(s.RunDue(ctx))
+		for after, want := range step.want {
+			page := s.events(pilot, after, 100)
+			if got := (reading{len(page.Events), page.Gap}); got != want {
+				t.Errorf("after %v from %q: %v, want %v", step.at, after, got, want)
+			}
+			// Whoever reads on from there has heard of the gap.
+			if next := s.events(pilot, page.Next, 100); next.Gap || len(next.Events) != 0 {
+				t.Errorf("after %v from %q, on: %d events, gap %v", step.at, after, len(next.Events), next.Gap)
+			}
+		}
+	}
+	next := s.events(pilot, first[2].ID, 100).Next
+	s.happen(pilot, 1)
+	if page := s.events(pilot, next, 100); page.Gap || len(page.Events) != 1 {
+		t.Errorf("after the gap: %d events, gap %v", len(page.Events), page.Gap)
+	}
+	if page := s.events(light, eventID(0, 1<<40), 100); page.Gap || len(page.Events) != 0 {
+		t.Errorf("from a place in the future: %d events, gap %v", len(page.Events), page.Gap)
+	}
+}
+
+// TestWhatEventsSay causes each type, and looks at the whole of it.
+func TestWhatEventsSay(t *testing.T) {
+	ctx := context.Background()
+	p := newStore(t, noCaps).play()
+	s := p.testStore
+	s.clock.Advance(time.Minute)
+	after := map[Caller]string{p.asker: s.events(p.asker, "", 100).Next, p.pilot: s.events(p.pilot, "", 100).Next}
+	post := s.post(p.asker, func(d *PostDraft) { d.Title, d.Body = "canary title", "canary body" })
+	postID := s.firstPost()
+	var collabID, requestID, replyID string
+	steps := []struct {
+		do   func()
+		told map[Caller]Event
+	}{
+		{func() { replyID = s.reply(p.pilot, post, "canary reply").ID }, map[Caller]Event{
+			p.asker: {Type: "reply.received", Subject: EventSubject{&replyID, p.pilot.Handle, &postID}}}},
+		{func() { s.reply(p.asker, post, "its own") }, nil},
+		{func() {
+			c, err := s.propose(p.asker, p.pilot.Handle, func(d *CollabDraft) { d.Summary = "canary summary" })
+			s.ok(err)
+			collabID = c.ID
+		}, map[Caller]Event{p.pilot: {Type: "collab.received", Subject: EventSubject{&collabID, p.asker.Handle, nil}}}},
+		{func() { _, err := s.ConfirmCollab(ctx, p.pilot, collabID); s.ok(err) }, map[Caller]Event{
+			p.asker: {Type: "collab.confirmed", Subject: EventSubject{&collabID, p.pilot.Handle, nil}}}},
+		{func() { p.do("asker withdraws") }, map[Caller]Event{
+			p.pilot: {Type: "request.withdrawn", Subject: EventSubject{&p.id, p.asker.Handle, nil}}}},
+		{func() { requestID = s.ask(p.asker, p.pilot).ID }, map[Caller]Event{
+			p.pilot: {Type: "request.received", Subject: EventSubject{&requestID, p.asker.Handle, nil}}}},
+		{func() {
+			_, err := s.DeclineRequest(ctx, p.pilot, requestID, DeclineDraft{Reason: "busy"})
+			s.ok(err)
+		}, map[Caller]Event{
+			p.asker: {Type: "request.declined", Subject: EventSubject{&requestID, p.pilot.Handle, nil}}}},
+		{func() { s.update(p.pilot, func(a *Settings) { a.Owner = "canary owner" }) }, map[Caller]Event{
+			p.pilot: {Type: "trust.changed", Subject: EventSubject{nil, p.pilot.Handle, nil}}}},
+		{func() { s.update(p.pilot, func(a *Settings) { a.Name = "canary name" }) }, nil},
+		{func() { requestID = s.ask(p.pilot, p.asker).ID }, map[Caller]Event{
+			p.asker: {Type: "request.received", Subject: EventSubject{&requestID, p.pilot.Handle, nil}}}},
+		{func() { s.clock.Advance(7 * Day); s.ok(s.RunDue(ctx)) }, map[Caller]Event{
+			p.pilot: {Type: "request.expired", Subject: EventSubject{&requestID, p.asker.Handle, nil}},
+			p.asker: {Type: "request.expired", Subject: EventSubject{&requestID, p.pilot.Handle, nil}}}},
+	}
+	told := ids{}
+	s.Watch(func(c Changes) { maps.Copy(told, c.Told) })
+	for i, step := range steps {
+		clear(told)
+		step.do()
+		wantTold := ids{}
+		for _, c := range []Caller{p.asker, p.pilot} {
+			page := s.events(c, after[c], 100)
+			after[c] = page.Next
+			var want []Event
+			if e, ok := step.told[c]; ok {
+				e.At = at(s.clock.Now())
+				want, wantTold[c.ID] = []Event{e}, struct{}{}
+			}
+			text, err := json.Marshal(page.Events)
+			if s.ok(err); strings.Contains(string(text), "canary") {
+				t.Errorf("step %d: an agent's words in an event: %s", i, text)
+			}
+			for j := range page.Events {
+				page.Events[j].ID, page.Events[j].Seq = "", 0
+			}
+			if diff := cmp.Diff(want, append([]Event(nil), page.Events...)); diff != "" {
+				t.Errorf("step %d, %s (-want +got): %s", i, c.Handle, diff)
+			}
+		}
+		if !maps.Equal(told, wantTold) {
+			t.Errorf("step %d wakes %v, want %v", i, told, wantTold)
+		}
+	}
+}
+
+// TestARefusedActTellsNobody shares a commit with one that is admitted.
+func TestARefusedActTellsNobody(t *testing.T) {
+	s := newStore(t)
+	pilot := s.reachable("harbour-pilot")
+	s.update(pilot, func(a *Settings) { a.ContactPolicy.WeeklyCap = 3 })
+	askers := s.crowdOf("asker", 20)
+	told := ids{}
+	s.Watch(func(c Changes) { maps.Copy(told, c.Told) })
+	release := s.hold()
+	done := make(chan []error)
+	go func() { done <- together(len(askers), func(i int) error { return s.send(askers[i], pilot) }) }()
+	release()
+	wantOutcomes(t, "requests", <-done, map[string]int{"": 3, "weekly_cap_reached": 17})
+	if n := strings.Count(s.story(pilot), "request.received"); n != 3 || len(told) != 1 {
+		t.Errorf("told of %d requests, %v woken", n, told)
+	}
+	clear(told)
+	for i, c := range askers {
+		_, err := s.propose(c, c.Handle)
+		wantOutcome(t, "a collaboration with oneself", err, "validation_failed")
+		if story := s.story(c); story != "trust.changed "+c.Handle+"\n" {
+			t.Errorf("sender %d was told %q", i, story)
+		}
+	}
+	if len(told) != 0 {
+		t.Errorf("woken by refusals: %v", told)
+	}
+	errs := together(20, func(i int) error {
+		return s.write(context.Background(), func(t *tx) error {
+			if err := t.tell(askers[i].ID, "trust.changed", EventSubject{Handle: "x"}); err != nil {
+				return err
+			}
+			return refuse(CodeForbidden)
+		})
+	})
+	if wantOutcomes(t, "told and refused", errs, map[string]int{"forbidden": 20}); len(told) != 0 {
+		t.Errorf("woken by what was undone: %v", told)
+	}
+}
+
+func TestOneThatIsGoneHearsNothing(t *testing.T) {
+	s := newStore(t)
+	pilot := s.verified("harbour-pilot")
+	s.happen(pilot, 2)
+	s.ok(s.DeleteAgent(context.Background(), pilot))
+	told := ids{}
+	s.Watch(func(c Changes) { maps.Copy(told, c.Told) })
+	s.happen(pilot, 1)
+	if n := value[int](s, `SELECT COUNT(*) FROM events`); n != 0 || len(told) != 0 {
+		t.Errorf("%d events, %v woken", n, told)
+	}
+	_, err := s.Events(context.Background(), pilot, "", 10)
+	wantOutcome(t, "its events", err, "unauthorized")
+}

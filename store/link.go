@@ -1,0 +1,235 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// maxLinks is how many links a card shows.
+const maxLinks = 5
+
+// How long a verified link stays so without a further look, how often the service
+// looks again, and how soon after a failure that may pass or was never finished.
+const (
+	linkAge     = 180 * Day
+	linkRecheck = 30 * Day
+	linkRetry   = Day
+)
+
+// Link is a public profile link and what the last check found.
+type Link struct {
+	URL        string  `json:"url" db:"url"`
+	Kind       string  `json:"kind" db:"kind" enum:"website,github,gitlab,codeberg,huggingface,mastodon,xiaohongshu"`
+	Status     string  `json:"status" db:"status" enum:"pending,verified,failed,expired"`
+	Proof      *string `json:"proof" db:"proof" enum:"rel_me,mention"`
+	Failure    *string `json:"failure" db:"failure" enum:"blocked,unreachable,http_error,too_large,timeout,not_found_on_page" doc:"What the last check failed by; a verified link outlasts a failure that may pass."`
+	CheckedAt  *Time   `json:"checked_at" db:"checked_at" nullable:"true"`
+	VerifiedAt *Time   `json:"verified_at" db:"verified_at" nullable:"true"`
+	ExpiresAt  *Time   `json:"expires_at" db:"expires_at" nullable:"true"`
+}
+
+// LinkFinding is what a look at a link's page found.
+type LinkFinding struct {
+	Kind     string
+	Verified bool
+	Proof    string // rel_me, mention; empty unless verified
+	Failure  string // empty when verified
+}
+
+// ParseLinkURL returns the address of a profile link as it is stored: what
+// ParseWebURL takes and, where loopback is set, addresses of this machine by any
+// port.
+func ParseLinkURL(s string, loopback bool) (string, bool) {
+	if canonical, ok := ParseWebURL(s); ok || !loopback {
+		return canonical, ok
+	}
+	u, err := url.Parse(s)
+	if err != nil || len(s) > maxWebURLBytes || !isASCII(s) || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+		return "", false
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	local := err == nil && addr.IsLoopback() || u.Hostname() == "localhost" || strings.HasSuffix(u.Hostname(), ".localhost")
+	return u.String(), local
+}
+
+// AddLink adds a link to the caller's card, or finds it there, before its page is
+// looked at; kind is by its host. It refuses with validation_failed one too many.
+// It returns the address as it is stored.
+func (s *Store) AddLink(ctx context.Context, caller Caller, address, kind string) (string, error) {
+	address = s.linkURL(address)
+	err := s.write(ctx, func(t *tx) error {
+		if _, err := t.agent(caller.ID); err != nil {
+			return err
+		}
+		links, err := t.links(caller.ID)
+		if err != nil {
+			return err
+		}
+		for _, l := range links {
+			if l.URL == address {
+				return nil
+			}
+		}
+		if len(links) >= maxLinks {
+			return invalid(Fault{Field: "url", Code: FaultTooMany, Topic: "links"})
+		}
+		t.touch(caller.ID)
+		return t.exec(`
+			INSERT INTO links (agent_id, url, kind, status, next_check_at, created_at)
+			VALUES (?, ?, ?, 'pending', ?, ?)`, caller.ID, address, kind, t.now.add(linkRetry), t.now)
+	})
+	return address, err
+}
+
+func (s *Store) linkURL(address string) string {
+	if canonical, ok := ParseLinkURL(address, s.loopbackLinks); ok {
+		return canonical
+	}
+	return address
+}
+
+// RemoveLink takes a link off the caller's card, if it is there, and returns the
+// others.
+func (s *Store) RemoveLink(ctx context.Context, caller Caller, address string) (links []Link, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		if _, err := t.agent(caller.ID); err != nil {
+			return err
+		}
+		if err := t.exec(`DELETE FROM links WHERE agent_id = ? AND url = ?`, caller.ID, s.linkURL(address)); err != nil {
+			return err
+		}
+		t.touch(caller.ID)
+		links, err = t.links(caller.ID)
+		return err
+	})
+	return links, err
+}
+
+// SettleLink keeps what a look at a link's page found, and returns the agent's
+// links. byService says that the service looked by itself, so that the agent is
+// told of a change. A link that was removed meanwhile stays so.
+func (s *Store) SettleLink(ctx context.Context, agentID int64, address string, found LinkFinding, byService bool) (links []Link, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		var was string
+		there, err := t.find(&was, `SELECT status FROM links WHERE agent_id = ? AND url = ?`, agentID, address)
+		if err == nil && there {
+			if err = t.settleLink(agentID, address, was, found); err == nil && byService {
+				err = t.tellOfLink(agentID, address, was)
+			}
+			t.touch(agentID)
+		}
+		if err != nil {
+			return err
+		}
+		links, err = t.links(agentID)
+		return err
+	})
+	return links, err
+}
+
+func (t *tx) settleLink(agentID int64, address, was string, found LinkFinding) error {
+	var query string
+	args := []any{t.now, found.Kind}
+	switch {
+	case found.Verified:
+		query = `status = 'verified', failure = NULL, proof = ?, verified_at = ?, expires_at = ?, next_check_at = ?`
+		args = append(args, found.Proof, t.now, t.now.add(linkAge), t.now.add(linkRecheck))
+	case was != "pending" && was != "failed" && mayPass(found.Failure):
+		query = `failure = ?, next_check_at = CASE WHEN status = 'verified' THEN ? END`
+		args = append(args, found.Failure, t.now.add(linkRetry))
+	default:
+		query = `status = 'failed', failure = ?, proof = NULL, verified_at = NULL, expires_at = NULL, next_check_at = NULL`
+		args = append(args, found.Failure)
+	}
+	err := t.exec(`UPDATE links SET checked_at = ?, kind = ?, `+query+` WHERE agent_id = ? AND url = ?`, append(args, agentID, address)...)
+	if err != nil {
+		return fmt.Errorf("settle a link: %w", err)
+	}
+	return nil
+}
+
+// mayPass tells whether a page that failed so may be right again by itself.
+func mayPass(failure string) bool {
+	return failure == "unreachable" || failure == "timeout" || failure == "http_error"
+}
+
+func (t *tx) tellOfLink(agentID int64, address, was string) error {
+	var is, handle string
+	err := t.get(&is, `SELECT status FROM links WHERE agent_id = ? AND url = ?`, agentID, address)
+	if err != nil || is == was {
+		return err
+	}
+	if err := t.get(&handle, `SELECT handle FROM handles WHERE id = ?`, agentID); err != nil {
+		return err
+	}
+	return t.tell(agentID, "trust.changed", EventSubject{Handle: handle})
+}
+
+// DueLink is a link that the service should look at again.
+type DueLink struct {
+	AgentID int64  `db:"agent_id"`
+	Handle  string `db:"handle"`
+	URL     string `db:"url"`
+}
+
+// TakeDueLinks returns links that are due for another look, at most limit. They
+// are due again a day later, unless SettleLink says otherwise.
+func (s *Store) TakeDueLinks(ctx context.Context, limit int) (due []DueLink, err error) {
+	now := at(s.clock())
+	const dueLinks = `
+		SELECT l.agent_id, h.handle, l.url
+		FROM links l
+		JOIN agent_documents h ON h.agent_id = l.agent_id
+		WHERE l.next_check_at <= ?
+		ORDER BY l.next_check_at
+		LIMIT ?`
+	if err := s.all(ctx, &due, dueLinks, now, limit); err != nil || len(due) == 0 {
+		return nil, err
+	}
+	err = s.write(ctx, func(t *tx) error {
+		for _, l := range due {
+			err := t.exec(`UPDATE links SET next_check_at = ? WHERE agent_id = ? AND url = ?`, t.now.add(linkRetry), l.AgentID, l.URL)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return due, err
+}
+
+// expireLinks ends verifications that were not renewed in time.
+func (t *tx) expireLinks() error {
+	var due []struct {
+		AgentID int64  `db:"agent_id"`
+		URL     string `db:"url"`
+	}
+	err := t.all(&due, `SELECT agent_id, url FROM links WHERE status = 'verified' AND expires_at <= ? LIMIT 1000`, t.now)
+	if err != nil {
+		return err
+	}
+	for _, l := range due {
+		err := t.exec(`UPDATE links SET status = 'expired', proof = NULL, next_check_at = NULL WHERE agent_id = ? AND url = ?`, l.AgentID, l.URL)
+		if err != nil {
+			return err
+		}
+		t.touch(l.AgentID)
+		if err := t.tellOfLink(l.AgentID, l.URL, "verified"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) links(agentID int64) ([]Link, error) {
+	links := []Link{}
+	err := t.all(&links, `
+		SELECT url, kind, status, proof, failure, checked_at, verified_at, expires_at
+		FROM links
+		WHERE agent_id = ?
+		ORDER BY seq`, agentID)
+	return links, err
+}

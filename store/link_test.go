@@ -1,0 +1,323 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const harbourPage, codePage = "https://harbour.example.org/about", "https://code.example.org/pilot"
+
+var (
+	foundIt  = LinkFinding{Kind: "website", Verified: true, Proof: "rel_me"}
+	notThere = LinkFinding{Kind: "website", Failure: "not_found_on_page"}
+	tooSlow  = LinkFinding{Kind: "website", Failure: "timeout"}
+)
+
+// link adds a link that nobody has looked at.
+func (s *testStore) link(c Caller, address string) {
+	s.Helper()
+	_, err := s.AddLink(context.Background(), c, address, "website")
+	s.ok(err)
+}
+
+// look keeps what the agent's own call found, or the service by itself.
+func (s *testStore) look(c Caller, address string, found LinkFinding, byService bool) []Link {
+	s.Helper()
+	links, err := s.SettleLink(context.Background(), c.ID, address, found, byService)
+	s.ok(err)
+	return links
+}
+
+// linked adds a link and keeps what a look at it found.
+func (s *testStore) linked(c Caller, address string, found LinkFinding) {
+	s.Helper()
+	s.link(c, address)
+	s.look(c, address, found, false)
+}
+
+// due are the links that the service takes up now.
+func (s *testStore) due(limit int) (addresses []string) {
+	s.Helper()
+	links, err := s.TakeDueLinks(context.Background(), limit)
+	s.ok(err)
+	for _, l := range links {
+		addresses = append(addresses, l.Handle+" "+l.URL)
+	}
+	return addresses
+}
+
+// linkStates are the ways into each state of a link.
+var linkStates = map[string]func(s *testStore, c Caller){
+	"pending":  func(s *testStore, c Caller) { s.link(c, harbourPage) },
+	"verified": func(s *testStore, c Caller) { s.linked(c, harbourPage, foundIt) },
+	"failed":   func(s *testStore, c Caller) { s.linked(c, harbourPage, notThere) },
+	"expired": func(s *testStore, c Caller) {
+		s.linked(c, harbourPage, foundIt)
+		s.clock.Advance(180 * Day)
+		s.ok(s.RunDue(context.Background()))
+	},
+	"verified, lately unreachable": func(s *testStore, c Caller) {
+		s.linked(c, harbourPage, foundIt)
+		s.look(c, harbourPage, tooSlow, true)
+	},
+}
+
+// TestWhatALookLeadsTo tries every finding in every state.
+func TestWhatALookLeadsTo(t *testing.T) {
+	failures := []string{"blocked", "unreachable", "http_error", "too_large", "timeout", "not_found_on_page"}
+	passing := []string{"unreachable", "http_error", "timeout"} // a verified link outlasts these
+	for state, reach := range linkStates {
+		for _, failure := range append([]string{""}, failures...) {
+			s := newStore(t)
+			pilot, _ := s.register("harbour-pilot")
+			reach(s, pilot)
+			was := s.look(pilot, "https://not.example.org", foundIt, false)[0]
+			s.clock.Advance(time.Hour)
+			now := at(s.clock.Now())
+			found := LinkFinding{Kind: "mastodon", Failure: failure, Verified: failure == ""}
+			want := Link{URL: harbourPage, Kind: "mastodon", CheckedAt: &now, Status: "failed", Failure: &failure}
+			expires := now.add(180 * Day)
+			proof := "mention"
+			switch {
+			case found.Verified:
+				found.Proof = proof
+				want.Status, want.Failure, want.Proof, want.VerifiedAt, want.ExpiresAt = "verified", nil, &proof, &now, &expires
+			case was.Status == "verified" && slices.Contains(passing, failure):
+				want.Status, want.Proof, want.VerifiedAt, want.ExpiresAt = "verified", was.Proof, was.VerifiedAt, was.ExpiresAt
+			}
+			for _, byService := range []bool{false, true} {
+				if diff := cmp.Diff([]Link{want}, s.look(pilot, harbourPage, found, byService)); diff != "" {
+					t.Errorf("%s, found %q (-want +got): %s", state, failure, diff)
+				}
+			}
+			card, err := s.Card(context.Background(), pilot.Handle)
+			if s.ok(err); !strings.Contains(card.Profile, `"status":"`+want.Status+`"`) {
+				t.Errorf("%s, found %q: the card says %s", state, failure, card.Profile)
+			}
+		}
+	}
+}
+
+// TestTheLifeOfALink looks at when the service takes it up, and when it expires.
+func TestTheLifeOfALink(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	s.linked(pilot, harbourPage, foundIt)
+	start := s.clock.Now()
+	for _, step := range []struct {
+		at     time.Duration
+		due    bool
+		finds  *LinkFinding // by the service, where it is due
+		status string
+	}{
+		{0, false, nil, "verified"},
+		{30*Day - time.Millisecond, false, nil, "verified"},
+		{30 * Day, true, &tooSlow, "verified"},
+		{31*Day - time.Millisecond, false, nil, "verified"},
+		{31 * Day, true, nil, "verified"}, // the look is never finished
+		{32*Day - time.Millisecond, false, nil, "verified"},
+		{32 * Day, true, &foundIt, "verified"},
+		{62*Day - time.Millisecond, false, nil, "verified"},
+		{62 * Day, true, &tooSlow, "verified"},
+		{212*Day - time.Millisecond, true, &tooSlow, "verified"}, // 180 days after the last success
+		{212 * Day, false, nil, "expired"},
+		{213*Day - time.Millisecond, true, &foundIt, "verified"},
+		{243*Day - time.Millisecond, true, &notThere, "failed"},
+		{270 * Day, false, nil, "failed"}, // not taken up again by itself
+	} {
+		s.clock.Advance(step.at - s.since(start))
+		s.ok(s.RunDue(ctx))
+		due := s.due(10)
+		if want := map[bool][]string{true: {"harbour-pilot " + harbourPage}}[step.due]; !slices.Equal(due, want) {
+			t.Errorf("after %v due: %v, want %v", step.at, due, want)
+		}
+		if again := s.due(10); len(again) != 0 {
+			t.Errorf("after %v: due twice", step.at)
+		}
+		if step.finds != nil {
+			s.look(pilot, harbourPage, *step.finds, true)
+		}
+		if got := value[string](s, `SELECT status FROM links`); got != step.status {
+			t.Errorf("after %v: %s, want %s", step.at, got, step.status)
+		}
+	}
+	if got := s.story(pilot); got != "trust.changed harbour-pilot\n" {
+		t.Errorf("of the last days the agent was told %q", got)
+	}
+}
+
+// TestWhoHearsOfALink: what the agent's own call changes it sees in the answer.
+func TestWhoHearsOfALink(t *testing.T) {
+	for state, reach := range linkStates {
+		for found, finding := range map[string]LinkFinding{"verified": foundIt, "failed": notThere} {
+			for _, byService := range []bool{false, true} {
+				s := newStore(t)
+				pilot, _ := s.register("harbour-pilot")
+				reach(s, pilot)
+				before := s.story(pilot)
+				s.look(pilot, harbourPage, finding, byService)
+				news := strings.TrimPrefix(s.story(pilot), before)
+				was, _, _ := strings.Cut(state, ",")
+				if want := byService && was != found; (news == "trust.changed harbour-pilot\n") != want || news == "" == want {
+					t.Errorf("%s, %s, by the service %v: told %q", state, found, byService, news)
+				}
+			}
+		}
+	}
+}
+
+func TestFiveLinksAtMost(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	light, _ := s.register("lighthouse")
+	for i := range 5 {
+		s.link(pilot, fmt.Sprintf("https://page-%d.example.org", i))
+	}
+	for _, step := range []struct {
+		name    string
+		address string
+		remove  bool
+		want    string
+		links   string
+	}{
+		{"a sixth", "https://page-5.example.org", false, "validation_failed", "01234"},
+		{"one that is there", "https://page-3.example.org", false, "", "01234"},
+		{"the same, written otherwise", "https://PAGE-3.Example.ORG", false, "", "01234"},
+		{"removing one that is not there", "https://page-7.example.org", true, "", "01234"},
+		{"removing one, written otherwise", "https://Page-1.example.org", true, "", "0234"},
+		{"the sixth again", "https://page-5.example.org", false, "", "02345"},
+		{"the first again", "https://page-1.example.org", false, "validation_failed", "02345"},
+	} {
+		var err error
+		if step.remove {
+			_, err = s.RemoveLink(ctx, pilot, step.address)
+		} else {
+			_, err = s.AddLink(ctx, pilot, step.address, "website")
+		}
+		wantOutcome(t, step.name, err, step.want)
+		if faults := refusalOf(err).Faults; err != nil && (len(faults) != 1 || faults[0] != (Fault{"url", FaultTooMany, "links"})) {
+			t.Errorf("%s: %v", step.name, faults)
+		}
+		links := ""
+		for _, l := range s.look(pilot, "https://not.example.org", foundIt, false) {
+			links += strings.TrimSuffix(strings.TrimPrefix(l.URL, "https://page-"), ".example.org")
+		}
+		if links != step.links {
+			t.Errorf("%s: links %s, want %s", step.name, links, step.links)
+		}
+	}
+	wantOutcomes(t, "at once", together(rush, func(i int) error {
+		_, err := s.AddLink(ctx, light, fmt.Sprintf("https://page-%d.example.org", i%50), "website")
+		return err
+	}), map[string]int{"": 10, "validation_failed": 90})
+	if n := value[int](s, `SELECT COUNT(*) FROM links WHERE agent_id = ?`, light.ID); n != 5 {
+		t.Errorf("%d links, want 5", n)
+	}
+}
+
+// TestALookThatComesTooLate finds its link or its agent gone.
+func TestALookThatComesTooLate(t *testing.T) {
+	ctx := context.Background()
+	for name, tt := range map[string]struct {
+		meanwhile func(s *testStore, c Caller)
+		links     []string
+	}{
+		"removed": {func(s *testStore, c Caller) { _, err := s.RemoveLink(ctx, c, harbourPage); s.ok(err) }, []string{codePage + " pending"}},
+		"deleted": {func(s *testStore, c Caller) { s.ok(s.DeleteAgent(ctx, c)) }, nil},
+		"removed and added again": {func(s *testStore, c Caller) {
+			_, err := s.RemoveLink(ctx, c, harbourPage)
+			s.ok(err)
+			s.link(c, harbourPage)
+		}, []string{codePage + " pending", harbourPage + " verified"}},
+		"nothing": {func(*testStore, Caller) {}, []string{harbourPage + " verified", codePage + " pending"}},
+	} {
+		s := newStore(t)
+		pilot, _ := s.register("harbour-pilot")
+		s.link(pilot, harbourPage)
+		s.link(pilot, codePage)
+		tt.meanwhile(s, pilot)
+		for _, byService := range []bool{true, false} {
+			var links []string
+			for _, l := range s.look(pilot, harbourPage, foundIt, byService) {
+				links = append(links, l.URL+" "+l.Status)
+			}
+			if !slices.Equal(links, tt.links) {
+				t.Errorf("%s: links %v, want %v", name, links, tt.links)
+			}
+		}
+	}
+	s := newStore(t)
+	gone, _ := s.register("gone")
+	s.ok(s.DeleteAgent(ctx, gone))
+	_, err := s.AddLink(ctx, gone, harbourPage, "website")
+	wantOutcome(t, "adding one", err, "unauthorized")
+	_, err = s.RemoveLink(ctx, gone, harbourPage)
+	wantOutcome(t, "removing one", err, "unauthorized")
+}
+
+// TestWhatIsDueComesInOrder takes the longest due first, in portions, and leaves
+// out hidden agents.
+func TestWhatIsDueComesInOrder(t *testing.T) {
+	s := newStore(t)
+	var want []string
+	for _, c := range s.agents("agent", 7) {
+		s.link(c, harbourPage) // nobody looked: the service does, a day later
+		want = append(want, c.Handle+" "+harbourPage)
+		s.clock.Advance(time.Minute)
+	}
+	if due := s.due(10); len(due) != 0 {
+		t.Errorf("due at once: %v", due)
+	}
+	s.change([]Caller{{ID: 3}}, `UPDATE agents SET suspended_at = 1 WHERE id = 3`)
+	want = slices.Delete(want, 2, 3)
+	s.clock.Advance(Day)
+	var got []string
+	for portion := s.due(2); len(portion) > 0; portion = s.due(2) {
+		if len(portion) > 2 {
+			t.Errorf("a portion of %d", len(portion))
+		}
+		got = append(got, portion...)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("due: %v, want %v", got, want)
+	}
+}
+
+func TestLinkAddresses(t *testing.T) {
+	const no = ""
+	for address, want := range map[string]struct{ served, dev string }{
+		"https://Harbour.Example.org/About": {"https://harbour.example.org/About", "https://harbour.example.org/About"},
+		"http://harbour.example.org:80/":    {"http://harbour.example.org:80/", "http://harbour.example.org:80/"},
+		"http://harbour.example.org:8080/":  {no, no},
+		"http://localhost:8080/me":          {no, "http://localhost:8080/me"},
+		"http://pilot.localhost:8080/":      {no, "http://pilot.localhost:8080/"},
+		"https://127.0.0.1/":                {no, "https://127.0.0.1/"},
+		"http://127.9.9.9:1/":               {no, "http://127.9.9.9:1/"},
+		"http://[::1]:8080/me?a=b":          {no, "http://[::1]:8080/me?a=b"},
+		"http://10.0.0.1/":                  {no, no},
+		"http://169.254.169.254/":           {no, no},
+		"http://notlocalhost:8080/":         {no, no},
+		"http://localhost.example:8080/":    {no, no},
+		"http://user@127.0.0.1/":            {no, no},
+		"ftp://127.0.0.1/":                  {no, no},
+		"//127.0.0.1/":                      {no, no},
+		"http://127.0.0.1/é":                {no, no},
+		"http://127.0.0.1/%zz":              {no, no},
+		"":                                  {no, no},
+	} {
+		for dev, want := range map[bool]string{false: want.served, true: want.dev} {
+			got, ok := ParseLinkURL(address, dev)
+			if ok != (want != no) || ok && got != want {
+				t.Errorf("%q, dev %v: %q, %v; want %q", address, dev, got, ok, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The outbox holds the site's own mails until they are delivered, so that a slow
+// mail server holds back no call and a restart loses no code. A mail is sent at
+// least once and at most twice: before each try the row says that one has begun,
+// and one whose end nobody knows is tried once more and then given up.
+
+// MailCaps bound the mails that agents may cause; they hold across restarts. 0
+// switches one off. A day is a rolling 24 hours.
+type MailCaps struct {
+	Pause   time.Duration // between two mails that one agent asks for
+	Agent   int           // mails a day that one agent asks for
+	Mailbox int           // mails a day to one mailbox, over all agents
+	Site    int           // mails a day in all
+}
+
+// DefaultMailCaps are the contract's.
+var DefaultMailCaps = MailCaps{Pause: time.Minute, Agent: 5, Mailbox: 3, Site: 200}
+
+// The kinds of mails.
+const (
+	MailVerify  = "verify"
+	MailRecover = "recover"
+	MailClaim   = "claim"
+)
+
+// Mail is a mail that is due.
+type Mail struct {
+	Seq       int64  `db:"seq"`
+	ID        string `db:"id"` // the same for every try
+	Kind      string `db:"kind"`
+	To        string `db:"recipient"`
+	Handle    string `db:"handle"`
+	Name      string `db:"name"`
+	Secret    string `db:"secret"` // the code, or the token of the owner's page
+	Tries     int    `db:"tries"`  // deliveries begun before
+	CreatedAt Time   `db:"created_at"`
+	ExpiresAt Time   `db:"expires_at"`
+}
+
+// MailOutcome is how the delivery of a mail ended.
+type MailOutcome int
+
+// The outcomes.
+const (
+	MailDelivered MailOutcome = iota
+	MailRefused               // for good: trying again is of no use
+	MailDelayed               // not delivered; tried again later
+	MailUncertain             // may have been delivered; tried again once
+)
+
+// spendMail counts a mail that an agent asks for. It refuses one past the agent's
+// or the site's limit with rate_limited. Where others have used up a mailbox's
+// mails the answer is no, without a refusal: whether a mailbox is in use here is
+// nobody's business.
+func (t *tx) spendMail(agentID int64, address string) (allowed bool, refusal *Error, err error) {
+	hash, err := t.pseudonym("mailbox\x00" + normalMailbox(address))
+	if err != nil {
+		return false, nil, err
+	}
+	allowed, refusal, err = t.mailAllowed(agentID, hash)
+	if err != nil || refusal != nil {
+		return false, refusal, err
+	}
+	return allowed, nil, t.exec(`INSERT INTO mail_log (agent_id, mailbox_hash, sent, at) VALUES (?, ?, ?, ?)`, agentID, hash, allowed, t.now)
+}
+
+func (t *tx) mailAllowed(agentID int64, mailbox []byte) (allowed bool, refusal *Error, err error) {
+	caps, day := t.writer.store.mails, t.now.add(-Day)
+	for _, limit := range []struct {
+		topic string
+		calls int
+		since Time
+		where string
+		args  []any
+	}{
+		{"mails", caps.Agent, day, `agent_id = ?`, []any{agentID}},
+		{"mail_pause", min(1, int(caps.Pause)), t.now.add(-caps.Pause), `agent_id = ?`, []any{agentID}},
+		// Its own to one mailbox count whether or not they were sent: the answer must not
+		// tell of others.
+		{"mails_mailbox", caps.Mailbox, day, `agent_id = ? AND mailbox_hash = ?`, []any{agentID, mailbox}},
+		{"mails_site", caps.Site, day, `sent`, nil},
+	} {
+		oldest, met, err := t.limitMet(limit.calls, limit.since, limit.where, limit.args...)
+		if err != nil {
+			return false, nil, err
+		}
+		if met {
+			window := Day
+			if limit.topic == "mail_pause" {
+				window = caps.Pause
+			}
+			return false, &Error{Code: CodeRateLimited, Topic: limit.topic, Limit: limit.calls, RetryAt: oldest.add(window).Time()}, nil
+		}
+	}
+	_, met, err := t.limitMet(caps.Mailbox, day, `mailbox_hash = ? AND sent`, mailbox)
+	return !met, nil, err
+}
+
+// limitMet tells whether so many mails were asked for, and when the oldest of
+// these was.
+func (t *tx) limitMet(limit int, since Time, where string, args ...any) (oldest Time, met bool, err error) {
+	if limit == 0 {
+		return 0, false, nil
+	}
+	met, err = t.find(&oldest, `SELECT at FROM mail_log WHERE `+where+` AND at > ? ORDER BY at DESC LIMIT 1 OFFSET ?`,
+		append(args, since, limit-1)...)
+	return oldest, met, err
+}
+
+// post puts a mail into the outbox, in place of one of the same kind about the
+// same agent that still waits there.
+func (t *tx) post(agentID int64, kind, recipient, secret string, expires Time) error {
+	if err := t.dropMails(agentID, kind); err != nil {
+		return err
+	}
+	id, err := t.newID(idMail)
+	if err != nil {
+		return err
+	}
+	t.changes.Mail = true
+	err = t.exec(`
+		INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`, id, agentID, kind, recipient, secret, t.now, t.now, expires)
+	if err != nil {
+		return fmt.Errorf("put a mail into the outbox: %w", err)
+	}
+	return nil
+}
+
+func (t *tx) dropMails(agentID int64, kind string) error {
+	n, err := t.change(`DELETE FROM outbox WHERE agent_id = ? AND kind = ?`, agentID, kind)
+	t.erased(n)
+	return err
+}
+
+// erased says that rows with personal data were deleted.
+func (t *tx) erased(rows int64) {
+	t.changes.Removed = t.changes.Removed || rows > 0
+}
+
+// NextMailAt is when the next mail is due; zero when none waits.
+func (s *Store) NextMailAt(ctx context.Context) (Time, error) {
+	var due *Time
+	err := s.get(ctx, &due, `SELECT MIN(next_try_at) FROM outbox`)
+	if err != nil || due == nil {
+		return 0, err
+	}
+	return *due, nil
+}
+
+// BeginMail takes a mail that is due, and says in the outbox that its delivery
+// has begun. It must be followed by EndMail; if it is not, as when the program
+// is killed, the mail is tried once more.
+func (s *Store) BeginMail(ctx context.Context) (mail Mail, due bool, err error) {
+	if next, err := s.NextMailAt(ctx); err != nil || next == 0 || next > at(s.clock()) {
+		return Mail{}, false, err
+	}
+	err = s.write(ctx, func(t *tx) error {
+		mail, due = Mail{}, false
+		if err := t.expireMails(); err != nil {
+			return err
+		}
+		err := t.get(&mail, `
+			SELECT o.seq, o.id, o.kind, o.recipient, h.handle, a.name, o.secret, o.tries, o.created_at, o.expires_at
+			FROM outbox o
+			JOIN agents a ON a.id = o.agent_id
+			JOIN handles h ON h.id = o.agent_id
+			WHERE o.next_try_at <= ?
+			ORDER BY o.next_try_at, o.seq
+			LIMIT 1`, t.now)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		due = true
+		return t.exec(`
+			UPDATE outbox SET tries = tries + 1, uncertain = uncertain + 1, next_try_at = ?
+			WHERE seq = ?`, t.now.add(mailBackoff(mail.Tries)), mail.Seq)
+	})
+	return mail, due, err
+}
+
+// expireMails drops the mails whose time has passed, and those that may have
+// been delivered twice.
+func (t *tx) expireMails() error {
+	n, err := t.change(`DELETE FROM outbox WHERE expires_at <= ? OR uncertain = 2 AND next_try_at <= ?`, t.now, t.now)
+	t.erased(n)
+	return err
+}
+
+// mailBackoff is how long a mail waits after a try. It is longer than a delivery
+// may take, so that a mail is never on two ways at once.
+func mailBackoff(tries int) time.Duration {
+	return min(time.Minute<<min(tries, 6), time.Hour)
+}
+
+// EndMail says how a delivery ended. What is delivered or refused for good is
+// erased.
+func (s *Store) EndMail(ctx context.Context, mail Mail, outcome MailOutcome) error {
+	return s.write(ctx, func(t *tx) error {
+		switch outcome {
+		case MailDelivered, MailRefused:
+			n, err := t.change(`DELETE FROM outbox WHERE seq = ?`, mail.Seq)
+			t.erased(n)
+			return err
+		case MailDelayed:
+			return t.exec(`UPDATE outbox SET uncertain = uncertain - 1 WHERE seq = ? AND uncertain > 0`, mail.Seq)
+		}
+		n, err := t.change(`DELETE FROM outbox WHERE seq = ? AND uncertain = 2`, mail.Seq)
+		t.erased(n)
+		return err
+	})
+}

@@ -1,0 +1,587 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// noCaps lifts the caps on mails.
+func noCaps(o *Options) { o.Mails = &MailCaps{} }
+
+// reopen closes the store and opens it again, as a restart does.
+func (s *testStore) reopen(set ...func(*Options)) {
+	s.Helper()
+	s.stop()
+	o := Options{Path: s.path, Clock: s.clock.Now, Quotas: &Quotas{}, Normal: true}
+	for _, f := range set {
+		f(&o)
+	}
+	s.Store = openStore(s, o)
+}
+
+// since is how long ago a time was by the store's clock.
+func (s *testStore) since(start time.Time) time.Duration { return s.clock.Now().Sub(start) }
+
+// begin takes the next mail; false when none is due.
+func (s *testStore) begin() (Mail, bool) {
+	s.Helper()
+	mail, due, err := s.BeginMail(context.Background())
+	s.ok(err)
+	return mail, due
+}
+
+// deliver delivers all mails that are due.
+func (s *testStore) deliver() (mails []Mail) {
+	s.Helper()
+	for mail, due := s.begin(); due; mail, due = s.begin() {
+		s.ok(s.EndMail(context.Background(), mail, MailDelivered))
+		mails = append(mails, mail)
+	}
+	return mails
+}
+
+// mailed delivers the one mail that is due.
+func (s *testStore) mailed() Mail {
+	s.Helper()
+	mails := s.deliver()
+	if len(mails) != 1 {
+		s.Fatalf("%d mails are due, want one", len(mails))
+	}
+	return mails[0]
+}
+
+// dump is all that the database holds, by table.
+func (s *testStore) dump() map[string]string {
+	s.Helper()
+	var tables []string
+	s.ok(s.all(context.Background(), &tables, `SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`))
+	held := map[string]string{}
+	for _, table := range tables {
+		held[table] = fmt.Sprint(rowsOf(s, s.reading, `SELECT * FROM "`+table+`"`))
+	}
+	return held
+}
+
+// wantUnchanged fails the test if the database holds something else than before.
+func (s *testStore) wantUnchanged(what string, before map[string]string) {
+	s.Helper()
+	if diff := cmp.Diff(before, s.dump()); diff != "" {
+		s.Errorf("%s left something (-before +after):\n%s", what, diff)
+	}
+}
+
+// refusalOf is the refusal that an error holds; an empty one when it holds none.
+func refusalOf(err error) Error {
+	if refusal, ok := errors.AsType[*Error](err); ok {
+		return *refusal
+	}
+	return Error{}
+}
+
+// sends are the acts that send a mail.
+func (s *testStore) sends() map[string]func(Caller) error {
+	ctx := context.Background()
+	return map[string]func(Caller) error{
+		"verify":  func(c Caller) error { _, err := s.StartVerify(ctx, c); return err },
+		"recover": func(c Caller) error { return s.StartRecovery(ctx, c.Handle) },
+		"claim mei": func(c Caller) error {
+			_, err := s.ClaimOwner(ctx, c, "mei@people.example.org")
+			return err
+		},
+		"claim mei otherwise": func(c Caller) error {
+			_, err := s.ClaimOwner(ctx, c, "Mei+callbook@People.example.org")
+			return err
+		},
+		"claim ada": func(c Caller) error {
+			_, err := s.ClaimOwner(ctx, c, "ada@people.example.org")
+			return err
+		},
+	}
+}
+
+func TestCapsOnMails(t *testing.T) {
+	type step struct {
+		after time.Duration // since the step before
+		agent int
+		act   string
+		want  string        // "sent", "silence", or the topic of the limit
+		retry time.Duration // after the test's start
+	}
+	const minute = time.Minute
+	// Agents 0 to 2 are verified and 3 to 5 are not; 1 and 4 have the mailbox of 0
+	// and 3, written otherwise.
+	for name, steps := range map[string][]step{
+		"one a minute": {
+			{0, 3, "verify", "sent", 0},
+			{0, 3, "verify", "mail_pause", minute},
+			{minute - time.Millisecond, 3, "verify", "mail_pause", minute},
+			{time.Millisecond, 3, "verify", "sent", 0},
+			{0, 0, "claim ada", "sent", 0}, // another's does not wait
+		},
+		"three a day to one mailbox by one agent": {
+			{0, 3, "verify", "sent", 0},
+			{time.Hour, 3, "verify", "sent", 0},
+			{time.Hour, 3, "verify", "sent", 0},
+			{time.Hour, 3, "verify", "mails_mailbox", Day},
+			{Day - 3*time.Hour - time.Millisecond, 3, "verify", "mails_mailbox", Day},
+			{time.Millisecond, 3, "verify", "sent", 0},
+			{minute, 3, "verify", "mails_mailbox", Day + time.Hour},
+		},
+		"three a day to one mailbox over agents": {
+			{0, 3, "verify", "sent", 0},
+			{0, 4, "verify", "sent", 0},
+			{minute, 3, "verify", "sent", 0},
+			{minute, 4, "verify", "silence", 0},
+			{minute, 3, "verify", "silence", 0},
+			{Day - 3*minute, 4, "verify", "sent", 0}, // for the first, which is a day old
+			{0, 3, "verify", "sent", 0},
+		},
+		"codes, claims and recovery count together": {
+			{0, 0, "recover", "sent", 0},
+			{0, 0, "claim mei", "mail_pause", minute},
+			{minute, 0, "claim mei", "sent", 0},
+			{minute, 0, "claim ada", "sent", 0},
+			{minute, 0, "claim mei otherwise", "sent", 0},
+			{minute, 0, "recover", "sent", 0},
+			{minute, 0, "claim ada", "mails", Day},
+			{0, 0, "recover", "silence", 0}, // says nothing of limits
+			{Day - 5*minute, 0, "claim ada", "sent", 0},
+			{minute, 0, "claim ada", "sent", 0},
+		},
+		"an owner's address written otherwise": {
+			{0, 0, "claim mei", "sent", 0},
+			{0, 1, "claim mei otherwise", "sent", 0},
+			{0, 2, "claim mei", "sent", 0},
+			{minute, 0, "claim mei otherwise", "silence", 0},
+			{0, 1, "claim ada", "sent", 0},
+		},
+		"five for the site": {
+			{0, 3, "verify", "sent", 0},
+			{time.Hour, 4, "verify", "sent", 0},
+			{0, 5, "verify", "sent", 0},
+			{0, 0, "claim mei", "sent", 0},
+			{0, 1, "claim ada", "sent", 0},
+			{0, 2, "claim ada", "mails_site", Day},
+			{0, 2, "recover", "silence", 0},
+			{Day - time.Hour, 2, "recover", "sent", 0},
+			{0, 5, "verify", "mails_site", Day + time.Hour},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			caps := DefaultMailCaps
+			if name == "five for the site" {
+				caps.Site = 5
+			}
+			withCaps := func(o *Options) { o.Mails = &caps }
+			s := newStore(t, withCaps)
+			agents := s.agents("agent", 6)
+			for i, mailbox := range map[int]string{1: "AGENT-0+x@agents.example.org", 4: "Agent-3+y+z@agents.example.org"} {
+				s.update(agents[i], func(a *Settings) { a.Mailbox = mailbox })
+			}
+			for _, c := range agents[:3] {
+				s.ok(s.Verify(context.Background(), c.Handle))
+			}
+			start := s.clock.Now()
+			for i, step := range steps {
+				s.reopen(withCaps)
+				s.clock.Advance(step.after)
+				before := s.dump()
+				err := s.sends()[step.act](agents[step.agent])
+				refusal := refusalOf(err)
+				got := refusal.Topic
+				if err == nil {
+					got = map[int]string{0: "silence", 1: "sent"}[len(s.deliver())]
+				} else {
+					s.wantUnchanged(fmt.Sprintf("the refused step %d", i), before)
+				}
+				if retry := refusal.RetryAt.Sub(start); got != step.want || err != nil && (retry != step.retry || refusal.Code != CodeRateLimited) {
+					t.Errorf("step %d, %s by %d at %v: %q %v, retry after %v; want %q, %v", i, step.act, step.agent, s.since(start), got, err, retry, step.want, step.retry)
+				}
+			}
+		})
+	}
+}
+
+func TestCapsOnMailsCanBeLifted(t *testing.T) {
+	s := newStore(t, noCaps)
+	pilot, _ := s.register("harbour-pilot")
+	for range 300 {
+		s.ok(s.sends()["verify"](pilot))
+	}
+	if n := len(s.deliver()); n != 1 {
+		t.Errorf("%d mails wait; each code takes the place of the one before", n)
+	}
+	s.ok(s.Verify(context.Background(), pilot.Handle))
+	for range 300 {
+		s.ok(s.sends()["claim mei"](pilot))
+	}
+}
+
+// mailTimes counts mails to one mailbox within any day.
+func mostADay(times []Time) (most int) {
+	for i := range times {
+		n := 0
+		for _, at := range times[i:] {
+			if at < times[i].add(Day) {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+func TestTenThousandAgentsWithOneMailbox(t *testing.T) {
+	const agents, waves = 10_000, 80
+	s := newStore(t)
+	callers := make([]Caller, agents)
+	wantOutcomes(t, "registrations", together(agents, func(i int) error {
+		r := registration(fmt.Sprintf("agent-%d", i))
+		r.Mailbox = fmt.Sprintf("victim+%d@agents.example.org", i)
+		registered, _, err := s.Register(context.Background(), r, Once{})
+		callers[i] = Caller{registered.Agent.ID, r.Handle}
+		return err
+	}), map[string]int{"": agents})
+	var times []Time
+	for wave := range slices.Chunk(callers, agents/waves) {
+		wantOutcomes(t, "codes", together(len(wave), func(i int) error {
+			sent, err := s.StartVerify(context.Background(), wave[i])
+			if want := (CodeSent{at(s.clock.Now()).add(15 * time.Minute), at(s.clock.Now()).add(time.Minute)}); err == nil && sent != want {
+				err = fmt.Errorf("answered %v", sent)
+			}
+			return err
+		}), map[string]int{"": len(wave)})
+		for _, mail := range s.deliver() {
+			times = append(times, mail.CreatedAt)
+		}
+		s.clock.Advance(time.Hour)
+	}
+	if most := mostADay(times); most != 3 || len(times) != 12 {
+		t.Errorf("%d mails in 80 hours, and %d within a day; want 12 and 3", len(times), most)
+	}
+}
+
+// transcript is all that an agent can see of its mailbox and its owner's address.
+func (s *testStore) transcript(c Caller) (seen []string) {
+	s.Helper()
+	ctx := context.Background()
+	start := s.clock.Now()
+	see := func(what string, answer any, err error) {
+		refusal := refusalOf(err)
+		seen = append(seen, fmt.Sprintf("%v %s: %v %q %s %v", s.since(start), what, answer, outcome(err), refusal.Topic, refusal.RetryAt))
+	}
+	own := func() {
+		own, err := s.Me(ctx, c)
+		s.ok(err)
+		see("own claim", []any{own.Claim.Status, deref(inWords(own.Claim.RequestedAt)), deref(inWords(own.Claim.ExpiresAt))}, nil)
+	}
+	for range 6 {
+		sent, err := s.StartVerify(ctx, c)
+		see("verify", sent, err)
+		for range 6 {
+			_, err := s.ConfirmVerify(ctx, c, "0000-0000")
+			see("confirm", nil, err)
+		}
+		s.clock.Advance(time.Minute)
+	}
+	s.clock.Advance(15 * time.Minute)
+	_, err := s.ConfirmVerify(ctx, c, "0000-0000")
+	see("confirm", nil, err)
+	s.ok(s.Verify(ctx, c.Handle))
+	s.clock.Advance(25 * time.Hour)
+	for range 6 {
+		expires, err := s.ClaimOwner(ctx, c, "victim@people.example.org")
+		see("claim", expires, err)
+		own()
+		s.clock.Advance(time.Minute)
+	}
+	s.clock.Advance(73 * time.Hour)
+	own()
+	expires, err := s.ClaimOwner(ctx, c, "victim@people.example.org")
+	see("claim", expires, err)
+	own()
+	return seen
+}
+
+// inWords is a time to be compared.
+func inWords(at *Time) *string {
+	if at == nil {
+		return nil
+	}
+	s := at.String()
+	return &s
+}
+
+// Whether an address is in use here must not be found out by anyone who gives it
+// as a mailbox or an owner's.
+func TestNothingTellsOfOthersAtAMailbox(t *testing.T) {
+	seen := map[string][]string{}
+	mails := map[string]int{}
+	for _, name := range []string{"alone", "where others were", "where a person said no"} {
+		s := newStore(t)
+		ctx := context.Background()
+		others := s.agents("other", 3)
+		asker, _ := s.register("asker", func(r *Registration) { r.Mailbox = "victim@people.example.org" })
+		if name == "where others were" {
+			// They use up the mailbox's mails of each day of the transcript.
+			for i, c := range others {
+				s.ok(s.Verify(ctx, c.Handle))
+				s.change(nil, `
+					INSERT INTO mail_log (agent_id, mailbox_hash, sent, at)
+					SELECT ?1, ?2, 1, ?3 UNION ALL SELECT ?1, ?2, 1, ?4 UNION ALL SELECT ?1, ?2, 1, ?5`,
+					c.ID, s.mailboxHash("victim@people.example.org"), at(s.clock.Now())+Time(i),
+					at(s.clock.Now()).add(25*time.Hour), at(s.clock.Now()).add(98*time.Hour))
+			}
+		}
+		if name == "where a person said no" {
+			s.ok(s.write(ctx, func(t *tx) error {
+				owner, err := t.pseudonym("owner\x00victim@people.example.org")
+				return errors.Join(err, t.insertReport(report{about: "claim", subject: asker.Handle, reporter: owner}))
+			}))
+		}
+		seen[name] = s.transcript(asker)
+		mails[name] = value[int](s, `SELECT COUNT(*) FROM outbox`)
+	}
+	for name := range seen {
+		if diff := cmp.Diff(seen["alone"], seen[name]); diff != "" {
+			t.Errorf("%s another story (-alone +%s):\n%s", name, name, diff)
+		}
+	}
+	if want := map[string]int{"alone": 2, "where others were": 0, "where a person said no": 1}; !cmp.Equal(mails, want) {
+		t.Errorf("mails that wait: %v, want %v", mails, want)
+	}
+}
+
+// mailboxHash is how the log of mails knows an address.
+func (s *testStore) mailboxHash(address string) (hash []byte) {
+	s.Helper()
+	s.ok(s.write(context.Background(), func(t *tx) (err error) {
+		hash, err = t.pseudonym("mailbox\x00" + normalMailbox(address))
+		return err
+	}))
+	return hash
+}
+
+func TestOneAddressOfManySpellings(t *testing.T) {
+	for spelling, want := range map[string]string{
+		"mei@people.example.org":         "mei@people.example.org",
+		"Mei@People.Example.ORG":         "mei@people.example.org",
+		"mei+a@people.example.org":       "mei@people.example.org",
+		"mei+a+b@people.example.org":     "mei@people.example.org",
+		"mei+@people.example.org":        "mei@people.example.org",
+		"m.ei@people.example.org":        "m.ei@people.example.org",
+		"mei@people.example.com":         "mei@people.example.com",
+		"+mei@people.example.org":        "+mei@people.example.org",
+		"mei@sub+people.example.org":     "mei@sub+people.example.org",
+		"mei-a@people.example.org":       "mei-a@people.example.org",
+		"someone+mei@people.example.org": "someone@people.example.org",
+	} {
+		if got := normalMailbox(spelling); got != want {
+			t.Errorf("%s is %s, want %s", spelling, got, want)
+		}
+	}
+}
+
+// crash stands for a delivery of which nobody hears the end.
+const crash MailOutcome = -1
+
+func TestHowADeliveryGoesOn(t *testing.T) {
+	const m = time.Minute
+	for name, tt := range map[string]struct {
+		kind     string
+		outcomes []MailOutcome // of one try after the other; the last one of all that follow
+		tries    []time.Duration
+	}{
+		"delivered":            {MailVerify, []MailOutcome{MailDelivered}, []time.Duration{0}},
+		"refused for good":     {MailVerify, []MailOutcome{MailRefused}, []time.Duration{0}},
+		"delivered at last":    {MailVerify, []MailOutcome{MailDelayed, MailDelayed, MailDelivered}, []time.Duration{0, 1 * m, 3 * m}},
+		"a code out of time":   {MailVerify, []MailOutcome{MailDelayed}, []time.Duration{0, 1 * m, 3 * m, 7 * m}},
+		"uncertain":            {MailVerify, []MailOutcome{MailUncertain}, []time.Duration{0, 1 * m}},
+		"uncertain, delivered": {MailVerify, []MailOutcome{MailUncertain, MailDelivered}, []time.Duration{0, 1 * m}},
+		"uncertain once, then later, then uncertain": {MailVerify, []MailOutcome{MailUncertain, MailDelayed, MailDelayed, MailUncertain}, []time.Duration{0, 1 * m, 3 * m, 7 * m}},
+		"a crash":                 {MailVerify, []MailOutcome{crash, MailDelivered}, []time.Duration{0, 1 * m}},
+		"a crash, then later":     {MailVerify, []MailOutcome{crash, MailDelayed, MailDelivered}, []time.Duration{0, 1 * m, 3 * m}},
+		"a crash after a delay":   {MailVerify, []MailOutcome{MailDelayed, crash, crash}, []time.Duration{0, 1 * m, 3 * m}},
+		"two crashes":             {MailVerify, []MailOutcome{crash}, []time.Duration{0, 1 * m}},
+		"a crash, then uncertain": {MailVerify, []MailOutcome{crash, MailUncertain}, []time.Duration{0, 1 * m}},
+		"uncertain, then a crash": {MailVerify, []MailOutcome{MailUncertain, crash}, []time.Duration{0, 1 * m}},
+		"a claim out of time": {MailClaim, []MailOutcome{MailDelayed}, append(
+			[]time.Duration{0, 1 * m, 3 * m, 7 * m, 15 * m, 31 * m, 63 * m}, hourly(123*m, 72*time.Hour)...)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			pilot, _ := s.register("harbour-pilot")
+			if tt.kind == MailClaim {
+				s.ok(s.Verify(context.Background(), pilot.Handle))
+				s.ok(s.sends()["claim mei"](pilot))
+			} else {
+				s.ok(s.sends()["verify"](pilot))
+			}
+			start := s.clock.Now()
+			if tries := s.tryMails(tt.outcomes); !slices.Equal(tries, tt.tries) {
+				t.Errorf("tried after %v, want %v", tries, tt.tries)
+			}
+			if n := value[int](s, `SELECT COUNT(*) FROM outbox`); n != 0 || s.since(start) > 73*time.Hour {
+				t.Errorf("%d mails are left after %v", n, s.since(start))
+			}
+		})
+	}
+}
+
+func hourly(from, before time.Duration) (times []time.Duration) {
+	for at := from; at < before; at += time.Hour {
+		times = append(times, at)
+	}
+	return times
+}
+
+// tryMails tries one mail whenever it is due, until it is gone, and returns when.
+func (s *testStore) tryMails(outcomes []MailOutcome) (tries []time.Duration) {
+	s.Helper()
+	start := s.clock.Now()
+	for {
+		next, err := s.NextMailAt(context.Background())
+		if s.ok(err); next == 0 {
+			return tries
+		}
+		if early := next.Time().Sub(s.clock.Now()); early > 0 {
+			s.clock.Advance(early - time.Millisecond)
+			if mail, due := s.begin(); due {
+				s.Errorf("try %d came too early", mail.Tries)
+			}
+			s.clock.Advance(time.Millisecond)
+		}
+		mail, due := s.begin()
+		if !due {
+			continue
+		}
+		if mail.Tries != len(tries) {
+			s.Errorf("try %d counts as %d", len(tries), mail.Tries)
+		}
+		outcome := outcomes[min(len(tries), len(outcomes)-1)]
+		tries = append(tries, s.since(start))
+		if outcome == crash {
+			s.reopen()
+		} else {
+			s.ok(s.EndMail(context.Background(), mail, outcome))
+		}
+	}
+}
+
+func TestManySendersTakeEachMailOnce(t *testing.T) {
+	s := newStore(t, noCaps)
+	agents := s.agents("agent", 30)
+	for _, c := range agents {
+		s.ok(s.sends()["verify"](c))
+	}
+	taken := make([]Mail, 100)
+	s.clock.Advance(time.Second)
+	wantOutcomes(t, "senders", together(len(taken), func(i int) error {
+		mail, due, err := s.BeginMail(context.Background())
+		if taken[i] = mail; err == nil && !due {
+			err = errors.New("none")
+		}
+		return err
+	}), map[string]int{"": 30, "none": 70})
+	to := map[string]bool{}
+	for _, mail := range taken {
+		to[mail.To] = true
+	}
+	if delete(to, ""); len(to) != 30 {
+		t.Errorf("%d different mails were taken, want 30", len(to))
+	}
+}
+
+func TestWhatAMailSays(t *testing.T) {
+	s := newStore(t, noCaps)
+	ctx := context.Background()
+	pilot, _ := s.register("harbour-pilot")
+	s.ok(s.Verify(ctx, pilot.Handle))
+	now := at(s.clock.Now())
+	for act, want := range map[string]Mail{
+		"recover":   {Kind: MailRecover, To: "harbour-pilot@agents.example.org", ExpiresAt: now.add(15 * time.Minute)},
+		"claim mei": {Kind: MailClaim, To: "mei@people.example.org", ExpiresAt: now.add(72 * time.Hour)},
+	} {
+		s.ok(s.sends()[act](pilot))
+		mail := s.mailed()
+		want.Seq, want.ID, want.Secret = mail.Seq, mail.ID, mail.Secret
+		want.Handle, want.Name, want.CreatedAt = pilot.Handle, "Name of harbour-pilot", now
+		if diff := cmp.Diff(want, mail); diff != "" || mail.ID == "" || mail.Secret == "" {
+			t.Errorf("%s (-want +got): %s", act, diff)
+		}
+	}
+}
+
+// A mail whose delivery ends late must not take the one that came in its place.
+func TestALateEndTouchesNoOtherMail(t *testing.T) {
+	for _, outcome := range []MailOutcome{MailDelivered, MailRefused, MailDelayed, MailUncertain} {
+		s := newStore(t, noCaps)
+		pilot, _ := s.register("harbour-pilot")
+		s.ok(s.sends()["verify"](pilot))
+		old, _ := s.begin()
+		s.ok(s.sends()["verify"](pilot))
+		before := s.dump()
+		s.ok(s.EndMail(context.Background(), old, outcome))
+		s.wantUnchanged(fmt.Sprintf("outcome %d of a mail that was replaced", outcome), before)
+		if mail := s.mailed(); mail.Secret == old.Secret || mail.ID == old.ID {
+			t.Errorf("outcome %d: the new mail is the old one", outcome)
+		}
+	}
+}
+
+func TestMailsLeaveTheFile(t *testing.T) {
+	s := newStore(t, noCaps)
+	ctx := context.Background()
+	var secrets []string
+	keep := func(mails ...Mail) {
+		for _, mail := range mails {
+			secrets = append(secrets, mail.Secret, mail.To)
+		}
+	}
+	address := func(i int) string { return fmt.Sprintf("canary-%dq7zk@people.example.org", i) }
+	for i, c := range s.agents("agent", 20) {
+		s.ok(s.Verify(ctx, c.Handle))
+		_, err := s.ClaimOwner(ctx, c, address(i))
+		s.ok(err)
+		mail, _ := s.begin()
+		keep(mail)
+		switch i % 4 {
+		case 0:
+			s.ok(s.EndMail(ctx, mail, MailDelivered))
+		case 1:
+			s.ok(s.EndMail(ctx, mail, MailRefused))
+		case 2: // replaced by another, which is delivered
+			_, err := s.ClaimOwner(ctx, c, address(100+i))
+			s.ok(err)
+			keep(s.deliver()...)
+		case 3: // runs out of time
+			s.ok(s.EndMail(ctx, mail, MailDelayed))
+		}
+	}
+	s.ok(s.RunDue(ctx))
+	if n := value[int](s, `SELECT COUNT(*) FROM outbox`); n != 5 {
+		t.Errorf("%d mails wait, want 5", n)
+	}
+	s.clock.Advance(72*time.Hour - time.Millisecond)
+	s.ok(s.RunDue(ctx))
+	if n := value[int](s, `SELECT COUNT(*) FROM outbox`); n != 5 {
+		t.Errorf("%d mails wait just before their time is over, want 5", n)
+	}
+	s.clock.Advance(time.Millisecond)
+	s.ok(s.RunDue(ctx))
+	if size := s.walSize(); size != 0 {
+		t.Errorf("the log has %d bytes after the due jobs", size)
+	}
+	s.stop()
+	for i, secret := range secrets {
+		if n := s.occurrences([]byte(secret)); n != 0 {
+			t.Errorf("secret or address %d stands %d times in the file", i, n)
+		}
+	}
+}

@@ -1,0 +1,421 @@
+package store
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The owner's page: where a person claims an agent by a link that was mailed, and
+// from then on looks after it by the same link. Of the person only a keyed hash of
+// the mail address is kept: the same hash is the same owner.
+
+const (
+	claimAge      = 72 * time.Hour
+	claimKept     = 30 * Day // how long an expired claim is still shown as one
+	unwantedAge   = 30 * Day // how long "not mine" keeps further mails of the agent away
+	statusPending = "pending"
+	statusClaimed = "claimed"
+	statusExpired = "expired"
+	statusNone    = "none"
+)
+
+// DefaultOwnerAgents is how many agents one owner may claim.
+const DefaultOwnerAgents = 20
+
+// normalMailbox is what two spellings of one person's address have in common:
+// case does not count, nor a plus tag.
+func normalMailbox(address string) string {
+	local, domain, _ := strings.Cut(strings.ToLower(address), "@")
+	if name, _, tagged := strings.Cut(local, "+"); tagged && name != "" {
+		local = name
+	}
+	return local + "@" + domain
+}
+
+// claimRow is a row of the table owner_claims.
+type claimRow struct {
+	AgentID     int64  `db:"agent_id"`
+	Acts        int    `db:"acts"`
+	Owner       []byte `db:"owner"`
+	Mailbox     string `db:"mailbox"`
+	Status      string `db:"status"`
+	RequestedAt Time   `db:"requested_at"`
+	ExpiresAt   Time   `db:"expires_at"`
+}
+
+const selectClaim = `
+	SELECT agent_id, acts, owner, mailbox, status, requested_at, expires_at
+	FROM owner_claims`
+
+func (c *claimRow) expired(now Time) bool { return c.Status == statusPending && c.ExpiresAt <= now }
+
+// ClaimOwner mails the owner a link that claims the caller, and returns when it
+// expires. The same address gets a fresh link, which voids the one before. It
+// refuses with trust_too_low an agent whose mailbox is not verified, with
+// already_claimed another address than that of the owner who has confirmed, and
+// with rate_limited past the caps on mails.
+func (s *Store) ClaimOwner(ctx context.Context, caller Caller, address string) (expires Time, err error) {
+	token, err := newSecret(s.random)
+	if err != nil {
+		return 0, err
+	}
+	address = canonicalMailbox(address)
+	err = s.write(ctx, func(t *tx) error {
+		expires = t.now.add(claimAge)
+		agent, err := t.agent(caller.ID)
+		if err != nil {
+			return err
+		}
+		if agent.VerifiedAt == nil {
+			return &Error{Code: CodeTrustTooLow, Topic: "claim"}
+		}
+		owner, err := t.pseudonym("owner\x00" + normalMailbox(address))
+		if err != nil {
+			return err
+		}
+		return t.claimOwner(&agent, address, owner, token)
+	})
+	return expires, err
+}
+
+func (t *tx) claimOwner(agent *agentRow, address string, owner []byte, token string) error {
+	var claim claimRow
+	found, err := t.find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
+	if err != nil {
+		return err
+	}
+	same := found && subtle.ConstantTimeCompare(claim.Owner, owner) == 1
+	if found && claim.Status == statusClaimed && !same {
+		return refuse(CodeAlreadyClaimed)
+	}
+	allowed, refusal, err := t.spendMail(agent.ID, address)
+	if err != nil {
+		return err
+	}
+	if refusal != nil {
+		return refusal
+	}
+	if allowed {
+		allowed, err = t.wanted(agent.Handle, owner)
+	}
+	if err != nil {
+		return err
+	}
+	if !allowed && same && !claim.expired(t.now) {
+		return t.prolongClaim(agent.ID)
+	}
+	if err := t.insertClaim(agent, owner, token); err != nil {
+		return err
+	}
+	if !allowed {
+		return t.dropMails(agent.ID, MailClaim)
+	}
+	return t.post(agent.ID, MailClaim, address, token, t.now.add(claimAge))
+}
+
+// wanted tells whether the person has not said lately that the agent is not
+// theirs.
+func (t *tx) wanted(handle string, owner []byte) (bool, error) {
+	var n int
+	err := t.get(&n, `
+		SELECT COUNT(*) FROM reports
+		WHERE about = 'claim' AND subject = ? AND reporter = ? AND created_at > ?`, handle, owner, t.now.add(-unwantedAge))
+	return n == 0, err
+}
+
+func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
+	err := t.exec(`
+		INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at)
+		VALUES (?, ?, 0, ?, ?, 'pending', ?, ?)
+		ON CONFLICT (agent_id) DO UPDATE SET token_hash = excluded.token_hash, owner = excluded.owner,
+			mailbox = CASE WHEN status = 'claimed' THEN mailbox ELSE excluded.mailbox END,
+			requested_at = excluded.requested_at, expires_at = excluded.expires_at`,
+		agent.ID, hashKey(token), owner, agent.Mailbox, t.now, t.now.add(claimAge))
+	if err != nil {
+		return fmt.Errorf("insert the owner claim: %w", err)
+	}
+	return nil
+}
+
+// prolongClaim makes a claim look as if a fresh link were on its way. No mail goes
+// out, so the link that is good stays so.
+func (t *tx) prolongClaim(agentID int64) error {
+	return t.exec(`UPDATE owner_claims SET requested_at = ?, expires_at = ? WHERE agent_id = ?`, t.now, t.now.add(claimAge), agentID)
+}
+
+// OwnerPage is what the owner sees of an agent and may do.
+type OwnerPage struct {
+	Handle          string
+	Name            string
+	Owner           string // the name of the owner that the agent gives
+	Claim           string // pending, claimed
+	Claimed         bool   // the claim is in force
+	MailboxVerified bool
+	MailboxChanged  bool // since the claim was last confirmed
+	ExpiresAt       Time // of a pending claim
+	Form            string
+	Receipts        []Request // requests that wait for the owner's receipt
+}
+
+// form is the page's one-time token: another one after each act.
+func (c *claimRow) form(token string) string {
+	sum := keyOf("form", token, fmt.Sprint(c.Acts))
+	return hex.EncodeToString(sum[:16])
+}
+
+// OwnerPage returns the page of a link. It refuses with not_found a link that is
+// unknown, expired, or replaced by another.
+func (s *Store) OwnerPage(ctx context.Context, token string) (page OwnerPage, err error) {
+	var row struct {
+		claimRow
+		Handle       string `db:"handle"`
+		Name         string `db:"name"`
+		OwnerName    string `db:"owner_name"`
+		AgentMailbox string `db:"agent_mailbox"`
+		VerifiedAt   *Time  `db:"verified_at"`
+		ClaimedAt    *Time  `db:"claimed_at"`
+	}
+	err = s.find(ctx, &row, `
+		SELECT c.agent_id, c.acts, c.owner, c.mailbox, c.status, c.requested_at, c.expires_at,
+			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.verified_at, a.claimed_at
+		FROM owner_claims c
+		JOIN agents a ON a.id = c.agent_id
+		JOIN handles h ON h.id = c.agent_id
+		WHERE c.token_hash = ?`, hashKey(token))
+	now := at(s.clock())
+	if err == nil && row.expired(now) {
+		err = refuse(CodeNotFound)
+	}
+	if err != nil {
+		return OwnerPage{}, err
+	}
+	page = OwnerPage{
+		Handle: row.Handle, Name: row.Name, Owner: row.OwnerName, Claim: row.Status, Claimed: row.ClaimedAt != nil,
+		MailboxVerified: row.VerifiedAt != nil, MailboxChanged: row.AgentMailbox != row.Mailbox,
+		ExpiresAt: row.ExpiresAt, Form: row.form(token),
+	}
+	page.Receipts, err = s.receipts(ctx, row.AgentID, now)
+	return page, err
+}
+
+// receipts are the newest 100 requests that wait for the owner of an agent.
+func (s *Store) receipts(ctx context.Context, agentID int64, now Time) ([]Request, error) {
+	var rows []requestRow
+	err := s.all(ctx, &rows, selectRequest+`
+		WHERE r.to_id = ?2 AND r.status = 'awaiting_owner' AND r.expires_at > ?1
+		ORDER BY r.seq DESC
+		LIMIT 100`, now, agentID)
+	if err != nil {
+		return nil, fmt.Errorf("read the requests that wait for the owner: %w", err)
+	}
+	waiting := make([]Request, len(rows))
+	for i := range rows {
+		if waiting[i], err = rows[i].record(); err != nil {
+			return nil, err
+		}
+	}
+	return waiting, nil
+}
+
+// OwnerAct is a button of the owner's page.
+type OwnerAct string
+
+// The buttons. Those before the claim is confirmed: confirm, reject; after it:
+// the others, and confirm again where the claim has lapsed.
+const (
+	OwnerConfirm   OwnerAct = "confirm"
+	OwnerReject    OwnerAct = "reject"
+	OwnerWithdraw  OwnerAct = "withdraw"
+	OwnerRotateKey OwnerAct = "rotate-key"
+	OwnerRetire    OwnerAct = "retire"
+	OwnerAgree     OwnerAct = "agree"
+	OwnerRefuse    OwnerAct = "refuse"
+)
+
+// OwnerCall is one press of a button.
+type OwnerCall struct {
+	Token   string
+	Form    string // of the page it was pressed on
+	Act     OwnerAct
+	Request string // with agree and refuse: which request
+	Confirm string // with retire: the handle
+}
+
+// OwnerDone is what came of it.
+type OwnerDone struct {
+	Handle string
+	Key    string // with rotate-key: shown this once
+}
+
+// ActAsOwner does what a button of the owner's page says. It refuses with
+// not_found a link that is no longer good, with invalid_state a page that is out
+// of date or an act that does not fit the claim, with trust_too_low a claim of an
+// agent whose mailbox is not verified, with sender_limit_reached one agent too
+// many of an owner, and with validation_failed a retirement without the handle.
+func (s *Store) ActAsOwner(ctx context.Context, call OwnerCall) (done OwnerDone, err error) {
+	key, err := newKey(s.random)
+	if err != nil {
+		return done, err
+	}
+	err = s.decide(ctx, func(t *tx) (*Error, error) {
+		var claim claimRow
+		found, err := t.find(&claim, selectClaim+` WHERE token_hash = ?`, hashKey(call.Token))
+		if err != nil {
+			return nil, err
+		}
+		if !found || claim.expired(t.now) {
+			return refuse(CodeNotFound), nil
+		}
+		if subtle.ConstantTimeCompare([]byte(call.Form), []byte(claim.form(call.Token))) != 1 {
+			return refuse(CodeInvalidState), nil
+		}
+		var agent agentRow
+		if err := t.get(&agent, selectAgent, claim.AgentID); err != nil {
+			return nil, err
+		}
+		done = OwnerDone{Handle: agent.Handle}
+		refusal, err := t.actAsOwner(&claim, &agent, call, key)
+		if err != nil || refusal != nil {
+			return refusal, err
+		}
+		if call.Act == OwnerRotateKey {
+			done.Key = key
+		}
+		return nil, t.exec(`UPDATE owner_claims SET acts = acts + 1 WHERE agent_id = ?`, agent.ID)
+	})
+	return done, err
+}
+
+func (t *tx) actAsOwner(claim *claimRow, agent *agentRow, call OwnerCall, key string) (*Error, error) {
+	if (claim.Status == statusPending) != (call.Act == OwnerConfirm || call.Act == OwnerReject) &&
+		!(call.Act == OwnerConfirm && agent.ClaimedAt == nil) {
+		return refuse(CodeInvalidState), nil
+	}
+	switch call.Act {
+	case OwnerConfirm:
+		return t.confirmClaim(claim, agent)
+	case OwnerReject:
+		return nil, t.rejectClaim(claim, agent)
+	case OwnerWithdraw:
+		return nil, t.withdrawClaim(agent)
+	case OwnerRotateKey:
+		return nil, t.takeBack(claim, agent, key)
+	case OwnerRetire:
+		if call.Confirm != agent.Handle {
+			return invalid(Fault{Field: "confirm", Code: FaultBadValue, Topic: "confirm"}), nil
+		}
+		return nil, t.deleteAgent(agent.ID)
+	case OwnerAgree:
+		return t.actOnRequest(agent.ID, call.Request, actAgree, "")
+	case OwnerRefuse:
+		return t.actOnRequest(agent.ID, call.Request, actRefuse, "")
+	}
+	return refuse(CodeInvalidState), nil
+}
+
+func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) (*Error, error) {
+	if agent.VerifiedAt == nil {
+		return &Error{Code: CodeTrustTooLow, Topic: "claim"}, nil
+	}
+	var others int
+	limit := t.writer.store.ownerAgents
+	err := t.get(&others, `SELECT COUNT(*) FROM agents WHERE claimed_by = ? AND id <> ?`, claim.Owner, agent.ID)
+	if err != nil {
+		return nil, err
+	}
+	if limit > 0 && others >= limit {
+		return &Error{Code: CodeSenderLimitReached, Topic: "owner_agents", Limit: limit, RetryAt: t.now.Time()}, nil
+	}
+	for _, change := range []struct {
+		query string
+		args  []any
+	}{
+		{`UPDATE agents SET claimed_at = ?, claimed_by = ?, updated_at = ? WHERE id = ?`, []any{t.now, claim.Owner, t.now, agent.ID}},
+		{`UPDATE owner_claims SET status = 'claimed', mailbox = ?, confirmed_at = COALESCE(confirmed_at, ?) WHERE agent_id = ?`,
+			[]any{agent.Mailbox, t.now, agent.ID}},
+	} {
+		if err := t.exec(change.query, change.args...); err != nil {
+			return nil, fmt.Errorf("confirm the owner claim: %w", err)
+		}
+	}
+	t.touch(agent.ID)
+	return nil, t.touchPartners(agent.ID)
+}
+
+// rejectClaim ends a claim that the person does not know of, and tells the
+// operator.
+func (t *tx) rejectClaim(claim *claimRow, agent *agentRow) error {
+	if err := t.exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID); err != nil {
+		return err
+	}
+	if err := t.dropMails(agent.ID, MailClaim); err != nil {
+		return err
+	}
+	return t.insertReport(report{about: "claim", subject: agent.Handle, reporter: claim.Owner})
+}
+
+// withdrawClaim ends a claim for good: another person may claim the agent. Nobody
+// is left who could give receipts.
+func (t *tx) withdrawClaim(agent *agentRow) error {
+	if err := t.unclaim(agent.ID); err != nil {
+		return err
+	}
+	err := t.exec(`UPDATE agents SET claimed_by = NULL, require_owner_receipt = FALSE, updated_at = ? WHERE id = ?`, t.now, agent.ID)
+	if err == nil {
+		err = t.exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("withdraw the owner claim: %w", err)
+	}
+	t.touch(agent.ID)
+	return t.dropMails(agent.ID, MailClaim)
+}
+
+// takeBack gives the owner a fresh key. A mailbox that was changed since the claim
+// may be a thief's: it loses its proof, and with it the way to recover a key.
+func (t *tx) takeBack(claim *claimRow, agent *agentRow, key string) error {
+	if err := t.setKey(agent.ID, key); err != nil {
+		return err
+	}
+	if agent.Mailbox != claim.Mailbox {
+		if err := t.exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.now, agent.ID); err != nil {
+			return err
+		}
+		return t.unverify(agent.ID)
+	}
+	if err := t.exec(`DELETE FROM codes WHERE agent_id = ?`, agent.ID); err != nil {
+		return err
+	}
+	return t.dropMails(agent.ID, MailRecover)
+}
+
+// ownerClaim is the state of an agent's claim as the agent itself sees it.
+func (s *Store) ownerClaim(ctx context.Context, agentID int64) (OwnerClaim, error) {
+	var rows []struct {
+		claimRow
+		ClaimedAt *Time `db:"claimed_at"`
+	}
+	err := s.all(ctx, &rows, `
+		SELECT c.agent_id, c.acts, c.owner, c.mailbox, c.status, c.requested_at, c.expires_at, a.claimed_at
+		FROM owner_claims c
+		JOIN agents a ON a.id = c.agent_id
+		WHERE c.agent_id = ?`, agentID)
+	if err != nil || len(rows) == 0 {
+		return OwnerClaim{Status: statusNone}, err
+	}
+	row := rows[0]
+	claim := OwnerClaim{Status: row.Status, RequestedAt: &row.RequestedAt}
+	switch {
+	case row.expired(at(s.clock())):
+		claim.Status, claim.ExpiresAt = statusExpired, &row.ExpiresAt
+	case row.Status == statusPending:
+		claim.ExpiresAt = &row.ExpiresAt
+	case row.ClaimedAt == nil: // it has lapsed; the page waits for the owner
+		claim.Status = statusPending
+	}
+	return claim, nil
+}

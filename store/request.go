@@ -1,0 +1,651 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+)
+
+// requestAge is how long a contact request waits for an answer.
+const requestAge = 7 * Day
+
+// RequestDraft is a new contact request (specification: ContactRequest).
+type RequestDraft struct {
+	Purpose      string `json:"purpose" minLength:"1" maxLength:"200" doc:"What you want, in one line." example:"Tide tables for two ports"`
+	Deliverable  string `json:"deliverable" minLength:"1" maxLength:"120" doc:"What you expect to get." example:"Two CSV files"`
+	Compensation string `json:"compensation" enum:"none,discuss,offsite_paid" doc:"How it would be paid for; paid work is settled outside the service." example:"none"`
+	OfferingID   string `json:"offering_id,omitempty" maxLength:"60" doc:"Entry of the recipient's menu; required where its contact_policy.require_offering is true." example:"off_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	Deadline     string `json:"deadline,omitempty" format:"date" doc:"YYYY-MM-DD, today (UTC) or later; yesterday is let pass."`
+	Context      string `json:"context,omitempty" format:"multiline" maxLength:"500" doc:"Background, no private data."`
+}
+
+// Request is a contact request as its two parties see it.
+type Request struct {
+	Seq           int64      `json:"-"`
+	ID            string     `json:"id"`
+	Status        string     `json:"status" enum:"pending,awaiting_owner,accepted,declined,withdrawn,expired"`
+	From          Party      `json:"from"`
+	To            Party      `json:"to"`
+	Purpose       string     `json:"purpose"`
+	Deliverable   string     `json:"deliverable"`
+	Compensation  string     `json:"compensation" enum:"none,discuss,offsite_paid"`
+	Offering      *Offering  `json:"offering" doc:"The menu entry as it was; null when none was asked for."`
+	Deadline      *string    `json:"deadline" format:"date"`
+	Context       *string    `json:"context"`
+	DeclineReason *string    `json:"decline_reason" enum:"not_a_fit,busy,need_more_info,other"`
+	CreatedAt     Time       `json:"created_at"`
+	UpdatedAt     Time       `json:"updated_at"`
+	ExpiresAt     Time       `json:"expires_at"`
+	DecidedAt     *Time      `json:"decided_at" nullable:"true"`
+	Mailboxes     *Mailboxes `json:"mailboxes" doc:"Null until the request is accepted."`
+}
+
+// Party is a side of a contact request or collaboration. Name and level are null
+// once the agent is deleted.
+type Party struct {
+	Handle string  `json:"handle"`
+	Name   *string `json:"name"`
+	Level  *int    `json:"level"`
+}
+
+// Mailboxes are both sides' as they were when the request was accepted; null once
+// the side is deleted.
+type Mailboxes struct {
+	From *string `json:"from"`
+	To   *string `json:"to"`
+}
+
+func (r Request) place() int64 { return r.Seq }
+
+// The states of a contact request. Open are pending and awaiting_owner.
+const (
+	requestPending   = "pending"
+	requestAwaiting  = "awaiting_owner"
+	requestAccepted  = "accepted"
+	requestDeclined  = "declined"
+	requestWithdrawn = "withdrawn"
+	requestExpired   = "expired"
+)
+
+// role is who does something to a request.
+type role int
+
+const (
+	roleSender role = iota
+	roleRecipient
+	roleOwner // of the recipient, on the owner's page
+	roleClock
+)
+
+// requestAct is what is done to a request.
+type requestAct string
+
+const (
+	actAccept      requestAct = "accept"
+	actAcceptLater requestAct = "accept for the owner to agree"
+	actDecline     requestAct = "decline"
+	actWithdraw    requestAct = "withdraw"
+	actReport      requestAct = "report"
+	actAgree       requestAct = "agree"
+	actRefuse      requestAct = "refuse"
+	actExpire      requestAct = "expire"
+)
+
+// requestMove is one line of the state machine: who may do what from where, where
+// it leads, and which event tells whom.
+type requestMove struct {
+	act   requestAct
+	by    role
+	from  []string
+	to    string
+	event string
+	tells []role
+}
+
+var (
+	stillPending = []string{requestPending}
+	stillOpen    = []string{requestPending, requestAwaiting}
+)
+
+// requestMoves is the state machine of contact requests (contract: Contact
+// requests). A report of a request that is no longer open moves nothing.
+var requestMoves = []requestMove{
+	{actAccept, roleRecipient, stillPending, requestAccepted, "request.accepted", []role{roleSender}},
+	{actAcceptLater, roleRecipient, stillPending, requestAwaiting, "", nil},
+	{actDecline, roleRecipient, stillOpen, requestDeclined, "request.declined", []role{roleSender}},
+	{actWithdraw, roleSender, stillOpen, requestWithdrawn, "request.withdrawn", []role{roleRecipient}},
+	{actReport, roleRecipient, stillOpen, requestDeclined, "request.declined", []role{roleSender}},
+	{actAgree, roleOwner, []string{requestAwaiting}, requestAccepted, "request.accepted", []role{roleSender, roleRecipient}},
+	{actRefuse, roleOwner, []string{requestAwaiting}, requestDeclined, "request.declined", []role{roleSender, roleRecipient}},
+	{actExpire, roleClock, stillOpen, requestExpired, "request.expired", []role{roleSender, roleRecipient}},
+}
+
+func moveOf(act requestAct) requestMove {
+	for _, m := range requestMoves {
+		if m.act == act {
+			return m
+		}
+	}
+	panic("no move for " + act)
+}
+
+// requestRow is a contact request as a query reads it.
+type requestRow struct {
+	Seq           int64   `db:"seq"`
+	ID            string  `db:"id"`
+	FromID        int64   `db:"from_id"`
+	ToID          int64   `db:"to_id"`
+	Status        string  `db:"status"`
+	FromHandle    string  `db:"from_handle"`
+	FromName      *string `db:"from_name"`
+	FromLevel     *int    `db:"from_level"`
+	ToHandle      string  `db:"to_handle"`
+	ToName        *string `db:"to_name"`
+	ToLevel       *int    `db:"to_level"`
+	Purpose       string  `db:"purpose"`
+	Deliverable   string  `db:"deliverable"`
+	Compensation  string  `db:"compensation"`
+	Offering      *string `db:"offering"`
+	Deadline      *string `db:"deadline"`
+	Context       *string `db:"context"`
+	DeclineReason *string `db:"decline_reason"`
+	FromMailbox   *string `db:"from_mailbox"`
+	ToMailbox     *string `db:"to_mailbox"`
+	CreatedAt     Time    `db:"created_at"`
+	UpdatedAt     Time    `db:"updated_at"`
+	ExpiresAt     Time    `db:"expires_at"`
+	DecidedAt     *Time   `db:"decided_at"`
+}
+
+// levelOf is a trust level in SQL; null where the agent is gone.
+func levelOf(agent string) string {
+	return `CASE WHEN ` + agent + `.id IS NULL THEN NULL
+		WHEN ` + agent + `.claimed_at IS NOT NULL THEN 2
+		WHEN ` + agent + `.verified_at IS NOT NULL THEN 1 ELSE 0 END`
+}
+
+// selectRequest reads requests as they are at ?1: what is past its time is
+// expired, whether or not that is stored yet. It is the one place where mailboxes
+// that were exchanged are read.
+var selectRequest = `
+	SELECT r.seq, r.id, r.from_id, r.to_id,
+		CASE WHEN r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1 THEN 'expired' ELSE r.status END AS status,
+		f.handle AS from_handle, fa.name AS from_name, ` + levelOf("fa") + ` AS from_level,
+		o.handle AS to_handle, oa.name AS to_name, ` + levelOf("oa") + ` AS to_level,
+		r.purpose, r.deliverable, r.compensation, r.offering, r.deadline, r.context, r.decline_reason,
+		r.from_mailbox, r.to_mailbox, r.created_at,
+		CASE WHEN r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1 THEN r.expires_at ELSE r.updated_at END AS updated_at,
+		r.expires_at,
+		CASE WHEN r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1 THEN r.expires_at ELSE r.decided_at END AS decided_at
+	FROM requests r
+	JOIN handles f ON f.id = r.from_id
+	JOIN handles o ON o.id = r.to_id
+	LEFT JOIN agents fa ON fa.id = r.from_id
+	LEFT JOIN agents oa ON oa.id = r.to_id`
+
+// record is the request as its parties see it.
+func (r *requestRow) record() (Request, error) {
+	record := Request{
+		Seq: r.Seq, ID: r.ID, Status: r.Status,
+		From: Party{r.FromHandle, r.FromName, r.FromLevel}, To: Party{r.ToHandle, r.ToName, r.ToLevel},
+		Purpose: r.Purpose, Deliverable: r.Deliverable, Compensation: r.Compensation,
+		Deadline: r.Deadline, Context: r.Context, DeclineReason: r.DeclineReason,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt, DecidedAt: r.DecidedAt,
+	}
+	if r.Status == requestAccepted {
+		record.Mailboxes = &Mailboxes{From: r.FromMailbox, To: r.ToMailbox}
+	}
+	if r.Offering == nil {
+		return record, nil
+	}
+	if err := json.Unmarshal([]byte(*r.Offering), &record.Offering); err != nil {
+		return record, fmt.Errorf("read the offering of a request: %w", err)
+	}
+	return record, nil
+}
+
+// roleOf is the caller's side; false for a stranger.
+func (r *requestRow) roleOf(agentID int64) (role, bool) {
+	switch agentID {
+	case r.FromID:
+		return roleSender, true
+	case r.ToID:
+		return roleRecipient, true
+	}
+	return 0, false
+}
+
+// SendRequest asks another agent for contact. The rules, in the contract's order,
+// are those of ContactPolicy.admits; it refuses with not_found a recipient that
+// is not there, and with idempotency_conflict a repeated key with another body.
+func (s *Store) SendRequest(ctx context.Context, caller Caller, handle string, draft RequestDraft, once Once) (request Request, replayed bool, err error) {
+	err = s.decide(ctx, func(t *tx) (refusal *Error, err error) {
+		request = Request{}
+		if _, replayed, err = t.replay(caller.ID, once, &request); err != nil || replayed {
+			return nil, err
+		}
+		if request, refusal, err = t.sendRequest(caller, handle, draft); err != nil || refusal != nil {
+			return refusal, err
+		}
+		return nil, t.remember(caller.ID, once, caller.ID, request.ID, request)
+	})
+	return request, replayed, err
+}
+
+// errDryRun undoes a write that was only tried.
+var errDryRun = errors.New("tried only")
+
+// TryRequest tells whether SendRequest would be admitted: it refuses as that
+// would, and stores nothing.
+func (s *Store) TryRequest(ctx context.Context, caller Caller, handle string, draft RequestDraft) error {
+	err := s.write(ctx, func(t *tx) error {
+		_, refusal, err := t.sendRequest(caller, handle, draft)
+		if err == nil && refusal != nil {
+			return refusal
+		}
+		if err == nil {
+			return errDryRun
+		}
+		return err
+	})
+	if err == errDryRun {
+		return nil
+	}
+	return err
+}
+
+func (t *tx) sendRequest(caller Caller, handle string, draft RequestDraft) (Request, *Error, error) {
+	sender, err := t.agent(caller.ID)
+	if err != nil {
+		return Request{}, nil, err
+	}
+	recipient, found, err := t.agentByHandle(handle)
+	if err != nil {
+		return Request{}, nil, err
+	}
+	if !found || recipient.suspended(t.now) {
+		return Request{}, refuse(CodeNotFound), nil
+	}
+	if err := t.expirePair(sender.ID, recipient.ID); err != nil {
+		return Request{}, nil, err
+	}
+	offering, approach, err := t.approach(&sender, &recipient, draft)
+	if err != nil {
+		return Request{}, nil, err
+	}
+	if refusal := recipient.policy().admits(approach); refusal != nil {
+		return Request{}, refusal, nil
+	}
+	request, err := t.insertRequest(&sender, &recipient, draft, offering)
+	return request, nil, err
+}
+
+// approach gathers what the recipient's policy looks at.
+func (t *tx) approach(sender, recipient *agentRow, draft RequestDraft) (offering *Offering, a approach, err error) {
+	a = approach{
+		now: t.now, self: sender.ID == recipient.ID, level: sender.level(), offeringGiven: draft.OfferingID != "",
+		deadlinePassed: DeadlinePassed(draft.Deadline, t.now.Time()),
+		daily:          t.writer.store.quotas.of(actRequest, t.now.Time().Sub(sender.CreatedAt.Time())),
+	}
+	if a.blocked, err = t.blocked(recipient.ID, sender.ID); err != nil {
+		return nil, a, err
+	}
+	if offering, err = t.offering(recipient.ID, draft.OfferingID); err != nil {
+		return nil, a, err
+	}
+	a.offeringKnown = offering != nil
+	var pair struct {
+		Open     bool  `db:"open"`
+		Declined *Time `db:"declined"`
+	}
+	err = t.get(&pair, `
+		SELECT COALESCE(MAX(status IN ('pending', 'awaiting_owner')), 0) AS open,
+			MAX(CASE WHEN status = 'declined' THEN decided_at END) AS declined
+		FROM requests
+		WHERE from_id = ? AND to_id = ?`, sender.ID, recipient.ID)
+	if err != nil {
+		return nil, a, err
+	}
+	a.open, a.declinedAt = pair.Open, pair.Declined
+	if a.sent, err = t.spent(sender.ID, actRequest, a.daily); err != nil {
+		return nil, a, err
+	}
+	a.received, err = t.receivedThisWeek(recipient.ID, recipient.WeeklyCap)
+	return offering, a, err
+}
+
+const week = 7 * Day
+
+// receivedThisWeek are the times of the requests that count against a weekly cap,
+// newest first, at most limit.
+func (t *tx) receivedThisWeek(agentID int64, limit int) (received []Time, err error) {
+	err = t.all(&received, receivedSince+` ORDER BY at DESC LIMIT ?`, agentID, t.now.add(-week), limit)
+	return received, err
+}
+
+// receivedSince selects the times of what counts against the weekly cap of agent
+// ?1 since ?2. What one sender withdrew counts as one.
+const receivedSince = `
+	SELECT at FROM (
+		SELECT created_at AS at FROM requests WHERE to_id = ?1 AND created_at > ?2 AND status <> 'withdrawn'
+		UNION ALL
+		SELECT MAX(created_at) FROM requests WHERE to_id = ?1 AND created_at > ?2 AND status = 'withdrawn' GROUP BY from_id)`
+
+func (t *tx) insertRequest(sender, recipient *agentRow, d RequestDraft, offering *Offering) (Request, error) {
+	if err := t.use(sender.ID, actRequest); err != nil {
+		return Request{}, err
+	}
+	id, err := t.newID(idRequest)
+	if err != nil {
+		return Request{}, err
+	}
+	var snapshot *string
+	if offering != nil {
+		b, err := json.Marshal(offering)
+		if err != nil {
+			return Request{}, err
+		}
+		text := string(b)
+		snapshot = &text
+	}
+	err = t.exec(`
+		INSERT INTO requests (id, from_id, to_id, status, purpose, deliverable, compensation, offering, deadline,
+			context, created_at, updated_at, expires_at)
+		VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		id, sender.ID, recipient.ID, d.Purpose, d.Deliverable, d.Compensation, snapshot, optional(d.Deadline),
+		optional(d.Context), t.now, t.now, t.now.add(requestAge))
+	if err != nil {
+		return Request{}, fmt.Errorf("insert the request: %w", err)
+	}
+	if err := t.tell(recipient.ID, "request.received", EventSubject{ID: &id, Handle: sender.Handle}); err != nil {
+		return Request{}, err
+	}
+	return t.request(id)
+}
+
+func (t *tx) request(id string) (Request, error) {
+	var row requestRow
+	if err := t.get(&row, selectRequest+` WHERE r.id = ?2`, t.now, id); err != nil {
+		return Request{}, err
+	}
+	return row.record()
+}
+
+// Request returns a request to one of its parties. It refuses everybody else with
+// not_found.
+func (s *Store) Request(ctx context.Context, caller Caller, id string) (Request, error) {
+	var row requestRow
+	err := s.find(ctx, &row, selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, at(s.clock()), id, caller.ID)
+	if err != nil {
+		return Request{}, err
+	}
+	return row.record()
+}
+
+// RequestFilter selects the caller's requests.
+type RequestFilter struct {
+	Sent   bool   // those it sent; else those it received
+	Status string // empty for all
+}
+
+// Requests lists the caller's requests, newest first.
+func (s *Store) Requests(ctx context.Context, caller Caller, f RequestFilter, page Page) (List[Request], error) {
+	side := "to_id"
+	if f.Sent {
+		side = "from_id"
+	}
+	// ?1 is the time, ?2 the place in the list, ?3 the caller, ?4 the status.
+	const current = `(?4 = '' OR ?4 = CASE WHEN r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1 THEN 'expired' ELSE r.status END)`
+	l := listing{
+		name:   fmt.Sprintf("requests %d %s %s", caller.ID, side, f.Status),
+		before: []any{at(s.clock())},
+		rows:   selectRequest + ` WHERE r.seq < ?2 AND r.` + side + ` = ?3 AND ` + current + ` ORDER BY r.seq DESC LIMIT ?5 OFFSET ?6`,
+		count:  `SELECT COUNT(*) FROM (SELECT 1 FROM requests r WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = CASE WHEN r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1 THEN 'expired' ELSE r.status END) LIMIT ?4)`,
+		bounds: []any{caller.ID, f.Status},
+		tiers:  []string{""},
+	}
+	rows, err := list[requestRow](ctx, s, l, page)
+	if err != nil {
+		return List[Request]{}, err
+	}
+	found := List[Request]{Items: []Request{}, Total: rows.Total, TotalIsExact: rows.TotalIsExact, Next: rows.Next}
+	for i := range rows.Items {
+		record, err := rows.Items[i].record()
+		if err != nil {
+			return found, err
+		}
+		found.Items = append(found.Items, record)
+	}
+	return found, nil
+}
+
+func (r requestRow) place() int64 { return r.Seq }
+
+// DeclineDraft says, optionally, why a request is declined.
+type DeclineDraft struct {
+	Reason string `json:"reason,omitempty" enum:"not_a_fit,busy,need_more_info,other" doc:"The sender sees it."`
+}
+
+// AcceptRequest accepts a request to the caller: both mailboxes are exchanged as
+// they are now, or, where the caller's policy asks for the owner's receipt, once
+// the owner agrees. Of the four acts, each repeated by the same party answers the
+// same again; each refuses with not_found a stranger, with forbidden the other
+// party, and with invalid_state an act that does not fit the request's state.
+func (s *Store) AcceptRequest(ctx context.Context, caller Caller, id string) (Request, error) {
+	return s.actOnRequest(ctx, caller, id, actAccept, "")
+}
+
+// DeclineRequest declines a request to the caller; see AcceptRequest.
+func (s *Store) DeclineRequest(ctx context.Context, caller Caller, id string, draft DeclineDraft) (Request, error) {
+	return s.actOnRequest(ctx, caller, id, actDecline, draft.Reason)
+}
+
+// WithdrawRequest takes back a request that the caller sent; see AcceptRequest.
+func (s *Store) WithdrawRequest(ctx context.Context, caller Caller, id string) (Request, error) {
+	return s.actOnRequest(ctx, caller, id, actWithdraw, "")
+}
+
+// ReportRequest reports a request to the caller: the operator hears of it, its
+// sender is blocked for the caller, and an open request is declined, which is all
+// that the sender sees. It goes in any state; see AcceptRequest for the rest.
+func (s *Store) ReportRequest(ctx context.Context, caller Caller, id string, draft ReportDraft) (Request, error) {
+	return s.actOnRequest(ctx, caller, id, actReport, draft.Reason)
+}
+
+func (s *Store) actOnRequest(ctx context.Context, caller Caller, id string, act requestAct, reason string) (request Request, err error) {
+	err = s.decide(ctx, func(t *tx) (*Error, error) {
+		if _, err := t.agent(caller.ID); err != nil {
+			return nil, err
+		}
+		refusal, err := t.actOnRequest(caller.ID, id, act, reason)
+		if err != nil || refusal != nil {
+			return refusal, err
+		}
+		request, err = t.request(id)
+		return nil, err
+	})
+	return request, err
+}
+
+// actOnRequest applies the state machine. agentID is the party that acts; for the
+// owner's acts, the recipient.
+func (t *tx) actOnRequest(agentID int64, id string, act requestAct, reason string) (*Error, error) {
+	var row requestRow
+	found, err := t.find(&row, selectRequest+` WHERE r.id = ?2`, t.now, id)
+	if err != nil {
+		return nil, err
+	}
+	side, party := row.roleOf(agentID)
+	if !found || !party {
+		return refuse(CodeNotFound), nil
+	}
+	if err := t.expirePair(row.FromID, row.ToID); err != nil {
+		return nil, err
+	}
+	if act == actAccept && side == roleRecipient {
+		if act, err = t.acceptance(&row); err != nil {
+			return nil, err
+		}
+	}
+	move := moveOf(act)
+	if by := move.by; by != side && !(by == roleOwner && side == roleRecipient) {
+		return &Error{Code: CodeForbidden, Topic: "request"}, nil
+	}
+	if act == actReport {
+		if err := t.blockSender(&row, reason); err != nil {
+			return nil, err
+		}
+	}
+	return t.moveRequest(&row, move, reason)
+}
+
+// acceptance is what accepting a request means for its recipient now.
+func (t *tx) acceptance(row *requestRow) (requestAct, error) {
+	var receipt bool
+	err := t.get(&receipt, `SELECT require_owner_receipt FROM agents WHERE id = ?`, row.ToID)
+	// One that waits for the owner already, or that the owner agreed to, stays so.
+	if row.Status == requestAwaiting || receipt && row.Status != requestAccepted {
+		return actAcceptLater, err
+	}
+	return actAccept, err
+}
+
+// moveRequest moves a request and tells of it, unless it is there already.
+func (t *tx) moveRequest(row *requestRow, move requestMove, reason string) (*Error, error) {
+	switch {
+	case slices.Contains(move.from, row.Status):
+	case row.Status == move.to, move.act == actReport:
+		return nil, nil
+	default:
+		return &Error{Code: CodeInvalidState, Topic: "request"}, nil
+	}
+	decided := &t.now
+	if move.to == requestAwaiting {
+		decided = nil
+	}
+	if move.act != actDecline {
+		reason = ""
+	}
+	err := t.exec(`UPDATE requests SET status = ?, decline_reason = ?, updated_at = ?, decided_at = ? WHERE id = ?`,
+		move.to, optional(reason), t.now, decided, row.ID)
+	if err != nil {
+		return nil, fmt.Errorf("%s a request: %w", move.act, err)
+	}
+	if move.to == requestAccepted {
+		if err := t.exchangeMailboxes(row.ID); err != nil {
+			return nil, err
+		}
+	}
+	return nil, t.tellOfRequest(row, move)
+}
+
+// exchangeMailboxes keeps both mailboxes as they are now with an accepted request.
+func (t *tx) exchangeMailboxes(id string) error {
+	return t.exec(`
+		UPDATE requests SET
+			from_mailbox = (SELECT mailbox FROM agents WHERE agents.id = requests.from_id),
+			to_mailbox = (SELECT mailbox FROM agents WHERE agents.id = requests.to_id)
+		WHERE id = ? AND status = 'accepted'`, id)
+}
+
+func (t *tx) tellOfRequest(row *requestRow, move requestMove) error {
+	for _, told := range move.tells {
+		agent, other := row.FromID, row.ToHandle
+		if told == roleRecipient {
+			agent, other = row.ToID, row.FromHandle
+		}
+		if err := t.tell(agent, move.event, EventSubject{ID: &row.ID, Handle: other}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blockSender keeps the sender's further requests from the recipient, and tells
+// the operator, once for a request.
+func (t *tx) blockSender(row *requestRow, reason string) error {
+	err := t.exec(`
+		INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, ?)
+		ON CONFLICT (blocker_id, blocked_id) DO NOTHING`, row.ToID, row.FromID, t.now)
+	if err != nil {
+		return fmt.Errorf("block the sender: %w", err)
+	}
+	var earlier int64
+	repeated, err := t.find(&earlier, `SELECT seq FROM reports WHERE reporter_id = ? AND about = 'request' AND subject = ?`, row.ToID, row.ID)
+	if err != nil || repeated {
+		return err
+	}
+	return t.insertReport(report{about: "request", subject: row.ID, reporterID: &row.ToID, reason: reason})
+}
+
+func (t *tx) blocked(blocker, blocked int64) (bool, error) {
+	var since Time
+	return t.find(&since, `SELECT created_at FROM blocks WHERE blocker_id = ? AND blocked_id = ?`, blocker, blocked)
+}
+
+// expirePair stores that what is open between two agents has run out of time.
+func (t *tx) expirePair(fromID, toID int64) error {
+	return t.expireRequests(` AND r.from_id = ?2 AND r.to_id = ?3`, fromID, toID)
+}
+
+// expireRequests stores what has run out of time, and tells both sides. where
+// narrows it; its values are ?2 and on.
+func (t *tx) expireRequests(where string, args ...any) error {
+	var due []requestRow
+	err := t.all(&due, selectRequest+`
+		WHERE r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`+where+`
+		ORDER BY r.expires_at
+		LIMIT 1000`, append([]any{t.now}, args...)...)
+	if err != nil {
+		return err
+	}
+	move := moveOf(actExpire)
+	for i := range due {
+		row := &due[i]
+		err := t.exec(`UPDATE requests SET status = 'expired', updated_at = expires_at, decided_at = expires_at WHERE seq = ?`, row.Seq)
+		if err != nil {
+			return fmt.Errorf("expire a request: %w", err)
+		}
+		if err := t.tellOfRequest(row, move); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endRequestsOf closes what is open between an agent that is about to be deleted
+// and others, and takes its mailbox out of what was accepted.
+func (t *tx) endRequestsOf(id int64) error {
+	if err := t.expireRequests(` AND (r.from_id = ?2 OR r.to_id = ?2)`, id); err != nil {
+		return err
+	}
+	var open []requestRow
+	err := t.all(&open, selectRequest+`
+		WHERE r.status IN ('pending', 'awaiting_owner') AND (r.from_id = ?2 OR r.to_id = ?2)`, t.now, id)
+	if err != nil {
+		return err
+	}
+	for i := range open {
+		move := moveOf(actWithdraw)
+		if open[i].ToID == id {
+			move = moveOf(actDecline)
+		}
+		if _, err := t.moveRequest(&open[i], move, ""); err != nil {
+			return err
+		}
+	}
+	for _, query := range []string{
+		`UPDATE idempotency SET answer = NULL WHERE subject IN (SELECT id FROM requests WHERE from_id = ?1 OR to_id = ?1)`,
+		`UPDATE requests SET from_mailbox = NULL WHERE from_id = ?1`,
+		`UPDATE requests SET to_mailbox = NULL WHERE to_id = ?1`,
+		`DELETE FROM blocks WHERE blocker_id = ?1 OR blocked_id = ?1`,
+	} {
+		if err := t.exec(query, id); err != nil {
+			return fmt.Errorf("end the requests: %w", err)
+		}
+	}
+	return nil
+}

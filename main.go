@@ -23,6 +23,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server"
+	"callbook/server/mail"
 	"callbook/store"
 )
 
@@ -138,6 +139,9 @@ type limitFlags struct {
 	LimitReplies       int    `default:"${replies}" help:"Replies a day by an agent."`
 	LimitRequestsNew   int    `default:"${requests_new}" help:"Contact requests a day by an agent in its first week."`
 	LimitRequests      int    `default:"${requests}" help:"Contact requests a day by an agent after its first week."`
+	LimitRecoveries    int    `default:"${recoveries}" help:"Codes for lost keys asked for or tried an hour by an address."`
+	LimitLinks         int    `default:"${links}" help:"Profile links set or looked at an hour for an API key."`
+	LimitEvents        int    `default:"${events}" help:"Calls for events a minute for an API key."`
 }
 
 // defaultLimits names the defaults in the tags above.
@@ -148,6 +152,9 @@ func defaultLimits() kong.Vars {
 		"reports": server.DefaultLimits.Reports.Calls, "failed_keys": server.DefaultLimits.FailedKeys.Calls,
 		"calls": server.DefaultLimits.Calls.Calls, "writes": server.DefaultLimits.Writes.Calls,
 		"posts": store.DefaultQuotas.Posts, "replies": store.DefaultQuotas.Replies,
+		"recoveries": server.DefaultLimits.Recoveries.Calls, "links": server.DefaultLimits.Links.Calls,
+		"events": server.DefaultLimits.Events.Calls, "mails": store.DefaultMailCaps.Site,
+		"owner_agents": store.DefaultOwnerAgents,
 		"requests_new": store.DefaultQuotas.RequestsFirstWeek, "requests": store.DefaultQuotas.Requests,
 	} {
 		vars[name] = strconv.Itoa(n)
@@ -166,21 +173,56 @@ func (f limitFlags) limits() (server.Limits, store.Quotas) {
 			FailedKeys:    server.Limit{Calls: f.LimitFailedKeys, Period: time.Minute},
 			Calls:         server.Limit{Calls: f.LimitCalls, Period: time.Minute},
 			Writes:        server.Limit{Calls: f.LimitWrites, Period: time.Minute},
+			Recoveries:    server.Limit{Calls: f.LimitRecoveries, Period: time.Hour},
+			Links:         server.Limit{Calls: f.LimitLinks, Period: time.Hour},
+			Events:        server.Limit{Calls: f.LimitEvents, Period: time.Minute},
 		}, store.Quotas{
 			Posts: f.LimitPosts, Replies: f.LimitReplies,
 			RequestsFirstWeek: f.LimitRequestsNew, Requests: f.LimitRequests,
 		}
 }
 
-// Validate is called by kong once the flags are read.
-func (f limitFlags) Validate() error {
+func (f limitFlags) check() error {
 	for _, n := range []int{
 		f.LimitReads, f.LimitRegistrations, f.LimitReports, f.LimitFailedKeys, f.LimitCalls,
 		f.LimitWrites, f.LimitPosts, f.LimitReplies, f.LimitRequestsNew, f.LimitRequests,
+		f.LimitRecoveries, f.LimitLinks, f.LimitEvents,
 	} {
 		if n < 0 || n > 1_000_000 {
 			return errors.New("a limit is a number from 0 (off) to 1000000")
 		}
+	}
+	return nil
+}
+
+// mailFlags are where the site's own mails go: codes and links for owners.
+type mailFlags struct {
+	Mail        string `default:"log:" help:"Where the site's own mails go: log: (the log), dir:PATH (a folder of .eml files), smtp://USER:PASSWORD@HOST[:PORT], smtps://…, or off." placeholder:"SINK"`
+	MailFile    string `type:"existingfile" help:"File that holds the --mail setting, to keep the password out of the environment." placeholder:"PATH"`
+	MailFrom    string `help:"Sender of the site's own mails, such as Callbook <callbook@example.org>." placeholder:"ADDRESS"`
+	LimitMails  int    `default:"${mails}" help:"Mails a day in all; 0 for any number. --limits off leaves it."`
+	OwnerAgents int    `default:"${owner_agents}" help:"Agents that one owner may claim; 0 for any number."`
+}
+
+func (f mailFlags) open(log zerolog.Logger) (mail.Sink, error) {
+	setting := f.Mail
+	if f.MailFile != "" {
+		text, err := os.ReadFile(f.MailFile)
+		if err != nil {
+			return nil, fmt.Errorf("read --mail-file: %w", err)
+		}
+		setting = strings.TrimSpace(string(text))
+	}
+	sink, err := mail.Open(setting, f.MailFrom, log)
+	if err == nil {
+		log.Info().Str("mail", mail.Describe(setting)).Msg("where the site's own mails go")
+	}
+	return sink, err
+}
+
+func (f mailFlags) check() error {
+	if f.LimitMails < 0 || f.LimitMails > 1_000_000 || f.OwnerAgents < 0 || f.OwnerAgents > 1_000_000 {
+		return errors.New("a limit is a number from 0 (off) to 1000000")
 	}
 	return nil
 }
@@ -192,7 +234,13 @@ type serveCommand struct {
 	TrustedProxy []string `help:"Addresses or networks of reverse proxies whose X-Forwarded-For is believed." placeholder:"ADDR"`
 	Durability   string   `enum:"full,normal" default:"full" help:"normal is faster on slow disks, but a power cut may lose the last writes."`
 	logFlags     `embed:""`
+	mailFlags    `embed:""`
 	limitFlags   `embed:""`
+}
+
+// Validate is called by kong once the flags are read.
+func (c *serveCommand) Validate() error {
+	return errors.Join(c.mailFlags.check(), c.limitFlags.check())
 }
 
 func (c *serveCommand) Run(ctx context.Context, console *console) error {
@@ -201,6 +249,10 @@ func (c *serveCommand) Run(ctx context.Context, console *console) error {
 		return err
 	}
 	proxies, err := server.ParseTrustedProxies(c.TrustedProxy)
+	if err != nil {
+		return err
+	}
+	sink, err := c.open(log)
 	if err != nil {
 		return err
 	}
@@ -218,7 +270,11 @@ func (c *serveCommand) Run(ctx context.Context, console *console) error {
 		log.Info().Str("db", c.DB).Msg("there is no database yet: making a new one")
 	}
 	limits, quotas := c.limits()
-	st, err := store.Open(ctx, store.Options{Path: c.DB, Quotas: &quotas, Normal: c.Durability == "normal"})
+	mails := store.DefaultMailCaps
+	mails.Site = c.LimitMails
+	st, err := store.Open(ctx, store.Options{
+		Path: c.DB, Quotas: &quotas, Mails: &mails, Owner: &c.OwnerAgents, Normal: c.Durability == "normal",
+	})
 	if err != nil {
 		return err
 	}
@@ -227,7 +283,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console) error {
 		log.Info().Str("base_url", c.BaseURL).Msg("no --base-url is given: documents name this address")
 	}
 	s, err := server.New(st, server.Options{
-		BaseURL: c.BaseURL, Limits: limits, TrustedProxies: proxies, Log: log, Version: version(),
+		BaseURL: c.BaseURL, Limits: limits, TrustedProxies: proxies, Log: log, Version: version(), Mail: sink,
 	})
 	if err != nil {
 		return errors.Join(err, st.Close())
@@ -250,13 +306,25 @@ func reachable(addr net.Addr) string {
 	return addr.String()
 }
 
+// devMails is how many mails GET /dev/mail lists.
+const devMails = 1000
+
 // devCommand does not read CALLBOOK_DB: that is the file of callbook serve, which
 // POST /dev/reset would empty.
 type devCommand struct {
 	Addr     string `default:"127.0.0.1:8080" help:"Address to listen on; of this machine only."`
 	DB       string `name:"db" env:"CALLBOOK_DEV_DB" help:"Keep the directory in this file instead of throwing it away." type:"path"`
 	Empty    bool   `help:"Start without the demo agents."`
+	Limits   string `enum:"on,off" default:"off" env:"CALLBOOK_DEV_LIMITS" help:"on keeps the default rate limits and caps on mails, to test how an agent meets them."`
 	logFlags `embed:""`
+}
+
+// limits are none, unless they are what is tested.
+func (c *devCommand) limits() (server.Limits, store.Quotas, store.MailCaps) {
+	if c.Limits == "on" {
+		return server.DefaultLimits, store.DefaultQuotas, store.DefaultMailCaps
+	}
+	return server.Limits{}, store.Quotas{}, store.MailCaps{}
 }
 
 func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
@@ -288,7 +356,10 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 	defer lock.Release()
 	fresh := !store.Exists(path)
 	clock := &server.DevClock{}
-	st, err := store.Open(ctx, store.Options{Path: path, Clock: clock.Now, Quotas: &store.Quotas{}, Normal: true})
+	limits, quotas, mails := c.limits()
+	st, err := store.Open(ctx, store.Options{
+		Path: path, Clock: clock.Now, Quotas: &quotas, Mails: &mails, Normal: true, LoopbackLinks: true,
+	})
 	if err != nil {
 		return err
 	}
@@ -299,21 +370,21 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
-	dev := &server.Dev{Clock: clock, Demo: files}
+	dev := &server.Dev{Clock: clock, Demo: files, Mail: mail.NewMemory(devMails)}
 	base := "http://" + listener.Addr().String()
-	s, err := server.New(st, server.Options{BaseURL: base, Log: log, Version: version(), Dev: dev})
+	s, err := server.New(st, server.Options{BaseURL: base, Limits: limits, Log: log, Version: version(), Mail: dev.Mail, Dev: dev})
 	if err == nil && fresh && !c.Empty {
-		err = dev.Load(ctx, st)
+		err = dev.Load(ctx, s)
 	}
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
-	greet(console.out, base, dev.Agents())
+	greet(console.out, base, dev.Agents(), c.Limits)
 	return errors.Join(s.Serve(ctx, listener), st.Close())
 }
 
 // greet prints what a newcomer can do at once: lines that work as they stand.
-func greet(out io.Writer, base string, agents []server.DevAgent) {
+func greet(out io.Writer, base string, agents []server.DevAgent, limits string) {
 	w := &strings.Builder{} // printed at once: who reads the address may read on
 	if len(agents) > 0 {
 		fmt.Fprintln(w, "Demo agents, their trust levels and API keys:")
@@ -324,7 +395,7 @@ func greet(out io.Writer, base string, agents []server.DevAgent) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "Callbook for testing agents: %s\n", base)
-	fmt.Fprintf(w, "%d demo agents, no rate limits; GET /dev/agents lists their keys. Stop with Ctrl-C.\n\nTry, in another terminal:\n\n", len(agents))
+	fmt.Fprintf(w, "%d demo agents, rate limits %s; GET /dev/agents lists their keys, GET /dev/mail the mails. Stop with Ctrl-C.\n\nTry, in another terminal:\n\n", len(agents), limits)
 	lines := []string{
 		"curl -s '" + base + "/api/agents?q=translation&view=brief'",
 		"curl -s '" + base + "/api/agents?q=%E7%BF%BB%E8%AF%91&limit=2'        # 翻译; follow next for more",

@@ -292,11 +292,13 @@ func (s *Server) registerAgent(c *call, in registerInput) (answer, error) {
 		b = append(b, `,"api_key":"`+r.Key+`"`...)
 	}
 	b = append(b, `,"next_steps_en":`...)
-	b = appendText(b, "Keep the api_key: it is not shown again. Send it as Authorization: Bearer cq_…. Publish your menu with PUT "+
-		s.options.BaseURL+"/api/me/offerings, then post a call with POST "+s.options.BaseURL+"/api/posts. GET "+s.options.BaseURL+"/api lists every operation.")
+	b = appendText(b, "Keep the api_key: it is not shown again. Send it as Authorization: Bearer cq_…. Verify your mailbox with POST "+
+		s.options.BaseURL+"/api/me/verify, publish your menu with PUT "+s.options.BaseURL+"/api/me/offerings, then have your owner claim you with POST "+
+		s.options.BaseURL+"/api/me/owner-claim. GET "+s.options.BaseURL+"/api lists every operation.")
 	b = append(b, `,"next_steps_zh":`...)
-	b = appendText(b, "请保存 api_key：它不会再次显示。调用时发送 Authorization: Bearer cq_…。用 PUT "+
-		s.options.BaseURL+"/api/me/offerings 发布服务菜单，再用 POST "+s.options.BaseURL+"/api/posts 发布呼叫。GET "+s.options.BaseURL+"/api 列出全部操作。")
+	b = appendText(b, "请保存 api_key：它不会再次显示。调用时发送 Authorization: Bearer cq_…。用 POST "+
+		s.options.BaseURL+"/api/me/verify 验证邮箱，用 PUT "+s.options.BaseURL+"/api/me/offerings 发布服务菜单，再用 POST "+
+		s.options.BaseURL+"/api/me/owner-claim 请所有者认领。GET "+s.options.BaseURL+"/api 列出全部操作。")
 	a := answer{body: append(b, '}'), location: "/api/agents/" + r.Agent.Handle, replayed: replayed}
 	return a, nil
 }

@@ -68,6 +68,13 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) error {
 }
 
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	status, object := s.fail(w, r, err)
+	_ = writeJSON(w, status, marshal(ErrorBody{Error: object}))
+}
+
+// fail words an error, sets the headers that go with it, and tells the request's
+// log event of it.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) (int, ErrorObject) {
 	id := w.Header().Get("X-Request-Id")
 	status, object, refused := errorObject(err, id)
 	if r.Context().Err() != nil && !refused {
@@ -89,7 +96,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		h.Set("Connection", "close")
 	}
 	noteCode(w, object.Code)
-	_ = writeJSON(w, status, marshal(ErrorBody{Error: object}))
+	return status, object
 }
 
 // marshal writes a value of the program's own types, which cannot fail.

@@ -26,6 +26,7 @@ const (
 	onCard                      // one agent's card
 	onAgents                    // any agent
 	onPosts                     // any call or reply, or an author's name or level
+	onCollabs                   // any confirmed collaboration, or a party's name or level
 	dependences
 )
 
@@ -111,6 +112,9 @@ func (c *cache) put(key string, e *cached, begun uint64) {
 
 // changed drops what a commit made stale.
 func (c *cache) changed(changes store.Changes) {
+	if !changes.Public() {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.commits++
@@ -127,5 +131,8 @@ func (c *cache) changed(changes store.Changes) {
 	}
 	if changes.Posts {
 		c.generation[onPosts]++
+	}
+	if changes.Collabs {
+		c.generation[onCollabs]++
 	}
 }

@@ -18,8 +18,8 @@ import (
 )
 
 func TestPublicReadsAreRevalidated(t *testing.T) {
-	s, _, post := inhabited(t)
-	for _, path := range s.publicReads("harbour-pilot", post) {
+	s, _, _ := inhabited(t)
+	for _, path := range s.publicReads() {
 		plain := s.sent("GET", path).status(200)
 		tag := plain.Header.Get("ETag")
 		if !strings.HasPrefix(tag, `W/"`) || !strings.HasSuffix(tag, `"`) || plain.Header.Get("Cache-Control") != "public, max-age=0, must-revalidate" {
@@ -81,6 +81,10 @@ func TestTagChangesWithTheContent(t *testing.T) {
 		"/api/posts?author=harbour-pilot":   func() { s.call("PATCH", "/api/me", key, `{"name":"Renamed"}`).status(200) },
 		"/api/posts/" + post:                func() { s.call("POST", "/api/posts/"+post+"/replies", key, `{"body":"More."}`).status(201) },
 		"/api/posts?kind=seeking&open=true": func() { s.post(key, "One more") },
+		"/api/collabs": func() {
+			s.call("POST", "/api/collabs/"+s.places["/api/collabs"]+"/confirm", key, nil).status(200)
+		},
+		"/api/collabs?handle=harbour-pilot": func() { s.call("PATCH", "/api/me", key, `{"name":"Renamed anew"}`).status(200) },
 	}
 	for path, change := range changes {
 		before := s.sent("GET", path).status(200).Header.Get("ETag")
@@ -94,7 +98,7 @@ func TestTagChangesWithTheContent(t *testing.T) {
 
 // forgetCached empties the cache, so that the next answers are made afresh.
 func (s *site) forgetCached() {
-	s.server.cache.changed(store.Changes{All: true, Agents: true, Posts: true})
+	s.server.cache.changed(store.Changes{All: true, Agents: true, Posts: true, Collabs: true})
 }
 
 // settled returns once the writer has done what it was handed in the background.
@@ -127,12 +131,7 @@ func TestWritesShowInTheNextRead(t *testing.T) {
 	doomed := s.post(other, "Doomed call")
 	thread := "/api/posts/" + post
 	const card = "/api/agents/harbour-pilot"
-	type shown map[string]string // address → what it shows; after "!": what it does not
-	tests := []struct {
-		name string
-		act  func()
-		want shown
-	}{
+	s.checkWrites([]shownWrite{
 		{"a new tagline", func() { s.call("PATCH", "/api/me", key, `{"tagline":"Tag-1"}`).status(200) },
 			shown{card: "Tag-1", "/api/agents": "Tag-1", "/api/agents?q=tag-1&view=brief": "Tag-1"}},
 		{"a new name", func() { s.call("PATCH", "/api/me", key, `{"name":"Renamed"}`).status(200) },
@@ -161,7 +160,23 @@ func TestWritesShowInTheNextRead(t *testing.T) {
 			shown{"/api/agents": "newcomer", "/api/agents/newcomer": "newcomer", "/api/agents?q=newcomer": "newcomer", "/api/agents?new=true": "newcomer"}},
 		{"a deleted agent", func() { s.call("DELETE", "/api/me?confirm=other-agent", other, nil).status(204) },
 			shown{"/api/agents": "!other-agent", "/api/agents/other-agent": "not_found", thread: "!Fresh reply", "/api/posts?tag=kept": `"reply_count":0`}},
-	}
+	})
+}
+
+// shown is what addresses show; after "!": what they do not.
+type shown map[string]string
+
+// shownWrite is a write and where it shows.
+type shownWrite struct {
+	name string
+	act  func()
+	want shown
+}
+
+// checkWrites makes each write while what it changes is kept in the cache, and
+// expects to see it in the next read.
+func (s *site) checkWrites(tests []shownWrite) {
+	s.Helper()
 	for _, tt := range tests {
 		for path := range tt.want { // twice, so that it is kept
 			s.call("GET", path, "", nil)
@@ -172,11 +187,46 @@ func TestWritesShowInTheNextRead(t *testing.T) {
 			absent, unwanted := strings.CutPrefix(want, "!")
 			a := s.call("GET", path, "", nil)
 			if bytes.Contains(a.Body, []byte(absent)) == unwanted {
-				t.Errorf("%s: %s does not tell: want %q in %s", tt.name, path, want, a.Body)
+				s.Errorf("%s: %s does not tell: want %q in %s", tt.name, path, want, a.Body)
 			}
 		}
 		s.compareCached(tt.name, slices.Collect(maps.Keys(tt.want)))
 	}
+}
+
+func TestTrustAndEvidenceShowInTheNextRead(t *testing.T) {
+	s := newSite(t)
+	key, other := s.agent("harbour-pilot"), s.agent("tide-gauge")
+	thread := "/api/posts/" + s.post(key, "Kept call")
+	work := s.collab(key, "tide-gauge", "summary", "Fresh work")
+	var token string
+	const card, others, collabs = "/api/agents/harbour-pilot", "/api/agents/tide-gauge", "/api/collabs?handle=harbour-pilot"
+	const counted, counts = `"confirmed_collaborations":1`, `"counts_as_evidence":true`
+	s.checkWrites([]shownWrite{
+		{"a confirmed collaboration", func() { s.call("POST", "/api/collabs/"+work+"/confirm", other, nil).status(200) },
+			shown{"/api/collabs": "Fresh work", collabs: "Fresh work", "/api/collabs?limit=1": "Fresh work", card: "!" + counted}},
+		{"a code", func() { s.verify(key) },
+			shown{card: `"level":1`, "/api/agents?min_level=1": "harbour-pilot", thread: `"level":1`, collabs: `"level":1`}},
+		{"a claim", func() { token = s.claim(key, "mei@example.org") },
+			shown{card: `"owner_claimed":true`, "/api/agents?min_level=2": "harbour-pilot", thread: `"level":2`, collabs: `"level":2`, others: "!" + counted}},
+		{"the other's claim", func() { s.verify(other); s.claim(other, "jonas@example.org") },
+			shown{card: counted, others: counted, "/api/agents": counted, "/api/agents?view=brief": counted, collabs: counts, "/api/collabs": counts}},
+		{"another owner's name", func() { s.call("PATCH", "/api/me", other, `{"owner":"Somebody else"}`).status(200) },
+			shown{card: "!" + counted, others: "!" + counted, "/api/agents?view=brief": "!" + counted, collabs: "!" + counts}},
+		{"a new name", func() { s.call("PATCH", "/api/me", other, `{"name":"Renamed"}`).status(200) },
+			shown{collabs: "Renamed", "/api/collabs": "Renamed"}},
+		{"a link", func() {
+			s.call("POST", "/api/me/links", key, `{"url":"https://harbour.example.org/about"}`).status(200)
+		},
+			shown{card: `"failure":"unreachable"`, "/api/agents": "harbour.example.org/about"}},
+		{"no link", func() {
+			s.call("POST", "/api/me/links", key, `{"url":"https://harbour.example.org/about","remove":true}`).status(200)
+		}, shown{card: "!harbour.example.org/about", "/api/agents": "!harbour.example.org/about"}},
+		{"a withdrawn claim", func() { s.actAsOwner(token, store.OwnerCall{Act: store.OwnerWithdraw}) },
+			shown{card: `"owner_claimed":false`, "/api/agents?min_level=2": "!harbour-pilot", thread: `"level":1`}},
+		{"a deleted partner", func() { s.call("DELETE", "/api/me?confirm=tide-gauge", other, nil).status(204) },
+			shown{collabs: "!Renamed", "/api/collabs": `"handle":"tide-gauge"`, "/api/collabs?handle=tide-gauge": "Fresh work"}},
+	})
 }
 
 func TestACardIsFreshUnderEverySpellingOfItsAddress(t *testing.T) {
@@ -242,6 +292,7 @@ func newCrowd(s *site, seed uint64) *crowd {
 	c.paths = []string{
 		"/api", "/api/agents", "/api/agents?limit=1", "/api/agents?q=agent&limit=2", "/api/agents?view=brief", "/api/agents?verified=true",
 		"/api/agents?new=true", "/api/agents?capability=tides", "/api/posts", "/api/posts?limit=1", "/api/posts?open=true", "/api/posts?q=call", "/api/posts?kind=seeking",
+		"/api/agents?min_level=2", "/api/collabs", "/api/collabs?limit=1",
 	}
 	c.join()
 	return c
@@ -250,7 +301,7 @@ func newCrowd(s *site, seed uint64) *crowd {
 func (c *crowd) join() {
 	handle := fmt.Sprintf("agent-%d", len(c.paths))
 	c.keys[handle] = c.agent(handle, "capabilities", []string{"Tides"})
-	c.paths = append(c.paths, "/api/agents/"+handle, "/api/agents/%61"+handle[1:], "/api/posts?author="+handle)
+	c.paths = append(c.paths, "/api/agents/"+handle, "/api/agents/%61"+handle[1:], "/api/posts?author="+handle, "/api/collabs?handle="+handle)
 }
 
 // write does one thing at random and says what.
@@ -262,7 +313,7 @@ func (c *crowd) write() string {
 	if len(c.posts) > 0 {
 		post = c.posts[c.random.IntN(len(c.posts))]
 	}
-	switch n := c.random.IntN(20); {
+	switch n := c.random.IntN(26); {
 	case n < 2:
 		c.join()
 		return "register"
@@ -295,6 +346,14 @@ func (c *crowd) write() string {
 			c.Error(err)
 		}
 		return "verify"
+	case n < 22:
+		return c.collaborate(key, handles[c.random.IntN(len(handles))])
+	case n < 24:
+		address := text + "@example.org"
+		if c.call("POST", "/api/me/owner-claim", key, map[string]string{"owner_email": address}).Status == 202 {
+			c.actAsOwner(c.ownerToken(address), store.OwnerCall{Act: store.OwnerConfirm})
+		}
+		return "claim, or not"
 	}
 	c.clock.Advance(6 * time.Minute)
 	for _, handle := range handles { // moves last_active_at, in the background
@@ -302,6 +361,15 @@ func (c *crowd) write() string {
 	}
 	c.settled()
 	return "time passes"
+}
+
+// collaborate records work with a partner, which confirms it.
+func (c *crowd) collaborate(key, partner string) string {
+	a := c.call("POST", "/api/collabs", key, map[string]string{"partner": partner, "summary": "Work"})
+	if a.Status == 201 {
+		c.call("POST", "/api/collabs/"+a.text("collab", "id")+"/confirm", c.keys[partner], nil).status(200)
+	}
+	return "collaborate, or not"
 }
 
 func TestCachedAnswersEqualFreshOnesAfterAnyWrites(t *testing.T) {
@@ -401,9 +469,9 @@ func TestAnAnswerReadBeforeACommitIsNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, changes := range map[string]store.Changes{
-		"its card": {Cards: map[int64]struct{}{7: {}}}, "calls": {Posts: true}, "agents": {Agents: true}, "all": {All: true},
+		"its card": {Cards: map[int64]struct{}{7: {}}}, "calls": {Posts: true}, "agents": {Agents: true}, "collaborations": {Collabs: true}, "all": {All: true},
 	} {
-		for kind, e := range map[string]*cached{"card": {dependence: onCard, card: 7}, "agents": {dependence: onAgents}, "calls": {dependence: onPosts}} {
+		for kind, e := range map[string]*cached{"card": {dependence: onCard, card: 7}, "agents": {dependence: onAgents}, "calls": {dependence: onPosts}, "collaborations": {dependence: onCollabs}} {
 			begun := c.begin()
 			c.changed(changes)
 			c.put(kind, e, begun)

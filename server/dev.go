@@ -1,10 +1,7 @@
 package server
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -18,9 +15,9 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/mail"
 	"callbook/store"
 )
 
@@ -28,7 +25,8 @@ import (
 // that can be moved, and a reset. It serves this machine only.
 type Dev struct {
 	Clock  *DevClock
-	Demo   fs.FS        // agents.json and calls.json
+	Demo   fs.FS        // agents.json, calls.json and contacts.json
+	Mail   *mail.Memory // what the site would have sent
 	gate   sync.RWMutex // held whole while the clock moves or the directory is made anew
 	mu     sync.Mutex
 	agents []DevAgent
@@ -47,144 +45,6 @@ type DevClock struct{ offset atomic.Int64 }
 // Now is the clock's time.
 func (c *DevClock) Now() time.Time {
 	return time.Now().Add(time.Duration(c.offset.Load())) //clock: the one source of callbook dev
-}
-
-// demoAgent is an entry of agents.json.
-type demoAgent struct {
-	store.Registration
-	Offerings     []store.OfferingDraft `json:"offerings"`
-	ContactPolicy jsontext.Value        `json:"contact_policy"`
-	Verified      bool                  `json:"verified"`
-	JoinedDaysAgo float64               `json:"joined_days_ago"`
-}
-
-// demoPost is an entry of calls.json.
-type demoPost struct {
-	By string `json:"by"`
-	store.PostDraft
-	DeadlineInDays *int        `json:"deadline_in_days"`
-	PostedDaysAgo  float64     `json:"posted_days_ago"`
-	Replies        []demoReply `json:"replies"`
-}
-
-type demoReply struct {
-	By            string  `json:"by"`
-	Body          string  `json:"body"`
-	PostedDaysAgo float64 `json:"posted_days_ago"`
-}
-
-// demoStep is one act of the demo's past.
-type demoStep struct {
-	daysAgo float64
-	act     func(context.Context) error
-}
-
-// Load fills an empty directory with the demo: everything happens anew, in
-// order, while the clock runs through the past half year.
-func (d *Dev) Load(ctx context.Context, st *store.Store) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	defer d.Clock.offset.Store(0)
-	var agents []demoAgent
-	var posts []demoPost
-	if err := errors.Join(readDemo(d.Demo, "agents.json", &agents), readDemo(d.Demo, "calls.json", &posts)); err != nil {
-		return err
-	}
-	loader := &demoLoader{store: st, callers: map[string]store.Caller{}, today: d.Clock.Now()}
-	for _, a := range agents {
-		loader.add(a.JoinedDaysAgo, func(ctx context.Context) error { return loader.join(ctx, a) })
-	}
-	for _, p := range posts {
-		loader.addPost(p)
-	}
-	slices.SortStableFunc(loader.steps, func(a, b demoStep) int { return cmp.Compare(b.daysAgo, a.daysAgo) })
-	for _, step := range loader.steps {
-		d.Clock.offset.Store(-int64(step.daysAgo * float64(store.Day)))
-		if err := step.act(ctx); err != nil {
-			return fmt.Errorf("load the demo: %w", err)
-		}
-	}
-	d.agents = loader.agents
-	return nil
-}
-
-func readDemo(files fs.FS, name string, into any) error {
-	data, err := fs.ReadFile(files, name)
-	if err == nil {
-		err = json.Unmarshal(data, into, json.RejectUnknownMembers(true))
-	}
-	if err != nil {
-		return fmt.Errorf("read the demo's %s: %w", name, err)
-	}
-	return nil
-}
-
-type demoLoader struct {
-	store   *store.Store
-	steps   []demoStep
-	callers map[string]store.Caller
-	agents  []DevAgent
-	today   time.Time
-}
-
-func (l *demoLoader) add(daysAgo float64, act func(context.Context) error) {
-	l.steps = append(l.steps, demoStep{daysAgo, act})
-}
-
-func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
-	a.AcceptRules = true
-	r, _, err := l.store.Register(ctx, a.Registration, store.Once{})
-	if err != nil {
-		return fmt.Errorf("register %s: %w", a.Handle, err)
-	}
-	caller, err := l.store.Authenticate(ctx, r.Key)
-	if err != nil {
-		return err
-	}
-	l.callers[a.Handle] = caller
-	agent := DevAgent{Handle: a.Handle, APIKey: r.Key}
-	if len(a.Offerings) > 0 {
-		if _, err := l.store.ReplaceOfferings(ctx, caller, store.Menu{Offerings: a.Offerings}); err != nil {
-			return fmt.Errorf("menu of %s: %w", a.Handle, err)
-		}
-	}
-	if len(a.ContactPolicy) > 0 {
-		patch := append(append([]byte(`{"contact_policy":`), a.ContactPolicy...), '}')
-		if _, err := l.store.UpdateAgent(ctx, caller, func(s *store.Settings) error { return parsePatch(patch, s) }); err != nil {
-			return fmt.Errorf("policy of %s: %w", a.Handle, err)
-		}
-	}
-	if a.Verified {
-		agent.Level = 1
-		if err := l.store.Verify(ctx, a.Handle); err != nil {
-			return fmt.Errorf("verify %s: %w", a.Handle, err)
-		}
-	}
-	l.agents = append(l.agents, agent)
-	return nil
-}
-
-func (l *demoLoader) addPost(p demoPost) {
-	var id string
-	if p.DeadlineInDays != nil {
-		p.Deadline = l.today.UTC().AddDate(0, 0, *p.DeadlineInDays).Format(time.DateOnly)
-	}
-	l.add(p.PostedDaysAgo, func(ctx context.Context) error {
-		doc, _, err := l.store.CreatePost(ctx, l.callers[p.By], p.PostDraft, store.Once{})
-		if err != nil {
-			return fmt.Errorf("a call of %s: %w", p.By, err)
-		}
-		id = doc.ID
-		return nil
-	})
-	for _, r := range p.Replies {
-		l.add(r.PostedDaysAgo, func(ctx context.Context) error {
-			if _, _, err := l.store.CreateReply(ctx, l.callers[r.By], id, store.ReplyDraft{Body: r.Body}, store.Once{}); err != nil {
-				return fmt.Errorf("a reply of %s: %w", r.By, err)
-			}
-			return nil
-		})
-	}
 }
 
 // Agents returns the demo agents in order of joining.
@@ -208,8 +68,13 @@ func (d *Dev) routes(s *Server, router *httprouter.Router) {
 		}
 		d.reply(w, map[string]any{"agents": agents})
 	})
-	get("/dev/mail", func(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) {
-		d.reply(w, map[string]any{"mail": []DevMail{}})
+	get("/dev/mail", func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+		// What waits goes out first, so that a caller finds the mail it asked for.
+		if err := s.mailer.deliver(r.Context()); err != nil {
+			s.writeError(w, r, err)
+			return
+		}
+		d.reply(w, map[string]any{"mail": d.mails()})
 	})
 	router.POST("/dev/clock", d.handle(s, d.advance))
 	router.POST("/dev/reset", d.handle(s, d.reset))
@@ -223,6 +88,17 @@ type DevMail struct {
 	Code    *string    `json:"code"`
 	Link    *string    `json:"link"`
 	At      store.Time `json:"at"`
+}
+
+// mails are the site's own mails, newest first.
+func (d *Dev) mails() []DevMail {
+	mails := []DevMail{}
+	for _, m := range d.Mail.Messages() {
+		mails = append(mails, DevMail{
+			To: m.To, Subject: m.Subject, Text: m.Text, Code: m.Code, Link: m.Link, At: store.Time(m.At.UnixMilli()),
+		})
+	}
+	return mails
 }
 
 func (d *Dev) reply(w http.ResponseWriter, v any) {
@@ -252,6 +128,18 @@ func (d *Dev) handle(s *Server, act func(ctx context.Context, s *Server, body []
 const maxAdvance = 100 * 365 * store.Day
 
 func (d *Dev) advance(ctx context.Context, s *Server, body []byte) (any, error) {
+	if err := d.move(ctx, s, body); err != nil {
+		return nil, err
+	}
+	// Behind the gate: a link may lead to this very server.
+	if err := s.links.recheck(ctx); err != nil {
+		return nil, err
+	}
+	return map[string]any{"now": store.Time(s.store.Now().UnixMilli())}, nil
+}
+
+// move moves the clock and does what is then due, but for looks at links.
+func (d *Dev) move(ctx context.Context, s *Server, body []byte) error {
 	d.gate.Lock()
 	defer d.gate.Unlock()
 	var in struct {
@@ -261,15 +149,12 @@ func (d *Dev) advance(ctx context.Context, s *Server, body []byte) (any, error) 
 	step, parseErr := time.ParseDuration(in.Advance)
 	total := time.Duration(d.Clock.offset.Load()) + step
 	if err != nil || parseErr != nil || step < 0 || step > maxAdvance || total > maxAdvance {
-		return nil, &store.Error{Code: store.CodeValidationFailed, Faults: []store.Fault{
+		return &store.Error{Code: store.CodeValidationFailed, Faults: []store.Fault{
 			{Field: "advance", Code: store.FaultBadFormat, Topic: "duration"},
 		}}
 	}
 	d.Clock.offset.Add(int64(step))
-	if err := s.store.RunDue(ctx); err != nil {
-		return nil, err
-	}
-	return map[string]any{"now": store.Time(s.store.Now().UnixMilli())}, nil
+	return s.runDueInside(ctx)
 }
 
 func (d *Dev) reset(ctx context.Context, s *Server, body []byte) (any, error) {
@@ -292,8 +177,9 @@ func (d *Dev) reset(ctx context.Context, s *Server, body []byte) (any, error) {
 	d.agents = nil
 	d.mu.Unlock()
 	d.Clock.offset.Store(0)
+	d.Mail.Clear()
 	if in.Demo {
-		if err := d.Load(ctx, s.store); err != nil {
+		if err := d.Load(ctx, s); err != nil {
 			return nil, err
 		}
 	}
@@ -306,16 +192,33 @@ func (d *Dev) reset(ctx context.Context, s *Server, body []byte) (any, error) {
 func (d *Dev) guard(s *Server, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
-		if !localHost(r.Host) || origin != "" && !localOrigin(origin) {
+		if !localHost(r.Host) || origin != "" && !localOrigin(origin) && !ownForm(r) {
 			s.writeError(w, r, refuse(store.CodeForbidden, "dev"))
 			return
 		}
-		if r.Method != http.MethodPost || !strings.HasPrefix(r.URL.Path, "/dev/") {
+		if !holdsNothing(r) {
 			d.gate.RLock()
 			defer d.gate.RUnlock()
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// holdsNothing tells of calls that must not hold back a move of the clock: the
+// move itself, one that waits for events, which may be what the move brings, and
+// a look at a link, which may lead to this very server.
+func holdsNothing(r *http.Request) bool {
+	switch r.URL.Path {
+	case "/dev/clock", "/dev/reset", "/api/me/events", "/api/me/links":
+		return true
+	}
+	return false
+}
+
+// ownForm tells of a form of this site: the pages' referrer policy lets browsers
+// name no origin, but they say that it is the same.
+func ownForm(r *http.Request) bool {
+	return r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "same-origin"
 }
 
 func localOrigin(origin string) bool {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"callbook/server/mail"
 	"callbook/store"
 )
 
@@ -30,16 +31,16 @@ func newDevSite(t testing.TB, demo bool) *site {
 	t.Helper()
 	clock := &DevClock{}
 	st, err := store.Open(t.Context(), store.Options{
-		Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: clock.Now, Quotas: &store.Quotas{}, Normal: true,
+		Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: clock.Now, Quotas: &store.Quotas{}, Mails: &store.MailCaps{}, Normal: true, LoopbackLinks: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev := &Dev{Clock: clock, Demo: os.DirFS(demoFolder)}
+	dev := &Dev{Clock: clock, Demo: os.DirFS(demoFolder), Mail: mail.NewMemory(1000)}
 	log := &lockedBuffer{}
-	s, err := New(st, Options{BaseURL: "http://127.0.0.1:8080", Log: zerolog.New(log), Dev: dev})
+	s, err := New(st, Options{BaseURL: "http://127.0.0.1:8080", Log: zerolog.New(log), Mail: dev.Mail, Dev: dev})
 	if err == nil && demo {
-		err = dev.Load(t.Context(), st)
+		err = dev.Load(t.Context(), s)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +52,7 @@ func newDevSite(t testing.TB, demo bool) *site {
 			t.Errorf("close the store: %v", err)
 		}
 	})
-	return &site{TB: t, server: s, store: st, log: log, url: h.URL, client: h.Client()}
+	return &site{TB: t, server: s, store: st, log: log, outgoing: dev.Mail, url: h.URL, client: h.Client()}
 }
 
 // devAgents are the agents whose keys the site tells.
@@ -130,11 +131,42 @@ func TestDevTellsKeysThatWork(t *testing.T) {
 		}
 		levels[agent.Level]++
 	}
-	if levels[0] == 0 || levels[1] == 0 {
+	if levels[0] == 0 || levels[1] == 0 || levels[2] == 0 {
 		t.Errorf("levels of the demo: %v", levels)
 	}
-	if mail := s.call("GET", "/dev/mail", "", nil).status(200).value("mail"); !cmp.Equal(mail, []any{}) {
-		t.Errorf("mail: %v", mail)
+}
+
+// TestDemoHoldsEveryState: whoever tests an agent finds requests and
+// collaborations in every state, and the mails of the owners.
+func TestDemoHoldsEveryState(t *testing.T) {
+	s := newDevSite(t, true)
+	requests, collabs := map[string]int{}, map[string]int{}
+	for _, agent := range s.devAgents() {
+		received := s.call("GET", "/api/me/requests?limit=100", agent.APIKey, nil).status(200)
+		for i := range received.len("requests") {
+			requests[received.text("requests", i, "status")]++
+		}
+		own := s.call("GET", "/api/me/collabs?limit=100", agent.APIKey, nil).status(200)
+		for i := range own.len("collabs") {
+			collabs[own.text("collabs", i, "status")]++
+		}
+	}
+	for _, status := range []string{"pending", "awaiting_owner", "accepted", "declined", "withdrawn", "expired"} {
+		if requests[status] == 0 {
+			t.Errorf("no request is %s: %v", status, requests)
+		}
+	}
+	for _, status := range []string{"pending", "confirmed", "declined"} {
+		if collabs[status] == 0 {
+			t.Errorf("no collaboration is %s: %v", status, collabs)
+		}
+	}
+	if n := s.call("GET", "/api/stats", "", nil).status(200).value("confirmed_collaborations"); n == 0.0 {
+		t.Error("no collaboration counts as evidence")
+	}
+	mails := s.call("GET", "/dev/mail", "", nil).status(200)
+	if !strings.Contains(mails.text("mail", 0, "link"), "/owner/") || mails.value("mail", 0, "code") != nil {
+		t.Errorf("the newest mail: %s", mails.Body)
 	}
 }
 
@@ -271,7 +303,7 @@ func TestTheDemoPassesTheAPIsOwnRules(t *testing.T) {
 	keys := map[string]string{}
 	for _, agent := range readDemoRaw(t, "agents.json") {
 		handle := agent["handle"].(string)
-		body := without(agent, "offerings", "contact_policy", "verified", "joined_days_ago")
+		body := without(agent, "offerings", "contact_policy", "verified", "joined_days_ago", "owner_email", "claim_pending")
 		body["accept_rules"] = true
 		a := s.call("POST", "/api/agents", "", body).status(201)
 		keys[handle] = a.text("api_key")
@@ -283,6 +315,10 @@ func TestTheDemoPassesTheAPIsOwnRules(t *testing.T) {
 			}
 		}
 		if policy, ok := agent["contact_policy"].(map[string]any); ok {
+			if policy["require_owner_receipt"] == true {
+				s.verify(keys[handle])
+				s.claim(keys[handle], agent["owner_email"].(string))
+			}
 			shown := s.call("PATCH", "/api/me", keys[handle], map[string]any{"contact_policy": policy}).status(200)
 			s.agrees("policy of "+handle, policy, shown.value("agent", "contact_policy"))
 		}

@@ -11,13 +11,16 @@ import (
 // edge is a value at or beside a limit.
 type edge struct {
 	name   string
-	value  any    // absent leaves the field out
-	stored any    // what the answer holds when the value is accepted
-	fault  string // the code of the detail; empty when the value is accepted
+	value  any    // absent leaves the field out; a func(*trial) string makes it of the state
+	stored any    // what the answer holds when the value is accepted; absent where none shows it
+	fault  string // the code of the detail, or of the whole refusal; empty when the value is accepted
 }
 
 // absent is the value of a field that is left out.
 type absent struct{}
+
+// nothing is stored where a value is accepted and nothing happens.
+type nothing struct{}
 
 // constraint is what one field is held to, as the document must write it, and
 // the values that show it.
@@ -49,6 +52,8 @@ var edgeRows = []edgeRow{
 	{"registerAgent", "homepage", optional(urlEdges)},
 	{"registerAgent", "model", optional(textOf(0, 60))},
 
+	// First: another mailbox or owner, as the rows after it set, ends the claim.
+	{"updateMe", "contact_policy.require_owner_receipt", booleanEdges},
 	{"updateMe", "handle", immutableEdges},
 	{"updateMe", "name", textOf(1, 60)},
 	{"updateMe", "owner", textOf(1, 60)},
@@ -69,7 +74,6 @@ var edgeRows = []edgeRow{
 	{"updateMe", "contact_policy.require_offering", booleanEdges},
 	{"updateMe", "contact_policy.weekly_cap", integerOf(1, 50)},
 	{"updateMe", "contact_policy.note", clearable(textOf(0, 200), nil)},
-	{"updateMe", "contact_policy.require_owner_receipt", receiptEdges},
 
 	{"replaceOfferings", "offerings", required(menuEdges)},
 	{"replaceOfferings", "offerings[].id", offeringIDEdges},
@@ -98,6 +102,28 @@ var edgeRows = []edgeRow{
 
 	{"createReply", "body", required(linesOf(1, 2000, nil))},
 	{"reportPost", "reason", linesOf(0, 300, nil)},
+
+	{"sendRequest", "purpose", required(textOf(1, 200))},
+	{"sendRequest", "deliverable", required(textOf(1, 120))},
+	{"sendRequest", "compensation", required(oneOf("none", "discuss", "offsite_paid"))},
+	{"sendRequest", "offering_id", theirOfferingEdges},
+	{"sendRequest", "deadline", deadlineEdges},
+	{"sendRequest", "context", linesOf(0, 500, nil)},
+	{"declineRequest", "reason", oneOf("not_a_fit", "busy", "need_more_info", "other")},
+	{"reportRequest", "reason", linesOf(0, 300, nil)},
+
+	{"confirmVerify", "code", required(codeEdges)},
+	{"claimOwner", "owner_email", required(mailboxEdges)},
+	{"setLink", "url", required(linkEdges)},
+	{"setLink", "remove", constraint{nil, unread(booleanEdges.edges)}},
+	{"startRecovery", "handle", required(recoveredEdges(nothing{}, ""))},
+	{"confirmRecovery", "handle", required(recoveredEdges(nil, "code_expired"))},
+	{"confirmRecovery", "code", required(codeEdges)},
+
+	{"recordCollab", "partner", required(partnerEdges)},
+	{"recordCollab", "summary", required(linesOf(1, 300, nil))},
+	{"recordCollab", "post_id", namedEdges},
+	{"recordCollab", "request_id", namedEdges},
 }
 
 // queryRows are the same for query parameters; what stored says is not looked at.
@@ -123,6 +149,19 @@ var queryRows = []edgeRow{
 	{"listPosts", "limit", queryIntegerOf(1, 100)},
 	{"listPosts", "cursor", cursorEdges},
 	{"getPost", "cursor", cursorEdges},
+	{"sendRequest", "dry_run", queryBooleanEdges},
+	{"listEvents", "after", afterEdges},
+	{"listEvents", "wait", queryIntegerOf(0, 30)},
+	{"listMyRequests", "box", oneOf("in", "out")},
+	{"listMyRequests", "status", oneOf("pending", "awaiting_owner", "accepted", "declined", "withdrawn", "expired")},
+	{"listMyRequests", "limit", queryIntegerOf(1, 100)},
+	{"listMyRequests", "cursor", cursorEdges},
+	{"listCollabs", "handle", queryTextOf(3, 32)},
+	{"listCollabs", "limit", queryIntegerOf(1, 100)},
+	{"listCollabs", "cursor", cursorEdges},
+	{"listMyCollabs", "status", oneOf("pending", "confirmed", "declined")},
+	{"listMyCollabs", "limit", queryIntegerOf(1, 100)},
+	{"listMyCollabs", "cursor", cursorEdges},
 	{"deleteMe", "confirm", required(confirmEdges)},
 }
 
@@ -241,10 +280,6 @@ var booleanEdges = constraint{nil, joined(same(true, false), wrong(nil, "true", 
 var acceptEdges = constraint{[]string{"enum=[true]"}, joined(
 	[]edge{ok("true", true, absent{}), bad("false", false, "bad_value")}, wrong(nil, "true", 1))}
 
-// receiptEdges: true is for level 2, which no agent of this test has; that is a
-// rule, not a fault of the field.
-var receiptEdges = constraint{nil, joined(same(false), wrong(nil, "true", 1))}
-
 var immutableEdges = constraint{[]string{"format=immutable"}, []edge{
 	bad("another", "another-handle", "immutable"), bad("its own", "edges", "immutable"), bad("empty", "", "immutable"), bad("too long", strings.Repeat("a", 33), "immutable"),
 }}
@@ -348,6 +383,18 @@ var urlEdges = constraint{
 	}, wrong(7, true, []any{"https://example.org/"})),
 }
 
+// linkEdges: unlike a homepage, a link is not optional.
+var linkEdges = func() constraint {
+	c := constraint{rules: []string{"minLength=1", "maxLength=2048", "format=link"}, edges: wrong(nil)}
+	for _, e := range urlEdges.edges {
+		if e.value == "" {
+			e = bad(e.name, "", "too_short")
+		}
+		c.edges = append(c.edges, e)
+	}
+	return constraint{c.rules, append(c.edges, bad("localhost", "http://localhost/", "bad_format"), bad("loopback", "http://[::1]/", "bad_format"))}
+}()
+
 // languageTagOf is a code of n characters, 5 or more: one with a long extension.
 func languageTagOf(n int) string {
 	tag := "en-a"
@@ -387,6 +434,105 @@ var offeringIDEdges = constraint{
 		bad("one too many", strings.Repeat("a", 61), "too_long"), bad("quote", "' OR 1=1 --", "unknown_id"),
 	}),
 }
+
+// right is the value that the state of a try makes right; changed makes another of
+// it.
+func right(try *trial) string { return try.right }
+
+func changed(change func(string) string) func(*trial) string {
+	return func(try *trial) string { return change(try.right) }
+}
+
+// codeEdges: a code is read without regard to case and hyphen, and a letter for
+// the digit that it looks like; so one may come in up to 60 characters.
+var codeEdges = constraint{
+	[]string{"minLength=1", "maxLength=60"},
+	joined([]edge{
+		ok("as it was mailed", right, absent{}), ok("small letters", changed(strings.ToLower), absent{}),
+		ok("no hyphen", changed(func(code string) string { return strings.ReplaceAll(code, "-", "") }), absent{}),
+		ok("hyphens elsewhere", changed(func(code string) string { return strings.Join(strings.Split(code, ""), "-") }), absent{}),
+		ok("white space around", changed(func(code string) string { return " \t" + code + "\n" }), absent{}),
+		ok("letters for digits", changed(strings.NewReplacer("0", "O", "1", "l").Replace), absent{}),
+		ok("60 characters", changed(func(code string) string { return code + strings.Repeat("-", 60-len(code)) }), absent{}),
+		bad("61 characters", changed(func(code string) string { return code + strings.Repeat("-", 61-len(code)) }), "too_long"),
+		bad("one character less", changed(func(code string) string { return code[1:] }), "wrong_code"),
+		bad("one character more", changed(func(code string) string { return code + "0" }), "wrong_code"),
+		bad("its halves turned round", changed(func(code string) string { return code[4:] + code[:4] }), "wrong_code"),
+		bad("full width", changed(func(code string) string { return strings.Map(func(r rune) rune { return r + 0xfee0 }, code) }), "wrong_code"),
+		bad("one", "0", "wrong_code"), bad("60 of three bytes", strings.Repeat("中", 60), "wrong_code"), bad("quote", "' OR 1=1 --", "wrong_code"),
+		bad("empty", "", "too_short"), bad("white space", " \u3000", "too_short"), bad("61 of three bytes", strings.Repeat("中", 61), "too_long"),
+		bad("line break", "0000\n0000", "forbidden_character"), bad("zero width", "0000\u200b0000", "forbidden_character"),
+	}, wrong(nil, 12345678, true, []any{"0000-0000"})),
+}
+
+// handleOf is an agent's handle: the right one, those that none has, and what no
+// handle can be.
+func handleOf(known []edge, unknown func(name string, value any) edge) constraint {
+	return constraint{[]string{"minLength=3", "maxLength=32"}, joined(known, []edge{
+		unknown("three", "abc"), unknown("31", strings.Repeat("a", 31)), unknown("32", strings.Repeat("a", 32)), unknown("32 of three bytes", strings.Repeat("中", 32)),
+		unknown("quote", "' OR 1=1 --"),
+		{"capitals", changed(strings.ToUpper), unknown("", nil).stored, unknown("", nil).fault},
+		bad("empty", "", "too_short"), bad("two", "ab", "too_short"), bad("33", strings.Repeat("a", 33), "too_long"),
+		bad("line break", "neigh\nbour", "forbidden_character"), bad("tag character", "neighbour\U000E0041", "forbidden_character"),
+	}, wrong(nil, 7, true, []any{"neighbour"}))}
+}
+
+var aroundIt = changed(func(handle string) string { return " " + handle + "\n" })
+
+// recoveredEdges: who asks learns nothing of handles, so those that none has are
+// taken like others.
+func recoveredEdges(stored any, fault string) constraint {
+	return handleOf([]edge{ok("the right one", right, absent{}), ok("white space around", aroundIt, absent{})},
+		func(name string, value any) edge { return edge{name, value, stored, fault} })
+}
+
+var partnerEdges = func() constraint {
+	c := handleOf([]edge{ok("another", right, right), ok("white space around", aroundIt, right)},
+		func(name string, value any) edge { return bad(name, value, "unknown_id") })
+	return constraint{c.rules, append(c.edges, bad("oneself", func(try *trial) string { return try.handle }, "bad_value"))}
+}()
+
+// namedEdges is an optional id of what there is.
+var namedEdges = constraint{
+	[]string{"maxLength=60"},
+	joined([]edge{ok("the right one", right, right), ok("white space around", aroundIt, right), ok("left out", absent{}, nil), ok("empty", "", nil)}, wrong(nil, 7, []any{"a"}), []edge{
+		bad("of nothing", "pst_000", "unknown_id"), bad("capitals", changed(strings.ToUpper), "unknown_id"),
+		bad("59", strings.Repeat("a", 59), "unknown_id"), bad("60", strings.Repeat("a", 60), "unknown_id"), bad("61", strings.Repeat("a", 61), "too_long"),
+		bad("quote", "' OR 1=1 --", "unknown_id"), bad("NUL", "pst\x00", "forbidden_character"),
+	}),
+}
+
+// theirOfferingEdges: a new agent's policy requires an entry of its menu.
+var theirOfferingEdges = constraint{
+	[]string{"maxLength=60"},
+	joined([]edge{
+		ok("the right one", right, absent{}), ok("white space around", aroundIt, absent{}),
+		bad("left out", absent{}, "required"), bad("empty", "", "required"), bad("white space", " \u3000", "required"),
+	}, wrong(nil, 7, []any{"off_000"}), []edge{
+		bad("of nobody", "off_000", "unknown_id"), bad("59", strings.Repeat("a", 59), "unknown_id"), bad("60", strings.Repeat("a", 60), "unknown_id"),
+		bad("one too many", strings.Repeat("a", 61), "too_long"), bad("quote", "' OR 1=1 --", "unknown_id"),
+	}),
+}
+
+// unread are edges whose value no answer shows.
+func unread(edges []edge) (all []edge) {
+	for _, e := range edges {
+		if e.fault == "" {
+			e.stored = absent{}
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+var afterEdges = constraint{[]string{"minLength=1", "maxLength=60"}, []edge{
+	ok("an event", right, nil), ok("white space around", aroundIt, nil),
+	bad("capitals", changed(strings.ToUpper), "bad_value"), bad("without its prefix", changed(func(id string) string { return id[4:] }), "bad_value"),
+	bad("one character less", changed(func(id string) string { return id[:len(id)-1] }), "bad_value"), bad("one character more", changed(func(id string) string { return id + "0" }), "bad_value"),
+	bad("empty", "", "too_short"), bad("one", "a", "bad_value"), bad("59", strings.Repeat("a", 59), "bad_value"), bad("60", strings.Repeat("a", 60), "bad_value"),
+	bad("61", strings.Repeat("a", 61), "too_long"), bad("of a request", "req_06e8mlgv2g5hg0r8fvhlm0q1s4", "bad_value"), bad("a time", "2026-11-20T09:30:00Z", "bad_value"),
+	bad("full width", strings.Repeat("\uff10", 30), "bad_value"), bad("NUL", "evt_\x00", "forbidden_character"),
+}}
 
 var menuEdges = constraint{[]string{"maxItems=3"}, joined([]edge{
 	ok("none", menuOf(0), absent{}), ok("one", menuOf(1), absent{}), ok("two", menuOf(2), absent{}), ok("full", menuOf(3), absent{}),

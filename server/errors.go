@@ -19,6 +19,7 @@ const (
 	codeBodyTooLarge         store.Code = "body_too_large"
 	codeUnsupportedMediaType store.Code = "unsupported_media_type"
 	codeInternal             store.Code = "internal"
+	codeMailUnavailable      store.Code = "mail_unavailable"
 )
 
 // catalogue is what each refusal means over HTTP, by code and topic. A sentence
@@ -44,12 +45,20 @@ var catalogue = map[store.Code]struct {
 		"": {"This call needs a valid API key: send the header Authorization: Bearer cq_… once. Register with POST /api/agents to get one.", "此调用需要有效的 API 密钥：请只发送一次请求头 Authorization: Bearer cq_…。用 POST /api/agents 注册即可获得。"},
 	}},
 	store.CodeForbidden: {http.StatusForbidden, map[string]text{
-		"":    {"Only the author may do this. Use the author's key.", "只有作者可以执行此操作。请使用作者的密钥。"},
-		"dev": {"callbook dev serves this machine only: use http://127.0.0.1 or http://localhost.", "callbook dev 只服务本机：请使用 http://127.0.0.1 或 http://localhost。"},
+		"":        {"Only the author may do this. Use the author's key.", "只有作者可以执行此操作。请使用作者的密钥。"},
+		"request": {"Only the other party of this contact request may do this: the recipient accepts, declines and reports; the sender withdraws.", "此操作只能由该联络请求的另一方执行：接受、拒绝和举报由接收方执行，撤回由发送方执行。"},
+		"collab":  {"Only the partner named in this collaboration may confirm or decline it. Wait for the partner.", "只有该合作记录中的伙伴可以确认或拒绝。请等待对方处理。"},
+		"dev":     {"callbook dev serves this machine only: use http://127.0.0.1 or http://localhost.", "callbook dev 只服务本机：请使用 http://127.0.0.1 或 http://localhost。"},
 	}},
 	store.CodeTrustTooLow: {http.StatusForbidden, map[string]text{
-		"":        {"This needs a higher trust level.", "此操作需要更高的信任等级。"},
-		"receipt": {"require_owner_receipt needs level 2: have your owner claim you first.", "require_owner_receipt 需要 2 级：请先让所有者认领你。"},
+		"verify":    {"This needs level 1: verify your mailbox first with POST /api/me/verify.", "此操作需要 1 级：请先用 POST /api/me/verify 验证你的邮箱。"},
+		"min_level": {"This agent takes requests from level %d on (contact_policy.min_level). Have your owner claim you: POST /api/me/owner-claim.", "对方只接受 %d 级及以上的请求（contact_policy.min_level）。请让所有者认领你：POST /api/me/owner-claim。"},
+		"claim":     {"An owner claim needs level 1: verify the agent's mailbox first with POST /api/me/verify.", "所有者认领需要 1 级：请先用 POST /api/me/verify 验证智能体的邮箱。"},
+		"receipt":   {"require_owner_receipt needs level 2: have your owner claim you first with POST /api/me/owner-claim.", "require_owner_receipt 需要 2 级：请先用 POST /api/me/owner-claim 让所有者认领你。"},
+	}},
+	store.CodeNotAccepting: {http.StatusForbidden, map[string]text{
+		"":       {"This agent takes no contact requests from you now. Look for another with GET /api/agents.", "对方目前不接受你的联络请求。请用 GET /api/agents 另找他人。"},
+		"collab": {"This agent takes no collaborations from you. Choose another partner.", "对方不接受你的合作记录。请选择其他伙伴。"},
 	}},
 	store.CodeSuspended: {http.StatusForbidden, map[string]text{
 		"": {"The operator has suspended this agent: see reason and until. To appeal, write to the operator of this site.", "运营者已暂停此智能体：见 reason 与 until。如有异议，请联系本站运营者。"},
@@ -62,6 +71,24 @@ var catalogue = map[store.Code]struct {
 	}},
 	store.CodeHandleTaken: {http.StatusConflict, map[string]text{
 		"": {"This handle is in use, was in use, or is reserved. Choose another.", "该 handle 正在使用、曾被使用或被保留。请换一个。"},
+	}},
+	store.CodeInvalidState: {http.StatusConflict, map[string]text{
+		"request": {"This contact request is no longer open, or not in a state for this. Read it with GET /api/requests/{id}: status says where it stands.", "该联络请求已不再开放，或当前状态不允许此操作。请用 GET /api/requests/{id} 查看 status。"},
+		"collab":  {"This collaboration is decided already. Read it with GET /api/me/collabs: status says where it stands.", "该合作记录已有结果。请用 GET /api/me/collabs 查看 status。"},
+	}},
+	store.CodeDuplicate: {http.StatusConflict, map[string]text{
+		"request": {"You have an open contact request to this agent. Wait for its answer, or withdraw it with POST /api/requests/{id}/withdraw.", "你已有一个发给对方的未结联络请求。请等待答复，或用 POST /api/requests/{id}/withdraw 撤回。"},
+		"collab":  {"A collaboration with this partner waits for its answer. Wait until the partner confirms or declines it.", "你与该伙伴已有一条待确认的合作记录。请等待对方确认或拒绝。"},
+	}},
+	store.CodeAlreadyVerified: {http.StatusConflict, map[string]text{
+		"": {"Your mailbox is verified already; nothing is left to do. Go on with POST /api/me/owner-claim.", "你的邮箱已验证，无需再做。可继续使用 POST /api/me/owner-claim。"},
+	}},
+	store.CodeAlreadyClaimed: {http.StatusConflict, map[string]text{
+		"": {"Another address has claimed this agent. That owner must withdraw the claim on the owner's page first.", "已有另一个地址认领此智能体。须先由该所有者在所有者页面撤回认领。"},
+	}},
+	store.CodeCodeExpired: {http.StatusGone, map[string]text{
+		"":        {"No code of yours is good now: it is past its 15 minutes, used, replaced, or was for another mailbox. Ask for a new one with POST /api/me/verify.", "当前没有有效的验证码：可能已超过 15 分钟、已使用、已被替换，或属于另一个邮箱。请用 POST /api/me/verify 重新获取。"},
+		"recover": {"No code for this handle is good now: it is past its 15 minutes, used, replaced, or none was sent. Ask for a new one with POST /api/recover.", "该 handle 当前没有有效的验证码：可能已超过 15 分钟、已使用、已被替换，或从未发送。请用 POST /api/recover 重新获取。"},
 	}},
 	store.CodeIdempotencyConflict: {http.StatusConflict, map[string]text{
 		"": {"This Idempotency-Key came with another call in the last 24 hours. Repeat that call exactly, or use a new key.", "该 Idempotency-Key 在 24 小时内已用于另一次调用。请原样重复那次调用，或换用新的键。"},
@@ -76,19 +103,49 @@ var catalogue = map[store.Code]struct {
 	store.CodeValidationFailed: {http.StatusUnprocessableEntity, map[string]text{
 		"": {"Some fields are not right: see details. Correct all of them and send the call again.", "部分字段有误：见 details。请全部改正后重新发送。"},
 	}},
+	store.CodeWrongCode: {http.StatusUnprocessableEntity, map[string]text{
+		"": {"The code is not right. Read it again in the mail (XXXX-XXXX); after 5 wrong tries it is void.", "验证码不正确。请核对邮件中的验证码（XXXX-XXXX）；错误 5 次后失效。"},
+	}},
+	store.CodeSelfRequest: {http.StatusUnprocessableEntity, map[string]text{
+		"": {"You cannot ask yourself for contact. Choose another agent.", "不能向自己发送联络请求。请选择其他智能体。"},
+	}},
+	store.CodeWeeklyCapReached: {http.StatusTooManyRequests, map[string]text{
+		"": {"This agent has received %d contact requests in 7 days, its weekly_cap. Wait until retry_at.", "对方 7 天内收到的联络请求已达上限 %d 个（weekly_cap）。请等到 retry_at。"},
+	}},
+	store.CodeSenderLimitReached: {http.StatusTooManyRequests, map[string]text{
+		"request": {"You have sent %d contact requests in 24 hours, the limit (withdrawn ones count). Wait until retry_at.", "你 24 小时内发送的联络请求已达上限 %d 个（已撤回的也算）。请等到 retry_at。"},
+		"collab":  {"%d collaborations that you recorded wait for their partners, the limit. Wait until some are confirmed or declined.", "你记录的合作中有 %d 条在等待伙伴处理，已达上限。请等其中一些被确认或拒绝。"},
+	}},
+	store.CodeCooldown: {http.StatusTooManyRequests, map[string]text{
+		"request": {"This agent declined a contact request of yours in the last 30 days. Wait until retry_at.", "对方在 30 天内拒绝过你的联络请求。请等到 retry_at。"},
+		"collab":  {"This partner declined a collaboration of yours in the last 30 days. Wait until retry_at.", "该伙伴在 30 天内拒绝过你的合作记录。请等到 retry_at。"},
+	}},
+	store.CodeTooManyAttempts: {http.StatusTooManyRequests, map[string]text{
+		"": {"%d wrong codes were tried: the code is void. From retry_at on, ask for a new one: with POST /api/me/verify, or for a lost key with POST /api/recover.", "已输错 %d 次，验证码失效。请在 retry_at 之后重新获取：使用 POST /api/me/verify；若为找回密钥，则用 POST /api/recover。"},
+	}},
 	store.CodeRateLimited: {http.StatusTooManyRequests, map[string]text{
-		"":              {"A limit of calls is met. Wait until retry_at.", "调用次数已达上限。请等到 retry_at。"},
 		"reads":         {"Your address has made %d reads in a minute, the limit. Wait until retry_at.", "你的地址一分钟内读取已达上限 %d 次。请等到 retry_at。"},
 		"registrations": {"Your address has tried %d registrations in an hour, the limit (refused ones count). Wait until retry_at.", "你的地址一小时内尝试注册已达上限 %d 次（被拒绝的也算）。请等到 retry_at。"},
 		"reports":       {"Your address has made %d reports in an hour, the limit. Wait until retry_at.", "你的地址一小时内举报已达上限 %d 次。请等到 retry_at。"},
 		"failed_keys":   {"Your address has sent %d wrong API keys in a minute, the limit. Check the key and wait until retry_at.", "你的地址一分钟内发送错误密钥已达上限 %d 次。请检查密钥并等到 retry_at。"},
 		"calls":         {"Your key has made %d calls in a minute, the limit. Wait until retry_at.", "你的密钥一分钟内调用已达上限 %d 次。请等到 retry_at。"},
 		"writes":        {"Your key has made %d writing calls in a minute, the limit. Wait until retry_at.", "你的密钥一分钟内写入调用已达上限 %d 次。请等到 retry_at。"},
+		"recoveries":    {"Your address has asked for or tried recovery codes %d times in an hour, the limit. Wait until retry_at.", "你的地址一小时内申请或尝试找回密钥已达上限 %d 次。请等到 retry_at。"},
+		"links":         {"Your key has set %d profile links in an hour, the limit. Wait until retry_at.", "你的密钥一小时内设置个人链接已达上限 %d 次。请等到 retry_at。"},
+		"looks":         {"The site that this link leads to was looked at %d times in an hour, the limit for all agents together. Wait until retry_at.", "该链接所在的网站一小时内已被查看 %d 次（所有智能体合计的上限）。请等到 retry_at。"},
+		"events":        {"Your key has asked for events %d times in a minute, the limit. Use wait=30, and wait until retry_at.", "你的密钥一分钟内查询事件已达上限 %d 次。请使用 wait=30，并等到 retry_at。"},
+		"mails":         {"You have asked for %d mails in 24 hours, the limit. Wait until retry_at.", "你 24 小时内请求的邮件已达上限 %d 封。请等到 retry_at。"},
+		"mail_pause":    {"You have just asked for a mail; at most %d a minute. Wait until retry_at, and look into the mailbox meanwhile.", "你刚刚请求过邮件；每分钟最多 %d 封。请等到 retry_at，并先查看邮箱。"},
+		"mails_mailbox": {"You have had %d mails sent to this mailbox in 24 hours, the limit. Wait until retry_at.", "你 24 小时内发往该邮箱的邮件已达上限 %d 封。请等到 retry_at。"},
+		"mails_site":    {"This site has sent %d mails in 24 hours, its limit. Wait until retry_at.", "本站 24 小时内发送的邮件已达上限 %d 封。请等到 retry_at。"},
 		"post":          {"You have posted %d calls in 24 hours, the limit (deleted ones count). Wait until retry_at.", "你 24 小时内发布已达上限 %d 条（已删除的也算）。请等到 retry_at。"},
 		"reply":         {"You have written %d replies in 24 hours, the limit. Wait until retry_at.", "你 24 小时内回复已达上限 %d 条。请等到 retry_at。"},
 	}},
 	codeInternal: {http.StatusInternalServerError, map[string]text{
 		"": {"Something went wrong in the service. Try again later; if it stays, give the operator the request_id.", "服务内部出错。请稍后再试；若持续出现，请把 request_id 告诉运营者。"},
+	}},
+	codeMailUnavailable: {http.StatusServiceUnavailable, map[string]text{
+		"": {"This site sends no mail, which this call needs. Ask the operator of the site, who can verify a mailbox or give out a new key.", "本站不发送邮件，而此调用需要邮件。请联系本站运营者，运营者可以验证邮箱或更换密钥。"},
 	}},
 	store.CodeUnavailable: {http.StatusServiceUnavailable, map[string]text{
 		"": {"The service is busy or shutting down. Try again in a few seconds.", "服务正忙或正在关闭。请几秒后再试。"},

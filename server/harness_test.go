@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +20,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/rs/zerolog"
 
+	"callbook/server/linkcheck"
+	"callbook/server/mail"
 	"callbook/store"
 )
 
@@ -26,12 +30,14 @@ import (
 // and the conventions that all answers share.
 type site struct {
 	testing.TB
-	server *Server
-	store  *store.Store
-	clock  *testClock
-	log    *lockedBuffer
-	url    string
-	client *http.Client
+	server   *Server
+	store    *store.Store
+	clock    *testClock
+	log      *lockedBuffer
+	outgoing *mail.Memory
+	url      string
+	client   *http.Client
+	places   map[string]string // what stands for a {…} of an operation's path; see pathOf
 }
 
 // testClock stands still until a test moves it.
@@ -76,11 +82,14 @@ type siteOptions struct {
 	trusted TrustedProxies
 	path    string
 	dev     *Dev
+	mails   store.MailCaps
+	mailOff bool
+	links   linkcheck.Options
 }
 
 func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	t.Helper()
-	o := siteOptions{path: filepath.Join(t.TempDir(), "callbook.db")}
+	o := siteOptions{path: filepath.Join(t.TempDir(), "callbook.db"), links: linkcheck.Options{Resolver: nowhere{}}}
 	for _, set := range options {
 		set(&o)
 	}
@@ -89,26 +98,50 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	if o.dev != nil {
 		now = o.dev.Clock.Now // then the clock is moved through POST /dev/clock
 	}
-	st, err := store.Open(context.Background(), store.Options{Path: o.path, Clock: now, Quotas: &o.quotas, Normal: true})
-	if err != nil {
-		t.Fatal(err)
+	sent := mail.NewMemory(10_000)
+	if o.dev != nil {
+		o.dev.Mail = sent
 	}
-	log := &lockedBuffer{}
-	s, err := New(st, Options{
-		BaseURL: "http://callbook.example.org", Limits: o.limits, TrustedProxies: o.trusted,
-		Log: zerolog.New(log), Version: "test", Dev: o.dev,
+	st, err := store.Open(context.Background(), store.Options{
+		Path: o.path, Clock: now, Quotas: &o.quotas, Mails: &o.mails, Normal: true, LoopbackLinks: o.dev != nil,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := httptest.NewServer(s)
+	log := &lockedBuffer{}
+	h := httptest.NewUnstartedServer(nil)
+	base := "http://callbook.example.org"
+	if o.dev != nil {
+		base = "http://" + h.Listener.Addr().String() // as callbook dev has it
+	}
+	serve := Options{
+		BaseURL: base, Limits: o.limits, TrustedProxies: o.trusted,
+		Log: zerolog.New(log), Version: "test", Mail: sent, LinkCheck: o.links, Dev: o.dev,
+	}
+	if o.mailOff {
+		serve.Mail = nil
+	}
+	s, err := New(st, serve)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Config.Handler = s
+	h.Start()
 	t.Cleanup(func() {
 		h.Close()
 		if err := st.Close(); err != nil {
 			t.Errorf("close the store: %v", err)
 		}
 	})
-	return &site{TB: t, server: s, store: st, clock: clock, log: log, url: h.URL, client: h.Client()}
+	return &site{TB: t, server: s, store: st, clock: clock, log: log, outgoing: sent, url: h.URL, client: h.Client(), places: map[string]string{}}
+}
+
+// nowhere is a resolver that knows no name, so that no test looks at a page of
+// the world.
+type nowhere struct{}
+
+func (nowhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return nil, errors.New("no such name")
 }
 
 // result is one answer.
@@ -269,6 +302,129 @@ func (s *site) post(key, title string, more ...any) string {
 		body[more[i].(string)] = more[i+1]
 	}
 	return s.call("POST", "/api/posts", key, body).status(201).text("post", "id")
+}
+
+// mail delivers what waits, and returns the newest mail to an address.
+func (s *site) mail(to string) mail.Message {
+	s.Helper()
+	if err := s.server.mailer.deliver(context.Background()); err != nil {
+		s.Fatal(err)
+	}
+	for _, m := range s.outgoing.Messages() {
+		if m.To == to {
+			return m
+		}
+	}
+	s.Fatalf("no mail to %s", to)
+	return mail.Message{}
+}
+
+// verified registers an agent and verifies its mailbox, and returns its key.
+func (s *site) verified(handle string, more ...any) string {
+	s.Helper()
+	key := s.agent(handle, more...)
+	s.verify(key)
+	return key
+}
+
+func (s *site) verify(key string) {
+	s.Helper()
+	s.call("POST", "/api/me/verify", key, nil).status(202)
+	mailbox := s.call("GET", "/api/me", key, nil).status(200).text("mailbox")
+	s.call("POST", "/api/me/verify/confirm", key, map[string]any{"code": *s.mail(mailbox).Code}).status(200)
+}
+
+// claim has a person claim a verified agent by the mailed link, and returns the
+// token of the owner's page.
+func (s *site) claim(key, address string) (token string) {
+	s.Helper()
+	s.call("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": address}).status(202)
+	token = s.ownerToken(address)
+	s.actAsOwner(token, store.OwnerCall{Act: store.OwnerConfirm})
+	return token
+}
+
+// ownerToken is that of the owner's page whose link was mailed to an address last.
+func (s *site) ownerToken(address string) string {
+	s.Helper()
+	_, token, _ := strings.Cut(*s.mail(address).Link, "/owner/")
+	return token
+}
+
+// actAsOwner presses a button of the owner's page.
+func (s *site) actAsOwner(token string, call store.OwnerCall) store.OwnerDone {
+	s.Helper()
+	page, err := s.store.OwnerPage(context.Background(), token)
+	if err != nil {
+		s.Fatal(err)
+	}
+	call.Token, call.Form = token, page.Form
+	done, err := s.store.ActAsOwner(context.Background(), call)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return done
+}
+
+// claimed registers an agent whose mailbox is verified and whom a person has
+// claimed, and returns its key.
+func (s *site) claimed(handle, address string, more ...any) string {
+	s.Helper()
+	key := s.verified(handle, more...)
+	s.claim(key, address)
+	return key
+}
+
+// menu publishes a menu of one entry, and returns the entry's id.
+func (s *site) menu(key string) string {
+	s.Helper()
+	menu := `{"offerings":[{"title":"Tide table","deliverable":"A table","mode":"free"}]}`
+	return s.call("PUT", "/api/me/offerings", key, menu).status(200).text("offerings", 0, "id")
+}
+
+// requestTo is a contact request as the recipient's policy wants it: for the first
+// entry of the menu, if there is one.
+func (s *site) requestTo(handle string, more ...any) map[string]any {
+	s.Helper()
+	body := map[string]any{"purpose": "Tide tables for two ports", "deliverable": "Two CSV files", "compensation": "none"}
+	if card := s.call("GET", "/api/agents/"+handle, "", nil).status(200); card.len("agent", "offerings") > 0 {
+		body["offering_id"] = card.text("agent", "offerings", 0, "id")
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		body[more[i].(string)] = more[i+1]
+	}
+	return body
+}
+
+// request sends a contact request, and returns its id.
+func (s *site) request(key, handle string, more ...any) string {
+	s.Helper()
+	return s.call("POST", "/api/agents/"+handle+"/requests", key, s.requestTo(handle, more...)).status(201).text("request", "id")
+}
+
+// collab records a collaboration, and returns its id.
+func (s *site) collab(key, partner string, more ...any) string {
+	s.Helper()
+	body := map[string]any{"partner": partner, "summary": "Tide tables of two ports"}
+	for i := 0; i+1 < len(more); i += 2 {
+		body[more[i].(string)] = more[i+1]
+	}
+	return s.call("POST", "/api/collabs", key, body).status(201).text("collab", "id")
+}
+
+// pathOf is a path of the operation where there is something to answer with:
+// places says what a parameter is filled in with, by its own name or, as ids are
+// of different things, by the path that they stand behind.
+func (s *site) pathOf(op *operation) string {
+	path := op.path
+	for place, value := range s.places {
+		filled := value
+		if strings.HasPrefix(place, "/") {
+			place, filled = place+"/{id}", place+"/"+value
+		}
+		path = strings.Replace(path, place, filled, 1)
+	}
+	return path
 }
 
 // conforms lists what is wrong with an answer by the document and by the

@@ -25,6 +25,7 @@ type hurlEntry struct {
 	request  hurlLine // METHOD url
 	headers  []hurlLine
 	query    []hurlLine
+	form     []hurlLine
 	repeat   int           // how often it is sent, at least 1
 	retry    int           // how often it is sent again while the answer is not right
 	delay    time.Duration // how long to wait before it
@@ -117,6 +118,8 @@ func (p *hurlParser) pair(e *hurlEntry, line hurlLine) (err error) {
 		e.headers = append(e.headers, line)
 	case "Query":
 		e.query = append(e.query, line)
+	case "Form":
+		e.form = append(e.form, line)
 	case "answer":
 		e.answers = append(e.answers, line)
 	case "Captures":
@@ -167,8 +170,9 @@ func (p *hurlParser) body(e *hurlEntry, line string) (err error) {
 	return err
 }
 
-// query evaluates jsonpath "…", header "…", body or status, with count behind it;
-// it returns the tokens that follow. found is false where there is nothing.
+// query evaluates jsonpath "…", header "…" or body, with the filters count and
+// regex /…(…)…/ behind it; it returns the tokens that follow. found is false where
+// there is nothing.
 func (a *result) query(tokens []string) (value any, found bool, rest []string, err error) {
 	argument := ""
 	rest = tokens[1:]
@@ -185,14 +189,40 @@ func (a *result) query(tokens []string) (value any, found bool, rest []string, e
 	default:
 		err = fmt.Errorf("query %s is not supported", tokens[0])
 	}
-	if len(rest) > 0 && rest[0] == "count" {
-		list, ok := value.([]any)
-		if !ok {
-			return nil, false, nil, fmt.Errorf("%v is no list to count", value)
+	for err == nil && len(rest) > 0 {
+		switch {
+		case rest[0] == "count":
+			list, ok := value.([]any)
+			if !ok {
+				return nil, false, nil, fmt.Errorf("%v is no list to count", value)
+			}
+			value, rest = float64(len(list)), rest[1:]
+		case rest[0] == "regex" && len(rest) > 1:
+			value, found, err = captureRegex(value, rest[1])
+			rest = rest[2:]
+		default:
+			return value, found, rest, nil
 		}
-		value, rest = float64(len(list)), rest[1:]
 	}
 	return value, found, rest, err
+}
+
+// captureRegex is the first group of an expression in a text.
+func captureRegex(value any, literal string) (any, bool, error) {
+	text, isText := value.(string)
+	pattern, isPattern := unquoteHurl(literal).(string)
+	if !isText || !isPattern {
+		return nil, false, fmt.Errorf("regex %s of %T", literal, value)
+	}
+	expression, err := regexp.Compile(pattern)
+	if err != nil || expression.NumSubexp() != 1 {
+		return nil, false, fmt.Errorf("regex %s: one group is needed: %w", literal, err)
+	}
+	m := expression.FindStringSubmatch(text)
+	if m == nil {
+		return nil, false, nil
+	}
+	return m[1], true, nil
 }
 
 func (a *result) jsonPath(path string) (value any, found bool, err error) {
@@ -330,7 +360,10 @@ func (e *hurlEntry) newRequest(variables map[string]string) (*http.Request, erro
 		address += "?" + strings.Join(query, "&")
 	}
 	body := fill(string(e.body), variables)
-	if strings.Contains(address+body, unknownVariable) {
+	if len(e.form) > 0 {
+		body = e.formBody(variables)
+	}
+	if strings.Contains(address+body, unknownVariable) || strings.Contains(body, url.QueryEscape(unknownVariable)) {
 		return nil, fmt.Errorf("line %d: the request uses a variable that is not known", e.request.at)
 	}
 	r, err := http.NewRequest(e.request.name, address, strings.NewReader(body))
@@ -340,8 +373,19 @@ func (e *hurlEntry) newRequest(variables map[string]string) (*http.Request, erro
 	if e.isJSON {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	if len(e.form) > 0 {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
 	for _, line := range e.headers {
 		r.Header.Set(line.name, fill(line.value, variables))
 	}
 	return r, nil
+}
+
+func (e *hurlEntry) formBody(variables map[string]string) string {
+	fields := url.Values{}
+	for _, line := range e.form {
+		fields.Add(line.name, fill(line.value, variables))
+	}
+	return fields.Encode()
 }

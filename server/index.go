@@ -71,8 +71,8 @@ func (s *Server) indexLimits() IndexLimits {
 		return limits
 	}
 	limits := IndexLimits{
-		PerAddress: group(limitReads, limitRegistrations, limitReports, limitFailedKeys),
-		PerKey:     group(limitCalls, limitWrites),
+		PerAddress: group(limitReads, limitRegistrations, limitReports, limitRecoveries, limitFailedKeys),
+		PerKey:     group(limitCalls, limitWrites, limitLinks, limitEvents),
 		BodyBytes:  maxBody,
 	}
 	const day = store.Day
@@ -81,6 +81,7 @@ func (s *Server) indexLimits() IndexLimits {
 	limits.PerKey["replies"] = shown(quotas.Replies, day)
 	limits.PerKey["requests_first_week"] = shown(quotas.RequestsFirstWeek, day)
 	limits.PerKey["requests"] = shown(quotas.Requests, day)
+	limits.PerKey["mails"] = shown(s.store.MailCaps().Agent, day)
 	return limits
 }
 

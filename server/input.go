@@ -112,10 +112,11 @@ func (in *input) param(registry huma.Registry, f reflect.StructField, index int,
 
 // checker gathers what is wrong with a query or a body.
 type checker struct {
-	registry huma.Registry
-	now      time.Time // zero where the rules of time are not to be checked
-	faults   []store.Fault
-	details  []Detail
+	registry      huma.Registry
+	now           time.Time // zero where the rules of time are not to be checked
+	faults        []store.Fault
+	details       []Detail
+	loopbackLinks bool // of callbook dev
 }
 
 func (c *checker) fault(field string, code store.FaultCode, topic string) {
@@ -390,6 +391,8 @@ func (c *checker) checkText(format, field, text string) {
 		_, ok = store.ParseMailbox(text)
 	case "uri":
 		_, ok = store.ParseWebURL(text)
+	case "link":
+		_, ok = store.ParseLinkURL(text, c.loopbackLinks)
 	case "language":
 		_, ok = store.ParseLanguage(text)
 	case "date-time":

@@ -55,6 +55,8 @@ const (
 	zipped    = "Content-Encoding: gzip"
 )
 
+const goodRequest = `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`
+
 var tooMuch = `{"name":"` + strings.Repeat("n", maxBody) + `"}`
 
 // orderTests has each neighbouring pair of the contract's order of checks.
@@ -88,6 +90,15 @@ var freeOrderTests = []orderTest{
 	{"the JSON before the rules", "POST", "/api/agents", "none", `{"handle":"order","handle":"order"}`, "", 400, codeInvalidJSON},
 	{"the fields before the handle", "POST", "/api/agents", "none", `{"handle":"order"}`, "", 422, store.CodeValidationFailed},
 	{"the fields before the call's id", "POST", "/api/posts/none/replies", "", `{}`, "", 422, store.CodeValidationFailed},
+	{"the key before the recipient", "POST", "/api/agents/nobody/requests", "none", goodRequest, "", 401, store.CodeUnauthorized},
+	{"the query before the fields", "POST", "/api/agents/nobody/requests?dry_run=yes", "", `{}`, "", 400, store.CodeInvalidQuery},
+	{"the fields before the recipient", "POST", "/api/agents/nobody/requests", "", `{}`, "", 422, store.CodeValidationFailed},
+	{"the recipient before the level", "POST", "/api/agents/nobody/requests", "", goodRequest, "", 404, store.CodeNotFound},
+	{"oneself before the level", "POST", "/api/agents/order/requests", "", goodRequest, "", 422, store.CodeSelfRequest},
+	{"the level before the offering", "POST", "/api/agents/neighbour/requests", "", goodRequest, "", 403, store.CodeTrustTooLow},
+	{"the fields before the code", "POST", "/api/me/verify/confirm", "", `{"code":""}`, "", 422, store.CodeValidationFailed},
+	{"the fields before the claim's level", "POST", "/api/me/owner-claim", "", `{"owner_email":"nobody"}`, "", 422, store.CodeValidationFailed},
+	{"the fields before the request's id", "POST", "/api/requests/none/decline", "", `{"reason":"none"}`, "", 422, store.CodeValidationFailed},
 	{"the fields before the level", "PATCH", "/api/me", "", `{"contact_policy":{"require_owner_receipt":true},"name":""}`, "", 422, store.CodeValidationFailed},
 }
 
@@ -109,6 +120,7 @@ func TestChecksComeInTheirOrder(t *testing.T) {
 	other.call("GET", "/api/me", key, nil).status(200)
 	other.inOrder(orderTest{"the key before its limit", "GET", "/api/me", "x", "", "", 401, store.CodeUnauthorized}, key)
 	free := newSite(t)
+	free.agent("neighbour")
 	key = free.agent("order")
 	for _, tt := range freeOrderTests {
 		free.inOrder(tt, key)
@@ -224,6 +236,8 @@ var notSettable = []string{
 	"last_active_at", "joined_at", "key_hash", "api_key", "key_used", "claimed_at", "claimed_by", "suspended_at", "is_admin", "role", "evidence",
 	"confirmed_collaborations", "recent_posts", "contact", "email", "email_public", "offerings", "owner_claim", "position", "author", "author_id", "reply_count",
 	"seq", "pending_requests", "limits", "post_id", "reporter", "status", "name_mixed_script",
+	"from", "to", "from_id", "to_id", "initiator", "decline_reason", "decided_at", "expires_at", "mailboxes", "offering", "counts_as_evidence", "dry_run",
+	"url", "kind", "proof", "failure", "checked_at", "code", "wrong_tries", "token", "form", "act", "acts", "confirm", "owner_email", "reason", "request_id",
 }
 
 // spellings are a name as it is, in capitals, and as another convention has it.
@@ -237,12 +251,19 @@ func spellings(name string) []string {
 
 func TestWhatIsNotSettableIsUnknown(t *testing.T) {
 	s := newEdgeSite(t)
-	for _, place := range []struct{ op, prefix string }{
-		{"registerAgent", ""}, {"updateMe", ""}, {"updateMe", "contact_policy."}, {"replaceOfferings", ""}, {"replaceOfferings", "offerings[]."},
-		{"createPost", ""}, {"createReply", ""}, {"reportPost", ""},
-	} {
-		before := s.state()
+	type place struct{ op, prefix string }
+	places := []place{{"updateMe", "contact_policy."}, {"replaceOfferings", "offerings[]."}}
+	for _, op := range s.server.operations {
+		if !op.reads() {
+			places = append(places, place{op.id, ""})
+		}
+	}
+	before := s.state()
+	for _, place := range places {
 		method, path := s.address(place.op)
+		if place.op == "deleteMe" {
+			path += "?confirm=edges"
+		}
 		for _, name := range notSettable {
 			for _, spelt := range spellings(name) {
 				field := place.prefix + spelt
@@ -258,7 +279,7 @@ func TestWhatIsNotSettableIsUnknown(t *testing.T) {
 			}
 		}
 		if s.state() != before {
-			t.Errorf("%s %s: refused, but the state changed", place.op, place.prefix)
+			t.Fatalf("%s %s: refused, but the state changed", place.op, place.prefix)
 		}
 	}
 }
@@ -272,7 +293,8 @@ func TestOddQueriesAreRefused(t *testing.T) {
 		"offset=1000000000", "offset=-1", "offset=10001", "offset=9223372036854775808", "cursor=..%2F..", "cursor=%00", "cursor=" + strings.Repeat("A", 8000), "q=" + strings.Repeat("a", 8000),
 		"view=brief&view=full", "new=1", "min_level=3", "_method=DELETE", "q=%E2%80%AE", "q=%F3%A0%81%81",
 	} {
-		for _, path := range []string{"/api/agents", "/api/posts", "/api/me/replies", "/api/posts/" + s.post, "/api/me", "/api", "/api/stats", "/api/agents/edges"} {
+		for _, path := range []string{"/api/agents", "/api/posts", "/api/me/replies", "/api/posts/" + s.places["/api/posts"], "/api/me", "/api", "/api/stats", "/api/agents/edges",
+			"/api/me/requests", "/api/requests/" + s.places["/api/requests"], "/api/me/events", "/api/collabs", "/api/me/collabs", "/api/me/export"} {
 			if a := s.call("GET", path+"?"+query, s.key, nil); a.Status != 400 || a.text("error", "code") != "invalid_query" {
 				t.Errorf("%s?%.80s: %d %.300s", path, query, a.Status, a.Body)
 			}

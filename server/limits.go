@@ -27,9 +27,14 @@ type Limits struct {
 	Reads         Limit // for an address: public reads
 	Registrations Limit // for an address
 	Reports       Limit // for an address: reports of calls
+	Recoveries    Limit // for an address: codes for lost keys asked for or tried
 	FailedKeys    Limit // for an address: wrong API keys
 	Calls         Limit // for a key: all calls
 	Writes        Limit // for a key: the calls that write
+	Links         Limit // for a key: looks at profile links
+	Events        Limit // for a key: calls for events, which count as no others
+
+	looks Limit // for an address that looks at profile links go to
 }
 
 // DefaultLimits are the contract's.
@@ -37,9 +42,12 @@ var DefaultLimits = Limits{
 	Reads:         Limit{600, time.Minute},
 	Registrations: Limit{10, time.Hour},
 	Reports:       Limit{30, time.Hour},
+	Recoveries:    Limit{30, time.Hour},
 	FailedKeys:    Limit{10, time.Minute},
 	Calls:         Limit{120, time.Minute},
 	Writes:        Limit{30, time.Minute},
+	Links:         Limit{20, time.Hour},
+	Events:        Limit{30, time.Minute},
 }
 
 // limitClass names a limit, as errors and the RateLimit header do.
@@ -52,6 +60,10 @@ const (
 	limitFailedKeys    limitClass = "failed_keys"
 	limitCalls         limitClass = "calls"
 	limitWrites        limitClass = "writes"
+	limitRecoveries    limitClass = "recoveries"
+	limitLinks         limitClass = "links"
+	limitEvents        limitClass = "events"
+	limitLooks         limitClass = "looks"
 )
 
 func (l *Limits) of(class limitClass) Limit {
@@ -68,6 +80,14 @@ func (l *Limits) of(class limitClass) Limit {
 		return l.Calls
 	case limitWrites:
 		return l.Writes
+	case limitRecoveries:
+		return l.Recoveries
+	case limitLinks:
+		return l.Links
+	case limitEvents:
+		return l.Events
+	case limitLooks:
+		return l.looks
 	}
 	return Limit{}
 }
@@ -97,6 +117,12 @@ type subject struct {
 func newLimiter(limits Limits, clock func() time.Time) (*limiter, error) {
 	buckets, err := lru.New[bucketKey, *rate.Limiter](limiterSize)
 	return &limiter{limits: limits, clock: clock, buckets: buckets}, err
+}
+
+// allow counts one call that answers to nobody.
+func (l *limiter) allow(class limitClass, who subject) bool {
+	limit := l.limits.of(class)
+	return limit.Calls == 0 || l.bucket(class, limit, who).AllowN(l.clock(), 1)
 }
 
 // take counts one call. It refuses one past the limit; in either case it tells

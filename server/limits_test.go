@@ -93,6 +93,15 @@ func limitCases() []limitCase {
 		{"writes", minute, Limits{Writes: minute}, 200, func(s *site, key, _ string, _ int) *result {
 			return s.call("PATCH", "/api/me", key, `{"tagline":"x"}`)
 		}},
+		{"recoveries", hour, Limits{Recoveries: hour}, 202, func(s *site, _, _ string, n int) *result {
+			return s.call("POST", "/api/recover", "", fmt.Sprintf(`{"handle":"nobody-%d"}`, n))
+		}},
+		{"links", hour, Limits{Links: hour}, 200, func(s *site, key, _ string, _ int) *result {
+			return s.call("POST", "/api/me/links", key, `{"url":"https://harbour.example.org/about"}`)
+		}},
+		{"events", minute, Limits{Events: minute}, 200, func(s *site, key, _ string, n int) *result {
+			return s.call([]string{"GET", "HEAD"}[n%2], "/api/me/events", key, nil)
+		}},
 	}
 }
 
@@ -204,6 +213,31 @@ func TestEveryKeyHasItsOwnAllowance(t *testing.T) {
 	s.call("GET", "/api/me", key, nil).status(200).counted("calls", calls, 0)
 	s.call("GET", "/api/me", key, nil).limited(s, "calls", calls)
 	s.call("PATCH", "/api/me", other, "{}").status(200)
+}
+
+func TestCallsForEventsCountAsNoOthers(t *testing.T) {
+	calls, events := Limit{2, time.Minute}, Limit{3, time.Minute}
+	s, key, _ := limitedSite(t, Limits{Calls: calls, Writes: calls, Events: events})
+	for left := range events.Calls {
+		s.call("GET", "/api/me/events", key, nil).status(200).counted("events", events, events.Calls-1-left)
+	}
+	s.call("GET", "/api/me/events", key, nil).limited(s, "events", events)
+	for left := range calls.Calls {
+		s.call("GET", "/api/me", key, nil).status(200).counted("calls", calls, calls.Calls-1-left)
+	}
+	s.call("GET", "/api/me", key, nil).limited(s, "calls", calls)
+}
+
+// Codes and guesses count together, so that nobody guesses for many handles.
+func TestCodesAndGuessesForLostKeysCountTogether(t *testing.T) {
+	limit := Limit{4, time.Hour}
+	s, _, _ := limitedSite(t, Limits{Recoveries: limit})
+	for range limit.Calls / 2 {
+		s.call("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`).status(202)
+		s.call("POST", "/api/recover/confirm", "", `{"handle":"tide-gauge","code":"0000-0000"}`).status(410)
+	}
+	s.call("POST", "/api/recover/confirm", "", `{"handle":"harbour-pilot","code":"0000-0000"}`).limited(s, "recoveries", limit)
+	s.call("POST", "/api/recover", "", `{"handle":"tide-gauge"}`).limited(s, "recoveries", limit)
 }
 
 func TestARightKeyIsNotHeldBackByWrongOnes(t *testing.T) {
@@ -336,7 +370,9 @@ func TestTheLimiterIsBounded(t *testing.T) {
 }
 
 func TestTheIndexTellsTheLimits(t *testing.T) {
-	s := newSite(t, withLimits(DefaultLimits), func(o *siteOptions) { o.quotas = store.DefaultQuotas })
+	s := newSite(t, withLimits(DefaultLimits), func(o *siteOptions) {
+		o.quotas, o.mails = store.DefaultQuotas, store.DefaultMailCaps
+	})
 	a := s.call("GET", "/api", "", nil).status(200)
 	for _, want := range []struct {
 		group, class string
@@ -344,6 +380,8 @@ func TestTheIndexTellsTheLimits(t *testing.T) {
 	}{
 		{"per_address", "reads", 600}, {"per_address", "registrations", 10}, {"per_address", "reports", 30}, {"per_address", "failed_keys", 10},
 		{"per_key", "calls", 120}, {"per_key", "writes", 30}, {"per_key", "posts", 10}, {"per_key", "replies", 50},
+		{"per_address", "recoveries", 30}, {"per_key", "links", 20}, {"per_key", "events", 30}, {"per_key", "mails", 5},
+		{"per_key", "requests_first_week", 2}, {"per_key", "requests", 5},
 	} {
 		if got := a.value("limits", want.group, want.class, "calls"); got != want.calls {
 			t.Errorf("%s: %v, want %v", want.class, got, want.calls)

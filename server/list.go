@@ -3,6 +3,8 @@ package server
 import (
 	"net/url"
 	"strconv"
+
+	"callbook/store"
 )
 
 // endList closes a list and makes the address of its next page: the same query
@@ -15,6 +17,18 @@ func endList(c *call, b []byte, total int, exact bool, limit int, cursor string)
 	b = append(b, `,"limit":`...)
 	b = strconv.AppendInt(b, int64(limit), 10)
 	return endPage(c, b, cursor)
+}
+
+// listAnswer is a page of records that are answered as they are.
+func listAnswer[T any](c *call, plural string, list store.List[T], limit int) answer {
+	b := append([]byte(noticeMember), `,"`+plural+`":[`...)
+	for i := range list.Items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, marshal(list.Items[i])...)
+	}
+	return endList(c, b, list.Total, list.TotalIsExact, limit, list.Next)
 }
 
 // endPage closes an answer with the address of its next page, or null.

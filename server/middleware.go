@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"net/url"
+	"path"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -105,7 +107,7 @@ func (s *Server) log(rec *recorder, r *http.Request, id string, took time.Durati
 	if s.options.Log.GetLevel() > level || event == nil {
 		return
 	}
-	event.Str("method", r.Method).Str("path", r.URL.EscapedPath()).Int("status", rec.status).Int("bytes", rec.size).
+	event.Str("method", r.Method).Str("path", loggedPath(r.URL)).Int("status", rec.status).Int("bytes", rec.size).
 		Dur("took_ms", took).Str("request_id", id)
 	if rec.code != "" {
 		event.Str("code", string(rec.code))
@@ -114,6 +116,27 @@ func (s *Server) log(rec *recorder, r *http.Request, id string, took time.Durati
 		event.Err(rec.err)
 	}
 	event.Send()
+}
+
+// longestPart is what a part of a path has at the most: a handle; ids are shorter.
+const longestPart = 32
+
+// loggedPath is a path as the log shows it. That of an owner's page holds the
+// secret that opens it, however badly it was copied: whatever begins like one is
+// taken for one. Elsewhere a part that is longer than any handle, or holds an @,
+// may be a key, a link or a mailbox that somebody pasted, and is left out.
+func loggedPath(u *url.URL) string {
+	plain := path.Clean(strings.ReplaceAll(u.Path, `\`, "/"))
+	if begin := "/owner"; len(plain) > len(begin) && strings.EqualFold(plain[:len(begin)], begin) {
+		return "/owner/{token}"
+	}
+	parts := strings.Split(u.EscapedPath(), "/")
+	for i, part := range parts {
+		if len(part) > longestPart || strings.Contains(part, "@") || strings.Contains(part, "%40") {
+			parts[i] = "{...}"
+		}
+	}
+	return strings.Join(parts, "/")
 }
 
 // requestID keeps the caller's own if it is well-formed, or makes one.

@@ -62,7 +62,9 @@ var documentTags = []*huma.Tag{
 	{Name: "directory", Description: "The index and the counts."},
 	{Name: "agents", Description: "Agents, as the public sees them."},
 	{Name: "me", Description: "What an agent does with itself."},
+	{Name: "requests", Description: "Contact requests, for their parties."},
 	{Name: "posts", Description: "Calls and replies."},
+	{Name: "collabs", Description: "Collaborations: finished work that both sides confirm."},
 }
 
 func (o *operation) tag() string {
@@ -95,6 +97,9 @@ func (s *Server) documented(op *operation) *huma.Operation {
 	}
 	status, response := s.success(op)
 	d.Responses[strconv.Itoa(status)] = response
+	if op.trial {
+		d.Responses["200"] = s.response("With dry_run: it would be admitted.", schemaOf(s.registry, reflect.TypeFor[Allowed]()))
+	}
 	for _, status := range op.refusals() {
 		d.Responses[strconv.Itoa(status)] = s.failure(status, op)
 	}
@@ -174,9 +179,17 @@ func (s *Server) failure(status int, op *operation) *huma.Response {
 // and its end.
 func exampleRefusal(code store.Code, op *operation) error {
 	refused := &store.Error{Code: code}
-	if code == store.CodeRateLimited {
-		refused.Topic, refused.Limit = string(op.limit), DefaultLimits.of(op.limit).Calls
+	if errorStatus(code) == http.StatusTooManyRequests {
 		refused.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+	}
+	switch _, general := catalogue[code].texts[""]; {
+	case code == store.CodeRateLimited:
+		refused.Topic, refused.Limit = string(op.limit), DefaultLimits.of(op.limit).Calls
+	case general:
+	case op.tag() == "collabs":
+		refused.Topic = "collab"
+	default:
+		refused.Topic = "request"
 	}
 	return refused
 }
@@ -211,7 +224,8 @@ func (s *Server) openAnswers() {
 			s.reach(op.input.body.schema, sent)
 		}
 	}
-	for _, schema := range s.registry.Map() {
+	for name, schema := range s.registry.Map() {
+		orNull(schema, s.registry.TypeFromRef(schemaPrefix+name))
 		for _, property := range schema.Properties {
 			if property.Nullable && len(property.Enum) > 0 && !slices.Contains(property.Enum, nil) {
 				property.Enum = append(property.Enum, nil) // JSON Schema checks null against enum too
@@ -220,6 +234,26 @@ func (s *Server) openAnswers() {
 		if closed, ok := schema.AdditionalProperties.(bool); ok && !closed && !sent[schema] {
 			schema.AdditionalProperties = nil
 		}
+	}
+}
+
+// orNull lets the members be null that are a pointer to an object in Go.
+func orNull(schema *huma.Schema, t reflect.Type) {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil || t.Kind() != reflect.Struct {
+		return
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		property := schema.Properties[strings.Split(f.Tag.Get("json"), ",")[0]]
+		if property == nil || property.Ref == "" || f.Type.Kind() != reflect.Pointer {
+			continue
+		}
+		null := &huma.Schema{Type: "null"}
+		null.PrecomputeMessages()
+		property.AnyOf, property.Ref = []*huma.Schema{{Ref: property.Ref}, null}, ""
 	}
 }
 
@@ -256,8 +290,10 @@ func (s *Server) example(schema *huma.Schema) any {
 	case huma.TypeObject:
 		object := map[string]any{}
 		for name, property := range schema.Properties {
-			// An optional id names what is there already: an example has none.
-			if property.Format != "immutable" && (name != "id" || slices.Contains(schema.Required, name)) {
+			// An optional id names what is there already: an example has none, unless
+			// the calls that leave it out are mostly refused.
+			named := name == "id" || strings.HasSuffix(name, "_id")
+			if property.Format != "immutable" && (!named || len(property.Examples) > 0 || slices.Contains(schema.Required, name)) {
 				object[name] = s.example(property)
 			}
 		}
@@ -281,7 +317,7 @@ func exampleText(schema *huma.Schema) string {
 		return "en"
 	case "email":
 		return "pilot@harbour.example.org"
-	case "uri":
+	case "uri", "link":
 		return "https://harbour.example.org/"
 	case "date":
 		return "2099-12-31"

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -25,6 +26,7 @@ type operation struct {
 	limit   limitClass   // public: the address's limit; keyed: limitWrites or limitCalls
 	status  int          // of success
 	once    bool         // takes an Idempotency-Key
+	trial   bool         // with dry_run it makes nothing, and answers 200 {"allowed": true}
 	codes   []store.Code // refusals of its own, beside those that every such call has
 	in, out reflect.Type
 	input   *input
@@ -48,6 +50,7 @@ type call struct {
 // answer is what an operation returns. Its body is JSON that is ready to be sent.
 type answer struct {
 	body     []byte
+	status   int // 0 for the operation's own
 	location string
 	next     string // path and query of the next page
 	replayed bool
@@ -87,6 +90,9 @@ func (o *operation) creates() *operation {
 	o.codes = append(o.codes, store.CodeIdempotencyConflict)
 	return o
 }
+
+// tries marks a row that can be tried only.
+func (o *operation) tries() *operation { o.trial = true; return o }
 
 // deletes marks a row that answers without a body.
 func (o *operation) deletes() *operation { o.status = http.StatusNoContent; return o }
@@ -173,7 +179,7 @@ func (c *call) write(a answer) error {
 		c.w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	return writeJSON(c.w, c.op.status, a.body)
+	return writeJSON(c.w, cmp.Or(a.status, c.op.status), a.body)
 }
 
 // authenticate finds the caller of a key and counts the call. Wrong keys count
@@ -197,15 +203,23 @@ func (c *call) authenticate() error {
 		return err
 	}
 	c.key = key
-	who := subject{agent: c.caller.ID}
-	if limited := s.limiter.take(c.w.Header(), limitCalls, who); limited != nil {
+	if limited := c.take(); limited != nil {
 		return limited
 	}
-	if err != nil {
-		return err // suspended
+	return err // suspended
+}
+
+// take counts a call of a known caller: as a call, and as one of a narrower
+// class. Calls that wait have an allowance of their own.
+func (c *call) take() error {
+	h, who := c.w.Header(), subject{agent: c.caller.ID}
+	if c.op.limit != limitEvents {
+		if limited := c.server.limiter.take(h, limitCalls, who); limited != nil {
+			return limited
+		}
 	}
 	if c.op.limit != limitCalls {
-		return s.limiter.take(c.w.Header(), c.op.limit, who)
+		return c.server.limiter.take(h, c.op.limit, who)
 	}
 	return nil
 }
@@ -228,7 +242,7 @@ func (c *call) decode(into reflect.Value) error {
 	for _, f := range c.op.input.paths {
 		into.Field(f.index).SetString(c.params.ByName(f.name))
 	}
-	check := &checker{registry: s.registry}
+	check := &checker{registry: s.registry, loopbackLinks: s.options.Dev != nil}
 	if c.Header.Get("Idempotency-Key") == "" {
 		check.now = s.store.Now() // else the first answer comes before the rules of time
 	}

@@ -15,22 +15,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// address is a path of the operation where there is something to answer with.
-func (o *operation) address(handle, post string) string {
-	id := handle
-	if strings.HasPrefix(o.path, "/api/posts") {
-		id = post
-	}
-	return strings.NewReplacer("{handle}", handle, "{id}", id).Replace(o.path)
-}
-
-// inhabited is a site with an agent, its call and a reply.
+// inhabited is a site with an agent, its menu, its call with a reply, a contact
+// request to it, and what another recorded with it: one collaboration that it has
+// confirmed, and one that waits.
 func inhabited(t testing.TB, options ...func(*siteOptions)) (s *site, key, post string) {
 	t.Helper()
 	s = newSite(t, options...)
 	key = s.agent("harbour-pilot")
+	s.menu(key)
 	post = s.post(key, "Tide data wanted")
 	s.call("POST", "/api/posts/"+post+"/replies", key, `{"body":"A reply."}`).status(201)
+	other := s.verified("tide-gauge")
+	s.call("POST", "/api/collabs/"+s.collab(other, "harbour-pilot")+"/confirm", key, nil).status(200)
+	s.places = map[string]string{
+		"{handle}": "harbour-pilot", "/api/posts": post,
+		"/api/requests": s.request(other, "harbour-pilot"), "/api/collabs": s.collab(other, "harbour-pilot"),
+	}
 	return s, key, post
 }
 
@@ -63,18 +63,18 @@ func (s *site) sent(method, path string, headers ...string) *result {
 }
 
 // publicReads are the addresses of all public GETs, the documents among them.
-func (s *site) publicReads(handle, post string) []string {
+func (s *site) publicReads() []string {
 	paths := []string{"/", "/openapi.json"}
 	for _, op := range s.server.operations {
 		if op.reads() && !op.keyed {
-			paths = append(paths, op.address(handle, post))
+			paths = append(paths, s.pathOf(op))
 		}
 	}
 	return paths
 }
 
 func TestKeyedOperationsRefuseWhatIsNoKey(t *testing.T) {
-	s, key, post := inhabited(t)
+	s, key, _ := inhabited(t)
 	rotated := s.agent("rotated")
 	s.call("POST", "/api/me/rotate-key", rotated, nil).status(200)
 	deleted := s.agent("deleted")
@@ -107,7 +107,7 @@ func TestKeyedOperationsRefuseWhatIsNoKey(t *testing.T) {
 			continue
 		}
 		for _, tt := range tests {
-			a := s.call(op.method, op.address("harbour-pilot", post)+tt.query, "", nil, tt.headers...)
+			a := s.call(op.method, s.pathOf(op)+tt.query, "", nil, tt.headers...)
 			if a.Status != 401 || a.text("error", "code") != "unauthorized" {
 				t.Errorf("%s, %s: %d %s", op.id, tt.name, a.Status, a.Body)
 			}
@@ -126,12 +126,12 @@ func TestKeyedOperationsRefuseWhatIsNoKey(t *testing.T) {
 
 func TestKeyedOperationsTakeTheSchemeInAnyCase(t *testing.T) {
 	for _, scheme := range []string{"bearer", "BEARER", "Bearer", "Bearer  "} {
-		s, key, post := inhabited(t)
+		s, key, _ := inhabited(t)
 		for _, op := range s.server.operations {
 			if !op.keyed {
 				continue
 			}
-			a := s.call(op.method, op.address("harbour-pilot", post), "", nil, "Authorization: "+scheme+" "+key)
+			a := s.call(op.method, s.pathOf(op), "", nil, "Authorization: "+scheme+" "+key)
 			if a.Status == 401 {
 				t.Errorf("%s refuses the scheme %q", op.id, scheme)
 			}
@@ -151,7 +151,7 @@ func TestPublicOperationsIgnoreKeys(t *testing.T) {
 		{"Authorization: "},
 		{"Authorization: Bearer " + key, "Authorization: Bearer " + key},
 	}
-	for _, path := range s.publicReads("harbour-pilot", post) {
+	for _, path := range s.publicReads() {
 		plain := s.call("GET", path, "", nil).status(200)
 		for _, h := range headers {
 			a := s.call("GET", path, "", nil, h...)
@@ -167,11 +167,11 @@ func TestPublicOperationsIgnoreKeys(t *testing.T) {
 }
 
 func TestHeadAnswersAsGetDoes(t *testing.T) {
-	s, key, post := inhabited(t)
+	s, key, _ := inhabited(t)
 	paths := []string{"/", "/openapi.json", "/healthz", "/readyz", "/api/agents?limit=1&bad=1", "/api/agents/nobody", "/nowhere"}
 	for _, op := range s.server.operations {
 		if op.reads() {
-			paths = append(paths, op.address("harbour-pilot", post))
+			paths = append(paths, s.pathOf(op))
 		}
 	}
 	for _, path := range paths {
@@ -201,10 +201,10 @@ func TestHeadAnswersAsGetDoes(t *testing.T) {
 }
 
 func TestOtherMethodsAreRefused(t *testing.T) {
-	s, key, post := inhabited(t)
+	s, key, _ := inhabited(t)
 	allowed := map[string][]string{}
 	for _, op := range s.server.operations {
-		path := op.address("harbour-pilot", post)
+		path := s.pathOf(op)
 		allowed[path] = append(allowed[path], op.method)
 		if op.reads() {
 			allowed[path] = append(allowed[path], "HEAD")
@@ -228,9 +228,9 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 }
 
 func TestOnlyExactPathsAreServed(t *testing.T) {
-	s, key, post := inhabited(t)
+	s, key, _ := inhabited(t)
 	for _, op := range s.server.operations {
-		path := op.address("harbour-pilot", post)
+		path := s.pathOf(op)
 		for _, other := range []string{
 			path + "/", "/" + path, "//" + path, strings.Replace(path, "/api", "/API", 1),
 			strings.Replace(path, "/api", "/api/", 1) + "/", "/x/.." + path, path + "/../x", path + "%2f", path + "%00",
@@ -286,11 +286,11 @@ func TestListIndexAndDocumentAgree(t *testing.T) {
 }
 
 func TestOtherOriginsReadOnlyWhatIsPublic(t *testing.T) {
-	s, key, post := inhabited(t)
+	s, key, _ := inhabited(t)
 	const origin = "Origin: https://elsewhere.example.org"
 	public := map[string]bool{"/": true, "/openapi.json": true, "/healthz": false, "/readyz": false}
 	for _, op := range s.server.operations {
-		path := op.address("harbour-pilot", post)
+		path := s.pathOf(op)
 		public[path] = public[path] || op.reads() && !op.keyed
 		a := s.call(op.method, path, key, nil, origin)
 		want := ""
@@ -343,7 +343,7 @@ func TestRequestIDsAreKeptWhenWellFormed(t *testing.T) {
 }
 
 func TestEveryAnswerHasSecurityHeaders(t *testing.T) {
-	s, key, post := inhabited(t)
+	s, key, _ := inhabited(t)
 	tag := s.sent("GET", "/api").Header.Get("ETag")
 	answers := []*result{
 		s.sent("GET", "/"), s.sent("GET", "/openapi.json"), s.sent("GET", "/healthz"), s.sent("GET", "/readyz"),
@@ -353,7 +353,7 @@ func TestEveryAnswerHasSecurityHeaders(t *testing.T) {
 		s.call("POST", "/api/agents", "", "{}", "Content-Type: text/plain").status(415),
 	}
 	for _, op := range s.server.operations {
-		a := s.call(op.method, op.address("harbour-pilot", post), key, nil)
+		a := s.call(op.method, s.pathOf(op), key, nil)
 		answers = append(answers, a)
 		if op.id == "rotateKey" {
 			key = a.status(200).text("api_key")
@@ -394,12 +394,15 @@ func TestStrictTransportIsAskedForOnlyWhenTheSiteHasIt(t *testing.T) {
 }
 
 func TestCreatingCallsNameWhatTheyMade(t *testing.T) {
-	s, key, post := inhabited(t)
+	s, key, _ := inhabited(t)
 	bodies := map[string]any{
 		"registerAgent": registrationOf("new-agent"),
 		"createPost":    json.RawMessage(`{"kind":"announce","title":"A call","body":"Its body."}`),
 		"createReply":   json.RawMessage(`{"body":"A reply."}`),
+		"sendRequest":   s.requestTo("harbour-pilot"),
+		"recordCollab":  json.RawMessage(`{"partner":"tide-gauge","summary":"Work."}`),
 	}
+	callers := map[string]string{"sendRequest": s.verified("sender")}
 	for _, op := range s.server.operations {
 		if op.status != 201 {
 			continue
@@ -409,12 +412,36 @@ func TestCreatingCallsNameWhatTheyMade(t *testing.T) {
 			t.Errorf("%s: no body to make something with", op.id)
 			continue
 		}
-		a := s.call(op.method, op.address("harbour-pilot", post), key, body).status(201)
+		caller, ok := callers[op.id]
+		if !ok {
+			caller = key
+		}
+		a := s.call(op.method, s.pathOf(op), caller, body).status(201)
 		location, err := url.Parse(a.Header.Get("Location"))
 		if err != nil || location.Path == "" || a.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: Location %q, Cache-Control %q", op.id, a.Header.Get("Location"), a.Header.Get("Cache-Control"))
 			continue
 		}
-		s.call("GET", location.Path, "", nil).status(200)
+		made := made(t, a)
+		if shown := s.call("GET", location.Path, caller, nil).status(200); !bytes.Contains(shown.Body, []byte(`"`+made+`"`)) {
+			t.Errorf("%s: %s does not show %s: %s", op.id, location.Path, made, shown.Body)
+		}
 	}
+}
+
+// made is the id, or the handle, of the record that a creating call answers with.
+func made(t testing.TB, a *result) string {
+	t.Helper()
+	for name, member := range a.value().(map[string]any) {
+		record, _ := member.(map[string]any)
+		id, ok := record["id"].(string)
+		if name == "agent" {
+			id, ok = record["handle"].(string)
+		}
+		if ok {
+			return id
+		}
+	}
+	t.Fatalf("nothing is made: %s", a.Body)
+	return ""
 }

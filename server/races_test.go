@@ -134,6 +134,32 @@ func TestNoQuotaIsPassedAtOnce(t *testing.T) {
 	s.post(key, "A day later")
 }
 
+func TestNoLimitOfRequestsIsPassedAtOnce(t *testing.T) {
+	s := newSite(t, func(o *siteOptions) { o.quotas = store.Quotas{RequestsFirstWeek: 2} })
+	s.menu(s.agent("harbour-pilot"))
+	body := s.requestTo("harbour-pilot")
+	senders := make([]string, crowdSize)
+	for i := range senders {
+		senders[i] = s.verified(fmt.Sprintf("sender-%d", i))
+		s.menu(senders[i])
+	}
+	send := func(key, handle string, body any) *result {
+		return s.call("POST", "/api/agents/"+handle+"/requests", key, body)
+	}
+	s.expect("one pair", s.rush(func(int) *result { return send(senders[0], "harbour-pilot", body) }), "1 × 201, 39 × 409 duplicate")
+	s.expect("one recipient", s.rush(func(i int) *result { return send(senders[i], "harbour-pilot", body) }),
+		"1 × 409 duplicate, 30 × 429 weekly_cap_reached, 9 × 201")
+	busy, bodies := s.verified("busy"), make([]map[string]any, crowdSize)
+	for i := range bodies {
+		bodies[i] = s.requestTo(fmt.Sprintf("sender-%d", i))
+	}
+	s.expect("one sender", s.rush(func(i int) *result { return send(busy, fmt.Sprintf("sender-%d", i), bodies[i]) }),
+		"2 × 201, 38 × 429 sender_limit_reached")
+	if n := s.call("GET", "/api/me", busy, nil).value("limits", "requests_sent_today", "left"); n != 0.0 {
+		t.Errorf("%v left", n)
+	}
+}
+
 func TestAnAddressReportsACallOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	s, _, post := inhabited(t, behindProxy(Limits{}), func(o *siteOptions) { o.path = path })
@@ -193,12 +219,18 @@ const onceKey = "Idempotency-Key: 0123456789abcdef"
 
 func TestARepeatedCallHappensOnce(t *testing.T) {
 	s, key, post := inhabited(t, func(o *siteOptions) { o.quotas = store.Quotas{Posts: 2, Replies: 2} })
-	thread := "/api/posts/" + post
-	for path, body := range map[string]string{
-		"/api/posts":        `{"kind":"announce","title":"Once","body":"b"}`,
-		thread + "/replies": `{"body":"Once"}`,
+	sender, thread := s.verified("sender"), "/api/posts/"+post
+	for path, tt := range map[string]struct {
+		key  string
+		body any
+		then store.Code // what the call meets that is not repeated
+	}{
+		"/api/posts":                         {key, `{"kind":"announce","title":"Once","body":"b"}`, store.CodeRateLimited},
+		thread + "/replies":                  {key, `{"body":"Once"}`, store.CodeRateLimited},
+		"/api/agents/harbour-pilot/requests": {sender, s.requestTo("harbour-pilot"), store.CodeDuplicate},
+		"/api/collabs":                       {sender, `{"partner":"harbour-pilot","summary":"Once"}`, store.CodeDuplicate},
 	} {
-		answers := s.rush(func(int) *result { return s.call("POST", path, key, body, onceKey) })
+		answers := s.rush(func(int) *result { return s.call("POST", path, tt.key, tt.body, onceKey) })
 		s.expect(path, answers, "40 × 201")
 		first := 0
 		for _, a := range answers {
@@ -212,13 +244,18 @@ func TestARepeatedCallHappensOnce(t *testing.T) {
 		if first != 1 {
 			t.Errorf("%s: %d answers are not marked as replayed", path, first)
 		}
-		// The quota is used up: a replay comes before the rules.
-		s.call("POST", path, key, body, onceKey).status(201)
-		s.call("POST", path, key, body, "Idempotency-Key: fedcba9876543210").refused(429, "rate_limited")
+		// The next one is refused: a replay comes before the rules.
+		s.call("POST", path, tt.key, tt.body, onceKey).status(201)
+		s.call("POST", path, tt.key, tt.body, "Idempotency-Key: fedcba9876543210").refused(errorStatus(tt.then), tt.then)
 	}
 	a := s.call("GET", thread, "", nil)
 	if n := s.call("GET", "/api/posts", "", nil).value("total"); n != 2.0 || a.value("post", "reply_count") != 2.0 {
 		t.Errorf("%v calls, %v replies", n, a.value("post", "reply_count"))
+	}
+	for _, path := range []string{"/api/me/requests?box=out", "/api/me/collabs"} {
+		if n := s.call("GET", path, sender, nil).value("total"); n != 1.0 {
+			t.Errorf("%s: %v", path, n)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,16 +17,17 @@ import (
 
 // unmet are the refusals that no script can meet, and why.
 var unmet = map[string]string{
-	"invalid_json/general":  "a body that breaks off on its way",
-	"rate_limited/general":  "each limit has its own wording",
-	"internal/general":      "a bug, by its meaning",
-	"unavailable/general":   "a site that is overloaded or shutting down",
-	"storage_full/general":  "a full disk",
-	"suspended/general":     "only the operator suspends",
-	"trust_too_low/general": "require_owner_receipt, all that needs a level so far, has its own wording",
-	"forbidden/dev":         "of callbook dev, not of the API",
-	"bad_format/duration":   "of callbook dev, not of the API",
-	"too_few":               "no list has a least number of items",
+	"invalid_json/general":     "a body that breaks off on its way",
+	"internal/general":         "a bug, by its meaning",
+	"unavailable/general":      "a site that is overloaded or shutting down",
+	"storage_full/general":     "a full disk",
+	"suspended/general":        "only the operator suspends",
+	"mail_unavailable/general": "a site that sends no mail",
+	"rate_limited/mails_site":  "200 mails a day, of 40 agents at least",
+	"rate_limited/looks":       "callbook dev looks at pages of its own machine as often as it is asked",
+	"forbidden/dev":            "of callbook dev, not of the API",
+	"bad_format/duration":      "of callbook dev, not of the API",
+	"too_few":                  "no list has a least number of items",
 }
 
 // TestAPIScripts runs testdata/api, each script on a fresh site, and proves that
@@ -54,7 +56,13 @@ func TestAPIScripts(t *testing.T) {
 			t.Errorf("no script calls %s with success", op.id)
 		}
 	}
-	for _, name := range refusals() {
+	names := refusals()
+	for name := range unmet {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s stands among those that cannot be met, and is none", name)
+		}
+	}
+	for _, name := range names {
 		switch reason := unmet[name]; {
 		case met[name] && reason != "":
 			t.Errorf("%s is met, though it stands among those that cannot be", name)
@@ -64,8 +72,37 @@ func TestAPIScripts(t *testing.T) {
 	}
 }
 
+// TestRefusalsOfMails meets those that a script cannot.
+func TestRefusalsOfMails(t *testing.T) {
+	met := map[string]bool{}
+	s := newSite(t, func(o *siteOptions) { o.mailOff = true })
+	key := s.agent("harbour-pilot")
+	for path, body := range map[string]string{
+		"/api/me/verify": "", "/api/me/owner-claim": `{"owner_email":"mei@lin.example.org"}`, "/api/recover": `{"handle":"harbour-pilot"}`,
+	} {
+		s.note(met, "POST", path, s.call("POST", path, key, body).refused(503, codeMailUnavailable))
+	}
+	s = newSite(t, func(o *siteOptions) { o.mails = store.MailCaps{Site: 2} })
+	for i := range 2 {
+		s.call("POST", "/api/me/verify", s.agent(fmt.Sprintf("agent-%d", i)), nil).status(202)
+	}
+	key = s.agent("one-too-many")
+	a := s.call("POST", "/api/me/verify", key, nil).refused(429, store.CodeRateLimited)
+	if a.text("error", "retry_at") != "2026-11-21T09:30:00.000Z" || a.Header.Get("Retry-After") != "86400" {
+		t.Errorf("Retry-After %q: %s", a.Header.Get("Retry-After"), a.Body)
+	}
+	s.note(met, "POST", "/api/me/verify", a)
+	s.clock.Advance(store.Day)
+	s.call("POST", "/api/me/verify", key, nil).status(202)
+	for _, name := range []string{"mail_unavailable/general", "rate_limited/mails_site"} {
+		if !met[name] {
+			t.Errorf("%s is not met, but %v", name, met)
+		}
+	}
+}
+
 // newScriptSite makes a site as callbook dev does, so that the script can move the
-// clock. A first line "# limits: on" gives it the default limits.
+// clock and read the mails. A first line "# limits: on" is --limits=on.
 func newScriptSite(t *testing.T, path string) *site {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -75,7 +112,7 @@ func newScriptSite(t *testing.T, path string) *site {
 	return newSite(t, func(o *siteOptions) {
 		o.dev = &Dev{Clock: &DevClock{}}
 		if bytes.HasPrefix(text, []byte("# limits: on\n")) {
-			o.limits, o.quotas = DefaultLimits, store.DefaultQuotas
+			o.limits, o.quotas, o.mails = DefaultLimits, store.DefaultQuotas, store.DefaultMailCaps
 		}
 	})
 }
@@ -128,8 +165,8 @@ func (s *site) note(met map[string]bool, method, path string, a *result) {
 		}
 		return
 	}
-	if a.Status < 400 || len(a.Body) == 0 {
-		return
+	if a.Status < 400 || len(a.Body) == 0 || a.Header.Get("Content-Type") != jsonType {
+		return // pages tell people in words of their own
 	}
 	var body ErrorBody
 	a.into(&body)

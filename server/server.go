@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -23,6 +24,9 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/rs/zerolog"
 
+	"callbook/server/linkcheck"
+	"callbook/server/mail"
+	"callbook/server/web"
 	"callbook/static"
 	"callbook/store"
 )
@@ -33,8 +37,10 @@ type Options struct {
 	Limits         Limits         // rate limits; the zero value has none
 	TrustedProxies TrustedProxies // peers whose X-Forwarded-For is believed
 	Log            zerolog.Logger
-	Version        string // of the program, for the documents
-	Dev            *Dev   // set for callbook dev only
+	Mail           mail.Sink         // where the site's own mails go; nil: it sends none
+	LinkCheck      linkcheck.Options // of the looks at profile links; the zero value is what a server wants
+	Version        string            // of the program, for the documents
+	Dev            *Dev              // set for callbook dev only
 }
 
 // Server answers for one directory.
@@ -47,6 +53,11 @@ type Server struct {
 	operations []*operation
 	openAPI    []byte
 	index      []byte
+	waiters    *waiters
+	mailer     *mailer // nil: the site sends no mail
+	links      *linkChecks
+	pages      *web.Site
+	stopping   chan struct{} // closed when the server stops: nobody waits any longer
 	handler    http.Handler
 }
 
@@ -55,7 +66,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	if err := checkBaseURL(o.BaseURL); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, store: st}
+	s := &Server{options: o, store: st, waiters: newWaiters(), stopping: make(chan struct{})}
 	var err error
 	if s.limiter, err = newLimiter(o.Limits, st.Now); err != nil {
 		return nil, err
@@ -63,7 +74,18 @@ func New(st *store.Store, o Options) (*Server, error) {
 	if s.cache, err = newCache(); err != nil {
 		return nil, err
 	}
+	if s.links, err = newLinkChecks(s); err != nil {
+		return nil, err
+	}
 	st.Watch(s.cache.changed)
+	st.Watch(s.waiters.changed)
+	if o.Mail != nil {
+		s.mailer = newMailer(s)
+		st.Watch(s.mailer.changed)
+	}
+	if s.pages, err = newPages(s); err != nil {
+		return nil, err
+	}
 	s.registry = newRegistry()
 	s.operations = s.list()
 	for _, op := range s.operations {
@@ -101,11 +123,11 @@ func (s *Server) routes() http.Handler {
 		preflight(w, readable != nil)
 	})
 	notFound := func(w http.ResponseWriter, r *http.Request) {
-		s.writeError(w, r, refuse(store.CodeNotFound, ""))
+		s.refuse(w, r, refuse(store.CodeNotFound, ""))
 	}
 	router.NotFound = http.HandlerFunc(notFound)
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.writeError(w, r, refuse(codeMethodNotAllowed, ""))
+		s.refuse(w, r, refuse(codeMethodNotAllowed, ""))
 	})
 	get := func(path string, h httprouter.Handle) {
 		router.GET(path, h)
@@ -130,6 +152,7 @@ func (s *Server) routes() http.Handler {
 	}
 	page("/", "text/plain; charset=utf-8", strings.ReplaceAll(static.Home, "{base_url}", s.options.BaseURL))
 	page("/openapi.json", jsonType, string(s.openAPI))
+	s.mountPages(router, page)
 	get("/healthz", s.health(func(context.Context) error { return nil }))
 	get("/readyz", s.health(s.store.Ready))
 	if s.options.Dev != nil {
@@ -214,16 +237,14 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(listener) }()
-	due := time.NewTicker(duePeriod)
-	defer due.Stop()
+	h.RegisterOnShutdown(func() { close(s.stopping) })
+	working, stop := context.WithCancel(ctx)
+	background := s.work(working)
+	defer func() { stop(); background.Wait() }()
 	for {
 		select {
 		case err := <-ended:
 			return err
-		case <-due.C:
-			if err := s.store.RunDue(ctx); err != nil && ctx.Err() == nil {
-				s.options.Log.Error().Err(err).Msg("what was due could not be done")
-			}
 		case <-ctx.Done():
 			stopping, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 			defer cancel()
@@ -234,6 +255,48 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 			return nil
 		}
 	}
+}
+
+// work does in the background what is due by the clock, until ctx ends: what the
+// store has to end or to drop, mails, and looks at links.
+func (s *Server) work(ctx context.Context) *sync.WaitGroup {
+	working := &sync.WaitGroup{}
+	if s.mailer != nil {
+		working.Go(func() { s.mailer.run(ctx) })
+	}
+	every := func(what string, act func(context.Context) error) {
+		working.Go(func() {
+			due := time.NewTicker(duePeriod)
+			defer due.Stop()
+			for {
+				select {
+				case <-due.C:
+				case <-ctx.Done():
+					return
+				}
+				if err := act(ctx); err != nil && ctx.Err() == nil {
+					s.options.Log.Error().Err(err).Msg(what)
+				}
+			}
+		})
+	}
+	every("what was due could not be done", s.store.RunDue)
+	every("links could not be looked at again", s.links.recheck)
+	return working
+}
+
+// RunDue does at once all that is due by the clock, mails and links included.
+func (s *Server) RunDue(ctx context.Context) error {
+	return errors.Join(s.runDueInside(ctx), s.links.recheck(ctx))
+}
+
+// runDueInside does all that is due but looks at pages.
+func (s *Server) runDueInside(ctx context.Context) error {
+	err := s.store.RunDue(ctx)
+	if s.mailer != nil {
+		err = errors.Join(err, s.mailer.deliver(ctx))
+	}
+	return err
 }
 
 // chain wraps the routes in what every request passes through: compression,

@@ -1,0 +1,327 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"callbook/store"
+)
+
+// demoAgent is an entry of agents.json.
+type demoAgent struct {
+	store.Registration
+	Offerings     []store.OfferingDraft `json:"offerings"`
+	ContactPolicy jsontext.Value        `json:"contact_policy"`
+	Verified      bool                  `json:"verified"`
+	OwnerEmail    string                `json:"owner_email"`   // whom it asks to claim it; empty for nobody
+	ClaimPending  bool                  `json:"claim_pending"` // the owner has not confirmed
+	JoinedDaysAgo float64               `json:"joined_days_ago"`
+}
+
+// demoPost is an entry of calls.json.
+type demoPost struct {
+	By string `json:"by"`
+	store.PostDraft
+	DeadlineInDays *int        `json:"deadline_in_days"`
+	PostedDaysAgo  float64     `json:"posted_days_ago"`
+	Replies        []demoReply `json:"replies"`
+}
+
+type demoReply struct {
+	By            string  `json:"by"`
+	Body          string  `json:"body"`
+	PostedDaysAgo float64 `json:"posted_days_ago"`
+}
+
+// demoStep is one act of the demo's past.
+type demoStep struct {
+	daysAgo float64
+	act     func(context.Context) error
+}
+
+// Load fills an empty directory with the demo: everything happens anew, in
+// order, while the clock runs through the past half year.
+func (d *Dev) Load(ctx context.Context, s *Server) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer d.Clock.offset.Store(0)
+	var agents []demoAgent
+	var posts []demoPost
+	var contacts demoContacts
+	if err := errors.Join(
+		readDemo(d.Demo, "agents.json", &agents), readDemo(d.Demo, "calls.json", &posts), readDemo(d.Demo, "contacts.json", &contacts),
+	); err != nil {
+		return err
+	}
+	loader := &demoLoader{dev: d, server: s, store: s.store, callers: map[string]store.Caller{}, owners: map[string]string{}, today: d.Clock.Now()}
+	for _, a := range agents {
+		loader.add(a.JoinedDaysAgo, func(ctx context.Context) error { return loader.join(ctx, a) })
+	}
+	for _, p := range posts {
+		loader.addPost(p)
+	}
+	for _, r := range contacts.Requests {
+		loader.addRequest(r)
+	}
+	for _, c := range contacts.Collabs {
+		loader.addCollab(c)
+	}
+	slices.SortStableFunc(loader.steps, func(a, b demoStep) int { return cmp.Compare(b.daysAgo, a.daysAgo) })
+	for _, step := range loader.steps {
+		d.Clock.offset.Store(-int64(step.daysAgo * float64(store.Day)))
+		if err := step.act(ctx); err != nil {
+			return fmt.Errorf("load the demo: %w", err)
+		}
+	}
+	d.agents = loader.agents
+	d.Clock.offset.Store(0)
+	return s.RunDue(ctx)
+}
+
+func readDemo(files fs.FS, name string, into any) error {
+	data, err := fs.ReadFile(files, name)
+	if err == nil {
+		err = json.Unmarshal(data, into, json.RejectUnknownMembers(true))
+	}
+	if err != nil {
+		return fmt.Errorf("read the demo's %s: %w", name, err)
+	}
+	return nil
+}
+
+type demoLoader struct {
+	dev     *Dev
+	server  *Server
+	store   *store.Store
+	steps   []demoStep
+	callers map[string]store.Caller
+	owners  map[string]string // handle → token of the owner's page
+	agents  []DevAgent
+	today   time.Time
+}
+
+func (l *demoLoader) add(daysAgo float64, act func(context.Context) error) {
+	l.steps = append(l.steps, demoStep{daysAgo, act})
+}
+
+func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
+	a.AcceptRules = true
+	r, _, err := l.store.Register(ctx, a.Registration, store.Once{})
+	if err != nil {
+		return fmt.Errorf("register %s: %w", a.Handle, err)
+	}
+	caller, err := l.store.Authenticate(ctx, r.Key)
+	if err != nil {
+		return err
+	}
+	l.callers[a.Handle] = caller
+	agent := DevAgent{Handle: a.Handle, APIKey: r.Key}
+	if len(a.Offerings) > 0 {
+		if _, err := l.store.ReplaceOfferings(ctx, caller, store.Menu{Offerings: a.Offerings}); err != nil {
+			return fmt.Errorf("menu of %s: %w", a.Handle, err)
+		}
+	}
+	if a.Verified {
+		agent.Level = 1
+		if err := l.store.Verify(ctx, a.Handle); err != nil {
+			return fmt.Errorf("verify %s: %w", a.Handle, err)
+		}
+	}
+	if a.OwnerEmail != "" {
+		if err := l.claim(ctx, caller, a); err != nil {
+			return fmt.Errorf("owner of %s: %w", a.Handle, err)
+		}
+		if !a.ClaimPending {
+			agent.Level = 2
+		}
+	}
+	if len(a.ContactPolicy) > 0 {
+		patch := append(append([]byte(`{"contact_policy":`), a.ContactPolicy...), '}')
+		if _, err := l.store.UpdateAgent(ctx, caller, func(s *store.Settings) error { return parsePatch(patch, s) }); err != nil {
+			return fmt.Errorf("policy of %s: %w", a.Handle, err)
+		}
+	}
+	l.agents = append(l.agents, agent)
+	return nil
+}
+
+func (l *demoLoader) addPost(p demoPost) {
+	var id string
+	if p.DeadlineInDays != nil {
+		p.Deadline = l.today.UTC().AddDate(0, 0, *p.DeadlineInDays).Format(time.DateOnly)
+	}
+	l.add(p.PostedDaysAgo, func(ctx context.Context) error {
+		doc, _, err := l.store.CreatePost(ctx, l.callers[p.By], p.PostDraft, store.Once{})
+		if err != nil {
+			return fmt.Errorf("a call of %s: %w", p.By, err)
+		}
+		id = doc.ID
+		return nil
+	})
+	for _, r := range p.Replies {
+		l.add(r.PostedDaysAgo, func(ctx context.Context) error {
+			if _, _, err := l.store.CreateReply(ctx, l.callers[r.By], id, store.ReplyDraft{Body: r.Body}, store.Once{}); err != nil {
+				return fmt.Errorf("a reply of %s: %w", r.By, err)
+			}
+			return nil
+		})
+	}
+}
+
+// claim asks the owner by mail, as any agent does, and presses the button there.
+func (l *demoLoader) claim(ctx context.Context, caller store.Caller, a demoAgent) error {
+	if _, err := l.store.ClaimOwner(ctx, caller, a.OwnerEmail); err != nil {
+		return err
+	}
+	if err := l.server.mailer.deliver(ctx); err != nil {
+		return err
+	}
+	_, token, found := strings.Cut(*l.dev.Mail.Messages()[0].Link, "/owner/")
+	if !found {
+		return errors.New("the mail holds no link")
+	}
+	l.owners[a.Handle] = token
+	if a.ClaimPending {
+		return nil
+	}
+	return l.actAsOwner(ctx, a.Handle, store.OwnerCall{Act: store.OwnerConfirm})
+}
+
+// actAsOwner presses a button on the owner's page of an agent.
+func (l *demoLoader) actAsOwner(ctx context.Context, handle string, call store.OwnerCall) error {
+	page, err := l.store.OwnerPage(ctx, l.owners[handle])
+	if err != nil {
+		return err
+	}
+	call.Token, call.Form = l.owners[handle], page.Form
+	_, err = l.store.ActAsOwner(ctx, call)
+	return err
+}
+
+// demoContacts is contacts.json.
+type demoContacts struct {
+	Requests []demoRequest `json:"requests"`
+	Collabs  []demoCollab  `json:"collabs"`
+}
+
+type demoRequest struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	store.RequestDraft
+	Offering       *int      `json:"offering"` // place in the recipient's menu
+	DeadlineInDays *int      `json:"deadline_in_days"`
+	SentDaysAgo    float64   `json:"sent_days_ago"`
+	Then           []demoAct `json:"then"`
+}
+
+// demoAct is what was done to a request.
+type demoAct struct {
+	Act     string  `json:"act"`
+	DaysAgo float64 `json:"days_ago"`
+	Reason  string  `json:"reason"`
+}
+
+type demoCollab struct {
+	By              string  `json:"by"`
+	Partner         string  `json:"partner"`
+	Summary         string  `json:"summary"`
+	RecordedDaysAgo float64 `json:"recorded_days_ago"`
+	Then            string  `json:"then"`
+	ThenDaysAgo     float64 `json:"then_days_ago"`
+}
+
+func (l *demoLoader) addRequest(r demoRequest) {
+	var id string
+	if r.DeadlineInDays != nil {
+		r.Deadline = l.today.UTC().AddDate(0, 0, *r.DeadlineInDays).Format(time.DateOnly)
+	}
+	l.add(r.SentDaysAgo, func(ctx context.Context) error {
+		if err := l.chooseOffering(ctx, &r); err != nil {
+			return err
+		}
+		request, _, err := l.store.SendRequest(ctx, l.callers[r.From], r.To, r.RequestDraft, store.Once{})
+		if err != nil {
+			return fmt.Errorf("a request from %s to %s: %w", r.From, r.To, err)
+		}
+		id = request.ID
+		return nil
+	})
+	for _, then := range r.Then {
+		l.add(then.DaysAgo, func(ctx context.Context) error {
+			if err := l.act(ctx, r, id, then); err != nil {
+				return fmt.Errorf("%s the request from %s to %s: %w", then.Act, r.From, r.To, err)
+			}
+			return nil
+		})
+	}
+}
+
+func (l *demoLoader) chooseOffering(ctx context.Context, r *demoRequest) error {
+	if r.Offering == nil {
+		return nil
+	}
+	card, err := l.store.Card(ctx, r.To)
+	if err != nil {
+		return fmt.Errorf("the menu of %s: %w", r.To, err)
+	}
+	var offering store.Offering
+	menu := strings.Split(card.Menu, "\n")
+	if err := json.Unmarshal([]byte(menu[*r.Offering]), &offering); err != nil {
+		return fmt.Errorf("the menu of %s: %w", r.To, err)
+	}
+	r.OfferingID = offering.ID
+	return nil
+}
+
+func (l *demoLoader) act(ctx context.Context, r demoRequest, id string, then demoAct) (err error) {
+	sender, recipient := l.callers[r.From], l.callers[r.To]
+	switch then.Act {
+	case "accept":
+		_, err = l.store.AcceptRequest(ctx, recipient, id)
+	case "decline":
+		_, err = l.store.DeclineRequest(ctx, recipient, id, store.DeclineDraft{Reason: then.Reason})
+	case "withdraw":
+		_, err = l.store.WithdrawRequest(ctx, sender, id)
+	case "report":
+		_, err = l.store.ReportRequest(ctx, recipient, id, store.ReportDraft{Reason: then.Reason})
+	case "agree":
+		err = l.actAsOwner(ctx, r.To, store.OwnerCall{Act: store.OwnerAgree, Request: id})
+	case "refuse":
+		err = l.actAsOwner(ctx, r.To, store.OwnerCall{Act: store.OwnerRefuse, Request: id})
+	default:
+		err = errors.New("there is no such act")
+	}
+	return err
+}
+
+func (l *demoLoader) addCollab(c demoCollab) {
+	var id string
+	l.add(c.RecordedDaysAgo, func(ctx context.Context) error {
+		collab, _, err := l.store.RecordCollab(ctx, l.callers[c.By], store.CollabDraft{Partner: c.Partner, Summary: c.Summary}, store.Once{})
+		if err != nil {
+			return fmt.Errorf("a collaboration of %s with %s: %w", c.By, c.Partner, err)
+		}
+		id = collab.ID
+		return nil
+	})
+	if c.Then == "" {
+		return
+	}
+	l.add(c.ThenDaysAgo, func(ctx context.Context) (err error) {
+		if c.Then == "confirm" {
+			_, err = l.store.ConfirmCollab(ctx, l.callers[c.Partner], id)
+		} else {
+			_, err = l.store.DeclineCollab(ctx, l.callers[c.Partner], id)
+		}
+		return err
+	})
+}

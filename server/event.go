@@ -1,0 +1,168 @@
+package server
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"callbook/store"
+)
+
+// EventsAnswer is the answer of GET /api/me/events.
+type EventsAnswer struct {
+	Notice Notice        `json:"notice"`
+	Events []store.Event `json:"events" doc:"Up to 100, oldest first."`
+	Next   string        `json:"next" doc:"The after of the next call."`
+	Gap    bool          `json:"gap" doc:"Events after the given one were kept 30 days and are gone: look at your requests, replies and collaborations themselves."`
+}
+
+type eventsQuery struct {
+	After string `query:"after" minLength:"1" maxLength:"60" doc:"Id of the last event you have, or the next of the last answer; all that is kept when left out."`
+	Wait  int    `query:"wait" minimum:"0" maximum:"30" default:"0" doc:"Seconds to hold the call open while nothing has happened."`
+}
+
+// eventPage is how many events an answer holds.
+const eventPage = 100
+
+func (s *Server) listEvents(c *call, caller store.Caller, q eventsQuery) (answer, error) {
+	page, err := s.awaitEvents(c, caller, q)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{body: marshal(EventsAnswer{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, nil
+}
+
+// awaitEvents reads the caller's events, again after each commit that tells it of
+// something, until there are some or the time is up. Between the reads it holds
+// nothing but its place among the waiters.
+func (s *Server) awaitEvents(c *call, caller store.Caller, q eventsQuery) (store.EventPage, error) {
+	if q.Wait == 0 { // it takes no place from one that waits
+		return s.readEvents(c, caller, q.After)
+	}
+	timer := time.NewTimer(time.Duration(q.Wait) * time.Second)
+	defer timer.Stop()
+	for read := s.readEvents; ; read = s.readEventsAgain {
+		w := s.waiters.join(caller.ID) // before the read, so that nothing falls between
+		page, err := read(c, caller, q.After)
+		if err != nil || len(page.Events) > 0 || page.Gap {
+			s.waiters.leave(caller.ID, w)
+			return page, err
+		}
+		told := false
+		select {
+		case told = <-w.wake:
+		case <-timer.C:
+		case <-s.stopping:
+		case <-c.Context().Done():
+		}
+		s.waiters.leave(caller.ID, w)
+		if !told {
+			return page, nil
+		}
+	}
+}
+
+func (s *Server) readEvents(c *call, caller store.Caller, after string) (store.EventPage, error) {
+	return s.store.Events(c.Context(), caller, after, eventPage)
+}
+
+// readEventsAgain reads for a call that was woken, a few at once: a commit that
+// wakes thousands must not hold back other calls.
+func (s *Server) readEventsAgain(c *call, caller store.Caller, after string) (store.EventPage, error) {
+	s.waiters.reading <- struct{}{}
+	defer func() { <-s.waiters.reading }()
+	// While the call waited its key may have been replaced, or the agent suspended.
+	if _, err := s.store.Authenticate(c.Context(), c.key); err != nil {
+		return store.EventPage{}, err
+	}
+	return s.readEvents(c, caller, after)
+}
+
+// How many calls wait at once: of one agent, where a further one lets the first
+// return, and in all, past which none waits; and how many of those that wake read
+// at once.
+const (
+	maxWaitsOfAgent = 4
+	maxWaits        = 10_000
+	maxWokenReads   = 4
+)
+
+// waiters are the calls that wait for events.
+type waiters struct {
+	mu    sync.Mutex
+	calls map[int64][]*waiter
+	total int
+
+	reading chan struct{} // holds one for each woken call that reads
+}
+
+type waiter struct {
+	wake chan bool // true: something happened; false: wait no longer
+}
+
+func newWaiters() *waiters {
+	return &waiters{calls: map[int64][]*waiter{}, reading: make(chan struct{}, maxWokenReads)}
+}
+
+func (w *waiters) join(agentID int64) *waiter {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	joined := &waiter{wake: make(chan bool, 1)}
+	if w.total >= maxWaits {
+		joined.wake <- false
+		return joined
+	}
+	if calls := w.calls[agentID]; len(calls) >= maxWaitsOfAgent {
+		calls[0].rouse(false)
+		w.remove(agentID, calls[0])
+	}
+	w.calls[agentID] = append(w.calls[agentID], joined)
+	w.total++
+	return joined
+}
+
+// rouse ends a wait; one that is ended already stays so.
+func (w *waiter) rouse(told bool) {
+	select {
+	case w.wake <- told:
+	default:
+	}
+}
+
+func (w *waiters) leave(agentID int64, left *waiter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.remove(agentID, left)
+}
+
+func (w *waiters) remove(agentID int64, left *waiter) {
+	calls := w.calls[agentID]
+	i := slices.Index(calls, left)
+	if i < 0 {
+		return
+	}
+	w.total--
+	if calls = slices.Delete(calls, i, i+1); len(calls) == 0 {
+		delete(w.calls, agentID)
+	} else {
+		w.calls[agentID] = calls
+	}
+}
+
+// changed wakes those whom a commit tells of something.
+func (w *waiters) changed(c store.Changes) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for agentID := range c.Told {
+		for _, waiting := range w.calls[agentID] {
+			waiting.rouse(true)
+		}
+	}
+	if c.All {
+		for _, calls := range w.calls {
+			for _, waiting := range calls {
+				waiting.rouse(true)
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+
+	"callbook/server/linkcheck"
+	"callbook/store"
+)
+
+// LinkAnswer is the answer of POST /api/me/links.
+type LinkAnswer struct {
+	Notice Notice       `json:"notice"`
+	Link   *store.Link  `json:"link" doc:"The link and what the look at its page found; null once it is removed."`
+	Links  []store.Link `json:"links" doc:"All of yours, at most 5."`
+}
+
+type linkInput struct {
+	Body linkDraft
+}
+
+type linkDraft struct {
+	URL    string `json:"url" format:"link" minLength:"1" maxLength:"2048" doc:"http(s) address of a page of yours that links to your public page here, best with rel=\"me\"." example:"https://harbour.example.org/about"`
+	Remove bool   `json:"remove,omitempty" doc:"Take the link off your card."`
+}
+
+func (s *Server) setLink(c *call, caller store.Caller, in linkInput) (answer, error) {
+	if in.Body.Remove {
+		links, err := s.store.RemoveLink(c.Context(), caller, in.Body.URL)
+		return answer{body: marshal(LinkAnswer{Notice: notice, Links: links})}, err
+	}
+	address, err := s.store.AddLink(c.Context(), caller, in.Body.URL, kindOf(in.Body.URL))
+	if err != nil {
+		return answer{}, err
+	}
+	links, err := s.links.look(c.Context(), store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}, false)
+	if err != nil {
+		return answer{}, err
+	}
+	found := LinkAnswer{Notice: notice, Links: links}
+	if i := slices.IndexFunc(links, func(l store.Link) bool { return l.URL == address }); i >= 0 {
+		found.Link = &links[i]
+	}
+	return answer{body: marshal(found)}, nil
+}
+
+func kindOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return linkcheck.KindOf("")
+	}
+	return linkcheck.KindOf(u.Hostname())
+}
+
+// Looks at pages are outgoing calls that anyone can cause, so they are bounded:
+// how many go on at once, how many one address gets in an hour over all agents,
+// and how many links the service takes up by itself in a minute.
+const (
+	looksAtOnce    = 8
+	looksInAMinute = 20
+)
+
+var looksAtAddress = Limit{60, time.Hour}
+
+// linkChecks looks at the pages of profile links.
+type linkChecks struct {
+	store   *store.Store
+	checker *linkcheck.Checker
+	base    string
+	free    chan struct{}
+	limiter *limiter // by the address that is called; unlimited for callbook dev
+}
+
+func newLinkChecks(s *Server) (*linkChecks, error) {
+	limits := Limits{}
+	dev := s.options.Dev != nil
+	if !dev {
+		limits.looks = looksAtAddress
+	}
+	byAddress, err := newLimiter(limits, s.store.Now)
+	if err != nil {
+		return nil, err
+	}
+	l := &linkChecks{store: s.store, base: s.options.BaseURL, free: make(chan struct{}, looksAtOnce), limiter: byAddress}
+	o := s.options.LinkCheck
+	o.Loopback, o.UserAgent = dev, "Callbook/"+s.options.Version+" (+"+s.options.BaseURL+")"
+	o.Allow = func(addr netip.Addr) bool { return l.limiter.allow(limitLooks, subject{network: network(addr)}) }
+	l.checker = linkcheck.New(o)
+	return l, nil
+}
+
+// look fetches a link's page, and keeps what it found there.
+func (l *linkChecks) look(ctx context.Context, link store.DueLink, byService bool) ([]store.Link, error) {
+	select {
+	case l.free <- struct{}{}:
+		defer func() { <-l.free }()
+	case <-ctx.Done():
+		return nil, refuse(store.CodeUnavailable, "")
+	}
+	result, err := l.checker.Check(ctx, link.URL, l.base+"/agents/"+link.Handle)
+	if errors.Is(err, linkcheck.ErrBusy) {
+		return nil, &store.Error{
+			Code: store.CodeRateLimited, Topic: string(limitLooks), Limit: looksAtAddress.Calls,
+			RetryAt: l.store.Now().Add(looksAtAddress.Period / time.Duration(looksAtAddress.Calls)),
+		}
+	}
+	if err != nil {
+		return nil, refuse(store.CodeUnavailable, "")
+	}
+	return l.store.SettleLink(ctx, link.AgentID, link.URL, store.LinkFinding{
+		Kind: result.Kind, Verified: result.Status == "verified", Proof: result.Proof, Failure: result.Failure,
+	}, byService)
+}
+
+// recheck looks again at the links that are due, one after the other.
+func (l *linkChecks) recheck(ctx context.Context) error {
+	due, err := l.store.TakeDueLinks(ctx, looksInAMinute)
+	for _, link := range due {
+		var refused *store.Error
+		if _, lookErr := l.look(ctx, link, true); !errors.As(lookErr, &refused) {
+			err = errors.Join(err, lookErr)
+		}
+	}
+	return err
+}

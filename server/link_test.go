@@ -1,0 +1,207 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"callbook/store"
+)
+
+// homepage is a real server for the pages that links lead to.
+type homepage struct {
+	*httptest.Server
+	content atomic.Pointer[string] // of every page; none answers 503
+	looks   atomic.Int64
+}
+
+func newHomepage(t *testing.T) *homepage {
+	h := &homepage{}
+	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.looks.Add(1)
+		content := h.content.Load()
+		if content == nil {
+			http.Error(w, "away", http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, *content)
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+func (h *homepage) say(content string) { h.content.Store(&content) }
+func (h *homepage) goAway()            { h.content.Store(nil) }
+
+// LookupNetIP says that every name is one public address.
+func (h *homepage) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("192.0.66.2")}, nil
+}
+
+// dial reaches the page's server, whatever the address.
+func (h *homepage) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, network, h.Listener.Addr().String())
+}
+
+// newLinkSite is a site for which every name leads to the homepage.
+func newLinkSite(t *testing.T) (*site, *homepage) {
+	h := newHomepage(t)
+	return newSite(t, func(o *siteOptions) {
+		o.links.Resolver, o.links.Dial = h, h.dial
+	}), h
+}
+
+const relMe = `<p>I am <a rel="me" href="http://callbook.example.org/agents/harbour-pilot">on the callbook</a>.</p>`
+
+func (s *site) link(key, address string) *result {
+	s.Helper()
+	return s.call("POST", "/api/me/links", key, map[string]any{"url": address})
+}
+
+func TestALinkIsLookedAt(t *testing.T) {
+	for _, tt := range []struct {
+		name, content          string
+		status, proof, failure any
+	}{
+		{"rel=me", relMe, "verified", "rel_me", nil},
+		{"a mention", "<p>http://callbook.example.org/agents/harbour-pilot</p>", "verified", "mention", nil},
+		{"nothing of the agent", "<p>Welcome</p>", "failed", nil, "not_found_on_page"},
+		{"another agent", "<p>http://callbook.example.org/agents/harbour-pilot-2</p>", "failed", nil, "not_found_on_page"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, h := newLinkSite(t)
+			key := s.agent("harbour-pilot")
+			h.say(tt.content)
+			a := s.link(key, "http://harbour.example.com/about").status(200)
+			for field, want := range map[string]any{"status": tt.status, "proof": tt.proof, "failure": tt.failure, "kind": "website"} {
+				if got := a.value("link", field); got != want {
+					t.Errorf("%s is %v, want %v", field, got, want)
+				}
+			}
+			if card := s.call("GET", "/api/agents/harbour-pilot", "", nil); card.value("agent", "trust", "links", 0, "status") != tt.status {
+				t.Errorf("the card: %s", card.Body)
+			}
+		})
+	}
+}
+
+func TestTheGuardStandsBeforeLinks(t *testing.T) {
+	h := newHomepage(t)
+	s := newSite(t, func(o *siteOptions) { o.links.Dial = h.dial }) // the system's resolver: no name here leads anywhere public
+	key := s.agent("harbour-pilot")
+	for _, address := range []string{
+		h.URL, "http://127.0.0.1/", "http://[::1]/", "http://10.0.0.1/", "http://169.254.169.254/latest/meta-data/",
+		"http://localhost/", "http://2130706433/", "file:///etc/passwd", "http://user@harbour.example.com/",
+	} {
+		if a := s.link(key, address).refused(422, store.CodeValidationFailed); a.text("error", "details", 0, "field") != "url" {
+			t.Errorf("%s: %s", address, a.Body)
+		}
+	}
+	if n := h.looks.Load(); n != 0 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+func TestAVerifiedLinkIsKeptFresh(t *testing.T) {
+	s, h := newLinkSite(t)
+	key := s.agent("harbour-pilot")
+	h.say(relMe)
+	const address = "http://harbour.example.com/about"
+	s.link(key, address).status(200)
+	status := func() (status, failure any) {
+		t.Helper()
+		card := s.call("GET", "/api/agents/harbour-pilot", "", nil).status(200)
+		return card.value("agent", "trust", "links", 0, "status"), card.value("agent", "trust", "links", 0, "failure")
+	}
+	due := func(d time.Duration) {
+		t.Helper()
+		s.clock.Advance(d)
+		if err := s.server.RunDue(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	looks := h.looks.Load()
+	due(29 * store.Day)
+	if h.looks.Load() != looks {
+		t.Error("looked again before it was due")
+	}
+	due(store.Day)
+	if got, _ := status(); got != "verified" || h.looks.Load() != looks+1 {
+		t.Errorf("after 30 days: %v, %d looks", got, h.looks.Load()-looks)
+	}
+	h.goAway()
+	due(30 * store.Day)
+	if got, why := status(); got != "verified" || why != "http_error" {
+		t.Errorf("while the page is away: %v %v", got, why)
+	}
+	due(180 * store.Day)
+	if got, _ := status(); got != "expired" {
+		t.Errorf("after 180 days without a look that succeeded: %v", got)
+	}
+	events := s.call("GET", "/api/me/events", key, nil).status(200)
+	if events.len("events") != 1 || events.text("events", 0, "type") != "trust.changed" {
+		t.Errorf("the agent is not told once: %s", events.Body)
+	}
+	h.say("<p>All is new</p>")
+	if a := s.link(key, address).status(200); a.text("link", "failure") != "not_found_on_page" || a.len("links") != 1 {
+		t.Errorf("looked at again by hand: %s", a.Body)
+	}
+	s.call("POST", "/api/me/links", key, map[string]any{"url": address, "remove": true}).status(200)
+	if a := s.call("POST", "/api/me/links", key, map[string]any{"url": address, "remove": true}).status(200); a.value("link") != nil || a.len("links") != 0 {
+		t.Errorf("removed twice: %s", a.Body)
+	}
+}
+
+func TestACardShowsFiveLinks(t *testing.T) {
+	s, h := newLinkSite(t)
+	key := s.agent("harbour-pilot")
+	h.say(relMe)
+	for i := range 5 {
+		s.link(key, fmt.Sprintf("http://harbour.example.com/%d", i)).status(200)
+	}
+	if a := s.link(key, "http://harbour.example.com/5").refused(422, store.CodeValidationFailed); a.faults()[0] != "url too_many" {
+		t.Errorf("%s", a.Body)
+	}
+	s.link(key, "http://HARBOUR.example.com/4").status(200) // the same one, looked at again
+}
+
+// TestNoSiteIsLookedAtTooOften: links are a way to have the service call others.
+func TestNoSiteIsLookedAtTooOften(t *testing.T) {
+	s, h := newLinkSite(t)
+	h.say(relMe)
+	passed, limited := 0, 0
+	for i := range looksAtAddress.Calls + 20 {
+		key := s.agent(fmt.Sprintf("agent-%d", i))
+		switch a := s.link(key, fmt.Sprintf("http://host-%d.example.com/", i)); a.Status {
+		case 200:
+			passed++
+		default:
+			a.refused(429, store.CodeRateLimited)
+			limited++
+		}
+	}
+	if passed != looksAtAddress.Calls || limited != 20 || h.looks.Load() != int64(passed) {
+		t.Errorf("%d pass, %d are limited, %d looks", passed, limited, h.looks.Load())
+	}
+	s.clock.Advance(time.Hour)
+	s.link(s.agent("an-hour-later"), "http://harbour.example.com/").status(200)
+}
+
+// TestDevLooksAtThisMachine: under callbook dev a link may lead to any port here.
+func TestDevLooksAtThisMachine(t *testing.T) {
+	h := newHomepage(t)
+	s := newSite(t, func(o *siteOptions) { o.dev = &Dev{Clock: &DevClock{}} })
+	key := s.agent("harbour-pilot")
+	h.say(`<a rel="me" href="` + s.server.options.BaseURL + `/agents/harbour-pilot">me</a>`)
+	if a := s.link(key, h.URL+"/about").status(200); a.text("link", "status") != "verified" {
+		t.Errorf("%s", a.Body)
+	}
+	s.link(key, "http://10.0.0.1:8080/").refused(422, store.CodeValidationFailed)
+}

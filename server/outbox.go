@@ -1,0 +1,187 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"callbook/server/mail"
+	"callbook/store"
+)
+
+// mailer takes the site's own mails from the outbox to the sink, one at a time.
+type mailer struct {
+	store *store.Store
+	sink  mail.Sink
+	base  string
+	log   zerolog.Logger
+	turn  sync.Mutex // held while mails go out
+	wake  chan struct{}
+}
+
+func newMailer(s *Server) *mailer {
+	return &mailer{store: s.store, sink: s.options.Mail, base: s.options.BaseURL, log: s.options.Log, wake: make(chan struct{}, 1)}
+}
+
+// changed hears of commits, and wakes the mailer when a mail waits.
+func (m *mailer) changed(c store.Changes) {
+	if !c.Mail {
+		return
+	}
+	select {
+	case m.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// run delivers mails as they come due, until ctx ends.
+func (m *mailer) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := m.deliver(ctx)
+		nap := longestNap
+		if err == nil {
+			nap = m.untilNext(ctx)
+		} else if ctx.Err() == nil {
+			m.log.Error().Err(err).Msg("the outbox cannot be read or written")
+		}
+		timer := time.NewTimer(nap)
+		select {
+		case <-m.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// longestNap bounds how long the mailer sleeps: the directory's clock may move
+// otherwise than the machine's.
+const longestNap = time.Minute
+
+func (m *mailer) untilNext(ctx context.Context) time.Duration {
+	next, err := m.store.NextMailAt(ctx)
+	if err != nil || next == 0 {
+		return longestNap
+	}
+	return min(max(next.Time().Sub(m.store.Now()), time.Second), longestNap)
+}
+
+// deliver sends every mail that is due.
+func (m *mailer) deliver(ctx context.Context) error {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	for ctx.Err() == nil {
+		due, found, err := m.store.BeginMail(ctx)
+		if err != nil || !found {
+			return err
+		}
+		if err := m.deliverOne(ctx, due); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (m *mailer) deliverOne(ctx context.Context, due store.Mail) error {
+	err := m.sink.Send(ctx, m.compose(due))
+	outcome, event := store.MailDelivered, m.log.Debug()
+	switch {
+	case errors.Is(err, mail.ErrRefused):
+		outcome, event = store.MailRefused, m.log.Error()
+	case errors.Is(err, mail.ErrUncertain):
+		outcome, event = store.MailUncertain, m.log.Warn()
+	case err != nil:
+		outcome, event = store.MailDelayed, m.log.Warn()
+	}
+	event.Err(err).Str("kind", due.Kind).Str("handle", due.Handle).Str("mail", due.ID).Int("try", due.Tries+1).Msg("a mail " + outcomeWords[outcome])
+	// The end is kept even while the program stops: else the mail would go out twice.
+	return m.store.EndMail(context.WithoutCancel(ctx), due, outcome)
+}
+
+var outcomeWords = map[store.MailOutcome]string{
+	store.MailDelivered: "is delivered",
+	store.MailRefused:   "is refused for good",
+	store.MailUncertain: "may be delivered, or not",
+	store.MailDelayed:   "is not delivered; it is tried again",
+}
+
+// mailText is what a kind of mail says. {name} and {handle} are the only words of
+// an agent in it.
+type mailText struct{ subject, en, zh string }
+
+var mailTexts = map[string]mailText{
+	store.MailVerify: {
+		"Code for {handle} 的验证码",
+		`The agent "{name}" ({handle}) at {base} says that this is its mailbox.
+
+Code: {secret}
+
+It is good until {expires}. The agent sends it to POST {base}/api/me/verify/confirm.
+If you do not run this agent, do nothing: without the code nothing happens. Give the code to nobody else.`,
+		`{base} 上的智能体“{name}”（{handle}）称这是它的邮箱。
+
+验证码：{secret}
+
+有效期至 {expires}。由智能体发送到 POST {base}/api/me/verify/confirm。
+如果你不运营该智能体，无需理会：没有验证码什么也不会发生。请勿把验证码告诉他人。`,
+	},
+	store.MailRecover: {
+		"Code for a new key of {handle} 更换密钥的验证码",
+		`Somebody asks for a new API key of the agent "{name}" ({handle}) at {base}.
+
+Code: {secret}
+
+It is good until {expires}. Send it with the handle to POST {base}/api/recover/confirm; the old key is dead from then on.
+If you have not lost the key, do nothing: it stays as it is. Give the code to nobody.`,
+		`有人请求为 {base} 上的智能体“{name}”（{handle}）更换 API 密钥。
+
+验证码：{secret}
+
+有效期至 {expires}。请连同 handle 发送到 POST {base}/api/recover/confirm；此后旧密钥立即失效。
+如果你没有丢失密钥，无需理会：密钥保持不变。请勿把验证码告诉任何人。`,
+	},
+	store.MailClaim: {
+		"Is {handle} your agent? 这是你的智能体吗？",
+		`The agent "{name}" ({handle}) at {base} names you as its owner: the person who is accountable for it.
+
+{link}
+
+Opening the page changes nothing. There you can confirm that it is your agent, or say that it is not. Once you have confirmed, the same link is your owner's page: keep it, and give it to nobody. The link is good until {expires} unless you confirm.
+If you know nothing of this agent, press "Not mine" there, or do nothing.`,
+		`{base} 上的智能体“{name}”（{handle}）称你是它的所有者，即对它负责的人。
+
+{link}
+
+打开页面不会改变任何事。你可以在那里确认这是你的智能体，或声明不是。确认之后，同一链接就是你的所有者页面：请妥善保存，勿交给他人。若未确认，链接在 {expires} 后失效。
+如果你不认识该智能体，请在页面上点“不是我的”，或不予理会。`,
+	},
+}
+
+const mailEnd = `
+
+This mail was sent by the site itself; agents cannot write mails here. Never pay or sign anything because of it.
+此邮件由网站自身发送；智能体不能在此发送邮件。请勿因此邮件付款或签署任何内容。
+`
+
+func (m *mailer) compose(due store.Mail) mail.Message {
+	link := m.base + "/owner/" + due.Secret
+	fill := strings.NewReplacer(
+		"{handle}", due.Handle, "{name}", due.Name, "{base}", m.base, "{secret}", due.Secret, "{link}", link,
+		"{expires}", due.ExpiresAt.Time().Format("2006-01-02 15:04 UTC"),
+	)
+	text := mailTexts[due.Kind]
+	message := mail.Message{
+		ID: due.ID, To: due.To, Subject: fill.Replace(text.subject),
+		Text: fill.Replace(text.en+"\n\n"+text.zh) + mailEnd, At: due.CreatedAt.Time(),
+	}
+	if due.Kind == store.MailClaim {
+		message.Link = &link
+	} else {
+		message.Code = &due.Secret
+	}
+	return message
+}

@@ -1,0 +1,485 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+
+	"callbook/store"
+)
+
+// parsePage reads a page as a browser does.
+func parsePage(t testing.TB, body []byte) *html.Node {
+	t.Helper()
+	doc, err := html.Parse(bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func attribute(n *html.Node, name string) (string, bool) {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val, true
+		}
+	}
+	return "", false
+}
+
+// elements are those of these names, or all.
+func elements(doc *html.Node, names ...string) (found []*html.Node) {
+	for n := range doc.Descendants() {
+		if n.Type == html.ElementNode && (len(names) == 0 || slices.Contains(names, n.Data)) {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+func innerText(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			b.WriteString(d.Data)
+		}
+	}
+	return b.String()
+}
+
+// structure is a page without its texts: what markup could change, a line for
+// each node. Values that differ from page to page by themselves are left out.
+func structure(doc *html.Node) (lines []string) {
+	for n := range doc.Descendants() {
+		switch n.Type {
+		case html.ElementNode:
+			line := n.Data
+			name, _ := attribute(n, "name")
+			for _, a := range n.Attr {
+				if a.Key == "datetime" || a.Key == "value" && (name == "form" || name == "request") {
+					a.Val = "…"
+				}
+				line += fmt.Sprintf(" %s%s=%q", a.Namespace, a.Key, a.Val)
+			}
+			lines = append(lines, line+" in "+n.Parent.Data)
+		case html.CommentNode, html.DoctypeNode, html.RawNode:
+			lines = append(lines, fmt.Sprintf("%d %q", n.Type, n.Data))
+		}
+	}
+	return lines
+}
+
+// ownerPages are the page in every state, what its buttons answer, and its
+// errors, in one language.
+func (s *ownerSite) ownerPages(lang string) map[string]*result {
+	s.Helper()
+	pages := map[string]*result{}
+	query := "?lang=" + lang
+	sender := s.verified("sender-" + lang)
+	handles := 0
+	enter := func(state string) (handle, token string) {
+		handles++
+		handle = fmt.Sprintf("agent-%s-%d", lang, handles)
+		return handle, ownerStates[state](s, handle)
+	}
+	for state := range ownerStates {
+		handle, token := enter(state)
+		pages[state] = s.open("/owner/"+token, lang).status(200)
+		if !strings.HasPrefix(state, "pending") {
+			s.waits(handle, sender)
+			pages[state+", a request waits"] = s.open("/owner/"+token, lang).status(200)
+		}
+	}
+	for _, act := range []store.OwnerAct{
+		store.OwnerConfirm, store.OwnerReject, store.OwnerWithdraw, store.OwnerRotateKey,
+		store.OwnerRetire, store.OwnerAgree, store.OwnerRefuse,
+	} {
+		state := "claimed"
+		if act == store.OwnerConfirm || act == store.OwnerReject {
+			state = "pending"
+		}
+		handle, token := enter(state)
+		pages["done: "+string(act)] = s.send(token, query, "form", s.form(token), "act", string(act), "confirm", handle, "request", s.waits(handle, sender)).status(200)
+	}
+	_, token := enter("mailbox changed and verified")
+	pages["done: rotate-key after a change"] = s.send(token, query, "form", s.form(token), "act", "rotate-key").status(200)
+
+	_, token = enter("claimed")
+	pages["stale"] = s.send(token, query, "act", "withdraw").status(409)
+	pages["mistyped"] = s.send(token, query, "form", s.form(token), "act", "retire", "confirm", "other").status(422)
+	pages["unknown act"] = s.send(token, query, "form", s.form(token), "act", "sell").status(422)
+	pages["forbidden"] = s.call("POST", "/owner/"+token+query, "", "act=withdraw", formType, "Sec-Fetch-Site: cross-site").status(403)
+	pages["media type"] = s.call("POST", "/owner/"+token+query, "", "{}").status(415)
+	pages["too large"] = s.call("POST", "/owner/"+token+query, "", strings.Repeat("x", 9000), formType).status(413)
+	pages["bad form"] = s.call("POST", "/owner/"+token+query, "", "%", formType).status(400)
+	pages["method"] = s.call("DELETE", "/owner/"+token+query, "", nil).status(405)
+	pages["gone"] = s.open("/owner/gone", lang).status(404)
+	_, token = enter("pending, not verified")
+	pages["not verified"] = s.send(token, query, "form", s.form(token), "act", "confirm").status(403)
+	for _, code := range []store.Code{store.CodeUnavailable, store.CodeStorageFull, store.CodeRateLimited, codeInternal} {
+		pages[string(code)] = s.refused(query, refuse(code, ""))
+	}
+	return pages
+}
+
+// refused is the page of an error that is hard to bring about.
+func (s *ownerSite) refused(query string, err error) *result {
+	w := httptest.NewRecorder()
+	fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.Refuse(w, r, err) })
+	s.server.observe(fails, w, httptest.NewRequest("GET", "/owner/x"+query, nil))
+	return &result{TB: s.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
+}
+
+func TestEveryOwnersPageIsGoodHTML(t *testing.T) {
+	s := newOwnerSite(t)
+	for _, lang := range []string{"en", "zh"} {
+		for name, page := range s.ownerPages(lang) {
+			for _, fault := range pageFaults(parsePage(t, page.Body)) {
+				t.Errorf("%s, %s: %s", name, lang, fault)
+			}
+			if !bytes.HasPrefix(page.Body, []byte("<!DOCTYPE html>\n<html lang=\""+lang+"\">")) {
+				t.Errorf("%s, %s: begins with %.60q", name, lang, page.Body)
+			}
+		}
+	}
+}
+
+// ownAddress is where a page may lead: a path of the site, its own query, its own
+// parts.
+var ownAddress = regexp.MustCompile(`^(/[a-z.]*|\?lang=(en|zh)|#[a-z]+)$`)
+
+// pageFaults is what is wrong with a page's elements. The parser mends broken
+// markup silently: a block inside a p leaves an empty p behind.
+func pageFaults(doc *html.Node) (faults []string) {
+	ids, labelled := map[string]bool{}, map[string]bool{}
+	count := map[string]int{}
+	for _, n := range elements(doc) {
+		count[n.Data]++
+		if id, ok := attribute(n, "id"); ok {
+			if ids[id] || id == "" {
+				faults = append(faults, "id "+id+" twice or empty")
+			}
+			ids[id] = true
+		}
+		if target, ok := attribute(n, "for"); ok {
+			labelled[target] = true
+		}
+		for _, a := range n.Attr {
+			if strings.HasPrefix(a.Key, "on") || a.Key == "style" || a.Key == "srcdoc" {
+				faults = append(faults, "attribute "+a.Key)
+			}
+			if slices.Contains([]string{"href", "src", "action", "formaction"}, a.Key) && !ownAddress.MatchString(a.Val) {
+				faults = append(faults, a.Key+" leads to "+a.Val)
+			}
+		}
+		if n.Data == "p" && n.FirstChild == nil {
+			faults = append(faults, "an empty p, or a block in one")
+		}
+	}
+	for _, n := range elements(doc) {
+		for _, name := range []string{"for", "aria-labelledby", "aria-describedby"} {
+			if target, ok := attribute(n, name); ok && !ids[target] {
+				faults = append(faults, name+" names no element: "+target)
+			}
+		}
+		if href, _ := attribute(n, "href"); strings.HasPrefix(href, "#") && !ids[href[1:]] {
+			faults = append(faults, "a link to no element: "+href)
+		}
+		kind, _ := attribute(n, "type")
+		id, _ := attribute(n, "id")
+		if n.Data == "input" && kind != "hidden" && !labelled[id] {
+			faults = append(faults, "an input without a label")
+		}
+		if n.Data == "button" && strings.TrimSpace(innerText(n)) == "" {
+			faults = append(faults, "a button without a name")
+		}
+	}
+	for name, want := range map[string]int{"h1": 1, "main": 1, "title": 1, "header": 1, "footer": 1, "script": 0, "style": 0, "iframe": 0, "object": 0, "base": 0} {
+		if count[name] != want {
+			faults = append(faults, fmt.Sprintf("%d of %s, want %d", count[name], name, want))
+		}
+	}
+	return append(faults, headingFaults(doc)...)
+}
+
+// headingFaults: no level of headings is skipped.
+func headingFaults(doc *html.Node) (faults []string) {
+	level := 0
+	for _, n := range elements(doc, "h1", "h2", "h3", "h4") {
+		next := int(n.Data[1] - '0')
+		if next > level+1 {
+			faults = append(faults, n.Data+" after a heading of level "+fmt.Sprint(level))
+		}
+		level = next
+	}
+	return faults
+}
+
+// chineseKeeps are the words of other scripts that stand in Chinese sentences.
+var chineseKeeps = []string{"Callbook", "English", "UTC", "API", "PATCH /api/me", "POST /api/me/verify"}
+
+func TestTheOwnersPageIsWholeInBothLanguages(t *testing.T) {
+	s := newOwnerSite(t)
+	latin, han := regexp.MustCompile(`[A-Za-z]{2,}`), regexp.MustCompile(`\p{Han}+`)
+	for name, page := range s.ownerPages("zh") {
+		text := ownWords(parsePage(t, page.Body))
+		text = regexp.MustCompile(`agent-zh-\d+`).ReplaceAllString(text, "")
+		for _, keep := range chineseKeeps {
+			text = strings.ReplaceAll(text, keep, "")
+		}
+		if left := latin.FindAllString(text, -1); len(left) > 0 {
+			t.Errorf("%s: left in English: %q", name, left)
+		}
+		if !han.MatchString(text) {
+			t.Errorf("%s: nothing in Chinese", name)
+		}
+	}
+	for name, page := range s.ownerPages("en") {
+		text := strings.ReplaceAll(ownWords(parsePage(t, page.Body)), "中文", "")
+		if left := han.FindAllString(text, -1); len(left) > 0 || strings.ContainsAny(text, "，。：；（）") {
+			t.Errorf("%s: left in Chinese: %q", name, left)
+		}
+	}
+}
+
+// ownWords are the page's own texts, those in attributes too: without quotations,
+// handles and the like.
+func ownWords(doc *html.Node) string {
+	var b strings.Builder
+	var walk func(n *html.Node)
+	walk = func(n *html.Node) {
+		if n.Type == html.ElementNode {
+			switch n.Data {
+			case "q", "blockquote", "code":
+				return
+			}
+			for _, name := range []string{"aria-label", "title", "alt", "placeholder"} {
+				if v, ok := attribute(n, name); ok {
+					b.WriteString(v + "\n")
+				}
+			}
+		}
+		if n.Type == html.TextNode {
+			b.WriteString(n.Data + "\n")
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			walk(c)
+		}
+	}
+	walk(doc)
+	return b.String()
+}
+
+func TestAPageSpeaksTheReadersLanguage(t *testing.T) {
+	s := newOwnerSite(t)
+	_, token := s.pending("harbour-pilot")
+	for _, tt := range []struct{ query, accept, want string }{
+		{"", "", "en"}, {"", "zh-CN,zh;q=0.9,en;q=0.8", "zh"}, {"", "zh-TW", "zh"}, {"", "zh-Hant-HK", "zh"}, {"", "zh", "zh"},
+		{"", "en-GB,en;q=0.9,zh;q=0.5", "en"}, {"", "fr", "en"}, {"", "fr,zh;q=0.3", "zh"}, {"", "*", "en"}, {"", "zh;q=0,en", "en"}, {"", ";;;", "en"},
+		{"?lang=zh", "en", "zh"}, {"?lang=en", "zh", "en"}, {"?lang=fr", "zh", "zh"}, {"?lang=", "zh", "zh"}, {"?lang=ZH", "en", "en"}, {"?utm=1&lang=zh", "", "zh"},
+	} {
+		a := s.call("GET", "/owner/"+token+tt.query, "", nil, "Accept-Language: "+tt.accept).status(200)
+		doc := parsePage(t, a.Body)
+		lang, _ := attribute(elements(doc, "html")[0], "lang")
+		if lang != tt.want || a.Header.Get("Content-Language") != tt.want {
+			t.Errorf("%q, %q: in %s (%s), want %s", tt.query, tt.accept, lang, a.Header.Get("Content-Language"), tt.want)
+		}
+		for _, form := range elements(doc, "form") {
+			if action, _ := attribute(form, "action"); action != "?lang="+tt.want {
+				t.Errorf("%q, %q: the form leads to %s", tt.query, tt.accept, action)
+			}
+		}
+		other := map[string]string{"en": "zh", "zh": "en"}[tt.want]
+		if !slices.ContainsFunc(elements(doc, "a"), func(a *html.Node) bool {
+			href, _ := attribute(a, "href")
+			is, _ := attribute(a, "hreflang")
+			return href == "?lang="+other && is == other
+		}) {
+			t.Errorf("%q, %q: no link to the other language", tt.query, tt.accept)
+		}
+	}
+}
+
+func TestHeadersOfTheOwnersPage(t *testing.T) {
+	s := newOwnerSite(t)
+	want := map[string]string{
+		"Content-Type":                 "text/html; charset=utf-8",
+		"Cache-Control":                "no-store",
+		"Content-Security-Policy":      "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+		"Referrer-Policy":              "no-referrer",
+		"X-Robots-Tag":                 "noindex",
+		"X-Content-Type-Options":       "nosniff",
+		"Cross-Origin-Opener-Policy":   "same-origin",
+		"Cross-Origin-Resource-Policy": "same-origin",
+		"Content-Language":             "en",
+	}
+	never := []string{"ETag", "Last-Modified", "Set-Cookie", "Location", "Access-Control-Allow-Origin", "Link", "Refresh"}
+	for name, page := range s.ownerPages("en") {
+		for header, value := range want {
+			if got := page.Header.Values(header); !slices.Equal(got, []string{value}) {
+				t.Errorf("%s: %s is %q, want %q", name, header, got, value)
+			}
+		}
+		for _, header := range never {
+			if got := page.Header.Get(header); got != "" {
+				t.Errorf("%s: %s is %q", name, header, got)
+			}
+		}
+	}
+}
+
+func TestThePagesLoadLittleAndFromHere(t *testing.T) {
+	s := newOwnerSite(t)
+	_, token := s.inForce("harbour-pilot")
+	for i := range 10 {
+		s.waits("harbour-pilot", s.verified(fmt.Sprintf("sender-%d", i)))
+	}
+	page := s.open("/owner/"+token, "zh")
+	size := len(page.Body)
+	loaded := 0
+	for _, n := range elements(parsePage(t, page.Body), "link", "img", "script", "source", "use") {
+		href, _ := attribute(n, "href")
+		a := s.call("GET", href, "", nil).status(200)
+		size += len(a.Body)
+		loaded++
+		if a.Header.Get("Cache-Control") != revalidate || !strings.HasPrefix(a.Header.Get("ETag"), `W/"`) {
+			t.Errorf("%s cannot be revalidated: %v", href, a.Header)
+		}
+		s.call("GET", href, "", nil, "If-None-Match: "+a.Header.Get("ETag")).status(304)
+	}
+	if loaded != 2 || size > 60<<10 {
+		t.Errorf("the page loads %d files, %d bytes in all", loaded, size)
+	}
+	if style := s.call("GET", "/style.css", "", nil); style.Header.Get("Content-Type") != "text/css; charset=utf-8" || bytes.Contains(style.Body, []byte("url(")) || bytes.Contains(style.Body, []byte("@import")) {
+		t.Errorf("the stylesheet: %v", style.Header)
+	}
+}
+
+func TestAnOwnersPageTellsNoAddressAndNoToken(t *testing.T) {
+	s := newOwnerSite(t)
+	for _, lang := range []string{"en", "zh"} {
+		for name, page := range s.ownerPages(lang) {
+			if at := bytes.IndexByte(page.Body, '@'); at >= 0 {
+				t.Errorf("%s: an address: %s", name, page.Body[max(0, at-40):at+20])
+			}
+		}
+	}
+	for state, enter := range ownerStates {
+		token := enter(s, "agent-"+regexp.MustCompile(`[^a-z]`).ReplaceAllString(state, ""))
+		if page := s.open("/owner/"+token, "en"); bytes.Contains(page.Body, []byte(token)) {
+			t.Errorf("%s: the page holds its token", state)
+		}
+	}
+}
+
+// hostileParts are put together to texts that would be markup, were they not
+// escaped.
+var hostileParts = struct{ openings, payloads, closings []string }{
+	openings: []string{"", `"`, `'`, "</q>", `">`, `'>`, "-->", "</title>", "</dd>", "`", "]]>", "</form>"},
+	payloads: []string{
+		"<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<svg/onload=alert(1)>", "<a href=//x>x</a>", "<input name=act>",
+		"<form action=//x>", "<button name=act>", "<style>*{}</style>", "<base href=//x>", "<meta charset=utf-7>", "<iframe src=//x>",
+		"onfocus=alert(1) autofocus", "style=color:red", "<!-- ", "<plaintext>", "<textarea>", "<math><mi>", "javascript:alert(1)",
+		"{{.Form}}", "{{template \"form\"}}", "{{define \"x\"}}", "${7*7}", "<%= 1 %>", "&lt;b&gt;", "&#60;b&#62;", "&quot;", "%3Cb%3E", "\\u003cb\\u003e",
+		"<b", "<", ">", "&", "＜b＞", "‹b›", "<ｓcript>", "<LINK rel=x>", "<q>", "</", "<?php", "<![CDATA[", "<template>", "<select><option>",
+	},
+	closings: []string{"", `"`, " x="},
+}
+
+// hostileTexts are those of at most 40 characters, the room in the shortest
+// field, that agents may store.
+func hostileTexts() (texts []string) {
+	for _, payload := range hostileParts.payloads {
+		for i, opening := range hostileParts.openings {
+			text := store.NormalizeText(opening + payload + hostileParts.closings[i%len(hostileParts.closings)])
+			if text != "" && utf8.RuneCountInString(text) <= 40 && store.CheckLine(text) && !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
+}
+
+// hostilePages are the pages of two agents that write text wherever they can:
+// one whose claim waits, one whose owner has a request to answer.
+type hostilePages struct {
+	*ownerSite
+	pending, claimed, sender string // keys
+	page                     string // token of the claimed one
+}
+
+func newHostilePages(t testing.TB) *hostilePages {
+	s := &hostilePages{ownerSite: newOwnerSite(t)}
+	s.pending = s.verified("tide-reader")
+	s.claimed, s.page = s.inForce("harbour-pilot")
+	s.sender = s.verified("lantern-keeper")
+	s.call("PATCH", "/api/me", s.claimed, `{"contact_policy":{"require_owner_receipt":true}}`).status(200)
+	return s
+}
+
+// write has all agents write a text into every field, and returns the pages.
+func (s *hostilePages) write(text string) map[string]*result {
+	s.Helper()
+	named := map[string]any{"name": text, "owner": text}
+	s.call("PATCH", "/api/me", s.pending, named).status(200)
+	s.call("PATCH", "/api/me", s.claimed, named).status(200)
+	s.call("PATCH", "/api/me", s.sender, named).status(200)
+	if page, err := s.store.OwnerPage(s.Context(), s.page); err != nil || !page.Claimed {
+		s.actAsOwner(s.page, store.OwnerCall{Act: store.OwnerConfirm})
+	}
+	pending := s.asked(s.pending, "mei@harbour.example.org")
+	menu := map[string]any{"offerings": []any{map[string]any{
+		"title": text, "deliverable": text, "mode": "free", "for_whom": text, "not_doing": text, "turnaround_days": 3, "tags": []any{text},
+	}}}
+	offering := s.call("PUT", "/api/me/offerings", s.claimed, menu).status(200).text("offerings", 0, "id")
+	id := s.call("POST", "/api/agents/harbour-pilot/requests", s.sender, map[string]any{
+		"purpose": text, "deliverable": text, "context": text + "\n\n" + text, "compensation": "none", "offering_id": offering, "deadline": "2099-12-31",
+	}).status(201).text("request", "id")
+	s.call("POST", "/api/requests/"+id+"/accept", s.claimed, nil).status(200)
+	pages := map[string]*result{
+		"pending": s.open("/owner/"+pending, "en").status(200),
+		"claimed": s.open("/owner/"+s.page, "zh").status(200),
+		"stale":   s.send(s.page, "?lang=en", "act", "withdraw").status(409),
+	}
+	s.actAsOwner(s.page, store.OwnerCall{Act: store.OwnerAgree, Request: id})
+	s.clock.Advance(store.Day) // so that no weekly cap is met
+	return pages
+}
+
+func TestHostileTextStaysText(t *testing.T) {
+	s := newHostilePages(t)
+	benign := map[string][]string{}
+	for name, page := range s.write("Plain words") {
+		benign[name] = structure(parsePage(t, page.Body))
+	}
+	texts := hostileTexts()
+	if len(texts) < 300 {
+		t.Fatalf("only %d hostile texts", len(texts))
+	}
+	for _, text := range texts {
+		for name, page := range s.write(text) {
+			doc := parsePage(t, page.Body)
+			if diff := cmp.Diff(benign[name], structure(doc)); diff != "" {
+				t.Errorf("%s: %q changes the page:\n%s", name, text, diff)
+			}
+			quoted := elements(doc, "q", "blockquote")
+			for _, q := range quoted {
+				if got := innerText(q); got != text && got != text+"\n\n"+text {
+					t.Errorf("%s: %q is shown as %q", name, text, got)
+				}
+			}
+			if want := map[bool]int{true: 2, false: 10}[name == "pending"]; len(quoted) != want {
+				t.Errorf("%s: %d quotations, want %d", name, len(quoted), want)
+			}
+		}
+	}
+}

@@ -1,0 +1,629 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"callbook/store"
+)
+
+const formType = "Content-Type: application/x-www-form-urlencoded"
+
+// ownerOf is the address of an agent's owner; each has its own.
+func ownerOf(handle string) string { return "canary-of-" + handle + "@harbour.example.org" }
+
+// ownerSite is a site whose owners' pages are looked at.
+type ownerSite struct {
+	*site
+	database *sqlx.DB // a connection of its own, for what no answer shows
+}
+
+func newOwnerSite(t testing.TB, options ...func(*siteOptions)) *ownerSite {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	s := newSite(t, append(options, func(o *siteOptions) { o.path = path })...)
+	db, err := sqlx.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return &ownerSite{site: s, database: db}
+}
+
+// pending has an agent ask for a claim, and returns its key and the link's token.
+func (s *ownerSite) pending(handle string, more ...any) (key, token string) {
+	s.Helper()
+	key = s.verified(handle, more...)
+	return key, s.asked(key, ownerOf(handle))
+}
+
+// asked is the token of the link that an agent has mailed now.
+func (s *ownerSite) asked(key, address string) string {
+	s.Helper()
+	s.call("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": address}).status(202)
+	_, token, _ := strings.Cut(*s.mail(address).Link, "/owner/")
+	return token
+}
+
+// inForce has an agent claimed, and returns its key and the page's token.
+func (s *ownerSite) inForce(handle string, more ...any) (key, token string) {
+	s.Helper()
+	key, token = s.pending(handle, more...)
+	s.actAsOwner(token, store.OwnerCall{Act: store.OwnerConfirm})
+	return key, token
+}
+
+// awaiting has a request wait for the owner's receipt, and returns its id.
+func (s *ownerSite) awaiting(key, handle, sender string) string {
+	s.Helper()
+	s.call("PATCH", "/api/me", key, `{"contact_policy":{"require_owner_receipt":true,"require_offering":false,"weekly_cap":50}}`).status(200)
+	id := s.call("POST", "/api/agents/"+handle+"/requests", sender, map[string]any{
+		"purpose": "Tide tables", "deliverable": "Two CSV files", "compensation": "none",
+	}).status(201).text("request", "id")
+	s.call("POST", "/api/requests/"+id+"/accept", key, nil).status(200)
+	return id
+}
+
+// unverify takes an agent's verification away and leaves its claim, which no call
+// does, but a file may hold.
+func (s *ownerSite) unverify(handle string) {
+	s.Helper()
+	s.exec(`UPDATE agents SET verified_at = NULL WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle)
+}
+
+func (s *ownerSite) exec(query string, args ...any) {
+	s.Helper()
+	if _, err := s.database.Exec(query, args...); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// open shows a page as a browser of this language does.
+func (s *ownerSite) open(path, lang string) *result {
+	s.Helper()
+	return s.call("GET", path+"?lang="+lang, "", nil)
+}
+
+// form is the one-time token of the page as it is now.
+func (s *ownerSite) form(token string) string {
+	s.Helper()
+	page, err := s.store.OwnerPage(context.Background(), token)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return page.Form
+}
+
+// send posts a form to an owner's page; fields are names and values.
+func (s *ownerSite) send(token, query string, fields ...string) *result {
+	s.Helper()
+	form := url.Values{}
+	for i := 0; i+1 < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	return s.call("POST", "/owner/"+token+query, "", form.Encode(), formType)
+}
+
+// press sends a form of the page as it is now.
+func (s *ownerSite) press(token string, act store.OwnerAct, fields ...string) *result {
+	s.Helper()
+	return s.send(token, "", append([]string{"form", s.form(token), "act", string(act)}, fields...)...)
+}
+
+// tables is everything that the directory holds, a line for each row.
+func (s *ownerSite) tables() []string {
+	s.Helper()
+	var names []string
+	if err := s.database.Select(&names, `SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'`); err != nil {
+		s.Fatal(err)
+	}
+	var lines []string
+	for _, name := range names {
+		rows, err := s.database.Queryx(`SELECT * FROM ` + name)
+		if err != nil {
+			s.Fatal(err)
+		}
+		for rows.Next() {
+			values, err := rows.SliceScan()
+			if err != nil {
+				s.Fatal(err)
+			}
+			lines = append(lines, fmt.Sprintf("%s %v", name, values))
+		}
+		if err := rows.Err(); err != nil {
+			s.Fatal(err)
+		}
+	}
+	return lines
+}
+
+func TestOpeningTheOwnersPageChangesNothing(t *testing.T) {
+	s := newOwnerSite(t)
+	_, pending := s.pending("tide-reader")
+	key, claimed := s.inForce("harbour-pilot")
+	id := s.awaiting(key, "harbour-pilot", s.verified("lantern-keeper"))
+	before := s.tables()
+	for range 20 {
+		for _, token := range []string{pending, claimed, "unknown"} {
+			for _, query := range []string{"", "?lang=zh", "?act=confirm&form=" + s.form(pending), "?act=agree&request=" + id} {
+				want := 200
+				if token == "unknown" {
+					want = 404
+				}
+				s.call("GET", "/owner/"+token+query, "", nil).status(want)
+				s.call("HEAD", "/owner/"+token+query, "", nil).status(want)
+			}
+		}
+	}
+	if diff := cmp.Diff(before, s.tables()); diff != "" {
+		t.Fatalf("a look at the page changed the directory:\n%s", diff)
+	}
+	s.press(pending, store.OwnerConfirm).status(200)
+	s.press(claimed, store.OwnerAgree, "request", id).status(200)
+	if cmp.Equal(before, s.tables()) {
+		t.Error("the buttons changed nothing")
+	}
+}
+
+// ownerStates are the states that a page can be in.
+var ownerStates = map[string]func(s *ownerSite, handle string) (token string){
+	"pending": func(s *ownerSite, handle string) string {
+		_, token := s.pending(handle)
+		return token
+	},
+	"pending, not verified": func(s *ownerSite, handle string) string {
+		_, token := s.pending(handle)
+		s.unverify(handle)
+		return token
+	},
+	"claimed": func(s *ownerSite, handle string) string {
+		_, token := s.inForce(handle)
+		return token
+	},
+	"another owner named": func(s *ownerSite, handle string) string {
+		key, token := s.inForce(handle)
+		s.call("PATCH", "/api/me", key, `{"owner":"Somebody Else"}`).status(200)
+		return token
+	},
+	"mailbox changed": func(s *ownerSite, handle string) string {
+		key, token := s.inForce(handle)
+		s.call("PATCH", "/api/me", key, map[string]any{"mailbox": "new-" + handle + "@example.org"}).status(200)
+		return token
+	},
+	"mailbox changed and verified": func(s *ownerSite, handle string) string {
+		key, token := s.inForce(handle)
+		s.call("PATCH", "/api/me", key, map[string]any{"mailbox": "new-" + handle + "@example.org"}).status(200)
+		s.verify(key)
+		return token
+	},
+}
+
+func TestEveryButtonInEveryState(t *testing.T) {
+	const ok, forbidden, stale, invalid = 200, 403, 409, 422
+	// In the order of the acts below.
+	acts := []store.OwnerAct{"confirm", "reject", "withdraw", "rotate-key", "retire", "agree", "refuse", "", "Confirm"}
+	claimed := []int{stale, stale, ok, ok, ok, ok, ok, invalid, invalid}
+	lapsed := []int{ok, stale, ok, ok, ok, ok, ok, invalid, invalid}
+	unproven := []int{forbidden, stale, ok, ok, ok, ok, ok, invalid, invalid}
+	wants := map[string][]int{
+		"pending":                      {ok, ok, stale, stale, stale, stale, stale, invalid, invalid},
+		"pending, not verified":        {forbidden, ok, stale, stale, stale, stale, stale, invalid, invalid},
+		"claimed":                      claimed,
+		"another owner named":          lapsed,
+		"mailbox changed":              unproven,
+		"mailbox changed and verified": lapsed,
+	}
+	s := newOwnerSite(t)
+	sender := s.verified("lantern-keeper")
+	handles := 0
+	for state, make := range ownerStates {
+		for i, act := range acts {
+			handles++
+			handle := fmt.Sprintf("agent-%d", handles)
+			token := make(s, handle)
+			var request string
+			if wants[state][2] == ok { // a claimed one
+				request = s.waits(handle, sender)
+			}
+			a := s.press(token, act, "confirm", handle, "request", request)
+			if a.Status != wants[state][i] {
+				t.Errorf("%s: %q got %d, want %d\n%s", state, act, a.Status, wants[state][i], a.Body)
+			}
+			if !strings.Contains(string(a.Body), handle) {
+				t.Errorf("%s: %q: the answer does not name the agent", state, act)
+			}
+		}
+	}
+}
+
+// waits puts a request before the owner of an agent in any state of its claim:
+// the policy may have asked for the receipt before.
+func (s *ownerSite) waits(handle, sender string) string {
+	s.Helper()
+	s.exec(`UPDATE agents SET require_offering = FALSE WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle)
+	id := s.call("POST", "/api/agents/"+handle+"/requests", sender, map[string]any{
+		"purpose": "Tide tables", "deliverable": "Two CSV files", "compensation": "none",
+	}).status(201).text("request", "id")
+	s.exec(`UPDATE requests SET status = 'awaiting_owner' WHERE id = ?`, id)
+	return id
+}
+
+func TestWhatTheButtonsDo(t *testing.T) {
+	s := newOwnerSite(t)
+	sender := s.verified("lantern-keeper")
+	card := func(handle string) *result { return s.call("GET", "/api/agents/"+handle, "", nil) }
+
+	key, token := s.pending("harbour-pilot")
+	s.press(token, store.OwnerConfirm).status(200)
+	if card("harbour-pilot").value("agent", "trust", "level") != 2.0 {
+		t.Error("confirmed, and not at level 2")
+	}
+	agreed := s.awaiting(key, "harbour-pilot", sender)
+	if body := string(s.open("/owner/"+token, "en").Body); !strings.Contains(body, "Two CSV files") || !strings.Contains(body, "lantern-keeper") {
+		t.Errorf("the request is not on the page: %s", body)
+	}
+	s.press(token, store.OwnerAgree, "request", agreed).status(200)
+	if a := s.call("GET", "/api/requests/"+agreed, sender, nil); a.text("request", "mailboxes", "to") != "harbour-pilot@example.org" {
+		t.Errorf("agreed: %s", a.Body)
+	}
+	refused := s.awaiting(key, "harbour-pilot", s.verified("diffwarden"))
+	s.press(token, store.OwnerRefuse, "request", refused).status(200)
+	if a := s.call("GET", "/api/requests/"+refused, key, nil); a.text("request", "status") != "declined" || a.value("request", "mailboxes") != nil {
+		t.Errorf("refused: %s", a.Body)
+	}
+
+	answer := s.press(token, store.OwnerRotateKey).status(200)
+	fresh := string(answer.Body[strings.Index(string(answer.Body), "cq_"):][:52])
+	if s.works(key) || !s.works(fresh) {
+		t.Error("the old key works, or the one shown does not")
+	}
+	if strings.Contains(string(s.open("/owner/"+token, "en").Body), "cq_") {
+		t.Error("the key is shown again")
+	}
+
+	s.press(token, store.OwnerRetire, "confirm", "Harbour-Pilot").status(422)
+	card("harbour-pilot").status(200)
+	s.press(token, store.OwnerRetire, "confirm", "harbour-pilot").status(200)
+	card("harbour-pilot").status(404)
+
+	_, token = s.inForce("tide-reader")
+	s.press(token, store.OwnerWithdraw).status(200)
+	if card("tide-reader").value("agent", "trust", "level") != 1.0 {
+		t.Error("withdrawn, and not at level 1")
+	}
+	s.open("/owner/"+token, "en").status(404)
+}
+
+func TestARejectionTellsTheOperator(t *testing.T) {
+	s := newOwnerSite(t)
+	_, token := s.pending("harbour-pilot")
+	s.press(token, store.OwnerReject).status(200)
+	s.open("/owner/"+token, "en").status(404)
+	var line string
+	for l := range strings.Lines(s.log.String()) {
+		if strings.Contains(l, "an owner claim was rejected") {
+			line = l
+		}
+	}
+	if !strings.Contains(line, `"level":"warn"`) || !strings.Contains(line, `"handle":"harbour-pilot"`) || strings.Contains(line, "@") {
+		t.Errorf("the operator is told %q", line)
+	}
+}
+
+func TestAThiefsMailboxLosesItsProof(t *testing.T) {
+	s := newOwnerSite(t)
+	token := ownerStates["mailbox changed and verified"](s, "harbour-pilot")
+	if body := string(s.open("/owner/"+token, "en").Body); !strings.Contains(body, "mailbox was changed after you confirmed") {
+		t.Errorf("no warning: %s", body)
+	}
+	if body := string(s.press(token, store.OwnerRotateKey).status(200).Body); !strings.Contains(body, "The mailbox of the agent is not verified") {
+		t.Errorf("not said: %s", body)
+	}
+	if s.call("GET", "/api/agents/harbour-pilot", "", nil).value("agent", "verified") != false {
+		t.Error("the changed mailbox is still verified")
+	}
+}
+
+func TestASecondPressFindsTheFormUsedUp(t *testing.T) {
+	s := newOwnerSite(t)
+	sender := s.verified("lantern-keeper")
+	gone := []store.OwnerAct{store.OwnerReject, store.OwnerWithdraw, store.OwnerRetire}
+	for i, act := range []store.OwnerAct{
+		store.OwnerConfirm, store.OwnerReject, store.OwnerWithdraw, store.OwnerRotateKey,
+		store.OwnerRetire, store.OwnerAgree, store.OwnerRefuse,
+	} {
+		handle := fmt.Sprintf("agent-%d", i)
+		state := "claimed"
+		if act == store.OwnerConfirm || act == store.OwnerReject {
+			state = "pending"
+		}
+		token := ownerStates[state](s, handle)
+		fields := []string{"form", s.form(token), "act", string(act), "confirm", handle, "request", s.waits(handle, sender)}
+		s.send(token, "", fields...).status(200)
+		before := s.tables()
+		want := 409
+		if slices.Contains(gone, act) {
+			want = 404
+		}
+		if a := s.send(token, "", fields...); a.Status != want {
+			t.Errorf("%s again: %d, want %d", act, a.Status, want)
+		}
+		if diff := cmp.Diff(before, s.tables()); diff != "" {
+			t.Errorf("%s again changed the directory:\n%s", act, diff)
+		}
+	}
+}
+
+func TestOneFormActsOnce(t *testing.T) {
+	const presses = 100
+	s := newOwnerSite(t)
+	key, token := s.inForce("harbour-pilot")
+	form := s.form(token)
+	answers := make([]*result, presses)
+	together(presses, func(i int) { answers[i] = s.send(token, "", "form", form, "act", "rotate-key") })
+	keys := 0
+	for _, a := range answers {
+		switch {
+		case a.Status == 200 && s.works(string(a.Body[strings.Index(string(a.Body), "cq_"):][:52])):
+			keys++
+		case a.Status != 409:
+			t.Errorf("status %d: %s", a.Status, a.Body)
+		}
+	}
+	if keys != 1 || s.works(key) {
+		t.Errorf("%d keys; the old one works: %v", keys, s.works(key))
+	}
+	var acts int
+	if err := s.database.Get(&acts, `SELECT acts FROM owner_claims`); err != nil || acts != 2 {
+		t.Errorf("%d acts, want confirm and rotate-key (%v)", acts, err)
+	}
+}
+
+func TestAnotherSitesFormIsRefused(t *testing.T) {
+	s := newOwnerSite(t)
+	_, token := s.pending("harbour-pilot")
+	const base, evil = "http://callbook.example.org", "https://evil.example.org"
+	own := s.url
+	origins := []string{"", "null", own, base, evil, base + ".evil.example.org", "https://callbook.example.org", "http://callbook.example.org:81"}
+	passes := map[string][]string{ // by Sec-Fetch-Site
+		"":            {"", "null", own, base},
+		"same-origin": origins,
+		"none":        origins,
+		"same-site":   {base}, // what no browser sends
+		"cross-site":  {base},
+		"nonsense":    {base},
+	}
+	for site, pass := range passes {
+		for _, origin := range origins {
+			var headers []string
+			if origin != "" {
+				headers = append(headers, "Origin: "+origin)
+			}
+			if site != "" {
+				headers = append(headers, "Sec-Fetch-Site: "+site)
+			}
+			want := 403
+			if slices.Contains(pass, origin) {
+				want = 409 // it got through to the form, which is out of date
+			}
+			a := s.call("POST", "/owner/"+token, "", "form=old&act=confirm", append(headers, formType)...)
+			if a.Status != want {
+				t.Errorf("POST from %q, %q: %d, want %d", origin, site, a.Status, want)
+			}
+			for _, method := range []string{"GET", "HEAD"} {
+				s.call(method, "/owner/"+token, "", nil, headers...).status(200)
+			}
+		}
+	}
+	// A browser's ordinary press under this page's referrer policy.
+	s.call("POST", "/owner/"+token, "", "act=confirm&form="+s.form(token), formType, "Origin: null", "Sec-Fetch-Site: same-origin").status(200)
+}
+
+func TestTheDevGuardLetsTheOwnersPagePost(t *testing.T) {
+	s := newDevSite(t, false)
+	o := &ownerSite{site: s}
+	_, token := o.pending("harbour-pilot")
+	body := "act=confirm&form=" + o.form(token)
+	s.call("POST", "/owner/"+token, "", body, formType, "Origin: null").refused(403, store.CodeForbidden)
+	s.call("POST", "/owner/"+token, "", body, formType, "Origin: null", "Sec-Fetch-Site: cross-site").refused(403, store.CodeForbidden)
+	s.call("POST", "/owner/"+token, "", body, formType, "Origin: null", "Sec-Fetch-Site: same-origin").status(200)
+}
+
+func TestAFormIsReadStrictly(t *testing.T) {
+	s := newOwnerSite(t)
+	_, token := s.pending("harbour-pilot")
+	form := "form=" + s.form(token) + "&act=confirm"
+	tests := map[string]struct {
+		contentType, body string
+		more              string
+		want              int
+	}{
+		"JSON":              {"application/json", `{"act":"confirm"}`, "", 415},
+		"no media type":     {"", form, "", 415},
+		"multipart":         {"multipart/form-data; boundary=x", "--x--", "", 415},
+		"plain text":        {"text/plain", form, "", 415},
+		"compressed":        {"application/x-www-form-urlencoded", form, "Content-Encoding: gzip", 415},
+		"bad escape":        {"application/x-www-form-urlencoded", form + "&x=%zz", "", 400},
+		"semicolon":         {"application/x-www-form-urlencoded", form + ";x=1", "", 400},
+		"too large":         {"application/x-www-form-urlencoded", form + "&x=" + strings.Repeat("x", 8<<10), "", 413},
+		"empty":             {"application/x-www-form-urlencoded", "", "", 422},
+		"unknown act":       {"application/x-www-form-urlencoded", strings.ReplaceAll(form, "confirm", "delete"), "", 422},
+		"no form token":     {"application/x-www-form-urlencoded", "act=reject", "", 409},
+		"another's token":   {"application/x-www-form-urlencoded", "act=reject&form=" + strings.Repeat("0", 32), "", 409},
+		"fields as a query": {"application/x-www-form-urlencoded", "", "", 422},
+	}
+	for name, tt := range tests {
+		headers := []string{"Content-Type: " + tt.contentType}
+		if tt.more != "" {
+			headers = append(headers, tt.more)
+		}
+		path := "/owner/" + token
+		if name == "fields as a query" {
+			path += "?" + form
+		}
+		a := s.call("POST", path, "", tt.body, headers...)
+		if a.Status != tt.want || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
+			t.Errorf("%s: %d %s, want %d", name, a.Status, a.Header.Get("Content-Type"), tt.want)
+		}
+	}
+	s.call("POST", "/owner/"+token, "", form+"&x="+strings.Repeat("x", 8<<10-len(form)-3), formType+"; charset=UTF-8").status(200)
+}
+
+func TestAnOwnerHasSoManyAgents(t *testing.T) {
+	s := newOwnerSite(t)
+	for i := range store.DefaultOwnerAgents {
+		s.claimed(fmt.Sprintf("agent-%d", i), fmt.Sprintf("Mei+%d@harbour.example.org", i))
+	}
+	token := s.asked(s.verified("one-too-many"), "mei@harbour.example.org")
+	a := s.press(token, store.OwnerConfirm).status(429)
+	if !strings.Contains(string(a.Body), fmt.Sprintf("you have claimed %d agents", store.DefaultOwnerAgents)) || a.Header.Get("Retry-After") == "" {
+		t.Errorf("%v %s", a.Header, a.Body)
+	}
+}
+
+func TestAStrangersRequestIsNotFoundOnThePage(t *testing.T) {
+	s := newOwnerSite(t)
+	sender := s.verified("lantern-keeper")
+	key, other := s.inForce("harbour-pilot")
+	id := s.awaiting(key, "harbour-pilot", sender)
+	_, token := s.inForce("tide-reader")
+	for _, act := range []store.OwnerAct{store.OwnerAgree, store.OwnerRefuse} {
+		s.press(token, act, "request", id).status(409)
+		s.press(token, act, "request", "req_unknown").status(409)
+	}
+	if a := s.call("GET", "/api/requests/"+id, key, nil); a.text("request", "status") != "awaiting_owner" {
+		t.Errorf("another's owner acted: %s", a.Body)
+	}
+	s.clock.Advance(8 * 24 * time.Hour)
+	s.press(other, store.OwnerAgree, "request", id).status(409)
+}
+
+func TestErrorsOfTheOwnersPageAreForPeople(t *testing.T) {
+	s := newOwnerSite(t, func(o *siteOptions) { o.limits = Limits{Reads: Limit{Calls: 40, Period: time.Minute}} })
+	_, token := s.pending("harbour-pilot")
+	_, replaced := s.pending("tide-reader")
+	for _, a := range []struct {
+		call string
+		want int
+	}{
+		{"GET /owner/", 404}, {"GET /owner/x", 404}, {"GET /owner/" + token + "/", 404}, {"GET /owner/" + token + "/x", 404},
+		{"GET /owner//" + token, 404}, {"GET /owner/" + token + "%2Fx", 404}, {"GET /owner%2F" + token, 404}, {"HEAD /owner/x", 404},
+		{"POST /owner/x", 415}, {"GET /owner/" + strings.ToLower(token), 404}, {"GET /owner/" + token[1:], 404}, {"GET /owner/" + replaced + "0", 404},
+		{"PUT /owner/" + token, 405}, {"PATCH /owner/" + token, 405}, {"DELETE /owner/" + token, 405},
+	} {
+		method, path, _ := strings.Cut(a.call, " ")
+		got := s.call(method, path, "", nil).status(a.want)
+		if !strings.HasPrefix(got.Header.Get("Content-Type"), "text/html") || got.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %v", a.call, got.Header)
+		}
+	}
+	for _, path := range []string{"/owner", "/Owner/" + token, "//owner/" + token, "/owners/x", "/nowhere"} {
+		s.call("GET", path, "", nil).refused(404, store.CodeNotFound)
+	}
+	s.send("unknown", "", "act", "confirm").status(404)
+	s.clock.Advance(71 * time.Hour)
+	s.open("/owner/"+token, "en").status(200)
+	s.clock.Advance(time.Hour)
+	s.open("/owner/"+token, "en").status(404)
+	s.send(token, "", "act", "confirm").status(404)
+	var limited *result
+	for range 41 {
+		limited = s.open("/owner/x", "zh")
+	}
+	if limited.Status != 429 || limited.Header.Get("Retry-After") == "" || !strings.Contains(string(limited.Body), "访问过于频繁") {
+		t.Errorf("%d %v", limited.Status, limited.Header)
+	}
+	s.send(token, "", "act", "confirm").status(429)
+}
+
+func TestAFailureOfTheOwnersPageReachesTheLog(t *testing.T) {
+	s := newOwnerSite(t)
+	_, token := s.pending("harbour-pilot")
+	s.exec(`ALTER TABLE owner_claims RENAME TO elsewhere`)
+	for _, method := range []string{"GET", "POST"} {
+		r := httptest.NewRequest(method, "/owner/"+token, strings.NewReader("act=confirm"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, r)
+		id := w.Header().Get("X-Request-Id")
+		if w.Code != 500 || !strings.Contains(w.Body.String(), id) || strings.Contains(w.Body.String(), "owner_claims") {
+			t.Errorf("%s: %d %s", method, w.Code, w.Body)
+		}
+		logged := false
+		for line := range strings.Lines(s.log.String()) {
+			logged = logged || strings.Contains(line, id) && strings.Contains(line, "no such table") && strings.Contains(line, `"level":"error"`)
+		}
+		if !logged {
+			t.Errorf("%s: the cause is not in the log: %s", method, s.log)
+		}
+	}
+	w := httptest.NewRecorder()
+	s.server.pages.Refuse(w, httptest.NewRequest("GET", "/owner/x", nil), refuse(store.CodeUnavailable, ""))
+	if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "busy") {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if strings.Contains(s.log.String(), token) {
+		t.Error("the log holds the token")
+	}
+}
+
+func TestTheTokenStaysOutOfTheLog(t *testing.T) {
+	s := newOwnerSite(t)
+	_, token := s.pending("harbour-pilot")
+	for _, path := range []string{
+		"/owner/T", "/Owner/T", "/OWNER/T", "//owner/T", "/owner//T", "/owner/T/", "/owner/T/x", "/owner/x/T", "/%6fwner/T", "/owner%2FT", "/owner%2fT/x",
+		"/owner%252FT", "/x/../owner/T", "/./owner/T", "/owner/./T", "/owner/%2e/T", "/%5Cowner/T", "/owner%5CT", "/ownerT", "/owner;T", "/owner/T?lang=zh", "/owner/T?token=T",
+		"/owner?T", "/?T",
+	} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"} {
+			r, err := http.NewRequest(method, s.url+strings.ReplaceAll(path, "T", token), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := s.client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+			for name, values := range answer.Header {
+				if strings.Contains(strings.Join(values, " "), token) {
+					t.Errorf("%s %s: the header %s holds the token", method, path, name)
+				}
+			}
+			if log := s.log.String(); strings.Contains(log, token) {
+				t.Fatalf("%s %s: the log holds the token: %s", method, path, log[max(0, len(log)-400):])
+			}
+		}
+	}
+	s.press(token, store.OwnerConfirm).status(200)
+	s.press(token, store.OwnerWithdraw).status(200)
+	if log := s.log.String(); strings.Contains(log, token) || !strings.Contains(log, `"path":"/owner/{token}"`) {
+		t.Errorf("the log: %s", log)
+	}
+}
+
+func TestOtherPathsAreLoggedAsTheyAre(t *testing.T) {
+	for _, path := range []string{"/", "/owner", "/api/agents/owner-x", "/agents/owner/x", "/api/agents/%E6%BD%AE", "*"} {
+		u := &url.URL{Path: path}
+		if path != "*" {
+			var err error
+			if u, err = url.Parse("http://callbook.example.org" + path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := loggedPath(u); got != path {
+			t.Errorf("%s is logged as %s", path, got)
+		}
+	}
+}

@@ -139,6 +139,7 @@ type limitFlags struct {
 	LimitReplies       int    `default:"${replies}" help:"Replies a day by an agent."`
 	LimitRequestsNew   int    `default:"${requests_new}" help:"Contact requests a day by an agent in its first week."`
 	LimitRequests      int    `default:"${requests}" help:"Contact requests a day by an agent after its first week."`
+	LimitCollabs       int    `default:"${collabs}" help:"Collaborations recorded a day by an agent."`
 	LimitRecoveries    int    `default:"${recoveries}" help:"Codes for lost keys asked for or tried an hour by an address."`
 	LimitLinks         int    `default:"${links}" help:"Profile links set or looked at an hour for an API key."`
 	LimitEvents        int    `default:"${events}" help:"Calls for events a minute for an API key."`
@@ -155,6 +156,7 @@ func defaultLimits() kong.Vars {
 		"recoveries": server.DefaultLimits.Recoveries.Calls, "links": server.DefaultLimits.Links.Calls,
 		"events": server.DefaultLimits.Events.Calls, "mails": store.DefaultMailCaps.Site,
 		"owner_agents": store.DefaultOwnerAgents,
+		"collabs":      store.DefaultQuotas.Collabs,
 		"requests_new": store.DefaultQuotas.RequestsFirstWeek, "requests": store.DefaultQuotas.Requests,
 	} {
 		vars[name] = strconv.Itoa(n)
@@ -178,7 +180,7 @@ func (f limitFlags) limits() (server.Limits, store.Quotas) {
 			Events:        server.Limit{Calls: f.LimitEvents, Period: time.Minute},
 		}, store.Quotas{
 			Posts: f.LimitPosts, Replies: f.LimitReplies,
-			RequestsFirstWeek: f.LimitRequestsNew, Requests: f.LimitRequests,
+			RequestsFirstWeek: f.LimitRequestsNew, Requests: f.LimitRequests, Collabs: f.LimitCollabs,
 		}
 }
 
@@ -186,7 +188,7 @@ func (f limitFlags) check() error {
 	for _, n := range []int{
 		f.LimitReads, f.LimitRegistrations, f.LimitReports, f.LimitFailedKeys, f.LimitCalls,
 		f.LimitWrites, f.LimitPosts, f.LimitReplies, f.LimitRequestsNew, f.LimitRequests,
-		f.LimitRecoveries, f.LimitLinks, f.LimitEvents,
+		f.LimitCollabs, f.LimitRecoveries, f.LimitLinks, f.LimitEvents,
 	} {
 		if n < 0 || n > 1_000_000 {
 			return errors.New("a limit is a number from 0 (off) to 1000000")
@@ -273,7 +275,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console) error {
 	mails := store.DefaultMailCaps
 	mails.Site = c.LimitMails
 	st, err := store.Open(ctx, store.Options{
-		Path: c.DB, Quotas: &quotas, Mails: &mails, Owner: &c.OwnerAgents, Normal: c.Durability == "normal",
+		Path: c.DB, Quotas: &quotas, Mails: &mails, OwnerAgents: &c.OwnerAgents, Normal: c.Durability == "normal",
 	})
 	if err != nil {
 		return err

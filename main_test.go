@@ -420,6 +420,17 @@ func TestVariablesSetAndFlagsWin(t *testing.T) {
 	}
 }
 
+func TestDevHasLimitsWhenAsked(t *testing.T) {
+	for limits, want := range map[string]any{"off": nil, "on": 600.0} {
+		p := start(t, "dev", "--addr=127.0.0.1:0", "--empty", "--limits="+limits)
+		shown := p.object("GET", "/api", "")["limits"].(map[string]any)["per_address"].(map[string]any)["reads"].(map[string]any)["calls"]
+		if shown != want {
+			t.Errorf("--limits=%s: %v reads", limits, shown)
+		}
+		p.stop()
+	}
+}
+
 // session uses the directory as an agent would, with values that no log may hold.
 func session(p *program) (canaries []string) {
 	const mailbox, words, query = "canary-mailbox@example.org", "canary-text", "canary-query"

@@ -90,6 +90,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) (int, E
 	case object.RetryAt != nil:
 		wait := object.RetryAt.Time().Sub(s.store.Now())
 		h.Set("Retry-After", strconv.Itoa(int((max(wait, 0)+time.Second-1)/time.Second)))
+	case object.Code == codeMailUnavailable: // it will not pass by itself
 	case status == http.StatusServiceUnavailable:
 		h.Set("Retry-After", "10")
 	case status == http.StatusRequestEntityTooLarge:

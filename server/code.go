@@ -15,14 +15,6 @@ type CodeSent struct {
 	HowZH       string     `json:"how_zh"`
 }
 
-// mailable refuses what needs a mail where the operator has switched mail off.
-func (s *Server) mailable() error {
-	if s.mailer == nil {
-		return refuse(codeMailUnavailable, "")
-	}
-	return nil
-}
-
 func (s *Server) startVerify(c *call, caller store.Caller, _ none) (answer, error) {
 	if err := s.mailable(); err != nil {
 		return answer{}, err
@@ -72,8 +64,8 @@ type RecoverySent struct {
 
 var recoverySent = marshal(RecoverySent{
 	Status: "accepted",
-	HowEN:  "If this agent exists and its mailbox is verified, a code is on its way there. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"XXXX-XXXX\"} within 15 minutes to get a new API key.",
-	HowZH:  "如果该智能体存在且邮箱已验证，验证码已发往该邮箱。请在 15 分钟内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"XXXX-XXXX\"}，即可获得新的 API 密钥。",
+	HowEN:  "If this agent exists and its mailbox is verified, a code is on its way there, unless the mailbox has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"XXXX-XXXX\"} within 15 minutes to get a new API key.",
+	HowZH:  "如果该智能体存在且邮箱已验证，验证码已发往该邮箱（除非该邮箱当天的邮件已达上限）。请在 15 分钟内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"XXXX-XXXX\"}，即可获得新的 API 密钥。",
 })
 
 func (s *Server) startRecovery(c *call, in recoverInput) (answer, error) {

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"net"
@@ -196,12 +198,26 @@ func (d *Dev) guard(s *Server, next http.Handler) http.Handler {
 			s.writeError(w, r, refuse(store.CodeForbidden, "dev"))
 			return
 		}
+		if err := readAhead(r); err != nil {
+			s.writeError(w, r, errors.Join(refuse(codeInvalidJSON, ""), err))
+			return
+		}
 		if !holdsNothing(r) {
 			d.gate.RLock()
 			defer d.gate.RUnlock()
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// readAhead reads a body whole before its call holds back a move of the clock: it
+// may come slowly.
+func readAhead(r *http.Request) error {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err == nil {
+		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
+	}
+	return err
 }
 
 // holdsNothing tells of calls that must not hold back a move of the clock: the

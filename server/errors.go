@@ -64,7 +64,8 @@ var catalogue = map[store.Code]struct {
 		"": {"The operator has suspended this agent: see reason and until. To appeal, write to the operator of this site.", "运营者已暂停此智能体：见 reason 与 until。如有异议，请联系本站运营者。"},
 	}},
 	store.CodeNotFound: {http.StatusNotFound, map[string]text{
-		"": {"There is nothing at this address that you may see. Check the path; GET /api lists every operation.", "此地址没有你可以查看的内容。请检查路径；GET /api 列出全部操作。"},
+		"replay": {"What this Idempotency-Key made has been deleted since, or one of its parties has. Use a new key to make another.", "该 Idempotency-Key 所创建的记录（或其中一方）此后已被删除。如需再次创建，请换用新的键。"},
+		"":       {"There is nothing at this address that you may see. Check the path; GET /api lists every operation.", "此地址没有你可以查看的内容。请检查路径；GET /api 列出全部操作。"},
 	}},
 	codeMethodNotAllowed: {http.StatusMethodNotAllowed, map[string]text{
 		"": {"This address does not take this method. Use one of those in the Allow header.", "此地址不支持该方法。请使用 Allow 响应头中列出的方法。"},
@@ -132,11 +133,10 @@ var catalogue = map[store.Code]struct {
 		"writes":        {"Your key has made %d writing calls in a minute, the limit. Wait until retry_at.", "你的密钥一分钟内写入调用已达上限 %d 次。请等到 retry_at。"},
 		"recoveries":    {"Your address has asked for or tried recovery codes %d times in an hour, the limit. Wait until retry_at.", "你的地址一小时内申请或尝试找回密钥已达上限 %d 次。请等到 retry_at。"},
 		"links":         {"Your key has set %d profile links in an hour, the limit. Wait until retry_at.", "你的密钥一小时内设置个人链接已达上限 %d 次。请等到 retry_at。"},
-		"looks":         {"The site that this link leads to was looked at %d times in an hour, the limit for all agents together. Wait until retry_at.", "该链接所在的网站一小时内已被查看 %d 次（所有智能体合计的上限）。请等到 retry_at。"},
 		"events":        {"Your key has asked for events %d times in a minute, the limit. Use wait=30, and wait until retry_at.", "你的密钥一分钟内查询事件已达上限 %d 次。请使用 wait=30，并等到 retry_at。"},
-		"mails":         {"You have asked for %d mails in 24 hours, the limit. Wait until retry_at.", "你 24 小时内请求的邮件已达上限 %d 封。请等到 retry_at。"},
-		"mail_pause":    {"You have just asked for a mail; at most %d a minute. Wait until retry_at, and look into the mailbox meanwhile.", "你刚刚请求过邮件；每分钟最多 %d 封。请等到 retry_at，并先查看邮箱。"},
-		"mails_mailbox": {"You have had %d mails sent to this mailbox in 24 hours, the limit. Wait until retry_at.", "你 24 小时内发往该邮箱的邮件已达上限 %d 封。请等到 retry_at。"},
+		"mails":         {"Mails about you were asked for %d times in 24 hours, the limit (recovery counts too). Wait until retry_at.", "24 小时内与你有关的邮件请求已达上限 %d 次（找回密钥也算）。请等到 retry_at。"},
+		"mail_pause":    {"A mail about you was asked for just now; at most %d a minute. Wait until retry_at, and look into the mailbox meanwhile.", "刚刚已有与你有关的邮件请求；每分钟最多 %d 封。请等到 retry_at，并先查看邮箱。"},
+		"mails_mailbox": {"%d mails about you were sent to this mailbox in 24 hours, the limit. Wait until retry_at.", "24 小时内与你有关、发往该邮箱的邮件已达上限 %d 封。请等到 retry_at。"},
 		"mails_site":    {"This site has sent %d mails in 24 hours, its limit. Wait until retry_at.", "本站 24 小时内发送的邮件已达上限 %d 封。请等到 retry_at。"},
 		"post":          {"You have posted %d calls in 24 hours, the limit (deleted ones count). Wait until retry_at.", "你 24 小时内发布已达上限 %d 条（已删除的也算）。请等到 retry_at。"},
 		"reply":         {"You have written %d replies in 24 hours, the limit. Wait until retry_at.", "你 24 小时内回复已达上限 %d 条。请等到 retry_at。"},
@@ -145,7 +145,7 @@ var catalogue = map[store.Code]struct {
 		"": {"Something went wrong in the service. Try again later; if it stays, give the operator the request_id.", "服务内部出错。请稍后再试；若持续出现，请把 request_id 告诉运营者。"},
 	}},
 	codeMailUnavailable: {http.StatusServiceUnavailable, map[string]text{
-		"": {"This site sends no mail, which this call needs. Ask the operator of the site, who can verify a mailbox or give out a new key.", "本站不发送邮件，而此调用需要邮件。请联系本站运营者，运营者可以验证邮箱或更换密钥。"},
+		"": {"This site sends no mail, which this call needs. Ask the operator of the site.", "本站不发送邮件，而此调用需要邮件。请联系本站运营者。"},
 	}},
 	store.CodeUnavailable: {http.StatusServiceUnavailable, map[string]text{
 		"": {"The service is busy or shutting down. Try again in a few seconds.", "服务正忙或正在关闭。请几秒后再试。"},

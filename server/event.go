@@ -26,6 +26,10 @@ const eventPage = 100
 
 func (s *Server) listEvents(c *call, caller store.Caller, q eventsQuery) (answer, error) {
 	page, err := s.awaitEvents(c, caller, q)
+	if err == nil && q.Wait > 0 && len(page.Events) > 0 {
+		// While the call waited its key may have been replaced, or the agent suspended.
+		_, err = s.store.Authenticate(c.Context(), c.key)
+	}
 	if err != nil {
 		return answer{}, err
 	}
@@ -71,10 +75,6 @@ func (s *Server) readEvents(c *call, caller store.Caller, after string) (store.E
 func (s *Server) readEventsAgain(c *call, caller store.Caller, after string) (store.EventPage, error) {
 	s.waiters.reading <- struct{}{}
 	defer func() { <-s.waiters.reading }()
-	// While the call waited its key may have been replaced, or the agent suspended.
-	if _, err := s.store.Authenticate(c.Context(), c.key); err != nil {
-		return store.EventPage{}, err
-	}
 	return s.readEvents(c, caller, after)
 }
 

@@ -81,6 +81,7 @@ func (s *Server) indexLimits() IndexLimits {
 	limits.PerKey["replies"] = shown(quotas.Replies, day)
 	limits.PerKey["requests_first_week"] = shown(quotas.RequestsFirstWeek, day)
 	limits.PerKey["requests"] = shown(quotas.Requests, day)
+	limits.PerKey["collabs"] = shown(quotas.Collabs, day)
 	limits.PerKey["mails"] = shown(s.store.MailCaps().Agent, day)
 	return limits
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -100,7 +101,18 @@ const limiterSize = 65536
 type limiter struct {
 	limits  Limits
 	clock   func() time.Time
+	latest  atomic.Int64 // the latest time seen, in nanoseconds
 	buckets *lru.Cache[bucketKey, *rate.Limiter]
+}
+
+// now is the time. When the clock went back, what was counted until then would
+// shut callers out until it has caught up, and is forgotten.
+func (l *limiter) now() time.Time {
+	now := l.clock()
+	if latest := l.latest.Swap(now.UnixNano()); now.UnixNano() < latest-int64(time.Second) {
+		l.buckets.Purge()
+	}
+	return now
 }
 
 type bucketKey struct {
@@ -121,8 +133,8 @@ func newLimiter(limits Limits, clock func() time.Time) (*limiter, error) {
 
 // allow counts one call that answers to nobody.
 func (l *limiter) allow(class limitClass, who subject) bool {
-	limit := l.limits.of(class)
-	return limit.Calls == 0 || l.bucket(class, limit, who).AllowN(l.clock(), 1)
+	limit, now := l.limits.of(class), l.now()
+	return limit.Calls == 0 || l.bucket(class, limit, who).AllowN(now, 1)
 }
 
 // take counts one call. It refuses one past the limit; in either case it tells
@@ -132,8 +144,8 @@ func (l *limiter) take(h http.Header, class limitClass, who subject) error {
 	if limit.Calls == 0 {
 		return nil
 	}
+	now := l.now()
 	bucket := l.bucket(class, limit, who)
-	now := l.clock()
 	allowed := bucket.AllowN(now, 1)
 	left := bucket.TokensAt(now)
 	perSecond := float64(bucket.Limit())

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"sync"
 	"time"
 
 	"callbook/server/linkcheck"
@@ -72,6 +73,7 @@ type linkChecks struct {
 	checker *linkcheck.Checker
 	base    string
 	free    chan struct{}
+	looking sync.Map // agents of which a link is looked at
 	limiter *limiter // by the address that is called; unlimited for callbook dev
 }
 
@@ -93,25 +95,46 @@ func newLinkChecks(s *Server) (*linkChecks, error) {
 	return l, nil
 }
 
-// look fetches a link's page, and keeps what it found there.
-func (l *linkChecks) look(ctx context.Context, link store.DueLink, byService bool) ([]store.Link, error) {
+// patience is how long a call waits for its turn to look. Pages may be slow, and a
+// call must end; one that has no turn leaves its link to the service.
+const patience = 2 * time.Second
+
+// begin waits for a turn: of all agents so many look at once, of one agent one.
+func (l *linkChecks) begin(ctx context.Context, agentID int64) bool {
+	if _, looking := l.looking.LoadOrStore(agentID, true); looking {
+		return false
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
 	select {
 	case l.free <- struct{}{}:
-		defer func() { <-l.free }()
+		return true
+	case <-timer.C:
 	case <-ctx.Done():
-		return nil, refuse(store.CodeUnavailable, "")
 	}
+	l.looking.Delete(agentID)
+	return false
+}
+
+func (l *linkChecks) end(agentID int64) {
+	<-l.free
+	l.looking.Delete(agentID)
+}
+
+// look fetches a link's page, and keeps what it found there.
+func (l *linkChecks) look(ctx context.Context, link store.DueLink, byService bool) ([]store.Link, error) {
+	if !l.begin(ctx, link.AgentID) {
+		return l.store.Links(ctx, link.AgentID) // as it was; the service looks by itself later
+	}
+	defer l.end(link.AgentID)
 	result, err := l.checker.Check(ctx, link.URL, l.base+"/agents/"+link.Handle)
 	if errors.Is(err, linkcheck.ErrBusy) {
-		return nil, &store.Error{
-			Code: store.CodeRateLimited, Topic: string(limitLooks), Limit: looksAtAddress.Calls,
-			RetryAt: l.store.Now().Add(looksAtAddress.Period / time.Duration(looksAtAddress.Calls)),
-		}
+		return l.store.Links(ctx, link.AgentID) // as it was; the service looks again by itself
 	}
 	if err != nil {
 		return nil, refuse(store.CodeUnavailable, "")
 	}
-	return l.store.SettleLink(ctx, link.AgentID, link.URL, store.LinkFinding{
+	return l.store.KeepFinding(ctx, link.AgentID, link.URL, store.LinkFinding{
 		Kind: result.Kind, Verified: result.Status == "verified", Proof: result.Proof, Failure: result.Failure,
 	}, byService)
 }

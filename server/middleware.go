@@ -139,9 +139,10 @@ func loggedPath(u *url.URL) string {
 	return strings.Join(parts, "/")
 }
 
-// requestID keeps the caller's own if it is well-formed, or makes one.
+// requestID keeps the caller's own if it is well-formed and no key by mistake, or
+// makes one.
 func requestID(given string) string {
-	valid := given != "" && len(given) <= 64
+	valid := given != "" && len(given) <= 64 && !store.WellFormedKey(given)
 	for i := range len(given) {
 		c := given[i]
 		valid = valid && (c == '-' || c == '_' || c == '.' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z')

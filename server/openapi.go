@@ -69,6 +69,9 @@ var documentTags = []*huma.Tag{
 
 func (o *operation) tag() string {
 	parts := strings.Split(strings.TrimPrefix(o.path, "/api"), "/")
+	if len(parts) > 1 && parts[1] == "recover" {
+		return "me" // though without its key
+	}
 	if len(parts) < 2 || !slices.ContainsFunc(documentTags, func(t *huma.Tag) bool { return t.Name == parts[1] }) {
 		return "directory"
 	}
@@ -182,14 +185,14 @@ func exampleRefusal(code store.Code, op *operation) error {
 	if errorStatus(code) == http.StatusTooManyRequests {
 		refused.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	}
-	switch _, general := catalogue[code].texts[""]; {
-	case code == store.CodeRateLimited:
+	if code == store.CodeRateLimited {
 		refused.Topic, refused.Limit = string(op.limit), DefaultLimits.of(op.limit).Calls
-	case general:
-	case op.tag() == "collabs":
-		refused.Topic = "collab"
-	default:
-		refused.Topic = "request"
+		return refused
+	}
+	for part, topic := range map[string]string{"/requests": "request", "/collabs": "collab", "/recover": "recover"} {
+		if _, own := catalogue[code].texts[topic]; own && strings.Contains(op.path, part) {
+			refused.Topic = topic
+		}
 	}
 	return refused
 }
@@ -279,10 +282,10 @@ func (s *Server) example(schema *huma.Schema) any {
 		return schema.Examples[0]
 	case len(schema.AnyOf) > 0:
 		return s.example(schema.AnyOf[0])
-	case len(schema.Enum) > 0:
-		return schema.Enum[0]
 	case schema.Nullable:
 		return nil
+	case len(schema.Enum) > 0:
+		return schema.Enum[0]
 	case schema.Format == "date-time":
 		return "2026-11-20T09:30:00.000Z"
 	}

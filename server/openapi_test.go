@@ -189,6 +189,25 @@ func checkAnswers(t *testing.T, op *operation, answers map[string]openAPIBody) {
 	}
 }
 
+// A code that several operations refuse with has words for each.
+func TestExamplesOfRefusalsAreTheOperationsOwn(t *testing.T) {
+	d := newSite(t).document()
+	for _, tt := range []struct{ path, status, says string }{
+		{"/api/requests/{id}/accept", "403", "recipient"}, {"/api/requests/{id}/accept", "409", "contact request"},
+		{"/api/collabs/{id}/confirm", "403", "collaboration"}, {"/api/collabs/{id}/confirm", "409", "collaboration"},
+		{"/api/collabs", "403", "collaborations"}, {"/api/collabs", "409", "collaboration"}, {"/api/collabs", "429", "collaboration"},
+		{"/api/agents/{handle}/requests", "403", "contact requests"}, {"/api/agents/{handle}/requests", "409", "contact request"},
+		{"/api/agents/{handle}/requests", "429", "contact request"},
+		{"/api/me/verify/confirm", "410", "POST /api/me/verify."}, {"/api/recover/confirm", "410", "POST /api/recover."},
+	} {
+		example, _ := d.Paths[tt.path]["post"].Responses[tt.status].Content["application/json"].Example.(map[string]any)
+		object, _ := example["error"].(map[string]any)
+		if text, _ := object["message_en"].(string); !strings.Contains(text, tt.says) {
+			t.Errorf("%s, %s: %q", tt.path, tt.status, text)
+		}
+	}
+}
+
 func TestExamplesFitTheirSchemas(t *testing.T) {
 	s := newSite(t)
 	d := s.document()
@@ -225,12 +244,14 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 var unguessable = map[string]store.Code{"confirmVerify": store.CodeWrongCode, "confirmRecovery": store.CodeWrongCode}
 
 func TestExamplesOfBodiesCanBeSent(t *testing.T) {
-	for _, op := range newSite(t).server.operations {
-		s, key, _ := inhabited(t)
-		body := s.document().Paths[op.path][strings.ToLower(op.method)].RequestBody
+	d := newSite(t)
+	document := d.document()
+	for _, op := range d.server.operations {
+		body := document.Paths[op.path][strings.ToLower(op.method)].RequestBody
 		if body == nil {
 			continue
 		}
+		s, key, _ := inhabited(t)
 		example := body.Content["application/json"].Example.(map[string]any)
 		key = s.readyFor(op, key, example)
 		a := s.call(op.method, s.pathOf(op), key, example)

@@ -87,7 +87,7 @@ func keyed[In, Out any](id, method, path, summary string, limit limitClass, run 
 // repeated call with the same Idempotency-Key makes nothing anew.
 func (o *operation) creates() *operation {
 	o.status, o.once = http.StatusCreated, true
-	o.codes = append(o.codes, store.CodeIdempotencyConflict)
+	o.codes = append(o.codes, store.CodeIdempotencyConflict, store.CodeNotFound)
 	return o
 }
 
@@ -215,6 +215,11 @@ func (c *call) take() error {
 	h, who := c.w.Header(), subject{agent: c.caller.ID}
 	if c.op.limit != limitEvents {
 		if limited := c.server.limiter.take(h, limitCalls, who); limited != nil {
+			return limited
+		}
+	}
+	if c.op.limit == limitLinks {
+		if limited := c.server.limiter.take(h, limitWrites, who); limited != nil {
 			return limited
 		}
 	}

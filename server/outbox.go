@@ -27,6 +27,14 @@ func newMailer(s *Server) *mailer {
 	return &mailer{store: s.store, sink: s.options.Mail, base: s.options.BaseURL, log: s.options.Log, wake: make(chan struct{}, 1)}
 }
 
+// mailable refuses what needs a mail where the operator has switched mail off.
+func (s *Server) mailable() error {
+	if s.mailer == nil {
+		return refuse(codeMailUnavailable, "")
+	}
+	return nil
+}
+
 // changed hears of commits, and wakes the mailer when a mail waits.
 func (m *mailer) changed(c store.Changes) {
 	if !c.Mail {
@@ -41,7 +49,7 @@ func (m *mailer) changed(c store.Changes) {
 // run delivers mails as they come due, until ctx ends.
 func (m *mailer) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := m.deliver(ctx)
+		err := guarded(ctx, m.deliver)
 		nap := longestNap
 		if err == nil {
 			nap = m.untilNext(ctx)
@@ -159,6 +167,19 @@ If you know nothing of this agent, press "Not mine" there, or do nothing.`,
 打开页面不会改变任何事。你可以在那里确认这是你的智能体，或声明不是。确认之后，同一链接就是你的所有者页面：请妥善保存，勿交给他人。若未确认，链接在 {expires} 后失效。
 如果你不认识该智能体，请在页面上点“不是我的”，或不予理会。`,
 	},
+	store.MailOwner: {
+		"A fresh link to the owner's page of {handle} 的所有者页面新链接",
+		`The agent "{name}" ({handle}) at {base}, which you have claimed, asks to send you a fresh link to your owner's page.
+
+{link}
+
+The link you had before is void. Keep this one, and give it to nobody: there you can look after the agent, replace its key, or withdraw your claim.`,
+		`你在 {base} 认领的智能体“{name}”（{handle}）请求向你发送所有者页面的新链接。
+
+{link}
+
+之前的链接已失效。请妥善保存此链接，勿交给他人：你可以在该页面管理智能体、更换密钥或撤回认领。`,
+	},
 }
 
 const mailEnd = `
@@ -178,7 +199,7 @@ func (m *mailer) compose(due store.Mail) mail.Message {
 		ID: due.ID, To: due.To, Subject: fill.Replace(text.subject),
 		Text: fill.Replace(text.en+"\n\n"+text.zh) + mailEnd, At: due.CreatedAt.Time(),
 	}
-	if due.Kind == store.MailClaim {
+	if due.Kind == store.MailClaim || due.Kind == store.MailOwner {
 		message.Link = &link
 	} else {
 		message.Code = &due.Secret

@@ -141,9 +141,15 @@ type Received struct {
 	Status string `json:"status" enum:"received"`
 }
 
+// reported tells the operator of a report.
+func (s *Server) reported(about, id string) {
+	s.options.Log.Warn().Str("about", about).Str("id", id).Msg("something was reported")
+}
+
 func (s *Server) reportPost(c *call, in reportInput) (answer, error) {
 	if err := s.store.ReportPost(c.Context(), in.ID, c.from.network.String(), in.Body); err != nil {
 		return answer{}, err
 	}
+	s.reported("post", in.ID)
 	return answer{body: marshal(Received{Status: "received"})}, nil
 }

@@ -99,5 +99,8 @@ type reportRequestInput struct {
 
 func (s *Server) reportRequest(c *call, caller store.Caller, in reportRequestInput) (answer, error) {
 	r, err := s.store.ReportRequest(c.Context(), caller, in.ID, in.Body)
+	if err == nil {
+		s.reported("request", r.ID)
+	}
 	return requestAnswer(r), err
 }

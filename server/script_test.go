@@ -24,7 +24,6 @@ var unmet = map[string]string{
 	"suspended/general":        "only the operator suspends",
 	"mail_unavailable/general": "a site that sends no mail",
 	"rate_limited/mails_site":  "200 mails a day, of 40 agents at least",
-	"rate_limited/looks":       "callbook dev looks at pages of its own machine as often as it is asked",
 	"forbidden/dev":            "of callbook dev, not of the API",
 	"bad_format/duration":      "of callbook dev, not of the API",
 	"too_few":                  "no list has a least number of items",

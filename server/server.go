@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -103,8 +104,8 @@ func New(st *store.Store, o Options) (*Server, error) {
 
 func checkBaseURL(base string) error {
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.HasSuffix(base, "/") || strings.ContainsAny(base, "?#\"'<>\\ ") {
-		return errors.New("base URL: give the site's address without a slash at its end, such as https://directory.example.org")
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.User != nil || strings.HasSuffix(base, "/") || strings.ContainsAny(base, "?#\"'<>\\ ") {
+		return errors.New("base URL: give the site's address without a slash at its end and without a path, such as https://directory.example.org")
 	}
 	return nil
 }
@@ -218,7 +219,7 @@ const (
 	readTimeout     = 15 * time.Second
 	writeTimeout    = 45 * time.Second // longer than the longest wait for events
 	idleTimeout     = 60 * time.Second
-	shutdownTimeout = 10 * time.Second
+	shutdownTimeout = 12 * time.Second // longer than a look at a link
 	maxHeader       = 16 << 10
 	duePeriod       = time.Minute
 )
@@ -274,7 +275,7 @@ func (s *Server) work(ctx context.Context) *sync.WaitGroup {
 				case <-ctx.Done():
 					return
 				}
-				if err := act(ctx); err != nil && ctx.Err() == nil {
+				if err := guarded(ctx, act); err != nil && ctx.Err() == nil {
 					s.options.Log.Error().Err(err).Msg(what)
 				}
 			}
@@ -283,6 +284,16 @@ func (s *Server) work(ctx context.Context) *sync.WaitGroup {
 	every("what was due could not be done", s.store.RunDue)
 	every("links could not be looked at again", s.links.recheck)
 	return working
+}
+
+// guarded turns a panic of a background task into an error: the next run comes.
+func guarded(ctx context.Context, act func(context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return act(ctx)
 }
 
 // RunDue does at once all that is due by the clock, mails and links included.

@@ -204,6 +204,15 @@ func (t *tx) agent(id int64) (agentRow, error) {
 	return row, err
 }
 
+// agentByHandle loads the row of the agent that has the handle now.
+func (t *tx) agentByHandle(handle string) (agent agentRow, found bool, err error) {
+	var id int64
+	if found, err = t.find(&id, `SELECT id FROM handles WHERE handle = ?`, handle); err == nil && found {
+		found, err = t.find(&agent, selectAgent, id)
+	}
+	return agent, found, err
+}
+
 // UpdateAgent changes the caller's settings. change gets them as they are and
 // edits them; it may be called twice. A changed mailbox puts the agent back to
 // level 0, a changed owner ends the owner claim. It refuses with

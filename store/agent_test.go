@@ -208,6 +208,7 @@ func TestNothingErasedIsLeftInTheFile(t *testing.T) {
 			fmt.Sprintf("mail_%d", i), c.ID, canary("box", i)+"@canary.example.org", canary("code", i))
 		s.change(nil, `INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at) VALUES (?, randomblob(32), 0, randomblob(32), ?, 'pending', 1, 2)`,
 			c.ID, canary("box", i)+"@canary.example.org")
+		s.link(c, "https://"+canary("link", i)+".example.org")
 		if i%3 == 0 {
 			s.update(c, func(a *Settings) { a.Name, a.Tagline = canary("name", i)+" two", canary("tag", i) })
 		}
@@ -233,7 +234,7 @@ func TestNothingErasedIsLeftInTheFile(t *testing.T) {
 			}
 		}
 	}
-	wantNoneLeft("box", "code", "reply")
+	wantNoneLeft("box", "code", "link", "reply")
 	for _, key := range keys {
 		if s.occurrences(hashKey(key)) != 0 {
 			t.Error("the hash of a key is left in the file")
@@ -244,7 +245,7 @@ func TestNothingErasedIsLeftInTheFile(t *testing.T) {
 	s.Store = openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
 	s.change(nil, `INSERT INTO agent_search (agent_search) VALUES ('optimize')`)
 	s.change(nil, `INSERT INTO post_search (post_search) VALUES ('optimize')`)
-	wantNoneLeft("box", "code", "name", "owner", "text", "tag", "reply", "body")
+	wantNoneLeft("box", "code", "link", "name", "owner", "text", "tag", "reply", "body")
 }
 
 // checkOtherSide looks at what the other side of deleted agents keeps.
@@ -294,6 +295,7 @@ func TestADeletedAgentCanDoNothingMore(t *testing.T) {
 var notExported = map[string]string{
 	"agent_documents": "made from the rest",
 	"post_documents":  "made from the rest",
+	"outbox":          "would tell of others who use the mailbox, and of the owner",
 }
 
 func TestEveryTableThatKnowsAgentsIsExported(t *testing.T) {

@@ -14,6 +14,8 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 // Day is the rolling day of the daily limits.
 const Day = 24 * time.Hour
 
+const week = 7 * Day
+
 func at(t time.Time) Time { return Time(t.UnixMilli()) }
 
 // Time returns the instant as Go knows it, in UTC.

@@ -22,12 +22,6 @@ const (
 	codeAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 )
 
-// What codes are for.
-const (
-	forVerify  = "verify"
-	forRecover = "recover"
-)
-
 var codeEncoding = base32.NewEncoding(codeAlphabet).WithPadding(base32.NoPadding)
 
 // newCode is a code as it is shown: XXXX-XXXX.
@@ -68,7 +62,7 @@ func (s *Store) StartVerify(ctx context.Context, caller Caller) (sent CodeSent, 
 			return refuse(CodeAlreadyVerified)
 		}
 		sent = CodeSent{t.now.add(codeAge), t.now.add(s.mails.Pause)}
-		refusal, err := t.sendCode(&agent, forVerify)
+		refusal, err := t.sendCode(&agent, MailVerify)
 		if err == nil && refusal != nil {
 			return refusal
 		}
@@ -83,6 +77,11 @@ func (t *tx) sendCode(agent *agentRow, purpose string) (*Error, error) {
 	allowed, refusal, err := t.spendMail(agent.ID, agent.Mailbox)
 	if err != nil || refusal != nil {
 		return refusal, err
+	}
+	if allowed { // a person who said "not mine" gets no codes of the agent either
+		if allowed, err = t.wantedAt(agent.Handle, agent.Mailbox); err != nil {
+			return nil, err
+		}
 	}
 	code, err := newCode(t.writer.store.random)
 	if err != nil {
@@ -101,7 +100,7 @@ func (t *tx) sendCode(agent *agentRow, purpose string) (*Error, error) {
 	if !allowed {
 		return nil, t.dropMails(agent.ID, purpose)
 	}
-	return nil, t.post(agent.ID, purpose, agent.Mailbox, code, expires)
+	return nil, t.insertMail(agent.ID, purpose, agent.Mailbox, code, expires)
 }
 
 // ConfirmVerify verifies the caller's mailbox with the code that was sent there.
@@ -116,7 +115,7 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller Caller, code string) (
 		if agent.VerifiedAt != nil {
 			return refuse(CodeAlreadyVerified), nil
 		}
-		if refusal, err := t.tryCode(&agent, forVerify, code); err != nil || refusal != nil {
+		if refusal, err := t.tryCode(&agent, MailVerify, code); err != nil || refusal != nil {
 			return refusal, err
 		}
 		if err := t.exec(`UPDATE agents SET verified_at = ?, updated_at = ? WHERE id = ?`, t.now, t.now, agent.ID); err != nil {
@@ -147,8 +146,7 @@ func (t *tx) tryCode(agent *agentRow, purpose, code string) (*Error, error) {
 	case !found:
 		return refuse(CodeCodeExpired), nil
 	case row.Wrong >= codeTries:
-		again := max(row.CreatedAt.add(t.writer.store.mails.Pause), t.now)
-		return &Error{Code: CodeTooManyAttempts, Limit: codeTries, RetryAt: again.Time()}, nil
+		return t.burnt(agent)
 	case row.ExpiresAt <= t.now || row.Mailbox != agent.Mailbox:
 		return refuse(CodeCodeExpired), nil
 	case subtle.ConstantTimeCompare(row.Hash, hashCode(agent.ID, purpose, row.Mailbox, code)) != 1:
@@ -160,6 +158,20 @@ func (t *tx) tryCode(agent *agentRow, purpose, code string) (*Error, error) {
 		t.dropMails(agent.ID, purpose))
 }
 
+// burnt refuses further tries of a code, until a new one can be asked for.
+func (t *tx) burnt(agent *agentRow) (*Error, error) {
+	hash, err := t.mailboxHash(agent.Mailbox)
+	if err != nil {
+		return nil, err
+	}
+	refusal := &Error{Code: CodeTooManyAttempts, Limit: codeTries, RetryAt: t.now.Time()}
+	_, later, err := t.mailAllowed(agent.ID, hash)
+	if later != nil {
+		refusal.RetryAt = later.RetryAt
+	}
+	return refusal, err
+}
+
 // StartRecovery mails a code for a lost key to an agent's verified mailbox. For
 // every other handle, and past the caps on mails, it does nothing, and does not
 // tell.
@@ -169,7 +181,7 @@ func (s *Store) StartRecovery(ctx context.Context, handle string) error {
 		if err != nil || !found || agent.VerifiedAt == nil || agent.suspended(t.now) {
 			return err
 		}
-		_, err = t.sendCode(&agent, forRecover)
+		_, err = t.sendCode(&agent, MailRecover)
 		return err
 	})
 }
@@ -189,19 +201,11 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string) (key s
 		if !found || agent.VerifiedAt == nil || agent.suspended(t.now) {
 			return refuse(CodeCodeExpired), nil
 		}
-		if refusal, err := t.tryCode(&agent, forRecover, code); err != nil || refusal != nil {
+		if refusal, err := t.tryCode(&agent, MailRecover, code); err != nil || refusal != nil {
 			return refusal, err
 		}
 		rotatedAt = t.now
 		return nil, t.setKey(agent.ID, key)
 	})
 	return key, rotatedAt, err
-}
-
-func (t *tx) agentByHandle(handle string) (agent agentRow, found bool, err error) {
-	var id int64
-	if found, err = t.find(&id, `SELECT id FROM handles WHERE handle = ?`, handle); err == nil && found {
-		found, err = t.find(&agent, selectAgent, id)
-	}
-	return agent, found, err
 }

@@ -179,8 +179,9 @@ func TestFiveWrongTriesBurnACode(t *testing.T) {
 		for i := range 5 {
 			wantOutcome(t, fmt.Sprintf("%s, wrong try %d", name, i+1), tt.try(wrongCode), "wrong_code")
 		}
-		for _, after := range []time.Duration{0, time.Minute, 14 * time.Minute, 2 * time.Hour} {
+		for _, after := range []time.Duration{0, time.Minute, 14 * time.Minute, 2 * time.Hour, 40 * Day} {
 			s.clock.Advance(after - s.since(asked))
+			s.ok(s.RunDue(context.Background()))
 			retry := max(after, time.Minute) // when another may be asked for
 			for _, try := range []string{wrongCode, code} {
 				err := tt.try(try)
@@ -190,7 +191,7 @@ func TestFiveWrongTriesBurnACode(t *testing.T) {
 				}
 			}
 		}
-		s.clock.Advance(3*time.Hour - s.since(asked))
+		s.clock.Advance(41*Day - s.since(asked))
 		fresh := tt.ask()
 		wantOutcome(t, name+", the old code after a new one", tt.try(code), "wrong_code")
 		for range 3 {

@@ -92,7 +92,8 @@ func (c *collabRow) record() Collab {
 // itself, and a call or request that is none; with duplicate a second one that
 // waits for the same partner; with not_accepting a partner that has blocked the
 // caller; with cooldown one within 30 days after the partner declined; with
-// sender_limit_reached more than 5 that wait; with idempotency_conflict a repeated
+// sender_limit_reached more than 5 that wait; with rate_limited more than the
+// day's; with idempotency_conflict a repeated
 // key with another body.
 func (s *Store) RecordCollab(ctx context.Context, caller Caller, draft CollabDraft, once Once) (collab Collab, replayed bool, err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
@@ -179,31 +180,35 @@ func (t *tx) admitCollab(initiator, partner int64) error {
 	if err != nil {
 		return err
 	}
-	var earlier struct {
-		Pending  int   `db:"pending"`
-		All      int   `db:"everywhere"`
-		Declined *Time `db:"declined"`
+	var waiting struct {
+		Here int `db:"here"`
+		All  int `db:"everywhere"`
 	}
-	err = t.get(&earlier, `
-		SELECT COUNT(CASE WHEN partner_id = ?2 AND status = 'pending' THEN 1 END) AS pending,
-			COUNT(CASE WHEN status = 'pending' THEN 1 END) AS everywhere,
-			MAX(CASE WHEN partner_id = ?2 AND status = 'declined' THEN decided_at END) AS declined
+	err = t.get(&waiting, `
+		SELECT COUNT(CASE WHEN partner_id = ? THEN 1 END) AS here, COUNT(*) AS everywhere
 		FROM collabs
-		WHERE initiator_id = ?1`, initiator, partner)
+		WHERE initiator_id = ? AND status = 'pending'`, partner, initiator)
+	if err != nil {
+		return err
+	}
+	var declined *Time
+	err = t.get(&declined, `
+		SELECT MAX(decided_at) FROM collabs
+		WHERE initiator_id = ? AND partner_id = ? AND status = 'declined'`, initiator, partner)
 	switch {
 	case err != nil:
 		return err
-	case earlier.Pending > 0:
+	case waiting.Here > 0:
 		return &Error{Code: CodeDuplicate, Topic: "collab"}
 	case blocked:
 		return &Error{Code: CodeNotAccepting, Topic: "collab"}
-	case earlier.Declined != nil && earlier.Declined.add(declineCooldown) > t.now:
-		return &Error{Code: CodeCooldown, Topic: "collab", RetryAt: earlier.Declined.add(declineCooldown).Time()}
-	case earlier.All >= pendingCollabs:
+	case declined != nil && declined.add(declineCooldown) > t.now:
+		return &Error{Code: CodeCooldown, Topic: "collab", RetryAt: declined.add(declineCooldown).Time()}
+	case waiting.All >= pendingCollabs:
 		// It ends when a partner answers, which nobody can foretell.
 		return &Error{Code: CodeSenderLimitReached, Topic: "collab", Limit: pendingCollabs, RetryAt: t.now.add(Day).Time()}
 	}
-	return nil
+	return t.spend(initiator, actCollab, t.writer.store.quotas.Collabs)
 }
 
 func (t *tx) collab(id string) (Collab, error) {
@@ -245,7 +250,7 @@ func (s *Store) decideCollab(ctx context.Context, caller Caller, id, to string) 
 		case row.Status != collabPending:
 			return &Error{Code: CodeInvalidState, Topic: "collab"}
 		}
-		if err := t.settleCollab(&row, to, row.InitiatorID); err != nil {
+		if err := t.closeCollab(&row, to, row.InitiatorID); err != nil {
 			return err
 		}
 		collab, err = t.collab(id)
@@ -254,8 +259,8 @@ func (s *Store) decideCollab(ctx context.Context, caller Caller, id, to string) 
 	return collab, err
 }
 
-// settleCollab ends the wait for the partner, and tells one side of it.
-func (t *tx) settleCollab(row *collabRow, to string, told int64) error {
+// closeCollab ends the wait for the partner, and tells one side of it.
+func (t *tx) closeCollab(row *collabRow, to string, told int64) error {
 	if err := t.exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.now, row.Seq); err != nil {
 		return fmt.Errorf("decide a collaboration: %w", err)
 	}
@@ -284,7 +289,7 @@ func (t *tx) endCollabsOf(id int64) error {
 		if other == id {
 			other = pending[i].PartnerID
 		}
-		err = errors.Join(err, t.settleCollab(&pending[i], collabDeclined, other))
+		err = errors.Join(err, t.closeCollab(&pending[i], collabDeclined, other))
 	}
 	t.changes.Collabs = true
 	return errors.Join(err, t.exec(`

@@ -215,6 +215,37 @@ func TestCollaborationsThatAreRefused(t *testing.T) {
 	}
 }
 
+// TestCollaborationsOfADay: partners that answer at once make room for more, up to
+// the day's limit.
+func TestCollaborationsOfADay(t *testing.T) {
+	s := newStore(t, withQuotas(Quotas{Collabs: 3}))
+	a := s.verified("agent-a")
+	start := s.clock.Now()
+	for i, step := range []struct {
+		at   time.Duration
+		want string
+	}{
+		{0, ""},
+		{time.Hour, ""},
+		{time.Hour, ""},
+		{time.Hour, "rate_limited collab 3, retry after 24h0m0s"},
+		{Day - time.Millisecond, "rate_limited collab 3, retry after 24h0m0s"},
+		{Day, ""},
+		{Day, "rate_limited collab 3, retry after 25h0m0s"},
+	} {
+		s.clock.Advance(step.at - s.since(start))
+		partner := s.verified(fmt.Sprintf("partner-%d", i))
+		collab, err := s.propose(a, partner.Handle)
+		if got := said(err, start); got != step.want {
+			t.Errorf("step %d at %v: %q, want %q", i, step.at, got, step.want)
+		}
+		if err == nil {
+			_, err = s.decisions()[[]string{"confirmed", "declined"}[i%2]](partner, collab.ID)
+			s.ok(err)
+		}
+	}
+}
+
 func (s *testStore) firstPost() string {
 	s.Helper()
 	return value[string](s, `SELECT id FROM posts`)
@@ -357,7 +388,7 @@ func TestListsOfCollaborations(t *testing.T) {
 func TestWhatCountsAsEvidence(t *testing.T) {
 	owners := []string{"", mei, "Mei+agents@People.Example.org", "MEI@people.example.org", ada, "m.ei@people.example.org"}
 	same := func(a, b string) bool { return normalMailbox(a) == normalMailbox(b) }
-	s := newStore(t, noCaps, func(o *Options) { o.Owner = new(int) })
+	s := newStore(t, noCaps, func(o *Options) { o.OwnerAgents = new(int) })
 	for i, one := range owners {
 		for j, other := range owners {
 			a, b := s.verified(fmt.Sprintf("agent-%d-%d", i, j)), s.verified(fmt.Sprintf("partner-%d-%d", i, j))

@@ -115,6 +115,19 @@ func (s *Store) Events(ctx context.Context, caller Caller, after string, limit i
 		return page, err
 	}
 	page.Gap = after != "" && dropped > from
+	if after != "" && len(page.Events) == 0 {
+		// A place that this file has not come to yet is of another one, such as the
+		// one before a backup was restored.
+		var newest int64
+		if err := s.get(ctx, &newest, `SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events'`); err != nil {
+			return page, err
+		}
+		if from > newest {
+			page, err = s.Events(ctx, caller, "", limit)
+			page.Gap = true
+			return page, err
+		}
+	}
 	page.Next = after
 	for i := range page.Events {
 		e := &page.Events[i]

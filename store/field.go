@@ -73,6 +73,16 @@ func ParseMailbox(s string) (string, bool) {
 	return local + "@" + strings.ToLower(domain), true
 }
 
+// normalMailbox is what two spellings of one person's address have in common:
+// case does not count, nor a plus tag.
+func normalMailbox(address string) string {
+	local, domain, _ := strings.Cut(strings.ToLower(address), "@")
+	if name, _, tagged := strings.Cut(local, "+"); tagged && name != "" {
+		local = name
+	}
+	return local + "@" + domain
+}
+
 // ParseWebURL returns a web address as it is stored: scheme and host in lower
 // case, other than ASCII in path and query percent-encoded. It takes absolute
 // http and https URLs with a DNS name as host, without user info, port absent,

@@ -52,7 +52,7 @@ func (t *tx) replay(caller int64, once Once, answer any) (agentID int64, replaye
 		return 0, false, refuse(CodeIdempotencyConflict)
 	}
 	if row.Answer == nil {
-		return 0, false, refuse(CodeNotFound)
+		return 0, false, &Error{Code: CodeNotFound, Topic: "replay"}
 	}
 	if err := json.Unmarshal([]byte(*row.Answer), answer); err != nil {
 		return 0, false, fmt.Errorf("read the first answer: %w", err)

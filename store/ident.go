@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
@@ -99,4 +100,30 @@ func WellFormedKey(s string) bool {
 func hashKey(key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return sum[:]
+}
+
+// pseudonym is a keyed hash of what must not be kept as it is. Its key never
+// leaves the database.
+func (t *tx) pseudonym(value string) ([]byte, error) {
+	secret, err := t.secret()
+	if err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(value))
+	return mac.Sum(nil), nil
+}
+
+// secret is the site's own, made when first needed.
+func (t *tx) secret() (secret []byte, err error) {
+	const name = "secret"
+	found, err := t.find(&secret, `SELECT value FROM site WHERE name = ?`, name)
+	if err != nil || found {
+		return secret, err
+	}
+	secret = make([]byte, sha256.Size)
+	if _, err := io.ReadFull(t.writer.store.random, secret); err != nil {
+		return nil, fmt.Errorf("make the site's secret: %w", err)
+	}
+	return secret, t.exec(`INSERT INTO site (name, value) VALUES (?, ?)`, name, secret)
 }

@@ -49,6 +49,11 @@ func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
 	if suspended(row.SuspendedAt, row.Until, now) {
 		return caller, suspension(row.Reason, row.Until)
 	}
+	if row.SuspendedAt != nil {
+		if err := s.endSuspension(ctx, row.ID); err != nil {
+			return Caller{}, err
+		}
+	}
 	if !row.KeyUsed {
 		// Without room to write the key counts as unused, but it is right.
 		if err := s.markKeyUsed(ctx, row.ID, hash); err != nil && !errors.Is(err, refuse(CodeStorageFull)) {
@@ -68,6 +73,20 @@ func suspension(reason *string, until *Time) error {
 		refusal.Until = until.Time()
 	}
 	return refusal
+}
+
+// endSuspension shows an agent again whose suspension has ended by itself: it
+// acts now, and may not wait until the service comes round to it.
+func (s *Store) endSuspension(ctx context.Context, id int64) error {
+	return s.write(ctx, func(t *tx) error {
+		n, err := t.change(`
+			UPDATE agents SET suspended_at = NULL, suspended_until = NULL, suspension_reason = NULL
+			WHERE id = ? AND suspended_until <= ?`, id, t.now)
+		if n > 0 {
+			t.touch(id)
+		}
+		return err
+	})
 }
 
 // markKeyUsed makes a registration's key final: from now on a repeated

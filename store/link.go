@@ -108,15 +108,18 @@ func (s *Store) RemoveLink(ctx context.Context, caller Caller, address string) (
 	return links, err
 }
 
-// SettleLink keeps what a look at a link's page found, and returns the agent's
+// KeepFinding keeps what a look at a link's page found, and returns the agent's
 // links. byService says that the service looked by itself, so that the agent is
 // told of a change. A link that was removed meanwhile stays so.
-func (s *Store) SettleLink(ctx context.Context, agentID int64, address string, found LinkFinding, byService bool) (links []Link, err error) {
+func (s *Store) KeepFinding(ctx context.Context, agentID int64, address string, found LinkFinding, byService bool) (links []Link, err error) {
 	err = s.write(ctx, func(t *tx) error {
+		if _, err := t.agent(agentID); err != nil {
+			return err // gone or suspended meanwhile
+		}
 		var was string
 		there, err := t.find(&was, `SELECT status FROM links WHERE agent_id = ? AND url = ?`, agentID, address)
 		if err == nil && there {
-			if err = t.settleLink(agentID, address, was, found); err == nil && byService {
+			if err = t.keepFinding(agentID, address, was, found); err == nil && byService {
 				err = t.tellOfLink(agentID, address, was)
 			}
 			t.touch(agentID)
@@ -130,7 +133,7 @@ func (s *Store) SettleLink(ctx context.Context, agentID int64, address string, f
 	return links, err
 }
 
-func (t *tx) settleLink(agentID int64, address, was string, found LinkFinding) error {
+func (t *tx) keepFinding(agentID int64, address, was string, found LinkFinding) error {
 	var query string
 	args := []any{t.now, found.Kind}
 	switch {
@@ -176,7 +179,7 @@ type DueLink struct {
 }
 
 // TakeDueLinks returns links that are due for another look, at most limit. They
-// are due again a day later, unless SettleLink says otherwise.
+// are due again a day later, unless KeepFinding says otherwise.
 func (s *Store) TakeDueLinks(ctx context.Context, limit int) (due []DueLink, err error) {
 	now := at(s.clock())
 	const dueLinks = `
@@ -202,34 +205,43 @@ func (s *Store) TakeDueLinks(ctx context.Context, limit int) (due []DueLink, err
 }
 
 // expireLinks ends verifications that were not renewed in time.
-func (t *tx) expireLinks() error {
+func (t *tx) expireLinks() (int, error) {
 	var due []struct {
 		AgentID int64  `db:"agent_id"`
 		URL     string `db:"url"`
 	}
-	err := t.all(&due, `SELECT agent_id, url FROM links WHERE status = 'verified' AND expires_at <= ? LIMIT 1000`, t.now)
+	err := t.all(&due, `SELECT agent_id, url FROM links WHERE status = 'verified' AND expires_at <= ? LIMIT ?`, t.now, dueStep)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, l := range due {
 		err := t.exec(`UPDATE links SET status = 'expired', proof = NULL, next_check_at = NULL WHERE agent_id = ? AND url = ?`, l.AgentID, l.URL)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		t.touch(l.AgentID)
 		if err := t.tellOfLink(l.AgentID, l.URL, "verified"); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return len(due), nil
 }
+
+// Links returns an agent's links, in the order in which they were added.
+func (s *Store) Links(ctx context.Context, agentID int64) ([]Link, error) {
+	links := []Link{}
+	err := s.all(ctx, &links, selectLinks, agentID)
+	return links, err
+}
+
+const selectLinks = `
+	SELECT url, kind, status, proof, failure, checked_at, verified_at, expires_at
+	FROM links
+	WHERE agent_id = ?
+	ORDER BY seq`
 
 func (t *tx) links(agentID int64) ([]Link, error) {
 	links := []Link{}
-	err := t.all(&links, `
-		SELECT url, kind, status, proof, failure, checked_at, verified_at, expires_at
-		FROM links
-		WHERE agent_id = ?
-		ORDER BY seq`, agentID)
+	err := t.all(&links, selectLinks, agentID)
 	return links, err
 }

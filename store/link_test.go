@@ -29,7 +29,7 @@ func (s *testStore) link(c Caller, address string) {
 // look keeps what the agent's own call found, or the service by itself.
 func (s *testStore) look(c Caller, address string, found LinkFinding, byService bool) []Link {
 	s.Helper()
-	links, err := s.SettleLink(context.Background(), c.ID, address, found, byService)
+	links, err := s.KeepFinding(context.Background(), c.ID, address, found, byService)
 	s.ok(err)
 	return links
 }
@@ -71,7 +71,7 @@ var linkStates = map[string]func(s *testStore, c Caller){
 // TestWhatALookLeadsTo tries every finding in every state.
 func TestWhatALookLeadsTo(t *testing.T) {
 	failures := []string{"blocked", "unreachable", "http_error", "too_large", "timeout", "not_found_on_page"}
-	passing := []string{"unreachable", "http_error", "timeout"} // a verified link outlasts these
+	passing := []string{"unreachable", "http_error", "timeout"} // what was verified once outlasts these
 	for state, reach := range linkStates {
 		for _, failure := range append([]string{""}, failures...) {
 			s := newStore(t)
@@ -88,8 +88,8 @@ func TestWhatALookLeadsTo(t *testing.T) {
 			case found.Verified:
 				found.Proof = proof
 				want.Status, want.Failure, want.Proof, want.VerifiedAt, want.ExpiresAt = "verified", nil, &proof, &now, &expires
-			case was.Status == "verified" && slices.Contains(passing, failure):
-				want.Status, want.Proof, want.VerifiedAt, want.ExpiresAt = "verified", was.Proof, was.VerifiedAt, was.ExpiresAt
+			case was.VerifiedAt != nil && slices.Contains(passing, failure):
+				want.Status, want.Proof, want.VerifiedAt, want.ExpiresAt = was.Status, was.Proof, was.VerifiedAt, was.ExpiresAt
 			}
 			for _, byService := range []bool{false, true} {
 				if diff := cmp.Diff([]Link{want}, s.look(pilot, harbourPage, found, byService)); diff != "" {
@@ -114,23 +114,25 @@ func TestTheLifeOfALink(t *testing.T) {
 	for _, step := range []struct {
 		at     time.Duration
 		due    bool
-		finds  *LinkFinding // by the service, where it is due
+		finds  *LinkFinding // by the service
 		status string
+		told   bool // of a change that no call of its own brought
 	}{
-		{0, false, nil, "verified"},
-		{30*Day - time.Millisecond, false, nil, "verified"},
-		{30 * Day, true, &tooSlow, "verified"},
-		{31*Day - time.Millisecond, false, nil, "verified"},
-		{31 * Day, true, nil, "verified"}, // the look is never finished
-		{32*Day - time.Millisecond, false, nil, "verified"},
-		{32 * Day, true, &foundIt, "verified"},
-		{62*Day - time.Millisecond, false, nil, "verified"},
-		{62 * Day, true, &tooSlow, "verified"},
-		{212*Day - time.Millisecond, true, &tooSlow, "verified"}, // 180 days after the last success
-		{212 * Day, false, nil, "expired"},
-		{213*Day - time.Millisecond, true, &foundIt, "verified"},
-		{243*Day - time.Millisecond, true, &notThere, "failed"},
-		{270 * Day, false, nil, "failed"}, // not taken up again by itself
+		{0, false, nil, "verified", false},
+		{30*Day - time.Millisecond, false, nil, "verified", false},
+		{30 * Day, true, &tooSlow, "verified", false},
+		{31*Day - time.Millisecond, false, nil, "verified", false},
+		{31 * Day, true, nil, "verified", false}, // the look is never finished
+		{32*Day - time.Millisecond, false, nil, "verified", false},
+		{32 * Day, true, &foundIt, "verified", false},
+		{62*Day - time.Millisecond, false, nil, "verified", false},
+		{62 * Day, true, &tooSlow, "verified", false},
+		{212*Day - time.Millisecond, true, &tooSlow, "verified", false}, // 180 days after the last success
+		{212 * Day, false, nil, "expired", true},
+		{213 * Day, false, &foundIt, "verified", true}, // by itself it is not taken up again
+		{243*Day - time.Millisecond, false, nil, "verified", false},
+		{243 * Day, true, &notThere, "failed", true},
+		{270 * Day, false, nil, "failed", false},
 	} {
 		s.clock.Advance(step.at - s.since(start))
 		s.ok(s.RunDue(ctx))
@@ -147,9 +149,9 @@ func TestTheLifeOfALink(t *testing.T) {
 		if got := value[string](s, `SELECT status FROM links`); got != step.status {
 			t.Errorf("after %v: %s, want %s", step.at, got, step.status)
 		}
-	}
-	if got := s.story(pilot); got != "trust.changed harbour-pilot\n" {
-		t.Errorf("of the last days the agent was told %q", got)
+		if n := value[int](s, `SELECT COUNT(*) FROM events WHERE type = 'trust.changed' AND at = ?`, at(s.clock.Now())); (n == 1) != step.told {
+			t.Errorf("after %v: told %d times", step.at, n)
+		}
 	}
 }
 
@@ -223,7 +225,18 @@ func TestFiveLinksAtMost(t *testing.T) {
 	}
 }
 
-// TestALookThatComesTooLate finds its link or its agent gone.
+// TestALookForOneWhoIsGone finds its agent gone.
+func TestALookForOneWhoIsGone(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	s.link(pilot, harbourPage)
+	s.ok(s.DeleteAgent(ctx, pilot))
+	_, err := s.KeepFinding(ctx, pilot.ID, harbourPage, foundIt, false)
+	wantOutcome(t, "a finding for a deleted agent", err, "unauthorized")
+}
+
+// TestALookThatComesTooLate finds its link gone.
 func TestALookThatComesTooLate(t *testing.T) {
 	ctx := context.Background()
 	for name, tt := range map[string]struct {
@@ -231,7 +244,6 @@ func TestALookThatComesTooLate(t *testing.T) {
 		links     []string
 	}{
 		"removed": {func(s *testStore, c Caller) { _, err := s.RemoveLink(ctx, c, harbourPage); s.ok(err) }, []string{codePage + " pending"}},
-		"deleted": {func(s *testStore, c Caller) { s.ok(s.DeleteAgent(ctx, c)) }, nil},
 		"removed and added again": {func(s *testStore, c Caller) {
 			_, err := s.RemoveLink(ctx, c, harbourPage)
 			s.ok(err)

@@ -50,56 +50,80 @@ func (a *activity) note(s *Store, id int64, last, now Time) {
 // data out of the write-ahead log. It runs every minute, so erased data leaves the files within
 // ten minutes.
 func (s *Store) RunDue(ctx context.Context) error {
-	err := s.write(ctx, func(t *tx) error {
-		for _, due := range []struct {
-			what string
-			act  func() error
-		}{
-			{"close calls", t.closePosts},
-			{"end suspensions", t.showAgents},
-			{"expire requests", func() error { return t.expireRequests("") }},
-			{"expire links", t.expireLinks},
-			{"expire mails", t.expireMails},
-			{"drop events", t.dropEvents},
-		} {
-			if err := due.act(); err != nil {
-				return fmt.Errorf("%s: %w", due.what, err)
-			}
+	var errs []error
+	// Transactions of their own: what fails keeps no other from being done, and
+	// calls in between wait for one of them only.
+	for _, due := range []struct {
+		what string
+		act  func(*tx) (done int, err error)
+	}{
+		{"close calls", (*tx).closePosts},
+		{"end suspensions", (*tx).showAgents},
+		{"expire requests", func(t *tx) (int, error) { return t.expireRequests("") }},
+		{"expire links", (*tx).expireLinks},
+		{"expire mails", func(t *tx) (int, error) { return 0, t.expireMails() }},
+		{"drop events", func(t *tx) (int, error) { return 0, t.dropEvents() }},
+		{"drop what is old", func(t *tx) (int, error) { return 0, t.dropOld() }},
+	} {
+		if err := s.inSteps(ctx, due.act); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", due.what, err))
 		}
-		for _, old := range []struct {
-			query string
-			since Time
-		}{
-			{`DELETE FROM idempotency WHERE created_at <= ?`, t.now.add(-onceWindow)},
-			{`DELETE FROM usage WHERE at <= ?`, t.now.add(-usageKept)},
-			// What a clock that ran ahead wrote would use up limits until then.
-			{`DELETE FROM usage WHERE at > ?`, t.now.add(Day)},
-			{`DELETE FROM mail_log WHERE at <= ?`, t.now.add(-Day)},
-			{`DELETE FROM mail_log WHERE at > ?`, t.now.add(Day)},
-			// A burnt code says so until there is a new one.
-			{`DELETE FROM codes WHERE expires_at <= ? AND wrong_tries < 5`, t.now.add(-Day)},
-			{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`, t.now.add(-claimKept)},
-			{`UPDATE reports SET reporter = NULL WHERE about = 'post' AND reporter IS NOT NULL AND created_at <= ?`, t.now.add(-reportWindow)},
-			{`UPDATE reports SET reporter = NULL WHERE about = 'claim' AND reporter IS NOT NULL AND created_at <= ?`, t.now.add(-unwantedAge)},
-		} {
-			if err := t.exec(old.query, old.since); err != nil {
-				return fmt.Errorf("drop what is old: %w", err)
-			}
+	}
+	return errors.Join(append(errs, s.checkpointErased(ctx))...)
+}
+
+// dueStep is how many records one transaction ends, so that calls in between do
+// not wait for long.
+const dueStep = 250
+
+// inSteps repeats an act until it finds less than a step's records to end.
+func (s *Store) inSteps(ctx context.Context, act func(*tx) (done int, err error)) error {
+	for {
+		var done int
+		err := s.write(ctx, func(t *tx) (err error) {
+			done, err = act(t)
+			return err
+		})
+		if err != nil || done < dueStep {
+			return err
 		}
-		return nil
-	})
-	return errors.Join(err, s.checkpointErased(ctx))
+	}
+}
+
+// dropOld drops what is kept for a time only.
+func (t *tx) dropOld() error {
+	for _, old := range []struct {
+		query string
+		since Time
+	}{
+		{`DELETE FROM idempotency WHERE created_at <= ?`, t.now.add(-onceWindow)},
+		{`DELETE FROM usage WHERE at <= ?`, t.now.add(-usageKept)},
+		// What a clock that ran ahead wrote would use up limits until then.
+		{`DELETE FROM usage WHERE at > ?`, t.now.add(Day)},
+		{`DELETE FROM mail_log WHERE at <= ?`, t.now.add(-Day)},
+		{`DELETE FROM mail_log WHERE at > ?`, t.now.add(Day)},
+		// A burnt code says so until there is a new one.
+		{`DELETE FROM codes WHERE expires_at <= ? AND wrong_tries < 5`, t.now.add(-Day)},
+		{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`, t.now.add(-claimKept)},
+		{`UPDATE reports SET reporter = NULL WHERE about = 'post' AND reporter IS NOT NULL AND created_at <= ?`, t.now.add(-reportWindow)},
+		{`UPDATE reports SET reporter = NULL WHERE about = 'claim' AND reporter IS NOT NULL AND created_at <= ?`, t.now.add(-unwantedAge)},
+	} {
+		if err := t.exec(old.query, old.since); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // showAgents touches the agents whose suspension has ended by itself.
-func (t *tx) showAgents() error {
+func (t *tx) showAgents() (int, error) {
 	var due []int64
 	err := t.all(&due, `
 		SELECT id FROM agents
 		WHERE suspended_until <= ? AND NOT EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = id)
-		LIMIT 1000`, t.now)
+		LIMIT ?`, t.now, dueStep)
 	t.touch(due...)
-	return err
+	return len(due), err
 }
 
 // checkpointErased empties the write-ahead log once personal data was erased: it

@@ -57,7 +57,9 @@ func (s *Store) Me(ctx context.Context, caller Caller) (own Own, err error) {
 
 // exports says, for each table that knows of agents, which of its rows are about
 // one. A handle stands for an agent's number; hashes and tokens are left out:
-// they are of no use to anyone but the directory.
+// they are of no use to anyone but the directory. So is the outbox: whether a mail
+// waits there would tell that others use the mailbox, and its recipient may be the
+// owner, whom whoever has stolen the key must not learn of.
 var exports = []struct{ table, query string }{
 	{"agents", `SELECT h.handle, a.* FROM agents a JOIN handles h ON h.id = a.id WHERE a.id = ?1`},
 	{"offerings", `SELECT * FROM offerings WHERE agent_id = ?1 ORDER BY position`},
@@ -65,7 +67,6 @@ var exports = []struct{ table, query string }{
 	{"owner_claims", `SELECT status, requested_at, expires_at, confirmed_at FROM owner_claims WHERE agent_id = ?1`},
 	{"codes", `SELECT purpose, mailbox, wrong_tries, created_at, expires_at FROM codes WHERE agent_id = ?1`},
 	{"mail_log", `SELECT at FROM mail_log WHERE agent_id = ?1 ORDER BY seq`},
-	{"outbox", `SELECT kind, recipient, tries, created_at, expires_at FROM outbox WHERE agent_id = ?1 ORDER BY seq`},
 	{"posts", `SELECT * FROM posts WHERE author_id = ?1 ORDER BY seq`},
 	{"replies", `SELECT r.id, p.id AS post_id, r.body, r.created_at
 		FROM replies r JOIN posts p ON p.seq = r.post_seq WHERE r.author_id = ?1 ORDER BY r.seq`},

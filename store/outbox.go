@@ -29,7 +29,8 @@ var DefaultMailCaps = MailCaps{Pause: time.Minute, Agent: 5, Mailbox: 3, Site: 2
 const (
 	MailVerify  = "verify"
 	MailRecover = "recover"
-	MailClaim   = "claim"
+	MailClaim   = "claim" // asks the owner to confirm
+	MailOwner   = "owner" // a fresh link to one who has
 )
 
 // Mail is a mail that is due.
@@ -62,7 +63,7 @@ const (
 // mails the answer is no, without a refusal: whether a mailbox is in use here is
 // nobody's business.
 func (t *tx) spendMail(agentID int64, address string) (allowed bool, refusal *Error, err error) {
-	hash, err := t.pseudonym("mailbox\x00" + normalMailbox(address))
+	hash, err := t.mailboxHash(address)
 	if err != nil {
 		return false, nil, err
 	}
@@ -73,8 +74,17 @@ func (t *tx) spendMail(agentID int64, address string) (allowed bool, refusal *Er
 	return allowed, nil, t.exec(`INSERT INTO mail_log (agent_id, mailbox_hash, sent, at) VALUES (?, ?, ?, ?)`, agentID, hash, allowed, t.now)
 }
 
+// mailboxHash is all that is kept of a mailbox for the caps.
+func (t *tx) mailboxHash(address string) ([]byte, error) {
+	return t.pseudonym("mailbox\x00" + normalMailbox(address))
+}
+
 func (t *tx) mailAllowed(agentID int64, mailbox []byte) (allowed bool, refusal *Error, err error) {
 	caps, day := t.writer.store.mails, t.now.add(-Day)
+	atOnce := 0
+	if caps.Pause > 0 {
+		atOnce = 1
+	}
 	for _, limit := range []struct {
 		topic string
 		calls int
@@ -83,7 +93,7 @@ func (t *tx) mailAllowed(agentID int64, mailbox []byte) (allowed bool, refusal *
 		args  []any
 	}{
 		{"mails", caps.Agent, day, `agent_id = ?`, []any{agentID}},
-		{"mail_pause", min(1, int(caps.Pause)), t.now.add(-caps.Pause), `agent_id = ?`, []any{agentID}},
+		{"mail_pause", atOnce, t.now.add(-caps.Pause), `agent_id = ?`, []any{agentID}},
 		// Its own to one mailbox count whether or not they were sent: the answer must not
 		// tell of others.
 		{"mails_mailbox", caps.Mailbox, day, `agent_id = ? AND mailbox_hash = ?`, []any{agentID, mailbox}},
@@ -116,9 +126,9 @@ func (t *tx) limitMet(limit int, since Time, where string, args ...any) (oldest 
 	return oldest, met, err
 }
 
-// post puts a mail into the outbox, in place of one of the same kind about the
+// insertMail puts a mail into the outbox, in place of one of the same kind about the
 // same agent that still waits there.
-func (t *tx) post(agentID int64, kind, recipient, secret string, expires Time) error {
+func (t *tx) insertMail(agentID int64, kind, recipient, secret string, expires Time) error {
 	if err := t.dropMails(agentID, kind); err != nil {
 		return err
 	}
@@ -211,6 +221,11 @@ func (s *Store) EndMail(ctx context.Context, mail Mail, outcome MailOutcome) err
 	return s.write(ctx, func(t *tx) error {
 		switch outcome {
 		case MailDelivered, MailRefused:
+			if mail.Kind == MailOwner && outcome == MailDelivered {
+				if err := t.voidOldLink(mail.Secret); err != nil {
+					return err
+				}
+			}
 			n, err := t.change(`DELETE FROM outbox WHERE seq = ?`, mail.Seq)
 			t.erased(n)
 			return err

@@ -353,8 +353,27 @@ func TestNothingTellsOfOthersAtAMailbox(t *testing.T) {
 			t.Errorf("%s another story (-alone +%s):\n%s", name, name, diff)
 		}
 	}
-	if want := map[string]int{"alone": 2, "where others were": 0, "where a person said no": 1}; !cmp.Equal(mails, want) {
+	if want := map[string]int{"alone": 2, "where others were": 0, "where a person said no": 0}; !cmp.Equal(mails, want) {
 		t.Errorf("mails that wait: %v, want %v", mails, want)
+	}
+}
+
+// A code that is silently replaced takes the mail of the one before along: what it
+// holds is dead.
+func TestASilentCodeTakesTheMailAlong(t *testing.T) {
+	s := newStore(t)
+	asker, _ := s.register("asker")
+	other, _ := s.register("other", func(r *Registration) { r.Mailbox = "asker+other@agents.example.org" })
+	for range 2 {
+		s.ok(s.sends()["verify"](other))
+		s.clock.Advance(time.Minute)
+	}
+	s.deliver()
+	s.ok(s.sends()["verify"](asker)) // the third mail, which waits
+	s.clock.Advance(time.Minute)
+	s.ok(s.sends()["verify"](asker))
+	if mails := s.deliver(); len(mails) != 0 {
+		t.Errorf("%d mails with dead codes", len(mails))
 	}
 }
 
@@ -504,12 +523,20 @@ func TestWhatAMailSays(t *testing.T) {
 	pilot, _ := s.register("harbour-pilot")
 	s.ok(s.Verify(ctx, pilot.Handle))
 	now := at(s.clock.Now())
-	for act, want := range map[string]Mail{
-		"recover":   {Kind: MailRecover, To: "harbour-pilot@agents.example.org", ExpiresAt: now.add(15 * time.Minute)},
-		"claim mei": {Kind: MailClaim, To: "mei@people.example.org", ExpiresAt: now.add(72 * time.Hour)},
+	for _, tt := range []struct {
+		act  string
+		want Mail
+	}{
+		{"recover", Mail{Kind: MailRecover, To: "harbour-pilot@agents.example.org", ExpiresAt: now.add(15 * time.Minute)}},
+		{"claim mei", Mail{Kind: MailClaim, To: "mei@people.example.org", ExpiresAt: now.add(72 * time.Hour)}},
+		{"claim mei", Mail{Kind: MailOwner, To: "mei@people.example.org", ExpiresAt: now.add(72 * time.Hour)}}, // who has confirmed meanwhile
 	} {
+		act, want := tt.act, tt.want
 		s.ok(s.sends()[act](pilot))
 		mail := s.mailed()
+		if mail.Kind == MailClaim {
+			s.pressed(mail.Secret, OwnerConfirm)
+		}
 		want.Seq, want.ID, want.Secret = mail.Seq, mail.ID, mail.Secret
 		want.Handle, want.Name, want.CreatedAt = pilot.Handle, "Name of harbour-pilot", now
 		if diff := cmp.Diff(want, mail); diff != "" || mail.ID == "" || mail.Secret == "" {
@@ -535,53 +562,105 @@ func TestALateEndTouchesNoOtherMail(t *testing.T) {
 	}
 }
 
+// TestMailsLeaveTheFile ends a mail in each way: with the next run of the due jobs
+// nothing of it is left.
 func TestMailsLeaveTheFile(t *testing.T) {
-	s := newStore(t, noCaps)
 	ctx := context.Background()
-	var secrets []string
-	keep := func(mails ...Mail) {
-		for _, mail := range mails {
-			secrets = append(secrets, mail.Secret, mail.To)
-		}
-	}
-	address := func(i int) string { return fmt.Sprintf("canary-%dq7zk@people.example.org", i) }
-	for i, c := range s.agents("agent", 20) {
-		s.ok(s.Verify(ctx, c.Handle))
-		_, err := s.ClaimOwner(ctx, c, address(i))
+	for name, end := range map[string]func(s *testStore, pilot Caller, mail Mail) (more []Mail){
+		"delivered": func(s *testStore, _ Caller, mail Mail) []Mail { s.ok(s.EndMail(ctx, mail, MailDelivered)); return nil },
+		"refused":   func(s *testStore, _ Caller, mail Mail) []Mail { s.ok(s.EndMail(ctx, mail, MailRefused)); return nil },
+		"uncertain twice": func(s *testStore, _ Caller, mail Mail) []Mail {
+			s.ok(s.EndMail(ctx, mail, MailUncertain))
+			s.clock.Advance(time.Minute)
+			again, _ := s.begin()
+			s.ok(s.EndMail(ctx, again, MailUncertain))
+			return nil
+		},
+		"replaced": func(s *testStore, pilot Caller, _ Mail) []Mail {
+			_, err := s.ClaimOwner(ctx, pilot, "another7q@people.example.org")
+			s.ok(err)
+			return s.deliver()
+		},
+		"out of time": func(s *testStore, _ Caller, mail Mail) []Mail {
+			s.ok(s.EndMail(ctx, mail, MailDelayed))
+			s.clock.Advance(72*time.Hour - time.Millisecond)
+			s.ok(s.RunDue(ctx))
+			if n := value[int](s, `SELECT COUNT(*) FROM outbox`); n != 1 {
+				t.Errorf("%d mails wait just before their time is over", n)
+			}
+			s.clock.Advance(time.Millisecond)
+			return nil
+		},
+	} {
+		s := newStore(t, noCaps)
+		pilot := s.verified("harbour-pilot")
+		s.ok(s.RunDue(ctx)) // a start empties the log once, for what a crash left
+		_, err := s.ClaimOwner(ctx, pilot, "canary7q@people.example.org")
 		s.ok(err)
 		mail, _ := s.begin()
-		keep(mail)
-		switch i % 4 {
-		case 0:
-			s.ok(s.EndMail(ctx, mail, MailDelivered))
-		case 1:
-			s.ok(s.EndMail(ctx, mail, MailRefused))
-		case 2: // replaced by another, which is delivered
-			_, err := s.ClaimOwner(ctx, c, address(100+i))
-			s.ok(err)
-			keep(s.deliver()...)
-		case 3: // runs out of time
-			s.ok(s.EndMail(ctx, mail, MailDelayed))
+		mails := append(end(s, pilot, mail), mail)
+		s.ok(s.RunDue(ctx))
+		if size, n := s.walSize(), value[int](s, `SELECT COUNT(*) FROM outbox`); size != 0 || n != 0 {
+			t.Errorf("%s: the log has %d bytes, %d mails wait", name, size, n)
+		}
+		s.stop()
+		for _, mail := range mails {
+			if n := s.occurrences([]byte(mail.Secret)) + s.occurrences([]byte(mail.To)); n != 0 {
+				t.Errorf("%s: the secret and the address stand %d times in the file", name, n)
+			}
 		}
 	}
+}
+
+func TestAFormerMailboxLeavesTheFile(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t, noCaps)
+	pilot, _ := s.register("harbour-pilot", func(r *Registration) { r.Mailbox, r.ContactPublic = "canary7q@agents.example.org", true })
+	s.ok(s.confirm(pilot, s.code(pilot)))
+	s.recoveryCode(pilot)
+	s.ok(s.sends()["claim mei"](pilot))
 	s.ok(s.RunDue(ctx))
-	if n := value[int](s, `SELECT COUNT(*) FROM outbox`); n != 5 {
-		t.Errorf("%d mails wait, want 5", n)
-	}
-	s.clock.Advance(72*time.Hour - time.Millisecond)
-	s.ok(s.RunDue(ctx))
-	if n := value[int](s, `SELECT COUNT(*) FROM outbox`); n != 5 {
-		t.Errorf("%d mails wait just before their time is over, want 5", n)
-	}
-	s.clock.Advance(time.Millisecond)
+	s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
 	s.ok(s.RunDue(ctx))
 	if size := s.walSize(); size != 0 {
-		t.Errorf("the log has %d bytes after the due jobs", size)
+		t.Errorf("the log has %d bytes", size)
 	}
 	s.stop()
-	for i, secret := range secrets {
-		if n := s.occurrences([]byte(secret)); n != 0 {
-			t.Errorf("secret or address %d stands %d times in the file", i, n)
+	if n := s.occurrences([]byte("canary7q")); n != 0 {
+		t.Errorf("the former mailbox stands %d times in the file", n)
+	}
+}
+
+// TestWhatIsKeptOfMails: the log for the day that it is counted in, a code for a
+// day after its time, so that a late answer hears why.
+func TestWhatIsKeptOfMails(t *testing.T) {
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	s.code(pilot)
+	start := s.clock.Now()
+	for _, step := range []struct {
+		at         time.Duration
+		log, codes int
+	}{
+		{0, 1, 1},
+		{Day - time.Millisecond, 1, 1},
+		{Day, 0, 1},
+		{Day + 15*time.Minute - time.Millisecond, 0, 1},
+		{Day + 15*time.Minute, 0, 0},
+	} {
+		s.clock.Advance(step.at - s.since(start))
+		s.ok(s.RunDue(context.Background()))
+		log, codes := value[int](s, `SELECT COUNT(*) FROM mail_log`), value[int](s, `SELECT COUNT(*) FROM codes`)
+		if log != step.log || codes != step.codes {
+			t.Errorf("after %v: %d mails in the log and %d codes, want %d and %d", step.at, log, codes, step.log, step.codes)
 		}
+	}
+	// What a clock that ran ahead has written uses up no limit for longer than a day.
+	s.clock.Advance(100 * Day)
+	s.code(pilot)
+	s.clock.Advance(-50 * Day)
+	s.ok(s.RunDue(context.Background()))
+	if n := value[int](s, `SELECT COUNT(*) FROM mail_log`); n != 0 {
+		t.Errorf("%d mails of the future are counted", n)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -26,16 +26,6 @@ const (
 // DefaultOwnerAgents is how many agents one owner may claim.
 const DefaultOwnerAgents = 20
 
-// normalMailbox is what two spellings of one person's address have in common:
-// case does not count, nor a plus tag.
-func normalMailbox(address string) string {
-	local, domain, _ := strings.Cut(strings.ToLower(address), "@")
-	if name, _, tagged := strings.Cut(local, "+"); tagged && name != "" {
-		local = name
-	}
-	return local + "@" + domain
-}
-
 // claimRow is a row of the table owner_claims.
 type claimRow struct {
 	AgentID     int64  `db:"agent_id"`
@@ -54,7 +44,8 @@ const selectClaim = `
 func (c *claimRow) expired(now Time) bool { return c.Status == statusPending && c.ExpiresAt <= now }
 
 // ClaimOwner mails the owner a link that claims the caller, and returns when it
-// expires. The same address gets a fresh link, which voids the one before. It
+// expires. The same address gets a fresh link, which voids the one before: at
+// once, or for an agent that is claimed already, once it is delivered. It
 // refuses with trust_too_low an agent whose mailbox is not verified, with
 // already_claimed another address than that of the owner who has confirmed, and
 // with rate_limited past the caps on mails.
@@ -73,7 +64,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller Caller, address string) (
 		if agent.VerifiedAt == nil {
 			return &Error{Code: CodeTrustTooLow, Topic: "claim"}
 		}
-		owner, err := t.pseudonym("owner\x00" + normalMailbox(address))
+		owner, err := t.ownerHash(address)
 		if err != nil {
 			return err
 		}
@@ -100,7 +91,7 @@ func (t *tx) claimOwner(agent *agentRow, address string, owner []byte, token str
 		return refusal
 	}
 	if allowed {
-		allowed, err = t.wanted(agent.Handle, owner)
+		allowed, err = t.wantedAt(agent.Handle, address)
 	}
 	if err != nil {
 		return err
@@ -114,14 +105,34 @@ func (t *tx) claimOwner(agent *agentRow, address string, owner []byte, token str
 	if !allowed {
 		return t.dropMails(agent.ID, MailClaim)
 	}
-	return t.post(agent.ID, MailClaim, address, token, t.now.add(claimAge))
+	kind := MailClaim
+	if claim.Status == statusClaimed {
+		kind = MailOwner
+	}
+	return t.insertMail(agent.ID, kind, address, token, t.now.add(claimAge))
 }
 
-// wanted tells whether the person has not said lately that the agent is not
-// theirs.
-func (t *tx) wanted(handle string, owner []byte) (bool, error) {
+// ownerHash is all that is kept of an owner: a keyed hash of the address.
+func (t *tx) ownerHash(address string) ([]byte, error) {
+	return t.pseudonym("owner\x00" + normalMailbox(address))
+}
+
+// voidOldLink puts a fresh link to the page of a claimed agent in the place of the
+// one before. That is done once it is delivered, or used: asking for one must not
+// be a way to shut the owner out.
+func (t *tx) voidOldLink(token string) error {
+	return t.exec(`UPDATE owner_claims SET token_hash = next_hash, next_hash = NULL WHERE next_hash = ?`, hashKey(token))
+}
+
+// wantedAt tells whether the person at an address has not said lately that the
+// agent is not theirs.
+func (t *tx) wantedAt(handle, address string) (bool, error) {
+	owner, err := t.ownerHash(address)
+	if err != nil {
+		return false, err
+	}
 	var n int
-	err := t.get(&n, `
+	err = t.get(&n, `
 		SELECT COUNT(*) FROM reports
 		WHERE about = 'claim' AND subject = ? AND reporter = ? AND created_at > ?`, handle, owner, t.now.add(-unwantedAge))
 	return n == 0, err
@@ -131,7 +142,9 @@ func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
 	err := t.exec(`
 		INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at)
 		VALUES (?, ?, 0, ?, ?, 'pending', ?, ?)
-		ON CONFLICT (agent_id) DO UPDATE SET token_hash = excluded.token_hash, owner = excluded.owner,
+		ON CONFLICT (agent_id) DO UPDATE SET owner = excluded.owner,
+			token_hash = CASE WHEN status = 'claimed' THEN token_hash ELSE excluded.token_hash END,
+			next_hash = CASE WHEN status = 'claimed' THEN excluded.token_hash END,
 			mailbox = CASE WHEN status = 'claimed' THEN mailbox ELSE excluded.mailbox END,
 			requested_at = excluded.requested_at, expires_at = excluded.expires_at`,
 		agent.ID, hashKey(token), owner, agent.Mailbox, t.now, t.now.add(claimAge))
@@ -185,7 +198,7 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page OwnerPage, er
 		FROM owner_claims c
 		JOIN agents a ON a.id = c.agent_id
 		JOIN handles h ON h.id = c.agent_id
-		WHERE c.token_hash = ?`, hashKey(token))
+		WHERE c.token_hash = ?1 OR c.next_hash = ?1`, hashKey(token))
 	now := at(s.clock())
 	if err == nil && row.expired(now) {
 		err = refuse(CodeNotFound)
@@ -263,7 +276,7 @@ func (s *Store) ActAsOwner(ctx context.Context, call OwnerCall) (done OwnerDone,
 	}
 	err = s.decide(ctx, func(t *tx) (*Error, error) {
 		var claim claimRow
-		found, err := t.find(&claim, selectClaim+` WHERE token_hash = ?`, hashKey(call.Token))
+		found, err := t.find(&claim, selectClaim+` WHERE token_hash = ?1 OR next_hash = ?1`, hashKey(call.Token))
 		if err != nil {
 			return nil, err
 		}
@@ -284,6 +297,9 @@ func (s *Store) ActAsOwner(ctx context.Context, call OwnerCall) (done OwnerDone,
 		}
 		if call.Act == OwnerRotateKey {
 			done.Key = key
+		}
+		if err := t.voidOldLink(call.Token); err != nil {
+			return nil, err
 		}
 		return nil, t.exec(`UPDATE owner_claims SET acts = acts + 1 WHERE agent_id = ?`, agent.ID)
 	})
@@ -310,6 +326,9 @@ func (t *tx) actAsOwner(claim *claimRow, agent *agentRow, call OwnerCall, key st
 		}
 		return nil, t.deleteAgent(agent.ID)
 	case OwnerAgree:
+		if agent.suspended(t.now) {
+			return refuse(CodeInvalidState), nil
+		}
 		return t.actOnRequest(agent.ID, call.Request, actAgree, "")
 	case OwnerRefuse:
 		return t.actOnRequest(agent.ID, call.Request, actRefuse, "")
@@ -328,7 +347,7 @@ func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) (*Error, error) {
 		return nil, err
 	}
 	if limit > 0 && others >= limit {
-		return &Error{Code: CodeSenderLimitReached, Topic: "owner_agents", Limit: limit, RetryAt: t.now.Time()}, nil
+		return &Error{Code: CodeSenderLimitReached, Topic: "owner_agents", Limit: limit, RetryAt: t.now.add(Day).Time()}, nil
 	}
 	for _, change := range []struct {
 		query string
@@ -372,7 +391,7 @@ func (t *tx) withdrawClaim(agent *agentRow) error {
 		return fmt.Errorf("withdraw the owner claim: %w", err)
 	}
 	t.touch(agent.ID)
-	return t.dropMails(agent.ID, MailClaim)
+	return errors.Join(t.dropMails(agent.ID, MailClaim), t.dropMails(agent.ID, MailOwner))
 }
 
 // takeBack gives the owner a fresh key. A mailbox that was changed since the claim

@@ -187,9 +187,18 @@ func TestAnotherPersonsClaim(t *testing.T) {
 			if expires != at(s.clock.Now()).add(72*time.Hour) {
 				t.Errorf("%s: expires %v", name, expires)
 			}
+			// Where an owner has confirmed, the old link is good until the new one is
+			// delivered: asking for one must not shut the owner out.
+			before := "not_found"
+			if strings.HasPrefix(name, "claimed") || strings.HasPrefix(name, "lapsed") {
+				before = ""
+			}
+			_, err = s.OwnerPage(context.Background(), old)
+			wantOutcome(t, name+", the page of the old link before the mail is delivered", err, before)
+			mails := s.deliver()
 			_, err = s.OwnerPage(context.Background(), old)
 			wantOutcome(t, name+", the page of the old link", err, "not_found")
-			if mails := s.deliver(); name == "rejected" && address != ada {
+			if name == "rejected" && address != ada {
 				if len(mails) != 0 {
 					t.Error("one who said no is asked again")
 				}
@@ -227,6 +236,20 @@ func TestThePageOfAnOldLink(t *testing.T) {
 		_, err = s.press(token, call.Act)
 		wantOutcome(t, state+", a button of the new page", err, "")
 	}
+}
+
+func TestAPageLeftOpenTooLong(t *testing.T) {
+	s := newStore(t)
+	pilot := s.verified("harbour-pilot")
+	token := s.invite(pilot, mei)
+	form := s.page(token).Form
+	s.clock.Advance(72 * time.Hour)
+	before := s.dump()
+	for _, act := range []OwnerAct{OwnerConfirm, OwnerReject} {
+		_, err := s.ActAsOwner(context.Background(), OwnerCall{Token: token, Form: form, Act: act})
+		wantOutcome(t, string(act), err, "not_found")
+	}
+	s.wantUnchanged("a page left open too long", before)
 }
 
 func TestOneFormActsOnce(t *testing.T) {
@@ -507,7 +530,7 @@ func TestHowManyAgentsAnOwnerHas(t *testing.T) {
 	other := s.verified("another-owners")
 	s.owned(other, ada)
 	for limit, want := range map[int]string{0: "", limit - 1: "sender_limit_reached", limit: "sender_limit_reached", limit + 1: ""} {
-		s.reopen(noCaps, func(o *Options) { o.Owner = &limit })
+		s.reopen(noCaps, func(o *Options) { o.OwnerAgents = &limit })
 		_, err := s.press(refused[0], OwnerConfirm)
 		if wantOutcome(t, fmt.Sprintf("with a limit of %d", limit), err, want); err == nil {
 			s.pressed(refused[0], OwnerWithdraw)
@@ -583,6 +606,31 @@ func TestLevelAndEvidenceFollowTheOwner(t *testing.T) {
 
 // TestAThiefOfTheKey tells the whole story of one who holds an agent's key and
 // wants it for good.
+// TestAFreshLinkThatNeverArrives: the thief of a key asks for one again and again,
+// to a spelling of the owner's address where no mail arrives.
+func TestAFreshLinkThatNeverArrives(t *testing.T) {
+	ctx := context.Background()
+	for name, outcome := range map[string]MailOutcome{"refused": MailRefused, "delayed": MailDelayed, "perhaps delivered": MailUncertain} {
+		s := newStore(t, noCaps)
+		pilot := s.verified("harbour-pilot")
+		token := s.owned(pilot, mei)
+		_, err := s.ClaimOwner(ctx, pilot, "mei+void@people.example.org")
+		s.ok(err)
+		mail, due := s.begin()
+		if !due || mail.Kind != MailOwner {
+			t.Fatalf("%s: the fresh link is not on its way: %+v", name, mail)
+		}
+		s.ok(s.EndMail(ctx, mail, outcome))
+		if page := s.page(token); page.Handle != pilot.Handle {
+			t.Errorf("%s: the owner's page is gone", name)
+		}
+		// One that has arrived all the same is good, and from its first use on alone.
+		s.pressed(mail.Secret, OwnerRotateKey)
+		_, err = s.OwnerPage(ctx, token)
+		wantOutcome(t, name+", the old link once the new one is used", err, "not_found")
+	}
+}
+
 func TestAThiefOfTheKey(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
@@ -600,10 +648,11 @@ func TestAThiefOfTheKey(t *testing.T) {
 	if len(mails) != 1 || mails[0].To != mei {
 		t.Fatalf("the owner's fresh link is not on its way: %d mails", len(mails))
 	}
-	token = mails[0].Secret
+	s.page(mails[0].Secret)
 	s.ok(s.confirm(pilot, s.code(pilot)))
 	_, err = s.ClaimOwner(ctx, pilot, "thief@people.example.org")
 	wantOutcome(t, "the thief's claim", err, "already_claimed")
+	token = s.invite(pilot, mei) // asked for from the thief's mailbox, it tells of it all the same
 	if s.level(pilot) != 1 {
 		t.Errorf("level %d under the thief", s.level(pilot))
 	}

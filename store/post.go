@@ -318,24 +318,24 @@ func (t *tx) deletePostsOf(id int64) error {
 // closePosts makes the search rows anew of calls whose deadline has passed, so
 // that searches for open ones need not walk past them; and of those that a clock
 // which ran ahead has closed too early.
-func (t *tx) closePosts() error {
+func (t *tx) closePosts() (int, error) {
 	var due []int64
 	today := t.now.date()
 	err := t.all(&due, `
 		SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?
 		UNION ALL
 		SELECT post_seq FROM post_documents WHERE open = 0 AND deadline >= ?
-		LIMIT 1000`, today, today)
+		LIMIT ?`, today, today, dueStep)
 	if err != nil || len(due) == 0 {
-		return err
+		return 0, err
 	}
 	t.touchPosts()
 	for _, seq := range due {
 		if err := t.settlePostBySeq(seq); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return len(due), nil
 }
 
 // NextDay is when the date, and with it what is open, changes.

@@ -13,10 +13,11 @@ type Quotas struct {
 	Replies           int // replies a day
 	RequestsFirstWeek int // contact requests sent a day, in an agent's first week
 	Requests          int // contact requests sent a day, after it
+	Collabs           int // collaborations recorded a day
 }
 
 // DefaultQuotas are the contract's.
-var DefaultQuotas = Quotas{Posts: 10, Replies: 50, RequestsFirstWeek: 2, Requests: 5}
+var DefaultQuotas = Quotas{Posts: 10, Replies: 50, RequestsFirstWeek: 2, Requests: 5, Collabs: 50}
 
 // firstWeek is how long an agent is new to sending contact requests.
 const firstWeek = week
@@ -30,6 +31,7 @@ const (
 	actPost    act = "post"
 	actReply   act = "reply"
 	actRequest act = "request"
+	actCollab  act = "collab"
 )
 
 func (q Quotas) of(a act, age time.Duration) int {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 )
@@ -167,19 +168,25 @@ func levelOf(agent string) string {
 		WHEN ` + agent + `.verified_at IS NOT NULL THEN 1 ELSE 0 END`
 }
 
+// A request's state at ?1, whether or not a job has stored it.
+const (
+	overdue   = `r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`
+	statusNow = `CASE WHEN ` + overdue + ` THEN 'expired' ELSE r.status END`
+)
+
 // selectRequest reads requests as they are at ?1: what is past its time is
 // expired, whether or not that is stored yet. It is the one place where mailboxes
 // that were exchanged are read.
 var selectRequest = `
 	SELECT r.seq, r.id, r.from_id, r.to_id,
-		CASE WHEN r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1 THEN 'expired' ELSE r.status END AS status,
+		` + statusNow + ` AS status,
 		f.handle AS from_handle, fa.name AS from_name, ` + levelOf("fa") + ` AS from_level,
 		o.handle AS to_handle, oa.name AS to_name, ` + levelOf("oa") + ` AS to_level,
 		r.purpose, r.deliverable, r.compensation, r.offering, r.deadline, r.context, r.decline_reason,
 		r.from_mailbox, r.to_mailbox, r.created_at,
-		CASE WHEN r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1 THEN r.expires_at ELSE r.updated_at END AS updated_at,
+		CASE WHEN ` + overdue + ` THEN r.expires_at ELSE r.updated_at END AS updated_at,
 		r.expires_at,
-		CASE WHEN r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1 THEN r.expires_at ELSE r.decided_at END AS decided_at
+		CASE WHEN ` + overdue + ` THEN r.expires_at ELSE r.decided_at END AS decided_at
 	FROM requests r
 	JOIN handles f ON f.id = r.from_id
 	JOIN handles o ON o.id = r.to_id
@@ -317,8 +324,6 @@ func (t *tx) approach(sender, recipient *agentRow, draft RequestDraft) (offering
 	return offering, a, err
 }
 
-const week = 7 * Day
-
 // receivedThisWeek are the times of the requests that count against a weekly cap,
 // newest first, at most limit.
 func (t *tx) receivedThisWeek(agentID int64, limit int) (received []Time, err error) {
@@ -398,12 +403,12 @@ func (s *Store) Requests(ctx context.Context, caller Caller, f RequestFilter, pa
 		side = "from_id"
 	}
 	// ?1 is the time, ?2 the place in the list, ?3 the caller, ?4 the status.
-	const current = `(?4 = '' OR ?4 = CASE WHEN r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1 THEN 'expired' ELSE r.status END)`
+	const current = `(?4 = '' OR ?4 = ` + statusNow + `)`
 	l := listing{
 		name:   fmt.Sprintf("requests %d %s %s", caller.ID, side, f.Status),
 		before: []any{at(s.clock())},
 		rows:   selectRequest + ` WHERE r.seq < ?2 AND r.` + side + ` = ?3 AND ` + current + ` ORDER BY r.seq DESC LIMIT ?5 OFFSET ?6`,
-		count:  `SELECT COUNT(*) FROM (SELECT 1 FROM requests r WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = CASE WHEN r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1 THEN 'expired' ELSE r.status END) LIMIT ?4)`,
+		count:  `SELECT COUNT(*) FROM (SELECT 1 FROM requests r WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = ` + statusNow + `) LIMIT ?4)`,
 		bounds: []any{caller.ID, f.Status},
 		tiers:  []string{""},
 	}
@@ -588,38 +593,39 @@ func (t *tx) blocked(blocker, blocked int64) (bool, error) {
 
 // expirePair stores that what is open between two agents has run out of time.
 func (t *tx) expirePair(fromID, toID int64) error {
-	return t.expireRequests(` AND r.from_id = ?2 AND r.to_id = ?3`, fromID, toID)
+	_, err := t.expireRequests(` AND r.from_id = ?2 AND r.to_id = ?3`, fromID, toID)
+	return err
 }
 
 // expireRequests stores what has run out of time, and tells both sides. where
 // narrows it; its values are ?2 and on.
-func (t *tx) expireRequests(where string, args ...any) error {
+func (t *tx) expireRequests(where string, args ...any) (int, error) {
 	var due []requestRow
 	err := t.all(&due, selectRequest+`
 		WHERE r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`+where+`
 		ORDER BY r.expires_at
-		LIMIT 1000`, append([]any{t.now}, args...)...)
+		LIMIT `+strconv.Itoa(dueStep), append([]any{t.now}, args...)...)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	move := moveOf(actExpire)
 	for i := range due {
 		row := &due[i]
 		err := t.exec(`UPDATE requests SET status = 'expired', updated_at = expires_at, decided_at = expires_at WHERE seq = ?`, row.Seq)
 		if err != nil {
-			return fmt.Errorf("expire a request: %w", err)
+			return 0, fmt.Errorf("expire a request: %w", err)
 		}
 		if err := t.tellOfRequest(row, move); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return len(due), nil
 }
 
 // endRequestsOf closes what is open between an agent that is about to be deleted
 // and others, and takes its mailbox out of what was accepted.
 func (t *tx) endRequestsOf(id int64) error {
-	if err := t.expireRequests(` AND (r.from_id = ?2 OR r.to_id = ?2)`, id); err != nil {
+	if _, err := t.expireRequests(` AND (r.from_id = ?2 OR r.to_id = ?2)`, id); err != nil {
 		return err
 	}
 	var open []requestRow

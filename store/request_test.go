@@ -179,6 +179,24 @@ func TestEveryActInEveryState(t *testing.T) {
 	}
 }
 
+// The owner of a suspended agent can refuse for it, but exchange no mailbox.
+func TestReceiptsOfASuspendedAgent(t *testing.T) {
+	for act, want := range map[string]string{"owner agrees": "invalid_state", "owner refuses": "declined"} {
+		p := newStore(t, noCaps).play()
+		stages["awaiting"](p)
+		p.change([]Caller{p.pilot}, `UPDATE agents SET suspended_at = 1, suspended_until = ? WHERE id = ?`, at(p.clock.Now()).add(Day), p.pilot.ID)
+		_, err := p.press(p.token, map[string]OwnerAct{"owner agrees": OwnerAgree, "owner refuses": OwnerRefuse}[act], about(p.id))
+		if got := outcome(err) + p.request(p.asker, p.id).Status; got != want && got != want+"awaiting_owner" {
+			t.Errorf("%s while it is suspended: %s, want %s", act, got, want)
+		}
+		if p.clock.Advance(Day); want == "invalid_state" {
+			if got := p.do(act); got != "accepted" {
+				t.Errorf("%s after it: %s", act, got)
+			}
+		}
+	}
+}
+
 // check does an act, and once more if it is allowed: then the answer is the same,
 // and nobody hears of it.
 func (p *played) check(stage, act, want string) {
@@ -193,6 +211,9 @@ func (p *played) check(stage, act, want string) {
 		return
 	}
 	first, stories := p.request(p.asker, p.id), p.story(p.asker)+p.story(p.pilot)
+	if open := got == "pending" || got == "awaiting_owner"; (first.DecidedAt == nil) != open {
+		p.Errorf("%s: decided at %v", what, first.DecidedAt)
+	}
 	p.clock.Advance(time.Second)
 	if again := p.do(act); again != got {
 		p.Errorf("%s, repeated: %s", what, again)

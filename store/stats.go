@@ -61,10 +61,8 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 			(SELECT COUNT(*) FROM replies) AS replies,
 			(SELECT COUNT(*) FROM requests) AS requests,
 			(SELECT COUNT(*) FROM requests WHERE status = 'accepted') AS requests_accepted,
-			(SELECT COUNT(*) FROM collabs c
-				JOIN agents i ON i.id = c.initiator_id
-				JOIN agents p ON p.id = c.partner_id
-				WHERE `+countsAsEvidence+`) AS confirmed_collaborations`,
+			-- Each stands on two cards; one whose other side is hidden, on one.
+			(SELECT (COALESCE(SUM(confirmed), 0) + 1) / 2 FROM agent_documents WHERE confirmed > 0) AS confirmed_collaborations`,
 		now.add(-newWindow))
 	if err != nil {
 		return Stats{}, err

@@ -70,14 +70,14 @@ var ErrNewerSchema = errors.New("the database was made by a newer version of cal
 // Options says where the directory is kept and what it takes from outside. The
 // zero value of every field but Path is what a server wants.
 type Options struct {
-	Path   string           // the SQLite file; created when missing
-	Clock  func() time.Time // the only source of time; time.Now when nil
-	Random io.Reader        // the source of ids and keys; crypto/rand when nil
-	Quotas *Quotas          // limits by the day; DefaultQuotas when nil
-	Mails  *MailCaps        // caps on mails; DefaultMailCaps when nil
-	Owner  *int             // agents that one owner may claim, 0 for any number; DefaultOwnerAgents when nil
-	Normal bool             // synchronous=NORMAL: a power cut may lose the last writes
-	Batch  int              // writes that share one commit at the most; 256 when 0
+	Path        string           // the SQLite file; created when missing
+	Clock       func() time.Time // the only source of time; time.Now when nil
+	Random      io.Reader        // the source of ids and keys; crypto/rand when nil
+	Quotas      *Quotas          // limits by the day; DefaultQuotas when nil
+	Mails       *MailCaps        // caps on mails; DefaultMailCaps when nil
+	OwnerAgents *int             // agents that one owner may claim, 0 for any number; DefaultOwnerAgents when nil
+	Normal      bool             // synchronous=NORMAL: a power cut may lose the last writes
+	Batch       int              // writes that share one commit at the most; 256 when 0
 
 	// LoopbackLinks lets profile links lead to this machine, by any port: for callbook dev.
 	LoopbackLinks bool
@@ -130,8 +130,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Mails != nil {
 		s.mails = *o.Mails
 	}
-	if o.Owner != nil {
-		s.ownerAgents = *o.Owner
+	if o.OwnerAgents != nil {
+		s.ownerAgents = *o.OwnerAgents
 	}
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Path, err), s.closeFiles())

@@ -41,7 +41,7 @@ func (t *tx) unverify(id int64) error {
 		`DELETE FROM owner_claims WHERE agent_id = ? AND status = 'pending'`,
 		// A fresh link to an owner's page that is in force still goes out: the one
 		// before is dead.
-		`DELETE FROM outbox WHERE agent_id = ? AND (kind <> 'claim' OR agent_id NOT IN (SELECT agent_id FROM owner_claims))`,
+		`DELETE FROM outbox WHERE agent_id = ? AND kind <> 'owner'`,
 	} {
 		if err := t.exec(query, id); err != nil {
 			return fmt.Errorf("unverify: %w", err)
@@ -63,15 +63,32 @@ func (t *tx) unclaim(id int64) error {
 	return t.touchPartners(id)
 }
 
-// touchPartners marks those whose evidence depends on the agent's claim.
+// touchPartners counts anew the evidence of those with whom the agent has
+// confirmed collaborations: it hangs on the agent's claim too. Nothing else of
+// their documents does.
 func (t *tx) touchPartners(id int64) error {
 	var partners []int64
 	err := t.all(&partners, `
-		SELECT CASE WHEN c.initiator_id = ? THEN c.partner_id ELSE c.initiator_id END
-		FROM collabs c
-		WHERE (c.initiator_id = ? OR c.partner_id = ?) AND c.status = 'confirmed'`, id, id, id)
-	t.touch(partners...)
-	return err
+		SELECT a.id
+		FROM agents a
+		WHERE a.claimed_at IS NOT NULL AND a.id IN (
+			SELECT partner_id FROM collabs WHERE initiator_id = ?1 AND status = 'confirmed'
+			UNION
+			SELECT initiator_id FROM collabs WHERE partner_id = ?1 AND status = 'confirmed')`, id)
+	if err != nil {
+		return err
+	}
+	for _, partner := range partners {
+		n, err := t.evidence(partner)
+		if err != nil {
+			return err
+		}
+		if err := t.exec(`UPDATE agent_documents SET confirmed = ? WHERE agent_id = ?`, n, partner); err != nil {
+			return err
+		}
+		t.touchActive(partner)
+	}
+	return nil
 }
 
 // evidence counts the confirmed collaborations that count: between agents whose

@@ -95,6 +95,7 @@ CREATE INDEX codes_expires_at ON codes (expires_at);
 CREATE TABLE owner_claims (
     agent_id     INTEGER NOT NULL PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE, -- which agent
     token_hash   BLOB    NOT NULL UNIQUE CHECK (length(token_hash) = 32), -- SHA-256 of the link's token
+    next_hash    BLOB    UNIQUE CHECK (length(next_hash) = 32),                 -- of a fresh link to a claimed agent's page; takes the place of token_hash once it is delivered or used
     acts         INTEGER NOT NULL CHECK (acts >= 0),                      -- acts done on the page: each makes its form token another
     owner        BLOB    NOT NULL CHECK (length(owner) = 32),             -- HMAC of the normalised owner address
     mailbox      TEXT    NOT NULL,                                        -- the agent's mailbox when the claim was asked, then last confirmed
@@ -125,7 +126,7 @@ CREATE TABLE outbox (
     seq         INTEGER PRIMARY KEY AUTOINCREMENT, -- order of sending
     id          TEXT    NOT NULL UNIQUE, -- of the Message-ID: the same for every try
     agent_id    INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- about whom; deleting it drops the mail
-    kind        TEXT    NOT NULL CHECK (kind IN ('verify', 'recover', 'claim')), -- which text
+    kind        TEXT    NOT NULL CHECK (kind IN ('verify', 'recover', 'claim', 'owner')), -- which text
     recipient   TEXT    NOT NULL, -- one address
     secret      TEXT    NOT NULL, -- the code or the link's token
     tries       INTEGER NOT NULL CHECK (tries >= 0), -- deliveries begun
@@ -187,7 +188,7 @@ CREATE UNIQUE INDEX requests_open ON requests (from_id, to_id) WHERE status IN (
 CREATE INDEX requests_from ON requests (from_id, seq);
 CREATE INDEX requests_to ON requests (to_id, seq);
 CREATE INDEX requests_received ON requests (to_id, created_at);
-CREATE INDEX requests_status ON requests (status);
+CREATE INDEX requests_accepted ON requests (seq) WHERE status = 'accepted';
 CREATE INDEX requests_due ON requests (expires_at) WHERE status IN ('pending', 'awaiting_owner');
 
 -- Senders whose requests a recipient no longer gets.
@@ -252,6 +253,7 @@ CREATE TABLE collabs (
 CREATE UNIQUE INDEX collabs_pending ON collabs (initiator_id, partner_id) WHERE status = 'pending';
 CREATE INDEX collabs_initiator ON collabs (initiator_id, seq);
 CREATE INDEX collabs_partner ON collabs (partner_id, seq);
+CREATE INDEX collabs_declined ON collabs (initiator_id, partner_id, decided_at) WHERE status = 'declined';
 CREATE INDEX collabs_confirmed ON collabs (seq) WHERE status = 'confirmed';
 
 -- What happened to an agent, for those who wait for it. Kept 30 days. An event's
@@ -273,7 +275,7 @@ CREATE INDEX events_at ON events (at);
 -- still counts, so the limits cannot be counted from the records themselves.
 CREATE TABLE usage (
     agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- who
-    act      TEXT    NOT NULL CHECK (act IN ('post', 'reply', 'request')), -- what
+    act      TEXT    NOT NULL CHECK (act IN ('post', 'reply', 'request', 'collab')), -- what
     at       INTEGER NOT NULL -- when
 ) STRICT;
 
@@ -300,7 +302,7 @@ CREATE TABLE reports (
     id          TEXT    NOT NULL UNIQUE,           -- rpt_…
     about       TEXT    NOT NULL CHECK (about IN ('post', 'request', 'claim')), -- what is reported
     subject     TEXT    NOT NULL,                  -- the post's or request's id, or the agent's handle
-    reporter    BLOB    CHECK (length(reporter) = 32), -- keyed hash of the reporter's address; dropped after a day
+    reporter    BLOB    CHECK (length(reporter) = 32), -- keyed hash of the reporter's address: of a call, dropped after a day; of a claim, the person's, after 30
     reporter_id INTEGER REFERENCES handles (id),   -- the recipient who reported a request, or NULL
     reason      TEXT    CHECK (length(reason) BETWEEN 1 AND 300), -- or NULL
     created_at  INTEGER NOT NULL, -- when it came
@@ -346,6 +348,7 @@ CREATE TABLE agent_documents (
 ) STRICT;
 
 CREATE INDEX agent_documents_level ON agent_documents (level);
+CREATE INDEX agent_documents_confirmed ON agent_documents (confirmed) WHERE confirmed > 0;
 
 -- What the public sees of a call, but for its author and its count of replies.
 CREATE TABLE post_documents (

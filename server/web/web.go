@@ -67,7 +67,7 @@ func New(o Options) (*Site, error) {
 // The languages of the pages; the first is for those who ask for neither.
 var (
 	languages = []string{"en", "zh"}
-	matcher   = language.NewMatcher([]language.Tag{language.English, language.Chinese})
+	matcher   = language.NewMatcher([]language.Tag{language.English, language.Chinese, language.TraditionalChinese})
 )
 
 // languageOf is the language of the query, or else what the browser asks for.
@@ -76,7 +76,7 @@ func languageOf(r *http.Request) string {
 		return asked
 	}
 	_, i := language.MatchStrings(matcher, r.Header.Get("Accept-Language"))
-	return languages[i]
+	return languages[min(i, len(languages)-1)]
 }
 
 // view is what the layout and every template get.

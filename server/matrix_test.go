@@ -1,0 +1,1209 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"callbook/store"
+)
+
+// The authorisation matrix: every operation × every kind of caller × every state
+// of what the operation is about. What each cell must answer is written here by
+// hand, from the contract; nothing of it may be read from the code. An operation,
+// caller or state without a rule fails, and so does a rule without a cell.
+
+// cellsOf says what an operation is about: who may come along beside the callers
+// that every operation has, the one with the most rights first, and which states
+// the thing may be in. A name may have a part behind a colon, which tells calls of
+// one operation apart.
+type cellsOf struct{ operations, callers, states string }
+
+const (
+	requestStates = "pending awaiting accepted declined withdrawn expired overdue absent"
+	postStates    = "own another's hidden's absent"
+	selfStates    = "level-0 level-0-code level-1 level-1-code level-2 level-2-code"
+	lostStates    = "unverified unverified-code verified verified-code claimed-code hidden gone nobody"
+)
+
+// everyCaller comes to every operation. The last three show a key that was once,
+// or would be, the one with the most rights.
+const everyCaller = "none malformed rotated deleted suspended"
+
+var matrixCells = []cellsOf{
+	{"getIndex getStats listAgents listPosts", "agent", "there"},
+	{"getAgent listCollabs", "agent", "there hidden gone nobody"},
+	{"registerAgent", "agent", "free there hidden gone reserved"},
+	{"startRecovery confirmRecovery confirmRecovery:wrong", "agent", lostStates},
+	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "there strict closed blocking open cooling full choosy self hidden gone nobody"},
+
+	{"getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs", "self", selfStates},
+	{"updateMe updateMe:receipt updateMe:handle replaceOfferings replaceOfferings:another's replaceOfferings:absent", "self", selfStates},
+	{"deleteMe deleteMe:another's startVerify confirmVerify confirmVerify:wrong", "self", selfStates},
+	{"claimOwner claimOwner:another setLink setLink:remove rotateKey createPost", "self", selfStates},
+
+	{"acceptRequest declineRequest reportRequest", "recipient sender stranger", requestStates},
+	{"getRequest withdrawRequest", "sender recipient stranger", requestStates},
+
+	{"getPost reportPost", "agent", "there hidden's absent"},
+	{"deletePost createReply", "author", postStates},
+
+	{"recordCollab", "agent", "there blocking self hidden gone nobody"},
+	{"recordCollab:post", "agent", "there own hidden's absent"},
+	{"recordCollab:request", "agent", "between others' absent"},
+	{"confirmCollab declineCollab", "partner initiator stranger", "pending confirmed declined absent"},
+}
+
+// The specification's public operations and the contract's for lost keys; all
+// others need a key.
+const (
+	publicOperations = "getIndex getStats listAgents registerAgent getAgent listPosts getPost reportPost listCollabs startRecovery confirmRecovery confirmRecovery:wrong"
+	keyedOperations  = "sendRequest sendRequest:dry getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs updateMe updateMe:receipt updateMe:handle " +
+		"replaceOfferings replaceOfferings:another's replaceOfferings:absent deleteMe deleteMe:another's startVerify confirmVerify confirmVerify:wrong " +
+		"claimOwner claimOwner:another setLink setLink:remove rotateKey createPost getRequest acceptRequest declineRequest withdrawRequest reportRequest " +
+		"deletePost createReply recordCollab recordCollab:post recordCollab:request confirmCollab declineCollab"
+)
+
+// matrixRule is what the cells answer that it names; * is all of them. want is a
+// status, and then the code of a refusal or the status of the record that is
+// answered. again is the answer to the same call once more, "same" for the very
+// same one; it is empty for a call that must leave everything as it was. The
+// refusals of one rule to one caller must not differ by a byte.
+type matrixRule struct{ operations, callers, states, want, again string }
+
+var matrixRules = []matrixRule{
+	{keyedOperations, "none malformed rotated deleted", "*", "401 unauthorized", ""},
+	{keyedOperations, "suspended", "*", "403 suspended", ""},
+
+	{"getIndex getStats listAgents listPosts listCollabs", "*", "*", "200", ""},
+	{"getAgent", "*", "there", "200", ""},
+	{"getAgent", "*", "hidden gone nobody", "404 not_found", ""},
+	{"registerAgent", "*", "free", "201", "409 handle_taken"},
+	{"registerAgent", "*", "there hidden gone reserved", "409 handle_taken", ""},
+	{"getPost", "*", "there", "200", ""},
+	{"reportPost", "*", "there", "202", "same"},
+	{"getPost reportPost", "*", "hidden's absent", "404 not_found", ""},
+
+	// A lost key: nobody learns which handles exist, or have a verified mailbox.
+	{"startRecovery", "*", "verified verified-code claimed-code", "202", "same"},
+	{"startRecovery", "*", "unverified unverified-code hidden gone nobody", "202", ""},
+	{"confirmRecovery", "*", "verified-code claimed-code", "200", "410 code_expired"},
+	{"confirmRecovery:wrong", "*", "verified-code claimed-code", "422 wrong_code", "same"},
+	{"confirmRecovery confirmRecovery:wrong", "*", "unverified unverified-code verified hidden gone nobody", "410 code_expired", ""},
+
+	{"sendRequest", "level-2 level-1", "there", "201 pending", "409 duplicate"},
+	{"sendRequest", "level-2", "strict", "201 pending", "409 duplicate"},
+	{"sendRequest:dry", "level-2 level-1", "there", "200", ""},
+	{"sendRequest:dry", "level-2", "strict", "200", ""},
+	{"sendRequest sendRequest:dry", "level-1", "strict", "403 trust_too_low", ""},
+	{"sendRequest sendRequest:dry", "level-0", "there strict closed blocking open cooling full choosy", "403 trust_too_low", ""},
+	{"sendRequest sendRequest:dry", "level-2 level-1", "closed blocking", "403 not_accepting", ""},
+	{"sendRequest sendRequest:dry", "level-2 level-1", "choosy", "422 validation_failed", ""},
+	{"sendRequest sendRequest:dry", "level-2 level-1", "open", "409 duplicate", ""},
+	{"sendRequest sendRequest:dry", "level-2 level-1", "cooling", "429 cooldown", ""},
+	{"sendRequest sendRequest:dry", "level-2 level-1", "full", "429 weekly_cap_reached", ""},
+	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "self", "422 self_request", ""},
+	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "hidden gone nobody", "404 not_found", ""},
+
+	{"getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs", "self", "*", "200", ""},
+	{"updateMe", "self", "*", "200", "200"},
+	{"updateMe:receipt", "self", "level-0 level-0-code level-1 level-1-code", "403 trust_too_low", ""},
+	{"updateMe:receipt", "self", "level-2 level-2-code", "200", "200"},
+	{"updateMe:handle", "self", "*", "422 validation_failed", ""},
+	{"replaceOfferings", "self", "*", "200", "200"},
+	{"replaceOfferings:another's replaceOfferings:absent", "self", "*", "422 validation_failed", ""},
+	{"deleteMe", "self", "*", "204", "401 unauthorized"},
+	{"deleteMe:another's", "self", "*", "400 invalid_query", ""},
+	{"startVerify", "self", "level-0 level-0-code", "202", "same"},
+	{"confirmVerify", "self", "level-0-code", "200", "409 already_verified"},
+	{"confirmVerify:wrong", "self", "level-0-code", "422 wrong_code", "same"},
+	{"confirmVerify confirmVerify:wrong", "self", "level-0", "410 code_expired", ""},
+	{"startVerify confirmVerify confirmVerify:wrong", "self", "level-1 level-1-code level-2 level-2-code", "409 already_verified", ""},
+	{"claimOwner claimOwner:another", "self", "level-0 level-0-code", "403 trust_too_low", ""},
+	{"claimOwner claimOwner:another", "self", "level-1 level-1-code", "202", "same"},
+	{"claimOwner", "self", "level-2 level-2-code", "202", "same"},
+	{"claimOwner:another", "self", "level-2 level-2-code", "409 already_claimed", ""},
+	{"setLink", "self", "*", "200", "same"},
+	{"setLink:remove", "self", "*", "200", ""},
+	{"rotateKey", "self", "*", "200", "401 unauthorized"},
+	{"createPost", "self", "*", "201", "201"},
+
+	{"getRequest acceptRequest declineRequest withdrawRequest reportRequest", "stranger", "*", "404 not_found", ""},
+	{"getRequest acceptRequest declineRequest withdrawRequest reportRequest", "sender recipient", "absent", "404 not_found", ""},
+	{"getRequest", "sender recipient", "pending", "200 pending", ""},
+	{"getRequest", "sender recipient", "awaiting", "200 awaiting_owner", ""},
+	{"getRequest", "sender recipient", "accepted", "200 accepted", ""},
+	{"getRequest", "sender recipient", "declined", "200 declined", ""},
+	{"getRequest", "sender recipient", "withdrawn", "200 withdrawn", ""},
+	{"getRequest", "sender recipient", "expired overdue", "200 expired", ""},
+	{"acceptRequest", "recipient", "pending", "200 accepted", "same"},
+	{"acceptRequest", "recipient", "awaiting", "200 awaiting_owner", ""},
+	{"acceptRequest", "recipient", "accepted", "200 accepted", ""},
+	{"acceptRequest", "recipient", "declined withdrawn expired", "409 invalid_state", ""},
+	{"acceptRequest", "recipient", "overdue", "409 invalid_state", "same"}, // it stores that the request is expired
+	{"declineRequest", "recipient", "pending awaiting", "200 declined", "same"},
+	{"declineRequest", "recipient", "declined", "200 declined", ""},
+	{"declineRequest", "recipient", "accepted withdrawn expired", "409 invalid_state", ""},
+	{"declineRequest", "recipient", "overdue", "409 invalid_state", "same"},
+	{"reportRequest", "recipient", "pending awaiting declined", "200 declined", "same"},
+	{"reportRequest", "recipient", "accepted", "200 accepted", "same"},
+	{"reportRequest", "recipient", "withdrawn", "200 withdrawn", "same"},
+	{"reportRequest", "recipient", "expired overdue", "200 expired", "same"},
+	{"acceptRequest declineRequest reportRequest", "sender", "pending awaiting accepted declined withdrawn expired", "403 forbidden", ""},
+	{"acceptRequest declineRequest reportRequest", "sender", "overdue", "403 forbidden", "same"},
+	{"withdrawRequest", "sender", "pending awaiting", "200 withdrawn", "same"},
+	{"withdrawRequest", "sender", "withdrawn", "200 withdrawn", ""},
+	{"withdrawRequest", "sender", "accepted declined expired", "409 invalid_state", ""},
+	{"withdrawRequest", "sender", "overdue", "409 invalid_state", "same"},
+	{"withdrawRequest", "recipient", "pending awaiting accepted declined withdrawn expired", "403 forbidden", ""},
+	{"withdrawRequest", "recipient", "overdue", "403 forbidden", "same"},
+
+	{"deletePost", "author", "own", "204", "404 not_found"},
+	{"deletePost", "author", "another's", "403 forbidden", ""},
+	{"createReply", "author", "own another's", "201", "201"},
+	{"deletePost createReply", "author", "hidden's absent", "404 not_found", ""},
+
+	{"recordCollab", "agent", "there", "201 pending", "409 duplicate"},
+	{"recordCollab:post", "agent", "there own", "201 pending", "409 duplicate"},
+	{"recordCollab:request", "agent", "between", "201 pending", "409 duplicate"},
+	{"recordCollab", "agent", "blocking", "403 not_accepting", ""},
+	{"recordCollab", "agent", "self", "422 validation_failed", ""},
+	{"recordCollab", "agent", "hidden gone nobody", "422 validation_failed", ""},
+	{"recordCollab:post", "agent", "hidden's absent", "422 validation_failed", ""},
+	{"recordCollab:request", "agent", "others' absent", "422 validation_failed", ""},
+	{"confirmCollab declineCollab", "stranger", "*", "404 not_found", ""},
+	{"confirmCollab declineCollab", "partner initiator", "absent", "404 not_found", ""},
+	{"confirmCollab declineCollab", "initiator", "pending confirmed declined", "403 forbidden", ""},
+	{"confirmCollab", "partner", "pending", "200 confirmed", "same"},
+	{"confirmCollab", "partner", "confirmed", "200 confirmed", ""},
+	{"confirmCollab", "partner", "declined", "409 invalid_state", ""},
+	{"declineCollab", "partner", "pending", "200 declined", "same"},
+	{"declineCollab", "partner", "declined", "200 declined", ""},
+	{"declineCollab", "partner", "confirmed", "409 invalid_state", ""},
+}
+
+// names tells whether a list of the table holds a name.
+func names(list, name string) bool {
+	return list == "*" || slices.Contains(strings.Fields(list), name)
+}
+
+// ruleOf is the one rule of a cell, by its place in the table.
+func ruleOf(operation, caller, state string) (int, error) {
+	found := -1
+	for i, r := range matrixRules {
+		if !names(r.operations, operation) || !names(r.callers, caller) || !names(r.states, state) {
+			continue
+		}
+		if found >= 0 {
+			return 0, fmt.Errorf("two rules: %v and %v", matrixRules[found], r)
+		}
+		found = i
+	}
+	if found < 0 {
+		return 0, fmt.Errorf("no rule")
+	}
+	return found, nil
+}
+
+func TestAuthorisation(t *testing.T) {
+	w := newMatrixWorld(t)
+	listed := map[string]bool{}
+	for _, cells := range matrixCells {
+		for name := range strings.FieldsSeq(cells.operations) {
+			id, _, _ := strings.Cut(name, ":")
+			listed[id] = true
+			for caller := range strings.FieldsSeq(everyCaller + " " + cells.callers) {
+				w.meet(t, cells, name, caller)
+			}
+		}
+	}
+	for i, r := range matrixRules {
+		for _, list := range []string{r.operations, r.callers, r.states} {
+			for name := range strings.FieldsSeq(list) {
+				if !w.met[fmt.Sprint(i, name)] {
+					t.Errorf("rule %v: no cell is met by %q", r, name)
+				}
+			}
+		}
+	}
+	for _, op := range w.shared["good"].server.operations {
+		if !listed[op.id] {
+			t.Errorf("the matrix has no cells of %s", op.id)
+		}
+		delete(listed, op.id)
+	}
+	for id := range listed {
+		t.Errorf("the matrix has cells of %s, which is no operation", id)
+	}
+}
+
+// matrixCell is one call.
+type matrixCell struct {
+	cellsOf
+	name, caller, state string
+	rule                int
+}
+
+func (c *matrixCell) String() string { return c.name + " by " + c.caller + ", " + c.state }
+
+// meet tries the cells of one operation and caller: those that must change nothing
+// on a site that all such cells share, the others on one of their own.
+func (w *matrixWorld) meet(t *testing.T, cells cellsOf, name, caller string) {
+	t.Helper()
+	var changing []matrixCell
+	alike := map[int]*result{}
+	for state := range strings.FieldsSeq(cells.states) {
+		rule, err := ruleOf(name, caller, state)
+		c := matrixCell{cells, name, caller, state, rule}
+		if err != nil {
+			t.Errorf("%v: %v", &c, err)
+			continue
+		}
+		for _, met := range []string{name, caller, state, "*"} {
+			w.met[fmt.Sprint(rule, met)] = true
+		}
+		if matrixRules[rule].again != "" {
+			changing = append(changing, c)
+			continue
+		}
+		w.unchanged(t, c, alike)
+	}
+	if len(changing) == 0 {
+		return
+	}
+	t.Run(name+" by "+caller, func(t *testing.T) {
+		s := w.open(t, caller)
+		for _, c := range changing {
+			w.changed(t, s, c, alike)
+		}
+	})
+}
+
+// unchanged tries a cell that must leave everything as it was.
+func (w *matrixWorld) unchanged(t *testing.T, c matrixCell, alike map[int]*result) {
+	t.Helper()
+	s := w.sharedBy(t, c.caller)
+	version := s.version()
+	a := w.answer(s, c, "")
+	w.judge(t, c, matrixRules[c.rule].want, a, alike)
+	if s.version() != version {
+		if now := s.state(); now != s.before {
+			t.Fatalf("%v: the state changed: %s", &c, cmp.Diff(s.before, now))
+		}
+	}
+	if c.method(s) != http.MethodGet {
+		return
+	}
+	head := w.answer(s, c, http.MethodHead)
+	if head.Status != a.Status || len(head.Body) != 0 || sharedHeaders(head.Header) != sharedHeaders(a.Header) {
+		t.Errorf("%v: HEAD answers otherwise than GET: %d %v", &c, head.Status, head.Header)
+	}
+}
+
+// changed tries a cell that leaves something behind, and then once more.
+func (w *matrixWorld) changed(t *testing.T, s *matrixSite, c matrixCell, alike map[int]*result) {
+	t.Helper()
+	rule, before := matrixRules[c.rule], s.state()
+	first := w.answer(s, c, "")
+	w.judge(t, c, rule.want, first, alike)
+	if s.state() == before {
+		t.Errorf("%v: nothing is stored", &c)
+	}
+	again := w.answer(s, c, "")
+	switch {
+	case rule.again != "same":
+		w.judge(t, c, rule.again, again, map[int]*result{})
+	case again.Status != first.Status || !bytes.Equal(again.Body, first.Body):
+		t.Errorf("%v: repeated: %d %s\nwas: %d %s", &c, again.Status, again.Body, first.Status, first.Body)
+	}
+}
+
+// judge holds an answer against what the table says, and refusals of one rule
+// against each other.
+func (w *matrixWorld) judge(t *testing.T, c matrixCell, want string, a *result, alike map[int]*result) {
+	t.Helper()
+	status, word, _ := strings.Cut(want, " ")
+	got := ""
+	switch {
+	case a.Status >= 400:
+		got = a.text("error", "code")
+	case word != "":
+		record := "request"
+		if strings.HasSuffix(c.name, "Collab") || strings.HasPrefix(c.name, "recordCollab") {
+			record = "collab"
+		}
+		got = a.text(record, "status")
+		if _, exchanged := a.value(record, "mailboxes").(map[string]any); exchanged != (got == "accepted") {
+			t.Errorf("%v: mailboxes in a request that is %s: %s", &c, got, a.Body)
+		}
+	}
+	if fmt.Sprint(a.Status) != status || got != word {
+		t.Errorf("%v: %d %s, want %s: %s", &c, a.Status, got, want, a.Body)
+		return
+	}
+	if a.Status < 400 && !strings.HasPrefix(c.name, "startRecovery") {
+		return
+	}
+	rule := c.rule
+	if a.Status < 400 {
+		rule = -1 // whether or not there is a mailbox to send a code to
+	}
+	if first := alike[rule]; first == nil {
+		alike[rule] = a
+	} else if !bytes.Equal(a.Body, first.Body) || sharedHeaders(a.Header) != sharedHeaders(first.Header) {
+		t.Errorf("%v: told apart from its like:\n%v %s\n%v %s", &c, a.Header, a.Body, first.Header, first.Body)
+	}
+}
+
+// sharedHeaders are the headers of an answer that two answers can have in common.
+func sharedHeaders(h http.Header) string {
+	h = h.Clone()
+	for _, name := range []string{"X-Request-Id", "Date"} {
+		h.Del(name)
+	}
+	return fmt.Sprint(h)
+}
+
+func (c *matrixCell) operation(s *matrixSite) *operation {
+	id, _, _ := strings.Cut(c.name, ":")
+	i := slices.IndexFunc(s.server.operations, func(op *operation) bool { return op.id == id })
+	if i < 0 {
+		s.Fatalf("no operation %s", id)
+	}
+	return s.server.operations[i]
+}
+
+func (c *matrixCell) method(s *matrixSite) string { return c.operation(s).method }
+
+// answer makes the call of a cell.
+func (w *matrixWorld) answer(s *matrixSite, c matrixCell, method string) *result {
+	s.Helper()
+	op := c.operation(s)
+	if method == "" {
+		method = op.method
+	}
+	path := w.thing(c)
+	if !strings.HasPrefix(path, "/") {
+		path = strings.NewReplacer("{handle}", path, "{id}", path).Replace(op.path)
+	}
+	if strings.HasSuffix(c.name, ":dry") {
+		path += "?dry_run=true"
+	}
+	return s.call(method, path, w.key(c), w.body(c), "Accept-Encoding: identity")
+}
+
+// key is what the caller of a cell shows.
+func (w *matrixWorld) key(c matrixCell) string {
+	switch c.caller {
+	case "none":
+		return ""
+	case "malformed":
+		key := w.entitled(c)
+		last := byte('0')
+		if key[len(key)-1] == last {
+			last = '1'
+		}
+		return key[:len(key)-1] + string(last)
+	case "rotated", "deleted", "suspended":
+		return w.entitled(c)
+	}
+	return w.keys[w.who(c.caller, c)]
+}
+
+// entitled is the key of the caller with the most rights.
+func (w *matrixWorld) entitled(c matrixCell) string {
+	return w.keys[w.who(strings.Fields(c.callers)[0], c)]
+}
+
+// who is the agent that plays a part in a cell.
+func (w *matrixWorld) who(part string, c matrixCell) string {
+	switch part {
+	case "sender", "initiator", "author":
+		return "asker"
+	case "recipient", "partner":
+		if w.keys["host-"+c.state] == "" {
+			return "host-pending" // of something that is not there
+		}
+		return "host-" + c.state
+	case "self":
+		return c.state
+	case "agent":
+		return "level-1"
+	}
+	return part
+}
+
+// thing is the id or handle that stands in the path of a cell's operation, or the
+// whole path where it has a query.
+func (w *matrixWorld) thing(c matrixCell) string {
+	switch id, call, _ := strings.Cut(c.name, ":"); id {
+	case "listCollabs":
+		return "/api/collabs?handle=" + c.state
+	case "deleteMe":
+		if call != "" {
+			return "/api/me?confirm=there"
+		}
+		return "/api/me?confirm=" + c.state
+	case "sendRequest":
+		if c.state == "self" {
+			return w.asker(c)
+		}
+		return c.state
+	case "getRequest", "acceptRequest", "declineRequest", "withdrawRequest", "reportRequest":
+		return w.id("request", c.state)
+	case "confirmCollab", "declineCollab":
+		return w.id("collab", c.state)
+	case "getPost", "deletePost", "reportPost", "createReply":
+		return w.id("post", c.state)
+	}
+	return c.state
+}
+
+// body is the body of a cell's call; nil for none.
+func (w *matrixWorld) body(c matrixCell) any {
+	switch id, call, _ := strings.Cut(c.name, ":"); id {
+	case "registerAgent":
+		if c.state == "reserved" {
+			return registrationOf("admin")
+		}
+		return registrationOf(c.state)
+	case "startRecovery":
+		return map[string]any{"handle": c.state}
+	case "confirmRecovery":
+		return map[string]any{"handle": c.state, "code": w.code(c.state, call)}
+	case "sendRequest":
+		return requestDraft
+	case "updateMe":
+		return map[string]any{
+			"":        map[string]any{"tagline": "Another."},
+			"receipt": map[string]any{"contact_policy": map[string]any{"require_owner_receipt": true}},
+			"handle":  map[string]any{"handle": c.state},
+		}[call]
+	case "replaceOfferings":
+		entry := map[string]any{"title": "Tide table", "deliverable": "A table", "mode": "free"}
+		if call != "" {
+			entry["id"] = w.id("offering", call)
+		}
+		return map[string]any{"offerings": []any{entry}}
+	case "confirmVerify":
+		return map[string]any{"code": w.code(c.state, call)}
+	case "claimOwner":
+		if call == "" {
+			call = c.state
+		}
+		return map[string]any{"owner_email": call + "@people.example.org"}
+	case "setLink":
+		return map[string]any{"url": "https://pages.example.org/" + c.state, "remove": call != ""}
+	case "createPost":
+		return map[string]any{"kind": "announce", "title": "Tides", "body": "The tides of today."}
+	case "createReply":
+		return map[string]any{"body": "A reply."}
+	case "recordCollab":
+		return w.collabDraft(c, call)
+	}
+	return nil
+}
+
+var requestDraft = map[string]any{"purpose": "Tide tables", "deliverable": "Two files", "compensation": "none"}
+
+// asker is the handle of who sends the request of a cell, so that it can be asked
+// for itself.
+func (w *matrixWorld) asker(c matrixCell) string {
+	if names(c.callers, c.caller) {
+		return c.caller
+	}
+	return strings.Fields(c.callers)[0]
+}
+
+func (w *matrixWorld) collabDraft(c matrixCell, call string) any {
+	draft := map[string]any{"partner": c.state, "summary": "Tide tables of Skagen"}
+	switch {
+	case call == "post" && c.state == "own":
+		draft["partner"], draft["post_id"] = "closed", w.id("post", c.state)
+	case call == "post":
+		draft["partner"], draft["post_id"] = "strict", w.id("post", c.state)
+	case call == "request":
+		draft["partner"], draft["request_id"] = "open", w.id("request", c.state)
+	case c.state == "self":
+		draft["partner"] = "level-1"
+	}
+	return draft
+}
+
+// id is what stands for a thing of a kind in a state.
+func (w *matrixWorld) id(kind, state string) string {
+	if id := w.things[kind+" "+state]; id != "" {
+		return id
+	}
+	prefix := map[string]string{"request": "req_", "collab": "col_", "post": "pst_", "offering": "off_"}[kind]
+	return prefix + "06e8mlgv2g5hg0r8fvhlm0q1s4"
+}
+
+// code is the live code of an agent, or another where a wrong one is wanted or
+// there is none.
+func (w *matrixWorld) code(handle, call string) string {
+	if code := w.codes[handle]; code != "" && call != "wrong" {
+		return code
+	}
+	return "0000-0000"
+}
+
+// matrixWorld is a directory with everything that the matrix needs, as files to
+// be copied: one in which all keys are good, and one for each way in which they
+// are not.
+type matrixWorld struct {
+	files  map[string]string // by what became of the callers' keys
+	age    time.Duration     // how far the clock has moved
+	keys   map[string]string // by handle; "there" and the like are handles too
+	things map[string]string // ids by kind and state
+	codes  map[string]string // live codes by handle
+	shared map[string]*matrixSite
+	met    map[string]bool
+}
+
+// matrixSite is a site with a second look at its database.
+type matrixSite struct {
+	*site
+	database *sqlx.DB
+	before   string // its state when it was opened
+}
+
+// watched gives a site a second connection to its database.
+func watched(s *site, path string) *matrixSite {
+	s.Helper()
+	db, err := sqlx.Open("sqlite", path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	db.SetMaxOpenConns(1) // data_version is a connection's own
+	s.Cleanup(func() { db.Close() })
+	w := &matrixSite{site: s, database: db}
+	w.before = w.state()
+	return w
+}
+
+// open makes a site of a fresh copy of the directory as a caller finds it.
+func (w *matrixWorld) open(t testing.TB, caller string) *matrixSite {
+	t.Helper()
+	keys := "good"
+	if names("rotated deleted suspended", caller) {
+		keys = caller
+	}
+	data, err := os.ReadFile(w.files[keys])
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, func(o *siteOptions) { o.path = path })
+	s.clock.Advance(w.age)
+	return watched(s, path)
+}
+
+func (w *matrixWorld) sharedBy(t testing.TB, caller string) *matrixSite {
+	t.Helper()
+	keys := "good"
+	if names("rotated deleted suspended", caller) {
+		keys = caller
+	}
+	if w.shared[keys] == nil {
+		w.shared[keys] = w.open(t, caller)
+	}
+	return w.shared[keys]
+}
+
+// version changes with every commit that changes anything.
+func (s *matrixSite) version() (version int64) {
+	s.Helper()
+	if err := s.database.Get(&version, `PRAGMA data_version`); err != nil {
+		s.Fatal(err)
+	}
+	return version
+}
+
+// state is all that is stored, but for when agents last called and what is made
+// from the rest.
+func (s *matrixSite) state() string {
+	s.Helper()
+	var tables []string
+	err := s.database.Select(&tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%search%' AND name NOT LIKE 'sqlite%' ORDER BY name`)
+	if err != nil {
+		s.Fatal(err)
+	}
+	var b strings.Builder
+	for _, table := range tables {
+		rows, err := s.database.Queryx(`SELECT * FROM ` + table)
+		if err != nil {
+			s.Fatal(err)
+		}
+		for rows.Next() {
+			row := map[string]any{}
+			if err := rows.MapScan(row); err != nil {
+				s.Fatal(err)
+			}
+			if row["name"] == "probe" {
+				continue
+			}
+			delete(row, "last_active_at")
+			fmt.Fprintln(&b, table, row)
+		}
+		if err := rows.Err(); err != nil {
+			s.Fatal(err)
+		}
+	}
+	return b.String()
+}
+
+func newMatrixWorld(t testing.TB) *matrixWorld {
+	t.Helper()
+	w := &matrixWorld{
+		files: map[string]string{}, keys: map[string]string{}, things: map[string]string{}, codes: map[string]string{},
+		shared: map[string]*matrixSite{}, met: map[string]bool{}, age: 8 * store.Day,
+	}
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	s := newSite(t, func(o *siteOptions) { o.path = path })
+	w.furnish(s)
+	w.keep(watched(s, path), "good")
+	for keys, end := range map[string]func(s *site, handle, key string){
+		"rotated":   func(s *site, _, key string) { s.call("POST", "/api/me/rotate-key", key, nil).status(200) },
+		"deleted":   func(s *site, handle, key string) { s.call("DELETE", "/api/me?confirm="+handle, key, nil).status(204) },
+		"suspended": func(s *site, handle, _ string) { s.suspend(handle) },
+	} {
+		s := w.open(t, "")
+		for _, handle := range slices.Sorted(maps.Keys(w.keys)) {
+			if w.acts(handle) {
+				end(s.site, handle, w.keys[handle])
+			}
+		}
+		w.keep(s, keys)
+	}
+	return w
+}
+
+// acts tells the agents that come as callers from those that are only asked.
+func (w *matrixWorld) acts(handle string) bool {
+	return handle == "asker" || handle == "stranger" || strings.HasPrefix(handle, "host-") || strings.HasPrefix(handle, "level-")
+}
+
+// keep copies a site's directory into a file.
+func (w *matrixWorld) keep(s *matrixSite, keys string) {
+	s.Helper()
+	w.files[keys] = filepath.Join(s.TempDir(), keys+".db")
+	if _, err := s.database.Exec(`VACUUM INTO ?`, w.files[keys]); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// suspend suspends an agent as the operator does.
+func (s *site) suspend(handle string) {
+	s.Helper()
+	if err := s.store.Suspend(context.Background(), handle, "It sends the same to everybody.", time.Time{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// furnish makes the agents, requests, posts and collaborations of the matrix. An
+// agent that stands for a state has its name as a handle.
+func (w *matrixWorld) furnish(s *site) {
+	s.Helper()
+	person := func(handle string) {
+		w.keys[handle] = s.verified(handle)
+		s.claim(w.keys[handle], handle+"@people.example.org")
+		s.welcoming(w.keys[handle], "{}")
+	}
+	person("asker")
+	for _, state := range []string{"expired", "overdue"} {
+		person("host-" + state)
+		w.things["request "+state] = s.ask(w.keys["asker"], "host-"+state)
+	}
+	s.clock.Advance(w.age)
+	// A call that touches the pair stores that it is expired.
+	s.act("accept", w.things["request expired"], w.keys["host-expired"]).refused(409, store.CodeInvalidState)
+
+	person("stranger")
+	w.furnishRequests(s, person)
+	w.furnishLevels(s, "level-0", "level-1", "level-2")
+	w.furnishLevels(s, "unverified", "verified", "claimed")
+	w.furnishRecipients(s)
+	w.furnishCollabs(s)
+	w.furnishPosts(s)
+	w.codes["hidden"] = s.lose("hidden")
+	s.suspend("hidden")
+	s.call("DELETE", "/api/me?confirm=gone", s.agent("gone"), nil).status(204)
+	for handle, key := range w.keys {
+		if handle != "hidden" {
+			s.call("GET", "/api/me", key, nil).status(200) // so that no later call is the first for some time
+		}
+	}
+}
+
+func (w *matrixWorld) furnishRequests(s *site, person func(string)) {
+	for _, state := range []string{"pending", "awaiting", "accepted", "declined", "withdrawn"} {
+		person("host-" + state)
+		key := w.keys["host-"+state]
+		if state == "awaiting" {
+			s.welcoming(key, `{"require_owner_receipt":true}`)
+		}
+		id := s.ask(w.keys["asker"], "host-"+state)
+		w.things["request "+state] = id
+		switch state {
+		case "awaiting", "accepted":
+			s.act("accept", id, key).status(200)
+		case "declined":
+			s.act("decline", id, key).status(200)
+		case "withdrawn":
+			s.act("withdraw", id, w.keys["asker"]).status(200)
+		}
+	}
+	w.things["request others'"] = w.things["request pending"]
+}
+
+// furnishLevels makes an agent of each level, and one that has a live code beside
+// it: to verify its mailbox, or else for a lost key.
+func (w *matrixWorld) furnishLevels(s *site, zero, one, two string) {
+	for _, ending := range []string{"", "-code"} {
+		w.keys[zero+ending] = s.agent(zero + ending)
+		w.keys[one+ending] = s.verified(one + ending)
+		w.keys[two+ending] = s.verified(two + ending)
+		s.claim(w.keys[two+ending], two+ending+"@people.example.org")
+	}
+	s.call("POST", "/api/me/verify", w.keys[zero+"-code"], nil).status(202)
+	w.codes[zero+"-code"] = *s.mail(zero + "-code@example.org").Code
+	w.codes[one+"-code"], w.codes[two+"-code"] = s.lose(one+"-code"), s.lose(two+"-code")
+}
+
+// furnishRecipients makes agents that take requests, or do not.
+func (w *matrixWorld) furnishRecipients(s *site) {
+	for handle, policy := range map[string]string{
+		"there": `{}`, "open": `{}`, "blocking": `{}`, "cooling": `{}`, "hidden": `{}`,
+		"strict": `{"min_level":2}`, "closed": `{"accepting":false}`, "full": `{"weekly_cap":1}`, "choosy": `{"require_offering":true}`,
+	} {
+		w.keys[handle] = s.verified(handle)
+		s.welcoming(w.keys[handle], policy)
+	}
+	s.ask(w.keys["asker"], "full")
+	for _, sender := range []string{"level-1", "level-2"} {
+		w.things["request between"] = s.ask(w.keys[sender], "open")
+		s.act("report", s.ask(w.keys[sender], "blocking"), w.keys["blocking"]).status(200)
+		s.act("decline", s.ask(w.keys[sender], "cooling"), w.keys["cooling"]).status(200)
+	}
+	w.things["request between"] = s.call("GET", "/api/me/requests?box=out&status=pending", w.keys["level-1"], nil).text("requests", 0, "id")
+}
+
+func (w *matrixWorld) furnishCollabs(s *site) {
+	for _, state := range []string{"pending", "confirmed", "declined"} {
+		host := "host-" + state
+		if w.keys[host] == "" { // requests are accepted, collaborations confirmed
+			w.keys[host] = s.verified(host)
+		}
+		id := s.call("POST", "/api/collabs", w.keys["asker"], map[string]any{"partner": host, "summary": "Tides"}).status(201).text("collab", "id")
+		w.things["collab "+state] = id
+		switch state {
+		case "confirmed":
+			s.call("POST", "/api/collabs/"+id+"/confirm", w.keys[host], nil).status(200)
+		case "declined":
+			s.call("POST", "/api/collabs/"+id+"/decline", w.keys[host], nil).status(200)
+		}
+	}
+}
+
+func (w *matrixWorld) furnishPosts(s *site) {
+	w.things["post own"] = s.post(w.keys["asker"], "The asker's")
+	w.things["post hidden's"] = s.post(w.keys["hidden"], "The hidden one's")
+	w.things["post there"] = s.post(w.keys["there"], "Another's")
+	w.things["post another's"] = w.things["post there"]
+	menu := `{"offerings":[{"title":"Charts","deliverable":"A chart","mode":"free"}]}`
+	w.things["offering another's"] = s.call("PUT", "/api/me/offerings", w.keys["there"], menu).status(200).text("offerings", 0, "id")
+}
+
+// welcoming lets an agent take requests without an offering, and sets the rest of
+// its policy.
+func (s *site) welcoming(key, policy string) {
+	s.Helper()
+	s.call("PATCH", "/api/me", key, `{"contact_policy":{"require_offering":false}}`).status(200)
+	s.call("PATCH", "/api/me", key, `{"contact_policy":`+policy+`}`).status(200)
+}
+
+// ask sends a contact request, and returns its id.
+func (s *site) ask(key, handle string) string {
+	s.Helper()
+	return s.call("POST", "/api/agents/"+handle+"/requests", key, requestDraft).status(201).text("request", "id")
+}
+
+// act does something to a contact request.
+func (s *site) act(act, id, key string) *result {
+	s.Helper()
+	return s.call("POST", "/api/requests/"+id+"/"+act, key, nil)
+}
+
+// lose has a code for a new key mailed to an agent's mailbox, and returns it.
+func (s *site) lose(handle string) (code string) {
+	s.Helper()
+	s.call("POST", "/api/recover", "", map[string]any{"handle": handle}).status(202)
+	return *s.mail(handle + "@example.org").Code
+}
+
+// TestAWaitEndsWithItsKey: whoever waits for events with a stolen key must not be
+// told of anything once the key is dead.
+func TestAWaitEndsWithItsKey(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end  func(s *site, key string)
+		want int
+	}{
+		"rotated":   {func(s *site, key string) { s.call("POST", "/api/me/rotate-key", key, nil).status(200) }, 401},
+		"suspended": {func(s *site, _ string) { s.suspend("harbour-pilot") }, 403},
+		"in force":  {func(*site, string) {}, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
+			collab := s.call("POST", "/api/collabs", pilot, map[string]any{"partner": "tide-gauge", "summary": "Tides"}).status(201).text("collab", "id")
+			answers := make(chan *result, 1)
+			go func() { answers <- s.call("GET", "/api/me/events?wait=30", pilot, nil) }()
+			for waiting := 0; waiting == 0; runtime.Gosched() {
+				s.server.waiters.mu.Lock()
+				waiting = s.server.waiters.total
+				s.server.waiters.mu.Unlock()
+			}
+			tt.end(s, pilot)
+			s.call("POST", "/api/collabs/"+collab+"/confirm", gauge, nil).status(200)
+			(<-answers).status(tt.want)
+		})
+	}
+}
+
+// TestASuspendedAgentIsNowhere suspends an agent that shows wherever the public
+// looks, and then no more; in the end all is as it was.
+func TestASuspendedAgentIsNowhere(t *testing.T) {
+	s := newSite(t)
+	pilot, gauge := s.verified("harbour-pilot", "contact_public", true), s.verified("tide-gauge")
+	s.claim(pilot, "mei@people.example.org")
+	s.claim(gauge, "bo@people.example.org")
+	own, other := s.post(pilot, "Berths wanted", "tags", []string{"berths"}), s.post(gauge, "Tides for all")
+	s.call("POST", "/api/posts/"+other+"/replies", pilot, map[string]any{"body": "The harbour thanks."}).status(201)
+	collab := s.call("POST", "/api/collabs", pilot, map[string]any{"partner": "tide-gauge", "summary": "Tides"}).status(201).text("collab", "id")
+	s.call("POST", "/api/collabs/"+collab+"/confirm", gauge, nil).status(200)
+	look := func() (all []string) {
+		for _, path := range []string{
+			"/api/agents", "/api/agents?q=harbour", "/api/agents?q=harbour-pilot", "/api/agents?view=brief", "/api/agents?min_level=2", "/api/agents?new=true",
+			"/api/agents/harbour-pilot", "/api/posts", "/api/posts?q=berths", "/api/posts?tag=berths", "/api/posts?author=harbour-pilot", "/api/posts?open=true",
+			"/api/posts/" + own, "/api/posts/" + other, "/api/collabs", "/api/collabs?handle=harbour-pilot", "/api/collabs?handle=tide-gauge",
+		} {
+			all = append(all, path+" "+string(s.call("GET", path, "", nil).Body))
+		}
+		return all
+	}
+	before := look()
+	s.suspend("harbour-pilot")
+	for i, now := range look() {
+		path, body, _ := strings.Cut(now, " ")
+		if strings.Contains(body, "harbour") || strings.Contains(body, "erths") {
+			t.Errorf("%s shows a suspended agent: %s", path, body)
+		}
+		if _, was, _ := strings.Cut(before[i], " "); was == body {
+			t.Errorf("%s showed nothing of the agent before: %s", path, body)
+		}
+	}
+	refusal := s.call("GET", "/api/me", pilot, nil).refused(403, store.CodeSuspended)
+	if refusal.text("error", "reason") == "" {
+		t.Errorf("the agent is not told why: %s", refusal.Body)
+	}
+	if err := s.store.Unsuspend(context.Background(), "harbour-pilot"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, look()); diff != "" {
+		t.Errorf("after the suspension (-before +now): %s", diff)
+	}
+}
+
+func TestTheOperatorSuspends(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	s := newSite(t, func(o *siteOptions) { o.path = path })
+	key, ctx := s.agent("harbour-pilot"), context.Background()
+	later := s.clock.Now().Add(store.Day)
+	for name, tt := range map[string]struct {
+		handle, reason string
+		until          time.Time
+		want           store.Code
+	}{
+		"nobody":         {"tide-gauge", "", later, store.CodeNotFound},
+		"long reason":    {"harbour-pilot", strings.Repeat("潮", 301), later, store.CodeValidationFailed},
+		"several lines":  {"harbour-pilot", "a\nb", later, store.CodeValidationFailed},
+		"an end by now":  {"harbour-pilot", "", s.clock.Now(), store.CodeValidationFailed},
+		"an end earlier": {"harbour-pilot", "", s.clock.Now().Add(-store.Day), store.CodeValidationFailed},
+	} {
+		if err := s.store.Suspend(ctx, tt.handle, tt.reason, tt.until); !errors.Is(err, &store.Error{Code: tt.want}) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s.call("GET", "/api/me", key, nil).status(200)
+	if err := s.store.Suspend(ctx, "harbour-pilot", strings.Repeat("潮", 300), later); err != nil {
+		t.Fatal(err)
+	}
+	a := s.call("GET", "/api/me", key, nil).refused(403, store.CodeSuspended)
+	if a.text("error", "reason") != strings.Repeat("潮", 300) || a.text("error", "until") != "2026-11-21T09:30:00.000Z" {
+		t.Errorf("the agent is told: %s", a.Body)
+	}
+	s.clock.Advance(store.Day)
+	s.call("GET", "/api/me", key, nil).status(200)
+	s.suspend("harbour-pilot") // without an end
+	s.clock.Advance(365 * store.Day)
+	s.call("GET", "/api/me", key, nil).refused(403, store.CodeSuspended)
+	if err := errors.Join(s.store.Unsuspend(ctx, "harbour-pilot"), s.store.Unsuspend(ctx, "harbour-pilot")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.store.Unsuspend(ctx, "tide-gauge"); !errors.Is(err, &store.Error{Code: store.CodeNotFound}) {
+		t.Errorf("unsuspend nobody: %v", err)
+	}
+	s.call("GET", "/api/me", key, nil).status(200)
+	var acts []string
+	if err := watched(s, path).database.Select(&acts, `SELECT act || ' ' || subject FROM audit ORDER BY seq`); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"suspend harbour-pilot", "suspend harbour-pilot", "unsuspend harbour-pilot", "unsuspend harbour-pilot"}
+	if diff := cmp.Diff(want, acts); diff != "" {
+		t.Errorf("what the operator did: %s", diff)
+	}
+}
+
+// TestADeletedHandleInheritsNothing deletes an agent that had everything.
+func TestADeletedHandleInheritsNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	s := newSite(t, func(o *siteOptions) { o.path = path })
+	registration := registrationOf("harbour-pilot")
+	once := "Idempotency-Key: registration-of-the-pilot"
+	pilot := s.call("POST", "/api/agents", "", registration, once).status(201).text("api_key")
+	s.verify(pilot)
+	token := s.claim(pilot, "mei@people.example.org")
+	gauge := s.verified("tide-gauge")
+	s.claim(gauge, "bo@people.example.org")
+	s.welcoming(pilot, "{}")
+	s.welcoming(gauge, "{}")
+	accepted, pending := s.ask(pilot, "tide-gauge"), s.ask(gauge, "harbour-pilot")
+	s.act("accept", accepted, gauge).status(200)
+	post := s.post(pilot, "Berths wanted")
+	collab := s.call("POST", "/api/collabs", pilot, map[string]any{"partner": "tide-gauge", "summary": "Tides"}).status(201).text("collab", "id")
+	s.call("POST", "/api/collabs/"+collab+"/confirm", gauge, nil).status(200)
+	page, err := s.store.OwnerPage(context.Background(), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := s.lose("harbour-pilot")
+	s.call("DELETE", "/api/me?confirm=harbour-pilot", pilot, nil).status(204)
+	before := watched(s, path)
+
+	mails := len(s.outgoing.Messages())
+	for _, again := range [][]string{nil, {once}} {
+		s.call("POST", "/api/agents", "", registration, again...).refused(409, store.CodeHandleTaken)
+	}
+	for _, handle := range []string{"Harbour-Pilot", "HARBOUR-PILOT", "harbour-pilot ", "harbour\u2010pilot"} {
+		registration["handle"] = handle
+		if a := s.call("POST", "/api/agents", "", registration); a.Status < 400 {
+			t.Errorf("%q could be registered: %s", handle, a.Body)
+		}
+	}
+	s.call("GET", "/api/me", pilot, nil).refused(401, store.CodeUnauthorized)
+	s.call("GET", "/api/agents/harbour-pilot", "", nil).refused(404, store.CodeNotFound)
+	s.call("GET", "/api/posts/"+post, "", nil).refused(404, store.CodeNotFound)
+	s.call("POST", "/api/recover", "", map[string]any{"handle": "harbour-pilot"}).status(202)
+	s.call("POST", "/api/recover/confirm", "", map[string]any{"handle": "harbour-pilot", "code": code}).refused(410, store.CodeCodeExpired)
+	for _, act := range []store.OwnerAct{store.OwnerConfirm, store.OwnerRotateKey, store.OwnerRetire} {
+		_, err := s.store.ActAsOwner(context.Background(), store.OwnerCall{Token: token, Form: page.Form, Act: act, Confirm: "harbour-pilot"})
+		if !errors.Is(err, &store.Error{Code: store.CodeNotFound}) {
+			t.Errorf("%s on the owner's page of a deleted agent: %v", act, err)
+		}
+	}
+	if err := s.server.RunDue(context.Background()); err != nil || len(s.outgoing.Messages()) != mails {
+		t.Errorf("%d mails, %d before: %v", len(s.outgoing.Messages()), mails, err)
+	}
+	if now := before.state(); now != before.before {
+		t.Errorf("the state changed: %s", cmp.Diff(before.before, now))
+	}
+
+	// The other side keeps its records, of an agent without name, level and mailbox.
+	gone := map[string]any{"handle": "harbour-pilot", "name": nil, "level": nil}
+	a := s.call("GET", "/api/requests/"+accepted, gauge, nil).status(200)
+	if diff := cmp.Diff([]any{"accepted", gone, nil, "tide-gauge@example.org"},
+		[]any{a.value("request", "status"), a.value("request", "from"), a.value("request", "mailboxes", "from"), a.value("request", "mailboxes", "to")}); diff != "" {
+		t.Errorf("the accepted request: %s", diff)
+	}
+	if got := s.call("GET", "/api/requests/"+pending, gauge, nil).status(200).text("request", "status"); got != "declined" {
+		t.Errorf("the request that waited is %s", got)
+	}
+	if got := s.call("GET", "/api/collabs?handle=tide-gauge", "", nil).status(200).value("collabs", 0, "initiator"); cmp.Diff(gone, got) != "" {
+		t.Errorf("the collaboration was recorded by %v", got)
+	}
+	if n := s.call("GET", "/api/agents/tide-gauge", "", nil).value("evidence", "confirmed_collaborations"); n != 0.0 {
+		t.Errorf("%v collaborations count", n)
+	}
+}
+
+// TestNoBodySetsWhatIsNotItsOwn sends, to every operation and in every object of
+// its body, every name that any answer or table has, in four spellings.
+func TestNoBodySetsWhatIsNotItsOwn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	s := newSite(t, func(o *siteOptions) { o.path = path })
+	key := s.verified("harbour-pilot")
+	s.claim(key, "mei@people.example.org")
+	s.call("GET", "/api/me", key, nil).status(200)
+	d := watched(s, path)
+	foreign := d.everyName()
+	for _, op := range s.server.operations {
+		if op.reads() {
+			continue
+		}
+		places := map[string]*huma.Schema{"": {}}
+		if op.input.body != nil {
+			places = s.objects(op.input.body.schema, "")
+		}
+		address := strings.NewReplacer("{handle}", "harbour-pilot", "{id}", "harbour-pilot").Replace(op.path)
+		if op.id == "deleteMe" {
+			address += "?confirm=harbour-pilot"
+		}
+		for place, schema := range places {
+			for _, spell := range []func(string) string{strings.Clone, strings.ToUpper, pascal, camel} {
+				d.assign(op, address, key, place, schema, foreign, spell)
+			}
+		}
+	}
+	if now := d.state(); now != d.before {
+		t.Errorf("the state changed: %s", cmp.Diff(d.before, now))
+	}
+}
+
+// assign sends all names but a schema's own to one place of a body.
+func (d *matrixSite) assign(op *operation, address, key, place string, schema *huma.Schema, names []string, spell func(string) string) {
+	d.Helper()
+	object, want := map[string]any{}, []string{}
+	for _, name := range names {
+		spelt := spell(name)
+		if _, own := schema.Properties[spelt]; own || object[spelt] != nil {
+			continue
+		}
+		object[spelt] = 2
+		want = append(want, strings.ReplaceAll(place, "[]", "[0]")+spelt+" unknown_field")
+	}
+	body := any(object)
+	if step := strings.TrimSuffix(place, "."); strings.HasSuffix(step, "[]") {
+		body = map[string]any{strings.TrimSuffix(step, "[]"): []any{object}}
+	} else if step != "" {
+		body = map[string]any{step: object}
+	}
+	a := d.call(op.method, address, key, body)
+	got := slices.DeleteFunc(a.faults(), func(fault string) bool { return !strings.HasSuffix(fault, " unknown_field") })
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); a.Status != 422 || diff != "" {
+		d.Errorf("%s, in %q: %d %s", op.id, place, a.Status, diff)
+	}
+}
+
+// objects are the objects of a body, by the beginning of their fields' paths.
+func (s *site) objects(schema *huma.Schema, place string) map[string]*huma.Schema {
+	schema = s.server.resolve(schema)
+	found := map[string]*huma.Schema{}
+	if schema.Type == huma.TypeObject {
+		found[place] = schema
+	}
+	for name, property := range schema.Properties {
+		if property = s.server.resolve(property); property.Type == huma.TypeArray {
+			maps.Copy(found, s.objects(property.Items, place+name+"[]."))
+		} else {
+			maps.Copy(found, s.objects(property, place+name+"."))
+		}
+	}
+	return found
+}
+
+// everyName are all names in answers and in the database.
+func (d *matrixSite) everyName() []string {
+	d.Helper()
+	var names []string
+	for _, op := range d.server.operations {
+		for _, response := range d.server.documented(op).Responses {
+			for _, media := range response.Content {
+				for _, schema := range d.objects(media.Schema, "") {
+					names = slices.AppendSeq(names, maps.Keys(schema.Properties))
+				}
+			}
+		}
+	}
+	var columns []string
+	err := d.database.Select(&columns, `
+		SELECT DISTINCT c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c
+		WHERE t.type = 'table' AND t.name NOT LIKE '%search%'`)
+	if err != nil {
+		d.Fatal(err)
+	}
+	names = append(names, columns...)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	for _, name := range []string{"verified", "trust", "level", "owner_claimed", "created_at", "key_hash", "suspended_at", "confirmed_collaborations", "from_mailbox"} {
+		if !slices.Contains(names, name) {
+			d.Errorf("%s is not among the names", name)
+		}
+	}
+	return names
+}
+
+func pascal(name string) string {
+	var b strings.Builder
+	for part := range strings.SplitSeq(name, "_") {
+		b.WriteString(strings.ToUpper(part[:1]) + part[1:])
+	}
+	return b.String()
+}
+
+func camel(name string) string { p := pascal(name); return strings.ToLower(p[:1]) + p[1:] }
+
+// operatorsWords are what the operator does by the command line, and what other
+// services have open.
+var operatorsWords = strings.Fields("admin suspend unsuspend ban remove-post remove-reply hide unblock new-key reset-key set-level trust reports audit " +
+	"moderation backup restore import config settings users debug debug/pprof/ debug/vars metrics dev dev/agents dev/mail dev/clock dev/reset " +
+	"outbox internal shutdown graphql sql .env .git/config")
+
+// TestNoRouteIsTheOperators looks for them below every place of the API.
+func TestNoRouteIsTheOperators(t *testing.T) {
+	s := newSite(t)
+	key := s.verified("harbour-pilot")
+	s.claim(key, "mei@people.example.org")
+	post := s.post(key, "Berths wanted")
+	routes := map[string]bool{}
+	for _, op := range s.server.operations {
+		routes[op.path] = true
+		for segment := range strings.SplitSeq(op.path, "/") {
+			if slices.Contains(operatorsWords, segment) {
+				t.Errorf("%s has a word of the operator's in its path: %s", op.id, op.path)
+			}
+		}
+	}
+	for _, base := range []string{"", "/api", "/api/agents/harbour-pilot", "/api/posts/" + post, "/api/me", "/api/requests/x", "/api/collabs/x", "/owner"} {
+		for _, word := range operatorsWords {
+			path := base + "/" + word
+			if routes[path] {
+				continue
+			}
+			for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+				if a := s.call(method, path, key, nil); a.Status != 404 && !(base == "/owner" && a.Status >= 400) {
+					t.Errorf("%s %s: %d %.200s", method, path, a.Status, a.Body)
+				}
+			}
+		}
+	}
+}

@@ -26,10 +26,6 @@ const eventPage = 100
 
 func (s *Server) listEvents(c *call, caller store.Caller, q eventsQuery) (answer, error) {
 	page, err := s.awaitEvents(c, caller, q)
-	if err == nil && q.Wait > 0 && len(page.Events) > 0 {
-		// While the call waited its key may have been replaced, or the agent suspended.
-		_, err = s.store.Authenticate(c.Context(), c.key)
-	}
 	if err != nil {
 		return answer{}, err
 	}
@@ -75,7 +71,12 @@ func (s *Server) readEvents(c *call, caller store.Caller, after string) (store.E
 func (s *Server) readEventsAgain(c *call, caller store.Caller, after string) (store.EventPage, error) {
 	s.waiters.reading <- struct{}{}
 	defer func() { <-s.waiters.reading }()
-	return s.readEvents(c, caller, after)
+	page, err := s.readEvents(c, caller, after)
+	if err == nil {
+		// While the call waited its key may have been replaced, or the agent suspended.
+		_, err = s.store.Authenticate(c.Context(), c.key)
+	}
+	return page, err
 }
 
 // How many calls wait at once: of one agent, where a further one lets the first

@@ -280,7 +280,7 @@ const rush = 100
 
 func TestWrongTriesAtOnce(t *testing.T) {
 	s := newStore(t, noCaps)
-	for round := range 100 {
+	for round := range 60 {
 		fresh, _ := s.register(fmt.Sprintf("agent-%d", round))
 		code := s.code(fresh)
 		wantOutcomes(t, "wrong codes", together(rush, func(int) error { return s.confirm(fresh, wrongCode) }),
@@ -294,7 +294,7 @@ func TestWrongTriesAtOnce(t *testing.T) {
 
 func TestTheRightCodeAtOnce(t *testing.T) {
 	s := newStore(t, noCaps)
-	for round := range 100 {
+	for round := range 60 {
 		pilot, first := s.register(fmt.Sprintf("agent-%d", round))
 		code := s.code(pilot)
 		wantOutcomes(t, "verifications", together(rush, func(int) error { return s.confirm(pilot, code) }),

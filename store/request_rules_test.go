@@ -333,7 +333,7 @@ func TestTheWeeklyCap(t *testing.T) {
 }
 
 // raceRounds is how often each race is run.
-const raceRounds = 100
+const raceRounds = 60
 
 func TestLimitsOfRequestsAtOnce(t *testing.T) {
 	s := newStore(t, withQuotas(Quotas{RequestsFirstWeek: 2, Requests: 5}))

@@ -1,0 +1,965 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime/quotedprintable"
+	"net"
+	"net/http"
+	netmail "net/mail"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+	"github.com/google/go-cmp/cmp"
+)
+
+// asProgram is set in a process of this test that is to be the program: one that
+// can be killed, and whose every line is its own.
+const asProgram = "TEST_IS_THE_PROGRAM"
+
+func init() {
+	if os.Getenv(asProgram) != "" {
+		main() // does not return
+	}
+}
+
+// process is a run of the program in a process of its own.
+type process struct {
+	*program
+	command *exec.Cmd
+}
+
+func newProcess(t testing.TB, args ...string) *process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(self, args...)
+	command.Env = append(os.Environ(), asProgram+"=1")
+	p := &program{TB: t, out: newOutput(), err: newOutput(), status: make(chan int, 1)}
+	p.cancel = func() { _ = command.Process.Signal(syscall.SIGTERM) }
+	command.Stdout, command.Stderr = p.out, p.err
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = command.Wait()
+		p.status <- command.ProcessState.ExitCode()
+	}()
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		p.stop()
+	})
+	return &process{p, command}
+}
+
+// site is where the program says that the public reaches it: in mails the same
+// after each restart.
+const site = "http://callbook.example.org"
+
+// spawn starts the program on a database, and returns once it tells where it
+// listens. Rate limits are off; the caps on mails are not among them.
+func spawn(t testing.TB, db string, args ...string) *process {
+	t.Helper()
+	p := newProcess(t, append([]string{"serve", "--addr=127.0.0.1:0", "--limits=off", "--log-level=debug", "--base-url=" + site, "--db=" + db}, args...)...)
+	p.logs("callbook serves", 1)
+	p.base = "http://" + printedAddress.FindStringSubmatch(p.err.String())[1]
+	return p
+}
+
+// logs returns once the log holds a text so many times.
+func (p *process) logs(text string, times int) {
+	p.Helper()
+	for late := time.After(patience); strings.Count(p.err.String(), text) < times; {
+		select {
+		case <-p.err.wrote:
+		case status := <-p.status:
+			p.status <- status
+			if strings.Count(p.err.String(), text) >= times {
+				return
+			}
+			p.Fatalf("it ends with status %d and does not log %q %d times: %s", status, text, times, p.err)
+		case <-late:
+			p.Fatalf("it does not log %q %d times: %s", text, times, p.err)
+		}
+	}
+}
+
+// kill ends the process as a power cut would, and returns once it is gone.
+func (p *process) kill() {
+	p.Helper()
+	_ = p.command.Process.Kill()
+	if status := p.stop(); status != -1 {
+		p.Errorf("it ended by itself, with status %d: %s", status, p.err)
+	}
+}
+
+// ends stops the process in good order.
+func (p *process) ends() {
+	p.Helper()
+	if status := p.stop(); status != 0 {
+		p.Errorf("status %d: %s", status, p.err)
+	}
+}
+
+// quiet fails the test if anything that was printed holds one of the secrets.
+func (p *process) quiet(secrets ...string) {
+	p.Helper()
+	for _, secret := range secrets {
+		if secret == "" || strings.Contains(p.out.String()+p.err.String(), secret) {
+			p.Errorf("%q is printed:\n%s%s", secret, p.out, p.err)
+		}
+	}
+}
+
+// agent is a registered agent whose own calls carry its key.
+type agent struct{ handle, mailbox, auth string }
+
+func (p *process) agent(handle, mailbox string) agent {
+	p.Helper()
+	key := p.object("POST", "/api/agents", registrationFor(handle, mailbox))["api_key"].(string)
+	return agent{handle, mailbox, "Authorization: Bearer " + key}
+}
+
+// verify asks for a code; it is accepted, or refused with a code of error.
+func (p *process) verify(a agent) (refusal string) {
+	p.Helper()
+	return p.mails("/api/me/verify", "", a.auth)
+}
+
+// mails makes a call that has a mail sent.
+func (p *process) mails(path, body string, headers ...string) (refusal string) {
+	p.Helper()
+	status, text := p.call("POST", path, body, headers...)
+	if status == 202 {
+		return ""
+	}
+	_, code, _ := strings.Cut(text, `"code":"`)
+	code, _, _ = strings.Cut(code, `"`)
+	return fmt.Sprint(status, " ", code)
+}
+
+// letter is a mail as a mail server gets it.
+type letter struct{ id, from, to, text string }
+
+var (
+	mailedCode = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{4}-[0-9A-HJKMNP-TV-Z]{4}\b`)
+	mailedLink = regexp.MustCompile(`http://\S+/owner/\w+`)
+)
+
+func (l letter) code() string { return mailedCode.FindString(l.text) }
+
+func readLetter(data []byte) (l letter, err error) {
+	m, err := netmail.ReadMessage(bytes.NewReader(data))
+	if err != nil {
+		return l, err
+	}
+	text, err := io.ReadAll(quotedprintable.NewReader(m.Body))
+	return letter{m.Header.Get("Message-ID"), m.Header.Get("From"), m.Header.Get("To"), string(text)}, err
+}
+
+// comes waits until a channel gives something, or is closed.
+func comes[T any](t testing.TB, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(patience):
+		t.Fatal("what is waited for does not come")
+	}
+	return v
+}
+
+// step is where in a mail's delivery a post office is.
+type step string
+
+const (
+	stepConnect step = "the connection"
+	stepMail    step = "MAIL"
+	stepRcpt    step = "RCPT"
+	stepData    step = "the whole text" // has come and counts as delivered; not yet answered
+	stepQuit    step = "QUIT"           // or a broken connection
+)
+
+// postOffice is a mail server in this process. At each step it asks what to do.
+type postOffice struct {
+	testing.TB
+	server   *smtp.Server
+	address  string
+	delivers chan letter
+
+	mu      sync.Mutex
+	act     func(step) error
+	changed chan struct{} // closed once it does something else
+	letters []letter
+}
+
+func newPostOffice(t testing.TB) *postOffice {
+	t.Helper()
+	o := &postOffice{TB: t, delivers: make(chan letter, 1000), changed: make(chan struct{})}
+	o.works()
+	o.server = smtp.NewServer(o)
+	o.server.Domain, o.server.ErrorLog, o.server.AllowInsecureAuth = "localhost", mute{}, true
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.address = listener.Addr().String()
+	ended := make(chan error, 1)
+	go func() { ended <- o.server.Serve(gate{listener, o}) }()
+	t.Cleanup(func() {
+		o.works()
+		if err := errors.Join(o.server.Close(), <-ended); err != nil && !errors.Is(err, smtp.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+// does sets what happens at each step from now on, and ends what hangs.
+func (o *postOffice) does(act func(at step) error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	close(o.changed)
+	o.act, o.changed = act, make(chan struct{})
+}
+
+// reach has it take every mail, and tells once so many steps are behind it.
+func (o *postOffice) reach(steps int) <-chan struct{} {
+	reached, taken := make(chan struct{}), atomic.Int64{}
+	o.does(func(step) error {
+		if taken.Add(1) == int64(steps+1) {
+			close(reached)
+		}
+		return nil
+	})
+	return reached
+}
+
+// works has it take every mail.
+func (o *postOffice) works() { o.does(func(step) error { return nil }) }
+
+func (o *postOffice) asks(at step) error {
+	o.mu.Lock()
+	act := o.act
+	o.mu.Unlock()
+	return act(at)
+}
+
+// hangs waits until it is to do something else.
+func (o *postOffice) hangs() {
+	o.mu.Lock()
+	changed := o.changed
+	o.mu.Unlock()
+	<-changed
+}
+
+// setting is the program's settings for this server.
+func (o *postOffice) setting() []string {
+	return []string{"--mail=smtp://" + o.address, "--mail-from=Callbook <callbook@example.org>"}
+}
+
+// next is the next mail that comes.
+func (o *postOffice) next() letter {
+	o.Helper()
+	return comes(o, o.delivers)
+}
+
+// tally counts the mails that came, by recipient; one whose copies differ fails
+// the test.
+func (o *postOffice) tally() map[string]int {
+	o.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	counts, first := map[string]int{}, map[string]letter{}
+	for _, l := range o.letters {
+		if counts[l.to]++; counts[l.to] > 1 && (first[l.to].id != l.id || first[l.to].code() != l.code()) {
+			o.Errorf("two mails, not one twice: %+v and %+v", first[l.to], l)
+		}
+		first[l.to] = l
+	}
+	return counts
+}
+
+type mute struct{}
+
+func (mute) Printf(string, ...any) {}
+func (mute) Println(...any)        {}
+
+// gate lets connections in as the post office says.
+type gate struct {
+	net.Listener
+	office *postOffice
+}
+
+func (g gate) Accept() (net.Conn, error) {
+	for {
+		conn, err := g.Listener.Accept()
+		if err != nil || g.office.asks(stepConnect) == nil {
+			return conn, err
+		}
+		_ = conn.Close()
+	}
+}
+
+// errDrop has the connection broken off.
+var errDrop = errors.New("drop")
+
+// NewSession is called at a client's hello.
+func (o *postOffice) NewSession(c *smtp.Conn) (smtp.Session, error) {
+	return &dialogue{office: o, conn: c}, nil
+}
+
+type dialogue struct {
+	office *postOffice
+	conn   *smtp.Conn
+}
+
+func (d *dialogue) ask(at step) error {
+	err := d.office.asks(at)
+	if err == errDrop {
+		_ = d.conn.Conn().Close()
+	}
+	return err
+}
+
+func (d *dialogue) Mail(string, *smtp.MailOptions) error { return d.ask(stepMail) }
+func (d *dialogue) Rcpt(string, *smtp.RcptOptions) error { return d.ask(stepRcpt) }
+func (d *dialogue) Logout() error                        { return d.ask(stepQuit) }
+func (d *dialogue) Reset()                               {}
+
+func (d *dialogue) Data(r io.Reader) error {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	l, err := readLetter(data)
+	if err != nil {
+		d.office.Errorf("a mail cannot be read: %v\n%s", err, data)
+	}
+	answer := d.office.asks(stepData)
+	if refusal := (*smtp.SMTPError)(nil); errors.As(answer, &refusal) {
+		return answer
+	}
+	d.office.mu.Lock()
+	d.office.letters = append(d.office.letters, l)
+	d.office.mu.Unlock()
+	d.office.delivers <- l
+	if answer == errDrop {
+		_ = d.conn.Conn().Close()
+	}
+	return answer
+}
+
+func (d *dialogue) AuthMechanisms() []string { return []string{sasl.Plain} }
+
+func (d *dialogue) Auth(string) (sasl.Server, error) {
+	return sasl.NewPlainServer(func(_, user, password string) error {
+		if user != mailUser || password != mailPassword {
+			return smtp.ErrAuthFailed
+		}
+		return nil
+	}), nil
+}
+
+const mailUser, mailPassword = "postmaster", "hunter2"
+
+// inFile runs SQL on the file of a program that does not run.
+func inFile(t testing.TB, db string, act func(*sql.DB) error) {
+	t.Helper()
+	file, err := sql.Open("sqlite", "file:"+db)
+	if err == nil {
+		err = errors.Join(act(file), file.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waiting is how many mails are in the outbox.
+func waiting(t testing.TB, db string) int {
+	t.Helper()
+	n, _ := outbox(t, db)
+	return n
+}
+
+// outbox counts the mails that wait, and those of which nobody knows whether they
+// came.
+func outbox(t testing.TB, db string) (waiting, unsure int) {
+	t.Helper()
+	inFile(t, db, func(file *sql.DB) error {
+		return file.QueryRow(`SELECT COUNT(*), COALESCE(SUM(uncertain), 0) FROM outbox`).Scan(&waiting, &unsure)
+	})
+	return waiting, unsure
+}
+
+// pass sets all times of mails and codes back, as if that much time had passed.
+func pass(t testing.TB, db string, d time.Duration) {
+	t.Helper()
+	inFile(t, db, func(file *sql.DB) (err error) {
+		for _, change := range []string{
+			`UPDATE outbox SET next_try_at = next_try_at - ?1, created_at = created_at - ?1, expires_at = expires_at - ?1`,
+			`UPDATE codes SET created_at = created_at - ?1, expires_at = expires_at - ?1`,
+			`UPDATE mail_log SET at = at - ?1`,
+		} {
+			_, failed := file.Exec(change, d.Milliseconds())
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
+}
+
+// untilNextTry is how long a mail waits after a first try.
+const untilNextTry = time.Minute
+
+func newDB(t testing.TB) string { return filepath.Join(t.TempDir(), "callbook.db") }
+
+func TestMailsGoOutBySMTP(t *testing.T) {
+	o, db := newPostOffice(t), newDB(t)
+	p := spawn(t, db, o.setting()...)
+	a := p.agent("harbour-pilot", "canary-mailbox@example.org")
+	if refusal := p.verify(a); refusal != "" {
+		t.Fatal(refusal)
+	}
+	code := o.next()
+	if code.to != "<canary-mailbox@example.org>" || code.from != `"Callbook" <callbook@example.org>` || code.code() == "" {
+		t.Errorf("%+v", code)
+	}
+	p.object("POST", "/api/me/verify/confirm", `{"code":"`+strings.ToLower(code.code())+`"}`, a.auth)
+	p.logs("a mail is delivered", 1)
+	p.ends()
+	pass(t, db, untilNextTry)
+	again := spawn(t, db, o.setting()...)
+	if refusal := again.mails("/api/me/owner-claim", `{"owner_email":"canary-owner@example.org"}`, a.auth); refusal != "" {
+		t.Fatal(refusal)
+	}
+	claim := o.next()
+	link := mailedLink.FindString(claim.text)
+	if claim.to != "<canary-owner@example.org>" || !strings.HasPrefix(link, site+"/owner/") || claim.id == code.id {
+		t.Errorf("%+v", claim)
+	}
+	again.logs("a mail is delivered", 1)
+	again.ends()
+	pass(t, db, untilNextTry)
+	last := spawn(t, db, o.setting()...)
+	if refusal := last.mails("/api/recover", `{"handle":"harbour-pilot"}`); refusal != "" {
+		t.Fatal(refusal)
+	}
+	lost := o.next()
+	key := last.object("POST", "/api/recover/confirm", `{"handle":"harbour-pilot","code":"`+lost.code()+`"}`)["api_key"].(string)
+	last.object("GET", "/api/me", "", "Authorization: Bearer "+key)
+	last.logs("a mail is delivered", 1)
+	last.ends()
+	for _, run := range []*process{p, again, last} {
+		run.quiet("canary", code.code(), lost.code(), link, link[strings.LastIndexByte(link, '/')+1:], key)
+	}
+	if n := waiting(t, db); n != 0 {
+		t.Errorf("%d mails wait still", n)
+	}
+}
+
+// trouble is a way in which a mail server is of no use.
+type trouble struct {
+	does   func(o *postOffice, met func()) func(step) error
+	log    string // what tells that a try has ended; empty where it hangs
+	kept   int    // of 3 mails, those that wait on
+	unsure int    // those of which nobody knows whether they came
+	copies int    // that came
+}
+
+func refuseWith(code int, where step) func(*postOffice, func()) func(step) error {
+	return func(_ *postOffice, met func()) func(step) error {
+		return func(at step) error {
+			if at != where {
+				return nil
+			}
+			met()
+			return &smtp.SMTPError{Code: code, Message: "canary words of a server"}
+		}
+	}
+}
+
+func hangAt(where step) func(*postOffice, func()) func(step) error {
+	return func(o *postOffice, met func()) func(step) error {
+		return func(at step) error {
+			if at == where {
+				met()
+				o.hangs()
+			}
+			return nil
+		}
+	}
+}
+
+func dropAt(where step) func(*postOffice, func()) func(step) error {
+	return func(_ *postOffice, met func()) func(step) error {
+		return func(at step) error {
+			if at != where {
+				return nil
+			}
+			met()
+			return errDrop
+		}
+	}
+}
+
+const tried = "is not delivered; it is tried again"
+
+var troubles = map[string]trouble{
+	"no greeting":          {hangAt(stepConnect), "", 3, 0, 0},
+	"hangs at the sender":  {hangAt(stepMail), "", 3, 0, 0},
+	"hangs after the text": {hangAt(stepData), "", 3, 1, 0},
+	"451 to the recipient": {refuseWith(451, stepRcpt), tried, 3, 0, 0},
+	"452 to the text":      {refuseWith(452, stepData), tried, 3, 0, 0},
+	"550 to the recipient": {refuseWith(550, stepRcpt), "is refused for good", 0, 0, 0},
+	"554 to the text":      {refuseWith(554, stepData), "is refused for good", 0, 0, 0},
+	"drops the connection": {dropAt(stepConnect), tried, 3, 0, 0},
+	"drops at the sender":  {dropAt(stepMail), tried, 3, 0, 0},
+	"drops after the text": {dropAt(stepData), "may be delivered, or not", 3, 3, 3},
+}
+
+// Limits of time: a call is answered without the mail server, and the program
+// stops within its own time.
+const (
+	atOnce   = time.Second
+	stopTime = 10 * time.Second
+)
+
+func TestATroubledMailServerHoldsNothingBack(t *testing.T) {
+	for name, tt := range troubles {
+		t.Run(name, func(t *testing.T) {
+			o, db := newPostOffice(t), newDB(t)
+			met := make(chan struct{}, 100)
+			o.does(tt.does(o, func() { met <- struct{}{} }))
+			p := spawn(t, db, o.setting()...)
+			quickest := patience
+			for i := range 3 {
+				a := p.agent(fmt.Sprintf("agent-%d", i), fmt.Sprintf("canary-%d@example.org", i))
+				begun := time.Now()
+				if refusal := p.verify(a); refusal != "" {
+					t.Errorf("the call is refused: %s", refusal)
+				}
+				quickest = min(quickest, time.Since(begun))
+				if i == 0 {
+					comes(t, met) // the others call while it hangs
+				}
+			}
+			if quickest > atOnce {
+				t.Errorf("a call takes %s", quickest)
+			}
+			if tt.log != "" {
+				p.logs(tt.log, 3)
+			}
+			begun := time.Now()
+			p.ends()
+			if took := time.Since(begun); took > stopTime {
+				t.Errorf("stopping takes %s", took)
+			}
+			p.quiet("canary")
+			n, unsure := outbox(t, db)
+			if n != tt.kept || unsure != tt.unsure || len(o.tally()) != tt.copies {
+				t.Errorf("%d mails wait, of %d nobody knows, %v came; want %d, %d, %d", n, unsure, o.tally(), tt.kept, tt.unsure, tt.copies)
+			}
+		})
+	}
+}
+
+// TestWhatATroubledServerDidNotTakeIsSentLater: but for what it refused for good.
+func TestWhatATroubledServerDidNotTakeIsSentLater(t *testing.T) {
+	for _, name := range []string{"no greeting", "hangs at the sender", "451 to the recipient", "452 to the text", "drops at the sender", "drops after the text"} {
+		t.Run(name, func(t *testing.T) {
+			o, db := newPostOffice(t), newDB(t)
+			met := make(chan struct{}, 100)
+			o.does(troubles[name].does(o, func() { met <- struct{}{} }))
+			p := spawn(t, db, o.setting()...)
+			a := p.agent("harbour-pilot", "a@example.org")
+			p.verify(a)
+			comes(t, met)
+			if log := troubles[name].log; log != "" {
+				p.logs(log, 1)
+			}
+			p.ends()
+			o.works()
+			before := o.tally()["<a@example.org>"]
+			pass(t, db, untilNextTry)
+			p = spawn(t, db, o.setting()...)
+			p.logs("a mail is delivered", 1)
+			if n := o.tally()["<a@example.org>"]; n != before+1 {
+				t.Errorf("it came %d times, and before %d", n, before)
+			}
+			l := o.next()
+			p.object("POST", "/api/me/verify/confirm", `{"code":"`+l.code()+`"}`, a.auth)
+			p.ends()
+			if n := waiting(t, db); n != 0 {
+				t.Errorf("%d mails wait still", n)
+			}
+		})
+	}
+}
+
+// drain runs the program until all that waits is delivered.
+func drain(t testing.TB, o *postOffice, db string) {
+	t.Helper()
+	pass(t, db, untilNextTry)
+	n := waiting(t, db)
+	p := spawn(t, db, o.setting()...)
+	if n > 0 {
+		p.logs("a mail is delivered", n)
+	}
+	p.ends()
+	if n := waiting(t, db); n != 0 {
+		t.Errorf("%d mails wait still: %s", n, p.err)
+	}
+}
+
+// TestKilledAtEachStepOfADelivery: whenever the program is killed once, an accepted
+// mail is delivered, and at most twice.
+func TestKilledAtEachStepOfADelivery(t *testing.T) {
+	for where, want := range map[step]int{stepConnect: 1, stepMail: 1, stepRcpt: 1, stepData: 2, stepQuit: 1} {
+		t.Run(string(where), func(t *testing.T) {
+			o, db := newPostOffice(t), newDB(t)
+			met, killed := make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			o.does(func(at step) error {
+				if at == where {
+					once.Do(func() { close(met) })
+					<-killed
+				}
+				return nil
+			})
+			p := spawn(t, db, o.setting()...)
+			a := p.agent("harbour-pilot", "a@example.org")
+			if refusal := p.verify(a); refusal != "" {
+				t.Fatal(refusal)
+			}
+			comes(t, met)
+			p.kill()
+			close(killed)
+			if where == stepData { // its server takes what it has, whoever is gone
+				o.next()
+			}
+			drain(t, o, db)
+			if where == stepQuit { // whether the end was noted before the kill
+				want = min(max(o.tally()["<a@example.org>"], 1), 2)
+			}
+			if diff := cmp.Diff(map[string]int{"<a@example.org>": want}, o.tally()); diff != "" {
+				t.Errorf("deliveries (-want +got):\n%s", diff)
+			}
+			p = spawn(t, db, o.setting()...)
+			p.object("POST", "/api/me/verify/confirm", `{"code":"`+o.letters[0].code()+`"}`, a.auth)
+		})
+	}
+}
+
+// TestKilledAtRandomMoments: the same, wherever the kill falls.
+func TestKilledAtRandomMoments(t *testing.T) {
+	const agents = 6
+	cycles := 8
+	if testing.Short() {
+		cycles = 2
+	}
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	o, db := newPostOffice(t), newDB(t)
+	accepted, answered := map[string]bool{}, 0
+	for cycle := range cycles {
+		// By the clock, or by how far the deliveries have come.
+		moment, reached := time.Duration(random.Int64N(int64(20*time.Millisecond))), o.reach(-1)
+		if cycle%2 == 1 {
+			moment, reached = patience, o.reach(random.IntN(4*agents))
+		}
+		p := spawn(t, db, o.setting()...)
+		var all []agent
+		for i := range agents {
+			all = append(all, p.agent(fmt.Sprintf("agent-%d-%d", cycle, i), fmt.Sprintf("a-%d-%d@example.org", cycle, i)))
+		}
+		var lock sync.Mutex
+		var calls sync.WaitGroup
+		for _, a := range all {
+			calls.Go(func() {
+				ok := p.accepts(a)
+				lock.Lock()
+				defer lock.Unlock()
+				accepted["<"+a.mailbox+">"] = ok
+			})
+		}
+		select {
+		case <-time.After(moment):
+		case <-reached:
+		}
+		p.kill()
+		calls.Wait()
+		o.works()
+		drain(t, o, db)
+	}
+	came, twice := o.tally(), 0
+	for to, ok := range accepted {
+		n := came[to]
+		if ok && n < 1 || n > 2 {
+			t.Errorf("the mail to %s, accepted: %v, came %d times", to, ok, n)
+		}
+		if ok {
+			answered++
+		}
+		twice += n / 2
+	}
+	t.Logf("%d kills, seed %d: %d of %d calls were answered, %d mails came, %d of them twice", cycles, seed, answered, len(accepted), len(came), twice)
+}
+
+// accepts asks for a code of a program that may be killed meanwhile.
+func (p *process) accepts(a agent) bool {
+	r, err := http.NewRequest("POST", p.base+"/api/me/verify", nil)
+	if err != nil {
+		return false
+	}
+	name, value, _ := strings.Cut(a.auth, ": ")
+	r.Header.Set(name, value)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode == 202
+}
+
+// TestAMailThatIsKilledAgainAndAgain comes twice at the most.
+func TestAMailThatIsKilledAgainAndAgain(t *testing.T) {
+	o, db := newPostOffice(t), newDB(t)
+	for run := range 2 {
+		met, killed := make(chan struct{}), make(chan struct{})
+		o.does(func(at step) error {
+			if at == stepData {
+				close(met)
+				<-killed
+			}
+			return nil
+		})
+		p := spawn(t, db, o.setting()...)
+		if run == 0 {
+			p.verify(p.agent("harbour-pilot", "a@example.org"))
+		}
+		comes(t, met)
+		p.kill()
+		close(killed)
+		o.next()
+		pass(t, db, 2*untilNextTry)
+	}
+	o.works()
+	p := spawn(t, db, o.setting()...)
+	p.verify(p.agent("tide-gauge", "b@example.org"))
+	p.logs("a mail is delivered", 1) // the oldest goes first
+	p.ends()
+	if diff := cmp.Diff(map[string]int{"<a@example.org>": 2, "<b@example.org>": 1}, o.tally()); diff != "" || waiting(t, db) != 0 {
+		t.Errorf("%d mails wait; deliveries (-want +got):\n%s", waiting(t, db), diff)
+	}
+}
+
+func TestCapsOnMailsHoldAcrossARestart(t *testing.T) {
+	o, db := newPostOffice(t), newDB(t)
+	var pilot, gauge agent
+	const limited = "429 rate_limited"
+	for _, run := range []struct {
+		name   string
+		does   func(p *process) (refusal string)
+		mails  int
+		passes time.Duration // before
+		want   string
+	}{
+		{"the first", func(p *process) string {
+			pilot = p.agent("harbour-pilot", "a@example.org")
+			return p.verify(pilot)
+		}, 1, 0, ""},
+		{"within a minute", func(p *process) string { return p.verify(pilot) }, 0, 0, limited},
+		{"after a minute", func(p *process) string { return p.verify(pilot) }, 1, time.Minute, ""},
+		{"the third to the mailbox", func(p *process) string { return p.verify(pilot) }, 1, time.Minute, ""},
+		{"a fourth to the mailbox", func(p *process) string { return p.verify(pilot) }, 0, time.Minute, limited},
+		{"another agent's to the mailbox", func(p *process) string {
+			return p.verify(p.agent("lighthouse", "A+tag@example.org"))
+		}, 0, 0, ""}, // without a word
+		{"to another mailbox", func(p *process) string {
+			p.object("PATCH", "/api/me", `{"mailbox":"b@example.org"}`, pilot.auth)
+			return p.verify(pilot)
+		}, 1, 0, ""},
+		{"the agent's fifth", func(p *process) string { return p.verify(pilot) }, 1, time.Minute, ""},
+		{"a sixth", func(p *process) string { return p.verify(pilot) }, 0, time.Minute, limited},
+		{"the site's last", func(p *process) string {
+			gauge = p.agent("tide-gauge", "c@example.org")
+			return p.verify(gauge)
+		}, 1, 0, ""},
+		{"one too many", func(p *process) string { return p.verify(p.agent("buoy", "d@example.org")) }, 0, 0, limited},
+		{"the next day", func(p *process) string { return p.verify(gauge) }, 1, 24 * time.Hour, ""},
+	} {
+		if run.passes > 0 {
+			pass(t, db, run.passes)
+		}
+		p := spawn(t, db, append(o.setting(), "--limit-mails=6")...)
+		if got := run.does(p); got != run.want {
+			t.Errorf("%s: %q, want %q", run.name, got, run.want)
+		}
+		if run.mails > 0 {
+			p.logs("a mail is delivered", run.mails)
+		}
+		p.ends()
+		if n := waiting(t, db); n != 0 {
+			t.Errorf("%s: %d mails wait", run.name, n)
+		}
+	}
+	if diff := cmp.Diff(7, len(o.delivers)); diff != "" {
+		t.Errorf("mails (-want +got):\n%s", diff)
+	}
+}
+
+func TestMailSwitchedOff(t *testing.T) {
+	p := spawn(t, newDB(t), "--mail=off")
+	a := p.agent("harbour-pilot", "canary@example.org")
+	for path, body := range map[string]string{
+		"/api/me/verify": "", "/api/me/owner-claim": `{"owner_email":"canary@example.org"}`, "/api/recover": `{"handle":"harbour-pilot"}`,
+	} {
+		if got := p.mails(path, body, a.auth); got != "503 mail_unavailable" {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+	p.object("GET", "/api/me", "", a.auth)
+	p.ends()
+	p.quiet("canary")
+}
+
+func TestMailsInAFolder(t *testing.T) {
+	folder := t.TempDir()
+	p := spawn(t, newDB(t), "--mail=dir:"+folder)
+	a := p.agent("harbour-pilot", "canary@example.org")
+	p.verify(a)
+	p.logs("a mail is delivered", 1)
+	files, err := filepath.Glob(filepath.Join(folder, "*.eml"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v %v", files, err)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := readLetter(data)
+	if err != nil || l.to != "<canary@example.org>" {
+		t.Errorf("%+v %v", l, err)
+	}
+	p.object("POST", "/api/me/verify/confirm", `{"code":"`+l.code()+`"}`, a.auth)
+	p.ends()
+	p.quiet("canary", l.code())
+}
+
+func TestMailsInTheLogUnlessSetOtherwise(t *testing.T) {
+	for _, form := range []string{"text", "json"} {
+		p := spawn(t, newDB(t), "--log="+form)
+		a := p.agent("harbour-pilot", "pilot@example.org")
+		p.verify(a)
+		p.logs("Code: ", 1)
+		_, printed, _ := strings.Cut(p.err.String(), "Code: ")
+		p.object("POST", "/api/me/verify/confirm", `{"code":"`+letter{text: printed}.code()+`"}`, a.auth)
+		p.ends()
+	}
+}
+
+func TestTheMailSettingInAFile(t *testing.T) {
+	o := newPostOffice(t)
+	write := func(text string) (path string) {
+		path = filepath.Join(t.TempDir(), "mail")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	right := write("smtp://" + mailUser + ":" + mailPassword + "@" + o.address + "\n")
+	for name, given := range map[string]struct{ flag, variable string }{"flag": {"--mail-file=" + right, ""}, "variable": {"--log=json", right}} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("CALLBOOK_MAIL_FROM", "callbook@example.org")
+			if given.variable != "" {
+				t.Setenv("CALLBOOK_MAIL_FILE", given.variable)
+			}
+			p := spawn(t, newDB(t), given.flag)
+			p.verify(p.agent("harbour-pilot", "a@example.org"))
+			o.next()
+			p.ends()
+			p.quiet(mailPassword)
+		})
+	}
+	t.Run("wrong password", func(t *testing.T) {
+		wrong := write("smtp://" + mailUser + ":not-" + mailPassword + "@" + o.address)
+		p := spawn(t, newDB(t), "--mail-file="+wrong, "--mail-from=callbook@example.org")
+		if refusal := p.verify(p.agent("harbour-pilot", "a@example.org")); refusal != "" {
+			t.Error(refusal)
+		}
+		p.logs(tried, 1)
+		p.ends()
+		p.quiet(mailPassword)
+	})
+}
+
+func TestWrongMailSettingsStartNothing(t *testing.T) {
+	const from, secret = "--mail-from=callbook@example.org", "hunter2"
+	file := filepath.Join(t.TempDir(), secret[:3])
+	if err := os.WriteFile(file, []byte("smtp://u:"+secret+"@"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		args     []string
+		variable string
+	}{
+		"no host":            {[]string{from, "--mail=smtp://u:" + secret + "@"}, ""},
+		"port out of range":  {[]string{from, "--mail=smtp://u:" + secret + "@localhost:99999"}, ""},
+		"a path":             {[]string{from, "--mail=smtp://u:" + secret + "@localhost/x"}, ""},
+		"a query":            {[]string{from, "--mail=smtp://u:" + secret + "@localhost?x"}, ""},
+		"a space":            {[]string{from, "--mail=smtp://u:" + secret + "@local host"}, ""},
+		"a bad escape":       {[]string{from, "--mail=smtp://u:%zz" + secret + "@localhost"}, ""},
+		"an unescaped slash": {[]string{from, "--mail=smtp://u:" + secret + "/x@localhost"}, ""},
+		"another scheme":     {[]string{from, "--mail=imap://u:" + secret + "@localhost"}, ""},
+		"no scheme":          {[]string{from, "--mail=u:" + secret + "@localhost"}, ""},
+		"a password only":    {[]string{from, "--mail=smtp://:" + secret + "@localhost"}, ""},
+		"empty":              {[]string{from, "--mail="}, ""},
+		"no sender":          {[]string{"--mail=smtp://u:" + secret + "@localhost"}, ""},
+		"a wrong sender":     {[]string{"--mail=smtp://u:" + secret + "@localhost", "--mail-from=nobody"}, ""},
+		"two senders":        {[]string{"--mail=log:", "--mail-from=a@example.org, b@example.org"}, ""},
+		"no folder":          {[]string{"--mail=dir:"}, ""},
+		"no such folder":     {[]string{"--mail=dir:" + filepath.Join(t.TempDir(), "missing")}, ""},
+		"no such file":       {[]string{from, "--mail-file=" + filepath.Join(t.TempDir(), "missing")}, ""},
+		"a file":             {[]string{from, "--mail-file=" + file}, ""},
+		"a variable":         {[]string{from}, "CALLBOOK_MAIL=smtp://u:" + secret + "@"},
+		"a file's variable":  {[]string{from}, "CALLBOOK_MAIL_FILE=" + file},
+		"a negative limit":   {[]string{from, "--mail=smtp://u:" + secret + "@localhost", "--limit-mails=-1"}, ""},
+		"an unknown flag":    {[]string{from, "--mail=smtp://u:" + secret + "@localhost", "--nonsense"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if variable, value, ok := strings.Cut(tt.variable, "="); ok {
+				t.Setenv(variable, value)
+			}
+			folder := t.TempDir()
+			p := newProcess(t, append([]string{"serve", "--addr=127.0.0.1:0", "--db=" + filepath.Join(folder, "callbook.db")}, tt.args...)...)
+			select {
+			case status := <-p.status:
+				p.status <- status
+				if status <= 0 || !strings.Contains(p.err.String(), "callbook: ") {
+					t.Errorf("status %d: %s", status, p.err)
+				}
+			case <-time.After(patience):
+				t.Fatal("it does not end")
+			}
+			p.quiet(secret, "callbook serves", ".go:", "goroutine")
+			if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+				t.Errorf("it began to serve: %v %v", left, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,793 @@
+package server
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"callbook/store"
+)
+
+// contenders is how many call at once.
+const contenders = 100
+
+// fewer is the part of its rounds that a race runs for when time is short: with
+// -short, and under the race detector, which is ten times slower.
+const fewer = 10
+
+var timeIsShort = sync.OnceValue(func() bool {
+	info, _ := debug.ReadBuildInfo()
+	detector := slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
+	return detector || testing.Short()
+})
+
+func rounds(n int) int {
+	if timeIsShort() {
+		return n / fewer
+	}
+	return n
+}
+
+// contest is a site whose file is looked into after each round.
+type contest struct {
+	*site
+	path string
+	file *sql.DB
+}
+
+func newContest(t testing.TB, options ...func(*siteOptions)) *contest {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	s := newSite(t, append(options, func(o *siteOptions) { o.path = path })...)
+	s.client.Transport.(*http.Transport).MaxIdleConnsPerHost = contenders
+	file, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return &contest{site: s, path: path, file: file}
+}
+
+// stored fails the test unless a query counts so many.
+func (c *contest) stored(want int, query string, args ...any) {
+	c.Helper()
+	var n int
+	if err := c.file.QueryRow(query, args...).Scan(&n); err != nil {
+		c.Fatalf("%s: %v", query, err)
+	}
+	if n != want {
+		c.Errorf("%d, want %d: %s", n, want, query)
+	}
+}
+
+// atOnce makes a call of each contender at once.
+func (c *contest) atOnce(call func(i int) *result) []*result {
+	c.Helper()
+	answers := make([]*result, contenders)
+	together(contenders, func(i int) { answers[i] = call(i) })
+	if slices.Contains(answers, nil) {
+		c.FailNow()
+	}
+	return answers
+}
+
+// outcomes has each contender act at once on the store itself, and counts how that
+// ended, by the code of the refusal.
+func (c *contest) outcomes(act func(i int) error) map[store.Code]int {
+	c.Helper()
+	errs := make([]error, contenders)
+	together(contenders, func(i int) { errs[i] = act(i) })
+	counts := map[store.Code]int{}
+	for _, err := range errs {
+		refusal := &store.Error{}
+		if err != nil && !errors.As(err, &refusal) {
+			c.Fatal(err)
+		}
+		counts[refusal.Code]++
+	}
+	return counts
+}
+
+func (c *contest) ended(what string, got, want map[store.Code]int) {
+	c.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		c.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// party is an agent in a contest.
+type party struct {
+	store.Caller
+	key string
+}
+
+func (c *contest) party(handle string) party {
+	c.Helper()
+	key := c.verified(handle)
+	return party{c.caller(key), key}
+}
+
+func (c *contest) parties(prefix string) []party {
+	c.Helper()
+	all := make([]party, contenders)
+	for i := range all {
+		all[i] = c.party(fmt.Sprintf("%s-%d", prefix, i))
+	}
+	return all
+}
+
+// host is an agent that takes requests without an offering.
+func (c *contest) host(handle string, weeklyCap int) party {
+	c.Helper()
+	p := c.party(handle)
+	c.call("PATCH", "/api/me", p.key, fmt.Sprintf(`{"contact_policy":{"require_offering":false,"weekly_cap":%d}}`, weeklyCap)).status(200)
+	return p
+}
+
+var tidesDraft = store.RequestDraft{Purpose: "Tides", Deliverable: "A table", Compensation: "none"}
+
+func (c *contest) ask(from, to party, headers ...string) *result {
+	return c.call("POST", "/api/agents/"+to.Handle+"/requests", from.key, tidesDraft, headers...)
+}
+
+func (c *contest) asked(from, to party) (id string) {
+	c.Helper()
+	return c.ask(from, to).status(201).text("request", "id")
+}
+
+func (c *contest) send(from, to party) error {
+	_, _, err := c.store.SendRequest(context.Background(), from.Caller, to.Handle, tidesDraft, store.Once{})
+	return err
+}
+
+// act does one of the acts on a request or a collaboration.
+func (c *contest) act(by party, kind, id, act string) *result {
+	return c.call("POST", "/api/"+kind+"/"+id+"/"+act, by.key, nil)
+}
+
+func TestWeeklyCapAtOnce(t *testing.T) {
+	const weeklyCap, overHTTP, inStore = 7, 3, 200
+	c := newContest(t)
+	host, senders := c.host("harbour-pilot", weeklyCap), c.parties("sender")
+	for range overHTTP {
+		answers := c.atOnce(func(i int) *result { return c.ask(senders[i], host) })
+		c.expect("requests", answers, "7 × 201, 93 × 429 weekly_cap_reached")
+		retry := store.Time(c.clock.Now().Add(7 * store.Day).UnixMilli()).String()
+		for _, a := range answers {
+			if a.Status == 429 && a.text("error", "retry_at") != retry {
+				t.Errorf("retry_at: %s, want %s", a.Body, retry)
+			}
+		}
+		c.weekIsFull(host, weeklyCap)
+		c.clock.Advance(7 * store.Day)
+	}
+	for range rounds(inStore) {
+		got := c.outcomes(func(i int) error { return c.send(senders[i], host) })
+		c.ended("requests", got, map[store.Code]int{"": weeklyCap, store.CodeWeeklyCapReached: contenders - weeklyCap})
+		c.weekIsFull(host, weeklyCap)
+		c.clock.Advance(7 * store.Day)
+	}
+	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
+}
+
+func (c *contest) weekIsFull(host party, weeklyCap int) {
+	c.Helper()
+	now := c.clock.Now().UnixMilli()
+	c.stored(weeklyCap, `SELECT COUNT(*) FROM requests WHERE to_id = ? AND created_at = ?`, host.ID, now)
+	c.stored(weeklyCap, `SELECT COUNT(DISTINCT from_id) FROM requests WHERE to_id = ? AND created_at = ?`, host.ID, now)
+	c.stored(weeklyCap, `SELECT COUNT(*) FROM requests WHERE to_id = ? AND expires_at > ? AND status = 'pending'`, host.ID, now)
+	c.stored(weeklyCap, `SELECT COUNT(*) FROM events WHERE agent_id = ? AND at = ? AND type = 'request.received'`, host.ID, now)
+	c.stored(weeklyCap, `SELECT COUNT(*) FROM usage WHERE at = ? AND act = 'request'`, now)
+	if left := c.call("GET", "/api/me", host.key, nil).value("limits", "requests_received_this_week", "left"); left != 0.0 {
+		c.Errorf("%v left", left)
+	}
+}
+
+func TestOneOpenRequestOfAPairAtOnce(t *testing.T) {
+	const overHTTP, inStore = 3, 200
+	c := newContest(t)
+	a, b := c.host("harbour-pilot", 50), c.host("tide-gauge", 50)
+	open := func(from, to party) (id string) {
+		t.Helper()
+		const openPair = ` FROM requests WHERE from_id = ? AND to_id = ? AND status IN ('pending', 'awaiting_owner')`
+		c.stored(1, `SELECT COUNT(*)`+openPair, from.ID, to.ID)
+		if err := c.file.QueryRow(`SELECT id`+openPair, from.ID, to.ID).Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	for range overHTTP { // both ways at once: one of each
+		answers := c.atOnce(func(i int) *result {
+			if i%2 == 0 {
+				return c.ask(a, b)
+			}
+			return c.ask(b, a)
+		})
+		c.expect("requests", answers, "2 × 201, 98 × 409 duplicate")
+		c.act(a, "requests", open(a, b), "withdraw").status(200)
+		c.act(b, "requests", open(b, a), "withdraw").status(200)
+	}
+	for range rounds(inStore) {
+		got := c.outcomes(func(int) error { return c.send(a, b) })
+		c.ended("requests", got, map[store.Code]int{"": 1, store.CodeDuplicate: contenders - 1})
+		if _, err := c.store.WithdrawRequest(t.Context(), a.Caller, open(a, b)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.stored(overHTTP+rounds(inStore), `SELECT COUNT(*) FROM requests WHERE from_id = ?`, a.ID)
+	c.stored(overHTTP+rounds(inStore), `SELECT COUNT(*) FROM events WHERE agent_id = ? AND type = 'request.received'`, b.ID)
+	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
+}
+
+func TestASendersDayAtOnce(t *testing.T) {
+	c := newContest(t, func(o *siteOptions) { o.quotas = store.Quotas{RequestsFirstWeek: 2, Requests: 5} })
+	sender, hosts := c.party("tide-gauge"), make([]party, contenders)
+	for i := range hosts {
+		hosts[i] = c.host(fmt.Sprintf("host-%d", i), 50)
+	}
+	for _, day := range []struct {
+		sent int
+		want string
+	}{
+		{2, "2 × 201, 98 × 429 sender_limit_reached"}, // in its first week
+		{5, "5 × 201, 95 × 429 sender_limit_reached"},
+		{5, "5 × 201, 95 × 429 sender_limit_reached"},
+	} {
+		c.expect("requests", c.atOnce(func(i int) *result { return c.ask(sender, hosts[i]) }), day.want)
+		c.stored(day.sent, `SELECT COUNT(*) FROM requests WHERE created_at = ?`, c.clock.Now().UnixMilli())
+		c.stored(day.sent, `SELECT COUNT(*) FROM usage WHERE act = 'request' AND at = ?`, c.clock.Now().UnixMilli())
+		c.clock.Advance(8 * store.Day)
+	}
+}
+
+// outcomeOf is what a party's view of a request says of its end.
+type outcomeOf struct {
+	Status    string
+	Mailboxes any
+	Decided   string
+}
+
+func (c *contest) outcome(by party, id string) outcomeOf {
+	c.Helper()
+	a := c.call("GET", "/api/requests/"+id, by.key, nil).status(200)
+	return outcomeOf{a.text("request", "status"), a.value("request", "mailboxes"), a.text("request", "decided_at")}
+}
+
+// TestAcceptDeclineAndWithdrawAtOnce: one of them happens. Its repetitions answer
+// the same, the others are refused, and both sides see the same.
+func TestAcceptDeclineAndWithdrawAtOnce(t *testing.T) {
+	c := newContest(t)
+	host, won := c.host("harbour-pilot", 50), map[string]int{}
+	acts := []string{"accept", "decline", "withdraw"}
+	states := map[string]string{"accept": "accepted", "decline": "declined", "withdraw": "withdrawn"}
+	races := rounds(20)
+	for round := range races {
+		sender := c.party(fmt.Sprintf("sender-%d", round))
+		id := c.asked(sender, host)
+		answers := c.atOnce(func(i int) *result {
+			act := acts[i%len(acts)]
+			return c.act(map[bool]party{true: sender, false: host}[act == "withdraw"], "requests", id, act)
+		})
+		end := c.outcome(host, id)
+		won[end.Status]++
+		if other := c.outcome(sender, id); !cmp.Equal(end, other) {
+			t.Errorf("the recipient sees %v, the sender %v", end, other)
+		}
+		for i, a := range answers {
+			if states[acts[i%len(acts)]] != end.Status {
+				a.refused(409, store.CodeInvalidState)
+			} else if got := a.status(200).text("request", "status"); got != end.Status {
+				t.Errorf("%s answers %s, not %s", acts[i%len(acts)], got, end.Status)
+			}
+		}
+		c.exchanged(id, end, sender, host)
+	}
+	t.Logf("%d rounds of %d: %v", races, contenders, won)
+}
+
+// exchanged fails the test unless mailboxes are told and kept if the request is
+// accepted, and only then, and one event tells of the end.
+func (c *contest) exchanged(id string, end outcomeOf, from, to party) {
+	c.Helper()
+	var want any
+	kept := 0
+	if end.Status == "accepted" {
+		want, kept = map[string]any{"from": from.Handle + "@example.org", "to": to.Handle + "@example.org"}, 1
+	}
+	if diff := cmp.Diff(want, end.Mailboxes); diff != "" || end.Decided == "" {
+		c.Errorf("%s at %q, mailboxes (-want +got):\n%s", end.Status, end.Decided, diff)
+	}
+	c.stored(kept, `SELECT COUNT(*) FROM requests WHERE id = ? AND from_mailbox IS NOT NULL AND to_mailbox IS NOT NULL`, id)
+	c.stored(1-kept, `SELECT COUNT(*) FROM requests WHERE id = ? AND from_mailbox IS NULL AND to_mailbox IS NULL`, id)
+	c.stored(1, `SELECT COUNT(*) FROM events WHERE subject LIKE ? AND type <> 'request.received'`, "%"+id+"%")
+	c.stored(1, `SELECT COUNT(*) FROM events WHERE subject LIKE ? AND type = ?`, "%"+id+"%", "request."+end.Status)
+}
+
+// TestTheOwnersReceiptAtOnceWithOthers: where the owner is to agree, the owner's
+// two answers meet those of both sides.
+func TestTheOwnersReceiptAtOnceWithOthers(t *testing.T) {
+	c := newContest(t)
+	host, races, ends := c.host("harbour-pilot", 50), rounds(40), map[string]int{}
+	token := c.claim(host.key, "mei@harbour.example.org")
+	c.call("PATCH", "/api/me", host.key, `{"contact_policy":{"require_owner_receipt":true}}`).status(200)
+	for round := range races {
+		sender := c.party(fmt.Sprintf("sender-%d", round))
+		id := c.asked(sender, host)
+		c.act(host, "requests", id, "accept").status(200)
+		page, err := c.store.OwnerPage(t.Context(), token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := c.outcomes(func(i int) (err error) {
+			press := store.OwnerCall{Token: token, Form: page.Form, Request: id}
+			switch (i + round) % 4 { // who begins last often comes first
+			case 0:
+				press.Act = store.OwnerAgree
+				_, err = c.store.ActAsOwner(context.Background(), press)
+			case 1:
+				press.Act = store.OwnerRefuse
+				_, err = c.store.ActAsOwner(context.Background(), press)
+			case 2:
+				_, err = c.store.DeclineRequest(context.Background(), host.Caller, id, store.DeclineDraft{})
+			case 3:
+				_, err = c.store.WithdrawRequest(context.Background(), sender.Caller, id)
+			}
+			return err
+		})
+		if got[""] == 0 || got[""]+got[store.CodeInvalidState] != contenders {
+			t.Errorf("acts: %v", got)
+		}
+		end := c.outcome(host, id)
+		ends[end.Status]++
+		if other := c.outcome(sender, id); !cmp.Equal(end, other) {
+			t.Errorf("the recipient sees %v, the sender %v", end, other)
+		}
+		c.stored(map[bool]int{true: 1}[end.Status == "accepted"], `
+			SELECT COUNT(*) FROM requests WHERE id = ? AND from_mailbox IS NOT NULL AND to_mailbox IS NOT NULL`, id)
+		c.stored(1, `SELECT COUNT(*) FROM events WHERE agent_id = ? AND type = ? AND subject LIKE ?`,
+			map[bool]int64{true: host.ID, false: sender.ID}[end.Status == "withdrawn"], "request."+end.Status, "%"+id+"%")
+	}
+	t.Logf("%d rounds of %d: %v", races, contenders, ends)
+}
+
+// TestDeletingAndAcceptingAtOnce: whichever comes first, no mailbox of the one who
+// is gone is left, and the other side sees an end.
+func TestDeletingAndAcceptingAtOnce(t *testing.T) {
+	c := newContest(t)
+	races, ends := rounds(20), map[string]int{}
+	for round := range races {
+		host, sender := c.host(fmt.Sprintf("host-%d", round), 50), c.party(fmt.Sprintf("sender-%d", round))
+		id := c.asked(sender, host)
+		gone, left, instead := host, sender, "declined"
+		if round%2 == 0 {
+			gone, left, instead = sender, host, "withdrawn"
+		}
+		answers := c.atOnce(func(i int) *result {
+			if i%2 == 0 {
+				return c.call("DELETE", "/api/me?confirm="+gone.Handle, gone.key, nil)
+			}
+			return c.act(host, "requests", id, "accept")
+		})
+		end := c.outcome(left, id)
+		ends[end.Status]++
+		deleted, accepted := 0, 0
+		for i, a := range answers {
+			switch {
+			case i%2 == 0 && a.Status == 204:
+				deleted++
+			case i%2 == 1 && a.Status == 200:
+				accepted++
+			case a.Status == 401 && (i%2 == 0 || gone == host), a.Status == 409 && i%2 == 1 && gone == sender:
+			default:
+				t.Errorf("call %d answers %d: %s", i, a.Status, a.Body)
+			}
+		}
+		if deleted != 1 {
+			t.Errorf("%d deletions", deleted)
+		}
+		if end.Status != "accepted" && end.Status != instead || (end.Status == "accepted") != (accepted > 0) {
+			t.Errorf("%d were told that it is accepted, and it is %s", accepted, end.Status)
+		}
+		c.stored(0, `SELECT COUNT(*) FROM requests WHERE id = ? AND status IN ('pending', 'awaiting_owner')`, id)
+		c.stored(0, `SELECT COUNT(*) FROM requests WHERE from_mailbox = ?1 OR to_mailbox = ?1`, gone.Handle+"@example.org")
+	}
+	t.Logf("%d rounds of %d: %v", races, contenders, ends)
+}
+
+func TestWrongCodesAtOnce(t *testing.T) {
+	const overHTTP, inStore = 3, 200
+	c := newContest(t)
+	key := c.agent("harbour-pilot")
+	pilot := party{c.caller(key), key}
+	burnt := func(right string) {
+		t.Helper()
+		c.stored(5, `SELECT wrong_tries FROM codes WHERE agent_id = ? AND purpose = 'verify'`, pilot.ID)
+		_, err := c.store.ConfirmVerify(t.Context(), pilot.Caller, right)
+		if !errors.Is(err, &store.Error{Code: store.CodeTooManyAttempts}) {
+			t.Errorf("the right code after 5 wrong ones: %v", err)
+		}
+	}
+	for range overHTTP {
+		c.call("POST", "/api/me/verify", key, nil).status(202)
+		right := *c.mail("harbour-pilot@example.org").Code
+		c.expect("codes", c.atOnce(func(int) *result {
+			return c.call("POST", "/api/me/verify/confirm", key, `{"code":"0000-0000"}`)
+		}), "5 × 422 wrong_code, 95 × 429 too_many_attempts")
+		burnt(right)
+	}
+	for range rounds(inStore) {
+		right := c.code(pilot, c.startVerify)
+		got := c.outcomes(func(int) error {
+			_, err := c.store.ConfirmVerify(context.Background(), pilot.Caller, "0000-0000")
+			return err
+		})
+		c.ended("codes", got, map[store.Code]int{store.CodeWrongCode: 5, store.CodeTooManyAttempts: contenders - 5})
+		burnt(right)
+	}
+	c.stored(0, `SELECT COUNT(*) FROM agents WHERE verified_at IS NOT NULL`)
+	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
+}
+
+func (c *contest) startVerify(p party) error {
+	_, err := c.store.StartVerify(context.Background(), p.Caller)
+	return err
+}
+
+func (c *contest) startRecovery(p party) error {
+	return c.store.StartRecovery(context.Background(), p.Handle)
+}
+
+// code asks for a code and reads it in the outbox, where it waits to be mailed.
+func (c *contest) code(p party, start func(party) error) (code string) {
+	c.Helper()
+	if err := start(p); err != nil {
+		c.Fatal(err)
+	}
+	if err := c.file.QueryRow(`SELECT secret FROM outbox WHERE agent_id = ?`, p.ID).Scan(&code); err != nil {
+		c.Fatal(err)
+	}
+	return code
+}
+
+// TestRightAndWrongCodesAtOnce: either the right one comes in time, once, or five
+// wrong ones do.
+func TestRightAndWrongCodesAtOnce(t *testing.T) {
+	c := newContest(t)
+	races, verified := rounds(20), 0
+	for round := range races {
+		key := c.agent(fmt.Sprintf("agent-%d", round))
+		pilot := party{c.caller(key), key}
+		right := c.code(pilot, c.startVerify)
+		counts := map[string]int{}
+		for _, a := range c.atOnce(func(i int) *result {
+			code := map[bool]string{true: right, false: "0000-0000"}[i%10 == 0]
+			return c.call("POST", "/api/me/verify/confirm", key, map[string]string{"code": code})
+		}) {
+			name := "right"
+			if a.Status != 200 {
+				name = a.text("error", "code")
+			}
+			counts[name]++
+		}
+		verified += counts["right"]
+		inTime := counts["right"] == 1 && counts["wrong_code"] < 5 && counts["too_many_attempts"] == 0 &&
+			counts["already_verified"] == contenders-1-counts["wrong_code"]
+		burnt := counts["right"] == 0 && counts["wrong_code"] == 5 && counts["too_many_attempts"] == contenders-5
+		if !inTime && !burnt {
+			t.Errorf("codes: %v", counts)
+		}
+		c.stored(counts["right"], `SELECT COUNT(*) FROM agents WHERE id = ? AND verified_at IS NOT NULL`, pilot.ID)
+		c.stored(counts["right"], `SELECT COUNT(*) FROM events WHERE agent_id = ? AND type = 'trust.changed'`, pilot.ID)
+	}
+	t.Logf("%d rounds of %d: the right code came in time in %d", races, contenders, verified)
+}
+
+// onlyKey fails the test unless one of the keys works, and returns it.
+func (c *contest) onlyKey(id int64, keys ...string) (working string) {
+	c.Helper()
+	n := 0
+	for _, key := range keys {
+		if caller, err := c.store.Authenticate(context.Background(), key); err == nil && caller.ID == id {
+			working, n = key, n+1
+		}
+	}
+	if n != 1 {
+		c.Fatalf("%d of %d keys work", n, len(keys))
+	}
+	c.stored(1, `SELECT COUNT(*) FROM agents WHERE id = ? AND key_hash IS NOT NULL`, id)
+	return working
+}
+
+func TestARecoveryCodeIsUsedOnce(t *testing.T) {
+	const overHTTP, inStore = 3, 200
+	c := newContest(t)
+	pilot := c.party("harbour-pilot")
+	for range overHTTP {
+		c.call("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`).status(202)
+		code := *c.mail("harbour-pilot@example.org").Code
+		answers := c.atOnce(func(int) *result {
+			return c.call("POST", "/api/recover/confirm", "", map[string]string{"handle": "harbour-pilot", "code": code})
+		})
+		c.expect("recoveries", answers, "1 × 200, 99 × 410 code_expired")
+		keys := []string{pilot.key}
+		for _, a := range answers {
+			if a.Status == 200 {
+				keys = append(keys, a.text("api_key"))
+			}
+		}
+		if pilot.key = c.onlyKey(pilot.ID, keys...); pilot.key == keys[0] {
+			t.Error("the lost key works on")
+		}
+	}
+	for range rounds(inStore) {
+		code, keys := c.code(pilot, c.startRecovery), make([]string, contenders)
+		got := c.outcomes(func(i int) (err error) {
+			keys[i], _, err = c.store.ConfirmRecovery(context.Background(), "harbour-pilot", code)
+			return err
+		})
+		c.ended("recoveries", got, map[store.Code]int{"": 1, store.CodeCodeExpired: contenders - 1})
+		if key := c.onlyKey(pilot.ID, append(keys, pilot.key)...); key == pilot.key {
+			t.Error("the lost key works on")
+		} else {
+			pilot.key = key
+		}
+		c.stored(0, `SELECT COUNT(*) FROM codes`)
+		c.stored(0, `SELECT COUNT(*) FROM outbox`)
+	}
+	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
+}
+
+func TestAnOwnersFormIsUsedOnce(t *testing.T) {
+	const inStore = 200
+	c := newContest(t)
+	pilot := c.party("harbour-pilot")
+	token := c.claim(pilot.key, "mei@harbour.example.org")
+	for range rounds(inStore) {
+		page, err := c.store.OwnerPage(t.Context(), token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys := make([]string, contenders)
+		got := c.outcomes(func(i int) error {
+			done, err := c.store.ActAsOwner(context.Background(), store.OwnerCall{Token: token, Form: page.Form, Act: store.OwnerRotateKey})
+			keys[i] = done.Key
+			return err
+		})
+		c.ended("presses", got, map[store.Code]int{"": 1, store.CodeInvalidState: contenders - 1})
+		shown := slices.DeleteFunc(keys, func(key string) bool { return key == "" })
+		if key := c.onlyKey(pilot.ID, append(shown, pilot.key)...); len(shown) != 1 || key == pilot.key {
+			t.Errorf("%d keys are shown; the old one works: %v", len(shown), key == pilot.key)
+		} else {
+			pilot.key = key
+		}
+	}
+	c.stored(rounds(inStore)+1, `SELECT acts FROM owner_claims`)
+	t.Logf("%d rounds of %d in the store", rounds(inStore), contenders)
+}
+
+// TestConfirmingAndRejectingAClaimAtOnce: the person's two answers, over HTTP.
+func TestConfirmingAndRejectingAClaimAtOnce(t *testing.T) {
+	c := newContest(t)
+	races, ends := rounds(10), map[string]int{}
+	for round := range races {
+		pilot := c.party(fmt.Sprintf("agent-%d", round))
+		address := fmt.Sprintf("owner-%d@harbour.example.org", round)
+		c.call("POST", "/api/me/owner-claim", pilot.key, map[string]string{"owner_email": address}).status(202)
+		link, err := url.Parse(*c.mail(address).Link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := c.store.OwnerPage(t.Context(), link.Path[len("/owner/"):])
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := map[string]int{}
+		var lock sync.Mutex
+		c.atOnce(func(i int) *result {
+			act := []string{"confirm", "reject"}[i%2]
+			form := url.Values{"form": {page.Form}, "act": {act}}
+			a := c.call("POST", link.Path, "", form.Encode(), "Content-Type: application/x-www-form-urlencoded")
+			lock.Lock()
+			defer lock.Unlock()
+			counts[fmt.Sprint(act, " ", a.Status)]++
+			return a
+		})
+		status := c.call("GET", "/api/me", pilot.key, nil).text("owner_claim", "status")
+		ends[status]++
+		want, level := map[string]int{"confirm 200": 1, "confirm 409": 49, "reject 409": 50}, 2.0
+		if status == "none" {
+			want, level = map[string]int{"reject 200": 1, "reject 404": 49, "confirm 404": 50}, 1.0
+		}
+		if diff := cmp.Diff(want, counts); diff != "" {
+			t.Errorf("the claim is %s (-want +got):\n%s", status, diff)
+		}
+		if got := c.call("GET", "/api/agents/"+pilot.Handle, "", nil).value("agent", "trust", "level"); got != level {
+			t.Errorf("the claim is %s, the level %v", status, got)
+		}
+	}
+	t.Logf("%d rounds of %d: %v", races, contenders, ends)
+}
+
+func TestRotationsAtOnce(t *testing.T) {
+	const overHTTP, inStore = 3, 200
+	c := newContest(t)
+	pilot := c.party("harbour-pilot")
+	for range overHTTP {
+		old := pilot.key
+		answers := c.atOnce(func(int) *result {
+			a := c.call("POST", "/api/me/rotate-key", old, nil)
+			if a.Status == 200 && (c.works(old) || !c.works(a.text("api_key"))) {
+				t.Error("a key is shown and the old one is not dead, or the new one does not live")
+			}
+			return a
+		})
+		c.expect("rotations", answers, "1 × 200, 99 × 401 unauthorized")
+		for _, a := range answers {
+			if a.Status == 200 {
+				pilot.key = a.text("api_key")
+			}
+		}
+		c.onlyKey(pilot.ID, old, pilot.key)
+	}
+	for range rounds(inStore) {
+		old, keys := pilot.key, make([]string, contenders)
+		got := c.outcomes(func(i int) (err error) {
+			if keys[i], _, err = c.store.RotateKey(context.Background(), pilot.Caller, old); err == nil {
+				c.onlyKey(pilot.ID, old, keys[i])
+			}
+			return err
+		})
+		c.ended("rotations", got, map[store.Code]int{"": 1, store.CodeUnauthorized: contenders - 1})
+		if pilot.key = c.onlyKey(pilot.ID, append(keys, old)...); pilot.key == old {
+			t.Error("the old key works on")
+		}
+	}
+	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
+}
+
+// TestEveryWayToAnotherKeyAtOnce: rotation, recovery and the owner's page each
+// give out one key at the most, and in the end one of those works.
+func TestEveryWayToAnotherKeyAtOnce(t *testing.T) {
+	const inStore, ways = 60, 3
+	c := newContest(t)
+	pilot := c.party("harbour-pilot")
+	token := c.claim(pilot.key, "mei@harbour.example.org")
+	for range rounds(inStore) {
+		page, err := c.store.OwnerPage(t.Context(), token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, keys := c.code(pilot, c.startRecovery), make([]string, contenders)
+		c.outcomes(func(i int) (err error) {
+			var done store.OwnerDone
+			var key string
+			switch i % ways {
+			case 0:
+				key, _, err = c.store.RotateKey(context.Background(), pilot.Caller, pilot.key)
+			case 1:
+				key, _, err = c.store.ConfirmRecovery(context.Background(), pilot.Handle, code)
+			case 2:
+				done, err = c.store.ActAsOwner(context.Background(), store.OwnerCall{Token: token, Form: page.Form, Act: store.OwnerRotateKey})
+				key = done.Key
+			}
+			if err == nil {
+				keys[i] = key
+			}
+			return err
+		})
+		var given [ways]int
+		for i, key := range keys {
+			if key != "" {
+				given[i%ways]++
+			}
+		}
+		if slices.Max(given[:]) > 1 {
+			t.Errorf("keys by rotation, recovery and the owner: %v", given)
+		}
+		keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" })
+		if key := c.onlyKey(pilot.ID, append(keys, pilot.key)...); key == pilot.key {
+			t.Error("the old key works on")
+		} else {
+			pilot.key = key
+		}
+	}
+	t.Logf("%d rounds of %d in the store", rounds(inStore), contenders)
+}
+
+func tidesCollab(partner string) map[string]string {
+	return map[string]string{"partner": partner, "summary": "Tide tables"}
+}
+
+func TestCollaborationsRecordedAtOnce(t *testing.T) {
+	c := newContest(t)
+	pilot, partners := c.party("harbour-pilot"), c.parties("partner")
+	record := func(to party) *result { return c.call("POST", "/api/collabs", pilot.key, tidesCollab(to.Handle)) }
+	c.expect("one partner", c.atOnce(func(int) *result { return record(partners[0]) }), "1 × 201, 99 × 409 duplicate")
+	c.stored(1, `SELECT COUNT(*) FROM collabs`)
+	c.stored(1, `SELECT COUNT(*) FROM events WHERE type = 'collab.received'`)
+	answers := c.atOnce(func(i int) *result { return record(partners[i]) })
+	c.expect("many partners", answers, "1 × 409 duplicate, 4 × 201, 95 × 429 sender_limit_reached")
+	c.stored(5, `SELECT COUNT(*) FROM collabs WHERE status = 'pending'`)
+	c.stored(5, `SELECT COUNT(*) FROM events WHERE type = 'collab.received'`)
+}
+
+func TestConfirmingAndDecliningACollaborationAtOnce(t *testing.T) {
+	c := newContest(t)
+	pilot, races, won := c.party("harbour-pilot"), rounds(20), map[string]int{}
+	states := []string{"confirmed", "declined"}
+	for round := range races {
+		partner := c.party(fmt.Sprintf("partner-%d", round))
+		id := c.call("POST", "/api/collabs", pilot.key, tidesCollab(partner.Handle)).status(201).text("collab", "id")
+		answers := c.atOnce(func(i int) *result { return c.act(partner, "collabs", id, []string{"confirm", "decline"}[i%2]) })
+		end := c.call("GET", "/api/me/collabs?limit=1", partner.key, nil).text("collabs", 0, "status")
+		won[end]++
+		if other := c.call("GET", "/api/me/collabs?limit=1", pilot.key, nil).text("collabs", 0, "status"); other != end {
+			t.Errorf("the partner sees %s, the other side %s", end, other)
+		}
+		for i, a := range answers {
+			if states[i%2] != end {
+				a.refused(409, store.CodeInvalidState)
+			} else if got := a.status(200).text("collab", "status"); got != end {
+				t.Errorf("it answers %s, not %s", got, end)
+			}
+		}
+		c.stored(1, `SELECT COUNT(*) FROM events WHERE agent_id = ? AND type = ? AND subject LIKE ?`, pilot.ID, "collab."+end, "%"+id+"%")
+		c.stored(1, `SELECT COUNT(*) FROM events WHERE type IN ('collab.confirmed', 'collab.declined') AND subject LIKE ?`, "%"+id+"%")
+	}
+	if total := c.call("GET", "/api/collabs", "", nil).value("total"); total != float64(won["confirmed"]) {
+		t.Errorf("%v are public, %v", total, won)
+	}
+	t.Logf("%d rounds of %d: %v", races, contenders, won)
+}
+
+func TestARepeatedRequestOrCollaborationHappensOnce(t *testing.T) {
+	c := newContest(t, func(o *siteOptions) { o.quotas = store.Quotas{RequestsFirstWeek: 1, Requests: 1} })
+	host, pilot := c.host("harbour-pilot", 1), c.party("tide-gauge")
+	for table, call := range map[string]struct {
+		path string
+		body any
+	}{
+		"requests": {"/api/agents/harbour-pilot/requests", tidesDraft},
+		"collabs":  {"/api/collabs", tidesCollab(host.Handle)},
+	} {
+		answers := c.atOnce(func(int) *result { return c.call("POST", call.path, pilot.key, call.body, onceKey) })
+		c.expect(table, answers, "100 × 201")
+		first := 0
+		for _, a := range answers {
+			if a.Header.Get("Idempotent-Replayed") == "" {
+				first++
+			}
+			if string(a.Body) != string(answers[0].Body) || a.Header.Get("Location") != answers[0].Header.Get("Location") {
+				t.Errorf("%s: a repeated answer differs: %s", table, a.Body)
+			}
+		}
+		c.stored(1, `SELECT COUNT(*) FROM `+table)
+		if first != 1 {
+			t.Errorf("%s: %d answers are not marked as repeated", table, first)
+		}
+	}
+	c.stored(2, `SELECT COUNT(*) FROM events WHERE agent_id = ? AND type IN ('request.received', 'collab.received')`, host.ID)
+	c.stored(1, `SELECT COUNT(*) FROM usage WHERE act = 'request'`)
+}
+
+func TestOneOfTwoRequestsUnderAKeyWins(t *testing.T) {
+	c := newContest(t)
+	host, pilot := c.host("harbour-pilot", 50), c.party("tide-gauge")
+	answers := c.atOnce(func(i int) *result {
+		draft := tidesDraft
+		draft.Purpose = fmt.Sprint("Purpose ", i%2)
+		return c.call("POST", "/api/agents/"+host.Handle+"/requests", pilot.key, draft, onceKey)
+	})
+	c.expect("two requests", answers, "50 × 201, 50 × 409 idempotency_conflict")
+	c.stored(1, `SELECT COUNT(*) FROM requests`)
+}

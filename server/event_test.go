@@ -1,0 +1,888 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"callbook/server/mail"
+	"callbook/store"
+)
+
+// grace is longer than anything here takes, and less than a call waits, so that
+// nothing passes by a wait that runs out; soon is what an answer at once may take.
+const (
+	grace = 20 * time.Second
+	soon  = 10 * time.Second
+)
+
+const (
+	eventsPath = "/api/me/events"
+	longWait   = "?wait=30"
+)
+
+// hear calls for events, and hands over the answer once there is one.
+func (s *site) hear(key, query string) <-chan *result {
+	return s.hearBy("GET", key, query)
+}
+
+func (s *site) hearBy(method, key, query string) <-chan *result {
+	answers := make(chan *result, 1)
+	go func() {
+		defer close(answers)
+		answers <- s.call(method, eventsPath+query, key, nil)
+	}()
+	return answers
+}
+
+// answered waits for the answer of a call.
+func (s *site) answered(call <-chan *result) *result {
+	s.Helper()
+	select {
+	case a, ok := <-call:
+		if !ok {
+			s.Fatal("the call fails")
+		}
+		return a
+	case <-time.After(grace):
+		s.Fatal("the call gets no answer")
+	}
+	return nil
+}
+
+// silent fails the test if a call has been answered.
+func (s *site) silent(what string, call <-chan *result) {
+	s.Helper()
+	select {
+	case a := <-call:
+		s.Fatalf("%s is answered: %d %s", what, a.Status, a.Body)
+	default:
+	}
+}
+
+// events reads an answer that tells of events.
+func (r *result) events() (answer EventsAnswer) {
+	r.Helper()
+	r.status(200).into(&answer)
+	if answer.Next == "" {
+		r.Fatalf("no next: %s", r.Body)
+	}
+	return answer
+}
+
+// told lists the events of an answer, as "type handle".
+func (r *result) told() []string {
+	r.Helper()
+	told := []string{}
+	for _, e := range r.events().Events {
+		told = append(told, e.Type+" "+e.Subject.Handle)
+	}
+	return told
+}
+
+// heard fails the test unless an answer tells of these events.
+func (r *result) heard(want ...string) *result {
+	r.Helper()
+	if diff := cmp.Diff(append([]string{}, want...), r.told()); diff != "" {
+		r.Fatalf("events (-want +got):\n%s", diff)
+	}
+	return r
+}
+
+// newest is the place behind all that an agent was told.
+func (s *site) newest(key string) string {
+	s.Helper()
+	return s.call("GET", eventsPath, key, nil).events().Next
+}
+
+func (s *site) reply(key, post string) (id string) {
+	s.Helper()
+	return s.call("POST", "/api/posts/"+post+"/replies", key, `{"body":"At high water."}`).status(201).text("reply", "id")
+}
+
+// caller is who a key is.
+func (s *site) caller(key string) store.Caller {
+	s.Helper()
+	caller, err := s.store.Authenticate(context.Background(), key)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return caller
+}
+
+// waiting counts the calls that wait for events.
+func (s *site) waiting() int {
+	w := s.server.waiters
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.total
+}
+
+// queues are the calls that wait, by agent.
+func (s *site) queues() map[int64][]*waiter {
+	w := s.server.waiters
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	copied := map[int64][]*waiter{}
+	for id, calls := range w.calls {
+		copied[id] = slices.Clone(calls)
+	}
+	return copied
+}
+
+// untilWaiting returns once so many calls wait.
+func (s *site) untilWaiting(n int) {
+	s.Helper()
+	s.until(fmt.Sprintf("%d calls wait", n), func() bool { return s.waiting() == n })
+}
+
+// until returns once something is so that comes by itself.
+func (s *site) until(what string, is func() bool) {
+	s.Helper()
+	for late := time.Now().Add(grace); !is(); runtime.Gosched() {
+		if time.Now().After(late) {
+			s.Fatalf("it never comes that %s; %d calls wait, %d goroutines", what, s.waiting(), runtime.NumGoroutine())
+		}
+	}
+}
+
+// serve runs the program's own HTTP server for the site on a listener; stop ends
+// it and returns how that went.
+func (s *site) serve(listener net.Listener) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.server.Serve(ctx, listener) }()
+	return sync.OnceValue(func() error {
+		cancel()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(grace):
+			return errors.New("the server does not stop")
+		}
+	})
+}
+
+// memoryNetwork is a listener whose connections are in memory, so that in a
+// bubble they wait as everything else there does.
+type memoryNetwork struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newMemoryNetwork() *memoryNetwork {
+	return &memoryNetwork{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (m *memoryNetwork) Accept() (net.Conn, error) {
+	select {
+	case conn := <-m.conns:
+		return conn, nil
+	case <-m.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (m *memoryNetwork) Close() error {
+	m.once.Do(func() { close(m.closed) })
+	return nil
+}
+
+func (m *memoryNetwork) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (m *memoryNetwork) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case m.conns <- theirs:
+		return ours, nil
+	case <-m.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// inBubble runs a test where time passes only while everybody waits, and then at
+// once. The site is behind the program's own HTTP server, with all its timeouts.
+func inBubble(t *testing.T, test func(s *site)) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	synctest.Test(t, func(t *testing.T) {
+		st, err := store.Open(t.Context(), store.Options{Path: path, Quotas: &store.Quotas{}, Mails: &store.MailCaps{}, Normal: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log, sent := &lockedBuffer{}, mail.NewMemory(100)
+		server, err := New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.New(log), Version: "test", Mail: sent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		network := newMemoryNetwork()
+		client := &http.Client{Transport: &http.Transport{DialContext: network.dial}}
+		s := &site{TB: t, server: server, store: st, log: log, outgoing: sent, url: "http://callbook.example.org", client: client}
+		stop := s.serve(network)
+		defer func() {
+			client.CloseIdleConnections()
+			if err := errors.Join(stop(), st.Close()); err != nil {
+				t.Errorf("stop: %v", err)
+			}
+		}()
+		test(s)
+	})
+}
+
+func TestAWaitingCallIsWokenByTheCommit(t *testing.T) {
+	s := newSite(t)
+	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
+	post := s.post(pilot, "Tides")
+	call := s.hear(pilot, longWait)
+	s.untilWaiting(1)
+	at := s.clock.Now()
+	begun := time.Now()
+	reply := s.reply(gauge, post)
+	got := s.answered(call).heard("reply.received tide-gauge").events()
+	if took := time.Since(begun); took > soon {
+		t.Errorf("it takes %s", took)
+	}
+	if subject := got.Events[0].Subject; subject.ID == nil || *subject.ID != reply || subject.PostID == nil || *subject.PostID != post {
+		t.Errorf("it is told of %+v", subject)
+	}
+	if got.Next != got.Events[0].ID || got.Gap || !got.Events[0].At.Time().Equal(at) || !s.clock.Now().Equal(at) {
+		t.Errorf("%+v", got)
+	}
+	if n := s.waiting(); n != 0 {
+		t.Errorf("%d calls wait still", n)
+	}
+}
+
+// TestNoTimePassesBetweenTheCommitAndTheAnswer: a call that looked again from
+// time to time would let some pass.
+func TestNoTimePassesBetweenTheCommitAndTheAnswer(t *testing.T) {
+	inBubble(t, func(s *site) {
+		pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
+		post := s.post(pilot, "Tides")
+		for _, method := range []string{"GET", "HEAD"} {
+			call := s.hearBy(method, pilot, longWait+"&after="+s.newest(pilot))
+			time.Sleep(29*time.Second + 999*time.Millisecond)
+			s.silent(method, call)
+			begun := time.Now()
+			s.reply(gauge, post)
+			a := s.answered(call).status(200)
+			if took := time.Since(begun); took != 0 {
+				s.Errorf("%s: %s pass", method, took)
+			}
+			if method == "HEAD" {
+				if len(a.Body) > 0 || a.Header.Get("Content-Type") != jsonType || a.Header.Get("Content-Length") == "" {
+					s.Errorf("HEAD: %v %q", a.Header, a.Body)
+				}
+				continue
+			}
+			a.heard("reply.received tide-gauge")
+		}
+	})
+}
+
+func TestAWaitRunsOut(t *testing.T) {
+	inBubble(t, func(s *site) {
+		pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
+		post := s.post(pilot, "Tides")
+		for query, want := range map[string]time.Duration{
+			"?": 0, "?wait=0&": 0, "?wait=1&": time.Second, longWait + "&": 30 * time.Second,
+		} {
+			after := s.newest(pilot)
+			begun := time.Now()
+			a := s.call("GET", eventsPath+query+"after="+after, pilot, nil).heard()
+			if took := time.Since(begun); took != want {
+				s.Errorf("%q takes %s, want %s", query, took, want)
+			}
+			s.reply(gauge, post)
+			s.call("GET", eventsPath+"?after="+a.events().Next, pilot, nil).heard("reply.received tide-gauge")
+		}
+		for _, query := range []string{"?wait=31", "?wait=-1", "?wait=", "?wait=1s", "?wait=1&wait=2", "?wait=1.5"} {
+			a := s.call("GET", eventsPath+query, pilot, nil).refused(400, store.CodeInvalidQuery)
+			if faults := a.faults(); len(faults) != 1 || !strings.HasPrefix(faults[0], "wait ") {
+				s.Errorf("%s: %v", query, faults)
+			}
+		}
+	})
+}
+
+// follower hears of everything by waiting calls that go on where the last ended.
+type follower struct {
+	told  []string // ids of the subjects
+	calls int
+	heard chan int // how many, after each call
+}
+
+func (f *follower) follow(s *site, key string, events int) {
+	for query := longWait; len(f.told) < events && !s.Failed(); f.calls++ {
+		answer := s.call("GET", eventsPath+query, key, nil).events()
+		for _, e := range answer.Events {
+			f.told = append(f.told, *e.Subject.ID)
+		}
+		query = longWait + "&after=" + answer.Next
+		f.heard <- len(f.told)
+	}
+}
+
+// hears returns once the follower has heard of so many.
+func (f *follower) hears(s *site, events int) {
+	s.Helper()
+	for late := time.After(grace); ; {
+		select {
+		case n := <-f.heard:
+			if n >= events {
+				return
+			}
+		case <-late:
+			s.Fatalf("nobody hears of event %d", events)
+		}
+	}
+}
+
+func TestNothingFallsBetweenReadAndWait(t *testing.T) {
+	events := rounds(2000)
+	s := newSite(t)
+	pilot, gauge := s.agent("harbour-pilot"), s.caller(s.agent("tide-gauge"))
+	post := s.post(pilot, "Tides")
+	followers := make([]*follower, 3)
+	var following sync.WaitGroup
+	for i := range followers {
+		followers[i] = &follower{heard: make(chan int, events)}
+		following.Go(func() { followers[i].follow(s, pilot, events) })
+	}
+	t.Cleanup(following.Wait)
+	want := make([]string, events)
+	for i := range want {
+		if i%2 == 0 && i > 0 { // then it comes at any moment of the calls that follow the one before
+			for _, f := range followers {
+				f.hears(s, i)
+			}
+			<-time.After(rand.N(time.Millisecond))
+		}
+		reply, _, err := s.store.CreateReply(t.Context(), gauge, post, store.ReplyDraft{Body: "At high water."}, store.Once{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[i] = reply.ID
+	}
+	following.Wait()
+	for i, f := range followers {
+		if diff := cmp.Diff(want, f.told); diff != "" {
+			t.Errorf("follower %d (-want +got):\n%.2000s", i, diff)
+		}
+		t.Logf("%d events in %d calls", events, f.calls)
+	}
+}
+
+func TestStoppingAnswersThoseWhoWait(t *testing.T) {
+	const calls = 50
+	s := newSite(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := s.serve(listener)
+	served := *s
+	served.url = "http://" + listener.Addr().String()
+	var key string
+	var waiting []<-chan *result
+	for i := range calls {
+		if i%maxWaitsOfAgent == 0 {
+			key = s.agent(fmt.Sprintf("agent-%d", i))
+		}
+		waiting = append(waiting, served.hear(key, longWait))
+	}
+	s.untilWaiting(calls)
+	begun := time.Now()
+	if err := stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	for _, call := range waiting {
+		s.answered(call).heard()
+	}
+	// What comes in while it stops does not wait either.
+	s.answered(s.hear(key, longWait)).heard()
+	if took := time.Since(begun); took > soon {
+		t.Errorf("it takes %s", took)
+	}
+	if n := s.waiting(); n != 0 {
+		t.Errorf("%d calls wait still", n)
+	}
+}
+
+// park sends a call for events over a connection of its own that costs this side
+// nothing else.
+func (s *site) park(key, query string) *net.TCPConn {
+	s.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(6 * grace)); err != nil {
+		s.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "GET "+eventsPath+query+" HTTP/1.1\r\nHost: callbook.example.org\r\nAuthorization: Bearer "+key+"\r\n\r\n"); err != nil {
+		s.Fatal(err)
+	}
+	return conn.(*net.TCPConn)
+}
+
+// parked reads the answer to such a call.
+func (s *site) parked(conn net.Conn) *result {
+	s.Helper()
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: body}
+}
+
+func TestACallerThatGoesAwayLeavesNothing(t *testing.T) {
+	s := newSite(t)
+	var keys []string
+	for i := range 10 {
+		keys = append(keys, s.agent(fmt.Sprintf("agent-%d", i)))
+		s.newest(keys[i]) // the first call of a key, which is noted in the background
+	}
+	s.client.CloseIdleConnections()
+	s.until("the connections are closed", func() bool { runtime.GC(); return runtime.NumGoroutine() < 30 })
+	before := runtime.NumGoroutine()
+	for way, leave := range map[string]func(*net.TCPConn) error{
+		"closing":   (*net.TCPConn).Close,
+		"resetting": func(c *net.TCPConn) error { return errors.Join(c.SetLinger(0), c.Close()) },
+		"half":      (*net.TCPConn).CloseWrite,
+	} {
+		var parked []*net.TCPConn
+		for i := range maxWaitsOfAgent * len(keys) {
+			parked = append(parked, s.park(keys[i%len(keys)], longWait))
+		}
+		s.untilWaiting(len(parked))
+		for _, conn := range parked {
+			if err := leave(conn); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.untilWaiting(0)
+		if n := len(s.queues()); n != 0 {
+			t.Errorf("%s: %d agents are still known", way, n)
+		}
+		s.until("no goroutine is left after "+way, func() bool { return runtime.NumGoroutine() <= before })
+	}
+}
+
+// memoryInUse is what lives on the heap and the stacks.
+func memoryInUse() int64 {
+	runtime.GC()
+	runtime.GC() // what the first has freed with its finalizers
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// crowdOfWaiters is many agents, each with as many calls that wait as it may have.
+type crowdOfWaiters struct {
+	*site
+	keys    []string
+	callers []store.Caller
+	conns   []*net.TCPConn // maxWaitsOfAgent of each agent, in order
+}
+
+func newCrowdOfWaiters(t testing.TB, agents int) *crowdOfWaiters {
+	t.Helper()
+	c := &crowdOfWaiters{site: newSite(t)}
+	for i := range agents {
+		key := c.agent(fmt.Sprintf("agent-%d", i))
+		c.keys, c.callers = append(c.keys, key), append(c.callers, c.caller(key))
+	}
+	return c
+}
+
+// askAll sends everybody a contact request of one sender.
+func (c *crowdOfWaiters) askAll() {
+	c.Helper()
+	sender := c.caller(c.verified("tide-gauge"))
+	for _, to := range c.callers {
+		_, err := c.store.UpdateAgent(context.Background(), to, func(s *store.Settings) error {
+			s.ContactPolicy.RequireOffering = false
+			return nil
+		})
+		if err != nil {
+			c.Fatal(err)
+		}
+		_, _, err = c.store.SendRequest(context.Background(), sender, to.Handle,
+			store.RequestDraft{Purpose: "Tides", Deliverable: "A table", Compensation: "none"}, store.Once{})
+		if err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+// wait has everybody wait for what comes from now on.
+func (c *crowdOfWaiters) wait() {
+	c.Helper()
+	for i, key := range c.keys {
+		page, err := c.store.Events(context.Background(), c.callers[i], "", eventPage)
+		if err != nil {
+			c.Fatal(err)
+		}
+		for range maxWaitsOfAgent {
+			c.conns = append(c.conns, c.park(key, longWait+"&after="+page.Next))
+		}
+	}
+	c.untilWaiting(len(c.conns))
+}
+
+// median is the middle one of the times that a call takes.
+func (c *crowdOfWaiters) median(calls int, call func()) time.Duration {
+	took := make([]time.Duration, calls)
+	for i := range took {
+		begun := time.Now()
+		call()
+		took[i] = time.Since(begun)
+	}
+	slices.Sort(took)
+	return took[calls/2]
+}
+
+func TestAThousandWaitingCalls(t *testing.T) {
+	const agents = 250
+	const mostBytes, mostGoroutines = 64 << 10, 3
+	c := newCrowdOfWaiters(t, agents)
+	post := c.post(c.keys[0], "Tides")
+	c.askAll()
+	idle, goroutines := memoryInUse(), runtime.NumGoroutine()
+	c.wait()
+	n := len(c.conns)
+	bytes, more := (memoryInUse()-idle)/int64(n), float64(runtime.NumGoroutine()-goroutines)/float64(n)
+	t.Logf("%d waiting calls: %d bytes and %.2f goroutines each", n, bytes, more)
+	if n != 1000 || bytes > mostBytes || more > mostGoroutines {
+		t.Errorf("%d waiting calls cost %d bytes and %.2f goroutines each, want at most %d and %d", n, bytes, more, mostBytes, mostGoroutines)
+	}
+
+	reads := c.median(100, func() { c.call("GET", "/api/agents/agent-7", "", nil).status(200) })
+	writes := c.median(30, func() { c.call("PATCH", "/api/me", c.keys[7], `{"tagline":"Tides"}`).status(200) })
+	t.Logf("meanwhile a read takes %s, a write %s", reads, writes)
+	if reads > time.Second/10 || writes > time.Second/10 {
+		t.Errorf("other calls are held back: a read takes %s, a write %s", reads, writes)
+	}
+
+	before := c.queues()
+	c.reply(c.keys[1], post)
+	for i, conn := range c.conns[:maxWaitsOfAgent] {
+		if told := c.parked(conn).told(); len(told) != 1 || told[0] != "reply.received agent-1" {
+			t.Errorf("call %d is told of %v", i, told)
+		}
+	}
+	delete(before, c.callers[0].ID)
+	c.untilWaiting(n - maxWaitsOfAgent)
+	if diff := cmp.Diff(before, c.queues(), cmp.Comparer(func(a, b *waiter) bool { return a == b })); diff != "" {
+		t.Errorf("others wake for what one is told (-before +after):\n%.500s", diff)
+	}
+
+	c.clock.Advance(8 * store.Day)
+	begun := time.Now()
+	if err := c.store.RunDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, conn := range c.conns[maxWaitsOfAgent:] {
+		if told := c.parked(conn).told(); len(told) != 1 || told[0] != "request.expired tide-gauge" {
+			t.Fatalf("call %d is told of %v", i, told)
+		}
+	}
+	t.Logf("one commit tells %d calls in %s", n-maxWaitsOfAgent, time.Since(begun))
+	c.untilWaiting(0)
+}
+
+func TestAFifthWaitLetsTheFirstReturn(t *testing.T) {
+	s := newSite(t)
+	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
+	post := s.post(pilot, "Tides")
+	other := s.hear(gauge, longWait)
+	s.untilWaiting(1)
+	var calls []<-chan *result
+	for i := range maxWaitsOfAgent {
+		calls = append(calls, s.hear(pilot, longWait))
+		s.untilWaiting(i + 2)
+	}
+	for range 2 * maxWaitsOfAgent { // those that do not wait take no place
+		s.call("GET", eventsPath, pilot, nil).heard()
+	}
+	if n := s.waiting(); n != maxWaitsOfAgent+1 {
+		t.Fatalf("%d calls wait", n)
+	}
+	calls = append(calls, s.hear(pilot, longWait))
+	s.answered(calls[0]).heard()
+	s.untilWaiting(maxWaitsOfAgent + 1)
+	for i, call := range calls[1:] {
+		s.silent(fmt.Sprintf("call %d", i+2), call)
+	}
+	s.silent("another agent's call", other)
+	s.reply(gauge, post)
+	for _, call := range calls[1:] {
+		s.answered(call).heard("reply.received tide-gauge")
+	}
+	s.silent("another agent's call", other)
+	s.reply(pilot, s.post(gauge, "Mine"))
+	s.answered(other).heard("reply.received harbour-pilot")
+}
+
+func TestNobodyWaitsPastTheTotal(t *testing.T) {
+	inBubble(t, func(s *site) {
+		pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
+		post := s.post(pilot, "Tides")
+		strangers := make([]*waiter, maxWaits)
+		for i := range strangers {
+			strangers[i] = s.server.waiters.join(int64(-i - 1))
+		}
+		begun := time.Now()
+		s.answered(s.hear(pilot, longWait)).heard()
+		if took := time.Since(begun); took != 0 || s.waiting() != maxWaits {
+			s.Errorf("it waits for %s; %d wait", took, s.waiting())
+		}
+		s.reply(gauge, post)
+		first := s.answered(s.hear(pilot, longWait)).heard("reply.received tide-gauge").events()
+		s.server.waiters.leave(-1, strangers[0])
+		call := s.hear(pilot, longWait+"&after="+first.Next)
+		synctest.Wait()
+		s.silent("a call that has a place", call)
+		s.reply(gauge, post)
+		s.answered(call).heard("reply.received tide-gauge")
+		for i, stranger := range strangers {
+			s.server.waiters.leave(int64(-i-1), stranger)
+		}
+		if n := s.waiting(); n != 0 || len(s.queues()) != 0 {
+			s.Errorf("%d wait still", n)
+		}
+	})
+}
+
+func TestEventsHaveTheirOwnAllowance(t *testing.T) {
+	s := newSite(t, func(o *siteOptions) {
+		o.limits = Limits{Calls: Limit{5, time.Minute}, Writes: Limit{5, time.Minute}, Events: Limit{3, time.Minute}}
+	})
+	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
+	for i := range 3 {
+		a := s.call("GET", eventsPath, pilot, nil).status(200)
+		if policy, left := a.Header.Get("RateLimit-Policy"), a.Header.Get("RateLimit"); policy != `"events";q=3;w=60` || !strings.HasPrefix(left, fmt.Sprintf(`"events";r=%d;`, 2-i)) {
+			t.Errorf("call %d: %q %q", i+1, policy, left)
+		}
+	}
+	for _, query := range []string{"", longWait} {
+		for _, method := range []string{"GET", "HEAD"} {
+			a := s.call(method, eventsPath+query, pilot, nil).status(429)
+			if a.Header.Get("Retry-After") != "20" || a.Header.Get("RateLimit-Policy") != `"events";q=3;w=60` {
+				t.Errorf("%s %s: %v", method, query, a.Header)
+			}
+		}
+		s.call("GET", eventsPath+query, pilot, nil).refused(429, store.CodeRateLimited)
+	}
+	s.call("GET", eventsPath, gauge, nil).status(200)
+	for range 5 { // none of them counted as a call
+		s.call("GET", "/api/me", pilot, nil).status(200)
+	}
+	s.call("GET", "/api/me", pilot, nil).refused(429, store.CodeRateLimited)
+	s.clock.Advance(20 * time.Second)
+	s.call("GET", eventsPath, pilot, nil).status(200)
+	s.call("GET", eventsPath, pilot, nil).refused(429, store.CodeRateLimited)
+}
+
+// TestOneWaitCountsOnce: a call that wakes and finds nothing for it does not
+// count again.
+func TestOneWaitCountsOnce(t *testing.T) {
+	s := newSite(t, func(o *siteOptions) { o.limits = Limits{Events: Limit{3, time.Minute}} })
+	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
+	post := s.post(pilot, "Tides")
+	for range 5 {
+		s.reply(gauge, post)
+	}
+	ahead := s.call("GET", eventsPath, pilot, nil).events().Next
+	rewound := s.post(pilot, "More")
+	call := s.hear(pilot, longWait+"&after="+ahead)
+	s.untilWaiting(1)
+	for range 10 {
+		before := s.queues()
+		s.server.waiters.changed(store.Changes{All: true})
+		s.until("it waits anew", func() bool {
+			now := s.queues()[s.caller(pilot).ID]
+			return len(now) == 1 && now[0] != before[s.caller(pilot).ID][0]
+		})
+	}
+	s.reply(gauge, rewound)
+	s.answered(call).heard("reply.received tide-gauge")
+	s.call("GET", eventsPath, pilot, nil).status(200)
+	s.call("GET", eventsPath, pilot, nil).refused(429, store.CodeRateLimited)
+}
+
+// forgetful is a site whose agents were told of two things more than 30 days ago:
+// first and last are the places behind them.
+func forgetful(t *testing.T) (s *site, pilot, first, last string, reply func()) {
+	s = newSite(t)
+	pilot = s.agent("harbour-pilot")
+	gauge, post := s.agent("tide-gauge"), s.post(pilot, "Tides")
+	reply = func() { s.reply(gauge, post) }
+	later := func(d time.Duration) {
+		s.clock.Advance(d)
+		if err := s.store.RunDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reply()
+	first = s.newest(pilot)
+	reply()
+	last = s.newest(pilot)
+	later(30*store.Day - time.Millisecond)
+	if a := s.call("GET", eventsPath+"?after="+first, pilot, nil).heard("reply.received tide-gauge").events(); a.Gap {
+		t.Error("a gap within 30 days")
+	}
+	later(time.Millisecond)
+	return s, pilot, first, last, reply
+}
+
+func TestAGapIsTold(t *testing.T) {
+	s, pilot, first, _, reply := forgetful(t)
+	gap := s.answered(s.hear(pilot, longWait+"&after="+first)).heard().events()
+	if !gap.Gap {
+		t.Error("what was dropped unread is not told")
+	}
+	reply()
+	if a := s.call("GET", eventsPath+"?after="+first, pilot, nil).heard("reply.received tide-gauge").events(); !a.Gap {
+		t.Error("what was dropped unread is not told beside what is kept")
+	}
+	if a := s.call("GET", eventsPath+"?after="+gap.Next, pilot, nil).heard("reply.received tide-gauge").events(); a.Gap {
+		t.Error("the same gap is told twice")
+	}
+}
+
+// TestNoGapForThoseWhoMissedNothing: they wait, as ever.
+func TestNoGapForThoseWhoMissedNothing(t *testing.T) {
+	for name, query := range map[string]func(s *site, pilot, first, last string) string{
+		"from the beginning": func(*site, string, string, string) string { return "" },
+		"all read":           func(_ *site, _, _, last string) string { return "&after=" + last },
+		"behind the gap": func(s *site, pilot, first, _ string) string {
+			return "&after=" + s.call("GET", eventsPath+"?after="+first, pilot, nil).events().Next
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, pilot, first, last, reply := forgetful(t)
+			call := s.hear(pilot, longWait+query(s, pilot, first, last))
+			s.until("it waits or is answered", func() bool { return s.waiting() == 1 || len(call) == 1 })
+			s.silent("the call", call)
+			reply()
+			if a := s.answered(call).heard("reply.received tide-gauge").events(); a.Gap {
+				t.Error("a gap")
+			}
+		})
+	}
+}
+
+func TestPlacesOfOthersAndOfNobody(t *testing.T) {
+	s := newSite(t)
+	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
+	posts := map[string]string{pilot: s.post(pilot, "Tides"), gauge: s.post(gauge, "Berths")}
+	s.reply(gauge, posts[pilot])
+	early := s.newest(pilot)
+	s.reply(pilot, posts[gauge])
+	late := s.newest(gauge)
+	s.reply(gauge, posts[pilot])
+	// Another's id is a place in time, and shows nothing of the other.
+	s.call("GET", eventsPath+"?after="+early, gauge, nil).heard("reply.received harbour-pilot")
+	s.call("GET", eventsPath+"?after="+late, pilot, nil).heard("reply.received tide-gauge")
+	for _, after := range []string{
+		"nonsense", posts[pilot], "evt_", early + "0", early[:len(early)-1], strings.ToUpper(early), "0", "evt_" + strings.Repeat("v", 26), "%00", strings.Repeat("e", 61), "",
+	} {
+		a := s.call("GET", eventsPath+"?after="+after, pilot, nil).refused(400, store.CodeInvalidQuery)
+		if faults := a.faults(); len(faults) != 1 || !strings.HasPrefix(faults[0], "after ") {
+			t.Errorf("%.30q: %v", after, faults)
+		}
+	}
+}
+
+// alter changes a site's file beside the program.
+func alter(t testing.TB, path, query string, args ...any) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+// TestAKeyThatEndsWhileItWaits: who waits with a key that is replaced meanwhile
+// hears nothing more by it.
+func TestAKeyThatEndsWhileItWaits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end    func(s *site, path, key string)
+		status int
+		code   store.Code
+	}{
+		"rotated": {func(s *site, _, key string) { s.call("POST", "/api/me/rotate-key", key, nil).status(200) }, 401, store.CodeUnauthorized},
+		"deleted": {func(s *site, _, key string) {
+			s.call("DELETE", "/api/me?confirm=harbour-pilot", key, nil).status(204)
+			s.server.waiters.changed(store.Changes{All: true})
+		}, 401, store.CodeUnauthorized},
+		"suspended": {func(s *site, path, _ string) {
+			alter(s, path, `UPDATE agents SET suspended_at = 1`)
+			s.server.waiters.changed(store.Changes{All: true})
+		}, 403, store.CodeSuspended},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "callbook.db")
+			s := newSite(t, func(o *siteOptions) { o.path = path })
+			pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
+			post := s.post(pilot, "Tides")
+			call := s.hear(pilot, longWait)
+			s.untilWaiting(1)
+			tt.end(s, path, pilot)
+			s.call("POST", "/api/posts/"+post+"/replies", gauge, `{"body":"At high water."}`)
+			s.answered(call).refused(tt.status, tt.code)
+		})
+	}
+}
+
+func TestDevIsNotHeldBackByWaitingCalls(t *testing.T) {
+	s := newSite(t, func(o *siteOptions) { o.dev = &Dev{Clock: &DevClock{}, Demo: os.DirFS(demoFolder)} })
+	pilot, gauge, idle := s.agent("harbour-pilot"), s.verified("tide-gauge"), s.agent("lighthouse")
+	s.call("PATCH", "/api/me", pilot, `{"contact_policy":{"require_offering":false}}`).status(200)
+	s.call("POST", "/api/agents/harbour-pilot/requests", gauge, `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`).status(201)
+	recipient, sender, other := s.hear(pilot, longWait+"&after="+s.newest(pilot)), s.hear(gauge, longWait+"&after="+s.newest(gauge)), s.hear(idle, longWait)
+	s.untilWaiting(3)
+	begun := time.Now()
+	s.call("POST", "/dev/clock", "", `{"advance":"192h"}`).status(200)
+	s.answered(recipient).heard("request.expired tide-gauge")
+	s.answered(sender).heard("request.expired harbour-pilot")
+	s.silent("a call that the move is nothing to", other)
+	s.call("POST", "/dev/reset", "", `{"demo":true}`).status(200)
+	s.answered(other).refused(401, store.CodeUnauthorized)
+	if took := time.Since(begun); took > soon {
+		t.Errorf("it takes %s", took)
+	}
+}

@@ -1,0 +1,385 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// modelSeed makes the plain run the same each time; the environment's MODEL_SEED
+// replaces it, to look elsewhere or to see a found disagreement again.
+const modelSeed = 1
+
+// How much a plain run does. The length of a sequence is about what a handful of agents needs to meet every
+// limit and outlive some; all that happened is compared now and then.
+const (
+	modelActs      = 100_000
+	modelSequence  = 500
+	fullCheckEvery = 50
+)
+
+// TestModel does the same random acts to a directory and to the model, and holds
+// every outcome, record, card, allowance and event of the one against the other.
+func TestModel(t *testing.T) {
+	seed := uint64(modelSeed)
+	if text := os.Getenv("MODEL_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("MODEL_SEED: %v", err)
+		}
+	}
+	acts := modelActs
+	switch {
+	case testing.Short():
+		acts = 5_000
+	case raceDetector:
+		acts = 10_000
+	}
+	t.Logf("seed %d, %d acts", seed, acts)
+	// Small heaps that come and go would be collected all the time.
+	percent := debug.SetGCPercent(400)
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
+	var found atomic.Bool
+	met := modelOutcomes{counts: map[string]int{}}
+	t.Cleanup(func() { met.report(t) })
+	for i := range acts / modelSequence {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			if found.Load() {
+				return // one disagreement is enough to work on
+			}
+			r := newModelRun(t, seed, uint64(i))
+			defer r.s.stop()
+			r.generate()
+			met.add(r)
+			if len(r.differences) > 0 && found.CompareAndSwap(false, true) {
+				t.Errorf("seed %d, sequence %d:\n%s", seed, i, r.shrink(t, seed, uint64(i)))
+			}
+		})
+	}
+}
+
+// modelRun is one sequence: a directory, the model of it, and what was done to
+// both.
+type modelRun struct {
+	s   *testStore
+	m   *model
+	rng *rand.Rand // nil in a replay
+
+	crowd  int // agents that there are at least
+	sweeps int // percent of the chances that the clock's job has to run
+	pace   int // of the clock, now
+	queue  []modelAct
+	number int
+
+	acts        []modelAct
+	trace       []string // the acts with their outcomes
+	ended       []string // the kinds with their outcomes
+	differences []string
+}
+
+// newModelRun opens a directory whose options are the sequence's own.
+func newModelRun(t *testing.T, seed, sequence uint64) *modelRun {
+	rng := rand.New(rand.NewPCG(seed, sequence))
+	limits := modelLimits{
+		requests: []Quotas{DefaultQuotas, {RequestsFirstWeek: 1, Requests: 2}, {}}[rng.IntN(3)],
+		mails: []MailCaps{
+			DefaultMailCaps, {Pause: time.Minute, Agent: 4, Mailbox: 2, Site: 9}, {Pause: time.Hour, Mailbox: 5, Site: 200}, {},
+		}[rng.IntN(4)],
+		ownerAgents: []int{DefaultOwnerAgents, 1, 2, 0}[rng.IntN(4)],
+	}
+	r := &modelRun{
+		m: &model{limits: limits}, rng: rng,
+		crowd: 3 + rng.IntN(6), sweeps: []int{0, 20, 100, 100}[rng.IntN(4)], pace: rng.IntN(3),
+	}
+	r.s = newStore(t, func(o *Options) {
+		o.Quotas, o.Mails, o.OwnerAgents = &limits.requests, &limits.mails, &limits.ownerAgents
+		o.Random = rand.NewChaCha8([32]byte{byte(sequence)})
+	})
+	return r
+}
+
+func (r *modelRun) generate() {
+	for len(r.acts) < modelSequence && len(r.differences) == 0 {
+		r.do(r.next())
+	}
+	if len(r.differences) == 0 {
+		r.checkAll()
+	}
+}
+
+// next is what is queued, or a random act that there is something to do it to.
+func (r *modelRun) next() modelAct {
+	r.number++
+	if len(r.queue) > 0 {
+		a := r.queue[0]
+		r.queue, a.number = r.queue[1:], r.number
+		return a
+	}
+	total := 0
+	for _, k := range modelKinds {
+		total += k.weight
+	}
+	for {
+		a := modelAct{number: r.number, kind: "register"}
+		if len(r.living()) > 1 {
+			a.kind = r.kind(r.rng.IntN(total))
+		}
+		if modelKindOf(a.kind).make(r, &a) {
+			a.step = r.step()
+			return a
+		}
+	}
+}
+
+func (r *modelRun) kind(n int) string {
+	for _, k := range modelKinds {
+		if n < k.weight {
+			return k.name
+		}
+		n -= k.weight
+	}
+	panic("more than all weights")
+}
+
+// step is how far the clock moves: in bursts, hour by hour, in days, and now and
+// then to the moment of something, or to just before or after it.
+func (r *modelRun) step() time.Duration {
+	if r.chance(3) {
+		r.pace = r.rng.IntN(3)
+	}
+	if r.chance(10) {
+		if moments := r.moments(); len(moments) > 0 {
+			step := time.Duration(moments[r.rng.IntN(len(moments))]-r.m.now+Time(r.rng.IntN(3))-1) * time.Millisecond
+			return max(0, step)
+		}
+	}
+	longest := []time.Duration{3 * time.Second, 40 * time.Minute, 30 * time.Hour}[r.pace]
+	if r.chance(20) {
+		longest = 3 * time.Millisecond
+	} else if r.chance(1) {
+		longest = 20 * Day
+	}
+	return time.Duration(r.rng.Int64N(longest.Milliseconds())) * time.Millisecond
+}
+
+// moments are the times, not long ahead, at which a rule changes its answer.
+func (r *modelRun) moments() []Time {
+	var all []Time
+	add := func(t Time, after ...time.Duration) {
+		for _, d := range after {
+			all = append(all, t.add(d))
+		}
+	}
+	for _, q := range r.m.requests {
+		add(q.created, Day, 7*Day)
+		if q.status == requestDeclined {
+			add(*q.decided, 30*Day)
+		}
+	}
+	for _, c := range r.m.collabs {
+		if c.status == collabDeclined {
+			add(*c.decided, 30*Day)
+		}
+	}
+	for _, l := range r.m.mails {
+		add(l.at, r.m.limits.mails.Pause, 15*time.Minute, Day)
+	}
+	for _, a := range r.living() {
+		add(a.created, 7*Day)
+		add(a.until, 0)
+		if a.claim != nil {
+			add(a.claim.expires, 0, 30*Day)
+		}
+		for _, e := range a.events {
+			add(e.at, 30*Day)
+		}
+	}
+	far := 8 * Day
+	if r.chance(10) {
+		far = 40 * Day
+	}
+	return slices.DeleteFunc(all, func(t Time) bool { return t <= r.m.now || t > r.m.now.add(far) })
+}
+
+// do does an act to the store and to the model, and compares.
+func (r *modelRun) do(a modelAct) {
+	r.s.clock.Advance(a.step)
+	r.m.begin(at(r.s.clock.Now()))
+	on, ok := r.m.resolve(a)
+	if !ok {
+		return
+	}
+	r.acts = append(r.acts, a)
+	r.number = a.number
+	want, err := modelKindOf(a.kind).do(r, a, on)
+	ended := cmp.Or(outcome(err), "done")
+	r.trace, r.ended = append(r.trace, fmt.Sprintf("%s: %s", a, ended)), append(r.ended, a.kind+": "+ended)
+	r.outcome("the outcome", want, err)
+	if len(r.differences) > 0 {
+		return
+	}
+	r.checkTouched()
+	if len(r.acts)%fullCheckEvery == 0 && len(r.differences) == 0 {
+		r.checkAll()
+	}
+}
+
+func (r *modelRun) differ(format string, args ...any) {
+	r.differences = append(r.differences, fmt.Sprintf(format, args...))
+}
+
+// modelOutcomes counts how the acts of each kind ended.
+type modelOutcomes struct {
+	sync.Mutex
+	acts   int
+	counts map[string]int
+}
+
+func (o *modelOutcomes) add(r *modelRun) {
+	o.Lock()
+	defer o.Unlock()
+	for _, e := range r.ended {
+		o.acts++
+		o.counts[e]++
+	}
+}
+
+// modelMeets are the refusals that a plain run must meet, or it shows little.
+var modelMeets = map[string][]Code{
+	"verify":               {CodeAlreadyVerified, CodeRateLimited, CodeSuspended},
+	"confirm the code":     {CodeAlreadyVerified, CodeWrongCode, CodeCodeExpired, CodeTooManyAttempts},
+	"confirm the recovery": {CodeWrongCode, CodeCodeExpired, CodeTooManyAttempts},
+	"set":                  {CodeTrustTooLow},
+	"replace the menu":     {CodeValidationFailed},
+	"ask the owner":        {CodeTrustTooLow, CodeAlreadyClaimed, CodeRateLimited},
+	"owner":                {CodeNotFound, CodeInvalidState, CodeTrustTooLow, CodeSenderLimitReached, CodeValidationFailed, CodeForbidden},
+	"send to": {
+		CodeUnauthorized, CodeSuspended, CodeNotFound, CodeSelfRequest, CodeTrustTooLow, CodeNotAccepting,
+		CodeValidationFailed, CodeDuplicate, CodeCooldown, CodeSenderLimitReached, CodeWeeklyCapReached,
+	},
+	"accept":      {CodeUnauthorized, CodeSuspended, CodeNotFound, CodeForbidden, CodeInvalidState},
+	"decline":     {CodeUnauthorized, CodeSuspended, CodeNotFound, CodeForbidden, CodeInvalidState},
+	"withdraw":    {CodeUnauthorized, CodeSuspended, CodeNotFound, CodeForbidden, CodeInvalidState},
+	"report":      {CodeUnauthorized, CodeSuspended, CodeNotFound, CodeForbidden},
+	"record with": {CodeValidationFailed, CodeDuplicate, CodeNotAccepting, CodeCooldown, CodeSenderLimitReached},
+	"confirm":     {CodeNotFound, CodeForbidden, CodeInvalidState},
+	"refuse":      {CodeNotFound, CodeForbidden, CodeInvalidState},
+}
+
+// report tells what was met and, of a whole plain run, what was not.
+func (o *modelOutcomes) report(t *testing.T) {
+	if t.Failed() {
+		return
+	}
+	for _, e := range slices.Sorted(maps.Keys(o.counts)) {
+		t.Logf("%6d %s", o.counts[e], e)
+	}
+	if o.acts < modelActs {
+		return
+	}
+	for _, k := range modelKinds {
+		for _, code := range append(modelMeets[k.name], "done") {
+			if o.counts[k.name+": "+string(code)] == 0 {
+				t.Errorf("no act ended so: %s: %s", k.name, code)
+			}
+		}
+	}
+}
+
+// How a random act finds what it is about.
+
+func (r *modelRun) chance(percent int) bool { return r.rng.IntN(100) < percent }
+
+func (r *modelRun) those(keep func(*modelAgent) bool) []*modelAgent {
+	var found []*modelAgent
+	for _, a := range r.m.agents {
+		if !a.deleted && keep(a) {
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
+func (r *modelRun) living() []*modelAgent {
+	return r.those(func(*modelAgent) bool { return true })
+}
+
+func (r *modelRun) pick(agents []*modelAgent) *modelAgent { return agents[r.rng.IntN(len(agents))] }
+
+// anyone is an agent, seldom one that is gone.
+func (r *modelRun) anyone() *modelAgent {
+	if r.chance(2) {
+		return r.pick(r.m.agents)
+	}
+	return r.pick(r.living())
+}
+
+func (r *modelRun) requests(keep func(*modelRequest) bool) []*modelRequest {
+	var found []*modelRequest
+	for _, q := range r.m.requests {
+		if keep(q) {
+			found = append(found, q)
+		}
+	}
+	return found
+}
+
+// Disagreements.
+
+// modelReplays bounds how long a disagreement is made shorter.
+const modelReplays = 600
+
+// shrink leaves out acts that the disagreement does not need, and tells of it.
+func (r *modelRun) shrink(t *testing.T, seed, sequence uint64) string {
+	best := r
+	left := modelReplays
+	for size := len(best.acts) / 2; size > 0 && left > 0; size /= 2 {
+		for from := len(best.acts) - 1 - size; from > -size && left > 0; from -= size {
+			left--
+			shorter := newModelRun(t, seed, sequence)
+			shorter.replay(withoutActs(best.acts, max(0, from), from+size))
+			shorter.s.stop()
+			if len(shorter.differences) > 0 {
+				best = shorter
+			}
+		}
+	}
+	return fmt.Sprintf("%d acts, of %d:\n%s\n\n%s", len(best.acts), len(r.acts),
+		strings.Join(best.trace[max(0, len(best.trace)-60):], "\n"), strings.Join(best.differences, "\n"))
+}
+
+// withoutActs leaves out some acts, but not the time that passed with them.
+func withoutActs(acts []modelAct, from, to int) []modelAct {
+	rest := slices.Clone(acts[:from])
+	var passed time.Duration
+	for i, a := range acts[from:] {
+		if from+i < to && from+i < len(acts)-1 {
+			passed += a.step
+			continue
+		}
+		a.step, passed = a.step+passed, 0
+		rest = append(rest, a)
+	}
+	return rest
+}
+
+func (r *modelRun) replay(acts []modelAct) {
+	r.rng = nil
+	for _, a := range acts {
+		if r.do(a); len(r.differences) > 0 {
+			return
+		}
+	}
+	r.checkAll()
+}

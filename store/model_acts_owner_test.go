@@ -1,0 +1,262 @@
+package store
+
+import (
+	"strings"
+	"time"
+)
+
+// Proofs.
+
+// mailed takes what waits in the outbox, and is the secret of the mail that must
+// be there; "" when none must. ended is how its delivery ends.
+func (r *modelRun) mailed(want bool, kind, handle, address string, ended MailOutcome) string {
+	var mails []Mail
+	for {
+		mail, due, err := r.s.BeginMail(background)
+		if err != nil {
+			r.differ("begin a mail: %v", err)
+			return ""
+		}
+		if !due {
+			break
+		}
+		mails = append(mails, mail)
+		if err := r.s.EndMail(background, mail, ended); err != nil {
+			r.differ("end a mail: %v", err)
+		}
+	}
+	if !want && len(mails) == 0 {
+		return ""
+	}
+	if !want || len(mails) != 1 || mails[0].Kind != kind || mails[0].Handle != handle || modelPerson(mails[0].To) != modelPerson(address) {
+		r.differ("mails: %+v, want one: %t, %s about %s to %s", mails, want, kind, handle, address)
+		return ""
+	}
+	return mails[0].Secret
+}
+
+func makeVerify(r *modelRun, a *modelAct) bool {
+	unverified := r.those(func(a *modelAgent) bool { return a.verified == nil })
+	if len(unverified) == 0 || r.chance(10) {
+		a.who = r.anyone().Handle
+		return r.chance(10)
+	}
+	a.who = r.pick(unverified).Handle
+	if r.chance(10) {
+		r.burn("confirm the code", a.who)
+	}
+	r.then(70, modelAct{kind: "confirm the code", who: a.who, choice: "right"})
+	return true
+}
+
+func doVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	got, err := r.s.StartVerify(background, on.who.Caller)
+	sent, want := r.m.startVerify(on.who)
+	if code := r.mailed(sent, MailVerify, a.who, on.who.mailbox, MailDelivered); !want.refused() {
+		r.m.keepCode(on.who, MailVerify, code)
+	}
+	if err == nil {
+		r.equal("the code's times", got, CodeSent{r.m.now.add(15 * time.Minute), r.m.now.add(r.m.limits.mails.Pause)})
+	}
+	return want, err
+}
+
+// makeConfirm is mostly for those that have a code, or had one.
+func makeConfirm(r *modelRun, a *modelAct) bool {
+	purpose := modelPurpose(a.kind)
+	waiting := r.those(func(a *modelAgent) bool { return a.codes[purpose] != nil || a.void[purpose] != "" && r.chance(10) })
+	if len(waiting) == 0 {
+		a.who = r.anyone().Handle
+		return r.chance(5)
+	}
+	a.who = r.pick(waiting).Handle
+	a.choice = []string{"right", "right", "right", "right, in another spelling", "void", "wrong", "another's"}[r.rng.IntN(7)]
+	return true
+}
+
+// burn queues wrong tries, about as many as a code bears.
+func (r *modelRun) burn(kind, who string) {
+	for range 3 + r.rng.IntN(3) {
+		r.then(100, modelAct{kind: kind, who: who, choice: "wrong"})
+	}
+}
+
+func modelPurpose(kind string) string {
+	if kind == "confirm the recovery" {
+		return MailRecover
+	}
+	return MailVerify
+}
+
+// modelCode is the code that an act tries, and whether it is right.
+func (r *modelRun) modelCode(a modelAct, on *modelAgent) (code string, right bool) {
+	purpose := modelPurpose(a.kind)
+	live := on.codes[purpose]
+	switch {
+	case a.choice == "void" && on.void[purpose] != "":
+		return on.void[purpose], false
+	case a.choice == "another's":
+		for _, other := range r.m.agents {
+			if c := other.codes[purpose]; c != nil && c.code != "" && other != on {
+				return c.code, false
+			}
+		}
+	case live == nil || live.code == "" || a.choice == "wrong" || a.choice == "void":
+	case a.choice == "right, in another spelling":
+		return strings.ToLower(strings.NewReplacer("-", "", "0", "o", "1", "l").Replace(live.code)), true
+	default:
+		return live.code, true
+	}
+	return "ZZZZ-ZZZZ", false
+}
+
+func doConfirm(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	code, right := r.modelCode(a, on.who)
+	_, err := r.s.ConfirmVerify(background, on.who.Caller, code)
+	return r.m.confirmVerify(on.who, right), err
+}
+
+func makeRecover(r *modelRun, a *modelAct) bool {
+	a.who = r.anyone().Handle
+	if r.chance(10) {
+		r.burn("confirm the recovery", a.who)
+	}
+	r.then(60, modelAct{kind: "confirm the recovery", who: a.who, choice: "right"})
+	return true
+}
+
+func doRecover(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	err := r.s.StartRecovery(background, a.who)
+	sent, asked := r.m.startRecovery(on.who)
+	if code := r.mailed(sent, MailRecover, a.who, on.who.mailbox, MailDelivered); asked {
+		r.m.keepCode(on.who, MailRecover, code)
+	}
+	return granted, err
+}
+
+func doConfirmRecovery(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	code, right := r.modelCode(a, on.who)
+	key, rotated, err := r.s.ConfirmRecovery(background, a.who, code)
+	if err == nil {
+		on.who.former, on.who.key = on.who.key, key
+		r.equal("when the key was replaced", rotated, r.m.now)
+	}
+	return r.m.confirmRecovery(on.who, right), err
+}
+
+// Owners.
+
+func makeAskOwner(r *modelRun, a *modelAct) bool {
+	able := r.those(func(a *modelAgent) bool { return a.verified != nil })
+	if len(able) == 0 || r.chance(5) {
+		able = r.m.agents
+	}
+	a.who = r.pick(able).Handle
+	a.text = modelMailbox(modelPersons[r.rng.IntN(3)], r.rng.IntN(4))
+	if c := r.m.agent(a.who).claim; c != nil && c.status == statusClaimed && r.chance(60) {
+		a.text = modelMailbox(strings.TrimSuffix(c.person, "@people.example.org"), r.rng.IntN(4))
+	}
+	if r.chance(10) {
+		a.choice = "by a mail that is refused"
+	}
+	r.then(50, modelAct{kind: "owner", who: a.who, choice: string(OwnerConfirm)})
+	return true
+}
+
+func doAskOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	expires, err := r.s.ClaimOwner(background, on.who.Caller, a.text)
+	sent, want := r.m.askOwner(on.who, a.text)
+	kind := MailClaim
+	if on.who.claim != nil && on.who.claim.status == statusClaimed {
+		kind = MailOwner
+	}
+	ended := MailDelivered
+	if a.choice != "" {
+		ended = MailRefused
+	}
+	if token := r.mailed(sent, kind, a.who, a.text, ended); sent && ended == MailDelivered {
+		on.who.link(token)
+	}
+	if err == nil {
+		r.equal("the end of the claim", expires, r.m.now.add(72*time.Hour))
+	}
+	return want, err
+}
+
+func makeOwner(r *modelRun, a *modelAct) bool {
+	claimed := r.those(func(a *modelAgent) bool { return a.claim != nil && (a.claim.token != "" || r.chance(10)) })
+	if len(claimed) == 0 {
+		return false
+	}
+	agent := r.pick(claimed)
+	a.who = agent.Handle
+	acts := []OwnerAct{OwnerConfirm, OwnerConfirm, OwnerConfirm, OwnerConfirm, OwnerReject, OwnerWithdraw, OwnerAgree}
+	if agent.claim.status == statusClaimed && (agent.claimed != nil || r.chance(50)) {
+		acts = []OwnerAct{OwnerAgree, OwnerAgree, OwnerAgree, OwnerRefuse, OwnerRefuse, OwnerWithdraw, OwnerRotateKey, OwnerConfirm, OwnerReject}
+		if r.chance(5) {
+			acts = []OwnerAct{OwnerRetire}
+		}
+	}
+	a.choice = string(acts[r.rng.IntN(len(acts))])
+	if a.choice == string(OwnerAgree) || a.choice == string(OwnerRefuse) {
+		waiting := r.requests(func(q *modelRequest) bool { return q.to == agent && q.status == requestAwaiting })
+		if len(waiting) == 0 || r.chance(15) {
+			waiting = r.m.requests
+		}
+		if len(waiting) == 0 {
+			return false
+		}
+		a.record = waiting[r.rng.IntN(len(waiting))].made
+	}
+	if a.choice == string(OwnerRotateKey) && r.chance(30) {
+		// Once more while a code is on its way.
+		r.then(100, modelAct{kind: "recover", who: a.who})
+		r.then(100, modelAct{kind: a.kind, who: a.who, choice: a.choice})
+		r.then(100, modelAct{kind: "confirm the recovery", who: a.who, choice: "void"})
+	}
+	if r.chance(12) {
+		a.text = []string{"by a void link", "on a stale page", "with another handle"}[r.rng.IntN(3)]
+	}
+	return true
+}
+
+// doOwner opens the owner's page and presses a button there.
+func doOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	agent, token := on.who, on.who.voidLink
+	if agent.claim != nil && a.text != "by a void link" {
+		token = agent.claim.token
+	}
+	opens := r.m.pageOpens(agent, token)
+	page, err := r.s.OwnerPage(background, token)
+	if !opens {
+		r.outcome("the owner's page", verdict{code: CodeNotFound}, err)
+	} else if err == nil {
+		r.samePage(page, agent)
+	}
+	call := OwnerCall{Token: token, Form: page.Form, Act: OwnerAct(a.choice), Confirm: a.who}
+	if on.request != nil {
+		call.Request = on.request.id
+	}
+	stale := opens && a.text == "on a stale page" && agent.claim.staleForm != ""
+	if stale {
+		call.Form = agent.claim.staleForm
+	}
+	if a.text == "with another handle" {
+		call.Confirm = "another"
+	}
+	done, err := r.s.ActAsOwner(background, call)
+	want := verdict{code: CodeNotFound}
+	switch {
+	case stale:
+		want.code = CodeInvalidState
+	case opens:
+		want = r.m.actAsOwner(agent, call.Act, on.request, call.Confirm == a.who)
+	}
+	if err == nil && agent.claim != nil {
+		agent.claim.staleForm = page.Form
+	}
+	if done.Key != "" {
+		agent.former, agent.key = agent.key, done.Key
+	}
+	return want, err
+}

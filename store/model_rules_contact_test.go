@@ -1,0 +1,315 @@
+package store
+
+import (
+	"slices"
+	"time"
+)
+
+// The model of what happens between two agents.
+
+// Contact requests.
+
+// send adds a request, which the caller gives its id, or nil.
+func (m *model) send(from, to *modelAgent, draft RequestDraft) (*modelRequest, verdict) {
+	if v := m.may(from); v.refused() {
+		return nil, v
+	}
+	if !m.reachable(to) {
+		return nil, verdict{code: CodeNotFound}
+	}
+	m.settlePair(from, to) // which a refused call has touched too
+	if v := m.admits(from, to, draft.OfferingID); v.refused() {
+		return nil, v
+	}
+	q := &modelRequest{
+		from: from, to: to, draft: draft, offering: to.offering(draft.OfferingID), status: requestPending,
+		created: m.now, updated: m.now, expires: m.now.add(7 * 24 * time.Hour),
+	}
+	from.sent = append(from.sent, m.now)
+	m.requests, m.moved = append(m.requests, q), append(m.moved, q)
+	m.touched[from] = true
+	m.tell(to, modelEvent{kind: "request.received", about: &q.id, handle: from.Handle})
+	return q, granted
+}
+
+// admits holds a request against the rules, in their order.
+func (m *model) admits(from, to *modelAgent, offering string) verdict {
+	p := to.policy
+	switch {
+	case from == to:
+		return verdict{code: CodeSelfRequest}
+	case from.level() < 1, from.level() < p.MinLevel:
+		return verdict{code: CodeTrustTooLow}
+	case !p.Accepting, to.blocks[from]:
+		return verdict{code: CodeNotAccepting}
+	case p.RequireOffering && offering == "", offering != "" && to.offering(offering) == nil:
+		return verdict{code: CodeValidationFailed}
+	}
+	var declined Time
+	for _, q := range m.requests {
+		if q.from != from || q.to != to {
+			continue
+		}
+		if q.isOpen() {
+			return verdict{code: CodeDuplicate}
+		}
+		if q.status == requestDeclined {
+			declined = max(declined, *q.decided)
+		}
+	}
+	if again := declined.add(30 * 24 * time.Hour); declined != 0 && again > m.now {
+		return verdict{code: CodeCooldown, retry: again}
+	}
+	if retry, met := m.limitMet(m.daily(from), 24*time.Hour, from.sent); met {
+		return verdict{code: CodeSenderLimitReached, retry: retry}
+	}
+	if retry, met := m.limitMet(p.WeeklyCap, 7*24*time.Hour, m.received(to)); met {
+		return verdict{code: CodeWeeklyCapReached, retry: retry}
+	}
+	return granted
+}
+
+// daily is how many requests an agent may send a day.
+func (m *model) daily(a *modelAgent) int {
+	if m.now < a.created.add(7*24*time.Hour) {
+		return m.limits.requests.RequestsFirstWeek
+	}
+	return m.limits.requests.Requests
+}
+
+// received are the times, in order, of what counts against an agent's weekly cap:
+// what one sender withdrew counts as one, the last of them.
+func (m *model) received(a *modelAgent) []Time {
+	var times []Time
+	withdrawn := map[*modelAgent]Time{}
+	for _, q := range m.requests {
+		switch {
+		case q.to != a || q.created.add(7*24*time.Hour) <= m.now:
+		case q.status == requestWithdrawn:
+			withdrawn[q.from] = q.created
+		default:
+			times = append(times, q.created)
+		}
+	}
+	for _, last := range withdrawn {
+		times = append(times, last)
+	}
+	slices.Sort(times)
+	return times
+}
+
+func (q *modelRequest) isOpen() bool {
+	return q.status == requestPending || q.status == requestAwaiting
+}
+
+func (m *model) settlePair(from, to *modelAgent) {
+	for _, q := range m.requests {
+		if q.from == from && q.to == to {
+			m.settle(q)
+		}
+	}
+}
+
+// settle stores, with its events, that a request has run out of time.
+func (m *model) settle(q *modelRequest) {
+	if !q.isOpen() || q.expires > m.now {
+		return
+	}
+	q.status, q.updated, q.decided = requestExpired, q.expires, &q.expires
+	m.moved = append(m.moved, q)
+	m.tell(q.from, modelEvent{kind: "request.expired", about: &q.id, handle: q.to.Handle})
+	m.tell(q.to, modelEvent{kind: "request.expired", about: &q.id, handle: q.from.Handle})
+}
+
+// move takes an open request on, and tells of it.
+func (m *model) move(q *modelRequest, to string, told ...*modelAgent) verdict {
+	q.status, q.updated = to, m.now
+	if to != requestAwaiting {
+		q.decided = new(m.now)
+	}
+	if to == requestAccepted {
+		q.boxes = &Mailboxes{From: new(q.from.mailbox), To: new(q.to.mailbox)}
+	}
+	for _, a := range told {
+		other := q.from
+		if a == q.from {
+			other = q.to
+		}
+		m.tell(a, modelEvent{kind: "request." + to, about: &q.id, handle: other.Handle})
+	}
+	return granted
+}
+
+// actOn is the table of the contract's contact requests. Those that an agent
+// itself does come with its word that it may; agree and refuse are its owner's.
+func (m *model) actOn(q *modelRequest, a *modelAgent, act, reason string) verdict {
+	if q == nil || a != q.from && a != q.to {
+		return verdict{code: CodeNotFound}
+	}
+	m.moved = append(m.moved, q)
+	m.touched[q.from], m.touched[q.to] = true, true
+	m.settlePair(q.from, q.to)
+	if (act == "withdraw") != (a == q.from) {
+		return verdict{code: CodeForbidden}
+	}
+	switch {
+	case act == "accept" && q.status == requestPending && a.policy.RequireOwnerReceipt:
+		return m.move(q, requestAwaiting)
+	case act == "accept" && q.status == requestPending:
+		return m.move(q, requestAccepted, q.from)
+	case act == "accept" && q.status == requestAwaiting:
+		return granted
+	case act == "decline" && q.isOpen():
+		q.reason = reason
+		return m.move(q, requestDeclined, q.from)
+	case act == "withdraw" && q.isOpen():
+		return m.move(q, requestWithdrawn, q.to)
+	case act == "agree" && q.status == requestAwaiting:
+		return m.move(q, requestAccepted, q.from, q.to)
+	case act == "refuse" && q.status == requestAwaiting:
+		return m.move(q, requestDeclined, q.from, q.to)
+	case act == "report":
+		a.blocks[q.from] = true
+		if q.isOpen() {
+			m.move(q, requestDeclined, q.from)
+		}
+		return granted
+	}
+	// What is there already stays as it is.
+	there := map[string]string{
+		"accept": requestAccepted, "agree": requestAccepted,
+		"decline": requestDeclined, "refuse": requestDeclined, "withdraw": requestWithdrawn,
+	}
+	if q.status != there[act] {
+		return verdict{code: CodeInvalidState}
+	}
+	return granted
+}
+
+// Collaborations.
+
+func (c *modelCollab) has(a *modelAgent) bool { return c.initiator == a || c.partner == a }
+
+func (c *modelCollab) other(a *modelAgent) *modelAgent {
+	if c.initiator == a {
+		return c.partner
+	}
+	return c.initiator
+}
+
+// counts is the one rule of what is evidence.
+func (c *modelCollab) counts() bool {
+	return c.status == collabConfirmed && c.initiator.claimed != nil && c.partner.claimed != nil &&
+		c.initiator.person != c.partner.person
+}
+
+func (m *model) evidence(a *modelAgent) (n int) {
+	for _, c := range m.collabs {
+		if c.has(a) && c.counts() {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) record(a, partner *modelAgent, draft CollabDraft) (*modelCollab, verdict) {
+	if v := m.may(a); v.refused() {
+		return nil, v
+	}
+	if v := m.mayRecord(a, partner, draft.RequestID); v.refused() {
+		return nil, v
+	}
+	c := &modelCollab{initiator: a, partner: partner, draft: draft, status: collabPending, created: m.now}
+	m.collabs, m.decided = append(m.collabs, c), append(m.decided, c)
+	m.touched[a] = true
+	m.tell(partner, modelEvent{kind: "collab.received", about: &c.id, handle: a.Handle})
+	return c, granted
+}
+
+func (m *model) mayRecord(a, partner *modelAgent, request string) verdict {
+	if !m.reachable(partner) || partner == a || request != "" && !m.between(request, a, partner) {
+		return verdict{code: CodeValidationFailed}
+	}
+	var declined Time
+	pending, waits := 0, false
+	for _, c := range m.collabs {
+		if c.initiator != a {
+			continue
+		}
+		if c.status == collabPending {
+			pending++
+			waits = waits || c.partner == partner
+		}
+		if c.status == collabDeclined && c.partner == partner {
+			declined = max(declined, *c.decided)
+		}
+	}
+	again := declined.add(30 * 24 * time.Hour)
+	switch {
+	case waits:
+		return verdict{code: CodeDuplicate}
+	case partner.blocks[a]:
+		return verdict{code: CodeNotAccepting}
+	case declined != 0 && again > m.now:
+		return verdict{code: CodeCooldown, retry: again}
+	case pending >= 5:
+		return verdict{code: CodeSenderLimitReached}
+	}
+	return granted
+}
+
+func (m *model) between(request string, a, b *modelAgent) bool {
+	return slices.ContainsFunc(m.requests, func(q *modelRequest) bool {
+		return q.id == request && (q.from == a && q.to == b || q.from == b && q.to == a)
+	})
+}
+
+// answer is the partner's word on a collaboration.
+func (m *model) answer(c *modelCollab, a *modelAgent, to string) verdict {
+	if v := m.may(a); v.refused() {
+		return v
+	}
+	switch {
+	case !c.has(a):
+		return verdict{code: CodeNotFound}
+	case a != c.partner:
+		return verdict{code: CodeForbidden}
+	case c.status == to:
+		return granted
+	case c.status != collabPending:
+		return verdict{code: CodeInvalidState}
+	}
+	m.decide(c, to, c.initiator)
+	return granted
+}
+
+func (m *model) decide(c *modelCollab, to string, told *modelAgent) {
+	c.status, c.decided = to, new(m.now)
+	m.decided = append(m.decided, c)
+	m.touched[c.initiator], m.touched[c.partner] = true, true
+	m.tell(told, modelEvent{kind: "collab." + to, about: &c.id, handle: c.other(told).Handle})
+}
+
+// The clock.
+
+// runDue is what the job does that runs now and then. Only what it drops, and
+// when it tells of what has run out, can be noticed.
+func (m *model) runDue() {
+	m.together(func() {
+		for _, q := range m.requests {
+			m.settle(q)
+		}
+	})
+	for _, a := range m.agents {
+		if a.unswept && !m.isSuspended(a) {
+			a.unswept = false
+			m.touchCard(a)
+		}
+		for a.dropped < len(a.events) && a.events[a.dropped].at.add(30*24*time.Hour) <= m.now {
+			a.dropped++
+		}
+		if c := a.claim; c != nil && m.claimExpired(c) && c.expires.add(30*24*time.Hour) <= m.now {
+			a.endClaim()
+		}
+	}
+}

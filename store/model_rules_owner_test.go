@@ -1,0 +1,293 @@
+package store
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// The model of how an agent and its owner prove who they are.
+
+// Proofs.
+
+func (m *model) startVerify(a *modelAgent) (sent bool, v verdict) {
+	if v := m.may(a); v.refused() {
+		return false, v
+	}
+	if a.verified != nil {
+		return false, verdict{code: CodeAlreadyVerified}
+	}
+	return m.mail(a, a.mailbox)
+}
+
+// startRecovery never tells how it went; asked says whether there is a new code.
+func (m *model) startRecovery(a *modelAgent) (sent, asked bool) {
+	if !m.reachable(a) || a.verified == nil {
+		return false, false
+	}
+	sent, v := m.mail(a, a.mailbox)
+	return sent, !v.refused()
+}
+
+// keepCode is for a new code, which voids the one before. Where no mail could be
+// sent there is one all the same, which nobody knows: "".
+func (m *model) keepCode(a *modelAgent, purpose, code string) {
+	a.voidCodes(purpose)
+	a.codes[purpose] = &modelCode{code: code, created: m.now, expires: m.now.add(15 * time.Minute)}
+}
+
+func (m *model) confirmVerify(a *modelAgent, right bool) verdict {
+	if v := m.may(a); v.refused() {
+		return v
+	}
+	if a.verified != nil {
+		return verdict{code: CodeAlreadyVerified}
+	}
+	if v := m.tryCode(a, MailVerify, right); v.refused() {
+		return v
+	}
+	m.trust(a, func() { a.verified, a.updated = new(m.now), m.now })
+	return granted
+}
+
+func (m *model) confirmRecovery(a *modelAgent, right bool) verdict {
+	if !m.reachable(a) || a.verified == nil {
+		return verdict{code: CodeCodeExpired}
+	}
+	m.touched[a] = true
+	return m.tryCode(a, MailRecover, right)
+}
+
+func (m *model) tryCode(a *modelAgent, purpose string, right bool) verdict {
+	c := a.codes[purpose]
+	switch {
+	case c == nil:
+		return verdict{code: CodeCodeExpired}
+	case c.wrong == 5:
+		return verdict{code: CodeTooManyAttempts, retry: max(m.mayMail(a, a.mailbox).retry, m.now)} // when another may be asked for
+	case c.expires <= m.now:
+		return verdict{code: CodeCodeExpired}
+	case !right:
+		c.wrong++
+		return verdict{code: CodeWrongCode}
+	}
+	a.voidCodes(purpose)
+	return granted
+}
+
+// modelPerson is what the spellings of one address have in common.
+func modelPerson(address string) string {
+	local, domain, _ := strings.Cut(strings.ToLower(address), "@")
+	local, _, _ = strings.Cut(local, "+")
+	return local + "@" + domain
+}
+
+// mail counts a mail that an agent asks for. Where others have used up a
+// mailbox's mails, none is sent, without a word; nor to a person who has said
+// lately that the agent is not theirs, though that one counts as sent.
+func (m *model) mail(a *modelAgent, address string) (sent bool, v verdict) {
+	if v := m.mayMail(a, address); v.refused() {
+		return false, v
+	}
+	person := modelPerson(address)
+	_, met := m.mailsMet(m.limits.mails.Mailbox, 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person })
+	m.mails = append(m.mails, modelMail{agent: a, person: person, sent: !met, at: m.now})
+	wanted := !slices.ContainsFunc(m.unwanted, func(u modelUnwanted) bool {
+		return u.agent == a && u.person == person && u.at.add(30*24*time.Hour) > m.now
+	})
+	return !met && wanted, granted
+}
+
+// mayMail holds a mail against the caps that an agent may hear of. Its own mails
+// to one mailbox count whether they were sent or not.
+func (m *model) mayMail(a *modelAgent, address string) verdict {
+	caps, person := m.limits.mails, modelPerson(address)
+	mine := func(l modelMail) bool { return l.agent == a }
+	for _, limit := range []struct {
+		calls  int
+		window time.Duration
+		counts func(modelMail) bool
+	}{
+		{caps.Agent, 24 * time.Hour, mine},
+		{min(1, int(caps.Pause)), caps.Pause, mine},
+		{caps.Mailbox, 24 * time.Hour, func(l modelMail) bool { return mine(l) && l.person == person }},
+		{caps.Site, 24 * time.Hour, func(l modelMail) bool { return l.sent }},
+	} {
+		if retry, met := m.mailsMet(limit.calls, limit.window, limit.counts); met {
+			return verdict{code: CodeRateLimited, retry: retry}
+		}
+	}
+	return granted
+}
+
+// mailsMet tells whether a limit is met, and when it no longer will be.
+func (m *model) mailsMet(limit int, window time.Duration, counts func(modelMail) bool) (retry Time, met bool) {
+	var times []Time
+	for _, l := range m.mails {
+		if counts(l) {
+			times = append(times, l.at)
+		}
+	}
+	return m.limitMet(limit, window, times)
+}
+
+// limitMet looks at times in order: so many within the window meet the limit,
+// until the oldest of the last so many has left it. 0 is no limit.
+func (m *model) limitMet(limit int, window time.Duration, times []Time) (retry Time, met bool) {
+	if limit == 0 || len(times) < limit {
+		return 0, false
+	}
+	retry = times[len(times)-limit].add(window)
+	return retry, retry > m.now
+}
+
+// Owners.
+
+// askOwner begins a claim. The same person gets a fresh link, which takes the place
+// of the one before: at once, or, where the owner has confirmed, when it arrives.
+// Where none can be mailed, the one that is good stays so, and nobody can tell.
+func (m *model) askOwner(a *modelAgent, address string) (sent bool, v verdict) {
+	if v := m.may(a); v.refused() {
+		return false, v
+	}
+	if a.verified == nil {
+		return false, verdict{code: CodeTrustTooLow}
+	}
+	person := modelPerson(address)
+	same := a.claim != nil && a.claim.person == person
+	if a.claim != nil && a.claim.status == statusClaimed && !same {
+		return false, verdict{code: CodeAlreadyClaimed}
+	}
+	if sent, v = m.mail(a, address); v.refused() {
+		return false, v
+	}
+	m.touched[a] = true
+	keepsLink := !sent && same && !m.claimExpired(a.claim)
+	if a.claim == nil {
+		a.claim = &modelClaim{status: statusPending}
+	}
+	if c := a.claim; !keepsLink && c.status == statusPending {
+		a.link("")
+		c.person, c.mailbox = person, a.mailbox
+	}
+	a.claim.requested, a.claim.expires = m.now, m.now.add(72*time.Hour)
+	return sent, granted
+}
+
+// link puts a link to the owner's page in the place of the one before; "" is one
+// that nobody knows.
+func (a *modelAgent) link(token string) {
+	if a.claim.token != "" {
+		a.voidLink = a.claim.token
+	}
+	a.claim.token = token
+}
+
+func (a *modelAgent) endClaim() {
+	if a.claim != nil {
+		a.link("")
+		a.claim = nil
+	}
+}
+
+func (m *model) claimExpired(c *modelClaim) bool {
+	return c.status == statusPending && c.expires <= m.now
+}
+
+// ownerClaim is how the agent itself sees its claim. One that lapsed waits for
+// the owner.
+func (m *model) ownerClaim(a *modelAgent) OwnerClaim {
+	c := a.claim
+	switch {
+	case c == nil:
+		return OwnerClaim{Status: statusNone}
+	case m.claimExpired(c):
+		return OwnerClaim{Status: statusExpired, RequestedAt: &c.requested, ExpiresAt: &c.expires}
+	case c.status == statusPending:
+		return OwnerClaim{Status: statusPending, RequestedAt: &c.requested, ExpiresAt: &c.expires}
+	case a.claimed == nil:
+		return OwnerClaim{Status: statusPending, RequestedAt: &c.requested}
+	}
+	return OwnerClaim{Status: statusClaimed, RequestedAt: &c.requested}
+}
+
+// pageOpens tells whether a link leads to the agent's owner's page.
+func (m *model) pageOpens(a *modelAgent, token string) bool {
+	return !a.deleted && a.claim != nil && token != "" && a.claim.token == token && !m.claimExpired(a.claim)
+}
+
+// actAsOwner presses a button of the page. confirmed says that the agent's handle
+// came with it.
+func (m *model) actAsOwner(a *modelAgent, act OwnerAct, q *modelRequest, confirmed bool) verdict {
+	m.touched[a] = true
+	pending, lapsed := a.claim.status == statusPending, a.claimed == nil
+	switch act {
+	case OwnerConfirm:
+		if !pending && !lapsed {
+			return verdict{code: CodeInvalidState}
+		}
+		return m.confirmClaim(a)
+	case OwnerReject:
+		if !pending {
+			return verdict{code: CodeInvalidState}
+		}
+		m.unwanted = append(m.unwanted, modelUnwanted{a, a.claim.person, m.now})
+		a.endClaim()
+		return granted
+	}
+	if pending {
+		return verdict{code: CodeInvalidState}
+	}
+	switch act {
+	case OwnerWithdraw:
+		m.trust(a, func() {
+			a.claimed, a.person, a.policy.RequireOwnerReceipt, a.updated = nil, "", false, m.now
+			a.endClaim()
+		})
+	case OwnerRotateKey:
+		m.takeBack(a)
+	case OwnerRetire:
+		if !confirmed {
+			return verdict{code: CodeValidationFailed}
+		}
+		m.delete(a)
+	case OwnerAgree, OwnerRefuse:
+		if act == OwnerAgree && m.isSuspended(a) {
+			return verdict{code: CodeInvalidState} // its mailbox is nobody's now
+		}
+		return m.actOn(q, a, string(act), "")
+	}
+	return granted
+}
+
+func (m *model) confirmClaim(a *modelAgent) verdict {
+	if a.verified == nil {
+		return verdict{code: CodeTrustTooLow}
+	}
+	others := 0
+	for _, b := range m.agents {
+		if b != a && b.person == a.claim.person {
+			others++
+		}
+	}
+	if m.limits.ownerAgents > 0 && others >= m.limits.ownerAgents {
+		return verdict{code: CodeSenderLimitReached}
+	}
+	m.trust(a, func() {
+		a.claimed, a.person, a.updated = new(m.now), a.claim.person, m.now
+		a.claim.status, a.claim.mailbox = statusClaimed, a.mailbox
+	})
+	return granted
+}
+
+// takeBack gives the owner the key; a mailbox changed since the claim may be a
+// thief's.
+func (m *model) takeBack(a *modelAgent) {
+	m.trust(a, func() {
+		if a.mailbox != a.claim.mailbox {
+			a.unverify()
+			a.updated = m.now
+		}
+		a.voidCodes(MailVerify, MailRecover)
+	})
+}

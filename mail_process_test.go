@@ -50,7 +50,8 @@ func newProcess(t testing.TB, args ...string) *process {
 		t.Fatal(err)
 	}
 	command := exec.Command(self, args...)
-	command.Env = append(os.Environ(), asProgram+"=1")
+	// Under the race detector each process would sleep for a second at its end.
+	command.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	p := &program{TB: t, out: newOutput(), err: newOutput(), status: make(chan int, 1)}
 	p.cancel = func() { _ = command.Process.Signal(syscall.SIGTERM) }
 	command.Stdout, command.Stderr = p.out, p.err
@@ -100,7 +101,8 @@ func (p *process) logs(text string, times int) {
 	}
 }
 
-// kill ends the process as a power cut would, and returns once it is gone.
+// kill ends the process with no chance to finish anything, and returns once it is
+// gone.
 func (p *process) kill() {
 	p.Helper()
 	_ = p.command.Process.Kill()

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -25,14 +24,8 @@ const contenders = 100
 // -short, and under the race detector, which is ten times slower.
 const fewer = 10
 
-var timeIsShort = sync.OnceValue(func() bool {
-	info, _ := debug.ReadBuildInfo()
-	detector := slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
-	return detector || testing.Short()
-})
-
 func rounds(n int) int {
-	if timeIsShort() {
+	if raceDetector() || testing.Short() {
 		return n / fewer
 	}
 	return n

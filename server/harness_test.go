@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,20 @@ import (
 	"callbook/server/mail"
 	"callbook/store"
 )
+
+// raceDetector tells whether the tests run under the race detector.
+var raceDetector = sync.OnceValue(func() bool {
+	info, _ := debug.ReadBuildInfo()
+	return slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
+})
+
+// oneByOne skips a long test whose calls come one after the other.
+func oneByOne(t *testing.T) {
+	t.Helper()
+	if raceDetector() {
+		t.Skip("its calls come one by one: nothing to find for the race detector, which takes minutes for it")
+	}
+}
 
 // site is a directory for a test: a real file, a real listener, a clock that the
 // test moves. Every answer that it gives is held against the OpenAPI document

@@ -456,6 +456,7 @@ func (s *hostilePages) write(text string) map[string]*result {
 }
 
 func TestHostileTextStaysText(t *testing.T) {
+	oneByOne(t)
 	s := newHostilePages(t)
 	benign := map[string][]string{}
 	for name, page := range s.write("Plain words") {

@@ -1,10 +1,6 @@
 package server
 
-import (
-	"errors"
-
-	"callbook/store"
-)
+import "callbook/store"
 
 // CodeSent is the answer when a code was mailed.
 type CodeSent struct {
@@ -86,10 +82,6 @@ type recoveryCode struct {
 
 func (s *Server) confirmRecovery(c *call, in confirmRecoveryInput) (answer, error) {
 	key, at, err := s.store.ConfirmRecovery(c.Context(), in.Body.Handle, in.Body.Code)
-	var refused *store.Error
-	if errors.As(err, &refused) && refused.Code == store.CodeCodeExpired {
-		err = refuse(store.CodeCodeExpired, "recover")
-	}
 	if err != nil {
 		return answer{}, err
 	}

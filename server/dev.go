@@ -134,7 +134,7 @@ func (d *Dev) advance(ctx context.Context, s *Server, body []byte) (any, error) 
 		return nil, err
 	}
 	// Behind the gate: a link may lead to this very server.
-	if err := s.links.recheck(ctx); err != nil {
+	if err := s.links.recheckAll(ctx); err != nil {
 		return nil, err
 	}
 	return map[string]any{"now": store.Time(s.store.Now().UnixMilli())}, nil

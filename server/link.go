@@ -121,15 +121,20 @@ func (l *linkChecks) end(agentID int64) {
 	l.looking.Delete(agentID)
 }
 
-// look fetches a link's page, and keeps what it found there.
-func (l *linkChecks) look(ctx context.Context, link store.DueLink, byService bool) ([]store.Link, error) {
+// check fetches a link's page when it has a turn.
+func (l *linkChecks) check(ctx context.Context, link store.DueLink) (linkcheck.Result, error) {
 	if !l.begin(ctx, link.AgentID) {
-		return l.store.Links(ctx, link.AgentID) // as it was; the service looks by itself later
+		return linkcheck.Result{}, linkcheck.ErrBusy
 	}
 	defer l.end(link.AgentID)
-	result, err := l.checker.Check(ctx, link.URL, l.base+"/agents/"+link.Handle)
+	return l.checker.Check(ctx, link.URL, l.base+"/agents/"+link.Handle)
+}
+
+// look fetches a link's page, and keeps what it found there.
+func (l *linkChecks) look(ctx context.Context, link store.DueLink, byService bool) ([]store.Link, error) {
+	result, err := l.check(ctx, link)
 	if errors.Is(err, linkcheck.ErrBusy) {
-		return l.store.Links(ctx, link.AgentID) // as it was; the service looks again by itself
+		return l.store.Links(ctx, link.AgentID) // as it was; the service looks by itself later
 	}
 	if err != nil {
 		return nil, refuse(store.CodeUnavailable, "")
@@ -139,8 +144,9 @@ func (l *linkChecks) look(ctx context.Context, link store.DueLink, byService boo
 	}, byService)
 }
 
-// recheck looks again at the links that are due, one after the other.
-func (l *linkChecks) recheck(ctx context.Context) error {
+// recheck looks again at the links that are due, one after the other, and returns
+// how many it took up.
+func (l *linkChecks) recheck(ctx context.Context) (int, error) {
 	due, err := l.store.TakeDueLinks(ctx, looksInAMinute)
 	for _, link := range due {
 		var refused *store.Error
@@ -148,5 +154,14 @@ func (l *linkChecks) recheck(ctx context.Context) error {
 			err = errors.Join(err, lookErr)
 		}
 	}
-	return err
+	return len(due), err
+}
+
+// recheckAll looks again at every link that is due.
+func (l *linkChecks) recheckAll(ctx context.Context) error {
+	for {
+		if n, err := l.recheck(ctx); err != nil || n < looksInAMinute {
+			return err
+		}
+	}
 }

@@ -194,6 +194,29 @@ func TestNoSiteIsLookedAtTooOften(t *testing.T) {
 	}
 }
 
+// TestTheClockOfDevBringsAllLooks: POST /dev/clock answers when every link that is
+// due was looked at, not only the first of them.
+func TestTheClockOfDevBringsAllLooks(t *testing.T) {
+	h := newHomepage(t)
+	s := newSite(t, func(o *siteOptions) { o.dev = &Dev{Clock: &DevClock{}} })
+	const agents = looksInAMinute/5 + 2
+	for i := range agents {
+		handle := fmt.Sprintf("agent-%d", i)
+		key := s.agent(handle)
+		h.say(`<a rel="me" href="` + s.server.options.BaseURL + "/agents/" + handle + `">me</a>`)
+		for n := range 5 {
+			if a := s.link(key, fmt.Sprintf("%s/%d/%d", h.URL, i, n)).status(200); a.text("link", "status") != "verified" {
+				t.Fatalf("%s", a.Body)
+			}
+		}
+	}
+	looks := h.looks.Load()
+	s.call("POST", "/dev/clock", "", `{"advance":"720h"}`).status(200)
+	if n := h.looks.Load() - looks; n != 5*agents {
+		t.Errorf("%d looks, want %d", n, 5*agents)
+	}
+}
+
 // TestDevLooksAtThisMachine: under callbook dev a link may lead to any port here.
 func TestDevLooksAtThisMachine(t *testing.T) {
 	h := newHomepage(t)

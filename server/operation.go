@@ -209,24 +209,26 @@ func (c *call) authenticate() error {
 	return err // suspended
 }
 
-// take counts a call of a known caller: as a call, and as one of a narrower
-// class. Calls that wait have an allowance of their own.
+// take counts a call of a known caller in all classes that it belongs to.
 func (c *call) take() error {
-	h, who := c.w.Header(), subject{agent: c.caller.ID}
-	if c.op.limit != limitEvents {
-		if limited := c.server.limiter.take(h, limitCalls, who); limited != nil {
+	for _, class := range c.op.classes() {
+		if limited := c.server.limiter.take(c.w.Header(), class, subject{agent: c.caller.ID}); limited != nil {
 			return limited
 		}
-	}
-	if c.op.limit == limitLinks {
-		if limited := c.server.limiter.take(h, limitWrites, who); limited != nil {
-			return limited
-		}
-	}
-	if c.op.limit != limitCalls {
-		return c.server.limiter.take(h, c.op.limit, who)
 	}
 	return nil
+}
+
+// classes are the limits of a keyed operation, the widest first. Calls that wait
+// have an allowance of their own.
+func (o *operation) classes() []limitClass {
+	switch o.limit {
+	case limitCalls, limitEvents:
+		return []limitClass{o.limit}
+	case limitWrites:
+		return []limitClass{limitCalls, limitWrites}
+	}
+	return []limitClass{limitCalls, limitWrites, o.limit}
 }
 
 // bearerKey reads the one Authorization header of a call.

@@ -242,19 +242,17 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	working, stop := context.WithCancel(ctx)
 	background := s.work(working)
 	defer func() { stop(); background.Wait() }()
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case <-ctx.Done():
-			stopping, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
-			defer cancel()
-			if err := h.Shutdown(stopping); err != nil {
-				s.options.Log.Warn().Err(err).Msg("calls that took too long to finish are cut off")
-				return h.Close()
-			}
-			return nil
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		stopping, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+		defer cancel()
+		if err := h.Shutdown(stopping); err != nil {
+			s.options.Log.Warn().Err(err).Msg("calls that took too long to finish are cut off")
+			return h.Close()
 		}
+		return nil
 	}
 }
 
@@ -282,7 +280,10 @@ func (s *Server) work(ctx context.Context) *sync.WaitGroup {
 		})
 	}
 	every("what was due could not be done", s.store.RunDue)
-	every("links could not be looked at again", s.links.recheck)
+	every("links could not be looked at again", func(ctx context.Context) error {
+		_, err := s.links.recheck(ctx)
+		return err
+	})
 	return working
 }
 
@@ -298,7 +299,7 @@ func guarded(ctx context.Context, act func(context.Context) error) (err error) {
 
 // RunDue does at once all that is due by the clock, mails and links included.
 func (s *Server) RunDue(ctx context.Context) error {
-	return errors.Join(s.runDueInside(ctx), s.links.recheck(ctx))
+	return errors.Join(s.runDueInside(ctx), s.links.recheckAll(ctx))
 }
 
 // runDueInside does all that is due but looks at pages.

@@ -53,20 +53,16 @@ type CodeSent struct {
 // StartVerify mails the caller a code that proves its mailbox. It refuses with
 // already_verified, and with rate_limited past the caps on mails.
 func (s *Store) StartVerify(ctx context.Context, caller Caller) (sent CodeSent, err error) {
-	err = s.write(ctx, func(t *tx) error {
+	err = s.decide(ctx, func(t *tx) (*Error, error) {
 		agent, err := t.agent(caller.ID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if agent.VerifiedAt != nil {
-			return refuse(CodeAlreadyVerified)
+			return refuse(CodeAlreadyVerified), nil
 		}
 		sent = CodeSent{t.now.add(codeAge), t.now.add(s.mails.Pause)}
-		refusal, err := t.sendCode(&agent, MailVerify)
-		if err == nil && refusal != nil {
-			return refusal
-		}
-		return err
+		return t.sendCode(&agent, MailVerify)
 	})
 	return sent, err
 }
@@ -144,11 +140,11 @@ func (t *tx) tryCode(agent *agentRow, purpose, code string) (*Error, error) {
 	case err != nil:
 		return nil, err
 	case !found:
-		return refuse(CodeCodeExpired), nil
+		return &Error{Code: CodeCodeExpired, Topic: purpose}, nil
 	case row.Wrong >= codeTries:
 		return t.burnt(agent)
 	case row.ExpiresAt <= t.now || row.Mailbox != agent.Mailbox:
-		return refuse(CodeCodeExpired), nil
+		return &Error{Code: CodeCodeExpired, Topic: purpose}, nil
 	case subtle.ConstantTimeCompare(row.Hash, hashCode(agent.ID, purpose, row.Mailbox, code)) != 1:
 		return refuse(CodeWrongCode), t.exec(`
 			UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
@@ -199,7 +195,7 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string) (key s
 			return nil, err
 		}
 		if !found || agent.VerifiedAt == nil || agent.suspended(t.now) {
-			return refuse(CodeCodeExpired), nil
+			return &Error{Code: CodeCodeExpired, Topic: MailRecover}, nil
 		}
 		if refusal, err := t.tryCode(&agent, MailRecover, code); err != nil || refusal != nil {
 			return refusal, err

@@ -5,12 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 )
+
+// raceDetector tells whether the tests run under the race detector.
+var raceDetector = sync.OnceValue(func() bool {
+	info, _ := debug.ReadBuildInfo()
+	return slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
+})
 
 // testStore is a directory for a test: a real file and a clock that the test
 // moves. Limits by the day are off unless the test sets them.

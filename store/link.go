@@ -140,7 +140,7 @@ func (t *tx) keepFinding(agentID int64, address, was string, found LinkFinding) 
 	case found.Verified:
 		query = `status = 'verified', failure = NULL, proof = ?, verified_at = ?, expires_at = ?, next_check_at = ?`
 		args = append(args, found.Proof, t.now, t.now.add(linkAge), t.now.add(linkRecheck))
-	case was != "pending" && was != "failed" && mayPass(found.Failure):
+	case (was == "verified" || was == "expired") && mayPass(found.Failure):
 		query = `failure = ?, next_check_at = CASE WHEN status = 'verified' THEN ? END`
 		args = append(args, found.Failure, t.now.add(linkRetry))
 	default:
@@ -149,7 +149,7 @@ func (t *tx) keepFinding(agentID int64, address, was string, found LinkFinding) 
 	}
 	err := t.exec(`UPDATE links SET checked_at = ?, kind = ?, `+query+` WHERE agent_id = ? AND url = ?`, append(args, agentID, address)...)
 	if err != nil {
-		return fmt.Errorf("settle a link: %w", err)
+		return fmt.Errorf("keep what was found of a link: %w", err)
 	}
 	return nil
 }

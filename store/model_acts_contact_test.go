@@ -67,7 +67,7 @@ func doSend(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		r.equal("the outcome of trying", modelRefusalOf(tried), modelRefusalOf(err))
 	}
 	if q != nil && err == nil {
-		q.made, q.id, q.seq = a.number, got.ID, got.Seq
+		q.made, q.id = a.number, got.ID
 		r.equal("the new request", got, r.view(q))
 	}
 	if want.retry != 0 && r.rng != nil && r.chance(25) {

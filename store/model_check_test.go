@@ -211,7 +211,7 @@ func (a *modelAgent) party() Party {
 // view is a request as its parties see it now.
 func (r *modelRun) view(q *modelRequest) Request {
 	v := Request{
-		Seq: q.seq, ID: q.id, Status: q.status, From: q.from.party(), To: q.to.party(),
+		ID: q.id, Status: q.status, From: q.from.party(), To: q.to.party(),
 		Purpose: q.draft.Purpose, Deliverable: q.draft.Deliverable, Compensation: q.draft.Compensation,
 		Offering: q.offering, DeclineReason: optional(q.reason),
 		CreatedAt: q.created, UpdatedAt: q.updated, ExpiresAt: q.expires, DecidedAt: q.decided, Mailboxes: q.boxes,

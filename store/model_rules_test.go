@@ -80,7 +80,6 @@ type modelCode struct {
 type modelRequest struct {
 	made           int // by which act
 	id             string
-	seq            int64
 	from, to       *modelAgent
 	draft          RequestDraft
 	offering       *Offering

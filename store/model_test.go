@@ -42,7 +42,7 @@ func TestModel(t *testing.T) {
 	switch {
 	case testing.Short():
 		acts = 5_000
-	case raceDetector:
+	case raceDetector():
 		acts = 10_000
 	}
 	t.Logf("seed %d, %d acts", seed, acts)

@@ -25,7 +25,6 @@ type RequestDraft struct {
 
 // Request is a contact request as its two parties see it.
 type Request struct {
-	Seq           int64      `json:"-"`
 	ID            string     `json:"id"`
 	Status        string     `json:"status" enum:"pending,awaiting_owner,accepted,declined,withdrawn,expired"`
 	From          Party      `json:"from"`
@@ -58,8 +57,6 @@ type Mailboxes struct {
 	From *string `json:"from"`
 	To   *string `json:"to"`
 }
-
-func (r Request) place() int64 { return r.Seq }
 
 // The states of a contact request. Open are pending and awaiting_owner.
 const (
@@ -196,7 +193,7 @@ var selectRequest = `
 // record is the request as its parties see it.
 func (r *requestRow) record() (Request, error) {
 	record := Request{
-		Seq: r.Seq, ID: r.ID, Status: r.Status,
+		ID: r.ID, Status: r.Status,
 		From: Party{r.FromHandle, r.FromName, r.FromLevel}, To: Party{r.ToHandle, r.ToName, r.ToLevel},
 		Purpose: r.Purpose, Deliverable: r.Deliverable, Compensation: r.Compensation,
 		Deadline: r.Deadline, Context: r.Context, DeclineReason: r.DeclineReason,
@@ -250,15 +247,15 @@ var errDryRun = errors.New("tried only")
 func (s *Store) TryRequest(ctx context.Context, caller Caller, handle string, draft RequestDraft) error {
 	err := s.write(ctx, func(t *tx) error {
 		_, refusal, err := t.sendRequest(caller, handle, draft)
-		if err == nil && refusal != nil {
+		switch {
+		case err != nil:
+			return err
+		case refusal != nil:
 			return refusal
 		}
-		if err == nil {
-			return errDryRun
-		}
-		return err
+		return errDryRun
 	})
-	if err == errDryRun {
+	if errors.Is(err, errDryRun) {
 		return nil
 	}
 	return err

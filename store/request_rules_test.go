@@ -397,7 +397,6 @@ func TestARepeatedRequestIsOne(t *testing.T) {
 	}), map[string]int{"": rush})
 	first := slices.Index(fresh, true)
 	for i, a := range answers {
-		a.Seq = answers[first].Seq // serves lists alone
 		if !cmp.Equal(a, answers[first]) || fresh[i] != (i == first) {
 			t.Fatalf("answer %d, first %v: %s", i, fresh[i], cmp.Diff(answers[first], a))
 		}
@@ -416,7 +415,7 @@ func TestARepeatedRequestIsOne(t *testing.T) {
 		step.do()
 		again, replayed, err := s.SendRequest(ctx, asker, pilot.Handle, plainDraft, step.once)
 		wantOutcome(t, step.name, err, step.want)
-		if again.Seq = answers[first].Seq; err == nil && (!replayed || !cmp.Equal(again, answers[first])) {
+		if err == nil && (!replayed || !cmp.Equal(again, answers[first])) {
 			t.Errorf("%s: replayed %v: %s", step.name, replayed, cmp.Diff(answers[first], again))
 		}
 	}

@@ -280,7 +280,7 @@ func TestWhatARequestSays(t *testing.T) {
 		return Party{handle, &name, &level}
 	}
 	want := Request{
-		Seq: got.Seq, ID: got.ID, Status: "pending", From: party("asker", 1), To: party("harbour-pilot", 1),
+		ID: got.ID, Status: "pending", From: party("asker", 1), To: party("harbour-pilot", 1),
 		Purpose: "Tides", Deliverable: "CSV", Compensation: "offsite_paid", Offering: &menu[0],
 		Deadline: &draft.Deadline, Context: &draft.Context, CreatedAt: now, UpdatedAt: now, ExpiresAt: now.add(7 * Day),
 	}

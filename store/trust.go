@@ -39,8 +39,7 @@ func (t *tx) unverify(id int64) error {
 		`UPDATE agents SET verified_at = NULL WHERE id = ?`,
 		`DELETE FROM codes WHERE agent_id = ?`,
 		`DELETE FROM owner_claims WHERE agent_id = ? AND status = 'pending'`,
-		// A fresh link to an owner's page that is in force still goes out: the one
-		// before is dead.
+		// A fresh link to an owner's page still goes out: it hangs on no mailbox.
 		`DELETE FROM outbox WHERE agent_id = ? AND kind <> 'owner'`,
 	} {
 		if err := t.exec(query, id); err != nil {

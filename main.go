@@ -233,6 +233,7 @@ type serveCommand struct {
 	Addr         string   `default:"127.0.0.1:8080" help:"Address to listen on."`
 	DB           string   `name:"db" default:"callbook.db" help:"The SQLite file; made when it is missing." type:"path"`
 	BaseURL      string   `name:"base-url" help:"Where the public reaches the site, such as https://directory.example.org. Default: http:// and the address."`
+	Contact      string   `help:"Where to report what is wrong with the site or in it: a mail address, or a mailto:, https: or http: URI. Default: the home page." placeholder:"ADDRESS"`
 	TrustedProxy []string `help:"Addresses or networks of reverse proxies whose X-Forwarded-For is believed." placeholder:"ADDR"`
 	Durability   string   `enum:"full,normal" default:"full" help:"normal is faster on slow disks, but a power cut may lose the last writes."`
 	logFlags     `embed:""`
@@ -241,8 +242,9 @@ type serveCommand struct {
 }
 
 // Validate is called by kong once the flags are read.
-func (c *serveCommand) Validate() error {
-	return errors.Join(c.mailFlags.check(), c.limitFlags.check())
+func (c *serveCommand) Validate() (err error) {
+	c.Contact, err = server.ParseContact(c.Contact)
+	return errors.Join(err, c.mailFlags.check(), c.limitFlags.check())
 }
 
 func (c *serveCommand) Run(ctx context.Context, console *console) error {
@@ -286,6 +288,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console) error {
 	}
 	s, err := server.New(st, server.Options{
 		BaseURL: c.BaseURL, Limits: limits, TrustedProxies: proxies, Log: log, Version: version(), Mail: sink,
+		Contact: c.Contact,
 	})
 	if err != nil {
 		return errors.Join(err, st.Close())

@@ -317,6 +317,8 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		{"base URL with a query", []string{"serve", free, fresh, "--base-url=https://example.org?x=1"}, "", "base URL"},
 		{"base URL with a fragment", []string{"serve", free, fresh, "--base-url=https://example.org#x"}, "", "base URL"},
 		{"base URL with a password", []string{"serve", free, fresh, "--base-url=https://u:hunter2@example.org"}, "", "base URL"},
+		{"contact", []string{"serve", free, fresh, "--contact=the operator"}, "", "mailto:"},
+		{"contact by a variable", []string{"serve", free, fresh}, "CALLBOOK_CONTACT=https://u:hunter2@example.org", "mail address"},
 		{"log form", []string{"serve", free, fresh, "--log=xml"}, "", "--log"},
 		{"log level", []string{"serve", free, fresh, "--log-level=loud"}, "", "--log-level"},
 		{"durability", []string{"serve", free, fresh, "--durability=none"}, "", "--durability"},
@@ -374,7 +376,7 @@ func TestHelpNamesEveryCommandAndSetting(t *testing.T) {
 	}
 	status, out, errors = finished("serve", "--help")
 	for _, flag := range []string{
-		"addr", "db", "base-url", "trusted-proxy", "durability", "log", "log-level", "limits", "limit-reads", "limit-registrations",
+		"addr", "db", "base-url", "contact", "trusted-proxy", "durability", "log", "log-level", "limits", "limit-reads", "limit-registrations",
 		"limit-reports", "limit-failed-keys", "limit-calls", "limit-writes", "limit-posts", "limit-replies", "limit-requests-new", "limit-requests",
 	} {
 		variable := "$CALLBOOK_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
@@ -395,6 +397,7 @@ func TestVariablesSetAndFlagsWin(t *testing.T) {
 	t.Setenv("CALLBOOK_ADDR", "127.0.0.1:0")
 	t.Setenv("CALLBOOK_DB", filepath.Join(t.TempDir(), "callbook.db"))
 	t.Setenv("CALLBOOK_BASE_URL", "https://variable.example.org")
+	t.Setenv("CALLBOOK_CONTACT", "security@example.org")
 	t.Setenv("CALLBOOK_LIMIT_READS", "3")
 	t.Setenv("CALLBOOK_LOG", "json")
 	reads := func(p *program) any {
@@ -404,8 +407,8 @@ func TestVariablesSetAndFlagsWin(t *testing.T) {
 	if index := p.object("GET", "/api", ""); index["openapi"] != "https://variable.example.org/openapi.json" || reads(p) != 3.0 {
 		t.Errorf("the variables are without effect: %v", index)
 	}
-	if status, _ := p.call("GET", "/api", ""); status != 200 {
-		t.Errorf("the third read gets %d", status)
+	if status, text := p.call("GET", "/.well-known/security.txt", ""); status != 200 || !strings.Contains(text, "Contact: mailto:security@example.org\n") {
+		t.Errorf("the third read gets %d: %s", status, text)
 	}
 	if status, _ := p.call("GET", "/api", ""); status != 429 {
 		t.Errorf("the fourth read gets %d", status)

@@ -113,7 +113,7 @@ type agentsQuery struct {
 	View       string `query:"view" enum:"full,brief" doc:"brief gives short items."`
 	Limit      int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
 	Offset     int    `query:"offset" minimum:"0" maximum:"10000" doc:"Records to skip; beyond 10000 follow next."`
-	Cursor     string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended; comes with next."`
+	Cursor     string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
 func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {

@@ -18,7 +18,7 @@ type CollabList struct {
 type collabsQuery struct {
 	Handle string `query:"handle" minLength:"3" maxLength:"32" doc:"One agent's; of all agents when left out."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended; comes with next."`
+	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
 func (s *Server) listCollabs(c *call, q collabsQuery) (answer, error) {
@@ -34,7 +34,7 @@ func (s *Server) listCollabs(c *call, q collabsQuery) (answer, error) {
 type ownCollabsQuery struct {
 	Status string `query:"status" enum:"pending,confirmed,declined" doc:"One status; all when left out."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended; comes with next."`
+	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
 func (s *Server) listMyCollabs(c *call, caller store.Caller, q ownCollabsQuery) (answer, error) {

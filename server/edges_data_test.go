@@ -148,6 +148,7 @@ var queryRows = []edgeRow{
 	{"listPosts", "open", queryBooleanEdges},
 	{"listPosts", "limit", queryIntegerOf(1, 100)},
 	{"listPosts", "cursor", cursorEdges},
+	{"getPost", "limit", queryIntegerOf(1, 100)},
 	{"getPost", "cursor", cursorEdges},
 	{"sendRequest", "dry_run", queryBooleanEdges},
 	{"listEvents", "after", afterEdges},

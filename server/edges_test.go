@@ -389,7 +389,7 @@ func (s *edgeSite) tryQuery(row edgeRow, e edge) {
 		if a.Status != 200 && (a.Status != 201 || e.value != "false") {
 			s.Errorf("%s: %d %.300s", label, a.Status, a.Body)
 		}
-		if row.field == "limit" && fmt.Sprint(a.value("limit")) != e.value {
+		if row.field == "limit" && row.op != "getPost" && fmt.Sprint(a.value("limit")) != e.value {
 			s.Errorf("%s: the answer has limit %v", label, a.value("limit"))
 		}
 		return

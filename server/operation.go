@@ -2,10 +2,14 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 	"time"
@@ -120,7 +124,11 @@ func (c *call) answer() error {
 		return err
 	}
 	if c.op.reads() && !c.op.keyed {
-		return c.answerKept()
+		e, err := c.kept()
+		if err != nil {
+			return err
+		}
+		return writeCached(c.w, c.Request, e)
 	}
 	a, err := c.op.run(c)
 	if err != nil {
@@ -142,23 +150,46 @@ func (c *call) admit() error {
 	return c.server.limiter.take(h, c.op.limit, c.from)
 }
 
-// answerKept answers a public read from the cache, or keeps the answer there.
-func (c *call) answerKept() error {
+// kept takes the answer of a public read from the cache, or makes it and keeps it
+// there.
+func (c *call) kept() (*cached, error) {
 	s, uri, now := c.server, c.URL.RequestURI(), c.server.store.Now()
-	e := s.cache.get(uri, now)
-	if e == nil {
-		begun := s.cache.begin()
-		a, err := c.op.run(c)
-		if err != nil {
-			return err
-		}
-		e = &cached{
-			body: a.body, etag: etag(a.body), link: linkNext(a.next),
-			dependence: a.keep, card: a.card, made: now, until: a.until,
-		}
-		s.cache.put(uri, e, begun)
+	if e := s.cache.get(uri, now); e != nil {
+		return e, nil
 	}
-	return writeCached(c.w, c.Request, e)
+	begun := s.cache.begin()
+	a, err := c.op.run(c)
+	if err != nil {
+		return nil, err
+	}
+	e := &cached{
+		body: a.body, etag: etag(a.body), link: linkNext(a.next),
+		dependence: a.keep, card: a.card, made: now, until: a.until,
+	}
+	s.cache.put(uri, e, begun)
+	return e, nil
+}
+
+// read answers a public read for the house itself: pages and tools are made from
+// the very bytes of the operation's answer. args are its parameters by name, those
+// of the path and those of the query.
+func (s *Server) read(ctx context.Context, op *operation, args url.Values) (*cached, error) {
+	path, query := op.path, maps.Clone(args)
+	var params httprouter.Params
+	for _, f := range op.input.paths {
+		value := args.Get(f.name)
+		params = append(params, httprouter.Param{Key: f.name, Value: value})
+		path = strings.Replace(path, "{"+f.name+"}", url.PathEscape(value), 1)
+		query.Del(f.name)
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", op.id, err)
+	}
+	return (&call{Request: r, server: s, op: op, params: params}).kept()
 }
 
 func (c *call) write(a answer) error {

@@ -1,7 +1,11 @@
 package server
 
 import (
+	"context"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -12,40 +16,108 @@ import (
 // newPages makes the pages for people.
 func newPages(s *Server) (*web.Site, error) {
 	return web.New(web.Options{
-		Store: s.store, BaseURL: s.options.BaseURL, Log: s.options.Log, NoticeEN: notice.EN, NoticeZH: notice.ZH,
-		Fail: func(w http.ResponseWriter, r *http.Request, err error) int {
-			status, _ := s.fail(w, r, err)
-			return status
-		},
+		Store: s.store, BaseURL: s.options.BaseURL, Contact: s.options.Contact, Log: s.options.Log,
+		AboutEN: aboutEN, AboutZH: aboutZH, NoticeEN: notice.EN, NoticeZH: notice.ZH,
+		Read: s.readForPage, Send: s.sendPage, Fail: s.failPage,
 	})
 }
 
-// mountPages mounts the pages for people. constant mounts what never changes
-// while the program runs.
-func (s *Server) mountPages(router *httprouter.Router, constant func(path, contentType, content string)) {
+func (s *Server) readForPage(ctx context.Context, id string, args url.Values) (web.Answer, error) {
+	i := slices.IndexFunc(s.operations, func(op *operation) bool { return op.id == id })
+	e, err := s.read(ctx, s.operations[i], args)
+	if err != nil {
+		return web.Answer{}, err
+	}
+	return web.Answer{Body: e.body, Tag: e.etag}, nil
+}
+
+// sendPage answers with what the parts name. They are all that it is made from, so
+// what is kept under their tag never goes stale.
+func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error {
+	tag := etag([]byte(strings.Join(parts, "\x00")))
+	if etagMatches(r.Header.Get("If-None-Match"), tag) {
+		return writeCached(w, r, &cached{etag: tag})
+	}
+	now := s.store.Now()
+	e := s.cache.get(tag, now)
+	if e == nil {
+		begun := s.cache.begin()
+		body, err := content()
+		if err != nil {
+			return err
+		}
+		e = &cached{body: body, etag: tag, dependence: onSite, made: now}
+		s.cache.put(tag, e, begun)
+	}
+	return writeCached(w, r, e)
+}
+
+func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error) web.Failure {
+	status, object := s.fail(w, r, err)
+	failure := web.Failure{Status: status, Text: web.Text{EN: object.MessageEN, ZH: object.MessageZH}}
+	for _, d := range object.Details {
+		failure.Details = append(failure.Details, web.Detail{Field: d.Field, Text: web.Text{EN: d.MessageEN, ZH: d.MessageZH}})
+	}
+	return failure
+}
+
+// mountPages mounts the pages for people. public mounts what any origin may read,
+// constant what never changes while the program runs.
+func (s *Server) mountPages(router *httprouter.Router, public func(path string, h httprouter.Handle), constant func(path, contentType, content string)) {
 	constant("/style.css", "text/css; charset=utf-8", static.Style)
 	constant("/mark.svg", "image/svg+xml", static.Mark)
+	for path, show := range map[string]func(w http.ResponseWriter, r *http.Request, params httprouter.Params){
+		"/":       func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) { s.pages.Home(w, r) },
+		"/agents": func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) { s.pages.Agents(w, r) },
+		"/agents/:handle": func(w http.ResponseWriter, r *http.Request, p httprouter.Params) {
+			s.pages.Agent(w, r, p.ByName("handle"))
+		},
+		"/calls":      func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) { s.pages.Calls(w, r) },
+		"/calls/:id":  func(w http.ResponseWriter, r *http.Request, p httprouter.Params) { s.pages.Call(w, r, p.ByName("id")) },
+		"/calls.atom": func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) { s.pages.Feed(w, r) },
+	} {
+		public(path, s.forPeople(func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+			w.Header().Set("Access-Control-Allow-Origin", "*")
+			show(w, r, params)
+		}))
+	}
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 		// All below it, so that no mistyped link gets another answer.
-		router.Handle(method, "/owner/*token", s.ownerPage)
+		router.Handle(method, "/owner/*token", s.forPeople(func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+			s.pages.Owner(w, r, params.ByName("token")[len("/"):])
+		}))
 	}
 }
 
-func (s *Server) ownerPage(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-	from := subject{network: network(clientAddress(r, s.options.TrustedProxies))}
-	if err := s.limiter.take(w.Header(), limitReads, from); err != nil {
-		s.pages.Refuse(w, r, err)
-		return
+// forPeople counts a call of a page for its address.
+func (s *Server) forPeople(show httprouter.Handle) httprouter.Handle {
+	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+		from := subject{network: network(clientAddress(r, s.options.TrustedProxies))}
+		if err := s.limiter.take(w.Header(), limitReads, from); err != nil {
+			s.pages.Refuse(w, r, err)
+			return
+		}
+		show(w, r, params)
 	}
-	s.pages.Owner(w, r, params.ByName("token")[len("/"):])
 }
 
-// refuse answers a path or a method that there is not: on the owner's page to a
-// person, elsewhere to a program.
+// refuse answers a path or a method that there is not: to a person with a page,
+// to a program with JSON.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if web.OfOwner(r.URL.Path) {
+	if web.Owns(r.URL.Path) || isBrowser(r) {
 		s.pages.Refuse(w, r, err)
 		return
 	}
 	s.writeError(w, r, err)
+}
+
+// isBrowser tells of one that opens an address which is no page: browsers ask for
+// HTML before all else. What is for programs answers them as it does programs.
+func isBrowser(r *http.Request) bool {
+	for _, part := range []string{"/api", "/mcp", "/dev", "/.well-known"} {
+		if r.URL.Path == part || strings.HasPrefix(r.URL.Path, part+"/") {
+			return false
+		}
+	}
+	return strings.HasPrefix(r.Header.Get("Accept"), "text/html")
 }

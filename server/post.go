@@ -28,7 +28,7 @@ type postsQuery struct {
 	Author string `query:"author" minLength:"3" maxLength:"32" doc:"Handle of the author."`
 	Open   bool   `query:"open" doc:"Leave out calls whose deadline is before today (UTC)."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended; comes with next."`
+	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
 func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
@@ -89,19 +89,17 @@ type postPath struct {
 	ID string `path:"id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
-// threadPage is how many replies a page of a call shows.
-const threadPage = 100
-
 type postQuery struct {
 	ID     string `path:"id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
-	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended; comes with next."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"100" doc:"Replies a page."`
+	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
 // PostThread is the answer of GET /api/posts/{id}.
 type PostThread struct {
 	Notice  Notice  `json:"notice"`
 	Post    Post    `json:"post"`
-	Replies []Reply `json:"replies" doc:"Up to 100, oldest first."`
+	Replies []Reply `json:"replies" doc:"Oldest first."`
 	Next    *string `json:"next" doc:"Address of the page with the replies after these; null on the last."`
 }
 
@@ -110,7 +108,7 @@ func (s *Server) getPost(c *call, in postQuery) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, err := s.store.Replies(c.Context(), d, store.Page{Limit: threadPage, Cursor: in.Cursor})
+	list, err := s.store.Replies(c.Context(), d, store.Page{Limit: in.Limit, Cursor: in.Cursor})
 	if err != nil {
 		return answer{}, err
 	}

@@ -54,7 +54,7 @@ func (s *Server) createReply(c *call, caller store.Caller, in replyInput) (answe
 type repliesQuery struct {
 	Since  string `query:"since" minLength:"1" maxLength:"40" format:"date-time" doc:"Only replies made at this time (RFC 3339) or later."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended; comes with next."`
+	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
 // OwnReplyList is the answer of GET /api/me/replies.

@@ -52,7 +52,7 @@ type requestsQuery struct {
 	Box    string `query:"box" enum:"in,out" default:"in" doc:"in: received; out: sent."`
 	Status string `query:"status" enum:"pending,awaiting_owner,accepted,declined,withdrawn,expired" doc:"One status; all when left out."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended; comes with next."`
+	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
 func (s *Server) listMyRequests(c *call, caller store.Caller, q requestsQuery) (answer, error) {

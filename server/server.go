@@ -28,7 +28,6 @@ import (
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
 	"callbook/server/web"
-	"callbook/static"
 	"callbook/store"
 )
 
@@ -41,6 +40,7 @@ type Options struct {
 	Mail           mail.Sink         // where the site's own mails go; nil: it sends none
 	LinkCheck      linkcheck.Options // of the looks at profile links; the zero value is what a server wants
 	Version        string            // of the program, for the documents
+	Contact        string            // of the operator, as ParseContact returns it; empty: the home page says
 	Dev            *Dev              // set for callbook dev only
 }
 
@@ -54,6 +54,7 @@ type Server struct {
 	operations []*operation
 	openAPI    []byte
 	index      []byte
+	guides     map[string]*cached // by language
 	waiters    *waiters
 	mailer     *mailer // nil: the site sends no mail
 	links      *linkChecks
@@ -87,6 +88,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	if s.pages, err = newPages(s); err != nil {
 		return nil, err
 	}
+	s.guides = makeGuides(o.BaseURL)
 	s.registry = newRegistry()
 	s.operations = s.list()
 	for _, op := range s.operations {
@@ -146,14 +148,14 @@ func (s *Server) routes() http.Handler {
 			router.Handle(op.method, path, s.serve(op))
 		}
 	}
-	page := func(path, contentType, content string) {
-		h := s.page(contentType, content)
+	document := func(path string, h httprouter.Handle) {
 		get(path, h)
 		open.GET(path, h)
 	}
-	page("/", "text/plain; charset=utf-8", strings.ReplaceAll(static.Home, "{base_url}", s.options.BaseURL))
+	page := func(path, contentType, content string) { document(path, s.page(contentType, content)) }
 	page("/openapi.json", jsonType, string(s.openAPI))
-	s.mountPages(router, page)
+	s.mountPages(router, document, page)
+	s.mountDocuments(document)
 	get("/healthz", s.health(func(context.Context) error { return nil }))
 	get("/readyz", s.health(s.store.Ready))
 	if s.options.Dev != nil {
@@ -171,17 +173,8 @@ func (s *Server) routes() http.Handler {
 
 // page serves a document that never changes while the program runs.
 func (s *Server) page(contentType, content string) httprouter.Handle {
-	e := &cached{body: []byte(content), etag: etag([]byte(content)), dependence: onSite}
-	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
-		from := subject{network: network(clientAddress(r, s.options.TrustedProxies))}
-		if err := s.limiter.take(w.Header(), limitReads, from); err != nil {
-			s.writeError(w, r, err)
-			return
-		}
-		w.Header().Set("Access-Control-Allow-Origin", "*")
-		w.Header().Set("Content-Type", contentType)
-		_ = writeCached(w, r, e)
-	}
+	e := newCached(content)
+	return s.pageOf(contentType, func(http.Header, *http.Request) *cached { return e })
 }
 
 func (s *Server) health(probe func(context.Context) error) httprouter.Handle {

@@ -4,11 +4,6 @@ package static
 
 import "embed"
 
-// Home is the page at the root; {base_url} stands for the site's address.
-//
-//go:embed home.txt
-var Home string
-
 // Style is the stylesheet of all pages.
 //
 //go:embed style.css
@@ -19,8 +14,19 @@ var Style string
 //go:embed mark.svg
 var Mark string
 
-// Pages are the templates. layout.html is around every page; each of the others
-// defines its title and its main part.
+// GuideEN is the onboarding guide for agents; {base_url} stands for the site's
+// address.
+//
+//go:embed skill.en.md
+var GuideEN string
+
+// GuideZH is the same guide in Chinese.
+//
+//go:embed skill.zh.md
+var GuideZH string
+
+// Pages are the templates. layout.html is around every page, parts.html has what
+// several share; each of the others defines its title and its main part.
 //
 //go:embed *.html
 var Pages embed.FS

@@ -58,7 +58,8 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[Agen
 		_, err := parseCursor(f.name(), page.Cursor)
 		return List[AgentDocument]{Items: []AgentDocument{}, TotalIsExact: true}, err
 	}
-	l := listing{name: f.name(), rows: allAgents, count: countAgents, bounds: []any{int64(0)}}
+	// Agents are paged by offset too, so only a page of outrageous ones ends early.
+	l := listing{name: f.name(), rows: allAgents, count: countAgents, bounds: []any{int64(0)}, most: 4 * pageBytes}
 	l.tiers, l.whole = q.tiers(f.facets(), f.exactHandle())
 	if l.whole != "" {
 		l.rows, l.count = searchAgents, countSearchedAgents

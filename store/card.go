@@ -79,6 +79,8 @@ type AgentDocument struct {
 
 func (d AgentDocument) place() int64 { return d.ID }
 
+func (d AgentDocument) size() int { return len(d.Profile) + len(d.Menu) }
+
 // MatchedOfferings calls f with each menu entry that matched a search, as JSON.
 func (d AgentDocument) MatchedOfferings(f func(offering string)) {
 	if len(d.Matched) == 0 {

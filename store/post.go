@@ -49,6 +49,8 @@ type PostDocument struct {
 
 func (d PostDocument) place() int64 { return d.Seq }
 
+func (d PostDocument) size() int { return len(d.Post) + len(d.Author) + 128 }
+
 // postRow is a row of the table posts.
 type postRow struct {
 	Seq         int64   `db:"seq"`
@@ -231,7 +233,7 @@ func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDo
 		_, err := parseCursor(f.name(), page.Cursor)
 		return List[PostDocument]{Items: []PostDocument{}, TotalIsExact: true}, err
 	}
-	l := listing{name: f.name(), rows: allPosts, count: countPosts}
+	l := listing{name: f.name(), rows: allPosts, count: countPosts, most: pageBytes}
 	l.tiers, l.whole = q.tiers(f.facets(), "")
 	switch {
 	case f.Open:

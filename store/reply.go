@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // ReplyDraft is a new reply to a call.
@@ -24,6 +25,11 @@ type Reply struct {
 }
 
 func (r Reply) place() int64 { return r.Seq }
+
+// size allows for the quotation marks and line ends that JSON writes as two bytes.
+func (r Reply) size() int {
+	return len(r.Body) + strings.Count(r.Body, `"`) + strings.Count(r.Body, `\`) + strings.Count(r.Body, "\n") + len(r.Author) + 160
+}
 
 const selectReply = `
 	SELECT r.seq, r.id, p.id AS post_id, p.title AS post_title, a.author, r.body, r.created_at
@@ -108,9 +114,14 @@ func (s *Store) Replies(ctx context.Context, post PostDocument, page Page) (List
 		WHERE r.post_seq = ? AND r.seq > ?
 		ORDER BY r.seq
 		LIMIT ?`, post.Seq, from.seq, page.Limit+1)
-	if len(result.Items) > page.Limit {
-		result.Items = result.Items[:page.Limit]
-		result.Next = position{list: from.list, seq: result.Items[page.Limit-1].Seq}.cursor()
+	size := 0
+	for i, reply := range result.Items {
+		size += reply.size()
+		if i == page.Limit || i > 0 && size > pageBytes {
+			result.Items = result.Items[:i]
+			result.Next = position{list: from.list, seq: result.Items[i-1].Seq}.cursor()
+			break
+		}
 	}
 	return result, err
 }
@@ -133,6 +144,7 @@ func (s *Store) RepliesTo(ctx context.Context, caller Caller, since Time, page P
 				WHERE p.author_id = ? AND r.created_at >= ?
 				LIMIT ?)`,
 		bounds: []any{caller.ID, since},
+		most:   pageBytes,
 		tiers:  []string{""},
 	}, page)
 }

@@ -187,6 +187,7 @@ type listing struct {
 	count  string   // counts matches; after the expression: bounds…, limit
 	bounds []any    // further values of both
 	before []any    // values of both before all others
+	most   int      // bytes of the records of a page, from which on it ends early; 0 for any
 	tiers  []string // the expressions in order; one empty one lists everything
 	whole  string   // matches what all tiers match
 }
@@ -203,11 +204,19 @@ func (l *listing) arguments(expression string, others ...any) []any {
 	return append(append(args, l.bounds...), others...)
 }
 
-// placed is a row that knows its place in the order of its list.
-type placed interface{ place() int64 }
+// listed is a row that knows its place in the order of its list, and about how
+// many bytes of an answer it takes.
+type listed interface {
+	place() int64
+	size() int
+}
+
+// pageBytes bounds what the texts of one page hold together, so that no single
+// call fetches megabytes: a page of very long ones ends early, and next goes on.
+const pageBytes = 250 << 10
 
 // list reads one page.
-func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T], error) {
+func list[T listed](ctx context.Context, s *Store, l listing, page Page) (List[T], error) {
 	result := List[T]{Items: []T{}}
 	from, err := parseCursor(l.name, page.Cursor)
 	if err != nil {
@@ -219,7 +228,8 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 	}
 	// One row more than wanted tells whether another page follows.
 	var last position
-	for tier := from.tier; tier < len(l.tiers) && len(result.Items) <= page.Limit; tier++ {
+	size := 0
+	for tier := from.tier; tier < len(l.tiers) && result.Next == ""; tier++ {
 		if skip > 0 && len(l.tiers) > 1 {
 			n, err := s.count(ctx, l, l.tiers[tier], skip)
 			if err != nil {
@@ -237,16 +247,15 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 			return result, err
 		}
 		for _, row := range rows {
-			if len(result.Items) < page.Limit {
-				last = position{list: from.list, tier: tier, seq: row.place()}
+			size += row.size()
+			if n := len(result.Items); n == page.Limit || n > 0 && l.most > 0 && size > l.most {
+				result.Next = last.cursor()
+				break
 			}
+			last = position{list: from.list, tier: tier, seq: row.place()}
 			result.Items = append(result.Items, row)
 		}
 		skip, from.seq = 0, wholeTier
-	}
-	if len(result.Items) > page.Limit {
-		result.Items = result.Items[:page.Limit]
-		result.Next = last.cursor()
 	}
 	if page.Cursor == "" && page.Offset == 0 && result.Next == "" {
 		result.Total, result.TotalIsExact = len(result.Items), true // the page is the whole list

@@ -30,6 +30,7 @@ func ownerHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Robots-Tag", "noindex")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
 // ownerView is the owner's page.
@@ -74,7 +75,7 @@ func (s *Site) showOwner(w http.ResponseWriter, r *http.Request, token string, s
 	if page.OwnerPage, err = s.options.Store.OwnerPage(r.Context(), token); err != nil {
 		return err
 	}
-	return s.render(w, status, s.owner, page.Lang, page)
+	return s.render(w, status, "owner.html", page.Lang, page)
 }
 
 var ownerActs = []store.OwnerAct{
@@ -184,7 +185,7 @@ func (s *Site) tellOwnerLast(w http.ResponseWriter, r *http.Request, call store.
 		now, err := s.options.Store.OwnerPage(r.Context(), call.Token)
 		page.MailboxVerified = err != nil || now.MailboxVerified
 	}
-	return s.render(w, http.StatusOK, s.ownerDone, page.Lang, page)
+	return s.render(w, http.StatusOK, "owner-done.html", page.Lang, page)
 }
 
 // refuseOwner shows the page again, as it stands now, with what a button could
@@ -205,7 +206,7 @@ func (s *Site) refuseOwner(w http.ResponseWriter, r *http.Request, call store.Ow
 		// The page is there: what was not found is the contact request.
 		refusal = &store.Error{Code: store.CodeInvalidState}
 	}
-	return s.render(w, s.options.Fail(w, r, refusal), s.owner, page.Lang, page)
+	return s.render(w, s.options.Fail(w, r, refusal).Status, "owner.html", page.Lang, page)
 }
 
 // refused words what a button could not do.

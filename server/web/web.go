@@ -9,8 +9,12 @@ package web
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -23,30 +27,69 @@ import (
 	"callbook/store"
 )
 
+// The pages of the directory (page.go) are made from the answers of the API
+// alone, as any client would make them; the owner's page has no such twin.
+
 // Options is what the pages stand on.
 type Options struct {
 	Store    *store.Store
 	BaseURL  string // as in server.Options
+	Contact  string // likewise
+	AboutEN  string // what the site is
+	AboutZH  string
 	NoticeEN string // what agents' text is
 	NoticeZH string
 	Log      zerolog.Logger // for what the operator should know of
+	// Read answers a public read of the API by its operation id and parameters.
+	Read func(ctx context.Context, operation string, args url.Values) (Answer, error)
+	// Send answers with content that these parts name: all that it is made from.
+	// It calls for the content only where neither the caller nor the site has it.
+	Send func(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error
 	// Fail gives an answer the headers of an error, tells the request's log event
-	// of it, and returns its status.
-	Fail func(w http.ResponseWriter, r *http.Request, err error) (status int)
+	// of it, and words it.
+	Fail func(w http.ResponseWriter, r *http.Request, err error) Failure
 }
+
+// Answer is the API's answer to a read, and its entity tag.
+type Answer struct {
+	Body []byte
+	Tag  string
+}
+
+// Failure is an error as pages tell of it.
+type Failure struct {
+	Status  int
+	Text    Text
+	Details []Detail // of a query: every fault of it
+}
+
+// Detail is what is wrong with one field.
+type Detail struct {
+	Field string
+	Text  Text
+}
+
+// Text is a sentence in both languages.
+type Text struct{ EN, ZH string }
 
 // Site renders the pages of one directory.
 type Site struct {
-	options   Options
-	origins   *http.CrossOriginProtection
-	owner     *template.Template
-	ownerDone *template.Template
-	failure   *template.Template
+	options  Options
+	version  string // of the templates and all that they show of the options
+	origins  *http.CrossOriginProtection
+	template map[string]*template.Template
+}
+
+// templates are the pages, each inside layout.html. What pages share stands in
+// parts.html.
+var templates = []string{
+	"home.html", "agents.html", "agent.html", "calls.html", "call.html",
+	"owner.html", "owner-done.html", "error.html",
 }
 
 // New makes the pages.
 func New(o Options) (*Site, error) {
-	s := &Site{options: o, origins: http.NewCrossOriginProtection()}
+	s := &Site{options: o, origins: http.NewCrossOriginProtection(), template: map[string]*template.Template{}}
 	base, err := url.Parse(o.BaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("read the base URL: %w", err)
@@ -54,14 +97,35 @@ func New(o Options) (*Site, error) {
 	if err := s.origins.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {
 		return nil, fmt.Errorf("trust the base URL: %w", err)
 	}
-	for name, page := range map[string]**template.Template{
-		"owner.html": &s.owner, "owner-done.html": &s.ownerDone, "error.html": &s.failure,
-	} {
-		if *page, err = template.ParseFS(static.Pages, "layout.html", name); err != nil {
+	for _, name := range templates {
+		if s.template[name], err = template.ParseFS(static.Pages, "layout.html", "parts.html", name); err != nil {
 			return nil, fmt.Errorf("read the template %s: %w", name, err)
 		}
 	}
+	if s.version, err = version(o); err != nil {
+		return nil, err
+	}
 	return s, nil
+}
+
+// version names all that a page is made from beside the answers of the API.
+func version(o Options) (string, error) {
+	sum := sha256.New()
+	for _, text := range []string{o.BaseURL, o.Contact, o.AboutEN, o.AboutZH, o.NoticeEN, o.NoticeZH} {
+		fmt.Fprintf(sum, "%q", text)
+	}
+	err := fs.WalkDir(static.Pages, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(static.Pages, name)
+		fmt.Fprintf(sum, "%q%q", name, text)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("read the templates: %w", err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // The languages of the pages; the first is for those who ask for neither.
@@ -70,8 +134,9 @@ var (
 	matcher   = language.NewMatcher([]language.Tag{language.English, language.Chinese, language.TraditionalChinese})
 )
 
-// languageOf is the language of the query, or else what the browser asks for.
-func languageOf(r *http.Request) string {
+// Language is that of the query (lang=en, lang=zh), or else what the browser asks
+// for.
+func Language(r *http.Request) string {
 	if asked := r.URL.Query().Get("lang"); asked == "en" || asked == "zh" {
 		return asked
 	}
@@ -79,87 +144,37 @@ func languageOf(r *http.Request) string {
 	return languages[min(i, len(languages)-1)]
 }
 
-// view is what the layout and every template get.
-type view struct {
-	Lang   string // en, zh
-	Switch string // link to the same page in the other language; empty for none
-	Notice string
-}
-
-func (s *Site) view(r *http.Request) view {
-	if languageOf(r) == "zh" {
-		return view{Lang: "zh", Switch: "?lang=en", Notice: s.options.NoticeZH}
-	}
-	return view{Lang: "en", Switch: "?lang=zh", Notice: s.options.NoticeEN}
-}
-
-// Say returns the sentence in the page's language, with the values put in.
-func (v view) Say(en, zh string, values ...any) string {
-	text := en
-	if v.Lang == "zh" {
-		text = zh
-	}
-	if len(values) == 0 {
-		return text
-	}
-	return fmt.Sprintf(text, values...)
-}
-
-// When is an instant as people read it.
-func (v view) When(t store.Time) string { return t.Time().Format("2006-01-02 15:04 UTC") }
-
-// Level words a trust level.
-func (v view) Level(level int) string {
-	switch level {
-	case 2:
-		return v.Say("2: a person is accountable for it", "2：有人对它负责")
-	case 1:
-		return v.Say("1: its mailbox is verified", "1：邮箱已验证")
-	}
-	return v.Say("0: nothing is verified", "0：未经任何验证")
-}
-
-// Compensation words how a contact request says it would be paid for.
-func (v view) Compensation(compensation string) string {
-	switch compensation {
-	case "none":
-		return v.Say("none", "无")
-	case "discuss":
-		return v.Say("to be discussed", "面议")
-	}
-	return v.Say("paid, settled outside this site", "有偿，在本站之外结算")
-}
-
-// Mode words how an entry of a menu is paid for.
-func (v view) Mode(mode string) string {
-	switch mode {
-	case "free":
-		return v.Say("free of charge", "免费")
-	case "quote":
-		return v.Say("by quote", "按报价")
-	}
-	return v.Say("paid, settled outside this site", "有偿，在本站之外结算")
-}
-
 // contentPolicy lets a page load the site's own stylesheet and mark and send its
 // own forms, and nothing else.
 const contentPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// render sends a page. Nothing is sent when its template fails.
-func (s *Site) render(w http.ResponseWriter, status int, page *template.Template, lang string, data any) error {
+// execute makes a page from its template.
+func (s *Site) execute(name string, data any) ([]byte, error) {
 	var body bytes.Buffer
-	if err := page.ExecuteTemplate(&body, "layout", data); err != nil {
-		return fmt.Errorf("render a page: %w", err)
+	if err := s.template[name].ExecuteTemplate(&body, "layout", data); err != nil {
+		return nil, fmt.Errorf("render %s: %w", name, err)
 	}
-	h := w.Header()
+	return body.Bytes(), nil
+}
+
+// pageHeaders are what every page has.
+func pageHeaders(h http.Header, lang string) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(body.Len()))
 	h.Set("Content-Language", lang)
 	h.Set("Content-Security-Policy", contentPolicy)
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Add("Vary", "Accept-Language")
+}
+
+// render sends a page that nobody keeps. Nothing is sent when its template fails.
+func (s *Site) render(w http.ResponseWriter, status int, name, lang string, data any) error {
+	body, err := s.execute(name, data)
+	if err != nil {
+		return err
+	}
+	pageHeaders(w.Header(), lang)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body.Bytes()) // a reader who has gone is nobody's error
+	_, _ = w.Write(body) // a reader who has gone is nobody's error
 	return nil
 }
 
@@ -167,18 +182,27 @@ func (s *Site) render(w http.ResponseWriter, status int, page *template.Template
 func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	data := struct {
 		view
-		Status    int
+		Failure
 		Owner     bool // of the owner's page
 		RequestID string
-	}{view: s.view(r), Owner: OfOwner(r.URL.Path), RequestID: w.Header().Get("X-Request-Id")}
+	}{view: s.view(r), Owner: ofOwner(r.URL.Path), RequestID: w.Header().Get("X-Request-Id")}
 	if data.Owner {
 		ownerHeaders(w.Header())
 	}
-	data.Status = s.options.Fail(w, r, err)
-	if err := s.render(w, data.Status, s.failure, data.Lang, data); err != nil {
-		http.Error(w, http.StatusText(s.options.Fail(w, r, err)), http.StatusInternalServerError)
+	data.Failure = s.options.Fail(w, r, err)
+	if err := s.render(w, data.Status, "error.html", data.Lang, data); err != nil {
+		http.Error(w, http.StatusText(s.options.Fail(w, r, err).Status), http.StatusInternalServerError)
 	}
 }
 
-// OfOwner tells whether a path belongs to the owner's page.
-func OfOwner(path string) bool { return strings.HasPrefix(path, ownerPath) }
+// Owns tells whether a path is one of the pages, or below one.
+func Owns(path string) bool {
+	for _, page := range []string{"/agents", "/calls"} {
+		if path == page || strings.HasPrefix(path, page+"/") {
+			return true
+		}
+	}
+	return path == "/" || ofOwner(path)
+}
+
+func ofOwner(path string) bool { return strings.HasPrefix(path, ownerPath) }

@@ -1,0 +1,231 @@
+package server
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/julienschmidt/httprouter"
+
+	"callbook/server/web"
+	"callbook/static"
+	"callbook/store"
+)
+
+const (
+	plainType    = "text/plain; charset=utf-8"
+	markdownType = "text/markdown; charset=utf-8"
+	// The profile tells a catalogue of APIs from other sets of links (RFC 9727, 4.2).
+	linksetType = `application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`
+)
+
+// Paths that several documents name.
+const (
+	guideEN      = "/skill.md?lang=en" // the same bytes whatever language is asked for
+	guideZH      = "/skill.md?lang=zh"
+	openAPIPath  = "/openapi.json"
+	mcpPath      = "/mcp"
+	catalogPath  = "/.well-known/api-catalog"
+	skillsPath   = "/.well-known/agent-skills/index.json"
+	securityPath = "/.well-known/security.txt"
+)
+
+// mountDocuments mounts the small documents. All are made from the list of
+// operations, the options and the guide. document mounts what any origin may
+// read.
+func (s *Server) mountDocuments(document func(path string, h httprouter.Handle)) {
+	document("/skill.md", s.pageOf(markdownType, s.chooseGuide))
+	document("/llms.txt", s.page(plainType, s.llms()))
+	document("/robots.txt", s.page(plainType, s.robots()))
+	catalog := newCached(string(s.apiCatalog()))
+	catalog.link = "<" + s.options.BaseURL + catalogPath + `>; rel="api-catalog"`
+	document(catalogPath, s.pageOf(linksetType, func(http.Header, *http.Request) *cached { return catalog }))
+	document(skillsPath, s.page(jsonType, string(s.skillIndex())))
+	// Made for each call: it holds the date.
+	document(securityPath, s.pageOf(plainType, func(http.Header, *http.Request) *cached { return newCached(s.security()) }))
+}
+
+// pageOf serves a document; choose says which form of it, and sets the headers
+// that go with that.
+func (s *Server) pageOf(contentType string, choose func(h http.Header, r *http.Request) *cached) httprouter.Handle {
+	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", "*")
+		from := subject{network: network(clientAddress(r, s.options.TrustedProxies))}
+		if err := s.limiter.take(h, limitReads, from); err != nil {
+			s.writeError(w, r, err)
+			return
+		}
+		h.Set("Content-Type", contentType)
+		_ = writeCached(w, r, choose(h, r))
+	}
+}
+
+// newCached is an answer that no commit makes stale.
+func newCached(content string) *cached {
+	return &cached{body: []byte(content), etag: etag([]byte(content)), dependence: onSite}
+}
+
+// makeGuides puts the site's address into the onboarding guide.
+func makeGuides(base string) map[string]*cached {
+	guides := map[string]*cached{}
+	for lang, text := range map[string]string{"en": static.GuideEN, "zh": static.GuideZH} {
+		guides[lang] = newCached(strings.ReplaceAll(text, "{base_url}", base))
+	}
+	return guides
+}
+
+// guide is the onboarding guide in a language (en, zh), as /skill.md serves it.
+func (s *Server) guide(lang string) []byte { return s.guides[lang].body }
+
+func (s *Server) chooseGuide(h http.Header, r *http.Request) *cached {
+	lang := web.Language(r)
+	h.Set("Content-Language", lang)
+	h.Add("Vary", "Accept-Language")
+	return s.guides[lang]
+}
+
+// frontMatter is a field of the English guide's front matter. It reads plain
+// values on one line, and no more of YAML.
+func (s *Server) frontMatter(field string) string {
+	head, _, _ := strings.Cut(strings.TrimPrefix(string(s.guide("en")), "---\n"), "\n---\n")
+	for line := range strings.SplitSeq(head, "\n") {
+		if value, found := strings.CutPrefix(line, field+": "); found {
+			return value
+		}
+	}
+	return ""
+}
+
+// llms is an overview for language models in the shape of llmstxt.org: a title,
+// a summary in a quote, and sections of links with notes.
+func (s *Server) llms() string {
+	var b strings.Builder
+	section := func(title string) { fmt.Fprintf(&b, "\n## %s\n\n", title) }
+	link := func(name, path, note string) {
+		fmt.Fprintf(&b, "- [%s](%s%s): %s\n", name, s.options.BaseURL, path, note)
+	}
+	fmt.Fprintf(&b, "# Callbook\n\n> %s\n\n%s\n", aboutEN, notice.EN)
+	section("Guide")
+	link("Onboarding guide", guideEN, s.frontMatter("description"))
+	link("Onboarding guide in Chinese", guideZH, "The same guide.")
+	section("API")
+	for _, op := range s.operations {
+		if op.reads() && !op.keyed && len(op.input.paths) == 0 {
+			link(op.method+" "+op.path, op.path, op.summary+".")
+		}
+	}
+	link("OpenAPI document", openAPIPath, "Every operation with its arguments, answers and errors.")
+	link("MCP endpoint", mcpPath, "Read-only tools over Streamable HTTP, without a key.")
+	section("Pages for people")
+	link("Home", "/", "What the directory is and how to join it; English and Chinese, as all pages are.")
+	link("Agents", "/agents", "Search the agents.")
+	link("Calls", "/calls", "Search the calls.")
+	section("Optional")
+	link("Feed of calls", "/calls.atom", "The newest calls as an Atom feed.")
+	link("API catalogue", catalogPath, "The same links for programs (RFC 9727).")
+	link("Skill index", skillsPath, "The onboarding guide as an agent skill, with its SHA-256.")
+	return b.String()
+}
+
+// robots keeps crawlers out of what is secret, of what is no page, and of the
+// endless ways to ask the same: next pages, searches, filters combined.
+func (s *Server) robots() string {
+	rules := []string{"User-agent: *", "Disallow: /owner/", "Disallow: " + mcpPath}
+	if s.options.Dev != nil {
+		rules = append(rules, "Disallow: /dev/")
+	}
+	rules = append(rules, "Disallow: /*?*cursor=", "Disallow: /*?*offset=", "Disallow: /*?*q=", "Disallow: /*?*&", "Allow: /")
+	return strings.Join(rules, "\n") + "\n"
+}
+
+// catalogLink is a link of a linkset (RFC 9264, 4.2).
+type catalogLink struct {
+	Href     string   `json:"href"`
+	Type     string   `json:"type,omitempty"`
+	Language []string `json:"hreflang,omitempty"`
+	Title    string   `json:"title,omitempty"`
+}
+
+// apiCatalog is the catalogue of the site's APIs (RFC 9727): the REST one and MCP.
+func (s *Server) apiCatalog() []byte {
+	base := s.options.BaseURL
+	guides := []catalogLink{
+		{Href: base + guideEN, Type: "text/markdown", Language: []string{"en"}},
+		{Href: base + guideZH, Type: "text/markdown", Language: []string{"zh"}},
+	}
+	status := []catalogLink{{Href: base + "/healthz", Type: "application/json"}}
+	return marshal(map[string]any{"linkset": []map[string]any{
+		{"anchor": base + catalogPath, "item": []catalogLink{
+			{Href: base + "/api", Type: "application/json", Title: "Callbook API"},
+			{Href: base + mcpPath, Title: "Callbook over MCP, read-only"},
+		}},
+		{"anchor": base + "/api", "service-desc": []catalogLink{{Href: base + openAPIPath, Type: "application/json"}}, "service-doc": guides, "status": status},
+		{"anchor": base + mcpPath, "service-doc": guides, "status": status},
+	}})
+}
+
+// skillSchema names the shape of the index: Agent Skills Discovery via Well-Known
+// URIs, draft 0.2.0 as updated on 2026-03-12, the newest.
+const skillSchema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
+
+// skillIndex publishes the English guide as an agent skill. Clients refuse it
+// unless the digest is that of the very bytes at the URL.
+func (s *Server) skillIndex() []byte {
+	digest := sha256.Sum256(s.guide("en"))
+	return marshal(map[string]any{
+		"$schema": skillSchema,
+		"skills": []any{map[string]string{
+			"name": s.frontMatter("name"), "type": "skill-md", "description": s.frontMatter("description"),
+			"url": s.options.BaseURL + guideEN, "digest": "sha256:" + hex.EncodeToString(digest[:]),
+		}},
+	})
+}
+
+// securityValid is how long a copy of security.txt holds good; RFC 9116, 2.5.5
+// wants less than a year.
+const securityValid = 180 * store.Day
+
+// security says whom to tell of a weakness (RFC 9116). It is the same all day.
+func (s *Server) security() string {
+	base := s.options.BaseURL
+	expires := s.store.Now().UTC().Truncate(store.Day).Add(securityValid)
+	return "Contact: " + cmp.Or(s.options.Contact, base+"/#operator") + "\n" +
+		"Expires: " + expires.Format(time.RFC3339) + "\n" +
+		"Preferred-Languages: en, zh\n" +
+		"Canonical: " + base + securityPath + "\n"
+}
+
+// ParseContact returns where the operator can be reached as a URI: mailto:, https:
+// or http:; a bare mail address becomes a mailto:. Nothing given is nothing
+// returned.
+func ParseContact(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	if mailbox, ok := store.ParseMailbox(text); ok {
+		return "mailto:" + url.PathEscape(mailbox), nil
+	}
+	if u, err := url.Parse(text); err == nil && !strings.ContainsAny(text, "\"'<>\\ ") && reachesSomebody(u) {
+		return u.String(), nil
+	}
+	return "", errors.New("contact: give a mail address such as security@example.org, or a URI that begins with mailto:, https:// or http://")
+}
+
+func reachesSomebody(u *url.URL) bool {
+	switch u.Scheme {
+	case "https", "http":
+		return u.Hostname() != "" && u.User == nil
+	case "mailto":
+		address, err := url.PathUnescape(u.Opaque)
+		_, ok := store.ParseMailbox(address)
+		return err == nil && ok
+	}
+	return false
+}

@@ -1,0 +1,493 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"mime"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"callbook/store"
+)
+
+// documents are the small ones, with the media type of each.
+var documents = map[string]string{
+	"/skill.md":     "text/markdown; charset=utf-8",
+	"/llms.txt":     "text/plain; charset=utf-8",
+	"/robots.txt":   "text/plain; charset=utf-8",
+	catalogPath:     `application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`,
+	securityPath:    "text/plain; charset=utf-8",
+	skillsPath:      "application/json; charset=utf-8",
+	"/openapi.json": "application/json; charset=utf-8",
+}
+
+// base is the address of a test's site in its documents.
+const base = "http://callbook.example.org"
+
+func TestDocumentsAreServedAsPublicReads(t *testing.T) {
+	s := newSite(t)
+	for path, contentType := range documents {
+		t.Run(path, func(t *testing.T) {
+			a := s.call("GET", path, "", nil, "Origin: https://elsewhere.example").status(200)
+			h := a.Header
+			if h.Get("Content-Type") != contentType || h.Get("Cache-Control") != revalidate || h.Get("Access-Control-Allow-Origin") != "*" || !slices.Contains(h.Values("Vary"), "Accept-Encoding") {
+				t.Errorf("%v", h)
+			}
+			if strings.Contains(string(a.Body), "{base_url}") || path != "/robots.txt" && !strings.Contains(string(a.Body), base) {
+				t.Errorf("the site's address is not put in: %s", a.Body)
+			}
+			if same := s.call("GET", path+"?nonsense=1", "cq_nonsense", nil).status(200); string(same.Body) != string(a.Body) {
+				t.Errorf("a query or a key makes another document: %s", same.Body)
+			}
+			head := s.call("HEAD", path, "", nil).status(200)
+			if len(head.Body) > 0 || head.Header.Get("ETag") != h.Get("ETag") || head.Header.Get("Content-Type") != contentType || head.Header.Get("Link") != h.Get("Link") {
+				t.Errorf("HEAD: %v", head.Header)
+			}
+			plain := s.call("GET", path, "", nil, "Accept-Encoding: identity").status(200)
+			if string(plain.Body) != string(a.Body) || plain.Header.Get("ETag") != h.Get("ETag") {
+				t.Errorf("compression counts: %v", plain.Header)
+			}
+			if known := s.call("GET", path, "", nil, "If-None-Match: "+h.Get("ETag")).status(304); len(known.Body) > 0 || cmp.Diff(known.Header.Values("Vary"), h.Values("Vary")) != "" {
+				t.Errorf("304: %v", known.Header)
+			}
+			if allow := s.call("POST", path, "", `{}`).refused(405, codeMethodNotAllowed).Header.Get("Allow"); !strings.Contains(allow, "GET") || !strings.Contains(allow, "HEAD") || strings.Contains(allow, "POST") {
+				t.Errorf("Allow %q", allow)
+			}
+			if preflight := s.call("OPTIONS", path, "", nil, "Origin: https://elsewhere.example", "Access-Control-Request-Method: GET").status(204); preflight.Header.Get("Access-Control-Allow-Origin") != "*" {
+				t.Errorf("preflight: %v", preflight.Header)
+			}
+		})
+	}
+}
+
+func TestDocumentsCountAsReads(t *testing.T) {
+	for path := range documents {
+		s := newSite(t, func(o *siteOptions) { o.limits.Reads = Limit{Calls: 1, Period: time.Minute} })
+		s.call("GET", path, "", nil).status(200)
+		if a := s.call("GET", path, "", nil).refused(429, store.CodeRateLimited); a.Header.Get("Access-Control-Allow-Origin") != "*" || a.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: %v", path, a.Header)
+		}
+	}
+}
+
+func TestGuideSpeaksTheLanguageAskedFor(t *testing.T) {
+	s := newSite(t)
+	tests := []struct{ name, query, accept, want string }{
+		{"nothing asked for", "", "", "en"},
+		{"English", "", "en-GB", "en"},
+		{"Chinese", "", "zh", "zh"},
+		{"simplified", "", "zh-CN,zh;q=0.9,en;q=0.8", "zh"},
+		{"traditional", "", "zh-Hant", "zh"},
+		{"of Taiwan", "", "zh-TW", "zh"},
+		{"Chinese liked less", "", "zh;q=0.2, en;q=0.9", "en"},
+		{"Chinese liked more", "", "en;q=0.2, zh-Hans;q=0.9", "zh"},
+		{"Chinese refused", "", "zh;q=0", "en"},
+		{"after one that there is not", "", "de, zh;q=0.3", "zh"},
+		{"one that there is not", "", "de", "en"},
+		{"nonsense", "", ";;q=x,,", "en"},
+		{"by the query", "?lang=zh", "", "zh"},
+		{"query against header", "?lang=en", "zh", "en"},
+		{"query against header, Chinese", "?lang=zh", "en", "zh"},
+		{"unknown in the query", "?lang=de", "zh", "zh"},
+		{"empty in the query", "?lang=", "", "en"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var headers []string
+			if tt.accept != "" {
+				headers = append(headers, "Accept-Language: "+tt.accept)
+			}
+			a := s.call("GET", "/skill.md"+tt.query, "", nil, headers...).status(200)
+			if string(a.Body) != string(s.server.guide(tt.want)) || a.Header.Get("Content-Language") != tt.want {
+				t.Errorf("%s instead of %s", a.Header.Get("Content-Language"), tt.want)
+			}
+			if vary := a.Header.Values("Vary"); !slices.Contains(vary, "Accept-Language") || !slices.Contains(vary, "Accept-Encoding") {
+				t.Errorf("Vary %q", vary)
+			}
+		})
+	}
+}
+
+// A tag of one language must not be taken for the other's text.
+func TestGuidesOfBothLanguagesHaveTagsOfTheirOwn(t *testing.T) {
+	s := newSite(t)
+	english := s.call("GET", guideEN, "", nil).status(200)
+	s.call("GET", "/skill.md", "", nil, "Accept-Language: zh", "If-None-Match: "+english.Header.Get("ETag")).status(200)
+	chinese := s.call("GET", guideZH, "", nil, "If-None-Match: "+english.Header.Get("ETag")).status(200)
+	if !regexp.MustCompile(`\p{Han}{4}`).Match(chinese.Body) || string(english.Body) == string(chinese.Body) {
+		t.Errorf("not Chinese: %s", chinese.Body)
+	}
+	again := s.call("GET", guideZH, "", nil, "If-None-Match: "+chinese.Header.Get("ETag")).status(304)
+	if again.Header.Get("Content-Language") != "zh" {
+		t.Errorf("304: %v", again.Header)
+	}
+}
+
+// What reads the front matter knows plain values on one line only.
+func TestFrontMatterOfTheGuidesIsThatOfASkill(t *testing.T) {
+	s := newSite(t)
+	name, description := s.server.frontMatter("name"), s.server.frontMatter("description")
+	if !regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`).MatchString(name) || len(name) > 64 {
+		t.Errorf("name %q", name)
+	}
+	if !regexp.MustCompile(`^\p{L}`).MatchString(description) || len(description) > 1024 || strings.Contains(description, ": ") || strings.Contains(description, " #") {
+		t.Errorf("the description is no plain value of YAML: %q", description)
+	}
+	for _, path := range []string{guideEN, guideZH} {
+		guide := string(s.call("GET", path, "", nil).status(200).Body)
+		head, body, found := strings.Cut(strings.TrimPrefix(guide, "---\n"), "\n---\n")
+		if !strings.HasPrefix(guide, "---\n") || !found || !strings.HasPrefix(strings.TrimSpace(body), "# ") {
+			t.Errorf("%s: no front matter, or no title below it", path)
+		}
+		if strings.Count("\n"+head, "\nname: "+name+"\n") != 1 || strings.Count("\n"+head, "\ndescription: ") != 1 {
+			t.Errorf("%s: %s", path, head)
+		}
+	}
+}
+
+// llmsLink is a line of a file list: a link, then notes.
+var llmsLink = regexp.MustCompile(`^- \[([^\]]+)\]\((\S+)\): (\S.*)$`)
+
+func TestLLMsTextHasTheShapeOfItsConvention(t *testing.T) {
+	s := newSite(t)
+	text := string(s.call("GET", "/llms.txt", "", nil).status(200).Body)
+	intro, sections, _ := strings.Cut(text, "\n## ")
+	if intro != "# Callbook\n\n> "+aboutEN+"\n\n"+notice.EN+"\n" {
+		t.Errorf("before the sections: %q", intro)
+	}
+	links := map[string]bool{}
+	for section := range strings.SplitSeq(sections, "\n## ") {
+		title, list, _ := strings.Cut(section, "\n\n")
+		if title == "" || strings.Contains(title, "\n") {
+			t.Errorf("title %q", title)
+		}
+		for line := range strings.SplitSeq(strings.TrimSuffix(list, "\n"), "\n") {
+			m := llmsLink.FindStringSubmatch(line)
+			if m == nil {
+				t.Errorf("no link with notes: %q", line)
+				continue
+			}
+			if links[m[2]] {
+				t.Errorf("%s is linked twice", m[2])
+			}
+			links[m[2]] = true
+			s.leadsSomewhere(m[2])
+		}
+	}
+	wanted := []string{guideEN, guideZH, "/openapi.json", "/mcp", "/", "/agents", "/calls", "/calls.atom", catalogPath, skillsPath}
+	for _, op := range s.server.operations {
+		if op.method == "GET" && !op.keyed && !strings.Contains(op.path, "{") {
+			wanted = append(wanted, op.path)
+		}
+	}
+	for _, path := range wanted {
+		if !links[base+path] {
+			t.Errorf("no link to %s", path)
+		}
+	}
+	if len(links) != len(wanted) {
+		t.Errorf("%d links instead of %d: %v", len(links), len(wanted), links)
+	}
+}
+
+// toCome is what the documents name before it is there.
+var toCome = map[string]bool{mcpPath: true}
+
+// leadsSomewhere fails the test unless the site has what a document links to.
+func (s *site) leadsSomewhere(link string) *result {
+	s.Helper()
+	path, own := strings.CutPrefix(link, base)
+	if !own {
+		s.Fatalf("a link to elsewhere: %s", link)
+	}
+	a := s.call("GET", path, "", nil)
+	if path == mcpPath {
+		if a.Status == 404 && !toCome[path] {
+			s.Errorf("%s: there is none", link)
+		}
+		return a // it is called by POST
+	}
+	return a.status(200)
+}
+
+// robotsRules reads a robots.txt of one group, strictly (RFC 9309).
+func robotsRules(t *testing.T, text string) (rules [][2]string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if lines[0] != "User-agent: *" {
+		t.Fatalf("not for all: %s", text)
+	}
+	for _, line := range lines[1:] {
+		name, pattern, found := strings.Cut(line, ": ")
+		if !found || name != "Allow" && name != "Disallow" || !regexp.MustCompile(`^/[!-~]*$`).MatchString(pattern) {
+			t.Fatalf("no rule: %q", line)
+		}
+		rules = append(rules, [2]string{name, pattern})
+	}
+	return rules
+}
+
+// crawls tells whether a crawler may read a path: the longest rule that matches
+// counts.
+func crawls(rules [][2]string, path string) bool {
+	allowed, longest := true, 0
+	for _, rule := range rules {
+		pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(rule[1]), `\*`, ".*")
+		if regexp.MustCompile(pattern).MatchString(path) && len(rule[1]) > longest {
+			allowed, longest = rule[0] == "Allow", len(rule[1])
+		}
+	}
+	return allowed
+}
+
+func TestRobotsMayReadPagesAndCallsButWalkNothingEndless(t *testing.T) {
+	s := newSite(t)
+	rules := robotsRules(t, string(s.call("GET", "/robots.txt", "", nil).status(200).Body))
+	readable := []string{
+		"/", "/?lang=zh", "/agents", "/agents/harbour-pilot", "/calls", "/calls/pst_0", "/calls?kind=seeking", "/calls.atom", "/calls.atom?tag=tides",
+		"/api/agents/harbour-pilot", "/api/posts?tag=tides", "/style.css", guideZH,
+	}
+	for path := range documents {
+		readable = append(readable, path)
+	}
+	for _, op := range s.server.operations {
+		if op.method == "GET" && !op.keyed {
+			readable = append(readable, op.path)
+		}
+	}
+	for _, path := range readable {
+		if !crawls(rules, path) {
+			t.Errorf("%s is kept from crawlers", path)
+		}
+	}
+	for _, path := range []string{
+		"/owner/secret", "/mcp", "/agents?cursor=x", "/calls?kind=seeking&cursor=x", "/api/posts/pst_0?cursor=x", "/api/agents?offset=20",
+		"/agents?q=tides", "/agents?lang=zh&q=tides", "/calls?kind=seeking&tag=tides",
+	} {
+		if crawls(rules, path) {
+			t.Errorf("%s is open to crawlers", path)
+		}
+	}
+	s.namesOnlyWhatThereIs(rules)
+	local := newSite(t, func(o *siteOptions) { o.dev = &Dev{Clock: &DevClock{}} })
+	rules = robotsRules(t, string(local.call("GET", "/robots.txt", "", nil).status(200).Body))
+	if crawls(rules, "/dev/agents") {
+		t.Error("the keys of callbook dev are open to crawlers")
+	}
+}
+
+// namesOnlyWhatThereIs looks for paths and query parameters that no route has.
+func (s *site) namesOnlyWhatThereIs(rules [][2]string) {
+	s.Helper()
+	parameters := map[string]bool{}
+	for _, op := range s.server.operations {
+		for _, p := range op.input.params {
+			parameters[p.Name] = parameters[p.Name] || p.In == "query" && op.reads() && !op.keyed
+		}
+	}
+	for _, rule := range rules {
+		pattern := rule[1]
+		if name, found := strings.CutPrefix(pattern, "/*?*"); found {
+			if name = strings.TrimSuffix(name, "="); name != "&" && !parameters[name] {
+				s.Errorf("%s: no public read takes %s", pattern, name)
+			}
+			continue
+		}
+		// Neither the owner's page nor MCP answers without more; both answer.
+		if a := s.call("POST", pattern, "", nil); a.Status == 404 && a.Header.Get("Content-Type") == jsonType && !toCome[pattern] {
+			s.Errorf("%s: there is none", pattern)
+		}
+	}
+}
+
+func TestAPICatalogIsALinksetOfTheSitesAPIs(t *testing.T) {
+	s := newSite(t)
+	a := s.call("GET", catalogPath, "", nil).status(200)
+	if link := a.Header.Get("Link"); link != "<"+base+catalogPath+`>; rel="api-catalog"` {
+		t.Errorf("Link %q", link)
+	}
+	var catalog struct {
+		Linkset []map[string]any `json:"linkset"`
+	}
+	a.into(&catalog)
+	got := map[string][]string{} // anchor and relation → links
+	for _, context := range catalog.Linkset {
+		anchor := context["anchor"].(string)
+		for relation, links := range context {
+			if relation == "anchor" {
+				continue
+			}
+			for _, link := range links.([]any) {
+				target := link.(map[string]any)
+				got[anchor+" "+relation] = append(got[anchor+" "+relation], target["href"].(string))
+				s.isAsLinked(target)
+			}
+		}
+	}
+	guides, status := []string{base + "/skill.md?lang=en", base + "/skill.md?lang=zh"}, []string{base + "/healthz"}
+	if diff := cmp.Diff(map[string][]string{
+		base + "/.well-known/api-catalog item": {base + "/api", base + "/mcp"},
+		base + "/api service-desc":             {base + "/openapi.json"},
+		base + "/api service-doc":              guides,
+		base + "/api status":                   status,
+		base + "/mcp service-doc":              guides,
+		base + "/mcp status":                   status,
+	}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// isAsLinked follows a link of a linkset and compares what it says of its target.
+func (s *site) isAsLinked(target map[string]any) {
+	s.Helper()
+	a := s.leadsSomewhere(target["href"].(string))
+	if want, given := target["type"]; given {
+		if got, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type")); got != want {
+			s.Errorf("%v is %s", target, got)
+		}
+	}
+	if want, given := target["hreflang"]; given && cmp.Diff(want, []any{a.Header.Get("Content-Language")}) != "" {
+		s.Errorf("%v speaks %s", target, a.Header.Get("Content-Language"))
+	}
+}
+
+// securityFields reads a security.txt, strictly: a field once, a line each.
+func securityFields(t *testing.T, text string) map[string]string {
+	t.Helper()
+	fields := map[string]string{}
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		name, value, found := strings.Cut(line, ": ")
+		if _, twice := fields[name]; !found || twice || !regexp.MustCompile(`^[!-~]+( [!-~]+)*$`).MatchString(value) {
+			t.Fatalf("no field: %q", line)
+		}
+		fields[name] = value
+	}
+	return fields
+}
+
+func TestSecurityTextNamesTheOperator(t *testing.T) {
+	for contact, want := range map[string]string{"": base + "/#operator", "mailto:security@example.org": "mailto:security@example.org"} {
+		s := newSite(t)
+		s.server.options.Contact = contact
+		fields := securityFields(t, string(s.call("GET", securityPath, "", nil).status(200).Body))
+		if diff := cmp.Diff(map[string]string{
+			"Contact": want, "Canonical": base + "/.well-known/security.txt", "Preferred-Languages": "en, zh",
+			"Expires": "2027-05-19T00:00:00Z", // 180 days after 2026-11-20
+		}, fields); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	}
+}
+
+func TestSecurityTextNeverExpires(t *testing.T) {
+	s := newSite(t)
+	read := func() (expires time.Time, tag string) {
+		a := s.call("GET", securityPath, "", nil).status(200)
+		expires, err := time.Parse(time.RFC3339, securityFields(t, string(a.Body))["Expires"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := expires.Sub(s.clock.Now()); left < 30*store.Day || left > 364*store.Day {
+			t.Errorf("at %v it holds good for %v", s.clock.Now(), left)
+		}
+		return expires, a.Header.Get("ETag")
+	}
+	first, tag := read()
+	s.clock.Advance(14*time.Hour + 29*time.Minute + 59*time.Second) // to the day's last second
+	s.call("GET", securityPath, "", nil, "If-None-Match: "+tag).status(304)
+	s.clock.Advance(time.Second)
+	s.call("GET", securityPath, "", nil, "If-None-Match: "+tag).status(200)
+	if next, _ := read(); next.Sub(first) != store.Day {
+		t.Errorf("a day later it expires at %v after %v", next, first)
+	}
+	s.clock.Advance(3 * 365 * store.Day)
+	read()
+}
+
+func TestContactIsAURIOrAMailbox(t *testing.T) {
+	tests := []struct{ name, text, want string }{ // want "": refused
+		{"mail address", "security@example.org", "mailto:security@example.org"},
+		{"with a tag", "ops+callbook@example.org", "mailto:ops+callbook@example.org"},
+		{"with what a URI has to escape", "50%/off?@example.org", "mailto:50%25%2Foff%3F@example.org"},
+		{"mailto", "mailto:security@example.org", "mailto:security@example.org"},
+		{"mailto with a subject", "mailto:security@example.org?subject=Callbook", "mailto:security@example.org?subject=Callbook"},
+		{"page", "https://example.org/security", "https://example.org/security"},
+		{"page with a port and a query", "http://10.0.0.7:8080/report?to=ops#form", "http://10.0.0.7:8080/report?to=ops#form"},
+		{"scheme in capitals", "HTTPS://example.org/", "https://example.org/"},
+		{"name", "the operator", ""},
+		{"address with a name", "Ops <ops@example.org>", ""},
+		{"address without a domain", "ops@", ""},
+		{"mailto nobody", "mailto:", ""},
+		{"mailto no address", "mailto:ops", ""},
+		{"two addresses", "mailto:ops@example.org,root@example.org", ""},
+		{"host without a scheme", "example.org/security", ""},
+		{"page without a host", "https:///security", ""},
+		{"page with a port alone", "https://:443/", ""},
+		{"page with a password", "https://ops:hunter2@example.org/", ""},
+		{"another scheme", "javascript:alert(1)", ""},
+		{"telephone", "tel:+1-201-555-0123", ""},
+		{"space", "https://example.org/a b", ""},
+		{"second line", "https://example.org/\nExpires: never", ""},
+		{"markup", `https://example.org/"><b>`, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := ParseContact(tt.text)
+			if got != tt.want || (err != nil) != (tt.want == "") {
+				t.Errorf("%q, %v", got, err)
+			}
+			if again, _ := ParseContact(got); again != got {
+				t.Errorf("read again, it is %q", again)
+			}
+			if err != nil && (!strings.Contains(err.Error(), "mailto:") || strings.Contains(err.Error(), "hunter2")) {
+				t.Errorf("no help: %v", err)
+			}
+		})
+	}
+	if got, err := ParseContact(""); got != "" || err != nil {
+		t.Errorf("nothing given: %q, %v", got, err)
+	}
+}
+
+func TestSkillIndexDigestsTheGuide(t *testing.T) {
+	s := newSite(t)
+	var index struct {
+		Schema string              `json:"$schema"`
+		Skills []map[string]string `json:"skills"`
+	}
+	s.call("GET", skillsPath, "", nil).status(200).into(&index)
+	if index.Schema != "https://schemas.agentskills.io/discovery/0.2.0/schema.json" || len(index.Skills) != 1 {
+		t.Fatalf("%+v", index)
+	}
+	skill := index.Skills[0]
+	at, err := url.Parse(skill["url"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body []byte
+	for _, headers := range [][]string{nil, {"Accept-Language: zh"}, {"Accept-Language: en"}, {"Accept-Encoding: gzip"}, {"Accept-Encoding: identity", "Accept-Language: zh-TW"}} {
+		a := s.call("GET", at.RequestURI(), "", nil, headers...).status(200)
+		if a.Header.Get("Content-Encoding") == "gzip" {
+			continue // compressed by request: the digest is of what it holds
+		}
+		body = a.Body
+		if sum := sha256.Sum256(body); skill["digest"] != "sha256:"+hex.EncodeToString(sum[:]) {
+			t.Errorf("with %q the digest is not %s", headers, skill["digest"])
+		}
+	}
+	delete(skill, "digest")
+	want := map[string]string{"type": "skill-md", "url": base + "/skill.md?lang=en"}
+	for _, field := range []string{"name", "description"} {
+		_, rest, _ := strings.Cut(string(body), "\n"+field+": ")
+		want[field], _, _ = strings.Cut(rest, "\n")
+	}
+	if diff := cmp.Diff(want, skill); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

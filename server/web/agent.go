@@ -1,0 +1,116 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+
+	"callbook/store"
+)
+
+// pageLimit is how many records a list for people shows at once.
+const pageLimit = "20"
+
+// agentEntry is an agent in a list.
+type agentEntry struct {
+	store.Brief
+	TrustLevel   int              `json:"trust_level"`
+	Confirmed    int              `json:"confirmed_collaborations"`
+	LastActiveAt store.Time       `json:"last_active_at"`
+	Matched      []store.Offering `json:"matched_offerings"`
+}
+
+// listEnd is what closes a list.
+type listEnd struct {
+	Total        int     `json:"total"`
+	TotalIsExact bool    `json:"total_is_exact"`
+	Next         *string `json:"next"`
+}
+
+type agentsPage struct {
+	view
+	Agents []agentEntry `json:"agents"`
+	listEnd
+	Query     url.Values
+	Filtered  bool
+	Languages []tongue
+	onward
+}
+
+// tongue is a language that the search offers to choose, by its own name.
+type tongue struct{ Code, Name string }
+
+var tongues = []tongue{
+	{"en", "English"}, {"zh", "中文"}, {"ja", "日本語"}, {"ko", "한국어"}, {"es", "Español"}, {"fr", "Français"},
+	{"de", "Deutsch"}, {"pt", "Português"}, {"it", "Italiano"}, {"ru", "Русский"}, {"ar", "العربية"}, {"hi", "हिन्दी"},
+}
+
+// Agents is the search for agents.
+func (s *Site) Agents(w http.ResponseWriter, r *http.Request) {
+	p := s.open(w, r, "q", "capability", "language", "min_level", "new", "cursor")
+	found := p.ask("listAgents", p.query, "view", "brief", "limit", pageLimit)
+	p.twin("/api/agents", p.query)
+	p.send("agents.html", func() (any, error) {
+		data := agentsPage{view: p.view, Query: p.query, Filtered: p.filtered(), Languages: tongues}
+		err := found.read(&data)
+		data.onward = p.onward("/agents", data.Next)
+		if asked := p.query.Get("language"); asked != "" && !known(asked) {
+			data.Languages = append([]tongue{{asked, asked}}, tongues...)
+		}
+		return data, err
+	})
+}
+
+func known(code string) bool {
+	for _, t := range tongues {
+		if t.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
+type agentPage struct {
+	view
+	Agent struct {
+		store.Agent
+		LastActiveAt store.Time `json:"last_active_at"`
+		Contact      struct {
+			Email *string `json:"email"`
+		} `json:"contact"`
+	} `json:"agent"`
+	Evidence struct {
+		Confirmed int    `json:"confirmed_collaborations"`
+		NoteEN    string `json:"confirmed_collaborations_note_en"`
+		NoteZH    string `json:"confirmed_collaborations_note_zh"`
+	} `json:"evidence"`
+	RecentPosts []store.RecentPost `json:"recent_posts"`
+	Work        struct {
+		Collabs []store.Collab `json:"collabs"`
+		listEnd
+	}
+}
+
+// Description is what the agent says of itself: in the page's language, or else in
+// the other.
+func (p agentPage) Description() (said struct{ Lang, Text string }) {
+	said.Lang, said.Text = "en", p.Agent.DescriptionEN
+	if said.Text == "" || p.Lang == "zh" && p.Agent.DescriptionZH != "" {
+		said.Lang, said.Text = "zh", p.Agent.DescriptionZH
+	}
+	return said
+}
+
+// Agent is an agent's card.
+func (s *Site) Agent(w http.ResponseWriter, r *http.Request, handle string) {
+	p := s.open(w, r)
+	card := p.ask("getAgent", url.Values{"handle": {handle}})
+	work := p.ask("listCollabs", url.Values{"handle": {handle}, "limit": {"5"}})
+	p.twin("/api/agents/"+url.PathEscape(handle), nil)
+	p.send("agent.html", func() (any, error) {
+		data := agentPage{view: p.view}
+		if err := card.read(&data); err != nil {
+			return nil, err
+		}
+		return data, work.read(&data.Work)
+	})
+}

@@ -1,0 +1,127 @@
+package web
+
+import (
+	"encoding/xml"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"callbook/store"
+)
+
+// The feed of calls (RFC 4287), by kind and tag.
+const (
+	feedPath = "/calls.atom"
+	feedType = "application/atom+xml; charset=utf-8"
+	atom     = "http://www.w3.org/2005/Atom"
+)
+
+// feedOf is the feed of the calls that a query selects.
+func feedOf(query url.Values) string {
+	selected := url.Values{}
+	for _, name := range []string{"kind", "tag"} {
+		if value := query.Get(name); value != "" {
+			selected.Set(name, value)
+		}
+	}
+	return address(feedPath, selected, "", "")
+}
+
+type feed struct {
+	XMLName  xml.Name    `xml:"http://www.w3.org/2005/Atom feed"`
+	Lang     string      `xml:"xml:lang,attr"`
+	ID       string      `xml:"id"`
+	Title    string      `xml:"title"`
+	Subtitle string      `xml:"subtitle"`
+	Updated  store.Time  `xml:"updated"`
+	Icon     string      `xml:"icon"`
+	Links    []feedLink  `xml:"link"`
+	Entries  []feedEntry `xml:"entry"`
+}
+
+type feedLink struct {
+	Rel  string `xml:"rel,attr"`
+	Type string `xml:"type,attr"`
+	Href string `xml:"href,attr"`
+}
+
+type feedEntry struct {
+	ID         string         `xml:"id"`
+	Title      feedText       `xml:"title"`
+	Updated    store.Time     `xml:"updated"`
+	Author     feedAuthor     `xml:"author"`
+	Link       feedLink       `xml:"link"`
+	Categories []feedCategory `xml:"category"`
+	Summary    feedText       `xml:"summary"`
+}
+
+type feedText struct {
+	Type string `xml:"type,attr"`
+	Text string `xml:",chardata"`
+}
+
+type feedAuthor struct {
+	Name string `xml:"name"`
+	URI  string `xml:"uri"`
+}
+
+type feedCategory struct {
+	Term  string `xml:"term,attr"`
+	Label string `xml:"label,attr,omitempty"`
+}
+
+// Feed is the newest calls for feed readers.
+func (s *Site) Feed(w http.ResponseWriter, r *http.Request) {
+	p := s.open(w, r, "kind", "tag")
+	newest := p.ask("listPosts", p.query, "limit", pageLimit)
+	p.twin("/api/posts", p.query)
+	p.sendContent(func() ([]byte, error) {
+		var list struct {
+			Posts []call `json:"posts"`
+		}
+		if err := newest.read(&list); err != nil {
+			return nil, err
+		}
+		body, err := xml.Marshal(p.feed(list.Posts))
+		if err != nil {
+			return nil, fmt.Errorf("write the feed: %w", err)
+		}
+		return slices.Concat([]byte(xml.Header), body, []byte("\n")), nil
+	}, func(h http.Header) {
+		h.Set("Content-Type", feedType)
+		h.Set("Content-Language", p.Lang)
+		h.Add("Vary", "Accept-Language")
+	})
+}
+
+func (p *page) feed(calls []call) feed {
+	f := feed{
+		Lang: p.Lang, ID: p.BaseURL + feedOf(p.query), Icon: p.BaseURL + "/mark.svg",
+		Title: p.Say("Callbook: newest calls", "Callbook：最新呼叫"), Subtitle: p.Notice,
+		Links: []feedLink{
+			{Rel: "self", Type: "application/atom+xml", Href: p.Canonical},
+			{Rel: "alternate", Type: "text/html", Href: p.BaseURL + address("/calls", p.query, "lang", p.Kept())},
+		},
+	}
+	for _, c := range calls {
+		f.Updated = max(f.Updated, c.CreatedAt)
+		f.Entries = append(f.Entries, p.feedEntry(c))
+	}
+	return f
+}
+
+func (p *page) feedEntry(c call) feedEntry {
+	page := p.BaseURL + "/calls/" + c.ID
+	entry := feedEntry{
+		ID: page, Title: feedText{"text", c.Title}, Updated: c.CreatedAt,
+		Author:     feedAuthor{Name: c.Author.Handle, URI: p.BaseURL + "/agents/" + c.Author.Handle},
+		Link:       feedLink{Rel: "alternate", Type: "text/html", Href: page},
+		Categories: []feedCategory{{Term: c.Kind, Label: p.Kind(c.Kind)}},
+		Summary:    feedText{"text", p.Excerpt(c.Body)},
+	}
+	for _, tag := range c.Tags {
+		entry.Categories = append(entry.Categories, feedCategory{Term: tag})
+	}
+	return entry
+}

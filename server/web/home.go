@@ -1,0 +1,39 @@
+package web
+
+import (
+	"net/http"
+
+	"callbook/store"
+)
+
+type homePage struct {
+	view
+	Newest struct {
+		Agents []agentEntry `json:"agents"`
+	}
+	Latest struct {
+		Posts []call `json:"posts"`
+	}
+	Stats store.Stats
+}
+
+// Home says what this site is and how an agent joins, and shows what is new.
+func (s *Site) Home(w http.ResponseWriter, r *http.Request) {
+	p := s.open(w, r)
+	agents := p.ask("listAgents", nil, "view", "brief", "limit", "6")
+	calls := p.ask("listPosts", nil, "limit", "4")
+	stats, today := p.ask("getStats", nil), p.today()
+	p.Feed = feedOf(nil)
+	p.twin("/api", nil)
+	p.send("home.html", func() (any, error) {
+		data := homePage{view: p.view}
+		if err := agents.read(&data.Newest); err != nil {
+			return nil, err
+		}
+		if err := calls.read(&data.Latest); err != nil {
+			return nil, err
+		}
+		dated(data.Latest.Posts, today)
+		return data, stats.read(&data.Stats)
+	})
+}

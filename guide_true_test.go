@@ -1,0 +1,344 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// directory is what the service says of itself, to hold the guide against.
+type directory struct {
+	index, openapi map[string]any
+	text           string              // of both
+	codes          map[string][]string // of errors: their statuses
+}
+
+func newDirectory(p *program) directory {
+	p.Helper()
+	d := directory{codes: map[string][]string{}}
+	for path, into := range map[string]*map[string]any{"/api": &d.index, "/openapi.json": &d.openapi} {
+		_, text := p.call("GET", path, "")
+		if err := json.Unmarshal([]byte(text), into); err != nil {
+			p.Fatal(err)
+		}
+		d.text += text
+	}
+	for _, operations := range d.openapi["paths"].(map[string]any) {
+		for _, operation := range operations.(map[string]any) {
+			for status, answer := range operation.(map[string]any)["responses"].(map[string]any) {
+				description := answer.(map[string]any)["description"].(string)
+				if codes, ok := strings.CutPrefix(description, "Refused: "); ok {
+					for code := range strings.SplitSeq(strings.TrimSuffix(codes, "."), ", ") {
+						d.codes[code] = append(d.codes[code], status)
+					}
+				}
+			}
+		}
+	}
+	// No operation has this one: it is what an address says that has others.
+	if status, text := p.call("PUT", "/api", ""); strings.Contains(text, `"method_not_allowed"`) {
+		d.codes["method_not_allowed"] = []string{strconv.Itoa(status)}
+	}
+	for code, statuses := range d.codes {
+		slices.Sort(statuses)
+		d.codes[code] = slices.Compact(statuses)
+	}
+	return d
+}
+
+// operations are all of GET /api, as in "GET /api/agents/{}".
+func (d directory) operations() (operations []string) {
+	for _, endpoint := range d.index["endpoints"].([]any) {
+		method, rest, _ := strings.Cut(endpoint.(string), " ")
+		path, _, _ := strings.Cut(rest, " ")
+		operations = append(operations, method+" "+anyID.ReplaceAllString(path, "{}"))
+	}
+	slices.Sort(operations)
+	return operations
+}
+
+var (
+	anyID       = regexp.MustCompile(`\{\w+\}|\$[A-Z]+`)
+	namedCall   = regexp.MustCompile(`^(GET|POST|PUT|PATCH|DELETE) (/api\S*)$`)
+	commandPath = regexp.MustCompile(`"\$BASE(/api[^"?]*)`)
+	givenMethod = regexp.MustCompile(`-X ([A-Z]+)`)
+)
+
+// operations are those that the guide names or calls.
+func (g guide) operations() (operations []string) {
+	for _, span := range g.spans() {
+		if m := namedCall.FindStringSubmatch(span); m != nil {
+			operations = append(operations, m[1]+" "+anyID.ReplaceAllString(m[2], "{}"))
+		}
+	}
+	for _, b := range g.blocks {
+		for line := range strings.Lines(b.text) {
+			m := commandPath.FindStringSubmatch(line)
+			if m == nil {
+				continue
+			}
+			method := "GET"
+			if given := givenMethod.FindStringSubmatch(line); given != nil {
+				method = given[1]
+			} else if strings.Contains(line, "--json") {
+				method = "POST"
+			}
+			operations = append(operations, method+" "+anyID.ReplaceAllString(m[1], "{}"))
+		}
+	}
+	slices.Sort(operations)
+	return slices.Compact(operations)
+}
+
+func TestTheGuideIsTrue(t *testing.T) {
+	p := start(t, "dev", "--addr=127.0.0.1:0", "--empty", "--limits=on")
+	d := newDirectory(p)
+	for _, lang := range []string{"en", "zh"} {
+		g := readGuide(p, lang)
+		t.Run(lang+" operations", func(t *testing.T) {
+			if diff := cmp.Diff(d.operations(), g.operations()); diff != "" {
+				t.Errorf("named (-GET /api +guide):\n%s", diff)
+			}
+		})
+		t.Run(lang+" addresses", func(t *testing.T) { g.checkAddresses(t, p.base, d) })
+		t.Run(lang+" errors", func(t *testing.T) { g.checkErrors(t, d) })
+		t.Run(lang+" limits", func(t *testing.T) { g.checkLimits(t, d) })
+		t.Run(lang+" names", func(t *testing.T) { g.checkNames(t, d) })
+		t.Run(lang+" form", func(t *testing.T) { g.checkForm(t, d) })
+	}
+	t.Run("languages", func(t *testing.T) { checkLanguages(t, readGuide(p, "en"), readGuide(p, "zh")) })
+}
+
+// checkAddresses: where the guide leads to on this site, there is something.
+func (g guide) checkAddresses(t *testing.T, base string, d directory) {
+	known := []string{base + "/agents/{handle}"}
+	for _, name := range []string{"onboarding", "openapi", "mcp"} {
+		known = append(known, d.index[name].(string))
+	}
+	named := map[string]bool{}
+	for _, span := range g.spans() {
+		if address, _, _ := strings.Cut(span, "?"); strings.HasPrefix(address, base) {
+			named[address] = true
+			if !slices.Contains(known, address) {
+				t.Errorf("%s is no address of this site", address)
+			}
+		}
+	}
+	if len(named) != len(known) {
+		t.Errorf("the guide names %v, and not all of %v", named, known)
+	}
+}
+
+// checkErrors: the table of errors has all codes, each with its status.
+func (g guide) checkErrors(t *testing.T, d directory) {
+	codes := map[string][]string{}
+	for _, row := range g.rows(3) {
+		statuses := regexp.MustCompile(`\d{3}`).FindAllString(row[0], -1)
+		for _, m := range codeSpan.FindAllStringSubmatch(row[1], -1) {
+			if statuses == nil {
+				continue // the heading
+			}
+			for _, status := range d.codes[m[1]] {
+				if !slices.Contains(statuses, status) {
+					t.Errorf("%s is answered with %s, and the guide says %s", m[1], status, row[0])
+				}
+			}
+			codes[m[1]] = d.codes[m[1]]
+		}
+	}
+	if diff := cmp.Diff(d.codes, codes); diff != "" {
+		t.Errorf("codes (-service +guide):\n%s", diff)
+	}
+}
+
+// checkLimits: the table of limits shows the defaults, and all of them.
+func (g guide) checkLimits(t *testing.T, d directory) {
+	want, got := map[string]any{}, map[string]any{}
+	limits := d.index["limits"].(map[string]any)
+	for _, whose := range []string{"per_address", "per_key"} {
+		for name, limit := range limits[whose].(map[string]any) {
+			limit := limit.(map[string]any)
+			want[name] = fmt.Sprint(limit["calls"], " in ", limit["seconds"])
+		}
+	}
+	for _, row := range g.rows(4) {
+		if _, err := strconv.Atoi(row[3]); err == nil {
+			got[strings.Trim(row[0], "`")] = row[2] + " in " + row[3]
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("limits (-service +guide):\n%s", diff)
+	}
+	kib := fmt.Sprintf("%v KiB", limits["body_bytes"].(float64)/1024)
+	if !strings.Contains(strings.Join(g.prose(), "\n"), kib) {
+		t.Errorf("the guide does not name the limit of a body, %s", kib)
+	}
+}
+
+// checkNames: what the prose sets as code is a name of the service or of the
+// guide's own commands.
+func (g guide) checkNames(t *testing.T, d directory) {
+	name := regexp.MustCompile(`^([a-z][a-z_.]*)(=\w+)?$`)
+	commands := ""
+	for _, b := range g.blocks {
+		commands += b.text
+	}
+	for _, span := range g.spans() {
+		m := name.FindStringSubmatch(span)
+		if m == nil || m[1] == "null" || d.codes[m[1]] != nil {
+			continue
+		}
+		if !strings.Contains(d.text, `"`+m[1]+`"`) && !strings.Contains(commands, m[1]+"() {") {
+			t.Errorf("there is no %s", m[1])
+		}
+	}
+}
+
+// frontMatter reads the YAML between the first two rules: a flat map, and one
+// below metadata.
+func (g guide) frontMatter(t *testing.T) map[string]string {
+	t.Helper()
+	front := map[string]string{}
+	plain := regexp.MustCompile(`^( {2})?([a-z-]+):(?: (.+))?$`)
+	parent := ""
+	for i, line := range g.lines {
+		if i == 0 && line == "---" {
+			continue
+		}
+		if line == "---" {
+			break
+		}
+		m := plain.FindStringSubmatch(line)
+		if m == nil {
+			t.Fatalf("front matter: %s", line)
+		}
+		value, err := strconv.Unquote(m[3])
+		if err != nil {
+			value = m[3]
+			if strings.Contains(value, ": ") || strings.Contains(value, " #") || strings.HasSuffix(value, ":") {
+				t.Errorf("YAML reads this as something else: %s", line)
+			}
+		}
+		switch {
+		case m[1] == "":
+			front[m[2]], parent = value, m[2]
+		case parent == "metadata":
+			front["metadata."+m[2]] = value
+		default:
+			t.Errorf("%s below %s", m[2], parent)
+		}
+	}
+	return front
+}
+
+// checkForm: the guide is an Agent Skill.
+func (g guide) checkForm(t *testing.T, d directory) {
+	if len(g.lines) >= 300 {
+		t.Errorf("%d lines", len(g.lines))
+	}
+	if text := strings.Join(g.lines, "\n"); strings.Contains(text, "{base_url}") || strings.Contains(text, "{skill_url}") || !utf8.ValidString(text) {
+		t.Error("something is not filled in")
+	}
+	front := g.frontMatter(t)
+	if diff := cmp.Diff("callbook MIT "+d.openapi["info"].(map[string]any)["version"].(string), front["name"]+" "+front["license"]+" "+front["metadata.version"]); diff != "" {
+		t.Errorf("front matter (-want +got):\n%s", diff)
+	}
+	if n := utf8.RuneCountInString(front["description"]); n == 0 || n > 1024 {
+		t.Errorf("a description of %d characters", n)
+	}
+	if n := utf8.RuneCountInString(front["compatibility"]); n == 0 || n > 500 {
+		t.Errorf("a compatibility of %d characters", n)
+	}
+	for name := range front {
+		if !slices.Contains([]string{"name", "description", "license", "compatibility", "metadata", "metadata.version"}, name) {
+			t.Errorf("%s in the front matter", name)
+		}
+	}
+}
+
+// checkLanguages: line by line both languages have the same form, the same names
+// set as code and the same commands, but for comments; and each is written in
+// itself.
+func checkLanguages(t *testing.T, en, zh guide) {
+	if diff := cmp.Diff(en.shape(), zh.shape()); diff != "" {
+		t.Errorf("form (-English +Chinese):\n%s", diff)
+	}
+	sentence := regexp.MustCompile(`[A-Za-z][a-z]*(?:[ ,;]+[A-Za-z][a-z]*){3}`)
+	for i := range en.lines {
+		if strings.ContainsFunc(en.words(i), func(c rune) bool { return unicode.Is(unicode.Han, c) }) {
+			t.Errorf("Chinese in English: %s", en.lines[i])
+		}
+	}
+	for i := range zh.lines {
+		if found := sentence.FindString(zh.words(i)); found != "" {
+			t.Errorf("%q in Chinese: %s", found, zh.lines[i])
+		}
+	}
+}
+
+var (
+	comment  = regexp.MustCompile(` # .*$`)
+	listItem = regexp.MustCompile(`^(\d+\.|-) `)
+	frontKey = regexp.MustCompile(`^ *[a-z]+:`)
+)
+
+// fenced tells for each line whether it stands in a fenced part.
+func (g guide) fenced() []bool {
+	fenced, inside := make([]bool, len(g.lines)), false
+	for i, line := range g.lines {
+		fence := strings.HasPrefix(line, "```")
+		fenced[i] = inside || fence
+		inside = inside != fence
+	}
+	return fenced
+}
+
+// words is what a line says in its language: of code only the comment.
+func (g guide) words(i int) string {
+	line := g.lines[i]
+	if g.fenced()[i] {
+		return comment.FindString(line)
+	}
+	return codeSpan.ReplaceAllString(line, "`")
+}
+
+// shape is what both languages share, line by line.
+func (g guide) shape() (shape []string) {
+	fenced := g.fenced()
+	for i, line := range g.lines {
+		switch kind := ""; {
+		case fenced[i]:
+			if !namedStatus.MatchString(line) {
+				line = comment.ReplaceAllString(line, " #")
+			}
+			shape = append(shape, line)
+			continue
+		case strings.HasPrefix(line, "#"):
+			kind, _, _ = strings.Cut(line, " ")
+			shape = append(shape, kind)
+		case strings.HasPrefix(line, "|"):
+			shape = append(shape, fmt.Sprintf("a row of %d cells", strings.Count(line, " | ")))
+		case i < 10 && frontKey.MatchString(line):
+			shape = append(shape, frontKey.FindString(line))
+		case line == "" || line == "---":
+			shape = append(shape, line)
+		default:
+			shape = append(shape, "text "+listItem.FindString(line))
+		}
+		var spans []string
+		for _, m := range codeSpan.FindAllStringSubmatch(line, -1) {
+			spans = append(spans, m[1])
+		}
+		slices.Sort(spans)
+		shape[len(shape)-1] += " " + strings.Join(spans, " ")
+	}
+	return shape
+}

@@ -400,7 +400,8 @@ func greet(out io.Writer, base string, agents []server.DevAgent, limits string) 
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "Callbook for testing agents: %s\n", base)
-	fmt.Fprintf(w, "%d demo agents, rate limits %s; GET /dev/agents lists their keys, GET /dev/mail the mails. Stop with Ctrl-C.\n\nTry, in another terminal:\n\n", len(agents), limits)
+	fmt.Fprintf(w, "%d demo agents, rate limits %s; GET /dev/agents lists their keys, GET /dev/mail the mails. Stop with Ctrl-C.\n", len(agents), limits)
+	fmt.Fprintf(w, "For people: %s/   for agents: %s/skill.md   for MCP clients: %s/mcp\n\nTry, in another terminal:\n\n", base, base, base)
 	lines := []string{
 		"curl -s '" + base + "/api/agents?q=translation&view=brief'",
 		"curl -s '" + base + "/api/agents?q=%E7%BF%BB%E8%AF%91&limit=2'        # 翻译; follow next for more",

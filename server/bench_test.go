@@ -235,6 +235,22 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
+// BenchmarkPage is for the pages for people: made anew, and cached.
+func BenchmarkPage(b *testing.B) {
+	s := bench(b)
+	for name, path := range map[string]string{
+		"home": "/", "agents": "/agents", "agent": "/agents/" + benchRegistration(0).Handle, "calls": "/calls",
+	} {
+		request, other := get(path+"?lang=en"), get(path+"?lang=zh")
+		b.Run(name+"/made", func(b *testing.B) {
+			beside(b, s.uncached(b), 200, func(i int) []byte { return [][]byte{request, other}[i%2] })
+		})
+		b.Run(name+"/cached", func(b *testing.B) {
+			beside(b, s.server, 200, func(int) []byte { return request })
+		})
+	}
+}
+
 // benchQueries are words by how common they are in the benchmarks' directory.
 var benchQueries = []struct{ name, q string }{
 	{"common", englishWord(0)},

@@ -29,7 +29,13 @@ type Lock struct {
 // file, the database's name with .lock behind it, stays when the process ends:
 // only what the system holds on it counts. It refuses a file that another process
 // serves, and names that process.
-func AcquireLock(path string) (*Lock, error) {
+func AcquireLock(path string) (*Lock, error) { return acquireLock(path, false) }
+
+// AcquireRestoreLock is AcquireLock for one who brings the database back: it may
+// be gone.
+func AcquireRestoreLock(path string) (*Lock, error) { return acquireLock(path, true) }
+
+func acquireLock(path string, mayBeGone bool) (*Lock, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // one file has one lock, by whatever name
 	}
@@ -37,7 +43,7 @@ func AcquireLock(path string) (*Lock, error) {
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("the folder of the database: %w", err)
 	}
-	if !Exists(path) && !missing(name) {
+	if !mayBeGone && !Exists(path) && !missing(name) {
 		return nil, fmt.Errorf("%w: %s", ErrGone, name)
 	}
 	l := flock.New(name, flock.SetPermissions(0o600))

@@ -187,9 +187,17 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	return s.writer.connect()
 }
 
+// frozen is the mode for a file that nobody changes: it needs no log and no locks.
+const frozen = "frozen"
+
 func connect(ctx context.Context, path, mode string, connections int, pragmas ...string) (*sqlx.DB, error) {
 	query := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}
-	if mode != "" {
+	switch mode {
+	case "":
+	case frozen:
+		query.Set("mode", "ro")
+		query.Set("immutable", "1")
+	default:
 		query.Set("mode", mode)
 	}
 	path, err := filepath.Abs(path)
@@ -247,6 +255,15 @@ func claim(ctx context.Context, db *sqlx.DB) error {
 	return err
 }
 
+// newestSchema is the version that this program brings a database to.
+func newestSchema() (int64, error) {
+	names, err := fs.Glob(schema.Migrations, schema.Folder+"/*.sql")
+	if err != nil || len(names) == 0 {
+		return 0, fmt.Errorf("read the migrations: %w", cmp.Or(err, fs.ErrNotExist))
+	}
+	return goose.NumericComponent(names[len(names)-1])
+}
+
 func migrate(ctx context.Context, db *sql.DB) error {
 	files, err := fs.Sub(schema.Migrations, schema.Folder)
 	if err != nil {
@@ -260,9 +277,12 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return fmt.Errorf("read the schema version: %w", err)
 	}
+	newest, err := newestSchema()
+	if err != nil {
+		return err
+	}
 	// goose itself lets an old program run on a newer schema.
-	sources := provider.ListSources()
-	if newest := sources[len(sources)-1].Version; version > newest {
+	if version > newest {
 		return fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, version, newest)
 	}
 	if _, err := provider.Up(ctx); err != nil {

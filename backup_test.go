@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// finish runs a command that ends by itself.
+func finish(t testing.TB, args ...string) (status int, printed string) {
+	t.Helper()
+	var out, log bytes.Buffer
+	status = run(context.Background(), args, &out, &log)
+	return status, out.String() + log.String()
+}
+
+func join(p *program, handle string) {
+	p.Helper()
+	body := `{"handle":"` + handle + `","name":"N","owner":"O","mailbox":"a@b.example.org","accept_rules":true,"description_en":"D"}`
+	if status, text := p.call("POST", "/api/agents", body); status != 201 {
+		p.Fatalf("registration: %d, %s", status, text)
+	}
+}
+
+// TestBackupAndRestore goes the way of an operator: copy while serving, lose the
+// file, bring it back.
+func TestBackupAndRestore(t *testing.T) {
+	folder := t.TempDir()
+	db, copied := filepath.Join(folder, "callbook.db"), filepath.Join(folder, "copy.db")
+	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)
+	join(p, "tide-reader")
+	status, printed := finish(t, "backup", copied, "--db", db)
+	if status != 0 || !strings.Contains(printed, "copy.db holds 1 agents, 0 calls") {
+		t.Fatalf("backup: %d, %s", status, printed)
+	}
+	if status, printed = finish(t, "backup", copied, "--db", db); status == 0 || !strings.Contains(printed, "name that is free") {
+		t.Errorf("a second backup: %d, %s", status, printed)
+	}
+	join(p, "quiet-hours")
+	if status, printed = finish(t, "restore", copied, "--db", db); status == 0 || !strings.Contains(printed, "another process serves this database (process ") {
+		t.Errorf("restoring what is served: %d, %s", status, printed)
+	}
+	if status := p.stop(); status != 0 {
+		t.Fatalf("stopped with %d", status)
+	}
+	if status, printed = finish(t, "restore", copied, "--db", db); status != 0 || !strings.Contains(printed, ".before-restore-") {
+		t.Fatalf("restore: %d, %s", status, printed)
+	}
+	if err := os.Remove(db); err != nil {
+		t.Fatal(err)
+	}
+	if status, printed = finish(t, "serve", "--addr", "127.0.0.1:0", "--db", db); status == 0 || !strings.Contains(printed, "restore a backup") {
+		t.Errorf("serving what is gone: %d, %s", status, printed)
+	}
+	if status, printed = finish(t, "restore", copied, "--db", db); status != 0 || strings.Contains(printed, ".before-restore-") {
+		t.Fatalf("restore of what is gone: %d, %s", status, printed)
+	}
+	p = start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)
+	if _, list := p.call("GET", "/api/agents", ""); !strings.Contains(list, `"handle":"tide-reader"`) || !strings.Contains(list, `"total":1,`) {
+		t.Errorf("the restored directory: %s", list)
+	}
+}

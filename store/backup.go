@@ -1,0 +1,237 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// Contents is what a database file holds, for whoever made or restored it.
+type Contents struct {
+	Agents   int   `db:"agents"`
+	Posts    int   `db:"posts"`
+	Replies  int   `db:"replies"`
+	Requests int   `db:"requests"`
+	Collabs  int   `db:"collabs"`
+	Schema   int64 `db:"schema"` // version
+	Bytes    int64 `db:"-"`
+}
+
+// ErrExists tells that a backup would take the place of a file.
+var ErrExists = errors.New("there is such a file already: give a name that is free")
+
+// ErrDamaged tells that a file does not hold what SQLite wrote.
+var ErrDamaged = errors.New("the file is damaged")
+
+// Backup writes a copy of the database at path to the file to, also while another
+// process serves it: everything that was answered before it began is in the copy.
+// The copy is checked as a whole before it gets its name, and nobody but its
+// owner may read it. It refuses with ErrExists a name that is taken.
+func Backup(ctx context.Context, path, to string) (contents Contents, err error) {
+	if !Exists(path) {
+		return contents, fmt.Errorf("there is no database at %s", path)
+	}
+	if !missing(to) {
+		return contents, fmt.Errorf("%w: %s", ErrExists, to)
+	}
+	// An empty file of that mode is what SQLite then fills.
+	draft, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
+	if err != nil {
+		return contents, err
+	}
+	defer os.Remove(draft.Name()) // gone by then unless something failed
+	if err := draft.Close(); err != nil {
+		return contents, err
+	}
+	if err := copyInto(ctx, path, draft.Name()); err != nil {
+		return contents, fmt.Errorf("copy %s: %w", path, err)
+	}
+	if contents, err = Inspect(ctx, draft.Name()); err != nil {
+		return contents, fmt.Errorf("check the copy of %s: %w", path, err)
+	}
+	return contents, settle(draft.Name(), to)
+}
+
+// copyInto has SQLite write a copy, as one reader sees the database.
+func copyInto(ctx context.Context, path, to string) error {
+	// Not read-only: the last one to leave a file has to fold in its log.
+	db, err := connect(ctx, path, "rw", 1, "busy_timeout(5000)", "trusted_schema(OFF)", "temp_store(MEMORY)")
+	if err == nil {
+		_, err = db.ExecContext(ctx, `VACUUM INTO ?`, to)
+	}
+	return errors.Join(err, closeIf(db))
+}
+
+func closeIf(db *sqlx.DB) error {
+	if db == nil {
+		return nil
+	}
+	return db.Close()
+}
+
+// Inspect checks a database file that nobody serves as a whole, and counts what it
+// holds. It refuses with ErrForeign another program's file, with ErrNewerSchema
+// one of a newer version, and with ErrDamaged one that is not as SQLite wrote it.
+func Inspect(ctx context.Context, path string) (contents Contents, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return contents, err
+	}
+	// Nobody else has the file, so it needs no log and no locks.
+	db, err := connect(ctx, path, frozen, 1, "query_only(ON)", "trusted_schema(OFF)", "temp_store(MEMORY)")
+	if err == nil {
+		contents, err = inspect(ctx, db)
+	}
+	contents.Bytes = info.Size()
+	return contents, errors.Join(damage(err), closeIf(db))
+}
+
+// damage names what SQLite says of a file that is not as it wrote it.
+func damage(err error) error {
+	var failure *sqlite.Error
+	if errors.As(err, &failure) && (failure.Code()&0xff == sqlite3.SQLITE_CORRUPT || failure.Code() == sqlite3.SQLITE_NOTADB) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+func inspect(ctx context.Context, db *sqlx.DB) (contents Contents, err error) {
+	var id int
+	if err := db.GetContext(ctx, &id, `PRAGMA application_id`); err != nil {
+		return contents, err
+	}
+	if id != applicationID {
+		return contents, ErrForeign
+	}
+	var faults []string
+	if err := db.SelectContext(ctx, &faults, `PRAGMA quick_check(3)`); err != nil {
+		return contents, err
+	}
+	if len(faults) != 1 || faults[0] != "ok" {
+		return contents, fmt.Errorf("%w: %s", ErrDamaged, strings.Join(faults, "; "))
+	}
+	var orphans int
+	if err := db.GetContext(ctx, &orphans, `SELECT COUNT(*) FROM pragma_foreign_key_check`); err != nil {
+		return contents, err
+	}
+	if orphans > 0 {
+		return contents, fmt.Errorf("%w: %d rows refer to rows that are not there", ErrDamaged, orphans)
+	}
+	err = db.GetContext(ctx, &contents, `
+		SELECT (SELECT COUNT(*) FROM agents) AS agents, (SELECT COUNT(*) FROM posts) AS posts,
+			(SELECT COUNT(*) FROM replies) AS replies, (SELECT COUNT(*) FROM requests) AS requests,
+			(SELECT COUNT(*) FROM collabs) AS collabs,
+			(SELECT MAX(version_id) FROM goose_db_version WHERE is_applied) AS schema`)
+	if err != nil {
+		return contents, err
+	}
+	newest, err := newestSchema()
+	if err == nil && contents.Schema > newest {
+		err = fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, contents.Schema, newest)
+	}
+	return contents, err
+}
+
+// settle gives a finished file its name, so that it is there as a whole or not at
+// all, whatever ends the program or the power.
+func settle(draft, name string) error {
+	if err := flush(draft); err != nil {
+		return err
+	}
+	if err := os.Rename(draft, name); err != nil {
+		return err
+	}
+	return syncFolder(name)
+}
+
+func flush(name string) error {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// syncFolder makes the names in a file's folder last. Windows knows no such thing.
+func syncFolder(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	folder, err := os.Open(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// Restore puts a backup in the place of the database at path, which the caller
+// has locked. What was there is kept, with its log, under the name that it
+// returns; empty when nothing was. The backup is checked first, by a copy: it
+// stays as it is.
+func Restore(ctx context.Context, backup, path string, now time.Time) (contents Contents, kept string, err error) {
+	if info, err := os.Stat(backup + "-wal"); err == nil && info.Size() > 0 {
+		return contents, "", fmt.Errorf("%s is a database in use, not a backup: make one with callbook backup", backup)
+	}
+	draft := path + ".restoring"
+	defer os.Remove(draft)
+	if err := copyFile(backup, draft); err != nil {
+		return contents, "", fmt.Errorf("copy %s: %w", backup, err)
+	}
+	if contents, err = Inspect(ctx, draft); err != nil {
+		return contents, "", fmt.Errorf("check %s: %w", backup, err)
+	}
+	if kept, err = setAside(path, now); err != nil {
+		return contents, kept, fmt.Errorf("set aside %s: %w", path, err)
+	}
+	return contents, kept, settle(draft, path)
+}
+
+func copyFile(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// setAside renames a database with its log, so that SQLite would still find both
+// together. A log that stayed would be folded into whatever comes in its place.
+func setAside(path string, now time.Time) (kept string, err error) {
+	name := path + ".before-restore-" + now.UTC().Format("20060102T150405Z")
+	kept = name
+	for n := 2; !missing(kept) || !missing(kept+"-wal"); n++ {
+		kept = fmt.Sprintf("%s-%d", name, n)
+	}
+	found := false
+	for _, suffix := range []string{"", "-wal"} {
+		err := os.Rename(path+suffix, kept+suffix)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		found = found || err == nil
+	}
+	if err := os.Remove(path + "-shm"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if !found {
+		kept = ""
+	}
+	return kept, nil
+}

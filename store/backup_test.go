@@ -1,0 +1,239 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// restored opens what a backup brings back, in another place.
+func restored(t testing.TB, backup string) *Store {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "restored.db")
+	if _, _, err := Restore(context.Background(), backup, path, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, Options{Path: path, Normal: true})
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// TestBackupsHoldAllThatWasAnsweredBefore takes backups while others write: each
+// holds every write that was answered before it began.
+func TestBackupsHoldAllThatWasAnsweredBefore(t *testing.T) {
+	s := newStore(t)
+	var answered [4]atomic.Int64
+	turns, done := make(chan struct{}), make(chan struct{}) // so many writes a backup that the file stays small
+	for w := range answered {
+		author, _ := s.register(fmt.Sprintf("writer-%d", w))
+		go func() {
+			defer func() { done <- struct{}{} }()
+			i := int64(0)
+			for range turns {
+				i++
+				draft := PostDraft{Kind: "seeking", Title: fmt.Sprintf("%d of %d", i, w), Body: "Tide levels."}
+				if _, _, err := s.CreatePost(context.Background(), author, draft, Once{}); err != nil {
+					t.Errorf("writer %d: %v", w, err)
+					return
+				}
+				answered[w].Store(i)
+			}
+		}()
+	}
+	rounds := 200
+	if raceDetector() || testing.Short() {
+		rounds = 20
+	}
+	folder := t.TempDir()
+	for i := range rounds {
+		var least [len(answered)]int64
+		for w := range answered {
+			least[w] = answered[w].Load()
+		}
+		name := filepath.Join(folder, fmt.Sprintf("%d.db", i))
+		go func() {
+			for range 8 {
+				turns <- struct{}{}
+			}
+			done <- struct{}{}
+		}()
+		contents, err := Backup(context.Background(), s.path, name)
+		if err != nil {
+			t.Fatalf("backup %d: %v", i, err)
+		}
+		if i%20 == 0 {
+			holdsAll(t, restored(t, name), least[:])
+		} else if sum := least[0] + least[1] + least[2] + least[3]; int64(contents.Posts) < sum {
+			t.Errorf("backup %d holds %d calls, at least %d were answered", i, contents.Posts, sum)
+		}
+		s.ok(os.Remove(name))
+		<-done
+	}
+	close(turns)
+	for range answered {
+		<-done
+	}
+	if answered[0].Load() == 0 {
+		t.Error("nothing was written meanwhile")
+	}
+}
+
+// holdsAll: each writer's calls up to that number are there, and can be found.
+func holdsAll(t testing.TB, s *Store, least []int64) {
+	t.Helper()
+	for w, want := range least {
+		list, err := s.Posts(context.Background(), PostFilter{Author: fmt.Sprintf("writer-%d", w)}, Page{Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got int64
+		if len(list.Items) > 0 {
+			_, text, _ := strings.Cut(list.Items[0].Post, `"title":"`)
+			_, _ = fmt.Sscan(text, &got)
+		}
+		var count int64
+		if err := s.get(context.Background(), &count, `
+			SELECT COUNT(*) FROM posts WHERE title LIKE ?`, fmt.Sprintf("%% of %d", w)); err != nil {
+			t.Fatal(err)
+		}
+		if got < want || count != got {
+			t.Errorf("of writer %d the newest call is %d and %d are there; %d were answered", w, got, count, want)
+		}
+	}
+}
+
+func TestABackupIsPrivateAndWhole(t *testing.T) {
+	s := newStore(t)
+	s.register("tide-reader")
+	to := filepath.Join(t.TempDir(), "copy.db")
+	contents, err := Backup(context.Background(), s.path, to)
+	s.ok(err)
+	info, err := os.Stat(to)
+	s.ok(err)
+	if info.Mode().Perm() != 0o600 || contents.Agents != 1 || contents.Schema < 1 || contents.Bytes != info.Size() {
+		t.Errorf("mode %v, contents %+v, %d bytes", info.Mode(), contents, info.Size())
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(to), ".*")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if _, err := Backup(context.Background(), s.path, to); !errors.Is(err, ErrExists) {
+		t.Errorf("a second backup by the same name: %v", err)
+	}
+	if _, err := Backup(context.Background(), filepath.Join(t.TempDir(), "none.db"), to+"2"); err == nil || Exists(to+"2") {
+		t.Errorf("a backup of nothing: %v", err)
+	}
+}
+
+// TestADamagedDatabaseMakesNoBackup: what cannot be read as a whole gets no name
+// that somebody would trust.
+func TestADamagedDatabaseMakesNoBackup(t *testing.T) {
+	s := newStore(t)
+	s.agents("agent", 50)
+	s.stop()
+	data, err := os.ReadFile(s.path)
+	s.ok(err)
+	for at := 40960; at < len(data)-4096; at += 8192 {
+		copy(data[at:], strings.Repeat("\xa5", 4096))
+	}
+	s.ok(os.WriteFile(s.path, data, 0o600))
+	to := filepath.Join(t.TempDir(), "copy.db")
+	if _, err := Backup(context.Background(), s.path, to); err == nil {
+		t.Error("it makes a backup")
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(to), "*")); len(left) > 0 || Exists(to) {
+		t.Errorf("left behind: %q", left)
+	}
+	if _, err := Inspect(context.Background(), s.path); !errors.Is(err, ErrDamaged) {
+		t.Errorf("inspecting it: %v", err)
+	}
+}
+
+func TestRestoreBringsBackExactlyTheBackup(t *testing.T) {
+	s := newStore(t)
+	s.register("before")
+	backup := filepath.Join(t.TempDir(), "copy.db")
+	_, err := Backup(context.Background(), s.path, backup)
+	s.ok(err)
+	s.register("after")
+	// As after a crash: the newest writes stand in the log alone.
+	crashed := filepath.Join(t.TempDir(), "callbook.db")
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		data, err := os.ReadFile(s.path + suffix)
+		s.ok(err)
+		s.ok(os.WriteFile(crashed+suffix, data, 0o600))
+	}
+	contents, kept, err := Restore(context.Background(), backup, crashed, s.Now())
+	s.ok(err)
+	if contents.Agents != 1 || kept != crashed+".before-restore-20261120T093000Z" {
+		t.Errorf("%+v, kept as %s", contents, kept)
+	}
+	for path, want := range map[string]int{crashed: 1, kept: 2} {
+		other := openStore(t, Options{Path: path, Normal: true})
+		list, err := other.Agents(context.Background(), AgentFilter{}, Page{Limit: 10})
+		if err != nil || list.Total != want {
+			t.Errorf("%s has %d agents, %v; want %d", path, list.Total, err, want)
+		}
+		s.ok(other.Close())
+	}
+}
+
+func TestWhatIsNoBackupIsNotRestored(t *testing.T) {
+	s := newStore(t)
+	s.register("tide-reader")
+	folder := t.TempDir()
+	backup := filepath.Join(folder, "copy.db")
+	_, err := Backup(context.Background(), s.path, backup)
+	s.ok(err)
+	good, err := os.ReadFile(backup)
+	s.ok(err)
+	file := func(name string, data []byte) string {
+		path := filepath.Join(folder, name)
+		s.ok(os.WriteFile(path, data, 0o600))
+		return path
+	}
+	change := func(name, query string) string {
+		path := file(name, good)
+		db, err := sql.Open("sqlite", path)
+		s.ok(err)
+		_, err = db.Exec(query)
+		s.ok(errors.Join(err, db.Close()))
+		return path
+	}
+	live := file("live.db", good)
+	file("live.db-wal", []byte("a log"))
+	for name, tt := range map[string]struct {
+		backup string
+		want   error
+	}{
+		"missing":          {filepath.Join(folder, "none.db"), os.ErrNotExist},
+		"empty":            {file("empty.db", nil), ErrForeign},
+		"text":             {file("text.db", []byte(strings.Repeat("no database ", 1000))), ErrDamaged},
+		"cut short":        {file("short.db", good[:len(good)/2]), ErrDamaged},
+		"another's":        {change("other.db", `PRAGMA application_id = 7`), ErrForeign},
+		"newer":            {change("newer.db", `INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)`), ErrNewerSchema},
+		"orphans":          {change("orphans.db", `PRAGMA foreign_keys = OFF; DELETE FROM handles`), ErrDamaged},
+		"in use, with log": {live, nil},
+	} {
+		target := filepath.Join(t.TempDir(), "callbook.db")
+		s.ok(os.WriteFile(target, []byte("what was there"), 0o600))
+		_, _, err := Restore(context.Background(), tt.backup, target, s.Now())
+		if err == nil || tt.want != nil && !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+		left, _ := filepath.Glob(filepath.Join(filepath.Dir(target), "*"))
+		if data, _ := os.ReadFile(target); string(data) != "what was there" || len(left) != 1 {
+			t.Errorf("%s: what was there is %q now, beside %q", name, data, left)
+		}
+	}
+}

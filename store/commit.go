@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -24,7 +25,8 @@ type writer struct {
 	conn  *sqlx.Conn
 	stmts map[string]*sqlx.Stmt
 	jobs  chan *job
-	next  *job // taken from jobs, but not for the batch that took it
+	next  *job  // taken from jobs, but not for the batch that took it
+	seen  int64 // SQLite's number for what others have written to the file
 	ended chan struct{}
 }
 
@@ -95,14 +97,25 @@ func (s *Store) writeLater(act func(*tx) error, done func(error)) {
 	}
 }
 
+// noticePeriod is how soon an idle writer notices what another process wrote.
+const noticePeriod = 500 * time.Millisecond
+
 func (w *writer) run() {
 	defer close(w.ended)
+	idle := time.NewTicker(noticePeriod)
+	defer idle.Stop()
 	for {
 		first := w.next
 		w.next = nil
 		if first == nil {
-			if first = <-w.jobs; first == nil {
-				return
+			select {
+			case first = <-w.jobs:
+				if first == nil {
+					return
+				}
+			case <-idle.C:
+				_ = w.notice() // the next write meets what is wrong, and tells it
+				continue
 			}
 		}
 		if first.alone != nil {
@@ -162,6 +175,9 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	ctx := context.Background()
 	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return false, fmt.Errorf("begin: %w", w.recover(err))
+	}
+	if err := w.notice(); err != nil {
+		return false, errors.Join(err, w.rollback())
 	}
 	t := newTx(w, at(w.store.clock()))
 	succeeded := 0
@@ -261,7 +277,22 @@ func (w *writer) connect() error {
 	if err != nil {
 		return fmt.Errorf("open the writing connection: %w", err)
 	}
-	w.conn, w.stmts = conn, map[string]*sqlx.Stmt{}
+	w.conn, w.stmts, w.seen = conn, map[string]*sqlx.Stmt{}, 0
+	return nil
+}
+
+// notice has all copies dropped when another process has written to the file, as
+// callbook admin does. The number is the connection's own, so the first is news
+// of nothing but a new connection.
+func (w *writer) notice() error {
+	var version int64
+	if err := w.conn.GetContext(context.Background(), &version, "PRAGMA data_version"); err != nil {
+		return fmt.Errorf("look for what others wrote: %w", err)
+	}
+	if version != w.seen && w.seen != 0 {
+		w.store.committed(everything)
+	}
+	w.seen = version
 	return nil
 }
 

@@ -79,6 +79,10 @@ type Options struct {
 	Normal      bool             // synchronous=NORMAL: a power cut may lose the last writes
 	Batch       int              // writes that share one commit at the most; 256 when 0
 
+	// Beside opens a directory that another process may be serving, for what the
+	// operator does to it: it makes no file and changes no schema.
+	Beside bool
+
 	// LoopbackLinks lets profile links lead to this machine, by any port: for callbook dev.
 	LoopbackLinks bool
 }
@@ -137,6 +141,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Path, err), s.closeFiles())
 	}
 	go s.writer.run()
+	if o.Beside {
+		return s, nil
+	}
 	// A file that cannot be written is found now rather than at the first call.
 	if err := errors.Join(s.probeOnce(ctx), s.rebuildIfOld(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Path, err), s.Close())
@@ -145,6 +152,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context, o Options) (err error) {
+	if o.Beside && !Exists(o.Path) {
+		return errors.New("there is no database")
+	}
 	if missing(o.Path) {
 		// Made here for its mode: SQLite gives its other files the same one.
 		f, err := os.OpenFile(o.Path, os.O_CREATE|os.O_EXCL, 0o600)
@@ -172,7 +182,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if err := claim(ctx, s.writing); err != nil {
 		return err
 	}
-	if err := migrate(ctx, s.writing.DB); err != nil {
+	if err := migrate(ctx, s.writing.DB, o.Beside); err != nil {
 		return err
 	}
 	if s.reading, err = connect(ctx, o.Path, "ro", readers,
@@ -264,7 +274,9 @@ func newestSchema() (int64, error) {
 	return goose.NumericComponent(names[len(names)-1])
 }
 
-func migrate(ctx context.Context, db *sql.DB) error {
+// migrate brings the schema up to date; beside another process it only checks that
+// it is.
+func migrate(ctx context.Context, db *sql.DB, beside bool) error {
 	files, err := fs.Sub(schema.Migrations, schema.Folder)
 	if err != nil {
 		return err
@@ -284,6 +296,12 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	// goose itself lets an old program run on a newer schema.
 	if version > newest {
 		return fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, version, newest)
+	}
+	if beside {
+		if version < newest {
+			return fmt.Errorf("the database was made by an older version of callbook (schema %d, this program knows %d): start callbook serve, which brings it up to date", version, newest)
+		}
+		return nil
 	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", err)

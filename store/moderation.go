@@ -7,66 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-// ReportDraft says, optionally, why something is reported.
-type ReportDraft struct {
-	Reason string `json:"reason,omitempty" format:"multiline" maxLength:"300" doc:"For the operator."`
-}
-
-// reportWindow is how long an address counts once for a call; after it the
-// address's hash is dropped.
-const reportWindow = Day
-
-// ReportPost tells the operator of a call. An address counts once a day for a
-// call; nothing is hidden by reports alone.
-func (s *Store) ReportPost(ctx context.Context, postID, address string, draft ReportDraft) error {
-	return s.write(ctx, func(t *tx) error {
-		var post PostDocument
-		found, err := t.find(&post, selectPost+` WHERE p.id = ?`, postID)
-		if err != nil {
-			return err
-		}
-		if !found {
-			return refuse(CodeNotFound)
-		}
-		reporter, err := t.pseudonym(address)
-		if err != nil {
-			return err
-		}
-		var earlier int64
-		repeated, err := t.find(&earlier, `
-			SELECT seq FROM reports
-			WHERE about = 'post' AND subject = ? AND reporter = ? AND created_at > ?`,
-			postID, reporter, t.now.add(-reportWindow))
-		if err != nil || repeated {
-			return err
-		}
-		return t.insertReport(report{about: "post", subject: postID, reporter: reporter, reason: draft.Reason})
-	})
-}
-
-// report is what the operator hears of.
-type report struct {
-	about      string // post, request, claim
-	subject    string // the post's or request's id, or the agent's handle
-	reporter   []byte // a pseudonym, or nil
-	reporterID *int64 // the agent that reports, or nil
-	reason     string
-}
-
-func (t *tx) insertReport(r report) error {
-	id, err := t.newID(idReport)
-	if err != nil {
-		return err
-	}
-	err = t.exec(`
-		INSERT INTO reports (id, about, subject, reporter, reporter_id, reason, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`, id, r.about, r.subject, r.reporter, r.reporterID, optional(r.reason), t.now)
-	if err != nil {
-		return fmt.Errorf("insert the report: %w", err)
-	}
-	return nil
-}
-
 // reasonLength is how many characters the reason of a suspension may have.
 const reasonLength = 300
 
@@ -113,17 +53,136 @@ func (s *Store) moderate(ctx context.Context, act, handle, detail string, do fun
 		if err == nil && !found {
 			err = refuse(CodeNotFound)
 		}
-		if err == nil {
-			err = do(t, &agent)
-		}
 		if err != nil {
 			return err
 		}
 		t.touch(agent.ID)
-		err = t.exec(`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`, act, agent.Handle, optional(detail), t.now)
-		if err != nil {
-			return fmt.Errorf("keep a note of %s: %w", act, err)
+		if err := do(t, &agent); err != nil {
+			return err
 		}
-		return nil
+		return t.audit(act, agent.Handle, detail)
 	})
+}
+
+// audit keeps a note of what the operator did.
+func (t *tx) audit(act, subject, detail string) error {
+	err := t.exec(`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`, act, subject, optional(detail), t.now)
+	if err != nil {
+		return fmt.Errorf("keep a note of %s: %w", act, err)
+	}
+	return nil
+}
+
+// Verify marks an agent's mailbox as verified by the operator's word. It refuses
+// with not_found a handle that no agent has.
+func (s *Store) Verify(ctx context.Context, handle string) error {
+	return s.moderate(ctx, "verify", handle, "", func(t *tx, agent *agentRow) error {
+		return t.exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?) WHERE id = ?`, t.now, agent.ID)
+	})
+}
+
+// ReplaceKey gives an agent another key by the operator's word; the old one is
+// dead when it returns. It refuses with not_found a handle that no agent has.
+func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err error) {
+	if key, err = newKey(s.random); err != nil {
+		return "", err
+	}
+	return key, s.moderate(ctx, "new-key", handle, "", func(t *tx, agent *agentRow) error {
+		return t.setKey(agent.ID, key)
+	})
+}
+
+// RemoveAgent deletes an agent for good, as it could itself. It refuses with
+// not_found a handle that no agent has.
+func (s *Store) RemoveAgent(ctx context.Context, handle string) error {
+	return s.moderate(ctx, "delete", handle, "", func(t *tx, agent *agentRow) error {
+		return t.deleteAgent(agent.ID)
+	})
+}
+
+// Unblock lets the blocked agent ask the other for contact again. It refuses with
+// not_found handles that no agents have, or of which one does not block the other.
+func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
+	return s.moderate(ctx, "unblock", handle, blocked, func(t *tx, agent *agentRow) error {
+		n, err := t.change(`
+			DELETE FROM blocks
+			WHERE blocker_id = ? AND blocked_id = (SELECT id FROM handles WHERE handle = ?)`, agent.ID, blocked)
+		if err == nil && n == 0 {
+			err = refuse(CodeNotFound)
+		}
+		return err
+	})
+}
+
+// RemovePost deletes a call with its replies. It refuses with not_found an id that
+// no call has.
+func (s *Store) RemovePost(ctx context.Context, id string) error {
+	return s.write(ctx, func(t *tx) error {
+		var p postRow
+		found, err := t.find(&p, selectPostRow+` WHERE id = ?`, id)
+		if err == nil && !found {
+			err = refuse(CodeNotFound)
+		}
+		var author string
+		if err == nil {
+			err = t.get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID)
+		}
+		if err == nil {
+			err = t.deletePost(&p, author)
+		}
+		if err != nil {
+			return err
+		}
+		return t.audit("remove-post", id, "by "+author)
+	})
+}
+
+// RemoveReply deletes a reply. It refuses with not_found an id that no reply has.
+func (s *Store) RemoveReply(ctx context.Context, id string) error {
+	return s.write(ctx, func(t *tx) error {
+		var reply struct {
+			Seq    int64  `db:"seq"`
+			Post   int64  `db:"post_seq"`
+			Author string `db:"handle"`
+		}
+		found, err := t.find(&reply, `
+			SELECT r.seq, r.post_seq, h.handle
+			FROM replies r
+			JOIN handles h ON h.id = r.author_id
+			WHERE r.id = ?`, id)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return refuse(CodeNotFound)
+		}
+		t.touchPosts()
+		for _, act := range []struct {
+			query string
+			of    any
+		}{
+			{`UPDATE idempotency SET answer = NULL WHERE subject = ?`, id},
+			{`DELETE FROM replies WHERE seq = ?`, reply.Seq},
+			{`UPDATE posts SET reply_count = reply_count - 1 WHERE seq = ?`, reply.Post},
+		} {
+			if err := t.exec(act.query, act.of); err != nil {
+				return err
+			}
+		}
+		return t.audit("remove-reply", id, "by "+reply.Author)
+	})
+}
+
+// Act is a note of what the operator did.
+type Act struct {
+	Act     string  `db:"act"`
+	Subject string  `db:"subject"` // handle or id
+	Detail  *string `db:"detail"`
+	At      Time    `db:"at"`
+}
+
+// Acts lists what the operator did, newest first, at most limit of it.
+func (s *Store) Acts(ctx context.Context, limit int) (acts []Act, err error) {
+	err = s.all(ctx, &acts, `SELECT act, subject, detail, at FROM audit ORDER BY seq DESC LIMIT ?`, limit)
+	return acts, err
 }

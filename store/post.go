@@ -282,14 +282,18 @@ func (s *Store) DeletePost(ctx context.Context, caller Caller, id string) error 
 		if p.AuthorID != caller.ID {
 			return refuse(CodeForbidden)
 		}
-		t.touchRecent(p.AuthorID)
-		t.touchPosts()
-		t.unindex(postSearch, p.Seq, p.searchRow(caller.Handle, false))
-		if err := t.forgetAnswers(p.Seq); err != nil {
-			return err
-		}
-		return t.exec(`DELETE FROM posts WHERE seq = ?`, p.Seq)
+		return t.deletePost(&p, caller.Handle)
 	})
+}
+
+func (t *tx) deletePost(p *postRow, author string) error {
+	t.touchRecent(p.AuthorID)
+	t.touchPosts()
+	t.unindex(postSearch, p.Seq, p.searchRow(author, false))
+	if err := t.forgetAnswers(p.Seq); err != nil {
+		return err
+	}
+	return t.exec(`DELETE FROM posts WHERE seq = ?`, p.Seq)
 }
 
 // deletePostsOf deletes everything an agent published.

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"fmt"
 )
 
@@ -11,22 +10,6 @@ type Trust struct {
 	MailboxVerified bool   `json:"mailbox_verified"`
 	OwnerClaimed    bool   `json:"owner_claimed"`
 	Links           []Link `json:"links"`
-}
-
-// Verify marks an agent's mailbox as verified by the operator's word. It refuses
-// with not_found a handle that no agent has.
-func (s *Store) Verify(ctx context.Context, handle string) error {
-	return s.write(ctx, func(t *tx) error {
-		agent, found, err := t.agentByHandle(handle)
-		if err != nil {
-			return err
-		}
-		if !found {
-			return refuse(CodeNotFound)
-		}
-		t.touch(agent.ID)
-		return t.exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?) WHERE id = ?`, t.now, agent.ID)
-	})
 }
 
 // unverify puts an agent back to level 0 after its mailbox changed: codes and

@@ -1,0 +1,152 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestWhatTheOperatorDoes: each act has its effect, leaves derived data as it
+// would be made anew, and leaves a note.
+func TestWhatTheOperatorDoes(t *testing.T) {
+	ctx := context.Background()
+	var key string
+	for _, tt := range []struct {
+		name string
+		act  func(s *testStore, post PostDocument, reply Reply) error
+		note string
+		seen func(s *testStore, post PostDocument, reply Reply) error
+	}{
+		{"a mailbox is verified", func(s *testStore, _ PostDocument, _ Reply) error { return s.Verify(ctx, "author") }, "verify author",
+			func(s *testStore, _ PostDocument, _ Reply) error { return s.showsLevel("author", 1) }},
+		{"a key is replaced", func(s *testStore, _ PostDocument, _ Reply) (err error) {
+			key, err = s.ReplaceKey(ctx, "author")
+			return err
+		}, "new-key author",
+			func(s *testStore, _ PostDocument, _ Reply) error { _, err := s.Authenticate(ctx, key); return err }},
+		{"a call is removed", func(s *testStore, p PostDocument, _ Reply) error { return s.RemovePost(ctx, p.ID) }, "remove-post PST by author",
+			func(s *testStore, p PostDocument, _ Reply) error { return wantGone(s.Post(ctx, p.ID)) }},
+		{"a reply is removed", func(s *testStore, _ PostDocument, r Reply) error { return s.RemoveReply(ctx, r.ID) }, "remove-reply RPL by replier",
+			func(s *testStore, p PostDocument, _ Reply) error {
+				list, err := s.Replies(ctx, p, Page{Limit: 10})
+				if after, _ := s.Post(ctx, p.ID); err == nil && (len(list.Items) > 0 || after.ReplyCount != 0) {
+					err = errors.New("it is there, or counts")
+				}
+				return err
+			}},
+		{"a call of a suspended agent is removed", func(s *testStore, p PostDocument, _ Reply) error {
+			return errors.Join(s.RemoveReply(ctx, s.firstReply()), s.Suspend(ctx, "author", "spam", s.Now().Add(Day)), s.RemovePost(ctx, p.ID), s.Unsuspend(ctx, "author"))
+		}, "unsuspend author",
+			func(s *testStore, p PostDocument, _ Reply) error { return wantGone(s.Post(ctx, p.ID)) }},
+		{"an agent is deleted", func(s *testStore, _ PostDocument, _ Reply) error { return s.RemoveAgent(ctx, "author") }, "delete author",
+			func(s *testStore, _ PostDocument, _ Reply) error { return wantGone(s.Card(ctx, "author")) }},
+		{"a block is lifted", func(s *testStore, _ PostDocument, _ Reply) error { return s.Unblock(ctx, "author", "replier") }, "unblock author replier",
+			func(s *testStore, _ PostDocument, _ Reply) error {
+				if value[int](s, `SELECT COUNT(*) FROM blocks`) != 0 {
+					return errors.New("it is there")
+				}
+				return nil
+			}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStore(t)
+			author, oldKey := s.register("author")
+			replier, _ := s.register("replier")
+			post := s.post(author)
+			reply := s.reply(replier, post, "I have them.")
+			s.block(author, replier)
+			s.ok(tt.act(s, post, reply))
+			s.ok(tt.seen(s, post, reply))
+			s.checkDerived(tt.name)
+			acts, err := s.Acts(ctx, 1)
+			s.ok(err)
+			note := acts[0].Act + " " + strings.NewReplacer(post.ID, "PST", reply.ID, "RPL").Replace(acts[0].Subject) + " " + deref(acts[0].Detail)
+			if strings.TrimSpace(note) != tt.note || acts[0].At != at(s.clock.Now()) {
+				t.Errorf("the note is %q, want %q", note, tt.note)
+			}
+			if _, err := s.Authenticate(ctx, oldKey); (err == nil) != (tt.note != "new-key author" && tt.note != "delete author") {
+				t.Errorf("the old key: %v", err)
+			}
+		})
+	}
+}
+
+func wantGone[T any](_ T, err error) error {
+	if errors.Is(err, refuse(CodeNotFound)) {
+		return nil
+	}
+	return errors.Join(errors.New("it is not gone"), err)
+}
+
+func (s *testStore) showsLevel(handle string, want int) error {
+	d, err := s.Card(context.Background(), handle)
+	if err == nil && d.Level != want {
+		err = errors.New("the level is another")
+	}
+	return err
+}
+
+func (s *testStore) firstReply() string { return value[string](s, `SELECT id FROM replies LIMIT 1`) }
+
+func TestTheOperatorsActsNeedWhatTheyAreAbout(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	s.register("author")
+	for name, act := range map[string]func() error{
+		"verify": func() error { return s.Verify(ctx, "nobody") }, "delete": func() error { return s.RemoveAgent(ctx, "nobody") },
+		"new-key":      func() error { _, err := s.ReplaceKey(ctx, "nobody"); return err },
+		"unblock":      func() error { return s.Unblock(ctx, "author", "nobody") },
+		"remove-post":  func() error { return s.RemovePost(ctx, "pst_0") },
+		"remove-reply": func() error { return s.RemoveReply(ctx, "rpl_0") },
+		"close-report": func() error { return s.CloseReport(ctx, "rpt_0") },
+	} {
+		if err := act(); !errors.Is(err, refuse(CodeNotFound)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if acts, err := s.Acts(ctx, 10); err != nil || len(acts) > 0 {
+		t.Errorf("notes of what was not done: %v, %v", acts, err)
+	}
+}
+
+func TestReportsTellTheOperatorWhatIsSaid(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	author, _ := s.register("author")
+	post := s.post(author)
+	for _, address := range []string{"192.0.2.1", "192.0.2.2"} {
+		s.ok(s.ReportPost(ctx, post.ID, address, ReportDraft{Reason: "Spam from " + address}))
+	}
+	recipient := s.verified("recipient")
+	sender := s.verified("sender")
+	menu, err := s.ReplaceOfferings(ctx, recipient, Menu{[]OfferingDraft{{Title: "T", Deliverable: "D", Mode: "free"}}})
+	s.ok(err)
+	request, _, err := s.SendRequest(ctx, sender, "recipient", RequestDraft{Purpose: "Buy now", Deliverable: "D", Compensation: "none", OfferingID: menu[0].ID}, Once{})
+	s.ok(err)
+	_, err = s.ReportRequest(ctx, recipient, request.ID, ReportDraft{})
+	s.ok(err)
+	lines := func(closed bool) (lines []string) {
+		reports, err := s.Reports(ctx, closed, 10)
+		s.ok(err)
+		for _, r := range reports {
+			lines = append(lines, strings.Join([]string{r.About, deref(r.Of), deref(r.Text), deref(r.Reporter), deref(r.Reason)}, "|"))
+		}
+		return lines
+	}
+	want := []string{"request|sender|Buy now|recipient|", "post|author|Tide data||Spam from 192.0.2.2", "post|author|Tide data||Spam from 192.0.2.1"}
+	if got := lines(false); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	reports, err := s.Reports(ctx, false, 1)
+	s.ok(err)
+	s.ok(s.CloseReport(ctx, reports[0].ID))
+	if got := lines(false); !slices.Equal(got, want[1:]) {
+		t.Errorf("once one is closed: %q", got)
+	}
+	s.ok(s.RemovePost(ctx, post.ID))
+	if got, want := lines(true), []string{want[0], "post||||Spam from 192.0.2.2", "post||||Spam from 192.0.2.1"}; !slices.Equal(got, want) {
+		t.Errorf("all, once the call is gone: %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"fmt"
+)
+
+// ReportDraft says, optionally, why something is reported.
+type ReportDraft struct {
+	Reason string `json:"reason,omitempty" format:"multiline" maxLength:"300" doc:"For the operator."`
+}
+
+// reportWindow is how long an address counts once for a call; after it the
+// address's hash is dropped.
+const reportWindow = Day
+
+// ReportPost tells the operator of a call. An address counts once a day for a
+// call; nothing is hidden by reports alone.
+func (s *Store) ReportPost(ctx context.Context, postID, address string, draft ReportDraft) error {
+	return s.write(ctx, func(t *tx) error {
+		var post PostDocument
+		found, err := t.find(&post, selectPost+` WHERE p.id = ?`, postID)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return refuse(CodeNotFound)
+		}
+		reporter, err := t.pseudonym(address)
+		if err != nil {
+			return err
+		}
+		var earlier int64
+		repeated, err := t.find(&earlier, `
+			SELECT seq FROM reports
+			WHERE about = 'post' AND subject = ? AND reporter = ? AND created_at > ?`,
+			postID, reporter, t.now.add(-reportWindow))
+		if err != nil || repeated {
+			return err
+		}
+		return t.insertReport(report{about: "post", subject: postID, reporter: reporter, reason: draft.Reason})
+	})
+}
+
+// report is what the operator hears of.
+type report struct {
+	about      string // post, request, claim
+	subject    string // the post's or request's id, or the agent's handle
+	reporter   []byte // a pseudonym, or nil
+	reporterID *int64 // the agent that reports, or nil
+	reason     string
+}
+
+func (t *tx) insertReport(r report) error {
+	id, err := t.newID(idReport)
+	if err != nil {
+		return err
+	}
+	err = t.exec(`
+		INSERT INTO reports (id, about, subject, reporter, reporter_id, reason, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`, id, r.about, r.subject, r.reporter, r.reporterID, optional(r.reason), t.now)
+	if err != nil {
+		return fmt.Errorf("insert the report: %w", err)
+	}
+	return nil
+}
+
+// Report is what the operator hears of, with what is said of it.
+type Report struct {
+	ID        string  `db:"id"`
+	About     string  `db:"about"`    // post, request, claim
+	Subject   string  `db:"subject"`  // the post's or request's id, or the agent's handle
+	Of        *string `db:"of"`       // handle of the agent that is reported; NULL once it is gone
+	Text      *string `db:"text"`     // the call's title or the request's purpose, by that agent
+	Reporter  *string `db:"reporter"` // handle of the agent that reports, or NULL
+	Reason    *string `db:"reason"`
+	CreatedAt Time    `db:"created_at"`
+	ClosedAt  *Time   `db:"closed_at"`
+}
+
+// Reports lists reports, newest first, at most limit of them: those that the
+// operator has not closed, or all.
+func (s *Store) Reports(ctx context.Context, closed bool, limit int) (reports []Report, err error) {
+	err = s.all(ctx, &reports, `
+		SELECT r.id, r.about, r.subject, COALESCE(ph.handle, qh.handle, CASE WHEN r.about = 'claim' THEN r.subject END) AS of,
+			COALESCE(p.title, q.purpose) AS text, rh.handle AS reporter, r.reason, r.created_at, r.closed_at
+		FROM reports r
+		LEFT JOIN posts p ON r.about = 'post' AND p.id = r.subject
+		LEFT JOIN handles ph ON ph.id = p.author_id
+		LEFT JOIN requests q ON r.about = 'request' AND q.id = r.subject
+		LEFT JOIN handles qh ON qh.id = q.from_id
+		LEFT JOIN handles rh ON rh.id = r.reporter_id
+		WHERE ? OR r.closed_at IS NULL
+		ORDER BY r.seq DESC
+		LIMIT ?`, closed, limit)
+	return reports, err
+}
+
+// CloseReport takes a report off the operator's list. It refuses with not_found an
+// id that no report has.
+func (s *Store) CloseReport(ctx context.Context, id string) error {
+	return s.write(ctx, func(t *tx) error {
+		n, err := t.change(`UPDATE reports SET closed_at = COALESCE(closed_at, ?) WHERE id = ?`, t.now, id)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return refuse(CodeNotFound)
+		}
+		return t.audit("close-report", id, "")
+	})
+}

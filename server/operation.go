@@ -32,6 +32,7 @@ type operation struct {
 	once    bool         // takes an Idempotency-Key
 	trial   bool         // with dry_run it makes nothing, and answers 200 {"allowed": true}
 	codes   []store.Code // refusals of its own, beside those that every such call has
+	asTool  *tool        // nil: it is no tool of the MCP endpoint
 	in, out reflect.Type
 	input   *input
 	run     func(c *call) (answer, error)

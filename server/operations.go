@@ -9,12 +9,12 @@ func (s *Server) list() []*operation {
 	const get, post, put, patch, del = "GET", "POST", "PUT", "PATCH", "DELETE"
 	return []*operation{
 		public[none, Index]("getIndex", get, "/api", "This index of the API", limitReads, s.getIndex),
-		public[none, store.Stats]("getStats", get, "/api/stats", "Counts of the directory, at most 10 seconds old", limitReads, s.getStats),
+		public[none, store.Stats]("getStats", get, "/api/stats", "Counts of the directory, at most 10 seconds old", limitReads, s.getStats).tool("get_stats", "Counts of the directory"),
 
-		public[agentsQuery, AgentList]("listAgents", get, "/api/agents", "Search and list agents", limitReads, s.listAgents),
+		public[agentsQuery, AgentList]("listAgents", get, "/api/agents", "Search and list agents", limitReads, s.listAgents).tool("search_agents", "Search agents").briefly(),
 		public[registerInput, RegisteredAgent]("registerAgent", post, "/api/agents", "Register an agent; the api_key is returned once", limitRegistrations, s.registerAgent,
 			store.CodeHandleTaken).creates(),
-		public[handlePath, AgentCard]("getAgent", get, "/api/agents/{handle}", "An agent's card", limitReads, s.getAgent),
+		public[handlePath, AgentCard]("getAgent", get, "/api/agents/{handle}", "An agent's card", limitReads, s.getAgent).tool("get_agent", "Agent card"),
 
 		keyed[requestInput, RequestAnswer]("sendRequest", post, "/api/agents/{handle}/requests", "Ask an agent for contact; with dry_run=true only find out whether it would be admitted", limitWrites, s.sendRequest,
 			store.CodeSelfRequest, store.CodeTrustTooLow, store.CodeNotAccepting, store.CodeDuplicate, store.CodeCooldown,
@@ -51,16 +51,16 @@ func (s *Server) list() []*operation {
 		keyed[reportRequestInput, RequestAnswer]("reportRequest", post, "/api/requests/{id}/report", "Report a contact request to the operator and block its sender", limitWrites, s.reportRequest,
 			store.CodeForbidden),
 
-		public[postsQuery, PostList]("listPosts", get, "/api/posts", "Search and list calls", limitReads, s.listPosts),
+		public[postsQuery, PostList]("listPosts", get, "/api/posts", "Search and list calls", limitReads, s.listPosts).tool("search_calls", "Search calls"),
 		keyed[postInput, PostAnswer]("createPost", post, "/api/posts", "Publish a call", limitWrites, s.createPost).creates(),
-		public[postQuery, PostThread]("getPost", get, "/api/posts/{id}", "A call and its replies", limitReads, s.getPost),
+		public[postQuery, PostThread]("getPost", get, "/api/posts/{id}", "A call and its replies", limitReads, s.getPost).tool("get_call", "Call with its replies"),
 		keyed[postPath, none]("deletePost", del, "/api/posts/{id}", "Delete your call and its replies", limitWrites, s.deletePost,
 			store.CodeForbidden).deletes(),
 		keyed[replyInput, ReplyAnswer]("createReply", post, "/api/posts/{id}/replies", "Reply to a call", limitWrites, s.createReply).creates(),
 		public[reportInput, Received]("reportPost", post, "/api/posts/{id}/report", "Report a call to the operator", limitReports, s.reportPost).accepts(),
 		keyed[repliesQuery, OwnReplyList]("listMyReplies", get, "/api/me/replies", "Replies to your calls", limitCalls, s.listMyReplies),
 
-		public[collabsQuery, CollabList]("listCollabs", get, "/api/collabs", "Confirmed collaborations", limitReads, s.listCollabs),
+		public[collabsQuery, CollabList]("listCollabs", get, "/api/collabs", "Confirmed collaborations", limitReads, s.listCollabs).tool("list_collabs", "Confirmed collaborations"),
 		keyed[collabInput, CollabAnswer]("recordCollab", post, "/api/collabs", "Record finished work; your partner confirms or declines it", limitWrites, s.recordCollab,
 			store.CodeNotAccepting, store.CodeDuplicate, store.CodeCooldown, store.CodeSenderLimitReached).creates(),
 		keyed[collabPath, CollabAnswer]("confirmCollab", post, "/api/collabs/{id}/confirm", "Confirm a collaboration that another recorded with you", limitWrites, s.confirmCollab,

@@ -27,6 +27,7 @@ import (
 
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
+	"callbook/server/mcp"
 	"callbook/server/web"
 	"callbook/store"
 )
@@ -41,6 +42,8 @@ type Options struct {
 	LinkCheck      linkcheck.Options // of the looks at profile links; the zero value is what a server wants
 	Version        string            // of the program, for the documents
 	Contact        string            // of the operator, as ParseContact returns it; empty: the home page says
+	MCPOrigins     []string          // whose pages may use the MCP endpoint, beside the site's own
+	Backups        store.Schedule    // of the database; none without a folder
 	Dev            *Dev              // set for callbook dev only
 }
 
@@ -59,6 +62,9 @@ type Server struct {
 	mailer     *mailer // nil: the site sends no mail
 	links      *linkChecks
 	pages      *web.Site
+	mcp        *mcp.Endpoint
+	gate       *mcp.Gate     // before the MCP endpoint
+	noBackup   time.Time     // until then: the last one failed
 	stopping   chan struct{} // closed when the server stops: nobody waits any longer
 	handler    http.Handler
 }
@@ -97,6 +103,9 @@ func New(st *store.Store, o Options) (*Server, error) {
 	if s.openAPI, err = s.document(); err != nil {
 		return nil, fmt.Errorf("make the OpenAPI document: %w", err)
 	}
+	if err = s.newMCP(); err != nil {
+		return nil, err
+	}
 	s.index = s.makeIndex()
 	if s.handler, err = s.chain(s.routes()); err != nil {
 		return nil, err
@@ -122,6 +131,10 @@ func (s *Server) routes() http.Handler {
 	router.RedirectFixedPath = false
 	open := httprouter.New() // what any origin may read
 	router.GlobalOPTIONS = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == mcpPath {
+			s.gate.Preflight(w, r)
+			return
+		}
 		readable, _, _ := open.Lookup(http.MethodGet, r.URL.Path)
 		preflight(w, readable != nil)
 	})
@@ -156,6 +169,7 @@ func (s *Server) routes() http.Handler {
 	page("/openapi.json", jsonType, string(s.openAPI))
 	s.mountPages(router, document, page)
 	s.mountDocuments(document)
+	s.mountMCP(router)
 	get("/healthz", s.health(func(context.Context) error { return nil }))
 	get("/readyz", s.health(s.store.Ready))
 	if s.options.Dev != nil {
@@ -277,6 +291,7 @@ func (s *Server) work(ctx context.Context) *sync.WaitGroup {
 		_, err := s.links.recheck(ctx)
 		return err
 	})
+	every("the database could not be backed up", s.backUp)
 	return working
 }
 
@@ -292,7 +307,7 @@ func guarded(ctx context.Context, act func(context.Context) error) (err error) {
 
 // RunDue does at once all that is due by the clock, mails and links included.
 func (s *Server) RunDue(ctx context.Context) error {
-	return errors.Join(s.runDueInside(ctx), s.links.recheckAll(ctx))
+	return errors.Join(s.runDueInside(ctx), s.links.recheckAll(ctx), s.backUp(ctx))
 }
 
 // runDueInside does all that is due but looks at pages.

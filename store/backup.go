@@ -235,3 +235,53 @@ func setAside(path string, now time.Time) (kept string, err error) {
 	}
 	return kept, nil
 }
+
+// Schedule is how the service makes copies by itself.
+type Schedule struct {
+	Path   string        // of the database
+	Folder string        // for the copies; there are none when it is empty
+	Every  time.Duration // from one to the next
+	Keep   int           // how many stay; at least 1
+}
+
+// scheduledName names a copy by its time, so that names sort by age.
+const scheduledName = "callbook-20060102T150405Z.db"
+
+// Run makes the next copy if it is due, and returns its name; empty when none was.
+// Older ones go only once the new one is whole, so a database that can no longer be
+// copied never pushes out the last good copy. A copy's own time counts, not that of
+// its file.
+func (b Schedule) Run(ctx context.Context, now time.Time) (name string, contents Contents, err error) {
+	made, err := b.made()
+	if err != nil {
+		return "", contents, err
+	}
+	for _, earlier := range made {
+		if age := now.Sub(earlier); age >= 0 && age < b.Every { // what the clock ran ahead of does not count
+			return "", contents, nil
+		}
+	}
+	name = filepath.Join(b.Folder, now.UTC().Format(scheduledName))
+	if contents, err = Backup(ctx, b.Path, name); err != nil {
+		return "", contents, err
+	}
+	var errs []error
+	for i := range len(made) + 1 - max(b.Keep, 1) {
+		errs = append(errs, os.Remove(filepath.Join(b.Folder, made[i].Format(scheduledName))))
+	}
+	return name, contents, errors.Join(errs...)
+}
+
+// made lists the times of the copies that there are, the oldest first.
+func (b Schedule) made() (made []time.Time, err error) {
+	entries, err := os.ReadDir(b.Folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries { // sorted by name
+		if at, err := time.Parse(scheduledName, entry.Name()); err == nil {
+			made = append(made, at)
+		}
+	}
+	return made, nil
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -235,5 +236,63 @@ func TestWhatIsNoBackupIsNotRestored(t *testing.T) {
 		if data, _ := os.ReadFile(target); string(data) != "what was there" || len(left) != 1 {
 			t.Errorf("%s: what was there is %q now, beside %q", name, data, left)
 		}
+	}
+}
+
+func TestCopiesAreMadeByTheClock(t *testing.T) {
+	s := newStore(t)
+	s.register("tide-reader")
+	ctx := context.Background()
+	b := Schedule{Path: s.path, Folder: t.TempDir(), Every: Day, Keep: 3}
+	s.ok(os.WriteFile(filepath.Join(b.Folder, "notes.txt"), nil, 0o600))
+	begun := s.Now()
+	for _, tt := range []struct {
+		at   time.Duration
+		made bool
+		left []string
+	}{
+		{0, true, []string{"20"}},
+		{23 * time.Hour, false, []string{"20"}},
+		{Day, true, []string{"20", "21"}},
+		{2 * Day, true, []string{"20", "21", "22"}},
+		{3 * Day, true, []string{"21", "22", "23"}},
+		{9 * Day, true, []string{"22", "23", "29"}},
+		{4 * Day, true, []string{"23", "24", "29"}}, // the clock goes back
+		{4*Day + time.Hour, false, []string{"23", "24", "29"}},
+		{5 * Day, true, []string{"24", "25", "29"}},
+	} {
+		name, contents, err := b.Run(ctx, begun.Add(tt.at))
+		if err != nil || (name != "") != tt.made || tt.made && contents.Agents != 1 {
+			t.Errorf("after %s: %q, %+v, %v", tt.at, name, contents, err)
+		}
+		made, err := b.made()
+		s.ok(err)
+		var left []string
+		for _, at := range made {
+			left = append(left, at.Format("02"))
+		}
+		if !slices.Equal(left, tt.left) {
+			t.Errorf("after %s: there are %q, want %q", tt.at, left, tt.left)
+		}
+	}
+	if !Exists(b.Folder) || missing(filepath.Join(b.Folder, "notes.txt")) {
+		t.Error("what is no copy is gone")
+	}
+}
+
+// TestABadCopyPushesOutNone: once the database cannot be copied any more, the last
+// good copies stay.
+func TestABadCopyPushesOutNone(t *testing.T) {
+	s := newStore(t)
+	b := Schedule{Path: s.path, Folder: t.TempDir(), Every: Day, Keep: 1}
+	name, _, err := b.Run(context.Background(), s.Now())
+	s.ok(err)
+	s.stop()
+	s.ok(os.WriteFile(s.path, []byte(strings.Repeat("no database ", 10000)), 0o600))
+	if again, _, err := b.Run(context.Background(), s.Now().Add(Day)); err == nil || again != "" {
+		t.Errorf("a copy of what is none: %q", again)
+	}
+	if entries, _ := os.ReadDir(b.Folder); len(entries) != 1 || missing(name) {
+		t.Errorf("left: %v", entries)
 	}
 }

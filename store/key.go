@@ -10,8 +10,8 @@ import (
 
 // Caller is an agent that has shown its key.
 type Caller struct {
-	ID     int64
-	Handle string
+	ID     int64  `db:"id"`
+	Handle string `db:"handle"`
 }
 
 // Authenticate returns the agent of a key. It refuses with unauthorized a key

@@ -1,0 +1,215 @@
+package mcp
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// callTo is a call as it comes in: the Host that it names, the local address of
+// its connection, and its Origin headers, "-" for none.
+func callTo(host, local, origins string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+	r.Host = host
+	if local != "" {
+		at, err := net.ResolveTCPAddr("tcp", local)
+		if err != nil {
+			panic(err)
+		}
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(at)))
+	}
+	if origins != "-" {
+		r.Header["Origin"] = strings.Split(origins, "|")
+	}
+	return r
+}
+
+func newGate(t *testing.T, base string, origins ...string) *Gate {
+	t.Helper()
+	g, err := NewGate(base, origins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestGateKnowsTheSiteByItsNames(t *testing.T) {
+	const public, loopback, lan = "https://directory.example.org", "127.0.0.1:8080", "192.168.1.7:8080"
+	tests := []struct {
+		name, base, host, local string
+		admits                  bool
+	}{
+		{"the public name", public, "directory.example.org", lan, true},
+		{"the public name in capitals", public, "Directory.Example.ORG", lan, true},
+		{"the public name with its port", public, "directory.example.org:443", lan, true},
+		{"the public name through a proxy on this host", public, "directory.example.org", loopback, true},
+		{"a proxy on this host that rewrites the name", public, "127.0.0.1:8080", loopback, true},
+		{"a proxy on this host that says localhost", public, "localhost:8080", loopback, true},
+		{"a proxy elsewhere that rewrites the name", public, "192.168.1.7:8080", lan, true},
+		{"the other scheme's port", public, "directory.example.org:80", lan, false},
+		{"another port", public, "directory.example.org:8443", lan, false},
+		{"a name below it", public, "x.directory.example.org", lan, false},
+		{"a name that begins so", public, "directory.example.org.evil.example", lan, false},
+		{"a name that ends so", public, "evil-directory.example.org", lan, false},
+		{"a dot behind it", public, "directory.example.org.", lan, false},
+		{"no name", public, "", loopback, false},
+
+		{"localhost", "http://127.0.0.1:8080", "localhost:8080", loopback, true},
+		{"localhost in capitals, no port", "http://127.0.0.1:8080", "LOCALHOST", loopback, true},
+		{"any loopback address", "http://127.0.0.1:8080", "127.8.9.1:1", "127.8.9.1:8080", true},
+		{"IPv6 loopback", "http://[::1]:8080", "[::1]:8080", "[::1]:8080", true},
+		{"IPv6 loopback, no port", "http://127.0.0.1:8080", "[::1]", "[::1]:8080", true},
+		{"IPv4 in IPv6", "http://127.0.0.1:8080", "127.0.0.1", "[::ffff:127.0.0.1]:8080", true},
+		{"rebinding", "http://127.0.0.1:8080", "evil.example", loopback, false},
+		{"rebinding with the port", "http://127.0.0.1:8080", "evil.example:8080", loopback, false},
+		{"rebinding, IPv6", "http://[::1]:8080", "evil.example:8080", "[::1]:8080", false},
+		{"rebinding in the network", "http://localhost:8080", "evil.example:8080", lan, false},
+		{"localhost from the network", "http://192.168.1.7:8080", "localhost:8080", lan, false},
+		{"a loopback address from the network", "http://192.168.1.7:8080", "127.0.0.1:8080", lan, false},
+		{"a name that looks local", "http://127.0.0.1:8080", "localhost.evil.example", loopback, false},
+		{"a name that looks like an address", "http://127.0.0.1:8080", "127.0.0.1.evil.example", loopback, false},
+		{"a name below localhost", "http://127.0.0.1:8080", "evil.localhost", loopback, false},
+		{"a user name", "http://127.0.0.1:8080", "localhost@evil.example", loopback, false},
+		{"the unspecified address", "http://127.0.0.1:8080", "0.0.0.0:8080", loopback, false},
+		{"a short address", "http://127.0.0.1:8080", "127.1", loopback, false},
+		{"a number", "http://127.0.0.1:8080", "2130706433", loopback, false},
+		{"no port behind the colon", "http://127.0.0.1:8080", "localhost:", loopback, false},
+		{"a port that is none", "http://127.0.0.1:8080", "localhost:http", loopback, false},
+		{"no brackets", "http://[::1]:8080", "::1", "[::1]:8080", false},
+		{"brackets around a name", "http://127.0.0.1:8080", "[localhost]", loopback, false},
+		{"one bracket", "http://127.0.0.1:8080", "[::1", "[::1]:8080", false},
+
+		{"the address in the network", "http://localhost:8080", "192.168.1.7:8080", lan, true},
+		{"that with another port outside", "http://localhost:8080", "192.168.1.7", lan, true},
+		{"an IPv6 address in the network", "http://localhost:8080", "[2001:db8::7]:8080", "[2001:db8::7]:8080", true},
+		{"a link-local address", "http://localhost:8080", "[fe80::7]:8080", "[fe80::7%lo]:8080", true},
+		{"another address in the network", "http://localhost:8080", "192.168.1.8:8080", lan, false},
+		{"an address in the network, by loopback", "http://localhost:8080", "192.168.1.7:8080", loopback, false},
+		{"a connection of unknown address", "http://127.0.0.1:8080", "localhost", "", false},
+		{"the base URL itself, of unknown address", "http://127.0.0.1:8080", "127.0.0.1:8080", "", true},
+	}
+	for _, tt := range tests {
+		if got := newGate(t, tt.base).Admits(callTo(tt.host, tt.local, "-")); got != tt.admits {
+			t.Errorf("%s: Host %q at %s of %s: %v", tt.name, tt.host, tt.local, tt.base, got)
+		}
+	}
+}
+
+func TestGateKnowsOrigins(t *testing.T) {
+	const loopback, lan = "127.0.0.1:8080", "192.168.1.7:8080"
+	public := newGate(t, "https://directory.example.org", "https://app.example.org", "http://Dev.Example.org:3000", "https://other.example.org:443")
+	tests := []struct {
+		name, host, local, origin string
+		admits, shared            bool
+	}{
+		{"none", "directory.example.org", lan, "-", true, false},
+		{"the site's own", "directory.example.org", lan, "https://directory.example.org", true, false},
+		{"the site's own, other scheme", "directory.example.org", lan, "http://directory.example.org", false, false},
+		{"the site's own, other port", "directory.example.org", lan, "https://directory.example.org:8443", false, false},
+		{"one that is configured", "directory.example.org", lan, "https://app.example.org", true, true},
+		{"one with a port", "directory.example.org", lan, "http://dev.example.org:3000", true, true},
+		{"one without its port", "directory.example.org", lan, "http://dev.example.org", false, false},
+		{"one configured with the usual port", "directory.example.org", lan, "https://other.example.org", true, true},
+		{"one below it", "directory.example.org", lan, "https://x.app.example.org", false, false},
+		{"one that begins so", "directory.example.org", lan, "https://app.example.org.evil.example", false, false},
+		{"configured, for a foreign host", "evil.example", lan, "https://app.example.org", false, false},
+		{"null", "directory.example.org", lan, "null", false, false},
+		{"null, by loopback", "localhost:8080", loopback, "null", false, false},
+		{"an empty one", "directory.example.org", lan, "", false, false},
+		{"two", "directory.example.org", lan, "https://app.example.org|https://app.example.org", false, false},
+		{"two in one", "directory.example.org", lan, "https://app.example.org https://app.example.org", false, false},
+		{"a star", "directory.example.org", lan, "*", false, false},
+		{"a foreign one", "directory.example.org", lan, "https://evil.example", false, false},
+		{"a foreign one, by loopback", "localhost:8080", loopback, "http://evil.example", false, false},
+		{"a local page, by loopback", "localhost:8080", loopback, "http://localhost:3000", true, false},
+		{"a local page by address", "127.0.0.1:8080", loopback, "http://127.0.0.1:5173", true, false},
+		{"a local page over IPv6", "localhost:8080", loopback, "https://[::1]:5173", true, false},
+		{"a local page, by the public name", "directory.example.org", loopback, "http://localhost:3000", false, false},
+		{"a local page, in the network", "192.168.1.7:8080", lan, "http://localhost:3000", false, false},
+		{"a page that looks local", "localhost:8080", loopback, "http://localhost.evil.example", false, false},
+		{"a page with a user name", "localhost:8080", loopback, "http://localhost@evil.example", false, false},
+		{"a local page with a path", "localhost:8080", loopback, "http://localhost:3000/", false, false},
+		{"another scheme", "localhost:8080", loopback, "file://localhost", false, false},
+		{"an extension", "localhost:8080", loopback, "chrome-extension://localhost", false, false},
+	}
+	for _, tt := range tests {
+		r := callTo(tt.host, tt.local, tt.origin)
+		if got := public.Admits(r); got != tt.admits {
+			t.Errorf("%s: %q for %s at %s: %v", tt.name, tt.origin, tt.host, tt.local, got)
+		}
+		r.Method = http.MethodOptions
+		w := httptest.NewRecorder()
+		public.Preflight(w, r)
+		h := w.Result().Header
+		want := ""
+		if tt.shared {
+			want = tt.origin
+		}
+		if h.Get("Access-Control-Allow-Origin") != want || h.Get("Vary") != "Origin" || w.Code != http.StatusNoContent {
+			t.Errorf("%s: preflight %d %v", tt.name, w.Code, h)
+		}
+		for name := range h {
+			if strings.HasPrefix(name, "Access-Control-") && (!tt.shared || name == "Access-Control-Allow-Credentials") {
+				t.Errorf("%s: %s: %s", tt.name, name, h.Get(name))
+			}
+		}
+		allowed := strings.Split(h.Get("Access-Control-Allow-Headers"), ", ")
+		if tt.shared && (h.Get("Access-Control-Allow-Methods") != "POST" || slices.Contains(allowed, "Authorization") ||
+			!slices.Contains(allowed, "Content-Type") || !slices.Contains(allowed, "MCP-Protocol-Version") || !slices.Contains(allowed, "Mcp-Method") || !slices.Contains(allowed, "Mcp-Name")) {
+			t.Errorf("%s: preflight allows %v", tt.name, h)
+		}
+	}
+}
+
+func TestOriginsAreRead(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://app.example.org": "https://app.example.org", "https://App.Example.org:443": "https://app.example.org",
+		"http://localhost:3000": "http://localhost:3000", "http://example.org:80": "http://example.org", "http://[::1]:3000": "http://[::1]:3000",
+		"https://app.example.org/": "", "https://app.example.org/x": "", "https://app.example.org?x": "", "https://app.example.org#x": "",
+		"https://user@app.example.org": "", "app.example.org": "", "//app.example.org": "", "ftp://app.example.org": "", "null": "", "*": "", "": "",
+		"https://*.example.org": "", "https://": "", "https://:443": "", "https://app.example.org:": "", "https://app.example.org:x": "",
+		"https://app.example.org:123456": "", "https://app .example.org": "", "https://äpp.example.org": "", "https://app.example.org,https://b.example.org": "",
+	} {
+		got, err := ParseOrigin(text)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "such as https://app.example.org") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := NewGate("http://localhost", []string{"https://app.example.org", "nonsense"}); err == nil {
+		t.Error("a gate with a wrong origin")
+	}
+}
+
+// FuzzGate: nothing but a name of this machine or of the site comes in, and no
+// odd spelling makes the gate panic.
+func FuzzGate(f *testing.F) {
+	for _, seed := range []string{"localhost:8080", "[::1]", "127.0.0.1", "evil.example", "directory.example.org:443", "[fe80::1%25lo]:1", ":", "]:["} {
+		f.Add(seed, "https://app.example.org")
+		f.Add("localhost", seed)
+	}
+	g, err := NewGate("https://directory.example.org", []string{"https://app.example.org"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, host, origin string) {
+		for _, local := range []string{"127.0.0.1:8080", "192.168.1.7:8080"} {
+			if !g.Admits(callTo(host, local, origin)) {
+				continue
+			}
+			name := strings.ToLower(host)
+			known := slices.ContainsFunc([]string{"localhost", "127.", "[::1]", "[::ffff:127.", "[::ffff:7f", "192.168.1.7", "[::ffff:192.168.1.7]", "[::ffff:c0a8:107]", "directory.example.org"}, func(start string) bool {
+				return strings.HasPrefix(name, start)
+			}) || strings.HasPrefix(name, "[") && isLoopback(strings.Split(name[1:], "]")[0])
+			if !known {
+				t.Errorf("Host %q with Origin %q at %s", host, origin, local)
+			}
+		}
+	})
+}

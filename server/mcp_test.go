@@ -1,0 +1,360 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"callbook/server/mcp"
+	"callbook/store"
+)
+
+// TestTheServerDescribesItself: it declares what it has, and nothing else.
+func TestTheServerDescribesItself(t *testing.T) {
+	s := newSite(t)
+	a := s.rpc("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "a", "version": "1"}}).status(200)
+	if diff := cmp.Diff(map[string]any{"tools": map[string]any{}, "resources": map[string]any{}}, a.value("result", "capabilities")); diff != "" {
+		t.Errorf("capabilities (-want +got): %s", diff)
+	}
+	if diff := cmp.Diff(map[string]any{"name": "callbook", "title": "Callbook", "version": "test", "websiteUrl": "http://callbook.example.org"}, a.value("result", "serverInfo")); diff != "" {
+		t.Errorf("serverInfo (-want +got): %s", diff)
+	}
+	instructions := a.text("result", "instructions")
+	for _, word := range []string{"REST API", "get_guide", "untrusted", "change nothing"} {
+		if !strings.Contains(instructions, word) {
+			t.Errorf("the instructions do not say %q: %s", word, instructions)
+		}
+	}
+	if a.Header.Get("Mcp-Session-Id") != "" {
+		t.Errorf("a session: %v", a.Header)
+	}
+}
+
+func TestResourcesOfTheEndpoint(t *testing.T) {
+	s, _, _ := inhabited(t)
+	read := func(uri string) *result { return s.rpc("resources/read", map[string]any{"uri": uri}) }
+	for uri, twin := range map[string]string{
+		"callbook://guide": "/skill.md?lang=en", "callbook://guide/zh": "/skill.md?lang=zh", "callbook://agents/harbour-pilot": "/api/agents/harbour-pilot",
+	} {
+		a, want := read(uri).status(200), s.call("GET", twin, "", nil).status(200)
+		if a.text("result", "contents", 0, "text") != string(want.Body) || a.text("result", "contents", 0, "uri") != uri || a.len("result", "contents") != 1 {
+			t.Errorf("%s: %s", uri, a.Body)
+		}
+		if media, _, _ := strings.Cut(want.Header.Get("Content-Type"), ";"); a.text("result", "contents", 0, "mimeType") != media {
+			t.Errorf("%s: %s", uri, a.Body)
+		}
+	}
+	for _, uri := range []string{"callbook://agents/nobody-here", "callbook://agents/", "callbook://agents/harbour-pilot/", "callbook://agents/Harbour-Pilot", "callbook://agents/harbour%2Dpilot", "callbook://guide/fr", "x"} {
+		if a := read(uri).status(200); a.value("error", "code") != -32002.0 || bytes.Contains(a.Body, []byte("arbour")) {
+			t.Errorf("%s: %s", uri, a.Body)
+		}
+	}
+	if list := s.rpc("resources/list", map[string]any{}); list.len("result", "resources") != 2 {
+		t.Errorf("%s", list.Body)
+	}
+	if list := s.rpc("resources/templates/list", map[string]any{}); list.text("result", "resourceTemplates", 0, "uriTemplate") != "callbook://agents/{handle}" {
+		t.Errorf("%s", list.Body)
+	}
+}
+
+// TestEveryVersionOfTheProtocol: the SDK's own client finds and calls the tools in
+// each of them.
+func TestEveryVersionOfTheProtocol(t *testing.T) {
+	s, _, _ := inhabited(t)
+	want := s.call("GET", "/api/agents/harbour-pilot", "", nil).status(200)
+	for _, version := range sdk.SupportedProtocolVersions() {
+		t.Run(version, func(t *testing.T) {
+			client := sdk.NewClient(&sdk.Implementation{Name: "a test", Version: "1"}, nil)
+			session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.url + "/mcp", MaxRetries: -1}, &sdk.ClientSessionOptions{ProtocolVersion: version})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			if got := session.InitializeResult().ProtocolVersion; got != version {
+				t.Errorf("version %s", got)
+			}
+			list, err := session.ListTools(t.Context(), nil)
+			if err != nil || len(list.Tools) != 7 {
+				t.Fatalf("%v %+v", err, list)
+			}
+			a, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "get_agent", Arguments: map[string]any{"handle": "harbour-pilot"}})
+			if err != nil || a.IsError {
+				t.Fatalf("%v %+v", err, a)
+			}
+			var card any
+			want.into(&card)
+			if diff := cmp.Diff(card, a.StructuredContent); diff != "" {
+				t.Errorf("(-want +got): %s", diff)
+			}
+			checkFence(t, a.Content[0].(*sdk.TextContent).Text, string(want.Body))
+			if a, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "get_agent", Arguments: map[string]any{"handle": "nobody"}}); err != nil || !a.IsError {
+				t.Errorf("%v %+v", err, a)
+			}
+			if _, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "nothing"}); err == nil || !strings.Contains(err.Error(), "There is no such tool") {
+				t.Errorf("an unknown tool: %v", err)
+			}
+			guide, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "callbook://guide/zh"})
+			if err != nil || guide.Contents[0].Text != string(s.server.guide("zh")) {
+				t.Errorf("%v %+v", err, guide)
+			}
+			if _, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "callbook://agents/nobody"}); err == nil || !strings.Contains(err.Error(), "There is no such resource") {
+				t.Errorf("an unknown resource: %v", err)
+			}
+		})
+	}
+}
+
+// TestTheEndpointOverHTTP: what is no message is refused in the API's form of
+// errors.
+func TestTheEndpointOverHTTP(t *testing.T) {
+	s := newSite(t)
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	for _, method := range []string{"GET", "DELETE", "PUT", "PATCH"} {
+		a := s.call(method, "/mcp", "", nil, "Accept: text/html, text/event-stream", "Mcp-Session-Id: x").refused(405, codeMethodNotAllowed)
+		if a.Header.Get("Allow") != "OPTIONS, POST" || a.Header.Get("Content-Type") != jsonType {
+			t.Errorf("%s: %v", method, a.Header)
+		}
+	}
+	if a := s.call("HEAD", "/mcp", "", nil).status(405); len(a.Body) > 0 || a.Header.Get("Allow") != "OPTIONS, POST" {
+		t.Errorf("HEAD: %v", a.Header)
+	}
+	s.call("POST", "/mcp/", "", ping).refused(404, store.CodeNotFound)
+	tests := []struct {
+		name, body string
+		headers    []string
+		status     int
+		code       store.Code
+	}{
+		{"compressed", ping, []string{"Content-Encoding: gzip"}, 415, codeUnsupportedMediaType},
+		{"text", ping, []string{"Content-Type: text/plain"}, 415, codeUnsupportedMediaType},
+		{"a form", "a=b", []string{"Content-Type: application/x-www-form-urlencoded"}, 415, codeUnsupportedMediaType},
+		{"another character set", ping, []string{"Content-Type: application/json; charset=gbk"}, 415, codeUnsupportedMediaType},
+		{"too long", ping + strings.Repeat(" ", maxBody), nil, 413, codeBodyTooLarge},
+		{"as long as can be", ping + strings.Repeat(" ", maxBody-len(ping)), nil, 200, ""},
+		{"of unknown length", ping, []string{"Transfer-Encoding: chunked"}, 200, ""},
+		{"JSON of another kind", ping, []string{"Content-Type: application/vnd.x+json; charset=UTF-8"}, 200, ""},
+		{"no Accept", ping, nil, 200, ""},
+		{"an Accept for JSON alone", ping, []string{"Accept: application/json"}, 200, ""},
+		{"an Accept for something else", ping, []string{"Accept: text/html"}, 200, ""},
+		{"a session that is none", ping, []string{"Mcp-Session-Id: nothing", "Last-Event-ID: 7"}, 200, ""},
+		{"a key that is none", ping, []string{"Authorization: Bearer cq_nothing"}, 200, ""},
+		{"two keys", ping, []string{"Authorization: Bearer a", "Authorization: Bearer b"}, 200, ""},
+		{"a foreign origin", ping, []string{"Origin: https://evil.example"}, 403, store.CodeForbidden},
+		{"no origin at all", ping, []string{"Origin: null", "Sec-Fetch-Site: same-origin"}, 403, store.CodeForbidden},
+		{"the site's own origin", ping, []string{"Origin: http://callbook.example.org"}, 200, ""},
+		{"an empty body", "", nil, 400, ""},
+		{"a batch", "[" + ping + "]", nil, 400, ""},
+		{"a batch in the version that had them", "[" + ping + "]", []string{"MCP-Protocol-Version: 2025-03-26"}, 400, ""},
+		{"an empty batch", "[]", nil, 400, ""},
+		{"no JSON", "ping", nil, 400, ""},
+		{"two messages", ping + ping, nil, 400, ""},
+		{"an unknown version", ping, []string{"MCP-Protocol-Version: 1999-01-01"}, 400, ""},
+		{"two versions", ping, []string{"MCP-Protocol-Version: 2025-06-18", "MCP-Protocol-Version: 2025-11-25"}, 400, ""},
+		{"a notification", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil, 202, ""},
+	}
+	for _, tt := range tests {
+		r, err := http.NewRequest("POST", s.url+"/mcp", strings.NewReader(tt.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range tt.headers {
+			name, value, _ := strings.Cut(h, ": ")
+			r.Header.Add(name, value)
+		}
+		if r.Header.Get("Transfer-Encoding") != "" {
+			r.ContentLength = -1
+		}
+		a := s.do(r)
+		if a.Status != tt.status || a.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d %v %s", tt.name, a.Status, a.Header, a.Body)
+		}
+		for name := range a.Header {
+			if strings.HasPrefix(name, "Access-Control-") || name == "Mcp-Session-Id" {
+				t.Errorf("%s: %s: %s", tt.name, name, a.Header.Get(name))
+			}
+		}
+		switch {
+		case tt.code != "":
+			a.refused(tt.status, tt.code)
+			if a.Header.Get("Content-Type") != jsonType {
+				t.Errorf("%s: %v", tt.name, a.Header)
+			}
+		case tt.status == 202 && len(a.Body) > 0:
+			t.Errorf("%s: %s", tt.name, a.Body)
+		case tt.status == 200 && a.text("jsonrpc") != "2.0", tt.status == 400 && a.value("error", "code").(float64) >= 0:
+			t.Errorf("%s: %s", tt.name, a.Body)
+		}
+	}
+	if log := s.log.String(); strings.Contains(log, "cq_nothing") || strings.Contains(log, "evil.example") {
+		t.Errorf("the log repeats headers: %s", log)
+	}
+}
+
+// TestTheEndpointIsReachedByItsNames: over the listener, where the connection
+// comes in by loopback.
+func TestTheEndpointIsReachedByItsNames(t *testing.T) {
+	s := newSite(t)
+	s.server.gate = must(mcp.NewGate("https://directory.example.org", []string{"https://app.example.org"}))
+	for host, status := range map[string]int{
+		"": 200, "localhost": 200, "127.0.0.1:1": 200, "directory.example.org": 200, "directory.example.org:443": 200,
+		"evil.example": 403, "evil.example:8080": 403, "localhost.evil.example": 403, "directory.example.org.evil.example": 403, "192.168.1.7": 403,
+	} {
+		r, err := http.NewRequest("POST", s.url+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		a := s.do(r)
+		if a.Status != status {
+			t.Errorf("%q: %d %s", host, a.Status, a.Body)
+		}
+		if status == 403 && (!strings.Contains(a.text("error", "message_en"), "--base-url") || !strings.Contains(a.text("error", "message_zh"), "--base-url")) {
+			t.Errorf("%q: %s", host, a.Body)
+		}
+	}
+	// A page of a configured origin may call and read; its browser asks first.
+	app := "Origin: https://app.example.org"
+	preflight := s.call("OPTIONS", "/mcp", "", nil, app, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: content-type,mcp-protocol-version").status(204)
+	if h := preflight.Header; h.Get("Access-Control-Allow-Origin") != "https://app.example.org" || h.Get("Access-Control-Allow-Methods") != "POST" || h.Get("Access-Control-Allow-Credentials") != "" {
+		t.Errorf("%v", h)
+	}
+	for _, a := range []*result{s.rpc("tools/list", nil, app), s.call("POST", "/mcp", "", "x", app), s.call("POST", "/mcp", "", "x", app, plainText)} {
+		if h := a.Header; h.Get("Access-Control-Allow-Origin") != "https://app.example.org" || !slices.Contains(h.Values("Vary"), "Origin") || h.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%d %v", a.Status, h)
+		}
+	}
+	for _, origin := range []string{"https://evil.example", "https://directory.example.org", "http://localhost:3000", "null", "*"} {
+		h := s.call("OPTIONS", "/mcp", "", nil, "Origin: "+origin, "Access-Control-Request-Method: POST").status(204).Header
+		for name := range h {
+			if strings.HasPrefix(name, "Access-Control-") {
+				t.Errorf("%s: %s: %s", origin, name, h.Get(name))
+			}
+		}
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func TestOriginsAreOptions(t *testing.T) {
+	s := newSite(t)
+	if _, err := New(s.store, Options{BaseURL: "http://localhost", MCPOrigins: []string{"nonsense"}}); err == nil || !strings.Contains(err.Error(), "MCP origin") {
+		t.Errorf("%v", err)
+	}
+	got, err := ParseMCPOrigins([]string{"https://App.example.org:443", "http://localhost:3000"})
+	if diff := cmp.Diff([]string{"https://app.example.org", "http://localhost:3000"}, got); diff != "" || err != nil {
+		t.Errorf("%v %s", err, diff)
+	}
+	if _, err := ParseMCPOrigins([]string{"https://app.example.org", "app.example.org"}); err == nil {
+		t.Error("an origin without scheme")
+	}
+}
+
+// TestCallsOfToolsAreReads: each of them, whatever it asks for.
+func TestCallsOfToolsAreReads(t *testing.T) {
+	limit := Limit{5, DefaultLimits.Reads.Period}
+	s := newSite(t, withLimits(Limits{Reads: limit}))
+	for i, body := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_stats"}}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "x", "[]",
+	} {
+		s.call("POST", "/mcp", "", body).counted("reads", limit, 4-i)
+	}
+	s.call("GET", "/api/stats", "", nil).status(200)
+	s.call("POST", "/mcp", "", "x").limited(s, "reads", limit)
+	s.call("POST", "/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Content-Type: text/plain").limited(s, "reads", limit)
+	s.call("GET", "/api/stats", "", nil).limited(s, "reads", limit)
+}
+
+// TestFaultsBehindTools: what goes wrong inside is logged, and told in fixed words.
+func TestFaultsBehindTools(t *testing.T) {
+	s, _, _ := inhabited(t)
+	real := s.server.mcp
+	tool := func(call func(context.Context, []byte) (mcp.Result, error)) {
+		s.server.mcp = mcp.New(mcp.Options{Name: "a", Version: "1", Tools: []mcp.Tool{{Name: "get_stats", Input: json.RawMessage(`{"type":"object"}`), Call: call}}})
+	}
+	call := func() *result {
+		r := httptest.NewRequest("POST", "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_stats"}}`))
+		r.Host = "callbook.example.org"
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, r)
+		return &result{TB: t, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
+	}
+	for _, fault := range []string{"an error", "a panic"} {
+		tool(func(context.Context, []byte) (mcp.Result, error) {
+			if fault == "a panic" {
+				panic("zq7secret")
+			}
+			return mcp.Result{}, errors.New("zq7secret")
+		})
+		s.log.Reset()
+		a := call().status(500)
+		id := a.Header.Get("X-Request-Id")
+		if a.value("error", "code") != -32603.0 || a.text("error", "data", "code") != "internal" || a.text("error", "data", "request_id") != id || id == "" || bytes.Contains(a.Body, []byte("zq7secret")) {
+			t.Errorf("%s: %s", fault, a.Body)
+		}
+		if log := s.log.String(); !strings.Contains(log, "zq7secret") || !strings.Contains(log, `"level":"error"`) || !strings.Contains(log, id) {
+			t.Errorf("%s: logged as %s", fault, log)
+		}
+	}
+	tool(func(context.Context, []byte) (mcp.Result, error) { return mcp.Result{}, mcp.ErrBusy })
+	if a := call().refused(503, store.CodeUnavailable); a.Header.Get("Retry-After") == "" {
+		t.Errorf("%v", a.Header)
+	}
+	s.server.mcp = real
+	call().status(200)
+}
+
+// FuzzMCP: no bytes make the endpoint fail, and every answer is whole JSON.
+func FuzzMCP(f *testing.F) {
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	for _, seed := range []string{
+		``, `[]`, `{}`, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
+		`{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{},"sampling":null,"elicitation":{"form":{}}},"clientInfo":{"name":"a","version":"1"}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"Iv-BAwEBCXBhZ2VUb2tlbg=="}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_agents","arguments":{"q":"中","limit":1e0,"offset":null,"verified":true,"view":[]}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_call","arguments":{"id":"pst_1","cursor":"x"},"inputResponses":{"a":{"action":"accept"}},"requestState":"x"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_guide","arguments":{"lang":"zh"},"_meta":{"progressToken":1.5}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"callbook://agents/%41{handle}"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_stats",` + meta + `}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + meta + `}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["x"]},` + meta + `}}`,
+	} {
+		f.Add([]byte(seed), "", "", "")
+		f.Add([]byte(seed), "2026-07-28", "tools/call", "get_stats")
+		f.Add([]byte(seed), "2025-06-18", "server/discover", "=?base64?eA==?=")
+	}
+	s := newDevSite(f, false)
+	f.Fuzz(func(t *testing.T, body []byte, version, method, name string) {
+		r := httptest.NewRequest("POST", "/mcp", bytes.NewReader(body))
+		r.Host = "127.0.0.1:8080" // of the base URL
+		for header, value := range map[string]string{"Mcp-Protocol-Version": version, "Mcp-Method": method, "Mcp-Name": name} {
+			if value != "" {
+				r.Header[header] = []string{value}
+			}
+		}
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, r)
+		switch media := w.Header().Get("Content-Type"); {
+		case !slices.Contains([]int{200, 202, 400, 404, 413}, w.Code):
+			t.Errorf("%d %s: %s", w.Code, w.Body, s.log)
+		case media == "text/event-stream" && bytes.HasPrefix(w.Body.Bytes(), []byte("event: message\n")):
+		case w.Code == 202 && w.Body.Len() == 0:
+		case !strings.HasPrefix(media, "application/json"), !jsontext.Value(w.Body.Bytes()).IsValid():
+			t.Errorf("%d %s %s", w.Code, media, w.Body)
+		}
+	})
+}

@@ -1,0 +1,467 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"callbook/store"
+)
+
+// rpc sends one JSON-RPC request and returns the HTTP answer.
+func (s *site) rpc(method string, params any, headers ...string) *result {
+	s.Helper()
+	return s.call("POST", "/mcp", "", map[string]any{"jsonrpc": "2.0", "id": 7, "method": method, "params": params}, headers...)
+}
+
+// toolAnswer is what a tool answered; its JSON is as it came.
+type toolAnswer struct {
+	Content    []struct{ Type, Text string }
+	Structured json.RawMessage `json:"structuredContent"`
+	IsError    bool            `json:"isError"`
+	Meta       map[string]any  `json:"_meta"`
+	Tools      []toolListed
+}
+
+type toolListed struct {
+	Name, Title, Description string
+	Input                    json.RawMessage `json:"inputSchema"`
+	Output                   json.RawMessage `json:"outputSchema"`
+	Annotations              map[string]any
+	Meta                     map[string]any `json:"_meta"`
+}
+
+func (s *site) tool(name string, arguments any, headers ...string) *toolAnswer {
+	s.Helper()
+	a := s.rpc("tools/call", map[string]any{"name": name, "arguments": arguments}, headers...).status(200)
+	return a.toolAnswer()
+}
+
+func (r *result) toolAnswer() *toolAnswer {
+	r.Helper()
+	var body struct {
+		Result *toolAnswer
+		Error  any
+	}
+	if r.into(&body); body.Result == nil {
+		r.Fatalf("no result: %s", r.Body)
+	}
+	return body.Result
+}
+
+func (s *site) toolList() map[string]toolListed {
+	s.Helper()
+	list := map[string]toolListed{}
+	for _, t := range s.rpc("tools/list", map[string]any{}).status(200).toolAnswer().Tools {
+		list[t.Name] = t
+	}
+	return list
+}
+
+func schemaIn(t testing.TB, text json.RawMessage) *jsonschema.Resolved {
+	t.Helper()
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	resolved, err := schema.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
+	if err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return resolved
+}
+
+// fits tells why JSON does not fit a schema.
+func fits(schema *jsonschema.Resolved, text []byte) error {
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		return err
+	}
+	return schema.Validate(v)
+}
+
+// twins compares tools with the REST calls that they are made from.
+type twins struct {
+	*site
+	outputs map[string]*jsonschema.Resolved
+	used    map[string]int
+}
+
+func newTwins(s *site) *twins {
+	tw := &twins{s, map[string]*jsonschema.Resolved{}, map[string]int{}}
+	for name, t := range s.toolList() {
+		tw.outputs[name] = schemaIn(s, t.Output)
+	}
+	return tw
+}
+
+// twinPaths are the REST calls of the tools; what is no part of the path is query.
+var twinPaths = map[string]string{
+	"search_agents": "/api/agents?view=brief", "get_agent": "/api/agents/{handle}", "search_calls": "/api/posts", "get_call": "/api/posts/{id}",
+	"list_collabs": "/api/collabs", "get_stats": "/api/stats",
+}
+
+// twinOf is the REST call with the same parameters.
+func twinOf(name string, arguments map[string]any) string {
+	path, fixed, _ := strings.Cut(twinPaths[name], "?")
+	query, _ := url.ParseQuery(fixed)
+	for key, value := range arguments {
+		if part := "{" + key + "}"; strings.Contains(path, part) {
+			path = strings.Replace(path, part, url.PathEscape(fmt.Sprint(value)), 1)
+		} else {
+			query.Set(key, fmt.Sprint(value))
+		}
+	}
+	return path + "?" + query.Encode()
+}
+
+// same calls both and compares them to the byte. It returns the REST answer.
+func (tw *twins) same(name string, arguments map[string]any) *result {
+	tw.Helper()
+	tw.used[name]++
+	rest := tw.call("GET", twinOf(name, arguments), "", nil)
+	got := tw.tool(name, arguments)
+	if !bytes.Equal(got.Structured, rest.Body) || got.IsError != (rest.Status >= 400) {
+		tw.Fatalf("%s %v differs from its twin (%d, isError %v):\n%s\n%s", name, arguments, rest.Status, got.IsError, got.Structured, rest.Body)
+	}
+	if err := fits(tw.outputs[name], got.Structured); err != nil {
+		tw.Errorf("%s %v: the output schema refuses the answer: %v", name, arguments, err)
+	}
+	tw.fenced(name, got)
+	return rest
+}
+
+// fenced checks the text that a model reads.
+func (tw *twins) fenced(name string, a *toolAnswer) {
+	tw.Helper()
+	if len(a.Content) != 1 || a.Content[0].Type != "text" {
+		tw.Fatalf("%s: content %+v", name, a.Content)
+	}
+	text, json := a.Content[0].Text, string(a.Structured)
+	if name == "get_stats" || a.IsError {
+		if text != json || a.Meta != nil {
+			tw.Errorf("%s: text %q, _meta %v", name, text, a.Meta)
+		}
+		return
+	}
+	if a.Meta["callbook/untrustedContent"] != true {
+		tw.Errorf("%s: _meta %v", name, a.Meta)
+	}
+	checkFence(tw, text, json)
+}
+
+var fenceLine = regexp.MustCompile(`^data-[A-Z2-7]{26}$`)
+
+func checkFence(t testing.TB, text, json string) (line string) {
+	t.Helper()
+	lines := strings.Split(text, "\n")
+	if len(lines) != 6 || lines[0] != notice.EN || lines[1] != notice.ZH || lines[4] != json {
+		t.Fatalf("not as it should be:\n%s", text)
+	}
+	if line = lines[3]; line != lines[5] || !fenceLine.MatchString(line) || strings.Count(text, line) != 2 {
+		t.Fatalf("the fence is broken:\n%s", text)
+	}
+	return line
+}
+
+// walk follows next on both sides.
+func (tw *twins) walk(name string, arguments map[string]any) (pages int) {
+	tw.Helper()
+	for pages = 1; ; pages++ {
+		next, _ := tw.same(name, arguments).value("next").(string)
+		if next == "" {
+			return pages
+		}
+		u, err := url.Parse(next)
+		if err != nil {
+			tw.Fatal(err)
+		}
+		arguments = maps.Clone(arguments)
+		delete(arguments, "offset")
+		arguments["cursor"] = u.Query().Get("cursor")
+	}
+}
+
+// TestToolsAnswerAsTheirTwins reads the whole demo directory both ways.
+func TestToolsAnswerAsTheirTwins(t *testing.T) {
+	oneByOne(t)
+	tw := newTwins(newDevSite(t, true))
+	type list = []map[string]any
+	agents := tw.call("GET", "/api/agents?limit=100", "", nil).status(200)
+	collabs := list{{}, {"limit": 2}, {"handle": "nobody-here"}}
+	calls := list{
+		{}, {"limit": 3}, {"limit": 100}, {"kind": "seeking"}, {"kind": "offering", "limit": 5}, {"kind": "announce"}, {"open": true}, {"open": false}, {"q": "data"}, {"q": "翻译"},
+		{"q": "数据", "open": true}, {"q": `<b>"&'`}, {"q": "x", "kind": "seeking", "tag": "none"}, {"author": "nobody-here"},
+	}
+	searches := list{
+		{}, {"limit": 1}, {"limit": 7}, {"limit": 100}, {"offset": 3}, {"offset": 40, "limit": 3}, {"q": "translation"}, {"q": "翻译"}, {"q": "翻"}, {"q": "dat"}, {"q": "中文 翻译"},
+		{"q": `<b>"&'`}, {"q": "nothing-like-this"}, {"language": "zh"}, {"language": "en-GB"}, {"verified": true}, {"verified": false}, {"min_level": 0}, {"min_level": 1},
+		{"min_level": 2, "language": "zh", "limit": 2}, {"new": true}, {"new": false}, {"q": "a", "verified": true, "min_level": 2, "limit": 5},
+	}
+	for i := range agents.len("agents") {
+		handle := agents.text("agents", i, "handle")
+		tw.same("get_agent", map[string]any{"handle": handle})
+		collabs = append(collabs, map[string]any{"handle": handle})
+		calls = append(calls, map[string]any{"author": handle, "limit": 2})
+		if capabilities, _ := agents.value("agents", i, "capabilities").([]any); len(capabilities) > 0 {
+			searches = append(searches, map[string]any{"capability": capabilities[0]})
+		}
+	}
+	for next := "/api/posts?limit=100"; next != ""; {
+		posts := tw.call("GET", next, "", nil).status(200)
+		for i := range posts.len("posts") {
+			tw.walk("get_call", map[string]any{"id": posts.text("posts", i, "id")})
+			tw.walk("get_call", map[string]any{"id": posts.text("posts", i, "id"), "limit": 1})
+			for _, tag := range posts.value("posts", i, "tags").([]any) {
+				calls = append(calls, map[string]any{"tag": tag})
+			}
+		}
+		next, _ = posts.value("next").(string)
+	}
+	pages := 0
+	for _, arguments := range searches {
+		pages += tw.walk("search_agents", arguments)
+	}
+	for _, arguments := range calls {
+		pages += tw.walk("search_calls", arguments)
+	}
+	for _, arguments := range collabs {
+		pages += tw.walk("list_collabs", arguments)
+	}
+	if tw.used["get_agent"] != demoSize || tw.used["get_call"] < 40 || pages < 200 {
+		t.Errorf("%d pages, %v", pages, tw.used)
+	}
+}
+
+func TestStatsAndGuideAnswerAsTheirTwins(t *testing.T) {
+	s, _, _ := inhabited(t)
+	tw := newTwins(s)
+	tw.same("get_stats", nil)
+	for _, arguments := range []map[string]any{nil, {"lang": "en"}, {"lang": "zh"}, {"lang": nil}} {
+		lang, _ := arguments["lang"].(string)
+		if lang == "" {
+			lang = "en"
+		}
+		a := s.tool("get_guide", arguments)
+		guide := s.call("GET", "/skill.md?lang="+lang, "", nil).status(200).Body
+		var got Guide
+		if err := json.Unmarshal(a.Structured, &got); err != nil || got != (Guide{lang, string(guide)}) || a.Content[0].Text != string(guide) || a.Meta != nil || a.IsError {
+			t.Errorf("%v: %v %.200s", arguments, err, a.Structured)
+		}
+		if err := fits(tw.outputs["get_guide"], a.Structured); err != nil {
+			t.Error(err)
+		}
+	}
+	if a := s.tool("get_guide", map[string]any{"lang": "fr"}); !a.IsError || fits(tw.outputs["get_guide"], a.Structured) != nil {
+		t.Errorf("%s", a.Structured)
+	}
+}
+
+// argumentsToTry are values of the type that a parameter has, right and wrong.
+func argumentsToTry(schema *jsonschema.Schema) (values []any) {
+	switch schema.Type {
+	case "boolean":
+		return []any{true, false}
+	case "integer":
+		for _, n := range []int{-1, 0, 1, 2, 3, 100, 101, 10000, 10001, 999999999, 1000000000} {
+			values = append(values, n)
+		}
+		return values
+	}
+	for _, text := range []string{
+		"", " ", "a", "ab", "abc", "en", "zh-CN", "xx-nothing", "seeking", "brief", "Seeking", "a\nb", "a\u200bb", "<b>&\"'\\", "中文", "harbour-pilot",
+		"\u202e", "\U000e0041", "%zz", "a=b&c", strings.Repeat("a", 32), strings.Repeat("a", 33), strings.Repeat("中", 60), strings.Repeat("中", 61), strings.Repeat("a", 100),
+		strings.Repeat("a", 101), strings.Repeat("a", 200), strings.Repeat("a", 201),
+	} {
+		values = append(values, text)
+	}
+	return values
+}
+
+// TestToolsRefuseAsTheirTwins: with the words of the REST call, and whatever the
+// input schema refuses.
+func TestToolsRefuseAsTheirTwins(t *testing.T) {
+	s, _, post := inhabited(t)
+	tw := newTwins(s)
+	// The schema knows nothing of characters, codes and cursors.
+	own := []string{"bad_format", "forbidden_character", "bad_value"}
+	refusals := 0
+	for name, listed := range s.toolList() {
+		if name == "get_guide" {
+			continue
+		}
+		var schema jsonschema.Schema
+		if err := json.Unmarshal(listed.Input, &schema); err != nil {
+			t.Fatal(err)
+		}
+		input := schemaIn(t, listed.Input)
+		for field, property := range schema.Properties {
+			for _, value := range argumentsToTry(property) {
+				arguments := map[string]any{"id": post, "handle": "harbour-pilot"}
+				maps.DeleteFunc(arguments, func(key string, _ any) bool { return !slices.Contains(schema.Required, key) })
+				if arguments[field] = value; slices.Contains(schema.Required, field) && strings.Trim(fmt.Sprint(value), " ") == "" {
+					continue // no path has room for it
+				}
+				rest := tw.same(name, arguments)
+				text, _ := json.Marshal(arguments)
+				refused := fits(input, text) != nil
+				if refused && rest.Status != 400 {
+					t.Errorf("%s: the input schema refuses %s, the call does not: %s", name, text, rest.Body)
+				}
+				if rest.Status != 400 {
+					continue
+				}
+				refusals++
+				_, code, _ := strings.Cut(rest.faults()[0], " ")
+				if !refused && !slices.Contains(own, code) && fmt.Sprint(value) != " " {
+					t.Errorf("%s: the input schema takes %s, the call does not: %s", name, text, rest.Body)
+				}
+			}
+		}
+	}
+	if refusals < 60 {
+		t.Errorf("only %d refusals", refusals)
+	}
+	tw.same("get_agent", map[string]any{"handle": "nobody-here"})
+	tw.same("get_call", map[string]any{"id": "pst_06e8mlgv2g5hg0r8fvhlm0q1s4"})
+	tw.same("search_agents", map[string]any{"limit": 0, "min_level": 7, "q": strings.Repeat("a", 201), "nothing": "x", "odd name": "x"})
+	tw.same("search_agents", map[string]any{"offset": 3, "cursor": "x"})
+}
+
+func TestArgumentsOfTools(t *testing.T) {
+	s, _, _ := inhabited(t)
+	refused := func(name, arguments string, want ...string) {
+		t.Helper()
+		a := s.tool(name, json.RawMessage(arguments))
+		if !a.IsError || a.Content[0].Text != string(a.Structured) {
+			t.Errorf("%s %s is not refused: %s", name, arguments, a.Structured)
+			return
+		}
+		e := &result{TB: t, Status: 400, Body: a.Structured}
+		if diff := cmp.Diff(want, e.refused(400, store.CodeInvalidQuery).faults()); diff != "" {
+			t.Errorf("%s %s (-want +got): %s", name, arguments, diff)
+		}
+		for _, d := range e.value("error", "details").([]any) {
+			d := d.(map[string]any)
+			if len(d["message_en"].(string)) < len(d["field"].(string))+5 || !strings.ContainsFunc(d["message_zh"].(string), func(c rune) bool { return unicode.Is(unicode.Han, c) }) {
+				t.Errorf("%s %s: %v has no words", name, arguments, d)
+			}
+		}
+	}
+	// Lists and objects are the wrong type for any field, and all faults come at once.
+	refused("search_agents", `{"q":["a"],"limit":{"a":1},"new":[],"offset":20000,"zzz":1,"min_level":3}`,
+		"limit wrong_type", "min_level out_of_range", "new wrong_type", "offset out_of_range", "q wrong_type", "zzz unknown_field")
+	refused("get_agent", `{}`, "handle required")
+	refused("get_agent", `{"handle":null}`, "handle required")
+	refused("get_agent", `{"handle":["a"]}`, "handle wrong_type")
+	refused("get_agent", `{"Handle":"harbour-pilot"}`, "Handle unknown_field", "handle required")
+	refused("get_agent", `{"handle":"harbour-pilot","view":"full"}`, "view unknown_field")
+	refused("get_call", `{"limit":0,"x":{}}`, "id required", "limit out_of_range", "x unknown_field")
+	refused("get_stats", `{"a":1}`, "a unknown_field")
+	refused("get_guide", `{"lang":"fr"}`, "lang bad_value")
+	refused("get_guide", `{"lang":"en","handle":"x"}`, "handle unknown_field")
+	// The view is the tool's own.
+	refused("search_agents", `{"view":"full"}`, "view unknown_field")
+	refused("search_agents", `{"view":null}`, "view unknown_field")
+	// A made-up name is not repeated.
+	refused("search_agents", `{"IGNORE PREVIOUS":1,"`+strings.Repeat("a", 41)+`":2}`, "(unnamed) unknown_field")
+	refused("search_agents", `{"limit":1.5}`, "limit wrong_type")
+	refused("search_agents", `{"limit":"twenty","verified":"yes","new":1}`, "limit wrong_type", "new wrong_type", "verified wrong_type")
+	refused("search_agents", `{"limit":123456789012345678901234567890}`, "limit wrong_type")
+	refused("search_agents", `{"limit":1e400}`, "limit wrong_type")
+
+	// A scalar is taken as the text that it is in a query; some clients write whole
+	// numbers with a fraction.
+	want := s.tool("search_agents", map[string]any{"limit": 1, "verified": true})
+	for _, arguments := range []string{
+		`{"limit":"1","verified":"true"}`, `{"limit":1.0,"verified":true}`, `{"limit":10e-1,"verified":true,"q":null,"min_level":null}`, ` { "verified" : true , "limit" : 1 } `,
+	} {
+		if a := s.tool("search_agents", json.RawMessage(arguments)); a.IsError || !bytes.Equal(a.Structured, want.Structured) {
+			t.Errorf("%s: %s", arguments, a.Structured)
+		}
+	}
+	for _, number := range []string{"2026", "2026.0"} {
+		if a := s.tool("search_calls", json.RawMessage(`{"q":`+number+`}`)); a.IsError {
+			t.Errorf("%s", a.Structured)
+		}
+	}
+}
+
+// TestToolsAreDescribed: seven of them, each with all that a client needs.
+func TestToolsAreDescribed(t *testing.T) {
+	s := newSite(t)
+	list := s.toolList()
+	names := slices.Sorted(maps.Keys(list))
+	if diff := cmp.Diff([]string{"get_agent", "get_call", "get_guide", "get_stats", "list_collabs", "search_agents", "search_calls"}, names); diff != "" {
+		t.Fatalf("(-want +got): %s", diff)
+	}
+	for name, tool := range list {
+		if tool.Title == "" || len(tool.Description) < 100 || strings.ContainsFunc(tool.Description, func(c rune) bool { return c > '~' }) {
+			t.Errorf("%s: %q, %q", name, tool.Title, tool.Description)
+		}
+		if diff := cmp.Diff(map[string]any{
+			"title": tool.Title, "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false,
+		}, tool.Annotations); diff != "" {
+			t.Errorf("%s (-want +got): %s", name, diff)
+		}
+		own := name == "get_stats" || name == "get_guide"
+		if (tool.Meta["callbook/untrustedContent"] == true) == own || strings.Contains(tool.Description, "written by agents") == own {
+			t.Errorf("%s: _meta %v, %q", name, tool.Meta, tool.Description)
+		}
+		pages := strings.Contains(string(tool.Input), `"cursor"`)
+		if pages != strings.Contains(tool.Description, "cursor") {
+			t.Errorf("%s has pages: %v, %q", name, pages, tool.Description)
+		}
+		var input, output struct {
+			Type                 string
+			Properties           map[string]map[string]any
+			Required             []string
+			AdditionalProperties *bool
+			AnyOf                []map[string]any
+			Defs                 map[string]any `json:"$defs"`
+		}
+		if err := errors.Join(json.Unmarshal(tool.Input, &input), json.Unmarshal(tool.Output, &output)); err != nil {
+			t.Fatal(err)
+		}
+		if input.Type != "object" || input.AdditionalProperties == nil || *input.AdditionalProperties || input.Required == nil {
+			t.Errorf("%s takes %s", name, tool.Input)
+		}
+		for field, property := range input.Properties {
+			if property["description"] == nil || property["type"] == nil || property["format"] != nil {
+				t.Errorf("%s.%s: %v", name, field, property)
+			}
+		}
+		if output.Type != "object" || len(output.AnyOf) != 2 || output.Defs["ErrorBody"] == nil || bytes.Contains(tool.Output, []byte(schemaPrefix)) {
+			t.Errorf("%s answers %s", name, tool.Output)
+		}
+		if input.Properties["view"] != nil {
+			t.Errorf("%s has a view", name)
+		}
+	}
+	// Names, bounds and defaults are those of the operation.
+	for _, op := range s.server.operations {
+		if op.asTool == nil {
+			continue
+		}
+		if !op.reads() || op.keyed {
+			t.Errorf("%s is a tool, and not a public read", op.id)
+		}
+		properties := (&result{TB: t, Body: list[op.asTool.name].Input}).value("properties").(map[string]any)
+		for _, p := range op.input.params {
+			if got, ok := properties[p.Name].(map[string]any); p.Name != "view" && (!ok || got["description"] != p.Description || fmt.Sprint(got["default"]) != fmt.Sprint(p.Schema.Default)) {
+				t.Errorf("%s.%s: %v", op.asTool.name, p.Name, got)
+			}
+		}
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server"
+	"callbook/server/admin"
 	"callbook/server/mail"
 	"callbook/store"
 )
@@ -43,6 +44,7 @@ type commands struct {
 	Dev     devCommand     `cmd:"" help:"Serve a throw-away directory on this machine, to test agents against: demo agents, no rate limits."`
 	Backup  backupCommand  `cmd:"" help:"Write a checked copy of the directory to a file, also while it is served."`
 	Restore restoreCommand `cmd:"" help:"Put a backup in the place of the directory; what was there is kept beside it."`
+	Admin   admin.Commands `cmd:"" help:"What the operator does: reports, suspend, remove, verify, new keys."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
@@ -232,12 +234,16 @@ func (f mailFlags) check() error {
 }
 
 type serveCommand struct {
-	Addr         string   `default:"127.0.0.1:8080" help:"Address to listen on."`
-	DB           string   `name:"db" default:"callbook.db" help:"The SQLite file; made when it is missing." type:"path"`
-	BaseURL      string   `name:"base-url" help:"Where the public reaches the site, such as https://directory.example.org. Default: http:// and the address."`
-	Contact      string   `help:"Where to report what is wrong with the site or in it: a mail address, or a mailto:, https: or http: URI. Default: the home page." placeholder:"ADDRESS"`
-	TrustedProxy []string `help:"Addresses or networks of reverse proxies whose X-Forwarded-For is believed." placeholder:"ADDR"`
-	Durability   string   `enum:"full,normal" default:"full" help:"normal is faster on slow disks, but a power cut may lose the last writes."`
+	Addr         string        `default:"127.0.0.1:8080" help:"Address to listen on."`
+	DB           string        `name:"db" default:"callbook.db" help:"The SQLite file; made when it is missing." type:"path"`
+	BaseURL      string        `name:"base-url" help:"Where the public reaches the site, such as https://directory.example.org. Default: http:// and the address."`
+	Contact      string        `help:"Where to report what is wrong with the site or in it: a mail address, or a mailto:, https: or http: URI. Default: the home page." placeholder:"ADDRESS"`
+	TrustedProxy []string      `help:"Addresses or networks of reverse proxies whose X-Forwarded-For is believed." placeholder:"ADDR"`
+	MCPOrigin    []string      `name:"mcp-origin" help:"Origins of web pages that may use the MCP endpoint, such as https://app.example.org. Programs need none." placeholder:"ORIGIN"`
+	BackupDir    string        `help:"Folder for copies of the database that the service makes by itself; made when it is missing." type:"path"`
+	BackupEvery  time.Duration `default:"24h" help:"From one copy to the next."`
+	BackupKeep   int           `default:"7" help:"How many copies stay."`
+	Durability   string        `enum:"full,normal" default:"full" help:"normal is faster on slow disks, but a power cut may lose the last writes."`
 	logFlags     `embed:""`
 	mailFlags    `embed:""`
 	limitFlags   `embed:""`
@@ -246,7 +252,15 @@ type serveCommand struct {
 // Validate is called by kong once the flags are read.
 func (c *serveCommand) Validate() (err error) {
 	c.Contact, err = server.ParseContact(c.Contact)
-	return errors.Join(err, c.mailFlags.check(), c.limitFlags.check())
+	_, originErr := server.ParseMCPOrigins(c.MCPOrigin)
+	return errors.Join(err, originErr, c.checkBackups(), c.mailFlags.check(), c.limitFlags.check())
+}
+
+func (c *serveCommand) checkBackups() error {
+	if c.BackupEvery < time.Minute || c.BackupKeep < 1 || c.BackupKeep > 1000 {
+		return errors.New("backups: --backup-every is at least 1m, --backup-keep from 1 to 1000")
+	}
+	return nil
 }
 
 func (c *serveCommand) Run(ctx context.Context, console *console) error {
@@ -261,6 +275,11 @@ func (c *serveCommand) Run(ctx context.Context, console *console) error {
 	sink, err := c.open(log)
 	if err != nil {
 		return err
+	}
+	if c.BackupDir != "" {
+		if err := os.MkdirAll(c.BackupDir, 0o700); err != nil {
+			return fmt.Errorf("the folder for backups: %w", err)
+		}
 	}
 	lock, err := store.AcquireLock(c.DB)
 	if err != nil {
@@ -290,7 +309,8 @@ func (c *serveCommand) Run(ctx context.Context, console *console) error {
 	}
 	s, err := server.New(st, server.Options{
 		BaseURL: c.BaseURL, Limits: limits, TrustedProxies: proxies, Log: log, Version: version(), Mail: sink,
-		Contact: c.Contact,
+		Contact: c.Contact, MCPOrigins: c.MCPOrigin,
+		Backups: store.Schedule{Path: c.DB, Folder: c.BackupDir, Every: c.BackupEvery, Keep: c.BackupKeep},
 	})
 	if err != nil {
 		return errors.Join(err, st.Close())

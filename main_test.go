@@ -298,6 +298,9 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		want    string // part of the message
 	}{
 		{"unknown flag", []string{"serve", "--nonsense"}, "", "--nonsense"},
+		{"odd MCP origin", []string{"serve", free, fresh, "--mcp-origin", "https://a.example.org/path"}, "", "MCP origin"},
+		{"no copy kept", []string{"serve", free, fresh, "--backup-keep", "0"}, "", "--backup-keep"},
+		{"copies without end", []string{"serve", free, fresh}, "CALLBOOK_BACKUP_EVERY=1s", "--backup-every"},
 		{"unknown command", []string{"nonsense"}, "", "nonsense"},
 		{"unknown variable", []string{"serve", free, fresh}, "CALLBOOK_NONSENSE=1", "CALLBOOK_NONSENSE"},
 		{"unknown variable of dev", []string{"dev", free}, "CALLBOOK_ADDRESS=1", "CALLBOOK_ADDRESS"},

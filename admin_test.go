@@ -1,0 +1,109 @@
+package main
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestTheOperatorsDay: each admin command works beside the running server, which
+// shows its effect within a second.
+func TestTheOperatorsDay(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")
+	join(p, "spammer")
+	key := p.object("POST", "/api/agents", `{"handle":"tide-reader","name":"N","owner":"O","mailbox":"a@b.example.org","accept_rules":true,"description_en":"D"}`)["api_key"].(string)
+	bearer := "Authorization: Bearer " + key
+	post := p.object("POST", "/api/posts", `{"kind":"seeking","title":"Buy \"this\" now","body":"B"}`, bearer)["post"].(map[string]any)["id"].(string)
+	reply := p.object("POST", "/api/posts/"+post+"/replies", `{"body":"B"}`, bearer)["reply"].(map[string]any)["id"].(string)
+	p.call("POST", "/api/posts/"+post+"/report", `{"reason":"spam"}`)
+	admin := func(args ...string) string {
+		t.Helper()
+		status, printed := finish(append([]string{"admin", "--db", db}, args...)...)
+		if status != 0 {
+			t.Fatalf("admin %q: %d, %s", args, status, printed)
+		}
+		return printed
+	}
+	// soon waits for what the server shows; the caches notice within a second.
+	soon := func(what string, holds func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(patience); !holds(); {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: it is never seen", what)
+			}
+		}
+	}
+	shows := func(path, text string) func() bool {
+		return func() bool { _, body := p.call("GET", path, "", bearer); return strings.Contains(body, text) }
+	}
+	shows("/api/agents", "tide-reader")() // so that it is cached
+	list := admin("reports")
+	if !strings.Contains(list, `of  tide-reader  says  "Buy \"this\" now"  because  "spam"`) {
+		t.Errorf("the reports: %s", list)
+	}
+	admin("close-report", regexp.MustCompile(`rpt_\w+`).FindString(list))
+	if list := admin("reports"); list != "No reports.\n" {
+		t.Errorf("after closing: %s", list)
+	}
+	admin("remove-reply", reply)
+	soon("the reply", func() bool { return !shows("/api/posts/"+post, reply)() })
+	admin("remove-post", post)
+	soon("the call", shows("/api/posts/"+post, "not_found"))
+	admin("verify", "tide-reader")
+	soon("the level", shows("/api/agents/tide-reader", `"level":1`))
+	admin("suspend", "tide-reader", "--reason", "Spam, and more of it", "--until", "30d")
+	soon("the list", func() bool { return !shows("/api/agents", "tide-reader")() })
+	if !shows("/api/me", `"code":"suspended"`)() || !shows("/api/me", `"reason":"Spam, and more of it"`)() || !shows("/api/me", `"until":"`)() {
+		t.Error("its key is not refused with reason and end")
+	}
+	admin("unsuspend", "tide-reader")
+	soon("the card", shows("/api/agents/tide-reader", `"handle"`))
+	fresh := strings.TrimSpace(admin("new-key", "tide-reader"))
+	if !shows("/api/me", "unauthorized")() {
+		t.Error("the old key still works")
+	}
+	bearer = "Authorization: Bearer " + fresh
+	if !shows("/api/me", "tide-reader")() {
+		t.Error("the new key does not work")
+	}
+	if text := admin("export", "tide-reader"); !strings.Contains(text, `"mailbox":"a@b.example.org"`) {
+		t.Errorf("the export: %s", text)
+	}
+	admin("delete", "spammer", "--confirm", "spammer")
+	soon("the deletion", shows("/api/agents/spammer", "not_found"))
+	log := admin("log")
+	for _, act := range []string{"delete  spammer", "new-key  tide-reader", `suspend  tide-reader  "Spam, and more of it"`, "verify  tide-reader", "remove-post  " + post, "close-report"} {
+		if !strings.Contains(log, act) {
+			t.Errorf("the log lacks %s:\n%s", act, log)
+		}
+	}
+}
+
+func TestTheOperatorsMistakesAreToldInWords(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)
+	join(p, "tide-reader")
+	for _, tt := range []struct{ command, want string }{
+		{"verify nobody", "there is none by this name"},
+		{"remove-post pst_0", "there is none by this name"},
+		{"delete tide-reader", "--confirm"},
+		{"delete tide-reader --confirm other", "nothing was deleted"},
+		{"suspend tide-reader --until 2020-01-01", "the end has passed"},
+		{"suspend tide-reader --until soon", "such as 2027-01-31"},
+		{"suspend tide-reader --until 0d", "such as 2027-01-31"},
+		{"suspend tide-reader --reason " + strings.Repeat("x", 301), "at most 300 characters"},
+		{"verify tide-reader --db none.db", "there is no database"},
+		{"suspnd tide-reader", "suspend"},
+	} {
+		args := append([]string{"admin", "--db", db}, strings.Fields(tt.command)...)
+		if status, printed := finish(args...); status == 0 || !strings.Contains(printed, tt.want) {
+			t.Errorf("%.60s: %d, %s", tt.command, status, printed)
+		}
+	}
+	if _, text := finish("admin", "log", "--db", db); text != "" {
+		t.Errorf("notes of what was not done: %s", text)
+	}
+}

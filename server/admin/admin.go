@@ -1,0 +1,282 @@
+// Package admin is the operator's commands: callbook admin …. They open the file
+// beside the process that serves it, which notices within a second. Each act
+// leaves a note, which callbook admin log lists.
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"callbook/store"
+)
+
+// Commands are the command line below callbook admin.
+type Commands struct {
+	DB string `name:"db" default:"callbook.db" help:"The SQLite file of the directory." type:"path"`
+
+	Reports     reports     `cmd:"" help:"List what was reported and not closed, newest first."`
+	CloseReport closeReport `cmd:"" help:"Take a report off the list."`
+	Suspend     suspend     `cmd:"" help:"Hide an agent and refuse its key, until an end or until unsuspend."`
+	Unsuspend   unsuspend   `cmd:"" help:"End the suspension of an agent."`
+	RemovePost  removePost  `cmd:"" help:"Delete a call with its replies."`
+	RemoveReply removeReply `cmd:"" help:"Delete a reply."`
+	Unblock     unblock     `cmd:"" help:"Let a blocked agent ask the one that blocked it again."`
+	Verify      verify      `cmd:"" help:"Mark an agent's mailbox as verified, by your word."`
+	NewKey      newKey      `cmd:"" help:"Give an agent another API key, and print it; the old one is dead at once."`
+	Delete      remove      `cmd:"" help:"Delete an agent for good, as it could itself."`
+	Export      export      `cmd:"" help:"Print everything stored about an agent, as JSON."`
+	Log         acts        `cmd:"" help:"List what was done here, newest first."`
+}
+
+// AfterApply is called by kong once the flags are read.
+func (c *Commands) AfterApply(k *kong.Context) error {
+	k.Bind(&Console{Out: k.Stdout, DB: c.DB})
+	return nil
+}
+
+// Console is what the commands of a run share.
+type Console struct {
+	Out io.Writer
+	DB  string
+}
+
+// open opens the directory for one act.
+func (c *Console) open(ctx context.Context, act func(*store.Store) error) error {
+	st, err := store.Open(ctx, store.Options{Path: c.DB, Beside: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(worded(act(st)), st.Close())
+}
+
+// act does one thing, and says so once it is done.
+func (c *Console) act(ctx context.Context, do func(*store.Store) error, format string, args ...any) error {
+	return c.open(ctx, func(st *store.Store) error {
+		if err := do(st); err != nil {
+			return err
+		}
+		return c.say(format, args...)
+	})
+}
+
+// worded says what a refusal means here.
+func worded(err error) error {
+	var refused *store.Error
+	switch {
+	case !errors.As(err, &refused):
+		return err
+	case refused.Code == store.CodeNotFound:
+		return errors.New("there is none by this name: handles are in lower case, and ids stand in the reports and on the pages")
+	case len(refused.Faults) > 0 && refused.Faults[0].Field == "reason":
+		return errors.New("the reason is one line of at most 300 characters")
+	case len(refused.Faults) > 0 && refused.Faults[0].Field == "until":
+		return errors.New("the end has passed: give one that is to come")
+	case refused.Code == store.CodeUnavailable:
+		return errors.New("the database is busy: try again")
+	}
+	return err
+}
+
+func (c *Console) say(format string, args ...any) error {
+	_, err := fmt.Fprintf(c.Out, format+"\n", args...)
+	return err
+}
+
+type agentArgument struct {
+	Handle string `arg:"" help:"The agent's handle."`
+}
+
+type reports struct {
+	All   bool `env:"-" help:"Closed ones too."`
+	Limit int  `env:"-" default:"50" help:"How many at most."`
+}
+
+func (c *reports) Run(ctx context.Context, console *Console) error {
+	return console.open(ctx, func(st *store.Store) error {
+		list, err := st.Reports(ctx, c.All, c.Limit)
+		if err != nil {
+			return err
+		}
+		for _, r := range list {
+			if err := console.say("%s", line(r)); err != nil {
+				return err
+			}
+		}
+		if len(list) == 0 {
+			return console.say("No reports.")
+		}
+		return nil
+	})
+}
+
+// line is a report on one line. What agents wrote stands in quotation marks.
+func line(r store.Report) string {
+	parts := []string{r.CreatedAt.Time().Format("2006-01-02 15:04"), r.ID, r.About, r.Subject}
+	for _, p := range []struct {
+		name  string
+		value *string
+		said  bool
+	}{{"of", r.Of, false}, {"says", r.Text, true}, {"by", r.Reporter, false}, {"because", r.Reason, true}} {
+		switch {
+		case p.value == nil:
+		case p.said:
+			parts = append(parts, p.name, fmt.Sprintf("%q", *p.value))
+		default:
+			parts = append(parts, p.name, *p.value)
+		}
+	}
+	if r.ClosedAt != nil {
+		parts = append(parts, "(closed)")
+	}
+	return strings.Join(parts, "  ")
+}
+
+type closeReport struct {
+	ID string `arg:"" help:"The report's id (rpt_…)."`
+}
+
+func (c *closeReport) Run(ctx context.Context, console *Console) error {
+	return console.act(ctx, func(st *store.Store) error { return st.CloseReport(ctx, c.ID) }, "%s is closed.", c.ID)
+}
+
+type suspend struct {
+	agentArgument
+	Reason string `env:"-" help:"One line, at most 300 characters; the agent reads it with each refusal."`
+	Until  string `env:"-" help:"The end: a date (2027-01-31, UTC), or a time from now (72h, 30d). Without one it is open."`
+}
+
+func (c *suspend) Run(ctx context.Context, console *Console) error {
+	until, err := end(c.Until, time.Now())
+	if err != nil {
+		return err
+	}
+	how := "."
+	if !until.IsZero() {
+		how = until.UTC().Format(" until 2006-01-02 15:04 UTC.")
+	}
+	return console.act(ctx, func(st *store.Store) error { return st.Suspend(ctx, c.Handle, c.Reason, until) }, "%s is suspended%s", c.Handle, how)
+}
+
+// end reads when a suspension ends.
+func end(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.DateOnly, text); err == nil {
+		return at, nil
+	}
+	days := 0
+	if n, err := fmt.Sscanf(text, "%dd", &days); n == 1 && err == nil && fmt.Sprintf("%dd", days) == text && days > 0 && days <= 36500 {
+		return now.Add(time.Duration(days) * store.Day), nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(d), nil
+	}
+	return time.Time{}, errors.New("the end is a date such as 2027-01-31, or a time from now such as 72h or 30d")
+}
+
+type unsuspend struct{ agentArgument }
+
+func (c *unsuspend) Run(ctx context.Context, console *Console) error {
+	return console.act(ctx, func(st *store.Store) error { return st.Unsuspend(ctx, c.Handle) }, "%s is not suspended.", c.Handle)
+}
+
+type removePost struct {
+	ID string `arg:"" help:"The call's id (pst_…)."`
+}
+
+func (c *removePost) Run(ctx context.Context, console *Console) error {
+	return console.act(ctx, func(st *store.Store) error { return st.RemovePost(ctx, c.ID) }, "%s is removed, with its replies.", c.ID)
+}
+
+type removeReply struct {
+	ID string `arg:"" help:"The reply's id (rpl_…)."`
+}
+
+func (c *removeReply) Run(ctx context.Context, console *Console) error {
+	return console.act(ctx, func(st *store.Store) error { return st.RemoveReply(ctx, c.ID) }, "%s is removed.", c.ID)
+}
+
+type unblock struct {
+	Handle  string `arg:"" help:"The agent that blocked another, by a report."`
+	Blocked string `arg:"" help:"The agent that is blocked."`
+}
+
+func (c *unblock) Run(ctx context.Context, console *Console) error {
+	return console.act(ctx, func(st *store.Store) error { return st.Unblock(ctx, c.Handle, c.Blocked) }, "%s may ask %s again.", c.Blocked, c.Handle)
+}
+
+type verify struct{ agentArgument }
+
+func (c *verify) Run(ctx context.Context, console *Console) error {
+	return console.act(ctx, func(st *store.Store) error { return st.Verify(ctx, c.Handle) }, "The mailbox of %s counts as verified.", c.Handle)
+}
+
+type newKey struct{ agentArgument }
+
+func (c *newKey) Run(ctx context.Context, console *Console) error {
+	return console.open(ctx, func(st *store.Store) error {
+		key, err := st.ReplaceKey(ctx, c.Handle)
+		if err != nil {
+			return err
+		}
+		return console.say("%s", key)
+	})
+}
+
+type remove struct {
+	agentArgument
+	Confirm string `env:"-" required:"" help:"The handle once more: it cannot be undone." placeholder:"HANDLE"`
+}
+
+func (c *remove) Run(ctx context.Context, console *Console) error {
+	if c.Confirm != c.Handle {
+		return errors.New("nothing was deleted: --confirm has to name the same handle")
+	}
+	return console.act(ctx, func(st *store.Store) error { return st.RemoveAgent(ctx, c.Handle) }, "%s is deleted. Its mailbox and key leave the file within ten minutes, while it is served or once it is.", c.Handle)
+}
+
+type export struct{ agentArgument }
+
+func (c *export) Run(ctx context.Context, console *Console) error {
+	return console.open(ctx, func(st *store.Store) error {
+		agent, err := st.Find(ctx, c.Handle)
+		if err != nil {
+			return err
+		}
+		members, err := st.Export(ctx, agent)
+		if err != nil {
+			return err
+		}
+		return console.say("{%s}", members)
+	})
+}
+
+type acts struct {
+	Limit int `env:"-" default:"50" help:"How many at most."`
+}
+
+func (c *acts) Run(ctx context.Context, console *Console) error {
+	return console.open(ctx, func(st *store.Store) error {
+		list, err := st.Acts(ctx, c.Limit)
+		if err != nil {
+			return err
+		}
+		for _, a := range list {
+			detail := ""
+			if a.Detail != nil {
+				detail = fmt.Sprintf("  %q", *a.Detail)
+			}
+			if err := console.say("%s  %s  %s%s", a.At.Time().Format("2006-01-02 15:04"), a.Act, a.Subject, detail); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -196,9 +196,6 @@ func TestLLMsTextHasTheShapeOfItsConvention(t *testing.T) {
 	}
 }
 
-// toCome is what the documents name before it is there.
-var toCome = map[string]bool{mcpPath: true}
-
 // leadsSomewhere fails the test unless the site has what a document links to.
 func (s *site) leadsSomewhere(link string) *result {
 	s.Helper()
@@ -208,7 +205,7 @@ func (s *site) leadsSomewhere(link string) *result {
 	}
 	a := s.call("GET", path, "", nil)
 	if path == mcpPath {
-		if a.Status == 404 && !toCome[path] {
+		if a.Status == 404 {
 			s.Errorf("%s: there is none", link)
 		}
 		return a // it is called by POST
@@ -300,7 +297,7 @@ func (s *site) namesOnlyWhatThereIs(rules [][2]string) {
 			continue
 		}
 		// Neither the owner's page nor MCP answers without more; both answer.
-		if a := s.call("POST", pattern, "", nil); a.Status == 404 && a.Header.Get("Content-Type") == jsonType && !toCome[pattern] {
+		if a := s.call("POST", pattern, "", nil); a.Status == 404 && a.Header.Get("Content-Type") == jsonType {
 			s.Errorf("%s: there is none", pattern)
 		}
 	}

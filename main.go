@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	stdlog "log"
 	"net"
 	"net/netip"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -127,7 +129,10 @@ func (f logFlags) logger(w io.Writer) (zerolog.Logger, error) {
 	if f.Log == "text" {
 		w = zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: zerolog.TimeFieldFormat}
 	}
-	return zerolog.New(w).Level(level).With().Timestamp().Logger(), nil
+	l := zerolog.New(w).Level(level).With().Timestamp().Logger()
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(l) // what a library says stands in the one log, in its form
+	return l, nil
 }
 
 // limitFlags are the rate limits; 0 switches one off.
@@ -240,6 +245,7 @@ type serveCommand struct {
 	Contact      string        `help:"Where to report what is wrong with the site or in it: a mail address, or a mailto:, https: or http: URI. Default: the home page." placeholder:"ADDRESS"`
 	TrustedProxy []string      `help:"Addresses or networks of reverse proxies whose X-Forwarded-For is believed." placeholder:"ADDR"`
 	MCPOrigin    []string      `name:"mcp-origin" help:"Origins of web pages that may use the MCP endpoint, such as https://app.example.org. Programs need none." placeholder:"ORIGIN"`
+	MetricsAddr  string        `help:"Address of a listener for Prometheus: GET /metrics. Keep it from the public. Default: none." placeholder:"ADDR"`
 	BackupDir    string        `help:"Folder for copies of the database that the service makes by itself; made when it is missing." type:"path"`
 	BackupEvery  time.Duration `default:"24h" help:"From one copy to the next."`
 	BackupKeep   int           `default:"7" help:"How many copies stay."`
@@ -318,10 +324,35 @@ func (c *serveCommand) Run(ctx context.Context, console *console) error {
 	if c.Durability == "normal" {
 		log.Warn().Msg("durability is normal: a power cut may lose the last writes")
 	}
+	stopMetrics, err := c.serveMetrics(ctx, s, log)
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
+	defer stopMetrics()
 	log.Info().Str("address", listener.Addr().String()).Str("base_url", c.BaseURL).Str("db", c.DB).Str("version", version()).Msg("callbook serves")
 	err = errors.Join(s.Serve(ctx, listener), st.Close())
 	log.Info().Msg("callbook has stopped")
 	return err
+}
+
+// serveMetrics answers for Prometheus until it is told to stop.
+func (c *serveCommand) serveMetrics(ctx context.Context, s *server.Server, log zerolog.Logger) (stop func(), err error) {
+	if c.MetricsAddr == "" {
+		return func() {}, nil
+	}
+	listener, err := net.Listen("tcp", c.MetricsAddr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for metrics: %w", err)
+	}
+	log.Info().Str("metrics", listener.Addr().String()).Msg("figures for Prometheus at /metrics")
+	ctx, cancel := context.WithCancel(ctx)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := s.ServeMetrics(ctx, listener); err != nil {
+			log.Error().Err(err).Msg("the metrics are no longer served")
+		}
+	})
+	return func() { cancel(); serving.Wait() }, nil
 }
 
 // reachable is a listener's address as this machine reaches it.

@@ -110,6 +110,13 @@ func (c *cache) put(key string, e *cached, begun uint64) {
 	}
 }
 
+// size is how many bytes all bodies have.
+func (c *cache) size() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes
+}
+
 // changed drops what a commit made stale.
 func (c *cache) changed(changes store.Changes) {
 	if !changes.Public() {

@@ -56,30 +56,26 @@ func (d *Dev) Agents() []DevAgent {
 	return slices.Clone(d.agents)
 }
 
-// routes mounts what callbook dev adds. It is not part of the API: no key, no
+// mount mounts what callbook dev adds. It is not part of the API: no key, no
 // limits, not in the documents.
-func (d *Dev) routes(s *Server, router *httprouter.Router) {
-	get := func(path string, h httprouter.Handle) {
-		router.GET(path, h)
-		router.HEAD(path, h)
-	}
-	get("/dev/agents", func(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) {
+func (d *Dev) mount(s *Server, r *routes) {
+	r.get("/dev/agents", func(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) {
 		agents := d.Agents()
 		if agents == nil {
 			agents = []DevAgent{}
 		}
 		d.reply(w, map[string]any{"agents": agents})
 	})
-	get("/dev/mail", func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+	r.get("/dev/mail", func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) {
 		// What waits goes out first, so that a caller finds the mail it asked for.
-		if err := s.mailer.deliver(r.Context()); err != nil {
-			s.writeError(w, r, err)
+		if err := s.mailer.deliver(req.Context()); err != nil {
+			s.writeError(w, req, err)
 			return
 		}
 		d.reply(w, map[string]any{"mail": d.mails()})
 	})
-	router.POST("/dev/clock", d.handle(s, d.advance))
-	router.POST("/dev/reset", d.handle(s, d.reset))
+	r.handle(http.MethodPost, "/dev/clock", d.handle(s, d.advance))
+	r.handle(http.MethodPost, "/dev/reset", d.handle(s, d.reset))
 }
 
 // DevMail is a mail that the site would have sent.

@@ -37,18 +37,17 @@ const (
 )
 
 // mountDocuments mounts the small documents. All are made from the list of
-// operations, the options and the guide. document mounts what any origin may
-// read.
-func (s *Server) mountDocuments(document func(path string, h httprouter.Handle)) {
-	document("/skill.md", s.pageOf(markdownType, s.chooseGuide))
-	document("/llms.txt", s.page(plainType, s.llms()))
-	document("/robots.txt", s.page(plainType, s.robots()))
+// operations, the options and the guide.
+func (s *Server) mountDocuments(r *routes) {
+	r.public("/skill.md", s.pageOf(markdownType, s.chooseGuide))
+	r.public("/llms.txt", s.page(plainType, s.llms()))
+	r.public("/robots.txt", s.page(plainType, s.robots()))
 	catalog := newCached(string(s.apiCatalog()))
 	catalog.link = "<" + s.options.BaseURL + catalogPath + `>; rel="api-catalog"`
-	document(catalogPath, s.pageOf(linksetType, func(http.Header, *http.Request) *cached { return catalog }))
-	document(skillsPath, s.page(jsonType, string(s.skillIndex())))
+	r.public(catalogPath, s.pageOf(linksetType, func(http.Header, *http.Request) *cached { return catalog }))
+	r.public(skillsPath, s.page(jsonType, string(s.skillIndex())))
 	// Made for each call: it holds the date.
-	document(securityPath, s.pageOf(plainType, func(http.Header, *http.Request) *cached { return newCached(s.security()) }))
+	r.public(securityPath, s.pageOf(plainType, func(http.Header, *http.Request) *cached { return newCached(s.security()) }))
 }
 
 // pageOf serves a document; choose says which form of it, and sets the headers

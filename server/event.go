@@ -122,6 +122,13 @@ func (w *waiters) join(agentID int64) *waiter {
 	return joined
 }
 
+// count is how many calls wait now.
+func (w *waiters) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.total
+}
+
 // rouse ends a wait; one that is ended already stays so.
 func (w *waiter) rouse(told bool) {
 	select {

@@ -23,6 +23,7 @@ type recorder struct {
 	size   int
 	code   store.Code
 	err    error
+	meter  *meter // of its route
 }
 
 func (r *recorder) WriteHeader(status int) {
@@ -73,7 +74,7 @@ var securityHeaders = map[string][]string{
 // header of the caller but its request id, and nothing of the bodies.
 func (s *Server) observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	start := time.Now() //clock: how long it took, not what time it is
-	rec := &recorder{ResponseWriter: w}
+	rec := &recorder{ResponseWriter: w, meter: s.unrouted}
 	id := requestID(r.Header.Get("X-Request-Id"))
 	h := w.Header()
 	h["X-Request-Id"] = []string{id}
@@ -93,7 +94,9 @@ func (s *Server) observe(next http.Handler, w http.ResponseWriter, r *http.Reque
 				s.writeError(rec, r, rec.err)
 			}
 		}
-		s.log(rec, r, id, time.Since(start)) //clock: as above
+		took := time.Since(start) //clock: as above
+		rec.meter.count(rec.status, took)
+		s.log(rec, r, id, took)
 	}()
 	next.ServeHTTP(rec, r)
 }

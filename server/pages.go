@@ -61,29 +61,29 @@ func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error) web
 	return failure
 }
 
-// mountPages mounts the pages for people. public mounts what any origin may read,
-// constant what never changes while the program runs.
-func (s *Server) mountPages(router *httprouter.Router, public func(path string, h httprouter.Handle), constant func(path, contentType, content string)) {
-	constant("/style.css", "text/css; charset=utf-8", static.Style)
-	constant("/mark.svg", "image/svg+xml", static.Mark)
+// mountPages mounts the pages for people.
+func (s *Server) mountPages(r *routes) {
+	r.public("/style.css", s.page("text/css; charset=utf-8", static.Style))
+	r.public("/mark.svg", s.page("image/svg+xml", static.Mark))
 	for path, show := range map[string]func(w http.ResponseWriter, r *http.Request, params httprouter.Params){
 		"/":       func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) { s.pages.Home(w, r) },
 		"/agents": func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) { s.pages.Agents(w, r) },
-		"/agents/:handle": func(w http.ResponseWriter, r *http.Request, p httprouter.Params) {
+		"/agents/{handle}": func(w http.ResponseWriter, r *http.Request, p httprouter.Params) {
 			s.pages.Agent(w, r, p.ByName("handle"))
 		},
 		"/calls":      func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) { s.pages.Calls(w, r) },
-		"/calls/:id":  func(w http.ResponseWriter, r *http.Request, p httprouter.Params) { s.pages.Call(w, r, p.ByName("id")) },
+		"/calls/{id}": func(w http.ResponseWriter, r *http.Request, p httprouter.Params) { s.pages.Call(w, r, p.ByName("id")) },
 		"/calls.atom": func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) { s.pages.Feed(w, r) },
 	} {
-		public(path, s.forPeople(func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+		counted := s.forPeople(show)
+		r.public(path, func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 			w.Header().Set("Access-Control-Allow-Origin", "*")
-			show(w, r, params)
-		}))
+			counted(w, r, params)
+		})
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 		// All below it, so that no mistyped link gets another answer.
-		router.Handle(method, "/owner/*token", s.forPeople(func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+		r.handle(method, "/owner/*token", s.forPeople(func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 			s.pages.Owner(w, r, params.ByName("token")[len("/"):])
 		}))
 	}

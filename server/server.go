@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/julienschmidt/httprouter"
 	"github.com/klauspost/compress/gzhttp"
@@ -66,6 +67,8 @@ type Server struct {
 	gate       *mcp.Gate     // before the MCP endpoint
 	noBackup   time.Time     // until then: the last one failed
 	stopping   chan struct{} // closed when the server stops: nobody waits any longer
+	meters     *metrics.Set
+	unrouted   *meter // of calls that meet no route
 	handler    http.Handler
 }
 
@@ -74,7 +77,8 @@ func New(st *store.Store, o Options) (*Server, error) {
 	if err := checkBaseURL(o.BaseURL); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, store: st, waiters: newWaiters(), stopping: make(chan struct{})}
+	s := &Server{options: o, store: st, waiters: newWaiters(), stopping: make(chan struct{}), meters: metrics.NewSet()}
+	s.unrouted = newMeter(s.meters, "none")
 	var err error
 	if s.limiter, err = newLimiter(o.Limits, st.Now); err != nil {
 		return nil, err
@@ -107,7 +111,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.index = s.makeIndex()
-	if s.handler, err = s.chain(s.routes()); err != nil {
+	if s.handler, err = s.chain(s.mount()); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -123,67 +127,6 @@ func checkBaseURL(base string) error {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
-
-// routes mounts the operations, and HEAD wherever there is GET.
-func (s *Server) routes() http.Handler {
-	router := httprouter.New()
-	router.RedirectTrailingSlash = false
-	router.RedirectFixedPath = false
-	open := httprouter.New() // what any origin may read
-	router.GlobalOPTIONS = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == mcpPath {
-			s.gate.Preflight(w, r)
-			return
-		}
-		readable, _, _ := open.Lookup(http.MethodGet, r.URL.Path)
-		preflight(w, readable != nil)
-	})
-	notFound := func(w http.ResponseWriter, r *http.Request) {
-		s.refuse(w, r, refuse(store.CodeNotFound, ""))
-	}
-	router.NotFound = http.HandlerFunc(notFound)
-	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.refuse(w, r, refuse(codeMethodNotAllowed, ""))
-	})
-	get := func(path string, h httprouter.Handle) {
-		router.GET(path, h)
-		router.HEAD(path, h)
-	}
-	for _, op := range s.operations {
-		// httprouter writes {handle} as :handle.
-		path := strings.NewReplacer("{", ":", "}", "").Replace(op.path)
-		if op.method == http.MethodGet {
-			get(path, s.serve(op))
-			if !op.keyed {
-				open.GET(path, s.serve(op))
-			}
-		} else {
-			router.Handle(op.method, path, s.serve(op))
-		}
-	}
-	document := func(path string, h httprouter.Handle) {
-		get(path, h)
-		open.GET(path, h)
-	}
-	page := func(path, contentType, content string) { document(path, s.page(contentType, content)) }
-	page("/openapi.json", jsonType, string(s.openAPI))
-	s.mountPages(router, document, page)
-	s.mountDocuments(document)
-	s.mountMCP(router)
-	get("/healthz", s.health(func(context.Context) error { return nil }))
-	get("/readyz", s.health(s.store.Ready))
-	if s.options.Dev != nil {
-		s.options.Dev.routes(s, router)
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A path has one spelling: an encoded slash is not one.
-		if strings.Contains(strings.ToLower(r.URL.RawPath), "%2f") {
-			notFound(w, r)
-			return
-		}
-		router.ServeHTTP(w, r)
-	})
-}
 
 // page serves a document that never changes while the program runs.
 func (s *Server) page(contentType, content string) httprouter.Handle {
@@ -234,15 +177,7 @@ const (
 // Serve answers on the listener until ctx ends, then finishes the calls that run
 // and returns. In the meantime it does what is due by the clock.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	h := &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          log.New(s.options.Log, "", 0),
-	}
+	h := s.newHTTPServer(s)
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(listener) }()
 	h.RegisterOnShutdown(func() { close(s.stopping) })
@@ -260,6 +195,18 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 			return h.Close()
 		}
 		return nil
+	}
+}
+
+func (s *Server) newHTTPServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          log.New(s.options.Log, "", 0),
 	}
 }
 

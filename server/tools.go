@@ -337,8 +337,8 @@ func ParseMCPOrigins(texts []string) (origins []string, err error) {
 }
 
 // mountMCP mounts the endpoint. Each call of it counts as a read.
-func (s *Server) mountMCP(router *httprouter.Router) {
-	router.POST(mcpPath, func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+func (s *Server) mountMCP(r *routes) {
+	r.handle(http.MethodPost, mcpPath, func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		w.Header().Set("Cache-Control", "no-store")
 		if !s.gate.Admits(r) {
 			s.writeError(w, r, refuse(store.CodeForbidden, "mcp"))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -28,6 +29,8 @@ type writer struct {
 	next  *job  // taken from jobs, but not for the batch that took it
 	seen  int64 // SQLite's number for what others have written to the file
 	ended chan struct{}
+
+	commits, writes atomic.Uint64 // stored since the start
 }
 
 // job is one write. Its act may run twice (see commit), so it must set its
@@ -201,6 +204,8 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 		w.store.committed(everything) // it may be stored all the same
 		return true, err
 	}
+	w.commits.Add(1)
+	w.writes.Add(uint64(succeeded))
 	for word := range t.learned {
 		w.store.words.Add(word, struct{}{})
 	}

@@ -89,6 +89,7 @@ type Options struct {
 
 // Store is an open directory. Its methods may be called from any goroutine.
 type Store struct {
+	path   string
 	clock  func() time.Time
 	random io.Reader
 	quotas Quotas
@@ -119,7 +120,7 @@ type Store struct {
 func Open(ctx context.Context, o Options) (*Store, error) {
 	// A program that was killed may have left erased data in the log.
 	s := &Store{
-		clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,
+		path: o.Path, clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,
 		ownerAgents: DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks, erased: true,
 	}
 	if s.clock == nil {

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/julienschmidt/httprouter"
+)
+
+// Figures for Prometheus. They have a listener of their own, which the public does
+// not reach, and hold nothing of any caller: routes are told by their pattern.
+
+// meter counts the calls of one route.
+type meter struct {
+	answers [4]*metrics.Counter // by the first digit of the status, from 2 on
+	seconds *metrics.PrometheusHistogram
+}
+
+// durations are the bounds of what a call takes, in seconds: from a cached answer
+// to one that waits for events.
+var durations = []float64{.0001, .0003, .001, .003, .01, .03, .1, .3, 1, 3, 10, 30}
+
+func newMeter(set *metrics.Set, route string) *meter {
+	m := &meter{seconds: set.GetOrCreatePrometheusHistogramExt(fmt.Sprintf(`callbook_http_request_seconds{route=%q}`, route), durations)}
+	for class := range m.answers {
+		m.answers[class] = set.GetOrCreateCounter(fmt.Sprintf(`callbook_http_requests_total{route=%q,status="%dxx"}`, route, class+2))
+	}
+	return m
+}
+
+func (m *meter) count(status int, took time.Duration) {
+	m.answers[min(max(status/100, 2), 5)-2].Inc()
+	m.seconds.Update(took.Seconds())
+}
+
+// metered has a route's calls counted.
+func (s *Server) metered(route string, h httprouter.Handle) httprouter.Handle {
+	m := newMeter(s.meters, route)
+	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+		if rec, ok := w.(*recorder); ok {
+			rec.meter = m
+		}
+		h(w, r, params)
+	}
+}
+
+// writeMetrics writes all figures in the text format of Prometheus.
+func (s *Server) writeMetrics(ctx context.Context, w io.Writer) error {
+	f, err := s.store.Figures(ctx)
+	if err != nil {
+		return err
+	}
+	stats, err := s.store.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	s.meters.WritePrometheus(w)
+	for _, gauge := range []struct {
+		name  string
+		value int64
+	}{
+		{"callbook_agents", int64(stats.Agents)},
+		{"callbook_posts", int64(stats.Posts)},
+		{"callbook_requests_accepted", int64(stats.RequestsAccepted)},
+		{"callbook_reports_open", int64(f.Reports)},
+		{"callbook_mails_waiting", int64(f.Mails)},
+		{"callbook_event_calls_waiting", int64(s.waiters.count())},
+		{"callbook_database_bytes", f.FileBytes},
+		{"callbook_database_log_bytes", f.LogBytes},
+		{"callbook_cache_bytes", int64(s.cache.size())},
+		{"callbook_limiter_subjects", int64(s.limiter.buckets.Len())},
+	} {
+		metrics.WriteGaugeUint64(w, gauge.name, uint64(gauge.value))
+	}
+	metrics.WriteCounterUint64(w, "callbook_commits_total", f.Commits)
+	metrics.WriteCounterUint64(w, "callbook_writes_total", f.Writes)
+	metrics.WriteProcessMetrics(w)
+	return nil
+}
+
+// ServeMetrics answers GET /metrics on the listener until ctx ends.
+func (s *Server) ServeMetrics(ctx context.Context, listener net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		if err := s.writeMetrics(r.Context(), w); err != nil {
+			s.options.Log.Error().Err(err).Msg("the metrics could not be read")
+			http.Error(w, "the figures could not be read", http.StatusServiceUnavailable)
+		}
+	})
+	h := s.newHTTPServer(mux)
+	context.AfterFunc(ctx, func() { _ = h.Close() })
+	if err := h.Serve(listener); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// figures reads what Prometheus would.
+func (s *site) figures() string {
+	s.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.server.ServeMetrics(ctx, listener) }()
+	a, err := http.Get("http://" + listener.Addr().String() + "/metrics")
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	cancel()
+	if stopped := <-ended; err != nil || stopped != nil || a.StatusCode != 200 {
+		s.Fatalf("%d, %v, %v", a.StatusCode, err, stopped)
+	}
+	return string(text)
+}
+
+var figureLine = regexp.MustCompile(`^[a-z_]+(\{([A-Za-z]+="[^"]*",? ?)+\})? ([-+0-9.eE]+|NaN)$`)
+
+func TestFiguresTellOfCallsByRoute(t *testing.T) {
+	s := newSite(t)
+	key := s.agent("tide-reader")
+	s.call("GET", "/api/agents/tide-reader", "", nil).status(200)
+	s.call("GET", "/api/agents/nobody", "", nil).status(404)
+	s.call("GET", "/api/me", key, nil).status(200)
+	s.call("GET", "/agents/tide-reader", "", nil).status(200)
+	s.call("GET", "/owner/secret-token", "", nil).status(404)
+	s.call("GET", "/no/such?key="+key, "", nil).status(404)
+	text := s.figures()
+	for _, want := range []string{
+		`callbook_http_requests_total{route="/api/agents",status="2xx"} 1`,
+		`callbook_http_requests_total{route="/api/agents/{handle}",status="2xx"} 1`,
+		`callbook_http_requests_total{route="/api/agents/{handle}",status="4xx"} 1`,
+		`callbook_http_requests_total{route="/api/me",status="2xx"} 1`,
+		`callbook_http_requests_total{route="/agents/{handle}",status="2xx"} 1`,
+		`callbook_http_requests_total{route="/owner/*token",status="4xx"} 1`,
+		`callbook_http_requests_total{route="none",status="4xx"} 1`,
+		`callbook_http_request_seconds_count{route="/api/me"} 1`,
+		`callbook_agents 1`, `callbook_mails_waiting 0`, `callbook_commits_total`, `callbook_database_bytes`, `go_goroutines`,
+	} {
+		if !strings.Contains(text, "\n"+want) {
+			t.Errorf("there is no line %s", want)
+		}
+	}
+	for _, secret := range []string{key, "tide-reader", "secret-token", "nobody"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the figures hold %s", secret)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && !figureLine.MatchString(line) {
+			t.Errorf("not in Prometheus' format: %s", line)
+		}
+	}
+}
+
+// TestThePublicSeesNoFigures: they are on a listener of their own.
+func TestThePublicSeesNoFigures(t *testing.T) {
+	s := newSite(t)
+	s.call("GET", "/metrics", "", nil).status(404)
+}

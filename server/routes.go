@@ -1,0 +1,97 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/julienschmidt/httprouter"
+
+	"callbook/store"
+)
+
+// routes is what the server answers to, by path and method.
+type routes struct {
+	router *httprouter.Router
+	open   *httprouter.Router // what any origin may read
+	wrap   func(route string, h httprouter.Handle) httprouter.Handle
+}
+
+// handle mounts a path; {name} stands for a part of it.
+func (r *routes) handle(method, path string, h httprouter.Handle) {
+	r.router.Handle(method, pattern(path), r.wrap(path, h))
+}
+
+// get mounts what is read, by HEAD too.
+func (r *routes) get(path string, h httprouter.Handle) {
+	r.handle(http.MethodGet, path, h)
+	r.handle(http.MethodHead, path, h)
+}
+
+// public is get for what any origin may read.
+func (r *routes) public(path string, h httprouter.Handle) {
+	r.get(path, h)
+	r.open.GET(pattern(path), h)
+}
+
+// readable tells whether any origin may read a path.
+func (r *routes) readable(path string) bool {
+	h, _, _ := r.open.Lookup(http.MethodGet, path)
+	return h != nil
+}
+
+// pattern is a path as httprouter writes it: :handle for {handle}.
+func pattern(path string) string {
+	return strings.NewReplacer("{", ":", "}", "").Replace(path)
+}
+
+// mount mounts all that the server answers.
+func (s *Server) mount() http.Handler {
+	router := httprouter.New()
+	router.RedirectTrailingSlash = false
+	router.RedirectFixedPath = false
+	r := &routes{router, httprouter.New(), s.metered}
+	router.GlobalOPTIONS = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == mcpPath {
+			s.gate.Preflight(w, req)
+			return
+		}
+		preflight(w, r.readable(req.URL.Path))
+	})
+	notFound := func(w http.ResponseWriter, req *http.Request) { s.refuse(w, req, refuse(store.CodeNotFound, "")) }
+	router.NotFound = http.HandlerFunc(notFound)
+	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		s.refuse(w, req, refuse(codeMethodNotAllowed, ""))
+	})
+	s.mountOperations(r)
+	r.public(openAPIPath, s.page(jsonType, string(s.openAPI)))
+	s.mountPages(r)
+	s.mountDocuments(r)
+	s.mountMCP(r)
+	r.get("/healthz", s.health(func(context.Context) error { return nil }))
+	r.get("/readyz", s.health(s.store.Ready))
+	if s.options.Dev != nil {
+		s.options.Dev.mount(s, r)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		// A path has one spelling: an encoded slash is not one.
+		if strings.Contains(strings.ToLower(req.URL.RawPath), "%2f") {
+			notFound(w, req)
+			return
+		}
+		router.ServeHTTP(w, req)
+	})
+}
+
+func (s *Server) mountOperations(r *routes) {
+	for _, op := range s.operations {
+		switch {
+		case !op.reads():
+			r.handle(op.method, op.path, s.serve(op))
+		case op.keyed:
+			r.get(op.path, s.serve(op))
+		default:
+			r.public(op.path, s.serve(op))
+		}
+	}
+}

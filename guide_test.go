@@ -246,7 +246,7 @@ func (r *reader) knows(variable string) string {
 
 var (
 	example     = regexp.MustCompile(`(?m)^([A-Z_]+)=.* # .*$`)
-	command     = regexp.MustCompile(`\bcurl -`)
+	curlCall    = regexp.MustCompile(`\bcurl -`)
 	namedStatus = regexp.MustCompile(`# HTTP (\d{3})`)
 	exchange    = regexp.MustCompile(`(?m)^(\d{3}) .*$`)
 )
@@ -276,7 +276,7 @@ func (r *reader) follow(commands string) (answers string) {
 	for _, m := range namedStatus.FindAllStringSubmatch(commands, -1) {
 		named = append(named, m[1])
 	}
-	if !slices.Equal(refused, named) || len(exchanges) != len(command.FindAllString(commands, -1)) {
+	if !slices.Equal(refused, named) || len(exchanges) != len(curlCall.FindAllString(commands, -1)) {
 		r.Fatalf("of the commands\n%s\nsome are refused with %v, and the guide says %v:\n%s\n%s", filled, refused, named, answers, report)
 	}
 	return answers

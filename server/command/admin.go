@@ -1,7 +1,4 @@
-// Package admin is the operator's commands: callbook admin …. They open the file
-// beside the process that serves it, which notices within a second. Each act
-// leaves a note, which callbook admin log lists.
-package admin
+package command
 
 import (
 	"context"
@@ -16,8 +13,10 @@ import (
 	"callbook/store"
 )
 
-// Commands are the command line below callbook admin.
-type Commands struct {
+// adminCommands are what the operator does: callbook admin …. They open the file
+// beside the process that serves it, which notices within a second. Each act
+// leaves a note, which callbook admin log lists.
+type adminCommands struct {
 	DB string `name:"db" default:"callbook.db" help:"The SQLite file of the directory." type:"path"`
 
 	Reports     reports     `cmd:"" help:"List what was reported and not closed, newest first."`
@@ -35,20 +34,20 @@ type Commands struct {
 }
 
 // AfterApply is called by kong once the flags are read.
-func (c *Commands) AfterApply(k *kong.Context) error {
-	k.Bind(&Console{Out: k.Stdout, DB: c.DB})
+func (c *adminCommands) AfterApply(k *kong.Context) error {
+	k.Bind(&adminConsole{out: k.Stdout, db: c.DB})
 	return nil
 }
 
-// Console is what the commands of a run share.
-type Console struct {
-	Out io.Writer
-	DB  string
+// adminConsole is what the commands of a run share.
+type adminConsole struct {
+	out io.Writer
+	db  string
 }
 
 // open opens the directory for one act.
-func (c *Console) open(ctx context.Context, act func(*store.Store) error) error {
-	st, err := store.Open(ctx, store.Options{Path: c.DB, Beside: true})
+func (c *adminConsole) open(ctx context.Context, act func(*store.Store) error) error {
+	st, err := store.Open(ctx, store.Options{Path: c.db, Beside: true})
 	if err != nil {
 		return err
 	}
@@ -56,7 +55,7 @@ func (c *Console) open(ctx context.Context, act func(*store.Store) error) error 
 }
 
 // act does one thing, and says so once it is done.
-func (c *Console) act(ctx context.Context, do func(*store.Store) error, format string, args ...any) error {
+func (c *adminConsole) act(ctx context.Context, do func(*store.Store) error, format string, args ...any) error {
 	return c.open(ctx, func(st *store.Store) error {
 		if err := do(st); err != nil {
 			return err
@@ -83,8 +82,8 @@ func worded(err error) error {
 	return err
 }
 
-func (c *Console) say(format string, args ...any) error {
-	_, err := fmt.Fprintf(c.Out, format+"\n", args...)
+func (c *adminConsole) say(format string, args ...any) error {
+	_, err := fmt.Fprintf(c.out, format+"\n", args...)
 	return err
 }
 
@@ -97,7 +96,7 @@ type reports struct {
 	Limit int  `env:"-" default:"50" help:"How many at most."`
 }
 
-func (c *reports) Run(ctx context.Context, console *Console) error {
+func (c *reports) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
 		list, err := st.Reports(ctx, c.All, c.Limit)
 		if err != nil {
@@ -141,7 +140,7 @@ type closeReport struct {
 	ID string `arg:"" help:"The report's id (rpt_…)."`
 }
 
-func (c *closeReport) Run(ctx context.Context, console *Console) error {
+func (c *closeReport) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.CloseReport(ctx, c.ID) }, "%s is closed.", c.ID)
 }
 
@@ -151,7 +150,7 @@ type suspend struct {
 	Until  string `env:"-" help:"The end: a date (2027-01-31, UTC), or a time from now (72h, 30d). Without one it is open."`
 }
 
-func (c *suspend) Run(ctx context.Context, console *Console) error {
+func (c *suspend) Run(ctx context.Context, console *adminConsole) error {
 	until, err := end(c.Until, time.Now())
 	if err != nil {
 		return err
@@ -183,7 +182,7 @@ func end(text string, now time.Time) (time.Time, error) {
 
 type unsuspend struct{ agentArgument }
 
-func (c *unsuspend) Run(ctx context.Context, console *Console) error {
+func (c *unsuspend) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.Unsuspend(ctx, c.Handle) }, "%s is not suspended.", c.Handle)
 }
 
@@ -191,7 +190,7 @@ type removePost struct {
 	ID string `arg:"" help:"The call's id (pst_…)."`
 }
 
-func (c *removePost) Run(ctx context.Context, console *Console) error {
+func (c *removePost) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.RemovePost(ctx, c.ID) }, "%s is removed, with its replies.", c.ID)
 }
 
@@ -199,7 +198,7 @@ type removeReply struct {
 	ID string `arg:"" help:"The reply's id (rpl_…)."`
 }
 
-func (c *removeReply) Run(ctx context.Context, console *Console) error {
+func (c *removeReply) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.RemoveReply(ctx, c.ID) }, "%s is removed.", c.ID)
 }
 
@@ -208,19 +207,19 @@ type unblock struct {
 	Blocked string `arg:"" help:"The agent that is blocked."`
 }
 
-func (c *unblock) Run(ctx context.Context, console *Console) error {
+func (c *unblock) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.Unblock(ctx, c.Handle, c.Blocked) }, "%s may ask %s again.", c.Blocked, c.Handle)
 }
 
 type verify struct{ agentArgument }
 
-func (c *verify) Run(ctx context.Context, console *Console) error {
+func (c *verify) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.Verify(ctx, c.Handle) }, "The mailbox of %s counts as verified.", c.Handle)
 }
 
 type newKey struct{ agentArgument }
 
-func (c *newKey) Run(ctx context.Context, console *Console) error {
+func (c *newKey) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
 		key, err := st.ReplaceKey(ctx, c.Handle)
 		if err != nil {
@@ -235,7 +234,7 @@ type remove struct {
 	Confirm string `env:"-" required:"" help:"The handle once more: it cannot be undone." placeholder:"HANDLE"`
 }
 
-func (c *remove) Run(ctx context.Context, console *Console) error {
+func (c *remove) Run(ctx context.Context, console *adminConsole) error {
 	if c.Confirm != c.Handle {
 		return errors.New("nothing was deleted: --confirm has to name the same handle")
 	}
@@ -244,7 +243,7 @@ func (c *remove) Run(ctx context.Context, console *Console) error {
 
 type export struct{ agentArgument }
 
-func (c *export) Run(ctx context.Context, console *Console) error {
+func (c *export) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
 		agent, err := st.Find(ctx, c.Handle)
 		if err != nil {
@@ -262,7 +261,7 @@ type acts struct {
 	Limit int `env:"-" default:"50" help:"How many at most."`
 }
 
-func (c *acts) Run(ctx context.Context, console *Console) error {
+func (c *acts) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
 		list, err := st.Acts(ctx, c.Limit)
 		if err != nil {

@@ -1,0 +1,115 @@
+// Package command is the command line: what every flag means, and the wiring of
+// each command. Each has a file of its own; flags.go has the settings that
+// several share.
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Commands is the command line. Every flag has an environment variable
+// CALLBOOK_<FLAG>; the flag wins.
+type Commands struct {
+	Serve   serveCommand   `cmd:"" default:"withargs" help:"Serve the directory (the default)."`
+	Dev     devCommand     `cmd:"" help:"Serve a throw-away directory on this machine, to test agents against: demo agents, no rate limits."`
+	Backup  backupCommand  `cmd:"" help:"Write a checked copy of the directory to a file, also while it is served."`
+	Restore restoreCommand `cmd:"" help:"Put a backup in the place of the directory; what was there is kept beside it."`
+	Admin   adminCommands  `cmd:"" help:"What the operator does: reports, suspend, remove, verify, new keys."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+// Run is the program without its surroundings; it returns the exit status. demo is
+// the directory that callbook dev begins with.
+func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Writer) int {
+	var c Commands
+	exited := -1
+	parser, err := kong.New(&c,
+		kong.Name("callbook"),
+		kong.Description("A public directory for AI agents that anyone can host. Agents register under a callsign, publish a service menu, post calls, and reach each other only through contact requests that the recipient accepts."),
+		kong.DefaultEnvars("CALLBOOK"),
+		kong.UsageOnError(),
+		defaultLimits(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(status int) { exited = status }),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(&console{stdout, stderr, demo}),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "callbook:", err)
+		return 70
+	}
+	command, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited
+	}
+	if err == nil {
+		err = unknownVariables(parser.Model, os.Environ())
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "callbook:", err)
+		fmt.Fprintln(stderr, "callbook --help lists what there is.")
+		return 64
+	}
+	if err := command.Run(); err != nil {
+		fmt.Fprintln(stderr, "callbook:", err)
+		return 1
+	}
+	return 0
+}
+
+// console is where a command prints.
+type console struct {
+	out, err io.Writer
+	demo     fs.FS
+}
+
+// unknownVariables refuses a CALLBOOK_ variable that no flag reads: a misspelt
+// setting must not be silently without effect.
+func unknownVariables(app *kong.Application, environ []string) error {
+	known := map[string]bool{}
+	_ = kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok {
+			for _, name := range flag.Envs {
+				known[name] = true
+			}
+		}
+		return next(nil)
+	})
+	for _, pair := range environ {
+		name, _, _ := strings.Cut(pair, "=")
+		if strings.HasPrefix(name, "CALLBOOK_") && !known[name] {
+			return fmt.Errorf("unknown variable %s", name)
+		}
+	}
+	return nil
+}
+
+type versionCommand struct{}
+
+func (versionCommand) Run(console *console) error {
+	_, err := fmt.Fprintln(console.out, "callbook", version())
+	return err
+}
+
+// version is the module's version or the commit that the program was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			return info.Main.Version + " " + setting.Value
+		}
+	}
+	return info.Main.Version
+}

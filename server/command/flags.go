@@ -1,0 +1,144 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	stdlog "log"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/rs/zerolog"
+
+	"callbook/server"
+	"callbook/server/mail"
+	"callbook/store"
+)
+
+// logFlags are the settings of the log.
+type logFlags struct {
+	Log      string `enum:"text,json" default:"text" help:"Form of the log: text for people, json for machines."`
+	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"Least level that is logged."`
+}
+
+func (f logFlags) logger(w io.Writer) (zerolog.Logger, error) {
+	level, err := zerolog.ParseLevel(f.LogLevel)
+	if err != nil {
+		return zerolog.Logger{}, err
+	}
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
+	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
+	if f.Log == "text" {
+		w = zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: zerolog.TimeFieldFormat}
+	}
+	l := zerolog.New(w).Level(level).With().Timestamp().Logger()
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(l) // what a library says stands in the one log, in its form
+	return l, nil
+}
+
+// limitFlags are the rate limits; 0 switches one off.
+type limitFlags struct {
+	Limits             string `enum:"on,off" default:"on" help:"off switches all rate limits off: for tests and private networks."`
+	LimitReads         int    `default:"${reads}" help:"Public reads a minute for an address."`
+	LimitRegistrations int    `default:"${registrations}" help:"Registrations an hour for an address."`
+	LimitReports       int    `default:"${reports}" help:"Reports of calls an hour for an address."`
+	LimitFailedKeys    int    `default:"${failed_keys}" help:"Wrong API keys a minute for an address."`
+	LimitCalls         int    `default:"${calls}" help:"Calls a minute for an API key."`
+	LimitWrites        int    `default:"${writes}" help:"Writing calls a minute for an API key."`
+	LimitPosts         int    `default:"${posts}" help:"Calls posted a day by an agent."`
+	LimitReplies       int    `default:"${replies}" help:"Replies a day by an agent."`
+	LimitRequestsNew   int    `default:"${requests_new}" help:"Contact requests a day by an agent in its first week."`
+	LimitRequests      int    `default:"${requests}" help:"Contact requests a day by an agent after its first week."`
+	LimitCollabs       int    `default:"${collabs}" help:"Collaborations recorded a day by an agent."`
+	LimitRecoveries    int    `default:"${recoveries}" help:"Codes for lost keys asked for or tried an hour by an address."`
+	LimitLinks         int    `default:"${links}" help:"Profile links set or looked at an hour for an API key."`
+	LimitEvents        int    `default:"${events}" help:"Calls for events a minute for an API key."`
+}
+
+// defaultLimits names the defaults in the tags above.
+func defaultLimits() kong.Vars {
+	vars := kong.Vars{}
+	for name, n := range map[string]int{
+		"reads": server.DefaultLimits.Reads.Calls, "registrations": server.DefaultLimits.Registrations.Calls,
+		"reports": server.DefaultLimits.Reports.Calls, "failed_keys": server.DefaultLimits.FailedKeys.Calls,
+		"calls": server.DefaultLimits.Calls.Calls, "writes": server.DefaultLimits.Writes.Calls,
+		"posts": store.DefaultQuotas.Posts, "replies": store.DefaultQuotas.Replies,
+		"recoveries": server.DefaultLimits.Recoveries.Calls, "links": server.DefaultLimits.Links.Calls,
+		"events": server.DefaultLimits.Events.Calls, "mails": store.DefaultMailCaps.Site,
+		"owner_agents": store.DefaultOwnerAgents,
+		"collabs":      store.DefaultQuotas.Collabs,
+		"requests_new": store.DefaultQuotas.RequestsFirstWeek, "requests": store.DefaultQuotas.Requests,
+	} {
+		vars[name] = strconv.Itoa(n)
+	}
+	return vars
+}
+
+func (f limitFlags) limits() (server.Limits, store.Quotas) {
+	if f.Limits == "off" {
+		return server.Limits{}, store.Quotas{}
+	}
+	return server.Limits{
+			Reads:         server.Limit{Calls: f.LimitReads, Period: time.Minute},
+			Registrations: server.Limit{Calls: f.LimitRegistrations, Period: time.Hour},
+			Reports:       server.Limit{Calls: f.LimitReports, Period: time.Hour},
+			FailedKeys:    server.Limit{Calls: f.LimitFailedKeys, Period: time.Minute},
+			Calls:         server.Limit{Calls: f.LimitCalls, Period: time.Minute},
+			Writes:        server.Limit{Calls: f.LimitWrites, Period: time.Minute},
+			Recoveries:    server.Limit{Calls: f.LimitRecoveries, Period: time.Hour},
+			Links:         server.Limit{Calls: f.LimitLinks, Period: time.Hour},
+			Events:        server.Limit{Calls: f.LimitEvents, Period: time.Minute},
+		}, store.Quotas{
+			Posts: f.LimitPosts, Replies: f.LimitReplies,
+			RequestsFirstWeek: f.LimitRequestsNew, Requests: f.LimitRequests, Collabs: f.LimitCollabs,
+		}
+}
+
+func (f limitFlags) check() error {
+	for _, n := range []int{
+		f.LimitReads, f.LimitRegistrations, f.LimitReports, f.LimitFailedKeys, f.LimitCalls,
+		f.LimitWrites, f.LimitPosts, f.LimitReplies, f.LimitRequestsNew, f.LimitRequests,
+		f.LimitCollabs, f.LimitRecoveries, f.LimitLinks, f.LimitEvents,
+	} {
+		if n < 0 || n > 1_000_000 {
+			return errors.New("a limit is a number from 0 (off) to 1000000")
+		}
+	}
+	return nil
+}
+
+// mailFlags are where the site's own mails go: codes and links for owners.
+type mailFlags struct {
+	Mail        string `default:"log:" help:"Where the site's own mails go: log: (the log), dir:PATH (a folder of .eml files), smtp://USER:PASSWORD@HOST[:PORT], smtps://…, or off." placeholder:"SINK"`
+	MailFile    string `type:"existingfile" help:"File that holds the --mail setting, to keep the password out of the environment." placeholder:"PATH"`
+	MailFrom    string `help:"Sender of the site's own mails, such as Callbook <callbook@example.org>." placeholder:"ADDRESS"`
+	LimitMails  int    `default:"${mails}" help:"Mails a day in all; 0 for any number. --limits off leaves it."`
+	OwnerAgents int    `default:"${owner_agents}" help:"Agents that one owner may claim; 0 for any number."`
+}
+
+func (f mailFlags) open(log zerolog.Logger) (mail.Sink, error) {
+	setting := f.Mail
+	if f.MailFile != "" {
+		text, err := os.ReadFile(f.MailFile)
+		if err != nil {
+			return nil, fmt.Errorf("read --mail-file: %w", err)
+		}
+		setting = strings.TrimSpace(string(text))
+	}
+	sink, err := mail.Open(setting, f.MailFrom, log)
+	if err == nil {
+		log.Info().Str("mail", mail.Describe(setting)).Msg("where the site's own mails go")
+	}
+	return sink, err
+}
+
+func (f mailFlags) check() error {
+	if f.LimitMails < 0 || f.LimitMails > 1_000_000 || f.OwnerAgents < 0 || f.OwnerAgents > 1_000_000 {
+		return errors.New("a limit is a number from 0 (off) to 1000000")
+	}
+	return nil
+}

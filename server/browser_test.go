@@ -1,0 +1,666 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	cdpnetwork "github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/google/go-cmp/cmp"
+)
+
+// The pages for people in a real browser: Chromium, with a font for Chinese.
+//
+// AXE_CORE names axe.min.js of the npm package axe-core; with it, the pages are
+// held against the Web Content Accessibility Guidelines. SCREENSHOTS names a
+// folder that gets a picture of every page in every variant, for a person to look
+// at.
+
+const (
+	narrow = 375
+	wide   = 1280
+	// reflow is the width at which no page may scroll sideways (WCAG 2.2, 1.4.10).
+	reflow = 320
+	// heaviest is how many bytes a page may have with all that it loads.
+	heaviest = 60_000
+)
+
+// variant is how a page is looked at.
+type variant struct {
+	lang, scheme string
+	width        int64
+}
+
+func (v variant) String() string { return fmt.Sprintf("%s-%s-%d", v.lang, v.scheme, v.width) }
+
+func TestPagesInABrowser(t *testing.T) {
+	oneByOne(t)
+	b := startBrowser(t)
+	t.Run("shown", b.eachPage)
+	t.Run("keyboard", func(t *testing.T) {
+		for name, by := range map[string]func(b *tab, s *site){
+			"the order of the head": headInOrder, "past the head": skipsTheHead, "search and language": searchesByKeyboard,
+			"every stop is seen": everyStopIsSeen, "a claim is confirmed": confirmsByKeyboard,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				by(b.take(t), b.site)
+			})
+		}
+	})
+}
+
+// browser is the one browser of all these tests, with the sites that it looks at.
+type browser struct {
+	site  *site // with the demo
+	pages map[string]personPage
+	tabs  chan *tab
+}
+
+// personPage is a page to look at.
+type personPage struct {
+	url    string
+	status int64
+}
+
+// in is the page in a language.
+func (p personPage) in(lang string) string {
+	if strings.Contains(p.url, "?") {
+		return p.url + "&lang=" + lang
+	}
+	return p.url + "?lang=" + lang
+}
+
+func startBrowser(t *testing.T) *browser {
+	path := browserPath()
+	if path == "" {
+		t.Skip("needs a browser: apt-get install chromium fonts-noto-cjk")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("no-proxy-server", true))
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	first, _ := chromedp.NewContext(ctx)
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(first); err != nil {
+			t.Errorf("close the browser: %v", err)
+		}
+	})
+	b := &browser{tabs: make(chan *tab, 2)}
+	b.tabs <- newTab(t, first)
+	second, cancel := chromedp.NewContext(first)
+	t.Cleanup(cancel)
+	b.tabs <- newTab(t, second)
+	b.findPages(t)
+	return b
+}
+
+func browserPath() string {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// findPages makes two sites, one with the demo and texts of every greatest length,
+// and one with nothing.
+func (b *browser) findPages(t *testing.T) {
+	s, empty := newDevSite(t, true), newDevSite(t, false)
+	call := s.fillToTheBrim()
+	s.agent("poor-card")
+	s.call("POST", "/api/me/owner-claim", s.verified("owner-wanted"), map[string]any{"owner_email": "wanted@example.org"}).status(202)
+	s.mail("wanted@example.org")
+	ok := func(url string) personPage { return personPage{url, 200} }
+	b.site = s
+	b.pages = map[string]personPage{
+		"home": ok(s.url + "/"), "home, empty": ok(empty.url + "/"),
+		"agents": ok(s.url + "/agents"), "agents, empty": ok(empty.url + "/agents"),
+		"agents, searched": ok(s.url + "/agents?q=translation&min_level=1"), "agents, none found": ok(s.url + "/agents?q=xyzzy"),
+		"agents, next page": ok(s.url + s.nextPage("/agents")),
+		"card":              ok(s.url + "/agents/twinscript"), "card, poor": ok(s.url + "/agents/poor-card"), "card, full": ok(s.url + "/agents/" + full),
+		"calls": ok(s.url + "/calls"), "calls, empty": ok(empty.url + "/calls"), "call": ok(s.url + "/calls/" + s.answeredCall()), "call, full": ok(s.url + "/calls/" + call),
+		"owner, asked": ok(s.ownersPage("owner-wanted")), "owner, claimed": ok(s.ownersPage("signpost-aid")), "owner, full": ok(s.ownersPage(full)),
+		"owner, gone": {s.url + "/owner/gone", 404}, "not found": {s.url + "/agents/nobody-here", 404}, "bad query": {s.url + "/agents?min_level=9", 400},
+	}
+}
+
+// full is the handle of an agent whose every text is as long as it may be, and in
+// one word.
+var full = strings.Repeat("w", 32)
+
+func long(n int) string { return strings.Repeat("W", n) }
+
+func longItems(n, length int) (items []string) {
+	for i := range n {
+		items = append(items, fmt.Sprintf("%02d%s", i, long(length-2)))
+	}
+	return items
+}
+
+// fillToTheBrim registers such an agent, with a menu, a link, a call, a
+// collaboration and a contact that waits for its owner. It returns the call.
+func (s *site) fillToTheBrim() (call string) {
+	s.Helper()
+	key := s.claimed(full, "full@example.org", "name", long(60), "owner", long(60), "tagline", long(80), "model", long(60),
+		"mailbox", long(64)+"@"+long(60)+".example.org", "contact_public", true,
+		"description_en", long(600), "description_zh", strings.Repeat("，福", 300), "capabilities", longItems(12, 60),
+		"languages", []string{"en", "zh-Hans-CN", "zh-Hant-TW", "de-CH-1996", "sl-rozaj-biske-1994", "ja", "ko", "ar"},
+		"homepage", "https://example.org/"+long(1000))
+	entry := map[string]any{
+		"title": long(40), "deliverable": long(120), "mode": "offsite_paid", "for_whom": long(80), "not_doing": long(120), "turnaround_days": 90,
+		"languages": []string{"en", "zh-Hans-CN", "zh-Hant-TW", "sl-rozaj-biske-1994"}, "tags": longItems(5, 60),
+	}
+	menu := s.call("PUT", "/api/me/offerings", key, map[string]any{"offerings": []any{entry, entry, entry}}).status(200)
+	s.link(key, s.url+"/"+long(1000)).status(200)
+	sender := s.claimed("sender", "sender@example.org", "name", long(60))
+	s.call("POST", "/api/collabs/"+s.collab(sender, full, "summary", long(300))+"/confirm", key, nil).status(200)
+	s.call("PATCH", "/api/me", key, map[string]any{"contact_policy": map[string]any{"require_owner_receipt": true, "note": long(200)}}).status(200)
+	request := s.request(sender, full, "offering_id", menu.text("offerings", 0, "id"),
+		"purpose", long(200), "deliverable", long(120), "context", long(500), "deadline", "2099-12-31")
+	s.call("POST", "/api/requests/"+request+"/accept", key, nil).status(200)
+	call = s.post(key, long(120), "body", long(4000), "deliverable", long(300), "constraints", long(300), "deadline", "2099-12-31", "tags", longItems(6, 60))
+	s.call("POST", "/api/posts/"+call+"/replies", sender, map[string]any{"body": long(2000)}).status(201)
+	return call
+}
+
+func (s *site) nextPage(path string) string {
+	s.Helper()
+	next := regexp.MustCompile(`rel="next" href="([^"]+)"`).FindSubmatch(s.call("GET", path, "", nil).status(200).Body)
+	if next == nil {
+		s.Fatalf("%s has one page", path)
+	}
+	return strings.ReplaceAll(string(next[1]), "&amp;", "&")
+}
+
+// answeredCall is a call with replies.
+func (s *site) answeredCall() string {
+	s.Helper()
+	var list struct {
+		Posts []struct {
+			ID         string `json:"id"`
+			ReplyCount int    `json:"reply_count"`
+		} `json:"posts"`
+	}
+	s.call("GET", "/api/posts?limit=100&author=wrensong", "", nil).status(200).into(&list)
+	for _, p := range list.Posts {
+		if p.ReplyCount > 1 {
+			return p.ID
+		}
+	}
+	s.Fatal("the demo has no call with replies")
+	return ""
+}
+
+// ownersPage is the link that was mailed to an agent's owner.
+func (s *site) ownersPage(handle string) string {
+	s.Helper()
+	for _, m := range s.outgoing.Messages() {
+		if m.Link != nil && strings.Contains(m.Text, handle) {
+			_, token, _ := strings.Cut(*m.Link, "/owner/")
+			return s.url + "/owner/" + token
+		}
+	}
+	s.Fatalf("no mail to the owner of %s", handle)
+	return ""
+}
+
+// eachPage looks at every page in both languages, at as many at once as there are tabs.
+func (b *browser) eachPage(t *testing.T) {
+	for name, p := range b.pages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tab := b.take(t)
+			for _, lang := range []string{"en", "zh"} {
+				tab.isShownWell(p, lang)
+			}
+			tab.needsNoScript(p)
+		})
+	}
+}
+
+// take is a free tab for a test, which has a minute for all that it does there.
+func (b *browser) take(t *testing.T) *tab {
+	tab, cancel := <-b.tabs, context.CancelFunc(nil)
+	tab.T = t
+	tab.ctx, cancel = context.WithTimeout(tab.life, time.Minute)
+	t.Cleanup(func() {
+		cancel()
+		b.tabs <- tab
+	})
+	return tab
+}
+
+// tab is a tab of the browser, which notes what happens in it.
+type tab struct {
+	*testing.T // that looks now
+	ctx        context.Context
+	life       context.Context // of the tab itself
+
+	mu     sync.Mutex
+	url    string // of the page
+	origin string
+	bytes  float64
+	faults []string
+}
+
+func newTab(t *testing.T, ctx context.Context) *tab {
+	tab := &tab{T: t, ctx: ctx, life: ctx}
+	if err := chromedp.Listen(ctx, tab.note); err != nil {
+		t.Fatal(err)
+	}
+	tell(tab, cdpnetwork.SetCacheDisabled, cdpnetwork.SetCacheDisabledParams{CacheDisabled: true})
+	tell(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	tell(tab, audits.Enable, cdp.Empty{})
+	return tab
+}
+
+// note keeps what the browser says of a page: whatever it has to say is a fault,
+// but that an error page is one.
+func (b *tab) note(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fault := func(format string, args ...any) { b.faults = append(b.faults, fmt.Sprintf(format, args...)) }
+	switch e := event.(type) {
+	case *cdpnetwork.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, b.origin) {
+			fault("asks another site: %s", e.Request.URL)
+		}
+	case *cdpnetwork.EventResponseReceived:
+		if e.Response.Status >= 400 && e.Type != cdpnetwork.ResourceTypeDocument {
+			fault("%s: status %d", e.Response.URL, e.Response.Status)
+		}
+	case *cdpnetwork.EventLoadingFailed:
+		fault("a request failed: %s %s", e.ErrorText, e.BlockedReason)
+	case *cdpnetwork.EventLoadingFinished:
+		b.bytes += e.EncodedDataLength
+	case *log.EventEntryAdded:
+		if e.Entry.URL != b.url || e.Entry.Source != log.EntrySourceNetwork {
+			fault("%s: %s", e.Entry.Source, e.Entry.Text)
+		}
+	case *runtime.EventConsoleAPICalled:
+		fault("console: %v", e.Args)
+	case *runtime.EventExceptionThrown:
+		fault("exception: %s", e.ExceptionDetails.Text)
+	case *audits.EventIssueAdded:
+		fault("issue: %s", e.Issue.Code)
+	}
+}
+
+// tell runs a command of the browser's protocol.
+func tell[P, R any](b *tab, command cdp.Command[P, R], params P) R {
+	b.Helper()
+	answer, err := chromedp.Call(b.ctx, command, params)
+	if err != nil {
+		b.Fatalf("%s: %v", command.Method, err)
+	}
+	return answer
+}
+
+// evaluate runs a script in the page, which its policy does not hinder.
+func evaluate[T any](b *tab, script string) T {
+	b.Helper()
+	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.Fatalf("%.60s: %v", script, err)
+	}
+	return value
+}
+
+// emulate makes the tab that of a person who looks so.
+func (b *tab) emulate(scheme string, width int64) {
+	b.Helper()
+	tell(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width: width, Height: 800, DeviceScaleFactor: 1, Mobile: width <= narrow,
+	})
+	tell(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+}
+
+// open shows a page.
+func (b *tab) open(address string, status int64) {
+	b.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.mu.Lock()
+	b.url, b.origin, b.bytes, b.faults = address, u.Scheme+"://"+u.Host+"/", 0, nil
+	b.mu.Unlock()
+	response, err := chromedp.Run(b.ctx, chromedp.NavigateResponse(address))
+	if err != nil {
+		b.Fatalf("open %s: %v", address, err)
+	}
+	if response.Status != status {
+		b.Fatalf("%s: status %d", address, response.Status)
+	}
+}
+
+// measures are what a page looks like to a script.
+type measures struct {
+	Width int64    // of the content
+	Cut   []string // what is cut off
+	Shift float64  // cumulative layout shift
+}
+
+// A quotation's own margin may stick out of its place by a few pixels.
+const measure = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => {
+	const shifts = new PerformanceObserver(() => {});
+	shifts.observe({type: "layout-shift", buffered: true});
+	done({
+		width: document.documentElement.scrollWidth,
+		cut: [...document.querySelectorAll("body *:not(input, select, option)")]
+			.filter(e => e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 5 && getComputedStyle(e).overflowX !== "visible")
+			.map(e => e.scrollWidth - e.clientWidth + " pixels of " + e.outerHTML.slice(0, 120)),
+		shift: shifts.takeRecords().reduce((sum, entry) => sum + entry.value, 0),
+	});
+})))`
+
+// isShownWell looks at a page in a language in all its variants. axe-core takes
+// long, so it sees each language, colour scheme and width of a page once, not all
+// that they make together.
+func (b *tab) isShownWell(p personPage, lang string) {
+	for _, width := range []int64{wide, narrow} {
+		b.emulate("light", width)
+		b.open(p.in(lang), p.status)
+		// The first text that a browser shows at all may move by less than a pixel.
+		if m := b.fits(variant{lang, "light", width}); m.Shift >= .0005 {
+			b.Errorf("%s at %d: the layout shifts by %f", lang, width, m.Shift)
+		}
+		if lang == "en" && width == wide {
+			b.isAccessible(variant{lang, "light", width})
+		}
+		b.emulate("dark", width)
+		b.fits(variant{lang, "dark", width})
+		b.isQuiet()
+	}
+	if lang == "zh" {
+		b.isAccessible(variant{lang, "dark", narrow})
+		b.hasChinese()
+	}
+	b.emulate("light", reflow)
+	b.fits(variant{lang, "light", reflow})
+}
+
+// fits tells where the page that is shown is too wide.
+func (b *tab) fits(v variant) measures {
+	b.Helper()
+	m := evaluate[measures](b, measure)
+	if m.Width > v.width {
+		b.Errorf("%s: scrolls sideways: %d pixels", v, m.Width)
+	}
+	if len(m.Cut) > 0 {
+		b.Errorf("%s: cut off: %q", v, m.Cut)
+	}
+	if folder := os.Getenv("SCREENSHOTS"); folder != "" && v.width != reflow {
+		b.picture(filepath.Join(folder, strings.ReplaceAll(filepath.Base(b.Name()), ",_", "-")+"-"+v.String()+".png"))
+	}
+	return m
+}
+
+// isQuiet tells what the browser had to say of the page, and whether it is heavy.
+func (b *tab) isQuiet() {
+	b.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.faults) > 0 {
+		b.Errorf("%s: %q", b.url, b.faults)
+	}
+	if b.bytes > heaviest || b.bytes == 0 {
+		b.Errorf("%s: %.0f bytes", b.url, b.bytes)
+	}
+	b.Logf("%.0f bytes", b.bytes)
+}
+
+func (b *tab) picture(path string) {
+	b.Helper()
+	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	if err == nil {
+		err = os.WriteFile(path, png, 0o644)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// hasChinese tells whether there is a font for the Chinese of the page. Without
+// one all other measures mean little.
+func (b *tab) hasChinese() {
+	b.Helper()
+	const missing = `(() => {
+		const canvas = new OffscreenCanvas(24, 24).getContext("2d", {willReadFrequently: true});
+		canvas.font = "16px " + getComputedStyle(document.body).fontFamily;
+		const draw = text => {
+			canvas.clearRect(0, 0, 24, 24);
+			canvas.fillText(text, 4, 18);
+			return new Uint32Array(canvas.getImageData(0, 0, 24, 24).data.buffer);
+		};
+		const box = draw("\u{10FFFD}"), heads = document.querySelector("header").innerText;
+		return [...heads].filter(c => /\p{Script=Han}/u.test(c) && draw(c).every((pixel, i) => pixel === box[i])).join("");
+	})()`
+	if characters := evaluate[string](b, missing); characters != "" {
+		b.Errorf("no font has %s", characters)
+	}
+}
+
+// needsNoScript compares the page with what one sees who runs no scripts.
+func (b *tab) needsNoScript(p personPage) {
+	b.Helper()
+	const text = `document.documentElement.textContent`
+	with := evaluate[string](b, text)
+	tell(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	defer tell(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{})
+	b.open(p.in("zh"), p.status)
+	if without := evaluate[string](b, text); without != with {
+		b.Errorf("another page without scripts:\n%s", without)
+	}
+}
+
+// axe is axe-core, which looks for what shuts people out; empty where there is none.
+var axe = sync.OnceValue(func() string {
+	path := os.Getenv("AXE_CORE")
+	if path == "" {
+		return ""
+	}
+	script, err := os.ReadFile(path)
+	if err != nil {
+		panic(err)
+	}
+	return string(script)
+})
+
+const runAxe = `axe.run(document, {
+	runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"],
+	rules: {"target-size": {enabled: true}},
+	resultTypes: ["violations"],
+}).then(result => result.violations.map(v => v.id + ": " + v.help + ": " + v.nodes.map(n => n.target + " " + n.failureSummary).slice(0, 5).join("; ")))`
+
+// isAccessible holds the page that is shown against WCAG 2.2, levels A and AA, and
+// what is otherwise known to help.
+func (b *tab) isAccessible(v variant) {
+	b.Run("axe-core "+v.String(), func(t *testing.T) {
+		if axe() == "" {
+			t.Skip("needs axe-core: set AXE_CORE to the path of axe.min.js")
+		}
+		evaluate[chromedp.Void](b, axe())
+		for _, violation := range evaluate[[]string](b, runAxe) {
+			t.Error(violation)
+		}
+	})
+}
+
+// stop is where the keyboard's focus stands.
+type stop struct {
+	Name   string // id or text; empty for nowhere
+	Middle float64
+	InMain bool
+	Seen   bool // with a ring around it, in the window
+}
+
+func (b *tab) focus() stop {
+	b.Helper()
+	return evaluate[stop](b, `(() => {
+		const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
+		return {
+			name: e === document.body ? "" : e.id ? "#" + e.id : e.textContent.trim(),
+			middle: (box.top + box.bottom) / 2, inMain: e.closest("main") !== null,
+			seen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2
+				&& box.top >= 0 && box.bottom <= innerHeight && box.left >= 0 && box.right <= innerWidth,
+		};
+	})()`)
+}
+
+func (b *tab) press(keys string) {
+	b.Helper()
+	if err := chromedp.Do(b.ctx, chromedp.KeyEvent(keys)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// follow presses Enter, which leads to another page, and returns its address.
+func (b *tab) follow() string {
+	b.Helper()
+	response, err := chromedp.RunResponse(b.ctx, chromedp.KeyEvent(kb.Enter))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return response.URL
+}
+
+// tabTo presses Tab until the focus stands there.
+func (b *tab) tabTo(name string) {
+	b.Helper()
+	var passed []string
+	for range 100 {
+		b.press(kb.Tab)
+		at := b.focus()
+		if at.Name == name {
+			return
+		}
+		passed = append(passed, at.Name)
+	}
+	b.Fatalf("Tab does not reach %q: %q", name, passed)
+}
+
+// headInOrder walks from the top of the home page to its search, in the order in
+// which the eye does.
+func headInOrder(b *tab, s *site) {
+	for _, width := range []int64{wide, narrow} {
+		b.emulate("light", width)
+		b.open(s.url+"/?lang=en", 200)
+		var names []string
+		line := 0.0
+		for range 8 {
+			b.press(kb.Tab)
+			at := b.focus()
+			names = append(names, at.Name)
+			if at.Middle < line-10 {
+				b.Errorf("at %d the focus jumps up to %q", width, at.Name)
+			}
+			line = at.Middle
+		}
+		want := []string{"Skip to the content", "Callbook", "Agents", "Calls", "Guide", "中文", "#q", "Search"}
+		if diff := cmp.Diff(want, names); diff != "" {
+			b.Error(diff)
+		}
+	}
+}
+
+func skipsTheHead(b *tab, s *site) {
+	b.open(s.url+"/agents?lang=en", 200)
+	b.tabTo("Skip to the content")
+	b.press(kb.Enter)
+	b.press(kb.Tab)
+	if at := b.focus(); at.Name != "#q" || !at.InMain {
+		b.Errorf("past the head the focus is on %q", at.Name)
+	}
+}
+
+func searchesByKeyboard(b *tab, s *site) {
+	b.open(s.url+"/?lang=en", 200)
+	b.tabTo("#q")
+	b.press("harbour 港")
+	if got, want := b.follow(), s.url+"/agents?lang=en&q=harbour+%E6%B8%AF"; got != want {
+		b.Errorf("the search leads to %s, want %s", got, want)
+	}
+	b.tabTo("中文")
+	if got, want := b.follow(), s.url+"/agents?lang=zh&q=harbour+%E6%B8%AF"; got != want {
+		b.Errorf("the other language is at %s, want %s", got, want)
+	}
+	b.says("html[lang=zh] h1", "智能体")
+}
+
+// everyStopIsSeen walks through pages that have all kinds of links and controls.
+func everyStopIsSeen(b *tab, s *site) {
+	for _, path := range []string{"/agents/twinscript", "/calls?q=map", strings.TrimPrefix(s.ownersPage("signpost-aid"), s.url)} {
+		b.emulate("dark", narrow)
+		b.open(s.url+path, 200)
+		for i := 0; ; i++ {
+			b.press(kb.Tab)
+			at := b.focus()
+			if at.Name == "" {
+				break // past the end
+			}
+			if !at.Seen {
+				b.Errorf("%s: the focus cannot be seen on %q", path, at.Name)
+			}
+			if i > 200 {
+				b.Fatalf("%s: Tab has no end", path)
+			}
+		}
+	}
+}
+
+// confirmsByKeyboard goes through the owner's page: a claim, a handle that is
+// mistyped, a new key.
+func confirmsByKeyboard(b *tab, s *site) {
+	key := s.verified("by-keyboard")
+	s.call("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": "by-keyboard@example.org"}).status(202)
+	s.mail("by-keyboard@example.org")
+	b.emulate("light", wide)
+	b.open(s.ownersPage("by-keyboard")+"?lang=en", 200)
+	b.tabTo("This is my agent")
+	b.follow()
+	b.says("[role=status]", "Confirmed")
+	if level := s.call("GET", "/api/agents/by-keyboard", "", nil).value("agent", "trust", "level"); level != 2.0 {
+		b.Errorf("level %v", level)
+	}
+	b.tabTo("#confirm")
+	b.press("other")
+	b.follow()
+	b.says("[role=alert]", "Nothing was deleted")
+	b.says("#mistyped", "This is not the handle")
+	if at := b.focus(); at.Name != "#confirm" {
+		b.Errorf("the focus is on %q", at.Name)
+	}
+	b.isAccessible(variant{"en", "light", wide})
+	b.tabTo("Replace the key")
+	b.follow()
+	b.says("code", "cq_")
+	b.isAccessible(variant{"en", "light", wide})
+}
+
+// says fails the test unless the first element of a selector begins so.
+func (b *tab) says(selector, want string) {
+	b.Helper()
+	if got := evaluate[string](b, fmt.Sprintf(`document.querySelector(%q)?.textContent ?? "nothing"`, selector)); !strings.HasPrefix(got, want) {
+		b.Errorf("%s says %q, want %q", selector, got, want)
+	}
+}

@@ -39,7 +39,9 @@ func TestTheOperatorsDay(t *testing.T) {
 	shows := func(path, text string) func() bool {
 		return func() bool { _, body := p.call("GET", path, "", bearer); return strings.Contains(body, text) }
 	}
-	shows("/api/agents", "tide-reader")() // so that it is cached
+	if !shows("/api/agents", "tide-reader")() { // and is cached from now on
+		t.Fatal("the list lacks the agent")
+	}
 	list := admin("reports")
 	if !strings.Contains(list, `of  tide-reader  says  "Buy \"this\" now"  because  "spam"`) {
 		t.Errorf("the reports: %s", list)
@@ -72,6 +74,11 @@ func TestTheOperatorsDay(t *testing.T) {
 	if text := admin("export", "tide-reader"); !strings.Contains(text, `"mailbox":"a@b.example.org"`) {
 		t.Errorf("the export: %s", text)
 	}
+	admin("suspend", "spammer", "--until", "2999-01-31")
+	admin("suspend", "spammer", "--until", "72h")
+	if status, printed := finish("admin", "unblock", "tide-reader", "spammer", "--db", db); status == 0 || !strings.Contains(printed, "there is none") {
+		t.Errorf("a block that is not there: %d, %s", status, printed)
+	}
 	admin("delete", "spammer", "--confirm", "spammer")
 	soon("the deletion", shows("/api/agents/spammer", "not_found"))
 	log := admin("log")
@@ -97,13 +104,15 @@ func TestTheOperatorsMistakesAreToldInWords(t *testing.T) {
 		{"suspend tide-reader --reason " + strings.Repeat("x", 301), "at most 300 characters"},
 		{"verify tide-reader --db none.db", "there is no database"},
 		{"suspnd tide-reader", "suspend"},
+		{"reports --limit 0", "from 1 to 1000"},
+		{"log --limit 1001", "from 1 to 1000"},
 	} {
 		args := append([]string{"admin", "--db", db}, strings.Fields(tt.command)...)
 		if status, printed := finish(args...); status == 0 || !strings.Contains(printed, tt.want) {
 			t.Errorf("%.60s: %d, %s", tt.command, status, printed)
 		}
 	}
-	if _, text := finish("admin", "log", "--db", db); text != "" {
+	if _, text := finish("admin", "log", "--db", db); text != "Nothing was done yet.\n" {
 		t.Errorf("notes of what was not done: %s", text)
 	}
 }

@@ -225,6 +225,10 @@ func (r *reader) knows(variable string) string {
 	switch variable {
 	case "HANDLE":
 		return r.handle
+	case "CONFIRM":
+		return r.handle
+	case "NAME":
+		return "Tide Reader 潮汐员"
 	case "OWNER":
 		return "沈青 Shen Qing"
 	case "MAILBOX":

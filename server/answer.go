@@ -32,7 +32,7 @@ func writeCached(w http.ResponseWriter, r *http.Request, e *cached) error {
 	if e.link != "" {
 		h.Set("Link", e.link)
 	}
-	if match := r.Header.Get("If-None-Match"); match != "" && etagMatches(match, e.etag) {
+	if hasTag(r, e.etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
@@ -43,6 +43,16 @@ var (
 	revalidateHeader = []string{revalidate}
 	jsonTypeHeader   = []string{jsonType}
 )
+
+// hasTag tells whether the caller has what a tag names.
+func hasTag(r *http.Request, tag string) bool {
+	for _, match := range r.Header["If-None-Match"] {
+		if etagMatches(match, tag) {
+			return true
+		}
+	}
+	return false
+}
 
 // etagMatches compares weakly: the tag may stand in a list, with or without W/.
 func etagMatches(match, tag string) bool {

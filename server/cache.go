@@ -15,6 +15,7 @@ const (
 	cacheEntries = 8192
 	cacheBytes   = 32 << 20
 	maxCached    = 256 << 10
+	maxKey       = 2 << 10 // a query can be written in endless ways, some of them long
 )
 
 // dependence says what a public answer is made from, and so when it is stale.
@@ -55,8 +56,8 @@ type cache struct {
 
 func newCache() (*cache, error) {
 	c := &cache{cards: map[int64]string{}}
-	entries, err := lru.NewWithEvict(cacheEntries, func(_ string, e *cached) {
-		c.bytes -= len(e.body)
+	entries, err := lru.NewWithEvict(cacheEntries, func(key string, e *cached) {
+		c.bytes -= len(key) + len(e.body)
 		if e.dependence == onCard {
 			delete(c.cards, e.card)
 		}
@@ -84,7 +85,7 @@ func (c *cache) get(key string, now time.Time) *cached {
 
 // put keeps an answer, unless a commit since begin may have made it stale.
 func (c *cache) put(key string, e *cached, begun uint64) {
-	if e.dependence == onNothing || len(e.body) > maxCached {
+	if e.dependence == onNothing || len(e.body) > maxCached || len(key) > maxKey {
 		return
 	}
 	c.mu.Lock()
@@ -102,7 +103,7 @@ func (c *cache) put(key string, e *cached, begun uint64) {
 	}
 	c.entries.Remove(key) // so that the one before is counted out
 	c.entries.Add(key, e)
-	for c.bytes += len(e.body); c.bytes > cacheBytes; {
+	for c.bytes += len(key) + len(e.body); c.bytes > cacheBytes; {
 		c.entries.RemoveOldest()
 	}
 	if e.dependence == onCard {

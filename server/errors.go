@@ -39,7 +39,8 @@ var catalogue = map[store.Code]struct {
 		"number":   {"The body holds a number that is not a plain whole number of at most 15 digits (such as 7). Write it without fraction and exponent.", "请求体中的数字不是普通整数（最多 15 位，如 7）。请不要使用小数或指数写法。"},
 	}},
 	store.CodeInvalidQuery: {http.StatusBadRequest, map[string]text{
-		"": {"The query of this address is not right: see details. Correct or remove what they name.", "网址的查询部分有误：见 details。请改正或删除其中所列各项。"},
+		"":          {"The query of this address is not right: see details. Correct or remove what they name.", "网址的查询部分有误：见 details。请改正或删除其中所列各项。"},
+		"arguments": {"The arguments are not right: see details. Correct or remove what they name.", "参数有误：见 details。请改正或删除其中所列各项。"},
 	}},
 	store.CodeUnauthorized: {http.StatusUnauthorized, map[string]text{
 		"": {"This call needs a valid API key: send the header Authorization: Bearer cq_… once. Register with POST /api/agents to get one.", "此调用需要有效的 API 密钥：请只发送一次请求头 Authorization: Bearer cq_…。用 POST /api/agents 注册即可获得。"},
@@ -65,8 +66,9 @@ var catalogue = map[store.Code]struct {
 		"": {"The operator has suspended this agent: see reason and until. To appeal, write to the operator of this site.", "运营者已暂停此智能体：见 reason 与 until。如有异议，请联系本站运营者。"},
 	}},
 	store.CodeNotFound: {http.StatusNotFound, map[string]text{
-		"replay": {"What this Idempotency-Key made has been deleted since, or one of its parties has. Use a new key to make another.", "该 Idempotency-Key 所创建的记录（或其中一方）此后已被删除。如需再次创建，请换用新的键。"},
-		"":       {"There is nothing at this address that you may see. Check the path; GET /api lists every operation.", "此地址没有你可以查看的内容。请检查路径；GET /api 列出全部操作。"},
+		"replay":    {"What this Idempotency-Key made has been deleted since, or one of its parties has. Use a new key to make another.", "该 Idempotency-Key 所创建的记录（或其中一方）此后已被删除。如需再次创建，请换用新的键。"},
+		"":          {"There is nothing at this address that you may see. Check the path; GET /api lists every operation.", "此地址没有你可以查看的内容。请检查路径；GET /api 列出全部操作。"},
+		"arguments": {"There is no such record that you may see. Check the handle or id: search_agents and search_calls find them.", "没有你可以查看的此记录。请核对 handle 或 id：search_agents 和 search_calls 可以查到。"},
 	}},
 	codeMethodNotAllowed: {http.StatusMethodNotAllowed, map[string]text{
 		"": {"This address does not take this method. Use one of those in the Allow header.", "此地址不支持该方法。请使用 Allow 响应头中列出的方法。"},

@@ -119,7 +119,16 @@ type checker struct {
 	loopbackLinks bool // of callbook dev
 }
 
+// maxFaults is how many faults a refusal names: all of any body, which has so many
+// parts at the most. An address can hold thousands.
+const maxFaults = 400
+
+func (c *checker) full() bool { return len(c.faults)+len(c.details) >= maxFaults }
+
 func (c *checker) fault(field string, code store.FaultCode, topic string) {
+	if c.full() {
+		return
+	}
 	c.faults = append(c.faults, store.Fault{Field: field, Code: code, Topic: topic})
 }
 
@@ -266,6 +275,9 @@ func (c *checker) worded(d *huma.ErrorDetail) {
 	}
 	if code == store.FaultBadFormat && slices.ContainsFunc(c.details, func(d Detail) bool { return d.Field == field }) {
 		return // the pattern of a text that is too long or too short says nothing new
+	}
+	if c.full() {
+		return
 	}
 	c.details = append(c.details, Detail{
 		Field: field, Code: code,

@@ -10,6 +10,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/julienschmidt/httprouter"
+
+	_ "callbook/server/quiet" // before the library of the figures, which speaks at its start
 )
 
 // Figures for Prometheus. They have a listener of their own, which the public does
@@ -49,8 +51,23 @@ func (s *Server) metered(route string, h httprouter.Handle) httprouter.Handle {
 	}
 }
 
-// writeMetrics writes all figures in the text format of Prometheus.
-func (s *Server) writeMetrics(ctx context.Context, w io.Writer) error {
+// writeMetrics writes all figures in the text format of Prometheus. Those of the
+// database are left out when it cannot be read; the others are wanted then most.
+func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
+	s.meters.WritePrometheus(w)
+	metrics.WriteGaugeUint64(w, "callbook_event_calls_waiting", uint64(s.waiters.count()))
+	metrics.WriteGaugeUint64(w, "callbook_cache_bytes", uint64(s.cache.size()))
+	metrics.WriteGaugeUint64(w, "callbook_limiter_subjects", uint64(s.limiter.buckets.Len()))
+	up := uint64(1)
+	if err := s.writeDatabaseMetrics(ctx, w); err != nil {
+		up = 0
+		s.options.Log.Error().Err(err).Msg("the figures of the database could not be read")
+	}
+	metrics.WriteGaugeUint64(w, "callbook_database_up", up)
+	metrics.WriteProcessMetrics(w)
+}
+
+func (s *Server) writeDatabaseMetrics(ctx context.Context, w io.Writer) error {
 	f, err := s.store.Figures(ctx)
 	if err != nil {
 		return err
@@ -59,7 +76,6 @@ func (s *Server) writeMetrics(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s.meters.WritePrometheus(w)
 	for _, gauge := range []struct {
 		name  string
 		value int64
@@ -69,17 +85,13 @@ func (s *Server) writeMetrics(ctx context.Context, w io.Writer) error {
 		{"callbook_requests_accepted", int64(stats.RequestsAccepted)},
 		{"callbook_reports_open", int64(f.Reports)},
 		{"callbook_mails_waiting", int64(f.Mails)},
-		{"callbook_event_calls_waiting", int64(s.waiters.count())},
 		{"callbook_database_bytes", f.FileBytes},
 		{"callbook_database_log_bytes", f.LogBytes},
-		{"callbook_cache_bytes", int64(s.cache.size())},
-		{"callbook_limiter_subjects", int64(s.limiter.buckets.Len())},
 	} {
 		metrics.WriteGaugeUint64(w, gauge.name, uint64(gauge.value))
 	}
 	metrics.WriteCounterUint64(w, "callbook_commits_total", f.Commits)
 	metrics.WriteCounterUint64(w, "callbook_writes_total", f.Writes)
-	metrics.WriteProcessMetrics(w)
 	return nil
 }
 
@@ -88,10 +100,7 @@ func (s *Server) ServeMetrics(ctx context.Context, listener net.Listener) error 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		if err := s.writeMetrics(r.Context(), w); err != nil {
-			s.options.Log.Error().Err(err).Msg("the metrics could not be read")
-			http.Error(w, "the figures could not be read", http.StatusServiceUnavailable)
-		}
+		s.writeMetrics(r.Context(), w)
 	})
 	h := s.newHTTPServer(mux)
 	context.AfterFunc(ctx, func() { _ = h.Close() })

@@ -77,3 +77,21 @@ func TestThePublicSeesNoFigures(t *testing.T) {
 	s := newSite(t)
 	s.call("GET", "/metrics", "", nil).status(404)
 }
+
+// TestFiguresOutliveTheDatabase: they are wanted most when it cannot be read.
+func TestFiguresOutliveTheDatabase(t *testing.T) {
+	s := newSite(t)
+	if text := s.figures(); !strings.Contains(text, "\ncallbook_database_up 1") {
+		t.Error("the database is not up")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // as good as a file that cannot be read
+	var figures strings.Builder
+	s.server.writeMetrics(ctx, &figures)
+	text := "\n" + figures.String()
+	for _, want := range []string{"\ncallbook_database_up 0", "\ngo_goroutines", "callbook_http_requests_total"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+}

@@ -171,7 +171,17 @@ func (c *call) kept() (*cached, error) {
 	return e, nil
 }
 
-// read answers a public read for the house itself: pages and tools are made from
+// operation is the row of an id that the program itself names.
+func (s *Server) operation(id string) *operation {
+	for _, op := range s.operations {
+		if op.id == id {
+			return op
+		}
+	}
+	panic("there is no operation " + id)
+}
+
+// read answers a public read for the program itself: pages and tools are made from
 // the very bytes of the operation's answer. args are its parameters by name, those
 // of the path and those of the query.
 func (s *Server) read(ctx context.Context, op *operation, args url.Values) (*cached, error) {

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"callbook/store"
+
+	"github.com/go-json-experiment/json"
 )
 
 // unmet are the refusals that no script can meet, and why.
@@ -158,17 +160,29 @@ func (s *site) runEntry(e *hurlEntry, variables map[string]string, met map[strin
 // is known by its words, which must be the same one's in both languages.
 func (s *site) note(met map[string]bool, method, path string, a *result) {
 	s.Helper()
-	if a.Status < 300 {
+	var body ErrorBody
+	switch {
+	case path == mcpPath && a.Status == 200: // a tool's refusal is an answer
+		var tool struct {
+			Result struct {
+				StructuredContent ErrorBody `json:"structuredContent"`
+			} `json:"result"`
+		}
+		_ = json.Unmarshal(a.Body, &tool) // what is no refusal has another shape
+		body = tool.Result.StructuredContent
+	case a.Status < 300:
 		if op := s.operation(method, path); op != nil && op.method == method {
 			met[op.id] = true
 		}
 		return
-	}
-	if a.Status < 400 || len(a.Body) == 0 || a.Header.Get("Content-Type") != jsonType {
+	case a.Status < 400 || len(a.Body) == 0 || a.Header.Get("Content-Type") != jsonType:
 		return // pages tell people in words of their own
+	default:
+		a.into(&body)
 	}
-	var body ErrorBody
-	a.into(&body)
+	if body.Error.Code == "" {
+		return
+	}
 	met[s.wording(string(body.Error.Code), catalogue[body.Error.Code].texts, body.Error.MessageEN, body.Error.MessageZH)] = true
 	for _, d := range body.Error.Details {
 		met[string(d.Code)] = true

@@ -27,7 +27,7 @@ import (
 // the operation's parameters as arguments, has them checked as a query is, and
 // answers with the bytes that the operation answers with.
 
-// tool is what makes an operation one.
+// tool is what an operation needs to be a tool.
 type tool struct {
 	name  string
 	title string
@@ -84,20 +84,16 @@ func (s *Server) newMCP() (err error) {
 		return err
 	}
 	var tools []mcp.Tool
-	var card *operation
 	for _, op := range s.operations {
 		if op.asTool != nil {
 			tools = append(tools, s.toolOf(op, s.callTool(op)))
-		}
-		if op.id == "getAgent" {
-			card = op
 		}
 	}
 	s.mcp = mcp.New(mcp.Options{
 		Name: "callbook", Title: "Callbook", Version: cmp.Or(s.options.Version, "unknown"), Website: s.options.BaseURL,
 		Instructions: mcpInstructions, Notice: []string{notice.EN, notice.ZH},
 		Tools:     append(tools, s.guideTool()),
-		Resources: append(s.guideResources(), s.cardResource(card)),
+		Resources: append(s.guideResources(), s.cardResource(s.operation("getAgent"))),
 	})
 	return nil
 }
@@ -122,12 +118,29 @@ func (s *Server) callTool(op *operation) func(context.Context, []byte) (mcp.Resu
 		if err == nil {
 			return mcp.Result{JSON: e.body}, nil
 		}
-		_, object, refused := errorObject(err, "")
+		_, object, refused := errorObject(aboutArguments(err), "")
 		if !refused {
 			return mcp.Result{}, err
 		}
 		return mcp.Result{JSON: marshal(ErrorBody{Error: object}), Code: string(object.Code)}, nil
 	}
+}
+
+// aboutArguments has a refusal speak of arguments, where the operation's own words
+// are about an address and its query.
+func aboutArguments(err error) error {
+	var refused *store.Error
+	var wrong *refusal
+	switch {
+	case errors.As(err, &wrong):
+		refused = wrong.cause
+	case !errors.As(err, &refused):
+		return err
+	}
+	if refused.Topic == "" && (refused.Code == store.CodeInvalidQuery || refused.Code == store.CodeNotFound) {
+		refused.Topic = "arguments"
+	}
+	return err
 }
 
 // arguments writes the arguments of a tool as the parameters of its operation,
@@ -140,7 +153,8 @@ func (s *Server) arguments(op *operation, raw []byte) (url.Values, error) {
 		return nil, err
 	}
 	for _, f := range op.input.paths {
-		if !args.Has(f.name) && len(check.details) == 0 {
+		named := func(d Detail) bool { return d.Field == f.name }
+		if !args.Has(f.name) && !slices.ContainsFunc(check.details, named) {
 			check.fault(f.name, store.FaultRequired, "")
 		}
 	}
@@ -168,7 +182,7 @@ func takeArguments(op *operation, check *checker, raw []byte) (url.Values, error
 		}
 		i := slices.IndexFunc(fields, func(f inputField) bool { return f.name == name && !op.asTool.fixed.Has(name) })
 		if i < 0 {
-			check.fault(fieldName(name), store.FaultUnknownField, "query")
+			check.fault(fieldName(name), store.FaultUnknownField, "")
 			continue
 		}
 		takeArgument(args, check, fields[i], value)

@@ -132,7 +132,7 @@ func (tw *twins) same(name string, arguments map[string]any) *result {
 	tw.used[name]++
 	rest := tw.call("GET", twinOf(name, arguments), "", nil)
 	got := tw.tool(name, arguments)
-	if !bytes.Equal(got.Structured, rest.Body) || got.IsError != (rest.Status >= 400) {
+	if !bytes.Equal(got.Structured, asArguments(rest.Body)) || got.IsError != (rest.Status >= 400) {
 		tw.Fatalf("%s %v differs from its twin (%d, isError %v):\n%s\n%s", name, arguments, rest.Status, got.IsError, got.Structured, rest.Body)
 	}
 	if err := fits(tw.outputs[name], got.Structured); err != nil {
@@ -140,6 +140,19 @@ func (tw *twins) same(name string, arguments map[string]any) *result {
 	}
 	tw.fenced(name, got)
 	return rest
+}
+
+// asArguments is a REST answer in the words of a tool, which has arguments where
+// the call has an address.
+func asArguments(body []byte) []byte {
+	for _, code := range []store.Code{store.CodeInvalidQuery, store.CodeNotFound} {
+		words, own := catalogue[code].texts[""], catalogue[code].texts["arguments"]
+		body = bytes.Replace(body, []byte(words.en), []byte(own.en), 1)
+		body = bytes.Replace(body, []byte(words.zh), []byte(own.zh), 1)
+	}
+	parameter, field := faultTexts[store.FaultUnknownField]["query"], faultTexts[store.FaultUnknownField][""]
+	body = bytes.ReplaceAll(body, []byte(parameter.en), []byte(field.en))
+	return bytes.ReplaceAll(body, []byte(parameter.zh), []byte(field.zh))
 }
 
 // fenced checks the text that a model reads.

@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/jmoiron/sqlx"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -45,6 +47,9 @@ func Backup(ctx context.Context, path, to string) (contents Contents, err error)
 	if !missing(to) {
 		return contents, fmt.Errorf("%w: %s", ErrExists, to)
 	}
+	if besides(path, to) {
+		return contents, errors.New("SQLite and callbook use this name themselves: give another")
+	}
 	// An empty file of that mode is what SQLite then fills.
 	draft, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
 	if err != nil {
@@ -60,7 +65,15 @@ func Backup(ctx context.Context, path, to string) (contents Contents, err error)
 	if contents, err = Inspect(ctx, draft.Name()); err != nil {
 		return contents, fmt.Errorf("check the copy of %s: %w", path, err)
 	}
-	return contents, settle(draft.Name(), to)
+	return contents, settle(draft.Name(), to, link)
+}
+
+// besides tells of the names that belong to a database's own files.
+func besides(path, name string) bool {
+	of, err := filepath.Abs(path)
+	at, atErr := filepath.Abs(name)
+	suffix, found := strings.CutPrefix(at, of+"-")
+	return errors.Join(err, atErr) == nil && (found && slices.Contains([]string{"journal", "wal", "shm"}, suffix) || at == of+".lock")
 }
 
 // copyInto has SQLite write a copy, as one reader sees the database.
@@ -106,6 +119,19 @@ func damage(err error) error {
 	return err
 }
 
+// Examine is Inspect for a database that may be served meanwhile.
+func Examine(ctx context.Context, path string) (contents Contents, err error) {
+	if !Exists(path) {
+		return contents, fmt.Errorf("there is no database at %s", path)
+	}
+	db, err := connect(ctx, path, "rw", 1, "busy_timeout(5000)", "trusted_schema(OFF)", "temp_store(MEMORY)")
+	if err == nil {
+		contents, err = inspect(ctx, db)
+	}
+	contents.Bytes = fileSize(path)
+	return contents, errors.Join(damage(err), closeIf(db))
+}
+
 func inspect(ctx context.Context, db *sqlx.DB) (contents Contents, err error) {
 	var id int
 	if err := db.GetContext(ctx, &id, `PRAGMA application_id`); err != nil {
@@ -145,14 +171,27 @@ func inspect(ctx context.Context, db *sqlx.DB) (contents Contents, err error) {
 
 // settle gives a finished file its name, so that it is there as a whole or not at
 // all, whatever ends the program or the power.
-func settle(draft, name string) error {
+func settle(draft, name string, as func(draft, name string) error) error {
 	if err := flush(draft); err != nil {
 		return err
 	}
-	if err := os.Rename(draft, name); err != nil {
+	if err := as(draft, name); err != nil {
 		return err
 	}
 	return syncFolder(name)
+}
+
+// link is os.Rename that takes the place of no file. Where a disk knows no links,
+// another program that takes the name at the same moment loses it.
+func link(draft, name string) error {
+	err := os.Link(draft, name)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("%w: %s", ErrExists, name)
+	case err != nil:
+		return os.Rename(draft, name)
+	}
+	return os.Remove(draft)
 }
 
 func flush(name string) error {
@@ -180,12 +219,12 @@ func syncFolder(name string) error {
 // returns; empty when nothing was. The backup is checked first, by a copy: it
 // stays as it is.
 func Restore(ctx context.Context, backup, path string, now time.Time) (contents Contents, kept string, err error) {
-	if info, err := os.Stat(backup + "-wal"); err == nil && info.Size() > 0 {
-		return contents, "", fmt.Errorf("%s is a database in use, not a backup: make one with callbook backup", backup)
+	if err := restorable(backup, path); err != nil {
+		return contents, "", err
 	}
-	draft := path + ".restoring"
-	defer os.Remove(draft)
-	if err := copyFile(backup, draft); err != nil {
+	draft, err := copyBeside(backup, path)
+	defer os.Remove(draft) // gone by then unless something failed
+	if err != nil {
 		return contents, "", fmt.Errorf("copy %s: %w", backup, err)
 	}
 	if contents, err = Inspect(ctx, draft); err != nil {
@@ -194,21 +233,58 @@ func Restore(ctx context.Context, backup, path string, now time.Time) (contents 
 	if kept, err = setAside(path, now); err != nil {
 		return contents, kept, fmt.Errorf("set aside %s: %w", path, err)
 	}
-	return contents, kept, settle(draft, path)
+	return contents, kept, settle(draft, path, os.Rename)
 }
 
-func copyFile(from, to string) (err error) {
-	in, err := os.Open(from)
+// restorable refuses what is no copy: another kind of file, the database itself,
+// and one that somebody serves or that has a log, without which it is not whole.
+func restorable(backup, path string) error {
+	from, err := os.Stat(backup)
 	if err != nil {
 		return err
+	}
+	if !from.Mode().IsRegular() {
+		return fmt.Errorf("%s is no file: name the backup itself", backup)
+	}
+	if to, err := os.Stat(path); err == nil && os.SameFile(from, to) {
+		return errors.New("the backup is the database itself: name another file")
+	}
+	log, err := os.Stat(backup + "-wal")
+	if err == nil && log.Size() > 0 || held(backup) {
+		return fmt.Errorf("%s is a database with a log of its own, not a copy: make one first, with callbook backup COPY --db %s, and restore that", backup, backup)
+	}
+	return nil
+}
+
+// held tells whether a process serves a database.
+func held(path string) bool {
+	if missing(path + ".lock") {
+		return false
+	}
+	l := flock.New(path + ".lock")
+	locked, err := l.TryLock()
+	_ = l.Close()
+	return err == nil && !locked
+}
+
+// copyBeside copies a backup into the folder of the database, for whoever owns
+// that: the operator may be another user than the service.
+func copyBeside(backup, path string) (draft string, err error) {
+	in, err := os.Open(backup)
+	if err != nil {
+		return "", err
 	}
 	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	out, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".restoring.*")
 	if err != nil {
-		return err
+		return "", err
 	}
 	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	like := path
+	if missing(like) {
+		like = filepath.Dir(path)
+	}
+	return out.Name(), errors.Join(err, out.Close(), ownAs(out.Name(), like))
 }
 
 // setAside renames a database with its log, so that SQLite would still find both
@@ -256,6 +332,9 @@ func (b Schedule) Run(ctx context.Context, now time.Time) (name string, contents
 	if err != nil {
 		return "", contents, err
 	}
+	if err := b.tidy(); err != nil {
+		return "", contents, err
+	}
 	for _, earlier := range made {
 		if age := now.Sub(earlier); age >= 0 && age < b.Every { // what the clock ran ahead of does not count
 			return "", contents, nil
@@ -265,11 +344,30 @@ func (b Schedule) Run(ctx context.Context, now time.Time) (name string, contents
 	if contents, err = Backup(ctx, b.Path, name); err != nil {
 		return "", contents, err
 	}
+	past := slices.DeleteFunc(made, func(at time.Time) bool { return at.After(now) })
 	var errs []error
-	for i := range len(made) + 1 - max(b.Keep, 1) {
-		errs = append(errs, os.Remove(filepath.Join(b.Folder, made[i].Format(scheduledName))))
+	for i := range len(past) + 1 - max(b.Keep, 1) {
+		errs = append(errs, os.Remove(filepath.Join(b.Folder, past[i].Format(scheduledName))))
 	}
 	return name, contents, errors.Join(errs...)
+}
+
+// tidy removes the copies that nobody finished: the program was killed meanwhile.
+func (b Schedule) tidy() error {
+	drafts, err := filepath.Glob(filepath.Join(b.Folder, ".callbook-*.db.*"))
+	for _, draft := range drafts {
+		err = errors.Join(err, os.Remove(draft))
+	}
+	return err
+}
+
+// Newest is the time of the newest copy; zero when there is none.
+func (b Schedule) Newest() (time.Time, error) {
+	made, err := b.made()
+	if err != nil || len(made) == 0 {
+		return time.Time{}, err
+	}
+	return made[len(made)-1], nil
 }
 
 // made lists the times of the copies that there are, the oldest first.

@@ -257,9 +257,9 @@ func TestCopiesAreMadeByTheClock(t *testing.T) {
 		{2 * Day, true, []string{"20", "21", "22"}},
 		{3 * Day, true, []string{"21", "22", "23"}},
 		{9 * Day, true, []string{"22", "23", "29"}},
-		{4 * Day, true, []string{"23", "24", "29"}}, // the clock goes back
-		{4*Day + time.Hour, false, []string{"23", "24", "29"}},
-		{5 * Day, true, []string{"24", "25", "29"}},
+		{4 * Day, true, []string{"22", "23", "24", "29"}}, // the clock goes back: what is to come is let be
+		{4*Day + time.Hour, false, []string{"22", "23", "24", "29"}},
+		{5 * Day, true, []string{"23", "24", "25", "29"}},
 	} {
 		name, contents, err := b.Run(ctx, begun.Add(tt.at))
 		if err != nil || (name != "") != tt.made || tt.made && contents.Agents != 1 {
@@ -275,7 +275,7 @@ func TestCopiesAreMadeByTheClock(t *testing.T) {
 			t.Errorf("after %s: there are %q, want %q", tt.at, left, tt.left)
 		}
 	}
-	if !Exists(b.Folder) || missing(filepath.Join(b.Folder, "notes.txt")) {
+	if missing(filepath.Join(b.Folder, "notes.txt")) {
 		t.Error("what is no copy is gone")
 	}
 }
@@ -294,5 +294,113 @@ func TestABadCopyPushesOutNone(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(b.Folder); len(entries) != 1 || missing(name) {
 		t.Errorf("left: %v", entries)
+	}
+}
+
+// TestARestoreThatFailsChangesNothing: neither what is there, nor what tells that
+// something was.
+func TestARestoreThatFailsChangesNothing(t *testing.T) {
+	s := newStore(t)
+	s.register("tide-reader")
+	ctx, folder := context.Background(), t.TempDir()
+	good := filepath.Join(folder, "copy.db")
+	_, err := Backup(ctx, s.path, good)
+	s.ok(err)
+	gone := filepath.Join(folder, "gone.db")
+	s.ok(os.WriteFile(gone+".lock", nil, 0o600))
+	lock, err := AcquireRestoreLock(gone)
+	s.ok(err)
+	if _, _, err := Restore(ctx, filepath.Join(folder, "none.db"), gone, s.Now()); err == nil {
+		t.Error("it restores from nothing")
+	}
+	s.ok(lock.Release())
+	if _, err := AcquireLock(gone); !errors.Is(err, ErrGone) {
+		t.Errorf("after a restore that failed: %v", err)
+	}
+	if _, err := AcquireRestoreLock(folder); err == nil || missing(folder) {
+		t.Errorf("a folder is locked as if it were a database: %v", err)
+	}
+	served, err := AcquireLock(s.path)
+	s.ok(err)
+	defer served.Release()
+	for name, from := range map[string]string{"a folder": folder, "the database itself": good, "one that is served": s.path} {
+		if _, _, err := Restore(ctx, from, good, s.Now()); err == nil {
+			t.Errorf("%s is restored", name)
+		}
+	}
+	if contents, err := Inspect(ctx, good); err != nil || contents.Agents != 1 {
+		t.Errorf("what was there: %+v, %v", contents, err)
+	}
+}
+
+func TestABackupTakesNoNameOfTheDatabase(t *testing.T) {
+	s := newStore(t)
+	for _, suffix := range []string{"", "-journal", "-wal", "-shm", ".lock"} {
+		if _, err := Backup(context.Background(), s.path, s.path+suffix); err == nil {
+			t.Errorf("it takes %q", suffix)
+		}
+	}
+	s.register("tide-reader")
+}
+
+// TestOneOfManyBackupsTakesAName: the others are told, and leave nothing behind.
+func TestOneOfManyBackupsTakesAName(t *testing.T) {
+	s := newStore(t)
+	to := filepath.Join(t.TempDir(), "copy.db")
+	made := make(chan error)
+	for range 8 {
+		go func() { _, err := Backup(context.Background(), s.path, to); made <- err }()
+	}
+	won := 0
+	for range 8 {
+		if err := <-made; err == nil {
+			won++
+		} else if !errors.Is(err, ErrExists) {
+			t.Error(err)
+		}
+	}
+	if left, _ := os.ReadDir(filepath.Dir(to)); won != 1 || len(left) != 1 {
+		t.Errorf("%d won, left %v", won, left)
+	}
+}
+
+// TestCopiesThatNobodyFinishedGo: a killed program leaves a draft.
+func TestCopiesThatNobodyFinishedGo(t *testing.T) {
+	s := newStore(t)
+	b := Schedule{Path: s.path, Folder: t.TempDir(), Every: Day, Keep: 1}
+	for _, name := range []string{".callbook-20261119T093000Z.db.123", ".callbook-20261119T093000Z.db.123-journal"} {
+		s.ok(os.WriteFile(filepath.Join(b.Folder, name), nil, 0o600))
+	}
+	_, _, err := b.Run(context.Background(), s.Now())
+	s.ok(err)
+	if left, _ := os.ReadDir(b.Folder); len(left) != 1 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestALongReaderHoldsBackNoWrite: a backup of a large file reads for long.
+func TestALongReaderHoldsBackNoWrite(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	leaving, _ := s.register("leaving")
+	reader := s.connection("ro")
+	tx, err := reader.Beginx()
+	s.ok(err)
+	defer func() { _ = tx.Rollback() }()
+	var agents int
+	s.ok(tx.Get(&agents, `SELECT COUNT(*) FROM agents`))
+	s.ok(s.DeleteAgent(ctx, leaving))
+	began := time.Now()
+	s.ok(s.RunDue(ctx))
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("what is due waits %s for a reader", took)
+	}
+	if !s.erased {
+		t.Error("the log counts as emptied though a reader was in the way")
+	}
+	s.ok(tx.Rollback())
+	s.ok(s.RunDue(ctx))
+	if s.erased {
+		t.Error("the log is not emptied once nobody is in the way")
 	}
 }

@@ -62,8 +62,6 @@ type collabRow struct {
 
 func (c collabRow) place() int64 { return c.Seq }
 
-func (c collabRow) size() int { return 0 } // short: no page of them ends early
-
 // countsAsEvidence is the one rule of what counts (specification: Agent card), of
 // a collaboration c between the agents i and p.
 const countsAsEvidence = `(c.status = 'confirmed' AND i.claimed_at IS NOT NULL AND p.claimed_at IS NOT NULL AND i.claimed_by <> p.claimed_by)`

@@ -273,7 +273,11 @@ func (w *writer) recover(cause error) error {
 		_, _ = w.conn.ExecContext(context.Background(), "ROLLBACK")
 		return cause
 	}
-	return errors.Join(cause, w.connect())
+	if err := w.connect(); err != nil {
+		return errors.Join(cause, err)
+	}
+	w.store.committed(everything) // what another process wrote meanwhile went unseen
+	return cause
 }
 
 func (w *writer) connect() error {

@@ -114,9 +114,12 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 	return d, err
 }
 
-// showPostsOf makes the documents of an agent's calls that have none: it was
-// hidden. A new agent has no calls.
+// showPostsOf makes the documents of an agent's calls that have none, and counts
+// its replies again: it was hidden. A new agent has neither.
 func (t *tx) showPostsOf(id int64) error {
+	if err := t.recountReplies(id); err != nil {
+		return err
+	}
 	var hidden []int64
 	err := t.all(&hidden, `
 		SELECT seq FROM posts
@@ -246,7 +249,7 @@ func (t *tx) hideAgent(id int64) error {
 			return fmt.Errorf("hide: %w", err)
 		}
 	}
-	return nil
+	return t.recountReplies(id)
 }
 
 // unindexAgent takes an agent and its calls out of the search.

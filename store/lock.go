@@ -21,9 +21,13 @@ var ErrGone = errors.New("the database is gone, though its lock file shows that 
 
 // Lock is held by the one process that serves a file.
 type Lock struct {
-	file *flock.Flock
-	path string // of the database
+	file  *flock.Flock
+	path  string // of the database
+	fresh bool   // there was no lock file before
 }
+
+// Path is the database's own path, whatever link led to it.
+func (l *Lock) Path() string { return l.path }
 
 // AcquireLock takes the lock of a database for the life of the process. The lock
 // file, the database's name with .lock behind it, stays when the process ends:
@@ -39,6 +43,9 @@ func acquireLock(path string, mayBeGone bool) (*Lock, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // one file has one lock, by whatever name
 	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file: --db names the SQLite file itself", path)
+	}
 	name := path + ".lock"
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("the folder of the database: %w", err)
@@ -46,6 +53,7 @@ func acquireLock(path string, mayBeGone bool) (*Lock, error) {
 	if !mayBeGone && !Exists(path) && !missing(name) {
 		return nil, fmt.Errorf("%w: %s", ErrGone, name)
 	}
+	fresh := missing(name)
 	l := flock.New(name, flock.SetPermissions(0o600))
 	locked, err := l.TryLock()
 	if err != nil {
@@ -57,7 +65,7 @@ func acquireLock(path string, mayBeGone bool) (*Lock, error) {
 	// For the message of another that comes. On Windows nobody may write a locked
 	// file; the message then names no process.
 	_ = os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
-	return &Lock{l, path}, nil
+	return &Lock{l, path, fresh}, nil
 }
 
 // Exists tells whether there is a database: an empty file is none.
@@ -82,9 +90,10 @@ func holder(name string) string {
 }
 
 // Release gives the lock back. Where no database came to be, as when the address
-// was in use, the lock file goes too.
+// was in use, a lock file of its own goes too; one that stood there before tells
+// that there was a database once, and stays.
 func (l *Lock) Release() error {
-	if !Exists(l.path) {
+	if l.fresh && !Exists(l.path) {
 		_ = os.Remove(l.file.Path())
 	}
 	return l.file.Close()

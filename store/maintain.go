@@ -138,7 +138,14 @@ func (s *Store) checkpointErased(ctx context.Context) error {
 			Log          int `db:"log"`
 			Checkpointed int `db:"checkpointed"`
 		}
-		if err := w.conn.GetContext(ctx, &result, `PRAGMA wal_checkpoint(TRUNCATE)`); err != nil {
+		// A reader that takes long, as a backup does, is not waited for: all writes
+		// would wait with it.
+		if _, err := w.conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
+			return err
+		}
+		err := w.conn.GetContext(ctx, &result, `PRAGMA wal_checkpoint(TRUNCATE)`)
+		_, timeoutErr := w.conn.ExecContext(ctx, `PRAGMA busy_timeout = 5000`)
+		if err := errors.Join(err, timeoutErr); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
 		s.erased = result.Busy != 0 // a reader was in the way: the next run tries again

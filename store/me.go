@@ -84,17 +84,6 @@ var exports = []struct{ table, query string }{
 	{"reports", `SELECT id, about, subject, reason, created_at, closed_at FROM reports WHERE reporter_id = ?1 ORDER BY seq`},
 }
 
-// Find returns the agent of a handle, a suspended one too. It refuses with
-// not_found a handle that no agent has.
-func (s *Store) Find(ctx context.Context, handle string) (c Caller, err error) {
-	err = s.find(ctx, &c, `
-		SELECT a.id, h.handle
-		FROM agents a
-		JOIN handles h ON h.id = a.id
-		WHERE h.handle = ?`, handle)
-	return c, err
-}
-
 // Export returns everything stored about the caller as JSON members, one array
 // of rows for each table. Derived data is left out: it repeats the rest.
 func (s *Store) Export(ctx context.Context, caller Caller) (string, error) {

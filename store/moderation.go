@@ -87,9 +87,13 @@ func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err 
 	if key, err = newKey(s.random); err != nil {
 		return "", err
 	}
-	return key, s.moderate(ctx, "new-key", handle, "", func(t *tx, agent *agentRow) error {
+	err = s.moderate(ctx, "new-key", handle, "", func(t *tx, agent *agentRow) error {
 		return t.setKey(agent.ID, key)
 	})
+	if err != nil {
+		return "", err
+	}
+	return key, nil
 }
 
 // RemoveAgent deletes an agent for good, as it could itself. It refuses with
@@ -98,6 +102,20 @@ func (s *Store) RemoveAgent(ctx context.Context, handle string) error {
 	return s.moderate(ctx, "delete", handle, "", func(t *tx, agent *agentRow) error {
 		return t.deleteAgent(agent.ID)
 	})
+}
+
+// ExportAgent is Export by the operator's word, of a suspended agent too. It shows a
+// mailbox, so it leaves a note. It refuses with not_found a handle that no agent has.
+func (s *Store) ExportAgent(ctx context.Context, handle string) (members string, err error) {
+	var caller Caller
+	err = s.moderate(ctx, "export", handle, "", func(_ *tx, agent *agentRow) error {
+		caller = Caller{ID: agent.ID, Handle: agent.Handle}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return s.Export(ctx, caller)
 }
 
 // Unblock lets the blocked agent ask the other for contact again. It refuses with
@@ -163,7 +181,7 @@ func (s *Store) RemoveReply(ctx context.Context, id string) error {
 		}{
 			{`UPDATE idempotency SET answer = NULL WHERE subject = ?`, id},
 			{`DELETE FROM replies WHERE seq = ?`, reply.Seq},
-			{`UPDATE posts SET reply_count = reply_count - 1 WHERE seq = ?`, reply.Post},
+			{`UPDATE posts SET reply_count = (` + visibleReplies + `) WHERE seq = ?`, reply.Post},
 		} {
 			if err := t.exec(act.query, act.of); err != nil {
 				return err

@@ -150,3 +150,40 @@ func TestReportsTellTheOperatorWhatIsSaid(t *testing.T) {
 		t.Errorf("all, once the call is gone: %q, want %q", got, want)
 	}
 }
+
+// TestHiddenAgentsAreNotCounted: wherever the public sees a number.
+func TestHiddenAgentsAreNotCounted(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	author, _ := s.register("author")
+	other, _ := s.register("other")
+	post, hers := s.post(author), s.post(other)
+	reply := s.reply(other, post, "Here.")
+	s.reply(author, post, "Thanks.")
+	s.reply(author, hers, "Mine too.")
+	seen := func(want Stats, replies int) {
+		t.Helper()
+		s.clock.Advance(2 * StatsAge)
+		got, err := s.Stats(ctx)
+		s.ok(err)
+		want.AsOf = got.AsOf
+		if got != want {
+			t.Errorf("counted %+v, want %+v", got, want)
+		}
+		if p, err := s.Post(ctx, post.ID); err != nil || p.ReplyCount != replies {
+			t.Errorf("%d replies, %v; want %d", p.ReplyCount, err, replies)
+		}
+		s.checkDerived("the counts")
+	}
+	all := Stats{Agents: 2, AgentsNew30d: 2, Posts: 2, PostsSeeking: 2, Replies: 3}
+	seen(all, 2)
+	s.ok(s.Suspend(ctx, "other", "spam", s.Now().Add(Day)))
+	seen(Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
+	s.ok(s.Unsuspend(ctx, "other"))
+	seen(all, 2)
+	s.ok(s.Suspend(ctx, "other", "spam", s.Now().Add(Day)))
+	s.ok(s.RemoveReply(ctx, reply.ID))
+	seen(Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
+	s.ok(s.RemoveAgent(ctx, "other"))
+	seen(Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
+}

@@ -308,8 +308,7 @@ func (t *tx) deletePostsOf(id int64) error {
 		}
 	}
 	for _, query := range []string{
-		`UPDATE posts SET reply_count = reply_count -
-			(SELECT COUNT(*) FROM replies r WHERE r.post_seq = posts.seq AND r.author_id = ?1)
+		`UPDATE posts SET reply_count = (` + visibleReplies + ` AND r.author_id <> ?1)
 			WHERE seq IN (SELECT post_seq FROM replies WHERE author_id = ?1)`,
 		`DELETE FROM replies WHERE author_id = ?1`,
 		`DELETE FROM posts WHERE author_id = ?1`,

@@ -37,6 +37,25 @@ const selectReply = `
 	JOIN posts p ON p.seq = r.post_seq
 	JOIN agent_documents a ON a.agent_id = r.author_id`
 
+// visibleReplies counts the replies to a call that the public sees: those of hidden
+// agents are not there.
+const visibleReplies = `
+	SELECT COUNT(*) FROM replies r
+	JOIN agent_documents d ON d.agent_id = r.author_id
+	WHERE r.post_seq = posts.seq`
+
+// recountReplies counts the replies anew of all calls that an agent replied to: it
+// was hidden, or is shown again.
+func (t *tx) recountReplies(authorID int64) error {
+	n, err := t.change(`
+		UPDATE posts SET reply_count = (`+visibleReplies+`)
+		WHERE seq IN (SELECT post_seq FROM replies WHERE author_id = ?)`, authorID)
+	if n > 0 {
+		t.touchPosts()
+	}
+	return err
+}
+
 // CreateReply answers a call. It refuses with not_found a call that is not there,
 // with rate_limited more than the day's replies, and with idempotency_conflict a
 // repeated key with another body.

@@ -426,8 +426,6 @@ func (s *Store) Requests(ctx context.Context, caller Caller, f RequestFilter, pa
 
 func (r requestRow) place() int64 { return r.Seq }
 
-func (r requestRow) size() int { return 0 } // as for collaborations
-
 // DeclineDraft says, optionally, why a request is declined.
 type DeclineDraft struct {
 	Reason string `json:"reason,omitempty" enum:"not_a_fit,busy,need_more_info,other" doc:"The sender sees it."`

@@ -204,19 +204,19 @@ func (l *listing) arguments(expression string, others ...any) []any {
 	return append(append(args, l.bounds...), others...)
 }
 
-// listed is a row that knows its place in the order of its list, and about how
-// many bytes of an answer it takes.
-type listed interface {
-	place() int64
-	size() int
-}
+// placed is a row that knows its place in the order of its list.
+type placed interface{ place() int64 }
 
-// pageBytes bounds what the texts of one page hold together, so that no single
-// call fetches megabytes: a page of very long ones ends early, and next goes on.
+// sized is one that may be long, and knows about how many bytes of an answer it
+// takes.
+type sized interface{ size() int }
+
+// pageBytes bounds what the records of one page hold together, so that no answer
+// holds megabytes: a page of very long ones ends early, and next goes on.
 const pageBytes = 250 << 10
 
 // list reads one page.
-func list[T listed](ctx context.Context, s *Store, l listing, page Page) (List[T], error) {
+func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T], error) {
 	result := List[T]{Items: []T{}}
 	from, err := parseCursor(l.name, page.Cursor)
 	if err != nil {
@@ -247,7 +247,9 @@ func list[T listed](ctx context.Context, s *Store, l listing, page Page) (List[T
 			return result, err
 		}
 		for _, row := range rows {
-			size += row.size()
+			if long, ok := any(row).(sized); ok {
+				size += long.size()
+			}
 			if n := len(result.Items); n == page.Limit || n > 0 && l.most > 0 && size > l.most {
 				result.Next = last.cursor()
 				break

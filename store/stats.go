@@ -48,17 +48,31 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	}
 	stats := Stats{}
 	err := s.get(ctx, &stats, `
+		WITH hidden (id) AS (
+			SELECT a.id FROM agents a
+			WHERE a.suspended_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = a.id))
 		SELECT
 			(SELECT COUNT(*) FROM agent_documents) AS agents,
 			(SELECT COUNT(*) FROM agent_documents WHERE level >= 1) AS agents_verified,
 			(SELECT COUNT(*) FROM agent_documents WHERE level >= 2) AS agents_owner_claimed,
-			(SELECT COUNT(*) FROM agents WHERE created_at >= ?) AS agents_new_30d,
-			(SELECT COUNT(*) FROM offerings) AS offerings,
-			(SELECT COUNT(*) FROM posts) AS posts,
-			(SELECT COUNT(*) FROM posts WHERE kind = 'seeking') AS posts_seeking,
-			(SELECT COUNT(*) FROM posts WHERE kind = 'offering') AS posts_offering,
-			(SELECT COUNT(*) FROM posts WHERE kind = 'announce') AS posts_announce,
-			(SELECT COUNT(*) FROM replies) AS replies,
+			(SELECT COUNT(*) FROM agents WHERE created_at >= ?1)
+				- (SELECT COUNT(*) FROM agents WHERE created_at >= ?1 AND id IN (SELECT id FROM hidden)) AS agents_new_30d,
+			(SELECT COUNT(*) FROM offerings)
+				- (SELECT COUNT(*) FROM offerings WHERE agent_id IN (SELECT id FROM hidden)) AS offerings,
+			(SELECT COUNT(*) FROM posts)
+				- (SELECT COUNT(*) FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts,
+			(SELECT COUNT(*) FROM posts WHERE kind = 'seeking')
+				- (SELECT COUNT(*) FROM posts WHERE kind = 'seeking' AND author_id IN (SELECT id FROM hidden)) AS posts_seeking,
+			(SELECT COUNT(*) FROM posts WHERE kind = 'offering')
+				- (SELECT COUNT(*) FROM posts WHERE kind = 'offering' AND author_id IN (SELECT id FROM hidden)) AS posts_offering,
+			(SELECT COUNT(*) FROM posts WHERE kind = 'announce')
+				- (SELECT COUNT(*) FROM posts WHERE kind = 'announce' AND author_id IN (SELECT id FROM hidden)) AS posts_announce,
+			(SELECT COUNT(*) FROM replies)
+				- (SELECT COUNT(*) FROM (
+					SELECT seq FROM replies WHERE author_id IN (SELECT id FROM hidden)
+					UNION
+					SELECT r.seq FROM posts p JOIN replies r ON r.post_seq = p.seq
+					WHERE p.author_id IN (SELECT id FROM hidden))) AS replies,
 			(SELECT COUNT(*) FROM requests) AS requests,
 			(SELECT COUNT(*) FROM requests WHERE status = 'accepted') AS requests_accepted,
 			-- Each stands on two cards; one whose other side is hidden, on one.

@@ -57,7 +57,8 @@ import (
 	"callbook/schema"
 )
 
-// readTimeout bounds every read, so that none can hold back the checkpoints.
+// readTimeout bounds every read of the service, so that none holds back the
+// checkpoints for long; a backup is a longer one.
 const readTimeout = 2 * time.Second
 
 // readers is how many connections read at once. More do not help: SQLite in one
@@ -90,6 +91,7 @@ type Options struct {
 // Store is an open directory. Its methods may be called from any goroutine.
 type Store struct {
 	path   string
+	beside bool // another process may serve the file
 	clock  func() time.Time
 	random io.Reader
 	quotas Quotas
@@ -120,7 +122,7 @@ type Store struct {
 func Open(ctx context.Context, o Options) (*Store, error) {
 	// A program that was killed may have left erased data in the log.
 	s := &Store{
-		path: o.Path, clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,
+		path: o.Path, beside: o.Beside, clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,
 		ownerAgents: DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks, erased: true,
 	}
 	if s.clock == nil {
@@ -245,7 +247,7 @@ func checkPragmas(ctx context.Context, db *sqlx.DB, want map[string]string) erro
 const applicationID = 0x43616c6c
 
 // ErrForeign tells that the file belongs to another program.
-var ErrForeign = errors.New("this is another program's SQLite file; give another --db")
+var ErrForeign = errors.New("this is no database of callbook: name another file")
 
 // claim refuses another program's file, and marks a new one.
 func claim(ctx context.Context, db *sqlx.DB) error {
@@ -341,8 +343,10 @@ func (s *Store) Close() error {
 	close(s.writer.jobs)
 	s.closing.Unlock()
 	<-s.writer.ended
-	// Where it fails, as on a full disk, the log stays and the next start reads it.
-	_, _ = s.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+	if !s.beside {
+		// Where it fails, as on a full disk, the log stays and the next start reads it.
+		_, _ = s.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+	}
 	return s.closeFiles()
 }
 

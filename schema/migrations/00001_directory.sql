@@ -57,6 +57,7 @@ CREATE TABLE agents (
 ) STRICT;
 
 CREATE INDEX agents_created_at ON agents (created_at);
+CREATE INDEX agents_suspended_at ON agents (suspended_at) WHERE suspended_at IS NOT NULL;
 CREATE INDEX agents_suspended_until ON agents (suspended_until) WHERE suspended_until IS NOT NULL;
 CREATE INDEX agents_claimed_by ON agents (claimed_by) WHERE claimed_by IS NOT NULL;
 

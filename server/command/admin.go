@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,22 +16,23 @@ import (
 
 // adminCommands are what the operator does: callbook admin …. They open the file
 // beside the process that serves it, which notices within a second. Each act
-// leaves a note, which callbook admin log lists.
+// that changes something, and each export, leaves a note, which callbook admin log
+// lists.
 type adminCommands struct {
 	DB string `name:"db" default:"callbook.db" help:"The SQLite file of the directory." type:"path"`
 
-	Reports     reports     `cmd:"" help:"List what was reported and not closed, newest first."`
-	CloseReport closeReport `cmd:"" help:"Take a report off the list."`
-	Suspend     suspend     `cmd:"" help:"Hide an agent and refuse its key, until an end or until unsuspend."`
-	Unsuspend   unsuspend   `cmd:"" help:"End the suspension of an agent."`
-	RemovePost  removePost  `cmd:"" help:"Delete a call with its replies."`
-	RemoveReply removeReply `cmd:"" help:"Delete a reply."`
-	Unblock     unblock     `cmd:"" help:"Let a blocked agent ask the one that blocked it again."`
-	Verify      verify      `cmd:"" help:"Mark an agent's mailbox as verified, by your word."`
-	NewKey      newKey      `cmd:"" help:"Give an agent another API key, and print it; the old one is dead at once."`
-	Delete      remove      `cmd:"" help:"Delete an agent for good, as it could itself."`
-	Export      export      `cmd:"" help:"Print everything stored about an agent, as JSON."`
-	Log         acts        `cmd:"" help:"List what was done here, newest first."`
+	Reports     reportsCommand     `cmd:"" help:"List what was reported and not closed, newest first."`
+	CloseReport closeReportCommand `cmd:"" help:"Take a report off the list."`
+	Suspend     suspendCommand     `cmd:"" help:"Hide an agent and refuse its key, until an end or until unsuspend."`
+	Unsuspend   unsuspendCommand   `cmd:"" help:"End the suspension of an agent."`
+	RemovePost  removePostCommand  `cmd:"" help:"Delete a call with its replies."`
+	RemoveReply removeReplyCommand `cmd:"" help:"Delete a reply."`
+	Unblock     unblockCommand     `cmd:"" help:"Let a blocked agent ask the one that blocked it again."`
+	Verify      verifyCommand      `cmd:"" help:"Mark an agent's mailbox as verified, by your word."`
+	NewKey      newKeyCommand      `cmd:"" help:"Give an agent another API key, and print it; the old one is dead at once."`
+	Delete      deleteCommand      `cmd:"" help:"Delete an agent for good, as it could itself."`
+	Export      exportCommand      `cmd:"" help:"Print everything stored about an agent, as JSON."`
+	Log         logCommand         `cmd:"" help:"List what was done here, newest first."`
 }
 
 // AfterApply is called by kong once the flags are read.
@@ -51,7 +53,7 @@ func (c *adminConsole) open(ctx context.Context, act func(*store.Store) error) e
 	if err != nil {
 		return err
 	}
-	return errors.Join(worded(act(st)), st.Close())
+	return errors.Join(refusalText(act(st)), st.Close())
 }
 
 // act does one thing, and says so once it is done.
@@ -64,8 +66,8 @@ func (c *adminConsole) act(ctx context.Context, do func(*store.Store) error, for
 	})
 }
 
-// worded says what a refusal means here.
-func worded(err error) error {
+// refusalText says what a refusal means here.
+func refusalText(err error) error {
 	var refused *store.Error
 	switch {
 	case !errors.As(err, &refused):
@@ -91,19 +93,19 @@ type agentArgument struct {
 	Handle string `arg:"" help:"The agent's handle."`
 }
 
-type reports struct {
+type reportsCommand struct {
 	All   bool `env:"-" help:"Closed ones too."`
 	Limit int  `env:"-" default:"50" help:"How many at most."`
 }
 
-func (c *reports) Run(ctx context.Context, console *adminConsole) error {
+func (c *reportsCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
 		list, err := st.Reports(ctx, c.All, c.Limit)
 		if err != nil {
 			return err
 		}
 		for _, r := range list {
-			if err := console.say("%s", line(r)); err != nil {
+			if err := console.say("%s", reportLine(r)); err != nil {
 				return err
 			}
 		}
@@ -114,9 +116,22 @@ func (c *reports) Run(ctx context.Context, console *adminConsole) error {
 	})
 }
 
-// line is a report on one line. What agents wrote stands in quotation marks.
-func line(r store.Report) string {
-	parts := []string{r.CreatedAt.Time().Format("2006-01-02 15:04"), r.ID, r.About, r.Subject}
+// Validate is called by kong once the flags are read.
+func (c *reportsCommand) Validate() error { return checkListLimit(c.Limit) }
+
+func checkListLimit(limit int) error {
+	if limit < 1 || limit > 1000 {
+		return errors.New("--limit is from 1 to 1000")
+	}
+	return nil
+}
+
+// minute is how lists show a time.
+func minute(t store.Time) string { return t.Time().Format("2006-01-02 15:04 UTC") }
+
+// reportLine is a report on one line. What agents wrote stands in quotation marks.
+func reportLine(r store.Report) string {
+	parts := []string{minute(r.CreatedAt), r.ID, r.About, r.Subject}
 	for _, p := range []struct {
 		name  string
 		value *string
@@ -136,22 +151,22 @@ func line(r store.Report) string {
 	return strings.Join(parts, "  ")
 }
 
-type closeReport struct {
+type closeReportCommand struct {
 	ID string `arg:"" help:"The report's id (rpt_…)."`
 }
 
-func (c *closeReport) Run(ctx context.Context, console *adminConsole) error {
+func (c *closeReportCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.CloseReport(ctx, c.ID) }, "%s is closed.", c.ID)
 }
 
-type suspend struct {
+type suspendCommand struct {
 	agentArgument
 	Reason string `env:"-" help:"One line, at most 300 characters; the agent reads it with each refusal."`
-	Until  string `env:"-" help:"The end: a date (2027-01-31, UTC), or a time from now (72h, 30d). Without one it is open."`
+	Until  string `env:"-" help:"The end: a date (2027-01-31, its beginning in UTC), or a time from now (72h, 30d). Without one it is open."`
 }
 
-func (c *suspend) Run(ctx context.Context, console *adminConsole) error {
-	until, err := end(c.Until, time.Now())
+func (c *suspendCommand) Run(ctx context.Context, console *adminConsole) error {
+	until, err := suspensionEnd(c.Until, time.Now())
 	if err != nil {
 		return err
 	}
@@ -162,17 +177,18 @@ func (c *suspend) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.Suspend(ctx, c.Handle, c.Reason, until) }, "%s is suspended%s", c.Handle, how)
 }
 
-// end reads when a suspension ends.
-func end(text string, now time.Time) (time.Time, error) {
+// suspensionEnd reads when a suspension ends.
+func suspensionEnd(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
 	if at, err := time.Parse(time.DateOnly, text); err == nil {
 		return at, nil
 	}
-	days := 0
-	if n, err := fmt.Sscanf(text, "%dd", &days); n == 1 && err == nil && fmt.Sprintf("%dd", days) == text && days > 0 && days <= 36500 {
-		return now.Add(time.Duration(days) * store.Day), nil
+	if number, ok := strings.CutSuffix(text, "d"); ok {
+		if days, err := strconv.Atoi(number); err == nil && days > 0 && days <= 36500 {
+			return now.Add(time.Duration(days) * store.Day), nil
+		}
 	}
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(d), nil
@@ -180,46 +196,46 @@ func end(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, errors.New("the end is a date such as 2027-01-31, or a time from now such as 72h or 30d")
 }
 
-type unsuspend struct{ agentArgument }
+type unsuspendCommand struct{ agentArgument }
 
-func (c *unsuspend) Run(ctx context.Context, console *adminConsole) error {
+func (c *unsuspendCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.Unsuspend(ctx, c.Handle) }, "%s is not suspended.", c.Handle)
 }
 
-type removePost struct {
+type removePostCommand struct {
 	ID string `arg:"" help:"The call's id (pst_…)."`
 }
 
-func (c *removePost) Run(ctx context.Context, console *adminConsole) error {
+func (c *removePostCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.RemovePost(ctx, c.ID) }, "%s is removed, with its replies.", c.ID)
 }
 
-type removeReply struct {
+type removeReplyCommand struct {
 	ID string `arg:"" help:"The reply's id (rpl_…)."`
 }
 
-func (c *removeReply) Run(ctx context.Context, console *adminConsole) error {
+func (c *removeReplyCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.RemoveReply(ctx, c.ID) }, "%s is removed.", c.ID)
 }
 
-type unblock struct {
+type unblockCommand struct {
 	Handle  string `arg:"" help:"The agent that blocked another, by a report."`
 	Blocked string `arg:"" help:"The agent that is blocked."`
 }
 
-func (c *unblock) Run(ctx context.Context, console *adminConsole) error {
+func (c *unblockCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.Unblock(ctx, c.Handle, c.Blocked) }, "%s may ask %s again.", c.Blocked, c.Handle)
 }
 
-type verify struct{ agentArgument }
+type verifyCommand struct{ agentArgument }
 
-func (c *verify) Run(ctx context.Context, console *adminConsole) error {
+func (c *verifyCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.Verify(ctx, c.Handle) }, "The mailbox of %s counts as verified.", c.Handle)
 }
 
-type newKey struct{ agentArgument }
+type newKeyCommand struct{ agentArgument }
 
-func (c *newKey) Run(ctx context.Context, console *adminConsole) error {
+func (c *newKeyCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
 		key, err := st.ReplaceKey(ctx, c.Handle)
 		if err != nil {
@@ -229,27 +245,23 @@ func (c *newKey) Run(ctx context.Context, console *adminConsole) error {
 	})
 }
 
-type remove struct {
+type deleteCommand struct {
 	agentArgument
 	Confirm string `env:"-" required:"" help:"The handle once more: it cannot be undone." placeholder:"HANDLE"`
 }
 
-func (c *remove) Run(ctx context.Context, console *adminConsole) error {
+func (c *deleteCommand) Run(ctx context.Context, console *adminConsole) error {
 	if c.Confirm != c.Handle {
 		return errors.New("nothing was deleted: --confirm has to name the same handle")
 	}
 	return console.act(ctx, func(st *store.Store) error { return st.RemoveAgent(ctx, c.Handle) }, "%s is deleted. Its mailbox and key leave the file within ten minutes, while it is served or once it is.", c.Handle)
 }
 
-type export struct{ agentArgument }
+type exportCommand struct{ agentArgument }
 
-func (c *export) Run(ctx context.Context, console *adminConsole) error {
+func (c *exportCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
-		agent, err := st.Find(ctx, c.Handle)
-		if err != nil {
-			return err
-		}
-		members, err := st.Export(ctx, agent)
+		members, err := st.ExportAgent(ctx, c.Handle)
 		if err != nil {
 			return err
 		}
@@ -257,11 +269,11 @@ func (c *export) Run(ctx context.Context, console *adminConsole) error {
 	})
 }
 
-type acts struct {
+type logCommand struct {
 	Limit int `env:"-" default:"50" help:"How many at most."`
 }
 
-func (c *acts) Run(ctx context.Context, console *adminConsole) error {
+func (c *logCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
 		list, err := st.Acts(ctx, c.Limit)
 		if err != nil {
@@ -272,10 +284,16 @@ func (c *acts) Run(ctx context.Context, console *adminConsole) error {
 			if a.Detail != nil {
 				detail = fmt.Sprintf("  %q", *a.Detail)
 			}
-			if err := console.say("%s  %s  %s%s", a.At.Time().Format("2006-01-02 15:04"), a.Act, a.Subject, detail); err != nil {
+			if err := console.say("%s  %s  %s%s", minute(a.At), a.Act, a.Subject, detail); err != nil {
 				return err
 			}
+		}
+		if len(list) == 0 {
+			return console.say("Nothing was done yet.")
 		}
 		return nil
 	})
 }
+
+// Validate is called by kong once the flags are read.
+func (c *logCommand) Validate() error { return checkListLimit(c.Limit) }

@@ -32,7 +32,7 @@ func (c *restoreCommand) Run(ctx context.Context, console *console) error {
 		return err
 	}
 	defer lock.Release()
-	contents, kept, err := store.Restore(ctx, c.File, c.DB, time.Now())
+	contents, kept, err := store.Restore(ctx, c.File, lock.Path(), time.Now())
 	if kept != "" {
 		fmt.Fprintf(console.out, "What was there is kept as %s\n", kept)
 	}

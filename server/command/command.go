@@ -20,6 +20,7 @@ import (
 type Commands struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Serve the directory (the default)."`
 	Dev     devCommand     `cmd:"" help:"Serve a throw-away directory on this machine, to test agents against: demo agents, no rate limits."`
+	Check   checkCommand   `cmd:"" help:"Find out whether callbook serve would work with these settings, and what is wrong with the database, the mail, the disk."`
 	Backup  backupCommand  `cmd:"" help:"Write a checked copy of the directory to a file, also while it is served."`
 	Restore restoreCommand `cmd:"" help:"Put a backup in the place of the directory; what was there is kept beside it."`
 	Admin   adminCommands  `cmd:"" help:"What the operator does: reports, suspend, remove, verify, new keys."`

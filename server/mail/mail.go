@@ -101,6 +101,15 @@ func open(setting, from string, log zerolog.Logger, o outside) (Sink, error) {
 	return nil, errors.New("--mail is not one of log:, dir:PATH, smtp://[user:pass@]host[:port], smtps://[user:pass@]host[:port] and off")
 }
 
+// Check finds out whether a sink would take a mail, without one: an SMTP server is
+// greeted and shown user and password, in a folder a file is made and removed.
+func Check(ctx context.Context, sink Sink) error {
+	if s, ok := sink.(interface{ check(context.Context) error }); ok {
+		return s.check(ctx)
+	}
+	return nil
+}
+
 // Describe gives a setting as it may be logged: without its password, with its port.
 func Describe(setting string) string {
 	switch {
@@ -271,6 +280,14 @@ func openFolder(path string, from sender) (Sink, error) {
 		return nil, fmt.Errorf("look at the folder of --mail: %w", err)
 	}
 	return &folder{path, from}, nil
+}
+
+func (f *folder) check(context.Context) error {
+	file, err := os.CreateTemp(f.path, ".check-*")
+	if err != nil {
+		return &failure{text: "no file can be made in the folder: " + reason(err)}
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
 // fileTime is in UTC and of one length, so that names sort.

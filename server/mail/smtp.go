@@ -161,6 +161,21 @@ func (s *smtpSink) Send(ctx context.Context, m Message) error {
 	if err != nil {
 		return err
 	}
+	return s.talk(ctx, func(ctx context.Context, client *smtp.Client, conn net.Conn) error {
+		return s.hand(ctx, client, conn, m.To, data)
+	})
+}
+
+// check goes as far as to where mails may be sent, and says goodbye.
+func (s *smtpSink) check(ctx context.Context) error {
+	return s.talk(ctx, func(_ context.Context, client *smtp.Client, conn net.Conn) error {
+		quit(client, conn)
+		return nil
+	})
+}
+
+// talk connects, within the time for one mail.
+func (s *smtpSink) talk(ctx context.Context, about func(context.Context, *smtp.Client, net.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	conn, err := s.dial(ctx, "tcp", s.server.address())
@@ -174,7 +189,7 @@ func (s *smtpSink) Send(ctx context.Context, m Message) error {
 	if err != nil {
 		return err
 	}
-	return s.hand(ctx, client, conn, m.To, data)
+	return about(ctx, client, conn)
 }
 
 // connect brings a connection to where mails may be sent: greeted, encrypted where

@@ -18,8 +18,8 @@ type fault struct {
 
 var (
 	notJSON = &fault{-32700, "invalid_json",
-		"The body is not valid JSON: send one JSON-RPC message in UTF-8, with no key twice, nothing behind it, and at most 32 levels.",
-		"请求体不是有效的 JSON：请发送一条 UTF-8 编码的 JSON-RPC 消息，键不得重复，其后不得有其他内容，嵌套不超过 32 层。"}
+		"The body is not valid JSON: send one JSON-RPC message in UTF-8, with no key twice, nothing behind it, and at most 32 levels and 1000 parts (keys, values, brackets).",
+		"请求体不是有效的 JSON：请发送一条 UTF-8 编码的 JSON-RPC 消息，键不得重复，其后不得有其他内容，嵌套不超过 32 层，组成部分（键、值、括号）不超过 1000 个。"}
 	batch = &fault{-32600, "invalid_request",
 		"Batches are not taken. Send each JSON-RPC message in a POST of its own.",
 		"不支持批量消息。请用单独的 POST 发送每条 JSON-RPC 消息。"}

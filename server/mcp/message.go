@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	maxDepth  = 32 // of a body
-	maxDigits = 15 // of an id: the SDK reads it as a floating-point number
+	maxDepth  = 32   // of a body
+	maxParts  = 1000 // keys, values and brackets of a body, about
+	maxDigits = 15   // of an id: the SDK reads it as a floating-point number
 )
 
 // message is a request, or without id a notification.
@@ -82,15 +83,15 @@ func readMembers(body []byte) (map[string]jsontext.Value, *fault) {
 	if _, err := d.ReadToken(); err != nil {
 		return nil, notJSON
 	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) || tooDeep(body) {
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) || tooLarge(body) {
 		return nil, notJSON
 	}
 	return members, nil
 }
 
-// tooDeep looks at JSON that is known to be valid.
-func tooDeep(body []byte) bool {
-	depth, inText := 0, false
+// tooLarge looks at JSON that is known to be valid.
+func tooLarge(body []byte) bool {
+	depth, parts, inText := 0, 0, false
 	for i := 0; i < len(body); i++ {
 		switch c := body[i]; {
 		case inText && c == '\\':
@@ -99,14 +100,17 @@ func tooDeep(body []byte) bool {
 			inText = !inText
 		case inText:
 		case c == '{' || c == '[':
+			parts += 2
 			if depth++; depth > maxDepth {
 				return true
 			}
 		case c == '}' || c == ']':
 			depth--
+		case c == ',' || c == ':':
+			parts++
 		}
 	}
-	return false
+	return parts > maxParts
 }
 
 func isID(value jsontext.Value) bool {

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCheckTellsWhatIsWrong: each thing that an operator meets, with how to mend it.
+func TestCheckTellsWhatIsWrong(t *testing.T) {
+	folder := t.TempDir()
+	whole := filepath.Join(folder, "whole.db")
+	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", whole)
+	join(p, "tide-reader")
+	if status, printed := finish("check", "--db", whole); status != 0 || !strings.Contains(printed, "another process serves") || !strings.Contains(printed, "1 agents") {
+		t.Errorf("while it is served: %d, %s", status, printed)
+	}
+	p.stop()
+	data, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(name string, data []byte, mode os.FileMode) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	damaged := append([]byte(nil), data...)
+	for at := 40960; at < len(damaged)-4096; at += 8192 {
+		copy(damaged[at:], strings.Repeat("\xa5", 4096))
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	const free = "--addr=127.0.0.1:0"
+	for _, tt := range []struct {
+		name   string
+		args   []string
+		status int
+		want   string
+	}{
+		{"nothing yet", []string{free, "--db", filepath.Join(folder, "new.db")}, 0, "there is none yet"},
+		{"whole", []string{free, "--db", whole}, 0, "1 agents"},
+		{"damaged", []string{free, "--db", file("damaged.db", damaged, 0o600)}, 1, "callbook restore FILE"},
+		{"no database", []string{free, "--db", file("text.db", []byte(strings.Repeat("text ", 1000)), 0o600)}, 1, "WRONG database"},
+		{"open to others", []string{free, "--db", file("open.db", data, 0o644)}, 1, "chmod 600"},
+		{"no folder", []string{free, "--db", filepath.Join(folder, "none", "callbook.db")}, 1, "its folder is not there"},
+		{"gone", []string{free, "--db", strings.TrimSuffix(file("gone.db.lock", nil, 0o600), ".lock")}, 1, "restore a backup"},
+		{"address in use", []string{"--addr", taken.Addr().String(), "--db", whole}, 1, "give another --addr"},
+		{"metrics where somebody is", []string{free, "--metrics-addr", taken.Addr().String(), "--db", whole}, 1, "give another --metrics-addr"},
+		{"no mail server", []string{free, "--db", whole, "--mail", "smtp://somebody:secret@" + closedPort(t), "--mail-from", "a@b.example.org"}, 1, "WRONG mail"},
+		{"mails switched off", []string{free, "--db", whole, "--mail", "off"}, 0, "no mailbox can be verified"},
+		{"mails into a folder", []string{free, "--db", whole, "--mail", "dir:" + folder}, 0, "the sink would take a mail"},
+		{"old copies", []string{free, "--db", whole, "--backup-dir", filepath.Dir(file("copies-callbook.db", nil, 0o600))}, 0, "there is none yet in"},
+		{"http in the open", []string{free, "--db", whole, "--base-url", "http://directory.example.org"}, 0, "without https"},
+		{"limits off", []string{free, "--db", whole, "--limits", "off"}, 0, "for tests and private networks only"},
+	} {
+		status, printed := finish(append([]string{"check"}, tt.args...)...)
+		if status != tt.status || !strings.Contains(strings.Join(strings.Fields(printed), " "), tt.want) {
+			t.Errorf("%s: %d, want %d with %q:\n%s", tt.name, status, tt.status, tt.want, printed)
+		}
+		if strings.Contains(printed, "secret") {
+			t.Errorf("%s: the password is printed: %s", tt.name, printed)
+		}
+	}
+}
+
+// closedPort is an address where nobody listens.
+func closedPort(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}

@@ -1,0 +1,229 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/rs/zerolog"
+
+	"callbook/server/mail"
+	"callbook/store"
+)
+
+// checkCommand takes what serve takes, and finds out whether that would work.
+type checkCommand struct {
+	serveCommand `embed:""`
+}
+
+// findings are what a check found. What is wrong ends it with an error; what is
+// only odd does not.
+type findings struct {
+	out   io.Writer
+	wrong int
+}
+
+func (f *findings) say(verdict, subject, format string, args ...any) {
+	fmt.Fprintf(f.out, "%-6s%-10s%s\n", verdict, subject, fmt.Sprintf(format, args...))
+}
+
+func (f *findings) good(subject, format string, args ...any) {
+	f.say("ok", subject, format, args...)
+}
+
+func (f *findings) odd(subject, format string, args ...any) {
+	f.say("note", subject, format, args...)
+}
+
+func (f *findings) bad(subject, format string, args ...any) {
+	f.wrong++
+	f.say("WRONG", subject, format, args...)
+}
+
+// leastFree is how little room there may be on the database's disk.
+const leastFree = 200 << 20
+
+func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Context) error {
+	c.printSettings(console.out, k)
+	f := &findings{out: console.out}
+	served := c.checkDatabase(ctx, f)
+	c.checkDisk(f)
+	c.checkMail(ctx, f)
+	c.checkAddress(f, served)
+	c.checkPublic(f)
+	c.checkCopies(f)
+	if f.wrong > 0 {
+		return fmt.Errorf("%d of these are wrong: each line says how to mend it", f.wrong)
+	}
+	return nil
+}
+
+// printSettings prints every setting in force, as its variable. What holds a
+// password is shown without it.
+func (c *checkCommand) printSettings(out io.Writer, k *kong.Context) {
+	for _, flag := range k.Flags() {
+		if len(flag.Envs) == 0 {
+			continue
+		}
+		value := fmt.Sprint(k.FlagValue(flag))
+		if flag.Name == "mail" {
+			value = mail.Describe(value)
+		}
+		fmt.Fprintf(out, "%s=%s\n", flag.Envs[0], strings.Trim(value, "[]"))
+	}
+	fmt.Fprintln(out)
+}
+
+// checkDatabase looks at the whole file, also while it is served.
+func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served bool) {
+	const subject = "database"
+	if _, err := os.Stat(filepath.Dir(c.DB)); err != nil {
+		f.bad(subject, "its folder is not there: make %s, or mount its disk", filepath.Dir(c.DB))
+		return false
+	}
+	lock, err := store.AcquireLock(c.DB)
+	switch {
+	case err == nil:
+		defer lock.Release()
+	case errors.Is(err, store.ErrServed):
+		served = true
+		f.good("process", "%v", errors.Unwrap(err))
+	default:
+		f.bad(subject, "%v", err)
+		return false
+	}
+	if !store.Exists(c.DB) {
+		f.odd(subject, "there is none yet: callbook serve makes %s", c.DB)
+		return served
+	}
+	contents, err := store.Examine(ctx, c.DB)
+	switch {
+	case errors.Is(err, store.ErrDamaged):
+		f.bad(subject, "%v. Stop the server, and bring a copy back: callbook restore FILE --db %s", err, c.DB)
+	case err != nil:
+		f.bad(subject, "%v", err)
+	default:
+		f.good(subject, "%s, schema %d", told(contents), contents.Schema)
+	}
+	c.checkMode(f, subject)
+	return served
+}
+
+func (c *checkCommand) checkMode(f *findings, subject string) {
+	info, err := os.Stat(c.DB)
+	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		f.bad(subject, "others on this machine may open it: chmod 600 %s*", c.DB)
+	}
+}
+
+func (c *checkCommand) checkDisk(f *findings) {
+	const subject = "disk"
+	d, err := store.DiskOf(filepath.Dir(c.DB))
+	switch {
+	case err != nil:
+		f.bad(subject, "it cannot be looked at: %v", err)
+	case d.Network != "":
+		f.bad(subject, "the database lies on a network file system (%s), where locks and syncs cannot be trusted: move it to a local disk", d.Network)
+	case d.Free < leastFree:
+		f.bad(subject, "%d MiB are free: make room, at least %d MiB", d.Free>>20, leastFree>>20)
+	default:
+		f.good(subject, "%d MiB are free", d.Free>>20)
+	}
+}
+
+func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
+	const subject = "mail"
+	sink, err := c.open(zerolog.Nop())
+	if err == nil && sink != nil {
+		err = mail.Check(ctx, sink)
+	}
+	switch {
+	case err != nil:
+		f.bad(subject, "%v", err)
+	case sink == nil:
+		f.odd(subject, "off: no mailbox can be verified, and no owner claim an agent")
+	case c.Mail == "log:" && c.MailFile == "":
+		f.odd(subject, "mails stand in the log only: set --mail, so that codes reach the agents")
+	default:
+		f.good(subject, "the sink would take a mail")
+	}
+}
+
+func (c *checkCommand) checkAddress(f *findings, served bool) {
+	const subject = "address"
+	if served {
+		f.good(subject, "not tried: the server is running")
+		return
+	}
+	for name, addr := range map[string]string{"addr": c.Addr, "metrics-addr": c.MetricsAddr} {
+		if addr == "" {
+			continue
+		}
+		listener, err := net.Listen("tcp", addr)
+		if err != nil {
+			f.bad(subject, "nobody can listen there (%v): give another --%s", err, name)
+			continue
+		}
+		_ = listener.Close()
+		f.good(subject, "%s is free", addr)
+	}
+}
+
+// checkPublic looks at what the public gets to see.
+func (c *checkCommand) checkPublic(f *findings) {
+	switch at, err := netip.ParseAddrPort(c.Addr); {
+	case c.BaseURL == "" && (err != nil || !at.Addr().IsLoopback()):
+		f.odd("base URL", "none is given: documents and mailed links will name the address of this machine")
+	case strings.HasPrefix(c.BaseURL, "http://") && !strings.Contains(c.BaseURL, "//127.") && !strings.Contains(c.BaseURL, "//localhost"):
+		f.odd("base URL", "without https, keys cross the network as they are")
+	default:
+		f.good("base URL", "%s", orElse(c.BaseURL, "this machine only"))
+	}
+	if c.Contact == "" {
+		f.odd("contact", "none is given: people cannot write to you about the site")
+	}
+	if c.Limits == "off" {
+		f.odd("limits", "off: for tests and private networks only")
+	}
+	if c.Durability != "full" {
+		f.odd("writes", "a power cut may lose the last ones (--durability normal)")
+	}
+}
+
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+func (c *checkCommand) checkCopies(f *findings) {
+	const subject = "backups"
+	if c.BackupDir == "" {
+		f.odd(subject, "the service makes none: give --backup-dir, on another disk")
+		return
+	}
+	b := store.Schedule{Path: c.DB, Folder: c.BackupDir, Every: c.BackupEvery, Keep: c.BackupKeep}
+	newest, err := b.Newest()
+	switch age := time.Since(newest); {
+	case errors.Is(err, os.ErrNotExist):
+		f.odd(subject, "%s is made at the start", c.BackupDir)
+	case err != nil:
+		f.bad(subject, "the folder cannot be read: %v", err)
+	case newest.IsZero():
+		f.odd(subject, "there is none yet in %s", c.BackupDir)
+	case age > 2*c.BackupEvery:
+		f.bad(subject, "the newest is of %s: look into the log for why", newest.Format(time.RFC3339))
+	default:
+		f.good(subject, "the newest is of %s", newest.Format(time.RFC3339))
+	}
+}

@@ -1,0 +1,26 @@
+//go:build darwin || freebsd
+
+package store
+
+import "golang.org/x/sys/unix"
+
+// DiskOf tells of the disk that a path lies on.
+func DiskOf(path string) (Disk, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return Disk{}, err
+	}
+	d := Disk{Free: int64(s.Bavail) * int64(s.Bsize)}
+	if s.Flags&unix.MNT_LOCAL == 0 {
+		d.Network = unix.ByteSliceToString(name(&s))
+	}
+	return d, nil
+}
+
+func name(s *unix.Statfs_t) []byte {
+	text := make([]byte, len(s.Fstypename))
+	for i, c := range s.Fstypename {
+		text[i] = byte(c)
+	}
+	return text
+}

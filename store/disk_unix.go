@@ -1,0 +1,29 @@
+//go:build unix
+
+package store
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// ownAs gives a file to the owner of another.
+func ownAs(path, like string) error {
+	to, err := os.Stat(like)
+	if err != nil {
+		return err
+	}
+	of, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	want, is := to.Sys().(*syscall.Stat_t), of.Sys().(*syscall.Stat_t)
+	if want.Uid == is.Uid && want.Gid == is.Gid {
+		return nil
+	}
+	if err := os.Chown(path, int(want.Uid), int(want.Gid)); err != nil {
+		return fmt.Errorf("give the file to the owner of %s (run this as that user): %w", like, err)
+	}
+	return nil
+}

@@ -647,6 +647,11 @@ func confirmsByKeyboard(b *tab, s *site) {
 	b.follow()
 	b.says("[role=alert]", "Nothing was deleted")
 	b.says("#mistyped", "This is not the handle")
+	// The browser puts the focus where the page wants it some time after loading it.
+	evaluate[bool](b, `new Promise(done => {
+		const look = () => document.activeElement === document.body ? setTimeout(look, 5) : done(true);
+		look();
+	})`)
 	if at := b.focus(); at.Name != "#confirm" {
 		b.Errorf("the focus is on %q", at.Name)
 	}

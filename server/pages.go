@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/julienschmidt/httprouter"
@@ -16,15 +15,14 @@ import (
 // newPages makes the pages for people.
 func newPages(s *Server) (*web.Site, error) {
 	return web.New(web.Options{
-		Store: s.store, BaseURL: s.options.BaseURL, Contact: s.options.Contact, Log: s.options.Log,
+		Store: s.store, BaseURL: s.options.BaseURL, Contact: s.options.Contact, Version: s.options.Version, Log: s.options.Log,
 		AboutEN: aboutEN, AboutZH: aboutZH, NoticeEN: notice.EN, NoticeZH: notice.ZH,
 		Read: s.readForPage, Send: s.sendPage, Fail: s.failPage,
 	})
 }
 
 func (s *Server) readForPage(ctx context.Context, id string, args url.Values) (web.Answer, error) {
-	i := slices.IndexFunc(s.operations, func(op *operation) bool { return op.id == id })
-	e, err := s.read(ctx, s.operations[i], args)
+	e, err := s.read(ctx, s.operation(id), args)
 	if err != nil {
 		return web.Answer{}, err
 	}
@@ -35,7 +33,7 @@ func (s *Server) readForPage(ctx context.Context, id string, args url.Values) (w
 // what is kept under their tag never goes stale.
 func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error {
 	tag := etag([]byte(strings.Join(parts, "\x00")))
-	if etagMatches(r.Header.Get("If-None-Match"), tag) {
+	if hasTag(r, tag) {
 		return writeCached(w, r, &cached{etag: tag})
 	}
 	now := s.store.Now()

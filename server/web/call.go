@@ -8,8 +8,13 @@ import (
 	"callbook/store"
 )
 
-// repliesLimit keeps a page of the longest replies small.
-const repliesLimit = "20"
+// How many replies a page shows: fewer where they are so long that the page would
+// be no quick read for a phone.
+const (
+	repliesLimit = "20"
+	longThread   = 48 << 10 // bytes of the API's answer
+	longLimit    = "5"
+)
 
 // call is a call as pages show it.
 type call struct {
@@ -50,7 +55,7 @@ func (s *Site) Calls(w http.ResponseWriter, r *http.Request) {
 	p := s.open(w, r, "q", "kind", "tag", "author", "open", "cursor")
 	found, today := p.ask("listPosts", p.query, "limit", pageLimit), p.today()
 	p.twin("/api/posts", p.query)
-	p.Feed = feedOf(p.query)
+	p.Feed = feedOf(p.query, p.Kept())
 	p.send("calls.html", func() (any, error) {
 		data := callsPage{view: p.view, Query: p.query, Filtered: p.filtered()}
 		err := found.read(&data)
@@ -78,6 +83,9 @@ func (s *Site) Call(w http.ResponseWriter, r *http.Request, id string) {
 	p := s.open(w, r, "cursor")
 	path := "/" + url.PathEscape(id)
 	thread, today := p.ask("getPost", p.query, "id", id, "limit", repliesLimit), p.today()
+	if len(thread.Body) > longThread {
+		thread = p.ask("getPost", p.query, "id", id, "limit", longLimit)
+	}
 	p.twin("/api/posts"+path, p.query)
 	p.send("call.html", func() (any, error) {
 		data := callPage{view: p.view}

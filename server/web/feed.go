@@ -14,18 +14,18 @@ import (
 const (
 	feedPath = "/calls.atom"
 	feedType = "application/atom+xml; charset=utf-8"
-	atom     = "http://www.w3.org/2005/Atom"
 )
 
-// feedOf is the feed of the calls that a query selects.
-func feedOf(query url.Values) string {
+// feedOf is the feed of the calls that a query selects, in a language if one is
+// named.
+func feedOf(query url.Values, lang string) string {
 	selected := url.Values{}
 	for _, name := range []string{"kind", "tag"} {
 		if value := query.Get(name); value != "" {
 			selected.Set(name, value)
 		}
 	}
-	return address(feedPath, selected, "", "")
+	return address(feedPath, selected, "lang", lang)
 }
 
 type feed struct {
@@ -34,7 +34,7 @@ type feed struct {
 	ID       string      `xml:"id"`
 	Title    string      `xml:"title"`
 	Subtitle string      `xml:"subtitle"`
-	Updated  store.Time  `xml:"updated"`
+	Updated  string      `xml:"updated"` // RFC 3339; XML would show a store.Time as a number
 	Icon     string      `xml:"icon"`
 	Links    []feedLink  `xml:"link"`
 	Entries  []feedEntry `xml:"entry"`
@@ -49,7 +49,7 @@ type feedLink struct {
 type feedEntry struct {
 	ID         string         `xml:"id"`
 	Title      feedText       `xml:"title"`
-	Updated    store.Time     `xml:"updated"`
+	Updated    string         `xml:"updated"`
 	Author     feedAuthor     `xml:"author"`
 	Link       feedLink       `xml:"link"`
 	Categories []feedCategory `xml:"category"`
@@ -91,32 +91,34 @@ func (s *Site) Feed(w http.ResponseWriter, r *http.Request) {
 	}, func(h http.Header) {
 		h.Set("Content-Type", feedType)
 		h.Set("Content-Language", p.Lang)
-		h.Add("Vary", "Accept-Language")
+		varies(h)
 	})
 }
 
 func (p *page) feed(calls []call) feed {
 	f := feed{
-		Lang: p.Lang, ID: p.BaseURL + feedOf(p.query), Icon: p.BaseURL + "/mark.svg",
+		Lang: p.Lang, ID: p.BaseURL + feedOf(p.query, ""), Icon: p.BaseURL + "/mark.svg",
 		Title: p.Say("Callbook: newest calls", "Callbook：最新呼叫"), Subtitle: p.Notice,
 		Links: []feedLink{
 			{Rel: "self", Type: "application/atom+xml", Href: p.Canonical},
 			{Rel: "alternate", Type: "text/html", Href: p.BaseURL + address("/calls", p.query, "lang", p.Kept())},
 		},
 	}
+	var newest store.Time
 	for _, c := range calls {
-		f.Updated = max(f.Updated, c.CreatedAt)
+		newest = max(newest, c.CreatedAt)
 		f.Entries = append(f.Entries, p.feedEntry(c))
 	}
+	f.Updated = newest.String()
 	return f
 }
 
 func (p *page) feedEntry(c call) feedEntry {
-	page := p.BaseURL + "/calls/" + c.ID
+	page := "/calls/" + c.ID
 	entry := feedEntry{
-		ID: page, Title: feedText{"text", c.Title}, Updated: c.CreatedAt,
+		ID: p.BaseURL + page, Title: feedText{"text", c.Title}, Updated: c.CreatedAt.String(),
 		Author:     feedAuthor{Name: c.Author.Handle, URI: p.BaseURL + "/agents/" + c.Author.Handle},
-		Link:       feedLink{Rel: "alternate", Type: "text/html", Href: page},
+		Link:       feedLink{Rel: "alternate", Type: "text/html", Href: p.BaseURL + p.To(page)},
 		Categories: []feedCategory{{Term: c.Kind, Label: p.Kind(c.Kind)}},
 		Summary:    feedText{"text", p.Excerpt(c.Body)},
 	}

@@ -23,7 +23,7 @@ func (s *Site) Home(w http.ResponseWriter, r *http.Request) {
 	agents := p.ask("listAgents", nil, "view", "brief", "limit", "6")
 	calls := p.ask("listPosts", nil, "limit", "4")
 	stats, today := p.ask("getStats", nil), p.today()
-	p.Feed = feedOf(nil)
+	p.Feed = feedOf(nil, p.Kept())
 	p.twin("/api", nil)
 	p.send("home.html", func() (any, error) {
 		data := homePage{view: p.view}

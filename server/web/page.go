@@ -5,8 +5,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
+
+	"callbook/store"
 )
 
 // page is a page of the directory on its way. It is made from answers of the API,
@@ -18,20 +21,25 @@ type page struct {
 	r     *http.Request
 	query url.Values // what it knows of the query; whatever else stands there is not its own
 	parts []string
-	err   error // of the first read that failed
+	err   error // of the query, or of the first read that failed
 }
 
 // open begins a page that takes these parameters, beside lang.
 func (s *Site) open(w http.ResponseWriter, r *http.Request, parameters ...string) *page {
 	p := &page{view: s.view(r), site: s, w: w, r: r, query: url.Values{}}
-	given := r.URL.Query()
+	given, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		p.err = &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
+			{Field: "query", Code: store.FaultBadFormat, Topic: "query"},
+		}}
+	}
 	for _, name := range parameters {
-		if value := given.Get(name); value != "" { // forms send fields that were left empty
+		if value := given.Get(name); strings.TrimSpace(value) != "" { // forms send fields that were left empty
 			p.query.Set(name, value)
 		}
 	}
-	path := r.URL.EscapedPath()
-	p.Switch = address("", p.query, "lang", p.other())
+	path := (&url.URL{Path: r.URL.Path}).EscapedPath() // one spelling of it: %61 is a
+	p.Here, p.Switch = path, address("", p.query, "lang", p.other())
 	p.Canonical = p.BaseURL + address(path, p.query, "lang", p.Kept())
 	p.parts = []string{s.version, path, p.query.Encode(), p.Lang, p.Kept()}
 	return p
@@ -112,7 +120,6 @@ func (p *page) sendContent(content func() ([]byte, error), headers func(http.Hea
 	}
 	if p.err != nil {
 		p.w.Header().Del("Link")
-		p.w.Header().Del("Vary")
 		p.site.Refuse(p.w, p.r, p.err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 // view is what the layout and every template get: the language, and the words
 // and links that all pages share.
 type view struct {
+	Here      string // the page's path; empty for one that is nobody's
 	Lang      string // en, zh
 	Switch    string // link to the same page in the other language; empty for none
 	Canonical string // the page's own address; empty for one that is nobody's
@@ -69,7 +70,7 @@ func (v view) To(path string, query ...string) string {
 	return path + "?" + values.Encode()
 }
 
-// Kept are the hidden fields of a form that leads to another page.
+// Kept is the language to go on in; empty unless the query names it.
 func (v view) Kept() string {
 	if v.chosen {
 		return v.Lang
@@ -83,20 +84,26 @@ func (v view) When(t store.Time) string { return t.Time().Format("2006-01-02 15:
 // Day is the date of an instant.
 func (v view) Day(t store.Time) string { return t.Time().Format("2006-01-02") }
 
-// Count words a number of things; over tells that there are more.
+// Count words a number of things, with the blanks that stand around numbers in
+// Chinese; one that is not exact is a least one.
 func (v view) Count(n int, exact bool) string {
 	if exact {
-		return fmt.Sprint(n)
+		return v.Say("%d", " %d ", n)
 	}
-	return v.Say("more than %d", "超过 %d", n)
+	return v.Say("more than %d", "超过 %d ", n)
 }
 
-// Outside is an address elsewhere that a page may lead to: by http or https only.
+// Address is how people read where the operator can be reached.
+func (v view) Address(contact string) string { return strings.TrimPrefix(contact, "mailto:") }
+
+// Outside is an address elsewhere that a page may lead to: by http or https only,
+// and one that shows its host, with nothing before it that looks like one.
 func (v view) Outside(address string) string {
-	if u, err := url.Parse(address); err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" {
-		return address
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || !store.CheckLine(address) {
+		return ""
 	}
-	return ""
+	return address
 }
 
 // Excerpt is the beginning of a text, in one line.

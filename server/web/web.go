@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,6 +36,7 @@ type Options struct {
 	Store    *store.Store
 	BaseURL  string // as in server.Options
 	Contact  string // likewise
+	Version  string // of the program: its words are part of the pages
 	AboutEN  string // what the site is
 	AboutZH  string
 	NoticeEN string // what agents' text is
@@ -111,7 +113,7 @@ func New(o Options) (*Site, error) {
 // version names all that a page is made from beside the answers of the API.
 func version(o Options) (string, error) {
 	sum := sha256.New()
-	for _, text := range []string{o.BaseURL, o.Contact, o.AboutEN, o.AboutZH, o.NoticeEN, o.NoticeZH} {
+	for _, text := range []string{o.Version, o.BaseURL, o.Contact, o.AboutEN, o.AboutZH, o.NoticeEN, o.NoticeZH} {
 		fmt.Fprintf(sum, "%q", text)
 	}
 	err := fs.WalkDir(static.Pages, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -162,7 +164,14 @@ func pageHeaders(h http.Header, lang string) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Language", lang)
 	h.Set("Content-Security-Policy", contentPolicy)
-	h.Add("Vary", "Accept-Language")
+	varies(h)
+}
+
+// varies tells that the language asked for counts, once.
+func varies(h http.Header) {
+	if !slices.Contains(h.Values("Vary"), "Accept-Language") {
+		h.Add("Vary", "Accept-Language")
+	}
 }
 
 // render sends a page that nobody keeps. Nothing is sent when its template fails.
@@ -188,6 +197,11 @@ func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}{view: s.view(r), Owner: ofOwner(r.URL.Path), RequestID: w.Header().Get("X-Request-Id")}
 	if data.Owner {
 		ownerHeaders(w.Header())
+	} else {
+		data.Switch = address("", r.URL.Query(), "lang", data.other()) // what was asked for stays
+		if r.URL.Path == "/agents" || r.URL.Path == "/calls" {
+			data.Here = r.URL.Path
+		}
 	}
 	data.Failure = s.options.Fail(w, r, err)
 	if err := s.render(w, data.Status, "error.html", data.Lang, data); err != nil {
@@ -202,7 +216,7 @@ func Owns(path string) bool {
 			return true
 		}
 	}
-	return path == "/" || ofOwner(path)
+	return path == "/" || path == feedPath || ofOwner(path)
 }
 
 func ofOwner(path string) bool { return strings.HasPrefix(path, ownerPath) }

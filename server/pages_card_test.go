@@ -1,0 +1,258 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+
+	"callbook/store"
+)
+
+// personReader reads pages in a language. It learns the words for what the API
+// says in codes, and holds a page to them: a word has one meaning.
+type personReader struct {
+	*site
+	lang  string
+	words map[string]string
+}
+
+// readers are those of both languages.
+func (s *site) readers() []*personReader {
+	return []*personReader{{s, "en", map[string]string{}}, {s, "zh", map[string]string{}}}
+}
+
+// means fails the test unless a word always stands for this code, and no other word
+// does.
+func (r *personReader) means(about, code, word string) {
+	r.Helper()
+	word = strings.TrimSpace(word)
+	for _, pair := range [][2]string{{about + " " + code, word}, {about + " as " + word, code}} {
+		if known, ok := r.words[pair[0]]; word == "" || ok && known != pair[1] {
+			r.Errorf("%s, in %s: %s is %q, not %q", about, r.lang, pair[0], pair[1], known)
+		}
+		r.words[pair[0]] = pair[1]
+	}
+}
+
+// shownCard is what a card shows, in the order of the page, but for its own words.
+type shownCard struct {
+	Heading string
+	Quoted  []string // what stands in quotations
+	Facts   []string // values of fields, but for the contact policy's
+	Numbers []string // of the contact policy
+	Levels  []string // of badges
+	Times   []string
+	Outside []string
+	Calls   []string // addresses of calls
+	Codes   []string
+	Proofs  []string // what is proven, and what is not
+	Counted string   // how many collaborations count
+}
+
+var (
+	number = regexp.MustCompile(`\d+`)
+	level  = regexp.MustCompile(`level-\d`)
+)
+
+func readCard(doc *html.Node) (c shownCard) {
+	for _, n := range elements(doc) {
+		text := strings.TrimSpace(innerText(n))
+		href, _ := attribute(n, "href")
+		class, _ := attribute(n, "class")
+		rel, _ := attribute(n, "rel")
+		switch {
+		case n.Data == "h1":
+			c.Heading = text
+		case n.Data == "q" || n.Data == "blockquote":
+			c.Quoted = append(c.Quoted, innerText(n))
+		case n.Data == "dd" && inSection(n, "contact"):
+			c.Numbers = append(c.Numbers, number.FindString(text))
+		case n.Data == "dd":
+			c.Facts = append(c.Facts, text)
+		case n.Data == "time":
+			at, _ := attribute(n, "datetime")
+			c.Times = append(c.Times, at)
+		case strings.Contains(rel, "ugc"):
+			c.Outside = append(c.Outside, href)
+		case n.Data == "a" && strings.HasPrefix(href, "/calls/pst_"):
+			c.Calls = append(c.Calls, strings.Split(href, "?")[0])
+		case n.Data == "code":
+			c.Codes = append(c.Codes, text)
+		case n.Data == "li" && hasClass(n.Parent, "checks"):
+			c.Proofs = append(c.Proofs, class)
+		case n.Data == "p" && c.Counted == "" && inSection(n, "evidence"):
+			c.Counted = cmp.Or(number.FindString(text), "none")
+		}
+		if found := level.FindString(class); found != "" {
+			c.Levels = append(c.Levels, found)
+		}
+	}
+	return c
+}
+
+// inSection tells whether an element stands in the section of this heading.
+func inSection(n *html.Node, heading string) bool {
+	for ; n != nil; n = n.Parent {
+		if by, _ := attribute(n, "aria-labelledby"); by == heading {
+			return true
+		}
+	}
+	return false
+}
+
+// card is what the page should show of the API's answers.
+func (r *personReader) card(a AgentCard, work CollabList) shownCard {
+	agent, p := a.Agent, a.Agent.ContactPolicy
+	c := shownCard{Heading: agent.Handle, Quoted: []string{agent.Name}, Levels: []string{fmt.Sprintf("level-%d", agent.Trust.Level)}}
+	fact := func(values ...any) {
+		for _, value := range values {
+			c.Facts = append(c.Facts, fmt.Sprint(value))
+		}
+	}
+	quote := func(value *string) {
+		if value != nil {
+			c.Quoted = append(c.Quoted, *value)
+		}
+	}
+	say := func(value *string) {
+		if value != nil {
+			fact(*value)
+			quote(value)
+		}
+	}
+	list := func(values []string, between string) {
+		if len(values) > 0 {
+			fact(strings.Join(values, between))
+		}
+	}
+	day := func(t store.Time) string { return t.Time().Format(time.DateOnly) }
+	at := func(t store.Time) { c.Times = append(c.Times, t.String()) }
+	quote(agent.Tagline)
+	fact(fmt.Sprintf("%d / 2", agent.Trust.Level), a.Evidence.Confirmed, day(agent.CreatedAt), day(agent.LastActiveAt))
+	at(agent.CreatedAt)
+	at(agent.LastActiveAt)
+	list(agent.Languages, ", ")
+	description := map[string]string{"en": agent.DescriptionEN, "zh": agent.DescriptionZH}[r.lang]
+	if description == "" {
+		description = agent.DescriptionEN + agent.DescriptionZH
+	}
+	c.Quoted = append(append(c.Quoted, description), agent.Capabilities...)
+	say(&agent.Owner)
+	say(agent.Model)
+	if agent.Homepage != nil {
+		fact(*agent.Homepage)
+		c.Outside = append(c.Outside, *agent.Homepage)
+	}
+	if agent.Contact.Email != nil {
+		fact(*agent.Contact.Email)
+		c.Codes = append(c.Codes, *agent.Contact.Email)
+	}
+	for _, o := range agent.Offerings {
+		quote(&o.Title)
+		say(&o.Deliverable)
+		say(o.ForWhom)
+		say(o.NotDoing)
+		if o.TurnaroundDays != nil {
+			fact(*o.TurnaroundDays)
+		}
+		list(o.Languages, ", ")
+		list(o.Tags, " · ")
+		c.Quoted = append(c.Quoted, o.Tags...)
+		fact(o.ID)
+		c.Codes = append(c.Codes, o.ID)
+	}
+	proof := func(is bool) { c.Proofs = append(c.Proofs, map[bool]string{true: "yes", false: "no"}[is]) }
+	proof(agent.Trust.MailboxVerified)
+	proof(agent.Trust.OwnerClaimed)
+	if agent.VerifiedAt != nil {
+		at(*agent.VerifiedAt)
+	}
+	for _, l := range agent.Trust.Links {
+		proof(l.Status == "verified")
+		c.Outside = append(c.Outside, l.URL)
+		if l.Status == "verified" {
+			at(*l.VerifiedAt)
+		}
+	}
+	c.Counted = cmp.Or(strings.TrimPrefix(fmt.Sprint(a.Evidence.Confirmed), "0"), "none")
+	for _, work := range work.Collabs {
+		at(work.CreatedAt)
+		quote(&work.Summary)
+	}
+	if p.Accepting {
+		c.Codes = append(c.Codes, "POST /api/agents/"+agent.Handle+"/requests")
+	}
+	c.Numbers = []string{fmt.Sprint(p.MinLevel), "", fmt.Sprint(p.WeeklyCap)}
+	if p.RequireOwnerReceipt {
+		c.Numbers = append(c.Numbers, "")
+	}
+	if p.Note != nil {
+		c.Numbers = append(c.Numbers, number.FindString(*p.Note))
+		quote(p.Note)
+	}
+	for _, post := range a.RecentPosts {
+		quote(&post.Title)
+		c.Calls = append(c.Calls, "/calls/"+post.ID)
+		at(post.CreatedAt)
+	}
+	return c
+}
+
+// understands holds the words of a card to what the API says in codes.
+func (r *personReader) understands(doc *html.Node, a AgentCard, work CollabList) {
+	r.Helper()
+	modes, links, checks := a.Agent.Offerings, a.Agent.Trust.Links, 0
+	var works []string
+	for _, n := range elements(doc) {
+		text := innerText(n)
+		switch {
+		case hasClass(n, "badge") && level.MatchString(fmt.Sprint(n.Attr)):
+			r.means("standing", level.FindString(fmt.Sprint(n.Attr)), text)
+		case hasClass(n, "badge"):
+			r.means("mode", modes[0].Mode, text)
+			modes = modes[1:]
+		case n.Data == "li" && hasClass(n.Parent, "checks"):
+			text = strings.Split(text, " (")[0]
+			if checks++; checks > 2 {
+				r.means("link", links[0].Status, strings.TrimPrefix(text, links[0].URL+":"))
+				links = links[1:]
+				continue
+			}
+			r.means("proof", fmt.Sprint(checks, a.Agent.Trust.MailboxVerified && checks == 1 || a.Agent.Trust.OwnerClaimed), text)
+		case n.Data == "p" && hasClass(n, "facts-line") && inSection(n, "evidence"):
+			spans := elements(n, "span")
+			works = append(works, fmt.Sprint(innerText(spans[len(spans)-1]) == innerText(elements(n, "time")[0])))
+		}
+	}
+	for i, counts := range works {
+		if counts != fmt.Sprint(work.Collabs[i].CountsAsEvidence) {
+			r.Errorf("%s in %s: does %q count? %s", a.Agent.Handle, r.lang, work.Collabs[i].Summary, counts)
+		}
+	}
+	fields := slices.DeleteFunc(elements(doc, "dd"), func(n *html.Node) bool { return !inSection(n, "contact") })
+	r.means("offering required", fmt.Sprint(a.Agent.ContactPolicy.RequireOffering), innerText(fields[1]))
+}
+
+// cardsAreAnswered compares cards with the API's answers.
+func (s *site) cardsAreAnswered(handles []string) {
+	s.Helper()
+	for _, r := range s.readers() {
+		for _, handle := range handles {
+			var card AgentCard
+			var work CollabList
+			s.sent("GET", "/api/agents/"+handle).status(200).into(&card)
+			s.sent("GET", "/api/collabs?limit=5&handle="+handle).status(200).into(&work)
+			doc := parsePage(s, s.look(inLanguage("/agents/"+handle, r.lang)).status(200).Body)
+			if diff := gocmp.Diff(r.card(card, work), readCard(doc)); diff != "" {
+				s.Errorf("%s in %s (-answer +page):\n%s", handle, r.lang, diff)
+			}
+			r.understands(doc, card, work)
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"callbook/store"
+)
+
+// madeOf are pages, and the answers of the API that each is made from.
+type madeOf map[string][]string
+
+// dated are the pages that also say which calls are open today.
+func dated(page string) bool {
+	return page == "/" || strings.HasPrefix(page, "/calls") && !strings.HasPrefix(page, "/calls.atom")
+}
+
+// tags are those of the pages and answers as they are now; where there is none,
+// the status.
+func (s *site) tags(pages madeOf) map[string]string {
+	s.Helper()
+	tags := map[string]string{}
+	note := func(path string, headers ...string) {
+		a := s.sent("GET", path, headers...)
+		tags[path+strings.Join(headers, "")] = a.Header.Get("Etag") + fmt.Sprint(a.Status)
+	}
+	for page, answers := range pages {
+		note(page)
+		note(page, "Accept-Language: zh")
+		note(inLanguage(page, "en"))
+		for _, answer := range answers {
+			note(answer)
+		}
+	}
+	return tags
+}
+
+// changed are the pages that changed between, in whatever language.
+func (pages madeOf) changed(t testing.TB, when string, before, after map[string]string, newDay bool) (changed []string) {
+	t.Helper()
+	for page, answers := range pages {
+		due := newDay && dated(page)
+		for _, answer := range answers {
+			due = due || before[answer] != after[answer]
+		}
+		for _, form := range []string{page, page + "Accept-Language: zh", inLanguage(page, "en")} {
+			if (before[form] != after[form]) != due {
+				t.Errorf("%s: %s changed: %t, what it is made from: %t", when, form, !due, due)
+			}
+		}
+		if due {
+			changed = append(changed, page)
+		}
+	}
+	slices.Sort(changed)
+	return changed
+}
+
+func TestAPagesTagChangesWithWhatItIsMadeFrom(t *testing.T) {
+	s := newSite(t)
+	pilot, gauge := s.verified("harbour-pilot"), s.agent("tide-gauge")
+	call := s.post(pilot, "Tide data wanted")
+	s.post(gauge, "Tides", "kind", "offering", "deadline", "2026-11-20")
+	work := s.collab(pilot, "tide-gauge")
+	pages := madeOf{
+		"/":                        {"/api/agents?limit=6&view=brief", "/api/posts?limit=4", "/api/stats"},
+		"/agents":                  {"/api/agents?limit=20&view=brief"},
+		"/agents?q=pilot":          {"/api/agents?limit=20&q=pilot&view=brief"},
+		"/agents?min_level=1":      {"/api/agents?limit=20&min_level=1&view=brief"},
+		"/agents/harbour-pilot":    {"/api/agents/harbour-pilot", "/api/collabs?handle=harbour-pilot&limit=5"},
+		"/agents/tide-gauge":       {"/api/agents/tide-gauge", "/api/collabs?handle=tide-gauge&limit=5"},
+		"/calls":                   {"/api/posts?limit=20"},
+		"/calls?kind=seeking":      {"/api/posts?kind=seeking&limit=20"},
+		"/calls?open=true":         {"/api/posts?limit=20&open=true"},
+		"/calls/" + call:           {"/api/posts/" + call + "?limit=20"},
+		"/calls.atom?kind=seeking": {"/api/posts?kind=seeking&limit=20"},
+	}
+	agents, calls := []string{"/", "/agents", "/agents?min_level=1", "/agents?q=pilot"}, []string{"/", "/calls", "/calls.atom?kind=seeking", "/calls/" + call, "/calls?kind=seeking", "/calls?open=true"}
+	cards := []string{"/agents/harbour-pilot", "/agents/tide-gauge"}
+	all := slices.Concat(agents, calls[1:], cards)
+	without := func(list []string, less ...string) []string {
+		return slices.DeleteFunc(slices.Clone(list), func(page string) bool { return slices.Contains(less, page) })
+	}
+	before := s.tags(pages)
+	for _, act := range []struct {
+		name   string
+		act    func()
+		want   []string
+		newDay bool
+	}{
+		{"nothing", func() {}, nil, false},
+		{"a profile", func() { s.call("PATCH", "/api/me", pilot, `{"tagline":"Berths"}`).status(200) }, append(agents, cards[0]), false},
+		{"a name", func() { s.call("PATCH", "/api/me", gauge, `{"name":"Gauge"}`).status(200) }, without(all, "/agents?q=pilot", "/agents?min_level=1", "/agents/harbour-pilot", "/calls.atom?kind=seeking", "/calls/"+call, "/calls?kind=seeking"), false},
+		{"a call", func() { s.post(pilot, "Another") }, append(without(calls, "/calls/"+call), cards[0]), false},
+		{"a reply", func() {
+			s.call("POST", "/api/posts/"+call+"/replies", gauge, `{"body":"Here."}`).status(201)
+		}, calls, false},
+		{"work", func() { s.call("POST", "/api/collabs/"+work+"/confirm", gauge, nil).status(200) }, cards, false},
+		{"a verification", func() { s.verify(gauge) }, without(all, "/agents?q=pilot", "/calls.atom?kind=seeking", "/calls?kind=seeking"), false},
+		{"a link", func() { s.link(gauge, "https://harbour.example.org/about").status(200) }, cards[1:], false},
+		{"a suspension", func() { s.suspend("tide-gauge") }, without(all, "/agents?q=pilot"), false}, // its reply does not count
+		{"its end", func() { sure(true, s.store.Unsuspend(t.Context(), "tide-gauge"))(t) }, without(all, "/agents?q=pilot"), false},
+		{"a look by the service", func() { sure(true, s.store.RunDue(t.Context()))(t) }, nil, false},
+		{"the next day", func() { s.clock.Advance(store.Day) }, without(calls, "/calls.atom?kind=seeking"), true},
+		{"fresh counts", func() { s.clock.Advance(store.StatsAge) }, []string{"/"}, false},
+		{"a deletion", func() { s.call("DELETE", "/api/me?confirm=tide-gauge", gauge, nil).status(204) }, without(all, "/agents?q=pilot"), false}, // its reply goes too
+	} {
+		act.act()
+		after := s.tags(pages)
+		if diff := cmp.Diff(slices.Sorted(slices.Values(act.want)), pages.changed(t, act.name, before, after, act.newDay)); diff != "" {
+			t.Errorf("%s (-want +changed):\n%s", act.name, diff)
+		}
+		before = after
+	}
+}
+
+func TestEveryFormOfAPageHasItsOwnTag(t *testing.T) {
+	s := newPeopleSite(t)
+	for name, path := range s.paths() {
+		forms := map[string]string{}
+		for _, form := range [][2]string{{path, "en"}, {path, "zh"}, {inLanguage(path, "en"), "zh"}, {inLanguage(path, "zh"), "en"}} {
+			a := s.sent("GET", form[0], "Accept-Language: "+form[1]).status(200)
+			tag := a.Header.Get("Etag")
+			if other, taken := forms[tag]; taken {
+				t.Errorf("%s: %v has the tag of %s", name, form, other)
+			}
+			forms[tag] = strings.Join(form[:], " in ")
+			for _, match := range []string{tag, strings.TrimPrefix(tag, "W/"), `"x", ` + tag, "*"} {
+				known := s.sent("GET", form[0], "Accept-Language: "+form[1], "If-None-Match: "+match).status(304)
+				if len(known.Body) > 0 || known.Header.Get("Etag") != tag || known.Header.Get("Vary") == "" || known.Header.Get("Cache-Control") != revalidate || known.Header.Get("Content-Security-Policy") != policyOfPages {
+					t.Errorf("%s, 304: %v", name, known.Header)
+				}
+			}
+			for other := range forms {
+				if other != tag {
+					s.sent("GET", form[0], "Accept-Language: "+form[1], "If-None-Match: "+other).status(200)
+				}
+			}
+			if again := s.sent("GET", form[0], "Accept-Language: "+form[1], "Accept-Encoding: gzip"); again.Header.Get("Etag") != tag || string(unzipped(t, again)) != string(a.Body) {
+				t.Errorf("%s: compressed it is another", name)
+			}
+		}
+	}
+	plain := s.look("/agents?min_level=1").Header.Get("Etag")
+	for _, same := range []string{"/agents?min_level=1&utm_source=x", "/agents?utm_source=x&min_level=1&q=", "/%61gents?min_level=1", "/agents?min_level=1&min_level=2&lang=fr"} {
+		if tag := s.look(same).status(200).Header.Get("Etag"); tag != plain {
+			t.Errorf("%s has another tag", same)
+		}
+	}
+}
+
+// TestKeptPagesEqualFreshOnes: after any write, what is kept of a page is what it
+// would be made to be.
+func TestKeptPagesEqualFreshOnes(t *testing.T) {
+	c := newCrowd(newSite(t), 7)
+	for step := range 30 {
+		pages := []string{"/", "/?lang=zh", "/agents", "/agents?q=agent", "/agents?new=true&lang=en", "/agents?min_level=2", "/calls", "/calls?open=true&lang=zh", "/calls.atom", "/calls?kind=seeking"}
+		for _, path := range c.paths {
+			if handle, found := strings.CutPrefix(path, "/api/agents/agent-"); found {
+				pages = append(pages, "/agents/agent-"+handle)
+			}
+			if id, found := strings.CutPrefix(path, "/api/posts/"); found {
+				pages = append(pages, "/calls/"+id)
+			}
+		}
+		for _, page := range pages {
+			c.sent("GET", page)
+		}
+		act := c.write()
+		c.compareKept(fmt.Sprintf("step %d (%s)", step, act), pages)
+	}
+}
+
+// compareKept reads each page and then reads it afresh. A page that is gone has
+// another request id each time, but no tag.
+func (s *site) compareKept(when string, pages []string) {
+	s.Helper()
+	kept := map[string]*result{}
+	for _, page := range pages {
+		kept[page] = s.look(page)
+	}
+	s.forgetCached()
+	for _, page := range pages {
+		fresh := s.look(page)
+		if a := kept[page]; a.Status != fresh.Status || string(a.Body) != string(fresh.Body) || a.Header.Get("Etag") != fresh.Header.Get("Etag") {
+			s.Errorf("%s: %s is stale: %d %d %s", when, page, a.Status, fresh.Status, cmp.Diff(string(fresh.Body), string(a.Body)))
+		}
+	}
+}
+
+// TestAPageShowsWhatWasJustWritten: whatever others read meanwhile, who wrote sees
+// it, and no tag of an older page is taken for the new one's.
+func TestAPageShowsWhatWasJustWritten(t *testing.T) {
+	s := newSite(t)
+	const writers, rounds = 3, 8
+	var running atomic.Int32
+	var all sync.WaitGroup
+	running.Store(writers)
+	for i := range writers {
+		handle := fmt.Sprintf("agent-%d", i)
+		key := s.agent(handle)
+		call := s.post(key, "A call")
+		card, thread := "/agents/"+handle, "/calls/"+call
+		all.Go(func() {
+			defer running.Add(-1)
+			for round := range rounds {
+				text := fmt.Sprintf("text-%d-%d", i, round)
+				old := map[string]string{}
+				for _, page := range []string{card, thread, "/agents", "/calls", "/"} {
+					old[page] = s.look(page).Header.Get("Etag")
+				}
+				shows := func(after string, pages ...string) {
+					for _, page := range pages {
+						if a := s.look(page, "If-None-Match: "+old[page]); a.Status != 200 || !strings.Contains(string(a.Body), text) {
+							t.Errorf("%s does not show %s: %d", page, after, a.Status)
+						}
+					}
+				}
+				s.call("PATCH", "/api/me", key, `{"tagline":"`+text+`"}`)
+				shows("a tagline", card, "/agents", "/")
+				s.call("POST", "/api/posts/"+call+"/replies", key, `{"body":"`+text+`"}`)
+				shows("a reply", thread)
+				id := s.call("POST", "/api/posts", key, `{"kind":"announce","title":"`+text+`","body":"b"}`).text("post", "id")
+				shows("a call", card, "/calls", "/calls.atom", "/calls/"+id, "/")
+				s.call("DELETE", "/api/posts/"+id, key, nil)
+				for _, page := range []string{card, "/calls", "/calls.atom", "/"} {
+					if strings.Contains(string(s.look(page).Body), "/calls/"+id) {
+						t.Errorf("%s shows a deleted call", page)
+					}
+				}
+				s.look("/calls/" + id).status(404)
+			}
+		})
+		all.Go(func() {
+			for running.Load() > 0 {
+				for _, page := range []string{card, thread, "/agents", "/calls", "/", "/calls.atom"} {
+					s.look(page)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestWhoHasGoneIsShownNowhere: neither a deleted agent nor a suspended one, nor
+// what they wrote, and nothing leads to them.
+func TestWhoHasGoneIsShownNowhere(t *testing.T) {
+	s := newSite(t)
+	pilot := s.joined(store.Registration{Handle: "harbour-pilot"})
+	mark := store.Profile{Tagline: "Canary text", Capabilities: []string{"canary"}}
+	gone, fog := s.joined(store.Registration{Handle: "gone-agent", Name: "Canary", Profile: mark}), s.joined(store.Registration{Handle: "fog-horn", Name: "Canary", Profile: mark})
+	call := s.posted(pilot, store.PostDraft{Kind: "seeking", Title: "A call", Body: "b"})
+	pages := []string{"/", "/agents", "/agents?q=canary", "/agents?capability=canary", "/calls", "/calls?q=canary", "/calls.atom", "/agents/harbour-pilot", "/calls/" + call}
+	for _, other := range []store.Caller{gone, fog} {
+		pages = append(pages, "/agents/"+other.Handle, "/calls/"+s.posted(other, store.PostDraft{Kind: "offering", Title: "Canary call", Body: "b"}))
+		s.replied(other, call, "Canary reply")
+		s.worked(pilot, other, "Work")
+	}
+	for _, page := range pages {
+		if a := s.look(page).status(200); !strings.Contains(string(a.Body), "anary") && page != "/agents/harbour-pilot" {
+			t.Fatalf("%s shows nothing of them", page)
+		}
+	}
+	sure(true, s.store.DeleteAgent(t.Context(), gone))(t)
+	s.suspend("fog-horn")
+	for _, page := range pages {
+		for _, lang := range []string{"en", "zh"} {
+			a := s.look(inLanguage(page, lang))
+			if wantGone := strings.HasPrefix(page, "/agents/") && page != "/agents/harbour-pilot" || strings.HasPrefix(page, "/calls/") && page != "/calls/"+call; (a.Status == 404) != wantGone {
+				t.Errorf("%s: %d", page, a.Status)
+			}
+			text := strings.ReplaceAll(string(a.Body), "q=canary", "")
+			text = strings.ReplaceAll(strings.ReplaceAll(text, "capability=canary", ""), `value="canary"`, "")
+			if strings.Contains(text, "anary") || strings.Contains(text, "/agents/gone-agent") || strings.Contains(text, "fog-horn") {
+				t.Errorf("%s shows who has gone: %s", page, text)
+			}
+		}
+	}
+	card := parsePage(t, s.look("/agents/harbour-pilot").Body)
+	var shown []string
+	for _, n := range elements(card) {
+		if hasClass(n, "callsign") && n.Parent.Data == "p" {
+			shown = append(shown, n.Data+" "+innerText(n))
+		}
+	}
+	if diff := cmp.Diff([]string{"a harbour-pilot", "span gone-agent"}, shown); diff != "" {
+		t.Errorf("work with one that has gone (-want +got):\n%s", diff)
+	}
+}

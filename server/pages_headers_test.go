@@ -1,0 +1,248 @@
+package server
+
+import (
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+)
+
+// headers are those of an answer, by name.
+type headers map[string]string
+
+// and is a copy with further or other ones; an empty value takes one away.
+func (h headers) and(pairs ...string) headers {
+	h = maps.Clone(h)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		h[pairs[i]] = pairs[i+1]
+		if pairs[i+1] == "" {
+			delete(h, pairs[i])
+		}
+	}
+	return h
+}
+
+const (
+	policyOfPages = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	policyOfRest  = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+	htmlType      = "text/html; charset=utf-8"
+)
+
+// What answers of a kind have, and nothing else beside Date, Content-Length and
+// X-Request-Id.
+var (
+	everyAnswer = headers{
+		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Content-Security-Policy": policyOfRest, "Cross-Origin-Opener-Policy": "same-origin",
+		"Cross-Origin-Resource-Policy": "cross-origin", "Permissions-Policy": "camera=(), geolocation=(), microphone=()", "Vary": "Accept-Encoding",
+	}
+	constantAnswer = everyAnswer.and("Access-Control-Allow-Origin", "*", "Cache-Control", revalidate, "Etag", "W/")
+	jsonAnswer     = constantAnswer.and("Content-Type", jsonType)
+	jsonUnkept     = everyAnswer.and("Content-Type", jsonType, "Cache-Control", "no-store")
+	pageAnswer     = constantAnswer.and("Content-Type", htmlType, "Content-Security-Policy", policyOfPages, "Vary", "Accept-Encoding, Accept-Language", "Content-Language", "en")
+	pageError      = pageAnswer.and("Etag", "", "Access-Control-Allow-Origin", "", "Cache-Control", "no-store")
+	ownersAnswer   = pageError.and("X-Robots-Tag", "noindex", "Cross-Origin-Resource-Policy", "same-origin")
+)
+
+func twinAt(path string) string { return "<" + path + `>; rel="alternate"; type="application/json"` }
+
+// headerRow is a request and the headers of its answer.
+type headerRow struct {
+	request string
+	accept  string
+	status  int
+	want    headers
+}
+
+// headerRows are every kind of route, and of answer from it.
+func headerRows(s *peopleSite, token string) []headerRow {
+	call := s.posts["whole"]
+	rows := []headerRow{
+		{"GET /", "", 200, pageAnswer.and("Link", twinAt("/api"))},
+		{"GET /agents?min_level=1&utm_source=x", "", 200, pageAnswer.and("Link", twinAt("/api/agents?min_level=1"))},
+		{"GET /agents/harbour-pilot?lang=zh", "", 200, pageAnswer.and("Link", twinAt("/api/agents/harbour-pilot"), "Content-Language", "zh")},
+		{"GET /calls?tag=c%2B%2B+%26+more&lang=en", "", 200, pageAnswer.and("Link", twinAt("/api/posts?tag=c%2B%2B+%26+more"))},
+		{"GET /calls/" + call, "", 200, pageAnswer.and("Link", twinAt("/api/posts/"+call))},
+		{"GET /calls.atom?tag=tides", "", 200, pageAnswer.and("Link", twinAt("/api/posts?tag=tides"), "Content-Type", "application/atom+xml; charset=utf-8", "Content-Security-Policy", policyOfRest)},
+		{"GET /style.css", "", 200, constantAnswer.and("Content-Type", "text/css; charset=utf-8")},
+		{"GET /mark.svg", "", 200, constantAnswer.and("Content-Type", "image/svg+xml")},
+
+		{"GET /agents?min_level=9", "", 400, pageError.and("Access-Control-Allow-Origin", "*")},
+		{"GET /agents?q=%zz", "", 400, pageError.and("Access-Control-Allow-Origin", "*")},
+		{"GET /agents/nobody", "", 404, pageError.and("Access-Control-Allow-Origin", "*")},
+		{"GET /calls/pst_0?lang=zh", "", 404, pageError.and("Access-Control-Allow-Origin", "*", "Content-Language", "zh")},
+		{"GET /calls.atom?kind=x", "", 400, pageError.and("Access-Control-Allow-Origin", "*")},
+		{"GET /agents/a/b", "", 404, pageError},
+		{"POST /agents", "", 405, pageError.and("Allow", "GET, HEAD, OPTIONS")},
+		{"DELETE /", "", 405, pageError.and("Allow", "GET, HEAD, OPTIONS")},
+		{"GET /nowhere", "text/html,application/xhtml+xml,*/*;q=0.8", 404, pageError},
+		{"GET /nowhere", "*/*", 404, jsonUnkept},
+		{"POST /style.css", "", 405, jsonUnkept.and("Allow", "GET, HEAD, OPTIONS")},
+
+		{"GET /owner/" + token, "", 200, ownersAnswer},
+		{"GET /owner/gone", "", 404, ownersAnswer},
+
+		{"GET /api", "", 200, jsonAnswer},
+		{"GET /api/stats", "", 200, jsonAnswer},
+		{"GET /api/agents?limit=1", "", 200, jsonAnswer.and("Link", "…; rel=\"next\"")},
+		{"GET /api/agents/harbour-pilot", "text/html", 200, jsonAnswer},
+		{"GET /api/posts?tag=lonely", "", 200, jsonAnswer},
+		{"GET /api/posts/" + call, "", 200, jsonAnswer},
+		{"GET /api/collabs", "", 200, jsonAnswer},
+		{"GET /api/agents?x=1", "text/html", 400, jsonUnkept.and("Access-Control-Allow-Origin", "*")},
+		{"GET /api/nowhere", "text/html", 404, jsonUnkept},
+		{"GET /api/agents/", "text/html", 404, jsonUnkept},
+		{"DELETE /api/agents", "text/html", 405, jsonUnkept.and("Allow", "GET, HEAD, OPTIONS, POST")},
+		{"GET /api/me", "text/html", 401, jsonUnkept.and("Www-Authenticate", "Bearer")},
+		{"GET /api/me with a key", "text/html", 200, jsonUnkept},
+		{"GET /api/me/export with a key", "", 200, jsonUnkept},
+		{"GET /api/requests/req_0 with a key", "", 404, jsonUnkept},
+		{"GET /agents with a key", "", 200, pageAnswer.and("Link", twinAt("/api/agents"))},
+		{"POST /api/posts", "", 401, jsonUnkept.and("Www-Authenticate", "Bearer")},
+		{"POST /api/agents", "", 422, jsonUnkept},
+		{"GET /dev/agents", "text/html", 404, jsonUnkept},
+		{"GET /.well-known/nothing", "text/html", 404, jsonUnkept},
+		{"GET /healthz", "text/html", 200, jsonUnkept},
+		{"GET /readyz", "", 200, jsonUnkept},
+	}
+	for path, contentType := range documents {
+		want := constantAnswer.and("Content-Type", contentType)
+		switch path {
+		case "/skill.md":
+			want = want.and("Vary", "Accept-Encoding, Accept-Language", "Content-Language", "en")
+		case catalogPath:
+			want = want.and("Link", "<"+base+catalogPath+`>; rel="api-catalog"`)
+		}
+		rows = append(rows, headerRow{"GET " + path, "", 200, want})
+	}
+	return rows
+}
+
+// headersOf are an answer's headers but for those that every answer has anew.
+func headersOf(a *result) headers {
+	h := headers{}
+	for name, values := range a.Header {
+		h[name] = strings.Join(values, ", ")
+	}
+	if strings.HasPrefix(h["Etag"], `W/"`) {
+		h["Etag"] = "W/"
+	}
+	if strings.HasSuffix(h["Link"], `>; rel="next"`) {
+		h["Link"] = `…; rel="next"`
+	}
+	if h["Allow"] != "" {
+		h["Allow"] = strings.Join(slices.Sorted(strings.SplitSeq(h["Allow"], ", ")), ", ")
+	}
+	return h.and("Date", "", "X-Request-Id", "", "Content-Length", "")
+}
+
+func TestEveryRouteHasItsHeaders(t *testing.T) {
+	s := newPeopleSite(t)
+	key, token := s.inForce("claimed-one")
+	for _, row := range headerRows(s, token) {
+		method, path, _ := strings.Cut(row.request, " ")
+		sent := []string{"Origin: https://elsewhere.example", "Cookie: a=b", "Accept: " + row.accept}
+		if bare, keyed := strings.CutSuffix(path, " with a key"); keyed {
+			path, sent = bare, append(sent, "Authorization: Bearer "+key)
+		}
+		a := s.sent(method, path, sent...)
+		if a.Status != row.status {
+			t.Errorf("%s: %d, want %d", row.request, a.Status, row.status)
+		}
+		if diff := cmp.Diff(row.want, headersOf(a)); diff != "" {
+			t.Errorf("%s as %q (-want +got):\n%s", row.request, row.accept, diff)
+		}
+		zipped := s.sent(method, path, append(sent, "Accept-Encoding: gzip")...)
+		want := row.want
+		if len(a.Body) >= 1024 {
+			want = want.and("Content-Encoding", "gzip")
+		}
+		if diff := cmp.Diff(want, headersOf(zipped)); diff != "" {
+			t.Errorf("%s, compressed (-want +got):\n%s", row.request, diff)
+		}
+		if method == "GET" {
+			head := s.sent("HEAD", path, sent...)
+			if head.Status != a.Status || len(head.Body) > 0 || head.Header.Get("Content-Length") != a.Header.Get("Content-Length") {
+				t.Errorf("HEAD %s: %d, %v", path, head.Status, head.Header)
+			}
+			if diff := cmp.Diff(row.want, headersOf(head)); diff != "" {
+				t.Errorf("HEAD %s (-want +got):\n%s", path, diff)
+			}
+		}
+	}
+}
+
+// TestASecureSiteAsksForSecureTransport: with every answer, and only there.
+func TestASecureSiteAsksForSecureTransport(t *testing.T) {
+	s := newPeopleSite(t)
+	secure := &site{TB: t, server: sure(New(s.store, Options{BaseURL: "https://callbook.example.org"}))(t)}
+	for _, row := range headerRows(s, "gone") {
+		path, found := strings.CutPrefix(row.request, "GET ")
+		if !found || strings.HasSuffix(path, " with a key") {
+			continue
+		}
+		if got := secure.look(path, "Accept: "+row.accept).Header.Get("Strict-Transport-Security"); got != "max-age=31536000" {
+			t.Errorf("%s: Strict-Transport-Security %q", path, got)
+		}
+	}
+	if doc := parsePage(t, secure.look("/agents").Body); !slices.ContainsFunc(elements(doc, "link"), func(n *html.Node) bool {
+		href, _ := attribute(n, "href")
+		return href == "https://callbook.example.org/agents"
+	}) {
+		t.Error("the page does not name its address")
+	}
+}
+
+func TestPreflightsOfPages(t *testing.T) {
+	s := newPeopleSite(t)
+	_, token := s.inForce("claimed-one")
+	paths := map[string]bool{"/owner/" + token: false, "/owner/x": false, "/healthz": false, "/readyz": false, "/api/me": false}
+	for _, path := range []string{"/", "/agents", "/agents/harbour-pilot", "/agents/nobody", "/calls", "/calls/" + s.posts["whole"], "/calls.atom", "/style.css", "/mark.svg"} {
+		paths[path] = true
+	}
+	for path := range documents {
+		paths[path] = true
+	}
+	for path, readable := range paths {
+		for _, origin := range []string{"https://elsewhere.example", "null", base} {
+			for _, method := range []string{"GET", "POST", "DELETE"} {
+				a := s.sent("OPTIONS", path, "Origin: "+origin, "Access-Control-Request-Method: "+method, "Access-Control-Request-Headers: authorization, cookie").status(204)
+				want := everyAnswer
+				if readable {
+					want = want.and("Access-Control-Allow-Origin", "*", "Access-Control-Allow-Methods", "GET, HEAD",
+						"Access-Control-Allow-Headers", "If-None-Match, X-Request-Id", "Access-Control-Max-Age", "86400")
+				}
+				got := headersOf(a)
+				if diff := cmp.Diff(want, got.and("Allow", "")); diff != "" || got["Allow"] == "" {
+					t.Errorf("OPTIONS %s from %s: Allow %q (-want +got)\n%s", path, origin, got["Allow"], diff)
+				}
+			}
+		}
+	}
+}
+
+// TestAPageOpensWhoeverAsks: as with public operations, neither a key nor an
+// origin nor a cookie makes a difference.
+func TestAPageOpensWhoeverAsks(t *testing.T) {
+	s := newPeopleSite(t)
+	key := s.agent("asks-with-a-key")
+	for name, path := range s.paths() {
+		plain := s.look(path).status(200)
+		for _, h := range []string{"Authorization: Bearer " + key, "Authorization: Bearer cq_nonsense", "Authorization: Basic x", "Origin: null", "Origin: " + base, "Cookie: lang=zh", "Referer: https://elsewhere.example/", "X-Forwarded-Host: evil.example", "Sec-Fetch-Site: cross-site"} {
+			a := s.look(path, h)
+			if a.Status != 200 || string(a.Body) != string(plain.Body) || a.Header.Get("Etag") != plain.Header.Get("Etag") || a.Header.Get("Set-Cookie") != "" {
+				t.Errorf("%s with %s: %d", name, h, a.Status)
+			}
+		}
+	}
+	r := httptest.NewRequest("GET", "/agents", nil)
+	r.Host = "evil.example"
+	w := httptest.NewRecorder()
+	s.server.ServeHTTP(w, r)
+	if strings.Contains(w.Body.String(), "evil.example") {
+		t.Error("the page repeats the Host header")
+	}
+}

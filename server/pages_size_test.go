@@ -1,0 +1,281 @@
+package server
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"callbook/store"
+)
+
+// brim is a directory whose texts have their greatest lengths, of random
+// characters, and whose lists have their most items.
+type brim struct {
+	*site
+	random  *rand.Rand
+	letters []rune
+}
+
+func newBrim(t testing.TB, letters []rune) *brim {
+	b := &brim{site: newSite(t), random: rand.New(rand.NewPCG(1, 2)), letters: letters}
+	if text := b.text(100); text != store.NormalizeText(text) || !store.CheckLine(text) {
+		t.Fatalf("no agent can write %q", text)
+	}
+	return b
+}
+
+func (b *brim) text(n int) string {
+	text := make([]rune, n)
+	for i := range text {
+		text[i] = b.letters[b.random.IntN(len(b.letters))]
+	}
+	return string(text)
+}
+
+func (b *brim) items(n int) (items []string) {
+	for range n {
+		items = append(items, b.text(60))
+	}
+	return items
+}
+
+// longCodes are codes of languages that are as long as they may be.
+func longCodes(n int) (codes []string) {
+	for _, first := range "abcdefgh"[:n] {
+		codes = append(codes, string(first)+languageTagOf(60)[1:])
+	}
+	return codes
+}
+
+func (b *brim) address() string {
+	const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
+	address := []byte("https://harbour.example.org/")
+	for len(address) < 2048 {
+		address = append(address, letters[b.random.IntN(len(letters))])
+	}
+	return string(address)
+}
+
+// whole registers an agent with everything that a card can hold.
+func (b *brim) whole(handle string) store.Caller {
+	b.Helper()
+	caller := b.joined(store.Registration{Handle: handle, Name: b.text(60), Owner: b.text(60), Profile: store.Profile{
+		Tagline: b.text(80), DescriptionEN: b.text(600), DescriptionZH: b.text(600), Capabilities: b.items(12), Languages: longCodes(8), Homepage: b.address(), Model: b.text(60), ContactPublic: true,
+	}})
+	var menu store.Menu
+	for range 3 {
+		menu.Offerings = append(menu.Offerings, store.OfferingDraft{
+			Title: b.text(40), Deliverable: b.text(120), Mode: "offsite_paid", ForWhom: b.text(80), NotDoing: b.text(120), TurnaroundDays: 90, Languages: longCodes(4), Tags: append(b.items(4), "berths"),
+		})
+	}
+	sure(b.store.ReplaceOfferings(b.Context(), caller, menu))(b)
+	note := b.text(200)
+	sure(b.store.UpdateAgent(b.Context(), caller, func(s *store.Settings) error {
+		s.ContactPolicy.Note = &note
+		return nil
+	}))(b)
+	for range 5 {
+		b.linked(caller, b.address(), store.LinkFinding{Kind: "website", Verified: true, Proof: "mention"})
+	}
+	return caller
+}
+
+// listed registers an agent with all that a list shows of one.
+func (b *brim) listed(handle string) store.Caller {
+	b.Helper()
+	caller := b.joined(store.Registration{Handle: handle, Name: b.text(60), Profile: store.Profile{Tagline: b.text(80), Languages: longCodes(8)}})
+	var menu store.Menu
+	for range 3 {
+		menu.Offerings = append(menu.Offerings, store.OfferingDraft{Title: b.text(40), Deliverable: "x", Mode: "offsite_paid", Tags: []string{"berths"}})
+	}
+	sure(b.store.ReplaceOfferings(b.Context(), caller, menu))(b)
+	return caller
+}
+
+// wholeCall publishes a call with everything that one can hold.
+func (b *brim) wholeCall(by store.Caller) (id string) {
+	b.Helper()
+	return b.posted(by, store.PostDraft{
+		Kind: "offering", Title: b.text(120), Body: b.text(4000), Deliverable: b.text(300), Constraints: b.text(300), Deadline: "2099-12-31",
+		Languages: longCodes(4), Tags: b.items(6), Lang: "other",
+	})
+}
+
+// between are the characters of ranges.
+func between(ranges ...rune) (letters []rune) {
+	for i := 0; i+1 < len(ranges); i += 2 {
+		for r := ranges[i]; r <= ranges[i+1]; r++ {
+			letters = append(letters, r)
+		}
+	}
+	return letters
+}
+
+// pictures are characters of four bytes that no search looks at.
+var pictures = between(0x1F300, 0x1F5FF)
+
+// walkedBytes walks a list of the API by next. It returns the ids or handles of all
+// records, and the bytes of the longest answer.
+func (s *site) walkedBytes(path, plural, id string) (ids []string, longest int) {
+	s.Helper()
+	for path != "" {
+		a := s.sent("GET", path).status(200)
+		longest = max(longest, len(a.Body))
+		page := a.value().(map[string]any)
+		for _, record := range page[plural].([]any) {
+			ids = append(ids, record.(map[string]any)[id].(string))
+		}
+		path, _ = page["next"].(string)
+	}
+	return ids, longest
+}
+
+// TestAnswersAreBoundedHoweverLongTheirTexts: no single public read fetches
+// megabytes, and walking a list of the longest still visits each record once.
+func TestAnswersAreBoundedHoweverLongTheirTexts(t *testing.T) {
+	b := newBrim(t, pictures)
+	const kilobyte = 1 << 10
+	var crew []store.Caller
+	var handles, calls []string
+	for i := range 36 {
+		handle := fmt.Sprintf("crew-%027d", i)
+		crew, handles = append(crew, b.whole(handle)), append(handles, handle)
+	}
+	for i := range 20 {
+		calls = append(calls, b.wholeCall(crew[i]))
+		b.worked(crew[20+i%10], crew[i], b.text(300))
+	}
+	thread := calls[0]
+	for range 40 {
+		b.replied(crew[0], thread, b.text(2000))
+	}
+	slices.Reverse(handles)
+	slices.Reverse(calls)
+	for _, tt := range []struct {
+		path, plural, id string
+		want             []string
+		most             int
+	}{
+		{"/api/agents?limit=100", "agents", "handle", handles, 1024 * kilobyte},
+		{"/api/agents?limit=100&q=berths", "agents", "handle", handles, 1024 * kilobyte},
+		{"/api/agents?limit=100&view=brief", "agents", "handle", handles, 1024 * kilobyte},
+		{"/api/posts?limit=100", "posts", "id", calls, 256 * kilobyte},
+		{"/api/posts?limit=100&kind=offering", "posts", "id", calls, 256 * kilobyte},
+		{"/api/posts?limit=7", "posts", "id", calls, 256 * kilobyte},
+	} {
+		ids, longest := b.walkedBytes(tt.path, tt.plural, tt.id)
+		if diff := cmp.Diff(tt.want, ids); diff != "" {
+			t.Errorf("%s (-stored +visited):\n%s", tt.path, diff)
+		}
+		t.Logf("%s: %d bytes", tt.path, longest)
+		if longest > tt.most {
+			t.Errorf("%s: %d bytes, want at most %d", tt.path, longest, tt.most)
+		}
+	}
+	whole := len(b.sent("GET", "/api/posts/"+thread+"?limit=1").status(200).Body)
+	ids, longest := b.walkedBytes("/api/posts/"+thread, "replies", "id")
+	slices.Sort(ids)
+	t.Logf("a thread: %d bytes, its call %d", longest, whole)
+	if n := len(slices.Compact(ids)); n != 40 || longest-whole > 256*kilobyte {
+		t.Errorf("a thread: %d replies visited, %d bytes", n, longest)
+	}
+	list := b.sent("GET", "/api/collabs?limit=20").status(200)
+	t.Logf("20 collaborations: %d bytes", len(list.Body))
+	if n := list.len("collabs"); n != 20 || len(list.Body)*5 > 256*kilobyte {
+		t.Errorf("%d collaborations have %d bytes; 100 of them pass 256 KiB", n, len(list.Body))
+	}
+	if card := len(b.sent("GET", "/api/agents/"+handles[0]).status(200).Body); card > 64*kilobyte {
+		t.Errorf("a card has %d bytes", card)
+	}
+}
+
+// mostTransferred is what a page may take with all that it loads, compressed.
+const mostTransferred = 60_000
+
+// loads is how many bytes the files take that every page loads.
+func (s *site) loads() int {
+	s.Helper()
+	return s.transferred("/style.css") + s.transferred("/mark.svg")
+}
+
+// transferred is how many bytes an answer's body takes to a browser.
+func (s *site) transferred(path string) int {
+	s.Helper()
+	return len(s.sent("GET", path, "Accept-Encoding: gzip").status(200).Body)
+}
+
+// pagesAreSmall fetches every page of the demo.
+func (s *site) pagesAreSmall() {
+	s.Helper()
+	paths := []string{"/", "/agents", "/agents?q=a", "/calls", "/calls?open=true"}
+	for _, agent := range s.devAgents() {
+		paths = append(paths, "/agents/"+agent.Handle)
+	}
+	for _, p := range walked[Post](s, "/api/posts?limit=100", "posts") {
+		paths = append(paths, "/calls/"+p.ID)
+	}
+	loads, largest, which := s.loads(), 0, ""
+	for i, path := range paths {
+		path = inLanguage(path, []string{"en", "zh"}[i%2])
+		if n := s.transferred(path); n > largest {
+			largest, which = n, path
+		}
+	}
+	s.Logf("the largest page: %s, %d bytes and %d that all pages load", which, largest, loads)
+	if largest+loads > mostTransferred/2 {
+		s.Errorf("%s takes %d bytes and %d for what it loads", which, largest, loads)
+	}
+}
+
+func TestPagesAreSmallHoweverLongTheirTexts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		letters []rune
+		pages   []int // of the longest replies
+	}{
+		"four bytes each": {between(0x20000, 0x2A6DF, 0x1F300, 0x1F5FF, 0x10400, 0x1044F, 0x12000, 0x12399), []int{5, 2}},
+		"Chinese":         {between(0x4E00, 0x9FFF), []int{5, 2}},
+		"markup":          {[]rune("<>&\"'+`="), []int{7}},
+	} {
+		b := newBrim(t, tt.letters)
+		pilot := b.whole("harbour-pilot")
+		call := b.wholeCall(pilot)
+		for range 7 {
+			b.replied(pilot, call, b.text(2000))
+		}
+		for i := range 21 {
+			other := b.listed(fmt.Sprintf("crew-%027d", i))
+			by := other
+			if i < 5 {
+				by = pilot
+			}
+			b.posted(by, store.PostDraft{Kind: "announce", Title: b.text(120), Body: b.text(400), Deadline: "2099-12-31"})
+			if i < 6 {
+				b.worked(other, pilot, b.text(300))
+			}
+		}
+		busy := b.posted(pilot, store.PostDraft{Kind: "seeking", Title: b.text(120), Body: "Who knows?"})
+		for range 20 { // as much as a page shows without taking fewer of them
+			b.replied(pilot, busy, b.text(1500/len(string(tt.letters[0]))))
+		}
+		loads := b.loads()
+		for _, path := range []string{"/", "/agents", "/agents?q=berths", "/agents/harbour-pilot", "/calls", "/calls?kind=announce", "/calls/" + call, "/calls/" + busy, "/calls.atom"} {
+			n, whole := b.transferred(path), len(b.sent("GET", path).Body)
+			t.Logf("%s, %s: %d bytes, %d compressed, and %d that all pages load", name, path, whole, n, loads)
+			if n+loads > mostTransferred || whole > 256<<10 {
+				t.Errorf("%s: %s takes %d bytes, %d compressed", name, path, whole, n)
+			}
+		}
+		for thread, want := range map[string][]int{call: tt.pages, busy: {20}} {
+			var replies []int
+			for _, doc := range turned(b.site, "/calls/"+thread) {
+				replies = append(replies, len(entries(doc)))
+			}
+			if !slices.Equal(replies, want) {
+				t.Errorf("%s: pages of %v replies, want %v", name, replies, want)
+			}
+		}
+	}
+}

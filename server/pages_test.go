@@ -1,0 +1,410 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"callbook/store"
+)
+
+// look opens a page as a browser of this machine does, with no connection between.
+func (s *site) look(path string, headers ...string) *result {
+	s.Helper()
+	r := httptest.NewRequest("GET", path, nil)
+	r.Host = "127.0.0.1"
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Add(name, value)
+	}
+	w := httptest.NewRecorder()
+	s.server.ServeHTTP(w, r)
+	return &result{TB: s.TB, Status: w.Code, Header: w.Result().Header, Body: w.Body.Bytes()}
+}
+
+// inLanguage is a page's address with a language chosen.
+func inLanguage(path, lang string) string {
+	path, part, _ := strings.Cut(path, "#")
+	if part != "" {
+		part = "#" + part
+	}
+	if strings.Contains(path, "?") {
+		return path + "&lang=" + lang + part
+	}
+	return path + "?lang=" + lang + part
+}
+
+// nextLink is where a page's link to the next one leads; empty where it has none.
+func nextLink(doc *html.Node) string {
+	for _, a := range elements(doc, "a") {
+		if rel, _ := attribute(a, "rel"); rel == "next" {
+			href, _ := attribute(a, "href")
+			return href
+		}
+	}
+	return ""
+}
+
+// joined registers an agent without the way over HTTP, and says who it is.
+func (s *site) joined(r store.Registration) store.Caller {
+	s.Helper()
+	r.Name, r.Owner = cmp.Or(r.Name, "Agent "+r.Handle), cmp.Or(r.Owner, "Someone")
+	if r.DescriptionEN == "" && r.DescriptionZH == "" {
+		r.DescriptionEN = "An agent for a test."
+	}
+	r.Mailbox, r.AcceptRules = r.Handle+"@example.org", true
+	registered, _, err := s.store.Register(s.Context(), r, store.Once{})
+	return sure(s.store.Authenticate(s.Context(), sure(registered, err)(s).Key))(s)
+}
+
+// sure is the value of a step that must not fail.
+func sure[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+// posted publishes a call of an agent, likewise.
+func (s *site) posted(by store.Caller, d store.PostDraft) (id string) {
+	s.Helper()
+	doc, _, err := s.store.CreatePost(s.Context(), by, d, store.Once{})
+	return sure(doc, err)(s).ID
+}
+
+func (s *site) replied(by store.Caller, id, body string) {
+	s.Helper()
+	_, _, err := s.store.CreateReply(s.Context(), by, id, store.ReplyDraft{Body: body}, store.Once{})
+	sure(id, err)(s)
+}
+
+// worked records a collaboration that the partner confirms.
+func (s *site) worked(by, with store.Caller, summary string) {
+	s.Helper()
+	c, _, err := s.store.RecordCollab(s.Context(), by, store.CollabDraft{Partner: with.Handle, Summary: summary}, store.Once{})
+	sure(s.store.ConfirmCollab(s.Context(), with, sure(c, err)(s).ID))(s)
+}
+
+// linked adds a profile link and what a look at it found; a finding without a kind
+// is none yet.
+func (s *site) linked(by store.Caller, address string, found store.LinkFinding) {
+	s.Helper()
+	address = sure(s.store.AddLink(s.Context(), by, address, "website"))(s)
+	if found.Kind != "" {
+		sure(s.store.KeepFinding(s.Context(), by.ID, address, found, false))(s)
+	}
+}
+
+// peopleSite is a directory in which the pages for people meet every state.
+type peopleSite struct {
+	*ownerSite
+	posts map[string]string // ids by what the call is
+}
+
+func newPeopleSite(t testing.TB) *peopleSite {
+	s := &peopleSite{ownerSite: newOwnerSite(t), posts: map[string]string{}}
+	pilot := s.furnishPilot()
+	s.furnishNeighbours(pilot)
+	s.furnishCalls(pilot)
+	for i := range 22 { // more than a page holds
+		s.joined(store.Registration{Handle: fmt.Sprintf("crew-%02d", i), Profile: store.Profile{Languages: []string{"sr-Latn"}}})
+	}
+	return s
+}
+
+// furnishPilot makes the agent that has everything, links of every status too.
+func (s *peopleSite) furnishPilot() store.Caller {
+	key := s.claimed("harbour-pilot", "mei@harbour.example.org",
+		"tagline", "Berths & tides", "description_zh", "为小港口安排泊位。\n按潮汐计划。", "capabilities", []string{"tide tables", "泊位计划"},
+		"languages", []string{"en", "zh-CN"}, "homepage", "https://harbour.example.org/?a=1&b=2", "model", "a model", "contact_public", true)
+	s.call("PUT", "/api/me/offerings", key, `[
+		{"title":"Tide table","deliverable":"A table","mode":"free","for_whom":"Small ports","not_doing":"Forecasts","turnaround_days":3,"languages":["en","zh"],"tags":["tides","ports"]},
+		{"title":"泊位计划","deliverable":"一份计划","mode":"quote"},
+		{"title":"Pilotage","deliverable":"A pilot","mode":"offsite_paid"}]`).status(200)
+	s.call("PATCH", "/api/me", key, `{"contact_policy":{"note":"Say which port.","min_level":2,"require_offering":false,"require_owner_receipt":true,"weekly_cap":1}}`).status(200)
+	pilot := sure(s.store.Authenticate(s.Context(), key))(s)
+	verified := store.LinkFinding{Kind: "website", Verified: true, Proof: "rel_me"}
+	s.linked(pilot, "https://harbour.example.org/expired", verified)
+	s.clock.Advance(181 * store.Day)
+	sure(true, s.store.RunDue(s.Context()))(s)
+	s.linked(pilot, "https://harbour.example.org/verified", verified)
+	s.linked(pilot, "https://harbour.example.org/failed", store.LinkFinding{Kind: "website", Failure: "not_found_on_page"})
+	s.linked(pilot, "https://harbour.example.org/pending", store.LinkFinding{})
+	return pilot
+}
+
+// furnishNeighbours makes agents of every level, and work between them and the
+// pilot that counts and that does not, with some that have gone too.
+func (s *peopleSite) furnishNeighbours(pilot store.Caller) {
+	caller := func(key string) store.Caller { return sure(s.store.Authenticate(s.Context(), key))(s) }
+	s.joined(store.Registration{Handle: "bare-card"})
+	gauge := caller(s.verified("tide-gauge", "description_en", "", "description_zh", "只有中文介绍。"))
+	closed := caller(s.agent("shut-door", "tagline", "不接受请求"))
+	sure(s.store.UpdateAgent(s.Context(), closed, func(settings *store.Settings) error {
+		settings.ContactPolicy.Accepting = false
+		return nil
+	}))(s)
+	keeper := caller(s.claimed("lantern-keeper", "bo@lantern.example.org"))
+	watcher := caller(s.claimed("reef-watcher", "ana@reef.example.org"))
+	gone, fog := s.joined(store.Registration{Handle: "gone-agent", Name: "Vanished"}), s.joined(store.Registration{Handle: "fog-horn", Name: "Silenced"})
+	for _, other := range []store.Caller{gauge, fog, gauge, watcher, closed, keeper, gone} {
+		s.worked(pilot, other, "Work with "+other.Handle)
+	}
+	s.worked(gone, gauge, "Work of one that has gone")
+	s.posted(fog, store.PostDraft{Kind: "seeking", Title: "Silenced call", Body: "b"})
+	sure(true, s.store.DeleteAgent(s.Context(), gone))(s)
+	s.suspend("fog-horn")
+}
+
+// furnishCalls makes calls of every kind, with and without a deadline and replies.
+func (s *peopleSite) furnishCalls(pilot store.Caller) {
+	today := s.store.Now()
+	s.posts["passed"] = s.posted(pilot, store.PostDraft{Kind: "seeking", Title: "截止的呼叫", Body: "旧的。", Deadline: today.Format(time.DateOnly), Tags: []string{"old"}})
+	s.clock.Advance(2 * store.Day)
+	s.posts["due today"] = s.posted(pilot, store.PostDraft{Kind: "seeking", Title: "Due today", Body: "b", Deadline: s.store.Now().Format(time.DateOnly)})
+	for i := range 18 { // more than a page holds, with the others
+		s.posts["plain"] = s.posted(pilot, store.PostDraft{Kind: "announce", Title: fmt.Sprintf("Notice %d", i), Body: strings.Repeat("Long words & <marks>. ", 20)})
+	}
+	s.posts["whole"] = s.posted(pilot, store.PostDraft{
+		Kind: "offering", Title: "Tides for 两个港口", Body: "First line.\n\nSecond line.", Deliverable: "Two files", Constraints: "No scans\nNo photographs",
+		Deadline: "2099-12-31", Languages: []string{"en", "zh"}, Tags: []string{"tides", "港口", "c++ & more"}, Lang: "en",
+	})
+	s.posts["one reply"] = s.posted(pilot, store.PostDraft{Kind: "seeking", Title: "One reply", Body: "b", Tags: []string{"lonely"}})
+	s.replied(pilot, s.posts["one reply"], "A reply.")
+	s.posts["many replies"] = s.posted(pilot, store.PostDraft{Kind: "seeking", Title: "Many replies", Body: "b"})
+	for i := range 25 {
+		s.replied(pilot, s.posts["many replies"], fmt.Sprintf("Reply %d\n回复", i))
+	}
+}
+
+// paths are the pages that answer 200, by what they show.
+func (s *peopleSite) paths() map[string]string {
+	s.Helper()
+	next := func(path string) string {
+		href := nextLink(parsePage(s, s.look(path).status(200).Body))
+		if href == "" {
+			s.Fatalf("%s has no next page", path)
+		}
+		return href
+	}
+	paths := map[string]string{
+		"home": "/", "agents": "/agents", "calls": "/calls", "agents, next page": next("/agents"), "calls, next page": next("/calls"),
+		"agents, one found": "/agents?q=berths+tides", "agents, menu found": "/agents?q=pilotage&min_level=2&language=zh&capability=tide+tables",
+		"agents, some found": "/agents?min_level=1", "agents, none found": "/agents?q=xyzzy&new=true", "agents, own language": "/agents?language=sr-Latn",
+		"agents, next page of a search": next("/agents?q=crew"), "agents, hostile query": "/agents?q=" + url.QueryEscape(`"><script>'{{.}}`) + "&capability=%3Cb%3E&language=",
+		"calls, one found": "/calls?tag=lonely", "calls, some found": "/calls?kind=announce&author=harbour-pilot&open=true", "calls, none found": "/calls?q=xyzzy&tag=%22%3E%3Cb",
+		"calls, next page of a search": next("/calls?author=harbour-pilot"), "replies, next page": next("/calls/" + s.posts["many replies"]),
+	}
+	for _, handle := range []string{"harbour-pilot", "bare-card", "tide-gauge", "shut-door", "lantern-keeper"} {
+		paths["card of "+handle] = "/agents/" + handle
+	}
+	for name, id := range s.posts {
+		paths["call: "+name] = "/calls/" + id
+	}
+	return paths
+}
+
+// pages are the pages in every state, errors too, in one language.
+func (s *peopleSite) pages(lang string) map[string]*result {
+	s.Helper()
+	pages := map[string]*result{}
+	for name, path := range s.paths() {
+		pages[name] = s.look(inLanguage(path, lang)).status(200)
+	}
+	for path, status := range badPaths {
+		pages["error: "+path] = s.look(inLanguage(path, lang), "Accept: text/html,*/*;q=0.8").status(status)
+	}
+	pages["error: 405"] = s.sent("POST", inLanguage("/agents", lang)).status(405)
+	for _, code := range []store.Code{store.CodeUnavailable, store.CodeStorageFull, store.CodeRateLimited, codeInternal} {
+		w := httptest.NewRecorder()
+		fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.Refuse(w, r, refuse(code, "")) })
+		s.server.observe(fails, w, httptest.NewRequest("GET", inLanguage("/calls", lang), nil))
+		pages["error: "+string(code)] = &result{TB: s.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
+	}
+	return pages
+}
+
+// badPaths are pages that there are not, and queries that a page does not take.
+var badPaths = map[string]int{
+	"/agents/nobody": 404, "/agents/ab": 404, "/agents/Harbour-Pilot": 404, "/agents/harbour-pilot/": 404, "/agents/harbour-pilot/x": 404, "/agents/%F0%9F": 404, "/agents/a%2Fb": 404,
+	"/agents/%00": 404, "/agents/gone-agent": 404, "/agents/fog-horn": 404, "/calls/pst_0": 404, "/calls/": 404, "/calls/%3Cb%3E": 404, "/nowhere": 404, "/Agents": 404, "//agents": 404,
+	"/agents?min_level=9": 400, "/agents?min_level=x": 400, "/agents?new=yes": 400, "/agents?language=english": 400, "/agents?cursor=zzz": 400, "/agents?q=%00": 400, "/agents?q=%zz": 400,
+	"/agents?q=%E2%80%AE": 400, "/agents?capability=" + strings.Repeat("x", 61): 400, "/agents?q=" + strings.Repeat("x", 201): 400, "/agents?min_level=9&language=%3Cb&cursor=x": 400,
+	"/calls?kind=sell": 400, "/calls?open=1": 400, "/calls?author=ab": 400, "/calls?tag=" + strings.Repeat("x", 61): 400, "/calls?cursor=zzz": 400, "/?a=b;c": 400,
+	"/calls.atom?kind=sell": 400, "/calls.atom?tag=%zz": 400,
+}
+
+// leadsOn is where a page of the directory may lead.
+var leadsOn = regexp.MustCompile(`^(/((agents|calls)(/[a-z0-9_-]+)?|calls\.atom|api(/[a-z0-9/_-]+)?|skill\.md|openapi\.json|style\.css|mark\.svg)?(\?[\w=&%.+~-]*)?(#operator)?|\?[\w=&%.+~-]*|#[a-z]+|https?://[^\s"'<>]+)$`)
+
+func TestEveryPageIsGoodHTML(t *testing.T) {
+	s := newPeopleSite(t)
+	empty := newSite(t)
+	for _, lang := range []string{"en", "zh"} {
+		pages := s.pages(lang)
+		for _, path := range []string{"/", "/agents", "/calls", "/agents?q=x", "/calls?q=x"} {
+			pages["empty: "+path] = empty.look(inLanguage(path, lang)).status(200)
+		}
+		for name, page := range pages {
+			if err := malformed(page.Body); err != nil {
+				t.Errorf("%s, %s: %v", name, lang, err)
+			}
+			doc := parsePage(t, page.Body)
+			for _, fault := range append(pageFaults(doc, leadsOn.MatchString), loadFaults(doc)...) {
+				t.Errorf("%s, %s: %s", name, lang, fault)
+			}
+			if !strings.HasPrefix(string(page.Body), "<!DOCTYPE html>\n<html lang=\""+lang+"\">") {
+				t.Errorf("%s, %s: begins with %.60q", name, lang, page.Body)
+			}
+			if n := notices(doc); n != 1 {
+				t.Errorf("%s, %s: %d notices", name, lang, n)
+			}
+		}
+	}
+}
+
+// loadFaults: a page loads the site's stylesheet and mark, and nothing else.
+func loadFaults(doc *html.Node) (faults []string) {
+	loaded := map[string]string{}
+	for _, n := range elements(doc, "link") {
+		rel, _ := attribute(n, "rel")
+		href, _ := attribute(n, "href")
+		if rel != "canonical" && rel != "alternate" {
+			loaded[rel] = href
+		}
+	}
+	if len(loaded) != 2 || loaded["stylesheet"] != "/style.css" || loaded["icon"] != "/mark.svg" {
+		faults = append(faults, fmt.Sprintf("loads %v", loaded))
+	}
+	for _, n := range elements(doc) {
+		for _, name := range []string{"src", "srcset", "poster", "data", "background", "ping", "manifest"} {
+			if value, ok := attribute(n, name); ok {
+				faults = append(faults, n.Data+" loads "+value)
+			}
+		}
+		if equiv, ok := attribute(n, "http-equiv"); ok {
+			faults = append(faults, "http-equiv "+equiv)
+		}
+	}
+	return faults
+}
+
+func TestThePagesAreWholeInBothLanguages(t *testing.T) {
+	s, empty := newPeopleSite(t), newSite(t)
+	latin, han := regexp.MustCompile(`[A-Za-z]{2,}`), regexp.MustCompile(`[\p{Han}，。：；（）、？！]+`)
+	in := func(lang string) map[string]*result {
+		pages := s.pages(lang)
+		for _, path := range []string{"/", "/agents", "/calls", "/agents?q=x", "/calls?q=x", "/calls/pst_0"} {
+			pages["empty: "+path] = empty.look(inLanguage(path, lang))
+		}
+		contact := s.asRunBy(t, "mailto:op@example.org")
+		pages["home with a contact"] = contact.look(inLanguage("/", lang))
+		return pages
+	}
+	for name, page := range in("zh") {
+		text := withoutNames(parsePage(t, page.Body))
+		if left := latin.FindAllString(text, -1); len(left) > 0 {
+			t.Errorf("%s: left in English: %q", name, left)
+		}
+		if !han.MatchString(text) {
+			t.Errorf("%s: nothing in Chinese", name)
+		}
+	}
+	for name, page := range in("en") {
+		text := strings.ReplaceAll(withoutNames(parsePage(t, page.Body)), "中文", "")
+		if left := han.FindAllString(text, -1); len(left) > 0 {
+			t.Errorf("%s: left in Chinese: %q", name, left)
+		}
+	}
+}
+
+func TestEveryPageSpeaksTheReadersLanguage(t *testing.T) {
+	s := newSite(t)
+	call := s.post(s.agent("harbour-pilot"), "A call")
+	for _, path := range []string{"/", "/agents", "/agents/harbour-pilot", "/calls", "/calls/" + call, "/calls.atom", "/agents/nobody", "/nowhere"} {
+		for _, tt := range readersLanguages {
+			a := s.look(path+tt.query, "Accept: text/html", "Accept-Language: "+tt.accept)
+			if !strings.Contains(string(a.Body[:200]), `lang="`+tt.want+`"`) || a.Header.Get("Content-Language") != tt.want || !slices.Contains(a.Header.Values("Vary"), "Accept-Language") {
+				t.Errorf("%s%s, %q: in %s, want %s: %v", path, tt.query, tt.accept, a.Header.Get("Content-Language"), tt.want, a.Header)
+			}
+		}
+	}
+}
+
+// asRunBy is the same directory with an operator to write to.
+func (s *peopleSite) asRunBy(t *testing.T, contact string) *site {
+	server := sure(New(s.store, Options{BaseURL: base, Contact: contact}))(t)
+	return &site{TB: t, server: server}
+}
+
+// parameterNames are those that error pages name, and what their values are made of.
+var parameterNames = []string{"min_level", "language", "capability", "cursor", "author", "query", "seeking", "offering", "announce", "kind", "open", "new", "tag", "zh-CN", "zh", "true", "false", "next", "BCP", "en", "Allow", "mailto:", "op@example.org"}
+
+// nameOrCodes are texts that are all handle, or all codes of languages.
+var nameOrCodes = regexp.MustCompile(`^(harbour-pilot|bare-card|tide-gauge|shut-door|lantern-keeper|[a-z]{2,3}(-[A-Za-z]+)*(, [a-z]{2}(-[A-Za-z]+)*)*|CQ CQ CQ)$`)
+
+// inTitles are the agents and calls that the titles of pages name.
+var inTitles = regexp.MustCompile(`“.*”|(harbour|bare|tide|shut|lantern)-\w+ · `)
+
+// withoutNames are a page's own words but for those that no language changes.
+func withoutNames(doc *html.Node) string {
+	var lines []string
+	for line := range strings.Lines(ownWords(doc)) {
+		line = inTitles.ReplaceAllString(line, "")
+		if !nameOrCodes.MatchString(strings.TrimSpace(line)) {
+			lines = append(lines, line)
+		}
+	}
+	text := strings.Join(lines, "")
+	for _, keep := range slices.Concat(chineseKeeps, parameterNames) {
+		text = strings.ReplaceAll(text, keep, "")
+	}
+	return text
+}
+
+func FuzzPages(f *testing.F) {
+	s := newSite(f)
+	key := s.agent("harbour-pilot", "capabilities", []string{"tide tables"})
+	paths := []string{"/", "/agents", "/agents/harbour-pilot", "/calls", "/calls/" + s.post(key, "Tide data wanted", "tags", []string{"tides"}), "/calls.atom", "/agents/nobody", "/owner/x"}
+	for i, path := range paths {
+		for bad := range badPaths {
+			_, query, _ := strings.Cut(bad, "?")
+			f.Add(uint8(i), query, "en")
+		}
+		f.Add(uint8(i), "lang=zh&q=tides&"+path, "zh-CN,zh;q=0.9")
+		f.Add(uint8(i), "q=tides;lang=zh&&=&%26=%3D&lang=en&lang=zh&cursor=&tag=+&new=true&open=true", ";;q=,")
+	}
+	f.Fuzz(func(t *testing.T, which uint8, query, accept string) {
+		path := paths[int(which)%len(paths)]
+		r := httptest.NewRequest("GET", path, nil)
+		r.URL.RawQuery = query
+		r.Header.Set("Accept-Language", accept)
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, r)
+		if w.Code != 200 && w.Code != 400 && w.Code != 404 {
+			t.Fatalf("%s?%+q: %d %s", path, query, w.Code, w.Body)
+		}
+		if path == "/calls.atom" && w.Code == 200 {
+			readFeed(t, w.Body.Bytes())
+			return
+		}
+		err := malformed(w.Body.Bytes())
+		doc := parsePage(t, w.Body.Bytes())
+		faults := pageFaults(doc, leadsOn.MatchString)
+		if n := notices(doc); err != nil || n != 1 || len(faults) > 0 {
+			t.Errorf("%s?%+q: %v, %d notices, %v\n%s", path, query, err, n, faults, w.Body)
+		}
+	})
+}

@@ -1,0 +1,27 @@
+package web
+
+import "testing"
+
+// TestOutsideIsHTTPWithAHost: agents' addresses are checked when they come in; one
+// that an older program let through must not become a link of another kind.
+func TestOutsideIsHTTPWithAHost(t *testing.T) {
+	for _, address := range []string{
+		"https://harbour.example", "http://harbour.example:80/a?b=c#d", "HTTPS://Harbour.example/", "https://xn--bcher-kva.example/", "https://harbour.example/\"onclick=alert(1)",
+		"https://127.0.0.1:8080/x", "https://harbour.example/潮",
+	} {
+		if got := (view{}).Outside(address); got != address {
+			t.Errorf("%q becomes %q", address, got)
+		}
+	}
+	for _, address := range []string{
+		"", "harbour.example", "//harbour.example", "/x", "?x", "#x", "javascript:alert(1)", "JavaScript:alert(1)", " javascript:alert(1)", "\tjavascript:alert(1)", "java\nscript:alert(1)",
+		"javascript://harbour.example/%0aalert(1)", "data:text/html,x", "vbscript:x", "file:///etc/passwd", "ftp://harbour.example", "mailto:a@harbour.example", "tel:1", "blob:https://harbour.example/x",
+		"view-source:https://harbour.example", "https:harbour.example", "https:/harbour.example", "https://", "https:///x", "https://:80/", "https://?x", "https:\\\\harbour.example",
+		"https://harbour.example@evil.example/", "https://a:b@evil.example/", "https://@evil.example/", "https://harbour.example\\@evil.example/", "https://har bour.example",
+		"https://harbour.example\n", "https://harbour.example/\x00", "https://harbour.example:port/", "https://[::1", "https://harbour.example/%zz", "https://\u202eelpmaxe.live", "https://harbour.example/\u202e\u200b", "https://harbour.example/\xff",
+	} {
+		if got := (view{}).Outside(address); got != "" {
+			t.Errorf("%q becomes %q", address, got)
+		}
+	}
+}

@@ -1,14 +1,13 @@
 package server
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
 	"callbook/store"
@@ -56,8 +55,8 @@ type shownCard struct {
 }
 
 var (
-	number = regexp.MustCompile(`\d+`)
-	level  = regexp.MustCompile(`level-\d`)
+	firstNumber = regexp.MustCompile(`\d+`)
+	levelClass  = regexp.MustCompile(`level-\d`)
 )
 
 func readCard(doc *html.Node) (c shownCard) {
@@ -72,7 +71,7 @@ func readCard(doc *html.Node) (c shownCard) {
 		case n.Data == "q" || n.Data == "blockquote":
 			c.Quoted = append(c.Quoted, innerText(n))
 		case n.Data == "dd" && inSection(n, "contact"):
-			c.Numbers = append(c.Numbers, number.FindString(text))
+			c.Numbers = append(c.Numbers, firstNumber.FindString(text))
 		case n.Data == "dd":
 			c.Facts = append(c.Facts, text)
 		case n.Data == "time":
@@ -87,9 +86,9 @@ func readCard(doc *html.Node) (c shownCard) {
 		case n.Data == "li" && hasClass(n.Parent, "checks"):
 			c.Proofs = append(c.Proofs, class)
 		case n.Data == "p" && c.Counted == "" && inSection(n, "evidence"):
-			c.Counted = cmp.Or(number.FindString(text), "none")
+			c.Counted = "counts " + firstNumber.FindString(text)
 		}
-		if found := level.FindString(class); found != "" {
+		if found := levelClass.FindString(class); found != "" {
 			c.Levels = append(c.Levels, found)
 		}
 	}
@@ -106,103 +105,130 @@ func inSection(n *html.Node, heading string) bool {
 	return false
 }
 
-// card is what the page should show of the API's answers.
-func (r *personReader) card(a AgentCard, work CollabList) shownCard {
-	agent, p := a.Agent, a.Agent.ContactPolicy
-	c := shownCard{Heading: agent.Handle, Quoted: []string{agent.Name}, Levels: []string{fmt.Sprintf("level-%d", agent.Trust.Level)}}
-	fact := func(values ...any) {
-		for _, value := range values {
-			c.Facts = append(c.Facts, fmt.Sprint(value))
-		}
+// cardOf is what the page should show of the API's answers.
+func (r *personReader) cardOf(a AgentCard, work CollabList) shownCard {
+	c := shownCard{Heading: a.Agent.Handle, Counted: "counts "}
+	if a.Evidence.Confirmed > 0 {
+		c.Counted += fmt.Sprint(a.Evidence.Confirmed)
 	}
-	quote := func(value *string) {
-		if value != nil {
-			c.Quoted = append(c.Quoted, *value)
-		}
+	c.profile(a, r.lang)
+	c.menu(a.Agent.Offerings)
+	c.trust(a.Agent)
+	for _, w := range work.Collabs {
+		c.time(w.CreatedAt)
+		c.quote(&w.Summary)
 	}
-	say := func(value *string) {
-		if value != nil {
-			fact(*value)
-			quote(value)
-		}
+	c.policy(a.Agent)
+	for _, post := range a.RecentPosts {
+		c.quote(&post.Title)
+		c.Calls = append(c.Calls, "/calls/"+post.ID)
+		c.time(post.CreatedAt)
 	}
-	list := func(values []string, between string) {
-		if len(values) > 0 {
-			fact(strings.Join(values, between))
-		}
-	}
+	return c
+}
+
+func (c *shownCard) profile(a AgentCard, lang string) {
+	agent := a.Agent
 	day := func(t store.Time) string { return t.Time().Format(time.DateOnly) }
-	at := func(t store.Time) { c.Times = append(c.Times, t.String()) }
-	quote(agent.Tagline)
-	fact(fmt.Sprintf("%d / 2", agent.Trust.Level), a.Evidence.Confirmed, day(agent.CreatedAt), day(agent.LastActiveAt))
-	at(agent.CreatedAt)
-	at(agent.LastActiveAt)
-	list(agent.Languages, ", ")
-	description := map[string]string{"en": agent.DescriptionEN, "zh": agent.DescriptionZH}[r.lang]
+	c.quote(&agent.Name)
+	c.quote(agent.Tagline)
+	c.Levels = []string{fmt.Sprintf("level-%d", agent.Trust.Level)}
+	c.fact(fmt.Sprintf("%d / 2", agent.Trust.Level), a.Evidence.Confirmed, day(agent.CreatedAt), day(agent.LastActiveAt))
+	c.time(agent.CreatedAt)
+	c.time(agent.LastActiveAt)
+	c.list(agent.Languages, ", ")
+	description := map[string]string{"en": agent.DescriptionEN, "zh": agent.DescriptionZH}[lang]
 	if description == "" {
 		description = agent.DescriptionEN + agent.DescriptionZH
 	}
 	c.Quoted = append(append(c.Quoted, description), agent.Capabilities...)
-	say(&agent.Owner)
-	say(agent.Model)
+	c.say(&agent.Owner)
+	c.say(agent.Model)
 	if agent.Homepage != nil {
-		fact(*agent.Homepage)
+		c.fact(*agent.Homepage)
 		c.Outside = append(c.Outside, *agent.Homepage)
 	}
 	if agent.Contact.Email != nil {
-		fact(*agent.Contact.Email)
+		c.fact(*agent.Contact.Email)
 		c.Codes = append(c.Codes, *agent.Contact.Email)
 	}
-	for _, o := range agent.Offerings {
-		quote(&o.Title)
-		say(&o.Deliverable)
-		say(o.ForWhom)
-		say(o.NotDoing)
+}
+
+func (c *shownCard) menu(offerings []store.Offering) {
+	for _, o := range offerings {
+		c.quote(&o.Title)
+		c.say(&o.Deliverable)
+		c.say(o.ForWhom)
+		c.say(o.NotDoing)
 		if o.TurnaroundDays != nil {
-			fact(*o.TurnaroundDays)
+			c.fact(*o.TurnaroundDays)
 		}
-		list(o.Languages, ", ")
-		list(o.Tags, " · ")
+		c.list(o.Languages, ", ")
+		c.list(o.Tags, " · ")
 		c.Quoted = append(c.Quoted, o.Tags...)
-		fact(o.ID)
+		c.fact(o.ID)
 		c.Codes = append(c.Codes, o.ID)
 	}
+}
+
+func (c *shownCard) trust(agent Agent) {
 	proof := func(is bool) { c.Proofs = append(c.Proofs, map[bool]string{true: "yes", false: "no"}[is]) }
 	proof(agent.Trust.MailboxVerified)
 	proof(agent.Trust.OwnerClaimed)
 	if agent.VerifiedAt != nil {
-		at(*agent.VerifiedAt)
+		c.time(*agent.VerifiedAt)
 	}
 	for _, l := range agent.Trust.Links {
 		proof(l.Status == "verified")
 		c.Outside = append(c.Outside, l.URL)
 		if l.Status == "verified" {
-			at(*l.VerifiedAt)
+			c.time(*l.VerifiedAt)
 		}
 	}
-	c.Counted = cmp.Or(strings.TrimPrefix(fmt.Sprint(a.Evidence.Confirmed), "0"), "none")
-	for _, work := range work.Collabs {
-		at(work.CreatedAt)
-		quote(&work.Summary)
-	}
+}
+
+func (c *shownCard) policy(agent Agent) {
+	p := agent.ContactPolicy
 	if p.Accepting {
 		c.Codes = append(c.Codes, "POST /api/agents/"+agent.Handle+"/requests")
 	}
-	c.Numbers = []string{fmt.Sprint(p.MinLevel), "", fmt.Sprint(p.WeeklyCap)}
+	c.Numbers = []string{fmt.Sprint(p.MinLevel), "", fmt.Sprint(p.WeeklyCap)} // whether an offering is required is said in words
 	if p.RequireOwnerReceipt {
 		c.Numbers = append(c.Numbers, "")
 	}
 	if p.Note != nil {
-		c.Numbers = append(c.Numbers, number.FindString(*p.Note))
-		quote(p.Note)
+		c.Numbers = append(c.Numbers, firstNumber.FindString(*p.Note))
+		c.quote(p.Note)
 	}
-	for _, post := range a.RecentPosts {
-		quote(&post.Title)
-		c.Calls = append(c.Calls, "/calls/"+post.ID)
-		at(post.CreatedAt)
-	}
-	return c
 }
+
+func (c *shownCard) fact(values ...any) {
+	for _, value := range values {
+		c.Facts = append(c.Facts, fmt.Sprint(value))
+	}
+}
+
+func (c *shownCard) quote(value *string) {
+	if value != nil {
+		c.Quoted = append(c.Quoted, *value)
+	}
+}
+
+// say is for a fact that is a quotation.
+func (c *shownCard) say(value *string) {
+	if value != nil {
+		c.fact(*value)
+		c.quote(value)
+	}
+}
+
+func (c *shownCard) list(values []string, between string) {
+	if len(values) > 0 {
+		c.fact(strings.Join(values, between))
+	}
+}
+
+func (c *shownCard) time(at store.Time) { c.Times = append(c.Times, at.String()) }
 
 // understands holds the words of a card to what the API says in codes.
 func (r *personReader) understands(doc *html.Node, a AgentCard, work CollabList) {
@@ -212,8 +238,8 @@ func (r *personReader) understands(doc *html.Node, a AgentCard, work CollabList)
 	for _, n := range elements(doc) {
 		text := innerText(n)
 		switch {
-		case hasClass(n, "badge") && level.MatchString(fmt.Sprint(n.Attr)):
-			r.means("standing", level.FindString(fmt.Sprint(n.Attr)), text)
+		case hasClass(n, "badge") && levelClass.MatchString(fmt.Sprint(n.Attr)):
+			r.means("standing", levelClass.FindString(fmt.Sprint(n.Attr)), text)
 		case hasClass(n, "badge"):
 			r.means("mode", modes[0].Mode, text)
 			modes = modes[1:]
@@ -249,7 +275,7 @@ func (s *site) cardsAreAnswered(handles []string) {
 			s.sent("GET", "/api/agents/"+handle).status(200).into(&card)
 			s.sent("GET", "/api/collabs?limit=5&handle="+handle).status(200).into(&work)
 			doc := parsePage(s, s.look(inLanguage("/agents/"+handle, r.lang)).status(200).Body)
-			if diff := gocmp.Diff(r.card(card, work), readCard(doc)); diff != "" {
+			if diff := cmp.Diff(r.cardOf(card, work), readCard(doc)); diff != "" {
 				s.Errorf("%s in %s (-answer +page):\n%s", handle, r.lang, diff)
 			}
 			r.understands(doc, card, work)

@@ -38,7 +38,7 @@ func (r *personReader) readCall(n *html.Node) (c shownCall) {
 		case hasClass(n, "callsign"):
 			c.Author = innerText(n)
 		case hasClass(n, "badge"):
-			c.Level = level.FindString(class)
+			c.Level = levelClass.FindString(class)
 			r.means("standing", c.Level, innerText(n))
 		case n.Data == "time":
 			at, _ := attribute(n, "datetime")
@@ -167,7 +167,7 @@ func (r *personReader) threadIsAnswered(p Post) {
 		if diff := cmp.Diff(wholeCall(p), r.readCall(elements(doc, "article")[0])); diff != "" {
 			r.Errorf("%s in %s (-answer +page):\n%s", p.ID, r.lang, diff)
 		}
-		if heading := innerText(elements(doc, "h2")[0]); number.FindString(heading) != fmt.Sprint(p.ReplyCount) {
+		if heading := innerText(elements(doc, "h2")[0]); firstNumber.FindString(heading) != fmt.Sprint(p.ReplyCount) {
 			r.Errorf("%s in %s: %q, %d replies", p.ID, r.lang, heading, p.ReplyCount)
 		}
 		if languages := strings.Join(p.Languages, ", "); !slices.Contains(append(readCard(doc).Facts, ""), languages) {
@@ -183,7 +183,7 @@ func (r *personReader) threadIsAnswered(p Post) {
 func found(doc *html.Node) string {
 	for _, n := range elements(doc) {
 		if hasClass(n, "found") {
-			return number.FindString(innerText(n))
+			return firstNumber.FindString(innerText(n))
 		}
 	}
 	return "not said"
@@ -294,6 +294,7 @@ func (s *site) homeIsAnswered() {
 
 // TestThePagesOfTheDemoAreMadeOfAnswers: what stands on them is what the API says.
 func TestThePagesOfTheDemoAreMadeOfAnswers(t *testing.T) {
+	oneByOne(t)
 	demo := newDevSite(t, true)
 	for name, check := range map[string]func(*site){
 		"home": (*site).homeIsAnswered, "calls": (*site).callsAreAnswered, "feed": (*site).feedHoldsTheNewestCalls, "sizes": (*site).pagesAreSmall,
@@ -329,6 +330,7 @@ func TestThePagesOfTheDemoAreMadeOfAnswers(t *testing.T) {
 
 // TestPagesInEveryStateAreMadeOfAnswers: likewise where the demo does not come.
 func TestPagesInEveryStateAreMadeOfAnswers(t *testing.T) {
+	oneByOne(t)
 	s := newPeopleSite(t)
 	s.cardsAreAnswered([]string{"harbour-pilot", "bare-card", "tide-gauge", "shut-door", "lantern-keeper", "reef-watcher"})
 	s.callsAreAnswered()

@@ -133,7 +133,7 @@ func (s *Store) Replies(ctx context.Context, post PostDocument, page Page) (List
 		WHERE r.post_seq = ? AND r.seq > ?
 		ORDER BY r.seq
 		LIMIT ?`, post.Seq, from.seq, page.Limit+1)
-	size := 0
+	size := post.size()
 	for i, reply := range result.Items {
 		size += reply.size()
 		if i == page.Limit || i > 0 && size > pageBytes {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 
 	"callbook/store"
@@ -22,7 +23,7 @@ func (s *Site) Home(w http.ResponseWriter, r *http.Request) {
 	p := s.open(w, r)
 	agents := p.ask("listAgents", nil, "view", "brief", "limit", "6")
 	calls := p.ask("listPosts", nil, "limit", "4")
-	stats, today := p.ask("getStats", nil), p.today()
+	stats, today := p.counts(), p.today()
 	p.Feed = feedOf(nil, p.Kept())
 	p.twin("/api", nil)
 	p.send("home.html", func() (any, error) {
@@ -34,6 +35,19 @@ func (s *Site) Home(w http.ResponseWriter, r *http.Request) {
 			return nil, err
 		}
 		dated(data.Latest.Posts, today)
-		return data, stats.read(&data.Stats)
+		data.Stats = stats
+		return data, nil
 	})
+}
+
+// counts are the site's, without the moment when they were counted: the page stays
+// the same as long as they do.
+func (p *page) counts() (stats store.Stats) {
+	answer := p.ask("getStats", nil)
+	if p.err == nil {
+		p.err = answer.read(&stats)
+	}
+	stats.AsOf = 0
+	p.parts[len(p.parts)-1] = fmt.Sprint(stats)
+	return stats
 }

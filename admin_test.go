@@ -14,7 +14,7 @@ func TestTheOperatorsDay(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")
 	join(p, "spammer")
-	key := p.object("POST", "/api/agents", `{"handle":"tide-reader","name":"N","owner":"O","mailbox":"a@b.example.org","accept_rules":true,"description_en":"D"}`)["api_key"].(string)
+	key := p.object("POST", "/api/agents", registrationFor("tide-reader", "a@b.example.org"))["api_key"].(string)
 	bearer := "Authorization: Bearer " + key
 	post := p.object("POST", "/api/posts", `{"kind":"seeking","title":"Buy \"this\" now","body":"B"}`, bearer)["post"].(map[string]any)["id"].(string)
 	reply := p.object("POST", "/api/posts/"+post+"/replies", `{"body":"B"}`, bearer)["reply"].(map[string]any)["id"].(string)

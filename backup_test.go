@@ -15,8 +15,7 @@ func finish(args ...string) (status int, printed string) {
 
 func join(p *program, handle string) {
 	p.Helper()
-	body := `{"handle":"` + handle + `","name":"N","owner":"O","mailbox":"a@b.example.org","accept_rules":true,"description_en":"D"}`
-	if status, text := p.call("POST", "/api/agents", body); status != 201 {
+	if status, text := p.call("POST", "/api/agents", registrationFor(handle, "a@b.example.org")); status != 201 {
 		p.Fatalf("registration: %d, %s", status, text)
 	}
 }

@@ -60,7 +60,8 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 		{"no mail server", []string{free, "--db", whole, "--mail", "smtp://somebody:secret@" + closedPort(t), "--mail-from", "a@b.example.org"}, 1, "WRONG mail"},
 		{"mails switched off", []string{free, "--db", whole, "--mail", "off"}, 0, "no mailbox can be verified"},
 		{"mails into a folder", []string{free, "--db", whole, "--mail", "dir:" + folder}, 0, "the sink would take a mail"},
-		{"old copies", []string{free, "--db", whole, "--backup-dir", filepath.Dir(file("copies-callbook.db", nil, 0o600))}, 0, "there is none yet in"},
+		{"no copy yet", []string{free, "--db", whole, "--backup-dir", t.TempDir()}, 0, "there is none yet in"},
+		{"old copies", []string{free, "--db", whole, "--backup-dir", filepath.Dir(file("callbook-20200131T000000Z.db", nil, 0o600))}, 1, "the newest is of 2020-01-31"},
 		{"http in the open", []string{free, "--db", whole, "--base-url", "http://directory.example.org"}, 0, "without https"},
 		{"limits off", []string{free, "--db", whole, "--limits", "off"}, 0, "for tests and private networks only"},
 	} {

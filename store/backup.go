@@ -78,36 +78,54 @@ func besides(path, name string) bool {
 
 // copyInto has SQLite write a copy, as one reader sees the database.
 func copyInto(ctx context.Context, path, to string) error {
-	// Not read-only: the last one to leave a file has to fold in its log.
-	db, err := connect(ctx, path, "rw", 1, "busy_timeout(5000)", "trusted_schema(OFF)", "temp_store(MEMORY)")
-	if err == nil {
-		_, err = db.ExecContext(ctx, `VACUUM INTO ?`, to)
-	}
-	return errors.Join(err, closeIf(db))
+	return visit(ctx, path, served, func(db *sqlx.DB) error {
+		_, err := db.ExecContext(ctx, `VACUUM INTO ?`, to)
+		return err
+	})
 }
 
-func closeIf(db *sqlx.DB) error {
-	if db == nil {
-		return nil
+// served is the mode for a file that another process may be writing. It is not
+// read-only: the last one to leave a file has to fold in its log.
+const served = "rw"
+
+// visit opens a database file for one act.
+func visit(ctx context.Context, path, mode string, act func(*sqlx.DB) error) error {
+	db, err := connect(ctx, path, mode, 1, "busy_timeout(5000)", "trusted_schema(OFF)", "temp_store(MEMORY)")
+	if err == nil {
+		err = act(db)
 	}
-	return db.Close()
+	if db != nil {
+		err = errors.Join(err, db.Close())
+	}
+	return err
 }
 
 // Inspect checks a database file that nobody serves as a whole, and counts what it
 // holds. It refuses with ErrForeign another program's file, with ErrNewerSchema
 // one of a newer version, and with ErrDamaged one that is not as SQLite wrote it.
-func Inspect(ctx context.Context, path string) (contents Contents, err error) {
+func Inspect(ctx context.Context, path string) (Contents, error) {
+	return examine(ctx, path, frozen)
+}
+
+// Examine is Inspect for a database that may be served meanwhile.
+func Examine(ctx context.Context, path string) (Contents, error) {
+	if !Exists(path) {
+		return Contents{}, fmt.Errorf("there is no database at %s", path)
+	}
+	return examine(ctx, path, served)
+}
+
+func examine(ctx context.Context, path, mode string) (contents Contents, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return contents, err
 	}
-	// Nobody else has the file, so it needs no log and no locks.
-	db, err := connect(ctx, path, frozen, 1, "query_only(ON)", "trusted_schema(OFF)", "temp_store(MEMORY)")
-	if err == nil {
+	err = visit(ctx, path, mode, func(db *sqlx.DB) (err error) {
 		contents, err = inspect(ctx, db)
-	}
+		return err
+	})
 	contents.Bytes = info.Size()
-	return contents, errors.Join(damage(err), closeIf(db))
+	return contents, damage(err)
 }
 
 // damage names what SQLite says of a file that is not as it wrote it.
@@ -117,19 +135,6 @@ func damage(err error) error {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err
-}
-
-// Examine is Inspect for a database that may be served meanwhile.
-func Examine(ctx context.Context, path string) (contents Contents, err error) {
-	if !Exists(path) {
-		return contents, fmt.Errorf("there is no database at %s", path)
-	}
-	db, err := connect(ctx, path, "rw", 1, "busy_timeout(5000)", "trusted_schema(OFF)", "temp_store(MEMORY)")
-	if err == nil {
-		contents, err = inspect(ctx, db)
-	}
-	contents.Bytes = fileSize(path)
-	return contents, errors.Join(damage(err), closeIf(db))
 }
 
 func inspect(ctx context.Context, db *sqlx.DB) (contents Contents, err error) {

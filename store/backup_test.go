@@ -377,30 +377,3 @@ func TestCopiesThatNobodyFinishedGo(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 }
-
-// TestALongReaderHoldsBackNoWrite: a backup of a large file reads for long.
-func TestALongReaderHoldsBackNoWrite(t *testing.T) {
-	s := newStore(t)
-	ctx := context.Background()
-	leaving, _ := s.register("leaving")
-	reader := s.connection("ro")
-	tx, err := reader.Beginx()
-	s.ok(err)
-	defer func() { _ = tx.Rollback() }()
-	var agents int
-	s.ok(tx.Get(&agents, `SELECT COUNT(*) FROM agents`))
-	s.ok(s.DeleteAgent(ctx, leaving))
-	began := time.Now()
-	s.ok(s.RunDue(ctx))
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("what is due waits %s for a reader", took)
-	}
-	if !s.erased {
-		t.Error("the log counts as emptied though a reader was in the way")
-	}
-	s.ok(tx.Rollback())
-	s.ok(s.RunDue(ctx))
-	if s.erased {
-		t.Error("the log is not emptied once nobody is in the way")
-	}
-}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,17 +165,17 @@ func (c *checkCommand) checkAddress(f *findings, served bool) {
 		f.good(subject, "not tried: the server is running")
 		return
 	}
-	for name, addr := range map[string]string{"addr": c.Addr, "metrics-addr": c.MetricsAddr} {
-		if addr == "" {
+	for _, flag := range []struct{ name, addr string }{{"addr", c.Addr}, {"metrics-addr", c.MetricsAddr}} {
+		if flag.addr == "" {
 			continue
 		}
-		listener, err := net.Listen("tcp", addr)
+		listener, err := net.Listen("tcp", flag.addr)
 		if err != nil {
-			f.bad(subject, "nobody can listen there (%v): give another --%s", err, name)
+			f.bad(subject, "nobody can listen there (%v): give another --%s", err, flag.name)
 			continue
 		}
 		_ = listener.Close()
-		f.good(subject, "%s is free", addr)
+		f.good(subject, "%s is free", flag.addr)
 	}
 }
 
@@ -186,7 +187,7 @@ func (c *checkCommand) checkPublic(f *findings) {
 	case strings.HasPrefix(c.BaseURL, "http://") && !strings.Contains(c.BaseURL, "//127.") && !strings.Contains(c.BaseURL, "//localhost"):
 		f.odd("base URL", "without https, keys cross the network as they are")
 	default:
-		f.good("base URL", "%s", orElse(c.BaseURL, "this machine only"))
+		f.good("base URL", "%s", cmp.Or(c.BaseURL, "this machine only"))
 	}
 	if c.Contact == "" {
 		f.odd("contact", "none is given: people cannot write to you about the site")
@@ -197,13 +198,6 @@ func (c *checkCommand) checkPublic(f *findings) {
 	if c.Durability != "full" {
 		f.odd("writes", "a power cut may lose the last ones (--durability normal)")
 	}
-}
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }
 
 func (c *checkCommand) checkCopies(f *findings) {

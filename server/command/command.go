@@ -15,9 +15,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Commands is the command line. Every flag has an environment variable
+// commands is the command line. Every flag has an environment variable
 // CALLBOOK_<FLAG>; the flag wins.
-type Commands struct {
+type commands struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Serve the directory (the default)."`
 	Dev     devCommand     `cmd:"" help:"Serve a throw-away directory on this machine, to test agents against: demo agents, no rate limits."`
 	Check   checkCommand   `cmd:"" help:"Find out whether callbook serve would work with these settings, and what is wrong with the database, the mail, the disk."`
@@ -30,7 +30,7 @@ type Commands struct {
 // Run is the program without its surroundings; it returns the exit status. demo is
 // the directory that callbook dev begins with.
 func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Writer) int {
-	var c Commands
+	var c commands
 	exited := -1
 	parser, err := kong.New(&c,
 		kong.Name("callbook"),

@@ -107,9 +107,10 @@ func (c *serveCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
-	defer stopMetrics()
 	log.Info().Str("address", listener.Addr().String()).Str("base_url", c.BaseURL).Str("db", c.DB).Str("version", version()).Msg("callbook serves")
-	err = errors.Join(s.Serve(ctx, listener), st.Close())
+	err = s.Serve(ctx, listener)
+	stopMetrics() // they are read from the store
+	err = errors.Join(err, st.Close())
 	log.Info().Msg("callbook has stopped")
 	return err
 }

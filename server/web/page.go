@@ -2,9 +2,9 @@ package web
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -65,10 +65,8 @@ func address(path string, query url.Values, name, value string) string {
 }
 
 func clone(query url.Values) url.Values {
-	copied := url.Values{}
-	for name, values := range query {
-		copied[name] = slices.Clone(values)
-	}
+	copied := url.Values{} // of nothing too: it is written to
+	maps.Copy(copied, query)
 	return copied
 }
 

@@ -299,7 +299,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 	}{
 		{"unknown flag", []string{"serve", "--nonsense"}, "", "--nonsense"},
 		{"odd MCP origin", []string{"serve", free, fresh, "--mcp-origin", "https://a.example.org/path"}, "", "MCP origin"},
-		{"metrics where somebody listens", []string{"serve", free, fresh, "--metrics-addr", taken.Addr().String()}, "", "listen for metrics"},
+		{"metrics where somebody listens", []string{"serve", free, fresh, "--metrics-addr", taken.Addr().String()}, "", "listen for --metrics-addr"},
 		{"no copy kept", []string{"serve", free, fresh, "--backup-keep", "0"}, "", "--backup-keep"},
 		{"copies without end", []string{"serve", free, fresh}, "CALLBOOK_BACKUP_EVERY=1s", "--backup-every"},
 		{"unknown command", []string{"nonsense"}, "", "nonsense"},

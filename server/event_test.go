@@ -169,7 +169,7 @@ func (s *site) until(what string, is func() bool) {
 func (s *site) serve(listener net.Listener) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.server.Serve(ctx, listener) }()
+	go func() { ended <- s.server.Serve(ctx, Front{Listener: listener}) }()
 	return sync.OnceValue(func() error {
 		cancel()
 		select {

@@ -95,6 +95,7 @@ var faultTexts = map[store.FaultCode]map[string]text{
 		"event":    {"is not the id of an event; give the id of your last event or the next of the last answer, or leave it out", "不是事件的 id；请给出你最后一个事件的 id 或上次回答的 next，或去掉此参数"},
 		"partner":  {"must be another agent than yourself", "必须是你以外的智能体"},
 		"confirm":  {"must be your own handle; deleting is for good", "必须是你自己的 handle；删除不可恢复"},
+		"blocked":  {"holds a word or phrase that this site does not allow; say it in other words, or leave it out", "含有本站不允许使用的词语；请换一种说法，或删去该词语"},
 	},
 	store.FaultOutOfRange: {
 		"offset": {"must be 0 to 10000; to go further, follow next", "必须在 0 到 10000 之间；要继续请沿 next 翻页"},

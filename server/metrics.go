@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -87,6 +86,7 @@ func (s *Server) writeDatabaseMetrics(ctx context.Context, w io.Writer) error {
 		{"callbook_mails_waiting", int64(f.Mails)},
 		{"callbook_database_bytes", f.FileBytes},
 		{"callbook_database_log_bytes", f.LogBytes},
+		{"callbook_disk_free_bytes", max(f.FreeBytes, 0)},
 	} {
 		metrics.WriteGaugeUint64(w, gauge.name, uint64(gauge.value))
 	}
@@ -95,17 +95,12 @@ func (s *Server) writeDatabaseMetrics(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// ServeMetrics answers GET /metrics on the listener until ctx ends.
-func (s *Server) ServeMetrics(ctx context.Context, listener net.Listener) error {
+// Metrics answers GET /metrics.
+func (s *Server) Metrics() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		s.writeMetrics(r.Context(), w)
 	})
-	h := s.newHTTPServer(mux)
-	context.AfterFunc(ctx, func() { _ = h.Close() })
-	if err := h.Serve(listener); ctx.Err() == nil {
-		return err
-	}
-	return nil
+	return mux
 }

@@ -50,7 +50,7 @@ func serve(t testing.TB) *served {
 	served := &served{TB: t, address: listener.Addr().String(), path: path, stop: stop, ended: make(chan error, 1), store: st}
 	var once sync.Once
 	served.stop = func() { once.Do(stop) }
-	go func() { served.ended <- errors.Join(s.Serve(ctx, listener), st.Close()) }()
+	go func() { served.ended <- errors.Join(s.Serve(ctx, Front{Listener: listener}), st.Close()) }()
 	t.Cleanup(func() {
 		served.stop()
 		select {

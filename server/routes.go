@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"strings"
 
@@ -68,8 +67,7 @@ func (s *Server) mount() http.Handler {
 	s.mountPages(r)
 	s.mountDocuments(r)
 	s.mountMCP(r)
-	r.get("/healthz", s.health(func(context.Context) error { return nil }))
-	r.get("/readyz", s.health(s.store.Ready))
+	s.mountHealth(r)
 	if s.options.Dev != nil {
 		s.options.Dev.mount(s, r)
 	}

@@ -24,6 +24,7 @@ var unmet = map[string]string{
 	"unavailable/general":      "a site that is overloaded or shutting down",
 	"storage_full/general":     "a full disk",
 	"suspended/general":        "only the operator suspends",
+	"bad_value/blocked":        "only the operator blocks words",
 	"mail_unavailable/general": "a site that sends no mail",
 	"rate_limited/mails_site":  "200 mails a day, of 40 agents at least",
 	"forbidden/dev":            "of callbook dev, not of the API",

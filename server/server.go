@@ -8,16 +8,11 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log"
-	"net"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -74,7 +69,7 @@ type Server struct {
 
 // New makes a server for an open store, which must not have been used yet.
 func New(st *store.Store, o Options) (*Server, error) {
-	if err := checkBaseURL(o.BaseURL); err != nil {
+	if err := CheckBaseURL(o.BaseURL); err != nil {
 		return nil, err
 	}
 	s := &Server{options: o, store: st, waiters: newWaiters(), stopping: make(chan struct{}), meters: metrics.NewSet()}
@@ -117,7 +112,8 @@ func New(st *store.Store, o Options) (*Server, error) {
 	return s, nil
 }
 
-func checkBaseURL(base string) error {
+// CheckBaseURL refuses what is no site's address.
+func CheckBaseURL(base string) error {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.User != nil || strings.HasSuffix(base, "/") || strings.ContainsAny(base, "?#\"'<>\\ ") {
 		return errors.New("base URL: give the site's address without a slash at its end and without a path, such as https://directory.example.org")
@@ -134,22 +130,6 @@ func (s *Server) page(contentType, content string) httprouter.Handle {
 	return s.pageOf(contentType, func(http.Header, *http.Request) *cached { return e })
 }
 
-func (s *Server) health(probe func(context.Context) error) httprouter.Handle {
-	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
-		w.Header().Set("Cache-Control", "no-store")
-		if err := probe(r.Context()); err != nil {
-			note(w, err)
-			var refused *store.Error
-			if !errors.As(err, &refused) {
-				err = refuse(store.CodeUnavailable, "")
-			}
-			s.writeError(w, r, err)
-			return
-		}
-		_ = writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
-	}
-}
-
 // preflight answers OPTIONS. Public reads may be made from any origin; nothing
 // else may, and never with credentials.
 func preflight(w http.ResponseWriter, readable bool) {
@@ -161,109 +141,6 @@ func preflight(w http.ResponseWriter, readable bool) {
 		h.Set("Access-Control-Max-Age", "86400")
 	}
 	w.WriteHeader(http.StatusNoContent)
-}
-
-// How long a connection may take, so that slow ones cannot use up the server.
-const (
-	headerTimeout   = 5 * time.Second
-	readTimeout     = 15 * time.Second
-	writeTimeout    = 45 * time.Second // longer than the longest wait for events
-	idleTimeout     = 60 * time.Second
-	shutdownTimeout = 12 * time.Second // longer than a look at a link
-	maxHeader       = 16 << 10
-	duePeriod       = time.Minute
-)
-
-// Serve answers on the listener until ctx ends, then finishes the calls that run
-// and returns. In the meantime it does what is due by the clock.
-func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	h := s.newHTTPServer(s)
-	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(listener) }()
-	h.RegisterOnShutdown(func() { close(s.stopping) })
-	working, stop := context.WithCancel(ctx)
-	background := s.work(working)
-	defer func() { stop(); background.Wait() }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		stopping, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
-		defer cancel()
-		if err := h.Shutdown(stopping); err != nil {
-			s.options.Log.Warn().Err(err).Msg("calls that took too long to finish are cut off")
-			return h.Close()
-		}
-		return nil
-	}
-}
-
-func (s *Server) newHTTPServer(h http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          log.New(s.options.Log, "", 0),
-	}
-}
-
-// work does in the background what is due by the clock, until ctx ends: what the
-// store has to end or to drop, mails, and looks at links.
-func (s *Server) work(ctx context.Context) *sync.WaitGroup {
-	working := &sync.WaitGroup{}
-	if s.mailer != nil {
-		working.Go(func() { s.mailer.run(ctx) })
-	}
-	every := func(what string, act func(context.Context) error) {
-		working.Go(func() {
-			due := time.NewTicker(duePeriod)
-			defer due.Stop()
-			for {
-				select {
-				case <-due.C:
-				case <-ctx.Done():
-					return
-				}
-				if err := guarded(ctx, act); err != nil && ctx.Err() == nil {
-					s.options.Log.Error().Err(err).Msg(what)
-				}
-			}
-		})
-	}
-	every("what was due could not be done", s.store.RunDue)
-	every("links could not be looked at again", func(ctx context.Context) error {
-		_, err := s.links.recheck(ctx)
-		return err
-	})
-	every("the database could not be backed up", s.backUp)
-	return working
-}
-
-// guarded turns a panic of a background task into an error: the next run comes.
-func guarded(ctx context.Context, act func(context.Context) error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-		}
-	}()
-	return act(ctx)
-}
-
-// RunDue does at once all that is due by the clock, mails and links included.
-func (s *Server) RunDue(ctx context.Context) error {
-	return errors.Join(s.runDueInside(ctx), s.links.recheckAll(ctx), s.backUp(ctx))
-}
-
-// runDueInside does all that is due but looks at pages.
-func (s *Server) runDueInside(ctx context.Context) error {
-	err := s.store.RunDue(ctx)
-	if s.mailer != nil {
-		err = errors.Join(err, s.mailer.deliver(ctx))
-	}
-	return err
 }
 
 // chain wraps the routes in what every request passes through: compression,

@@ -15,8 +15,6 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/jmoiron/sqlx"
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // Contents is what a database file holds, for whoever made or restored it.
@@ -130,11 +128,23 @@ func examine(ctx context.Context, path, mode string) (contents Contents, err err
 
 // damage names what SQLite says of a file that is not as it wrote it.
 func damage(err error) error {
-	var failure *sqlite.Error
-	if errors.As(err, &failure) && (failure.Code()&0xff == sqlite3.SQLITE_CORRUPT || failure.Code() == sqlite3.SQLITE_NOTADB) {
+	if isDamage(sqliteCode(err)) {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err
+}
+
+// quickCheck reads a whole database; ErrDamaged tells the first things that are
+// wrong with it.
+func quickCheck(ctx context.Context, db *sqlx.DB) error {
+	var faults []string
+	if err := db.SelectContext(ctx, &faults, `PRAGMA quick_check(3)`); err != nil {
+		return damage(err)
+	}
+	if len(faults) != 1 || faults[0] != "ok" {
+		return fmt.Errorf("%w: %s", ErrDamaged, strings.Join(faults, "; "))
+	}
+	return nil
 }
 
 func inspect(ctx context.Context, db *sqlx.DB) (contents Contents, err error) {
@@ -145,12 +155,8 @@ func inspect(ctx context.Context, db *sqlx.DB) (contents Contents, err error) {
 	if id != applicationID {
 		return contents, ErrForeign
 	}
-	var faults []string
-	if err := db.SelectContext(ctx, &faults, `PRAGMA quick_check(3)`); err != nil {
+	if err := quickCheck(ctx, db); err != nil {
 		return contents, err
-	}
-	if len(faults) != 1 || faults[0] != "ok" {
-		return contents, fmt.Errorf("%w: %s", ErrDamaged, strings.Join(faults, "; "))
 	}
 	var orphans int
 	if err := db.GetContext(ctx, &orphans, `SELECT COUNT(*) FROM pragma_foreign_key_check`); err != nil {
@@ -368,11 +374,23 @@ func (b Schedule) tidy() error {
 
 // Newest is the time of the newest copy; zero when there is none.
 func (b Schedule) Newest() (time.Time, error) {
+	if b.Folder == "" {
+		return time.Time{}, nil
+	}
 	made, err := b.made()
 	if err != nil || len(made) == 0 {
 		return time.Time{}, err
 	}
 	return made[len(made)-1], nil
+}
+
+// NewestName is the name of the newest copy; empty when there is none.
+func (b Schedule) NewestName() string {
+	newest, err := b.Newest()
+	if err != nil || newest.IsZero() {
+		return ""
+	}
+	return filepath.Join(b.Folder, newest.Format(scheduledName))
 }
 
 // made lists the times of the copies that there are, the oldest first.

@@ -30,6 +30,8 @@ type writer struct {
 	seen  int64 // SQLite's number for what others have written to the file
 	ended chan struct{}
 
+	blocked *wordTree // copy of the blocked words; nil when it must be read anew
+
 	commits, writes atomic.Uint64 // stored since the start
 }
 
@@ -43,7 +45,10 @@ type job struct {
 	done  chan struct{}
 }
 
-var errClosed = fmt.Errorf("%w: the store is closed", refuse(CodeUnavailable))
+var (
+	errClosed  = fmt.Errorf("%w: the store is closed", refuse(CodeUnavailable))
+	errStopped = fmt.Errorf("%w: the store has stopped for good", refuse(CodeUnavailable))
+)
 
 // write runs act inside a transaction and returns once it is committed, or
 // refused and undone. A write that has begun is finished even if ctx ends.
@@ -117,12 +122,12 @@ func (w *writer) run() {
 					return
 				}
 			case <-idle.C:
-				_ = w.notice() // the next write meets what is wrong, and tells it
+				_ = w.store.judge(w.notice()) // the next write meets what else is wrong, and tells it
 				continue
 			}
 		}
 		if first.alone != nil {
-			first.err = guarded(func() error { return first.alone(w) })
+			first.err = w.store.storageError(guarded(func() error { return first.alone(w) }))
 			close(first.done)
 			continue
 		}
@@ -156,7 +161,16 @@ func (w *writer) gather(first *job) []*job {
 // stored does not take the others with it. A failed commit is not tried again:
 // its outcome may be unknown.
 func (w *writer) commit(batch []*job) {
+	if w.store.Failure() != nil {
+		for _, j := range batch {
+			j.err = errStopped
+		}
+		return
+	}
 	committing, err := w.transact(batch)
+	if err != nil {
+		w.blocked = nil // it may hold what was undone
+	}
 	if err != nil && !committing && len(batch) > 1 {
 		for _, j := range batch {
 			w.commit([]*job{j})
@@ -164,7 +178,7 @@ func (w *writer) commit(batch []*job) {
 		return
 	}
 	if err != nil {
-		err = storageError(err)
+		err = w.store.storageError(err)
 		for _, j := range batch {
 			if j.err == nil {
 				j.err = err
@@ -185,7 +199,7 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	t := newTx(w, at(w.store.clock()))
 	succeeded := 0
 	for _, j := range batch {
-		j.err = storageError(w.runJob(t, j, len(batch) > 1))
+		j.err = w.store.storageError(w.runJob(t, j, len(batch) > 1))
 		if errors.Is(j.err, errUndone) {
 			return false, errors.Join(j.err, w.rollback())
 		}
@@ -201,7 +215,7 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	}
 	if _, err := w.conn.ExecContext(ctx, "COMMIT"); err != nil {
 		err = errors.Join(fmt.Errorf("commit: %w", err), w.rollback())
-		w.store.committed(everything) // it may be stored all the same
+		w.committed(everything) // it may be stored all the same
 		return true, err
 	}
 	w.commits.Add(1)
@@ -209,8 +223,16 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	for word := range t.learned {
 		w.store.words.Add(word, struct{}{})
 	}
-	w.store.committed(t.changes)
+	w.committed(t.changes)
 	return true, nil
+}
+
+// committed has the copies dropped of what changed, the writer's own too.
+func (w *writer) committed(c Changes) {
+	if c.All {
+		w.blocked = nil
+	}
+	w.store.committed(c)
 }
 
 // runJob runs one write. A batch of one needs no savepoint: when it fails, the
@@ -276,7 +298,7 @@ func (w *writer) recover(cause error) error {
 	if err := w.connect(); err != nil {
 		return errors.Join(cause, err)
 	}
-	w.store.committed(everything) // what another process wrote meanwhile went unseen
+	w.committed(everything) // what another process wrote meanwhile went unseen
 	return cause
 }
 
@@ -299,7 +321,7 @@ func (w *writer) notice() error {
 		return fmt.Errorf("look for what others wrote: %w", err)
 	}
 	if version != w.seen && w.seen != 0 {
-		w.store.committed(everything)
+		w.committed(everything)
 	}
 	w.seen = version
 	return nil

@@ -1,11 +1,9 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
-	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
@@ -97,13 +95,9 @@ func invalid(faults ...Fault) *Error {
 
 // storageError turns what SQLite says when a write finds no room into a refusal,
 // so that the caller hears what to do. Anything else stays the program's fault.
-func storageError(err error) error {
-	var failure *sqlite.Error
-	if !errors.As(err, &failure) {
-		return err
-	}
-	switch failure.Code() {
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE:
+func (s *Store) storageError(err error) error {
+	switch sqliteCode(s.judge(err)) {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_TRUNCATE:
 		return fmt.Errorf("%w (%w)", refuse(CodeStorageFull), err)
 	case sqlite3.SQLITE_BUSY:
 		return fmt.Errorf("%w (%w)", refuse(CodeUnavailable), err)

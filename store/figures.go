@@ -7,18 +7,17 @@ import (
 
 // Figures are what the operator watches of a directory.
 type Figures struct {
-	Commits   uint64 // transactions stored since the start
-	Writes    uint64 // acts stored by them
-	FileBytes int64  // of the database file
-	LogBytes  int64  // of the write-ahead log
-	Mails     int    // that wait in the outbox
-	Reports   int    // that the operator has not closed
+	Commits uint64 // transactions stored since the start
+	Writes  uint64 // acts stored by them
+	Health
+	Mails   int // that wait in the outbox
+	Reports int // that the operator has not closed
 }
 
 // Figures reads the figures as they are now.
 func (s *Store) Figures(ctx context.Context) (f Figures, err error) {
 	f.Commits, f.Writes = s.writer.commits.Load(), s.writer.writes.Load()
-	f.FileBytes, f.LogBytes = fileSize(s.path), fileSize(s.path+"-wal")
+	f.Health = s.health()
 	if err = s.get(ctx, &f.Mails, `SELECT COUNT(*) FROM outbox`); err == nil {
 		err = s.get(ctx, &f.Reports, `SELECT COUNT(*) FROM reports WHERE closed_at IS NULL`)
 	}

@@ -110,7 +110,7 @@ func (s *Store) exportRows(ctx context.Context, query string, id int64) (string,
 	}
 	rows, err := stmt.QueryxContext(ctx, id)
 	if err != nil {
-		return "", err
+		return "", s.readError(ctx, err)
 	}
 	defer rows.Close()
 	all := []map[string]any{}

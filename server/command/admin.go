@@ -19,7 +19,7 @@ import (
 // that changes something, and each export, leaves a note, which callbook admin log
 // lists.
 type adminCommands struct {
-	DB string `name:"db" default:"callbook.db" help:"The SQLite file of the directory." type:"path"`
+	databaseFlags `embed:""`
 
 	Reports     reportsCommand     `cmd:"" help:"List what was reported and not closed, newest first."`
 	CloseReport closeReportCommand `cmd:"" help:"Take a report off the list."`

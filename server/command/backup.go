@@ -9,8 +9,8 @@ import (
 )
 
 type backupCommand struct {
-	File string `arg:"" help:"Where the copy goes: a name that is free." type:"path"`
-	DB   string `name:"db" default:"callbook.db" help:"The SQLite file of the directory." type:"path"`
+	File          string `arg:"" help:"Where the copy goes: a name that is free." type:"path"`
+	databaseFlags `embed:""`
 }
 
 func (c *backupCommand) Run(ctx context.Context, console *console) error {
@@ -22,8 +22,8 @@ func (c *backupCommand) Run(ctx context.Context, console *console) error {
 }
 
 type restoreCommand struct {
-	File string `arg:"" help:"The backup; it stays as it is." type:"existingfile"`
-	DB   string `name:"db" default:"callbook.db" help:"The SQLite file of the directory, which nobody may be serving." type:"path"`
+	File          string `arg:"" help:"The backup; it stays as it is." type:"existingfile"`
+	databaseFlags `embed:""`
 }
 
 func (c *restoreCommand) Run(ctx context.Context, console *console) error {

@@ -9,14 +9,14 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
 // commands is the command line. Every flag has an environment variable
-// CALLBOOK_<FLAG>; the flag wins.
+// CALLBOOK_<FLAG>; the flag wins over
+// it, and it over the file of settings.
 type commands struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Serve the directory (the default)."`
 	Dev     devCommand     `cmd:"" help:"Serve a throw-away directory on this machine, to test agents against: demo agents, no rate limits."`
@@ -24,6 +24,7 @@ type commands struct {
 	Backup  backupCommand  `cmd:"" help:"Write a checked copy of the directory to a file, also while it is served."`
 	Restore restoreCommand `cmd:"" help:"Put a backup in the place of the directory; what was there is kept beside it."`
 	Admin   adminCommands  `cmd:"" help:"What the operator does: reports, suspend, remove, verify, new keys."`
+	Unit    unitCommand    `cmd:"" help:"Print a systemd unit that confines the service, ready for /etc/systemd/system."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
@@ -37,6 +38,7 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		kong.Description("A public directory for AI agents that anyone can host. Agents register under a callsign, publish a service menu, post calls, and reach each other only through contact requests that the recipient accepts."),
 		kong.DefaultEnvars("CALLBOOK"),
 		kong.UsageOnError(),
+		kong.Resolvers(&configFile{}),
 		defaultLimits(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Writers(stdout, stderr),
@@ -46,7 +48,7 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "callbook:", err)
-		return 70
+		return statusInternal
 	}
 	command, err := parser.Parse(args)
 	if exited >= 0 {
@@ -58,11 +60,11 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 	if err != nil {
 		fmt.Fprintln(stderr, "callbook:", err)
 		fmt.Fprintln(stderr, "callbook --help lists what there is.")
-		return 64
+		return statusUsage
 	}
 	if err := command.Run(); err != nil {
 		fmt.Fprintln(stderr, "callbook:", err)
-		return 1
+		return status(err)
 	}
 	return 0
 }
@@ -88,29 +90,8 @@ func unknownVariables(app *kong.Application, environ []string) error {
 	for _, pair := range environ {
 		name, _, _ := strings.Cut(pair, "=")
 		if strings.HasPrefix(name, "CALLBOOK_") && !known[name] {
-			return fmt.Errorf("unknown variable %s", name)
+			return fmt.Errorf("unknown variable %s%s", name, suggestion(name, keys(known)))
 		}
 	}
 	return nil
-}
-
-type versionCommand struct{}
-
-func (versionCommand) Run(console *console) error {
-	_, err := fmt.Fprintln(console.out, "callbook", version())
-	return err
-}
-
-// version is the module's version or the commit that the program was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			return info.Main.Version + " " + setting.Value
-		}
-	}
-	return info.Main.Version
 }

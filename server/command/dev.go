@@ -38,10 +38,7 @@ func (c *devCommand) limits() (server.Limits, store.Quotas, store.MailCaps) {
 }
 
 func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
-	log, err := c.logger(console.err)
-	if err != nil {
-		return err
-	}
+	log := c.logger(console.err)
 	listener, err := net.Listen("tcp", c.Addr)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
@@ -86,7 +83,7 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 		return errors.Join(err, st.Close())
 	}
 	greet(console.out, base, dev.Agents(), c.Limits)
-	return errors.Join(s.Serve(ctx, listener), st.Close())
+	return errors.Join(s.Serve(ctx, server.Front{Listener: listener}), st.Close())
 }
 
 // greet prints what a newcomer can do at once: lines that work as they stand.

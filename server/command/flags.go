@@ -18,17 +18,20 @@ import (
 	"callbook/store"
 )
 
+// databaseFlags say which directory a command is about.
+type databaseFlags struct {
+	Config string `help:"TOML file of settings, named as the flags are, such as base-url = \"https://directory.example.org\". Flags and variables win over it." placeholder:"PATH"`
+	DB     string `name:"db" default:"callbook.db" help:"The SQLite file of the directory." type:"path"`
+}
+
 // logFlags are the settings of the log.
 type logFlags struct {
 	Log      string `enum:"text,json" default:"text" help:"Form of the log: text for people, json for machines."`
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"Least level that is logged."`
 }
 
-func (f logFlags) logger(w io.Writer) (zerolog.Logger, error) {
-	level, err := zerolog.ParseLevel(f.LogLevel)
-	if err != nil {
-		return zerolog.Logger{}, err
-	}
+func (f logFlags) logger(w io.Writer) zerolog.Logger {
+	level, _ := zerolog.ParseLevel(f.LogLevel) // one of the enum
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
 	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
 	if f.Log == "text" {
@@ -37,7 +40,7 @@ func (f logFlags) logger(w io.Writer) (zerolog.Logger, error) {
 	l := zerolog.New(w).Level(level).With().Timestamp().Logger()
 	stdlog.SetFlags(0)
 	stdlog.SetOutput(l) // what a library says stands in the one log, in its form
-	return l, nil
+	return l
 }
 
 // limitFlags are the rate limits; 0 switches one off.
@@ -99,11 +102,15 @@ func (f limitFlags) limits() (server.Limits, store.Quotas) {
 }
 
 func (f limitFlags) check() error {
-	for _, n := range []int{
+	return checkLimits(
 		f.LimitReads, f.LimitRegistrations, f.LimitReports, f.LimitFailedKeys, f.LimitCalls,
 		f.LimitWrites, f.LimitPosts, f.LimitReplies, f.LimitRequestsNew, f.LimitRequests,
 		f.LimitCollabs, f.LimitRecoveries, f.LimitLinks, f.LimitEvents,
-	} {
+	)
+}
+
+func checkLimits(limits ...int) error {
+	for _, n := range limits {
 		if n < 0 || n > 1_000_000 {
 			return errors.New("a limit is a number from 0 (off) to 1000000")
 		}
@@ -121,13 +128,9 @@ type mailFlags struct {
 }
 
 func (f mailFlags) open(log zerolog.Logger) (mail.Sink, error) {
-	setting := f.Mail
-	if f.MailFile != "" {
-		text, err := os.ReadFile(f.MailFile)
-		if err != nil {
-			return nil, fmt.Errorf("read --mail-file: %w", err)
-		}
-		setting = strings.TrimSpace(string(text))
+	setting, err := f.setting()
+	if err != nil {
+		return nil, err
 	}
 	sink, err := mail.Open(setting, f.MailFrom, log)
 	if err == nil {
@@ -136,9 +139,39 @@ func (f mailFlags) open(log zerolog.Logger) (mail.Sink, error) {
 	return sink, err
 }
 
-func (f mailFlags) check() error {
-	if f.LimitMails < 0 || f.LimitMails > 1_000_000 || f.OwnerAgents < 0 || f.OwnerAgents > 1_000_000 {
-		return errors.New("a limit is a number from 0 (off) to 1000000")
+func (f mailFlags) setting() (string, error) {
+	if f.MailFile == "" {
+		return f.Mail, nil
+	}
+	text, err := os.ReadFile(f.MailFile)
+	if err != nil {
+		return "", fmt.Errorf("read --mail-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+func (f mailFlags) caps() *store.MailCaps {
+	caps := store.DefaultMailCaps
+	caps.Site = f.LimitMails
+	return &caps
+}
+
+func (f mailFlags) check() error { return checkLimits(f.LimitMails, f.OwnerAgents) }
+
+// backupFlags are the copies that the service makes by itself.
+type backupFlags struct {
+	BackupDir   string        `help:"Folder for copies of the database that the service makes by itself; made when it is missing." type:"path"`
+	BackupEvery time.Duration `default:"24h" help:"From one copy to the next."`
+	BackupKeep  int           `default:"7" help:"How many copies stay."`
+}
+
+func (f backupFlags) schedule(db string) store.Schedule {
+	return store.Schedule{Path: db, Folder: f.BackupDir, Every: f.BackupEvery, Keep: f.BackupKeep}
+}
+
+func (f backupFlags) check() error {
+	if f.BackupEvery < time.Minute || f.BackupKeep < 1 || f.BackupKeep > 1000 {
+		return errors.New("backups: --backup-every is at least 1m, --backup-keep from 1 to 1000")
 	}
 	return nil
 }

@@ -1,0 +1,120 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/BurntSushi/toml"
+	"github.com/agext/levenshtein"
+	"github.com/alecthomas/kong"
+)
+
+// configFile gives flags their values from the file that --config names: TOML,
+// whose keys are the names of the flags. One file serves all commands. The command
+// line and the environment win over it.
+type configFile struct {
+	path   string
+	values map[string]any
+}
+
+// Resolve is called by kong for each flag that the command line does not give.
+func (f *configFile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if f.values == nil {
+		if err := f.read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if isSet(flag.Envs) || len(flag.Envs) == 0 || flag.Name == configName {
+		return nil, nil
+	}
+	if err := f.refuseUnknown(ctx.Model); err != nil { // before a wrong value elsewhere is
+		return nil, err
+	}
+	return f.values[flag.Name], nil
+}
+
+// Validate is called by kong in the end; Resolve has looked by then.
+func (f *configFile) Validate(*kong.Application) error { return nil }
+
+const configName = "config"
+
+// read reads the file, if the command takes one and one is named.
+func (f *configFile) read(ctx *kong.Context) error {
+	f.values = map[string]any{}
+	for _, flag := range ctx.Flags() {
+		if flag.Name != configName {
+			continue
+		}
+		f.path, _ = ctx.FlagValue(flag).(string)
+		for _, name := range flag.Envs {
+			if f.path == "" {
+				f.path = os.Getenv(name)
+			}
+		}
+	}
+	if f.path == "" {
+		return nil
+	}
+	if _, err := toml.DecodeFile(f.path, &f.values); err != nil {
+		return fmt.Errorf("read %s: %w", f.path, err)
+	}
+	return nil
+}
+
+// refuseUnknown refuses a key that no flag reads: a misspelt setting must not be
+// silently without effect.
+func (f *configFile) refuseUnknown(app *kong.Application) error {
+	known := settings(app)
+	for name := range f.values {
+		if _, ok := known[name]; !ok || name == configName {
+			return fmt.Errorf("%s: unknown setting %s%s", f.path, name, suggestion(name, keys(known)))
+		}
+	}
+	return nil
+}
+
+// settings are all flags that can be set without the command line, by name.
+func settings(app *kong.Application) map[string]*kong.Flag {
+	known := map[string]*kong.Flag{}
+	_ = kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok && len(flag.Envs) > 0 && known[flag.Name] == nil {
+			known[flag.Name] = flag
+		}
+		return next(nil)
+	})
+	return known
+}
+
+func keys[V any](of map[string]V) []string {
+	names := make([]string, 0, len(of))
+	for name := range of {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// likeness is from which on, of 1, a name is taken for another one misspelt.
+const likeness = 0.7
+
+// suggestion names the known name that a misspelt one is most like, if one is.
+func suggestion(misspelt string, known []string) string {
+	best, name := likeness, ""
+	for _, k := range known {
+		if like := levenshtein.Similarity(misspelt, k, nil); like > best {
+			best, name = like, k
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %s?", name)
+}
+
+func isSet(variables []string) bool {
+	return slices.ContainsFunc(variables, func(name string) bool {
+		_, ok := os.LookupEnv(name)
+		return ok
+	})
+}

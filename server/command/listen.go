@@ -1,0 +1,97 @@
+package command
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"github.com/coreos/go-systemd/v22/activation"
+
+	"callbook/server"
+)
+
+// entrance is an address that a server listens on.
+type entrance struct {
+	flag     string // that gives the address
+	addr     string
+	front    func(*server.Server) server.Front // what answers there, without its listener
+	listener net.Listener
+}
+
+// entrances are all addresses of a server; the first is the directory's own.
+func (c *serveCommand) entrances() []entrance {
+	all := []entrance{{flag: "addr", addr: c.Addr, front: func(*server.Server) server.Front { return server.Front{} }}}
+	if c.MetricsAddr != "" {
+		all = append(all, entrance{flag: "metrics-addr", addr: c.MetricsAddr, front: func(s *server.Server) server.Front {
+			return server.Front{Handler: s.Metrics()}
+		}})
+	}
+	return all
+}
+
+// open listens on all entrances, or on none. A socket that the service manager hands
+// over serves for the address with its port: nobody is refused while the program is
+// started again.
+func open(entrances []entrance) error {
+	handed, err := activation.Listeners()
+	if err != nil {
+		return fmt.Errorf("take over the sockets of the service manager: %w", err)
+	}
+	for i := range entrances {
+		e := &entrances[i]
+		if e.listener = take(handed, e.addr); e.listener != nil {
+			continue
+		}
+		if e.listener, err = net.Listen("tcp", e.addr); err != nil {
+			closeAll(entrances)
+			return fmt.Errorf("listen for --%s: %w", e.flag, err)
+		}
+	}
+	return nil
+}
+
+// take takes the listener of an address's port out of those handed over.
+func take(handed []net.Listener, addr string) net.Listener {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil
+	}
+	for i, l := range handed {
+		if l == nil {
+			continue
+		}
+		if at, ok := l.Addr().(*net.TCPAddr); ok && strconv.Itoa(at.Port) == port {
+			handed[i] = nil
+			return l
+		}
+	}
+	return nil
+}
+
+func closeAll(entrances []entrance) {
+	for _, e := range entrances {
+		if e.listener != nil {
+			_ = e.listener.Close()
+		}
+	}
+}
+
+// fronts are the entrances as a server serves them.
+func fronts(entrances []entrance, s *server.Server) (all []server.Front) {
+	for _, e := range entrances {
+		front := e.front(s)
+		front.Listener = e.listener
+		all = append(all, front)
+	}
+	return all
+}
+
+// reachable is a listener's address as this machine reaches it.
+func reachable(addr net.Addr) string {
+	at, err := netip.ParseAddrPort(addr.String())
+	if err == nil && at.Addr().IsUnspecified() {
+		return net.JoinHostPort("localhost", strconv.Itoa(int(at.Port())))
+	}
+	return addr.String()
+}

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/julienschmidt/httprouter"
+
+	"callbook/store"
+)
+
+// mountHealth mounts what tells machines how the service is.
+func (s *Server) mountHealth(r *routes) {
+	r.get("/healthz", s.health(s.live))
+	r.get("/readyz", s.health(s.Ready))
+}
+
+// Live is what GET /healthz answers.
+type Live struct {
+	Status     string `json:"status"`     // ok
+	Durability string `json:"durability"` // full, or normal: a power cut may lose the last writes
+}
+
+func (s *Server) live(context.Context) (any, error) {
+	durability := "full"
+	if s.store.Normal() {
+		durability = "normal"
+	}
+	return Live{"ok", durability}, s.store.Failure()
+}
+
+// Readiness is what GET /readyz answers.
+type Readiness struct {
+	Status string `json:"status"` // ok
+	store.Health
+	BackupAt *store.Time `json:"backup_at"` // of the newest scheduled copy; null when there is none
+}
+
+// Ready writes and reads the database, and tells how it stands.
+func (s *Server) Ready(ctx context.Context) (any, error) {
+	health, err := s.store.Ready(ctx)
+	r := Readiness{Status: "ok", Health: health}
+	if newest, newestErr := s.options.Backups.Newest(); newestErr == nil && !newest.IsZero() {
+		r.BackupAt = new(store.Time(newest.UnixMilli()))
+	}
+	return r, err
+}
+
+// health answers with what a probe finds, or with 503.
+func (s *Server) health(probe func(context.Context) (any, error)) httprouter.Handle {
+	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+		w.Header().Set("Cache-Control", "no-store")
+		found, err := probe(r.Context())
+		if err == nil {
+			_ = writeJSON(w, http.StatusOK, marshal(found))
+			return
+		}
+		note(w, err)
+		var refused *store.Error
+		if !errors.As(err, &refused) {
+			err = refuse(store.CodeUnavailable, "")
+		}
+		s.writeError(w, r, err)
+	}
+}

@@ -1,0 +1,233 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+
+	"callbook/schema"
+)
+
+// ErrNewerSchema tells that the file was written by a newer program.
+var ErrNewerSchema = errors.New("the database was made by a newer version of callbook; start that version, or restore a backup from before the upgrade")
+
+// ErrNoRoom tells that the disk has no room for an upgrade with a copy.
+var ErrNoRoom = errors.New("too little room on the disk to upgrade the database")
+
+// upgrade is what opening a directory did to its schema.
+type upgrade struct {
+	from, to int64  // versions, equal when nothing was to be done; a new file comes from 0
+	kept     string // name of the copy from before; empty when none was made
+}
+
+// Upgraded tells which version the schema had when the directory was opened, 0 for a
+// new file, which one it has now, and the name of the copy that was made before;
+// empty when none was.
+func (s *Store) Upgraded() (from, to int64, kept string) {
+	return s.upgraded.from, s.upgraded.to, s.upgraded.kept
+}
+
+// newestSchema is the version that this program brings a database to.
+func newestSchema() (int64, error) {
+	names, err := fs.Glob(schema.Migrations, schema.Folder+"/*.sql")
+	if err != nil || len(names) == 0 {
+		return 0, fmt.Errorf("read the migrations: %w", cmp.Or(err, fs.ErrNotExist))
+	}
+	return goose.NumericComponent(names[len(names)-1])
+}
+
+// migrate brings the schema up to date; beside another process it only checks that
+// it is. Whatever fails, the file is left as it was.
+func migrate(ctx context.Context, db *sqlx.DB, o Options) (u upgrade, err error) {
+	files, err := migrationsOf(o)
+	if err != nil {
+		return u, err
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db.DB, files, goose.WithLogger(goose.NopLogger()))
+	if err != nil {
+		return u, fmt.Errorf("read the migrations: %w", err)
+	}
+	versions, err := database.NewStore(goose.DialectSQLite3, goose.DefaultTablename)
+	if err != nil {
+		return u, err
+	}
+	if u.from, err = schemaVersion(ctx, db, versions); err != nil {
+		return u, fmt.Errorf("read the schema version: %w", err)
+	}
+	sources := provider.ListSources()
+	u.to = sources[len(sources)-1].Version
+	// goose itself lets an old program run on a newer schema.
+	if u.from > u.to {
+		return u, fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, u.from, u.to)
+	}
+	if u.from == u.to {
+		return u, nil
+	}
+	if o.Beside {
+		return u, fmt.Errorf("the database was made by an older version of callbook (schema %d, this program knows %d): start callbook serve, which brings it up to date", u.from, u.to)
+	}
+	if u.from > 0 && !o.NoBackup {
+		if u.kept, err = copyBefore(ctx, o.Path, u); err != nil {
+			return u, err
+		}
+	}
+	m := migrator{files: files, sources: sources, versions: versions, upgrade: u}
+	if err := m.run(ctx, o.Path); err != nil {
+		return u, fmt.Errorf("bring the database from schema %d to %d: %w", u.from, u.to, err)
+	}
+	return u, nil
+}
+
+func migrationsOf(o Options) (fs.FS, error) {
+	if o.migrations != nil {
+		return o.migrations, nil
+	}
+	return fs.Sub(schema.Migrations, schema.Folder)
+}
+
+// schemaVersion is 0 for a new file. Asking goose's Provider would make its table at
+// once, also in a file that another process serves.
+func schemaVersion(ctx context.Context, db *sqlx.DB, versions database.Store) (int64, error) {
+	var tables int
+	err := db.GetContext(ctx, &tables, `SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`, versions.Tablename())
+	if err != nil || tables == 0 {
+		return 0, err
+	}
+	return versions.GetLatestVersion(ctx, db)
+}
+
+// migrator applies what is pending.
+type migrator struct {
+	files    fs.FS
+	sources  []*goose.Source
+	versions database.Store
+	upgrade
+}
+
+// run does it on a connection of its own: without foreign keys, or rebuilding a table
+// would delete all that refers to it, and the pragma does nothing inside a transaction.
+func (m migrator) run(ctx context.Context, path string) (err error) {
+	db, err := connect(ctx, path, "rw", 1, "busy_timeout(5000)", "synchronous(FULL)", "foreign_keys(OFF)",
+		"secure_delete(ON)", "trusted_schema(OFF)", "temp_store(MEMORY)")
+	if db != nil {
+		defer func() { err = errors.Join(err, db.Close()) }()
+	}
+	if err != nil {
+		return err
+	}
+	if err := checkPragmas(ctx, db, map[string]string{
+		"journal_mode": "wal", "synchronous": "2", "foreign_keys": "0", "secure_delete": "1", "temp_store": "2",
+	}); err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // does nothing after the commit
+	if err := m.apply(ctx, tx); err != nil {
+		return fmt.Errorf("%w; nothing was changed, and the earlier version of callbook still starts", err)
+	}
+	// A commit that failed may yet be found in the log by the next start.
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w; the database is whole, in one of the two versions: start callbook again", err)
+	}
+	return nil
+}
+
+// apply runs all that is pending in one transaction. goose's Provider commits each
+// migration by itself: where the second of two fails, the file would be one that
+// neither the old program takes nor the new one.
+func (m migrator) apply(ctx context.Context, tx *sql.Tx) error {
+	if m.from == 0 {
+		err := errors.Join(m.versions.CreateVersionTable(ctx, tx), m.versions.Insert(ctx, tx, database.InsertRequest{Version: 0}))
+		if err != nil {
+			return err
+		}
+	}
+	for _, source := range m.sources {
+		if source.Version <= m.from {
+			continue
+		}
+		text, err := fs.ReadFile(m.files, source.Path)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, string(text)); err != nil {
+			return fmt.Errorf("%s: %w", source.Path, err)
+		}
+		if err := m.versions.Insert(ctx, tx, database.InsertRequest{Version: source.Version}); err != nil {
+			return err
+		}
+	}
+	return checkReferences(ctx, tx)
+}
+
+// checkReferences finds what a migration tore apart while nothing watched over it.
+func checkReferences(ctx context.Context, tx *sql.Tx) error {
+	var table, parent string
+	err := tx.QueryRowContext(ctx, `SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1`).Scan(&table, &parent)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	return cmp.Or(err, fmt.Errorf("rows of %s refer to rows of %s that are not there", table, parent))
+}
+
+// copyBefore keeps the database as it is before an upgrade, in a copy beside it that
+// was checked as a whole. A copy of the same upgrade that was tried before stays until
+// the new one is whole.
+func copyBefore(ctx context.Context, path string, u upgrade) (name string, err error) {
+	if err := roomFor(path, u); err != nil {
+		return "", err
+	}
+	name = fmt.Sprintf("%s.pre-migrate-%d-%d.db", path, u.from, u.to)
+	// Always the same name: what a killed program left is in nobody's way.
+	draft := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".pre-migrate")
+	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(draft) // gone by then unless something failed
+	if err := f.Close(); err != nil {
+		return "", err
+	}
+	if err := copyInto(ctx, path, draft); err != nil {
+		return "", fmt.Errorf("copy the database before its upgrade: %w", err)
+	}
+	if _, err := Inspect(ctx, draft); err != nil {
+		return "", fmt.Errorf("check the copy from before the upgrade: %w", err)
+	}
+	return name, settle(draft, name, os.Rename)
+}
+
+// roomFor refuses an upgrade that may fill the disk: the copy takes the room of the
+// database once, and the log of a migration that rewrites everything once more.
+func roomFor(path string, u upgrade) error {
+	var size int64
+	for _, suffix := range []string{"", "-wal"} {
+		if info, err := os.Stat(path + suffix); err == nil {
+			size += info.Size()
+		}
+	}
+	disk, err := DiskOf(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("look for the room that an upgrade needs: %w", err)
+	}
+	if needed := size / 10 * 22; disk.Free < needed {
+		return fmt.Errorf("%w from schema %d to %d: %d MiB are needed and %d MiB are free; make room, or start once with --no-backup, which upgrades without a copy",
+			ErrNoRoom, u.from, u.to, needed>>20+1, disk.Free>>20)
+	}
+	return nil
+}

@@ -55,6 +55,9 @@ const leastFree = 200 << 20
 
 func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Context) error {
 	c.printSettings(console.out, k)
+	if _, err := c.plan(zerolog.Nop()); err != nil {
+		return err
+	}
 	f := &findings{out: console.out}
 	served := c.checkDatabase(ctx, f)
 	c.checkDisk(f)

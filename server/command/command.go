@@ -32,13 +32,14 @@ type commands struct {
 // the directory that callbook dev begins with.
 func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Writer) int {
 	var c commands
+	file := &configFile{}
 	exited := -1
 	parser, err := kong.New(&c,
 		kong.Name("callbook"),
 		kong.Description("A public directory for AI agents that anyone can host. Agents register under a callsign, publish a service menu, post calls, and reach each other only through contact requests that the recipient accepts."),
 		kong.DefaultEnvars("CALLBOOK"),
 		kong.UsageOnError(),
-		kong.Resolvers(&configFile{}),
+		kong.Resolvers(file),
 		defaultLimits(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Writers(stdout, stderr),
@@ -54,19 +55,29 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 	if exited >= 0 {
 		return exited
 	}
+	if file.err != nil {
+		err = file.err
+	}
 	if err == nil {
 		err = unknownVariables(parser.Model, os.Environ())
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "callbook:", err)
+		complain(stderr, err)
 		fmt.Fprintln(stderr, "callbook --help lists what there is.")
 		return statusUsage
 	}
 	if err := command.Run(); err != nil {
-		fmt.Fprintln(stderr, "callbook:", err)
+		complain(stderr, err)
 		return status(err)
 	}
 	return 0
+}
+
+// complain prints an error, or several, a line each.
+func complain(stderr io.Writer, err error) {
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintln(stderr, "callbook:", strings.TrimSpace(line))
+	}
 }
 
 // console is where a command prints.

@@ -16,20 +16,17 @@ import (
 type configFile struct {
 	path   string
 	values map[string]any
+	err    error // of reading it; kong would tell it as that of some flag
 }
 
 // Resolve is called by kong for each flag that the command line does not give.
 func (f *configFile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if f.values == nil {
-		if err := f.read(ctx); err != nil {
-			return nil, err
-		}
+		f.values = map[string]any{}
+		f.err = f.read(ctx)
 	}
-	if isSet(flag.Envs) || len(flag.Envs) == 0 || flag.Name == configName {
+	if f.err != nil || isSet(flag.Envs) || len(flag.Envs) == 0 {
 		return nil, nil
-	}
-	if err := f.refuseUnknown(ctx.Model); err != nil { // before a wrong value elsewhere is
-		return nil, err
 	}
 	return f.values[flag.Name], nil
 }
@@ -41,7 +38,6 @@ const configName = "config"
 
 // read reads the file, if the command takes one and one is named.
 func (f *configFile) read(ctx *kong.Context) error {
-	f.values = map[string]any{}
 	for _, flag := range ctx.Flags() {
 		if flag.Name != configName {
 			continue
@@ -57,17 +53,18 @@ func (f *configFile) read(ctx *kong.Context) error {
 		return nil
 	}
 	if _, err := toml.DecodeFile(f.path, &f.values); err != nil {
-		return fmt.Errorf("read %s: %w", f.path, err)
+		return fmt.Errorf("read the settings in %s: %w", f.path, err)
 	}
-	return nil
+	return f.refuseUnknown(ctx.Model)
 }
 
 // refuseUnknown refuses a key that no flag reads: a misspelt setting must not be
 // silently without effect.
 func (f *configFile) refuseUnknown(app *kong.Application) error {
 	known := settings(app)
+	delete(known, configName)
 	for name := range f.values {
-		if _, ok := known[name]; !ok || name == configName {
+		if known[name] == nil {
 			return fmt.Errorf("%s: unknown setting %s%s", f.path, name, suggestion(name, keys(known)))
 		}
 	}

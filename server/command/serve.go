@@ -53,7 +53,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	}
 	err = errors.Join(append(errs[:], c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check())...)
 	if err != nil {
-		err = fmt.Errorf("%w: %w", errSettings, err)
+		err = fmt.Errorf("%w:\n%w", errSettings, err)
 	}
 	return p, err
 }

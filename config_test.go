@@ -1,0 +1,132 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// settingsFile is a file of settings for --config.
+func settingsFile(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "callbook.toml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestWhichSettingWins: the flag, then the variable, then the file, then the default.
+func TestWhichSettingWins(t *testing.T) {
+	file := settingsFile(t, `
+base-url = "https://file.example.org"
+limit-reads = 7
+limit-writes = 8
+limit-calls = 9
+trusted-proxy = ["127.0.0.1", "10.0.0.0/8"]
+backup-every = "2h"
+no-backup = true
+`)
+	t.Setenv("CALLBOOK_LIMIT_WRITES", "80")
+	t.Setenv("CALLBOOK_LIMIT_CALLS", "90")
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	for _, from := range []struct {
+		name string
+		args []string
+		env  string
+	}{{"a flag", []string{"--config", file}, ""}, {"a variable", nil, file}} {
+		t.Run("named by "+from.name, func(t *testing.T) {
+			if from.env != "" {
+				t.Setenv("CALLBOOK_CONFIG", from.env)
+			}
+			_, out, _ := finished(append([]string{"check", "--addr=127.0.0.1:0", "--db", db, "--limit-calls=900"}, from.args...)...)
+			for _, want := range []string{
+				"CALLBOOK_BASE_URL=https://file.example.org", "CALLBOOK_LIMIT_READS=7", "CALLBOOK_LIMIT_WRITES=80", "CALLBOOK_LIMIT_CALLS=900",
+				"CALLBOOK_TRUSTED_PROXY=127.0.0.1 10.0.0.0/8", "CALLBOOK_BACKUP_EVERY=2h0m0s", "CALLBOOK_BACKUP_KEEP=7", "CALLBOOK_NO_BACKUP=true",
+			} {
+				if !strings.Contains(out, want+"\n") {
+					t.Errorf("no line %s in:\n%s", want, out)
+				}
+			}
+		})
+	}
+}
+
+// TestOneFileServesEveryCommand: a key of one command is no mistake for another.
+func TestOneFileServesEveryCommand(t *testing.T) {
+	folder := t.TempDir()
+	db := filepath.Join(folder, "elsewhere.db")
+	file := settingsFile(t, "db = '"+db+"'\naddr = '127.0.0.1:0'\nlimits = 'off'\n")
+	p := start(t, "serve", "--config", file)
+	join(p, "tide-reader")
+	for _, args := range [][]string{
+		{"admin", "verify", "tide-reader"}, {"backup", filepath.Join(folder, "copy.db")}, {"admin", "log"}, {"check"},
+	} {
+		if status, out, errors := finished(append(args, "--config", file)...); status != 0 {
+			t.Errorf("%q: %d, %s%s", args, status, out, errors)
+		}
+	}
+	p.stop()
+	if status, out, errors := finished("restore", filepath.Join(folder, "copy.db"), "--config", file); status != 0 || !strings.Contains(out, "1 agents") {
+		t.Errorf("restore: %d, %s%s", status, out, errors)
+	}
+}
+
+func TestWrongSettingsFilesAreRefused(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"misspelt", "base-ulr = 'https://a.example.org'", "did you mean base-url?"},
+		{"unlike any", "colour = 'blue'", "unknown setting colour\n"},
+		{"an argument", "file = 'x'", "unknown setting file\n"},
+		{"of another form", "limit-reads = 'many'", "--limit-reads"},
+		{"out of range", "backup-keep = 0", "--backup-keep"},
+		{"a table", "[mail]\nfrom = 'a@b.example.org'", "--mail"},
+		{"a file in the file", "config = 'x'", "unknown setting config\n"},
+		{"no TOML", "addr: here", "line 1"},
+		{"unfinished", "mcp-origin = [", "read the settings in"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			status, _, errors := finished("check", "--addr=127.0.0.1:0", "--config", settingsFile(t, tt.text))
+			if status != 64 || !strings.Contains(errors, tt.want) {
+				t.Errorf("%d, want 64 with %q: %s", status, tt.want, errors)
+			}
+		})
+	}
+	if status, _, errors := finished("check", "--config", filepath.Join(t.TempDir(), "none.toml")); status != 64 || !strings.Contains(errors, "no such file") {
+		t.Errorf("no file: %d, %s", status, errors)
+	}
+}
+
+// TestMisspeltVariablesAreAnsweredWithAName: so are flags, by the library.
+func TestMisspeltVariablesAreAnsweredWithAName(t *testing.T) {
+	t.Setenv("CALLBOOK_BAKUP_DIR", "x")
+	if status, _, errors := finished("check"); status != 64 || !strings.Contains(errors, "unknown variable CALLBOOK_BAKUP_DIR, did you mean CALLBOOK_BACKUP_DIR?") {
+		t.Errorf("%d, %s", status, errors)
+	}
+	if status, _, errors := finished("serve", "--bakup-dir=x"); status != 64 || !strings.Contains(errors, `did you mean "--backup-dir"?`) {
+		t.Errorf("%d, %s", status, errors)
+	}
+}
+
+// TestDevReadsNoFile: it would empty the directory that the file names.
+func TestDevReadsNoFile(t *testing.T) {
+	file := settingsFile(t, "")
+	if status, _, errors := finished("dev", "--config", file); status != 64 || !strings.Contains(errors, "--config") {
+		t.Errorf("%d, %s", status, errors)
+	}
+}
+
+// TestAllWrongSettingsAreTold: at once, before anything is opened.
+func TestAllWrongSettingsAreTold(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	status, _, errors := finished("serve", "--db", db, "--contact=a b", "--base-url=ftp://x", "--mail=smtp:/", "--limit-reads=-1", "--trusted-proxy=x")
+	for _, want := range []string{"contact:", "base URL:", "--mail is not", "a limit is", "trusted proxy:"} {
+		if !strings.Contains(errors, "\ncallbook: "+want) {
+			t.Errorf("no line about %s: %s", want, errors)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Dir(db))
+	if status != 64 || err != nil || len(entries) > 0 {
+		t.Errorf("%d, files %v, %v", status, entries, err)
+	}
+}

@@ -45,11 +45,17 @@ type process struct {
 
 func newProcess(t testing.TB, args ...string) *process {
 	t.Helper()
+	return newProcessBy(t, func(self string) *exec.Cmd { return exec.Command(self, args...) })
+}
+
+// newProcessBy is newProcess for a program that something else starts.
+func newProcessBy(t testing.TB, by func(self string) *exec.Cmd) *process {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(self, args...)
+	command := by(self)
 	// Under the race detector each process would sleep for a second at its end.
 	command.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	p := &program{TB: t, out: newOutput(), err: newOutput(), status: make(chan int, 1)}

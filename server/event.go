@@ -44,6 +44,10 @@ func (s *Server) awaitEvents(c *call, caller store.Caller, q eventsQuery) (store
 	for read := s.readEvents; ; read = s.readEventsAgain {
 		w := s.waiters.join(caller.ID) // before the read, so that nothing falls between
 		page, err := read(c, caller, q.After)
+		if err == nil {
+			// Meanwhile the key may have been replaced, or the agent suspended.
+			_, err = s.store.Authenticate(c.Context(), c.key)
+		}
 		if err != nil || len(page.Events) > 0 || page.Gap {
 			s.waiters.leave(caller.ID, w)
 			return page, err
@@ -71,12 +75,7 @@ func (s *Server) readEvents(c *call, caller store.Caller, after string) (store.E
 func (s *Server) readEventsAgain(c *call, caller store.Caller, after string) (store.EventPage, error) {
 	s.waiters.reading <- struct{}{}
 	defer func() { <-s.waiters.reading }()
-	page, err := s.readEvents(c, caller, after)
-	if err == nil {
-		// While the call waited its key may have been replaced, or the agent suspended.
-		_, err = s.store.Authenticate(c.Context(), c.key)
-	}
-	return page, err
+	return s.readEvents(c, caller, after)
 }
 
 // How many calls wait at once: of one agent, where a further one lets the first

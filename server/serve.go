@@ -20,6 +20,7 @@ const (
 	writeTimeout    = 45 * time.Second // longer than the longest wait for events
 	idleTimeout     = 60 * time.Second
 	shutdownTimeout = 12 * time.Second // longer than a look at a link
+	drainTimeout    = time.Second      // for a call to come on a connection that is open
 	maxHeader       = 16 << 10
 	duePeriod       = time.Minute
 )
@@ -50,9 +51,12 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 		stop(s.store.Failure())
 	}
 	close(s.stopping)
+	for _, front := range fronts {
+		_ = front.Listener.Close()
+	}
+	serving.Wait()
 	s.shutDown(servers)
 	stop(nil)
-	serving.Wait()
 	background.Wait()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
@@ -67,8 +71,13 @@ func (f Front) serve(h *http.Server) error {
 	return h.Serve(f.Listener)
 }
 
-// shutDown lets the calls that run finish, those of the first front first.
+// shutDown lets the calls that run finish, those of the first front first. Their
+// listeners are closed.
 func (s *Server) shutDown(servers []*http.Server) {
+	for _, h := range servers {
+		h.SetKeepAlivesEnabled(false) // closes those that wait for another call
+	}
+	s.drain()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	for _, h := range servers {
@@ -79,6 +88,31 @@ func (s *Server) shutDown(servers []*http.Server) {
 	}
 }
 
+// drain waits for those who have come but whose call is not read yet: http.Server cuts
+// them off once it shuts down.
+func (s *Server) drain() {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	late := time.NewTimer(drainTimeout)
+	defer late.Stop()
+	for s.connections.Load() > 0 {
+		select {
+		case <-look.C:
+		case <-late.C:
+			return
+		}
+	}
+}
+
+func (s *Server) countConnection(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.connections.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.connections.Add(-1)
+	}
+}
+
 func (s *Server) newHTTPServer(front Front) *http.Server {
 	handler := front.Handler
 	if handler == nil {
@@ -86,6 +120,7 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 	}
 	return &http.Server{
 		Handler:           handler,
+		ConnState:         s.countConnection,
 		TLSConfig:         front.TLS,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -45,26 +46,27 @@ type Options struct {
 
 // Server answers for one directory.
 type Server struct {
-	options    Options
-	store      *store.Store
-	limiter    *limiter
-	cache      *cache
-	registry   huma.Registry
-	operations []*operation
-	openAPI    []byte
-	index      []byte
-	guides     map[string]*cached // by language
-	waiters    *waiters
-	mailer     *mailer // nil: the site sends no mail
-	links      *linkChecks
-	pages      *web.Site
-	mcp        *mcp.Endpoint
-	gate       *mcp.Gate     // before the MCP endpoint
-	noBackup   time.Time     // until then: the last one failed
-	stopping   chan struct{} // closed when the server stops: nobody waits any longer
-	meters     *metrics.Set
-	unrouted   *meter // of calls that meet no route
-	handler    http.Handler
+	options     Options
+	store       *store.Store
+	limiter     *limiter
+	cache       *cache
+	registry    huma.Registry
+	operations  []*operation
+	openAPI     []byte
+	index       []byte
+	guides      map[string]*cached // by language
+	waiters     *waiters
+	mailer      *mailer // nil: the site sends no mail
+	links       *linkChecks
+	pages       *web.Site
+	mcp         *mcp.Endpoint
+	gate        *mcp.Gate     // before the MCP endpoint
+	noBackup    time.Time     // until then: the last one failed
+	connections atomic.Int64  // open ones
+	stopping    chan struct{} // closed when the server stops: nobody waits any longer
+	meters      *metrics.Set
+	unrouted    *meter // of calls that meet no route
+	handler     http.Handler
 }
 
 // New makes a server for an open store, which must not have been used yet.

@@ -21,18 +21,21 @@ import (
 type adminCommands struct {
 	databaseFlags `embed:""`
 
-	Reports     reportsCommand     `cmd:"" help:"List what was reported and not closed, newest first."`
-	CloseReport closeReportCommand `cmd:"" help:"Take a report off the list."`
-	Suspend     suspendCommand     `cmd:"" help:"Hide an agent and refuse its key, until an end or until unsuspend."`
-	Unsuspend   unsuspendCommand   `cmd:"" help:"End the suspension of an agent."`
-	RemovePost  removePostCommand  `cmd:"" help:"Delete a call with its replies."`
-	RemoveReply removeReplyCommand `cmd:"" help:"Delete a reply."`
-	Unblock     unblockCommand     `cmd:"" help:"Let a blocked agent ask the one that blocked it again."`
-	Verify      verifyCommand      `cmd:"" help:"Mark an agent's mailbox as verified, by your word."`
-	NewKey      newKeyCommand      `cmd:"" help:"Give an agent another API key, and print it; the old one is dead at once."`
-	Delete      deleteCommand      `cmd:"" help:"Delete an agent for good, as it could itself."`
-	Export      exportCommand      `cmd:"" help:"Print everything stored about an agent, as JSON."`
-	Log         logCommand         `cmd:"" help:"List what was done here, newest first."`
+	Reports      reportsCommand      `cmd:"" help:"List what was reported and not closed, newest first."`
+	CloseReport  closeReportCommand  `cmd:"" help:"Take a report off the list."`
+	Suspend      suspendCommand      `cmd:"" help:"Hide an agent and refuse its key, until an end or until unsuspend."`
+	Unsuspend    unsuspendCommand    `cmd:"" help:"End the suspension of an agent."`
+	RemovePost   removePostCommand   `cmd:"" help:"Delete a call with its replies."`
+	RemoveReply  removeReplyCommand  `cmd:"" help:"Delete a reply."`
+	Unblock      unblockCommand      `cmd:"" help:"Let a blocked agent ask the one that blocked it again."`
+	BlockWord    blockWordCommand    `cmd:"" help:"Refuse a word or phrase in whatever agents write for others from now on."`
+	UnblockWord  unblockWordCommand  `cmd:"" help:"Allow a blocked word again."`
+	BlockedWords blockedWordsCommand `cmd:"" help:"List the blocked words."`
+	Verify       verifyCommand       `cmd:"" help:"Mark an agent's mailbox as verified, by your word."`
+	NewKey       newKeyCommand       `cmd:"" help:"Give an agent another API key, and print it; the old one is dead at once."`
+	Delete       deleteCommand       `cmd:"" help:"Delete an agent for good, as it could itself."`
+	Export       exportCommand       `cmd:"" help:"Print everything stored about an agent, as JSON."`
+	Log          logCommand          `cmd:"" help:"List what was done here, newest first."`
 }
 
 // AfterApply is called by kong once the flags are read.

@@ -13,8 +13,7 @@ import (
 
 // notify tells the service manager, where there is one, that the server answers, and
 // goes on telling it, if it wants to hear, for as long as the database can be read
-// and written; a watchdog that hears nothing starts the program again. stop says that
-// the server stops.
+// and written; a watchdog that hears nothing starts the program again. stop ends it.
 func notify(ctx context.Context, s *server.Server, log zerolog.Logger) (stop func()) {
 	tell := func(state string) {
 		if _, err := daemon.SdNotify(false, state); err != nil {
@@ -22,6 +21,7 @@ func notify(ctx context.Context, s *server.Server, log zerolog.Logger) (stop fun
 		}
 	}
 	tell(daemon.SdNotifyReady)
+	context.AfterFunc(ctx, func() { tell(daemon.SdNotifyStopping) })
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	if period, err := daemon.SdWatchdogEnabled(false); err == nil && period > 0 {
@@ -41,7 +41,6 @@ func watchdog(ctx context.Context, s *server.Server, period time.Duration, tell 
 		select {
 		case <-due.C:
 		case <-ctx.Done():
-			tell(daemon.SdNotifyStopping)
 			return
 		}
 		if _, err := s.Ready(ctx); err == nil {

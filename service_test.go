@@ -1,0 +1,255 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// The service as whoever runs it sees it: signals, sockets, limits of the system.
+
+// shelled is a process of the program that a shell starts, after some lines of its own.
+func shelled(t testing.TB, lines string, files []*os.File, args ...string) *process {
+	t.Helper()
+	return newProcessBy(t, func(self string) *exec.Cmd {
+		c := exec.Command("sh", append([]string{"-euc", lines + "\nexec \"$0\" \"$@\"", self}, args...)...)
+		c.ExtraFiles = files
+		return c
+	})
+}
+
+// fresh is a client whose every call takes a connection of its own.
+func fresh() *http.Client {
+	return &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
+// TestNobodyIsRefusedAtARestart: a socket that the service manager holds keeps those
+// who come while the program is started again.
+func TestNobodyIsRefusedAtARestart(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	socket, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	db, at := filepath.Join(t.TempDir(), "callbook.db"), listener.Addr().String()
+	serve := func() *process {
+		p := shelled(t, "export LISTEN_FDS=1 LISTEN_PID=$$", []*os.File{socket}, "serve", "--addr", at, "--db", db, "--limits=off")
+		p.logs("callbook serves", 1)
+		return p
+	}
+	p := serve()
+	var answered atomic.Int64
+	var calling sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	for range 4 {
+		calling.Go(func() {
+			client := fresh()
+			for ctx.Err() == nil {
+				a, err := client.Get("http://" + at + "/api")
+				if err != nil {
+					t.Errorf("a visitor is turned away: %v", err)
+					return
+				}
+				_, err = io.Copy(io.Discard, a.Body)
+				if a.Body.Close(); err != nil || a.StatusCode != 200 {
+					t.Errorf("%d, %v", a.StatusCode, err)
+				}
+				answered.Add(1)
+			}
+		})
+	}
+	for range 5 {
+		before := answered.Load()
+		p.ends()
+		p = serve()
+		until(t, "visitors are answered", func() bool { return answered.Load() > before+8 })
+	}
+	stop()
+	calling.Wait()
+}
+
+// until waits for something that happens in another process.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for late := time.Now().Add(patience); !is(); {
+		if time.Now().After(late) {
+			t.Fatalf("it never comes that %s", what)
+		}
+		wait := time.NewTimer(5 * time.Millisecond)
+		<-wait.C
+	}
+}
+
+// TestATerminatedServiceLosesNothing: what was acknowledged is there, an answer that
+// began is whole, the log is folded in.
+func TestATerminatedServiceLosesNothing(t *testing.T) {
+	t.Parallel()
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	var mu sync.Mutex
+	acknowledged := map[string]bool{}
+	for round := range 4 {
+		p := spawn(t, db)
+		var calling sync.WaitGroup
+		var began atomic.Int64
+		for i := range 24 {
+			calling.Go(func() {
+				client := fresh()
+				for n := 0; ; n++ {
+					handle := fmt.Sprintf("agent-%d-%d-%d", round, i, n)
+					a, err := client.Post(p.base+"/api/agents", "application/json", strings.NewReader(registrationFor(handle, handle+"@example.org")))
+					if err != nil {
+						return // turned away before it began
+					}
+					body, err := io.ReadAll(a.Body)
+					a.Body.Close()
+					switch {
+					case a.StatusCode == 201 && err == nil && json.Valid(body):
+						mu.Lock()
+						acknowledged[handle] = true
+						mu.Unlock()
+						began.Add(1)
+					case a.StatusCode != 503 || err != nil:
+						t.Errorf("%d, %v: %s", a.StatusCode, err, body)
+					}
+				}
+			})
+		}
+		until(t, "agents are registered", func() bool { return began.Load() > 40 })
+		p.ends()
+		calling.Wait()
+		if info, err := os.Stat(db + "-wal"); err == nil && info.Size() > 0 {
+			t.Errorf("the log is left with %d bytes", info.Size())
+		}
+	}
+	p := spawn(t, db)
+	for handle := range acknowledged {
+		if status, _ := p.call("GET", "/api/agents/"+handle, ""); status != 200 {
+			t.Errorf("%s was acknowledged and is lost: %d", handle, status)
+		}
+	}
+}
+
+// TestTheServiceManagerIsTold: when the service answers, as long as its database does,
+// and when it stops.
+func TestTheServiceManagerIsTold(t *testing.T) {
+	t.Parallel()
+	folder, err := os.MkdirTemp("", "notify") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	name, db := filepath.Join(folder, "socket"), filepath.Join(folder, "callbook.db")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	p := shelled(t, "export NOTIFY_SOCKET="+name+" WATCHDOG_USEC=100000 WATCHDOG_PID=$$", nil, "serve", "--addr=127.0.0.1:0", "--db", db)
+	hears := func(want string, in time.Duration) bool {
+		t.Helper()
+		_ = socket.SetReadDeadline(time.Now().Add(in))
+		for message := make([]byte, 256); ; {
+			n, err := socket.Read(message)
+			if err != nil || string(message[:n]) == want {
+				return err == nil
+			}
+		}
+	}
+	if !hears("READY=1", patience) || !hears("WATCHDOG=1", patience) || !hears("WATCHDOG=1", patience) {
+		t.Fatalf("it does not tell that it answers: %s", p.err)
+	}
+	// While another process holds the database, nothing can be written.
+	other, err := sqlx.Open("sqlite", "file:"+db+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	held, err := other.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.base = "http://" + printedAddress.FindStringSubmatch(p.err.String())[1]
+	until(t, "it is not ready", func() bool { status, _ := p.call("GET", "/readyz", ""); return status == 503 })
+	for hears("WATCHDOG=1", time.Millisecond) { // those from before
+	}
+	if hears("WATCHDOG=1", 300*time.Millisecond) {
+		t.Error("it tells that it is well while it cannot write")
+	}
+	if err := held.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if !hears("WATCHDOG=1", patience) {
+		t.Error("it does not tell that it is well again")
+	}
+	_ = p.command.Process.Signal(os.Interrupt)
+	if !hears("STOPPING=1", patience) {
+		t.Error("it does not tell that it stops")
+	}
+	p.ends()
+}
+
+// TestTooManyConnections: the service outlives them, and answers again.
+func TestTooManyConnections(t *testing.T) {
+	t.Parallel()
+	p := shelled(t, "ulimit -n 64", nil, "serve", "--addr=127.0.0.1:0", "--limits=off", "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	p.logs("callbook serves", 1)
+	at := printedAddress.FindStringSubmatch(p.err.String())[1]
+	p.base = "http://" + at
+	join(p.program, "tide-reader")
+	var held []net.Conn
+	for range 200 { // the kernel takes what the program does not
+		conn, err := net.DialTimeout("tcp", at, patience)
+		if err != nil {
+			break
+		}
+		held = append(held, conn)
+	}
+	p.logs("too many open files", 1)
+	for _, conn := range held {
+		_ = conn.Close()
+	}
+	if status, text := p.call("GET", "/api/agents/tide-reader", ""); status != 200 {
+		t.Errorf("afterwards: %d %s", status, text)
+	}
+	p.object("POST", "/api/agents", registrationFor("wave-reader", "wave@example.org"))
+	p.ends()
+}
+
+// TestReadinessTellsHowTheDatabaseStands: for whoever watches it.
+func TestReadinessTellsHowTheDatabaseStands(t *testing.T) {
+	folder := t.TempDir()
+	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", filepath.Join(folder, "callbook.db"), "--backup-dir", filepath.Join(folder, "copies"), "--durability=normal")
+	ready := p.object("GET", "/readyz", "")
+	for _, figure := range []string{"schema", "database_bytes", "log_bytes", "free_bytes"} {
+		if n, _ := ready[figure].(float64); n <= 0 {
+			t.Errorf("%s is %v", figure, ready[figure])
+		}
+	}
+	if at, known := ready["backup_at"]; ready["status"] != "ok" || !known || at != nil {
+		t.Errorf("before the first copy: %v", ready)
+	}
+	if live := p.object("GET", "/healthz", ""); live["status"] != "ok" || live["durability"] != "normal" {
+		t.Errorf("health: %v", live)
+	}
+}

@@ -253,3 +253,74 @@ func TestReadinessTellsHowTheDatabaseStands(t *testing.T) {
 		t.Errorf("health: %v", live)
 	}
 }
+
+// TestCallersWhoLeaveInTheMiddle: their write is done as a whole or not at all, nobody
+// else's suffers, and the log holds no failure.
+func TestCallersWhoLeaveInTheMiddle(t *testing.T) {
+	p := start(t, "serve", "--addr=127.0.0.1:0", "--limits=off", "--log=json", "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	const leavers, stayers = 200, 40
+	var calling sync.WaitGroup
+	for i := range leavers {
+		calling.Go(func() {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(p.base, "http://"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			body := registrationFor(fmt.Sprintf("leaver-%d", i), "leaver@example.org")
+			sent := fmt.Sprintf("POST /api/agents HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			_, _ = io.WriteString(conn, sent[:len(sent)-i%3*20]) // whole, or not
+			_ = conn.Close()
+		})
+	}
+	for i := range stayers {
+		calling.Go(func() {
+			p.object("POST", "/api/agents", registrationFor(fmt.Sprintf("stayer-%d", i), "stayer@example.org"))
+		})
+	}
+	calling.Wait()
+	p.stop()
+	for line := range strings.Lines(p.err.String()) {
+		var event struct {
+			Status int    `json:"status"`
+			Error  string `json:"error"`
+		}
+		if err := json.Unmarshal([]byte(line), &event); err != nil || event.Status == 500 || event.Error != "" {
+			t.Errorf("a failure is logged: %v %s", err, line)
+		}
+	}
+	db := sqlx.MustOpen("sqlite", "file:"+strings.Split(strings.SplitAfter(p.err.String(), `"db":"`)[1], `"`)[0])
+	defer db.Close()
+	var counts struct{ Stayers, Halves int }
+	err := db.Get(&counts, `SELECT (SELECT COUNT(*) FROM agents JOIN handles USING (id) WHERE handle LIKE 'stayer-%') AS stayers,
+		(SELECT COUNT(*) FROM handles LEFT JOIN agents USING (id) LEFT JOIN agent_documents ON agent_id = handles.id
+			WHERE agents.id IS NULL OR agent_id IS NULL) AS halves`)
+	if err != nil || counts.Stayers != stayers || counts.Halves > 0 {
+		t.Errorf("%+v, want %d whole ones; %v", counts, stayers, err)
+	}
+}
+
+// TestNoAddressOfACallerIsKept: not even of one who reports, but for a keyed hash.
+func TestNoAddressOfACallerIsKept(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--trusted-proxy=127.0.0.1")
+	const address, address6 = "203.0.113.77", "2001:db8:77::5"
+	from := "X-Forwarded-For: " + address
+	agent := p.object("POST", "/api/agents", registrationFor("tide-reader", "tide@example.org"), from)
+	auth := "Authorization: Bearer " + agent["api_key"].(string)
+	post := p.object("POST", "/api/posts", `{"kind":"announce","title":"T","body":"B"}`, auth, from)["post"].(map[string]any)["id"].(string)
+	for _, forwarded := range []string{from, "X-Forwarded-For: " + address6} {
+		p.object("POST", "/api/posts/"+post+"/report", `{"reason":"R"}`, forwarded)
+	}
+	p.call("GET", "/api/agents/tide-reader", "", from)
+	p.stop()
+	file, err := os.ReadFile(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kept := range []string{address, address6, string(net.ParseIP(address).To4()), string(net.ParseIP(address6))} {
+		if strings.Contains(string(file), kept) || strings.Contains(p.err.String(), kept) {
+			t.Errorf("%q is kept", kept)
+		}
+	}
+}

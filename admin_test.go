@@ -54,6 +54,24 @@ func TestTheOperatorsDay(t *testing.T) {
 	soon("the reply", func() bool { return !shows("/api/posts/"+post, reply)() })
 	admin("remove-post", post)
 	soon("the call", shows("/api/posts/"+post, "not_found"))
+	admin("block-word", "Slot-Machine")
+	if list := admin("blocked-words"); !strings.HasSuffix(list, "UTC  \"slot machine\"\n") {
+		t.Errorf("the blocked words: %s", list)
+	}
+	offer := func() string {
+		_, body := p.call("POST", "/api/posts", `{"kind":"offering","title":"A slot machine","body":"B"}`, bearer)
+		return body
+	}
+	if body := offer(); !strings.Contains(body, `"field":"title","code":"bad_value"`) {
+		t.Errorf("a call with a blocked word: %s", body)
+	}
+	admin("unblock-word", "slot machine")
+	if body := offer(); !strings.Contains(body, `"title":"A slot machine"`) {
+		t.Errorf("a call with a word that is allowed again: %s", body)
+	}
+	if list := admin("blocked-words"); list != "No words are blocked.\n" {
+		t.Errorf("without blocked words: %s", list)
+	}
 	admin("verify", "tide-reader")
 	soon("the level", shows("/api/agents/tide-reader", `"level":1`))
 	admin("suspend", "tide-reader", "--reason", "Spam, and more of it", "--until", "30d")
@@ -82,7 +100,7 @@ func TestTheOperatorsDay(t *testing.T) {
 	admin("delete", "spammer", "--confirm", "spammer")
 	soon("the deletion", shows("/api/agents/spammer", "not_found"))
 	log := admin("log")
-	for _, act := range []string{"delete  spammer", "new-key  tide-reader", `suspend  tide-reader  "Spam, and more of it"`, "verify  tide-reader", "remove-post  " + post, "close-report"} {
+	for _, act := range []string{"delete  spammer", "new-key  tide-reader", `suspend  tide-reader  "Spam, and more of it"`, "verify  tide-reader", "remove-post  " + post, "close-report", "  block-word  slot machine", "unblock-word  slot machine"} {
 		if !strings.Contains(log, act) {
 			t.Errorf("the log lacks %s:\n%s", act, log)
 		}
@@ -104,6 +122,11 @@ func TestTheOperatorsMistakesAreToldInWords(t *testing.T) {
 		{"suspend tide-reader --reason " + strings.Repeat("x", 301), "at most 300 characters"},
 		{"verify tide-reader --db none.db", "there is no database"},
 		{"suspnd tide-reader", "suspend"},
+		{"block-word x", "at least 2 letters"},
+		{"block-word ?!", "at least 2 letters"},
+		{"block-word " + strings.Repeat("x", 65), "at most 64 characters"},
+		{"block-word two words", "unexpected argument words"},
+		{"unblock-word never", "this word is not blocked"},
 		{"reports --limit 0", "from 1 to 1000"},
 		{"log --limit 1001", "from 1 to 1000"},
 	} {

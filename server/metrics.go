@@ -11,6 +11,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	_ "callbook/server/quiet" // before the library of the figures, which speaks at its start
+	"callbook/store"
 )
 
 // Figures for Prometheus. They have a listener of their own, which the public does
@@ -37,6 +38,16 @@ func newMeter(set *metrics.Set, route string) *meter {
 func (m *meter) count(status int, took time.Duration) {
 	m.answers[min(max(status/100, 2), 5)-2].Inc()
 	m.seconds.Update(took.Seconds())
+}
+
+// newRefusals counts refusals by their code: which limits are met, and what callers
+// get wrong.
+func newRefusals(set *metrics.Set) map[store.Code]*metrics.Counter {
+	refusals := map[store.Code]*metrics.Counter{}
+	for code := range catalogue {
+		refusals[code] = set.NewCounter(fmt.Sprintf(`callbook_refusals_total{code=%q}`, code))
+	}
+	return refusals
 }
 
 // metered has a route's calls counted.

@@ -48,6 +48,7 @@ func TestFiguresTellOfCallsByRoute(t *testing.T) {
 		`callbook_http_requests_total{route="/owner/*token",status="4xx"} 1`,
 		`callbook_http_requests_total{route="none",status="4xx"} 1`,
 		`callbook_http_request_seconds_count{route="/api/me"} 1`,
+		`callbook_refusals_total{code="not_found"} 3`, `callbook_refusals_total{code="rate_limited"} 0`,
 		`callbook_agents 1`, `callbook_mails_waiting 0`, `callbook_commits_total`, `callbook_database_bytes`, `go_goroutines`,
 	} {
 		if !strings.Contains(text, "\n"+want) {

@@ -96,6 +96,9 @@ func (s *Server) observe(next http.Handler, w http.ResponseWriter, r *http.Reque
 		}
 		took := time.Since(start) //clock: as above
 		rec.meter.count(rec.status, took)
+		if refusals := s.refusals[rec.code]; refusals != nil {
+			refusals.Inc()
+		}
 		s.log(rec, r, id, took)
 	}()
 	next.ServeHTTP(rec, r)

@@ -60,11 +60,14 @@ type Server struct {
 	links       *linkChecks
 	pages       *web.Site
 	mcp         *mcp.Endpoint
-	gate        *mcp.Gate     // before the MCP endpoint
-	noBackup    time.Time     // until then: the last one failed
-	connections atomic.Int64  // open ones
-	stopping    chan struct{} // closed when the server stops: nobody waits any longer
+	gate        *mcp.Gate                  // before the MCP endpoint
+	noBackup    time.Time                  // until then: the last one failed
+	disk        func() (store.Disk, error) // where the database lies
+	low         bool                       // there is little room on it
+	connections atomic.Int64               // open ones
+	stopping    chan struct{}              // closed when the server stops: nobody waits any longer
 	meters      *metrics.Set
+	refusals    map[store.Code]*metrics.Counter
 	unrouted    *meter // of calls that meet no route
 	handler     http.Handler
 }
@@ -74,8 +77,9 @@ func New(st *store.Store, o Options) (*Server, error) {
 	if err := CheckBaseURL(o.BaseURL); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, store: st, waiters: newWaiters(), stopping: make(chan struct{}), meters: metrics.NewSet()}
+	s := &Server{options: o, store: st, disk: st.Disk, waiters: newWaiters(), stopping: make(chan struct{}), meters: metrics.NewSet()}
 	s.unrouted = newMeter(s.meters, "none")
+	s.refusals = newRefusals(s.meters)
 	var err error
 	if s.limiter, err = newLimiter(o.Limits, st.Now); err != nil {
 		return nil, err

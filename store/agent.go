@@ -113,10 +113,10 @@ type Registered struct {
 }
 
 // Register adds an agent. It refuses with validation_failed one without a
-// description, with idempotency_conflict a repeated key with another body, and
-// with handle_taken a handle that is in use,
-// reserved, or was a deleted agent's. With a repeatable call whose first answer
-// was lost, the agent gets a fresh key as long as the first was never used.
+// description or with a blocked word, with idempotency_conflict a repeated key
+// with another body, and with handle_taken a handle that is in use, reserved, or
+// was a deleted agent's. With a repeatable call whose first answer was lost, the
+// agent gets a fresh key as long as the first was never used.
 func (s *Store) Register(ctx context.Context, r Registration, once Once) (result Registered, replayed bool, err error) {
 	key, err := newKey(s.random)
 	if err != nil {
@@ -146,16 +146,16 @@ func (s *Store) Register(ctx context.Context, r Registration, once Once) (result
 	return result, replayed, err
 }
 
-// described refuses an agent without a description in either language.
-func (p *Profile) described() error {
+// described is the fault of an agent without a description in either language.
+func (p *Profile) described() (faults []Fault) {
 	if p.DescriptionEN == "" && p.DescriptionZH == "" {
-		return invalid(Fault{Field: "description_en", Code: FaultRequired, Topic: "description"})
+		faults = append(faults, Fault{Field: "description_en", Code: FaultRequired, Topic: "description"})
 	}
-	return nil
+	return faults
 }
 
 func (t *tx) insertAgent(r Registration, key string) (int64, error) {
-	if err := r.described(); err != nil {
+	if err := t.checkTexts(r, r.described()...); err != nil {
 		return 0, err
 	}
 	if ReservedHandle(r.Handle) {
@@ -214,10 +214,11 @@ func (t *tx) agentByHandle(handle string) (agent agentRow, found bool, err error
 }
 
 // UpdateAgent changes the caller's settings. change gets them as they are and
-// edits them; it may be called twice. A changed mailbox puts the agent back to
-// level 0, a changed owner ends the owner claim. It refuses with
-// validation_failed an agent without a description, and with trust_too_low an
-// owner's receipt that is asked for below level 2.
+// edits them; it is called again with none, to tell what it gives, and both may
+// happen twice. A changed mailbox puts the agent back to level 0, a changed owner
+// ends the owner claim. It refuses with validation_failed an agent without a
+// description and a text with a blocked word, and with trust_too_low an owner's
+// receipt that is asked for below level 2.
 func (s *Store) UpdateAgent(ctx context.Context, caller Caller, change func(*Settings) error) (doc AgentDocument, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		before, err := t.agent(caller.ID)
@@ -228,7 +229,12 @@ func (s *Store) UpdateAgent(ctx context.Context, caller Caller, change func(*Set
 		if err := change(&after); err != nil {
 			return err
 		}
-		if err := after.described(); err != nil {
+		// What is not given stays, whatever words were blocked since.
+		var given Settings
+		if err := change(&given); err != nil {
+			return err
+		}
+		if err := t.checkTexts(given, after.described()...); err != nil {
 			return err
 		}
 		claimed := before.level() == 2 && after.Owner == before.Owner && canonicalMailbox(after.Mailbox) == before.Mailbox

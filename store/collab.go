@@ -12,10 +12,10 @@ const pendingCollabs = 5
 
 // CollabDraft is a new record of finished work (specification: Collaboration).
 type CollabDraft struct {
-	Partner   string `json:"partner" minLength:"3" maxLength:"32" doc:"Handle of the other side, which confirms or declines." example:"tide-gauge"`
+	Partner   string `json:"partner" text:"-" minLength:"3" maxLength:"32" doc:"Handle of the other side, which confirms or declines." example:"tide-gauge"`
 	Summary   string `json:"summary" format:"multiline" minLength:"1" maxLength:"300" doc:"What was done." example:"Tide tables of Skagen for October"`
-	PostID    string `json:"post_id,omitempty" maxLength:"60" doc:"The call it came from."`
-	RequestID string `json:"request_id,omitempty" maxLength:"60" doc:"The contact request between the two that it came from."`
+	PostID    string `json:"post_id,omitempty" text:"-" maxLength:"60" doc:"The call it came from."`
+	RequestID string `json:"request_id,omitempty" text:"-" maxLength:"60" doc:"The contact request between the two that it came from."`
 }
 
 // Collab is a collaboration as its parties see it and, once confirmed, the public.
@@ -89,12 +89,12 @@ func (c *collabRow) record() Collab {
 
 // RecordCollab records finished work with another agent, which may confirm it. It
 // refuses with validation_failed a partner that is not there or the caller
-// itself, and a call or request that is none; with duplicate a second one that
-// waits for the same partner; with not_accepting a partner that has blocked the
-// caller; with cooldown one within 30 days after the partner declined; with
-// sender_limit_reached more than 5 that wait; with rate_limited more than the
-// day's; with idempotency_conflict a repeated
-// key with another body.
+// itself, a call or request that is none, and a summary with a blocked word; with
+// duplicate a second one that waits for the same partner; with not_accepting a
+// partner that has blocked the caller; with cooldown one within 30 days after the
+// partner declined; with sender_limit_reached more than 5 that wait; with
+// rate_limited more than the day's; with idempotency_conflict a repeated key with
+// another body.
 func (s *Store) RecordCollab(ctx context.Context, caller Caller, draft CollabDraft, once Once) (collab Collab, replayed bool, err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
 		collab = Collab{}
@@ -169,10 +169,7 @@ func (t *tx) checkCollab(caller Caller, draft CollabDraft, partner *agentRow, fo
 			faults = append(faults, Fault{Field: "request_id", Code: FaultUnknownID, Topic: "request"})
 		}
 	}
-	if len(faults) > 0 {
-		return invalid(faults...)
-	}
-	return nil
+	return t.checkTexts(draft, faults...)
 }
 
 func (t *tx) admitCollab(initiator, partner int64) error {

@@ -39,6 +39,11 @@ type LinkFinding struct {
 	Failure  string // empty when verified
 }
 
+// linkDraft is a new link.
+type linkDraft struct {
+	URL string `json:"url" format:"uri"`
+}
+
 // ParseLinkURL returns the address of a profile link as it is stored: what
 // ParseWebURL takes and, where loopback is set, addresses of this machine by any
 // port.
@@ -56,8 +61,8 @@ func ParseLinkURL(s string, loopback bool) (string, bool) {
 }
 
 // AddLink adds a link to the caller's card, or finds it there, before its page is
-// looked at; kind is by its host. It refuses with validation_failed one too many.
-// It returns the address as it is stored.
+// looked at; kind is by its host. It refuses with validation_failed one too many,
+// and a new one with a blocked word. It returns the address as it is stored.
 func (s *Store) AddLink(ctx context.Context, caller Caller, address, kind string) (string, error) {
 	address = s.linkURL(address)
 	err := s.write(ctx, func(t *tx) error {
@@ -73,8 +78,12 @@ func (s *Store) AddLink(ctx context.Context, caller Caller, address, kind string
 				return nil
 			}
 		}
+		var faults []Fault
 		if len(links) >= maxLinks {
-			return invalid(Fault{Field: "url", Code: FaultTooMany, Topic: "links"})
+			faults = append(faults, Fault{Field: "url", Code: FaultTooMany, Topic: "links"})
+		}
+		if err := t.checkTexts(linkDraft{address}, faults...); err != nil {
+			return err
 		}
 		t.touch(caller.ID)
 		return t.exec(`

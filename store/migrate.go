@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"callbook/schema"
 )
@@ -47,51 +48,70 @@ func newestSchema() (int64, error) {
 
 // migrate brings the schema up to date; beside another process it only checks that
 // it is. Whatever fails, the file is left as it was.
-func migrate(ctx context.Context, db *sqlx.DB, o Options) (u upgrade, err error) {
-	files, err := migrationsOf(o)
-	if err != nil {
-		return u, err
+func migrate(ctx context.Context, db *sqlx.DB, o Options) (upgrade, error) {
+	m, err := newMigrator(ctx, db, o)
+	switch {
+	case err != nil:
+		return m.upgrade, err
+	case m.from > m.to: // goose itself lets an old program run on a newer schema
+		return m.upgrade, fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, m.from, m.to)
+	case m.from == m.to:
+		return m.upgrade, nil
+	case o.Beside:
+		return m.upgrade, fmt.Errorf("the database was made by an older version of callbook (schema %d, this program knows %d): start callbook serve, which brings it up to date", m.from, m.to)
 	}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db.DB, files, goose.WithLogger(goose.NopLogger()))
-	if err != nil {
-		return u, fmt.Errorf("read the migrations: %w", err)
+	if err := dropDrafts(o.Path); err != nil {
+		return m.upgrade, err
 	}
-	versions, err := database.NewStore(goose.DialectSQLite3, goose.DefaultTablename)
-	if err != nil {
-		return u, err
-	}
-	if u.from, err = schemaVersion(ctx, db, versions); err != nil {
-		return u, fmt.Errorf("read the schema version: %w", err)
-	}
-	sources := provider.ListSources()
-	u.to = sources[len(sources)-1].Version
-	// goose itself lets an old program run on a newer schema.
-	if u.from > u.to {
-		return u, fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, u.from, u.to)
-	}
-	if u.from == u.to {
-		return u, nil
-	}
-	if o.Beside {
-		return u, fmt.Errorf("the database was made by an older version of callbook (schema %d, this program knows %d): start callbook serve, which brings it up to date", u.from, u.to)
-	}
-	if u.from > 0 && !o.NoBackup {
-		if u.kept, err = copyBefore(ctx, o.Path, u); err != nil {
-			return u, err
+	if m.from > 0 && !o.NoBackup {
+		if m.kept, err = copyBefore(ctx, o.Path, m.upgrade); err != nil {
+			return m.upgrade, err
 		}
 	}
-	m := migrator{files: files, sources: sources, versions: versions, upgrade: u}
 	if err := m.run(ctx, o.Path); err != nil {
-		return u, fmt.Errorf("bring the database from schema %d to %d: %w", u.from, u.to, err)
+		return m.upgrade, m.failed(err)
 	}
-	return u, nil
+	return m.upgrade, nil
 }
 
-func migrationsOf(o Options) (fs.FS, error) {
-	if o.migrations != nil {
-		return o.migrations, nil
+// failed says what a failure has left.
+func (u upgrade) failed(err error) error {
+	switch {
+	case u.from == 0:
+		return fmt.Errorf("make the tables: %w", err)
+	case sqliteCode(err) == sqlite3.SQLITE_IOERR_FSYNC: // the next start may find the commit in the log all the same
+		return fmt.Errorf("upgrade the database from schema %d to %d: %w: %w", u.from, u.to, ErrDisk, err)
 	}
-	return fs.Sub(schema.Migrations, schema.Folder)
+	return fmt.Errorf("upgrade the database from schema %d to %d: %w; nothing was changed, and the earlier version of callbook still starts", u.from, u.to, err)
+}
+
+// migrator applies what a database lacks.
+type migrator struct {
+	files    fs.FS
+	sources  []*goose.Source // all, in their order
+	versions database.Store
+	upgrade
+}
+
+func newMigrator(ctx context.Context, db *sqlx.DB, o Options) (m migrator, err error) {
+	if m.files = o.migrations; m.files == nil {
+		if m.files, err = fs.Sub(schema.Migrations, schema.Folder); err != nil {
+			return m, err
+		}
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db.DB, m.files, goose.WithLogger(goose.NopLogger()))
+	if err != nil {
+		return m, fmt.Errorf("read the migrations: %w", err)
+	}
+	m.sources = provider.ListSources()
+	m.to = m.sources[len(m.sources)-1].Version
+	if m.versions, err = database.NewStore(goose.DialectSQLite3, goose.DefaultTablename); err != nil {
+		return m, err
+	}
+	if m.from, err = schemaVersion(ctx, db, m.versions); err != nil {
+		return m, fmt.Errorf("read the schema version: %w", err)
+	}
+	return m, nil
 }
 
 // schemaVersion is 0 for a new file. Asking goose's Provider would make its table at
@@ -103,14 +123,6 @@ func schemaVersion(ctx context.Context, db *sqlx.DB, versions database.Store) (i
 		return 0, err
 	}
 	return versions.GetLatestVersion(ctx, db)
-}
-
-// migrator applies what is pending.
-type migrator struct {
-	files    fs.FS
-	sources  []*goose.Source
-	versions database.Store
-	upgrade
 }
 
 // run does it on a connection of its own: without foreign keys, or rebuilding a table
@@ -135,13 +147,9 @@ func (m migrator) run(ctx context.Context, path string) (err error) {
 	}
 	defer tx.Rollback() // does nothing after the commit
 	if err := m.apply(ctx, tx); err != nil {
-		return fmt.Errorf("%w; nothing was changed, and the earlier version of callbook still starts", err)
+		return err
 	}
-	// A commit that failed may yet be found in the log by the next start.
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit: %w; the database is whole, in one of the two versions: start callbook again", err)
-	}
-	return nil
+	return tx.Commit()
 }
 
 // apply runs all that is pending in one transaction. goose's Provider commits each
@@ -190,11 +198,7 @@ func copyBefore(ctx context.Context, path string, u upgrade) (name string, err e
 		return "", err
 	}
 	name = fmt.Sprintf("%s.pre-migrate-%d-%d.db", path, u.from, u.to)
-	// Always the same name: what a killed program left is in nobody's way.
-	draft := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".pre-migrate")
-	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
+	draft := draftsOf(path)[0]
 	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", err
@@ -212,15 +216,27 @@ func copyBefore(ctx context.Context, path string, u upgrade) (name string, err e
 	return name, settle(draft, name, os.Rename)
 }
 
+// draftsOf are the unfinished copy, always by the same name, and the file that SQLite
+// keeps beside it meanwhile.
+func draftsOf(path string) []string {
+	draft := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".pre-migrate")
+	return []string{draft, draft + "-journal"}
+}
+
+// dropDrafts removes what a program left that was killed while it made the copy.
+func dropDrafts(path string) error {
+	for _, draft := range draftsOf(path) {
+		if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // roomFor refuses an upgrade that may fill the disk: the copy takes the room of the
 // database once, and the log of a migration that rewrites everything once more.
 func roomFor(path string, u upgrade) error {
-	var size int64
-	for _, suffix := range []string{"", "-wal"} {
-		if info, err := os.Stat(path + suffix); err == nil {
-			size += info.Size()
-		}
-	}
+	size := fileSize(path) + fileSize(path+"-wal")
 	disk, err := DiskOf(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("look for the room that an upgrade needs: %w", err)

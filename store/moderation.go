@@ -194,7 +194,7 @@ func (s *Store) RemoveReply(ctx context.Context, id string) error {
 // Act is a note of what the operator did.
 type Act struct {
 	Act     string  `db:"act"`
-	Subject string  `db:"subject"` // handle or id
+	Subject string  `db:"subject"` // handle, id or word
 	Detail  *string `db:"detail"`
 	At      Time    `db:"at"`
 }

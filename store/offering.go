@@ -10,7 +10,7 @@ import (
 
 // OfferingDraft is an entry of a new menu.
 type OfferingDraft struct {
-	ID             string   `json:"id,omitempty" maxLength:"60" doc:"An existing offering's id keeps it; leave it out for a new one."`
+	ID             string   `json:"id,omitempty" text:"-" maxLength:"60" doc:"An existing offering's id keeps it; leave it out for a new one."`
 	Title          string   `json:"title" minLength:"1" maxLength:"40" example:"Tide table"`
 	Deliverable    string   `json:"deliverable" minLength:"1" maxLength:"120" doc:"What the other side gets." example:"A CSV of tides for one port and month"`
 	Mode           string   `json:"mode" enum:"free,quote,offsite_paid" doc:"Paid work is settled outside the service." example:"free"`
@@ -40,13 +40,18 @@ type Offering struct {
 }
 
 // ReplaceOfferings replaces the caller's whole menu. An id keeps its entry; it
-// refuses with validation_failed (unknown_id) one that is not the caller's own.
+// refuses with validation_failed one that is not the caller's own (unknown_id) and
+// a text with a blocked word.
 func (s *Store) ReplaceOfferings(ctx context.Context, caller Caller, menu Menu) (offerings []Offering, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		if _, err := t.agent(caller.ID); err != nil {
 			return err
 		}
-		if err := t.checkOfferingIDs(caller.ID, menu.Offerings); err != nil {
+		faults, err := t.checkOfferingIDs(caller.ID, menu.Offerings)
+		if err != nil {
+			return err
+		}
+		if err := t.checkTexts(menu, faults...); err != nil {
 			return err
 		}
 		return t.reword(caller.ID, func() error {
@@ -95,16 +100,15 @@ func (t *tx) offering(agentID int64, id string) (*Offering, error) {
 	return nil, err
 }
 
-func (t *tx) checkOfferingIDs(agentID int64, drafts []OfferingDraft) error {
+func (t *tx) checkOfferingIDs(agentID int64, drafts []OfferingDraft) (faults []Fault, err error) {
 	var own []string
 	if err := t.all(&own, `SELECT id FROM offerings WHERE agent_id = ?`, agentID); err != nil {
-		return err
+		return nil, err
 	}
 	unused := map[string]bool{}
 	for _, id := range own {
 		unused[id] = true
 	}
-	var faults []Fault
 	for i, draft := range drafts {
 		if draft.ID == "" {
 			continue
@@ -115,10 +119,7 @@ func (t *tx) checkOfferingIDs(agentID int64, drafts []OfferingDraft) error {
 		}
 		delete(unused, draft.ID)
 	}
-	if len(faults) > 0 {
-		return invalid(faults...)
-	}
-	return nil
+	return faults, nil
 }
 
 func (t *tx) insertOffering(agentID int64, position int, d OfferingDraft) (err error) {

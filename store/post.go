@@ -79,8 +79,9 @@ func DeadlinePassed(date string, now time.Time) bool {
 }
 
 // CreatePost publishes a call of the caller. It refuses with validation_failed a
-// deadline that has passed, with rate_limited more than the day's calls, and with
-// idempotency_conflict a repeated key with another body.
+// deadline that has passed and a text with a blocked word, with rate_limited more
+// than the day's calls, and with idempotency_conflict a repeated key with another
+// body.
 func (s *Store) CreatePost(ctx context.Context, caller Caller, draft PostDraft, once Once) (doc PostDocument, replayed bool, err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
 		doc = PostDocument{}
@@ -99,8 +100,12 @@ func (t *tx) createPost(caller Caller, draft PostDraft) (PostDocument, error) {
 	if _, err := t.agent(caller.ID); err != nil {
 		return PostDocument{}, err
 	}
+	var faults []Fault
 	if DeadlinePassed(draft.Deadline, t.now.Time()) {
-		return PostDocument{}, invalid(Fault{Field: "deadline", Code: FaultBadValue, Topic: "deadline"})
+		faults = append(faults, Fault{Field: "deadline", Code: FaultBadValue, Topic: "deadline"})
+	}
+	if err := t.checkTexts(draft, faults...); err != nil {
+		return PostDocument{}, err
 	}
 	if err := t.spend(caller.ID, actPost, t.writer.store.quotas.Posts); err != nil {
 		return PostDocument{}, err

@@ -56,9 +56,10 @@ func (t *tx) recountReplies(authorID int64) error {
 	return err
 }
 
-// CreateReply answers a call. It refuses with not_found a call that is not there,
-// with rate_limited more than the day's replies, and with idempotency_conflict a
-// repeated key with another body.
+// CreateReply answers a call. It refuses with validation_failed a text with a
+// blocked word, with not_found a call that is not there, with rate_limited more
+// than the day's replies, and with idempotency_conflict a repeated key with
+// another body.
 func (s *Store) CreateReply(ctx context.Context, caller Caller, postID string, draft ReplyDraft, once Once) (reply Reply, replayed bool, err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
 		reply = Reply{}
@@ -75,6 +76,9 @@ func (s *Store) CreateReply(ctx context.Context, caller Caller, postID string, d
 
 func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply Reply, err error) {
 	if _, err := t.agent(caller.ID); err != nil {
+		return reply, err
+	}
+	if err := t.checkTexts(draft); err != nil {
 		return reply, err
 	}
 	var post PostDocument

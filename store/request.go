@@ -18,7 +18,7 @@ type RequestDraft struct {
 	Purpose      string `json:"purpose" minLength:"1" maxLength:"200" doc:"What you want, in one line." example:"Tide tables for two ports"`
 	Deliverable  string `json:"deliverable" minLength:"1" maxLength:"120" doc:"What you expect to get." example:"Two CSV files"`
 	Compensation string `json:"compensation" enum:"none,discuss,offsite_paid" doc:"How it would be paid for; paid work is settled outside the service." example:"none"`
-	OfferingID   string `json:"offering_id,omitempty" maxLength:"60" doc:"Entry of the recipient's menu; required where its contact_policy.require_offering is true." example:"off_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	OfferingID   string `json:"offering_id,omitempty" text:"-" maxLength:"60" doc:"Entry of the recipient's menu; required where its contact_policy.require_offering is true." example:"off_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 	Deadline     string `json:"deadline,omitempty" format:"date" doc:"YYYY-MM-DD, today (UTC) or later; yesterday is let pass."`
 	Context      string `json:"context,omitempty" format:"multiline" maxLength:"500" doc:"Background, no private data."`
 }
@@ -222,9 +222,10 @@ func (r *requestRow) roleOf(agentID int64) (role, bool) {
 	return 0, false
 }
 
-// SendRequest asks another agent for contact. The rules, in the contract's order,
-// are those of ContactPolicy.admits; it refuses with not_found a recipient that
-// is not there, and with idempotency_conflict a repeated key with another body.
+// SendRequest asks another agent for contact. It refuses with validation_failed a
+// text with a blocked word, before the rules: these, in the contract's order, are
+// those of ContactPolicy.admits; with not_found a recipient that is not there, and
+// with idempotency_conflict a repeated key with another body.
 func (s *Store) SendRequest(ctx context.Context, caller Caller, handle string, draft RequestDraft, once Once) (request Request, replayed bool, err error) {
 	err = s.decide(ctx, func(t *tx) (refusal *Error, err error) {
 		request = Request{}
@@ -264,6 +265,9 @@ func (s *Store) TryRequest(ctx context.Context, caller Caller, handle string, dr
 func (t *tx) sendRequest(caller Caller, handle string, draft RequestDraft) (Request, *Error, error) {
 	sender, err := t.agent(caller.ID)
 	if err != nil {
+		return Request{}, nil, err
+	}
+	if err := t.checkTexts(draft); err != nil {
 		return Request{}, nil, err
 	}
 	recipient, found, err := t.agentByHandle(handle)

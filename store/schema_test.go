@@ -2,11 +2,14 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -44,6 +47,10 @@ var (
 
 func TestMigrationsKeepTheRules(t *testing.T) {
 	migrations(t, func(file string, lines []string) {
+		// All of the text is run, so what goose would take for the way back would run too.
+		if text := strings.Join(lines, "\n"); strings.TrimSpace(lines[0]) != "-- +goose Up" || strings.Count(text, "+goose") > 1 {
+			t.Errorf("%s: it begins with the line -- +goose Up, and holds no other of goose's words", file)
+		}
 		table := ""
 		for i, line := range lines {
 			where := fmt.Sprintf("%s:%d", file, i+1)
@@ -120,6 +127,226 @@ func TestANewFileIsSound(t *testing.T) {
 	if loose != "" {
 		t.Errorf("not STRICT: %s", loose)
 	}
+}
+
+// releasedMigrations are the checksums of the migrations that databases out there
+// have run. Such a file is never edited: what it should have done is the next one's.
+var releasedMigrations = map[string]string{
+	"00001_directory.sql": "c50b8e5599bd112474d7013d766a19968e20436369ea0d8111567464cb74d978",
+}
+
+func TestReleasedMigrationsStayAsTheyAre(t *testing.T) {
+	n := 0
+	migrations(t, func(file string, lines []string) {
+		n++
+		// Git may give a checkout on Windows other ends of lines.
+		text := strings.ReplaceAll(strings.Join(lines, "\n"), "\r\n", "\n")
+		sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
+		if want := releasedMigrations[path.Base(file)]; want != "" && sum != want {
+			t.Errorf("%s was released and is changed: its checksum is %s, not %s", file, sum, want)
+		}
+	})
+	if n-len(releasedMigrations) > 1 {
+		t.Errorf("of %d migrations only %d are listed: all but the newest were released", n, len(releasedMigrations))
+	}
+}
+
+// releasedDatabases are databases as released programs made them, in
+// testdata/databases, with a checksum of what each holds.
+var releasedDatabases = map[string]string{
+	"schema-1.db": "e1c6ce566721a2254f50209599063577669a07b6e5211fe2821d1a59e30563b0",
+}
+
+// released returns the path of a copy of such a database.
+func released(t testing.TB, name string) string {
+	t.Helper()
+	file, err := os.ReadFile(filepath.Join("..", "testdata", "databases", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "callbook.db")
+	if err := os.WriteFile(copied, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}
+
+// visited opens a database file as it is, for one act.
+func visited(t testing.TB, path string, act func(*sqlx.DB)) {
+	t.Helper()
+	err := visit(context.Background(), path, served, func(db *sqlx.DB) error {
+		act(db)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// contents is what a database holds, by table: how many rows, and their checksum.
+func contents(t testing.TB, path string) map[string]string {
+	t.Helper()
+	held := map[string]string{}
+	visited(t, path, func(db *sqlx.DB) {
+		// The rows of the search tables are in tables of their own.
+		for _, table := range selected(t, db, `
+			SELECT name FROM pragma_table_list
+			WHERE schema = 'main' AND type IN ('table', 'shadow') AND name <> 'sqlite_schema'`) {
+			row := selected(t, db, `SELECT group_concat('quote("' || name || '")', ' || '','' || ') FROM pragma_table_info(?)`, table)[0]
+			rows := selected(t, db, `SELECT `+row+` FROM "`+table+`" ORDER BY 1`)
+			if table == "sqlite_sequence" { // each migration has a number in goose's own table
+				rows = slices.DeleteFunc(rows, func(row string) bool { return strings.Contains(row, "goose_db_version") })
+			}
+			held[table] = fmt.Sprintf("%d rows, %x", len(rows), sha256.Sum256([]byte(strings.Join(rows, "\n"))))
+		}
+	})
+	return held
+}
+
+func selected(t testing.TB, db *sqlx.DB, query string, args ...any) (texts []string) {
+	t.Helper()
+	if err := db.Select(&texts, query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return texts
+}
+
+var (
+	commentInSQL = regexp.MustCompile(`--[^\n]*`)
+	sqlNoise     = strings.NewReplacer(`"`, "", " (", "(", "( ", "(", " )", ")", ", ", ",")
+)
+
+// schemaOf is the schema of a database, without what SQLite and people write in
+// different ways.
+func schemaOf(t testing.TB, path string) map[string]string {
+	t.Helper()
+	parts := map[string]string{}
+	visited(t, path, func(db *sqlx.DB) {
+		for _, part := range selected(t, db, `SELECT type || ' ' || name || char(10) || COALESCE(sql, '') FROM sqlite_schema`) {
+			name, sql, _ := strings.Cut(part, "\n")
+			parts[name] = sqlNoise.Replace(strings.Join(strings.Fields(commentInSQL.ReplaceAllString(sql, "")), " "))
+		}
+	})
+	return parts
+}
+
+func TestReleasedDatabasesAreAsTheyWere(t *testing.T) {
+	for name, want := range releasedDatabases {
+		path := released(t, name)
+		sum := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, contents(t, path)))) // a map prints in order
+		if sum != want {
+			t.Errorf("%s: what it holds has the checksum %s, not %s", name, sum, want)
+		}
+		contents, err := Inspect(context.Background(), path)
+		if err != nil || fmt.Sprintf("schema-%d.db", contents.Schema) != name {
+			t.Errorf("%s: %+v, %v", name, contents, err)
+		}
+		checkFilled(t, path)
+	}
+	files, err := filepath.Glob(filepath.Join("..", "testdata", "databases", "*"))
+	if err != nil || len(files) != len(releasedDatabases) || len(files) != len(releasedMigrations) {
+		t.Errorf("%q, %v: there is one for each released migration", files, err)
+	}
+}
+
+// checkFilled looks for three rows in every table and by every foreign key.
+func checkFilled(t testing.TB, path string) {
+	t.Helper()
+	visited(t, path, func(db *sqlx.DB) {
+		counts := selected(t, db, `
+			SELECT 'SELECT ''' || name || ' '' || COUNT(*) FROM ' || name FROM pragma_table_list
+			WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'goose_db_version'
+			UNION ALL
+			SELECT 'SELECT ''' || m.name || '.' || f."from" || ' '' || COUNT(' || f."from" || ') FROM ' || m.name
+			FROM sqlite_schema m, pragma_foreign_key_list(m.name) f WHERE m.type = 'table'`)
+		if len(counts) < 40 {
+			t.Fatalf("only %d tables and foreign keys found", len(counts))
+		}
+		for _, count := range selected(t, db, strings.Join(counts, " UNION ALL ")) {
+			if name, n, _ := strings.Cut(count, " "); len(n) == 1 && n < "3" {
+				t.Errorf("%s: %s has %s rows", path, name, n)
+			}
+		}
+	})
+}
+
+// TestTheNextReleasesDatabase makes the database that stands for this program among
+// the released ones. With CALLBOOK_RELEASE=1 it is put among them, before a release
+// that has a new schema; its checksum then goes into releasedDatabases.
+func TestTheNextReleasesDatabase(t *testing.T) {
+	s := newStore(t, noCaps, func(o *Options) { o.Random = rand.NewChaCha8([32]byte{}) })
+	s.fill()
+	newest, err := newestSchema()
+	s.ok(err)
+	s.change(nil, `UPDATE goose_db_version SET tstamp = '2026-11-20 09:30:00'`)
+	s.stop()
+	folder := t.TempDir()
+	if os.Getenv("CALLBOOK_RELEASE") != "" {
+		folder = filepath.Join("..", "testdata", "databases")
+	}
+	name := filepath.Join(folder, fmt.Sprintf("schema-%d.db", newest))
+	made, err := Backup(context.Background(), s.path, name)
+	s.ok(err)
+	if made.Bytes > 500_000 {
+		t.Errorf("%s has %d bytes", name, made.Bytes)
+	}
+	checkFilled(t, name)
+}
+
+// fill makes a directory with at least three rows in every table, also by every
+// foreign key, where the newest of those that are never numbered again are deleted.
+func (s *testStore) fill() {
+	s.Helper()
+	ctx := context.Background()
+	crowd := s.crowdOf("crowd", 3)
+	for i, c := range crowd {
+		next, other := crowd[(i+1)%3], s.reachable(fmt.Sprintf("other-%d", i))
+		s.present(c)
+		s.owned(c, fmt.Sprintf("owner-%d@people.example.org", i))
+		post, _, err := s.CreatePost(ctx, c, PostDraft{
+			Kind: "seeking", Title: "潮汐 tides", Body: "Hourly levels of 'Skagen';\nfrom 2024.", Deadline: "2026-12-24", Tags: []string{"tide"},
+		}, NewOnce("createPost", fmt.Sprintf("%s-%d", onceKey, i), ""))
+		s.ok(err)
+		s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", ReportDraft{Reason: "Spam"}))
+		s.reply(next, post, "Here they are 🌊")
+		_, err = s.AcceptRequest(ctx, next, s.ask(c, next).ID)
+		s.ok(err)
+		_, err = s.ReportRequest(ctx, c, s.ask(other, c).ID, ReportDraft{})
+		s.ok(err)
+		s.ask(c, other)
+		s.settled(c, next, "confirmed")
+		s.record(next, other)
+		s.linked(c, harbourPage, foundIt)
+		s.change(nil, `INSERT INTO blocked_words (word, created_at) VALUES (?, 1)`, fmt.Sprintf("word-%d", i))
+	}
+	s.leave(crowd[0])
+	for i := range 3 { // whose mails are still on their way
+		c, _ := s.register(fmt.Sprintf("fresh-%d", i))
+		s.ok(s.sends()["verify"](c))
+	}
+}
+
+// present has an agent say all that it can of itself.
+func (s *testStore) present(c Caller) {
+	s.Helper()
+	s.update(c, func(a *Settings) {
+		a.Tagline, a.DescriptionZH, a.Homepage, a.Model = `Berths & "tides"`, "为小港口安排泊位。", "https://harbour.example.org", "Model 1"
+		a.Capabilities, a.Languages = []string{"tide tables", "泊位"}, []string{"en", "zh-CN"}
+	})
+	_, err := s.ReplaceOfferings(context.Background(), c, Menu{Offerings: []OfferingDraft{
+		{Title: "Tide table", Deliverable: "A CSV", Mode: "free", TurnaroundDays: 2, Tags: []string{"tide"}},
+		{Title: "泊位", Deliverable: "一张表", Mode: "quote", ForWhom: "Ports", NotDoing: "Pilotage"},
+	}})
+	s.ok(err)
+}
+
+// leave has an agent come, deal with another and go.
+func (s *testStore) leave(other Caller) {
+	s.Helper()
+	c := s.reachable("leaving")
+	s.reply(other, s.post(c), "Pity")
+	s.settled(other, c, "confirmed")
+	s.ok(s.DeleteAgent(context.Background(), c))
 }
 
 func TestANewerSchemaIsRefusedAndUntouched(t *testing.T) {
@@ -243,9 +470,16 @@ func (s *testStore) everything() {
 	_, _, err = s.RotateKey(ctx, partner, partnerKey)
 	s.ok(err)
 	s.mailsAndClaims()
+	_, err = s.BlockWord(ctx, "slot machine")
+	s.ok(err)
+	_, err = s.BlockedWords(ctx)
+	s.ok(err)
+	_, err = s.UnblockWord(ctx, "slot machine")
+	s.ok(err)
 	s.contacts()
 	s.ok(s.RunDue(ctx))
-	s.ok(s.Ready(ctx))
+	_, err = s.Ready(ctx)
+	s.ok(err)
 	s.ok(s.DeletePost(ctx, caller, post.ID))
 	s.ok(s.DeleteAgent(ctx, caller))
 }
@@ -395,6 +629,7 @@ var boundedWalks = []string{
 	"UPDATE reports SET reporter = NULL",               // the reports of a day
 	"FROM agents ORDER BY id",                          // after an upgrade, once
 	"FROM site",                                        // a handful of rows
+	"FROM blocked_words",                               // 1000 words at the most
 }
 
 func TestNoQueryWalksThroughATable(t *testing.T) {

@@ -106,6 +106,8 @@ func kindOf(r rune) runeKind {
 			return sign
 		}
 		return separator
+	case '一' <= r && r <= '鿿': // most of what is unspaced, without a look at the tables below
+		return unspacedRun
 	case unicode.In(r, unicode.Mn, unicode.Mc):
 		return mark
 	case !unicode.IsLetter(r) && !unicode.IsNumber(r):

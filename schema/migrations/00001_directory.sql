@@ -318,7 +318,7 @@ CREATE INDEX reports_reporter ON reports (reporter_id) WHERE reporter_id IS NOT 
 CREATE TABLE audit (
     seq     INTEGER PRIMARY KEY AUTOINCREMENT, -- order of the acts
     act     TEXT    NOT NULL, -- the admin command
-    subject TEXT    NOT NULL, -- handle or id
+    subject TEXT    NOT NULL, -- handle, id or word
     detail  TEXT,             -- such as the reason, or NULL
     at      INTEGER NOT NULL -- when
 ) STRICT;

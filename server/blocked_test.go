@@ -1,0 +1,120 @@
+package server
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"callbook/store"
+)
+
+// blockedFields are the fields of each operation in which a blocked word is
+// refused. The others that take a free text are left out for these reasons: a
+// mailbox has to be the one that mail reaches; an id or handle names what is there
+// already; a report must be able to say what it is about, and the operator alone
+// reads it.
+var blockedFields = map[string]string{
+	"registerAgent":    "capabilities[] description_en description_zh handle homepage model name owner tagline",
+	"updateMe":         "capabilities[] contact_policy.note description_en description_zh homepage model name owner tagline",
+	"replaceOfferings": "offerings[].deliverable offerings[].for_whom offerings[].not_doing offerings[].tags[] offerings[].title",
+	"createPost":       "body constraints deliverable tags[] title",
+	"createReply":      "body",
+	"sendRequest":      "context deliverable purpose",
+	"recordCollab":     "summary",
+	"setLink":          "url",
+}
+
+// TestABlockedWordInEachField tries one in every field that any operation takes.
+func TestABlockedWordInEachField(t *testing.T) {
+	s := newEdgeSite(t)
+	s.block("casino")
+	refused := map[string][]string{}
+	met := map[string]bool{}
+	for _, row := range edgeRows {
+		value := "casino"
+		switch row.field {
+		case "homepage", "url":
+			value = "https://harbour.example.org/%63asino"
+		case "mailbox", "owner_email":
+			value = "casino@casino.example.org"
+		}
+		try := s.prepare(row)
+		put(try.body, row.field, value)
+		before := s.state()
+		a := s.call(try.method, try.path, try.key, try.body)
+		field := strings.ReplaceAll(row.field, "[]", "[0]")
+		if !strings.Contains(string(a.Body), faultTexts[store.FaultBadValue]["blocked"].en) {
+			continue
+		}
+		if got := a.refused(422, store.CodeValidationFailed).faults(); !slices.Equal(got, []string{field + " bad_value"}) {
+			t.Errorf("%s %s: %v", row.op, row.field, got)
+		}
+		if strings.Contains(strings.ToLower(string(a.Body)), "casino") || s.state() != before {
+			t.Errorf("%s %s: the word is echoed, or something stored: %s", row.op, row.field, a.Body)
+		}
+		s.note(met, try.method, try.path, a)
+		refused[row.op] = append(refused[row.op], row.field)
+	}
+	got := map[string]string{}
+	for op, fields := range refused {
+		slices.Sort(fields)
+		got[op] = strings.Join(fields, " ")
+	}
+	if diff := cmp.Diff(blockedFields, got); diff != "" {
+		t.Errorf("the fields (-want +got): %s", diff)
+	}
+	if want := "bad_value/blocked"; !met[want] {
+		t.Errorf("%s is not met, but %v", want, slices.Sorted(maps.Keys(met)))
+	}
+	if strings.Contains(s.log.String(), "casino") {
+		t.Error("the word is logged")
+	}
+}
+
+func (s *site) block(word string) {
+	s.Helper()
+	if _, err := s.store.BlockWord(s.Context(), word); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// TestABlockedWordBeforeTheRules: fields are looked at first, so that a dry run and
+// the call itself say the same, whoever is asked.
+func TestABlockedWordBeforeTheRules(t *testing.T) {
+	s := newSite(t)
+	key := s.agent("harbour-pilot") // of level 0: the rules would refuse it
+	s.agent("tide-gauge")
+	s.block("casino")
+	body := map[string]any{"purpose": "A casino", "deliverable": "D", "compensation": "none", "context": "The CASINO's"}
+	for _, path := range []string{"/api/agents/tide-gauge/requests", "/api/agents/tide-gauge/requests?dry_run=true", "/api/agents/nobody/requests"} {
+		a := s.call("POST", path, key, body).refused(422, store.CodeValidationFailed)
+		if diff := cmp.Diff([]string{"context bad_value", "purpose bad_value"}, a.faults()); diff != "" {
+			t.Errorf("%s: %s", path, diff)
+		}
+	}
+	body["purpose"], body["context"] = "A house", "Casinos" // another word
+	s.call("POST", "/api/agents/tide-gauge/requests?dry_run=true", key, body).refused(403, store.CodeTrustTooLow)
+}
+
+// TestAnAgentWithABlockedNameCanChangeTheRest through the merge patch: only what is
+// given is looked at.
+func TestAnAgentWithABlockedNameCanChangeTheRest(t *testing.T) {
+	s := newSite(t)
+	key := s.agent("casino", "name", "Casino", "tagline", "All of the casino", "capabilities", []string{"casino"})
+	s.block("casino")
+	patch := func(body map[string]any) *result { return s.call("PATCH", "/api/me", key, body) }
+	patch(map[string]any{"model": "M1", "contact_policy": map[string]any{"weekly_cap": 3}}).status(200)
+	patch(map[string]any{"tagline": nil, "capabilities": []string{"roulette"}}).status(200)
+	a := patch(map[string]any{"name": "Casino", "contact_policy": map[string]any{"note": "casino"}}).refused(422, store.CodeValidationFailed)
+	if diff := cmp.Diff([]string{"contact_policy.note bad_value", "name bad_value"}, a.faults()); diff != "" {
+		t.Error(diff)
+	}
+	card := s.call("GET", "/api/agents/casino", "", nil).status(200)
+	if card.text("agent", "name") != "Casino" || card.text("agent", "model") != "M1" {
+		t.Errorf("the card: %s", card.Body)
+	}
+	s.post(key, "Berths wanted")
+}

@@ -1,0 +1,279 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+)
+
+// Words that the operator does not allow in what agents write for others.
+
+// The bounds of the list, and of a word in it, in characters after folding. A
+// script without spaces says much in one character; of the others, one would be
+// found in too much.
+const (
+	maxBlockedWords  = 1000
+	maxBlockedLength = 64
+	minBlockedLength = 2
+)
+
+// BlockedWord is a word or a phrase that no agent may use.
+type BlockedWord struct {
+	Word      string `db:"word"` // as blockedForm has it
+	CreatedAt Time   `db:"created_at"`
+}
+
+// BlockWord keeps a word, or a phrase of several, out of what agents write from now
+// on: handles, names, cards, menus, calls, replies, contact requests, and
+// collaborations. What is stored stays. Case, width, accents, and what stands
+// between words do not count. A word of letters is found as a whole word, one
+// with characters of a script without spaces, such as Chinese, also inside others.
+// It returns the form in which the word is kept; one that is there already stays.
+// It refuses with validation_failed a word of fewer than 2 characters (1 of a
+// script without spaces) or more than 64, and one more than 1000 words.
+func (s *Store) BlockWord(ctx context.Context, word string) (string, error) {
+	word = blockedForm(word)
+	if err := checkBlockedWord(word); err != nil {
+		return "", err
+	}
+	return word, s.changeBlockedWords(ctx, "block-word", word, func(t *tx) (changed int64, err error) {
+		changed, err = t.change(`
+			INSERT INTO blocked_words (word, created_at) VALUES (?, ?)
+			ON CONFLICT (word) DO NOTHING`, word, t.now)
+		var n int
+		if err == nil {
+			err = t.get(&n, `SELECT COUNT(*) FROM blocked_words`)
+		}
+		if err == nil && n > maxBlockedWords {
+			err = invalid(Fault{Field: "word", Code: FaultTooMany})
+		}
+		return changed, err
+	})
+}
+
+func checkBlockedWord(word string) error {
+	switch n := utf8.RuneCountInString(word); {
+	case n == 0, n < minBlockedLength && !strings.ContainsFunc(word, isUnspaced):
+		return invalid(Fault{Field: "word", Code: FaultTooShort})
+	case n > maxBlockedLength:
+		return invalid(Fault{Field: "word", Code: FaultTooLong})
+	}
+	return nil
+}
+
+// UnblockWord allows a word again, and returns the form in which it was kept. It
+// refuses with not_found one that is not blocked.
+func (s *Store) UnblockWord(ctx context.Context, word string) (string, error) {
+	word = blockedForm(word)
+	return word, s.changeBlockedWords(ctx, "unblock-word", word, func(t *tx) (int64, error) {
+		changed, err := t.change(`DELETE FROM blocked_words WHERE word = ?`, word)
+		if err == nil && changed == 0 {
+			err = refuse(CodeNotFound)
+		}
+		return changed, err
+	})
+}
+
+// changeBlockedWords changes the list, and keeps a note of it if there was
+// anything to change.
+func (s *Store) changeBlockedWords(ctx context.Context, act, word string, change func(*tx) (int64, error)) error {
+	return s.write(ctx, func(t *tx) error {
+		t.writer.blocked = nil
+		changed, err := change(t)
+		if err != nil || changed == 0 {
+			return err
+		}
+		return t.audit(act, word, "")
+	})
+}
+
+// BlockedWords lists all of them, by word.
+func (s *Store) BlockedWords(ctx context.Context) (words []BlockedWord, err error) {
+	err = s.all(ctx, &words, `SELECT word, created_at FROM blocked_words ORDER BY word`)
+	return words, err
+}
+
+// blockedWords is the list as this transaction sees it.
+func (t *tx) blockedWords() (*wordTree, error) {
+	if t.writer.blocked == nil {
+		var words []string
+		if err := t.all(&words, `SELECT word FROM blocked_words`); err != nil {
+			return nil, fmt.Errorf("read the blocked words: %w", err)
+		}
+		t.writer.blocked = newWordTree(words)
+	}
+	return t.writer.blocked, nil
+}
+
+// checkTexts refuses with validation_failed a draft with texts that hold a blocked
+// word, together with the faults that were found in it already.
+func (t *tx) checkTexts(draft any, faults ...Fault) error {
+	words, err := t.blockedWords()
+	if err != nil {
+		return err
+	}
+	if !words.empty() {
+		eachText("", reflect.ValueOf(draft), func(field, text string) {
+			if words.in(text) {
+				faults = append(faults, Fault{Field: field, Code: FaultBadValue, Topic: "blocked"})
+			}
+		})
+	}
+	if len(faults) > 0 {
+		return invalid(faults...)
+	}
+	return nil
+}
+
+// eachText calls f with each text of a draft that others will read, and the path of
+// its field. All strings are such texts but those that the tags of their field
+// tell to be something else; see isText.
+func eachText(path string, v reflect.Value, f func(path, text string)) {
+	switch v.Kind() {
+	case reflect.String:
+		f(path, v.String())
+	case reflect.Pointer:
+		if !v.IsNil() {
+			eachText(path, v.Elem(), f)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			eachText(fmt.Sprintf("%s[%d]", path, i), v.Index(i), f)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if field := v.Type().Field(i); isText(field.Tag) {
+				eachText(pathOf(path, field), v.Field(i), decoding(field.Tag, f))
+			}
+		}
+	}
+}
+
+// isText tells whether others will read the text of a field as its writer chose
+// it. A choice from a list, a code of a language, a date, and what the tag text:"-"
+// marks as the name of another record say nothing of their own. A mailbox has to
+// be the one that mail reaches, and is shown to few.
+func isText(tag reflect.StructTag) bool {
+	switch tag.Get("format") {
+	case "email", "language", "date":
+		return false
+	}
+	return tag.Get("enum") == "" && tag.Get("text") != "-"
+}
+
+// decoding has web addresses read as people see them: what is not ASCII in them is
+// stored percent-encoded.
+func decoding(tag reflect.StructTag, f func(path, text string)) func(path, text string) {
+	if tag.Get("format") != "uri" {
+		return f
+	}
+	return func(path, text string) {
+		if decoded, err := url.PathUnescape(text); err == nil {
+			text = decoded
+		}
+		f(path, text)
+	}
+}
+
+func pathOf(parent string, field reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	switch {
+	case field.Anonymous:
+		return parent
+	case parent == "":
+		return name
+	}
+	return parent + "." + name
+}
+
+// blockedForm is a text as blocked words are kept and looked for: its words, cut
+// and folded as for a search, with one space between.
+func blockedForm(text string) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	runs(fold(text), func(run string, _ bool) {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(run)
+	})
+	return b.String()
+}
+
+// wordTree is the blocked words as a tree whose branches are characters, so that
+// looking for all of them takes hardly longer than looking for one: from each
+// character of a text, it follows the text at most as far as the longest word.
+type wordTree struct {
+	next map[uint64]int // where a branch leads; none leads to a root
+	ends map[int]bool   // nodes at which a word ends
+}
+
+// branch is a node's branch by a character. Maps are quickest by a number.
+func branch(node int, r rune) uint64 { return uint64(node)<<32 | uint64(r) }
+
+// The two roots: of words that are found anywhere, and of those that are found as
+// whole words alone.
+const (
+	rootAnywhere = iota
+	rootWhole
+	roots
+)
+
+func newWordTree(words []string) *wordTree {
+	tree := &wordTree{next: map[uint64]int{}, ends: map[int]bool{}}
+	for _, word := range words {
+		tree.add(word)
+	}
+	return tree
+}
+
+func (w *wordTree) add(word string) {
+	node := rootWhole
+	if strings.ContainsFunc(word, isUnspaced) {
+		node = rootAnywhere
+	}
+	for _, r := range word {
+		b := branch(node, r)
+		if w.next[b] == 0 {
+			w.next[b] = roots + len(w.next)
+		}
+		node = w.next[b]
+	}
+	w.ends[node] = true
+}
+
+func (w *wordTree) empty() bool { return len(w.ends) == 0 }
+
+// in tells whether a text holds one of the words.
+func (w *wordTree) in(text string) bool {
+	text = blockedForm(text)
+	for i := range text {
+		if w.begins(rootAnywhere, text[i:]) || isWordEdge(text, i-1) && w.begins(rootWhole, text[i:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// begins tells whether a text begins with one of a root's words.
+func (w *wordTree) begins(root int, text string) bool {
+	node := root
+	for i, r := range text {
+		if node = w.next[branch(node, r)]; node == 0 {
+			return false
+		}
+		if w.ends[node] && (root == rootAnywhere || isWordEdge(text, i+utf8.RuneLen(r))) {
+			return true
+		}
+	}
+	return false
+}
+
+// isWordEdge tells whether no word goes on at a byte of a blockedForm. A sign is
+// part of a word, as in c++, but hides none before it.
+func isWordEdge(text string, i int) bool {
+	return i < 0 || i == len(text) || text[i] < utf8.RuneSelf && kindOf(rune(text[i])) != spacedWord
+}

@@ -1,0 +1,484 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestWhereABlockedWordIsFound(t *testing.T) {
+	for _, tt := range []struct {
+		word, text string
+		found      bool
+	}{
+		{"ass", "You ass!", true},
+		{"ass", "ass", true},
+		{"ass", "a class of assets, a mass", false},
+		{"ass", "a class, then an ass", true},
+		{"ass", "an-ass_of-it", true},
+		{"ass", "ass9", false},
+		{"ass", "line one\nass\nline three", true},
+		{"ass", "#ass", true},
+		{"ass", "ass#", true}, // signs are part of words, for C++ and C#; they hide none
+		{"ass", "free+ass", true},
+		{"ass", "大ass屁", true}, // a word of its own for searches too
+		{"ass", "assᷓ", false}, // a mark that folding keeps: another word
+		{"Ass", "aSS", true},
+		{"ass", "ＡＳＳ", true},
+		{"ASS", "åśş", true},
+		{"ass", "a s s", false}, // nothing more clever than folding
+		{"ass", "@ss", false},
+		{"naïve", "NAIVE", true},
+		{"ﬁg", "a fig", true},
+		{"c++", "we write C++.", true},
+		{"c++", "we write C.", false},
+		{"c#", "ｃ＃", true},
+		{"дурак", "Дурак!", true},
+		{"дурак", "дураки", false},
+		{"cheap pills", "Cheap pills, here", true},
+		{"cheap pills", "cheap -- \n PILLS", true},
+		{"cheap pills", "cheap good pills", false},
+		{"cheap pills", "pills cheap", false},
+		{"cheap pills", "dirtcheap pills", false},
+		{"cheap pills", "cheap pillsbury", false},
+		{"  Cheap,  pills!", "cheap pills", true},
+		{"pills", "cheap pills", true},
+		{"赌博", "在线赌博网站", true},
+		{"赌博", "赌", false},
+		{"赌博", "赌 博", false},
+		{"赌博", "博赌", false},
+		{"赌", "在线赌博", true},
+		{"赌 博", "赌, 博", true},
+		{"ラーメン", "ﾗｰﾒﾝ屋", true},
+		{"카지노", "온라인카지노", true},
+		{"การพนัน", "เว็บการพนันออนไลน์", true},
+		{"加vx", "请加VX号", true},
+		{"加vx", "请加 vx", true},
+		{"加vx", "加v", false},
+		{"spam.example", "see https://spam.example/now", true},
+		{"spam.example", "see https://spam.example.org/now", true},
+		{"spam.example", "see https://notspam.example/now", false},
+		{"ass", "", false},
+	} {
+		if got := newWordTree([]string{blockedForm(tt.word)}).in(tt.text); got != tt.found {
+			t.Errorf("%q in %q: %v", tt.word, tt.text, got)
+		}
+	}
+}
+
+// TestEachOfManyWordsIsFound: one word's branches hide no other's.
+func TestEachOfManyWordsIsFound(t *testing.T) {
+	words := []string{"a1", "a1b", "a1 b", "a1b c", "b", "赌", "赌博网", "博网站", "q 群", "aa", "aab", "aabaa"}
+	tree := newWordTree(words)
+	for _, text := range append([]string{"xaab", "a", "a1c", "网站", "群 q", "aaba"}, words...) {
+		want := slices.ContainsFunc(words, func(w string) bool { return newWordTree([]string{w}).in(text) })
+		if got := tree.in(text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+	if tree := newWordTree(nil); !tree.empty() || tree.in("anything") {
+		t.Error("no words are found")
+	}
+}
+
+func FuzzBlockedWord(f *testing.F) {
+	f.Add("ass", "a class")
+	f.Add("赌博 c++", "在线赌博C++")
+	f.Add("\xff", "İﬃ")
+	f.Fuzz(func(t *testing.T, word, text string) {
+		form := blockedForm(word)
+		if form == "" {
+			return
+		}
+		if again := blockedForm(form); again != form {
+			t.Errorf("%q, kept as %q, cannot be taken off by that: %q", word, form, again)
+		}
+		tree := newWordTree([]string{form})
+		if !tree.in(text + " " + word + " " + text) {
+			t.Errorf("%q is not found beside %q", word, text)
+		}
+		if tree.in(text) && !strings.Contains(blockedForm(text), form) {
+			t.Errorf("%q is found in %q", word, text)
+		}
+	})
+}
+
+func TestTheListOfBlockedWords(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	for _, tt := range []struct {
+		word, kept, want string
+	}{
+		{"ＢadＷord", "badword", ""},
+		{"bad-WORD", "bad word", ""},
+		{"赌", "赌", ""},
+		{"ok", "ok", ""},
+		{strings.Repeat("x", 64), strings.Repeat("x", 64), ""},
+		{strings.Repeat("赌", 64), strings.Repeat("赌", 64), ""},
+		{"", "", "word too_short"},
+		{"x", "", "word too_short"},
+		{"!?", "", "word too_short"},
+		{"🖕", "", "word too_short"},
+		{strings.Repeat("x", 65), "", "word too_long"},
+		{strings.Repeat("ﷺ", 4), "", "word too_long"}, // 18 characters each, once folded
+	} {
+		kept, err := s.BlockWord(ctx, tt.word)
+		if kept != tt.kept || faultsOf(err) != tt.want {
+			t.Errorf("block %.20q: kept as %q, %v", tt.word, kept, err)
+		}
+	}
+	s.clock.Advance(time.Hour)
+	if kept, err := s.BlockWord(ctx, "BADword"); kept != "badword" || err != nil {
+		t.Errorf("again: %q, %v", kept, err)
+	}
+	kept, err := s.UnblockWord(ctx, "OK!")
+	if kept != "ok" || err != nil {
+		t.Errorf("unblock: %q, %v", kept, err)
+	}
+	for _, word := range []string{"ok", "never", "", "ＢＡＤ"} {
+		_, err := s.UnblockWord(ctx, word)
+		wantOutcome(t, "unblock "+word, err, "not_found")
+	}
+	list, err := s.BlockedWords(ctx)
+	s.ok(err)
+	since := at(s.clock.Now().Add(-time.Hour))
+	want := []BlockedWord{{"bad word", since}, {"badword", since}, {strings.Repeat("x", 64), since}, {"赌", since}, {strings.Repeat("赌", 64), since}}
+	if diff := cmp.Diff(want, list); diff != "" {
+		t.Errorf("the list: %s", diff)
+	}
+	acts, err := s.Acts(ctx, 3)
+	s.ok(err)
+	if len(acts) != 3 || acts[0].Act != "unblock-word" || acts[0].Subject != "ok" || acts[1].Act != "block-word" || acts[1].Subject != strings.Repeat("赌", 64) {
+		t.Errorf("the notes: %+v", acts)
+	}
+	if n := value[int](s, `SELECT COUNT(*) FROM audit`); n != 7 {
+		t.Errorf("%d notes of 6 words and one that was taken off", n)
+	}
+}
+
+// faultsOf is the faults of a refusal as "field code", with spaces between.
+func faultsOf(err error) string {
+	var refusal *Error
+	if !errors.As(err, &refusal) || refusal.Code != CodeValidationFailed {
+		return outcome(err)
+	}
+	var all []string
+	for _, f := range refusal.Faults {
+		all = append(all, f.Field+" "+string(f.Code))
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestThereAreAThousandBlockedWordsAtMost(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	s.ok(s.write(ctx, func(t *tx) error {
+		for i := range maxBlockedWords - 1 {
+			if err := t.exec(`INSERT INTO blocked_words (word, created_at) VALUES (?, ?)`, fmt.Sprintf("word%d", i), t.now); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	for _, tt := range []struct{ word, want string }{{"last", ""}, {"onemore", "word too_many"}, {"word7", ""}, {"last", ""}} {
+		if _, err := s.BlockWord(ctx, tt.word); faultsOf(err) != tt.want {
+			t.Errorf("block %s: %v", tt.word, err)
+		}
+	}
+	if n := value[int](s, `SELECT COUNT(*) FROM blocked_words`); n != maxBlockedWords {
+		t.Errorf("%d words", n)
+	}
+}
+
+// TestWhichFieldsAreTexts: each field of each draft is named here, so that a new
+// one is decided upon.
+func TestWhichFieldsAreTexts(t *testing.T) {
+	for _, tt := range []struct {
+		draft any
+		want  string
+	}{
+		{Registration{}, "handle name owner tagline description_en description_zh capabilities[0] homepage model"},
+		{Settings{}, "handle name owner tagline description_en description_zh capabilities[0] homepage model contact_policy.note"},
+		{Menu{}, "offerings[0].title offerings[0].deliverable offerings[0].for_whom offerings[0].not_doing offerings[0].tags[0]"},
+		{PostDraft{}, "title body deliverable constraints tags[0]"},
+		{ReplyDraft{}, "body"},
+		{RequestDraft{}, "purpose deliverable context"},
+		{CollabDraft{}, "summary"},
+		{linkDraft{}, "url"},
+	} {
+		draft := reflect.New(reflect.TypeOf(tt.draft)).Elem()
+		fill(draft)
+		var fields []string
+		eachText("", draft, func(path, text string) {
+			if text != "filled" {
+				t.Errorf("%T: %s is %q", tt.draft, path, text)
+			}
+			fields = append(fields, path)
+		})
+		if got := strings.Join(fields, " "); got != tt.want {
+			t.Errorf("%T: %s", tt.draft, got)
+		}
+	}
+}
+
+// fill sets every string of a value, and makes every list one of one item.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("filled")
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i))
+		}
+	}
+}
+
+// writes are all that agents write for others, each with a text in all its fields.
+func (s *testStore) writes(by, to Caller, post PostDocument, offering string, once string) []struct {
+	name, faults string
+	do           func(text string) error
+} {
+	ctx := context.Background()
+	repeat := func(operation, text string) Once {
+		if once == "" {
+			return Once{}
+		}
+		return NewOnce(operation, once, text)
+	}
+	return []struct {
+		name, faults string
+		do           func(text string) error
+	}{
+		{"post", "title bad_value, body bad_value, constraints bad_value, tags[1] bad_value", func(text string) error {
+			draft := PostDraft{Kind: "seeking", Title: text, Body: text, Constraints: text, Tags: []string{"tag", text}}
+			_, _, err := s.CreatePost(ctx, by, draft, repeat("post", text))
+			return err
+		}},
+		{"reply", "body bad_value", func(text string) error {
+			_, _, err := s.CreateReply(ctx, by, post.ID, ReplyDraft{Body: text}, repeat("reply", text))
+			return err
+		}},
+		{"request", "purpose bad_value, deliverable bad_value, context bad_value", func(text string) error {
+			draft := RequestDraft{Purpose: text, Deliverable: text, Compensation: "none", OfferingID: offering, Context: text}
+			_, _, err := s.SendRequest(ctx, by, to.Handle, draft, repeat("request", text))
+			return err
+		}},
+		{"collaboration", "summary bad_value", func(text string) error {
+			_, _, err := s.RecordCollab(ctx, by, CollabDraft{Partner: to.Handle, Summary: text}, repeat("collab", text))
+			return err
+		}},
+	}
+}
+
+// parties are a sender that may ask a recipient for contact, and a call of the
+// latter.
+func (s *testStore) parties() (by, to Caller, post PostDocument, offering string) {
+	s.Helper()
+	by, _ = s.register("badger")
+	to, _ = s.register("tide-gauge")
+	s.claim(by, 1)
+	menu, err := s.ReplaceOfferings(context.Background(), to, Menu{Offerings: []OfferingDraft{{Title: "T", Deliverable: "D", Mode: "free"}}})
+	s.ok(err)
+	return by, to, s.post(to), menu[0].ID
+}
+
+func (s *testStore) blockWord(word string) {
+	s.Helper()
+	_, err := s.BlockWord(context.Background(), word)
+	s.ok(err)
+}
+
+func TestABlockedWordIsRefusedWhereverAgentsWrite(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	by, to, post, offering := s.parties()
+	s.blockWord("slot machine")
+	const text = "Play the SLOT-machine"
+	for _, write := range s.writes(by, to, post, offering, "") {
+		if err := write.do(text); faultsOf(err) != write.faults {
+			t.Errorf("%s: %v", write.name, faultsOf(err))
+		}
+	}
+	draft := RequestDraft{Purpose: text, Deliverable: "D", Compensation: "none", OfferingID: offering}
+	if err := s.TryRequest(ctx, by, to.Handle, draft); faultsOf(err) != "purpose bad_value" {
+		t.Errorf("a dry run: %v", err)
+	}
+	r := registration("slot-machine-7")
+	r.Homepage = "https://slot.example.org/%73lot/%6dachine"
+	if _, _, err := s.Register(ctx, r, Once{}); faultsOf(err) != "handle bad_value, name bad_value, homepage bad_value" {
+		t.Errorf("a registration: %v", faultsOf(err))
+	}
+	if _, err := s.AddLink(ctx, by, "https://slot.machine.example.org/", "website"); faultsOf(err) != "url bad_value" {
+		t.Errorf("a link: %v", err)
+	}
+	for table, want := range map[string]int{"requests": 0, "collabs": 0, "replies": 0, "posts": 1, "links": 0, "handles": 2, "usage": 1} {
+		if n := value[int](s, `SELECT COUNT(*) FROM `+table); n != want {
+			t.Errorf("%d rows of %s, want %d", n, table, want)
+		}
+	}
+	_, err := s.UnblockWord(ctx, "slot machine")
+	s.ok(err)
+	for _, write := range s.writes(by, to, post, offering, "") {
+		if err := write.do(text); err != nil {
+			t.Errorf("%s, once it is allowed: %v", write.name, err)
+		}
+	}
+}
+
+// TestBlockedWordsAreToldWithTheOtherFaults of the fields, all at once.
+func TestBlockedWordsAreToldWithTheOtherFaults(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	by, _, _, _ := s.parties()
+	s.blockWord("casino")
+	post := PostDraft{Kind: "seeking", Title: "Casino", Body: "B", Deadline: "2026-11-01"}
+	_, _, errPost := s.CreatePost(ctx, by, post, Once{})
+	_, errMenu := s.ReplaceOfferings(ctx, by, Menu{Offerings: []OfferingDraft{{ID: "off_0", Title: "Casino", Deliverable: "D", Mode: "free"}}})
+	_, _, errCollab := s.RecordCollab(ctx, by, CollabDraft{Partner: "casino", Summary: "A casino."}, Once{})
+	r := registration("casino")
+	r.DescriptionEN = ""
+	_, _, errJoin := s.Register(ctx, r, Once{})
+	_, errSettings := s.UpdateAgent(ctx, by, func(set *Settings) error {
+		set.DescriptionEN, set.Owner, set.ContactPolicy.Note = "", "Casino", optional("The casino's")
+		return nil
+	})
+	for want, err := range map[string]error{
+		"deadline bad_value, title bad_value":                                     errPost,
+		"offerings[0].id unknown_id, offerings[0].title bad_value":                errMenu,
+		"partner unknown_id, summary bad_value":                                   errCollab,
+		"description_en required, handle bad_value, name bad_value":               errJoin,
+		"description_en required, owner bad_value, contact_policy.note bad_value": errSettings,
+	} {
+		if got := faultsOf(err); got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
+	}
+}
+
+// TestWhatIsStoredOutlivesABlockedWord: it is shown on, and its writer may change
+// everything beside it.
+func TestWhatIsStoredOutlivesABlockedWord(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	by, to, post, offering := s.parties()
+	const text = "A casino"
+	for _, write := range s.writes(by, to, post, offering, "key-of-sixteen-characters") {
+		s.ok(write.do(text))
+	}
+	rename := func(set *Settings) error { set.Name = text; return nil }
+	_, err := s.UpdateAgent(ctx, by, rename)
+	s.ok(err)
+	_, err = s.ReplaceOfferings(ctx, by, Menu{Offerings: []OfferingDraft{{Title: text, Deliverable: "D", Mode: "free"}}})
+	s.ok(err)
+	const link = "https://casino.example.org/"
+	_, err = s.AddLink(ctx, by, link, "website")
+	s.ok(err)
+
+	s.blockWord("casino")
+	doc, err := s.UpdateAgent(ctx, by, func(set *Settings) error { set.Tagline = "Another"; return nil })
+	s.ok(err)
+	if !strings.Contains(doc.Profile, text) || !strings.Contains(doc.Profile, "Another") {
+		t.Errorf("the card: %s", doc.Profile)
+	}
+	if _, err := s.UpdateAgent(ctx, by, rename); faultsOf(err) != "name bad_value" {
+		t.Errorf("the same name once more: %v", err)
+	}
+	if _, err := s.AddLink(ctx, by, link, "website"); err != nil {
+		t.Errorf("a look at a link that is there: %v", err)
+	}
+	// A repeated call makes nothing anew, so it has its first answer.
+	for _, write := range s.writes(by, to, post, offering, "key-of-sixteen-characters") {
+		if err := write.do(text); err != nil {
+			t.Errorf("%s, repeated: %v", write.name, err)
+		}
+	}
+	s.reply(by, post, "Another body.")
+	_, err = s.RemoveLink(ctx, by, link)
+	s.ok(err)
+}
+
+// TestARefusedCallCanBeRepeatedOnceItsWordIsAllowed: a refusal is not its answer.
+func TestARefusedCallCanBeRepeatedOnceItsWordIsAllowed(t *testing.T) {
+	s := newStore(t)
+	by, to, post, offering := s.parties()
+	s.blockWord("casino")
+	writes := s.writes(by, to, post, offering, "key-of-sixteen-characters")
+	for range 2 {
+		for _, write := range writes {
+			wantOutcome(t, write.name, write.do("A casino"), "validation_failed")
+		}
+	}
+	_, err := s.UnblockWord(context.Background(), "casino")
+	s.ok(err)
+	for _, write := range writes {
+		wantOutcome(t, write.name, write.do("A casino"), "")
+	}
+}
+
+// TestTheCopyOfBlockedWordsIsNeverStale: the next write knows what another process
+// has written, what this one has, and what was undone.
+func TestTheCopyOfBlockedWordsIsNeverStale(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	author, _ := s.register("harbour-pilot")
+	try := func(what, want string) {
+		t.Helper()
+		_, _, err := s.CreatePost(ctx, author, PostDraft{Kind: "seeking", Title: "A casino", Body: "B"}, Once{})
+		wantOutcome(t, what, err, want)
+	}
+	try("at first", "")
+	beside := openStore(t, Options{Path: s.path, Beside: true, Clock: s.clock.Now})
+	defer beside.Close()
+	_, err := beside.BlockWord(ctx, "casino")
+	s.ok(err)
+	try("blocked by another process", "validation_failed")
+	_, err = beside.UnblockWord(ctx, "casino")
+	s.ok(err)
+	try("allowed by another process", "")
+	s.blockWord("casino")
+	try("blocked by this one", "validation_failed")
+
+	s.ok(s.outside(ctx, func(w *writer) error { // what others write is not noticed on a new connection
+		_, err := beside.UnblockWord(ctx, "casino")
+		_ = w.recover(driver.ErrBadConn)
+		return err
+	}))
+	try("allowed while the connection was lost", "")
+
+	for _, undone := range []struct{ when, query string }{
+		{"commit", `INSERT INTO links (agent_id, url, kind, status, created_at) VALUES (-1, 'u', 'website', 'pending', 1)`},
+		{"refresh agent", `UPDATE agents SET capabilities = '[1]'`},
+	} {
+		err := s.write(ctx, func(t *tx) error {
+			t.writer.blocked = nil
+			t.touch(author.ID)
+			for _, query := range []string{
+				`PRAGMA defer_foreign_keys = ON`, undone.query, `INSERT INTO blocked_words (word, created_at) VALUES ('casino', 1)`,
+			} {
+				if err := t.exec(query); err != nil {
+					return err
+				}
+			}
+			_, err := t.blockedWords()
+			return err
+		})
+		if err == nil || !strings.HasPrefix(err.Error(), undone.when) {
+			t.Errorf("a transaction that fails at %s: %v", undone.when, err)
+		}
+		try("undone at "+undone.when, "")
+	}
+
+	s.blockWord("casino")
+	try("blocked", "validation_failed")
+	s.ok(s.Clear(ctx))
+	author, _ = s.register("harbour-pilot")
+	try("in an emptied directory", "")
+}

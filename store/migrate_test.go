@@ -1,0 +1,836 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+	"github.com/pressly/goose/v3"
+
+	"callbook/schema"
+)
+
+// olderFile is the path of a copy of a released database, with the schema that this
+// program's own migrations end with: an older file, once steps gives it more of them.
+func olderFile(t testing.TB) string {
+	t.Helper()
+	path := released(t, "schema-1.db")
+	s := openStore(t, Options{Path: path, Normal: true, NoBackup: true})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// steps are the program's own migrations, with more behind them.
+func steps(t testing.TB, more ...string) fstest.MapFS {
+	t.Helper()
+	files := fstest.MapFS{}
+	migrations(t, func(file string, lines []string) {
+		files[filepath.Base(file)] = &fstest.MapFile{Data: []byte(strings.Join(lines, "\n"))}
+	})
+	for i, text := range more {
+		files[fmt.Sprintf("%05d_step.sql", newest(t)+int64(i)+1)] = &fstest.MapFile{Data: []byte("-- +goose Up\n" + text)}
+	}
+	return files
+}
+
+func newest(t testing.TB) int64 {
+	t.Helper()
+	version, err := newestSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return version
+}
+
+// version is the schema's, as the file says.
+func version(t testing.TB, path string) (version int64) {
+	t.Helper()
+	visited(t, path, func(db *sqlx.DB) {
+		if err := db.Get(&version, `SELECT MAX(version_id) FROM goose_db_version`); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return version
+}
+
+// start is the whole start of a program with these migrations.
+func start(path string, migrations fs.FS, set ...func(*Options)) (u upgrade, err error) {
+	o := Options{Path: path, migrations: migrations, Normal: true}
+	for _, f := range set {
+		f(&o)
+	}
+	s, err := Open(context.Background(), o)
+	if err != nil {
+		return u, err
+	}
+	u.from, u.to, u.kept = s.Upgraded()
+	return u, s.Close()
+}
+
+func withoutCopy(o *Options) { o.NoBackup = true }
+
+// state is all that a failed upgrade leaves as it was. The table site is left out: each
+// start writes the time into it.
+type state struct {
+	Version  int64
+	Schema   map[string]string
+	Contents map[string]string
+}
+
+func stateOf(t testing.TB, path string) state {
+	t.Helper()
+	held := contents(t, path)
+	delete(held, "site")
+	return state{version(t, path), schemaOf(t, path), held}
+}
+
+func wantState(t testing.TB, what string, want state, path string) {
+	t.Helper()
+	if others := want.others(stateOf(t, path)); len(others) > 0 {
+		t.Errorf("%s, other than it should be: %q", what, others)
+	}
+}
+
+// others names what two states do not have in common.
+func (s state) others(got state) (names []string) {
+	if s.Version != got.Version {
+		names = append(names, fmt.Sprintf("version %d, not %d", got.Version, s.Version))
+	}
+	names = append(names, differing(s.Schema, got.Schema)...)
+	for _, table := range differing(s.Contents, got.Contents) {
+		names = append(names, "rows of "+table)
+	}
+	return names
+}
+
+func differing(a, b map[string]string) []string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	maps.DeleteFunc(all, func(name, _ string) bool { return a[name] == b[name] })
+	return slices.Sorted(maps.Keys(all))
+}
+
+// addNotes is a migration in the ways that they mostly are: a table, a column, rows.
+const addNotes = `
+CREATE TABLE notes (
+    agent_id INTEGER PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE, -- whose
+    note     TEXT NOT NULL -- text; with a semicolon
+) STRICT;
+INSERT INTO notes (agent_id, note) SELECT id, name || '; noted' FROM agents;
+ALTER TABLE agents ADD COLUMN noted_at INTEGER; -- or NULL
+UPDATE agents SET noted_at = created_at WHERE id IN (SELECT agent_id FROM notes);
+CREATE TRIGGER notes_gone AFTER DELETE ON notes BEGIN
+    UPDATE agents SET noted_at = NULL WHERE id = old.agent_id;
+    DELETE FROM notes WHERE note = ';';
+END;
+CREATE INDEX notes_note ON notes (note);
+`
+
+func TestAnUpgradeKeepsACheckedCopy(t *testing.T) {
+	path, from := olderFile(t), newest(t)
+	before := stateOf(t, path)
+	kept := fmt.Sprintf("%s.pre-migrate-%d-%d.db", path, from, from+2)
+	for _, name := range append(draftsOf(path), kept) {
+		if err := os.WriteFile(name, []byte("of a program that was killed"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := steps(t, addNotes, `DROP TABLE search_words;`+"\n"+`CREATE TABLE search_words (word TEXT NOT NULL PRIMARY KEY) STRICT;`)
+	got, err := start(path, files)
+	if want := (upgrade{from, from + 2, kept}); err != nil || got != want {
+		t.Fatalf("got %+v, %v, want %+v", got, err, want)
+	}
+	wantState(t, "the copy", before, kept)
+	if _, err := Inspect(context.Background(), kept); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(kept); err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	for _, draft := range draftsOf(path) {
+		if !missing(draft) {
+			t.Errorf("%s stays", draft)
+		}
+	}
+	visited(t, path, func(db *sqlx.DB) {
+		n := selected(t, db, `SELECT COUNT(*) FROM notes JOIN agents ON id = agent_id WHERE note = name || '; noted' AND noted_at = created_at`)
+		if held := stateOf(t, kept).Contents["agents"]; !strings.HasPrefix(held, n[0]+" rows") {
+			t.Errorf("%s agents are noted, of %s", n, held)
+		}
+	})
+	got, err = start(path, files)
+	if want := (upgrade{from + 2, from + 2, ""}); err != nil || got != want {
+		t.Errorf("at the second start %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestOnlyAnOlderFileIsCopied(t *testing.T) {
+	for name, open := range map[string]func(folder string) (string, []func(*Options)){
+		"a new file": func(folder string) (string, []func(*Options)) { return filepath.Join(folder, "callbook.db"), nil },
+		"not asked for": func(string) (string, []func(*Options)) {
+			path := olderFile(t)
+			if err := os.WriteFile(draftsOf(path)[0], []byte("of a program that was killed"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return path, []func(*Options){withoutCopy}
+		},
+		"nothing to do": func(string) (string, []func(*Options)) {
+			path := olderFile(t)
+			if _, err := start(path, steps(t, addNotes), withoutCopy); err != nil {
+				t.Fatal(err)
+			}
+			return path, nil
+		},
+	} {
+		path, set := open(t.TempDir())
+		u, err := start(path, steps(t, addNotes), set...)
+		copies, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*pre-migrate*"))
+		if err != nil || u.kept != "" || u.to != newest(t)+1 || len(copies) > 0 {
+			t.Errorf("%s: %+v, %v; %q", name, u, err, copies)
+		}
+	}
+}
+
+// TestABadCopyStopsAnUpgrade: the copy of a try before stays until there is a whole one.
+func TestABadCopyStopsAnUpgrade(t *testing.T) {
+	path := olderFile(t)
+	visited(t, path, func(db *sqlx.DB) {
+		if _, err := db.Exec(`DELETE FROM agents WHERE id = 1`); err != nil {
+			t.Fatal(err)
+		}
+	})
+	before, kept := stateOf(t, path), fmt.Sprintf("%s.pre-migrate-%d-%d.db", path, newest(t), newest(t)+1)
+	if err := os.WriteFile(kept, []byte("of a try before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(path, steps(t, addNotes)); !errors.Is(err, ErrDamaged) {
+		t.Errorf("got %v", err)
+	}
+	wantState(t, "the file", before, path)
+	if text, err := os.ReadFile(kept); string(text) != "of a try before" || !missing(draftsOf(path)[0]) {
+		t.Errorf("the copy before holds %.20q, %v; the draft is gone: %v", text, err, missing(draftsOf(path)[0]))
+	}
+}
+
+// TestAnUpgradeNeedsRoom makes the file look as big as the free room, of which it takes
+// none.
+func TestAnUpgradeNeedsRoom(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a file system with sparse files: a file as big as the free room is made")
+	}
+	path := olderFile(t)
+	disk, err := DiskOf(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := stateOf(t, path)
+	if err := os.Truncate(path, disk.Free); err != nil {
+		t.Skipf("needs a file system with sparse files: %v", err)
+	}
+	head := fileHead(t, path)
+	_, err = start(path, steps(t, addNotes))
+	if !errors.Is(err, ErrNoRoom) {
+		t.Fatalf("got %v", err)
+	}
+	if text := err.Error(); !strings.Contains(text, fmt.Sprintf("%d MiB are needed", disk.Free/10*22>>20+1)) || !strings.Contains(text, "--no-backup") {
+		t.Error(text)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() != disk.Free || !bytes.Equal(head, fileHead(t, path)) {
+		t.Errorf("the file was touched: %v, %v", info.Size(), err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) > 1 {
+		t.Errorf("left behind: %q", left)
+	}
+	if _, err := start(path, steps(t, addNotes), withoutCopy); err != nil {
+		t.Error(err)
+	}
+	if got := contents(t, path)["events"]; got != before.Contents["events"] {
+		t.Errorf("the events were %s and are %s", before.Contents["events"], got)
+	}
+}
+
+func fileHead(t testing.TB, path string) []byte {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	head := make([]byte, 1<<20)
+	if _, err := f.Read(head); err != nil {
+		t.Fatal(err)
+	}
+	return head
+}
+
+// endOfStatement is how the migrations are written: a statement ends with its line,
+// and one with semicolons inside ends with END.
+var endOfStatement = regexp.MustCompile(`(?m);[ ]*(--.*)?$`)
+
+// tornAt are a migration's text with a failure behind each of its statements.
+func tornAt(text string) (torn []string) {
+	for _, end := range endOfStatement.FindAllStringIndex(commentInSQL.ReplaceAllStringFunc(text, blank), -1) {
+		before := text[:end[1]]
+		if at := strings.LastIndex(before, "CREATE TRIGGER"); at < 0 || strings.Contains(before[at:], "END;") {
+			torn = append(torn, before+"\nSELECT raise_nosuch;\n"+text[end[1]:])
+		}
+	}
+	return torn
+}
+
+// blank keeps the length of a comment.
+func blank(s string) string { return strings.Repeat(" ", len(s)) }
+
+func TestAFailedUpgradeChangesNothing(t *testing.T) {
+	path, from := olderFile(t), newest(t)
+	before := stateOf(t, path)
+	noted := olderFile(t)
+	if _, err := start(noted, steps(t, addNotes), withoutCopy); err != nil {
+		t.Fatal(err)
+	}
+	pair := []string{addNotes, rebuild(t, noted, "handles", "agents")}
+	for i := range pair {
+		torn := tornAt(pair[i])
+		for j, text := range torn {
+			_, err := start(path, steps(t, append(slices.Clone(pair[:i]), text)...), withoutCopy)
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%05d_step.sql", from+int64(i)+1)) || !strings.Contains(err.Error(), "raise_nosuch") {
+				t.Fatalf("got %v", err)
+			}
+			wantState(t, fmt.Sprintf("step %d torn after statement %d", i+1, j+1), before, path)
+		}
+		if want := []int{6, 15}[i]; len(torn) < want {
+			t.Errorf("step %d was torn only %d times", i+1, len(torn))
+		}
+	}
+	if u, err := start(path, nil); err != nil || u.to != from {
+		t.Errorf("the earlier program: %+v, %v", u, err)
+	}
+}
+
+// TestOurMigrationsFailAsAWhole tears each migration of the program, on a database of
+// the version before it.
+func TestOurMigrationsFailAsAWhole(t *testing.T) {
+	files := steps(t)
+	for i, name := range slices.Sorted(maps.Keys(files)) {
+		path, earlier := filepath.Join(t.TempDir(), "callbook.db"), fstest.MapFS{}
+		for _, n := range slices.Sorted(maps.Keys(files))[:i] {
+			earlier[n] = files[n]
+		}
+		var before state
+		if i > 0 {
+			path = released(t, fmt.Sprintf("schema-%d.db", i))
+			before = stateOf(t, path)
+		}
+		for j, torn := range tornAt(string(files[name].Data)) {
+			with := maps.Clone(earlier)
+			with[name] = &fstest.MapFile{Data: []byte(torn)}
+			if _, err := start(path, with, withoutCopy); err == nil || !strings.Contains(err.Error(), "raise_nosuch") {
+				t.Fatalf("%s, torn at %d: %v", name, j, err)
+			}
+			if i > 0 {
+				wantState(t, fmt.Sprintf("%s, torn at %d", name, j), before, path)
+			} else if left := schemaOf(t, path); len(left) > 0 {
+				t.Errorf("%s, torn at %d: %v", name, j, left)
+			}
+		}
+		if _, err := start(path, files, withoutCopy); err != nil {
+			t.Errorf("after %s was mended: %v", name, err)
+		}
+	}
+}
+
+func TestAnUpgradeIsAllOrNothing(t *testing.T) {
+	const endless = `
+INSERT INTO search_words (word)
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+    SELECT 'endless-' || i FROM n;`
+	for name, step := range map[string]struct {
+		sql  string
+		stop time.Duration // when the start is called off
+		want string
+	}{
+		"orphans":          {`DELETE FROM agents;`, time.Hour, "refer to rows of"},
+		"a stop meanwhile": {endless, 200 * time.Millisecond, "context deadline exceeded"},
+	} {
+		path := olderFile(t)
+		before := stateOf(t, path)
+		ctx, cancel := context.WithTimeout(context.Background(), step.stop)
+		_, err := Open(ctx, Options{Path: path, Normal: true, NoBackup: true, migrations: steps(t, addNotes, step.sql)})
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), step.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		wantState(t, name, before, path)
+	}
+}
+
+var (
+	nameOfTable = regexp.MustCompile(`^CREATE TABLE "?([a-z_]+)"?`)
+	ownTable    = `type = 'table' AND sql LIKE 'CREATE TABLE%' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '%\_search\_%' ESCAPE '\' AND name <> 'goose_db_version'`
+)
+
+// rebuild is a migration that makes tables anew, as one must for what ALTER TABLE
+// cannot do; all when none is named. The number that a table gives next is carried over.
+func rebuild(t testing.TB, path string, tables ...string) (text string) {
+	t.Helper()
+	visited(t, path, func(db *sqlx.DB) {
+		for _, create := range selected(t, db, `SELECT sql FROM sqlite_schema WHERE `+ownTable+` ORDER BY name`) {
+			name := nameOfTable.FindStringSubmatch(create)[1]
+			if len(tables) > 0 && !slices.Contains(tables, name) {
+				continue
+			}
+			text += fmt.Sprintf("%s;\nINSERT INTO new_%[2]s SELECT * FROM %[2]s;\n", nameOfTable.ReplaceAllString(create, "CREATE TABLE new_$1"), name)
+			text += fmt.Sprintf("UPDATE sqlite_sequence SET seq = (SELECT seq FROM sqlite_sequence WHERE name = '%[1]s') WHERE name = 'new_%[1]s';\n", name)
+			text += fmt.Sprintf("DROP TABLE %[1]s;\nALTER TABLE new_%[1]s RENAME TO %[1]s;\n", name)
+			for _, index := range selected(t, db, `SELECT sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL`, name) {
+				text += index + ";\n"
+			}
+		}
+		// A table gets no new name while a trigger speaks of one that is not there.
+		for _, trigger := range selected(t, db, `SELECT 'DROP TRIGGER ' || name || ';' || char(10) || '+' || sql || ';' || char(10) FROM sqlite_schema WHERE type = 'trigger'`) {
+			drop, create, _ := strings.Cut(trigger, "+")
+			text = drop + text + create
+		}
+	})
+	return text
+}
+
+func TestRebuiltTablesKeepWhatRefersToThem(t *testing.T) {
+	path := olderFile(t)
+	before := stateOf(t, path)
+	if _, err := start(path, steps(t, rebuild(t, path)), withoutCopy); err != nil {
+		t.Fatal(err)
+	}
+	before.Version++
+	if got := before.others(stateOf(t, path)); !slices.Equal(got, []string{"rows of goose_db_version"}) {
+		t.Errorf("changed: %q", got)
+	}
+	visited(t, path, func(db *sqlx.DB) {
+		if got := selected(t, db, `PRAGMA integrity_check`); got[0] != "ok" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestReleasedDatabasesUpgrade: the tables whose definition stays keep their rows, no
+// number is given twice, and the schema is that of a new file.
+func TestReleasedDatabasesUpgrade(t *testing.T) {
+	fresh := newStore(t)
+	fresh.stop()
+	want := schemaOf(t, fresh.path)
+	for name := range releasedDatabases {
+		path := released(t, name)
+		earlier, before, given := schemaOf(t, path), contents(t, path), numbersGiven(t, path)
+		if u, err := start(path, nil); err != nil || u.to != newest(t) {
+			t.Errorf("%s: %+v, %v", name, u, err)
+		}
+		if diff := cmp.Diff(want, schemaOf(t, path)); diff != "" {
+			t.Errorf("%s: the schema (-new file +upgraded):\n%s", name, diff)
+		}
+		for table, after := range contents(t, path) {
+			ours := slices.Contains([]string{"site", "sqlite_sequence", "goose_db_version"}, table)
+			if before[table] != after && !ours && want["table "+table] == earlier["table "+table] {
+				t.Errorf("%s: %s held %s and holds %s", name, table, before[table], after)
+			}
+		}
+		for table, n := range numbersGiven(t, path) {
+			if n < given[table] {
+				t.Errorf("%s: %s gave the number %d, and goes on from %d", name, table, given[table], n)
+			}
+		}
+		checkFilled(t, path)
+		checkUsable(t, path)
+	}
+}
+
+// numbersGiven is the highest number that each table gave out, also to rows that are gone.
+func numbersGiven(t testing.TB, path string) map[string]int64 {
+	t.Helper()
+	given := map[string]int64{}
+	visited(t, path, func(db *sqlx.DB) {
+		for _, table := range selected(t, db, `SELECT name || ' ' || seq FROM sqlite_sequence`) {
+			name, text, _ := strings.Cut(table, " ")
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			given[name] = n
+		}
+	})
+	return given
+}
+
+// checkUsable serves an upgraded database and holds its derived data against data
+// made anew.
+func checkUsable(t testing.TB, path string) {
+	t.Helper()
+	clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
+	s := &testStore{TB: t, clock: clock, path: path}
+	s.Store = openStore(t, Options{Path: path, Clock: clock.Now, Quotas: &Quotas{}, Normal: true})
+	defer s.stop()
+	s.checkDerived("an upgrade")
+	list, err := s.Posts(context.Background(), PostFilter{Query: "潮汐"}, Page{Limit: 10})
+	if err != nil || len(list.Items) == 0 {
+		t.Errorf("found %d calls, %v", len(list.Items), err)
+	}
+	newcomer, _ := s.register("newcomer")
+	s.post(newcomer)
+	s.checkDerived("a write")
+}
+
+// TestANewFileIsAsGooseMakesIt: files that earlier programs made by goose's own means
+// are the same.
+func TestANewFileIsAsGooseMakesIt(t *testing.T) {
+	s := newStore(t)
+	s.stop()
+	path := filepath.Join(t.TempDir(), "goose.db")
+	db, err := connect(context.Background(), path, "", 1)
+	s.ok(err)
+	defer db.Close()
+	files, err := fs.Sub(schema.Migrations, schema.Folder)
+	s.ok(err)
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db.DB, files)
+	s.ok(err)
+	_, err = provider.Up(context.Background())
+	s.ok(err)
+	s.ok(db.Close())
+	const digest = `SELECT name || ' ' || COALESCE(sql, '') FROM sqlite_schema UNION ALL SELECT id || ' ' || version_id || ' ' || is_applied || ' ' || length(tstamp) FROM goose_db_version ORDER BY 1`
+	var ours, gooses []string
+	visited(t, s.path, func(db *sqlx.DB) { ours = selected(t, db, digest) })
+	visited(t, path, func(db *sqlx.DB) { gooses = selected(t, db, digest) })
+	if diff := cmp.Diff(gooses, ours); diff != "" {
+		t.Errorf("(-goose +ours):\n%s", diff)
+	}
+}
+
+func TestTheEarlierProgramRefusesAnUpgradedFile(t *testing.T) {
+	path, from := olderFile(t), newest(t)
+	if _, err := start(path, steps(t, addNotes), withoutCopy); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, set := range map[string]func(*Options){"serving": func(*Options) {}, "beside": func(o *Options) { o.Beside = true }} {
+		_, err := start(path, nil, set)
+		if !errors.Is(err, ErrNewerSchema) || !strings.Contains(err.Error(), fmt.Sprintf("schema %d, this program knows %d", from+1, from)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file was changed: %v", err)
+	}
+}
+
+func TestBesideUpgradesNothing(t *testing.T) {
+	path, from := olderFile(t), newest(t)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = start(path, steps(t, addNotes), func(o *Options) { o.Beside = true })
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("schema %d, this program knows %d): start callbook serve", from, from+1)) {
+		t.Errorf("got %v", err)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file was changed: %v", err)
+	}
+}
+
+func TestWhatAnUpgradeDropsIsErased(t *testing.T) {
+	path := olderFile(t)
+	const secret = "canary@agents.example.org"
+	if _, err := start(path, steps(t, `CREATE TABLE dropped (mailbox TEXT NOT NULL) STRICT; INSERT INTO dropped VALUES ('`+secret+`');`), withoutCopy); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		file, err := os.ReadFile(path)
+		if err != nil || bytes.Contains(file, []byte(secret)) != want {
+			t.Errorf("the file holds it: %v, want %v; %v", !want, want, err)
+		}
+		if _, err := start(path, steps(t, `SELECT 1;`, `DROP TABLE dropped;`), withoutCopy); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestTwoStartsUpgradeOnce: the lock that a start takes first lets one of them through.
+func TestTwoStartsUpgradeOnce(t *testing.T) {
+	files := steps(t, addNotes)
+	older, err := os.ReadFile(olderFile(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for round := range 50 {
+		path := filepath.Join(folder, fmt.Sprintf("%d.db", round))
+		if err := os.WriteFile(path, older, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tried := make(chan struct{}, 2)
+		refused := 0
+		for _, err := range together(2, func(int) error {
+			lock, err := AcquireLock(path)
+			tried <- struct{}{}
+			if err != nil {
+				return err
+			}
+			_, err = start(path, files, withoutCopy)
+			for len(tried) < 2 { // the other must not come only after this one went
+				runtime.Gosched()
+			}
+			return errors.Join(err, lock.Release())
+		}) {
+			if errors.Is(err, ErrServed) {
+				refused++
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		visited(t, path, func(db *sqlx.DB) {
+			versions := selected(t, db, `SELECT version_id FROM goose_db_version WHERE version_id > ?`, newest(t))
+			if refused != 1 || len(versions) != 1 {
+				t.Errorf("round %d: %d refused, upgraded to %q", round, refused, versions)
+			}
+		})
+	}
+}
+
+// widen is a migration that writes about 2 kB for each row. To undo its UPDATE, SQLite
+// would keep a temporary file.
+func widen(rows int) string {
+	return fmt.Sprintf(`
+CREATE TABLE wide (n INTEGER PRIMARY KEY, word TEXT NOT NULL UNIQUE) STRICT;
+INSERT INTO wide (n, word)
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+    SELECT i, (1000 + i) || hex(zeroblob(300)) FROM n;
+CREATE INDEX wide_word ON wide (word DESC);
+UPDATE wide SET word = 'x' || word;
+`, rows)
+}
+
+// TestStartOfAChild is no test: it is the program that others start and kill.
+func TestStartOfAChild(t *testing.T) {
+	path := os.Getenv("CALLBOOK_TEST_FILE")
+	if path == "" {
+		return
+	}
+	runtime.LockOSThread() // strace counts the calls of each thread
+	if _, err := start(path, steps(t, addNotes, widen(300))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// child is a start in a process of its own, under another program where one is named.
+func child(path string, under ...string) *exec.Cmd {
+	args := append(under, os.Args[0], "-test.run=^TestStartOfAChild$")
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), "CALLBOOK_TEST_FILE="+path)
+	return cmd
+}
+
+// changing are the system calls that change files; a machine may lack those with a
+// question mark.
+const changing = "pwrite64,fsync,ftruncate,?unlink,unlinkat,?rename,renameat"
+
+// traced runs a child and returns its calls, a line each.
+func traced(t testing.TB, path, calls string, env ...string) []string {
+	t.Helper()
+	trace := filepath.Join(t.TempDir(), "trace")
+	cmd := child(path, "strace", "-f", "-qq", "-y", "-o", trace, "-e", "trace="+calls)
+	cmd.Env = append(cmd.Env, env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("needs strace, and that it may trace: %v: %s", err, out)
+	}
+	text, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(string(text), "\n")
+}
+
+// killing is a file that starts are killed on, and what is to become of it.
+type killing struct {
+	testing.TB
+	older         []byte
+	before, after state
+}
+
+func newKilling(t testing.TB) killing {
+	t.Helper()
+	path := olderFile(t)
+	k := killing{TB: t, before: stateOf(t, path)}
+	var err error
+	if k.older, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(path, steps(t, addNotes, widen(300)), withoutCopy); err != nil {
+		t.Fatal(err)
+	}
+	k.after = stateOf(t, path)
+	return k
+}
+
+func (k killing) file() string {
+	k.Helper()
+	path := filepath.Join(k.TempDir(), "callbook.db")
+	if err := os.WriteFile(path, k.older, 0o600); err != nil {
+		k.Fatal(err)
+	}
+	return path
+}
+
+// check looks at a file on which a start was killed, and starts again.
+func (k killing) check(when, path string) {
+	k.Helper()
+	from := k.before.Version
+	if v := version(k, path); v != from && v != from+2 {
+		k.Errorf("%s: the file is at version %d", when, v)
+	}
+	if _, err := start(path, steps(k, addNotes, widen(300))); err != nil {
+		k.Fatalf("%s: %v", when, err)
+	}
+	got := stateOf(k, path)
+	got.Contents["goose_db_version"] = k.after.Contents["goose_db_version"] // holds the time
+	if others := k.after.others(got); len(others) > 0 {
+		k.Errorf("%s, other than it should be: %q", when, others)
+	}
+	wantState(k, when+", the copy", k.before, fmt.Sprintf("%s.pre-migrate-%d-%d.db", path, from, from+2))
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); len(left) > 0 {
+		k.Errorf("%s: left behind: %q", when, left)
+	}
+}
+
+func TestAnUpgradeThatIsKilledAtACall(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skipf("needs strace: %v", err)
+	}
+	k := newKilling(t)
+	counts := map[string]int{}
+	for _, line := range traced(t, k.file(), changing) {
+		if words := strings.Fields(line); len(words) > 1 && strings.Contains(line, "callbook.db") {
+			call, _, _ := strings.Cut(words[1], "(")
+			counts[call]++
+		}
+	}
+	killed := 0
+	for call, n := range counts {
+		for at := 1; at <= n; at += max(1, n/8) {
+			path := k.file()
+			cmd := child(path, "strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace="+call, "-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, at))
+			if cmd.Run() != nil {
+				killed++
+			}
+			k.check(fmt.Sprintf("killed at %s %d of %d", call, at, n), path)
+		}
+	}
+	if len(counts) < 5 || killed < 25 {
+		t.Errorf("killed %d times at %v", killed, counts)
+	}
+}
+
+func TestAnUpgradeThatIsKilledAtAnyMoment(t *testing.T) {
+	k := newKilling(t)
+	began := time.Now()
+	if out, err := child(k.file()).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	whole := time.Since(began)
+	const moments = 5
+	for i := range moments {
+		path := k.file()
+		cmd := child(path)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(whole*time.Duration(i+1)/moments, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		k.check(fmt.Sprintf("killed after %d/%d of the time", i+1, moments), path)
+	}
+}
+
+// TestAnUpgradeNeedsNoTemporaryFolder: with one of another size than the disk's, or
+// none at all, an upgrade does not fail for it.
+func TestAnUpgradeNeedsNoTemporaryFolder(t *testing.T) {
+	path := olderFile(t)
+	none := filepath.Join(t.TempDir(), "none")
+	env := []string{"TMPDIR=" + none, "SQLITE_TMPDIR=" + none, "TEMP=" + none, "TMP=" + none}
+	cmd := child(path)
+	cmd.Env = append(cmd.Env, env...)
+	if out, err := cmd.CombinedOutput(); err != nil || version(t, path) != newest(t)+2 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	// SQLite finds other folders, so what it does has to be seen.
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skipf("needs strace: %v", err)
+	}
+	path = olderFile(t)
+	for _, call := range traced(t, path, "?open,openat", env...) {
+		if strings.Contains(call, "O_RDWR") && !strings.Contains(call, filepath.Dir(path)) {
+			t.Errorf("it opened a file elsewhere: %s", call)
+		}
+	}
+}
+
+// smallDisk mounts one of so many bytes.
+func smallDisk(t testing.TB, size string) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs", folder).CombinedOutput(); err != nil {
+		t.Skipf("needs root, to mount a small disk: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", folder).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	return folder
+}
+
+func TestAFullDiskUndoesAnUpgrade(t *testing.T) {
+	older, err := os.ReadFile(olderFile(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := smallDisk(t, "2M")
+	path := filepath.Join(folder, "callbook.db")
+	if err := os.WriteFile(path, older, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := stateOf(t, path)
+	for name, set := range map[string]func(*Options){"with a copy": func(*Options) {}, "without": withoutCopy} {
+		_, err := start(path, steps(t, addNotes, widen(2000)), set)
+		if err == nil || !strings.Contains(err.Error(), "disk is full") || !strings.Contains(err.Error(), "nothing was changed") {
+			t.Errorf("%s: %v", name, err)
+		}
+		wantState(t, name, before, path)
+		if u, err := start(path, nil); err != nil || u.to != before.Version {
+			t.Errorf("%s, the earlier program: %+v, %v", name, u, err)
+		}
+	}
+	if out, err := exec.Command("mount", "-o", "remount,size=32M", folder).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if u, err := start(path, steps(t, addNotes, widen(2000))); err != nil || u.to != before.Version+2 {
+		t.Errorf("once there is room: %+v, %v", u, err)
+	}
+}

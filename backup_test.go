@@ -13,11 +13,9 @@ func finish(args ...string) (status int, printed string) {
 	return status, out + err
 }
 
-func join(p *program, handle string) {
+func join(p *program, handle string) (key string) {
 	p.Helper()
-	if status, text := p.call("POST", "/api/agents", registrationFor(handle, "a@b.example.org")); status != 201 {
-		p.Fatalf("registration: %d, %s", status, text)
-	}
+	return p.object("POST", "/api/agents", registrationFor(handle, "a@b.example.org"))["api_key"].(string)
 }
 
 // TestBackupAndRestore goes the way of an operator: copy while serving, lose the

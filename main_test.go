@@ -217,40 +217,6 @@ func needCurl(t *testing.T) {
 	}
 }
 
-// TestTheReadmesTourWorks runs the commands of README's tour as they stand, but
-// for the address.
-func TestTheReadmesTourWorks(t *testing.T) {
-	needCurl(t)
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, tour, _ := strings.Cut(string(readme), "## A tour with curl")
-	tour, _, _ = strings.Cut(tour, "\n## ")
-	var script strings.Builder
-	for i, block := range strings.Split(tour, "```") {
-		if commands, ok := strings.CutPrefix(block, "sh\n"); ok && i%2 == 1 {
-			script.WriteString(commands)
-		}
-	}
-	p := start(t, "dev", "--addr", "127.0.0.1:0")
-	command := exec.Command("sh", "-eu", "-c", strings.ReplaceAll(script.String(), "http://127.0.0.1:8080", p.base))
-	out, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	answers := string(out)
-	if strings.Contains(answers, `"error"`) {
-		t.Errorf("a command is refused:\n%s", answers)
-	}
-	// Each is found once in English and once in Chinese, beside its own answers.
-	for text, least := range map[string]int{`"handle":"harbour-pilot"`: 4, "福州潮位数据": 3, `"next":"/api/posts?`: 1, `"agents":46`: 1} {
-		if n := strings.Count(answers, text); n < least {
-			t.Errorf("%s stands %d times in the answers, want %d:\n%s", text, n, least, answers)
-		}
-	}
-}
-
 func TestThePrintedCurlLinesWork(t *testing.T) {
 	needCurl(t)
 	p := start(t, "dev", "--addr", "127.0.0.1:0")

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// unit is what callbook unit prints, and its settings, several of a name in order.
+func unit(t testing.TB, args ...string) (text string, settings map[string][]string) {
+	t.Helper()
+	status, text, errors := finished(append([]string{"unit"}, args...)...)
+	if status != 0 || errors != "" {
+		t.Fatalf("status %d: %s", status, errors)
+	}
+	settings = map[string][]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(name, "#") {
+			settings[name] = append(settings[name], value)
+		}
+	}
+	return text, settings
+}
+
+// systemdAnalyze runs the tool on a unit, with a program in the place of the one to come.
+func systemdAnalyze(t testing.TB, name string, args ...string) (string, error) {
+	t.Helper()
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("there is no systemd-analyze here")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for name, args := range map[string][]string{"callbook.service": nil, "callbook.socket": {"--socket"}} {
+		text, _ := unit(t, args...)
+		text = strings.ReplaceAll(text, "/usr/local/bin/callbook", program)
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command("systemd-analyze", append(args, filepath.Join(folder, name))...).CombinedOutput()
+	return string(out), err
+}
+
+func TestUnitsAreWhatSystemdTakes(t *testing.T) {
+	for _, name := range []string{"callbook.service", "callbook.socket"} {
+		// Whatever it finds odd about a unit, it prints, and often ends well all the same.
+		if out, err := systemdAnalyze(t, name, "verify", "--man=no"); err != nil || strings.Contains(out, name) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+func TestUnitIsConfined(t *testing.T) {
+	out, err := systemdAnalyze(t, "callbook.service", "security", "--no-pager", "--offline=true", "--threshold=15")
+	if err != nil {
+		t.Errorf("more than 1.5 of 10 is exposed: %v\n%s", err, out)
+	}
+}
+
+// TestUnitTellsWhenToStartAgain: what a person has to mend is not tried again and
+// again, and what ends by itself is.
+func TestUnitTellsWhenToStartAgain(t *testing.T) {
+	_, settings := unit(t)
+	for name, want := range map[string]string{
+		"Restart": "on-failure", "RestartPreventExitStatus": "64 65 70 73 77", "Type": "notify", "NotifyAccess": "main",
+		"StartLimitBurst": "180", "StartLimitIntervalSec": "1h", "RestartSec": "10",
+	} {
+		if got := strings.Join(settings[name], ", "); got != want {
+			t.Errorf("%s=%s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestUnitStartsWhatThereIs: its command line is one that the program takes.
+func TestUnitStartsWhatThereIs(t *testing.T) {
+	_, settings := unit(t)
+	command := strings.Fields(strings.Join(settings["ExecStart"], " "))
+	at := slices.Index(command, "/etc/callbook.toml")
+	if at < 0 || command[0] != "/usr/local/bin/callbook" {
+		t.Fatalf("the command is %q", command)
+	}
+	folder := t.TempDir()
+	command[at] = filepath.Join(folder, "callbook.toml")
+	toml := "addr = \"127.0.0.1:0\"\ndb = '" + filepath.Join(folder, "callbook.db") + "'\n"
+	if err := os.WriteFile(command[at], []byte(toml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := start(t, command[1:]...).call("GET", "/readyz", ""); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// TestUnitHasRoomForTheCaches: SQLite's memory is not Go's, which GOMEMLIMIT bounds. A
+// cache takes about twice its nominal size, for each connection.
+func TestUnitHasRoomForTheCaches(t *testing.T) {
+	files, err := filepath.Glob("store/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(file, "_test.go") {
+			source.Write(text)
+		}
+	}
+	number := func(in, pattern string) (n int) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(in, -1) {
+			found, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			n = max(n, found)
+		}
+		if n == 0 {
+			t.Fatalf("nothing is like %s", pattern)
+		}
+		return n
+	}
+	text, _ := unit(t)
+	most := number(text, `(?m)^MemoryMax=(\d+)M$`)
+	heap := number(text, `(?m)^Environment=GOMEMLIMIT=(\d+)MiB$`)
+	connections := 1 + number(source.String(), `readers = (\d+)`)
+	cache := number(source.String(), `cache_size\(-(\d+)\)`) // in KiB, the largest
+	const peak = 64
+	if need := heap + connections*2*cache/1024 + peak; need > most {
+		t.Errorf("MemoryMax=%dM, but the heap, %d connections' caches and a moment's peak come to %d", most, connections, need)
+	}
+}

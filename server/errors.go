@@ -50,6 +50,7 @@ var catalogue = map[store.Code]struct {
 		"request": {"Only the other party of this contact request may do this: the recipient accepts, declines and reports; the sender withdraws.", "此操作只能由该联络请求的另一方执行：接受、拒绝和举报由接收方执行，撤回由发送方执行。"},
 		"collab":  {"Only the partner named in this collaboration may confirm or decline it. Wait for the partner.", "只有该合作记录中的伙伴可以确认或拒绝。请等待对方处理。"},
 		"mcp":     {"The MCP endpoint is reached by the site's own address (--base-url) and, from web pages, only from the site's own or those named with --mcp-origin. Use the address that GET /api names as mcp.", "MCP 端点只能通过本站地址（--base-url）访问；网页调用仅限本站或 --mcp-origin 指定的来源。请使用 GET /api 中 mcp 给出的地址。"},
+		"plain":   {"This site takes calls over https only, and did nothing. Use its https address. If this call carried a key, others may have read it on its way: replace it with POST /api/me/rotate-key over https.", "本站只接受 https 调用，此次调用未执行。请改用 https 地址。如果此次调用带有密钥，密钥在传输途中可能已被他人读取：请通过 https 调用 POST /api/me/rotate-key 更换。"},
 		"dev":     {"callbook dev serves this machine only: use http://127.0.0.1 or http://localhost.", "callbook dev 只服务本机：请使用 http://127.0.0.1 或 http://localhost。"},
 	}},
 	store.CodeTrustTooLow: {http.StatusForbidden, map[string]text{

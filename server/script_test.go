@@ -27,6 +27,7 @@ var unmet = map[string]string{
 	"bad_value/blocked":        "only the operator blocks words",
 	"mail_unavailable/general": "a site that sends no mail",
 	"rate_limited/mails_site":  "200 mails a day, of 40 agents at least",
+	"forbidden/plain":          "of plain http beside https",
 	"forbidden/dev":            "of callbook dev, not of the API",
 	"bad_format/duration":      "of callbook dev, not of the API",
 	"too_few":                  "no list has a least number of items",

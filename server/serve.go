@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -8,9 +9,13 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"regexp"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // How long a connection may take, so that slow ones cannot use up the server.
@@ -20,6 +25,7 @@ const (
 	writeTimeout    = 45 * time.Second // longer than the longest wait for events
 	idleTimeout     = 60 * time.Second
 	shutdownTimeout = 12 * time.Second // longer than a look at a link
+	failedTimeout   = time.Second      // instead, when the database has failed
 	drainTimeout    = time.Second      // for a call to come on a connection that is open
 	maxHeader       = 16 << 10
 	duePeriod       = time.Minute
@@ -61,7 +67,7 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	return nil
+	return s.store.Failure() // while the calls finished
 }
 
 func (f Front) serve(h *http.Server) error {
@@ -77,8 +83,12 @@ func (s *Server) shutDown(servers []*http.Server) {
 	for _, h := range servers {
 		h.SetKeepAlivesEnabled(false) // closes those that wait for another call
 	}
-	s.drain()
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	within := failedTimeout
+	if s.store.Failure() == nil {
+		within = shutdownTimeout
+		s.drain()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	for _, h := range servers {
 		if err := h.Shutdown(ctx); err != nil {
@@ -119,16 +129,35 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 		handler = s
 	}
 	return &http.Server{
-		Handler:           handler,
-		ConnState:         s.countConnection,
-		TLSConfig:         front.TLS,
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          log.New(s.options.Log, "", 0),
+		Handler: handler,
+
+		DisableGeneralOptionsHandler: true, // OPTIONS * is answered as all else is
+		ConnState:                    s.countConnection,
+		TLSConfig:                    front.TLS,
+		ReadHeaderTimeout:            headerTimeout,
+		ReadTimeout:                  readTimeout,
+		WriteTimeout:                 writeTimeout,
+		IdleTimeout:                  idleTimeout,
+		MaxHeaderBytes:               maxHeader,
+		ErrorLog:                     log.New(connectionLog{s.options.Log}, "", 0),
 	}
+}
+
+// connectionLog logs what http.Server says of connections, without the addresses of
+// peers. What scanners leave behind is nobody's trouble.
+type connectionLog struct{ log zerolog.Logger }
+
+var peerAddress = regexp.MustCompile(`(\[[0-9a-z:.%]+\]|[0-9]+(\.[0-9]+){3}):[0-9]+`)
+
+func (c connectionLog) Write(line []byte) (int, error) {
+	level := zerolog.WarnLevel
+	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) || bytes.HasPrefix(line, []byte("http2: ")) {
+		level = zerolog.DebugLevel
+	}
+	if c.log.GetLevel() <= level {
+		c.log.WithLevel(level).Msg(peerAddress.ReplaceAllLiteralString(strings.TrimSpace(string(line)), "a caller"))
+	}
+	return len(line), nil
 }
 
 // job is something that is due by the clock, again and again.
@@ -136,7 +165,8 @@ type job struct {
 	failed  string                          // what the log says when it fails
 	act     func(ctx context.Context) error // a bounded part of what is due
 	all     func(ctx context.Context) error // all of it, for whoever moves the clock; act when nil
-	run     func(ctx context.Context)       // instead of act every duePeriod: until ctx ends
+	run     func(ctx context.Context)       // instead of act: until ctx ends
+	atStart bool                            // at once too, not only every duePeriod
 	outward bool                            // it calls other hosts
 }
 
@@ -148,10 +178,14 @@ func (s *Server) jobs() []job {
 	}
 	return append(jobs,
 		job{failed: "links could not be looked at again", act: s.links.recheckSome, all: s.links.recheckAll, outward: true},
-		job{failed: "the database could not be backed up", act: s.backUp},
-		job{run: s.checkWhole, all: func(context.Context) error { return nil }},
+		job{failed: "the database could not be backed up", act: s.backUp, atStart: true},
+		job{act: s.tellRoom, atStart: true},
+		job{run: s.checkWhole, all: noMatter},
 	)
 }
+
+// noMatter is for a job that has nothing to do with the clock.
+func noMatter(context.Context) error { return nil }
 
 // work does the jobs in the background until ctx ends.
 func (s *Server) work(ctx context.Context) *sync.WaitGroup {
@@ -168,15 +202,20 @@ func (s *Server) work(ctx context.Context) *sync.WaitGroup {
 func (s *Server) repeat(ctx context.Context, j job) {
 	due := time.NewTicker(duePeriod)
 	defer due.Stop()
-	for {
+	for now := j.atStart; ctx.Err() == nil; now = true {
+		if now {
+			s.do(ctx, j)
+		}
 		select {
 		case <-due.C:
 		case <-ctx.Done():
-			return
 		}
-		if err := guarded(ctx, j.act); err != nil && ctx.Err() == nil {
-			s.options.Log.Error().Err(err).Msg(j.failed)
-		}
+	}
+}
+
+func (s *Server) do(ctx context.Context, j job) {
+	if err := guarded(ctx, j.act); err != nil && ctx.Err() == nil {
+		s.options.Log.Error().Err(err).Msg(j.failed)
 	}
 }
 

@@ -122,7 +122,7 @@ func examine(ctx context.Context, path, mode string) (contents Contents, err err
 		contents, err = inspect(ctx, db)
 		return err
 	})
-	contents.Bytes = info.Size()
+	contents.Bytes = info.Size() + fileSize(path+"-wal")
 	return contents, damage(err)
 }
 
@@ -142,10 +142,13 @@ func quickCheck(ctx context.Context, db *sqlx.DB) error {
 		return damage(err)
 	}
 	if len(faults) != 1 || faults[0] != "ok" {
-		return fmt.Errorf("%w: %s", ErrDamaged, strings.Join(faults, "; "))
+		return fmt.Errorf("%w: %s", ErrDamaged, inOneLine.Replace(strings.Join(faults, "; ")))
 	}
 	return nil
 }
+
+// inOneLine makes a line of what SQLite tells in several.
+var inOneLine = strings.NewReplacer("*** in database main ***\n", "", "\n", "; ")
 
 func inspect(ctx context.Context, db *sqlx.DB) (contents Contents, err error) {
 	var id int

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // defaultBatch bounds how many waiting writes share one transaction, so that the
@@ -28,7 +30,10 @@ type writer struct {
 	jobs  chan *job
 	next  *job  // taken from jobs, but not for the batch that took it
 	seen  int64 // SQLite's number for what others have written to the file
+	pages int   // written to the log since the last checkpoint
 	ended chan struct{}
+
+	end func(context.Context) error // commits; tests have it fail
 
 	blocked *wordTree // copy of the blocked words; nil when it must be read anew
 
@@ -127,7 +132,7 @@ func (w *writer) run() {
 			}
 		}
 		if first.alone != nil {
-			first.err = w.store.storageError(guarded(func() error { return first.alone(w) }))
+			first.err = w.runAlone(first)
 			close(first.done)
 			continue
 		}
@@ -136,7 +141,15 @@ func (w *writer) run() {
 		for _, j := range batch {
 			close(j.done)
 		}
+		w.checkpoint()
 	}
+}
+
+func (w *writer) runAlone(j *job) error {
+	if w.store.Failure() != nil {
+		return errStopped
+	}
+	return w.store.storageError(guarded(func() error { return j.alone(w) }))
 }
 
 func (w *writer) gather(first *job) []*job {
@@ -213,7 +226,7 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	if err := guarded(t.refresh); err != nil {
 		return false, errors.Join(err, w.rollback())
 	}
-	if _, err := w.conn.ExecContext(ctx, "COMMIT"); err != nil {
+	if err := w.end(ctx); err != nil {
 		err = errors.Join(fmt.Errorf("commit: %w", err), w.rollback())
 		w.committed(everything) // it may be stored all the same
 		return true, err
@@ -225,6 +238,41 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	}
 	w.committed(t.changes)
 	return true, nil
+}
+
+// checkpointPages is how many pages the log holds before they are written to the
+// file itself.
+const checkpointPages = 1000
+
+// checkpoint writes the log's pages to the file itself once they are many, after
+// those who wrote them were answered. SQLite's own checkpoints keep their failures to
+// themselves; a sync that fails here must stop the store like any other. On a full
+// disk the log stays, and a reader in the way is not waited for.
+func (w *writer) checkpoint() {
+	if w.store.Failure() != nil {
+		return
+	}
+	written := 0
+	_ = w.conn.Raw(func(c any) (err error) {
+		written, _, err = c.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, true)
+		return err
+	})
+	if w.pages += written; w.pages < checkpointPages {
+		return
+	}
+	var done checkpointed
+	err := w.conn.GetContext(context.Background(), &done, "PRAGMA wal_checkpoint(PASSIVE)")
+	if err == nil && done.Pages == done.Log {
+		w.pages = 0
+	}
+	_ = w.store.judge(err)
+}
+
+// checkpointed is what a checkpoint has done.
+type checkpointed struct {
+	Busy  int `db:"busy"`         // 1 when a reader was in the way of a truncating one
+	Log   int `db:"log"`          // pages in the log
+	Pages int `db:"checkpointed"` // those that are in the file too
 }
 
 // committed has the copies dropped of what changed, the writer's own too.
@@ -284,6 +332,9 @@ func guarded(f func() error) (err error) {
 
 func (w *writer) rollback() error {
 	_, err := w.conn.ExecContext(context.Background(), "ROLLBACK")
+	if sqliteCode(err) == sqlite3.SQLITE_ERROR {
+		return nil // no transaction is open: SQLite has undone it by itself
+	}
 	return err
 }
 
@@ -333,8 +384,10 @@ func (w *writer) disconnect() error {
 	if w.conn == nil {
 		return nil
 	}
-	for _, stmt := range w.stmts {
-		_ = stmt.Close()
+	if w.conn.Raw(func(any) error { return nil }) == nil { // else the driver would panic
+		for _, stmt := range w.stmts {
+			_ = stmt.Close()
+		}
 	}
 	w.stmts = nil
 	if err := w.conn.Close(); !errors.Is(err, sql.ErrConnDone) {

@@ -3,5 +3,13 @@ package store
 // Disk is where a file lies.
 type Disk struct {
 	Free    int64  // bytes that the program may still write
+	Total   int64  // bytes that it has in all
 	Network string // name of a network file system, which SQLite's locks cannot be trusted on; else empty
 }
+
+// leastFree is how much room a large disk should have.
+const leastFree = 200 << 20
+
+// Least is the free room below which the operator should make some: a tenth of the
+// disk, or 200 MiB where that is less.
+func (d Disk) Least() int64 { return min(d.Total/10, leastFree) }

@@ -6,7 +6,18 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
+
+// mayWrite finds out whether this user may write a file or folder, without opening
+// it.
+func mayWrite(path string) error {
+	if err := unix.Access(path, unix.W_OK); err != nil {
+		return &os.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
+}
 
 // ownAs gives a file to the owner of another.
 func ownAs(path, like string) error {

@@ -96,10 +96,10 @@ func invalid(faults ...Fault) *Error {
 // storageError turns what SQLite says when a write finds no room into a refusal,
 // so that the caller hears what to do. Anything else stays the program's fault.
 func (s *Store) storageError(err error) error {
-	switch sqliteCode(s.judge(err)) {
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_TRUNCATE:
+	switch code := sqliteCode(s.judge(err)); {
+	case isFull(code):
 		return fmt.Errorf("%w (%w)", refuse(CodeStorageFull), err)
-	case sqlite3.SQLITE_BUSY:
+	case code == sqlite3.SQLITE_BUSY:
 		return fmt.Errorf("%w (%w)", refuse(CodeUnavailable), err)
 	}
 	return err

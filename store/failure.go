@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -26,6 +28,9 @@ var ErrDisk = errors.New("the disk fails")
 // ErrReplaced tells that the database was moved, deleted or replaced while it was
 // served: what is written now would be in no file that anyone finds.
 var ErrReplaced = errors.New("the database was moved, deleted or replaced while it was served")
+
+// ErrFull tells that the disk has no room even for opening the database.
+var ErrFull = errors.New("the disk is full")
 
 // failure is why a store has stopped; the zero value is not usable.
 type failure struct {
@@ -55,21 +60,47 @@ func (s *Store) Failure() error {
 	}
 }
 
+// untrusted tells whether the open files must not be touched again: SQLite writes
+// when it closes them.
+func (s *Store) untrusted() bool {
+	err := s.Failure()
+	return errors.Is(err, ErrDisk) || errors.Is(err, ErrDamaged)
+}
+
 // judge stops the store when what SQLite says leaves no other way, and returns
 // what it was given.
 func (s *Store) judge(err error) error {
-	switch code := sqliteCode(err); {
-	case isDamage(code):
-		s.failure.set(fmt.Errorf("%w: %w", ErrDamaged, err))
-	case code == sqlite3.SQLITE_IOERR_FSYNC, code == sqlite3.SQLITE_IOERR_DIR_FSYNC,
-		code == sqlite3.SQLITE_IOERR_READ, code == sqlite3.SQLITE_IOERR_DATA, code == sqlite3.SQLITE_IOERR_CORRUPTFS:
-		s.failure.set(fmt.Errorf("%w: %w", ErrDisk, err))
+	if cause := fatal(err); cause != nil {
+		s.failure.set(fmt.Errorf("%w: %w", cause, err))
 	}
 	return err
 }
 
+// fatal names what SQLite's error says of the file or its disk; nil when both can
+// still be trusted.
+func fatal(err error) error {
+	code := sqliteCode(err)
+	if isDamage(code) {
+		return ErrDamaged
+	}
+	switch code {
+	case sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_READ,
+		sqlite3.SQLITE_IOERR_DATA, sqlite3.SQLITE_IOERR_CORRUPTFS, sqlite3.SQLITE_IOERR_IN_PAGE:
+		return ErrDisk
+	}
+	return nil
+}
+
 func isDamage(code int) bool {
 	return code&0xff == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
+}
+
+func isFull(code int) bool {
+	switch code {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_TRUNCATE:
+		return true
+	}
+	return false
 }
 
 // sqliteCode is SQLite's own extended code of an error, 0 when it has none.
@@ -81,20 +112,43 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// watchPeriod is how often the files are looked for under their names.
-const watchPeriod = 2 * time.Second
+// withstand has a read outlive a fault in the memory that the file is mapped to, as
+// where the file became shorter or its disk cannot be read: Go would end the process
+// on the spot. It must be deferred; err is the read's own.
+func (s *Store) withstand(err *error) func() {
+	before := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(before)
+		switch v := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }: // a fault
+			s.failure.set(fmt.Errorf("%w: a page of %s cannot be read, or the file became shorter while it was served", ErrDisk, s.path))
+			*err = s.Failure()
+		default:
+			panic(v)
+		}
+	}
+}
 
-// watchFiles stops the store when the database or its log is no longer the file
-// that was opened, until ctx ends. It asks the system only: opening the files would
-// drop SQLite's locks.
-func (s *Store) watchFiles(ctx context.Context) {
+// watchPeriod is how often the files are looked for under their names.
+const watchPeriod = time.Second
+
+// files are those that the open database consists of, by name.
+func (s *Store) files() map[string]os.FileInfo {
 	opened := map[string]os.FileInfo{}
-	for _, name := range []string{s.path, s.path + "-wal"} {
+	for _, name := range []string{s.name, s.path, s.path + "-wal", s.path + "-shm"} {
 		if info, err := os.Stat(name); err == nil {
 			opened[name] = info
 		}
 	}
-	due := time.NewTicker(watchPeriod)
+	return opened
+}
+
+// watch stops the store when one of its files is no longer the one that was opened,
+// until ctx ends. It asks the system only: opening the files would drop SQLite's
+// locks.
+func (s *Store) watch(ctx context.Context, opened map[string]os.FileInfo, period time.Duration) {
+	due := time.NewTicker(period)
 	defer due.Stop()
 	for {
 		select {
@@ -112,15 +166,24 @@ func (s *Store) watchFiles(ctx context.Context) {
 	}
 }
 
-// openError says what SQLite only means when it cannot open a file.
+// openError says what SQLite and the system only mean when a file cannot be opened.
 func openError(err error) error {
-	switch code := sqliteCode(err); {
-	case isDamage(code) && !errors.Is(err, ErrDamaged):
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	code := sqliteCode(err)
+	switch cause := fatal(err); {
+	case code == sqlite3.SQLITE_NOTADB && !errors.Is(err, ErrDamaged):
+		return fmt.Errorf("%w, or was never a database: %w", ErrDamaged, err)
+	case cause != nil && !errors.Is(err, cause):
+		return fmt.Errorf("%w: %w", cause, err)
+	case isFull(code), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: make room, and start again (%w)", ErrFull, err)
 	case code&0xff == sqlite3.SQLITE_READONLY, code&0xff == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM:
-		return fmt.Errorf("%w: the file, its folder and the files beside it must be writable for the user that runs callbook (%w)", fs.ErrPermission, err)
+		return denied(err)
 	}
 	return err
+}
+
+func denied(err error) error {
+	return fmt.Errorf("%w: the file, its folder and the files beside it must be writable for the user that runs callbook (%w)", fs.ErrPermission, err)
 }
 
 // CheckWhole reads the whole file beside what else is done with it, and stops the
@@ -133,6 +196,7 @@ func (s *Store) CheckWhole(ctx context.Context) error {
 	err := visit(ctx, s.path, "ro", func(db *sqlx.DB) error { return quickCheck(ctx, db) })
 	if errors.Is(err, ErrDamaged) {
 		s.failure.set(err)
+		return err
 	}
-	return err
+	return s.judge(err)
 }

@@ -100,8 +100,11 @@ func (s *Store) probeOnce(ctx context.Context) error {
 // locks.
 func (s *Store) health() Health {
 	h := Health{Schema: s.upgraded.to, FileBytes: fileSize(s.path), LogBytes: fileSize(s.path + "-wal"), FreeBytes: -1}
-	if d, err := DiskOf(filepath.Dir(s.path)); err == nil {
+	if d, err := s.Disk(); err == nil {
 		h.FreeBytes = d.Free
 	}
 	return h
 }
+
+// Disk tells of the disk that the database lies on.
+func (s *Store) Disk() (Disk, error) { return DiskOf(filepath.Dir(s.path)) }

@@ -16,8 +16,7 @@ import (
 var ErrServed = errors.New("another process serves this database")
 
 // ErrGone tells that the file is missing where one has been before.
-var ErrGone = errors.New("the database is gone, though its lock file shows that there was one: " +
-	"restore a backup or mount its disk; to begin anew, delete the lock file")
+var ErrGone = errors.New("the database is gone")
 
 // Lock is held by the one process that serves a file.
 type Lock struct {
@@ -44,14 +43,17 @@ func acquireLock(path string, mayBeGone bool) (*Lock, error) {
 		path = real // one file has one lock, by whatever name
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file: --db names the SQLite file itself", path)
+		return nil, fmt.Errorf("%w: %s is no file", ErrForeign, path)
 	}
 	name := path + ".lock"
-	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+	switch _, err := os.Stat(filepath.Dir(path)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: its folder is not there; make %s, or mount its disk", ErrGone, filepath.Dir(path))
+	case err != nil:
 		return nil, fmt.Errorf("the folder of the database: %w", err)
 	}
-	if !mayBeGone && !Exists(path) && !missing(name) {
-		return nil, fmt.Errorf("%w: %s", ErrGone, name)
+	if trace := traceOf(path); !mayBeGone && !Exists(path) && trace != "" {
+		return nil, fmt.Errorf("%w, though %s shows that there was one: mount its disk, or restore a backup; to begin anew, delete that file", ErrGone, trace)
 	}
 	fresh := missing(name)
 	l := flock.New(name, flock.SetPermissions(0o600))
@@ -66,6 +68,18 @@ func acquireLock(path string, mayBeGone bool) (*Lock, error) {
 	// file; the message then names no process.
 	_ = os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
 	return &Lock{l, path, fresh}, nil
+}
+
+// traceOf is a file that a database leaves beside itself, if one is there. SQLite
+// would delete a log without its database.
+func traceOf(path string) string {
+	switch {
+	case !missing(path + ".lock"):
+		return path + ".lock"
+	case fileSize(path+"-wal") > 0:
+		return path + "-wal"
+	}
+	return ""
 }
 
 // Exists tells whether there is a database: an empty file is none.
@@ -88,6 +102,10 @@ func holder(name string) string {
 	}
 	return fmt.Sprintf(" (process %d)", pid)
 }
+
+// Keep has the lock file stay for good: there is a database now, and should it be
+// gone one day, that shows.
+func (l *Lock) Keep() { l.fresh = false }
 
 // Release gives the lock back. Where no database came to be, as when the address
 // was in use, a lock file of its own goes too; one that stood there before tells

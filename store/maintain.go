@@ -133,22 +133,18 @@ func (s *Store) checkpointErased(ctx context.Context) error {
 		if !s.erased {
 			return nil
 		}
-		var result struct {
-			Busy         int `db:"busy"`
-			Log          int `db:"log"`
-			Checkpointed int `db:"checkpointed"`
-		}
+		var done checkpointed
 		// A reader that takes long, as a backup does, is not waited for: all writes
 		// would wait with it.
 		if _, err := w.conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
 			return err
 		}
-		err := w.conn.GetContext(ctx, &result, `PRAGMA wal_checkpoint(TRUNCATE)`)
+		err := w.conn.GetContext(ctx, &done, `PRAGMA wal_checkpoint(TRUNCATE)`)
 		_, timeoutErr := w.conn.ExecContext(ctx, `PRAGMA busy_timeout = 5000`)
 		if err := errors.Join(err, timeoutErr); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
-		s.erased = result.Busy != 0 // a reader was in the way: the next run tries again
+		s.erased = done.Busy != 0 // a reader was in the way: the next run tries again
 		return nil
 	})
 }

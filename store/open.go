@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -18,10 +19,10 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if o.Beside && !Exists(o.Path) {
 		return errors.New("there is no database")
 	}
-	if err := checkPlace(ctx, o); err != nil {
+	s.killed = fileSize(o.Path+"-wal") > 0 // else whoever wrote it closed it
+	if err := s.checkPlace(ctx, o); err != nil {
 		return err
 	}
-	s.killed = fileSize(o.Path+"-wal") > 0 // else whoever wrote it closed it
 	if missing(o.Path) {
 		// Made here for its mode: SQLite gives its other files the same one.
 		f, err := os.OpenFile(o.Path, os.O_CREATE|os.O_EXCL, 0o600)
@@ -34,25 +35,28 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if o.Normal {
 		durability = "NORMAL"
 	}
-	if s.writing, err = connect(ctx, o.Path, "", 1,
-		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous("+durability+")", "foreign_keys(ON)",
-		"secure_delete(ON)", "journal_size_limit(16777216)", "trusted_schema(OFF)",
-		"cache_size(-4000)", "temp_store(MEMORY)"); err != nil {
+	pragmas := []string{
+		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(" + durability + ")", "foreign_keys(ON)",
+		"secure_delete(ON)", "journal_size_limit(16777216)", "wal_autocheckpoint(0)", "trusted_schema(OFF)",
+		"cache_size(-4000)", "temp_store(MEMORY)",
+	}
+	if o.MaxBytes > 0 {
+		pragmas = append(pragmas, fmt.Sprintf("max_page_count(%d)", mostPages(o)))
+	}
+	if s.writing, err = connect(ctx, o.Path, "", 1, pragmas...); err != nil {
 		return err
 	}
 	if err := checkPragmas(ctx, s.writing, map[string]string{
 		"journal_mode": "wal", "synchronous": map[bool]string{false: "2", true: "1"}[o.Normal],
-		"foreign_keys": "1", "secure_delete": "1", "trusted_schema": "0",
+		"foreign_keys": "1", "secure_delete": "1", "trusted_schema": "0", "wal_autocheckpoint": "0",
 	}); err != nil {
+		return err
+	}
+	if err := checkSize(ctx, s.writing, o); err != nil {
 		return err
 	}
 	if err := claim(ctx, s.writing); err != nil {
 		return err
-	}
-	if s.killed && !o.Beside {
-		if err := quickCheck(ctx, s.writing); err != nil {
-			return err
-		}
 	}
 	if s.upgraded, err = migrate(ctx, s.writing, o); err != nil {
 		return err
@@ -65,35 +69,62 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if s.words, err = lru.New[string, struct{}](knownWords); err != nil {
 		return err
 	}
-	s.writer = &writer{store: s, batch: cmp.Or(o.Batch, defaultBatch), jobs: make(chan *job, defaultBatch), ended: make(chan struct{})}
-	return s.writer.connect()
+	w := &writer{store: s, batch: cmp.Or(o.Batch, defaultBatch), jobs: make(chan *job, defaultBatch), ended: make(chan struct{})}
+	w.end = func(ctx context.Context) error {
+		_, err := w.conn.ExecContext(ctx, "COMMIT")
+		return err
+	}
+	s.writer = w
+	return w.connect()
+}
+
+// pageSize is that of every database: SQLite's own default.
+const pageSize = 4096
+
+// mostPages is how many pages the database may have.
+func mostPages(o Options) int64 { return max(o.MaxBytes/pageSize, 1) }
+
+// checkSize reads back how large the database may become. One that is larger
+// already stays as large as it is.
+func checkSize(ctx context.Context, db *sqlx.DB, o Options) error {
+	if o.MaxBytes == 0 {
+		return nil
+	}
+	var pages int64
+	if err := db.GetContext(ctx, &pages, `PRAGMA page_count`); err != nil {
+		return err
+	}
+	return checkPragmas(ctx, db, map[string]string{
+		"page_size": strconv.Itoa(pageSize), "max_page_count": strconv.FormatInt(max(mostPages(o), pages), 10),
+	})
 }
 
 // ErrNetworkDisk tells that the file lies where other machines may write it.
 var ErrNetworkDisk = errors.New("the database lies on a network file system, where locks and syncs cannot be trusted: move it to a local disk, or give --network-disk")
 
 // checkPlace refuses what must not be opened for writing at all: SQLite changes
-// another program's file by opening it.
-func checkPlace(ctx context.Context, o Options) error {
-	if d, err := DiskOf(filepath.Dir(o.Path)); err == nil && d.Network != "" && !o.NetworkDisk {
+// another program's file by opening it, and a damaged one by closing it.
+func (s *Store) checkPlace(ctx context.Context, o Options) error {
+	folder := filepath.Dir(o.Path)
+	if d, err := DiskOf(folder); err == nil && d.Network != "" && !o.NetworkDisk {
 		return fmt.Errorf("%w (%s)", ErrNetworkDisk, d.Network)
 	}
-	if !Exists(o.Path) || fileSize(o.Path+"-wal") > 0 {
-		return nil // with a log, the file alone does not tell: claim does
-	}
-	return visit(ctx, o.Path, frozen, func(db *sqlx.DB) error {
-		var id, tables int
-		err := db.GetContext(ctx, &id, `PRAGMA application_id`)
-		if err != nil || id == applicationID {
-			return err
-		}
-		if err := db.GetContext(ctx, &tables, `SELECT COUNT(*) FROM sqlite_schema`); err != nil {
-			return err
-		}
-		if id != 0 || tables > 0 {
-			return ErrForeign
-		}
+	if !Exists(o.Path) {
 		return nil
+	}
+	// SQLite would open what it may not write for reading only.
+	if err := errors.Join(mayWrite(o.Path), mayWrite(folder)); err != nil {
+		return denied(err)
+	}
+	mode := frozen
+	if fileSize(o.Path+"-wal") > 0 { // the file alone does not tell
+		mode = "ro"
+	}
+	return visit(ctx, o.Path, mode, func(db *sqlx.DB) error {
+		if _, err := ours(ctx, db); err != nil || !s.killed || o.Beside {
+			return err
+		}
+		return quickCheck(ctx, db)
 	})
 }
 
@@ -146,21 +177,28 @@ const applicationID = 0x43616c6c
 // ErrForeign tells that the file belongs to another program.
 var ErrForeign = errors.New("this is no database of callbook: name another file")
 
-// claim refuses another program's file, and marks a new one.
-func claim(ctx context.Context, db *sqlx.DB) error {
+// ours tells whether the file is marked as Callbook's; it refuses another program's.
+// One that is empty is neither.
+func ours(ctx context.Context, db *sqlx.DB) (marked bool, err error) {
 	var id, tables int
-	if err := db.GetContext(ctx, &id, `PRAGMA application_id`); err != nil {
-		return err
-	}
-	if id == applicationID {
-		return nil
+	if err := db.GetContext(ctx, &id, `PRAGMA application_id`); err != nil || id == applicationID {
+		return err == nil, err
 	}
 	if err := db.GetContext(ctx, &tables, `SELECT COUNT(*) FROM sqlite_schema`); err != nil {
-		return err
+		return false, err
 	}
 	if id != 0 || tables > 0 {
-		return ErrForeign
+		return false, ErrForeign
 	}
-	_, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
+	return false, nil
+}
+
+// claim marks a new file.
+func claim(ctx context.Context, db *sqlx.DB) error {
+	marked, err := ours(ctx, db)
+	if err != nil || marked {
+		return err
+	}
+	_, err = db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
 	return err
 }

@@ -34,6 +34,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -41,6 +42,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -68,6 +70,7 @@ type Options struct {
 	OwnerAgents *int             // agents that one owner may claim, 0 for any number; DefaultOwnerAgents when nil
 	Normal      bool             // synchronous=NORMAL: a power cut may lose the last writes
 	Batch       int              // writes that share one commit at the most; 256 when 0
+	MaxBytes    int64            // of the database file, without its log; 0 for as many as the disk has room for
 
 	// NetworkDisk takes a file on a network file system, which is refused else.
 	NetworkDisk bool
@@ -82,15 +85,17 @@ type Options struct {
 	// LoopbackLinks lets profile links lead to this machine, by any port: for callbook dev.
 	LoopbackLinks bool
 
-	migrations fs.FS // in the place of the program's own, for tests
+	migrations fs.FS         // in the place of the program's own, for tests
+	watch      time.Duration // between two looks at the files; watchPeriod when 0
 }
 
 // Store is an open directory. Its methods may be called from any goroutine.
 type Store struct {
-	path     string
-	beside   bool // another process may serve the file
-	normal   bool // synchronous=NORMAL
-	killed   bool // whoever had the file before was killed; it was checked as a whole at once
+	name     string // as it was given
+	path     string // of the file itself, whatever link led to it
+	beside   bool   // another process may serve the file
+	normal   bool   // synchronous=NORMAL
+	killed   bool   // whoever had the file before was killed; it was checked as a whole at once
 	upgraded upgrade
 	clock    func() time.Time
 	random   io.Reader
@@ -119,9 +124,13 @@ type Store struct {
 
 // Open opens the directory, brings its schema up to date and starts its writer.
 func Open(ctx context.Context, o Options) (*Store, error) {
+	name := o.Path
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		o.Path = real // SQLite has the log beside the file itself
+	}
 	// A program that was killed may have left erased data in the log.
 	s := &Store{
-		path: o.Path, beside: o.Beside, clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,
+		name: name, path: o.Path, beside: o.Beside, clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,
 		ownerAgents: DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks, erased: true, normal: o.Normal,
 		failure: failure{done: make(chan struct{})}, stopWatching: func() {},
 	}
@@ -141,21 +150,28 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		s.ownerAgents = *o.OwnerAgents
 	}
 	if err := s.open(ctx, o); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Path, openError(err)), s.closeFiles())
+		err = fmt.Errorf("open %s: %w", name, openError(err))
+		if fatal(err) != nil {
+			return nil, err // the files stay open, as in Close
+		}
+		return nil, errors.Join(err, s.closeFiles())
 	}
 	go s.writer.run()
 	if o.Beside {
 		return s, nil
 	}
-	watching, stop := context.WithCancel(context.Background())
-	s.stopWatching = stop
-	go s.watchFiles(watching)
 	// A file that cannot be written is found now rather than at the first call; on a
 	// full disk it is served all the same, for those who read.
-	err := errors.Join(s.probeOnce(ctx), s.rebuildIfOld(ctx))
-	if err != nil && !errors.Is(err, refuse(CodeStorageFull)) {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Path, openError(err)), s.Close())
+	err := s.probeOnce(ctx)
+	if err == nil {
+		err = s.rebuildIfOld(ctx)
 	}
+	if err != nil && !errors.Is(err, refuse(CodeStorageFull)) {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", name, openError(err)), s.Close())
+	}
+	watching, stop := context.WithCancel(context.Background())
+	s.stopWatching = stop
+	go s.watch(watching, s.files(), cmp.Or(o.watch, watchPeriod))
 	return s, nil
 }
 
@@ -186,7 +202,8 @@ func (s *Store) Normal() bool { return s.normal }
 func (s *Store) Now() time.Time { return at(s.clock()).Time() }
 
 // Close finishes the waiting writes, folds the write-ahead log into the file and
-// closes it. It may be called once.
+// closes it. It may be called once. A store that has stopped because it cannot trust
+// its file leaves that as it is, for the end of the process to close.
 func (s *Store) Close() error {
 	s.closing.Lock()
 	s.closed = true
@@ -194,12 +211,15 @@ func (s *Store) Close() error {
 	s.closing.Unlock()
 	<-s.writer.ended
 	s.stopWatching()
-	if err := s.Failure(); errors.Is(err, ErrDisk) || errors.Is(err, ErrDamaged) {
-		return nil // the files stay open: SQLite writes when it closes them
+	if s.untrusted() {
+		return nil // whoever serves it knows
 	}
 	if !s.beside {
 		// Where it fails, as on a full disk, the log stays and the next start reads it.
-		_, _ = s.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+		_, err := s.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+		if _ = s.judge(err); s.untrusted() {
+			return s.Failure()
+		}
 	}
 	return s.closeFiles()
 }
@@ -220,6 +240,9 @@ func (s *Store) closeFiles() error {
 
 // query returns the readers' prepared statement for a constant SQL text.
 func (s *Store) query(ctx context.Context, text string) (*sqlx.Stmt, error) {
+	if s.Failure() != nil {
+		return nil, errStopped
+	}
 	if stmt, ok := s.queries.Load(text); ok {
 		return stmt.(*sqlx.Stmt), nil
 	}
@@ -234,7 +257,8 @@ func (s *Store) query(ctx context.Context, text string) (*sqlx.Stmt, error) {
 }
 
 // get reads one row; sql.ErrNoRows when there is none.
-func (s *Store) get(ctx context.Context, dest any, query string, args ...any) error {
+func (s *Store) get(ctx context.Context, dest any, query string, args ...any) (err error) {
+	defer s.withstand(&err)()
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	stmt, err := s.query(ctx, query)
@@ -262,7 +286,8 @@ func (s *Store) find(ctx context.Context, dest any, query string, args ...any) e
 }
 
 // all reads every row of a query that bounds them itself.
-func (s *Store) all(ctx context.Context, dest any, query string, args ...any) error {
+func (s *Store) all(ctx context.Context, dest any, query string, args ...any) (err error) {
+	defer s.withstand(&err)()
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	stmt, err := s.query(ctx, query)

@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -50,9 +51,6 @@ func (f *findings) bad(subject, format string, args ...any) {
 	f.say("WRONG", subject, format, args...)
 }
 
-// leastFree is how little room there may be on the database's disk.
-const leastFree = 200 << 20
-
 func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Context) error {
 	c.printSettings(console.out, k)
 	if _, err := c.plan(zerolog.Nop()); err != nil {
@@ -63,6 +61,7 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	c.checkDisk(f)
 	c.checkMail(ctx, f)
 	c.checkAddress(f, served)
+	c.checkCertificates(f)
 	c.checkPublic(f)
 	c.checkCopies(f)
 	if f.wrong > 0 {
@@ -137,8 +136,8 @@ func (c *checkCommand) checkDisk(f *findings) {
 		f.bad(subject, "it cannot be looked at: %v", err)
 	case d.Network != "":
 		f.bad(subject, "the database lies on a network file system (%s), where locks and syncs cannot be trusted: move it to a local disk", d.Network)
-	case d.Free < leastFree:
-		f.bad(subject, "%d MiB are free: make room, at least %d MiB", d.Free>>20, leastFree>>20)
+	case d.Free < d.Least():
+		f.bad(subject, "%d MiB are free: make room, at least %d MiB", d.Free>>20, d.Least()>>20)
 	default:
 		f.good(subject, "%d MiB are free", d.Free>>20)
 	}
@@ -168,17 +167,56 @@ func (c *checkCommand) checkAddress(f *findings, served bool) {
 		f.good(subject, "not tried: the server is running")
 		return
 	}
-	for _, flag := range []struct{ name, addr string }{{"addr", c.Addr}, {"metrics-addr", c.MetricsAddr}} {
-		if flag.addr == "" {
-			continue
-		}
-		listener, err := net.Listen("tcp", flag.addr)
+	for _, e := range c.entrances(nil) {
+		listener, err := net.Listen("tcp", e.addr)
 		if err != nil {
-			f.bad(subject, "nobody can listen there (%v): give another --%s", err, flag.name)
+			f.bad(subject, "nobody can listen there (%v): %s", err, cmp.Or(lowPort(err), "give another --"+e.flag))
 			continue
 		}
 		_ = listener.Close()
-		f.good(subject, "%s is free", flag.addr)
+		f.good(subject, "%s is free", e.addr)
+	}
+}
+
+// checkCertificates looks at those that lie on the disk. It calls nobody: whether the
+// name leads here and the ports are open shows only from outside.
+func (c *checkCommand) checkCertificates(f *findings) {
+	const subject = "https"
+	if len(c.Domain) == 0 {
+		return
+	}
+	folder := c.certificateFolder()
+	if openToOthers(folder) {
+		f.bad(subject, "others on this machine may look into the folder of its keys: chmod 700 %s", folder)
+	}
+	for _, name := range c.Domain {
+		cert, err := kept(folder, name)
+		switch {
+		case errors.Is(err, os.ErrPermission):
+			f.bad(subject, "%v: check as the user that serves", err)
+		case err != nil:
+			f.odd(subject, "%s has no certificate yet: callbook serve gets one within a minute once the name leads to this machine and port 443 or 80 of it is open to the internet", name)
+		default:
+			checkCertificate(f, subject, name, cert, time.Now())
+		}
+	}
+}
+
+// checkCertificate judges a certificate. One is renewed in the last third of its time, or
+// 30 days before its end.
+func checkCertificate(f *findings, subject, name string, cert *x509.Certificate, now time.Time) {
+	end := cert.NotAfter.Format(time.DateOnly)
+	late := min(10*24*time.Hour, cert.NotAfter.Sub(cert.NotBefore)/4)
+	const next = "callbook serve renews it while it runs, and its log says what is in the way"
+	switch {
+	case cert.VerifyHostname(name) != nil:
+		f.bad(subject, "the certificate kept for %s is for %s: remove its file, and start callbook serve anew", name, strings.Join(cert.DNSNames, ", "))
+	case now.After(cert.NotAfter):
+		f.bad(subject, "the certificate of %s ended on %s: %s", name, end, next)
+	case cert.NotAfter.Sub(now) < late:
+		f.bad(subject, "the certificate of %s ends on %s: %s", name, end, next)
+	default:
+		f.good(subject, "%s has a certificate by %s, good until %s", name, issuer(cert), end)
 	}
 }
 

@@ -31,6 +31,7 @@ type commands struct {
 // Run is the program without its surroundings; it returns the exit status. demo is
 // the directory that callbook dev begins with.
 func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Writer) int {
+	keepPrivate()
 	var c commands
 	file := &configFile{}
 	exited := -1
@@ -39,6 +40,13 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		kong.Description("A public directory for AI agents that anyone can host. Agents register under a callsign, publish a service menu, post calls, and reach each other only through contact requests that the recipient accepts."),
 		kong.DefaultEnvars("CALLBOOK"),
 		kong.UsageOnError(),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "https", Title: "HTTPS by itself:"},
+			{Key: "database", Title: "The database and its copies:"},
+			{Key: "log", Title: "The log:"},
+			{Key: "mail", Title: "Mails and owners:"},
+			{Key: "limits", Title: "Limits; 0 switches one off:"},
+		}),
 		kong.Resolvers(file),
 		defaultLimits(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),

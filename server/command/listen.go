@@ -1,7 +1,9 @@
 package command
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"strconv"
@@ -20,8 +22,11 @@ type entrance struct {
 }
 
 // entrances are all addresses of a server; the first is the directory's own.
-func (c *serveCommand) entrances() []entrance {
-	all := []entrance{{flag: "addr", addr: c.Addr, front: func(*server.Server) server.Front { return server.Front{} }}}
+func (c *serveCommand) entrances(certificates *certificates) []entrance {
+	all := []entrance{{flag: "addr", addr: c.Addr, front: certificates.front}}
+	if len(c.Domain) > 0 && c.HTTPAddr != off {
+		all = append(all, entrance{flag: "http-addr", addr: c.HTTPAddr, front: certificates.redirect})
+	}
 	if c.MetricsAddr != "" {
 		all = append(all, entrance{flag: "metrics-addr", addr: c.MetricsAddr, front: func(s *server.Server) server.Front {
 			return server.Front{Handler: s.Metrics()}
@@ -45,10 +50,27 @@ func open(entrances []entrance) error {
 		}
 		if e.listener, err = net.Listen("tcp", e.addr); err != nil {
 			closeAll(entrances)
+			if next := lowPort(err); next != "" {
+				err = fmt.Errorf("%w: %s", err, next)
+			}
 			return fmt.Errorf("listen for --%s: %w", e.flag, err)
 		}
 	}
+	for _, l := range handed {
+		if l != nil {
+			closeAll(entrances)
+			return fmt.Errorf("%w: the service manager hands over %s, whose port no setting names", errSettings, l.Addr())
+		}
+	}
 	return nil
+}
+
+// lowPort is what to do where only some users may listen.
+func lowPort(err error) string {
+	if errors.Is(err, fs.ErrPermission) {
+		return "give this user the right to ports below 1024, as the unit that callbook unit prints does, or take another port"
+	}
+	return ""
 }
 
 // take takes the listener of an address's port out of those handed over.

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server"
+	"callbook/store"
 )
 
 // notify tells the service manager, where there is one, that the server answers, and
@@ -33,7 +35,8 @@ func notify(ctx context.Context, s *server.Server, log zerolog.Logger) (stop fun
 	}
 }
 
-// watchdog tells in time that the database is well.
+// watchdog tells in time that the database is well. On a full disk it goes on
+// reading, which starting again would only interrupt.
 func watchdog(ctx context.Context, s *server.Server, period time.Duration, tell func(string)) {
 	due := time.NewTicker(period)
 	defer due.Stop()
@@ -43,7 +46,7 @@ func watchdog(ctx context.Context, s *server.Server, period time.Duration, tell 
 		case <-ctx.Done():
 			return
 		}
-		if _, err := s.Ready(ctx); err == nil {
+		if _, err := s.Ready(ctx); err == nil || errors.Is(err, &store.Error{Code: store.CodeStorageFull}) {
 			tell(daemon.SdNotifyWatchdog)
 		}
 	}

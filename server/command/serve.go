@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,19 +13,39 @@ import (
 
 type serveCommand struct {
 	databaseFlags `embed:""`
-	Addr          string   `default:"127.0.0.1:8080" help:"Address to listen on."`
-	BaseURL       string   `name:"base-url" help:"Where the public reaches the site, such as https://directory.example.org. Default: http:// and the address."`
+	Addr          string `help:"Address to listen on. Default: 127.0.0.1:8080, with --domain :443." placeholder:"ADDR"`
+	BaseURL       string `name:"base-url" help:"Where the public reaches the site, such as https://directory.example.org. Default: http:// and the address, with --domain https:// and the name." placeholder:"URL"`
+	httpsFlags    `embed:"" group:"https"`
 	Contact       string   `help:"Where to report what is wrong with the site or in it: a mail address, or a mailto:, https: or http: URI. Default: the home page." placeholder:"ADDRESS"`
 	TrustedProxy  []string `help:"Addresses or networks of reverse proxies whose X-Forwarded-For is believed." placeholder:"ADDR"`
 	MCPOrigin     []string `name:"mcp-origin" help:"Origins of web pages that may use the MCP endpoint, such as https://app.example.org. Programs need none." placeholder:"ORIGIN"`
 	MetricsAddr   string   `help:"Address of a listener for Prometheus: GET /metrics. Keep it from the public. Default: none." placeholder:"ADDR"`
-	backupFlags   `embed:""`
-	NoBackup      bool   `help:"Bring a database of an older version up to date without a copy of it, which needs as much room again."`
-	NetworkDisk   bool   `help:"Serve a database on a network file system all the same: writes may be lost there, and the file damaged."`
-	Durability    string `enum:"full,normal" default:"full" help:"normal is faster on slow disks, but a power cut may lose the last writes."`
-	logFlags      `embed:""`
-	mailFlags     `embed:""`
-	limitFlags    `embed:""`
+	backupFlags   `embed:"" group:"database"`
+	NoBackup      bool   `group:"database" help:"Bring a database of an older version up to date without a copy of it, which needs as much room again."`
+	MaxSize       size   `group:"database" default:"0" help:"The most that the database file may take, such as 10GB; past it, writes are refused and reads go on. 0: what the disk has." placeholder:"SIZE"`
+	NetworkDisk   bool   `group:"database" help:"Serve a database on a network file system all the same: writes may be lost there, and the file damaged."`
+	Durability    string `group:"database" enum:"full,normal" default:"full" help:"normal is faster on slow disks, but a power cut may lose the last writes."`
+	logFlags      `embed:"" group:"log"`
+	mailFlags     `embed:"" group:"mail"`
+	limitFlags    `embed:"" group:"limits"`
+}
+
+// Help is what callbook serve --help says beside the settings.
+func (*serveCommand) Help() string {
+	return `To try it, with all mails in the log:
+
+    callbook serve
+
+On a server of your own, with certificates, copies and mail:
+
+    callbook serve --domain directory.example.org --backup-dir /mnt/copies \
+        --mail-file /etc/callbook.mail --mail-from callbook@example.org
+
+Behind a reverse proxy on the same machine:
+
+    callbook serve --base-url https://directory.example.org --trusted-proxy 127.0.0.1
+
+Each setting is a flag, a variable, and a key in the file of --config; the first that is given wins. callbook check takes the same, and finds out whether that works.`
 }
 
 // plan is what the settings come to, all of it checked before anything is opened.
@@ -40,7 +59,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	limits, quotas := c.limits()
 	p.store = store.Options{
 		Path: c.DB, Quotas: &quotas, Mails: c.caps(), OwnerAgents: &c.OwnerAgents,
-		Normal: c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
+		Normal: c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk, MaxBytes: int64(c.MaxSize),
 	}
 	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Log: log, Version: version(), Backups: c.schedule(c.DB)}
 	var errs [5]error
@@ -51,7 +70,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	if c.BaseURL != "" {
 		errs[4] = server.CheckBaseURL(c.BaseURL)
 	}
-	err = errors.Join(append(errs[:], c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check())...)
+	err = errors.Join(append(errs[:], c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
 	if err != nil {
 		err = fmt.Errorf("%w:\n%w", errSettings, err)
 	}
@@ -69,7 +88,11 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 		return err
 	}
 	defer lock.Release()
-	entrances := c.entrances()
+	certificates, err := c.certificates(log)
+	if err != nil {
+		return err
+	}
+	entrances := c.entrances(certificates)
 	if err := open(entrances); err != nil {
 		return err
 	}
@@ -78,8 +101,9 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 	if err != nil {
 		return err
 	}
+	lock.Keep()
 	defer func() {
-		err = errors.Join(err, st.Close())
+		err = c.advise(errors.Join(err, st.Close()))
 		log.Info().Msg("callbook has stopped")
 	}()
 	at := entrances[0].listener.Addr()
@@ -94,6 +118,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 	log.Info().Str("address", at.String()).Str("base_url", p.server.BaseURL).Str("db", c.DB).Str("version", version()).Msg("callbook serves")
 	stop := notify(ctx, s, log)
 	defer stop()
+	certificates.keep(ctx, s)
 	return s.Serve(ctx, fronts(entrances, s)...)
 }
 
@@ -102,37 +127,32 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 func (c *serveCommand) lock() (*store.Lock, error) {
 	lock, err := store.AcquireLock(c.DB)
 	if err != nil {
-		return nil, err
+		return nil, c.advise(err)
 	}
-	if newest := c.schedule(c.DB).NewestName(); newest != "" && !store.Exists(c.DB) {
+	if c.schedule(c.DB).NewestName() != "" && !store.Exists(c.DB) {
 		lock.Release()
-		return nil, fmt.Errorf("%w: callbook restore %s --db %s", store.ErrGone, newest, c.DB)
+		return nil, c.advise(fmt.Errorf("%w, though there are copies of it in %s: to begin anew, move them away", store.ErrGone, c.BackupDir))
 	}
 	return lock, nil
 }
 
 // openStore opens the database, and tells what the operator should know of it.
 func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o store.Options) (*store.Store, error) {
+	if err := c.makeFolder(); err != nil {
+		return nil, err
+	}
 	if !store.Exists(c.DB) {
 		log.Info().Str("db", c.DB).Msg("there is no database yet: making a new one")
 	}
 	st, err := store.Open(ctx, o)
-	if errors.Is(err, store.ErrDamaged) {
-		return nil, fmt.Errorf("%w\nBring a copy back: %s", err, c.restoring())
-	}
 	if err != nil {
-		return nil, err
+		return nil, c.advise(err)
 	}
-	if from, to, copied := st.Upgraded(); from != to {
+	if from, to, copied := st.Upgraded(); from > 0 && from != to {
 		log.Info().Int64("from", from).Int64("to", to).Str("copy", copied).Msg("the database is brought up to date")
 	}
 	if o.Normal {
 		log.Warn().Msg("durability is normal: a power cut may lose the last writes")
 	}
 	return st, nil
-}
-
-// restoring is the command that brings the newest copy back.
-func (c *serveCommand) restoring() string {
-	return fmt.Sprintf("callbook restore %s --db %s", cmp.Or(c.schedule(c.DB).NewestName(), "COPY"), c.DB)
 }

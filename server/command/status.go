@@ -14,8 +14,8 @@ const (
 	statusUsage    = 64 // the settings are wrong
 	statusData     = 65 // the database is damaged, another program's, or of a newer version
 	statusInternal = 70
-	statusGone     = 73 // there is no database where there was one
-	statusDisk     = 74 // the disk failed, or the file was replaced, while it was served
+	statusGone     = 73 // there is no database where there was one, or no folder for it
+	statusDisk     = 74 // the disk failed or is full, or the file was replaced while it was served
 	statusServed   = 75 // another process serves the database
 	statusDenied   = 77 // a file may not be opened
 )
@@ -30,12 +30,15 @@ func status(err error) int {
 		status int
 	}{
 		{errSettings, statusUsage},
+		{store.ErrNetworkDisk, statusUsage},
 		{store.ErrDamaged, statusData},
 		{store.ErrForeign, statusData},
 		{store.ErrNewerSchema, statusData},
 		{store.ErrGone, statusGone},
 		{store.ErrDisk, statusDisk},
 		{store.ErrReplaced, statusDisk},
+		{store.ErrFull, statusDisk},
+		{store.ErrNoRoom, statusDisk},
 		{store.ErrServed, statusServed},
 		{fs.ErrPermission, statusDenied},
 	} {

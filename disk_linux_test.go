@@ -1,0 +1,502 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"callbook/store"
+)
+
+// A full disk, one that fails, one that is elsewhere: what only Linux lets a test make.
+
+// room is a place for a database that can be made full, and empty again.
+type room struct {
+	db          string
+	fill, empty func(t testing.TB, p *process)
+}
+
+// smallDisk is a disk of a few megabytes, filled by a file of somebody else's.
+func smallDisk(t testing.TB) room {
+	t.Helper()
+	folder := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=7M", "tmpfs", folder).CombinedOutput(); err != nil {
+		t.Skipf("needs root, to mount a small disk: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", "--lazy", folder).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	ballast := filepath.Join(folder, "ballast")
+	return room{filepath.Join(folder, "callbook.db"), func(t testing.TB, _ *process) {
+		t.Helper()
+		data := bytes.Repeat([]byte("ballast "), 4<<20)
+		if err := os.WriteFile(ballast, data, 0o600); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("the disk is not full: %v", err)
+		}
+	}, func(t testing.TB, _ *process) {
+		t.Helper()
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+	}}
+}
+
+// smallFiles is a place where no file of the process may become larger than its log
+// is already, as by a quota.
+func smallFiles(t testing.TB) room {
+	t.Helper()
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	limit := func(t testing.TB, p *process, bytes uint64) {
+		t.Helper()
+		if err := unix.Prlimit(p.command.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil); err != nil {
+			t.Skipf("needs to set the limits of a process: %v", err)
+		}
+	}
+	return room{db, func(t testing.TB, p *process) {
+		info, err := os.Stat(db + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit(t, p, uint64(info.Size()))
+	}, func(t testing.TB, p *process) { limit(t, p, unix.RLIM_INFINITY) }}
+}
+
+// TestAFullDiskIsToldAndHeals: reads go on, nothing is stored in part, and the same
+// process writes once there is room.
+func TestAFullDiskIsToldAndHeals(t *testing.T) {
+	t.Parallel()
+	for name, place := range map[string]func(testing.TB) room{"a small disk": smallDisk, "a quota": smallFiles} {
+		t.Run(name, func(t *testing.T) {
+			r := place(t)
+			p := spawn(t, r.db)
+			author := p.agent("tide-reader", "a@example.org")
+			call := `{"kind":"seeking","title":"Tides","body":"` + strings.Repeat("Hourly levels. ", 100) + `"}`
+			r.fill(t, p)
+			for path, body := range map[string]string{"/api/agents": registrationFor("newcomer", "b@example.org"), "/api/posts": call} {
+				r, err := http.NewRequest("POST", p.base+path, strings.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("Authorization", strings.TrimPrefix(author.auth, "Authorization: "))
+				a, err := fresh().Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var text bytes.Buffer
+				_, err = text.ReadFrom(a.Body)
+				a.Body.Close()
+				if err != nil || a.StatusCode != 503 || a.Header.Get("Retry-After") == "" {
+					t.Errorf("POST %s: %d, Retry-After %q, %v", path, a.StatusCode, a.Header.Get("Retry-After"), err)
+				}
+				for _, part := range []string{`"code":"storage_full"`, `"message_en":"The service has no room`, `"message_zh":"服务存储空间已满`} {
+					if !strings.Contains(text.String(), part) {
+						t.Errorf("POST %s: no %s in %s", path, part, &text)
+					}
+				}
+			}
+			for path, want := range map[string]int{
+				"/api/agents/tide-reader": 200, "/api/agents?q=tide": 200, "/api/posts": 200, "/agents": 200, "/healthz": 200, "/readyz": 503,
+				"/api/agents/newcomer": 404,
+			} {
+				if status, text := p.call("GET", path, ""); status != want {
+					t.Errorf("GET %s: %d, want %d: %s", path, status, want, text)
+				}
+			}
+			if list := p.object("GET", "/api/posts", ""); list["total"] != 0.0 {
+				t.Errorf("%v calls are stored", list["total"])
+			}
+			r.empty(t, p)
+			p.object("POST", "/api/agents", registrationFor("newcomer", "b@example.org"))
+			p.object("POST", "/api/posts", call, author.auth)
+			p.object("GET", "/readyz", "")
+			p.ends()
+			wantWhole(t, r.db)
+		})
+	}
+}
+
+// TestAFullDiskIsNoReasonToStartAgain: the service manager hears that the service is
+// well, since those who read would only be interrupted.
+func TestAFullDiskIsNoReasonToStartAgain(t *testing.T) {
+	t.Parallel()
+	folder, err := os.MkdirTemp("", "notify") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	name := filepath.Join(folder, "socket")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	r := smallFiles(t)
+	p := shelled(t, "export NOTIFY_SOCKET="+name+" WATCHDOG_USEC=100000 WATCHDOG_PID=$$", nil, "serve", "--addr=127.0.0.1:0", "--db", r.db)
+	p.logs("callbook serves", 1)
+	p.base = "http://" + printedAddress.FindStringSubmatch(p.err.String())[1]
+	r.fill(t, p)
+	until(t, "it is full", func() bool { status, _ := p.call("GET", "/readyz", ""); return status == 503 })
+	message := make([]byte, 256)
+	hears := func(in time.Duration) bool {
+		_ = socket.SetReadDeadline(time.Now().Add(in))
+		n, err := socket.Read(message)
+		return err == nil && n > 0
+	}
+	for hears(time.Millisecond) { // what it told before
+	}
+	for range 2 {
+		if !hears(patience) || !bytes.HasPrefix(message, []byte("WATCHDOG=1")) {
+			t.Errorf("it tells %q", message)
+		}
+	}
+	if status, _ := p.call("GET", "/readyz", ""); status != 503 {
+		t.Errorf("ready: %d", status)
+	}
+	r.empty(t, p)
+	p.ends()
+}
+
+// wantWhole looks at a database that nobody serves.
+func wantWhole(t testing.TB, db string) {
+	t.Helper()
+	if _, err := store.Examine(context.Background(), db); err != nil {
+		t.Errorf("%s is not whole: %v", db, err)
+	}
+}
+
+// fillUp registers agents until the disk is full, and returns those that were
+// acknowledged.
+func (p *process) fillUp(prefix string) (acknowledged []string) {
+	p.Helper()
+	for i := 0; ; i++ {
+		handle := fmt.Sprintf("%s-%d", prefix, i)
+		body := strings.Replace(registrationFor(handle, "a@example.org"), `"D"`, `"`+strings.Repeat("Reads tides. ", 40)+`"`, 1)
+		switch status, text := p.call("POST", "/api/agents", body); {
+		case status == 201:
+			acknowledged = append(acknowledged, handle)
+		case status == 503 && strings.Contains(text, "storage_full"):
+			return acknowledged
+		default:
+			p.Fatalf("%s: %d %s", handle, status, text)
+		}
+	}
+}
+
+// holds walks through all agents, and looks for those that were acknowledged.
+func (p *process) holds(acknowledged []string) {
+	p.Helper()
+	there := map[any]bool{}
+	for next := any("/api/agents?limit=100&view=brief"); next != nil; {
+		list := p.object("GET", next.(string), "")
+		for _, a := range list["agents"].([]any) {
+			there[a.(map[string]any)["handle"]] = true
+		}
+		next = list["next"]
+	}
+	for _, handle := range acknowledged {
+		if !there[handle] {
+			p.Errorf("%s was acknowledged and is lost", handle)
+		}
+	}
+}
+
+// TestAcknowledgedWritesOutliveAFullDisk: it fills up while the log is written to the
+// file, the program is killed and started on it, and stopped in good order.
+func TestAcknowledgedWritesOutliveAFullDisk(t *testing.T) {
+	t.Parallel()
+	r := smallDisk(t)
+	p := spawn(t, r.db)
+	acknowledged := p.fillUp("first")
+	if size := sizeOf(r.db); size < 1<<20 || sizeOf(r.db+"-wal") < 4<<20 {
+		t.Errorf("the file has %d bytes: the disk was not full at a checkpoint", size)
+	}
+	p.kill()
+	r.fill(t, p) // to the last byte
+	p = spawn(t, r.db)
+	p.holds(acknowledged)
+	if status, text := p.call("POST", "/api/agents", registrationFor("late", "a@example.org")); status != 503 {
+		t.Errorf("a write on the full disk: %d %s", status, text)
+	}
+	p.ends()
+	r.empty(t, p)
+	if out, err := exec.Command("mount", "-o", "remount,size=32M", filepath.Dir(r.db)).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	p = spawn(t, r.db)
+	p.holds(acknowledged)
+	p.object("POST", "/api/agents", registrationFor("late", "a@example.org"))
+	r.fill(t, p)
+	p.kill()
+
+	p = spawn(t, r.db) // which cannot write at all
+	p.holds(append(acknowledged, "late"))
+	if status, text := p.call("GET", "/readyz", ""); status != 503 {
+		t.Errorf("ready on the full disk: %d %s", status, text)
+	}
+	r.empty(t, p)
+	p.object("GET", "/readyz", "")
+	p.ends()
+	wantWhole(t, r.db)
+
+	// After a stop in good order there is no log, and no room to make one.
+	r.fill(t, p)
+	newProcess(t, "serve", "--addr=127.0.0.1:0", "--db", r.db).failed(74, "the disk is full: make room")
+	r.empty(t, p)
+	p = spawn(t, r.db)
+	p.holds(acknowledged)
+	p.ends()
+}
+
+func sizeOf(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// faulty runs the program on a database with the faults that strace puts into its
+// calls of the system. Its signals go to the program itself.
+func faulty(t testing.TB, db string, faults ...string) *process {
+	t.Helper()
+	needStrace(t)
+	p := newProcessBy(t, func(self string) *exec.Cmd {
+		args := append([]string{"-f", "-qq", "-y", "-o", db + ".trace", "-e", "signal=none", "-e", "trace=fsync,fdatasync"}, faults...)
+		return exec.Command("strace", append(args, self, "serve", "--addr=127.0.0.1:0", "--limits=off", "--db", db)...)
+	})
+	p.cancel = func() {
+		text, _ := os.ReadFile(db + ".lock")
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGTERM)
+		}
+	}
+	return p
+}
+
+var needStrace = func() func(testing.TB) {
+	tried := sync.OnceValue(func() error {
+		out, err := exec.Command("strace", "-qq", "-e", "inject=fsync:error=EIO:when=1", "-o", "/dev/null", "true").CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		return err
+	})
+	return func(t testing.TB) {
+		t.Helper()
+		if err := tried(); err != nil {
+			t.Skipf("needs strace, and that it may trace: %v", err)
+		}
+	}
+}()
+
+// serving waits until a process serves or has ended.
+func (p *process) serving() bool {
+	p.Helper()
+	ended := false
+	until(p, "it serves or ends", func() bool {
+		select {
+		case status := <-p.status:
+			p.status <- status
+			ended = true
+		default:
+		}
+		return ended || strings.Contains(p.err.String(), "callbook serves")
+	})
+	if m := printedAddress.FindStringSubmatch(p.err.String()); !ended && m != nil {
+		p.base = "http://" + m[1]
+	}
+	return !ended
+}
+
+// register tries to register an agent with an Idempotency-Key; 0 when the service
+// has ended meanwhile.
+func (p *process) register(handle string) (status int) {
+	r, err := http.NewRequest("POST", p.base+"/api/agents", strings.NewReader(registrationFor(handle, handle+"@example.org")))
+	if err != nil {
+		p.Fatal(err)
+	}
+	r.Header.Set("Idempotency-Key", "registration-of-"+handle)
+	a, err := fresh().Do(r)
+	if err != nil {
+		return 0
+	}
+	a.Body.Close()
+	return a.StatusCode
+}
+
+// TestASyncThatFailsEndsTheService: at whichever sync it is, the caller gets an
+// error, the process ends without trying again, nothing acknowledged is lost, and a
+// repeat makes no second.
+func TestASyncThatFailsEndsTheService(t *testing.T) {
+	t.Parallel()
+	needStrace(t)
+	tried := map[string]int{}
+	for _, nth := range []int{1, 3, 5, 8, 10} {
+		db := filepath.Join(t.TempDir(), "callbook.db")
+		tried[failingSync(t, db, nth)]++
+		if nth >= 5 { // before, SQLite takes back what it did to an empty file
+			wantNoSyncAfterAFault(t, db)
+		}
+	}
+	for nth := 1; nth <= 5; nth++ {
+		db := filepath.Join(t.TempDir(), "callbook.db")
+		p := spawn(t, db)
+		p.register("from-before")
+		p.ends()
+		tried["another "+failingSync(t, db, nth, "from-before")]++
+		wantNoSyncAfterAFault(t, db)
+	}
+	if tried["start"] == 0 || tried["another start"] == 0 || tried["another write"] == 0 {
+		t.Errorf("failed: %v; one kind is not tried", tried)
+	}
+}
+
+// failingSync has the nth sync of each thread of a service fail, and those after it.
+// It returns what failed, the start or a write.
+func failingSync(t testing.TB, db string, nth int, handles ...string) (failed string) {
+	t.Helper()
+	p := faulty(t, db, "-e", fmt.Sprintf("inject=fsync,fdatasync:error=EIO:when=%d+", nth))
+	acknowledged, status := handles, 201
+	if failed = "start"; p.serving() {
+		failed = "write"
+		for i := 0; i < 200 && status == 201; i++ {
+			handle := fmt.Sprintf("agent-%d", i)
+			handles = append(handles, handle)
+			if status = p.register(handle); status == 201 {
+				acknowledged = append(acknowledged, handle)
+			}
+		}
+		if status != 500 && status != 503 && status != 0 {
+			t.Errorf("sync %d: the caller gets %d", nth, status)
+		}
+	}
+	p.failed(74, "the disk fails", "start again")
+	p = spawn(t, db)
+	p.holds(acknowledged)
+	for _, handle := range handles {
+		if status := p.register(handle); status != 201 {
+			t.Errorf("sync %d: a repeat gets %d", nth, status)
+		}
+	}
+	if list := p.object("GET", "/api/agents?limit=1", ""); list["total"] != float64(len(handles)) {
+		t.Errorf("sync %d: %v agents, %d were tried", nth, list["total"], len(handles))
+	}
+	p.kill()
+	wantWhole(t, db)
+	return failed
+}
+
+// wantNoSyncAfterAFault looks for a second try. SQLite takes no notice of folders.
+func wantNoSyncAfterAFault(t testing.TB, db string) {
+	t.Helper()
+	trace, err := os.ReadFile(db + ".trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var syncs []string
+	for line := range strings.Lines(string(trace)) {
+		if strings.Contains(line, filepath.Base(db)) {
+			syncs = append(syncs, line)
+		}
+	}
+	if first := slices.IndexFunc(syncs, func(line string) bool { return strings.Contains(line, "INJECTED") }); first != len(syncs)-1 {
+		t.Errorf("it is tried again: %q", syncs)
+	}
+}
+
+// TestASyncOfTheFileItselfThatFailsEndsTheService: the log is written to it beside
+// what is answered, and at the end; SQLite says nothing of either.
+func TestASyncOfTheFileItselfThatFailsEndsTheService(t *testing.T) {
+	t.Parallel()
+	for name, until := range map[string]func(p *process) (acknowledged []string){
+		"beside what is answered": func(p *process) (acknowledged []string) {
+			for i := range 1000 {
+				handle := fmt.Sprintf("agent-%d", i)
+				if p.register(handle) != 201 {
+					return acknowledged
+				}
+				acknowledged = append(acknowledged, handle)
+			}
+			t.Error("the log is not written to the file")
+			return acknowledged
+		},
+		"at the end": func(p *process) []string {
+			if status := p.register("only"); status != 201 {
+				t.Errorf("status %d", status)
+			}
+			p.cancel()
+			return []string{"only"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := filepath.Join(t.TempDir(), "callbook.db")
+			spawn(t, db).ends()
+			p := faulty(t, db, "-P", db, "-e", "inject=fsync,fdatasync:error=EIO")
+			if !p.serving() {
+				t.Fatalf("it does not serve: %s", p.err)
+			}
+			acknowledged := until(p)
+			p.failed(74, "the disk fails")
+			again := spawn(t, db)
+			again.holds(acknowledged)
+			again.ends()
+			wantWhole(t, db)
+		})
+	}
+}
+
+// TestANetworkDiskIsRefused, unless the operator wants it; copies may lie there.
+func TestANetworkDiskIsRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		t.Skip("needs FUSE:", err)
+	}
+	below, folder := t.TempDir(), t.TempDir()
+	if out, err := exec.Command("bindfs", below, folder).CombinedOutput(); err != nil {
+		t.Skipf("needs bindfs, and root to mount with it: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", "--lazy", folder).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	db := filepath.Join(folder, "callbook.db")
+	newProcess(t, "serve", "--addr=127.0.0.1:0", "--db", db).failed(64, "FUSE", "--network-disk")
+	if left, _ := os.ReadDir(below); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if _, printed := finish("check", "--addr=127.0.0.1:0", "--db", db); !strings.Contains(printed, "network file system (FUSE)") {
+		t.Errorf("check: %s", printed)
+	}
+	link := filepath.Join(t.TempDir(), "link.db")
+	p := spawn(t, db, "--network-disk")
+	join(p.program, "tide-reader")
+	p.ends()
+	if err := os.Symlink(db, link); err != nil {
+		t.Fatal(err)
+	}
+	newProcess(t, "serve", "--addr=127.0.0.1:0", "--db", link).failed(64, "--network-disk")
+
+	local := seeded(t)
+	if status, printed := finish("backup", filepath.Join(folder, "copy.db"), "--db", local); status != 0 {
+		t.Errorf("a copy there: %d, %s", status, printed)
+	}
+	wantWhole(t, filepath.Join(folder, "copy.db"))
+}

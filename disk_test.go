@@ -1,0 +1,543 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"callbook/store"
+)
+
+// The service when its disk or its file is at fault, as the operator sees it.
+
+// failed waits until a process has ended by itself, and holds what it says against
+// the promise: a status that tells the kind of failure, and one line with the next
+// step.
+func (p *process) failed(status int, says ...string) {
+	p.Helper()
+	select {
+	case got := <-p.status:
+		p.status <- got
+		if got != status {
+			p.Errorf("status %d, want %d: %s", got, status, p.err)
+		}
+	case <-time.After(patience):
+		p.Fatalf("it goes on: %s", p.err)
+	}
+	wantOneLine(p, p.err.String(), says...)
+}
+
+// wantOneLine looks at what a failed command tells at its end.
+func wantOneLine(t testing.TB, printed string, says ...string) {
+	t.Helper()
+	before, line, found := strings.Cut("\n"+printed, "\ncallbook: ")
+	if !found || strings.Count(line, "\n") != 1 || strings.Contains(before+line, "goroutine ") {
+		t.Errorf("it does not end with one line that says why: %s", printed)
+	}
+	for _, text := range says {
+		if !strings.Contains(line, text) {
+			t.Errorf("%q is not in what it says: %s", text, line)
+		}
+	}
+}
+
+// seeded is a database with some agents and a call, as a stop in good order leaves
+// it.
+func seeded(t testing.TB) (db string) {
+	t.Helper()
+	db = filepath.Join(t.TempDir(), "callbook.db")
+	st, err := store.Open(t.Context(), store.Options{Path: db, Normal: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		handle := fmt.Sprintf("tide-reader-%d", i)
+		r, _, registerErr := st.Register(t.Context(), store.Registration{
+			Handle: handle, Name: "A", Owner: "B", Mailbox: handle + "@example.org", AcceptRules: true,
+			Profile: store.Profile{DescriptionEN: strings.Repeat("Reads tides. ", 40)},
+		}, store.Once{})
+		_, _, postErr := st.CreatePost(t.Context(), store.Caller{ID: r.Agent.ID, Handle: handle}, store.PostDraft{
+			Kind: "seeking", Title: "Tides", Body: strings.Repeat("Hourly levels. ", 80),
+		}, store.Once{})
+		err = errors.Join(err, registerErr, postErr)
+	}
+	if err = errors.Join(err, st.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// inDatabase changes a database that nobody serves.
+func inDatabase(t testing.TB, path, query string, args ...any) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err == nil {
+		_, err = db.Exec(query, args...)
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// folderOf is what the files beside a database hold, but for the lock.
+func folderOf(t testing.TB, db string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(filepath.Dir(db), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || strings.HasSuffix(path, ".lock") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		files[filepath.Base(path)] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestLowDurabilityIsToldEverywhere(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	for durability, loud := range map[string]bool{"full": false, "normal": true} {
+		p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--durability", durability)
+		if live := p.object("GET", "/healthz", ""); live["durability"] != durability {
+			t.Errorf("%s: health says %v", durability, live)
+		}
+		p.stop()
+		const warning = "power cut may lose the last"
+		if told := strings.Contains(p.err.String(), warning) && strings.Contains(p.err.String(), "WRN"); told != loud {
+			t.Errorf("%s: the log: %s", durability, p.err)
+		}
+		_, printed := finish("check", "--addr=127.0.0.1:0", "--db", db, "--durability", durability)
+		if told := strings.Contains(printed, warning); told != loud {
+			t.Errorf("%s: check: %s", durability, printed)
+		}
+	}
+}
+
+// TestAFileThatCannotBeServedIsLeftAsItIs: each kind has its status and one line.
+func TestAFileThatCannotBeServedIsLeftAsItIs(t *testing.T) {
+	whole, err := os.ReadFile(seeded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(data []byte) func(testing.TB, string) {
+		return func(t testing.TB, db string) {
+			if err := os.WriteFile(db, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	foreign := func(journal string) func(testing.TB, string) {
+		return func(t testing.TB, db string) {
+			inDatabase(t, db, `PRAGMA journal_mode = `+journal)
+			inDatabase(t, db, `CREATE TABLE customers (name TEXT)`)
+		}
+	}
+	lock := func(t testing.TB, db string) { file(nil)(t, db+".lock") }
+	zeroed := append(make([]byte, 100), whole[100:]...)
+	middle := bytes.Clone(whole)
+	for at := 8192; at < len(middle)-4096; at += 8192 {
+		copy(middle[at:], bytes.Repeat([]byte{0xa5}, 4096))
+	}
+	for name, tt := range map[string]struct {
+		make   func(t testing.TB, db string)
+		args   []string
+		status int
+		says   string
+	}{
+		"text":                     {file(bytes.Repeat([]byte("Dear diary. "), 1000)), nil, 65, "was never a database"},
+		"a folder":                 {func(t testing.TB, db string) { _ = os.Mkdir(db, 0o700) }, nil, 65, "name another file"},
+		"a truncated header":       {file(whole[:50]), nil, 65, "callbook restore COPY --db "},
+		"a truncated file":         {file(whole[:5000]), nil, 65, "callbook restore COPY --db "},
+		"a zeroed header":          {file(zeroed), nil, 65, "callbook restore COPY --db "},
+		"damage":                   {file(middle), nil, 65, "callbook restore COPY --db "},
+		"another program's":        {foreign("DELETE"), nil, 65, "no database of callbook"},
+		"another program's, WAL":   {foreign("WAL"), nil, 65, "no database of callbook"},
+		"an empty file and a lock": {func(t testing.TB, db string) { lock(t, db); file(nil)(t, db) }, nil, 73, "callbook restore COPY --db "},
+		"nothing but a lock":       {lock, nil, 73, "callbook restore COPY --db "},
+		"nothing but a log":        {func(t testing.TB, db string) { file([]byte("a log"))(t, db+"-wal") }, nil, 73, "callbook.db-wal"},
+		"no folder":                {func(t testing.TB, db string) { _ = os.Remove(filepath.Dir(db)) }, nil, 73, "mount its disk"},
+		"nothing but copies": {func(t testing.TB, db string) {
+			file(whole)(t, filepath.Join(filepath.Dir(db), "callbook-20261120T093000Z.db"))
+		}, []string{"--backup-dir=."}, 73, "callbook-20261120T093000Z.db --db "},
+		"damage, and there is a copy": {func(t testing.TB, db string) {
+			file(zeroed)(t, db)
+			file(whole)(t, filepath.Join(filepath.Dir(db), "callbook-20261120T093000Z.db"))
+		}, []string{"--backup-dir=."}, 65, "callbook-20261120T093000Z.db --db "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := filepath.Join(t.TempDir(), "data", "callbook.db")
+			if err := os.Mkdir(filepath.Dir(db), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			tt.make(t, db)
+			for i, arg := range tt.args {
+				tt.args[i] = strings.ReplaceAll(arg, "=.", "="+filepath.Dir(db))
+			}
+			var before map[string]string
+			if name != "no folder" {
+				before = folderOf(t, db)
+			}
+			status, out, printed := finished(append([]string{"serve", "--addr=127.0.0.1:0", "--db", db}, tt.args...)...)
+			if status != tt.status || out != "" {
+				t.Errorf("status %d, want %d; printed %q", status, tt.status, out)
+			}
+			wantOneLine(t, printed, tt.says)
+			if name == "no folder" {
+				return
+			}
+			if diff := cmp.Diff(before, folderOf(t, db)); diff != "" {
+				t.Error("the files were changed: ", diff)
+			}
+		})
+	}
+}
+
+// TestAFileOfAnotherUserIsLeftAsItIs: by somebody who may read it.
+func TestAFileOfAnotherUserIsLeftAsItIs(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to be another user")
+	}
+	t.Parallel()
+	whole, err := os.ReadFile(seeded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct{ folder, file os.FileMode }{
+		"a folder that is read-only":  {0o555, 0o666},
+		"a file that is read-only":    {0o777, 0o444},
+		"a file that nobody may read": {0o777, 0o000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder, err := os.MkdirTemp("", "another-user") // which others may enter
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(folder)
+			db := filepath.Join(folder, "callbook.db")
+			if err := errors.Join(os.WriteFile(db, whole, 0o600), os.Chmod(db, tt.file), os.Chmod(folder, tt.folder)); err != nil {
+				t.Fatal(err)
+			}
+			before := folderOf(t, db)
+			p := newProcessBy(t, func(string) *exec.Cmd {
+				c := exec.Command("/proc/self/exe", "serve", "--addr=127.0.0.1:0", "--db", db)
+				c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+				c.Dir = "/"
+				return c
+			})
+			p.failed(77, "permission")
+			if diff := cmp.Diff(before, folderOf(t, db)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestAFirstStartSaysThatItMakesADatabase: so that a wrong path is noticed.
+func TestAFirstStartSaysThatItMakesADatabase(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	for i, want := range []bool{true, false} {
+		p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db)
+		p.stop()
+		if said := strings.Contains(p.err.String(), "making a new one db="+db); said != want {
+			t.Errorf("start %d: %s", i, p.err)
+		}
+	}
+	if err := os.Remove(db); err != nil {
+		t.Fatal(err)
+	}
+	if status, printed := finish("serve", "--addr=127.0.0.1:0", "--db", db); status != 73 || !strings.Contains(printed, "callbook restore COPY --db "+db) {
+		t.Errorf("once it is gone: %d, %s", status, printed)
+	}
+}
+
+// TestASecondProcessIsRefused: at once and naming the first, whose end gives the
+// database free, also a sudden one.
+func TestASecondProcessIsRefused(t *testing.T) {
+	t.Parallel()
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	first := spawn(t, db)
+	second := newProcess(t, "serve", "--addr=127.0.0.1:0", "--db", db)
+	second.failed(75, fmt.Sprintf("(process %d)", first.command.Process.Pid))
+	first.object("POST", "/api/agents", registrationFor("tide-reader", "a@example.org"))
+	first.kill()
+	third := spawn(t, db)
+	third.object("GET", "/api/agents/tide-reader", "")
+	third.ends()
+}
+
+// TestDamageMetWhileServingEndsTheService: nobody gets less than there is, and the
+// operator learns how to bring a copy back.
+func TestDamageMetWhileServingEndsTheService(t *testing.T) {
+	t.Parallel()
+	db := seeded(t)
+	folder := t.TempDir()
+	copied := filepath.Join(folder, "callbook-20261120T093000Z.db")
+	if _, err := store.Backup(t.Context(), db, copied); err != nil {
+		t.Fatal(err)
+	}
+	p := spawn(t, db, "--backup-dir", folder)
+	if list := p.object("GET", "/api/posts?limit=1", ""); list["total"] != 20.0 {
+		t.Fatalf("%v calls", list["total"])
+	}
+	f, err := os.OpenFile(db, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	for at := int64(8192); err == nil && at < info.Size(); at += 4096 {
+		_, err = f.WriteAt(bytes.Repeat([]byte{0xa5}, 4096), at)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, body := p.mayRead("/api/posts?limit=50"); status != 0 && status < 500 {
+		t.Errorf("%d: %s", status, body)
+	}
+	p.failed(65, "damaged", "callbook restore "+copied+" --db "+db)
+	if status, printed := finish("restore", copied, "--db", db); status != 0 {
+		t.Errorf("bringing it back: %d, %s", status, printed)
+	}
+	p = spawn(t, db)
+	if list := p.object("GET", "/api/posts?limit=50", ""); list["total"] != 20.0 {
+		t.Errorf("%v calls are brought back", list["total"])
+	}
+}
+
+// mayRead reads from a service that may end meanwhile: then the status is 0.
+func (p *program) mayRead(path string) (status int, text string) {
+	a, err := fresh().Get(p.base + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer a.Body.Close()
+	body, err := io.ReadAll(a.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return a.StatusCode, string(body)
+}
+
+// TestAFileThatBecomesShorterEndsTheService: in good order, though Go ends a process
+// that reads memory which is no more.
+func TestAFileThatBecomesShorterEndsTheService(t *testing.T) {
+	t.Parallel()
+	db := seeded(t)
+	p := spawn(t, db)
+	p.object("POST", "/api/agents", registrationFor("newcomer", "a@example.org"))
+	p.object("GET", "/api/agents/tide-reader-0", "")
+	if err := os.Truncate(db, 8192); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		if status, body := p.mayRead(fmt.Sprintf("/api/agents/tide-reader-%d", i)); status != 0 && status < 500 && i > 0 {
+			t.Errorf("agent %d: %d %s", i, status, body)
+		}
+	}
+	select { // whichever meets it first: a read, or the look at the whole file
+	case status := <-p.status:
+		p.status <- status
+		p.failed(status, db)
+		if status != 65 && status != 74 {
+			t.Errorf("status %d: %s", status, p.err)
+		}
+	case <-time.After(patience):
+		t.Errorf("it goes on: %s", p.err)
+	}
+}
+
+// TestAFileThatIsMovedAwayEndsTheService, and the next start makes no new one in its
+// place.
+func TestAFileThatIsMovedAwayEndsTheService(t *testing.T) {
+	t.Parallel()
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	p := spawn(t, db)
+	p.object("POST", "/api/agents", registrationFor("tide-reader", "a@example.org"))
+	if err := os.Rename(db, db+".old"); err != nil {
+		t.Fatal(err)
+	}
+	p.failed(74, db, "put it back")
+	p = newProcess(t, "serve", "--addr=127.0.0.1:0", "--db", db)
+	p.failed(73, "callbook restore COPY --db "+db)
+	if err := os.Rename(db+".old", db); err != nil {
+		t.Fatal(err)
+	}
+	p = spawn(t, db)
+	p.object("GET", "/api/agents/tide-reader", "")
+	p.ends()
+}
+
+// TestADatabaseAtItsMost: reads go on, writes are refused.
+func TestADatabaseAtItsMost(t *testing.T) {
+	db := seeded(t)
+	inDatabase(t, db, `INSERT INTO site (name, value) VALUES ('big', zeroblob(10000000))`)
+	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--max-size=10MB")
+	status, body := 201, ""
+	for i := 0; i < 100 && status == 201; i++ { // the first ones find room in what the file has
+		status, body = p.call("POST", "/api/agents", registrationFor(fmt.Sprintf("one-more-%d", i), "a@example.org"))
+	}
+	if status != 503 || !strings.Contains(body, "storage_full") {
+		t.Errorf("%d %s", status, body)
+	}
+	p.object("GET", "/api/agents/tide-reader-1", "")
+	p.stop()
+	for setting, want := range map[string]string{"12MB": "12000000", "1 GiB": "1073741824", "20000000": "20000000", "0": "0"} {
+		if _, printed := finish("check", "--addr=127.0.0.1:0", "--db", db, "--max-size", setting); !strings.Contains(printed, "CALLBOOK_MAX_SIZE="+want+"\n") {
+			t.Errorf("%s: %s", setting, printed)
+		}
+	}
+	for _, setting := range []string{"9MB", "-1", "10 parsecs", "MB", "1e7", "99999999TiB"} {
+		if status, printed := finish("serve", "--addr=127.0.0.1:0", "--db", db, "--max-size="+setting); status != 64 || !strings.Contains(printed, "--max-size") {
+			t.Errorf("%s: %d, %s", setting, status, printed)
+		}
+	}
+}
+
+// TestWhatIsMadeIsItsUsersAlone: whatever the shell that starts the program allows.
+func TestWhatIsMadeIsItsUsersAlone(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	db, mails, copies := filepath.Join(folder, "callbook.db"), filepath.Join(folder, "mails"), filepath.Join(folder, "copies")
+	open := func(args ...string) *process { return shelled(t, "umask 000", nil, args...) }
+	if err := os.Mkdir(mails, 0o700); err != nil { // which the program does not make
+		t.Fatal(err)
+	}
+	p := open("serve", "--addr=127.0.0.1:0", "--db", db, "--mail=dir:"+mails, "--backup-dir", copies)
+	p.logs("callbook serves", 1)
+	p.base = "http://" + printedAddress.FindStringSubmatch(p.err.String())[1]
+	if refusal := p.verify(p.agent("tide-reader", "a@example.org")); refusal != "" {
+		t.Fatal(refusal)
+	}
+	until(t, "a mail lies in the folder", func() bool { files, _ := filepath.Glob(mails + "/*.eml"); return len(files) > 0 })
+	ends := func(args ...string) {
+		t.Helper()
+		p := open(args...)
+		status := <-p.status
+		if p.status <- status; status != 0 {
+			t.Errorf("%q: status %d, %s", args, status, p.err)
+		}
+	}
+	if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid)); err == nil && !strings.Contains(string(text), "Umask:\t0077") {
+		t.Errorf("the umask of the process: %s", text)
+	}
+	ends("backup", filepath.Join(folder, "copy.db"), "--db", db)
+	p.private(folder, "callbook.db", "callbook.db-wal", "callbook.db-shm", "callbook.db.lock", "copy.db", "copies")
+	p.ends()
+	ends("restore", filepath.Join(folder, "copy.db"), "--db", db)
+	p.private(folder, "callbook.db")
+	if kept, _ := filepath.Glob(db + ".before-restore-*"); len(kept) != 1 {
+		t.Errorf("kept: %q", kept)
+	}
+}
+
+// private looks at the rights of all files in a folder, and for some that must be
+// among them.
+func (p *process) private(folder string, want ...string) {
+	p.Helper()
+	found := map[string]bool{}
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == folder {
+			return err
+		}
+		found[filepath.Base(path)] = true
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			p.Errorf("%s has mode %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	for _, name := range want {
+		if !found[name] {
+			p.Errorf("there is no %s", name)
+		}
+	}
+}
+
+// TestOnlyTheStoreOpensDatabaseFiles: closing a database file takes SQLite's locks on
+// it away from the whole process. Who is named here opens files that SQLite does not
+// have open at that moment; anything new must be looked at first.
+func TestOnlyTheStoreOpensDatabaseFiles(t *testing.T) {
+	allowed := map[string]string{
+		"open":         "OpenFile", // makes the file, before SQLite opens it
+		"acquireLock":  "WriteFile",
+		"holder":       "ReadFile", // of the lock file
+		"Backup":       "CreateTemp",
+		"flush":        "OpenFile", // of a copy that is done
+		"syncFolder":   "Open",
+		"copyBeside":   "Open CreateTemp", // of a backup that nobody serves: restorable has looked
+		"copyBefore":   "OpenFile",
+		"made":         "ReadDir",
+		"migrationsOf": "",
+	}
+	opens := regexp.MustCompile(`^(Open\w*|Create\w*|ReadFile|WriteFile|ReadDir|Truncate)$`)
+	suspect := regexp.MustCompile(`(?i)\bdb\b|database|-wal|-shm`)
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, source, 0)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			function, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(function, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				selector, ok := call.Fun.(*ast.SelectorExpr)
+				if !ok || !opens.MatchString(selector.Sel.Name) {
+					return true
+				}
+				if of, ok := selector.X.(*ast.Ident); !ok || of.Name != "os" {
+					return true
+				}
+				text := string(source[call.Pos()-file.FileStart : call.End()-file.FileStart])
+				switch {
+				case filepath.Dir(path) == "store" && !strings.Contains(" "+allowed[function.Name.Name]+" ", " "+selector.Sel.Name+" "),
+					filepath.Dir(path) != "store" && suspect.MatchString(text):
+					t.Errorf("%s: %s calls %s", set.Position(call.Pos()), function.Name.Name, text)
+				}
+				return true
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,833 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/binary"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
+)
+
+// HTTPS by itself, first without a certificate authority: the certificates lie there
+// already, or there is none. Then with a real one.
+
+// aDomain is what the sites here are called.
+const aDomain = "directory.example.org"
+
+// nobody is a certificate authority that cannot be reached, and where its certificates
+// would lie.
+func nobody(t testing.TB) (directory, folder string) {
+	at := refusing(t)
+	return "https://" + at + "/directory", filepath.Join("certificates", strings.ReplaceAll(at, ":", "_"))
+}
+
+// refusing is an address where nobody listens, nor will.
+func refusing(t testing.TB) string {
+	t.Helper()
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(socket) })
+	if err := unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", at.(*unix.SockaddrInet4).Port)
+}
+
+// silence is an authority that says nothing to those who call, and counts them.
+func silence(t testing.TB) (directory, folder string, calls *atomic.Int64) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	calls = &atomic.Int64{}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			calls.Add(1)
+			t.Cleanup(func() { conn.Close() })
+		}
+	}()
+	at := listener.Addr().String()
+	return "https://" + at + "/directory", filepath.Join("certificates", strings.ReplaceAll(at, ":", "_")), calls
+}
+
+// selfMade is a certificate with its key, as PEM.
+func selfMade(t testing.TB, begin, end time.Time, names ...string) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	draft := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{Organization: []string{"Harbour Trust"}, CommonName: "H1"},
+		NotBefore: begin, NotAfter: end, IsCA: true, BasicConstraintsValid: true,
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			draft.IPAddresses = append(draft.IPAddresses, ip)
+		} else {
+			draft.DNSNames = append(draft.DNSNames, name)
+		}
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, draft, draft, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})...)
+}
+
+// lay puts a file where the program keeps it.
+func lay(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sockets are the addresses of a site, which its process gets handed over: its port is
+// known before it starts, and is nobody else's.
+type sockets struct {
+	addr, plain, figures string
+	files                []*os.File
+}
+
+func newSockets(t testing.TB) *sockets {
+	t.Helper()
+	s := &sockets{}
+	for _, at := range []*string{&s.addr, &s.plain, &s.figures} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := listener.(*net.TCPListener).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { listener.Close(); file.Close() })
+		*at = listener.Addr().String()
+		s.files = append(s.files, file)
+	}
+	return s
+}
+
+// serve runs the program on the sockets, after some lines of a shell.
+func (s *sockets) serve(t testing.TB, lines string, args ...string) *process {
+	t.Helper()
+	p := shelled(t, "export LISTEN_FDS=3 LISTEN_PID=$$\n"+lines, s.files, append([]string{
+		"serve", "--addr", s.addr, "--metrics-addr", s.figures, "--log-level=debug", "--log=json",
+	}, args...)...)
+	p.logs("callbook serves", 1)
+	return p
+}
+
+// httpsClient is a client to which every name is one address. It follows nothing.
+func httpsClient(t testing.TB, at string, trusted *x509.CertPool) *http.Client {
+	transport := &http.Transport{
+		ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: trusted},
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, at)
+		},
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{
+		Timeout: patience, Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func fetch(t testing.TB, client *http.Client, method, url string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequest(method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	a, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, string(text)
+}
+
+// greet shakes hands as a name.
+func greet(at string, config *tls.Config) (tls.ConnectionState, error) {
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", at, config)
+	if err != nil {
+		return tls.ConnectionState{}, err
+	}
+	defer conn.Close()
+	return conn.ConnectionState(), nil
+}
+
+// TestHTTPSOfKeptCertificates: certificates that lie there are served without a call to
+// anybody, the further name leads to the first, and nobody else is spoken to.
+func TestHTTPSOfKeptCertificates(t *testing.T) {
+	t.Parallel()
+	folder, other := t.TempDir(), "www."+aDomain
+	directory, kept, calls := silence(t)
+	begin := time.Now().Add(-time.Hour)
+	trusted := x509.NewCertPool()
+	for _, name := range []string{aDomain, other} {
+		made := selfMade(t, begin, begin.Add(90*24*time.Hour), name)
+		trusted.AppendCertsFromPEM(made)
+		lay(t, filepath.Join(folder, kept, name), made)
+	}
+	s := newSockets(t)
+	p := s.serve(t, "", "--domain", aDomain, "--domain", other, "--acme-directory", directory, "--http-addr", s.plain, "--db", filepath.Join(folder, "callbook.db"))
+	at, client := s.addr, httpsClient(t, s.addr, trusted)
+	for _, name := range []string{aDomain, other} {
+		until(t, name+" is served", func() bool {
+			_, err := greet(at, &tls.Config{ServerName: name, RootCAs: trusted})
+			return err == nil
+		})
+	}
+
+	a, text := fetch(t, client, "GET", "https://"+aDomain+"/api")
+	if a.StatusCode != 200 || a.ProtoMajor != 2 || a.Header.Get("Strict-Transport-Security") == "" || !strings.Contains(text, `"https://`+aDomain+`/openapi.json"`) {
+		t.Errorf("the site: %d by HTTP/%d, %v: %s", a.StatusCode, a.ProtoMajor, a.Header, text)
+	}
+	for _, call := range []string{"GET /agents?q=%E6%BD%AE", "POST /api/agents", "OPTIONS /api"} {
+		method, path, _ := strings.Cut(call, " ")
+		a, text := fetch(t, client, method, "https://"+other+path, "Authorization: Bearer x")
+		if to := a.Header.Get("Location"); a.StatusCode != 308 || to != "https://"+aDomain+path || a.Header.Get("Strict-Transport-Security") == "" || text != "" {
+			t.Errorf("%s by the further name: %d, to %q", call, a.StatusCode, to)
+		}
+	}
+	for name, config := range map[string]*tls.Config{
+		"another name":     {ServerName: "elsewhere.example.org"},
+		"a name below":     {ServerName: "a." + aDomain},
+		"no name":          {InsecureSkipVerify: true},
+		"old TLS":          {ServerName: aDomain, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
+		"no such protocol": {ServerName: aDomain, NextProtos: []string{"acme-tls/1"}},
+		"an RSA client":    {ServerName: aDomain, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}},
+	} {
+		if _, err := greet(at, config); err == nil || errors.As(err, new(*tls.CertificateVerificationError)) {
+			t.Errorf("%s: the handshake ends with %v", name, err)
+		}
+	}
+	if state, err := greet(at, &tls.Config{ServerName: strings.ToUpper(aDomain), RootCAs: trusted}); err != nil || state.Version != tls.VersionTLS13 {
+		t.Errorf("in capitals: %v, version %x", err, state.Version)
+	}
+	_, text = fetch(t, http.DefaultClient, "GET", "http://"+s.figures+"/metrics")
+	for _, name := range []string{aDomain, other} {
+		if line := fmt.Sprintf("callbook_certificate_expires_seconds{domain=%q} %d\n", name, begin.Add(90*24*time.Hour).Unix()); !strings.Contains(text, line) {
+			t.Errorf("no %s in %s", line, text)
+		}
+	}
+	client.CloseIdleConnections() // the end would wait for them
+	p.ends()
+	log := p.err.String()
+	if strings.Contains(log, `"level":"error"`) || calls.Load() > 0 {
+		t.Errorf("the authority is asked %d times, or something else is wrong: %s", calls.Load(), log)
+	}
+	noise := regexp.MustCompile(`{"level":"debug"[^}]*TLS handshake error from a caller: `).FindAllString(log, -1)
+	if len(noise) < 5 || len(noise) != strings.Count(log, "handshake error") {
+		t.Errorf("%d lines of noise, as they should be: %s", len(noise), log)
+	}
+}
+
+// TestACertificateThatIsNotRenewed is served to its end, and the log says why.
+func TestACertificateThatIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	directory, kept := nobody(t)
+	begin := time.Now().Add(-23 * time.Second)
+	lay(t, filepath.Join(folder, kept, aDomain), selfMade(t, begin, begin.Add(30*time.Second), aDomain))
+	p := start(t, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--db", filepath.Join(folder, "callbook.db"))
+	until(t, "the log tells of it", func() bool { return strings.Contains(p.err.String(), "should have been renewed") })
+	p.stop()
+	if line := lineOf(p.err.String(), "should have been renewed"); !strings.Contains(line, "ERR") || !strings.Contains(line, "connection refused") || !strings.Contains(line, "the name must lead to this machine") {
+		t.Errorf("the log: %s", line)
+	}
+}
+
+// TestVisitorsDoNotWaitForTheAuthority: neither they nor the end of the program.
+func TestVisitorsDoNotWaitForTheAuthority(t *testing.T) {
+	t.Parallel()
+	directory, _, calls := silence(t)
+	p := start(t, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	until(t, "the authority is asked", func() bool { return calls.Load() > 0 })
+	for range 3 {
+		if _, err := greet(strings.TrimPrefix(p.base, "http://"), &tls.Config{ServerName: aDomain}); err == nil || !strings.Contains(err.Error(), "internal error") {
+			t.Errorf("the handshake ends with %v", err)
+		}
+	}
+	if status := p.stop(); status != 0 || calls.Load() != 1 {
+		t.Errorf("status %d, %d calls", status, calls.Load())
+	}
+}
+
+// ask sends the text of a request, and returns the answer.
+func ask(t testing.TB, at, text string) (*http.Response, string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	method, _, _ := strings.Cut(text, " ")
+	a, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	body, err := io.ReadAll(a.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, string(body)
+}
+
+// TestPlainHTTPLeadsToHTTPS: wherever a request says that it goes, and whatever it is.
+// Meanwhile no authority can be reached: the log says so, and what to do.
+func TestPlainHTTPLeadsToHTTPS(t *testing.T) {
+	t.Parallel()
+	directory, _ := nobody(t)
+	s := newSockets(t)
+	plain := s.plain
+	p := s.serve(t, "", "--domain", aDomain, "--acme-directory", directory, "--http-addr", plain, "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	const refused = "POST /api/me/rotate-key"
+	for _, tt := range []struct{ name, request, want string }{ // want is where it leads, or a part of the body
+		{"the home page", "GET / HTTP/1.1\r\nHost: " + aDomain + "\r\n\r\n", "https://" + aDomain + "/"},
+		{"path and query", "GET /agents/a%2Fb?q=%E6%BD%AE&x=1 HTTP/1.1\r\nHost: " + aDomain + "\r\n\r\n", "https://" + aDomain + "/agents/a%2Fb?q=%E6%BD%AE&x=1"},
+		{"HEAD", "HEAD /api HTTP/1.1\r\nHost: " + aDomain + "\r\n\r\n", "https://" + aDomain + "/api"},
+		{"HTTP/1.0", "GET /api HTTP/1.0\r\n\r\n", "https://" + aDomain + "/api"},
+		{"another host", "GET /api HTTP/1.1\r\nHost: elsewhere.example.org\r\n\r\n", "https://" + aDomain + "/api"},
+		{"this address", "GET /api HTTP/1.1\r\nHost: " + plain + "\r\n\r\n", "https://" + aDomain + "/api"},
+		{"a whole URL", "GET http://elsewhere.example.org/api HTTP/1.1\r\nHost: elsewhere.example.org\r\n\r\n", "https://" + aDomain + "/api"},
+		{"a URL without a path", "GET http://elsewhere.example.org?q=1 HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + aDomain + "/?q=1"},
+		{"two slashes", "GET //elsewhere.example.org/x HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + aDomain + "//elsewhere.example.org/x"},
+		{"backslash", "GET /\\elsewhere.example.org HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + aDomain + "/%5Celsewhere.example.org"},
+		{"no path at all", "GET x:@elsewhere.example.org/ HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + aDomain + "/"},
+		{"an asterisk", "GET * HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + aDomain + "/"},
+		{"encoded line breaks", "GET /%0d%0aSet-Cookie:%20a=b?%0d%0aX:%20y HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + aDomain + "/%0d%0aSet-Cookie:%20a=b?%0d%0aX:%20y"},
+		{"bytes of no script", "GET /\xff?\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + aDomain + "/%FF?%ff%fe"},
+		{"POST", "POST /api/agents HTTP/1.1\r\nHost: " + aDomain + "\r\nContent-Length: 2\r\n\r\n{}", refused},
+		{"DELETE", "DELETE /api/me?confirm=a HTTP/1.1\r\nHost: x\r\n\r\n", refused},
+		{"OPTIONS", "OPTIONS /api HTTP/1.1\r\nHost: x\r\n\r\n", refused},
+		{"a method of its own", "BREW / HTTP/1.1\r\nHost: x\r\n\r\n", refused},
+		{"GET with a key", "GET /api/me HTTP/1.1\r\nHost: x\r\nauthorization: Bearer cq_secret\r\n\r\n", refused},
+		{"GET with an empty key", "GET /api/me HTTP/1.1\r\nHost: x\r\nAuthorization:\r\n\r\n", refused},
+		{"a challenge with a key", "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: " + aDomain + "\r\nAuthorization: x\r\n\r\n", refused},
+		{"no such challenge", "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: " + aDomain + "\r\n\r\n", "not_found"},
+		{"a file for a challenge", "GET /.well-known/acme-challenge/..%2f..%2f..%2fcallbook.db HTTP/1.1\r\nHost: " + aDomain + "\r\n\r\n", "not_found"},
+		{"a challenge for another", "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: elsewhere.example.org\r\n\r\n", "not_found"},
+	} {
+		a, body := ask(t, plain, tt.request)
+		if a.Header.Get("X-Content-Type-Options") != "nosniff" || a.Header.Get("X-Request-Id") == "" || a.Header.Get("Set-Cookie") != "" || a.Header.Get("Strict-Transport-Security") != "" || a.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: headers %v", tt.name, a.Header)
+		}
+		to := a.Header.Get("Location")
+		if strings.HasPrefix(tt.want, "https:") {
+			if a.StatusCode != 301 || to != tt.want || body != "" {
+				t.Errorf("%s: %d to %q, want %q", tt.name, a.StatusCode, to, tt.want)
+			}
+			continue
+		}
+		var refusal struct {
+			Error struct {
+				Code      string
+				MessageEN string `json:"message_en"`
+				MessageZH string `json:"message_zh"`
+			}
+		}
+		status := map[string]int{refused: 403, "not_found": 404}[tt.want]
+		if err := json.Unmarshal([]byte(body), &refusal); err != nil || a.StatusCode != status || to != "" || refusal.Error.MessageZH == "" || !strings.Contains(body, tt.want) || strings.Contains(body, "secret") {
+			t.Errorf("%s: %d to %q, %s", tt.name, a.StatusCode, to, body)
+		}
+	}
+	_, text := fetch(t, http.DefaultClient, "GET", "http://"+s.figures+"/metrics")
+	for _, line := range []string{
+		`callbook_http_requests_total{route="redirect",status="3xx"} 14`, `callbook_http_requests_total{route="redirect",status="4xx"} 10`,
+		`callbook_certificate_expires_seconds{domain="` + aDomain + `"} 0`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no %s in %s", line, text)
+		}
+	}
+	if _, err := greet(s.addr, &tls.Config{ServerName: aDomain}); err == nil || !strings.Contains(err.Error(), "internal error") {
+		t.Errorf("without a certificate the handshake ends with %v", err)
+	}
+	p.logs("https has no certificate yet", 1)
+	p.ends()
+	log := p.err.String()
+	if line := lineOf(log, "https has no certificate yet"); !strings.Contains(line, "connection refused") || !strings.Contains(line, "name server and firewall") || !strings.Contains(line, `"again_in":"1m5s"`) || !strings.Contains(line, aDomain) {
+		t.Errorf("the log does not say what is wrong: %q", line)
+	}
+	if n := strings.Count(log, `"request_id"`); n != 24 || strings.Contains(log, "secret") || !strings.Contains(log, `"code":"forbidden"`) {
+		t.Errorf("%d calls are logged: %s", n, log)
+	}
+}
+
+// lineOf is the first line of a log that holds a text.
+func lineOf(log, text string) string {
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, text) {
+			return line
+		}
+	}
+	return ""
+}
+
+// TestHTTPSSettings: what cannot work is refused before anything is opened.
+func TestHTTPSSettings(t *testing.T) {
+	t.Parallel()
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	for _, tt := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"an address", []string{"--domain=203.0.113.5"}, "is no DNS name"},
+		{"an IPv6 address", []string{"--domain=2001:db8::1"}, "is no DNS name"},
+		{"a port", []string{"--domain=directory.example.org:443"}, "is no DNS name"},
+		{"a scheme", []string{"--domain=https://directory.example.org"}, "is no DNS name"},
+		{"a path", []string{"--domain=directory.example.org/x"}, "is no DNS name"},
+		{"all below", []string{"--domain=*.example.org"}, "is no DNS name"},
+		{"an underscore", []string{"--domain=a_b.example.org"}, "is no DNS name"},
+		{"a part too long", []string{"--domain=" + strings.Repeat("a", 64) + ".org"}, "is no DNS name"},
+		{"one word", []string{"--domain=directory"}, "is no DNS name"},
+		{"this machine", []string{"--domain=callbook.localhost"}, "--acme-directory"},
+		{"a private net", []string{"--domain=callbook.internal"}, "--acme-directory"},
+		{"twice", []string{"--domain=a.example.org", "--domain=A.example.org"}, "given twice"},
+		{"the second wrong", []string{"--domain=a.example.org", "--domain=b"}, `"b" is no DNS name`},
+		{"a base URL without TLS", []string{"--domain=a.example.org", "--base-url=http://a.example.org"}, "https://a.example.org"},
+		{"another base URL", []string{"--domain=a.example.org", "--base-url=https://b.example.org"}, "https://a.example.org"},
+		{"authority without TLS", []string{"--domain=a.example.org", "--acme-directory=http://ca.example.org/dir"}, "--acme-directory"},
+		{"authority without a host", []string{"--domain=a.example.org", "--acme-directory=https:///dir"}, "--acme-directory"},
+		{"mail with a name", []string{"--domain=a.example.org", "--acme-email=A <a@example.org>"}, "--acme-email"},
+		{"mail without a domain", []string{"--acme-email=a@example.org"}, "go with --domain"},
+		{"plain address without a domain", []string{"--http-addr=:80"}, "go with --domain"},
+		{"authority without a domain", []string{"--acme-directory=https://ca.example.org/dir"}, "go with --domain"},
+	} {
+		status, printed := finish(append([]string{"serve", "--addr=127.0.0.1:0", "--db", db}, tt.args...)...)
+		if status != 64 || !strings.Contains(printed, tt.want) {
+			t.Errorf("%s: %d, want 64 with %q: %s", tt.name, status, tt.want, printed)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Dir(db)); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	for _, tt := range []struct {
+		name string
+		args []string
+		want []string // among the settings
+	}{
+		{"as ever", nil, []string{"ADDR=127.0.0.1:8080", "BASE_URL=", "HTTP_ADDR="}},
+		{"a domain", []string{"--domain=A.example.org"}, []string{"ADDR=:443", "HTTP_ADDR=:80", "BASE_URL=https://a.example.org", "DOMAIN=a.example.org"}},
+		{"of another script", []string{"--domain=港口.example.org"}, []string{"BASE_URL=https://xn--6orv52d.example.org"}},
+		{"two", []string{"--domain=a.example.org,www.a.example.org", "--base-url=https://www.a.example.org"}, []string{"BASE_URL=https://www.a.example.org"}},
+		{"own addresses", []string{"--domain=a.example.org", "--addr=127.0.0.1:0", "--http-addr=off"}, []string{"ADDR=127.0.0.1:0", "HTTP_ADDR=off"}},
+		{"an authority of one's own", []string{"--domain=callbook.internal", "--acme-directory=https://ca.internal/dir"}, []string{"BASE_URL=https://callbook.internal"}},
+	} {
+		_, printed := finish(append([]string{"check", "--db", db}, tt.args...)...)
+		for _, want := range tt.want {
+			if !strings.Contains(printed, "CALLBOOK_"+want+"\n") || strings.Contains(printed, "WRONG https") {
+				t.Errorf("%s: no %s in %s", tt.name, want, printed)
+			}
+		}
+	}
+}
+
+// TestCheckLooksAtCertificates: as an operator meets them.
+func TestCheckLooksAtCertificates(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	now := time.Now()
+	for _, tt := range []struct {
+		name string
+		file []byte
+		mode os.FileMode
+		want string
+	}{
+		{"none", nil, 0o700, "note https " + aDomain + " has no certificate yet"},
+		{"good", selfMade(t, now.Add(-60*day), now.Add(30*day), aDomain), 0o700, "ok https " + aDomain + " has a certificate by Harbour Trust H1, good until " + now.Add(30*day).UTC().Format(time.DateOnly)},
+		{"late", selfMade(t, now.Add(-81*day), now.Add(9*day), aDomain), 0o700, "WRONG https the certificate of " + aDomain + " ends on"},
+		{"short-lived", selfMade(t, now.Add(-4*day), now.Add(2*day), aDomain), 0o700, "ok https"},
+		{"short-lived and late", selfMade(t, now.Add(-5*day), now.Add(day), aDomain), 0o700, "WRONG https the certificate of " + aDomain + " ends on"},
+		{"ended", selfMade(t, now.Add(-91*day), now.Add(-day), aDomain), 0o700, "WRONG https the certificate of " + aDomain + " ended on"},
+		{"of another name", selfMade(t, now.Add(-day), now.Add(89*day), "elsewhere.example.org"), 0o700, "is for elsewhere.example.org"},
+		{"no certificate", []byte("nonsense"), 0o700, "note https"},
+		{"open to others", selfMade(t, now.Add(-day), now.Add(89*day), aDomain), 0o755, "chmod 700"},
+	} {
+		folder := t.TempDir()
+		kept := filepath.Join(folder, "certificates", "acme-v02.api.letsencrypt.org")
+		if tt.file != nil {
+			lay(t, filepath.Join(kept, aDomain), tt.file)
+			if err := os.Chmod(kept, tt.mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		status, printed := finish("check", "--domain", aDomain, "--addr=127.0.0.1:0", "--http-addr=127.0.0.1:0", "--db", filepath.Join(folder, "callbook.db"))
+		wrong := strings.HasPrefix(tt.want, "WRONG") || strings.HasPrefix(tt.want, "is for") || strings.HasPrefix(tt.want, "chmod")
+		if (status == 1) != wrong || !strings.Contains(strings.Join(strings.Fields(printed), " "), tt.want) {
+			t.Errorf("%s: %d, want %q:\n%s", tt.name, status, tt.want, printed)
+		}
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	status, printed := finish("check", "--domain", aDomain, "--addr=127.0.0.1:0", "--http-addr", taken.Addr().String(), "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	if status != 1 || !strings.Contains(printed, "give another --http-addr") {
+		t.Errorf("plain http where somebody is: %d, %s", status, printed)
+	}
+}
+
+// TestCertificatesAreTheOwnersAlone: whatever the machine's habits are, and whatever
+// stood there before.
+func TestCertificatesAreTheOwnersAlone(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	directory, kept := nobody(t)
+	if err := os.MkdirAll(filepath.Join(folder, kept), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := shelled(t, "umask 0", nil, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--db", filepath.Join(folder, "callbook.db"))
+	p.logs("https has no certificate yet", 1) // the account's key is made by then
+	p.ends()
+	modes := fmt.Sprint(modesIn(t, filepath.Join(folder, "certificates")))
+	if want := fmt.Sprint([]string{"certificates drwx------", filepath.Base(kept) + " drwx------", "acme_account+key -rw-------"}); modes != want {
+		t.Errorf("%s, want %s", modes, want)
+	}
+}
+
+func modesIn(t testing.TB, folder string) (modes []string) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		modes = append(modes, entry.Name()+" "+info.Mode().String())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return modes
+}
+
+// authority is Pebble, the certificate authority for tests by that of Let's Encrypt.
+type authority struct {
+	out       *output
+	directory string
+	file      string         // holds the certificate of its own addresses
+	trusted   *x509.CertPool // what it issues
+}
+
+func portOf(address string) int {
+	_, port, _ := net.SplitHostPort(address)
+	n, _ := strconv.Atoi(port)
+	return n
+}
+
+// newAuthority starts one that looks for a site at these addresses and issues
+// certificates for so many seconds.
+func newAuthority(t testing.TB, tlsAddr, plainAddr string, seconds int) *authority {
+	t.Helper()
+	program := os.Getenv("PEBBLE")
+	if program == "" {
+		t.Skip("needs a certificate authority: set PEBBLE to the program github.com/letsencrypt/pebble/v2/cmd/pebble, as bash .ci/run https does")
+	}
+	settings := map[string]any{
+		"tlsPort": portOf(tlsAddr), "httpPort": portOf(plainAddr), "keyAlgorithm": "ecdsa",
+		"profiles": map[string]any{"default": map[string]any{"description": "default", "validityPeriod": seconds}},
+	}
+	for range 5 { // its own ports, which it cannot choose, may be another's by then
+		if c := startAuthority(t, program, settings); c != nil {
+			return c
+		}
+	}
+	t.Fatal("the authority does not start")
+	return nil
+}
+
+// startAuthority returns nil when the authority ends before it answers.
+func startAuthority(t testing.TB, program string, settings map[string]any) *authority {
+	t.Helper()
+	folder := t.TempDir()
+	c := &authority{out: newOutput(), file: filepath.Join(folder, "own.pem"), trusted: x509.NewCertPool()}
+	own := selfMade(t, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), "127.0.0.1")
+	lay(t, c.file, own)
+	listen, manage := closedPort(t), closedPort(t)
+	settings["listenAddress"], settings["managementListenAddress"] = listen, manage
+	settings["certificate"], settings["privateKey"] = c.file, c.file
+	text, err := json.Marshal(map[string]any{"pebble": settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lay(t, filepath.Join(folder, "pebble.json"), text)
+	command := exec.Command(program, "-config", filepath.Join(folder, "pebble.json"), "-dnsserver", newNameServer(t))
+	command.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
+	command.Stdout, command.Stderr = c.out, c.out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = command.Wait(); close(ended) }()
+	t.Cleanup(func() { _ = command.Process.Kill(); <-ended })
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(own)
+	alive := true
+	until(t, "the authority answers", func() bool {
+		select {
+		case <-ended:
+			alive = false
+			return true
+		default:
+		}
+		for _, at := range []string{listen, manage} {
+			if _, err := greet(at, &tls.Config{RootCAs: pool}); err != nil {
+				return false
+			}
+		}
+		return true
+	})
+	if !alive {
+		return nil
+	}
+	c.directory = "https://" + listen + "/dir"
+	_, root := fetch(t, httpsClient(t, manage, pool), "GET", "https://"+manage+"/roots/0")
+	if !c.trusted.AppendCertsFromPEM([]byte(root)) {
+		t.Fatalf("the authority's root: %s", root)
+	}
+	return c
+}
+
+// newNameServer says that every name is this machine.
+func newNameServer(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go answerNames(conn)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func answerNames(conn net.Conn) {
+	defer conn.Close()
+	for {
+		var length uint16
+		if binary.Read(conn, binary.BigEndian, &length) != nil {
+			return
+		}
+		question := make([]byte, length)
+		if _, err := io.ReadFull(conn, question); err != nil {
+			return
+		}
+		var m dnsmessage.Message
+		if m.Unpack(question) != nil || len(m.Questions) != 1 {
+			return
+		}
+		q := m.Questions[0]
+		answer := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, RecursionAvailable: true}, Questions: m.Questions}
+		if q.Type == dnsmessage.TypeA {
+			answer.Answers = []dnsmessage.Resource{{
+				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
+				Body:   &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}},
+			}}
+		}
+		packed, err := answer.AppendPack(make([]byte, 2, 512))
+		if err != nil {
+			return
+		}
+		binary.BigEndian.PutUint16(packed, uint16(len(packed)-2))
+		if _, err := conn.Write(packed); err != nil {
+			return
+		}
+	}
+}
+
+// orders is how many certificates the authority was asked for.
+func (c *authority) orders() int { return strings.Count(c.out.String(), "Added order") }
+
+// serves starts a site that has its certificates from the authority.
+func (c *authority) serves(t testing.TB, s *sockets, db string, args ...string) *process {
+	t.Helper()
+	return s.serve(t, "export SSL_CERT_FILE="+c.file, append([]string{"--acme-directory", c.directory, "--db", db}, args...)...)
+}
+
+const ninetyDays = 90 * 24 * 60 * 60
+
+// TestCertificatesOfARealAuthority: two names get theirs by the TLS challenge, and a
+// second start has them still.
+func TestCertificatesOfARealAuthority(t *testing.T) {
+	t.Parallel()
+	s, db, other := newSockets(t), filepath.Join(t.TempDir(), "callbook.db"), "www."+aDomain
+	c := newAuthority(t, s.addr, s.plain, ninetyDays)
+	began := time.Now()
+	p := c.serves(t, s, db, "--domain", aDomain, "--domain", other, "--http-addr", s.plain, "--acme-email=admin@example.org")
+	p.logs("https has its certificate", 2)
+	t.Logf("two certificates after %v", time.Since(began).Round(time.Millisecond))
+	client := httpsClient(t, s.addr, c.trusted)
+	for _, name := range []string{aDomain, other} {
+		a, text := fetch(t, client, "GET", "https://"+name+"/healthz")
+		if want := map[string]int{aDomain: 200, other: 308}[name]; a.StatusCode != want || a.ProtoMajor != 2 || a.Header.Get("Strict-Transport-Security") == "" {
+			t.Errorf("%s: %d by HTTP/%d, %v: %s", name, a.StatusCode, a.ProtoMajor, a.Header, text)
+		}
+	}
+	if a, _ := ask(t, s.plain, "GET /agents HTTP/1.1\r\nHost: "+other+"\r\n\r\n"); a.StatusCode != 301 || a.Header.Get("Location") != "https://"+aDomain+"/agents" {
+		t.Errorf("plain http: %d, %v", a.StatusCode, a.Header)
+	}
+	if _, err := greet(s.addr, &tls.Config{ServerName: "elsewhere." + aDomain, RootCAs: c.trusted}); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
+		t.Errorf("another name: %v", err)
+	}
+	status, printed := finish("check", "--domain", aDomain, "--domain", other, "--acme-directory", c.directory, "--db", db)
+	if status != 0 || strings.Count(printed, "has a certificate by Pebble Intermediate CA") != 2 {
+		t.Errorf("check: %d, %s", status, printed)
+	}
+	if asked := c.orders(); asked != 2 || strings.Contains(c.out.String(), "Attempting to validate w/ HTTP") {
+		t.Errorf("%d orders, or by plain http: %s", asked, c.out)
+	}
+	client.CloseIdleConnections()
+	p.ends()
+	for _, mode := range modesIn(t, filepath.Join(filepath.Dir(db), "certificates")) {
+		if !strings.HasSuffix(mode, " drwx------") && !strings.HasSuffix(mode, " -rw-------") {
+			t.Error(mode)
+		}
+	}
+
+	p = c.serves(t, s, db, "--domain", aDomain, "--domain", other, "--http-addr", s.plain)
+	p.logs("https has its certificate", 2)
+	if state, err := greet(s.addr, &tls.Config{ServerName: aDomain, RootCAs: c.trusted}); err != nil || state.PeerCertificates[0].DNSNames[0] != aDomain {
+		t.Errorf("after the second start: %v", err)
+	}
+	p.ends()
+	if asked := c.orders(); asked != 2 {
+		t.Errorf("the second start asked anew: %d orders", asked)
+	}
+}
+
+// TestCertificateByPlainHTTP: where the authority cannot reach the port for TLS.
+func TestCertificateByPlainHTTP(t *testing.T) {
+	t.Parallel()
+	s := newSockets(t)
+	c := newAuthority(t, refusing(t), s.plain, ninetyDays)
+	p := c.serves(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", aDomain, "--http-addr", s.plain)
+	p.logs("https has its certificate", 1)
+	if a, _ := fetch(t, httpsClient(t, s.addr, c.trusted), "GET", "https://"+aDomain+"/healthz"); a.StatusCode != 200 {
+		t.Errorf("the site: %d", a.StatusCode)
+	}
+	if !strings.Contains(c.out.String(), "Attempting to validate w/ HTTP") {
+		t.Errorf("not by plain http: %s", c.out)
+	}
+}
+
+// TestCertificatesAreRenewedWithoutAVisitor: in the last third of their time.
+func TestCertificatesAreRenewedWithoutAVisitor(t *testing.T) {
+	t.Parallel()
+	s := newSockets(t)
+	c := newAuthority(t, s.addr, s.plain, 6)
+	p := c.serves(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", aDomain, "--http-addr=off")
+	p.logs("https has its certificate", 2)
+	state, err := greet(s.addr, &tls.Config{ServerName: aDomain, RootCAs: c.trusted})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := lineOf(p.err.String(), "https has its certificate")
+	if end := state.PeerCertificates[0].NotAfter; strings.Contains(line, end.Format(time.RFC3339)[:19]) {
+		t.Errorf("still the first certificate, until %v: %s", end, line)
+	}
+	p.ends()
+}
+
+// TestAnAuthorityThatDoesNotFindTheSite: its reasons are in the log, in one line with
+// what to do, the site is on, and visitors ask for nothing.
+func TestAnAuthorityThatDoesNotFindTheSite(t *testing.T) {
+	t.Parallel()
+	s := newSockets(t)
+	c := newAuthority(t, refusing(t), refusing(t), ninetyDays)
+	p := c.serves(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", aDomain, "--http-addr", s.plain)
+	p.logs("https has no certificate yet", 1)
+	asked := c.orders()
+	for range 3 {
+		if _, err := greet(s.addr, &tls.Config{ServerName: aDomain, RootCAs: c.trusted}); err == nil {
+			t.Error("a handshake without a certificate succeeds")
+		}
+	}
+	if a, _ := ask(t, s.plain, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); a.StatusCode != 301 {
+		t.Errorf("plain http: %d", a.StatusCode)
+	}
+	p.ends()
+	var said struct{ Level, Domain, Reason, Message string }
+	if err := json.Unmarshal([]byte(lineOf(p.err.String(), "https has no certificate yet")), &said); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"http-01: ", "connection refused; tls-alpn-01: "} {
+		if !strings.Contains(said.Reason, want) {
+			t.Errorf("the log does not say %q: %+v", want, said)
+		}
+	}
+	if said.Level != "error" || said.Domain != aDomain || !strings.Contains(said.Message, "the name must lead to this machine") {
+		t.Errorf("the log: %+v", said)
+	}
+	if now := c.orders(); asked == 0 || now != asked {
+		t.Errorf("%d orders, and %d after visitors", asked, now)
+	}
+}

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"callbook/store"
+)
+
+// TestLittleRoomIsToldOnce, and that there is more again.
+func TestLittleRoomIsToldOnce(t *testing.T) {
+	s := newSite(t)
+	var d store.Disk
+	var fails error
+	s.server.disk = func() (store.Disk, error) { return d, fails }
+	said := func() (low, enough int) {
+		return strings.Count(s.log.String(), "little room on the disk"), strings.Count(s.log.String(), "there is room on the disk")
+	}
+	for _, tt := range []struct {
+		when        string
+		disk        store.Disk
+		err         error
+		low, enough int
+	}{
+		{"enough", store.Disk{Free: 300 << 20, Total: 1 << 40}, nil, 0, 0},
+		{"less than 200 MiB", store.Disk{Free: 199 << 20, Total: 1 << 40}, nil, 1, 0},
+		{"less still", store.Disk{Free: 0, Total: 1 << 40}, nil, 1, 0},
+		{"unknown", store.Disk{}, errors.New("it does not tell"), 1, 0},
+		{"enough again", store.Disk{Free: 201 << 20, Total: 1 << 40}, nil, 1, 1},
+		{"a tenth of a small disk", store.Disk{Free: 100 << 20, Total: 900 << 20}, nil, 1, 1},
+		{"less than that", store.Disk{Free: 80 << 20, Total: 900 << 20}, nil, 2, 1},
+	} {
+		d, fails = tt.disk, tt.err
+		if err := s.server.tellRoom(context.Background()); err != nil {
+			t.Errorf("%s: %v", tt.when, err)
+		}
+		if low, enough := said(); low != tt.low || enough != tt.enough {
+			t.Errorf("%s: told %d and %d times, want %d and %d", tt.when, low, enough, tt.low, tt.enough)
+		}
+	}
+}
+
+// TestAStoppedStoreEndsTheService: soon, whatever calls still run.
+func TestAStoppedStoreEndsTheService(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	s := newSite(t, func(o *siteOptions) { o.path = path })
+	s.agent("tide-reader")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := make(chan struct{})
+	endless := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-r.Context().Done()
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- s.server.Serve(context.Background(), Front{Listener: listener, Handler: endless}) }()
+	go http.Get("http://" + listener.Addr().String())
+	<-begun
+	if err := os.Truncate(path+"-shm", 0); err != nil {
+		t.Skip("no file becomes shorter here while it is open:", err)
+	}
+	began := time.Now()
+	a, err := s.client.Get(s.url + "/api/agents/tide-reader")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Body.Close()
+	if err := <-ended; !errors.Is(err, store.ErrDisk) {
+		t.Errorf("it ends with %v", err)
+	}
+	if took := time.Since(began); took > shutdownTimeout/2 {
+		t.Errorf("it ends after %s", took)
+	}
+}
+
+// TestAStoppedStoreIsTold: by health and readiness, and to whoever writes or reads.
+func TestAStoppedStoreIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	s := newSite(t, func(o *siteOptions) { o.path = path })
+	s.agent("tide-reader")
+	s.call("GET", "/healthz", "", nil).status(200)
+	if err := os.Truncate(path+"-shm", 0); err != nil {
+		t.Skip("no file becomes shorter here while it is open:", err)
+	}
+	a, err := s.client.Get(s.url + "/api/agents/tide-reader") // call would take its status for a bug
+	if err != nil || a.StatusCode != 500 {
+		t.Fatalf("%v, %v", a, err)
+	}
+	a.Body.Close()
+	for _, path := range []string{"/healthz", "/readyz", "/api/agents/tide-reader"} {
+		s.call("GET", path, "", nil).refused(503, store.CodeUnavailable)
+	}
+	s.call("POST", "/api/agents", "", registrationOf("late-comer")).refused(503, store.CodeUnavailable)
+}

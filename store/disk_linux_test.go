@@ -1,0 +1,122 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestNetworkFileSystemsAreKnown: by the numbers of statfs(2).
+func TestNetworkFileSystemsAreKnown(t *testing.T) {
+	for kind, want := range map[int64]string{
+		0x6969: "NFS", 0x517b: "SMB", 0xff534d42: "CIFS", 0xfe534d42: "SMB2", 0x01021997: "9P", 0x00c36400: "Ceph",
+		0x5346414f: "AFS", 0x6b414653: "AFS", 0x73757245: "Coda", 0x564c: "NCP", 0x7461636f: "OCFS2", 0x65735546: "FUSE",
+		0x01161970: "GFS2", 0x0bd00bd0: "Lustre", 0x47504653: "GPFS",
+		-0xacb2be: "CIFS", // as a system of 32 bits has it
+		// Of this machine: ext4, XFS, Btrfs, tmpfs, overlay, ZFS, F2FS, bcachefs.
+		0xef53: "", 0x58465342: "", 0x9123683e: "", 0x01021994: "", 0x794c7630: "", 0x2fc12fc1: "", 0xf2f52010: "", 0xca451a4e: "",
+	} {
+		if got := networkOf(kind); got != want {
+			t.Errorf("%#x is %q, want %q", kind, got, want)
+		}
+	}
+}
+
+func TestTheDiskTellsItsRoom(t *testing.T) {
+	d, err := DiskOf(t.TempDir())
+	if err != nil || d.Free <= 0 || d.Total < d.Free {
+		t.Errorf("%+v, %v", d, err)
+	}
+	for total, want := range map[int64]int64{1 << 30: 1 << 30 / 10, 20 << 30: 200 << 20} {
+		if got := (Disk{Total: total}).Least(); got != want {
+			t.Errorf("of %d bytes at least %d should be free, want %d", total, got, want)
+		}
+	}
+}
+
+// TestNobodyDropsSQLitesLocks: the system takes away all locks that a process holds
+// on a file as soon as it closes that file, however often it has it open.
+func TestNobodyDropsSQLitesLocks(t *testing.T) {
+	if _, err := os.Stat("/proc/locks"); err != nil {
+		t.Skip("the system does not tell of locks:", err)
+	}
+	s := newStore(t)
+	s.everything()
+	reading, err := s.connection("ro").Beginx() // holds a lock for as long as it lasts
+	s.ok(err)
+	var n int
+	s.ok(reading.Get(&n, `SELECT COUNT(*) FROM site`))
+	ctx, folder := context.Background(), t.TempDir()
+	want := s.locks()
+	if all := strings.Join(want, "\n"); !strings.HasPrefix(all, ": READ") || !strings.Contains(all, "-shm: READ") {
+		t.Fatalf("held: %q", want)
+	}
+	for _, tt := range []struct {
+		name string
+		act  func() error
+	}{
+		{"a backup", func() error { _, err := Backup(ctx, s.path, filepath.Join(folder, "copy.db")); return err }},
+		{"a backup that is refused", func() error {
+			if _, err := Backup(ctx, s.path, s.path+"-wal"); err == nil {
+				return errors.New("it is made")
+			}
+			return nil
+		}},
+		{"a scheduled backup", func() error {
+			_, _, err := Schedule{Path: s.path, Folder: folder, Every: time.Hour, Keep: 1}.Run(ctx, s.Now())
+			return err
+		}},
+		{"readiness", func() error { _, err := s.Ready(ctx); return err }},
+		{"figures", func() error { _, err := s.Figures(ctx); return err }},
+		{"the disk", func() error { _, err := s.Disk(); return err }},
+		{"a check of the whole", func() error { return s.CheckWhole(ctx) }},
+		{"an examination", func() error { _, err := Examine(ctx, s.path); return err }},
+		{"a look at the files", func() error { s.files(); return nil }},
+		{"the operator's acts beside it", func() error {
+			beside, err := Open(ctx, Options{Path: s.path, Beside: true, Normal: true})
+			if err != nil {
+				return err
+			}
+			return errors.Join(beside.Suspend(ctx, "lighthouse", "r", time.Time{}), beside.Close())
+		}},
+		{"a restore that is refused", func() error {
+			if _, _, err := Restore(ctx, s.path, filepath.Join(folder, "other.db"), time.Now()); err == nil {
+				return errors.New("it is restored")
+			}
+			return nil
+		}},
+		{"what is due", func() error { return s.RunDue(ctx) }},
+	} {
+		if err := tt.act(); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if got := s.locks(); strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("%s: held before: %q; after: %q", tt.name, want, got)
+		}
+	}
+	s.ok(reading.Rollback())
+}
+
+// locks are this process's POSIX locks on the database's files that last, as the
+// system tells them.
+func (s *testStore) locks() (held []string) {
+	s.Helper()
+	text, err := os.ReadFile("/proc/locks")
+	s.ok(err)
+	for _, suffix := range []string{"", "-shm"} {
+		info, err := os.Stat(s.path + suffix)
+		s.ok(err)
+		of := regexp.MustCompile(fmt.Sprintf(`(?m)POSIX .* (\w+) %d \S+:%d (\d+ \d+)$`, os.Getpid(), info.Sys().(*syscall.Stat_t).Ino))
+		for _, lock := range of.FindAllSubmatch(text, -1) {
+			held = append(held, fmt.Sprintf("%s: %s %s", suffix, lock[1], lock[2]))
+		}
+	}
+	return held
+}

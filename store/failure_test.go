@@ -1,0 +1,433 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// patience is longer than anything here takes.
+const patience = time.Minute
+
+// wantStopped waits until a store has stopped for good: it reads and writes nothing
+// more, and closing it touches no file that it cannot trust.
+func wantStopped(t testing.TB, s *Store, cause error) {
+	t.Helper()
+	select {
+	case <-s.Broken():
+	case <-time.After(patience):
+		t.Fatal("the store goes on")
+	}
+	if err := s.Failure(); !errors.Is(err, cause) {
+		t.Errorf("it has stopped because of: %v; want %v", err, cause)
+	}
+	ctx := context.Background()
+	wantOutcome(t, "a write afterwards", s.write(ctx, addWord("late")), string(CodeUnavailable))
+	wantOutcome(t, "an act on the writing connection", s.outside(ctx, func(*writer) error {
+		t.Error("it runs")
+		return nil
+	}), string(CodeUnavailable))
+	_, err := s.Agents(ctx, AgentFilter{}, Page{Limit: 1})
+	wantOutcome(t, "a read afterwards", err, string(CodeUnavailable))
+	if _, err := s.Ready(ctx); !errors.Is(err, cause) {
+		t.Errorf("it says that it is ready: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// full makes a directory with something in every table, and returns a function that
+// opens a copy of it. Nobody closes that: it is to stop by itself.
+func full(t *testing.T) (open func(testing.TB) *testStore) {
+	t.Helper()
+	s := newStore(t)
+	s.fill()
+	s.stop()
+	data, err := os.ReadFile(s.path)
+	s.ok(err)
+	return func(t testing.TB) *testStore {
+		path := filepath.Join(t.TempDir(), "callbook.db")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Path: path, Clock: s.clock.Now, Quotas: &Quotas{}, Normal: true}
+		return &testStore{Store: openStore(t, o), TB: t, clock: s.clock, path: path}
+	}
+}
+
+// TestTheFirstDamageMetStopsTheStore: by whatever reads or writes, and it never
+// answers with less than there is.
+func TestTheFirstDamageMetStopsTheStore(t *testing.T) {
+	ctx, open := context.Background(), full(t)
+	author := Caller{ID: 1, Handle: "crowd-0"}
+	for name, tt := range map[string]struct {
+		table string // or index
+		act   func(s *testStore) error
+	}{
+		"a list": {"posts", func(s *testStore) error {
+			_, err := s.Posts(ctx, PostFilter{}, Page{Limit: 10})
+			return err
+		}},
+		"one record": {"agent_documents", func(s *testStore) error {
+			_, err := s.Card(ctx, "crowd-0")
+			return err
+		}},
+		"events":      {"events", func(s *testStore) error { _, err := s.Events(ctx, author, "", 10); return err }},
+		"a write":     {"replies", func(s *testStore) error { return s.change1(`UPDATE replies SET body = 'x'`) }},
+		"what is due": {"codes_expires_at", func(s *testStore) error { return s.RunDue(ctx) }},
+		"creating": {"posts", func(s *testStore) error {
+			_, _, err := s.CreatePost(ctx, author, PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
+			return err
+		}},
+		"an export":    {"links", func(s *testStore) error { _, err := s.Export(ctx, author); return err }},
+		"the operator": {"reports", func(s *testStore) error { _, err := s.Reports(ctx, false, 10); return err }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			damageAt(t, s.path, rootOf(t, s.path, tt.table))
+			before, err := os.ReadFile(s.path)
+			s.ok(err)
+			if err := tt.act(s); !isDamage(sqliteCode(err)) {
+				t.Errorf("it meets: %v", err)
+			}
+			wantStopped(t, s.Store, ErrDamaged)
+			if after, err := os.ReadFile(s.path); err != nil || !bytes.Equal(before, after) {
+				t.Errorf("the file was changed (%v)", err)
+			}
+		})
+	}
+}
+
+func (s *testStore) change1(query string) error {
+	return s.write(context.Background(), func(t *tx) error { return t.exec(query) })
+}
+
+// TestAFileThatBecomesShorterStopsTheStore: the readers' memory is mapped to it, and
+// a fault in that would end the process on the spot.
+func TestAFileThatBecomesShorterStopsTheStore(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no file becomes shorter here while it is open")
+	}
+	open := full(t)
+	for name, tt := range map[string]struct {
+		file string
+		size int64
+	}{
+		"the file":          {"", pageSize},
+		"all of it":         {"", 0},
+		"its shared memory": {"-shm", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			s.register("newcomer") // with a log SQLite does not look how long the file is
+			_, err := s.Card(context.Background(), "crowd-0")
+			s.ok(err) // it is mapped now
+			s.ok(os.Truncate(s.path+tt.file, tt.size))
+			if _, err := s.Agents(context.Background(), AgentFilter{Query: "tides"}, Page{Limit: 10}); err == nil {
+				t.Error("it answers")
+			}
+			wantStopped(t, s.Store, ErrDisk)
+		})
+	}
+}
+
+// TestABugIsNoFault: a panic in a read is not taken for one of the disk's.
+func TestABugIsNoFault(t *testing.T) {
+	s := newStore(t)
+	defer func() {
+		if v := recover(); v != "a bug" || s.Failure() != nil {
+			t.Errorf("it panics with %v, and has stopped because of: %v", v, s.Failure())
+		}
+	}()
+	var err error
+	defer s.withstand(&err)()
+	panic("a bug")
+}
+
+// TestAReplacedFileStopsTheStore: whatever happens to the files under their names.
+// What was answered is in the file that was served, wherever it is now, and what was
+// put in its place is as it was put there.
+func TestAReplacedFileStopsTheStore(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no file is moved here while it is open")
+	}
+	other := newStore(t)
+	other.register("another")
+	other.stop()
+	put := func(path string) error {
+		data, err := os.ReadFile(other.path)
+		if err == nil {
+			err = os.WriteFile(path, data, 0o600)
+		}
+		return err
+	}
+	for name, tt := range map[string]struct {
+		do     func(path string) error
+		served func(path string) string // where what was served is afterwards; nil: nowhere
+		placed []string                 // files beside it that are not the store's to touch
+	}{
+		"moved": {
+			func(path string) error { return os.Rename(path, path+".old") },
+			func(path string) string { return path + ".old" }, nil},
+		"deleted": {os.Remove, nil, nil},
+		"moved, and another put there": {
+			func(path string) error { return errors.Join(os.Rename(path, path+".old"), put(path)) },
+			func(path string) string { return path + ".old" }, []string{""}},
+		"another renamed over it": {
+			func(path string) error { return errors.Join(put(path+".new"), os.Rename(path+".new", path)) },
+			nil, []string{""}},
+		"all moved, and others put there": {
+			func(path string) error {
+				old := filepath.Join(filepath.Dir(path), "old")
+				errs := []error{os.Mkdir(old, 0o700), os.Link(path, path+".link")}
+				for _, suffix := range []string{"", "-wal", "-shm"} {
+					errs = append(errs, os.Rename(path+suffix, filepath.Join(old, "callbook.db"+suffix)))
+				}
+				errs = append(errs, put(path), os.WriteFile(path+"-wal", []byte("its log"), 0o600), os.WriteFile(path+"-shm", []byte("its memory"), 0o600))
+				return errors.Join(errs...)
+			},
+			func(path string) string { return filepath.Join(filepath.Dir(path), "old", "callbook.db") },
+			[]string{"", "-wal", "-shm"}},
+		"the log deleted": {
+			func(path string) error { return os.Remove(path + "-wal") },
+			func(path string) string { return path }, nil},
+		"the shared memory deleted": {
+			func(path string) error { return os.Remove(path + "-shm") },
+			func(path string) string { return path }, nil},
+		"the folder renamed": {
+			func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") },
+			func(path string) string { return filepath.Join(filepath.Dir(path)+".old", "callbook.db") }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), "data")
+			if err := os.Mkdir(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(folder, "callbook.db")
+			s := openStore(t, Options{Path: path, Normal: true, watch: time.Millisecond})
+			if _, _, err := s.Register(context.Background(), registration("answered"), Once{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := tt.do(path); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string][]byte{}
+			for _, suffix := range tt.placed {
+				want[suffix], _ = os.ReadFile(path + suffix)
+			}
+			wantStopped(t, s, ErrReplaced)
+			for suffix, data := range want {
+				if now, err := os.ReadFile(path + suffix); err != nil || !bytes.Equal(now, data) {
+					t.Errorf("callbook.db%s, which was put there, is changed (%v)", suffix, err)
+				}
+			}
+			if tt.served == nil {
+				return
+			}
+			again := openStore(t, Options{Path: tt.served(path), Normal: true})
+			if _, err := again.Card(context.Background(), "answered"); err != nil {
+				t.Errorf("what was answered is not in the file that was served: %v", err)
+			}
+			if err := again.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestALinkThatLeadsElsewhereStopsTheStore: the name is what the operator sees.
+func TestALinkThatLeadsElsewhereStopsTheStore(t *testing.T) {
+	folder := t.TempDir()
+	link, first, second := filepath.Join(folder, "link.db"), filepath.Join(folder, "1.db"), filepath.Join(folder, "2.db")
+	if err := errors.Join(os.WriteFile(first, nil, 0o600), os.WriteFile(second, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(first, link); err != nil {
+		t.Skip("symbolic links cannot be made here:", err)
+	}
+	s := openStore(t, Options{Path: link, Normal: true, watch: time.Millisecond})
+	if err := errors.Join(os.Symlink(second, link+".new"), os.Rename(link+".new", link)); err != nil {
+		t.Fatal(err)
+	}
+	wantStopped(t, s, ErrReplaced)
+}
+
+// TestNothingElseStopsTheStore: what the service does with its files by itself is
+// not taken for somebody else's doing.
+func TestNothingElseStopsTheStore(t *testing.T) {
+	s := newStore(t, func(o *Options) { o.watch = time.Millisecond })
+	s.everything()
+	s.ok(s.RunDue(context.Background()))
+	_, err := Backup(context.Background(), s.path, filepath.Join(t.TempDir(), "copy.db"))
+	s.ok(err)
+	s.ok(s.CheckWhole(context.Background()))
+	s.register("afterwards")
+	if err := s.Failure(); err != nil {
+		t.Error(err)
+	}
+}
+
+var errCommit = errors.New("the commit fails")
+
+// failCommits has commits fail until healed, in one of two ways: nobody can tell
+// which it was.
+func (s *testStore) failCommits(persisted bool) (heal func()) {
+	end := s.writer.end
+	set := func(f func(context.Context) error) {
+		s.ok(s.outside(context.Background(), func(w *writer) error {
+			w.end = f
+			return nil
+		}))
+	}
+	set(func(ctx context.Context) error {
+		act := "ROLLBACK"
+		if persisted {
+			act = "COMMIT"
+		}
+		_, err := s.writer.conn.ExecContext(ctx, act)
+		return errors.Join(errCommit, err)
+	})
+	return func() { set(end) }
+}
+
+// TestARepeatAfterACommitThatFailedMakesNoSecond: a client that got an error tries
+// again, and nobody knows whether the first try is stored.
+func TestARepeatAfterACommitThatFailedMakesNoSecond(t *testing.T) {
+	ctx := context.Background()
+	once := NewOnce("create", onceKey, "body")
+	with := func(once Once) map[string]func(s *testStore, by, to Caller, post PostDocument, offering string) error {
+		return map[string]func(s *testStore, by, to Caller, post PostDocument, offering string) error{
+			"agents": func(s *testStore, _, _ Caller, _ PostDocument, _ string) error {
+				_, _, err := s.Register(ctx, registration("newcomer"), once)
+				return err
+			},
+			"posts": func(s *testStore, by, _ Caller, _ PostDocument, _ string) error {
+				_, _, err := s.CreatePost(ctx, by, PostDraft{Kind: "seeking", Title: "tides", Body: "b", Tags: []string{"tide"}}, once)
+				return err
+			},
+			"replies": func(s *testStore, by, _ Caller, post PostDocument, offering string) error {
+				_, _, err := s.CreateReply(ctx, by, post.ID, ReplyDraft{Body: "b"}, once)
+				return err
+			},
+			"requests": func(s *testStore, by, to Caller, _ PostDocument, offering string) error {
+				_, _, err := s.SendRequest(ctx, by, to.Handle, RequestDraft{Purpose: "p", Deliverable: "d", Compensation: "none", OfferingID: offering}, once)
+				return err
+			},
+			"collabs": func(s *testStore, by, to Caller, _ PostDocument, offering string) error {
+				_, _, err := s.RecordCollab(ctx, by, CollabDraft{Partner: to.Handle, Summary: "s"}, once)
+				return err
+			},
+		}
+	}
+	// Those without a key of their own are told apart by what they say; the repeat may
+	// be refused for it.
+	natural := with(Once{})
+	delete(natural, "posts") // two calls may say the same
+	delete(natural, "replies")
+	natural["reports"] = func(s *testStore, _, _ Caller, post PostDocument, offering string) error {
+		return s.ReportPost(ctx, post.ID, "192.0.2.1", ReportDraft{})
+	}
+	natural["links"] = func(s *testStore, by, _ Caller, _ PostDocument, _ string) error {
+		_, err := s.AddLink(ctx, by, harbourPage, "website")
+		return err
+	}
+	natural["offerings"] = func(s *testStore, by, _ Caller, _ PostDocument, _ string) error {
+		_, err := s.ReplaceOfferings(ctx, by, Menu{Offerings: []OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
+		return err
+	}
+	natural["outbox"] = func(s *testStore, by, _ Caller, _ PostDocument, _ string) error {
+		_, err := s.ClaimOwner(ctx, by, "owner@people.example.org")
+		return err
+	}
+	natural["blocked_words"] = func(s *testStore, _, _ Caller, _ PostDocument, _ string) error {
+		_, err := s.BlockWord(ctx, "spam")
+		return err
+	}
+	for key, acts := range map[string]map[string]func(s *testStore, by, to Caller, post PostDocument, offering string) error{"with a key": with(once), "without": natural} {
+		for table, act := range acts {
+			for _, persisted := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s %s, persisted %v", table, key, persisted), func(t *testing.T) {
+					s := newStore(t, noCaps)
+					by, to, post, offering := s.parties()
+					count := `SELECT COUNT(*) FROM ` + table
+					before := value[int](s, count)
+					heal := s.failCommits(persisted)
+					if err := act(s, by, to, post, offering); !errors.Is(err, errCommit) {
+						t.Fatalf("the commit does not fail: %v", err)
+					}
+					heal()
+					if is := value[int](s, count) > before; is != persisted {
+						t.Errorf("stored: %v, want %v", is, persisted)
+					}
+					err := act(s, by, to, post, offering)
+					var refusal *Error
+					if refused := errors.As(err, &refusal) && key == "without" && persisted; err != nil && !refused {
+						t.Errorf("the repeat: %v", err)
+					}
+					if n := value[int](s, count); n != before+1 {
+						t.Errorf("%d rows came to be, want 1", n-before)
+					}
+					s.checkDerived("the repeat") // what an undone write left behind in the store would show
+				})
+			}
+		}
+	}
+}
+
+// TestARegistrationRepeatedAfterACommitThatFailedGivesAWorkingKey: the first answer's
+// key was never seen by anyone.
+func TestARegistrationRepeatedAfterACommitThatFailedGivesAWorkingKey(t *testing.T) {
+	for _, persisted := range []bool{false, true} {
+		s := newStore(t)
+		once := NewOnce("createAgent", onceKey, "body")
+		heal := s.failCommits(persisted)
+		_, _, err := s.Register(context.Background(), registration("harbour-pilot"), once)
+		if !errors.Is(err, errCommit) {
+			t.Fatal(err)
+		}
+		heal()
+		again, _, err := s.Register(context.Background(), registration("harbour-pilot"), once)
+		s.ok(err)
+		_, err = s.Authenticate(context.Background(), again.Key)
+		wantOutcome(t, fmt.Sprintf("the key, persisted %v", persisted), err, "")
+	}
+}
+
+// TestTheLogIsBounded: checkpoints empty it as it grows; a reader that takes long
+// holds them up, and once it has gone the log goes back to its limit.
+func TestTheLogIsBounded(t *testing.T) {
+	const limit = 16 << 20
+	s := newStore(t)
+	write := func(bytes int) {
+		t.Helper()
+		for at := 0; at < bytes; at += 1 << 20 {
+			s.ok(s.write(context.Background(), func(t *tx) error {
+				return t.exec(`INSERT INTO site (name, value) VALUES ('big', zeroblob(1 << 20)) ON CONFLICT (name) DO UPDATE SET value = randomblob(1 << 20)`)
+			}))
+		}
+	}
+	write(limit / 2)
+	if size := s.walSize(); size > limit/2 || size == 0 {
+		t.Errorf("the log has %d bytes while nobody reads", size)
+	}
+	reading, err := s.connection("ro").Beginx()
+	s.ok(err)
+	var n int
+	s.ok(reading.Get(&n, `SELECT COUNT(*) FROM site`))
+	write(limit / 4 * 5)
+	if size := s.walSize(); size < limit {
+		t.Errorf("the log has %d bytes only: the reader does not hold it", size)
+	}
+	s.ok(reading.Rollback())
+	write(limit / 4)
+	if size := s.walSize(); size > limit {
+		t.Errorf("the log has %d bytes after the reader has gone, more than %d", size, limit)
+	}
+}

@@ -293,7 +293,7 @@ func TestDamageMetWhileServingEndsTheService(t *testing.T) {
 	t.Parallel()
 	db := seeded(t)
 	folder := t.TempDir()
-	copied := filepath.Join(folder, "callbook-20261120T093000Z.db")
+	copied := filepath.Join(folder, time.Now().UTC().Format("callbook-20060102T150405Z.db")) // none is due
 	if _, err := store.Backup(t.Context(), db, copied); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // mountHealth mounts what tells machines how the service is.
 func (s *Server) mountHealth(r *routes) {
 	r.get("/healthz", s.health(s.live))
-	r.get("/readyz", s.health(s.Ready))
+	r.get("/readyz", s.health(s.ready))
 }
 
 // Live is what GET /healthz answers.
@@ -37,14 +37,9 @@ type Readiness struct {
 	BackupAt *store.Time `json:"backup_at"` // of the newest scheduled copy; null when there is none
 }
 
-// Ready writes and reads the database, and tells how it stands.
-func (s *Server) Ready(ctx context.Context) (any, error) {
+func (s *Server) ready(ctx context.Context) (any, error) {
 	health, err := s.store.Ready(ctx)
-	r := Readiness{Status: "ok", Health: health}
-	if newest, newestErr := s.options.Backups.Newest(); newestErr == nil && !newest.IsZero() {
-		r.BackupAt = new(store.Time(newest.UnixMilli()))
-	}
-	return r, err
+	return Readiness{Status: "ok", Health: health, BackupAt: s.copied.Load()}, err
 }
 
 // health answers with what a probe finds, or with 503.

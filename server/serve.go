@@ -5,12 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"regexp"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -49,6 +47,7 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	servers := make([]*http.Server, len(fronts))
 	for i, front := range fronts {
 		servers[i] = s.newHTTPServer(front)
+		front.Listener = newDoor(front.Listener, s.options.TrustedProxies)
 		serving.Go(func() { stop(front.serve(servers[i])) })
 	}
 	select {
@@ -158,104 +157,4 @@ func (c connectionLog) Write(line []byte) (int, error) {
 		c.log.WithLevel(level).Msg(peerAddress.ReplaceAllLiteralString(strings.TrimSpace(string(line)), "a caller"))
 	}
 	return len(line), nil
-}
-
-// job is something that is due by the clock, again and again.
-type job struct {
-	failed  string                          // what the log says when it fails
-	act     func(ctx context.Context) error // a bounded part of what is due
-	all     func(ctx context.Context) error // all of it, for whoever moves the clock; act when nil
-	run     func(ctx context.Context)       // instead of act: until ctx ends
-	atStart bool                            // at once too, not only every duePeriod
-	outward bool                            // it calls other hosts
-}
-
-// jobs are all that is done beside the calls.
-func (s *Server) jobs() []job {
-	jobs := []job{{failed: "what was due could not be done", act: s.store.RunDue}}
-	if s.mailer != nil {
-		jobs = append(jobs, job{run: s.mailer.run, all: s.mailer.deliver})
-	}
-	return append(jobs,
-		job{failed: "links could not be looked at again", act: s.links.recheckSome, all: s.links.recheckAll, outward: true},
-		job{failed: "the database could not be backed up", act: s.backUp, atStart: true},
-		job{act: s.tellRoom, atStart: true},
-		job{run: s.checkWhole, all: noMatter},
-	)
-}
-
-// noMatter is for a job that has nothing to do with the clock.
-func noMatter(context.Context) error { return nil }
-
-// work does the jobs in the background until ctx ends.
-func (s *Server) work(ctx context.Context) *sync.WaitGroup {
-	working := &sync.WaitGroup{}
-	for _, j := range s.jobs() {
-		if j.run == nil {
-			j.run = func(ctx context.Context) { s.repeat(ctx, j) }
-		}
-		working.Go(func() { j.run(ctx) })
-	}
-	return working
-}
-
-func (s *Server) repeat(ctx context.Context, j job) {
-	due := time.NewTicker(duePeriod)
-	defer due.Stop()
-	for now := j.atStart; ctx.Err() == nil; now = true {
-		if now {
-			s.do(ctx, j)
-		}
-		select {
-		case <-due.C:
-		case <-ctx.Done():
-		}
-	}
-}
-
-func (s *Server) do(ctx context.Context, j job) {
-	if err := guarded(ctx, j.act); err != nil && ctx.Err() == nil {
-		s.options.Log.Error().Err(err).Msg(j.failed)
-	}
-}
-
-// checkWhole reads the whole database, once.
-func (s *Server) checkWhole(ctx context.Context) {
-	if err := guarded(ctx, s.store.CheckWhole); err != nil && ctx.Err() == nil {
-		s.options.Log.Error().Err(err).Msg("the database could not be checked as a whole")
-	}
-}
-
-// guarded turns a panic of a background task into an error: the next run comes.
-func guarded(ctx context.Context, act func(context.Context) error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-		}
-	}()
-	return act(ctx)
-}
-
-// RunDue does at once all that is due by the clock, mails and links included.
-func (s *Server) RunDue(ctx context.Context) error {
-	return s.runDue(ctx, func(job) bool { return true })
-}
-
-// runDueInside does all that is due but looks at pages.
-func (s *Server) runDueInside(ctx context.Context) error {
-	return s.runDue(ctx, func(j job) bool { return !j.outward })
-}
-
-func (s *Server) runDue(ctx context.Context, chosen func(job) bool) error {
-	var errs []error
-	for _, j := range s.jobs() {
-		act := j.all
-		if act == nil {
-			act = j.act
-		}
-		if chosen(j) {
-			errs = append(errs, act(ctx))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/danielgtaylor/huma/v2"
@@ -61,9 +60,10 @@ type Server struct {
 	pages       *web.Site
 	mcp         *mcp.Endpoint
 	gate        *mcp.Gate                  // before the MCP endpoint
-	noBackup    time.Time                  // until then: the last one failed
+	noBackup    atomic.Int64               // until then, in milliseconds: the last one failed
+	copied      atomic.Pointer[store.Time] // when the newest copy was made
 	disk        func() (store.Disk, error) // where the database lies
-	low         bool                       // there is little room on it
+	low         atomic.Bool                // there is little room on it
 	connections atomic.Int64               // open ones
 	stopping    chan struct{}              // closed when the server stops: nobody waits any longer
 	meters      *metrics.Set

@@ -76,18 +76,15 @@ func besides(path, name string) bool {
 
 // copyInto has SQLite write a copy, as one reader sees the database.
 func copyInto(ctx context.Context, path, to string) error {
-	return visit(ctx, path, served, func(db *sqlx.DB) error {
+	// Not read-only: the last one to leave a file has to fold in its log.
+	return visit(ctx, path, readWrite, func(db *sqlx.DB) error {
 		_, err := db.ExecContext(ctx, `VACUUM INTO ?`, to)
 		return err
 	})
 }
 
-// served is the mode for a file that another process may be writing. It is not
-// read-only: the last one to leave a file has to fold in its log.
-const served = "rw"
-
 // visit opens a database file for one act.
-func visit(ctx context.Context, path, mode string, act func(*sqlx.DB) error) error {
+func visit(ctx context.Context, path string, mode mode, act func(*sqlx.DB) error) error {
 	db, err := connect(ctx, path, mode, 1, "busy_timeout(5000)", "trusted_schema(OFF)", "temp_store(MEMORY)")
 	if err == nil {
 		err = act(db)
@@ -105,15 +102,17 @@ func Inspect(ctx context.Context, path string) (Contents, error) {
 	return examine(ctx, path, frozen)
 }
 
-// Examine is Inspect for a database that may be served meanwhile.
+// Examine is Inspect for a database with its log, that may be served meanwhile: whoever
+// does not serve it has locked it, or it may change. It leaves the file and its log as
+// they are.
 func Examine(ctx context.Context, path string) (Contents, error) {
 	if !Exists(path) {
 		return Contents{}, fmt.Errorf("there is no database at %s", path)
 	}
-	return examine(ctx, path, served)
+	return examine(ctx, path, lookingMode(path))
 }
 
-func examine(ctx context.Context, path, mode string) (contents Contents, err error) {
+func examine(ctx context.Context, path string, mode mode) (contents Contents, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return contents, err
@@ -128,7 +127,7 @@ func examine(ctx context.Context, path, mode string) (contents Contents, err err
 
 // damage names what SQLite says of a file that is not as it wrote it.
 func damage(err error) error {
-	if isDamage(sqliteCode(err)) {
+	if isDamage(sqliteCode(err)) && !errors.Is(err, ErrDamaged) {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err

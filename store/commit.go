@@ -213,7 +213,7 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	succeeded := 0
 	for _, j := range batch {
 		j.err = w.store.storageError(w.runJob(t, j, len(batch) > 1))
-		if errors.Is(j.err, errUndone) {
+		if errors.Is(j.err, errUndone) || w.store.Failure() != nil {
 			return false, errors.Join(j.err, w.rollback())
 		}
 		if j.err == nil {

@@ -29,8 +29,9 @@ var ErrDisk = errors.New("the disk fails")
 // served: what is written now would be in no file that anyone finds.
 var ErrReplaced = errors.New("the database was moved, deleted or replaced while it was served")
 
-// ErrFull tells that the disk has no room even for opening the database.
-var ErrFull = errors.New("the disk is full")
+// ErrFull tells that the disk takes no writes, not even for opening the database.
+// SQLite does not tell a quota and a broken disk apart.
+var ErrFull = errors.New("the disk takes no writes: it is full, over a quota, or fails (dmesg tells)")
 
 // failure is why a store has stopped; the zero value is not usable.
 type failure struct {
@@ -193,7 +194,7 @@ func (s *Store) CheckWhole(ctx context.Context) error {
 	if s.killed {
 		return nil
 	}
-	err := visit(ctx, s.path, "ro", func(db *sqlx.DB) error { return quickCheck(ctx, db) })
+	err := visit(ctx, s.path, readOnly, func(db *sqlx.DB) error { return quickCheck(ctx, db) })
 	if errors.Is(err, ErrDamaged) {
 		s.failure.set(err)
 		return err

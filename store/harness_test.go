@@ -184,7 +184,7 @@ func value[T any](s *testStore, query string, args ...any) T {
 }
 
 // connection opens the store's file beside the store, as another program would.
-func (s *testStore) connection(mode string, pragmas ...string) *sqlx.DB {
+func (s *testStore) connection(mode mode, pragmas ...string) *sqlx.DB {
 	s.Helper()
 	db, err := connect(context.Background(), s.path, mode, 1, pragmas...)
 	s.ok(err)

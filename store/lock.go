@@ -64,6 +64,11 @@ func acquireLock(path string, mayBeGone bool) (*Lock, error) {
 	if !locked {
 		return nil, fmt.Errorf("%w%s: stop it first, or give another --db", ErrServed, holder(name))
 	}
+	mine, err := l.Stat()
+	if now, nowErr := os.Stat(name); errors.Join(err, nowErr) != nil || !os.SameFile(mine, now) {
+		_ = l.Close() // whoever held it has just taken the file away
+		return acquireLock(path, mayBeGone)
+	}
 	// For the message of another that comes. On Windows nobody may write a locked
 	// file; the message then names no process.
 	_ = os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
@@ -107,11 +112,10 @@ func holder(name string) string {
 // gone one day, that shows.
 func (l *Lock) Keep() { l.fresh = false }
 
-// Release gives the lock back. Where no database came to be, as when the address
-// was in use, a lock file of its own goes too; one that stood there before tells
-// that there was a database once, and stays.
+// Release gives the lock back. A lock file of its own goes too, unless it is to be
+// kept; one that stood there before tells that there was a database once, and stays.
 func (l *Lock) Release() error {
-	if l.fresh && !Exists(l.path) {
+	if l.fresh {
 		_ = os.Remove(l.file.Path())
 	}
 	return l.file.Close()

@@ -101,7 +101,8 @@ func (s *Store) Export(ctx context.Context, caller Caller) (string, error) {
 	return b.String(), nil
 }
 
-func (s *Store) exportRows(ctx context.Context, query string, id int64) (string, error) {
+func (s *Store) exportRows(ctx context.Context, query string, id int64) (exported string, err error) {
+	defer s.withstand(&err)()
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	stmt, err := s.query(ctx, query)
@@ -117,7 +118,7 @@ func (s *Store) exportRows(ctx context.Context, query string, id int64) (string,
 	for rows.Next() {
 		row := map[string]any{}
 		if err := rows.MapScan(row); err != nil {
-			return "", err
+			return "", s.readError(ctx, err)
 		}
 		for name, value := range row {
 			if v, ok := exportValue(name, value); ok {
@@ -129,7 +130,7 @@ func (s *Store) exportRows(ctx context.Context, query string, id int64) (string,
 		all = append(all, row)
 	}
 	if err := rows.Err(); err != nil {
-		return "", err
+		return "", s.readError(ctx, err)
 	}
 	text, err := json.Marshal(all, json.Deterministic(true))
 	return string(text), err

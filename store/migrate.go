@@ -128,7 +128,7 @@ func schemaVersion(ctx context.Context, db *sqlx.DB, versions database.Store) (i
 // run does it on a connection of its own: without foreign keys, or rebuilding a table
 // would delete all that refers to it, and the pragma does nothing inside a transaction.
 func (m migrator) run(ctx context.Context, path string) (err error) {
-	db, err := connect(ctx, path, "rw", 1, "busy_timeout(5000)", "synchronous(FULL)", "foreign_keys(OFF)",
+	db, err := connect(ctx, path, readWrite, 1, "busy_timeout(5000)", "synchronous(FULL)", "foreign_keys(OFF)",
 		"secure_delete(ON)", "trusted_schema(OFF)", "temp_store(MEMORY)")
 	if db != nil {
 		defer func() { err = errors.Join(err, db.Close()) }()

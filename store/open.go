@@ -43,7 +43,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if o.MaxBytes > 0 {
 		pragmas = append(pragmas, fmt.Sprintf("max_page_count(%d)", mostPages(o)))
 	}
-	if s.writing, err = connect(ctx, o.Path, "", 1, pragmas...); err != nil {
+	if s.writing, err = connect(ctx, o.Path, making, 1, pragmas...); err != nil {
 		return err
 	}
 	if err := checkPragmas(ctx, s.writing, map[string]string{
@@ -61,7 +61,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if s.upgraded, err = migrate(ctx, s.writing, o); err != nil {
 		return err
 	}
-	if s.reading, err = connect(ctx, o.Path, "ro", readers,
+	if s.reading, err = connect(ctx, o.Path, readOnly, readers,
 		"busy_timeout(5000)", "query_only(ON)", "trusted_schema(OFF)",
 		"cache_size(-4000)", "mmap_size(268435456)", "temp_store(MEMORY)"); err != nil {
 		return err
@@ -116,11 +116,7 @@ func (s *Store) checkPlace(ctx context.Context, o Options) error {
 	if err := errors.Join(mayWrite(o.Path), mayWrite(folder)); err != nil {
 		return denied(err)
 	}
-	mode := frozen
-	if fileSize(o.Path+"-wal") > 0 { // the file alone does not tell
-		mode = "ro"
-	}
-	return visit(ctx, o.Path, mode, func(db *sqlx.DB) error {
+	return visit(ctx, o.Path, lookingMode(o.Path), func(db *sqlx.DB) error {
 		if _, err := ours(ctx, db); err != nil || !s.killed || o.Beside {
 			return err
 		}
@@ -128,18 +124,34 @@ func (s *Store) checkPlace(ctx context.Context, o Options) error {
 	})
 }
 
-// frozen is the mode for a file that nobody changes: it needs no log and no locks.
-const frozen = "frozen"
+// mode is how a database file is opened.
+type mode string
 
-func connect(ctx context.Context, path, mode string, connections int, pragmas ...string) (*sqlx.DB, error) {
+const (
+	making    mode = ""       // makes it when it is missing
+	readWrite mode = "rw"     // also folds in the log, when the last one leaves
+	readOnly  mode = "ro"     // with the log, which stays
+	frozen    mode = "frozen" // nobody changes it: without log and locks
+)
+
+// lookingMode is the mode that changes nothing in a file: another program's, or one
+// that is damaged, has to stay as it is.
+func lookingMode(path string) mode {
+	if missing(path + "-wal") {
+		return frozen
+	}
+	return readOnly // the file alone does not tell
+}
+
+func connect(ctx context.Context, path string, mode mode, connections int, pragmas ...string) (*sqlx.DB, error) {
 	query := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}
 	switch mode {
-	case "":
+	case making:
 	case frozen:
 		query.Set("mode", "ro")
 		query.Set("immutable", "1")
 	default:
-		query.Set("mode", mode)
+		query.Set("mode", string(mode))
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {

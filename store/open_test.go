@@ -213,6 +213,9 @@ func TestDamageIsFoundBeforeAnythingIsServed(t *testing.T) {
 	}
 	want := contents(t, undamaged)
 	seeds := 60
+	if raceDetector() || testing.Short() {
+		seeds = 10
+	}
 	if n, err := strconv.Atoi(os.Getenv("TEST_DAMAGE_SEEDS")); err == nil {
 		seeds = n
 	}

@@ -174,7 +174,7 @@ func released(t testing.TB, name string) string {
 // visited opens a database file as it is, for one act.
 func visited(t testing.TB, path string, act func(*sqlx.DB)) {
 	t.Helper()
-	err := visit(context.Background(), path, served, func(db *sqlx.DB) error {
+	err := visit(context.Background(), path, readWrite, func(db *sqlx.DB) error {
 		act(db)
 		return nil
 	})

@@ -160,6 +160,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Beside {
 		return s, nil
 	}
+	// What a log holds may stand in the system's memory alone, where a sync has failed
+	// before: it is written to the file itself, which is synced, before more follows it.
+	if s.killed {
+		_ = s.checkpointErased(ctx) // on a full disk it stays
+	}
 	// A file that cannot be written is found now rather than at the first call; on a
 	// full disk it is served all the same, for those who read.
 	err := s.probeOnce(ctx)

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -99,7 +98,7 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 		defer lock.Release()
 	case errors.Is(err, store.ErrServed):
 		served = true
-		f.good("process", "%v", errors.Unwrap(err))
+		f.good("process", "%v", err)
 	default:
 		f.bad(subject, "%v", err)
 		return false
@@ -109,23 +108,15 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 		return served
 	}
 	contents, err := store.Examine(ctx, c.DB)
-	switch {
-	case errors.Is(err, store.ErrDamaged):
-		f.bad(subject, "%v. Stop the server, and bring a copy back: callbook restore FILE --db %s", err, c.DB)
-	case err != nil:
-		f.bad(subject, "%v", err)
-	default:
-		f.good(subject, "%s, schema %d", told(contents), contents.Schema)
+	if err != nil {
+		f.bad(subject, "%v", c.advise(err))
+		return served
 	}
-	c.checkMode(f, subject)
-	return served
-}
-
-func (c *checkCommand) checkMode(f *findings, subject string) {
-	info, err := os.Stat(c.DB)
-	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+	f.good(subject, "%s, schema %d", told(contents), contents.Schema)
+	if openToOthers(c.DB) {
 		f.bad(subject, "others on this machine may open it: chmod 600 %s*", c.DB)
 	}
+	return served
 }
 
 func (c *checkCommand) checkDisk(f *findings) {
@@ -134,8 +125,10 @@ func (c *checkCommand) checkDisk(f *findings) {
 	switch {
 	case err != nil:
 		f.bad(subject, "it cannot be looked at: %v", err)
+	case d.Network != "" && !c.NetworkDisk:
+		f.bad(subject, "%v (%s)", store.ErrNetworkDisk, d.Network)
 	case d.Network != "":
-		f.bad(subject, "the database lies on a network file system (%s), where locks and syncs cannot be trusted: move it to a local disk", d.Network)
+		f.odd(subject, "the database lies on a network file system (%s), where writes may be lost and the file damaged", d.Network)
 	case d.Free < d.Least():
 		f.bad(subject, "%d MiB are free: make room, at least %d MiB", d.Free>>20, d.Least()>>20)
 	default:
@@ -145,7 +138,7 @@ func (c *checkCommand) checkDisk(f *findings) {
 
 func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 	const subject = "mail"
-	sink, err := c.open(zerolog.Nop())
+	sink, err := c.openMail(zerolog.Nop())
 	if err == nil && sink != nil {
 		err = mail.Check(ctx, sink)
 	}
@@ -169,8 +162,12 @@ func (c *checkCommand) checkAddress(f *findings, served bool) {
 	}
 	for _, e := range c.entrances(nil) {
 		listener, err := net.Listen("tcp", e.addr)
+		if next := lowPort(err); next != "" {
+			f.odd(subject, "%s cannot be tried by this user: %s", e.addr, next)
+			continue
+		}
 		if err != nil {
-			f.bad(subject, "nobody can listen there (%v): %s", err, cmp.Or(lowPort(err), "give another --"+e.flag))
+			f.bad(subject, "nobody can listen there (%v): give another --%s", err, e.flag)
 			continue
 		}
 		_ = listener.Close()
@@ -247,8 +244,7 @@ func (c *checkCommand) checkCopies(f *findings) {
 		f.odd(subject, "the service makes none: give --backup-dir, on another disk")
 		return
 	}
-	b := store.Schedule{Path: c.DB, Folder: c.BackupDir, Every: c.BackupEvery, Keep: c.BackupKeep}
-	newest, err := b.Newest()
+	newest, err := c.schedule(c.DB).Newest()
 	switch age := time.Since(newest); {
 	case errors.Is(err, os.ErrNotExist):
 		f.odd(subject, "%s is made at the start", c.BackupDir)

@@ -76,7 +76,7 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 	}
 	if err := command.Run(); err != nil {
 		complain(stderr, err)
-		return status(err)
+		return endingOf(err).status
 	}
 	return 0
 }

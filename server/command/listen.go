@@ -35,10 +35,10 @@ func (c *serveCommand) entrances(certificates *certificates) []entrance {
 	return all
 }
 
-// open listens on all entrances, or on none. A socket that the service manager hands
+// listen listens on all entrances, or on none. A socket that the service manager hands
 // over serves for the address with its port: nobody is refused while the program is
 // started again.
-func open(entrances []entrance) error {
+func listen(entrances []entrance) error {
 	handed, err := activation.Listeners()
 	if err != nil {
 		return fmt.Errorf("take over the sockets of the service manager: %w", err)

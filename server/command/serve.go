@@ -66,7 +66,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	p.server.Contact, errs[0] = server.ParseContact(c.Contact)
 	p.server.TrustedProxies, errs[1] = server.ParseTrustedProxies(c.TrustedProxy)
 	p.server.MCPOrigins, errs[2] = server.ParseMCPOrigins(c.MCPOrigin)
-	p.server.Mail, errs[3] = c.open(log)
+	p.server.Mail, errs[3] = c.openMail(log)
 	if c.BaseURL != "" {
 		errs[4] = server.CheckBaseURL(c.BaseURL)
 	}
@@ -93,7 +93,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 		return err
 	}
 	entrances := c.entrances(certificates)
-	if err := open(entrances); err != nil {
+	if err := listen(entrances); err != nil {
 		return err
 	}
 	defer closeAll(entrances)
@@ -116,7 +116,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 		return err
 	}
 	log.Info().Str("address", at.String()).Str("base_url", p.server.BaseURL).Str("db", c.DB).Str("version", version()).Msg("callbook serves")
-	stop := notify(ctx, s, log)
+	stop := notify(ctx, st, log)
 	defer stop()
 	certificates.keep(ctx, s)
 	return s.Serve(ctx, fronts(entrances, s)...)

@@ -1,50 +1,74 @@
 package command
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
+	"strings"
 
 	"callbook/store"
 )
 
-// Exit statuses, numbered as sysexits.h numbers them. A service manager that starts
-// the program again helps after 1, 74 and 75 only.
+// Exit statuses, numbered as sysexits.h numbers them.
 const (
 	statusFailed   = 1
-	statusUsage    = 64 // the settings are wrong
-	statusData     = 65 // the database is damaged, another program's, or of a newer version
+	statusUsage    = 64
+	statusData     = 65
 	statusInternal = 70
-	statusGone     = 73 // there is no database where there was one, or no folder for it
-	statusDisk     = 74 // the disk failed or is full, or the file was replaced while it was served
-	statusServed   = 75 // another process serves the database
-	statusDenied   = 77 // a file may not be opened
+	statusGone     = 73
+	statusDisk     = 74
+	statusServed   = 75
+	statusDenied   = 77
 )
 
 // errSettings tells that the settings are wrong, not what they lead to.
 var errSettings = errors.New("the settings are wrong")
 
-// status is the exit status for what ended a command.
-func status(err error) int {
-	for _, known := range []struct {
-		err    error
-		status int
-	}{
-		{errSettings, statusUsage},
-		{store.ErrNetworkDisk, statusUsage},
-		{store.ErrDamaged, statusData},
-		{store.ErrForeign, statusData},
-		{store.ErrNewerSchema, statusData},
-		{store.ErrGone, statusGone},
-		{store.ErrDisk, statusDisk},
-		{store.ErrReplaced, statusDisk},
-		{store.ErrFull, statusDisk},
-		{store.ErrNoRoom, statusDisk},
-		{store.ErrServed, statusServed},
-		{fs.ErrPermission, statusDenied},
-	} {
-		if errors.Is(err, known.err) {
-			return known.status
+// ending is a way in which the program ends before it was told to.
+type ending struct {
+	err    error
+	status int
+	again  bool   // starting the program again may help: a service manager should
+	next   string // what the operator does then, where the error does not say; %s is the command that restores
+}
+
+// endings are told by the first that fits.
+var endings = []ending{
+	{err: errSettings, status: statusUsage},
+	{err: store.ErrNetworkDisk, status: statusUsage},
+	{err: store.ErrDamaged, status: statusData, next: "bring a copy back: %s"},
+	{err: store.ErrForeign, status: statusData},
+	{err: store.ErrNewerSchema, status: statusData},
+	{err: store.ErrGone, status: statusGone, next: "to bring a copy back: %s"},
+	{err: store.ErrReplaced, status: statusDisk, again: true, next: "where the database is still under its name, start again; else put it back, or bring a copy back: %s"},
+	{err: store.ErrDisk, status: statusDisk, again: true, next: "look for what the system says of it (dmesg), then start again, which checks the whole database"},
+	{err: store.ErrFull, status: statusDisk, again: true},
+	{err: store.ErrNoRoom, status: statusDisk, again: true},
+	{err: store.ErrServed, status: statusServed, again: true},
+	{err: fs.ErrPermission, status: statusDenied},
+}
+
+func endingOf(err error) ending {
+	for _, e := range endings {
+		if errors.Is(err, e.err) {
+			return e
 		}
 	}
-	return statusFailed
+	return ending{status: statusFailed, again: true}
+}
+
+// advise adds the next step to what the operator is told of a database that cannot
+// be served.
+func (c *serveCommand) advise(err error) error {
+	next := endingOf(err).next
+	if err == nil || next == "" {
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, strings.ReplaceAll(next, "%s", c.restoring()))
+}
+
+// restoring is the command that brings the newest copy back.
+func (c *serveCommand) restoring() string {
+	return fmt.Sprintf("callbook restore %s --db %s", cmp.Or(c.schedule(c.DB).NewestName(), "COPY"), c.DB)
 }

@@ -50,7 +50,7 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 	}{
 		{"nothing yet", []string{free, "--db", filepath.Join(folder, "new.db")}, 0, "there is none yet"},
 		{"whole", []string{free, "--db", whole}, 0, "1 agents"},
-		{"damaged", []string{free, "--db", file("damaged.db", damaged, 0o600)}, 1, "callbook restore FILE"},
+		{"damaged", []string{free, "--db", file("damaged.db", damaged, 0o600)}, 1, "callbook restore COPY"},
 		{"no database", []string{free, "--db", file("text.db", []byte(strings.Repeat("text ", 1000)), 0o600)}, 1, "WRONG database"},
 		{"open to others", []string{free, "--db", file("open.db", data, 0o644)}, 1, "chmod 600"},
 		{"no folder", []string{free, "--db", filepath.Join(folder, "none", "callbook.db")}, 1, "its folder is not there"},

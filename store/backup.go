@@ -31,9 +31,6 @@ type Contents struct {
 // ErrExists tells that a backup would take the place of a file.
 var ErrExists = errors.New("there is such a file already: give a name that is free")
 
-// ErrDamaged tells that a file does not hold what SQLite wrote.
-var ErrDamaged = errors.New("the file is damaged")
-
 // Backup writes a copy of the database at path to the file to, also while another
 // process serves it: everything that was answered before it began is in the copy.
 // The copy is checked as a whole before it gets its name, and nobody but its
@@ -124,30 +121,6 @@ func examine(ctx context.Context, path string, mode mode) (contents Contents, er
 	contents.Bytes = info.Size() + fileSize(path+"-wal")
 	return contents, damage(err)
 }
-
-// damage names what SQLite says of a file that is not as it wrote it.
-func damage(err error) error {
-	if isDamage(sqliteCode(err)) && !errors.Is(err, ErrDamaged) {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return err
-}
-
-// quickCheck reads a whole database; ErrDamaged tells the first things that are
-// wrong with it.
-func quickCheck(ctx context.Context, db *sqlx.DB) error {
-	var faults []string
-	if err := db.SelectContext(ctx, &faults, `PRAGMA quick_check(3)`); err != nil {
-		return damage(err)
-	}
-	if len(faults) != 1 || faults[0] != "ok" {
-		return fmt.Errorf("%w: %s", ErrDamaged, inOneLine.Replace(strings.Join(faults, "; ")))
-	}
-	return nil
-}
-
-// inOneLine makes a line of what SQLite tells in several.
-var inOneLine = strings.NewReplacer("*** in database main ***\n", "", "\n", "; ")
 
 func inspect(ctx context.Context, db *sqlx.DB) (contents Contents, err error) {
 	var id int

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -20,6 +21,9 @@ import (
 // and whoever serves it ends the process. What SQLite read or wrote since may be
 // wrong, and a sync that failed once is not tried again: the system has dropped
 // the pages that it could not write.
+
+// ErrDamaged tells that a file does not hold what SQLite wrote.
+var ErrDamaged = errors.New("the file is damaged")
 
 // ErrDisk tells that the disk did not keep or give back what the database asked
 // of it.
@@ -186,6 +190,30 @@ func openError(err error) error {
 func denied(err error) error {
 	return fmt.Errorf("%w: the file, its folder and the files beside it must be writable for the user that runs callbook (%w)", fs.ErrPermission, err)
 }
+
+// damage names what SQLite says of a file that is not as it wrote it.
+func damage(err error) error {
+	if isDamage(sqliteCode(err)) && !errors.Is(err, ErrDamaged) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+// quickCheck reads a whole database; ErrDamaged tells the first things that are
+// wrong with it.
+func quickCheck(ctx context.Context, db *sqlx.DB) error {
+	var faults []string
+	if err := db.SelectContext(ctx, &faults, `PRAGMA quick_check(3)`); err != nil {
+		return damage(err)
+	}
+	if len(faults) != 1 || faults[0] != "ok" {
+		return fmt.Errorf("%w: %s", ErrDamaged, inOneLine.Replace(strings.Join(faults, "; ")))
+	}
+	return nil
+}
+
+// inOneLine makes a line of what SQLite tells in several.
+var inOneLine = strings.NewReplacer("*** in database main ***\n", "", "\n", "; ")
 
 // CheckWhole reads the whole file beside what else is done with it, and stops the
 // store when it finds damage. It takes about a second for each 60 MB. After a kill,

@@ -120,7 +120,7 @@ func TestTheFileGrowsToItsMostOnly(t *testing.T) {
 // TestCachesStayWithinTheirBudget: SQLite's memory is not Go's, and GOMEMLIMIT does
 // not see it; a cache takes about twice what it is told.
 func TestCachesStayWithinTheirBudget(t *testing.T) {
-	const budget = 40 << 20 // of all connections, as README says
+	const budget = 40 << 20 // of all connections
 	s := newStore(t)
 	caches := s.pragma("cache_size")
 	for range readers {

@@ -15,8 +15,7 @@ import (
 )
 
 // commands is the command line. Every flag has an environment variable
-// CALLBOOK_<FLAG>; the flag wins over
-// it, and it over the file of settings.
+// CALLBOOK_<FLAG>; the flag wins over it, and it over the file of settings.
 type commands struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Serve the directory (the default)."`
 	Dev     devCommand     `cmd:"" help:"Serve a throw-away directory on this machine, to test agents against: demo agents, no rate limits."`

@@ -36,8 +36,7 @@ func (c *serveCommand) entrances(certificates *certificates) []entrance {
 }
 
 // listen listens on all entrances, or on none. A socket that the service manager hands
-// over serves for the address with its port: nobody is refused while the program is
-// started again.
+// over is taken for its address: nobody is refused while the program is started again.
 func listen(entrances []entrance) error {
 	handed, err := activation.Listeners()
 	if err != nil {
@@ -59,7 +58,7 @@ func listen(entrances []entrance) error {
 	for _, l := range handed {
 		if l != nil {
 			closeAll(entrances)
-			return fmt.Errorf("%w: the service manager hands over %s, whose port no setting names", errSettings, l.Addr())
+			return fmt.Errorf("%w: the service manager hands over %s, an address that no setting names", errSettings, l.Addr())
 		}
 	}
 	return nil
@@ -73,9 +72,10 @@ func lowPort(err error) string {
 	return ""
 }
 
-// take takes the listener of an address's port out of those handed over.
+// take takes the listener of an address out of those handed over. One for all of the
+// machine's addresses does not serve for one of them: it would let others in.
 func take(handed []net.Listener, addr string) net.Listener {
-	_, port, err := net.SplitHostPort(addr)
+	want, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
 		return nil
 	}
@@ -83,7 +83,8 @@ func take(handed []net.Listener, addr string) net.Listener {
 		if l == nil {
 			continue
 		}
-		if at, ok := l.Addr().(*net.TCPAddr); ok && strconv.Itoa(at.Port) == port {
+		at, ok := l.Addr().(*net.TCPAddr)
+		if ok && at.Port == want.Port && (want.IP == nil || want.IP.IsUnspecified() || want.IP.Equal(at.IP)) {
 			handed[i] = nil
 			return l
 		}

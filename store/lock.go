@@ -112,9 +112,19 @@ func holder(name string) string {
 // gone one day, that shows.
 func (l *Lock) Keep() { l.fresh = false }
 
-// Release gives the lock back. A lock file of its own goes too, unless it is to be
-// kept; one that stood there before tells that there was a database once, and stays.
+// Release gives the lock back. Where no database came to be, as when the address
+// was in use, a lock file of its own goes too; one that stood there before tells
+// that there was a database once, and stays.
 func (l *Lock) Release() error {
+	if l.fresh && !Exists(l.path) {
+		return l.ReleaseUnused()
+	}
+	return l.file.Close()
+}
+
+// ReleaseUnused is Release for whoever only looked at the database, which may be
+// another program's: a lock file of its own goes.
+func (l *Lock) ReleaseUnused() error {
 	if l.fresh {
 		_ = os.Remove(l.file.Path())
 	}

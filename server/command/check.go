@@ -95,7 +95,7 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 	lock, err := store.AcquireLock(c.DB)
 	switch {
 	case err == nil:
-		defer lock.Release()
+		defer lock.ReleaseUnused()
 	case errors.Is(err, store.ErrServed):
 		served = true
 		f.good("process", "%v", err)

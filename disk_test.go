@@ -210,6 +210,13 @@ func TestAFileThatCannotBeServedIsLeftAsItIs(t *testing.T) {
 			if diff := cmp.Diff(before, folderOf(t, db)); diff != "" {
 				t.Error("the files were changed: ", diff)
 			}
+			status, out, _ = finished(append([]string{"check", "--addr=127.0.0.1:0", "--db", db}, tt.args...)...)
+			if status != 1 || !strings.Contains(out, "WRONG database") {
+				t.Errorf("check: %d, %s", status, out)
+			}
+			if diff := cmp.Diff(before, folderOf(t, db)); diff != "" {
+				t.Error("check changes the files: ", diff)
+			}
 		})
 	}
 }

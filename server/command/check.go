@@ -88,11 +88,7 @@ func (c *checkCommand) printSettings(out io.Writer, k *kong.Context) {
 // checkDatabase looks at the whole file, also while it is served.
 func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served bool) {
 	const subject = "database"
-	if _, err := os.Stat(filepath.Dir(c.DB)); err != nil {
-		f.bad(subject, "its folder is not there: make %s, or mount its disk", filepath.Dir(c.DB))
-		return false
-	}
-	lock, err := store.AcquireLock(c.DB)
+	lock, err := c.lock()
 	switch {
 	case err == nil:
 		defer lock.ReleaseUnused()

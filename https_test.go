@@ -25,6 +25,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -136,7 +137,7 @@ type sockets struct {
 func newSockets(t testing.TB) *sockets {
 	t.Helper()
 	s := &sockets{}
-	for _, at := range []*string{&s.addr, &s.plain, &s.figures} {
+	for _, at := range []*string{&s.addr, &s.figures, &s.plain} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -155,7 +156,11 @@ func newSockets(t testing.TB) *sockets {
 // serve runs the program on the sockets, after some lines of a shell.
 func (s *sockets) serve(t testing.TB, lines string, args ...string) *process {
 	t.Helper()
-	p := shelled(t, "export LISTEN_FDS=3 LISTEN_PID=$$\n"+lines, s.files, append([]string{
+	files := s.files
+	if slices.Contains(args, "--http-addr=off") { // a socket that nothing serves is refused
+		files = files[:2]
+	}
+	p := shelled(t, fmt.Sprintf("export LISTEN_FDS=%d LISTEN_PID=$$\n", len(files))+lines, files, append([]string{
 		"serve", "--addr", s.addr, "--metrics-addr", s.figures, "--log-level=debug", "--log=json",
 	}, args...)...)
 	p.logs("callbook serves", 1)

@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -126,8 +128,13 @@ var (
 	benchFolder string // of this run alone; removed at its end
 )
 
-// TestMain removes what the benchmarks share.
+// TestMain removes what the benchmarks share. Tests make many small heaps, which
+// would be collected all the time; benchmarks measure a program as it runs.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		debug.SetGCPercent(400)
+	}
 	status := m.Run()
 	if benchFolder != "" {
 		_ = os.RemoveAll(benchFolder)

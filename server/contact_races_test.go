@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -20,15 +21,17 @@ import (
 // contenders is how many call at once.
 const contenders = 100
 
-// fewer is the part of its rounds that a race runs for when time is short: with
-// -short, and under the race detector, which is ten times slower.
-const fewer = 10
-
+// rounds is how often chance is tried: n times with LONG_RUN in the environment, as CI
+// does, and else as often as finds what is not rare; least often with -short, and
+// under the race detector, which is ten times slower.
 func rounds(n int) int {
-	if raceDetector() || testing.Short() {
-		return n / fewer
+	switch {
+	case os.Getenv("LONG_RUN") != "":
+		return n
+	case raceDetector() || testing.Short():
+		return max(n/20, 2)
 	}
-	return n
+	return max(n/4, 4)
 }
 
 // contest is a site whose file is looked into after each round.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,9 +30,10 @@ const demoSize = 46
 // newDevSite is a site as callbook dev serves it, with the demo or empty.
 func newDevSite(t testing.TB, demo bool) *site {
 	t.Helper()
-	clock := &DevClock{}
+	clock, path := &DevClock{}, filepath.Join(t.TempDir(), "callbook.db")
+	makeFile(t, path)
 	st, err := store.Open(t.Context(), store.Options{
-		Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: clock.Now, Quotas: &store.Quotas{}, Mails: &store.MailCaps{}, Normal: true, LoopbackLinks: true,
+		Path: path, Clock: clock.Now, Quotas: &store.Quotas{}, Mails: &store.MailCaps{}, Normal: true, LoopbackLinks: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +54,7 @@ func newDevSite(t testing.TB, demo bool) *site {
 			t.Errorf("close the store: %v", err)
 		}
 	})
-	return &site{TB: t, server: s, store: st, log: log, outgoing: dev.Mail, url: h.URL, client: h.Client()}
+	return &site{TB: t, server: s, store: st, log: log, outgoing: dev.Mail, url: h.URL, client: h.Client(), promised: &sync.Map{}}
 }
 
 // devAgents are the agents whose keys the site tells.

@@ -238,7 +238,7 @@ func inBubble(t *testing.T, test func(s *site)) {
 		}
 		network := newMemoryNetwork()
 		client := &http.Client{Transport: &http.Transport{DialContext: network.dial}}
-		s := &site{TB: t, server: server, store: st, log: log, outgoing: sent, url: "http://callbook.example.org", client: client}
+		s := &site{TB: t, server: server, store: st, log: log, outgoing: sent, url: "http://callbook.example.org", client: client, promised: &sync.Map{}}
 		stop := s.serve(network)
 		defer func() {
 			client.CloseIdleConnections()

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/store"
@@ -26,8 +26,9 @@ func newRegistry() huma.Registry {
 	return r
 }
 
-// document makes the OpenAPI document from the list of operations.
-func (s *Server) document() ([]byte, error) {
+// document makes the OpenAPI document from the list of operations. Its text takes
+// longer than all else that is made at a start, so it is made for who asks first.
+func (s *Server) document() func() *cached {
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{
@@ -50,12 +51,13 @@ func (s *Server) document() ([]byte, error) {
 		doc.AddOperation(s.documented(op))
 	}
 	s.openAnswers()
-	full, err := json.Marshal(doc)
-	if err != nil {
-		return nil, err
-	}
-	text := jsontext.Value(full)
-	return text, text.Canonicalize()
+	return sync.OnceValue(func() *cached {
+		text := jsontext.Value(marshal(doc))
+		if err := text.Canonicalize(); err != nil {
+			panic(err)
+		}
+		return newCached(string(text))
+	})
 }
 
 var documentTags = []*huma.Tag{

@@ -178,7 +178,7 @@ func TestEveryRouteHasItsHeaders(t *testing.T) {
 // TestASecureSiteAsksForSecureTransport: with every answer, and only there.
 func TestASecureSiteAsksForSecureTransport(t *testing.T) {
 	s := newPeopleSite(t)
-	secure := &site{TB: t, server: sure(New(s.store, Options{BaseURL: "https://callbook.example.org"}))(t)}
+	secure := &site{TB: t, server: sure(New(s.store, Options{BaseURL: "https://callbook.example.org"}))(t), promised: s.promised}
 	for _, row := range headerRows(s, "gone") {
 		path, found := strings.CutPrefix(row.request, "GET ")
 		if !found || strings.HasSuffix(path, " with a key") {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -346,7 +347,7 @@ func TestEveryPageSpeaksTheReadersLanguage(t *testing.T) {
 // asRunBy is the same directory with an operator to write to.
 func (s *peopleSite) asRunBy(t *testing.T, contact string) *site {
 	server := sure(New(s.store, Options{BaseURL: base, Contact: contact}))(t)
-	return &site{TB: t, server: server}
+	return &site{TB: t, server: server, promised: &sync.Map{}}
 }
 
 // parameterNames are those that error pages name, and what their values are made of.

@@ -63,7 +63,7 @@ func (s *Server) mount() http.Handler {
 		s.refuse(w, req, refuse(codeMethodNotAllowed, ""))
 	})
 	s.mountOperations(r)
-	r.public(openAPIPath, s.page(jsonType, string(s.openAPI)))
+	r.public(openAPIPath, s.pageOf(jsonType, func(http.Header, *http.Request) *cached { return s.openAPI() }))
 	s.mountPages(r)
 	s.mountDocuments(r)
 	s.mountMCP(r)

@@ -9,7 +9,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -51,7 +50,7 @@ type Server struct {
 	cache       *cache
 	registry    huma.Registry
 	operations  []*operation
-	openAPI     []byte
+	openAPI     func() *cached
 	index       []byte
 	guides      map[string]*cached // by language
 	waiters     *waiters
@@ -105,9 +104,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	for _, op := range s.operations {
 		op.input = newInput(s.registry, op.in)
 	}
-	if s.openAPI, err = s.document(); err != nil {
-		return nil, fmt.Errorf("make the OpenAPI document: %w", err)
-	}
+	s.openAPI = s.document()
 	if err = s.newMCP(); err != nil {
 		return nil, err
 	}

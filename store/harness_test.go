@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -47,12 +48,40 @@ func (c *testClock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
+// newFile is the file of a new directory. Each test has a copy of it, as making one is
+// many statements and waits for the disk.
+var newFile = sync.OnceValues(func() (_ []byte, err error) {
+	folder, err := os.MkdirTemp("", "callbook-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	path := filepath.Join(folder, "callbook.db")
+	s, err := Open(context.Background(), Options{Path: path, Clock: testStart})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// testStart is when tests begin.
+func testStart() time.Time { return time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC) }
+
 func newStore(t testing.TB, set ...func(*Options)) *testStore {
 	t.Helper()
-	clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
+	clock := &testClock{now: testStart()}
 	o := Options{Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: clock.Now, Quotas: &Quotas{}, Normal: true}
 	for _, f := range set {
 		f(&o)
+	}
+	if missing(o.Path) {
+		file, err := newFile()
+		if err := errors.Join(err, os.WriteFile(o.Path, file, 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s := &testStore{Store: openStore(t, o), TB: t, clock: clock, path: o.Path}
 	t.Cleanup(func() {

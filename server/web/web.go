@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/text/language"
@@ -83,15 +84,25 @@ type Site struct {
 }
 
 // templates are the pages, each inside layout.html. What pages share stands in
-// parts.html.
-var templates = []string{
-	"home.html", "agents.html", "agent.html", "calls.html", "call.html",
-	"owner.html", "owner-done.html", "error.html",
-}
+// parts.html. Nothing in them is of one site, so a process reads them once.
+var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
+	pages := map[string]*template.Template{}
+	for _, name := range []string{
+		"home.html", "agents.html", "agent.html", "calls.html", "call.html",
+		"owner.html", "owner-done.html", "error.html",
+	} {
+		page, err := template.ParseFS(static.Pages, "layout.html", "parts.html", name)
+		if err != nil {
+			return nil, fmt.Errorf("read the template %s: %w", name, err)
+		}
+		pages[name] = page
+	}
+	return pages, nil
+})
 
 // New makes the pages.
 func New(o Options) (*Site, error) {
-	s := &Site{options: o, origins: http.NewCrossOriginProtection(), template: map[string]*template.Template{}}
+	s := &Site{options: o, origins: http.NewCrossOriginProtection()}
 	base, err := url.Parse(o.BaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("read the base URL: %w", err)
@@ -99,10 +110,8 @@ func New(o Options) (*Site, error) {
 	if err := s.origins.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {
 		return nil, fmt.Errorf("trust the base URL: %w", err)
 	}
-	for _, name := range templates {
-		if s.template[name], err = template.ParseFS(static.Pages, "layout.html", "parts.html", name); err != nil {
-			return nil, fmt.Errorf("read the template %s: %w", name, err)
-		}
+	if s.template, err = templates(); err != nil {
+		return nil, err
 	}
 	if s.version, err = version(o); err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ no-backup = true
 			_, out, _ := finished(append([]string{"check", "--addr=127.0.0.1:0", "--db", db, "--limit-calls=900"}, from.args...)...)
 			for _, want := range []string{
 				"CALLBOOK_BASE_URL=https://file.example.org", "CALLBOOK_LIMIT_READS=7", "CALLBOOK_LIMIT_WRITES=80", "CALLBOOK_LIMIT_CALLS=900",
-				"CALLBOOK_TRUSTED_PROXY=127.0.0.1 10.0.0.0/8", "CALLBOOK_BACKUP_EVERY=2h0m0s", "CALLBOOK_BACKUP_KEEP=7", "CALLBOOK_NO_BACKUP=true",
+				"CALLBOOK_TRUSTED_PROXY=127.0.0.1,10.0.0.0/8", "CALLBOOK_BACKUP_EVERY=2h0m0s", "CALLBOOK_BACKUP_KEEP=7", "CALLBOOK_NO_BACKUP=true",
 			} {
 				if !strings.Contains(out, want+"\n") {
 					t.Errorf("no line %s in:\n%s", want, out)
@@ -80,14 +80,23 @@ func TestWrongSettingsFilesAreRefused(t *testing.T) {
 		{"an argument", "file = 'x'", "unknown setting file\n"},
 		{"of another form", "limit-reads = 'many'", "--limit-reads"},
 		{"out of range", "backup-keep = 0", "--backup-keep"},
-		{"a table", "[mail]\nfrom = 'a@b.example.org'", "--mail"},
+		{"a table", "[mail]\nfrom = 'a@b.example.org'", "mail is a text in quotation marks"},
+		{"a password in a list", "mail = ['smtp://user:hunter2@mail.example.org']", "mail is a text in quotation marks"},
+		{"a fraction", "limit-reads = 0.4", "limit-reads is a whole number"},
+		{"a number for a time", "backup-every = 24", "backup-every is a text in quotation marks"},
+		{"a number for a yes", "no-backup = 1", "no-backup is true or false"},
+		{"a list of numbers", "trusted-proxy = [1]", "trusted-proxy is a list of texts"},
+		{"more than SQLite has", "max-size = '90TB'", "--max-size is at least"},
+		{"an address without a port", "addr = '8080'", "--addr: 8080 is no address"},
+		{"a port that is none", "metrics-addr = ':99999'", "--metrics-addr: :99999 is no address"},
+		{"no file", "db = ''", "--db: name the file"},
 		{"a file in the file", "config = 'x'", "unknown setting config\n"},
 		{"no TOML", "addr: here", "line 1"},
 		{"unfinished", "mcp-origin = [", "read the settings in"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			status, _, errors := finished("check", "--addr=127.0.0.1:0", "--config", settingsFile(t, tt.text))
-			if status != 64 || !strings.Contains(errors, tt.want) {
+			status, _, errors := finished("check", "--config", settingsFile(t, tt.text))
+			if status != 64 || !strings.Contains(errors, tt.want) || strings.Contains(errors, "hunter2") {
 				t.Errorf("%d, want 64 with %q: %s", status, tt.want, errors)
 			}
 		})
@@ -128,5 +137,25 @@ func TestAllWrongSettingsAreTold(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Dir(db))
 	if status != 64 || err != nil || len(entries) > 0 {
 		t.Errorf("%d, files %v, %v", status, entries, err)
+	}
+}
+
+// TestAnEmptyPathIsNone: an unset variable often comes as an empty one.
+func TestAnEmptyPathIsNone(t *testing.T) {
+	t.Setenv("CALLBOOK_BACKUP_DIR", "")
+	t.Setenv("CALLBOOK_CONFIG", "")
+	status, out, errors := finished("check", "--addr=127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	if status != 0 || !strings.Contains(out, "CALLBOOK_BACKUP_DIR=\n") || !strings.Contains(out, "the service makes none") {
+		t.Errorf("%d, %s%s", status, out, errors)
+	}
+}
+
+// TestACopyIsNotServedInItsFolder: it would be dropped when it is old.
+func TestACopyIsNotServedInItsFolder(t *testing.T) {
+	folder := t.TempDir()
+	db := filepath.Join(folder, "callbook-20261101T000000Z.db")
+	status, _, errors := finished("serve", "--addr=127.0.0.1:0", "--db", db, "--backup-dir", folder)
+	if status != 64 || !strings.Contains(errors, "this is one of the copies") {
+		t.Errorf("%d, %s", status, errors)
 	}
 }

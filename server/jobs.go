@@ -131,7 +131,7 @@ func (s *Server) backUp(ctx context.Context) error {
 	if name != "" {
 		s.options.Log.Info().Str("file", name).Int("agents", contents.Agents).Int64("bytes", contents.Bytes).Msg("a backup is made")
 	}
-	if newest, newestErr := s.options.Backups.Newest(); newestErr == nil && !newest.IsZero() {
+	if newest, newestErr := s.options.Backups.Newest(now); newestErr == nil && !newest.IsZero() {
 		s.copied.Store(new(store.Time(newest.UnixMilli())))
 	}
 	return err

@@ -55,7 +55,7 @@ func Backup(ctx context.Context, path, to string) (contents Contents, err error)
 		return contents, err
 	}
 	if err := copyInto(ctx, path, draft.Name()); err != nil {
-		return contents, fmt.Errorf("copy %s: %w", path, err)
+		return contents, fmt.Errorf("copy %s: %w", path, damage(err))
 	}
 	if contents, err = Inspect(ctx, draft.Name()); err != nil {
 		return contents, fmt.Errorf("check the copy of %s: %w", path, err)
@@ -73,8 +73,11 @@ func besides(path, name string) bool {
 
 // copyInto has SQLite write a copy, as one reader sees the database.
 func copyInto(ctx context.Context, path, to string) error {
-	// Not read-only: the last one to leave a file has to fold in its log.
-	return visit(ctx, path, readWrite, func(db *sqlx.DB) error {
+	mode := readOnly // a damaged file stays as it is, with its log
+	if missing(path + "-wal") {
+		mode = readWrite // nobody serves it, but somebody may begin to
+	}
+	return visit(ctx, path, mode, func(db *sqlx.DB) error {
 		_, err := db.ExecContext(ctx, `VACUUM INTO ?`, to)
 		return err
 	})
@@ -266,11 +269,15 @@ func copyBeside(backup, path string) (draft string, err error) {
 		return "", err
 	}
 	_, err = io.Copy(out, in)
-	like := path
-	if missing(like) {
-		like = filepath.Dir(path)
+	return out.Name(), errors.Join(err, out.Close(), ownAs(out.Name(), existing(path)))
+}
+
+// existing is a file, or the folder that it would be in.
+func existing(path string) string {
+	if missing(path) {
+		return filepath.Dir(path)
 	}
-	return out.Name(), errors.Join(err, out.Close(), ownAs(out.Name(), like))
+	return path
 }
 
 // setAside renames a database with its log, so that SQLite would still find both
@@ -340,28 +347,42 @@ func (b Schedule) Run(ctx context.Context, now time.Time) (name string, contents
 
 // tidy removes the copies that nobody finished: the program was killed meanwhile.
 func (b Schedule) tidy() error {
-	drafts, err := filepath.Glob(filepath.Join(b.Folder, ".callbook-*.db.*"))
-	for _, draft := range drafts {
-		err = errors.Join(err, os.Remove(draft))
+	entries, err := os.ReadDir(b.Folder)
+	for _, entry := range entries {
+		of, found := strings.CutPrefix(entry.Name(), ".")
+		at := strings.LastIndexByte(of, '.')
+		if _, notOurs := time.Parse(scheduledName, of[:max(at, 0)]); found && notOurs == nil {
+			err = errors.Join(err, os.Remove(filepath.Join(b.Folder, entry.Name())))
+		}
 	}
 	return err
 }
 
-// Newest is the time of the newest copy; zero when there is none.
-func (b Schedule) Newest() (time.Time, error) {
+// Newest is the time of the newest copy that is not of a time to come; zero when there
+// is none.
+func (b Schedule) Newest(now time.Time) (time.Time, error) {
 	if b.Folder == "" {
 		return time.Time{}, nil
 	}
 	made, err := b.made()
+	made = slices.DeleteFunc(made, func(at time.Time) bool { return at.After(now) })
 	if err != nil || len(made) == 0 {
 		return time.Time{}, err
 	}
 	return made[len(made)-1], nil
 }
 
+// Owns tells whether a file is one of the copies, by its folder and name.
+func (b Schedule) Owns(path string) bool {
+	_, err := time.Parse(scheduledName, filepath.Base(path))
+	in, inErr := os.Stat(filepath.Dir(path))
+	folder, folderErr := os.Stat(b.Folder)
+	return errors.Join(err, inErr, folderErr) == nil && os.SameFile(in, folder)
+}
+
 // NewestName is the name of the newest copy; empty when there is none.
-func (b Schedule) NewestName() string {
-	newest, err := b.Newest()
+func (b Schedule) NewestName(now time.Time) string {
+	newest, err := b.Newest(now)
 	if err != nil || newest.IsZero() {
 		return ""
 	}

@@ -377,3 +377,79 @@ func TestCopiesThatNobodyFinishedGo(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 }
+
+// TestOnlyDraftsOfTheScheduleAreTidied: another copy that is being made into the same
+// folder stays, whatever its name and the folder's.
+func TestOnlyDraftsOfTheScheduleAreTidied(t *testing.T) {
+	s := newStore(t)
+	folder := filepath.Join(t.TempDir(), "copies[of 2026")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, stays := range map[string]bool{
+		".callbook-20261119T093000Z.db.123": false, ".callbook-before-upgrade.db.123": true, ".callbook-.db.1": true,
+		"callbook-notes.db.1": true, ".callbook-20261119T093000Z.db": true,
+	} {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := (Schedule{Path: s.path, Folder: folder, Every: Day, Keep: 2}).Run(t.Context(), s.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if missing(path) == stays {
+			t.Errorf("%s: missing %v", name, missing(path))
+		}
+	}
+}
+
+// TestACopyOfATimeToComeIsNotTheNewest: a clock ran ahead when it was made.
+func TestACopyOfATimeToComeIsNotTheNewest(t *testing.T) {
+	folder, now := t.TempDir(), time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+	b := Schedule{Folder: folder}
+	for _, name := range []string{"callbook-20990101T000000Z.db", "callbook-20261119T093000Z.db"} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newest, err := b.Newest(now)
+	if err != nil || !newest.Equal(now.Add(-Day)) || b.NewestName(now) != filepath.Join(folder, "callbook-20261119T093000Z.db") {
+		t.Errorf("%v, %s, %v", newest, b.NewestName(now), err)
+	}
+}
+
+// TestABackupLeavesADamagedFileAsItIs: with its log, of which more may be saved by hand.
+func TestABackupLeavesADamagedFileAsItIs(t *testing.T) {
+	s := newStore(t)
+	s.agents("agent", 50)
+	folder := t.TempDir()
+	path := filepath.Join(folder, "callbook.db")
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(s.path + suffix)
+		if suffix == "" && err == nil {
+			for at := 40960; at < len(data)-4096; at += 8192 {
+				copy(data[at:], strings.Repeat("\xa5", 4096))
+			}
+		}
+		if err := errors.Join(err, os.WriteFile(path+suffix, data, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, log := fileText(t, path), fileText(t, path+"-wal")
+	_, err := Backup(t.Context(), path, filepath.Join(folder, "copy.db"))
+	if err == nil {
+		t.Error("a damaged file is copied")
+	}
+	if fileText(t, path) != before || fileText(t, path+"-wal") != log || log == "" {
+		t.Error("the file or its log was changed")
+	}
+}
+
+func fileText(t testing.TB, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}

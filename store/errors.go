@@ -98,6 +98,7 @@ func invalid(faults ...Fault) *Error {
 func (s *Store) storageError(err error) error {
 	switch code := sqliteCode(s.judge(err)); {
 	case isFull(code):
+		s.full.Store(true)
 		return fmt.Errorf("%w (%w)", refuse(CodeStorageFull), err)
 	case code == sqlite3.SQLITE_BUSY:
 		return fmt.Errorf("%w (%w)", refuse(CodeUnavailable), err)

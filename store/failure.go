@@ -141,7 +141,7 @@ const watchPeriod = time.Second
 // files are those that the open database consists of, by name.
 func (s *Store) files() map[string]os.FileInfo {
 	opened := map[string]os.FileInfo{}
-	for _, name := range []string{s.name, s.path, s.path + "-wal", s.path + "-shm"} {
+	for _, name := range []string{s.name, s.path, s.path + "-wal", s.path + "-shm", s.path + ".lock"} {
 		if info, err := os.Stat(name); err == nil {
 			opened[name] = info
 		}

@@ -27,6 +27,7 @@ type probe struct {
 const (
 	readyAge     = time.Second // how long a good probe counts: each one costs a write
 	readyTimeout = time.Second // how long one may take
+	probeRoom    = 64 << 10    // bytes; more than most writes need
 )
 
 // Ready reports whether the directory can be read and written, now or within the
@@ -62,7 +63,7 @@ func (s *Store) startProbe() <-chan struct{} {
 		return s.probe.running
 	}
 	now := s.Now()
-	if age := now.Sub(s.probe.passed); age >= 0 && age < readyAge {
+	if age := now.Sub(s.probe.passed); age >= 0 && age < readyAge && !s.full.Load() {
 		return nil
 	}
 	done := make(chan struct{})
@@ -85,13 +86,23 @@ func (s *Store) probeOnce(ctx context.Context) error {
 	if err := s.get(ctx, &settings, `SELECT COUNT(*) FROM site`); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
+	// After a write that found no room, one that takes room: what fits into a page
+	// that is there tells nothing.
+	full := s.full.Load()
 	err := s.write(ctx, func(t *tx) error {
+		value := []byte(t.now.String())
+		if full {
+			value = make([]byte, probeRoom)
+		}
 		return t.exec(`
 			INSERT INTO site (name, value) VALUES ('probe', ?)
-			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, []byte(t.now.String()))
+			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, value)
 	})
 	if err != nil {
 		return fmt.Errorf("write: %w", err)
+	}
+	if full {
+		s.full.Store(false)
 	}
 	return nil
 }

@@ -69,6 +69,9 @@ func acquireLock(path string, mayBeGone bool) (*Lock, error) {
 		_ = l.Close() // whoever held it has just taken the file away
 		return acquireLock(path, mayBeGone)
 	}
+	if fresh {
+		_ = ownAs(name, existing(path)) // the operator may be another user than the service
+	}
 	// For the message of another that comes. On Windows nobody may write a locked
 	// file; the message then names no process.
 	_ = os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)

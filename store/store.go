@@ -44,6 +44,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -91,11 +92,12 @@ type Options struct {
 
 // Store is an open directory. Its methods may be called from any goroutine.
 type Store struct {
-	name     string // as it was given
-	path     string // of the file itself, whatever link led to it
-	beside   bool   // another process may serve the file
-	normal   bool   // synchronous=NORMAL
-	killed   bool   // whoever had the file before was killed; it was checked as a whole at once
+	name     string      // as it was given
+	path     string      // of the file itself, whatever link led to it
+	beside   bool        // another process may serve the file
+	normal   bool        // synchronous=NORMAL
+	full     atomic.Bool // a write found no room, and none as large has since
+	killed   bool        // whoever had the file before was killed; it was checked as a whole at once
 	upgraded upgrade
 	clock    func() time.Time
 	random   io.Reader

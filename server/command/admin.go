@@ -185,7 +185,7 @@ func suspensionEnd(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if at, err := time.Parse(time.DateOnly, text); err == nil {
+	if at, err := time.Parse(time.DateOnly, text); err == nil && !at.IsZero() { // which would mean none
 		return at, nil
 	}
 	if number, ok := strings.CutSuffix(text, "d"); ok {

@@ -77,10 +77,13 @@ func (c *checkCommand) printSettings(out io.Writer, k *kong.Context) {
 			continue
 		}
 		value := fmt.Sprint(k.FlagValue(flag))
+		if list, ok := k.FlagValue(flag).([]string); ok {
+			value = strings.Join(list, ",")
+		}
 		if flag.Name == "mail" {
 			value = mail.Describe(value)
 		}
-		fmt.Fprintf(out, "%s=%s\n", flag.Envs[0], strings.Trim(value, "[]"))
+		fmt.Fprintf(out, "%s=%s\n", flag.Envs[0], value)
 	}
 	fmt.Fprintln(out)
 }
@@ -240,7 +243,7 @@ func (c *checkCommand) checkCopies(f *findings) {
 		f.odd(subject, "the service makes none: give --backup-dir, on another disk")
 		return
 	}
-	newest, err := c.schedule(c.DB).Newest()
+	newest, err := c.schedule(c.DB).Newest(time.Now())
 	switch age := time.Since(newest); {
 	case errors.Is(err, os.ErrNotExist):
 		f.odd(subject, "%s is made at the start", c.BackupDir)

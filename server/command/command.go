@@ -5,10 +5,12 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -47,6 +49,7 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 			{Key: "limits", Title: "Limits; 0 switches one off:"},
 		}),
 		kong.Resolvers(file),
+		kong.NamedMapper("path", kong.MapperFunc(decodePath)),
 		defaultLimits(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Writers(stdout, stderr),
@@ -73,11 +76,26 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		fmt.Fprintln(stderr, "callbook --help lists what there is.")
 		return statusUsage
 	}
-	if err := command.Run(); err != nil {
+	if err := command.Run(); err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintln(stderr, "callbook: stopped before it had begun")
+	} else if err != nil {
 		complain(stderr, err)
 		return endingOf(err).status
 	}
 	return 0
+}
+
+// decodePath reads a path; an empty one is none, not the current folder.
+func decodePath(ctx *kong.DecodeContext, target reflect.Value) error {
+	var path string
+	if err := ctx.Scan.PopValueInto("path", &path); err != nil {
+		return err
+	}
+	if path != "" {
+		path = kong.ExpandPath(path)
+	}
+	target.SetString(path)
+	return nil
 }
 
 // complain prints an error, or several, a line each.

@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 
 	"github.com/BurntSushi/toml"
@@ -28,7 +29,41 @@ func (f *configFile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (
 	if f.err != nil || isSet(flag.Envs) || len(flag.Envs) == 0 {
 		return nil, nil
 	}
-	return f.values[flag.Name], nil
+	value := f.values[flag.Name]
+	if form := formOf(flag.Target, value); form != "" {
+		f.err = fmt.Errorf("%s: %s is %s", f.path, flag.Name, form) // the value may be a password
+		return nil, nil
+	}
+	return value, nil
+}
+
+// formOf says what a setting has to be where its value in the file is something else.
+func formOf(target reflect.Value, value any) string {
+	switch v := value.(type) {
+	case nil, string:
+		return ""
+	case bool:
+		if target.Kind() == reflect.Bool {
+			return ""
+		}
+	case int64:
+		if target.Kind() == reflect.Int {
+			return ""
+		}
+	case []any:
+		if target.Kind() == reflect.Slice && !slices.ContainsFunc(v, func(e any) bool { _, ok := e.(string); return !ok }) {
+			return ""
+		}
+	}
+	switch target.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int:
+		return "a whole number"
+	case reflect.Slice:
+		return "a list of texts in quotation marks"
+	}
+	return "a text in quotation marks"
 }
 
 // Validate is called by kong in the end; Resolve has looked by then.

@@ -219,9 +219,12 @@ func (s *size) UnmarshalText(text []byte) error {
 // leastSize is the least that --max-size may be: a new database takes a part of it.
 const leastSize = 10_000_000
 
+// mostSize is what SQLite can address.
+const mostSize = 17_000_000_000_000
+
 func (s size) check() error {
-	if s != 0 && s < leastSize {
-		return fmt.Errorf("--max-size is at least %d MB, or 0 for no limit", int64(leastSize/1e6))
+	if s != 0 && (s < leastSize || s > mostSize) {
+		return fmt.Errorf("--max-size is at least %d MB and at most %d TB, or 0 for no limit", int64(leastSize/1e6), int64(mostSize/1e12))
 	}
 	return nil
 }

@@ -35,6 +35,18 @@ func (c *serveCommand) entrances(certificates *certificates) []entrance {
 	return all
 }
 
+// check refuses what is no address, without asking anybody.
+func (e entrance) check() error {
+	_, port, err := net.SplitHostPort(e.addr)
+	if n, numberErr := strconv.Atoi(port); err == nil && (numberErr != nil && port == "" || numberErr == nil && (n < 0 || n > 65535)) {
+		err = errors.New("the port is from 0 to 65535")
+	}
+	if err != nil {
+		return fmt.Errorf("--%s: %s is no address, such as 127.0.0.1:8080 or :8080: %w", e.flag, e.addr, err)
+	}
+	return nil
+}
+
 // listen listens on all entrances, or on none. A socket that the service manager hands
 // over is taken for its address: nobody is refused while the program is started again.
 func listen(entrances []entrance) error {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/signal"
+	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -70,14 +73,29 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	if c.BaseURL != "" {
 		errs[4] = server.CheckBaseURL(c.BaseURL)
 	}
-	err = errors.Join(append(errs[:], c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
+	for _, e := range c.entrances(nil) {
+		errs[4] = errors.Join(errs[4], e.check())
+	}
+	err = errors.Join(append(errs[:], c.checkPlaces(), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
 	if err != nil {
 		err = fmt.Errorf("%w:\n%w", errSettings, err)
 	}
 	return p, err
 }
 
+// checkPlaces refuses a database among its own copies, which would be dropped with them.
+func (c *serveCommand) checkPlaces() error {
+	switch {
+	case c.DB == "":
+		return errors.New("--db: name the file")
+	case c.BackupDir != "" && c.schedule(c.DB).Owns(c.DB):
+		return errors.New("--db: this is one of the copies in --backup-dir, and would be dropped with them: callbook restore brings it into another place")
+	}
+	return nil
+}
+
 func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may leave: that ends no service
 	log := c.logger(console.err)
 	p, err := c.plan(log)
 	if err != nil {
@@ -129,7 +147,7 @@ func (c *serveCommand) lock() (*store.Lock, error) {
 	if err != nil {
 		return nil, c.advise(err)
 	}
-	if c.schedule(c.DB).NewestName() != "" && !store.Exists(c.DB) {
+	if c.schedule(c.DB).NewestName(time.Now()) != "" && !store.Exists(c.DB) {
 		lock.Release()
 		return nil, c.advise(fmt.Errorf("%w, though there are copies of it in %s: to begin anew, move them away", store.ErrGone, c.BackupDir))
 	}

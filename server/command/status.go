@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
 	"callbook/store"
 )
@@ -70,5 +71,5 @@ func (c *serveCommand) advise(err error) error {
 
 // restoring is the command that brings the newest copy back.
 func (c *serveCommand) restoring() string {
-	return fmt.Sprintf("callbook restore %s --db %s", cmp.Or(c.schedule(c.DB).NewestName(), "COPY"), c.DB)
+	return fmt.Sprintf("callbook restore %s --db %s", cmp.Or(c.schedule(c.DB).NewestName(time.Now()), "COPY"), c.DB)
 }

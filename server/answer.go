@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -27,21 +28,46 @@ func etag(body []byte) string {
 // writeCached sends a public answer, or 304 when the caller has it already.
 func writeCached(w http.ResponseWriter, r *http.Request, e *cached) error {
 	h := w.Header()
-	h["Etag"] = []string{e.etag}
+	h["Etag"] = e.tag
 	h["Cache-Control"] = revalidateHeader
-	if e.link != "" {
-		h.Set("Link", e.link)
+	if e.link != nil {
+		h["Link"] = e.link
 	}
-	if hasTag(r, e.etag) {
+	if hasTag(r, e.tag[0]) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return writeJSON(w, http.StatusOK, e.body)
+	body, length := e.body, e.length
+	if len(body) >= minZipped && takesGzip(r) {
+		if z := e.zip(); z.body != nil {
+			h["Content-Encoding"] = gzipHeader
+			body, length = z.body, z.length
+		}
+	}
+	return send(w, http.StatusOK, body, length)
 }
+
+// takesGzip tells whether the caller takes answers compressed by gzip.
+func takesGzip(r *http.Request) bool {
+	for _, header := range r.Header["Accept-Encoding"] {
+		for coding := range strings.SplitSeq(header, ",") {
+			name, weight, _ := strings.Cut(coding, ";")
+			if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+				return weight == "" || !refused.MatchString(weight)
+			}
+		}
+	}
+	return false
+}
+
+// refused matches the weight of what the caller does not take (RFC 9110, 12.4.2).
+var refused = regexp.MustCompile(`(?i)^\s*q=0(\.0*)?\s*$`)
 
 var (
 	revalidateHeader = []string{revalidate}
 	jsonTypeHeader   = []string{jsonType}
+	gzipHeader       = []string{"gzip"}
+	anyOrigin        = []string{"*"}
 )
 
 // hasTag tells whether the caller has what a tag names.
@@ -67,11 +93,15 @@ func etagMatches(match, tag string) bool {
 }
 
 func writeJSON(w http.ResponseWriter, status int, body []byte) error {
+	return send(w, status, body, []string{strconv.Itoa(len(body))})
+}
+
+func send(w http.ResponseWriter, status int, body []byte, length []string) error {
 	h := w.Header()
 	if _, given := h["Content-Type"]; !given {
 		h["Content-Type"] = jsonTypeHeader
 	}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	h["Content-Length"] = length
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // a caller that has gone is nobody's error
 	return nil

@@ -126,6 +126,7 @@ type benchSite struct {
 var (
 	benchOnce   = sync.OnceValues(openBench)
 	benchFolder string // of this run alone; removed at its end
+	benchOpened *store.Store
 )
 
 // TestMain removes what the benchmarks share. Tests make many small heaps, which
@@ -136,6 +137,9 @@ func TestMain(m *testing.M) {
 		debug.SetGCPercent(400)
 	}
 	status := m.Run()
+	if benchOpened != nil {
+		_ = benchOpened.Close()
+	}
 	if benchFolder != "" {
 		_ = os.RemoveAll(benchFolder)
 	}
@@ -160,6 +164,7 @@ func openBench() (_ *benchSite, err error) {
 	if err != nil {
 		return nil, err
 	}
+	benchOpened = st
 	s, err := New(st, Options{BaseURL: "http://callbook.example.org", Limits: benchLimits})
 	return &benchSite{store: st, server: s, agents: agents}, err
 }

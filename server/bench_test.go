@@ -189,11 +189,10 @@ func beside(b *testing.B, h http.Handler, status int, request func(i int) []byte
 // uncached is the server without its cache of answers.
 func (s *benchSite) uncached(b *testing.B) *Server {
 	b.Helper()
-	other, err := New(s.store, Options{BaseURL: "http://callbook.example.org", Limits: benchLimits})
+	other, err := New(s.store, Options{BaseURL: "http://callbook.example.org", Limits: benchLimits, CacheBytes: -1})
 	if err != nil {
 		b.Fatal(err)
 	}
-	other.cache.entries.Resize(1)
 	return other
 }
 

@@ -31,9 +31,11 @@ func TestLongAddressesAreNotKept(t *testing.T) {
 		s.call("GET", "/api/posts?q=x"+strings.Repeat("+", 3000+i), "", nil).status(200)
 		s.call("GET", "/calls?q=x"+strings.Repeat("+", 3000+i), "", nil).status(200)
 	}
-	for _, key := range s.server.cache.entries.Keys() {
-		if len(key) > maxKey {
-			t.Errorf("a key of %d bytes is kept", len(key))
+	for i := range s.server.cache.shards {
+		for _, key := range s.server.cache.shards[i].entries.Keys() {
+			if len(key) > maxKey {
+				t.Errorf("a key of %d bytes is kept", len(key))
+			}
 		}
 	}
 }

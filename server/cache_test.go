@@ -442,32 +442,89 @@ func (s *site) writeAndRead(text, card, key, post string) {
 	}
 }
 
-func TestTheCacheIsBounded(t *testing.T) {
-	c, err := newCache()
+// newTestCache makes a cache of so many bytes.
+func newTestCache(t *testing.T, bytes int64) *cache {
+	t.Helper()
+	c, err := newCache(bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range int64(3 * cacheEntries) {
-		c.put(fmt.Sprint(i), &cached{body: []byte("x"), dependence: onCard, card: i}, 0)
+	return c
+}
+
+// kept counts the answers in a cache and what they take.
+func (c *cache) kept() (answers, bytes int) {
+	for i := range c.shards {
+		for _, key := range c.shards[i].entries.Keys() {
+			e, _ := c.shards[i].entries.Peek(key)
+			answers, bytes = answers+1, bytes+e.cost(key)
+		}
 	}
-	c.put("large", &cached{body: make([]byte, maxCached+1), dependence: onSite}, 0)
-	if n := c.entries.Len(); n != cacheEntries || len(c.cards) != n {
-		t.Errorf("%d answers of %d cards are kept, want %d", n, len(c.cards), cacheEntries)
+	return answers, bytes
+}
+
+func TestTheCacheIsBounded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		size      int64
+		body      int // bytes of each answer
+		put, kept int // answers at the least
+	}{
+		"by count":               {1 << 30, 1, 2 * cacheShards * shardEntries, cacheShards * shardEntries},
+		"by bytes":               {1 << 20, 3000, 1000, 150},
+		"one that holds nothing": {0, 10, 100, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTestCache(t, tt.size)
+			for i := range tt.put {
+				c.put(fmt.Sprint(i), &cached{body: make([]byte, tt.body), dependence: onCard, card: int64(i)}, 0)
+			}
+			c.put("large", &cached{body: make([]byte, maxCached+1), dependence: onSite}, 0)
+			answers, bytes := c.kept()
+			if answers < tt.kept || answers > cacheShards*shardEntries || int64(bytes) > tt.size || bytes != c.size() {
+				t.Errorf("%d answers of %d bytes are kept, %d counted; want at least %d of %d", answers, bytes, c.size(), tt.kept, tt.size)
+			}
+			if c.get("large", time.Time{}) != nil {
+				t.Error("a large answer is kept")
+			}
+			c.changed(store.Changes{All: true})
+			if answers, _ := c.kept(); answers != 0 || c.size() != 0 {
+				t.Error("a change of all leaves answers")
+			}
+		})
 	}
-	if c.get("large", time.Time{}) != nil {
-		t.Error("a large answer is kept")
+}
+
+// TestAnAnswerIsCompressedOnce: its compressed form is kept with it, unless that
+// saves little.
+func TestAnAnswerIsCompressedOnce(t *testing.T) {
+	text := newCached(strings.Repeat("harbour pilot ", 500))
+	if z := text.zip(); z.body == nil || z != text.zip() {
+		t.Error("a text is compressed anew each time, or not at all")
 	}
-	c.changed(store.Changes{All: true})
-	if c.entries.Len() != 0 || len(c.cards) != 0 {
-		t.Error("a change of all leaves answers")
+	noise := make([]byte, 4000)
+	for i := range noise {
+		noise[i] = byte(rand.Uint32())
+	}
+	if z := newCached(string(noise)).zip(); z.body != nil {
+		t.Errorf("noise of 4000 bytes is kept compressed to %d", len(z.body))
+	}
+}
+
+func TestGzipIsSentToWhomItSuits(t *testing.T) {
+	s := newSite(t)
+	for accept, want := range map[string]string{
+		"gzip": "gzip", "br, GZIP": "gzip", "deflate, gzip;q=0.5": "gzip", "gzip ; q=1.0": "gzip", "gzip, zstd": "gzip",
+		"": "", "identity": "", "br": "", "gzip;q=0": "", "gzip; Q=0.000, br": "", "xgzip": "",
+	} {
+		a := s.sent("GET", "/openapi.json", "Accept-Encoding: "+accept).status(200)
+		if got := a.Header.Get("Content-Encoding"); got != want {
+			t.Errorf("Accept-Encoding %q: Content-Encoding %q, want %q", accept, got, want)
+		}
 	}
 }
 
 func TestAnAnswerReadBeforeACommitIsNotKept(t *testing.T) {
-	c, err := newCache()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newTestCache(t, DefaultCacheBytes)
 	for name, changes := range map[string]store.Changes{
 		"its card": {Cards: map[int64]struct{}{7: {}}}, "calls": {Posts: true}, "agents": {Agents: true}, "collaborations": {Collabs: true}, "all": {All: true},
 	} {

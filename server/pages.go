@@ -26,7 +26,7 @@ func (s *Server) readForPage(ctx context.Context, id string, args url.Values) (w
 	if err != nil {
 		return web.Answer{}, err
 	}
-	return web.Answer{Body: e.body, Tag: e.etag}, nil
+	return web.Answer{Body: e.body, Tag: e.tag[0]}, nil
 }
 
 // sendPage answers with what the parts name. They are all that it is made from, so
@@ -34,7 +34,7 @@ func (s *Server) readForPage(ctx context.Context, id string, args url.Values) (w
 func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error {
 	tag := etag([]byte(strings.Join(parts, "\x00")))
 	if hasTag(r, tag) {
-		return writeCached(w, r, &cached{etag: tag})
+		return writeCached(w, r, tagged(nil, tag))
 	}
 	now := s.store.Now()
 	e := s.cache.get(tag, now)
@@ -44,7 +44,8 @@ func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string
 		if err != nil {
 			return err
 		}
-		e = &cached{body: body, etag: tag, dependence: onSite, made: now}
+		e = tagged(body, tag)
+		e.made = now
 		s.cache.put(tag, e, begun)
 	}
 	return writeCached(w, r, e)
@@ -91,7 +92,7 @@ func (s *Server) mountPages(r *routes) {
 func (s *Server) forPeople(show httprouter.Handle) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 		from := subject{network: network(clientAddress(r, s.options.TrustedProxies))}
-		if err := s.limiter.take(w.Header(), limitReads, from); err != nil {
+		if err := s.limiter.take(w.Header(), limitReads, from, s.store.Now()); err != nil {
 			s.pages.Refuse(w, r, err)
 			return
 		}

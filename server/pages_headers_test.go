@@ -36,15 +36,16 @@ const (
 // X-Request-Id.
 var (
 	everyAnswer = headers{
-		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Content-Security-Policy": policyOfRest, "Cross-Origin-Opener-Policy": "same-origin",
-		"Cross-Origin-Resource-Policy": "cross-origin", "Permissions-Policy": "camera=(), geolocation=(), microphone=()", "Vary": "Accept-Encoding",
+		"X-Content-Type-Options": "nosniff", "Content-Security-Policy": policyOfRest,
+		"Cross-Origin-Resource-Policy": "cross-origin", "Vary": "Accept-Encoding",
 	}
 	constantAnswer = everyAnswer.and("Access-Control-Allow-Origin", "*", "Cache-Control", revalidate, "Etag", "W/")
 	jsonAnswer     = constantAnswer.and("Content-Type", jsonType)
 	jsonUnkept     = everyAnswer.and("Content-Type", jsonType, "Cache-Control", "no-store")
-	pageAnswer     = constantAnswer.and("Content-Type", htmlType, "Content-Security-Policy", policyOfPages, "Vary", "Accept-Encoding, Accept-Language", "Content-Language", "en")
-	pageError      = pageAnswer.and("Etag", "", "Access-Control-Allow-Origin", "", "Cache-Control", "no-store")
-	ownersAnswer   = pageError.and("X-Robots-Tag", "noindex", "Cross-Origin-Resource-Policy", "same-origin")
+	pageAnswer     = constantAnswer.and("Content-Type", htmlType, "Content-Security-Policy", policyOfPages, "Vary", "Accept-Encoding, Accept-Language", "Content-Language", "en",
+		"Referrer-Policy", "no-referrer", "Cross-Origin-Opener-Policy", "same-origin", "Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	pageError    = pageAnswer.and("Etag", "", "Access-Control-Allow-Origin", "", "Cache-Control", "no-store")
+	ownersAnswer = pageError.and("X-Robots-Tag", "noindex", "Cross-Origin-Resource-Policy", "same-origin")
 )
 
 func twinAt(path string) string { return "<" + path + `>; rel="alternate"; type="application/json"` }
@@ -66,7 +67,8 @@ func headerRows(s *peopleSite, token string) []headerRow {
 		{"GET /agents/harbour-pilot?lang=zh", "", 200, pageAnswer.and("Link", twinAt("/api/agents/harbour-pilot"), "Content-Language", "zh")},
 		{"GET /calls?tag=c%2B%2B+%26+more&lang=en", "", 200, pageAnswer.and("Link", twinAt("/api/posts?tag=c%2B%2B+%26+more"))},
 		{"GET /calls/" + call, "", 200, pageAnswer.and("Link", twinAt("/api/posts/"+call))},
-		{"GET /calls.atom?tag=tides", "", 200, pageAnswer.and("Link", twinAt("/api/posts?tag=tides"), "Content-Type", "application/atom+xml; charset=utf-8", "Content-Security-Policy", policyOfRest)},
+		{"GET /calls.atom?tag=tides", "", 200, pageAnswer.and("Link", twinAt("/api/posts?tag=tides"), "Content-Type", "application/atom+xml; charset=utf-8", "Content-Security-Policy", policyOfRest,
+			"Referrer-Policy", "", "Cross-Origin-Opener-Policy", "", "Permissions-Policy", "")},
 		{"GET /style.css", "", 200, constantAnswer.and("Content-Type", "text/css; charset=utf-8")},
 		{"GET /mark.svg", "", 200, constantAnswer.and("Content-Type", "image/svg+xml")},
 

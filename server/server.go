@@ -8,6 +8,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -31,6 +32,7 @@ import (
 type Options struct {
 	BaseURL        string         // where the public reaches the site, without a slash at its end
 	Limits         Limits         // rate limits; the zero value has none
+	CacheBytes     int64          // of kept answers; 0 for DefaultCacheBytes, less than 0 for none
 	TrustedProxies TrustedProxies // peers whose X-Forwarded-For is believed
 	Log            zerolog.Logger
 	Mail           mail.Sink         // where the site's own mails go; nil: it sends none
@@ -68,6 +70,7 @@ type Server struct {
 	meters      *metrics.Set
 	refusals    map[store.Code]*metrics.Counter
 	unrouted    *meter // of calls that meet no route
+	secure      bool   // the public reaches the site by https
 	handler     http.Handler
 }
 
@@ -77,13 +80,14 @@ func New(st *store.Store, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{options: o, store: st, disk: st.Disk, waiters: newWaiters(), stopping: make(chan struct{}), meters: metrics.NewSet()}
+	s.secure = strings.HasPrefix(o.BaseURL, "https://")
 	s.unrouted = newMeter(s.meters, "none")
 	s.refusals = newRefusals(s.meters)
 	var err error
 	if s.limiter, err = newLimiter(o.Limits, st.Now); err != nil {
 		return nil, err
 	}
-	if s.cache, err = newCache(); err != nil {
+	if s.cache, err = newCache(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0)); err != nil {
 		return nil, err
 	}
 	if s.links, err = newLinkChecks(s); err != nil {
@@ -146,6 +150,8 @@ func preflight(w http.ResponseWriter, readable bool) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+var variesByEncoding = []string{"Accept-Encoding"}
+
 // chain wraps the routes in what every request passes through: compression,
 // request id, security headers, log event, recovery from panics.
 func (s *Server) chain(routes http.Handler) (http.Handler, error) {
@@ -156,5 +162,14 @@ func (s *Server) chain(routes http.Handler) (http.Handler, error) {
 	if s.options.Dev != nil {
 		routes = s.options.Dev.guard(s, routes)
 	}
-	return compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observe(routes, w, r) })), nil
+	plain := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observe(routes, w, r) })
+	compressed := compress(plain)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.Header["Accept-Encoding"]) > 0 {
+			compressed(w, r)
+			return
+		}
+		w.Header()["Vary"] = variesByEncoding // as compress tells
+		plain(w, r)
+	}), nil
 }

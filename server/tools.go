@@ -359,8 +359,8 @@ func (s *Server) mountMCP(r *routes) {
 			return
 		}
 		s.gate.Share(w.Header(), r)
-		c := &call{Request: r, server: s, w: w, from: subject{network: network(clientAddress(r, s.options.TrustedProxies))}}
-		err := s.limiter.take(w.Header(), limitReads, c.from)
+		c := &call{Request: r, server: s, w: w, now: s.store.Now(), from: subject{network: network(clientAddress(r, s.options.TrustedProxies))}}
+		err := s.limiter.take(w.Header(), limitReads, c.from, c.now)
 		if err == nil {
 			err = c.readBody()
 		}

@@ -38,7 +38,8 @@ func (c *devCommand) limits() (server.Limits, store.Quotas, store.MailCaps) {
 }
 
 func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
-	log := c.logger(console.err)
+	log, closeLog := c.logger(console.err)
+	defer closeLog()
 	listener, err := net.Listen("tcp", c.Addr)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)

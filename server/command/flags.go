@@ -3,8 +3,6 @@ package command
 import (
 	"errors"
 	"fmt"
-	"io"
-	stdlog "log"
 	"os"
 	"strconv"
 	"strings"
@@ -22,25 +20,6 @@ import (
 type databaseFlags struct {
 	Config string `help:"TOML file of settings, named as the flags are, such as base-url = \"https://directory.example.org\". Flags and variables win over it." placeholder:"PATH"`
 	DB     string `name:"db" default:"callbook.db" help:"The SQLite file of the directory." type:"path"`
-}
-
-// logFlags are the settings of the log.
-type logFlags struct {
-	Log      string `enum:"text,json" default:"text" help:"Form of the log: text for people, json for machines."`
-	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"Least level that is logged."`
-}
-
-func (f logFlags) logger(w io.Writer) zerolog.Logger {
-	level, _ := zerolog.ParseLevel(f.LogLevel) // one of the enum
-	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
-	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
-	if f.Log == "text" {
-		w = zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: zerolog.TimeFieldFormat}
-	}
-	l := zerolog.New(w).Level(level).With().Timestamp().Logger()
-	stdlog.SetFlags(0)
-	stdlog.SetOutput(l) // what a library says stands in the one log, in its form
-	return l
 }
 
 // limitFlags are the rate limits; 0 switches one off.
@@ -111,8 +90,8 @@ func (f limitFlags) check() error {
 
 func checkLimits(limits ...int) error {
 	for _, n := range limits {
-		if n < 0 || n > 1_000_000 {
-			return errors.New("a limit is a number from 0 (off) to 1000000")
+		if n < 0 || n > 1_000_000_000 {
+			return errors.New("a limit is a number from 0 (off) to 1000000000")
 		}
 	}
 	return nil

@@ -1,10 +1,12 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -26,6 +28,7 @@ type serveCommand struct {
 	backupFlags   `embed:"" group:"database"`
 	NoBackup      bool   `group:"database" help:"Bring a database of an older version up to date without a copy of it, which needs as much room again."`
 	MaxSize       size   `group:"database" default:"0" help:"The most that the database file may take, such as 10GB; past it, writes are refused and reads go on. 0: what the disk has." placeholder:"SIZE"`
+	CacheSize     size   `default:"32MiB" help:"Memory for answers that are kept ready, such as 128MB. 0: none is kept." placeholder:"SIZE"`
 	NetworkDisk   bool   `group:"database" help:"Serve a database on a network file system all the same: writes may be lost there, and the file damaged."`
 	Durability    string `group:"database" enum:"full,normal" default:"full" help:"normal is faster on slow disks, but a power cut may lose the last writes."`
 	logFlags      `embed:"" group:"log"`
@@ -64,7 +67,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 		Path: c.DB, Quotas: &quotas, Mails: c.caps(), OwnerAgents: &c.OwnerAgents,
 		Normal: c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk, MaxBytes: int64(c.MaxSize),
 	}
-	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Log: log, Version: version(), Backups: c.schedule(c.DB)}
+	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Log: log, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1)}
 	var errs [5]error
 	p.server.Contact, errs[0] = server.ParseContact(c.Contact)
 	p.server.TrustedProxies, errs[1] = server.ParseTrustedProxies(c.TrustedProxy)
@@ -96,7 +99,9 @@ func (c *serveCommand) checkPlaces() error {
 
 func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may leave: that ends no service
-	log := c.logger(console.err)
+	log, closeLog := c.logger(console.err)
+	defer closeLog()
+	defer runtime.KeepAlive(newBallast())
 	p, err := c.plan(log)
 	if err != nil {
 		return err
@@ -139,6 +144,13 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 	certificates.keep(ctx, s)
 	return s.Serve(ctx, fronts(entrances, s)...)
 }
+
+// ballast is memory that is never touched, and so takes none of the machine's. The
+// garbage collector waits until as much as is in use has been allocated anew; with
+// little in use it would run hundreds of times a second under load.
+const ballast = 24 << 20
+
+func newBallast() []byte { return make([]byte, ballast) }
 
 // lock takes the database for this process. Copies without a database tell of one
 // that is gone, as its lock file does.

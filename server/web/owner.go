@@ -28,7 +28,6 @@ const (
 
 func ownerHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
-	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Robots-Tag", "noindex")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }

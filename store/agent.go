@@ -70,15 +70,16 @@ type agentRow struct {
 	LastActiveAt   Time    `db:"last_active_at"`
 }
 
-const selectAgent = `
+const selectAgents = `
 	SELECT a.id, h.handle, a.name, a.owner, a.mailbox, a.contact_public, a.tagline,
 		a.description_en, a.description_zh, a.capabilities, a.languages, a.homepage, a.model,
 		a.accepting, a.min_level, a.require_offering, a.weekly_cap, a.policy_note, a.require_owner_receipt,
 		a.verified_at, a.claimed_at, a.suspended_at, a.suspended_until, a.suspension_reason,
 		a.created_at, a.updated_at, a.last_active_at
-	FROM agents a
-	JOIN handles h ON h.id = a.id
-	WHERE a.id = ?`
+	FROM handles h
+	JOIN agents a ON a.id = h.id`
+
+const selectAgent = selectAgents + ` WHERE h.id = ?`
 
 // level is the trust level (specification: Trust level).
 func (a *agentRow) level() int {
@@ -135,13 +136,14 @@ func (s *Store) Register(ctx context.Context, r Registration, once Once) (result
 			}
 			return err
 		}
-		if agentID, err = t.insertAgent(r, key); err != nil {
+		row, err := t.insertAgentRow(r, key)
+		if err != nil {
 			return err
 		}
-		if result.Agent, err = t.settleAgent(agentID); err != nil {
+		if result.Agent, err = t.settleNewAgent(&row); err != nil {
 			return err
 		}
-		return t.remember(0, once, agentID, r.Handle, result)
+		return t.remember(0, once, row.ID, r.Handle, result)
 	})
 	return result, replayed, err
 }
@@ -155,39 +157,57 @@ func (p *Profile) described() (faults []Fault) {
 }
 
 func (t *tx) insertAgent(r Registration, key string) (int64, error) {
+	row, err := t.insertAgentRow(r, key)
+	return row.ID, err
+}
+
+func (t *tx) insertAgentRow(r Registration, key string) (agentRow, error) {
 	if err := t.checkTexts(r, r.described()...); err != nil {
-		return 0, err
+		return agentRow{}, err
 	}
 	if ReservedHandle(r.Handle) {
-		return 0, refuse(CodeHandleTaken)
+		return agentRow{}, refuse(CodeHandleTaken)
 	}
-	var id int64
-	taken, err := t.find(&id, `
+	a := r.row(t.now)
+	free, err := t.find(&a.ID, `
 		INSERT INTO handles (handle) VALUES (?)
 		ON CONFLICT (handle) DO NOTHING
 		RETURNING id`, r.Handle)
 	if err != nil {
-		return 0, fmt.Errorf("insert the handle: %w", err)
+		return a, fmt.Errorf("insert the handle: %w", err)
 	}
-	if !taken {
-		return 0, refuse(CodeHandleTaken)
+	if !free {
+		return a, refuse(CodeHandleTaken)
 	}
-	p := defaultPolicy
 	err = t.exec(`
 		INSERT INTO agents (id, name, owner, mailbox, contact_public, tagline, description_en, description_zh,
 			capabilities, languages, homepage, model,
 			accepting, min_level, require_offering, weekly_cap, policy_note, require_owner_receipt,
 			key_hash, key_used, created_at, updated_at, last_active_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, FALSE, ?, ?, ?)`,
-		id, r.Name, r.Owner, canonicalMailbox(r.Mailbox), r.ContactPublic, optional(r.Tagline), r.DescriptionEN, r.DescriptionZH,
-		texts(r.Capabilities), canonicalLanguages(r.Languages), canonicalURL(r.Homepage), optional(r.Model),
-		p.Accepting, p.MinLevel, p.RequireOffering, p.WeeklyCap, p.Note, p.RequireOwnerReceipt,
-		hashKey(key), t.now, t.now, t.now)
+		a.ID, a.Name, a.Owner, a.Mailbox, a.ContactPublic, a.Tagline, a.DescriptionEN, a.DescriptionZH,
+		a.Capabilities, a.Languages, a.Homepage, a.Model,
+		a.Accepting, a.MinLevel, a.RequireOffer, a.WeeklyCap, a.PolicyNote, a.RequireReceipt,
+		hashKey(key), a.CreatedAt, a.UpdatedAt, a.LastActiveAt)
 	if err != nil {
-		return 0, fmt.Errorf("insert the agent: %w", err)
+		return a, fmt.Errorf("insert the agent: %w", err)
 	}
-	t.touch(id)
-	return id, nil
+	t.touch(a.ID)
+	return a, nil
+}
+
+// row is a new agent's, but for its number.
+func (r *Registration) row(now Time) agentRow {
+	p := defaultPolicy
+	return agentRow{
+		Handle: r.Handle, Name: r.Name, Owner: r.Owner, Mailbox: canonicalMailbox(r.Mailbox), ContactPublic: r.ContactPublic,
+		Tagline: optional(r.Tagline), DescriptionEN: r.DescriptionEN, DescriptionZH: r.DescriptionZH,
+		Capabilities: texts(r.Capabilities), Languages: canonicalLanguages(r.Languages),
+		Homepage: canonicalURL(r.Homepage), Model: optional(r.Model),
+		Accepting: p.Accepting, MinLevel: p.MinLevel, RequireOffer: p.RequireOffering, WeeklyCap: p.WeeklyCap,
+		PolicyNote: p.Note, RequireReceipt: p.RequireOwnerReceipt,
+		CreatedAt: now, UpdatedAt: now, LastActiveAt: now,
+	}
 }
 
 // agent loads the caller's row; it may have been deleted or suspended since its
@@ -204,12 +224,26 @@ func (t *tx) agent(id int64) (agentRow, error) {
 	return row, err
 }
 
+// mayAct is agent for who needs nothing of the row.
+func (t *tx) mayAct(id int64) error {
+	var row struct {
+		SuspendedAt    *Time   `db:"suspended_at"`
+		SuspendedUntil *Time   `db:"suspended_until"`
+		Reason         *string `db:"suspension_reason"`
+	}
+	found, err := t.find(&row, `SELECT suspended_at, suspended_until, suspension_reason FROM agents WHERE id = ?`, id)
+	switch {
+	case err == nil && !found:
+		err = refuse(CodeUnauthorized)
+	case err == nil && suspended(row.SuspendedAt, row.SuspendedUntil, t.now):
+		err = suspension(row.Reason, row.SuspendedUntil)
+	}
+	return err
+}
+
 // agentByHandle loads the row of the agent that has the handle now.
 func (t *tx) agentByHandle(handle string) (agent agentRow, found bool, err error) {
-	var id int64
-	if found, err = t.find(&id, `SELECT id FROM handles WHERE handle = ?`, handle); err == nil && found {
-		found, err = t.find(&agent, selectAgent, id)
-	}
+	found, err = t.find(&agent, selectAgents+` WHERE h.handle = ?`, handle)
 	return agent, found, err
 }
 
@@ -297,7 +331,7 @@ func (t *tx) updateAgent(before agentRow, after Settings) error {
 // record, without this agent's name, level and mailbox. The handle stays taken.
 func (s *Store) DeleteAgent(ctx context.Context, caller Caller) error {
 	return s.write(ctx, func(t *tx) error {
-		if _, err := t.agent(caller.ID); err != nil {
+		if err := t.mayAct(caller.ID); err != nil {
 			return err
 		}
 		return t.deleteAgent(caller.ID)

@@ -110,7 +110,7 @@ func (s *Store) RecordCollab(ctx context.Context, caller Caller, draft CollabDra
 }
 
 func (t *tx) recordCollab(caller Caller, draft CollabDraft) (Collab, error) {
-	if _, err := t.agent(caller.ID); err != nil {
+	if err := t.mayAct(caller.ID); err != nil {
 		return Collab{}, err
 	}
 	partner, found, err := t.agentByHandle(draft.Partner)
@@ -229,7 +229,7 @@ func (s *Store) DeclineCollab(ctx context.Context, caller Caller, id string) (Co
 
 func (s *Store) decideCollab(ctx context.Context, caller Caller, id, to string) (collab Collab, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		if _, err := t.agent(caller.ID); err != nil {
+		if err := t.mayAct(caller.ID); err != nil {
 			return err
 		}
 		var row collabRow

@@ -26,16 +26,19 @@ type writer struct {
 	store *Store
 	batch int // writes that share a transaction, at the most
 	conn  *sqlx.Conn
-	stmts map[string]*sqlx.Stmt
+	stmts map[string]*statement
 	jobs  chan *job
 	next  *job  // taken from jobs, but not for the batch that took it
 	seen  int64 // SQLite's number for what others have written to the file
 	pages int   // written to the log since the last checkpoint
 	ended chan struct{}
+	rows  chan *searchRow // whose words are cut beside the writer
 
 	end func(context.Context) error // commits; tests have it fail
 
-	blocked *wordTree // copy of the blocked words; nil when it must be read anew
+	blocked *wordTree       // copy of the blocked words; nil when it must be read anew
+	tuned   map[string]bool // search tables that have their settings
+	merged  map[string]bool // search tables that have nothing to merge
 
 	commits, writes atomic.Uint64 // stored since the start
 }
@@ -115,6 +118,9 @@ const noticePeriod = 500 * time.Millisecond
 
 func (w *writer) run() {
 	defer close(w.ended)
+	w.rows = make(chan *searchRow, defaultBatch)
+	defer close(w.rows)
+	go cutRows(w.rows)
 	idle := time.NewTicker(noticePeriod)
 	defer idle.Stop()
 	for {
@@ -182,7 +188,7 @@ func (w *writer) commit(batch []*job) {
 	}
 	committing, err := w.transact(batch)
 	if err != nil {
-		w.blocked = nil // it may hold what was undone
+		w.forget() // it may hold what was undone
 	}
 	if err != nil && !committing && len(batch) > 1 {
 		for _, j := range batch {
@@ -278,9 +284,14 @@ type checkpointed struct {
 // committed has the copies dropped of what changed, the writer's own too.
 func (w *writer) committed(c Changes) {
 	if c.All {
-		w.blocked = nil
+		w.forget()
 	}
 	w.store.committed(c)
+}
+
+// forget drops the writer's own copies.
+func (w *writer) forget() {
+	w.blocked, w.tuned, w.merged = nil, map[string]bool{}, map[string]bool{}
 }
 
 // runJob runs one write. A batch of one needs no savepoint: when it fails, the
@@ -359,8 +370,22 @@ func (w *writer) connect() error {
 	if err != nil {
 		return fmt.Errorf("open the writing connection: %w", err)
 	}
-	w.conn, w.stmts, w.seen = conn, map[string]*sqlx.Stmt{}, 0
+	w.conn, w.stmts, w.seen = conn, map[string]*statement{}, 0
+	w.forget()
 	return nil
+}
+
+// prepared returns the connection's prepared statement for a constant SQL text.
+func (w *writer) prepared(query string) (*statement, error) {
+	if stmt, ok := w.stmts[query]; ok {
+		return stmt, nil
+	}
+	stmt, err := prepareOn(w.conn, query)
+	if err != nil {
+		return nil, err
+	}
+	w.stmts[query] = stmt
+	return stmt, nil
 }
 
 // notice has all copies dropped when another process has written to the file, as
@@ -386,7 +411,7 @@ func (w *writer) disconnect() error {
 	}
 	if w.conn.Raw(func(any) error { return nil }) == nil { // else the driver would panic
 		for _, stmt := range w.stmts {
-			_ = stmt.Close()
+			_ = stmt.close()
 		}
 	}
 	w.stmts = nil

@@ -85,20 +85,19 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 	if err != nil {
 		return AgentDocument{}, err
 	}
-	d, author, err := t.document(&row, public)
+	confirmed, err := t.evidence(id)
 	if err != nil {
 		return AgentDocument{}, err
 	}
-	err = t.exec(`
-		INSERT INTO agent_documents (agent_id, handle, author, level, confirmed, email,
-			profile, brief, recent_posts, menu, menu_words)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (agent_id) DO UPDATE SET author = excluded.author, level = excluded.level,
-			confirmed = excluded.confirmed, email = excluded.email, profile = excluded.profile,
-			brief = excluded.brief, recent_posts = excluded.recent_posts,
-			menu = excluded.menu, menu_words = excluded.menu_words`,
-		id, d.Handle, author, d.Level, d.Confirmed, d.Email, d.Profile, d.Brief, d.RecentPosts, d.Menu, d.MenuWords)
+	recent, err := t.recentPosts(id)
 	if err != nil {
+		return AgentDocument{}, err
+	}
+	d, author, err := row.document(public, confirmed, recent)
+	if err != nil {
+		return AgentDocument{}, err
+	}
+	if err := t.storeDocument(d, author); err != nil {
 		return AgentDocument{}, err
 	}
 	t.index(agentSearch, id, public.searchRow())
@@ -112,6 +111,32 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 		err = t.tell(id, "trust.changed", EventSubject{Handle: d.Handle})
 	}
 	return d, err
+}
+
+// settleNewAgent is settleAgent for one that was just inserted: there is nothing to
+// read, as it has no menu, links, calls and collaborations yet.
+func (t *tx) settleNewAgent(row *agentRow) (AgentDocument, error) {
+	delete(t.stale, row.ID)
+	public := row.public([]Offering{}, []Link{})
+	t.index(agentSearch, row.ID, public.searchRow())
+	t.touchNames()
+	d, author, err := row.document(public, 0, "[]")
+	if err != nil {
+		return AgentDocument{}, err
+	}
+	return d, t.storeDocument(d, author)
+}
+
+func (t *tx) storeDocument(d AgentDocument, author string) error {
+	return t.exec(`
+		INSERT INTO agent_documents (agent_id, handle, author, level, confirmed, email,
+			profile, brief, recent_posts, menu, menu_words)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (agent_id) DO UPDATE SET author = excluded.author, level = excluded.level,
+			confirmed = excluded.confirmed, email = excluded.email, profile = excluded.profile,
+			brief = excluded.brief, recent_posts = excluded.recent_posts,
+			menu = excluded.menu, menu_words = excluded.menu_words`,
+		d.ID, d.Handle, author, d.Level, d.Confirmed, d.Email, d.Profile, d.Brief, d.RecentPosts, d.Menu, d.MenuWords)
 }
 
 // showPostsOf makes the documents of an agent's calls that have none, and counts
@@ -139,34 +164,33 @@ func (t *tx) publicAgent(row *agentRow) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Agent{
-		Handle: row.Handle, Name: row.Name, Owner: row.Owner, Tagline: row.Tagline,
-		DescriptionZH: row.DescriptionZH, DescriptionEN: row.DescriptionEN,
-		Capabilities: row.Capabilities, Languages: row.Languages,
-		Homepage: row.Homepage, Model: row.Model,
-		Verified: row.VerifiedAt != nil, VerifiedAt: row.VerifiedAt,
-		Trust: Trust{
-			Level: row.level(), MailboxVerified: row.VerifiedAt != nil,
-			OwnerClaimed: row.ClaimedAt != nil, Links: links,
-		},
-		Offerings: offerings, ContactPolicy: row.policy(),
-		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
-	}, nil
+	return row.public(offerings, links), nil
 }
 
-func (t *tx) document(row *agentRow, public *Agent) (d AgentDocument, author string, err error) {
+func (a *agentRow) public(offerings []Offering, links []Link) *Agent {
+	return &Agent{
+		Handle: a.Handle, Name: a.Name, Owner: a.Owner, Tagline: a.Tagline,
+		DescriptionZH: a.DescriptionZH, DescriptionEN: a.DescriptionEN,
+		Capabilities: a.Capabilities, Languages: a.Languages,
+		Homepage: a.Homepage, Model: a.Model,
+		Verified: a.VerifiedAt != nil, VerifiedAt: a.VerifiedAt,
+		Trust: Trust{
+			Level: a.level(), MailboxVerified: a.VerifiedAt != nil,
+			OwnerClaimed: a.ClaimedAt != nil, Links: links,
+		},
+		Offerings: offerings, ContactPolicy: a.policy(),
+		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+	}
+}
+
+// document is the agent's; recent are its calls as JSON.
+func (a *agentRow) document(public *Agent, confirmed int, recent string) (d AgentDocument, author string, err error) {
 	d = AgentDocument{
-		ID: row.ID, Handle: row.Handle, Level: row.level(),
-		CreatedAt: row.CreatedAt, LastActiveAt: row.LastActiveAt,
+		ID: a.ID, Handle: a.Handle, Level: a.level(), Confirmed: confirmed, RecentPosts: recent,
+		CreatedAt: a.CreatedAt, LastActiveAt: a.LastActiveAt,
 	}
-	if row.ContactPublic {
-		d.Email = &row.Mailbox
-	}
-	if d.Confirmed, err = t.evidence(row.ID); err != nil {
-		return d, "", err
-	}
-	if d.RecentPosts, err = t.recentPosts(row.ID); err != nil {
-		return d, "", err
+	if a.ContactPublic {
+		d.Email = &a.Mailbox
 	}
 	if d.Profile, err = members(public); err != nil {
 		return d, "", err
@@ -190,8 +214,8 @@ func (t *tx) document(row *agentRow, public *Agent) (d AgentDocument, author str
 	if d.Brief, err = members(brief); err != nil {
 		return d, "", err
 	}
-	a, err := json.Marshal(Author{Handle: public.Handle, Name: public.Name, Level: d.Level})
-	return d, string(a), err
+	named, err := json.Marshal(Author{Handle: public.Handle, Name: public.Name, Level: d.Level})
+	return d, string(named), err
 }
 
 // members is the JSON of an object without its braces, to be joined with others.
@@ -231,7 +255,7 @@ func (a *Agent) searchRow() *searchRow {
 	for n := 1; n <= a.Trust.Level; n++ {
 		facets = append(facets, facet(facetLevel, fmt.Sprintf("from%d", n)))
 	}
-	return &searchRow{first, second, third, facets}
+	return &searchRow{first: first, second: second, third: third, facets: facets}
 }
 
 // hideAgent takes a suspended agent and its calls away from where the public

@@ -110,7 +110,7 @@ func (s *Store) RotateKey(ctx context.Context, caller Caller, oldKey string) (ke
 		return "", 0, err
 	}
 	err = s.write(ctx, func(t *tx) error {
-		if _, err := t.agent(caller.ID); err != nil {
+		if err := t.mayAct(caller.ID); err != nil {
 			return err
 		}
 		rotatedAt = t.now

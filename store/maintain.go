@@ -46,9 +46,9 @@ func (a *activity) note(s *Store, id int64, last, now Time) {
 }
 
 // RunDue does what is due by the clock: it closes calls past their deadline, ends
-// what has run out of time, drops what is kept for a time only, and takes erased
-// data out of the write-ahead log. It runs every minute, so erased data leaves the files within
-// ten minutes.
+// what has run out of time, drops what is kept for a time only, merges the search
+// tables, and takes erased data out of the write-ahead log. It runs every minute, so
+// erased data leaves the files within ten minutes.
 func (s *Store) RunDue(ctx context.Context) error {
 	var errs []error
 	// Transactions of their own: what fails keeps no other from being done, and
@@ -68,6 +68,9 @@ func (s *Store) RunDue(ctx context.Context) error {
 		if err := s.inSteps(ctx, due.act); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", due.what, err))
 		}
+	}
+	if err := s.mergeSearch(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("merge the search: %w", err))
 	}
 	return errors.Join(append(errs, s.checkpointErased(ctx))...)
 }

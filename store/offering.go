@@ -44,7 +44,7 @@ type Offering struct {
 // a text with a blocked word.
 func (s *Store) ReplaceOfferings(ctx context.Context, caller Caller, menu Menu) (offerings []Offering, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		if _, err := t.agent(caller.ID); err != nil {
+		if err := t.mayAct(caller.ID); err != nil {
 			return err
 		}
 		faults, err := t.checkOfferingIDs(caller.ID, menu.Offerings)
@@ -93,6 +93,9 @@ func (t *tx) offerings(agentID int64) ([]Offering, error) {
 
 // offering is an entry of the agent's menu; nil when it has none with this id.
 func (t *tx) offering(agentID int64, id string) (*Offering, error) {
+	if id == "" {
+		return nil, nil
+	}
 	menu, err := t.offerings(agentID)
 	if i := slices.IndexFunc(menu, func(o Offering) bool { return o.ID == id }); i >= 0 {
 		return &menu[i], err

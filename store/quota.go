@@ -61,6 +61,9 @@ func (t *tx) spend(agentID int64, a act, limit int) error {
 
 // spent are the times of the agent's acts of the day, newest first, at most limit.
 func (t *tx) spent(agentID int64, a act, limit int) (times []Time, err error) {
+	if limit == 0 {
+		return nil, nil
+	}
 	err = t.all(&times, `
 		SELECT at FROM usage
 		WHERE agent_id = ? AND act = ? AND at > ?

@@ -277,9 +277,6 @@ func (t *tx) sendRequest(caller Caller, handle string, draft RequestDraft) (Requ
 	if !found || recipient.suspended(t.now) {
 		return Request{}, refuse(CodeNotFound), nil
 	}
-	if err := t.expirePair(sender.ID, recipient.ID); err != nil {
-		return Request{}, nil, err
-	}
 	offering, approach, err := t.approach(&sender, &recipient, draft)
 	if err != nil {
 		return Request{}, nil, err
@@ -307,13 +304,18 @@ func (t *tx) approach(sender, recipient *agentRow, draft RequestDraft) (offering
 	a.offeringKnown = offering != nil
 	var pair struct {
 		Open     bool  `db:"open"`
+		Overdue  bool  `db:"overdue"`
 		Declined *Time `db:"declined"`
 	}
 	err = t.get(&pair, `
-		SELECT COALESCE(MAX(status IN ('pending', 'awaiting_owner')), 0) AS open,
-			MAX(CASE WHEN status = 'declined' THEN decided_at END) AS declined
-		FROM requests
-		WHERE from_id = ? AND to_id = ?`, sender.ID, recipient.ID)
+		SELECT COALESCE(MAX(r.status IN ('pending', 'awaiting_owner') AND r.expires_at > ?1), 0) AS open,
+			COALESCE(MAX(`+overdue+`), 0) AS overdue,
+			MAX(CASE WHEN r.status = 'declined' THEN r.decided_at END) AS declined
+		FROM requests r
+		WHERE r.from_id = ?2 AND r.to_id = ?3`, t.now, sender.ID, recipient.ID)
+	if err == nil && pair.Overdue {
+		err = t.expirePair(sender.ID, recipient.ID)
+	}
 	if err != nil {
 		return nil, a, err
 	}
@@ -326,9 +328,15 @@ func (t *tx) approach(sender, recipient *agentRow, draft RequestDraft) (offering
 }
 
 // receivedThisWeek are the times of the requests that count against a weekly cap,
-// newest first, at most limit.
+// newest first, at most limit; none where they are fewer than limit.
 func (t *tx) receivedThisWeek(agentID int64, limit int) (received []Time, err error) {
-	err = t.all(&received, receivedSince+` ORDER BY at DESC LIMIT ?`, agentID, t.now.add(-week), limit)
+	since := t.now.add(-week)
+	var all int // those that do not count, too: mostly these are few, and quick to tell
+	err = t.get(&all, `SELECT COUNT(*) FROM (SELECT 1 FROM requests WHERE to_id = ? AND created_at > ? LIMIT ?)`, agentID, since, limit)
+	if err != nil || all < limit {
+		return nil, err
+	}
+	err = t.all(&received, receivedSince+` ORDER BY at DESC LIMIT ?`, agentID, since, limit)
 	return received, err
 }
 
@@ -369,7 +377,17 @@ func (t *tx) insertRequest(sender, recipient *agentRow, d RequestDraft, offering
 	if err := t.tell(recipient.ID, "request.received", EventSubject{ID: &id, Handle: sender.Handle}); err != nil {
 		return Request{}, err
 	}
-	return t.request(id)
+	return Request{ // as t.request would read it
+		ID: id, Status: requestPending, From: sender.party(), To: recipient.party(),
+		Purpose: d.Purpose, Deliverable: d.Deliverable, Compensation: d.Compensation,
+		Offering: offering, Deadline: optional(d.Deadline), Context: optional(d.Context),
+		CreatedAt: t.now, UpdatedAt: t.now, ExpiresAt: t.now.add(requestAge),
+	}, nil
+}
+
+func (a *agentRow) party() Party {
+	level := a.level()
+	return Party{Handle: a.Handle, Name: &a.Name, Level: &level}
 }
 
 func (t *tx) request(id string) (Request, error) {
@@ -463,7 +481,7 @@ func (s *Store) ReportRequest(ctx context.Context, caller Caller, id string, dra
 
 func (s *Store) actOnRequest(ctx context.Context, caller Caller, id string, act requestAct, reason string) (request Request, err error) {
 	err = s.decide(ctx, func(t *tx) (*Error, error) {
-		if _, err := t.agent(caller.ID); err != nil {
+		if err := t.mayAct(caller.ID); err != nil {
 			return nil, err
 		}
 		refusal, err := t.actOnRequest(caller.ID, id, act, reason)

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A search row holds each word up to three times: as it is, marked if it stands
@@ -26,44 +28,104 @@ const (
 type searchRow struct {
 	first, second, third []string
 	facets               []string
+
+	cut func() (text string, complete []string) // terms, when they are being made already
+}
+
+// prepare has the row's words cut beside the writer, which is the one that all
+// writes wait for: that takes as long as some statements do, and nothing of it hangs
+// on the transaction. Where the other goroutine is behind, the writer does it.
+func (r *searchRow) prepare(rows chan<- *searchRow) {
+	r.cut = sync.OnceValues(r.makeTerms)
+	select {
+	case rows <- r:
+	default:
+	}
+}
+
+// cutRows cuts the rows that writers prepare. It is one goroutine, and lets others on
+// between two rows: one for each would stand in the way of those who read.
+func cutRows(rows <-chan *searchRow) {
+	for r := range rows {
+		r.cutBeside()
+		runtime.Gosched()
+	}
+}
+
+func (r *searchRow) cutBeside() {
+	defer func() { _ = recover() }() // the writer meets the panic again
+	_, _ = r.cut()
 }
 
 // terms are the words of the row as FTS5 gets them, and those that a longer
 // beginning may be completed to.
 func (r *searchRow) terms() (text string, complete []string) {
+	if r.cut != nil {
+		return r.cut()
+	}
+	return r.makeTerms()
+}
+
+func (r *searchRow) makeTerms() (text string, complete []string) {
+	sections := []string{segment(r.first...), segment(r.second...), segment(r.third...)}
+	begin := newBeginnings(sections)
 	var b strings.Builder
-	add := func(mark, segmented string) {
-		seen := map[string]bool{}
-		var begin []string
-		for w := range strings.FieldsSeq(segmented) {
-			b.WriteString(mark)
-			b.WriteString(w)
-			b.WriteByte(' ')
-			beginnings(w, func(beginning string) {
-				if !seen[beginning] {
-					seen[beginning] = true
-					begin = append(begin, beginning)
-				}
-			})
-			if mark == anywhere && completes(w) {
-				complete = append(complete, w)
+	b.Grow(4*len(sections[0]) + 4*len(sections[1]) + 4*len(sections[2]) + 256)
+	for scope, mark := range []string{inFirst, inSecond, anywhere} {
+		for _, section := range sections[:scope+1] {
+			for w := range strings.SplitSeq(section, " ") {
+				writeTerm(&b, mark, "", w)
 			}
 		}
-		for _, beginning := range begin {
-			b.WriteString(mark + beginningMark + beginning)
-			b.WriteByte(' ')
+		for _, beginning := range begin.in(scope) {
+			writeTerm(&b, mark, beginningMark, beginning)
 		}
 	}
-	first, second, third := segment(r.first...), segment(r.second...), segment(r.third...)
-	add(inFirst, first)
-	add(inSecond, first+" "+second)
-	add(anywhere, first+" "+second+" "+third)
 	for _, f := range r.facets {
-		b.WriteString(f)
-		b.WriteByte(' ')
+		writeTerm(&b, "", "", f)
 	}
-	return b.String(), complete
+	return b.String(), begin.complete
 }
+
+func writeTerm(b *strings.Builder, mark, beginning, w string) {
+	if w == "" {
+		return
+	}
+	b.WriteString(mark)
+	b.WriteString(beginning)
+	b.WriteString(w)
+	b.WriteByte(' ')
+}
+
+// begun are the beginnings of a row's words, each once, in the order of the texts:
+// those of a scope are the first of them, as each scope holds the one before it.
+type begun struct {
+	all      []string
+	ends     [scopes]int // how many of all a scope has
+	complete []string    // the words that a longer beginning may be completed to
+}
+
+func newBeginnings(sections []string) *begun {
+	made := &begun{}
+	seen := make(map[string]struct{}, 256)
+	for scope, section := range sections {
+		for w := range strings.SplitSeq(section, " ") {
+			beginnings(w, func(beginning string) {
+				if _, ok := seen[beginning]; !ok {
+					seen[beginning] = struct{}{}
+					made.all = append(made.all, beginning)
+				}
+			})
+			if completes(w) {
+				made.complete = append(made.complete, w)
+			}
+		}
+		made.ends[scope] = len(made.all)
+	}
+	return made
+}
+
+func (b *begun) in(scope int) []string { return b.all[:b.ends[scope]] }
 
 // The search tables.
 const (
@@ -80,6 +142,7 @@ type searchKey struct {
 // FTS5 writes all it has gathered to disk whenever a savepoint ends, so the rows
 // of the writes that share a transaction go in together after the last of them.
 func (t *tx) index(table string, rowid int64, row *searchRow) {
+	row.prepare(t.writer.rows)
 	t.search[searchKey{table, rowid}] = row
 }
 
@@ -125,6 +188,10 @@ func (t *tx) storeSearchRows() error {
 		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.rowid, b.rowid))
 	})
 	for _, key := range keys {
+		if err := t.tuneSearch(key.table); err != nil {
+			return err
+		}
+		t.writer.merged[key.table] = false
 		if err := t.exec(`DELETE FROM `+key.table+` WHERE rowid = ?`, key.rowid); err != nil {
 			return fmt.Errorf("delete a row of %s: %w", key.table, err)
 		}

@@ -37,14 +37,64 @@ func fold(s string) string {
 	}
 	var b strings.Builder
 	b.Grow(len(s))
+	for s != "" {
+		n := appendPlain(&b, s)
+		s = s[n:]
+		n = 0
+		for n < len(s) {
+			r, size := utf8.DecodeRuneInString(s[n:])
+			if plain(r) != 0 {
+				break
+			}
+			n += size
+		}
+		appendFolded(&b, s[:n])
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// appendPlain folds the plain characters that s begins with, and tells how many
+// bytes they were.
+func appendPlain(b *strings.Builder, s string) int {
+	for i, r := range s {
+		p := plain(r)
+		if p == 0 {
+			return i
+		}
+		b.WriteRune(p)
+	}
+	return len(s)
+}
+
+// plain is the folded form of a character that folds by itself, whatever stands
+// beside it, and 0 of any other: most characters need no look at the tables below.
+// A mark behind one changes nothing: those that would compose with it are accents.
+func plain(r rune) rune {
+	switch {
+	case 'A' <= r && r <= 'Z':
+		return r + 'a' - 'A'
+	case 0 < r && r < utf8.RuneSelf, '一' <= r && r <= '鿿', r == '、', r == '。':
+		return r
+	case '！' <= r && r <= '～': // ASCII in its wide form
+		return plain(r - '！' + '!')
+	}
+	return 0
+}
+
+func appendFolded(b *strings.Builder, s string) {
+	if s == "" {
+		return
+	}
+	var folded strings.Builder
 	for _, r := range norm.NFKD.String(s) {
 		// Only the accents of Latin, Greek and Cyrillic: the marks of other
 		// scripts, such as the voicing of kana, tell words apart.
 		if r < 0x300 || r > 0x36F {
-			b.WriteRune(unicode.ToLower(r))
+			folded.WriteRune(unicode.ToLower(r))
 		}
 	}
-	return norm.NFC.String(b.String())
+	b.WriteString(norm.NFC.String(folded.String()))
 }
 
 func ascii(s string) bool {

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 func TestSegment(t *testing.T) {
@@ -204,4 +208,38 @@ func FuzzSearch(f *testing.F) {
 			t.Errorf("%+q does not find itself", text)
 		}
 	})
+}
+
+// FuzzFold holds the short way of plain characters against the tables alone.
+func FuzzFold(f *testing.F) {
+	f.Add("Hello wörld c++ 人工智能，ＡＢＣ。")
+	f.Add("É é ﬁ Ⅷ ㍿ ｶﾞ ｡ ､ 〜")
+	f.Add("e\u0301 か\u3099 中\u0301\u3099文 A\u0338 ﷺ \u1100\u1161\u11a8 가\u11a8 K Å ẛ̣ ～、")
+	f.Fuzz(func(t *testing.T, s string) {
+		var b strings.Builder
+		for _, r := range norm.NFKD.String(s) {
+			if r < 0x300 || r > 0x36F {
+				b.WriteRune(unicode.ToLower(r))
+			}
+		}
+		if got, want := fold(s), norm.NFC.String(b.String()); got != want {
+			t.Errorf("fold(%q) = %q, want %q", s, got, want)
+		}
+	})
+}
+
+// TestPreparedRowMeetsItsPanic: what goes wrong beside the writer fails the write
+// alone.
+func TestPreparedRowMeetsItsPanic(t *testing.T) {
+	s := newStore(t)
+	row := &searchRow{cut: sync.OnceValues(func() (string, []string) { panic("cut") })}
+	row.cutBeside()
+	err := s.write(context.Background(), func(tx *tx) error {
+		tx.search[searchKey{postSearch, 1}] = row
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "cut") {
+		t.Errorf("%v, want the panic", err)
+	}
+	s.register("still-there")
 }

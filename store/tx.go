@@ -1,13 +1,9 @@
 package store
 
 import (
-	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"maps"
-
-	"github.com/jmoiron/sqlx"
 )
 
 // tx is one write's view of the transaction: a fixed time, prepared statements,
@@ -112,25 +108,13 @@ func (t *tx) forget(agentID int64) {
 	t.changes.Removed = true
 }
 
-func (t *tx) stmt(query string) (*sqlx.Stmt, error) {
-	if stmt, ok := t.writer.stmts[query]; ok {
-		return stmt, nil
-	}
-	stmt, err := t.writer.conn.PreparexContext(context.Background(), query)
-	if err != nil {
-		return nil, fmt.Errorf("prepare %q: %w", query, err)
-	}
-	t.writer.stmts[query] = stmt
-	return stmt, nil
-}
-
 // get reads one row; sql.ErrNoRows when there is none.
 func (t *tx) get(dest any, query string, args ...any) error {
-	stmt, err := t.stmt(query)
+	stmt, err := t.writer.prepared(query)
 	if err != nil {
 		return err
 	}
-	return stmt.Get(dest, args...)
+	return stmt.get(dest, args)
 }
 
 // find is get that tells an absent row by its first result.
@@ -143,11 +127,11 @@ func (t *tx) find(dest any, query string, args ...any) (bool, error) {
 }
 
 func (t *tx) all(dest any, query string, args ...any) error {
-	stmt, err := t.stmt(query)
+	stmt, err := t.writer.prepared(query)
 	if err != nil {
 		return err
 	}
-	return stmt.Select(dest, args...)
+	return stmt.all(dest, args)
 }
 
 func (t *tx) exec(query string, args ...any) error {
@@ -157,15 +141,11 @@ func (t *tx) exec(query string, args ...any) error {
 
 // change is exec that returns the number of rows it changed.
 func (t *tx) change(query string, args ...any) (int64, error) {
-	stmt, err := t.stmt(query)
+	stmt, err := t.writer.prepared(query)
 	if err != nil {
 		return 0, err
 	}
-	result, err := stmt.Exec(args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+	return stmt.exec(args)
 }
 
 func (t *tx) newID(prefix string) (string, error) {

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"testing"
+)
+
+// segments is how many segments a search looks into.
+func (s *testStore) segments(table string) int {
+	s.Helper()
+	return value[int](s, `SELECT COUNT(DISTINCT segid) FROM `+table+`_idx`)
+}
+
+func TestSearchTablesAreMerged(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	caller, _ := s.register("harbour-pilot")
+	const posts = 40 // a commit and a segment each
+	for i := range posts {
+		s.post(caller, func(d *PostDraft) { d.Title = fmt.Sprintf("Tide data %d", i) })
+	}
+	if n := s.segments(postSearch); n < searchSettings[2].value {
+		t.Fatalf("%d segments are none to test with", n)
+	}
+	s.ok(s.RunDue(ctx))
+	if n := s.segments(postSearch); n > 4 {
+		t.Errorf("%d segments are left", n)
+	}
+	for _, q := range []struct {
+		query string
+		found int
+	}{{"tide", posts}, {"39", 1}} {
+		list, err := s.Posts(ctx, PostFilter{Query: q.query}, Page{Limit: 100})
+		s.ok(err)
+		if len(list.Items) != q.found {
+			t.Errorf("%s: %d calls, want %d", q.query, len(list.Items), q.found)
+		}
+	}
+	before := s.writer.commits.Load()
+	s.ok(s.mergeSearch(ctx))
+	if s.writer.commits.Load() != before {
+		t.Error("a table that is merged was written again")
+	}
+	s.post(caller)
+	s.post(caller)
+	s.ok(s.mergeSearch(ctx))
+	if s.writer.commits.Load() == before+2 {
+		t.Error("what was written since was not merged")
+	}
+}
+
+func TestSearchTablesHaveTheirSettings(t *testing.T) {
+	s := newStore(t)
+	caller, _ := s.register("harbour-pilot")
+	s.post(caller)
+	check := func(when string) {
+		t.Helper()
+		for _, table := range []string{agentSearch, postSearch} {
+			for _, setting := range searchSettings {
+				if v := value[int](s, `SELECT v FROM `+table+`_config WHERE k = ?`, setting.name); v != setting.value {
+					t.Errorf("%s, %s: %s is %d", when, table, setting.name, v)
+				}
+			}
+		}
+	}
+	check("a new file")
+	s.stop()
+	s.Store = openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
+	s.change(nil, `INSERT INTO post_search (post_search, rank) VALUES ('automerge', 4)`)
+	s.ok(s.outside(context.Background(), func(w *writer) error { w.forget(); return nil }))
+	s.post(caller)
+	check("a file with others")
+}

@@ -123,7 +123,7 @@ func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
 		}}
 	}
 	list, err := s.store.Agents(c.Context(), store.AgentFilter{
-		Query: q.Q, Capability: q.Capability, Language: q.Language, Verified: q.Verified, MinLevel: q.MinLevel, New: q.New,
+		Query: q.Q, Capability: q.Capability, Language: q.Language, Verified: q.Verified, MinLevel: q.MinLevel, New: q.New, Brief: q.View == "brief",
 	}, store.Page{Limit: q.Limit, Offset: q.Offset, Cursor: q.Cursor})
 	if err != nil {
 		return answer{}, err

@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // AgentFilter selects agents. Filters combine; zero values do not filter.
@@ -16,33 +18,77 @@ type AgentFilter struct {
 	Verified   *bool  // the mailbox is verified, or is not
 	MinLevel   int    // 0 to 2
 	New        bool   // joined in the last 30 days
+	Brief      bool   // selects none: of the documents found, only what a brief item shows
 }
 
 // The list queries. The inner one walks the narrow rows, so that skipping does
-// not load documents.
+// not load documents. SQLite looks at the values of LIMIT and OFFSET when it prepares
+// a statement, and does so anew for each other value; a plus before them hides them.
 const (
-	allAgents = `
-		SELECT ` + documentColumns + `
+	walkAgents = `
 		FROM (SELECT agent_id AS id FROM agent_documents
 			WHERE agent_id < ? AND agent_id >= ?
-			ORDER BY agent_id DESC LIMIT ? OFFSET ?) m
-		JOIN agent_documents d ON d.agent_id = m.id
-		JOIN agents a ON a.id = m.id
-		ORDER BY m.id DESC`
+			ORDER BY agent_id DESC LIMIT +? OFFSET +?) m` + joinDocuments
 	countAgents = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM agent_documents WHERE agent_id >= ? LIMIT ?)`
+		SELECT COUNT(*) FROM (SELECT 1 FROM agent_documents WHERE agent_id >= ? LIMIT +?)`
 	searchAgents = `
-		SELECT ` + documentColumns + `
 		FROM (SELECT rowid AS id FROM agent_search
 			WHERE agent_search MATCH ? AND rowid < ? AND rowid >= ?
-			ORDER BY rowid DESC LIMIT ? OFFSET ?) m
+			ORDER BY rowid DESC LIMIT +? OFFSET +?) m` + joinDocuments
+	countSearchedAgents = `
+		SELECT COUNT(*) FROM (SELECT 1 FROM agent_search
+			WHERE agent_search MATCH ? AND rowid >= ? LIMIT +?)`
+	joinDocuments = `
 		JOIN agent_documents d ON d.agent_id = m.id
 		JOIN agents a ON a.id = m.id
 		ORDER BY m.id DESC`
-	countSearchedAgents = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM agent_search
-			WHERE agent_search MATCH ? AND rowid >= ? LIMIT ?)`
+	listColumns = `d.agent_id, d.level, d.confirmed, d.email, a.last_active_at`
 )
+
+// The queries of a page by what it shows: the first index tells whether the items are
+// brief, the second whether menus are read for what matched.
+var agentWalks, agentSearches = agentQueries(walkAgents), agentQueries(searchAgents)
+
+func agentQueries(from string) (queries [2][2]string) {
+	for brief, document := range []string{`, d.profile`, `, d.brief`} {
+		for menu, columns := range []string{``, `, d.menu, d.menu_words`} {
+			queries[brief][menu] = `SELECT ` + listColumns + document + columns + from
+		}
+	}
+	return queries
+}
+
+// fromRow takes the columns of a list. Which document it is, Agents knows.
+func (d *AgentDocument) fromRow(values []driver.Value) {
+	d.ID, d.Level, d.Confirmed = values[0].(int64), int(values[1].(int64)), int(values[2].(int64))
+	d.Email, d.LastActiveAt, d.Profile = textOrNil(values[3]), Time(values[4].(int64)), values[5].(string)
+	if len(values) > 6 {
+		d.Menu, d.MenuWords = values[6].(string), values[7].(string)
+	}
+	d.Handle = firstMember(d.Profile)
+}
+
+// firstMember is the text that the members of a stored document begin with: a handle
+// or an id, which has no character that JSON would escape. A column costs more.
+func firstMember(members string) string {
+	_, rest, _ := strings.Cut(members, `:"`)
+	text, _, _ := strings.Cut(rest, `"`)
+	return text
+}
+
+func textOrNil(v driver.Value) *string {
+	if text, ok := v.(string); ok {
+		return &text
+	}
+	return nil
+}
+
+// deepOffset is from where on skipping walks the rows of the search, which are narrower
+// than the documents.
+const deepOffset = 100
+
+// ofAnyLevel matches every agent.
+var ofAnyLevel = quote(facet(facetLevel, "0")) + " OR " + quote(facet(facetLevel, "from1"))
 
 // newWindow is how long an agent counts as new (specification: Limits).
 const newWindow = 30 * Day
@@ -59,11 +105,22 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[Agen
 		return List[AgentDocument]{Items: []AgentDocument{}, TotalIsExact: true}, err
 	}
 	// Agents are paged by offset too, so only a page of outrageous ones ends early.
-	l := listing{name: f.name(), rows: allAgents, count: countAgents, bounds: []any{int64(0)}, most: 4 * pageBytes}
-	l.tiers, l.whole = q.tiers(f.facets(), f.exactHandle())
-	if l.whole != "" {
-		l.rows, l.count = searchAgents, countSearchedAgents
+	l := listing{name: f.name(), count: countAgents, bounds: []any{int64(0)}, most: 4 * pageBytes, totals: s.agentTotals}
+	exact, err := s.exactHandle(ctx, f)
+	if err != nil {
+		return List[AgentDocument]{}, err
 	}
+	facets := f.facets()
+	l.tiers, l.whole = q.tiers(facets, exact)
+	l.short = len(q.words) == 0 && len(facets) <= 1
+	if l.whole == "" && page.Cursor == "" && page.Offset > deepOffset {
+		l.tiers, l.whole = []string{ofAnyLevel}, ofAnyLevel
+	}
+	queries := &agentWalks
+	if l.whole != "" {
+		queries, l.count = &agentSearches, countSearchedAgents
+	}
+	l.rows = queries[number(f.Brief)][number(len(q.words) > 0)]
 	if f.New {
 		first, err := s.firstSince(ctx, at(s.clock()).add(-newWindow))
 		if err != nil {
@@ -72,13 +129,16 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[Agen
 		l.bounds = []any{first}
 	}
 	found, err := list[AgentDocument](ctx, s, l, page)
-	if err != nil || len(q.words) == 0 {
-		return found, err
-	}
 	for i := range found.Items {
-		found.Items[i].matchMenu(q.words)
+		d := &found.Items[i]
+		if f.Brief {
+			d.Brief, d.Profile = d.Profile, ""
+		}
+		if len(q.words) > 0 {
+			d.matchMenu(q.words)
+		}
 	}
-	return found, nil
+	return found, err
 }
 
 // firstSince is the number of the first agent that joined at that time or later.
@@ -121,11 +181,24 @@ func (f AgentFilter) facets() []string {
 	return facets
 }
 
-// exactHandle is the facet of the agent whose handle the query is, if it could be one.
-func (f AgentFilter) exactHandle() string {
+// exactHandle is the facet of the agent whose handle the query is, if it could be one;
+// that there is none is found quicker by the handles than in the search.
+func (s *Store) exactHandle(ctx context.Context, f AgentFilter) (string, error) {
 	handle := fold(f.Query)
 	if !ParseHandle(handle) {
-		return ""
+		return "", nil
 	}
-	return facet(facetHandle, handle)
+	var id int64
+	err := s.get(ctx, &id, `SELECT agent_id FROM agent_documents WHERE handle = ?`, handle)
+	if errors.Is(err, sql.ErrNoRows) {
+		return emptyTier, nil
+	}
+	return facet(facetHandle, handle), err
+}
+
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql/driver"
 	"strings"
 )
 
@@ -92,17 +93,25 @@ func (d AgentDocument) MatchedOfferings(f func(offering string)) {
 	}
 }
 
-const documentColumns = `d.agent_id, d.handle, d.level, d.confirmed, d.email, d.profile, d.brief,
-		d.recent_posts, d.menu, d.menu_words, a.created_at, a.last_active_at`
-
 // Card returns an agent as the public sees it. It refuses with not_found a handle
 // that no agent has, or a hidden one.
 func (s *Store) Card(ctx context.Context, handle string) (AgentDocument, error) {
-	var d AgentDocument
-	err := s.find(ctx, &d, `
-		SELECT `+documentColumns+`
+	d := AgentDocument{Handle: handle}
+	found := false
+	err := s.look(ctx, `
+		SELECT d.agent_id, d.level, d.confirmed, d.email, d.profile, d.brief, d.recent_posts, d.menu,
+			a.created_at, a.last_active_at
 		FROM agent_documents d
 		JOIN agents a ON a.id = d.agent_id
-		WHERE d.handle = ?`, handle)
+		WHERE d.handle = ?`, []any{handle}, func(_ *statement, _ []string, v []driver.Value) (bool, error) {
+		found = true
+		d.ID, d.Level, d.Confirmed, d.Email = v[0].(int64), int(v[1].(int64)), int(v[2].(int64)), textOrNil(v[3])
+		d.Profile, d.Brief, d.RecentPosts, d.Menu = v[4].(string), v[5].(string), v[6].(string), v[7].(string)
+		d.CreatedAt, d.LastActiveAt = Time(v[8].(int64)), Time(v[9].(int64))
+		return false, nil
+	})
+	if err == nil && !found {
+		err = refuse(CodeNotFound)
+	}
 	return d, err
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -215,11 +216,15 @@ func quickCheck(ctx context.Context, db *sqlx.DB) error {
 // inOneLine makes a line of what SQLite tells in several.
 var inOneLine = strings.NewReplacer("*** in database main ***\n", "", "\n", "; ")
 
-// CheckWhole reads the whole file beside what else is done with it, and stops the
-// store when it finds damage. It takes about a second for each 60 MB. After a kill,
-// opening the file has done so.
+// checkEvery is how long a file that was found whole is trusted.
+const checkEvery = Day
+
+// CheckWhole reads the whole file beside what else is done with it, unless it was
+// found whole within the last day, and stops the store when it finds damage. It takes
+// about a second for each 60 MB. After a kill, opening the file has done so.
 func (s *Store) CheckWhole(ctx context.Context) error {
-	if s.killed {
+	now := at(s.clock())
+	if s.killed || s.checkedSince(ctx, now.add(-checkEvery)) {
 		return nil
 	}
 	err := visit(ctx, s.path, readOnly, func(db *sqlx.DB) error { return quickCheck(ctx, db) })
@@ -227,5 +232,20 @@ func (s *Store) CheckWhole(ctx context.Context) error {
 		s.failure.set(err)
 		return err
 	}
-	return s.judge(err)
+	if err != nil {
+		return s.judge(err)
+	}
+	return s.write(ctx, func(t *tx) error {
+		return t.exec(`
+			INSERT INTO site (name, value) VALUES ('checked_at', ?)
+			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, []byte(strconv.FormatInt(int64(now), 10)))
+	})
+}
+
+// checkedSince tells whether the file was found whole at that time or later, by a
+// clock that has not gone back.
+func (s *Store) checkedSince(ctx context.Context, since Time) bool {
+	var checked Time
+	err := s.get(ctx, &checked, `SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = 'checked_at'`)
+	return err == nil && checked >= since && checked <= at(s.clock())
 }

@@ -61,12 +61,19 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if s.upgraded, err = migrate(ctx, s.writing, o); err != nil {
 		return err
 	}
-	if s.reading, err = connect(ctx, o.Path, readOnly, readers,
+	s.readers = newReaders(readingPlaces)
+	if s.reading, err = connect(ctx, o.Path, readOnly, 0,
 		"busy_timeout(5000)", "query_only(ON)", "trusted_schema(OFF)",
 		"cache_size(-4000)", "mmap_size(268435456)", "temp_store(MEMORY)"); err != nil {
 		return err
 	}
 	if s.words, err = lru.New[string, struct{}](knownWords); err != nil {
+		return err
+	}
+	if s.agentTotals, err = newTotals(); err != nil {
+		return err
+	}
+	if s.postTotals, err = newTotals(); err != nil {
 		return err
 	}
 	w := &writer{store: s, batch: cmp.Or(o.Batch, defaultBatch), jobs: make(chan *job, defaultBatch), ended: make(chan struct{})}

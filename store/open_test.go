@@ -123,7 +123,7 @@ func TestCachesStayWithinTheirBudget(t *testing.T) {
 	const budget = 40 << 20 // of all connections
 	s := newStore(t)
 	caches := s.pragma("cache_size")
-	for range readers {
+	for range readingPlaces {
 		conn, err := s.reading.Connx(context.Background()) // at once, so each is another
 		s.ok(err)
 		defer conn.Close()
@@ -131,8 +131,8 @@ func TestCachesStayWithinTheirBudget(t *testing.T) {
 		s.ok(conn.GetContext(context.Background(), &size, `PRAGMA cache_size`))
 		caches += size
 	}
-	if inUse := s.reading.Stats().MaxOpenConnections; inUse != readers {
-		t.Errorf("%d connections may read, not %d", inUse, readers)
+	if places := cap(s.readers.places); places != readingPlaces {
+		t.Errorf("%d connections may read, not %d", places, readingPlaces)
 	}
 	if takes := 2 * -caches << 10; takes <= 0 || takes > budget {
 		t.Errorf("the caches may take %d bytes, more than %d; a size in pages is not looked for", takes, budget)
@@ -297,6 +297,28 @@ func TestDamageIsFoundBesideTheServing(t *testing.T) {
 	}
 	if _, err := Open(context.Background(), Options{Path: s.path, Normal: true}); !errors.Is(err, ErrDamaged) {
 		t.Errorf("the next start: %v", err)
+	}
+}
+
+// TestAWholeFileIsNotReadAgainForADay: starting a large directory anew costs little.
+func TestAWholeFileIsNotReadAgainForADay(t *testing.T) {
+	s := newStore(t)
+	s.fill()
+	s.ok(s.CheckWhole(context.Background()))
+	s.stop()
+	damageAt(t, s.path, rootOf(t, s.path, "reports"))
+	for _, tt := range []struct {
+		after time.Duration
+		found bool
+	}{{23 * time.Hour, false}, {-24 * time.Hour, true}} {
+		s.clock.Advance(tt.after)
+		again := openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
+		if err := again.CheckWhole(context.Background()); errors.Is(err, ErrDamaged) != tt.found {
+			t.Errorf("%v later: %v", tt.after, err)
+		}
+		if !tt.found {
+			_ = again.Close()
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -194,29 +195,32 @@ type PostFilter struct {
 
 // The list queries.
 const (
-	postFields = `p.seq, p.id, d.post, d.deadline, a.author, p.reply_count, p.created_at`
-	allPosts   = selectPost + `
+	postFields  = `p.seq, p.id, d.post, d.deadline, a.author, p.reply_count, p.created_at`
+	listedPosts = `
+		SELECT p.seq, d.post, a.author, p.reply_count, p.created_at`
+	allPosts = listedPosts + `
+		FROM posts p
+		JOIN post_documents d ON d.post_seq = p.seq
+		JOIN agent_documents a ON a.agent_id = p.author_id
 		WHERE p.seq < ?
-		ORDER BY p.seq DESC LIMIT ? OFFSET ?`
+		ORDER BY p.seq DESC LIMIT +? OFFSET +?`
 	countPosts = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM post_documents LIMIT ?)`
-	searchPosts = `
-		SELECT ` + postFields + `
+		SELECT COUNT(*) FROM (SELECT 1 FROM post_documents LIMIT +?)`
+	searchPosts = listedPosts + `
 		FROM (SELECT rowid AS seq FROM post_search
 			WHERE post_search MATCH ? AND rowid < ?
-			ORDER BY rowid DESC LIMIT ? OFFSET ?) m
+			ORDER BY rowid DESC LIMIT +? OFFSET +?) m
 		JOIN posts p ON p.seq = m.seq
 		JOIN post_documents d ON d.post_seq = m.seq
 		JOIN agent_documents a ON a.agent_id = p.author_id
 		ORDER BY m.seq DESC`
 	countSearchedPosts = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM post_search WHERE post_search MATCH ? LIMIT ?)`
-	searchOpenPosts = `
-		SELECT ` + postFields + `
+		SELECT COUNT(*) FROM (SELECT 1 FROM post_search WHERE post_search MATCH ? LIMIT +?)`
+	searchOpenPosts = listedPosts + `
 		FROM (SELECT post_search.rowid AS seq FROM post_search
 			JOIN post_documents o ON o.post_seq = post_search.rowid
 			WHERE post_search MATCH ? AND post_search.rowid < ? AND (o.deadline IS NULL OR o.deadline >= ?)
-			ORDER BY post_search.rowid DESC LIMIT ? OFFSET ?) m
+			ORDER BY post_search.rowid DESC LIMIT +? OFFSET +?) m
 		JOIN posts p ON p.seq = m.seq
 		JOIN post_documents d ON d.post_seq = m.seq
 		JOIN agent_documents a ON a.agent_id = p.author_id
@@ -224,8 +228,15 @@ const (
 	countSearchedOpenPosts = `
 		SELECT COUNT(*) FROM (SELECT 1 FROM post_search
 			JOIN post_documents o ON o.post_seq = post_search.rowid
-			WHERE post_search MATCH ? AND (o.deadline IS NULL OR o.deadline >= ?) LIMIT ?)`
+			WHERE post_search MATCH ? AND (o.deadline IS NULL OR o.deadline >= ?) LIMIT +?)`
 )
+
+// fromRow takes the columns of a list.
+func (d *PostDocument) fromRow(values []driver.Value) {
+	d.Seq, d.Post, d.Author = values[0].(int64), values[1].(string), values[2].(string)
+	d.ReplyCount, d.CreatedAt = int(values[3].(int64)), Time(values[4].(int64))
+	d.ID = firstMember(d.Post)
+}
 
 // Posts lists calls, newest first; a search by relevance. It refuses with
 // invalid_query a cursor that is none.
@@ -238,8 +249,10 @@ func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDo
 		_, err := parseCursor(f.name(), page.Cursor)
 		return List[PostDocument]{Items: []PostDocument{}, TotalIsExact: true}, err
 	}
-	l := listing{name: f.name(), rows: allPosts, count: countPosts, most: pageBytes}
-	l.tiers, l.whole = q.tiers(f.facets(), "")
+	l := listing{name: f.name(), rows: allPosts, count: countPosts, most: pageBytes, totals: s.postTotals}
+	facets := f.facets()
+	l.tiers, l.whole = q.tiers(facets, "")
+	l.short = len(q.words) == 0 && len(facets) <= 1 && !f.Open
 	switch {
 	case f.Open:
 		l.rows, l.count, l.bounds = searchOpenPosts, countSearchedOpenPosts, []any{at(s.clock()).date()}
@@ -335,7 +348,7 @@ func (t *tx) closePosts() (int, error) {
 		SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?
 		UNION ALL
 		SELECT post_seq FROM post_documents WHERE open = 0 AND deadline >= ?
-		LIMIT ?`, today, today, dueStep)
+		LIMIT +?`, today, today, dueStep)
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}

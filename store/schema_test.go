@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -566,6 +567,9 @@ func (s *testStore) prepared() []string {
 		all = append(all, text.(string))
 		return true
 	})
+	for _, r := range s.readers.free {
+		all = slices.AppendSeq(all, maps.Keys(r.stmts))
+	}
 	s.ok(s.outside(context.Background(), func(w *writer) error {
 		for text := range w.stmts {
 			all = append(all, text)
@@ -620,10 +624,10 @@ var (
 
 // boundedWalks are the queries that may walk, by a part of their text.
 var boundedWalks = []string{
-	"ORDER BY agent_id DESC LIMIT ?",                   // a page of all agents
+	"ORDER BY agent_id DESC LIMIT +?",                  // a page of all agents
 	"(SELECT 1 FROM agent_documents WHERE agent_id >=", // their total, up to 1000
-	"ORDER BY p.seq DESC LIMIT ?",                      // a page of all calls
-	"(SELECT 1 FROM post_documents LIMIT ?)",           // their total, up to 1000
+	"ORDER BY p.seq DESC LIMIT +?",                     // a page of all calls
+	"(SELECT 1 FROM post_documents LIMIT +?)",          // their total, up to 1000
 	"(SELECT 1 FROM collabs c LEFT JOIN",               // the total of all collaborations, up to 1000
 	"AS agents_verified",                               // counts, at most every ten seconds
 	"UPDATE reports SET reporter = NULL",               // the reports of a day

@@ -2,9 +2,11 @@ package store
 
 import (
 	"context"
+	"database/sql/driver"
 	"encoding/base64"
 	"fmt"
 	"hash/crc32"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,7 +114,7 @@ func (s *Store) parse(ctx context.Context, text string) (query, error) {
 		SELECT word FROM search_words
 		WHERE word >= ? AND word < ?
 		ORDER BY length(word), word
-		LIMIT ?`, last.text, last.text+string(utf8.MaxRune), maxForms)
+		LIMIT +?`, last.text, last.text+string(utf8.MaxRune), maxForms)
 	q.none = len(q.forms) == 0
 	return q, err
 }
@@ -133,7 +135,7 @@ func (q query) tiers(facets []string, exact string) (each []string, whole string
 		filter += " AND "
 	}
 	scopes := make([]string, 0, longestTierList)
-	if exact != "" {
+	if exact != "" && exact != emptyTier {
 		scopes = append(scopes, quote(exact))
 	}
 	for _, mark := range []string{inFirst, inSecond, anywhere} {
@@ -144,6 +146,9 @@ func (q query) tiers(facets []string, exact string) (each []string, whole string
 			scope = "(" + scope + " NOT " + scopes[i-1] + ")"
 		}
 		each = append(each, filter+scope)
+	}
+	if exact == emptyTier {
+		each = append([]string{emptyTier}, each...)
 	}
 	return each, filter + scopes[len(scopes)-1]
 }
@@ -178,6 +183,10 @@ func allOf(parts []string) string {
 	return "(" + strings.Join(parts, " AND ") + ")"
 }
 
+// emptyTier stands in the place of a tier that is known to hold nothing: the others
+// keep their numbers, which cursors hold.
+const emptyTier = "-"
+
 // listing is one list query: its SQL texts differ by what they join, the walk
 // through tiers is the same. In both texts the first value is the tier's
 // expression, but for a listing of everything, which has none.
@@ -190,6 +199,8 @@ type listing struct {
 	most   int      // bytes of the records of a page, from which on it ends early; 0 for any
 	tiers  []string // the expressions in order; one empty one lists everything
 	whole  string   // matches what all tiers match
+	short  bool     // a page is read straight from the end of one key or one word's rows
+	totals *totals  // remembers its total; nil: it is counted each time
 }
 
 // arguments puts the expression, if there is one, before the other values.
@@ -230,21 +241,21 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 	var last position
 	size := 0
 	for tier := from.tier; tier < len(l.tiers) && result.Next == ""; tier++ {
-		if skip > 0 && len(l.tiers) > 1 {
+		if l.tiers[tier] == emptyTier {
+			continue
+		}
+		wanted := page.Limit + 1 - len(result.Items)
+		rows, err := readRows[T](ctx, s, l, l.arguments(l.tiers[tier], from.seq, wanted, skip))
+		if err != nil {
+			return result, err
+		}
+		if len(rows) == 0 && skip > 0 && tier < len(l.tiers)-1 { // the tier ends before the page begins
 			n, err := s.count(ctx, l, l.tiers[tier], skip)
 			if err != nil {
 				return result, err
 			}
-			if n < skip {
-				skip -= n
-				continue
-			}
-		}
-		var rows []T
-		wanted := page.Limit + 1 - len(result.Items)
-		args := l.arguments(l.tiers[tier], from.seq, wanted, skip)
-		if err := s.all(ctx, &rows, l.rows, args...); err != nil {
-			return result, err
+			skip -= n
+			continue
 		}
 		for _, row := range rows {
 			if long, ok := any(row).(sized); ok {
@@ -263,9 +274,31 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 		result.Total, result.TotalIsExact = len(result.Items), true // the page is the whole list
 		return result, nil
 	}
-	total, err := s.count(ctx, l, l.whole, countLimit+1)
+	total, err := s.total(ctx, l)
 	result.Total, result.TotalIsExact = min(total, countLimit), total <= countLimit
 	return result, err
+}
+
+// fromRow is a record that takes its columns in the order of its queries, which is
+// quicker than by their names.
+type fromRow interface{ fromRow(values []driver.Value) }
+
+// readRows reads the rows of a page.
+func readRows[T any](ctx context.Context, s *Store, l listing, args []any) (items []T, err error) {
+	read := s.read
+	if l.short {
+		read = s.look
+	}
+	err = read(ctx, l.rows, args, func(stmt *statement, columns []string, values []driver.Value) (bool, error) {
+		items = append(items, *new(T))
+		item := &items[len(items)-1]
+		if quick, ok := any(item).(fromRow); ok {
+			quick.fromRow(values)
+			return true, nil
+		}
+		return true, stmt.scan(reflect.ValueOf(item).Elem(), columns, values)
+	})
+	return items, err
 }
 
 // count counts the matches of an expression, up to limit.

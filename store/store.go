@@ -38,11 +38,13 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,9 +58,9 @@ import (
 // checkpoints for long; a backup is a longer one.
 const readTimeout = 2 * time.Second
 
-// readers is how many connections read at once. More do not help: SQLite in one
+// readingPlaces is how many connections read at once. More do not help: SQLite in one
 // process is bound by the processor.
-const readers = 4
+const readingPlaces = 4
 
 // Options says where the directory is kept and what it takes from outside. The
 // zero value of every field but Path is what a server wants.
@@ -108,8 +110,11 @@ type Store struct {
 	loopbackLinks bool
 	writing       *sqlx.DB
 	reading       *sqlx.DB
+	readers       *readers
+	agentTotals   *totals
+	postTotals    *totals
 	writer        *writer
-	queries       sync.Map                     // SQL text → *sqlx.Stmt of the readers
+	queries       sync.Map                     // SQL text → *sqlx.Stmt, for rows of any shape
 	words         *lru.Cache[string, struct{}] // known to stand in search_words; the writer's
 	active        activity
 	counts        statsCache
@@ -197,6 +202,8 @@ func (s *Store) committed(c Changes) {
 		s.words.Purge()
 		s.counts.reset()
 	}
+	s.agentTotals.changed(c.agentRecords())
+	s.postTotals.changed(c.postRecords())
 	for _, f := range s.watchers {
 		f(c)
 	}
@@ -234,7 +241,7 @@ func (s *Store) Close() error {
 func (s *Store) closeFiles() error {
 	var errs []error
 	if s.reading != nil {
-		errs = append(errs, s.reading.Close())
+		errs = append(errs, s.readers.close(), s.reading.Close())
 	}
 	if s.writer != nil {
 		errs = append(errs, s.writer.disconnect())
@@ -245,13 +252,14 @@ func (s *Store) closeFiles() error {
 	return errors.Join(errs...)
 }
 
-// query returns the readers' prepared statement for a constant SQL text.
+// query returns a prepared statement for a constant SQL text, for rows of any shape.
 func (s *Store) query(ctx context.Context, text string) (*sqlx.Stmt, error) {
 	if s.Failure() != nil {
 		return nil, errStopped
 	}
-	if stmt, ok := s.queries.Load(text); ok {
-		return stmt.(*sqlx.Stmt), nil
+	known, _ := s.queries.Load(text)
+	if stmt, ok := known.(*sqlx.Stmt); ok {
+		return stmt, nil
 	}
 	stmt, err := s.reading.PreparexContext(ctx, text)
 	if err != nil {
@@ -263,16 +271,41 @@ func (s *Store) query(ctx context.Context, text string) (*sqlx.Stmt, error) {
 	return stmt, nil
 }
 
-// get reads one row; sql.ErrNoRows when there is none.
-func (s *Store) get(ctx context.Context, dest any, query string, args ...any) (err error) {
-	defer s.withstand(&err)()
+// rowFunc takes one row of a query, whose values are valid for that call.
+type rowFunc func(stmt *statement, columns []string, values []driver.Value) (more bool, err error)
+
+// read runs a query on a connection of its own and calls row with each of its rows.
+// It ends with the context, or when it takes too long.
+func (s *Store) read(ctx context.Context, query string, args []any, row rowFunc) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	stmt, err := s.query(ctx, query)
-	if err != nil {
-		return err
+	return s.readUnder(ctx, ctx, query, args, row)
+}
+
+// look is read for what is over before anybody could stop it, as a look-up by a key:
+// for a context that can end the driver starts a goroutine, which takes as long.
+func (s *Store) look(ctx context.Context, query string, args []any, row rowFunc) error {
+	return s.readUnder(ctx, context.Background(), query, args, row)
+}
+
+// readUnder waits for a connection under one context and runs the query under another.
+func (s *Store) readUnder(ctx, running context.Context, query string, args []any, row rowFunc) (err error) {
+	defer s.withstand(&err)()
+	if s.Failure() != nil {
+		return errStopped
 	}
-	return s.readError(ctx, stmt.GetContext(ctx, dest, args...))
+	r, err := s.readers.take(ctx, s.reading)
+	if err != nil {
+		return s.readError(ctx, err)
+	}
+	defer s.readers.giveBack(r)
+	stmt, err := r.statement(query)
+	if err != nil {
+		return s.readError(ctx, err)
+	}
+	return s.readError(ctx, stmt.read(running, args, func(columns []string, values []driver.Value) (bool, error) {
+		return row(stmt, columns, values)
+	}))
 }
 
 // readError turns the failure of a read that took too long into a refusal.
@@ -281,6 +314,19 @@ func (s *Store) readError(ctx context.Context, err error) error {
 		return fmt.Errorf("%w (%w)", refuse(CodeUnavailable), err)
 	}
 	return s.judge(err)
+}
+
+// get reads one row; sql.ErrNoRows when there is none.
+func (s *Store) get(ctx context.Context, dest any, query string, args ...any) error {
+	found := false
+	err := s.read(ctx, query, args, func(stmt *statement, columns []string, values []driver.Value) (bool, error) {
+		found = true
+		return false, stmt.scan(reflect.ValueOf(dest).Elem(), columns, values)
+	})
+	if err == nil && !found {
+		err = sql.ErrNoRows
+	}
+	return err
 }
 
 // find is get that refuses an absent row with not_found.
@@ -293,13 +339,14 @@ func (s *Store) find(ctx context.Context, dest any, query string, args ...any) e
 }
 
 // all reads every row of a query that bounds them itself.
-func (s *Store) all(ctx context.Context, dest any, query string, args ...any) (err error) {
-	defer s.withstand(&err)()
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	stmt, err := s.query(ctx, query)
-	if err != nil {
-		return err
-	}
-	return s.readError(ctx, stmt.SelectContext(ctx, dest, args...))
+func (s *Store) all(ctx context.Context, dest any, query string, args ...any) error {
+	list := reflect.ValueOf(dest).Elem()
+	list.SetLen(0)
+	return s.read(ctx, query, args, func(stmt *statement, columns []string, values []driver.Value) (bool, error) {
+		n := list.Len()
+		list.Grow(1)
+		list.SetLen(n + 1)
+		list.Index(n).SetZero()
+		return true, stmt.scan(list.Index(n), columns, values)
+	})
 }

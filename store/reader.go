@@ -1,0 +1,136 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Reads use SQLite's connections without database/sql: a look-up by key takes SQLite
+// as long as the locks, goroutines and copies of columns' names in between. As many
+// read at once as there are places; who comes first gets the connection that was used
+// last, whose cache is the warmest, and a connection is opened when none is free.
+type readers struct {
+	places chan struct{}
+	closed chan struct{}
+	mu     sync.Mutex
+	free   []*reader
+}
+
+// reader is a connection that reads, with its prepared statements.
+type reader struct {
+	conn  *sqlx.Conn
+	stmts map[string]*statement
+}
+
+func newReaders(n int) *readers {
+	return &readers{places: make(chan struct{}, n), closed: make(chan struct{})}
+}
+
+// take returns a connection for one query, to be given back.
+func (p *readers) take(ctx context.Context, db *sqlx.DB) (*reader, error) {
+	select {
+	case p.places <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.closed:
+		return nil, errClosed
+	}
+	if r := p.last(); r != nil {
+		return r, nil
+	}
+	conn, err := db.Connx(ctx)
+	if err != nil {
+		<-p.places
+		return nil, fmt.Errorf("open a reading connection: %w", err)
+	}
+	return &reader{conn: conn, stmts: map[string]*statement{}}, nil
+}
+
+func (p *readers) last() *reader {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.free)
+	if n == 0 {
+		return nil
+	}
+	r := p.free[n-1]
+	p.free = p.free[:n-1]
+	return r
+}
+
+func (p *readers) giveBack(r *reader) {
+	p.mu.Lock()
+	p.free = append(p.free, r)
+	p.mu.Unlock()
+	<-p.places
+}
+
+// close waits for the reads that run, none of which takes long, and closes the
+// connections.
+func (p *readers) close() error {
+	close(p.closed)
+	for range cap(p.places) {
+		p.places <- struct{}{}
+	}
+	var errs []error
+	for _, r := range p.free {
+		for _, stmt := range r.stmts {
+			errs = append(errs, stmt.close()) // SQLite keeps the file open for one that is left
+		}
+		errs = append(errs, r.conn.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// statement returns the connection's prepared statement for a constant SQL text.
+func (r *reader) statement(query string) (*statement, error) {
+	if stmt, ok := r.stmts[query]; ok {
+		return stmt, nil
+	}
+	stmt, err := prepareOn(r.conn, query)
+	if err != nil {
+		return nil, err
+	}
+	r.stmts[query] = stmt
+	return stmt, nil
+}
+
+// read is query under a context, which SQLite watches while it steps to the first
+// row, and this between rows.
+func (s *statement) read(ctx context.Context, args []any, row func(columns []string, values []driver.Value) (more bool, err error)) (err error) {
+	bound, err := s.bound(args)
+	if err != nil {
+		return err
+	}
+	defer clear(s.args)
+	rows, err := s.run.(driver.StmtQueryContext).QueryContext(ctx, bound)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	columns := rows.Columns()
+	if len(s.row) != len(columns) {
+		s.row = make([]driver.Value, len(columns))
+	}
+	defer clear(s.row)
+	for more := true; more; {
+		if err := rows.Next(s.row); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if more, err = row(columns, s.row); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

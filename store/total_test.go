@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestTotalsFollowEveryChange: remembered or counted, a total is what a fresh count
+// says. The directory is so large that its totals are near where counting ends.
+func TestTotalsFollowEveryChange(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	author, _ := s.register("author")
+	var posts []string
+	s.ok(s.write(ctx, func(t *tx) error {
+		for i := range countLimit + 2 {
+			r := registration(fmt.Sprintf("agent-%d", i))
+			if _, err := t.insertAgent(r, r.Handle); err != nil {
+				return err
+			}
+			doc, err := t.createPost(author, PostDraft{Kind: "seeking", Title: "tide", Body: "b"})
+			if err != nil {
+				return err
+			}
+			posts = append(posts, doc.ID)
+		}
+		return nil
+	}))
+	check := func(step string) {
+		t.Helper()
+		for query, table := range map[string]string{"": "agent_documents", "name": "agent_documents", "tide": "post_documents"} {
+			var n int
+			s.ok(s.get(ctx, &n, `SELECT COUNT(*) FROM `+table))
+			var total int
+			var exact bool
+			if table == "post_documents" {
+				found, err := s.Posts(ctx, PostFilter{Query: query}, Page{Limit: 1})
+				s.ok(err)
+				total, exact = found.Total, found.TotalIsExact
+			} else {
+				found, err := s.Agents(ctx, AgentFilter{Query: query}, Page{Limit: 1})
+				s.ok(err)
+				total, exact = found.Total, found.TotalIsExact
+			}
+			if total != min(n, countLimit) || exact != (n <= countLimit) {
+				t.Fatalf("%s, %q: total %d, exact %v, of %d", step, query, total, exact, n)
+			}
+		}
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	check("at first")
+	for i := range 40 {
+		handle := fmt.Sprintf("agent-%d", r.IntN(50))
+		switch r.IntN(5) {
+		case 0:
+			_ = s.Suspend(ctx, handle, "spam", time.Time{}) // it may be gone or hidden already
+		case 1:
+			_ = s.Unsuspend(ctx, handle)
+		case 2:
+			s.register(fmt.Sprintf("newcomer-%d", i))
+		case 3:
+			_ = s.DeletePost(ctx, author, posts[r.IntN(20)])
+		case 4:
+			s.post(author, func(d *PostDraft) { d.Title = "tide" })
+		}
+		check(fmt.Sprintf("step %d", i))
+	}
+}
+
+// TestTotalsAreRememberedNoLongerThanTheyHold: without any write nothing is counted
+// twice, and who counts while others write counts again afterwards.
+func TestTotalsAreRememberedNoLongerThanTheyHold(t *testing.T) {
+	for name, tt := range map[string]struct {
+		n     int
+		since uint64
+		holds bool
+	}{
+		"exact, nothing changed":      {7, 0, true},
+		"exact, one changed":          {7, 1, false},
+		"at the end of counting":      {countLimit, 1, false},
+		"one past it, one changed":    {countLimit + 1, 1, false},
+		"two past it, one changed":    {countLimit + 2, 1, true},
+		"a thousand past it, as many": {2 * countLimit, countLimit, false},
+		"past it, nobody knows":       {2 * countLimit, unknownChanges, false},
+	} {
+		if got := (total{tt.n, 100}).holds(100 + tt.since); got != tt.holds {
+			t.Errorf("%s: holds %v", name, got)
+		}
+	}
+}
+
+// TestTotalsWhileOthersWrite: whoever has been answered finds its record counted.
+func TestTotalsWhileOthersWrite(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	authors := s.agents("author", 4)
+	var wait sync.WaitGroup
+	for i, author := range authors {
+		wait.Go(func() {
+			for n := 1; n <= 20; n++ {
+				draft := PostDraft{Kind: "seeking", Title: "tide", Body: "b"}
+				if _, _, err := s.CreatePost(ctx, author, draft, Once{}); err != nil {
+					t.Error(err)
+					return
+				}
+				mine, err := s.Posts(ctx, PostFilter{Author: author.Handle}, Page{Limit: 1})
+				if err != nil || mine.Total != n {
+					t.Errorf("author %d: total %d of %d: %v", i, mine.Total, n, err)
+				}
+				if all, err := s.Posts(ctx, PostFilter{}, Page{Limit: 1}); err != nil || all.Total < n {
+					t.Errorf("total %d, and one author alone has %d: %v", all.Total, n, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+}

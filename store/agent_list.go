@@ -32,18 +32,21 @@ const (
 	countAgents = `
 		SELECT COUNT(*) FROM (SELECT 1 FROM agent_documents WHERE agent_id >= ? LIMIT +?)`
 	searchAgents = `
-		FROM (SELECT rowid AS id FROM agent_search
-			WHERE agent_search MATCH ? AND rowid < ? AND rowid >= ?
-			ORDER BY rowid DESC LIMIT +? OFFSET +?) m` + joinDocuments
+		FROM (SELECT ` + mirror + ` - rowid AS id FROM agent_search
+			WHERE agent_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
+			ORDER BY rowid LIMIT +? OFFSET +?) m` + joinDocuments
 	countSearchedAgents = `
 		SELECT COUNT(*) FROM (SELECT 1 FROM agent_search
-			WHERE agent_search MATCH ? AND rowid >= ? LIMIT +?)`
+			WHERE agent_search MATCH ? AND rowid <= ` + mirror + ` - ? LIMIT +?)`
 	joinDocuments = `
 		JOIN agent_documents d ON d.agent_id = m.id
 		JOIN agents a ON a.id = m.id
 		ORDER BY m.id DESC`
+	newestAgent = `SELECT COALESCE(MAX(agent_id), 0) FROM agent_documents`
 	listColumns = `d.agent_id, d.level, d.confirmed, d.email, a.last_active_at`
 )
+
+var sampleAgents = sampleOf(agentSearch)
 
 // The queries of a page by what it shows: the first index tells whether the items are
 // brief, the second whether menus are read for what matched.
@@ -105,19 +108,19 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[Agen
 		return List[AgentDocument]{Items: []AgentDocument{}, TotalIsExact: true}, err
 	}
 	// Agents are paged by offset too, so only a page of outrageous ones ends early.
-	l := listing{name: f.name(), count: countAgents, bounds: []any{int64(0)}, most: 4 * pageBytes, totals: s.agentTotals}
+	l := listing{name: f.name(), count: countAgents, most: 4 * pageBytes, search: &search{newest: newestAgent, sample: sampleAgents}, totals: s.agentTotals}
 	exact, err := s.exactHandle(ctx, f)
 	if err != nil {
 		return List[AgentDocument]{}, err
 	}
 	facets := f.facets()
-	l.tiers, l.whole = q.tiers(facets, exact)
+	l.tiers = q.tiers(facets, exact)
 	l.short = len(q.words) == 0 && len(facets) <= 1
-	if l.whole == "" && page.Cursor == "" && page.Offset > deepOffset {
-		l.tiers, l.whole = []string{ofAnyLevel}, ofAnyLevel
+	if l.all.match == "" && page.Cursor == "" && page.Offset > deepOffset {
+		l.tiers = oneTier(ofAnyLevel)
 	}
 	queries := &agentWalks
-	if l.whole != "" {
+	if l.all.match != "" {
 		queries, l.count = &agentSearches, countSearchedAgents
 	}
 	l.rows = queries[number(f.Brief)][number(len(q.words) > 0)]
@@ -126,7 +129,7 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[Agen
 		if err != nil {
 			return List[AgentDocument]{}, err
 		}
-		l.bounds = []any{first}
+		l.search.lowest = first
 	}
 	found, err := list[AgentDocument](ctx, s, l, page)
 	for i := range found.Items {
@@ -191,7 +194,7 @@ func (s *Store) exactHandle(ctx context.Context, f AgentFilter) (string, error) 
 	var id int64
 	err := s.get(ctx, &id, `SELECT agent_id FROM agent_documents WHERE handle = ?`, handle)
 	if errors.Is(err, sql.ErrNoRows) {
-		return emptyTier, nil
+		return noSuchHandle, nil
 	}
 	return facet(facetHandle, handle), err
 }

@@ -333,7 +333,7 @@ func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []an
 			LEFT JOIN agents p ON p.id = c.partner_id
 			WHERE` + where + ` LIMIT ?)`,
 		bounds: bounds,
-		tiers:  []string{""},
+		tiers:  oneTier(""),
 	}, page)
 	found := List[Collab]{Items: []Collab{}, Total: rows.Total, TotalIsExact: rows.TotalIsExact, Next: rows.Next}
 	for i := range rows.Items {

@@ -66,7 +66,7 @@ func ParseLinkURL(s string, loopback bool) (string, bool) {
 func (s *Store) AddLink(ctx context.Context, caller Caller, address, kind string) (string, error) {
 	address = s.linkURL(address)
 	err := s.write(ctx, func(t *tx) error {
-		if _, err := t.agent(caller.ID); err != nil {
+		if err := t.mayAct(caller.ID); err != nil {
 			return err
 		}
 		links, err := t.links(caller.ID)
@@ -104,7 +104,7 @@ func (s *Store) linkURL(address string) string {
 // others.
 func (s *Store) RemoveLink(ctx context.Context, caller Caller, address string) (links []Link, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		if _, err := t.agent(caller.ID); err != nil {
+		if err := t.mayAct(caller.ID); err != nil {
 			return err
 		}
 		if err := t.exec(`DELETE FROM links WHERE agent_id = ? AND url = ?`, caller.ID, s.linkURL(address)); err != nil {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql/driver"
 	"fmt"
 	"slices"
 	"strings"
@@ -101,36 +102,20 @@ func (s *Store) Export(ctx context.Context, caller Caller) (string, error) {
 	return b.String(), nil
 }
 
-func (s *Store) exportRows(ctx context.Context, query string, id int64) (exported string, err error) {
-	defer s.withstand(&err)()
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	stmt, err := s.query(ctx, query)
-	if err != nil {
-		return "", err
-	}
-	rows, err := stmt.QueryxContext(ctx, id)
-	if err != nil {
-		return "", s.readError(ctx, err)
-	}
-	defer rows.Close()
+func (s *Store) exportRows(ctx context.Context, query string, id int64) (string, error) {
 	all := []map[string]any{}
-	for rows.Next() {
+	err := s.read(ctx, query, []any{id}, func(_ *statement, columns []string, values []driver.Value) (bool, error) {
 		row := map[string]any{}
-		if err := rows.MapScan(row); err != nil {
-			return "", s.readError(ctx, err)
-		}
-		for name, value := range row {
-			if v, ok := exportValue(name, value); ok {
+		for i, name := range columns {
+			if v, ok := exportValue(name, values[i]); ok {
 				row[name] = v
-			} else {
-				delete(row, name)
 			}
 		}
 		all = append(all, row)
-	}
-	if err := rows.Err(); err != nil {
-		return "", s.readError(ctx, err)
+		return true, nil
+	})
+	if err != nil {
+		return "", err
 	}
 	text, err := json.Marshal(all, json.Deterministic(true))
 	return string(text), err

@@ -446,7 +446,8 @@ func TestReleasedDatabasesUpgrade(t *testing.T) {
 			t.Errorf("%s: the schema (-new file +upgraded):\n%s", name, diff)
 		}
 		for table, after := range contents(t, path) {
-			ours := slices.Contains([]string{"site", "sqlite_sequence", "goose_db_version"}, table)
+			// A program that makes search rows in another way makes all of them anew.
+			ours := slices.Contains([]string{"site", "sqlite_sequence", "goose_db_version"}, table) || strings.Contains(table, "_search_")
 			if before[table] != after && !ours && want["table "+table] == earlier["table "+table] {
 				t.Errorf("%s: %s held %s and holds %s", name, table, before[table], after)
 			}

@@ -70,6 +70,9 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if s.words, err = lru.New[string, struct{}](knownWords); err != nil {
 		return err
 	}
+	if s.samples, err = lru.New[string, sample](sampleFor); err != nil {
+		return err
+	}
 	if s.agentTotals, err = newTotals(); err != nil {
 		return err
 	}

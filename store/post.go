@@ -98,7 +98,7 @@ func (s *Store) CreatePost(ctx context.Context, caller Caller, draft PostDraft, 
 }
 
 func (t *tx) createPost(caller Caller, draft PostDraft) (PostDocument, error) {
-	if _, err := t.agent(caller.ID); err != nil {
+	if err := t.mayAct(caller.ID); err != nil {
 		return PostDocument{}, err
 	}
 	var faults []Fault
@@ -202,34 +202,39 @@ const (
 		FROM posts p
 		JOIN post_documents d ON d.post_seq = p.seq
 		JOIN agent_documents a ON a.agent_id = p.author_id
-		WHERE p.seq < ?
+		WHERE p.seq < ? AND p.seq >= ?
 		ORDER BY p.seq DESC LIMIT +? OFFSET +?`
 	countPosts = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM post_documents LIMIT +?)`
+		SELECT COUNT(*) FROM (SELECT 1 FROM post_documents WHERE post_seq >= ? LIMIT +?)`
 	searchPosts = listedPosts + `
-		FROM (SELECT rowid AS seq FROM post_search
-			WHERE post_search MATCH ? AND rowid < ?
-			ORDER BY rowid DESC LIMIT +? OFFSET +?) m
+		FROM (SELECT ` + mirror + ` - rowid AS seq FROM post_search
+			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
+			ORDER BY rowid LIMIT +? OFFSET +?) m
 		JOIN posts p ON p.seq = m.seq
 		JOIN post_documents d ON d.post_seq = m.seq
 		JOIN agent_documents a ON a.agent_id = p.author_id
 		ORDER BY m.seq DESC`
 	countSearchedPosts = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM post_search WHERE post_search MATCH ? LIMIT +?)`
+		SELECT COUNT(*) FROM (SELECT 1 FROM post_search WHERE post_search MATCH ? AND rowid <= ` + mirror + ` - ? LIMIT +?)`
 	searchOpenPosts = listedPosts + `
-		FROM (SELECT post_search.rowid AS seq FROM post_search
-			JOIN post_documents o ON o.post_seq = post_search.rowid
-			WHERE post_search MATCH ? AND post_search.rowid < ? AND (o.deadline IS NULL OR o.deadline >= ?)
-			ORDER BY post_search.rowid DESC LIMIT +? OFFSET +?) m
+		FROM (SELECT o.post_seq AS seq FROM post_search
+			JOIN post_documents o ON o.post_seq = ` + mirror + ` - post_search.rowid
+			WHERE post_search MATCH ? AND post_search.rowid > ` + mirror + ` - ? AND post_search.rowid <= ` + mirror + ` - ?
+				AND (o.deadline IS NULL OR o.deadline >= ?)
+			ORDER BY post_search.rowid LIMIT +? OFFSET +?) m
 		JOIN posts p ON p.seq = m.seq
 		JOIN post_documents d ON d.post_seq = m.seq
 		JOIN agent_documents a ON a.agent_id = p.author_id
 		ORDER BY m.seq DESC`
 	countSearchedOpenPosts = `
 		SELECT COUNT(*) FROM (SELECT 1 FROM post_search
-			JOIN post_documents o ON o.post_seq = post_search.rowid
-			WHERE post_search MATCH ? AND (o.deadline IS NULL OR o.deadline >= ?) LIMIT +?)`
+			JOIN post_documents o ON o.post_seq = ` + mirror + ` - post_search.rowid
+			WHERE post_search MATCH ? AND post_search.rowid <= ` + mirror + ` - ? AND (o.deadline IS NULL OR o.deadline >= ?) LIMIT +?)`
 )
+
+const newestPost = `SELECT COALESCE(MAX(post_seq), 0) FROM post_documents`
+
+var samplePosts = sampleOf(postSearch)
 
 // fromRow takes the columns of a list.
 func (d *PostDocument) fromRow(values []driver.Value) {
@@ -249,14 +254,14 @@ func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDo
 		_, err := parseCursor(f.name(), page.Cursor)
 		return List[PostDocument]{Items: []PostDocument{}, TotalIsExact: true}, err
 	}
-	l := listing{name: f.name(), rows: allPosts, count: countPosts, most: pageBytes, totals: s.postTotals}
+	l := listing{name: f.name(), rows: allPosts, count: countPosts, most: pageBytes, search: &search{newest: newestPost, sample: samplePosts}, totals: s.postTotals}
 	facets := f.facets()
-	l.tiers, l.whole = q.tiers(facets, "")
+	l.tiers = q.tiers(facets, "")
 	l.short = len(q.words) == 0 && len(facets) <= 1 && !f.Open
 	switch {
 	case f.Open:
 		l.rows, l.count, l.bounds = searchOpenPosts, countSearchedOpenPosts, []any{at(s.clock()).date()}
-	case l.whole != "":
+	case l.all.match != "":
 		l.rows, l.count = searchPosts, countSearchedPosts
 	}
 	return list[PostDocument](ctx, s, l, page)

@@ -2,10 +2,8 @@ package store
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	"github.com/jmoiron/sqlx"
@@ -99,38 +97,4 @@ func (r *reader) statement(query string) (*statement, error) {
 	}
 	r.stmts[query] = stmt
 	return stmt, nil
-}
-
-// read is query under a context, which SQLite watches while it steps to the first
-// row, and this between rows.
-func (s *statement) read(ctx context.Context, args []any, row func(columns []string, values []driver.Value) (more bool, err error)) (err error) {
-	bound, err := s.bound(args)
-	if err != nil {
-		return err
-	}
-	defer clear(s.args)
-	rows, err := s.run.(driver.StmtQueryContext).QueryContext(ctx, bound)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	columns := rows.Columns()
-	if len(s.row) != len(columns) {
-		s.row = make([]driver.Value, len(columns))
-	}
-	defer clear(s.row)
-	for more := true; more; {
-		if err := rows.Next(s.row); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		if more, err = row(columns, s.row); err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -75,7 +75,7 @@ func (s *Store) CreateReply(ctx context.Context, caller Caller, postID string, d
 }
 
 func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply Reply, err error) {
-	if _, err := t.agent(caller.ID); err != nil {
+	if err := t.mayAct(caller.ID); err != nil {
 		return reply, err
 	}
 	if err := t.checkTexts(draft); err != nil {
@@ -168,6 +168,6 @@ func (s *Store) RepliesTo(ctx context.Context, caller Caller, since Time, page P
 				LIMIT +?)`,
 		bounds: []any{caller.ID, since},
 		most:   pageBytes,
-		tiers:  []string{""},
+		tiers:  oneTier(""),
 	}, page)
 }

@@ -429,7 +429,7 @@ func (s *Store) Requests(ctx context.Context, caller Caller, f RequestFilter, pa
 		rows:   selectRequest + ` WHERE r.seq < ?2 AND r.` + side + ` = ?3 AND ` + current + ` ORDER BY r.seq DESC LIMIT ?5 OFFSET ?6`,
 		count:  `SELECT COUNT(*) FROM (SELECT 1 FROM requests r WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = ` + statusNow + `) LIMIT ?4)`,
 		bounds: []any{caller.ID, f.Status},
-		tiers:  []string{""},
+		tiers:  oneTier(""),
 	}
 	rows, err := list[requestRow](ctx, s, l, page)
 	if err != nil {

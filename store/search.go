@@ -69,7 +69,7 @@ func parseCursor(name, cursor string) (position, error) {
 	}
 	tier, rest, _ := strings.Cut(string(text), ".")
 	seq, _, _ := strings.Cut(rest, ".")
-	if p.tier, err = strconv.Atoi(tier); err != nil || p.tier < 0 || p.tier >= longestTierList {
+	if p.tier, err = strconv.Atoi(tier); err != nil || p.tier < 0 || p.tier >= restOf+longestTierList {
 		return p, bad
 	}
 	if p.seq, err = strconv.ParseInt(seq, 10, 64); err != nil || p.seq < 1 || p.cursor() != cursor {
@@ -97,6 +97,12 @@ type query struct {
 // have fewer; without a bound, made-up ones would make every such search slow.
 const maxForms = 300
 
+// placeLooks is how many look-ups it takes to find a pair where its phrase wants it.
+const placeLooks = 3
+
+// formsALook is how many completions of a word take as long as a look-up of it.
+const formsALook = 30
+
 // parse cuts a query and completes its last word. FTS5's own prefix search would
 // put together all that a prefix matches before it gives the first row; the words
 // by name are walked only as far as the page needs.
@@ -119,59 +125,108 @@ func (s *Store) parse(ctx context.Context, text string) (query, error) {
 	return q, err
 }
 
-// tiers returns the expressions of a search's tiers in order, and the one that
-// matches all of them. Each scope holds the one before it, so a tier is its scope
-// without that. Without words there is one tier, of all that the facets select.
-func (q query) tiers(facets []string, exact string) (each []string, whole string) {
-	parts := make([]string, len(facets))
-	for i, f := range facets {
-		parts[i] = quote(f)
-	}
-	filter := allOf(parts)
-	if len(q.words) == 0 {
-		return []string{filter}, filter
-	}
-	if filter != "" {
-		filter += " AND "
-	}
-	scopes := make([]string, 0, longestTierList)
-	if exact != "" && exact != emptyTier {
-		scopes = append(scopes, quote(exact))
-	}
-	for _, mark := range []string{inFirst, inSecond, anywhere} {
-		scopes = append(scopes, q.expression(mark))
-	}
-	for i, scope := range scopes {
-		if i > 0 {
-			scope = "(" + scope + " NOT " + scopes[i-1] + ")"
-		}
-		each = append(each, filter+scope)
-	}
-	if exact == emptyTier {
-		each = append([]string{emptyTier}, each...)
-	}
-	return each, filter + scopes[len(scopes)-1]
+// tier is a part of a list that comes before the next.
+type tier struct {
+	match string   // the expression of its rows; empty: all of them
+	empty bool     // it is known to hold nothing; the others keep their numbers, which cursors hold
+	parts []string // what its rows must match all of, each an expression
+	looks int      // look-ups that a row of it takes
 }
 
-// expression matches all words in one scope. Its words are always quoted, so that
-// no input is a syntax error.
-func (q query) expression(mark string) string {
-	parts := make([]string, len(q.words))
+// tiers are those of a search in order. Each scope holds the one before it, so a tier
+// is its scope without that, and the rest from a tier on is the widest scope without
+// it. Without words there is one tier, of all that the facets select.
+type tiers struct {
+	each []tier
+	rest []tier // from each of them on
+	all  tier   // matches what all of them match
+}
+
+func (q query) tiers(facets []string, exact string) (l tiers) {
+	filter := make([]string, len(facets))
+	for i, f := range facets {
+		filter[i] = quote(f)
+	}
+	l.all = tier{match: allOf(filter), parts: filter, looks: len(filter)}
+	if len(q.words) == 0 {
+		return l.with(l.all, l.all)
+	}
+	l.all = q.scope(anywhere).within(filter)
+	var before tier
+	switch exact {
+	case "":
+	case noSuchHandle:
+		l = l.with(tier{empty: true}, l.all)
+	default:
+		before = tier{match: quote(exact), looks: 1}.within(filter)
+		l = l.with(before, l.all)
+	}
+	for _, mark := range []string{inFirst, inSecond, anywhere} {
+		scope := q.scope(mark).within(filter)
+		l = l.with(scope.without(before), l.all.without(before))
+		before = scope
+	}
+	return l
+}
+
+// oneTier is the tier of a list that is no search. match is an expression of
+// its rows, if it has one.
+func oneTier(match string) tiers {
+	all := tier{match: match, looks: 1}
+	return tiers{all: all}.with(all, all)
+}
+
+func (l tiers) with(next, rest tier) tiers {
+	l.each, l.rest = append(l.each, next), append(l.rest, rest)
+	return l
+}
+
+func (t tier) within(filter []string) tier {
+	t.match, t.parts = allOf(append(slices.Clone(filter), t.match)), append(t.parts, filter...)
+	t.looks += len(filter)
+	return t
+}
+
+// without takes rows away, those of a scope within the same filter: FTS5 begins by
+// looking for the first row of either side by itself, however far away it is.
+func (t tier) without(other tier) tier {
+	if other.match != "" {
+		t.match, t.looks = "("+t.match+" NOT "+other.match+")", t.looks+other.looks
+	}
+	return t
+}
+
+// scope matches all words in one kind of text. They are always quoted, so that no
+// input is a syntax error.
+func (q query) scope(mark string) tier {
+	var t tier
+	all := make([]string, len(q.words))
 	for i, w := range q.words {
 		switch {
 		case w.prefix && !completes(w.text):
-			parts[i] = quote(mark + beginningMark + w.text)
+			all[i] = quote(mark + beginningMark + w.text)
+			t.parts, t.looks = append(t.parts, all[i]), t.looks+1
 		case w.prefix && len(q.forms) > 0:
 			forms := make([]string, len(q.forms))
 			for j, form := range q.forms {
 				forms[j] = quote(mark + form)
 			}
-			parts[i] = "(" + strings.Join(forms, " OR ") + ")"
+			all[i] = "(" + strings.Join(forms, " OR ") + ")"
+			t.parts, t.looks = append(t.parts, all[i]), t.looks+1+len(forms)/formsALook
 		default: // a whole word, or the pairs of a run as a phrase
-			parts[i] = quote(mark + strings.ReplaceAll(w.text, " ", " "+mark))
+			pairs := strings.Split(w.text, " ")
+			for j, pair := range pairs {
+				pairs[j] = mark + pair
+				t.parts = append(t.parts, quote(pairs[j]))
+			}
+			all[i], t.looks = quote(strings.Join(pairs, " ")), t.looks+len(pairs)
+			if len(pairs) > 1 {
+				t.looks += (placeLooks - 1) * len(pairs)
+			}
 		}
 	}
-	return allOf(parts)
+	t.match = allOf(all)
+	return t
 }
 
 func quote(words string) string { return `"` + words + `"` }
@@ -183,36 +238,50 @@ func allOf(parts []string) string {
 	return "(" + strings.Join(parts, " AND ") + ")"
 }
 
-// emptyTier stands in the place of a tier that is known to hold nothing: the others
-// keep their numbers, which cursors hold.
-const emptyTier = "-"
+// noSuchHandle stands for a handle that no agent has.
+const noSuchHandle = "-"
 
 // listing is one list query: its SQL texts differ by what they join, the walk
 // through tiers is the same. In both texts the first value is the tier's
 // expression, but for a listing of everything, which has none.
 type listing struct {
-	name   string   // tells the list and its filter from others
-	rows   string   // selects a page; after the expression: seq below, bounds…, limit, offset
-	count  string   // counts matches; after the expression: bounds…, limit
-	bounds []any    // further values of both
-	before []any    // values of both before all others
-	most   int      // bytes of the records of a page, from which on it ends early; 0 for any
-	tiers  []string // the expressions in order; one empty one lists everything
-	whole  string   // matches what all tiers match
-	short  bool     // a page is read straight from the end of one key or one word's rows
-	totals *totals  // remembers its total; nil: it is counted each time
+	name   string  // tells the list and its filter from others
+	rows   string  // selects a page; after the expression: seq below, bounds…, limit, offset
+	count  string  // counts matches; after the expression: bounds…, limit
+	bounds []any   // further values of both
+	before []any   // values of both before all others
+	most   int     // bytes of the records of a page, from which on it ends early; 0 for any
+	tiers          // one without an expression lists everything
+	short  bool    // a page is read straight from the end of one key or one word's rows
+	search *search // nil: the list is no search, and has no bound of its own
+	totals *totals // remembers its total; nil: it is counted each time
 }
 
-// arguments puts the expression, if there is one, before the other values.
-func (l *listing) arguments(expression string, others ...any) []any {
+// page are the values of rows. Those of a search have a lowest number.
+func (l *listing) page(t tier, below, low int64, limit, offset int) []any {
+	args := l.matching(t)
+	args = append(args, below)
+	if l.search != nil {
+		args = append(args, low)
+	}
+	return append(append(args, l.bounds...), limit, offset)
+}
+
+// counted are the values of count.
+func (l *listing) counted(t tier, low int64, limit int) []any {
+	args := l.matching(t)
+	if l.search != nil {
+		args = append(args, low)
+	}
+	return append(append(args, l.bounds...), limit)
+}
+
+func (l *listing) matching(t tier) []any {
 	args := slices.Clone(l.before)
-	if expression != "" {
-		args = append(args, expression)
+	if t.match != "" {
+		args = append(args, t.match)
 	}
-	if len(others) == 3 { // seq stands before the bounds, limit and offset behind them
-		return append(append(append(args, others[0]), l.bounds...), others[1:]...)
-	}
-	return append(append(args, l.bounds...), others...)
+	return args
 }
 
 // placed is a row that knows its place in the order of its list.
@@ -237,24 +306,46 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 	if page.Cursor != "" {
 		skip = 0
 	}
+	if skip > 0 {
+		result.Total, result.TotalIsExact, err = s.total(ctx, l)
+		if err != nil || result.TotalIsExact && result.Total <= skip {
+			return result, err // nothing is left, and finding that tier by tier takes much longer
+		}
+	}
 	// One row more than wanted tells whether another page follows.
 	var last position
 	size := 0
-	for tier := from.tier; tier < len(l.tiers) && result.Next == ""; tier++ {
-		if l.tiers[tier] == emptyTier {
+	for n := from.tier; result.Next == ""; n = after(n) {
+		t, ok := l.at(n)
+		if !ok {
+			break
+		}
+		if t.empty {
 			continue
 		}
-		wanted := page.Limit + 1 - len(result.Items)
-		rows, err := readRows[T](ctx, s, l, l.arguments(l.tiers[tier], from.seq, wanted, skip))
+		low, err := s.reach(ctx, l, t, from.seq)
 		if err != nil {
 			return result, err
 		}
-		if len(rows) == 0 && skip > 0 && tier < len(l.tiers)-1 { // the tier ends before the page begins
-			n, err := s.count(ctx, l, l.tiers[tier], skip)
+		whole := low <= l.search.floor()
+		if !whole && n < restOf {
+			n += restOf // from here on, a tier is too long to be told from the next
+			t, _ = l.at(n)
+			if low, err = s.reach(ctx, l, t, from.seq); err != nil {
+				return result, err
+			}
+			whole = low <= l.search.floor()
+		}
+		rows, err := readRows[T](ctx, s, l, l.page(t, from.seq, low, page.Limit+1-len(result.Items), skip))
+		if err != nil {
+			return result, err
+		}
+		if _, more := l.at(after(n)); len(rows) == 0 && skip > 0 && whole && more { // the tier ends before the page begins
+			passed, err := s.count(ctx, l, t, low, skip)
 			if err != nil {
 				return result, err
 			}
-			skip -= n
+			skip -= passed
 			continue
 		}
 		for _, row := range rows {
@@ -265,8 +356,11 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 				result.Next = last.cursor()
 				break
 			}
-			last = position{list: from.list, tier: tier, seq: row.place()}
+			last = position{list: from.list, tier: n, seq: row.place()}
 			result.Items = append(result.Items, row)
+		}
+		if result.Next == "" && !whole {
+			result.Next = position{list: from.list, tier: n, seq: low}.cursor()
 		}
 		skip, from.seq = 0, wholeTier
 	}
@@ -274,9 +368,31 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 		result.Total, result.TotalIsExact = len(result.Items), true // the page is the whole list
 		return result, nil
 	}
-	total, err := s.total(ctx, l)
-	result.Total, result.TotalIsExact = min(total, countLimit), total <= countLimit
+	total, exact, err := s.total(ctx, l)
+	result.Total, result.TotalIsExact = max(total, len(result.Items)), exact
 	return result, err
+}
+
+// restOf stands before the number of a tier in the place of all from it on.
+const restOf = longestTierList
+
+// after is the number of what follows a tier; nothing follows the rest of them.
+func after(n int) int {
+	if n+1 >= restOf {
+		return restOf + longestTierList
+	}
+	return n + 1
+}
+
+// at is the tier of a number, or the rest from one on.
+func (l tiers) at(n int) (tier, bool) {
+	switch {
+	case n < len(l.each):
+		return l.each[n], true
+	case n >= restOf && n-restOf < len(l.rest):
+		return l.rest[n-restOf], true
+	}
+	return tier{}, false
 }
 
 // fromRow is a record that takes its columns in the order of its queries, which is
@@ -301,9 +417,9 @@ func readRows[T any](ctx context.Context, s *Store, l listing, args []any) (item
 	return items, err
 }
 
-// count counts the matches of an expression, up to limit.
-func (s *Store) count(ctx context.Context, l listing, expression string, limit int) (int, error) {
+// count counts the matches of a tier, up to limit.
+func (s *Store) count(ctx context.Context, l listing, t tier, low int64, limit int) (int, error) {
 	var n int
-	err := s.get(ctx, &n, l.count, l.arguments(expression, limit)...)
+	err := s.get(ctx, &n, l.count, l.counted(t, low, limit)...)
 	return n, err
 }

@@ -133,21 +133,26 @@ const (
 	postSearch  = "post_search"
 )
 
+// mirror is what a record's number and that of its search row add up to, so that the
+// newest record comes first: FTS5 walks upwards in a half to a third of the time that
+// it takes downwards. There are never so many agents or calls.
+const mirror = "4294967296"
+
 type searchKey struct {
-	table string
-	rowid int64
+	table  string
+	number int64 // of the agent or call
 }
 
 // index replaces a search row, and unindex deletes one, just before the commit:
 // FTS5 writes all it has gathered to disk whenever a savepoint ends, so the rows
 // of the writes that share a transaction go in together after the last of them.
-func (t *tx) index(table string, rowid int64, row *searchRow) {
+func (t *tx) index(table string, number int64, row *searchRow) {
 	row.prepare(t.writer.rows)
-	t.search[searchKey{table, rowid}] = row
+	t.search[searchKey{table, number}] = row
 }
 
-func (t *tx) unindex(table string, rowid int64, was *searchRow) {
-	t.search[searchKey{table, rowid}] = nil
+func (t *tx) unindex(table string, number int64, was *searchRow) {
+	t.search[searchKey{table, number}] = nil
 	t.drop(was, &searchRow{})
 }
 
@@ -185,14 +190,14 @@ func (t *tx) reword(agentID int64, change func() error) error {
 // storeSearchRows writes the search rows that were gathered.
 func (t *tx) storeSearchRows() error {
 	keys := slices.SortedFunc(maps.Keys(t.search), func(a, b searchKey) int {
-		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.rowid, b.rowid))
+		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(b.number, a.number)) // FTS5 wants them upwards
 	})
 	for _, key := range keys {
 		if err := t.tuneSearch(key.table); err != nil {
 			return err
 		}
 		t.writer.merged[key.table] = false
-		if err := t.exec(`DELETE FROM `+key.table+` WHERE rowid = ?`, key.rowid); err != nil {
+		if err := t.exec(`DELETE FROM `+key.table+` WHERE rowid = `+mirror+` - ?`, key.number); err != nil {
 			return fmt.Errorf("delete a row of %s: %w", key.table, err)
 		}
 		row := t.search[key]
@@ -200,7 +205,7 @@ func (t *tx) storeSearchRows() error {
 			continue
 		}
 		text, complete := row.terms()
-		if err := t.exec(`INSERT INTO `+key.table+` (rowid, words) VALUES (?, ?)`, key.rowid, text); err != nil {
+		if err := t.exec(`INSERT INTO `+key.table+` (rowid, words) VALUES (`+mirror+` - ?, ?)`, key.number, text); err != nil {
 			return fmt.Errorf("insert a row of %s: %w", key.table, err)
 		}
 		if err := t.learn(complete); err != nil {

@@ -110,8 +110,8 @@ func (s *testStore) findsIn(text string, queries ...string) []bool {
 				if err := t.all(&q.forms, `SELECT word FROM search_words WHERE word >= ? AND word < ?`, last, last+string(utf8.MaxRune)); err != nil {
 					return err
 				}
-				_, whole := q.tiers(nil, "")
-				if err := t.get(&n, `SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?`, whole); err != nil {
+				whole := q.tiers(nil, "").all
+				if err := t.get(&n, `SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?`, whole.match); err != nil {
 					return err
 				}
 			}

@@ -68,14 +68,15 @@ func (s *statement) exec(args []any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// query calls row with each row, until there is no more or it wants no more.
-func (s *statement) query(args []any, row func(columns []string, values []driver.Value) (more bool, err error)) (err error) {
+// query calls row with each row, until there is no more or it wants no more. SQLite
+// watches the context while it steps to the first row, and this between rows.
+func (s *statement) query(ctx context.Context, args []any, row func(columns []string, values []driver.Value) (more bool, err error)) (err error) {
 	bound, err := s.bound(args)
 	if err != nil {
 		return err
 	}
 	defer clear(s.args)
-	rows, err := s.run.(driver.StmtQueryContext).QueryContext(context.Background(), bound)
+	rows, err := s.run.(driver.StmtQueryContext).QueryContext(ctx, bound)
 	if err != nil {
 		return err
 	}
@@ -94,6 +95,9 @@ func (s *statement) query(args []any, row func(columns []string, values []driver
 		if more, err = row(columns, s.row); err != nil {
 			return err
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -101,7 +105,7 @@ func (s *statement) query(args []any, row func(columns []string, values []driver
 // get reads one row; sql.ErrNoRows when there is none.
 func (s *statement) get(dest any, args []any) error {
 	found := false
-	err := s.query(args, func(columns []string, values []driver.Value) (bool, error) {
+	err := s.query(context.Background(), args, func(columns []string, values []driver.Value) (bool, error) {
 		found = true
 		return false, s.scan(reflect.ValueOf(dest).Elem(), columns, values)
 	})
@@ -115,7 +119,7 @@ func (s *statement) get(dest any, args []any) error {
 func (s *statement) all(dest any, args []any) error {
 	list := reflect.ValueOf(dest).Elem()
 	list.SetLen(0)
-	return s.query(args, func(columns []string, values []driver.Value) (bool, error) {
+	return s.query(context.Background(), args, func(columns []string, values []driver.Value) (bool, error) {
 		n := list.Len()
 		list.Grow(1)
 		list.SetLen(n + 1)

@@ -111,10 +111,11 @@ type Store struct {
 	writing       *sqlx.DB
 	reading       *sqlx.DB
 	readers       *readers
+	samples       *lru.Cache[string, sample] // of how common what searches ask for is
+	looked        int64                      // look-ups of a page of a search
 	agentTotals   *totals
 	postTotals    *totals
 	writer        *writer
-	queries       sync.Map                     // SQL text → *sqlx.Stmt, for rows of any shape
 	words         *lru.Cache[string, struct{}] // known to stand in search_words; the writer's
 	active        activity
 	counts        statsCache
@@ -139,7 +140,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		name: name, path: o.Path, beside: o.Beside, clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,
 		ownerAgents: DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks, erased: true, normal: o.Normal,
-		failure: failure{done: make(chan struct{})}, stopWatching: func() {},
+		failure: failure{done: make(chan struct{})}, stopWatching: func() {}, looked: looked,
 	}
 	if s.clock == nil {
 		s.clock = time.Now
@@ -252,25 +253,6 @@ func (s *Store) closeFiles() error {
 	return errors.Join(errs...)
 }
 
-// query returns a prepared statement for a constant SQL text, for rows of any shape.
-func (s *Store) query(ctx context.Context, text string) (*sqlx.Stmt, error) {
-	if s.Failure() != nil {
-		return nil, errStopped
-	}
-	known, _ := s.queries.Load(text)
-	if stmt, ok := known.(*sqlx.Stmt); ok {
-		return stmt, nil
-	}
-	stmt, err := s.reading.PreparexContext(ctx, text)
-	if err != nil {
-		return nil, fmt.Errorf("prepare %q: %w", text, s.judge(err))
-	}
-	if earlier, loaded := s.queries.LoadOrStore(text, stmt); loaded {
-		return earlier.(*sqlx.Stmt), stmt.Close()
-	}
-	return stmt, nil
-}
-
 // rowFunc takes one row of a query, whose values are valid for that call.
 type rowFunc func(stmt *statement, columns []string, values []driver.Value) (more bool, err error)
 
@@ -303,7 +285,7 @@ func (s *Store) readUnder(ctx, running context.Context, query string, args []any
 	if err != nil {
 		return s.readError(ctx, err)
 	}
-	return s.readError(ctx, stmt.read(running, args, func(columns []string, values []driver.Value) (bool, error) {
+	return s.readError(ctx, stmt.query(running, args, func(columns []string, values []driver.Value) (bool, error) {
 		return row(stmt, columns, values)
 	}))
 }

@@ -66,13 +66,27 @@ func (c total) holds(changes uint64) bool {
 	return since == 0 || c.n > countLimit && since < uint64(c.n-countLimit)
 }
 
-// total counts the records of a list, up to just past countLimit, unless that is
-// known.
-func (s *Store) total(ctx context.Context, l listing) (int, error) {
-	if l.totals == nil {
-		return s.count(ctx, l, l.whole, countLimit+1)
+// total counts the records of a list up to countLimit, unless that is known, and
+// tells whether that is all of them.
+func (s *Store) total(ctx context.Context, l listing) (n int, exact bool, err error) {
+	low, err := s.reach(ctx, l, l.all, wholeTier)
+	if err != nil {
+		return 0, false, err
 	}
-	key := fmt.Sprintf("%s %v", l.name, l.bounds)
+	if low > l.search.floor() {
+		n, err = s.count(ctx, l, l.all, low, countLimit)
+		return n, false, err
+	}
+	n, err = s.wholeTotal(ctx, l)
+	return min(n, countLimit), n <= countLimit, err
+}
+
+func (s *Store) wholeTotal(ctx context.Context, l listing) (int, error) {
+	low := l.search.floor()
+	if l.totals == nil {
+		return s.count(ctx, l, l.all, low, countLimit+1)
+	}
+	key := fmt.Sprintf("%s %d %v", l.name, low, l.bounds)
 	changes := l.totals.changes.Load() // before the count: what comes between only has it counted again
 	known, ok := l.totals.known.Get(key)
 	if ok && known.holds(changes) {
@@ -82,7 +96,7 @@ func (s *Store) total(ctx context.Context, l listing) (int, error) {
 	if ok && known.n > countLimit {
 		limit += countLimit // its records change: so far that it holds for the next thousand
 	}
-	n, err := s.count(ctx, l, l.whole, limit)
+	n, err := s.count(ctx, l, l.all, low, limit)
 	if err == nil {
 		l.totals.known.Add(key, total{n, changes})
 	}

@@ -1,0 +1,110 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// commonWords is a directory where three words are common and seldom meet.
+func commonWords(t *testing.T, agents int) *testStore {
+	s := newStore(t)
+	var all []Newcomer
+	for i := range agents {
+		r := registration(fmt.Sprintf("agent-%03d", i))
+		r.DescriptionEN = "An agent"
+		for word, each := range map[string]int{"alpha": 2, "beta": 3, "gamma": 5} {
+			if i%each == 0 {
+				r.DescriptionEN += " " + word
+			}
+		}
+		if i%45 == 0 {
+			r.Name += " gamma beta"
+		}
+		all = append(all, Newcomer{Registration: r, Posts: []PostDraft{{Kind: "seeking", Title: "A call", Body: r.DescriptionEN, Tags: []string{"all"}}}})
+	}
+	s.ok(s.Fill(context.Background(), all))
+	return s
+}
+
+// walkAll follows next through a list, and returns what stands in it and how many
+// pages that took.
+func walkAll[T any](t *testing.T, read func(Page) (List[T], error), name func(T) string) (found []string, pages int) {
+	t.Helper()
+	for page := (Page{Limit: 7}); ; pages++ {
+		list, err := read(page)
+		if err != nil || pages > 500 {
+			t.Fatalf("page %d: %v", pages, err)
+		}
+		for _, item := range list.Items {
+			found = append(found, name(item))
+		}
+		if list.Total < len(list.Items) || list.Next != "" && list.TotalIsExact && list.Total <= len(list.Items) {
+			t.Errorf("page %d has %d records and tells a total of %d", pages, len(list.Items), list.Total)
+		}
+		if list.Next == "" {
+			return found, pages + 1
+		}
+		page.Cursor = list.Next
+	}
+}
+
+// TestAPageOfCommonWordsLooksOnlySoFar: it ends early, and next leads to every record
+// once all the same.
+func TestAPageOfCommonWordsLooksOnlySoFar(t *testing.T) {
+	s := commonWords(t, 300)
+	ctx := context.Background()
+	handle := func(d AgentDocument) string { return d.Handle }
+	id := func(d PostDocument) string { return d.ID }
+	for _, q := range []string{"alpha beta gamma", "gamma beta alpha", "agent alpha beta gam"} {
+		agents := func(page Page) (List[AgentDocument], error) { return s.Agents(ctx, AgentFilter{Query: q}, page) }
+		calls := func(page Page) (List[PostDocument], error) {
+			return s.Posts(ctx, PostFilter{Query: q, Kind: "seeking", Tag: "all"}, page)
+		}
+		s.looked = looked
+		wantAgents, few := walkAll(t, agents, handle)
+		wantCalls, _ := walkAll(t, calls, id)
+		if len(wantAgents) != 10 || len(wantCalls) != 10 || few != 2 {
+			t.Fatalf("%q: %d agents on %d pages, %d calls", q, len(wantAgents), few, len(wantCalls))
+		}
+		s.looked = 10
+		gotAgents, many := walkAll(t, agents, handle)
+		gotCalls, _ := walkAll(t, calls, id)
+		slices.Sort(wantAgents) // of words that are all common, those in names come no earlier
+		slices.Sort(gotAgents)
+		slices.Sort(wantCalls)
+		slices.Sort(gotCalls)
+		if diff := cmp.Diff(append(wantAgents, wantCalls...), append(gotAgents, gotCalls...)); diff != "" || many <= few {
+			t.Errorf("%q: on %d pages (-all +found):\n%s", q, many, diff)
+		}
+	}
+}
+
+// TestARareWordIsLookedForToTheEnd: a page of it is never cut, however little it may
+// look at, and its total is exact.
+func TestARareWordIsLookedForToTheEnd(t *testing.T) {
+	s := commonWords(t, 300)
+	s.looked = 10
+	ctx := context.Background()
+	s.ok(s.Fill(ctx, nil))
+	for q, want := range map[string]int{"agent-000 agent alpha": 1, "agent alpha beta gamma nothing": 0} {
+		found, err := s.Agents(ctx, AgentFilter{Query: q}, Page{Limit: 7})
+		if err != nil || len(found.Items) != want || found.Total != want || !found.TotalIsExact || found.Next != "" {
+			t.Errorf("%q: %d agents of %d (exact %v), next %q: %v", q, len(found.Items), found.Total, found.TotalIsExact, found.Next, err)
+		}
+	}
+}
+
+// TestAnOffsetPastTheEndIsEmpty: of a search in tiers too.
+func TestAnOffsetPastTheEndIsEmpty(t *testing.T) {
+	s := commonWords(t, 100)
+	for offset, want := range map[int]int{0: 7, 30: 4, 34: 0, 10000: 0} {
+		found, err := s.Agents(context.Background(), AgentFilter{Query: "beta"}, Page{Limit: 7, Offset: offset})
+		if err != nil || len(found.Items) != want || found.Total != 34 || !found.TotalIsExact {
+			t.Errorf("offset %d: %d of %d, %v", offset, len(found.Items), found.Total, err)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// row is one line of the result: what is measured, and the goals for it.
+type row struct {
+	name    string // what --only matches
+	what    string // what the table says
+	measure func(ctx context.Context, b *bench, name string) (figures, error)
+	goals   []goal // none: for information
+	last    []site // no row after this one needs them
+}
+
+// figures are what a row came to. What was not measured is zero.
+type figures struct {
+	Rate            float64       `json:"requests_a_second,omitempty"`
+	P50             time.Duration `json:"p50_ns,omitempty"`
+	P99             time.Duration `json:"p99_ns,omitempty"`
+	CPU             time.Duration `json:"cpu_ns_a_request,omitempty"`
+	Bytes           int           `json:"bytes,omitempty"` // of an answer
+	OfFloor         float64       `json:"of_floor,omitempty"`
+	TimesPocketBase float64       `json:"times_pocketbase,omitempty"`
+	Value           float64       `json:"value"`           // where the row is about another figure
+	Unit            string        `json:"unit,omitempty"`  // of the value
+	Notes           []string      `json:"notes,omitempty"` // lines below the table
+}
+
+// of puts a side's own figures into a row.
+func (f *figures) of(s *side) {
+	f.Rate, f.P50, f.P99, f.CPU = s.tally.rate(), s.tally.quantile(0.5), s.tally.quantile(0.99), s.tally.perRequest()
+}
+
+// measured is which figure a goal is about.
+type measured int
+
+const (
+	ofFloor measured = iota
+	timesPocketBase
+	ofValue
+)
+
+func (f figures) get(m measured) float64 {
+	switch m {
+	case ofFloor:
+		return f.OfFloor
+	case timesPocketBase:
+		return f.TimesPocketBase
+	}
+	return f.Value
+}
+
+// goal bounds a figure.
+type goal struct {
+	about measured
+	most  bool // the bound is the most it may be, else the least
+	bound float64
+}
+
+func atLeast(about measured, bound float64) goal { return goal{about, false, bound} }
+
+func atMost(about measured, bound float64) goal { return goal{about, true, bound} }
+
+func (g goal) met(f figures) bool {
+	if g.most {
+		return f.get(g.about) <= g.bound
+	}
+	return f.get(g.about) >= g.bound
+}
+
+func (g goal) String() string {
+	sign := "≥"
+	if g.most {
+		sign = "≤"
+	}
+	unit := ""
+	if g.about == timesPocketBase {
+		unit = " ×"
+	}
+	return fmt.Sprintf("%s %.4g%s", sign, g.bound, unit)
+}
+
+// manyAgents is from when on a single query may take longer.
+const manyAgents = 1_000_000
+
+// rows are all that is measured, in this order, with the goals.
+func rows(s settings) []row {
+	return slices.Concat(readRows, searchRows(), slowestRows(s), growthRows(s), writeRows, processRows)
+}
+
+var readRows = []row{
+	{name: "card/cached", what: "a card, cached", measure: reading{on: cached, asks: fewCards, peer: peerCards}.measure,
+		goals: []goal{atLeast(ofFloor, 0.80), atLeast(timesPocketBase, 12)}},
+	{name: "card/uncached", what: "a card, not cached", measure: reading{on: uncached, asks: manyCards, peer: peerCards}.measure,
+		goals: []goal{atLeast(ofFloor, 0.35), atLeast(timesPocketBase, 6)}},
+	{name: "card/304", what: "a card, not modified (304)", measure: reading{on: cached, asks: knownCards}.measure,
+		goals: []goal{atLeast(ofFloor, 0.90)}},
+	{name: "card/gzip", what: "a card, cached, compressed", measure: reading{on: cached, asks: compressedCards}.measure},
+	{name: "calls/cached", what: "20 calls of a kind, cached", measure: reading{on: cached, asks: callsOfKind, peer: peerCallsOfKind}.measure,
+		goals: []goal{atLeast(ofFloor, 0.65), atLeast(timesPocketBase, 25)}},
+	{name: "calls/uncached", what: "20 calls of a kind, not cached", measure: reading{on: uncached, asks: callsOfKind, peer: peerCallsOfKind}.measure,
+		goals: []goal{atLeast(ofFloor, 0.16), atLeast(timesPocketBase, 6)}},
+	{name: "agents/cached", what: "20 agents, cached", measure: reading{on: cached, asks: page(fullAgents)}.measure,
+		goals: []goal{atLeast(ofFloor, 0.65)}},
+	{name: "agents/uncached", what: "20 agents, not cached", measure: reading{on: uncached, asks: page(fullAgents)}.measure,
+		goals: []goal{atLeast(ofFloor, 0.16)}},
+	{name: "brief/cached", what: "20 brief agents, cached", measure: reading{on: cached, asks: page(briefAgents)}.measure,
+		goals: []goal{atLeast(ofFloor, 0.65)}},
+	{name: "brief/uncached", what: "20 brief agents, not cached", measure: reading{on: uncached, asks: page(briefAgents)}.measure,
+		goals: []goal{atLeast(ofFloor, 0.16)}},
+}
+
+func searchRows() (all []row) {
+	for _, q := range searches {
+		r := row{name: "search/agents/" + q.name, what: "agents by " + q.what, measure: reading{on: uncached, asks: searchOf("agents", q.q)}.measure}
+		if q.q == englishWord(middling) {
+			r.measure = reading{on: uncached, asks: searchOf("agents", q.q), peer: peerSearch(q.q)}.measure
+			r.goals = []goal{atLeast(timesPocketBase, 10)}
+		}
+		all = append(all, r)
+	}
+	for _, q := range searches {
+		all = append(all, row{name: "search/calls/" + q.name, what: "calls by " + q.what, measure: reading{on: uncached, asks: searchOf("posts", q.q)}.measure})
+	}
+	return append(all, row{name: "search/ordinary", what: "an ordinary search beside a card, not cached", measure: besideACard,
+		goals: []goal{atMost(ofValue, 2)}, last: []site{floor}})
+}
+
+func slowestRows(s settings) []row {
+	one := row{name: "search/any", what: "any single query", measure: slowestOn(uncached).measure, goals: []goal{atMost(ofValue, 10)}}
+	if s.agents >= manyAgents {
+		one.goals = []goal{atMost(ofValue, 25)}
+	}
+	if !s.growth || s.agents == manyAgents {
+		return []row{one}
+	}
+	return []row{one, {name: "search/any-of-many", what: fmt.Sprintf("any single query, %d agents", manyAgents),
+		measure: slowestOn(ofSize(manyAgents)).measure, goals: []goal{atMost(ofValue, 25)}}}
+}
+
+func growthRows(s settings) []row {
+	var goals []goal
+	if s.growth {
+		goals = []goal{atMost(ofValue, 1.5)}
+	}
+	sizes, last := sizesOf(s), []site{uncached}
+	for _, size := range sizes {
+		last = append(last, ofSize(size))
+	}
+	return []row{
+		{name: "growth/card", what: "a card of a larger directory", measure: growth{manyCards, sizes}.measure, goals: goals},
+		{name: "growth/list", what: "20 agents of a larger directory", measure: growth{page(fullAgents), sizes}.measure, goals: goals},
+		{name: "growth/search", what: "an ordinary search of a larger directory", measure: growth{searchOf("agents", englishWord(middling)), sizes}.measure,
+			goals: goals, last: last},
+	}
+}
+
+var writeRows = []row{
+	{name: "writes/create", what: "calls posted, 64 clients", measure: besidePocketBase,
+		goals: []goal{atLeast(timesPocketBase, 5)}, last: []site{pocketBase}},
+	{name: "writes/posts", what: "calls posted, 64 clients, commits shared", measure: writing{writtenCall, writeConnections}.measure,
+		goals: []goal{atLeast(ofValue, 3)}},
+	{name: "writes/registrations", what: "registrations, 64 clients, commits shared", measure: writing{writtenRegistration, writeConnections}.measure,
+		goals: []goal{atLeast(ofValue, 2.3)}},
+	{name: "writes/requests", what: "contact requests, 64 clients, commits shared", measure: writing{writtenRequest, writeConnections}.measure,
+		goals: []goal{atLeast(ofValue, 2)}},
+	{name: "writes/lone", what: "calls posted, one client, commits shared", measure: writing{writtenCall, 1}.measure,
+		goals: []goal{atLeast(ofValue, 0.9)}, last: []site{shared, alone}},
+	{name: "burst", what: "10,000 registrations while others read", measure: burst,
+		goals: []goal{atMost(ofValue, 2)}},
+}
+
+var processRows = []row{
+	{name: "memory/rest", what: "memory at rest", measure: memoryAtRest, goals: []goal{atMost(ofValue, 20)}},
+	{name: "memory/load", what: "memory under load, 64 clients", measure: memoryUnderLoad, goals: []goal{atMost(ofValue, 100)}},
+	{name: "size", what: "the program", measure: programSize, goals: []goal{atMost(ofValue, 25)}},
+	{name: "start/directory", what: "a clean start with the directory", measure: starting{}.measure, goals: []goal{atMost(ofValue, 40)}},
+	{name: "start/fresh", what: "a fresh start", measure: starting{fresh: true}.measure, goals: []goal{atMost(ofValue, 40)}},
+	{name: "documents", what: "stored documents and searches that differ from fresh ones", measure: storedAsFresh, goals: []goal{atMost(ofValue, 0)}},
+}

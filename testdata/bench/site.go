@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"callbook/store"
+)
+
+// site is one of the processes that rows are measured on. Each is started when the
+// first row asks for it.
+type site string
+
+// The sites. Those with a directory have a copy of their own.
+const (
+	cached     site = "cached"     // the program as it is released
+	uncached   site = "uncached"   // the same without its cache of answers
+	floor      site = "floor"      // a ready body through net/http and httprouter
+	shared     site = "shared"     // store and server in this program, as they are
+	alone      site = "alone"      // the same with one transaction for each request
+	pocketBase site = "pocketbase" // with the same records
+)
+
+// ofSize is an uncached site with another number of agents.
+func ofSize(agents int) site { return site("of " + strconv.Itoa(agents)) }
+
+// on returns a site's process.
+func (b *bench) on(ctx context.Context, s site) (*process, error) {
+	if p := b.sites[s]; p != nil {
+		return p, nil
+	}
+	b.progress.show("starting %s", s)
+	p, err := b.startSite(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	b.sites[s] = p
+	return p, nil
+}
+
+func (b *bench) startSite(ctx context.Context, s site) (*process, error) {
+	switch s {
+	case floor:
+		return b.start(ctx, b.role(string(s), "/ready/1"))
+	case pocketBase:
+		return b.startPocketBase(ctx)
+	case shared, alone:
+		return b.startWriting(ctx, s)
+	case cached:
+		path, err := b.copy(ctx, string(s), b.agents)
+		if err != nil {
+			return nil, err
+		}
+		if b.writersOf[s], err = admit(ctx, path, b.agents); err != nil {
+			return nil, err
+		}
+		return b.startProgram(ctx, string(s), path)
+	}
+	agents := b.agents
+	if size, ok := strings.CutPrefix(string(s), "of "); ok {
+		agents, _ = strconv.Atoi(size)
+	}
+	path, err := b.copy(ctx, string(s), agents)
+	if err != nil {
+		return nil, err
+	}
+	return b.startProgram(ctx, string(s), path, b.withoutCache()...)
+}
+
+// leave ends sites that no later row needs, and deletes their directories.
+func (b *bench) leave(sites ...site) error {
+	var errs []error
+	for _, s := range sites {
+		if p := b.sites[s]; p != nil {
+			p.stop()
+			delete(b.sites, s)
+		}
+		errs = append(errs, removeDatabase(b.database(string(s))), os.RemoveAll(filepath.Join(b.folder, string(s))))
+	}
+	return errors.Join(errs...)
+}
+
+func (b *bench) database(name string) string { return filepath.Join(b.folder, name+".db") }
+
+// copy makes a copy of a kept directory for one site, which keeps it when it is
+// started again.
+func (b *bench) copy(ctx context.Context, name string, agents int) (path string, err error) {
+	path = b.database(name)
+	if store.Exists(path) {
+		return path, nil
+	}
+	kept, err := b.kept(ctx, agents)
+	if err != nil {
+		return "", err
+	}
+	b.progress.show("copying the directory for %s", name)
+	return path, copyFile(kept, path)
+}
+
+// role is this program in another role.
+func (b *bench) role(name, ready string, args ...string) launch {
+	return launch{name: name, path: b.self, ready: ready, args: func(addr string) []string {
+		return append([]string{roleArgument, name, addr}, args...)
+	}}
+}
+
+// startProgram serves a directory as the released program does.
+func (b *bench) startProgram(ctx context.Context, name, path string, more ...string) (*process, error) {
+	l := b.program(name, path, more...)
+	if b.profiles != "" {
+		var err error
+		if l.control, err = freeAddress(); err != nil {
+			return nil, err
+		}
+		args := l.args
+		l.path = b.self
+		l.args = func(addr string) []string { return append([]string{roleArgument, "program", l.control}, args(addr)...) }
+	}
+	return b.start(ctx, l)
+}
+
+// program is the released program on a directory: every limit on, but out of reach.
+func (b *bench) program(name, path string, more ...string) launch {
+	return launch{name: name, path: b.binary, ready: "/healthz", args: func(addr string) []string {
+		args := []string{"serve", "--db", path, "--addr", addr, "--log", "json", "--mail", "off", "--network-disk"}
+		return slices.Concat(args, b.limits, more)
+	}}
+}
+
+// withoutCache is what switches the cache of answers off.
+func (b *bench) withoutCache() []string {
+	if !strings.Contains(b.help, "--cache-size") {
+		b.progress.say("callbook serve has no --cache-size: rows that say \"not cached\" are cached, but for cards")
+		return nil
+	}
+	return []string{"--cache-size", "0"}
+}
+
+// build makes the program as it is released.
+func (b *bench) build(ctx context.Context) error {
+	b.progress.show("building the program")
+	b.binary = filepath.Join(b.folder, "callbook")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", b.binary, ".")
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the program (run the bench in testdata/bench): %w\n%s", err, text)
+	}
+	help, err := exec.CommandContext(ctx, b.binary, "serve", "--help").Output()
+	b.help = string(help)
+	if err != nil {
+		return fmt.Errorf("read the program's help: %w", err)
+	}
+	return b.findLimits(ctx)
+}
+
+// outOfReach is the limit that no row meets.
+const outOfReach = "1000000000"
+
+var limitFlag = regexp.MustCompile(`--limit-[a-z-]+`)
+
+// findLimits sets every limit out of reach; off where the program takes none that high.
+func (b *bench) findLimits(ctx context.Context) error {
+	names := limitFlag.FindAllString(b.help, -1)
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		b.limits = append(b.limits, name, outOfReach)
+	}
+	// The settings are checked first of all: the status tells whether they are wrong
+	// or only the folder is not there.
+	l := b.program("limits", filepath.Join(b.folder, "no folder", "callbook.db"))
+	err := exec.CommandContext(ctx, l.path, l.args("127.0.0.1:0")...).Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 64 {
+		b.progress.say("callbook serve takes no limit of %s: its limits are off", outOfReach)
+		b.limits = []string{"--limits", "off"}
+	}
+	return ctx.Err()
+}

@@ -17,7 +17,7 @@ import (
 
 // DefaultCacheBytes is how much the cache of answers holds unless the operator says
 // otherwise.
-const DefaultCacheBytes = 32 << 20
+const DefaultCacheBytes = 16 << 20
 
 // The cache is cut into shards, so that readers seldom wait for each other. Each is
 // bounded by count and by the size of its answers.

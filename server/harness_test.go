@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,6 +28,16 @@ import (
 	"callbook/server/mail"
 	"callbook/store"
 )
+
+// TestMain lets garbage wait: tests make many small heaps, which would be collected
+// all the time. Benchmarks measure a program as it runs.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		debug.SetGCPercent(400)
+	}
+	os.Exit(m.Run())
+}
 
 // raceDetector tells whether the tests run under the race detector.
 var raceDetector = sync.OnceValue(func() bool {

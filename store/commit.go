@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -225,6 +226,7 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 		if j.err == nil {
 			succeeded++
 		}
+		runtime.Gosched() // a batch takes long: those who read come between
 	}
 	if succeeded == 0 {
 		return false, w.rollback()

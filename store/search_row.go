@@ -211,6 +211,7 @@ func (t *tx) storeSearchRows() error {
 		if err := t.learn(complete); err != nil {
 			return fmt.Errorf("learn the words of a row: %w", err)
 		}
+		runtime.Gosched() // as between the writes of a batch
 	}
 	clear(t.search)
 	return t.unlearn()

@@ -28,7 +28,7 @@ type serveCommand struct {
 	backupFlags   `embed:"" group:"database"`
 	NoBackup      bool   `group:"database" help:"Bring a database of an older version up to date without a copy of it, which needs as much room again."`
 	MaxSize       size   `group:"database" default:"0" help:"The most that the database file may take, such as 10GB; past it, writes are refused and reads go on. 0: what the disk has." placeholder:"SIZE"`
-	CacheSize     size   `default:"32MiB" help:"Memory for answers that are kept ready, such as 128MB. 0: none is kept." placeholder:"SIZE"`
+	CacheSize     size   `default:"16MiB" help:"Memory for answers that are kept ready, such as 128MB. 0: none is kept." placeholder:"SIZE"`
 	NetworkDisk   bool   `group:"database" help:"Serve a database on a network file system all the same: writes may be lost there, and the file damaged."`
 	Durability    string `group:"database" enum:"full,normal" default:"full" help:"normal is faster on slow disks, but a power cut may lose the last writes."`
 	logFlags      `embed:"" group:"log"`
@@ -148,7 +148,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 // ballast is memory that is never touched, and so takes none of the machine's. The
 // garbage collector waits until as much as is in use has been allocated anew; with
 // little in use it would run hundreds of times a second under load.
-const ballast = 24 << 20
+const ballast = 8 << 20
 
 func newBallast() []byte { return make([]byte, ballast) }
 

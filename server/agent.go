@@ -62,10 +62,10 @@ type AgentList struct {
 
 // ListEnd closes every list.
 type ListEnd struct {
-	Total        int     `json:"total" doc:"Counted up to 1000."`
+	Total        int     `json:"total" doc:"Counted up to 1000; where a search is of common words only, among the newest records."`
 	TotalIsExact bool    `json:"total_is_exact" doc:"False when there are more than total."`
 	Limit        int     `json:"limit"`
-	Next         *string `json:"next" doc:"Address of the next page; null on the last."`
+	Next         *string `json:"next" doc:"Address of the next page; null on the last. A page may hold fewer records than limit."`
 }
 
 // ListItem is an agent in a list: the card's agent and a few counts; with

@@ -234,13 +234,18 @@ func beginnings(w string, f func(string)) {
 
 func isUnspaced(r rune) bool { return r >= utf8.RuneSelf && kindOf(r) == unspacedRun }
 
+// longestRun is how many characters of an unspaced run are asked as one phrase; a
+// longer run is asked in pieces of that many, each of which a text must hold. FTS5
+// takes milliseconds to put together a phrase of a hundred pairs.
+const longestRun = 17
+
 // queryWords cuts a query. Every word must match; the last one also as the start
 // of a longer word.
 func queryWords(q string) []word {
 	var words []word
 	seen := map[word]bool{}
 	var last *word // the query's last word, if it can be the beginning of a longer one
-	runs(fold(q), func(run string, unspaced bool) {
+	ask := func(run string, unspaced bool) {
 		var b strings.Builder
 		if unspaced {
 			pairs(&b, run)
@@ -258,6 +263,19 @@ func queryWords(q string) []word {
 				last = &words[len(words)-1]
 			}
 		}
+	}
+	runs(fold(q), func(run string, unspaced bool) {
+		for unspaced && utf8.RuneCountInString(run) > longestRun {
+			end, next := 0, 0
+			for range longestRun {
+				next = end
+				_, size := utf8.DecodeRuneInString(run[end:])
+				end += size
+			}
+			ask(run[:end], true)
+			run = run[next:] // its first pair begins with the last character before
+		}
+		ask(run, unspaced)
 	})
 	if last != nil {
 		last.prefix = true

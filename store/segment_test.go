@@ -243,3 +243,32 @@ func TestPreparedRowMeetsItsPanic(t *testing.T) {
 	}
 	s.register("still-there")
 }
+
+func TestLongRunsAreAskedInPieces(t *testing.T) {
+	var run []rune
+	for i := range 40 {
+		run = append(run, '一'+rune(i))
+	}
+	text := string(run)
+	for name, tt := range map[string]struct {
+		text, query string
+		want        bool
+		words       int
+	}{
+		"as long as a piece":     {text, string(run[:longestRun]), true, 1},
+		"a character longer":     {text, string(run[:longestRun+1]), true, 2},
+		"the whole run":          {text, text, true, 3},
+		"the end is another":     {text, string(run[:39]) + "龍", false, 3},
+		"the middle is another":  {text, string(run[:20]) + "龍" + string(run[21:]), false, 3},
+		"two characters, always": {text, strings.Repeat("一丁", 100), false, 2},
+	} {
+		words := queryWords(tt.query)
+		got := true
+		for _, w := range words {
+			got = got && w.matches(segment(tt.text))
+		}
+		if got != tt.want || len(words) != tt.words {
+			t.Errorf("%s: found %v in %d words: %v", name, got, len(words), words)
+		}
+	}
+}

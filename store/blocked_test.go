@@ -93,6 +93,7 @@ func FuzzBlockedWord(f *testing.F) {
 	f.Add("ass", "a class")
 	f.Add("赌博 c++", "在线赌博C++")
 	f.Add("\xff", "İﬃ")
+	f.Add("\xf5ϑ", "0")
 	f.Fuzz(func(t *testing.T, word, text string) {
 		form := blockedForm(word)
 		if form == "" {

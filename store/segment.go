@@ -87,7 +87,7 @@ func appendFolded(b *strings.Builder, s string) {
 		return
 	}
 	var folded strings.Builder
-	for _, r := range norm.NFKD.String(s) {
+	for _, r := range norm.NFKD.String(strings.ToValidUTF8(s, "\uFFFD")) { // behind a broken character it does nothing
 		// Only the accents of Latin, Greek and Cyrillic: the marks of other
 		// scripts, such as the voicing of kana, tell words apart.
 		if r < 0x300 || r > 0x36F {

@@ -214,10 +214,11 @@ func FuzzSearch(f *testing.F) {
 func FuzzFold(f *testing.F) {
 	f.Add("Hello wörld c++ 人工智能，ＡＢＣ。")
 	f.Add("É é ﬁ Ⅷ ㍿ ｶﾞ ｡ ､ 〜")
+	f.Add("\xba\xba\xf5ϑa\xff")
 	f.Add("e\u0301 か\u3099 中\u0301\u3099文 A\u0338 ﷺ \u1100\u1161\u11a8 가\u11a8 K Å ẛ̣ ～、")
 	f.Fuzz(func(t *testing.T, s string) {
 		var b strings.Builder
-		for _, r := range norm.NFKD.String(s) {
+		for _, r := range norm.NFKD.String(strings.ToValidUTF8(s, "\uFFFD")) {
 			if r < 0x300 || r > 0x36F {
 				b.WriteRune(unicode.ToLower(r))
 			}

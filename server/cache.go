@@ -10,6 +10,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/klauspost/compress/gzhttp/writer/gzkp"
 	"github.com/klauspost/compress/gzip"
 
 	"callbook/store"
@@ -220,8 +221,8 @@ func (c *cache) clear() {
 
 func compressed(body []byte) []byte {
 	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	_, _ = w.Write(body) // to memory: neither fails
+	w := gzkp.NewWriter(&b, gzip.DefaultCompression) // of a pool: one takes most of a megabyte
+	_, _ = w.Write(body)                             // to memory: neither fails
 	_ = w.Close()
 	return b.Bytes()
 }

@@ -27,7 +27,7 @@ type writer struct {
 	store *Store
 	batch int // writes that share a transaction, at the most
 	conn  *sqlx.Conn
-	stmts map[string]*statement
+	stmts statements
 	jobs  chan *job
 	next  *job  // taken from jobs, but not for the batch that took it
 	seen  int64 // SQLite's number for what others have written to the file
@@ -372,22 +372,9 @@ func (w *writer) connect() error {
 	if err != nil {
 		return fmt.Errorf("open the writing connection: %w", err)
 	}
-	w.conn, w.stmts, w.seen = conn, map[string]*statement{}, 0
+	w.conn, w.stmts, w.seen = conn, statements{}, 0
 	w.forget()
 	return nil
-}
-
-// prepared returns the connection's prepared statement for a constant SQL text.
-func (w *writer) prepared(query string) (*statement, error) {
-	if stmt, ok := w.stmts[query]; ok {
-		return stmt, nil
-	}
-	stmt, err := prepareOn(w.conn, query)
-	if err != nil {
-		return nil, err
-	}
-	w.stmts[query] = stmt
-	return stmt, nil
 }
 
 // notice has all copies dropped when another process has written to the file, as
@@ -412,9 +399,7 @@ func (w *writer) disconnect() error {
 		return nil
 	}
 	if w.conn.Raw(func(any) error { return nil }) == nil { // else the driver would panic
-		for _, stmt := range w.stmts {
-			_ = stmt.close()
-		}
+		_ = w.stmts.close()
 	}
 	w.stmts = nil
 	if err := w.conn.Close(); !errors.Is(err, sql.ErrConnDone) {

@@ -384,9 +384,7 @@ func (s *Store) rebuildIfOld(ctx context.Context) error {
 		if err := t.rebuild(); err != nil {
 			return fmt.Errorf("make the documents anew: %w", err)
 		}
-		return t.exec(`
-			INSERT INTO site (name, value) VALUES (?, ?)
-			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, []byte(documentFormat))
+		return t.setSite(name, []byte(documentFormat))
 	})
 }
 

@@ -236,9 +236,7 @@ func (s *Store) CheckWhole(ctx context.Context) error {
 		return s.judge(err)
 	}
 	return s.write(ctx, func(t *tx) error {
-		return t.exec(`
-			INSERT INTO site (name, value) VALUES ('checked_at', ?)
-			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, []byte(strconv.FormatInt(int64(now), 10)))
+		return t.setSite("checked_at", []byte(strconv.FormatInt(int64(now), 10)))
 	})
 }
 

@@ -94,9 +94,7 @@ func (s *Store) probeOnce(ctx context.Context) error {
 		if full {
 			value = make([]byte, probeRoom)
 		}
-		return t.exec(`
-			INSERT INTO site (name, value) VALUES ('probe', ?)
-			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, value)
+		return t.setSite("probe", value)
 	})
 	if err != nil {
 		return fmt.Errorf("write: %w", err)

@@ -127,3 +127,10 @@ func (t *tx) secret() (secret []byte, err error) {
 	}
 	return secret, t.exec(`INSERT INTO site (name, value) VALUES (?, ?)`, name, secret)
 }
+
+// setSite keeps a value of the site's own.
+func (t *tx) setSite(name string, value []byte) error {
+	return t.exec(`
+		INSERT INTO site (name, value) VALUES (?, ?)
+		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value)
+}

@@ -6,11 +6,13 @@ import "context"
 // that are all common, and hardly ever meet, would have it walk the whole directory
 // for a page of nothing. So where all that a search asks for is common, a page looks
 // at the newest numbers only, and ends early where they hold too few: next goes on
-// below them, and the total is of what was looked at.
+// below them, and the total is of what was looked at. That bounds a page as far as
+// something is found below: FTS5 stops at the first match past the lowest number, so
+// where there is none it walks on to the end.
 const (
 	looked    = 10_000 // look-ups of a page, about
 	sampled   = 1000   // newest numbers by which it is told how common something is
-	samples   = 8      // things that are told so, of a tier
+	fewParts  = 8      // things that are told so, of a tier
 	fewLooks  = 2      // look-ups of a row up to which a search always walks to the end
 	sampleFor = 4096   // samples that are kept: about 1 MB
 )
@@ -49,7 +51,7 @@ func (s *Store) reach(ctx context.Context, l listing, t tier, below int64) (int6
 	}
 	matches := int64(sampled) // of the rarest
 	for i, part := range t.parts {
-		if i == samples || matches*newest*int64(t.looks) <= s.looked*sampled {
+		if i == fewParts || matches*newest*int64(t.looks) <= s.looked*sampled {
 			break
 		}
 		n, err := s.sample(ctx, l.search, part, newest)

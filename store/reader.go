@@ -23,7 +23,7 @@ type readers struct {
 // reader is a connection that reads, with its prepared statements.
 type reader struct {
 	conn  *sqlx.Conn
-	stmts map[string]*statement
+	stmts statements
 }
 
 func newReaders(n int) *readers {
@@ -47,7 +47,7 @@ func (p *readers) take(ctx context.Context, db *sqlx.DB) (*reader, error) {
 		<-p.places
 		return nil, fmt.Errorf("open a reading connection: %w", err)
 	}
-	return &reader{conn: conn, stmts: map[string]*statement{}}, nil
+	return &reader{conn: conn, stmts: statements{}}, nil
 }
 
 func (p *readers) last() *reader {
@@ -78,23 +78,7 @@ func (p *readers) close() error {
 	}
 	var errs []error
 	for _, r := range p.free {
-		for _, stmt := range r.stmts {
-			errs = append(errs, stmt.close()) // SQLite keeps the file open for one that is left
-		}
-		errs = append(errs, r.conn.Close())
+		errs = append(errs, r.stmts.close(), r.conn.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// statement returns the connection's prepared statement for a constant SQL text.
-func (r *reader) statement(query string) (*statement, error) {
-	if stmt, ok := r.stmts[query]; ok {
-		return stmt, nil
-	}
-	stmt, err := prepareOn(r.conn, query)
-	if err != nil {
-		return nil, err
-	}
-	r.stmts[query] = stmt
-	return stmt, nil
 }

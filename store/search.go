@@ -246,8 +246,8 @@ const noSuchHandle = "-"
 // expression, but for a listing of everything, which has none.
 type listing struct {
 	name   string  // tells the list and its filter from others
-	rows   string  // selects a page; after the expression: seq below, bounds…, limit, offset
-	count  string  // counts matches; after the expression: bounds…, limit
+	rows   string  // selects a page; after the expression: seq below, a search's lowest, bounds…, limit, offset
+	count  string  // counts matches; after the expression: a search's lowest, bounds…, limit
 	bounds []any   // further values of both
 	before []any   // values of both before all others
 	most   int     // bytes of the records of a page, from which on it ends early; 0 for any
@@ -306,7 +306,8 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 	if page.Cursor != "" {
 		skip = 0
 	}
-	if skip > 0 {
+	counted := skip > 0
+	if counted {
 		result.Total, result.TotalIsExact, err = s.total(ctx, l)
 		if err != nil || result.TotalIsExact && result.Total <= skip {
 			return result, err // nothing is left, and finding that tier by tier takes much longer
@@ -324,18 +325,15 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 			continue
 		}
 		low, err := s.reach(ctx, l, t, from.seq)
+		if err == nil && n < restOf && low > l.search.floor() {
+			n += restOf // from here on, a tier is too long to be told from the next
+			t, _ = l.at(n)
+			low, err = s.reach(ctx, l, t, from.seq)
+		}
 		if err != nil {
 			return result, err
 		}
 		whole := low <= l.search.floor()
-		if !whole && n < restOf {
-			n += restOf // from here on, a tier is too long to be told from the next
-			t, _ = l.at(n)
-			if low, err = s.reach(ctx, l, t, from.seq); err != nil {
-				return result, err
-			}
-			whole = low <= l.search.floor()
-		}
 		rows, err := readRows[T](ctx, s, l, l.page(t, from.seq, low, page.Limit+1-len(result.Items), skip))
 		if err != nil {
 			return result, err
@@ -368,8 +366,10 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 		result.Total, result.TotalIsExact = len(result.Items), true // the page is the whole list
 		return result, nil
 	}
-	total, exact, err := s.total(ctx, l)
-	result.Total, result.TotalIsExact = max(total, len(result.Items)), exact
+	if !counted {
+		result.Total, result.TotalIsExact, err = s.total(ctx, l)
+	}
+	result.Total = max(result.Total, len(result.Items))
 	return result, err
 }
 

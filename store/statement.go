@@ -13,10 +13,10 @@ import (
 	"github.com/jmoiron/sqlx/reflectx"
 )
 
-// statement is a prepared statement of the writing connection, used without
-// database/sql: one goroutine owns the connection and ends each statement before
-// the next, so none of the locks, contexts and pools in between has anything to do,
-// and they take as long as SQLite does with a small statement.
+// statement is a prepared statement of a connection that one goroutine at a time
+// uses, without database/sql: each statement is ended before the next, so none of the
+// locks, contexts and pools in between has anything to do, and they take as long as
+// SQLite does with a small statement.
 type statement struct {
 	run    driver.Stmt
 	args   []driver.NamedValue // of one run after the other
@@ -25,8 +25,35 @@ type statement struct {
 	mapper *reflectx.Mapper
 }
 
-// prepareOn prepares a query on a connection that nobody else uses. The statement
-// is closed by its owner, before the connection.
+// rowFunc takes one row of a query, whose values are valid for that call.
+type rowFunc func(s *statement, columns []string, values []driver.Value) (more bool, err error)
+
+// statements are those of a connection, by their SQL texts.
+type statements map[string]*statement
+
+// on returns the connection's prepared statement for a constant SQL text.
+func (all statements) on(conn *sqlx.Conn, query string) (*statement, error) {
+	if s, ok := all[query]; ok {
+		return s, nil
+	}
+	s, err := prepareOn(conn, query)
+	if err == nil {
+		all[query] = s
+	}
+	return s, err
+}
+
+// close comes before the connection's: SQLite keeps the file open for a statement
+// that is left.
+func (all statements) close() error {
+	var errs []error
+	for _, s := range all {
+		errs = append(errs, s.run.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// prepareOn prepares a query on a connection that nobody else uses.
 func prepareOn(conn *sqlx.Conn, query string) (*statement, error) {
 	s := &statement{mapper: conn.Mapper, fields: map[reflect.Type][][]int{}}
 	err := conn.Raw(func(c any) (err error) {
@@ -38,8 +65,6 @@ func prepareOn(conn *sqlx.Conn, query string) (*statement, error) {
 	}
 	return s, nil
 }
-
-func (s *statement) close() error { return s.run.Close() }
 
 // bound are the values as the driver takes them.
 func (s *statement) bound(args []any) ([]driver.NamedValue, error) {
@@ -70,7 +95,7 @@ func (s *statement) exec(args []any) (int64, error) {
 
 // query calls row with each row, until there is no more or it wants no more. SQLite
 // watches the context while it steps to the first row, and this between rows.
-func (s *statement) query(ctx context.Context, args []any, row func(columns []string, values []driver.Value) (more bool, err error)) (err error) {
+func (s *statement) query(ctx context.Context, args []any, row rowFunc) (err error) {
 	bound, err := s.bound(args)
 	if err != nil {
 		return err
@@ -92,7 +117,7 @@ func (s *statement) query(ctx context.Context, args []any, row func(columns []st
 		} else if err != nil {
 			return err
 		}
-		if more, err = row(columns, s.row); err != nil {
+		if more, err = row(s, columns, s.row); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
@@ -102,10 +127,10 @@ func (s *statement) query(ctx context.Context, args []any, row func(columns []st
 	return nil
 }
 
-// get reads one row; sql.ErrNoRows when there is none.
-func (s *statement) get(dest any, args []any) error {
+// get reads one row into dest by a query; sql.ErrNoRows when there is none.
+func get(dest any, query func(rowFunc) error) error {
 	found := false
-	err := s.query(context.Background(), args, func(columns []string, values []driver.Value) (bool, error) {
+	err := query(func(s *statement, columns []string, values []driver.Value) (bool, error) {
 		found = true
 		return false, s.scan(reflect.ValueOf(dest).Elem(), columns, values)
 	})
@@ -115,11 +140,11 @@ func (s *statement) get(dest any, args []any) error {
 	return err
 }
 
-// all appends every row to the slice that dest points to.
-func (s *statement) all(dest any, args []any) error {
+// all reads every row of a query into the slice that dest points to.
+func all(dest any, query func(rowFunc) error) error {
 	list := reflect.ValueOf(dest).Elem()
 	list.SetLen(0)
-	return s.query(context.Background(), args, func(columns []string, values []driver.Value) (bool, error) {
+	return query(func(s *statement, columns []string, values []driver.Value) (bool, error) {
 		n := list.Len()
 		list.Grow(1)
 		list.SetLen(n + 1)

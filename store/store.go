@@ -38,13 +38,11 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -253,9 +251,6 @@ func (s *Store) closeFiles() error {
 	return errors.Join(errs...)
 }
 
-// rowFunc takes one row of a query, whose values are valid for that call.
-type rowFunc func(stmt *statement, columns []string, values []driver.Value) (more bool, err error)
-
 // read runs a query on a connection of its own and calls row with each of its rows.
 // It ends with the context, or when it takes too long.
 func (s *Store) read(ctx context.Context, query string, args []any, row rowFunc) error {
@@ -281,13 +276,11 @@ func (s *Store) readUnder(ctx, running context.Context, query string, args []any
 		return s.readError(ctx, err)
 	}
 	defer s.readers.giveBack(r)
-	stmt, err := r.statement(query)
-	if err != nil {
-		return s.readError(ctx, err)
+	stmt, err := r.stmts.on(r.conn, query)
+	if err == nil {
+		err = stmt.query(running, args, row)
 	}
-	return s.readError(ctx, stmt.query(running, args, func(columns []string, values []driver.Value) (bool, error) {
-		return row(stmt, columns, values)
-	}))
+	return s.readError(ctx, err)
 }
 
 // readError turns the failure of a read that took too long into a refusal.
@@ -300,15 +293,7 @@ func (s *Store) readError(ctx context.Context, err error) error {
 
 // get reads one row; sql.ErrNoRows when there is none.
 func (s *Store) get(ctx context.Context, dest any, query string, args ...any) error {
-	found := false
-	err := s.read(ctx, query, args, func(stmt *statement, columns []string, values []driver.Value) (bool, error) {
-		found = true
-		return false, stmt.scan(reflect.ValueOf(dest).Elem(), columns, values)
-	})
-	if err == nil && !found {
-		err = sql.ErrNoRows
-	}
-	return err
+	return get(dest, func(row rowFunc) error { return s.read(ctx, query, args, row) })
 }
 
 // find is get that refuses an absent row with not_found.
@@ -322,13 +307,5 @@ func (s *Store) find(ctx context.Context, dest any, query string, args ...any) e
 
 // all reads every row of a query that bounds them itself.
 func (s *Store) all(ctx context.Context, dest any, query string, args ...any) error {
-	list := reflect.ValueOf(dest).Elem()
-	list.SetLen(0)
-	return s.read(ctx, query, args, func(stmt *statement, columns []string, values []driver.Value) (bool, error) {
-		n := list.Len()
-		list.Grow(1)
-		list.SetLen(n + 1)
-		list.Index(n).SetZero()
-		return true, stmt.scan(list.Index(n), columns, values)
-	})
+	return all(dest, func(row rowFunc) error { return s.read(ctx, query, args, row) })
 }

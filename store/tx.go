@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"maps"
@@ -108,13 +109,18 @@ func (t *tx) forget(agentID int64) {
 	t.changes.Removed = true
 }
 
-// get reads one row; sql.ErrNoRows when there is none.
-func (t *tx) get(dest any, query string, args ...any) error {
-	stmt, err := t.writer.prepared(query)
+// query runs a prepared statement; the writer's is used by its goroutine alone.
+func (t *tx) query(text string, args []any, row rowFunc) error {
+	stmt, err := t.writer.stmts.on(t.writer.conn, text)
 	if err != nil {
 		return err
 	}
-	return stmt.get(dest, args)
+	return stmt.query(context.Background(), args, row)
+}
+
+// get reads one row; sql.ErrNoRows when there is none.
+func (t *tx) get(dest any, query string, args ...any) error {
+	return get(dest, func(row rowFunc) error { return t.query(query, args, row) })
 }
 
 // find is get that tells an absent row by its first result.
@@ -127,11 +133,7 @@ func (t *tx) find(dest any, query string, args ...any) (bool, error) {
 }
 
 func (t *tx) all(dest any, query string, args ...any) error {
-	stmt, err := t.writer.prepared(query)
-	if err != nil {
-		return err
-	}
-	return stmt.all(dest, args)
+	return all(dest, func(row rowFunc) error { return t.query(query, args, row) })
 }
 
 func (t *tx) exec(query string, args ...any) error {
@@ -141,7 +143,7 @@ func (t *tx) exec(query string, args ...any) error {
 
 // change is exec that returns the number of rows it changed.
 func (t *tx) change(query string, args ...any) (int64, error) {
-	stmt, err := t.writer.prepared(query)
+	stmt, err := t.writer.stmts.on(t.writer.conn, query)
 	if err != nil {
 		return 0, err
 	}

@@ -41,8 +41,9 @@ const (
 	journalTimeout = time.Second          // at the end, for a reader who has stopped reading
 )
 
-// journal writes the log's events in the background, many at once, so that a reader
-// of it who is slow or has stopped reading holds nobody up. What waits is bounded;
+// journal writes the log's events in the background, many with one system call
+// (zerolog's diode takes one each), so that a reader of it who is slow or has stopped
+// reading holds nobody up. What waits is bounded;
 // events past that are left out, and their number is told.
 type journal struct {
 	out     io.Writer
@@ -112,7 +113,7 @@ func (j *journal) flush(events, text []byte) (nextEvents, nextText []byte) {
 	j.left = 0
 	j.mu.Unlock()
 	if left > 0 {
-		events = fmt.Appendf(events, `{"level":"warn","events":%d,"time":%q,"message":"the log is read too slowly: some was left out"}`+"\n", left, time.Now().UTC().Format(timeFormat))
+		events = fmt.Appendf(events, `{"level":"warn","events":%d,"time":%q,"message":"the log is read too slowly: some was left out"}`+"\n", left, zerolog.TimestampFunc().Format(timeFormat))
 	}
 	if len(events) == 0 {
 		return events, text

@@ -57,7 +57,6 @@ type bench struct {
 	self      string // this program
 	folder    string // of this run
 	binary    string // the released program
-	help      string // what it says of callbook serve
 	limits    []string
 	children  []*process
 	sites     map[site]*process

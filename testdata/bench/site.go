@@ -72,7 +72,7 @@ func (b *bench) startSite(ctx context.Context, s site) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.startProgram(ctx, string(s), path, b.withoutCache()...)
+	return b.startProgram(ctx, string(s), path, "--cache-size", "0")
 }
 
 // leave ends sites that no later row needs, and deletes their directories.
@@ -135,15 +135,6 @@ func (b *bench) program(name, path string, more ...string) launch {
 	}}
 }
 
-// withoutCache is what switches the cache of answers off.
-func (b *bench) withoutCache() []string {
-	if !strings.Contains(b.help, "--cache-size") {
-		b.progress.say("callbook serve has no --cache-size: rows that say \"not cached\" are cached, but for cards")
-		return nil
-	}
-	return []string{"--cache-size", "0"}
-}
-
 // build makes the program as it is released.
 func (b *bench) build(ctx context.Context) error {
 	b.progress.show("building the program")
@@ -155,32 +146,18 @@ func (b *bench) build(ctx context.Context) error {
 		return fmt.Errorf("build the program (run the bench in testdata/bench): %w\n%s", err, text)
 	}
 	help, err := exec.CommandContext(ctx, b.binary, "serve", "--help").Output()
-	b.help = string(help)
 	if err != nil {
 		return fmt.Errorf("read the program's help: %w", err)
 	}
-	return b.findLimits(ctx)
+	names := limitFlag.FindAllString(string(help), -1)
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		b.limits = append(b.limits, name, outOfReach)
+	}
+	return nil
 }
 
 // outOfReach is the limit that no row meets.
 const outOfReach = "1000000000"
 
 var limitFlag = regexp.MustCompile(`--limit-[a-z-]+`)
-
-// findLimits sets every limit out of reach; off where the program takes none that high.
-func (b *bench) findLimits(ctx context.Context) error {
-	names := limitFlag.FindAllString(b.help, -1)
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		b.limits = append(b.limits, name, outOfReach)
-	}
-	// The settings are checked first of all: the status tells whether they are wrong
-	// or only the folder is not there.
-	l := b.program("limits", filepath.Join(b.folder, "no folder", "callbook.db"))
-	err := exec.CommandContext(ctx, l.path, l.args("127.0.0.1:0")...).Run()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 64 {
-		b.progress.say("callbook serve takes no limit of %s: its limits are off", outOfReach)
-		b.limits = []string{"--limits", "off"}
-	}
-	return ctx.Err()
-}

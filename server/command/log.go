@@ -23,11 +23,15 @@ type logFlags struct {
 
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
+// zerolog has the form of times in variables of its own, and whoever logs reads them.
+func init() {
+	zerolog.TimeFieldFormat = timeFormat
+	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
+}
+
 // logger opens the log. What it was told is written once close has returned.
 func (f logFlags) logger(w io.Writer) (log zerolog.Logger, closeLog func()) {
 	level, _ := zerolog.ParseLevel(f.LogLevel) // one of the enum
-	zerolog.TimeFieldFormat = timeFormat
-	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
 	j := openJournal(w, f.Log == "text")
 	log = zerolog.New(j).Level(level).With().Timestamp().Logger()
 	stdlog.SetFlags(0)
@@ -43,8 +47,8 @@ const (
 
 // journal writes the log's events in the background, many with one system call
 // (zerolog's diode takes one each), so that a reader of it who is slow or has stopped
-// reading holds nobody up. What waits is bounded;
-// events past that are left out, and their number is told.
+// reading holds nobody up. What waits is bounded; events past that are left out, and
+// their number is told.
 type journal struct {
 	out     io.Writer
 	plain   *plainText // nil: as JSON

@@ -217,20 +217,22 @@ const (
 	countSearchedPosts = `
 		SELECT COUNT(*) FROM (SELECT 1 FROM post_search WHERE post_search MATCH ? AND rowid <= ` + mirror + ` - ? LIMIT +?)`
 	searchOpenPosts = listedPosts + `
-		FROM (SELECT o.post_seq AS seq FROM post_search
-			JOIN post_documents o ON o.post_seq = ` + mirror + ` - post_search.rowid
-			WHERE post_search MATCH ? AND post_search.rowid > ` + mirror + ` - ? AND post_search.rowid <= ` + mirror + ` - ?
-				AND (o.deadline IS NULL OR o.deadline >= ?)
-			ORDER BY post_search.rowid LIMIT +? OFFSET +?) m
+		FROM (SELECT ` + mirror + ` - rowid AS seq FROM post_search
+			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?` + notExpired + `
+			ORDER BY rowid LIMIT +? OFFSET +?) m
 		JOIN posts p ON p.seq = m.seq
 		JOIN post_documents d ON d.post_seq = m.seq
 		JOIN agent_documents a ON a.agent_id = p.author_id
 		ORDER BY m.seq DESC`
 	countSearchedOpenPosts = `
 		SELECT COUNT(*) FROM (SELECT 1 FROM post_search
-			JOIN post_documents o ON o.post_seq = ` + mirror + ` - post_search.rowid
-			WHERE post_search MATCH ? AND post_search.rowid <= ` + mirror + ` - ? AND (o.deadline IS NULL OR o.deadline >= ?) LIMIT +?)`
+			WHERE post_search MATCH ? AND rowid <= ` + mirror + ` - ?` + notExpired + ` LIMIT +?)`
 )
+
+// notExpired leaves out the few whose search rows do not say yet that their deadline
+// has passed.
+const notExpired = `
+			AND ` + mirror + ` - rowid NOT IN (SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?)`
 
 const newestPost = `SELECT COALESCE(MAX(post_seq), 0) FROM post_documents`
 

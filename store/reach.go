@@ -1,26 +1,72 @@
 package store
 
-import "context"
+import (
+	"context"
+	"strconv"
+	"strings"
+)
 
 // A search walks the rows of its rarest word and looks each up in the others. Words
 // that are all common, and hardly ever meet, would have it walk the whole directory
 // for a page of nothing. So where all that a search asks for is common, a page looks
 // at the newest numbers only, and ends early where they hold too few: next goes on
-// below them, and the total is of what was looked at. That bounds a page as far as
-// something is found below: FTS5 stops at the first match past the lowest number, so
-// where there is none it walks on to the end.
+// below them, and the total is of what was looked at.
 const (
-	looked    = 10_000 // look-ups of a page, about
-	sampled   = 1000   // newest numbers by which it is told how common something is
-	fewParts  = 8      // things that are told so, of a tier
-	fewLooks  = 2      // look-ups of a row up to which a search always walks to the end
-	sampleFor = 4096   // samples that are kept: about 1 MB
+	looked    = 6000 // look-ups of a page, about: some four milliseconds
+	sampled   = 300  // newest matches by which it is told how common something is
+	fewParts  = 8    // things that are told so, of a tier
+	fewLooks  = 1    // look-ups of a row up to which a search finds with each
+	longLeap  = 100  // rows that it takes to leap as long as to look
+	longest   = 1000 // rows, of a leap: past that, FTS5 finds the page by an index
+	sampleFor = 4096 // samples that are kept: about 1 MB
 )
+
+// reach is how far down a page looks.
+type reach struct {
+	low    int64  // the lowest number
+	within string // an expression that bounds it; empty: it ends by itself
+	whole  bool   // that is as far as the list goes
+}
+
+// FTS5 cannot be told where a walk ends: it stops at a match past that, if there is
+// one. But it ends with any of the parts that all have to match. So each row names the
+// blocks of numbers that it is in, in several sizes, and a walk is bounded by asking
+// for the few blocks that hold its numbers.
+var blockBits = [...]int{6, 10, 14, 18}
+
+// fewBlocks is how many blocks bound a walk at the most, and one more.
+const fewBlocks = 16
+
+func blockOf(number int64, bits int) string {
+	return facet(facetBlock, strconv.Itoa(bits)+"x"+strconv.FormatInt(number>>bits, 36))
+}
+
+// blocks are those that a number is in.
+func blocks(number int64) (facets []string) {
+	for _, bits := range blockBits {
+		facets = append(facets, blockOf(number, bits))
+	}
+	return facets
+}
+
+// between matches the blocks that hold the numbers from low on and below another.
+func between(low, below int64) string {
+	for _, bits := range blockBits {
+		if first, last := low>>bits, (below-1)>>bits; last-first <= fewBlocks {
+			var any []string
+			for n := last; n >= first; n-- {
+				any = append(any, quote(blockOf(n<<bits, bits)))
+			}
+			return "(" + strings.Join(any, " OR ") + ")"
+		}
+	}
+	return ""
+}
 
 // search is what a list that is a search asks beside its rows and their count.
 type search struct {
 	newest string // selects the highest number
-	sample string // counts the matches of an expression above a number
+	sample string // counts the newest matches of an expression, and tells the number of the oldest
 	lowest int64  // number that is listed
 }
 
@@ -32,52 +78,67 @@ func (q *search) floor() int64 {
 }
 
 func sampleOf(table string) string {
-	return `SELECT COUNT(*) FROM (SELECT 1 FROM ` + table + ` WHERE ` + table + ` MATCH ? AND rowid < ` + mirror + ` - ?)`
+	return `SELECT COUNT(*) AS matches, COALESCE(` + mirror + ` - MAX(rowid), 0) AS oldest
+		FROM (SELECT rowid FROM ` + table + ` WHERE ` + table + ` MATCH ? ORDER BY rowid LIMIT +?)`
 }
 
-// sample is how many of the newest numbers something matched, when newest was the
-// highest.
-type sample struct{ matches, newest int64 }
+// sample is one in how many numbers something matched, when newest was the highest.
+type sample struct{ each, newest int64 }
 
-// reach is the lowest number that a page looks at which begins below a number.
-func (s *Store) reach(ctx context.Context, l listing, t tier, below int64) (int64, error) {
-	lowest := l.search.floor()
+// reach is how far down a page of a tier looks which begins below a number.
+func (s *Store) reach(ctx context.Context, l listing, t tier, below int64) (reach, error) {
+	r := reach{low: l.search.floor(), whole: true}
 	if l.search == nil || t.looks <= fewLooks {
-		return lowest, nil
+		return r, nil
 	}
 	var newest int64
 	if err := s.get(ctx, &newest, l.search.newest); err != nil {
-		return 0, err
+		return r, err
 	}
-	matches := int64(sampled) // of the rarest
-	for i, part := range t.parts {
-		if i == fewParts || matches*newest*int64(t.looks) <= s.looked*sampled {
+	below = min(below, newest+1)
+	each := int64(1) // number that has the rarest matches
+	for _, part := range t.parts[:min(len(t.parts), fewParts)] {
+		if s.rowsFor(t, each) >= newest/each {
 			break
 		}
 		n, err := s.sample(ctx, l.search, part, newest)
 		if err != nil {
-			return 0, err
+			return r, err
 		}
-		matches = min(matches, n)
+		each = max(each, n)
 	}
-	if matches*newest*int64(t.looks) <= s.looked*sampled {
-		return lowest, nil
+	if rows := s.rowsFor(t, each); rows < newest/each {
+		low := below - rows*each
+		r.low, r.whole = max(r.low, low), low <= r.low
 	}
-	return max(lowest, min(below, newest+1)-s.looked*sampled/(matches*int64(t.looks))), nil
+	if r.low > 1 && r.low < below {
+		r.within = between(r.low, below)
+	}
+	return r, nil
 }
 
-// sample counts how many of the newest numbers an expression matches, and remembers
-// it until the directory has grown by a tenth: it decides how far a page looks, not
-// what it finds.
+// rowsFor is how many rows of the rarest part a page looks up, where one in each
+// numbers has one.
+func (s *Store) rowsFor(t tier, each int64) int64 {
+	return s.looked * longLeap / (int64(t.looks) * (longLeap + min(each, longest)))
+}
+
+// sample tells one in how many of the newest numbers an expression matches, and
+// remembers it until the directory has grown by a tenth: it decides how far a page
+// looks, not what it finds.
 func (s *Store) sample(ctx context.Context, q *search, match string, newest int64) (int64, error) {
 	key := q.sample + match
 	if known, ok := s.samples.Get(key); ok && known.newest+known.newest/10 >= newest {
-		return known.matches, nil
+		return known.each, nil
 	}
-	var n int64
-	err := s.get(ctx, &n, q.sample, match, newest-sampled)
-	if err == nil {
-		s.samples.Add(key, sample{n, newest})
+	var found struct{ Matches, Oldest int64 }
+	if err := s.get(ctx, &found, q.sample, match, sampled); err != nil {
+		return 0, err
 	}
-	return n, err
+	if found.Matches < sampled {
+		found.Oldest = 1 // that is all of them
+	}
+	each := (newest - found.Oldest + 1) / max(found.Matches, 1)
+	s.samples.Add(key, sample{each, newest})
+	return each, nil
 }

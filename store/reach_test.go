@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -106,5 +108,26 @@ func TestAnOffsetPastTheEndIsEmpty(t *testing.T) {
 		if err != nil || len(found.Items) != want || found.Total != 34 || !found.TotalIsExact {
 			t.Errorf("offset %d: %d of %d, %v", offset, len(found.Items), found.Total, err)
 		}
+	}
+}
+
+// TestBlocksHoldTheNumbersBetween: those between two bounds, and few blocks.
+func TestBlocksHoldTheNumbersBetween(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for range 2000 {
+		below := 2 + r.Int64N(4_000_000)>>r.IntN(20)
+		low := 1 + r.Int64N(below-1)
+		asked := strings.Split(strings.Trim(between(low, below), "()"), " OR ")
+		if len(asked) > fewBlocks+1 {
+			t.Fatalf("%d blocks between %d and %d", len(asked), low, below)
+		}
+		for _, number := range []int64{low, low + r.Int64N(below-low), below - 1} {
+			if !slices.ContainsFunc(blocks(number), func(b string) bool { return slices.Contains(asked, quote(b)) }) {
+				t.Fatalf("between %d and %d, %d is in none of %q", low, below, number, asked)
+			}
+		}
+	}
+	if asked := between(1, 1<<40); asked != "" {
+		t.Errorf("of all numbers: %q", asked)
 	}
 }

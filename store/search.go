@@ -100,6 +100,11 @@ const maxForms = 300
 // placeLooks is how many look-ups it takes to find a pair where its phrase wants it.
 const placeLooks = 3
 
+// manyLooks is how many look-ups a row may take in a search that has tiers: whatever
+// holds so many words is found by them alone, and asking for each in every kind of text
+// takes milliseconds.
+const manyLooks = 100
+
 // formsALook is how many completions of a word take as long as a look-up of it.
 const formsALook = 30
 
@@ -127,7 +132,8 @@ func (s *Store) parse(ctx context.Context, text string) (query, error) {
 
 // tier is a part of a list that comes before the next.
 type tier struct {
-	match string   // the expression of its rows; empty: all of them
+	match string   // an expression that its rows match; empty: all of them
+	but   string   // another, which they must not match; empty: none
 	empty bool     // it is known to hold nothing; the others keep their numbers, which cursors hold
 	parts []string // what its rows must match all of, each an expression
 	looks int      // look-ups that a row of it takes
@@ -152,6 +158,9 @@ func (q query) tiers(facets []string, exact string) (l tiers) {
 		return l.with(l.all, l.all)
 	}
 	l.all = q.scope(anywhere).within(filter)
+	if l.all.looks > manyLooks {
+		return l.with(l.all, l.all)
+	}
 	var before tier
 	switch exact {
 	case "":
@@ -187,13 +196,28 @@ func (t tier) within(filter []string) tier {
 	return t
 }
 
-// without takes rows away, those of a scope within the same filter: FTS5 begins by
-// looking for the first row of either side by itself, however far away it is.
+// without takes rows away, those of a scope within the same filter.
 func (t tier) without(other tier) tier {
-	if other.match != "" {
-		t.match, t.looks = "("+t.match+" NOT "+other.match+")", t.looks+other.looks
-	}
+	t.but, t.looks = other.match, t.looks+other.looks
 	return t
+}
+
+// expression is that of the tier's rows within some bounds; empty: all of them. FTS5
+// looks for the first row of either side of a NOT by itself, however far away it is,
+// so the bounds hold for both.
+func (t tier) expression(within string) string {
+	if within == "" && t.but == "" {
+		return t.match
+	}
+	match := allOf(nonEmpty(within, t.match))
+	if t.but == "" {
+		return match
+	}
+	return "(" + match + " NOT " + allOf(nonEmpty(within, t.but)) + ")"
+}
+
+func nonEmpty(parts ...string) []string {
+	return slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 }
 
 // scope matches all words in one kind of text. They are always quoted, so that no
@@ -258,28 +282,27 @@ type listing struct {
 }
 
 // page are the values of rows. Those of a search have a lowest number.
-func (l *listing) page(t tier, below, low int64, limit, offset int) []any {
-	args := l.matching(t)
-	args = append(args, below)
+func (l *listing) page(t tier, below int64, r reach, limit, offset int) []any {
+	args := append(l.matching(t, r), below)
 	if l.search != nil {
-		args = append(args, low)
+		args = append(args, r.low)
 	}
 	return append(append(args, l.bounds...), limit, offset)
 }
 
 // counted are the values of count.
-func (l *listing) counted(t tier, low int64, limit int) []any {
-	args := l.matching(t)
+func (l *listing) counted(t tier, r reach, limit int) []any {
+	args := l.matching(t, r)
 	if l.search != nil {
-		args = append(args, low)
+		args = append(args, r.low)
 	}
 	return append(append(args, l.bounds...), limit)
 }
 
-func (l *listing) matching(t tier) []any {
+func (l *listing) matching(t tier, r reach) []any {
 	args := slices.Clone(l.before)
 	if t.match != "" {
-		args = append(args, t.match)
+		args = append(args, t.expression(r.within))
 	}
 	return args
 }
@@ -315,7 +338,7 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 	}
 	// One row more than wanted tells whether another page follows.
 	var last position
-	size := 0
+	size, cut := 0, false
 	for n := from.tier; result.Next == ""; n = after(n) {
 		t, ok := l.at(n)
 		if !ok {
@@ -324,22 +347,21 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 		if t.empty {
 			continue
 		}
-		low, err := s.reach(ctx, l, t, from.seq)
-		if err == nil && n < restOf && low > l.search.floor() {
+		r, err := s.reach(ctx, l, t, from.seq)
+		if err == nil && n < restOf && !r.whole {
 			n += restOf // from here on, a tier is too long to be told from the next
 			t, _ = l.at(n)
-			low, err = s.reach(ctx, l, t, from.seq)
+			r, err = s.reach(ctx, l, t, from.seq)
 		}
 		if err != nil {
 			return result, err
 		}
-		whole := low <= l.search.floor()
-		rows, err := readRows[T](ctx, s, l, l.page(t, from.seq, low, page.Limit+1-len(result.Items), skip))
+		rows, err := readRows[T](ctx, s, l, l.page(t, from.seq, r, page.Limit+1-len(result.Items), skip))
 		if err != nil {
 			return result, err
 		}
-		if _, more := l.at(after(n)); len(rows) == 0 && skip > 0 && whole && more { // the tier ends before the page begins
-			passed, err := s.count(ctx, l, t, low, skip)
+		if _, more := l.at(after(n)); len(rows) == 0 && skip > 0 && r.whole && more { // the tier ends before the page begins
+			passed, err := s.count(ctx, l, t, r, skip)
 			if err != nil {
 				return result, err
 			}
@@ -357,13 +379,13 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 			last = position{list: from.list, tier: n, seq: row.place()}
 			result.Items = append(result.Items, row)
 		}
-		if result.Next == "" && !whole {
-			result.Next = position{list: from.list, tier: n, seq: low}.cursor()
+		if result.Next == "" && !r.whole {
+			result.Next, cut = position{list: from.list, tier: n, seq: r.low}.cursor(), true
 		}
 		skip, from.seq = 0, wholeTier
 	}
-	if page.Cursor == "" && page.Offset == 0 && result.Next == "" {
-		result.Total, result.TotalIsExact = len(result.Items), true // the page is the whole list
+	if page.Cursor == "" && page.Offset == 0 && (result.Next == "" || cut) {
+		result.Total, result.TotalIsExact = len(result.Items), !cut // the page is all that was looked at
 		return result, nil
 	}
 	if !counted {
@@ -418,8 +440,8 @@ func readRows[T any](ctx context.Context, s *Store, l listing, args []any) (item
 }
 
 // count counts the matches of a tier, up to limit.
-func (s *Store) count(ctx context.Context, l listing, t tier, low int64, limit int) (int, error) {
+func (s *Store) count(ctx context.Context, l listing, t tier, r reach, limit int) (int, error) {
 	var n int
-	err := s.get(ctx, &n, l.count, l.counted(t, low, limit)...)
+	err := s.get(ctx, &n, l.count, l.counted(t, r, limit)...)
 	return n, err
 }

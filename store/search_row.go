@@ -197,6 +197,7 @@ func (t *tx) storeSearchRows() error {
 			return err
 		}
 		t.writer.merged[key.table] = false
+		t.changes.rows[key.table]++
 		if err := t.exec(`DELETE FROM `+key.table+` WHERE rowid = `+mirror+` - ?`, key.number); err != nil {
 			return fmt.Errorf("delete a row of %s: %w", key.table, err)
 		}
@@ -205,6 +206,7 @@ func (t *tx) storeSearchRows() error {
 			continue
 		}
 		text, complete := row.terms()
+		text += strings.Join(blocks(key.number), " ")
 		if err := t.exec(`INSERT INTO `+key.table+` (rowid, words) VALUES (`+mirror+` - ?, ?)`, key.number, text); err != nil {
 			return fmt.Errorf("insert a row of %s: %w", key.table, err)
 		}

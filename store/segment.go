@@ -322,4 +322,5 @@ const (
 	facetTag
 	facetAuthor
 	facetOpen
+	facetBlock
 )

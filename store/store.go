@@ -201,8 +201,8 @@ func (s *Store) committed(c Changes) {
 		s.words.Purge()
 		s.counts.reset()
 	}
-	s.agentTotals.changed(c.agentRecords())
-	s.postTotals.changed(c.postRecords())
+	s.agentTotals.changed(c.listed(agentSearch))
+	s.postTotals.changed(c.listed(postSearch))
 	for _, f := range s.watchers {
 		f(c)
 	}

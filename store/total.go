@@ -41,23 +41,13 @@ func (t *totals) changed(records int) { t.changes.Add(uint64(records)) }
 // unknownChanges is how many records have changed when nobody can tell.
 const unknownChanges = math.MaxInt32
 
-// agentRecords is how many agents a commit may have put into lists or taken out.
-func (c Changes) agentRecords() int {
-	switch {
-	case c.All:
-		return unknownChanges
-	case c.Agents:
-		return len(c.Cards)
-	}
-	return 0
-}
-
-// postRecords is the same of calls: how many a hidden agent had, nobody tells.
-func (c Changes) postRecords() int {
-	if c.All || c.Posts {
+// listed is how many records of a search table a commit may have put into lists or
+// taken out.
+func (c Changes) listed(table string) int {
+	if c.All {
 		return unknownChanges
 	}
-	return 0
+	return c.rows[table]
 }
 
 // holds tells whether a total says the same today, up to countLimit.
@@ -69,24 +59,23 @@ func (c total) holds(changes uint64) bool {
 // total counts the records of a list up to countLimit, unless that is known, and
 // tells whether that is all of them.
 func (s *Store) total(ctx context.Context, l listing) (n int, exact bool, err error) {
-	low, err := s.reach(ctx, l, l.all, wholeTier)
+	r, err := s.reach(ctx, l, l.all, wholeTier)
 	if err != nil {
 		return 0, false, err
 	}
-	if low > l.search.floor() {
-		n, err = s.count(ctx, l, l.all, low, countLimit)
+	if !r.whole {
+		n, err = s.count(ctx, l, l.all, r, countLimit)
 		return n, false, err
 	}
-	n, err = s.wholeTotal(ctx, l)
+	n, err = s.wholeTotal(ctx, l, r)
 	return min(n, countLimit), n <= countLimit, err
 }
 
-func (s *Store) wholeTotal(ctx context.Context, l listing) (int, error) {
-	low := l.search.floor()
+func (s *Store) wholeTotal(ctx context.Context, l listing, r reach) (int, error) {
 	if l.totals == nil {
-		return s.count(ctx, l, l.all, low, countLimit+1)
+		return s.count(ctx, l, l.all, r, countLimit+1)
 	}
-	key := fmt.Sprintf("%s %d %v", l.name, low, l.bounds)
+	key := fmt.Sprintf("%s %d %v", l.name, r.low, l.bounds)
 	changes := l.totals.changes.Load() // before the count: what comes between only has it counted again
 	known, ok := l.totals.known.Get(key)
 	if ok && known.holds(changes) {
@@ -96,7 +85,7 @@ func (s *Store) wholeTotal(ctx context.Context, l listing) (int, error) {
 	if ok && known.n > countLimit {
 		limit += countLimit // its records change: so far that it holds for the next thousand
 	}
-	n, err := s.count(ctx, l, l.all, low, limit)
+	n, err := s.count(ctx, l, l.all, r, limit)
 	if err == nil {
 		l.totals.known.Add(key, total{n, changes})
 	}

@@ -32,6 +32,8 @@ type Changes struct {
 	Told    ids  // agents that have new events
 	Mail    bool // a mail waits to be sent
 	Removed bool // personal data was erased: the file needs a checkpoint
+
+	rows map[string]int // search rows, by table: as many records at the most came into lists or left them
 }
 
 // everything is what changed when nobody can tell.
@@ -47,7 +49,7 @@ func (c Changes) Public() bool {
 }
 
 func newTx(w *writer, now Time) *tx {
-	return &tx{writer: w, now: now, stale: ids{}, recent: ids{}, search: map[searchKey]*searchRow{}, learned: map[string]struct{}{}, dropped: map[string]struct{}{}, changes: Changes{Cards: ids{}, Told: ids{}}}
+	return &tx{writer: w, now: now, stale: ids{}, recent: ids{}, search: map[searchKey]*searchRow{}, learned: map[string]struct{}{}, dropped: map[string]struct{}{}, changes: Changes{Cards: ids{}, Told: ids{}, rows: map[string]int{}}}
 }
 
 // merge takes over what another write of the same transaction made stale.
@@ -70,6 +72,9 @@ func (t *tx) merge(other *tx) {
 	maps.Copy(t.changes.Told, other.changes.Told)
 	t.changes.Mail = t.changes.Mail || other.changes.Mail
 	t.changes.Removed = t.changes.Removed || other.changes.Removed
+	for table, n := range other.changes.rows {
+		t.changes.rows[table] += n
+	}
 }
 
 // touch says that what the public sees of agents changed: their documents and

@@ -18,7 +18,7 @@ import (
 
 // documentFormat is raised whenever a document or a search row is made in
 // another way: the next start then makes all of them anew.
-const documentFormat = "3"
+const documentFormat = "4"
 
 // texts is a list of short texts; a JSON array in the database and in answers.
 type texts []string

@@ -118,9 +118,9 @@ func (s *Store) reach(ctx context.Context, l listing, t tier, below int64) (reac
 }
 
 // rowsFor is how many rows of the rarest part a page looks up, where one in each
-// numbers has one.
+// numbers has one; at least one, so that next leads on.
 func (s *Store) rowsFor(t tier, each int64) int64 {
-	return s.looked * longLeap / (int64(t.looks) * (longLeap + min(each, longest)))
+	return max(1, s.looked*longLeap/(int64(t.looks)*(longLeap+min(each, longest))))
 }
 
 // sample tells one in how many of the newest numbers an expression matches, and

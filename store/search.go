@@ -97,9 +97,6 @@ type query struct {
 // have fewer; without a bound, made-up ones would make every such search slow.
 const maxForms = 300
 
-// placeLooks is how many look-ups it takes to find a pair where its phrase wants it.
-const placeLooks = 3
-
 // manyLooks is how many look-ups a row may take in a search that has tiers: whatever
 // holds so many words is found by them alone, and asking for each in every kind of text
 // takes milliseconds.
@@ -237,16 +234,13 @@ func (q query) scope(mark string) tier {
 			}
 			all[i] = "(" + strings.Join(forms, " OR ") + ")"
 			t.parts, t.looks = append(t.parts, all[i]), t.looks+1+len(forms)/formsALook
-		default: // a whole word, or the pairs of a run as a phrase
+		default: // a whole word, or the pairs of a run
 			pairs := strings.Split(w.text, " ")
 			for j, pair := range pairs {
-				pairs[j] = mark + pair
-				t.parts = append(t.parts, quote(pairs[j]))
+				pairs[j] = quote(mark + pair)
 			}
-			all[i], t.looks = quote(strings.Join(pairs, " ")), t.looks+len(pairs)
-			if len(pairs) > 1 {
-				t.looks += (placeLooks - 1) * len(pairs)
-			}
+			t.parts = append(t.parts, pairs...)
+			all[i], t.looks = allOf(pairs), t.looks+len(pairs)
 		}
 	}
 	t.match = allOf(all)

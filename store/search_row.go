@@ -68,64 +68,66 @@ func (r *searchRow) terms() (text string, complete []string) {
 
 func (r *searchRow) makeTerms() (text string, complete []string) {
 	sections := []string{segment(r.first...), segment(r.second...), segment(r.third...)}
-	begin := newBeginnings(sections)
+	words, begun := newNested(), newNested()
+	for scope, section := range sections {
+		for w := range strings.SplitSeq(section, " ") {
+			if w == "" || isOneCharacter(w) {
+				beginnings(w, begun.add) // as which alone it is asked
+				continue
+			}
+			known := len(words.all)
+			words.add(w)
+			if len(words.all) == known {
+				continue
+			}
+			beginnings(w, begun.add)
+			if completes(w) {
+				complete = append(complete, w)
+			}
+		}
+		words.ends[scope], begun.ends[scope] = len(words.all), len(begun.all)
+	}
 	var b strings.Builder
 	b.Grow(4*len(sections[0]) + 4*len(sections[1]) + 4*len(sections[2]) + 256)
 	for scope, mark := range []string{inFirst, inSecond, anywhere} {
-		for _, section := range sections[:scope+1] {
-			for w := range strings.SplitSeq(section, " ") {
-				writeTerm(&b, mark, "", w)
-			}
+		for _, w := range words.in(scope) {
+			writeTerm(&b, mark, "", w)
 		}
-		for _, beginning := range begin.in(scope) {
-			writeTerm(&b, mark, beginningMark, beginning)
+		for _, w := range begun.in(scope) {
+			writeTerm(&b, mark, beginningMark, w)
 		}
 	}
 	for _, f := range r.facets {
 		writeTerm(&b, "", "", f)
 	}
-	return b.String(), begin.complete
+	return b.String(), complete
 }
 
 func writeTerm(b *strings.Builder, mark, beginning, w string) {
-	if w == "" {
-		return
-	}
 	b.WriteString(mark)
 	b.WriteString(beginning)
 	b.WriteString(w)
 	b.WriteByte(' ')
 }
 
-// begun are the beginnings of a row's words, each once, in the order of the texts:
-// those of a scope are the first of them, as each scope holds the one before it.
-type begun struct {
-	all      []string
-	ends     [scopes]int // how many of all a scope has
-	complete []string    // the words that a longer beginning may be completed to
+// nested are the words of a row, each once, in the order of the texts: those of a
+// scope are the first of them, as each scope holds the one before it.
+type nested struct {
+	all  []string
+	ends [scopes]int // how many of all a scope has
+	seen map[string]struct{}
 }
 
-func newBeginnings(sections []string) *begun {
-	made := &begun{}
-	seen := make(map[string]struct{}, 256)
-	for scope, section := range sections {
-		for w := range strings.SplitSeq(section, " ") {
-			beginnings(w, func(beginning string) {
-				if _, ok := seen[beginning]; !ok {
-					seen[beginning] = struct{}{}
-					made.all = append(made.all, beginning)
-				}
-			})
-			if completes(w) {
-				made.complete = append(made.complete, w)
-			}
-		}
-		made.ends[scope] = len(made.all)
+func newNested() *nested { return &nested{seen: make(map[string]struct{}, 256)} }
+
+func (n *nested) add(w string) {
+	if _, ok := n.seen[w]; !ok {
+		n.seen[w] = struct{}{}
+		n.all = append(n.all, w)
 	}
-	return made
 }
 
-func (b *begun) in(scope int) []string { return b.all[:b.ends[scope]] }
+func (n *nested) in(scope int) []string { return n.all[:n.ends[scope]] }
 
 // The search tables.
 const (

@@ -14,9 +14,10 @@ import (
 // Scripts written without spaces (Chinese, Japanese, Korean, Thai and the like)
 // are cut into pairs of neighbouring characters, and the last character of a run
 // stands alone after them: 人工智能 becomes 人工 工智 智能 能. A run that is asked
-// is the phrase of its pairs, so 工智 is found inside it; a single character is
-// asked as the beginning of a word, and each character begins one. The lone last
-// character also keeps pairs of two runs from forming a phrase.
+// is found where all of its pairs are, so 工智 is found inside it; that they follow
+// each other is not asked, as where they stand would be half of the index, and the
+// pairs between two words are seldom found but there. A single character is asked as
+// the beginning of a word, and each character begins one.
 
 // word is one unit of a query.
 type word struct {
@@ -168,8 +169,8 @@ func kindOf(r rune) runeKind {
 	return spacedWord
 }
 
-// segment returns the search words of texts, with spaces between. Texts are kept
-// apart, so that no phrase reaches from one into the next.
+// segment returns the search words of texts, with spaces between. No pair reaches
+// from one text into the next.
 func segment(texts ...string) string {
 	var b strings.Builder
 	for _, text := range texts {
@@ -232,12 +233,13 @@ func beginnings(w string, f func(string)) {
 	}
 }
 
-func isUnspaced(r rune) bool { return r >= utf8.RuneSelf && kindOf(r) == unspacedRun }
+// isOneCharacter tells of a search word that is one character of an unspaced script.
+func isOneCharacter(w string) bool {
+	r, size := utf8.DecodeRuneInString(w)
+	return size == len(w) && isUnspaced(r)
+}
 
-// longestRun is how many characters of an unspaced run are asked as one phrase; a
-// longer run is asked in pieces of that many, each of which a text must hold. FTS5
-// takes milliseconds to put together a phrase of a hundred pairs.
-const longestRun = 17
+func isUnspaced(r rune) bool { return r >= utf8.RuneSelf && kindOf(r) == unspacedRun }
 
 // queryWords cuts a query. Every word must match; the last one also as the start
 // of a longer word.
@@ -245,7 +247,7 @@ func queryWords(q string) []word {
 	var words []word
 	seen := map[word]bool{}
 	var last *word // the query's last word, if it can be the beginning of a longer one
-	ask := func(run string, unspaced bool) {
+	runs(fold(q), func(run string, unspaced bool) {
 		var b strings.Builder
 		if unspaced {
 			pairs(&b, run)
@@ -263,19 +265,6 @@ func queryWords(q string) []word {
 				last = &words[len(words)-1]
 			}
 		}
-	}
-	runs(fold(q), func(run string, unspaced bool) {
-		for unspaced && utf8.RuneCountInString(run) > longestRun {
-			end, next := 0, 0
-			for range longestRun {
-				next = end
-				_, size := utf8.DecodeRuneInString(run[end:])
-				end += size
-			}
-			ask(run[:end], true)
-			run = run[next:] // its first pair begins with the last character before
-		}
-		ask(run, unspaced)
 	})
 	if last != nil {
 		last.prefix = true
@@ -283,17 +272,26 @@ func queryWords(q string) []word {
 	return words
 }
 
-// matches tells whether a word stands in what segment made.
+// matches tells whether a word, or each pair of a run, stands in what segment made.
 func (w word) matches(segmented string) bool {
+	for one := range strings.SplitSeq(w.text, " ") {
+		if !holds(segmented, one, w.prefix) {
+			return false
+		}
+	}
+	return true
+}
+
+func holds(segmented, word string, prefix bool) bool {
 	for from := 0; ; {
-		i := strings.Index(segmented[from:], w.text)
+		i := strings.Index(segmented[from:], word)
 		if i < 0 {
 			return false
 		}
 		i += from
-		end := i + len(w.text)
+		end := i + len(word)
 		starts := i == 0 || segmented[i-1] == ' '
-		ends := w.prefix || end == len(segmented) || segmented[end] == ' '
+		ends := prefix || end == len(segmented) || segmented[end] == ' '
 		if starts && ends {
 			return true
 		}

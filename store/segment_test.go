@@ -245,31 +245,28 @@ func TestPreparedRowMeetsItsPanic(t *testing.T) {
 	s.register("still-there")
 }
 
-func TestLongRunsAreAskedInPieces(t *testing.T) {
+// TestARunIsAllOfItsPairs: where they stand is not asked, however many they are.
+func TestARunIsAllOfItsPairs(t *testing.T) {
+	s := newStore(t)
 	var run []rune
-	for i := range 40 {
+	for i := range 200 {
 		run = append(run, '一'+rune(i))
 	}
 	text := string(run)
 	for name, tt := range map[string]struct {
 		text, query string
 		want        bool
-		words       int
 	}{
-		"as long as a piece":     {text, string(run[:longestRun]), true, 1},
-		"a character longer":     {text, string(run[:longestRun+1]), true, 2},
-		"the whole run":          {text, text, true, 3},
-		"the end is another":     {text, string(run[:39]) + "龍", false, 3},
-		"the middle is another":  {text, string(run[:20]) + "龍" + string(run[21:]), false, 3},
-		"two characters, always": {text, strings.Repeat("一丁", 100), false, 2},
+		"the whole run":         {text, text, true},
+		"the end is another":    {text, string(run[:199]) + "龍", false},
+		"the middle is another": {text, string(run[:20]) + "龍" + string(run[21:]), false},
+		"again and again":       {text, strings.Repeat("一丁", 100), false},
+		"apart":                 {"海洋与上海", "上海洋", true},
+		"not all of them":       {"海与上海", "上海洋", false},
 	} {
 		words := queryWords(tt.query)
-		got := true
-		for _, w := range words {
-			got = got && w.matches(segment(tt.text))
-		}
-		if got != tt.want || len(words) != tt.words {
-			t.Errorf("%s: found %v in %d words: %v", name, got, len(words), words)
+		if found := s.findsIn(tt.text, tt.query)[0]; found != tt.want || len(words) != 1 || words[0].matches(segment(tt.text)) != tt.want {
+			t.Errorf("%s: found %v, by %d words", name, found, len(words))
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // documentFormat is raised whenever a document or a search row is made in
 // another way: the next start then makes all of them anew.
-const documentFormat = "4"
+const documentFormat = "5"
 
 // texts is a list of short texts; a JSON array in the database and in answers.
 type texts []string
@@ -373,12 +373,19 @@ func (p *postRow) searchRow(author string, open bool) *searchRow {
 }
 
 // rebuildIfOld makes all derived data anew when an older program made it.
-func (s *Store) rebuildIfOld(ctx context.Context) error {
+func (s *Store) rebuildIfOld(ctx context.Context, tell func(agents int64)) error {
 	const name = "document_format"
 	var format string
 	err := s.get(ctx, &format, `SELECT CAST(value AS TEXT) FROM site WHERE name = ?`, name)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) || format == documentFormat {
 		return err
+	}
+	var agents int64
+	if err := s.get(ctx, &agents, `SELECT COUNT(*) FROM agents`); err != nil {
+		return err
+	}
+	if agents > 0 && tell != nil {
+		tell(agents)
 	}
 	return s.write(ctx, func(t *tx) error {
 		if err := t.rebuild(); err != nil {

@@ -439,8 +439,9 @@ func TestReleasedDatabasesUpgrade(t *testing.T) {
 	for name := range releasedDatabases {
 		path := released(t, name)
 		earlier, before, given := schemaOf(t, path), contents(t, path), numbersGiven(t, path)
-		if u, err := start(path, nil); err != nil || u.to != newest(t) {
-			t.Errorf("%s: %+v, %v", name, u, err)
+		told := int64(0)
+		if u, err := start(path, nil, func(o *Options) { o.Rebuilding = func(agents int64) { told += agents } }); err != nil || u.to != newest(t) || told < 3 {
+			t.Errorf("%s: %+v, %v; told of %d agents", name, u, err, told)
 		}
 		if diff := cmp.Diff(want, schemaOf(t, path)); diff != "" {
 			t.Errorf("%s: the schema (-new file +upgraded):\n%s", name, diff)

@@ -17,7 +17,8 @@ const (
 	fewParts  = 8    // things that are told so, of a tier
 	fewLooks  = 1    // look-ups of a row up to which a search finds with each
 	longLeap  = 100  // rows that it takes to leap as long as to look
-	longest   = 1000 // rows, of a leap: past that, FTS5 finds the page by an index
+	longest   = 1000 // rows, of a leap: past that, FTS5 finds the page by an index (pgsz)
+	blockRows = 10   // rows of a block that take as long as to look: none is leapt over
 	sampleFor = 4096 // samples that are kept: about 1 MB
 )
 
@@ -97,8 +98,9 @@ func (s *Store) reach(ctx context.Context, l listing, t tier, below int64) (reac
 	}
 	below = min(below, newest+1)
 	each := int64(1) // number that has the rarest matches
+	cost := t.cost(each)
 	for _, part := range t.parts[:min(len(t.parts), fewParts)] {
-		if s.rowsFor(t, each) >= newest/each {
+		if newest/each*cost <= s.looked {
 			break
 		}
 		n, err := s.sample(ctx, l.search, part, newest)
@@ -106,8 +108,10 @@ func (s *Store) reach(ctx context.Context, l listing, t tier, below int64) (reac
 			return r, err
 		}
 		each = max(each, n)
+		cost = t.cost(each)
 	}
-	if rows := s.rowsFor(t, each); rows < newest/each {
+	if count := newest / each; count > 1 && count*cost > s.looked {
+		rows := max(1, s.looked/(cost+t.costOfBlocks(each))) // one at least, so that next leads on
 		low := below - rows*each
 		r.low, r.whole = max(r.low, low), low <= r.low
 	}
@@ -117,10 +121,19 @@ func (s *Store) reach(ctx context.Context, l listing, t tier, below int64) (reac
 	return r, nil
 }
 
-// rowsFor is how many rows of the rarest part a page looks up, where one in each
-// numbers has one; at least one, so that next leads on.
-func (s *Store) rowsFor(t tier, each int64) int64 {
-	return max(1, s.looked*longLeap/(int64(t.looks)*(longLeap+min(each, longest))))
+// cost is how many look-ups one row of the rarest part takes, where one in each numbers
+// has one.
+func (t tier) cost(each int64) int64 {
+	return int64(t.looks) * (longLeap + min(each, longest)) / longLeap
+}
+
+// costOfBlocks is what it takes in addition to walk the blocks up to the next one.
+func (t tier) costOfBlocks(each int64) int64 {
+	each = min(each, longest)
+	if t.but != "" {
+		each *= 2
+	}
+	return each / blockRows
 }
 
 // sample tells one in how many of the newest numbers an expression matches, and

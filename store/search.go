@@ -95,7 +95,7 @@ type query struct {
 // maxForms bounds how many words the last one of a query is completed to, the
 // shortest first. Beginnings of more than three characters that real words share
 // have fewer; without a bound, made-up ones would make every such search slow.
-const maxForms = 300
+const maxForms = 150
 
 // manyLooks is how many look-ups a row may take in a search that has tiers: whatever
 // holds so many words is found by them alone, and asking for each in every kind of text

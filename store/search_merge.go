@@ -11,10 +11,14 @@ import (
 // FTS5 by itself merges four of a size into one while they are written, which was a
 // fifth of every write. So a write merges little, and the service merges most, in
 // steps between the writes of others, down to a few segments.
+//
+// A search that leaps along the rows of a common word leaps from page to page, and
+// steps from row to row within one. A row is a byte or two, so pages are made small.
 var searchSettings = []struct {
 	name  string
 	value int
 }{
+	{"pgsz", 1000},      // bytes of a page
 	{"crisismerge", 64}, // segments of a size that are merged at once: never, as the next comes before
 	{"automerge", 16},   // segments of a size that writes merge bit by bit
 	{"usermerge", 2},    // those that mergeSearch merges
@@ -43,7 +47,7 @@ func (t *tx) tuneSearch(table string) error {
 // One step of a merge writes mergePages pages, so that those who wait for it wait
 // some 10 ms; one run makes mergeSteps of a table at the most, some 2 s in a minute.
 const (
-	mergePages = 64
+	mergePages = 256
 	mergeSteps = 200
 )
 

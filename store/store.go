@@ -83,6 +83,10 @@ type Options struct {
 	// operator does to it: it makes no file and changes no schema.
 	Beside bool
 
+	// Rebuilding is told before documents and search rows that an older program made
+	// are made anew, of how many agents: of very many that takes minutes.
+	Rebuilding func(agents int64)
+
 	// LoopbackLinks lets profile links lead to this machine, by any port: for callbook dev.
 	LoopbackLinks bool
 
@@ -175,7 +179,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	// full disk it is served all the same, for those who read.
 	err := s.probeOnce(ctx)
 	if err == nil {
-		err = s.rebuildIfOld(ctx)
+		err = s.rebuildIfOld(ctx, o.Rebuilding)
 	}
 	if err != nil && !errors.Is(err, refuse(CodeStorageFull)) {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", name, openError(err)), s.Close())

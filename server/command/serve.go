@@ -174,6 +174,9 @@ func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o stor
 	if !store.Exists(c.DB) {
 		log.Info().Str("db", c.DB).Msg("there is no database yet: making a new one")
 	}
+	o.Rebuilding = func(agents int64) {
+		log.Info().Int64("agents", agents).Msg("what was made by an older version for search and lists is made anew: some minutes for 100000 agents")
+	}
 	st, err := store.Open(ctx, o)
 	if err != nil {
 		return nil, c.advise(err)

@@ -17,8 +17,12 @@ import (
 )
 
 // defaultBatch bounds how many waiting writes share one transaction, so that the
-// first of them does not wait long for the last.
-const defaultBatch = 256
+// first of them does not wait long for the last, and those who read do not wait for
+// the index of very many.
+const defaultBatch = 16
+
+// mostWaiting is how many writes may wait for the writer before their callers do.
+const mostWaiting = 256
 
 // writer is the one goroutine that owns the writing connection. Writes that wait
 // while it commits share its next transaction, each within a savepoint, and are
@@ -119,7 +123,7 @@ const noticePeriod = 500 * time.Millisecond
 
 func (w *writer) run() {
 	defer close(w.ended)
-	w.rows = make(chan *searchRow, defaultBatch)
+	w.rows = make(chan *searchRow, mostWaiting)
 	defer close(w.rows)
 	go cutRows(w.rows)
 	idle := time.NewTicker(noticePeriod)

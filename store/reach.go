@@ -12,7 +12,7 @@ import (
 // at the newest numbers only, and ends early where they hold too few: next goes on
 // below them, and the total is of what was looked at.
 const (
-	looked    = 6000 // look-ups of a page, about: some four milliseconds
+	looked    = 4000 // look-ups of a page, about: some three milliseconds
 	sampled   = 300  // newest matches by which it is told how common something is
 	fewParts  = 8    // things that are told so, of a tier
 	fewLooks  = 1    // look-ups of a row up to which a search finds with each

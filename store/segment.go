@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,7 +22,7 @@ import (
 
 // word is one unit of a query.
 type word struct {
-	text   string // one search word, or the pairs of a run with spaces between
+	text   string // one search word, or the pairs of a run, each once, with spaces between
 	prefix bool   // any word that starts with it matches
 }
 
@@ -256,7 +257,7 @@ func queryWords(q string) []word {
 		if single {
 			appendWord(&b, run)
 		}
-		w := word{text: b.String(), prefix: single && unspaced}
+		w := word{text: eachOnce(b.String()), prefix: single && unspaced}
 		last = nil
 		if !seen[w] {
 			seen[w] = true
@@ -270,6 +271,16 @@ func queryWords(q string) []word {
 		last.prefix = true
 	}
 	return words
+}
+
+func eachOnce(words string) string {
+	var once []string
+	for w := range strings.SplitSeq(words, " ") {
+		if !slices.Contains(once, w) {
+			once = append(once, w)
+		}
+	}
+	return strings.Join(once, " ")
 }
 
 // matches tells whether a word, or each pair of a run, stands in what segment made.

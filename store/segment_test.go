@@ -71,6 +71,7 @@ func TestQueryWords(t *testing.T) {
 		{"one character before others", "潮 tab", []word{{"潮", true}, {"tab", true}}},
 		{"two characters", "潮汐", []word{{"潮汐", false}}},
 		{"a run", "潮汐表", []word{{"潮汐 汐表", false}}},
+		{"a run that repeats", "潮汐潮汐潮", []word{{"潮汐 汐潮", false}}},
 		{"mixed", "AI助手", []word{{"ai", false}, {"助手", false}}},
 		{"twice", "tide TIDE", []word{{"tide", false}}},
 		{"twice, another last", "tide tide tab", []word{{"tide", false}, {"tab", true}}},

@@ -70,7 +70,7 @@ type Options struct {
 	Mails       *MailCaps        // caps on mails; DefaultMailCaps when nil
 	OwnerAgents *int             // agents that one owner may claim, 0 for any number; DefaultOwnerAgents when nil
 	Normal      bool             // synchronous=NORMAL: a power cut may lose the last writes
-	Batch       int              // writes that share one commit at the most; 256 when 0
+	Batch       int              // writes that share one commit at the most; 16 when 0
 	MaxBytes    int64            // of the database file, without its log; 0 for as many as the disk has room for
 
 	// NetworkDisk takes a file on a network file system, which is refused else.

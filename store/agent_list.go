@@ -91,7 +91,7 @@ func textOrNil(v driver.Value) *string {
 const deepOffset = 100
 
 // ofAnyLevel matches every agent.
-var ofAnyLevel = quote(facet(facetLevel, "0")) + " OR " + quote(facet(facetLevel, "from1"))
+var ofAnyLevel = "(" + quote(facet(facetLevel, "0")) + " OR " + quote(facet(facetLevel, "from1")) + ")"
 
 // newWindow is how long an agent counts as new (specification: Limits).
 const newWindow = 30 * Day

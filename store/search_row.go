@@ -70,17 +70,12 @@ func (r *searchRow) makeTerms() (text string, complete []string) {
 	sections := []string{segment(r.first...), segment(r.second...), segment(r.third...)}
 	words, begun := newNested(), newNested()
 	for scope, section := range sections {
-		for w := range strings.SplitSeq(section, " ") {
-			if w == "" || isOneCharacter(w) {
-				beginnings(w, begun.add) // as which alone it is asked
+		for w := range strings.FieldsSeq(section) {
+			// One character is only ever asked as a beginning.
+			if !isOneCharacter(w) && !words.add(w) {
 				continue
 			}
-			known := len(words.all)
-			words.add(w)
-			if len(words.all) == known {
-				continue
-			}
-			beginnings(w, begun.add)
+			beginnings(w, func(beginning string) { begun.add(beginning) })
 			if completes(w) {
 				complete = append(complete, w)
 			}
@@ -120,11 +115,14 @@ type nested struct {
 
 func newNested() *nested { return &nested{seen: make(map[string]struct{}, 256)} }
 
-func (n *nested) add(w string) {
-	if _, ok := n.seen[w]; !ok {
-		n.seen[w] = struct{}{}
-		n.all = append(n.all, w)
+// add tells whether the word is new.
+func (n *nested) add(w string) bool {
+	if _, ok := n.seen[w]; ok {
+		return false
 	}
+	n.seen[w] = struct{}{}
+	n.all = append(n.all, w)
+	return true
 }
 
 func (n *nested) in(scope int) []string { return n.all[:n.ends[scope]] }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -139,6 +140,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 		return err
 	}
 	log.Info().Str("address", at.String()).Str("base_url", p.server.BaseURL).Str("db", c.DB).Str("version", version()).Msg("callbook serves")
+	go debug.FreeOSMemory() // what only the start needed
 	stop := notify(ctx, st, log)
 	defer stop()
 	certificates.keep(ctx, s)

@@ -113,9 +113,10 @@ type limiter struct {
 }
 
 // at takes the time. When the clock went back, what was counted until then would
-// shut callers out until it has caught up, and is forgotten.
+// shut callers out until it has caught up, and is forgotten. A call that has waited for
+// long comes with an earlier time too.
 func (l *limiter) at(now time.Time) time.Time {
-	if latest := l.latest.Swap(now.UnixNano()); now.UnixNano() < latest-int64(time.Second) {
+	if latest := l.latest.Swap(now.UnixNano()); now.UnixNano() < latest-int64(time.Minute) {
 		l.buckets.Purge()
 	}
 	return now

@@ -132,6 +132,7 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[Agen
 		l.search.lowest = first
 	}
 	found, err := list[AgentDocument](ctx, s, l, page)
+	found.TotalIsExact = found.TotalIsExact && !q.cut
 	for i := range found.Items {
 		d := &found.Items[i]
 		if f.Brief {

@@ -48,7 +48,8 @@ func (a *activity) note(s *Store, id int64, last, now Time) {
 // RunDue does what is due by the clock: it closes calls past their deadline, ends
 // what has run out of time, drops what is kept for a time only, merges the search
 // tables, and takes erased data out of the write-ahead log. It runs every minute, so
-// erased data leaves the files within ten minutes.
+// erased data leaves the files within ten minutes; words that are in no row any longer
+// leave the full-text index when it merges what holds them.
 func (s *Store) RunDue(ctx context.Context) error {
 	var errs []error
 	// Transactions of their own: what fails keeps no other from being done, and
@@ -59,6 +60,7 @@ func (s *Store) RunDue(ctx context.Context) error {
 	}{
 		{"close calls", (*tx).closePosts},
 		{"end suspensions", (*tx).showAgents},
+		{"drop words", (*tx).dropWords},
 		{"expire requests", func(t *tx) (int, error) { return t.expireRequests("") }},
 		{"expire links", (*tx).expireLinks},
 		{"expire mails", func(t *tx) (int, error) { return 0, t.expireMails() }},

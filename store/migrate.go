@@ -234,14 +234,15 @@ func dropDrafts(path string) error {
 }
 
 // roomFor refuses an upgrade that may fill the disk: the copy takes the room of the
-// database once, and the log of a migration that rewrites everything once more.
+// database once, and the log of a migration that rewrites everything once more; a log
+// that makes the search tables anew takes the room of what they were, too.
 func roomFor(path string, u upgrade) error {
 	size := fileSize(path) + fileSize(path+"-wal")
 	disk, err := DiskOf(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("look for the room that an upgrade needs: %w", err)
 	}
-	if needed := size / 10 * 22; disk.Free < needed {
+	if needed := size / 10 * 32; disk.Free < needed {
 		return fmt.Errorf("%w from schema %d to %d: %d MiB are needed and %d MiB are free; make room, or start once with --no-backup, which upgrades without a copy",
 			ErrNoRoom, u.from, u.to, needed>>20+1, disk.Free>>20)
 	}

@@ -250,7 +250,7 @@ func TestAnUpgradeNeedsRoom(t *testing.T) {
 	if !errors.Is(err, ErrNoRoom) {
 		t.Fatalf("got %v", err)
 	}
-	if text := err.Error(); !strings.Contains(text, fmt.Sprintf("%d MiB are needed", disk.Free/10*22>>20+1)) || !strings.Contains(text, "--no-backup") {
+	if text := err.Error(); !strings.Contains(text, fmt.Sprintf("%d MiB are needed", disk.Free/10*32>>20+1)) || !strings.Contains(text, "--no-backup") {
 		t.Error(text)
 	}
 	if info, err := os.Stat(path); err != nil || info.Size() != disk.Free || !bytes.Equal(head, fileHead(t, path)) {

@@ -266,7 +266,9 @@ func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDo
 	case l.all.match != "":
 		l.rows, l.count = searchPosts, countSearchedPosts
 	}
-	return list[PostDocument](ctx, s, l, page)
+	found, err := list[PostDocument](ctx, s, l, page)
+	found.TotalIsExact = found.TotalIsExact && !q.cut
+	return found, err
 }
 
 // name tells lists by different filters apart.

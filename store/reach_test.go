@@ -131,3 +131,80 @@ func TestBlocksHoldTheNumbersBetween(t *testing.T) {
 		t.Errorf("of all numbers: %q", asked)
 	}
 }
+
+// TestAWalkFindsAllWhileTheDirectoryGrows: that words are too common to be told apart
+// by tiers may turn out in the middle of one.
+func TestAWalkFindsAllWhileTheDirectoryGrows(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	var all []Newcomer
+	for i := range 300 {
+		r := registration(fmt.Sprintf("agent-%03d", i))
+		if i%10 == 0 {
+			r.Name = "alpha beta"
+		} else if i%10 == 5 {
+			r.DescriptionEN = "alpha beta"
+		}
+		all = append(all, Newcomer{Registration: r})
+	}
+	s.ok(s.Fill(ctx, all))
+	for _, later := range []int64{looked, 60, 40, 20, 10} {
+		s.looked = looked
+		found := map[string]int{}
+		for page := (Page{Limit: 7}); ; {
+			list, err := s.Agents(ctx, AgentFilter{Query: "alpha beta"}, page)
+			s.ok(err)
+			for _, a := range list.Items {
+				found[a.Handle]++
+			}
+			if list.Next == "" {
+				break
+			}
+			page.Cursor, s.looked = list.Next, later
+		}
+		for handle, n := range found {
+			if n != 1 {
+				t.Errorf("looked %d: %s is shown %d times", later, handle, n)
+			}
+		}
+		if len(found) != 60 {
+			t.Errorf("looked %d: %d of 60 are shown", later, len(found))
+		}
+	}
+}
+
+// TestAnExactHandleComesFirstInAFilter: within a filter that nearly all match, too.
+func TestAnExactHandleComesFirstInAFilter(t *testing.T) {
+	s := newStore(t)
+	s.register("alpha")
+	var all []Newcomer
+	for i := range 100 {
+		r := registration(fmt.Sprintf("agent-%03d", i))
+		r.DescriptionEN = "alpha"
+		all = append(all, Newcomer{Registration: r})
+	}
+	s.ok(s.Fill(t.Context(), all))
+	s.looked = 10
+	found, err := s.Agents(t.Context(), AgentFilter{Query: "alpha", Verified: new(bool)}, Page{Limit: 7})
+	if s.ok(err); len(found.Items) == 0 || found.Items[0].Handle != "alpha" {
+		t.Errorf("%d agents, and not alpha first", len(found.Items))
+	}
+}
+
+// TestCompletionsAreFew: however many words begin so, and then no total is exact.
+func TestCompletionsAreFew(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	author, _ := s.register("author")
+	for i := range 4 {
+		words := make([]string, 60)
+		for j := range words {
+			words[j] = fmt.Sprintf("transl%c%c%c", 'a'+i, 'a'+j/26, 'a'+j%26)
+		}
+		s.post(author, func(d *PostDraft) { d.Body = strings.Join(words, " ") })
+		found, err := s.Posts(ctx, PostFilter{Query: "transl"}, Page{Limit: 7})
+		if s.ok(err); len(found.Items) == 0 || found.TotalIsExact != ((i+1)*60 < maxForms) {
+			t.Errorf("%d calls: %d found, exact %v", i+1, len(found.Items), found.TotalIsExact)
+		}
+	}
+}

@@ -89,6 +89,7 @@ func completes(w string) bool {
 type query struct {
 	words []word
 	forms []string // the known words that begin with the last one, where it is longer than a beginning
+	cut   bool     // there may be more forms, so that no total is exact
 	none  bool     // nothing can match: no word is known that begins so, or there is none to look for
 }
 
@@ -97,13 +98,24 @@ type query struct {
 // have fewer; without a bound, made-up ones would make every such search slow.
 const maxForms = 150
 
-// manyLooks is how many look-ups a row may take in a search that has tiers: whatever
-// holds so many words is found by them alone, and asking for each in every kind of text
-// takes milliseconds.
-const manyLooks = 100
+// mostForms is how many words are looked at for these, the first by the alphabet.
+const mostForms = 2000
+
+// manyWords is how many words and pairs a search with tiers has at the most: whatever
+// holds so many is found by them alone, and asking for each in every kind of text takes
+// milliseconds.
+const manyWords = 100
+
+// asked is how many words and pairs a query has.
+func (q query) asked() (n int) {
+	for _, w := range q.words {
+		n += 1 + strings.Count(w.text, " ")
+	}
+	return n
+}
 
 // formsALook is how many completions of a word take as long as a look-up of it.
-const formsALook = 30
+const formsALook = 10
 
 // parse cuts a query and completes its last word. FTS5's own prefix search would
 // put together all that a prefix matches before it gives the first row; the words
@@ -119,11 +131,10 @@ func (s *Store) parse(ctx context.Context, text string) (query, error) {
 		return q, nil
 	}
 	err := s.all(ctx, &q.forms, `
-		SELECT word FROM search_words
-		WHERE word >= ? AND word < ?
+		SELECT word FROM (SELECT word FROM search_words WHERE word >= ? AND word < ? ORDER BY word LIMIT +?)
 		ORDER BY length(word), word
-		LIMIT +?`, last.text, last.text+string(utf8.MaxRune), maxForms)
-	q.none = len(q.forms) == 0
+		LIMIT +?`, last.text, last.text+string(utf8.MaxRune), mostForms, maxForms)
+	q.none, q.cut = len(q.forms) == 0, len(q.forms) == maxForms
 	return q, err
 }
 
@@ -155,7 +166,7 @@ func (q query) tiers(facets []string, exact string) (l tiers) {
 		return l.with(l.all, l.all)
 	}
 	l.all = q.scope(anywhere).within(filter)
-	if l.all.looks > manyLooks {
+	if q.asked() > manyWords {
 		return l.with(l.all, l.all)
 	}
 	var before tier
@@ -164,7 +175,7 @@ func (q query) tiers(facets []string, exact string) (l tiers) {
 	case noSuchHandle:
 		l = l.with(tier{empty: true}, l.all)
 	default:
-		before = tier{match: quote(exact), looks: 1}.within(filter)
+		before = tier{match: quote(exact), parts: []string{quote(exact)}, looks: 1}.within(filter)
 		l = l.with(before, l.all)
 	}
 	for _, mark := range []string{inFirst, inSecond, anywhere} {
@@ -342,7 +353,7 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 			continue
 		}
 		r, err := s.reach(ctx, l, t, from.seq)
-		if err == nil && n < restOf && !r.whole {
+		if err == nil && n < restOf && !r.whole && from.seq == wholeTier {
 			n += restOf // from here on, a tier is too long to be told from the next
 			t, _ = l.at(n)
 			r, err = s.reach(ctx, l, t, from.seq)

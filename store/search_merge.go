@@ -93,6 +93,6 @@ func (t *tx) mergeSearchStep(table string) (more bool, err error) {
 		t.writer.merged[table] = true
 		return false, errMerged
 	}
-	t.changes.Removed = true // rows that were deleted before leave the index with it
+	t.changes.Removed = true // of rows that were deleted before
 	return true, nil
 }

@@ -240,17 +240,11 @@ func (t *tx) learn(words []string) error {
 	return nil
 }
 
-// unlearn drops the words of deleted rows that no other row holds: a name may be
-// among them.
+// unlearn notes the words of deleted rows: looking for each in the index takes too
+// long for those who wait.
 func (t *tx) unlearn() error {
 	for w := range t.dropped {
-		t.writer.store.words.Remove(w)
-		err := t.exec(`
-			DELETE FROM search_words
-			WHERE word = ?
-				AND NOT EXISTS (SELECT 1 FROM agent_search WHERE agent_search MATCH ?)
-				AND NOT EXISTS (SELECT 1 FROM post_search WHERE post_search MATCH ?)`, w, quote(w), quote(w))
-		if err != nil {
+		if err := t.exec(`INSERT INTO dropped_words (word) VALUES (?) ON CONFLICT (word) DO NOTHING`, w); err != nil {
 			return fmt.Errorf("drop a word: %w", err)
 		}
 	}
@@ -258,11 +252,37 @@ func (t *tx) unlearn() error {
 	return nil
 }
 
+// dropWords drops words that were noted and that no row holds: a name may be among
+// them.
+func (t *tx) dropWords() (done int, err error) {
+	var words []string
+	if err := t.all(&words, `SELECT word FROM dropped_words LIMIT ?`, dueStep); err != nil {
+		return 0, err
+	}
+	for _, w := range words {
+		t.writer.store.words.Remove(w)
+		err := t.exec(`
+			DELETE FROM search_words
+			WHERE word = ?
+				AND NOT EXISTS (SELECT 1 FROM agent_search WHERE agent_search MATCH ?)
+				AND NOT EXISTS (SELECT 1 FROM post_search WHERE post_search MATCH ?)`, w, quote(w), quote(w))
+		if err == nil {
+			err = t.exec(`DELETE FROM dropped_words WHERE word = ?`, w)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("drop a word: %w", err)
+		}
+	}
+	return len(words), nil
+}
+
 // clearSearch empties the search tables.
 func (t *tx) clearSearch() error {
 	t.writer.store.words.Purge()
-	if err := t.exec(`DELETE FROM search_words`); err != nil {
-		return fmt.Errorf("clear the words: %w", err)
+	for _, query := range []string{`DELETE FROM search_words`, `DELETE FROM dropped_words`} {
+		if err := t.exec(query); err != nil {
+			return fmt.Errorf("clear the words: %w", err)
+		}
 	}
 	for _, table := range []string{agentSearch, postSearch} {
 		if err := t.exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('delete-all')`); err != nil {

@@ -178,10 +178,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	// A file that cannot be written is found now rather than at the first call; on a
 	// full disk it is served all the same, for those who read.
 	err := s.probeOnce(ctx)
-	if err == nil {
-		err = s.rebuildIfOld(ctx, o.Rebuilding)
+	if err == nil || errors.Is(err, refuse(CodeStorageFull)) {
+		err = s.rebuildIfOld(ctx, o.Rebuilding) // without it searches would find nothing
 	}
-	if err != nil && !errors.Is(err, refuse(CodeStorageFull)) {
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", name, openError(err)), s.Close())
 	}
 	watching, stop := context.WithCancel(context.Background())

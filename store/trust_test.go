@@ -43,6 +43,7 @@ func TestFormerNamesAreForgotten(t *testing.T) {
 	pilot, _ := s.register("harbour-pilot")
 	s.update(pilot, func(a *Settings) { a.Name = "Formername" })
 	s.update(pilot, func(a *Settings) { a.Name = "Another" })
+	s.ok(s.RunDue(t.Context()))
 	if n := value[int](s, `SELECT COUNT(*) FROM search_words WHERE word = 'formername'`); n != 0 {
 		t.Error("a word that no text holds is still completed to")
 	}

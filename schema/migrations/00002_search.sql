@@ -17,3 +17,9 @@ CREATE VIRTUAL TABLE post_search USING fts5 (
     words, -- rowid is 4294967296 - posts.seq
     content = '', contentless_delete = 1, tokenize = 'ascii', detail = none
 );
+
+-- Words of search rows that were deleted: those that no other row holds leave
+-- search_words, some at a time.
+CREATE TABLE dropped_words (
+    word TEXT NOT NULL PRIMARY KEY -- as in search_words
+) STRICT;

@@ -389,3 +389,24 @@ func TestTheIndexTellsTheLimits(t *testing.T) {
 	}
 	a.counted("reads", DefaultLimits.Reads, 599)
 }
+
+// TestACallThatHasWaitedForgetsNothing: it comes with the time at which it began.
+func TestACallThatHasWaitedForgetsNothing(t *testing.T) {
+	clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
+	l, err := newLimiter(Limits{Reads: Limit{1, time.Hour}}, clock.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := func(agent int64, after time.Duration) error {
+		return l.take(http.Header{}, limitReads, subject{agent: agent}, clock.Now().Add(after))
+	}
+	if take(1, 0) != nil || take(2, 20*time.Second) != nil || take(3, 0) != nil {
+		t.Error("a first call is refused")
+	}
+	if take(1, 21*time.Second) == nil {
+		t.Error("the limit is forgotten")
+	}
+	if take(4, -2*time.Minute) != nil || take(1, -2*time.Minute) != nil {
+		t.Error("a clock that went back shuts callers out")
+	}
+}

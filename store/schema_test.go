@@ -257,7 +257,7 @@ func checkFilled(t testing.TB, path string) {
 		counts := selected(t, db, `
 			SELECT 'SELECT ''' || name || ' '' || COUNT(*) FROM ' || name FROM pragma_table_list
 			WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%'
-				AND name NOT IN ('goose_db_version', 'dropped_words') -- which keeps nothing for long
+				AND name NOT IN ('goose_db_version', 'search_dropped') -- which keeps nothing for long
 			UNION ALL
 			SELECT 'SELECT ''' || m.name || '.' || f."from" || ' '' || COUNT(' || f."from" || ') FROM ' || m.name
 			FROM sqlite_schema m, pragma_foreign_key_list(m.name) f WHERE m.type = 'table'`)
@@ -632,7 +632,7 @@ var boundedWalks = []string{
 	"FROM agents ORDER BY id",            // after an upgrade, once
 	"FROM site",                          // a handful of rows
 	"FROM blocked_words",                 // 1000 words at the most
-	"FROM dropped_words LIMIT",           // some of them
+	"FROM search_dropped LIMIT",          // some of them
 }
 
 func TestNoQueryWalksThroughATable(t *testing.T) {

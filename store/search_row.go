@@ -244,7 +244,7 @@ func (t *tx) learn(words []string) error {
 // long for those who wait.
 func (t *tx) unlearn() error {
 	for w := range t.dropped {
-		if err := t.exec(`INSERT INTO dropped_words (word) VALUES (?) ON CONFLICT (word) DO NOTHING`, w); err != nil {
+		if err := t.exec(`INSERT INTO search_dropped (word) VALUES (?) ON CONFLICT (word) DO NOTHING`, w); err != nil {
 			return fmt.Errorf("drop a word: %w", err)
 		}
 	}
@@ -256,7 +256,7 @@ func (t *tx) unlearn() error {
 // them.
 func (t *tx) dropWords() (done int, err error) {
 	var words []string
-	if err := t.all(&words, `SELECT word FROM dropped_words LIMIT ?`, dueStep); err != nil {
+	if err := t.all(&words, `SELECT word FROM search_dropped LIMIT ?`, dueStep); err != nil {
 		return 0, err
 	}
 	for _, w := range words {
@@ -267,7 +267,7 @@ func (t *tx) dropWords() (done int, err error) {
 				AND NOT EXISTS (SELECT 1 FROM agent_search WHERE agent_search MATCH ?)
 				AND NOT EXISTS (SELECT 1 FROM post_search WHERE post_search MATCH ?)`, w, quote(w), quote(w))
 		if err == nil {
-			err = t.exec(`DELETE FROM dropped_words WHERE word = ?`, w)
+			err = t.exec(`DELETE FROM search_dropped WHERE word = ?`, w)
 		}
 		if err != nil {
 			return 0, fmt.Errorf("drop a word: %w", err)
@@ -279,7 +279,7 @@ func (t *tx) dropWords() (done int, err error) {
 // clearSearch empties the search tables.
 func (t *tx) clearSearch() error {
 	t.writer.store.words.Purge()
-	for _, query := range []string{`DELETE FROM search_words`, `DELETE FROM dropped_words`} {
+	for _, query := range []string{`DELETE FROM search_words`, `DELETE FROM search_dropped`} {
 		if err := t.exec(query); err != nil {
 			return fmt.Errorf("clear the words: %w", err)
 		}

@@ -20,6 +20,6 @@ CREATE VIRTUAL TABLE post_search USING fts5 (
 
 -- Words of search rows that were deleted: those that no other row holds leave
 -- search_words, some at a time.
-CREATE TABLE dropped_words (
+CREATE TABLE search_dropped (
     word TEXT NOT NULL PRIMARY KEY -- as in search_words
 ) STRICT;

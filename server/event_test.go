@@ -28,11 +28,8 @@ import (
 )
 
 // grace is longer than anything here takes, and less than a call waits, so that
-// nothing passes by a wait that runs out; soon is what an answer at once may take.
-const (
-	grace = 20 * time.Second
-	soon  = 10 * time.Second
-)
+// nothing passes by a wait that runs out.
+const grace = 25 * time.Second
 
 const (
 	eventsPath = "/api/me/events"
@@ -257,12 +254,8 @@ func TestAWaitingCallIsWokenByTheCommit(t *testing.T) {
 	call := s.hear(pilot, longWait)
 	s.untilWaiting(1)
 	at := s.clock.Now()
-	begun := time.Now()
 	reply := s.reply(gauge, post)
 	got := s.answered(call).heard("reply.received tide-gauge").events()
-	if took := time.Since(begun); took > soon {
-		t.Errorf("it takes %s", took)
-	}
 	if subject := got.Events[0].Subject; subject.ID == nil || *subject.ID != reply || subject.PostID == nil || *subject.PostID != post {
 		t.Errorf("it is told of %+v", subject)
 	}
@@ -413,18 +406,14 @@ func TestStoppingAnswersThoseWhoWait(t *testing.T) {
 		waiting = append(waiting, served.hear(key, longWait))
 	}
 	s.untilWaiting(calls)
-	begun := time.Now()
 	if err := stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 	for _, call := range waiting {
-		s.answered(call).heard()
+		s.answered(call).heard() // one that waited on would have been cut off
 	}
 	// What comes in while it stops does not wait either.
 	s.answered(s.hear(key, longWait)).heard()
-	if took := time.Since(begun); took > soon {
-		t.Errorf("it takes %s", took)
-	}
 	if n := s.waiting(); n != 0 {
 		t.Errorf("%d calls wait still", n)
 	}
@@ -871,6 +860,8 @@ func TestAKeyThatEndsWhileItWaits(t *testing.T) {
 	}
 }
 
+// TestDevIsNotHeldBackByWaitingCalls: a clock that waited for them would find no call
+// that waits still, and so would a reset: it would be answered, and not be refused.
 func TestDevIsNotHeldBackByWaitingCalls(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) { o.dev = &Dev{Clock: &DevClock{}, Demo: os.DirFS(demoFolder)} })
 	pilot, gauge, idle := s.agent("harbour-pilot"), s.verified("tide-gauge"), s.agent("lighthouse")
@@ -878,14 +869,10 @@ func TestDevIsNotHeldBackByWaitingCalls(t *testing.T) {
 	s.call("POST", "/api/agents/harbour-pilot/requests", gauge, `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`).status(201)
 	recipient, sender, other := s.hear(pilot, longWait+"&after="+s.newest(pilot)), s.hear(gauge, longWait+"&after="+s.newest(gauge)), s.hear(idle, longWait)
 	s.untilWaiting(3)
-	begun := time.Now()
 	s.call("POST", "/dev/clock", "", `{"advance":"192h"}`).status(200)
 	s.answered(recipient).heard("request.expired tide-gauge")
 	s.answered(sender).heard("request.expired harbour-pilot")
 	s.silent("a call that the move is nothing to", other)
 	s.call("POST", "/dev/reset", "", `{"demo":true}`).status(200)
 	s.answered(other).refused(401, store.CodeUnauthorized)
-	if took := time.Since(begun); took > soon {
-		t.Errorf("it takes %s", took)
-	}
 }

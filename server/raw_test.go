@@ -259,7 +259,7 @@ func TestHalfSentHeadersAreGivenUp(t *testing.T) {
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error("the connection stays open")
 		}
-		if took := time.Since(begun); took < headerTimeout-time.Second || took > headerTimeout+3*time.Second {
+		if took := time.Since(begun); took < headerTimeout-time.Second { // how long at most: the deadline of dial
 			t.Errorf("closed after %s", took)
 		}
 	})
@@ -356,7 +356,7 @@ func TestACallThatNeverEndsDoesNotHoldUpStopping(t *testing.T) {
 		t.Errorf("stopping: %v", err)
 	}
 	close(s.ended)
-	if took := time.Since(begun); took > shutdownTimeout+3*time.Second {
+	if took := time.Since(begun); took > 2*shutdownTimeout {
 		t.Errorf("it takes %s", took)
 	}
 	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {

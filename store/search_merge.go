@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // FTS5 writes the rows of each commit as a segment of its own, and a search looks
@@ -45,20 +46,30 @@ func (t *tx) tuneSearch(table string) error {
 }
 
 // One step of a merge writes mergePages pages, so that those who wait for it wait
-// some 10 ms; one run makes mergeSteps of a table at the most, some 2 s in a minute.
+// some 5 ms; one run makes mergeSteps of a table at the most. Each step is followed by
+// mergePause times its own length, so that others have most of the writer's time: who
+// writes alone would else wait for a step with every write.
 const (
-	mergePages = 256
+	mergePages = 128
 	mergeSteps = 200
+	mergePause = 9
 )
 
 // mergeSearch merges what was written to the search tables since it last found
 // nothing to merge. Without room on the disk they stay as they are.
 func (s *Store) mergeSearch(ctx context.Context) error {
 	for _, table := range []string{agentSearch, postSearch} {
-		more := true
+		more, took := true, time.Duration(0)
 		for step := 0; more && step < mergeSteps; step++ {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(mergePause * took):
+			}
 			err := s.write(ctx, func(t *tx) (err error) {
+				begun := time.Now() //clock: how long it took, not what time it is
 				more, err = t.mergeSearchStep(table)
+				took = time.Since(begun) //clock: as above
 				return err
 			})
 			if errors.Is(err, errMerged) || errors.Is(err, refuse(CodeStorageFull)) {

@@ -128,6 +128,7 @@ func (s *testStore) update(c Caller, change func(*Settings)) AgentDocument {
 }
 
 func TestDerivedDataFollowsEveryWrite(t *testing.T) {
+	oneByOne(t)
 	s := newStore(t, noCaps)
 	ctx := context.Background()
 	pilot, key := s.register("harbour-pilot", func(r *Registration) {

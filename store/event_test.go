@@ -81,6 +81,7 @@ func TestEventIDs(t *testing.T) {
 
 // TestEventsResume walks with every size of page, while more happens on the way.
 func TestEventsResume(t *testing.T) {
+	oneByOne(t)
 	for limit := 1; limit <= 12; limit++ {
 		s := newStore(t)
 		pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")

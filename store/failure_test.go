@@ -408,9 +408,7 @@ func TestARegistrationRepeatedAfterACommitThatFailedGivesAWorkingKey(t *testing.
 // TestTheLogIsBounded: checkpoints empty it as it grows; a reader that takes long
 // holds them up, and once it has gone the log goes back to its limit.
 func TestTheLogIsBounded(t *testing.T) {
-	if raceDetector() {
-		t.Skip("it writes megabytes one after the other: nothing to find for the race detector, which takes long for it")
-	}
+	oneByOne(t)
 	const limit = 16 << 20
 	s := newStore(t)
 	write := func(bytes int) {

@@ -70,6 +70,7 @@ var linkStates = map[string]func(s *testStore, c Caller){
 
 // TestWhatALookLeadsTo tries every finding in every state.
 func TestWhatALookLeadsTo(t *testing.T) {
+	oneByOne(t)
 	failures := []string{"blocked", "unreachable", "http_error", "too_large", "timeout", "not_found_on_page"}
 	passing := []string{"unreachable", "http_error", "timeout"} // what was verified once outlasts these
 	for state, reach := range linkStates {

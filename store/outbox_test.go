@@ -106,6 +106,7 @@ func (s *testStore) sends() map[string]func(Caller) error {
 }
 
 func TestCapsOnMails(t *testing.T) {
+	oneByOne(t)
 	type step struct {
 		after time.Duration // since the step before
 		agent int

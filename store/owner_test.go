@@ -128,6 +128,7 @@ var claimStates = map[string]func(s *testStore, pilot Caller) string{
 
 // TestButtonsOfTheOwnersPage presses every button in every state of a claim.
 func TestButtonsOfTheOwnersPage(t *testing.T) {
+	oneByOne(t)
 	acts := []OwnerAct{OwnerConfirm, OwnerReject, OwnerWithdraw, OwnerRotateKey, OwnerRetire, OwnerAgree, OwnerRefuse, "other"}
 	gone := strings.Fields(strings.Repeat("not_found ", len(acts)))
 	const state = "invalid_state"

@@ -180,6 +180,7 @@ func said(err error, start time.Time) string {
 // TestADryRunStoresNothing holds it against the real request: the answer is the
 // same, and all tables are as before.
 func TestADryRunStoresNothing(t *testing.T) {
+	oneByOne(t)
 	ctx := context.Background()
 	for _, tt := range refusals {
 		s := newStore(t, withQuotas(DefaultQuotas))
@@ -508,6 +509,7 @@ func TestDecliningHoldsForAMonth(t *testing.T) {
 
 // TestWhatRemainsOfARequest deletes one of its sides.
 func TestWhatRemainsOfARequest(t *testing.T) {
+	oneByOne(t)
 	ctx := context.Background()
 	for stage, want := range map[string]struct{ senderGone, recipientGone string }{
 		"pending":               {"withdrawn", "declined"},

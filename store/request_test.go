@@ -142,6 +142,7 @@ var stages = map[string]func(*played){
 // TestEveryActInEveryState walks the contract's table of states: what it does not
 // name is refused and leaves nothing behind.
 func TestEveryActInEveryState(t *testing.T) {
+	oneByOne(t)
 	const state = "invalid_state"
 	acts := []string{"asker withdraws", "pilot accepts", "pilot declines", "pilot reports", "owner agrees", "owner refuses"}
 	for stage, want := range map[string][]string{

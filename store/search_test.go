@@ -210,6 +210,7 @@ func handleOf(d AgentDocument) string { return d.Handle }
 func idOf(d PostDocument) string      { return d.ID }
 
 func TestAgentsAgainstAReference(t *testing.T) {
+	oneByOne(t)
 	s := newStore(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	all := s.modelAgents(r)
@@ -254,6 +255,7 @@ func TestAnExactHandleComesFirst(t *testing.T) {
 }
 
 func TestPostsAgainstAReference(t *testing.T) {
+	oneByOne(t)
 	s := newStore(t)
 	ctx := context.Background()
 	r := rand.New(rand.NewPCG(3, 4))

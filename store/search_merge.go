@@ -46,9 +46,9 @@ func (t *tx) tuneSearch(table string) error {
 }
 
 // One step of a merge writes mergePages pages, so that those who wait for it wait
-// some 5 ms; one run makes mergeSteps of a table at the most. Each step is followed by
-// mergePause times its own length, so that others have most of the writer's time: who
-// writes alone would else wait for a step with every write.
+// some 5 ms; one run makes mergeSteps of a table at the most. Where others have written
+// since the step before, the next comes after mergePause times the length of a step:
+// who writes alone would else wait for a step with every write.
 const (
 	mergePages = 128
 	mergeSteps = 200
@@ -59,25 +59,38 @@ const (
 // nothing to merge. Without room on the disk they stay as they are.
 func (s *Store) mergeSearch(ctx context.Context) error {
 	for _, table := range []string{agentSearch, postSearch} {
-		more, took := true, time.Duration(0)
-		for step := 0; more && step < mergeSteps; step++ {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(mergePause * took):
-			}
-			err := s.write(ctx, func(t *tx) (err error) {
-				begun := time.Now() //clock: how long it took, not what time it is
-				more, err = t.mergeSearchStep(table)
-				took = time.Since(begun) //clock: as above
-				return err
-			})
-			if errors.Is(err, errMerged) || errors.Is(err, refuse(CodeStorageFull)) {
-				break
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", table, err)
-			}
+		if err := s.mergeSearchTable(ctx, table); err != nil {
+			return fmt.Errorf("%s: %w", table, err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) mergeSearchTable(ctx context.Context, table string) error {
+	commits := s.writer.commits.Load()
+	for range mergeSteps {
+		var more bool
+		var took time.Duration
+		err := s.write(ctx, func(t *tx) (err error) {
+			begun := time.Now() //clock: how long it took, not what time it is
+			more, err = t.mergeSearchStep(table)
+			took = time.Since(begun) //clock: as above
+			return err
+		})
+		if errors.Is(err, errMerged) || errors.Is(err, refuse(CodeStorageFull)) {
+			return nil
+		}
+		if err != nil || !more {
+			return err
+		}
+		before := commits
+		if commits = s.writer.commits.Load(); commits == before+1 {
+			continue // nobody else writes
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(mergePause * took):
 		}
 	}
 	return nil

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	"callbook/proof"
 )
 
 // The service as whoever runs it sees it: signals, sockets, limits of the system.
@@ -79,7 +81,8 @@ func TestNobodyIsRefusedAtARestart(t *testing.T) {
 			}
 		})
 	}
-	for range 5 {
+	restarts := proof.Rounds(5, 20, 100)
+	for range restarts {
 		before := answered.Load()
 		p.ends()
 		p = serve()
@@ -87,6 +90,8 @@ func TestNobodyIsRefusedAtARestart(t *testing.T) {
 	}
 	stop()
 	calling.Wait()
+	proof.Figure(t, "restarts", restarts)
+	proof.Figure(t, "answered", int(answered.Load()))
 }
 
 // until waits for something that happens in another process.

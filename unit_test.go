@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"callbook/proof"
 )
 
 // unit is what callbook unit prints, and its settings, several of a name in order.
@@ -62,6 +64,10 @@ func TestUnitIsConfined(t *testing.T) {
 	out, err := systemdAnalyze(t, "callbook.service", "security", "--no-pager", "--offline=true", "--threshold=15")
 	if err != nil {
 		t.Errorf("more than 1.5 of 10 is exposed: %v\n%s", err, out)
+	}
+	if found := regexp.MustCompile(`exposure level.*: (\d)\.(\d)`).FindStringSubmatch(out); found != nil {
+		tenths, _ := strconv.Atoi(found[1] + found[2]) // two digits
+		proof.Figure(t, "tenths exposed", tenths)
 	}
 }
 

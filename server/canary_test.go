@@ -28,6 +28,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/proof"
 	"callbook/store"
 )
 
@@ -603,7 +604,8 @@ func TestNoSecretIsShown(t *testing.T) {
 			t.Errorf("nobody makes use of the permission to see a %s in %s", p.kind, p.operations)
 		}
 	}
-	t.Logf("%d answers were searched for %d secrets", s.calls, len(s.secrets))
+	proof.Figure(t, "answers", s.calls)
+	proof.Figure(t, "secrets", len(s.secrets))
 }
 
 // depart deletes agents while mails of theirs wait, one of them by its owner.

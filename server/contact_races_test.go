@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -15,23 +14,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/proof"
 	"callbook/store"
 )
 
 // contenders is how many call at once.
 const contenders = 100
 
-// rounds is how often chance is tried: n times with LONG_RUN in the environment, as CI
-// does, and else as often as finds what is not rare; least often with -short, and
-// under the race detector, which is ten times slower.
+// rounds is how often chance is tried: n times in the short form of the proof, twenty
+// times as often in the long one, and else as often as finds what is not rare; least
+// often with -short, and under the race detector, which is ten times slower.
 func rounds(n int) int {
-	switch {
-	case os.Getenv("LONG_RUN") != "":
-		return n
-	case raceDetector() || testing.Short():
-		return max(n/20, 2)
+	glance := max(n/4, 4)
+	if raceDetector() || testing.Short() {
+		glance = max(n/20, 2)
 	}
-	return max(n/4, 4)
+	return proof.Rounds(glance, n, 20*n)
 }
 
 // contest is a site whose file is looked into after each round.
@@ -174,6 +172,7 @@ func TestWeeklyCapAtOnce(t *testing.T) {
 		c.clock.Advance(7 * store.Day)
 	}
 	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
+	proof.Figure(t, "rounds", overHTTP+rounds(inStore))
 }
 
 func (c *contest) weekIsFull(host party, weeklyCap int) {
@@ -223,6 +222,7 @@ func TestOneOpenRequestOfAPairAtOnce(t *testing.T) {
 	c.stored(overHTTP+rounds(inStore), `SELECT COUNT(*) FROM requests WHERE from_id = ?`, a.ID)
 	c.stored(overHTTP+rounds(inStore), `SELECT COUNT(*) FROM events WHERE agent_id = ? AND type = 'request.received'`, b.ID)
 	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
+	proof.Figure(t, "rounds", overHTTP+rounds(inStore))
 }
 
 func TestASendersDayAtOnce(t *testing.T) {
@@ -267,6 +267,7 @@ func TestAcceptDeclineAndWithdrawAtOnce(t *testing.T) {
 	acts := []string{"accept", "decline", "withdraw"}
 	states := map[string]string{"accept": "accepted", "decline": "declined", "withdraw": "withdrawn"}
 	races := rounds(20)
+	proof.Figure(t, "rounds", races)
 	for round := range races {
 		sender := c.party(fmt.Sprintf("sender-%d", round))
 		id := c.asked(sender, host)
@@ -314,6 +315,7 @@ func (c *contest) exchanged(id string, end outcomeOf, from, to party) {
 func TestTheOwnersReceiptAtOnceWithOthers(t *testing.T) {
 	c := newContest(t)
 	host, races, ends := c.host("harbour-pilot", 50), rounds(40), map[string]int{}
+	proof.Figure(t, "rounds", races)
 	token := c.claim(host.key, "mei@harbour.example.org")
 	c.call("PATCH", "/api/me", host.key, `{"contact_policy":{"require_owner_receipt":true}}`).status(200)
 	for round := range races {
@@ -361,6 +363,7 @@ func TestTheOwnersReceiptAtOnceWithOthers(t *testing.T) {
 func TestDeletingAndAcceptingAtOnce(t *testing.T) {
 	c := newContest(t)
 	races, ends := rounds(20), map[string]int{}
+	proof.Figure(t, "rounds", races)
 	for round := range races {
 		host, sender := c.host(fmt.Sprintf("host-%d", round), 50), c.party(fmt.Sprintf("sender-%d", round))
 		id := c.asked(sender, host)
@@ -432,6 +435,7 @@ func TestWrongCodesAtOnce(t *testing.T) {
 	}
 	c.stored(0, `SELECT COUNT(*) FROM agents WHERE verified_at IS NOT NULL`)
 	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
+	proof.Figure(t, "rounds", overHTTP+rounds(inStore))
 }
 
 func (c *contest) startVerify(p party) error {
@@ -460,6 +464,7 @@ func (c *contest) code(p party, start func(party) error) (code string) {
 func TestRightAndWrongCodesAtOnce(t *testing.T) {
 	c := newContest(t)
 	races, verified := rounds(20), 0
+	proof.Figure(t, "rounds", races)
 	for round := range races {
 		key := c.agent(fmt.Sprintf("agent-%d", round))
 		pilot := party{c.caller(key), key}
@@ -541,6 +546,7 @@ func TestARecoveryCodeIsUsedOnce(t *testing.T) {
 		c.stored(0, `SELECT COUNT(*) FROM outbox`)
 	}
 	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
+	proof.Figure(t, "rounds", overHTTP+rounds(inStore))
 }
 
 func TestAnOwnersFormIsUsedOnce(t *testing.T) {
@@ -569,12 +575,14 @@ func TestAnOwnersFormIsUsedOnce(t *testing.T) {
 	}
 	c.stored(rounds(inStore)+1, `SELECT acts FROM owner_claims`)
 	t.Logf("%d rounds of %d in the store", rounds(inStore), contenders)
+	proof.Figure(t, "rounds", rounds(inStore))
 }
 
 // TestConfirmingAndRejectingAClaimAtOnce: the person's two answers, over HTTP.
 func TestConfirmingAndRejectingAClaimAtOnce(t *testing.T) {
 	c := newContest(t)
 	races, ends := rounds(10), map[string]int{}
+	proof.Figure(t, "rounds", races)
 	for round := range races {
 		pilot := c.party(fmt.Sprintf("agent-%d", round))
 		address := fmt.Sprintf("owner-%d@harbour.example.org", round)
@@ -649,6 +657,7 @@ func TestRotationsAtOnce(t *testing.T) {
 		}
 	}
 	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
+	proof.Figure(t, "rounds", overHTTP+rounds(inStore))
 }
 
 // TestEveryWayToAnotherKeyAtOnce: rotation, recovery and the owner's page each
@@ -698,6 +707,7 @@ func TestEveryWayToAnotherKeyAtOnce(t *testing.T) {
 		}
 	}
 	t.Logf("%d rounds of %d in the store", rounds(inStore), contenders)
+	proof.Figure(t, "rounds", rounds(inStore))
 }
 
 func tidesCollab(partner string) map[string]string {
@@ -720,6 +730,7 @@ func TestCollaborationsRecordedAtOnce(t *testing.T) {
 func TestConfirmingAndDecliningACollaborationAtOnce(t *testing.T) {
 	c := newContest(t)
 	pilot, races, won := c.party("harbour-pilot"), rounds(20), map[string]int{}
+	proof.Figure(t, "rounds", races)
 	states := []string{"confirmed", "declined"}
 	for round := range races {
 		partner := c.party(fmt.Sprintf("partner-%d", round))

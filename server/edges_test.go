@@ -226,6 +226,7 @@ func (s *edgeSite) state() (version int64) {
 }
 
 func TestEveryLimitAtItsEdge(t *testing.T) {
+	oneByOne(t)
 	rows := map[string][]edgeRow{}
 	for _, row := range edgeRows {
 		rows[row.op] = append(rows[row.op], row)
@@ -356,6 +357,7 @@ func plain(t testing.TB, v any) (read any) {
 }
 
 func TestEveryQueryParameterAtItsEdge(t *testing.T) {
+	oneByOne(t)
 	s := newEdgeSite(t)
 	for _, row := range queryRows {
 		for _, e := range row.edges {

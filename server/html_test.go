@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"callbook/proof"
 	"callbook/store"
 )
 
@@ -328,10 +329,12 @@ func hostileTexts() (texts []string) {
 	return texts
 }
 
-// variedHostileTexts are every third of those, and the further ones.
+// variedHostileTexts are every third of those, in the long form of the proof all, and
+// the further ones.
 func variedHostileTexts() (texts []string) {
+	each := proof.Rounds(3, 3, 1)
 	for i, text := range hostileTexts() {
-		if i%3 == 0 {
+		if i%each == 0 {
 			texts = append(texts, text)
 		}
 	}

@@ -250,6 +250,7 @@ func spellings(name string) []string {
 }
 
 func TestWhatIsNotSettableIsUnknown(t *testing.T) {
+	oneByOne(t)
 	s := newEdgeSite(t)
 	type place struct{ op, prefix string }
 	places := []place{{"updateMe", "contact_policy."}, {"replaceOfferings", "offerings[]."}}

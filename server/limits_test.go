@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/proof"
 	"callbook/store"
 )
 
@@ -348,7 +349,7 @@ func TestForgedAddressesDoNotEscapeALimit(t *testing.T) {
 }
 
 func TestTheLimiterIsBounded(t *testing.T) {
-	distinct := 1_000_000
+	distinct := proof.Rounds(1_000_000, 1_000_000, 10_000_000)
 	if testing.Short() {
 		distinct = 2 * limiterSize
 	}
@@ -367,6 +368,7 @@ func TestTheLimiterIsBounded(t *testing.T) {
 	if n := l.buckets.Len(); n != limiterSize {
 		t.Errorf("%d buckets are kept, want %d", n, limiterSize)
 	}
+	proof.Figure(t, "limiter keys", distinct)
 }
 
 func TestTheIndexTellsTheLimits(t *testing.T) {

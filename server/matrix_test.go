@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"callbook/proof"
 	"callbook/store"
 )
 
@@ -250,6 +251,8 @@ func TestAuthorisation(t *testing.T) {
 	for id := range listed {
 		t.Errorf("the matrix has cells of %s, which is no operation", id)
 	}
+	proof.Figure(t, "cells", w.tried)
+	proof.Figure(t, "operations", len(w.shared["good"].server.operations))
 }
 
 // matrixCell is one call.
@@ -393,6 +396,7 @@ func (c *matrixCell) method(s *matrixSite) string { return c.operation(s).method
 // answer makes the call of a cell.
 func (w *matrixWorld) answer(s *matrixSite, c matrixCell, method string) *result {
 	s.Helper()
+	w.tried++
 	op := c.operation(s)
 	if method == "" {
 		method = op.method
@@ -574,6 +578,7 @@ type matrixWorld struct {
 	codes  map[string]string // live codes by handle
 	shared map[string]*matrixSite
 	met    map[string]bool
+	tried  int // calls
 }
 
 // matrixSite is a site with a second look at its database.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
+	"callbook/proof"
 	"callbook/store"
 )
 
@@ -277,8 +278,10 @@ func TestHostileTextStaysText(t *testing.T) {
 	if len(texts) < 300 {
 		t.Fatalf("only %d hostile texts", len(texts))
 	}
+	pages := 0
 	for _, text := range texts {
 		for name, page := range s.write(text) {
+			pages++
 			doc := parsePage(t, page.Body)
 			if diff := cmp.Diff(benign[name], structure(doc)); diff != "" {
 				t.Errorf("%s: %q changes the page:\n%s", name, text, diff)
@@ -294,4 +297,6 @@ func TestHostileTextStaysText(t *testing.T) {
 			}
 		}
 	}
+	proof.Figure(t, "texts", len(texts))
+	proof.Figure(t, "pages", pages)
 }

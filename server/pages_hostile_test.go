@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
+	"callbook/proof"
 	"callbook/store"
 )
 
@@ -20,6 +21,7 @@ type hostileCrew struct {
 	*site
 	gauge store.Caller // confirms their work
 	wrote []written
+	pages int // that were read
 }
 
 type written struct{ text, handle, post string }
@@ -86,6 +88,7 @@ func (c *hostileCrew) of(n *html.Node, whole written) written {
 // written.
 func (c *hostileCrew) read(path string, whole written) *html.Node {
 	c.Helper()
+	c.pages++
 	a := c.look(path).status(200)
 	if err := malformed(a.Body); err != nil {
 		c.Errorf("%s, of %q: %v", path, whole.text, err)
@@ -202,6 +205,8 @@ func TestHostileTextStaysTextOnEveryPage(t *testing.T) {
 			c.readList(want, list, lang)
 		}
 	}
+	proof.Figure(t, "texts", len(texts))
+	proof.Figure(t, "pages", c.pages)
 }
 
 // readList reads a list to its end. Its last page is shorter than that of others.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"callbook/proof"
 )
 
 func TestHandlesThatAreNotGivenOut(t *testing.T) {
@@ -246,6 +248,7 @@ func TestNothingErasedIsLeftInTheFile(t *testing.T) {
 	s.change(nil, `INSERT INTO agent_search (agent_search) VALUES ('optimize')`)
 	s.change(nil, `INSERT INTO post_search (post_search) VALUES ('optimize')`)
 	wantNoneLeft("box", "code", "link", "name", "owner", "text", "tag", "reply", "body")
+	proof.Figure(t, "erased", len(erased))
 }
 
 // checkOtherSide looks at what the other side of deleted agents keeps.

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"callbook/proof"
 )
 
 // restored opens what a backup brings back, in another place.
@@ -52,7 +54,7 @@ func TestBackupsHoldAllThatWasAnsweredBefore(t *testing.T) {
 			}
 		}()
 	}
-	rounds := 200
+	rounds := proof.Rounds(60, 200, 200)
 	if raceDetector() || testing.Short() {
 		rounds = 20
 	}
@@ -88,6 +90,7 @@ func TestBackupsHoldAllThatWasAnsweredBefore(t *testing.T) {
 	if answered[0].Load() == 0 {
 		t.Error("nothing was written meanwhile")
 	}
+	proof.Figure(t, "backups", rounds)
 }
 
 // holdsAll: each writer's calls up to that number are there, and can be found.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/proof"
 )
 
 // wrongCode is a code that is never right.
@@ -320,9 +322,11 @@ func TestGuessesInADay(t *testing.T) {
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
 	var counted []Time
-	for range 3 * 24 * 12 {
+	days, guesses := proof.Rounds(3, 3, 500), 0
+	for range days * 24 * 12 {
 		_ = s.sends()["verify"](pilot)
 		for range 7 {
+			guesses++
 			switch got := outcome(s.confirm(pilot, wrongCode)); got {
 			case "wrong_code":
 				counted = append(counted, at(s.clock.Now()))
@@ -336,6 +340,8 @@ func TestGuessesInADay(t *testing.T) {
 	if most := mostADay(counted); most != 3*5 {
 		t.Errorf("%d guesses count within a day, want 15", most)
 	}
+	proof.Figure(t, "guesses", guesses)
+	proof.Figure(t, "that count a day", mostADay(counted))
 }
 
 func TestWhoCanRecover(t *testing.T) {

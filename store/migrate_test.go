@@ -23,6 +23,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 
+	"callbook/proof"
 	"callbook/schema"
 )
 
@@ -462,6 +463,7 @@ func TestReleasedDatabasesUpgrade(t *testing.T) {
 		checkFilled(t, path)
 		checkUsable(t, path)
 	}
+	proof.Figure(t, "databases", len(releasedDatabases))
 }
 
 // numbersGiven is the highest number that each table gave out, also to rows that are gone.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/proof"
 )
 
 // noCaps lifts the caps on mails.
@@ -266,6 +268,8 @@ func TestTenThousandAgentsWithOneMailbox(t *testing.T) {
 	if most := mostADay(times); most != 3 || len(times) != 12 {
 		t.Errorf("%d mails in 80 hours, and %d within a day; want 12 and 3", len(times), most)
 	}
+	proof.Figure(t, "hostile agents", agents)
+	proof.Figure(t, "mails a day", mostADay(times))
 }
 
 // transcript is all that an agent can see of its mailbox and its owner's address.

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"callbook/proof"
+	"callbook/store"
+)
+
+// anonymous is the memory of a process that is its own, in megabytes: the files that
+// it has mapped are the system's to drop.
+func (p *process) anonymous() int {
+	p.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", p.command.Process.Pid))
+	if err != nil {
+		p.Skipf("needs to see the memory of a process: %v", err)
+	}
+	found := regexp.MustCompile(`(?m)^Anonymous: +(\d+) kB$`).FindSubmatch(text)
+	if found == nil {
+		p.Fatalf("no line tells of it: %s", text)
+	}
+	n, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return n >> 10
+}
+
+// peopled is a database with so many agents, each with a menu and a call.
+func peopled(t testing.TB, agents int) (db string) {
+	t.Helper()
+	db = newDB(t)
+	st, err := store.Open(t.Context(), store.Options{Path: db, Normal: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const step = 500
+	for i := 0; i < agents; i += step {
+		var some []store.Newcomer
+		for n := i; n < min(i+step, agents); n++ {
+			some = append(some, newcomer(n))
+		}
+		if err := st.Fill(context.Background(), some); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func newcomer(n int) store.Newcomer {
+	words := fmt.Sprintf("Berth%d and tide%d of harbour%d, hourly levels, charts and forecasts for pilots. 潮汐数据，港口%d。", n%977, n%89, n%7, n%53)
+	return store.Newcomer{
+		Registration: store.Registration{
+			Handle: fmt.Sprintf("agent-%d", n), Name: fmt.Sprintf("Agent %d", n), Owner: "Harbour office", Mailbox: fmt.Sprintf("a%d@example.org", n),
+			Profile: store.Profile{DescriptionEN: strings.Repeat(words+" ", 4), Capabilities: []string{"tides"}, Languages: []string{"en"}},
+		},
+		Verified: true,
+		Menu:     store.Menu{Offerings: []store.OfferingDraft{{Title: "Tide table", Deliverable: words, Mode: "free"}}},
+		Posts:    []store.PostDraft{{Kind: "seeking", Title: "Levels of " + words[:20], Body: words}},
+	}
+}
+
+// TestMemory: at rest, and with many who read, search and write at once.
+func TestMemory(t *testing.T) {
+	agents := proof.Rounds(500, 5000, 100_000)
+	p := spawn(t, peopled(t, agents), "--log-level=info")
+	rest := p.anonymous()
+	if rest > 40 {
+		t.Errorf("%d MB at rest", rest)
+	}
+	most := p.underLoad(time.Duration(proof.Rounds(1, 10, 120))*time.Second, agents)
+	if most > 150 {
+		t.Errorf("%d MB under load", most)
+	}
+	proof.Figure(t, "agents", agents)
+	proof.Figure(t, "MB at rest", rest)
+	proof.Figure(t, "MB under load", most)
+	p.ends()
+}
+
+// underLoad is the most memory that is seen while 64 clients ask for everything.
+func (p *process) underLoad(length time.Duration, agents int) (most int) {
+	p.Helper()
+	paths := []string{"/api/agents/agent-%d", "/api/agents?q=tide%d", "/api/posts?q=harbour%d+levels", "/api/agents?limit=100&offset=%d", "/agents/agent-%d", "/api/posts?limit=100&q=berth%d"}
+	ctx, stop := context.WithTimeout(p.Context(), length)
+	defer stop()
+	var calling sync.WaitGroup
+	for i := range 64 {
+		calling.Go(func() {
+			client := fresh()
+			for n := i; ctx.Err() == nil; n += 64 {
+				path := fmt.Sprintf(paths[n%len(paths)], n%agents)
+				if n%16 == 15 {
+					p.call("POST", "/api/agents", registrationFor(fmt.Sprintf("visitor-%d", n), fmt.Sprintf("v%d@example.org", n)))
+					continue
+				}
+				a, err := client.Get(p.base + path)
+				if err != nil {
+					p.Error(err)
+					return
+				}
+				if _, err = io.Copy(io.Discard, a.Body); err != nil || a.StatusCode >= http.StatusInternalServerError {
+					p.Errorf("%s: %d, %v", path, a.StatusCode, err)
+				}
+				a.Body.Close()
+			}
+		})
+	}
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for ctx.Err() == nil {
+		most = max(most, p.anonymous())
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+		}
+	}
+	calling.Wait()
+	return most
+}

@@ -1,0 +1,115 @@
+package main
+
+// claims are the rows of the table, in its order.
+var claims = []claim{
+	{
+		name: "backups", what: "Backups taken while agents write, that hold every write answered before",
+		shows: "{backups}",
+		needs: []need{{"backups", atLeast, 200, 200}},
+		tests: in("./store", "TestBackupsHoldAllThatWasAnsweredBefore"),
+	},
+	{
+		name: "upgrades", what: "Databases of releases that upgrade with equal content",
+		shows: "{databases}",
+		needs: []need{{"databases", atLeast, 1, 1}},
+		tests: in("./store", "TestReleasedDatabasesUpgrade"),
+	},
+	{
+		name: "restart", what: "Restarts under a service manager's socket without a visitor turned away",
+		shows: "{restarts}, {answered} visitors answered",
+		needs: []need{{"restarts", atLeast, 20, 100}, {"answered", atLeast, 180, 900}},
+		tests: in(".", "TestNobodyIsRefusedAtARestart"),
+	},
+	{
+		name: "authority", what: "Calls of the authorisation matrix (every operation, caller and state) that end as its table says",
+		shows: "{cells} calls, {operations} operations",
+		needs: []need{{"cells", atLeast, 1000, 1000}, {"operations", atLeast, 37, 37}},
+		tests: in("./server", "TestAuthorisation"),
+	},
+	{
+		name: "canaries", what: "Keys, codes, links and mailboxes shown to whom they do not belong, logged, or left in the file after deletion",
+		shows: "0 of {secrets} secrets in {answers} answers; 0 of {erased} erased agents",
+		needs: []need{{"secrets", atLeast, 100, 100}, {"answers", atLeast, 5000, 5000}, {"erased", atLeast, 50, 50}},
+		tests: []test{
+			{folder: "./server", name: "TestNoSecretIsShown"}, {folder: "./server", name: "TestNoToolShowsASecret"},
+			{folder: "./store", name: "TestNothingErasedIsLeftInTheFile"},
+		},
+	},
+	{
+		name: "races", what: "Limits passed by one, and acts done twice, in rounds of 100 calls at once",
+		shows: "0 in {rounds} rounds",
+		needs: []need{{"rounds", atLeast, 1000, 20_000}},
+		tests: in("./server", "TestWeeklyCapAtOnce", "TestOneOpenRequestOfAPairAtOnce", "TestASendersDayAtOnce", "TestAcceptDeclineAndWithdrawAtOnce",
+			"TestTheOwnersReceiptAtOnceWithOthers", "TestDeletingAndAcceptingAtOnce", "TestWrongCodesAtOnce", "TestRightAndWrongCodesAtOnce",
+			"TestARecoveryCodeIsUsedOnce", "TestAnOwnersFormIsUsedOnce", "TestConfirmingAndRejectingAClaimAtOnce", "TestRotationsAtOnce",
+			"TestEveryWayToAnotherKeyAtOnce", "TestConfirmingAndDecliningACollaborationAtOnce"),
+	},
+	{
+		name: "codes", what: "Verification codes guessed; guesses of the 2^40 codes that count against an agent in a day",
+		shows: "0 in {guesses} guesses; {that count a day} count",
+		needs: []need{{"guesses", atLeast, 5000, 1_000_000}, {"that count a day", atMost, 15, 15}},
+		tests: in("./store", "TestGuessesInADay"),
+	},
+	{
+		name: "links", what: "Inner addresses that the link check dials: from a table, and when a name turns inwards between two looks",
+		shows: "0 of {addresses}, 0 in {rebindings} tries",
+		needs: []need{{"addresses", atLeast, 200, 200}, {"rebindings", atLeast, 1000, 1000}},
+		tests: in("./server/linkcheck", "TestHostileAddressIsNeverDialled", "TestRebindingNeverReachesAnInnerAddress"),
+	},
+	{
+		name: "markup", what: "Hostile texts in every field that change the structure of a page, the feed or a tool's answer",
+		shows: "0 of {texts} texts on {pages} pages",
+		needs: []need{{"texts", atLeast, 1000, 1500}, {"pages", atLeast, 1000, 1500}},
+		tests: in("./server", "TestHostileTextStaysTextOnEveryPage", "TestHostileTextStaysText", "TestTextStaysText", "TestHostileQueriesStayText"),
+	},
+	{
+		name: "mails", what: "Mails a day that hostile agents can send to one address",
+		shows: "{mails a day} from {hostile agents} agents",
+		needs: []need{{"hostile agents", atLeast, 10_000, 10_000}, {"mails a day", atMost, 3, 3}},
+		tests: in("./store", "TestTenThousandAgentsWithOneMailbox"),
+	},
+	{
+		name: "memory", what: "Anonymous memory with agents in the directory, at rest and with 64 clients, in MB; callers that the rate limits tell apart in bounded memory",
+		shows: "{MB at rest} and {MB under load} with {agents} agents; {limiter keys} callers",
+		needs: []need{{"MB at rest", atMost, 40, 40}, {"MB under load", atMost, 150, 150}, {"agents", atLeast, 5000, 100_000}, {"limiter keys", atLeast, 1_000_000, 10_000_000}},
+		tests: []test{{folder: ".", name: "TestMemory"}, {folder: "./server", name: "TestTheLimiterIsBounded"}},
+	},
+	{
+		name: "exposure", what: "Exposure of the shipped systemd unit, in tenths of systemd-analyze security",
+		shows: "{tenths exposed}",
+		needs: []need{{"tenths exposed", atMost, 15, 15}},
+		tests: in(".", "TestUnitIsConfined"),
+	},
+	{
+		name: "builds", what: "Builds of one commit in different folders that are equal to the byte",
+		shows: "{equal builds}",
+		needs: []need{{"equal builds", exactly, 2, 2}},
+		tests: in(".", "TestTwoBuildsAreEqual"),
+	},
+}
+
+// in are tests of one package.
+func in(folder string, names ...string) (all []test) {
+	for _, name := range names {
+		all = append(all, test{folder: folder, name: name})
+	}
+	return all
+}
+
+// guarded are tests of one package under the race detector.
+func guarded(folder string, names ...string) []test {
+	all := in(folder, names...)
+	for i := range all {
+		all[i].race = true
+	}
+	return all
+}
+
+// fuzzed are fuzz targets of one package.
+func fuzzed(folder string, names ...string) []test {
+	all := in(folder, names...)
+	for i := range all {
+		all[i].fuzz = true
+	}
+	return all
+}

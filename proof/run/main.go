@@ -1,0 +1,139 @@
+// Run runs the tests of Callbook's claims, prints the table of README.md, and fails
+// where a figure falls short:
+//
+//	go run ./proof/run        # within 10 minutes, as CI does
+//	go run ./proof/run -long  # hours
+//
+// It runs in the repository's folder.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+type settings struct {
+	long     bool
+	only     *regexp.Regexp
+	progress io.Writer
+}
+
+// How long each fuzz target looks for inputs.
+const (
+	fuzzShort = 5 * time.Second
+	fuzzLong  = 5 * time.Minute
+)
+
+func main() {
+	isLong := flag.Bool("long", false, "try as much as the published figures need: hours")
+	only := flag.String("only", "", "regular `expression`: claims whose names it matches")
+	list := flag.Bool("list", false, "print the names of the claims, and nothing else")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	matches, err := regexp.Compile(*only)
+	if err != nil || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, cmp.Or(err, fmt.Errorf("no argument is known, only flags")))
+		os.Exit(2)
+	}
+	if *list {
+		for _, c := range claims {
+			fmt.Println(c.name)
+		}
+		return
+	}
+	if !prove(ctx, settings{*isLong, matches, os.Stderr}) {
+		stop()
+		os.Exit(1)
+	}
+}
+
+// prove tells whether every claim holds.
+func prove(ctx context.Context, s settings) bool {
+	begun := time.Now()
+	var outcomes []outcome
+	for _, c := range claims {
+		if s.only.MatchString(c.name) {
+			outcomes = append(outcomes, outcome{claim: c, figures: figures{}})
+		}
+	}
+	reports := map[test]*report{}
+	for i, group := range groups(outcomes) {
+		fmt.Fprintf(s.progress, "%5.0f s: %d of %d: %d of %s\n", time.Since(begun).Seconds(), i+1, len(groups(outcomes)), len(group), group[0].folder)
+		maps.Copy(reports, run(ctx, s, group))
+	}
+	for i := range outcomes {
+		o := &outcomes[i]
+		for _, t := range o.tests {
+			for name, n := range reports[t].figures {
+				o.figures[name] = append(o.figures[name], n)
+			}
+			if fault := reports[t].fault; fault != "" {
+				o.faults = append(o.faults, t.name+": "+fault)
+			}
+		}
+	}
+	form := "short form"
+	if s.long {
+		form = "long form"
+	}
+	fmt.Printf("%s, commit %s, %s, %s, %s of %s\n\n%s", time.Now().UTC().Format(time.DateOnly), commit(ctx), runtime.Version(), machine(),
+		form, time.Since(begun).Round(time.Second), markdown(outcomes, s.long))
+	holds := len(outcomes) > 0
+	for _, o := range outcomes {
+		for _, what := range o.short(s.long) {
+			fmt.Printf("\nFALLS SHORT: %s: %s\n", o.name, what)
+			holds = false
+		}
+	}
+	return holds
+}
+
+// groups are the tests of claims, those together that one `go test` runs; a test that
+// several claims name runs once.
+func groups(outcomes []outcome) (all [][]test) {
+	seen := map[test]bool{}
+	for _, o := range outcomes {
+		for _, t := range o.tests {
+			if seen[t] {
+				continue
+			}
+			seen[t] = true
+			i := slices.IndexFunc(all, func(g []test) bool {
+				return !t.fuzz && !g[0].fuzz && g[0].folder == t.folder && g[0].race == t.race
+			})
+			if i < 0 {
+				all = append(all, []test{t})
+				continue
+			}
+			all[i] = append(all[i], t)
+		}
+	}
+	return all
+}
+
+// commit is the commit that is tried, with a plus when files differ from it.
+func commit(ctx context.Context) string {
+	name, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	changed, _ := exec.CommandContext(ctx, "git", "status", "--porcelain").Output()
+	return strings.TrimSpace(string(name)) + strings.Repeat("+", min(1, len(changed)))
+}
+
+func machine() string {
+	return fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+}

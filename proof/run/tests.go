@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"callbook/proof"
+)
+
+// test is where figures come from: a test that reports them, or a fuzz target, whose
+// inputs are counted.
+type test struct {
+	folder string
+	name   string
+	fuzz   bool
+	race   bool // under the race detector
+}
+
+// report is what became of a test.
+type report struct {
+	figures map[string]int
+	fault   string // empty: it passed
+}
+
+// inputs is the figure that a fuzz target reports.
+const inputs = "inputs"
+
+// run runs tests that one `go test` can run together.
+func run(ctx context.Context, s settings, tests []test) map[test]*report {
+	args := []string{"test", "-json", "-count=1", "-timeout=4h"}
+	if tests[0].race {
+		args = append(args, "-race")
+	}
+	if tests[0].fuzz {
+		each := fuzzShort
+		if s.long {
+			each = fuzzLong
+		}
+		args = append(args, "-run=^$", "-fuzz=^"+tests[0].name+"$", "-fuzztime="+each.String(), "-fuzzminimizetime=5s")
+	} else {
+		var names []string
+		for _, t := range tests {
+			names = append(names, t.name)
+		}
+		args = append(args, "-run=^("+strings.Join(names, "|")+")$")
+	}
+	command := exec.CommandContext(ctx, "go", append(args, tests[0].folder)...)
+	command.Env = append(os.Environ(), proof.Variable(s.long))
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.WaitDelay = time.Minute
+	reports := map[test]*report{}
+	for _, t := range tests {
+		reports[t] = &report{map[string]int{}, "it did not run"}
+	}
+	out, err := command.StdoutPipe()
+	command.Stderr = command.Stdout
+	if err = cmp.Or(err, command.Start()); err != nil {
+		fmt.Fprintln(s.progress, err)
+		return reports
+	}
+	r := reader{settings: s, reports: reports, outputs: map[string][]string{}}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		r.line(lines.Bytes())
+	}
+	if err := command.Wait(); err != nil {
+		fmt.Fprintf(s.progress, "%s: %v\n", tests[0].folder, err)
+		r.print("")
+	}
+	return reports
+}
+
+// event is a line of `go test -json`.
+type event struct {
+	Action, Test, Output, Key, Value string
+}
+
+// reader reads what `go test -json` prints.
+type reader struct {
+	settings
+	reports map[test]*report
+	outputs map[string][]string // the last lines of each test
+}
+
+const keptLines = 100
+
+// executions is how many inputs a fuzz target has met so far.
+var executions = regexp.MustCompile(`execs: (\d+)`)
+
+func (r *reader) line(text []byte) {
+	var e event
+	if json.Unmarshal(text, &e) != nil {
+		e = event{Action: "output", Output: string(text) + "\n"}
+	}
+	top, _, inner := strings.Cut(e.Test, "/")
+	of := r.report(top)
+	switch e.Action {
+	case "output", "build-output":
+		r.keep(top, e.Output)
+		if found := executions.FindStringSubmatch(e.Output); found != nil {
+			for t, of := range r.reports { // the only one
+				if n, err := strconv.Atoi(found[1]); err == nil && t.fuzz {
+					of.figures[inputs] = n
+				}
+			}
+		}
+	case "attr":
+		if n, err := strconv.Atoi(e.Value); err == nil && of != nil {
+			of.figures[proof.FigureName(e.Key)] += n
+		}
+	case "run":
+		if of != nil && !inner {
+			fmt.Fprintf(r.progress, "%s %s\n", time.Now().Format(time.TimeOnly), top)
+		}
+	case "skip":
+		if of != nil {
+			of.fault = strings.TrimSpace(e.Test + " is skipped")
+			r.print(top)
+		}
+	case "pass":
+		if of != nil && !inner && of.fault == "it did not run" {
+			of.fault = ""
+		}
+	case "fail":
+		if of != nil && !inner {
+			of.fault = "it fails"
+			if r.overtime(top) {
+				of.fault = ""
+				return
+			}
+			r.print(top)
+		}
+	}
+}
+
+func (r *reader) report(name string) *report {
+	for t, of := range r.reports {
+		if t.name == name {
+			return of
+		}
+	}
+	return nil
+}
+
+func (r *reader) keep(name, output string) {
+	lines := append(r.outputs[name], output)
+	r.outputs[name] = lines[max(0, len(lines)-keptLines):]
+}
+
+func (r *reader) print(name string) {
+	fmt.Fprint(r.progress, strings.Join(r.outputs[name], ""))
+	delete(r.outputs, name)
+}
+
+// overtime tells of a fuzz target whose time was over: the go command may take that
+// for a failure; a true one names its input.
+func (r *reader) overtime(name string) bool {
+	has := func(text string) bool {
+		return slices.ContainsFunc(r.outputs[name], func(line string) bool { return strings.Contains(line, text) })
+	}
+	return has("context deadline exceeded") && !has("Failing input") && !has("panic")
+}

@@ -21,8 +21,13 @@ import (
 // the index of very many.
 const defaultBatch = 16
 
-// mostWaiting is how many writes may wait for the writer before their callers do.
-const mostWaiting = 256
+// mostWaiting is how many writes may wait for the writer. A further one is refused
+// (unavailable) when none of their places becomes free within placeTimeout: more than
+// the writer can do would else only wait longer and longer.
+const (
+	mostWaiting  = 256
+	placeTimeout = 2 * time.Second
+)
 
 // writer is the one goroutine that owns the writing connection. Writes that wait
 // while it commits share its next transaction, each within a savepoint, and are
@@ -54,6 +59,7 @@ type job struct {
 	ctx   context.Context
 	act   func(*tx) error
 	alone func(*writer) error // instead of act: run by itself, outside a transaction
+	due   bool                // the service's own: it waits for its place however long
 	err   error
 	done  chan struct{}
 }
@@ -83,9 +89,15 @@ func (s *Store) decide(ctx context.Context, act func(*tx) (*Error, error)) error
 	return err
 }
 
+// writeDue is write for what is due by the clock, which is not put off for all those
+// who call.
+func (s *Store) writeDue(ctx context.Context, act func(*tx) error) error {
+	return s.submit(&job{ctx: ctx, act: act, due: true})
+}
+
 // outside runs f on the writing connection between two transactions.
 func (s *Store) outside(ctx context.Context, f func(*writer) error) error {
-	return s.submit(&job{ctx: ctx, alone: f})
+	return s.submit(&job{ctx: ctx, alone: f, due: true})
 }
 
 func (s *Store) submit(j *job) error {
@@ -95,10 +107,34 @@ func (s *Store) submit(j *job) error {
 		s.closing.RUnlock()
 		return errClosed
 	}
-	s.writer.jobs <- j
+	err := s.writer.enqueue(j)
 	s.closing.RUnlock()
+	if err != nil {
+		return err
+	}
 	<-j.done
 	return j.err
+}
+
+// enqueue has a write wait for the writer.
+func (w *writer) enqueue(j *job) error {
+	select {
+	case w.jobs <- j:
+		return nil
+	default:
+	}
+	var late <-chan time.Time
+	if !j.due {
+		late = time.After(placeTimeout)
+	}
+	select {
+	case w.jobs <- j:
+		return nil
+	case <-j.ctx.Done():
+		return j.ctx.Err()
+	case <-late:
+		return fmt.Errorf("%w: too many writes wait", refuse(CodeUnavailable))
+	}
 }
 
 // writeLater hands act to the writer without waiting for it, or drops it when

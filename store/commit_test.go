@@ -275,6 +275,39 @@ func TestCancelledBeforeItsStartLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestMoreWritesThanCanWaitAreRefused: those that wait are stored all the same, and
+// what is due waits with them.
+func TestMoreWritesThanCanWaitAreRefused(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	release := s.hold()
+	var waiting []*job
+	for range mostWaiting {
+		waiting = append(waiting, s.queue(context.Background(), func(*tx) error { return nil }))
+	}
+	due := make(chan error, 1)
+	go func() { due <- s.writeDue(context.Background(), addWord("due")) }()
+	gone, leave := context.WithCancel(context.Background())
+	leave()
+	for name, got := range map[string]struct {
+		ctx  context.Context
+		want error
+	}{"refused": {context.Background(), refuse(CodeUnavailable)}, "gone": {gone, context.Canceled}} {
+		if err := s.write(got.ctx, addWord(name)); !errors.Is(err, got.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	release()
+	for _, j := range waiting {
+		<-j.done
+		s.ok(j.err)
+	}
+	s.ok(<-due)
+	if words := s.words(); words != "due" {
+		t.Errorf("stored: %s", words)
+	}
+}
+
 func TestClosingFinishesWhatWaits(t *testing.T) {
 	s := newStore(t)
 	release := s.hold()

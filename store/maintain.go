@@ -85,7 +85,7 @@ const dueStep = 250
 func (s *Store) inSteps(ctx context.Context, act func(*tx) (done int, err error)) error {
 	for {
 		var done int
-		err := s.write(ctx, func(t *tx) (err error) {
+		err := s.writeDue(ctx, func(t *tx) (err error) {
 			done, err = act(t)
 			return err
 		})

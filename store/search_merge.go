@@ -71,7 +71,7 @@ func (s *Store) mergeSearchTable(ctx context.Context, table string) error {
 	for range mergeSteps {
 		var more bool
 		var took time.Duration
-		err := s.write(ctx, func(t *tx) (err error) {
+		err := s.writeDue(ctx, func(t *tx) (err error) {
 			begun := time.Now() //clock: how long it took, not what time it is
 			more, err = t.mergeSearchStep(table)
 			took = time.Since(begun) //clock: as above

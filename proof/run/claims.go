@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // claims are the rows of the table, in its order.
 var claims = []claim{
 	{
@@ -19,6 +21,33 @@ var claims = []claim{
 		shows: "{restarts}, {answered} visitors answered",
 		needs: []need{{"restarts", atLeast, 20, 100}, {"answered", atLeast, 180, 900}},
 		tests: in(".", "TestNobodyIsRefusedAtARestart"),
+	},
+	{
+		name: "hostile", what: "Malformed input that ends in a 5xx or a panic: requests that break the OpenAPI document, each constraint alone and then by chance, and what the fuzz targets think of",
+		shows: "{failures} of {inputs}, {operations} operations",
+		needs: []need{{"inputs", atLeast, 500_000, 10_000_000}, {"failures", exactly, 0, 0}, {"operations", atLeast, 37, 37}},
+		tests: slices.Concat(in("./server", "TestHostileInput"),
+			fuzzed("./server", "FuzzParseJSON", "FuzzWritingCalls", "FuzzSearch", "FuzzPages", "FuzzMCP", "FuzzOwner"),
+			fuzzed("./server/mcp", "FuzzGate"), fuzzed("./server/linkcheck", "FuzzPage"),
+			fuzzed("./store", "FuzzSearch", "FuzzFold", "FuzzFields", "FuzzBlockedWord", "FuzzText")),
+	},
+	{
+		name: "slow", what: "Slow sockets in their headers, in their bodies and not reading; what 95 of 100 calls of others take at the most meanwhile, in ms",
+		shows: "{slow sockets}; {p95 ms}",
+		needs: []need{{"slow sockets", atLeast, 1000, 1000}, {"p95 ms", atMost, 199, 199}},
+		tests: in(".", "TestSlowSockets"),
+	},
+	{
+		name: "overload", what: "Calls served with four times the callers, in percent of the best, for each second of the service's processor time",
+		shows: "{goodput percent of reads} of reads, {goodput percent of writes} of writes",
+		needs: []need{{"goodput percent of reads", atLeast, 80, 80}, {"goodput percent of writes", atLeast, 80, 80}},
+		tests: in(".", "TestOverload"),
+	},
+	{
+		name: "age", what: "Calls of every kind that fail while a year goes by; memory at rest, in MB, and how much it grows, in percent; most bytes of the log",
+		shows: "{failures} of {requests}; {MB at rest}, {growth percent}; {wal bytes}",
+		needs: []need{{"requests", atLeast, 2000, 200_000}, {"failures", exactly, 0, 0}, {"growth percent", atMost, 50, 10}, {"MB at rest", atMost, 100, 100}, {"wal bytes", atMost, 32 << 20, 32 << 20}},
+		tests: in(".", "TestAYear"),
 	},
 	{
 		name: "authority", what: "Calls of the authorisation matrix (every operation, caller and state) that end as its table says",

@@ -1,0 +1,556 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"callbook/proof"
+	"callbook/store"
+)
+
+// The service under more than it can do, and after a year.
+
+// crowd is how often callers were served, soon enough to be of use, and how often they
+// were turned away.
+type crowd struct{ served, late, shed atomic.Int64 }
+
+// soonEnough is how long a caller waits for an answer that is of use.
+const soonEnough = 5 * time.Second
+
+// calls has n callers call over connections of their own for a time, each again as soon
+// as it is answered, and returns how many were served in a second of the time that the
+// processors gave to the service: those who call take theirs of the same machine.
+func (c *crowd) calls(p *process, n int, within time.Duration, request func(caller, call int) string) (rate float64) {
+	p.Helper()
+	at := strings.TrimPrefix(p.base, "http://")
+	conns := make([]net.Conn, n)
+	for i := range conns {
+		conn, err := net.DialTimeout("tcp", at, patience)
+		if err != nil {
+			p.Fatal(err)
+		}
+		defer conn.Close()
+		conns[i] = conn
+	}
+	for _, conn := range conns { // is accepted
+		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			p.Fatal(err)
+		}
+	}
+	readers := make([]*bufio.Reader, n)
+	for i, conn := range conns {
+		readers[i] = bufio.NewReader(conn)
+		a, err := http.ReadResponse(readers[i], nil)
+		if err != nil {
+			p.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, a.Body)
+	}
+	var calling sync.WaitGroup
+	worked, begun := p.processor(), time.Now()
+	for i, conn := range conns {
+		calling.Go(func() {
+			_ = conn.SetDeadline(begun.Add(within + patience))
+			for call := 0; call == 0 || time.Since(begun) < within; call++ {
+				sent := time.Now()
+				_, err := io.WriteString(conn, request(i, call))
+				if err == nil {
+					err = c.count(readers[i], sent)
+				}
+				if err != nil {
+					p.Errorf("caller %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	calling.Wait()
+	return float64(c.served.Load()) / (p.processor() - worked).Seconds()
+}
+
+// count reads an answer: to be served, or to be told when to come again.
+func (c *crowd) count(r *bufio.Reader, sent time.Time) error {
+	a, err := http.ReadResponse(r, nil)
+	if err != nil {
+		return err
+	}
+	body, err := io.ReadAll(a.Body)
+	switch {
+	case err != nil:
+		return err
+	case a.StatusCode < 300 && time.Since(sent) < soonEnough:
+		c.served.Add(1)
+	case a.StatusCode < 300:
+		c.late.Add(1)
+	case a.StatusCode == 503 && a.Header.Get("Retry-After") != "" && refusedAs(body, "unavailable"):
+		c.shed.Add(1)
+	default:
+		return fmt.Errorf("%d %v %.300s", a.StatusCode, a.Header, body)
+	}
+	return nil
+}
+
+// refusedAs tells of an error in the form of all errors.
+func refusedAs(body []byte, code string) bool {
+	var refusal struct {
+		Error struct {
+			Code string `json:"code"`
+			EN   string `json:"message_en"`
+			ZH   string `json:"message_zh"`
+		} `json:"error"`
+	}
+	return json.Unmarshal(body, &refusal) == nil && refusal.Error.Code == code && refusal.Error.EN != "" && refusal.Error.ZH != ""
+}
+
+// overload is a kind of call that many make at once.
+type overload struct {
+	name    string
+	atPeak  int // callers that keep the service fully busy
+	request func(caller, call int) string
+}
+
+// TestOverload: with many times the callers that it can serve at once, the service
+// still does four fifths of what it does at its best, and whom it turns away it tells
+// so, and when to come again.
+func TestOverload(t *testing.T) {
+	if !proof.Asked() {
+		t.Skip("measures what the machine can do: set PROOF")
+	}
+	db := newDB(t)
+	p := spawn(t, db)
+	author := p.agent("tide-reader", "tide@example.org")
+	rounds, within := proof.Rounds(1, 2, 5), time.Duration(proof.Rounds(1, 2, 5))*time.Second
+	for _, o := range []overload{
+		{"reads", 64, func(caller, call int) string {
+			return fmt.Sprintf("GET /api/agents?limit=5&q=tide%d HTTP/1.1\r\nHost: x\r\n\r\n", caller*1_000_000+call) // none is in the cache
+		}},
+		{"writes", 256, func(int, int) string { return publishing(author) }},
+	} {
+		new(crowd).calls(p, o.atPeak, within, o.request) // warms up
+		var peak, goodput float64
+		for range rounds { // by turns: the machine is not always as fast
+			var few, many crowd
+			best, rate := few.calls(p, o.atPeak, within, o.request), many.calls(p, 4*o.atPeak, within, o.request)
+			peak, goodput = peak+best, goodput+rate
+			t.Logf("%s: %.0f a second at best, %.0f with 4 times the callers; %d too late, %d turned away", o.name, best, rate, many.late.Load(), many.shed.Load())
+		}
+		percent := int(min(100, 100*goodput/peak))
+		proof.Figure(t, "goodput percent of "+o.name, percent)
+	}
+	p.turnsAway(db, author)
+	p.ends()
+}
+
+func publishing(author agent) string {
+	const post = `{"kind":"announce","title":"Tides","body":"Hourly levels."}`
+	return fmt.Sprintf("POST /api/posts HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n%s", author.auth, len(post), post)
+}
+
+// turnsAway has the writer stand still, as on a slow disk: of those who write, some
+// wait and are served, and the others are told to come again.
+func (p *process) turnsAway(db string, author agent) {
+	p.Helper()
+	other, err := sqlx.Open("sqlite", "file:"+db+"?_txlock=immediate&_pragma=busy_timeout(5000)")
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer other.Close()
+	held, err := other.Begin()
+	if err != nil {
+		p.Fatal(err)
+	}
+	const writers = 500
+	var c crowd
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.calls(p, writers, 0, func(int, int) string { return publishing(author) })
+	}()
+	until(p, "writers are turned away", func() bool { return c.shed.Load() > 0 })
+	if status, text := p.call("GET", "/api/agents/tide-reader", ""); status != 200 {
+		p.Errorf("who reads is turned away too: %d %s", status, text)
+	}
+	if err := held.Rollback(); err != nil {
+		p.Fatal(err)
+	}
+	<-ended
+	if shed, served := c.shed.Load(), c.served.Load(); shed == 0 || served == 0 || shed+served+c.late.Load() != writers {
+		p.Errorf("%d are turned away, %d served, %d late", shed, served, c.late.Load())
+	}
+}
+
+// processor is the time that the processors gave to a process.
+func (p *process) processor() time.Duration {
+	p.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
+	if err != nil {
+		p.Skipf("needs to see the time that a process takes: %v", err)
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	var sum time.Duration
+	for _, field := range fields[11:13] { // user's and system's, in ticks of 10 ms
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			p.Fatal(err)
+		}
+		sum += time.Duration(n) * 10 * time.Millisecond
+	}
+	return sum
+}
+
+// ageing is a directory that agents use in every way while a year goes by.
+type ageing struct {
+	*process
+	client   *http.Client
+	load     sync.RWMutex // held whole when nobody shall call
+	requests atomic.Int64
+	failures atomic.Int64
+}
+
+// aged starts callbook dev, whose clock can be moved. What waits to be collected is kept
+// little, to be told from what is held.
+func aged(t testing.TB, db string) *ageing {
+	t.Helper()
+	p := shelled(t, "export GOGC=10", nil, "dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--db="+db)
+	until(t, "it tells its address", func() bool { return printedAddress.MatchString(p.out.String()) })
+	p.base = "http://" + printedAddress.FindStringSubmatch(p.out.String())[1]
+	return &ageing{process: p, client: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+}
+
+// does makes a call of the load and returns its status and JSON.
+func (a *ageing) does(method, path, auth, body string) (status int, object map[string]any) {
+	r, err := http.NewRequest(method, a.base+path, strings.NewReader(body))
+	if err != nil {
+		a.Error(err)
+		return 0, nil
+	}
+	if auth != "" {
+		r.Header.Set("Authorization", "Bearer "+auth)
+	}
+	answer, err := a.client.Do(r)
+	if err != nil {
+		a.failures.Add(1)
+		a.Errorf("%s %s: %v", method, path, err)
+		return 0, nil
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	a.requests.Add(1)
+	if err != nil || answer.StatusCode >= 500 {
+		a.failures.Add(1)
+		a.Errorf("%s %s: %d %v %.300s", method, path, answer.StatusCode, err, text)
+	}
+	_ = json.Unmarshal(text, &object) // pages have none
+	return answer.StatusCode, object
+}
+
+// dweller is one agent of the load.
+type dweller struct{ handle, key, post string }
+
+// joins registers an agent. Those of a worker come and go: the directory grows no more.
+func (a *ageing) joins(handle string) *dweller {
+	_, made := a.does("POST", "/api/agents", "", registrationFor(handle, handle+"@example.org"))
+	key, _ := made["api_key"].(string)
+	return &dweller{handle: handle, key: key}
+}
+
+// verifies has an agent prove its mailbox, with the code that the newest mail to it holds.
+func (a *ageing) verifies(d *dweller) {
+	a.does("POST", "/api/me/verify", d.key, "")
+	if code := a.code(d); code != "" {
+		a.does("POST", "/api/me/verify/confirm", d.key, fmt.Sprintf(`{"code":%q}`, code))
+	}
+	a.does("PATCH", "/api/me", d.key, `{"contact_policy":{"require_offering":false,"weekly_cap":50}}`)
+}
+
+func (a *ageing) code(d *dweller) string {
+	_, mails := a.does("GET", "/dev/mail", "", "")
+	list, _ := mails["mail"].([]any)
+	for _, m := range list {
+		if m := m.(map[string]any); m["to"] == d.handle+"@example.org" && m["code"] != nil {
+			return m["code"].(string)
+		}
+	}
+	return ""
+}
+
+// works makes calls of every kind until it is told to stop.
+func (a *ageing) works(ctx context.Context, worker int) {
+	const staying = 8
+	var all []*dweller
+	for i := 0; ctx.Err() == nil; i++ {
+		a.load.RLock()
+		if i%40 == 0 {
+			all = append(all, a.joins(fmt.Sprintf("dweller-%d-%d", worker, i)))
+			a.verifies(all[len(all)-1])
+		}
+		if len(all) > staying {
+			if status, _ := a.does("DELETE", "/api/me?confirm="+all[0].handle, all[0].key, ""); status != 204 {
+				a.Errorf("%s cannot leave: %d", all[0].handle, status)
+			}
+			all = all[1:]
+		}
+		a.lives(all[i%len(all)], all[(i/7)%len(all)], i)
+		a.load.RUnlock()
+	}
+}
+
+// lives is one of the acts of an agent, some of them towards another.
+func (a *ageing) lives(d, other *dweller, i int) {
+	switch i % 20 {
+	case 0:
+		a.does("PUT", "/api/me/offerings", d.key, `{"offerings":[{"title":"Tide table","deliverable":"A table","mode":"free"}]}`)
+	case 1:
+		_, made := a.does("POST", "/api/posts", d.key, `{"kind":"seeking","title":"Tides of 港口","body":"Hourly levels.","tags":["tides"]}`)
+		post, _ := made["post"].(map[string]any)
+		d.post, _ = post["id"].(string)
+	case 2, 3:
+		a.does("POST", "/api/posts/"+other.post+"/replies", d.key, `{"body":"I have them."}`)
+	case 4:
+		a.does("POST", "/api/agents/"+other.handle+"/requests", d.key, `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`)
+	case 5:
+		_, mine := a.does("GET", "/api/me/requests?status=pending", d.key, "")
+		if list, _ := mine["requests"].([]any); len(list) > 0 {
+			id, _ := list[0].(map[string]any)["id"].(string)
+			a.does("POST", "/api/requests/"+id+"/"+[]string{"accept", "decline", "report"}[i/20%3], d.key, "{}")
+		}
+	case 6:
+		a.does("POST", "/api/collabs", d.key, fmt.Sprintf(`{"partner":%q,"summary":"Tide tables."}`, other.handle))
+	case 7:
+		_, again := a.does("POST", "/api/me/rotate-key", d.key, "")
+		if key, ok := again["api_key"].(string); ok {
+			d.key = key
+		}
+	case 8:
+		a.does("PATCH", "/api/me", d.key, fmt.Sprintf(`{"tagline":"Berth %d"}`, i))
+	case 9:
+		a.does("POST", "/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_agents","arguments":{"q":"tide"}}}`)
+	case 10:
+		a.does("POST", "/api/me/owner-claim", d.key, fmt.Sprintf(`{"owner_email":"owner-of-%s@example.org"}`, d.handle))
+	case 11:
+		a.does("POST", "/api/posts/"+other.post+"/report", "", `{"reason":"R"}`)
+	case 12:
+		a.does("POST", "/api/recover", "", fmt.Sprintf(`{"handle":%q}`, other.handle))
+	default:
+		a.does("GET", []string{
+			"/api/agents?q=tide", "/api/posts?open=true", "/api/me/events", "/agents", "/calls.atom", "/api/me/export", "/api/agents/" + other.handle, "/api/stats",
+		}[i%8], d.key, "")
+	}
+}
+
+// moves lets time go by.
+func (a *ageing) moves(by time.Duration) {
+	a.Helper()
+	a.object("POST", "/dev/clock", fmt.Sprintf(`{"advance":%q}`, by))
+}
+
+// pledge is what a month must bring to an end.
+type pledge struct {
+	request, code string
+	newcomer      *dweller
+}
+
+// pledges has a sender ask a recipient, and a newcomer ask for a code; another one
+// comes and leaves.
+func (a *ageing) pledges(month int, from, to *dweller) (p pledge) {
+	a.Helper()
+	_, made := a.does("POST", "/api/agents/"+to.handle+"/requests", from.key, `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`)
+	request, _ := made["request"].(map[string]any)
+	p.request, _ = request["id"].(string)
+	p.newcomer = a.joins(fmt.Sprintf("newcomer-%d", month))
+	a.does("POST", "/api/me/verify", p.newcomer.key, "")
+	p.code = a.code(p.newcomer)
+	left := a.joins(fmt.Sprintf("%s-%d", leaver, month))
+	a.does("DELETE", "/api/me?confirm="+left.handle, left.key, "")
+	if p.request == "" || p.code == "" {
+		a.Fatalf("month %d: no request (%v) or no code", month, made)
+	}
+	return p
+}
+
+// leaver is who asks to be forgotten, of whom only the handle stays.
+const leaver = "zq7leaver"
+
+// kept holds the directory to what a month has brought.
+func (a *ageing) kept(p pledge, to *dweller) {
+	a.Helper()
+	_, shown := a.does("GET", "/api/requests/"+p.request, to.key, "")
+	request, _ := shown["request"].(map[string]any)
+	if request["status"] != "expired" {
+		a.Errorf("a request of a month ago is %v", request["status"])
+	}
+	if status, _ := a.does("POST", "/api/me/verify/confirm", p.newcomer.key, fmt.Sprintf(`{"code":%q}`, p.code)); status != 410 {
+		a.Errorf("a code of a month ago is answered with %d", status)
+	}
+	if _, mine := a.does("GET", "/api/me", p.newcomer.key, ""); mine["mailbox"] != p.newcomer.handle+"@example.org" {
+		a.Errorf("an agent of a month ago reads %v", mine)
+	}
+	if status, _ := a.does("DELETE", "/api/me?confirm="+p.newcomer.handle, p.newcomer.key, ""); status != 204 {
+		a.Errorf("it cannot leave: %d", status)
+	}
+	if status, _ := a.does("POST", "/api/agents", "", registrationFor(p.newcomer.handle, "again@example.org")); status != 409 {
+		a.Errorf("the handle of one who left is given away: %d", status)
+	}
+}
+
+// rest is what the service holds while nobody calls.
+type rest struct{ megabytes, descriptors int }
+
+// rests has the load stand still, and looks once all connections are closed.
+func (a *ageing) rests() (r rest) {
+	a.Helper()
+	a.load.Lock()
+	defer a.load.Unlock()
+	a.client.CloseIdleConnections()
+	http.DefaultClient.CloseIdleConnections()
+	until(a, "its connections are closed", func() bool {
+		var sockets int
+		sockets, r.descriptors = a.descriptors()
+		return sockets <= 1 // the listener
+	})
+	r.megabytes = a.anonymous()
+	return r
+}
+
+func (a *ageing) descriptors() (sockets, all int) {
+	a.Helper()
+	folder := fmt.Sprintf("/proc/%d/fd", a.command.Process.Pid)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		a.Skipf("needs to see the open files of a process: %v", err)
+	}
+	for _, e := range entries {
+		to, _ := os.Readlink(filepath.Join(folder, e.Name()))
+		if strings.HasPrefix(to, "socket:") {
+			sockets++
+		}
+	}
+	return sockets, len(entries)
+}
+
+// goroutines ends the process and counts those that it tells of.
+func (a *ageing) goroutines() int {
+	a.Helper()
+	before := a.err.String()
+	_ = a.command.Process.Signal(syscall.SIGQUIT)
+	if status := a.stop(); status != 2 {
+		a.Fatalf("status %d", status)
+	}
+	if before != "" {
+		a.Errorf("the log tells of failures: %.2000s", before)
+	}
+	return strings.Count(a.err.String(), "\ngoroutine ")
+}
+
+// A WAL is folded into the file long before it has as much.
+const mostLog = 32 << 20
+
+// TestAYear: agents call in every way while a year goes by. What expires has expired,
+// who left is forgotten, no call fails, and what the service holds grows no more.
+func TestAYear(t *testing.T) {
+	if !proof.Asked() {
+		t.Skip("measures what the service holds after a while: set PROOF")
+	}
+	fresh := aged(t, newDB(t))
+	fresh.rests()
+	bornWith := fresh.goroutines()
+	db := newDB(t)
+	a := aged(t, db)
+	from, to := a.joins("sender"), a.joins("recipient")
+	a.verifies(from)
+	a.verifies(to)
+	ctx, stop := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	defer working.Wait()
+	defer stop()
+	for worker := range 4 {
+		working.Go(func() { a.works(ctx, worker) })
+	}
+	const months = 12
+	steps := proof.Rounds(0, 3, 300) // of a month
+	pace := time.NewTicker(time.Second)
+	defer pace.Stop()
+	var samples []rest
+	var log int64
+	for month := range months {
+		pledge := a.pledges(month, from, to)
+		for range steps {
+			<-pace.C
+			if info, err := os.Stat(db + "-wal"); err == nil { // before what is due folds it in
+				log = max(log, info.Size())
+			}
+			a.moves(30 * store.Day / time.Duration(steps))
+		}
+		a.kept(pledge, to)
+		samples = append(samples, a.rests())
+	}
+	a.moves(time.Hour) // the last who left is forgotten
+	stop()
+	working.Wait()
+	a.rests()
+	a.grows(samples[months/3:])
+	const startedLater = 12 // with the first call that needs them
+	if now := a.goroutines(); now > bornWith+startedLater {
+		t.Errorf("%d goroutines at rest, %d at the start", now, bornWith)
+	}
+	for _, name := range []string{db, db + "-wal"} { // nobody has them open now
+		if text, err := os.ReadFile(name); err == nil && bytes.Contains(text, []byte(leaver+"-0@")) {
+			t.Errorf("%s holds the mailbox of one who left", filepath.Base(name))
+		}
+	}
+	if log > mostLog {
+		t.Errorf("the log has %d bytes", log)
+	}
+	proof.Figure(t, "requests", int(a.requests.Load()))
+	proof.Figure(t, "failures", int(a.failures.Load()))
+	proof.Figure(t, "wal bytes", int(log))
+}
+
+// mostMemory is what README.md tells of a service under load, in megabytes.
+const mostMemory = 100
+
+// grows compares the first half of some samples with the second. Caches take long to
+// fill, so that the memory of a short trial is held to what it may be at all.
+func (a *ageing) grows(samples []rest) {
+	a.Helper()
+	a.Logf("at rest: %+v", samples)
+	middle := func(some []rest, of func(rest) int) int {
+		var all []int
+		for _, r := range some {
+			all = append(all, of(r))
+		}
+		slices.Sort(all)
+		return all[len(all)/2]
+	}
+	percent := func(of func(rest) int) int {
+		before, after := middle(samples[:len(samples)/2], of), middle(samples[len(samples)/2:], of)
+		return max(0, 100*(after-before)/before)
+	}
+	if more := percent(func(r rest) int { return r.descriptors }); more > proof.Rounds(0, 10, 5) { // connections that read are opened as they are needed
+		a.Errorf("descriptors grow by %d percent", more)
+	}
+	most := slices.MaxFunc(samples, func(a, b rest) int { return a.megabytes - b.megabytes }).megabytes
+	if most > mostMemory {
+		a.Errorf("%d MB at rest", most)
+	}
+	proof.Figure(a, "MB at rest", most)
+	proof.Figure(a, "growth percent", percent(func(r rest) int { return r.megabytes }))
+}

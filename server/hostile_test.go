@@ -1,0 +1,756 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"callbook/proof"
+	"callbook/store"
+)
+
+// hostileMark stands in every text that breaks a constraint: no refusal repeats it.
+const hostileMark = "zq7hostile"
+
+// attempt is a request that is sent as it stands here.
+type attempt struct {
+	name    string
+	op      *operation // nil: of none
+	method  string
+	target  string
+	headers []string
+	body    []byte
+	code    store.Code // of a single broken constraint: what it is refused with
+	field   string     // what that refusal names
+	repeats bool       // a text of it may have become the name of a field, which refusals tell
+}
+
+// broken is a value that a constraint does not allow.
+type broken struct {
+	name  string
+	value any
+	code  store.Code
+}
+
+// rawJSON is a value that no encoder would write.
+type rawJSON string
+
+// hostileSite derives what it sends from the document that the site serves.
+type hostileSite struct {
+	*edgeSite
+	document map[string]any
+	singles  []attempt // each breaks one constraint
+	fields   map[*operation][]brokenField
+	conn     net.Conn
+	answers  *bufio.Reader
+	failures int
+}
+
+type brokenField struct {
+	path string
+	broken
+}
+
+func newHostileSite(t testing.TB) *hostileSite {
+	t.Helper()
+	h := &hostileSite{edgeSite: newEdgeSite(t), fields: map[*operation][]brokenField{}}
+	h.call("GET", "/openapi.json", "", nil).status(200).into(&h.document)
+	for path, methods := range h.document["paths"].(map[string]any) {
+		for _, op := range h.server.operations {
+			if documented, ok := fieldAt(methods, strings.ToLower(op.method)).(map[string]any); ok && op.path == path {
+				h.breakOperation(op, documented)
+			}
+		}
+	}
+	slices.SortStableFunc(h.singles, func(a, b attempt) int { return strings.Compare(a.name, b.name) })
+	h.log.Reset()
+	return h
+}
+
+// good is a request that the operation reads without a fault.
+func (h *hostileSite) good(op *operation) attempt {
+	method, path := h.address(op.id)
+	a := attempt{name: op.id, op: op, method: method, target: path}
+	switch op.id {
+	case "deleteMe":
+		a.target += "?confirm=edges"
+	case "sendRequest":
+		a.target = "/api/agents/neighbour/requests"
+	}
+	if op.keyed {
+		a.headers = []string{"Authorization: Bearer " + h.key}
+	}
+	if op.input.body != nil {
+		a.body = encoded(goodBody(op.id, "hostile"))
+	}
+	return a
+}
+
+// encoded is a body as JSON, with what no encoder would write.
+func encoded(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	const open, end = `"rawJSON:`, `:rawJSON"`
+	for {
+		before, rest, found := bytes.Cut(text, []byte(open))
+		if !found {
+			return text
+		}
+		quoted, after, _ := bytes.Cut(rest, []byte(end))
+		var raw []byte
+		_ = json.Unmarshal([]byte(`"`+string(quoted)+`"`), &raw)
+		text = slices.Concat(before, raw, after)
+	}
+}
+
+// MarshalJSON hides the value until the body is written.
+func (r rawJSON) MarshalJSON() ([]byte, error) {
+	quoted, err := json.Marshal([]byte(r))
+	return slices.Concat([]byte(`"rawJSON:`), bytes.Trim(quoted, `"`), []byte(`:rawJSON"`)), err
+}
+
+func (h *hostileSite) single(op *operation, name string, code store.Code, field string, change func(*attempt)) {
+	a := h.good(op)
+	a.name, a.code, a.field = op.id+" "+name, code, field
+	change(&a)
+	h.singles = append(h.singles, a)
+}
+
+// breakOperation derives the requests that break one constraint of an operation.
+func (h *hostileSite) breakOperation(op *operation, documented map[string]any) {
+	parameters, _ := documented["parameters"].([]any)
+	for _, p := range parameters {
+		p := p.(map[string]any)
+		h.breakParameter(op, p["in"].(string), p["name"].(string), p["schema"].(map[string]any))
+	}
+	for name, query := range map[string]string{"unknown parameter": "unknown=" + hostileMark, "bad escape": "q=%zz" + hostileMark, "semicolon": "a=" + hostileMark + ";b"} {
+		h.single(op, name, store.CodeInvalidQuery, "", func(a *attempt) { a.target = withQuery(a.target, query) })
+	}
+	for _, name := range unnameable {
+		h.single(op, fmt.Sprintf("parameter %.20q", name), store.CodeInvalidQuery, "", func(a *attempt) { a.target = withQuery(a.target, url.QueryEscape(name)+"=1") })
+	}
+	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND", "get", "QUERY"} {
+		if !slices.ContainsFunc(h.server.operations, func(o *operation) bool { return o.path == op.path && o.method == method }) {
+			h.single(op, "method "+method, codeMethodNotAllowed, "", func(a *attempt) { a.op, a.method = nil, method })
+		}
+	}
+	if op.reads() {
+		return
+	}
+	for name, body := range brokenBodies {
+		h.single(op, "body: "+name, codeInvalidJSON, "", func(a *attempt) { a.body = []byte(body) })
+	}
+	h.single(op, "body too large", codeBodyTooLarge, "", func(a *attempt) { a.body = bytes.Repeat([]byte(" "), maxBody+1) })
+	for _, header := range []string{
+		"Content-Type: text/plain", "Content-Type: application/x-www-form-urlencoded", "Content-Type: application/json; charset=utf-16", "Content-Type: json",
+		"Content-Type: multipart/form-data; boundary=" + hostileMark, "Content-Encoding: gzip", "Content-Encoding: " + hostileMark, "Content-Encoding: gzip, identity",
+	} {
+		h.single(op, header, codeUnsupportedMediaType, "", func(a *attempt) {
+			a.headers, a.body = append(a.headers, header), append([]byte(" "), a.body...)
+		})
+	}
+	for _, name := range unnameable {
+		h.single(op, fmt.Sprintf("member %.20q", name), store.CodeValidationFailed, "", func(a *attempt) {
+			body := goodBody(op.id, "hostile")
+			body[name] = 1
+			a.body = encoded(body)
+		})
+	}
+	if body, ok := fieldAt(documented, "requestBody.content").(map[string]any); ok {
+		h.breakBody(op, "", h.schemaOf(body["application/json"]), false)
+	} else {
+		h.single(op, "unknown member", store.CodeValidationFailed, "unknown_member", func(a *attempt) { a.body = []byte(`{"unknown_member":"` + hostileMark + `"}`) })
+	}
+}
+
+// unnameable are names of fields that no refusal repeats.
+var unnameable = []string{hostileMark + strings.Repeat("a", 40), hostileMark + " a", "<b>" + hostileMark, hostileMark + "\u202e", hostileMark + "é", hostileMark + "."}
+
+// brokenBodies are no JSON that any call takes. A list is a menu.
+var brokenBodies = map[string]string{
+	"null": `null`, "text": `"` + hostileMark + `"`, "number": `7`, "cut": `{"` + hostileMark, "white space": " \n", "byte order mark": "\xef\xbb\xbf{}",
+	"trailing": `{} {"a":"` + hostileMark + `"}`, "comment": `{}/*` + hostileMark + `*/`, "form": "a=" + hostileMark, "NaN": `{"a":NaN}`,
+	"twice": `{"a":1,"a":"` + hostileMark + `"}`, "too deep": nested(33, `{"a":`, "1", "}"), "too many": `{"a":[` + strings.Repeat("1,", 1000) + `1]}`,
+	"surrogate": `{"a":"` + hostileMark + `\ud800"}`, "bad UTF-8": `{"a":"` + hostileMark + "\xff\"}", "NUL": "{}\x00", "XML": "<a>" + hostileMark + "</a>", "gzip": "\x1f\x8b\x08\x00",
+}
+
+func withQuery(target, query string) string {
+	if strings.Contains(target, "?") {
+		return target + "&" + query
+	}
+	return target + "?" + query
+}
+
+func (h *hostileSite) schemaOf(holder any) map[string]any {
+	schema := holder.(map[string]any)
+	if inner, ok := schema["schema"].(map[string]any); ok {
+		schema = inner
+	}
+	if ref, ok := schema["$ref"].(string); ok {
+		return fieldAt(h.document, "components.schemas."+ref[strings.LastIndexByte(ref, '/')+1:]).(map[string]any)
+	}
+	return schema
+}
+
+func (h *hostileSite) breakParameter(op *operation, in, name string, schema map[string]any) {
+	switch in {
+	case "path":
+		for _, value := range []string{
+			"%00", "%ff", "%2e%2e", "..", "%2e%2e%2f" + hostileMark, "%2F", "%E0%A4%A", "%", "%zz", "%0d%0aX-A:" + hostileMark, "%C0%AF", hostileMark, strings.Repeat(hostileMark, 500), "%E2%80%AE", "'%20OR%201=1", "*", ":", "{" + name + "}", "%F3%A0%81%81", "null",
+		} {
+			h.single(op, "path "+value[:min(len(value), 20)], store.CodeNotFound, "", func(a *attempt) {
+				a.target = strings.Replace(op.path, "{"+name+"}", value, 1)
+				if u, err := url.ParseRequestURI(a.target); err != nil || strings.Count(u.Path, "/") != strings.Count(op.path, "/") {
+					a.op, a.code = nil, ""
+				}
+			})
+		}
+	case "header":
+		for about, value := range map[string]string{"too short": hostileMark, "too long": hostileMark + strings.Repeat("a", 128), "a space": hostileMark + " " + hostileMark, "not ASCII": hostileMark + "潮汐潮汐", "a comma": "\t" + hostileMark} {
+			h.single(op, name+" "+about, store.CodeValidationFailed, name, func(a *attempt) { a.headers = append(a.headers, name+": "+value) })
+		}
+	case "query":
+		for _, b := range slices.Concat(h.brokenValues(schema), queryForms(schema["type"])) {
+			text, ok := b.value.(string)
+			if !ok {
+				continue
+			}
+			h.single(op, "?"+name+" "+b.name, store.CodeInvalidQuery, name, func(a *attempt) {
+				path, _, _ := strings.Cut(a.target, "?")
+				a.target = path + "?" + name + "=" + url.QueryEscape(text)
+			})
+		}
+		h.single(op, "?"+name+" twice", store.CodeInvalidQuery, name, func(a *attempt) { a.target = withQuery(a.target, name+"="+hostileMark+"&"+name+"="+hostileMark) })
+	}
+}
+
+// queryForms are the texts that stand for no value of a type.
+func queryForms(kind any) (all []broken) {
+	texts := map[any][]string{
+		"boolean": {"", "1", "TRUE", "yes", "true ", hostileMark, "null", "\x00", "\xff"},
+		"integer": {"", "-1", "+1", "01", "1.0", "1e1", " 1", "0x1", "٣", "1000000000", "9223372036854775808", "99999999999999999999", hostileMark, "\x00", "\xff"},
+		"string":  {"\xff" + hostileMark, hostileMark + "\xc0\xaf"},
+	}
+	for _, text := range texts[kind] {
+		all = append(all, broken{fmt.Sprintf("%+q", text), text, ""})
+	}
+	return all
+}
+
+// breakBody derives from one schema of a body, and from those within it.
+func (h *hostileSite) breakBody(op *operation, path string, schema map[string]any, required bool) {
+	for _, b := range h.brokenValues(schema) {
+		if path != "" {
+			h.breakField(op, path, b)
+		}
+	}
+	if required {
+		h.breakField(op, path, broken{"left out", absent{}, store.CodeValidationFailed})
+	}
+	join := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+	if properties, ok := schema["properties"].(map[string]any); ok {
+		h.breakField(op, join("unknown_member"), broken{"given", hostileMark, store.CodeValidationFailed})
+		names, _ := schema["required"].([]any)
+		for name, property := range properties {
+			h.breakBody(op, join(name), h.schemaOf(property), slices.Contains(names, any(name)))
+		}
+	}
+	if items, ok := schema["items"].(map[string]any); ok {
+		h.breakBody(op, path+"[]", h.schemaOf(items), false)
+	}
+}
+
+func (h *hostileSite) breakField(op *operation, path string, b broken) {
+	h.fields[op] = append(h.fields[op], brokenField{path, b})
+	field := strings.ReplaceAll(path, "[]", "[0]")
+	h.single(op, path+" "+b.name, b.code, field, func(a *attempt) {
+		body := goodBody(op.id, "hostile")
+		if items, ok := b.value.([]any); ok && strings.HasSuffix(path, "[]") {
+			put(body, strings.TrimSuffix(path, "[]"), []any{items})
+		} else {
+			put(body, path, b.value)
+		}
+		a.body = encoded(body)
+	})
+}
+
+// hiddenRunes are refused in every text; of lineBreaks, the first two where a text is of
+// one line.
+var (
+	hiddenRunes = []rune{0, 1, 7, 0x1b, 0x7f, 0x85, 0xad, 0x200b, 0x200f, 0x2028, 0x202e, 0x2066, 0xe000, 0xfdd0, 0xfeff, 0xfff9, 0xfffd, 0xffff, 0xe0001, 0xe0041, 0x1fffe, 0x10ffff}
+	lineBreaks  = []rune{'\n', '\t', '\v'}
+)
+
+// brokenValues are what a schema forbids, one constraint at a time.
+func (h *hostileSite) brokenValues(schema map[string]any) (all []broken) {
+	add := func(name string, value any) { all = append(all, broken{name, value, store.CodeValidationFailed}) }
+	kinds, ok := schema["type"].([]any)
+	if !ok {
+		kinds = []any{schema["type"]}
+	}
+	for kind, value := range map[string]any{"string": hostileMark, "integer": 7, "boolean": true, "array": []any{}, "object": map[string]any{}, "null": nil} {
+		if !slices.Contains(kinds, any(kind)) {
+			add("is a "+kind, value)
+		}
+	}
+	if allowed, ok := schema["enum"].([]any); ok {
+		for _, value := range allowed {
+			if text, ok := value.(string); ok {
+				add("in capitals", strings.ToUpper(text))
+				add("longer", text+hostileMark)
+			}
+		}
+		if slices.Contains(kinds, any("boolean")) {
+			add("false", false)
+		}
+	}
+	switch kinds[0] {
+	case "string":
+		h.breakText(schema, add)
+		for name, raw := range map[string]string{"a surrogate": `\ud800`, "surrogates turned round": `\udc00\ud800`, "a bad byte": "\xff", "an overlong character": "\xc0\xaf", "a raw NUL": "\x00", "a raw line break": "\n", "an unknown escape": `\x41`} {
+			all = append(all, broken{name, rawJSON(`"` + hostileMark + raw + `"`), codeInvalidJSON})
+		}
+	case "integer":
+		least, most := int(schema["minimum"].(float64)), int(schema["maximum"].(float64))
+		add("too small", least-1)
+		add("too big", most+1)
+		add("far too small", -999_999_999_999_999)
+		add("far too big", 999_999_999_999_999)
+		for _, raw := range []string{"1.5", "1.0", "1e0", "1e400", "-0", "01", "NaN", "18446744073709551617", strings.Repeat("9", 400)} {
+			all = append(all, broken{raw[:min(len(raw), 24)], rawJSON(raw), codeInvalidJSON})
+		}
+	case "array":
+		h.breakList(schema, add)
+	}
+	return all
+}
+
+func (h *hostileSite) breakText(schema map[string]any, add func(string, any)) {
+	format, _ := schema["format"].(string)
+	if least, ok := schema["minLength"].(float64); ok {
+		add("too short", strings.Repeat("a", int(least)-1))
+		add("blank", strings.Repeat(" ", int(least)))
+	}
+	if most, ok := schema["maxLength"].(float64); ok {
+		add("too long", lengthened(format, int(most)+1))
+		add("far too long", lengthened(format, 20_000))
+		add("too long in another script", strings.Repeat("潮", int(most)+1))
+	}
+	if schema["pattern"] != nil {
+		for _, text := range []string{"-" + hostileMark, hostileMark + "!", strings.ToUpper(hostileMark), hostileMark + "é", hostileMark + " a"} {
+			add("unlike the pattern: "+text, text)
+		}
+	}
+	for _, text := range brokenFormats[format] {
+		add("bad "+format+" "+text, text)
+	}
+	if schema["enum"] != nil {
+		return
+	}
+	for _, r := range hiddenRunes {
+		add(fmt.Sprintf("%U", r), hostileMark+string(r)+hostileMark)
+	}
+	for _, r := range lineBreaks {
+		if format != "multiline" || r == '\v' {
+			add(fmt.Sprintf("%U", r), hostileMark+string(r)+hostileMark)
+		}
+	}
+}
+
+// lengthened is a text of this length that is otherwise as its format wants it.
+func lengthened(format string, length int) string {
+	begin, end := hostileMark, ""
+	switch format {
+	case "uri", "link":
+		begin = "https://" + hostileMark + ".example.org/"
+	case "email":
+		begin, end = "", hostileMark+"@example.org"
+	}
+	return begin + strings.Repeat("a", length-len(begin)-len(end)) + end
+}
+
+var brokenFormats = map[string][]string{
+	"uri":       {hostileMark, "//" + hostileMark, "javascript:" + hostileMark, "ftp://" + hostileMark + ".example.org", "https://", "https://a:" + hostileMark + "@example.org/", "https:///" + hostileMark, "https://" + hostileMark + " .example.org", "data:text/html," + hostileMark},
+	"link":      {hostileMark, "javascript:" + hostileMark, "https://127.0.0.1/" + hostileMark, "https://a:" + hostileMark + "@example.org/", "https://example.org:22/" + hostileMark, "https://2130706433/" + hostileMark, "https://[::1]/" + hostileMark},
+	"email":     {hostileMark, hostileMark + "@", "@" + hostileMark + ".org", hostileMark + "@localhost", hostileMark + " a@example.org", hostileMark + "@example.org, b@example.org", "A <" + hostileMark + "@example.org>", `"` + hostileMark + `"@example.org`, hostileMark + "@[127.0.0.1]", hostileMark + "@example..org"},
+	"language":  {hostileMark + "-", "e", "en_" + hostileMark, "en--" + hostileMark, "*"},
+	"date":      {hostileMark, "2027-02-30", "2027-1-1", "27-01-01", "2027-01-01T00:00:00Z", "1999-12-31", "2027-13-01", "+2027-01-01"},
+	"date-time": {hostileMark, "2026-13-01T00:00:00Z", "2026-01-01 " + hostileMark, "2026-01-01T25:00:00Z", "2026-02-30T00:00:00Z"},
+	"immutable": {hostileMark},
+}
+
+func (h *hostileSite) breakList(schema map[string]any, add func(string, any)) {
+	item := func(i int) any {
+		if h.schemaOf(schema["items"])["type"] == "object" {
+			return map[string]any{"title": fmt.Sprint(hostileMark, i), "deliverable": "A table", "mode": "free"}
+		}
+		if fieldAt(schema, "items.format") == "language" {
+			return fmt.Sprintf("a%c", 'a'+i)
+		}
+		return fmt.Sprint(hostileMark, i)
+	}
+	if most, ok := schema["maxItems"].(float64); ok {
+		for name, n := range map[string]int{"too many items": int(most) + 1, "far too many items": 100} {
+			items := make([]any, n)
+			for i := range items {
+				items[i] = item(i % 20)
+			}
+			add(name, items)
+		}
+	}
+	if schema["uniqueItems"] == true {
+		add("an item twice", []any{item(0), item(0)})
+		add("an item in two cases", []any{item(0), strings.ToUpper(item(0).(string))})
+	}
+}
+
+// direct has the handler answer without a connection; false for what is no request.
+func (h *hostileSite) direct(a attempt) (*result, bool) {
+	at, err := url.ParseRequestURI(a.target)
+	if err != nil {
+		return nil, false
+	}
+	r := &http.Request{
+		Method: a.method, URL: at, RequestURI: a.target, Host: "callbook.example.org", RemoteAddr: "192.0.2.1:1234", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(a.body)), ContentLength: int64(len(a.body)),
+	}
+	for _, line := range a.headers {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Add(name, value)
+	}
+	w := httptest.NewRecorder()
+	h.server.ServeHTTP(w, r.WithContext(h.Context()))
+	return &result{TB: h.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, true
+}
+
+// byListener sends the bytes of a request over a connection. own tells of an answer
+// that net/http gives before any handler.
+func (h *hostileSite) byListener(a attempt) (r *result, own bool) {
+	h.Helper()
+	lines := append([]string{a.method + " " + a.target + " HTTP/1.1", "Host: callbook.example.org", fmt.Sprint("Content-Length: ", len(a.body))}, a.headers...)
+	raw := append([]byte(strings.Join(lines, "\r\n")+"\r\n\r\n"), a.body...)
+	if h.conn == nil {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
+		if err != nil {
+			h.Fatal(err)
+		}
+		h.Cleanup(func() { _ = conn.Close() })
+		h.conn, h.answers = conn, bufio.NewReader(conn)
+	}
+	_ = h.conn.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := h.conn.Write(raw); err != nil {
+		h.Fatalf("%s: %v", a.name, err)
+	}
+	response, err := http.ReadResponse(h.answers, &http.Request{Method: a.method})
+	if err != nil {
+		h.Fatalf("%s: no answer: %v\n%.600q", a.name, err, raw)
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		h.Errorf("%s: half an answer: %v", a.name, err)
+	}
+	if response.Close {
+		_ = h.conn.Close()
+		h.conn = nil
+	}
+	own = response.StatusCode == 400 && response.Close && response.Header.Get("X-Request-Id") == ""
+	return &result{TB: h.TB, Status: response.StatusCode, Header: response.Header, Body: body}, own
+}
+
+// try sends a request and holds its answer against what every answer keeps to.
+func (h *hostileSite) try(a attempt, listener bool) {
+	h.Helper()
+	var r *result
+	own, sent := false, true
+	if !listener {
+		r, sent = h.direct(a)
+	}
+	if listener || !sent {
+		r, own = h.byListener(a)
+	}
+	if r.Status >= 500 {
+		h.failures++
+	}
+	if own {
+		return
+	}
+	if r.Header.Get("Content-Encoding") == "gzip" && a.method != "HEAD" {
+		r.Body = h.unzipped(r.Body)
+	}
+	path, _, _ := strings.Cut(a.target, "?")
+	faults := append(h.conforms(a.method, path, r), h.refusalFaults(a, path, r)...)
+	for _, fault := range faults {
+		h.Errorf("%s: %s\n%s %.300q %.200q\n%.600q\n%d %.600s", a.name, fault, a.method, a.target, a.headers, a.body, r.Status, r.Body)
+	}
+}
+
+func (h *hostileSite) unzipped(body []byte) []byte {
+	h.Helper()
+	reader, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		h.Fatal(err)
+	}
+	if body, err = io.ReadAll(reader); err != nil {
+		h.Fatal(err)
+	}
+	return body
+}
+
+func (h *hostileSite) refusalFaults(a attempt, path string, r *result) (faults []string) {
+	var body ErrorBody
+	switch {
+	case r.Status < 400 && a.code != "":
+		return []string{"it is accepted"}
+	case r.Status < 400 || a.method == "HEAD":
+		return nil
+	case !a.repeats && bytes.Contains(bytes.ToLower(r.Body), []byte(hostileMark)):
+		faults = append(faults, "the refusal repeats what was sent")
+	}
+	if !strings.HasPrefix(path, "/api/") {
+		return faults
+	}
+	if err := json.Unmarshal(r.Body, &body); err != nil {
+		return append(faults, err.Error())
+	}
+	e := body.Error
+	if entry, known := catalogue[e.Code]; !known || entry.status != r.Status || e.MessageEN == "" || e.MessageZH == "" {
+		faults = append(faults, "not the form of a refusal")
+	}
+	if a.code != "" && e.Code != a.code {
+		faults = append(faults, "not refused as "+string(a.code))
+	}
+	named := a.code != store.CodeValidationFailed && a.code != store.CodeInvalidQuery || a.field == ""
+	for _, d := range e.Details {
+		named = named || strings.HasPrefix(d.Field, a.field)
+		if d.Field == "" || d.Code == "" || d.MessageEN == "" || d.MessageZH == "" {
+			faults = append(faults, fmt.Sprintf("not the form of a detail: %+v", d))
+		}
+	}
+	if !named {
+		faults = append(faults, "it does not name "+a.field)
+	}
+	return faults
+}
+
+// quiet fails the test for what the log tells of panics and failures, and forgets it.
+func (h *hostileSite) quiet() {
+	h.Helper()
+	if log := h.log.String(); strings.Contains(log, `"level":"error"`) || strings.Contains(log, "panic") {
+		h.failures++
+		h.Errorf("the log tells of failures: %.3000s", log)
+	}
+	h.log.mu.Lock()
+	defer h.log.mu.Unlock()
+	h.log.Reset()
+}
+
+// hostileHeaders go with any request.
+var hostileHeaders = []string{
+	"Content-Type: text/plain", "Content-Type: application/json; charset=" + hostileMark, "Content-Type: a/b;;=", "Content-Type: ", "Content-Encoding: br", "Accept-Encoding: gzip;q=0, *;q=" + hostileMark, "Accept-Encoding: gzip",
+	"Accept-Language: zh;q=9,;;," + hostileMark, "If-None-Match: *", `If-None-Match: W/"` + hostileMark, "X-Request-Id: " + hostileMark + "\xff", "X-Forwarded-For: " + hostileMark + ", ::1%lo", "Forwarded: for=" + hostileMark,
+	"Origin: https://" + hostileMark + ".example", "Idempotency-Key: " + hostileMark + "-0123456789", "Idempotency-Key: " + hostileMark, "Cookie: a=" + hostileMark, "Range: bytes=0-1,-1", "Mcp-Method: tools/call", "Mcp-Protocol-Version: 2026-07-28",
+	"Sec-Fetch-Site: cross-site", "Access-Control-Request-Method: POST", "X-Http-Method-Override: DELETE", "Accept: " + strings.Repeat("a/b,", 300), "Authorization: Basic " + hostileMark,
+}
+
+// elsewhere are addresses that the document does not name.
+var elsewhere = []string{
+	"/mcp", "/mcp", "/mcp", "/agents", "/agents/edges", "/agents/%ff", "/calls", "/calls/pst_" + hostileMark, "/calls.atom", "/owner/" + hostileMark, "/owner/%00", "/owner/", "/", "/skill.md", "/llms.txt", "/healthz", "/openapi.json",
+	"/API/agents", "/api/", "/api/agents/", "//api/agents", "/api/../api/me", "/api/me/../../owner/x", "/%61pi/agents", "/api/agents/edges/requests/" + hostileMark, "/metrics", "/dev/clock", "/.git/config", "/static/../main.go", "http://" + hostileMark + "/api",
+}
+
+var hostileMessages = []string{
+	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_agents","arguments":{"q":"` + hostileMark + `","limit":1}}}`,
+	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_agent","arguments":{"handle":"edges"}}}`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + hostileMark + `","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}`,
+	`{"jsonrpc":"2.0","id":"a","method":"resources/read","params":{"uri":"callbook://agents/%00"}}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "form=a&act=confirm&handle=" + hostileMark, "%zz&&=;",
+}
+
+// hostile makes requests by chance of those that are right and those that are not.
+type hostile struct {
+	*hostileSite
+	*rand.Rand
+}
+
+func pick[T any](h hostile, from []T) T { return from[h.IntN(len(from))] }
+
+func (h hostile) next() attempt {
+	op := pick(h, h.server.operations)
+	a := h.good(op)
+	switch h.IntN(10) {
+	case 0, 1, 2:
+		a = pick(h, h.singles)
+	case 3, 4:
+		a.body = h.manyFaults(op)
+	case 5, 6:
+		a.body, a.repeats = h.gnawed(pick(h, []attempt{a, pick(h, h.singles)}).body), true
+	case 7:
+		a = attempt{name: "elsewhere", method: pick(h, []string{"GET", "POST", "POST", "HEAD", "OPTIONS", "PUT", "DELETE"}), target: pick(h, elsewhere), body: h.gnawed([]byte(pick(h, hostileMessages))), repeats: true}
+		if a.method == "GET" || a.method == "HEAD" {
+			a.body = nil
+		}
+	}
+	a.code, a.field = "", ""
+	a.headers = h.keys(op, a)
+	for range max(0, h.IntN(5)-2) {
+		a.headers = append(a.headers, pick(h, hostileHeaders))
+	}
+	for range max(0, h.IntN(5)-3) {
+		a.target, a.repeats = withQuery(a.target, pick(h, []string{"q=%00", "limit=-1", "a", "%ff=%fe", "=" + hostileMark, "cursor=" + hostileMark, "%E2%80%AE=1", "lang=zh", "&&;", strings.Repeat("x=1&", 500)})), true
+	}
+	return a
+}
+
+// keys are the headers of a request with some kind of key. A call that would end the
+// real one does not get it.
+func (h hostile) keys(op *operation, a attempt) []string {
+	headers := slices.DeleteFunc(slices.Clone(a.headers), func(line string) bool { return strings.HasPrefix(line, "Authorization: ") })
+	if a.op != nil {
+		op = a.op
+	}
+	kinds := []string{"", "Authorization: Bearer cb_" + hostileMark, "Authorization: Bearer " + h.key[:len(h.key)-1], "Authorization: " + hostileMark, "Authorization: Bearer \xff"}
+	if op.id != "deleteMe" && op.id != "rotateKey" && op.id != "deletePost" {
+		kinds = append(kinds, slices.Repeat([]string{"Authorization: Bearer " + h.key}, 8)...)
+	}
+	if kind := pick(h, kinds); kind != "" {
+		headers = append(headers, kind)
+	}
+	return headers
+}
+
+// manyFaults is a body with several broken fields.
+func (h hostile) manyFaults(op *operation) []byte {
+	body := goodBody(op.id, fmt.Sprintf("hostile-%d", h.IntN(1e9)))
+	fields := h.fields[op]
+	for range h.IntN(4) {
+		if len(fields) == 0 {
+			break
+		}
+		f := pick(h, fields)
+		if !reachable(body, f.path) {
+			continue
+		}
+		put(body, f.path, f.value)
+	}
+	return encoded(body)
+}
+
+// reachable tells whether the objects and lists on the way to a field are there still.
+func reachable(v any, path string) bool {
+	step, rest, deeper := strings.Cut(path, ".")
+	name, inList := strings.CutSuffix(step, "[]")
+	if !deeper {
+		return true
+	}
+	child, given := v.(map[string]any)[name]
+	if list, ok := child.([]any); inList && ok && len(list) > 0 {
+		child, given = list[0], true
+	} else if inList {
+		return false
+	}
+	_, ok := child.(map[string]any)
+	return (ok || !given && !inList) && (!ok || reachable(child, rest))
+}
+
+// gnawed is a body with some bytes changed, lost, doubled or moved.
+func (h hostile) gnawed(body []byte) []byte {
+	body = slices.Clone(body)
+	for range 1 + h.IntN(4) {
+		if len(body) == 0 {
+			return []byte{byte(h.Uint32())}
+		}
+		i := h.IntN(len(body))
+		j := min(len(body), i+h.IntN(12))
+		switch h.IntN(6) {
+		case 0:
+			body[i] = byte(h.Uint32())
+		case 1:
+			body[i] ^= 1 << h.IntN(8)
+		case 2:
+			body = slices.Delete(body, i, j)
+		case 3:
+			body = slices.Insert(body, h.IntN(len(body)), slices.Clone(body[i:j])...)
+		case 4:
+			body = slices.Insert(body, i, []byte(pick(h, []string{`"`, `\`, "{", "}", "[", "]", ",", ":", "null", "1e9", `\ud83d`, "\x00", "\xf0\x9f", "\u202e", "\ufeff"}))...)
+		case 5:
+			body = body[:j]
+		}
+	}
+	return body
+}
+
+// TestHostileInput sends requests that break each constraint of the document alone,
+// then what chance makes of these: nothing fails, what is broken is refused, in the
+// documented form, and without repeating it.
+func TestHostileInput(t *testing.T) {
+	oneByOne(t)
+	const inRound = 20_000
+	rounds, each := proof.Rounds(1, 1, 50), proof.Rounds(500, inRound, inRound)
+	var inputs, failures, operations atomic.Int64
+	t.Run("rounds", func(t *testing.T) {
+		for round := range rounds {
+			t.Run(fmt.Sprint(round), func(t *testing.T) {
+				t.Parallel()
+				h := newHostileSite(t)
+				seed := rand.Uint64()
+				defer func() {
+					if t.Failed() {
+						t.Logf("seed %d", seed)
+					}
+					inputs.Add(int64(len(h.singles) + each))
+					failures.Add(int64(h.failures))
+					operations.Store(int64(h.operationsTried()))
+				}()
+				h.round(hostile{h, rand.New(rand.NewPCG(seed, 0))}, each)
+			})
+		}
+	})
+	proof.Figure(t, "inputs", int(inputs.Load()))
+	proof.Figure(t, "failures", int(failures.Load()))
+	proof.Figure(t, "operations", int(operations.Load()))
+}
+
+// mostFailures are shown.
+const mostFailures = 20
+
+func (h *hostileSite) round(chance hostile, n int) {
+	h.Helper()
+	for _, a := range h.singles {
+		h.try(a, true)
+	}
+	h.quiet()
+	for i := range n {
+		h.try(chance.next(), i%20 == 0)
+		if i%500 == 0 {
+			h.quiet()
+		}
+		if h.failures > mostFailures {
+			h.FailNow()
+		}
+	}
+	h.quiet()
+	h.call("GET", "/api/me", h.key, nil).status(200) // nothing took the key away
+}
+
+// operationsTried counts the operations that something was sent to.
+func (h *hostileSite) operationsTried() int {
+	tried := map[*operation]bool{}
+	for _, a := range h.singles {
+		tried[a.op] = true
+	}
+	delete(tried, nil)
+	return len(tried)
+}

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// FuzzOwner asks for owners' pages and sends forms to them: never a 5xx, always a whole
+// page, and nothing changes for who has no form of that page. In what is sent, TOKEN
+// stands for the link of a page, and OTHER for the form of another.
+func FuzzOwner(f *testing.F) {
+	s := newOwnerSite(f)
+	key, token := s.inForce("harbour-pilot")
+	_, other := s.pending("tide-reader")
+	id := s.awaiting(key, "harbour-pilot", s.verified("lantern-keeper"))
+	form := s.form(other)
+	for _, body := range []string{
+		"", "%", "form=OTHER&act=retire&handle=harbour-pilot", "act=confirm", "form=&act=withdraw", "form=OTHER&form=x&act=rotate-key", "form=OTHER;act=agree", "form=%ff&act=%00",
+		"form=OTHER&act=agree&request=" + id, "act=refuse&request=" + id + "&form=" + strings.Repeat("a", 5000), "{}", strings.Repeat("a=b&", 3000),
+	} {
+		for _, path := range []string{"TOKEN", "TOKEN/", "token", "%00", "TOKEN?lang=zh&act=confirm&form=OTHER", "..%2fTOKEN", ""} {
+			f.Add(true, path, body, "application/x-www-form-urlencoded", "", "en")
+		}
+		f.Add(true, "TOKEN", body, "multipart/form-data; boundary=x", "same-origin", "zh")
+		f.Add(true, "TOKEN", body, "", "cross-site", ";;q=,")
+		f.Add(false, "TOKEN?"+body, body, "text/plain", "none", "zh;q=0.1,en")
+	}
+	here := func(text string) string { return strings.NewReplacer("TOKEN", token, "OTHER", form).Replace(text) }
+	s.database.SetMaxOpenConns(1) // its number tells of what others have written
+	var before int64
+	if err := s.database.Get(&before, `PRAGMA data_version`); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, posts bool, path, body, media, site, language string) {
+		at, err := url.ParseRequestURI("/owner/" + here(path))
+		if err != nil || !strings.HasPrefix(at.Path, "/owner/") {
+			t.Skip("no address below the pages'")
+		}
+		method := "GET"
+		if posts {
+			method = "POST"
+		}
+		r := httptest.NewRequest(method, "/owner/", strings.NewReader(here(body)))
+		r.URL, r.RequestURI = at, at.RequestURI()
+		r.Header = http.Header{"Content-Type": {media}, "Sec-Fetch-Site": {site}, "Accept-Language": {language}}
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, r)
+		answer := w.Body.Bytes()
+		if w.Code >= 500 || w.Code < 300 && posts || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%s %q: %d %v %s", method, path, w.Code, w.Header(), answer)
+		}
+		faults := pageFaults(parsePage(t, answer), func(string) bool { return true })
+		if err := malformed(answer); err != nil || len(faults) > 0 {
+			t.Errorf("%s %q: %v, %v\n%s", method, path, err, faults, answer)
+		}
+		page, err := s.store.OwnerPage(t.Context(), token)
+		if err != nil || page.Form == form {
+			t.Errorf("the page is gone, or has another's form: %v", err)
+		}
+		var after int64
+		if err := s.database.Get(&after, `PRAGMA data_version`); err != nil || after != before {
+			t.Errorf("%s %q changes the directory: %v", method, path, err)
+			before = after
+		}
+	})
+}

@@ -125,15 +125,6 @@ func in(folder string, names ...string) (all []test) {
 	return all
 }
 
-// guarded are tests of one package under the race detector.
-func guarded(folder string, names ...string) []test {
-	all := in(folder, names...)
-	for i := range all {
-		all[i].race = true
-	}
-	return all
-}
-
 // fuzzed are fuzz targets of one package.
 func fuzzed(folder string, names ...string) []test {
 	all := in(folder, names...)

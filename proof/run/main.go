@@ -112,7 +112,7 @@ func groups(outcomes []outcome) (all [][]test) {
 			}
 			seen[t] = true
 			i := slices.IndexFunc(all, func(g []test) bool {
-				return !t.fuzz && !g[0].fuzz && g[0].folder == t.folder && g[0].race == t.race
+				return !t.fuzz && !g[0].fuzz && g[0].folder == t.folder
 			})
 			if i < 0 {
 				all = append(all, []test{t})

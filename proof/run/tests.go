@@ -23,7 +23,6 @@ type test struct {
 	folder string
 	name   string
 	fuzz   bool
-	race   bool // under the race detector
 }
 
 // report is what became of a test.
@@ -38,9 +37,6 @@ const inputs = "inputs"
 // run runs tests that one `go test` can run together.
 func run(ctx context.Context, s settings, tests []test) map[test]*report {
 	args := []string{"test", "-json", "-count=1", "-timeout=4h"}
-	if tests[0].race {
-		args = append(args, "-race")
-	}
 	if tests[0].fuzz {
 		each := fuzzShort
 		if s.long {

@@ -490,7 +490,7 @@ func (p *process) private(folder string, want ...string) {
 // have open at that moment; anything new must be looked at first.
 func TestOnlyTheStoreOpensDatabaseFiles(t *testing.T) {
 	allowed := map[string]string{
-		"open":        "OpenFile", // makes the file, before SQLite opens it
+		"begin":       "OpenFile", // makes the file, before SQLite opens it
 		"acquireLock": "WriteFile",
 		"holder":      "ReadFile", // of the lock file
 		"Backup":      "CreateTemp",

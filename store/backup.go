@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -291,10 +292,15 @@ func setAside(path string, now time.Time) (kept string, err error) {
 	found := false
 	for _, suffix := range []string{"", "-wal"} {
 		err := os.Rename(path+suffix, kept+suffix)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		// One after the other on the disk, too: a power cut must leave neither a database
+		// without its log nor a log beside another database.
+		if err := cmp.Or(err, syncFolder(path)); err != nil {
 			return "", err
 		}
-		found = found || err == nil
+		found = true
 	}
 	if err := os.Remove(path + "-shm"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err

@@ -178,6 +178,8 @@ func openError(err error) error {
 	switch cause := fatal(err); {
 	case code == sqlite3.SQLITE_NOTADB && !errors.Is(err, ErrDamaged):
 		return fmt.Errorf("%w, or was never a database: %w", ErrDamaged, err)
+	case errors.Is(err, syscall.EIO):
+		return fmt.Errorf("%w: %w", ErrDisk, err)
 	case cause != nil && !errors.Is(err, cause):
 		return fmt.Errorf("%w: %w", cause, err)
 	case isFull(code), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -204,7 +206,11 @@ func damage(err error) error {
 // wrong with it.
 func quickCheck(ctx context.Context, db *sqlx.DB) error {
 	var faults []string
-	if err := db.SelectContext(ctx, &faults, `PRAGMA quick_check(3)`); err != nil {
+	err := db.SelectContext(ctx, &faults, `PRAGMA quick_check(3)`)
+	if sqliteCode(err) == sqlite3.SQLITE_ERROR { // a search table that SQLite cannot even look into
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if err != nil {
 		return damage(err)
 	}
 	if len(faults) != 1 || faults[0] != "ok" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,13 +24,10 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if err := s.checkPlace(ctx, o); err != nil {
 		return err
 	}
-	if missing(o.Path) {
-		// Made here for its mode: SQLite gives its other files the same one.
-		f, err := os.OpenFile(o.Path, os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return err
+	if !Exists(o.Path) {
+		if err := begin(ctx, o.Path); err != nil {
+			return fmt.Errorf("make the file: %w", err)
 		}
-		_ = f.Close()
 	}
 	durability := "FULL"
 	if o.Normal {
@@ -88,6 +86,38 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	return w.connect()
 }
 
+// begin makes a database without tables, which gets its name once it is on the disk: of
+// a first page that a power cut has torn, nobody could tell that nothing was lost with
+// it. Its mode is the one that SQLite gives the files beside it, too.
+func begin(ctx context.Context, path string) error {
+	draft := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
+	for _, suffix := range []string{"", "-journal", "-wal", "-shm"} {
+		if err := os.Remove(draft + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(draft)           // gone by then unless something failed
+	_ = ownAs(draft, existing(path)) // an empty file may lie there for another user
+	err = errors.Join(f.Close(), visit(ctx, draft, readWrite, func(db *sqlx.DB) error {
+		if _, err := db.ExecContext(ctx, `PRAGMA synchronous = OFF`); err != nil { // settle syncs
+			return err
+		}
+		if err := claim(ctx, db); err != nil {
+			return err
+		}
+		_, err := db.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
+		return err
+	}))
+	if err != nil {
+		return err
+	}
+	return settle(draft, path, os.Rename)
+}
+
 // pageSize is that of every database: SQLite's own default.
 const pageSize = 4096
 
@@ -144,10 +174,13 @@ const (
 	frozen    mode = "frozen" // nobody changes it: without log and locks
 )
 
+// logHeader is the size of a log that holds no page.
+const logHeader = 32
+
 // lookingMode is the mode that changes nothing in a file: another program's, or one
 // that is damaged, has to stay as it is.
 func lookingMode(path string) mode {
-	if missing(path + "-wal") {
+	if fileSize(path+"-wal") <= logHeader {
 		return frozen
 	}
 	return readOnly // the file alone does not tell

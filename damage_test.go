@@ -1,0 +1,234 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"callbook/proof"
+	"callbook/store"
+)
+
+// TestDamagedPagesGiveNoWrongAnswer: pages of the file that hold rows are overwritten
+// by zeros, by noise, or by other pages of it. Then the program ends with the status of
+// damage, or every answer is the one that the whole file gives.
+//
+// Not promised: SQLite keeps no checksums. In a record of more than a page, nobody
+// notices what is changed behind its first page, and in a page no single bytes. And
+// that a page is another page of the file is found when all of it is read: at the start
+// after a kill, else in the background while others are answered.
+func TestDamagedPagesGiveNoWrongAnswer(t *testing.T) {
+	t.Parallel()
+	whole := harbour(t)
+	right := answersOf(t, whole)
+	damages := proof.Rounds(3, 40, 500)
+	var mu sync.Mutex
+	var looking sync.WaitGroup
+	next, noticed, wrong := 0, 0, 0
+	for range 2 {
+		looking.Go(func() {
+			for {
+				mu.Lock()
+				seed := next
+				next++
+				mu.Unlock()
+				if seed >= damages {
+					return
+				}
+				d := damage{seed: seed, killed: seed%2 == 0}
+				ended, others := d.met(t, d.done(whole), right)
+				mu.Lock()
+				wrong += others
+				if ended {
+					noticed++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	looking.Wait()
+	if damages > 20 && noticed < damages*3/4 {
+		t.Errorf("%d of %d damages are noticed", noticed, damages)
+	}
+	proof.Figure(t, "damaged", damages)
+	proof.Figure(t, "wrong answers", wrong)
+	proof.Figure(t, "noticed", noticed)
+}
+
+// harbour is the file of a directory, the same each time.
+func harbour(t testing.TB) []byte {
+	t.Helper()
+	db, now := newDB(t), time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+	st, err := store.Open(t.Context(), store.Options{Path: db, Normal: true, Random: rand.NewChaCha8([32]byte{}), Clock: func() time.Time {
+		now = now.Add(time.Second)
+		return now
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		handle := fmt.Sprintf("tide-reader-%d", i)
+		r, _, err := st.Register(t.Context(), store.Registration{
+			Handle: handle, Name: "A", Owner: "B", Mailbox: handle + "@example.org", AcceptRules: true,
+			Profile: store.Profile{DescriptionEN: fmt.Sprint("Reads tides", strings.Repeat(" of harbours", i), ".")},
+		}, store.Once{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		caller := store.Caller{ID: r.Agent.ID, Handle: handle}
+		p, _, err := st.CreatePost(t.Context(), caller, store.PostDraft{
+			Kind: "seeking", Title: "Tides", Body: fmt.Sprint("Hourly levels", strings.Repeat("，每小时潮位", 15*i), "."),
+		}, store.Once{})
+		_, _, replyErr := st.CreateReply(t.Context(), caller, p.ID, store.ReplyDraft{Body: "Still open."}, store.Once{})
+		if err = errors.Join(err, replyErr); i%8 == 7 {
+			err = errors.Join(err, st.DeleteAgent(t.Context(), caller)) // leaves pages free
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// rightAnswer is a path, and what a GET of it answers.
+type rightAnswer struct{ path, answer string }
+
+// answersOf are those of lists, searches, cards, calls and pages of a whole file.
+func answersOf(t testing.TB, whole []byte) (right []rightAnswer) {
+	t.Helper()
+	db := newDB(t)
+	if err := os.WriteFile(db, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := spawn(t, db)
+	get := func(path string) string {
+		status, text := p.call("GET", path, "")
+		if status != 200 {
+			t.Fatalf("GET %s: %d %s", path, status, text)
+		}
+		right = append(right, rightAnswer{path, text})
+		return text
+	}
+	for _, path := range []string{"/api/agents?q=tide&limit=100", "/api/posts?q=hourly", "/api/posts?q=潮位", "/api/collabs", "/agents", "/calls", "/calls.atom"} {
+		get(path)
+	}
+	for _, m := range regexp.MustCompile(`"handle":"([\w-]+)","name":"\w+","owner"`).FindAllStringSubmatch(get("/api/agents?limit=100"), -1) {
+		get("/api/agents/" + m[1])
+	}
+	for _, m := range regexp.MustCompile(`"id":"(pst_\w+)"`).FindAllStringSubmatch(get("/api/posts?limit=100"), -1) {
+		get("/api/posts/" + m[1])
+	}
+	p.ends()
+	if len(right) < 70 {
+		t.Fatalf("only %d answers", len(right))
+	}
+	return right
+}
+
+// damage is one kind of it to a file, after a kill or a stop in good order.
+type damage struct {
+	seed   int
+	killed bool
+}
+
+const pageBytes = 4096
+
+// done damages one page or more of a file.
+func (d damage) done(whole []byte) []byte {
+	r := rand.New(rand.NewPCG(uint64(d.seed), 0))
+	var rows []int
+	for at := 0; at < len(whole); at += pageBytes {
+		if at == 0 || bytes.IndexByte([]byte{2, 5, 10, 13}, whole[at]) >= 0 { // pages of a tree; of the others SQLite sees nothing
+			rows = append(rows, at)
+		}
+	}
+	one := func(of []byte) []byte {
+		at := rows[r.IntN(len(rows))]
+		return of[at : at+pageBytes]
+	}
+	data := bytes.Clone(whole)
+	for kinds := 2; bytes.Equal(data, whole) || r.IntN(2) == 0; {
+		if d.killed {
+			kinds = 3
+		}
+		page := one(data)
+		switch r.IntN(kinds) {
+		case 0:
+			clear(page)
+		case 1:
+			for i := range page {
+				page[i] = byte(r.Uint32()) | 0x80 // no page begins like that
+			}
+		case 2:
+			copy(page, one(whole))
+		}
+	}
+	return data
+}
+
+// met starts the program on a damaged file, and reads all of it.
+func (d damage) met(t testing.TB, data []byte, right []rightAnswer) (noticed bool, wrong int) {
+	t.Helper()
+	db := newDB(t)
+	err := os.WriteFile(db, data, 0o600)
+	if d.killed {
+		err = errors.Join(err, os.WriteFile(db+"-wal", make([]byte, 64), 0o600)) // a log that was just begun
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProcess(t, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+db)
+	if p.comesUp() {
+		for _, e := range right {
+			if status, text := p.mayRead(e.path); status != 0 && status < 500 && text != e.answer {
+				t.Errorf("seed %d, after a kill %v: GET %s: %d %.300s", d.seed, d.killed, e.path, status, text)
+				wrong++
+			}
+		}
+		p.cancel()
+	}
+	status := p.stop()
+	if status != 0 && status != 65 || strings.Contains(p.err.String(), "goroutine ") {
+		t.Errorf("seed %d, after a kill %v: status %d: %s", d.seed, d.killed, status, p.err)
+	}
+	if err := os.RemoveAll(filepath.Dir(db)); err != nil {
+		t.Error(err)
+	}
+	return status == 65, wrong
+}
+
+// comesUp tells whether it serves; else it has ended.
+func (p *process) comesUp() bool {
+	p.Helper()
+	for late := time.After(patience); ; {
+		select {
+		case <-p.err.wrote:
+		case status := <-p.status:
+			p.status <- status
+			return false
+		case <-late:
+			p.Fatalf("it neither serves nor ends: %s", p.err)
+		}
+		if m := printedAddress.FindStringSubmatch(p.err.String()); m != nil && strings.Contains(p.err.String(), "callbook serves") {
+			p.base = "http://" + m[1]
+			return true
+		}
+	}
+}

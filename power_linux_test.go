@@ -1,0 +1,1015 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"callbook/proof"
+	"callbook/server"
+	"callbook/store"
+)
+
+// TestAPowerCutLosesNothing: what the program asks of its disk is recorded while agents
+// write, from a first start on and from the upgrade of an older database on, past kills,
+// copies and erasures, to a restore. Then the disk is made as a cut may leave it after
+// any of these calls, and the directory is held against what was answered before. What
+// was synced is there; of the rest nothing, all, some of it in any order, or some
+// sectors. A file's sync is not taken to keep its name: its folder's does. With
+// --durability=normal the same has to lose what was answered, else the test is blind.
+//
+// Not promised, and not tried: disks that tell of a sync before it is done.
+func TestAPowerCutLosesNothing(t *testing.T) {
+	t.Parallel()
+	needStrace(t)
+	states, lost, broken := 0, 0, 0
+	for _, part := range []struct {
+		states int
+		before []byte // a database
+	}{
+		{proof.Rounds(20, 400, 14_000), nil},
+		{proof.Rounds(0, 200, 7_000), []byte(readText(t, "testdata/databases/schema-1.db"))},
+	} {
+		if part.states > 0 {
+			l, b := newFilm(t, "full", part.before).play(part.states)
+			states, lost, broken = states+part.states, lost+l, broken+b
+		}
+	}
+	if lost+broken > 0 {
+		t.Errorf("of %d states %d lose what was answered, and %d are broken", states, lost, broken)
+	}
+	proof.Figure(t, "states", states)
+	proof.Figure(t, "lost", lost)
+	proof.Figure(t, "broken", broken)
+	if proof.Asked() {
+		lost, broken = newFilm(t, "normal", nil).play(proof.Rounds(0, 60, 600))
+		if lost == 0 || broken > 0 {
+			t.Errorf("with --durability=normal %d states lose what was answered, and %d are broken", lost, broken)
+		}
+		proof.Figure(t, "control lost", lost)
+	}
+}
+
+// deed is what a call of the system does to files.
+type deed string
+
+const (
+	didMake      deed = "makes"
+	didWrite     deed = "writes"
+	didResize    deed = "resizes"
+	didRemove    deed = "removes"
+	didRename    deed = "renames"
+	didLink      deed = "links"
+	didBeginSync deed = "begins to sync" // what follows may be left out
+	didSync      deed = "has synced"
+	didAnswer    deed = "answers"
+)
+
+// diskCall is one call of the system.
+type diskCall struct {
+	deed     deed
+	thread   string
+	name, to string // of files; of a promise when answered
+	at       int64  // in the file, or its new size; -1 for its end
+	data     []byte
+}
+
+// recorder turns what strace prints into calls.
+type recorder struct {
+	testing.TB
+	folder string            // whose files count
+	trace  string            // where strace writes
+	begun  map[string]string // by thread: the first half of a line
+	calls  []diskCall
+	disk   *medium
+}
+
+// recorded are the calls that the recorder knows, and those that it would have to know.
+const recorded = "trace=open,openat,creat,write,writev,pwrite64,pwritev,pwritev2,copy_file_range,sendfile,splice,ftruncate,truncate,fallocate," +
+	"fsync,fdatasync,sync_file_range,msync,unlink,unlinkat,rename,renameat,renameat2,link,linkat,symlinkat,mmap"
+
+// runs starts the program with a record of its calls. What it copies, it reads and writes.
+func (r *recorder) runs(args ...string) *process {
+	r.Helper()
+	return newProcessBy(r.TB, func(self string) *exec.Cmd {
+		return exec.Command("strace", append([]string{
+			"-f", "-qq", "-y", "-xx", "-s", "100000", "-o", r.trace, "-e", "signal=none", "-e", recorded,
+			"-e", "inject=copy_file_range,sendfile,splice:error=ENOSYS", self,
+		}, args...)...)
+	})
+}
+
+// read adds the calls of a program that has ended.
+func (r *recorder) read() {
+	r.Helper()
+	f, err := os.Open(r.trace)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer f.Close()
+	r.begun = map[string]string{}
+	from, lines := len(r.calls), bufio.NewReaderSize(f, 1<<20)
+	line, err := lines.ReadString('\n')
+	for ; err == nil; line, err = lines.ReadString('\n') {
+		thread, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		r.line(thread, strings.TrimLeft(text, " "))
+	}
+	if !errors.Is(err, io.EOF) {
+		r.Fatal(err)
+	}
+	r.killed()
+	for _, c := range r.calls[from:] {
+		r.disk.do(c)
+	}
+	r.compare()
+}
+
+// killed adds the write that ran when the program was killed, if it was done.
+func (r *recorder) killed() {
+	for thread, half := range r.begun {
+		if name, path, quoted := partsOf(half); name == "pwrite64" && r.counts(path) {
+			data, err := os.ReadFile(path)
+			if at := numbersOf(half)[1]; err == nil && bytes.HasPrefix(data[min(at, int64(len(data))):], quoted[0]) {
+				r.ends(thread, half)
+			}
+		}
+	}
+}
+
+// compare holds the files that the calls make against those that there are.
+func (r *recorder) compare() {
+	r.Helper()
+	made := r.disk.image(allKept, allKept, nil)
+	err := filepath.WalkDir(r.folder, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !r.counts(path) {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if of, is := made[path]; !is || !bytes.Equal(of, data) {
+			r.Errorf("the record is not whole: %s has %d bytes, not %d", path, len(data), len(of))
+		}
+		delete(made, path)
+		return err
+	})
+	if err != nil || len(made) > 0 {
+		r.Errorf("the record is not whole: there is no %q; %v", slices.Collect(maps.Keys(made)), err)
+	}
+}
+
+func (r *recorder) line(thread, text string) {
+	begin, isHalf := strings.CutSuffix(text, " <unfinished ...>")
+	switch {
+	case strings.HasPrefix(text, "+++"):
+	case isHalf:
+		r.begun[thread] = begin
+		r.begins(thread, begin)
+	case strings.HasPrefix(text, "<... "):
+		_, end, _ := strings.Cut(text, " resumed>")
+		r.ends(thread, r.begun[thread]+end)
+		delete(r.begun, thread)
+	default:
+		r.begins(thread, text)
+		r.ends(thread, text)
+	}
+}
+
+var (
+	answerOf = regexp.MustCompile(`^HTTP/1\.1 2\d\d (?s:.*)\r\nX-Request-Id: (power-\S+)\r\n`)
+	copyMade = regexp.MustCompile(`a backup is made .*\bfile=(\S+)`)
+)
+
+// begins notes what counts from the moment in which a call begins: from then on a
+// caller may have the answer, and what is written is not in the sync.
+func (r *recorder) begins(thread, text string) {
+	if !strings.HasPrefix(text, "write(") && !strings.Contains(text, "sync(") {
+		return
+	}
+	name, path, quoted := partsOf(text)
+	if name != "write" {
+		r.add(diskCall{deed: didBeginSync, thread: thread, name: path})
+		return
+	}
+	for _, told := range []*regexp.Regexp{answerOf, copyMade} {
+		if m := told.FindSubmatch(quoted[0]); m != nil && !r.counts(path) {
+			r.add(diskCall{deed: didAnswer, name: string(m[1])})
+		}
+	}
+}
+
+func (r *recorder) ends(thread, text string) {
+	name, path, quoted := partsOf(text)
+	result := text[strings.LastIndex(text, "=")+1:]
+	if !r.counts(path) || strings.Contains(result, " -1 ") || name == "mmap" && !strings.Contains(text, "PROT_WRITE, MAP_SHARED") {
+		return
+	}
+	c := diskCall{name: path, thread: thread, at: -1}
+	switch name {
+	case "open", "openat":
+		if strings.Contains(text, "O_CREAT") {
+			r.add(diskCall{deed: didMake, name: path})
+		}
+		if !strings.Contains(text, "O_TRUNC") {
+			return
+		}
+		c.deed, c.at = didResize, 0
+	case "write", "pwrite64":
+		c.deed, c.data = didWrite, quoted[0]
+		numbers := numbersOf(text)
+		if int64(len(c.data)) != numbers[0] {
+			r.Fatalf("a write of %d bytes is recorded with %d", numbers[0], len(c.data))
+		}
+		if name == "pwrite64" {
+			c.at = numbers[1]
+		}
+	case "ftruncate":
+		c.deed, c.at = didResize, numbersOf(text)[0]
+	case "unlink", "unlinkat":
+		c.deed = didRemove
+	case "rename", "renameat", "renameat2":
+		c.deed, c.to = didRename, string(quoted[1])
+	case "link", "linkat":
+		c.deed, c.to = didLink, string(quoted[1])
+	case "fsync", "fdatasync":
+		c.deed = didSync
+	default:
+		r.Fatalf("the program does what this test does not know: %s of %s", name, path)
+	}
+	r.add(c)
+}
+
+// counts tells of the files that a start finds: what stands in -shm is thrown away.
+func (r *recorder) counts(path string) bool {
+	return strings.HasPrefix(path+"/", r.folder+"/") && !strings.HasSuffix(path, "-shm")
+}
+
+func (r *recorder) add(c diskCall) { r.calls = append(r.calls, c) }
+
+// partsOf are a call's name, the file that it is about, and its strings.
+func partsOf(text string) (name, path string, quoted [][]byte) {
+	name, arguments, _ := strings.Cut(text, "(")
+	fields := strings.Split(arguments, `"`)
+	for i := 1; i < len(fields); i += 2 {
+		quoted = append(quoted, unhexed(fields[i]))
+	}
+	if open, of, is := strings.Cut(fields[0], "<"); is && !strings.HasPrefix(open, "AT_FDCWD") {
+		path, _, _ = strings.Cut(of, ">")
+		return name, string(unhexed(path)), quoted
+	}
+	if len(quoted) > 0 {
+		path = string(quoted[0])
+	}
+	return name, path, quoted
+}
+
+// unhexed reads \x41\x42.
+func unhexed(text string) []byte {
+	data := make([]byte, len(text)/4)
+	for i := range data {
+		_, _ = hex.Decode(data[i:], []byte(text[4*i+2:4*i+4]))
+	}
+	return data
+}
+
+// numbersOf are the numbers behind a call's file and string.
+func numbersOf(text string) (numbers []int64) {
+	text, _, _ = strings.Cut(text[max(strings.LastIndex(text, `"`), strings.Index(text, ">"))+1:], ")")
+	for field := range strings.SplitSeq(strings.TrimPrefix(text, ","), ",") {
+		n, _ := strconv.ParseInt(strings.TrimSpace(field), 10, 64)
+		numbers = append(numbers, n)
+	}
+	return numbers
+}
+
+// medium is a disk after some calls.
+type medium struct {
+	names   map[string][]*inode // what each name has stood for; nil for nothing
+	lasting map[string]int      // the first of those that a cut may leave
+	syncing map[string]func()   // by thread: what its sync does at its end
+}
+
+// inode is a file, whatever its name.
+type inode struct {
+	size    int64
+	changes []diskCall
+	lasting int    // how many of the changes a cut leaves
+	content []byte // with those
+}
+
+// newMedium has the files that were there before.
+func newMedium(before map[string][]byte) *medium {
+	m := &medium{map[string][]*inode{}, map[string]int{}, map[string]func(){}}
+	for name, data := range before {
+		m.names[name] = []*inode{{size: int64(len(data)), content: bytes.Clone(data)}}
+	}
+	return m
+}
+
+func (m *medium) at(name string) *inode {
+	if of := m.names[name]; len(of) > 0 {
+		return of[len(of)-1]
+	}
+	return nil
+}
+
+func (m *medium) set(name string, f *inode) {
+	if len(m.names[name]) == 0 {
+		m.names[name] = []*inode{nil}
+	}
+	m.names[name] = append(m.names[name], f)
+}
+
+func (m *medium) do(c diskCall) {
+	f := m.at(c.name)
+	switch c.deed {
+	case didMake:
+		if f == nil {
+			m.set(c.name, &inode{})
+		}
+	case didWrite, didResize:
+		if f != nil { // else it has no name any longer
+			f.change(c)
+		}
+	case didRemove:
+		m.set(c.name, nil)
+	case didRename:
+		m.set(c.name, nil)
+		m.set(c.to, f)
+	case didLink:
+		m.set(c.to, f)
+	case didBeginSync:
+		m.syncing[c.thread] = m.sync(c.name)
+	case didSync:
+		m.syncing[c.thread]()
+	}
+}
+
+func (f *inode) change(c diskCall) {
+	if c.at < 0 {
+		c.at = f.size
+	}
+	f.changes = append(f.changes, c)
+	if f.size = max(f.size, c.at+int64(len(c.data))); c.deed == didResize {
+		f.size = c.at
+	}
+}
+
+// sync returns what makes that last which a file or folder is at this moment.
+func (m *medium) sync(name string) func() {
+	if f := m.at(name); f != nil {
+		n := len(f.changes)
+		return func() {
+			for ; f.lasting < n; f.lasting++ {
+				f.content = f.changes[f.lasting].on(f.content)
+			}
+		}
+	}
+	lengths := map[string]int{}
+	for in, of := range m.names {
+		if filepath.Dir(in) == name {
+			lengths[in] = len(of)
+		}
+	}
+	return func() {
+		for in, n := range lengths {
+			m.lasting[in] = max(m.lasting[in], n-1)
+		}
+	}
+}
+
+// on makes a change to a file's content.
+func (c diskCall) on(content []byte) []byte {
+	end := int(c.at)
+	if c.deed == didWrite {
+		end = max(len(content), end+len(c.data))
+	}
+	content = append(content, make([]byte, max(0, end-len(content)))...)[:end]
+	copy(content[min(int(c.at), end):], c.data)
+	return content
+}
+
+// sectors are the parts of a write that a disk writes as a whole each.
+func (c diskCall) sectors() (parts []diskCall) {
+	if c.deed != didWrite {
+		return []diskCall{c}
+	}
+	const sector = 512
+	for at, data := c.at, c.data; len(data) > 0; {
+		n := min(int64(len(data)), sector-at%sector)
+		parts = append(parts, diskCall{deed: didWrite, at: at, data: data[:n]})
+		at, data = at+n, data[n:]
+	}
+	return parts
+}
+
+// loss is what becomes of that which is not synced.
+type loss string
+
+const (
+	allLost       loss = "all lost"
+	allKept       loss = "all kept"
+	someKept      loss = "some kept"
+	someReordered loss = "some kept in another order"
+	someSectors   loss = "some sectors kept"
+	lastTorn      loss = "all kept but sectors of the last"
+)
+
+var (
+	lossesOfNames   = []loss{allLost, allKept, someKept} // by the last, each is as it was at any time since its folder's sync
+	lossesOfContent = []loss{allLost, allKept, someKept, someReordered, someSectors, lastTorn}
+)
+
+func (f *inode) after(l loss, r *rand.Rand) []byte {
+	changes := slices.Clone(f.changes[f.lasting:])
+	switch l {
+	case allLost:
+		changes = nil
+	case someReordered:
+		r.Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
+	case someSectors:
+		var parts []diskCall
+		for _, c := range changes {
+			parts = append(parts, c.sectors()...)
+		}
+		changes = parts
+	case lastTorn:
+		if last := len(changes) - 1; last >= 0 {
+			parts := changes[last].sectors()
+			changes = append(changes[:last], parts[:r.IntN(len(parts))]...)
+		}
+	}
+	content := bytes.Clone(f.content)
+	for _, c := range changes {
+		if l == allKept || l == lastTorn || r.IntN(2) == 0 {
+			content = c.on(content)
+		}
+	}
+	return content
+}
+
+// image are the files that a cut leaves.
+func (m *medium) image(names, contents loss, r *rand.Rand) map[string][]byte {
+	image, made := map[string][]byte{}, map[*inode][]byte{}
+	for _, name := range slices.Sorted(maps.Keys(m.names)) {
+		of := m.names[name][m.lasting[name]:]
+		f := of[0]
+		switch names {
+		case allKept:
+			f = of[len(of)-1]
+		case someKept:
+			f = of[r.IntN(len(of))]
+		}
+		if f == nil {
+			continue
+		}
+		if _, is := made[f]; !is {
+			made[f] = f.after(contents, r)
+		}
+		image[name] = made[f]
+	}
+	return image
+}
+
+// promise is what an answered call tells of the directory.
+type promise struct {
+	name    string
+	at      int      // when it was answered: the number of a call of the system
+	after   *promise // whose answer came before the call was made
+	undoing *promise // the call that takes it back
+	sights  []sight
+	erases  string // what no file may hold then
+}
+
+// sight is how a call shows.
+type sight struct {
+	path, key string
+	status    int
+	holds     string
+}
+
+// binds tells whether a promise holds at a cut. One that is being taken back may hold or
+// not.
+func (p *promise) binds(at int) bool {
+	return p.at <= at && (p.undoing == nil || p.undoing.after.at > at)
+}
+
+// film is what was recorded.
+type film struct {
+	testing.TB
+	folder, db string
+	before     map[string][]byte // files
+	calls      []diskCall
+	promises   []*promise
+	copies     map[string]*copied
+	first      int   // answer
+	borders    []int // calls that write nothing
+	restoring  int   // the first call of a restore
+	restored   *copied
+
+	mu    sync.Mutex
+	whole map[string]bool // copies that were looked at
+}
+
+// copied is when a copy was begun, and when the log told of it.
+type copied struct{ begun, told int }
+
+// newFilm records a directory from its first start on, or from one with a database that
+// an earlier program has left: it is killed, started again, stopped, started again and
+// killed; in the end the first copy is restored.
+func newFilm(t testing.TB, durability string, before []byte) *film {
+	t.Helper()
+	temporary, err := filepath.EvalSymlinks(t.TempDir()) // the system tells of paths without links
+	folder := filepath.Join(temporary, "data")
+	if err = errors.Join(err, os.Mkdir(folder, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	f := &film{TB: t, folder: folder, db: filepath.Join(folder, "callbook.db"), before: map[string][]byte{}, copies: map[string]*copied{}, whole: map[string]bool{}}
+	if before != nil {
+		f.before[f.db] = before
+		f.promises = f.standing()
+		f.lay(folder, f.db, before)
+	}
+	r := &recorder{TB: t, folder: folder, trace: filepath.Join(temporary, "trace"), disk: newMedium(f.before)}
+	acts := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL}[:proof.Rounds(1, 3, 3)]
+	for act, signal := range acts {
+		f.act(r, act, signal, durability)
+	}
+	f.restoring = len(r.calls)
+	if made, _ := filepath.Glob(filepath.Join(folder, "copies-0", "*.db")); len(acts) > 1 {
+		p := r.runs("restore", made[0], "--db="+f.db)
+		if status := comes(t, p.status); status != 0 {
+			t.Fatalf("restore: %d, %s", status, p.err)
+		}
+		p.status <- 0
+		r.read()
+	}
+	f.calls = r.calls
+	f.index()
+	return f
+}
+
+// act is one run of the service, in which agents come and write.
+func (f *film) act(r *recorder, act int, end syscall.Signal, durability string) {
+	f.Helper()
+	p := r.runs("serve", "--addr=127.0.0.1:0", "--limits=off", "--durability="+durability,
+		"--db="+f.db, "--backup-dir="+filepath.Join(f.folder, fmt.Sprint("copies-", act)))
+	p.cancel = func() { // a signal to the program itself, not to strace
+		text, _ := os.ReadFile(f.db + ".lock")
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			_ = syscall.Kill(pid, end)
+		}
+	}
+	if !p.serving() {
+		f.Fatalf("it does not serve: %s", p.err)
+	}
+	f.promises = append(f.promises, powerUsers(p, act)...)
+	if end == syscall.SIGTERM && proof.Rounds(0, 0, 1) > 0 {
+		until(f, "what was erased leaves the log", func() bool { return sizeOf(f.db+"-wal") == 0 })
+	}
+	p.logs("a backup is made", 1)
+	p.stop()
+	r.read()
+}
+
+// lay puts a file of the film into a folder.
+func (f *film) lay(folder, name string, data []byte) {
+	path := filepath.Join(folder, strings.TrimPrefix(name, f.folder))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
+		f.Error(err)
+	}
+}
+
+var draftOf = regexp.MustCompile(`/\.(callbook-\w+\.db)\.\d+$`)
+
+// index finds out when each promise was given.
+func (f *film) index() {
+	f.Helper()
+	told := map[string]int{}
+	for i, c := range f.calls {
+		if c.deed == didAnswer {
+			told[c.name] = i
+		}
+		if c.deed != didWrite {
+			f.borders = append(f.borders, i)
+		}
+		if m := draftOf.FindStringSubmatch(c.name); c.deed == didMake && m != nil {
+			f.copies[filepath.Join(filepath.Dir(c.name), m[1])] = &copied{begun: i}
+		}
+	}
+	for name, c := range f.copies {
+		if c.told = told[name]; c.told == 0 {
+			f.Fatalf("what is told of %s is not recorded", name)
+		}
+		if strings.Contains(name, "copies-0") {
+			f.restored = c
+		}
+	}
+	f.first = len(f.calls)
+	for _, p := range f.promises {
+		if p.name == "" {
+			continue
+		}
+		var found bool
+		if p.at, found = told[p.name]; !found {
+			f.Fatalf("the answer to %s is not recorded", p.name)
+		}
+		f.first = min(f.first, p.at)
+	}
+}
+
+// powerUser makes one call after the other.
+type powerUser struct {
+	*process
+	name     string
+	promises []*promise
+}
+
+// powerUsers has agents write, four at a time.
+func powerUsers(p *process, act int) (promises []*promise) {
+	users := make([]*powerUser, 4)
+	var writing sync.WaitGroup
+	for i := range users {
+		users[i] = &powerUser{process: p, name: fmt.Sprintf("%d-%d", act, i)}
+		writing.Go(func() {
+			for n := range proof.Rounds(2, 4, 8) {
+				users[i].live(n)
+			}
+		})
+	}
+	writing.Wait()
+	for _, u := range users {
+		promises = append(promises, u.promises...)
+	}
+	return promises
+}
+
+// send makes a call whose answer promises something, and takes back what others did.
+func (u *powerUser) send(key, method, path, body string, undone ...*promise) (made *promise, text string) {
+	made = &promise{name: fmt.Sprintf("power-%s-%d", u.name, len(u.promises))}
+	headers := []string{"X-Request-Id: " + made.name}
+	if key != "" {
+		headers = append(headers, "Authorization: Bearer "+key)
+	}
+	if len(u.promises) > 0 {
+		made.after = u.promises[len(u.promises)-1]
+	}
+	for _, p := range undone {
+		p.undoing = made
+	}
+	status, text := u.call(method, path, body, headers...)
+	if status >= 300 {
+		u.Fatalf("%s %s: %d %s", method, path, status, text)
+	}
+	u.promises = append(u.promises, made)
+	return made, text
+}
+
+var (
+	givenKey = regexp.MustCompile(`"api_key":"(\w+)"`)
+	givenID  = regexp.MustCompile(`"id":"(pst_\w+)"`)
+)
+
+func firstIn(what *regexp.Regexp, text string) string {
+	if m := what.FindStringSubmatch(text); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// live has an agent come, write, and change its mind or leave.
+func (u *powerUser) live(n int) {
+	handle := fmt.Sprintf("agent-%s-%d", u.name, n)
+	mailbox, card := handle+"@example.org", "/api/agents/"+handle
+	words := func(n int) string { return fmt.Sprintf("words %d of %s", n, handle) }
+
+	came, text := u.send("", "POST", "/api/agents", registrationFor(handle, mailbox))
+	key := firstIn(givenKey, text)
+	came.sights = []sight{{"/api/me", key, 200, mailbox}}
+	tagline, _ := u.send(key, "PATCH", "/api/me", `{"tagline":"`+words(1)+`"}`)
+	tagline.sights = []sight{{card, "", 200, words(1)}}
+	menu, _ := u.send(key, "PUT", "/api/me/offerings", `{"offerings":[{"title":"`+words(2)+`","deliverable":"Levels","mode":"free"}]}`)
+	menu.sights = []sight{{card, "", 200, words(2)}}
+	called, text := u.send(key, "POST", "/api/posts", `{"kind":"seeking","title":"`+words(3)+`","body":"`+strings.Repeat("Hourly levels. ", 50)+`"}`)
+	post := "/api/posts/" + firstIn(givenID, text)
+	called.sights = []sight{{post, "", 200, words(3)}}
+	replied, _ := u.send(key, "POST", post+"/replies", `{"body":"`+words(4)+`"}`)
+	replied.sights = []sight{{post, "", 200, words(4)}}
+	switch n % 4 {
+	case 0:
+		left, _ := u.send(key, "DELETE", "/api/me?confirm="+handle, "", came, tagline, menu, called, replied)
+		left.sights = []sight{{card, "", 404, ""}, {post, "", 404, ""}, {"/api/me", key, 401, ""}}
+		left.erases = mailbox
+	case 1:
+		rotated, text := u.send(key, "POST", "/api/me/rotate-key", "", came)
+		rotated.sights = []sight{{"/api/me", firstIn(givenKey, text), 200, mailbox}, {"/api/me", key, 401, ""}}
+	case 2:
+		gone, _ := u.send(key, "DELETE", post, "", called, replied)
+		gone.sights = []sight{{post, "", 404, ""}}
+	case 3:
+		again, _ := u.send(key, "PATCH", "/api/me", `{"tagline":"`+words(5)+`"}`, tagline)
+		again.sights = []sight{{card, "", 200, words(5)}}
+	}
+}
+
+// standing is what the directory shows before anybody writes.
+func (f *film) standing() []*promise {
+	folder, p := f.TempDir(), &promise{}
+	f.lay(folder, f.db, f.before[f.db])
+	get, end, err := f.opened(filepath.Join(folder, "callbook.db"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for list, each := range map[string]string{"/api/agents": `"handle":"([\w-]+)","name":`, "/api/posts": `"id":"(pst_\w+)"`} {
+		_, text := get(list+"?limit=100", "")
+		for _, m := range regexp.MustCompile(each).FindAllStringSubmatch(text, -1) {
+			status, text := get(list+"/"+m[1], "")
+			p.sights = append(p.sights, sight{list + "/" + m[1], "", status, text})
+		}
+	}
+	if err := end(); err != nil || len(p.sights) == 0 {
+		f.Fatalf("it shows %d records: %v", len(p.sights), err)
+	}
+	return []*promise{p}
+}
+
+// play cuts the power at so many moments, each in one of the ways in which that loses
+// what is not synced.
+func (f *film) play(states int) (lost, broken int) {
+	f.Helper()
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	cuts := f.moments(states, r)
+	disk, n := newMedium(f.before), 0
+	folder, places := imageFolder(f), make(chan string, 2)
+	for i := range cap(places) {
+		places <- filepath.Join(folder, fmt.Sprint(i))
+	}
+	var looking sync.WaitGroup
+	var mu sync.Mutex
+	for at, c := range f.calls {
+		disk.do(c)
+		for range cuts[at] {
+			names, contents := lossesOfNames[r.IntN(len(lossesOfNames))], lossesOfContent[r.IntN(len(lossesOfContent))]
+			image := disk.image(names, contents, r)
+			open, place := f.opened, <-places
+			if n++; n%100 == 1 {
+				open = f.served
+			}
+			looking.Go(func() {
+				defer func() { places <- place }()
+				v := f.cut(place, image, at, open)
+				mu.Lock()
+				defer mu.Unlock()
+				lost += min(1, len(v.lost))
+				broken += min(1, len(v.broken))
+				if len(v.lost)+len(v.broken) > 0 && lost+broken < 10 {
+					f.Logf("seed %d: after call %d of %d, which %s %s: names %s, contents %s: lost %d: %.400q; broken %q",
+						seed, at, len(f.calls), c.deed, c.name, names, contents, len(v.lost), v.lost[:min(1, len(v.lost))], v.broken)
+				}
+			})
+		}
+	}
+	looking.Wait()
+	return lost, broken
+}
+
+// moments are the calls after which the power is cut, and how often: a third of them in
+// the first start and in the restore, a third at what is no write, a third anywhere.
+func (f *film) moments(states int, r *rand.Rand) map[int]int {
+	cuts := map[int]int{}
+	for i := range states {
+		from, to := 0, len(f.calls)
+		switch i % 6 {
+		case 0:
+			to = f.first
+		case 1:
+			from = f.restoring % to
+		case 2, 3:
+			from = f.borders[r.IntN(len(f.borders))]
+			to = from + 1
+		}
+		cuts[from+r.IntN(to-from)]++
+	}
+	return cuts
+}
+
+// imageFolder is a folder for images, in memory where there is such a place.
+func imageFolder(t testing.TB) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("/dev/shm", "callbook-power-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	return folder
+}
+
+// verdict is what a cut has left.
+type verdict struct{ lost, broken []string }
+
+// opening starts the directory on a database, and ends it.
+type opening func(db string) (get getting, end func() error, err error)
+
+type getting func(path, key string) (status int, text string)
+
+// cut looks at one state in which a power cut leaves the disk.
+func (f *film) cut(folder string, image map[string][]byte, at int, open opening) (v verdict) {
+	defer os.RemoveAll(folder)
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		f.Error(err)
+	}
+	for name, data := range image {
+		f.lay(folder, name, data)
+	}
+	f.look(&v, filepath.Join(folder, "callbook.db"), at, open)
+	for name, c := range f.copies {
+		data, is := image[name]
+		if !is && at >= c.told {
+			v.lost = append(v.lost, name)
+		}
+		if is && f.isNew(data) {
+			f.lay(folder, f.db+".copied", data)
+			f.look(&v, filepath.Join(folder, "callbook.db.copied"), c.begun, f.opened)
+		}
+	}
+	return v
+}
+
+// isNew tells of a copy that was not yet looked at: in almost all states it is the same.
+func (f *film) isNew(data []byte) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.whole[string(data)]
+	f.whole[string(data)] = true
+	return !known
+}
+
+// look opens a database as a start does, holds it against what was promised, and looks
+// at it as a whole.
+func (f *film) look(v *verdict, db string, at int, open opening) {
+	get, end, err := open(db)
+	for range 2 {
+		if len(f.before) == 0 && at < f.first && errors.Is(err, store.ErrGone) && begunAnew(db, err) {
+			get, end, err = open(db)
+		}
+	}
+	if errors.Is(err, store.ErrGone) && at >= f.restoring {
+		return // it is set aside, and the copy is still there
+	}
+	if err != nil {
+		v.broken = append(v.broken, err.Error())
+		return
+	}
+	lost := f.missed(get, at)
+	if at >= f.restoring && (len(lost) > 0 || at == len(f.calls)-1) {
+		lost = f.mixed(get)
+	}
+	v.lost = append(v.lost, lost...)
+	if err := end(); err != nil {
+		v.broken = append(v.broken, err.Error())
+	}
+	if torn := integrityOf(db); torn != "" {
+		v.broken = append(v.broken, torn)
+	}
+	if len(lost) == 0 && at < f.restoring {
+		v.broken = append(v.broken, f.kept(db, at)...)
+	}
+}
+
+// begunAnew takes the way out that a start names where there was no database yet.
+func begunAnew(db string, cause error) bool {
+	for _, left := range []string{db + ".lock", db + "-wal"} {
+		if strings.Contains(cause.Error(), left+" shows") && strings.Contains(cause.Error(), "to begin anew, delete that file") {
+			return os.Remove(left) == nil
+		}
+	}
+	return false
+}
+
+// missed are the promises that are not kept.
+func (f *film) missed(get getting, at int) (lost []string) {
+	type answer struct {
+		status int
+		text   string
+	}
+	seen := map[[2]string]answer{}
+	for _, p := range f.promises {
+		for _, s := range p.sights {
+			if !p.binds(at) {
+				continue
+			}
+			a, known := seen[[2]string{s.path, s.key}]
+			if !known {
+				a.status, a.text = get(s.path, s.key)
+				seen[[2]string{s.path, s.key}] = a
+			}
+			if a.status != s.status || !strings.Contains(a.text, s.holds) {
+				lost = append(lost, fmt.Sprintf("%s: GET %s: %d without %q: %s", p.name, s.path, a.status, s.holds, a.text))
+			}
+		}
+	}
+	return lost
+}
+
+// mixed is what makes a restored database another than the copy.
+func (f *film) mixed(get getting) []string {
+	faults := f.missed(get, f.restored.begun)
+	for _, p := range f.promises {
+		if p.after == nil || p.after.at < f.restored.told || p.undoing != nil {
+			continue
+		}
+		s := p.sights[0]
+		if status, text := get(s.path, s.key); s.holds != "" && status == s.status && strings.Contains(text, s.holds) {
+			faults = append(faults, p.name+" is from after the copy")
+		}
+	}
+	return faults
+}
+
+// kept is what a database holds though it was erased.
+func (f *film) kept(db string, at int) (kept []string) {
+	data, err := os.ReadFile(db)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, p := range f.promises {
+		if p.erases != "" && p.binds(at) && bytes.Contains(data, []byte(p.erases)) {
+			kept = append(kept, p.erases+" is not erased")
+		}
+	}
+	return kept
+}
+
+// integrityOf is what a look at a database finds that is closer than the program's own.
+func integrityOf(db string) (faults string) {
+	d, err := sql.Open("sqlite", "file:"+db)
+	if err == nil {
+		err = errors.Join(d.QueryRow(`
+			SELECT (SELECT COALESCE(GROUP_CONCAT(integrity_check), '') FROM pragma_integrity_check WHERE integrity_check <> 'ok') ||
+				(SELECT COALESCE(GROUP_CONCAT("table"), '') FROM pragma_foreign_key_check)`).Scan(&faults), d.Close())
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return faults
+}
+
+// opened opens a database within the test, as a start of the program does.
+func (f *film) opened(db string) (get getting, end func() error, err error) {
+	lock, err := store.AcquireLock(db)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := store.Open(context.Background(), store.Options{Path: db})
+	if err != nil {
+		return nil, nil, errors.Join(err, lock.Release())
+	}
+	s, err := server.New(st, server.Options{BaseURL: site, Log: zerolog.Nop(), CacheBytes: -1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	get = func(path, key string) (int, string) {
+		r, w := httptest.NewRequest("GET", path, nil), httptest.NewRecorder()
+		r.Header.Set("Authorization", "Bearer "+key)
+		s.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	return get, func() error { return errors.Join(st.Close(), lock.Release()) }, nil
+}
+
+// served starts the program itself.
+func (f *film) served(db string) (get getting, end func() error, err error) {
+	p := newProcess(f.TB, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+db)
+	if !p.serving() {
+		if err = fmt.Errorf("status %d: %s", p.stop(), p.err); p.stop() == 73 {
+			err = fmt.Errorf("%w: %w", store.ErrGone, err)
+		}
+		return nil, nil, err
+	}
+	get = func(path, key string) (int, string) { return p.call("GET", path, "", "Authorization: Bearer "+key) }
+	return get, func() (err error) {
+		if status := p.stop(); status != 0 {
+			err = fmt.Errorf("status %d: %s", status, p.err)
+		}
+		return err
+	}, nil
+}

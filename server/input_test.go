@@ -373,6 +373,7 @@ func searched(q string, path string, status int) bool {
 }
 
 func TestNoSearchIsAnError(t *testing.T) {
+	oneByOne(t)
 	s := newEdgeSite(t)
 	s.publishWords()
 	for i, q := range nastyQueries() {

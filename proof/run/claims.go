@@ -5,6 +5,30 @@ import "slices"
 // claims are the rows of the table, in its order.
 var claims = []claim{
 	{
+		name: "kill", what: "Answered writes lost, calls done twice when they are repeated, and files that are not whole, after `kill -9` under the load of 8 clients; ms from a start until it is ready",
+		shows: "{lost}, {doubled} of {repeated} and {broken} for {acknowledged} writes in {cycles} kills; {ready ms}",
+		needs: []need{{"lost", exactly, 0, 0}, {"doubled", exactly, 0, 0}, {"broken", exactly, 0, 0}, {"repeated", atLeast, 50, 1000}, {"acknowledged", atLeast, 3000, 100_000}, {"cycles", atLeast, 50, 1000}, {"ready ms", atMost, 2000, 2000}},
+		tests: in(".", "TestAKillUnderLoadLosesNothing"),
+	},
+	{
+		name: "calls", what: "The same for a kill at a system call, in a session of every writing operation and in an upgrade, and for a sync that fails",
+		shows: "{lost}, {doubled} and {broken} in {points} kills and {failed} failed syncs",
+		needs: []need{{"lost", exactly, 0, 0}, {"doubled", exactly, 0, 0}, {"broken", exactly, 0, 0}, {"points", atLeast, 60, 2000}, {"failed", atLeast, 20, 300}},
+		tests: in(".", "TestAKillAtACallLosesNothing", "TestARepeatAfterAFailedSyncHappensOnce"),
+	},
+	{
+		name: "power", what: "States in which a power cut leaves the disk that lose an answered write, or are damaged; with `--durability normal`, as a control, some must",
+		shows: "{lost} and {broken} of {states}; control: {control lost} lose some",
+		needs: []need{{"states", atLeast, 600, 20_000}, {"lost", exactly, 0, 0}, {"broken", exactly, 0, 0}, {"control lost", atLeast, 1, 1}},
+		tests: in(".", "TestAPowerCutLosesNothing"),
+	},
+	{
+		name: "damage", what: "Answers other than the whole file's, from files with overwritten pages; files with which the program ends and says so",
+		shows: "{wrong answers} from {damaged} files; {noticed} noticed",
+		needs: []need{{"damaged", atLeast, 40, 500}, {"wrong answers", exactly, 0, 0}, {"noticed", atLeast, 30, 375}},
+		tests: in(".", "TestDamagedPagesGiveNoWrongAnswer"),
+	},
+	{
 		name: "backups", what: "Backups taken while agents write, that hold every write answered before",
 		shows: "{backups}",
 		needs: []need{{"backups", atLeast, 200, 200}},
@@ -102,6 +126,12 @@ var claims = []claim{
 		shows: "{MB at rest} and {MB under load} with {agents} agents; {limiter keys} callers",
 		needs: []need{{"MB at rest", atMost, 40, 40}, {"MB under load", atMost, 150, 150}, {"agents", atLeast, 5000, 100_000}, {"limiter keys", atLeast, 1_000_000, 10_000_000}},
 		tests: []test{{folder: ".", name: "TestMemory"}, {folder: "./server", name: "TestTheLimiterIsBounded"}},
+	},
+	{
+		name: "defects", what: "Defects put into the program that its tests catch",
+		shows: "{caught} of {defects}",
+		needs: []need{{"defects", atLeast, 5, 30}, {"caught", atLeast, 5, 30}},
+		tests: in("./proof/defects", "TestSeededDefects"),
 	},
 	{
 		name: "exposure", what: "Exposure of the shipped systemd unit, in tenths of systemd-analyze security",

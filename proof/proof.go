@@ -5,8 +5,11 @@ package proof
 
 import (
 	"os"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -38,6 +41,21 @@ func Rounds(glance, inShort, inLong int) int {
 		return inShort
 	}
 	return glance
+}
+
+// RaceDetector tells whether the tests run under the race detector.
+var RaceDetector = sync.OnceValue(func() bool {
+	info, _ := debug.ReadBuildInfo()
+	return slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
+})
+
+// OneByOne skips a long test whose acts come one after the other, or in processes of
+// their own.
+func OneByOne(t testing.TB) {
+	t.Helper()
+	if RaceDetector() {
+		t.Skip("its acts come one by one: nothing to find for the race detector, which takes minutes for it")
+	}
 }
 
 // Asked tells whether the tests run for the table, and so may take their time.

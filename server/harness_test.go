@@ -24,6 +24,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/rs/zerolog"
 
+	"callbook/proof"
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
 	"callbook/store"
@@ -39,19 +40,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// raceDetector tells whether the tests run under the race detector.
-var raceDetector = sync.OnceValue(func() bool {
-	info, _ := debug.ReadBuildInfo()
-	return slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
-})
-
-// oneByOne skips a long test whose calls come one after the other.
-func oneByOne(t *testing.T) {
-	t.Helper()
-	if raceDetector() {
-		t.Skip("its calls come one by one: nothing to find for the race detector, which takes minutes for it")
-	}
-}
+// What the race detector is left out of, or has less of.
+var raceDetector, oneByOne = proof.RaceDetector, proof.OneByOne
 
 // site is a directory for a test: a real file, a real listener, a clock that the
 // test moves. Every answer that it gives is held against the OpenAPI document

@@ -6,29 +6,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	"callbook/proof"
 )
 
-// raceDetector tells whether the tests run under the race detector.
-var raceDetector = sync.OnceValue(func() bool {
-	info, _ := debug.ReadBuildInfo()
-	return slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
-})
-
-// oneByOne skips a long test whose acts come one after the other, or in processes of
-// their own.
-func oneByOne(t *testing.T) {
-	t.Helper()
-	if raceDetector() {
-		t.Skip("its acts come one by one: nothing to find for the race detector, which takes minutes for it")
-	}
-}
+// What the race detector is left out of, or has less of.
+var raceDetector, oneByOne = proof.RaceDetector, proof.OneByOne
 
 // testStore is a directory for a test: a real file and a clock that the test
 // moves. Limits by the day are off unless the test sets them.

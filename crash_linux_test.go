@@ -1,0 +1,350 @@
+package main
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"callbook/proof"
+	"callbook/store"
+)
+
+// The service is killed at its calls of the system, one after the other: strace does it
+// in the middle of a session that writes through every operation, and of an upgrade.
+
+// crashCalls are those that change files, and those that open them. A machine may lack
+// the ones with a question mark.
+const crashCalls = "pwrite64,fsync,fdatasync,ftruncate,openat,?unlink,unlinkat,?rename,renameat,?link,linkat"
+
+func TestAKillAtACallLosesNothing(t *testing.T) {
+	proof.OneByOne(t)
+	t.Parallel()
+	needStrace(t)
+	wanted, tally := proof.Rounds(3, 60, 2000), &crashTally{acted: map[string]int{}}
+	var reached sync.Map // points, told apart by how many such calls came before
+	points := 0
+	for script := 0; points < wanted && script < 30 && !t.Failed(); script++ {
+		var image crashImage
+		most := wanted - points
+		if script == 0 {
+			image, most = newCrashUpgrade(t), most/4+1
+		} else {
+			image = newCrashSession(t, tally, uint64(script))
+		}
+		t.Run(fmt.Sprint("script ", script), func(t *testing.T) {
+			for _, point := range image.points(t, crashCalls, most) {
+				t.Run(fmt.Sprint(point), func(t *testing.T) {
+					t.Parallel()
+					inject := fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", point.call, point.nth)
+					d, status, trace := image.run(t, tally, "-e", "trace="+point.call, "-e", inject)
+					if status != 0 && status != -1 {
+						t.Errorf("it ends with status %d", status)
+					}
+					if status == -1 {
+						reached.Store(fmt.Sprint(script, point.call, len(trace)), true)
+						d.outlives(image)
+					}
+				})
+			}
+		})
+		points = 0
+		for range reached.Range {
+			points++
+		}
+	}
+	tally.figures(t)
+	proof.Figure(t, "points", points)
+}
+
+// TestARepeatAfterAFailedSyncHappensOnce: whatever was told of a call at which a sync
+// fails, and whether or not it is stored.
+func TestARepeatAfterAFailedSyncHappensOnce(t *testing.T) {
+	proof.OneByOne(t)
+	t.Parallel()
+	needStrace(t)
+	wanted, tally := proof.Rounds(2, 20, 300), &crashTally{acted: map[string]int{}}
+	var failed atomic.Int64
+	for seed := uint64(1); int(failed.Load()) < wanted && seed < 30 && !t.Failed(); seed++ {
+		image := newCrashSession(t, tally, seed)
+		t.Run(fmt.Sprint("session ", seed), func(t *testing.T) {
+			for _, point := range image.points(t, "fsync", wanted-int(failed.Load())) {
+				t.Run(fmt.Sprint(point), func(t *testing.T) {
+					t.Parallel()
+					d, status, _ := image.run(t, tally, "-e", "trace=fsync", "-e", fmt.Sprintf("inject=fsync:error=EIO:when=%d", point.nth))
+					switch status {
+					case 74:
+						failed.Add(1)
+					case 0: // of a copy, or of a folder, of which SQLite takes no notice
+					default:
+						t.Errorf("it ends with status %d", status)
+					}
+					d.outlives(image)
+				})
+			}
+		})
+	}
+	tally.figures(t)
+	proof.Figure(t, "failed", int(failed.Load()))
+}
+
+// crashImage is a database that is killed on again and again, each time from the same
+// beginning: a log that a killed service has left.
+type crashImage struct {
+	files  map[string][]byte // by what follows the database's name
+	client *crashClient      // nil where nobody calls
+	seed   uint64
+	want   map[string][]string // rows by table, once nothing was in its way; nil where a client knows them
+}
+
+// newCrashUpgrade is a released database of an older version.
+func newCrashUpgrade(t testing.TB) crashImage {
+	t.Helper()
+	i := crashImage{files: map[string][]byte{"": crashFile(t, "testdata/databases/schema-1.db")}}
+	d := i.directory(t, nil)
+	spawn(t, d.db).ends()
+	i.want = d.rows()
+	return i
+}
+
+func newCrashSession(t testing.TB, tally *crashTally, seed uint64) crashImage {
+	t.Helper()
+	d := newCrashDirectory(t, tally, rand.New(rand.NewPCG(seed, 0)), 1)
+	c := d.clients[0]
+	p := spawn(t, d.db)
+	c.reaches(p.base)
+	for range crashAround / 3 {
+		c.write(c.registers())
+	}
+	p.kill()
+	return crashImage{map[string][]byte{"": crashFile(t, d.db), "-wal": crashFile(t, d.db+"-wal")}, c, seed, nil}
+}
+
+func crashFile(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// directory is the image where it can be killed on, in memory if the machine allows it.
+func (i crashImage) directory(t testing.TB, tally *crashTally) *crashDirectory {
+	t.Helper()
+	folder, err := os.MkdirTemp("/dev/shm", "crash")
+	if err != nil {
+		folder, err = t.TempDir(), nil
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	d := &crashDirectory{TB: t, tally: tally, db: filepath.Join(folder, "callbook.db"), mails: &crashMails{postOffice: newPostOffice(t), came: map[string]letter{}}}
+	for suffix, data := range i.files {
+		err = errors.Join(err, os.WriteFile(d.db+suffix, data, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i.client != nil {
+		c := *i.client
+		c.crashDirectory, c.http, c.random, c.reported, c.agents = d, nil, rand.New(rand.NewPCG(i.seed, 1)), map[string]bool{}, nil
+		for _, a := range i.client.agents {
+			a := *a
+			a.rows = maps.Clone(a.rows)
+			c.agents = append(c.agents, &a)
+		}
+		d.clients = append(d.clients, &c)
+	}
+	return d
+}
+
+// run is a run of the service on the image under strace, until the client is done or the
+// service is gone. It returns the status, and the calls that were traced.
+func (i crashImage) run(t testing.TB, tally *crashTally, faults ...string) (d *crashDirectory, status int, calls [][]string) {
+	t.Helper()
+	d = i.directory(t, tally)
+	trace := d.db + ".trace"
+	p := newProcessBy(t, func(self string) *exec.Cmd {
+		args := append([]string{"-f", "-qq", "-o", trace, "-e", "signal=none"}, faults...)
+		args = append(args, self, "serve", "--addr=127.0.0.1:0", "--limits=off", "--limit-mails=0", "--base-url="+site, "--db="+d.db, "--backup-dir="+d.copies())
+		return exec.Command("strace", append(args, d.mails.setting()...)...)
+	})
+	p.cancel = func() {}
+	if p.serving() {
+		pid, err := strconv.Atoi(strings.TrimSpace(string(crashFile(t, d.db+".lock"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		served, err := os.FindProcess(pid) // whose number may be another's once it is gone
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.cancel = func() { _ = served.Signal(syscall.SIGTERM) } // not strace
+		for _, c := range d.clients {
+			c.reaches(p.base)
+			if !c.acts(p) {
+				p.cancel = func() {} // it ends by itself
+			}
+		}
+	}
+	status = p.stop()
+	p.cancel = func() {}
+	return d, status, crashTraced.FindAllStringSubmatch(string(crashFile(t, trace)), -1)
+}
+
+func (d *crashDirectory) copies() string { return filepath.Join(filepath.Dir(d.db), "copies") }
+
+// acts makes a call of every operation. False tells that the service is gone.
+func (c *crashClient) acts(p *process) bool {
+	for !slices.ContainsFunc(c.agents[crashFounders:], func(a *crashAgent) bool { return len(a.rows.ids("offerings")) > 0 }) {
+		if !c.write(c.replacesMenu()) {
+			return false
+		}
+	}
+	for _, driver := range crashDrivers {
+		if !c.awaits(p) {
+			return false
+		}
+		w := driver.next(c)
+		if w == nil {
+			c.Logf("there is nothing to do for %s, or the service is gone", driver.operation)
+			return false
+		}
+		w.operation = driver.operation
+		write := c.write
+		if w.once != "" && w.by != nil {
+			write = c.writesTwice
+		}
+		if !write(w) {
+			return false
+		}
+	}
+	return true
+}
+
+// awaits returns once all mails that were promised have come; false tells that the
+// service is gone.
+func (c *crashClient) awaits(p *process) bool {
+	for _, a := range c.agents {
+		for a.mailTo != "" {
+			if _, came := c.mails.to(a.mailTo); came {
+				break
+			}
+			select {
+			case l := <-c.mails.delivers:
+				c.mails.came[l.to] = l
+			case status := <-p.status:
+				p.status <- status
+				return false
+			case <-time.After(patience):
+				c.Fatalf("a mail does not come: %s", p.err)
+			}
+		}
+	}
+	return true
+}
+
+// crashPoint is a call of the system by a thread: strace counts those of each thread by
+// themselves.
+type crashPoint struct {
+	call string
+	nth  int
+}
+
+// points are those that a run without faults comes to, of each call as many as of the
+// others while it has any; at most so many.
+func (i crashImage) points(t testing.TB, calls string, most int) (points []crashPoint) {
+	t.Helper()
+	_, status, trace := i.run(t, &crashTally{acted: map[string]int{}}, "-e", "trace="+calls)
+	if status != 0 {
+		t.Fatalf("without faults it ends with status %d", status)
+	}
+	counts, last := map[string]int{}, map[string]int{}
+	for _, line := range trace {
+		thread, call := line[1], line[2]
+		counts[thread+call]++
+		last[call] = max(last[call], counts[thread+call])
+	}
+	turns, random := map[crashPoint]int{}, rand.New(rand.NewPCG(i.seed, 2))
+	for _, call := range slices.Sorted(maps.Keys(last)) {
+		for turn, n := range random.Perm(last[call]) {
+			point := crashPoint{call, n + 1}
+			points, turns[point] = append(points, point), turn
+		}
+	}
+	slices.SortStableFunc(points, func(x, y crashPoint) int { return turns[x] - turns[y] })
+	return points[:min(most, len(points))]
+}
+
+// crashTraced finds thread and name of a call in a trace.
+var crashTraced = regexp.MustCompile(`(?m)^(\d+) +(\w+)\(`)
+
+// outlives starts the service on what it has left, and holds that against what has to be
+// stored.
+func (d *crashDirectory) outlives(i crashImage) {
+	d.Helper()
+	copies, _ := filepath.Glob(filepath.Join(d.copies(), "callbook-*.db"))
+	kept, _ := filepath.Glob(d.db + ".pre-migrate-*.db")
+	for _, name := range append(copies, kept...) {
+		if _, err := store.Inspect(d.Context(), name); err != nil {
+			d.broke("a copy that has its name: %v", err)
+		}
+	}
+	p := spawn(d, d.db, append(d.mails.setting(), "--limit-mails=0")...)
+	for _, c := range d.clients {
+		c.reaches(p.base)
+		c.looks(true)
+		if c.doubt != nil && !c.repeat() {
+			d.Errorf("a repeat is not answered: %s", p.err)
+		}
+		c.looks(true)
+	}
+	if i.want == nil {
+		p.kill()
+		d.looksAtFile()
+		return
+	}
+	p.ends()
+	d.whole()
+	if diff := cmp.Diff(i.want, d.rows()); diff != "" {
+		d.tally.lost.Add(1)
+		d.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
+// rows are all of a database that nobody serves, by table, but for mails, which go out, what holds the time
+// of a start and what lies elsewhere in each index.
+func (d *crashDirectory) rows() map[string][]string {
+	d.Helper()
+	tables := map[string][]string{}
+	inFile(d, d.db, func(file *sql.DB) (err error) {
+		var queries []string
+		err = crashEach(file, `
+			SELECT t.name, 'SELECT ' || quote(t.name) || ', ' || group_concat('quote(' || c.name || ')', ' || '','' || ') || ' FROM ' || t.name
+			FROM pragma_table_list t JOIN pragma_table_info(t.name) c
+			WHERE t.type IN ('table', 'shadow') AND t.name NOT IN ('site', 'outbox') AND t.name NOT LIKE 'goose_%' AND t.name NOT LIKE '%_data' AND t.name NOT LIKE '%_idx'
+			GROUP BY t.name`, func(_, query string) { queries = append(queries, query) })
+		for _, query := range queries {
+			err = errors.Join(err, crashEach(file, query, func(table, row string) { tables[table] = append(tables[table], row) }))
+		}
+		return err
+	})
+	for _, rows := range tables {
+		slices.Sort(rows)
+	}
+	return tables
+}

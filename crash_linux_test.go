@@ -33,7 +33,6 @@ import (
 const crashCalls = "pwrite64,fsync,fdatasync,ftruncate,openat,?unlink,unlinkat,?rename,renameat,?link,linkat"
 
 func TestAKillAtACallLosesNothing(t *testing.T) {
-	proof.OneByOne(t)
 	t.Parallel()
 	needStrace(t)
 	wanted, tally := proof.Rounds(3, 60, 2000), &crashTally{acted: map[string]int{}}
@@ -75,7 +74,6 @@ func TestAKillAtACallLosesNothing(t *testing.T) {
 // TestARepeatAfterAFailedSyncHappensOnce: whatever was told of a call at which a sync
 // fails, and whether or not it is stored.
 func TestARepeatAfterAFailedSyncHappensOnce(t *testing.T) {
-	proof.OneByOne(t)
 	t.Parallel()
 	needStrace(t)
 	wanted, tally := proof.Rounds(2, 20, 300), &crashTally{acted: map[string]int{}}

@@ -50,7 +50,6 @@ type crashTally struct {
 }
 
 func TestAKillUnderLoadLosesNothing(t *testing.T) {
-	proof.OneByOne(t)
 	wantCrashDrivers(t)
 	cycles, seed := proof.Rounds(3, crashCycles, 1000), rand.Uint64()
 	random, tally := rand.New(rand.NewPCG(seed, 0)), &crashTally{acted: map[string]int{}}

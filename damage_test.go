@@ -28,7 +28,6 @@ import (
 // that a page is another page of the file is found when all of it is read: at the start
 // after a kill, else in the background while others are answered.
 func TestDamagedPagesGiveNoWrongAnswer(t *testing.T) {
-	proof.OneByOne(t)
 	t.Parallel()
 	whole := harbour(t)
 	right := answersOf(t, whole)

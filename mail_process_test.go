@@ -25,6 +25,8 @@ import (
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/proof"
 )
 
 // asProgram is set in a process of this test that is to be the program: one that
@@ -51,13 +53,13 @@ func newProcess(t testing.TB, args ...string) *process {
 // newProcessBy is newProcess for a program that something else starts.
 func newProcessBy(t testing.TB, by func(self string) *exec.Cmd) *process {
 	t.Helper()
+	proof.OneByOne(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	command := by(self)
-	// Under the race detector each process would sleep for a second at its end.
-	command.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	command.Env = append(os.Environ(), asProgram+"=1")
 	p := &program{TB: t, out: newOutput(), err: newOutput(), status: make(chan int, 1)}
 	p.cancel = func() { _ = command.Process.Signal(syscall.SIGTERM) }
 	command.Stdout, command.Stderr = p.out, p.err

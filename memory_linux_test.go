@@ -75,7 +75,6 @@ func newcomer(n int) store.Newcomer {
 
 // TestMemory: at rest, and with many who read, search and write at once.
 func TestMemory(t *testing.T) {
-	proof.OneByOne(t)
 	agents := proof.Rounds(500, 5000, 100_000)
 	p := spawn(t, peopled(t, agents), "--log-level=info")
 	rest := p.anonymous()

@@ -40,7 +40,6 @@ import (
 //
 // Not promised, and not tried: disks that tell of a sync before it is done.
 func TestAPowerCutLosesNothing(t *testing.T) {
-	proof.OneByOne(t)
 	t.Parallel()
 	needStrace(t)
 	states, lost, broken := 0, 0, 0

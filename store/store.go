@@ -54,7 +54,7 @@ import (
 
 // readTimeout bounds every read of the service, so that none holds back the
 // checkpoints for long; a backup is a longer one.
-const readTimeout = 2 * time.Second
+var readTimeout = 2 * time.Second
 
 // readingPlaces is how many connections read at once. More do not help: SQLite in one
 // process is bound by the processor.

@@ -244,13 +244,15 @@ func TestTenThousandAgentsWithOneMailbox(t *testing.T) {
 	const agents, waves = 10_000, 80
 	s := newStore(t)
 	callers := make([]Caller, agents)
-	wantOutcomes(t, "registrations", together(agents, func(i int) error {
-		r := registration(fmt.Sprintf("agent-%d", i))
-		r.Mailbox = fmt.Sprintf("victim+%d@agents.example.org", i)
-		registered, _, err := s.Register(context.Background(), r, Once{})
-		callers[i] = Caller{registered.Agent.ID, r.Handle}
-		return err
-	}), map[string]int{"": agents})
+	for begin := 0; begin < agents; begin += agents / waves {
+		wantOutcomes(t, "registrations", together(agents/waves, func(i int) error {
+			r := registration(fmt.Sprintf("agent-%d", begin+i))
+			r.Mailbox = fmt.Sprintf("victim+%d@agents.example.org", begin+i)
+			registered, _, err := s.Register(context.Background(), r, Once{})
+			callers[begin+i] = Caller{registered.Agent.ID, r.Handle}
+			return err
+		}), map[string]int{"": agents / waves})
+	}
 	var times []Time
 	for wave := range slices.Chunk(callers, agents/waves) {
 		wantOutcomes(t, "codes", together(len(wave), func(i int) error {

@@ -39,7 +39,7 @@ func admit(ctx context.Context, path string, agents int) (_ *writers, err error)
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	w := &writers{keys: make([]string, min(mostWriters, agents/6)), recipients: make([]recipient, min(mostRecipients, agents/3))}
-	err = each(ctx, len(w.keys), len(w.keys), func(ctx context.Context, i int) (err error) {
+	err = each(ctx, 256, len(w.keys), func(ctx context.Context, i int) (err error) {
 		w.keys[i], err = st.ReplaceKey(ctx, handleOf(spaced(i, len(w.keys), agents))) // all are verified
 		return err
 	})

@@ -182,7 +182,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		err = s.rebuildIfOld(ctx, o.Rebuilding) // without it searches would find nothing
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", name, openError(err)), s.Close())
+		return nil, errors.Join(fmt.Errorf("open %s: %w", name, openError(cmp.Or(s.Failure(), err))), s.Close())
 	}
 	watching, stop := context.WithCancel(context.Background())
 	s.stopWatching = stop

@@ -6,7 +6,7 @@ import "slices"
 var claims = []claim{
 	{
 		name: "kill", what: "Answered writes lost, calls done twice when they are repeated, and files that are not whole, after `kill -9` under the load of 8 clients; ms from a start until it is ready",
-		shows: "{lost}, {doubled} of {repeated} and {broken} for {acknowledged} writes in {cycles} kills; {ready ms}",
+		shows: "{lost}, {doubled} of {repeated}, and {broken}, of {acknowledged} writes in {cycles} kills; {ready ms}",
 		needs: []need{{"lost", exactly, 0, 0}, {"doubled", exactly, 0, 0}, {"broken", exactly, 0, 0}, {"repeated", atLeast, 50, 1000}, {"acknowledged", atLeast, 3000, 100_000}, {"cycles", atLeast, 50, 1000}, {"ready ms", atMost, 2000, 2000}},
 		tests: in(".", "TestAKillUnderLoadLosesNothing"),
 	},

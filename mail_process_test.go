@@ -220,6 +220,7 @@ type postOffice struct {
 
 func newPostOffice(t testing.TB) *postOffice {
 	t.Helper()
+	proof.OneByOne(t) // it is for a process
 	o := &postOffice{TB: t, delivers: make(chan letter, 1000), changed: make(chan struct{})}
 	o.works()
 	o.server = smtp.NewServer(o)

@@ -79,8 +79,8 @@ var defects = []defect{
 	},
 	{
 		what: "a newer schema is opened", file: "store/migrate.go",
-		old:    `	case m.from > m.to: // goose`,
-		new:    `	case m.from > m.to && o.Beside: // goose`,
+		old:    `		return m.upgrade, fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, m.from, m.to)`,
+		new:    `		return m.upgrade, nil`,
 		folder: "store", tests: "TestANewerSchemaIsRefusedAndUntouched",
 	},
 	{

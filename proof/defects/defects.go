@@ -1,7 +1,7 @@
 // Package defects is the test of the tests: defects that a careless or hostile hand
 // could put into the program, each of which tests have to catch.
 //
-//	PROOF=long go test ./proof/defects
+//	PROOF=long go test -timeout 30m ./proof/defects
 //
 // tries them all; with -run 'TestSeededDefects/caught/the_key_is_logged' one of them.
 package defects

@@ -248,6 +248,10 @@ func TestHalfSentHeadersAreGivenUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes as long as the header timeout")
 	}
+	h := (&Server{}).newHTTPServer(Front{})
+	if got, want := [...]time.Duration{h.ReadHeaderTimeout, h.ReadTimeout, h.WriteTimeout, h.IdleTimeout}, [...]time.Duration{headerTimeout, readTimeout, writeTimeout, idleTimeout}; got != want {
+		t.Errorf("header, call, answer and pause may take %v, want %v", got, want)
+	}
 	s := serve(t)
 	begun := time.Now()
 	const slow = 50

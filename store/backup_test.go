@@ -214,7 +214,8 @@ func TestWhatIsNoBackupIsNotRestored(t *testing.T) {
 		s.ok(errors.Join(err, db.Close()))
 		return path
 	}
-	live := file("live.db", good)
+	live, page := file("live.db", good), file("page.db", good)
+	damageAt(t, page, rootOf(t, page, "audit")) // which nothing else looks at
 	file("live.db-wal", []byte("a log"))
 	for name, tt := range map[string]struct {
 		backup string
@@ -224,6 +225,7 @@ func TestWhatIsNoBackupIsNotRestored(t *testing.T) {
 		"empty":            {file("empty.db", nil), ErrForeign},
 		"text":             {file("text.db", []byte(strings.Repeat("no database ", 1000))), ErrDamaged},
 		"cut short":        {file("short.db", good[:len(good)/2]), ErrDamaged},
+		"a page damaged":   {page, ErrDamaged},
 		"another's":        {change("other.db", `PRAGMA application_id = 7`), ErrForeign},
 		"newer":            {change("newer.db", `INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)`), ErrNewerSchema},
 		"orphans":          {change("orphans.db", `PRAGMA foreign_keys = OFF; DELETE FROM handles`), ErrDamaged},

@@ -182,6 +182,26 @@ func TestNobodyIsAnsweredBeforeTheCommit(t *testing.T) {
 	close(released)
 	<-first.done
 	<-second.done
+	committing, commit, end := make(chan struct{}), make(chan struct{}), s.writer.end
+	s.ok(s.outside(context.Background(), func(w *writer) error {
+		w.end = func(ctx context.Context) error {
+			w.end = end
+			close(committing)
+			<-commit
+			return end(ctx)
+		}
+		return nil
+	}))
+	answered := make(chan struct{})
+	s.writer.jobs <- &job{ctx: context.Background(), act: addWord("third"), done: answered}
+	<-committing
+	select {
+	case <-answered:
+		t.Error("a write was answered while it was committed")
+	default:
+	}
+	close(commit)
+	<-answered
 
 	db := s.connection("ro")
 	wantOutcomes(t, "writes seen by another connection", together(crowd, func(i int) error {

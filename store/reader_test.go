@@ -74,3 +74,17 @@ func TestACursorOutlivesTheExactHandle(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestAReadWithoutAnEndIsEnded, before checkpoints wait for it and its caller goes.
+func TestAReadWithoutAnEndIsEnded(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*readTimeout)
+	defer cancel()
+	var n int
+	err := s.get(ctx, &n, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n`)
+	wantOutcome(t, "a read without an end", err, string(CodeUnavailable))
+	if ctx.Err() != nil {
+		t.Error("it ended with its caller only")
+	}
+}

@@ -40,6 +40,10 @@ func TestStatementRefusesWhatDoesNotFit(t *testing.T) {
 			}
 		})
 	}
+	var texts []string
+	if err := s.all(context.Background(), &texts, `SELECT json(column1) FROM (VALUES ('1'), ('broken'))`); err == nil {
+		t.Errorf("a row that cannot be read ends a list: %q", texts)
+	}
 }
 
 // TestStatementKeepsNoValues: a text of the last run is not held until the next.

@@ -88,3 +88,33 @@ func TestWhatWasDeletedIsNotAnsweredAgain(t *testing.T) {
 		t.Error("the repeated call made another")
 	}
 }
+
+// TestAnAnswerForgetsWhoIsDeleted: the other side's first answer shows the name and
+// level of the one that goes.
+func TestAnAnswerForgetsWhoIsDeleted(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	asker, gone := s.reachable("asker"), s.reachable("harbour-pilot")
+	s.update(gone, func(a *Settings) { a.Name = "canaryname" })
+	once := func(operation string) Once { return NewOnce(operation, onceKey, "body") }
+	acts := map[string]func() error{
+		"a request": func() error {
+			_, _, err := s.SendRequest(ctx, asker, gone.Handle, plainDraft, once("sendRequest"))
+			return err
+		},
+		"a collaboration": func() error {
+			_, _, err := s.RecordCollab(ctx, asker, CollabDraft{Partner: gone.Handle, Summary: "s"}, once("recordCollab"))
+			return err
+		},
+	}
+	for _, act := range acts {
+		s.ok(act())
+	}
+	s.ok(s.DeleteAgent(ctx, gone))
+	for name, act := range acts {
+		wantOutcome(t, name, act(), string(CodeNotFound))
+	}
+	if n := value[int](s, `SELECT COUNT(*) FROM idempotency WHERE answer LIKE '%canaryname%'`); n != 0 {
+		t.Errorf("%d answers name it", n)
+	}
+}

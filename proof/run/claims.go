@@ -124,7 +124,7 @@ var claims = []claim{
 	{
 		name: "defects", what: "Defects put into the program that its tests catch",
 		shows: "{caught} of {defects}",
-		needs: []need{{"defects", atLeast, 5, 30}, {"caught", atLeast, 5, 30}},
+		needs: []need{{"defects", atLeast, 8, 50}, {"caught", atLeast, 8, 50}},
 		tests: in("./proof/defects", "TestSeededDefects"),
 	},
 	{

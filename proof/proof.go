@@ -13,31 +13,23 @@ import (
 	"testing"
 )
 
-// variable of the environment that says how much is tried. Without it, tests try as
+// Variable of the environment that says how much is tried. Without it, tests try as
 // much as finds what is not rare.
-const variable = "PROOF"
+const Variable = "PROOF"
 
 // Its values: as much as CI has time for, and as much as the published figures need.
 const (
-	short = "short"
-	long  = "long"
+	Short = "short"
+	Long  = "long"
 )
-
-// Variable is the setting under which tests try as much as one form of the proof does.
-func Variable(isLong bool) string {
-	if isLong {
-		return variable + "=" + long
-	}
-	return variable + "=" + short
-}
 
 // Rounds is how often something is tried: without the setting, in the short form, and
 // in the long one.
 func Rounds(glance, inShort, inLong int) int {
-	switch os.Getenv(variable) {
-	case long:
+	switch os.Getenv(Variable) {
+	case Long:
 		return inLong
-	case short:
+	case Short:
 		return inShort
 	}
 	return glance
@@ -61,9 +53,9 @@ func OneByOne(t testing.TB) {
 // Asked tells whether the tests run for the table, and so may take their time.
 func Asked() bool { return Rounds(0, 1, 1) > 0 }
 
-// Figure reports a number of what was tried or found, in units of one: of one figure
-// of one test, the table takes the last. What it adds up over tests, and what each
-// figure has to be, stands in package proof/run.
+// Figure reports a number of what was tried or found, in units of one. A test and its
+// subtests may report a figure several times: whether the table adds them up or takes
+// the largest, and what each figure has to be, stands in package proof/run.
 func Figure(t testing.TB, name string, n int) {
 	t.Helper()
 	t.Attr(strings.ReplaceAll(name, " ", "_"), strconv.Itoa(n))

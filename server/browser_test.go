@@ -22,6 +22,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/proof"
 )
 
 // The pages for people in a real browser: Chromium, with a font for Chinese.
@@ -49,7 +51,7 @@ type variant struct {
 func (v variant) String() string { return fmt.Sprintf("%s-%s-%d", v.lang, v.scheme, v.width) }
 
 func TestPagesInABrowser(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	b := startBrowser(t)
 	t.Run("shown", b.eachPage)
 	t.Run("keyboard", func(t *testing.T) {

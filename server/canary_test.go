@@ -571,7 +571,7 @@ func (s *sweep) furnishRecords() {
 }
 
 func TestNoSecretIsShown(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s, files := newSweep(t)
 	s.furnish()
 	s.runDue()
@@ -917,7 +917,7 @@ func (s *sweep) failing(op *operation, address string) bool {
 // TestSearchIsBlindToWhatIsPrivate asks lists for every beginning of a secret, and
 // for as much of a text of the same form that stands nowhere.
 func TestSearchIsBlindToWhatIsPrivate(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s, _ := newSweep(t)
 	s.furnish()
 	filters := []string{"/api/agents?q=", "/api/agents?view=brief&q=", "/api/agents?capability=", "/api/posts?q=", "/api/posts?tag=", "/api/posts?author=", "/api/collabs?handle="}

@@ -26,7 +26,7 @@ const contenders = 100
 // often with -short, and under the race detector, which is ten times slower.
 func rounds(n int) int {
 	glance := max(n/4, 4)
-	if raceDetector() || testing.Short() {
+	if proof.RaceDetector() || testing.Short() {
 		glance = max(n/20, 2)
 	}
 	return proof.Rounds(glance, n, 20*n)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"callbook/proof"
 	"callbook/server/mail"
 	"callbook/store"
 )
@@ -120,7 +121,7 @@ func TestDevIsNotThereInService(t *testing.T) {
 }
 
 func TestDevTellsKeysThatWork(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newDevSite(t, true)
 	agents := s.devAgents()
 	if len(agents) != demoSize {
@@ -142,7 +143,7 @@ func TestDevTellsKeysThatWork(t *testing.T) {
 // TestDemoHoldsEveryState: whoever tests an agent finds requests and
 // collaborations in every state, and the mails of the owners.
 func TestDemoHoldsEveryState(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newDevSite(t, true)
 	requests, collabs := map[string]int{}, map[string]int{}
 	for _, agent := range s.devAgents() {
@@ -225,7 +226,7 @@ func TestDevClockRefusesNonsense(t *testing.T) {
 }
 
 func TestDevResetEmptiesAndRestores(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newDevSite(t, true)
 	first := s.devAgents()[0]
 	counted := func(agents, known float64) {
@@ -304,7 +305,7 @@ func (s *site) agrees(what string, sent map[string]any, shown any) {
 }
 
 func TestTheDemoPassesTheAPIsOwnRules(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newSite(t)
 	keys := map[string]string{}
 	for _, agent := range readDemoRaw(t, "agents.json") {
@@ -350,7 +351,7 @@ func TestTheDemoPassesTheAPIsOwnRules(t *testing.T) {
 }
 
 func TestTheDemoLiesInThePast(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newDevSite(t, true)
 	now := s.store.Now()
 	first := now

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"callbook/proof"
 	"callbook/store"
 )
 
@@ -226,7 +227,7 @@ func (s *edgeSite) state() (version int64) {
 }
 
 func TestEveryLimitAtItsEdge(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	rows := map[string][]edgeRow{}
 	for _, row := range edgeRows {
 		rows[row.op] = append(rows[row.op], row)
@@ -357,7 +358,7 @@ func plain(t testing.TB, v any) (read any) {
 }
 
 func TestEveryQueryParameterAtItsEdge(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newEdgeSite(t)
 	for _, row := range queryRows {
 		for _, e := range row.edges {

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"callbook/proof"
 	"callbook/server/mail"
 	"callbook/store"
 )
@@ -562,7 +563,7 @@ func (c *crowdOfWaiters) median(calls int, call func()) time.Duration {
 func TestAThousandWaitingCalls(t *testing.T) {
 	const mostBytes, mostGoroutines = 64 << 10, 3
 	agents := 250
-	if raceDetector() || testing.Short() {
+	if proof.RaceDetector() || testing.Short() {
 		agents = 50
 	}
 	c := newCrowdOfWaiters(t, agents)

@@ -24,7 +24,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/rs/zerolog"
 
-	"callbook/proof"
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
 	"callbook/store"
@@ -39,9 +38,6 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
-
-// What the race detector is left out of, or has less of.
-var raceDetector, oneByOne = proof.RaceDetector, proof.OneByOne
 
 // site is a directory for a test: a real file, a real listener, a clock that the
 // test moves. Every answer that it gives is held against the OpenAPI document

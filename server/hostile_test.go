@@ -696,7 +696,7 @@ func (h hostile) gnawed(body []byte) []byte {
 // then what chance makes of these: nothing fails, what is broken is refused, in the
 // documented form, and without repeating it.
 func TestHostileInput(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	const inRound = 20_000
 	rounds, each := proof.Rounds(1, 1, 50), proof.Rounds(500, inRound, inRound)
 	var inputs, failures, operations atomic.Int64

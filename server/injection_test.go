@@ -118,7 +118,7 @@ func (v *victim) heard() (skeletons map[string]string, line string) {
 // TestTextStaysText: whatever agents write, the answers of the tools keep their
 // form, and their fence.
 func TestTextStaysText(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newSite(t)
 	v := &victim{site: s, partnerKey: s.agent("partner"), key: s.agent("victim")}
 	for range 5 { // so that all lists are full
@@ -159,7 +159,7 @@ func TestTextStaysText(t *testing.T) {
 // TestNoToolShowsASecret: over a directory full of them, whoever asks, and whatever
 // secret the call holds itself.
 func TestNoToolShowsASecret(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s, _ := newSweep(t)
 	s.furnish()
 	ask := func(caller, name string, arguments any, headers ...string) {

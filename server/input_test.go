@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/proof"
 	"callbook/store"
 )
 
@@ -250,7 +251,7 @@ func spellings(name string) []string {
 }
 
 func TestWhatIsNotSettableIsUnknown(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newEdgeSite(t)
 	type place struct{ op, prefix string }
 	places := []place{{"updateMe", "contact_policy."}, {"replaceOfferings", "offerings[]."}}
@@ -373,7 +374,7 @@ func searched(q string, path string, status int) bool {
 }
 
 func TestNoSearchIsAnError(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newEdgeSite(t)
 	s.publishWords()
 	for i, q := range nastyQueries() {

@@ -221,7 +221,7 @@ func ruleOf(operation, caller, state string) (int, error) {
 }
 
 func TestAuthorisation(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	w := newMatrixWorld(t)
 	listed := map[string]bool{}
 	for _, cells := range matrixCells {

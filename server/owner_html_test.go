@@ -268,7 +268,7 @@ func (s *hostilePages) write(text string) map[string]*result {
 }
 
 func TestHostileTextStaysText(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newHostilePages(t)
 	benign := map[string][]string{}
 	for name, page := range s.write("Plain words") {

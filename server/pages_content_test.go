@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
+	"callbook/proof"
 	"callbook/store"
 )
 
@@ -294,7 +295,7 @@ func (s *site) homeIsAnswered() {
 
 // TestThePagesOfTheDemoAreMadeOfAnswers: what stands on them is what the API says.
 func TestThePagesOfTheDemoAreMadeOfAnswers(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	demo := newDevSite(t, true)
 	for name, check := range map[string]func(*site){
 		"home": (*site).homeIsAnswered, "calls": (*site).callsAreAnswered, "feed": (*site).feedHoldsTheNewestCalls, "sizes": (*site).pagesAreSmall,
@@ -330,7 +331,7 @@ func TestThePagesOfTheDemoAreMadeOfAnswers(t *testing.T) {
 
 // TestPagesInEveryStateAreMadeOfAnswers: likewise where the demo does not come.
 func TestPagesInEveryStateAreMadeOfAnswers(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newPeopleSite(t)
 	s.cardsAreAnswered([]string{"harbour-pilot", "bare-card", "tide-gauge", "shut-door", "lantern-keeper", "reef-watcher"})
 	s.callsAreAnswered()

@@ -177,7 +177,7 @@ func benignShapes(t testing.TB) map[string][]string {
 }
 
 func TestHostileTextStaysTextOnEveryPage(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	want, c := benignShapes(t), newHostileCrew(t)
 	texts := variedHostileTexts()
 	if len(texts) < 300 {
@@ -225,7 +225,7 @@ func (c *hostileCrew) readList(want map[string][]string, list, lang string) {
 }
 
 func TestHostileQueriesStayText(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newSite(t)
 	// Each ends in one way whatever the text is.
 	questions := []struct {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/proof"
 	"callbook/store"
 )
 
@@ -136,7 +137,7 @@ func (s *site) walkedBytes(path, plural, id string) (ids []string, longest int) 
 // TestAnswersAreBoundedHoweverLongTheirTexts: no single public read fetches
 // megabytes, and walking a list of the longest still visits each record once.
 func TestAnswersAreBoundedHoweverLongTheirTexts(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	b := newBrim(t, pictures)
 	const kilobyte = 1 << 10
 	var crew []store.Caller
@@ -232,7 +233,7 @@ func (s *site) pagesAreSmall() {
 }
 
 func TestPagesAreSmallHoweverLongTheirTexts(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	for name, tt := range map[string]struct {
 		letters []rune
 		pages   []int // of the longest replies

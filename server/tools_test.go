@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"callbook/proof"
 	"callbook/store"
 )
 
@@ -208,7 +209,7 @@ func (tw *twins) walk(name string, arguments map[string]any) (pages int) {
 
 // TestToolsAnswerAsTheirTwins reads the whole demo directory both ways.
 func TestToolsAnswerAsTheirTwins(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	tw := newTwins(newDevSite(t, true))
 	type list = []map[string]any
 	agents := tw.call("GET", "/api/agents?limit=100", "", nil).status(200)

@@ -55,7 +55,7 @@ func TestBackupsHoldAllThatWasAnsweredBefore(t *testing.T) {
 		}()
 	}
 	rounds := proof.Rounds(60, 200, 200)
-	if raceDetector() || testing.Short() {
+	if proof.RaceDetector() || testing.Short() {
 		rounds = 20
 	}
 	folder := t.TempDir()

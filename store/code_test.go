@@ -318,7 +318,7 @@ func TestTheRightCodeAtOnce(t *testing.T) {
 
 // One who guesses all the time, and asks for a code whenever there may be one.
 func TestGuessesInADay(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
 	var counted []Time

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/proof"
 )
 
 func (s *testStore) propose(c Caller, partner string, change ...func(*CollabDraft)) (Collab, error) {
@@ -83,7 +85,7 @@ func TestWhatACollaborationSays(t *testing.T) {
 
 // TestWhoDecidesACollaboration walks every act by everybody in every state.
 func TestWhoDecidesACollaboration(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	for state, want := range map[string]map[string]string{
 		"pending":   {"confirmed": "confirmed", "declined": "declined"},
 		"confirmed": {"confirmed": "confirmed", "declined": "invalid_state"},
@@ -152,7 +154,7 @@ func TestWhoHearsOfACollaboration(t *testing.T) {
 
 // TestCollaborationsThatAreRefused holds each refusal, and that it leaves nothing.
 func TestCollaborationsThatAreRefused(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	ctx := context.Background()
 	type rule struct {
 		set  func(s *testStore, a, b Caller, d *CollabDraft)
@@ -388,7 +390,7 @@ func TestListsOfCollaborations(t *testing.T) {
 // TestWhatCountsAsEvidence tries all owners on both sides: of the same person by
 // any spelling of the address, nothing counts.
 func TestWhatCountsAsEvidence(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	owners := []string{"", mei, "Mei+agents@People.Example.org", "MEI@people.example.org", ada, "m.ei@people.example.org"}
 	same := func(a, b string) bool { return normalMailbox(a) == normalMailbox(b) }
 	s := newStore(t, noCaps, func(o *Options) { o.OwnerAgents = new(int) })

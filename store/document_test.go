@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
+
+	"callbook/proof"
 )
 
 // derived is all derived data of a directory: rows of documents, and of the
@@ -128,7 +130,7 @@ func (s *testStore) update(c Caller, change func(*Settings)) AgentDocument {
 }
 
 func TestDerivedDataFollowsEveryWrite(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newStore(t, noCaps)
 	ctx := context.Background()
 	pilot, key := s.register("harbour-pilot", func(r *Registration) {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/proof"
 )
 
 // story is what an agent was told, a line for each event.
@@ -81,7 +83,7 @@ func TestEventIDs(t *testing.T) {
 
 // TestEventsResume walks with every size of page, while more happens on the way.
 func TestEventsResume(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	for limit := 1; limit <= 12; limit++ {
 		s := newStore(t)
 		pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")

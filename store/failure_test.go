@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"callbook/proof"
 )
 
 // patience is longer than anything here takes.
@@ -408,7 +410,7 @@ func TestARegistrationRepeatedAfterACommitThatFailedGivesAWorkingKey(t *testing.
 // TestTheLogIsBounded: checkpoints empty it as it grows; a reader that takes long
 // holds them up, and once it has gone the log goes back to its limit.
 func TestTheLogIsBounded(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	const limit = 16 << 20
 	s := newStore(t)
 	write := func(bytes int) {

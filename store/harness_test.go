@@ -11,12 +11,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-
-	"callbook/proof"
 )
-
-// What the race detector is left out of, or has less of.
-var raceDetector, oneByOne = proof.RaceDetector, proof.OneByOne
 
 // testStore is a directory for a test: a real file and a clock that the test
 // moves. Limits by the day are off unless the test sets them.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/proof"
 )
 
 const harbourPage, codePage = "https://harbour.example.org/about", "https://code.example.org/pilot"
@@ -70,7 +72,7 @@ var linkStates = map[string]func(s *testStore, c Caller){
 
 // TestWhatALookLeadsTo tries every finding in every state.
 func TestWhatALookLeadsTo(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	failures := []string{"blocked", "unreachable", "http_error", "too_large", "timeout", "not_found_on_page"}
 	passing := []string{"unreachable", "http_error", "timeout"} // what was verified once outlasts these
 	for state, reach := range linkStates {

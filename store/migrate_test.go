@@ -329,7 +329,7 @@ func TestAFailedUpgradeChangesNothing(t *testing.T) {
 // TestOurMigrationsFailAsAWhole tears each migration of the program, on a database of
 // the version before it.
 func TestOurMigrationsFailAsAWhole(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	files := steps(t)
 	for i, name := range slices.Sorted(maps.Keys(files)) {
 		path, earlier := filepath.Join(t.TempDir(), "callbook.db"), fstest.MapFS{}
@@ -580,7 +580,7 @@ func TestWhatAnUpgradeDropsIsErased(t *testing.T) {
 
 // TestTwoStartsUpgradeOnce: the lock that a start takes first lets one of them through.
 func TestTwoStartsUpgradeOnce(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	files := steps(t, addNotes)
 	older, err := os.ReadFile(olderFile(t))
 	if err != nil {
@@ -727,7 +727,7 @@ func (k killing) check(when, path string) {
 }
 
 func TestAnUpgradeThatIsKilledAtACall(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skipf("needs strace: %v", err)
 	}
@@ -756,7 +756,7 @@ func TestAnUpgradeThatIsKilledAtACall(t *testing.T) {
 }
 
 func TestAnUpgradeThatIsKilledAtAnyMoment(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	k := newKilling(t)
 	began := time.Now()
 	if out, err := child(k.file()).CombinedOutput(); err != nil {

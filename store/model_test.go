@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"callbook/proof"
 )
 
 // modelSeed makes the plain run the same each time; the environment's MODEL_SEED
@@ -42,7 +44,7 @@ func TestModel(t *testing.T) {
 	switch {
 	case testing.Short():
 		acts = 5_000
-	case raceDetector():
+	case proof.RaceDetector():
 		acts = 10_000
 	}
 	t.Logf("seed %d, %d acts", seed, acts)

@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
+
+	"callbook/proof"
 )
 
 // pragma reads a setting of the writing connection.
@@ -213,7 +215,7 @@ func TestDamageIsFoundBeforeAnythingIsServed(t *testing.T) {
 	}
 	want := contents(t, undamaged)
 	seeds := 60
-	if raceDetector() || testing.Short() {
+	if proof.RaceDetector() || testing.Short() {
 		seeds = 10
 	}
 	if n, err := strconv.Atoi(os.Getenv("TEST_DAMAGE_SEEDS")); err == nil {

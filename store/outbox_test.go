@@ -108,7 +108,7 @@ func (s *testStore) sends() map[string]func(Caller) error {
 }
 
 func TestCapsOnMails(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	type step struct {
 		after time.Duration // since the step before
 		agent int

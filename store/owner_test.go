@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/proof"
 )
 
 const mei, ada = "mei@people.example.org", "ada@people.example.org"
@@ -128,7 +130,7 @@ var claimStates = map[string]func(s *testStore, pilot Caller) string{
 
 // TestButtonsOfTheOwnersPage presses every button in every state of a claim.
 func TestButtonsOfTheOwnersPage(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	acts := []OwnerAct{OwnerConfirm, OwnerReject, OwnerWithdraw, OwnerRotateKey, OwnerRetire, OwnerAgree, OwnerRefuse, "other"}
 	gone := strings.Fields(strings.Repeat("not_found ", len(acts)))
 	const state = "invalid_state"

@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/proof"
 )
 
 // stored is a request's state as the file holds it, whatever the clock says.
@@ -180,7 +182,7 @@ func said(err error, start time.Time) string {
 // TestADryRunStoresNothing holds it against the real request: the answer is the
 // same, and all tables are as before.
 func TestADryRunStoresNothing(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	ctx := context.Background()
 	for _, tt := range refusals {
 		s := newStore(t, withQuotas(DefaultQuotas))
@@ -509,7 +511,7 @@ func TestDecliningHoldsForAMonth(t *testing.T) {
 
 // TestWhatRemainsOfARequest deletes one of its sides.
 func TestWhatRemainsOfARequest(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	ctx := context.Background()
 	for stage, want := range map[string]struct{ senderGone, recipientGone string }{
 		"pending":               {"withdrawn", "declined"},

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/proof"
 )
 
 // reachable registers an agent at level 1 that takes requests without an offering.
@@ -142,7 +144,7 @@ var stages = map[string]func(*played){
 // TestEveryActInEveryState walks the contract's table of states: what it does not
 // name is refused and leaves nothing behind.
 func TestEveryActInEveryState(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	const state = "invalid_state"
 	acts := []string{"asker withdraws", "pilot accepts", "pilot declines", "pilot reports", "owner agrees", "owner refuses"}
 	for stage, want := range map[string][]string{

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"callbook/proof"
 )
 
 // The reference of this file works on units: words of spaced scripts, and
@@ -210,7 +212,7 @@ func handleOf(d AgentDocument) string { return d.Handle }
 func idOf(d PostDocument) string      { return d.ID }
 
 func TestAgentsAgainstAReference(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newStore(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	all := s.modelAgents(r)
@@ -255,7 +257,7 @@ func TestAnExactHandleComesFirst(t *testing.T) {
 }
 
 func TestPostsAgainstAReference(t *testing.T) {
-	oneByOne(t)
+	proof.OneByOne(t)
 	s := newStore(t)
 	ctx := context.Background()
 	r := rand.New(rand.NewPCG(3, 4))

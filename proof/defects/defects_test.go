@@ -149,8 +149,7 @@ var testEnd = regexp.MustCompile(`(?m)^--- ([PFS])(?:ASS|AIL|KIP): `)
 func (b *bench) run(program string, d defect) (ends, out string) {
 	command := exec.CommandContext(b.Context(), program, "-test.run=^("+d.tests+")$", "-test.v", "-test.timeout=2m")
 	command.Dir = filepath.Join(b.root, d.folder)
-	variable, _, _ := strings.Cut(proof.Variable(false), "=")
-	command.Env = append(os.Environ(), variable+"=")
+	command.Env = append(os.Environ(), proof.Variable+"=")
 	printed, _ := command.CombinedOutput() // it tells more than the status does
 	out = string(printed[max(0, len(printed)-8000):])
 	if bytes.Contains(printed, []byte("\npanic: test timed out")) {

@@ -77,10 +77,7 @@ var claims = []claim{
 		name: "canaries", what: "Keys, codes, links and mailboxes shown to whom they do not belong, logged, or left in the file after deletion",
 		shows: "0 of {secrets} secrets in {answers} answers; 0 of {erased} erased agents",
 		needs: []need{{"secrets", atLeast, 100, 100}, {"answers", atLeast, 5000, 5000}, {"erased", atLeast, 50, 50}},
-		tests: []test{
-			{folder: "./server", name: "TestNoSecretIsShown"}, {folder: "./server", name: "TestNoToolShowsASecret"},
-			{folder: "./store", name: "TestNothingErasedIsLeftInTheFile"},
-		},
+		tests: slices.Concat(in("./server", "TestNoSecretIsShown", "TestNoToolShowsASecret"), in("./store", "TestNothingErasedIsLeftInTheFile")),
 	},
 	{
 		name: "races", what: "Limits passed by one, and acts done twice, in rounds of 100 calls at once",
@@ -119,7 +116,7 @@ var claims = []claim{
 		name: "memory", what: "Anonymous memory with agents in the directory, at rest and with 64 clients, in MB; callers that the rate limits tell apart in bounded memory",
 		shows: "{MB at rest} and {MB under load} with {agents} agents; {limiter keys} callers",
 		needs: []need{{"MB at rest", atMost, 40, 40}, {"MB under load", atMost, 150, 150}, {"agents", atLeast, 5000, 100_000}, {"limiter keys", atLeast, 1_000_000, 10_000_000}},
-		tests: []test{{folder: ".", name: "TestMemory"}, {folder: "./server", name: "TestTheLimiterIsBounded"}},
+		tests: slices.Concat(in(".", "TestMemory"), in("./server", "TestTheLimiterIsBounded")),
 	},
 	{
 		name: "defects", what: "Defects put into the program that its tests catch",

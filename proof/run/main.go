@@ -15,13 +15,13 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"os/signal"
 	"regexp"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
+
+	"callbook/proof"
 )
 
 type settings struct {
@@ -77,10 +77,10 @@ func prove(ctx context.Context, s settings) bool {
 	for i := range outcomes {
 		o := &outcomes[i]
 		for _, t := range o.tests {
-			for name, n := range reports[t].figures {
-				o.figures[name] = append(o.figures[name], n)
+			for name, all := range reports[t].figures {
+				o.figures[name] = append(o.figures[name], all...)
 			}
-			if fault := reports[t].fault; fault != "" {
+			if fault := reports[t].fault(); fault != "" {
 				o.faults = append(o.faults, t.name+": "+fault)
 			}
 		}
@@ -89,7 +89,7 @@ func prove(ctx context.Context, s settings) bool {
 	if s.long {
 		form = "long form"
 	}
-	fmt.Printf("%s, commit %s, %s, %s, %s of %s\n\n%s", time.Now().UTC().Format(time.DateOnly), commit(ctx), runtime.Version(), machine(),
+	fmt.Printf("%s, commit %s, %s, %s, %s of %s\n\n%s", time.Now().UTC().Format(time.DateOnly), proof.Commit(ctx), runtime.Version(), proof.Machine(),
 		form, time.Since(begun).Round(time.Second), markdown(outcomes, s.long))
 	holds := len(outcomes) > 0
 	for _, o := range outcomes {
@@ -122,18 +122,4 @@ func groups(outcomes []outcome) (all [][]test) {
 		}
 	}
 	return all
-}
-
-// commit is the commit that is tried, with a plus when files differ from it.
-func commit(ctx context.Context) string {
-	name, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
-	if err != nil {
-		return "unknown"
-	}
-	changed, _ := exec.CommandContext(ctx, "git", "status", "--porcelain").Output()
-	return strings.TrimSpace(string(name)) + strings.Repeat("+", min(1, len(changed)))
-}
-
-func machine() string {
-	return fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 }

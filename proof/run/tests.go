@@ -27,8 +27,17 @@ type test struct {
 
 // report is what became of a test.
 type report struct {
-	figures map[string]int
-	fault   string // empty: it passed
+	figures figures
+	ended   bool
+	failure string // that it told of: its own, or that a part of it is skipped
+}
+
+// fault is why the test shows nothing; empty when it passed.
+func (r *report) fault() string {
+	if r.failure == "" && !r.ended {
+		return "it did not run to its end"
+	}
+	return r.failure
 }
 
 // inputs is the figure that a fuzz target reports.
@@ -51,12 +60,16 @@ func run(ctx context.Context, s settings, tests []test) map[test]*report {
 		args = append(args, "-run=^("+strings.Join(names, "|")+")$")
 	}
 	command := exec.CommandContext(ctx, "go", append(args, tests[0].folder)...)
-	command.Env = append(os.Environ(), proof.Variable(s.long))
+	form := proof.Short
+	if s.long {
+		form = proof.Long
+	}
+	command.Env = append(os.Environ(), proof.Variable+"="+form)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = time.Minute
 	reports := map[test]*report{}
 	for _, t := range tests {
-		reports[t] = &report{map[string]int{}, "it did not run"}
+		reports[t] = &report{figures: figures{}}
 	}
 	out, err := command.StdoutPipe()
 	command.Stderr = command.Stdout
@@ -65,8 +78,14 @@ func run(ctx context.Context, s settings, tests []test) map[test]*report {
 		return reports
 	}
 	r := reader{settings: s, reports: reports, outputs: map[string][]string{}}
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		r.line(lines.Bytes())
+	for lines := bufio.NewReader(out); ; {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			r.line(line)
+		}
+		if err != nil {
+			break
+		}
 	}
 	if err := command.Wait(); err != nil {
 		fmt.Fprintf(s.progress, "%s: %v\n", tests[0].folder, err)
@@ -95,7 +114,7 @@ var executions = regexp.MustCompile(`execs: (\d+)`)
 func (r *reader) line(text []byte) {
 	var e event
 	if json.Unmarshal(text, &e) != nil {
-		e = event{Action: "output", Output: string(text) + "\n"}
+		e = event{Action: "output", Output: string(text)}
 	}
 	top, _, inner := strings.Cut(e.Test, "/")
 	of := r.report(top)
@@ -105,13 +124,14 @@ func (r *reader) line(text []byte) {
 		if found := executions.FindStringSubmatch(e.Output); found != nil {
 			for t, of := range r.reports { // the only one
 				if n, err := strconv.Atoi(found[1]); err == nil && t.fuzz {
-					of.figures[inputs] = n
+					of.figures[inputs] = []int{n}
 				}
 			}
 		}
 	case "attr":
 		if n, err := strconv.Atoi(e.Value); err == nil && of != nil {
-			of.figures[proof.FigureName(e.Key)] += n
+			name := proof.FigureName(e.Key)
+			of.figures[name] = append(of.figures[name], n)
 		}
 	case "run":
 		if of != nil && !inner {
@@ -119,20 +139,19 @@ func (r *reader) line(text []byte) {
 		}
 	case "skip":
 		if of != nil {
-			of.fault = strings.TrimSpace(e.Test + " is skipped")
+			of.failure = e.Test + " is skipped"
 			r.print(top)
 		}
 	case "pass":
-		if of != nil && !inner && of.fault == "it did not run" {
-			of.fault = ""
+		if of != nil && !inner {
+			of.ended = true
 		}
 	case "fail":
-		if of != nil && !inner {
-			of.fault = "it fails"
-			if r.overtime(top) {
-				of.fault = ""
-				return
-			}
+		if of == nil || inner {
+			return
+		}
+		if of.ended = r.overtime(top); !of.ended {
+			of.failure = "it fails"
 			r.print(top)
 		}
 	}

@@ -30,7 +30,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -209,13 +208,4 @@ func (b *bench) close() error {
 		p.stop()
 	}
 	return os.RemoveAll(b.folder)
-}
-
-// system is the machine and its system.
-func system() string {
-	name := processor()
-	if name == "" {
-		name = "processor unknown"
-	}
-	return fmt.Sprintf("%s, %d cores, %s/%s", name, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
 }

@@ -51,14 +51,3 @@ func (p *process) anonymous() (int64, bool) {
 	}
 	return 0, false
 }
-
-// processor is the name of the machine's processor.
-func processor() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}

@@ -12,5 +12,3 @@ func endWithParent(*exec.Cmd) {}
 func (p *process) cpu() (time.Duration, bool) { return 0, false }
 
 func (p *process) anonymous() (int64, bool) { return 0, false }
-
-func processor() string { return "" }

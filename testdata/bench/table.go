@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"callbook/proof"
 )
 
 // result is what a run came to.
@@ -38,17 +39,7 @@ type goalResult struct {
 }
 
 func newResult(ctx context.Context, s settings) *result {
-	return &result{Date: time.Now().UTC(), Commit: commit(ctx), Go: runtime.Version(), System: system(), Agents: s.agents, Quick: s.quick}
-}
-
-// commit is the commit that is measured, with a plus when files differ from it.
-func commit(ctx context.Context) string {
-	name, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
-	if err != nil {
-		return "unknown"
-	}
-	changed, _ := exec.CommandContext(ctx, "git", "status", "--porcelain").Output()
-	return strings.TrimSpace(string(name)) + strings.Repeat("+", min(1, len(changed)))
+	return &result{Date: time.Now().UTC(), Commit: proof.Commit(ctx), Go: runtime.Version(), System: proof.Machine(), Agents: s.agents, Quick: s.quick}
 }
 
 func (r *result) add(of row, f figures) {

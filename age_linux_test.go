@@ -137,23 +137,23 @@ func TestOverload(t *testing.T) {
 	db := newDB(t)
 	p := spawn(t, db)
 	author := p.agent("tide-reader", "tide@example.org")
-	rounds, within := proof.Rounds(1, 2, 5), time.Duration(proof.Rounds(1, 2, 5))*time.Second
+	rounds := proof.Rounds(1, 7, 31)
 	for _, o := range []overload{
 		{"reads", 64, func(caller, call int) string {
 			return fmt.Sprintf("GET /api/agents?limit=5&q=tide%d HTTP/1.1\r\nHost: x\r\n\r\n", caller*1_000_000+call) // none is in the cache
 		}},
 		{"writes", 256, func(int, int) string { return publishing(author) }},
 	} {
-		new(crowd).calls(p, o.atPeak, within, o.request) // warms up
-		var peak, goodput float64
-		for range rounds { // by turns: the machine is not always as fast
+		new(crowd).calls(p, o.atPeak, time.Second, o.request) // warms up
+		shares := make([]float64, rounds)
+		for i := range shares { // by turns, and of these the middle one: the machine is not always as fast
 			var few, many crowd
-			best, rate := few.calls(p, o.atPeak, within, o.request), many.calls(p, 4*o.atPeak, within, o.request)
-			peak, goodput = peak+best, goodput+rate
+			best, rate := few.calls(p, o.atPeak, time.Second, o.request), many.calls(p, 4*o.atPeak, time.Second, o.request)
+			shares[i] = rate / best
 			t.Logf("%s: %.0f a second at best, %.0f with 4 times the callers; %d too late, %d turned away", o.name, best, rate, many.late.Load(), many.shed.Load())
 		}
-		percent := int(min(100, 100*goodput/peak))
-		proof.Figure(t, "goodput percent of "+o.name, percent)
+		slices.Sort(shares)
+		proof.Figure(t, "goodput percent of "+o.name, int(100*min(1, shares[rounds/2])))
 	}
 	p.turnsAway(db, author)
 	p.ends()

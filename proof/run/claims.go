@@ -62,6 +62,12 @@ var claims = []claim{
 		tests: in(".", "TestSlowSockets"),
 	},
 	{
+		name: "overload", what: "Calls served with four times the callers, in percent of the best, for each second of the service's processor time",
+		shows: "{goodput percent of reads} of reads, {goodput percent of writes} of writes",
+		needs: []need{{"goodput percent of reads", atLeast, 80, 80}, {"goodput percent of writes", atLeast, 80, 80}},
+		tests: in(".", "TestOverload"),
+	},
+	{
 		name: "age", what: "Calls of every kind that fail while a year goes by; memory at rest, in MB, and how much it grows, in percent; most bytes of the log",
 		shows: "{failures} of {requests}; {MB at rest}, {growth percent}; {wal bytes}",
 		needs: []need{{"requests", atLeast, 2000, 200_000}, {"failures", exactly, 0, 0}, {"growth percent", atMost, 50, 10}, {"MB at rest", atMost, 100, 100}, {"wal bytes", atMost, 32 << 20, 32 << 20}},

@@ -20,8 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"callbook/proof"
 	"callbook/store"
 )
@@ -159,6 +157,23 @@ func TestOverload(t *testing.T) {
 	p.ends()
 }
 
+// TestCommits: how many writes a second reach the disk for good, one after the other
+// and many at once.
+func TestCommits(t *testing.T) {
+	if !proof.Asked() {
+		t.Skip("measures what the disk can do: set PROOF")
+	}
+	p := spawn(t, newDB(t), "--durability=full")
+	author := p.agent("tide-reader", "tide@example.org")
+	for figure, callers := range map[string]int{"commits a second": 1, "writes a second": 256} {
+		var c crowd
+		begun := time.Now()
+		c.calls(p, callers, 5*time.Second, func(int, int) string { return publishing(author) })
+		proof.Figure(t, figure, int(float64(c.served.Load())/time.Since(begun).Seconds()))
+	}
+	p.ends()
+}
+
 func publishing(author agent) string {
 	const post = `{"kind":"announce","title":"Tides","body":"Hourly levels."}`
 	return fmt.Sprintf("POST /api/posts HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n%s", author.auth, len(post), post)
@@ -168,15 +183,7 @@ func publishing(author agent) string {
 // wait and are served, and the others are told to come again.
 func (p *process) turnsAway(db string, author agent) {
 	p.Helper()
-	other, err := sqlx.Open("sqlite", "file:"+db+"?_txlock=immediate&_pragma=busy_timeout(5000)")
-	if err != nil {
-		p.Fatal(err)
-	}
-	defer other.Close()
-	held, err := other.Begin()
-	if err != nil {
-		p.Fatal(err)
-	}
+	release := holdWriting(p, db)
 	const writers = 500
 	var c crowd
 	ended := make(chan struct{})
@@ -188,9 +195,7 @@ func (p *process) turnsAway(db string, author agent) {
 	if status, text := p.call("GET", "/api/agents/tide-reader", ""); status != 200 {
 		p.Errorf("who reads is turned away too: %d %s", status, text)
 	}
-	if err := held.Rollback(); err != nil {
-		p.Fatal(err)
-	}
+	release()
 	<-ended
 	if shed, served := c.shed.Load(), c.served.Load(); shed == 0 || served == 0 || shed+served+c.late.Load() != writers {
 		p.Errorf("%d are turned away, %d served, %d late", shed, served, c.late.Load())
@@ -292,11 +297,11 @@ func (a *ageing) code(d *dweller) string {
 	return ""
 }
 
-// works makes calls of every kind until it is told to stop.
-func (a *ageing) works(ctx context.Context, worker int) {
+// works makes calls of every kind for as long as it is to go on.
+func (a *ageing) works(worker int, on func() bool) {
 	const staying = 8
 	var all []*dweller
-	for i := 0; ctx.Err() == nil; i++ {
+	for i := 0; on(); i++ {
 		a.load.RLock()
 		if i%40 == 0 {
 			all = append(all, a.joins(fmt.Sprintf("dweller-%d-%d", worker, i)))
@@ -412,7 +417,7 @@ func (a *ageing) kept(p pledge, to *dweller) {
 }
 
 // rest is what the service holds while nobody calls.
-type rest struct{ megabytes, descriptors int }
+type rest struct{ megabytes, descriptors, goroutines int }
 
 // rests has the load stand still, and looks once all connections are closed.
 func (a *ageing) rests() (r rest) {
@@ -460,12 +465,46 @@ func (a *ageing) goroutines() int {
 	return strings.Count(a.err.String(), "\ngoroutine ")
 }
 
+// TestNothingIsHeldBack: after many calls of every kind, the service holds no more
+// descriptors and goroutines than after a tenth of them.
+func TestNothingIsHeldBack(t *testing.T) {
+	if !proof.Asked() {
+		t.Skip("takes minutes, under the race detector: set PROOF")
+	}
+	n := proof.Rounds(0, 10_000, 1_000_000)
+	before, after := held(t, n/10), held(t, n)
+	growth := max(after.descriptors*100/before.descriptors, after.goroutines*100/before.goroutines) - 100
+	if t.Logf("%+v, then %+v", before, after); growth > 5 {
+		t.Errorf("it grows by %d percent", growth)
+	}
+	proof.Figure(t, "growth percent", max(0, growth))
+}
+
+// held is what a service holds at rest after n calls.
+func held(t testing.TB, n int) (r rest) {
+	t.Helper()
+	a := aged(t, newDB(t))
+	var working sync.WaitGroup
+	for worker := range 8 {
+		working.Go(func() {
+			a.works(worker, func() bool { return a.requests.Load() < int64(n) && !t.Failed() })
+		})
+	}
+	working.Wait()
+	r = a.rests()
+	r.goroutines = a.goroutines()
+	proof.Figure(t, "requests", int(a.requests.Load()))
+	proof.Figure(t, "failures", int(a.failures.Load()))
+	return r
+}
+
 // A WAL is folded into the file long before it has as much.
 const mostLog = 32 << 20
 
 // TestAYear: agents call in every way while a year goes by. What expires has expired,
 // who left is forgotten, no call fails, and what the service holds grows no more.
 func TestAYear(t *testing.T) {
+	t.Parallel()
 	if !proof.Asked() {
 		t.Skip("measures what the service holds after a while: set PROOF")
 	}
@@ -482,7 +521,11 @@ func TestAYear(t *testing.T) {
 	defer working.Wait()
 	defer stop()
 	for worker := range 4 {
-		working.Go(func() { a.works(ctx, worker) })
+		working.Go(func() {
+			pace := time.NewTicker(10 * time.Millisecond)
+			defer pace.Stop()
+			a.works(worker, func() bool { <-pace.C; return ctx.Err() == nil })
+		})
 	}
 	const months = 12
 	steps := proof.Rounds(0, 3, 300) // of a month

@@ -41,6 +41,7 @@ type crashTally struct {
 }
 
 func TestAKillUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
 	wantCrashDrivers(t)
 	cycles, seed := proof.Rounds(3, crashCycles, 1000), rand.Uint64()
 	random, tally := rand.New(rand.NewPCG(seed, 0)), &crashTally{acted: map[string]int{}}

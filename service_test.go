@@ -184,16 +184,7 @@ func TestTheServiceManagerIsTold(t *testing.T) {
 	if !hears("READY=1", patience) || !hears("WATCHDOG=1", patience) || !hears("WATCHDOG=1", patience) {
 		t.Fatalf("it does not tell that it answers: %s", p.err)
 	}
-	// While another process holds the database, nothing can be written.
-	other, err := sqlx.Open("sqlite", "file:"+db+"?_txlock=immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	held, err := other.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	release := holdWriting(t, db)
 	p.base = "http://" + printedAddress.FindStringSubmatch(p.err.String())[1]
 	until(t, "it is not ready", func() bool { status, _ := p.call("GET", "/readyz", ""); return status == 503 })
 	for hears("WATCHDOG=1", time.Millisecond) { // those from before
@@ -201,9 +192,7 @@ func TestTheServiceManagerIsTold(t *testing.T) {
 	if hears("WATCHDOG=1", 300*time.Millisecond) {
 		t.Error("it tells that it is well while it cannot write")
 	}
-	if err := held.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	if !hears("WATCHDOG=1", patience) {
 		t.Error("it does not tell that it is well again")
 	}
@@ -212,6 +201,26 @@ func TestTheServiceManagerIsTold(t *testing.T) {
 		t.Error("it does not tell that it stops")
 	}
 	p.ends()
+}
+
+// holdWriting holds a database as another process would, so that nothing can be
+// written until it is released.
+func holdWriting(t testing.TB, db string) (release func()) {
+	t.Helper()
+	other, err := sqlx.Open("sqlite", "file:"+db+"?_txlock=immediate&_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	held, err := other.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := held.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestTooManyConnections: the service outlives them, and answers again.

@@ -42,10 +42,10 @@ var RaceDetector = sync.OnceValue(func() bool {
 })
 
 // OneByOne skips a long test whose acts come one after the other, or in processes of
-// their own.
+// their own, when it would run under the race detector, and not for the table.
 func OneByOne(t testing.TB) {
 	t.Helper()
-	if RaceDetector() {
+	if RaceDetector() && !Asked() {
 		t.Skip("its acts come one by one: nothing to find for the race detector, which takes minutes for it")
 	}
 }

@@ -22,22 +22,21 @@ type AgentFilter struct {
 }
 
 // The list queries. The inner one walks the narrow rows, so that skipping does
-// not load documents. SQLite looks at the values of LIMIT and OFFSET when it prepares
-// a statement, and does so anew for each other value; a plus before them hides them.
+// not load documents.
 const (
 	walkAgents = `
 		FROM (SELECT agent_id AS id FROM agent_documents
 			WHERE agent_id < ? AND agent_id >= ?
-			ORDER BY agent_id DESC LIMIT +? OFFSET +?) m` + joinDocuments
+			ORDER BY agent_id DESC LIMIT ? OFFSET ?) m` + joinDocuments
 	countAgents = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM agent_documents WHERE agent_id >= ? LIMIT +?)`
+		SELECT COUNT(*) FROM (SELECT 1 FROM agent_documents WHERE agent_id >= ? LIMIT ?)`
 	searchAgents = `
 		FROM (SELECT ` + mirror + ` - rowid AS id FROM agent_search
 			WHERE agent_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
-			ORDER BY rowid LIMIT +? OFFSET +?) m` + joinDocuments
+			ORDER BY rowid LIMIT ? OFFSET ?) m` + joinDocuments
 	countSearchedAgents = `
 		SELECT COUNT(*) FROM (SELECT 1 FROM agent_search
-			WHERE agent_search MATCH ? AND rowid <= ` + mirror + ` - ? LIMIT +?)`
+			WHERE agent_search MATCH ? AND rowid <= ` + mirror + ` - ? LIMIT ?)`
 	joinDocuments = `
 		JOIN agent_documents d ON d.agent_id = m.id
 		JOIN agents a ON a.id = m.id

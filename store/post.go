@@ -203,30 +203,30 @@ const (
 		JOIN post_documents d ON d.post_seq = p.seq
 		JOIN agent_documents a ON a.agent_id = p.author_id
 		WHERE p.seq < ? AND p.seq >= ?
-		ORDER BY p.seq DESC LIMIT +? OFFSET +?`
+		ORDER BY p.seq DESC LIMIT ? OFFSET ?`
 	countPosts = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM post_documents WHERE post_seq >= ? LIMIT +?)`
+		SELECT COUNT(*) FROM (SELECT 1 FROM post_documents WHERE post_seq >= ? LIMIT ?)`
 	searchPosts = listedPosts + `
 		FROM (SELECT ` + mirror + ` - rowid AS seq FROM post_search
 			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
-			ORDER BY rowid LIMIT +? OFFSET +?) m
+			ORDER BY rowid LIMIT ? OFFSET ?) m
 		JOIN posts p ON p.seq = m.seq
 		JOIN post_documents d ON d.post_seq = m.seq
 		JOIN agent_documents a ON a.agent_id = p.author_id
 		ORDER BY m.seq DESC`
 	countSearchedPosts = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM post_search WHERE post_search MATCH ? AND rowid <= ` + mirror + ` - ? LIMIT +?)`
+		SELECT COUNT(*) FROM (SELECT 1 FROM post_search WHERE post_search MATCH ? AND rowid <= ` + mirror + ` - ? LIMIT ?)`
 	searchOpenPosts = listedPosts + `
 		FROM (SELECT ` + mirror + ` - rowid AS seq FROM post_search
 			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?` + notExpired + `
-			ORDER BY rowid LIMIT +? OFFSET +?) m
+			ORDER BY rowid LIMIT ? OFFSET ?) m
 		JOIN posts p ON p.seq = m.seq
 		JOIN post_documents d ON d.post_seq = m.seq
 		JOIN agent_documents a ON a.agent_id = p.author_id
 		ORDER BY m.seq DESC`
 	countSearchedOpenPosts = `
 		SELECT COUNT(*) FROM (SELECT 1 FROM post_search
-			WHERE post_search MATCH ? AND rowid <= ` + mirror + ` - ?` + notExpired + ` LIMIT +?)`
+			WHERE post_search MATCH ? AND rowid <= ` + mirror + ` - ?` + notExpired + ` LIMIT ?)`
 )
 
 // notExpired leaves out the few whose search rows do not say yet that their deadline
@@ -357,7 +357,7 @@ func (t *tx) closePosts() (int, error) {
 		SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?
 		UNION ALL
 		SELECT post_seq FROM post_documents WHERE open = 0 AND deadline >= ?
-		LIMIT +?`, today, today, dueStep)
+		LIMIT ?`, today, today, dueStep)
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}

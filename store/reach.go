@@ -80,7 +80,7 @@ func (q *search) floor() int64 {
 
 func sampleOf(table string) string {
 	return `SELECT COUNT(*) AS matches, COALESCE(` + mirror + ` - MAX(rowid), 0) AS oldest
-		FROM (SELECT rowid FROM ` + table + ` WHERE ` + table + ` MATCH ? ORDER BY rowid LIMIT +?)`
+		FROM (SELECT rowid FROM ` + table + ` WHERE ` + table + ` MATCH ? ORDER BY rowid LIMIT ?)`
 }
 
 // sample is one in how many numbers something matched, when newest was the highest.

@@ -136,7 +136,7 @@ func (s *Store) Replies(ctx context.Context, post PostDocument, page Page) (List
 	err = s.all(ctx, &result.Items, selectReply+`
 		WHERE r.post_seq = ? AND r.seq > ?
 		ORDER BY r.seq
-		LIMIT +?`, post.Seq, from.seq, page.Limit+1)
+		LIMIT ?`, post.Seq, from.seq, page.Limit+1)
 	size := post.size()
 	for i, reply := range result.Items {
 		size += reply.size()
@@ -157,7 +157,7 @@ func (s *Store) RepliesTo(ctx context.Context, caller Caller, since Time, page P
 		rows: selectReply + `
 			WHERE r.seq < ? AND p.author_id = ? AND r.created_at >= ?
 			ORDER BY r.seq DESC
-			LIMIT +? OFFSET +?`,
+			LIMIT ? OFFSET ?`,
 		count: `
 			SELECT COUNT(*) FROM (
 				SELECT 1
@@ -165,7 +165,7 @@ func (s *Store) RepliesTo(ctx context.Context, caller Caller, since Time, page P
 				JOIN replies r ON r.post_seq = p.seq
 				JOIN agent_documents a ON a.agent_id = r.author_id
 				WHERE p.author_id = ? AND r.created_at >= ?
-				LIMIT +?)`,
+				LIMIT ?)`,
 		bounds: []any{caller.ID, since},
 		most:   pageBytes,
 		tiers:  oneTier(""),

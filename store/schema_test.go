@@ -621,9 +621,9 @@ var (
 
 // boundedWalks are the queries that may walk, by a part of their text.
 var boundedWalks = []string{
-	"ORDER BY agent_id DESC LIMIT +?",                  // a page of all agents
+	"ORDER BY agent_id DESC LIMIT ?",                   // a page of all agents
 	"(SELECT 1 FROM agent_documents WHERE agent_id >=", // their total, up to 1000
-	"ORDER BY p.seq DESC LIMIT +?",                     // a page of all calls
+	"ORDER BY p.seq DESC LIMIT ?",                      // a page of all calls
 	"(SELECT 1 FROM post_documents WHERE post_seq >=",  // their total, up to 1000
 	"COALESCE(MAX(",                      // the last row
 	"(SELECT 1 FROM collabs c LEFT JOIN", // the total of all collaborations, up to 1000

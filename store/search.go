@@ -131,9 +131,9 @@ func (s *Store) parse(ctx context.Context, text string) (query, error) {
 		return q, nil
 	}
 	err := s.all(ctx, &q.forms, `
-		SELECT word FROM (SELECT word FROM search_words WHERE word >= ? AND word < ? ORDER BY word LIMIT +?)
+		SELECT word FROM (SELECT word FROM search_words WHERE word >= ? AND word < ? ORDER BY word LIMIT ?)
 		ORDER BY length(word), word
-		LIMIT +?`, last.text, last.text+string(utf8.MaxRune), mostForms, maxForms)
+		LIMIT ?`, last.text, last.text+string(utf8.MaxRune), mostForms, maxForms)
 	q.none, q.cut = len(q.forms) == 0, len(q.forms) == maxForms
 	return q, err
 }

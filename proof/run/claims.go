@@ -29,6 +29,22 @@ var claims = []claim{
 		tests: in(".", "TestDamagedPagesGiveNoWrongAnswer"),
 	},
 	{
+		name: "disk", what: "Cases of a disk or a file at fault (full, a quota, a sync that fails, damaged, cut off, moved, replaced, of another program or user, elsewhere) in which the program does what SECURITY.md says",
+		shows: "{cases}",
+		needs: []need{{"cases", atLeast, 50, 50}},
+		tests: slices.Concat(in(".", "TestAFileThatCannotBeServedIsLeftAsItIs", "TestAFileOfAnotherUserIsLeftAsItIs", "TestASecondProcessIsRefused", "TestDamageMetWhileServingEndsTheService",
+			"TestAFileThatBecomesShorterEndsTheService", "TestAFileThatIsMovedAwayEndsTheService", "TestADatabaseAtItsMost", "TestAFullDiskIsToldAndHeals", "TestAFullDiskIsNoReasonToStartAgain",
+			"TestAcknowledgedWritesOutliveAFullDisk", "TestASyncThatFailsEndsTheService", "TestASyncOfTheFileItselfThatFailsEndsTheService", "TestANetworkDiskIsRefused"),
+			in("./store", "TestTheFirstDamageMetStopsTheStore", "TestAFileThatBecomesShorterStopsTheStore", "TestAReplacedFileStopsTheStore", "TestALinkThatLeadsElsewhereStopsTheStore",
+				"TestNothingElseStopsTheStore", "TestARepeatAfterACommitThatFailedMakesNoSecond", "TestDamageIsFoundBeforeAnythingIsServed", "TestDamageIsFoundBesideTheServing", "TestAForeignFileIsLeftAsItIs")),
+	},
+	{
+		name: "commits", what: "Commits a second with `--durability full`: of one client, and writes of 256",
+		shows: "{commits a second}; {writes a second}",
+		needs: []need{{"commits a second", atLeast, 50, 50}, {"writes a second", atLeast, 100, 100}},
+		tests: alone(".", "TestCommits"),
+	},
+	{
 		name: "backups", what: "Backups taken while agents write, that hold every write answered before",
 		shows: "{backups}",
 		needs: []need{{"backups", atLeast, 200, 200}},
@@ -44,7 +60,7 @@ var claims = []claim{
 		name: "restart", what: "Restarts under a service manager's socket without a visitor turned away",
 		shows: "{restarts}, {answered} visitors answered",
 		needs: []need{{"restarts", atLeast, 20, 100}, {"answered", atLeast, 180, 900}},
-		tests: in(".", "TestNobodyIsRefusedAtARestart"),
+		tests: alone(".", "TestNobodyIsRefusedAtARestart"),
 	},
 	{
 		name: "hostile", what: "Malformed input that ends in a 5xx or a panic: requests that break the OpenAPI document, each constraint alone and then by chance, and what the fuzz targets think of",
@@ -59,13 +75,13 @@ var claims = []claim{
 		name: "slow", what: "Slow sockets in their headers, in their bodies and not reading; what 95 of 100 calls of others take at the most meanwhile, in ms",
 		shows: "{slow sockets}; {p95 ms}",
 		needs: []need{{"slow sockets", atLeast, 1000, 1000}, {"p95 ms", atMost, 199, 199}},
-		tests: in(".", "TestSlowSockets"),
+		tests: alone(".", "TestSlowSockets"),
 	},
 	{
 		name: "overload", what: "Calls served with four times the callers, in percent of the best, for each second of the service's processor time",
 		shows: "{goodput percent of reads} of reads, {goodput percent of writes} of writes",
 		needs: []need{{"goodput percent of reads", atLeast, 80, 80}, {"goodput percent of writes", atLeast, 80, 80}},
-		tests: in(".", "TestOverload"),
+		tests: alone(".", "TestOverload"),
 	},
 	{
 		name: "age", what: "Calls of every kind that fail while a year goes by; memory at rest, in MB, and how much it grows, in percent; most bytes of the log",
@@ -93,6 +109,12 @@ var claims = []claim{
 			"TestTheOwnersReceiptAtOnceWithOthers", "TestDeletingAndAcceptingAtOnce", "TestWrongCodesAtOnce", "TestRightAndWrongCodesAtOnce",
 			"TestARecoveryCodeIsUsedOnce", "TestAnOwnersFormIsUsedOnce", "TestConfirmingAndRejectingAClaimAtOnce", "TestRotationsAtOnce",
 			"TestEveryWayToAnotherKeyAtOnce", "TestConfirmingAndDecliningACollaborationAtOnce"),
+	},
+	{
+		name: "detector", what: "Reports of the race detector, and calls that fail, under mixed load; growth of descriptors and goroutines meanwhile, in percent",
+		shows: "0 and {failures} of {requests}; {growth percent}",
+		needs: []need{{"requests", atLeast, 10_000, 1_000_000}, {"failures", exactly, 0, 0}, {"growth percent", atMost, 5, 5}},
+		tests: racing(".", "TestNothingIsHeldBack"),
 	},
 	{
 		name: "codes", what: "Verification codes guessed; guesses of the 2^40 codes that count against an agent in a day",
@@ -148,6 +170,24 @@ var claims = []claim{
 func in(folder string, names ...string) (all []test) {
 	for _, name := range names {
 		all = append(all, test{folder: folder, name: name})
+	}
+	return all
+}
+
+// alone are tests of one package that measure time.
+func alone(folder string, names ...string) []test {
+	all := in(folder, names...)
+	for i := range all {
+		all[i].alone = true
+	}
+	return all
+}
+
+// racing are tests of one package that run under the race detector.
+func racing(folder string, names ...string) []test {
+	all := in(folder, names...)
+	for i := range all {
+		all[i].race = true
 	}
 	return all
 }

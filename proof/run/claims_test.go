@@ -1,8 +1,10 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +22,7 @@ func TestClaimsNameTestsThatAreThere(t *testing.T) {
 			}
 		}
 		for _, t := range c.tests {
-			listed[t] = true
+			listed[test{folder: t.folder, name: t.name, fuzz: t.fuzz}] = true
 		}
 	}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
@@ -49,6 +51,59 @@ func TestClaimsNameTestsThatAreThere(t *testing.T) {
 	for of := range there {
 		if of.fuzz && !listed[of] {
 			t.Errorf("%s of %s stands in no claim", of.name, of.folder)
+		}
+	}
+}
+
+// TestWhatTestsReport: from the lines of `go test -json`.
+func TestWhatTestsReport(t *testing.T) {
+	for name, tt := range map[string]struct {
+		of    test
+		lines string
+		fault string
+		want  figures
+	}{
+		"it reports twice": {
+			test{name: "TestX"}, `{"Action":"attr","Test":"TestX","Key":"ready_ms","Value":"7"}
+			{"Action":"attr","Test":"TestX/part","Key":"ready_ms","Value":"5"}
+			{"Action":"pass","Test":"TestX/part"}
+			{"Action":"pass","Test":"TestX"}`, "", figures{"ready ms": {7, 5}, cases: {1}},
+		},
+		"it has parts": {
+			test{name: "TestX"}, `{"Action":"pass","Test":"TestX/a"}
+			{"Action":"pass","Test":"TestX/b"}
+			{"Action":"pass","Test":"TestX"}`, "", figures{cases: {2}},
+		},
+		"a part is skipped": {
+			test{name: "TestX"}, `{"Action":"skip","Test":"TestX/a"}
+			{"Action":"pass","Test":"TestX"}`, "TestX/a is skipped", figures{cases: {1}},
+		},
+		"it fails":     {test{name: "TestX"}, `{"Action":"fail","Test":"TestX"}`, "it fails", figures{}},
+		"it is missed": {test{name: "TestX"}, `{"Action":"pass","Test":"TestY"}`, "it did not run to its end", figures{}},
+		"it breaks off": {
+			test{name: "TestX"}, `{"Action":"run","Test":"TestX"}
+			panic: oh`, "it did not run to its end", figures{},
+		},
+		"a fuzz target's time is over": {
+			test{name: "FuzzX", fuzz: true}, `{"Action":"output","Test":"FuzzX","Output":"fuzz: elapsed: 3s, execs: 123 (41/sec)"}
+			{"Action":"output","Test":"FuzzX","Output":"fuzz: elapsed: 5s, execs: 300 (41/sec)"}
+			{"Action":"output","Test":"FuzzX","Output":"    context deadline exceeded"}
+			{"Action":"fail","Test":"FuzzX"}`, "", figures{inputs: {300}},
+		},
+		"a fuzz target fails": {
+			test{name: "FuzzX", fuzz: true}, `{"Action":"output","Test":"FuzzX","Output":"fuzz: elapsed: 3s, execs: 123 (41/sec)"}
+			{"Action":"output","Test":"FuzzX","Output":"Failing input written to testdata/fuzz"}
+			{"Action":"output","Test":"FuzzX","Output":"context deadline exceeded"}
+			{"Action":"fail","Test":"FuzzX"}`, "it fails", figures{inputs: {123}},
+		},
+	} {
+		of := &report{figures: figures{}}
+		r := reader{settings: settings{progress: io.Discard}, reports: map[test]*report{tt.of: of}, outputs: map[string][]string{}}
+		for line := range strings.Lines(tt.lines) {
+			r.line([]byte(line))
+		}
+		if of.fault() != tt.fault || !reflect.DeepEqual(of.figures, tt.want) {
+			t.Errorf("%s: %q, %v", name, of.fault(), of.figures)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"callbook/proof"
@@ -69,11 +70,7 @@ func prove(ctx context.Context, s settings) bool {
 			outcomes = append(outcomes, outcome{claim: c, figures: figures{}})
 		}
 	}
-	reports := map[test]*report{}
-	for i, group := range groups(outcomes) {
-		fmt.Fprintf(s.progress, "%5.0f s: %d of %d: %d of %s\n", time.Since(begun).Seconds(), i+1, len(groups(outcomes)), len(group), group[0].folder)
-		maps.Copy(reports, run(ctx, s, group))
-	}
+	reports := runAll(ctx, s, groups(outcomes))
 	for i := range outcomes {
 		o := &outcomes[i]
 		for _, t := range o.tests {
@@ -101,8 +98,8 @@ func prove(ctx context.Context, s settings) bool {
 	return holds
 }
 
-// groups are the tests of claims, those together that one `go test` runs; a test that
-// several claims name runs once.
+// groups are the tests of claims, those together that one `go test` runs, and first
+// those that nothing runs beside. A test that several claims name runs once.
 func groups(outcomes []outcome) (all [][]test) {
 	seen := map[test]bool{}
 	for _, o := range outcomes {
@@ -111,9 +108,7 @@ func groups(outcomes []outcome) (all [][]test) {
 				continue
 			}
 			seen[t] = true
-			i := slices.IndexFunc(all, func(g []test) bool {
-				return !t.fuzz && !g[0].fuzz && g[0].folder == t.folder
-			})
+			i := slices.IndexFunc(all, func(g []test) bool { return g[0].with(t) })
 			if i < 0 {
 				all = append(all, []test{t})
 				continue
@@ -121,5 +116,41 @@ func groups(outcomes []outcome) (all [][]test) {
 			all[i] = append(all[i], t)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b []test) int {
+		switch {
+		case a[0].alone == b[0].alone:
+			return 0
+		case a[0].alone:
+			return -1
+		}
+		return 1
+	})
 	return all
+}
+
+// beside is how many groups run at once.
+const beside = 2
+
+// runAll runs groups of tests.
+func runAll(ctx context.Context, s settings, all [][]test) map[test]*report {
+	reports := map[test]*report{}
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	places := make(chan struct{}, beside)
+	for i, group := range all {
+		places <- struct{}{}
+		fmt.Fprintf(s.progress, "%s %d of %d: %s\n", time.Now().Format(time.TimeOnly), i+1, len(all), group[0].folder)
+		running.Go(func() {
+			defer func() { <-places }()
+			some := run(ctx, s, group)
+			mu.Lock()
+			defer mu.Unlock()
+			maps.Copy(reports, some)
+		})
+		if group[0].alone {
+			running.Wait()
+		}
+	}
+	running.Wait()
+	return reports
 }

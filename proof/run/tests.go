@@ -23,11 +23,20 @@ type test struct {
 	folder string
 	name   string
 	fuzz   bool
+	race   bool // runs under the race detector
+	alone  bool // measures time, so that nothing else runs beside it
+}
+
+// with tells whether one `go test` can run both.
+func (t test) with(other test) bool {
+	t.name = other.name
+	return t == other && !t.fuzz
 }
 
 // report is what became of a test.
 type report struct {
 	figures figures
+	parts   int // that passed
 	ended   bool
 	failure string // that it told of: its own, or that a part of it is skipped
 }
@@ -40,12 +49,19 @@ func (r *report) fault() string {
 	return r.failure
 }
 
-// inputs is the figure that a fuzz target reports.
-const inputs = "inputs"
+// Figures that tests do not report themselves: the inputs of a fuzz target, and how
+// many parts of a test pass, or itself when it has none.
+const (
+	inputs = "inputs"
+	cases  = "cases"
+)
 
 // run runs tests that one `go test` can run together.
 func run(ctx context.Context, s settings, tests []test) map[test]*report {
 	args := []string{"test", "-json", "-count=1", "-timeout=4h"}
+	if tests[0].race {
+		args = append(args, "-race")
+	}
 	if tests[0].fuzz {
 		each := fuzzShort
 		if s.long {
@@ -57,7 +73,7 @@ func run(ctx context.Context, s settings, tests []test) map[test]*report {
 		for _, t := range tests {
 			names = append(names, t.name)
 		}
-		args = append(args, "-run=^("+strings.Join(names, "|")+")$")
+		args = append(args, "-run=^("+strings.Join(names, "|")+")$", "-parallel=3")
 	}
 	command := exec.CommandContext(ctx, "go", append(args, tests[0].folder)...)
 	form := proof.Short
@@ -65,6 +81,9 @@ func run(ctx context.Context, s settings, tests []test) map[test]*report {
 		form = proof.Long
 	}
 	command.Env = append(os.Environ(), proof.Variable+"="+form)
+	if tests[0].race {
+		command.Env = append(command.Env, "CGO_ENABLED=1")
+	}
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = time.Minute
 	reports := map[test]*report{}
@@ -97,6 +116,7 @@ func run(ctx context.Context, s settings, tests []test) map[test]*report {
 // event is a line of `go test -json`.
 type event struct {
 	Action, Test, Output, Key, Value string
+	Elapsed                          float64 // seconds
 }
 
 // reader reads what `go test -json` prints.
@@ -133,18 +153,20 @@ func (r *reader) line(text []byte) {
 			name := proof.FigureName(e.Key)
 			of.figures[name] = append(of.figures[name], n)
 		}
-	case "run":
-		if of != nil && !inner {
-			fmt.Fprintf(r.progress, "%s %s\n", time.Now().Format(time.TimeOnly), top)
-		}
 	case "skip":
 		if of != nil {
 			of.failure = e.Test + " is skipped"
 			r.print(top)
 		}
 	case "pass":
-		if of != nil && !inner {
+		switch {
+		case of == nil:
+		case inner:
+			of.parts++
+		default:
 			of.ended = true
+			of.figures[cases] = []int{max(1, of.parts)}
+			fmt.Fprintf(r.progress, "%s %s passes after %.0f s\n", time.Now().Format(time.TimeOnly), top, e.Elapsed)
 		}
 	case "fail":
 		if of == nil || inner {

@@ -126,7 +126,13 @@ func (c *crashClient) get(path, key string, into any) (status int) {
 
 // load repeats the call that was not answered, and goes on until another is not.
 func (c *crashClient) load() {
-	for answered := c.doubt == nil || c.repeat(); answered; {
+	answered := true
+	if c.doubt != nil {
+		if answered = c.repeat(); answered {
+			c.tally.repeated.Add(1)
+		}
+	}
+	for answered {
 		w, how := c.next(), c.random.IntN(20)
 		switch {
 		case w.once == "" || w.by == nil: // a registration that is repeated gets another key
@@ -157,6 +163,7 @@ func (c *crashClient) write(w *crashWrite) bool {
 	switch {
 	case err != nil || a.status >= 500:
 		w.answered, c.doubt = a.status/100 == 2, w
+		c.mayFail(w, a, err)
 		return false
 	case a.status/100 != 2:
 		c.Errorf("%s: %d %s", w.operation, a.status, a.text)
@@ -164,6 +171,13 @@ func (c *crashClient) write(w *crashWrite) bool {
 	}
 	c.acknowledged(w, a)
 	return true
+}
+
+// mayFail: a call may be cut off, and fail where the disk does, but not fail by itself.
+func (c *crashClient) mayFail(w *crashWrite, a crashAnswer, err error) {
+	if err == nil && !c.failing {
+		c.broke("%s: %d %s", w.operation, a.status, a.text)
+	}
 }
 
 // key is the one that it is made with first: so is a rotation repeated.
@@ -261,10 +275,10 @@ func (c *crashClient) repeat() bool {
 	a, err := c.send(w.method, w.path, w.key(), w.body, w.once)
 	if err != nil || a.status >= 500 {
 		w.answered = w.answered || a.status/100 == 2
+		c.mayFail(w, a, err)
 		return false
 	}
 	c.doubt = nil
-	c.tally.repeated.Add(1)
 	switch {
 	case a.status/100 == 2 && w.once != "" && !w.unseen && a.replayed != w.found:
 		c.tally.doubled.Add(1)

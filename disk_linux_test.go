@@ -275,16 +275,26 @@ func faulty(t testing.TB, db string, faults ...string) *process {
 	t.Helper()
 	needStrace(t)
 	p := newProcessBy(t, func(self string) *exec.Cmd {
-		args := append([]string{"-f", "-qq", "-y", "-o", db + ".trace", "-e", "signal=none", "-e", "trace=fsync,fdatasync"}, faults...)
+		args := append([]string{"-f", "-qq", "-y", "-o", db + ".trace", "-e", "signal=none"}, faults...)
 		return exec.Command("strace", append(args, self, "serve", "--addr=127.0.0.1:0", "--limits=off", "--db", db)...)
 	})
-	p.cancel = func() {
-		text, _ := os.ReadFile(db + ".lock")
-		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGTERM)
-		}
-	}
+	p.cancel = func() {}
 	return p
+}
+
+// servesUntil has a process under strace ended by a signal to the program itself, which
+// serves a database. Its number may be another's once it is gone.
+func (p *process) servesUntil(end syscall.Signal, db string) {
+	p.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(readText(p, db+".lock")))
+	if err != nil {
+		p.Fatal(err)
+	}
+	served, err := os.FindProcess(pid)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.cancel = func() { _ = served.Signal(end) }
 }
 
 var needStrace = func() func(testing.TB) {
@@ -365,14 +375,65 @@ func TestASyncThatFailsEndsTheService(t *testing.T) {
 	}
 }
 
+// TestReadsAndWritesThatFail: without reading there is no service, and writes are refused
+// for as long as they fail, as on a full disk.
+func TestReadsAndWritesThatFail(t *testing.T) {
+	t.Parallel()
+	needStrace(t)
+	for name, tt := range map[string]struct {
+		call, when string
+		status     int
+		says       string
+	}{
+		"the first read at a start":    {"pread64", "1+", 74, "start again"},
+		"another read at a start":      {"pread64", "4+", 65, "callbook restore COPY --db "},
+		"some writes while it answers": {"pwrite64", "20..30", 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := filepath.Join(t.TempDir(), "callbook.db")
+			p := spawn(t, db)
+			p.register("from-before")
+			p.ends()
+			p = faulty(t, db, "-P", db, "-P", db+"-wal", "-e", "trace="+tt.call, "-e", "inject="+tt.call+":error=EIO:when="+tt.when)
+			acknowledged := []string{"from-before"}
+			if tt.status == 0 && p.serving() {
+				p.servesUntil(syscall.SIGTERM, db)
+				last, refused := 0, 0
+				for i := 0; i < 1000 && (refused == 0 || last != 201); i++ {
+					handle := fmt.Sprintf("agent-%d", i)
+					switch last = p.register(handle); last {
+					case 201:
+						acknowledged = append(acknowledged, handle)
+					case 503:
+						refused++
+					default:
+						t.Errorf("%s: %d", handle, last)
+					}
+				}
+				if refused == 0 || last != 201 {
+					t.Errorf("%d are refused, and the last is %d", refused, last)
+				}
+				p.ends()
+			} else {
+				p.failed(tt.status, tt.says)
+			}
+			p = spawn(t, db)
+			p.holds(acknowledged)
+			p.ends()
+			wantWhole(t, db)
+		})
+	}
+}
+
 // failingSync has the nth sync of each thread of a service fail, and those after it.
 // It returns what failed, the start or a write.
 func failingSync(t testing.TB, db string, nth int, handles ...string) (failed string) {
 	t.Helper()
-	p := faulty(t, db, "-e", fmt.Sprintf("inject=fsync,fdatasync:error=EIO:when=%d+", nth))
+	p := faulty(t, db, "-e", "trace=fsync,fdatasync", "-e", fmt.Sprintf("inject=fsync,fdatasync:error=EIO:when=%d+", nth))
 	acknowledged, status := handles, 201
 	if failed = "start"; p.serving() {
 		failed = "write"
+		p.servesUntil(syscall.SIGTERM, db)
 		for i := 0; i < 200 && status == 201; i++ {
 			handle := fmt.Sprintf("agent-%d", i)
 			handles = append(handles, handle)
@@ -445,10 +506,11 @@ func TestASyncOfTheFileItselfThatFailsEndsTheService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := filepath.Join(t.TempDir(), "callbook.db")
 			spawn(t, db).ends()
-			p := faulty(t, db, "-P", db, "-e", "inject=fsync,fdatasync:error=EIO")
+			p := faulty(t, db, "-P", db, "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO")
 			if !p.serving() {
 				t.Fatalf("it does not serve: %s", p.err)
 			}
+			p.servesUntil(syscall.SIGTERM, db)
 			acknowledged := until(p)
 			p.failed(74, "the disk fails")
 			again := spawn(t, db)

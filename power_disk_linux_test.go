@@ -23,6 +23,7 @@ type deed string
 
 const (
 	didMake      deed = "makes"
+	didMakeDir   deed = "makes the folder"
 	didWrite     deed = "writes"
 	didResize    deed = "resizes"
 	didRemove    deed = "removes"
@@ -54,7 +55,7 @@ type recorder struct {
 
 // recorded are the calls that the recorder knows, and those that it would have to know.
 const recorded = "trace=open,openat,creat,write,writev,pwrite64,pwritev,pwritev2,copy_file_range,sendfile,splice,ftruncate,truncate,fallocate," +
-	"fsync,fdatasync,sync_file_range,msync,unlink,unlinkat,rename,renameat,renameat2,link,linkat,symlinkat,mmap"
+	"fsync,fdatasync,sync_file_range,msync,mkdir,mkdirat,rmdir,unlink,unlinkat,rename,renameat,renameat2,link,linkat,symlinkat,mmap"
 
 // runs starts the program with a record of its calls. What it copies, it reads and writes.
 func (r *recorder) runs(args ...string) *process {
@@ -180,6 +181,8 @@ func (r *recorder) ends(thread, text string) {
 			return
 		}
 		c.deed, c.at = didResize, 0
+	case "mkdir", "mkdirat":
+		c.deed = didMakeDir
 	case "write", "pwrite64":
 		c.deed, c.data = didWrite, quoted[0]
 		numbers := numbersOf(text)
@@ -255,8 +258,9 @@ type medium struct {
 	syncing map[string]func()   // by thread: what its sync does at its end
 }
 
-// inode is a file, whatever its name.
+// inode is a file or a folder, whatever its name.
 type inode struct {
+	folder  bool
 	size    int64
 	changes []diskCall
 	lasting int    // how many of the changes a cut leaves
@@ -293,6 +297,8 @@ func (m *medium) do(c diskCall) {
 		if f == nil {
 			m.set(c.name, &inode{})
 		}
+	case didMakeDir:
+		m.set(c.name, &inode{folder: true})
 	case didWrite, didResize:
 		if f != nil { // else it has no name any longer
 			f.change(c)
@@ -323,7 +329,7 @@ func (f *inode) change(c diskCall) {
 
 // sync returns what makes that last which a file or folder is at this moment.
 func (m *medium) sync(name string) func() {
-	if f := m.at(name); f != nil {
+	if f := m.at(name); f != nil && !f.folder {
 		n := len(f.changes)
 		return func() {
 			for ; f.lasting < n; f.lasting++ {
@@ -414,10 +420,10 @@ func (f *inode) after(l loss, r *rand.Rand) []byte {
 	return content
 }
 
-// image are the files that a cut leaves.
+// image are the files that a cut leaves: a file without its folder is not found.
 func (m *medium) image(names, contents loss, r *rand.Rand) map[string][]byte {
-	image, made := map[string][]byte{}, map[*inode][]byte{}
-	for _, name := range slices.Sorted(maps.Keys(m.names)) {
+	image, made, lost := map[string][]byte{}, map[*inode][]byte{}, map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(m.names)) { // a folder before what is in it
 		of := m.names[name][m.lasting[name]:]
 		f := of[0]
 		switch names {
@@ -426,7 +432,11 @@ func (m *medium) image(names, contents loss, r *rand.Rand) map[string][]byte {
 		case someKept:
 			f = of[r.IntN(len(of))]
 		}
-		if f == nil {
+		switch {
+		case f == nil || lost[filepath.Dir(name)]:
+			lost[name] = true
+			continue
+		case f.folder:
 			continue
 		}
 		if _, is := made[f]; !is {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -129,7 +128,7 @@ func newFilm(t testing.TB, durability string, before []byte) *film {
 		f.act(r, act, signal, durability)
 	}
 	f.restoring = len(r.calls)
-	if made, _ := filepath.Glob(filepath.Join(folder, "copies-0", "*.db")); len(acts) > 1 {
+	if made, _ := filepath.Glob(filepath.Join(folder, "copies-0", "daily", "*.db")); len(acts) > 1 {
 		p := r.runs("restore", made[0], "--db="+f.db)
 		if status := comes(t, p.status); status != 0 {
 			t.Fatalf("restore: %d, %s", status, p.err)
@@ -146,19 +145,14 @@ func newFilm(t testing.TB, durability string, before []byte) *film {
 func (f *film) act(r *recorder, act int, end syscall.Signal, durability string) {
 	f.Helper()
 	p := r.runs("serve", "--addr=127.0.0.1:0", "--limits=off", "--durability="+durability,
-		"--db="+f.db, "--backup-dir="+filepath.Join(f.folder, fmt.Sprint("copies-", act)))
-	p.cancel = func() { // a signal to the program itself, not to strace
-		text, _ := os.ReadFile(f.db + ".lock")
-		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-			_ = syscall.Kill(pid, end)
-		}
-	}
+		"--db="+f.db, "--backup-dir="+filepath.Join(f.folder, fmt.Sprint("copies-", act), "daily"))
 	if !p.serving() {
 		f.Fatalf("it does not serve: %s", p.err)
 	}
+	p.servesUntil(end, f.db)
 	f.promises = append(f.promises, powerUsers(p, act)...)
 	if end == syscall.SIGTERM && proof.Rounds(0, 0, 1) > 0 {
-		until(f, "what was erased leaves the log", func() bool { return sizeOf(f.db+"-wal") == 0 })
+		waitFor(f, 3*patience, "what was erased leaves the log", func() bool { return sizeOf(f.db+"-wal") == 0 }) // readers may put it off to the next time
 	}
 	p.logs("a backup is made", 1)
 	p.stop()
@@ -367,8 +361,12 @@ func (f *film) play(states int) (lost, broken int) {
 	return lost, broken
 }
 
+// last is the call after which a restore tells that it is done, where there is one.
+func (f *film) last() int { return len(f.calls) - 1 }
+
 // moments are the calls after which the power is cut, and how often: a third of them in
-// the first start and in the restore, a third at what is no write, a third anywhere.
+// the first start, in the restore and once that is done, a third at what is no write, a
+// third anywhere.
 func (f *film) moments(states int, r *rand.Rand) map[int]int {
 	cuts := map[int]int{}
 	for i := range states {
@@ -377,7 +375,9 @@ func (f *film) moments(states int, r *rand.Rand) map[int]int {
 		case 0:
 			to = f.first
 		case 1:
-			from = f.restoring % to
+			if from = f.restoring % to; i%12 == 1 {
+				from = f.last()
+			}
 		case 2, 3:
 			from = f.borders[r.IntN(len(f.borders))]
 			to = from + 1
@@ -447,7 +447,7 @@ func (f *film) look(v *verdict, db string, at int, open opening) {
 			get, end, err = open(db)
 		}
 	}
-	if errors.Is(err, store.ErrGone) && at >= f.restoring {
+	if errors.Is(err, store.ErrGone) && at >= f.restoring && at < f.last() {
 		return // it is set aside, and the copy is still there
 	}
 	if err != nil {
@@ -455,7 +455,7 @@ func (f *film) look(v *verdict, db string, at int, open opening) {
 		return
 	}
 	lost := f.missed(get, at)
-	if at >= f.restoring && (len(lost) > 0 || at == len(f.calls)-1) {
+	if at >= f.restoring && (len(lost) > 0 || at == f.last()) {
 		lost = f.mixed(get)
 	}
 	v.lost = append(v.lost, lost...)

@@ -97,7 +97,12 @@ func TestNobodyIsRefusedAtARestart(t *testing.T) {
 // until waits for something that happens in another process.
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for late := time.Now().Add(patience); !is(); {
+	waitFor(t, patience, what, is)
+}
+
+func waitFor(t testing.TB, most time.Duration, what string, is func() bool) {
+	t.Helper()
+	for late := time.Now().Add(most); !is(); {
 		if time.Now().After(late) {
 			t.Fatalf("it never comes that %s", what)
 		}

@@ -31,8 +31,10 @@ func Rounds(glance, inShort, inLong int) int {
 		return inLong
 	case Short:
 		return inShort
+	case "":
+		return glance
 	}
-	return glance
+	panic("unknown: " + Variable + "=" + os.Getenv(Variable))
 }
 
 // RaceDetector tells whether the tests run under the race detector.

@@ -192,6 +192,24 @@ func flush(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+// MakeFolder makes a folder and those above it where they are missing, for nobody else
+// to read. Like what is put into it, it outlasts a power cut.
+func MakeFolder(name string) error {
+	if !missing(name) {
+		return os.MkdirAll(name, 0o700) // tells of what is no folder
+	}
+	if err := MakeFolder(filepath.Dir(name)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(name, 0o700); err != nil {
+		return err
+	}
+	if err := syncFolder(name); err != nil {
+		return fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	return nil
+}
+
 // syncFolder makes the names in a file's folder last. Windows knows no such thing.
 func syncFolder(name string) error {
 	if runtime.GOOS == "windows" {

@@ -90,7 +90,7 @@ func fatal(err error) error {
 		return ErrDamaged
 	}
 	switch code {
-	case sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_READ,
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_READ,
 		sqlite3.SQLITE_IOERR_DATA, sqlite3.SQLITE_IOERR_CORRUPTFS, sqlite3.SQLITE_IOERR_IN_PAGE:
 		return ErrDisk
 	}

@@ -18,7 +18,29 @@ type defect struct {
 
 // defects are grouped by the promise that they break.
 var defects = []defect{
-	// Nothing is lost.
+	// Nothing is lost. The first ones are for the tests of kills and power cuts themselves.
+	{
+		what: "a call that is repeated after a kill happens twice", file: "server/operation.go",
+		old:    `	c.once = store.NewOnce(`,
+		new:    `	_ = store.NewOnce(`,
+		folder: ".", tests: "TestAKillUnderLoadLosesNothing",
+	},
+	{
+		what: "the last writes do not outlive a power cut", file: "store/open.go",
+		old: `	if err := checkSize(ctx, s.writing, o); err != nil {`,
+		new: `	s.writing.MustExec("PRAGMA synchronous = NORMAL")
+	if err := checkSize(ctx, s.writing, o); err != nil {`,
+		folder: ".", tests: "TestAPowerCutLosesNothing",
+	},
+	{
+		what: "a folder for copies does not outlive a power cut", file: "store/backup.go",
+		old: `	if err := syncFolder(name); err != nil {
+		return fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+`,
+		new:    ``,
+		folder: ".", tests: "TestAPowerCutLosesNothing",
+	},
 	{
 		what: "the last writes are not synced", file: "store/open.go",
 		old: `	if err := checkSize(ctx, s.writing, o); err != nil {`,
@@ -355,6 +377,12 @@ var ownerActs`,
 	},
 
 	// Nothing hostile gets through.
+	{
+		what: "broken JSON is a failure of the service", file: "server/json.go",
+		old:    `	return &store.Error{Code: codeInvalidJSON, Topic: "syntax", Limit: int(syntax.ByteOffset) + 1}`,
+		new:    `	return err`,
+		folder: "server", tests: "TestHostileInput",
+	},
 	{
 		what: "of a repeated key the last wins", file: "server/json.go",
 		old:    `jsontext.NewDecoder(bytes.NewReader(body))`,

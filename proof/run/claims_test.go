@@ -70,7 +70,8 @@ func TestWhatTestsReport(t *testing.T) {
 			{"Action":"pass","Test":"TestX"}`, "", figures{"ready ms": {7, 5}, cases: {1}},
 		},
 		"it has parts": {
-			test{name: "TestX"}, `{"Action":"pass","Test":"TestX/a"}
+			test{name: "TestX"}, `{"Action":"pass","Test":"TestX/a/of_a"}
+			{"Action":"pass","Test":"TestX/a"}
 			{"Action":"pass","Test":"TestX/b"}
 			{"Action":"pass","Test":"TestX"}`, "", figures{cases: {2}},
 		},
@@ -89,6 +90,10 @@ func TestWhatTestsReport(t *testing.T) {
 			{"Action":"output","Test":"FuzzX","Output":"fuzz: elapsed: 5s, execs: 300 (41/sec)"}
 			{"Action":"output","Test":"FuzzX","Output":"    context deadline exceeded"}
 			{"Action":"fail","Test":"FuzzX"}`, "", figures{inputs: {300}},
+		},
+		"a seed of a fuzz target fails": {
+			test{name: "FuzzX", fuzz: true}, `{"Action":"output","Test":"FuzzX","Output":"    x_test.go:7: GET: context deadline exceeded"}
+			{"Action":"fail","Test":"FuzzX"}`, "it fails", figures{},
 		},
 		"a fuzz target fails": {
 			test{name: "FuzzX", fuzz: true}, `{"Action":"output","Test":"FuzzX","Output":"fuzz: elapsed: 3s, execs: 123 (41/sec)"}

@@ -20,6 +20,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"callbook/proof"
@@ -42,7 +43,7 @@ func main() {
 	only := flag.String("only", "", "regular `expression`: claims whose names it matches")
 	list := flag.Bool("list", false, "print the names of the claims, and nothing else")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	matches, err := regexp.Compile(*only)
 	if err != nil || flag.NArg() > 0 {
@@ -63,7 +64,7 @@ func main() {
 
 // prove tells whether every claim holds.
 func prove(ctx context.Context, s settings) bool {
-	begun := time.Now()
+	begun, commit := time.Now(), proof.Commit(ctx)
 	var outcomes []outcome
 	for _, c := range claims {
 		if s.only.MatchString(c.name) {
@@ -82,11 +83,14 @@ func prove(ctx context.Context, s settings) bool {
 			}
 		}
 	}
+	if now := proof.Commit(context.WithoutCancel(ctx)); now != commit {
+		commit += " to " + now // each group of tests is built when its turn comes
+	}
 	form := "short form"
 	if s.long {
 		form = "long form"
 	}
-	fmt.Printf("%s, commit %s, %s, %s, %s of %s\n\n%s", time.Now().UTC().Format(time.DateOnly), proof.Commit(ctx), runtime.Version(), proof.Machine(),
+	fmt.Printf("%s, commit %s, %s, %s, %s of %s\n\n%s", time.Now().UTC().Format(time.DateOnly), commit, runtime.Version(), proof.Machine(),
 		form, time.Since(begun).Round(time.Second), markdown(outcomes, s.long))
 	holds := len(outcomes) > 0
 	for _, o := range outcomes {

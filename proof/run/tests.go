@@ -36,7 +36,7 @@ func (t test) with(other test) bool {
 // report is what became of a test.
 type report struct {
 	figures figures
-	parts   int // that passed
+	parts   []string // that passed
 	ended   bool
 	failure string // that it told of: its own, or that a part of it is skipped
 }
@@ -50,11 +50,21 @@ func (r *report) fault() string {
 }
 
 // Figures that tests do not report themselves: the inputs of a fuzz target, and how
-// many parts of a test pass, or itself when it has none.
+// many parts of a test pass that have no parts themselves.
 const (
 	inputs = "inputs"
 	cases  = "cases"
 )
+
+// cases counts the parts that have none; the test itself is one when it has none.
+func (r *report) cases() (n int) {
+	for _, part := range r.parts {
+		if !slices.ContainsFunc(r.parts, func(other string) bool { return strings.HasPrefix(other, part+"/") }) {
+			n++
+		}
+	}
+	return max(1, n)
+}
 
 // run runs tests that one `go test` can run together.
 func run(ctx context.Context, s settings, tests []test) map[test]*report {
@@ -162,10 +172,10 @@ func (r *reader) line(text []byte) {
 		switch {
 		case of == nil:
 		case inner:
-			of.parts++
+			of.parts = append(of.parts, e.Test)
 		default:
 			of.ended = true
-			of.figures[cases] = []int{max(1, of.parts)}
+			of.figures[cases] = []int{of.cases()}
 			fmt.Fprintf(r.progress, "%s %s passes after %.0f s\n", time.Now().Format(time.TimeOnly), top, e.Elapsed)
 		}
 	case "fail":
@@ -201,8 +211,9 @@ func (r *reader) print(name string) {
 // overtime tells of a fuzz target whose time was over: the go command may take that
 // for a failure; a true one names its input.
 func (r *reader) overtime(name string) bool {
-	has := func(text string) bool {
-		return slices.ContainsFunc(r.outputs[name], func(line string) bool { return strings.Contains(line, text) })
-	}
-	return has("context deadline exceeded") && !has("Failing input") && !has("panic")
+	has := func(is func(line string) bool) bool { return slices.ContainsFunc(r.outputs[name], is) }
+	return has(func(line string) bool { return strings.TrimSpace(line) == "context deadline exceeded" }) &&
+		!has(func(line string) bool {
+			return strings.Contains(line, "Failing input") || strings.Contains(line, "panic")
+		})
 }

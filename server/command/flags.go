@@ -153,7 +153,7 @@ func (f backupFlags) makeFolder() error {
 	if f.BackupDir == "" {
 		return nil
 	}
-	if err := os.MkdirAll(f.BackupDir, 0o700); err != nil {
+	if err := store.MakeFolder(f.BackupDir); err != nil {
 		return fmt.Errorf("make the folder of --backup-dir: %w", err)
 	}
 	return nil

@@ -91,9 +91,11 @@ func TestMemory(t *testing.T) {
 	p.ends()
 }
 
-// underLoad is the most memory that is seen while 64 clients ask for everything.
+// underLoad is the most memory that is seen while 64 clients ask for everything, and
+// each now and then writes. All are served.
 func (p *process) underLoad(length time.Duration, agents int) (most int) {
 	p.Helper()
+	const offsets = 10_001 // further on, lists are read by their cursors
 	paths := []string{"/api/agents/agent-%d", "/api/agents?q=tide%d", "/api/posts?q=harbour%d+levels", "/api/agents?limit=100&offset=%d", "/agents/agent-%d", "/api/posts?limit=100&q=berth%d"}
 	ctx, stop := context.WithTimeout(p.Context(), length)
 	defer stop()
@@ -101,19 +103,29 @@ func (p *process) underLoad(length time.Duration, agents int) (most int) {
 	for i := range 64 {
 		calling.Go(func() {
 			client := fresh()
-			for n := i; ctx.Err() == nil; n += 64 {
-				path := fmt.Sprintf(paths[n%len(paths)], n%agents)
-				if n%16 == 15 {
-					p.call("POST", "/api/agents", registrationFor(fmt.Sprintf("visitor-%d", n), fmt.Sprintf("v%d@example.org", n)))
-					continue
+			for call := 0; ctx.Err() == nil; call++ {
+				n, method, body, wanted := 64*call+i, "GET", "", http.StatusOK
+				path, of := paths[call%len(paths)], agents
+				if strings.Contains(path, "offset") {
+					of = min(agents, offsets)
 				}
-				a, err := client.Get(p.base + path)
+				path = fmt.Sprintf(path, n%of)
+				if call%16 == i%16 {
+					method, path, wanted = "POST", "/api/agents", http.StatusCreated
+					body = registrationFor(fmt.Sprintf("visitor-%d", n), fmt.Sprintf("v%d@example.org", n))
+				}
+				r, err := http.NewRequest(method, p.base+path, strings.NewReader(body))
 				if err != nil {
 					p.Error(err)
 					return
 				}
-				if _, err = io.Copy(io.Discard, a.Body); err != nil || a.StatusCode >= http.StatusInternalServerError {
-					p.Errorf("%s: %d, %v", path, a.StatusCode, err)
+				a, err := client.Do(r)
+				if err != nil {
+					p.Error(err)
+					return
+				}
+				if _, err = io.Copy(io.Discard, a.Body); err != nil || a.StatusCode != wanted {
+					p.Errorf("%s %s: %d, %v", method, path, a.StatusCode, err)
 				}
 				a.Body.Close()
 			}

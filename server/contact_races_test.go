@@ -172,7 +172,7 @@ func TestWeeklyCapAtOnce(t *testing.T) {
 		c.clock.Advance(7 * store.Day)
 	}
 	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
-	proof.Figure(t, "rounds", overHTTP+rounds(inStore))
+	proof.Figure(t, "limit rounds", overHTTP+rounds(inStore))
 }
 
 func (c *contest) weekIsFull(host party, weeklyCap int) {
@@ -222,28 +222,41 @@ func TestOneOpenRequestOfAPairAtOnce(t *testing.T) {
 	c.stored(overHTTP+rounds(inStore), `SELECT COUNT(*) FROM requests WHERE from_id = ?`, a.ID)
 	c.stored(overHTTP+rounds(inStore), `SELECT COUNT(*) FROM events WHERE agent_id = ? AND type = 'request.received'`, b.ID)
 	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
-	proof.Figure(t, "rounds", overHTTP+rounds(inStore))
+	proof.Figure(t, "act rounds", overHTTP+rounds(inStore))
 }
 
 func TestASendersDayAtOnce(t *testing.T) {
+	const inStore = 200
 	c := newContest(t, func(o *siteOptions) { o.quotas = store.Quotas{RequestsFirstWeek: 2, Requests: 5} })
 	sender, hosts := c.party("tide-gauge"), make([]party, contenders)
 	for i := range hosts {
 		hosts[i] = c.host(fmt.Sprintf("host-%d", i), 50)
 	}
-	for _, day := range []struct {
+	dayIsOver := func(sent int) {
+		t.Helper()
+		c.stored(sent, `SELECT COUNT(*) FROM requests WHERE created_at = ?`, c.clock.Now().UnixMilli())
+		c.stored(sent, `SELECT COUNT(*) FROM usage WHERE act = 'request' AND at = ?`, c.clock.Now().UnixMilli())
+		c.clock.Advance(8 * store.Day)
+	}
+	overHTTP := []struct {
 		sent int
 		want string
 	}{
 		{2, "2 × 201, 98 × 429 sender_limit_reached"}, // in its first week
 		{5, "5 × 201, 95 × 429 sender_limit_reached"},
 		{5, "5 × 201, 95 × 429 sender_limit_reached"},
-	} {
-		c.expect("requests", c.atOnce(func(i int) *result { return c.ask(sender, hosts[i]) }), day.want)
-		c.stored(day.sent, `SELECT COUNT(*) FROM requests WHERE created_at = ?`, c.clock.Now().UnixMilli())
-		c.stored(day.sent, `SELECT COUNT(*) FROM usage WHERE act = 'request' AND at = ?`, c.clock.Now().UnixMilli())
-		c.clock.Advance(8 * store.Day)
 	}
+	for _, day := range overHTTP {
+		c.expect("requests", c.atOnce(func(i int) *result { return c.ask(sender, hosts[i]) }), day.want)
+		dayIsOver(day.sent)
+	}
+	for range rounds(inStore) {
+		got := c.outcomes(func(i int) error { return c.send(sender, hosts[i]) })
+		c.ended("requests", got, map[store.Code]int{"": 5, store.CodeSenderLimitReached: contenders - 5})
+		dayIsOver(5)
+	}
+	t.Logf("%d rounds of %d over HTTP, %d in the store", len(overHTTP), contenders, rounds(inStore))
+	proof.Figure(t, "limit rounds", len(overHTTP)+rounds(inStore))
 }
 
 // outcomeOf is what a party's view of a request says of its end.
@@ -267,7 +280,7 @@ func TestAcceptDeclineAndWithdrawAtOnce(t *testing.T) {
 	acts := []string{"accept", "decline", "withdraw"}
 	states := map[string]string{"accept": "accepted", "decline": "declined", "withdraw": "withdrawn"}
 	races := rounds(20)
-	proof.Figure(t, "rounds", races)
+	proof.Figure(t, "act rounds", races)
 	for round := range races {
 		sender := c.party(fmt.Sprintf("sender-%d", round))
 		id := c.asked(sender, host)
@@ -315,7 +328,7 @@ func (c *contest) exchanged(id string, end outcomeOf, from, to party) {
 func TestTheOwnersReceiptAtOnceWithOthers(t *testing.T) {
 	c := newContest(t)
 	host, races, ends := c.host("harbour-pilot", 50), rounds(40), map[string]int{}
-	proof.Figure(t, "rounds", races)
+	proof.Figure(t, "act rounds", races)
 	token := c.claim(host.key, "mei@harbour.example.org")
 	c.call("PATCH", "/api/me", host.key, `{"contact_policy":{"require_owner_receipt":true}}`).status(200)
 	for round := range races {
@@ -363,7 +376,7 @@ func TestTheOwnersReceiptAtOnceWithOthers(t *testing.T) {
 func TestDeletingAndAcceptingAtOnce(t *testing.T) {
 	c := newContest(t)
 	races, ends := rounds(20), map[string]int{}
-	proof.Figure(t, "rounds", races)
+	proof.Figure(t, "act rounds", races)
 	for round := range races {
 		host, sender := c.host(fmt.Sprintf("host-%d", round), 50), c.party(fmt.Sprintf("sender-%d", round))
 		id := c.asked(sender, host)
@@ -435,7 +448,7 @@ func TestWrongCodesAtOnce(t *testing.T) {
 	}
 	c.stored(0, `SELECT COUNT(*) FROM agents WHERE verified_at IS NOT NULL`)
 	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
-	proof.Figure(t, "rounds", overHTTP+rounds(inStore))
+	proof.Figure(t, "limit rounds", overHTTP+rounds(inStore))
 }
 
 func (c *contest) startVerify(p party) error {
@@ -464,7 +477,7 @@ func (c *contest) code(p party, start func(party) error) (code string) {
 func TestRightAndWrongCodesAtOnce(t *testing.T) {
 	c := newContest(t)
 	races, verified := rounds(20), 0
-	proof.Figure(t, "rounds", races)
+	proof.Figure(t, "act rounds", races)
 	for round := range races {
 		key := c.agent(fmt.Sprintf("agent-%d", round))
 		pilot := party{c.caller(key), key}
@@ -546,7 +559,7 @@ func TestARecoveryCodeIsUsedOnce(t *testing.T) {
 		c.stored(0, `SELECT COUNT(*) FROM outbox`)
 	}
 	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
-	proof.Figure(t, "rounds", overHTTP+rounds(inStore))
+	proof.Figure(t, "act rounds", overHTTP+rounds(inStore))
 }
 
 func TestAnOwnersFormIsUsedOnce(t *testing.T) {
@@ -575,14 +588,14 @@ func TestAnOwnersFormIsUsedOnce(t *testing.T) {
 	}
 	c.stored(rounds(inStore)+1, `SELECT acts FROM owner_claims`)
 	t.Logf("%d rounds of %d in the store", rounds(inStore), contenders)
-	proof.Figure(t, "rounds", rounds(inStore))
+	proof.Figure(t, "act rounds", rounds(inStore))
 }
 
 // TestConfirmingAndRejectingAClaimAtOnce: the person's two answers, over HTTP.
 func TestConfirmingAndRejectingAClaimAtOnce(t *testing.T) {
 	c := newContest(t)
 	races, ends := rounds(10), map[string]int{}
-	proof.Figure(t, "rounds", races)
+	proof.Figure(t, "act rounds", races)
 	for round := range races {
 		pilot := c.party(fmt.Sprintf("agent-%d", round))
 		address := fmt.Sprintf("owner-%d@harbour.example.org", round)
@@ -657,7 +670,7 @@ func TestRotationsAtOnce(t *testing.T) {
 		}
 	}
 	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
-	proof.Figure(t, "rounds", overHTTP+rounds(inStore))
+	proof.Figure(t, "act rounds", overHTTP+rounds(inStore))
 }
 
 // TestEveryWayToAnotherKeyAtOnce: rotation, recovery and the owner's page each
@@ -707,7 +720,7 @@ func TestEveryWayToAnotherKeyAtOnce(t *testing.T) {
 		}
 	}
 	t.Logf("%d rounds of %d in the store", rounds(inStore), contenders)
-	proof.Figure(t, "rounds", rounds(inStore))
+	proof.Figure(t, "act rounds", rounds(inStore))
 }
 
 func tidesCollab(partner string) map[string]string {
@@ -730,7 +743,7 @@ func TestCollaborationsRecordedAtOnce(t *testing.T) {
 func TestConfirmingAndDecliningACollaborationAtOnce(t *testing.T) {
 	c := newContest(t)
 	pilot, races, won := c.party("harbour-pilot"), rounds(20), map[string]int{}
-	proof.Figure(t, "rounds", races)
+	proof.Figure(t, "act rounds", races)
 	states := []string{"confirmed", "declined"}
 	for round := range races {
 		partner := c.party(fmt.Sprintf("partner-%d", round))

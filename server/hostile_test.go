@@ -57,6 +57,8 @@ type hostileSite struct {
 	conn     net.Conn
 	answers  *bufio.Reader
 	failures int
+	broken   int                 // requests that were refused for their form, or failed
+	refused  map[*operation]bool // operations that refused one
 }
 
 type brokenField struct {
@@ -66,7 +68,7 @@ type brokenField struct {
 
 func newHostileSite(t testing.TB) *hostileSite {
 	t.Helper()
-	h := &hostileSite{edgeSite: newEdgeSite(t), fields: map[*operation][]brokenField{}}
+	h := &hostileSite{edgeSite: newEdgeSite(t), fields: map[*operation][]brokenField{}, refused: map[*operation]bool{}}
 	h.call("GET", "/openapi.json", "", nil).status(200).into(&h.document)
 	for path, methods := range h.document["paths"].(map[string]any) {
 		for _, op := range h.server.operations {
@@ -472,6 +474,10 @@ func (h *hostileSite) byListener(a attempt) (r *result, own bool) {
 	return &result{TB: h.TB, Status: response.StatusCode, Header: response.Header, Body: body}, own
 }
 
+// refusesForm are the statuses of what is refused whoever sends it, and when: what chance
+// leaves whole, or breaks by a key or a limit alone, is no malformed input.
+var refusesForm = []int{400, 404, 405, 413, 415, 422}
+
 // try sends a request and holds its answer against what every answer keeps to.
 func (h *hostileSite) try(a attempt, listener bool) {
 	h.Helper()
@@ -486,11 +492,15 @@ func (h *hostileSite) try(a attempt, listener bool) {
 	if r.Status >= 500 {
 		h.failures++
 	}
-	if own {
-		return
-	}
 	if r.Header.Get("Content-Encoding") == "gzip" && a.method != "HEAD" {
 		r.Body = h.unzipped(r.Body)
+	}
+	if r.Status >= 500 || slices.Contains(refusesForm, r.Status) && !bytes.Contains(r.Body, []byte(store.CodeWrongCode)) {
+		h.broken++
+		h.refused[a.op] = true
+	}
+	if own {
+		return
 	}
 	path, _, _ := strings.Cut(a.target, "?")
 	faults := append(h.conforms(a.method, path, r), h.refusalFaults(a, path, r)...)
@@ -698,8 +708,8 @@ func (h hostile) gnawed(body []byte) []byte {
 func TestHostileInput(t *testing.T) {
 	proof.OneByOne(t)
 	const inRound = 20_000
-	rounds, each := proof.Rounds(1, 1, 50), proof.Rounds(500, inRound, inRound)
-	var inputs, failures, operations atomic.Int64
+	rounds, each := proof.Rounds(1, 1, 80), proof.Rounds(500, inRound, inRound)
+	var requests, failures, operations atomic.Int64
 	t.Run("rounds", func(t *testing.T) {
 		for round := range rounds {
 			t.Run(fmt.Sprint(round), func(t *testing.T) {
@@ -710,15 +720,16 @@ func TestHostileInput(t *testing.T) {
 					if t.Failed() {
 						t.Logf("seed %d", seed)
 					}
-					inputs.Add(int64(len(h.singles) + each))
+					requests.Add(int64(h.broken))
 					failures.Add(int64(h.failures))
-					operations.Store(int64(h.operationsTried()))
 				}()
+				operations.Store(int64(h.eachAlone()))
 				h.round(hostile{h, rand.New(rand.NewPCG(seed, 0))}, each)
 			})
 		}
 	})
-	proof.Figure(t, "inputs", int(inputs.Load()))
+	proof.Figure(t, "inputs", int(requests.Load())) // beside those of the fuzz targets
+	proof.Figure(t, "requests", int(requests.Load()))
 	proof.Figure(t, "failures", int(failures.Load()))
 	proof.Figure(t, "operations", int(operations.Load()))
 }
@@ -726,12 +737,24 @@ func TestHostileInput(t *testing.T) {
 // mostFailures are shown.
 const mostFailures = 20
 
-func (h *hostileSite) round(chance hostile, n int) {
+// eachAlone sends the requests that break one constraint, and returns how many
+// operations they were for: none of the server is left out.
+func (h *hostileSite) eachAlone() int {
 	h.Helper()
 	for _, a := range h.singles {
 		h.try(a, true)
 	}
 	h.quiet()
+	for _, op := range h.server.operations {
+		if !h.refused[op] {
+			h.Errorf("%s has refused nothing malformed", op.id)
+		}
+	}
+	return len(h.server.operations)
+}
+
+func (h *hostileSite) round(chance hostile, n int) {
+	h.Helper()
 	for i := range n {
 		h.try(chance.next(), i%20 == 0)
 		if i%500 == 0 {
@@ -743,14 +766,4 @@ func (h *hostileSite) round(chance hostile, n int) {
 	}
 	h.quiet()
 	h.call("GET", "/api/me", h.key, nil).status(200) // nothing took the key away
-}
-
-// operationsTried counts the operations that something was sent to.
-func (h *hostileSite) operationsTried() int {
-	tried := map[*operation]bool{}
-	for _, a := range h.singles {
-		tried[a.op] = true
-	}
-	delete(tried, nil)
-	return len(tried)
 }

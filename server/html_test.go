@@ -319,7 +319,7 @@ var hostileWholes = []string{
 }
 
 // hostileTexts are those of at most 40 characters, the room in the shortest
-// field, that agents may store.
+// field, that agents may store: no two are the same.
 func hostileTexts() (texts []string) {
 	for _, payload := range hostileParts.payloads {
 		for i, opening := range hostileParts.openings {
@@ -329,10 +329,9 @@ func hostileTexts() (texts []string) {
 	return texts
 }
 
-// variedHostileTexts are every third of those, in the long form of the proof all, and
-// the further ones.
+// variedHostileTexts are every third of those, for the proof all, and the further ones.
 func variedHostileTexts() (texts []string) {
-	each := proof.Rounds(3, 3, 1)
+	each := proof.Rounds(3, 1, 1)
 	for i, text := range hostileTexts() {
 		if i%each == 0 {
 			texts = append(texts, text)

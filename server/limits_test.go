@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -353,6 +354,7 @@ func TestTheLimiterIsBounded(t *testing.T) {
 	if testing.Short() {
 		distinct = 2 * limiterSize
 	}
+	before := memoryInUse()
 	l, err := newLimiter(Limits{Reads: Limit{1, time.Minute}}, time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -368,7 +370,13 @@ func TestTheLimiterIsBounded(t *testing.T) {
 	if n := l.buckets.Len(); n != limiterSize {
 		t.Errorf("%d buckets are kept, want %d", n, limiterSize)
 	}
+	megabytes := int((memoryInUse() - before + 1<<20 - 1) >> 20) // rounded up; the keys alone take 3
+	if megabytes < 5 || megabytes > 20 {
+		t.Errorf("%d addresses take %d MB", distinct, megabytes)
+	}
+	runtime.KeepAlive(l)
 	proof.Figure(t, "limiter keys", distinct)
+	proof.Figure(t, "MB of limits", megabytes)
 }
 
 func TestTheIndexTellsTheLimits(t *testing.T) {

@@ -274,7 +274,7 @@ func TestHostileTextStaysText(t *testing.T) {
 	for name, page := range s.write("Plain words") {
 		benign[name] = structure(parsePage(t, page.Body))
 	}
-	texts := hostileTexts()
+	texts := variedHostileTexts()
 	if len(texts) < 300 {
 		t.Fatalf("only %d hostile texts", len(texts))
 	}
@@ -297,6 +297,6 @@ func TestHostileTextStaysText(t *testing.T) {
 			}
 		}
 	}
-	proof.Figure(t, "texts", len(texts))
+	proof.Figure(t, "texts on owners pages", len(texts))
 	proof.Figure(t, "pages", pages)
 }

@@ -21,14 +21,16 @@ type hostileCrew struct {
 	*site
 	gauge store.Caller // confirms their work
 	wrote []written
-	pages int // that were read
+	pages int             // that were read
+	shown map[string]bool // texts that a page quoted as they were written
+	fed   map[string]bool // texts that the feed did
 }
 
 type written struct{ text, handle, post string }
 
 func newHostileCrew(t testing.TB) *hostileCrew {
 	s := newSite(t)
-	c := &hostileCrew{site: s, gauge: s.joined(store.Registration{Handle: "tide-gauge"})}
+	c := &hostileCrew{site: s, gauge: s.joined(store.Registration{Handle: "tide-gauge"}), shown: map[string]bool{}, fed: map[string]bool{}}
 	c.posted(c.gauge, store.PostDraft{Kind: "announce", Title: "Plain", Body: "Plain"})
 	return c
 }
@@ -98,6 +100,8 @@ func (c *hostileCrew) read(path string, whole written) *html.Node {
 		text := c.of(q, whole).text
 		if got := innerText(q); got != text && got != oneLine(text) && got != lowered(text) && got != "Plain" && got != "berths" && got != "Agent tide-gauge" {
 			c.Errorf("%s: %q is shown as %q", path, text, got)
+		} else if got == text {
+			c.shown[text] = true
 		}
 	}
 	for _, a := range elements(doc, "a") {
@@ -144,6 +148,7 @@ func (c *hostileCrew) likeFeed(want []string) {
 		if diff := cmp.Diff([]string{text, oneLine(text), lowered(text)}, []string{e.Title.Text, e.Summary.Text, e.Categories[1].Term}); diff != "" {
 			c.Errorf("the feed, of %q: %s", text, diff)
 		}
+		c.fed[text] = true
 	}
 }
 
@@ -191,10 +196,11 @@ func TestHostileTextStaysTextOnEveryPage(t *testing.T) {
 			lang := languages[batches%2]
 			c.same(want[lang+" home"], c.read(inLanguage("/", lang), written{}), fmt.Sprintf("%q", batch))
 		}
-		if batches%5 == 0 {
+		if batches%5 == 0 { // as many calls as the feed holds
 			c.likeFeed(want["feed"])
 		}
 	}
+	c.likeFeed(want["feed"])
 	for i, w := range c.wrote {
 		lang := languages[i%2]
 		c.same(want[lang+" card"], c.read(inLanguage("/agents/"+w.handle, lang), w), w.text)
@@ -205,7 +211,11 @@ func TestHostileTextStaysTextOnEveryPage(t *testing.T) {
 			c.readList(want, list, lang)
 		}
 	}
-	proof.Figure(t, "texts", len(texts))
+	if len(c.shown) != len(texts) || len(c.fed) != len(texts) {
+		t.Errorf("pages quoted %d and the feed %d of %d texts", len(c.shown), len(c.fed), len(texts))
+	}
+	proof.Figure(t, "texts on pages", len(c.shown))
+	proof.Figure(t, "texts in the feed", len(c.fed))
 	proof.Figure(t, "pages", c.pages)
 }
 
@@ -227,6 +237,7 @@ func (c *hostileCrew) readList(want map[string][]string, list, lang string) {
 func TestHostileQueriesStayText(t *testing.T) {
 	proof.OneByOne(t)
 	s := newSite(t)
+	texts := variedHostileTexts()
 	// Each ends in one way whatever the text is.
 	questions := []struct {
 		path   string
@@ -253,7 +264,7 @@ func TestHostileQueriesStayText(t *testing.T) {
 			return structure(doc), innerText(doc)
 		}
 		want, usual := ask("plain")
-		for _, text := range variedHostileTexts() {
+		for _, text := range texts {
 			got, shown := ask(text)
 			if !slices.Equal(want, got) {
 				t.Errorf("%s with %q:\n%s", question.path, text, cmp.Diff(want, got))
@@ -263,4 +274,5 @@ func TestHostileQueriesStayText(t *testing.T) {
 			}
 		}
 	}
+	proof.Figure(t, "texts in queries", len(texts))
 }

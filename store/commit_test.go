@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"callbook/proof"
 )
 
 // crowd is how many callers come at once.
@@ -45,24 +47,28 @@ func TestNoLimitIsPassedByOne(t *testing.T) {
 	caller, _ := s.register("harbour-pilot")
 	other, _ := s.register("lighthouse")
 	post := s.post(other)
-	want := map[string]int{"": limit, "rate_limited": crowd - limit}
-
-	wantOutcomes(t, "calls", together(crowd, func(int) error {
-		_, _, err := s.CreatePost(context.Background(), caller, PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
-		return err
-	}), want)
-	wantOutcomes(t, "replies", together(crowd, func(int) error {
-		_, _, err := s.CreateReply(context.Background(), caller, post.ID, ReplyDraft{Body: "b"}, Once{})
-		return err
-	}), want)
-	if n := value[int](s, `SELECT COUNT(*) FROM posts WHERE author_id = ?`, caller.ID); n != limit {
-		t.Errorf("%d calls stored, want %d", n, limit)
+	want := map[string]int{"": limit, "rate_limited": rush - limit}
+	days := proof.Rounds(10, 200, 4000)
+	for day := 1; day <= days; day++ {
+		wantOutcomes(t, "calls", together(rush, func(int) error {
+			_, _, err := s.CreatePost(context.Background(), caller, PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
+			return err
+		}), want)
+		wantOutcomes(t, "replies", together(rush, func(int) error {
+			_, _, err := s.CreateReply(context.Background(), caller, post.ID, ReplyDraft{Body: "b"}, Once{})
+			return err
+		}), want)
+		if n := value[int](s, `SELECT COUNT(*) FROM posts WHERE author_id = ?`, caller.ID); n != day*limit {
+			t.Errorf("%d calls stored after %d days, want %d", n, day, day*limit)
+		}
+		again, err := s.Post(context.Background(), post.ID)
+		s.ok(err)
+		if n := value[int](s, `SELECT COUNT(*) FROM replies`); n != day*limit || again.ReplyCount != day*limit {
+			t.Errorf("%d replies stored and %d counted after %d days, want %d", n, again.ReplyCount, day, day*limit)
+		}
+		s.clock.Advance(Day)
 	}
-	again, err := s.Post(context.Background(), post.ID)
-	s.ok(err)
-	if n := value[int](s, `SELECT COUNT(*) FROM replies`); n != limit || again.ReplyCount != limit {
-		t.Errorf("%d replies stored and %d counted, want %d", n, again.ReplyCount, limit)
-	}
+	proof.Figure(t, "limit rounds", 2*days)
 }
 
 func TestMenusReplacedAtOnceStayWhole(t *testing.T) {

@@ -240,37 +240,73 @@ func mostADay(times []Time) (most int) {
 	return most
 }
 
+// TestTenThousandAgentsWithOneMailbox: within a day each of them asks for a mail there, in
+// one of the ways that there are. On each day after that one way has the mailbox for
+// itself, which shows that each of them sends mails.
 func TestTenThousandAgentsWithOneMailbox(t *testing.T) {
-	const agents, waves = 10_000, 80
-	s := newStore(t)
+	const agents, atOnce, most = 10_000, 125, 3
+	ways := []string{MailVerify, MailRecover, MailClaim}
+	wayOf := func(i int) string { return ways[i%len(ways)] }
+	s, ctx := newStore(t), context.Background()
 	callers := make([]Caller, agents)
-	for begin := 0; begin < agents; begin += agents / waves {
-		wantOutcomes(t, "registrations", together(agents/waves, func(i int) error {
-			r := registration(fmt.Sprintf("agent-%d", begin+i))
-			r.Mailbox = fmt.Sprintf("victim+%d@agents.example.org", begin+i)
-			registered, _, err := s.Register(context.Background(), r, Once{})
-			callers[begin+i] = Caller{registered.Agent.ID, r.Handle}
-			return err
-		}), map[string]int{"": agents / waves})
-	}
-	var times []Time
-	for wave := range slices.Chunk(callers, agents/waves) {
-		wantOutcomes(t, "codes", together(len(wave), func(i int) error {
-			sent, err := s.StartVerify(context.Background(), wave[i])
-			if want := (CodeSent{at(s.clock.Now()).add(15 * time.Minute), at(s.clock.Now()).add(time.Minute)}); err == nil && sent != want {
+	victim := func(i int) string { return fmt.Sprintf("Victim+%d@agents.example.org", i) }
+	ask := func(i int) error {
+		switch now := at(s.clock.Now()); wayOf(i) {
+		case MailVerify:
+			sent, err := s.StartVerify(ctx, callers[i])
+			if want := (CodeSent{now.add(15 * time.Minute), now.add(time.Minute)}); err == nil && sent != want {
 				err = fmt.Errorf("answered %v", sent)
 			}
 			return err
-		}), map[string]int{"": len(wave)})
+		case MailRecover:
+			return s.StartRecovery(ctx, callers[i].Handle)
+		default:
+			expires, err := s.ClaimOwner(ctx, callers[i], victim(i))
+			if err == nil && expires != now.add(72*time.Hour) {
+				err = fmt.Errorf("answered %v", expires)
+			}
+			return err
+		}
+	}
+	for first := 0; first < agents; first += atOnce {
+		wantOutcomes(t, "registrations", together(atOnce, func(n int) error {
+			i := first + n
+			r := registration(fmt.Sprintf("agent-%d", i))
+			if wayOf(i) != MailClaim { // those ask from mailboxes of their own
+				r.Mailbox = victim(i)
+			}
+			registered, _, err := s.Register(ctx, r, Once{})
+			callers[i] = Caller{registered.Agent.ID, r.Handle}
+			if err == nil && wayOf(i) != MailVerify {
+				err = s.Verify(ctx, r.Handle)
+			}
+			return err
+		}), map[string]int{"": atOnce})
+	}
+	var times []Time
+	for first := 0; first < agents; first += atOnce {
+		wantOutcomes(t, "mails asked for", together(atOnce, func(n int) error { return ask(first + n) }), map[string]int{"": atOnce})
 		for _, mail := range s.deliver() {
 			times = append(times, mail.CreatedAt)
 		}
-		s.clock.Advance(time.Hour)
+		s.clock.Advance(Day * atOnce / agents)
 	}
-	if most := mostADay(times); most != 3 || len(times) != 12 {
-		t.Errorf("%d mails in 80 hours, and %d within a day; want 12 and 3", len(times), most)
+	if len(times) != most {
+		t.Errorf("%d mails on the first day, want %d", len(times), most)
+	}
+	for way, kind := range ways {
+		wantOutcomes(t, kind, together(atOnce, func(n int) error { return ask(way + n*len(ways)) }), map[string]int{"": atOnce})
+		mails := s.deliver()
+		for _, mail := range mails {
+			times = append(times, mail.CreatedAt)
+		}
+		if len(mails) != most || mails[0].Kind != kind {
+			t.Errorf("%s alone: %v, want %d mails", kind, mails, most)
+		}
+		s.clock.Advance(Day)
 	}
 	proof.Figure(t, "hostile agents", agents)
+	proof.Figure(t, "ways", len(ways))
 	proof.Figure(t, "mails a day", mostADay(times))
 }
 

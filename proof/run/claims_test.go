@@ -55,6 +55,22 @@ func TestClaimsNameTestsThatAreThere(t *testing.T) {
 	}
 }
 
+// TestTheTablesTellOfEveryClaim: README.md has the figures of the short form, SECURITY.md
+// those of the long one.
+func TestTheTablesTellOfEveryClaim(t *testing.T) {
+	for _, name := range []string{"README.md", "SECURITY.md"} {
+		text, err := os.ReadFile(filepath.Join("../..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range claims {
+			if !strings.Contains(string(text), "| "+c.what+" |") {
+				t.Errorf("%s does not tell of %s", name, c.name)
+			}
+		}
+	}
+}
+
 // TestWhatTestsReport: from the lines of `go test -json`.
 func TestWhatTestsReport(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -98,9 +98,9 @@ func (l *Limits) of(class limitClass) Limit {
 	return Limit{}
 }
 
-// limiterSize is how many addresses and keys are remembered at once, about 10 MB.
+// limiterSize is how many addresses and keys are remembered at once, in less than 20 MB.
 // Those unseen for the longest time are forgotten first.
-const limiterSize = 65536
+const limiterSize = 32768
 
 // limiter counts calls by class and subject.
 type limiter struct {

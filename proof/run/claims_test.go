@@ -55,18 +55,15 @@ func TestClaimsNameTestsThatAreThere(t *testing.T) {
 	}
 }
 
-// TestTheTablesTellOfEveryClaim: README.md has the figures of the short form, SECURITY.md
-// those of the long one.
-func TestTheTablesTellOfEveryClaim(t *testing.T) {
-	for _, name := range []string{"README.md", "SECURITY.md"} {
-		text, err := os.ReadFile(filepath.Join("../..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range claims {
-			if !strings.Contains(string(text), "| "+c.what+" |") {
-				t.Errorf("%s does not tell of %s", name, c.name)
-			}
+// TestTheTableTellsOfEveryClaim: README.md has the figures of the short form.
+func TestTheTableTellsOfEveryClaim(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range claims {
+		if !strings.Contains(string(text), "| "+c.what+" |") {
+			t.Errorf("README.md does not tell of %s", c.name)
 		}
 	}
 }
@@ -158,5 +155,30 @@ func TestFiguresOfSeveralTests(t *testing.T) {
 	o.faults = []string{"it fails"}
 	if len(o.short(false)) != 2 {
 		t.Error("a test that fails is no fault")
+	}
+}
+
+// TestARunGoesOnWhereItWas, at the same commit and in the same form.
+func TestARunGoesOnWhereItWas(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kept.json")
+	first, second := test{folder: ".", name: "TestX"}, test{folder: ".", name: "TestX", race: true}
+	of := []outcome{{claim: claim{tests: []test{first, second}}}}
+	p := recall(file, "abc", true)
+	p.add(map[test]*report{first: {figures: figures{"lost": {0}}, ended: true}, second: {figures: figures{}, failure: "it fails"}})
+	if err := p.keep(file); err != nil {
+		t.Fatal(err)
+	}
+	if left := groups(of, recall(file, "abc", true)); len(left) != 1 || !slices.Equal(left[0], []test{second}) {
+		t.Errorf("what is left: %v", left)
+	}
+	if r := recall(file, "abc", true).report(first); r == nil || r.fault() != "" || !slices.Equal(r.figures["lost"], []int{0}) {
+		t.Errorf("what was reported: %+v", r)
+	}
+	for name, left := range map[string][][]test{
+		"another commit": groups(of, recall(file, "abd", true)), "the other form": groups(of, recall(file, "abc", false)), "no file": groups(of, recall("", "abc", true)),
+	} {
+		if len(left) != 2 {
+			t.Errorf("%s: %v", name, left)
+		}
 	}
 }

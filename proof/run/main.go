@@ -2,7 +2,7 @@
 // where a figure falls short:
 //
 //	go run ./proof/run        # within 10 minutes, as CI does
-//	go run ./proof/run -long  # hours
+//	go run ./proof/run -long  # hours, with -keep FILE in several runs
 //
 // It runs in the repository's folder.
 package main
@@ -29,6 +29,7 @@ import (
 type settings struct {
 	long     bool
 	only     *regexp.Regexp
+	keep     string // file; empty for none
 	progress io.Writer
 }
 
@@ -41,6 +42,7 @@ const (
 func main() {
 	isLong := flag.Bool("long", false, "try as much as the published figures need: hours")
 	only := flag.String("only", "", "regular `expression`: claims whose names it matches")
+	keep := flag.String("keep", "", "`file` for what tests report: with it, a run that is cut off goes on where it was, at the same commit")
 	list := flag.Bool("list", false, "print the names of the claims, and nothing else")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -56,7 +58,7 @@ func main() {
 		}
 		return
 	}
-	if !prove(ctx, settings{*isLong, matches, os.Stderr}) {
+	if !prove(ctx, settings{*isLong, matches, *keep, os.Stderr}) {
 		stop()
 		os.Exit(1)
 	}
@@ -71,14 +73,25 @@ func prove(ctx context.Context, s settings) bool {
 			outcomes = append(outcomes, outcome{claim: c, figures: figures{}})
 		}
 	}
-	reports := runAll(ctx, s, groups(outcomes))
+	earlier := recall(s.keep, commit, s.long)
+	reports := runAll(ctx, s, groups(outcomes, earlier), func(some map[test]*report) {
+		earlier.add(some)
+		if err := earlier.keep(s.keep); err != nil {
+			fmt.Fprintln(s.progress, err)
+		}
+	})
+	earlier.Took += time.Since(begun)
+	if err := earlier.keep(s.keep); err != nil {
+		fmt.Fprintln(s.progress, err)
+	}
 	for i := range outcomes {
 		o := &outcomes[i]
 		for _, t := range o.tests {
-			for name, all := range reports[t].figures {
+			r := cmp.Or(reports[t], earlier.report(t))
+			for name, all := range r.figures {
 				o.figures[name] = append(o.figures[name], all...)
 			}
-			if fault := reports[t].fault(); fault != "" {
+			if fault := r.fault(); fault != "" {
 				o.faults = append(o.faults, t.name+": "+fault)
 			}
 		}
@@ -91,7 +104,7 @@ func prove(ctx context.Context, s settings) bool {
 		form = "long form"
 	}
 	fmt.Printf("%s, commit %s, %s, %s, %s of %s\n\n%s", time.Now().UTC().Format(time.DateOnly), commit, runtime.Version(), proof.Machine(),
-		form, time.Since(begun).Round(time.Second), markdown(outcomes, s.long))
+		form, earlier.Took.Round(time.Second), markdown(outcomes, s.long))
 	holds := len(outcomes) > 0
 	for _, o := range outcomes {
 		for _, what := range o.short(s.long) {
@@ -103,12 +116,13 @@ func prove(ctx context.Context, s settings) bool {
 }
 
 // groups are the tests of claims, those together that one `go test` runs, and first
-// those that nothing runs beside. A test that several claims name runs once.
-func groups(outcomes []outcome) (all [][]test) {
+// those that nothing runs beside. A test that several claims name runs once, and one that
+// passed in an earlier run does not.
+func groups(outcomes []outcome, earlier past) (all [][]test) {
 	seen := map[test]bool{}
 	for _, o := range outcomes {
 		for _, t := range o.tests {
-			if seen[t] {
+			if seen[t] || earlier.report(t) != nil {
 				continue
 			}
 			seen[t] = true
@@ -135,8 +149,8 @@ func groups(outcomes []outcome) (all [][]test) {
 // beside is how many groups run at once.
 const beside = 2
 
-// runAll runs groups of tests.
-func runAll(ctx context.Context, s settings, all [][]test) map[test]*report {
+// runAll runs groups of tests, and tells of each group when it has ended.
+func runAll(ctx context.Context, s settings, all [][]test, ended func(map[test]*report)) map[test]*report {
 	reports := map[test]*report{}
 	var mu sync.Mutex
 	var running sync.WaitGroup
@@ -150,6 +164,7 @@ func runAll(ctx context.Context, s settings, all [][]test) map[test]*report {
 			mu.Lock()
 			defer mu.Unlock()
 			maps.Copy(reports, some)
+			ended(some)
 		})
 		if group[0].alone {
 			running.Wait()

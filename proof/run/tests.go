@@ -94,7 +94,7 @@ func run(ctx context.Context, s settings, tests []test) map[test]*report {
 	if tests[0].race {
 		command.Env = append(command.Env, "CGO_ENABLED=1")
 	}
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	asGroup(command)
 	command.WaitDelay = time.Minute
 	reports := map[test]*report{}
 	for _, t := range tests {

@@ -307,12 +307,14 @@ func (t *tx) approach(sender, recipient *agentRow, draft RequestDraft) (offering
 		Overdue  bool  `db:"overdue"`
 		Declined *Time `db:"declined"`
 	}
+	// The plus has SQLite look through what the sender ever sent, which the limit by the day
+	// bounds, and not through what the recipient got from everybody.
 	err = t.get(&pair, `
 		SELECT COALESCE(MAX(r.status IN ('pending', 'awaiting_owner') AND r.expires_at > ?1), 0) AS open,
 			COALESCE(MAX(`+overdue+`), 0) AS overdue,
 			MAX(CASE WHEN r.status = 'declined' THEN r.decided_at END) AS declined
 		FROM requests r
-		WHERE r.from_id = ?2 AND r.to_id = ?3`, t.now, sender.ID, recipient.ID)
+		WHERE r.from_id = ?2 AND +r.to_id = ?3`, t.now, sender.ID, recipient.ID)
 	if err == nil && pair.Overdue {
 		err = t.expirePair(sender.ID, recipient.ID)
 	}

@@ -635,6 +635,25 @@ var boundedWalks = []string{
 	"FROM search_dropped LIMIT",          // some of them
 }
 
+// TestAPairIsLookedUpByItsSender: what a recipient ever got may be very much.
+func TestAPairIsLookedUpByItsSender(t *testing.T) {
+	s := newStore(t)
+	s.everything()
+	n := 0
+	for _, query := range s.prepared() {
+		if !strings.Contains(query, "AS declined") {
+			continue
+		}
+		n++
+		if steps := plan(t, s.connection("ro"), query); !strings.Contains(steps, "requests_from") || strings.Contains(steps, "(to_id=?") {
+			t.Error(steps)
+		}
+	}
+	if n == 0 {
+		t.Error("no such query")
+	}
+}
+
 func TestNoQueryWalksThroughATable(t *testing.T) {
 	s := newStore(t)
 	s.everything()

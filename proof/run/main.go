@@ -36,7 +36,7 @@ type settings struct {
 // How long each fuzz target looks for inputs.
 const (
 	fuzzShort = 5 * time.Second
-	fuzzLong  = 5 * time.Minute
+	fuzzLong  = 7 * time.Minute
 )
 
 func main() {

@@ -375,54 +375,62 @@ func TestASyncThatFailsEndsTheService(t *testing.T) {
 	}
 }
 
-// TestReadsAndWritesThatFail: without reading there is no service, and writes are refused
-// for as long as they fail, as on a full disk.
-func TestReadsAndWritesThatFail(t *testing.T) {
+// TestAStartThatCannotRead: of a file that cannot even be opened nobody can say more than
+// that the disk fails; where a part cannot be read, that part is lost.
+func TestAStartThatCannotRead(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
-	for name, tt := range map[string]struct {
-		call, when string
-		status     int
-		says       string
-	}{
-		"the first read at a start":    {"pread64", "1+", 74, "start again"},
-		"another read at a start":      {"pread64", "4+", 65, "callbook restore COPY --db "},
-		"some writes while it answers": {"pwrite64", "20..30", 0, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for from, want := range map[string]struct {
+		status int
+		says   string
+	}{"1": {74, "start again"}, "4": {65, "callbook restore COPY --db "}} {
+		t.Run("from read "+from, func(t *testing.T) {
 			db := filepath.Join(t.TempDir(), "callbook.db")
-			p := spawn(t, db)
-			p.register("from-before")
-			p.ends()
-			p = faulty(t, db, "-P", db, "-P", db+"-wal", "-e", "trace="+tt.call, "-e", "inject="+tt.call+":error=EIO:when="+tt.when)
-			acknowledged := []string{"from-before"}
-			if tt.status == 0 && p.serving() {
-				p.servesUntil(syscall.SIGTERM, db)
-				last, refused := 0, 0
-				for i := 0; i < 1000 && (refused == 0 || last != 201); i++ {
-					handle := fmt.Sprintf("agent-%d", i)
-					switch last = p.register(handle); last {
-					case 201:
-						acknowledged = append(acknowledged, handle)
-					case 503:
-						refused++
-					default:
-						t.Errorf("%s: %d", handle, last)
-					}
-				}
-				if refused == 0 || last != 201 {
-					t.Errorf("%d are refused, and the last is %d", refused, last)
-				}
-				p.ends()
-			} else {
-				p.failed(tt.status, tt.says)
-			}
-			p = spawn(t, db)
-			p.holds(acknowledged)
-			p.ends()
+			before := spawn(t, db)
+			before.register("from-before")
+			before.ends()
+			faulty(t, db, "-P", db, "-e", "trace=pread64", "-e", "inject=pread64:error=EIO:when="+from+"+").failed(want.status, want.says)
+			again := spawn(t, db)
+			again.holds([]string{"from-before"})
+			again.ends()
 			wantWhole(t, db)
 		})
 	}
+}
+
+// TestWritesThatFailForAWhile are refused meanwhile, as on a full disk: SQLite does not
+// tell the two apart.
+func TestWritesThatFailForAWhile(t *testing.T) {
+	t.Parallel()
+	needStrace(t)
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	spawn(t, db).ends()
+	p := faulty(t, db, "-P", db, "-P", db+"-wal", "-e", "trace=pwrite64", "-e", "inject=pwrite64:error=EIO:when=20..30")
+	if !p.serving() {
+		t.Fatalf("it does not serve: %s", p.err)
+	}
+	p.servesUntil(syscall.SIGTERM, db)
+	var acknowledged []string
+	last, refused := 0, 0
+	for i := 0; i < 1000 && (refused == 0 || last != 201); i++ {
+		handle := fmt.Sprintf("agent-%d", i)
+		switch last = p.register(handle); last {
+		case 201:
+			acknowledged = append(acknowledged, handle)
+		case 503:
+			refused++
+		default:
+			t.Errorf("%s: %d", handle, last)
+		}
+	}
+	if refused == 0 || last != 201 {
+		t.Errorf("%d are refused, and the last is %d", refused, last)
+	}
+	p.ends()
+	p = spawn(t, db)
+	p.holds(acknowledged)
+	p.ends()
+	wantWhole(t, db)
 }
 
 // failingSync has the nth sync of each thread of a service fail, and those after it.

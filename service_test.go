@@ -100,6 +100,7 @@ func until(t testing.TB, what string, is func() bool) {
 	waitFor(t, patience, what, is)
 }
 
+// waitFor is until with a patience of its own.
 func waitFor(t testing.TB, most time.Duration, what string, is func() bool) {
 	t.Helper()
 	for late := time.Now().Add(most); !is(); {

@@ -33,6 +33,14 @@ type settings struct {
 	progress io.Writer
 }
 
+// form is what tests are told of how much they try.
+func (s settings) form() string {
+	if s.long {
+		return proof.Long
+	}
+	return proof.Short
+}
+
 // How long each fuzz target looks for inputs.
 const (
 	fuzzShort = 5 * time.Second
@@ -99,12 +107,8 @@ func prove(ctx context.Context, s settings) bool {
 	if now := proof.Commit(context.WithoutCancel(ctx)); now != commit {
 		commit += " to " + now // each group of tests is built when its turn comes
 	}
-	form := "short form"
-	if s.long {
-		form = "long form"
-	}
-	fmt.Printf("%s, commit %s, %s, %s, %s of %s\n\n%s", time.Now().UTC().Format(time.DateOnly), commit, runtime.Version(), proof.Machine(),
-		form, earlier.Took.Round(time.Second), markdown(outcomes, s.long))
+	fmt.Printf("%s, commit %s, %s, %s, %s form of %s\n\n%s", time.Now().UTC().Format(time.DateOnly), commit, runtime.Version(), proof.Machine(),
+		s.form(), earlier.Took.Round(time.Second), markdown(outcomes, s.long))
 	holds := len(outcomes) > 0
 	for _, o := range outcomes {
 		for _, what := range o.short(s.long) {
@@ -134,15 +138,13 @@ func groups(outcomes []outcome, earlier past) (all [][]test) {
 			all[i] = append(all[i], t)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b []test) int {
-		switch {
-		case a[0].alone == b[0].alone:
+	turn := func(g []test) int {
+		if g[0].alone {
 			return 0
-		case a[0].alone:
-			return -1
 		}
 		return 1
-	})
+	}
+	slices.SortStableFunc(all, func(a, b []test) int { return turn(a) - turn(b) })
 	return all
 }
 

@@ -86,11 +86,7 @@ func run(ctx context.Context, s settings, tests []test) map[test]*report {
 		args = append(args, "-run=^("+strings.Join(names, "|")+")$", "-parallel=3")
 	}
 	command := exec.CommandContext(ctx, "go", append(args, tests[0].folder)...)
-	form := proof.Short
-	if s.long {
-		form = proof.Long
-	}
-	command.Env = append(os.Environ(), proof.Variable+"="+form)
+	command.Env = append(os.Environ(), proof.Variable+"="+s.form())
 	if tests[0].race {
 		command.Env = append(command.Env, "CGO_ENABLED=1")
 	}

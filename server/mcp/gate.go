@@ -114,7 +114,8 @@ func splitHost(host string) (string, bool) {
 		name = name[1 : len(name)-1]
 	}
 	notDigit := func(c rune) bool { return c < '0' || c > '9' }
-	return name, name != "" && bracketed == strings.Contains(name, ":") && len(port) <= 5 && !strings.ContainsFunc(port, notDigit)
+	return name, name != "" && !strings.ContainsAny(name, "[]") && bracketed == strings.Contains(name, ":") &&
+		len(port) <= 5 && !strings.ContainsFunc(port, notDigit)
 }
 
 func isLoopback(name string) bool {

@@ -128,7 +128,11 @@ func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	b := append([]byte(noticeMember), `,"agents":[`...)
+	size := 0
+	for i := range list.Items {
+		size += itemSize(&list.Items[i])
+	}
+	b := beginList(c, "agents", size)
 	for i, d := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
@@ -145,6 +149,18 @@ func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
 		a.keep = onNothing // it also depends on the time
 	}
 	return a, nil
+}
+
+// itemSize is how many bytes an agent takes in a list, about.
+func itemSize(d *store.AgentDocument) int {
+	size := len(d.Profile) + len(d.Brief) + 192
+	if d.Email != nil {
+		size += len(*d.Email) + 16
+	}
+	for _, offering := range d.Matched {
+		size += len(offering) + 1
+	}
+	return size
 }
 
 func appendListItem(b []byte, d store.AgentDocument, searched bool) []byte {
@@ -180,14 +196,12 @@ func appendBriefItem(b []byte, d store.AgentDocument) []byte {
 
 func appendMatched(b []byte, d store.AgentDocument) []byte {
 	b = append(b, `,"matched_offerings":[`...)
-	first := true
-	d.MatchedOfferings(func(offering string) {
-		if !first {
+	for i, offering := range d.Matched {
+		if i > 0 {
 			b = append(b, ',')
 		}
-		first = false
 		b = append(b, offering...)
-	})
+	}
 	return append(b, ']')
 }
 
@@ -204,6 +218,9 @@ func appendContactFlags(b []byte, d store.AgentDocument) []byte {
 	b = append(b, `,"mailbox_verified":`...)
 	return strconv.AppendBool(b, d.Level > 0)
 }
+
+// cardSize is how many bytes appendCard appends, about.
+func cardSize(d store.AgentDocument) int { return len(d.Profile) + len(d.RecentPosts) + 1000 }
 
 // appendCard appends the members of a card behind its notice.
 func appendCard(b []byte, d store.AgentDocument) []byte {
@@ -252,7 +269,7 @@ func (s *Server) getAgent(c *call, in handlePath) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	b := appendCard(append(make([]byte, 0, 4096), noticeMember...), d)
+	b := appendCard(beginAnswer(cardSize(d)), d)
 	return answer{body: append(b, '}'), keep: onCard, card: d.ID}, nil
 }
 
@@ -287,7 +304,7 @@ func (s *Server) registerAgent(c *call, in registerInput) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	b := appendAgentObject([]byte(noticeMember), r.Agent)
+	b := appendAgentObject(beginAnswer(cardSize(r.Agent)), r.Agent)
 	if r.Key != "" {
 		b = append(b, `,"api_key":"`+r.Key+`"`...)
 	}

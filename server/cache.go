@@ -89,8 +89,8 @@ func (e *cached) zip() *gzipped {
 	return z
 }
 
-// cost is how many bytes of the cache an answer takes.
-func (e *cached) cost(key string) int { return len(key) + len(e.body)*3/2 }
+// cost is how many bytes of the cache an answer takes, with its compressed form.
+func (e *cached) cost(key string) int { return len(key) + cap(e.body) + len(e.body)/2 }
 
 // cache keeps public answers by path and query. Commits make them stale before
 // their writers are answered, so a caller always reads what it wrote. Nothing is
@@ -224,5 +224,5 @@ func compressed(body []byte) []byte {
 	w := gzkp.NewWriter(&b, gzip.DefaultCompression) // of a pool: one takes most of a megabyte
 	_, _ = w.Write(body)                             // to memory: neither fails
 	_ = w.Close()
-	return b.Bytes()
+	return bytes.Clone(b.Bytes()) // without the room that the buffer has left
 }

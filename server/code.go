@@ -39,7 +39,7 @@ func (s *Server) confirmVerify(c *call, caller store.Caller, in codeInput) (answ
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{body: append(appendAgentObject([]byte(noticeMember), d), '}')}, nil
+	return answer{body: append(appendAgentObject(beginAnswer(cardSize(d)), d), '}')}, nil
 }
 
 type recoverInput struct {

@@ -7,6 +7,15 @@ import (
 	"callbook/store"
 )
 
+// perList is how many bytes of a list are neither its records' nor the caller's query, about.
+const perList = 256
+
+// beginList begins a list with its plural, and makes room for records of that size in all.
+func beginList(c *call, plural string, size int) []byte {
+	b := beginAnswer(perList + len(c.URL.RawQuery) + size)
+	return append(b, `,"`+plural+`":[`...)
+}
+
 // endList closes a list and makes the address of its next page: the same query
 // with a cursor instead of an offset.
 func endList(c *call, b []byte, total int, exact bool, limit int, cursor string) answer {
@@ -21,7 +30,7 @@ func endList(c *call, b []byte, total int, exact bool, limit int, cursor string)
 
 // listAnswer is a page of records that are answered as they are.
 func listAnswer[T any](c *call, plural string, list store.List[T], limit int) answer {
-	b := append([]byte(noticeMember), `,"`+plural+`":[`...)
+	b := beginList(c, plural, 0)
 	for i := range list.Items {
 		if i > 0 {
 			b = append(b, ',')

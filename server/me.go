@@ -21,7 +21,7 @@ func (s *Server) getMe(c *call, caller store.Caller, _ none) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	b := appendCard([]byte(noticeMember), own.Card)
+	b := appendCard(beginAnswer(cardSize(own.Card)), own.Card)
 	b = appendText(append(b, `,"mailbox":`...), own.Mailbox)
 	rest := marshal(struct {
 		OwnerClaim       store.OwnerClaim `json:"owner_claim"`
@@ -54,7 +54,7 @@ func (s *Server) updateMe(c *call, caller store.Caller, in settingsInput) (answe
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{body: append(appendAgentObject([]byte(noticeMember), d), '}')}, nil
+	return answer{body: append(appendAgentObject(beginAnswer(cardSize(d)), d), '}')}, nil
 }
 
 type deleteMeQuery struct {
@@ -83,7 +83,7 @@ func (s *Server) exportMe(c *call, caller store.Caller, _ none) (answer, error) 
 	if err != nil {
 		return answer{}, err
 	}
-	b := append([]byte(noticeMember), `,"exported_at":`...)
+	b := append(beginAnswer(len(tables)+256), `,"exported_at":`...)
 	b = store.Time(s.store.Now().UnixMilli()).AppendJSON(b)
 	b = append(b, `,"tables":{`...)
 	b = append(b, tables...)

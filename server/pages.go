@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
 	"net/url"
 	"strings"
@@ -29,10 +31,17 @@ func (s *Server) readForPage(ctx context.Context, id string, args url.Values) (w
 	return web.Answer{Body: e.body, Tag: e.tag[0]}, nil
 }
 
+// pageTag is the tag of a page by all that it is made from. Callers choose some of that,
+// and pages are kept under their tags, so two must never have the same.
+func pageTag(parts []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+}
+
 // sendPage answers with what the parts name. They are all that it is made from, so
 // what is kept under their tag never goes stale.
 func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error {
-	tag := etag([]byte(strings.Join(parts, "\x00")))
+	tag := pageTag(parts)
 	if hasTag(r, tag) {
 		return writeCached(w, r, tagged(nil, tag))
 	}

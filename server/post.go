@@ -39,7 +39,11 @@ func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	b := append([]byte(noticeMember), `,"posts":[`...)
+	size := 0
+	for _, d := range list.Items {
+		size += postSize(d)
+	}
+	b := beginList(c, "posts", size)
 	for i, d := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
@@ -53,6 +57,9 @@ func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
 	}
 	return a, nil
 }
+
+// postSize is how many bytes appendPost appends, about.
+func postSize(d store.PostDocument) int { return len(d.Post) + len(d.Author) + 80 }
 
 func appendPost(b []byte, d store.PostDocument) []byte {
 	b = append(b, '{')
@@ -81,7 +88,7 @@ func (s *Server) createPost(c *call, caller store.Caller, in postInput) (answer,
 	if err != nil {
 		return answer{}, err
 	}
-	b := appendPost(append([]byte(noticeMember), `,"post":`...), d)
+	b := appendPost(append(beginAnswer(postSize(d)), `,"post":`...), d)
 	return answer{body: append(b, '}'), location: "/api/posts/" + d.ID, replayed: replayed}, nil
 }
 
@@ -112,7 +119,7 @@ func (s *Server) getPost(c *call, in postQuery) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	b := appendPost(append([]byte(noticeMember), `,"post":`...), d)
+	b := appendPost(append(beginAnswer(postSize(d)), `,"post":`...), d)
 	b = append(b, `,"replies":[`...)
 	for i, r := range list.Items {
 		if i > 0 {

@@ -46,7 +46,7 @@ func (s *Server) createReply(c *call, caller store.Caller, in replyInput) (answe
 	if err != nil {
 		return answer{}, err
 	}
-	b := append([]byte(noticeMember), `,"reply":`...)
+	b := append(beginAnswer(len(r.Body)+512), `,"reply":`...)
 	b = append(b, marshal(replyOf(r))...)
 	return answer{body: append(b, '}'), location: "/api/posts/" + r.PostID, replayed: replayed}, nil
 }
@@ -82,7 +82,7 @@ func (s *Server) listMyReplies(c *call, caller store.Caller, q repliesQuery) (an
 	if err != nil {
 		return answer{}, err
 	}
-	b := append([]byte(noticeMember), `,"replies":[`...)
+	b := beginList(c, "replies", 0)
 	for i, r := range list.Items {
 		if i > 0 {
 			b = append(b, ',')

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql/driver"
-	"strings"
 )
 
 // Agent is the public part of an agent that is stored ready to be served: the
@@ -63,35 +62,24 @@ type RecentPost struct {
 
 // AgentDocument is an agent as the public sees it, in ready pieces of JSON.
 type AgentDocument struct {
-	ID           int64   `db:"agent_id" json:"id"`
-	Handle       string  `db:"handle" json:"handle"`
-	Level        int     `db:"level" json:"level"`
-	Confirmed    int     `db:"confirmed" json:"confirmed"`
-	Email        *string `db:"email" json:"email"` // only where the agent made it public
-	Profile      string  `db:"profile" json:"profile"`
-	Brief        string  `db:"brief" json:"brief"`
-	RecentPosts  string  `db:"recent_posts" json:"recent_posts"`
-	Menu         string  `db:"menu" json:"-"`
-	MenuWords    string  `db:"menu_words" json:"-"`
-	CreatedAt    Time    `db:"created_at" json:"created_at"`
-	LastActiveAt Time    `db:"last_active_at" json:"last_active_at"`
-	Matched      []int   `db:"-" json:"-"` // with a search: the places of the menu entries that matched
+	ID           int64    `db:"agent_id" json:"id"`
+	Handle       string   `db:"handle" json:"handle"`
+	Level        int      `db:"level" json:"level"`
+	Confirmed    int      `db:"confirmed" json:"confirmed"`
+	Email        *string  `db:"email" json:"email"` // only where the agent made it public
+	Profile      string   `db:"profile" json:"profile"`
+	Brief        string   `db:"brief" json:"brief"`
+	RecentPosts  string   `db:"recent_posts" json:"recent_posts"`
+	Menu         string   `db:"menu" json:"-"`
+	MenuWords    string   `db:"menu_words" json:"-"`
+	CreatedAt    Time     `db:"created_at" json:"created_at"`
+	LastActiveAt Time     `db:"last_active_at" json:"last_active_at"`
+	Matched      []string `db:"-" json:"-"` // with a search: the menu entries that matched, as JSON
 }
 
 func (d AgentDocument) place() int64 { return d.ID }
 
 func (d AgentDocument) size() int { return len(d.Profile) + len(d.Menu) }
-
-// MatchedOfferings calls f with each menu entry that matched a search, as JSON.
-func (d AgentDocument) MatchedOfferings(f func(offering string)) {
-	if len(d.Matched) == 0 {
-		return
-	}
-	lines := strings.Split(d.Menu, "\n")
-	for _, i := range d.Matched {
-		f(lines[i])
-	}
-}
 
 // Card returns an agent as the public sees it. It refuses with not_found a handle
 // that no agent has, or a hidden one.

@@ -151,6 +151,7 @@ func (o *Offering) words() string {
 // query's words, and at least one.
 func (d *AgentDocument) matchMenu(words []word) {
 	most := 1
+	var matched []int
 	for i, line := range strings.Split(d.MenuWords, "\n") {
 		hits := 0
 		for _, w := range words {
@@ -159,10 +160,17 @@ func (d *AgentDocument) matchMenu(words []word) {
 			}
 		}
 		if hits > most {
-			most, d.Matched = hits, nil
+			most, matched = hits, nil
 		}
 		if hits == most {
-			d.Matched = append(d.Matched, i)
+			matched = append(matched, i)
 		}
+	}
+	if len(matched) == 0 {
+		return
+	}
+	menu := strings.Split(d.Menu, "\n")
+	for _, i := range matched {
+		d.Matched = append(d.Matched, menu[i])
 	}
 }

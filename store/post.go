@@ -207,23 +207,23 @@ const (
 	countPosts = `
 		SELECT COUNT(*) FROM (SELECT 1 FROM post_documents WHERE post_seq >= ? LIMIT ?)`
 	searchPosts = listedPosts + `
-		FROM (SELECT ` + mirror + ` - rowid AS seq FROM post_search
+		FROM (SELECT rowid AS row FROM post_search
 			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
 			ORDER BY rowid LIMIT ? OFFSET ?) m
-		JOIN posts p ON p.seq = m.seq
-		JOIN post_documents d ON d.post_seq = m.seq
+		JOIN posts p ON p.seq = ` + mirror + ` - m.row
+		JOIN post_documents d ON d.post_seq = p.seq
 		JOIN agent_documents a ON a.agent_id = p.author_id
-		ORDER BY m.seq DESC`
+		ORDER BY m.row`
 	countSearchedPosts = `
 		SELECT COUNT(*) FROM (SELECT 1 FROM post_search WHERE post_search MATCH ? AND rowid <= ` + mirror + ` - ? LIMIT ?)`
 	searchOpenPosts = listedPosts + `
-		FROM (SELECT ` + mirror + ` - rowid AS seq FROM post_search
+		FROM (SELECT rowid AS row FROM post_search
 			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?` + notExpired + `
 			ORDER BY rowid LIMIT ? OFFSET ?) m
-		JOIN posts p ON p.seq = m.seq
-		JOIN post_documents d ON d.post_seq = m.seq
+		JOIN posts p ON p.seq = ` + mirror + ` - m.row
+		JOIN post_documents d ON d.post_seq = p.seq
 		JOIN agent_documents a ON a.agent_id = p.author_id
-		ORDER BY m.seq DESC`
+		ORDER BY m.row`
 	countSearchedOpenPosts = `
 		SELECT COUNT(*) FROM (SELECT 1 FROM post_search
 			WHERE post_search MATCH ? AND rowid <= ` + mirror + ` - ?` + notExpired + ` LIMIT ?)`

@@ -444,13 +444,19 @@ func (s *testStore) everything() {
 	s.ok(err)
 	_, err = s.RepliesTo(ctx, caller, 0, Page{Limit: 1})
 	s.ok(err)
-	for _, f := range []AgentFilter{{}, {New: true}, {Query: "pilot"}, {Verified: &yes, MinLevel: 2, Language: "zh"}, {Verified: &no, Capability: "a", Query: "a b", New: true}} {
-		_, err = s.Agents(ctx, f, Page{Limit: 1, Offset: 1})
-		s.ok(err)
-	}
-	for _, f := range []PostFilter{{}, {Open: true}, {Query: "tide", Kind: "seeking", Tag: "a", Author: "b"}, {Query: "tide", Open: true}} {
-		_, err = s.Posts(ctx, f, Page{Limit: 1, Offset: 1})
-		s.ok(err)
+	for offset := range 2 { // past the end of a list its total alone is asked for
+		page := Page{Limit: 1, Offset: offset}
+		for _, f := range []AgentFilter{
+			{}, {Brief: true}, {New: true}, {Query: "pilot"}, {Query: "pilot", Brief: true},
+			{Verified: &yes, MinLevel: 2, Language: "zh"}, {Verified: &no, Capability: "a", Query: "a b", New: true},
+		} {
+			_, err = s.Agents(ctx, f, page)
+			s.ok(err)
+		}
+		for _, f := range []PostFilter{{}, {Kind: "seeking"}, {Open: true}, {Query: "t", Kind: "seeking", Tag: "a", Author: "b"}, {Query: "t", Open: true}} {
+			_, err = s.Posts(ctx, f, page)
+			s.ok(err)
+		}
 	}
 	_, err = s.Card(ctx, caller.Handle)
 	s.ok(err)
@@ -621,7 +627,7 @@ var (
 
 // boundedWalks are the queries that may walk, by a part of their text.
 var boundedWalks = []string{
-	"ORDER BY agent_id DESC LIMIT ?",                   // a page of all agents
+	"ORDER BY d.agent_id DESC LIMIT ?",                 // a page of all agents
 	"(SELECT 1 FROM agent_documents WHERE agent_id >=", // their total, up to 1000
 	"ORDER BY p.seq DESC LIMIT ?",                      // a page of all calls
 	"(SELECT 1 FROM post_documents WHERE post_seq >=",  // their total, up to 1000
@@ -651,6 +657,18 @@ func TestAPairIsLookedUpByItsSender(t *testing.T) {
 	}
 	if n == 0 {
 		t.Error("no such query")
+	}
+}
+
+// TestNoPageOfASearchIsSorted: its rows come in the order of the search, and sorting
+// them copies all their documents.
+func TestNoPageOfASearchIsSorted(t *testing.T) {
+	db := newStore(t).connection("ro")
+	queries := append(slices.Concat(agentSearches[0][:], agentSearches[1][:]), searchPosts, searchOpenPosts)
+	for _, query := range queries {
+		if steps := plan(t, db, query); strings.Contains(steps, "TEMP B-TREE") || !strings.Contains(steps, "VIRTUAL TABLE") {
+			t.Errorf("%s\n%s", query, steps)
+		}
 	}
 }
 

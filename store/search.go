@@ -323,9 +323,12 @@ type sized interface{ size() int }
 // holds megabytes: a page of very long ones ends early, and next goes on.
 const pageBytes = 250 << 10
 
+// fewItems is how many records a list makes room for before it has found any.
+const fewItems = 32
+
 // list reads one page.
 func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T], error) {
-	result := List[T]{Items: []T{}}
+	result := List[T]{Items: make([]T, 0, min(page.Limit+1, fewItems))}
 	from, err := parseCursor(l.name, page.Cursor)
 	if err != nil {
 		return result, err
@@ -361,11 +364,12 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 		if err != nil {
 			return result, err
 		}
-		rows, err := readRows[T](ctx, s, l, l.page(t, from.seq, r, page.Limit+1-len(result.Items), skip))
+		before := len(result.Items)
+		result.Items, err = readRows(ctx, s, l, l.page(t, from.seq, r, page.Limit+1-before, skip), result.Items)
 		if err != nil {
 			return result, err
 		}
-		if _, more := l.at(after(n)); len(rows) == 0 && skip > 0 && r.whole && more { // the tier ends before the page begins
+		if _, more := l.at(after(n)); len(result.Items) == before && skip > 0 && r.whole && more { // the tier ends before the page begins
 			passed, err := s.count(ctx, l, t, r, skip)
 			if err != nil {
 				return result, err
@@ -373,16 +377,16 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 			skip -= passed
 			continue
 		}
-		for _, row := range rows {
+		for i := before; i < len(result.Items); i++ {
+			row := &result.Items[i]
 			if long, ok := any(row).(sized); ok {
 				size += long.size()
 			}
-			if n := len(result.Items); n == page.Limit || n > 0 && l.most > 0 && size > l.most {
-				result.Next = last.cursor()
+			if i == page.Limit || i > 0 && l.most > 0 && size > l.most {
+				result.Items, result.Next = result.Items[:i], last.cursor()
 				break
 			}
-			last = position{list: from.list, tier: n, seq: row.place()}
-			result.Items = append(result.Items, row)
+			last = position{list: from.list, tier: n, seq: (*row).place()}
 		}
 		if result.Next == "" && !r.whole {
 			result.Next, cut = position{list: from.list, tier: n, seq: r.low}.cursor(), true
@@ -426,13 +430,13 @@ func (l tiers) at(n int) (tier, bool) {
 // quicker than by their names.
 type fromRow interface{ fromRow(values []driver.Value) }
 
-// readRows reads the rows of a page.
-func readRows[T any](ctx context.Context, s *Store, l listing, args []any) (items []T, err error) {
+// readRows appends the rows of a page to items.
+func readRows[T any](ctx context.Context, s *Store, l listing, args []any, items []T) ([]T, error) {
 	read := s.read
 	if l.short {
 		read = s.look
 	}
-	err = read(ctx, l.rows, args, func(stmt *statement, columns []string, values []driver.Value) (bool, error) {
+	err := read(ctx, l.rows, args, func(stmt *statement, columns []string, values []driver.Value) (bool, error) {
 		items = append(items, *new(T))
 		item := &items[len(items)-1]
 		if quick, ok := any(item).(fromRow); ok {

@@ -122,11 +122,9 @@ var defects = []defect{
 	// What is answered is so.
 	{
 		what: "a page of a list leaves out a record", file: "store/search.go",
-		old: `				result.Next = last.cursor()
-				break`,
-		new: `				last.seq = row.place()
-				result.Next = last.cursor()
-				break`,
+		old: `				result.Items, result.Next = result.Items[:i], last.cursor()`,
+		new: `				last.seq = (*row).place()
+				result.Items, result.Next = result.Items[:i], last.cursor()`,
 		folder: "store", tests: "TestPagesAreSlicesOfTheList",
 	},
 	{
@@ -164,8 +162,8 @@ var defects = []defect{
 	},
 	{
 		what: "a tag does not change with the content", file: "server/answer.go",
-		old:    `	sum := sha256.Sum256(body)`,
-		new:    `	sum := sha256.Sum256(body[:min(len(body), 512)])`,
+		old:    `maphash.Bytes(tagSeed, body)`,
+		new:    `maphash.Bytes(tagSeed, body[:min(len(body), 512)])`,
 		folder: "server", tests: "TestTagChangesWithTheContent",
 	},
 

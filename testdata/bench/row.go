@@ -152,9 +152,9 @@ func growthRows(s settings) []row {
 		last = append(last, ofSize(size))
 	}
 	return []row{
-		{name: "growth/card", what: "a card of a larger directory", measure: growth{manyCards, sizes}.measure, goals: goals},
-		{name: "growth/list", what: "20 agents of a larger directory", measure: growth{page(fullAgents), sizes}.measure, goals: goals},
-		{name: "growth/search", what: "an ordinary search of a larger directory", measure: growth{searchOf("agents", englishWord(middling)), sizes}.measure,
+		{name: "growth/card", what: "a card of a larger directory, one client", measure: growth{manyCards, sizes}.measure, goals: goals},
+		{name: "growth/list", what: "20 agents of a larger directory, one client", measure: growth{page(fullAgents), sizes}.measure, goals: goals},
+		{name: "growth/search", what: "an ordinary search of a larger directory, one client", measure: growth{searchOf("agents", englishWord(middling)), sizes}.measure,
 			goals: goals, last: last},
 	}
 }

@@ -231,7 +231,10 @@ func TestAcknowledgedWritesOutliveAFullDisk(t *testing.T) {
 	r.fill(t, p) // to the last byte
 	p = spawn(t, r.db)
 	p.holds(acknowledged)
-	if status, text := p.call("POST", "/api/agents", registrationFor("late", "a@example.org")); status != 503 {
+	switch status, text := p.call("POST", "/api/agents", registrationFor("meanwhile", "a@example.org")); {
+	case status == 201: // the whole log fitted into the file, so its room is used again
+		acknowledged = append(acknowledged, "meanwhile")
+	case status != 503 || !strings.Contains(text, "storage_full"):
 		t.Errorf("a write on the full disk: %d %s", status, text)
 	}
 	p.ends()

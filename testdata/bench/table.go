@@ -182,7 +182,7 @@ func aligned(lines [][]string) string {
 // markdown is the result as README has it.
 func (r *result) markdown() string {
 	var b strings.Builder
-	b.WriteString(r.head() + "\n\n| what | a second | p99 | of floor | × PocketBase | | goal | met |\n| --- | ---: | ---: | ---: | ---: | ---: | --- | --- |\n")
+	b.WriteString(r.head() + "\n\n| what | a second | p99 | of floor | × PocketBase | figure | goal | met |\n| --- | ---: | ---: | ---: | ---: | ---: | --- | --- |\n")
 	for _, l := range r.Rows {
 		c := l.cells()
 		fmt.Fprintf(&b, "| %s |\n", strings.Join([]string{c[0], c[1], c[3], c[5], c[6], c[7], c[8], c[9]}, " | "))

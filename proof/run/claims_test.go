@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -55,15 +56,18 @@ func TestClaimsNameTestsThatAreThere(t *testing.T) {
 	}
 }
 
-// TestTheTableTellsOfEveryClaim: README.md has the figures of the short form.
-func TestTheTableTellsOfEveryClaim(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range claims {
-		if !strings.Contains(string(text), "| "+c.what+" |") {
-			t.Errorf("README.md does not tell of %s", c.name)
+// TestTheTablesTellOfEveryClaim, and of what is to be reached: README.md has the figures
+// of the short form, SECURITY.md those of the long one.
+func TestTheTablesTellOfEveryClaim(t *testing.T) {
+	for file, isLong := range map[string]bool{"README.md": false, "SECURITY.md": true} {
+		text, err := os.ReadFile(filepath.Join("../..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range claims {
+			if row := fmt.Sprintf("| %s | %s |", c.what, outcome{claim: c}.wanted(isLong)); !strings.Contains(string(text), row) {
+				t.Errorf("%s does not tell of %s", file, c.name)
+			}
 		}
 	}
 }

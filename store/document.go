@@ -376,12 +376,12 @@ func (p *postRow) searchRow(author string, open bool) *searchRow {
 func (s *Store) rebuildIfOld(ctx context.Context, tell func(agents int64)) error {
 	const name = "document_format"
 	var format string
-	err := s.get(ctx, &format, `SELECT CAST(value AS TEXT) FROM site WHERE name = ?`, name)
+	err := s.seek(ctx, &format, `SELECT CAST(value AS TEXT) FROM site WHERE name = ?`, name)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) || format == documentFormat {
 		return err
 	}
 	var agents int64
-	if err := s.get(ctx, &agents, `SELECT COUNT(*) FROM agents`); err != nil {
+	if err := s.seek(ctx, &agents, `SELECT COUNT(*) FROM agents`); err != nil {
 		return err
 	}
 	if agents > 0 && tell != nil {

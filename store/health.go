@@ -83,7 +83,7 @@ func (s *Store) startProbe() <-chan struct{} {
 
 func (s *Store) probeOnce(ctx context.Context) error {
 	var settings int
-	if err := s.get(ctx, &settings, `SELECT COUNT(*) FROM site`); err != nil {
+	if err := s.seek(ctx, &settings, `SELECT COUNT(*) FROM site`); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
 	// After a write that found no room, one that takes room: what fits into a page

@@ -74,6 +74,22 @@ func TestANewConnectionKeepsWhatTheFirstWasTold(t *testing.T) {
 	}
 }
 
+// TestAStartOnASlowDiskTakesItsTime: no checkpoint waits for it yet, unlike for reads of
+// the service.
+func TestAStartOnASlowDiskTakesItsTime(t *testing.T) {
+	s := newStore(t)
+	s.register("harbour-pilot")
+	s.change(nil, `UPDATE site SET value = x'00' WHERE name = 'document_format'`)
+	timeout := readTimeout
+	readTimeout = 0
+	t.Cleanup(func() { readTimeout = timeout })
+	s.reopen()
+	readTimeout = timeout
+	if _, err := s.Card(context.Background(), "harbour-pilot"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestAConnectionThatIsToldInVainIsRefused: SQLite ignores what it does not know.
 func TestAConnectionThatIsToldInVainIsRefused(t *testing.T) {
 	s := newStore(t)

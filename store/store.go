@@ -52,7 +52,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// readTimeout bounds every read of the service, so that none holds back the
+// readTimeout bounds every read of the service once it serves, so that none holds back the
 // checkpoints for long; a backup is a longer one.
 var readTimeout = 2 * time.Second
 
@@ -298,6 +298,11 @@ func (s *Store) readError(ctx context.Context, err error) error {
 // get reads one row; sql.ErrNoRows when there is none.
 func (s *Store) get(ctx context.Context, dest any, query string, args ...any) error {
 	return get(dest, func(row rowFunc) error { return s.read(ctx, query, args, row) })
+}
+
+// seek is get for a start, which may take its time: no checkpoint waits for it.
+func (s *Store) seek(ctx context.Context, dest any, query string, args ...any) error {
+	return get(dest, func(row rowFunc) error { return s.readUnder(ctx, ctx, query, args, row) })
 }
 
 // find is get that refuses an absent row with not_found.

@@ -212,19 +212,26 @@ func ParseTrustedProxies(texts []string) (TrustedProxies, error) {
 	var proxies TrustedProxies
 	for _, text := range texts {
 		prefix, err := netip.ParsePrefix(text)
+		if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
+			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err == nil && prefix.Addr().Is4In6() { // callers' addresses are compared unmapped
+			prefix, err = prefix.Addr().Unmap().Prefix(prefix.Bits() - mappedBits)
+		}
 		if err != nil {
-			addr, addrErr := netip.ParseAddr(text)
-			if addrErr != nil {
-				return nil, fmt.Errorf("trusted proxy: give an address such as 127.0.0.1 or a network such as 10.0.0.0/8: %w", err)
-			}
-			prefix = netip.PrefixFrom(addr, addr.BitLen())
+			return nil, fmt.Errorf("trusted proxy: give an address such as 127.0.0.1, without a zone, or a network such as 10.0.0.0/8: %w", err)
 		}
 		proxies = append(proxies, prefix.Masked())
 	}
 	return proxies, nil
 }
 
+// mappedBits is how long the part is that all IPv4 addresses written as IPv6 share.
+const mappedBits = 96
+
+// hold tells whether an address is trusted, on whatever interface.
 func (t TrustedProxies) hold(addr netip.Addr) bool {
+	addr = addr.WithZone("")
 	for _, p := range t {
 		if p.Contains(addr) {
 			return true

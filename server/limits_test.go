@@ -255,7 +255,7 @@ func TestARightKeyIsNotHeldBackByWrongOnes(t *testing.T) {
 }
 
 func TestClientAddresses(t *testing.T) {
-	proxies, err := ParseTrustedProxies([]string{"127.0.0.1", "10.0.0.0/8", "fd00::/8", "::1"})
+	proxies, err := ParseTrustedProxies([]string{"127.0.0.1", "10.0.0.0/8", "fd00::/8", "::1", "fe80::9", "::ffff:172.16.0.0/108", "::ffff:192.0.2.9"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,6 +274,9 @@ func TestClientAddresses(t *testing.T) {
 		{"no exemption for loopback", "127.0.0.1:80", []string{"198.51.100.7"}, nil, "127.0.0.1"},
 		{"trusted proxy", "127.0.0.1:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
 		{"mapped trusted proxy", "[::ffff:127.0.0.1]:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
+		{"trusted proxy with a zone", "[fe80::9%eth0]:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
+		{"proxy of a network given as mapped", "172.16.9.9:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
+		{"proxy given as mapped", "192.0.2.9:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
 		{"right-most untrusted hop", "127.0.0.1:80", []string{"203.0.113.1, 198.51.100.7, 10.1.2.3"}, proxies, "198.51.100.7"},
 		{"several headers", "127.0.0.1:80", []string{"203.0.113.1", "198.51.100.7", "10.1.2.3"}, proxies, "198.51.100.7"},
 		{"mapped hop", "127.0.0.1:80", []string{"::ffff:198.51.100.7"}, proxies, "198.51.100.7"},
@@ -296,7 +299,7 @@ func TestClientAddresses(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
-	for _, text := range []string{"", "localhost", "10.0.0.0/33", "10.0.0", "*"} {
+	for _, text := range []string{"", "localhost", "10.0.0.0/33", "10.0.0", "*", "fe80::1%eth0", "::ffff:0.0.0.0/90"} {
 		if _, err := ParseTrustedProxies([]string{text}); err == nil {
 			t.Errorf("%q is taken as a proxy", text)
 		}

@@ -77,14 +77,14 @@ type Text struct{ EN, ZH string }
 
 // Site renders the pages of one directory.
 type Site struct {
-	options  Options
-	version  string // of the templates and all that they show of the options
-	origins  *http.CrossOriginProtection
-	template map[string]*template.Template
+	options Options
+	version string // of the templates and all that they show of the options
+	origins *http.CrossOriginProtection
 }
 
 // templates are the pages, each inside layout.html. What pages share stands in
-// parts.html. Nothing in them is of one site, so a process reads them once.
+// parts.html. Nothing in them is of one site, so a process reads them once, for the
+// first who asks for a page: it would take a tenth of a start.
 var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, name := range []string{
@@ -109,9 +109,6 @@ func New(o Options) (*Site, error) {
 	}
 	if err := s.origins.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {
 		return nil, fmt.Errorf("trust the base URL: %w", err)
-	}
-	if s.template, err = templates(); err != nil {
-		return nil, err
 	}
 	if s.version, err = version(o); err != nil {
 		return nil, err
@@ -161,8 +158,12 @@ const contentPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; for
 
 // execute makes a page from its template.
 func (s *Site) execute(name string, data any) ([]byte, error) {
+	pages, err := templates()
+	if err != nil {
+		return nil, err
+	}
 	var body bytes.Buffer
-	if err := s.template[name].ExecuteTemplate(&body, "layout", data); err != nil {
+	if err := pages[name].ExecuteTemplate(&body, "layout", data); err != nil {
 		return nil, fmt.Errorf("render %s: %w", name, err)
 	}
 	return body.Bytes(), nil

@@ -234,6 +234,7 @@ func (p *process) turnsAway(db string, author agent) {
 	if shed, served := c.shed.Load(), c.served.Load(); shed == 0 || served == 0 || shed+served+c.late.Load() != writers {
 		p.Errorf("%d are turned away, %d served, %d late", shed, served, c.late.Load())
 	}
+	proof.Figure(p, "turned away", int(c.shed.Load()))
 }
 
 // processor is the time that the processors gave to a process.
@@ -603,18 +604,21 @@ func held(t testing.TB, n int) (r rest) {
 		done := int(a.requests.Load())
 		return !t.Failed() && (done < n || done < 50*n && len(a.unserved()) > 0)
 	}
+	var looks atomic.Int64 // served to those who look on
 	var working sync.WaitGroup
 	for caller := range 8 {
 		working.Go(func() {
 			if caller < 2 {
-				pace := time.NewTicker(100 * time.Millisecond)
+				pace := time.NewTicker(20 * time.Millisecond)
 				defer pace.Stop()
 				a.works(caller, func() bool { <-pace.C; return on() })
 				return
 			}
 			shown := []string{"/", "/agents", "/calls", "/calls.atom", "/api", "/api/agents?q=tide", "/api/agents?view=brief", "/api/posts?open=true", "/api/stats", "/skill.md"}
 			for i := caller; on(); i++ {
-				a.does("GET", shown[i%len(shown)], "", "")
+				if status, _ := a.does("GET", shown[i%len(shown)], "", ""); status < 300 {
+					looks.Add(1)
+				}
 			}
 		})
 	}
@@ -625,12 +629,17 @@ func held(t testing.TB, n int) (r rest) {
 	r = a.rests()
 	r.goroutines = a.goroutines()
 	proof.Figure(t, "requests", int(a.requests.Load()))
+	proof.Figure(t, "varied requests", int(a.requests.Load()-looks.Load()))
 	proof.Figure(t, "failures", int(a.failures.Load()))
 	return r
 }
 
-// A WAL is folded into the file long before it has as much.
-const mostLog = 32 << 20
+// A WAL is folded into the file long before it has as much. The file of a directory whose
+// agents come and go holds what a year's calls leave behind.
+const (
+	mostLog  = 32 << 20
+	mostFile = 256 << 20
+)
 
 // TestAYear: agents call in every way while a year goes by. What expires has expired,
 // who left is forgotten, no call fails, of every kind some are served in each quarter,
@@ -665,13 +674,16 @@ func TestAYear(t *testing.T) {
 	pace := time.NewTicker(time.Second)
 	defer pace.Stop()
 	var samples []rest
-	var log int64
+	var log, file int64
 	for month := range months {
 		pledge := a.pledges(month, from, to)
 		for range steps {
 			<-pace.C
 			if info, err := os.Stat(db + "-wal"); err == nil { // before what is due folds it in
 				log = max(log, info.Size())
+			}
+			if info, err := os.Stat(db); err == nil {
+				file = max(file, info.Size())
 			}
 			a.moves(30 * store.Day / time.Duration(steps))
 		}
@@ -698,13 +710,14 @@ func TestAYear(t *testing.T) {
 			}
 		}
 	}
-	if log > mostLog {
-		t.Errorf("the log has %d bytes", log)
+	if log > mostLog || file > mostFile {
+		t.Errorf("the log has %d bytes, the file %d", log, file)
 	}
 	proof.Figure(t, "requests", int(a.requests.Load()))
 	proof.Figure(t, "failures", int(a.failures.Load()))
 	proof.Figure(t, "kinds", len(a.kinds))
-	proof.Figure(t, "wal bytes", int(log))
+	proof.Figure(t, "MB of log", int((log+1<<20-1)>>20))
+	proof.Figure(t, "MB of file", int((file+1<<20-1)>>20))
 }
 
 // mostMemory is what README.md tells of a service under load, in megabytes.
@@ -729,4 +742,5 @@ func (a *ageing) grows(samples []rest) {
 	}
 	proof.Figure(a, "MB at rest", most)
 	proof.Figure(a, "growth percent", growth(halves(megabytes)))
+	proof.Figure(a, "growth of descriptors", growth(halves(descriptors)))
 }

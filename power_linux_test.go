@@ -3,14 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -320,13 +323,31 @@ func (f *film) standing() []*promise {
 	return []*promise{p}
 }
 
-// play cuts the power at so many moments, each in one of the ways in which that loses
-// what is not synced.
+// play looks at so many states in which power cuts leave the disk, no two of them the same
+// after the same answers: it goes through the film until it has met as many.
 func (f *film) play(states int) (lost, broken int) {
+	f.Helper()
+	met := map[[sha256.Size]byte]bool{}
+	for showing := 0; len(met) < states; showing++ {
+		if showing == mostShowings {
+			f.Fatalf("only %d states in %d showings", len(met), showing)
+		}
+		l, b := f.show(states, met)
+		lost, broken = lost+l, broken+b
+	}
+	return lost, broken
+}
+
+// mostShowings is how often a film is gone through at the most.
+const mostShowings = 20
+
+// show cuts the power at moments of one showing, each in one of the ways in which that
+// loses what is not synced, until so many states were met in all.
+func (f *film) show(states int, met map[[sha256.Size]byte]bool) (lost, broken int) {
 	f.Helper()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
-	cuts := f.moments(states, r)
+	cuts := f.moments(states-len(met), r)
 	disk, n := newMedium(f.before), 0
 	folder, places := imageFolder(f), make(chan string, 2)
 	for i := range cap(places) {
@@ -339,6 +360,11 @@ func (f *film) play(states int) (lost, broken int) {
 		for range cuts[at] {
 			names, contents := lossesOfNames[r.IntN(len(lossesOfNames))], lossesOfContent[r.IntN(len(lossesOfContent))]
 			image := disk.image(names, contents, r)
+			state := f.state(image, at)
+			if met[state] {
+				continue
+			}
+			met[state] = true
 			open, place := f.opened, <-places
 			if n++; n%100 == 1 {
 				open = f.served
@@ -359,6 +385,20 @@ func (f *film) play(states int) (lost, broken int) {
 	}
 	looking.Wait()
 	return lost, broken
+}
+
+// state tells apart what a cut leaves, and what was answered before it.
+func (f *film) state(image map[string][]byte, at int) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(image)) {
+		fmt.Fprintf(h, "%q %d ", name, len(image[name]))
+		h.Write(image[name])
+	}
+	for i, p := range f.promises {
+		fmt.Fprint(h, i, p.binds(at), " ")
+	}
+	h.Sum(sum[:0])
+	return sum
 }
 
 // last is the call after which a restore tells that it is done, where there is one.

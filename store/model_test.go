@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -18,12 +19,13 @@ import (
 	"callbook/proof"
 )
 
-// modelSeed makes the plain run the same each time; the environment's MODEL_SEED
-// replaces it, to look elsewhere or to see a found disagreement again.
+// modelSeed makes a plain run the same each time. The long form takes new seeds
+// instead. The environment's MODEL_SEED replaces either, to look elsewhere or to see
+// a found disagreement again.
 const modelSeed = 1
 
-// How much a plain run does. The length of a sequence is about what a handful of agents needs to meet every
-// limit and outlive some; all that happened is compared now and then.
+// How much a plain run does, and the long form with each seed. The length of a sequence is about what a handful
+// of agents needs to meet every limit and outlive some; all that happened is compared now and then.
 const (
 	modelActs      = 100_000
 	modelSequence  = 500
@@ -33,42 +35,69 @@ const (
 // TestModel does the same random acts to a directory and to the model, and holds
 // every outcome, record, card, allowance and event of the one against the other.
 func TestModel(t *testing.T) {
-	seed := uint64(modelSeed)
-	if text := os.Getenv("MODEL_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("MODEL_SEED: %v", err)
-		}
-	}
-	acts := modelActs
+	acts := proof.Rounds(modelActs, modelActs, 10*modelActs)
 	switch {
+	case proof.Asked():
 	case testing.Short():
 		acts = 5_000
 	case proof.RaceDetector():
 		acts = 10_000
 	}
-	t.Logf("seed %d, %d acts", seed, acts)
 	// Small heaps that come and go would be collected all the time.
 	percent := debug.SetGCPercent(400)
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
+	// A machine that is busy with other tests is no disagreement.
+	timeout := readTimeout
+	readTimeout = time.Minute
+	t.Cleanup(func() { readTimeout = timeout })
 	var found atomic.Bool
 	met := modelOutcomes{counts: map[string]int{}}
-	t.Cleanup(func() { met.report(t) })
-	for i := range acts / modelSequence {
+	t.Cleanup(func() {
+		proof.Figure(t, "acts", met.acts)
+		met.report(t)
+	})
+	for i, origin := range modelOrigins(t, acts/modelSequence) {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
 			if found.Load() {
 				return // one disagreement is enough to work on
 			}
-			r := newModelRun(t, seed, uint64(i))
+			r := newModelRun(t, origin)
 			defer r.s.stop()
 			r.generate()
 			met.add(r)
 			if len(r.differences) > 0 && found.CompareAndSwap(false, true) {
-				t.Errorf("seed %d, sequence %d:\n%s", seed, i, r.shrink(t, seed, uint64(i)))
+				t.Errorf("MODEL_SEED=%d, sequence %d:\n%s", origin.seed, origin.sequence, r.shrink(t, origin))
 			}
 		})
 	}
+}
+
+// modelOrigin is all that the acts of a sequence follow from.
+type modelOrigin struct{ seed, sequence uint64 }
+
+// modelOrigins are those of so many sequences: all of one seed in a plain run and with
+// MODEL_SEED, and of a new seed after each modelActs acts in the long form.
+func modelOrigins(t *testing.T, n int) (all []modelOrigin) {
+	text, next := os.Getenv("MODEL_SEED"), modelOrigin{seed: modelSeed}
+	if text != "" {
+		var err error
+		if next.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("MODEL_SEED: %v", err)
+		}
+	}
+	renew := text == "" && proof.Rounds(0, 0, 1) > 0
+	for i := range n {
+		if renew && i%(modelActs/modelSequence) == 0 {
+			next = modelOrigin{seed: rand.Uint64()}
+		}
+		if next.sequence == 0 {
+			t.Logf("MODEL_SEED=%d from part %d of %d on, of %d acts each", next.seed, i, n, modelSequence)
+		}
+		all = append(all, next)
+		next.sequence++
+	}
+	return all
 }
 
 // modelRun is one sequence: a directory, the model of it, and what was done to
@@ -91,8 +120,8 @@ type modelRun struct {
 }
 
 // newModelRun opens a directory whose options are the sequence's own.
-func newModelRun(t *testing.T, seed, sequence uint64) *modelRun {
-	rng := rand.New(rand.NewPCG(seed, sequence))
+func newModelRun(t *testing.T, origin modelOrigin) *modelRun {
+	rng := rand.New(rand.NewPCG(origin.seed, origin.sequence))
 	limits := modelLimits{
 		requests: []Quotas{DefaultQuotas, {RequestsFirstWeek: 1, Requests: 2}, {}}[rng.IntN(3)],
 		mails: []MailCaps{
@@ -106,7 +135,10 @@ func newModelRun(t *testing.T, seed, sequence uint64) *modelRun {
 	}
 	r.s = newStore(t, func(o *Options) {
 		o.Quotas, o.Mails, o.OwnerAgents = &limits.requests, &limits.mails, &limits.ownerAgents
-		o.Random = rand.NewChaCha8([32]byte{byte(sequence)})
+		var random [32]byte
+		binary.LittleEndian.PutUint64(random[:], origin.seed)
+		binary.LittleEndian.PutUint64(random[8:], origin.sequence)
+		o.Random = rand.NewChaCha8(random)
 	})
 	return r
 }
@@ -343,13 +375,13 @@ func (r *modelRun) requests(keep func(*modelRequest) bool) []*modelRequest {
 const modelReplays = 600
 
 // shrink leaves out acts that the disagreement does not need, and tells of it.
-func (r *modelRun) shrink(t *testing.T, seed, sequence uint64) string {
+func (r *modelRun) shrink(t *testing.T, origin modelOrigin) string {
 	best := r
 	left := modelReplays
 	for size := len(best.acts) / 2; size > 0 && left > 0; size /= 2 {
 		for from := len(best.acts) - 1 - size; from > -size && left > 0; from -= size {
 			left--
-			shorter := newModelRun(t, seed, sequence)
+			shorter := newModelRun(t, origin)
 			shorter.replay(withoutActs(best.acts, max(0, from), from+size))
 			shorter.s.stop()
 			if len(shorter.differences) > 0 {

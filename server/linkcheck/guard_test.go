@@ -1,12 +1,15 @@
 package linkcheck
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -534,32 +537,108 @@ func TestAnotherPortOfThisHostIsNotTheDirectory(t *testing.T) {
 	}
 }
 
+// turningName is a name with an outer address for some look-ups, and with others
+// from then on. At the outer address a server answers /2 by a redirect to /1, that by
+// one to /0, and /0 by a page that proves.
+type turningName struct {
+	outer   int          // look-ups until it turns
+	inner   []netip.Addr // what is answered from then on
+	lookups int
+	dialled []string
+}
+
+// LookupNetIP counts the look-ups, and answers.
+func (n *turningName) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	if n.lookups++; n.lookups > n.outer {
+		return n.inner, nil
+	}
+	return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, nil
+}
+
+// dial connects with the server, whatever the address: a guard that lets an inner
+// one pass then finds the proof.
+func (n *turningName) dial(_ context.Context, _, address string) (net.Conn, error) {
+	n.dialled = append(n.dialled, address)
+	client, server := net.Pipe()
+	go func() {
+		defer server.Close()
+		request, err := http.ReadRequest(bufio.NewReader(server))
+		if err != nil {
+			return // the other side's test tells
+		}
+		if left, _ := strconv.Atoi(strings.TrimPrefix(request.URL.Path, "/")); left > 0 {
+			fmt.Fprintf(server, "HTTP/1.1 302 Found\r\nLocation: /%d\r\n\r\n", left-1)
+			return
+		}
+		fmt.Fprintf(server, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n%s", wanted)
+	}()
+	return client, nil
+}
+
+// expect checks a page from which so many redirects lead to the proof. It fails the
+// test unless that ended as wanted, after so many look-ups and so many dials of the
+// outer address in all, and none of another.
+func (n *turningName) expect(t testing.TB, c *Checker, redirects int, want Result, lookups, dials int) {
+	t.Helper()
+	got, err := c.Check(t.Context(), "http://page.example.com/"+strconv.Itoa(redirects), wanted)
+	if err != nil || got != want {
+		t.Errorf("turns to %v after %d look-ups, %d redirects: %+v, %v, want %+v", n.inner, n.outer, redirects, got, err, want)
+	}
+	if n.lookups != lookups || len(n.dialled) != dials {
+		t.Errorf("turns to %v after %d look-ups, %d redirects: %d names were looked up, want %d, and %v dialled, want %d", n.inner, n.outer, redirects, n.lookups, lookups, n.dialled, dials)
+	}
+	for _, address := range n.dialled {
+		if address != "93.184.216.34:80" {
+			t.Errorf("turns to %v after %d look-ups, %d redirects: dialled %s", n.inner, n.outer, redirects, address)
+		}
+	}
+}
+
+// TestRebindingNeverReachesAnInnerAddress has a name turn to an inner address, or to
+// an outer and an inner one in either order, between two checks and between two visits
+// of one check. As there is one look-up for each visit, one more between looking and
+// dialling would meet the inner address, too.
 func TestRebindingNeverReachesAnInnerAddress(t *testing.T) {
-	const tries = 1000
-	inner := hostileAddrs(t)
-	lookups := 0
-	resolver := resolverFunc(func(string) ([]netip.Addr, error) {
-		lookups++
-		if lookups%2 == 0 {
-			return []netip.Addr{inner[lookups%len(inner)].addr}, nil
+	outer := netip.MustParseAddr("1.1.1.1")
+	proved, refused := verified("website", "mention"), failed(blocked)
+	met := 0 // tries in which an inner address was answered
+	for _, hostile := range hostileAddrs(t) {
+		if !hostile.addr.IsValid() {
+			continue // it is no address
 		}
-		return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, nil
-	})
-	d := &dialCounter{}
-	c := New(Options{Resolver: resolver, Dial: d.dial})
-	for i := range tries {
-		want := []failure{unreachable, blocked}[i%2]
-		expectFailure(t, c, "https://page.example.com/"+strconv.Itoa(i), want)
-	}
-	if lookups != tries || len(d.dialled) != tries/2 {
-		t.Errorf("%d names were looked up and %d addresses dialled", lookups, len(d.dialled))
-	}
-	for _, address := range d.dialled {
-		if address != "93.184.216.34:443" {
-			t.Errorf("dialled %s", address)
+		for _, inner := range [][]netip.Addr{{hostile.addr}, {outer, hostile.addr}, {hostile.addr, outer}} {
+			for visits := 1; visits <= maxRedirects+1; visits++ {
+				between := &turningName{outer: visits, inner: inner}
+				c := New(Options{Resolver: between, Dial: between.dial})
+				between.expect(t, c, visits-1, proved, visits, visits)
+				between.expect(t, c, visits-1, refused, visits+1, visits)
+				if between.lookups > between.outer {
+					met++
+				}
+			}
+			for visits := 1; visits <= maxRedirects; visits++ {
+				within := &turningName{outer: visits, inner: inner}
+				within.expect(t, New(Options{Resolver: within, Dial: within.dial}), visits, refused, visits+1, visits)
+				if within.lookups > within.outer {
+					met++
+				}
+			}
+			secure, nobody := &turningName{outer: 1, inner: inner}, &dialCounter{}
+			c := New(Options{Resolver: secure, Dial: nobody.dial})
+			expectFailure(t, c, "https://page.example.com/", unreachable)
+			expectFailure(t, c, "https://page.example.com/", blocked)
+			if secure.lookups != 2 || !slices.Equal(nobody.dialled, []string{"93.184.216.34:443"}) {
+				t.Errorf("https turns to %v: %d names were looked up, and %v dialled", inner, secure.lookups, nobody.dialled)
+			}
+			if secure.lookups > secure.outer {
+				met++
+			}
 		}
 	}
-	proof.Figure(t, "rebindings", tries)
+	if met < 1000 {
+		t.Errorf("only %d tries met an inner address", met)
+	}
+	proof.Figure(t, "rebindings", met)
 }
 
 func TestLookupsThatFail(t *testing.T) {

@@ -69,7 +69,7 @@ func (s *Store) startProbe() <-chan struct{} {
 	done := make(chan struct{})
 	s.probe.running = done
 	go func() {
-		err := s.probeOnce(context.Background())
+		err := s.probeOnce(context.Background(), s.get)
 		s.probe.Lock()
 		defer s.probe.Unlock()
 		if s.probe.err = err; err == nil {
@@ -81,9 +81,10 @@ func (s *Store) startProbe() <-chan struct{} {
 	return done
 }
 
-func (s *Store) probeOnce(ctx context.Context) error {
+// probeOnce reads, by get or seek, and writes.
+func (s *Store) probeOnce(ctx context.Context, read func(ctx context.Context, dest any, query string, args ...any) error) error {
 	var settings int
-	if err := s.seek(ctx, &settings, `SELECT COUNT(*) FROM site`); err != nil {
+	if err := read(ctx, &settings, `SELECT COUNT(*) FROM site`); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
 	// After a write that found no room, one that takes room: what fits into a page

@@ -46,10 +46,6 @@ func TestModel(t *testing.T) {
 	// Small heaps that come and go would be collected all the time.
 	percent := debug.SetGCPercent(400)
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
-	// A machine that is busy with other tests is no disagreement.
-	timeout := readTimeout
-	readTimeout = time.Minute
-	t.Cleanup(func() { readTimeout = timeout })
 	var found atomic.Bool
 	met := modelOutcomes{counts: map[string]int{}}
 	t.Cleanup(func() {

@@ -177,7 +177,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	// A file that cannot be written is found now rather than at the first call; on a
 	// full disk it is served all the same, for those who read.
-	err := s.probeOnce(ctx)
+	err := s.probeOnce(ctx, s.seek)
 	if err == nil || errors.Is(err, refuse(CodeStorageFull)) {
 		err = s.rebuildIfOld(ctx, o.Rebuilding) // without it searches would find nothing
 	}

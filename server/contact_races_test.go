@@ -32,6 +32,10 @@ func rounds(n int) int {
 	return proof.Rounds(glance, n, 20*n)
 }
 
+// renewal is after how many rounds others contend: a request looks at all that its sender
+// ever sent, so that the same ones take longer with each round.
+const renewal = 200
+
 // contest is a site whose file is looked into after each round.
 type contest struct {
 	*site
@@ -168,7 +172,10 @@ func TestWeeklyCapAtOnce(t *testing.T) {
 		c.weekIsFull(host, weeklyCap)
 		c.clock.Advance(7 * store.Day)
 	}
-	for range rounds(inStore) {
+	for round := range rounds(inStore) {
+		if round%renewal == renewal-1 {
+			host = c.host(fmt.Sprintf("host-%d", round), weeklyCap)
+		}
 		got := c.outcomes(func(i int) error { return c.send(senders[i], host) })
 		c.ended("requests", got, map[store.Code]int{"": weeklyCap, store.CodeWeeklyCapReached: contenders - weeklyCap})
 		c.weekIsFull(host, weeklyCap)
@@ -216,7 +223,7 @@ func TestOneOpenRequestOfAPairAtOnce(t *testing.T) {
 		c.act(b, "requests", open(b, a), "withdraw").status(200)
 	}
 	for round := range rounds(inStore) {
-		if round%500 == 499 { // each request looks at all that its sender ever sent
+		if round%renewal == renewal-1 {
 			a, b = c.host(fmt.Sprintf("pilot-%d", round), mostWeekly), c.host(fmt.Sprintf("gauge-%d", round), mostWeekly)
 		}
 		got := c.outcomes(func(int) error { return c.send(a, b) })
@@ -240,7 +247,7 @@ func TestASendersDayAtOnce(t *testing.T) {
 	}
 	dayIsOver := func(sent int) {
 		t.Helper()
-		c.stored(sent, `SELECT COUNT(*) FROM requests WHERE created_at = ?`, c.clock.Now().UnixMilli())
+		c.stored(sent, `SELECT COUNT(*) FROM requests WHERE from_id = ? AND created_at = ?`, sender.ID, c.clock.Now().UnixMilli())
 		c.stored(sent, `SELECT COUNT(*) FROM usage WHERE act = 'request' AND at = ?`, c.clock.Now().UnixMilli())
 		c.clock.Advance(8 * store.Day)
 	}
@@ -256,7 +263,11 @@ func TestASendersDayAtOnce(t *testing.T) {
 		c.expect("requests", c.atOnce(func(i int) *result { return c.ask(sender, hosts[i]) }), day.want)
 		dayIsOver(day.sent)
 	}
-	for range rounds(inStore) {
+	for round := range rounds(inStore) {
+		if round%renewal == renewal-1 {
+			sender = c.party(fmt.Sprintf("sender-%d", round))
+			c.clock.Advance(7 * store.Day) // its first week
+		}
 		got := c.outcomes(func(i int) error { return c.send(sender, hosts[i]) })
 		c.ended("requests", got, map[store.Code]int{"": 5, store.CodeSenderLimitReached: contenders - 5})
 		dayIsOver(5)

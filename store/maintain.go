@@ -48,8 +48,9 @@ func (a *activity) note(s *Store, id int64, last, now Time) {
 // RunDue does what is due by the clock: it closes calls past their deadline, ends
 // what has run out of time, drops what is kept for a time only, merges the search
 // tables, and takes erased data out of the write-ahead log. It runs every minute, so
-// erased data leaves the files within ten minutes; words that are in no row any longer
-// leave the full-text index when it merges what holds them.
+// erased data leaves the files within ten minutes, also from where SQLite has moved it
+// away (blank.go); words that are in no row any longer leave the full-text index when it
+// merges what holds them.
 func (s *Store) RunDue(ctx context.Context) error {
 	var errs []error
 	// Transactions of their own: what fails keeps no other from being done, and
@@ -73,6 +74,9 @@ func (s *Store) RunDue(ctx context.Context) error {
 	}
 	if err := s.mergeSearch(ctx); err != nil {
 		errs = append(errs, fmt.Errorf("merge the search: %w", err))
+	}
+	if err := s.blankFile(ctx); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, s.checkpointErased(ctx))...)
 }
@@ -137,6 +141,9 @@ func (s *Store) checkpointErased(ctx context.Context) error {
 	return s.outside(ctx, func(w *writer) error {
 		if !s.erased {
 			return nil
+		}
+		if err := w.blankLog(ctx); err != nil {
+			return err
 		}
 		var done checkpointed
 		// A reader that takes long, as a backup does, is not waited for: all writes

@@ -233,7 +233,10 @@ func (s *Store) Close() error {
 	}
 	if !s.beside {
 		// Where it fails, as on a full disk, the log stays and the next start reads it.
-		_, err := s.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+		err := s.writer.blankLog(context.Background())
+		if fatal(err) == nil {
+			_, err = s.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+		}
 		if _ = s.judge(err); s.untrusted() {
 			return s.Failure()
 		}

@@ -43,7 +43,7 @@ func TestAPowerCutLosesNothing(t *testing.T) {
 		states int
 		before []byte // a database
 	}{
-		{proof.Rounds(20, 400, 14_000), nil},
+		{proof.Rounds(60, 400, 14_000), nil},
 		{proof.Rounds(0, 200, 7_000), []byte(readText(t, "testdata/databases/schema-1.db"))},
 	} {
 		if part.states > 0 {

@@ -136,7 +136,7 @@ var catalogue = map[store.Code]struct {
 		"calls":         {"Your key has made %d calls in a minute, the limit. Wait until retry_at.", "你的密钥一分钟内调用已达上限 %d 次。请等到 retry_at。"},
 		"writes":        {"Your key has made %d writing calls in a minute, the limit. Wait until retry_at.", "你的密钥一分钟内写入调用已达上限 %d 次。请等到 retry_at。"},
 		"recoveries":    {"Your address has asked for or tried recovery codes %d times in an hour, the limit. Wait until retry_at.", "你的地址一小时内申请或尝试找回密钥已达上限 %d 次。请等到 retry_at。"},
-		"links":         {"Your key has set %d profile links in an hour, the limit. Wait until retry_at.", "你的密钥一小时内设置个人链接已达上限 %d 次。请等到 retry_at。"},
+		"links":         {"Your key has made %d calls for profile links in an hour, the limit (refused ones count). Wait until retry_at.", "你的密钥一小时内对个人链接的调用已达上限 %d 次（被拒绝的也算）。请等到 retry_at。"},
 		"events":        {"Your key has asked for events %d times in a minute, the limit. Use wait=30, and wait until retry_at.", "你的密钥一分钟内查询事件已达上限 %d 次。请使用 wait=30，并等到 retry_at。"},
 		"mails":         {"Mails about you were asked for %d times in 24 hours, the limit (recovery counts too). Wait until retry_at.", "24 小时内与你有关的邮件请求已达上限 %d 次（找回密钥也算）。请等到 retry_at。"},
 		"mail_pause":    {"A mail about you was asked for just now; at most %d a minute. Wait until retry_at, and look into the mailbox meanwhile.", "刚刚已有与你有关的邮件请求；每分钟最多 %d 封。请等到 retry_at，并先查看邮箱。"},
@@ -144,6 +144,7 @@ var catalogue = map[store.Code]struct {
 		"mails_site":    {"This site has sent %d mails in 24 hours, its limit. Wait until retry_at.", "本站 24 小时内发送的邮件已达上限 %d 封。请等到 retry_at。"},
 		"post":          {"You have posted %d calls in 24 hours, the limit (deleted ones count). Wait until retry_at.", "你 24 小时内发布已达上限 %d 条（已删除的也算）。请等到 retry_at。"},
 		"reply":         {"You have written %d replies in 24 hours, the limit. Wait until retry_at.", "你 24 小时内回复已达上限 %d 条。请等到 retry_at。"},
+		"collab":        {"You have recorded %d collaborations in 24 hours, the limit (decided ones count). Wait until retry_at.", "你 24 小时内记录的合作已达上限 %d 条（已处理的也算）。请等到 retry_at。"},
 	}},
 	codeInternal: {http.StatusInternalServerError, map[string]text{
 		"": {"Something went wrong in the service. Try again later; if it stays, give the operator the request_id.", "服务内部出错。请稍后再试；若持续出现，请把 request_id 告诉运营者。"},
@@ -167,8 +168,8 @@ type ErrorBody struct {
 // ErrorObject says what was wrong and what to do next, in both languages.
 type ErrorObject struct {
 	Code      store.Code  `json:"code" doc:"Stable name of the refusal." example:"not_found"`
-	MessageEN string      `json:"message_en"`
-	MessageZH string      `json:"message_zh"`
+	MessageEN string      `json:"message_en" minLength:"1"`
+	MessageZH string      `json:"message_zh" minLength:"1"`
 	Details   []Detail    `json:"details,omitempty" doc:"Every fault of a refused body or query at once."`
 	RetryAt   *store.Time `json:"retry_at,omitempty" nullable:"false" doc:"With 429: when the same call may succeed."`
 	Reason    string      `json:"reason,omitempty" doc:"With suspended: the operator's words."`
@@ -180,8 +181,8 @@ type ErrorObject struct {
 type Detail struct {
 	Field     string          `json:"field" doc:"Path of the field, such as offerings[1].title." example:"offerings[1].title"`
 	Code      store.FaultCode `json:"code" enum:"required,unknown_field,wrong_type,too_short,too_long,too_many,too_few,duplicate_item,bad_format,bad_value,out_of_range,forbidden_character,immutable,unknown_id" example:"too_long"`
-	MessageEN string          `json:"message_en"`
-	MessageZH string          `json:"message_zh"`
+	MessageEN string          `json:"message_en" minLength:"1"`
+	MessageZH string          `json:"message_zh" minLength:"1"`
 }
 
 // refusal is what the server itself refuses with: a store.Error and the details

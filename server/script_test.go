@@ -27,6 +27,7 @@ var unmet = map[string]string{
 	"bad_value/blocked":        "only the operator blocks words",
 	"mail_unavailable/general": "a site that sends no mail",
 	"rate_limited/mails_site":  "200 mails a day, of 40 agents at least",
+	"rate_limited/collab":      "50 collaborations a day, of which 5 may wait",
 	"forbidden/plain":          "of plain http beside https",
 	"forbidden/dev":            "of callbook dev, not of the API",
 	"bad_format/duration":      "of callbook dev, not of the API",
@@ -75,8 +76,8 @@ func TestAPIScripts(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfMails meets those that a script cannot.
-func TestRefusalsOfMails(t *testing.T) {
+// TestRefusalsThatNoScriptMeets meets those that a site of other settings has.
+func TestRefusalsThatNoScriptMeets(t *testing.T) {
 	met := map[string]bool{}
 	s := newSite(t, func(o *siteOptions) { o.mailOff = true })
 	key := s.agent("harbour-pilot")
@@ -97,7 +98,13 @@ func TestRefusalsOfMails(t *testing.T) {
 	s.note(met, "POST", "/api/me/verify", a)
 	s.clock.Advance(store.Day)
 	s.call("POST", "/api/me/verify", key, nil).status(202)
-	for _, name := range []string{"mail_unavailable/general", "rate_limited/mails_site"} {
+	s = newSite(t, func(o *siteOptions) { o.quotas = store.Quotas{Collabs: 1} })
+	key = s.verified("harbour-pilot")
+	s.agent("tide-gauge")
+	s.agent("museum-archive")
+	s.collab(key, "tide-gauge")
+	s.note(met, "POST", "/api/collabs", s.call("POST", "/api/collabs", key, `{"partner":"museum-archive","summary":"Photographs."}`).refused(429, store.CodeRateLimited))
+	for _, name := range []string{"mail_unavailable/general", "rate_limited/mails_site", "rate_limited/collab"} {
 		if !met[name] {
 			t.Errorf("%s is not met, but %v", name, met)
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,8 @@ type job struct {
 	act     func(ctx context.Context) error // a bounded part of what is due
 	all     func(ctx context.Context) error // all of it, for whoever moves the clock; act when nil
 	run     func(ctx context.Context)       // instead of act: until ctx ends
-	atStart bool                            // at once too, not only every duePeriod
+	every   time.Duration                   // duePeriod when 0
+	atStart bool                            // at once too
 	outward bool                            // it calls other hosts
 }
 
@@ -33,7 +35,7 @@ func (s *Server) jobs() []job {
 		job{failed: "links could not be looked at again", act: s.links.recheckSome, all: s.links.recheckAll, outward: true},
 		job{failed: "the database could not be backed up", act: s.backUp, atStart: true},
 		job{failed: "the room on the disk could not be looked at", act: s.tellRoom, atStart: true},
-		job{run: s.checkWhole, all: noMatter},
+		job{failed: "the database could not be checked as a whole", act: s.store.CheckWhole, all: noMatter, every: time.Hour, atStart: true},
 	)
 }
 
@@ -53,7 +55,7 @@ func (s *Server) work(ctx context.Context) *sync.WaitGroup {
 }
 
 func (s *Server) repeat(ctx context.Context, j job) {
-	due := time.NewTicker(duePeriod)
+	due := time.NewTicker(cmp.Or(j.every, duePeriod))
 	defer due.Stop()
 	for now := j.atStart; ctx.Err() == nil; now = true {
 		if now {
@@ -69,13 +71,6 @@ func (s *Server) repeat(ctx context.Context, j job) {
 func (s *Server) do(ctx context.Context, j job) {
 	if err := guarded(ctx, j.act); err != nil && ctx.Err() == nil {
 		s.options.Log.Error().Err(err).Msg(j.failed)
-	}
-}
-
-// checkWhole reads the whole database, once.
-func (s *Server) checkWhole(ctx context.Context) {
-	if err := guarded(ctx, s.store.CheckWhole); err != nil && ctx.Err() == nil {
-		s.options.Log.Error().Err(err).Msg("the database could not be checked as a whole")
 	}
 }
 

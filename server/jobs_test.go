@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"callbook/store"
@@ -44,6 +45,32 @@ func TestLittleRoomIsToldOnce(t *testing.T) {
 		if low, enough := said(); low != tt.low || enough != tt.enough {
 			t.Errorf("%s: told %d and %d times, want %d and %d", tt.when, low, enough, tt.low, tt.enough)
 		}
+	}
+}
+
+// TestJobsComeAgain as often as they say, for a day.
+func TestJobsComeAgain(t *testing.T) {
+	for _, tt := range []struct {
+		job   job
+		times int
+	}{
+		{job{}, 1440},
+		{job{atStart: true}, 1441},
+		{job{every: time.Hour}, 24},
+		{job{every: time.Hour, atStart: true}, 25},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			times := 0
+			tt.job.act = func(context.Context) error {
+				times++
+				return nil
+			}
+			day, stop := context.WithTimeout(t.Context(), store.Day+time.Second)
+			defer stop()
+			if (&Server{}).repeat(day, tt.job); times != tt.times {
+				t.Errorf("every %s, at the start %t: %d times, want %d", tt.job.every, tt.job.atStart, times, tt.times)
+			}
+		})
 	}
 }
 

@@ -160,7 +160,11 @@ func (s *Store) checkPlace(ctx context.Context, o Options) error {
 		if _, err := ours(ctx, db); err != nil || !s.killed || o.Beside {
 			return err
 		}
-		return quickCheck(ctx, db)
+		if err := quickCheck(ctx, db); err != nil {
+			return err
+		}
+		s.checked.Store(int64(at(s.clock())))
+		return nil
 	})
 }
 

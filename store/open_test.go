@@ -340,6 +340,37 @@ func TestAWholeFileIsNotReadAgainForADay(t *testing.T) {
 	}
 }
 
+// TestAServedFileIsReadEachDay: the first time may have been in a start after a kill.
+func TestAServedFileIsReadEachDay(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		path, o := filled(t)
+		clock := &testClock{now: o.Clock()}
+		o.Path, o.Clock = path, clock.Now
+		if !killed {
+			if err := openStore(t, o).Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := openStore(t, o)
+		if s.killed != killed {
+			t.Fatalf("killed: %t", s.killed)
+		}
+		if err := s.CheckWhole(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		damageAt(t, path, rootOf(t, path, "reports"))
+		for _, tt := range []struct {
+			later time.Duration
+			found bool
+		}{{23 * time.Hour, false}, {time.Hour + time.Second, true}} {
+			clock.Advance(tt.later)
+			if err := s.CheckWhole(t.Context()); errors.Is(err, ErrDamaged) != tt.found {
+				t.Errorf("killed %t, %v later: %v", killed, tt.later, err)
+			}
+		}
+	}
+}
+
 func TestAWholeFileIsFoundWhole(t *testing.T) {
 	s := newStore(t)
 	s.register("harbour-pilot")

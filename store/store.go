@@ -101,7 +101,7 @@ type Store struct {
 	beside   bool        // another process may serve the file
 	normal   bool        // synchronous=NORMAL
 	full     atomic.Bool // a write found no room, and none as large has since
-	killed   bool        // whoever had the file before was killed; it was checked as a whole at once
+	killed   bool        // whoever had the file before was killed
 	upgraded upgrade
 	clock    func() time.Time
 	random   io.Reader
@@ -123,6 +123,7 @@ type Store struct {
 	counts        statsCache
 	probe         probe
 	failure       failure
+	checked       atomic.Int64 // Time: when this process last found the file whole; 0 when it did not look
 	stopWatching  context.CancelFunc
 
 	closing sync.RWMutex

@@ -12,8 +12,8 @@
 // rename. A migration that was released is not edited again.
 //
 // The SQL stays portable: no SQLite function beyond length, COALESCE and the
-// aggregates. The two full-text tables are the exception; store/search.go is
-// the only code that touches them.
+// aggregates. The two full-text tables are the exception: store/search_row.go and
+// store/search_merge.go write them, and the lists of agents and of calls ask them.
 package schema
 
 import "embed"

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// How many connections are open at once, in all and from one network: each holds
-// memory before it has said anything. Reverse proxies and this machine itself, which
+// How many connections of a listener are open at once, in all and from one network:
+// each holds memory before it has said anything. Reverse proxies and this machine itself, which
 // speak for many, count only in all.
 const (
 	maxConnections          = 4096

@@ -123,7 +123,7 @@ func (s *Server) llms() string {
 	link("Calls", "/calls", "Search the calls.")
 	section("Optional")
 	link("Feed of calls", "/calls.atom", "The newest calls as an Atom feed.")
-	link("API catalogue", catalogPath, "The same links for programs (RFC 9727).")
+	link("API catalogue", catalogPath, "The API, its descriptions and the guide for programs (RFC 9727).")
 	link("Skill index", skillsPath, "The onboarding guide as an agent skill, with its SHA-256.")
 	return b.String()
 }

@@ -25,8 +25,8 @@
 // inside it. A single goroutine owns the writing connection; writes that wait
 // share its next commit (commit.go). A write says which agents and calls it
 // touched, and before the commit document.go makes their derived data anew: the
-// stored documents that reads serve, and the search rows. Nothing else writes
-// derived data.
+// stored documents that reads serve, and the search rows. Counts alone move by
+// themselves: of confirmed collaborations (trust.go) and of replies (reply.go).
 //
 // Lists of short texts are JSON columns rather than child tables: they are read
 // and written whole, and what is searched or filtered in them stands in the

@@ -191,7 +191,7 @@ func (c *checkCommand) checkCertificates(f *findings) {
 		case errors.Is(err, os.ErrPermission):
 			f.bad(subject, "%v: check as the user that serves", err)
 		case err != nil:
-			f.odd(subject, "%s has no certificate yet: callbook serve gets one within a minute once the name leads to this machine and port 443 or 80 of it is open to the internet", name)
+			f.odd(subject, "%s has no certificate yet: callbook serve gets one within a minute of its start if the name leads to this machine and port 443 or 80 of it is open to the internet; it tries again after a minute, then after hours", name)
 		default:
 			checkCertificate(f, subject, name, cert, time.Now())
 		}

@@ -104,7 +104,7 @@ func parse(args []string, stderr io.Writer) (s settings, err error) {
 	flags.SetOutput(stderr)
 	flags.IntVar(&s.agents, "agents", 100_000, "agents of the directory, with three calls each; with --quick 10000")
 	flags.StringVar(&s.data, "data", filepath.Join(cache, "callbook-bench"), "folder that keeps directories between runs, and holds the copies of a run")
-	flags.BoolVar(&s.quick, "quick", false, "two minutes in all: shorter turns, fewer queries, a smaller directory")
+	flags.BoolVar(&s.quick, "quick", false, "two to three minutes in all: shorter turns, fewer queries, a smaller directory")
 	flags.BoolVar(&s.growth, "growth", false, "compare directories of 10000, 100000 and 1000000 agents too")
 	flags.StringVar(&s.profiles, "profile", "", "folder for a CPU profile of each row; the program then runs inside this one")
 	flags.StringVar(&s.json, "json", "", "file for the result as JSON")

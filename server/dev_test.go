@@ -272,6 +272,19 @@ func TestDevResetEmptiesAndRestores(t *testing.T) {
 	counted(0, 0)
 }
 
+// TestDevResetForgetsWhatWasCounted: numbers of agents are given again.
+func TestDevResetForgetsWhatWasCounted(t *testing.T) {
+	s := newSite(t, func(o *siteOptions) {
+		o.dev = &Dev{Clock: &DevClock{}}
+		o.limits.Registrations = Limit{Calls: 1, Period: time.Hour}
+	})
+	for range 2 {
+		s.agent("tide-reader")
+		s.call("POST", "/api/agents", "", registrationOf("late-comer")).refused(429, store.CodeRateLimited)
+		s.call("POST", "/dev/reset", "", nil).status(200)
+	}
+}
+
 // readDemoRaw reads a file of the demo as plain JSON objects.
 func readDemoRaw(t testing.TB, name string) (records []map[string]any) {
 	t.Helper()

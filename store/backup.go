@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +42,7 @@ func Backup(ctx context.Context, path, to string) (contents Contents, err error)
 	if !missing(to) {
 		return contents, fmt.Errorf("%w: %s", ErrExists, to)
 	}
+	path = FileOf(path)
 	if besides(path, to) {
 		return contents, errors.New("SQLite and callbook use this name themselves: give another")
 	}
@@ -103,14 +103,18 @@ func Inspect(ctx context.Context, path string) (Contents, error) {
 	return examine(ctx, path, frozen)
 }
 
-// Examine is Inspect for a database with its log, that may be served meanwhile: whoever
-// does not serve it has locked it, or it may change. It leaves the file and its log as
-// they are.
-func Examine(ctx context.Context, path string) (Contents, error) {
+// Examine is Inspect for a database with its log. Unless another process serves it, the
+// caller has locked it. It leaves the file and its log as they are.
+func Examine(ctx context.Context, path string, served bool) (Contents, error) {
 	if !Exists(path) {
 		return Contents{}, fmt.Errorf("there is no database at %s", path)
 	}
-	return examine(ctx, path, lookingMode(path))
+	path = FileOf(path)
+	mode := readOnly
+	if !served {
+		mode = lookingMode(path)
+	}
+	return examine(ctx, path, mode)
 }
 
 func examine(ctx context.Context, path string, mode mode) (contents Contents, err error) {
@@ -257,8 +261,7 @@ func restorable(backup, path string) error {
 	if to, err := os.Stat(path); err == nil && os.SameFile(from, to) {
 		return errors.New("the backup is the database itself: name another file")
 	}
-	log, err := os.Stat(backup + "-wal")
-	if err == nil && log.Size() > 0 || held(backup) {
+	if own := FileOf(backup); fileSize(own+"-wal") > 0 || held(own) {
 		return fmt.Errorf("%s is a database with a log of its own, not a copy: make one first, with callbook backup COPY --db %s, and restore that", backup, backup)
 	}
 	return nil
@@ -307,26 +310,26 @@ func setAside(path string, now time.Time) (kept string, err error) {
 	for n := 2; !missing(kept) || !missing(kept+"-wal"); n++ {
 		kept = fmt.Sprintf("%s-%d", name, n)
 	}
-	found := false
+	found := ""
 	for _, suffix := range []string{"", "-wal"} {
 		err := os.Rename(path+suffix, kept+suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+		if err != nil {
+			return found, err
+		}
+		found = kept
 		// One after the other on the disk, too: a power cut must leave neither a database
 		// without its log nor a log beside another database.
-		if err := cmp.Or(err, syncFolder(path)); err != nil {
-			return "", err
+		if err := syncFolder(path); err != nil {
+			return found, err
 		}
-		found = true
 	}
 	if err := os.Remove(path + "-shm"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
+		return found, err
 	}
-	if !found {
-		kept = ""
-	}
-	return kept, nil
+	return found, nil
 }
 
 // Schedule is how the service makes copies by itself.
@@ -398,6 +401,7 @@ func (b Schedule) Newest(now time.Time) (time.Time, error) {
 
 // Owns tells whether a file is one of the copies, by its folder and name.
 func (b Schedule) Owns(path string) bool {
+	path = FileOf(path)
 	_, err := time.Parse(scheduledName, filepath.Base(path))
 	in, inErr := os.Stat(filepath.Dir(path))
 	folder, folderErr := os.Stat(b.Folder)

@@ -342,6 +342,24 @@ func TestARestoreThatFailsChangesNothing(t *testing.T) {
 	}
 }
 
+// TestARestoreThatFailsHalfwayTellsWhatItKept: the database has left its name by then.
+func TestARestoreThatFailsHalfwayTellsWhatItKept(t *testing.T) {
+	s := newStore(t)
+	s.register("tide-reader")
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	_, err := Backup(t.Context(), s.path, copied)
+	s.ok(err)
+	s.stop()
+	s.ok(os.MkdirAll(filepath.Join(s.path+"-shm", "in the way"), 0o700))
+	_, kept, err := Restore(t.Context(), copied, s.path, s.Now())
+	if err == nil || kept == "" {
+		t.Fatalf("%q, %v", kept, err)
+	}
+	if contents, err := Inspect(t.Context(), kept); err != nil || contents.Agents != 1 {
+		t.Errorf("%s holds %+v, %v", kept, contents, err)
+	}
+}
+
 func TestABackupTakesNoNameOfTheDatabase(t *testing.T) {
 	s := newStore(t)
 	for _, suffix := range []string{"", "-journal", "-wal", "-shm", ".lock"} {

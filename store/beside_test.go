@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -57,6 +59,49 @@ func TestAnotherProcessMayForgetWords(t *testing.T) {
 	if err != nil || list.Total != 1 {
 		t.Errorf("found %d, %v", list.Total, err)
 	}
+}
+
+// TestBesideLooksAtWhatAKillLeft: closing the file folds its log in, and the next start
+// would take it for one that was stopped in good order.
+func TestBesideLooksAtWhatAKillLeft(t *testing.T) {
+	path, o := filled(t)
+	o.Path, o.Beside = path, true
+	apart := filepath.Join(t.TempDir(), "callbook.db") // closing it folds a log in
+	if err := os.WriteFile(apart, []byte(readFiles(t, path)[0]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damageAt(t, path, rootOf(t, apart, "reports"))
+	before := readFiles(t, path, path+"-wal")
+	if s, err := Open(t.Context(), o); !errors.Is(err, ErrDamaged) {
+		t.Errorf("%v, %v", s, err)
+	}
+	if after := readFiles(t, path, path+"-wal"); !slices.Equal(after, before) {
+		t.Error("the damaged file, or its log, was changed")
+	}
+	lock, err := AcquireLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Release()
+	s, err := Open(t.Context(), o) // whoever serves it has looked
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func readFiles(t testing.TB, names ...string) (texts []string) {
+	t.Helper()
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text))
+	}
+	return texts
 }
 
 func TestBesideMakesNothing(t *testing.T) {

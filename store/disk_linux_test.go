@@ -78,7 +78,7 @@ func TestNobodyDropsSQLitesLocks(t *testing.T) {
 		{"figures", func() error { _, err := s.Figures(ctx); return err }},
 		{"the disk", func() error { _, err := s.Disk(); return err }},
 		{"a check of the whole", func() error { return s.CheckWhole(ctx) }},
-		{"an examination", func() error { _, err := Examine(ctx, s.path); return err }},
+		{"an examination", func() error { _, err := Examine(ctx, s.path, false); return err }},
 		{"a look at the files", func() error { s.files(); return nil }},
 		{"the operator's acts beside it", func() error {
 			beside, err := Open(ctx, Options{Path: s.path, Beside: true, Normal: true})

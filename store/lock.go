@@ -38,10 +38,28 @@ func AcquireLock(path string) (*Lock, error) { return acquireLock(path, false) }
 // be gone.
 func AcquireRestoreLock(path string) (*Lock, error) { return acquireLock(path, true) }
 
-func acquireLock(path string, mayBeGone bool) (*Lock, error) {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // one file has one lock, by whatever name
+// FileOf is the path of a database's own file, whatever links lead to it, also where
+// the file itself is missing: its log and its lock lie beside it, not beside a link.
+func FileOf(path string) string {
+	const mostLinks = 40 // as in Linux
+	for range mostLinks {
+		if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+			path = filepath.Join(folder, filepath.Base(path))
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
 	}
+	return path
+}
+
+func acquireLock(path string, mayBeGone bool) (*Lock, error) {
+	path = FileOf(path) // one file has one lock, by whatever name
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%w: %s is no file", ErrForeign, path)
 	}

@@ -63,6 +63,37 @@ func TestADatabaseThatIsGoneIsNotBegunAnew(t *testing.T) {
 	}
 }
 
+// TestALinkToNothing: where the disk that it leads to is not there, nothing is begun in
+// its place; else the database is begun where it leads.
+func TestALinkToNothing(t *testing.T) {
+	folder := t.TempDir()
+	disk, link := filepath.Join(folder, "disk"), filepath.Join(folder, "link.db")
+	if err := os.Symlink(filepath.Join("disk", "callbook.db"), link); err != nil {
+		t.Skip("symbolic links cannot be made here:", err)
+	}
+	if lock, err := AcquireLock(link); !errors.Is(err, ErrGone) {
+		t.Errorf("without the disk: %v, %v", lock, err)
+	}
+	if err := os.Mkdir(disk, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := AcquireLock(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Release()
+	s, err := Open(t.Context(), Options{Path: link})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil || !Exists(filepath.Join(disk, "callbook.db")) {
+		t.Errorf("no database where the link leads: %v", err)
+	}
+	if _, err := os.Readlink(link); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAStartThatFailsLeavesNoLockFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	lock, err := AcquireLock(path)

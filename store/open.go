@@ -157,7 +157,7 @@ func (s *Store) checkPlace(ctx context.Context, o Options) error {
 		return denied(err)
 	}
 	return visit(ctx, o.Path, lookingMode(o.Path), func(db *sqlx.DB) error {
-		if _, err := ours(ctx, db); err != nil || !s.killed || o.Beside {
+		if _, err := ours(ctx, db); err != nil || !s.killed || o.Beside && held(o.Path) {
 			return err
 		}
 		if err := quickCheck(ctx, db); err != nil {

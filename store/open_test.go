@@ -167,6 +167,25 @@ func TestALinkLeadsToTheFile(t *testing.T) {
 	if err := os.Symlink(crashed, link); err != nil {
 		t.Skip("symbolic links cannot be made here:", err)
 	}
+	if contents, err := Examine(t.Context(), link, false); err != nil || contents.Agents != 1 {
+		t.Errorf("an examination finds %+v, %v", contents, err)
+	}
+	folder := t.TempDir()
+	if contents, err := Backup(t.Context(), link, filepath.Join(folder, "copy.db")); err != nil || contents.Agents != 1 {
+		t.Errorf("a copy holds %+v, %v", contents, err)
+	}
+	if _, _, err := Restore(t.Context(), link, filepath.Join(folder, "restored.db"), s.Now()); err == nil {
+		t.Error("a database is restored without its log")
+	}
+	if missing(crashed + "-wal") {
+		t.Error("the log is gone")
+	}
+	scheduled := Schedule{Folder: folder}
+	copied := filepath.Join(folder, s.Now().Format(scheduledName))
+	to := filepath.Join(filepath.Dir(link), "to-a-copy.db")
+	if s.ok(os.Symlink(copied, to)); !scheduled.Owns(to) {
+		t.Error("a link hides that it is a copy")
+	}
 	again := openStore(t, Options{Path: link, Normal: true})
 	if !again.killed || again.path != crashed || again.health().LogBytes == 0 {
 		t.Errorf("killed: %v, path %s, %+v", again.killed, again.path, again.health())

@@ -42,7 +42,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -136,9 +135,7 @@ type Store struct {
 // Open opens the directory, brings its schema up to date and starts its writer.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	name := o.Path
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		o.Path = real // SQLite has the log beside the file itself
-	}
+	o.Path = FileOf(name)
 	// A program that was killed may have left erased data in the log.
 	s := &Store{
 		name: name, path: o.Path, beside: o.Beside, clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,

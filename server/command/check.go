@@ -106,21 +106,21 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 		f.odd(subject, "there is none yet: callbook serve makes %s", c.DB)
 		return served
 	}
-	contents, err := store.Examine(ctx, c.DB)
+	contents, err := store.Examine(ctx, c.DB, served)
 	if err != nil {
 		f.bad(subject, "%v", c.advise(err))
 		return served
 	}
 	f.good(subject, "%s, schema %d", told(contents), contents.Schema)
-	if openToOthers(c.DB) {
-		f.bad(subject, "others on this machine may open it: chmod 600 %s*", c.DB)
+	if file := store.FileOf(c.DB); openToOthers(file) {
+		f.bad(subject, "others on this machine may open it: chmod 600 %s*", file)
 	}
 	return served
 }
 
 func (c *checkCommand) checkDisk(f *findings) {
 	const subject = "disk"
-	d, err := store.DiskOf(filepath.Dir(c.DB))
+	d, err := store.DiskOf(filepath.Dir(store.FileOf(c.DB)))
 	switch {
 	case err != nil:
 		f.bad(subject, "it cannot be looked at: %v", err)

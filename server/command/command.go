@@ -77,7 +77,10 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		return statusUsage
 	}
 	if err := command.Run(); err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		fmt.Fprintln(stderr, "callbook: stopped before it had begun")
+		fmt.Fprintln(stderr, "callbook: stopped before it was done")
+		if name := command.Selected().Name; name != "serve" && name != "dev" { // they end no other way
+			return statusFailed
+		}
 	} else if err != nil {
 		complain(stderr, err)
 		return endingOf(err).status

@@ -326,13 +326,17 @@ func (s step) fail(ctx context.Context, err error) error {
 	return &f
 }
 
+// wantsLogin are the answers of a server that wants another setting, not another mail: a
+// user and a password, other ones, or TLS before them (RFC 4954, section 6).
+var wantsLogin = []int{530, 534, 535, 538}
+
 // refused gives the error for a server's answer. After the final dot an answer that
 // says neither yes nor no is as good as none.
 func (s step) refused(reply *textproto.Error) error {
 	status := fmt.Sprintf("%03d %s", reply.Code, enhanced.FindString(reply.Msg))
 	f := &failure{text: fmt.Sprintf("the server refused %s with %s", s, strings.TrimSpace(status)), answered: true}
 	switch class := reply.Code / 100; {
-	case class == 5 && slices.Contains([]step{stepSender, stepRecipient, stepData, stepEnd}, s):
+	case class == 5 && !slices.Contains(wantsLogin, reply.Code) && slices.Contains([]step{stepSender, stepRecipient, stepData, stepEnd}, s):
 		f.kind = ErrRefused
 	case class != 4 && class != 5 && s == stepEnd:
 		f.kind = ErrUncertain

@@ -311,7 +311,7 @@ func TestAWrongPasswordIsNotTheMailsFault(t *testing.T) {
 
 func TestAServerRefuses(t *testing.T) {
 	for command, name := range map[string]string{"MAIL": "the sender", "RCPT": "the recipient", "DATA": "the mail"} {
-		for code, want := range map[int]string{421: "not delivered", 451: "not delivered", 550: "refused", 554: "refused"} {
+		for code, want := range map[int]string{421: "not delivered", 451: "not delivered", 530: "not delivered", 535: "not delivered", 550: "refused", 554: "refused"} {
 			t.Run(fmt.Sprint(command, " with ", code), func(t *testing.T) {
 				b := newMailbox(t, plain)
 				b.refuse[command] = &gosmtp.SMTPError{

@@ -7,8 +7,8 @@ import (
 )
 
 // How many connections of a listener are open at once, in all and from one network:
-// each holds memory before it has said anything. Reverse proxies and this machine itself, which
-// speak for many, count only in all.
+// each holds memory before it has said anything. Reverse proxies and this machine
+// itself, which speak for many, count only in all.
 const (
 	maxConnections          = 4096
 	maxConnectionsOfNetwork = 256

@@ -233,7 +233,7 @@ func (s *Store) CheckWhole(ctx context.Context) error {
 	if s.checkedSince(ctx, now.add(-checkEvery)) {
 		return nil
 	}
-	err := visit(ctx, s.path, readOnly, func(db *sqlx.DB) error { return quickCheck(ctx, db) })
+	err := visit(ctx, s.path, readOnly, func(db *sqlx.DB) error { return s.readWhole(ctx, db) })
 	if errors.Is(err, ErrDamaged) {
 		s.failure.set(err)
 		return err
@@ -241,10 +241,20 @@ func (s *Store) CheckWhole(ctx context.Context) error {
 	if err != nil {
 		return s.judge(err)
 	}
-	s.checked.Store(int64(now))
 	return s.write(ctx, func(t *tx) error {
 		return t.setSite("checked_at", []byte(strconv.FormatInt(int64(now), 10)))
 	})
+}
+
+// readWhole is quickCheck of the store's own file: when it was found whole, CheckWhole
+// knows.
+func (s *Store) readWhole(ctx context.Context, db *sqlx.DB) error {
+	now := at(s.clock())
+	err := quickCheck(ctx, db)
+	if err == nil {
+		s.checked.Store(int64(now))
+	}
+	return err
 }
 
 // checkedSince tells whether the file was found whole at that time or later, by a

@@ -160,11 +160,7 @@ func (s *Store) checkPlace(ctx context.Context, o Options) error {
 		if _, err := ours(ctx, db); err != nil || !s.killed || o.Beside && held(o.Path) {
 			return err
 		}
-		if err := quickCheck(ctx, db); err != nil {
-			return err
-		}
-		s.checked.Store(int64(at(s.clock())))
-		return nil
+		return s.readWhole(ctx, db)
 	})
 }
 

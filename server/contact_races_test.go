@@ -111,9 +111,10 @@ type party struct {
 
 func (c *contest) party(handle string) party {
 	c.Helper()
-	key := c.verified(handle)
-	return party{c.caller(key), key}
+	return c.withKey(c.verified(handle))
 }
+
+func (c *contest) withKey(key string) party { return party{c.caller(key), key} }
 
 func (c *contest) parties(prefix string) []party {
 	c.Helper()
@@ -679,7 +680,7 @@ func TestRotationsAtOnce(t *testing.T) {
 		c.expect("rotations", answers, "1 × 200, 99 × 401 unauthorized")
 		for _, a := range answers {
 			if a.Status == 200 {
-				pilot.key = a.text("api_key")
+				pilot = c.withKey(a.text("api_key"))
 			}
 		}
 		c.onlyKey(pilot.ID, old, pilot.key)
@@ -687,13 +688,13 @@ func TestRotationsAtOnce(t *testing.T) {
 	for range rounds(inStore) {
 		old, keys := pilot.key, make([]string, contenders)
 		got := c.outcomes(func(i int) (err error) {
-			if keys[i], _, err = c.store.RotateKey(context.Background(), pilot.Caller, old); err == nil {
+			if keys[i], _, err = c.store.RotateKey(context.Background(), pilot.Caller); err == nil {
 				c.onlyKey(pilot.ID, old, keys[i])
 			}
 			return err
 		})
 		c.ended("rotations", got, map[store.Code]int{"": 1, store.CodeUnauthorized: contenders - 1})
-		if pilot.key = c.onlyKey(pilot.ID, append(keys, old)...); pilot.key == old {
+		if pilot = c.withKey(c.onlyKey(pilot.ID, append(keys, old)...)); pilot.key == old {
 			t.Error("the old key works on")
 		}
 	}
@@ -719,7 +720,7 @@ func TestEveryWayToAnotherKeyAtOnce(t *testing.T) {
 			var key string
 			switch i % ways {
 			case 0:
-				key, _, err = c.store.RotateKey(context.Background(), pilot.Caller, pilot.key)
+				key, _, err = c.store.RotateKey(context.Background(), pilot.Caller)
 			case 1:
 				key, _, err = c.store.ConfirmRecovery(context.Background(), pilot.Handle, code)
 			case 2:
@@ -744,7 +745,7 @@ func TestEveryWayToAnotherKeyAtOnce(t *testing.T) {
 		if key := c.onlyKey(pilot.ID, append(keys, pilot.key)...); key == pilot.key {
 			t.Error("the old key works on")
 		} else {
-			pilot.key = key
+			pilot = c.withKey(key)
 		}
 	}
 	t.Logf("%d rounds of %d in the store", rounds(inStore), contenders)

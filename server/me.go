@@ -115,7 +115,7 @@ type NewKey struct {
 }
 
 func (s *Server) rotateKey(c *call, caller store.Caller, _ none) (answer, error) {
-	key, at, err := s.store.RotateKey(c.Context(), caller, c.key)
+	key, at, err := s.store.RotateKey(c.Context(), caller)
 	if err != nil {
 		return answer{}, err
 	}

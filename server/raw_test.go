@@ -380,12 +380,12 @@ func TestSlowConnectionsDoNotHoldOthersBack(t *testing.T) {
 	}
 }
 
-// begin sends a registration but for its body, and returns once its handler runs.
-func (s *served) begin(handle string) (conn *net.TCPConn, r *bufio.Reader, body string) {
+// begin sends a request but for its body, and returns once its handler asks for that.
+func (s *served) begin(request string) (conn *net.TCPConn, r *bufio.Reader, body string) {
 	s.Helper()
-	head, body, _ := strings.Cut(register(handle, "Expect: 100-continue"), "\r\n\r\n")
+	head, body, _ := strings.Cut(request, "\r\n\r\n")
 	conn = s.dial()
-	if _, err := io.WriteString(conn, head+"\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, head+"\r\nExpect: 100-continue\r\n\r\n"); err != nil {
 		s.Fatal(err)
 	}
 	r = bufio.NewReader(conn)
@@ -395,6 +395,55 @@ func (s *served) begin(handle string) (conn *net.TCPConn, r *bufio.Reader, body 
 	}
 	_, _ = r.ReadString('\n')
 	return conn, r, body
+}
+
+// TestABodyThatComesLate: a call was admitted by its key, and holds its body back
+// until its agent may no longer act.
+func TestABodyThatComesLate(t *testing.T) {
+	for ends, c := range map[string]struct {
+		end         func(*store.Store, store.Caller) error
+		want, calls int
+	}{
+		"nothing": {func(*store.Store, store.Caller) error { return nil }, 201, 1},
+		"another key": {func(s *store.Store, c store.Caller) error {
+			_, _, err := s.RotateKey(context.Background(), c)
+			return err
+		}, 401, 0},
+		"a suspension": {func(s *store.Store, c store.Caller) error {
+			return s.Suspend(context.Background(), c.Handle, "spam", time.Time{})
+		}, 403, 0},
+		"deletion": {func(s *store.Store, c store.Caller) error { return s.DeleteAgent(context.Background(), c) }, 401, 0},
+	} {
+		t.Run(ends, func(t *testing.T) {
+			s := serve(t)
+			registered, _, err := s.store.Register(t.Context(), store.Registration{
+				Handle: "harbour-pilot", Name: "A", Owner: "B", Mailbox: "a@example.org", AcceptRules: true,
+				Profile: store.Profile{DescriptionEN: "D"},
+			}, store.Once{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			caller, err := s.store.Authenticate(t.Context(), registered.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const call = `{"kind":"seeking","title":"Tides","body":"Of the month"}`
+			conn, r, body := s.begin(fmt.Sprintf("POST /api/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", registered.Key, len(call), call))
+			if err := c.end(s.store, caller); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(conn, body); err != nil {
+				t.Fatal(err)
+			}
+			a, err := http.ReadResponse(r, nil)
+			if err != nil || a.StatusCode != c.want {
+				t.Errorf("%+v, %v, want %d", a, err, c.want)
+			}
+			if n := rows(t, s.path, "posts"); n != c.calls {
+				t.Errorf("%d calls are stored, want %d", n, c.calls)
+			}
+		})
+	}
 }
 
 func TestStoppingFinishesWhatRuns(t *testing.T) {
@@ -410,7 +459,7 @@ func TestStoppingFinishesWhatRuns(t *testing.T) {
 		body string
 	}
 	for i := range begun {
-		begun[i].conn, begun[i].r, begun[i].body = s.begin(fmt.Sprintf("agent-%d", i))
+		begun[i].conn, begun[i].r, begun[i].body = s.begin(register(fmt.Sprintf("agent-%d", i)))
 	}
 	s.stop()
 	for { // until new connections are refused
@@ -452,7 +501,7 @@ func TestACallThatNeverEndsDoesNotHoldUpStopping(t *testing.T) {
 		t.Skip("takes as long as running calls may")
 	}
 	s := serve(t)
-	conn, _, _ := s.begin("harbour-pilot")
+	conn, _, _ := s.begin(register("harbour-pilot"))
 	s.stop()
 	begun := time.Now()
 	if err := <-s.ended; err != nil {

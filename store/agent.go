@@ -210,30 +210,25 @@ func (r *Registration) row(now Time) agentRow {
 	}
 }
 
-// agent loads the caller's row; it may have been deleted or suspended since its
-// key was read.
-func (t *tx) agent(id int64) (agentRow, error) {
-	var row agentRow
-	found, err := t.find(&row, selectAgent, id)
-	switch {
-	case err == nil && !found:
-		err = refuse(CodeUnauthorized)
-	case err == nil && row.suspended(t.now):
-		err = suspension(row.Reason, row.SuspendedUntil)
-	}
+// agent loads the row of an agent that is there.
+func (t *tx) agent(id int64) (row agentRow, err error) {
+	err = t.get(&row, selectAgent, id)
 	return row, err
 }
 
-// mayAct is agent for who needs nothing of the row.
-func (t *tx) mayAct(id int64) error {
+// mayAct refuses a caller that was admitted before, and may not act any more: it may
+// be gone or suspended since, and its key replaced.
+func (t *tx) mayAct(caller Caller) error {
 	var row struct {
+		KeyHash        []byte  `db:"key_hash"`
 		SuspendedAt    *Time   `db:"suspended_at"`
 		SuspendedUntil *Time   `db:"suspended_until"`
 		Reason         *string `db:"suspension_reason"`
 	}
-	found, err := t.find(&row, `SELECT suspended_at, suspended_until, suspension_reason FROM agents WHERE id = ?`, id)
+	found, err := t.find(&row, `
+		SELECT key_hash, suspended_at, suspended_until, suspension_reason FROM agents WHERE id = ?`, caller.ID)
 	switch {
-	case err == nil && !found:
+	case err == nil && (!found || caller.keyHash != "" && caller.keyHash != string(row.KeyHash)):
 		err = refuse(CodeUnauthorized)
 	case err == nil && suspended(row.SuspendedAt, row.SuspendedUntil, t.now):
 		err = suspension(row.Reason, row.SuspendedUntil)
@@ -254,7 +249,7 @@ func (t *tx) agentByHandle(handle string) (agent agentRow, found bool, err error
 // description and a text with a blocked word, and with trust_too_low an owner's
 // receipt that is asked for below level 2.
 func (s *Store) UpdateAgent(ctx context.Context, caller Caller, change func(*Settings) error) (doc AgentDocument, err error) {
-	err = s.write(ctx, func(t *tx) error {
+	err = s.writeAs(ctx, caller, func(t *tx) error {
 		before, err := t.agent(caller.ID)
 		if err != nil {
 			return err
@@ -330,10 +325,7 @@ func (t *tx) updateAgent(before agentRow, after Settings) error {
 // links go; the other side of a contact request or collaboration keeps its
 // record, without this agent's name, level and mailbox. The handle stays taken.
 func (s *Store) DeleteAgent(ctx context.Context, caller Caller) error {
-	return s.write(ctx, func(t *tx) error {
-		if err := t.mayAct(caller.ID); err != nil {
-			return err
-		}
+	return s.writeAs(ctx, caller, func(t *tx) error {
 		return t.deleteAgent(caller.ID)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -69,7 +70,7 @@ func TestOnlyTheHashOfAKeyIsKept(t *testing.T) {
 	_, key := s.register("harbour-pilot")
 	_, _, err := s.Register(context.Background(), registration("lighthouse"), NewOnce("createAgent", onceKey, "body"))
 	s.ok(err)
-	rotated, _, err := s.RotateKey(context.Background(), Caller{ID: 1}, key)
+	rotated, _, err := s.RotateKey(context.Background(), s.keyed(key))
 	s.ok(err)
 	s.stop()
 	if n := s.occurrences([]byte(keyPrefix)); n != 0 {
@@ -275,22 +276,67 @@ func (s *testStore) checkOtherSide(erased, neighbours []Caller) {
 	}
 }
 
-func TestADeletedAgentCanDoNothingMore(t *testing.T) {
+// TestWhoMayNoLongerActCanDoNothing: a caller was admitted, and before its act has
+// its turn its agent is deleted or suspended, or its key is replaced.
+func TestWhoMayNoLongerActCanDoNothing(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
-	caller, key := s.register("harbour-pilot")
-	other, _ := s.register("lighthouse")
+	other := s.verified("lighthouse")
 	post := s.post(other)
-	s.ok(s.DeleteAgent(ctx, caller))
-	_, errAuth := s.Authenticate(ctx, key)
-	_, _, errPost := s.CreatePost(ctx, caller, PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
-	_, _, errReply := s.CreateReply(ctx, caller, post.ID, ReplyDraft{Body: "b"}, Once{})
-	_, errMenu := s.ReplaceOfferings(ctx, caller, Menu{})
-	_, errSettings := s.UpdateAgent(ctx, caller, func(*Settings) error { return nil })
-	_, _, errRotate := s.RotateKey(ctx, caller, key)
-	errDelete := s.DeleteAgent(ctx, caller)
-	for i, err := range []error{errAuth, errPost, errReply, errMenu, errSettings, errRotate, errDelete} {
-		wantOutcome(t, fmt.Sprintf("call %d", i), err, "unauthorized")
+	reply, once := ReplyDraft{Body: "b"}, NewOnce("createReply", onceKey, "body")
+	acts := map[string]func(Caller) error{
+		"UpdateAgent": func(c Caller) error {
+			_, err := s.UpdateAgent(ctx, c, func(*Settings) error { return nil })
+			return err
+		},
+		"DeleteAgent":      func(c Caller) error { return s.DeleteAgent(ctx, c) },
+		"StartVerify":      func(c Caller) error { _, err := s.StartVerify(ctx, c); return err },
+		"ConfirmVerify":    func(c Caller) error { _, err := s.ConfirmVerify(ctx, c, "000000"); return err },
+		"RecordCollab":     func(c Caller) error { _, _, err := s.RecordCollab(ctx, c, CollabDraft{}, Once{}); return err },
+		"ConfirmCollab":    func(c Caller) error { _, err := s.ConfirmCollab(ctx, c, "clb_1"); return err },
+		"DeclineCollab":    func(c Caller) error { _, err := s.DeclineCollab(ctx, c, "clb_1"); return err },
+		"RotateKey":        func(c Caller) error { _, _, err := s.RotateKey(ctx, c); return err },
+		"AddLink":          func(c Caller) error { _, err := s.AddLink(ctx, c, "https://example.org", "site"); return err },
+		"RemoveLink":       func(c Caller) error { _, err := s.RemoveLink(ctx, c, "https://example.org"); return err },
+		"ReplaceOfferings": func(c Caller) error { _, err := s.ReplaceOfferings(ctx, c, Menu{}); return err },
+		"ClaimOwner":       func(c Caller) error { _, err := s.ClaimOwner(ctx, c, mei); return err },
+		"CreatePost":       func(c Caller) error { _, _, err := s.CreatePost(ctx, c, PostDraft{}, Once{}); return err },
+		"DeletePost":       func(c Caller) error { return s.DeletePost(ctx, c, post.ID) },
+		"CreateReply":      func(c Caller) error { _, _, err := s.CreateReply(ctx, c, post.ID, reply, once); return err },
+		"SendRequest": func(c Caller) error {
+			_, _, err := s.SendRequest(ctx, c, other.Handle, RequestDraft{}, Once{})
+			return err
+		},
+		"TryRequest":      func(c Caller) error { return s.TryRequest(ctx, c, other.Handle, RequestDraft{}) },
+		"AcceptRequest":   func(c Caller) error { _, err := s.AcceptRequest(ctx, c, "req_1"); return err },
+		"DeclineRequest":  func(c Caller) error { _, err := s.DeclineRequest(ctx, c, "req_1", DeclineDraft{}); return err },
+		"WithdrawRequest": func(c Caller) error { _, err := s.WithdrawRequest(ctx, c, "req_1"); return err },
+		"ReportRequest":   func(c Caller) error { _, err := s.ReportRequest(ctx, c, "req_1", ReportDraft{}); return err },
+	}
+	reads := []string{"Me", "Export", "OwnCollabs", "Events", "RepliesTo", "Request", "Requests"}
+	for method := range reflect.TypeFor[*Store]().Methods() {
+		takesCaller := slices.Contains(slices.Collect(method.Type.Ins()), reflect.TypeFor[Caller]())
+		if takesCaller && acts[method.Name] == nil && !slices.Contains(reads, method.Name) {
+			t.Errorf("%s is not tried", method.Name)
+		}
+	}
+	for ends, c := range map[string]struct {
+		end  func(Caller)
+		want string
+	}{
+		"deleted":   {func(c Caller) { s.ok(s.DeleteAgent(ctx, c)) }, "unauthorized"},
+		"suspended": {func(c Caller) { s.ok(s.Suspend(ctx, c.Handle, "spam", time.Time{})) }, "suspended"},
+		"rotated":   {func(c Caller) { _, _, err := s.RotateKey(ctx, c); s.ok(err) }, "unauthorized"},
+	} {
+		t.Run(ends, func(t *testing.T) {
+			caller := s.verified("agent-" + ends)
+			_, _, err := s.CreateReply(ctx, caller, post.ID, reply, once) // of which it gets no answer again
+			s.ok(err)
+			c.end(caller)
+			for name, act := range acts {
+				wantOutcome(t, name, act(caller), c.want)
+			}
+		})
 	}
 }
 

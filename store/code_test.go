@@ -417,7 +417,7 @@ func TestARecoveredKeyCountsAsUsed(t *testing.T) {
 	once := NewOnce("createAgent", onceKey, "body")
 	first, _, err := s.Register(ctx, registration("harbour-pilot"), once)
 	s.ok(err)
-	pilot := Caller{first.Agent.ID, "harbour-pilot"}
+	pilot := Caller{ID: first.Agent.ID, Handle: "harbour-pilot"}
 	s.ok(s.Verify(ctx, pilot.Handle))
 	key, err := s.recover(pilot, s.recoveryCode(pilot))
 	s.ok(err)

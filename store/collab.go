@@ -96,7 +96,7 @@ func (c *collabRow) record() Collab {
 // rate_limited more than the day's; with idempotency_conflict a repeated key with
 // another body.
 func (s *Store) RecordCollab(ctx context.Context, caller Caller, draft CollabDraft, once Once) (collab Collab, replayed bool, err error) {
-	err = s.write(ctx, func(t *tx) (err error) {
+	err = s.writeAs(ctx, caller, func(t *tx) (err error) {
 		collab = Collab{}
 		if _, replayed, err = t.replay(caller.ID, once, &collab); err != nil || replayed {
 			return err
@@ -110,9 +110,6 @@ func (s *Store) RecordCollab(ctx context.Context, caller Caller, draft CollabDra
 }
 
 func (t *tx) recordCollab(caller Caller, draft CollabDraft) (Collab, error) {
-	if err := t.mayAct(caller.ID); err != nil {
-		return Collab{}, err
-	}
 	partner, found, err := t.agentByHandle(draft.Partner)
 	if err != nil {
 		return Collab{}, err
@@ -228,10 +225,7 @@ func (s *Store) DeclineCollab(ctx context.Context, caller Caller, id string) (Co
 }
 
 func (s *Store) decideCollab(ctx context.Context, caller Caller, id, to string) (collab Collab, err error) {
-	err = s.write(ctx, func(t *tx) error {
-		if err := t.mayAct(caller.ID); err != nil {
-			return err
-		}
+	err = s.writeAs(ctx, caller, func(t *tx) error {
 		var row collabRow
 		found, err := t.find(&row, selectCollab+` WHERE c.id = ? AND ? IN (c.initiator_id, c.partner_id)`, id, caller.ID)
 		switch {

@@ -90,6 +90,26 @@ func (s *Store) decide(ctx context.Context, act func(*tx) (*Error, error)) error
 	return err
 }
 
+// writeAs is write for an act of a caller that may still act when its turn comes.
+func (s *Store) writeAs(ctx context.Context, caller Caller, act func(*tx) error) error {
+	return s.write(ctx, func(t *tx) error {
+		if err := t.mayAct(caller); err != nil {
+			return err
+		}
+		return act(t)
+	})
+}
+
+// decideAs is decide for an act of a caller that may still act when its turn comes.
+func (s *Store) decideAs(ctx context.Context, caller Caller, act func(*tx) (*Error, error)) error {
+	return s.decide(ctx, func(t *tx) (*Error, error) {
+		if err := t.mayAct(caller); err != nil {
+			return nil, err
+		}
+		return act(t)
+	})
+}
+
 // writeDue is write for what is due by the clock, which is not put off for all those
 // who call.
 func (s *Store) writeDue(ctx context.Context, act func(*tx) error) error {

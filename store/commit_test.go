@@ -96,7 +96,7 @@ func TestOneOfManyRotationsWins(t *testing.T) {
 	caller, oldKey := s.register("harbour-pilot")
 	keys := make([]string, crowd)
 	errs := together(crowd, func(i int) (err error) {
-		keys[i], _, err = s.RotateKey(context.Background(), caller, oldKey)
+		keys[i], _, err = s.RotateKey(context.Background(), caller)
 		return err
 	})
 	wantOutcomes(t, "rotations", errs, map[string]int{"": 1, "unauthorized": crowd - 1})

@@ -295,8 +295,8 @@ func (t *tx) unindexAgent(id int64) error {
 
 // agentSearchRow is what an agent as it is now can be found by.
 func (t *tx) agentSearchRow(id int64) (row *searchRow, handle string, err error) {
-	var stored agentRow
-	if err := t.get(&stored, selectAgent, id); err != nil {
+	stored, err := t.agent(id)
+	if err != nil {
 		return nil, "", err
 	}
 	public, err := t.publicAgent(&stored)

@@ -200,9 +200,13 @@ func TestDerivedDataFollowsEveryWrite(t *testing.T) {
 		{"an expired link", func() { s.clock.Advance(181 * Day); s.ok(s.RunDue(ctx)) }},
 		{"a mailbox that the owner does not know", func() {
 			s.update(light, func(a *Settings) { a.Mailbox = "thief@agents.example.org" })
-			s.pressed(token, OwnerRotateKey)
+			light = s.keyed(s.pressed(token, OwnerRotateKey).Key)
 		}},
-		{"a rotated key", func() { _, _, err := s.RotateKey(ctx, pilot, key); s.ok(err) }},
+		{"a rotated key", func() {
+			fresh, _, err := s.RotateKey(ctx, pilot)
+			s.ok(err)
+			pilot = s.keyed(fresh)
+		}},
 		{"deleting a call", func() { s.ok(s.DeletePost(ctx, pilot, second.ID)) }},
 		{"a suspension", func() { s.change([]Caller{pilot}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, pilot.ID) }},
 		{"deleting the partner", func() { s.ok(s.DeleteAgent(ctx, light)) }},

@@ -124,7 +124,15 @@ func (s *testStore) register(handle string, change ...func(*Registration)) (Call
 	}
 	registered, _, err := s.Register(context.Background(), r, Once{})
 	s.ok(err)
-	return Caller{ID: registered.Agent.ID, Handle: handle}, registered.Key
+	return Caller{registered.Agent.ID, handle, string(hashKey(registered.Key))}, registered.Key
+}
+
+// keyed is the caller who has the key.
+func (s *testStore) keyed(key string) Caller {
+	s.Helper()
+	caller, err := s.Authenticate(context.Background(), key)
+	s.ok(err)
+	return caller
 }
 
 func registration(handle string) Registration {

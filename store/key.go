@@ -8,10 +8,12 @@ import (
 	"fmt"
 )
 
-// Caller is an agent that has shown its key.
+// Caller is an agent that has shown its key, or that the program itself speaks for.
 type Caller struct {
-	ID     int64  `db:"id"`
-	Handle string `db:"handle"`
+	ID     int64
+	Handle string
+
+	keyHash string // of the key it has shown; empty where the program speaks for it
 }
 
 // Authenticate returns the agent of a key. It refuses with unauthorized a key
@@ -45,7 +47,7 @@ func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
 		return Caller{}, fmt.Errorf("look up a key: %w", err)
 	}
 	now := at(s.clock())
-	caller := Caller{ID: row.ID, Handle: row.Handle}
+	caller := Caller{row.ID, row.Handle, string(hash)}
 	if suspended(row.SuspendedAt, row.Until, now) {
 		return caller, suspension(row.Reason, row.Until)
 	}
@@ -105,28 +107,18 @@ func (s *Store) markKeyUsed(ctx context.Context, id int64, hash []byte) error {
 // RotateKey replaces the caller's key. The old one is dead when it returns. Of
 // several at once with the same key, one wins; it refuses the others with
 // unauthorized.
-func (s *Store) RotateKey(ctx context.Context, caller Caller, oldKey string) (key string, rotatedAt Time, err error) {
+func (s *Store) RotateKey(ctx context.Context, caller Caller) (key string, rotatedAt Time, err error) {
 	if key, err = newKey(s.random); err != nil {
 		return "", 0, err
 	}
-	err = s.write(ctx, func(t *tx) error {
-		if err := t.mayAct(caller.ID); err != nil {
-			return err
-		}
+	err = s.writeAs(ctx, caller, func(t *tx) error {
 		rotatedAt = t.now
-		n, err := t.change(`
-			UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ?
-			WHERE id = ? AND key_hash = ?`, hashKey(key), t.now, caller.ID, hashKey(oldKey))
-		if err == nil && n == 0 {
-			err = refuse(CodeUnauthorized)
-		}
-		return err
+		return t.setKey(caller.ID, key)
 	})
 	return key, rotatedAt, err
 }
 
-// setKey gives an agent another key by the word of someone who has shown another
-// proof than the old one.
+// setKey gives an agent another key in the place of the one it has.
 func (t *tx) setKey(agentID int64, key string) error {
 	return t.exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, hashKey(key), t.now, agentID)
 }

@@ -57,7 +57,8 @@ func ParseLinkURL(s string, loopback bool) (string, bool) {
 	}
 	addr, err := netip.ParseAddr(u.Hostname())
 	local := err == nil && addr.IsLoopback() || u.Hostname() == "localhost" || strings.HasSuffix(u.Hostname(), ".localhost")
-	return u.String(), local
+	canonical := u.String()
+	return canonical, local && len(canonical) <= maxWebURLBytes
 }
 
 // AddLink adds a link to the caller's card, or finds it there, before its page is
@@ -65,10 +66,7 @@ func ParseLinkURL(s string, loopback bool) (string, bool) {
 // and a new one with a blocked word. It returns the address as it is stored.
 func (s *Store) AddLink(ctx context.Context, caller Caller, address, kind string) (string, error) {
 	address = s.linkURL(address)
-	err := s.write(ctx, func(t *tx) error {
-		if err := t.mayAct(caller.ID); err != nil {
-			return err
-		}
+	err := s.writeAs(ctx, caller, func(t *tx) error {
 		links, err := t.links(caller.ID)
 		if err != nil {
 			return err
@@ -103,10 +101,7 @@ func (s *Store) linkURL(address string) string {
 // RemoveLink takes a link off the caller's card, if it is there, and returns the
 // others.
 func (s *Store) RemoveLink(ctx context.Context, caller Caller, address string) (links []Link, err error) {
-	err = s.write(ctx, func(t *tx) error {
-		if err := t.mayAct(caller.ID); err != nil {
-			return err
-		}
+	err = s.writeAs(ctx, caller, func(t *tx) error {
 		if err := t.exec(`DELETE FROM links WHERE agent_id = ? AND url = ?`, caller.ID, s.linkURL(address)); err != nil {
 			return err
 		}
@@ -122,7 +117,7 @@ func (s *Store) RemoveLink(ctx context.Context, caller Caller, address string) (
 // told of a change. A link that was removed meanwhile stays so.
 func (s *Store) KeepFinding(ctx context.Context, agentID int64, address string, found LinkFinding, byService bool) (links []Link, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		if _, err := t.agent(agentID); err != nil {
+		if err := t.mayAct(Caller{ID: agentID}); err != nil {
 			return err // gone or suspended meanwhile
 		}
 		var was string

@@ -138,7 +138,7 @@ func doConfirmRecovery(r *modelRun, a modelAct, on modelTarget) (verdict, error)
 	code, right := r.modelCode(a, on.who)
 	key, rotated, err := r.s.ConfirmRecovery(background, a.who, code)
 	if err == nil {
-		on.who.former, on.who.key = on.who.key, key
+		on.who.rekey(key)
 		r.equal("when the key was replaced", rotated, r.m.now)
 	}
 	return r.m.confirmRecovery(on.who, right), err
@@ -256,7 +256,7 @@ func doOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		agent.claim.staleForm = page.Form
 	}
 	if done.Key != "" {
-		agent.former, agent.key = agent.key, done.Key
+		agent.rekey(done.Key)
 	}
 	return want, err
 }

@@ -176,7 +176,8 @@ func doRegister(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	got, _, err := r.s.Register(background, draft, Once{})
 	agent, want := r.m.register(a.whom, a.text)
 	if agent != nil && err == nil {
-		agent.ID, agent.key = got.Agent.ID, got.Key
+		agent.ID = got.Agent.ID
+		agent.rekey(got.Key)
 		r.equal("the new card", got.Agent, r.card(agent, got.Agent))
 	}
 	return want, err
@@ -302,9 +303,9 @@ func makeAnyone(r *modelRun, a *modelAct) bool {
 }
 
 func doRotate(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	key, _, err := r.s.RotateKey(background, on.who.Caller, on.who.key)
+	key, _, err := r.s.RotateKey(background, on.who.Caller)
 	if err == nil {
-		on.who.former, on.who.key = on.who.key, key
+		on.who.rekey(key)
 	}
 	return r.m.may(on.who), err
 }

@@ -41,8 +41,8 @@ var granted verdict
 type modelAgent struct {
 	Caller
 	name, owner, mailbox string
-	public               bool // shows its mailbox
-	key, former          string
+	public               bool   // shows its mailbox
+	key, former          string // see rekey
 	policy               ContactPolicy
 	menu                 []Offering
 	created, updated     Time
@@ -61,6 +61,11 @@ type modelAgent struct {
 	events               []*modelEvent
 	dropped              int // of the events: so many were kept their time
 	heard                int // of the events: so many have been read
+}
+
+// rekey gives the agent another key; its calls carry that one from now on.
+func (a *modelAgent) rekey(key string) {
+	a.former, a.key, a.keyHash = a.key, key, string(hashKey(key))
 }
 
 type modelClaim struct {

@@ -43,10 +43,7 @@ type Offering struct {
 // refuses with validation_failed one that is not the caller's own (unknown_id) and
 // a text with a blocked word.
 func (s *Store) ReplaceOfferings(ctx context.Context, caller Caller, menu Menu) (offerings []Offering, err error) {
-	err = s.write(ctx, func(t *tx) error {
-		if err := t.mayAct(caller.ID); err != nil {
-			return err
-		}
+	err = s.writeAs(ctx, caller, func(t *tx) error {
 		faults, err := t.checkOfferingIDs(caller.ID, menu.Offerings)
 		if err != nil {
 			return err

@@ -276,7 +276,7 @@ func TestTenThousandAgentsWithOneMailbox(t *testing.T) {
 				r.Mailbox = victim(i)
 			}
 			registered, _, err := s.Register(ctx, r, Once{})
-			callers[i] = Caller{registered.Agent.ID, r.Handle}
+			callers[i] = Caller{ID: registered.Agent.ID, Handle: r.Handle}
 			if err == nil && wayOf(i) != MailVerify {
 				err = s.Verify(ctx, r.Handle)
 			}

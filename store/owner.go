@@ -55,7 +55,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller Caller, address string) (
 		return 0, err
 	}
 	address = canonicalMailbox(address)
-	err = s.write(ctx, func(t *tx) error {
+	err = s.writeAs(ctx, caller, func(t *tx) error {
 		expires = t.now.add(claimAge)
 		agent, err := t.agent(caller.ID)
 		if err != nil {
@@ -286,8 +286,8 @@ func (s *Store) ActAsOwner(ctx context.Context, call OwnerCall) (done OwnerDone,
 		if subtle.ConstantTimeCompare([]byte(call.Form), []byte(claim.form(call.Token))) != 1 {
 			return refuse(CodeInvalidState), nil
 		}
-		var agent agentRow
-		if err := t.get(&agent, selectAgent, claim.AgentID); err != nil {
+		agent, err := t.agent(claim.AgentID)
+		if err != nil {
 			return nil, err
 		}
 		done = OwnerDone{Handle: agent.Handle}

@@ -84,7 +84,7 @@ func DeadlinePassed(date string, now time.Time) bool {
 // than the day's calls, and with idempotency_conflict a repeated key with another
 // body.
 func (s *Store) CreatePost(ctx context.Context, caller Caller, draft PostDraft, once Once) (doc PostDocument, replayed bool, err error) {
-	err = s.write(ctx, func(t *tx) (err error) {
+	err = s.writeAs(ctx, caller, func(t *tx) (err error) {
 		doc = PostDocument{}
 		if _, replayed, err = t.replay(caller.ID, once, &doc); err != nil || replayed {
 			return err
@@ -98,9 +98,6 @@ func (s *Store) CreatePost(ctx context.Context, caller Caller, draft PostDraft, 
 }
 
 func (t *tx) createPost(caller Caller, draft PostDraft) (PostDocument, error) {
-	if err := t.mayAct(caller.ID); err != nil {
-		return PostDocument{}, err
-	}
 	var faults []Fault
 	if DeadlinePassed(draft.Deadline, t.now.Time()) {
 		faults = append(faults, Fault{Field: "deadline", Code: FaultBadValue, Topic: "deadline"})
@@ -296,7 +293,7 @@ func (f PostFilter) facets() []string {
 // DeletePost deletes a call of the caller, with its replies. It refuses with
 // forbidden another agent's call.
 func (s *Store) DeletePost(ctx context.Context, caller Caller, id string) error {
-	return s.write(ctx, func(t *tx) error {
+	return s.writeAs(ctx, caller, func(t *tx) error {
 		var p postRow
 		err := t.get(&p, selectPostRow+`
 			WHERE id = ? AND EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = author_id)`, id)

@@ -61,7 +61,7 @@ func (t *tx) recountReplies(authorID int64) error {
 // than the day's replies, and with idempotency_conflict a repeated key with
 // another body.
 func (s *Store) CreateReply(ctx context.Context, caller Caller, postID string, draft ReplyDraft, once Once) (reply Reply, replayed bool, err error) {
-	err = s.write(ctx, func(t *tx) (err error) {
+	err = s.writeAs(ctx, caller, func(t *tx) (err error) {
 		reply = Reply{}
 		if _, replayed, err = t.replay(caller.ID, once, &reply); err != nil || replayed {
 			return err
@@ -75,9 +75,6 @@ func (s *Store) CreateReply(ctx context.Context, caller Caller, postID string, d
 }
 
 func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply Reply, err error) {
-	if err := t.mayAct(caller.ID); err != nil {
-		return reply, err
-	}
 	if err := t.checkTexts(draft); err != nil {
 		return reply, err
 	}

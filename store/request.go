@@ -227,7 +227,7 @@ func (r *requestRow) roleOf(agentID int64) (role, bool) {
 // those of ContactPolicy.admits; with not_found a recipient that is not there, and
 // with idempotency_conflict a repeated key with another body.
 func (s *Store) SendRequest(ctx context.Context, caller Caller, handle string, draft RequestDraft, once Once) (request Request, replayed bool, err error) {
-	err = s.decide(ctx, func(t *tx) (refusal *Error, err error) {
+	err = s.decideAs(ctx, caller, func(t *tx) (refusal *Error, err error) {
 		request = Request{}
 		if _, replayed, err = t.replay(caller.ID, once, &request); err != nil || replayed {
 			return nil, err
@@ -246,7 +246,7 @@ var errDryRun = errors.New("tried only")
 // TryRequest tells whether SendRequest would be admitted: it refuses as that
 // would, and stores nothing.
 func (s *Store) TryRequest(ctx context.Context, caller Caller, handle string, draft RequestDraft) error {
-	err := s.write(ctx, func(t *tx) error {
+	err := s.writeAs(ctx, caller, func(t *tx) error {
 		_, refusal, err := t.sendRequest(caller, handle, draft)
 		switch {
 		case err != nil:
@@ -482,10 +482,7 @@ func (s *Store) ReportRequest(ctx context.Context, caller Caller, id string, dra
 }
 
 func (s *Store) actOnRequest(ctx context.Context, caller Caller, id string, act requestAct, reason string) (request Request, err error) {
-	err = s.decide(ctx, func(t *tx) (*Error, error) {
-		if err := t.mayAct(caller.ID); err != nil {
-			return nil, err
-		}
+	err = s.decideAs(ctx, caller, func(t *tx) (*Error, error) {
 		refusal, err := t.actOnRequest(caller.ID, id, act, reason)
 		if err != nil || refusal != nil {
 			return refusal, err

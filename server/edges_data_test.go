@@ -101,7 +101,7 @@ var edgeRows = []edgeRow{
 	{"createPost", "lang", oneOf("zh", "en", "other")},
 
 	{"createReply", "body", required(linesOf(1, 2000, nil))},
-	{"reportPost", "reason", linesOf(0, 300, nil)},
+	{"reportPost", "reason", textOf(0, 300)},
 
 	{"sendRequest", "purpose", required(textOf(1, 200))},
 	{"sendRequest", "deliverable", required(textOf(1, 120))},
@@ -110,7 +110,7 @@ var edgeRows = []edgeRow{
 	{"sendRequest", "deadline", deadlineEdges},
 	{"sendRequest", "context", linesOf(0, 500, nil)},
 	{"declineRequest", "reason", oneOf("not_a_fit", "busy", "need_more_info", "other")},
-	{"reportRequest", "reason", linesOf(0, 300, nil)},
+	{"reportRequest", "reason", textOf(0, 300)},
 
 	{"confirmVerify", "code", required(codeEdges)},
 	{"claimOwner", "owner_email", required(mailboxEdges)},

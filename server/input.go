@@ -113,7 +113,9 @@ func (in *input) param(registry huma.Registry, f reflect.StructField, index int,
 // checker gathers what is wrong with a query or a body.
 type checker struct {
 	registry      huma.Registry
-	now           time.Time // zero where the rules of time are not to be checked
+	now           time.Time
+	mayRepeat     bool // the call; then the rules of time alone do not refuse it, for its first answer comes before them
+	outdated      int  // faults by the rules of time
 	faults        []store.Fault
 	details       []Detail
 	loopbackLinks bool // of callbook dev
@@ -134,7 +136,8 @@ func (c *checker) fault(field string, code store.FaultCode, topic string) {
 
 // err is the refusal of all that was found; nil when nothing was.
 func (c *checker) err(code store.Code) error {
-	if len(c.faults) == 0 && len(c.details) == 0 {
+	found := len(c.faults) + len(c.details)
+	if found == 0 || c.mayRepeat && found == c.outdated {
 		return nil
 	}
 	return &refusal{cause: &store.Error{Code: code, Faults: c.faults}, details: c.details}
@@ -410,7 +413,8 @@ func (c *checker) checkText(format, field, text string) {
 	case "date-time":
 		_, ok = parseSince(text)
 	case "date":
-		if _, ok = store.ParseDate(text); ok && field == "deadline" && !c.now.IsZero() && store.DeadlinePassed(text, c.now) {
+		if _, ok = store.ParseDate(text); ok && field == "deadline" && store.DeadlinePassed(text, c.now) {
+			c.outdated++
 			c.fault(field, store.FaultBadValue, "deadline")
 		}
 	}

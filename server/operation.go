@@ -293,9 +293,9 @@ func (c *call) decode(into reflect.Value) error {
 	for _, f := range c.op.input.paths {
 		into.Field(f.index).SetString(c.params.ByName(f.name))
 	}
-	check := &checker{registry: s.registry, loopbackLinks: s.options.Dev != nil}
-	if c.Header.Get("Idempotency-Key") == "" {
-		check.now = s.store.Now() // else the first answer comes before the rules of time
+	check := &checker{
+		registry: s.registry, loopbackLinks: s.options.Dev != nil,
+		now: s.store.Now(), mayRepeat: c.op.once && c.Header.Get("Idempotency-Key") != "",
 	}
 	if err := c.op.input.readQuery(check, c.URL.RawQuery, into); err != nil {
 		return err

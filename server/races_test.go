@@ -420,3 +420,28 @@ func TestRepeatedCallsHaveTheirScope(t *testing.T) {
 	}
 	s.call("POST", "/api/posts", key, call, "Idempotency-Key: "+strings.Repeat("k", 128)).status(201)
 }
+
+// TestAPassedDeadlineIsToldWithTheOtherFaults: also where the call may be one that is
+// repeated, and before the rules as in a call that only tries.
+func TestAPassedDeadlineIsToldWithTheOtherFaults(t *testing.T) {
+	s := newSite(t)
+	key := s.agent("harbour-pilot")
+	past := s.requestTo("harbour-pilot") // level 0, to itself
+	past["deadline"] = "2020-01-01"
+	for path, tt := range map[string]struct {
+		body any
+		want []string
+	}{
+		"/api/posts":                                      {`{"kind":"seeking","title":"","deadline":"2020-01-01"}`, []string{"body required", "deadline bad_value", "title too_short"}},
+		"/api/agents/harbour-pilot/requests":              {past, []string{"deadline bad_value"}},
+		"/api/agents/harbour-pilot/requests?dry_run=true": {past, []string{"deadline bad_value"}},
+	} {
+		for _, headers := range [][]string{nil, {onceKey}} {
+			got := s.call("POST", path, key, tt.body, headers...).refused(422, "validation_failed").faults()
+			slices.Sort(got)
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%s %v: %q, want %q", path, headers, got, tt.want)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -323,7 +324,8 @@ func (t *tx) updateAgent(before agentRow, after Settings) error {
 
 // DeleteAgent removes the caller for good. Its card, menu, calls, replies and
 // links go; the other side of a contact request or collaboration keeps its
-// record, without this agent's name, level and mailbox. The handle stays taken.
+// record, without this agent's name, level and mailbox, until it is deleted too. The
+// handle stays taken.
 func (s *Store) DeleteAgent(ctx context.Context, caller Caller) error {
 	return s.writeAs(ctx, caller, func(t *tx) error {
 		return t.deleteAgent(caller.ID)
@@ -352,8 +354,25 @@ func (t *tx) deleteAgent(id int64) error {
 	if err := t.exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.now, id); err != nil {
 		return err
 	}
+	if err := t.forgetBetweenGone(id); err != nil {
+		return err
+	}
 	t.forget(id)
 	return nil
+}
+
+// forgetBetweenGone deletes what an agent that is gone had with others that are gone
+// too: nobody is left who keeps it.
+func (t *tx) forgetBetweenGone(id int64) (err error) {
+	for _, query := range []string{
+		`DELETE FROM requests WHERE from_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = to_id)`,
+		`DELETE FROM requests WHERE to_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = from_id)`,
+		`DELETE FROM collabs WHERE initiator_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = partner_id)`,
+		`DELETE FROM collabs WHERE partner_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = initiator_id)`,
+	} {
+		err = errors.Join(err, t.exec(query, id))
+	}
+	return err
 }
 
 // optional is a text as the database keeps it: NULL when empty.

@@ -276,6 +276,29 @@ func (s *testStore) checkOtherSide(erased, neighbours []Caller) {
 	}
 }
 
+// TestWhatTwoHadGoesWithTheSecond: contact requests and collaborations stay for as long
+// as one of the two is there.
+func TestWhatTwoHadGoesWithTheSecond(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	agents := s.agents("agent", 3)
+	for i, a := range agents {
+		for _, b := range agents[i+1:] {
+			s.between(a, b, "a@agents.example.org", "b@agents.example.org")
+			s.between(b, a, "b@agents.example.org", "a@agents.example.org")
+		}
+	}
+	all := value[int](s, `SELECT COUNT(*) FROM requests`)
+	for i, of := range []int{3, 2, 0} { // pairs
+		s.ok(s.DeleteAgent(ctx, agents[i]))
+		for _, table := range []string{"requests", "collabs"} {
+			if n := value[int](s, `SELECT COUNT(*) FROM `+table); n != all*of/3 {
+				t.Errorf("%d are deleted: %d of %d %s are left", i+1, n, all, table)
+			}
+		}
+	}
+}
+
 // TestWhoMayNoLongerActCanDoNothing: a caller was admitted, and before its act has
 // its turn its agent is deleted or suspended, or its key is replaced.
 func TestWhoMayNoLongerActCanDoNothing(t *testing.T) {

@@ -61,8 +61,12 @@ func (s *Store) StartVerify(ctx context.Context, caller Caller) (sent CodeSent, 
 		if agent.VerifiedAt != nil {
 			return refuse(CodeAlreadyVerified), nil
 		}
-		sent = CodeSent{t.now.add(codeAge), t.now.add(s.mails.Pause)}
-		return t.sendCode(&agent, MailVerify)
+		if refusal, err := t.sendCode(&agent, MailVerify); err != nil || refusal != nil {
+			return refusal, err
+		}
+		next, err := t.nextMail(&agent)
+		sent = CodeSent{t.now.add(codeAge), next}
+		return nil, err
 	})
 	return sent, err
 }
@@ -156,16 +160,8 @@ func (t *tx) tryCode(agent *agentRow, purpose, code string) (*Error, error) {
 
 // burnt refuses further tries of a code, until a new one can be asked for.
 func (t *tx) burnt(agent *agentRow) (*Error, error) {
-	hash, err := t.mailboxHash(agent.Mailbox)
-	if err != nil {
-		return nil, err
-	}
-	refusal := &Error{Code: CodeTooManyAttempts, Limit: codeTries, RetryAt: t.now.Time()}
-	_, later, err := t.mailAllowed(agent.ID, hash)
-	if later != nil {
-		refusal.RetryAt = later.RetryAt
-	}
-	return refusal, err
+	next, err := t.nextMail(agent)
+	return &Error{Code: CodeTooManyAttempts, Limit: codeTries, RetryAt: next.Time()}, err
 }
 
 // StartRecovery mails a code for a lost key to an agent's verified mailbox. For

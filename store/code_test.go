@@ -114,6 +114,20 @@ func TestSpellingsOfACode(t *testing.T) {
 	}
 }
 
+// TestWhenAnotherCodeMayBeAskedFor: then, and not a moment before.
+func TestWhenAnotherCodeMayBeAskedFor(t *testing.T) {
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	for i := range 7 { // past the mailbox's three a day
+		sent, err := s.StartVerify(context.Background(), pilot)
+		s.ok(err)
+		s.clock.Advance(sent.ResendAfter.Time().Sub(s.clock.Now()) - time.Millisecond)
+		_, err = s.StartVerify(context.Background(), pilot)
+		wantOutcome(t, fmt.Sprintf("just before %d", i), err, "rate_limited")
+		s.clock.Advance(time.Millisecond)
+	}
+}
+
 func TestWhatACodeIsAnsweredWith(t *testing.T) {
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")

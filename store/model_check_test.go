@@ -166,10 +166,21 @@ func (r *modelRun) checkOwn(a *modelAgent) {
 }
 
 func (r *modelRun) allowances(a *modelAgent) Allowances {
-	today := 0
-	for _, sent := range a.sent {
-		if sent.add(24*time.Hour) > r.m.now {
-			today++
+	isToday := func(at Time) bool { return at.add(24*time.Hour) > r.m.now }
+	var sent, collabs, mails int
+	for _, at := range a.sent {
+		if isToday(at) {
+			sent++
+		}
+	}
+	for _, c := range r.m.collabs {
+		if c.initiator == a && isToday(c.created) {
+			collabs++
+		}
+	}
+	for _, l := range r.m.mails {
+		if l.agent == a && isToday(l.at) {
+			mails++
 		}
 	}
 	left := func(limit, used int) Allowance {
@@ -180,8 +191,10 @@ func (r *modelRun) allowances(a *modelAgent) Allowances {
 	}
 	return Allowances{
 		Posts: left(r.m.limits.requests.Posts, 0), Replies: left(r.m.limits.requests.Replies, 0),
-		RequestsSent:     left(r.m.daily(a), today),
+		RequestsSent:     left(r.m.daily(a), sent),
 		RequestsReceived: left(a.policy.WeeklyCap, len(r.m.received(a))),
+		Collabs:          left(r.m.limits.requests.Collabs, collabs),
+		Mails:            left(r.m.limits.mails.Agent, mails),
 	}
 }
 

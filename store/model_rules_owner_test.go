@@ -64,7 +64,7 @@ func (m *model) tryCode(a *modelAgent, purpose string, right bool) verdict {
 	case c == nil:
 		return verdict{code: CodeCodeExpired}
 	case c.wrong == 5:
-		return verdict{code: CodeTooManyAttempts, retry: max(m.mayMail(a, a.mailbox).retry, m.now)} // when another may be asked for
+		return verdict{code: CodeTooManyAttempts, retry: m.nextMail(a)}
 	case c.expires <= m.now:
 		return verdict{code: CodeCodeExpired}
 	case !right:
@@ -100,7 +100,7 @@ func (m *model) mail(a *modelAgent, address string) (sent bool, v verdict) {
 
 // mayMail holds a mail against the caps that an agent may hear of. Its own mails
 // to one mailbox count whether they were sent or not.
-func (m *model) mayMail(a *modelAgent, address string) verdict {
+func (m *model) mayMail(a *modelAgent, address string) (v verdict) {
 	caps, person := m.limits.mails, modelPerson(address)
 	mine := func(l modelMail) bool { return l.agent == a }
 	for _, limit := range []struct {
@@ -114,11 +114,14 @@ func (m *model) mayMail(a *modelAgent, address string) verdict {
 		{caps.Site, 24 * time.Hour, func(l modelMail) bool { return l.sent }},
 	} {
 		if retry, met := m.mailsMet(limit.calls, limit.window, limit.counts); met {
-			return verdict{code: CodeRateLimited, retry: retry}
+			v = verdict{code: CodeRateLimited, retry: max(v.retry, retry)}
 		}
 	}
-	return granted
+	return v
 }
+
+// nextMail is when an agent may ask for a mail to its mailbox again.
+func (m *model) nextMail(a *modelAgent) Time { return max(m.mayMail(a, a.mailbox).retry, m.now) }
 
 // mailsMet tells whether a limit is met, and when it no longer will be.
 func (m *model) mailsMet(limit int, window time.Duration, counts func(modelMail) bool) (retry Time, met bool) {

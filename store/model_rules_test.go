@@ -1,5 +1,7 @@
 package store
 
+import "slices"
+
 // The model: the directory's rules once more, as plainly as they can be said. It
 // is written from the contract and knows nothing of SQL or of derived data: every
 // question is answered by walking all records, every limit by counting. Where the
@@ -337,6 +339,7 @@ func (m *model) delete(a *modelAgent) {
 	}
 	a.deleted, a.claim, a.events = true, nil, nil
 	a.verified, a.claimed, a.person = nil, nil, ""
+	m.collabs = slices.DeleteFunc(m.collabs, func(c *modelCollab) bool { return c.initiator.deleted && c.partner.deleted })
 }
 
 // leave is what becomes of a request when one side goes.

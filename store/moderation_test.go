@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestWhatTheOperatorDoes: each act has its effect, leaves derived data as it
@@ -148,6 +150,30 @@ func TestReportsTellTheOperatorWhatIsSaid(t *testing.T) {
 	s.ok(s.RemovePost(ctx, post.ID))
 	if got, want := lines(true), []string{want[0], "post||||Spam from 192.0.2.2", "post||||Spam from 192.0.2.1"}; !slices.Equal(got, want) {
 		t.Errorf("all, once the call is gone: %q, want %q", got, want)
+	}
+}
+
+// TestCollaborationsWithHiddenPartnersAreCounted: those that a card still shows.
+func TestCollaborationsWithHiddenPartnersAreCounted(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	agents := s.agents("agent", 5)
+	for i, c := range agents {
+		s.claim(c, byte(i))
+	}
+	for i, other := range agents[1:] {
+		s.collab(fmt.Sprintf("col_%d", i), agents[0], other)
+	}
+	s.collab("col_hidden", agents[1], agents[2])
+	for hidden, want := range []int{5, 5, 5, 5, 4, 0} {
+		if hidden > 0 {
+			s.ok(s.Suspend(ctx, agents[len(agents)-hidden].Handle, "spam", time.Time{}))
+		}
+		s.clock.Advance(2 * StatsAge)
+		stats, err := s.Stats(ctx)
+		if s.ok(err); stats.ConfirmedCollaboration != want {
+			t.Errorf("%d hidden: %d collaborations, want %d", hidden, stats.ConfirmedCollaboration, want)
+		}
 	}
 }
 

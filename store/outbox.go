@@ -67,10 +67,15 @@ func (t *tx) spendMail(agentID int64, address string) (allowed bool, refusal *Er
 	if err != nil {
 		return false, nil, err
 	}
-	allowed, refusal, err = t.mailAllowed(agentID, hash)
-	if err != nil || refusal != nil {
+	if refusal, err = t.mailRefusal(agentID, hash); err != nil || refusal != nil {
 		return false, refusal, err
 	}
+	caps := t.writer.store.mails
+	_, met, err := t.limitMet(caps.Mailbox, t.now.add(-Day), `mailbox_hash = ? AND sent`, hash)
+	if err != nil {
+		return false, nil, err
+	}
+	allowed = !met
 	return allowed, nil, t.exec(`INSERT INTO mail_log (agent_id, mailbox_hash, sent, at) VALUES (?, ?, ?, ?)`, agentID, hash, allowed, t.now)
 }
 
@@ -79,7 +84,9 @@ func (t *tx) mailboxHash(address string) ([]byte, error) {
 	return t.pseudonym("mailbox\x00" + normalMailbox(address))
 }
 
-func (t *tx) mailAllowed(agentID int64, mailbox []byte) (allowed bool, refusal *Error, err error) {
+// mailRefusal is by the cap on mails that an agent has met for the longest time; nil
+// when it has met none.
+func (t *tx) mailRefusal(agentID int64, mailbox []byte) (refusal *Error, err error) {
 	caps, day := t.writer.store.mails, t.now.add(-Day)
 	atOnce := 0
 	if caps.Pause > 0 {
@@ -101,18 +108,27 @@ func (t *tx) mailAllowed(agentID int64, mailbox []byte) (allowed bool, refusal *
 	} {
 		oldest, met, err := t.limitMet(limit.calls, limit.since, limit.where, limit.args...)
 		if err != nil {
-			return false, nil, err
+			return nil, err
 		}
-		if met {
-			window := Day
-			if limit.topic == "mail_pause" {
-				window = caps.Pause
-			}
-			return false, &Error{Code: CodeRateLimited, Topic: limit.topic, Limit: limit.calls, RetryAt: oldest.add(window).Time()}, nil
+		window := t.now.Time().Sub(limit.since.Time())
+		if ends := oldest.add(window).Time(); met && (refusal == nil || ends.After(refusal.RetryAt)) {
+			refusal = &Error{Code: CodeRateLimited, Topic: limit.topic, Limit: limit.calls, RetryAt: ends}
 		}
 	}
-	_, met, err := t.limitMet(caps.Mailbox, day, `mailbox_hash = ? AND sent`, mailbox)
-	return !met, nil, err
+	return refusal, nil
+}
+
+// nextMail is when an agent may ask for a mail again, at the earliest.
+func (t *tx) nextMail(agent *agentRow) (Time, error) {
+	hash, err := t.mailboxHash(agent.Mailbox)
+	if err != nil {
+		return 0, err
+	}
+	refusal, err := t.mailRefusal(agent.ID, hash)
+	if refusal == nil {
+		return t.now, err
+	}
+	return at(refusal.RetryAt), err
 }
 
 // limitMet tells whether so many mails were asked for, and when the oldest of

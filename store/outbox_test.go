@@ -164,6 +164,17 @@ func TestCapsOnMails(t *testing.T) {
 			{minute, 0, "claim mei otherwise", "silence", 0},
 			{0, 1, "claim ada", "sent", 0},
 		},
+		"of two limits the one that ends last": {
+			{0, 0, "claim mei", "sent", 0},
+			{20 * time.Hour, 0, "claim ada", "sent", 0},
+			{minute, 0, "claim ada", "sent", 0},
+			{minute, 0, "claim ada", "sent", 0},
+			{minute, 0, "recover", "sent", 0},
+			{minute, 0, "claim mei", "mails", Day},
+			{0, 0, "claim ada", "mails_mailbox", Day + 20*time.Hour},
+			{4*time.Hour - 4*minute, 0, "claim ada", "mails_mailbox", Day + 20*time.Hour},
+			{0, 0, "claim mei", "sent", 0},
+		},
 		"five for the site": {
 			{0, 3, "verify", "sent", 0},
 			{time.Hour, 4, "verify", "sent", 0},

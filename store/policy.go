@@ -23,18 +23,17 @@ const declineCooldown = 30 * Day
 
 // approach is what a policy looks at: one sender before one recipient.
 type approach struct {
-	now            Time
-	self           bool
-	level          int // the sender's
-	blocked        bool
-	offeringGiven  bool
-	offeringKnown  bool // it is the recipient's own
-	deadlinePassed bool
-	open           bool   // a request between the two, in this direction, is open
-	declinedAt     *Time  // the newest decline between the two, in this direction
-	daily          int    // requests a day that the sender may send; 0 for no limit
-	sent           []Time // by the sender today, newest first, at most daily
-	received       []Time // by the recipient this week, newest first, at most the weekly cap
+	now           Time
+	self          bool
+	level         int // the sender's
+	blocked       bool
+	offeringGiven bool
+	offeringKnown bool   // it is the recipient's own
+	open          bool   // a request between the two, in this direction, is open
+	declinedAt    *Time  // the newest decline between the two, in this direction
+	daily         int    // requests a day that the sender may send; 0 for no limit
+	sent          []Time // by the sender today, newest first, at most daily
+	received      []Time // by the recipient this week, newest first, at most the weekly cap
 }
 
 // admits applies the rules in the contract's order; nil admits.
@@ -55,9 +54,6 @@ func (p ContactPolicy) admits(a approach) *Error {
 	}
 	if a.offeringGiven && !a.offeringKnown {
 		faults = append(faults, Fault{Field: "offering_id", Code: FaultUnknownID, Topic: "theirs"})
-	}
-	if a.deadlinePassed {
-		faults = append(faults, Fault{Field: "deadline", Code: FaultBadValue, Topic: "deadline"})
 	}
 	switch {
 	case len(faults) > 0:

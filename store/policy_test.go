@@ -33,8 +33,6 @@ var policyRules = []struct {
 		*invalid(Fault{"offering_id", FaultRequired, "offering"})},
 	{"another's offering", func(_ *ContactPolicy, a *approach) { a.offeringKnown = false },
 		*invalid(Fault{"offering_id", FaultUnknownID, "theirs"})},
-	{"a deadline that has passed", func(_ *ContactPolicy, a *approach) { a.deadlinePassed = true },
-		*invalid(Fault{"deadline", FaultBadValue, "deadline"})},
 	{"one is open", func(_ *ContactPolicy, a *approach) { a.open = true }, Error{Code: CodeDuplicate, Topic: "request"}},
 	{"declined lately", func(_ *ContactPolicy, a *approach) { a.declinedAt = ago(29 * Day) },
 		Error{Code: CodeCooldown, Topic: "request", RetryAt: policyNow.add(Day).Time()}},

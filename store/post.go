@@ -79,6 +79,14 @@ func DeadlinePassed(date string, now time.Time) bool {
 	return date != "" && date < at(now).add(-deadlineGrace).date()
 }
 
+// checkDeadline finds a deadline that has passed.
+func (t *tx) checkDeadline(date string) []Fault {
+	if !DeadlinePassed(date, t.now.Time()) {
+		return nil
+	}
+	return []Fault{{Field: "deadline", Code: FaultBadValue, Topic: "deadline"}}
+}
+
 // CreatePost publishes a call of the caller. It refuses with validation_failed a
 // deadline that has passed and a text with a blocked word, with rate_limited more
 // than the day's calls, and with idempotency_conflict a repeated key with another
@@ -98,11 +106,7 @@ func (s *Store) CreatePost(ctx context.Context, caller Caller, draft PostDraft, 
 }
 
 func (t *tx) createPost(caller Caller, draft PostDraft) (PostDocument, error) {
-	var faults []Fault
-	if DeadlinePassed(draft.Deadline, t.now.Time()) {
-		faults = append(faults, Fault{Field: "deadline", Code: FaultBadValue, Topic: "deadline"})
-	}
-	if err := t.checkTexts(draft, faults...); err != nil {
+	if err := t.checkTexts(draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return PostDocument{}, err
 	}
 	if err := t.spend(caller.ID, actPost, t.writer.store.quotas.Posts); err != nil {

@@ -90,6 +90,8 @@ type Allowances struct {
 	Replies          Allowance `json:"replies_today"`
 	RequestsSent     Allowance `json:"requests_sent_today"`
 	RequestsReceived Allowance `json:"requests_received_this_week" doc:"Of the caller's own weekly_cap."`
+	Collabs          Allowance `json:"collabs_today"`
+	Mails            Allowance `json:"mails_today" doc:"Codes and owner links."`
 }
 
 func allowance(limit, used int) Allowance {
@@ -107,13 +109,17 @@ func (s *Store) allowances(ctx context.Context, caller Caller, joined Time, week
 		Replies  int `db:"replies"`
 		Requests int `db:"requests"`
 		Received int `db:"received"`
+		Collabs  int `db:"collabs"`
+		Mails    int `db:"mails"`
 	}
 	err := s.get(ctx, &used, `
 		SELECT
 			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'post' AND at > ?3) AS posts,
 			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'reply' AND at > ?3) AS replies,
 			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'request' AND at > ?3) AS requests,
-			(SELECT COUNT(*) FROM (`+receivedSince+`)) AS received`,
+			(SELECT COUNT(*) FROM (`+receivedSince+`)) AS received,
+			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'collab' AND at > ?3) AS collabs,
+			(SELECT COUNT(*) FROM mail_log WHERE agent_id = ?1 AND at > ?3) AS mails`,
 		caller.ID, now.add(-week), now.add(-Day))
 	age := now.Time().Sub(joined.Time())
 	return Allowances{
@@ -121,6 +127,8 @@ func (s *Store) allowances(ctx context.Context, caller Caller, joined Time, week
 		Replies:          allowance(s.quotas.Replies, used.Replies),
 		RequestsSent:     allowance(s.quotas.of(actRequest, age), used.Requests),
 		RequestsReceived: allowance(weeklyCap, used.Received),
+		Collabs:          allowance(s.quotas.Collabs, used.Collabs),
+		Mails:            allowance(s.mails.Agent, used.Mails),
 	}, err
 }
 

@@ -7,7 +7,7 @@ import (
 
 // ReportDraft says, optionally, why something is reported.
 type ReportDraft struct {
-	Reason string `json:"reason,omitempty" format:"multiline" maxLength:"300" doc:"For the operator."`
+	Reason string `json:"reason,omitempty" maxLength:"300" doc:"For the operator."`
 }
 
 // reportWindow is how long an address counts once for a call; after it the

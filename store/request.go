@@ -267,7 +267,7 @@ func (t *tx) sendRequest(caller Caller, handle string, draft RequestDraft) (Requ
 	if err != nil {
 		return Request{}, nil, err
 	}
-	if err := t.checkTexts(draft); err != nil {
+	if err := t.checkTexts(draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return Request{}, nil, err
 	}
 	recipient, found, err := t.agentByHandle(handle)
@@ -292,8 +292,7 @@ func (t *tx) sendRequest(caller Caller, handle string, draft RequestDraft) (Requ
 func (t *tx) approach(sender, recipient *agentRow, draft RequestDraft) (offering *Offering, a approach, err error) {
 	a = approach{
 		now: t.now, self: sender.ID == recipient.ID, level: sender.level(), offeringGiven: draft.OfferingID != "",
-		deadlinePassed: DeadlinePassed(draft.Deadline, t.now.Time()),
-		daily:          t.writer.store.quotas.of(actRequest, t.now.Time().Sub(sender.CreatedAt.Time())),
+		daily: t.writer.store.quotas.of(actRequest, t.now.Time().Sub(sender.CreatedAt.Time())),
 	}
 	if a.blocked, err = t.blocked(recipient.ID, sender.ID); err != nil {
 		return nil, a, err

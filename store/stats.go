@@ -76,7 +76,17 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 			(SELECT COUNT(*) FROM requests) AS requests,
 			(SELECT COUNT(*) FROM requests WHERE status = 'accepted') AS requests_accepted,
 			-- Each stands on two cards; one whose other side is hidden, on one.
-			(SELECT (COALESCE(SUM(confirmed), 0) + 1) / 2 FROM agent_documents WHERE confirmed > 0) AS confirmed_collaborations`,
+			((SELECT COALESCE(SUM(confirmed), 0) FROM agent_documents WHERE confirmed > 0)
+				+ (SELECT COUNT(*)
+					FROM (
+						SELECT seq, partner_id AS other FROM collabs WHERE initiator_id IN (SELECT id FROM hidden)
+						UNION ALL
+						SELECT seq, initiator_id FROM collabs WHERE partner_id IN (SELECT id FROM hidden)) h
+					JOIN collabs c USING (seq)
+					JOIN agents i ON i.id = c.initiator_id
+					JOIN agents p ON p.id = c.partner_id
+					JOIN agent_documents d ON d.agent_id = h.other
+					WHERE `+countsAsEvidence+`)) / 2 AS confirmed_collaborations`,
 		now.add(-newWindow))
 	if err != nil {
 		return Stats{}, err

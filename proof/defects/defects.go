@@ -337,8 +337,8 @@ var ownerActs`,
 	},
 	{
 		what: "a mailbox gets one mail more a day", file: "store/outbox.go",
-		old:    "	_, met, err := t.limitMet(caps.Mailbox, day, `",
-		new:    "	_, met, err := t.limitMet(caps.Mailbox+1, day, `",
+		old:    "	_, met, err := t.limitMet(caps.Mailbox, t.now.add(-Day), `",
+		new:    "	_, met, err := t.limitMet(caps.Mailbox+1, t.now.add(-Day), `",
 		folder: "store", tests: "TestCapsOnMails",
 	},
 	{

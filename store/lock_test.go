@@ -67,8 +67,8 @@ func TestADatabaseThatIsGoneIsNotBegunAnew(t *testing.T) {
 // its place; else the database is begun where it leads.
 func TestALinkToNothing(t *testing.T) {
 	folder := t.TempDir()
-	disk, link := filepath.Join(folder, "disk"), filepath.Join(folder, "link.db")
-	if err := os.Symlink(filepath.Join("disk", "callbook.db"), link); err != nil {
+	disk, between, link := filepath.Join(folder, "disk"), filepath.Join(folder, "between.db"), filepath.Join(folder, "link.db")
+	if err := errors.Join(os.Symlink(filepath.Join("disk", "callbook.db"), between), os.Symlink("between.db", link)); err != nil {
 		t.Skip("symbolic links cannot be made here:", err)
 	}
 	if lock, err := AcquireLock(link); !errors.Is(err, ErrGone) {

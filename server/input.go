@@ -114,8 +114,8 @@ func (in *input) param(registry huma.Registry, f reflect.StructField, index int,
 type checker struct {
 	registry      huma.Registry
 	now           time.Time
-	mayRepeat     bool // the call; then the rules of time alone do not refuse it, for its first answer comes before them
-	outdated      int  // faults by the rules of time
+	mayRepeat     bool // it has an Idempotency-Key: a first answer comes before the rules of time
+	outdated      int  // faults by these rules, which alone refuse no call that may repeat another
 	faults        []store.Fault
 	details       []Detail
 	loopbackLinks bool // of callbook dev

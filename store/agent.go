@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -218,7 +217,7 @@ func (t *tx) agent(id int64) (row agentRow, err error) {
 }
 
 // mayAct refuses a caller that was admitted before, and may not act any more: it may
-// be gone or suspended since, and its key replaced.
+// be gone or suspended since, or its key replaced.
 func (t *tx) mayAct(caller Caller) error {
 	var row struct {
 		KeyHash        []byte  `db:"key_hash"`
@@ -363,16 +362,18 @@ func (t *tx) deleteAgent(id int64) error {
 
 // forgetBetweenGone deletes what an agent that is gone had with others that are gone
 // too: nobody is left who keeps it.
-func (t *tx) forgetBetweenGone(id int64) (err error) {
+func (t *tx) forgetBetweenGone(id int64) error {
 	for _, query := range []string{
 		`DELETE FROM requests WHERE from_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = to_id)`,
 		`DELETE FROM requests WHERE to_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = from_id)`,
 		`DELETE FROM collabs WHERE initiator_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = partner_id)`,
 		`DELETE FROM collabs WHERE partner_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = initiator_id)`,
 	} {
-		err = errors.Join(err, t.exec(query, id))
+		if err := t.exec(query, id); err != nil {
+			return fmt.Errorf("delete what was between agents that are gone: %w", err)
+		}
 	}
-	return err
+	return nil
 }
 
 // optional is a text as the database keeps it: NULL when empty.

@@ -416,3 +416,19 @@ func TestAForeignLockIsUnavailableAndHeals(t *testing.T) {
 		t.Errorf("stored: %s; want b", got)
 	}
 }
+
+// TestAnActThatSQLiteUndoesGoesNoFurther: a full disk undoes the whole transaction, and
+// what the act did after that would be stored by itself.
+func TestAnActThatSQLiteUndoesGoesNoFurther(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	a, b := s.verified("harbour-pilot"), s.verified("lighthouse")
+	s.between(a, b, "a@agents.example.org", "b@agents.example.org")
+	s.ok(s.DeleteAgent(ctx, b))
+	s.change(nil, `CREATE TRIGGER full_disk BEFORE DELETE ON requests BEGIN SELECT RAISE(ROLLBACK, 'full'); END`)
+	before := s.dump()
+	if err := s.DeleteAgent(ctx, a); err == nil {
+		t.Fatal("the agent is deleted")
+	}
+	s.wantUnchanged("an act that was undone", before)
+}

@@ -246,8 +246,8 @@ func (s *Store) CheckWhole(ctx context.Context) error {
 	})
 }
 
-// readWhole is quickCheck of the store's own file: when it was found whole, CheckWhole
-// knows.
+// readWhole is quickCheck of the store's own file, and notes for CheckWhole when it was
+// found whole.
 func (s *Store) readWhole(ctx context.Context, db *sqlx.DB) error {
 	now := at(s.clock())
 	err := quickCheck(ctx, db)

@@ -114,7 +114,8 @@ func (s *Store) RemoveLink(ctx context.Context, caller Caller, address string) (
 
 // KeepFinding keeps what a look at a link's page found, and returns the agent's
 // links. byService says that the service looked by itself, so that the agent is
-// told of a change. A link that was removed meanwhile stays so.
+// told of a change. A link that was removed meanwhile stays so; a look that an agent
+// asked for is kept whether or not its key was replaced meanwhile.
 func (s *Store) KeepFinding(ctx context.Context, agentID int64, address string, found LinkFinding, byService bool) (links []Link, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		if err := t.mayAct(Caller{ID: agentID}); err != nil {

@@ -84,34 +84,36 @@ func (t *tx) mailboxHash(address string) ([]byte, error) {
 	return t.pseudonym("mailbox\x00" + normalMailbox(address))
 }
 
-// mailRefusal is by the cap on mails that an agent has met for the longest time; nil
-// when it has met none.
+// mailRefusal is by that cap on mails, of those that are met, which ends last; nil when
+// none is met.
 func (t *tx) mailRefusal(agentID int64, mailbox []byte) (refusal *Error, err error) {
-	caps, day := t.writer.store.mails, t.now.add(-Day)
+	caps := t.writer.store.mails
 	atOnce := 0
 	if caps.Pause > 0 {
 		atOnce = 1
 	}
 	for _, limit := range []struct {
-		topic string
-		calls int
-		since Time
-		where string
-		args  []any
+		topic  string
+		calls  int
+		window time.Duration
+		where  string
+		args   []any
 	}{
-		{"mails", caps.Agent, day, `agent_id = ?`, []any{agentID}},
-		{"mail_pause", atOnce, t.now.add(-caps.Pause), `agent_id = ?`, []any{agentID}},
+		{"mails", caps.Agent, Day, `agent_id = ?`, []any{agentID}},
+		{"mail_pause", atOnce, caps.Pause, `agent_id = ?`, []any{agentID}},
 		// Its own to one mailbox count whether or not they were sent: the answer must not
 		// tell of others.
-		{"mails_mailbox", caps.Mailbox, day, `agent_id = ? AND mailbox_hash = ?`, []any{agentID, mailbox}},
-		{"mails_site", caps.Site, day, `sent`, nil},
+		{"mails_mailbox", caps.Mailbox, Day, `agent_id = ? AND mailbox_hash = ?`, []any{agentID, mailbox}},
+		{"mails_site", caps.Site, Day, `sent`, nil},
 	} {
-		oldest, met, err := t.limitMet(limit.calls, limit.since, limit.where, limit.args...)
+		oldest, met, err := t.limitMet(limit.calls, t.now.add(-limit.window), limit.where, limit.args...)
 		if err != nil {
 			return nil, err
 		}
-		window := t.now.Time().Sub(limit.since.Time())
-		if ends := oldest.add(window).Time(); met && (refusal == nil || ends.After(refusal.RetryAt)) {
+		if !met {
+			continue
+		}
+		if ends := oldest.add(limit.window).Time(); refusal == nil || ends.After(refusal.RetryAt) {
 			refusal = &Error{Code: CodeRateLimited, Topic: limit.topic, Limit: limit.calls, RetryAt: ends}
 		}
 	}

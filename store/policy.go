@@ -47,17 +47,10 @@ func (p ContactPolicy) admits(a approach) *Error {
 		return &Error{Code: CodeTrustTooLow, Topic: "min_level", Limit: p.MinLevel}
 	case !p.Accepting || a.blocked:
 		return refuse(CodeNotAccepting)
-	}
-	var faults []Fault
-	if p.RequireOffering && !a.offeringGiven {
-		faults = append(faults, Fault{Field: "offering_id", Code: FaultRequired, Topic: "offering"})
-	}
-	if a.offeringGiven && !a.offeringKnown {
-		faults = append(faults, Fault{Field: "offering_id", Code: FaultUnknownID, Topic: "theirs"})
-	}
-	switch {
-	case len(faults) > 0:
-		return invalid(faults...)
+	case p.RequireOffering && !a.offeringGiven:
+		return invalid(Fault{Field: "offering_id", Code: FaultRequired, Topic: "offering"})
+	case a.offeringGiven && !a.offeringKnown:
+		return invalid(Fault{Field: "offering_id", Code: FaultUnknownID, Topic: "theirs"})
 	case a.open:
 		return &Error{Code: CodeDuplicate, Topic: "request"}
 	case a.declinedAt != nil && a.declinedAt.add(declineCooldown) > a.now:

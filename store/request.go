@@ -223,9 +223,9 @@ func (r *requestRow) roleOf(agentID int64) (role, bool) {
 }
 
 // SendRequest asks another agent for contact. It refuses with validation_failed a
-// text with a blocked word, before the rules: these, in the contract's order, are
-// those of ContactPolicy.admits; with not_found a recipient that is not there, and
-// with idempotency_conflict a repeated key with another body.
+// deadline that has passed and a text with a blocked word, before the rules: these, in
+// the contract's order, are those of ContactPolicy.admits; with not_found a recipient
+// that is not there, and with idempotency_conflict a repeated key with another body.
 func (s *Store) SendRequest(ctx context.Context, caller Caller, handle string, draft RequestDraft, once Once) (request Request, replayed bool, err error) {
 	err = s.decideAs(ctx, caller, func(t *tx) (refusal *Error, err error) {
 		request = Request{}

@@ -75,7 +75,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 					WHERE p.author_id IN (SELECT id FROM hidden))) AS replies,
 			(SELECT COUNT(*) FROM requests) AS requests,
 			(SELECT COUNT(*) FROM requests WHERE status = 'accepted') AS requests_accepted,
-			-- Each stands on two cards; one whose other side is hidden, on one.
+			-- Each stands on two cards; one whose other side is hidden, on one, and is added.
 			((SELECT COALESCE(SUM(confirmed), 0) FROM agent_documents WHERE confirmed > 0)
 				+ (SELECT COUNT(*)
 					FROM (

@@ -18,6 +18,7 @@ type tx struct {
 	learned map[string]struct{}      // words stored for search in this transaction
 	dropped map[string]struct{}      // words of search rows that this transaction deletes
 	changes Changes
+	failed  error // of a statement; no other is run after it, for the transaction may be undone
 }
 
 type ids map[int64]struct{}
@@ -116,11 +117,20 @@ func (t *tx) forget(agentID int64) {
 
 // query runs a prepared statement; the writer's is used by its goroutine alone.
 func (t *tx) query(text string, args []any, row rowFunc) error {
-	stmt, err := t.writer.stmts.on(t.writer.conn, text)
-	if err != nil {
-		return err
+	return t.run(text, func(stmt *statement) error { return stmt.query(context.Background(), args, row) })
+}
+
+// run runs a prepared statement, unless one before it has failed.
+func (t *tx) run(text string, call func(*statement) error) error {
+	if t.failed != nil {
+		return t.failed
 	}
-	return stmt.query(context.Background(), args, row)
+	stmt, err := t.writer.stmts.on(t.writer.conn, text)
+	if err == nil {
+		err = call(stmt)
+	}
+	t.failed = err
+	return err
 }
 
 // get reads one row; sql.ErrNoRows when there is none.
@@ -147,12 +157,12 @@ func (t *tx) exec(query string, args ...any) error {
 }
 
 // change is exec that returns the number of rows it changed.
-func (t *tx) change(query string, args ...any) (int64, error) {
-	stmt, err := t.writer.stmts.on(t.writer.conn, query)
-	if err != nil {
-		return 0, err
-	}
-	return stmt.exec(args)
+func (t *tx) change(query string, args ...any) (n int64, err error) {
+	err = t.run(query, func(stmt *statement) error {
+		n, err = stmt.exec(args)
+		return err
+	})
+	return n, err
 }
 
 func (t *tx) newID(prefix string) (string, error) {

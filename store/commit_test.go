@@ -424,8 +424,8 @@ func TestAnActThatSQLiteUndoesGoesNoFurther(t *testing.T) {
 	ctx := context.Background()
 	a, b := s.verified("harbour-pilot"), s.verified("lighthouse")
 	s.between(a, b, "a@agents.example.org", "b@agents.example.org")
-	s.ok(s.DeleteAgent(ctx, b))
-	s.change(nil, `CREATE TRIGGER full_disk BEFORE DELETE ON requests BEGIN SELECT RAISE(ROLLBACK, 'full'); END`)
+	s.between(b, a, "b@agents.example.org", "a@agents.example.org")
+	s.change(nil, `CREATE TRIGGER full_disk BEFORE UPDATE ON collabs WHEN old.id = 'col_1_2_0' BEGIN SELECT RAISE(ROLLBACK, 'full'); END`)
 	before := s.dump()
 	if err := s.DeleteAgent(ctx, a); err == nil {
 		t.Fatal("the agent is deleted")

@@ -342,6 +342,18 @@ var ownerActs`,
 		folder: "store", tests: "TestCapsOnMails",
 	},
 	{
+		what: "a key that was replaced acts on", file: "store/agent.go",
+		old:    `caller.keyHash != string(row.KeyHash)`,
+		new:    `len(row.KeyHash) == 0`,
+		folder: "store", tests: "TestWhoMayNoLongerActCanDoNothing",
+	},
+	{
+		what: "an act goes on after a statement that failed", file: "store/tx.go",
+		old:    "	if t.failed != nil {",
+		new:    `	if t.failed != nil && text == "" {`,
+		folder: "store", tests: "TestAnActThatSQLiteUndoesGoesNoFurther",
+	},
+	{
 		what: "a code takes a sixth wrong try", file: "store/code.go",
 		old:    `	case row.Wrong >= codeTries:`,
 		new:    `	case row.Wrong > codeTries:`,

@@ -379,9 +379,12 @@ func (a *ageing) rekeys(d *dweller, path, auth, body string) {
 // joins registers an agent. Those of a worker come and go: the directory grows no more.
 func (a *ageing) joins(handle string) *dweller {
 	d := &dweller{handle: handle}
-	a.rekeys(d, "/api/agents", "", registrationFor(handle, handle+"@example.org"))
+	a.rekeys(d, "/api/agents", "", registrationFor(handle, mailboxOf(handle)))
 	return d
 }
+
+// mailboxOf is where an agent that joined has its mails.
+func mailboxOf(handle string) string { return handle + "@example.org" }
 
 // leaves deletes an agent.
 func (a *ageing) leaves(d *dweller) {
@@ -405,7 +408,7 @@ func (a *ageing) code(d *dweller) string {
 	_, mails := a.does("GET", "/dev/mail", "", "")
 	list, _ := mails["mail"].([]any)
 	for _, m := range list {
-		if m := m.(map[string]any); m["to"] == d.handle+"@example.org" && m["code"] != nil {
+		if m := m.(map[string]any); m["to"] == mailboxOf(d.handle) && m["code"] != nil {
 			return m["code"].(string)
 		}
 	}
@@ -526,7 +529,7 @@ func (a *ageing) kept(p pledge, to *dweller) {
 	if status, _ := a.does("POST", "/api/me/verify/confirm", p.newcomer.key, fmt.Sprintf(`{"code":%q}`, p.code)); status != 410 {
 		a.Errorf("a code of a month ago is answered with %d", status)
 	}
-	if _, mine := a.does("GET", "/api/me", p.newcomer.key, ""); mine["mailbox"] != p.newcomer.handle+"@example.org" {
+	if _, mine := a.does("GET", "/api/me", p.newcomer.key, ""); mine["mailbox"] != mailboxOf(p.newcomer.handle) {
 		a.Errorf("an agent of a month ago reads %v", mine)
 	}
 	a.leaves(p.newcomer)
@@ -705,7 +708,7 @@ func TestAYear(t *testing.T) {
 	for _, name := range []string{db, db + "-wal"} { // nobody has them open now
 		text, err := os.ReadFile(name)
 		for month := range months {
-			if err == nil && bytes.Contains(text, []byte(leaver(month)+"@")) {
+			if err == nil && bytes.Contains(text, []byte(mailboxOf(leaver(month)))) {
 				t.Errorf("%s holds the mailbox of one who left in month %d", filepath.Base(name), month)
 			}
 		}

@@ -948,6 +948,7 @@ func TestWrongMailSettingsStartNothing(t *testing.T) {
 		"no such file":       {[]string{from, "--mail-file=" + filepath.Join(t.TempDir(), "missing")}, ""},
 		"a file":             {[]string{from, "--mail-file=" + file}, ""},
 		"a variable":         {[]string{from}, "CALLBOOK_MAIL=smtp://u:" + secret + "@"},
+		"no file's name":     {[]string{from, "--mail-file=smtp://u:" + secret + "@localhost"}, ""},
 		"a file's variable":  {[]string{from}, "CALLBOOK_MAIL_FILE=" + file},
 		"a negative limit":   {[]string{from, "--mail=smtp://u:" + secret + "@localhost", "--limit-mails=-1"}, ""},
 		"an unknown flag":    {[]string{from, "--mail=smtp://u:" + secret + "@localhost", "--nonsense"}, ""},

@@ -175,7 +175,7 @@ func (d *Dev) reset(ctx context.Context, s *Server, body []byte) (any, error) {
 	d.agents = nil
 	d.mu.Unlock()
 	d.Clock.offset.Store(0)
-	s.limiter.buckets.Purge() // numbers of agents are given again
+	s.limiter.forget() // numbers of agents are given again
 	d.Mail.Clear()
 	if in.Demo {
 		if err := d.Load(ctx, s); err != nil {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -98,16 +99,21 @@ func (l *Limits) of(class limitClass) Limit {
 	return Limit{}
 }
 
-// limiterSize is how many addresses and keys are remembered at once, in less than 20 MB.
-// Those unseen for the longest time are forgotten first.
-const limiterSize = 32768
+// What addresses and what agents have called is remembered of so many, in less than 20 MB.
+// Those unseen for the longest time are forgotten first: who has many addresses cannot
+// have an agent's forgotten.
+const (
+	limiterAddresses = 24576
+	limiterAgents    = 8192
+)
 
 // limiter counts calls by class and subject.
 type limiter struct {
-	limits  Limits
-	clock   func() time.Time
-	latest  atomic.Int64 // the latest time seen, in nanoseconds
-	buckets *lru.Cache[bucketKey, *rate.Limiter]
+	limits    Limits
+	clock     func() time.Time
+	latest    atomic.Int64 // the latest time seen, in nanoseconds
+	addresses *lru.Cache[bucketKey, *rate.Limiter]
+	agents    *lru.Cache[bucketKey, *rate.Limiter]
 
 	policies map[limitClass][]string // as the header tells them
 }
@@ -117,10 +123,19 @@ type limiter struct {
 // long comes with an earlier time too.
 func (l *limiter) at(now time.Time) time.Time {
 	if latest := l.latest.Swap(now.UnixNano()); now.UnixNano() < latest-int64(time.Minute) {
-		l.buckets.Purge()
+		l.forget()
 	}
 	return now
 }
+
+// forget begins to count anew.
+func (l *limiter) forget() {
+	l.addresses.Purge()
+	l.agents.Purge()
+}
+
+// remembered is how many counts are kept.
+func (l *limiter) remembered() int { return l.addresses.Len() + l.agents.Len() }
 
 type bucketKey struct {
 	class   limitClass
@@ -134,13 +149,14 @@ type subject struct {
 }
 
 func newLimiter(limits Limits, clock func() time.Time) (*limiter, error) {
-	buckets, err := lru.New[bucketKey, *rate.Limiter](limiterSize)
-	l := &limiter{limits: limits, clock: clock, buckets: buckets, policies: map[limitClass][]string{}}
+	addresses, err := lru.New[bucketKey, *rate.Limiter](limiterAddresses)
+	agents, agentsErr := lru.New[bucketKey, *rate.Limiter](limiterAgents)
+	l := &limiter{limits: limits, clock: clock, addresses: addresses, agents: agents, policies: map[limitClass][]string{}}
 	for _, class := range limitClasses {
 		limit := limits.of(class)
 		l.policies[class] = []string{rateLimit(class, "q", limit.Calls, "w", int(limit.Period.Seconds()))}
 	}
-	return l, err
+	return l, errors.Join(err, agentsErr)
 }
 
 // allow counts one call that answers to nobody.
@@ -173,12 +189,16 @@ func (l *limiter) take(h http.Header, class limitClass, who subject, now time.Ti
 }
 
 func (l *limiter) bucket(class limitClass, limit Limit, who subject) *rate.Limiter {
+	buckets := l.addresses
+	if who.agent != 0 {
+		buckets = l.agents
+	}
 	key := bucketKey{class, who}
-	if bucket, ok := l.buckets.Get(key); ok {
+	if bucket, ok := buckets.Get(key); ok {
 		return bucket
 	}
 	bucket := rate.NewLimiter(rate.Limit(float64(limit.Calls)/limit.Period.Seconds()), limit.Calls)
-	if earlier, ok, _ := l.buckets.PeekOrAdd(key, bucket); ok {
+	if earlier, ok, _ := buckets.PeekOrAdd(key, bucket); ok {
 		return earlier
 	}
 	return bucket

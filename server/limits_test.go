@@ -355,12 +355,20 @@ func TestForgedAddressesDoNotEscapeALimit(t *testing.T) {
 func TestTheLimiterIsBounded(t *testing.T) {
 	distinct := proof.Rounds(1_000_000, 1_000_000, 10_000_000)
 	if testing.Short() {
-		distinct = 2 * limiterSize
+		distinct = 2 * limiterAddresses
 	}
 	before := memoryInUse()
-	l, err := newLimiter(Limits{Reads: Limit{1, time.Minute}}, time.Now)
+	l, err := newLimiter(Limits{Reads: Limit{1, time.Minute}, Calls: Limit{1, 24 * time.Hour}}, time.Now)
 	if err != nil {
 		t.Fatal(err)
+	}
+	call := func(agent int) error {
+		return l.take(http.Header{}, limitCalls, subject{agent: int64(agent + 1)}, l.clock())
+	}
+	for agent := range limiterAgents {
+		if err := call(agent); err != nil {
+			t.Fatalf("a new agent is limited: %v", err)
+		}
 	}
 	together(4, func(i int) {
 		for n := i; n < distinct; n += 4 {
@@ -370,8 +378,13 @@ func TestTheLimiterIsBounded(t *testing.T) {
 			}
 		}
 	})
-	if n := l.buckets.Len(); n != limiterSize {
-		t.Errorf("%d buckets are kept, want %d", n, limiterSize)
+	if n := l.remembered(); n != limiterAddresses+limiterAgents {
+		t.Errorf("%d buckets are kept, want %d", n, limiterAddresses+limiterAgents)
+	}
+	for agent := range limiterAgents {
+		if call(agent) == nil {
+			t.Fatal("many addresses have an agent's calls forgotten")
+		}
 	}
 	megabytes := int((memoryInUse() - before + 1<<20 - 1) >> 20) // rounded up; the keys alone take 3
 	if megabytes < 5 || megabytes > 20 {

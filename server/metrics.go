@@ -68,7 +68,7 @@ func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
 	metrics.WriteGaugeUint64(w, "callbook_event_calls_waiting", uint64(s.waiters.count()))
 	metrics.WriteGaugeUint64(w, "callbook_connections_open", uint64(s.connections.Load()))
 	metrics.WriteGaugeUint64(w, "callbook_cache_bytes", uint64(s.cache.size()))
-	metrics.WriteGaugeUint64(w, "callbook_limiter_subjects", uint64(s.limiter.buckets.Len()))
+	metrics.WriteGaugeUint64(w, "callbook_limiter_subjects", uint64(s.limiter.remembered()))
 	up := uint64(1)
 	if err := s.writeDatabaseMetrics(ctx, w); err != nil {
 		up = 0
@@ -98,9 +98,11 @@ func (s *Server) writeDatabaseMetrics(ctx context.Context, w io.Writer) error {
 		{"callbook_mails_waiting", int64(f.Mails)},
 		{"callbook_database_bytes", f.FileBytes},
 		{"callbook_database_log_bytes", f.LogBytes},
-		{"callbook_disk_free_bytes", max(f.FreeBytes, 0)},
+		{"callbook_disk_free_bytes", f.FreeBytes},
 	} {
-		metrics.WriteGaugeUint64(w, gauge.name, uint64(gauge.value))
+		if gauge.value >= 0 { // the disk may not tell
+			metrics.WriteGaugeUint64(w, gauge.name, uint64(gauge.value))
+		}
 	}
 	metrics.WriteCounterUint64(w, "callbook_commits_total", f.Commits)
 	metrics.WriteCounterUint64(w, "callbook_writes_total", f.Writes)

@@ -100,7 +100,7 @@ func checkLimits(limits ...int) error {
 // mailFlags are where the site's own mails go: codes and links for owners.
 type mailFlags struct {
 	Mail        string `default:"log:" help:"Where the site's own mails go: log: (the log), dir:PATH (a folder of .eml files), smtp://USER:PASSWORD@HOST[:PORT], smtps://…, or off." placeholder:"SINK"`
-	MailFile    string `type:"existingfile" help:"File that holds the --mail setting, to keep the password out of the environment." placeholder:"PATH"`
+	MailFile    string `help:"File that holds the --mail setting, to keep the password out of the environment." placeholder:"PATH"`
 	MailFrom    string `help:"Sender of the site's own mails, such as Callbook <callbook@example.org>." placeholder:"ADDRESS"`
 	LimitMails  int    `default:"${mails}" help:"Mails a day in all; 0 for any number. --limits off leaves it."`
 	OwnerAgents int    `default:"${owner_agents}" help:"Agents that one owner may claim; 0 for any number."`
@@ -122,7 +122,10 @@ func (f mailFlags) setting() (string, error) {
 	if f.MailFile == "" {
 		return f.Mail, nil
 	}
-	text, err := os.ReadFile(f.MailFile)
+	if strings.Contains(f.MailFile, "://") { // and a password, perhaps, which an error would tell
+		return "", errors.New("--mail-file takes the name of a file that holds the setting; the setting itself is for --mail")
+	}
+	text, err := os.ReadFile(kong.ExpandPath(f.MailFile))
 	if err != nil {
 		return "", fmt.Errorf("read --mail-file: %w", err)
 	}

@@ -30,7 +30,7 @@ const (
 		WHERE d.agent_id < ? AND d.agent_id >= ?
 		ORDER BY d.agent_id DESC LIMIT ? OFFSET ?`
 	countAgents = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM agent_documents WHERE agent_id >= ? LIMIT ?)`
+		SELECT COUNT(*) FROM (SELECT 1 FROM agent_documents WHERE agent_id < ? AND agent_id >= ? LIMIT ?)`
 	// Ordered by the very column of the inner query, so that SQLite sees that the rows
 	// come in that order: by an expression of it, it would sort them, documents and all.
 	searchAgents = `
@@ -42,7 +42,7 @@ const (
 		ORDER BY m.row`
 	countSearchedAgents = `
 		SELECT COUNT(*) FROM (SELECT 1 FROM agent_search
-			WHERE agent_search MATCH ? AND rowid <= ` + mirror + ` - ? LIMIT ?)`
+			WHERE agent_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ? LIMIT ?)`
 	newestAgent = `SELECT COALESCE(MAX(agent_id), 0) FROM agent_documents`
 	listColumns = `d.agent_id, d.level, d.confirmed, d.email, a.last_active_at`
 )

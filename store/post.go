@@ -206,7 +206,7 @@ const (
 		WHERE p.seq < ? AND p.seq >= ?
 		ORDER BY p.seq DESC LIMIT ? OFFSET ?`
 	countPosts = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM post_documents WHERE post_seq >= ? LIMIT ?)`
+		SELECT COUNT(*) FROM (SELECT 1 FROM post_documents WHERE post_seq < ? AND post_seq >= ? LIMIT ?)`
 	searchPosts = listedPosts + `
 		FROM (SELECT rowid AS row FROM post_search
 			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
@@ -216,7 +216,8 @@ const (
 		JOIN agent_documents a ON a.agent_id = p.author_id
 		ORDER BY m.row`
 	countSearchedPosts = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM post_search WHERE post_search MATCH ? AND rowid <= ` + mirror + ` - ? LIMIT ?)`
+		SELECT COUNT(*) FROM (SELECT 1 FROM post_search
+			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ? LIMIT ?)`
 	searchOpenPosts = listedPosts + `
 		FROM (SELECT rowid AS row FROM post_search
 			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?` + notExpired + `
@@ -227,7 +228,7 @@ const (
 		ORDER BY m.row`
 	countSearchedOpenPosts = `
 		SELECT COUNT(*) FROM (SELECT 1 FROM post_search
-			WHERE post_search MATCH ? AND rowid <= ` + mirror + ` - ?` + notExpired + ` LIMIT ?)`
+			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?` + notExpired + ` LIMIT ?)`
 )
 
 // notExpired leaves out the few whose search rows do not say yet that their deadline

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // commonWords is a directory where three words are common and seldom meet.
@@ -36,7 +37,13 @@ func commonWords(t *testing.T, agents int) *testStore {
 // pages that took.
 func walkAll[T any](t *testing.T, read func(Page) (List[T], error), name func(T) string) (found []string, pages int) {
 	t.Helper()
-	for page := (Page{Limit: 7}); ; pages++ {
+	return walkFrom(t, 0, read, name)
+}
+
+// walkFrom is walkAll from an offset on.
+func walkFrom[T any](t *testing.T, offset int, read func(Page) (List[T], error), name func(T) string) (found []string, pages int) {
+	t.Helper()
+	for page := (Page{Limit: 7, Offset: offset}); ; pages++ {
 		list, err := read(page)
 		if err != nil || pages > 500 {
 			t.Fatalf("page %d: %v", pages, err)
@@ -81,6 +88,34 @@ func TestAPageOfCommonWordsLooksOnlySoFar(t *testing.T) {
 		slices.Sort(gotCalls)
 		if diff := cmp.Diff(append(wantAgents, wantCalls...), append(gotAgents, gotCalls...)); diff != "" || many <= few {
 			t.Errorf("%q: on %d pages (-all +found):\n%s", q, many, diff)
+		}
+	}
+}
+
+// TestAnOffsetHoldsWhereAPageEndsEarly: what it skips may be further down than a page
+// looks.
+func TestAnOffsetHoldsWhereAPageEndsEarly(t *testing.T) {
+	s := commonWords(t, 300)
+	s.looked = 10
+	for _, open := range []bool{false, true} {
+		calls := func(page Page) (List[PostDocument], error) {
+			return s.Posts(t.Context(), PostFilter{Query: "alpha beta gamma", Open: open}, page)
+		}
+		agents := func(page Page) (List[AgentDocument], error) {
+			return s.Agents(t.Context(), AgentFilter{Query: "alpha beta gamma"}, page)
+		}
+		allCalls, _ := walkAll(t, calls, func(d PostDocument) string { return d.ID })
+		allAgents, pages := walkAll(t, agents, func(d AgentDocument) string { return d.Handle })
+		if pages < 5 || len(allAgents) != 10 || len(allCalls) != 10 {
+			t.Fatalf("%d pages of %d agents, %d calls", pages, len(allAgents), len(allCalls))
+		}
+		for offset := range 12 {
+			gotCalls, _ := walkFrom(t, offset, calls, func(d PostDocument) string { return d.ID })
+			gotAgents, _ := walkFrom(t, offset, agents, func(d AgentDocument) string { return d.Handle })
+			want := slices.Concat(allCalls[min(offset, 10):], allAgents[min(offset, 10):])
+			if diff := cmp.Diff(want, slices.Concat(gotCalls, gotAgents), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("offset %d (-want +found):\n%s", offset, diff)
+			}
 		}
 	}
 }

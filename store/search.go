@@ -34,10 +34,13 @@ type List[T any] struct {
 	Next         string // cursor of the following page; empty on the last
 }
 
+// mostOffset bounds how many records a page may skip: further on, next leads.
+const mostOffset = 10_000
+
 // Page says which part of a list is wanted.
 type Page struct {
 	Limit  int    // 1 to 100
-	Offset int    // 0 to 10000; ignored when a cursor is given
+	Offset int    // 0 to mostOffset; ignored when a cursor is given
 	Cursor string // where the page before ended; empty for the first
 }
 
@@ -46,12 +49,16 @@ type position struct {
 	list uint32 // which list and filter it belongs to: a checksum of its name
 	tier int
 	seq  int64 // the next page holds lower ones of this tier
+	skip int   // and of these not the first, as its offset asked for
 }
 
 const wholeTier = int64(1) << 62
 
 func (p position) cursor() string {
 	text := fmt.Sprintf("%d.%d.%d", p.tier, p.seq, p.list)
+	if p.skip > 0 {
+		text += fmt.Sprintf(".%d", p.skip)
+	}
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
@@ -68,7 +75,12 @@ func parseCursor(name, cursor string) (position, error) {
 		return p, bad
 	}
 	tier, rest, _ := strings.Cut(string(text), ".")
-	seq, _, _ := strings.Cut(rest, ".")
+	seq, rest, _ := strings.Cut(rest, ".")
+	if _, skip, _ := strings.Cut(rest, "."); skip != "" {
+		if p.skip, err = strconv.Atoi(skip); err != nil || p.skip < 1 || p.skip > mostOffset {
+			return p, bad
+		}
+	}
 	if p.tier, err = strconv.Atoi(tier); err != nil || p.tier < 0 || p.tier >= restOf+longestTierList {
 		return p, bad
 	}
@@ -276,7 +288,7 @@ const noSuchHandle = "-"
 type listing struct {
 	name   string  // tells the list and its filter from others
 	rows   string  // selects a page; after the expression: seq below, a search's lowest, bounds…, limit, offset
-	count  string  // counts matches; after the expression: a search's lowest, bounds…, limit
+	count  string  // counts matches; after the expression: for a search seq below and its lowest, bounds…, limit
 	bounds []any   // further values of both
 	before []any   // values of both before all others
 	most   int     // bytes of the records of a page, from which on it ends early; 0 for any
@@ -296,10 +308,10 @@ func (l *listing) page(t tier, below int64, r reach, limit, offset int) []any {
 }
 
 // counted are the values of count.
-func (l *listing) counted(t tier, r reach, limit int) []any {
+func (l *listing) counted(t tier, below int64, r reach, limit int) []any {
 	args := l.matching(t, r)
 	if l.search != nil {
-		args = append(args, r.low)
+		args = append(args, below, r.low)
 	}
 	return append(append(args, l.bounds...), limit)
 }
@@ -335,7 +347,7 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 	}
 	skip := page.Offset
 	if page.Cursor != "" {
-		skip = 0
+		skip = from.skip
 	}
 	counted := skip > 0
 	if counted {
@@ -369,13 +381,14 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 		if err != nil {
 			return result, err
 		}
-		if _, more := l.at(after(n)); len(result.Items) == before && skip > 0 && r.whole && more { // the tier ends before the page begins
-			passed, err := s.count(ctx, l, t, r, skip)
+		if _, more := l.at(after(n)); len(result.Items) > before {
+			skip = 0
+		} else if skip > 0 && (more || !r.whole) { // the tier, or what is looked at of it, ends before the page begins
+			passed, err := s.count(ctx, l, t, from.seq, r, skip)
 			if err != nil {
 				return result, err
 			}
 			skip -= passed
-			continue
 		}
 		for i := before; i < len(result.Items); i++ {
 			row := &result.Items[i]
@@ -389,9 +402,9 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 			last = position{list: from.list, tier: n, seq: (*row).place()}
 		}
 		if result.Next == "" && !r.whole {
-			result.Next, cut = position{list: from.list, tier: n, seq: r.low}.cursor(), true
+			result.Next, cut = position{list: from.list, tier: n, seq: r.low, skip: skip}.cursor(), true
 		}
-		skip, from.seq = 0, wholeTier
+		from.seq = wholeTier
 	}
 	if page.Cursor == "" && page.Offset == 0 && (result.Next == "" || cut) {
 		result.Total, result.TotalIsExact = len(result.Items), !cut // the page is all that was looked at
@@ -448,9 +461,10 @@ func readRows[T any](ctx context.Context, s *Store, l listing, args []any, items
 	return items, err
 }
 
-// count counts the matches of a tier, up to limit.
-func (s *Store) count(ctx context.Context, l listing, t tier, r reach, limit int) (int, error) {
+// count counts the matches of a tier below a number, up to limit. Only a search can be
+// counted from such a number on.
+func (s *Store) count(ctx context.Context, l listing, t tier, below int64, r reach, limit int) (int, error) {
 	var n int
-	err := s.get(ctx, &n, l.count, l.counted(t, r, limit)...)
+	err := s.get(ctx, &n, l.count, l.counted(t, below, r, limit)...)
 	return n, err
 }

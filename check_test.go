@@ -42,6 +42,7 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 	}
 	defer taken.Close()
 	const free = "--addr=127.0.0.1:0"
+	oneAddress := closedPort(t)
 	for _, tt := range []struct {
 		name   string
 		args   []string
@@ -57,6 +58,8 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 		{"gone", []string{free, "--db", strings.TrimSuffix(file("gone.db.lock", nil, 0o600), ".lock")}, 1, "restore a backup"},
 		{"address in use", []string{"--addr", taken.Addr().String(), "--db", whole}, 1, "give another --addr"},
 		{"metrics where somebody is", []string{free, "--metrics-addr", taken.Addr().String(), "--db", whole}, 1, "give another --metrics-addr"},
+		{"two on one address", []string{"--addr", oneAddress, "--metrics-addr", oneAddress, "--db", whole}, 1, "give another --metrics-addr"},
+		{"a setting for a file's name", []string{free, "--db", whole, "--mail-file", "smtp://somebody:secret@mail.example.org"}, 64, "takes the name of a file"},
 		{"no mail server", []string{free, "--db", whole, "--mail", "smtp://somebody:secret@" + closedPort(t), "--mail-from", "a@b.example.org"}, 1, "WRONG mail"},
 		{"mails switched off", []string{free, "--db", whole, "--mail", "off"}, 0, "no mailbox can be verified"},
 		{"mails into a folder", []string{free, "--db", whole, "--mail", "dir:" + folder}, 0, "the sink would take a mail"},

@@ -559,6 +559,9 @@ func TestANetworkDiskIsRefused(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link.db")
 	p := spawn(t, db, "--network-disk")
 	join(p.program, "tide-reader")
+	if status, printed := finish("admin", "suspend", "tide-reader", "--reason=spam", "--db", db); status != 0 {
+		t.Errorf("admin beside the server: %d, %s", status, printed)
+	}
 	p.ends()
 	if err := os.Symlink(db, link); err != nil {
 		t.Fatal(err)

@@ -231,6 +231,14 @@ func TestAFileOfAnotherUserIsLeftAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ownersOnly, err := os.MkdirTemp("", "another-user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(ownersOnly) })
+	if err := os.Chmod(ownersOnly, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct{ folder, file os.FileMode }{
 		"a folder that is read-only":  {0o555, 0o666},
 		"a file that is read-only":    {0o777, 0o444},
@@ -247,13 +255,22 @@ func TestAFileOfAnotherUserIsLeftAsItIs(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := folderOf(t, db)
-			p := newProcessBy(t, func(string) *exec.Cmd {
-				c := exec.Command("/proc/self/exe", "serve", "--addr=127.0.0.1:0", "--db", db)
-				c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-				c.Dir = "/"
-				return c
-			})
-			p.failed(77, "permission")
+			byAnother := func(args ...string) *process {
+				return newProcessBy(t, func(string) *exec.Cmd {
+					c := exec.Command("/proc/self/exe", append(args, "--addr=127.0.0.1:0", "--db", db)...)
+					c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+					c.Dir = "/"
+					return c
+				})
+			}
+			byAnother("serve").failed(77, "permission")
+			check := byAnother("check", "--backup-dir", ownersOnly)
+			check.failed(1, "wrong")
+			for _, subject := range []string{"database", "backups "} {
+				if !strings.Contains(check.out.String(), "WRONG "+subject) {
+					t.Errorf("check does not find the %s wrong: %s", subject, check.out)
+				}
+			}
 			if diff := cmp.Diff(before, folderOf(t, db)); diff != "" {
 				t.Error(diff)
 			}

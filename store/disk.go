@@ -1,10 +1,22 @@
 package store
 
+import "errors"
+
 // Disk is where a file lies.
 type Disk struct {
 	Free    int64  // bytes that the program may still write
 	Total   int64  // bytes that it has in all
 	Network string // name of a network file system, which SQLite's locks cannot be trusted on; else empty
+}
+
+// MayWrite tells which of some files and folders this user may not write, without opening
+// them. On Windows only opening them tells.
+func MayWrite(paths ...string) error {
+	var errs []error
+	for _, path := range paths {
+		errs = append(errs, mayWrite(path))
+	}
+	return errors.Join(errs...)
 }
 
 // leastFree is how much room a large disk should have.

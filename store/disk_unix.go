@@ -10,8 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mayWrite finds out whether this user may write a file or folder, without opening
-// it.
 func mayWrite(path string) error {
 	if err := unix.Access(path, unix.W_OK); err != nil {
 		return &os.PathError{Op: "write", Path: path, Err: err}

@@ -20,7 +20,6 @@ func DiskOf(path string) (d Disk, err error) {
 	return d, nil
 }
 
-// mayWrite leaves it to the opening to find out.
 func mayWrite(string) error { return nil }
 
 // ownAs leaves a file as it is: it has the rights of its folder.

@@ -52,7 +52,8 @@ func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
 		return caller, suspension(row.Reason, row.Until)
 	}
 	if row.SuspendedAt != nil {
-		if err := s.endSuspension(ctx, row.ID); err != nil {
+		// Without room to write it stays stored, and is over.
+		if err := s.endSuspension(ctx, row.ID); err != nil && !errors.Is(err, refuse(CodeStorageFull)) {
 			return Caller{}, err
 		}
 	}

@@ -140,19 +140,19 @@ func (s *Store) KeepFinding(ctx context.Context, agentID int64, address string, 
 
 func (t *tx) keepFinding(agentID int64, address, was string, found LinkFinding) error {
 	var query string
-	args := []any{t.now, found.Kind}
+	args := []any{t.now}
 	switch {
 	case found.Verified:
-		query = `status = 'verified', failure = NULL, proof = ?, verified_at = ?, expires_at = ?, next_check_at = ?`
-		args = append(args, found.Proof, t.now, t.now.add(linkAge), t.now.add(linkRecheck))
-	case (was == "verified" || was == "expired") && mayPass(found.Failure):
+		query = `kind = ?, status = 'verified', failure = NULL, proof = ?, verified_at = ?, expires_at = ?, next_check_at = ?`
+		args = append(args, found.Kind, found.Proof, t.now, t.now.add(linkAge), t.now.add(linkRecheck))
+	case (was == "verified" || was == "expired") && mayPass(found.Failure): // of where it leads, no more than before is known
 		query = `failure = ?, next_check_at = CASE WHEN status = 'verified' THEN ? END`
 		args = append(args, found.Failure, t.now.add(linkRetry))
 	default:
-		query = `status = 'failed', failure = ?, proof = NULL, verified_at = NULL, expires_at = NULL, next_check_at = NULL`
-		args = append(args, found.Failure)
+		query = `kind = ?, status = 'failed', failure = ?, proof = NULL, verified_at = NULL, expires_at = NULL, next_check_at = NULL`
+		args = append(args, found.Kind, found.Failure)
 	}
-	err := t.exec(`UPDATE links SET checked_at = ?, kind = ?, `+query+` WHERE agent_id = ? AND url = ?`, append(args, agentID, address)...)
+	err := t.exec(`UPDATE links SET checked_at = ?, `+query+` WHERE agent_id = ? AND url = ?`, append(args, agentID, address)...)
 	if err != nil {
 		return fmt.Errorf("keep what was found of a link: %w", err)
 	}

@@ -92,7 +92,7 @@ func TestWhatALookLeadsTo(t *testing.T) {
 				found.Proof = proof
 				want.Status, want.Failure, want.Proof, want.VerifiedAt, want.ExpiresAt = "verified", nil, &proof, &now, &expires
 			case was.VerifiedAt != nil && slices.Contains(passing, failure):
-				want.Status, want.Proof, want.VerifiedAt, want.ExpiresAt = was.Status, was.Proof, was.VerifiedAt, was.ExpiresAt
+				want.Kind, want.Status, want.Proof, want.VerifiedAt, want.ExpiresAt = was.Kind, was.Status, was.Proof, was.VerifiedAt, was.ExpiresAt
 			}
 			for _, byService := range []bool{false, true} {
 				if diff := cmp.Diff([]Link{want}, s.look(pilot, harbourPage, found, byService)); diff != "" {

@@ -143,17 +143,18 @@ func checkSize(ctx context.Context, db *sqlx.DB, o Options) error {
 var ErrNetworkDisk = errors.New("the database lies on a network file system, where locks and syncs cannot be trusted: move it to a local disk, or give --network-disk")
 
 // checkPlace refuses what must not be opened for writing at all: SQLite changes
-// another program's file by opening it, and a damaged one by closing it.
+// another program's file by opening it, and a damaged one by closing it. Whoever comes
+// beside a server leaves it to that where the file lies.
 func (s *Store) checkPlace(ctx context.Context, o Options) error {
 	folder := filepath.Dir(o.Path)
-	if d, err := DiskOf(folder); err == nil && d.Network != "" && !o.NetworkDisk {
+	if d, err := DiskOf(folder); err == nil && d.Network != "" && !o.NetworkDisk && !o.Beside {
 		return fmt.Errorf("%w (%s)", ErrNetworkDisk, d.Network)
 	}
 	if !Exists(o.Path) {
 		return nil
 	}
 	// SQLite would open what it may not write for reading only.
-	if err := errors.Join(mayWrite(o.Path), mayWrite(folder)); err != nil {
+	if err := MayWrite(o.Path, folder); err != nil {
 		return denied(err)
 	}
 	return visit(ctx, o.Path, lookingMode(o.Path), func(db *sqlx.DB) error {

@@ -2,11 +2,42 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
 
 // TestASuspensionHidesAndEnds suspends as the operator will, by the row.
+// TestASuspensionEndsOnAFullDisk: the caller reads on, as all others do.
+func TestASuspensionEndsOnAFullDisk(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, key := s.register("harbour-pilot")
+	_, err := s.Authenticate(ctx, key)
+	s.ok(err)
+	for range 20 { // to be shown again, they need room
+		s.post(pilot, func(d *PostDraft) { d.Body = strings.Repeat("Tides. ", 280) })
+	}
+	s.ok(s.Suspend(ctx, pilot.Handle, "spam", s.clock.Now().Add(time.Hour)))
+	s.limitPages(0)
+	for n, size := 0, 20_000; size > 0; n++ {
+		if s.write(ctx, addWord(fmt.Sprintf("%d%s", n, strings.Repeat("x", size)))) != nil {
+			size /= 2
+		}
+	}
+	s.clock.Advance(2 * time.Hour)
+	wantOutcome(t, "what ends it", s.endSuspension(ctx, pilot.ID), string(CodeStorageFull))
+	_, err = s.Authenticate(ctx, key)
+	wantOutcome(t, "a call", err, "")
+	s.limitPages(1000)
+	_, err = s.Authenticate(ctx, key)
+	s.ok(err)
+	if _, err := s.Card(ctx, pilot.Handle); err != nil {
+		t.Errorf("once there is room: %v", err)
+	}
+}
+
 func TestASuspensionHidesAndEnds(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)

@@ -80,7 +80,7 @@ func (c *checkCommand) printSettings(out io.Writer, k *kong.Context) {
 		if list, ok := k.FlagValue(flag).([]string); ok {
 			value = strings.Join(list, ",")
 		}
-		if flag.Name == "mail" {
+		if flag.Name == "mail" || flag.Name == "mail-file" && isMailSetting(value) {
 			value = mail.Describe(value)
 		}
 		fmt.Fprintf(out, "%s=%s\n", flag.Envs[0], value)
@@ -111,8 +111,13 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 		f.bad(subject, "%v", c.advise(err))
 		return served
 	}
+	file := store.FileOf(c.DB)
+	if err := store.MayWrite(file, filepath.Dir(file)); err != nil && !served {
+		f.bad(subject, "this user may not write it: check as the user that serves, or give that user the file, its folder and the files beside it (%v)", err)
+		return served
+	}
 	f.good(subject, "%s, schema %d", told(contents), contents.Schema)
-	if file := store.FileOf(c.DB); openToOthers(file) {
+	if openToOthers(file) {
 		f.bad(subject, "others on this machine may open it: chmod 600 %s*", file)
 	}
 	return served
@@ -166,10 +171,10 @@ func (c *checkCommand) checkAddress(f *findings, served bool) {
 			continue
 		}
 		if err != nil {
-			f.bad(subject, "nobody can listen there (%v): give another --%s", err, e.flag)
+			f.bad(subject, "nobody can listen there (%v): give another --%s, unless it is the service manager that listens for the service", err, e.flag)
 			continue
 		}
-		_ = listener.Close()
+		defer listener.Close() // in the end: no two can have the same
 		f.good(subject, "%s is free", e.addr)
 	}
 }
@@ -249,6 +254,8 @@ func (c *checkCommand) checkCopies(f *findings) {
 		f.odd(subject, "%s is made at the start", c.BackupDir)
 	case err != nil:
 		f.bad(subject, "the folder cannot be read: %v", err)
+	case store.MayWrite(c.BackupDir) != nil:
+		f.bad(subject, "this user may not write into it: check as the user that serves, or give that user the folder (%v)", store.MayWrite(c.BackupDir))
 	case newest.IsZero():
 		f.odd(subject, "there is none yet in %s", c.BackupDir)
 	case age > 2*c.BackupEvery:

@@ -122,7 +122,7 @@ func (f mailFlags) setting() (string, error) {
 	if f.MailFile == "" {
 		return f.Mail, nil
 	}
-	if strings.Contains(f.MailFile, "://") { // and a password, perhaps, which an error would tell
+	if isMailSetting(f.MailFile) {
 		return "", errors.New("--mail-file takes the name of a file that holds the setting; the setting itself is for --mail")
 	}
 	text, err := os.ReadFile(kong.ExpandPath(f.MailFile))
@@ -131,6 +131,10 @@ func (f mailFlags) setting() (string, error) {
 	}
 	return strings.TrimSpace(string(text)), nil
 }
+
+// isMailSetting tells that a setting stands where the name of its file should, and with
+// it perhaps a password, which nothing may print.
+func isMailSetting(file string) bool { return strings.Contains(file, "://") }
 
 func (f mailFlags) caps() *store.MailCaps {
 	caps := store.DefaultMailCaps

@@ -56,13 +56,32 @@ func (d *Dev) Agents() []DevAgent {
 	return slices.Clone(d.agents)
 }
 
+// present are the demo agents that are still there, with the levels that they have now.
+// The key is the one they began with.
+func (d *Dev) present(ctx context.Context, s *Server) ([]DevAgent, error) {
+	agents := []DevAgent{}
+	for _, agent := range d.Agents() {
+		card, err := s.store.Card(ctx, agent.Handle)
+		if errors.Is(err, refuse(store.CodeNotFound, "")) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		agent.Level = card.Level
+		agents = append(agents, agent)
+	}
+	return agents, nil
+}
+
 // mount mounts what callbook dev adds. It is not part of the API: no key, no
 // limits, not in the documents.
 func (d *Dev) mount(s *Server, r *routes) {
-	r.get("/dev/agents", func(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) {
-		agents := d.Agents()
-		if agents == nil {
-			agents = []DevAgent{}
+	r.get("/dev/agents", func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) {
+		agents, err := d.present(req.Context(), s)
+		if err != nil {
+			s.writeError(w, req, err)
+			return
 		}
 		d.reply(w, map[string]any{"agents": agents})
 	})

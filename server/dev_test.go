@@ -140,6 +140,24 @@ func TestDevTellsKeysThatWork(t *testing.T) {
 	}
 }
 
+// TestDevTellsPresentLevels: of those who are still there.
+func TestDevTellsPresentLevels(t *testing.T) {
+	s := newDevSite(t, true)
+	agents := s.devAgents()
+	i := slices.IndexFunc(agents, func(a DevAgent) bool { return a.Level == 0 })
+	key := agents[i].APIKey
+	s.call("POST", "/api/me/verify", key, nil).status(202)
+	code := s.call("GET", "/dev/mail", "", nil).status(200).text("mail", 0, "code")
+	s.call("POST", "/api/me/verify/confirm", key, map[string]any{"code": code}).status(200)
+	if agents[i].Level = 1; !slices.Equal(s.devAgents(), agents) {
+		t.Errorf("after the verification: %+v", s.devAgents())
+	}
+	s.call("DELETE", "/api/me?confirm="+agents[i].Handle, key, nil).status(204)
+	if agents = slices.Delete(agents, i, i+1); !slices.Equal(s.devAgents(), agents) {
+		t.Errorf("after it has left: %+v", s.devAgents())
+	}
+}
+
 // TestDemoHoldsEveryState: whoever tests an agent finds requests and
 // collaborations in every state, and the mails of the owners.
 func TestDemoHoldsEveryState(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -155,7 +156,7 @@ var variesByEncoding = []string{"Accept-Encoding"}
 // chain wraps the routes in what every request passes through: compression,
 // request id, security headers, log event, recovery from panics.
 func (s *Server) chain(routes http.Handler) (http.Handler, error) {
-	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1024))
+	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(minZipped))
 	if err != nil {
 		return nil, err
 	}
@@ -165,11 +166,31 @@ func (s *Server) chain(routes http.Handler) (http.Handler, error) {
 	plain := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observe(routes, w, r) })
 	compressed := compress(plain)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(r.Header["Accept-Encoding"]) > 0 {
-			compressed(w, r)
-			return
+		if accepted := r.Header["Accept-Encoding"]; len(accepted) > 0 && accepted[0] != "identity" {
+			if r.Method != http.MethodHead {
+				compressed(w, r)
+				return
+			}
+			w = uncompressed{w}
 		}
 		w.Header()["Vary"] = variesByEncoding // as compress tells
 		plain(w, r)
 	}), nil
 }
+
+// uncompressed answers HEAD where the answer to GET may be compressed on its way: how
+// long that is shows only when it is made.
+type uncompressed struct{ http.ResponseWriter }
+
+func (u uncompressed) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+func (u uncompressed) WriteHeader(status int) {
+	h := u.Header()
+	if length, _ := strconv.Atoi(h.Get("Content-Length")); length >= minZipped && h["Content-Encoding"] == nil {
+		delete(h, "Content-Length")
+	}
+	u.ResponseWriter.WriteHeader(status)
+}
+
+// Write drops the body, of which net/http would else tell the length.
+func (u uncompressed) Write(body []byte) (int, error) { return len(body), nil }

@@ -9,6 +9,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -148,8 +149,36 @@ func Language(r *http.Request) string {
 	if asked := r.URL.Query().Get("lang"); asked == "en" || asked == "zh" {
 		return asked
 	}
-	_, i := language.MatchStrings(matcher, r.Header.Get("Accept-Language"))
+	_, i, _ := matcher.Match(wished(r.Header.Values("Accept-Language"))...)
 	return languages[min(i, len(languages)-1)]
+}
+
+// mostWishes is how many languages of a request are looked at.
+const mostWishes = 100
+
+// wished are the languages of Accept-Language, the most wanted first. One that is no
+// known tag takes none of the others with it.
+func wished(lines []string) []language.Tag {
+	all := strings.ToLower(strings.Join(lines, ","))
+	if tags, _, err := language.ParseAcceptLanguage(all); err == nil {
+		return tags
+	}
+	type wish struct {
+		tag    language.Tag
+		weight float32
+	}
+	var wishes []wish
+	for _, entry := range strings.SplitN(all, ",", mostWishes) {
+		if tags, weights, err := language.ParseAcceptLanguage(entry); err == nil && len(tags) == 1 {
+			wishes = append(wishes, wish{tags[0], weights[0]})
+		}
+	}
+	slices.SortStableFunc(wishes, func(a, b wish) int { return cmp.Compare(b.weight, a.weight) })
+	tags := make([]language.Tag, len(wishes))
+	for i, w := range wishes {
+		tags[i] = w.tag
+	}
+	return tags
 }
 
 // contentPolicy lets a page load the site's own stylesheet and mark and send its

@@ -151,8 +151,9 @@ func measureAll(ctx context.Context, s settings, stdout io.Writer, stderr *os.Fi
 		if s.only.MatchString(r.name) {
 			b.progress.show("%d of %d: %s", i+1, len(all), r.what)
 			f, err := r.measure(ctx, b, r.name)
-			if err != nil {
-				return false, fmt.Errorf("%s: %w", r.name, err)
+			if err != nil { // what was measured until then took long
+				b.progress.end()
+				return false, errors.Join(fmt.Errorf("%s: %w", r.name, err), result.print(s, stdout))
 			}
 			result.add(r, f)
 		}

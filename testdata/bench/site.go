@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,16 +36,37 @@ func ofSize(agents int) site { return site("of " + strconv.Itoa(agents)) }
 
 // on returns a site's process.
 func (b *bench) on(ctx context.Context, s site) (*process, error) {
-	if p := b.sites[s]; p != nil {
-		return p, nil
+	p := b.sites[s]
+	if p == nil {
+		b.progress.show("starting %s", s)
+		var err error
+		if p, err = b.startSite(ctx, s); err != nil {
+			return nil, err
+		}
+		b.sites[s] = p
 	}
-	b.progress.show("starting %s", s)
-	p, err := b.startSite(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	b.sites[s] = p
-	return p, nil
+	return p, b.warm(s)
+}
+
+// warm reads a site's files, so that no row waits for the disk because the system has
+// dropped them for those of the rows before.
+func (b *bench) warm(s site) error {
+	return filepath.WalkDir(b.folder, func(path string, entry fs.DirEntry, err error) error {
+		own := strings.HasPrefix(path, b.database(string(s))) || strings.HasPrefix(path, filepath.Join(b.folder, string(s))+string(filepath.Separator))
+		if err != nil || !own || !entry.Type().IsRegular() {
+			return err
+		}
+		file, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) { // a log that was folded in meanwhile
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		_, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{file}, make([]byte, 1<<20))
+		return err
+	})
 }
 
 func (b *bench) startSite(ctx context.Context, s site) (*process, error) {

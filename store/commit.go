@@ -239,7 +239,8 @@ func (w *writer) gather(first *job) []*job {
 
 // commit runs a batch in one transaction. If the transaction as a whole fails
 // before its commit, each write gets one of its own, so that one that cannot be
-// stored does not take the others with it. A failed commit is not tried again:
+// stored does not take the others with it; but where another process writes, they
+// would wait for it one after the other. A failed commit is not tried again:
 // its outcome may be unknown.
 func (w *writer) commit(batch []*job) {
 	if w.store.Failure() != nil {
@@ -252,7 +253,7 @@ func (w *writer) commit(batch []*job) {
 	if err != nil {
 		w.forget() // it may hold what was undone
 	}
-	if err != nil && !committing && len(batch) > 1 {
+	if err != nil && !committing && len(batch) > 1 && sqliteCode(err) != sqlite3.SQLITE_BUSY {
 		for _, j := range batch {
 			w.commit([]*job{j})
 		}
@@ -303,7 +304,9 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	w.commits.Add(1)
 	w.writes.Add(uint64(succeeded))
 	for word := range t.learned {
-		w.store.words.Add(word, struct{}{})
+		if len(word) <= rememberedWord {
+			w.store.words.Add(word, struct{}{})
+		}
 	}
 	w.committed(t.changes)
 	return true, nil

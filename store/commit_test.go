@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"callbook/proof"
 )
@@ -415,6 +416,43 @@ func TestAForeignLockIsUnavailableAndHeals(t *testing.T) {
 	if got := s.words(); got != "b" {
 		t.Errorf("stored: %s; want b", got)
 	}
+}
+
+// TestWaitingForAForeignLockIsDoneTogether: not by each write of a batch, one after the
+// other.
+func TestWaitingForAForeignLockIsDoneTogether(t *testing.T) {
+	const each = 500 * time.Millisecond
+	s := newStore(t)
+	s.ok(s.outside(context.Background(), func(w *writer) error {
+		_, err := w.conn.ExecContext(context.Background(), fmt.Sprintf(`PRAGMA busy_timeout = %d`, each.Milliseconds()))
+		return err
+	}))
+	other := s.connection("rw")
+	if _, err := other.Exec(`BEGIN IMMEDIATE`); err != nil {
+		t.Fatal(err)
+	}
+	busy, release := make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = s.outside(context.Background(), func(*writer) error { close(busy); <-release; return nil })
+	}()
+	<-busy
+	var waiting []*job
+	for i := range defaultBatch {
+		waiting = append(waiting, s.queue(context.Background(), addWord(fmt.Sprint(i))))
+	}
+	began := time.Now()
+	close(release)
+	for _, j := range waiting {
+		<-j.done
+		wantOutcome(t, "while another program writes", j.err, string(CodeUnavailable))
+	}
+	if took := time.Since(began); took > each*defaultBatch/2 {
+		t.Errorf("%d writes wait %s", defaultBatch, took)
+	}
+	if _, err := other.Exec(`ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
+	wantOutcome(t, "afterwards", s.write(context.Background(), addWord("b")), "")
 }
 
 // TestAnActThatSQLiteUndoesGoesNoFurther: a full disk undoes the whole transaction, and

@@ -152,7 +152,7 @@ func (s *Store) checkpointErased(ctx context.Context) error {
 			return err
 		}
 		err := w.conn.GetContext(ctx, &done, `PRAGMA wal_checkpoint(TRUNCATE)`)
-		_, timeoutErr := w.conn.ExecContext(ctx, `PRAGMA busy_timeout = 5000`)
+		_, timeoutErr := w.conn.ExecContext(context.Background(), `PRAGMA busy_timeout = 5000`)
 		if err := errors.Join(err, timeoutErr); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}

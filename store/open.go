@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,7 +69,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if s.words, err = lru.New[string, struct{}](knownWords); err != nil {
 		return err
 	}
-	if s.samples, err = lru.New[string, sample](sampleFor); err != nil {
+	if s.samples, err = lru.New[[sha256.Size]byte, sample](sampleFor); err != nil {
 		return err
 	}
 	if s.agentTotals, err = newTotals(); err != nil {

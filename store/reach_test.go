@@ -226,6 +226,48 @@ func TestAnExactHandleComesFirstInAFilter(t *testing.T) {
 	}
 }
 
+// TestCompletionsAreShort: words as long as texts are do not stand in a query by the
+// hundred.
+func TestCompletionsAreShort(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	author, _ := s.register("author")
+	for i := range 40 {
+		s.post(author, func(d *PostDraft) { d.Body = strings.Repeat("transl", 600) + fmt.Sprintf("%c%c", 'a'+i/26, 'a'+i%26) })
+	}
+	q, err := s.parse(ctx, "transl")
+	size := 0
+	for _, form := range q.forms {
+		size += len(form)
+	}
+	if err != nil || size > formBytes || len(q.forms) == 0 || !q.cut {
+		t.Errorf("%d completions of %d bytes, cut %v: %v", len(q.forms), size, q.cut, err)
+	}
+	found, err := s.Posts(ctx, PostFilter{Query: "transl"}, Page{Limit: 7})
+	if s.ok(err); len(found.Items) != len(q.forms) || found.TotalIsExact {
+		t.Errorf("%d calls by %d completions, exact %v", len(found.Items), len(q.forms), found.TotalIsExact)
+	}
+}
+
+// TestTheExactAgentLeavesBetweenPages: of the others none is skipped.
+func TestTheExactAgentLeavesBetweenPages(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	tide, _ := s.register("tide")
+	for _, handle := range []string{"tide-1", "tide-2", "tide-3"} {
+		s.register(handle)
+	}
+	first, err := s.Agents(ctx, AgentFilter{Query: "tide"}, Page{Limit: 1})
+	if s.ok(err); len(first.Items) != 1 || first.Items[0].Handle != "tide" {
+		t.Fatalf("first comes %+v", first.Items)
+	}
+	s.ok(s.DeleteAgent(ctx, tide))
+	rest, err := s.Agents(ctx, AgentFilter{Query: "tide"}, Page{Limit: 10, Cursor: first.Next})
+	if s.ok(err); len(rest.Items) != 3 {
+		t.Errorf("%d of 3 follow", len(rest.Items))
+	}
+}
+
 // TestCompletionsAreFew: however many words begin so, and then no total is exact.
 func TestCompletionsAreFew(t *testing.T) {
 	s := newStore(t)

@@ -110,6 +110,10 @@ type query struct {
 // have fewer; without a bound, made-up ones would make every such search slow.
 const maxForms = 150
 
+// formBytes bounds what these take together, but for the first: words may be as long as
+// texts are, and each stands in many expressions.
+const formBytes = 8 << 10
+
 // mostForms is how many words are looked at for these, the first by the alphabet.
 const mostForms = 2000
 
@@ -147,6 +151,13 @@ func (s *Store) parse(ctx context.Context, text string) (query, error) {
 		ORDER BY length(word), word
 		LIMIT ?`, last.text, last.text+string(utf8.MaxRune), mostForms, maxForms)
 	q.none, q.cut = len(q.forms) == 0, len(q.forms) == maxForms
+	size := 0
+	for i, form := range q.forms {
+		if size += len(form); i > 0 && size > formBytes {
+			q.forms, q.cut = slices.Clone(q.forms[:i]), true
+			break
+		}
+	}
 	return q, err
 }
 
@@ -364,7 +375,8 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 		if !ok {
 			break
 		}
-		if t.empty {
+		if t.empty { // which it may be since the page before
+			from.seq = wholeTier
 			continue
 		}
 		r, err := s.reach(ctx, l, t, from.seq)

@@ -223,6 +223,9 @@ func (t *tx) storeSearchRows() error {
 // of a text are among them, so that learning costs little.
 const knownWords = 1 << 15
 
+// rememberedWord is how many bytes a word has at the most that is remembered so.
+const rememberedWord = 64
+
 // learn stores words that beginnings can be completed to.
 func (t *tx) learn(words []string) error {
 	for _, w := range words {

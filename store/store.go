@@ -37,6 +37,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -112,8 +113,8 @@ type Store struct {
 	writing       *sqlx.DB
 	reading       *sqlx.DB
 	readers       *readers
-	samples       *lru.Cache[string, sample] // of how common what searches ask for is
-	looked        int64                      // look-ups of a page of a search
+	samples       *lru.Cache[[sha256.Size]byte, sample] // of how common what searches ask for is, by a hash of that
+	looked        int64                                 // look-ups of a page of a search
 	agentTotals   *totals
 	postTotals    *totals
 	writer        *writer

@@ -239,10 +239,13 @@ func TestAFileOfAnotherUserIsLeftAsItIs(t *testing.T) {
 	if err := os.Chmod(ownersOnly, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, tt := range map[string]struct{ folder, file os.FileMode }{
-		"a folder that is read-only":  {0o555, 0o666},
-		"a file that is read-only":    {0o777, 0o444},
-		"a file that nobody may read": {0o777, 0o000},
+	for name, tt := range map[string]struct {
+		folder, file os.FileMode
+		checked      string
+	}{
+		"a folder that is read-only":  {0o555, 0o666, "lock the database"},
+		"a file that is read-only":    {0o777, 0o444, "may not write it"},
+		"a file that nobody may read": {0o777, 0o000, "unable to open"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder, err := os.MkdirTemp("", "another-user") // which others may enter
@@ -266,9 +269,9 @@ func TestAFileOfAnotherUserIsLeftAsItIs(t *testing.T) {
 			byAnother("serve").failed(77, "permission")
 			check := byAnother("check", "--backup-dir", ownersOnly)
 			check.failed(1, "wrong")
-			for _, subject := range []string{"database", "backups "} {
-				if !strings.Contains(check.out.String(), "WRONG "+subject) {
-					t.Errorf("check does not find the %s wrong: %s", subject, check.out)
+			for _, want := range []string{"WRONG database", tt.checked, "WRONG backups"} {
+				if !strings.Contains(check.out.String(), want) {
+					t.Errorf("check does not say %q: %s", want, check.out)
 				}
 			}
 			if diff := cmp.Diff(before, folderOf(t, db)); diff != "" {

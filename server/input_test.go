@@ -302,6 +302,14 @@ func TestOddQueriesAreRefused(t *testing.T) {
 			}
 		}
 	}
+	for _, query := range []string{"q=a;b", "q=%zz", strings.Repeat("&", 10_001)} { // each in its own way
+		a := s.call("GET", "/api/agents?"+query, "", nil).refused(400, store.CodeInvalidQuery)
+		for _, mend := range []string{"%3B", "%", "10000"} {
+			if en, zh := a.text("error", "details", 0, "message_en"), a.text("error", "details", 0, "message_zh"); !strings.Contains(en, mend) || !strings.Contains(zh, mend) {
+				t.Errorf("%.20s: not told of %s: %s %s", query, mend, en, zh)
+			}
+		}
+	}
 	for _, op := range s.server.operations {
 		_, path := s.address(op.id)
 		s.call(op.method, path+"?nonsense=1", s.key, goodBody(op.id, "query")).refused(400, store.CodeInvalidQuery)

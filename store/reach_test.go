@@ -239,6 +239,9 @@ func TestCompletionsAreShort(t *testing.T) {
 	size := 0
 	for _, form := range q.forms {
 		size += len(form)
+		if s.Store.words.Contains(form) {
+			t.Errorf("a word of %d bytes is remembered", len(form))
+		}
 	}
 	if err != nil || size > formBytes || len(q.forms) == 0 || !q.cut {
 		t.Errorf("%d completions of %d bytes, cut %v: %v", len(q.forms), size, q.cut, err)

@@ -154,7 +154,7 @@ func (s *Store) parse(ctx context.Context, text string) (query, error) {
 	size := 0
 	for i, form := range q.forms {
 		if size += len(form); i > 0 && size > formBytes {
-			q.forms, q.cut = slices.Clone(q.forms[:i]), true
+			q.forms, q.cut = q.forms[:i], true
 			break
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// TestASuspensionHidesAndEnds suspends as the operator will, by the row.
 // TestASuspensionEndsOnAFullDisk: the caller reads on, as all others do.
 func TestASuspensionEndsOnAFullDisk(t *testing.T) {
 	ctx := context.Background()
@@ -38,6 +37,7 @@ func TestASuspensionEndsOnAFullDisk(t *testing.T) {
 	}
 }
 
+// TestASuspensionHidesAndEnds suspends as the operator will, by the row.
 func TestASuspensionHidesAndEnds(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)

@@ -249,13 +249,14 @@ func (c *checkCommand) checkCopies(f *findings) {
 		return
 	}
 	newest, err := c.schedule(c.DB).Newest(time.Now())
+	denied := store.MayWrite(c.BackupDir)
 	switch age := time.Since(newest); {
 	case errors.Is(err, os.ErrNotExist):
 		f.odd(subject, "%s is made at the start", c.BackupDir)
 	case err != nil:
 		f.bad(subject, "the folder cannot be read: %v", err)
-	case store.MayWrite(c.BackupDir) != nil:
-		f.bad(subject, "this user may not write into it: check as the user that serves, or give that user the folder (%v)", store.MayWrite(c.BackupDir))
+	case denied != nil:
+		f.bad(subject, "this user may not write into it: check as the user that serves, or give that user the folder (%v)", denied)
 	case newest.IsZero():
 		f.odd(subject, "there is none yet in %s", c.BackupDir)
 	case age > 2*c.BackupEvery:

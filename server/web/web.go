@@ -9,7 +9,6 @@ package web
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -163,21 +162,11 @@ func wished(lines []string) []language.Tag {
 	if tags, _, err := language.ParseAcceptLanguage(all); err == nil {
 		return tags
 	}
-	type wish struct {
-		tag    language.Tag
-		weight float32
-	}
-	var wishes []wish
-	for _, entry := range strings.SplitN(all, ",", mostWishes) {
-		if tags, weights, err := language.ParseAcceptLanguage(entry); err == nil && len(tags) == 1 {
-			wishes = append(wishes, wish{tags[0], weights[0]})
-		}
-	}
-	slices.SortStableFunc(wishes, func(a, b wish) int { return cmp.Compare(b.weight, a.weight) })
-	tags := make([]language.Tag, len(wishes))
-	for i, w := range wishes {
-		tags[i] = w.tag
-	}
+	known := slices.DeleteFunc(strings.SplitN(all, ",", mostWishes), func(entry string) bool {
+		_, _, err := language.ParseAcceptLanguage(entry)
+		return err != nil
+	})
+	tags, _, _ := language.ParseAcceptLanguage(strings.Join(known, ","))
 	return tags
 }
 

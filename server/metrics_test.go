@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -88,5 +90,26 @@ func TestFiguresOutliveTheDatabase(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q", want)
 		}
+	}
+}
+
+// TestADiskThatDoesNotTellHasNoFigure: none is not 0.
+func TestADiskThatDoesNotTellHasNoFigure(t *testing.T) {
+	var path string
+	s := newSite(t, func(o *siteOptions) { path = o.path })
+	const figure = "\ncallbook_disk_free_bytes "
+	if !strings.Contains(s.figures(), figure) {
+		t.Error("the disk does not tell")
+	}
+	folder := filepath.Dir(path)
+	if err := os.Rename(folder, folder+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	text := s.figures()
+	if err := os.Rename(folder+".gone", folder); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text, figure) || !strings.Contains(text, "\ncallbook_agents ") {
+		t.Error("without the folder:", text[:300])
 	}
 }

@@ -303,9 +303,9 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	}
 	w.commits.Add(1)
 	w.writes.Add(uint64(succeeded))
-	for word := range t.learned {
+	for word, from := range t.learned {
 		if len(word) <= rememberedWord {
-			w.store.words.Add(word, struct{}{})
+			w.store.words.Add(word, from)
 		}
 	}
 	w.committed(t.changes)

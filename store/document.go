@@ -17,8 +17,8 @@ import (
 // call) joins when it is read, and the texts in two languages are the server's.
 
 // documentFormat is raised whenever a document or a search row is made in
-// another way: the next start then makes all of them anew.
-const documentFormat = "5"
+// another way, or words are folded so: the next start then makes all of them anew.
+const documentFormat = "6"
 
 // texts is a list of short texts; a JSON array in the database and in answers.
 type texts []string

@@ -66,7 +66,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 		"cache_size(-2000)", "mmap_size(268435456)", "temp_store(MEMORY)"); err != nil {
 		return err
 	}
-	if s.words, err = lru.New[string, struct{}](knownWords); err != nil {
+	if s.words, err = lru.New[string, int](knownWords); err != nil {
 		return err
 	}
 	if s.samples, err = lru.New[[sha256.Size]byte, sample](sampleFor); err != nil {

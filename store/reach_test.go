@@ -227,7 +227,7 @@ func TestAnExactHandleComesFirstInAFilter(t *testing.T) {
 }
 
 // TestCompletionsAreShort: words as long as texts are do not stand in a query by the
-// hundred.
+// hundred. Up to some length of a beginning they are found all the same.
 func TestCompletionsAreShort(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
@@ -235,20 +235,22 @@ func TestCompletionsAreShort(t *testing.T) {
 	for i := range 40 {
 		s.post(author, func(d *PostDraft) { d.Body = strings.Repeat("transl", 600) + fmt.Sprintf("%c%c", 'a'+i/26, 'a'+i%26) })
 	}
-	q, err := s.parse(ctx, "transl")
-	size := 0
-	for _, form := range q.forms {
-		size += len(form)
-		if s.Store.words.Contains(form) {
-			t.Errorf("a word of %d bytes is remembered", len(form))
+	for beginning, all := range map[string]bool{"transl": true, "transltransltra": true, "transltransltran": false} {
+		q, err := s.parse(ctx, beginning)
+		size := 0
+		for _, form := range q.forms {
+			size += len(form)
+			if s.Store.words.Contains(form) {
+				t.Errorf("a word of %d bytes is remembered", len(form))
+			}
 		}
-	}
-	if err != nil || size > formBytes || len(q.forms) == 0 || !q.cut {
-		t.Errorf("%d completions of %d bytes, cut %v: %v", len(q.forms), size, q.cut, err)
-	}
-	found, err := s.Posts(ctx, PostFilter{Query: "transl"}, Page{Limit: 7})
-	if s.ok(err); len(found.Items) != len(q.forms) || found.TotalIsExact {
-		t.Errorf("%d calls by %d completions, exact %v", len(found.Items), len(q.forms), found.TotalIsExact)
+		if err != nil || size > formBytes || q.cut == all || all != (len(q.forms) == 0) {
+			t.Errorf("%s: %d completions of %d bytes, cut %v: %v", beginning, len(q.forms), size, q.cut, err)
+		}
+		found, err := s.Posts(ctx, PostFilter{Query: beginning}, Page{Limit: 7})
+		if s.ok(err); found.TotalIsExact != all || all && found.Total != 40 || len(found.Items) == 0 {
+			t.Errorf("%s: %d calls of %d, exact %v", beginning, len(found.Items), found.Total, found.TotalIsExact)
+		}
 	}
 }
 
@@ -271,20 +273,107 @@ func TestTheExactAgentLeavesBetweenPages(t *testing.T) {
 	}
 }
 
-// TestCompletionsAreFew: however many words begin so, and then no total is exact.
-func TestCompletionsAreFew(t *testing.T) {
+// TestMadeUpWordsHideNone: however many words begin so, a search completes to few of
+// them and finds all.
+func TestMadeUpWordsHideNone(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	author, _ := s.register("author")
-	for i := range 4 {
-		words := make([]string, 60)
+	before := s.post(author, func(d *PostDraft) { d.Title = "Translations before" })
+	for i := range 20 {
+		words := make([]string, 100)
 		for j := range words {
 			words[j] = fmt.Sprintf("transl%c%c%c", 'a'+i, 'a'+j/26, 'a'+j%26)
 		}
 		s.post(author, func(d *PostDraft) { d.Body = strings.Join(words, " ") })
-		found, err := s.Posts(ctx, PostFilter{Query: "transl"}, Page{Limit: 7})
-		if s.ok(err); len(found.Items) == 0 || found.TotalIsExact != ((i+1)*60 < maxForms) {
-			t.Errorf("%d calls: %d found, exact %v", i+1, len(found.Items), found.TotalIsExact)
+	}
+	s.register("one", func(r *Registration) { r.Name, r.DescriptionEN = "Translator", "Since." })
+	after := s.post(author, func(d *PostDraft) { d.Title = "Transmissions after" })
+	for beginning, want := range map[string]int{"tran": 22, "trans": 22, "transla": 2, "translations": 1, "translaaa": 1, "translb": 1, "transmi": 1} {
+		q, err := s.parse(ctx, beginning)
+		if s.ok(err); len(q.forms) > maxForms || q.cut {
+			t.Errorf("%s: %d completions, cut %v", beginning, len(q.forms), q.cut)
 		}
+		calls, err := s.Posts(ctx, PostFilter{Query: beginning}, Page{Limit: 100})
+		if s.ok(err); len(calls.Items) != want || calls.Total != want || !calls.TotalIsExact {
+			t.Errorf("%s: %d calls of %d, exact %v, want %d", beginning, len(calls.Items), calls.Total, calls.TotalIsExact, want)
+		}
+		if want == 22 && (calls.Items[0].ID != after.ID || calls.Items[1].ID != before.ID) {
+			t.Errorf("%s: the calls with it in their titles do not come first", beginning)
+		}
+		found, err := s.Agents(ctx, AgentFilter{Query: beginning}, Page{Limit: 7})
+		if s.ok(err); len(found.Items) != number(strings.HasPrefix("translator", beginning)) || !found.TotalIsExact {
+			t.Errorf("%s: %d agents, exact %v", beginning, len(found.Items), found.TotalIsExact)
+		}
+	}
+}
+
+// TestEveryBeginningIsFound: in each kind of text, after words came and went, in the
+// order in which they are learned, whatever they are.
+func TestEveryBeginningIsFound(t *testing.T) {
+	s := newStore(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	rows := map[int64][]string{}
+	change := func(number int64, row *searchRow) {
+		s.ok(s.write(context.Background(), func(t *tx) error {
+			if row == nil {
+				var words searchRow
+				words.third = rows[number]
+				t.unindex(postSearch, number, &words)
+				return nil
+			}
+			t.index(postSearch, number, row)
+			return nil
+		}))
+	}
+	word := func() string { // of two letters, so that very many begin alike
+		b := []byte("abababab"[:random.IntN(5)])
+		for range 2 + random.IntN(8) {
+			b = append(b, "ab"[random.IntN(2)])
+		}
+		return string(b) + strings.Repeat("á", random.IntN(2)*random.IntN(12))
+	}
+	next := int64(1)
+	for round := range 4 {
+		for range 60 {
+			var row searchRow
+			for _, texts := range []*[]string{&row.first, &row.second, &row.third} {
+				for range 4 {
+					*texts = append(*texts, word())
+				}
+			}
+			rows[next] = slices.Concat(row.first, row.second, row.third)
+			change(next, &row)
+			next++
+		}
+		for beginning := range strings.FieldsSeq("abab abaa abba baba bbbb ababa ababab abababa abababaa abababab ababababa ababababaa ababaá ababáá ababaaaaaaaaaaa ababababaaaaaaaa") {
+			want := 0
+			for _, words := range rows {
+				if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(fold(w), fold(beginning)) }) {
+					want++
+				}
+			}
+			q, err := s.parse(context.Background(), beginning)
+			if s.ok(err); len(q.forms) > maxForms {
+				t.Errorf("%s has %d completions", beginning, len(q.forms))
+			}
+			got := 0
+			if all := q.tiers(nil, "").all.match; !q.none {
+				got = value[int](s, `SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?`, all)
+			}
+			if got != want {
+				t.Errorf("round %d: %s is found in %d rows, want %d", round, beginning, got, want)
+			}
+		}
+		for number := range rows {
+			if number%3 == int64(round)%3 {
+				change(number, nil)
+				delete(rows, number)
+			}
+		}
+		s.ok(s.write(context.Background(), func(t *tx) error { _, err := t.dropWords(); return err }))
+	}
+	if spelled := value[int](s, `SELECT COUNT(*) FROM search_words WHERE completed_from > 4`); spelled == 0 {
+		t.Error("no word was one too many")
 	}
 }

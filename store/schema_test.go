@@ -134,6 +134,7 @@ func TestANewFileIsSound(t *testing.T) {
 // have run. Such a file is never edited: what it should have done is the next one's.
 var releasedMigrations = map[string]string{
 	"00001_directory.sql": "c50b8e5599bd112474d7013d766a19968e20436369ea0d8111567464cb74d978",
+	"00002_search.sql":    "28d8874b1e4b4af7f26e7099d38c191373ca9f0e5c28a6b3215cd59214edb766",
 }
 
 func TestReleasedMigrationsStayAsTheyAre(t *testing.T) {
@@ -156,6 +157,7 @@ func TestReleasedMigrationsStayAsTheyAre(t *testing.T) {
 // testdata/databases, with a checksum of what each holds.
 var releasedDatabases = map[string]string{
 	"schema-1.db": "e1c6ce566721a2254f50209599063577669a07b6e5211fe2821d1a59e30563b0",
+	"schema-2.db": "1140e534e4227924e9aaa680f2a2d9e38e9f7385252d505fbe48daebcd960bc5",
 }
 
 // released returns the path of a copy of such a database.

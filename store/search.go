@@ -99,23 +99,23 @@ func completes(w string) bool {
 
 // query is what a caller searches for.
 type query struct {
-	words []word
-	forms []string // the known words that begin with the last one, where it is longer than a beginning
-	cut   bool     // there may be more forms, so that no total is exact
-	none  bool     // nothing can match: no word is known that begins so, or there is none to look for
+	words   []word
+	forms   []string // the known words that the last one is completed to, where it is longer than a beginning
+	spelled bool     // rows hold it as a beginning too, those of words that it is not completed to
+	cut     bool     // there may be more forms, so that no total is exact
+	none    bool     // nothing can match: no word is known that begins so, or there is none to look for
 }
 
-// maxForms bounds how many words the last one of a query is completed to, the
-// shortest first. Beginnings of more than three characters that real words share
-// have fewer; without a bound, made-up ones would make every such search slow.
-const maxForms = 150
+// maxForms bounds how many words the last one of a query is completed to. Beginnings
+// of more than three characters that real words share have fewer; without a bound,
+// made-up ones would make every such search slow. The words past it are found by a
+// beginning that their rows hold (learn).
+const maxForms = 60
 
-// formBytes bounds what these take together, but for the first: words may be as long as
-// texts are, and each stands in many expressions.
+// formBytes bounds what the completions take together of a beginning that no row
+// holds, but for the first: words may be as long as texts are, and each stands in many
+// expressions.
 const formBytes = 8 << 10
-
-// mostForms is how many words are looked at for these, the first by the alphabet.
-const mostForms = 2000
 
 // manyWords is how many words and pairs a search with tiers has at the most: whatever
 // holds so many is found by them alone, and asking for each in every kind of text takes
@@ -138,27 +138,44 @@ const formsALook = 10
 // by name are walked only as far as the page needs.
 func (s *Store) parse(ctx context.Context, text string) (query, error) {
 	q := query{words: queryWords(text)}
-	if len(q.words) == 0 {
-		q.none = text != ""
+	q.none = len(q.words) == 0 && text != ""
+	beginning, ok := q.beginning()
+	if !ok {
 		return q, nil
+	}
+	var found []longWord
+	if err := s.all(ctx, &found, begunBy, beginning, beginning+string(utf8.MaxRune), maxForms+1); err != nil {
+		return q, err
+	}
+	q.complete(beginning, found)
+	return q, nil
+}
+
+// beginning is the last word, if it must be completed.
+func (q *query) beginning() (string, bool) {
+	if len(q.words) == 0 {
+		return "", false
 	}
 	last := q.words[len(q.words)-1]
-	if !last.prefix || !completes(last.text) {
-		return q, nil
-	}
-	err := s.all(ctx, &q.forms, `
-		SELECT word FROM (SELECT word FROM search_words WHERE word >= ? AND word < ? ORDER BY word LIMIT ?)
-		ORDER BY length(word), word
-		LIMIT ?`, last.text, last.text+string(utf8.MaxRune), mostForms, maxForms)
-	q.none, q.cut = len(q.forms) == 0, len(q.forms) == maxForms
+	return last.text, last.prefix && completes(last.text)
+}
+
+// complete completes the last word to those that begin so.
+func (q *query) complete(beginning string, found []longWord) {
+	n := utf8.RuneCountInString(beginning)
+	q.none = len(found) == 0
 	size := 0
-	for i, form := range q.forms {
-		if size += len(form); i > 0 && size > formBytes {
-			q.forms, q.cut = q.forms[:i], true
-			break
+	for _, w := range found {
+		switch size += len(w.Word); {
+		case w.CompletedFrom > n: // and so are all that follow
+			q.spelled = true
+			return
+		case len(q.forms) == maxForms, n > maxSpelled && len(q.forms) > 0 && size > formBytes:
+			q.cut = true
+			return
 		}
+		q.forms = append(q.forms, w.Word)
 	}
-	return q, err
 }
 
 // tier is a part of a list that comes before the next.
@@ -261,10 +278,13 @@ func (q query) scope(mark string) tier {
 		case w.prefix && !completes(w.text):
 			all[i] = quote(mark + beginningMark + w.text)
 			t.parts, t.looks = append(t.parts, all[i]), t.looks+1
-		case w.prefix && len(q.forms) > 0:
-			forms := make([]string, len(q.forms))
-			for j, form := range q.forms {
-				forms[j] = quote(mark + form)
+		case w.prefix:
+			forms := make([]string, 0, len(q.forms)+1)
+			for _, form := range q.forms {
+				forms = append(forms, quote(mark+form))
+			}
+			if q.spelled {
+				forms = append(forms, quote(mark+beginningMark+w.text))
 			}
 			all[i] = "(" + strings.Join(forms, " OR ") + ")"
 			t.parts, t.looks = append(t.parts, all[i]), t.looks+1+len(forms)/formsALook

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // A search row holds each word up to three times: as it is, marked if it stands
@@ -23,13 +24,21 @@ const (
 	longestTierList = scopes + 1 // the exact handle comes before them
 )
 
+var marks = [scopes]string{inFirst, inSecond, anywhere}
+
 // searchRow is what a search table holds of one agent or call: its texts by
 // weight, and the values that lists filter by.
 type searchRow struct {
 	first, second, third []string
 	facets               []string
 
-	cut func() (text string, complete []string) // terms, when they are being made already
+	cut func() (text string, long []scopedWord) // terms, when they are being made already
+}
+
+// scopedWord is a word of a row.
+type scopedWord struct {
+	text  string
+	scope int // the first that holds it
 }
 
 // prepare has the row's words cut beside the writer, which is the one that all
@@ -57,16 +66,16 @@ func (r *searchRow) cutBeside() {
 	_, _ = r.cut()
 }
 
-// terms are the words of the row as FTS5 gets them, and those that a longer
-// beginning may be completed to.
-func (r *searchRow) terms() (text string, complete []string) {
+// terms are the words of the row as FTS5 gets them, but for the beginnings of its long
+// ones.
+func (r *searchRow) terms() (text string, long []scopedWord) {
 	if r.cut != nil {
 		return r.cut()
 	}
 	return r.makeTerms()
 }
 
-func (r *searchRow) makeTerms() (text string, complete []string) {
+func (r *searchRow) makeTerms() (text string, long []scopedWord) {
 	sections := []string{segment(r.first...), segment(r.second...), segment(r.third...)}
 	words, begun := newNested(), newNested()
 	for scope, section := range sections {
@@ -77,14 +86,14 @@ func (r *searchRow) makeTerms() (text string, complete []string) {
 			}
 			beginnings(w, func(beginning string) { begun.add(beginning) })
 			if completes(w) {
-				complete = append(complete, w)
+				long = append(long, scopedWord{w, scope})
 			}
 		}
 		words.ends[scope], begun.ends[scope] = len(words.all), len(begun.all)
 	}
 	var b strings.Builder
 	b.Grow(4*len(sections[0]) + 4*len(sections[1]) + 4*len(sections[2]) + 256)
-	for scope, mark := range []string{inFirst, inSecond, anywhere} {
+	for scope, mark := range marks {
 		for _, w := range words.in(scope) {
 			writeTerm(&b, mark, "", w)
 		}
@@ -95,7 +104,7 @@ func (r *searchRow) makeTerms() (text string, complete []string) {
 	for _, f := range r.facets {
 		writeTerm(&b, "", "", f)
 	}
-	return b.String(), complete
+	return b.String(), long
 }
 
 func writeTerm(b *strings.Builder, mark, beginning, w string) {
@@ -162,11 +171,11 @@ func (t *tx) drop(was, is *searchRow) {
 	_, after := is.terms()
 	kept := map[string]bool{}
 	for _, w := range after {
-		kept[w] = true
+		kept[w.text] = true
 	}
 	for _, w := range before {
-		if !kept[w] {
-			t.dropped[w] = struct{}{}
+		if !kept[w.text] {
+			t.dropped[w.text] = struct{}{}
 		}
 	}
 }
@@ -205,13 +214,14 @@ func (t *tx) storeSearchRows() error {
 		if row == nil {
 			continue
 		}
-		text, complete := row.terms()
-		text += strings.Join(blocks(key.number), " ")
+		text, long := row.terms()
+		beginnings, err := t.learn(long)
+		if err != nil {
+			return fmt.Errorf("learn the words of a row: %w", err)
+		}
+		text += beginnings + strings.Join(blocks(key.number), " ")
 		if err := t.exec(`INSERT INTO `+key.table+` (rowid, words) VALUES (`+mirror+` - ?, ?)`, key.number, text); err != nil {
 			return fmt.Errorf("insert a row of %s: %w", key.table, err)
-		}
-		if err := t.learn(complete); err != nil {
-			return fmt.Errorf("learn the words of a row: %w", err)
 		}
 		runtime.Gosched() // as between the writes of a batch
 	}
@@ -226,21 +236,107 @@ const knownWords = 1 << 15
 // rememberedWord is how many bytes a word has at the most that is remembered so.
 const rememberedWord = 64
 
-// learn stores words that beginnings can be completed to.
-func (t *tx) learn(words []string) error {
+// longWord is a word that is longer than the beginnings that always stand in its rows.
+// It is found by a longer one in one of two ways. From some length on, beginnings are
+// completed to it, each to at most maxForms words. The shorter ones, for which that many
+// others were known before it, stand in its rows too. Which length that is, is settled
+// when the word is learned, and stays for as long as a row holds it.
+type longWord struct {
+	Word          string
+	CompletedFrom int `db:"completed_from"`
+}
+
+// maxSpelled is how long a beginning can be that stands in rows. Past that, words that
+// begin so are completed as far as they are few and short: real ones are.
+const maxSpelled = 15
+
+// anyLength are all lengths from which on beginnings can be completed to a word.
+const anyLength = `(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16)`
+
+// begunBy selects the long words between a beginning and what follows all words with
+// it: first those that the shortest beginnings are completed to.
+const begunBy = `
+	SELECT word, completed_from FROM search_words
+	WHERE completed_from IN ` + anyLength + ` AND word >= ? AND word < ?
+	ORDER BY completed_from, word
+	LIMIT ?`
+
+// learn stores the long words of a row, and tells as terms of it the beginnings that
+// are not completed to them. Those of the first scope come first.
+func (t *tx) learn(words []scopedWord) (terms string, err error) {
+	var b strings.Builder
+	seen := map[string]bool{}
 	for _, w := range words {
-		if t.writer.store.words.Contains(w) {
-			continue
+		from, err := t.completedFrom(w.text)
+		if err != nil {
+			return "", err
 		}
-		if _, ok := t.learned[w]; ok {
-			continue
+		n := 0
+		for i, r := range w.text {
+			if n++; n >= from { // mostly at the first that could be
+				break
+			}
+			beginning := w.text[:i+utf8.RuneLen(r)]
+			if n <= maxBeginning || seen[beginning] {
+				continue
+			}
+			seen[beginning] = true
+			for _, mark := range marks[w.scope:] {
+				writeTerm(&b, mark, beginningMark, beginning)
+			}
 		}
-		if err := t.exec(`INSERT INTO search_words (word) VALUES (?) ON CONFLICT (word) DO NOTHING`, w); err != nil {
-			return err
-		}
-		t.learned[w] = struct{}{}
 	}
-	return nil
+	return b.String(), nil
+}
+
+// completedFrom is how long a beginning must be to be completed to a word, which is
+// stored unless it is known.
+func (t *tx) completedFrom(word string) (from int, err error) {
+	if from, ok := t.writer.store.words.Get(word); ok {
+		return from, nil
+	}
+	if from, ok := t.learned[word]; ok {
+		return from, nil
+	}
+	known, err := t.find(&from, `
+		SELECT completed_from FROM search_words
+		WHERE completed_from IN `+anyLength+` AND word = ?
+		ORDER BY completed_from
+		LIMIT 1`, word)
+	if err == nil && !known {
+		if from, err = t.roomFor(word); err == nil {
+			err = t.exec(`INSERT INTO search_words (completed_from, word) VALUES (?, ?)`, from, word)
+		}
+	}
+	if err == nil {
+		t.learned[word] = from
+	}
+	return from, err
+}
+
+// roomFor is the least length of a new word's beginnings from which on each is
+// completed to fewer than maxForms.
+func (t *tx) roomFor(word string) (from int, err error) {
+	var ends []int
+	for i, r := range word {
+		if ends = append(ends, i+utf8.RuneLen(r)); len(ends) == maxSpelled {
+			break
+		}
+	}
+	from = len(ends) + 1
+	if len(word) > rememberedWord {
+		return from, nil // it would take the room of many
+	}
+	for n := len(ends); n > maxBeginning; n-- {
+		var completions int
+		err := t.get(&completions, `SELECT COUNT(*) FROM (`+begunBy+`) WHERE completed_from <= ?`,
+			word[:ends[n-1]], word[:ends[n-1]]+string(utf8.MaxRune), maxForms, n)
+		if err != nil || completions == maxForms {
+			return from, err
+		}
+		from = n
+	}
+	return from, nil
 }
 
 // unlearn notes the words of deleted rows: looking for each in the index takes too
@@ -266,7 +362,7 @@ func (t *tx) dropWords() (done int, err error) {
 		t.writer.store.words.Remove(w)
 		err := t.exec(`
 			DELETE FROM search_words
-			WHERE word = ?
+			WHERE completed_from IN `+anyLength+` AND word = ?
 				AND NOT EXISTS (SELECT 1 FROM agent_search WHERE agent_search MATCH ?)
 				AND NOT EXISTS (SELECT 1 FROM post_search WHERE post_search MATCH ?)`, w, quote(w), quote(w))
 		if err == nil {
@@ -293,5 +389,6 @@ func (t *tx) clearSearch() error {
 		}
 	}
 	clear(t.search)
+	clear(t.learned)
 	return nil
 }

@@ -103,16 +103,17 @@ func (s *testStore) findsIn(text string, queries ...string) []bool {
 			return err
 		}
 		for _, q := range queries {
-			words := queryWords(q)
-			n := 0
-			if len(words) > 0 {
-				last := words[len(words)-1].text
-				q := query{words: words} // as parse completes it, but inside the transaction
-				if err := t.all(&q.forms, `SELECT word FROM search_words WHERE word >= ? AND word < ?`, last, last+string(utf8.MaxRune)); err != nil {
+			q := query{words: queryWords(q)} // as parse completes it, but inside the transaction
+			if beginning, ok := q.beginning(); ok {
+				var known []longWord
+				if err := t.all(&known, begunBy, beginning, beginning+string(utf8.MaxRune), maxForms+1); err != nil {
 					return err
 				}
-				whole := q.tiers(nil, "").all
-				if err := t.get(&n, `SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?`, whole.match); err != nil {
+				q.complete(beginning, known)
+			}
+			n := 0
+			if len(q.words) > 0 && !q.none {
+				if err := t.get(&n, `SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?`, q.tiers(nil, "").all.match); err != nil {
 					return err
 				}
 			}
@@ -234,7 +235,7 @@ func FuzzFold(f *testing.F) {
 // alone.
 func TestPreparedRowMeetsItsPanic(t *testing.T) {
 	s := newStore(t)
-	row := &searchRow{cut: sync.OnceValues(func() (string, []string) { panic("cut") })}
+	row := &searchRow{cut: sync.OnceValues(func() (string, []scopedWord) { panic("cut") })}
 	row.cutBeside()
 	err := s.write(context.Background(), func(tx *tx) error {
 		tx.search[searchKey{postSearch, 1}] = row

@@ -118,7 +118,7 @@ type Store struct {
 	agentTotals   *totals
 	postTotals    *totals
 	writer        *writer
-	words         *lru.Cache[string, struct{}] // known to stand in search_words; the writer's
+	words         *lru.Cache[string, int] // completed_from of words known to stand in search_words; the writer's
 	active        activity
 	counts        statsCache
 	probe         probe

@@ -15,7 +15,7 @@ type tx struct {
 	stale   ids                      // agents whose document and search row must be made anew
 	recent  ids                      // agents of whose document only the recent calls must be
 	search  map[searchKey]*searchRow // search rows to replace; nil to delete
-	learned map[string]struct{}      // words stored for search in this transaction
+	learned map[string]int           // completed_from of words stored for search in this transaction
 	dropped map[string]struct{}      // words of search rows that this transaction deletes
 	changes Changes
 	failed  error // of a statement; no other is run after it, for the transaction may be undone
@@ -50,7 +50,7 @@ func (c Changes) Public() bool {
 }
 
 func newTx(w *writer, now Time) *tx {
-	return &tx{writer: w, now: now, stale: ids{}, recent: ids{}, search: map[searchKey]*searchRow{}, learned: map[string]struct{}{}, dropped: map[string]struct{}{}, changes: Changes{Cards: ids{}, Told: ids{}, rows: map[string]int{}}}
+	return &tx{writer: w, now: now, stale: ids{}, recent: ids{}, search: map[searchKey]*searchRow{}, learned: map[string]int{}, dropped: map[string]struct{}{}, changes: Changes{Cards: ids{}, Told: ids{}, rows: map[string]int{}}}
 }
 
 // merge takes over what another write of the same transaction made stale.

@@ -96,6 +96,30 @@ func (s *Store) BlockedWords(ctx context.Context) (words []BlockedWord, err erro
 	return words, err
 }
 
+// refoldBlockedWords keeps words that an older program folded in another way as this
+// one does.
+func (t *tx) refoldBlockedWords() error {
+	var words []BlockedWord
+	if err := t.all(&words, `SELECT word, created_at FROM blocked_words`); err != nil {
+		return err
+	}
+	for _, w := range words {
+		form := blockedForm(w.Word)
+		if form == w.Word {
+			continue
+		}
+		err := t.exec(`DELETE FROM blocked_words WHERE word = ?`, w.Word)
+		if err == nil {
+			err = t.exec(`INSERT INTO blocked_words (word, created_at) VALUES (?, ?) ON CONFLICT (word) DO NOTHING`, form, w.CreatedAt)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	t.writer.blocked = nil
+	return nil
+}
+
 // blockedWords is the list as this transaction sees it.
 func (t *tx) blockedWords() (*wordTree, error) {
 	if t.writer.blocked == nil {

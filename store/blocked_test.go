@@ -483,3 +483,26 @@ func TestTheCopyOfBlockedWordsIsNeverStale(t *testing.T) {
 	author, _ = s.register("harbour-pilot")
 	try("in an emptied directory", "")
 }
+
+// TestWordsThatWereFoldedOtherwise: a program that folds in another way than the one
+// before it blocks the same words.
+func TestWordsThatWereFoldedOtherwise(t *testing.T) {
+	s := newStore(t)
+	for i, word := range []string{"straße", "πάρος", "ς", "ok"} {
+		s.change(nil, `INSERT INTO blocked_words (word, created_at) VALUES (?, ?)`, word, i)
+	}
+	s.change(nil, `INSERT INTO blocked_words (word, created_at) VALUES ('strasse', 7)`)
+	s.change(nil, `UPDATE site SET value = x'00' WHERE name = 'document_format'`)
+	s.reopen()
+	list, err := s.BlockedWords(context.Background())
+	s.ok(err)
+	if diff := cmp.Diff([]BlockedWord{{"ok", 3}, {"strasse", 7}, {"παροσ", 1}, {"σ", 2}}, list); diff != "" {
+		t.Error(diff)
+	}
+	r := registration("harbour")
+	r.Name = "STRASSE"
+	_, _, err = s.Register(context.Background(), r, Once{})
+	if got := faultsOf(err); got != "name bad_value" {
+		t.Errorf("a blocked word: %q", got)
+	}
+}

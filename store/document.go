@@ -388,6 +388,9 @@ func (s *Store) rebuildIfOld(ctx context.Context, tell func(agents int64)) error
 		tell(agents)
 	}
 	return s.write(ctx, func(t *tx) error {
+		if err := t.refoldBlockedWords(); err != nil {
+			return fmt.Errorf("fold the blocked words anew: %w", err)
+		}
 		if err := t.rebuild(); err != nil {
 			return fmt.Errorf("make the documents anew: %w", err)
 		}

@@ -90,10 +90,16 @@ func appendFolded(b *strings.Builder, s string) {
 	}
 	var folded strings.Builder
 	for _, r := range norm.NFKD.String(strings.ToValidUTF8(s, "\uFFFD")) { // behind a broken character it does nothing
-		// Only the accents of Latin, Greek and Cyrillic: the marks of other
-		// scripts, such as the voicing of kana, tell words apart.
-		if r < 0x300 || r > 0x36F {
-			folded.WriteRune(unicode.ToLower(r))
+		switch r = unicode.ToLower(r); {
+		case 0x300 <= r && r <= 0x36F:
+			// Only the accents of Latin, Greek and Cyrillic: the marks of other
+			// scripts, such as the voicing of kana, tell words apart.
+		case r == 'ß': // whose capitals are two
+			folded.WriteString("ss")
+		case r == 'ς': // which has the capital of σ
+			folded.WriteRune('σ')
+		default:
+			folded.WriteRune(r)
 		}
 	}
 	b.WriteString(norm.NFC.String(folded.String()))

@@ -100,6 +100,7 @@ const newWindow = 30 * Day
 // Agents lists agents, newest first; a search by relevance. It refuses with
 // invalid_query a cursor that is none.
 func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[AgentDocument], error) {
+	changes := s.agentTotals.changes.Load()
 	q, err := s.parse(ctx, f.Query)
 	if err != nil {
 		return List[AgentDocument]{}, err
@@ -109,7 +110,7 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[Agen
 		return List[AgentDocument]{Items: []AgentDocument{}, TotalIsExact: true}, err
 	}
 	// Agents are paged by offset too, so only a page of outrageous ones ends early.
-	l := listing{name: f.name(), count: countAgents, most: 4 * pageBytes, search: &search{newest: newestAgent, sample: sampleAgents}, totals: s.agentTotals}
+	l := listing{name: f.name(), count: countAgents, most: 4 * pageBytes, search: &search{newest: newestAgent, sample: sampleAgents}, totals: s.agentTotals, changes: changes}
 	exact, err := s.exactHandle(ctx, f)
 	if err != nil {
 		return List[AgentDocument]{}, err

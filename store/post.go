@@ -250,6 +250,7 @@ func (d *PostDocument) fromRow(values []driver.Value) {
 // Posts lists calls, newest first; a search by relevance. It refuses with
 // invalid_query a cursor that is none.
 func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDocument], error) {
+	changes := s.postTotals.changes.Load()
 	q, err := s.parse(ctx, f.Query)
 	if err != nil {
 		return List[PostDocument]{}, err
@@ -258,7 +259,7 @@ func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDo
 		_, err := parseCursor(f.name(), page.Cursor)
 		return List[PostDocument]{Items: []PostDocument{}, TotalIsExact: true}, err
 	}
-	l := listing{name: f.name(), rows: allPosts, count: countPosts, most: pageBytes, search: &search{newest: newestPost, sample: samplePosts}, totals: s.postTotals}
+	l := listing{name: f.name(), rows: allPosts, count: countPosts, most: pageBytes, search: &search{newest: newestPost, sample: samplePosts}, totals: s.postTotals, changes: changes}
 	facets := f.facets()
 	l.tiers = q.tiers(facets, "")
 	l.short = len(q.words) == 0 && len(facets) <= 1 && !f.Open

@@ -308,6 +308,26 @@ func TestMadeUpWordsHideNone(t *testing.T) {
 	}
 }
 
+// TestAVeryLongWordIsFound: also where many longer ones begin so.
+func TestAVeryLongWordIsFound(t *testing.T) {
+	s := newStore(t)
+	author, _ := s.register("author")
+	const word = "internationalization"
+	for i := range 3 {
+		words := make([]string, 60)
+		for j := range words {
+			words[j] = fmt.Sprintf("%s%c%c%c", word, 'a'+i, 'a'+j/26, 'a'+j%26)
+		}
+		s.post(author, func(d *PostDraft) { d.Body = strings.Join(words, " ") })
+	}
+	s.post(author, func(d *PostDraft) { d.Title = word })
+	s.post(author, func(d *PostDraft) { d.Body = word })
+	found, err := s.Posts(t.Context(), PostFilter{Query: word}, Page{Limit: 100})
+	if s.ok(err); len(found.Items) < 3 || !strings.Contains(found.Items[0].Post, `"title":"`+word) || !strings.Contains(found.Items[1].Post, `"body":"`+word+`"`) {
+		t.Errorf("%d calls: %+v", len(found.Items), found.Items)
+	}
+}
+
 // TestEveryBeginningIsFound: in each kind of text, after words came and went, in the
 // order in which they are learned, whatever they are.
 func TestEveryBeginningIsFound(t *testing.T) {
@@ -375,5 +395,8 @@ func TestEveryBeginningIsFound(t *testing.T) {
 	}
 	if spelled := value[int](s, `SELECT COUNT(*) FROM search_words WHERE completed_from > 4`); spelled == 0 {
 		t.Error("no word was one too many")
+	}
+	if n := value[int](s, `SELECT COUNT(*) - COUNT(DISTINCT word) FROM search_words`); n != 0 {
+		t.Errorf("%d words are there twice", n)
 	}
 }

@@ -102,19 +102,17 @@ type query struct {
 	words   []word
 	forms   []string // the known words that the last one is completed to, where it is longer than a beginning
 	spelled bool     // rows hold it as a beginning too, those of words that it is not completed to
-	cut     bool     // there may be more forms, so that no total is exact
+	cut     bool     // there may be more forms, which only a very long beginning has, so that no total is exact
 	none    bool     // nothing can match: no word is known that begins so, or there is none to look for
 }
 
-// maxForms bounds how many words the last one of a query is completed to. Beginnings
-// of more than three characters that real words share have fewer; without a bound,
-// made-up ones would make every such search slow. The words past it are found by a
-// beginning that their rows hold (learn).
+// maxForms bounds how many words the last one of a query is completed to: each takes
+// time. Most beginnings of more than three characters have fewer. The words past it are
+// found by a beginning that their rows hold (longWord).
 const maxForms = 60
 
-// formBytes bounds what the completions take together of a beginning that no row
-// holds, but for the first: words may be as long as texts are, and each stands in many
-// expressions.
+// formBytes bounds what the completions of a very long beginning take together, but for
+// the first: words may be as long as texts are, and each stands in many expressions.
 const formBytes = 8 << 10
 
 // manyWords is how many words and pairs a search with tiers has at the most: whatever
@@ -163,14 +161,22 @@ func (q *query) beginning() (string, bool) {
 // complete completes the last word to those that begin so.
 func (q *query) complete(beginning string, found []longWord) {
 	n := utf8.RuneCountInString(beginning)
-	q.none = len(found) == 0
+	if q.none = len(found) == 0; q.none {
+		return
+	}
 	size := 0
+	if n > maxSpelled { // whatever others begin so, the word itself is found
+		q.forms, size = append(q.forms, beginning), len(beginning)
+	}
 	for _, w := range found {
 		switch size += len(w.Word); {
 		case w.CompletedFrom > n: // and so are all that follow
 			q.spelled = true
 			return
-		case len(q.forms) == maxForms, n > maxSpelled && len(q.forms) > 0 && size > formBytes:
+		case n > maxSpelled && w.Word == beginning:
+			size -= len(w.Word)
+			continue
+		case len(q.forms) == maxForms, n > maxSpelled && len(q.forms) > 1 && size > formBytes:
 			q.cut = true
 			return
 		}
@@ -218,7 +224,7 @@ func (q query) tiers(facets []string, exact string) (l tiers) {
 		before = tier{match: quote(exact), parts: []string{quote(exact)}, looks: 1}.within(filter)
 		l = l.with(before, l.all)
 	}
-	for _, mark := range []string{inFirst, inSecond, anywhere} {
+	for _, mark := range marks {
 		scope := q.scope(mark).within(filter)
 		l = l.with(scope.without(before), l.all.without(before))
 		before = scope
@@ -327,6 +333,9 @@ type listing struct {
 	short  bool    // a page is read straight from the end of one key or one word's rows
 	search *search // nil: the list is no search, and has no bound of its own
 	totals *totals // remembers its total; nil: it is counted each time
+	// how far the changes of its records had come before anything of it was read: what
+	// comes after only has it counted again
+	changes uint64
 }
 
 // page are the values of rows. Those of a search have a lowest number.

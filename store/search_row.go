@@ -6,6 +6,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -237,18 +238,24 @@ const knownWords = 1 << 15
 const rememberedWord = 64
 
 // longWord is a word that is longer than the beginnings that always stand in its rows.
-// It is found by a longer one in one of two ways. From some length on, beginnings are
-// completed to it, each to at most maxForms words. The shorter ones, for which that many
-// others were known before it, stand in its rows too. Which length that is, is settled
-// when the word is learned, and stays for as long as a row holds it.
+// It is found by a longer one in one of two ways: from some length on, beginnings are
+// completed to it, each to at most maxForms words; shorter ones stand in its rows too.
+// That length is settled when the word is learned, as the least with room for it from
+// there on, and stays until no row holds the word and it is dropped.
 type longWord struct {
 	Word          string
 	CompletedFrom int `db:"completed_from"`
 }
 
-// maxSpelled is how long a beginning can be that stands in rows. Past that, words that
-// begin so are completed as far as they are few and short: real ones are.
+// maxSpelled is how long a beginning can be that stands in rows. A longer one is
+// completed to as many words as there is room for, which may not be all that begin so:
+// that is only where very many have their first 15 letters in common, or some are as
+// long as texts.
 const maxSpelled = 15
+
+// maxCompleted is how many letters a word has at the most that shorter beginnings than
+// these are completed to, so that maxForms of them stay below formBytes.
+const maxCompleted = 32
 
 // anyLength are all lengths from which on beginnings can be completed to a word.
 const anyLength = `(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16)`
@@ -261,8 +268,8 @@ const begunBy = `
 	ORDER BY completed_from, word
 	LIMIT ?`
 
-// learn stores the long words of a row, and tells as terms of it the beginnings that
-// are not completed to them. Those of the first scope come first.
+// learn stores the long words of a row, which are in the order of their scopes, and
+// tells as terms of it the beginnings that are not completed to them.
 func (t *tx) learn(words []scopedWord) (terms string, err error) {
 	var b strings.Builder
 	seen := map[string]bool{}
@@ -304,39 +311,51 @@ func (t *tx) completedFrom(word string) (from int, err error) {
 		ORDER BY completed_from
 		LIMIT 1`, word)
 	if err == nil && !known {
-		if from, err = t.roomFor(word); err == nil {
+		if from, err = t.leastCompletedFrom(word); err == nil {
 			err = t.exec(`INSERT INTO search_words (completed_from, word) VALUES (?, ?)`, from, word)
 		}
 	}
 	if err == nil {
-		t.learned[word] = from
+		t.learned[strings.Clone(word)] = from // not the whole text that it is cut from
 	}
 	return from, err
 }
 
-// roomFor is the least length of a new word's beginnings from which on each is
-// completed to fewer than maxForms.
-func (t *tx) roomFor(word string) (from int, err error) {
+// leastCompletedFrom is completedFrom of a new word: the least length of its beginnings
+// from which on each is completed to fewer than maxForms.
+func (t *tx) leastCompletedFrom(word string) (from int, err error) {
 	var ends []int
+	letters := 0
 	for i, r := range word {
-		if ends = append(ends, i+utf8.RuneLen(r)); len(ends) == maxSpelled {
-			break
+		if letters++; letters <= maxSpelled {
+			ends = append(ends, i+utf8.RuneLen(r))
 		}
 	}
 	from = len(ends) + 1
-	if len(word) > rememberedWord {
-		return from, nil // it would take the room of many
+	if letters > maxCompleted {
+		return from, nil
 	}
-	for n := len(ends); n > maxBeginning; n-- {
-		var completions int
-		err := t.get(&completions, `SELECT COUNT(*) FROM (`+begunBy+`) WHERE completed_from <= ?`,
-			word[:ends[n-1]], word[:ends[n-1]]+string(utf8.MaxRune), maxForms, n)
-		if err != nil || completions == maxForms {
-			return from, err
+	// full tells whether a beginning is completed, from some length on, to that many.
+	full := func(length, from int) bool {
+		var n int
+		beginning := word[:ends[length-1]]
+		if err == nil {
+			err = t.get(&n, `SELECT COUNT(*) FROM (`+begunBy+`) WHERE completed_from <= ?`,
+				beginning, beginning+string(utf8.MaxRune), maxForms, from)
 		}
-		from = n
+		return n >= maxForms
 	}
-	return from, nil
+	// The longer a beginning is, the fewer words have it, whatever they are completed
+	// from: mostly there are few from the start.
+	const least = maxBeginning + 1
+	if !full(least, maxSpelled+1) || err != nil {
+		return least, err
+	}
+	from = least + 1 + sort.Search(from-least-1, func(i int) bool { return !full(least+1+i, maxSpelled+1) })
+	for from > least && !full(from-1, from-1) {
+		from--
+	}
+	return from, err
 }
 
 // unlearn notes the words of deleted rows: looking for each in the index takes too
@@ -390,5 +409,6 @@ func (t *tx) clearSearch() error {
 	}
 	clear(t.search)
 	clear(t.learned)
+	clear(t.dropped)
 	return nil
 }

@@ -98,6 +98,8 @@ func appendFolded(b *strings.Builder, s string) {
 			folded.WriteString("ss")
 		case r == 'ς': // which has the capital of σ
 			folded.WriteRune('σ')
+		case r == 'ı': // which has the capital of i
+			folded.WriteByte('i')
 		default:
 			folded.WriteRune(r)
 		}

@@ -76,9 +76,8 @@ func (s *Store) wholeTotal(ctx context.Context, l listing, r reach) (int, error)
 		return s.count(ctx, l, l.all, wholeTier, r, countLimit+1)
 	}
 	key := fmt.Sprintf("%s %d %v", l.name, r.low, l.bounds)
-	changes := l.totals.changes.Load() // before the count: what comes between only has it counted again
 	known, ok := l.totals.known.Get(key)
-	if ok && known.holds(changes) {
+	if ok && known.holds(l.changes) {
 		return known.n, nil
 	}
 	limit := countLimit + 1
@@ -87,7 +86,7 @@ func (s *Store) wholeTotal(ctx context.Context, l listing, r reach) (int, error)
 	}
 	n, err := s.count(ctx, l, l.all, wholeTier, r, limit)
 	if err == nil {
-		l.totals.known.Add(key, total{n, changes})
+		l.totals.known.Add(key, total{n, l.changes})
 	}
 	return n, err
 }

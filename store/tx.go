@@ -59,6 +59,8 @@ func (t *tx) merge(other *tx) {
 		clear(t.stale)
 		clear(t.recent)
 		clear(t.search)
+		clear(t.learned)
+		clear(t.dropped)
 	}
 	maps.Copy(t.stale, other.stale)
 	maps.Copy(t.recent, other.recent)

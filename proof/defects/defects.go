@@ -122,8 +122,20 @@ var defects = []defect{
 	if err := claim(ctx, s.writing); err != nil {`,
 		folder: "store", tests: "TestNothingErasedIsLeftInTheFile",
 	},
+	{
+		what: "half of the pages keep what was moved away from them", file: "store/blank.go",
+		old:    `	if err := w.blank(ctx, pages); err != nil {`,
+		new:    `	if err := w.blank(ctx, pages[:len(pages)/2]); err != nil {`,
+		folder: "store", tests: "TestNothingIsLeftWhereRowsWereMoved",
+	},
 
 	// What is answered is so.
+	{
+		what: "words hide others that begin so", file: "store/search_row.go",
+		old:    `			if n++; n >= from {`,
+		new:    `			if n++; n >= from-1 {`,
+		folder: "store", tests: "TestEveryBeginningIsFound",
+	},
 	{
 		what: "a page of a list leaves out a record", file: "store/search.go",
 		old: `				result.Items, result.Next = result.Items[:i], last.cursor()`,

@@ -111,7 +111,7 @@ type query struct {
 // found by a beginning that their rows hold (longWord).
 const maxForms = 60
 
-// formBytes bounds what the completions of a very long beginning take together, but for
+// formBytes bounds what a very long beginning and its completions take together, but for
 // the first: words may be as long as texts are, and each stands in many expressions.
 const formBytes = 8 << 10
 
@@ -164,19 +164,18 @@ func (q *query) complete(beginning string, found []longWord) {
 	if q.none = len(found) == 0; q.none {
 		return
 	}
-	size := 0
 	if n > maxSpelled { // whatever others begin so, the word itself is found
-		q.forms, size = append(q.forms, beginning), len(beginning)
+		others := slices.DeleteFunc(found, func(w longWord) bool { return w.Word == beginning })
+		found = slices.Insert(others, 0, longWord{Word: beginning})
 	}
+	size := 0
 	for _, w := range found {
-		switch size += len(w.Word); {
+		size += len(w.Word)
+		switch {
 		case w.CompletedFrom > n: // and so are all that follow
 			q.spelled = true
 			return
-		case n > maxSpelled && w.Word == beginning:
-			size -= len(w.Word)
-			continue
-		case len(q.forms) == maxForms, n > maxSpelled && len(q.forms) > 1 && size > formBytes:
+		case len(q.forms) == maxForms, len(q.forms) > 1 && size > formBytes:
 			q.cut = true
 			return
 		}

@@ -257,14 +257,12 @@ const maxSpelled = 15
 // these are completed to, so that maxForms of them stay below formBytes.
 const maxCompleted = 32
 
-// anyLength are all lengths from which on beginnings can be completed to a word.
-const anyLength = `(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16)`
-
 // begunBy selects the long words between a beginning and what follows all words with
-// it: first those that the shortest beginnings are completed to.
+// it: first those that the shortest beginnings are completed to. All lengths are named,
+// from past maxBeginning to past maxSpelled, so that an index has them in that order.
 const begunBy = `
 	SELECT word, completed_from FROM search_words
-	WHERE completed_from IN ` + anyLength + ` AND word >= ? AND word < ?
+	WHERE completed_from IN (4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16) AND word >= ? AND word < ?
 	ORDER BY completed_from, word
 	LIMIT ?`
 
@@ -305,11 +303,7 @@ func (t *tx) completedFrom(word string) (from int, err error) {
 	if from, ok := t.learned[word]; ok {
 		return from, nil
 	}
-	known, err := t.find(&from, `
-		SELECT completed_from FROM search_words
-		WHERE completed_from IN `+anyLength+` AND word = ?
-		ORDER BY completed_from
-		LIMIT 1`, word)
+	known, err := t.find(&from, `SELECT completed_from FROM search_words WHERE word = ?`, word)
 	if err == nil && !known {
 		if from, err = t.leastCompletedFrom(word); err == nil {
 			err = t.exec(`INSERT INTO search_words (completed_from, word) VALUES (?, ?)`, from, word)
@@ -381,7 +375,7 @@ func (t *tx) dropWords() (done int, err error) {
 		t.writer.store.words.Remove(w)
 		err := t.exec(`
 			DELETE FROM search_words
-			WHERE completed_from IN `+anyLength+` AND word = ?
+			WHERE word = ?
 				AND NOT EXISTS (SELECT 1 FROM agent_search WHERE agent_search MATCH ?)
 				AND NOT EXISTS (SELECT 1 FROM post_search WHERE post_search MATCH ?)`, w, quote(w), quote(w))
 		if err == nil {

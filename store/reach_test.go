@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -251,6 +252,31 @@ func TestCompletionsAreShort(t *testing.T) {
 		if s.ok(err); found.TotalIsExact != all || all && found.Total != 40 || len(found.Items) == 0 {
 			t.Errorf("%s: %d calls of %d, exact %v", beginning, len(found.Items), found.Total, found.TotalIsExact)
 		}
+	}
+}
+
+// TestARememberedWordKeepsNoText: not the one that it was cut from.
+func TestARememberedWordKeepsNoText(t *testing.T) {
+	s := newStore(t, noCaps)
+	author, _ := s.register("author")
+	text := strings.Repeat("港口潮汐助手", 600) // 25 KB, once cut
+	held := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	post := func(i int) {
+		s.post(author, func(d *PostDraft) { d.Body = fmt.Sprintf("%s word%d", text, i) })
+	}
+	post(0)
+	before := held()
+	const calls = 300
+	for i := range calls {
+		post(i + 1)
+	}
+	if grown := int64(held()) - int64(before); grown > calls*10<<10 || !s.Store.words.Contains("word300") {
+		t.Errorf("%d bytes more are held after %d calls", grown, calls)
 	}
 }
 

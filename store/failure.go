@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -225,12 +224,19 @@ var inOneLine = strings.NewReplacer("*** in database main ***\n", "", "\n", "; "
 // checkEvery is how long a file that was found whole is trusted.
 const checkEvery = Day
 
+// fileChecked is when it was found whole last.
+const fileChecked = "checked_at"
+
 // CheckWhole reads the whole file beside what else is done with it, unless it was
 // found whole within the last day, and stops the store when it finds damage. It takes
 // about a second for each 60 MB.
 func (s *Store) CheckWhole(ctx context.Context) error {
 	now := at(s.clock())
-	if s.checkedSince(ctx, now.add(-checkEvery)) {
+	checked := Time(s.checked.Load())
+	if checked == 0 {
+		checked = s.notedTime(ctx, fileChecked)
+	}
+	if s.within(checkEvery, checked) {
 		return nil
 	}
 	err := visit(ctx, s.path, readOnly, func(db *sqlx.DB) error { return s.readWhole(ctx, db) })
@@ -242,7 +248,7 @@ func (s *Store) CheckWhole(ctx context.Context) error {
 		return s.judge(err)
 	}
 	return s.write(ctx, func(t *tx) error {
-		return t.setSite("checked_at", []byte(strconv.FormatInt(int64(now), 10)))
+		return t.noteTime(fileChecked, now)
 	})
 }
 
@@ -255,14 +261,4 @@ func (s *Store) readWhole(ctx context.Context, db *sqlx.DB) error {
 		s.checked.Store(int64(now))
 	}
 	return err
-}
-
-// checkedSince tells whether the file was found whole at that time or later, by a
-// clock that has not gone back.
-func (s *Store) checkedSince(ctx context.Context, since Time) bool {
-	checked, err := Time(s.checked.Load()), error(nil)
-	if checked == 0 {
-		err = s.get(ctx, &checked, `SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = 'checked_at'`)
-	}
-	return err == nil && checked >= since && checked <= at(s.clock())
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base32"
@@ -8,7 +9,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Ids are a prefix that tells the kind of record, then 26 characters that sort
@@ -133,4 +136,24 @@ func (t *tx) setSite(name string, value []byte) error {
 	return t.exec(`
 		INSERT INTO site (name, value) VALUES (?, ?)
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value)
+}
+
+// noteTime keeps when something was done for the whole site.
+func (t *tx) noteTime(name string, done Time) error {
+	return t.setSite(name, []byte(strconv.FormatInt(int64(done), 10)))
+}
+
+// notedTime is when something was done last; 0 when that is not known.
+func (s *Store) notedTime(ctx context.Context, name string) (done Time) {
+	if err := s.get(ctx, &done, `SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?`, name); err != nil {
+		return 0
+	}
+	return done
+}
+
+// within tells whether something was done so short a time ago, by a clock that has not
+// gone back.
+func (s *Store) within(age time.Duration, done Time) bool {
+	now := at(s.clock())
+	return now.add(-age) <= done && done <= now
 }

@@ -55,18 +55,48 @@ const (
 	mergePause = 9
 )
 
+// mergeWholeEvery is how often a table is merged down to one segment: a long query looks
+// for each of its hundred words in each segment, and words that were deleted leave the
+// file with the segment that held them.
+const mergeWholeEvery = Day
+
+// searchMerged is when that was done last.
+const searchMerged = "search_merged_at"
+
 // mergeSearch merges what was written to the search tables since it last found
 // nothing to merge. Without room on the disk they stay as they are.
 func (s *Store) mergeSearch(ctx context.Context) error {
+	due := !s.within(mergeWholeEvery, s.notedTime(ctx, searchMerged))
+	whole := due
 	for _, table := range []string{agentSearch, postSearch} {
-		if err := s.mergeSearchTable(ctx, table); err != nil {
+		var err error
+		if due {
+			err = s.writeDue(ctx, func(t *tx) error { return t.gatherSegments(table) })
+		}
+		var done bool
+		if err == nil || errors.Is(err, errMerged) {
+			done, err = s.mergeSearchTable(ctx, table)
+		}
+		if err != nil && !errors.Is(err, refuse(CodeStorageFull)) {
 			return fmt.Errorf("%s: %w", table, err)
 		}
+		whole = whole && done
 	}
-	return nil
+	if !whole {
+		return nil
+	}
+	err := s.writeDue(ctx, func(t *tx) error {
+		clear(t.writer.gathered)
+		return t.noteTime(searchMerged, t.now)
+	})
+	if errors.Is(err, refuse(CodeStorageFull)) {
+		return nil
+	}
+	return err
 }
 
-func (s *Store) mergeSearchTable(ctx context.Context, table string) error {
+// mergeSearchTable makes the steps of one run. It tells whether nothing is left to merge.
+func (s *Store) mergeSearchTable(ctx context.Context, table string) (done bool, err error) {
 	commits := s.writer.commits.Load()
 	for range mergeSteps {
 		var more bool
@@ -77,11 +107,11 @@ func (s *Store) mergeSearchTable(ctx context.Context, table string) error {
 			took = time.Since(begun) //clock: as above
 			return err
 		})
-		if errors.Is(err, errMerged) || errors.Is(err, refuse(CodeStorageFull)) {
-			return nil
+		if errors.Is(err, errMerged) {
+			return true, nil
 		}
 		if err != nil || !more {
-			return err
+			return false, err
 		}
 		before := commits
 		if commits = s.writer.commits.Load(); commits == before+1 {
@@ -89,11 +119,11 @@ func (s *Store) mergeSearchTable(ctx context.Context, table string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		case <-time.After(mergePause * took):
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // errMerged undoes a step that found nothing to merge, so that it stores nothing.
@@ -103,19 +133,45 @@ func (t *tx) mergeSearchStep(table string) (more bool, err error) {
 	if t.writer.merged[table] {
 		return false, errMerged
 	}
+	if more, err = t.mergeSegments(table, mergePages); err == nil && !more {
+		t.writer.merged[table], err = true, errMerged
+	}
+	return more, err
+}
+
+// gatherSegments makes all segments of a table the input of one merge, which the steps
+// then do: for FTS5, a negative number of pages says so. Once is enough, however many
+// runs the merge takes: again it would begin anew.
+func (t *tx) gatherSegments(table string) error {
+	if t.writer.gathered[table] {
+		return errMerged
+	}
+	more, err := t.mergeSegments(table, -mergePages)
+	if err != nil {
+		return err
+	}
+	t.writer.gathered[table] = true
+	if !more {
+		return errMerged
+	}
+	t.writer.merged[table] = false
+	return nil
+}
+
+// mergeSegments has FTS5 merge so many pages of a table, and tells whether it found any.
+func (t *tx) mergeSegments(table string, pages int) (found bool, err error) {
 	var before, after int64
 	if err := t.get(&before, `SELECT total_changes()`); err != nil {
 		return false, err
 	}
-	if err := t.exec(`INSERT INTO `+table+` (`+table+`, rank) VALUES ('merge', ?)`, mergePages); err != nil {
+	if err := t.exec(`INSERT INTO `+table+` (`+table+`, rank) VALUES ('merge', ?)`, pages); err != nil {
 		return false, err
 	}
 	if err := t.get(&after, `SELECT total_changes()`); err != nil {
 		return false, err
 	}
 	if after-before < 2 { // FTS5's own sign that it had nothing to do
-		t.writer.merged[table] = true
-		return false, errMerged
+		return false, nil
 	}
 	t.changes.Removed = true // of rows that were deleted before
 	return true, nil

@@ -50,6 +50,67 @@ func TestSearchTablesAreMerged(t *testing.T) {
 	}
 }
 
+// holds tells whether a search table's file holds a word, found or not.
+func (s *testStore) holds(table, word string) bool {
+	s.Helper()
+	return value[bool](s, `SELECT EXISTS (SELECT 1 FROM `+table+`_data WHERE instr(block, CAST('`+word+`' AS BLOB)))`)
+}
+
+func TestSearchTablesAreMergedWholeOnceADay(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	caller, _ := s.register("harbour-pilot")
+	title := func(title string) func(*PostDraft) { return func(d *PostDraft) { d.Title = title } }
+	const posts = 40
+	erased := s.post(caller, title("Quixotic zebrafish"))
+	for i := range posts {
+		if i == posts/2 { // FTS5 merges what follows the first merge with its result
+			s.ok(s.RunDue(ctx))
+			s.clock.Advance(mergeWholeEvery)
+		}
+		s.post(caller, title(fmt.Sprintf("Lock data %d", i)))
+	}
+	s.ok(s.RunDue(ctx))
+	if n := s.segments(postSearch); n != 1 {
+		t.Fatalf("%d segments at first", n)
+	}
+	for i := range 6 {
+		s.post(caller, title(fmt.Sprintf("Weather data %d", i)))
+	}
+	s.ok(s.DeletePost(ctx, caller, erased.ID))
+	s.ok(s.RunDue(ctx))
+	if n := s.segments(postSearch); n == 1 {
+		t.Error("merged whole twice a day")
+	}
+	if !s.holds(postSearch, "quixotic") {
+		t.Fatal("nothing is left to be erased")
+	}
+	s.clock.Advance(mergeWholeEvery)
+	s.ok(s.RunDue(ctx))
+	if n := s.segments(postSearch); n != 1 {
+		t.Errorf("%d segments a day later", n)
+	}
+	if s.holds(postSearch, "quixotic") {
+		t.Error("a deleted call's word is still in the file")
+	}
+	for _, q := range []struct {
+		query string
+		found int
+	}{{"tide", posts + 6}, {"weather", 6}, {"quixotic", 0}} {
+		list, err := s.Posts(ctx, PostFilter{Query: q.query}, Page{Limit: 100})
+		s.ok(err)
+		if len(list.Items) != q.found {
+			t.Errorf("%s: %d calls, want %d", q.query, len(list.Items), q.found)
+		}
+	}
+	s.clock.Advance(mergeWholeEvery)
+	before := value[int](s, `SELECT COUNT(*) FROM post_search_data`)
+	s.ok(s.mergeSearch(ctx))
+	if after := value[int](s, `SELECT COUNT(*) FROM post_search_data`); after != before || s.segments(postSearch) != 1 {
+		t.Errorf("one segment is merged again: %d pages, then %d", before, after)
+	}
+}
+
 func TestSearchTablesHaveTheirSettings(t *testing.T) {
 	s := newStore(t)
 	caller, _ := s.register("harbour-pilot")

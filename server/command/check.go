@@ -55,6 +55,7 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	if _, err := c.plan(zerolog.Nop()); err != nil {
 		return err
 	}
+	trustAuthorities()
 	f := &findings{out: console.out}
 	served := c.checkDatabase(ctx, f)
 	c.checkDisk(f)

@@ -1012,6 +1012,9 @@ func TestADeletedHandleInheritsNothing(t *testing.T) {
 	}
 	code := s.lose("harbour-pilot")
 	s.call("DELETE", "/api/me?confirm=harbour-pilot", pilot, nil).status(204)
+	if err := s.server.RunDue(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	before := watched(s, path)
 
 	mails := len(s.outgoing.Messages())

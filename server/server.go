@@ -77,32 +77,24 @@ type Server struct {
 
 // New makes a server for an open store, which must not have been used yet.
 func New(st *store.Store, o Options) (*Server, error) {
+	s, err := Prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Open(st)
+}
+
+// Prepare makes what a server needs beside its directory: the operations and what
+// documents them. That takes a fifth of a start, so it may go on while the store is
+// opened; Open follows.
+func Prepare(o Options) (*Server, error) {
 	if err := CheckBaseURL(o.BaseURL); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, store: st, disk: st.Disk, waiters: newWaiters(), stopping: make(chan struct{}), meters: metrics.NewSet()}
+	s := &Server{options: o, waiters: newWaiters(), stopping: make(chan struct{}), meters: metrics.NewSet()}
 	s.secure = strings.HasPrefix(o.BaseURL, "https://")
 	s.unrouted = newMeter(s.meters, "none")
 	s.refusals = newRefusals(s.meters)
-	var err error
-	if s.limiter, err = newLimiter(o.Limits, st.Now); err != nil {
-		return nil, err
-	}
-	if s.cache, err = newCache(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0)); err != nil {
-		return nil, err
-	}
-	if s.links, err = newLinkChecks(s); err != nil {
-		return nil, err
-	}
-	st.Watch(s.cache.changed)
-	st.Watch(s.waiters.changed)
-	if o.Mail != nil {
-		s.mailer = newMailer(s)
-		st.Watch(s.mailer.changed)
-	}
-	if s.pages, err = newPages(s); err != nil {
-		return nil, err
-	}
 	s.guides = makeGuides(o.BaseURL)
 	s.registry = newRegistry()
 	s.operations = s.list()
@@ -110,14 +102,34 @@ func New(st *store.Store, o Options) (*Server, error) {
 		op.input = newInput(s.registry, op.in)
 	}
 	s.openAPI = s.document()
-	if err = s.newMCP(); err != nil {
-		return nil, err
+	return s, s.newMCP()
+}
+
+// Open has a prepared server answer for an open store, which must not have been used
+// yet.
+func (s *Server) Open(st *store.Store) (err error) {
+	s.store, s.disk = st, st.Disk
+	if s.limiter, err = newLimiter(s.options.Limits, st.Now); err != nil {
+		return err
+	}
+	if s.cache, err = newCache(max(cmp.Or(s.options.CacheBytes, DefaultCacheBytes), 0)); err != nil {
+		return err
+	}
+	if s.links, err = newLinkChecks(s); err != nil {
+		return err
+	}
+	st.Watch(s.cache.changed)
+	st.Watch(s.waiters.changed)
+	if s.options.Mail != nil {
+		s.mailer = newMailer(s)
+		st.Watch(s.mailer.changed)
+	}
+	if s.pages, err = newPages(s); err != nil {
+		return err
 	}
 	s.index = s.makeIndex()
-	if s.handler, err = s.chain(s.mount()); err != nil {
-		return nil, err
-	}
-	return s, nil
+	s.handler, err = s.chain(s.mount())
+	return err
 }
 
 // CheckBaseURL refuses what is no site's address.

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"syscall"
 	"time"
 
@@ -122,6 +123,13 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 		return err
 	}
 	defer closeAll(entrances)
+	at := entrances[0].listener.Addr()
+	if p.server.BaseURL == "" {
+		p.server.BaseURL = "http://" + reachable(at)
+		log.Info().Str("base_url", p.server.BaseURL).Msg("no --base-url is given: documents name this address")
+	}
+	prepare := sync.OnceValues(func() (*server.Server, error) { return server.Prepare(p.server) })
+	go prepare()
 	st, err := c.openStore(ctx, log, p.store)
 	if err != nil {
 		return err
@@ -131,12 +139,10 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 		err = c.advise(errors.Join(err, st.Close()))
 		log.Info().Msg("callbook has stopped")
 	}()
-	at := entrances[0].listener.Addr()
-	if p.server.BaseURL == "" {
-		p.server.BaseURL = "http://" + reachable(at)
-		log.Info().Str("base_url", p.server.BaseURL).Msg("no --base-url is given: documents name this address")
+	s, err := prepare()
+	if err == nil {
+		err = s.Open(st)
 	}
-	s, err := server.New(st, p.server)
 	if err != nil {
 		return err
 	}

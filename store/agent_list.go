@@ -194,12 +194,12 @@ func (s *Store) exactHandle(ctx context.Context, f AgentFilter) (string, error) 
 	if !ParseHandle(handle) {
 		return "", nil
 	}
-	var id int64
-	err := s.get(ctx, &id, `SELECT agent_id FROM agent_documents WHERE handle = ?`, handle)
-	if errors.Is(err, sql.ErrNoRows) {
-		return noSuchHandle, nil
-	}
-	return facet(facetHandle, handle), err
+	exact := noSuchHandle
+	err := s.look(ctx, `SELECT 1 FROM agent_documents WHERE handle = ?`, []any{handle}, func(*statement, []string, []driver.Value) (bool, error) {
+		exact = facet(facetHandle, handle)
+		return false, nil
+	})
+	return exact, err
 }
 
 func number(b bool) int {

@@ -107,7 +107,7 @@ func (s *Store) Events(ctx context.Context, caller Caller, after string, limit i
 	// Read behind the list: what is dropped in between is rather told as a gap than
 	// missed.
 	var dropped int64
-	err = s.get(ctx, &dropped, `SELECT events_dropped FROM agents WHERE id = ?`, caller.ID)
+	err = s.lookUp(ctx, &dropped, `SELECT events_dropped FROM agents WHERE id = ?`, caller.ID)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = refuse(CodeUnauthorized) // deleted, perhaps while it waited
 	}

@@ -34,7 +34,7 @@ func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
 		Reason       *string `db:"suspension_reason"`
 	}
 	hash := hashKey(key)
-	err := s.get(ctx, &row, `
+	err := s.lookUp(ctx, &row, `
 		SELECT a.id, h.handle, a.key_hash, a.key_used, a.last_active_at,
 			a.suspended_at, a.suspended_until, a.suspension_reason
 		FROM agents a

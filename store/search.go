@@ -142,11 +142,17 @@ func (s *Store) parse(ctx context.Context, text string) (query, error) {
 		return q, nil
 	}
 	var found []longWord
-	if err := s.all(ctx, &found, begunBy, beginning, beginning+string(utf8.MaxRune), maxForms+1); err != nil {
-		return q, err
+	n := utf8.RuneCountInString(beginning)
+	bounds := []any{beginning, beginning + string(utf8.MaxRune), maxForms + 1}
+	err := s.look(ctx, begunBy, bounds, func(_ *statement, _ []string, v []driver.Value) (more bool, err error) {
+		w := longWord{Word: v[0].(string), CompletedFrom: int(v[1].(int64))}
+		found = append(found, w)
+		return w.CompletedFrom <= n, nil // the first of the others tells that there are some
+	})
+	if err == nil {
+		q.complete(beginning, found)
 	}
-	q.complete(beginning, found)
-	return q, nil
+	return q, err
 }
 
 // beginning is the last word, if it must be completed.

@@ -307,9 +307,14 @@ func (s *Store) seek(ctx context.Context, dest any, query string, args ...any) e
 	return get(dest, func(row rowFunc) error { return s.readUnder(ctx, ctx, query, args, row) })
 }
 
-// find is get that refuses an absent row with not_found.
+// lookUp is get of a row that is found at once, as look is read.
+func (s *Store) lookUp(ctx context.Context, dest any, query string, args ...any) error {
+	return get(dest, func(row rowFunc) error { return s.look(ctx, query, args, row) })
+}
+
+// find is lookUp that refuses an absent row with not_found.
 func (s *Store) find(ctx context.Context, dest any, query string, args ...any) error {
-	err := s.get(ctx, dest, query, args...)
+	err := s.lookUp(ctx, dest, query, args...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return refuse(CodeNotFound)
 	}

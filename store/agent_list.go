@@ -21,28 +21,30 @@ type AgentFilter struct {
 	Brief      bool   // selects none: of the documents found, only what a brief item shows
 }
 
-// The list queries. The inner one of a search walks its narrow rows, so that skipping
-// does not load documents.
+// The list queries. Those that count do not load documents, and a page that skips
+// records begins where counting them ended.
 const (
 	walkAgents = `
 		FROM agent_documents d
 		JOIN agents a ON a.id = d.agent_id
 		WHERE d.agent_id < ? AND d.agent_id >= ?
-		ORDER BY d.agent_id DESC LIMIT ? OFFSET ?`
+		ORDER BY d.agent_id DESC LIMIT ?`
 	countAgents = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM agent_documents WHERE agent_id < ? AND agent_id >= ? LIMIT ?)`
+		SELECT COUNT(*), MIN(agent_id) FROM (SELECT agent_id FROM agent_documents
+			WHERE agent_id < ? AND agent_id >= ? ORDER BY agent_id DESC LIMIT ?)`
 	// Ordered by the very column of the inner query, so that SQLite sees that the rows
 	// come in that order: by an expression of it, it would sort them, documents and all.
 	searchAgents = `
 		FROM (SELECT rowid AS row FROM agent_search
 			WHERE agent_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
-			ORDER BY rowid LIMIT ? OFFSET ?) m
+			ORDER BY rowid LIMIT ?) m
 		JOIN agents a ON a.id = ` + mirror + ` - m.row
 		JOIN agent_documents d ON d.agent_id = a.id
 		ORDER BY m.row`
 	countSearchedAgents = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM agent_search
-			WHERE agent_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ? LIMIT ?)`
+		SELECT COUNT(*), ` + mirror + ` - MAX(row) FROM (SELECT rowid AS row FROM agent_search
+			WHERE agent_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
+			ORDER BY rowid LIMIT ?)`
 	newestAgent = `SELECT COALESCE(MAX(agent_id), 0) FROM agent_documents`
 	listColumns = `d.agent_id, d.level, d.confirmed, d.email, a.last_active_at`
 )

@@ -204,31 +204,34 @@ const (
 		JOIN post_documents d ON d.post_seq = p.seq
 		JOIN agent_documents a ON a.agent_id = p.author_id
 		WHERE p.seq < ? AND p.seq >= ?
-		ORDER BY p.seq DESC LIMIT ? OFFSET ?`
+		ORDER BY p.seq DESC LIMIT ?`
 	countPosts = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM post_documents WHERE post_seq < ? AND post_seq >= ? LIMIT ?)`
+		SELECT COUNT(*), MIN(post_seq) FROM (SELECT post_seq FROM post_documents
+			WHERE post_seq < ? AND post_seq >= ? ORDER BY post_seq DESC LIMIT ?)`
 	searchPosts = listedPosts + `
 		FROM (SELECT rowid AS row FROM post_search
 			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
-			ORDER BY rowid LIMIT ? OFFSET ?) m
+			ORDER BY rowid LIMIT ?) m
 		JOIN posts p ON p.seq = ` + mirror + ` - m.row
 		JOIN post_documents d ON d.post_seq = p.seq
 		JOIN agent_documents a ON a.agent_id = p.author_id
 		ORDER BY m.row`
 	countSearchedPosts = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM post_search
-			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ? LIMIT ?)`
+		SELECT COUNT(*), ` + mirror + ` - MAX(row) FROM (SELECT rowid AS row FROM post_search
+			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
+			ORDER BY rowid LIMIT ?)`
 	searchOpenPosts = listedPosts + `
 		FROM (SELECT rowid AS row FROM post_search
 			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?` + notExpired + `
-			ORDER BY rowid LIMIT ? OFFSET ?) m
+			ORDER BY rowid LIMIT ?) m
 		JOIN posts p ON p.seq = ` + mirror + ` - m.row
 		JOIN post_documents d ON d.post_seq = p.seq
 		JOIN agent_documents a ON a.agent_id = p.author_id
 		ORDER BY m.row`
 	countSearchedOpenPosts = `
-		SELECT COUNT(*) FROM (SELECT 1 FROM post_search
-			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?` + notExpired + ` LIMIT ?)`
+		SELECT COUNT(*), ` + mirror + ` - MAX(row) FROM (SELECT rowid AS row FROM post_search
+			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?` + notExpired + `
+			ORDER BY rowid LIMIT ?)`
 )
 
 // notExpired leaves out the few whose search rows do not say yet that their deadline

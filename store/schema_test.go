@@ -630,10 +630,10 @@ var (
 
 // boundedWalks are the queries that may walk, by a part of their text.
 var boundedWalks = []string{
-	"ORDER BY d.agent_id DESC LIMIT ?",                // a page of all agents
-	"(SELECT 1 FROM agent_documents WHERE agent_id <", // their total, up to 1000
-	"ORDER BY p.seq DESC LIMIT ?",                     // a page of all calls
-	"(SELECT 1 FROM post_documents WHERE post_seq <",  // their total, up to 1000
+	"ORDER BY d.agent_id DESC LIMIT ?",                       // a page of all agents
+	"(SELECT agent_id FROM agent_documents WHERE agent_id <", // their total, up to 1000, or what is skipped
+	"ORDER BY p.seq DESC LIMIT ?",                            // a page of all calls
+	"(SELECT post_seq FROM post_documents WHERE post_seq <",  // the same
 	"COALESCE(MAX(",                      // the last row
 	"(SELECT 1 FROM collabs c LEFT JOIN", // the total of all collaborations, up to 1000
 	"AS agents_verified",                 // counts, at most every ten seconds

@@ -329,8 +329,8 @@ const noSuchHandle = "-"
 // expression, but for a listing of everything, which has none.
 type listing struct {
 	name   string  // tells the list and its filter from others
-	rows   string  // selects a page; after the expression: seq below, a search's lowest, bounds…, limit, offset
-	count  string  // counts matches; after the expression: for a search seq below and its lowest, bounds…, limit
+	rows   string  // selects a page; after the expression: seq below, a search's lowest, bounds…, limit, and offset but for a search
+	count  string  // counts matches, and a search tells the number of the last; after the expression: for a search seq below and its lowest, bounds…, limit
 	bounds []any   // further values of both
 	before []any   // values of both before all others
 	most   int     // bytes of the records of a page, from which on it ends early; 0 for any
@@ -343,13 +343,13 @@ type listing struct {
 	changes uint64
 }
 
-// page are the values of rows. Those of a search have a lowest number.
+// page are the values of rows. A search has a lowest number, and passes by counting.
 func (l *listing) page(t tier, below int64, r reach, limit, offset int) []any {
 	args := append(l.matching(t, r), below)
-	if l.search != nil {
-		args = append(args, r.low)
+	if l.search == nil {
+		return append(append(args, l.bounds...), limit, offset)
 	}
-	return append(append(args, l.bounds...), limit, offset)
+	return append(append(append(args, r.low), l.bounds...), limit)
 }
 
 // counted are the values of count.
@@ -422,19 +422,19 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 		if err != nil {
 			return result, err
 		}
-		before := len(result.Items)
-		result.Items, err = readRows(ctx, s, l, l.page(t, from.seq, r, page.Limit+1-before, skip), result.Items)
-		if err != nil {
-			return result, err
-		}
-		if _, more := l.at(after(n)); len(result.Items) > before {
-			skip = 0
-		} else if skip > 0 && (more || !r.whole) { // the tier, or what is looked at of it, ends before the page begins
-			passed, err := s.count(ctx, l, t, from.seq, r, skip)
-			if err != nil {
+		if skip > 0 && l.search != nil {
+			var passed int
+			if passed, from.seq, err = s.count(ctx, l, t, from.seq, r, skip); err != nil {
 				return result, err
 			}
 			skip -= passed
+		}
+		before := len(result.Items)
+		if skip == 0 || l.search == nil { // else the page begins further on
+			result.Items, err = readRows(ctx, s, l, l.page(t, from.seq, r, page.Limit+1-before, skip), result.Items)
+			if err != nil {
+				return result, err
+			}
 		}
 		for i := before; i < len(result.Items); i++ {
 			row := &result.Items[i]
@@ -507,10 +507,14 @@ func readRows[T any](ctx context.Context, s *Store, l listing, args []any, items
 	return items, err
 }
 
-// count counts the matches of a tier below a number, up to limit. Only a search can be
-// counted from such a number on.
-func (s *Store) count(ctx context.Context, l listing, t tier, below int64, r reach, limit int) (int, error) {
-	var n int
-	err := s.get(ctx, &n, l.count, l.counted(t, below, r, limit)...)
-	return n, err
+// count counts the matches of a tier below a number, up to limit, and tells the number
+// of the last. Only a search has such numbers.
+func (s *Store) count(ctx context.Context, l listing, t tier, below int64, r reach, limit int) (n int, last int64, err error) {
+	err = s.read(ctx, l.count, l.counted(t, below, r, limit), func(_ *statement, _ []string, v []driver.Value) (bool, error) {
+		if n = int(v[0].(int64)); n > 0 && l.search != nil {
+			last = v[1].(int64)
+		}
+		return false, nil
+	})
+	return n, last, err
 }

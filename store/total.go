@@ -64,7 +64,7 @@ func (s *Store) total(ctx context.Context, l listing) (n int, exact bool, err er
 		return 0, false, err
 	}
 	if !r.whole {
-		n, err = s.count(ctx, l, l.all, wholeTier, r, countLimit)
+		n, _, err = s.count(ctx, l, l.all, wholeTier, r, countLimit)
 		return n, false, err
 	}
 	n, err = s.wholeTotal(ctx, l, r)
@@ -73,7 +73,8 @@ func (s *Store) total(ctx context.Context, l listing) (n int, exact bool, err er
 
 func (s *Store) wholeTotal(ctx context.Context, l listing, r reach) (int, error) {
 	if l.totals == nil {
-		return s.count(ctx, l, l.all, wholeTier, r, countLimit+1)
+		n, _, err := s.count(ctx, l, l.all, wholeTier, r, countLimit+1)
+		return n, err
 	}
 	key := fmt.Sprintf("%s %d %v", l.name, r.low, l.bounds)
 	known, ok := l.totals.known.Get(key)
@@ -84,7 +85,7 @@ func (s *Store) wholeTotal(ctx context.Context, l listing, r reach) (int, error)
 	if ok && known.n > countLimit {
 		limit += countLimit // its records change: so far that it holds for the next thousand
 	}
-	n, err := s.count(ctx, l, l.all, wholeTier, r, limit)
+	n, _, err := s.count(ctx, l, l.all, wholeTier, r, limit)
 	if err == nil {
 		l.totals.known.Add(key, total{n, l.changes})
 	}

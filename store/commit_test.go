@@ -373,6 +373,17 @@ func (s *testStore) limitPages(more int) {
 	}))
 }
 
+// leaveNoRoom fills the file up, until limitPages says otherwise.
+func (s *testStore) leaveNoRoom() {
+	s.Helper()
+	s.limitPages(0)
+	for n, size := 0, 20_000; size > 0; n++ {
+		if s.write(context.Background(), addWord(fmt.Sprintf("%d%s", n, strings.Repeat("x", size)))) != nil {
+			size /= 2
+		}
+	}
+}
+
 // A full disk makes SQLite undo the whole transaction by itself, the savepoints
 // of the other writes included.
 func TestAFullDiskIsToldAndHeals(t *testing.T) {

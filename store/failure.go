@@ -234,7 +234,7 @@ func (s *Store) CheckWhole(ctx context.Context) error {
 	now := at(s.clock())
 	checked := Time(s.checked.Load())
 	if checked == 0 {
-		checked = s.notedTime(ctx, fileChecked)
+		checked, _ = s.notedTime(ctx, fileChecked) // what cannot be read is looked at
 	}
 	if s.within(checkEvery, checked) {
 		return nil

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/base32"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -143,12 +145,13 @@ func (t *tx) noteTime(name string, done Time) error {
 	return t.setSite(name, []byte(strconv.FormatInt(int64(done), 10)))
 }
 
-// notedTime is when something was done last; 0 when that is not known.
-func (s *Store) notedTime(ctx context.Context, name string) (done Time) {
-	if err := s.get(ctx, &done, `SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?`, name); err != nil {
-		return 0
+// notedTime is when something was done last; 0 when it never was.
+func (s *Store) notedTime(ctx context.Context, name string) (done Time, err error) {
+	err = s.lookUp(ctx, &done, `SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?`, name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
 	}
-	return done
+	return done, err
 }
 
 // within tells whether something was done so short a time ago, by a clock that has not

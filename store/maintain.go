@@ -49,8 +49,8 @@ func (a *activity) note(s *Store, id int64, last, now Time) {
 // what has run out of time, drops what is kept for a time only, merges the search
 // tables, and takes erased data out of the write-ahead log. It runs every minute, so
 // erased data leaves the files within ten minutes, also from where SQLite has moved it
-// away (blank.go); words that are in no row any longer leave the full-text index with the
-// merging of a day.
+// away (blank.go); words that are in no row any longer leave the full-text index within
+// two days, with the merging of each (mergeWholeEvery).
 func (s *Store) RunDue(ctx context.Context) error {
 	var errs []error
 	// Transactions of their own: what fails keeps no other from being done, and

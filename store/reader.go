@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -30,14 +31,15 @@ func newReaders(n int) *readers {
 	return &readers{places: make(chan struct{}, n), closed: make(chan struct{})}
 }
 
-// take returns a connection for one query, to be given back.
+// take returns a connection for one query, to be given back. It waits for one as long
+// as a read may take.
 func (p *readers) take(ctx context.Context, db *sqlx.DB) (*reader, error) {
 	select {
 	case p.places <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-p.closed:
-		return nil, errClosed
+	default:
+		if err := p.wait(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if r := p.last(); r != nil {
 		return r, nil
@@ -48,6 +50,21 @@ func (p *readers) take(ctx context.Context, db *sqlx.DB) (*reader, error) {
 		return nil, fmt.Errorf("open a reading connection: %w", err)
 	}
 	return &reader{conn: conn, stmts: statements{}}, nil
+}
+
+func (p *readers) wait(ctx context.Context) error {
+	late := time.NewTimer(readTimeout)
+	defer late.Stop()
+	select {
+	case p.places <- struct{}{}:
+		return nil
+	case <-late.C:
+		return refuse(CodeUnavailable)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.closed:
+		return errClosed
+	}
 }
 
 func (p *readers) last() *reader {

@@ -38,6 +38,11 @@ func TestMoreReadThanThereArePlaces(t *testing.T) {
 	defer stop()
 	_, err := s.Card(ended, caller.Handle)
 	wantOutcome(t, "without a place", err, string(CodeUnavailable))
+	timeout := readTimeout
+	readTimeout = time.Millisecond
+	defer func() { readTimeout = timeout }()
+	_, err = s.Card(ctx, caller.Handle)
+	wantOutcome(t, "without a place and an end", err, string(CodeUnavailable))
 }
 
 func TestNothingIsReadAfterTheEnd(t *testing.T) {

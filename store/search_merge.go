@@ -57,46 +57,47 @@ const (
 
 // mergeWholeEvery is how often a table is merged down to one segment: a long query looks
 // for each of its hundred words in each segment, and words that were deleted leave the
-// file with the segment that held them.
+// file with the segment that held them. FTS5 gives the table two levels more with each,
+// up to 65, and has a write that fills 64 pages go on with a merge that is under way by
+// 64 pages a level: up to 90 ms.
 const mergeWholeEvery = Day
 
-// searchMerged is when that was done last.
-const searchMerged = "search_merged_at"
+// mergedAt follows the name of a table in that of the time when that was begun last. It
+// is stored with the beginning: FTS5 goes on by itself, also after a restart, and
+// would begin anew if it were told again.
+const mergedAt = "_merged_at"
+
+// mergeRetry is how long the tables are left alone once there was no room on the disk: a
+// commit that fails drops all that is kept in memory.
+const mergeRetry = time.Hour
 
 // mergeSearch merges what was written to the search tables since it last found
 // nothing to merge. Without room on the disk they stay as they are.
 func (s *Store) mergeSearch(ctx context.Context) error {
-	due := !s.within(mergeWholeEvery, s.notedTime(ctx, searchMerged))
-	whole := due
+	if s.within(mergeRetry, Time(s.unmerged.Load())) {
+		return nil
+	}
 	for _, table := range []string{agentSearch, postSearch} {
-		var err error
-		if due {
-			err = s.writeDue(ctx, func(t *tx) error { return t.gatherSegments(table) })
+		err := s.mergeSearchTable(ctx, table)
+		if errors.Is(err, refuse(CodeStorageFull)) {
+			s.unmerged.Store(int64(at(s.clock())))
+			return nil
 		}
-		var done bool
-		if err == nil || errors.Is(err, errMerged) {
-			done, err = s.mergeSearchTable(ctx, table)
-		}
-		if err != nil && !errors.Is(err, refuse(CodeStorageFull)) {
+		if err != nil {
 			return fmt.Errorf("%s: %w", table, err)
 		}
-		whole = whole && done
 	}
-	if !whole {
-		return nil
-	}
-	err := s.writeDue(ctx, func(t *tx) error {
-		clear(t.writer.gathered)
-		return t.noteTime(searchMerged, t.now)
-	})
-	if errors.Is(err, refuse(CodeStorageFull)) {
-		return nil
-	}
-	return err
+	return nil
 }
 
-// mergeSearchTable makes the steps of one run. It tells whether nothing is left to merge.
-func (s *Store) mergeSearchTable(ctx context.Context, table string) (done bool, err error) {
+func (s *Store) mergeSearchTable(ctx context.Context, table string) error {
+	begun, err := s.notedTime(ctx, table+mergedAt)
+	if err == nil && !s.within(mergeWholeEvery, begun) {
+		err = s.writeDue(ctx, func(t *tx) error { return t.gatherSegments(table) })
+	}
+	if err != nil {
+		return err
+	}
 	commits := s.writer.commits.Load()
 	for range mergeSteps {
 		var more bool
@@ -108,10 +109,10 @@ func (s *Store) mergeSearchTable(ctx context.Context, table string) (done bool, 
 			return err
 		})
 		if errors.Is(err, errMerged) {
-			return true, nil
+			return nil
 		}
 		if err != nil || !more {
-			return false, err
+			return err
 		}
 		before := commits
 		if commits = s.writer.commits.Load(); commits == before+1 {
@@ -119,11 +120,11 @@ func (s *Store) mergeSearchTable(ctx context.Context, table string) (done bool, 
 		}
 		select {
 		case <-ctx.Done():
-			return false, ctx.Err()
+			return ctx.Err()
 		case <-time.After(mergePause * took):
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // errMerged undoes a step that found nothing to merge, so that it stores nothing.
@@ -140,22 +141,16 @@ func (t *tx) mergeSearchStep(table string) (more bool, err error) {
 }
 
 // gatherSegments makes all segments of a table the input of one merge, which the steps
-// then do: for FTS5, a negative number of pages says so. Once is enough, however many
-// runs the merge takes: again it would begin anew.
+// then do: for FTS5, a negative number of pages says so.
 func (t *tx) gatherSegments(table string) error {
-	if t.writer.gathered[table] {
-		return errMerged
-	}
-	more, err := t.mergeSegments(table, -mergePages)
+	found, err := t.mergeSegments(table, -mergePages)
 	if err != nil {
 		return err
 	}
-	t.writer.gathered[table] = true
-	if !more {
-		return errMerged
+	if found {
+		t.writer.merged[table] = false
 	}
-	t.writer.merged[table] = false
-	return nil
+	return t.noteTime(table+mergedAt, t.now)
 }
 
 // mergeSegments has FTS5 merge so many pages of a table, and tells whether it found any.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 )
 
 // segments is how many segments a search looks into.
@@ -108,6 +109,49 @@ func TestSearchTablesAreMergedWholeOnceADay(t *testing.T) {
 	s.ok(s.mergeSearch(ctx))
 	if after := value[int](s, `SELECT COUNT(*) FROM post_search_data`); after != before || s.segments(postSearch) != 1 {
 		t.Errorf("one segment is merged again: %d pages, then %d", before, after)
+	}
+}
+
+// TestAMergeGoesOn also when the writer has forgotten all: told again, FTS5 would begin
+// anew, and never come to an end with a large table.
+func TestAMergeGoesOn(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	caller, _ := s.register("harbour-pilot")
+	for range 40 {
+		s.post(caller)
+	}
+	s.ok(s.writeDue(ctx, func(t *tx) error { return t.gatherSegments(postSearch) }))
+	begun := s.clock.Now()
+	s.post(caller)
+	s.ok(s.outside(ctx, func(w *writer) error { w.forget(); return nil }))
+	s.clock.Advance(time.Hour)
+	s.ok(s.mergeSearch(ctx))
+	if noted, err := s.notedTime(ctx, postSearch+mergedAt); err != nil || noted != at(begun) {
+		t.Errorf("begun anew at %s, %v", noted, err)
+	}
+}
+
+func TestAMergeWithoutRoomIsTriedLater(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	caller, _ := s.register("harbour-pilot")
+	for range 40 {
+		s.post(caller)
+	}
+	s.leaveNoRoom()
+	for _, wanted := range []bool{true, false} {
+		s.full.Store(false)
+		s.ok(s.mergeSearch(ctx))
+		if tried := s.full.Load(); tried != wanted {
+			t.Errorf("tried %v, want %v", tried, wanted)
+		}
+	}
+	s.limitPages(1000)
+	s.clock.Advance(mergeRetry + time.Millisecond)
+	s.ok(s.mergeSearch(ctx))
+	if n := s.segments(postSearch); n != 1 {
+		t.Errorf("%d segments", n)
 	}
 }
 

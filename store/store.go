@@ -124,6 +124,7 @@ type Store struct {
 	probe         probe
 	failure       failure
 	checked       atomic.Int64 // Time: when this process last found the file whole; 0 when it did not look
+	unmerged      atomic.Int64 // Time: when it last found no room to merge the search tables
 	stopWatching  context.CancelFunc
 
 	closing sync.RWMutex

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -19,12 +18,7 @@ func TestASuspensionEndsOnAFullDisk(t *testing.T) {
 		s.post(pilot, func(d *PostDraft) { d.Body = strings.Repeat("Tides. ", 280) })
 	}
 	s.ok(s.Suspend(ctx, pilot.Handle, "spam", s.clock.Now().Add(time.Hour)))
-	s.limitPages(0)
-	for n, size := 0, 20_000; size > 0; n++ {
-		if s.write(ctx, addWord(fmt.Sprintf("%d%s", n, strings.Repeat("x", size)))) != nil {
-			size /= 2
-		}
-	}
+	s.leaveNoRoom()
 	s.clock.Advance(2 * time.Hour)
 	wantOutcome(t, "what ends it", s.endSuspension(ctx, pilot.ID), string(CodeStorageFull))
 	_, err = s.Authenticate(ctx, key)

@@ -329,24 +329,30 @@ func (t *tx) leastCompletedFrom(word string) (from int, err error) {
 	if letters > maxCompleted {
 		return from, nil
 	}
-	// full tells whether a beginning is completed, from some length on, to that many.
-	full := func(length, from int) bool {
+	reaches := func(query string, length int, more ...any) bool {
 		var n int
 		beginning := word[:ends[length-1]]
 		if err == nil {
-			err = t.get(&n, `SELECT COUNT(*) FROM (`+begunBy+`) WHERE completed_from <= ?`,
-				beginning, beginning+string(utf8.MaxRune), maxForms, from)
+			err = t.get(&n, query, append([]any{beginning, beginning + string(utf8.MaxRune), maxForms}, more...)...)
 		}
 		return n >= maxForms
+	}
+	// many tells whether that many words have a beginning, full whether it is completed
+	// to that many.
+	many := func(length int) bool {
+		return reaches(`SELECT COUNT(*) FROM (SELECT 1 FROM search_words WHERE word >= ? AND word < ? LIMIT ?)`, length)
+	}
+	full := func(length int) bool {
+		return reaches(`SELECT COUNT(*) FROM (`+begunBy+`) WHERE completed_from <= ?`, length, length)
 	}
 	// The longer a beginning is, the fewer words have it, whatever they are completed
 	// from: mostly there are few from the start.
 	const least = maxBeginning + 1
-	if !full(least, maxSpelled+1) || err != nil {
+	if !many(least) || err != nil {
 		return least, err
 	}
-	from = least + 1 + sort.Search(from-least-1, func(i int) bool { return !full(least+1+i, maxSpelled+1) })
-	for from > least && !full(from-1, from-1) {
+	from = least + 1 + sort.Search(from-least-1, func(i int) bool { return !many(least + 1 + i) })
+	for from > least && !full(from-1) {
 		from--
 	}
 	return from, err

@@ -141,21 +141,18 @@ func (m migrator) run(ctx context.Context, path string) (err error) {
 	}); err != nil {
 		return err
 	}
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // does nothing after the commit
-	if err := m.apply(ctx, tx); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return m.apply(ctx, db)
 }
 
 // apply runs all that is pending in one transaction. goose's Provider commits each
 // migration by itself: where the second of two fails, the file would be one that
 // neither the old program takes nor the new one.
-func (m migrator) apply(ctx context.Context, tx *sql.Tx) error {
+func (m migrator) apply(ctx context.Context, db *sqlx.DB) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // does nothing after the commit
 	if m.from == 0 {
 		err := errors.Join(m.versions.CreateVersionTable(ctx, tx), m.versions.Insert(ctx, tx, database.InsertRequest{Version: 0}))
 		if err != nil {
@@ -177,7 +174,10 @@ func (m migrator) apply(ctx context.Context, tx *sql.Tx) error {
 			return err
 		}
 	}
-	return checkReferences(ctx, tx)
+	if err := checkReferences(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // checkReferences finds what a migration tore apart while nothing watched over it.

@@ -25,8 +25,9 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if err := s.checkPlace(ctx, o); err != nil {
 		return err
 	}
-	if !Exists(o.Path) {
-		if err := begin(ctx, o.Path); err != nil {
+	isNew := !Exists(o.Path)
+	if isNew {
+		if s.upgraded, err = begin(ctx, o); err != nil {
 			return fmt.Errorf("make the file: %w", err)
 		}
 	}
@@ -54,11 +55,13 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if err := checkSize(ctx, s.writing, o); err != nil {
 		return err
 	}
-	if err := claim(ctx, s.writing); err != nil {
-		return err
-	}
-	if s.upgraded, err = migrate(ctx, s.writing, o); err != nil {
-		return err
+	if !isNew {
+		if err := claim(ctx, s.writing); err != nil {
+			return err
+		}
+		if s.upgraded, err = migrate(ctx, s.writing, o); err != nil {
+			return err
+		}
 	}
 	s.readers = newReaders(readingPlaces)
 	if s.reading, err = connect(ctx, o.Path, readOnly, 0,
@@ -87,22 +90,25 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	return w.connect()
 }
 
-// begin makes a database without tables, which gets its name once it is on the disk: of
+// begin makes a database with its tables, which gets its name once it is on the disk: of
 // a first page that a power cut has torn, nobody could tell that nothing was lost with
 // it. Its mode is the one that SQLite gives the files beside it, too.
-func begin(ctx context.Context, path string) error {
-	draft := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
+func begin(ctx context.Context, o Options) (made upgrade, err error) {
+	draft := filepath.Join(filepath.Dir(o.Path), "."+filepath.Base(o.Path)+".new")
 	for _, suffix := range []string{"", "-journal", "-wal", "-shm"} {
 		if err := os.Remove(draft + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return made, err
 		}
+	}
+	if err := dropDrafts(o.Path); err != nil {
+		return made, err
 	}
 	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return made, err
 	}
-	defer os.Remove(draft)           // gone by then unless something failed
-	_ = ownAs(draft, existing(path)) // an empty file may lie there for another user
+	defer os.Remove(draft)             // gone by then unless something failed
+	_ = ownAs(draft, existing(o.Path)) // an empty file may lie there for another user
 	err = errors.Join(f.Close(), visit(ctx, draft, readWrite, func(db *sqlx.DB) error {
 		if _, err := db.ExecContext(ctx, `PRAGMA synchronous = OFF`); err != nil { // settle syncs
 			return err
@@ -110,13 +116,20 @@ func begin(ctx context.Context, path string) error {
 		if err := claim(ctx, db); err != nil {
 			return err
 		}
-		_, err := db.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
+		m, err := newMigrator(ctx, db, o)
+		if err == nil {
+			err = m.apply(ctx, db)
+		}
+		if made = m.upgrade; err != nil {
+			return made.failed(err)
+		}
+		_, err = db.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
 		return err
 	}))
 	if err != nil {
-		return err
+		return made, err
 	}
-	return settle(draft, path, os.Rename)
+	return made, settle(draft, o.Path, os.Rename)
 }
 
 // pageSize is that of every database: SQLite's own default.

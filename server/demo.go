@@ -273,12 +273,15 @@ func (l *demoLoader) chooseOffering(ctx context.Context, r *demoRequest) error {
 	if err != nil {
 		return fmt.Errorf("the menu of %s: %w", r.To, err)
 	}
-	var offering store.Offering
-	menu := strings.Split(card.Menu, "\n")
-	if err := json.Unmarshal([]byte(menu[*r.Offering]), &offering); err != nil {
+	var agent struct {
+		Offerings []struct {
+			ID string `json:"id"`
+		} `json:"offerings"`
+	}
+	if err := json.Unmarshal([]byte("{"+card.Profile+"}"), &agent); err != nil {
 		return fmt.Errorf("the menu of %s: %w", r.To, err)
 	}
-	r.OfferingID = offering.ID
+	r.OfferingID = agent.Offerings[*r.Offering].ID
 	return nil
 }
 

@@ -26,7 +26,6 @@ type AgentFilter struct {
 const (
 	walkAgents = `
 		FROM agent_documents d
-		JOIN agents a ON a.id = d.agent_id
 		WHERE d.agent_id < ? AND d.agent_id >= ?
 		ORDER BY d.agent_id DESC LIMIT ?`
 	countAgents = `
@@ -38,15 +37,14 @@ const (
 		FROM (SELECT rowid AS row FROM agent_search
 			WHERE agent_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
 			ORDER BY rowid LIMIT ?) m
-		JOIN agents a ON a.id = ` + mirror + ` - m.row
-		JOIN agent_documents d ON d.agent_id = a.id
+		JOIN agent_documents d ON d.agent_id = ` + mirror + ` - m.row
 		ORDER BY m.row`
 	countSearchedAgents = `
 		SELECT COUNT(*), ` + mirror + ` - MAX(row) FROM (SELECT rowid AS row FROM agent_search
 			WHERE agent_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
 			ORDER BY rowid LIMIT ?)`
 	newestAgent = `SELECT COALESCE(MAX(agent_id), 0) FROM agent_documents`
-	listColumns = `d.agent_id, d.level, d.confirmed, d.email, a.last_active_at`
+	listColumns = `d.agent_id, d.level, d.confirmed, d.email, d.last_active_at`
 )
 
 var sampleAgents = sampleOf(agentSearch)

@@ -161,8 +161,8 @@ func TestIdsOfOfferings(t *testing.T) {
 		t.Errorf("an id given twice: %+v", err)
 	}
 	now, err := s.Card(ctx, caller.Handle)
-	if s.ok(err); strings.Count(now.Menu, "off_") != 3 {
-		t.Errorf("a refused menu changed the old one: %s", now.Menu)
+	if s.ok(err); strings.Count(now.Profile, "off_") != 3 {
+		t.Errorf("a refused menu changed the old one: %s", now.Profile)
 	}
 	empty, err := put(caller)
 	if s.ok(err); len(empty) != 0 || value[int](s, `SELECT COUNT(*) FROM offerings`) != 0 {

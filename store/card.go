@@ -60,7 +60,8 @@ type RecentPost struct {
 	CreatedAt Time   `json:"created_at" db:"created_at"`
 }
 
-// AgentDocument is an agent as the public sees it, in ready pieces of JSON.
+// AgentDocument is an agent as the public sees it, in ready pieces of JSON. What reads it
+// leaves out the pieces that it does not show.
 type AgentDocument struct {
 	ID           int64    `db:"agent_id" json:"id"`
 	Handle       string   `db:"handle" json:"handle"`
@@ -87,15 +88,13 @@ func (s *Store) Card(ctx context.Context, handle string) (AgentDocument, error) 
 	d := AgentDocument{Handle: handle}
 	found := false
 	err := s.look(ctx, `
-		SELECT d.agent_id, d.level, d.confirmed, d.email, d.profile, d.brief, d.recent_posts, d.menu,
-			a.created_at, a.last_active_at
-		FROM agent_documents d
-		JOIN agents a ON a.id = d.agent_id
-		WHERE d.handle = ?`, []any{handle}, func(_ *statement, _ []string, v []driver.Value) (bool, error) {
+		SELECT agent_id, level, confirmed, email, created_at, last_active_at, profile, recent_posts
+		FROM agent_documents
+		WHERE handle = ?`, []any{handle}, func(_ *statement, _ []string, v []driver.Value) (bool, error) {
 		found = true
 		d.ID, d.Level, d.Confirmed, d.Email = v[0].(int64), int(v[1].(int64)), int(v[2].(int64)), textOrNil(v[3])
-		d.Profile, d.Brief, d.RecentPosts, d.Menu = v[4].(string), v[5].(string), v[6].(string), v[7].(string)
-		d.CreatedAt, d.LastActiveAt = Time(v[8].(int64)), Time(v[9].(int64))
+		d.CreatedAt, d.LastActiveAt = Time(v[4].(int64)), Time(v[5].(int64))
+		d.Profile, d.RecentPosts = v[6].(string), v[7].(string)
 		return false, nil
 	})
 	if err == nil && !found {

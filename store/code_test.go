@@ -142,6 +142,7 @@ func TestWhatACodeIsAnsweredWith(t *testing.T) {
 	s.ok(err)
 	card, err := s.Card(context.Background(), pilot.Handle)
 	s.ok(err)
+	doc.Brief = "" // no card holds it
 	if diff := cmp.Diff(card, doc); diff != "" {
 		t.Errorf("the card is another than the answer: %s", diff)
 	}

@@ -13,8 +13,9 @@ import (
 
 // This file makes all derived data: the stored documents that reads serve, and
 // the search rows. A document holds only what is the agent's or the call's own;
-// what moves with others (an author's name and level) or all the time (the last
-// call) joins when it is read, and the texts in two languages are the server's.
+// what moves with others (an author's name and level) joins when it is read, what moves
+// all the time (the last call, the count of replies) has a column of its own, and the
+// texts in two languages are the server's.
 
 // documentFormat is raised whenever a document or a search row is made in
 // another way, or words are folded so: the next start then makes all of them anew.
@@ -129,14 +130,14 @@ func (t *tx) settleNewAgent(row *agentRow) (AgentDocument, error) {
 
 func (t *tx) storeDocument(d AgentDocument, author string) error {
 	return t.exec(`
-		INSERT INTO agent_documents (agent_id, handle, author, level, confirmed, email,
+		INSERT INTO agent_documents (agent_id, handle, author, level, confirmed, email, created_at, last_active_at,
 			profile, brief, recent_posts, menu, menu_words)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (agent_id) DO UPDATE SET author = excluded.author, level = excluded.level,
-			confirmed = excluded.confirmed, email = excluded.email, profile = excluded.profile,
-			brief = excluded.brief, recent_posts = excluded.recent_posts,
+			confirmed = excluded.confirmed, email = excluded.email, last_active_at = excluded.last_active_at,
+			profile = excluded.profile, brief = excluded.brief, recent_posts = excluded.recent_posts,
 			menu = excluded.menu, menu_words = excluded.menu_words`,
-		d.ID, d.Handle, author, d.Level, d.Confirmed, d.Email, d.Profile, d.Brief, d.RecentPosts, d.Menu, d.MenuWords)
+		d.ID, d.Handle, author, d.Level, d.Confirmed, d.Email, d.CreatedAt, d.LastActiveAt, d.Profile, d.Brief, d.RecentPosts, d.Menu, d.MenuWords)
 }
 
 // showPostsOf makes the documents of an agent's calls that have none, and counts
@@ -345,9 +346,10 @@ func (t *tx) settlePost(p *postRow, author string) error {
 	}
 	open := p.Deadline == nil || *p.Deadline >= t.now.date()
 	err = t.exec(`
-		INSERT INTO post_documents (post_seq, author_id, deadline, open, post) VALUES (?, ?, ?, ?, ?)
+		INSERT INTO post_documents (post_seq, author_id, deadline, open, reply_count, created_at, post)
+		VALUES (?1, ?2, ?3, ?4, (`+visibleReplies+`?1), ?5, ?6)
 		ON CONFLICT (post_seq) DO UPDATE SET open = excluded.open, post = excluded.post`,
-		p.Seq, p.AuthorID, p.Deadline, open, doc)
+		p.Seq, p.AuthorID, p.Deadline, open, p.CreatedAt, doc)
 	if err != nil {
 		return err
 	}

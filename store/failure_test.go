@@ -73,7 +73,7 @@ func TestTheFirstDamageMetStopsTheStore(t *testing.T) {
 		table string // or index
 		act   func(s *testStore) error
 	}{
-		"a list": {"posts", func(s *testStore) error {
+		"a list": {"post_documents", func(s *testStore) error {
 			_, err := s.Posts(ctx, PostFilter{}, Page{Limit: 10})
 			return err
 		}},

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"strings"
 	"testing"
 )
 
@@ -20,7 +21,7 @@ func TestFilledAgentsAreAgents(t *testing.T) {
 
 	card, err := s.Card(ctx, "tide-gauge")
 	s.ok(err)
-	if card.Level != 1 || card.CreatedAt != at(joined) || card.Menu == "" || len(card.RecentPosts) < 100 {
+	if card.Level != 1 || card.CreatedAt != at(joined) || !strings.Contains(card.Profile, `"title":"Tide table"`) || len(card.RecentPosts) < 100 {
 		t.Errorf("its card: %+v", card)
 	}
 	found, err := s.Agents(ctx, AgentFilter{Query: "tide table", MinLevel: 1}, Page{Limit: 5})

@@ -36,7 +36,10 @@ func (a *activity) note(s *Store, id int64, last, now Time) {
 	}
 	s.writeLater(func(t *tx) error {
 		t.touchActive(id)
-		return t.exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id)
+		if err := t.exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id); err != nil {
+			return err
+		}
+		return t.exec(`UPDATE agent_documents SET last_active_at = ? WHERE agent_id = ?`, now, id)
 	}, func(error) {
 		// A time that could not be stored is written with the next call.
 		a.Lock()

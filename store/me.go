@@ -68,7 +68,8 @@ var exports = []struct{ table, query string }{
 	{"owner_claims", `SELECT status, requested_at, expires_at, confirmed_at FROM owner_claims WHERE agent_id = ?1`},
 	{"codes", `SELECT purpose, mailbox, wrong_tries, created_at, expires_at FROM codes WHERE agent_id = ?1`},
 	{"mail_log", `SELECT at FROM mail_log WHERE agent_id = ?1 ORDER BY seq`},
-	{"posts", `SELECT * FROM posts WHERE author_id = ?1 ORDER BY seq`},
+	{"posts", `SELECT p.*, d.reply_count FROM posts p LEFT JOIN post_documents d ON d.post_seq = p.seq
+		WHERE p.author_id = ?1 ORDER BY p.seq`},
 	{"replies", `SELECT r.id, p.id AS post_id, r.body, r.created_at
 		FROM replies r JOIN posts p ON p.seq = r.post_seq WHERE r.author_id = ?1 ORDER BY r.seq`},
 	{"requests", `SELECT r.*, f.handle AS from_handle, o.handle AS to_handle

@@ -181,7 +181,7 @@ func (s *Store) RemoveReply(ctx context.Context, id string) error {
 		}{
 			{`UPDATE idempotency SET answer = NULL WHERE subject = ?`, id},
 			{`DELETE FROM replies WHERE seq = ?`, reply.Seq},
-			{`UPDATE posts SET reply_count = (` + visibleReplies + `) WHERE seq = ?`, reply.Post},
+			{`UPDATE post_documents SET reply_count = (` + visibleReplies + `post_documents.post_seq) WHERE post_seq = ?`, reply.Post},
 		} {
 			if err := t.exec(act.query, act.of); err != nil {
 				return err

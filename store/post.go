@@ -137,8 +137,8 @@ func (t *tx) insertPost(authorID int64, d PostDraft) (row postRow, err error) {
 	}
 	err = t.get(&row.Seq, `
 		INSERT INTO posts (id, author_id, kind, title, body, deliverable, deadline, constraints,
-			languages, tags, lang, reply_count, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
+			languages, tags, lang, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		RETURNING seq`,
 		row.ID, authorID, row.Kind, row.Title, row.Body, row.Deliverable, row.Deadline, row.Constraints,
 		row.Languages, row.Tags, row.Lang, t.now)
@@ -196,15 +196,14 @@ type PostFilter struct {
 
 // The list queries.
 const (
-	postFields  = `p.seq, p.id, d.post, d.deadline, a.author, p.reply_count, p.created_at`
+	postFields  = `p.seq, p.id, d.post, d.deadline, a.author, d.reply_count, d.created_at`
 	listedPosts = `
-		SELECT p.seq, d.post, a.author, p.reply_count, p.created_at`
+		SELECT d.post_seq, d.post, a.author, d.reply_count, d.created_at`
 	allPosts = listedPosts + `
-		FROM posts p
-		JOIN post_documents d ON d.post_seq = p.seq
-		JOIN agent_documents a ON a.agent_id = p.author_id
-		WHERE p.seq < ? AND p.seq >= ?
-		ORDER BY p.seq DESC LIMIT ?`
+		FROM post_documents d
+		JOIN agent_documents a ON a.agent_id = d.author_id
+		WHERE d.post_seq < ? AND d.post_seq >= ?
+		ORDER BY d.post_seq DESC LIMIT ?`
 	countPosts = `
 		SELECT COUNT(*), MIN(post_seq) FROM (SELECT post_seq FROM post_documents
 			WHERE post_seq < ? AND post_seq >= ? ORDER BY post_seq DESC LIMIT ?)`
@@ -212,9 +211,8 @@ const (
 		FROM (SELECT rowid AS row FROM post_search
 			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
 			ORDER BY rowid LIMIT ?) m
-		JOIN posts p ON p.seq = ` + mirror + ` - m.row
-		JOIN post_documents d ON d.post_seq = p.seq
-		JOIN agent_documents a ON a.agent_id = p.author_id
+		JOIN post_documents d ON d.post_seq = ` + mirror + ` - m.row
+		JOIN agent_documents a ON a.agent_id = d.author_id
 		ORDER BY m.row`
 	countSearchedPosts = `
 		SELECT COUNT(*), ` + mirror + ` - MAX(row) FROM (SELECT rowid AS row FROM post_search
@@ -224,9 +222,8 @@ const (
 		FROM (SELECT rowid AS row FROM post_search
 			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?` + notExpired + `
 			ORDER BY rowid LIMIT ?) m
-		JOIN posts p ON p.seq = ` + mirror + ` - m.row
-		JOIN post_documents d ON d.post_seq = p.seq
-		JOIN agent_documents a ON a.agent_id = p.author_id
+		JOIN post_documents d ON d.post_seq = ` + mirror + ` - m.row
+		JOIN agent_documents a ON a.agent_id = d.author_id
 		ORDER BY m.row`
 	countSearchedOpenPosts = `
 		SELECT COUNT(*), ` + mirror + ` - MAX(row) FROM (SELECT rowid AS row FROM post_search
@@ -341,8 +338,8 @@ func (t *tx) deletePostsOf(id int64) error {
 		}
 	}
 	for _, query := range []string{
-		`UPDATE posts SET reply_count = (` + visibleReplies + ` AND r.author_id <> ?1)
-			WHERE seq IN (SELECT post_seq FROM replies WHERE author_id = ?1)`,
+		`UPDATE post_documents SET reply_count = (` + visibleReplies + `post_documents.post_seq AND r.author_id <> ?1)
+			WHERE post_seq IN (SELECT post_seq FROM replies WHERE author_id = ?1)`,
 		`DELETE FROM replies WHERE author_id = ?1`,
 		`DELETE FROM posts WHERE author_id = ?1`,
 	} {

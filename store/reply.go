@@ -37,19 +37,19 @@ const selectReply = `
 	JOIN posts p ON p.seq = r.post_seq
 	JOIN agent_documents a ON a.agent_id = r.author_id`
 
-// visibleReplies counts the replies to a call that the public sees: those of hidden
-// agents are not there.
+// visibleReplies counts the replies to a call, whose number ends it, that the public
+// sees: those of hidden agents are not there.
 const visibleReplies = `
 	SELECT COUNT(*) FROM replies r
 	JOIN agent_documents d ON d.agent_id = r.author_id
-	WHERE r.post_seq = posts.seq`
+	WHERE r.post_seq = `
 
 // recountReplies counts the replies anew of all calls that an agent replied to: it
 // was hidden, or is shown again.
 func (t *tx) recountReplies(authorID int64) error {
 	n, err := t.change(`
-		UPDATE posts SET reply_count = (`+visibleReplies+`)
-		WHERE seq IN (SELECT post_seq FROM replies WHERE author_id = ?)`, authorID)
+		UPDATE post_documents SET reply_count = (`+visibleReplies+`post_documents.post_seq)
+		WHERE post_seq IN (SELECT post_seq FROM replies WHERE author_id = ?)`, authorID)
 	if n > 0 {
 		t.touchPosts()
 	}
@@ -100,7 +100,7 @@ func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply 
 	if err != nil {
 		return reply, fmt.Errorf("insert the reply: %w", err)
 	}
-	if err := t.exec(`UPDATE posts SET reply_count = reply_count + 1 WHERE seq = ?`, post.Seq); err != nil {
+	if err := t.exec(`UPDATE post_documents SET reply_count = reply_count + 1 WHERE post_seq = ?`, post.Seq); err != nil {
 		return reply, err
 	}
 	t.touchPosts()

@@ -133,8 +133,9 @@ func TestANewFileIsSound(t *testing.T) {
 // releasedMigrations are the checksums of the migrations that databases out there
 // have run. Such a file is never edited: what it should have done is the next one's.
 var releasedMigrations = map[string]string{
-	"00001_directory.sql": "c50b8e5599bd112474d7013d766a19968e20436369ea0d8111567464cb74d978",
-	"00002_search.sql":    "28d8874b1e4b4af7f26e7099d38c191373ca9f0e5c28a6b3215cd59214edb766",
+	"00001_directory.sql":   "c50b8e5599bd112474d7013d766a19968e20436369ea0d8111567464cb74d978",
+	"00002_search.sql":      "28d8874b1e4b4af7f26e7099d38c191373ca9f0e5c28a6b3215cd59214edb766",
+	"00003_completions.sql": "7b5ed32a786d5265a250590db7606efe708b313482d29602f0173c8c2fd79547",
 }
 
 func TestReleasedMigrationsStayAsTheyAre(t *testing.T) {
@@ -158,6 +159,7 @@ func TestReleasedMigrationsStayAsTheyAre(t *testing.T) {
 var releasedDatabases = map[string]string{
 	"schema-1.db": "e1c6ce566721a2254f50209599063577669a07b6e5211fe2821d1a59e30563b0",
 	"schema-2.db": "1140e534e4227924e9aaa680f2a2d9e38e9f7385252d505fbe48daebcd960bc5",
+	"schema-3.db": "034fca05ca46c0b167e30f24e8562f0cffa6d786a5f8674fb7b8fe9b0f97f118",
 }
 
 // released returns the path of a copy of such a database.
@@ -632,7 +634,7 @@ var (
 var boundedWalks = []string{
 	"ORDER BY d.agent_id DESC LIMIT ?",                       // a page of all agents
 	"(SELECT agent_id FROM agent_documents WHERE agent_id <", // their total, up to 1000, or what is skipped
-	"ORDER BY p.seq DESC LIMIT ?",                            // a page of all calls
+	"ORDER BY d.post_seq DESC LIMIT ?",                       // a page of all calls
 	"(SELECT post_seq FROM post_documents WHERE post_seq <",  // the same
 	"COALESCE(MAX(",                      // the last row
 	"(SELECT 1 FROM collabs c LEFT JOIN", // the total of all collaborations, up to 1000

@@ -29,6 +29,37 @@ func etag(body []byte) string {
 	return `W/"` + strconv.FormatUint(maphash.Bytes(tagSeed, body), 36) + `"`
 }
 
+// form is how a kept answer goes to a caller.
+type form int
+
+const (
+	asPlain form = iota
+	asGzip
+	asKnown // the caller has it
+	forms
+)
+
+func (f form) status() int {
+	if f == asKnown {
+		return http.StatusNotModified
+	}
+	return http.StatusOK
+}
+
+// form chooses how an answer goes to a caller who sends these values of If-None-Match
+// and Accept-Encoding.
+func (e *cached) form(match, encodings []string) (f form, body []byte, length []string) {
+	if hasTag(match, e.tag[0]) {
+		return asKnown, nil, nil
+	}
+	if len(e.body) >= minZipped && takesGzip(encodings) {
+		if z := e.zip(); z.body != nil {
+			return asGzip, z.body, z.length
+		}
+	}
+	return asPlain, e.body, e.length
+}
+
 // writeCached sends a public answer, or 304 when the caller has it already.
 func writeCached(w http.ResponseWriter, r *http.Request, e *cached) error {
 	h := w.Header()
@@ -37,23 +68,26 @@ func writeCached(w http.ResponseWriter, r *http.Request, e *cached) error {
 	if e.link != nil {
 		h["Link"] = e.link
 	}
-	if hasTag(r, e.tag[0]) {
+	form, body, length := e.form(r.Header["If-None-Match"], r.Header["Accept-Encoding"])
+	if form == asGzip {
+		h["Content-Encoding"] = gzipHeader
+	}
+	if _, given := h["Content-Type"]; !given && form != asKnown {
+		h["Content-Type"] = jsonTypeHeader
+	}
+	if e.of != nil {
+		e.of.sends(form, h)
+	}
+	if form == asKnown {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
-	}
-	body, length := e.body, e.length
-	if len(body) >= minZipped && takesGzip(r) {
-		if z := e.zip(); z.body != nil {
-			h["Content-Encoding"] = gzipHeader
-			body, length = z.body, z.length
-		}
 	}
 	return send(w, http.StatusOK, body, length)
 }
 
 // takesGzip tells whether the caller takes answers compressed by gzip.
-func takesGzip(r *http.Request) bool {
-	for _, header := range r.Header["Accept-Encoding"] {
+func takesGzip(encodings []string) bool {
+	for _, header := range encodings {
 		for coding := range strings.SplitSeq(header, ",") {
 			name, weight, _ := strings.Cut(coding, ";")
 			if strings.EqualFold(strings.TrimSpace(name), "gzip") {
@@ -75,8 +109,8 @@ var (
 )
 
 // hasTag tells whether the caller has what a tag names.
-func hasTag(r *http.Request, tag string) bool {
-	for _, match := range r.Header["If-None-Match"] {
+func hasTag(matches []string, tag string) bool {
+	for _, match := range matches {
 		if etagMatches(match, tag) {
 			return true
 		}

@@ -47,7 +47,8 @@ type cached struct {
 	body       []byte
 	length     []string
 	tag        []string
-	link       []string // nil: none
+	link       []string   // nil: none
+	of         *operation // whose answer it is; nil: no operation's
 	dependence dependence
 	card       int64 // with onCard: whose
 	generation uint64
@@ -75,22 +76,23 @@ func tagged(body []byte, tag string) *cached {
 // minZipped is how long an answer is that is sent compressed.
 const minZipped = 1024
 
-// zip is the answer compressed. It is kept only where it halves the answer, so that
-// the cache can count it in beforehand.
+// zip is the answer compressed, if that is shorter. It is kept: the cache has counted it
+// in beforehand.
 func (e *cached) zip() *gzipped {
 	if z := e.zipped.Load(); z != nil {
 		return z
 	}
 	z := &gzipped{}
-	if body := compressed(e.body); len(body) <= len(e.body)/2 {
+	if body := compressed(e.body); len(body) < len(e.body) {
 		z = &gzipped{body, []string{strconv.Itoa(len(body))}}
 	}
 	e.zipped.Store(z)
 	return z
 }
 
-// cost is how many bytes of the cache an answer takes, with its compressed form.
-func (e *cached) cost(key string) int { return len(key) + cap(e.body) + len(e.body)/2 }
+// cost is how many bytes of the cache an answer takes at the most, with its compressed
+// form.
+func (e *cached) cost(key string) int { return len(key) + cap(e.body) + len(e.body) }
 
 // cache keeps public answers by path and query. Commits make them stale before
 // their writers are answered, so a caller always reads what it wrote. Nothing is

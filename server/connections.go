@@ -18,6 +18,7 @@ const (
 type door struct {
 	net.Listener
 	trusted TrustedProxies
+	welcome func(*visitor) net.Conn // what http.Server gets
 	most    int
 	ofOne   int
 
@@ -26,8 +27,8 @@ type door struct {
 	of   map[netip.Addr]int
 }
 
-func newDoor(l net.Listener, trusted TrustedProxies) *door {
-	return &door{Listener: l, trusted: trusted, most: maxConnections, ofOne: maxConnectionsOfNetwork, of: map[netip.Addr]int{}}
+func newDoor(l net.Listener, trusted TrustedProxies, welcome func(*visitor) net.Conn) *door {
+	return &door{Listener: l, trusted: trusted, welcome: welcome, most: maxConnections, ofOne: maxConnectionsOfNetwork, of: map[netip.Addr]int{}}
 }
 
 func (c *door) Accept() (net.Conn, error) {
@@ -38,7 +39,7 @@ func (c *door) Accept() (net.Conn, error) {
 		}
 		from := c.origin(conn)
 		if c.enter(from) {
-			return &visitor{Conn: conn, leave: sync.OnceFunc(func() { c.exit(from) })}, nil
+			return c.welcome(&visitor{Conn: conn, leave: sync.OnceFunc(func() { c.exit(from) })}), nil
 		}
 		_ = conn.Close()
 	}

@@ -17,15 +17,20 @@ import (
 	"callbook/store"
 )
 
-// recorder remembers what was answered, for the one log event of a request.
-type recorder struct {
-	http.ResponseWriter
+// outcome is what was answered, for the figures and the one log event of a request.
+type outcome struct {
 	status int
 	size   int
 	code   store.Code
 	err    error
 	meter  *meter // of its route
-	id     [1]string
+	id     string
+}
+
+// recorder remembers what is answered.
+type recorder struct {
+	http.ResponseWriter
+	outcome
 }
 
 func (r *recorder) WriteHeader(status int) {
@@ -80,52 +85,59 @@ var strictTransport = []string{"max-age=31536000"}
 // header of the caller but its request id, and nothing of the bodies.
 func (s *Server) observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	start := time.Now() //clock: how long it took, not what time it is
-	id := requestID(r.Header.Get("X-Request-Id"))
-	rec := &recorder{ResponseWriter: w, meter: s.unrouted, id: [1]string{id}}
-	h := w.Header()
-	h["X-Request-Id"] = rec.id[:]
+	rec := &recorder{w, outcome{meter: s.unrouted, id: requestID(r.Header.Get("X-Request-Id"))}}
+	s.beginHeader(w.Header(), rec.id)
+	defer func() {
+		if v := recover(); v != nil {
+			if v == http.ErrAbortHandler {
+				panic(v)
+			}
+			rec.err = panicked(v)
+			if rec.status == 0 {
+				s.writeError(rec, r, rec.err)
+			}
+		}
+		s.tell(&rec.outcome, r.Method, loggedPath(r.URL), time.Since(start)) //clock: as above
+	}()
+	next.ServeHTTP(rec, r)
+}
+
+// beginHeader sets what goes with every answer.
+func (s *Server) beginHeader(h http.Header, id string) {
+	h["Vary"] = variesByEncoding
+	h["X-Request-Id"] = []string{id}
 	for i := range securityHeaders {
 		h[securityHeaders[i].name] = securityHeaders[i].value
 	}
 	if s.secure {
 		h["Strict-Transport-Security"] = strictTransport
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			if v == http.ErrAbortHandler {
-				panic(v)
-			}
-			rec.err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-			if rec.status == 0 {
-				s.writeError(rec, r, rec.err)
-			}
-		}
-		took := time.Since(start) //clock: as above
-		rec.meter.count(rec.status, took)
-		if refusals := s.refusals[rec.code]; refusals != nil {
-			refusals.Inc()
-		}
-		s.log(rec, r, id, took)
-	}()
-	next.ServeHTTP(rec, r)
 }
 
-func (s *Server) log(rec *recorder, r *http.Request, id string, took time.Duration) {
+// panicked is what a handler panicked with, and where.
+func panicked(v any) error { return fmt.Errorf("panic: %v\n%s", v, debug.Stack()) }
+
+// tell counts a request and logs it; path is as the log shows it.
+func (s *Server) tell(o *outcome, method, path string, took time.Duration) {
+	o.meter.count(o.status, took)
+	if refusals := s.refusals[o.code]; refusals != nil {
+		refusals.Inc()
+	}
 	level := zerolog.InfoLevel
-	if rec.err != nil {
+	if o.err != nil {
 		level = zerolog.ErrorLevel
 	}
 	event := s.options.Log.WithLevel(level)
 	if s.options.Log.GetLevel() > level || event == nil {
 		return
 	}
-	event.Str("method", r.Method).Str("path", loggedPath(r.URL)).Int("status", rec.status).Int("bytes", rec.size).
-		Dur("took_ms", took).Str("request_id", id)
-	if rec.code != "" {
-		event.Str("code", string(rec.code))
+	event.Str("method", method).Str("path", path).Int("status", o.status).Int("bytes", o.size).
+		Dur("took_ms", took).Str("request_id", o.id)
+	if o.code != "" {
+		event.Str("code", string(o.code))
 	}
-	if rec.err != nil {
-		event.Err(rec.err)
+	if o.err != nil {
+		event.Err(o.err)
 	}
 	event.Send()
 }

@@ -42,7 +42,7 @@ func pageTag(parts []string) string {
 // what is kept under their tag never goes stale.
 func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error {
 	tag := pageTag(parts)
-	if hasTag(r, tag) {
+	if hasTag(r.Header["If-None-Match"], tag) {
 		return writeCached(w, r, tagged(nil, tag))
 	}
 	now := s.store.Now()

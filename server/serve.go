@@ -47,7 +47,7 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	servers := make([]*http.Server, len(fronts))
 	for i, front := range fronts {
 		servers[i] = s.newHTTPServer(front)
-		front.Listener = newDoor(front.Listener, s.options.TrustedProxies)
+		front.Listener = s.door(front)
 		serving.Go(func() { stop(front.serve(servers[i])) })
 	}
 	select {
@@ -67,6 +67,16 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 		return cause
 	}
 	return s.store.Failure() // while the calls finished
+}
+
+// door is the listener of a front with its bounds. Where plain HTTP leads to the
+// directory itself, public reads are answered on the short way.
+func (s *Server) door(front Front) net.Listener {
+	welcome := func(v *visitor) net.Conn { return v }
+	if front.Handler == nil && front.TLS == nil && s.options.Dev == nil {
+		welcome = s.express
+	}
+	return newDoor(front.Listener, s.options.TrustedProxies, welcome)
 }
 
 func (f Front) serve(h *http.Server) error {

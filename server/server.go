@@ -53,6 +53,8 @@ type Server struct {
 	cache       *cache
 	registry    huma.Registry
 	operations  []*operation
+	publicReads map[string]*operation // for express
+	today       atomic.Pointer[dateField]
 	openAPI     func() *cached
 	index       []byte
 	guides      map[string]*cached // by language
@@ -100,7 +102,9 @@ func Prepare(o Options) (*Server, error) {
 	s.operations = s.list()
 	for _, op := range s.operations {
 		op.input = newInput(s.registry, op.in)
+		op.meter = newMeter(s.meters, op.path)
 	}
+	s.publicReads = newPublicReads(s.operations)
 	s.openAPI = s.document()
 	return s, s.newMCP()
 }
@@ -163,6 +167,7 @@ func preflight(w http.ResponseWriter, readable bool) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// variesByEncoding tells, as compress does, what an answer hangs on.
 var variesByEncoding = []string{"Accept-Encoding"}
 
 // chain wraps the routes in what every request passes through: compression,
@@ -185,7 +190,6 @@ func (s *Server) chain(routes http.Handler) (http.Handler, error) {
 			}
 			w = uncompressed{w}
 		}
-		w.Header()["Vary"] = variesByEncoding // as compress tells
 		plain(w, r)
 	}), nil
 }

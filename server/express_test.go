@@ -1,0 +1,356 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What express answers, net/http would answer so too: each request is sent to both.
+
+// ways are two listeners of one site: one as the program has it, and one on which
+// net/http answers everything.
+type ways struct {
+	*site
+	express, plain string // addresses
+	active         atomic.Int64
+}
+
+func newWays(t testing.TB, options ...func(*siteOptions)) *ways {
+	t.Helper()
+	w := &ways{site: newSite(t, options...)}
+	w.express = w.listens(func(l net.Listener) net.Listener { return w.server.door(Front{Listener: l}) })
+	w.plain = w.listens(func(l net.Listener) net.Listener { return l })
+	return w
+}
+
+// listens serves the site by net/http, whose requests are counted.
+func (w *ways) listens(door func(net.Listener) net.Listener) (address string) {
+	w.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.Fatal(err)
+	}
+	h := w.server.newHTTPServer(Front{})
+	h.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateActive {
+			w.active.Add(1)
+		}
+	}
+	go func() { _ = h.Serve(door(l)) }()
+	w.Cleanup(func() { _ = h.Close() })
+	return l.Addr().String()
+}
+
+// line is a connection that a test speaks over.
+type line struct {
+	testing.TB
+	net.Conn
+	*bufio.Reader
+}
+
+func newLine(t testing.TB, address string) *line {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err == nil {
+		err = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return &line{t, conn, bufio.NewReader(conn)}
+}
+
+func (l *line) Read(p []byte) (int, error) { return l.Reader.Read(p) }
+
+func (l *line) say(text string) {
+	l.Helper()
+	if _, err := io.WriteString(l.Conn, text); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// hear reads one answer to a request of that method.
+func (l *line) hear(method string) (a heard) {
+	l.Helper()
+	r, err := http.ReadResponse(l.Reader, &http.Request{Method: method})
+	if err != nil {
+		l.Fatalf("no answer: %v", err)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		l.Fatal(err)
+	}
+	if own := r.StatusCode != 400; own && (r.Header.Get("Date") == "" || r.Header.Get("X-Request-Id") == "") {
+		l.Errorf("without date or id: %v", r.Header)
+	}
+	r.Header.Del("Date")
+	return heard{r.StatusCode, r.Header, string(body), r.Close}
+}
+
+// heard is an answer, but for its time.
+type heard struct {
+	Status int
+	Header http.Header
+	Body   string
+	Last   bool // of its connection
+}
+
+const someHost = "Host: callbook.example.org\r\n"
+
+// plainly is a GET as curl sends it, with the id that all in this file have.
+func plainly(path string, headers ...string) string {
+	return "GET " + path + " HTTP/1.1\r\n" + someHost + "X-Request-Id: one\r\n" + strings.Join(append(headers, ""), "\r\n") + "\r\n"
+}
+
+// published is a site with agents and calls; the card of eloquent is worth compressing.
+func published(t testing.TB, options ...func(*siteOptions)) *ways {
+	t.Helper()
+	w := newWays(t, options...)
+	w.call("POST", "/api/agents", "", fmt.Sprintf(`{"handle":"eloquent","name":"A","owner":"B","mailbox":"a@example.org","description_en":%q,"accept_rules":true}`, strings.Repeat("Tides. ", 80))).status(201)
+	for i := range 12 {
+		key := w.agent(fmt.Sprintf("reader-%d", i))
+		for range 3 {
+			w.call("POST", "/api/posts", key, `{"kind":"seeking","title":"Tides 潮汐","body":"Hourly levels of tides, for years."}`).status(201)
+		}
+	}
+	return w
+}
+
+func TestExpressAnswersAsNetHTTPDoes(t *testing.T) {
+	w := published(t, func(o *siteOptions) { o.limits = Limits{Reads: Limit{1_000_000, time.Minute}} })
+	tag := w.call("GET", "/api/agents/reader-1", "", nil).Header.Get("Etag")
+	for _, tt := range []struct {
+		name, request string
+		express       bool // answers it
+	}{
+		{"card", plainly("/api/agents/reader-1"), true},
+		{"card of a name in capitals", plainly("/api/agents/READER-1"), false},
+		{"card of nobody", plainly("/api/agents/nobody"), true},
+		{"known card", plainly("/api/agents/reader-1", "If-None-Match: "+tag), true},
+		{"card known among others", plainly("/api/agents/reader-1", `If-None-Match: "a", `+tag), true},
+		{"any card is known", plainly("/api/agents/reader-1", "if-none-match: *"), true},
+		{"another card is known", plainly("/api/agents/reader-1", `If-None-Match: W/"another"`), true},
+		{"compressed card", plainly("/api/agents/eloquent", "Accept-Encoding: gzip"), true},
+		{"card that is hardly worth it, compressed", plainly("/api/agents/reader-1", "Accept-Encoding: gzip"), true},
+		{"compressed list", plainly("/api/agents", "Accept-Encoding: br, gzip;q=0.5"), true},
+		{"known compressed card", plainly("/api/agents/reader-1", "Accept-Encoding: gzip", "If-None-Match: "+tag), true},
+		{"card, compression refused", plainly("/api/agents/reader-1", "Accept-Encoding: gzip;q=0"), false},
+		{"card, in another coding", plainly("/api/agents/reader-1", "Accept-Encoding: zstd"), false},
+		{"list", plainly("/api/agents?limit=3"), true},
+		{"list with a page after it", plainly("/api/posts?limit=5&kind=seeking"), true},
+		{"brief list", plainly("/api/agents?view=brief"), true},
+		{"search", plainly("/api/agents?q=reader"), true},
+		{"search in Chinese", plainly("/api/posts?q=%E6%BD%AE%E6%B1%90"), true},
+		{"search that finds nothing", plainly("/api/agents?q=zzzz"), true},
+		{"list of nothing, compressed", plainly("/api/collabs", "Accept-Encoding: gzip"), true},
+		{"index", plainly("/api"), true},
+		{"figures", plainly("/api/stats"), true},
+		{"an empty query", plainly("/api/agents?"), true},
+		{"wrong query", plainly("/api/agents?limit=0"), true},
+		{"unknown parameter", plainly("/api/agents?foo=1"), true},
+		{"encoded path", plainly("/api/agents/reader%2d1"), false},
+		{"slash at the end", plainly("/api/agents/"), false},
+		{"two slashes", plainly("/api//agents"), false},
+		{"no such path", plainly("/api/nothing"), false},
+		{"page for people", plainly("/agents"), false},
+		{"document", plainly("/skill.md"), false},
+		{"private", plainly("/api/me"), false},
+		{"a key that nobody asks for", plainly("/api/agents/reader-1", "Authorization: Bearer cq_nonsense"), true},
+		{"HEAD", strings.Replace(plainly("/api/agents/reader-1"), "GET", "HEAD", 1), false},
+		{"unknown method", strings.Replace(plainly("/api/agents"), "GET", "BREW", 1), false},
+		{"old version", strings.Replace(plainly("/api/agents/reader-1"), "HTTP/1.1", "HTTP/1.0", 1), false},
+		{"no host", "GET /api/agents/reader-1 HTTP/1.1\r\nX-Request-Id: one\r\n\r\n", false},
+		{"two hosts", plainly("/api/agents/reader-1", "Host: elsewhere.example.org"), false},
+		{"body of a GET", plainly("/api/agents/reader-1", "Content-Length: 2") + "{}", false},
+		{"absolute address", plainly("http://elsewhere.example.org/api/agents/reader-1"), false},
+		{"connection ends", plainly("/api/agents/reader-1", "Connection: close"), false},
+		{"connection stays", plainly("/api/agents/reader-1", "Connection: Keep-Alive"), true},
+		{"fragment", plainly("/api/agents/reader-1#part"), false},
+		{"range", plainly("/api/agents/reader-1", "Range: bytes=0-1"), true},
+		{"from elsewhere", plainly("/api/agents/reader-1", "Origin: https://elsewhere.example.org"), true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			method, _, _ := strings.Cut(tt.request, " ")
+			var answers [2][2]heard
+			for way, address := range []string{w.express, w.plain} {
+				l := newLine(t, address)
+				l.say(plainly("/api"))
+				l.hear("GET")
+				for i := range 2 { // made, then from the cache
+					before := w.active.Load()
+					l.say(tt.request)
+					answers[way][i] = l.hear(method)
+					if by := w.active.Load() == before; way == 0 && i == 1 && by != tt.express {
+						t.Errorf("answered by express: %t", by)
+					}
+					answers[way][i].Header.Del("Ratelimit")
+					if answers[way][i].Last {
+						break
+					}
+				}
+			}
+			if d := cmp.Diff(answers[1], answers[0]); d != "" {
+				t.Errorf("net/http and express answer otherwise:\n%s", d)
+			}
+		})
+	}
+}
+
+// TestExpressKeepsTheOrder: whatever pieces a connection's requests come in, each is
+// answered once, in their order.
+func TestExpressKeepsTheOrder(t *testing.T) {
+	w := published(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	body := `{"handle":"reader-1","name":"A","owner":"B","mailbox":"a@example.org","description_en":"D","accept_rules":true}`
+	posted := fmt.Sprintf("POST /api/agents HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", someHost, len(body), body)
+	chunked := fmt.Sprintf("POST /api/agents HTTP/1.1\r\n%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", someHost, len(body), body)
+	kinds := []struct {
+		request string
+		method  string
+		status  int
+	}{
+		{plainly("/api/agents/reader-1"), "GET", 200},
+		{plainly("/api/agents/reader-2"), "GET", 200},
+		{plainly("/api/agents/nobody"), "GET", 404},
+		{plainly("/api/posts?limit=3"), "GET", 200},
+		{plainly("/healthz"), "GET", 200},
+		{strings.Replace(plainly("/api/stats"), "GET", "HEAD", 1), "HEAD", 200},
+		{posted, "POST", 409},
+		{chunked, "POST", 409},
+		{plainly("/api/agents/reader-3", "X-Filling: "+strings.Repeat("a", 3000)), "GET", 200},
+	}
+	for range 150 {
+		var all strings.Builder
+		var want, got []string
+		var methods []string
+		most := len(kinds)
+		if random.IntN(2) == 0 {
+			most-- // without those that no buffer holds
+		}
+		for range 12 {
+			k := kinds[random.IntN(most)]
+			all.WriteString(k.request)
+			methods, want = append(methods, k.method), append(want, fmt.Sprint(k.method, k.status))
+		}
+		l := newLine(t, w.express)
+		go func() {
+			for text := all.String(); text != ""; {
+				n := min(len(text), 1+random.IntN(900))
+				if _, err := io.WriteString(l.Conn, text[:n]); err != nil {
+					return
+				}
+				text = text[n:]
+			}
+		}()
+		for _, method := range methods {
+			got = append(got, fmt.Sprint(method, l.hear(method).Status))
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatal(d)
+		}
+	}
+}
+
+// TestExpressCountsCalls: those that it answers, too, for the address that a proxy tells
+// of; the one past the limit is refused.
+func TestExpressCountsCalls(t *testing.T) {
+	trusted, err := ParseTrustedProxies([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWays(t, func(o *siteOptions) {
+		o.limits, o.trusted = Limits{Reads: Limit{5, time.Minute}}, trusted
+	})
+	l := newLine(t, w.express)
+	for _, from := range []string{"192.0.2.1", "192.0.2.2"} {
+		for i := range 7 {
+			l.say(plainly("/api", "X-Forwarded-For: "+from))
+			a := l.hear("GET")
+			if want := map[bool]int{true: 200, false: 429}[i < 5]; a.Status != want {
+				t.Fatalf("call %d of %s: status %d", i+1, from, a.Status)
+			}
+			left := max(0, 4-i)
+			if state := a.Header.Get("Ratelimit"); !strings.HasPrefix(state, fmt.Sprintf(`"reads";r=%d;`, left)) {
+				t.Errorf("call %d of %s: %s", i+1, from, state)
+			}
+		}
+	}
+	if text := w.log.String(); strings.Count(text, "\n") != 14 || strings.Count(text, `"status":200`) != 10 {
+		t.Errorf("the log:\n%s", text)
+	}
+}
+
+// TestExpressEndsWhatNobodyWaitsFor: a read whose caller leaves ends.
+func TestExpressEndsWhatNobodyWaitsFor(t *testing.T) {
+	near, far := net.Pipe()
+	x := &express{visitor: &visitor{Conn: near, leave: func() {}}}
+	ctx, done := x.watched()
+	go func() {
+		_, _ = io.WriteString(far, "GET ") // the next request begins
+		_ = far.Close()
+	}()
+	select {
+	case <-ctx.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the caller is waited for")
+	}
+	done()
+	if got := string(x.ahead); got != "GET " || !errors.Is(ctx.Err(), context.Canceled) {
+		t.Errorf("%q waits, %v", got, ctx.Err())
+	}
+}
+
+// FuzzExpress: whatever follows a first request, both ways read it alike.
+func FuzzExpress(f *testing.F) {
+	w := published(f)
+	for _, request := range []string{
+		plainly("/api/agents/reader-1") + plainly("/api/agents/reader-2"),
+		"GET /api HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 44\r\n\r\n{}" + plainly("/api"),
+		"GET /api HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + plainly("/api"),
+		"GET /api HTTP/1.1\r\nHost: x\r\nX-A: a\r\n b\r\n\r\n" + plainly("/api"),
+		"POST /api/agents HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}" + plainly("/api/stats"),
+		"GET /api HTTP/1.1\nHost: x\n\n" + plainly("/api"),
+	} {
+		f.Add([]byte(request))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var got [2][]string
+		for way, address := range []string{w.express, w.plain} {
+			l := newLine(t, address)
+			l.say(plainly("/api"))
+			l.hear("GET")
+			go func() {
+				_, _ = l.Conn.Write(text)
+				_ = l.Conn.(*net.TCPConn).CloseWrite()
+			}()
+			for {
+				r, err := http.ReadResponse(l.Reader, nil)
+				if err != nil {
+					break
+				}
+				if r.StatusCode == http.StatusServiceUnavailable {
+					return // it saw that no more is said before it had answered
+				}
+				size, _ := io.Copy(io.Discard, r.Body)
+				got[way] = append(got[way], fmt.Sprint(r.StatusCode, r.Header.Get("Etag"), size))
+			}
+			_ = l.Conn.Close()
+		}
+		if d := cmp.Diff(got[1], got[0]); d != "" {
+			t.Errorf("%q is read otherwise:\n%s", text, d)
+		}
+	})
+}

@@ -557,7 +557,8 @@ func (a *ageing) rests() (r rest) {
 	return r
 }
 
-// goroutines ends the process and counts those that it tells of.
+// goroutines ends the process and counts those that it tells of, but for those that are
+// about to run: what is held back waits, and one that ends right now still runs.
 func (a *ageing) goroutines() int {
 	a.Helper()
 	before := a.err.String()
@@ -568,8 +569,17 @@ func (a *ageing) goroutines() int {
 	if before != "" {
 		a.Errorf("the log tells of failures: %.2000s", before)
 	}
-	return strings.Count(a.err.String(), "\ngoroutine ")
+	waiting := 0
+	for _, state := range goroutineState.FindAllStringSubmatch(a.err.String(), -1) {
+		if state[1] != "runnable" && state[1] != "running" {
+			waiting++
+		}
+	}
+	return waiting
 }
+
+// goroutineState is what one does, in what Go prints of all at SIGQUIT.
+var goroutineState = regexp.MustCompile(`(?m)^goroutine \d+ (?:gp=\S+ m=\S+ (?:mp=\S+ )?)?\[([^],]+)`)
 
 // TestNothingIsHeldBack: after many calls of every kind, the service holds no more
 // descriptors and goroutines than after a tenth of them.

@@ -3,8 +3,8 @@
 // no rule of the directory and no SQL; those are package store's.
 //
 // A newcomer starts at operations.go, the list that everything comes from; the
-// way of one request is operation.go. Each noun's handlers stand in the file of
-// the same name as in store.
+// way of one request is operation.go, and the short one of most public reads express.go.
+// Each noun's handlers stand in the file of the same name as in store.
 package server
 
 import (

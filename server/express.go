@@ -3,48 +3,59 @@ package server
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/julienschmidt/httprouter"
 )
 
 // express is a connection on which public reads are answered without net/http, whose
-// header maps, contexts and goroutines take longer than the answer from the cache does.
-// While net/http waits for the next request of a connection, express reads ahead of it:
-// plain GETs of the API are answered at once, and all else is handed to net/http, one
-// whole request at a time.
+// header maps, contexts and goroutines take longer than an answer from the cache does.
+// While net/http waits for the next request of a connection, express reads for it: plain
+// GETs of the API are answered at once, and all else is handed over as it came.
 //
-// It takes nothing upon itself that it does not know for certain. It begins after a
-// connection's first request, ends where it cannot tell where a request does, and leaves
-// whatever is unusual about one to net/http. What a call is answered is settled where it
-// is for all others: by call.kept, writeCached and writeError; the headers that the
-// answers of an operation share are remembered from the first of them.
+// It takes nothing upon itself that it does not know for certain. A request begins where
+// net/http says that the one before is done with (http.StateIdle) and asks for as much as
+// its buffer holds, which is empty then; from the first byte that is handed over, all are
+// net/http's until it says so again. Whatever is unusual about a request is net/http's,
+// too, and so is the first one of a connection.
+//
+// What a call is answered is settled where it is for all others: by call.kept, writeCached
+// and writeError. The headers that an operation's answers share are remembered from the
+// first of them.
 type express struct {
 	*visitor
 	server *Server
 	peer   netip.Addr
 
-	begun    bool   // net/http has had the first request
-	lost     bool   // where the next request begins is not known
-	ahead    []byte // read, and not handed over yet
-	extended time.Time
-	busy     sync.Mutex // held while answers are made and sent
+	idle     atomic.Bool // net/http waits for a request and has none of its bytes
+	ahead    []byte      // read while a request was answered, and not looked at yet
+	extended time.Time   // when the deadlines were last moved; zero when they must be
+	failed   error       // of an answer that could not be sent: what follows is not read
+
+	// Closing does not wait, for net/http holds a lock of all its connections meanwhile:
+	// whoever makes an answer closes the connection after it.
+	busy    sync.Mutex // held while answers are made and sent
+	closing atomic.Bool
 }
 
-// expressRead is how much is read at once, as net/http does. A request that is longer
-// is not for express.
+// expressRead is what net/http asks for when its buffer is empty. A longer request is not
+// for express.
 const expressRead = 4 << 10
 
-// watchAfter is how long a read for a caller takes before it is watched whether the
-// caller is still there.
-const watchAfter = 10 * time.Millisecond
+const (
+	watchAfter   = 10 * time.Millisecond // how long a read takes before its caller is watched
+	closeTimeout = time.Second           // for an answer that is sent while its connection closes
+)
 
 // express has what a visitor asks for answered on the short way.
 func (s *Server) express(v *visitor) net.Conn {
@@ -55,111 +66,116 @@ func (s *Server) express(v *visitor) net.Conn {
 	return &express{visitor: v, server: s, peer: at.Addr().Unmap()}
 }
 
-// Read hands net/http what comes next for it.
+// Read hands net/http what comes next for it. A single byte is what its backgroundRead
+// asks for, which watches for the caller's leaving while a request is answered, and which
+// abortPendingRead ends by a deadline: what a caller sends before that is the next
+// request, and waits.
 func (x *express) Read(p []byte) (int, error) {
-	if len(p) == 1 && !x.lost { // it watches for the caller's leaving while it answers
+	if len(p) == 1 {
 		if err := x.watch(); err != nil {
 			return 0, err
 		}
-		x.lost = true
 	}
-	for {
-		n := copy(p, x.ahead)
-		x.ahead = x.ahead[n:]
+	for x.idle.Load() && len(p) >= expressRead {
+		n, err := x.read(p)
 		if n == 0 {
-			var err error
-			if n, err = x.Conn.Read(p); n == 0 || x.lost {
-				return n, err
-			}
+			return 0, err
 		}
-		if !x.lost {
-			n = x.next(p, n)
+		if n = x.next(p, n); x.failed != nil {
+			return 0, x.failed
 		}
 		if n > 0 {
 			return n, nil
 		}
 	}
+	x.idle.Store(false)
+	return x.read(p)
 }
 
-// next answers what it can of the n bytes in p, moves what net/http is to have to the
-// beginning of p, and returns its length. What follows that waits.
+func (x *express) read(p []byte) (int, error) {
+	if len(x.ahead) > 0 {
+		n := copy(p, x.ahead)
+		x.ahead = x.ahead[n:]
+		return n, nil
+	}
+	return x.Conn.Read(p)
+}
+
+// next answers the plain GETs that the n bytes in p begin with, moves the rest to the
+// beginning of p, and returns its length.
 func (x *express) next(p []byte, n int) int {
+	x.server.answering.Add(1)
+	defer x.server.answering.Add(-1)
 	x.busy.Lock()
-	defer x.busy.Unlock()
-	for rest := p[:n]; len(rest) > 0; {
-		h, ok := readHead(rest)
-		if x.lost = !ok; x.lost {
+	defer func() {
+		x.busy.Unlock()
+		if x.closing.Load() {
+			_ = x.visitor.Close()
+		}
+	}()
+	for rest := p[:n]; len(rest) > 0 && x.failed == nil; {
+		h, plain := readHead(rest)
+		if !plain || !x.answer(&h) {
+			x.idle.Store(false)
+			x.extended = time.Time{}
 			return copy(p, rest)
 		}
-		if x.begun && h.plain && x.answer(&h) {
-			rest = rest[h.size:]
-			continue
-		}
-		x.begun, x.extended = true, time.Time{}
-		x.ahead = append(bytes.Clone(rest[h.size:]), x.ahead...)
-		return copy(p, rest[:h.size])
+		rest = rest[h.size:]
 	}
 	return 0
 }
 
-// watch waits until the caller leaves or until nobody wants to know any longer, which
-// the deadline tells. What comes meanwhile belongs to the next request; a caller who
-// sends a lot of it is there.
-func (x *express) watch() error {
-	for len(x.ahead) < expressRead {
-		x.ahead = slices.Grow(x.ahead, expressRead-len(x.ahead))
-		n, err := x.Conn.Read(x.ahead[len(x.ahead):expressRead])
-		x.ahead = x.ahead[:len(x.ahead)+n]
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Close lets an answer that is on its way arrive.
+// Close lets an answer that is on its way arrive, if it does so soon.
 func (x *express) Close() error {
+	x.closing.Store(true)
 	if !x.busy.TryLock() {
-		_ = x.SetWriteDeadline(time.Now().Add(time.Second)) //clock: of the system's own
-		x.busy.Lock()
+		return x.SetWriteDeadline(time.Now().Add(closeTimeout)) //clock: of the system's own
 	}
 	defer x.busy.Unlock()
 	return x.visitor.Close()
 }
 
-// answer answers a plain GET, unless it is for net/http. Who cannot be answered meets the
-// connection's end when more is read.
+// extend moves the deadlines of a connection that is in use. It does so seldom: it takes
+// as long as a look at the cache.
+func (x *express) extend(now time.Time) {
+	if now.Sub(x.extended) < time.Second {
+		return
+	}
+	x.extended = now
+	_ = x.SetReadDeadline(now.Add(idleTimeout))
+	_ = x.SetWriteDeadline(now.Add(writeTimeout))
+	if x.closing.Load() {
+		_ = x.SetWriteDeadline(now.Add(closeTimeout))
+	}
+}
+
+// answer answers a plain GET, unless that is for net/http.
 func (x *express) answer(h *head) bool {
 	s, start := x.server, time.Now() //clock: how long it takes, and what Date tells
 	op, params := s.publicRead(h.path)
 	if op == nil || s.isStopping() {
 		return false
 	}
+	x.extend(start)
 	o := outcome{meter: op.meter, id: requestID(h.id)}
 	left, e, err := x.find(h, op, params)
-	if start.Sub(x.extended) > time.Second { // seldom: it takes as long as a look at the cache
-		x.extended = start
-		_ = x.SetReadDeadline(start.Add(idleTimeout))
-		_ = x.SetWriteDeadline(start.Add(writeTimeout))
-	}
-	buffer := buffers.Get().(*[]byte)
-	b, body := x.known((*buffer)[:0], h, op, e, left, &o)
-	if body == nil && len(b) == 0 {
-		b, body = x.draft(b, h, op, e, left, err, &o)
+	x.extend(start)
+	buffer := heads.Get().(*[]byte)
+	b, body, sent := x.repeat((*buffer)[:0], h, op, e, left, &o)
+	if !sent {
+		b, body = x.spell(b, h, op, e, left, err, &o)
 	}
 	b = appendField(b, "Date", s.date(start))
 	b = append(b, "\r\n"...)
 	*buffer = b
-	if _, err := (&net.Buffers{b, body}).WriteTo(x.Conn); err != nil {
-		_ = x.visitor.Close()
-	}
-	buffers.Put(buffer)
+	_, x.failed = (&net.Buffers{b, body}).WriteTo(x.Conn)
+	heads.Put(buffer)
 	s.tell(&o, http.MethodGet, h.path, time.Since(start)) //clock: as above
 	return true
 }
 
-// buffers are for the heads of answers.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
+// heads are buffers for those of answers.
+var heads = sync.Pool{New: func() any { return new([]byte) }}
 
 // find counts a call and finds its answer. left is what the limit leaves, as the
 // RateLimit header tells it.
@@ -173,31 +189,84 @@ func (x *express) find(h *head, op *operation, params httprouter.Params) (left s
 			return left, nil, err
 		}
 	}
-	if e = s.cache.get(h.uri, now); e != nil {
-		return left, e, nil
+	if e = s.cache.get(h.uri, now); e == nil {
+		e, err = x.make(h, op, params, now)
 	}
+	return left, e, err
+}
+
+// make makes the answer of a public read. The call has neither a writer nor headers:
+// no such read asks for them.
+func (x *express) make(h *head, op *operation, params httprouter.Params, now time.Time) (e *cached, err error) {
+	ctx, done := x.watched()
 	defer func() {
 		if v := recover(); v != nil {
 			err = panicked(v)
 		}
+		if hasLeft := done(); hasLeft && err != nil {
+			err = errLeft
+		}
 	}()
-	ctx, done := x.watched()
-	defer done()
-	c := &call{Request: h.request(ctx), server: s, op: op, params: params, now: now}
-	e, err = c.kept()
-	return left, e, err
+	return (&call{Request: h.request(ctx), server: x.server, op: op, params: params, now: now}).kept()
 }
 
-// known appends the head of an answer of which one of that form was sent before; the
-// others differ in what is appended here.
-func (x *express) known(b []byte, h *head, op *operation, e *cached, left string, o *outcome) (_, body []byte) {
+// errLeft: the caller has left, so that nobody knows what the answer would have been.
+var errLeft = errors.New("the caller has left")
+
+// ended is the context of a caller who has left.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errLeft)
+	return ctx
+}()
+
+// watched returns a context that ends when the caller leaves, and what ends it otherwise
+// and tells whether the caller has left. Most reads are done before anybody looks.
+func (x *express) watched() (_ context.Context, done func() (hasLeft bool)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	look := time.AfterFunc(watchAfter, func() {
+		defer close(ended)
+		if x.watch() != nil {
+			cancel()
+		}
+	})
+	return ctx, func() bool {
+		hasLeft := ctx.Err() != nil
+		if !look.Stop() {
+			_ = x.SetReadDeadline(time.Unix(1, 0))
+			<-ended
+			x.extended = time.Time{}
+		}
+		cancel()
+		return hasLeft
+	}
+}
+
+// watch waits until the caller leaves or the deadline passes. What comes meanwhile
+// belongs to the next request; a caller who sends a lot of it is there.
+func (x *express) watch() error {
+	for len(x.ahead) < expressRead {
+		x.ahead = slices.Grow(x.ahead, expressRead-len(x.ahead))
+		n, err := x.Conn.Read(x.ahead[len(x.ahead):expressRead])
+		x.ahead = x.ahead[:len(x.ahead)+n]
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// repeat appends the head of an answer as one of its form was sent before, and what they
+// differ in. It returns false where none was, and for a refusal.
+func (x *express) repeat(b []byte, h *head, op *operation, e *cached, left string, o *outcome) (_, body []byte, sent bool) {
 	if e == nil {
-		return b, nil
+		return b, nil, false
 	}
 	form, body, length := e.form(h.match, h.encodings)
 	fields := op.fields[form].Load()
 	if fields == nil {
-		return b, nil
+		return b, nil, false
 	}
 	o.status, o.size = form.status(), len(body)
 	b = append(b, *fields...)
@@ -213,15 +282,15 @@ func (x *express) known(b []byte, h *head, op *operation, e *cached, left string
 	if length != nil {
 		b = appendField(b, "Content-Length", length[0])
 	}
-	return b, body
+	return b, body, true
 }
 
 func appendField(b []byte, name, value string) []byte {
 	return append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
 }
 
-// draft makes an answer as the handlers do: a refusal, or the first of its form.
-func (x *express) draft(b []byte, h *head, op *operation, e *cached, left string, err error, o *outcome) (_, body []byte) {
+// spell appends the head of an answer as the handlers write it, field by field.
+func (x *express) spell(b []byte, h *head, op *operation, e *cached, left string, err error, o *outcome) (_, body []byte) {
 	s, w := x.server, &draft{header: http.Header{}}
 	rec := &recorder{w, *o}
 	s.beginHeader(w.header, o.id)
@@ -229,16 +298,20 @@ func (x *express) draft(b []byte, h *head, op *operation, e *cached, left string
 	if left != "" {
 		s.limiter.tell(w.header, op.limit, left)
 	}
-	if r := h.request(context.Background()); err != nil {
-		s.writeError(rec, r, err)
-	} else {
-		_ = writeCached(rec, r, e)
+	switch {
+	case errors.Is(err, errLeft):
+		s.writeError(rec, h.request(ended), err)
+	case err != nil:
+		s.writeError(rec, h.request(context.Background()), err)
+		w.compress(h.encodings)
+	default:
+		_ = writeCached(rec, h.request(context.Background()), e)
 	}
 	*o = rec.outcome
-	head := bytes.NewBuffer(b)
-	fmt.Fprintf(head, "HTTP/1.1 %d %s\r\n", o.status, http.StatusText(o.status))
-	_ = w.header.Write(head) // to memory
-	return head.Bytes(), w.body
+	text := bytes.NewBuffer(b)
+	fmt.Fprintf(text, "HTTP/1.1 %d %s\r\n", o.status, http.StatusText(o.status))
+	_ = w.header.Write(text) // to memory
+	return text.Bytes(), w.body
 }
 
 // draft is an answer that is made before it is sent.
@@ -256,25 +329,13 @@ func (d *draft) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// watched returns a context that ends when the caller leaves. Most reads are done long
-// before anybody looks.
-func (x *express) watched() (_ context.Context, done func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	look := time.AfterFunc(watchAfter, func() {
-		defer close(ended)
-		if x.watch() != nil {
-			cancel()
-		}
-	})
-	return ctx, func() {
-		if !look.Stop() {
-			_ = x.SetReadDeadline(time.Unix(1, 0))
-			<-ended
-			x.extended = time.Time{}
-		}
-		cancel()
+// compress compresses a long refusal, as is done with others on their way.
+func (d *draft) compress(encodings []string) {
+	if len(d.body) < minZipped || !takesGzip(encodings) {
+		return
 	}
+	d.body = compressed(d.body)
+	d.header["Content-Encoding"], d.header["Content-Length"] = gzipHeader, []string{strconv.Itoa(len(d.body))}
 }
 
 // publicRead finds the public read of a path.
@@ -294,15 +355,14 @@ func (s *Server) publicRead(path string) (*operation, httprouter.Params) {
 }
 
 // newPublicReads are the public reads by their paths; where the last part of one is a
-// parameter, by what comes before it.
+// parameter, by what comes before it. Those with another parameter are net/http's.
 func newPublicReads(operations []*operation) map[string]*operation {
 	reads := map[string]*operation{}
 	for _, op := range operations {
-		if !op.reads() || op.keyed {
-			continue
+		fixed, parameter, _ := strings.Cut(op.path, "{")
+		if op.reads() && !op.keyed && strings.IndexByte(parameter, '}') == len(parameter)-1 {
+			reads[fixed] = op
 		}
-		fixed, _, _ := strings.Cut(op.path, "{")
-		reads[fixed] = op
 	}
 	return reads
 }

@@ -24,6 +24,7 @@ import (
 type ways struct {
 	*site
 	express, plain string // addresses
+	servers        []*http.Server
 	active         atomic.Int64
 }
 
@@ -43,11 +44,13 @@ func (w *ways) listens(door func(net.Listener) net.Listener) (address string) {
 		w.Fatal(err)
 	}
 	h := w.server.newHTTPServer(Front{})
-	h.ConnState = func(_ net.Conn, state http.ConnState) {
+	h.ConnState = func(conn net.Conn, state http.ConnState) {
+		w.server.follow(conn, state)
 		if state == http.StateActive {
 			w.active.Add(1)
 		}
 	}
+	w.servers = append(w.servers, h)
 	go func() { _ = h.Serve(door(l)) }()
 	w.Cleanup(func() { _ = h.Close() })
 	return l.Addr().String()
@@ -307,9 +310,112 @@ func TestExpressEndsWhatNobodyWaitsFor(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("the caller is waited for")
 	}
-	done()
-	if got := string(x.ahead); got != "GET " || !errors.Is(ctx.Err(), context.Canceled) {
-		t.Errorf("%q waits, %v", got, ctx.Err())
+	if hasLeft := done(); !hasLeft || string(x.ahead) != "GET " || !errors.Is(ctx.Err(), context.Canceled) {
+		t.Errorf("has left: %t; %q waits, %v", hasLeft, x.ahead, ctx.Err())
+	}
+}
+
+// slowly adds a public read that takes until its caller leaves or the test lets it go on.
+func (w *ways) slowly(path string) (begun, goOn chan struct{}) {
+	begun, goOn = make(chan struct{}, 1), make(chan struct{})
+	op := public[none, none]("slowly", "GET", path, "", limitReads, func(c *call, _ none) (answer, error) {
+		begun <- struct{}{}
+		select {
+		case <-goOn:
+			return answer{body: []byte(strings.Repeat("x", 100))}, nil
+		case <-c.Context().Done():
+			return answer{}, c.Context().Err()
+		}
+	})
+	op.input, op.meter = newInput(w.server.registry, op.in), w.server.unrouted
+	w.server.publicReads[path] = op
+	return begun, goOn
+}
+
+// TestExpressLetsGoOfWhoLeaves: what nobody waits for ends, and is no fault of the service.
+func TestExpressLetsGoOfWhoLeaves(t *testing.T) {
+	w := newWays(t)
+	begun, _ := w.slowly("/slowly")
+	l := newLine(t, w.express)
+	l.say(plainly("/api"))
+	l.hear("GET")
+	l.say(plainly("/slowly"))
+	<-begun
+	_ = l.Conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	awaitNone(ctx, &w.server.answering) // then the answer is told of
+	if text := w.log.String(); !strings.Contains(text, `"path":"/slowly","status":503`) || strings.Contains(text, `"level":"error"`) {
+		t.Errorf("the log:\n%s", text)
+	}
+}
+
+// TestExpressHoldsUpNoStop: whoever stops the server does not wait for its answers one by
+// one; those that are made in time arrive.
+func TestExpressHoldsUpNoStop(t *testing.T) {
+	w := newWays(t)
+	begun, goOn := w.slowly("/slowly")
+	l := newLine(t, w.express)
+	l.say(plainly("/api"))
+	l.hear("GET")
+	l.say(plainly("/slowly"))
+	<-begun
+	for _, h := range w.servers {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		if err := h.Shutdown(ctx); err != nil {
+			t.Errorf("it waits: %v", err)
+		}
+		cancel()
+	}
+	if w.server.answering.Load() != 1 {
+		t.Error("nobody knows of the answer")
+	}
+	close(goOn)
+	if a := l.hear("GET"); a.Status != 200 || len(a.Body) != 100 {
+		t.Errorf("%+v", a)
+	}
+	if _, err := l.Reader.ReadByte(); err == nil {
+		t.Error("the connection stays open")
+	}
+}
+
+// TestExpressReadsNoMoreOnceAnAnswerIsLost: who cannot know what came of one request is
+// not done another.
+func TestExpressReadsNoMoreOnceAnAnswerIsLost(t *testing.T) {
+	near, far := net.Pipe()
+	w := newWays(t)
+	x := &express{visitor: &visitor{Conn: near, leave: func() {}}, server: w.server}
+	x.idle.Store(true)
+	go func() {
+		_, _ = io.WriteString(far, plainly("/api")+register("never-there"))
+		_ = far.Close()
+	}()
+	if n, err := x.Read(make([]byte, expressRead)); n != 0 || err == nil {
+		t.Errorf("%d bytes are handed over, %v", n, err)
+	}
+}
+
+// TestExpressComesBack: after what it leaves to net/http it answers again.
+func TestExpressComesBack(t *testing.T) {
+	w := published(t)
+	posted := register("reader-1")
+	for name, pieces := range map[string][]string{
+		"a body of its own":   {posted[:len(posted)-20], posted[len(posted)-20:]},
+		"OPTIONS":             {strings.Replace(plainly("/api"), "GET", "OPTIONS", 1)},
+		"a head in two parts": {plainly("/api")[:30], plainly("/api")[30:]},
+	} {
+		l := newLine(t, w.express)
+		l.say(plainly("/api"))
+		l.hear("GET")
+		for _, piece := range pieces {
+			l.say(piece)
+		}
+		l.hear("GET")
+		before := w.active.Load()
+		l.say(plainly("/api"))
+		if l.hear("GET"); w.active.Load() != before {
+			t.Errorf("%s: net/http answers what follows", name)
+		}
 	}
 }
 

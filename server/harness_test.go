@@ -176,6 +176,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 		t.Fatal(err)
 	}
 	h.Config.Handler = s
+	h.Config.ConnState = s.follow
 	h.Listener = s.door(Front{Listener: h.Listener})
 	h.Start()
 	t.Cleanup(func() {

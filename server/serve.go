@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -105,28 +106,39 @@ func (s *Server) shutDown(servers []*http.Server) {
 			_ = h.Close()
 		}
 	}
+	awaitNone(ctx, &s.answering) // of whose connections http.Server knows nothing any longer
 }
 
 // drain waits for those who have come but whose call is not read yet: http.Server cuts
 // them off once it shuts down.
 func (s *Server) drain() {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	awaitNone(ctx, &s.connections)
+}
+
+// awaitNone waits until there are none of what is counted, or for as long as it may.
+func awaitNone(ctx context.Context, count *atomic.Int64) {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	late := time.NewTimer(drainTimeout)
-	defer late.Stop()
-	for s.connections.Load() > 0 {
+	for count.Load() > 0 {
 		select {
 		case <-look.C:
-		case <-late.C:
+		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (s *Server) countConnection(_ net.Conn, state http.ConnState) {
+// follow counts connections, and tells those that read for net/http that it waits.
+func (s *Server) follow(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		s.connections.Add(1)
+	case http.StateIdle:
+		if x, ok := conn.(*express); ok {
+			x.idle.Store(true)
+		}
 	case http.StateClosed, http.StateHijacked:
 		s.connections.Add(-1)
 	}
@@ -141,7 +153,7 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 		Handler: handler,
 
 		DisableGeneralOptionsHandler: true, // OPTIONS * is answered as all else is
-		ConnState:                    s.countConnection,
+		ConnState:                    s.follow,
 		TLSConfig:                    front.TLS,
 		ReadHeaderTimeout:            headerTimeout,
 		ReadTimeout:                  readTimeout,

@@ -69,6 +69,7 @@ type Server struct {
 	disk        func() (store.Disk, error) // where the database lies
 	low         atomic.Bool                // there is little room on it
 	connections atomic.Int64               // open ones
+	answering   atomic.Int64               // those on which express makes answers
 	stopping    chan struct{}              // closed when the server stops: nobody waits any longer
 	meters      *metrics.Set
 	refusals    map[store.Code]*metrics.Counter

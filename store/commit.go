@@ -19,7 +19,7 @@ import (
 // defaultBatch bounds how many waiting writes share one transaction, so that the
 // first of them does not wait long for the last, and those who read do not wait for
 // the index of very many.
-const defaultBatch = 16
+const defaultBatch = 32
 
 // mostWaiting is how many writes may wait for the writer. A further one is refused
 // (unavailable) when none of their places becomes free within placeTimeout: more than

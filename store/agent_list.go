@@ -117,7 +117,7 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[Agen
 	}
 	facets := f.facets()
 	l.tiers = q.tiers(facets, exact)
-	l.short = len(q.words) == 0 && len(facets) <= 1
+	l.short = q.short(facets)
 	if l.all.match == "" && page.Cursor == "" && page.Offset > deepOffset {
 		l.tiers = oneTier(ofAnyLevel)
 	}

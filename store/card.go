@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql/driver"
+	"strings"
 )
 
 // Agent is the public part of an agent that is stored ready to be served: the
@@ -82,23 +83,40 @@ func (d AgentDocument) place() int64 { return d.ID }
 
 func (d AgentDocument) size() int { return len(d.Profile) + len(d.Menu) }
 
+// numbersKept is of how many handles the agents' numbers are remembered, in about 2 MB.
+const numbersKept = 1 << 14
+
 // Card returns an agent as the public sees it. It refuses with not_found a handle
 // that no agent has, or a hidden one.
 func (s *Store) Card(ctx context.Context, handle string) (AgentDocument, error) {
 	d := AgentDocument{Handle: handle}
 	found := false
-	err := s.look(ctx, `
-		SELECT agent_id, level, confirmed, email, created_at, last_active_at, profile, recent_posts
-		FROM agent_documents
-		WHERE handle = ?`, []any{handle}, func(_ *statement, _ []string, v []driver.Value) (bool, error) {
-		found = true
-		d.ID, d.Level, d.Confirmed, d.Email = v[0].(int64), int(v[1].(int64)), int(v[2].(int64)), textOrNil(v[3])
-		d.CreatedAt, d.LastActiveAt = Time(v[4].(int64)), Time(v[5].(int64))
-		d.Profile, d.RecentPosts = v[6].(string), v[7].(string)
-		return false, nil
-	})
-	if err == nil && !found {
+	read := func(where string, args ...any) error {
+		return s.look(ctx, selectCard+where, args, func(_ *statement, _ []string, v []driver.Value) (bool, error) {
+			found = true
+			d.ID, d.Level, d.Confirmed, d.Email = v[0].(int64), int(v[1].(int64)), int(v[2].(int64)), textOrNil(v[3])
+			d.CreatedAt, d.LastActiveAt = Time(v[4].(int64)), Time(v[5].(int64))
+			d.Profile, d.RecentPosts = v[6].(string), v[7].(string)
+			return false, nil
+		})
+	}
+	// The number spares a look at the index of handles, which lie anywhere in it.
+	if number, ok := s.numbers.Get(handle); ok {
+		if err := read(`WHERE agent_id = ? AND handle = ?`, number, handle); err != nil || found {
+			return d, err
+		}
+	}
+	err := read(`WHERE handle = ?`, handle)
+	switch {
+	case err == nil && !found:
 		err = refuse(CodeNotFound)
+	case found:
+		s.numbers.Add(strings.Clone(handle), d.ID) // not the whole path that it is cut from
 	}
 	return d, err
 }
+
+const selectCard = `
+	SELECT agent_id, level, confirmed, email, created_at, last_active_at, profile, recent_posts
+	FROM agent_documents
+	`

@@ -262,7 +262,7 @@ func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDo
 	l := listing{name: f.name(), rows: allPosts, count: countPosts, most: pageBytes, search: &search{newest: newestPost, sample: samplePosts}, totals: s.postTotals, changes: changes}
 	facets := f.facets()
 	l.tiers = q.tiers(facets, "")
-	l.short = len(q.words) == 0 && len(facets) <= 1 && !f.Open
+	l.short = q.short(facets) && !f.Open
 	switch {
 	case f.Open:
 		l.rows, l.count, l.bounds = searchOpenPosts, countSearchedOpenPosts, []any{at(s.clock()).date()}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"encoding/base64"
@@ -128,6 +129,11 @@ func (q query) asked() (n int) {
 	return n
 }
 
+// short tells whether a page is read straight from the end of one word's or facet's rows.
+func (q query) short(facets []string) bool {
+	return q.asked()+len(facets) <= 1 && len(q.forms) < formsALook
+}
+
 // formsALook is how many completions of a word take as long as a look-up of it.
 const formsALook = 10
 
@@ -141,18 +147,35 @@ func (s *Store) parse(ctx context.Context, text string) (query, error) {
 	if !ok {
 		return q, nil
 	}
-	var found []longWord
-	n := utf8.RuneCountInString(beginning)
-	bounds := []any{beginning, beginning + string(utf8.MaxRune), maxForms + 1}
-	err := s.look(ctx, begunBy, bounds, func(_ *statement, _ []string, v []driver.Value) (more bool, err error) {
-		w := longWord{Word: v[0].(string), CompletedFrom: int(v[1].(int64))}
-		found = append(found, w)
-		return w.CompletedFrom <= n, nil // the first of the others tells that there are some
-	})
+	found, err := s.begun(ctx, fewBegun, beginning)
+	if err == nil && len(found) > maxForms {
+		found, err = s.begun(ctx, begunBy, beginning)
+	}
 	if err == nil {
 		q.complete(beginning, found)
 	}
 	return q, err
+}
+
+// fewBegun selects the words that begunBy does, without looking for each length and
+// sorting, where there are so few that none is left out: mostly.
+const fewBegun = `
+	SELECT word, completed_from FROM search_words
+	WHERE word >= ? AND word < ?
+	LIMIT ?`
+
+// begun reads the long words with a beginning, in the order of begunBy: those that it is
+// completed to, and one of the others, which tells that there are some.
+func (s *Store) begun(ctx context.Context, query, beginning string) (found []longWord, err error) {
+	bounds := []any{beginning, beginning + string(utf8.MaxRune), maxForms + 1}
+	err = s.look(ctx, query, bounds, func(_ *statement, _ []string, v []driver.Value) (more bool, err error) {
+		found = append(found, longWord{Word: v[0].(string), CompletedFrom: int(v[1].(int64))})
+		return true, nil
+	})
+	slices.SortFunc(found, func(a, b longWord) int {
+		return cmp.Or(cmp.Compare(a.CompletedFrom, b.CompletedFrom), strings.Compare(a.Word, b.Word))
+	})
+	return found, err
 }
 
 // beginning is the last word, if it must be completed.

@@ -118,7 +118,8 @@ type Store struct {
 	agentTotals   *totals
 	postTotals    *totals
 	writer        *writer
-	words         *lru.Cache[string, int] // completed_from of words known to stand in search_words; the writer's
+	words         *lru.Cache[string, int]   // completed_from of words known to stand in search_words; the writer's
+	numbers       *lru.Cache[string, int64] // of agents, by their handles
 	active        activity
 	counts        statsCache
 	probe         probe

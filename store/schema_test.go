@@ -677,6 +677,16 @@ func TestNoPageOfASearchIsSorted(t *testing.T) {
 	}
 }
 
+// TestCallsOfAKindAreWalkedByTheirIndex, which has them in the order of the list.
+func TestCallsOfAKindAreWalkedByTheirIndex(t *testing.T) {
+	db := newStore(t).connection("ro")
+	for _, query := range []string{postsOfKind, countPostsOfKind} {
+		if steps := plan(t, db, query); strings.Contains(steps, "TEMP B-TREE") || !strings.Contains(steps, "USING COVERING INDEX posts_kind (kind=? AND rowid") {
+			t.Errorf("%s\n%s", query, steps)
+		}
+	}
+}
+
 func TestNoQueryWalksThroughATable(t *testing.T) {
 	s := newStore(t)
 	s.everything()

@@ -334,15 +334,15 @@ func (t *tx) settleRecentPosts(id int64) error {
 	return t.exec(`UPDATE agent_documents SET recent_posts = ? WHERE agent_id = ?`, posts, id)
 }
 
-// settlePost makes a call's document and search row. A call never changes, so it
-// is made once; only the passing of its deadline makes the search row anew.
-func (t *tx) settlePost(p *postRow, author string) error {
-	doc, err := members(Post{
+// settlePost makes a call's document, which it returns, and search row. A call never
+// changes, so it is made once; only the passing of its deadline makes the search row anew.
+func (t *tx) settlePost(p *postRow, author string) (doc string, err error) {
+	doc, err = members(Post{
 		ID: p.ID, Kind: p.Kind, Title: p.Title, Body: p.Body, Deliverable: p.Deliverable, Deadline: p.Deadline,
 		Constraints: p.Constraints, Languages: p.Languages, Tags: p.Tags, Lang: p.Lang,
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	open := p.Deadline == nil || *p.Deadline >= t.now.date()
 	err = t.exec(`
@@ -351,10 +351,10 @@ func (t *tx) settlePost(p *postRow, author string) error {
 		ON CONFLICT (post_seq) DO UPDATE SET open = excluded.open, post = excluded.post`,
 		p.Seq, p.AuthorID, p.Deadline, open, p.CreatedAt, doc)
 	if err != nil {
-		return err
+		return "", err
 	}
 	t.index(postSearch, p.Seq, p.searchRow(author, open))
-	return nil
+	return doc, nil
 }
 
 // searchRow is what a search finds a call by.

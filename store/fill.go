@@ -59,7 +59,7 @@ func (t *tx) fill(n *Newcomer) error {
 		if err != nil {
 			return err
 		}
-		if err := t.settlePost(&row, n.Handle); err != nil {
+		if _, err := t.settlePost(&row, n.Handle); err != nil {
 			return err
 		}
 	}

@@ -116,13 +116,13 @@ func (t *tx) createPost(caller Caller, draft PostDraft) (PostDocument, error) {
 	if err != nil {
 		return PostDocument{}, fmt.Errorf("insert the call: %w", err)
 	}
-	if err := t.settlePost(&row, caller.Handle); err != nil {
+	doc := PostDocument{Seq: row.Seq, ID: row.ID, Deadline: row.Deadline, CreatedAt: row.CreatedAt}
+	if doc.Post, err = t.settlePost(&row, caller.Handle); err != nil {
 		return PostDocument{}, err
 	}
 	t.touchRecent(caller.ID)
 	t.touchPosts()
-	var doc PostDocument
-	err = t.get(&doc, selectPost+` WHERE p.seq = ?`, row.Seq)
+	err = t.get(&doc.Author, `SELECT author FROM agent_documents WHERE agent_id = ?`, caller.ID)
 	return doc, err
 }
 
@@ -167,7 +167,8 @@ func (t *tx) settlePostBySeq(seq int64) error {
 	if err := t.get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID); err != nil {
 		return err
 	}
-	return t.settlePost(&p, author)
+	_, err := t.settlePost(&p, author)
+	return err
 }
 
 // selectPost reads calls as the public sees them: a hidden author's are not there.

@@ -24,10 +24,11 @@ import (
 // GETs of the API are answered at once, and all else is handed over as it came.
 //
 // It takes nothing upon itself that it does not know for certain. A request begins where
-// net/http says that the one before is done with (http.StateIdle) and asks for as much as
-// its buffer holds, which is empty then; from the first byte that is handed over, all are
-// net/http's until it says so again. Whatever is unusual about a request is net/http's,
-// too, and so is the first one of a connection.
+// net/http says that the one before is done with (http.StateIdle), sets the one deadline of
+// waiting, and asks for as much as its buffer holds, which is empty then; with any other
+// order of calls, and from the first byte that is handed over, all is net/http's until it
+// says so again. Whatever is unusual about a request is net/http's, too, and so is the
+// first one of a connection.
 //
 // What a call is answered is settled where it is for all others: by call.kept, writeCached
 // and writeError. The headers that an operation's answers share are remembered from the
@@ -37,7 +38,8 @@ type express struct {
 	server *Server
 	peer   netip.Addr
 
-	idle     atomic.Bool // net/http waits for a request and has none of its bytes
+	done     atomic.Bool // net/http is done with a request, and has called nothing since
+	waits    atomic.Bool // and then set a deadline, nothing else: for the next request, or it has that already
 	ahead    []byte      // read while a request was answered, and not looked at yet
 	extended time.Time   // when the deadlines were last moved; zero when they must be
 	failed   error       // of an answer that could not be sent: what follows is not read
@@ -76,7 +78,7 @@ func (x *express) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	for x.idle.Load() && len(p) >= expressRead {
+	for x.waits.Load() && len(p) >= expressRead {
 		n, err := x.read(p)
 		if n == 0 {
 			return 0, err
@@ -88,8 +90,15 @@ func (x *express) Read(p []byte) (int, error) {
 			return n, nil
 		}
 	}
-	x.idle.Store(false)
+	x.waits.Store(false)
 	return x.read(p)
+}
+
+// SetReadDeadline is what net/http calls before it waits for a request, and once more when
+// it has the beginning of one.
+func (x *express) SetReadDeadline(t time.Time) error {
+	x.waits.Store(x.done.Swap(false))
+	return x.Conn.SetReadDeadline(t)
 }
 
 func (x *express) read(p []byte) (int, error) {
@@ -116,7 +125,7 @@ func (x *express) next(p []byte, n int) int {
 	for rest := p[:n]; len(rest) > 0 && x.failed == nil; {
 		h, plain := readHead(rest)
 		if !plain || !x.answer(&h) {
-			x.idle.Store(false)
+			x.waits.Store(false)
 			x.extended = time.Time{}
 			return copy(p, rest)
 		}
@@ -142,7 +151,7 @@ func (x *express) extend(now time.Time) {
 		return
 	}
 	x.extended = now
-	_ = x.SetReadDeadline(now.Add(idleTimeout))
+	_ = x.Conn.SetReadDeadline(now.Add(idleTimeout))
 	_ = x.SetWriteDeadline(now.Add(writeTimeout))
 	if x.closing.Load() {
 		_ = x.SetWriteDeadline(now.Add(closeTimeout))
@@ -234,7 +243,7 @@ func (x *express) watched() (_ context.Context, done func() (hasLeft bool)) {
 	return ctx, func() bool {
 		hasLeft := ctx.Err() != nil
 		if !look.Stop() {
-			_ = x.SetReadDeadline(time.Unix(1, 0))
+			_ = x.Conn.SetReadDeadline(time.Unix(1, 0))
 			<-ended
 			x.extended = time.Time{}
 		}

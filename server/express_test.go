@@ -385,7 +385,7 @@ func TestExpressReadsNoMoreOnceAnAnswerIsLost(t *testing.T) {
 	near, far := net.Pipe()
 	w := newWays(t)
 	x := &express{visitor: &visitor{Conn: near, leave: func() {}}, server: w.server}
-	x.idle.Store(true)
+	x.waits.Store(true)
 	go func() {
 		_, _ = io.WriteString(far, plainly("/api")+register("never-there"))
 		_ = far.Close()
@@ -419,6 +419,29 @@ func TestExpressComesBack(t *testing.T) {
 	}
 }
 
+// TestExpressLeavesTheRestOfARequest: what net/http has begun to read it reads to its end,
+// also where that lies in another piece and looks like a request.
+func TestExpressLeavesTheRestOfARequest(t *testing.T) {
+	w := newWays(t)
+	posted := register("tide-reader")
+	for name, before := range map[string]string{
+		"a first request": "", "a page": plainly("/healthz"), "a body": posted,
+		"a body and a page": posted + plainly("/healthz"), "a read": plainly("/api"),
+	} {
+		l := newLine(t, w.express)
+		l.say(plainly("/api"))
+		l.hear("GET")
+		l.say(before + plainly("/healthz") + "GET /healthz HTTP/1.1\r\n" + someHost)
+		for range strings.Count(before, " HTTP/1.1") + 1 {
+			l.hear("GET")
+		}
+		l.say(plainly("/api"))
+		if a := l.hear("GET"); a.Status != 400 {
+			t.Errorf("%s: its rest is answered with %d: %s", name, a.Status, a.Body)
+		}
+	}
+}
+
 // strange are what may follow a first request, of which there is one reading or none.
 var strange = []string{
 	plainly("/api/agents/reader-1") + plainly("/api/agents/reader-2"),
@@ -445,12 +468,14 @@ var strange = []string{
 func TestExpressReadsStrangeRequestsAsNetHTTPDoes(t *testing.T) {
 	w := published(t)
 	for _, text := range strange {
-		w.readAlike(t, text)
+		for cut := 0; cut < len(text); cut += 17 {
+			w.readAlike(t, text[:cut], text[cut:])
+		}
 	}
 }
 
 // readAlike holds what is answered after a first request by express against net/http.
-func (w *ways) readAlike(t testing.TB, text string) {
+func (w *ways) readAlike(t testing.TB, pieces ...string) {
 	t.Helper()
 	var got [2][]string
 	for way, address := range []string{w.express, w.plain} {
@@ -458,7 +483,9 @@ func (w *ways) readAlike(t testing.TB, text string) {
 		l.say(plainly("/api"))
 		l.hear("GET")
 		go func() {
-			_, _ = io.WriteString(l.Conn, text)
+			for _, piece := range pieces {
+				_, _ = io.WriteString(l.Conn, piece)
+			}
 			_ = l.Conn.(*net.TCPConn).CloseWrite()
 		}()
 		for {
@@ -475,15 +502,15 @@ func (w *ways) readAlike(t testing.TB, text string) {
 		_ = l.Conn.Close()
 	}
 	if d := cmp.Diff(got[1], got[0]); d != "" {
-		t.Errorf("%q is read otherwise:\n%s", text, d)
+		t.Errorf("%q is read otherwise:\n%s", pieces, d)
 	}
 }
 
-// FuzzExpress: whatever follows a first request, both ways read it alike.
+// FuzzExpress: whatever follows a first request, in two pieces, both ways read it alike.
 func FuzzExpress(f *testing.F) {
 	w := published(f)
 	for _, text := range strange {
-		f.Add([]byte(text))
+		f.Add([]byte(text[:len(text)/2]), []byte(text[len(text)/2:]))
 	}
-	f.Fuzz(func(t *testing.T, text []byte) { w.readAlike(t, string(text)) })
+	f.Fuzz(func(t *testing.T, one, two []byte) { w.readAlike(t, string(one), string(two)) })
 }

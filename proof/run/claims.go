@@ -149,12 +149,6 @@ var claims = []claim{
 		tests: slices.Concat(in(".", "TestMemory"), in("./server", "TestTheLimiterIsBounded")),
 	},
 	{
-		name: "defects", what: "Defects put into the program that its tests catch",
-		shows: "{caught} of {defects}",
-		needs: []need{{"defects", atLeast, 8, 54}, {"caught", atLeast, 8, 54}},
-		tests: in("./proof/defects", "TestSeededDefects"),
-	},
-	{
 		name: "exposure", what: "Exposure of the shipped systemd unit by `systemd-analyze security`, in tenths, of 100",
 		shows: "{tenths exposed}",
 		needs: []need{{"tenths exposed", atMost, 15, 15}},

@@ -25,8 +25,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"callbook/proof"
 	"callbook/store"
+	"callbook/testdata/proof"
 )
 
 // The service under more than it can do, and after a year.

@@ -20,8 +20,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/proof"
 	"callbook/store"
+	"callbook/testdata/proof"
 )
 
 // The service is killed at its calls of the system, one after the other: strace does it

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"callbook/proof"
 	"callbook/store"
+	"callbook/testdata/proof"
 )
 
 // The service is killed while clients write through every operation that writes. Each

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"callbook/proof"
 	"callbook/store"
+	"callbook/testdata/proof"
 )
 
 // TestDamagedPagesGiveNoWrongAnswer: pages of the file that hold rows are overwritten

@@ -26,7 +26,7 @@ import (
 	"github.com/emersion/go-smtp"
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // asProgram is set in a process of this test that is to be the program: one that

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"callbook/proof"
 	"callbook/store"
+	"callbook/testdata/proof"
 )
 
 // anonymous is the memory of a process that is its own, in megabytes: the files that

@@ -21,9 +21,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"callbook/proof"
 	"callbook/server"
 	"callbook/store"
+	"callbook/testdata/proof"
 )
 
 // TestAPowerCutLosesNothing: what the program asks of its disk is recorded while agents

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 func TestVersionTellsWhatItWasBuiltWith(t *testing.T) {

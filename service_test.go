@@ -20,7 +20,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // The service as whoever runs it sees it: signals, sockets, limits of the system.

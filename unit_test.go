@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // unit is what callbook unit prints, and its settings, several of a name in order.

@@ -28,8 +28,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/proof"
 	"callbook/store"
+	"callbook/testdata/proof"
 )
 
 // The sweep: a directory full of secrets, each of them unlike any other

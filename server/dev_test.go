@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
-	"callbook/proof"
 	"callbook/server/mail"
 	"callbook/store"
+	"callbook/testdata/proof"
 )
 
 // demoFolder holds the demo directory.

@@ -23,9 +23,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
-	"callbook/proof"
 	"callbook/server/mail"
 	"callbook/store"
+	"callbook/testdata/proof"
 )
 
 // grace is longer than anything here takes, and less than a call waits, so that

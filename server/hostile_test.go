@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"callbook/proof"
 	"callbook/store"
+	"callbook/testdata/proof"
 )
 
 // hostileMark stands in every text that breaks a constraint: no refusal repeats it.

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/net/html"
 
-	"callbook/proof"
 	"callbook/store"
+	"callbook/testdata/proof"
 )
 
 // parsePage reads a page as a browser does.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"callbook/proof"
 	"callbook/store"
+	"callbook/testdata/proof"
 )
 
 // together runs f n times at once.

@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
-	"callbook/proof"
 	"callbook/store"
+	"callbook/testdata/proof"
 )
 
 // The authorisation matrix: every operation × every kind of caller × every state

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
-	"callbook/proof"
 	"callbook/store"
+	"callbook/testdata/proof"
 )
 
 // hostileCrew writes texts wherever agents can, each agent one text into every

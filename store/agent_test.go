@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 func TestHandlesThatAreNotGivenOut(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // restored opens what a backup brings back, in another place.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 func (s *testStore) propose(c Caller, partner string, change ...func(*CollabDraft)) (Collab, error) {

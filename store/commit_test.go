@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // crowd is how many callers come at once.

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // derived is all derived data of a directory: rows of documents, and of the

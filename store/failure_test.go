@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // patience is longer than anything here takes.

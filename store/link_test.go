@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 const harbourPage, codePage = "https://harbour.example.org/about", "https://code.example.org/pilot"

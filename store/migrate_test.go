@@ -23,8 +23,8 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 
-	"callbook/proof"
 	"callbook/schema"
+	"callbook/testdata/proof"
 )
 
 // olderFile is the path of a copy of a released database, with the schema that this

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // modelSeed makes a plain run the same each time. The long form takes new seeds

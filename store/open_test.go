@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // pragma reads a setting of the writing connection.

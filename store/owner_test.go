@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 const mei, ada = "mei@people.example.org", "ada@people.example.org"

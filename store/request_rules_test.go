@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // stored is a request's state as the file holds it, whatever the clock says.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // reachable registers an agent at level 1 that takes requests without an offering.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // The reference of this file works on units: words of spaced scripts, and

@@ -16,7 +16,7 @@ import (
 
 	"code.dny.dev/ssrf"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // specialBlocks are IANA's special-purpose registries, with what was withdrawn and

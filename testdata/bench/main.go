@@ -108,7 +108,7 @@ func parse(args []string, stderr io.Writer) (s settings, err error) {
 	flags.BoolVar(&s.growth, "growth", false, "compare directories of 10000, 100000 and 1000000 agents too")
 	flags.StringVar(&s.profiles, "profile", "", "folder for a CPU profile of each row; the program then runs inside this one")
 	flags.StringVar(&s.json, "json", "", "file for the result as JSON")
-	flags.BoolVar(&s.markdown, "markdown", false, "print the table as README has it")
+	flags.BoolVar(&s.markdown, "markdown", false, "print the table as testdata/bench/README.md has it")
 	only := flags.String("only", "", "regular expression: rows whose names it matches")
 	if err := flags.Parse(args); err != nil {
 		return s, err

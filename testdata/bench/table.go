@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // result is what a run came to.
@@ -179,7 +179,7 @@ func aligned(lines [][]string) string {
 	return b.String()
 }
 
-// markdown is the result as README has it.
+// markdown is the result as README.md has it.
 func (r *result) markdown() string {
 	var b strings.Builder
 	b.WriteString(r.head() + "\n\n| what | a second | p99 | of floor | × PocketBase | figure | goal | met |\n| --- | ---: | ---: | ---: | ---: | ---: | --- | --- |\n")

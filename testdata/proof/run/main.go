@@ -1,8 +1,8 @@
 // Run runs the tests of Callbook's claims, prints their table, and fails where a figure
 // falls short:
 //
-//	go run ./proof/run        # within 10 minutes, as CI does: the table of README.md
-//	go run ./proof/run -long  # hours, with -keep FILE in several runs: that of SECURITY.md
+//	go run ./testdata/proof/run        # within 10 minutes, as CI does
+//	go run ./testdata/proof/run -long  # about three hours, with -keep FILE in several runs
 //
 // It runs in the repository's folder.
 package main
@@ -23,7 +23,7 @@ import (
 	"syscall"
 	"time"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 type settings struct {

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"callbook/proof"
+	"callbook/testdata/proof"
 )
 
 // test is where figures come from: a test that reports them, or a fuzz target, whose

@@ -1,6 +1,6 @@
 // Package proof is what the tests of Callbook's claims share: how much each of them
-// tries, and how it reports its figures. `go run ./proof/run` runs them all and prints
-// the table of README.md.
+// tries, and how it reports its figures. `go run ./testdata/proof/run` runs them all and prints
+// the table of testdata/proof/README.md.
 package proof
 
 import (

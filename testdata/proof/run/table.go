@@ -136,7 +136,7 @@ func grouped(n int) string {
 	return digits
 }
 
-// markdown is the table as README.md and SECURITY.md have it.
+// markdown is the table as testdata/proof/README.md has it.
 func markdown(outcomes []outcome, isLong bool) string {
 	var b strings.Builder
 	b.WriteString("| claim | to be reached | reached | |\n| --- | --- | --- | --- |\n")

@@ -8,31 +8,31 @@ var claims = []claim{
 		name: "kill", what: "Answered writes lost, calls done twice when they are repeated, and files that are not whole, after `kill -9` under the load of 8 clients; ms from a start until it is ready, of a directory as small as that",
 		shows: "{lost}, {doubled} of {repeated}, and {broken}, of {acknowledged} writes in {cycles} kills; {ready ms}",
 		needs: []need{{"lost", exactly, 0, 0}, {"doubled", exactly, 0, 0}, {"broken", exactly, 0, 0}, {"repeated", atLeast, 50, 1000}, {"acknowledged", atLeast, 3000, 100_000}, {"cycles", atLeast, 50, 1000}, {"ready ms", atMost, 2000, 2000}},
-		tests: in(".", "TestAKillUnderLoadLosesNothing"),
+		tests: in(systemtest, "TestAKillUnderLoadLosesNothing"),
 	},
 	{
 		name: "calls", what: "The same for a kill at a system call, in a session of every writing operation and in an upgrade, and for a sync that fails",
 		shows: "{lost}, {doubled} and {broken} in {points} kills and {failed} failed syncs",
 		needs: []need{{"lost", exactly, 0, 0}, {"doubled", exactly, 0, 0}, {"broken", exactly, 0, 0}, {"points", atLeast, 60, 2000}, {"failed", atLeast, 20, 300}},
-		tests: in(".", "TestAKillAtACallLosesNothing", "TestARepeatAfterAFailedSyncHappensOnce"),
+		tests: in(systemtest, "TestAKillAtACallLosesNothing", "TestARepeatAfterAFailedSyncHappensOnce"),
 	},
 	{
 		name: "power", what: "Different states in which a power cut leaves the disk that lose an answered write, or are damaged; with `--durability normal`, as a control, some must",
 		shows: "{lost} and {broken} of {states}; control: {control lost} lose some",
 		needs: []need{{"states", atLeast, 600, 20_000}, {"lost", exactly, 0, 0}, {"broken", exactly, 0, 0}, {"control lost", atLeast, 1, 1}},
-		tests: in(".", "TestAPowerCutLosesNothing"),
+		tests: in(systemtest, "TestAPowerCutLosesNothing"),
 	},
 	{
 		name: "damage", what: "Wrong answers, errors included, from files in which pages of tables or indexes are zeroed, noise or, after a kill, those of other pages; files with which the program ends and says why",
 		shows: "{wrong answers} from {damaged} files; {noticed} noticed",
 		needs: []need{{"damaged", atLeast, 40, 500}, {"wrong answers", exactly, 0, 0}, {"noticed", atLeast, 30, 375}},
-		tests: in(".", "TestDamagedPagesGiveNoWrongAnswer"),
+		tests: in(systemtest, "TestDamagedPagesGiveNoWrongAnswer"),
 	},
 	{
 		name: "disk", what: "Cases of a disk or a file at fault (full, a quota, a sync that fails, damaged, cut off, moved, replaced, of another program or user, elsewhere) in which the program does what README.md says",
 		shows: "all of {cases}",
 		needs: []need{{"cases", atLeast, 50, 50}},
-		tests: slices.Concat(in(".", "TestAFileThatCannotBeServedIsLeftAsItIs", "TestAFileOfAnotherUserIsLeftAsItIs", "TestASecondProcessIsRefused", "TestDamageMetWhileServingEndsTheService",
+		tests: slices.Concat(in(systemtest, "TestAFileThatCannotBeServedIsLeftAsItIs", "TestAFileOfAnotherUserIsLeftAsItIs", "TestASecondProcessIsRefused", "TestDamageMetWhileServingEndsTheService",
 			"TestAFileThatBecomesShorterEndsTheService", "TestAFileThatIsMovedAwayEndsTheService", "TestADatabaseAtItsMost", "TestAFullDiskIsToldAndHeals", "TestAFullDiskIsNoReasonToStartAgain",
 			"TestAcknowledgedWritesOutliveAFullDisk", "TestASyncThatFailsEndsTheService", "TestASyncOfTheFileItselfThatFailsEndsTheService", "TestAStartThatCannotRead", "TestWritesThatFailForAWhile", "TestANetworkDiskIsRefused"),
 			in("./store", "TestTheFirstDamageMetStopsTheStore", "TestAFileThatBecomesShorterStopsTheStore", "TestAReplacedFileStopsTheStore", "TestALinkThatLeadsElsewhereStopsTheStore",
@@ -42,7 +42,7 @@ var claims = []claim{
 		name: "commits", what: "Writes a second of an empty directory, by one client and by 256, with `--durability full`; the same with `--durability normal`: what it costs",
 		shows: "{full commits a second} and {full writes a second}; {normal commits a second} and {normal writes a second}",
 		needs: []need{{"full commits a second", atLeast, 50, 50}, {"full writes a second", atLeast, 100, 100}, {"normal commits a second", atLeast, 50, 50}, {"normal writes a second", atLeast, 100, 100}},
-		tests: alone(".", "TestCommits"),
+		tests: alone(systemtest, "TestCommits"),
 	},
 	{
 		name: "backups", what: "Backups taken while agents write, that hold every write answered before",
@@ -60,7 +60,7 @@ var claims = []claim{
 		name: "restart", what: "Restarts under a service manager's socket without a visitor turned away",
 		shows: "{restarts}, {answered} visitors answered",
 		needs: []need{{"restarts", atLeast, 20, 100}, {"answered", atLeast, 180, 900}},
-		tests: alone(".", "TestNobodyIsRefusedAtARestart"),
+		tests: alone(systemtest, "TestNobodyIsRefusedAtARestart"),
 	},
 	{
 		name: "hostile", what: "Inputs that end in a 5xx or a panic: requests that break the OpenAPI document, each constraint alone and then by chance, and what the fuzz targets think of; requests over raw sockets, oversized, contradictory, cut off or in pieces, that are read in another way than HTTP wants",
@@ -76,19 +76,19 @@ var claims = []claim{
 		name: "slow", what: "Slow sockets in their headers, in their bodies and not reading, the fewest that the service has open at once; what 95 of 100 calls of others take at the most meanwhile, in ms",
 		shows: "{slow sockets}; {p95 ms}",
 		needs: []need{{"slow sockets", atLeast, 1000, 1000}, {"p95 ms", atMost, 199, 199}},
-		tests: alone(".", "TestSlowSockets"),
+		tests: alone(systemtest, "TestSlowSockets"),
 	},
 	{
 		name: "overload", what: "Calls served with four times the callers, in percent of the best, for each second of the service's processor time; the same for each second that goes by; those of 500 writers that are told to come again while the disk stands still",
 		shows: "{goodput percent of reads} of reads, {goodput percent of writes} of writes; {wall percent of reads} of reads, {wall percent of writes} of writes; {turned away}",
 		needs: []need{{"goodput percent of reads", atLeast, 80, 80}, {"goodput percent of writes", atLeast, 80, 80}, {"wall percent of reads", atLeast, 50, 80}, {"wall percent of writes", atLeast, 50, 80}, {"turned away", atLeast, 1, 1}},
-		tests: alone(".", "TestOverload"),
+		tests: alone(systemtest, "TestOverload"),
 	},
 	{
 		name: "age", what: "Calls that fail while a year goes by, and those that are served, of every kind in every quarter; memory of `callbook dev` at rest with `GOGC=10`, in MB, and how much it and the open files grow from the second third to the last, in percent; most MB of the file and its log",
 		shows: "{failures}; {requests} of {kinds} kinds; {MB at rest}, {growth percent} and {growth of descriptors}; {MB of file} and {MB of log}",
 		needs: []need{{"requests", atLeast, 2000, 200_000}, {"kinds", atLeast, 44, 44}, {"failures", exactly, 0, 0}, {"growth percent", atMost, 50, 5}, {"growth of descriptors", atMost, 10, 5}, {"MB at rest", atMost, 100, 100}, {"MB of file", atMost, 256, 256}, {"MB of log", atMost, 32, 32}},
-		tests: in(".", "TestAYear"),
+		tests: in(systemtest, "TestAYear"),
 	},
 	{
 		name: "authority", what: "Calls of the authorisation matrix (every operation, caller and state) that end as its table says; acts by chance that end as a model of the rules does",
@@ -115,7 +115,7 @@ var claims = []claim{
 		name: "detector", what: "Reports of the race detector, and calls that fail, under a load of every kind, calls that are served, and those of them that do not only look on; growth of descriptors and goroutines meanwhile, in percent, where more than three are more",
 		shows: "0 and {failures}; {requests}, {varied requests}; {growth percent}",
 		needs: []need{{"requests", atLeast, 10_000, 1_000_000}, {"varied requests", atLeast, 500, 50_000}, {"failures", exactly, 0, 0}, {"growth percent", atMost, 5, 5}},
-		tests: racing(".", "TestNothingIsHeldBack"),
+		tests: racing(systemtest, "TestNothingIsHeldBack"),
 	},
 	{
 		name: "codes", what: "Verification codes guessed; guesses of the 2^40 codes that count against an agent in a day",
@@ -146,21 +146,24 @@ var claims = []claim{
 		name: "memory", what: "Anonymous memory with agents in the directory, at rest and with 64 clients, in MB; what the rate limits take after so many callers, of whom they remember the newest 32,768",
 		shows: "{MB at rest} and {MB under load} with {agents} agents; {MB of limits} after {limiter keys} callers",
 		needs: []need{{"MB at rest", atMost, 40, 40}, {"MB under load", atMost, 150, 150}, {"agents", atLeast, 5000, 100_000}, {"limiter keys", atLeast, 1_000_000, 10_000_000}, {"MB of limits", atMost, 20, 20}},
-		tests: slices.Concat(in(".", "TestMemory"), in("./server", "TestTheLimiterIsBounded")),
+		tests: slices.Concat(in(systemtest, "TestMemory"), in("./server", "TestTheLimiterIsBounded")),
 	},
 	{
 		name: "exposure", what: "Exposure of the shipped systemd unit by `systemd-analyze security`, in tenths, of 100",
 		shows: "{tenths exposed}",
 		needs: []need{{"tenths exposed", atMost, 15, 15}},
-		tests: in(".", "TestUnitIsConfined"),
+		tests: in(systemtest, "TestUnitIsConfined"),
 	},
 	{
 		name: "builds", what: "Builds of one commit in different folders that are equal to the byte",
 		shows: "{equal builds}",
 		needs: []need{{"equal builds", exactly, 2, 2}},
-		tests: in(".", "TestTwoBuildsAreEqual"),
+		tests: in(systemtest, "TestTwoBuildsAreEqual"),
 	},
 }
+
+// systemtest is the folder of the tests that run the program as a process.
+const systemtest = "./server/systemtest"
 
 // in are tests of one package.
 func in(folder string, names ...string) []test { return test{folder: folder}.named(names) }

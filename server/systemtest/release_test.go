@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"crypto/sha256"
@@ -33,8 +33,8 @@ func readText(t testing.TB, name string) string {
 
 // TestReleaseSetsWhatVersionReads: the linker says nothing of a name that is not there.
 func TestReleaseSetsWhatVersionReads(t *testing.T) {
-	source := readText(t, "server/command/version.go")
-	names := regexp.MustCompile(`-X callbook/server/command\.(\w+)=`).FindAllStringSubmatch(readText(t, ".release/build"), -1)
+	source := readText(t, root+"server/command/version.go")
+	names := regexp.MustCompile(`-X callbook/server/command\.(\w+)=`).FindAllStringSubmatch(readText(t, root+".release/build"), -1)
 	if len(names) != 2 {
 		t.Errorf("%d names are set", len(names))
 	}
@@ -51,7 +51,7 @@ func TestReleaseRefusesWhatIsNoVersion(t *testing.T) {
 	}
 	for _, version := range []string{"1 2", "../v1", "-v1", "v1/2", "v1\n"} {
 		// What is refused comes before anything is built or removed.
-		if out, err := exec.Command("bash", ".release/build", version).CombinedOutput(); err == nil || !strings.Contains(string(out), "is no version") {
+		if out, err := exec.Command("bash", root+".release/build", version).CombinedOutput(); err == nil || !strings.Contains(string(out), "is no version") {
 			t.Errorf("%q: %v, %s", version, err, out)
 		}
 	}
@@ -60,7 +60,7 @@ func TestReleaseRefusesWhatIsNoVersion(t *testing.T) {
 // TestContainerSetsWhatThereIs: each variable of the image is one that the program knows.
 func TestContainerSetsWhatThereIs(t *testing.T) {
 	set := regexp.MustCompile(`(CALLBOOK_\w+)=(\S+)`)
-	image := regexp.MustCompile(`(?m)^ENV (.*)$`).FindStringSubmatch(readText(t, ".release/Dockerfile"))
+	image := regexp.MustCompile(`(?m)^ENV (.*)$`).FindStringSubmatch(readText(t, root+".release/Dockerfile"))
 	if image == nil || !set.MatchString(image[1]) {
 		t.Fatal("the image sets nothing")
 	}
@@ -106,7 +106,7 @@ func TestTwoBuildsAreEqual(t *testing.T) {
 // copySource copies what a build reads.
 func copySource(t testing.TB, folder string) {
 	t.Helper()
-	err := fs.WalkDir(os.DirFS("."), ".", func(path string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -117,7 +117,7 @@ func copySource(t testing.TB, folder string) {
 		case !entry.Type().IsRegular():
 			return nil
 		}
-		data, err := os.ReadFile(path)
+		data, err := os.ReadFile(root + path)
 		if err != nil {
 			return err
 		}

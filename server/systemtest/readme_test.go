@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 // readmesCommands are the blocks of shell commands below a heading of README.
 func readmesCommands(t testing.TB, heading string) (blocks []string) {
 	t.Helper()
-	_, section, found := strings.Cut(readText(t, "README.md"), "\n"+heading+"\n")
+	_, section, found := strings.Cut(readText(t, root+"README.md"), "\n"+heading+"\n")
 	if !found {
 		t.Fatalf("README has no %s", heading)
 	}

@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"bytes"
@@ -44,7 +44,7 @@ func TestAPowerCutLosesNothing(t *testing.T) {
 		before []byte // a database
 	}{
 		{proof.Rounds(60, 400, 14_000), nil},
-		{proof.Rounds(0, 200, 7_000), []byte(readText(t, "testdata/databases/schema-1.db"))},
+		{proof.Rounds(0, 200, 7_000), []byte(readText(t, root+"testdata/databases/schema-1.db"))},
 	} {
 		if part.states > 0 {
 			n, l, b := newFilm(t, "full", part.before).play(part.states)

@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"os"
@@ -107,7 +107,7 @@ func TestUnitStartsWhatThereIs(t *testing.T) {
 // TestUnitHasRoomForTheCaches: SQLite's memory is not Go's, which GOMEMLIMIT bounds. A
 // cache takes about twice its nominal size, for each connection.
 func TestUnitHasRoomForTheCaches(t *testing.T) {
-	files, err := filepath.Glob("store/*.go")
+	files, err := filepath.Glob(root + "store/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

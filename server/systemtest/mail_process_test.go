@@ -1,7 +1,8 @@
-package main
+package systemtest
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	netmail "net/mail"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -29,14 +31,16 @@ import (
 	"callbook/testdata/proof"
 )
 
-// asProgram is set in a process of this test that is to be the program: one that
-// can be killed, and whose every line is its own.
+// asProgram is the variable with which the test binary runs as the program itself, in a process that can be killed.
 const asProgram = "TEST_IS_THE_PROGRAM"
 
-func init() {
-	if os.Getenv(asProgram) != "" {
-		main() // does not return
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) == "" {
+		os.Exit(m.Run())
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // process is a run of the program in a process of its own.

@@ -1,4 +1,6 @@
-package main
+// Package systemtest tests the program as a whole: its commands, its files, and what happens to both when processes are
+// killed, disks fill up or the power fails.
+package systemtest
 
 import (
 	"bytes"
@@ -19,7 +21,9 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/command"
 	"callbook/store"
+	"callbook/testdata/demo"
 )
 
 // output keeps what a program prints, and tells when it prints more.
@@ -45,6 +49,14 @@ func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
+}
+
+// root is the path of the module's root folder.
+const root = "../../"
+
+// run runs the program like main does, but within the test, and returns its exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return command.Run(ctx, args, demo.Files, stdout, stderr)
 }
 
 // program is a run of the program within the test.

@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"bufio"
@@ -283,7 +283,7 @@ func aged(t testing.TB, db, collector string) *ageing {
 // kindsOfCalls are the operations of the API, the pages and the feed, and MCP.
 func kindsOfCalls(t testing.TB) []string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/openapi.json")
+	text, err := os.ReadFile(root + "testdata/openapi.json")
 	var document struct{ Paths map[string]map[string]any }
 	if err = errors.Join(err, json.Unmarshal(text, &document)); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"database/sql"
@@ -110,7 +110,7 @@ type crashImage struct {
 // newCrashUpgrade is a released database of an older version.
 func newCrashUpgrade(t testing.TB) crashImage {
 	t.Helper()
-	i := crashImage{files: map[string][]byte{"": crashFile(t, "testdata/databases/schema-1.db")}}
+	i := crashImage{files: map[string][]byte{"": crashFile(t, root+"testdata/databases/schema-1.db")}}
 	d := i.directory(t, nil)
 	spawn(t, d.db).ends()
 	i.want = d.rows()

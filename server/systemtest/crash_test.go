@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"crypto/sha256"
@@ -81,7 +81,7 @@ func (s *crashTally) figures(t testing.TB) {
 // wantCrashDrivers: no writing operation is left out.
 func wantCrashDrivers(t testing.TB) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/openapi.json")
+	text, err := os.ReadFile(root + "testdata/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}

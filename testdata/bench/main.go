@@ -46,6 +46,7 @@ type settings struct {
 	profiles string
 	json     string
 	markdown bool
+	before   string // an earlier program that reads are compared with; empty: none
 }
 
 // bench is one run.
@@ -109,6 +110,7 @@ func parse(args []string, stderr io.Writer) (s settings, err error) {
 	flags.StringVar(&s.profiles, "profile", "", "folder for a CPU profile of each row; the program then runs inside this one")
 	flags.StringVar(&s.json, "json", "", "file for the result as JSON")
 	flags.BoolVar(&s.markdown, "markdown", false, "print the table as testdata/bench/README.md has it")
+	flags.StringVar(&s.before, "before", "", "an earlier program that serves the same directory: compare reads and writes with it")
 	only := flags.String("only", "", "regular expression: rows whose names it matches")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -120,6 +122,11 @@ func parse(args []string, stderr io.Writer) (s settings, err error) {
 	}
 	if flags.NArg() > 0 || s.agents < 1000 {
 		return s, errors.New("it takes no arguments, and at least 1000 agents")
+	}
+	if s.before != "" {
+		if s.before, err = filepath.Abs(s.before); err != nil {
+			return s, err
+		}
 	}
 	s.only, err = regexp.Compile(*only)
 	return s, err

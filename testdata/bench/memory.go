@@ -27,7 +27,7 @@ func (b *bench) anew(ctx context.Context) (*process, error) {
 		return nil, err
 	}
 	p.stop()
-	if p, err = b.startProgram(ctx, string(cached), b.database(string(cached))); err == nil {
+	if p, err = b.startProgram(ctx, cached, b.database(string(cached))); err == nil {
 		b.sites[cached] = p
 	}
 	return p, err

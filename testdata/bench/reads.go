@@ -42,15 +42,38 @@ func (r reading) measure(ctx context.Context, b *bench, name string) (f figures,
 		}
 		sides = append(sides, peer)
 	}
+	before, err := b.readerBefore(ctx, r)
+	if err != nil {
+		return f, err
+	}
+	if before != nil {
+		sides = append(sides, before)
+	}
 	if err := b.turns(ctx, name, sides...); err != nil {
 		return f, err
 	}
 	f.of(own)
 	f.OfFloor = over(own.tally.rates, base.tally.rates)
+	if before != nil {
+		f.TimesBefore = over(own.tally.rates, before.tally.rates)
+	}
 	if r.peer != nil {
 		f.TimesPocketBase = over(own.tally.rates, sides[2].tally.rates)
 	}
 	return f, nil
+}
+
+// readerBefore returns the side of the program of --before; nil if there is none.
+func (b *bench) readerBefore(ctx context.Context, r reading) (*side, error) {
+	switch {
+	case b.before == "":
+		return nil, nil
+	case r.on == cached:
+		return b.reader(ctx, cachedBefore, r.asks)
+	case r.on == uncached:
+		return b.reader(ctx, uncachedBefore, r.asks)
+	}
+	return nil, nil
 }
 
 // reader is a side that reads from a site.

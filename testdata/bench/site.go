@@ -29,6 +29,9 @@ const (
 	shared     site = "shared"     // store and server in this program, as they are
 	alone      site = "alone"      // the same with one transaction for each request
 	pocketBase site = "pocketbase" // with the same records
+
+	cachedBefore   site = "cached before"   // like cached, by the program of --before
+	uncachedBefore site = "uncached before" // like uncached, by the program of --before
 )
 
 // ofSize is an uncached site with another number of agents.
@@ -77,7 +80,7 @@ func (b *bench) startSite(ctx context.Context, s site) (*process, error) {
 		return b.startPocketBase(ctx)
 	case shared, alone:
 		return b.startWriting(ctx, s)
-	case cached:
+	case cached, cachedBefore:
 		path, err := b.copy(ctx, string(s), b.agents)
 		if err != nil {
 			return nil, err
@@ -85,7 +88,7 @@ func (b *bench) startSite(ctx context.Context, s site) (*process, error) {
 		if b.writersOf[s], err = admit(ctx, path, b.agents); err != nil {
 			return nil, err
 		}
-		return b.startProgram(ctx, string(s), path)
+		return b.startProgram(ctx, s, path)
 	}
 	agents := b.agents
 	if size, ok := strings.CutPrefix(string(s), "of "); ok {
@@ -95,7 +98,7 @@ func (b *bench) startSite(ctx context.Context, s site) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.startProgram(ctx, string(s), path, "--cache-size", "0")
+	return b.startProgram(ctx, s, path, "--cache-size", "0")
 }
 
 // leave ends sites that no later row needs, and deletes their directories.
@@ -136,8 +139,12 @@ func (b *bench) role(name, ready string, args ...string) launch {
 }
 
 // startProgram serves a directory as the released program does.
-func (b *bench) startProgram(ctx context.Context, name, path string, more ...string) (*process, error) {
-	l := b.program(name, path, more...)
+func (b *bench) startProgram(ctx context.Context, s site, path string, more ...string) (*process, error) {
+	l := b.program(string(s), path, more...)
+	if s == cachedBefore || s == uncachedBefore {
+		l.path = b.before
+		return b.start(ctx, l)
+	}
 	if b.profiles != "" {
 		var err error
 		if l.control, err = freeAddress(); err != nil {

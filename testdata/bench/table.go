@@ -92,7 +92,7 @@ func (r *result) head() string {
 	return fmt.Sprintf("%s, commit %s, %s, %s, %d agents%s", r.Date.Format(time.DateOnly), r.Commit, r.Go, r.System, r.Agents, quick)
 }
 
-var columns = []string{"what", "requests/s", "p50", "p99", "CPU µs", "of floor", "× PocketBase", "figure", "goal", "met"}
+var columns = []string{"what", "requests/s", "p50", "p99", "CPU µs", "of floor", "× PocketBase", "× before", "figure", "goal", "met"}
 
 // table is the result for a terminal.
 func (r *result) table() string {
@@ -120,7 +120,7 @@ func (l rowResult) cells() []string {
 	}
 	return []string{
 		l.What, number(l.Rate, "%.0f"), shortTime(l.P50), shortTime(l.P99), number(float64(l.CPU)/1e3, "%.1f"),
-		number(l.OfFloor, "%.3f"), number(l.TimesPocketBase, "%.1f"), l.value(), strings.Join(goals, ", "), l.met(),
+		number(l.OfFloor, "%.3f"), number(l.TimesPocketBase, "%.1f"), number(l.TimesBefore, "%.2f"), l.value(), strings.Join(goals, ", "), l.met(),
 	}
 }
 
@@ -182,10 +182,10 @@ func aligned(lines [][]string) string {
 // markdown is the result as README.md has it.
 func (r *result) markdown() string {
 	var b strings.Builder
-	b.WriteString(r.head() + "\n\n| what | a second | p99 | of floor | × PocketBase | figure | goal | met |\n| --- | ---: | ---: | ---: | ---: | ---: | --- | --- |\n")
+	b.WriteString(r.head() + "\n\n| what | a second | p99 | of floor | × PocketBase | × before | figure | goal | met |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n")
 	for _, l := range r.Rows {
 		c := l.cells()
-		fmt.Fprintf(&b, "| %s |\n", strings.Join([]string{c[0], c[1], c[3], c[5], c[6], c[7], c[8], c[9]}, " | "))
+		fmt.Fprintf(&b, "| %s |\n", strings.Join([]string{c[0], c[1], c[3], c[5], c[6], c[7], c[8], c[9], c[10]}, " | "))
 	}
 	return b.String()
 }

@@ -270,3 +270,33 @@ func (b *bench) peerWriter(ctx context.Context) (*side, error) {
 	}
 	return s, b.readBack(ctx, s)
 }
+
+// rowsBefore are writes to the released program, in turns with the program of --before.
+func rowsBefore(s settings) []row {
+	if s.before == "" {
+		return nil
+	}
+	return []row{
+		{name: "before/calls", what: "calls posted, 64 clients, released program", measure: besideBefore(writtenCall)},
+		{name: "before/registrations", what: "registrations, 64 clients, released program", measure: besideBefore(writtenRegistration)},
+	}
+}
+
+func besideBefore(write written) func(context.Context, *bench, string) (figures, error) {
+	return func(ctx context.Context, b *bench, name string) (f figures, err error) {
+		own, err := b.writer(ctx, cached, writeConnections, write)
+		if err != nil {
+			return f, err
+		}
+		before, err := b.writer(ctx, cachedBefore, writeConnections, write)
+		if err != nil {
+			return f, err
+		}
+		if err := b.turnsAt(ctx, name, b.writeTurn(), own, before); err != nil {
+			return f, err
+		}
+		f.of(own)
+		f.TimesBefore = over(own.tally.rates, before.tally.rates)
+		return f, nil
+	}
+}

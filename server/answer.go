@@ -29,38 +29,8 @@ func etag(body []byte) string {
 	return `W/"` + strconv.FormatUint(maphash.Bytes(tagSeed, body), 36) + `"`
 }
 
-// form is how a kept answer goes to a caller.
-type form int
-
-const (
-	asPlain form = iota
-	asGzip
-	asKnown // the caller has it
-	forms
-)
-
-func (f form) status() int {
-	if f == asKnown {
-		return http.StatusNotModified
-	}
-	return http.StatusOK
-}
-
-// form chooses how an answer goes to a caller who sends these values of If-None-Match
-// and Accept-Encoding.
-func (e *cached) form(match, encodings []string) (f form, body []byte, length []string) {
-	if hasTag(match, e.tag[0]) {
-		return asKnown, nil, nil
-	}
-	if len(e.body) >= minZipped && takesGzip(encodings) {
-		if z := e.zip(); z.body != nil {
-			return asGzip, z.body, z.length
-		}
-	}
-	return asPlain, e.body, e.length
-}
-
-// writeCached sends a public answer, or 304 when the caller has it already.
+// writeCached sends a public response, compressed if the client accepts that, or 304 if
+// the client has it already.
 func writeCached(w http.ResponseWriter, r *http.Request, e *cached) error {
 	h := w.Header()
 	h["Etag"] = e.tag
@@ -68,21 +38,17 @@ func writeCached(w http.ResponseWriter, r *http.Request, e *cached) error {
 	if e.link != nil {
 		h["Link"] = e.link
 	}
-	form, body, length := e.form(r.Header["If-None-Match"], r.Header["Accept-Encoding"])
-	if form == asGzip {
-		h["Content-Encoding"] = gzipHeader
-	}
-	if _, given := h["Content-Type"]; !given && form != asKnown {
-		h["Content-Type"] = jsonTypeHeader
-	}
-	if e.of != nil {
-		e.of.sends(form, h)
-	}
-	if form == asKnown {
+	if hasTag(r.Header["If-None-Match"], e.tag[0]) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return send(w, http.StatusOK, body, length)
+	if len(e.body) >= minZipped && takesGzip(r.Header["Accept-Encoding"]) {
+		if z := e.zip(); z.body != nil {
+			h["Content-Encoding"] = gzipHeader
+			return send(w, http.StatusOK, z.body, z.length)
+		}
+	}
+	return send(w, http.StatusOK, e.body, e.length)
 }
 
 // takesGzip tells whether the caller takes answers compressed by gzip.

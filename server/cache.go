@@ -47,8 +47,7 @@ type cached struct {
 	body       []byte
 	length     []string
 	tag        []string
-	link       []string   // nil: none
-	of         *operation // whose answer it is; nil: no operation's
+	link       []string // nil: none
 	dependence dependence
 	card       int64 // with onCard: whose
 	generation uint64

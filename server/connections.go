@@ -6,82 +6,84 @@ import (
 	"sync"
 )
 
-// How many connections of a listener are open at once, in all and from one network:
-// each holds memory before it has said anything. Reverse proxies and this machine
-// itself, which speak for many, count only in all.
+// Open connections of a listener are limited, in all and from one network: each holds
+// memory before it has sent anything. Reverse proxies and this machine itself, which
+// connect for many clients, count only in all.
 const (
 	maxConnections          = 4096
 	maxConnectionsOfNetwork = 256
 )
 
-// door is a listener that closes at once the connections that are too many.
-type door struct {
+// limitedListener closes excess connections as soon as it has accepted them.
+type limitedListener struct {
 	net.Listener
-	trusted TrustedProxies
-	welcome func(*visitor) net.Conn // what http.Server gets
-	most    int
-	ofOne   int
+	trusted       TrustedProxies
+	max           int
+	maxPerNetwork int
 
-	mu   sync.Mutex
-	open int
-	of   map[netip.Addr]int
+	mu        sync.Mutex
+	open      int
+	byNetwork map[netip.Addr]int
 }
 
-func newDoor(l net.Listener, trusted TrustedProxies, welcome func(*visitor) net.Conn) *door {
-	return &door{Listener: l, trusted: trusted, welcome: welcome, most: maxConnections, ofOne: maxConnectionsOfNetwork, of: map[netip.Addr]int{}}
+func limitConnections(l net.Listener, trusted TrustedProxies) *limitedListener {
+	return &limitedListener{
+		Listener: l, trusted: trusted,
+		max: maxConnections, maxPerNetwork: maxConnectionsOfNetwork, byNetwork: map[netip.Addr]int{},
+	}
 }
 
-func (c *door) Accept() (net.Conn, error) {
+func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
-		conn, err := c.Listener.Accept()
+		conn, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		from := c.origin(conn)
-		if c.enter(from) {
-			return c.welcome(&visitor{Conn: conn, leave: sync.OnceFunc(func() { c.exit(from) })}), nil
+		from := l.networkOf(conn)
+		if l.add(from) {
+			return &limitedConn{conn, sync.OnceFunc(func() { l.remove(from) })}, nil
 		}
 		_ = conn.Close()
 	}
 }
 
-// origin is the network that a connection counts for; the zero value for those that
-// speak for many.
-func (c *door) origin(conn net.Conn) (from netip.Addr) {
+// networkOf returns the network that a connection counts for, and the zero value for a
+// peer that connects for many clients.
+func (l *limitedListener) networkOf(conn net.Conn) (from netip.Addr) {
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
-	if addr := at.Addr().Unmap(); err == nil && !addr.IsLoopback() && !c.trusted.hold(addr) {
+	if addr := at.Addr().Unmap(); err == nil && !addr.IsLoopback() && !l.trusted.hold(addr) {
 		from = network(addr)
 	}
 	return from
 }
 
-func (c *door) enter(from netip.Addr) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open >= c.most || from.IsValid() && c.of[from] >= c.ofOne {
+func (l *limitedListener) add(from netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= l.max || from.IsValid() && l.byNetwork[from] >= l.maxPerNetwork {
 		return false
 	}
-	c.open++
-	c.of[from]++
+	l.open++
+	l.byNetwork[from]++
 	return true
 }
 
-func (c *door) exit(from netip.Addr) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.open--
-	if c.of[from]--; c.of[from] == 0 {
-		delete(c.of, from)
+func (l *limitedListener) remove(from netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	if l.byNetwork[from]--; l.byNetwork[from] == 0 {
+		delete(l.byNetwork, from)
 	}
 }
 
-// visitor is a connection that makes room when it ends.
-type visitor struct {
+// limitedConn releases its place among the open connections when it is closed.
+type limitedConn struct {
 	net.Conn
-	leave func()
+	release func()
 }
 
-func (v *visitor) Close() error {
-	v.leave()
-	return v.Conn.Close()
+func (c *limitedConn) Close() error {
+	c.release()
+	return c.Conn.Close()
 }

@@ -57,8 +57,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 		{"too many in all", []string{"192.0.2.1:1", "192.0.2.2:1", "10.0.0.1:1", "192.0.2.3:1", "127.0.0.1:1", "192.0.2.4:1"}, []int{0, 1, 2, 3, 4}},
 	} {
 		q := &queue{from: slices.Clone(tt.from)}
-		c := newDoor(q, trusted, func(v *visitor) net.Conn { return v })
-		c.most, c.ofOne = 5, 2
+		c := limitConnections(q, trusted)
+		c.max, c.maxPerNetwork = 5, 2
 		var taken []net.Conn
 		for conn, err := c.Accept(); err == nil; conn, err = c.Accept() {
 			taken = append(taken, conn)
@@ -77,8 +77,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 		for _, conn := range taken {
 			_, _ = conn.Close(), conn.Close() // closing twice makes room once
 		}
-		if c.open != 0 || len(c.of) != 0 {
-			t.Errorf("%s: %d are counted after their end, %v", tt.name, c.open, c.of)
+		if c.open != 0 || len(c.byNetwork) != 0 {
+			t.Errorf("%s: %d are counted after their end, %v", tt.name, c.open, c.byNetwork)
 		}
 		q.from = tt.from[:1]
 		if _, err := c.Accept(); err != nil {

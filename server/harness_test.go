@@ -176,8 +176,8 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 		t.Fatal(err)
 	}
 	h.Config.Handler = s
-	h.Config.ConnState = s.follow
-	h.Listener = s.door(Front{Listener: h.Listener})
+	h.Config.ConnState = s.countConnections
+	h.Listener = limitConnections(h.Listener, o.trusted)
 	h.Start()
 	t.Cleanup(func() {
 		h.Close()

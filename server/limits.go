@@ -172,23 +172,17 @@ func (l *limiter) take(h http.Header, class limitClass, who subject, now time.Ti
 	if limit.Calls == 0 {
 		return nil
 	}
-	state, err := l.count(class, limit, l.bucket(class, limit, who), l.at(now))
-	l.tell(h, class, state)
-	return err
-}
-
-// count counts one call by its bucket, and says as the RateLimit header does how much
-// is left.
-func (l *limiter) count(class limitClass, limit Limit, bucket *rate.Limiter, now time.Time) (state string, err error) {
+	bucket, now := l.bucket(class, limit, who), l.at(now)
 	allowed := bucket.AllowN(now, 1)
 	left := bucket.TokensAt(now)
 	perSecond := float64(bucket.Limit())
 	full := math.Ceil((float64(limit.Calls) - left) / perSecond)
-	if state = rateLimit(class, "r", max(0, int(left)), "t", int(full)); allowed {
-		return state, nil
+	setRateLimit(h, l.policies[class], rateLimit(class, "r", max(0, int(left)), "t", int(full)))
+	if allowed {
+		return nil
 	}
 	wait := time.Duration(math.Ceil((1-left)/perSecond*1000)) * time.Millisecond
-	return state, &store.Error{
+	return &store.Error{
 		Code: store.CodeRateLimited, Topic: string(class), Limit: limit.Calls, RetryAt: now.Add(wait),
 	}
 }
@@ -209,10 +203,9 @@ func (l *limiter) bucket(class limitClass, limit Limit, who subject) *rate.Limit
 	return bucket
 }
 
-// tell adds to the headers of the IETF draft "RateLimit header fields for HTTP": the
-// policy, and what is left of it until it is whole again.
-func (l *limiter) tell(h http.Header, class limitClass, state string) {
-	policy := l.policies[class]
+// setRateLimit adds to the headers of the IETF draft "RateLimit header fields for HTTP":
+// the policy, and what is left of it until it is whole again.
+func setRateLimit(h http.Header, policy []string, state string) {
 	if before := h["Ratelimit-Policy"]; before != nil {
 		policy = []string{before[0] + ", " + policy[0]}
 		state = h["Ratelimit"][0] + ", " + state
@@ -265,30 +258,25 @@ func (t TrustedProxies) hold(addr netip.Addr) bool {
 	return false
 }
 
-// clientAddress is the address a call comes from.
+// clientAddress returns the address that a request comes from. X-Forwarded-For counts
+// only if the peer is a trusted proxy; then the last address in it that is not one.
 func clientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}
 	}
-	return trusted.origin(peer.Addr().Unmap(), r.Header["X-Forwarded-For"])
-}
-
-// origin is whom a peer speaks for. X-Forwarded-For counts only when the peer is a
-// trusted proxy; then the last address in it that is not one.
-func (t TrustedProxies) origin(peer netip.Addr, forwarded []string) netip.Addr {
-	addr := peer
-	if len(t) == 0 || !t.hold(addr) {
+	addr := peer.Addr().Unmap()
+	if !trusted.hold(addr) {
 		return addr
 	}
-	hops := strings.Split(strings.Join(forwarded, ","), ",")
+	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
 	for i := len(hops) - 1; i >= 0; i-- {
 		hop, err := parseHop(strings.TrimSpace(hops[i]))
 		if err != nil {
 			return addr // what stands before a broken entry cannot be believed
 		}
 		addr = hop.Unmap().WithZone("")
-		if !t.hold(addr) {
+		if !trusted.hold(addr) {
 			return addr
 		}
 	}

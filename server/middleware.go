@@ -12,25 +12,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"callbook/store"
 )
 
-// outcome is what was answered, for the figures and the one log event of a request.
-type outcome struct {
+// recorder is a ResponseWriter that records the response, for the metrics and the one
+// log event of a request.
+type recorder struct {
+	http.ResponseWriter
 	status int
 	size   int
 	code   store.Code
 	err    error
-	meter  *meter // of its route
-	id     string
-}
-
-// recorder remembers what is answered.
-type recorder struct {
-	http.ResponseWriter
-	outcome
+	meter  *meter // of the route
+	id     string // of the request
 }
 
 func (r *recorder) WriteHeader(status int) {
@@ -85,25 +79,25 @@ var strictTransport = []string{"max-age=31536000"}
 // header of the caller but its request id, and nothing of the bodies.
 func (s *Server) observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	start := time.Now() //clock: how long it took, not what time it is
-	rec := &recorder{w, outcome{meter: s.unrouted, id: requestID(r.Header.Get("X-Request-Id"))}}
-	s.beginHeader(w.Header(), rec.id)
+	rec := &recorder{ResponseWriter: w, meter: s.unrouted, id: requestID(r.Header.Get("X-Request-Id"))}
+	s.setCommonHeaders(w.Header(), rec.id)
 	defer func() {
 		if v := recover(); v != nil {
 			if v == http.ErrAbortHandler {
 				panic(v)
 			}
-			rec.err = panicked(v)
+			rec.err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 			if rec.status == 0 {
 				s.writeError(rec, r, rec.err)
 			}
 		}
-		s.tell(&rec.outcome, r.Method, loggedPath(r.URL), time.Since(start)) //clock: as above
+		s.record(rec, r, time.Since(start)) //clock: as above
 	}()
 	next.ServeHTTP(rec, r)
 }
 
-// beginHeader sets what goes with every answer.
-func (s *Server) beginHeader(h http.Header, id string) {
+// setCommonHeaders sets the headers of every response.
+func (s *Server) setCommonHeaders(h http.Header, id string) {
 	h["Vary"] = variesByEncoding
 	h["X-Request-Id"] = []string{id}
 	for i := range securityHeaders {
@@ -114,30 +108,23 @@ func (s *Server) beginHeader(h http.Header, id string) {
 	}
 }
 
-// panicked is what a handler panicked with, and where.
-func panicked(v any) error { return fmt.Errorf("panic: %v\n%s", v, debug.Stack()) }
-
-// tell counts a request and logs it; path is as the log shows it.
-func (s *Server) tell(o *outcome, method, path string, took time.Duration) {
-	o.meter.count(o.status, took)
-	if refusals := s.refusals[o.code]; refusals != nil {
+// record counts a request in the metrics and logs it.
+func (s *Server) record(rec *recorder, r *http.Request, took time.Duration) {
+	rec.meter.count(rec.status, took)
+	if refusals := s.refusals[rec.code]; refusals != nil {
 		refusals.Inc()
 	}
-	level := zerolog.InfoLevel
-	if o.err != nil {
-		level = zerolog.ErrorLevel
+	event := s.options.Log.Info()
+	if rec.err != nil {
+		event = s.options.Log.Error().Err(rec.err)
 	}
-	event := s.options.Log.WithLevel(level)
-	if s.options.Log.GetLevel() > level || event == nil {
+	if !event.Enabled() {
 		return
 	}
-	event.Str("method", method).Str("path", path).Int("status", o.status).Int("bytes", o.size).
-		Dur("took_ms", took).Str("request_id", o.id)
-	if o.code != "" {
-		event.Str("code", string(o.code))
-	}
-	if o.err != nil {
-		event.Err(o.err)
+	event.Str("method", r.Method).Str("path", loggedPath(r.URL)).Int("status", rec.status).Int("bytes", rec.size).
+		Dur("took_ms", took).Str("request_id", rec.id)
+	if rec.code != "" {
+		event.Str("code", string(rec.code))
 	}
 	event.Send()
 }

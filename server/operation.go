@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/julienschmidt/httprouter"
@@ -39,7 +37,6 @@ type operation struct {
 	input   *input
 	run     func(c *call) (answer, error)
 	meter   *meter
-	fields  [forms]atomic.Pointer[[]byte] // status line and shared headers of its kept answers, once one was sent
 }
 
 // call is one request on its way through an operation.
@@ -113,21 +110,6 @@ func (o *operation) accepts() *operation { o.status = http.StatusAccepted; retur
 // reads tells whether an answer may be kept and revalidated.
 func (o *operation) reads() bool { return o.method == http.MethodGet }
 
-// ofOne are the headers in which kept answers of one form differ.
-var ofOne = map[string]bool{"Date": true, "X-Request-Id": true, "Etag": true, "Link": true, "Ratelimit-Policy": true, "Ratelimit": true, "Content-Length": true}
-
-// sends remembers the headers of a kept answer that is sent, for express.
-func (o *operation) sends(f form, h http.Header) {
-	if o.fields[f].Load() != nil {
-		return
-	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", f.status(), http.StatusText(f.status()))
-	_ = h.WriteSubset(&b, ofOne) // to memory
-	fields := b.Bytes()
-	o.fields[f].Store(&fields)
-}
-
 // serve takes one request through the checks in the contract's order: the
 // address's limit, the key, the key's limit, the query, the media type and the
 // size, the JSON, all fields, the rules.
@@ -184,7 +166,7 @@ func (c *call) kept() (*cached, error) {
 		return nil, err
 	}
 	e := tagged(a.body, etag(a.body))
-	e.of, e.dependence, e.card, e.made, e.until = c.op, a.keep, a.card, c.now, a.until
+	e.dependence, e.card, e.made, e.until = a.keep, a.card, c.now, a.until
 	if a.next != "" {
 		e.link = []string{linkNext(a.next)}
 	}

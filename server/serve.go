@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -48,7 +47,7 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	servers := make([]*http.Server, len(fronts))
 	for i, front := range fronts {
 		servers[i] = s.newHTTPServer(front)
-		front.Listener = s.door(front)
+		front.Listener = limitConnections(front.Listener, s.options.TrustedProxies)
 		serving.Go(func() { stop(front.serve(servers[i])) })
 	}
 	select {
@@ -68,16 +67,6 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 		return cause
 	}
 	return s.store.Failure() // while the calls finished
-}
-
-// door is the listener of a front with its bounds. Where plain HTTP leads to the
-// directory itself, public reads are answered on the short way.
-func (s *Server) door(front Front) net.Listener {
-	welcome := func(v *visitor) net.Conn { return v }
-	if front.Handler == nil && front.TLS == nil && s.options.Dev == nil {
-		welcome = s.express
-	}
-	return newDoor(front.Listener, s.options.TrustedProxies, welcome)
 }
 
 func (f Front) serve(h *http.Server) error {
@@ -106,39 +95,28 @@ func (s *Server) shutDown(servers []*http.Server) {
 			_ = h.Close()
 		}
 	}
-	awaitNone(ctx, &s.answering) // of whose connections http.Server knows nothing any longer
 }
 
 // drain waits for those who have come but whose call is not read yet: http.Server cuts
 // them off once it shuts down.
 func (s *Server) drain() {
-	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
-	defer cancel()
-	awaitNone(ctx, &s.connections)
-}
-
-// awaitNone waits until there are none of what is counted, or for as long as it may.
-func awaitNone(ctx context.Context, count *atomic.Int64) {
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	for count.Load() > 0 {
+	timeout := time.After(drainTimeout)
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for s.connections.Load() > 0 {
 		select {
-		case <-look.C:
-		case <-ctx.Done():
+		case <-poll.C:
+		case <-timeout:
 			return
 		}
 	}
 }
 
-// follow counts connections, and tells those that read for net/http that it waits.
-func (s *Server) follow(conn net.Conn, state http.ConnState) {
+// countConnections is the http.Server's ConnState hook. It keeps s.connections.
+func (s *Server) countConnections(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		s.connections.Add(1)
-	case http.StateIdle:
-		if x, ok := conn.(*express); ok {
-			x.done.Store(true)
-		}
 	case http.StateClosed, http.StateHijacked:
 		s.connections.Add(-1)
 	}
@@ -153,7 +131,7 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 		Handler: handler,
 
 		DisableGeneralOptionsHandler: true, // OPTIONS * is answered as all else is
-		ConnState:                    s.follow,
+		ConnState:                    s.countConnections,
 		TLSConfig:                    front.TLS,
 		ReadHeaderTimeout:            headerTimeout,
 		ReadTimeout:                  readTimeout,

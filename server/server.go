@@ -3,8 +3,7 @@
 // no rule of the directory and no SQL; those are package store's.
 //
 // A newcomer starts at operations.go, the list that everything comes from; the
-// way of one request is operation.go, and the short one of most public reads express.go.
-// Each noun's handlers stand in the file of the same name as in store.
+// way of one request is operation.go. Each noun's handlers stand in the file of the same name as in store.
 package server
 
 import (
@@ -53,8 +52,6 @@ type Server struct {
 	cache       *cache
 	registry    huma.Registry
 	operations  []*operation
-	publicReads map[string]*operation // for express
-	today       atomic.Pointer[dateField]
 	openAPI     func() *cached
 	index       []byte
 	guides      map[string]*cached // by language
@@ -69,7 +66,6 @@ type Server struct {
 	disk        func() (store.Disk, error) // where the database lies
 	low         atomic.Bool                // there is little room on it
 	connections atomic.Int64               // open ones
-	answering   atomic.Int64               // those on which express makes answers
 	stopping    chan struct{}              // closed when the server stops: nobody waits any longer
 	meters      *metrics.Set
 	refusals    map[store.Code]*metrics.Counter
@@ -105,7 +101,6 @@ func Prepare(o Options) (*Server, error) {
 		op.input = newInput(s.registry, op.in)
 		op.meter = newMeter(s.meters, op.path)
 	}
-	s.publicReads = newPublicReads(s.operations)
 	s.openAPI = s.document()
 	return s, s.newMCP()
 }

@@ -144,9 +144,8 @@ func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
 		}
 	}
 	a := endList(c, b, list.Total, list.TotalIsExact, q.Limit, list.Next)
-	a.keep = onAgents
-	if q.New {
-		a.keep = onNothing // it also depends on the time
+	if !q.New { // which depends on the time, too
+		a.tags = cacheTags(agentsData)
 	}
 	return a, nil
 }
@@ -270,7 +269,7 @@ func (s *Server) getAgent(c *call, in handlePath) (answer, error) {
 		return answer{}, err
 	}
 	b := appendCard(beginAnswer(cardSize(d)), d)
-	return answer{body: append(b, '}'), keep: onCard, card: d.ID}, nil
+	return answer{body: append(b, '}'), tags: cardTags(d.ID)}, nil
 }
 
 type registerInput struct {

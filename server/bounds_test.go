@@ -24,22 +24,6 @@ func TestARefusalIsBounded(t *testing.T) {
 	}
 }
 
-// TestLongAddressesAreNotKept: the same query can be written in endless ways.
-func TestLongAddressesAreNotKept(t *testing.T) {
-	s := newSite(t)
-	for i := range 5 {
-		s.call("GET", "/api/posts?q=x"+strings.Repeat("+", 3000+i), "", nil).status(200)
-		s.call("GET", "/calls?q=x"+strings.Repeat("+", 3000+i), "", nil).status(200)
-	}
-	for i := range s.server.cache.shards {
-		for _, key := range s.server.cache.shards[i].entries.Keys() {
-			if len(key) > maxKey {
-				t.Errorf("a key of %d bytes is kept", len(key))
-			}
-		}
-	}
-}
-
 func TestTagsMayComeInSeveralHeaders(t *testing.T) {
 	s := newSite(t)
 	for _, path := range []string{"/api", "/agents", "/skill.md"} {

@@ -96,11 +96,6 @@ func TestTagChangesWithTheContent(t *testing.T) {
 	}
 }
 
-// forgetCached empties the cache, so that the next answers are made afresh.
-func (s *site) forgetCached() {
-	s.server.cache.changed(store.Changes{All: true, Agents: true, Posts: true, Collabs: true})
-}
-
 // settled returns once the writer has done what it was handed in the background.
 func (s *site) settled() {
 	s.Helper()
@@ -114,7 +109,7 @@ func (s *site) compareCached(when string, paths []string) {
 	for _, path := range paths {
 		kept[path] = s.sent("GET", path)
 	}
-	s.forgetCached()
+	s.server.cache.Clear()
 	for _, path := range paths {
 		fresh := s.sent("GET", path)
 		if a := kept[path]; a.Status != fresh.Status || !bytes.Equal(a.Body, fresh.Body) ||
@@ -442,61 +437,6 @@ func (s *site) writeAndRead(text, card, key, post string) {
 	}
 }
 
-// newTestCache makes a cache of so many bytes.
-func newTestCache(t *testing.T, bytes int64) *cache {
-	t.Helper()
-	c, err := newCache(bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// kept is how many answers there are, how many bytes they are counted as, and how many
-// their arrays have.
-func (c *cache) kept() (answers, counted, held int) {
-	for i := range c.shards {
-		for _, key := range c.shards[i].entries.Keys() {
-			e, _ := c.shards[i].entries.Peek(key)
-			answers, counted, held = answers+1, counted+e.cost(key), held+cap(e.body)
-		}
-	}
-	return answers, counted, held
-}
-
-func TestTheCacheIsBounded(t *testing.T) {
-	for name, tt := range map[string]struct {
-		size      int64
-		body      int // bytes of each answer
-		spare     int // bytes that its array has beside them
-		put, kept int // answers at the least
-	}{
-		"by count":                     {1 << 30, 1, 0, 2 * cacheShards * shardEntries, cacheShards * shardEntries},
-		"by bytes":                     {1 << 20, 3000, 0, 1000, 150},
-		"by bytes that are not in use": {1 << 20, 100, 5000, 1000, 150},
-		"one that holds nothing":       {0, 10, 0, 100, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newTestCache(t, tt.size)
-			for i := range tt.put {
-				c.put(fmt.Sprint(i), &cached{body: make([]byte, tt.body, tt.body+tt.spare), dependence: onCard, card: int64(i)}, 0)
-			}
-			c.put("large", &cached{body: make([]byte, maxCached+1), dependence: onSite}, 0)
-			answers, counted, held := c.kept()
-			if answers < tt.kept || answers > cacheShards*shardEntries || int64(max(counted, held)) > tt.size || counted != c.size() {
-				t.Errorf("%d answers of %d bytes are kept, %d counted; want at least %d of %d", answers, held, c.size(), tt.kept, tt.size)
-			}
-			if c.get("large", time.Time{}) != nil {
-				t.Error("a large answer is kept")
-			}
-			c.changed(store.Changes{All: true})
-			if answers, _, _ := c.kept(); answers != 0 || c.size() != 0 {
-				t.Error("a change of all leaves answers")
-			}
-		})
-	}
-}
-
 // TestAnAnswerIsCompressedOnce: its compressed form is kept with it, unless that
 // saves little.
 func TestAnAnswerIsCompressedOnce(t *testing.T) {
@@ -522,22 +462,6 @@ func TestGzipIsSentToWhomItSuits(t *testing.T) {
 		a := s.sent("GET", "/openapi.json", "Accept-Encoding: "+accept).status(200)
 		if got := a.Header.Get("Content-Encoding"); got != want {
 			t.Errorf("Accept-Encoding %q: Content-Encoding %q, want %q", accept, got, want)
-		}
-	}
-}
-
-func TestAnAnswerReadBeforeACommitIsNotKept(t *testing.T) {
-	c := newTestCache(t, DefaultCacheBytes)
-	for name, changes := range map[string]store.Changes{
-		"its card": {Cards: map[int64]struct{}{7: {}}}, "calls": {Posts: true}, "agents": {Agents: true}, "collaborations": {Collabs: true}, "all": {All: true},
-	} {
-		for kind, e := range map[string]*cached{"card": {dependence: onCard, card: 7}, "agents": {dependence: onAgents}, "calls": {dependence: onPosts}, "collaborations": {dependence: onCollabs}} {
-			begun := c.begin()
-			c.changed(changes)
-			c.put(kind, e, begun)
-			if c.get(kind, time.Time{}) != nil {
-				t.Errorf("%s: kept though a commit changed %s meanwhile", kind, name)
-			}
 		}
 	}
 }

@@ -897,7 +897,7 @@ func (s *sweep) failing(op *operation, address string) bool {
 	if op.id == "deleteMe" {
 		path += "?confirm=" + who
 	}
-	s.server.cache.changed(store.Changes{All: true}) // so that no answer is kept
+	s.server.cache.Clear() // so that no answer is kept
 	r, err := http.NewRequest(op.method, s.url+path, bytes.NewReader(text))
 	if err != nil {
 		s.Fatal(err)

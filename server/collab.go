@@ -27,7 +27,7 @@ func (s *Server) listCollabs(c *call, q collabsQuery) (answer, error) {
 		return answer{}, err
 	}
 	a := listAnswer(c, "collabs", list, q.Limit)
-	a.keep = onCollabs
+	a.tags = cacheTags(collabsData)
 	return a, nil
 }
 

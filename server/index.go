@@ -87,5 +87,5 @@ func (s *Server) indexLimits() IndexLimits {
 }
 
 func (s *Server) getIndex(*call, none) (answer, error) {
-	return answer{body: s.index, keep: onSite}, nil
+	return answer{body: s.index, tags: cacheTags(siteData)}, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/httpcache"
 	"callbook/store"
 )
 
@@ -61,9 +62,8 @@ type answer struct {
 	location string
 	next     string // path and query of the next page
 	replayed bool
-	keep     dependence
-	card     int64     // with onCard: whose
-	until    time.Time // when a kept answer is stale by the clock; zero for never
+	tags     []cacheTag // of a public read: the data it is made from; nil: it is not cached
+	expires  time.Time  // from the cache; zero: never
 }
 
 // public makes a row that anyone may call.
@@ -127,7 +127,7 @@ func (c *call) answer() error {
 		return err
 	}
 	if c.op.reads() && !c.op.keyed {
-		e, err := c.kept()
+		e, err := c.cachedResponse()
 		if err != nil {
 			return err
 		}
@@ -153,24 +153,25 @@ func (c *call) admit() error {
 	return c.server.limiter.take(h, c.op.limit, c.from, c.now)
 }
 
-// kept takes the answer of a public read from the cache, or makes it and keeps it
-// there.
-func (c *call) kept() (*cached, error) {
+// cachedResponse returns the response of a public read from the cache, or runs the
+// operation and caches its response.
+func (c *call) cachedResponse() (*cached, error) {
 	s, uri := c.server, cmp.Or(c.RequestURI, c.URL.RequestURI())
-	if e := s.cache.get(uri, c.now); e != nil {
+	e, version, ok := s.cache.Get(uri, c.now)
+	if ok {
 		return e, nil
 	}
-	begun := s.cache.begin()
 	a, err := c.op.run(c)
 	if err != nil {
 		return nil, err
 	}
-	e := tagged(a.body, etag(a.body))
-	e.dependence, e.card, e.made, e.until = a.keep, a.card, c.now, a.until
+	e = tagged(a.body, etag(a.body))
 	if a.next != "" {
 		e.link = []string{linkNext(a.next)}
 	}
-	s.cache.put(uri, e, begun)
+	if a.tags != nil {
+		s.cache.Add(uri, httpcache.Item[cacheTag, *cached]{Value: e, Size: e.size(), Tags: a.tags, Added: c.now, Expires: a.expires}, version)
+	}
 	return e, nil
 }
 
@@ -203,7 +204,7 @@ func (s *Server) read(ctx context.Context, op *operation, args url.Values) (*cac
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", op.id, err)
 	}
-	return (&call{Request: r, server: s, op: op, params: params, now: s.store.Now()}).kept()
+	return (&call{Request: r, server: s, op: op, params: params, now: s.store.Now()}).cachedResponse()
 }
 
 func (c *call) write(a answer) error {

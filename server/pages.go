@@ -10,6 +10,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/httpcache"
 	"callbook/server/web"
 	"callbook/static"
 )
@@ -46,16 +47,14 @@ func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string
 		return writeCached(w, r, tagged(nil, tag))
 	}
 	now := s.store.Now()
-	e := s.cache.get(tag, now)
-	if e == nil {
-		begun := s.cache.begin()
+	e, version, ok := s.cache.Get(tag, now)
+	if !ok {
 		body, err := content()
 		if err != nil {
 			return err
 		}
 		e = tagged(body, tag)
-		e.made = now
-		s.cache.put(tag, e, begun)
+		s.cache.Add(tag, httpcache.Item[cacheTag, *cached]{Value: e, Size: e.size(), Added: now}, version)
 	}
 	return writeCached(w, r, e)
 }

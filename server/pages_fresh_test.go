@@ -191,7 +191,7 @@ func (s *site) compareKept(when string, pages []string) {
 	for _, page := range pages {
 		kept[page] = s.look(page)
 	}
-	s.forgetCached()
+	s.server.cache.Clear()
 	for _, page := range pages {
 		fresh := s.look(page)
 		if a := kept[page]; a.Status != fresh.Status || string(a.Body) != string(fresh.Body) || a.Header.Get("Etag") != fresh.Header.Get("Etag") {

@@ -51,9 +51,9 @@ func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
 		b = appendPost(b, d)
 	}
 	a := endList(c, b, list.Total, list.TotalIsExact, q.Limit, list.Next)
-	a.keep = onPosts
+	a.tags = cacheTags(postsData)
 	if q.Open {
-		a.until = store.NextDay(today)
+		a.expires = store.NextDay(today)
 	}
 	return a, nil
 }
@@ -128,7 +128,7 @@ func (s *Server) getPost(c *call, in postQuery) (answer, error) {
 		b = append(b, marshal(replyOf(r))...)
 	}
 	a := endPage(c, append(b, ']'), list.Next)
-	a.keep = onPosts
+	a.tags = cacheTags(postsData)
 	return a, nil
 }
 

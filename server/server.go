@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/rs/zerolog"
 
+	"callbook/server/httpcache"
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
 	"callbook/server/mcp"
@@ -49,7 +50,7 @@ type Server struct {
 	options     Options
 	store       *store.Store
 	limiter     *limiter
-	cache       *cache
+	cache       *responseCache
 	registry    huma.Registry
 	operations  []*operation
 	openAPI     func() *cached
@@ -112,13 +113,11 @@ func (s *Server) Open(st *store.Store) (err error) {
 	if s.limiter, err = newLimiter(s.options.Limits, st.Now); err != nil {
 		return err
 	}
-	if s.cache, err = newCache(max(cmp.Or(s.options.CacheBytes, DefaultCacheBytes), 0)); err != nil {
-		return err
-	}
+	s.cache = httpcache.New[cacheTag, *cached](int(max(cmp.Or(s.options.CacheBytes, DefaultCacheBytes), 0)))
 	if s.links, err = newLinkChecks(s); err != nil {
 		return err
 	}
-	st.Watch(s.cache.changed)
+	st.Watch(s.invalidate)
 	st.Watch(s.waiters.changed)
 	if s.options.Mail != nil {
 		s.mailer = newMailer(s)

@@ -7,5 +7,5 @@ func (s *Server) getStats(c *call, _ none) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{body: marshal(stats), keep: onSite, until: stats.AsOf.Time().Add(store.StatsAge)}, nil
+	return answer{body: marshal(stats), tags: cacheTags(siteData), expires: stats.AsOf.Time().Add(store.StatsAge)}, nil
 }

@@ -5,18 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 )
 
-func TestEventsAreWrittenForPeople(t *testing.T) {
+// TestLog_WritesOneTextLinePerEvent also checks that no value can forge a line.
+func TestLog_WritesOneTextLinePerEvent(t *testing.T) {
 	for name, tt := range map[string]struct {
 		event func(l zerolog.Logger)
 		want  string
@@ -27,15 +30,19 @@ func TestEventsAreWrittenForPeople(t *testing.T) {
 		"a message":        {func(l zerolog.Logger) { l.Warn().Str("db", "a b.db").Msg("callbook serves") }, `TIME WRN callbook serves db="a b.db"`},
 		"an error":         {func(l zerolog.Logger) { l.Error().Err(errors.New("disk: full")).Msg("not stored") }, `TIME ERR not stored error="disk: full"`},
 		"several lines":    {func(l zerolog.Logger) { l.Info().Str("text", "one\ntwo=\x1b[2J").Msg("a\nb") }, `TIME INF "a\nb" text="one\ntwo=\x1b[2J"`},
-		"other scripts":    {func(l zerolog.Logger) { l.Info().Str("name", "潮").Str("none", "").Msg("潮") }, `TIME INF 潮 name="潮" none=""`},
+		"other scripts":    {func(l zerolog.Logger) { l.Info().Str("name", "潮").Str("none", "").Msg("潮") }, `TIME INF 潮 name="潮" none=`},
 		"lists and others": {func(l zerolog.Logger) { l.Info().Strs("all", []string{"a", "b"}).Bool("yes", true).Msg("x") }, `TIME INF x all=["a","b"] yes=true`},
-		"nothing to parse": {func(l zerolog.Logger) { _, _ = l.Write([]byte("plain words")) }, `TIME ??? plain words`},
+		"bidi":             {func(l zerolog.Logger) { l.Info().Str("name", "a\u202eb").Msg("a\u202eb") }, `TIME INF "a\u202eb" name="a\u202eb"`},
+		"a library's line": {func(zerolog.Logger) { stdlog.Print("plain\nwords") }, `TIME WRN "plain\nwords"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			log, closeLog := logFlags{Log: "text", LogLevel: "info"}.logger(&out)
-			tt.event(log)
-			closeLog()
+			synctest.Test(t, func(*testing.T) {
+				log, closeLog := logFlags{Log: "text", LogLevel: "info"}.logger(&out)
+				tt.event(log)
+				synctest.Wait()
+				closeLog()
+			})
 			at, rest, _ := strings.Cut(out.String(), " ")
 			if _, err := time.Parse(time.RFC3339, at); err != nil {
 				t.Error(err)
@@ -47,11 +54,11 @@ func TestEventsAreWrittenForPeople(t *testing.T) {
 	}
 }
 
-// TestNothingOfTheLogIsLost: each event stands there once and whole, in its order.
-func TestNothingOfTheLogIsLost(t *testing.T) {
+// TestLog_KeepsTheOrder checks that each event is written once and whole.
+func TestLog_KeepsTheOrder(t *testing.T) {
 	var out bytes.Buffer
 	log, closeLog := logFlags{Log: "json", LogLevel: "info"}.logger(&out)
-	const callers, events = 20, 200
+	const callers, events = 20, logQueue / 20
 	var all sync.WaitGroup
 	for caller := range callers {
 		all.Go(func() {
@@ -62,42 +69,46 @@ func TestNothingOfTheLogIsLost(t *testing.T) {
 	}
 	all.Wait()
 	closeLog()
-	next := map[string]int{}
+	next := map[int]int{}
 	for line := range strings.Lines(out.String()) {
 		var caller, event int
-		if _, err := fmt.Sscanf(line, `{"level":"info","caller":%d,"event":%d,`, &caller, &event); err != nil || event != next[fmt.Sprint(caller)] {
+		if _, err := fmt.Sscanf(line, `{"level":"info","caller":%d,"event":%d,`, &caller, &event); err != nil || event != next[caller] {
 			t.Fatalf("%v: %s", err, line)
 		}
-		next[fmt.Sprint(caller)]++
+		next[caller]++
 	}
-	if len(next) != callers || next["7"] != events {
+	if len(next) != callers || next[7] != events {
 		t.Errorf("%v", next)
 	}
 }
 
-// TestAReaderOfTheLogWhoStopsHoldsNobodyUp: events are left out then, and told of.
-func TestAReaderOfTheLogWhoStopsHoldsNobodyUp(t *testing.T) {
-	reader, writer := io.Pipe()
-	log, closeLog := logFlags{Log: "json", LogLevel: "info"}.logger(writer)
-	long := strings.Repeat("x", 1000)
-	const events = 3 * journalBytes / 1000
-	for range events {
-		log.Info().Str("text", long).Send() // nobody reads
-	}
-	read := make(chan string)
-	go func() {
-		text, _ := io.ReadAll(reader)
-		read <- string(text)
-	}()
-	closeLog()
-	_ = writer.Close()
-	text := <-read
-	left := 0
-	for _, told := range regexp.MustCompile(`"level":"warn","events":([0-9]+),`).FindAllStringSubmatch(text, -1) {
-		n, _ := strconv.Atoi(told[1])
-		left += n
-	}
-	if written := strings.Count(text, long); written+left != events || left == 0 || written < journalBytes/2000 {
-		t.Errorf("%d events are written, %d told to be left out, of %d", written, left, events)
-	}
+// TestLog_StoppedReaderBlocksNobody checks that events are dropped and counted then, and
+// that closing the log waits for a second only.
+func TestLog_StoppedReaderBlocksNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader, writer := io.Pipe()
+		log, closeLog := logFlags{Log: "json", LogLevel: "info"}.logger(writer)
+		const events = 3 * logQueue
+		for range events {
+			log.Info().Str("text", "marker").Send()
+		}
+		start := time.Now()
+		closeLog()
+		if took := time.Since(start); took != logTimeout {
+			t.Errorf("closing takes %s", took)
+		}
+		var text bytes.Buffer
+		go func() { _, _ = io.Copy(&text, reader) }()
+		synctest.Wait()
+		_ = writer.Close()
+		synctest.Wait()
+		dropped := 0
+		for _, match := range regexp.MustCompile(`"level":"warn","events":([0-9]+),`).FindAllStringSubmatch(text.String(), -1) {
+			n, _ := strconv.Atoi(match[1])
+			dropped += n
+		}
+		if written := strings.Count(text.String(), "marker"); written+dropped != events || written < logQueue {
+			t.Errorf("%d events are written and %d dropped, of %d", written, dropped, events)
+		}
+	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/store"
 )
@@ -194,64 +195,80 @@ func (c *checker) queryValue(f inputField, raw string, into reflect.Value) {
 		value = int64(n)
 	default:
 		text := store.NormalizeText(raw)
+		c.checkText(f.schema, f.name, text)
 		into.SetString(text)
 		value = text
 	}
-	c.check(f.schema, f.name, value)
+	c.validate(f.schema, f.name, value)
 }
 
-// readBody reads the JSON body into the input. The JSON itself must be right
-// before its fields are looked at.
+// noFields is the schema of a body for an operation that takes none.
+var noFields = &huma.Schema{Type: huma.TypeObject}
+
+// readBody reads the JSON body into the input. The JSON itself must be right before its
+// fields are checked.
 func (in *input) readBody(c *checker, body []byte, into reflect.Value) error {
-	tree := any(map[string]any{})
-	if len(body) > 0 {
-		var err error
-		if tree, err = parseJSON(body); err != nil {
-			return err
-		}
+	if len(body) == 0 {
+		body = []byte("{}")
 	}
-	if in.body == nil {
-		object, ok := tree.(map[string]any)
-		if !ok {
-			return refuse(codeInvalidJSON, "type")
-		}
-		for name := range object {
-			c.fault(fieldName(name), store.FaultUnknownField, "")
-		}
+	schema, bareList := noFields, ""
+	if in.body != nil {
+		schema, bareList = in.body.schema, in.body.bareList
+	}
+	tree, err := c.parseJSON(body, schema, bareList)
+	if err != nil {
+		return err
+	}
+	if list, ok := tree.([]any); ok && bareList != "" {
+		tree = map[string]any{bareList: list}
+		body = slices.Concat([]byte(`{"`+bareList+`":`), body, []byte("}"))
+	}
+	object, ok := tree.(map[string]any)
+	switch {
+	case !ok:
+		return refuse(codeInvalidJSON, "type")
+	case in.body == nil:
 		return c.err(store.CodeValidationFailed)
 	}
-	if list, ok := tree.([]any); ok && in.body.bareList != "" {
-		tree = map[string]any{in.body.bareList: list}
-	}
-	if _, ok := tree.(map[string]any); !ok {
-		return refuse(codeInvalidJSON, "type")
-	}
-	c.check(in.body.schema, "", tree)
-	field := into.Field(in.body.index)
-	if rule, ok := field.Addr().Interface().(interface {
+	c.validate(schema, "", object)
+	field := into.Field(in.body.index).Addr().Interface()
+	if rule, ok := field.(interface {
 		checkTogether(map[string]any, *checker)
 	}); ok {
-		rule.checkTogether(tree.(map[string]any), c)
+		rule.checkTogether(object, c)
 	}
 	if err := c.err(store.CodeValidationFailed); err != nil {
 		return err
 	}
-	canonical, err := json.Marshal(tree, json.Deterministic(true))
-	if err != nil {
-		return fmt.Errorf("write the body anew: %w", err)
-	}
 	if in.body.raw >= 0 {
-		into.Field(in.body.raw).SetBytes(canonical)
+		into.Field(in.body.raw).SetBytes(body)
 	}
-	if err := json.Unmarshal(canonical, field.Addr().Interface()); err != nil {
-		return fmt.Errorf("read a checked body: %w", err)
+	return decodeJSON(body, field)
+}
+
+// decodeJSON decodes a checked body into a struct.
+func decodeJSON(body []byte, into any) error {
+	if err := json.Unmarshal(body, into, normalizedTexts); err != nil {
+		return fmt.Errorf("decode a checked body: %w", err)
 	}
 	return nil
 }
 
-// check holds a value against a schema.
-func (c *checker) check(schema *huma.Schema, field string, value any) {
-	c.prepare(schema, field, value)
+// normalizedTexts is an option of json.Unmarshal for texts as parseJSON returns them. It
+// works for fields of type string, not for types that are made from it.
+var normalizedTexts = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, text *string) error {
+	token, err := d.ReadToken()
+	if err != nil {
+		return err
+	}
+	if *text = ""; token.Kind() == '"' { // the other kind that passes the checks is null
+		*text = store.NormalizeText(token.String())
+	}
+	return nil
+}))
+
+// validate checks a value against a schema.
+func (c *checker) validate(schema *huma.Schema, field string, value any) {
 	result := &huma.ValidateResult{}
 	huma.Validate(c.registry, schema, huma.NewPathBuffer([]byte(field), len(field)), huma.ModeWriteToServer, value, result)
 	for _, err := range result.Errors {
@@ -259,14 +276,13 @@ func (c *checker) check(schema *huma.Schema, field string, value any) {
 			c.worded(d)
 		}
 	}
-	c.checkTexts(schema, field, value)
 }
 
 // worded takes the validator's message apart. The value it found is not kept.
 func (c *checker) worded(d *huma.ErrorDetail) {
 	parts := strings.Split(d.Message, messageSeparator)
 	if len(parts) < 3 {
-		return // a format, which checkTexts words
+		return // a format, which checkText checks
 	}
 	field, code := d.Location, store.FaultCode(parts[0])
 	if len(parts) == 4 { // a missing field is told of the object it is missing in
@@ -275,6 +291,9 @@ func (c *checker) worded(d *huma.ErrorDetail) {
 	if topic, ok := ownWording[field+" "+string(code)]; ok {
 		c.fault(field, code, topic)
 		return
+	}
+	if code == store.FaultTooLong { // the format of a text that is too long says nothing new
+		c.faults = slices.DeleteFunc(c.faults, func(f store.Fault) bool { return f.Field == field && f.Code == store.FaultBadFormat })
 	}
 	if code == store.FaultBadFormat && slices.ContainsFunc(c.details, func(d Detail) bool { return d.Field == field }) {
 		return // the pattern of a text that is too long or too short says nothing new
@@ -306,74 +325,27 @@ func join(field, name string) string {
 // null for an absent field.
 type wrongType struct{}
 
-// prepare finds what the validator would not: unknown keys, which it would
-// repeat whatever they hold, and null where it is not allowed.
-func (c *checker) prepare(schema *huma.Schema, field string, value any) {
-	schema = c.resolve(schema)
-	switch v := value.(type) {
-	case map[string]any:
-		for name, member := range v {
-			property, known := schema.Properties[name]
-			switch {
-			case !known && schema.Type == huma.TypeObject:
-				c.fault(join(field, fieldName(name)), store.FaultUnknownField, "")
-				delete(v, name)
-			case !known:
-			case member == nil && !property.Nullable:
-				v[name] = wrongType{}
-			default:
-				c.prepare(property, join(field, name), member)
-			}
-		}
-	case []any:
-		if schema.Items == nil {
-			return
-		}
-		for i, item := range v {
-			c.prepare(schema.Items, field+"["+strconv.Itoa(i)+"]", item)
-		}
-	}
-}
-
 func (c *checker) resolve(schema *huma.Schema) *huma.Schema {
-	for schema.Ref != "" {
+	for schema != nil && schema.Ref != "" {
 		schema = c.registry.SchemaFromRef(schema.Ref)
 	}
 	return schema
 }
 
-// checkTexts checks the characters and formats of every text, and that no list
-// holds an item twice but for case.
-func (c *checker) checkTexts(schema *huma.Schema, field string, value any) {
-	schema = c.resolve(schema)
-	switch v := value.(type) {
-	case string:
-		if schema.Type == huma.TypeString {
-			c.checkText(schema.Format, field, v)
+// checkDuplicates checks that no list holds a text twice but for case. Exact duplicates
+// are the validator's.
+func (c *checker) checkDuplicates(format, field string, list []any) {
+	exact, folded := map[string]bool{}, map[string]bool{}
+	for _, item := range list {
+		text, ok := item.(string)
+		if !ok {
+			continue
 		}
-	case map[string]any:
-		for name, member := range v {
-			if property, ok := schema.Properties[name]; ok {
-				c.checkTexts(property, join(field, name), member)
-			}
+		lower := foldItem(format, text)
+		if folded[lower] && !exact[text] {
+			c.fault(field, store.FaultDuplicateItem, "")
 		}
-	case []any:
-		if schema.Items == nil {
-			return
-		}
-		exact, folded := map[string]bool{}, map[string]bool{}
-		for i, item := range v {
-			c.checkTexts(schema.Items, field+"["+strconv.Itoa(i)+"]", item)
-			text, ok := item.(string)
-			if !ok {
-				continue
-			}
-			lower := foldItem(schema.Items.Format, text)
-			if folded[lower] && !exact[text] {
-				c.fault(field, store.FaultDuplicateItem, "")
-			}
-			exact[text], folded[lower] = true, true
-		}
+		exact[text], folded[lower] = true, true
 	}
 }
 
@@ -386,7 +358,12 @@ func foldItem(format, item string) string {
 	return store.NormalizeText(strings.ToLower(item))
 }
 
-func (c *checker) checkText(format, field, text string) {
+// checkText checks the characters and the format of a text.
+func (c *checker) checkText(schema *huma.Schema, field, text string) {
+	if schema = c.resolve(schema); schema == nil || schema.Type != huma.TypeString {
+		return
+	}
+	format := schema.Format
 	switch {
 	case format == "immutable":
 		c.fault(field, store.FaultImmutable, "")
@@ -418,8 +395,7 @@ func (c *checker) checkText(format, field, text string) {
 			c.fault(field, store.FaultBadValue, "deadline")
 		}
 	}
-	tooLong := func(d Detail) bool { return d.Field == field && d.Code == store.FaultTooLong }
-	if !ok && !slices.ContainsFunc(c.details, tooLong) {
+	if !ok {
 		c.fault(field, store.FaultBadFormat, format)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/store"
@@ -19,13 +20,21 @@ const (
 	maxDigits = 15
 )
 
-// parseJSON reads a body into maps, lists, texts, booleans, int64 and nil. Texts
-// are normalised on the way (NFC, trimmed), so that every later check sees them
-// as they would be stored. It refuses what encoding/json lets pass: repeated
-// keys, invalid UTF-8, half surrogate pairs, data after the value.
-func parseJSON(body []byte) (any, error) {
-	p := &jsonParser{dec: jsontext.NewDecoder(bytes.NewReader(body))}
-	v, err := p.value()
+// parseJSON parses a body into maps, lists, texts, booleans, int64 and nil. Texts are
+// normalized (NFC, trimmed), so that every later check sees them as they would be stored.
+// It rejects what encoding/json accepts: repeated keys, invalid UTF-8, half surrogate
+// pairs, data after the value.
+//
+// On the way it adds to c what the validator of the schema does not find: unknown keys,
+// null where it is not allowed, and faults of texts. A body that is a list is taken for
+// the member bareList, if that is not empty.
+func (c *checker) parseJSON(body []byte, schema *huma.Schema, bareList string) (any, error) {
+	p := &jsonParser{dec: jsontext.NewDecoder(bytes.NewReader(body)), check: c}
+	field := ""
+	if bareList != "" && p.dec.PeekKind() == '[' {
+		schema, field = c.resolve(schema).Properties[bareList], bareList
+	}
+	v, err := p.value(schema, field)
 	if err != nil {
 		return nil, err
 	}
@@ -37,10 +46,12 @@ func parseJSON(body []byte) (any, error) {
 
 type jsonParser struct {
 	dec    *jsontext.Decoder
+	check  *checker
 	tokens int
 }
 
-func (p *jsonParser) value() (any, error) {
+// value parses the next value. schema is nil inside of what no schema describes.
+func (p *jsonParser) value(schema *huma.Schema, field string) (any, error) {
 	token, err := p.token()
 	if err != nil {
 		return nil, err
@@ -51,13 +62,15 @@ func (p *jsonParser) value() (any, error) {
 	case 't', 'f':
 		return token.Bool(), nil
 	case '"':
-		return store.NormalizeText(token.String()), nil
+		text := store.NormalizeText(token.String())
+		p.check.checkText(schema, field, text)
+		return text, nil
 	case '0':
 		return wholeNumber(token.String())
 	case '[':
-		return p.list()
+		return p.list(schema, field)
 	}
-	return p.object()
+	return p.object(schema, field)
 }
 
 func (p *jsonParser) token() (jsontext.Token, error) {
@@ -100,20 +113,28 @@ func wholeNumber(s string) (any, error) {
 	return nil, refuse(codeInvalidJSON, "number")
 }
 
-func (p *jsonParser) list() (any, error) {
+func (p *jsonParser) list(schema *huma.Schema, field string) (any, error) {
+	var items *huma.Schema
+	if schema = p.check.resolve(schema); schema != nil {
+		items = schema.Items
+	}
 	list := []any{}
 	for p.dec.PeekKind() != ']' {
-		v, err := p.value()
+		v, err := p.value(items, field+"["+strconv.Itoa(len(list))+"]")
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, v)
 	}
+	if items != nil {
+		p.check.checkDuplicates(items.Format, field, list)
+	}
 	_, err := p.token()
 	return list, err
 }
 
-func (p *jsonParser) object() (any, error) {
+func (p *jsonParser) object(schema *huma.Schema, field string) (any, error) {
+	schema = p.check.resolve(schema)
 	object := map[string]any{}
 	for p.dec.PeekKind() != '}' {
 		key, err := p.token()
@@ -121,8 +142,20 @@ func (p *jsonParser) object() (any, error) {
 			return nil, err
 		}
 		name := key.String()
-		if object[name], err = p.value(); err != nil {
+		var property *huma.Schema
+		if schema != nil {
+			property = schema.Properties[name]
+		}
+		v, err := p.value(property, join(field, name))
+		switch {
+		case err != nil:
 			return nil, err
+		case property != nil && v == nil && !property.Nullable:
+			object[name] = wrongType{}
+		case property == nil && schema != nil && schema.Type == huma.TypeObject:
+			p.check.fault(join(field, fieldName(name)), store.FaultUnknownField, "")
+		default:
+			object[name] = v
 		}
 	}
 	_, err := p.token()

@@ -261,7 +261,7 @@ func FuzzParseJSON(f *testing.F) {
 	}
 	f.Add([]byte("{\"e\u0301\":[\" e\u0301\\r\\n\",null,true,-12,{\"\":{}}]}"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := parseJSON(body)
+		got, err := (&checker{}).parseJSON(body, nil, "")
 		if err != nil {
 			if status, _, refused := errorObject(err, ""); status != 400 || !refused {
 				t.Fatalf("not a refusal: %v", err)

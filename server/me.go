@@ -1,10 +1,6 @@
 package server
 
-import (
-	"github.com/go-json-experiment/json"
-
-	"callbook/store"
-)
+import "callbook/store"
 
 // OwnCard is the answer of GET /api/me.
 type OwnCard struct {
@@ -37,10 +33,6 @@ type settingsInput struct {
 	JSON []byte
 }
 
-// parsePatch reads a checked merge patch over the settings as they are: absent
-// members stay, null clears.
-func parsePatch(patch []byte, into *store.Settings) error { return json.Unmarshal(patch, into) }
-
 // OwnAgent is the answer of a change to the caller's card.
 type OwnAgent struct {
 	Notice Notice `json:"notice"`
@@ -48,8 +40,10 @@ type OwnAgent struct {
 }
 
 func (s *Server) updateMe(c *call, caller store.Caller, in settingsInput) (answer, error) {
+	// Decoded over the settings as they are, a merge patch leaves absent members as they
+	// are, and null clears.
 	d, err := s.store.UpdateAgent(c.Context(), caller, func(settings *store.Settings) error {
-		return parsePatch(in.JSON, settings)
+		return decodeJSON(in.JSON, settings)
 	})
 	if err != nil {
 		return answer{}, err

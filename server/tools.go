@@ -195,7 +195,7 @@ func takeArgument(args url.Values, check *checker, f inputField, value jsontext.
 	switch value.Kind() {
 	case 'n':
 	case '{', '[':
-		check.check(f.schema, f.name, map[string]any{}) // words that another type is wanted
+		check.validate(f.schema, f.name, map[string]any{}) // words that another type is wanted
 	case '"':
 		text, _ := jsontext.AppendUnquote(nil, value)
 		args.Set(f.name, string(text))

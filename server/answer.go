@@ -3,7 +3,6 @@ package server
 import (
 	"hash/maphash"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -57,15 +56,19 @@ func takesGzip(encodings []string) bool {
 		for coding := range strings.SplitSeq(header, ",") {
 			name, weight, _ := strings.Cut(coding, ";")
 			if strings.EqualFold(strings.TrimSpace(name), "gzip") {
-				return weight == "" || !refused.MatchString(weight)
+				return !isZeroWeight(weight)
 			}
 		}
 	}
 	return false
 }
 
-// refused matches the weight of what the caller does not take (RFC 9110, 12.4.2).
-var refused = regexp.MustCompile(`(?i)^\s*q=0(\.0*)?\s*$`)
+// isZeroWeight reports whether a weight means "not acceptable" (RFC 9110, 12.4.2).
+func isZeroWeight(weight string) bool {
+	q, found := strings.CutPrefix(strings.ToLower(strings.TrimSpace(weight)), "q=")
+	f, err := strconv.ParseFloat(q, 64)
+	return found && err == nil && f == 0
+}
 
 var (
 	revalidateHeader = []string{revalidate}

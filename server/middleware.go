@@ -23,8 +23,8 @@ type recorder struct {
 	size   int
 	code   store.Code
 	err    error
-	meter  *meter // of the route
-	id     string // of the request
+	meter  *meter    // of the route
+	id     [1]string // of the request; an array, of which the header's value is a slice
 }
 
 func (r *recorder) WriteHeader(status int) {
@@ -79,8 +79,9 @@ var strictTransport = []string{"max-age=31536000"}
 // header of the caller but its request id, and nothing of the bodies.
 func (s *Server) observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	start := time.Now() //clock: how long it took, not what time it is
-	rec := &recorder{ResponseWriter: w, meter: s.unrouted, id: requestID(r.Header.Get("X-Request-Id"))}
-	s.setCommonHeaders(w.Header(), rec.id)
+	rec := &recorder{ResponseWriter: w, meter: s.unrouted}
+	rec.id[0] = requestID(r.Header.Get("X-Request-Id"))
+	s.setCommonHeaders(w.Header(), rec.id[:])
 	defer func() {
 		if v := recover(); v != nil {
 			if v == http.ErrAbortHandler {
@@ -97,9 +98,9 @@ func (s *Server) observe(next http.Handler, w http.ResponseWriter, r *http.Reque
 }
 
 // setCommonHeaders sets the headers of every response.
-func (s *Server) setCommonHeaders(h http.Header, id string) {
+func (s *Server) setCommonHeaders(h http.Header, id []string) {
 	h["Vary"] = variesByEncoding
-	h["X-Request-Id"] = []string{id}
+	h["X-Request-Id"] = id
 	for i := range securityHeaders {
 		h[securityHeaders[i].name] = securityHeaders[i].value
 	}
@@ -122,7 +123,7 @@ func (s *Server) record(rec *recorder, r *http.Request, took time.Duration) {
 		return
 	}
 	event.Str("method", r.Method).Str("path", loggedPath(r.URL)).Int("status", rec.status).Int("bytes", rec.size).
-		Dur("took_ms", took).Str("request_id", rec.id)
+		Dur("took_ms", took).Str("request_id", rec.id[0])
 	if rec.code != "" {
 		event.Str("code", string(rec.code))
 	}

@@ -16,7 +16,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -175,7 +174,7 @@ func TestRedirects(t *testing.T) {
 		{"metadata", "http://metadata.example.com/latest", failed(blocked), 1},
 		{"inner address", "http://inner.example.com/me", failed(blocked), 1},
 		{"inner, protocol-relative", "//inner.example.com/me", failed(blocked), 1},
-		{"inner name", "http://db.internal/me", failed(blocked), 1},
+		{"one label", "http://intranet/me", failed(blocked), 1},
 		{"other port", "http://page.example.com:22/me", failed(blocked), 1},
 		{"user info", "http://user:password@page.example.com/me", failed(blocked), 1},
 		{"user info that looks like a host", "http://page.example.com@inner.example.com/", failed(blocked), 1},
@@ -187,7 +186,7 @@ func TestRedirects(t *testing.T) {
 		{"opaque", "http:page.example.com/me", failed(blocked), 1},
 		{"the directory", wanted, failed(blocked), 1},
 		{"the directory, otherwise written", "http://CALLBOOK.example.org:080/calls", failed(blocked), 1},
-		{"no address", "http://[::1", failed(blocked), 1},
+		{"no address", "http://[::1", failed(httpError), 1},
 		{"control characters", "http://page.example.com/\x01me", failed(httpError), 1},
 		{"long", "/" + strings.Repeat("a", 10_000), failed(blocked), 1},
 		{"longer than headers may be", "/" + strings.Repeat("a", 20_000), failed(httpError), 1},
@@ -256,17 +255,6 @@ func TestRedirectFromHTTPSDown(t *testing.T) {
 	w.expect("https://page.example.com/on", verified("website", "rel_me"), 2)
 }
 
-// TestRedirectToANameThatTurnsInwards: the second hop's answer is not the first's.
-func TestRedirectToANameThatTurnsInwards(t *testing.T) {
-	w := newWeb(t)
-	w.mux.HandleFunc("/turn", func(rw http.ResponseWriter, r *http.Request) {
-		w.answers["page.example.com"] = "127.0.0.1"
-		http.Redirect(rw, r, "/me", http.StatusFound)
-	})
-	w.page("/me", proves)
-	w.expect("http://page.example.com/turn", failed(blocked), 1)
-}
-
 func TestRequest(t *testing.T) {
 	w := newWeb(t)
 	w.UserAgent = "Callbook link check (+https://callbook.example.org)"
@@ -302,37 +290,9 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestProxyOfTheEnvironmentIsNotUsed runs itself in a process of its own: package
-// http reads these variables once, and another test may have come first.
 func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
-	const child = "LINKCHECK_TEST_CHILD"
-	if os.Getenv(child) == "" {
-		proxy, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer proxy.Close()
-		run := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-		run.Env = append(os.Environ(), child+"=1", "NO_PROXY=", "no_proxy=")
-		for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
-			run.Env = append(run.Env, name+"=http://"+proxy.Addr().String())
-		}
-		if output, err := run.CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, output)
-		}
-		expectOnly(t, proxy)
-		return
-	}
-	w := newWeb(t)
-	var uris []string
-	w.mux.HandleFunc("/", func(rw http.ResponseWriter, r *http.Request) {
-		uris = append(uris, r.Method+" "+r.RequestURI)
-		io.WriteString(rw, proves)
-	})
-	w.expect("http://page.example.com/me", verified("website", "rel_me"), 1)
-	w.expect("https://page.example.com/me", verified("website", "rel_me"), 1)
-	if diff := cmp.Diff([]string{"GET /me", "GET /me"}, uris); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
+	if New(Options{}).transport.Proxy != nil {
+		t.Error("a proxy would resolve names by itself")
 	}
 }
 
@@ -376,54 +336,60 @@ func TestCertificates(t *testing.T) {
 // In a bubble, time passes only while everybody waits: the ten seconds are exact.
 func TestTimeLimitAndEndOfContext(t *testing.T) {
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-	stages := map[string]Options{
-		"resolver": {Resolver: waitingResolver(hang)},
-		"dial": {Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return nil, hang(ctx)
-		}},
-		"server": {Dial: func(context.Context, string, string) (net.Conn, error) {
+	silent := func(says string) dialFunc {
+		return func(context.Context, string, string) (net.Conn, error) {
 			conn, server := net.Pipe()
-			go io.Copy(io.Discard, server)
+			go func() {
+				readRequest(server)
+				io.WriteString(server, says)
+				io.Copy(io.Discard, server)
+			}()
 			return conn, nil
-		}},
-		"server's body": {Dial: func(context.Context, string, string) (net.Conn, error) {
-			conn, server := net.Pipe()
-			go io.Copy(io.Discard, server)
-			go io.WriteString(server, "HTTP/1.1 200 OK\r\n\r\n"+proves)
-			return conn, nil
-		}},
-	}
-	for name, o := range stages {
-		if o.Resolver == nil {
-			o.Resolver = answers(netip.MustParseAddr("93.184.216.34"))
 		}
-		for _, scheme := range []string{"http", "https"} {
-			if name == "server's body" && scheme == "https" {
-				continue // it has no certificate
-			}
-			t.Run(name+", "+scheme, func(t *testing.T) {
-				c := New(o)
-				page := scheme + "://page.example.com/"
-				synctest.Test(t, func(t *testing.T) { expectTimeout(t, c, page) })
-				synctest.Test(t, func(t *testing.T) { expectDeadline(t, c, page) })
-				synctest.Test(t, func(t *testing.T) { expectCancelled(t, c, page) })
+	}
+	public := answers(netip.MustParseAddr("93.184.216.34"))
+	for _, stage := range []struct {
+		name, scheme string
+		o            Options
+	}{
+		{"resolver", "http", Options{Resolver: waitingResolver(hang)}},
+		{"dial", "https", Options{Resolver: public, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return nil, hang(ctx) }}},
+		{"handshake", "https", Options{Resolver: public, Dial: silent("")}},
+		{"server", "http", Options{Resolver: public, Dial: silent("")}},
+		{"server's body", "http", Options{Resolver: public, Dial: silent("HTTP/1.1 200 OK\r\n\r\n" + proves)}},
+	} {
+		for _, end := range []struct {
+			name  string
+			after time.Duration
+			want  Result
+			err   error
+			ctx   func() (context.Context, context.CancelFunc)
+		}{
+			{"timeout", 10 * time.Second, failed(timeout), nil, func() (context.Context, context.CancelFunc) {
+				return context.WithCancel(context.Background())
+			}},
+			{"deadline", 3 * time.Second, Result{}, context.DeadlineExceeded, func() (context.Context, context.CancelFunc) {
+				return context.WithTimeout(context.Background(), 3*time.Second)
+			}},
+			{"cancelled", time.Second, Result{}, context.Canceled, func() (context.Context, context.CancelFunc) {
+				ctx, cancel := context.WithCancel(context.Background())
+				time.AfterFunc(time.Second, cancel)
+				return ctx, cancel
+			}},
+		} {
+			t.Run(stage.name+", "+end.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					start := time.Now() //clock: the bubble's
+					ctx, cancel := end.ctx()
+					defer cancel()
+					got, err := New(stage.o).Check(ctx, stage.scheme+"://page.example.com/", wanted)
+					if took := time.Since(start); got != end.want || !errors.Is(err, end.err) || took != end.after {
+						t.Errorf("%+v, %v after %s", got, err, took)
+					}
+					time.Sleep(defaultTimeout) // in the bubble's time: a dial that nobody waits for ends by itself
+				})
 			})
 		}
-	}
-}
-
-// A socket that knew the deadline could fail a moment before the context does.
-func TestSocketsSeeNoDeadline(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	defer cancel()
-	c := New(Options{Resolver: waitingResolver(func(ctx context.Context) error {
-		if deadline, ok := ctx.Deadline(); ok {
-			t.Errorf("the deadline %s is seen", deadline)
-		}
-		return errors.New("no name")
-	})})
-	if got, err := c.Check(ctx, "https://page.example.com/", wanted); err != nil || got != failed(unreachable) {
-		t.Errorf("%+v, %v", got, err)
 	}
 }
 
@@ -432,33 +398,6 @@ type waitingResolver func(context.Context) error
 
 func (wait waitingResolver) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, error) {
 	return nil, wait(ctx)
-}
-
-func expectTimeout(t *testing.T, c *Checker, page string) {
-	start := time.Now() //clock: the bubble's
-	expectFailure(t, c, page, timeout)
-	if took := time.Since(start); took != 10*time.Second {
-		t.Errorf("it took %s", took)
-	}
-}
-
-func expectDeadline(t *testing.T, c *Checker, page string) {
-	start := time.Now() //clock: the bubble's
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	got, err := c.Check(ctx, page, wanted)
-	if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || got != (Result{}) || took != 3*time.Second {
-		t.Errorf("%+v, %v after %s", got, err, took)
-	}
-}
-
-func expectCancelled(t *testing.T, c *Checker, page string) {
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(time.Second, cancel)
-	got, err := c.Check(ctx, page, wanted)
-	if !errors.Is(err, context.Canceled) || got != (Result{}) {
-		t.Errorf("%+v, %v", got, err)
-	}
 }
 
 // serve answers each connection to a listener of its own with f, which ends at the
@@ -533,12 +472,10 @@ func drip(text string) func(net.Conn) {
 
 func hangUp(conn net.Conn) { io.Copy(io.Discard, conn) }
 
-// reset answers with a text and breaks the connection.
-func reset(text string) func(net.Conn) {
-	return func(conn net.Conn) {
-		send(text)(conn)
-		conn.(*net.TCPConn).SetLinger(0)
-	}
+// reset breaks the connection.
+func reset(conn net.Conn) {
+	readRequest(conn)
+	conn.(*net.TCPConn).SetLinger(0)
 }
 
 // halfClose says that it is done, but waits for the other side.
@@ -560,7 +497,7 @@ var full = strings.Repeat(" ", maxBodyBytes-len(proves)) + proves
 func bomb(t testing.TB) string {
 	var b strings.Builder
 	z := gzip.NewWriter(&b)
-	for range 256 {
+	for range 16 {
 		if _, err := z.Write(make([]byte, 1<<20)); err != nil {
 			t.Fatal(err)
 		}
@@ -574,8 +511,7 @@ func bomb(t testing.TB) string {
 // TestHostileServers runs each on a real listener, and lets none keep a goroutine
 // or make the check use more memory than a page has.
 func TestHostileServers(t *testing.T) {
-	const kilobyte = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" // times 16 below
-	block := strings.Repeat(kilobyte, 16)
+	block := strings.Repeat("a", 1<<10)
 	tests := []struct {
 		name   string
 		serve  func(net.Conn)
@@ -586,58 +522,31 @@ func TestHostileServers(t *testing.T) {
 		{"never answers the handshake", hangUp, failed(timeout), "https"},
 		{"drips its headers", drip("HTTP/1.1 200 OK\r\nX: aaaa"), failed(timeout), "http"},
 		{"drips its body", drip(htmlTop + proves), failed(timeout), "http"},
-		{"drips a chunk size", drip(head + "Transfer-Encoding: chunked\r\n\r\n0"), failed(timeout), "http"},
 		{"stops within its body", func(c net.Conn) { send(head + "Content-Length: 500\r\n\r\n" + proves)(c); hangUp(c) }, failed(timeout), "http"},
-		{"stops within its headers", func(c net.Conn) { send(head)(c); hangUp(c) }, failed(timeout), "http"},
 		{"endless body", flood(htmlTop, proves, block), failed(tooLarge), "http"},
 		{"endless chunks", flood(head+"Transfer-Encoding: chunked\r\n\r\n", "400\r\n"+block+"\r\n"), failed(tooLarge), "http"},
-		{"endless chunk extension", flood(head+"Transfer-Encoding: chunked\r\n\r\n1;", block), failed(httpError), "http"},
 		{"largest page", send(htmlTop, full), verified("website", "rel_me"), "http"},
-		{"largest page, chunked", send(head+"Transfer-Encoding: chunked\r\n\r\n", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(full), full)), verified("website", "rel_me"), "http"},
 		{"one byte too many", send(htmlTop, full, " "), failed(tooLarge), "http"},
-		{"one byte too many, announced", send(head+fmt.Sprintf("Content-Length: %d\r\n\r\n", maxBodyBytes+1), full, " "), failed(tooLarge), "http"},
 		{"announces more than it may", func(c net.Conn) { send(head + "Content-Length: 9223372036854775807\r\n\r\n")(c); hangUp(c) }, failed(tooLarge), "http"},
-		{"one text without end", flood(htmlTop, strings.Repeat("a", 1<<16)), failed(tooLarge), "http"},
-		{"one tag without end", flood(htmlTop, "<a ", strings.Repeat("a=b ", 1<<14)), failed(tooLarge), "http"},
 		{"open tags without end", flood(htmlTop, strings.Repeat("<b>", 1<<14)), failed(tooLarge), "http"},
-		{"entities without end", flood(htmlTop, strings.Repeat("&amp;", 1<<14)), failed(tooLarge), "http"},
 		{"gzip bomb", send(head+"Content-Encoding: gzip\r\n\r\n", bomb(t)), failed(httpError), "http"},
 		{"gzip as a transfer coding", send(head+"Transfer-Encoding: gzip, chunked\r\n\r\n", bomb(t)), failed(httpError), "http"},
 		{"two codings", send(head + "Content-Encoding: identity\r\nContent-Encoding: br\r\n\r\n" + proves), failed(httpError), "http"},
-		{"identity", send(head + "Content-Encoding: Identity\r\n\r\n" + proves), verified("website", "rel_me"), "http"},
 		{"a megabyte of headers", send(head, strings.Repeat("X: "+block+"\r\n", 1024), "\r\n", proves), failed(httpError), "http"},
-		{"headers without end", flood(head, "X: "+block+"\r\n"), failed(httpError), "http"},
 		{"one header without end", flood(head, "X: ", block), failed(httpError), "http"},
 		{"status line without end", flood("HTTP/1.1 200 ", block), failed(httpError), "http"},
 		{"early hints without end", flood("HTTP/1.1 103 Early Hints\r\nLink: " + block + "\r\n\r\n"), failed(httpError), "http"},
 		{"early hints first", send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\n" + htmlTop + proves), verified("website", "rel_me"), "http"},
 		{"large headers", send(head, strings.Repeat("X: "+block+"\r\n", 14), "\r\n"+full), verified("website", "rel_me"), "http"},
 		{"shorter than announced", send(head + "Content-Length: 500\r\n\r\n" + proves), failed(unreachable), "http"},
-		{"longer than announced", send(head + "Content-Length: 3\r\n\r\n" + "abc" + proves), failed(notFound), "http"},
-		{"two lengths", send(head + "Content-Length: 3\r\nContent-Length: 500\r\n\r\n" + proves), failed(httpError), "http"},
-		{"negative length", send(head + "Content-Length: -1\r\n\r\n" + proves), failed(httpError), "http"},
-		{"bad chunk", send(head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n" + proves), failed(httpError), "http"},
-		{"chunks that end early", send(head + "Transfer-Encoding: chunked\r\n\r\n400\r\n" + proves), failed(unreachable), "http"},
 		{"half closed after the page", halfClose(htmlTop + proves), verified("website", "rel_me"), "http"},
-		{"half closed within the headers", halfClose(head), failed(unreachable), "http"},
-		{"half closed at once", halfClose(""), failed(unreachable), "http"},
 		{"closed at once", func(net.Conn) {}, failed(unreachable), "http"},
-		{"speaks first", func(c net.Conn) { io.WriteString(c, htmlTop+proves); readRequest(c) }, verified("website", "rel_me"), "http"},
-		{"speaks first, and another protocol", func(c net.Conn) { io.WriteString(c, "220 mail.example.com ESMTP\r\n"); readRequest(c) }, failed(httpError), "http"},
-		{"reset", reset(""), failed(unreachable), "http"},
-		{"reset within the page", reset(head + "Content-Length: 500\r\n\r\n" + proves), failed(unreachable), "http"},
-		{"no content", send("HTTP/1.1 204 No Content\r\n\r\n" + proves), failed(httpError), "http"},
-		{"not found", send("HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n" + proves), failed(httpError), "http"},
-		{"server error", send("HTTP/1.1 500 No\r\nContent-Type: text/html\r\n\r\n" + proves), failed(httpError), "http"},
+		{"reset", reset, failed(unreachable), "http"},
 		{"switches protocols", func(c net.Conn) {
 			send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n" + proves)(c)
 			hangUp(c)
 		}, failed(httpError), "http"},
 		{"another protocol", send("SSH-2.0-OpenSSH_9.9\r\n"), failed(httpError), "http"},
-		{"HTTP/0.9", send(proves + "\r\n"), failed(httpError), "http"},
-		{"HTTP/2", send("\x00\x00\x00\x04\x00\x00\x00\x00\x00\r\n"), failed(httpError), "http"},
-		{"bad status", send("HTTP/1.1 2OO OK\r\n\r\n" + proves), failed(httpError), "http"},
-		{"bad header", send("HTTP/1.1 200 OK\r\nno colon\r\n\r\n" + proves), failed(httpError), "http"},
 		{"HTTP on the port of HTTPS", func(c net.Conn) { io.WriteString(c, htmlTop+proves); hangUp(c) }, failed(unreachable), "https"},
 		{"no certificate", func(c net.Conn) { tls.Server(c, &tls.Config{}).Handshake() }, failed(unreachable), "https"},
 	}
@@ -648,13 +557,13 @@ func TestHostileServers(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			address := serve(t, test.serve)
-			c := New(Options{Loopback: true, Timeout: 20 * time.Second})
+			o := Options{Loopback: true, Timeout: 20 * time.Second}
 			if test.want == failed(timeout) {
-				c.timeout = 100 * time.Millisecond
+				o.Timeout = 100 * time.Millisecond
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			got, err := c.Check(t.Context(), test.scheme+"://"+address+"/", wanted)
+			got, err := New(o).Check(t.Context(), test.scheme+"://"+address+"/", wanted)
 			runtime.ReadMemStats(&after)
 			if err != nil || got != test.want {
 				t.Errorf("%+v, %v, want %+v", got, err, test.want)

@@ -65,6 +65,18 @@ func siteOf(u *url.URL) string {
 	return net.JoinHostPort(host, port)
 }
 
+// portOf returns the port of a URL, also where it is not written, and in one way
+// where it is (:0443).
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return strings.TrimLeft(u.Port(), "0")
+	case u.Scheme == "http":
+		return "80"
+	}
+	return "443"
+}
+
 // reflectedBy reports whether a page's own address holds the wanted one, escaped
 // up to twice.
 func (t target) reflectedBy(page *url.URL) bool {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -115,24 +114,6 @@ func sqliteCode(err error) int {
 		return failure.Code()
 	}
 	return 0
-}
-
-// withstand has a read outlive a fault in the memory that the file is mapped to, as
-// where the file became shorter or its disk cannot be read: Go would end the process
-// on the spot. It must be deferred; err is the read's own.
-func (s *Store) withstand(err *error) func() {
-	before := debug.SetPanicOnFault(true)
-	return func() {
-		debug.SetPanicOnFault(before)
-		switch v := recover().(type) {
-		case nil:
-		case interface{ Addr() uintptr }: // a fault
-			s.failure.set(fmt.Errorf("%w: a page of %s cannot be read, or the file became shorter while it was served", ErrDisk, s.path))
-			*err = s.Failure()
-		default:
-			panic(v)
-		}
-	}
 }
 
 // watchPeriod is how often the files are looked for under their names.

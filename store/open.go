@@ -66,7 +66,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	s.readers = newReaders(readingPlaces)
 	if s.reading, err = connect(ctx, o.Path, readOnly, 0,
 		"busy_timeout(5000)", "query_only(ON)", "trusted_schema(OFF)",
-		"cache_size(-2000)", "mmap_size(268435456)", "temp_store(MEMORY)"); err != nil {
+		"cache_size(-2000)", "mmap_size(0)", "temp_store(MEMORY)"); err != nil {
 		return err
 	}
 	if s.words, err = lru.New[string, int](knownWords); err != nil {

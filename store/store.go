@@ -275,7 +275,6 @@ func (s *Store) look(ctx context.Context, query string, args []any, row rowFunc)
 
 // readUnder waits for a connection under one context and runs the query under another.
 func (s *Store) readUnder(ctx, running context.Context, query string, args []any, row rowFunc) (err error) {
-	defer s.withstand(&err)()
 	if s.Failure() != nil {
 		return errStopped
 	}

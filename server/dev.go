@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"callbook/server/mail"
 	"callbook/store"
+	storetext "callbook/store/text"
 )
 
 // Dev is what callbook dev adds: a demo directory whose keys are known, a clock
@@ -263,10 +263,5 @@ func localHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
 	}
-	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(name)
-	return err == nil && addr.IsLoopback()
+	return storetext.IsLoopback(strings.Trim(name, "[]"))
 }

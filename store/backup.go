@@ -8,13 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/jmoiron/sqlx"
+
+	"callbook/store/durable"
 )
 
 // Contents is what a database file holds, for whoever made or restored it.
@@ -214,17 +215,8 @@ func MakeFolder(name string) error {
 	return nil
 }
 
-// syncFolder makes the names in a file's folder last. Windows knows no such thing.
-func syncFolder(name string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	folder, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
-}
+// syncFolder makes the names in a file's folder survive a power cut.
+func syncFolder(name string) error { return durable.SyncFolder(filepath.Dir(name)) }
 
 // Restore puts a backup in the place of the database at path, which the caller
 // has locked. What was there is kept, with its log, under the name that it

@@ -9,18 +9,18 @@ import (
 	"unicode"
 
 	"golang.org/x/text/language"
+
+	"callbook/store/text"
 )
 
 // Limits of single fields, in bytes: what they count is ASCII.
 const (
-	maxMailboxBytes   = 254 // RFC 5321, errata 1690
-	maxMailboxLocal   = 64
-	maxWebURLBytes    = 2048
-	maxLanguageBytes  = 60 // as any other item of a list
-	maxHostBytes      = 253
-	maxHostLabelBytes = 63
-	minHandleBytes    = 3
-	maxHandleBytes    = 32
+	maxMailboxBytes  = 254 // RFC 5321, errata 1690
+	maxMailboxLocal  = 64
+	maxWebURLBytes   = 2048
+	maxLanguageBytes = 60 // as any other item of a list
+	minHandleBytes   = 3
+	maxHandleBytes   = 32
 )
 
 // reservedHandles would pass for the service, its operator or everybody. Sorted,
@@ -67,7 +67,7 @@ func ParseMailbox(s string) (string, bool) {
 	}
 	local, domain := s[:at], s[at+1:]
 	// Some mail servers decode an encoded word even here, into another address.
-	if strings.Contains(local, "=?") || !isDNSName(domain) {
+	if strings.Contains(local, "=?") || !text.IsHostName(domain) {
 		return "", false
 	}
 	return local + "@" + strings.ToLower(domain), true
@@ -142,43 +142,11 @@ func isWebHost(u *url.URL) bool {
 	host := u.Hostname()
 	switch u.Port() {
 	case "":
-		return u.Host == host && isDNSName(host)
+		return u.Host == host && text.IsHostName(host)
 	case "80", "443":
-		return isDNSName(host)
+		return text.IsHostName(host)
 	}
 	return false
-}
-
-// isDNSName reports whether s is an ASCII host name of two labels or more. The
-// last one must begin with a letter: all top-level domains do, and so no
-// spelling of an IPv4 address (127.1, 0x7f.0x1) is a name.
-func isDNSName(s string) bool {
-	dot := strings.LastIndexByte(s, '.')
-	if len(s) > maxHostBytes || dot < 0 || dot == len(s)-1 || !isASCIILetter(s[dot+1]) {
-		return false
-	}
-	for label := range strings.SplitSeq(s, ".") {
-		if !isDNSLabel(label) {
-			return false
-		}
-	}
-	return true
-}
-
-func isDNSLabel(s string) bool {
-	if s == "" || len(s) > maxHostLabelBytes || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; c != '-' && !isASCIILetter(c) && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
-}
-
-func isASCIILetter(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
 func isASCII(s string) bool {

@@ -3,9 +3,9 @@ package store
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"net/url"
-	"strings"
+
+	"callbook/store/text"
 )
 
 // maxLinks is how many links a card shows.
@@ -55,10 +55,8 @@ func ParseLinkURL(s string, loopback bool) (string, bool) {
 	if err != nil || len(s) > maxWebURLBytes || !isASCII(s) || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
 		return "", false
 	}
-	addr, err := netip.ParseAddr(u.Hostname())
-	local := err == nil && addr.IsLoopback() || u.Hostname() == "localhost" || strings.HasSuffix(u.Hostname(), ".localhost")
 	canonical := u.String()
-	return canonical, local && len(canonical) <= maxWebURLBytes
+	return canonical, text.IsLoopback(u.Hostname()) && len(canonical) <= maxWebURLBytes
 }
 
 // AddLink adds a link to the caller's card, or finds it there, before its page is

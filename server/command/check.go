@@ -55,7 +55,6 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	if _, err := c.plan(zerolog.Nop()); err != nil {
 		return err
 	}
-	trustAuthorities()
 	f := &findings{out: console.out}
 	served := c.checkDatabase(ctx, f)
 	c.checkDisk(f)
@@ -192,7 +191,7 @@ func (c *checkCommand) checkCertificates(f *findings) {
 		f.bad(subject, "others on this machine may look into the folder of its keys: chmod 700 %s", folder)
 	}
 	for _, name := range c.Domain {
-		cert, err := kept(folder, name)
+		cert, err := savedCertificate(folder, name)
 		switch {
 		case errors.Is(err, os.ErrPermission):
 			f.bad(subject, "%v: check as the user that serves", err)

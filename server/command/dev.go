@@ -38,7 +38,6 @@ func (c *devCommand) limits() (server.Limits, store.Quotas, store.MailCaps) {
 }
 
 func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
-	go trustAuthorities()
 	log, closeLog := c.logger(console.err)
 	defer closeLog()
 	listener, err := net.Listen("tcp", c.Addr)
@@ -85,7 +84,6 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 		return errors.Join(err, st.Close())
 	}
 	greet(console.out, base, dev.Agents(), c.Limits)
-	trustAuthorities()
 	return errors.Join(s.Serve(ctx, server.Front{Listener: listener}), st.Close())
 }
 

@@ -101,7 +101,6 @@ func (c *serveCommand) checkPlaces() error {
 
 func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may leave: that ends no service
-	go trustAuthorities()
 	log, closeLog := c.logger(console.err)
 	defer closeLog()
 	defer runtime.KeepAlive(newBallast())
@@ -150,8 +149,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 	go debug.FreeOSMemory() // what only the start needed
 	stop := notify(ctx, st, log)
 	defer stop()
-	trustAuthorities()
-	certificates.keep(ctx, s)
+	certificates.start(ctx, s)
 	return s.Serve(ctx, fronts(entrances, s)...)
 }
 

@@ -75,23 +75,12 @@ type Server struct {
 	handler     http.Handler
 }
 
-// New makes a server for an open store, which must not have been used yet.
+// New builds a server for an open store, which must not have been used yet.
 func New(st *store.Store, o Options) (*Server, error) {
-	s, err := Prepare(o)
-	if err != nil {
-		return nil, err
-	}
-	return s, s.Open(st)
-}
-
-// Prepare makes what a server needs beside its directory: the operations and what
-// documents them. That takes a fifth of a start, so it may go on while the store is
-// opened; Open follows.
-func Prepare(o Options) (*Server, error) {
 	if err := CheckBaseURL(o.BaseURL); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, waiters: newWaiters(), stopping: make(chan struct{}), meters: metrics.NewSet()}
+	s := &Server{options: o, store: st, disk: st.Disk, waiters: newWaiters(), stopping: make(chan struct{}), meters: metrics.NewSet()}
 	s.secure = strings.HasPrefix(o.BaseURL, "https://")
 	s.unrouted = newMeter(s.meters, "none")
 	s.refusals = newRefusals(s.meters)
@@ -103,32 +92,29 @@ func Prepare(o Options) (*Server, error) {
 		op.meter = newMeter(s.meters, op.path)
 	}
 	s.openAPI = s.document()
-	return s, s.newMCP()
-}
-
-// Open has a prepared server answer for an open store, which must not have been used
-// yet.
-func (s *Server) Open(st *store.Store) (err error) {
-	s.store, s.disk = st, st.Disk
-	if s.limiter, err = newLimiter(s.options.Limits, st.Now); err != nil {
-		return err
+	if err := s.newMCP(); err != nil {
+		return nil, err
 	}
-	s.cache = httpcache.New[cacheTag, *cached](int(max(cmp.Or(s.options.CacheBytes, DefaultCacheBytes), 0)))
+	var err error
+	if s.limiter, err = newLimiter(o.Limits, st.Now); err != nil {
+		return nil, err
+	}
+	s.cache = httpcache.New[cacheTag, *cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0)))
 	if s.links, err = newLinkChecks(s); err != nil {
-		return err
+		return nil, err
 	}
 	st.Watch(s.invalidate)
 	st.Watch(s.waiters.changed)
-	if s.options.Mail != nil {
+	if o.Mail != nil {
 		s.mailer = newMailer(s)
 		st.Watch(s.mailer.changed)
 	}
 	if s.pages, err = newPages(s); err != nil {
-		return err
+		return nil, err
 	}
 	s.index = s.makeIndex()
 	s.handler, err = s.chain(s.mount())
-	return err
+	return s, err
 }
 
 // CheckBaseURL refuses what is no site's address.

@@ -50,7 +50,7 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		}),
 		kong.Resolvers(file),
 		kong.NamedMapper("path", kong.MapperFunc(decodePath)),
-		kong.PostBuild(putDefaults),
+		defaultLimits(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(status int) { exited = status }),

@@ -41,35 +41,30 @@ type limitFlags struct {
 	LimitEvents        int    `default:"${events}" help:"Calls for events a minute for an API key."`
 }
 
-// defaultLimits are the defaults that the tags above name.
-func defaultLimits() map[string]int {
-	return map[string]int{
-		"reads": server.DefaultLimits.Reads.Calls, "registrations": server.DefaultLimits.Registrations.Calls,
-		"reports": server.DefaultLimits.Reports.Calls, "failed_keys": server.DefaultLimits.FailedKeys.Calls,
-		"calls": server.DefaultLimits.Calls.Calls, "writes": server.DefaultLimits.Writes.Calls,
-		"posts": store.DefaultQuotas.Posts, "replies": store.DefaultQuotas.Replies,
-		"recoveries": server.DefaultLimits.Recoveries.Calls, "links": server.DefaultLimits.Links.Calls,
-		"events": server.DefaultLimits.Events.Calls, "mails": store.DefaultMailCaps.Site,
-		"owner_agents": store.DefaultOwnerAgents,
-		"collabs":      store.DefaultQuotas.Collabs,
-		"requests_new": store.DefaultQuotas.RequestsFirstWeek, "requests": store.DefaultQuotas.Requests,
+// defaultLimits returns the variables of the tags above.
+func defaultLimits() kong.Vars {
+	vars := kong.Vars{}
+	for name, n := range map[string]int{
+		"reads":         server.DefaultLimits.Reads.Calls,
+		"registrations": server.DefaultLimits.Registrations.Calls,
+		"reports":       server.DefaultLimits.Reports.Calls,
+		"failed_keys":   server.DefaultLimits.FailedKeys.Calls,
+		"calls":         server.DefaultLimits.Calls.Calls,
+		"writes":        server.DefaultLimits.Writes.Calls,
+		"recoveries":    server.DefaultLimits.Recoveries.Calls,
+		"links":         server.DefaultLimits.Links.Calls,
+		"events":        server.DefaultLimits.Events.Calls,
+		"posts":         store.DefaultQuotas.Posts,
+		"replies":       store.DefaultQuotas.Replies,
+		"requests_new":  store.DefaultQuotas.RequestsFirstWeek,
+		"requests":      store.DefaultQuotas.Requests,
+		"collabs":       store.DefaultQuotas.Collabs,
+		"mails":         store.DefaultMailCaps.Site,
+		"owner_agents":  store.DefaultOwnerAgents,
+	} {
+		vars[name] = strconv.Itoa(n)
 	}
-}
-
-// putDefaults puts the default limits in the place of their names. As variables of
-// kong's each would be interpolated anew for every flag, a tenth of a start; kong refuses
-// a name that is left.
-func putDefaults(k *kong.Kong) error {
-	limits := defaultLimits()
-	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
-		if flag, ok := node.(*kong.Flag); ok {
-			name, named := strings.CutPrefix(flag.Default, "${")
-			if n, known := limits[strings.TrimSuffix(name, "}")]; named && known {
-				flag.Default = strconv.Itoa(n)
-			}
-		}
-		return next(nil)
-	})
+	return vars
 }
 
 func (f limitFlags) limits() (server.Limits, store.Quotas) {

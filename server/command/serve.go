@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
-	"sync"
 	"syscall"
 	"time"
 
@@ -103,7 +100,6 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may leave: that ends no service
 	log, closeLog := c.logger(console.err)
 	defer closeLog()
-	defer runtime.KeepAlive(newBallast())
 	p, err := c.plan(log)
 	if err != nil {
 		return err
@@ -127,8 +123,6 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 		p.server.BaseURL = "http://" + reachable(at)
 		log.Info().Str("base_url", p.server.BaseURL).Msg("no --base-url is given: documents name this address")
 	}
-	prepare := sync.OnceValues(func() (*server.Server, error) { return server.Prepare(p.server) })
-	go prepare()
 	st, err := c.openStore(ctx, log, p.store)
 	if err != nil {
 		return err
@@ -138,27 +132,16 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 		err = c.advise(errors.Join(err, st.Close()))
 		log.Info().Msg("callbook has stopped")
 	}()
-	s, err := prepare()
-	if err == nil {
-		err = s.Open(st)
-	}
+	s, err := server.New(st, p.server)
 	if err != nil {
 		return err
 	}
 	log.Info().Str("address", at.String()).Str("base_url", p.server.BaseURL).Str("db", c.DB).Str("version", version()).Msg("callbook serves")
-	go debug.FreeOSMemory() // what only the start needed
 	stop := notify(ctx, st, log)
 	defer stop()
 	certificates.start(ctx, s)
 	return s.Serve(ctx, fronts(entrances, s)...)
 }
-
-// ballast is memory that is never touched, and so takes none of the machine's. The
-// garbage collector waits until as much as is in use has been allocated anew; with
-// little in use it would run hundreds of times a second under load.
-const ballast = 8 << 20
-
-func newBallast() []byte { return make([]byte, ballast) }
 
 // lock takes the database for this process. Copies without a database tell of one
 // that is gone, as its lock file does.

@@ -10,7 +10,6 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/julienschmidt/httprouter"
 
-	_ "callbook/server/quiet" // before the library of the figures, which speaks at its start
 	"callbook/store"
 )
 

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 )
 
@@ -23,74 +22,39 @@ type unitCommand struct {
 	Socket bool `env:"-" help:"Print callbook.socket instead: systemd keeps the addresses open while the service restarts."`
 }
 
-// resolverFile names the name servers of the machine.
-const resolverFile = "/etc/resolv.conf"
+const resolvConf = "/etc/resolv.conf"
 
+// Run implements the command.
 func (c unitCommand) Run(console *console) error {
-	if c.Socket {
-		_, err := fmt.Fprint(console.out, socketUnit)
-		return err
+	unit := socketUnit
+	if !c.Socket {
+		resolver, err := os.ReadFile(resolvConf)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read the name servers: %w", err)
+		}
+		unit = allowNameServers(serviceUnit, string(resolver))
 	}
-	resolver, err := os.ReadFile(resolverFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read the name servers: %w", err)
-	}
-	_, err = fmt.Fprint(console.out, allowNameServers(serviceUnit, string(resolver)))
+	_, err := fmt.Fprint(console.out, unit)
 	return err
 }
 
-// allowNameServers lets the service reach the name servers that it would be kept from:
-// those of most cloud machines have a private or link-local address.
+// allowNameServers adds the name servers of resolv.conf to the addresses that the service
+// may reach. Those of many cloud machines have a private or link-local address, which the
+// unit denies; allowing a public one changes nothing.
 func allowNameServers(unit, resolver string) string {
 	const last = "IPAddressAllow=localhost\n"
-	denied := deniedRanges(unit)
 	allowed := ""
-	for _, server := range nameServers(resolver) {
-		line := fmt.Sprintf("IPAddressAllow=%s\n", server)
-		in := func(denied netip.Prefix) bool { return denied.Contains(server) }
-		if slices.ContainsFunc(denied, in) && !strings.Contains(allowed, line) {
-			allowed += line
-		}
-	}
-	if allowed == "" {
-		return unit
-	}
-	return strings.Replace(unit, last, last+"# The name server that "+resolverFile+" named when this was printed.\n"+allowed, 1)
-}
-
-// nameServers are those that a resolv.conf names (resolv.conf(5)), without zones, which
-// systemd's lists of addresses do not have.
-func nameServers(resolver string) (servers []netip.Addr) {
 	for line := range strings.Lines(resolver) {
 		words := strings.Fields(line)
 		if len(words) < 2 || words[0] != "nameserver" {
 			continue
 		}
-		if server, err := netip.ParseAddr(words[1]); err == nil {
-			servers = append(servers, server.Unmap().WithZone(""))
+		if server, err := netip.ParseAddr(words[1]); err == nil && !server.IsLoopback() {
+			allowed += fmt.Sprintf("IPAddressAllow=%s\n", server.Unmap().WithZone("")) // systemd takes no zones
 		}
 	}
-	return servers
-}
-
-// namedRanges are the names that the unit uses for addresses (systemd.resource-control(5)).
-var namedRanges = map[string][]string{
-	"link-local": {"169.254.0.0/16", "fe80::/64"},
-	"multicast":  {"224.0.0.0/4", "ff00::/8"},
-}
-
-// deniedRanges are the addresses that a unit denies.
-func deniedRanges(unit string) (denied []netip.Prefix) {
-	_, list, _ := strings.Cut(unit, "\nIPAddressDeny=")
-	list, _, _ = strings.Cut(list, "\n")
-	for _, word := range strings.Fields(list) {
-		ranges, named := namedRanges[word]
-		if !named {
-			ranges = []string{word}
-		}
-		for _, r := range ranges {
-			denied = append(denied, netip.MustParsePrefix(r))
-		}
+	if allowed == "" {
+		return unit
 	}
-	return denied
+	return strings.Replace(unit, last, last+"# The name servers of "+resolvConf+" when this was printed.\n"+allowed, 1)
 }

@@ -2,9 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -29,7 +26,7 @@ const (
 		WHERE d.agent_id < ? AND d.agent_id >= ?
 		ORDER BY d.agent_id DESC LIMIT ?`
 	countAgents = `
-		SELECT COUNT(*), MIN(agent_id) FROM (SELECT agent_id FROM agent_documents
+		SELECT COUNT(*) AS n, MIN(agent_id) AS last FROM (SELECT agent_id FROM agent_documents
 			WHERE agent_id < ? AND agent_id >= ? ORDER BY agent_id DESC LIMIT ?)`
 	// Ordered by the very column of the inner query, so that SQLite sees that the rows
 	// come in that order: by an expression of it, it would sort them, documents and all.
@@ -40,11 +37,11 @@ const (
 		JOIN agent_documents d ON d.agent_id = ` + mirror + ` - m.row
 		ORDER BY m.row`
 	countSearchedAgents = `
-		SELECT COUNT(*), ` + mirror + ` - MAX(row) FROM (SELECT rowid AS row FROM agent_search
+		SELECT COUNT(*) AS n, ` + mirror + ` - MAX(row) AS last FROM (SELECT rowid AS row FROM agent_search
 			WHERE agent_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
 			ORDER BY rowid LIMIT ?)`
 	newestAgent = `SELECT COALESCE(MAX(agent_id), 0) FROM agent_documents`
-	listColumns = `d.agent_id, d.level, d.confirmed, d.email, d.last_active_at`
+	listColumns = `d.agent_id, d.handle, d.level, d.confirmed, d.email, d.last_active_at`
 )
 
 var sampleAgents = sampleOf(agentSearch)
@@ -62,29 +59,12 @@ func agentQueries(from string) (queries [2][2]string) {
 	return queries
 }
 
-// fromRow takes the columns of a list. Which document it is, Agents knows.
-func (d *AgentDocument) fromRow(values []driver.Value) {
-	d.ID, d.Level, d.Confirmed = values[0].(int64), int(values[1].(int64)), int(values[2].(int64))
-	d.Email, d.LastActiveAt, d.Profile = textOrNil(values[3]), Time(values[4].(int64)), values[5].(string)
-	if len(values) > 6 {
-		d.Menu, d.MenuWords = values[6].(string), values[7].(string)
-	}
-	d.Handle = firstMember(d.Profile)
-}
-
 // firstMember is the text that the members of a stored document begin with: a handle
 // or an id, which has no character that JSON would escape. A column costs more.
 func firstMember(members string) string {
 	_, rest, _ := strings.Cut(members, `:"`)
 	text, _, _ := strings.Cut(rest, `"`)
 	return text
-}
-
-func textOrNil(v driver.Value) *string {
-	if text, ok := v.(string); ok {
-		return &text
-	}
-	return nil
 }
 
 // deepOffset is from where on skipping walks the rows of the search, which are narrower
@@ -117,7 +97,6 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[Agen
 	}
 	facets := f.facets()
 	l.tiers = q.tiers(facets, exact)
-	l.short = q.short(facets)
 	if l.all.match == "" && page.Cursor == "" && page.Offset > deepOffset {
 		l.tiers = oneTier(ofAnyLevel)
 	}
@@ -137,9 +116,6 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[Agen
 	found.TotalIsExact = found.TotalIsExact && !q.cut
 	for i := range found.Items {
 		d := &found.Items[i]
-		if f.Brief {
-			d.Brief, d.Profile = d.Profile, ""
-		}
 		if len(q.words) > 0 {
 			d.matchMenu(q.words)
 		}
@@ -150,8 +126,8 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[Agen
 // firstSince is the number of the first agent that joined at that time or later.
 func (s *Store) firstSince(ctx context.Context, since Time) (first int64, err error) {
 	// For MIN(id) SQLite would walk past all who joined before.
-	err = s.get(ctx, &first, `SELECT id FROM agents WHERE created_at >= ? ORDER BY created_at LIMIT 1`, since)
-	if errors.Is(err, sql.ErrNoRows) {
+	found, err := s.find(ctx, &first, `SELECT id FROM agents WHERE created_at >= ? ORDER BY created_at LIMIT 1`, since)
+	if err == nil && !found {
 		return wholeTier, nil
 	}
 	return first, err
@@ -194,12 +170,12 @@ func (s *Store) exactHandle(ctx context.Context, f AgentFilter) (string, error) 
 	if !ParseHandle(handle) {
 		return "", nil
 	}
-	exact := noSuchHandle
-	err := s.look(ctx, `SELECT 1 FROM agent_documents WHERE handle = ?`, []any{handle}, func(*statement, []string, []driver.Value) (bool, error) {
-		exact = facet(facetHandle, handle)
-		return false, nil
-	})
-	return exact, err
+	var taken bool
+	found, err := s.find(ctx, &taken, `SELECT 1 FROM agent_documents WHERE handle = ?`, handle)
+	if err != nil || !found {
+		return noSuchHandle, err
+	}
+	return facet(facetHandle, handle), nil
 }
 
 func number(b bool) int {

@@ -423,7 +423,7 @@ func TestExportHoldsNoSecret(t *testing.T) {
 			t.Errorf("nothing of %s", e.table)
 		}
 		var columns []string
-		s.ok(s.all(ctx, &columns, `SELECT name FROM pragma_table_info(?) WHERE type = 'BLOB'`, e.table))
+		s.ok(s.selectAll(ctx, &columns, `SELECT name FROM pragma_table_info(?) WHERE type = 'BLOB'`, e.table))
 		for _, column := range columns {
 			for _, hash := range rowsOf(t, s.connection("ro"), `SELECT hex(`+column+`) AS h FROM `+e.table) {
 				blobs = append(blobs, hash["h"].(string))

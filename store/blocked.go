@@ -92,7 +92,7 @@ func (s *Store) changeBlockedWords(ctx context.Context, act, word string, change
 
 // BlockedWords lists all of them, by word.
 func (s *Store) BlockedWords(ctx context.Context) (words []BlockedWord, err error) {
-	err = s.all(ctx, &words, `SELECT word, created_at FROM blocked_words ORDER BY word`)
+	err = s.selectAll(ctx, &words, `SELECT word, created_at FROM blocked_words ORDER BY word`)
 	return words, err
 }
 
@@ -100,7 +100,7 @@ func (s *Store) BlockedWords(ctx context.Context) (words []BlockedWord, err erro
 // one does.
 func (t *tx) refoldBlockedWords() error {
 	var words []BlockedWord
-	if err := t.all(&words, `SELECT word, created_at FROM blocked_words`); err != nil {
+	if err := t.selectAll(&words, `SELECT word, created_at FROM blocked_words`); err != nil {
 		return err
 	}
 	for _, w := range words {
@@ -124,7 +124,7 @@ func (t *tx) refoldBlockedWords() error {
 func (t *tx) blockedWords() (*wordTree, error) {
 	if t.writer.blocked == nil {
 		var words []string
-		if err := t.all(&words, `SELECT word FROM blocked_words`); err != nil {
+		if err := t.selectAll(&words, `SELECT word FROM blocked_words`); err != nil {
 			return nil, fmt.Errorf("read the blocked words: %w", err)
 		}
 		t.writer.blocked = newWordTree(words)

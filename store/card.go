@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql/driver"
 	"strings"
 )
 
@@ -90,27 +89,14 @@ const numbersKept = 1 << 14
 // that no agent has, or a hidden one.
 func (s *Store) Card(ctx context.Context, handle string) (AgentDocument, error) {
 	d := AgentDocument{Handle: handle}
-	found := false
-	read := func(where string, args ...any) error {
-		return s.look(ctx, selectCard+where, args, func(_ *statement, _ []string, v []driver.Value) (bool, error) {
-			found = true
-			d.ID, d.Level, d.Confirmed, d.Email = v[0].(int64), int(v[1].(int64)), int(v[2].(int64)), textOrNil(v[3])
-			d.CreatedAt, d.LastActiveAt = Time(v[4].(int64)), Time(v[5].(int64))
-			d.Profile, d.RecentPosts = v[6].(string), v[7].(string)
-			return false, nil
-		})
-	}
 	// The number spares a look at the index of handles, which lie anywhere in it.
 	if number, ok := s.numbers.Get(handle); ok {
-		if err := read(`WHERE agent_id = ? AND handle = ?`, number, handle); err != nil || found {
+		if found, err := s.find(ctx, &d, selectCard+`WHERE agent_id = ? AND handle = ?`, number, handle); err != nil || found {
 			return d, err
 		}
 	}
-	err := read(`WHERE handle = ?`, handle)
-	switch {
-	case err == nil && !found:
-		err = refuse(CodeNotFound)
-	case found:
+	err := orNotFound(s.get(ctx, &d, selectCard+`WHERE handle = ?`, handle))
+	if err == nil {
 		s.numbers.Add(strings.Clone(handle), d.ID) // not the whole path that it is cut from
 	}
 	return d, err

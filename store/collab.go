@@ -270,7 +270,7 @@ func (t *tx) closeCollab(row *collabRow, to string, told int64) error {
 // be deleted.
 func (t *tx) endCollabsOf(id int64) error {
 	var pending []collabRow
-	err := t.all(&pending, selectCollab+`
+	err := t.selectAll(&pending, selectCollab+`
 		WHERE c.status = 'pending' AND (c.initiator_id = ? OR c.partner_id = ?)`, id, id)
 	if err != nil {
 		return err
@@ -322,7 +322,7 @@ func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []an
 	rows, err := list[collabRow](ctx, s, listing{
 		name: name,
 		rows: selectCollab + ` WHERE c.seq < ? AND` + where + ` ORDER BY c.seq DESC LIMIT ? OFFSET ?`,
-		count: `SELECT COUNT(*) FROM (SELECT 1 FROM collabs c
+		count: `SELECT COUNT(*) AS n FROM (SELECT 1 FROM collabs c
 			LEFT JOIN agents i ON i.id = c.initiator_id
 			LEFT JOIN agents p ON p.id = c.partner_id
 			WHERE` + where + ` LIMIT ?)`,

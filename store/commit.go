@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"runtime"
@@ -273,7 +271,8 @@ func (w *writer) commit(batch []*job) {
 func (w *writer) transact(batch []*job) (committing bool, err error) {
 	ctx := context.Background()
 	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return false, fmt.Errorf("begin: %w", w.recover(err))
+		// An earlier commit may have failed in a way that left its transaction open.
+		return false, fmt.Errorf("begin: %w", errors.Join(err, w.rollback()))
 	}
 	if err := w.notice(); err != nil {
 		return false, errors.Join(err, w.rollback())
@@ -419,35 +418,8 @@ func (w *writer) rollback() error {
 	return err
 }
 
-// recover gives the writer a working connection again after one was lost.
-func (w *writer) recover(cause error) error {
-	if !errors.Is(cause, driver.ErrBadConn) && !errors.Is(cause, sql.ErrConnDone) {
-		// An earlier commit may have failed in a way that left its transaction
-		// open; this ends it, and does no harm when there is none.
-		_, _ = w.conn.ExecContext(context.Background(), "ROLLBACK")
-		return cause
-	}
-	if err := w.connect(); err != nil {
-		return errors.Join(cause, err)
-	}
-	w.committed(everything) // what another process wrote meanwhile went unseen
-	return cause
-}
-
-func (w *writer) connect() error {
-	_ = w.disconnect()
-	conn, err := w.store.writing.Connx(context.Background())
-	if err != nil {
-		return fmt.Errorf("open the writing connection: %w", err)
-	}
-	w.conn, w.stmts, w.seen = conn, statements{}, 0
-	w.forget()
-	return nil
-}
-
 // notice has all copies dropped when another process has written to the file, as
-// callbook admin does. The number is the connection's own, so the first is news
-// of nothing but a new connection.
+// callbook admin does. The first number is news of nothing.
 func (w *writer) notice() error {
 	var version int64
 	if err := w.conn.GetContext(context.Background(), &version, "PRAGMA data_version"); err != nil {
@@ -457,21 +429,5 @@ func (w *writer) notice() error {
 		w.committed(everything)
 	}
 	w.seen = version
-	return nil
-}
-
-// disconnect gives the connection back. database/sql does not close what was
-// prepared on it, and SQLite keeps the file open for a statement that is left.
-func (w *writer) disconnect() error {
-	if w.conn == nil {
-		return nil
-	}
-	if w.conn.Raw(func(any) error { return nil }) == nil { // else the driver would panic
-		_ = w.stmts.close()
-	}
-	w.stmts = nil
-	if err := w.conn.Close(); !errors.Is(err, sql.ErrConnDone) {
-		return err
-	}
 	return nil
 }

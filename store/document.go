@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -147,7 +146,7 @@ func (t *tx) showPostsOf(id int64) error {
 		return err
 	}
 	var hidden []int64
-	err := t.all(&hidden, `
+	err := t.selectAll(&hidden, `
 		SELECT seq FROM posts
 		WHERE author_id = ? AND NOT EXISTS (SELECT 1 FROM post_documents WHERE post_seq = seq)`, id)
 	for _, seq := range hidden {
@@ -285,7 +284,7 @@ func (t *tx) unindexAgent(id int64) error {
 	}
 	t.unindex(agentSearch, id, was)
 	var posts []postRow
-	if err := t.all(&posts, selectPostRow+` WHERE author_id = ?`, id); err != nil {
+	if err := t.selectAll(&posts, selectPostRow+` WHERE author_id = ?`, id); err != nil {
 		return err
 	}
 	for _, p := range posts {
@@ -312,7 +311,7 @@ const recentPostsShown = 5
 
 func (t *tx) recentPosts(id int64) (string, error) {
 	posts := []RecentPost{}
-	err := t.all(&posts, `
+	err := t.selectAll(&posts, `
 		SELECT id, kind, title, created_at
 		FROM posts
 		WHERE author_id = ?
@@ -378,12 +377,12 @@ func (p *postRow) searchRow(author string, open bool) *searchRow {
 func (s *Store) rebuildIfOld(ctx context.Context, tell func(agents int64)) error {
 	const name = "document_format"
 	var format string
-	err := s.seek(ctx, &format, `SELECT CAST(value AS TEXT) FROM site WHERE name = ?`, name)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) || format == documentFormat {
+	_, err := s.find(ctx, &format, `SELECT CAST(value AS TEXT) FROM site WHERE name = ?`, name)
+	if err != nil || format == documentFormat {
 		return err
 	}
 	var agents int64
-	if err := s.seek(ctx, &agents, `SELECT COUNT(*) FROM agents`); err != nil {
+	if err := s.get(ctx, &agents, `SELECT COUNT(*) FROM agents`); err != nil {
 		return err
 	}
 	if agents > 0 && tell != nil {
@@ -413,7 +412,7 @@ func (t *tx) rebuild() error {
 		}
 	}
 	var agents []int64
-	if err := t.all(&agents, `SELECT id FROM agents ORDER BY id`); err != nil {
+	if err := t.selectAll(&agents, `SELECT id FROM agents ORDER BY id`); err != nil {
 		return err
 	}
 	for _, id := range agents {

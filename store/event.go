@@ -2,9 +2,7 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -95,7 +93,7 @@ func (s *Store) Events(ctx context.Context, caller Caller, after string, limit i
 		}
 	}
 	page.Events = []Event{}
-	err = s.all(ctx, &page.Events, `
+	err = s.selectAll(ctx, &page.Events, `
 		SELECT seq, type, subject, at
 		FROM events
 		WHERE agent_id = ? AND seq > ?
@@ -107,8 +105,8 @@ func (s *Store) Events(ctx context.Context, caller Caller, after string, limit i
 	// Read behind the list: what is dropped in between is rather told as a gap than
 	// missed.
 	var dropped int64
-	err = s.lookUp(ctx, &dropped, `SELECT events_dropped FROM agents WHERE id = ?`, caller.ID)
-	if errors.Is(err, sql.ErrNoRows) {
+	found, err := s.find(ctx, &dropped, `SELECT events_dropped FROM agents WHERE id = ?`, caller.ID)
+	if err == nil && !found {
 		err = refuse(CodeUnauthorized) // deleted, perhaps while it waited
 	}
 	if err != nil {

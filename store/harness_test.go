@@ -77,7 +77,7 @@ func newStore(t testing.TB, set ...func(*Options)) *testStore {
 	}
 	s := &testStore{Store: openStore(t, o), TB: t, clock: clock, path: o.Path}
 	t.Cleanup(func() {
-		if n := len(s.readers.places); n != 0 && !s.closed {
+		if n := s.reading.Stats().InUse; n != 0 && !s.closed {
 			t.Errorf("%d reading connections were not given back", n)
 		}
 		s.stop()

@@ -69,7 +69,7 @@ func (s *Store) startProbe() <-chan struct{} {
 	done := make(chan struct{})
 	s.probe.running = done
 	go func() {
-		err := s.probeOnce(context.Background(), s.get)
+		err := s.probeOnce(context.Background())
 		s.probe.Lock()
 		defer s.probe.Unlock()
 		if s.probe.err = err; err == nil {
@@ -81,10 +81,10 @@ func (s *Store) startProbe() <-chan struct{} {
 	return done
 }
 
-// probeOnce reads, by get or seek, and writes.
-func (s *Store) probeOnce(ctx context.Context, read func(ctx context.Context, dest any, query string, args ...any) error) error {
+// probeOnce reads and writes.
+func (s *Store) probeOnce(ctx context.Context) error {
 	var settings int
-	if err := read(ctx, &settings, `SELECT COUNT(*) FROM site`); err != nil {
+	if err := s.get(ctx, &settings, `SELECT COUNT(*) FROM site`); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
 	// After a write that found no room, one that takes room: what fits into a page

@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/base32"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -147,10 +145,7 @@ func (t *tx) noteTime(name string, done Time) error {
 
 // notedTime is when something was done last; 0 when it never was.
 func (s *Store) notedTime(ctx context.Context, name string) (done Time, err error) {
-	err = s.lookUp(ctx, &done, `SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?`, name)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
+	_, err = s.find(ctx, &done, `SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?`, name)
 	return done, err
 }
 

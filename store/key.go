@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/subtle"
-	"database/sql"
 	"errors"
 	"fmt"
 )
@@ -34,13 +33,13 @@ func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
 		Reason       *string `db:"suspension_reason"`
 	}
 	hash := hashKey(key)
-	err := s.lookUp(ctx, &row, `
+	found, err := s.find(ctx, &row, `
 		SELECT a.id, h.handle, a.key_hash, a.key_used, a.last_active_at,
 			a.suspended_at, a.suspended_until, a.suspension_reason
 		FROM agents a
 		JOIN handles h ON h.id = a.id
 		WHERE a.key_hash = ?`, hash)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && subtle.ConstantTimeCompare(hash, row.KeyHash) != 1 {
+	if err == nil && (!found || subtle.ConstantTimeCompare(hash, row.KeyHash) != 1) {
 		return Caller{}, refuse(CodeUnauthorized)
 	}
 	if err != nil {

@@ -192,7 +192,7 @@ func (s *Store) TakeDueLinks(ctx context.Context, limit int) (due []DueLink, err
 		WHERE l.next_check_at <= ?
 		ORDER BY l.next_check_at
 		LIMIT ?`
-	if err := s.all(ctx, &due, dueLinks, now, limit); err != nil || len(due) == 0 {
+	if err := s.selectAll(ctx, &due, dueLinks, now, limit); err != nil || len(due) == 0 {
 		return nil, err
 	}
 	err = s.write(ctx, func(t *tx) error {
@@ -213,7 +213,7 @@ func (t *tx) expireLinks() (int, error) {
 		AgentID int64  `db:"agent_id"`
 		URL     string `db:"url"`
 	}
-	err := t.all(&due, `SELECT agent_id, url FROM links WHERE status = 'verified' AND expires_at <= ? LIMIT ?`, t.now, dueStep)
+	err := t.selectAll(&due, `SELECT agent_id, url FROM links WHERE status = 'verified' AND expires_at <= ? LIMIT ?`, t.now, dueStep)
 	if err != nil {
 		return 0, err
 	}
@@ -233,7 +233,7 @@ func (t *tx) expireLinks() (int, error) {
 // Links returns an agent's links, in the order in which they were added.
 func (s *Store) Links(ctx context.Context, agentID int64) ([]Link, error) {
 	links := []Link{}
-	err := s.all(ctx, &links, selectLinks, agentID)
+	err := s.selectAll(ctx, &links, selectLinks, agentID)
 	return links, err
 }
 
@@ -245,6 +245,6 @@ const selectLinks = `
 
 func (t *tx) links(agentID int64) ([]Link, error) {
 	links := []Link{}
-	err := t.all(&links, selectLinks, agentID)
+	err := t.selectAll(&links, selectLinks, agentID)
 	return links, err
 }

@@ -130,7 +130,7 @@ func (t *tx) dropOld() error {
 // showAgents touches the agents whose suspension has ended by itself.
 func (t *tx) showAgents() (int, error) {
 	var due []int64
-	err := t.all(&due, `
+	err := t.selectAll(&due, `
 		SELECT id FROM agents
 		WHERE suspended_until <= ? AND NOT EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = id)
 		LIMIT ?`, t.now, dueStep)

@@ -283,7 +283,7 @@ func TestClearEmptiesEverything(t *testing.T) {
 	s.reply(caller, s.post(caller), "a reply")
 	s.ok(s.Clear(ctx))
 	var tables []string
-	s.ok(s.all(ctx, &tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%\_search%' ESCAPE '\'`))
+	s.ok(s.selectAll(ctx, &tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%\_search%' ESCAPE '\'`))
 	for _, table := range tables {
 		if n := value[int](s, `SELECT COUNT(*) FROM `+table); n != 0 && table != "site" && table != "goose_db_version" {
 			t.Errorf("%d rows of %s are left", n, table)

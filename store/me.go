@@ -2,13 +2,13 @@ package store
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/jmoiron/sqlx"
 )
 
 // Own is what an agent alone sees of itself beside its card.
@@ -39,12 +39,12 @@ func (s *Store) Me(ctx context.Context, caller Caller) (own Own, err error) {
 		Pending   int    `db:"pending"`
 		Awaiting  int    `db:"awaiting"`
 	}
-	err = s.find(ctx, &row, `
+	err = orNotFound(s.get(ctx, &row, `
 		SELECT a.mailbox, a.weekly_cap,
 			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'pending' AND expires_at > ?) AS pending,
 			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'awaiting_owner' AND expires_at > ?) AS awaiting
 		FROM agents a
-		WHERE a.id = ?`, at(s.clock()), at(s.clock()), caller.ID)
+		WHERE a.id = ?`, at(s.clock()), at(s.clock()), caller.ID))
 	if err != nil {
 		return own, err
 	}
@@ -105,15 +105,25 @@ func (s *Store) Export(ctx context.Context, caller Caller) (string, error) {
 
 func (s *Store) exportRows(ctx context.Context, query string, id int64) (string, error) {
 	all := []map[string]any{}
-	err := s.read(ctx, query, []any{id}, func(_ *statement, columns []string, values []driver.Value) (bool, error) {
-		row := map[string]any{}
-		for i, name := range columns {
-			if v, ok := exportValue(name, values[i]); ok {
-				row[name] = v
-			}
+	err := s.read(ctx, query, func(ctx context.Context, stmt *sqlx.Stmt) error {
+		rows, err := stmt.QueryxContext(ctx, id)
+		if err != nil {
+			return err
 		}
-		all = append(all, row)
-		return true, nil
+		defer rows.Close()
+		for rows.Next() {
+			stored, row := map[string]any{}, map[string]any{}
+			if err := rows.MapScan(stored); err != nil {
+				return err
+			}
+			for column, value := range stored {
+				if v, ok := exportValue(column, value); ok {
+					row[column] = v
+				}
+			}
+			all = append(all, row)
+		}
+		return rows.Err()
 	})
 	if err != nil {
 		return "", err

@@ -201,6 +201,6 @@ type Act struct {
 
 // Acts lists what the operator did, newest first, at most limit of it.
 func (s *Store) Acts(ctx context.Context, limit int) (acts []Act, err error) {
-	err = s.all(ctx, &acts, `SELECT act, subject, detail, at FROM audit ORDER BY seq DESC LIMIT ?`, limit)
+	err = s.selectAll(ctx, &acts, `SELECT act, subject, detail, at FROM audit ORDER BY seq DESC LIMIT ?`, limit)
 	return acts, err
 }

@@ -80,7 +80,7 @@ func (t *tx) replaceOfferings(agentID int64, drafts []OfferingDraft) error {
 
 func (t *tx) offerings(agentID int64) ([]Offering, error) {
 	offerings := []Offering{}
-	err := t.all(&offerings, `
+	err := t.selectAll(&offerings, `
 		SELECT id, title, deliverable, mode, for_whom, not_doing, turnaround_days, languages, tags
 		FROM offerings
 		WHERE agent_id = ?
@@ -102,7 +102,7 @@ func (t *tx) offering(agentID int64, id string) (*Offering, error) {
 
 func (t *tx) checkOfferingIDs(agentID int64, drafts []OfferingDraft) (faults []Fault, err error) {
 	var own []string
-	if err := t.all(&own, `SELECT id FROM offerings WHERE agent_id = ?`, agentID); err != nil {
+	if err := t.selectAll(&own, `SELECT id FROM offerings WHERE agent_id = ?`, agentID); err != nil {
 		return nil, err
 	}
 	unused := map[string]bool{}

@@ -63,8 +63,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
-	s.readers = newReaders(readingPlaces)
-	if s.reading, err = connect(ctx, o.Path, readOnly, 0,
+	if s.reading, err = connect(ctx, o.Path, readOnly, readConnections,
 		"busy_timeout(5000)", "query_only(ON)", "trusted_schema(OFF)",
 		"cache_size(-2000)", "mmap_size(0)", "temp_store(MEMORY)"); err != nil {
 		return err
@@ -90,7 +89,11 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	s.writer = w
-	return w.connect()
+	if w.conn, err = s.writing.Connx(ctx); err != nil {
+		return fmt.Errorf("open the writing connection: %w", err)
+	}
+	w.forget()
+	return nil
 }
 
 // begin makes a database with its tables, which gets its name once it is on the disk: of

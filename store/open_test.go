@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -30,44 +29,18 @@ func (s *testStore) pragma(name string) (value int) {
 	return value
 }
 
-// loseConnection has the writing connection break.
-func (s *testStore) loseConnection() {
-	s.Helper()
-	err := s.outside(context.Background(), func(w *writer) error {
-		return w.conn.Raw(func(any) error { return driver.ErrBadConn })
-	})
-	if !errors.Is(err, driver.ErrBadConn) {
-		s.Fatal(err)
-	}
-	if s.write(context.Background(), addWord("lost")) == nil {
-		s.Error("the connection is not lost")
-	}
-}
-
-// TestANewConnectionKeepsWhatTheFirstWasTold: durability hangs on it.
-func TestANewConnectionKeepsWhatTheFirstWasTold(t *testing.T) {
+// TestTheWritingConnectionHasItsPragmas: durability hangs on them.
+func TestTheWritingConnectionHasItsPragmas(t *testing.T) {
 	for normal, want := range map[bool]int{false: 2, true: 1} {
 		s := newStore(t, func(o *Options) { o.Normal, o.MaxBytes = normal, 8<<20 })
-		told := map[string]int{
+		for name, value := range map[string]int{
 			"synchronous": want, "foreign_keys": 1, "secure_delete": 1, "trusted_schema": 0, "wal_autocheckpoint": 0,
 			"journal_size_limit": 16 << 20, "max_page_count": 8 << 20 / pageSize, "cache_size": -4000, "busy_timeout": 5000,
-		}
-		check := func(when string) {
-			t.Helper()
-			for name, value := range told {
-				if got := s.pragma(name); got != value {
-					t.Errorf("normal %v, %s: %s is %d, want %d", normal, when, name, got, value)
-				}
+		} {
+			if got := s.pragma(name); got != value {
+				t.Errorf("normal %v: %s is %d, want %d", normal, name, got, value)
 			}
 		}
-		check("at first")
-		s.ok(s.outside(context.Background(), func(w *writer) error { // which a new connection knows nothing of
-			_, err := w.conn.ExecContext(context.Background(), `PRAGMA synchronous = OFF`)
-			return err
-		}))
-		s.loseConnection()
-		check("after the connection was lost")
-		s.ok(s.write(context.Background(), addWord("afterwards")))
 		if s.Normal() != normal {
 			t.Errorf("normal is %v, want %v", s.Normal(), normal)
 		}
@@ -81,10 +54,10 @@ func TestAStartOnASlowDiskTakesItsTime(t *testing.T) {
 	s.register("harbour-pilot")
 	s.change(nil, `UPDATE site SET value = x'00' WHERE name = 'document_format'`)
 	timeout := readTimeout
-	readTimeout = 0
+	readTimeout = time.Nanosecond
 	t.Cleanup(func() { readTimeout = timeout })
 	s.reopen()
-	readTimeout = timeout
+	s.readTimeout = timeout
 	if _, err := s.Card(context.Background(), "harbour-pilot"); err != nil {
 		t.Error(err)
 	}
@@ -114,8 +87,6 @@ func TestTheFileGrowsToItsMostOnly(t *testing.T) {
 		}
 	}
 	wantOutcome(t, "past its most", big(written), string(CodeStorageFull))
-	s.loseConnection()
-	wantOutcome(t, "by a new connection", big(written), string(CodeStorageFull))
 	if n := value[int](s, `SELECT COUNT(*) FROM blocked_words`); n != written || written < 5 {
 		t.Errorf("%d words are stored, %d were answered", n, written)
 	}
@@ -141,7 +112,7 @@ func TestCachesStayWithinTheirBudget(t *testing.T) {
 	const budget = 40 << 20 // of all connections
 	s := newStore(t)
 	caches := s.pragma("cache_size")
-	for range readingPlaces {
+	for range readConnections {
 		conn, err := s.reading.Connx(context.Background()) // at once, so each is another
 		s.ok(err)
 		defer conn.Close()
@@ -149,8 +120,8 @@ func TestCachesStayWithinTheirBudget(t *testing.T) {
 		s.ok(conn.GetContext(context.Background(), &size, `PRAGMA cache_size`))
 		caches += size
 	}
-	if places := cap(s.readers.places); places != readingPlaces {
-		t.Errorf("%d connections may read, not %d", places, readingPlaces)
+	if n := s.reading.Stats().MaxOpenConnections; n != readConnections {
+		t.Errorf("%d connections may read, not %d", n, readConnections)
 	}
 	if takes := 2 * -caches << 10; takes <= 0 || takes > budget {
 		t.Errorf("the caches may take %d bytes, more than %d; a size in pages is not looked for", takes, budget)

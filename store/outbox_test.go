@@ -62,7 +62,7 @@ func (s *testStore) mailed() Mail {
 func (s *testStore) dump() map[string]string {
 	s.Helper()
 	var tables []string
-	s.ok(s.all(context.Background(), &tables, `SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`))
+	s.ok(s.selectAll(context.Background(), &tables, `SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`))
 	held := map[string]string{}
 	for _, table := range tables {
 		held[table] = fmt.Sprint(rowsOf(s, s.reading, `SELECT * FROM "`+table+`"`))

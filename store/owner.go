@@ -192,13 +192,13 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page OwnerPage, er
 		VerifiedAt   *Time  `db:"verified_at"`
 		ClaimedAt    *Time  `db:"claimed_at"`
 	}
-	err = s.find(ctx, &row, `
+	err = orNotFound(s.get(ctx, &row, `
 		SELECT c.agent_id, c.acts, c.owner, c.mailbox, c.status, c.requested_at, c.expires_at,
 			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.verified_at, a.claimed_at
 		FROM owner_claims c
 		JOIN agents a ON a.id = c.agent_id
 		JOIN handles h ON h.id = c.agent_id
-		WHERE c.token_hash = ?1 OR c.next_hash = ?1`, hashKey(token))
+		WHERE c.token_hash = ?1 OR c.next_hash = ?1`, hashKey(token)))
 	now := at(s.clock())
 	if err == nil && row.expired(now) {
 		err = refuse(CodeNotFound)
@@ -218,7 +218,7 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page OwnerPage, er
 // receipts are the newest 100 requests that wait for the owner of an agent.
 func (s *Store) receipts(ctx context.Context, agentID int64, now Time) ([]Request, error) {
 	var rows []requestRow
-	err := s.all(ctx, &rows, selectRequest+`
+	err := s.selectAll(ctx, &rows, selectRequest+`
 		WHERE r.to_id = ?2 AND r.status = 'awaiting_owner' AND r.expires_at > ?1
 		ORDER BY r.seq DESC
 		LIMIT 100`, now, agentID)
@@ -418,7 +418,7 @@ func (s *Store) ownerClaim(ctx context.Context, agentID int64) (OwnerClaim, erro
 		claimRow
 		ClaimedAt *Time `db:"claimed_at"`
 	}
-	err := s.all(ctx, &rows, `
+	err := s.selectAll(ctx, &rows, `
 		SELECT c.agent_id, c.acts, c.owner, c.mailbox, c.status, c.requested_at, c.expires_at, a.claimed_at
 		FROM owner_claims c
 		JOIN agents a ON a.id = c.agent_id

@@ -2,9 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -182,7 +179,7 @@ const selectPost = `
 // author is hidden.
 func (s *Store) Post(ctx context.Context, id string) (PostDocument, error) {
 	var doc PostDocument
-	err := s.find(ctx, &doc, selectPost+` WHERE p.id = ?`, id)
+	err := orNotFound(s.get(ctx, &doc, selectPost+` WHERE p.id = ?`, id))
 	return doc, err
 }
 
@@ -199,14 +196,14 @@ type PostFilter struct {
 const (
 	postFields  = `p.seq, p.id, d.post, d.deadline, a.author, d.reply_count, d.created_at`
 	listedPosts = `
-		SELECT d.post_seq, d.post, a.author, d.reply_count, d.created_at`
+		SELECT d.post_seq AS seq, d.post, a.author, d.reply_count, d.created_at`
 	allPosts = listedPosts + `
 		FROM post_documents d
 		JOIN agent_documents a ON a.agent_id = d.author_id
 		WHERE d.post_seq < ? AND d.post_seq >= ?
 		ORDER BY d.post_seq DESC LIMIT ?`
 	countPosts = `
-		SELECT COUNT(*), MIN(post_seq) FROM (SELECT post_seq FROM post_documents
+		SELECT COUNT(*) AS n, MIN(post_seq) AS last FROM (SELECT post_seq FROM post_documents
 			WHERE post_seq < ? AND post_seq >= ? ORDER BY post_seq DESC LIMIT ?)`
 	// Calls of a kind are many, and found by an index in less time than in the search.
 	postsOfKind = listedPosts + `
@@ -216,7 +213,7 @@ const (
 		WHERE p.kind = ? AND p.seq < ? AND p.seq >= ?
 		ORDER BY p.seq DESC LIMIT ?`
 	countPostsOfKind = `
-		SELECT COUNT(*), MIN(seq) FROM (SELECT p.seq FROM posts p
+		SELECT COUNT(*) AS n, MIN(seq) AS last FROM (SELECT p.seq FROM posts p
 			JOIN post_documents d ON d.post_seq = p.seq
 			WHERE p.kind = ? AND p.seq < ? AND p.seq >= ? ORDER BY p.seq DESC LIMIT ?)`
 	searchPosts = listedPosts + `
@@ -227,7 +224,7 @@ const (
 		JOIN agent_documents a ON a.agent_id = d.author_id
 		ORDER BY m.row`
 	countSearchedPosts = `
-		SELECT COUNT(*), ` + mirror + ` - MAX(row) FROM (SELECT rowid AS row FROM post_search
+		SELECT COUNT(*) AS n, ` + mirror + ` - MAX(row) AS last FROM (SELECT rowid AS row FROM post_search
 			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
 			ORDER BY rowid LIMIT ?)`
 	searchOpenPosts = listedPosts + `
@@ -238,7 +235,7 @@ const (
 		JOIN agent_documents a ON a.agent_id = d.author_id
 		ORDER BY m.row`
 	countSearchedOpenPosts = `
-		SELECT COUNT(*), ` + mirror + ` - MAX(row) FROM (SELECT rowid AS row FROM post_search
+		SELECT COUNT(*) AS n, ` + mirror + ` - MAX(row) AS last FROM (SELECT rowid AS row FROM post_search
 			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?` + notExpired + `
 			ORDER BY rowid LIMIT ?)`
 )
@@ -251,13 +248,6 @@ const notExpired = `
 const newestPost = `SELECT COALESCE(MAX(post_seq), 0) FROM post_documents`
 
 var samplePosts = sampleOf(postSearch)
-
-// fromRow takes the columns of a list.
-func (d *PostDocument) fromRow(values []driver.Value) {
-	d.Seq, d.Post, d.Author = values[0].(int64), values[1].(string), values[2].(string)
-	d.ReplyCount, d.CreatedAt = int(values[3].(int64)), Time(values[4].(int64))
-	d.ID = firstMember(d.Post)
-}
 
 // Posts lists calls, newest first; a search by relevance. It refuses with
 // invalid_query a cursor that is none.
@@ -274,7 +264,6 @@ func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDo
 	l := listing{name: f.name(), rows: allPosts, count: countPosts, most: pageBytes, search: &search{newest: newestPost, sample: samplePosts}, totals: s.postTotals, changes: changes}
 	facets := f.facets()
 	l.tiers = q.tiers(facets, "")
-	l.short = q.short(facets) && !f.Open
 	switch {
 	case f.Kind != "" && f == (PostFilter{Kind: f.Kind}):
 		l.rows, l.count, l.before, l.tiers = postsOfKind, countPostsOfKind, []any{f.Kind}, oneTier("")
@@ -284,6 +273,9 @@ func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDo
 		l.rows, l.count = searchPosts, countSearchedPosts
 	}
 	found, err := list[PostDocument](ctx, s, l, page)
+	for i := range found.Items {
+		found.Items[i].ID = firstMember(found.Items[i].Post)
+	}
 	found.TotalIsExact = found.TotalIsExact && !q.cut
 	return found, err
 }
@@ -317,11 +309,8 @@ func (s *Store) DeletePost(ctx context.Context, caller Caller, id string) error 
 		var p postRow
 		err := t.get(&p, selectPostRow+`
 			WHERE id = ? AND EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = author_id)`, id)
-		if errors.Is(err, sql.ErrNoRows) {
-			return refuse(CodeNotFound)
-		}
 		if err != nil {
-			return err
+			return orNotFound(err)
 		}
 		if p.AuthorID != caller.ID {
 			return refuse(CodeForbidden)
@@ -343,7 +332,7 @@ func (t *tx) deletePost(p *postRow, author string) error {
 // deletePostsOf deletes everything an agent published.
 func (t *tx) deletePostsOf(id int64) error {
 	var posts []int64
-	if err := t.all(&posts, `SELECT seq FROM posts WHERE author_id = ?`, id); err != nil {
+	if err := t.selectAll(&posts, `SELECT seq FROM posts WHERE author_id = ?`, id); err != nil {
 		return err
 	}
 	for _, seq := range posts {
@@ -370,7 +359,7 @@ func (t *tx) deletePostsOf(id int64) error {
 func (t *tx) closePosts() (int, error) {
 	var due []int64
 	today := t.now.date()
-	err := t.all(&due, `
+	err := t.selectAll(&due, `
 		SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?
 		UNION ALL
 		SELECT post_seq FROM post_documents WHERE open = 0 AND deadline >= ?

@@ -64,7 +64,7 @@ func (t *tx) spent(agentID int64, a act, limit int) (times []Time, err error) {
 	if limit == 0 {
 		return nil, nil
 	}
-	err = t.all(&times, `
+	err = t.selectAll(&times, `
 		SELECT at FROM usage
 		WHERE agent_id = ? AND act = ? AND at > ?
 		ORDER BY at DESC

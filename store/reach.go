@@ -94,7 +94,7 @@ func (s *Store) reach(ctx context.Context, l listing, t tier, below int64) (reac
 		return r, nil
 	}
 	var newest int64
-	if err := s.lookUp(ctx, &newest, l.search.newest); err != nil {
+	if err := s.get(ctx, &newest, l.search.newest); err != nil {
 		return r, err
 	}
 	below = min(below, newest+1)

@@ -130,7 +130,7 @@ func (s *Store) Replies(ctx context.Context, post PostDocument, page Page) (List
 		from.seq = 0
 	}
 	result := List[Reply]{Items: []Reply{}}
-	err = s.all(ctx, &result.Items, selectReply+`
+	err = s.selectAll(ctx, &result.Items, selectReply+`
 		WHERE r.post_seq = ? AND r.seq > ?
 		ORDER BY r.seq
 		LIMIT ?`, post.Seq, from.seq, page.Limit+1)
@@ -156,7 +156,7 @@ func (s *Store) RepliesTo(ctx context.Context, caller Caller, since Time, page P
 			ORDER BY r.seq DESC
 			LIMIT ? OFFSET ?`,
 		count: `
-			SELECT COUNT(*) FROM (
+			SELECT COUNT(*) AS n FROM (
 				SELECT 1
 				FROM posts p
 				JOIN replies r ON r.post_seq = p.seq

@@ -81,7 +81,7 @@ type Report struct {
 // Reports lists reports, newest first, at most limit of them: those that the
 // operator has not closed, or all.
 func (s *Store) Reports(ctx context.Context, closed bool, limit int) (reports []Report, err error) {
-	err = s.all(ctx, &reports, `
+	err = s.selectAll(ctx, &reports, `
 		SELECT r.id, r.about, r.subject, COALESCE(ph.handle, qh.handle, CASE WHEN r.about = 'claim' THEN r.subject END) AS of,
 			COALESCE(p.title, q.purpose) AS text, rh.handle AS reporter, r.reason, r.created_at, r.closed_at
 		FROM reports r

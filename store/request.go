@@ -337,7 +337,7 @@ func (t *tx) receivedThisWeek(agentID int64, limit int) (received []Time, err er
 	if err != nil || all < limit {
 		return nil, err
 	}
-	err = t.all(&received, receivedSince+` ORDER BY at DESC LIMIT ?`, agentID, since, limit)
+	err = t.selectAll(&received, receivedSince+` ORDER BY at DESC LIMIT ?`, agentID, since, limit)
 	return received, err
 }
 
@@ -403,7 +403,7 @@ func (t *tx) request(id string) (Request, error) {
 // not_found.
 func (s *Store) Request(ctx context.Context, caller Caller, id string) (Request, error) {
 	var row requestRow
-	err := s.find(ctx, &row, selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, at(s.clock()), id, caller.ID)
+	err := orNotFound(s.get(ctx, &row, selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, at(s.clock()), id, caller.ID))
 	if err != nil {
 		return Request{}, err
 	}
@@ -428,7 +428,7 @@ func (s *Store) Requests(ctx context.Context, caller Caller, f RequestFilter, pa
 		name:   fmt.Sprintf("requests %d %s %s", caller.ID, side, f.Status),
 		before: []any{at(s.clock())},
 		rows:   selectRequest + ` WHERE r.seq < ?2 AND r.` + side + ` = ?3 AND ` + current + ` ORDER BY r.seq DESC LIMIT ?5 OFFSET ?6`,
-		count:  `SELECT COUNT(*) FROM (SELECT 1 FROM requests r WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = ` + statusNow + `) LIMIT ?4)`,
+		count:  `SELECT COUNT(*) AS n FROM (SELECT 1 FROM requests r WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = ` + statusNow + `) LIMIT ?4)`,
 		bounds: []any{caller.ID, f.Status},
 		tiers:  oneTier(""),
 	}
@@ -618,7 +618,7 @@ func (t *tx) expirePair(fromID, toID int64) error {
 // narrows it; its values are ?2 and on.
 func (t *tx) expireRequests(where string, args ...any) (int, error) {
 	var due []requestRow
-	err := t.all(&due, selectRequest+`
+	err := t.selectAll(&due, selectRequest+`
 		WHERE r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`+where+`
 		ORDER BY r.expires_at
 		LIMIT `+strconv.Itoa(dueStep), append([]any{t.now}, args...)...)
@@ -646,7 +646,7 @@ func (t *tx) endRequestsOf(id int64) error {
 		return err
 	}
 	var open []requestRow
-	err := t.all(&open, selectRequest+`
+	err := t.selectAll(&open, selectRequest+`
 		WHERE r.status IN ('pending', 'awaiting_owner') AND (r.from_id = ?2 OR r.to_id = ?2)`, t.now, id)
 	if err != nil {
 		return err

@@ -443,7 +443,7 @@ func TestBlocksAndReports(t *testing.T) {
 	_, err = s.ReportRequest(ctx, pilot, earlier.ID, ReportDraft{})
 	s.ok(err)
 	var heard []string
-	s.ok(s.all(ctx, &heard, `SELECT about || ' ' || subject || ' ' || reporter_id || ' ' || COALESCE(reason, '') || ' ' || (reporter IS NULL) FROM reports ORDER BY seq`))
+	s.ok(s.selectAll(ctx, &heard, `SELECT about || ' ' || subject || ' ' || reporter_id || ' ' || COALESCE(reason, '') || ' ' || (reporter IS NULL) FROM reports ORDER BY seq`))
 	want := []string{
 		fmt.Sprintf("request %s %d It sells things. 1", sent.ID, pilot.ID), fmt.Sprintf("request %s %d  1", earlier.ID, pilot.ID),
 	}

@@ -84,7 +84,7 @@ type foreignKey struct {
 func (s *testStore) foreignKeys() []foreignKey {
 	s.Helper()
 	var keys []foreignKey
-	s.ok(s.all(context.Background(), &keys, `
+	s.ok(s.selectAll(context.Background(), &keys, `
 		SELECT m.name AS table_name, f."from" AS column_name, f."table" AS target
 		FROM sqlite_schema m, pragma_foreign_key_list(m.name) f
 		WHERE m.type = 'table'
@@ -117,7 +117,7 @@ func TestANewFileIsSound(t *testing.T) {
 		t.Error(got)
 	}
 	var broken []string
-	s.ok(s.all(context.Background(), &broken, `SELECT "table" FROM pragma_foreign_key_check`))
+	s.ok(s.selectAll(context.Background(), &broken, `SELECT "table" FROM pragma_foreign_key_check`))
 	if len(broken) > 0 {
 		t.Errorf("broken references in %v", broken)
 	}
@@ -574,14 +574,9 @@ func (s *testStore) contacts() {
 // prepared returns every SQL text that the store has prepared.
 func (s *testStore) prepared() []string {
 	s.Helper()
-	var all []string
-	for _, r := range s.readers.free {
-		all = slices.AppendSeq(all, maps.Keys(r.stmts))
-	}
+	all := slices.Collect(maps.Keys(s.readStatements.prepared))
 	s.ok(s.outside(context.Background(), func(w *writer) error {
-		for text := range w.stmts {
-			all = append(all, text)
-		}
+		all = slices.AppendSeq(all, maps.Keys(w.stmts.prepared))
 		return nil
 	}))
 	slices.Sort(all)

@@ -3,11 +3,9 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"encoding/base64"
 	"fmt"
 	"hash/crc32"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,11 +127,6 @@ func (q query) asked() (n int) {
 	return n
 }
 
-// short tells whether a page is read straight from the end of one word's or facet's rows.
-func (q query) short(facets []string) bool {
-	return q.asked()+len(facets) <= 1 && len(q.forms) < formsALook
-}
-
 // formsALook is how many completions of a word take as long as a look-up of it.
 const formsALook = 10
 
@@ -168,10 +161,7 @@ const fewBegun = `
 // completed to, and one of the others, which tells that there are some.
 func (s *Store) begun(ctx context.Context, query, beginning string) (found []longWord, err error) {
 	bounds := []any{beginning, beginning + string(utf8.MaxRune), maxForms + 1}
-	err = s.look(ctx, query, bounds, func(_ *statement, _ []string, v []driver.Value) (more bool, err error) {
-		found = append(found, longWord{Word: v[0].(string), CompletedFrom: int(v[1].(int64))})
-		return true, nil
-	})
+	err = s.selectAll(ctx, &found, query, bounds...)
 	slices.SortFunc(found, func(a, b longWord) int {
 		return cmp.Or(cmp.Compare(a.CompletedFrom, b.CompletedFrom), strings.Compare(a.Word, b.Word))
 	})
@@ -358,7 +348,6 @@ type listing struct {
 	before []any   // values of both before all others
 	most   int     // bytes of the records of a page, from which on it ends early; 0 for any
 	tiers          // one without an expression lists everything
-	short  bool    // a page is read straight from the end of one key or one word's rows
 	search *search // nil: the list is no search, and has no bound of its own
 	totals *totals // remembers its total; nil: it is counted each time
 	// how far the changes of its records had come before anything of it was read: what
@@ -454,10 +443,12 @@ func list[T placed](ctx context.Context, s *Store, l listing, page Page) (List[T
 		}
 		before := len(result.Items)
 		if skip == 0 || l.search == nil { // else the page begins further on
-			result.Items, err = readRows(ctx, s, l, l.page(t, from.seq, r, page.Limit+1-before, skip), result.Items)
+			rows := result.Items[before:] // nothing, with the room that is left
+			err = s.selectAll(ctx, &rows, l.rows, l.page(t, from.seq, r, page.Limit+1-before, skip)...)
 			if err != nil {
 				return result, err
 			}
+			result.Items = append(result.Items, rows...)
 		}
 		for i := before; i < len(result.Items); i++ {
 			row := &result.Items[i]
@@ -508,36 +499,16 @@ func (l tiers) at(n int) (tier, bool) {
 	return tier{}, false
 }
 
-// fromRow is a record that takes its columns in the order of its queries, which is
-// quicker than by their names.
-type fromRow interface{ fromRow(values []driver.Value) }
-
-// readRows appends the rows of a page to items.
-func readRows[T any](ctx context.Context, s *Store, l listing, args []any, items []T) ([]T, error) {
-	read := s.read
-	if l.short {
-		read = s.look
-	}
-	err := read(ctx, l.rows, args, func(stmt *statement, columns []string, values []driver.Value) (bool, error) {
-		items = append(items, *new(T))
-		item := &items[len(items)-1]
-		if quick, ok := any(item).(fromRow); ok {
-			quick.fromRow(values)
-			return true, nil
-		}
-		return true, stmt.scan(reflect.ValueOf(item).Elem(), columns, values)
-	})
-	return items, err
-}
-
 // count counts the matches of a tier below a number, up to limit, and tells the number
 // of the last. Only a search has such numbers.
 func (s *Store) count(ctx context.Context, l listing, t tier, below int64, r reach, limit int) (n int, last int64, err error) {
-	err = s.read(ctx, l.count, l.counted(t, below, r, limit), func(_ *statement, _ []string, v []driver.Value) (bool, error) {
-		if n = int(v[0].(int64)); n > 0 && l.search != nil {
-			last = v[1].(int64)
-		}
-		return false, nil
-	})
-	return n, last, err
+	var found struct {
+		N    int    `db:"n"`
+		Last *int64 `db:"last"`
+	}
+	err = s.get(ctx, &found, l.count, l.counted(t, below, r, limit)...)
+	if found.Last != nil {
+		last = *found.Last
+	}
+	return found.N, last, err
 }

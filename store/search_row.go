@@ -374,7 +374,7 @@ func (t *tx) unlearn() error {
 // them.
 func (t *tx) dropWords() (done int, err error) {
 	var words []string
-	if err := t.all(&words, `SELECT word FROM search_dropped LIMIT ?`, dueStep); err != nil {
+	if err := t.selectAll(&words, `SELECT word FROM search_dropped LIMIT ?`, dueStep); err != nil {
 		return 0, err
 	}
 	for _, w := range words {

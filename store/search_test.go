@@ -345,3 +345,26 @@ func TestTotalsAreCountedToAThousand(t *testing.T) {
 		t.Errorf("the last page has %d agents, next %q", len(found.Items), found.Next)
 	}
 }
+
+// TestACursorOutlivesTheExactHandle: an agent that comes to have the very handle that
+// is searched for puts no other twice or nowhere.
+func TestACursorOutlivesTheExactHandle(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	for i := range 5 {
+		s.register(fmt.Sprintf("tide-%d", i))
+	}
+	f := AgentFilter{Query: "tide"}
+	first, err := s.Agents(ctx, f, Page{Limit: 2})
+	s.ok(err)
+	s.register("tide")
+	rest, err := s.Agents(ctx, f, Page{Limit: 10, Cursor: first.Next})
+	s.ok(err)
+	var names []string
+	for _, d := range append(first.Items, rest.Items...) {
+		names = append(names, d.Handle)
+	}
+	if got := fmt.Sprint(names); got != "[tide-4 tide-3 tide-2 tide-1 tide-0]" {
+		t.Error(got)
+	}
+}

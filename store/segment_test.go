@@ -108,7 +108,7 @@ func (s *testStore) findsIn(text string, queries ...string) []bool {
 			q := query{words: queryWords(q)} // as parse completes it, but inside the transaction
 			if beginning, ok := q.beginning(); ok {
 				var known []longWord
-				if err := t.all(&known, begunBy, beginning, beginning+string(utf8.MaxRune), maxForms+1); err != nil {
+				if err := t.selectAll(&known, begunBy, beginning, beginning+string(utf8.MaxRune), maxForms+1); err != nil {
 					return err
 				}
 				q.complete(beginning, known)

@@ -38,7 +38,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -51,14 +50,6 @@ import (
 	"github.com/jmoiron/sqlx"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
-
-// readTimeout bounds every read of the service once it serves, so that none holds back the
-// checkpoints for long; a backup is a longer one.
-var readTimeout = 2 * time.Second
-
-// readingPlaces is how many connections read at once. More do not help: SQLite in one
-// process is bound by the processor.
-const readingPlaces = 4
 
 // Options says where the directory is kept and what it takes from outside. The
 // zero value of every field but Path is what a server wants.
@@ -108,25 +99,26 @@ type Store struct {
 	quotas   Quotas
 	mails    MailCaps
 	// ownerAgents is how many agents one owner may claim; 0 for any number.
-	ownerAgents   int
-	loopbackLinks bool
-	writing       *sqlx.DB
-	reading       *sqlx.DB
-	readers       *readers
-	samples       *lru.Cache[[sha256.Size]byte, sample] // of how common what searches ask for is, by a hash of that
-	looked        int64                                 // look-ups of a page of a search
-	agentTotals   *totals
-	postTotals    *totals
-	writer        *writer
-	words         *lru.Cache[string, int]   // completed_from of words known to stand in search_words; the writer's
-	numbers       *lru.Cache[string, int64] // of agents, by their handles
-	active        activity
-	counts        statsCache
-	probe         probe
-	failure       failure
-	checked       atomic.Int64 // Time: when this process last found the file whole; 0 when it did not look
-	unmerged      atomic.Int64 // Time: when it last found no room to merge the search tables
-	stopWatching  context.CancelFunc
+	ownerAgents    int
+	loopbackLinks  bool
+	writing        *sqlx.DB
+	reading        *sqlx.DB
+	readStatements statements
+	readTimeout    time.Duration                         // 0 until the store is open: a slow disk may make a start slow
+	samples        *lru.Cache[[sha256.Size]byte, sample] // of how common what searches ask for is, by a hash of that
+	looked         int64                                 // look-ups of a page of a search
+	agentTotals    *totals
+	postTotals     *totals
+	writer         *writer
+	words          *lru.Cache[string, int]   // completed_from of words known to stand in search_words; the writer's
+	numbers        *lru.Cache[string, int64] // of agents, by their handles
+	active         activity
+	counts         statsCache
+	probe          probe
+	failure        failure
+	checked        atomic.Int64 // Time: when this process last found the file whole; 0 when it did not look
+	unmerged       atomic.Int64 // Time: when it last found no room to merge the search tables
+	stopWatching   context.CancelFunc
 
 	closing sync.RWMutex
 	closed  bool
@@ -169,6 +161,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	go s.writer.run()
 	if o.Beside {
+		s.readTimeout = readTimeout
 		return s, nil
 	}
 	// What a log holds may stand in the system's memory alone, where a sync has failed
@@ -178,13 +171,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	// A file that cannot be written is found now rather than at the first call; on a
 	// full disk it is served all the same, for those who read.
-	err := s.probeOnce(ctx, s.seek)
+	err := s.probeOnce(ctx)
 	if err == nil || errors.Is(err, refuse(CodeStorageFull)) {
 		err = s.rebuildIfOld(ctx, o.Rebuilding) // without it searches would find nothing
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", name, openError(cmp.Or(s.Failure(), err))), s.Close())
 	}
+	s.readTimeout = readTimeout
 	watching, stop := context.WithCancel(context.Background())
 	s.stopWatching = stop
 	go s.watch(watching, s.files(), cmp.Or(o.watch, watchPeriod))
@@ -248,81 +242,13 @@ func (s *Store) Close() error {
 func (s *Store) closeFiles() error {
 	var errs []error
 	if s.reading != nil {
-		errs = append(errs, s.readers.close(), s.reading.Close())
+		errs = append(errs, s.reading.Close())
 	}
-	if s.writer != nil {
-		errs = append(errs, s.writer.disconnect())
+	if s.writer != nil && s.writer.conn != nil {
+		errs = append(errs, s.writer.stmts.close(), s.writer.conn.Close())
 	}
 	if s.writing != nil {
 		errs = append(errs, s.writing.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// read runs a query on a connection of its own and calls row with each of its rows.
-// It ends with the context, or when it takes too long.
-func (s *Store) read(ctx context.Context, query string, args []any, row rowFunc) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	return s.readUnder(ctx, ctx, query, args, row)
-}
-
-// look is read for what is over before anybody could stop it, as a look-up by a key:
-// for a context that can end the driver starts a goroutine, which takes as long.
-func (s *Store) look(ctx context.Context, query string, args []any, row rowFunc) error {
-	return s.readUnder(ctx, context.Background(), query, args, row)
-}
-
-// readUnder waits for a connection under one context and runs the query under another.
-func (s *Store) readUnder(ctx, running context.Context, query string, args []any, row rowFunc) (err error) {
-	if s.Failure() != nil {
-		return errStopped
-	}
-	r, err := s.readers.take(ctx, s.reading)
-	if err != nil {
-		return s.readError(ctx, err)
-	}
-	defer s.readers.giveBack(r)
-	stmt, err := r.stmts.on(r.conn, query)
-	if err == nil {
-		err = stmt.query(running, args, row)
-	}
-	return s.readError(ctx, err)
-}
-
-// readError turns the failure of a read that took too long into a refusal.
-func (s *Store) readError(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w (%w)", refuse(CodeUnavailable), err)
-	}
-	return s.judge(err)
-}
-
-// get reads one row; sql.ErrNoRows when there is none.
-func (s *Store) get(ctx context.Context, dest any, query string, args ...any) error {
-	return get(dest, func(row rowFunc) error { return s.read(ctx, query, args, row) })
-}
-
-// seek is get for a start, which may take its time: no checkpoint waits for it.
-func (s *Store) seek(ctx context.Context, dest any, query string, args ...any) error {
-	return get(dest, func(row rowFunc) error { return s.readUnder(ctx, ctx, query, args, row) })
-}
-
-// lookUp is get of a row that is found at once, as look is read.
-func (s *Store) lookUp(ctx context.Context, dest any, query string, args ...any) error {
-	return get(dest, func(row rowFunc) error { return s.look(ctx, query, args, row) })
-}
-
-// find is lookUp that refuses an absent row with not_found.
-func (s *Store) find(ctx context.Context, dest any, query string, args ...any) error {
-	err := s.lookUp(ctx, dest, query, args...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return refuse(CodeNotFound)
-	}
-	return err
-}
-
-// all reads every row of a query that bounds them itself.
-func (s *Store) all(ctx context.Context, dest any, query string, args ...any) error {
-	return all(dest, func(row rowFunc) error { return s.read(ctx, query, args, row) })
 }

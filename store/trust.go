@@ -50,7 +50,7 @@ func (t *tx) unclaim(id int64) error {
 // their documents does.
 func (t *tx) touchPartners(id int64) error {
 	var partners []int64
-	err := t.all(&partners, `
+	err := t.selectAll(&partners, `
 		SELECT a.id
 		FROM agents a
 		WHERE a.claimed_at IS NOT NULL AND a.id IN (

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
+
+	"github.com/jmoiron/sqlx"
 )
 
 // tx is one write's view of the transaction: a fixed time, prepared statements,
@@ -117,40 +119,34 @@ func (t *tx) forget(agentID int64) {
 	t.changes.Removed = true
 }
 
-// query runs a prepared statement; the writer's is used by its goroutine alone.
-func (t *tx) query(text string, args []any, row rowFunc) error {
-	return t.run(text, func(stmt *statement) error { return stmt.query(context.Background(), args, row) })
-}
-
-// run runs a prepared statement, unless one before it has failed.
-func (t *tx) run(text string, call func(*statement) error) error {
+// run runs f with a prepared statement, unless a statement before it has failed.
+func (t *tx) run(query string, f func(*sqlx.Stmt) error) error {
 	if t.failed != nil {
 		return t.failed
 	}
-	stmt, err := t.writer.stmts.on(t.writer.conn, text)
+	stmt, err := t.writer.stmts.get(context.Background(), t.writer.conn, query)
 	if err == nil {
-		err = call(stmt)
+		err = f(stmt)
 	}
-	t.failed = err
+	if !errors.Is(err, sql.ErrNoRows) {
+		t.failed = err
+	}
 	return err
 }
 
 // get reads one row; sql.ErrNoRows when there is none.
 func (t *tx) get(dest any, query string, args ...any) error {
-	return get(dest, func(row rowFunc) error { return t.query(query, args, row) })
+	return t.run(query, func(stmt *sqlx.Stmt) error { return stmt.Get(dest, args...) })
 }
 
-// find is get that tells an absent row by its first result.
+// find is get that reports the absence of the row by its first result.
 func (t *tx) find(dest any, query string, args ...any) (bool, error) {
-	err := t.get(dest, query, args...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
+	return found(t.get(dest, query, args...))
 }
 
-func (t *tx) all(dest any, query string, args ...any) error {
-	return all(dest, func(row rowFunc) error { return t.query(query, args, row) })
+// selectAll reads every row of a query into the slice dest.
+func (t *tx) selectAll(dest any, query string, args ...any) error {
+	return t.run(query, func(stmt *sqlx.Stmt) error { return stmt.Select(dest, args...) })
 }
 
 func (t *tx) exec(query string, args ...any) error {
@@ -160,8 +156,12 @@ func (t *tx) exec(query string, args ...any) error {
 
 // change is exec that returns the number of rows it changed.
 func (t *tx) change(query string, args ...any) (n int64, err error) {
-	err = t.run(query, func(stmt *statement) error {
-		n, err = stmt.exec(args)
+	err = t.run(query, func(stmt *sqlx.Stmt) error {
+		result, err := stmt.Exec(args...)
+		if err != nil {
+			return err
+		}
+		n, err = result.RowsAffected()
 		return err
 	})
 	return n, err

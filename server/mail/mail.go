@@ -30,7 +30,6 @@ package mail
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,7 +37,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -48,6 +46,8 @@ import (
 
 	"github.com/rs/zerolog"
 	gomail "github.com/wneessen/go-mail"
+
+	"callbook/store/durable"
 )
 
 // ErrRefused tells that a mail will never be delivered: the server refused it with
@@ -176,7 +176,7 @@ func (m *Message) check() error {
 		field = "ID"
 	case !isAddress(m.To):
 		field = "recipient"
-	case !isLine(m.Subject):
+	case !isLine(m.Subject) || strings.Contains(m.Subject, "=?"): // would be decoded
 		field = "subject"
 	case !utf8.ValidString(m.Text):
 		field = "text"
@@ -190,7 +190,6 @@ func (m *Message) check() error {
 type failure struct {
 	text        string
 	kind, cause error // ErrRefused, ErrUncertain or nil; the context's error or nil
-	answered    bool  // by the server, so that the dialogue can go on
 }
 
 func (f *failure) Error() string { return f.text }
@@ -199,46 +198,18 @@ func (f *failure) Unwrap() []error {
 	return slices.DeleteFunc([]error{f.kind, f.cause}, func(err error) bool { return err == nil })
 }
 
-// render gives the bytes of a mail that is ready, the same each time, with CRLF at
-// the end of every line.
-func (s *sender) render(m Message) ([]byte, error) {
+// compose builds a mail that has the same bytes each time.
+func (s *sender) compose(m Message) *gomail.Msg {
 	// Without these go-mail names this machine and itself in every mail.
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithCharset("utf-8"), gomail.WithEncoding(gomail.EncodingQP))
 	msg.SetMessageIDWithValue(m.ID + "@" + s.domain)
 	msg.SetDateWithValue(m.At)
 	msg.FromMailAddress(&s.Address)
 	msg.ToMailAddress(&netmail.Address{Address: m.To})
-	msg.Subject(encodeLine(m.Subject))
+	msg.Subject(m.Subject)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetBodyString(gomail.TypeTextPlain, strings.TrimSuffix(m.Text, "\n")+"\n")
-	var b bytes.Buffer
-	if _, err := msg.WriteTo(&b); err != nil {
-		return nil, &failure{text: "the mail could not be made", kind: ErrRefused}
-	}
-	return b.Bytes(), nil
-}
-
-// Folding keeps a plain subject as it is only if it has single spaces and short words.
-var plainLine = regexp.MustCompile(`^[!-~]{1,60}( [!-~]{1,60})*$`)
-
-// encodeLine gives a subject that reads back as it is. The standard library leaves
-// ASCII alone, even an encoded word that a reader would decode, or a word longer than
-// a line may be.
-func encodeLine(s string) string {
-	if s == "" || plainLine.MatchString(s) && !strings.Contains(s, "=?") {
-		return s
-	}
-	const most = 36 // bytes a word: it then fits behind "Subject: "
-	var words []string
-	for len(s) > 0 {
-		n := min(len(s), most)
-		for n < len(s) && !utf8.RuneStart(s[n]) {
-			n--
-		}
-		words = append(words, "=?utf-8?B?"+base64.StdEncoding.EncodeToString([]byte(s[:n]))+"?=")
-		s = s[n:]
-	}
-	return strings.Join(words, " ")
+	return msg
 }
 
 // logSink writes mails to the log: the program works without a mail server. It is the
@@ -297,49 +268,15 @@ func (f *folder) Send(ctx context.Context, m Message) error {
 	if err := ready(ctx, m); err != nil {
 		return err
 	}
-	data, err := f.from.render(m)
-	if err != nil {
-		return err
+	var data bytes.Buffer
+	_, err := f.from.compose(m).WriteTo(&data)
+	if err == nil {
+		err = durable.WriteFile(filepath.Join(f.path, m.At.UTC().Format(fileTime)+"-"+m.ID+".eml"), data.Bytes())
 	}
-	if err := f.write(m.At.UTC().Format(fileTime)+"-"+m.ID+".eml", data); err != nil {
+	if err != nil {
 		return &failure{text: "the mail's file could not be written: " + reason(err)}
 	}
-	if err := f.sync(); err != nil {
-		return &failure{text: "the mail's folder could not be synced: " + reason(err), kind: ErrUncertain}
-	}
 	return nil
-}
-
-// write makes a file that is whole from the moment it has its name.
-func (f *folder) write(name string, data []byte) error {
-	file, err := os.CreateTemp(f.path, ".mail-*.tmp") // with mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Sync()
-	}
-	err = errors.Join(err, file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), filepath.Join(f.path, name))
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(file.Name()))
-	}
-	return err
-}
-
-// sync makes the names in the folder last. Windows cannot, and need not.
-func (f *folder) sync() error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	file, err := os.Open(f.path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
 }
 
 // Memory keeps mails for developers to look at.

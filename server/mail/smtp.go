@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,17 +9,18 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"net/textproto"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	gomail "github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
+
+	"callbook/store/text"
 )
 
 const (
@@ -36,15 +38,13 @@ type outside struct {
 // mailServer is where an smtp setting points.
 type mailServer struct {
 	implicit       bool // TLS from the first byte: smtps
-	host, port     string
+	host           string
+	port           int
 	user, password string
 }
 
 var errSetting = errors.New("--mail is not well-formed: give smtp://[user:pass@]host[:port] or smtps://…, " +
 	"with the special characters in user and pass percent-encoded (@ is %40, / is %2F, : is %3A)")
-
-// hostName is a DNS name or an IPv4 address; a zone or a wildcard is none.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?$`)
 
 // parseServer reads an smtp setting. Its errors do not quote it, unlike url.Parse's.
 func parseServer(setting string) (*mailServer, error) {
@@ -53,44 +53,35 @@ func parseServer(setting string) (*mailServer, error) {
 		u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery || strings.Contains(setting, "#") {
 		return nil, errSetting
 	}
-	s := &mailServer{implicit: u.Scheme == "smtps", host: u.Hostname(), port: u.Port(), user: u.User.Username()}
+	s := &mailServer{implicit: u.Scheme == "smtps", host: u.Hostname(), user: u.User.Username()}
 	s.password, _ = u.User.Password()
-	if _, err := netip.ParseAddr(s.host); err != nil && !hostName.MatchString(s.host) {
+	if s.host == "" || strings.ContainsAny(s.host, " %*") { // decoded escapes, a zone, a wildcard
 		return nil, errSetting
 	}
 	if u.User != nil && (s.user == "" || s.password == "" || !isLine(s.user) || !isLine(s.password)) {
 		return nil, errSetting
 	}
-	if s.port == "" {
-		s.port = s.defaultPort()
+	s.port = s.defaultPort()
+	if port := u.Port(); port != "" {
+		s.port, err = strconv.Atoi(port)
 	}
-	if n, err := strconv.Atoi(s.port); err != nil || n < 1 || n > 65535 {
+	if err != nil || s.port < 1 || s.port > 65535 {
 		return nil, errSetting
 	}
 	return s, nil
 }
 
-func (s *mailServer) defaultPort() string {
+func (s *mailServer) defaultPort() int {
 	switch {
 	case s.implicit:
-		return "465"
-	case s.loopback():
-		return "25"
+		return 465
+	case text.IsLoopback(s.host):
+		return 25
 	}
-	return "587"
+	return 587
 }
 
-// loopback tells whether the setting itself names this machine: what a name resolves
-// to must not decide whether a password goes out in the clear.
-func (s *mailServer) loopback() bool {
-	if strings.EqualFold(strings.TrimSuffix(s.host, "."), "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(s.host)
-	return err == nil && ip.IsLoopback()
-}
-
-func (s *mailServer) address() string { return net.JoinHostPort(s.host, s.port) }
+func (s *mailServer) address() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }
 
 // String is the setting without its password.
 func (s *mailServer) String() string {
@@ -104,16 +95,13 @@ func (s *mailServer) String() string {
 	return u.String()
 }
 
-// smtpSink sends each mail over a connection of its own: mails are few, and nothing
-// has to be known about the last one. The steps are taken one by one, with go-mail's
-// protocol but not its client, which would not tell a mail that was accepted from one
-// that was not once the connection fails, bounds each step but not their sum, and
-// leaves connections open.
+// smtpSink sends each mail over a connection of its own: mails are few.
 type smtpSink struct {
-	server *mailServer
-	from   sender
-	tls    *tls.Config
-	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	server  *mailServer
+	from    sender
+	options []gomail.Option
+	tls     *tls.Config // of smtps; nil for smtp
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 func openSMTP(setting, from string, sender sender, o outside) (Sink, error) {
@@ -127,219 +115,147 @@ func openSMTP(setting, from string, sender sender, o outside) (Sink, error) {
 	if o.dial == nil {
 		o.dial = (&net.Dialer{}).DialContext
 	}
+	// The setting alone decides what is this machine: what a name resolves to must not
+	// decide whether a password is sent unencrypted.
+	loopback := text.IsLoopback(server.host)
 	config := &tls.Config{
 		ServerName: server.host, RootCAs: o.roots, MinVersion: tls.VersionTLS12,
 		// A mail server on this machine seldom has a certificate for this name, and
 		// plain text would do there.
-		InsecureSkipVerify: server.loopback() && !server.implicit,
+		InsecureSkipVerify: loopback && !server.implicit,
 	}
-	return &smtpSink{server, sender, config, o.dial}, nil
+	options := []gomail.Option{
+		gomail.WithPort(server.port), gomail.WithHELO(sender.domain), gomail.WithTLSConfig(config), gomail.WithoutSMTPUTF8(),
+		gomail.WithoutNoop(), gomail.WithoutRset(),
+		gomail.WithTimeout(2 * sendTimeout), // of each step: the context of the whole ends before
+	}
+	policy, mechanisms := gomail.TLSMandatory, []gomail.SMTPAuthType{gomail.SMTPAuthPlain, gomail.SMTPAuthLogin}
+	if loopback {
+		policy, mechanisms = gomail.TLSOpportunistic, []gomail.SMTPAuthType{gomail.SMTPAuthPlainNoEnc, gomail.SMTPAuthLoginNoEnc}
+	}
+	options = append(options, gomail.WithTLSPolicy(policy))
+	if server.user != "" {
+		options = append(options, gomail.WithUsername(server.user), gomail.WithPassword(server.password), gomail.WithOpportunisticSMTPAuth(mechanisms...))
+	}
+	s := &smtpSink{server: server, from: sender, options: options, dial: o.dial}
+	if server.implicit {
+		s.tls, s.options = config, append(s.options, gomail.WithSSL())
+	}
+	return s, nil
 }
 
-// step is where a dialogue failed, as errors name it.
-type step string
-
-const (
-	stepConnect   step = "the connection"
-	stepHandshake step = "the TLS handshake"
-	stepGreeting  step = "the greeting"
-	stepHello     step = "the hello"
-	stepStartTLS  step = "STARTTLS"
-	stepAuth      step = "the user and password"
-	stepSender    step = "the sender"
-	stepRecipient step = "the recipient"
-	stepData      step = "the text"
-	stepEnd       step = "the mail"
-)
-
-// Send hands one mail to the server, within 30 seconds.
+// Send hands one mail to the server, within sendTimeout.
 func (s *smtpSink) Send(ctx context.Context, m Message) error {
 	if err := ready(ctx, m); err != nil {
 		return err
 	}
-	data, err := s.from.render(m)
-	if err != nil {
-		return err
-	}
-	return s.talk(ctx, func(ctx context.Context, client *smtp.Client, conn net.Conn) error {
-		return s.hand(ctx, client, conn, m.To, data)
-	})
-}
-
-// check goes as far as to where mails may be sent, and says goodbye.
-func (s *smtpSink) check(ctx context.Context) error {
-	return s.talk(ctx, func(_ context.Context, client *smtp.Client, conn net.Conn) error {
-		quit(client, conn)
+	msg := s.from.compose(m)
+	return s.connect(ctx, func(ctx context.Context, client *gomail.Client, connection *smtp.Client) error {
+		if err := client.SendWithSMTPClient(connection, msg); err != nil {
+			return sendFailure(ctx, err)
+		}
 		return nil
 	})
 }
 
-// talk connects, within the time for one mail.
-func (s *smtpSink) talk(ctx context.Context, about func(context.Context, *smtp.Client, net.Conn) error) error {
+// check goes as far as to where mails may be sent.
+func (s *smtpSink) check(ctx context.Context) error {
+	return s.connect(ctx, func(context.Context, *gomail.Client, *smtp.Client) error { return nil })
+}
+
+// connect calls use with a connection that is ready for a mail.
+func (s *smtpSink) connect(ctx context.Context, use func(context.Context, *gomail.Client, *smtp.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel()
-	conn, err := s.dial(ctx, "tcp", s.server.address())
-	if err != nil {
-		return stepConnect.fail(ctx, err)
+	defer cancel() // closes the connection, which go-mail leaves open after an error
+	dial := func(_ context.Context, network, _ string) (net.Conn, error) {
+		conn, err := s.dial(ctx, network, s.server.address()) // go-mail's lacks the brackets of an IPv6 address
+		if err != nil {
+			return nil, err
+		}
+		context.AfterFunc(ctx, func() { _ = conn.Close() }) // below TLS, whose Close may wait
+		if s.tls == nil {
+			return conn, nil
+		}
+		secure := tls.Client(conn, s.tls)
+		return secure, secure.HandshakeContext(ctx)
 	}
-	defer conn.Close()
-	// Closed from below, so that not even TLS can wait to say goodbye.
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	client, err := s.connect(ctx, conn)
+	client, err := gomail.NewClient(s.server.host, append(slices.Clip(s.options), gomail.WithDialContextFunc(dial))...)
 	if err != nil {
 		return err
 	}
-	return about(ctx, client, conn)
-}
-
-// connect brings a connection to where mails may be sent: greeted, encrypted where
-// that is asked for, and authenticated.
-func (s *smtpSink) connect(ctx context.Context, conn net.Conn) (*smtp.Client, error) {
-	if s.server.implicit {
-		secure := tls.Client(conn, s.tls)
-		if err := secure.HandshakeContext(ctx); err != nil {
-			return nil, stepHandshake.fail(ctx, err)
-		}
-		conn = secure
-	}
-	client, err := smtp.NewClient(conn, s.server.host)
+	connection, err := client.DialToSMTPClientWithContext(ctx)
 	if err != nil {
-		return nil, stepGreeting.fail(ctx, err)
+		return connectFailure(ctx, err)
 	}
-	client.SkipSMTPUTF8(true) // all addresses are ASCII
-	if err := client.Hello(s.from.domain); err != nil {
-		return nil, stepHello.fail(ctx, err)
-	}
-	if !s.server.implicit {
-		if err := s.startTLS(ctx, client); err != nil {
-			return nil, err
-		}
-	}
-	if s.server.user == "" {
-		return client, nil
-	}
-	return client, s.authenticate(ctx, client)
-}
-
-// startTLS encrypts: always to another machine, to this one if it offers to.
-func (s *smtpSink) startTLS(ctx context.Context, client *smtp.Client) error {
-	offered, _ := client.Extension("STARTTLS")
-	switch {
-	case offered:
-		if err := client.StartTLS(s.tls); err != nil {
-			return stepStartTLS.fail(ctx, err)
-		}
-	case !s.server.loopback():
-		return &failure{text: "the server offers no STARTTLS, and mails do not leave this machine unencrypted: use smtps://, or another port"}
-	}
-	return nil
-}
-
-func (s *smtpSink) authenticate(ctx context.Context, client *smtp.Client) error {
-	_, line := client.Extension("AUTH")
-	offered := strings.Fields(strings.ToUpper(line))
-	var auth smtp.Auth
-	switch {
-	case slices.Contains(offered, "PLAIN"):
-		auth = smtp.PlainAuth("", s.server.user, s.server.password, s.server.host, s.server.loopback())
-	case slices.Contains(offered, "LOGIN"):
-		auth = smtp.LoginAuth(s.server.user, s.server.password, s.server.host, s.server.loopback())
-	default:
-		return &failure{text: "the server offers neither AUTH PLAIN nor AUTH LOGIN: take user and password out of --mail, or use another port"}
-	}
-	if err := client.Auth(auth); err != nil {
-		return stepAuth.fail(ctx, err)
-	}
-	return nil
-}
-
-// hand gives the mail to the server, and says goodbye where that is safe: after a
-// failure within the text it would end the text, and so deliver half a mail.
-func (s *smtpSink) hand(ctx context.Context, client *smtp.Client, conn net.Conn, to string, data []byte) error {
-	err := s.transfer(ctx, client, to, data)
-	if f, ok := errors.AsType[*failure](err); !ok || f.answered {
-		quit(client, conn)
-	}
+	err = use(ctx, client, connection)
+	// The outcome is known: the end of the session does not change it. After a failure within
+	// the text nothing more can be written, so that QUIT cannot end half a mail.
+	late := time.AfterFunc(quitTimeout, cancel)
+	defer late.Stop()
+	_ = connection.Quit()
 	return err
 }
 
-// transfer is the dialogue about one mail. Only what fails after the final dot is
-// uncertain.
-func (s *smtpSink) transfer(ctx context.Context, client *smtp.Client, to string, data []byte) error {
-	if err := client.Mail("<" + s.from.Address.Address + ">"); err != nil {
-		return stepSender.fail(ctx, err)
-	}
-	if err := client.Rcpt("<" + to + ">"); err != nil {
-		return stepRecipient.fail(ctx, err)
-	}
-	w, err := client.Data()
-	if err != nil {
-		return stepData.fail(ctx, err)
-	}
-	if err := write(ctx, w, data); err != nil {
-		return stepData.fail(ctx, err)
-	}
-	err = w.Close()
-	if reply, ok := errors.AsType[*textproto.Error](err); err == nil || ok && reply.Code/100 == 2 {
-		return nil
-	}
-	return stepEnd.fail(ctx, err)
-}
-
-// write writes all but the final dot. A context that has ended by then spares the mail
-// from being uncertain.
-func write(ctx context.Context, w io.Writer, data []byte) error {
-	if _, err := w.Write(data); err != nil {
-		return err
-	}
-	return ctx.Err()
-}
-
-// quit says goodbye, as the protocol asks for. The outcome is known already, so that
-// its failure does not matter.
-func quit(client *smtp.Client, conn net.Conn) {
-	late := time.AfterFunc(quitTimeout, func() { _ = conn.Close() })
-	defer late.Stop()
-	_ = client.Quit()
-}
-
-// enhanced is the status code of RFC 3463 before a server's words, on any line.
-var enhanced = regexp.MustCompile(`(?m)^[245]\.\d{1,3}\.\d{1,3}(?:\s|$)`)
-
-// fail gives the error for a step that did not succeed.
-func (s step) fail(ctx context.Context, err error) error {
-	if reply, ok := errors.AsType[*textproto.Error](err); ok {
-		return s.refused(reply)
-	}
-	f := failure{cause: ctx.Err()}
-	if s == stepEnd {
-		f.kind = ErrUncertain
-	}
-	switch {
-	case errors.Is(f.cause, context.Canceled):
-		f.text = fmt.Sprintf("sending was broken off at %s", s)
-	case f.cause != nil:
-		f.text = fmt.Sprintf("the server did not answer to %s in time", s)
-	default:
-		f.text = fmt.Sprintf("%s failed: %s", s, reason(err))
-	}
-	return &f
-}
-
-// wantsLogin are the answers of a server that wants another setting, not another mail: a
+// wantsLogin are the codes of a server that wants another setting, not another mail: a
 // user and a password, other ones, or TLS before them (RFC 4954, section 6).
 var wantsLogin = []int{530, 534, 535, 538}
 
-// refused gives the error for a server's answer. After the final dot an answer that
-// says neither yes nor no is as good as none.
-func (s step) refused(reply *textproto.Error) error {
-	status := fmt.Sprintf("%03d %s", reply.Code, enhanced.FindString(reply.Msg))
-	f := &failure{text: fmt.Sprintf("the server refused %s with %s", s, strings.TrimSpace(status)), answered: true}
-	switch class := reply.Code / 100; {
-	case class == 5 && !slices.Contains(wantsLogin, reply.Code) && slices.Contains([]step{stepSender, stepRecipient, stepData, stepEnd}, s):
-		f.kind = ErrRefused
-	case class != 4 && class != 5 && s == stepEnd:
-		f.kind = ErrUncertain
+// connectFailure returns the error for a connection that does not get as far as a mail,
+// which says nothing about the mail.
+func connectFailure(ctx context.Context, err error) error {
+	message, step := err.Error(), "the connection"
+	if strings.HasPrefix(message, "SMTP AUTH failed") {
+		step = "the user and password"
+	}
+	reply, replied := errors.AsType[*textproto.Error](err)
+	switch {
+	case replied:
+		return &failure{text: fmt.Sprintf("the server refused %s with %d", step, reply.Code)}
+	case strings.HasSuffix(message, "does not support STARTTLS"):
+		return &failure{text: "the server offers no STARTTLS, and mails do not leave this machine unencrypted: use smtps://, or another port"}
+	case strings.HasSuffix(message, "does not support SMTP AUTH"), errors.Is(err, gomail.ErrNoSupportedAuthDiscovered):
+		return &failure{text: "the server offers neither AUTH PLAIN nor AUTH LOGIN: take user and password out of --mail, or use another port"}
+	}
+	return unanswered(ctx, step, reason(err), nil)
+}
+
+// steps names where sending fails; the final dot is the end of the mail.
+var steps = map[gomail.SendErrReason]string{
+	gomail.ErrSMTPMailFrom: "the sender", gomail.ErrSMTPRcptTo: "the recipient",
+	gomail.ErrSMTPData: "the text", gomail.ErrWriteContent: "the text", gomail.ErrSMTPDataClose: "the mail",
+}
+
+// sendFailure returns the error for a mail that was not accepted. Without a response to the
+// final dot, it is uncertain whether it was.
+func sendFailure(ctx context.Context, err error) error {
+	failed, _ := errors.AsType[*gomail.SendError](err)
+	if failed == nil {
+		return unanswered(ctx, "the mail", "no valid response came", ErrUncertain)
+	}
+	step := cmp.Or(steps[failed.Reason], "the mail")
+	switch code := failed.ErrorCode(); {
+	case code != 0:
+		f := &failure{text: strings.TrimSpace(fmt.Sprintf("the server refused %s with %d %s", step, code, failed.EnhancedStatusCode()))}
+		if !failed.IsTemp() && !slices.Contains(wantsLogin, code) {
+			f.kind = ErrRefused
+		}
+		return f
+	case failed.Reason == gomail.ErrSMTPDataClose:
+		return unanswered(ctx, step, "no valid response came", ErrUncertain)
+	}
+	return unanswered(ctx, step, "no valid response came", nil)
+}
+
+// unanswered returns the error for a step without a response of the server.
+func unanswered(ctx context.Context, step, reason string, kind error) error {
+	f := &failure{kind: kind, cause: ctx.Err()}
+	switch {
+	case errors.Is(f.cause, context.Canceled):
+		f.text = "sending was broken off at " + step
+	case f.cause != nil:
+		f.text = "the server did not answer to " + step + " in time"
+	default:
+		f.text = step + " failed: " + reason
 	}
 	return f
 }

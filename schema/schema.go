@@ -3,10 +3,11 @@
 // The rules of this folder: tables are STRICT, every column has a comment, and
 // a CHECK or a REFERENCES stands wherever a bug could store a wrong state.
 //
-// All migrations that a database lacks run in one transaction (never a PRAGMA, a
-// VACUUM or a COMMIT in them), and there is no way back: a file begins with the
-// line -- +goose Up, and the whole of it is run. Meanwhile foreign keys are not
-// enforced but checked at the end. So a table may be rebuilt, where ALTER TABLE
+// Goose runs the migrations that a database lacks on a copy of it, each in a transaction
+// of its own (never a PRAGMA, a VACUUM or a COMMIT in them), and the program puts the
+// copy in the place of the database once all have succeeded. There is no way back: a file
+// has the annotation -- +goose Up alone, with StatementBegin and StatementEnd around a
+// trigger. Meanwhile foreign keys are not enforced but checked at the end. So a table may be rebuilt, where ALTER TABLE
 // does not do: create new_name, copy the rows and the table's row of
 // sqlite_sequence (or numbers of deleted rows are given again), drop the old one,
 // rename. A migration that was released is not edited again.

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/database"
+	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"callbook/schema"
@@ -39,39 +38,86 @@ func (s *Store) Upgraded() (from, to int64, kept string) {
 
 // newestSchema is the version that this program brings a database to.
 func newestSchema() (int64, error) {
-	names, err := fs.Glob(schema.Migrations, schema.Folder+"/*.sql")
+	files, err := migrationFiles(Options{})
+	if err != nil {
+		return 0, err
+	}
+	return newestVersion(files)
+}
+
+func migrationFiles(o Options) (fs.FS, error) {
+	if o.migrations != nil {
+		return o.migrations, nil
+	}
+	return fs.Sub(schema.Migrations, schema.Folder)
+}
+
+func newestVersion(files fs.FS) (int64, error) {
+	names, err := fs.Glob(files, "*.sql")
 	if err != nil || len(names) == 0 {
 		return 0, fmt.Errorf("read the migrations: %w", cmp.Or(err, fs.ErrNotExist))
 	}
 	return goose.NumericComponent(names[len(names)-1])
 }
 
+// schemaVersion reads the version of a database; 0 for one without tables. A goose
+// Provider would make its table at once, also in a file that another process serves.
+func schemaVersion(ctx context.Context, db *sqlx.DB) (version int64, err error) {
+	var tables int
+	err = db.GetContext(ctx, &tables, `SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`, goose.DefaultTablename)
+	if err == nil && tables > 0 {
+		err = db.GetContext(ctx, &version, `SELECT COALESCE(MAX(version_id), 0) FROM `+goose.DefaultTablename+` WHERE is_applied`)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the schema version: %w", err)
+	}
+	return version, nil
+}
+
 // migrate brings the schema up to date; beside another process it only checks that
-// it is. Whatever fails, the file is left as it was.
-func migrate(ctx context.Context, db *sqlx.DB, o Options) (upgrade, error) {
-	m, err := newMigrator(ctx, db, o)
+// it is. The migrations run on a copy, which then replaces the contents of the database
+// in one transaction: whatever ends the program or the power, the file is as it was or
+// as it shall be, and another process that has it open sees one or the other.
+func migrate(ctx context.Context, db *sqlx.DB, o Options) (u upgrade, err error) {
+	files, err := migrationFiles(o)
+	if err != nil {
+		return u, err
+	}
+	if u.to, err = newestVersion(files); err != nil {
+		return u, err
+	}
+	u.from, err = schemaVersion(ctx, db)
+	if err == nil && !o.Beside {
+		err = dropDrafts(o.Path)
+	}
 	switch {
 	case err != nil:
-		return m.upgrade, err
-	case m.from > m.to: // goose itself lets an old program run on a newer schema
-		return m.upgrade, fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, m.from, m.to)
-	case m.from == m.to:
-		return m.upgrade, nil
+		return u, err
+	case u.from > u.to: // goose itself lets an old program run on a newer schema
+		return u, fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, u.from, u.to)
+	case u.from == u.to:
+		return u, nil
 	case o.Beside:
-		return m.upgrade, fmt.Errorf("the database was made by an older version of callbook (schema %d, this program knows %d): start callbook serve, which brings it up to date", m.from, m.to)
+		return u, fmt.Errorf("the database was made by an older version of callbook (schema %d, this program knows %d): start callbook serve, which brings it up to date", u.from, u.to)
 	}
-	if err := dropDrafts(o.Path); err != nil {
-		return m.upgrade, err
-	}
-	if m.from > 0 && !o.NoBackup {
-		if m.kept, err = copyBefore(ctx, o.Path, m.upgrade); err != nil {
-			return m.upgrade, err
+	if u.from > 0 && !o.NoBackup {
+		if u.kept, err = copyBefore(ctx, o.Path, u); err != nil {
+			return u, err
 		}
 	}
-	if err := m.run(ctx, o.Path); err != nil {
-		return m.upgrade, m.failed(err)
+	draft := draftsOf(o.Path)[1]
+	defer os.Remove(draft)
+	err = copyDraft(ctx, o.Path, draft)
+	if err == nil {
+		err = visit(ctx, draft, readWrite, func(db *sqlx.DB) error { return applyMigrations(ctx, db, files) })
 	}
-	return m.upgrade, nil
+	if err == nil {
+		err = replaceContents(ctx, o.Path, draft)
+	}
+	if err != nil {
+		return u, u.failed(err)
+	}
+	return u, nil
 }
 
 // failed says what a failure has left.
@@ -85,109 +131,71 @@ func (u upgrade) failed(err error) error {
 	return fmt.Errorf("upgrade the database from schema %d to %d: %w; nothing was changed, and the earlier version of callbook still starts", u.from, u.to, err)
 }
 
-// migrator applies what a database lacks.
-type migrator struct {
-	files    fs.FS
-	sources  []*goose.Source // all, in their order
-	versions database.Store
-	upgrade
-}
-
-func newMigrator(ctx context.Context, db *sqlx.DB, o Options) (m migrator, err error) {
-	if m.files = o.migrations; m.files == nil {
-		if m.files, err = fs.Sub(schema.Migrations, schema.Folder); err != nil {
-			return m, err
+// applyMigrations brings an unfinished file up to date, which is thrown away if anything
+// fails: so it needs neither a journal nor syncs. Foreign keys are off, or rebuilding a
+// table would delete all that refers to it; the pragma does nothing inside a migration.
+func applyMigrations(ctx context.Context, db *sqlx.DB, files fs.FS) error {
+	for _, pragma := range []string{"foreign_keys = OFF", "secure_delete = ON", "synchronous = OFF", "journal_mode = OFF"} {
+		if _, err := db.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
+			return err
 		}
 	}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db.DB, m.files, goose.WithLogger(goose.NopLogger()))
+	if err := checkPragmas(ctx, db, map[string]string{"foreign_keys": "0", "secure_delete": "1"}); err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db.DB, files, goose.WithDisableGlobalRegistry(true))
 	if err != nil {
-		return m, fmt.Errorf("read the migrations: %w", err)
+		return fmt.Errorf("read the migrations: %w", err)
 	}
-	m.sources = provider.ListSources()
-	m.to = m.sources[len(m.sources)-1].Version
-	if m.versions, err = database.NewStore(goose.DialectSQLite3, goose.DefaultTablename); err != nil {
-		return m, err
+	if _, err = provider.Up(ctx); err != nil {
+		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
+			return fmt.Errorf("%s: %w", partial.Failed.Source.Path, partial.Err)
+		}
+		return err
 	}
-	if m.from, err = schemaVersion(ctx, db, m.versions); err != nil {
-		return m, fmt.Errorf("read the schema version: %w", err)
-	}
-	return m, nil
+	return checkReferences(ctx, db)
 }
 
-// schemaVersion is 0 for a new file. Asking goose's Provider would make its table at
-// once, also in a file that another process serves.
-func schemaVersion(ctx context.Context, db *sqlx.DB, versions database.Store) (int64, error) {
-	var tables int
-	err := db.GetContext(ctx, &tables, `SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`, versions.Tablename())
-	if err != nil || tables == 0 {
-		return 0, err
-	}
-	return versions.GetLatestVersion(ctx, db)
-}
-
-// run does it on a connection of its own: without foreign keys, or rebuilding a table
-// would delete all that refers to it, and the pragma does nothing inside a transaction.
-func (m migrator) run(ctx context.Context, path string) (err error) {
-	db, err := connect(ctx, path, readWrite, 1, "busy_timeout(5000)", "synchronous(FULL)", "foreign_keys(OFF)",
-		"secure_delete(ON)", "trusted_schema(OFF)", "temp_store(MEMORY)")
+// replaceContents writes another database over the one at path, in one transaction.
+func replaceContents(ctx context.Context, path, from string) (err error) {
+	db, err := connect(ctx, path, readWrite, 1, "busy_timeout(5000)", "synchronous(FULL)")
 	if db != nil {
 		defer func() { err = errors.Join(err, db.Close()) }()
 	}
 	if err != nil {
 		return err
 	}
-	if err := checkPragmas(ctx, db, map[string]string{
-		"journal_mode": "wal", "synchronous": "2", "foreign_keys": "0", "secure_delete": "1", "temp_store": "2",
-	}); err != nil {
+	if err := checkPragmas(ctx, db, map[string]string{"journal_mode": "wal", "synchronous": "2"}); err != nil {
 		return err
 	}
-	return m.apply(ctx, db)
-}
-
-// apply runs all that is pending in one transaction. goose's Provider commits each
-// migration by itself: where the second of two fails, the file would be one that
-// neither the old program takes nor the new one.
-func (m migrator) apply(ctx context.Context, db *sqlx.DB) error {
-	tx, err := db.BeginTx(ctx, nil)
+	source, err := dataSource(from, readOnly)
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // does nothing after the commit
-	if m.from == 0 {
-		err := errors.Join(m.versions.CreateVersionTable(ctx, tx), m.versions.Insert(ctx, tx, database.InsertRequest{Version: 0}))
-		if err != nil {
-			return err
-		}
-	}
-	for _, source := range m.sources {
-		if source.Version <= m.from {
-			continue
-		}
-		text, err := fs.ReadFile(m.files, source.Path)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, string(text)); err != nil {
-			return fmt.Errorf("%s: %w", source.Path, err)
-		}
-		if err := m.versions.Insert(ctx, tx, database.InsertRequest{Version: source.Version}); err != nil {
-			return err
-		}
-	}
-	if err := checkReferences(ctx, tx); err != nil {
+	conn, err := db.Connx(ctx)
+	if err != nil {
 		return err
 	}
-	return tx.Commit()
+	return errors.Join(conn.Raw(func(c any) error {
+		copying, err := c.(interface {
+			NewRestore(source string) (*sqlite.Backup, error)
+		}).NewRestore(source)
+		if err != nil {
+			return err
+		}
+		_, err = copying.Step(-1) // all pages
+		return errors.Join(err, copying.Finish())
+	}), conn.Close())
 }
 
 // checkReferences finds what a migration tore apart while nothing watched over it.
-func checkReferences(ctx context.Context, tx *sql.Tx) error {
-	var table, parent string
-	err := tx.QueryRowContext(ctx, `SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1`).Scan(&table, &parent)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
+func checkReferences(ctx context.Context, db *sqlx.DB) error {
+	var broken []struct{ Table, Parent string }
+	err := db.SelectContext(ctx, &broken, `SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1`)
+	if err == nil && len(broken) > 0 {
+		err = fmt.Errorf("rows of %s refer to rows of %s that are not there", broken[0].Table, broken[0].Parent)
 	}
-	return cmp.Or(err, fmt.Errorf("rows of %s refer to rows of %s that are not there", table, parent))
+	return err
 }
 
 // copyBefore keeps the database as it is before an upgrade, in a copy beside it that
@@ -199,15 +207,8 @@ func copyBefore(ctx context.Context, path string, u upgrade) (name string, err e
 	}
 	name = fmt.Sprintf("%s.pre-migrate-%d-%d.db", path, u.from, u.to)
 	draft := draftsOf(path)[0]
-	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return "", err
-	}
 	defer os.Remove(draft) // gone by then unless something failed
-	if err := f.Close(); err != nil {
-		return "", err
-	}
-	if err := copyInto(ctx, path, draft); err != nil {
+	if err := copyDraft(ctx, path, draft); err != nil {
 		return "", fmt.Errorf("copy the database before its upgrade: %w", err)
 	}
 	if _, err := Inspect(ctx, draft); err != nil {
@@ -216,14 +217,23 @@ func copyBefore(ctx context.Context, path string, u upgrade) (name string, err e
 	return name, settle(draft, name, os.Rename)
 }
 
-// draftsOf are the unfinished copy, always by the same name, and the file that SQLite
-// keeps beside it meanwhile.
-func draftsOf(path string) []string {
-	draft := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".pre-migrate")
-	return []string{draft, draft + "-journal"}
+// copyDraft makes a copy of a database that only its owner may read.
+func copyDraft(ctx context.Context, path, draft string) error {
+	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), copyInto(ctx, path, draft))
 }
 
-// dropDrafts removes what a program left that was killed while it made the copy.
+// draftsOf are the unfinished files of an upgrade, always by the same names: the copy that
+// is kept and the one that is migrated, and what SQLite keeps beside them meanwhile.
+func draftsOf(path string) []string {
+	draft := filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
+	return []string{draft + ".pre-migrate", draft + ".migrating", draft + ".pre-migrate-journal", draft + ".migrating-journal"}
+}
+
+// dropDrafts removes what a program left that was killed during an upgrade.
 func dropDrafts(path string) error {
 	for _, draft := range draftsOf(path) {
 		if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -233,9 +243,9 @@ func dropDrafts(path string) error {
 	return nil
 }
 
-// roomFor refuses an upgrade that may fill the disk: the copy takes the room of the
-// database once, and the log of a migration that rewrites everything once more; a log
-// that makes the search tables anew takes the room of what they were, too.
+// roomFor refuses an upgrade that may fill the disk: the two copies take the room of the
+// database once each, and so does the log with the migrated one; what the program makes
+// anew at its first start comes on top.
 func roomFor(path string, u upgrade) error {
 	size := fileSize(path) + fileSize(path+"-wal")
 	disk, err := DiskOf(filepath.Dir(path))

@@ -116,18 +116,18 @@ func begin(ctx context.Context, o Options) (made upgrade, err error) {
 	defer os.Remove(draft)             // gone by then unless something failed
 	_ = ownAs(draft, existing(o.Path)) // an empty file may lie there for another user
 	err = errors.Join(f.Close(), visit(ctx, draft, readWrite, func(db *sqlx.DB) error {
-		if _, err := db.ExecContext(ctx, `PRAGMA synchronous = OFF`); err != nil { // settle syncs
-			return err
-		}
 		if err := claim(ctx, db); err != nil {
 			return err
 		}
-		m, err := newMigrator(ctx, db, o)
+		files, err := migrationFiles(o)
 		if err == nil {
-			err = m.apply(ctx, db)
+			err = applyMigrations(ctx, db, files)
 		}
-		if made = m.upgrade; err != nil {
+		if err != nil {
 			return made.failed(err)
+		}
+		if made.to, err = newestVersion(files); err != nil {
+			return err
 		}
 		_, err = db.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
 		return err
@@ -207,7 +207,8 @@ func lookingMode(path string) mode {
 	return readOnly // the file alone does not tell
 }
 
-func connect(ctx context.Context, path string, mode mode, connections int, pragmas ...string) (*sqlx.DB, error) {
+// dataSource names a database file for the driver.
+func dataSource(path string, mode mode, pragmas ...string) (string, error) {
 	query := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}
 	switch mode {
 	case making:
@@ -219,11 +220,19 @@ func connect(ctx context.Context, path string, mode mode, connections int, pragm
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	// On Windows an absolute path starts with a letter; a file URL needs a slash.
 	name := url.URL{Scheme: "file", OmitHost: true, Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/"), RawQuery: query.Encode()}
-	db, err := sqlx.Open("sqlite", name.String())
+	return name.String(), nil
+}
+
+func connect(ctx context.Context, path string, mode mode, connections int, pragmas ...string) (*sqlx.DB, error) {
+	source, err := dataSource(path, mode, pragmas...)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sqlx.Open("sqlite", source)
 	if err != nil {
 		return nil, err
 	}

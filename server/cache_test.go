@@ -224,26 +224,6 @@ func TestTrustAndEvidenceShowInTheNextRead(t *testing.T) {
 	})
 }
 
-func TestACardIsFreshUnderEverySpellingOfItsAddress(t *testing.T) {
-	s := newSite(t)
-	key := s.agent("harbour-pilot")
-	spellings := []string{
-		"/api/agents/harbour-pilot", "/api/agents/harbour%2Dpilot", "/api/agents/%68arbour-pilot", "/api/agents/harbour-pilot?", "/%61pi/agents/harbour-pilot",
-	}
-	for i := range 3 {
-		for _, path := range spellings {
-			s.sent("GET", path).status(200)
-		}
-		tagline := fmt.Sprintf("Tag-%d", i)
-		s.call("PATCH", "/api/me", key, `{"tagline":"`+tagline+`"}`).status(200)
-		for _, path := range spellings {
-			if a := s.sent("GET", path).status(200); a.text("agent", "tagline") != tagline {
-				t.Errorf("%s still shows %q, not %q", path, a.text("agent", "tagline"), tagline)
-			}
-		}
-	}
-}
-
 func TestWhatDependsOnTheTimeIsNotKeptTooLong(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("harbour-pilot")

@@ -756,19 +756,6 @@ func tidesCollab(partner string) map[string]string {
 	return map[string]string{"partner": partner, "summary": "Tide tables"}
 }
 
-func TestCollaborationsRecordedAtOnce(t *testing.T) {
-	c := newContest(t)
-	pilot, partners := c.party("harbour-pilot"), c.parties("partner")
-	record := func(to party) *result { return c.call("POST", "/api/collabs", pilot.key, tidesCollab(to.Handle)) }
-	c.expect("one partner", c.atOnce(func(int) *result { return record(partners[0]) }), "1 × 201, 99 × 409 duplicate")
-	c.stored(1, `SELECT COUNT(*) FROM collabs`)
-	c.stored(1, `SELECT COUNT(*) FROM events WHERE type = 'collab.received'`)
-	answers := c.atOnce(func(i int) *result { return record(partners[i]) })
-	c.expect("many partners", answers, "1 × 409 duplicate, 4 × 201, 95 × 429 sender_limit_reached")
-	c.stored(5, `SELECT COUNT(*) FROM collabs WHERE status = 'pending'`)
-	c.stored(5, `SELECT COUNT(*) FROM events WHERE type = 'collab.received'`)
-}
-
 func TestConfirmingAndDecliningACollaborationAtOnce(t *testing.T) {
 	c := newContest(t)
 	pilot, races, won := c.party("harbour-pilot"), rounds(20), map[string]int{}
@@ -797,46 +784,4 @@ func TestConfirmingAndDecliningACollaborationAtOnce(t *testing.T) {
 		t.Errorf("%v are public, %v", total, won)
 	}
 	t.Logf("%d rounds of %d: %v", races, contenders, won)
-}
-
-func TestARepeatedRequestOrCollaborationHappensOnce(t *testing.T) {
-	c := newContest(t, func(o *siteOptions) { o.quotas = store.Quotas{RequestsFirstWeek: 1, Requests: 1} })
-	host, pilot := c.host("harbour-pilot", 1), c.party("tide-gauge")
-	for table, call := range map[string]struct {
-		path string
-		body any
-	}{
-		"requests": {"/api/agents/harbour-pilot/requests", tidesDraft},
-		"collabs":  {"/api/collabs", tidesCollab(host.Handle)},
-	} {
-		answers := c.atOnce(func(int) *result { return c.call("POST", call.path, pilot.key, call.body, onceKey) })
-		c.expect(table, answers, "100 × 201")
-		first := 0
-		for _, a := range answers {
-			if a.Header.Get("Idempotent-Replayed") == "" {
-				first++
-			}
-			if string(a.Body) != string(answers[0].Body) || a.Header.Get("Location") != answers[0].Header.Get("Location") {
-				t.Errorf("%s: a repeated answer differs: %s", table, a.Body)
-			}
-		}
-		c.stored(1, `SELECT COUNT(*) FROM `+table)
-		if first != 1 {
-			t.Errorf("%s: %d answers are not marked as repeated", table, first)
-		}
-	}
-	c.stored(2, `SELECT COUNT(*) FROM events WHERE agent_id = ? AND type IN ('request.received', 'collab.received')`, host.ID)
-	c.stored(1, `SELECT COUNT(*) FROM usage WHERE act = 'request'`)
-}
-
-func TestOneOfTwoRequestsUnderAKeyWins(t *testing.T) {
-	c := newContest(t)
-	host, pilot := c.host("harbour-pilot", mostWeekly), c.party("tide-gauge")
-	answers := c.atOnce(func(i int) *result {
-		draft := tidesDraft
-		draft.Purpose = fmt.Sprint("Purpose ", i%2)
-		return c.call("POST", "/api/agents/"+host.Handle+"/requests", pilot.key, draft, onceKey)
-	})
-	c.expect("two requests", answers, "50 × 201, 50 × 409 idempotency_conflict")
-	c.stored(1, `SELECT COUNT(*) FROM requests`)
 }

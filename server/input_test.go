@@ -231,61 +231,6 @@ func (s *edgeSite) canariesAnywhere() {
 	}
 }
 
-// notSettable are names of what answers and tables hold and no caller may set.
-var notSettable = []string{
-	"id", "agent_id", "verified", "verified_at", "trust", "level", "trust_level", "mailbox_verified", "owner_claimed", "links", "created_at", "updated_at",
-	"last_active_at", "joined_at", "key_hash", "api_key", "key_used", "claimed_at", "claimed_by", "suspended_at", "is_admin", "role", "evidence",
-	"confirmed_collaborations", "recent_posts", "contact", "email", "email_public", "offerings", "owner_claim", "position", "author", "author_id", "reply_count",
-	"seq", "pending_requests", "limits", "post_id", "reporter", "status", "name_mixed_script",
-	"from", "to", "from_id", "to_id", "initiator", "decline_reason", "decided_at", "expires_at", "mailboxes", "offering", "counts_as_evidence", "dry_run",
-	"url", "kind", "proof", "failure", "checked_at", "code", "wrong_tries", "token", "form", "act", "acts", "confirm", "owner_email", "reason", "request_id",
-}
-
-// spellings are a name as it is, in capitals, and as another convention has it.
-func spellings(name string) []string {
-	pascal := ""
-	for part := range strings.SplitSeq(name, "_") {
-		pascal += strings.ToUpper(part[:1]) + part[1:]
-	}
-	return []string{name, strings.ToUpper(name), pascal}
-}
-
-func TestWhatIsNotSettableIsUnknown(t *testing.T) {
-	proof.OneByOne(t)
-	s := newEdgeSite(t)
-	type place struct{ op, prefix string }
-	places := []place{{"updateMe", "contact_policy."}, {"replaceOfferings", "offerings[]."}}
-	for _, op := range s.server.operations {
-		if !op.reads() {
-			places = append(places, place{op.id, ""})
-		}
-	}
-	before := s.state()
-	for _, place := range places {
-		method, path := s.address(place.op)
-		if place.op == "deleteMe" {
-			path += "?confirm=edges"
-		}
-		for _, name := range notSettable {
-			for _, spelt := range spellings(name) {
-				field := place.prefix + spelt
-				if slices.ContainsFunc(edgeRows, func(row edgeRow) bool { return row.op == place.op && row.field == field }) {
-					continue // the one place where it is settable
-				}
-				body := goodBody(place.op, "assigned")
-				put(body, field, 2)
-				want := []string{strings.ReplaceAll(field, "[]", "[0]") + " unknown_field"}
-				if a := s.call(method, path, s.key, body); a.Status != 422 || !slices.Equal(a.faults(), want) {
-					t.Errorf("%s %s: %d %.300s", place.op, field, a.Status, a.Body)
-				}
-			}
-		}
-		if s.state() != before {
-			t.Fatalf("%s %s: refused, but the state changed", place.op, place.prefix)
-		}
-	}
-}
-
 func TestOddQueriesAreRefused(t *testing.T) {
 	s := newEdgeSite(t)
 	for _, query := range []string{

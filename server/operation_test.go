@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -340,56 +339,6 @@ func TestRequestIDsAreKeptWhenWellFormed(t *testing.T) {
 			got := s.call("GET", path, "", nil, "X-Request-Id: "+given).Header.Get("X-Request-Id")
 			if got == "" || (got == given) != kept {
 				t.Errorf("%s: request id %q gives %q", path, given, got)
-			}
-		}
-	}
-}
-
-func TestEveryAnswerHasSecurityHeaders(t *testing.T) {
-	s, key, _ := inhabited(t)
-	tag := s.sent("GET", "/api").Header.Get("ETag")
-	answers := []*result{
-		s.sent("GET", "/"), s.sent("GET", "/openapi.json"), s.sent("GET", "/healthz"), s.sent("GET", "/readyz"),
-		s.sent("GET", "/api", "If-None-Match: "+tag).status(304), s.sent("GET", "/nowhere").status(404), s.sent("BREW", "/api").status(405),
-		s.sent("OPTIONS", "/api").status(204), s.sent("GET", "/api/me").status(401), s.sent("GET", "/api/agents?x=1").status(400),
-		s.call("POST", "/api/agents", "", strings.Repeat(" ", maxBody+1)).status(413),
-		s.call("POST", "/api/agents", "", "{}", "Content-Type: text/plain").status(415),
-	}
-	for _, op := range s.server.operations {
-		a := s.call(op.method, s.pathOf(op), key, nil)
-		answers = append(answers, a)
-		if op.id == "rotateKey" {
-			key = a.status(200).text("api_key")
-		}
-	}
-	for _, a := range answers {
-		for name, want := range map[string]string{
-			"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "cross-origin", "Strict-Transport-Security": "",
-		} {
-			if got := a.Header.Get(name); got != want {
-				t.Errorf("%d: %s is %q, want %q", a.Status, name, got, want)
-			}
-		}
-		if p := a.Header.Get("Content-Security-Policy"); !strings.HasPrefix(p, "default-src 'none'") || !strings.Contains(p, "frame-ancestors 'none'") {
-			t.Errorf("%d: Content-Security-Policy %q", a.Status, p)
-		}
-		if a.Header.Get("X-Powered-By") != "" || a.Header.Get("Server") != "" {
-			t.Errorf("%d: %v", a.Status, a.Header)
-		}
-	}
-}
-
-func TestStrictTransportIsAskedForOnlyWhenTheSiteHasIt(t *testing.T) {
-	for base, want := range map[string]bool{"http://callbook.example.org": false, "https://callbook.example.org": true} {
-		server, err := New(newSite(t).store, Options{BaseURL: base})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range []string{"/api", "/nowhere", "/api/me"} {
-			w := httptest.NewRecorder()
-			server.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-			if got := w.Header().Get("Strict-Transport-Security") != ""; got != want {
-				t.Errorf("%s at %s: Strict-Transport-Security %v, want %v", path, base, got, want)
 			}
 		}
 	}

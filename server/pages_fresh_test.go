@@ -161,45 +161,6 @@ func TestEveryFormOfAPageHasItsOwnTag(t *testing.T) {
 	}
 }
 
-// TestKeptPagesEqualFreshOnes: after any write, what is kept of a page is what it
-// would be made to be.
-func TestKeptPagesEqualFreshOnes(t *testing.T) {
-	c := newCrowd(newSite(t), 7)
-	for step := range 30 {
-		pages := []string{"/", "/?lang=zh", "/agents", "/agents?q=agent", "/agents?new=true&lang=en", "/agents?min_level=2", "/calls", "/calls?open=true&lang=zh", "/calls.atom", "/calls?kind=seeking"}
-		for _, path := range c.paths {
-			if handle, found := strings.CutPrefix(path, "/api/agents/agent-"); found {
-				pages = append(pages, "/agents/agent-"+handle)
-			}
-			if id, found := strings.CutPrefix(path, "/api/posts/"); found {
-				pages = append(pages, "/calls/"+id)
-			}
-		}
-		for _, page := range pages {
-			c.sent("GET", page)
-		}
-		act := c.write()
-		c.compareKept(fmt.Sprintf("step %d (%s)", step, act), pages)
-	}
-}
-
-// compareKept reads each page and then reads it afresh. A page that is gone has
-// another request id each time, but no tag.
-func (s *site) compareKept(when string, pages []string) {
-	s.Helper()
-	kept := map[string]*result{}
-	for _, page := range pages {
-		kept[page] = s.look(page)
-	}
-	s.server.cache.Clear()
-	for _, page := range pages {
-		fresh := s.look(page)
-		if a := kept[page]; a.Status != fresh.Status || string(a.Body) != string(fresh.Body) || a.Header.Get("Etag") != fresh.Header.Get("Etag") {
-			s.Errorf("%s: %s is stale: %d %d %s", when, page, a.Status, fresh.Status, cmp.Diff(string(fresh.Body), string(a.Body)))
-		}
-	}
-}
-
 // TestAPageShowsWhatWasJustWritten: whatever others read meanwhile, who wrote sees
 // it, and no tag of an older page is taken for the new one's.
 func TestAPageShowsWhatWasJustWritten(t *testing.T) {

@@ -80,24 +80,6 @@ func TestOneOfManyGetsAHandle(t *testing.T) {
 	}
 }
 
-func TestManyRegisterAtOnce(t *testing.T) {
-	s := newSite(t)
-	keys := map[string]bool{}
-	answers := s.rush(func(i int) *result {
-		return s.call("POST", "/api/agents", "", registrationOf(fmt.Sprintf("agent-%d", i)))
-	})
-	s.expect("distinct handles", answers, "40 × 201")
-	for _, a := range answers {
-		keys[a.text("api_key")] = true
-		if !s.works(a.text("api_key")) {
-			t.Error("a key does not work")
-		}
-	}
-	if n := s.call("GET", "/api/agents", "", nil).value("total"); n != 40.0 || len(keys) != 40 {
-		t.Errorf("%v agents, %d keys", n, len(keys))
-	}
-}
-
 func TestNoQuotaIsPassedAtOnce(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) { o.quotas = store.Quotas{Posts: 10, Replies: 7} })
 	key := s.agent("harbour-pilot")
@@ -134,32 +116,6 @@ func TestNoQuotaIsPassedAtOnce(t *testing.T) {
 	s.post(key, "A day later")
 }
 
-func TestNoLimitOfRequestsIsPassedAtOnce(t *testing.T) {
-	s := newSite(t, func(o *siteOptions) { o.quotas = store.Quotas{RequestsFirstWeek: 2} })
-	s.menu(s.agent("harbour-pilot"))
-	body := s.requestTo("harbour-pilot")
-	senders := make([]string, crowdSize)
-	for i := range senders {
-		senders[i] = s.verified(fmt.Sprintf("sender-%d", i))
-		s.menu(senders[i])
-	}
-	send := func(key, handle string, body any) *result {
-		return s.call("POST", "/api/agents/"+handle+"/requests", key, body)
-	}
-	s.expect("one pair", s.rush(func(int) *result { return send(senders[0], "harbour-pilot", body) }), "1 × 201, 39 × 409 duplicate")
-	s.expect("one recipient", s.rush(func(i int) *result { return send(senders[i], "harbour-pilot", body) }),
-		"1 × 409 duplicate, 30 × 429 weekly_cap_reached, 9 × 201")
-	busy, bodies := s.verified("busy"), make([]map[string]any, crowdSize)
-	for i := range bodies {
-		bodies[i] = s.requestTo(fmt.Sprintf("sender-%d", i))
-	}
-	s.expect("one sender", s.rush(func(i int) *result { return send(busy, fmt.Sprintf("sender-%d", i), bodies[i]) }),
-		"2 × 201, 38 × 429 sender_limit_reached")
-	if n := s.call("GET", "/api/me", busy, nil).value("limits", "requests_sent_today", "left"); n != 0.0 {
-		t.Errorf("%v left", n)
-	}
-}
-
 func TestAnAddressReportsACallOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	s, _, post := inhabited(t, behindProxy(Limits{}), func(o *siteOptions) { o.path = path })
@@ -193,26 +149,6 @@ func rows(t testing.TB, path, table string) (n int) {
 		t.Fatal(err)
 	}
 	return n
-}
-
-func TestOneOfManyRotationsWins(t *testing.T) {
-	s := newSite(t)
-	key := s.agent("harbour-pilot")
-	for range 5 {
-		answers := s.rush(func(int) *result { return s.call("POST", "/api/me/rotate-key", key, nil) })
-		s.expect("rotations", answers, "1 × 200, 39 × 401 unauthorized")
-		if s.works(key) {
-			t.Error("the old key works on")
-		}
-		for _, a := range answers {
-			if a.Status == 200 {
-				key = a.text("api_key")
-			}
-		}
-		if !s.works(key) {
-			t.Fatal("the new key does not work")
-		}
-	}
 }
 
 const onceKey = "Idempotency-Key: 0123456789abcdef"
@@ -268,26 +204,6 @@ func TestOneOfTwoBodiesUnderAKeyWins(t *testing.T) {
 	s.expect("two bodies", answers, "20 × 201, 20 × 409 idempotency_conflict")
 	if n := s.call("GET", "/api/posts", "", nil).value("total"); n != 1.0 {
 		t.Errorf("%v calls", n)
-	}
-}
-
-func TestRepeatedRegistrationsLeaveOneKey(t *testing.T) {
-	s := newSite(t)
-	answers := s.rush(func(int) *result { return s.call("POST", "/api/agents", "", registrationOf("harbour-pilot"), onceKey) })
-	s.expect("registrations", answers, "40 × 201")
-	working, shown := 0, map[string]bool{}
-	for _, a := range answers {
-		key := a.text("api_key")
-		if key == "" || shown[key] {
-			t.Errorf("a key is missing or shown twice: %s", a.Body)
-		}
-		shown[key] = true
-		if s.works(key) {
-			working++
-		}
-	}
-	if n := s.call("GET", "/api/agents", "", nil).value("total"); n != 1.0 || working != 1 {
-		t.Errorf("%v agents, %d working keys", n, working)
 	}
 }
 

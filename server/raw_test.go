@@ -10,13 +10,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
 	"callbook/store"
@@ -148,6 +146,9 @@ func TestStrangeRequestsHaveOneReading(t *testing.T) {
 		{"body that ends early", "POST /api/agents HTTP/1.1\r\n" + host + "Content-Length: 100\r\n\r\n{\"handle\":", "400"},
 		{"chunks that end early", "POST /api/agents HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n" + chunk(`{"handle":`), "400"},
 		{"body of a GET", "GET /api HTTP/1.1\r\n" + host + "Content-Length: 2\r\n\r\n{}GET /healthz HTTP/1.1\r\n" + host + "\r\n", "200 200"},
+		{"bare line feeds", "GET /api HTTP/1.1\nHost: callbook.example.org\n\nGET /healthz HTTP/1.1\nHost: callbook.example.org\n\n", "200 200"},
+		{"a length before chunks, which alone count", "POST /api/agents HTTP/1.1\r\n" + host + "Content-Length: 52\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("{}") + "0\r\n\r\n" + smuggled, "422 404"},
+		{"a length after chunks, which alone count", "POST /api/agents HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n" + chunk("{}") + "0\r\n\r\n" + smuggled, "422 404"},
 		{"expectation that is none", "POST /api/agents HTTP/1.1\r\n" + host + "Expect: miracles\r\nContent-Length: 2\r\n\r\n{}", "417"},
 	}
 	for _, tt := range tests {
@@ -160,132 +161,6 @@ func TestStrangeRequestsHaveOneReading(t *testing.T) {
 		}
 	}
 	proof.Figure(t, "raw requests", len(tests))
-}
-
-// TestRequestsInPiecesAreReadAsWhole: wherever packets cut a request, it is answered as
-// if it had come at once.
-func TestRequestsInPiecesAreReadAsWhole(t *testing.T) {
-	s := serve(t)
-	const start = "POST /api/agents HTTP/1.1\r\nHost: callbook.example.org\r\n"
-	const chunked = start + "Transfer-Encoding: chunked\r\n\r\n"
-	const get = "GET /api/agents/nobody HTTP/1.1\r\nHost: callbook.example.org\r\n\r\n"
-	registration := register("agent-00")
-	head, body, _ := strings.Cut(registration, "\r\n\r\n")
-	tests := []struct {
-		name, raw string // cut at each |
-		want      string // statuses of the answers
-	}{
-		{"in the request line", "G|ET /a|pi HT|TP/1.|1\r\nHost: callbook.example.org\r\n\r\n", "200"},
-		{"in a header's name", "GET /api HTTP/1.1\r\nHo|st: callbook.example.org\r\n\r\n", "200"},
-		{"at the colon", "GET /api HTTP/1.1\r\nHost|:| callbook.example.org\r\n\r\n", "200"},
-		{"in a header's value", "GET /api HTTP/1.1\r\nHost: callbook.|example.org\r\n\r\n", "200"},
-		{"in the ends of lines", "GET /api HTTP/1.1\r|\nHost: callbook.example.org\r|\n\r|\n", "200"},
-		{"before the body", head + "\r\n\r\n|" + body, "201"},
-		{"in the body", head + "\r\n\r\n" + body[:40] + "|" + body[40:], "201"},
-		{"in a character", start + "Content-Length: 16\r\n\r\n{\"handle\":\"\xe6\xbd|\xae\"}", "422"},
-		{"in the length", start + "Content-Length: 1|6\r\n\r\n{\"handle\":\"abc\"}", "422"},
-		{"in a chunk's length", chunked + "2|8\r|\n" + body[:40] + "\r\n" + chunk(body[40:]) + "0\r\n\r\n", "201"},
-		{"in a chunk", chunked + "28\r\n" + body[:30] + "|" + body[30:40] + "|\r|\n" + chunk(body[40:]) + "0\r\n\r\n", "201"},
-		{"in the last chunk", chunked + chunk(body) + "0|\r|\n|\r|\n", "201"},
-		{"in a trailer", start + "Transfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n" + chunk(body) + "0\r\nX-S|um: 1\r|\n\r|\n", "201"},
-		{"between two calls", get + "|" + get, "404 404"},
-		{"in both of two calls", get[:30] + "|" + get[30:] + get[:10] + "|" + get[10:], "404 404"},
-		{"in three calls, two of which write", registration[:60] + "|" + registration[60:] + chunked[:70] + "|" + chunked[70:] + "2\r\n{|}\r\n0\r\n\r|\n" + get[:3] + "|" + get[3:], "201 422 404"},
-	}
-	ways := []struct {
-		name string
-		cut  func(raw string) []string
-	}{
-		{"whole", func(raw string) []string { return []string{strings.ReplaceAll(raw, "|", "")} }},
-		{"cut there", func(raw string) []string { return strings.Split(raw, "|") }},
-		{"byte by byte", func(raw string) (pieces []string) {
-			for _, b := range []byte(strings.ReplaceAll(raw, "|", "")) {
-				pieces = append(pieces, string([]byte{b}))
-			}
-			return pieces
-		}},
-	}
-	for i, tt := range tests {
-		var want string
-		for j, way := range ways {
-			raw := strings.ReplaceAll(tt.raw, "agent-00", fmt.Sprintf("agent-%02d", 1+i*len(ways)+j))
-			statuses, bodies := s.send(way.cut(raw), len(strings.Fields(tt.want)))
-			if j == 0 {
-				want = bodies
-			}
-			if diff := cmp.Diff(want, bodies); diff != "" || statuses != tt.want {
-				t.Errorf("%s, %s: answers %q, want %q\n%s", tt.name, way.name, statuses, tt.want, diff)
-			}
-		}
-	}
-	proof.Figure(t, "raw requests", len(tests)*len(ways))
-}
-
-// varies is what differs from one registration to the next.
-var varies = regexp.MustCompile(`agent-\d\d|cq_\w+|\d{4}-\d\d-\d\dT[\d:.]+Z`)
-
-// send writes calls in pieces, and returns the statuses and the bodies of their answers.
-func (s *served) send(pieces []string, calls int) (statuses, bodies string) {
-	s.Helper()
-	conn := s.dial()
-	go func() {
-		for _, piece := range pieces {
-			_, _ = io.WriteString(conn, piece) // without Nagle's delay, as Go has it
-		}
-	}()
-	r := bufio.NewReader(conn)
-	for range calls {
-		a, err := http.ReadResponse(r, nil)
-		if err != nil {
-			s.Errorf("after answers %q: %v", statuses, err)
-			break
-		}
-		body, _ := io.ReadAll(a.Body)
-		statuses += " " + fmt.Sprint(a.StatusCode)
-		bodies += varies.ReplaceAllString(string(body), "") + "\n"
-	}
-	_ = conn.CloseWrite() // not before: whoever sends no more is taken to be gone
-	if rest, _ := io.ReadAll(r); len(rest) > 0 {
-		s.Errorf("more answers than calls: %s", rest)
-	}
-	return strings.TrimSpace(statuses), bodies
-}
-
-func TestLengthAndChunksTogetherSmuggleNothing(t *testing.T) {
-	s := serve(t)
-	const host = "Host: callbook.example.org\r\n"
-	body := chunk(`{}`) + "0\r\n\r\n"
-	framings := map[string]string{
-		"length first": fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n", len(body)+40),
-		"length last":  "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
-	}
-	for name, framing := range framings {
-		raw := "POST /api/agents HTTP/1.1\r\n" + host + framing + "\r\n" + body + "GET /api HTTP/1.1\r\n" + host + "\r\n"
-		answers := s.exchange(raw)
-		if len(answers) == 0 || answers[0].StatusCode != 400 && answers[0].StatusCode != 422 {
-			t.Fatalf("%s: %v", name, answers)
-		}
-		// By the chunks alone the rest is one more request; it must not be read in any other way.
-		for _, a := range answers[1:] {
-			if a.StatusCode != 200 {
-				t.Errorf("%s: the rest answers %d", name, a.StatusCode)
-			}
-		}
-	}
-	proof.Figure(t, "raw requests", len(framings))
-}
-
-func TestBareLineFeedsEndHeaders(t *testing.T) {
-	s := serve(t)
-	answers := s.exchange("GET /api HTTP/1.1\nHost: callbook.example.org\n\nGET /healthz HTTP/1.1\nHost: callbook.example.org\n\n")
-	for _, a := range answers {
-		if a.StatusCode != 200 && a.StatusCode != 400 {
-			t.Errorf("status %d", a.StatusCode)
-		}
-	}
-	if len(answers) == 0 {
-		t.Error("no answer")
-	}
 }
 
 func TestHeadersAreBounded(t *testing.T) {

@@ -156,7 +156,10 @@ func (c *call) admit() error {
 // cachedResponse returns the response of a public read from the cache, or runs the
 // operation and caches its response.
 func (c *call) cachedResponse() (*cached, error) {
-	s, uri := c.server, cmp.Or(c.RequestURI, c.URL.RequestURI())
+	s, uri := c.server, c.RequestURI
+	if uri == "" { // the program's own read
+		uri = c.URL.RequestURI()
+	}
 	e, version, ok := s.cache.Get(uri, c.now)
 	if ok {
 		return e, nil

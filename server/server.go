@@ -60,7 +60,7 @@ type Server struct {
 	mailer      *mailer // nil: the site sends no mail
 	links       *linkChecks
 	pages       *web.Site
-	mcp         *mcp.Endpoint
+	mcp         http.Handler
 	gate        *mcp.Gate                  // before the MCP endpoint
 	noBackup    atomic.Int64               // until then, in milliseconds: the last one failed
 	copied      atomic.Pointer[store.Time] // when the newest copy was made

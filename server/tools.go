@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"math"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
@@ -94,8 +96,32 @@ func (s *Server) newMCP() (err error) {
 		Instructions: mcpInstructions, Notice: []string{notice.EN, notice.ZH},
 		Tools:     append(tools, s.guideTool()),
 		Resources: append(s.guideResources(), s.cardResource(s.operation("getAgent"))),
+		Failed:    s.toolFailed,
+		Busy: func(w http.ResponseWriter, r *http.Request) {
+			s.writeError(w, r, refuse(store.CodeUnavailable, ""))
+		},
 	})
 	return nil
+}
+
+// toolCall is what a tool needs of the request that calls it, and what the request's
+// log event needs of the tool.
+type toolCall struct {
+	requestID string
+	code      atomic.Value // of the error that a tool returned, a store.Code
+}
+
+type toolCallKey struct{}
+
+func toolCallOf(ctx context.Context) *toolCall { return ctx.Value(toolCallKey{}).(*toolCall) }
+
+// toolFailed logs an error of the server's own, and returns its error object.
+func (s *Server) toolFailed(ctx context.Context, err error) json.RawMessage {
+	c := toolCallOf(ctx)
+	s.options.Log.Error().Err(err).Str("request_id", c.requestID).Msg("an MCP call failed")
+	_, object, _ := errorObject(refuse(codeInternal, ""), c.requestID)
+	c.code.Store(object.Code)
+	return marshal(object)
 }
 
 func (s *Server) toolOf(op *operation, call func(context.Context, []byte) (mcp.Result, error)) mcp.Tool {
@@ -106,23 +132,23 @@ func (s *Server) toolOf(op *operation, call func(context.Context, []byte) (mcp.R
 	}
 }
 
-// callTool answers with the operation's answer. A refusal is an answer too: the
-// error that the operation would send.
+// callTool returns what the operation responds with, an error that the caller can
+// correct included.
 func (s *Server) callTool(op *operation) func(context.Context, []byte) (mcp.Result, error) {
 	return func(ctx context.Context, raw []byte) (mcp.Result, error) {
-		e := &cached{}
 		args, err := s.arguments(op, raw)
 		if err == nil {
-			e, err = s.read(ctx, op, args)
-		}
-		if err == nil {
-			return mcp.Result{JSON: e.body}, nil
+			var e *cached
+			if e, err = s.read(ctx, op, args); err == nil {
+				return mcp.Result{JSON: e.body}, nil
+			}
 		}
 		_, object, refused := errorObject(aboutArguments(err), "")
 		if !refused {
 			return mcp.Result{}, err
 		}
-		return mcp.Result{JSON: marshal(ErrorBody{Error: object}), Code: string(object.Code)}, nil
+		toolCallOf(ctx).code.Store(object.Code)
+		return mcp.Result{JSON: marshal(ErrorBody{Error: object}), IsError: true}, nil
 	}
 }
 
@@ -170,9 +196,15 @@ func (s *Server) arguments(op *operation, raw []byte) (url.Values, error) {
 
 func takeArguments(op *operation, check *checker, raw []byte) (url.Values, error) {
 	args := url.Values{}
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "null" {
+		return args, nil
+	}
 	fields := slices.Concat(op.input.paths, op.input.query)
-	d := jsontext.NewDecoder(bytes.NewReader(raw))
-	_, _ = d.ReadToken() // the bracket, where there is one; what follows is known to be JSON
+	d := jsontext.NewDecoder(bytes.NewReader(raw)) // the body is known to be JSON
+	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
+		return nil, refuse(codeInvalidJSON, "type")
+	}
 	for d.PeekKind() == '"' {
 		token, _ := d.ReadToken()
 		name := token.String()
@@ -297,7 +329,7 @@ func (s *Server) guideTool() mcp.Tool {
 	call := s.callTool(op)
 	return s.toolOf(op, func(ctx context.Context, raw []byte) (mcp.Result, error) {
 		result, err := call(ctx, raw)
-		if err == nil && result.Code == "" {
+		if err == nil && !result.IsError {
 			var g Guide
 			err = json.Unmarshal(result.JSON, &g)
 			result.Text = g.Guide
@@ -350,11 +382,11 @@ func ParseMCPOrigins(texts []string) (origins []string, err error) {
 	return origins, err
 }
 
-// mountMCP mounts the endpoint. Each call of it counts as a read.
+// mountMCP mounts the endpoint. Each request to it counts as a read.
 func (s *Server) mountMCP(r *routes) {
 	r.handle(http.MethodPost, mcpPath, func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		w.Header().Set("Cache-Control", "no-store")
-		if !s.gate.Admits(r) {
+		if !s.gate.Allows(r) {
 			s.writeError(w, r, refuse(store.CodeForbidden, "mcp"))
 			return
 		}
@@ -368,25 +400,12 @@ func (s *Server) mountMCP(r *routes) {
 			s.writeError(w, r, err)
 			return
 		}
-		s.sendReply(w, r, s.mcp.Serve(r.Context(), r.Header, c.body))
+		tool := &toolCall{requestID: w.Header().Get("X-Request-Id")}
+		r = r.WithContext(context.WithValue(r.Context(), toolCallKey{}, tool))
+		r.Body = io.NopCloser(bytes.NewReader(c.body))
+		s.mcp.ServeHTTP(w, r)
+		if code, ok := tool.code.Load().(store.Code); ok {
+			noteCode(w, code)
+		}
 	})
-}
-
-func (s *Server) sendReply(w http.ResponseWriter, r *http.Request, reply *mcp.Reply) {
-	switch {
-	case errors.Is(reply.Err, mcp.ErrBusy):
-		s.writeError(w, r, refuse(store.CodeUnavailable, ""))
-		return
-	case reply.Err != nil:
-		status, object := s.fail(w, r, reply.Err)
-		reply.Fail(status, marshal(object))
-	default:
-		noteCode(w, store.Code(reply.Code))
-	}
-	if reply.Type == "" {
-		w.WriteHeader(reply.Status)
-		return
-	}
-	w.Header().Set("Content-Type", reply.Type)
-	_ = writeJSON(w, reply.Status, reply.Body)
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -58,7 +59,17 @@ func (r *result) toolAnswer() *toolAnswer {
 	if r.into(&body); body.Result == nil {
 		r.Fatalf("no result: %s", r.Body)
 	}
+	body.Result.Structured = reformatted(body.Result.Structured)
 	return body.Result
+}
+
+// reformatted returns JSON without needless escapes, which the SDK makes of <, > and &.
+func reformatted(text []byte) []byte {
+	v := jsontext.Value(text)
+	if len(v) > 0 && v.Format() != nil {
+		return nil
+	}
+	return v
 }
 
 func (s *site) toolList() map[string]toolListed {

@@ -1,24 +1,25 @@
-// Package mcp is a read-only MCP endpoint over Streamable HTTP: it keeps no
-// sessions, answers in JSON, and speaks every protocol version that the SDK does.
-// It knows nothing of the directory but a list of tools and resources.
-//
-// The SDK does the protocol; what stands here is around it. A body is read
-// strictly before the SDK sees it, and of the caller's headers the SDK sees only
-// those of the protocol. What it answers is never sent as it is where it would
-// repeat the caller's words. The answers of tools do not pass through it at all:
-// it would escape them anew. They take the place of a token in its own answer.
+// Package mcp is a read-only MCP endpoint over Streamable HTTP: without sessions, with
+// JSON responses, in every protocol version of the SDK. The SDK does the protocol. The
+// package adds the text that fences data of third parties (fence.go), the check of Host
+// and Origin (gate.go), and a handler around the SDK's that bounds how much runs at once
+// and keeps every error JSON. It knows nothing of the directory but a list of tools and
+// resources.
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -27,17 +28,17 @@ import (
 type Tool struct {
 	Name, Title, Description string
 	Input, Output            json.RawMessage // JSON Schema 2020-12
-	Untrusted                bool            // its answers hold text of third parties
-	// Call answers. args is an object, or empty. An error is the server's own fault;
-	// what the caller can mend is a Result.
+	Untrusted                bool            // its results hold text of third parties
+	// Call gets the arguments as they were sent, nil if there are none: it has to check
+	// them. An error is the server's own; what the caller can correct is a Result.
 	Call func(ctx context.Context, args []byte) (Result, error)
 }
 
-// Result is the answer of a tool.
+// Result is the result of a tool.
 type Result struct {
-	JSON []byte // the structured answer, which is sent as it is
-	Text string // for models; empty for the JSON, fenced where the tool is untrusted
-	Code string // of a refusal: what JSON then holds
+	JSON    []byte // the structured content
+	Text    string // for models; empty for the JSON, fenced where the tool is untrusted
+	IsError bool   // JSON is an error that the caller can correct
 }
 
 // Resource is a document that can be read by its URI.
@@ -46,15 +47,12 @@ type Resource struct {
 	Name, Title, Description string
 	Type                     string // media type
 	Untrusted                bool   // holds text of third parties
-	// Read gets what stands for the {part}. ErrNotFound says that there is none.
+	// Read returns the document of the {part}, or ErrNotFound.
 	Read func(ctx context.Context, part string) ([]byte, error)
 }
 
-// ErrNotFound is a resource that there is not.
+// ErrNotFound: there is no such resource.
 var ErrNotFound = errors.New("there is no such resource")
-
-// ErrBusy is a call that found no free place in time, or took too long.
-var ErrBusy = errors.New("too many calls at once")
 
 // Options is what an endpoint is made of.
 type Options struct {
@@ -64,65 +62,120 @@ type Options struct {
 	Notice               []string // lines before text of third parties
 	Tools                []Tool
 	Resources            []Resource
+	// Failed logs an error or panic of a tool or resource, and returns what the
+	// JSON-RPC error tells the caller of it.
+	Failed func(ctx context.Context, err error) json.RawMessage
+	// Busy responds when a call found no place, or took too long.
+	Busy func(w http.ResponseWriter, r *http.Request)
 }
 
-// An SDK call takes a good part of a millisecond and hundreds of kilobytes, so few
-// run at once; those that find no place wait, but not many and not for long.
+// A call costs a good part of a millisecond and hundreds of kilobytes, so few run at
+// once. The others wait: callTime is for waiting and running together.
 const (
 	callTime    = 10 * time.Second
-	waitTime    = 3 * time.Second
 	placesOfCPU = 2
-	queueOfCPU  = 64
 )
 
-// listTime is how long clients may keep the lists of tools and resources.
+// listTime is how long clients may cache the lists of tools and resources.
 const listTime = 5 * time.Minute
 
-// Endpoint answers messages.
-type Endpoint struct {
-	options Options
-	handler http.Handler
-	places  chan struct{}
-	queue   chan struct{}
-}
-
-// methods are those that the endpoint has, with the first version that knows them.
-// The SDK would answer more, for what this server does not declare.
-var methods = map[string]string{
-	"initialize": "", "ping": "", "server/discover": modern, "subscriptions/listen": modern,
-	"tools/list": "", "tools/call": "",
-	"resources/list": "", "resources/templates/list": "", "resources/read": "",
-}
-
-// New makes an endpoint.
-func New(o Options) *Endpoint {
-	e := &Endpoint{
-		options: o,
-		places:  make(chan struct{}, placesOfCPU*runtime.GOMAXPROCS(0)),
-		queue:   make(chan struct{}, queueOfCPU*runtime.GOMAXPROCS(0)),
-	}
+// New returns the handler of an endpoint, for bodies of POST whose size and media type
+// have been checked.
+func New(o Options) http.Handler {
 	server := sdk.NewServer(
 		&sdk.Implementation{Name: o.Name, Title: o.Title, Version: o.Version, WebsiteURL: o.Website},
 		&sdk.ServerOptions{
 			Instructions: o.Instructions,
+			// Declared, since the SDK would else announce logging and list changes.
 			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},
 			SetCacheable: setCacheable,
 		})
-	server.AddReceivingMiddleware(bareErrors)
+	server.AddReceivingMiddleware(o.protect)
 	for _, t := range o.Tools {
-		server.AddTool(described(t), e.caller(t))
+		server.AddTool(t.listed(), o.handler(t))
 	}
 	for _, r := range o.Resources {
-		addResource(server, r)
+		r.addTo(server)
 	}
-	e.handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, PropagateRequestCancellation: true,
-		DisableLocalhostProtection: true, // the Gate does it: a proxy on the same host may keep the public name
+		DisableLocalhostProtection: true, // Gate does it: a proxy on the same host may forward the public name
 	})
-	return e
+	// TimeoutHandler buffers the response, so a place is free before a slow client has
+	// read it.
+	limited := http.TimeoutHandler(limit(handler), callTime, "")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rw := &responseWriter{ResponseWriter: w, request: r, busy: o.Busy}
+		body, err := io.ReadAll(r.Body)
+		if err != nil || !jsontext.Value(body).IsValid() || jsontext.Value(body).Kind() != '{' {
+			// The SDK is laxer: it takes repeated keys, trailing data, and batches, of
+			// which one request could hold hundreds of calls.
+			http.Error(rw, "", http.StatusBadRequest)
+			return
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		// Clients that ask for no media type, or a wider one, get JSON all the same.
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Del("Last-Event-Id")
+		limited.ServeHTTP(rw, r)
+	})
 }
 
-// setCacheable lets clients keep what changes only with the program. What is read
+// limit lets a few requests run at once.
+func limit(next http.Handler) http.Handler {
+	places := make(chan struct{}, placesOfCPU*runtime.GOMAXPROCS(0))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+			next.ServeHTTP(w, r)
+		case <-r.Context().Done(): // the TimeoutHandler has responded
+		}
+	})
+}
+
+// invalidRequest is sent for what the SDK rejects in plain text.
+var invalidRequest = []byte(`{"jsonrpc":"2.0","error":{"code":-32600,"message":` +
+	`"This is not a request that the server takes. Send one JSON-RPC 2.0 request in UTF-8, with an id, a method of MCP, and a supported MCP-Protocol-Version; no batch, no key twice.",` +
+	`"data":{"code":"invalid_request","message_zh":` +
+	`"服务器不接受此请求。请发送一条 UTF-8 编码的 JSON-RPC 2.0 请求，含 id、MCP 方法和受支持的 MCP-Protocol-Version；不支持批量消息，键不得重复。"}}}`)
+
+// responseWriter replaces plain-text errors by JSON ones, without the caller's words.
+type responseWriter struct {
+	http.ResponseWriter
+	request  *http.Request
+	busy     func(http.ResponseWriter, *http.Request)
+	replaced bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *responseWriter) WriteHeader(status int) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	w.replaced = status >= 400 && h.Get("Content-Type") != "application/json"
+	switch {
+	case !w.replaced:
+		w.ResponseWriter.WriteHeader(status)
+	case status >= 500:
+		w.busy(w.ResponseWriter, w.request)
+	default:
+		h.Set("Content-Type", "application/json")
+		w.ResponseWriter.WriteHeader(status)
+		_, _ = w.ResponseWriter.Write(invalidRequest)
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *responseWriter) Write(p []byte) (int, error) {
+	if w.replaced {
+		return len(p), nil
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// setCacheable lets clients cache what changes only with the program. What is read
 // may change at any time.
 func setCacheable(_ context.Context, r sdk.Request, c *sdk.Cacheable) {
 	if _, read := r.GetParams().(*sdk.ReadResourceParams); !read {
@@ -130,195 +183,113 @@ func setCacheable(_ context.Context, r sdk.Request, c *sdk.Cacheable) {
 	}
 }
 
-// Reply is what goes over HTTP.
-type Reply struct {
-	Status int
-	Type   string // media type; empty when there is no body
-	Body   []byte
-	Code   string // of a refusal, for the log
-	Err    error  // the server's own fault: then nothing else is set
-	id     []byte
+// protect reports errors and panics behind a method, which the SDK calls in a goroutine
+// of its own, where a panic would end the program.
+func (o Options) protect(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (result sdk.Result, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			}
+			if err == nil {
+				return
+			}
+			if known, ok := errors.AsType[*jsonrpc.Error](err); ok {
+				err = rejected(method, known.Code)
+				return
+			}
+			err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error", Data: o.Failed(ctx, err)}
+		}()
+		return next(ctx, method, r)
+	}
 }
 
-// Fail makes the reply to a fault of the server's own. object says it in the
-// site's words.
-func (r *Reply) Fail(status int, object []byte) {
-	*r = *internalError.reply(status, r.id, object)
-}
-
-// Serve answers one body. Of the header it reads what is the protocol's.
-func (e *Endpoint) Serve(ctx context.Context, header http.Header, body []byte) *Reply {
-	m, fault := readMessage(body)
-	if fault != nil {
-		return fault.reply(http.StatusBadRequest, m.id, nil)
+// rejected returns an error of the SDK's in fixed words: the SDK repeats the caller's, and
+// quotes a URI as Go does, which is not always JSON.
+func rejected(method string, code int64) error {
+	var e struct {
+		Code string `json:"code"`
+		EN   string `json:"message_en"`
+		ZH   string `json:"message_zh"`
 	}
-	h, version, fault := protocolHeader(header)
-	if fault != nil {
-		return fault.reply(http.StatusBadRequest, m.id, nil)
-	}
-	if !supported(version) {
-		return unsupportedVersion.reply(http.StatusBadRequest, m.id, versionData(version))
-	}
-	if m.id == nil { // nothing that could be notified has an effect here
-		return &Reply{Status: http.StatusAccepted}
-	}
-	if since, ok := methods[m.method]; !ok || version != "" && version < since {
-		return unknownMethod.answer(version, m.id)
-	}
-	if err := e.enter(ctx); err != nil {
-		return &Reply{Err: err, id: m.id}
-	}
-	defer func() { <-e.places }()
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	return e.ask(ctx, h, version, m)
-}
-
-// enter waits for a place.
-func (e *Endpoint) enter(ctx context.Context) error {
-	select {
-	case e.places <- struct{}{}:
-		return nil
+	switch method {
+	case "tools/call":
+		e.Code, e.EN, e.ZH = "not_found", "There is no such tool. tools/list names them all.", "没有此工具。tools/list 列出全部工具。"
+	case "resources/read":
+		e.Code, e.EN, e.ZH = "not_found", "There is no such resource. resources/list and resources/templates/list name what there is.", "没有此资源。可用 resources/list 和 resources/templates/list 查看。"
 	default:
+		e.Code, e.EN, e.ZH = "invalid_params", "The params do not fit this method of the protocol.", "params 不符合协议中此方法的要求。"
 	}
-	select {
-	case e.queue <- struct{}{}:
-		defer func() { <-e.queue }()
-	default:
-		return ErrBusy
-	}
-	late := time.NewTimer(waitTime)
-	defer late.Stop()
-	select {
-	case e.places <- struct{}{}:
-		return nil
-	case <-late.C:
-		return ErrBusy
-	case <-ctx.Done():
-		return errors.Join(ErrBusy, ctx.Err())
-	}
-}
-
-// ask has the SDK answer, and puts the ready answers into what it says.
-func (e *Endpoint) ask(ctx context.Context, h http.Header, version string, m message) *Reply {
-	x := &exchange{ctx: ctx}
-	said, err := x.through(e.handler, h, m.body)
-	switch {
-	case x.err != nil:
-		return &Reply{Err: x.err, id: m.id}
-	case err != nil:
-		return &Reply{Err: err, id: m.id}
-	case x.refused != nil:
-		return x.refused.answer(version, m.id)
-	case said.status >= 400 || said.isError():
-		f := said.fault()
-		if f == internalError {
-			return &Reply{Err: fmt.Errorf("the SDK: %d %s", said.status, said.body.Bytes()), id: m.id}
-		}
-		return f.answer(version, m.id)
-	}
-	body, err := x.splice(said.body.Bytes())
+	data, err := json.Marshal(e)
 	if err != nil {
-		return &Reply{Err: err, id: m.id}
+		return err
 	}
-	return &Reply{Status: said.status, Type: said.header.Get("Content-Type"), Body: body, Code: x.code}
+	return &jsonrpc.Error{Code: code, Message: e.EN, Data: data}
 }
 
-// described is a tool as tools/list tells it.
-func described(t Tool) *sdk.Tool {
+// listed is the tool as tools/list has it.
+func (t Tool) listed() *sdk.Tool {
 	no := false
-	tool := &sdk.Tool{
+	return &sdk.Tool{
+		Meta: untrusted(t.Untrusted),
 		Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.Input, OutputSchema: t.Output,
 		Annotations: &sdk.ToolAnnotations{
 			Title: t.Title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no,
 		},
 	}
-	if t.Untrusted {
-		tool.Meta = untrusted()
-	}
-	return tool
 }
 
-// untrusted marks what holds text of third parties. A fresh one each time: the SDK
-// writes into it.
-func untrusted() sdk.Meta { return sdk.Meta{"callbook/untrustedContent": true} }
-
-// caller calls a tool for the SDK.
-func (e *Endpoint) caller(t Tool) sdk.ToolHandler {
-	return func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		x := exchangeOf(ctx)
-		args, ok := objectOrNothing(r.Params.Arguments)
-		if !ok {
-			return nil, x.refuse(badParams)
-		}
-		var result Result
-		if err := x.guarded(func() (err error) {
-			result, err = t.Call(x.ctx, args)
-			return err
-		}); err != nil {
-			return nil, err
-		}
-		return e.answer(x, t, result), nil
-	}
-}
-
-// answer is a tool's result with tokens in the place of its text and its JSON.
-func (e *Endpoint) answer(x *exchange, t Tool, result Result) *sdk.CallToolResult {
-	x.code = result.Code
-	answer := &sdk.CallToolResult{IsError: result.Code != ""}
-	var text []byte
-	switch {
-	case result.Text != "":
-		text = quoted(result.Text)
-	case t.Untrusted && result.Code == "":
-		text, answer.Meta = quoted(fence(e.options.Notice, result.JSON)), untrusted()
-	default:
-		text = quoted(result.JSON)
-	}
-	answer.Content = []sdk.Content{&sdk.TextContent{Text: x.keep(text)}}
-	answer.StructuredContent = x.keep(result.JSON)
-	return answer
-}
-
-// bareErrors takes the data off the SDK's errors: it repeats the caller's words in
-// them, in a form that is not always JSON.
-func bareErrors(next sdk.MethodHandler) sdk.MethodHandler {
-	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
-		result, err := next(ctx, method, r)
-		if err == nil {
-			return result, nil
-		}
-		switch x := exchangeOf(ctx); method {
-		case "tools/call":
-			_ = x.refuse(unknownTool)
-		case "resources/read":
-			_ = x.refuse(unknownResource)
-		}
-		var known *jsonrpc.Error
-		if errors.As(err, &known) {
-			return nil, &jsonrpc.Error{Code: known.Code, Message: "refused"}
-		}
-		return nil, err
-	}
-}
-
-// guarded turns a panic into an error: the SDK calls in a goroutine of its own,
-// where it would end the program.
-func (x *exchange) guarded(act func() error) error {
-	err := func() (err error) {
-		defer func() {
-			if v := recover(); v != nil {
-				err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-			}
-		}()
-		return act()
-	}()
-	if err == nil {
+// untrusted marks what holds text of third parties.
+func untrusted(is bool) sdk.Meta {
+	if !is {
 		return nil
 	}
-	if ended := x.ctx.Err(); ended != nil {
-		err = errors.Join(ErrBusy, ended, err)
+	return sdk.Meta{"callbook/untrustedContent": true}
+}
+
+// handler is the SDK's handler of a tool. The generic sdk.AddTool would check the
+// arguments itself, in other words than the API's.
+func (o Options) handler(t Tool) sdk.ToolHandler {
+	return func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		result, err := t.Call(ctx, r.Params.Arguments)
+		if err != nil {
+			return nil, err
+		}
+		text, foreign := result.Text, t.Untrusted && !result.IsError
+		switch {
+		case foreign:
+			text = fence(o.Notice, string(result.JSON))
+		case text == "":
+			text = string(result.JSON)
+		}
+		return &sdk.CallToolResult{
+			Meta: untrusted(foreign), Content: []sdk.Content{&sdk.TextContent{Text: text}},
+			StructuredContent: json.RawMessage(result.JSON), IsError: result.IsError,
+		}, nil
 	}
-	x.err = err
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "failed"}
+}
+
+func (r Resource) addTo(server *sdk.Server) {
+	prefix, _, isTemplate := strings.Cut(r.URI, "{")
+	read := func(ctx context.Context, request *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		uri := request.Params.URI
+		body, err := r.Read(ctx, strings.TrimPrefix(uri, prefix))
+		if errors.Is(err, ErrNotFound) {
+			return nil, sdk.ResourceNotFoundError(uri)
+		}
+		if err != nil {
+			return nil, err
+		}
+		contents := &sdk.ResourceContents{Meta: untrusted(r.Untrusted), URI: uri, MIMEType: r.Type, Text: string(body)}
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{contents}}, nil
+	}
+	if isTemplate {
+		server.AddResourceTemplate(&sdk.ResourceTemplate{
+			Meta: untrusted(r.Untrusted), URITemplate: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.Type,
+		}, read)
+		return
+	}
+	server.AddResource(&sdk.Resource{
+		Meta: untrusted(r.Untrusted), URI: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.Type,
+	}, read)
 }

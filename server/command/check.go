@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +19,7 @@ import (
 
 	"callbook/server/mail"
 	"callbook/store"
+	"callbook/store/text"
 )
 
 // checkCommand takes what serve takes, and finds out whether that would work.
@@ -221,12 +222,14 @@ func checkCertificate(f *findings, subject, name string, cert *x509.Certificate,
 	}
 }
 
-// checkPublic looks at what the public gets to see.
+// checkPublic reports what the public sees.
 func (c *checkCommand) checkPublic(f *findings) {
-	switch at, err := netip.ParseAddrPort(c.Addr); {
-	case c.BaseURL == "" && (err != nil || !at.Addr().IsLoopback()):
+	base, _ := url.Parse(c.BaseURL) // valid, by plan
+	host, _, _ := net.SplitHostPort(c.Addr)
+	switch {
+	case c.BaseURL == "" && !text.IsLoopback(host):
 		f.odd("base URL", "none is given: documents and mailed links will name the address of this machine")
-	case strings.HasPrefix(c.BaseURL, "http://") && !strings.Contains(c.BaseURL, "//127.") && !strings.Contains(c.BaseURL, "//localhost"):
+	case base.Scheme == "http" && !text.IsLoopback(base.Hostname()):
 		f.odd("base URL", "without https, keys cross the network as they are")
 	default:
 		f.good("base URL", "%s", cmp.Or(c.BaseURL, "this machine only"))

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -50,7 +51,6 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		}),
 		kong.Resolvers(file),
 		kong.NamedMapper("path", kong.MapperFunc(decodePath)),
-		defaultLimits(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(status int) { exited = status }),
@@ -114,22 +114,17 @@ type console struct {
 	demo     fs.FS
 }
 
-// unknownVariables refuses a CALLBOOK_ variable that no flag reads: a misspelt
-// setting must not be silently without effect.
+// unknownVariables rejects a CALLBOOK_ variable that no flag reads: a misspelt setting must
+// not be silently without effect.
 func unknownVariables(app *kong.Application, environ []string) error {
-	known := map[string]bool{}
-	_ = kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
-		if flag, ok := node.(*kong.Flag); ok {
-			for _, name := range flag.Envs {
-				known[name] = true
-			}
-		}
-		return next(nil)
-	})
+	var known []string
+	for _, flag := range settings(app) {
+		known = append(known, flag.Envs...)
+	}
 	for _, pair := range environ {
 		name, _, _ := strings.Cut(pair, "=")
-		if strings.HasPrefix(name, "CALLBOOK_") && !known[name] {
-			return fmt.Errorf("unknown variable %s%s", name, suggestion(name, keys(known)))
+		if strings.HasPrefix(name, "CALLBOOK_") && !slices.Contains(known, name) {
+			return fmt.Errorf("unknown variable %s%s", name, suggestion(name, known))
 		}
 	}
 	return nil

@@ -93,38 +93,32 @@ func (f *configFile) read(ctx *kong.Context) error {
 	return f.refuseUnknown(ctx.Model)
 }
 
-// refuseUnknown refuses a key that no flag reads: a misspelt setting must not be
+// refuseUnknown rejects a key that no flag reads: a misspelt setting must not be
 // silently without effect.
 func (f *configFile) refuseUnknown(app *kong.Application) error {
-	known := settings(app)
-	delete(known, configName)
+	var known []string
+	for _, flag := range settings(app) {
+		if flag.Name != configName {
+			known = append(known, flag.Name)
+		}
+	}
 	for name := range f.values {
-		if known[name] == nil {
-			return fmt.Errorf("%s: unknown setting %s%s", f.path, name, suggestion(name, keys(known)))
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("%s: unknown setting %s%s", f.path, name, suggestion(name, known))
 		}
 	}
 	return nil
 }
 
-// settings are all flags that can be set without the command line, by name.
-func settings(app *kong.Application) map[string]*kong.Flag {
-	known := map[string]*kong.Flag{}
+// settings returns the flags of all commands that can be set without the command line.
+func settings(app *kong.Application) (flags []*kong.Flag) {
 	_ = kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
-		if flag, ok := node.(*kong.Flag); ok && len(flag.Envs) > 0 && known[flag.Name] == nil {
-			known[flag.Name] = flag
+		if flag, ok := node.(*kong.Flag); ok && len(flag.Envs) > 0 {
+			flags = append(flags, flag)
 		}
 		return next(nil)
 	})
-	return known
-}
-
-func keys[V any](of map[string]V) []string {
-	names := make([]string, 0, len(of))
-	for name := range of {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return flags
 }
 
 // likeness is from which on, of 1, a name is taken for another one misspelt.

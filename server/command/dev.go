@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,7 +44,7 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 		return fmt.Errorf("listen: %w", err)
 	}
 	defer listener.Close()
-	if at, err := netip.ParseAddrPort(listener.Addr().String()); err != nil || !at.Addr().IsLoopback() {
+	if !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		return errors.New("dev serves this machine only: give --addr a loopback address such as 127.0.0.1:8080; to serve others, use callbook serve")
 	}
 	path := c.DB

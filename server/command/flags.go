@@ -3,12 +3,13 @@ package command
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize"
 	"github.com/rs/zerolog"
 
 	"callbook/server"
@@ -22,49 +23,24 @@ type databaseFlags struct {
 	DB     string `name:"db" default:"callbook.db" help:"The SQLite file of the directory." type:"path"`
 }
 
-// limitFlags are the rate limits; 0 switches one off.
+// limitFlags are the rate limits; 0 switches one off. Their defaults are those of server and
+// store, as a test checks.
 type limitFlags struct {
 	Limits             string `enum:"on,off" default:"on" help:"off switches all rate limits off: for tests and private networks."`
-	LimitReads         int    `default:"${reads}" help:"Public reads a minute for an address."`
-	LimitRegistrations int    `default:"${registrations}" help:"Registrations an hour for an address."`
-	LimitReports       int    `default:"${reports}" help:"Reports of calls an hour for an address."`
-	LimitFailedKeys    int    `default:"${failed_keys}" help:"Wrong API keys a minute for an address."`
-	LimitCalls         int    `default:"${calls}" help:"Calls a minute for an API key."`
-	LimitWrites        int    `default:"${writes}" help:"Writing calls a minute for an API key."`
-	LimitPosts         int    `default:"${posts}" help:"Calls posted a day by an agent."`
-	LimitReplies       int    `default:"${replies}" help:"Replies a day by an agent."`
-	LimitRequestsNew   int    `default:"${requests_new}" help:"Contact requests a day by an agent in its first week."`
-	LimitRequests      int    `default:"${requests}" help:"Contact requests a day by an agent after its first week."`
-	LimitCollabs       int    `default:"${collabs}" help:"Collaborations recorded a day by an agent."`
-	LimitRecoveries    int    `default:"${recoveries}" help:"Codes for lost keys asked for or tried an hour by an address."`
-	LimitLinks         int    `default:"${links}" help:"Profile links set or looked at an hour for an API key."`
-	LimitEvents        int    `default:"${events}" help:"Calls for events a minute for an API key."`
-}
-
-// defaultLimits returns the variables of the tags above.
-func defaultLimits() kong.Vars {
-	vars := kong.Vars{}
-	for name, n := range map[string]int{
-		"reads":         server.DefaultLimits.Reads.Calls,
-		"registrations": server.DefaultLimits.Registrations.Calls,
-		"reports":       server.DefaultLimits.Reports.Calls,
-		"failed_keys":   server.DefaultLimits.FailedKeys.Calls,
-		"calls":         server.DefaultLimits.Calls.Calls,
-		"writes":        server.DefaultLimits.Writes.Calls,
-		"recoveries":    server.DefaultLimits.Recoveries.Calls,
-		"links":         server.DefaultLimits.Links.Calls,
-		"events":        server.DefaultLimits.Events.Calls,
-		"posts":         store.DefaultQuotas.Posts,
-		"replies":       store.DefaultQuotas.Replies,
-		"requests_new":  store.DefaultQuotas.RequestsFirstWeek,
-		"requests":      store.DefaultQuotas.Requests,
-		"collabs":       store.DefaultQuotas.Collabs,
-		"mails":         store.DefaultMailCaps.Site,
-		"owner_agents":  store.DefaultOwnerAgents,
-	} {
-		vars[name] = strconv.Itoa(n)
-	}
-	return vars
+	LimitReads         int    `default:"600" help:"Public reads a minute for an address."`
+	LimitRegistrations int    `default:"10" help:"Registrations an hour for an address."`
+	LimitReports       int    `default:"30" help:"Reports of calls an hour for an address."`
+	LimitFailedKeys    int    `default:"10" help:"Wrong API keys a minute for an address."`
+	LimitCalls         int    `default:"120" help:"Calls a minute for an API key."`
+	LimitWrites        int    `default:"30" help:"Writing calls a minute for an API key."`
+	LimitPosts         int    `default:"10" help:"Calls posted a day by an agent."`
+	LimitReplies       int    `default:"50" help:"Replies a day by an agent."`
+	LimitRequestsNew   int    `default:"2" help:"Contact requests a day by an agent in its first week."`
+	LimitRequests      int    `default:"5" help:"Contact requests a day by an agent after its first week."`
+	LimitCollabs       int    `default:"50" help:"Collaborations recorded a day by an agent."`
+	LimitRecoveries    int    `default:"30" help:"Codes for lost keys asked for or tried an hour by an address."`
+	LimitLinks         int    `default:"20" help:"Profile links set or looked at an hour for an API key."`
+	LimitEvents        int    `default:"30" help:"Calls for events a minute for an API key."`
 }
 
 func (f limitFlags) limits() (server.Limits, store.Quotas) {
@@ -109,8 +85,8 @@ type mailFlags struct {
 	Mail        string `default:"log:" help:"Where the site's own mails go: log: (the log), dir:PATH (a folder of .eml files), smtp://USER:PASSWORD@HOST[:PORT], smtps://…, or off." placeholder:"SINK"`
 	MailFile    string `help:"File that holds the --mail setting, to keep the password out of the environment." placeholder:"PATH"`
 	MailFrom    string `help:"Sender of the site's own mails, such as Callbook <callbook@example.org>." placeholder:"ADDRESS"`
-	LimitMails  int    `default:"${mails}" help:"Mails a day in all; 0 for any number. --limits off leaves it."`
-	OwnerAgents int    `default:"${owner_agents}" help:"Agents that one owner may claim; 0 for any number."`
+	LimitMails  int    `default:"200" help:"Mails a day in all; 0 for any number. --limits off leaves it."`
+	OwnerAgents int    `default:"20" help:"Agents that one owner may claim; 0 for any number."`
 }
 
 func (f mailFlags) openMail(log zerolog.Logger) (mail.Sink, error) {
@@ -183,29 +159,13 @@ func (f backupFlags) check() error {
 // size is a number of bytes, written as 10GB or 512MiB; 0 is none.
 type size int64
 
-// units are the names of sizes, the longer ones first.
-var units = []struct {
-	name  string
-	bytes int64
-}{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
-	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1},
-}
-
-// UnmarshalText reads a size, its unit in any case.
+// UnmarshalText parses a size.
 func (s *size) UnmarshalText(text []byte) error {
-	number, unit := strings.TrimSpace(string(text)), int64(1)
-	for _, u := range units {
-		if at := len(number) - len(u.name); at > 0 && strings.EqualFold(number[at:], u.name) {
-			number, unit = strings.TrimSpace(number[:at]), u.bytes
-			break
-		}
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 || n > (1<<62)/unit {
+	n, err := humanize.ParseBytes(string(text))
+	if err != nil || n > math.MaxInt64 {
 		return fmt.Errorf("%q is no size, such as 10GB or 512MiB", text)
 	}
-	*s = size(n * unit)
+	*s = size(n)
 	return nil
 }
 

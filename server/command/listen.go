@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/netip"
 	"strconv"
 
 	"github.com/coreos/go-systemd/v22/activation"
@@ -122,11 +121,10 @@ func fronts(entrances []entrance, s *server.Server) (all []server.Front) {
 	return all
 }
 
-// reachable is a listener's address as this machine reaches it.
+// reachable returns a listener's address as this machine reaches it.
 func reachable(addr net.Addr) string {
-	at, err := netip.ParseAddrPort(addr.String())
-	if err == nil && at.Addr().IsUnspecified() {
-		return net.JoinHostPort("localhost", strconv.Itoa(int(at.Port())))
+	if at, ok := addr.(*net.TCPAddr); ok && at.IP.IsUnspecified() {
+		return net.JoinHostPort("localhost", strconv.Itoa(at.Port))
 	}
 	return addr.String()
 }

@@ -16,15 +16,15 @@ type versionCommand struct{}
 
 func (versionCommand) Run(console *console) error {
 	line := "callbook " + version()
-	if built := builtFrom(); built != "" {
-		line += " (" + built + ")"
+	if commit != "" {
+		line += " (" + commit + ")"
 	}
 	_, err := fmt.Fprintf(console.out, "%s %s %s/%s\n", line, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }
 
-// version is the release, or what the go command knows of one. It is one word, as
-// the header User-Agent takes.
+// version returns the release, or the version that the go command stamps, which names the
+// commit. It is one word, as the header User-Agent takes.
 func version() string {
 	if release != "" {
 		return release
@@ -34,22 +34,4 @@ func version() string {
 		return "devel"
 	}
 	return cmp.Or(strings.Trim(info.Main.Version, "()"), "devel")
-}
-
-// builtFrom is the commit that the program was built from, if known.
-func builtFrom() string {
-	if commit != "" {
-		return commit
-	}
-	found := map[string]string{}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, setting := range info.Settings {
-			found[setting.Key] = setting.Value
-		}
-	}
-	revision := found["vcs.revision"]
-	if revision != "" && found["vcs.modified"] == "true" {
-		revision += "-dirty"
-	}
-	return revision
 }

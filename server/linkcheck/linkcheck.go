@@ -197,11 +197,7 @@ func (c *Checker) fetch(ctx context.Context, v *visit, page, wanted string) (pro
 		return "", err
 	}
 	defer resp.Body.Close()
-	proof, err = v.read(resp)
-	if proof == proofMention && v.reflected {
-		return "", notFound
-	}
-	return proof, err
+	return v.read(resp)
 }
 
 // visit is the state of one check.
@@ -245,11 +241,18 @@ func (v *visit) read(resp *http.Response) (string, error) {
 	case resp.ContentLength > maxBodyBytes:
 		return "", tooLarge
 	}
-	body := http.MaxBytesReader(nil, resp.Body, maxBodyBytes)
-	if isHTML(resp.Header.Get("Content-Type")) {
-		return v.target.proofInHTML(v.at, body)
+	page, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxBodyBytes))
+	if err != nil {
+		return "", err
 	}
-	return v.target.proofInText(body)
+	proof := v.target.proofInText(page)
+	if isHTML(resp.Header.Get("Content-Type")) {
+		proof = v.target.proofInHTML(v.at, page)
+	}
+	if proof == "" || proof == proofMention && v.reflected {
+		return "", notFound
+	}
+	return proof, nil
 }
 
 func isHTML(contentType string) bool {

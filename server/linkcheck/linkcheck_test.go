@@ -142,14 +142,6 @@ func TestProofs(t *testing.T) {
 	w.expect("http://page.example.com/me?"+url.QueryEscape(wanted), verified("website", "rel_me"), 1)
 }
 
-func TestWantedThatIsNoAddressAsksNobody(t *testing.T) {
-	w := newWeb(t)
-	got, err := New(w.Options).Check(t.Context(), "http://page.example.com/", "foo")
-	if err != nil || got != failed(notFound) || len(w.dialled) != 0 {
-		t.Errorf("%+v, %v, dialled %v", got, err, w.dialled)
-	}
-}
-
 func TestRedirects(t *testing.T) {
 	w := newWeb(t)
 	w.answers["inner.example.com"] = "10.0.0.1"

@@ -2,9 +2,6 @@ package linkcheck
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"slices"
@@ -94,38 +91,39 @@ func (t target) reflectedBy(page *url.URL) bool {
 	return false
 }
 
-// proofInText reads a page that is no markup. Its error is notFound, or the body's.
-func (t target) proofInText(body io.Reader) (string, error) {
-	text, err := io.ReadAll(body)
-	if err != nil {
-		return "", fmt.Errorf("read page: %w", err)
+// proofInText returns what a page that is no markup proves; empty for nothing.
+func (t target) proofInText(page []byte) string {
+	if t.find(page) {
+		return proofMention
 	}
-	if found, atEnd := t.find(text); !found && !atEnd {
-		return "", notFound
-	}
-	return proofMention, nil
+	return ""
 }
 
-// proofInHTML reads a page of markup, which was found at the address page. Its
-// error is notFound, or the body's.
-func (t target) proofInHTML(page *url.URL, body io.Reader) (string, error) {
-	s := search{target: t, base: page}
-	z := html.NewTokenizer(body)
+// proofInHTML returns what a page of markup at the address base proves; empty for
+// nothing.
+func (t target) proofInHTML(base *url.URL, page []byte) string {
+	s := search{target: t, base: base}
+	z := html.NewTokenizer(bytes.NewReader(page))
 	for {
 		switch z.Next() {
 		case html.TextToken:
-			s.text(z.Text())
+			if !s.hidden {
+				s.shown = append(s.shown, z.Text()...)
+			}
 		case html.StartTagToken, html.SelfClosingTagToken:
 			s.startTag(z)
 		case html.EndTagToken:
 			name, _ := z.TagName()
 			s.tag(string(name))
 			s.hidden = false
-		case html.ErrorToken:
-			if !errors.Is(z.Err(), io.EOF) {
-				return "", fmt.Errorf("read page: %w", z.Err())
+		case html.ErrorToken: // the end
+			switch {
+			case s.relMe:
+				return proofRelMe
+			case s.mention || s.find(s.shown):
+				return proofMention
 			}
-			return s.proof()
+			return ""
 		}
 	}
 }
@@ -134,30 +132,11 @@ func (t target) proofInHTML(page *url.URL, body io.Reader) (string, error) {
 type search struct {
 	target
 	base    *url.URL
-	hasBase bool // by a tag: the first one counts
-	hidden  bool // in an element whose text is not shown
-	atEnd   bool // the text so far ends with the address; what follows decides
-	mention bool
+	hasBase bool   // by a tag: the first one counts
+	hidden  bool   // in an element whose text is not shown
+	shown   []byte // the text so far, tags within it as inlineTag
+	mention bool   // in an attribute
 	relMe   bool
-}
-
-func (s *search) proof() (string, error) {
-	switch {
-	case s.relMe:
-		return proofRelMe, nil
-	case s.mention || s.atEnd:
-		return proofMention, nil
-	}
-	return "", notFound
-}
-
-func (s *search) text(text []byte) {
-	if s.hidden || len(text) == 0 {
-		return
-	}
-	found, atEnd := s.find(text)
-	s.mention = s.mention || found || s.atEnd && !goesOn(text)
-	s.atEnd = atEnd
 }
 
 // hiddenElements hold text that browsers do not show. The tokenizer gives each
@@ -169,10 +148,16 @@ var hiddenElements = []string{"script", "style", "iframe", "noembed", "noframes"
 var inlineElements = strings.Fields(`a abbr b bdi bdo big cite code del dfn em font i ins kbd
 	mark q s samp small span strike strong sub sup tt u var wbr`)
 
+// inlineTag stands for a tag within running text. It splits an address, but does not
+// end one.
+const inlineTag = 0
+
 // tag ends the text before it, unless it is a tag within running text.
 func (s *search) tag(name string) {
-	if s.atEnd && !slices.Contains(inlineElements, name) {
-		s.mention, s.atEnd = true, false
+	if slices.Contains(inlineElements, name) {
+		s.shown = append(s.shown, inlineTag)
+	} else {
+		s.shown = append(s.shown, '\n')
 	}
 }
 
@@ -185,8 +170,7 @@ func (s *search) startTag(z *html.Tokenizer) {
 	for more { // of attributes with one name, the tokenizer gives the first alone
 		var key, value []byte
 		key, value, more = z.TagAttr()
-		found, atEnd := s.find(value)
-		s.mention = s.mention || found || atEnd
+		s.mention = s.mention || s.find(value)
 		switch string(key) {
 		case "rel":
 			rel = string(value)
@@ -216,21 +200,17 @@ func isMe(rel string) bool {
 	return slices.ContainsFunc(strings.Fields(rel), func(word string) bool { return strings.EqualFold(word, "me") })
 }
 
-// find looks for the address as a text of its own. If the text ends with it, only
-// what comes next can tell.
-func (t target) find(text []byte) (found, atEnd bool) {
+// find reports whether the address stands in a text by itself.
+func (t target) find(text []byte) bool {
 	for end := 0; ; {
 		at := bytes.Index(text[end:], t.text)
 		if at < 0 {
-			return false, false
+			return false
 		}
 		at, end = end+at, end+at+len(t.text)
-		switch after := bytes.TrimPrefix(text[end:], []byte("/")); {
-		case isWithinAddress(text[:at]):
-		case len(after) == 0:
-			return false, true
-		case !goesOn(after):
-			return true, false
+		after := bytes.TrimLeft(bytes.TrimPrefix(text[end:], []byte("/")), string(rune(inlineTag)))
+		if !isWithinAddress(text[:at]) && (len(after) == 0 || !goesOn(after)) {
+			return true
 		}
 	}
 }

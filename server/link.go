@@ -38,7 +38,7 @@ func (s *Server) setLink(c *call, caller store.Caller, in linkInput) (answer, er
 	if err != nil {
 		return answer{}, err
 	}
-	links, err := s.links.look(c.Context(), store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}, false)
+	links, err := s.links.check(c.Context(), store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}, false)
 	if err != nil {
 		return answer{}, err
 	}
@@ -95,48 +95,44 @@ func newLinkChecks(s *Server) (*linkChecks, error) {
 	return l, nil
 }
 
-// patience is how long a call waits for its turn to look. Pages may be slow, and a
-// call must end; one that has no turn leaves its link to the service.
-const patience = 2 * time.Second
+// linkPatience is how long a call waits for its turn. Pages may be slow, and a call
+// must end; one that has no turn leaves its link to the service.
+const linkPatience = 2 * time.Second
 
-// begin waits for a turn: of all agents so many look at once, of one agent one.
-func (l *linkChecks) begin(ctx context.Context, agentID int64) bool {
+// enter waits for a turn: so many links of all agents are checked at once, and one of
+// one agent.
+func (l *linkChecks) enter(ctx context.Context, agentID int64) bool {
 	if _, looking := l.looking.LoadOrStore(agentID, true); looking {
 		return false
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+	ctx, cancel := context.WithTimeout(ctx, linkPatience)
+	defer cancel()
 	select {
 	case l.free <- struct{}{}:
 		return true
-	case <-timer.C:
 	case <-ctx.Done():
+		l.looking.Delete(agentID)
+		return false
 	}
-	l.looking.Delete(agentID)
-	return false
 }
 
-func (l *linkChecks) end(agentID int64) {
+func (l *linkChecks) exit(agentID int64) {
 	<-l.free
 	l.looking.Delete(agentID)
 }
 
-// check fetches a link's page when it has a turn.
-func (l *linkChecks) check(ctx context.Context, link store.DueLink) (linkcheck.Result, error) {
-	if !l.begin(ctx, link.AgentID) {
-		return linkcheck.Result{}, linkcheck.ErrBusy
+// check fetches a link's page and stores what it found there. It returns the agent's
+// links: without a turn as they were, since the service checks this one later.
+func (l *linkChecks) check(ctx context.Context, link store.DueLink, byService bool) ([]store.Link, error) {
+	if !l.enter(ctx, link.AgentID) {
+		return l.store.Links(ctx, link.AgentID)
 	}
-	defer l.end(link.AgentID)
-	return l.checker.Check(ctx, link.URL, l.base+"/agents/"+link.Handle)
-}
-
-// look fetches a link's page, and keeps what it found there.
-func (l *linkChecks) look(ctx context.Context, link store.DueLink, byService bool) ([]store.Link, error) {
-	result, err := l.check(ctx, link)
-	if errors.Is(err, linkcheck.ErrBusy) {
-		return l.store.Links(ctx, link.AgentID) // as it was; the service looks by itself later
-	}
-	if err != nil {
+	defer l.exit(link.AgentID)
+	result, err := l.checker.Check(ctx, link.URL, l.base+"/agents/"+link.Handle)
+	switch {
+	case errors.Is(err, linkcheck.ErrBusy):
+		return l.store.Links(ctx, link.AgentID)
+	case err != nil:
 		return nil, refuse(store.CodeUnavailable, "")
 	}
 	return l.store.KeepFinding(ctx, link.AgentID, link.URL, store.LinkFinding{
@@ -144,30 +140,28 @@ func (l *linkChecks) look(ctx context.Context, link store.DueLink, byService boo
 	}, byService)
 }
 
-// recheck looks again at the links that are due, one after the other, and returns
-// how many it took up.
-func (l *linkChecks) recheck(ctx context.Context) (int, error) {
-	due, err := l.store.TakeDueLinks(ctx, looksInAMinute)
-	for _, link := range due {
-		var refused *store.Error
-		if _, lookErr := l.look(ctx, link, true); !errors.As(lookErr, &refused) {
-			err = errors.Join(err, lookErr)
-		}
-	}
-	return len(due), err
-}
-
-// recheckSome is recheck for whoever does not count.
+// recheckSome checks links that are due, one after the other, up to looksInAMinute.
 func (l *linkChecks) recheckSome(ctx context.Context) error {
 	_, err := l.recheck(ctx)
 	return err
 }
 
-// recheckAll looks again at every link that is due.
+// recheckAll checks every link that is due.
 func (l *linkChecks) recheckAll(ctx context.Context) error {
 	for {
 		if n, err := l.recheck(ctx); err != nil || n < looksInAMinute {
 			return err
 		}
 	}
+}
+
+func (l *linkChecks) recheck(ctx context.Context) (taken int, err error) {
+	due, err := l.store.TakeDueLinks(ctx, looksInAMinute)
+	for _, link := range due {
+		var refused *store.Error
+		if _, checkErr := l.check(ctx, link, true); !errors.As(checkErr, &refused) {
+			err = errors.Join(err, checkErr)
+		}
+	}
+	return len(due), err
 }

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"mime/quotedprintable"
 	"net"
-	"net/http"
 	netmail "net/mail"
 	"os"
 	"os/exec"
@@ -19,7 +17,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -251,18 +248,6 @@ func (o *postOffice) does(act func(at step) error) {
 	defer o.mu.Unlock()
 	close(o.changed)
 	o.act, o.changed = act, make(chan struct{})
-}
-
-// reach has it take every mail, and tells once so many steps are behind it.
-func (o *postOffice) reach(steps int) <-chan struct{} {
-	reached, taken := make(chan struct{}), atomic.Int64{}
-	o.does(func(step) error {
-		if taken.Add(1) == int64(steps+1) {
-			close(reached)
-		}
-		return nil
-	})
-	return reached
 }
 
 // works has it take every mail.
@@ -554,6 +539,8 @@ const (
 	stopTime = 10 * time.Second
 )
 
+// TestATroubledMailServerHoldsNothingBack also checks that mails are sent later, but for
+// those that were refused for good.
 func TestATroubledMailServerHoldsNothingBack(t *testing.T) {
 	for name, tt := range troubles {
 		t.Run(name, func(t *testing.T) {
@@ -589,38 +576,15 @@ func TestATroubledMailServerHoldsNothingBack(t *testing.T) {
 			if n != tt.kept || unsure != tt.unsure || len(o.tally()) != tt.copies {
 				t.Errorf("%d mails wait, of %d nobody knows, %v came; want %d, %d, %d", n, unsure, o.tally(), tt.kept, tt.unsure, tt.copies)
 			}
-		})
-	}
-}
-
-// TestWhatATroubledServerDidNotTakeIsSentLater: but for what it refused for good.
-func TestWhatATroubledServerDidNotTakeIsSentLater(t *testing.T) {
-	for _, name := range []string{"no greeting", "hangs at the sender", "451 to the recipient", "452 to the text", "drops at the sender", "drops after the text"} {
-		t.Run(name, func(t *testing.T) {
-			o, db := newPostOffice(t), newDB(t)
-			met := make(chan struct{}, 100)
-			o.does(troubles[name].does(o, func() { met <- struct{}{} }))
-			p := spawn(t, db, o.setting()...)
-			a := p.agent("harbour-pilot", "a@example.org")
-			p.verify(a)
-			comes(t, met)
-			if log := troubles[name].log; log != "" {
-				p.logs(log, 1)
-			}
-			p.ends()
 			o.works()
-			before := o.tally()["<a@example.org>"]
-			pass(t, db, untilNextTry)
-			p = spawn(t, db, o.setting()...)
-			p.logs("a mail is delivered", 1)
-			if n := o.tally()["<a@example.org>"]; n != before+1 {
-				t.Errorf("it came %d times, and before %d", n, before)
+			drain(t, o, db)
+			for to, n := range o.tally() {
+				if n > 2 || n > 1 && tt.unsure == 0 {
+					t.Errorf("%s: it came %d times", to, n)
+				}
 			}
-			l := o.next()
-			p.object("POST", "/api/me/verify/confirm", `{"code":"`+l.code()+`"}`, a.auth)
-			p.ends()
-			if n := waiting(t, db); n != 0 {
-				t.Errorf("%d mails wait still", n)
+			if n := len(o.tally()); n != tt.kept {
+				t.Errorf("%d mailboxes have their mail, not %d", n, tt.kept)
 			}
 		})
 	}
@@ -680,77 +644,6 @@ func TestKilledAtEachStepOfADelivery(t *testing.T) {
 	}
 }
 
-// TestKilledAtRandomMoments: the same, wherever the kill falls.
-func TestKilledAtRandomMoments(t *testing.T) {
-	const agents = 6
-	cycles := 8
-	if testing.Short() {
-		cycles = 2
-	}
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 0))
-	o, db := newPostOffice(t), newDB(t)
-	accepted, answered := map[string]bool{}, 0
-	for cycle := range cycles {
-		// By the clock, or by how far the deliveries have come.
-		moment, reached := time.Duration(random.Int64N(int64(20*time.Millisecond))), o.reach(-1)
-		if cycle%2 == 1 {
-			moment, reached = patience, o.reach(random.IntN(4*agents))
-		}
-		p := spawn(t, db, o.setting()...)
-		var all []agent
-		for i := range agents {
-			all = append(all, p.agent(fmt.Sprintf("agent-%d-%d", cycle, i), fmt.Sprintf("a-%d-%d@example.org", cycle, i)))
-		}
-		var lock sync.Mutex
-		var calls sync.WaitGroup
-		for _, a := range all {
-			calls.Go(func() {
-				ok := p.accepts(a)
-				lock.Lock()
-				defer lock.Unlock()
-				accepted["<"+a.mailbox+">"] = ok
-			})
-		}
-		select {
-		case <-time.After(moment):
-		case <-reached:
-		}
-		p.kill()
-		calls.Wait()
-		o.works()
-		drain(t, o, db)
-	}
-	came, twice := o.tally(), 0
-	for to, ok := range accepted {
-		n := came[to]
-		if ok && n < 1 || n > 2 {
-			t.Errorf("the mail to %s, accepted: %v, came %d times", to, ok, n)
-		}
-		if ok {
-			answered++
-		}
-		twice += n / 2
-	}
-	t.Logf("%d kills, seed %d: %d of %d calls were answered, %d mails came, %d of them twice", cycles, seed, answered, len(accepted), len(came), twice)
-}
-
-// accepts asks for a code of a program that may be killed meanwhile.
-func (p *process) accepts(a agent) bool {
-	r, err := http.NewRequest("POST", p.base+"/api/me/verify", nil)
-	if err != nil {
-		return false
-	}
-	name, value, _ := strings.Cut(a.auth, ": ")
-	r.Header.Set(name, value)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return false
-	}
-	response.Body.Close()
-	return response.StatusCode == 202
-}
-
 // TestAMailThatIsKilledAgainAndAgain comes twice at the most.
 func TestAMailThatIsKilledAgainAndAgain(t *testing.T) {
 	o, db := newPostOffice(t), newDB(t)
@@ -800,17 +693,6 @@ func TestCapsOnMailsHoldAcrossARestart(t *testing.T) {
 		}, 1, 0, ""},
 		{"within a minute", func(p *process) string { return p.verify(pilot) }, 0, 0, limited},
 		{"after a minute", func(p *process) string { return p.verify(pilot) }, 1, time.Minute, ""},
-		{"the third to the mailbox", func(p *process) string { return p.verify(pilot) }, 1, time.Minute, ""},
-		{"a fourth to the mailbox", func(p *process) string { return p.verify(pilot) }, 0, time.Minute, limited},
-		{"another agent's to the mailbox", func(p *process) string {
-			return p.verify(p.agent("lighthouse", "A+tag@example.org"))
-		}, 0, 0, ""}, // without a word
-		{"to another mailbox", func(p *process) string {
-			p.object("PATCH", "/api/me", `{"mailbox":"b@example.org"}`, pilot.auth)
-			return p.verify(pilot)
-		}, 1, 0, ""},
-		{"the agent's fifth", func(p *process) string { return p.verify(pilot) }, 1, time.Minute, ""},
-		{"a sixth", func(p *process) string { return p.verify(pilot) }, 0, time.Minute, limited},
 		{"the site's last", func(p *process) string {
 			gauge = p.agent("tide-gauge", "c@example.org")
 			return p.verify(gauge)
@@ -821,7 +703,7 @@ func TestCapsOnMailsHoldAcrossARestart(t *testing.T) {
 		if run.passes > 0 {
 			pass(t, db, run.passes)
 		}
-		p := spawn(t, db, append(o.setting(), "--limit-mails=6")...)
+		p := spawn(t, db, append(o.setting(), "--limit-mails=3")...)
 		if got := run.does(p); got != run.want {
 			t.Errorf("%s: %q, want %q", run.name, got, run.want)
 		}
@@ -833,24 +715,9 @@ func TestCapsOnMailsHoldAcrossARestart(t *testing.T) {
 			t.Errorf("%s: %d mails wait", run.name, n)
 		}
 	}
-	if diff := cmp.Diff(7, len(o.delivers)); diff != "" {
+	if diff := cmp.Diff(4, len(o.delivers)); diff != "" {
 		t.Errorf("mails (-want +got):\n%s", diff)
 	}
-}
-
-func TestMailSwitchedOff(t *testing.T) {
-	p := spawn(t, newDB(t), "--mail=off")
-	a := p.agent("harbour-pilot", "canary@example.org")
-	for path, body := range map[string]string{
-		"/api/me/verify": "", "/api/me/owner-claim": `{"owner_email":"canary@example.org"}`, "/api/recover": `{"handle":"harbour-pilot"}`,
-	} {
-		if got := p.mails(path, body, a.auth); got != "503 mail_unavailable" {
-			t.Errorf("%s: %s", path, got)
-		}
-	}
-	p.object("GET", "/api/me", "", a.auth)
-	p.ends()
-	p.quiet("canary")
 }
 
 func TestMailsInAFolder(t *testing.T) {
@@ -921,61 +788,4 @@ func TestTheMailSettingInAFile(t *testing.T) {
 		p.ends()
 		p.quiet(mailPassword)
 	})
-}
-
-func TestWrongMailSettingsStartNothing(t *testing.T) {
-	const from, secret = "--mail-from=callbook@example.org", "hunter2"
-	file := filepath.Join(t.TempDir(), secret[:3])
-	if err := os.WriteFile(file, []byte("smtp://u:"+secret+"@"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, tt := range map[string]struct {
-		args     []string
-		variable string
-	}{
-		"no host":            {[]string{from, "--mail=smtp://u:" + secret + "@"}, ""},
-		"port out of range":  {[]string{from, "--mail=smtp://u:" + secret + "@localhost:99999"}, ""},
-		"a path":             {[]string{from, "--mail=smtp://u:" + secret + "@localhost/x"}, ""},
-		"a query":            {[]string{from, "--mail=smtp://u:" + secret + "@localhost?x"}, ""},
-		"a space":            {[]string{from, "--mail=smtp://u:" + secret + "@local host"}, ""},
-		"a bad escape":       {[]string{from, "--mail=smtp://u:%zz" + secret + "@localhost"}, ""},
-		"an unescaped slash": {[]string{from, "--mail=smtp://u:" + secret + "/x@localhost"}, ""},
-		"another scheme":     {[]string{from, "--mail=imap://u:" + secret + "@localhost"}, ""},
-		"no scheme":          {[]string{from, "--mail=u:" + secret + "@localhost"}, ""},
-		"a password only":    {[]string{from, "--mail=smtp://:" + secret + "@localhost"}, ""},
-		"empty":              {[]string{from, "--mail="}, ""},
-		"no sender":          {[]string{"--mail=smtp://u:" + secret + "@localhost"}, ""},
-		"a wrong sender":     {[]string{"--mail=smtp://u:" + secret + "@localhost", "--mail-from=nobody"}, ""},
-		"two senders":        {[]string{"--mail=log:", "--mail-from=a@example.org, b@example.org"}, ""},
-		"no folder":          {[]string{"--mail=dir:"}, ""},
-		"no such folder":     {[]string{"--mail=dir:" + filepath.Join(t.TempDir(), "missing")}, ""},
-		"no such file":       {[]string{from, "--mail-file=" + filepath.Join(t.TempDir(), "missing")}, ""},
-		"a file":             {[]string{from, "--mail-file=" + file}, ""},
-		"a variable":         {[]string{from}, "CALLBOOK_MAIL=smtp://u:" + secret + "@"},
-		"no file's name":     {[]string{from, "--mail-file=smtp://u:" + secret + "@localhost"}, ""},
-		"a file's variable":  {[]string{from}, "CALLBOOK_MAIL_FILE=" + file},
-		"a negative limit":   {[]string{from, "--mail=smtp://u:" + secret + "@localhost", "--limit-mails=-1"}, ""},
-		"an unknown flag":    {[]string{from, "--mail=smtp://u:" + secret + "@localhost", "--nonsense"}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if variable, value, ok := strings.Cut(tt.variable, "="); ok {
-				t.Setenv(variable, value)
-			}
-			folder := t.TempDir()
-			p := newProcess(t, append([]string{"serve", "--addr=127.0.0.1:0", "--db=" + filepath.Join(folder, "callbook.db")}, tt.args...)...)
-			select {
-			case status := <-p.status:
-				p.status <- status
-				if status <= 0 || !strings.Contains(p.err.String(), "callbook: ") {
-					t.Errorf("status %d: %s", status, p.err)
-				}
-			case <-time.After(patience):
-				t.Fatal("it does not end")
-			}
-			p.quiet(secret, "callbook serves", ".go:", "goroutine")
-			if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
-				t.Errorf("it began to serve: %v %v", left, err)
-			}
-		})
-	}
 }

@@ -305,6 +305,10 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		{"log level", []string{"serve", free, fresh, "--log-level=loud"}, "", "--log-level"},
 		{"durability", []string{"serve", free, fresh, "--durability=none"}, "", "--durability"},
 		{"trusted proxy", []string{"serve", free, fresh, "--trusted-proxy=localhost"}, "", "trusted proxy"},
+		{"mail without a sender", []string{"serve", free, fresh, "--mail=smtp://u:hunter2@localhost"}, "", "--mail-from"},
+		{"mail by a variable", []string{"serve", free, fresh, "--mail-from=a@example.org"}, "CALLBOOK_MAIL=smtp://u:hunter2@", "--mail is not"},
+		{"mail in a file that is missing", []string{"serve", free, fresh, "--mail-file", filepath.Join(folder, "missing")}, "", "--mail-file"},
+		{"mail in the place of its file", []string{"serve", free, fresh, "--mail-file=smtp://u:hunter2@localhost"}, "", "takes the name of a file"},
 		{"no database", []string{"serve", free, "--db=" + text}, "", "text.db"},
 		{"no such folder", []string{"serve", free, "--db=" + filepath.Join(folder, "missing", "x.db")}, "", "missing"},
 		{"newer schema", []string{"serve", free, "--db=" + newerDatabase(t)}, "", "newer version of callbook"},
@@ -347,32 +351,6 @@ func newerDatabase(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-func TestHelpNamesEveryCommandAndSetting(t *testing.T) {
-	status, out, errors := finished("--help")
-	for _, command := range []string{"serve", "dev", "version"} {
-		if status != 0 || errors != "" || !regexp.MustCompile(`(?m)^\s+`+command+`\b`).MatchString(out) {
-			t.Errorf("status %d, no %s in %s%s", status, command, out, errors)
-		}
-	}
-	status, out, errors = finished("serve", "--help")
-	for _, flag := range []string{
-		"addr", "db", "base-url", "contact", "trusted-proxy", "durability", "log", "log-level", "limits", "limit-reads", "limit-registrations",
-		"limit-reports", "limit-failed-keys", "limit-calls", "limit-writes", "limit-posts", "limit-replies", "limit-requests-new", "limit-requests",
-	} {
-		variable := "$CALLBOOK_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-		if status != 0 || errors != "" || !strings.Contains(out, "--"+flag) || !strings.Contains(out, variable) {
-			t.Errorf("status %d, no --%s or no %s in %s%s", status, flag, variable, out, errors)
-		}
-	}
-}
-
-func TestVersionIsPrinted(t *testing.T) {
-	status, out, errors := finished("version")
-	if status != 0 || errors != "" || !regexp.MustCompile(`^callbook \S.*\n$`).MatchString(out) {
-		t.Errorf("status %d, %q, %q", status, out, errors)
-	}
 }
 
 func TestVariablesSetAndFlagsWin(t *testing.T) {

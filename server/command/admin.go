@@ -92,6 +92,22 @@ func (c *adminConsole) say(format string, args ...any) error {
 	return err
 }
 
+// printList prints each element of a list on a line, or a sentence for none.
+func printList[T any](c *adminConsole, list []T, err error, line func(T) string, none string) error {
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return c.say("%s", none)
+	}
+	for _, element := range list {
+		if err := c.say("%s", line(element)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 type agentArgument struct {
 	Handle string `arg:"" help:"The agent's handle."`
 }
@@ -104,18 +120,7 @@ type reportsCommand struct {
 func (c *reportsCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
 		list, err := st.Reports(ctx, c.All, c.Limit)
-		if err != nil {
-			return err
-		}
-		for _, r := range list {
-			if err := console.say("%s", reportLine(r)); err != nil {
-				return err
-			}
-		}
-		if len(list) == 0 {
-			return console.say("No reports.")
-		}
-		return nil
+		return printList(console, list, err, reportLine, "No reports.")
 	})
 }
 
@@ -279,22 +284,13 @@ type logCommand struct {
 func (c *logCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
 		list, err := st.Acts(ctx, c.Limit)
-		if err != nil {
-			return err
-		}
-		for _, a := range list {
-			detail := ""
+		return printList(console, list, err, func(a store.Act) string {
+			line := minute(a.At) + "  " + a.Act + "  " + a.Subject
 			if a.Detail != nil {
-				detail = fmt.Sprintf("  %q", *a.Detail)
+				line += fmt.Sprintf("  %q", *a.Detail)
 			}
-			if err := console.say("%s  %s  %s%s", minute(a.At), a.Act, a.Subject, detail); err != nil {
-				return err
-			}
-		}
-		if len(list) == 0 {
-			return console.say("Nothing was done yet.")
-		}
-		return nil
+			return line
+		}, "Nothing was done yet.")
 	})
 }
 

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"callbook/store"
 )
@@ -67,17 +68,6 @@ type blockedWordsCommand struct{}
 func (c *blockedWordsCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
 		list, err := st.BlockedWords(ctx)
-		if err != nil {
-			return err
-		}
-		for _, w := range list {
-			if err := console.say("%s  %q", minute(w.CreatedAt), w.Word); err != nil {
-				return err
-			}
-		}
-		if len(list) == 0 {
-			return console.say("No words are blocked.")
-		}
-		return nil
+		return printList(console, list, err, func(w store.BlockedWord) string { return fmt.Sprintf("%s  %q", minute(w.CreatedAt), w.Word) }, "No words are blocked.")
 	})
 }

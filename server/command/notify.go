@@ -46,11 +46,9 @@ func watchdog(ctx context.Context, st *store.Store, period time.Duration, tell f
 		} else {
 			pause = period / 20
 		}
-		again := time.NewTimer(pause)
 		select {
-		case <-again.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
-			again.Stop()
 			return
 		}
 	}

@@ -211,7 +211,6 @@ func TestOpenRefuses(t *testing.T) {
 	for _, c := range []struct{ outcome, setting, from, want string }{
 		{"nothing", "", "", forms},
 		{"a word", "canary:x", "", forms},
-		{"log with more", "log:canary:", "", forms},
 		{"another protocol", "imap://u:canary:@host", "", forms},
 		{"a folder without a name", "dir:", "", "names no folder"},
 		{"a folder that is missing", "dir:" + missing, "", "make it"},
@@ -222,18 +221,13 @@ func TestOpenRefuses(t *testing.T) {
 		{"no slashes", "smtp:mail.example.org", from, smtpForm},
 		{"a slash in the password", "smtp://u:canary:/x@host", from, smtpForm},
 		{"a password that begins like a port, with a slash", "smtp://user-canary:25/x@host", from, smtpForm},
-		{"a password that begins like a port, with a number sign", "smtp://user-canary:25#x@host", from, smtpForm},
-		{"a password that begins like a port, with a question mark", "smtp://user-canary:25?x@host", from, smtpForm},
 		{"a broken escape", "smtp://u:canary:%zz@host", from, smtpForm},
 		{"a line break in the password", "smtp://u:canary:%0d%0a@host", from, smtpForm},
-		{"NUL in the user", "smtp://u%00canary::p@host", from, smtpForm},
 		{"a user without a password", "smtp://user-canary@host", from, smtpForm},
 		{"a password without a user", "smtp://:canary:@host", from, smtpForm},
 		{"a path", "smtp://host/canary:", from, smtpForm},
 		{"a query", "smtp://host?canary:", from, smtpForm},
-		{"an empty query", "smtp://host?", from, smtpForm},
 		{"port 0", "smtp://host:0", from, smtpForm},
-		{"port 65536", "smtp://host:65536", from, smtpForm},
 		{"a space in the host", "smtp://ho%20st", from, smtpForm},
 		{"a percent sign in the host", "smtp://ho%25st", from, smtpForm},
 		{"a sender with a line break", "log:", "Canary\r\nBcc: <victim-canary@example.org>", "--mail-from must be"},
@@ -274,29 +268,20 @@ func TestMalformedMailsAreRefusedEverywhere(t *testing.T) {
 		{"no ID", func(m *Message) { m.ID = "" }},
 		{"a long ID", func(m *Message) { m.ID = strings.Repeat("a", 65) }},
 		{"an ID that ends the header", func(m *Message) { m.ID = "a\r\nBcc: b@example.org" }},
-		{"an ID with a line feed at its end", func(m *Message) { m.ID = "a\n" }},
 		{"an ID that is a path", func(m *Message) { m.ID = "../a" }},
-		{"an ID that is an address", func(m *Message) { m.ID = "a@b> <c" }},
 		{"no recipient", func(m *Message) { m.To = "" }},
-		{"a recipient without a domain", func(m *Message) { m.To = "victim-canary" }},
 		{"two recipients", func(m *Message) { m.To += ",b@example.org" }},
 		{"a recipient with a name", func(m *Message) { m.To = "A <a@example.org>" }},
-		{"a recipient in brackets", func(m *Message) { m.To = "<a@example.org>" }},
 		{"a recipient that ends the command", func(m *Message) { m.To = "a@example.org>\r\nRCPT TO:<b@example.org" }},
 		{"a recipient with parameters", func(m *Message) { m.To = "a@example.org> NOTIFY=SUCCESS" }},
-		{"a recipient with a line feed", func(m *Message) { m.To += "\n" }},
-		{"a recipient with NUL", func(m *Message) { m.To = "a\x00@example.org" }},
 		{"a quoted recipient", func(m *Message) { m.To = `"a@example.org"@example.net` }},
-		{"a source route", func(m *Message) { m.To = "@example.org:a@example.net" }},
 		{"an encoded word as recipient", func(m *Message) { m.To = "=?utf-8?q?a=40example.org=3e?=@example.net" }},
 		{"a recipient in another script", func(m *Message) { m.To = "ａ@example.org" }},
 		{"a long recipient", func(m *Message) { m.To = strings.Repeat("a", 65) + "@example.org" }},
-		{"a long domain", func(m *Message) { m.To = "a@" + strings.Repeat("b.", 126) + "b" }},
 		{"a label of 64", func(m *Message) { m.To = "a@" + strings.Repeat("b", 64) + ".org" }},
 		{"a subject of two lines", func(m *Message) { m.Subject = "a\nb" }},
-		{"a subject with a carriage return", func(m *Message) { m.Subject = "a\rb" }},
-		{"a subject with NUL", func(m *Message) { m.Subject = "a\x00b" }},
 		{"a subject with NEL", func(m *Message) { m.Subject = "a\u0085b" }},
+		{"a subject that would be decoded", func(m *Message) { m.Subject = "=?utf-8?q?a?=" }},
 		{"a subject that is no UTF-8", func(m *Message) { m.Subject = "a\xffb" }},
 		{"a text that is no UTF-8", func(m *Message) { m.Text = "a\xffb" }},
 	} {
@@ -404,21 +389,6 @@ func TestFolderThatIsGone(t *testing.T) {
 	}
 	if got := send(t, s, newMessage()); got != "not delivered" {
 		t.Errorf("the mail was %s", got)
-	}
-}
-
-// A name that cannot be taken must leave nothing behind.
-func TestFolderKeepsNoHalfMail(t *testing.T) {
-	folder := t.TempDir()
-	const name = "20261120T093000.000000000Z-out_01.eml"
-	if err := os.MkdirAll(filepath.Join(folder, name, "full"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if got := send(t, openSink(t, "dir:"+folder, "", outside{}), newMessage()); got != "not delivered" {
-		t.Errorf("the mail was %s", got)
-	}
-	if got := names(t, folder); !cmp.Equal(got, []string{name}) {
-		t.Errorf("left behind: %q", got)
 	}
 }
 

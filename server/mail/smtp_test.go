@@ -38,8 +38,7 @@ type mailbox struct {
 	addr  string
 	roots *x509.CertPool // that vouch for it as mail.example.com and 127.0.0.1
 
-	mechanisms []string                     // of AUTH; user and password are the secret ones
-	refuse     map[string]*gosmtp.SMTPError // by MAIL, RCPT and DATA
+	mechanisms []string // of AUTH; user and password are the secret ones
 
 	mu    sync.Mutex
 	mails []received
@@ -49,7 +48,7 @@ type mailbox struct {
 // newMailbox starts a server; set changes it before it listens.
 func newMailbox(t testing.TB, set func(b *mailbox)) *mailbox {
 	t.Helper()
-	b := &mailbox{TB: t, refuse: map[string]*gosmtp.SMTPError{}}
+	b := &mailbox{TB: t}
 	b.Server = gosmtp.NewServer(gosmtp.BackendFunc(func(c *gosmtp.Conn) (gosmtp.Session, error) {
 		_, secure := c.TLSConnectionState()
 		return &session{mailbox: b, now: received{helo: c.Hostname(), tls: secure}}, nil
@@ -116,15 +115,11 @@ func (b *mailbox) commands() []string {
 	return b.seen
 }
 
-// note records a command and gives the answer to it.
-func (b *mailbox) note(command string) error {
+// note records a command.
+func (b *mailbox) note(command string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seen = append(b.seen, command)
-	if refusal := b.refuse[command]; refusal != nil {
-		return refusal
-	}
-	return nil
 }
 
 type nowhere struct{}
@@ -141,9 +136,7 @@ func (s *session) AuthMechanisms() []string { return s.mechanisms }
 
 func (s *session) Auth(mechanism string) (sasl.Server, error) {
 	check := func(user, password string) error {
-		if err := s.note("AUTH " + mechanism); err != nil {
-			return err
-		}
+		s.note("AUTH " + mechanism)
 		if user != secretUser || password != secretPassword {
 			return &gosmtp.SMTPError{Code: 535, EnhancedCode: gosmtp.EnhancedCode{5, 7, 8}, Message: serverWords + user + password}
 		}
@@ -180,12 +173,14 @@ func (s *session) Mail(from string, o *gosmtp.MailOptions) error {
 		s.Error("SMTPUTF8 was asked for")
 	}
 	s.now.from = from
-	return s.note("MAIL")
+	s.note("MAIL")
+	return nil
 }
 
 func (s *session) Rcpt(to string, _ *gosmtp.RcptOptions) error {
 	s.now.to = append(s.now.to, to)
-	return s.note("RCPT")
+	s.note("RCPT")
+	return nil
 }
 
 func (s *session) Data(r io.Reader) error {
@@ -193,9 +188,7 @@ func (s *session) Data(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if err := s.note("DATA"); err != nil {
-		return err
-	}
+	s.note("DATA")
 	s.now.data = data
 	s.mu.Lock()
 	defer s.mu.Unlock()

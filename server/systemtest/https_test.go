@@ -438,16 +438,11 @@ func TestHTTPSSettings(t *testing.T) {
 		want string
 	}{
 		{"an address", []string{"--domain=203.0.113.5"}, "is no DNS name"},
-		{"an IPv6 address", []string{"--domain=2001:db8::1"}, "is no DNS name"},
 		{"a port", []string{"--domain=directory.example.org:443"}, "is no DNS name"},
 		{"a scheme", []string{"--domain=https://directory.example.org"}, "is no DNS name"},
-		{"a path", []string{"--domain=directory.example.org/x"}, "is no DNS name"},
-		{"all below", []string{"--domain=*.example.org"}, "is no DNS name"},
 		{"an underscore", []string{"--domain=a_b.example.org"}, "is no DNS name"},
-		{"a part too long", []string{"--domain=" + strings.Repeat("a", 64) + ".org"}, "is no DNS name"},
 		{"one word", []string{"--domain=directory"}, "is no DNS name"},
 		{"this machine", []string{"--domain=callbook.localhost"}, "--acme-directory"},
-		{"a private net", []string{"--domain=callbook.internal"}, "--acme-directory"},
 		{"twice", []string{"--domain=a.example.org", "--domain=A.example.org"}, "given twice"},
 		{"the second wrong", []string{"--domain=a.example.org", "--domain=b"}, `"b" is no DNS name`},
 		{"a base URL without TLS", []string{"--domain=a.example.org", "--base-url=http://a.example.org"}, "https://a.example.org"},

@@ -236,7 +236,7 @@ func sendFailure(ctx context.Context, err error) error {
 	switch code := failed.ErrorCode(); {
 	case code != 0:
 		f := &failure{text: strings.TrimSpace(fmt.Sprintf("the server refused %s with %d %s", step, code, failed.EnhancedStatusCode()))}
-		if !failed.IsTemp() && !slices.Contains(wantsLogin, code) {
+		if code >= 500 && !slices.Contains(wantsLogin, code) {
 			f.kind = ErrRefused
 		}
 		return f

@@ -45,7 +45,6 @@ type writer struct {
 	end func(context.Context) error // commits; tests have it fail
 
 	blocked *wordTree       // copy of the blocked words; nil when it must be read anew
-	blanked blanker         // how far pages hold nothing but what is stored
 	tuned   map[string]bool // search tables that have their settings
 	merged  map[string]bool // search tables that have nothing to merge
 
@@ -323,16 +322,12 @@ func (w *writer) checkpoint() {
 	if w.store.Failure() != nil {
 		return
 	}
-	w.look()
 	written := 0
 	_ = w.conn.Raw(func(c any) (err error) {
 		written, _, err = c.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, true)
 		return err
 	})
 	if w.pages += written; w.pages < checkpointPages {
-		return
-	}
-	if _ = w.store.judge(w.blankLog(context.Background())); w.store.Failure() != nil {
 		return
 	}
 	var done checkpointed

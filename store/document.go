@@ -54,6 +54,11 @@ func (t *tx) refresh() error {
 			return fmt.Errorf("refresh the recent calls of agent %d: %w", id, err)
 		}
 	}
+	if t.changes.Removed {
+		if err := t.noteErased(); err != nil {
+			return fmt.Errorf("note the erasure: %w", err)
+		}
+	}
 	return t.storeSearchRows()
 }
 

@@ -140,8 +140,10 @@ func (t *tx) setSite(name string, value []byte) error {
 
 // noteTime keeps when something was done for the whole site.
 func (t *tx) noteTime(name string, done Time) error {
-	return t.setSite(name, []byte(strconv.FormatInt(int64(done), 10)))
+	return t.setSite(name, timeNote(done))
 }
+
+func timeNote(done Time) []byte { return strconv.AppendInt(nil, int64(done), 10) }
 
 // notedTime is when something was done last; 0 when it never was.
 func (s *Store) notedTime(ctx context.Context, name string) (done Time, err error) {

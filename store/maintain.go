@@ -50,10 +50,11 @@ func (a *activity) note(s *Store, id int64, last, now Time) {
 
 // RunDue does what is due by the clock: it closes calls past their deadline, ends
 // what has run out of time, drops what is kept for a time only, merges the search
-// tables, and takes erased data out of the write-ahead log. It runs every minute, so
-// erased data leaves the files within ten minutes, also from where SQLite has moved it
-// away (blank.go); words that are in no row any longer leave the full-text index within
-// two days, with the merging of each (mergeWholeEvery).
+// tables, compacts the file at night, and takes erased data out of the write-ahead log. It
+// runs every minute, so erased data leaves the files within ten minutes, and copies that
+// SQLite left when it moved rows within a day and an hour (compact.go); words that are in
+// no row any longer leave the full-text index within two days, with the merging of each
+// (mergeWholeEvery).
 func (s *Store) RunDue(ctx context.Context) error {
 	var errs []error
 	// Transactions of their own: what fails keeps no other from being done, and
@@ -78,7 +79,7 @@ func (s *Store) RunDue(ctx context.Context) error {
 	if err := s.mergeSearch(ctx); err != nil {
 		errs = append(errs, fmt.Errorf("merge the search: %w", err))
 	}
-	if err := s.blankFile(ctx); err != nil {
+	if err := s.compactIfDue(ctx); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, s.checkpointErased(ctx))...)
@@ -144,9 +145,6 @@ func (s *Store) checkpointErased(ctx context.Context) error {
 	return s.outside(ctx, func(w *writer) error {
 		if !s.erased {
 			return nil
-		}
-		if err := w.blankLog(ctx); err != nil {
-			return err
 		}
 		var done checkpointed
 		// A reader that takes long, as a backup does, is not waited for: all writes

@@ -20,8 +20,8 @@ import (
 // ErrNewerSchema tells that the file was written by a newer program.
 var ErrNewerSchema = errors.New("the database was made by a newer version of callbook; start that version, or restore a backup from before the upgrade")
 
-// ErrNoRoom tells that the disk has no room for an upgrade with a copy.
-var ErrNoRoom = errors.New("too little room on the disk to upgrade the database")
+// ErrNoRoom tells that the disk has no room for an upgrade with a copy, or a compaction.
+var ErrNoRoom = errors.New("too little room on the disk")
 
 // upgrade is what opening a directory did to its schema.
 type upgrade struct {
@@ -253,7 +253,7 @@ func roomFor(path string, u upgrade) error {
 		return fmt.Errorf("look for the room that an upgrade needs: %w", err)
 	}
 	if needed := size / 10 * 32; disk.Free < needed {
-		return fmt.Errorf("%w from schema %d to %d: %d MiB are needed and %d MiB are free; make room, or start once with --no-backup, which upgrades without a copy",
+		return fmt.Errorf("%w to upgrade the database from schema %d to %d: %d MiB are needed and %d MiB are free; make room, or start once with --no-backup, which upgrades without a copy",
 			ErrNoRoom, u.from, u.to, needed>>20+1, disk.Free>>20)
 	}
 	return nil

@@ -83,7 +83,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if s.postTotals, err = newTotals(); err != nil {
 		return err
 	}
-	w := &writer{store: s, batch: cmp.Or(o.Batch, defaultBatch), blanked: blanker{found: map[int]struct{}{}, next: 1}, jobs: make(chan *job, mostWaiting), ended: make(chan struct{})}
+	w := &writer{store: s, batch: cmp.Or(o.Batch, defaultBatch), jobs: make(chan *job, mostWaiting), ended: make(chan struct{})}
 	w.end = func(ctx context.Context) error {
 		_, err := w.conn.ExecContext(ctx, "COMMIT")
 		return err

@@ -118,6 +118,8 @@ type Store struct {
 	failure        failure
 	checked        atomic.Int64 // Time: when this process last found the file whole; 0 when it did not look
 	unmerged       atomic.Int64 // Time: when it last found no room to merge the search tables
+	uncompacted    atomic.Int64 // Time: when it last failed to compact the file
+	mostCompacted  int64
 	stopWatching   context.CancelFunc
 
 	closing sync.RWMutex
@@ -135,7 +137,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		name: name, path: o.Path, beside: o.Beside, clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,
 		ownerAgents: DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks, erased: true, normal: o.Normal,
-		failure: failure{done: make(chan struct{})}, stopWatching: func() {}, looked: looked,
+		failure: failure{done: make(chan struct{})}, stopWatching: func() {}, looked: looked, mostCompacted: mostCompacted,
 	}
 	if s.clock == nil {
 		s.clock = time.Now
@@ -228,10 +230,7 @@ func (s *Store) Close() error {
 	}
 	if !s.beside {
 		// Where it fails, as on a full disk, the log stays and the next start reads it.
-		err := s.writer.blankLog(context.Background())
-		if fatal(err) == nil {
-			_, err = s.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
-		}
+		_, err := s.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
 		if _ = s.judge(err); s.untrusted() {
 			return s.Failure()
 		}

@@ -25,6 +25,7 @@ type commands struct {
 	Check   checkCommand   `cmd:"" help:"Find out whether callbook serve would work with these settings, and what is wrong with the database, the mail, the disk."`
 	Backup  backupCommand  `cmd:"" help:"Write a checked copy of the directory to a file, also while it is served."`
 	Restore restoreCommand `cmd:"" help:"Put a backup in the place of the directory; what was there is kept beside it."`
+	Compact compactCommand `cmd:"" help:"Write the database anew, without the room and the copies that deleted rows left, also while it is served: writes wait. It needs twice its size as free room."`
 	Admin   adminCommands  `cmd:"" help:"What the operator does: reports, suspend, remove, verify, new keys."`
 	Unit    unitCommand    `cmd:"" help:"Print a systemd unit that confines the service, ready for /etc/systemd/system."`
 	Version versionCommand `cmd:"" help:"Print the version."`

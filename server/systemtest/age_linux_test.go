@@ -706,7 +706,8 @@ func TestAYear(t *testing.T) {
 		}
 		samples = append(samples, a.rests())
 	}
-	a.moves(time.Hour) // the last who left is forgotten
+	a.moves(time.Hour)     // the last who left is forgotten
+	a.moves(2 * store.Day) // and the file compacted
 	stop()
 	working.Wait()
 	a.rests()

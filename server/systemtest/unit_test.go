@@ -137,7 +137,7 @@ func TestUnitHasRoomForTheCaches(t *testing.T) {
 	text, _ := unit(t)
 	most := number(text, `(?m)^MemoryMax=(\d+)M$`)
 	heap := number(text, `(?m)^Environment=GOMEMLIMIT=(\d+)MiB$`)
-	connections := 1 + number(source.String(), `readingPlaces = (\d+)`)
+	connections := 1 + number(source.String(), `readConnections = (\d+)`)
 	cache := number(source.String(), `cache_size\(-(\d+)\)`) // in KiB, the largest
 	const peak = 64
 	if need := heap + connections*2*cache/1024 + peak; need > most {

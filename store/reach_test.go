@@ -16,7 +16,7 @@ import (
 // commonWords is a directory where three words are common and seldom meet.
 func commonWords(t *testing.T, agents int) *testStore {
 	s := newStore(t)
-	var all []Newcomer
+	var all []Registration
 	for i := range agents {
 		r := registration(fmt.Sprintf("agent-%03d", i))
 		r.DescriptionEN = "An agent"
@@ -28,10 +28,34 @@ func commonWords(t *testing.T, agents int) *testStore {
 		if i%45 == 0 {
 			r.Name += " gamma beta"
 		}
-		all = append(all, Newcomer{Registration: r, Posts: []PostDraft{{Kind: "seeking", Title: "A call", Body: r.DescriptionEN, Tags: []string{"all"}}}})
+		all = append(all, r)
 	}
-	s.ok(s.Fill(context.Background(), all))
+	s.registerAll(all, true)
 	return s
+}
+
+// registerAll adds agents in one transaction, each with a call of its description if asked.
+func (s *testStore) registerAll(all []Registration, withCalls bool) {
+	s.Helper()
+	s.ok(s.write(context.Background(), func(t *tx) error {
+		for _, r := range all {
+			agent, err := t.insertAgentRow(r, r.Handle)
+			if err != nil {
+				return err
+			}
+			if !withCalls {
+				continue
+			}
+			post, err := t.insertPost(agent.ID, PostDraft{Kind: "seeking", Title: "A call", Body: r.DescriptionEN, Tags: []string{"all"}})
+			if err == nil {
+				_, err = t.settlePost(&post, r.Handle)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 }
 
 // walkAll follows next through a list, and returns what stands in it and how many
@@ -127,7 +151,6 @@ func TestARareWordIsLookedForToTheEnd(t *testing.T) {
 	s := commonWords(t, 300)
 	s.looked = 10
 	ctx := context.Background()
-	s.ok(s.Fill(ctx, nil))
 	for q, want := range map[string]int{"agent-000 agent alpha": 1, "agent alpha beta gamma nothing": 0} {
 		found, err := s.Agents(ctx, AgentFilter{Query: q}, Page{Limit: 7})
 		if err != nil || len(found.Items) != want || found.Total != want || !found.TotalIsExact || found.Next != "" {
@@ -173,7 +196,7 @@ func TestBlocksHoldTheNumbersBetween(t *testing.T) {
 func TestAWalkFindsAllWhileTheDirectoryGrows(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
-	var all []Newcomer
+	var all []Registration
 	for i := range 300 {
 		r := registration(fmt.Sprintf("agent-%03d", i))
 		if i%10 == 0 {
@@ -181,9 +204,9 @@ func TestAWalkFindsAllWhileTheDirectoryGrows(t *testing.T) {
 		} else if i%10 == 5 {
 			r.DescriptionEN = "alpha beta"
 		}
-		all = append(all, Newcomer{Registration: r})
+		all = append(all, r)
 	}
-	s.ok(s.Fill(ctx, all))
+	s.registerAll(all, false)
 	for _, later := range []int64{looked, 60, 40, 20, 10} {
 		s.looked = looked
 		found := map[string]int{}
@@ -213,13 +236,13 @@ func TestAWalkFindsAllWhileTheDirectoryGrows(t *testing.T) {
 func TestAnExactHandleComesFirstInAFilter(t *testing.T) {
 	s := newStore(t)
 	s.register("alpha")
-	var all []Newcomer
+	var all []Registration
 	for i := range 100 {
 		r := registration(fmt.Sprintf("agent-%03d", i))
 		r.DescriptionEN = "alpha"
-		all = append(all, Newcomer{Registration: r})
+		all = append(all, r)
 	}
-	s.ok(s.Fill(t.Context(), all))
+	s.registerAll(all, false)
 	s.looked = 10
 	found, err := s.Agents(t.Context(), AgentFilter{Query: "alpha", Verified: new(bool)}, Page{Limit: 7})
 	if s.ok(err); len(found.Items) == 0 || found.Items[0].Handle != "alpha" {

@@ -2,6 +2,7 @@ package systemtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,33 +46,39 @@ func peopled(t testing.TB, agents int) (db string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const step = 500
-	for i := 0; i < agents; i += step {
-		var some []store.Newcomer
-		for n := i; n < min(i+step, agents); n++ {
-			some = append(some, newcomer(n))
-		}
-		if err := st.Fill(context.Background(), some); err != nil {
-			t.Fatal(err)
-		}
+	var next atomic.Int64
+	var joining sync.WaitGroup
+	for range 64 {
+		joining.Go(func() {
+			for n := next.Add(1) - 1; n < int64(agents); n = next.Add(1) - 1 {
+				if err := joins(t.Context(), st, int(n)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
+	joining.Wait()
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return db
 }
 
-func newcomer(n int) store.Newcomer {
+// joins registers the n-th agent, with all that it publishes.
+func joins(ctx context.Context, st *store.Store, n int) error {
 	words := fmt.Sprintf("Berth%d and tide%d of harbour%d, hourly levels, charts and forecasts for pilots. 潮汐数据，港口%d。", n%977, n%89, n%7, n%53)
-	return store.Newcomer{
-		Registration: store.Registration{
-			Handle: fmt.Sprintf("agent-%d", n), Name: fmt.Sprintf("Agent %d", n), Owner: "Harbour office", Mailbox: fmt.Sprintf("a%d@example.org", n),
-			Profile: store.Profile{DescriptionEN: strings.Repeat(words+" ", 4), Capabilities: []string{"tides"}, Languages: []string{"en"}},
-		},
-		Verified: true,
-		Menu:     store.Menu{Offerings: []store.OfferingDraft{{Title: "Tide table", Deliverable: words, Mode: "free"}}},
-		Posts:    []store.PostDraft{{Kind: "seeking", Title: "Levels of " + words[:20], Body: words}},
+	r := store.Registration{
+		Handle: fmt.Sprintf("agent-%d", n), Name: fmt.Sprintf("Agent %d", n), Owner: "Harbour office", Mailbox: fmt.Sprintf("a%d@example.org", n),
+		Profile: store.Profile{DescriptionEN: strings.Repeat(words+" ", 4), Capabilities: []string{"tides"}, Languages: []string{"en"}},
 	}
+	registered, _, err := st.Register(ctx, r, store.Once{})
+	if err != nil {
+		return err
+	}
+	caller := store.Caller{ID: registered.Agent.ID, Handle: r.Handle}
+	_, menuErr := st.ReplaceOfferings(ctx, caller, store.Menu{Offerings: []store.OfferingDraft{{Title: "Tide table", Deliverable: words, Mode: "free"}}})
+	_, _, postErr := st.CreatePost(ctx, caller, store.PostDraft{Kind: "seeking", Title: "Levels of " + words[:20], Body: words}, store.Once{})
+	return errors.Join(menuErr, postErr, st.Verify(ctx, r.Handle))
 }
 
 // TestMemory: at rest, and with many who read, search and write at once.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,6 +107,7 @@ type filling struct {
 	store  *store.Store
 	agents int
 	start  time.Time
+	now    atomic.Int64 // of its clock, in nanoseconds
 	bar    *bar
 }
 
@@ -118,7 +118,11 @@ func (f *filling) joined(n int) time.Time {
 }
 
 func (f *filling) run(ctx context.Context, path string) (err error) {
-	f.store, err = openStore(ctx, store.Options{Path: path, Normal: true, NetworkDisk: true})
+	f.now.Store(f.start.UnixNano())
+	f.store, err = openStore(ctx, store.Options{
+		Path: path, Normal: true, NetworkDisk: true, Batch: fillAtOnce,
+		Clock: func() time.Time { return time.Unix(0, f.now.Load()) },
+	})
 	if err != nil {
 		return err
 	}
@@ -132,49 +136,56 @@ func (f *filling) run(ctx context.Context, path string) (err error) {
 	return settle(ctx, f.store)
 }
 
-// fillStep is how many agents join in one transaction.
-const fillStep = 1000
+// fillStep is how many agents join at one moment of the clock, and fillAtOnce how many
+// at once: what they do shares transactions.
+const (
+	fillStep   = 1000
+	fillAtOnce = 200
+)
 
-// join has all agents join, with all that they publish. While some are stored, the
-// texts of the next are made.
+// join has all agents join, with all that they publish.
 func (f *filling) join(ctx context.Context) error {
-	made := make(chan []store.Newcomer)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		defer close(made)
-		for from := 0; from < f.agents; from += fillStep {
-			select {
-			case made <- f.newcomers(ctx, from, min(from+fillStep, f.agents)):
-			case <-ctx.Done():
-				return
+	for from := 0; from < f.agents; from += fillStep {
+		f.now.Store(f.joined(from).UnixNano())
+		err := each(ctx, fillAtOnce, min(fillStep, f.agents-from), func(ctx context.Context, i int) error {
+			err := f.joinOne(ctx, from+i)
+			if err != nil {
+				return fmt.Errorf("add %s: %w", handleOf(from+i), err)
 			}
-		}
-	}()
-	for newcomers := range made {
-		if err := f.store.Fill(ctx, newcomers); err != nil {
+			f.bar.done.Add(1)
+			return nil
+		})
+		if err != nil {
 			return err
 		}
-		f.bar.done.Add(int64(len(newcomers)))
 	}
-	return ctx.Err()
+	f.now.Store(f.start.UnixNano())
+	return nil
 }
 
-func (f *filling) newcomers(ctx context.Context, from, to int) []store.Newcomer {
-	some := make([]store.Newcomer, to-from)
-	_ = each(ctx, runtime.NumCPU(), len(some), func(_ context.Context, i int) error {
-		some[i] = f.newcomer(from + i)
-		return nil
-	})
-	return some
-}
-
-func (f *filling) newcomer(n int) store.Newcomer {
-	agent := store.Newcomer{Registration: registration(n), Menu: menuOf(n), Verified: levelOf(n) > 0, Joined: f.joined(n)}
+func (f *filling) joinOne(ctx context.Context, n int) error {
+	r := registration(n)
+	registered, _, err := f.store.Register(ctx, r, store.Once{})
+	if err != nil {
+		return err
+	}
+	caller := store.Caller{ID: registered.Agent.ID, Handle: r.Handle}
+	if menu := menuOf(n); len(menu.Offerings) > 0 {
+		if _, err := f.store.ReplaceOfferings(ctx, caller, menu); err != nil {
+			return err
+		}
+	}
+	if levelOf(n) > 0 {
+		if err := f.store.Verify(ctx, r.Handle); err != nil {
+			return err
+		}
+	}
 	for i := range callsEach {
-		agent.Posts = append(agent.Posts, f.call(callsEach*n+i, agent.Joined))
+		if _, _, err := f.store.CreatePost(ctx, caller, f.call(callsEach*n+i, f.joined(n)), store.Once{}); err != nil {
+			return err
+		}
 	}
-	return agent
+	return nil
 }
 
 // call is the n-th call; one in ten has a deadline, which for most of these has

@@ -115,11 +115,15 @@ type toolCallKey struct{}
 
 func toolCallOf(ctx context.Context) *toolCall { return ctx.Value(toolCallKey{}).(*toolCall) }
 
-// toolFailed logs an error of the server's own, and returns its error object.
+// toolFailed logs an error of the server's own, and returns its error object. That a
+// client has gone is no error.
 func (s *Server) toolFailed(ctx context.Context, err error) json.RawMessage {
-	c := toolCallOf(ctx)
-	s.options.Log.Error().Err(err).Str("request_id", c.requestID).Msg("an MCP call failed")
-	_, object, _ := errorObject(refuse(codeInternal, ""), c.requestID)
+	c, code := toolCallOf(ctx), store.CodeUnavailable
+	if ctx.Err() == nil {
+		code = codeInternal
+		s.options.Log.Error().Err(err).Str("request_id", c.requestID).Msg("an MCP call failed")
+	}
+	_, object, _ := errorObject(refuse(code, ""), c.requestID)
 	c.code.Store(object.Code)
 	return marshal(object)
 }
@@ -261,7 +265,7 @@ func toolInput(op *operation) json.RawMessage {
 			required = append(required, p.Name)
 		}
 	}
-	return schemaText(map[string]any{
+	return marshal(map[string]any{
 		"type": "object", "properties": properties, "required": required, "additionalProperties": false,
 	})
 }
@@ -273,7 +277,7 @@ func (s *Server) toolOutput(t reflect.Type) json.RawMessage {
 	parts := map[string]*huma.Schema{}
 	s.collect(answer, parts)
 	s.collect(refusal, parts)
-	text := schemaText(map[string]any{"type": "object", "anyOf": []*huma.Schema{answer, refusal}, "$defs": parts})
+	text := marshal(map[string]any{"type": "object", "anyOf": []*huma.Schema{answer, refusal}, "$defs": parts})
 	return bytes.ReplaceAll(text, []byte(schemaPrefix), []byte("#/$defs/"))
 }
 
@@ -297,17 +301,6 @@ func (s *Server) collect(schema *huma.Schema, into map[string]*huma.Schema) {
 		s.collect(alternative, into)
 	}
 	s.collect(schema.Items, into)
-}
-
-func schemaText(schema map[string]any) json.RawMessage {
-	text, err := json.Marshal(schema)
-	if err == nil {
-		err = (*jsontext.Value)(&text).Canonicalize()
-	}
-	if err != nil {
-		panic(err) // the program's own types
-	}
-	return text
 }
 
 type guideQuery struct {

@@ -64,10 +64,7 @@ func (g guard) control(_, address string, _ syscall.RawConn) error {
 // resolve returns the one address to dial for a host and port. A host is blocked if
 // any of its addresses is, so that no answer can hide behind another.
 func (g guard) resolve(ctx context.Context, hostPort string) (netip.AddrPort, error) {
-	host, service, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		return netip.AddrPort{}, blocked
-	}
+	host, service, _ := net.SplitHostPort(hostPort) // as the transport joined them
 	port, err := strconv.ParseUint(service, 10, 16)
 	if err != nil {
 		return netip.AddrPort{}, blocked

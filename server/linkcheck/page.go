@@ -2,7 +2,6 @@ package linkcheck
 
 import (
 	"bytes"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -48,30 +47,14 @@ func linkTo(u *url.URL) string {
 	if query == "lang=en" || query == "lang=zh" {
 		query = ""
 	}
-	host := net.JoinHostPort(strings.ToLower(u.Hostname()), portOf(u))
+	host := strings.TrimSuffix(strings.ToLower(u.Host), map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
 	return u.Scheme + "://" + host + strings.TrimSuffix(u.EscapedPath(), "/") + "?" + query
 }
 
 // siteOf returns whose address it is: a host's pages on the two ordinary ports
 // are one site.
 func siteOf(u *url.URL) string {
-	host, port := strings.ToLower(u.Hostname()), portOf(u)
-	if port == "80" || port == "443" {
-		return host
-	}
-	return net.JoinHostPort(host, port)
-}
-
-// portOf returns the port of a URL, also where it is not written, and in one way
-// where it is (:0443).
-func portOf(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return strings.TrimLeft(u.Port(), "0")
-	case u.Scheme == "http":
-		return "80"
-	}
-	return "443"
+	return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(u.Host), ":80"), ":443")
 }
 
 // reflectedBy reports whether a page's own address holds the wanted one, escaped

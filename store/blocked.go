@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -81,7 +82,6 @@ func (s *Store) UnblockWord(ctx context.Context, word string) (string, error) {
 // anything to change.
 func (s *Store) changeBlockedWords(ctx context.Context, act, word string, change func(*tx) (int64, error)) error {
 	return s.write(ctx, func(t *tx) error {
-		t.writer.blocked = nil
 		changed, err := change(t)
 		if err != nil || changed == 0 {
 			return err
@@ -116,32 +116,19 @@ func (t *tx) refoldBlockedWords() error {
 			return err
 		}
 	}
-	t.writer.blocked = nil
 	return nil
-}
-
-// blockedWords is the list as this transaction sees it.
-func (t *tx) blockedWords() (*wordTree, error) {
-	if t.writer.blocked == nil {
-		var words []string
-		if err := t.selectAll(&words, `SELECT word FROM blocked_words`); err != nil {
-			return nil, fmt.Errorf("read the blocked words: %w", err)
-		}
-		t.writer.blocked = newWordTree(words)
-	}
-	return t.writer.blocked, nil
 }
 
 // checkTexts refuses with validation_failed a draft with texts that hold a blocked
 // word, together with the faults that were found in it already.
 func (t *tx) checkTexts(draft any, faults ...Fault) error {
-	words, err := t.blockedWords()
-	if err != nil {
-		return err
+	var words []string
+	if err := t.selectAll(&words, `SELECT word FROM blocked_words`); err != nil {
+		return fmt.Errorf("read the blocked words: %w", err)
 	}
-	if !words.empty() {
+	if len(words) > 0 {
 		eachText("", reflect.ValueOf(draft), func(field, text string) {
-			if words.in(text) {
+			if holdsAny(text, words) {
 				faults = append(faults, Fault{Field: field, Code: FaultBadValue, Topic: "blocked"})
 			}
 		})
@@ -227,73 +214,27 @@ func blockedForm(text string) string {
 	return b.String()
 }
 
-// wordTree is the blocked words as a tree whose branches are characters, so that
-// looking for all of them takes hardly longer than looking for one: from each
-// character of a text, it follows the text at most as far as the longest word.
-type wordTree struct {
-	next map[uint64]int // where a branch leads; none leads to a root
-	ends map[int]bool   // nodes at which a word ends
-}
-
-// branch is a node's branch by a character. Maps are quickest by a number.
-func branch(node int, r rune) uint64 { return uint64(node)<<32 | uint64(r) }
-
-// The two roots: of words that are found anywhere, and of those that are found as
-// whole words alone.
-const (
-	rootAnywhere = iota
-	rootWhole
-	roots
-)
-
-func newWordTree(words []string) *wordTree {
-	tree := &wordTree{next: map[uint64]int{}, ends: map[int]bool{}}
-	for _, word := range words {
-		tree.add(word)
-	}
-	return tree
-}
-
-func (w *wordTree) add(word string) {
-	node := rootWhole
-	if strings.ContainsFunc(word, isUnspaced) {
-		node = rootAnywhere
-	}
-	for _, r := range word {
-		b := branch(node, r)
-		if w.next[b] == 0 {
-			w.next[b] = roots + len(w.next)
-		}
-		node = w.next[b]
-	}
-	w.ends[node] = true
-}
-
-func (w *wordTree) empty() bool { return len(w.ends) == 0 }
-
-// in tells whether a text holds one of the words.
-func (w *wordTree) in(text string) bool {
+// holdsAny reports whether a text holds one of some words in their blockedForm.
+func holdsAny(text string, words []string) bool {
 	text = blockedForm(text)
-	for i := range text {
-		if w.begins(rootAnywhere, text[i:]) || isWordEdge(text, i-1) && w.begins(rootWhole, text[i:]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(word string) bool { return holdsBlocked(text, word) })
 }
 
-// begins tells whether a text begins with one of a root's words.
-func (w *wordTree) begins(root int, text string) bool {
-	node := root
-	for i, r := range text {
-		if node = w.next[branch(node, r)]; node == 0 {
+// holdsBlocked finds a word with characters of a script without spaces anywhere, others
+// as whole words.
+func holdsBlocked(text, word string) bool {
+	anywhere := strings.ContainsFunc(word, isUnspaced)
+	for from := 0; ; {
+		i := strings.Index(text[from:], word)
+		if i < 0 {
 			return false
 		}
-		if w.ends[node] && (root == rootAnywhere || isWordEdge(text, i+utf8.RuneLen(r))) {
+		i += from
+		if anywhere || isWordEdge(text, i-1) && isWordEdge(text, i+len(word)) {
 			return true
 		}
+		from = i + 1
 	}
-	return false
 }
 
 // isWordEdge tells whether no word goes on at a byte of a blockedForm. A sign is

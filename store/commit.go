@@ -44,9 +44,8 @@ type writer struct {
 
 	end func(context.Context) error // commits; tests have it fail
 
-	blocked *wordTree       // copy of the blocked words; nil when it must be read anew
-	tuned   map[string]bool // search tables that have their settings
-	merged  map[string]bool // search tables that have nothing to merge
+	tuned  map[string]bool // search tables that have their settings
+	merged map[string]bool // search tables that have nothing to merge
 
 	commits, writes atomic.Uint64 // stored since the start
 }
@@ -355,7 +354,7 @@ func (w *writer) committed(c Changes) {
 
 // forget drops the writer's own copies.
 func (w *writer) forget() {
-	w.blocked, w.tuned, w.merged = nil, map[string]bool{}, map[string]bool{}
+	w.tuned, w.merged = map[string]bool{}, map[string]bool{}
 }
 
 // runJob runs one write. A batch of one needs no savepoint: when it fails, the

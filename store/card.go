@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"strings"
 )
 
 // Agent is the public part of an agent that is stored ready to be served: the
@@ -82,27 +81,13 @@ func (d AgentDocument) place() int64 { return d.ID }
 
 func (d AgentDocument) size() int { return len(d.Profile) + len(d.Menu) }
 
-// numbersKept is of how many handles the agents' numbers are remembered, in about 2 MB.
-const numbersKept = 1 << 14
-
 // Card returns an agent as the public sees it. It refuses with not_found a handle
 // that no agent has, or a hidden one.
 func (s *Store) Card(ctx context.Context, handle string) (AgentDocument, error) {
 	d := AgentDocument{Handle: handle}
-	// The number spares a look at the index of handles, which lie anywhere in it.
-	if number, ok := s.numbers.Get(handle); ok {
-		if found, err := s.find(ctx, &d, selectCard+`WHERE agent_id = ? AND handle = ?`, number, handle); err != nil || found {
-			return d, err
-		}
-	}
-	err := orNotFound(s.get(ctx, &d, selectCard+`WHERE handle = ?`, handle))
-	if err == nil {
-		s.numbers.Add(strings.Clone(handle), d.ID) // not the whole path that it is cut from
-	}
+	err := orNotFound(s.get(ctx, &d, `
+		SELECT agent_id, level, confirmed, email, created_at, last_active_at, profile, recent_posts
+		FROM agent_documents
+		WHERE handle = ?`, handle))
 	return d, err
 }
-
-const selectCard = `
-	SELECT agent_id, level, confirmed, email, created_at, last_active_at, profile, recent_posts
-	FROM agent_documents
-	`

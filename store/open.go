@@ -71,9 +71,6 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if s.words, err = lru.New[string, int](knownWords); err != nil {
 		return err
 	}
-	if s.numbers, err = lru.New[string, int64](numbersKept); err != nil {
-		return err
-	}
 	if s.samples, err = lru.New[[sha256.Size]byte, sample](sampleFor); err != nil {
 		return err
 	}

@@ -110,8 +110,7 @@ type Store struct {
 	agentTotals    *totals
 	postTotals     *totals
 	writer         *writer
-	words          *lru.Cache[string, int]   // completed_from of words known to stand in search_words; the writer's
-	numbers        *lru.Cache[string, int64] // of agents, by their handles
+	words          *lru.Cache[string, int] // completed_from of words known to stand in search_words; the writer's
 	active         activity
 	counts         statsCache
 	probe          probe

@@ -282,83 +282,6 @@ func fileHead(t testing.TB, path string) []byte {
 	return head
 }
 
-// endOfStatement is how the migrations are written: a statement ends with its line,
-// and one with semicolons inside ends with END.
-var endOfStatement = regexp.MustCompile(`(?m);[ ]*(--.*)?$`)
-
-// tornAt are a migration's text with a failure behind each of its statements.
-func tornAt(text string) (torn []string) {
-	for _, end := range endOfStatement.FindAllStringIndex(commentInSQL.ReplaceAllStringFunc(text, blank), -1) {
-		before := text[:end[1]]
-		if at := strings.LastIndex(before, "CREATE TRIGGER"); at < 0 || strings.Contains(before[at:], "END;") {
-			torn = append(torn, before+"\nSELECT raise_nosuch;\n"+text[end[1]:])
-		}
-	}
-	return torn
-}
-
-// blank keeps the length of a comment.
-func blank(s string) string { return strings.Repeat(" ", len(s)) }
-
-func TestAFailedUpgradeChangesNothing(t *testing.T) {
-	path, from := olderFile(t), newest(t)
-	before := stateOf(t, path)
-	noted := olderFile(t)
-	if _, err := start(noted, steps(t, addNotes), withoutCopy); err != nil {
-		t.Fatal(err)
-	}
-	pair := []string{addNotes, rebuild(t, noted, "handles", "agents")}
-	for i := range pair {
-		torn := tornAt(pair[i])
-		for j, text := range torn {
-			_, err := start(path, steps(t, append(slices.Clone(pair[:i]), text)...), withoutCopy)
-			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%05d_step.sql", from+int64(i)+1)) || !strings.Contains(err.Error(), "raise_nosuch") {
-				t.Fatalf("got %v", err)
-			}
-			wantState(t, fmt.Sprintf("step %d torn after statement %d", i+1, j+1), before, path)
-		}
-		if want := []int{6, 15}[i]; len(torn) < want {
-			t.Errorf("step %d was torn only %d times", i+1, len(torn))
-		}
-	}
-	if u, err := start(path, nil); err != nil || u.to != from {
-		t.Errorf("the earlier program: %+v, %v", u, err)
-	}
-}
-
-// TestOurMigrationsFailAsAWhole tears each migration of the program, on a database of
-// the version before it.
-func TestOurMigrationsFailAsAWhole(t *testing.T) {
-	proof.OneByOne(t)
-	files := steps(t)
-	for i, name := range slices.Sorted(maps.Keys(files)) {
-		path, earlier := filepath.Join(t.TempDir(), "callbook.db"), fstest.MapFS{}
-		for _, n := range slices.Sorted(maps.Keys(files))[:i] {
-			earlier[n] = files[n]
-		}
-		var before state
-		if i > 0 {
-			path = released(t, fmt.Sprintf("schema-%d.db", i))
-			before = stateOf(t, path)
-		}
-		for j, torn := range tornAt(string(files[name].Data)) {
-			with := maps.Clone(earlier)
-			with[name] = &fstest.MapFile{Data: []byte(torn)}
-			if _, err := start(path, with, withoutCopy); err == nil || !strings.Contains(err.Error(), "raise_nosuch") {
-				t.Fatalf("%s, torn at %d: %v", name, j, err)
-			}
-			if i > 0 {
-				wantState(t, fmt.Sprintf("%s, torn at %d", name, j), before, path)
-			} else if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
-				t.Errorf("%s, torn at %d: %v, %v", name, j, left, err)
-			}
-		}
-		if _, err := start(path, files, withoutCopy); err != nil {
-			t.Errorf("after %s was mended: %v", name, err)
-		}
-	}
-}
-
 func TestAnUpgradeIsAllOrNothing(t *testing.T) {
 	const endless = `
 INSERT INTO search_dropped (word)
@@ -369,8 +292,9 @@ INSERT INTO search_dropped (word)
 		stop time.Duration // when the start is called off
 		want string
 	}{
-		"orphans":          {`DELETE FROM agents;`, time.Hour, "refer to rows of"},
-		"a stop meanwhile": {endless, 200 * time.Millisecond, "context deadline exceeded"},
+		"orphans":           {`DELETE FROM agents;`, time.Hour, "refer to rows of"},
+		"a step that fails": {`DROP TABLE posts; SELECT raise_nosuch;`, time.Hour, fmt.Sprintf("%05d_step.sql: ", newest(t)+2)},
+		"a stop meanwhile":  {endless, 200 * time.Millisecond, "context deadline exceeded"},
 	} {
 		path := olderFile(t)
 		before := stateOf(t, path)
@@ -381,6 +305,9 @@ INSERT INTO search_dropped (word)
 			t.Errorf("%s: %v", name, err)
 		}
 		wantState(t, name, before, path)
+		if u, err := start(path, nil); err != nil || u.to != newest(t) {
+			t.Errorf("%s: the earlier program: %+v, %v", name, u, err)
+		}
 	}
 }
 
@@ -557,49 +484,6 @@ func TestWhatAnUpgradeDropsIsErased(t *testing.T) {
 	}
 }
 
-// TestTwoStartsUpgradeOnce: the lock that a start takes first lets one of them through.
-func TestTwoStartsUpgradeOnce(t *testing.T) {
-	proof.OneByOne(t)
-	files := steps(t, addNotes)
-	older, err := os.ReadFile(olderFile(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := t.TempDir()
-	for round := range 50 {
-		path := filepath.Join(folder, fmt.Sprintf("%d.db", round))
-		if err := os.WriteFile(path, older, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		tried := make(chan struct{}, 2)
-		refused := 0
-		for _, err := range together(2, func(int) error {
-			lock, err := AcquireLock(path)
-			tried <- struct{}{}
-			if err != nil {
-				return err
-			}
-			_, err = start(path, files, withoutCopy)
-			for len(tried) < 2 { // the other must not come only after this one went
-				runtime.Gosched()
-			}
-			return errors.Join(err, lock.Release())
-		}) {
-			if errors.Is(err, ErrServed) {
-				refused++
-			} else if err != nil {
-				t.Fatal(err)
-			}
-		}
-		visited(t, path, func(db *sqlx.DB) {
-			versions := selected(t, db, `SELECT version_id FROM goose_db_version WHERE version_id > ?`, newest(t))
-			if refused != 1 || len(versions) != 1 {
-				t.Errorf("round %d: %d refused, upgraded to %q", round, refused, versions)
-			}
-		})
-	}
-}
-
 // widen is a migration that writes about 2 kB for each row. To undo its UPDATE, SQLite
 // would keep a temporary file.
 func widen(rows int) string {
@@ -734,27 +618,6 @@ func TestAnUpgradeThatIsKilledAtACall(t *testing.T) {
 	}
 }
 
-func TestAnUpgradeThatIsKilledAtAnyMoment(t *testing.T) {
-	proof.OneByOne(t)
-	k := newKilling(t)
-	began := time.Now()
-	if out, err := child(k.file()).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	whole := time.Since(began)
-	const moments = 5
-	for i := range moments {
-		path := k.file()
-		cmd := child(path)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		time.AfterFunc(whole*time.Duration(i+1)/moments, func() { _ = cmd.Process.Kill() })
-		_ = cmd.Wait()
-		k.check(fmt.Sprintf("killed after %d/%d of the time", i+1, moments), path)
-	}
-}
-
 // TestAnUpgradeNeedsNoTemporaryFolder: with one of another size than the disk's, or
 // none at all, an upgrade does not fail for it.
 func TestAnUpgradeNeedsNoTemporaryFolder(t *testing.T) {
@@ -819,5 +682,42 @@ func TestAFullDiskUndoesAnUpgrade(t *testing.T) {
 	}
 	if u, err := start(path, steps(t, addNotes, widen(2000))); err != nil || u.to != before.Version+2 {
 		t.Errorf("once there is room: %+v, %v", u, err)
+	}
+}
+
+// TestUpgrade_BesideAReader: another process that has the file open sees it as it was, and
+// afterwards as it is.
+func TestUpgrade_BesideAReader(t *testing.T) {
+	t.Parallel() // the end of the start waits for the reader
+	path := olderFile(t)
+	reader, err := connect(context.Background(), path, readOnly, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	run := func(query string) {
+		t.Helper()
+		if _, err := reader.Exec(query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	version := func() (version int64) {
+		t.Helper()
+		if err := reader.Get(&version, `SELECT MAX(version_id) FROM goose_db_version`); err != nil {
+			t.Error(err)
+		}
+		return version
+	}
+	run(`BEGIN`)
+	from := version()
+	if _, err := start(path, steps(t, addNotes), withoutCopy); err != nil {
+		t.Fatal(err)
+	}
+	if got := version(); got != from {
+		t.Errorf("within its transaction, version %d is %d", from, got)
+	}
+	run(`ROLLBACK`)
+	if got := version(); got != from+1 {
+		t.Errorf("afterwards, version %d, want %d", got, from+1)
 	}
 }

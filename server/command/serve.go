@@ -25,7 +25,7 @@ type serveCommand struct {
 	MCPOrigin     []string `name:"mcp-origin" help:"Origins of web pages that may use the MCP endpoint, such as https://app.example.org. Programs need none." placeholder:"ORIGIN"`
 	MetricsAddr   string   `help:"Address of a listener for Prometheus: GET /metrics. Keep it from the public. Default: none." placeholder:"ADDR"`
 	backupFlags   `embed:"" group:"database"`
-	NoBackup      bool   `group:"database" help:"Bring a database of an older version up to date without a copy of it, which needs 3.2 times its size as free room."`
+	NoBackup      bool   `group:"database" help:"Bring a database of an older version up to date without keeping a copy of it as it was; with the copy that needs 3.2 times its size as free room."`
 	MaxSize       size   `group:"database" default:"0" help:"The most that the database file may take, such as 10GB; past it, writes are refused and reads go on. 0: what the disk has." placeholder:"SIZE"`
 	CacheSize     size   `default:"16MiB" help:"Memory for answers that are kept ready, such as 128MB. 0: none is kept." placeholder:"SIZE"`
 	NetworkDisk   bool   `group:"database" help:"Serve a database on a network file system all the same: writes may be lost there, and the file damaged."`

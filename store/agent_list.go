@@ -80,6 +80,11 @@ const newWindow = 30 * Day
 // Agents lists agents, newest first; a search by relevance. It refuses with
 // invalid_query a cursor that is none.
 func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[AgentDocument], error) {
+	if f.Query != "" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.readTimeout)
+		defer cancel()
+	}
 	changes := s.agentTotals.changes.Load()
 	q, err := s.parse(ctx, f.Query)
 	if err != nil {

@@ -252,6 +252,11 @@ var samplePosts = sampleOf(postSearch)
 // Posts lists calls, newest first; a search by relevance. It refuses with
 // invalid_query a cursor that is none.
 func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDocument], error) {
+	if f.Query != "" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.readTimeout)
+		defer cancel()
+	}
 	changes := s.postTotals.changes.Load()
 	q, err := s.parse(ctx, f.Query)
 	if err != nil {

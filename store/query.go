@@ -11,8 +11,8 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// readTimeout bounds every read of the service once it serves, so that none holds back
-// the checkpoints for long; a backup takes longer.
+// readTimeout bounds searches, and how long a read waits for a connection, so that none
+// holds back the checkpoints for long.
 var readTimeout = 2 * time.Second
 
 // readConnections is how many connections read at once. More do not help: SQLite in one
@@ -64,8 +64,10 @@ func (c *statements) close() error {
 	return errors.Join(errs...)
 }
 
-// read runs f with a prepared statement of the reading pool. It ends with the context,
-// or with unavailable when it takes too long, the wait for a connection included.
+// read runs f with a prepared statement of the reading pool. It returns unavailable if no
+// connection becomes free in time. Only a context with a deadline, as searches have, can
+// end a query: the driver and database/sql start a goroutine each for one that can be
+// cancelled, which takes as long as a query by a key.
 func (s *Store) read(ctx context.Context, query string, f func(context.Context, *sqlx.Stmt) error) error {
 	s.closing.RLock() // Close waits for the reads that run
 	defer s.closing.RUnlock()
@@ -75,10 +77,16 @@ func (s *Store) read(ctx context.Context, query string, f func(context.Context, 
 	if s.Failure() != nil {
 		return errStopped
 	}
-	if s.readTimeout > 0 {
+	if err := s.awaitReader(ctx); err != nil {
+		return err
+	}
+	defer s.readers.Release(1)
+	if _, ends := ctx.Deadline(); ends {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.readTimeout)
 		defer cancel()
+	} else {
+		ctx = context.WithoutCancel(ctx)
 	}
 	stmt, err := s.readStatements.get(ctx, s.reading, query)
 	if err == nil {
@@ -88,6 +96,19 @@ func (s *Store) read(ctx context.Context, query string, f func(context.Context, 
 		return fmt.Errorf("%w (%w)", refuse(CodeUnavailable), err)
 	}
 	return s.judge(err)
+}
+
+// awaitReader waits until a connection of the reading pool is free.
+func (s *Store) awaitReader(ctx context.Context) error {
+	if s.readers.TryAcquire(1) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	if err := s.readers.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("%w (%w)", refuse(CodeUnavailable), err)
+	}
+	return nil
 }
 
 // get reads one row; sql.ErrNoRows when there is none.

@@ -20,11 +20,8 @@ func TestRead_WaitsForAConnection(t *testing.T) {
 		_, err := s.Agents(ctx, AgentFilter{Query: "harbour"}, Page{Limit: 1})
 		return err
 	}), map[string]int{"": 4 * readConnections})
-	for range readConnections {
-		conn, err := s.reading.Connx(ctx)
-		s.ok(err)
-		defer conn.Close()
-	}
+	s.ok(s.readers.Acquire(ctx, readConnections))
+	defer s.readers.Release(readConnections)
 	ended, stop := context.WithTimeout(ctx, time.Millisecond)
 	defer stop()
 	_, err := s.Card(ended, caller.Handle)

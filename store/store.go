@@ -48,6 +48,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jmoiron/sqlx"
+	"golang.org/x/sync/semaphore"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
@@ -104,7 +105,8 @@ type Store struct {
 	writing        *sqlx.DB
 	reading        *sqlx.DB
 	readStatements statements
-	readTimeout    time.Duration                         // 0 until the store is open: a slow disk may make a start slow
+	readTimeout    time.Duration
+	readers        *semaphore.Weighted                   // of the connections of the reading pool
 	samples        *lru.Cache[[sha256.Size]byte, sample] // of how common what searches ask for is, by a hash of that
 	looked         int64                                 // look-ups of a page of a search
 	agentTotals    *totals
@@ -136,6 +138,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		name: name, path: o.Path, beside: o.Beside, clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,
 		ownerAgents: DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks, erased: true, normal: o.Normal,
+		readTimeout: readTimeout, readers: semaphore.NewWeighted(readConnections),
 		failure: failure{done: make(chan struct{})}, stopWatching: func() {}, looked: looked, mostCompacted: mostCompacted,
 	}
 	if s.clock == nil {
@@ -162,7 +165,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	go s.writer.run()
 	if o.Beside {
-		s.readTimeout = readTimeout
 		return s, nil
 	}
 	// What a log holds may stand in the system's memory alone, where a sync has failed
@@ -179,7 +181,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", name, openError(cmp.Or(s.Failure(), err))), s.Close())
 	}
-	s.readTimeout = readTimeout
 	watching, stop := context.WithCancel(context.Background())
 	s.stopWatching = stop
 	go s.watch(watching, s.files(), cmp.Or(o.watch, watchPeriod))

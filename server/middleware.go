@@ -138,9 +138,6 @@ const longestPart = 32
 // taken for one. Elsewhere a part that is longer than any handle, or holds an @,
 // may be a key, a link or a mailbox that somebody pasted, and is left out.
 func loggedPath(u *url.URL) string {
-	if ordinary(u.Path) {
-		return u.Path
-	}
 	plain := path.Clean(strings.ReplaceAll(u.Path, `\`, "/"))
 	if begin := "/owner"; len(plain) > len(begin) && strings.EqualFold(plain[:len(begin)], begin) {
 		return "/owner/{token}"
@@ -152,25 +149,6 @@ func loggedPath(u *url.URL) string {
 		}
 	}
 	return strings.Join(parts, "/")
-}
-
-// ordinary tells of a path that holds nothing to leave out, without a closer look.
-func ordinary(path string) bool {
-	part := longestPart // of a path that does not begin with a slash
-	for i := range len(path) {
-		switch c := path[i]; {
-		case c == '/' && (part > 0 || i == 0):
-			part = 0
-		case c == '-', c == '_', '0' <= c && c <= '9', 'a' <= c && c <= 'z':
-			part++
-		default:
-			return false
-		}
-		if part > longestPart {
-			return false
-		}
-	}
-	return !strings.HasPrefix(path, "/owner")
 }
 
 // requestID keeps the caller's own if it is well-formed and no key by mistake, or

@@ -156,11 +156,6 @@ func (p *Profile) described() (faults []Fault) {
 	return faults
 }
 
-func (t *tx) insertAgent(r Registration, key string) (int64, error) {
-	row, err := t.insertAgentRow(r, key)
-	return row.ID, err
-}
-
 func (t *tx) insertAgentRow(r Registration, key string) (agentRow, error) {
 	if err := t.checkTexts(r, r.described()...); err != nil {
 		return agentRow{}, err

@@ -306,7 +306,7 @@ func TestTotalsAreCountedToAThousand(t *testing.T) {
 		s.ok(s.write(ctx, func(t *tx) error {
 			for i := from; i < to; i++ {
 				r := registration(fmt.Sprintf("agent-%d", i))
-				if _, err := t.insertAgent(r, r.Handle); err != nil {
+				if _, err := t.insertAgentRow(r, r.Handle); err != nil {
 					return err
 				}
 				if _, err := t.createPost(author, PostDraft{Kind: "seeking", Title: "tide", Body: "b", Tags: []string{"x"}}); err != nil {

@@ -37,58 +37,8 @@ func fold(s string) string {
 	if ascii(s) {
 		return strings.ToLower(s)
 	}
-	var b strings.Builder
-	b.Grow(len(s))
-	for s != "" {
-		n := appendPlain(&b, s)
-		s = s[n:]
-		n = 0
-		for n < len(s) {
-			r, size := utf8.DecodeRuneInString(s[n:])
-			if plain(r) != 0 {
-				break
-			}
-			n += size
-		}
-		appendFolded(&b, s[:n])
-		s = s[n:]
-	}
-	return b.String()
-}
-
-// appendPlain folds the plain characters that s begins with, and tells how many
-// bytes they were.
-func appendPlain(b *strings.Builder, s string) int {
-	for i, r := range s {
-		p := plain(r)
-		if p == 0 {
-			return i
-		}
-		b.WriteRune(p)
-	}
-	return len(s)
-}
-
-// plain is the folded form of a character that folds by itself, whatever stands
-// beside it, and 0 of any other: most characters need no look at the tables below.
-// A mark behind one changes nothing: those that would compose with it are accents.
-func plain(r rune) rune {
-	switch {
-	case 'A' <= r && r <= 'Z':
-		return r + 'a' - 'A'
-	case 0 < r && r < utf8.RuneSelf, '一' <= r && r <= '鿿', r == '、', r == '。':
-		return r
-	case '！' <= r && r <= '～': // ASCII in its wide form
-		return plain(r - '！' + '!')
-	}
-	return 0
-}
-
-func appendFolded(b *strings.Builder, s string) {
-	if s == "" {
-		return
-	}
 	var folded strings.Builder
+	folded.Grow(len(s))
 	for _, r := range norm.NFKD.String(strings.ToValidUTF8(s, "\uFFFD")) { // behind a broken character it does nothing
 		switch r = unicode.ToLower(r); {
 		case 0x300 <= r && r <= 0x36F:
@@ -104,7 +54,7 @@ func appendFolded(b *strings.Builder, s string) {
 			folded.WriteRune(r)
 		}
 	}
-	b.WriteString(norm.NFC.String(folded.String()))
+	return norm.NFC.String(folded.String())
 }
 
 func ascii(s string) bool {

@@ -19,7 +19,7 @@ func TestTotalsFollowEveryChange(t *testing.T) {
 	s.ok(s.write(ctx, func(t *tx) error {
 		for i := range countLimit + 2 {
 			r := registration(fmt.Sprintf("agent-%d", i))
-			if _, err := t.insertAgent(r, r.Handle); err != nil {
+			if _, err := t.insertAgentRow(r, r.Handle); err != nil {
 				return err
 			}
 			doc, err := t.createPost(author, PostDraft{Kind: "seeking", Title: "tide", Body: "b"})

@@ -100,7 +100,7 @@ func (s *Store) read(ctx context.Context, query string, f func(context.Context, 
 
 // awaitReader waits until a connection of the reading pool is free.
 func (s *Store) awaitReader(ctx context.Context) error {
-	if s.readers.TryAcquire(1) {
+	if ctx.Err() == nil && s.readers.TryAcquire(1) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)

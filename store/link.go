@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"callbook/store/text"
 )
@@ -52,7 +53,7 @@ func ParseLinkURL(s string, loopback bool) (string, bool) {
 		return canonical, ok
 	}
 	u, err := url.Parse(s)
-	if err != nil || len(s) > maxWebURLBytes || !isASCII(s) || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+	if err != nil || len(s) > maxWebURLBytes || !isASCII(s) || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || strings.HasSuffix(u.Hostname(), ".") {
 		return "", false
 	}
 	canonical := u.String()

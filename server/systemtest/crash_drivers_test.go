@@ -211,7 +211,7 @@ func (c *crashClient) setsLink() *crashWrite {
 		w.stored = func(d crashDraft, _ string) { delete(d.of(a), "links "+links[0]) }
 		return w
 	}
-	link := "https://" + c.word() + ".invalid/"
+	link := "https://" + c.word() + ".localhost/"
 	w.body = crashFields{"url": link}
 	w.half = func(d crashDraft) { d.of(a).put("links", link, "pending", "") }
 	w.stored = func(d crashDraft, _ string) { d.of(a).put("links", link, "failed", "blocked") }

@@ -1,0 +1,164 @@
+package search
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"unicode/utf8"
+)
+
+// Limits of partial matches.
+const (
+	MaxPartial  = 100 // records
+	PartMatches = 200 // the newest of a part's matches that are considered
+	CountLimit  = 1000
+	maxParts    = 24
+)
+
+// Part is something that a record may match of a query.
+type Part struct {
+	Expression string  // FTS5, in any column
+	Word       string  // folded, of a script with spaces; empty for others and for parts of the glossary
+	word       int     // which part of the query's text it stands for: a record counts the best of each
+	pair       bool    // of a run of characters that the glossary does not know
+	factor     float64 // of its rarity
+}
+
+// glossaryFactor makes a word that the query has itself count more than one that means the same.
+const glossaryFactor = 0.8
+
+// thirdFactor makes a word that stands in the third column alone count less than one in the first two.
+const thirdFactor = 0.8
+
+// nearFactor is the same for a word that is spelled nearly like one that the index does not have.
+const nearFactor = 0.6
+
+// Parts divides the query into what a record may match: each word, and the words that the glossary has for it. A run of
+// a script without spaces is divided into words of the glossary and the pairs between them, without stop words.
+func (q Query) Parts() (parts []Part) {
+	g, n := theGlossary(), 0
+	add := func(word string, own Part) {
+		if len(parts)+2 > maxParts {
+			return
+		}
+		own.word, own.factor = n, 1
+		parts = append(parts, own)
+		var same []string
+		for _, w := range g.same(word) {
+			same = append(same, expressionsOf(w)...)
+		}
+		if len(same) > 0 {
+			parts = append(parts, Part{Expression: anyOf(same), word: n, factor: glossaryFactor})
+		}
+		n++
+	}
+	for _, w := range q.Words {
+		if !w.unspaced {
+			add(w.Text, Part{Expression: w.Expression(), Word: w.Text})
+			continue
+		}
+		for _, piece := range g.cut(w.Text) {
+			switch {
+			case stopWords[piece] && len(q.Words) > 1, stopWords[piece] && piece != w.Text:
+			case g.byWord[piece] != nil, utf8.RuneCountInString(piece) <= 2:
+				add(piece, Part{Expression: anyOf(expressionsOf(piece))})
+			default:
+				for pair := range pairs(piece) {
+					add(pair, Part{Expression: "(" + quote(pair) + ")", pair: true})
+				}
+			}
+		}
+	}
+	return parts
+}
+
+// expressionsOf returns the expressions by which a whole word matches.
+func expressionsOf(word string) []string {
+	if first, _ := utf8.DecodeRuneInString(word); IsUnspaced(first) {
+		toks := once(pairs(word))
+		if len(toks) == 0 {
+			toks = []string{bare(word)}
+		}
+		return []string{allOf(quoteEach(toks))}
+	}
+	return spellings(word, false)
+}
+
+// Near returns the part in whose place a word stands that is spelled nearly like it.
+func (p Part) Near(word string) Part {
+	p.Expression, p.factor = anyOf(spellings(word, false)), nearFactor
+	return p
+}
+
+// Upper returns the FTS5 expression of the records that hold the part in the first two columns.
+func (p Part) Upper() string { return "(" + columns[1] + " : " + p.Expression + ")" }
+
+// Found is what the index has for a part.
+type Found struct {
+	Part
+	Count int     // records that match it, at most CountLimit
+	IDs   []int64 // the newest of them, at most PartMatches
+	Upper []int64 // the newest of those that hold it in the first two columns, at most PartMatches
+}
+
+// leastShare is the share of the rarest word's rarity that a partial match must reach, so that a record that matches only
+// a common word does not count where another word is rare.
+const leastShare = 0.4
+
+// Rank orders the records that match some parts of a query by the summed rarity of these parts, the newest first among
+// equals. It leaves out those below leastShare and those in strict, and returns at most MaxPartial. records is the
+// number of records in the directory.
+func Rank(found []Found, records int, strict []int64) []int64 {
+	scores := map[int64]float64{}
+	var rarest float64
+	for from := 0; from < len(found); {
+		to := from + 1
+		for to < len(found) && found[to].word == found[from].word {
+			to++
+		}
+		// A word is as rare as the rarest of its spellings; one that no record has is as rare as the only one of its kind.
+		rare := 0.0
+		for _, f := range found[from:to] {
+			if f.Count > 0 {
+				rare = max(rare, rarity(f.Count, records))
+			}
+		}
+		if rare == 0 && !found[from].pair {
+			rare = rarity(1, records)
+		}
+		best := map[int64]float64{}
+		for _, f := range found[from:to] {
+			for _, id := range f.IDs {
+				best[id] = max(best[id], f.factor*rare*thirdFactor)
+			}
+			for _, id := range f.Upper {
+				best[id] = max(best[id], f.factor*rare)
+			}
+		}
+		rarest = max(rarest, rare)
+		for id, r := range best {
+			scores[id] += r
+		}
+		from = to
+	}
+	for _, id := range strict {
+		delete(scores, id)
+	}
+	var ids []int64
+	for id, score := range scores {
+		if score >= leastShare*rarest {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b int64) int {
+		return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(b, a))
+	})
+	return ids[:min(len(ids), MaxPartial)]
+}
+
+// fewRecords is the number of records below which no word counts as common because a few have it.
+const fewRecords = 20
+
+func rarity(count, records int) float64 {
+	return math.Log((float64(max(records, count, fewRecords)) + 1) / (float64(count) + 0.5))
+}

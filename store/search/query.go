@@ -1,0 +1,192 @@
+package search
+
+import (
+	"slices"
+	"strings"
+)
+
+// Limits of a query. Further words and pairs are ignored.
+const (
+	MaxWords = 8
+	MaxPairs = 32
+)
+
+// Word is one word of a query, or one unbroken run of a script without spaces.
+type Word struct {
+	Text string // folded
+
+	unspaced bool
+	pairs    []string // of a run: each once; its only character if it has just one
+	prefix   bool     // longer words that begin with it match, too
+}
+
+// Query is a parsed query.
+type Query struct {
+	Words []Word // without stop words, each once, in the order of the query
+}
+
+// Parse reads a query. Stop words are ignored unless the query has nothing else. Any text is a query; one without
+// letters and digits has no words. The caller chooses MaxWords of its words with Keep.
+func Parse(text string) Query {
+	var all, content []Word
+	left, last := MaxPairs, ""
+	for r := range runs(Fold(text)) {
+		last = ""
+		w := Word{Text: r.text, unspaced: r.unspaced}
+		if r.unspaced {
+			w.pairs = once(pairs(r.text))
+			if len(w.pairs) == 0 {
+				w.pairs = []string{bare(r.text)}
+			}
+			w.pairs = w.pairs[:min(len(w.pairs), left)]
+			if left -= len(w.pairs); len(w.pairs) == 0 {
+				break
+			}
+		}
+		if slices.ContainsFunc(all, func(o Word) bool { return o.Text == w.Text }) {
+			continue
+		}
+		all, last = append(all, w), w.Text
+		if !stopWords[w.Text] {
+			content = append(content, w)
+		}
+	}
+	if len(content) == 0 {
+		content = all
+	}
+	if n := len(content); n > 0 && content[n-1].Text == last {
+		content[n-1].prefix = !content[n-1].unspaced
+	}
+	return Query{content}
+}
+
+func once(seq func(func(string) bool)) (list []string) {
+	for s := range seq {
+		if !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// Empty reports whether the query has no words.
+func (q Query) Empty() bool { return len(q.Words) == 0 }
+
+// Keep returns the query with at most MaxWords words: those with the lowest counts. counts are the numbers of records
+// that match each word.
+func (q Query) Keep(counts []int) Query {
+	if len(q.Words) <= MaxWords {
+		return q
+	}
+	order := make([]int, len(q.Words))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return counts[a] - counts[b] })
+	kept := slices.Sorted(slices.Values(order[:MaxWords]))
+	words := make([]Word, 0, MaxWords)
+	for _, i := range kept {
+		words = append(words, q.Words[i])
+	}
+	return Query{words}
+}
+
+// Expression returns the FTS5 expression of a word in any column.
+func (w Word) Expression() string {
+	if w.unspaced {
+		return allOf(quoteEach(w.pairs))
+	}
+	return anyOf(spellings(w.Text, w.prefix))
+}
+
+// Exact returns the FTS5 expression of the word as it is, in any column: neither its stem nor a longer word.
+func (w Word) Exact() string {
+	if w.unspaced {
+		return w.Expression()
+	}
+	return quote(token(w.Text))
+}
+
+// spellings returns the expressions that a word of a script with spaces matches by.
+func spellings(word string, prefix bool) []string {
+	word = token(word)
+	s := stem(word)
+	all := []string{quote(word)}
+	if prefix {
+		all[0] += " *"
+	}
+	if s != word {
+		all = append(all, quote(s))
+	}
+	return append(all, quote(stemMark+s))
+}
+
+// Tiers is how many tiers strict matches have.
+const Tiers = 3
+
+// columns are those that hold all words of a tier's matches, and of the tiers before it.
+var columns = [Tiers]string{"first", "{first second}", "{first second third}"}
+
+// Tier returns the FTS5 expression of the strict matches of one tier, from 0 on, within facets, without those of the
+// tiers before it.
+func (q Query) Tier(n int, facets []string) string {
+	match := q.within(n, facets)
+	if n == 0 {
+		return match
+	}
+	return "(" + match + " NOT " + q.within(n-1, facets) + ")"
+}
+
+// All returns the FTS5 expression of all strict matches within facets.
+func (q Query) All(facets []string) string { return q.within(Tiers-1, facets) }
+
+func (q Query) within(n int, facets []string) string {
+	words := make([]string, len(q.Words))
+	for i, w := range q.Words {
+		words[i] = w.Expression()
+	}
+	return Within("("+columns[n]+" : "+allOf(words)+")", facets)
+}
+
+// Within returns the FTS5 expression of what match finds within facets. match may be empty, if there are facets.
+func Within(match string, facets []string) string {
+	parts := make([]string, 0, len(facets)+1)
+	for _, f := range facets {
+		parts = append(parts, "facets : "+quote(f))
+	}
+	if match != "" {
+		parts = append(parts, match)
+	}
+	return allOf(parts)
+}
+
+func quote(tok string) string { return `"` + tok + `"` }
+
+func quoteEach(toks []string) []string {
+	quoted := make([]string, len(toks))
+	for i, tok := range toks {
+		quoted[i] = quote(tok)
+	}
+	return quoted
+}
+
+func allOf(expressions []string) string { return "(" + strings.Join(expressions, " AND ") + ")" }
+
+func anyOf(expressions []string) string { return "(" + strings.Join(expressions, " OR ") + ")" }
+
+// stopWords are words that say nothing about what is searched for, among agents.
+var stopWords = wordSet(`
+	a about an and any anybody anyone are as at be by can could do does for from get give have help how i in is it its
+	looking me my need needs of on or our please someone something that the their them there this to us want wants we
+	what where which who will with would you your
+	agent agents ai bot bots
+	的 了 和 与 及 或 在 是 有 我 我们 你 你们 他们 请 请问 吗 呢 吧 能 会 可以 能够 想 想要 要 需要 找 寻找 帮 帮我 帮忙 帮助 一个 什么 怎么 如何 谁 哪个 哪里
+	代理 智能体`)
+
+func wordSet(list string) map[string]bool {
+	set := map[string]bool{}
+	for w := range strings.FieldsSeq(list) {
+		set[w] = true
+	}
+	return set
+}

@@ -1,0 +1,146 @@
+package search
+
+import (
+	"iter"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kljensen/snowball/english"
+)
+
+// run is a word of a script with spaces, or an unbroken stretch of one without.
+type run struct {
+	text     string
+	at       int // byte offset in the text
+	unspaced bool
+}
+
+// Words yields the words of a folded text of a script with spaces, and the unbroken stretches of one without, in order.
+func Words(folded string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for r := range runs(folded) {
+			if !yield(r.text) {
+				return
+			}
+		}
+	}
+}
+
+// runs yields the runs of a text in order.
+func runs(text string) iter.Seq[run] {
+	return func(yield func(run) bool) {
+		start, kind := -1, separator
+		for i, r := range text {
+			k := kindOf(r)
+			switch {
+			case k == mark && start >= 0:
+				continue // it belongs to the character before it
+			case k == sign && kind == spacedWord:
+				continue // c++ and c# are words of their own
+			case k == kind && start >= 0:
+				continue
+			}
+			if start >= 0 && !yield(run{text[start:i], start, kind == unspacedRun}) {
+				return
+			}
+			start, kind = -1, separator
+			if k == spacedWord || k == unspacedRun {
+				start, kind = i, k
+			}
+		}
+		if start >= 0 {
+			yield(run{text[start:], start, kind == unspacedRun})
+		}
+	}
+}
+
+type runeKind int
+
+const (
+	separator runeKind = iota
+	spacedWord
+	unspacedRun
+	mark
+	sign
+)
+
+// unspaced are the scripts written without spaces.
+var unspaced = []*unicode.RangeTable{
+	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo,
+	unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tibetan,
+}
+
+func kindOf(r rune) runeKind {
+	switch {
+	case r < utf8.RuneSelf:
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+			return spacedWord
+		case r == '+', r == '#':
+			return sign
+		}
+		return separator
+	case '一' <= r && r <= '鿿':
+		return unspacedRun
+	case unicode.In(r, unicode.Mn, unicode.Mc):
+		return mark
+	case !unicode.IsLetter(r) && !unicode.IsNumber(r):
+		return separator
+	case r == 'ー', r == '〆', unicode.In(r, unspaced...): // Unicode assigns the first two to no script
+		return unspacedRun
+	}
+	return spacedWord
+}
+
+// IsUnspaced reports whether a character belongs to a script written without spaces.
+func IsUnspaced(r rune) bool { return r >= utf8.RuneSelf && kindOf(r) == unspacedRun }
+
+// characters yields the characters of a run, each with the marks that follow it.
+func characters(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		start := 0
+		for i, r := range text {
+			if i > start && kindOf(r) != mark {
+				if !yield(text[start:i]) {
+					return
+				}
+				start = i
+			}
+		}
+		if start < len(text) {
+			yield(text[start:])
+		}
+	}
+}
+
+// bare returns a character without its marks.
+func bare(character string) string {
+	_, size := utf8.DecodeRuneInString(character)
+	return character[:size]
+}
+
+// pairs yields the pairs of neighbouring characters of a run.
+func pairs(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		before, start, n := 0, 0, 0
+		for c := range characters(text) {
+			if n > 0 && !yield(text[before:start+len(c)]) {
+				return
+			}
+			before, start = start, start+len(c)
+			n++
+		}
+	}
+}
+
+// stem returns the English stem of a folded word, and other words as they are.
+func stem(word string) string {
+	if len(word) < 3 || len(word) > maxStemmed || strings.ContainsFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) {
+		return word
+	}
+	return english.Stem(word, false)
+}
+
+// maxStemmed is the length from which on a word is no English word, and is not worth stemming.
+const maxStemmed = 40

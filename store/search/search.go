@@ -1,0 +1,136 @@
+// Package search turns texts into the tokens of a full-text index, and queries into expressions of that index. It knows
+// FTS5's query language but runs no SQL: package store owns the tables.
+//
+// # Tokens
+//
+// A record is indexed as a [Row]: three columns of text by weight and one of facets. [Fold] removes case, width and
+// accents. Words of scripts with spaces are tokens, and an English stem stands beside each word that differs from it.
+// Scripts without spaces (Chinese, Japanese, Korean, Thai and the like) are cut into single characters and pairs of
+// neighbours, so that 工智 is found inside 人工智能. A facet is a token that no text can contain.
+//
+// # Strict matches
+//
+// [Parse] reads a query; no input is a syntax error. Every word must match: itself, its stem, or for the last one a
+// longer word that begins with it. A run of three or more characters without spaces matches where all of its pairs do,
+// in any order. The first tier has all words in the first column, the second in the first two, the third anywhere;
+// within a tier the newest come first, so that a page never reads more than its own rows.
+//
+// # Partial matches
+//
+// Where strict matches do not fill a page, records that match only some of the words follow. [Query.Parts] divides the
+// query into parts; the glossary adds the words of both languages that mean the same. Each part considers its newest
+// [PartMatches] records, and [Rank] orders them by the summed rarity of the parts that they match.
+package search
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Tokens with a meaning of their own begin with a private-use character, which no text of an agent can contain.
+// Signs such as + and # move there as well, since the tokenizer "ascii" would split a token at them.
+const (
+	firstFacet = 0xE000
+	firstSign  = 0xE100
+	stemMark   = "\uE200"
+)
+
+// Row is what the index holds of one record.
+type Row struct {
+	First, Second, Third []string // texts by weight; no pair of characters reaches from one text into the next
+	Facets               []string // tokens made by Facet
+}
+
+// Columns returns the tokens of the index's columns, separated by spaces: first, second, third, facets.
+func (r Row) Columns() [4]string {
+	return [4]string{tokens(r.First), tokens(r.Second), tokens(r.Third), strings.Join(r.Facets, " ")}
+}
+
+// Facet returns the token of a value that lists filter by. kind tells facets of different fields apart; it is less
+// than 256. Case, width and accents of the value are ignored.
+func Facet(kind rune, value string) string {
+	return string(firstFacet+kind) + token(Fold(value))
+}
+
+// Tokens returns the tokens of texts, each once, separated by spaces.
+func Tokens(texts ...string) string { return tokens(texts) }
+
+func tokens(texts []string) string {
+	var b strings.Builder
+	seen := make(map[string]struct{}, 64)
+	add := func(tok string) {
+		if _, ok := seen[tok]; ok {
+			return
+		}
+		seen[tok] = struct{}{}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(tok)
+	}
+	for _, text := range texts {
+		for run := range runs(Fold(text)) {
+			if run.unspaced {
+				for tok := range characters(run.text) {
+					add(bare(tok))
+				}
+				for tok := range pairs(run.text) {
+					add(tok)
+				}
+				continue
+			}
+			add(token(run.text))
+			if s := stem(run.text); s != run.text {
+				add(stemMark + s)
+			}
+		}
+	}
+	return b.String()
+}
+
+// token moves the signs of a word out of ASCII.
+func token(word string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && kindOf(r) != spacedWord {
+			return firstSign + r
+		}
+		return r
+	}, word)
+}
+
+// Fold removes what a search ignores: case, width, accents and compatibility forms.
+func Fold(s string) string {
+	if isASCII(s) {
+		return strings.ToLower(s)
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for _, r := range norm.NFKD.String(strings.ToValidUTF8(s, "\uFFFD")) {
+		switch r = unicode.ToLower(r); {
+		case 0x300 <= r && r <= 0x36F:
+			// Accents of Latin, Greek and Cyrillic only. Marks of other scripts, such as the voicing of kana, tell
+			// words apart.
+		case r == 'ß':
+			b.WriteString("ss")
+		case r == 'ς':
+			b.WriteRune('σ')
+		case r == 'ı':
+			b.WriteByte('i')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return norm.NFC.String(b.String())
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}

@@ -265,13 +265,11 @@ func (s *Store) UpdateAgent(ctx context.Context, caller Caller, change func(*Set
 		if after.ContactPolicy.RequireOwnerReceipt && !before.RequireReceipt && !claimed {
 			return &Error{Code: CodeTrustTooLow, Topic: "receipt"}
 		}
-		return t.reword(caller.ID, func() error {
-			if err := t.updateAgent(before, after); err != nil {
-				return err
-			}
-			doc, err = t.settleAgent(caller.ID)
+		if err := t.updateAgent(before, after); err != nil {
 			return err
-		})
+		}
+		doc, err = t.settleAgent(caller.ID)
+		return err
 	})
 	return doc, err
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"callbook/store/search"
 )
 
 // AgentFilter selects agents. Filters combine; zero values do not filter.
@@ -15,48 +17,29 @@ type AgentFilter struct {
 	Verified   *bool  // the mailbox is verified, or is not
 	MinLevel   int    // 0 to 2
 	New        bool   // joined in the last 30 days
+	Strict     bool   // leave out agents that match only some words
 	Brief      bool   // selects none: of the documents found, only what a brief item shows
 }
 
-// The list queries. Those that count do not load documents, and a page that skips
-// records begins where counting them ended.
+// The list queries: a page of ids, which are narrow to walk and to skip, with the documents joined to it.
 const (
-	walkAgents = `
-		FROM agent_documents d
-		WHERE d.agent_id < ? AND d.agent_id >= ?
-		ORDER BY d.agent_id DESC LIMIT ?`
+	listedAgents = `
+		SELECT rowid AS id FROM agent_documents
+		WHERE rowid < ? AND rowid >= ?
+		ORDER BY rowid DESC LIMIT ? OFFSET ?`
 	countAgents = `
-		SELECT COUNT(*) AS n, MIN(agent_id) AS last FROM (SELECT agent_id FROM agent_documents
-			WHERE agent_id < ? AND agent_id >= ? ORDER BY agent_id DESC LIMIT ?)`
-	// Ordered by the very column of the inner query, so that SQLite sees that the rows
-	// come in that order: by an expression of it, it would sort them, documents and all.
-	searchAgents = `
-		FROM (SELECT rowid AS row FROM agent_search
-			WHERE agent_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
-			ORDER BY rowid LIMIT ?) m
-		JOIN agent_documents d ON d.agent_id = ` + mirror + ` - m.row
-		ORDER BY m.row`
-	countSearchedAgents = `
-		SELECT COUNT(*) AS n, ` + mirror + ` - MAX(row) AS last FROM (SELECT rowid AS row FROM agent_search
-			WHERE agent_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
-			ORDER BY rowid LIMIT ?)`
-	newestAgent = `SELECT COALESCE(MAX(agent_id), 0) FROM agent_documents`
+		SELECT COUNT(*) AS n FROM (SELECT rowid FROM agent_documents WHERE rowid >= ? LIMIT ?)`
 	listColumns = `d.agent_id, d.handle, d.level, d.confirmed, d.email, d.last_active_at`
+	agentByID   = ` FROM agent_documents d WHERE d.agent_id = ?`
 )
 
-var sampleAgents = sampleOf(agentSearch)
+var agentIndex = newIndex(agentSearch, "agent_words", "agent_documents", "agent_id", ` AND rowid >= ?`)
 
-// The queries of a page by what it shows: the first index tells whether the items are
-// brief, the second whether menus are read for what matched.
-var agentWalks, agentSearches = agentQueries(walkAgents), agentQueries(searchAgents)
-
-func agentQueries(from string) (queries [2][2]string) {
-	for brief, document := range []string{`, d.profile`, `, d.brief`} {
-		for menu, columns := range []string{``, `, d.menu, d.menu_words`} {
-			queries[brief][menu] = `SELECT ` + listColumns + document + columns + from
-		}
-	}
-	return queries
+// agentColumns selects what a page shows of a document: the first index tells whether the items are brief, the second
+// whether menus are read for what matched.
+var agentColumns = [2][2]string{
+	{listColumns + `, d.profile`, listColumns + `, d.profile, d.menu, d.menu_words`},
+	{listColumns + `, d.brief`, listColumns + `, d.brief, d.menu, d.menu_words`},
 }
 
 // firstMember is the text that the members of a stored document begin with: a handle
@@ -72,57 +55,44 @@ func firstMember(members string) string {
 const deepOffset = 100
 
 // ofAnyLevel matches every agent.
-var ofAnyLevel = "(" + quote(facet(facetLevel, "0")) + " OR " + quote(facet(facetLevel, "from1")) + ")"
+var ofAnyLevel = "(" + search.Within("", []string{search.Facet(facetLevel, "0")}) + " OR " + search.Within("", []string{search.Facet(facetLevel, "from1")}) + ")"
 
 // newWindow is how long an agent counts as new (specification: Limits).
 const newWindow = 30 * Day
 
-// Agents lists agents, newest first; a search by relevance. It refuses with
-// invalid_query a cursor that is none.
+// Agents lists agents, newest first; a search by relevance. It returns invalid_query for a cursor that no page gave.
 func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[AgentDocument], error) {
-	if f.Query != "" {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.readTimeout)
-		defer cancel()
-	}
+	ctx, cancel := s.searchContext(ctx, f.Query)
+	defer cancel()
 	changes := s.agentTotals.changes.Load()
-	q, err := s.parse(ctx, f.Query)
+	q, err := s.parseQuery(ctx, &agentIndex, f.Query)
 	if err != nil {
 		return List[AgentDocument]{}, err
-	}
-	if q.none {
-		_, err := parseCursor(f.name(), page.Cursor)
-		return List[AgentDocument]{Items: []AgentDocument{}, TotalIsExact: true}, err
 	}
 	// Agents are paged by offset too, so only a page of outrageous ones ends early.
-	l := listing{name: f.name(), count: countAgents, most: 4 * pageBytes, search: &search{newest: newestAgent, sample: sampleAgents}, totals: s.agentTotals, changes: changes}
-	exact, err := s.exactHandle(ctx, f)
-	if err != nil {
-		return List[AgentDocument]{}, err
-	}
-	facets := f.facets()
-	l.tiers = q.tiers(facets, exact)
-	if l.all.match == "" && page.Cursor == "" && page.Offset > deepOffset {
-		l.tiers = oneTier(ofAnyLevel)
-	}
-	queries := &agentWalks
-	if l.all.match != "" {
-		queries, l.count = &agentSearches, countSearchedAgents
-	}
-	l.rows = queries[number(f.Brief)][number(len(q.words) > 0)]
+	l := &listing{name: f.name(), count: countAgents, most: 4 * pageBytes, totals: s.agentTotals, changes: changes, bounds: []any{int64(0)}}
 	if f.New {
-		first, err := s.firstSince(ctx, at(s.clock()).add(-newWindow))
-		if err != nil {
+		if l.bounds[0], err = s.firstSince(ctx, at(s.clock()).add(-newWindow)); err != nil {
 			return List[AgentDocument]{}, err
 		}
-		l.search.lowest = first
 	}
-	found, err := list[AgentDocument](ctx, s, l, page)
-	found.TotalIsExact = found.TotalIsExact && !q.cut
-	for i := range found.Items {
-		d := &found.Items[i]
-		if len(q.words) > 0 {
-			d.matchMenu(q.words)
+	facets := f.facets()
+	columns := agentColumns[number(f.Brief)][number(!q.Empty())]
+	ids := listedAgents
+	if !q.Empty() || len(facets) > 0 || page.Cursor == "" && page.Offset > deepOffset {
+		exact := ""
+		if exact, err = s.exactHandle(ctx, f); err != nil {
+			return List[AgentDocument]{}, err
+		}
+		l.search(q, facets, exact, ofAnyLevel)
+		ids, l.count = agentIndex.ids, agentIndex.count
+	}
+	l.rows = `SELECT ` + columns + ` FROM (` + ids + `) m JOIN agent_documents d ON d.agent_id = m.id ORDER BY m.id DESC`
+	found, err := searchList[AgentDocument](ctx, s, &agentIndex, l, searched{Query: q, text: f.Query, facets: facets, strict: f.Strict, byID: `SELECT ` + columns + agentByID}, page)
+	if !q.Empty() {
+		hits := q.Matcher()
+		for i := range found.Items {
+			found.Items[i].matchMenu(hits)
 		}
 	}
 	return found, err
@@ -133,7 +103,7 @@ func (s *Store) firstSince(ctx context.Context, since Time) (first int64, err er
 	// For MIN(id) SQLite would walk past all who joined before.
 	found, err := s.find(ctx, &first, `SELECT id FROM agents WHERE created_at >= ? ORDER BY created_at LIMIT 1`, since)
 	if err == nil && !found {
-		return wholeTier, nil
+		return highestSeq, nil
 	}
 	return first, err
 }
@@ -150,20 +120,20 @@ func (f AgentFilter) name() string {
 func (f AgentFilter) facets() []string {
 	var facets []string
 	if f.Capability != "" {
-		facets = append(facets, facet(facetCapability, f.Capability))
+		facets = append(facets, search.Facet(facetCapability, f.Capability))
 	}
 	if f.Language != "" {
-		facets = append(facets, facet(facetLanguage, canonicalLanguages([]string{f.Language})[0]))
+		facets = append(facets, search.Facet(facetLanguage, canonicalLanguages([]string{f.Language})[0]))
 	}
 	if f.Verified != nil && !*f.Verified {
-		facets = append(facets, facet(facetLevel, "0"))
+		facets = append(facets, search.Facet(facetLevel, "0"))
 	}
 	least := f.MinLevel
 	if f.Verified != nil && *f.Verified {
 		least = max(least, 1)
 	}
 	if least > 0 {
-		facets = append(facets, facet(facetLevel, "from"+string(rune('0'+least))))
+		facets = append(facets, search.Facet(facetLevel, "from"+string(rune('0'+least))))
 	}
 	return facets
 }
@@ -171,16 +141,16 @@ func (f AgentFilter) facets() []string {
 // exactHandle is the facet of the agent whose handle the query is, if it could be one;
 // that there is none is found quicker by the handles than in the search.
 func (s *Store) exactHandle(ctx context.Context, f AgentFilter) (string, error) {
-	handle := fold(f.Query)
+	handle := search.Fold(f.Query)
 	if !ParseHandle(handle) {
 		return "", nil
 	}
 	var taken bool
 	found, err := s.find(ctx, &taken, `SELECT 1 FROM agent_documents WHERE handle = ?`, handle)
 	if err != nil || !found {
-		return noSuchHandle, err
+		return "", err
 	}
-	return facet(facetHandle, handle), nil
+	return search.Facet(facetHandle, handle), nil
 }
 
 func number(b bool) int {

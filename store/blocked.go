@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"callbook/store/search"
 )
 
 // Words that the operator does not allow in what agents write for others.
@@ -57,7 +59,7 @@ func (s *Store) BlockWord(ctx context.Context, word string) (string, error) {
 
 func checkBlockedWord(word string) error {
 	switch n := utf8.RuneCountInString(word); {
-	case n == 0, n < minBlockedLength && !strings.ContainsFunc(word, isUnspaced):
+	case n == 0, n < minBlockedLength && !strings.ContainsFunc(word, search.IsUnspaced):
 		return invalid(Fault{Field: "word", Code: FaultTooShort})
 	case n > maxBlockedLength:
 		return invalid(Fault{Field: "word", Code: FaultTooLong})
@@ -205,12 +207,12 @@ func pathOf(parent string, field reflect.StructField) string {
 func blockedForm(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
-	runs(fold(text), func(run string, _ bool) {
+	for word := range search.Words(search.Fold(text)) {
 		if b.Len() > 0 {
 			b.WriteByte(' ')
 		}
-		b.WriteString(run)
-	})
+		b.WriteString(word)
+	}
 	return b.String()
 }
 
@@ -223,7 +225,7 @@ func holdsAny(text string, words []string) bool {
 // holdsBlocked finds a word with characters of a script without spaces anywhere, others
 // as whole words.
 func holdsBlocked(text, word string) bool {
-	anywhere := strings.ContainsFunc(word, isUnspaced)
+	anywhere := strings.ContainsFunc(word, search.IsUnspaced)
 	for from := 0; ; {
 		i := strings.Index(text[from:], word)
 		if i < 0 {
@@ -240,5 +242,5 @@ func holdsBlocked(text, word string) bool {
 // isWordEdge tells whether no word goes on at a byte of a blockedForm. A sign is
 // part of a word, as in c++, but hides none before it.
 func isWordEdge(text string, i int) bool {
-	return i < 0 || i == len(text) || text[i] < utf8.RuneSelf && kindOf(rune(text[i])) != spacedWord
+	return i < 0 || i == len(text) || text[i] == ' ' || text[i] == '+' || text[i] == '#'
 }

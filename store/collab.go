@@ -319,7 +319,7 @@ func (s *Store) OwnCollabs(ctx context.Context, caller Caller, status string, pa
 }
 
 func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []any, page Page) (List[Collab], error) {
-	rows, err := list[collabRow](ctx, s, listing{
+	rows, err := list[collabRow](ctx, s, &listing{
 		name: name,
 		rows: selectCollab + ` WHERE c.seq < ? AND` + where + ` ORDER BY c.seq DESC LIMIT ? OFFSET ?`,
 		count: `SELECT COUNT(*) AS n FROM (SELECT 1 FROM collabs c
@@ -327,7 +327,6 @@ func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []an
 			LEFT JOIN agents p ON p.id = c.partner_id
 			WHERE` + where + ` LIMIT ?)`,
 		bounds: bounds,
-		tiers:  oneTier(""),
 	}, page)
 	found := List[Collab]{Items: []Collab{}, Total: rows.Total, TotalIsExact: rows.TotalIsExact, Next: rows.Next}
 	for i := range rows.Items {

@@ -40,12 +40,8 @@ type writer struct {
 	seen  int64 // SQLite's number for what others have written to the file
 	pages int   // written to the log since the last checkpoint
 	ended chan struct{}
-	rows  chan *searchRow // whose words are cut beside the writer
 
 	end func(context.Context) error // commits; tests have it fail
-
-	tuned  map[string]bool // search tables that have their settings
-	merged map[string]bool // search tables that have nothing to merge
 
 	commits, writes atomic.Uint64 // stored since the start
 }
@@ -176,9 +172,6 @@ const noticePeriod = 500 * time.Millisecond
 
 func (w *writer) run() {
 	defer close(w.ended)
-	w.rows = make(chan *searchRow, mostWaiting)
-	defer close(w.rows)
-	go cutRows(w.rows)
 	idle := time.NewTicker(noticePeriod)
 	defer idle.Stop()
 	for {
@@ -246,9 +239,6 @@ func (w *writer) commit(batch []*job) {
 		return
 	}
 	committing, err := w.transact(batch)
-	if err != nil {
-		w.forget() // it may hold what was undone
-	}
 	if err != nil && !committing && len(batch) > 1 && sqliteCode(err) != sqlite3.SQLITE_BUSY {
 		for _, j := range batch {
 			w.commit([]*job{j})
@@ -295,17 +285,12 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	}
 	if err := w.end(ctx); err != nil {
 		err = errors.Join(fmt.Errorf("commit: %w", err), w.rollback())
-		w.committed(everything) // it may be stored all the same
+		w.store.committed(everything) // it may be stored all the same
 		return true, err
 	}
 	w.commits.Add(1)
 	w.writes.Add(uint64(succeeded))
-	for word, from := range t.learned {
-		if len(word) <= rememberedWord {
-			w.store.words.Add(word, from)
-		}
-	}
-	w.committed(t.changes)
+	w.store.committed(t.changes)
 	return true, nil
 }
 
@@ -342,19 +327,6 @@ type checkpointed struct {
 	Busy  int `db:"busy"`         // 1 when a reader was in the way of a truncating one
 	Log   int `db:"log"`          // pages in the log
 	Pages int `db:"checkpointed"` // those that are in the file too
-}
-
-// committed has the copies dropped of what changed, the writer's own too.
-func (w *writer) committed(c Changes) {
-	if c.All {
-		w.forget()
-	}
-	w.store.committed(c)
-}
-
-// forget drops the writer's own copies.
-func (w *writer) forget() {
-	w.tuned, w.merged = map[string]bool{}, map[string]bool{}
 }
 
 // runJob runs one write. A batch of one needs no savepoint: when it fails, the
@@ -420,7 +392,7 @@ func (w *writer) notice() error {
 		return fmt.Errorf("look for what others wrote: %w", err)
 	}
 	if version != w.seen && w.seen != 0 {
-		w.committed(everything)
+		w.store.committed(everything)
 	}
 	w.seen = version
 	return nil

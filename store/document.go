@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+
+	"callbook/store/search"
 )
 
 // This file makes all derived data: the stored documents that reads serve, and
@@ -18,7 +20,7 @@ import (
 
 // documentFormat is raised whenever a document or a search row is made in
 // another way, or words are folded so: the next start then makes all of them anew.
-const documentFormat = "6"
+const documentFormat = "7"
 
 // texts is a list of short texts; a JSON array in the database and in answers.
 type texts []string
@@ -233,34 +235,34 @@ func members(v any) (string, error) {
 }
 
 // searchRow is what a search finds an agent by.
-func (a *Agent) searchRow() *searchRow {
+func (a *Agent) searchRow() search.Row {
 	first := []string{a.Handle, a.Name}
 	second := append([]string{deref(a.Tagline), a.Owner}, a.Capabilities...)
 	third := []string{a.DescriptionEN, a.DescriptionZH}
 	for _, o := range a.Offerings {
 		first = append(first, o.Title)
 		second = append(second, o.Deliverable)
-		third = append(append(third, deref(o.ForWhom), deref(o.NotDoing)), o.Tags...)
+		third = append(append(third, deref(o.ForWhom)), o.Tags...)
 	}
-	facets := []string{facet(facetHandle, a.Handle)}
+	facets := []string{search.Facet(facetHandle, a.Handle)}
 	for _, c := range a.Capabilities {
-		facets = append(facets, facet(facetCapability, c))
+		facets = append(facets, search.Facet(facetCapability, c))
 	}
 	for _, l := range a.Languages {
 		// zh finds zh-CN: each beginning of a tag is a facet.
 		for i, r := range l + "-" {
 			if r == '-' {
-				facets = append(facets, facet(facetLanguage, l[:i]))
+				facets = append(facets, search.Facet(facetLanguage, l[:i]))
 			}
 		}
 	}
 	if a.Trust.Level == 0 {
-		facets = append(facets, facet(facetLevel, "0"))
+		facets = append(facets, search.Facet(facetLevel, "0"))
 	}
 	for n := 1; n <= a.Trust.Level; n++ {
-		facets = append(facets, facet(facetLevel, fmt.Sprintf("from%d", n)))
+		facets = append(facets, search.Facet(facetLevel, fmt.Sprintf("from%d", n)))
 	}
-	return &searchRow{first: first, second: second, third: third, facets: facets}
+	return search.Row{First: first, Second: second, Third: third, Facets: facets}
 }
 
 // hideAgent takes a suspended agent and its calls away from where the public
@@ -281,34 +283,15 @@ func (t *tx) hideAgent(id int64) error {
 	return t.recountReplies(id)
 }
 
-// unindexAgent takes an agent and its calls out of the search.
+// unindexAgent removes an agent and its posts from the full-text tables.
 func (t *tx) unindexAgent(id int64) error {
-	was, handle, err := t.agentSearchRow(id)
-	if err != nil {
-		return err
+	t.unindex(agentSearch, id)
+	var posts []int64
+	err := t.selectAll(&posts, `SELECT seq FROM posts WHERE author_id = ?`, id)
+	for _, seq := range posts {
+		t.unindex(postSearch, seq)
 	}
-	t.unindex(agentSearch, id, was)
-	var posts []postRow
-	if err := t.selectAll(&posts, selectPostRow+` WHERE author_id = ?`, id); err != nil {
-		return err
-	}
-	for _, p := range posts {
-		t.unindex(postSearch, p.Seq, p.searchRow(handle, false))
-	}
-	return nil
-}
-
-// agentSearchRow is what an agent as it is now can be found by.
-func (t *tx) agentSearchRow(id int64) (row *searchRow, handle string, err error) {
-	stored, err := t.agent(id)
-	if err != nil {
-		return nil, "", err
-	}
-	public, err := t.publicAgent(&stored)
-	if err != nil {
-		return nil, "", err
-	}
-	return public.searchRow(), stored.Handle, nil
+	return err
 }
 
 // recentPostsShown is how many calls a card lists.
@@ -362,43 +345,39 @@ func (t *tx) settlePost(p *postRow, author string) (doc string, err error) {
 }
 
 // searchRow is what a search finds a call by.
-func (p *postRow) searchRow(author string, open bool) *searchRow {
-	facets := []string{facet(facetKindOfPost, p.Kind), facet(facetAuthor, author)}
+func (p *postRow) searchRow(author string, open bool) search.Row {
+	facets := []string{search.Facet(facetKindOfPost, p.Kind), search.Facet(facetAuthor, author)}
 	for _, tag := range p.Tags {
-		facets = append(facets, facet(facetTag, tag))
+		facets = append(facets, search.Facet(facetTag, tag))
 	}
 	if open {
-		facets = append(facets, facet(facetOpen, ""))
+		facets = append(facets, search.Facet(facetOpen, ""))
 	}
-	return &searchRow{
-		first:  []string{p.Title},
-		second: append([]string{deref(p.Deliverable)}, p.Tags...),
-		third:  []string{p.Body, deref(p.Constraints)},
-		facets: facets,
+	return search.Row{
+		First:  []string{p.Title},
+		Second: append([]string{deref(p.Deliverable)}, p.Tags...),
+		Third:  []string{p.Body, deref(p.Constraints)},
+		Facets: facets,
 	}
 }
 
-// rebuildIfOld makes all derived data anew when an older program made it.
-func (s *Store) rebuildIfOld(ctx context.Context, tell func(agents int64)) error {
+// rebuildIfOld rebuilds all derived data if an older program made it.
+func (s *Store) rebuildIfOld(ctx context.Context, progress func(done, agents int64)) error {
 	const name = "document_format"
 	var format string
 	_, err := s.find(ctx, &format, `SELECT CAST(value AS TEXT) FROM site WHERE name = ?`, name)
 	if err != nil || format == documentFormat {
 		return err
 	}
-	var agents int64
-	if err := s.get(ctx, &agents, `SELECT COUNT(*) FROM agents`); err != nil {
-		return err
-	}
-	if agents > 0 && tell != nil {
-		tell(agents)
+	if progress == nil {
+		progress = func(int64, int64) {}
 	}
 	return s.write(ctx, func(t *tx) error {
 		if err := t.refoldBlockedWords(); err != nil {
-			return fmt.Errorf("fold the blocked words anew: %w", err)
+			return fmt.Errorf("fold the blocked words again: %w", err)
 		}
-		if err := t.rebuild(); err != nil {
-			return fmt.Errorf("make the documents anew: %w", err)
+		if err := t.rebuild(progress); err != nil {
+			return fmt.Errorf("rebuild the documents: %w", err)
 		}
 		return t.setSite(name, []byte(documentFormat))
 	})
@@ -407,7 +386,7 @@ func (s *Store) rebuildIfOld(ctx context.Context, tell func(agents int64)) error
 // rebuildStep is how many search rows a rebuild gathers before it stores them.
 const rebuildStep = 1000
 
-func (t *tx) rebuild() error {
+func (t *tx) rebuild(progress func(done, agents int64)) error {
 	if err := t.clearSearch(); err != nil {
 		return err
 	}
@@ -420,7 +399,10 @@ func (t *tx) rebuild() error {
 	if err := t.selectAll(&agents, `SELECT id FROM agents ORDER BY id`); err != nil {
 		return err
 	}
-	for _, id := range agents {
+	for i, id := range agents {
+		if i%rebuildStep == 0 {
+			progress(int64(i), int64(len(agents)))
+		}
 		if _, err := t.settleAgent(id); err != nil { // which makes the documents of its calls too
 			return fmt.Errorf("agent %d: %w", id, err)
 		}

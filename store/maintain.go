@@ -65,7 +65,6 @@ func (s *Store) RunDue(ctx context.Context) error {
 	}{
 		{"close calls", (*tx).closePosts},
 		{"end suspensions", (*tx).showAgents},
-		{"drop words", (*tx).dropWords},
 		{"expire requests", func(t *tx) (int, error) { return t.expireRequests("") }},
 		{"expire links", (*tx).expireLinks},
 		{"expire mails", func(t *tx) (int, error) { return 0, t.expireMails() }},
@@ -76,8 +75,8 @@ func (s *Store) RunDue(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("%s: %w", due.what, err))
 		}
 	}
-	if err := s.mergeSearch(ctx); err != nil {
-		errs = append(errs, fmt.Errorf("merge the search: %w", err))
+	if err := s.optimizeSearch(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("optimize the full-text tables: %w", err))
 	}
 	if err := s.compactIfDue(ctx); err != nil {
 		errs = append(errs, err)

@@ -154,7 +154,7 @@ func TestAnUpgradeKeepsACheckedCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files := steps(t, addNotes, `DROP TABLE search_dropped;`+"\n"+`CREATE TABLE search_dropped (word TEXT NOT NULL PRIMARY KEY) STRICT;`)
+	files := steps(t, addNotes, `DROP TABLE blocked_words;`+"\n"+`CREATE TABLE blocked_words (word TEXT NOT NULL PRIMARY KEY, created_at INTEGER NOT NULL) STRICT;`)
 	got, err := start(path, files)
 	if want := (upgrade{from, from + 2, kept}); err != nil || got != want {
 		t.Fatalf("got %+v, %v, want %+v", got, err, want)
@@ -284,9 +284,9 @@ func fileHead(t testing.TB, path string) []byte {
 
 func TestAnUpgradeIsAllOrNothing(t *testing.T) {
 	const endless = `
-INSERT INTO search_dropped (word)
+INSERT INTO blocked_words (word, created_at)
     WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
-    SELECT 'endless-' || i FROM n;`
+    SELECT 'endless-' || i, 1 FROM n;`
 	for name, step := range map[string]struct {
 		sql  string
 		stop time.Duration // when the start is called off
@@ -372,7 +372,7 @@ func TestReleasedDatabasesUpgrade(t *testing.T) {
 		visited(t, path, func(db *sqlx.DB) {
 			remade = selected(t, db, `SELECT CAST(value AS TEXT) FROM site WHERE name = 'document_format'`)[0] != documentFormat
 		})
-		if u, err := start(path, nil, func(o *Options) { o.Rebuilding = func(agents int64) { told += agents } }); err != nil || u.to != newest(t) || (told >= 3) != remade {
+		if u, err := start(path, nil, func(o *Options) { o.Rebuilding = func(_, agents int64) { told += agents } }); err != nil || u.to != newest(t) || (told >= 3) != remade {
 			t.Errorf("%s: %+v, %v; told of %d agents", name, u, err, told)
 		}
 		if diff := cmp.Diff(want, schemaOf(t, path)); diff != "" {
@@ -381,7 +381,7 @@ func TestReleasedDatabasesUpgrade(t *testing.T) {
 		for table, after := range contents(t, path) {
 			// A program that makes search rows, or folds words, in another way makes all of
 			// them anew.
-			ours := slices.Contains([]string{"site", "search_dropped", "blocked_words", "sqlite_sequence", "goose_db_version"}, table) || strings.Contains(table, "_search_")
+			ours := slices.Contains([]string{"site", "search_dropped", "agent_documents", "blocked_words", "sqlite_sequence", "goose_db_version"}, table) || strings.Contains(table, "_search_")
 			if before[table] != after && !ours && want["table "+table] == earlier["table "+table] {
 				t.Errorf("%s: %s held %s and holds %s", name, table, before[table], after)
 			}

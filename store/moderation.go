@@ -146,7 +146,7 @@ func (s *Store) RemovePost(ctx context.Context, id string) error {
 			err = t.get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID)
 		}
 		if err == nil {
-			err = t.deletePost(&p, author)
+			err = t.deletePost(&p)
 		}
 		if err != nil {
 			return err

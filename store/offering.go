@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"callbook/store/search"
 )
 
 // OfferingDraft is an entry of a new menu.
@@ -51,16 +53,14 @@ func (s *Store) ReplaceOfferings(ctx context.Context, caller Caller, menu Menu) 
 		if err := t.checkTexts(menu, faults...); err != nil {
 			return err
 		}
-		return t.reword(caller.ID, func() error {
-			if err := t.replaceOfferings(caller.ID, menu.Offerings); err != nil {
-				return err
-			}
-			if _, err := t.settleAgent(caller.ID); err != nil {
-				return err
-			}
-			offerings, err = t.offerings(caller.ID)
+		if err := t.replaceOfferings(caller.ID, menu.Offerings); err != nil {
 			return err
-		})
+		}
+		if _, err := t.settleAgent(caller.ID); err != nil {
+			return err
+		}
+		offerings, err = t.offerings(caller.ID)
+		return err
 	})
 	return offerings, err
 }
@@ -141,21 +141,16 @@ func (t *tx) insertOffering(agentID int64, position int, d OfferingDraft) (err e
 
 // words are the offering's search words.
 func (o *Offering) words() string {
-	return segment(append([]string{o.Title, o.Deliverable, deref(o.ForWhom), deref(o.NotDoing)}, o.Tags...)...)
+	return search.Tokens(append([]string{o.Title, o.Deliverable, deref(o.ForWhom)}, o.Tags...)...)
 }
 
 // matchMenu keeps, as the entries that matched, those that hold the most of the
 // query's words, and at least one.
-func (d *AgentDocument) matchMenu(words []word) {
+func (d *AgentDocument) matchMenu(hitsOf func(tokens string) int) {
 	most := 1
 	var matched []int
 	for i, line := range strings.Split(d.MenuWords, "\n") {
-		hits := 0
-		for _, w := range words {
-			if w.matches(line) {
-				hits++
-			}
-		}
+		hits := hitsOf(line)
 		if hits > most {
 			most, matched = hits, nil
 		}

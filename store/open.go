@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jmoiron/sqlx"
 )
 
@@ -68,12 +66,6 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 		"cache_size(-2000)", "mmap_size(0)", "temp_store(MEMORY)"); err != nil {
 		return err
 	}
-	if s.words, err = lru.New[string, int](knownWords); err != nil {
-		return err
-	}
-	if s.samples, err = lru.New[[sha256.Size]byte, sample](sampleFor); err != nil {
-		return err
-	}
 	if s.agentTotals, err = newTotals(); err != nil {
 		return err
 	}
@@ -89,7 +81,6 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if w.conn, err = s.writing.Connx(ctx); err != nil {
 		return fmt.Errorf("open the writing connection: %w", err)
 	}
-	w.forget()
 	return nil
 }
 

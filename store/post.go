@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"callbook/store/search"
 )
 
 // PostDraft is a new call (specification: Call).
@@ -186,6 +188,7 @@ func (s *Store) Post(ctx context.Context, id string) (PostDocument, error) {
 // PostFilter selects calls. Filters combine; zero values do not filter.
 type PostFilter struct {
 	Query  string // every word must match, the last one also as a prefix
+	Strict bool   // leave out posts that match only some words
 	Kind   string // seeking, offering, announce
 	Tag    string // one tag, case ignored
 	Author string // a handle
@@ -197,91 +200,61 @@ const (
 	postFields  = `p.seq, p.id, d.post, d.deadline, a.author, d.reply_count, d.created_at`
 	listedPosts = `
 		SELECT d.post_seq AS seq, d.post, a.author, d.reply_count, d.created_at`
-	allPosts = listedPosts + `
+	postByID = listedPosts + `
 		FROM post_documents d
 		JOIN agent_documents a ON a.agent_id = d.author_id
-		WHERE d.post_seq < ? AND d.post_seq >= ?
-		ORDER BY d.post_seq DESC LIMIT ?`
+		WHERE d.post_seq = ?`
+	allPosts = `
+		SELECT post_seq AS id FROM post_documents
+		WHERE post_seq < ?
+		ORDER BY post_seq DESC LIMIT ? OFFSET ?`
 	countPosts = `
-		SELECT COUNT(*) AS n, MIN(post_seq) AS last FROM (SELECT post_seq FROM post_documents
-			WHERE post_seq < ? AND post_seq >= ? ORDER BY post_seq DESC LIMIT ?)`
-	// Calls of a kind are many, and found by an index in less time than in the search.
-	postsOfKind = listedPosts + `
-		FROM posts p
+		SELECT COUNT(*) AS n FROM (SELECT post_seq FROM post_documents LIMIT ?)`
+	// Posts of a kind are many, and an index finds them sooner than the full-text table does.
+	postsOfKind = `
+		SELECT p.seq AS id FROM posts p
 		JOIN post_documents d ON d.post_seq = p.seq
-		JOIN agent_documents a ON a.agent_id = d.author_id
-		WHERE p.kind = ? AND p.seq < ? AND p.seq >= ?
-		ORDER BY p.seq DESC LIMIT ?`
+		WHERE p.kind = ? AND p.seq < ?
+		ORDER BY p.seq DESC LIMIT ? OFFSET ?`
 	countPostsOfKind = `
-		SELECT COUNT(*) AS n, MIN(seq) AS last FROM (SELECT p.seq FROM posts p
+		SELECT COUNT(*) AS n FROM (SELECT p.seq FROM posts p
 			JOIN post_documents d ON d.post_seq = p.seq
-			WHERE p.kind = ? AND p.seq < ? AND p.seq >= ? ORDER BY p.seq DESC LIMIT ?)`
-	searchPosts = listedPosts + `
-		FROM (SELECT rowid AS row FROM post_search
-			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
-			ORDER BY rowid LIMIT ?) m
-		JOIN post_documents d ON d.post_seq = ` + mirror + ` - m.row
-		JOIN agent_documents a ON a.agent_id = d.author_id
-		ORDER BY m.row`
-	countSearchedPosts = `
-		SELECT COUNT(*) AS n, ` + mirror + ` - MAX(row) AS last FROM (SELECT rowid AS row FROM post_search
-			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?
-			ORDER BY rowid LIMIT ?)`
-	searchOpenPosts = listedPosts + `
-		FROM (SELECT rowid AS row FROM post_search
-			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?` + notExpired + `
-			ORDER BY rowid LIMIT ?) m
-		JOIN post_documents d ON d.post_seq = ` + mirror + ` - m.row
-		JOIN agent_documents a ON a.agent_id = d.author_id
-		ORDER BY m.row`
-	countSearchedOpenPosts = `
-		SELECT COUNT(*) AS n, ` + mirror + ` - MAX(row) AS last FROM (SELECT rowid AS row FROM post_search
-			WHERE post_search MATCH ? AND rowid > ` + mirror + ` - ? AND rowid <= ` + mirror + ` - ?` + notExpired + `
-			ORDER BY rowid LIMIT ?)`
+			WHERE p.kind = ? LIMIT ?)`
+	// The table says of few posts not yet that their deadline has passed.
+	notExpired = ` AND rowid NOT IN (SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?)`
 )
 
-// notExpired leaves out the few whose search rows do not say yet that their deadline
-// has passed.
-const notExpired = `
-			AND ` + mirror + ` - rowid NOT IN (SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?)`
+var (
+	postIndex     = newIndex(postSearch, "post_words", "post_documents", "post_seq", "")
+	openPostIndex = newIndex(postSearch, "post_words", "post_documents", "post_seq", notExpired)
+)
 
-const newestPost = `SELECT COALESCE(MAX(post_seq), 0) FROM post_documents`
-
-var samplePosts = sampleOf(postSearch)
-
-// Posts lists calls, newest first; a search by relevance. It refuses with
-// invalid_query a cursor that is none.
+// Posts lists posts, newest first; a search by relevance. It returns invalid_query for a cursor that no page gave.
 func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDocument], error) {
-	if f.Query != "" {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.readTimeout)
-		defer cancel()
-	}
+	ctx, cancel := s.searchContext(ctx, f.Query)
+	defer cancel()
 	changes := s.postTotals.changes.Load()
-	q, err := s.parse(ctx, f.Query)
+	q, err := s.parseQuery(ctx, &postIndex, f.Query)
 	if err != nil {
 		return List[PostDocument]{}, err
 	}
-	if q.none {
-		_, err := parseCursor(f.name(), page.Cursor)
-		return List[PostDocument]{Items: []PostDocument{}, TotalIsExact: true}, err
-	}
-	l := listing{name: f.name(), rows: allPosts, count: countPosts, most: pageBytes, search: &search{newest: newestPost, sample: samplePosts}, totals: s.postTotals, changes: changes}
-	facets := f.facets()
-	l.tiers = q.tiers(facets, "")
+	l := &listing{name: f.name(), count: countPosts, most: pageBytes, totals: s.postTotals, changes: changes}
+	facets, x, ids := f.facets(), &postIndex, allPosts
 	switch {
 	case f.Kind != "" && f == (PostFilter{Kind: f.Kind}):
-		l.rows, l.count, l.before, l.tiers = postsOfKind, countPostsOfKind, []any{f.Kind}, oneTier("")
-	case f.Open:
-		l.rows, l.count, l.bounds = searchOpenPosts, countSearchedOpenPosts, []any{at(s.clock()).date()}
-	case l.all.match != "":
-		l.rows, l.count = searchPosts, countSearchedPosts
+		ids, l.count, l.before = postsOfKind, countPostsOfKind, []any{f.Kind}
+	case !q.Empty() || len(facets) > 0:
+		if f.Open {
+			x, l.bounds = &openPostIndex, []any{at(s.clock()).date()}
+		}
+		l.search(q, facets, "", "")
+		ids, l.count = x.ids, x.count
 	}
-	found, err := list[PostDocument](ctx, s, l, page)
+	l.rows = listedPosts + ` FROM (` + ids + `) m JOIN post_documents d ON d.post_seq = m.id JOIN agent_documents a ON a.agent_id = d.author_id ORDER BY m.id DESC`
+	found, err := searchList[PostDocument](ctx, s, x, l, searched{Query: q, text: f.Query, facets: facets, strict: f.Strict, byID: postByID}, page)
 	for i := range found.Items {
 		found.Items[i].ID = firstMember(found.Items[i].Post)
 	}
-	found.TotalIsExact = found.TotalIsExact && !q.cut
 	return found, err
 }
 
@@ -293,16 +266,16 @@ func (f PostFilter) name() string {
 func (f PostFilter) facets() []string {
 	var facets []string
 	if f.Kind != "" {
-		facets = append(facets, facet(facetKindOfPost, f.Kind))
+		facets = append(facets, search.Facet(facetKindOfPost, f.Kind))
 	}
 	if f.Tag != "" {
-		facets = append(facets, facet(facetTag, f.Tag))
+		facets = append(facets, search.Facet(facetTag, f.Tag))
 	}
 	if f.Author != "" {
-		facets = append(facets, facet(facetAuthor, f.Author))
+		facets = append(facets, search.Facet(facetAuthor, f.Author))
 	}
 	if f.Open {
-		facets = append(facets, facet(facetOpen, ""))
+		facets = append(facets, search.Facet(facetOpen, ""))
 	}
 	return facets
 }
@@ -320,14 +293,14 @@ func (s *Store) DeletePost(ctx context.Context, caller Caller, id string) error 
 		if p.AuthorID != caller.ID {
 			return refuse(CodeForbidden)
 		}
-		return t.deletePost(&p, caller.Handle)
+		return t.deletePost(&p)
 	})
 }
 
-func (t *tx) deletePost(p *postRow, author string) error {
+func (t *tx) deletePost(p *postRow) error {
 	t.touchRecent(p.AuthorID)
 	t.touchPosts()
-	t.unindex(postSearch, p.Seq, p.searchRow(author, false))
+	t.unindex(postSearch, p.Seq)
 	if err := t.forgetAnswers(p.Seq); err != nil {
 		return err
 	}

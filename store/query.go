@@ -11,6 +11,10 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
+// queryTimeout bounds each query of a search once it has a connection, so that no text is
+// dangerous. A variable, since the race detector slows queries down.
+var queryTimeout = 250 * time.Millisecond
+
 // readTimeout bounds searches, and how long a read waits for a connection, so that none
 // holds back the checkpoints for long.
 var readTimeout = 2 * time.Second
@@ -83,7 +87,7 @@ func (s *Store) read(ctx context.Context, query string, f func(context.Context, 
 	defer s.readers.Release(1)
 	if _, ends := ctx.Deadline(); ends {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.readTimeout)
+		ctx, cancel = context.WithTimeout(ctx, queryTimeout)
 		defer cancel()
 	} else {
 		ctx = context.WithoutCancel(ctx)

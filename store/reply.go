@@ -149,7 +149,7 @@ func (s *Store) Replies(ctx context.Context, post PostDocument, page Page) (List
 // RepliesTo lists the replies to the caller's calls by others and itself, newest
 // first; since narrows to those made at that time or later.
 func (s *Store) RepliesTo(ctx context.Context, caller Caller, since Time, page Page) (List[Reply], error) {
-	return list[Reply](ctx, s, listing{
+	return list[Reply](ctx, s, &listing{
 		name: fmt.Sprintf("replies to %d since %d", caller.ID, since),
 		rows: selectReply + `
 			WHERE r.seq < ? AND p.author_id = ? AND r.created_at >= ?
@@ -165,6 +165,5 @@ func (s *Store) RepliesTo(ctx context.Context, caller Caller, since Time, page P
 				LIMIT ?)`,
 		bounds: []any{caller.ID, since},
 		most:   pageBytes,
-		tiers:  oneTier(""),
 	}, page)
 }

@@ -424,13 +424,12 @@ func (s *Store) Requests(ctx context.Context, caller Caller, f RequestFilter, pa
 	}
 	// ?1 is the time, ?2 the place in the list, ?3 the caller, ?4 the status.
 	const current = `(?4 = '' OR ?4 = ` + statusNow + `)`
-	l := listing{
+	l := &listing{
 		name:   fmt.Sprintf("requests %d %s %s", caller.ID, side, f.Status),
 		before: []any{at(s.clock())},
 		rows:   selectRequest + ` WHERE r.seq < ?2 AND r.` + side + ` = ?3 AND ` + current + ` ORDER BY r.seq DESC LIMIT ?5 OFFSET ?6`,
 		count:  `SELECT COUNT(*) AS n FROM (SELECT 1 FROM requests r WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = ` + statusNow + `) LIMIT ?4)`,
 		bounds: []any{caller.ID, f.Status},
-		tiers:  oneTier(""),
 	}
 	rows, err := list[requestRow](ctx, s, l, page)
 	if err != nil {

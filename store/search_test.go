@@ -20,7 +20,7 @@ var spellings = map[string][]string{
 	"cafe": {"cafe", "Café", "CAFÉ", "cafe\u0301"}, "tide": {"tide", "TIDE", "ｔｉｄｅ"}, "tideway": {"tideway", "Tideway"},
 	"table": {"table", "Table"}, "port": {"port", "PORT"}, "порт": {"порт", "ПОРТ"}, "c++": {"c++", "C++"}, "c#": {"c#", "C#"}, "c": {"c", "C"},
 	"gpt": {"gpt", "GPT"}, "4": {"4", "４"}, "潮汐": {"潮汐"}, "港口潮汐助手": {"港口潮汐助手"}, "助手": {"助手"}, "港口": {"港口"}, "人工智能": {"人工智能"},
-	"表": {"表"}, "データ": {"データ", "ﾃﾞｰﾀ"}, "ai": {"ai", "AI"}, "zone": {"zone", "zoné"},
+	"表": {"表"}, "データ": {"データ", "ﾃﾞｰﾀ"}, "llm": {"llm", "LLM"}, "zone": {"zone", "zoné"},
 }
 
 var (
@@ -221,11 +221,11 @@ func TestAgentsAgainstAReference(t *testing.T) {
 	for i := range 700 {
 		words, query := randomQuery(r)
 		f := AgentFilter{
-			Query: query, New: r.IntN(4) == 0, MinLevel: pick(r, 0, 0, 0, 1, 2), Verified: pick(r, nil, nil, nil, &yes, &no),
+			Strict: true, Query: query, New: r.IntN(4) == 0, MinLevel: pick(r, 0, 0, 0, 1, 2), Verified: pick(r, nil, nil, nil, &yes, &no),
 			Capability: pick(r, "", "", "", "Tide", "cafe", "潮汐", "C++", "c", "tid"), Language: pick(r, "", "", "", "zh", "EN", "zh-cn", "zh-Hant", "z", "fr"),
 		}
 		if i < 2*len(units) { // each unit alone, without any filter too
-			words, f = []string{units[i/2]}, AgentFilter{Query: spellings[units[i/2]][0]}
+			words, f = []string{units[i/2]}, AgentFilter{Strict: true, Query: spellings[units[i/2]][0]}
 		}
 		want := inOrder(all, words, func(m *modelled) bool { return m.selectedBy(f) })
 		got := readAll(t, handleOf, func(p Page) (List[AgentDocument], error) { return s.Agents(context.Background(), f, p) })
@@ -248,7 +248,7 @@ func TestAnExactHandleComesFirst(t *testing.T) {
 		"tide": "tide other tide-two", "tide-two": "tide-two", "other": "other", "tid": "other tide-two tide",
 	} {
 		got := readAll(t, handleOf, func(p Page) (List[AgentDocument], error) {
-			return s.Agents(context.Background(), AgentFilter{Query: query}, p)
+			return s.Agents(context.Background(), AgentFilter{Strict: true, Query: query}, p)
 		})
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %v, want %s", query, got, want)
@@ -284,7 +284,7 @@ func TestPostsAgainstAReference(t *testing.T) {
 	for i := range 500 {
 		words, query := randomQuery(r)
 		f := PostFilter{
-			Query: query, Kind: pick(r, "", "", "", "seeking", "announce"), Tag: pick(r, "", "", "", "Tide", "潮汐", "C++", "c#", "ti"),
+			Strict: true, Query: query, Kind: pick(r, "", "", "", "seeking", "announce"), Tag: pick(r, "", "", "", "Tide", "潮汐", "C++", "c#", "ti"),
 			Author: pick(r, "", "", "", "author-1", "nobody"), Open: r.IntN(3) == 0,
 		}
 		want := inOrder(all, words, func(m *modelled) bool {

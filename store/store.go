@@ -37,7 +37,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -46,7 +45,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jmoiron/sqlx"
 	"golang.org/x/sync/semaphore"
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -75,9 +73,9 @@ type Options struct {
 	// operator does to it: it makes no file and changes no schema.
 	Beside bool
 
-	// Rebuilding is told before documents and search rows that an older program made
-	// are made anew, of how many agents: of very many that takes minutes.
-	Rebuilding func(agents int64)
+	// Rebuilding is called when documents and full-text rows of an older program are rebuilt, at the start and again
+	// as it proceeds, with the number of agents done and of all: of 100,000 that takes minutes.
+	Rebuilding func(done, agents int64)
 
 	// LoopbackLinks lets profile links lead to this machine, by any port: for callbook dev.
 	LoopbackLinks bool
@@ -106,19 +104,15 @@ type Store struct {
 	reading        *sqlx.DB
 	readStatements statements
 	readTimeout    time.Duration
-	readers        *semaphore.Weighted                   // of the connections of the reading pool
-	samples        *lru.Cache[[sha256.Size]byte, sample] // of how common what searches ask for is, by a hash of that
-	looked         int64                                 // look-ups of a page of a search
+	readers        *semaphore.Weighted // of the connections of the reading pool
 	agentTotals    *totals
 	postTotals     *totals
 	writer         *writer
-	words          *lru.Cache[string, int] // completed_from of words known to stand in search_words; the writer's
 	active         activity
 	counts         statsCache
 	probe          probe
 	failure        failure
 	checked        atomic.Int64 // Time: when this process last found the file whole; 0 when it did not look
-	unmerged       atomic.Int64 // Time: when it last found no room to merge the search tables
 	uncompacted    atomic.Int64 // Time: when it last failed to compact the file
 	mostCompacted  int64
 	stopWatching   context.CancelFunc
@@ -139,7 +133,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		name: name, path: o.Path, beside: o.Beside, clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,
 		ownerAgents: DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks, erased: true, normal: o.Normal,
 		readTimeout: readTimeout, readers: semaphore.NewWeighted(readConnections),
-		failure: failure{done: make(chan struct{})}, stopWatching: func() {}, looked: looked, mostCompacted: mostCompacted,
+		failure: failure{done: make(chan struct{})}, stopWatching: func() {}, mostCompacted: mostCompacted,
 	}
 	if s.clock == nil {
 		s.clock = time.Now
@@ -199,7 +193,6 @@ func (s *Store) committed(c Changes) {
 		s.erased = true
 	}
 	if c.All {
-		s.words.Purge()
 		s.counts.reset()
 	}
 	s.agentTotals.changed(c.listed(agentSearch))

@@ -56,38 +56,22 @@ func (c total) holds(changes uint64) bool {
 	return since == 0 || c.n > countLimit && since < uint64(c.n-countLimit)
 }
 
-// total counts the records of a list up to countLimit, unless that is known, and
-// tells whether that is all of them.
-func (s *Store) total(ctx context.Context, l listing) (n int, exact bool, err error) {
-	r, err := s.reach(ctx, l, l.all, wholeTier)
-	if err != nil {
-		return 0, false, err
-	}
-	if !r.whole {
-		n, _, err = s.count(ctx, l, l.all, wholeTier, r, countLimit)
-		return n, false, err
-	}
-	n, err = s.wholeTotal(ctx, l, r)
-	return min(n, countLimit), n <= countLimit, err
-}
-
-func (s *Store) wholeTotal(ctx context.Context, l listing, r reach) (int, error) {
-	if l.totals == nil {
-		n, _, err := s.count(ctx, l, l.all, wholeTier, r, countLimit+1)
-		return n, err
-	}
-	key := fmt.Sprintf("%s %d %v", l.name, r.low, l.bounds)
-	known, ok := l.totals.known.Get(key)
-	if ok && known.holds(l.changes) {
-		return known.n, nil
-	}
+// total counts the records of a list up to countLimit, unless that is cached, and reports whether that is all of them.
+func (s *Store) total(ctx context.Context, l *listing) (n int, exact bool, err error) {
 	limit := countLimit + 1
-	if ok && known.n > countLimit {
-		limit += countLimit // its records change: so far that it holds for the next thousand
+	key := fmt.Sprintf("%s %v", l.name, l.bounds)
+	if l.totals != nil {
+		known, ok := l.totals.known.Get(key)
+		if ok && known.holds(l.changes) {
+			return min(known.n, countLimit), known.n <= countLimit, nil
+		}
+		if ok && known.n > countLimit {
+			limit += countLimit // its records change: so far that it holds for the next thousand
+		}
 	}
-	n, _, err := s.count(ctx, l, l.all, wholeTier, r, limit)
-	if err == nil {
+	n, err = s.count(ctx, l, l.all, limit)
+	if err == nil && l.totals != nil {
 		l.totals.known.Add(key, total{n, l.changes})
 	}
-	return n, err
+	return min(n, countLimit), n <= countLimit, err
 }

@@ -119,25 +119,3 @@ func TestTotalsWhileOthersWrite(t *testing.T) {
 	}
 	wait.Wait()
 }
-
-// TestATotalIsOfWhatTheWordsWereCompletedTo: a word that comes between that and the
-// count is not left out of what is remembered.
-func TestATotalIsOfWhatTheWordsWereCompletedTo(t *testing.T) {
-	s := newStore(t)
-	ctx := t.Context()
-	named := func(name string) func(*Registration) { return func(r *Registration) { r.Name = name } }
-	s.register("one", named("Moorings"))
-	f := AgentFilter{Query: "moor"}
-	l := listing{name: f.name(), count: countSearchedAgents, search: &search{newest: newestAgent, sample: sampleAgents}, totals: s.agentTotals, changes: s.agentTotals.changes.Load()}
-	q, err := s.parse(ctx, f.Query)
-	s.ok(err)
-	l.tiers = q.tiers(nil, "")
-	s.register("two", named("Moorage"))
-	if n, _, err := s.total(ctx, l); n != 1 || err != nil {
-		t.Fatalf("%d, %v", n, err)
-	}
-	found, err := s.Agents(ctx, f, Page{Limit: 1})
-	if s.ok(err); found.Total != 2 || !found.TotalIsExact {
-		t.Errorf("%d in all, exact %v", found.Total, found.TotalIsExact)
-	}
-}

@@ -63,17 +63,18 @@ func TestASuspensionHidesAndEnds(t *testing.T) {
 	}
 }
 
-func TestFormerNamesAreForgotten(t *testing.T) {
+func TestSearch_ForgetsFormerNames(t *testing.T) {
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
 	s.update(pilot, func(a *Settings) { a.Name = "Formername" })
 	s.update(pilot, func(a *Settings) { a.Name = "Another" })
+	s.clock.Advance(Day)
 	s.ok(s.RunDue(t.Context()))
-	if n := value[int](s, `SELECT COUNT(*) FROM search_words WHERE word = 'formername'`); n != 0 {
-		t.Error("a word that no text holds is still completed to")
+	if n := value[int](s, `SELECT COUNT(*) FROM agent_words WHERE term = 'formername'`); n != 0 {
+		t.Error("a word that no text holds is still in the index")
 	}
-	if n := value[int](s, `SELECT COUNT(*) FROM search_words WHERE word = 'another'`); n != 1 {
-		t.Error("a word of the present name is not known")
+	if n := value[int](s, `SELECT COUNT(*) FROM agent_words WHERE term = 'another'`); n != 1 {
+		t.Error("a word of the present name is not in the index")
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"maps"
 
 	"github.com/jmoiron/sqlx"
+
+	"callbook/store/search"
 )
 
 // tx is one write's view of the transaction: a fixed time, prepared statements,
@@ -14,11 +16,9 @@ import (
 type tx struct {
 	writer  *writer
 	now     Time
-	stale   ids                      // agents whose document and search row must be made anew
-	recent  ids                      // agents of whose document only the recent calls must be
-	search  map[searchKey]*searchRow // search rows to replace; nil to delete
-	learned map[string]int           // completed_from of words stored for search in this transaction
-	dropped map[string]struct{}      // words of search rows that this transaction deletes
+	stale   ids                       // agents whose document and search row must be made anew
+	recent  ids                       // agents of whose document only the recent calls must be
+	search  map[searchKey]*search.Row // full-text rows to replace; nil to delete
 	changes Changes
 	failed  error // of a statement; no other is run after it, for the transaction may be undone
 }
@@ -52,7 +52,7 @@ func (c Changes) Public() bool {
 }
 
 func newTx(w *writer, now Time) *tx {
-	return &tx{writer: w, now: now, stale: ids{}, recent: ids{}, search: map[searchKey]*searchRow{}, learned: map[string]int{}, dropped: map[string]struct{}{}, changes: Changes{Cards: ids{}, Told: ids{}, rows: map[string]int{}}}
+	return &tx{writer: w, now: now, stale: ids{}, recent: ids{}, search: map[searchKey]*search.Row{}, changes: Changes{Cards: ids{}, Told: ids{}, rows: map[string]int{}}}
 }
 
 // merge takes over what another write of the same transaction made stale.
@@ -61,14 +61,10 @@ func (t *tx) merge(other *tx) {
 		clear(t.stale)
 		clear(t.recent)
 		clear(t.search)
-		clear(t.learned)
-		clear(t.dropped)
 	}
 	maps.Copy(t.stale, other.stale)
 	maps.Copy(t.recent, other.recent)
 	maps.Copy(t.search, other.search)
-	maps.Copy(t.learned, other.learned)
-	maps.Copy(t.dropped, other.dropped)
 	maps.Copy(t.changes.Cards, other.changes.Cards)
 	t.changes.All = t.changes.All || other.changes.All
 	t.changes.Agents = t.changes.Agents || other.changes.Agents

@@ -157,6 +157,9 @@ func (c *serveCommand) lock() (*store.Lock, error) {
 	return lock, nil
 }
 
+// progressPeriod is the time between two log lines of a long startup.
+const progressPeriod = 10 * time.Second
+
 // openStore opens the database, and tells what the operator should know of it.
 func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o store.Options) (*store.Store, error) {
 	if err := c.makeFolder(); err != nil {
@@ -165,8 +168,12 @@ func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o stor
 	if !store.Exists(c.DB) {
 		log.Info().Str("db", c.DB).Msg("there is no database yet: making a new one")
 	}
-	o.Rebuilding = func(agents int64) {
-		log.Info().Int64("agents", agents).Msg("what was made by an older version for search and lists is made anew: some minutes for 100000 agents")
+	var logged time.Time
+	o.Rebuilding = func(done, agents int64) {
+		if time.Since(logged) >= progressPeriod {
+			logged = time.Now()
+			log.Info().Int64("done", done).Int64("agents", agents).Msg("rebuilding documents and search rows of an older version")
+		}
 	}
 	st, err := store.Open(ctx, o)
 	if err != nil {

@@ -1,0 +1,192 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// described registers an agent whose description is a text.
+func (s *testStore) described(handle, text string) Caller {
+	s.Helper()
+	caller, _ := s.register(handle, func(r *Registration) { r.DescriptionEN, r.Name, r.Owner = text, "N", "O" })
+	return caller
+}
+
+func handlesOf(items []AgentDocument) (handles []string) {
+	for _, d := range items {
+		handles = append(handles, d.Handle)
+	}
+	return handles
+}
+
+func TestSearch_PartialMatches(t *testing.T) {
+	s := newStore(t)
+	for handle, text := range map[string]string{
+		"poet":     "Poetry in both languages.",
+		"forecast": "看天气，也看潮汐。",
+		"reviewer": "Code review for Go.",
+		"coder":    "Writes code.",
+		"lawyer":   "Reviews contracts.",
+	} {
+		s.described(handle, text)
+	}
+	for i := range 20 {
+		s.described(fmt.Sprintf("common-%d", i), "An everyday helper.")
+	}
+	for _, tt := range []struct {
+		name, query  string
+		strict, some string // handles in any order
+	}{
+		{"every word", "code review", "reviewer", "coder lawyer"},
+		{"another form of a word", "reviewing code", "reviewer", "coder lawyer"},
+		{"the other language", "weather", "", "forecast"},
+		{"the other language, Chinese", "诗歌", "", "poet"},
+		{"inside a run", "天气预报", "", "forecast"},
+		{"a misspelled word", "poerty", "", "poet"},
+		{"a common word beside an unknown one", "everyday zzqx", "", ""},
+		{"nothing", "zzqx", "", ""},
+		{"no letters", "?!", "", ""},
+	} {
+		found, err := s.Agents(t.Context(), AgentFilter{Query: tt.query}, Page{Limit: 20})
+		s.ok(err)
+		handles := handlesOf(found.Items)
+		strict, some := handles[:found.Strict], handles[found.Strict:]
+		if !slices.Equal(slices.Sorted(slices.Values(strict)), strings.Fields(tt.strict)) || !slices.Equal(slices.Sorted(slices.Values(some)), strings.Fields(tt.some)) {
+			t.Errorf("%s, %q: strict %v, partial %v; want %q and %q", tt.name, tt.query, strict, some, tt.strict, tt.some)
+		}
+		if found.Total != len(strict) || found.TotalSome != len(some) || (found.Hint != nil) != (found.Total == 0) {
+			t.Errorf("%s: total %d, total_some %d, hint %+v", tt.name, found.Total, found.TotalSome, found.Hint)
+		}
+		only, err := s.Agents(t.Context(), AgentFilter{Query: tt.query, Strict: true}, Page{Limit: 20})
+		if s.ok(err); !slices.Equal(handlesOf(only.Items), strict) || only.TotalSome != 0 {
+			t.Errorf("%s, strict matches only: %v", tt.name, handlesOf(only.Items))
+		}
+	}
+	found, err := s.Agents(t.Context(), AgentFilter{Query: "code"}, Page{Limit: 1})
+	if s.ok(err); found.TotalSome != 0 || found.Total != 2 {
+		t.Errorf("strict matches fill the page, and total_some is %d", found.TotalSome)
+	}
+}
+
+func TestSearch_Hint(t *testing.T) {
+	s := newStore(t)
+	s.described("poet", "Poetry translation, and translations of code.")
+	for query, want := range map[string]string{
+		"tranlation zzqx":    "[] ",
+		"tranlation":         "[] translation",
+		"poetry tranlation":  "[{poetry 1}] poetry translation",
+		"poetry of the zzqx": "[{poetry 1}] ",
+		"translating zzqx":   "[] ", // found by its stem, but no word of the index
+		"诗歌 zzqx":            "[] ",
+		"?!":                 "[] ",
+	} {
+		found, err := s.Agents(t.Context(), AgentFilter{Query: query}, Page{Limit: 5})
+		s.ok(err)
+		if found.Hint == nil {
+			t.Fatalf("%s: no hint: %v", query, handlesOf(found.Items))
+		}
+		if got := fmt.Sprintf("%v %s", found.Hint.Words, found.Hint.DidYouMean); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+}
+
+// TestSearch_NextVisitsEveryMatchOnce walks strict and then partial matches while agents come and leave.
+func TestSearch_NextVisitsEveryMatchOnce(t *testing.T) {
+	s := newStore(t)
+	var want []string
+	for i := range 30 {
+		handle := fmt.Sprintf("agent-%02d", i)
+		s.described(handle, []string{"harbour pilot", "harbour lights", "a pilot for boats"}[i%3])
+		want = append(want, handle)
+	}
+	var visited []string
+	page := Page{Limit: 11}
+	for step := 0; ; step++ {
+		found, err := s.Agents(t.Context(), AgentFilter{Query: "harbour pilot"}, page)
+		s.ok(err)
+		visited = append(visited, handlesOf(found.Items)...)
+		if found.Total != 10 || found.TotalSome != 20 || found.Strict != []int{10, 0, 0}[step] {
+			t.Errorf("page %d: total %d, total_some %d, %d strict", step, found.Total, found.TotalSome, found.Strict)
+		}
+		if page.Cursor = found.Next; page.Cursor == "" {
+			break
+		}
+		gone := s.described(fmt.Sprintf("newcomer-%d", step), "pilot boats only")
+		s.ok(s.DeleteAgent(t.Context(), gone))
+		s.described(fmt.Sprintf("late-%d", step), "a pilot, of late")
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(visited)), want) {
+		t.Errorf("visited %v", visited)
+	}
+}
+
+// TestSearch_CursorsAreChecked: a cursor that no page gave is an invalid query.
+func TestSearch_CursorsAreChecked(t *testing.T) {
+	for _, p := range []position{{tier: 9, seq: 1}, {tier: 0, seq: 0}, {seq: 1, some: 1, rest: []int64{1, 2}}, {seq: 1, some: 101, rest: []int64{1}}} {
+		p.list = 0
+		if _, err := parseCursor("", p.cursor()); err == nil {
+			t.Errorf("%+v is taken", p)
+		}
+	}
+	good := position{seq: 1, some: 3, rest: []int64{9, 4, 1 << 40}}
+	if got, err := parseCursor("", good.cursor()); err != nil || fmt.Sprint(got) != fmt.Sprint(good) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestSearch_StrictMatchesWhileOthersWrite: agents that stay are found as if nobody wrote.
+func TestSearch_StrictMatchesWhileOthersWrite(t *testing.T) {
+	s := newStore(t)
+	ctx, stop := context.WithCancel(t.Context())
+	for i := range 40 {
+		s.described(fmt.Sprintf("stays-%02d", i), "tide 潮汐 "+[]string{"harbour", "lights"}[i%2])
+	}
+	var writers sync.WaitGroup
+	for w := range 2 {
+		writers.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				r := registration(fmt.Sprintf("goes-%d-%d", w, i))
+				r.DescriptionEN = "tide 潮汐 harbour"
+				made, _, err := s.Register(context.Background(), r, Once{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := s.DeleteAgent(context.Background(), Caller{ID: made.Agent.ID, Handle: r.Handle}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 100 {
+		query, want := "tide", 40
+		if i%2 == 1 {
+			query, want = "潮汐 harbour", 20
+		}
+		var visited []string
+		for page := (Page{Limit: 7}); ; {
+			found, err := s.Agents(t.Context(), AgentFilter{Query: query, Strict: true}, page)
+			s.ok(err)
+			for _, d := range found.Items {
+				if strings.HasPrefix(d.Handle, "stays-") {
+					visited = append(visited, d.Handle)
+				}
+			}
+			if page.Cursor = found.Next; page.Cursor == "" {
+				break
+			}
+		}
+		sorted := slices.Sorted(slices.Values(visited))
+		if len(slices.Compact(sorted)) != want || len(visited) != want || !slices.IsSortedFunc(visited, func(a, b string) int { return strings.Compare(b, a) }) {
+			t.Fatalf("round %d: %d agents, want %d: %v", i, len(visited), want, visited)
+		}
+	}
+	stop()
+	writers.Wait()
+}

@@ -57,15 +57,15 @@ var evidenceNotes = `,"confirmed_collaborations_note_en":` + string(marshal(evid
 type AgentList struct {
 	Notice Notice     `json:"notice"`
 	Agents []ListItem `json:"agents"`
-	ListEnd
+	SearchEnd
 }
 
 // ListEnd closes every list.
 type ListEnd struct {
-	Total        int     `json:"total" doc:"Counted up to 1000; where a search is of common words only, among the newest records."`
+	Total        int     `json:"total" doc:"Counted up to 1000."`
 	TotalIsExact bool    `json:"total_is_exact" doc:"False when there are more than total."`
 	Limit        int     `json:"limit"`
-	Next         *string `json:"next" doc:"Address of the next page; null on the last. A page may hold fewer records than limit."`
+	Next         *string `json:"next" doc:"Address of the next page; null on the last. A page of very long records holds fewer than limit."`
 }
 
 // ListItem is an agent in a list: the card's agent and a few counts; with
@@ -76,6 +76,7 @@ type ListItem struct {
 	Contact      ListContact      `json:"contact"`
 	TrustLevel   int              `json:"trust_level" minimum:"0" maximum:"2"`
 	Confirmed    int              `json:"confirmed_collaborations"`
+	Match        string           `json:"match,omitempty" enum:"all,some" doc:"With q: whether the agent matches every word, or some." example:"some"`
 	Matched      []store.Offering `json:"matched_offerings,omitempty" doc:"With q: the menu entries that matched best."`
 }
 
@@ -93,6 +94,7 @@ type BriefItem struct {
 	TrustLevel   int              `json:"trust_level" minimum:"0" maximum:"2"`
 	Confirmed    int              `json:"confirmed_collaborations"`
 	LastActiveAt store.Time       `json:"last_active_at"`
+	Match        string           `json:"match,omitempty" enum:"all,some" doc:"With q: whether the agent matches every word, or some." example:"some"`
 	Matched      []store.Offering `json:"matched_offerings" doc:"With q: the menu entries that matched best; else empty."`
 }
 
@@ -100,11 +102,12 @@ type BriefItem struct {
 type BriefList struct {
 	Notice Notice      `json:"notice"`
 	Agents []BriefItem `json:"agents"`
-	ListEnd
+	SearchEnd
 }
 
 type agentsQuery struct {
-	Q          string `query:"q" minLength:"1" maxLength:"200" doc:"Words to find in handle, name, owner, tagline, descriptions, capabilities and offerings; every word must match, the last one also as a prefix."`
+	Q          string `query:"q" minLength:"1" maxLength:"200" doc:"Words to find in handle, name, owner, tagline, descriptions, capabilities and offerings. Agents that match every word come first: the word or another form of it, the last one also as a prefix. Then come agents that match some words, or a translation (English, Chinese)."`
+	Match      string `query:"match" enum:"all" doc:"With q: all leaves out agents that match only some of the words."`
 	Capability string `query:"capability" minLength:"1" maxLength:"60" doc:"One capability, case ignored."`
 	Language   string `query:"language" format:"language" minLength:"1" maxLength:"60" doc:"One language code, case ignored; zh also finds zh-CN."`
 	Verified   *bool  `query:"verified" doc:"Whether the mailbox is verified."`
@@ -113,7 +116,7 @@ type agentsQuery struct {
 	View       string `query:"view" enum:"full,brief" doc:"brief gives short items."`
 	Limit      int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
 	Offset     int    `query:"offset" minimum:"0" maximum:"10000" doc:"Records to skip; beyond 10000 follow next."`
-	Cursor     string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
+	Cursor     string `query:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
 func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
@@ -123,7 +126,7 @@ func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
 		}}
 	}
 	list, err := s.store.Agents(c.Context(), store.AgentFilter{
-		Query: q.Q, Capability: q.Capability, Language: q.Language, Verified: q.Verified, MinLevel: q.MinLevel, New: q.New, Brief: q.View == "brief",
+		Query: q.Q, Capability: q.Capability, Language: q.Language, Verified: q.Verified, MinLevel: q.MinLevel, New: q.New, Strict: q.Match == "all", Brief: q.View == "brief",
 	}, store.Page{Limit: q.Limit, Offset: q.Offset, Cursor: q.Cursor})
 	if err != nil {
 		return answer{}, err
@@ -137,13 +140,17 @@ func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
+		match := matchOf(q.Q, i < list.Strict)
 		if q.View == "brief" {
-			b = appendBriefItem(b, d)
+			b = appendBriefItem(b, d, match)
 		} else {
-			b = appendListItem(b, d, q.Q != "")
+			b = appendListItem(b, d, match)
 		}
 	}
-	a := endList(c, b, list.Total, list.TotalIsExact, q.Limit, list.Next)
+	a := endSearch(c, b, list, hintedSearch{
+		q: q.Q, of: agentNoun, limit: q.Limit, strict: q.Match == "all",
+		filtered: q.Capability != "" || q.Language != "" || q.Verified != nil || q.MinLevel > 0 || q.New,
+	})
 	if !q.New { // which depends on the time, too
 		a.tags = cacheTags(agentsData)
 	}
@@ -152,7 +159,7 @@ func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
 
 // itemSize is how many bytes an agent takes in a list, about.
 func itemSize(d *store.AgentDocument) int {
-	size := len(d.Profile) + len(d.Brief) + 192
+	size := len(d.Profile) + len(d.Brief) + 208
 	if d.Email != nil {
 		size += len(*d.Email) + 16
 	}
@@ -162,7 +169,7 @@ func itemSize(d *store.AgentDocument) int {
 	return size
 }
 
-func appendListItem(b []byte, d store.AgentDocument, searched bool) []byte {
+func appendListItem(b []byte, d store.AgentDocument, match string) []byte {
 	b = append(b, '{')
 	b = appendAgent(b, d)
 	b = append(b, `,"contact":{"method":"request"`...)
@@ -174,13 +181,13 @@ func appendListItem(b []byte, d store.AgentDocument, searched bool) []byte {
 	b = strconv.AppendInt(b, int64(d.Level), 10)
 	b = append(b, `,"confirmed_collaborations":`...)
 	b = strconv.AppendInt(b, int64(d.Confirmed), 10)
-	if searched {
-		b = appendMatched(b, d)
+	if match != "" {
+		b = appendMatched(appendMatch(b, match), d)
 	}
 	return append(b, '}')
 }
 
-func appendBriefItem(b []byte, d store.AgentDocument) []byte {
+func appendBriefItem(b []byte, d store.AgentDocument, match string) []byte {
 	b = append(b, '{')
 	b = append(b, d.Brief...)
 	b = append(b, `,"trust_level":`...)
@@ -189,7 +196,7 @@ func appendBriefItem(b []byte, d store.AgentDocument) []byte {
 	b = strconv.AppendInt(b, int64(d.Confirmed), 10)
 	b = append(b, `,"last_active_at":`...)
 	b = d.LastActiveAt.AppendJSON(b)
-	b = appendMatched(b, d)
+	b = appendMatched(appendMatch(b, match), d)
 	return append(b, '}')
 }
 

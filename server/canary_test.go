@@ -976,12 +976,23 @@ func (s *sweep) list(filter, value string) string {
 	return fmt.Sprint(a.Status, " ", string(a.Body))
 }
 
-// unlike is a text of the same form as a secret that has nothing but its first
-// character, and what is neither letter nor digit, in common with it.
+// shortRun is letters or digits behind others that are so few that they may begin
+// any word: a search lists records that match them alone.
+var shortRun = regexp.MustCompile(`[^0-9A-Za-z][0-9A-Za-z]{1,2}\b`)
+
+// unlike returns a text of the same form as a secret that has nothing but its first
+// character, its short runs, and what is neither letter nor digit, in common with it.
 func unlike(secret string) string {
 	other := []byte(secret)
-	for i := 1; i < len(other); i++ {
+	keep := map[int]bool{0: true}
+	for _, run := range shortRun.FindAllStringIndex(secret, -1) {
+		for i := run[0]; i < run[1]; i++ {
+			keep[i] = true
+		}
+	}
+	for i := range other {
 		switch c := other[i]; {
+		case keep[i]:
 		case 'a' <= c && c <= 'z':
 			other[i] = 'a' + (c-'a'+7)%26
 		case 'A' <= c && c <= 'Z':

@@ -129,6 +129,7 @@ var edgeRows = []edgeRow{
 // queryRows are the same for query parameters; what stored says is not looked at.
 var queryRows = []edgeRow{
 	{"listAgents", "q", queryTextOf(1, 200)},
+	{"listAgents", "match", oneOf("all")},
 	{"listAgents", "capability", queryTextOf(1, 60)},
 	{"listAgents", "language", queried(languageEdges)},
 	{"listAgents", "verified", queryBooleanEdges},
@@ -137,17 +138,18 @@ var queryRows = []edgeRow{
 	{"listAgents", "view", oneOf("full", "brief")},
 	{"listAgents", "limit", queryIntegerOf(1, 100)},
 	{"listAgents", "offset", queryIntegerOf(0, 10000)},
-	{"listAgents", "cursor", cursorEdges},
+	{"listAgents", "cursor", cursorEdgesTo(2000)},
 	{"listMyReplies", "since", queried(sinceEdges)},
 	{"listMyReplies", "limit", queryIntegerOf(1, 100)},
 	{"listMyReplies", "cursor", cursorEdges},
 	{"listPosts", "kind", oneOf("seeking", "offering", "announce")},
 	{"listPosts", "tag", queryTextOf(1, 60)},
 	{"listPosts", "q", queryTextOf(1, 200)},
+	{"listPosts", "match", oneOf("all")},
 	{"listPosts", "author", queryTextOf(3, 32)},
 	{"listPosts", "open", queryBooleanEdges},
 	{"listPosts", "limit", queryIntegerOf(1, 100)},
-	{"listPosts", "cursor", cursorEdges},
+	{"listPosts", "cursor", cursorEdgesTo(2000)},
 	{"getPost", "limit", queryIntegerOf(1, 100)},
 	{"getPost", "cursor", cursorEdges},
 	{"sendRequest", "dry_run", queryBooleanEdges},
@@ -581,12 +583,17 @@ func queryIntegerOf(least, most int) constraint {
 	return c
 }
 
-// No text of the longest length is a cursor, so the edge shows in which fault it is.
-var cursorEdges = constraint{[]string{"minLength=1", "maxLength=100"}, []edge{
-	bad("empty", "", "too_short"), bad("one", "a", "bad_value"), bad("99", strings.Repeat("a", 99), "bad_value"), bad("100", strings.Repeat("a", 100), "bad_value"),
-	bad("101", strings.Repeat("a", 101), "too_long"), bad("Chinese", strings.Repeat("中", 100), "bad_value"), bad("Chinese, 101", strings.Repeat("中", 101), "too_long"),
-	bad("padded", "MC41==", "bad_value"), bad("tier 4", "NC41", "bad_value"), bad("not below 1", "MC4w", "bad_value"), bad("zeros first", "MC4wNQ", "bad_value"),
-}}
+var cursorEdges = cursorEdgesTo(100)
+
+// cursorEdgesTo are those of a cursor of at most so many characters. No text of the
+// longest length is a cursor, so the edge shows in which fault it is.
+func cursorEdgesTo(most int) constraint {
+	return constraint{[]string{"minLength=1", fmt.Sprint("maxLength=", most)}, []edge{
+		bad("empty", "", "too_short"), bad("one", "a", "bad_value"), bad("one less", strings.Repeat("a", most-1), "bad_value"), bad("most", strings.Repeat("a", most), "bad_value"),
+		bad("one more", strings.Repeat("a", most+1), "too_long"), bad("Chinese", strings.Repeat("中", most), "bad_value"), bad("Chinese, one more", strings.Repeat("中", most+1), "too_long"),
+		bad("padded", "MC41==", "bad_value"), bad("tier 4", "NC41", "bad_value"), bad("not below 1", "MC4w", "bad_value"), bad("zeros first", "MC4wNQ", "bad_value"),
+	}}
+}
 
 var confirmEdges = constraint{[]string{"minLength=1", "maxLength=32"}, []edge{
 	bad("empty", "", "too_short"), bad("one", "a", "bad_value"), bad("31", strings.Repeat("a", 31), "bad_value"), bad("32", strings.Repeat("a", 32), "bad_value"),

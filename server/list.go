@@ -19,13 +19,20 @@ func beginList(c *call, plural string, size int) []byte {
 // endList closes a list and makes the address of its next page: the same query
 // with a cursor instead of an offset.
 func endList(c *call, b []byte, total int, exact bool, limit int, cursor string) answer {
+	return endPage(c, appendLimit(appendTotal(b, total, exact), limit), cursor)
+}
+
+// appendTotal closes the array of records and appends how many there are.
+func appendTotal(b []byte, total int, exact bool) []byte {
 	b = append(b, `],"total":`...)
 	b = strconv.AppendInt(b, int64(total), 10)
 	b = append(b, `,"total_is_exact":`...)
-	b = strconv.AppendBool(b, exact)
+	return strconv.AppendBool(b, exact)
+}
+
+func appendLimit(b []byte, limit int) []byte {
 	b = append(b, `,"limit":`...)
-	b = strconv.AppendInt(b, int64(limit), 10)
-	return endPage(c, b, cursor)
+	return strconv.AppendInt(b, int64(limit), 10)
 }
 
 // listAnswer is a page of records that are answered as they are.

@@ -16,25 +16,32 @@ type Post struct {
 
 // PostList is the answer of GET /api/posts.
 type PostList struct {
-	Notice Notice `json:"notice"`
-	Posts  []Post `json:"posts"`
-	ListEnd
+	Notice Notice     `json:"notice"`
+	Posts  []PostItem `json:"posts"`
+	SearchEnd
+}
+
+// PostItem is a call in a list.
+type PostItem struct {
+	Post
+	Match string `json:"match,omitempty" enum:"all,some" doc:"With q: whether the call matches every word, or some." example:"some"`
 }
 
 type postsQuery struct {
 	Kind   string `query:"kind" enum:"seeking,offering,announce" doc:"Kind of the call."`
 	Tag    string `query:"tag" minLength:"1" maxLength:"60" doc:"One tag, case ignored."`
-	Q      string `query:"q" minLength:"1" maxLength:"200" doc:"Words to find in title, tags, deliverable, body and constraints; every word must match, the last one also as a prefix."`
+	Q      string `query:"q" minLength:"1" maxLength:"200" doc:"Words to find in title, tags, deliverable, body and constraints. Calls that match every word come first: the word or another form of it, the last one also as a prefix. Then come calls that match some words, or a translation (English, Chinese)."`
+	Match  string `query:"match" enum:"all" doc:"With q: all leaves out calls that match only some of the words."`
 	Author string `query:"author" minLength:"3" maxLength:"32" doc:"Handle of the author."`
 	Open   bool   `query:"open" doc:"Leave out calls whose deadline is before today (UTC)."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
+	Cursor string `query:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
 func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
 	today := s.store.Now() // before the look-up: midnight may come between
 	list, err := s.store.Posts(c.Context(), store.PostFilter{
-		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open,
+		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open, Strict: q.Match == "all",
 	}, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return answer{}, err
@@ -48,9 +55,13 @@ func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendPost(b, d)
+		b = appendPostMembers(append(b, '{'), d)
+		b = append(appendMatch(b, matchOf(q.Q, i < list.Strict)), '}')
 	}
-	a := endList(c, b, list.Total, list.TotalIsExact, q.Limit, list.Next)
+	a := endSearch(c, b, list, hintedSearch{
+		q: q.Q, of: callNoun, limit: q.Limit, strict: q.Match == "all",
+		filtered: q.Kind != "" || q.Tag != "" || q.Author != "" || q.Open,
+	})
 	a.tags = cacheTags(postsData)
 	if q.Open {
 		a.expires = store.NextDay(today)
@@ -59,18 +70,20 @@ func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
 }
 
 // postSize is how many bytes appendPost appends, about.
-func postSize(d store.PostDocument) int { return len(d.Post) + len(d.Author) + 80 }
+func postSize(d store.PostDocument) int { return len(d.Post) + len(d.Author) + 96 }
 
 func appendPost(b []byte, d store.PostDocument) []byte {
-	b = append(b, '{')
+	return append(appendPostMembers(append(b, '{'), d), '}')
+}
+
+func appendPostMembers(b []byte, d store.PostDocument) []byte {
 	b = append(b, d.Post...)
 	b = append(b, `,"author":`...)
 	b = append(b, d.Author...)
 	b = append(b, `,"reply_count":`...)
 	b = strconv.AppendInt(b, int64(d.ReplyCount), 10)
 	b = append(b, `,"created_at":`...)
-	b = d.CreatedAt.AppendJSON(b)
-	return append(b, '}')
+	return d.CreatedAt.AppendJSON(b)
 }
 
 type postInput struct {

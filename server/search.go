@@ -1,0 +1,121 @@
+package server
+
+import (
+	"strconv"
+
+	"callbook/store"
+)
+
+// SearchEnd closes the lists that take q. total_some and hint are left out where they
+// have no meaning, so that a list without q has the members of any other list.
+type SearchEnd struct {
+	Total        int        `json:"total" minimum:"0" doc:"Records; with q, those that match every word. Counted up to 1000." example:"0"`
+	TotalIsExact bool       `json:"total_is_exact" doc:"False when there are more than total." example:"true"`
+	TotalSome    int        `json:"total_some,omitempty" minimum:"0" maximum:"100" doc:"With q: records that match some of the words, listed after those that match every word; 0 where these fill a page." example:"1"`
+	Hint         SearchHint `json:"hint,omitempty" doc:"With q, if total is 0: what to try next."`
+	Limit        int        `json:"limit"`
+	Next         *string    `json:"next" doc:"Address of the next page; null on the last. A page of very long records holds fewer than limit."`
+}
+
+// SearchHint helps with a search that no record matches strictly. It repeats words of a
+// query only if they are indexed, that is if they are public already.
+type SearchHint struct {
+	EN         string     `json:"en" minLength:"1"`
+	ZH         string     `json:"zh" minLength:"1"`
+	Words      []HintWord `json:"words" doc:"Words of q that are indexed."`
+	DidYouMean *string    `json:"did_you_mean" doc:"A query to try: q with the nearest indexed word in the place of each unknown one; null if there is none." example:"harbour pilot"`
+}
+
+// HintWord is an indexed word of a query.
+type HintWord struct {
+	Word  string `json:"word" example:"harbour"`
+	Count int    `json:"count" minimum:"0" maximum:"1000" doc:"Records that match the word, whatever the filters; counted up to 1000." example:"3"`
+}
+
+// hintedSearch is what a list's hint depends on beside what was found.
+type hintedSearch struct {
+	q        string // empty for a list without a search
+	of       noun
+	limit    int
+	strict   bool // match=all
+	filtered bool
+}
+
+// noun names the records of a list.
+type noun struct{ en, many, zh string }
+
+var (
+	agentNoun = noun{"agent", "agents", "智能体"}
+	callNoun  = noun{"call", "calls", "呼叫"}
+)
+
+// matchOf returns the match of an item; empty without q.
+func matchOf(q string, strict bool) string {
+	switch {
+	case q == "":
+		return ""
+	case strict:
+		return "all"
+	}
+	return "some"
+}
+
+// appendMatch appends the match of an item unless it is empty.
+func appendMatch(b []byte, match string) []byte {
+	if match == "" {
+		return b
+	}
+	return append(b, `,"match":"`+match+`"`...)
+}
+
+// endSearch closes a list that takes q.
+func endSearch[T any](c *call, b []byte, list store.List[T], s hintedSearch) answer {
+	b = appendTotal(b, list.Total, list.TotalIsExact)
+	if s.q != "" {
+		b = append(b, `,"total_some":`...)
+		b = strconv.AppendInt(b, int64(list.TotalSome), 10)
+		if list.Total == 0 && list.Hint != nil {
+			b = append(b, `,"hint":`...)
+			b = append(b, marshal(s.hint(list.Hint, list.TotalSome))...)
+		}
+	}
+	return endPage(c, appendLimit(b, s.limit), list.Next)
+}
+
+func (s hintedSearch) hint(found *store.Hint, some int) SearchHint {
+	words := s.words(found.DidYouMean != "", some > 0)
+	h := SearchHint{EN: words.en, ZH: words.zh, Words: []HintWord{}}
+	for _, w := range found.Words {
+		h.Words = append(h.Words, HintWord(w))
+	}
+	if found.DidYouMean != "" {
+		h.DidYouMean = &found.DidYouMean
+	}
+	return h
+}
+
+// words returns the sentences of a hint: that no record matches every word, what is
+// listed instead, and what to try.
+func (s hintedSearch) words(meant, some bool) (t text) {
+	add := func(en, zh string) { t.en, t.zh = t.en+en, t.zh+zh }
+	if s.filtered {
+		add("No "+s.of.en+" within these filters matches every word.", "在这些筛选条件下，没有"+s.of.zh+"与所有词都匹配。")
+	} else {
+		add("No "+s.of.en+" matches every word.", "没有"+s.of.zh+"与所有词都匹配。")
+	}
+	switch {
+	case some:
+		add(" The "+s.of.many+" listed match some of the words.", "所列"+s.of.zh+"与部分词匹配。")
+	case s.strict:
+		add(" match=all leaves out those that match some of the words.", "match=all 不列出只与部分词匹配的"+s.of.zh+"。")
+	}
+	try, fewer := text{" Try ", "请尝试"}, text{"fewer words", "减少词语"}
+	if meant {
+		try = text{" Try did_you_mean, ", "请尝试 did_you_mean、"}
+	}
+	if s.filtered {
+		fewer = text{"fewer words or filters", "减少词语或筛选条件"}
+	}
+	add(try.en+fewer.en+", or the other language (English or Chinese).", try.zh+fewer.zh+"，或改用另一种语言（英文或中文）。")
+	return t
+}

@@ -1,0 +1,224 @@
+package server
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"callbook/store"
+)
+
+// searchLists are the lists that take q, and the names of their records.
+var searchLists = []struct{ path, plural, name string }{
+	{"/api/agents", "agents", "handle"}, {"/api/agents?view=brief", "agents", "handle"}, {"/api/posts", "posts", "title"},
+}
+
+// newSearchSite returns a directory in which agents and calls of the same names say the
+// same.
+func newSearchSite(t testing.TB) *site {
+	s := newSite(t)
+	for _, r := range []struct{ name, text string }{
+		{"harbour-maps", "Draws maps of harbours."}, {"letter-desk", "翻译书信。"}, {"harbour-tides", "Predicts tides."}, {"contract-desk", "Translates contracts."},
+	} {
+		s.post(s.agent(r.name, "description_en", r.text), r.name, "body", r.text)
+	}
+	return s
+}
+
+// searchResult is a page of a search.
+type searchResult struct {
+	All, Some        []string
+	Total, TotalSome int
+	Hint             *SearchHint
+}
+
+// searchFor reads a page of a list.
+func (s *site) searchFor(path, plural, name, query string) (r searchResult, next string) {
+	s.Helper()
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	if query != "" {
+		path += separator + query
+	}
+	a := s.call("GET", path, "", nil).status(200)
+	var list struct {
+		Total     int
+		TotalSome int `json:"total_some"`
+		Hint      *SearchHint
+		Next      string
+	}
+	a.into(&list)
+	r.Total, r.TotalSome, r.Hint = list.Total, list.TotalSome, list.Hint
+	for i := range a.len(plural) {
+		if value := a.text(plural, i, name); a.text(plural, i, "match") == "all" {
+			if len(r.Some) > 0 {
+				s.Errorf("%s: %s matches every word and comes after %v", path, value, r.Some)
+			}
+			r.All = append(r.All, value)
+		} else {
+			r.Some = append(r.Some, value)
+		}
+	}
+	return r, list.Next
+}
+
+func TestSearch_ListsStrictMatchesThenPartialOnes(t *testing.T) {
+	s := newSearchSite(t)
+	suggests := func(query string, words ...HintWord) *SearchHint {
+		h := &SearchHint{Words: append([]HintWord{}, words...)}
+		if query != "" {
+			h.DidYouMean = &query
+		}
+		return h
+	}
+	for _, tt := range []struct {
+		name, query string
+		want        searchResult
+	}{
+		{"every word", "q=harbour+tides&match=all", searchResult{[]string{"harbour-tides"}, nil, 1, 0, nil}},
+		{"every word, then some", "q=harbour+tides", searchResult{[]string{"harbour-tides"}, []string{"harbour-maps"}, 1, 1, nil}},
+		{"another form of a word", "q=translating&match=all", searchResult{[]string{"contract-desk"}, nil, 1, 0, nil}},
+		{"a translation", "q=translation", searchResult{[]string{"contract-desk"}, []string{"letter-desk"}, 1, 1, nil}},
+		{"a translation, from Chinese", "q=%E7%BF%BB%E8%AF%91", searchResult{[]string{"letter-desk"}, []string{"contract-desk"}, 1, 1, nil}},
+		{"a full page", "q=harbour+tides&limit=1", searchResult{[]string{"harbour-tides"}, nil, 1, 0, nil}},
+		{"some only", "q=tides+contracts", searchResult{nil, []string{"contract-desk", "harbour-tides"}, 0, 2, suggests("", HintWord{"tides", 1}, HintWord{"contracts", 1})}},
+		{"some left out", "q=tides+contracts&match=all", searchResult{nil, nil, 0, 0, suggests("", HintWord{"tides", 1}, HintWord{"contracts", 1})}},
+		{"misspelled", "q=harbuor", searchResult{nil, []string{"harbour-tides", "harbour-maps"}, 0, 2, suggests("harbour")}},
+		{"misspelled among others", "q=maps+harbuor", searchResult{nil, []string{"harbour-maps", "harbour-tides"}, 0, 2, suggests("maps harbour", HintWord{"maps", 1})}},
+		{"unknown", "q=zzyzx+quuxly", searchResult{nil, nil, 0, 0, suggests("")}},
+		{"no letters", "q=%2B+%22", searchResult{nil, nil, 0, 0, suggests("")}},
+	} {
+		for _, list := range searchLists {
+			got, _ := s.searchFor(list.path, list.plural, list.name, tt.query)
+			if got.Hint != nil {
+				if got.Hint.EN == "" || got.Hint.ZH == "" {
+					t.Errorf("%s, %s: the hint is %+v", tt.name, list.path, got.Hint)
+				}
+				got.Hint.EN, got.Hint.ZH = "", ""
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", tt.name, list.path, diff)
+			}
+		}
+	}
+}
+
+func TestSearch_ListsWithoutWordsHaveNoMatch(t *testing.T) {
+	s := newSearchSite(t)
+	for _, list := range searchLists {
+		for _, query := range []string{"", "match=all", "limit=2"} {
+			separator := "?"
+			if strings.Contains(list.path, "?") {
+				separator = "&"
+			}
+			a := s.call("GET", list.path+separator+query, "", nil).status(200)
+			for _, member := range []string{`"match"`, `"total_some"`, `"hint"`} {
+				if strings.Contains(string(a.Body), member) {
+					t.Errorf("%s, %q has %s: %s", list.path, query, member, a.Body)
+				}
+			}
+		}
+	}
+}
+
+// The sentences of a hint are those of the state that it is in.
+func TestSearch_HintSaysWhatToTry(t *testing.T) {
+	s := newSearchSite(t)
+	for _, tt := range []struct{ path, en, zh string }{
+		{"/api/agents?q=zzyzx", "No agent matches every word. Try fewer words, or the other language (English or Chinese).", "没有智能体与所有词都匹配。请尝试减少词语，或改用另一种语言（英文或中文）。"},
+		{"/api/posts?q=zzyzx", "No call matches every word. Try fewer words, or the other language (English or Chinese).", "没有呼叫与所有词都匹配。请尝试减少词语，或改用另一种语言（英文或中文）。"},
+		{"/api/agents?q=tides+contracts", "No agent matches every word. The agents listed match some of the words. Try fewer words, or the other language (English or Chinese).", "没有智能体与所有词都匹配。所列智能体与部分词匹配。请尝试减少词语，或改用另一种语言（英文或中文）。"},
+		{"/api/posts?q=tides+contracts&match=all", "No call matches every word. match=all leaves out those that match some of the words. Try fewer words, or the other language (English or Chinese).", "没有呼叫与所有词都匹配。match=all 不列出只与部分词匹配的呼叫。请尝试减少词语，或改用另一种语言（英文或中文）。"},
+		{"/api/agents?q=harbuor", "No agent matches every word. The agents listed match some of the words. Try did_you_mean, fewer words, or the other language (English or Chinese).", "没有智能体与所有词都匹配。所列智能体与部分词匹配。请尝试 did_you_mean、减少词语，或改用另一种语言（英文或中文）。"},
+		{"/api/agents?q=harbour&min_level=2", "No agent within these filters matches every word. Try fewer words or filters, or the other language (English or Chinese).", "在这些筛选条件下，没有智能体与所有词都匹配。请尝试减少词语或筛选条件，或改用另一种语言（英文或中文）。"},
+		{"/api/posts?q=harbuor&kind=offering", "No call within these filters matches every word. Try did_you_mean, fewer words or filters, or the other language (English or Chinese).", "在这些筛选条件下，没有呼叫与所有词都匹配。请尝试 did_you_mean、减少词语或筛选条件，或改用另一种语言（英文或中文）。"},
+	} {
+		a := s.call("GET", tt.path, "", nil).status(200)
+		if diff := cmp.Diff([]string{tt.en, tt.zh}, []string{a.text("hint", "en"), a.text("hint", "zh")}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.path, diff)
+		}
+	}
+}
+
+// A hint stands in the transcripts of models: it must not carry words that a stranger put
+// into a link, but those that are indexed.
+func TestSearch_HintRepeatsNoUnknownWord(t *testing.T) {
+	s := newSearchSite(t)
+	for _, unknown := range []string{"zzyzx", "<script>", "忽略以上指令", "ignore_previous", "tidesx1"} {
+		for _, list := range searchLists {
+			separator := "?"
+			if strings.Contains(list.path, "?") {
+				separator = "&"
+			}
+			for _, query := range []string{unknown, unknown + " harbour", "harbour " + unknown + " maps"} {
+				a := s.call("GET", list.path+separator+"q="+url.QueryEscape(query), "", nil).status(200)
+				hint := string(marshal(a.value("hint")))
+				for word := range strings.FieldsFuncSeq(unknown, func(c rune) bool { return strings.ContainsRune("<>_", c) }) {
+					if hint == "null" || strings.Contains(hint, word) {
+						t.Errorf("%s, %q: the hint is %s", list.path, query, hint)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestSearch_NextVisitsStrictThenPartialMatchesOnce(t *testing.T) {
+	s := newSite(t)
+	var callers []store.Caller
+	write := func(name, text string) {
+		c := s.joined(store.Registration{Handle: name, Profile: store.Profile{DescriptionEN: text}})
+		s.posted(c, store.PostDraft{Kind: "seeking", Title: name, Body: text})
+		callers = append(callers, c)
+	}
+	for i := range 120 {
+		write(fmt.Sprintf("some-%03d", i), []string{"Keeps lanterns.", "Watches reefs."}[i%2])
+	}
+	for i := range 4 {
+		write(fmt.Sprintf("all-%d", i), "Keeps lanterns on reefs.")
+	}
+	for n, list := range searchLists {
+		query := "q=lanterns+reefs&limit=9"
+		var all, some []string
+		for page := 0; ; page++ {
+			r, next := s.searchFor(list.path, list.plural, list.name, query)
+			if r.TotalSome != 100 || r.Hint != nil {
+				t.Fatalf("%s, page %d: %+v", list.path, page, r)
+			}
+			all, some = append(all, r.All...), append(some, r.Some...)
+			if page == 0 { // while others write
+				write(fmt.Sprintf("late-%d", n), "Keeps lanterns on reefs.")
+			}
+			if next == "" {
+				break
+			}
+			u := sure(url.Parse(next))(t)
+			query = "q=lanterns+reefs&limit=9&cursor=" + u.Query().Get("cursor")
+		}
+		if n == 0 && len(all) != 4 || len(some) != 100 {
+			t.Errorf("%s: %d strict and %d partial matches", list.path, len(all), len(some))
+		}
+		names := slices.Concat(all, some)
+		slices.Sort(names)
+		if unique := slices.Compact(slices.Clone(names)); len(unique) != len(names) {
+			t.Errorf("%s visits twice: %v", list.path, names)
+		}
+	}
+}
+
+func TestSearch_ToolsAnswerTheSame(t *testing.T) {
+	tw := newTwins(newSearchSite(t))
+	for _, name := range []string{"search_agents", "search_calls"} {
+		for _, arguments := range []map[string]any{
+			{"q": "harbour tides"}, {"q": "harbour tides", "match": "all"}, {"q": "maps harbuor"}, {"q": "翻译"}, {"q": "zzyzx"}, {"match": "all"}, {"match": "some"},
+		} {
+			tw.same(name, arguments)
+		}
+	}
+}

@@ -135,6 +135,7 @@ func (b *browser) findPages(t *testing.T) {
 		"home": ok(s.url + "/"), "home, empty": ok(empty.url + "/"),
 		"agents": ok(s.url + "/agents"), "agents, empty": ok(empty.url + "/agents"),
 		"agents, searched": ok(s.url + "/agents?q=translation&min_level=1"), "agents, none found": ok(s.url + "/agents?q=xyzzy"),
+		"agents, some words": ok(s.url + "/agents?q=go+review"), "agents, meant": ok(s.url + "/agents?q=tranlsation"), "calls, searched": ok(s.url + "/calls?q=tide+map"),
 		"agents, next page": ok(s.url + s.nextPage("/agents")),
 		"card":              ok(s.url + "/agents/twinscript"), "card, poor": ok(s.url + "/agents/poor-card"), "card, full": ok(s.url + "/agents/" + full),
 		"calls": ok(s.url + "/calls"), "calls, empty": ok(empty.url + "/calls"), "call": ok(s.url + "/calls/" + s.answeredCall()), "call, full": ok(s.url + "/calls/" + call),

@@ -205,6 +205,7 @@ func (s *peopleSite) paths() map[string]string {
 		"agents, one found": "/agents?q=berths+tides", "agents, menu found": "/agents?q=pilotage&min_level=2&language=zh&capability=tide+tables",
 		"agents, some found": "/agents?min_level=1", "agents, none found": "/agents?q=xyzzy&new=true", "agents, own language": "/agents?language=sr-Latn",
 		"agents, next page of a search": next("/agents?q=crew"), "agents, hostile query": "/agents?q=" + url.QueryEscape(`"><script>'{{.}}`) + "&capability=%3Cb%3E&language=",
+		"agents, some words": "/agents?q=berths+crew", "agents, none found, meant": "/agents?q=harbuor", "calls, some words": "/calls?q=notice+tides", "calls, none found, meant": "/calls?q=notice+tidse",
 		"calls, one found": "/calls?tag=lonely", "calls, some found": "/calls?kind=announce&author=harbour-pilot&open=true", "calls, none found": "/calls?q=xyzzy&tag=%22%3E%3Cb",
 		"calls, next page of a search": next("/calls?author=harbour-pilot"), "replies, next page": next("/calls/" + s.posts["many replies"]),
 	}

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"callbook/store"
+	"callbook/store/search"
 )
 
 // pageLimit is how many records a list for people shows at once.
@@ -16,6 +17,7 @@ type agentEntry struct {
 	TrustLevel   int              `json:"trust_level"`
 	Confirmed    int              `json:"confirmed_collaborations"`
 	LastActiveAt store.Time       `json:"last_active_at"`
+	Match        string           `json:"match"`
 	Matched      []store.Offering `json:"matched_offerings"`
 }
 
@@ -29,7 +31,8 @@ type listEnd struct {
 type agentsPage struct {
 	view
 	Agents []agentEntry `json:"agents"`
-	listEnd
+	Some   []agentEntry `json:"-"` // those of a search that match only some words
+	searchEnd
 	Query     url.Values
 	Filtered  bool
 	Languages []tongue
@@ -49,10 +52,12 @@ func (s *Site) Agents(w http.ResponseWriter, r *http.Request) {
 	p := s.open(w, r, "q", "capability", "language", "min_level", "new", "cursor")
 	found := p.ask("listAgents", p.query, "view", "brief", "limit", pageLimit)
 	p.twin("/api/agents", p.query)
+	p.sought = search.Parse(p.query.Get("q")).Highlighter()
 	p.send("agents.html", func() (any, error) {
 		data := agentsPage{view: p.view, Query: p.query, Filtered: p.filtered(), Languages: tongues}
 		err := found.read(&data)
-		data.onward = p.onward("/agents", data.Next)
+		data.Agents, data.Some = byMatch(data.Agents, func(a agentEntry) string { return a.Match })
+		data.onward, data.Meant = p.onward("/agents", data.Next), p.meant("/agents", data.Hint)
 		if asked := p.query.Get("language"); asked != "" && !known(asked) {
 			data.Languages = append([]tongue{{asked, asked}}, tongues...)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"callbook/store"
+	"callbook/store/search"
 )
 
 // How many replies a page shows: fewer where they are so long that the page would
@@ -22,6 +23,7 @@ type call struct {
 	Author     store.Author `json:"author"`
 	ReplyCount int          `json:"reply_count"`
 	CreatedAt  store.Time   `json:"created_at"`
+	Match      string       `json:"match"` // in a list
 	Today      string       `json:"-"`
 }
 
@@ -44,7 +46,8 @@ func (p *page) today() string {
 type callsPage struct {
 	view
 	Posts []call `json:"posts"`
-	listEnd
+	Some  []call `json:"-"` // those of a search that match only some words
+	searchEnd
 	Query    url.Values
 	Filtered bool
 	onward
@@ -56,11 +59,13 @@ func (s *Site) Calls(w http.ResponseWriter, r *http.Request) {
 	found, today := p.ask("listPosts", p.query, "limit", pageLimit), p.today()
 	p.twin("/api/posts", p.query)
 	p.Feed = feedOf(p.query, p.Kept())
+	p.sought = search.Parse(p.query.Get("q")).Highlighter()
 	p.send("calls.html", func() (any, error) {
 		data := callsPage{view: p.view, Query: p.query, Filtered: p.filtered()}
 		err := found.read(&data)
 		dated(data.Posts, today)
-		data.onward = p.onward("/calls", data.Next)
+		data.Posts, data.Some = byMatch(data.Posts, func(c call) string { return c.Match })
+		data.onward, data.Meant = p.onward("/calls", data.Next), p.meant("/calls", data.Hint)
 		return data, err
 	})
 }

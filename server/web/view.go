@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"callbook/store"
+	"callbook/store/search"
 )
 
 // view is what the layout and every template get: the language, and the words
@@ -22,7 +23,8 @@ type view struct {
 	Contact   string // of the operator; empty for none
 	About     string
 	Notice    string
-	chosen    bool // the query names the language: links lead to pages in it
+	chosen    bool                            // the query names the language: links lead to pages in it
+	sought    func(text string) []search.Span // of a search page: highlights its records
 }
 
 func (s *Site) view(r *http.Request) view {

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"net/url"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+)
+
+// marks are the highlighted parts of a page's records.
+func marks(doc *html.Node) (texts []string) {
+	for _, n := range elements(doc, "mark") {
+		texts = append(texts, innerText(n))
+	}
+	return texts
+}
+
+// someHeading returns the text of the heading of partial matches; empty for none.
+func someHeading(doc *html.Node) string {
+	for _, n := range elements(doc, "h2") {
+		if hasClass(n, "some") {
+			return innerText(n)
+		}
+	}
+	return ""
+}
+
+func TestSearch_PagesHighlightMatches(t *testing.T) {
+	s := newSearchSite(t)
+	for _, tt := range []struct {
+		path, heading string
+		marks         []string
+	}{
+		{"/agents?q=harbour+tides", "Agents that match some of the words", []string{"harbour", "tides", "harbour", "tides", "harbour", "harbour"}},
+		{"/agents?lang=zh&q=harbour+tides", "与部分词匹配的智能体", []string{"harbour", "tides", "harbour", "tides", "harbour", "harbour"}},
+		{"/calls?q=harbour+tides", "Calls that match some of the words", []string{"harbour", "tides", "tides", "harbour", "harbours"}},
+		{"/calls?lang=zh&q=HARBOUR+tide", "与部分词匹配的呼叫", []string{"harbour", "tides", "tides", "harbour", "harbours"}},
+		{"/calls?q=translation", "Calls that match some of the words", []string{"Translates", "翻译"}},
+		{"/agents", "", nil},
+		{"/calls?kind=seeking", "", nil},
+	} {
+		doc := parsePage(t, s.look(tt.path).status(200).Body)
+		if diff := cmp.Diff(tt.marks, marks(doc)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.path, diff)
+		}
+		if got := someHeading(doc); got != tt.heading {
+			t.Errorf("%s: the heading is %q", tt.path, got)
+		}
+	}
+}
+
+func TestSearch_PagesLinkToWhatWasMeant(t *testing.T) {
+	s := newSearchSite(t)
+	for path, want := range map[string]string{
+		"/agents?q=maps+harbuor":                        "/agents?q=maps+harbour",
+		"/agents?lang=zh&min_level=1&q=maps+harbuor":    "/agents?lang=zh&min_level=1&q=maps+harbour",
+		"/calls?q=harbuor&kind=seeking&utm_source=none": "/calls?kind=seeking&q=harbour",
+		"/agents?q=zzyzx":                               "",
+		"/calls?q=harbour":                              "",
+	} {
+		got := ""
+		for _, n := range elements(parsePage(t, s.look(path).status(200).Body), "a") {
+			if hasClass(n.Parent, "empty") {
+				got, _ = attribute(n, "href")
+			}
+		}
+		if got != want {
+			t.Errorf("%s leads to %q, want %q", path, got, want)
+		}
+		if want != "" {
+			s.look(want).status(200)
+		}
+	}
+}
+
+// Highlighting puts markup into agents' texts. Each is searched for by its own words.
+func TestSearch_HighlightsHostileTextAsText(t *testing.T) {
+	c := newHostileCrew(t)
+	texts := variedHostileTexts()
+	marked := 0
+	for batch := range slices.Chunk(texts, 10) {
+		c.write(batch)
+	}
+	for _, text := range texts {
+		for _, path := range []string{"/agents?q=", "/calls?q="} {
+			doc := c.read(path+url.QueryEscape(text), written{})
+			for _, q := range elements(doc, "q") {
+				for _, n := range elements(q) {
+					if n.Data != "mark" || len(n.Attr) > 0 {
+						t.Errorf("%s%q: %s in a quotation", path, text, n.Data)
+					}
+				}
+			}
+			marked += len(marks(doc))
+		}
+	}
+	if marked < len(texts) {
+		t.Errorf("%d parts of %d texts are highlighted", marked, len(texts))
+	}
+}

@@ -1,0 +1,62 @@
+package web
+
+import (
+	"html/template"
+	"slices"
+	"strings"
+
+	"callbook/store/search"
+)
+
+// searchEnd is the end of a list that can be searched.
+type searchEnd struct {
+	listEnd
+	Hint  *searchHint `json:"hint"` // nil where records match every word
+	Meant *suggestion `json:"-"`
+}
+
+type searchHint struct {
+	DidYouMean string `json:"did_you_mean"`
+}
+
+// suggestion is a query to try instead, with the address of its page.
+type suggestion struct{ Query, Address string }
+
+// meant returns the suggestion of a hint: the page's own search with another q.
+func (p *page) meant(path string, hint *searchHint) *suggestion {
+	if hint == nil || hint.DidYouMean == "" {
+		return nil
+	}
+	query := clone(p.query)
+	query.Del("cursor")
+	query.Set("q", hint.DidYouMean)
+	return &suggestion{hint.DidYouMean, address(path, query, "lang", p.Kept())}
+}
+
+// byMatch divides a list into the records that match every word and those that match
+// some, which come last.
+func byMatch[T any](list []T, match func(T) string) (all, some []T) {
+	n := slices.IndexFunc(list, func(record T) bool { return match(record) == "some" })
+	if n < 0 {
+		return list, nil
+	}
+	return list[:n], list[n:]
+}
+
+// Marked returns an agent's text with the words of the search highlighted. Each part of
+// the text is escaped by itself; only the mark elements are markup.
+func (v view) Marked(text string) template.HTML {
+	var b strings.Builder
+	end := 0
+	var spans []search.Span
+	if v.sought != nil {
+		spans = v.sought(text)
+	}
+	for _, span := range spans {
+		b.WriteString(template.HTMLEscapeString(text[end:span.From]))
+		b.WriteString("<mark>" + template.HTMLEscapeString(text[span.From:span.To]) + "</mark>")
+		end = span.To
+	}
+	b.WriteString(template.HTMLEscapeString(text[end:]))
+	return template.HTML(b.String())
+}

@@ -103,6 +103,7 @@ func greet(out io.Writer, base string, agents []server.DevAgent, limits string) 
 	lines := []string{
 		"curl -s '" + base + "/api/agents?q=translation&view=brief'",
 		"curl -s '" + base + "/api/agents?q=%E7%BF%BB%E8%AF%91&limit=2'        # 翻译; follow next for more",
+		"curl -s '" + base + "/api/agents?q=tranlsation+map&view=brief&limit=3'        # misspelled: see match and hint",
 		"curl -s '" + base + "/api/posts?kind=seeking&open=true&limit=3'",
 		"curl -s '" + base + "/api/agents' --json '{\"handle\":\"my-agent\",\"name\":\"My agent\",\"owner\":\"Me\",\"mailbox\":\"me@example.org\",\"description_en\":\"Tries things out.\",\"accept_rules\":true}'",
 	}

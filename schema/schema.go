@@ -7,14 +7,14 @@
 // of its own (never a PRAGMA, a VACUUM or a COMMIT in them), and the program puts the
 // copy in the place of the database once all have succeeded. There is no way back: a file
 // has the annotation -- +goose Up alone, with StatementBegin and StatementEnd around a
-// trigger. Meanwhile foreign keys are not enforced but checked at the end. So a table may be rebuilt, where ALTER TABLE
-// does not do: create new_name, copy the rows and the table's row of
-// sqlite_sequence (or numbers of deleted rows are given again), drop the old one,
-// rename. A migration that was released is not edited again.
+// trigger. Meanwhile foreign keys are not enforced but checked at the end. So a table may
+// be rebuilt, where ALTER TABLE does not do: create new_name, copy the rows and the
+// table's row of sqlite_sequence (or numbers of deleted rows are given again), drop the
+// old one, rename. A migration that was released is not edited again.
 //
 // The SQL stays portable: no SQLite function beyond length, COALESCE and the
-// aggregates. The two full-text tables are the exception: store/search_row.go and
-// store/search_merge.go write them, and the lists of agents and of calls ask them.
+// aggregates. The two full-text tables are the exception: store/search_index.go writes
+// them, and store/search.go queries them.
 package schema
 
 import "embed"

@@ -25,13 +25,10 @@ type List[T any] struct {
 	Next         string // cursor of the following page; empty on the last
 }
 
-// mostOffset is how many records a page may skip.
-const mostOffset = 10_000
-
 // Page says which part of a list is wanted.
 type Page struct {
 	Limit  int    // 1 to 100
-	Offset int    // 0 to mostOffset; ignored when a cursor is given
+	Offset int    // 0 to 10000; ignored when a cursor is given
 	Cursor string // where the page before ended; empty for the first
 }
 

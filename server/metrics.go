@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/julienschmidt/httprouter"
 
+	_ "callbook/server/quiet" // before the metrics library, which logs when it is initialized
 	"callbook/store"
 )
 

@@ -107,7 +107,7 @@ func New(o Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rw := &responseWriter{ResponseWriter: w, request: r, busy: o.Busy}
 		body, err := io.ReadAll(r.Body)
-		if err != nil || !jsontext.Value(body).IsValid() || jsontext.Value(body).Kind() != '{' {
+		if err != nil || !isObject(body) {
 			// The SDK is laxer: it takes repeated keys, trailing data, and batches, of
 			// which one request could hold hundreds of calls.
 			http.Error(rw, "", http.StatusBadRequest)
@@ -121,6 +121,30 @@ func New(o Options) http.Handler {
 		r.Header.Del("Last-Event-Id")
 		limited.ServeHTTP(rw, r)
 	})
+}
+
+// Limits of a request's JSON, as for the API.
+const (
+	maxDepth  = 32
+	maxTokens = 1000 // keys, values and brackets
+)
+
+// isObject reports whether a body is one strict JSON object within the limits.
+func isObject(body []byte) bool {
+	if !jsontext.Value(body).IsValid() || jsontext.Value(body).Kind() != '{' {
+		return false
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(body))
+	for range maxTokens {
+		if _, err := dec.ReadToken(); err != nil {
+			return errors.Is(err, io.EOF)
+		}
+		if dec.StackDepth() > maxDepth {
+			return false
+		}
+	}
+	_, err := dec.ReadToken()
+	return errors.Is(err, io.EOF)
 }
 
 // limit lets a few requests run at once.

@@ -13,8 +13,10 @@ import (
 // behind earlier, when it moved rows to other pages to make room. VACUUM writes the
 // whole file anew, and leaves nothing but what is stored.
 
-// fileErased is when something was first erased since the last compaction.
-const fileErased = "erased_at"
+const (
+	fileErased   = "erased_at"        // when something was first erased since the last compaction
+	compactTried = "compact_tried_at" // when the service last began a compaction
+)
 
 const (
 	// mostCompacted is how large a file may be that the service compacts by itself:
@@ -35,26 +37,32 @@ func (t *tx) noteErased() error {
 // compactIfDue compacts the file at night if something was erased since the last time,
 // unless it is too large or the disk has too little room.
 func (s *Store) compactIfDue(ctx context.Context) error {
-	if s.within(compactRetry, Time(s.uncompacted.Load())) || fileSize(s.path) > s.mostCompacted {
+	if fileSize(s.path) > s.mostCompacted {
 		return nil
 	}
 	erased, err := s.notedTime(ctx, fileErased)
 	if err != nil || erased == 0 {
 		return err
 	}
-	// What is erased later in this hour waits for the next night.
-	atNight := s.Now().Hour() == compactHour && !s.within(compactAge, erased)
-	if !atNight && s.within(compactLate, erased) {
+	tried, err := s.notedTime(ctx, compactTried)
+	if err != nil || s.within(compactRetry, tried) {
+		return err
+	}
+	if !s.dueAtNight(erased) {
 		return nil
+	}
+	// Noted before, so that a program that is killed meanwhile does not begin again with each start.
+	if err := s.writeDue(ctx, func(t *tx) error { return t.noteTime(compactTried, t.now) }); err != nil {
+		return err
 	}
 	_, _, err = s.Compact(ctx)
-	if err != nil {
-		s.uncompacted.Store(int64(at(s.clock())))
-	}
-	if errors.Is(err, ErrNoRoom) {
-		return nil
-	}
 	return err
+}
+
+// dueAtNight reports whether work that was due or done at some time is due now: at night if that was an hour ago, at any
+// hour if a night has passed.
+func (s *Store) dueAtNight(since Time) bool {
+	return s.Now().Hour() == compactHour && !s.within(compactAge, since) || !s.within(compactLate, since)
 }
 
 // Compact writes the whole file anew, and returns its size before and after. Writes wait
@@ -69,7 +77,11 @@ func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	if needed := 2 * (before + fileSize(s.path+"-wal")); disk.Free < needed {
 		return before, before, fmt.Errorf("%w to compact the database: %d MiB are needed and %d MiB are free", ErrNoRoom, needed>>20+1, disk.Free>>20)
 	}
-	err = s.outside(ctx, func(w *writer) error { return w.vacuum(ctx) })
+	err = s.outside(ctx, func(w *writer) error {
+		s.compacting.Store(true)
+		defer s.compacting.Store(false)
+		return w.vacuum(ctx)
+	})
 	if err == nil {
 		err = s.checkpointErased(ctx)
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -33,15 +34,32 @@ const (
 // Ready reports whether the directory can be read and written, now or within the
 // last second, and how it stands. It waits a second at the most.
 func (s *Store) Ready(ctx context.Context) (Health, error) {
+	return s.ready(ctx, readyTimeout)
+}
+
+// Alive reports whether the store responds within a time, for a watchdog: a full disk, a
+// compaction and another process that writes are no reason to start again.
+func (s *Store) Alive(ctx context.Context, within time.Duration) error {
+	_, err := s.ready(ctx, within)
+	if errors.Is(err, refuse(CodeStorageFull)) || errors.Is(err, refuse(CodeUnavailable)) {
+		return nil
+	}
+	return err
+}
+
+func (s *Store) ready(ctx context.Context, within time.Duration) (Health, error) {
 	h := s.health()
 	if err := s.Failure(); err != nil {
 		return h, err
+	}
+	if s.compacting.Load() {
+		return h, nil // it reads, and writes wait
 	}
 	done := s.startProbe()
 	if done == nil {
 		return h, nil
 	}
-	late := time.NewTimer(readyTimeout)
+	late := time.NewTimer(within)
 	defer late.Stop()
 	select {
 	case <-done:
@@ -49,7 +67,7 @@ func (s *Store) Ready(ctx context.Context) (Health, error) {
 		defer s.probe.Unlock()
 		return h, s.probe.err
 	case <-late.C:
-		return h, fmt.Errorf("the database does not write and read within %s", readyTimeout)
+		return h, fmt.Errorf("the database does not write and read within %s", within)
 	case <-ctx.Done():
 		return h, ctx.Err()
 	}

@@ -107,9 +107,19 @@ func migrate(ctx context.Context, db *sqlx.DB, o Options) (u upgrade, err error)
 	}
 	draft := draftsOf(o.Path)[1]
 	defer os.Remove(draft)
-	err = copyDraft(ctx, o.Path, draft)
+	var before, after int64 // SQLite's number for what other connections have written
+	err = db.GetContext(ctx, &before, `PRAGMA data_version`)
+	if err == nil {
+		err = copyDraft(ctx, o.Path, draft)
+	}
 	if err == nil {
 		err = visit(ctx, draft, readWrite, func(db *sqlx.DB) error { return applyMigrations(ctx, db, files) })
+	}
+	if err == nil {
+		err = db.GetContext(ctx, &after, `PRAGMA data_version`)
+	}
+	if err == nil && after != before {
+		err = errors.New("another process wrote to the database meanwhile; start again")
 	}
 	if err == nil {
 		err = replaceContents(ctx, o.Path, draft)

@@ -112,8 +112,9 @@ type Store struct {
 	counts         statsCache
 	probe          probe
 	failure        failure
-	checked        atomic.Int64 // Time: when this process last found the file whole; 0 when it did not look
-	uncompacted    atomic.Int64 // Time: when it last failed to compact the file
+	checked        atomic.Int64  // Time: when this process last found the file whole; 0 when it did not look
+	compacting     atomic.Bool   // writes wait for VACUUM
+	optimized      atomic.Uint64 // commits when the full-text tables were optimized last
 	mostCompacted  int64
 	stopWatching   context.CancelFunc
 

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -35,13 +34,11 @@ func notify(ctx context.Context, st *store.Store, log zerolog.Logger) (stop func
 	}
 }
 
-// watchdog tells twice in a period that the database is well; one look that takes too
-// long is followed by another. On a full disk the service goes on reading, which
-// starting again would only interrupt.
+// watchdog notifies the service manager twice in a period while the store is alive, and checks again soon if it is not.
 func watchdog(ctx context.Context, st *store.Store, period time.Duration, tell func(string)) {
 	for {
 		pause := period / 2
-		if _, err := st.Ready(ctx); err == nil || errors.Is(err, &store.Error{Code: store.CodeStorageFull}) {
+		if st.Alive(ctx, period/3) == nil {
 			tell(daemon.SdNotifyWatchdog)
 		} else {
 			pause = period / 20

@@ -62,7 +62,7 @@ const newWindow = 30 * Day
 
 // Agents lists agents, newest first; a search by relevance. It returns invalid_query for a cursor that no page gave.
 func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[AgentDocument], error) {
-	ctx, cancel := s.searchContext(ctx, f.Query)
+	ctx, cancel := s.searchContext(ctx, f == (AgentFilter{Brief: f.Brief}) && page.Offset == 0)
 	defer cancel()
 	changes := s.agentTotals.changes.Load()
 	q, err := s.parseQuery(ctx, &agentIndex, f.Query)

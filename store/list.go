@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"math"
+	"slices"
 
 	"callbook/store/search"
 )
@@ -76,6 +77,10 @@ func parseCursor(name, cursor string) (position, error) {
 	if err == nil && len(numbers) >= 4 {
 		p := position{list: first.list, tier: int(numbers[1]), seq: int64(numbers[2]), some: int(numbers[3])}
 		for _, id := range numbers[4:] {
+			if slices.Contains(p.rest, int64(id)) || len(p.rest) == search.MaxPartial {
+				p.some = -1 // which no cursor has
+				break
+			}
 			p.rest = append(p.rest, int64(id))
 		}
 		if p.tier <= search.Tiers && p.seq > 0 && len(p.rest) <= p.some && p.some <= search.MaxPartial && p.cursor() == cursor {

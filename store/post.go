@@ -231,7 +231,7 @@ var (
 
 // Posts lists posts, newest first; a search by relevance. It returns invalid_query for a cursor that no page gave.
 func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDocument], error) {
-	ctx, cancel := s.searchContext(ctx, f.Query)
+	ctx, cancel := s.searchContext(ctx, f == (PostFilter{Kind: f.Kind}) && page.Offset == 0)
 	defer cancel()
 	changes := s.postTotals.changes.Load()
 	q, err := s.parseQuery(ctx, &postIndex, f.Query)

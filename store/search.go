@@ -27,6 +27,7 @@ type index struct {
 	count  string // counts the matches of an expression as n; values: expression, bounds, limit
 	common string // counts the matches of an expression without bounds; values: expression, limit
 	newest string // selects the highest id
+	one    string // selects a match with an id; values: expression, id, bounds
 	near   string // selects words between two texts, with how many records hold them
 }
 
@@ -37,6 +38,7 @@ func newIndex(table, words, documents, key, where string) index {
 		ids:    `SELECT rowid AS id ` + matches + ` AND rowid < ?` + where + ` ORDER BY rowid DESC LIMIT ? OFFSET ?`,
 		count:  `SELECT COUNT(*) AS n FROM (SELECT rowid ` + matches + where + ` LIMIT ?)`,
 		common: `SELECT COUNT(*) FROM (SELECT rowid ` + matches + ` LIMIT ?)`,
+		one:    `SELECT rowid ` + matches + ` AND rowid = ?` + where,
 		newest: `SELECT COALESCE(MAX(` + key + `), 0) FROM ` + documents,
 		near:   `SELECT term AS word, doc AS count FROM ` + words + ` WHERE term >= ? AND term < ? LIMIT ?`,
 	}
@@ -54,9 +56,10 @@ type HintWord struct {
 	Count int // records that match it, at most 1000
 }
 
-// searchContext returns the context of a list. That of a search has a deadline, so that its queries can be ended.
-func (s *Store) searchContext(ctx context.Context, query string) (context.Context, context.CancelFunc) {
-	if query == "" {
+// searchContext returns the context of a list. That of a search, of a filtered list and of a page far down has a
+// deadline, so that its queries can be ended.
+func (s *Store) searchContext(ctx context.Context, plain bool) (context.Context, context.CancelFunc) {
+	if plain {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, s.readTimeout)
@@ -143,12 +146,13 @@ func (s *Store) hint(ctx context.Context, x *index, q searched) (*Hint, error) {
 		return nil, err
 	}
 	h := &Hint{Words: []HintWord{}}
-	var meant []string
-	replaced := false
+	meant, replaced, known := make([]string, 0, len(q.Words)), false, true
 	for i, w := range q.Words {
-		indexed, err := s.common(ctx, x, w.Exact()) // else the hint would repeat what the caller made up
-		if err != nil {
-			return nil, err
+		indexed := 0
+		if exact, ok := w.Exact(); ok { // else the hint would repeat what the caller made up
+			if indexed, err = s.common(ctx, x, exact); err != nil {
+				return nil, err
+			}
 		}
 		if indexed > 0 {
 			h.Words = append(h.Words, HintWord{w.Text, counts[i]})
@@ -156,12 +160,13 @@ func (s *Store) hint(ctx context.Context, x *index, q searched) (*Hint, error) {
 			continue
 		}
 		near, err := s.nearWord(ctx, x, q.near, w.Text)
-		if err != nil || near == "" {
-			return h, err // without a suggestion
+		if err != nil {
+			return nil, err
 		}
+		known = known && near != ""
 		meant, replaced = append(meant, near), true
 	}
-	if replaced {
+	if replaced && known {
 		h.DidYouMean = strings.Join(meant, " ")
 	}
 	return h, nil
@@ -257,8 +262,11 @@ func searchList[T placed](ctx context.Context, s *Store, x *index, l *listing, q
 		}
 		from.some = len(from.rest)
 	}
+	if q.strict {
+		from.rest, from.some = nil, 0
+	}
 	result.TotalSome = from.some
-	if err := appendByID(ctx, s, &result, q.byID, from, page.Limit, l.most); err != nil {
+	if err := appendByID(ctx, s, x, l, q, &result, from, page.Limit); err != nil {
 		return result, err
 	}
 	if result.Total == 0 {
@@ -269,11 +277,17 @@ func searchList[T placed](ctx context.Context, s *Store, x *index, l *listing, q
 
 // appendByID appends the partial matches that a page has room for, and sets the cursor of the rest. Records that are gone
 // are passed over.
-func appendByID[T placed](ctx context.Context, s *Store, result *List[T], query string, from position, limit, most int) error {
-	size := 0
+func appendByID[T placed](ctx context.Context, s *Store, x *index, l *listing, q searched, result *List[T], from position, limit int) error {
+	size, filter := 0, ""
+	if len(q.facets) > 0 {
+		filter = search.Within("", q.facets)
+	}
 	for i, id := range from.rest {
 		var item T
-		found, err := s.find(ctx, &item, query, id)
+		found, err := s.find(ctx, &item, q.byID, id)
+		if err == nil && found && filter != "" { // which a cursor that a stranger made up may pass by
+			found, err = s.find(ctx, new(int64), x.one, append([]any{filter, id}, l.bounds...)...)
+		}
 		if err != nil {
 			return err
 		}
@@ -283,7 +297,7 @@ func appendByID[T placed](ctx context.Context, s *Store, result *List[T], query 
 		if long, ok := any(item).(sized); ok {
 			size += long.size()
 		}
-		if n := len(result.Items); n == limit || n > 0 && size > most {
+		if n := len(result.Items); n == limit || n > 0 && size > l.most {
 			from.rest, from.seq = from.rest[i:], 1
 			result.Next = from.cursor()
 			return nil

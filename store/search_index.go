@@ -67,20 +67,24 @@ func (t *tx) clearSearch() error {
 // optimizedAt names when the full-text tables were optimized last.
 const optimizedAt = "search_optimized_at"
 
-// optimizeSearch merges each full-text table into one segment, once a day if anything was written: a search looks into
+// optimizeSearch merges each full-text table into one segment, at night if anything was written: a search looks into
 // every segment, and the words of deleted rows leave the file with theirs.
 func (s *Store) optimizeSearch(ctx context.Context) error {
 	last, err := s.notedTime(ctx, optimizedAt)
-	if err != nil || s.within(Day, last) {
+	if err != nil || !s.dueAtNight(last) || s.writer.commits.Load() == s.optimized.Load() {
 		return err
 	}
-	return s.writeDue(ctx, func(t *tx) error {
+	err = s.writeDue(ctx, func(t *tx) error {
 		for _, table := range []string{agentSearch, postSearch} {
 			if err := t.exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('optimize')`); err != nil {
 				return fmt.Errorf("optimize %s: %w", table, err)
 			}
 		}
-		t.changes.Removed = true
+		s.erased = true // the log holds the segments as they were
 		return t.noteTime(optimizedAt, t.now)
 	})
+	if err == nil {
+		s.optimized.Store(s.writer.commits.Load())
+	}
+	return err
 }

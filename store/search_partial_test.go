@@ -82,6 +82,9 @@ func TestSearch_Hint(t *testing.T) {
 		"poetry of the zzqx": "[{poetry 1}] ",
 		"translating zzqx":   "[] ", // found by its stem, but no word of the index
 		"诗歌 zzqx":            "[] ",
+		"poetryzzz诗歌翻译 zzqx": "[] ",
+		"zzqx poetry":        "[{poetry 1}] ",
+		"人人人人人人 zzqx":        "[] ",
 		"?!":                 "[] ",
 	} {
 		found, err := s.Agents(t.Context(), AgentFilter{Query: query}, Page{Limit: 5})
@@ -125,9 +128,27 @@ func TestSearch_NextVisitsEveryMatchOnce(t *testing.T) {
 	}
 }
 
+// TestSearch_FiltersHoldForMadeUpCursors: the records that a cursor names are within the filters all the same.
+func TestSearch_FiltersHoldForMadeUpCursors(t *testing.T) {
+	s := newStore(t)
+	poet := s.described("poet", "Poetry.")
+	f := AgentFilter{Query: "harbour", MinLevel: 1}
+	first, err := parseCursor(f.name(), "")
+	s.ok(err)
+	made := position{list: first.list, seq: 1, some: 1, rest: []int64{poet.ID}}
+	found, err := s.Agents(t.Context(), f, Page{Limit: 5, Cursor: made.cursor()})
+	if s.ok(err); len(found.Items) > 0 {
+		t.Errorf("%v is not within the filters", handlesOf(found.Items))
+	}
+	f.Strict = true
+	if found, err = s.Agents(t.Context(), f, Page{Limit: 5, Cursor: made.cursor()}); err != nil || len(found.Items) > 0 {
+		t.Errorf("strict matches only: %v, %v", handlesOf(found.Items), err)
+	}
+}
+
 // TestSearch_CursorsAreChecked: a cursor that no page gave is an invalid query.
 func TestSearch_CursorsAreChecked(t *testing.T) {
-	for _, p := range []position{{tier: 9, seq: 1}, {tier: 0, seq: 0}, {seq: 1, some: 1, rest: []int64{1, 2}}, {seq: 1, some: 101, rest: []int64{1}}} {
+	for _, p := range []position{{tier: 9, seq: 1}, {tier: 0, seq: 0}, {seq: 1, some: 1, rest: []int64{1, 2}}, {seq: 1, some: 101, rest: []int64{1}}, {seq: 1, some: 2, rest: []int64{7, 7}}} {
 		p.list = 0
 		if _, err := parseCursor("", p.cursor()); err == nil {
 			t.Errorf("%+v is taken", p)

@@ -11,12 +11,18 @@ type form struct {
 	prefix bool // the token may be the beginning of a longer one
 }
 
+// maxForms bounds the forms of one word: a long run may hold many words of the glossary.
+const maxForms = 60
+
 // forms returns, for each word of the query, the ways in which a text can hold it or a word that the glossary has for it.
 func (q Query) forms() (words [][]form) {
 	g := theGlossary()
 	for _, w := range q.Words {
 		var found []form
 		add := func(word string, prefix bool) {
+			if len(found) >= maxForms {
+				return
+			}
 			for _, same := range Parse(word).Words {
 				if same.unspaced {
 					found = append(found, form{tokens: same.pairs})
@@ -92,7 +98,7 @@ func (q Query) Highlighter() func(text string) []Span {
 	return func(text string) (spans []Span) {
 		mark := func(from, to int) {
 			if n := len(spans); n > 0 && spans[n-1].To >= from {
-				spans[n-1].To = max(spans[n-1].To, to)
+				spans[n-1] = Span{min(spans[n-1].From, from), max(spans[n-1].To, to)}
 				return
 			}
 			spans = append(spans, Span{from, to})

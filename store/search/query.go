@@ -9,6 +9,8 @@ import (
 const (
 	MaxWords = 8
 	MaxPairs = 32
+
+	maxParsed = 100 // words that are compared with each other
 )
 
 // Word is one word of a query, or one unbroken run of a script without spaces.
@@ -42,6 +44,9 @@ func Parse(text string) Query {
 			if left -= len(w.pairs); len(w.pairs) == 0 {
 				break
 			}
+		}
+		if len(all) == maxParsed {
+			break
 		}
 		if slices.ContainsFunc(all, func(o Word) bool { return o.Text == w.Text }) {
 			continue
@@ -99,12 +104,13 @@ func (w Word) Expression() string {
 	return anyOf(spellings(w.Text, w.prefix))
 }
 
-// Exact returns the FTS5 expression of the word as it is, in any column: neither its stem nor a longer word.
-func (w Word) Exact() string {
+// Exact returns the FTS5 expression of the word as the one token that it is, in any column. It reports false for a run of
+// more than two characters, which is several tokens.
+func (w Word) Exact() (expression string, ok bool) {
 	if w.unspaced {
-		return w.Expression()
+		return quote(w.Text), len(w.pairs) == 1 && w.pairs[0] == w.Text
 	}
-	return quote(token(w.Text))
+	return quote(token(w.Text)), true
 }
 
 // spellings returns the expressions that a word of a script with spaces matches by.

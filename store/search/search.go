@@ -36,6 +36,8 @@ const (
 	firstFacet = 0xE000
 	firstSign  = 0xE100
 	stemMark   = "\uE200"
+
+	lastPrivate = 0xF8FF
 )
 
 // Row is what the index holds of one record.

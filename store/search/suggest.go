@@ -1,5 +1,7 @@
 package search
 
+import "strings"
+
 // Near finds the indexed word that is nearest to one that the index does not have.
 type Near struct {
 	Word string // the nearest so far; empty if none is near
@@ -51,6 +53,9 @@ func (n *Near) Beginnings() []string {
 
 // Add considers a word that count records hold. Of two at the same distance the more common one is nearer.
 func (n *Near) Add(word string, count int) {
+	if strings.ContainsFunc(word, func(r rune) bool { return r >= firstFacet && r <= lastPrivate }) {
+		return // a sign was moved: the token is not the word
+	}
 	d := Distance(string(n.to), word, n.most)
 	if d < n.distance || d == n.distance && d <= n.most && count > n.count {
 		n.Word, n.distance, n.count = word, d, count

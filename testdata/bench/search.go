@@ -33,7 +33,7 @@ const middling = 400
 // query's words.
 func searchOf(records, q string) func(context.Context, *bench, *process) ([]*ask, error) {
 	return func(_ context.Context, _ *bench, p *process) ([]*ask, error) {
-		path := "/api/" + records + "?q=" + url.QueryEscape(q)
+		path := "/api/" + records + "?match=all&q=" + url.QueryEscape(q)
 		return []*ask{{bytes: get(p.addr, path), status: http.StatusOK, check: hasRecords(-1, strings.Fields(q))}}, nil
 	}
 }

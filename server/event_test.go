@@ -677,7 +677,7 @@ func TestNobodyWaitsPastTheTotal(t *testing.T) {
 
 func TestEventsHaveTheirOwnAllowance(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) {
-		o.limits = Limits{Calls: Limit{5, time.Minute}, Writes: Limit{5, time.Minute}, Events: Limit{3, time.Minute}}
+		o.limits = Limits{limitCalls: Limit{5, time.Minute}, limitWrites: Limit{5, time.Minute}, limitEvents: Limit{3, time.Minute}}
 	})
 	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	for i := range 3 {
@@ -708,7 +708,7 @@ func TestEventsHaveTheirOwnAllowance(t *testing.T) {
 // TestOneWaitCountsOnce: a call that wakes and finds nothing for it does not
 // count again.
 func TestOneWaitCountsOnce(t *testing.T) {
-	s := newSite(t, func(o *siteOptions) { o.limits = Limits{Events: Limit{3, time.Minute}} })
+	s := newSite(t, func(o *siteOptions) { o.limits = Limits{limitEvents: Limit{3, time.Minute}} })
 	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	post := s.post(pilot, "Tides")
 	for range 5 {

@@ -224,7 +224,7 @@ func TestTheFeedSpeaksTheReadersLanguage(t *testing.T) {
 }
 
 func TestFaultsOfTheFeedAreToldOnAPage(t *testing.T) {
-	s := newSite(t, withLimits(Limits{Reads: Limit{6, time.Minute}}))
+	s := newSite(t, withLimits(Limits{limitReads: Limit{6, time.Minute}}))
 	for _, tt := range []struct {
 		method, path string
 		status       int

@@ -65,8 +65,7 @@ func (s *Server) indexLimits() IndexLimits {
 		limits := map[string]IndexLimit{}
 		for _, class := range classes {
 			// A limit that is off has no period; the contract's stands for it.
-			l := s.options.Limits.of(class)
-			limits[string(class)] = shown(l.Calls, DefaultLimits.of(class).Period)
+			limits[string(class)] = shown(s.options.Limits[class].Calls, DefaultLimits[class].Period)
 		}
 		return limits
 	}

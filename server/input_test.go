@@ -106,7 +106,7 @@ var freeOrderTests = []orderTest{
 func TestChecksComeInTheirOrder(t *testing.T) {
 	one := Limit{1, time.Hour}
 	limited := newSite(t, func(o *siteOptions) {
-		o.limits = Limits{Reads: one, Registrations: one, Reports: one, FailedKeys: one, Calls: one, Writes: one}
+		o.limits = Limits{limitReads: one, limitRegistrations: one, limitReports: one, limitFailedKeys: one, limitCalls: one, limitWrites: one}
 	})
 	key := limited.agent("order")
 	limited.call("GET", "/api", "", nil).status(200)
@@ -116,7 +116,7 @@ func TestChecksComeInTheirOrder(t *testing.T) {
 		limited.inOrder(tt, key)
 	}
 	// A wrong key is told so whatever the right one's limit says.
-	other := newSite(t, func(o *siteOptions) { o.limits = Limits{Calls: one} })
+	other := newSite(t, func(o *siteOptions) { o.limits = Limits{limitCalls: one} })
 	key = other.agent("order")
 	other.call("GET", "/api/me", key, nil).status(200)
 	other.inOrder(orderTest{"the key before its limit", "GET", "/api/me", "x", "", "", 401, store.CodeUnauthorized}, key)

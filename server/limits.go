@@ -1,11 +1,11 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,79 +24,37 @@ type Limit struct {
 	Period time.Duration
 }
 
-// Limits are the rate limits in memory; those by the day stand in store.Quotas.
-type Limits struct {
-	Reads         Limit // for an address: public reads
-	Registrations Limit // for an address
-	Reports       Limit // for an address: reports of calls
-	Recoveries    Limit // for an address: codes for lost keys asked for or tried
-	FailedKeys    Limit // for an address: wrong API keys
-	Calls         Limit // for a key: all calls
-	Writes        Limit // for a key: the calls that write
-	Links         Limit // for a key: looks at profile links
-	Events        Limit // for a key: calls for events, which count as no others
-
-	looks Limit // for an address that looks at profile links go to
-}
-
-// DefaultLimits are the contract's.
-var DefaultLimits = Limits{
-	Reads:         Limit{600, time.Minute},
-	Registrations: Limit{10, time.Hour},
-	Reports:       Limit{30, time.Hour},
-	Recoveries:    Limit{30, time.Hour},
-	FailedKeys:    Limit{10, time.Minute},
-	Calls:         Limit{120, time.Minute},
-	Writes:        Limit{30, time.Minute},
-	Links:         Limit{20, time.Hour},
-	Events:        Limit{30, time.Minute},
-}
+// Limits are the rate limits in memory; those by the day stand in store.Quotas. A class that
+// is missing has none.
+type Limits map[limitClass]Limit
 
 // limitClass names a limit, as errors and the RateLimit header do.
 type limitClass string
 
 const (
-	limitReads         limitClass = "reads"
-	limitRegistrations limitClass = "registrations"
-	limitReports       limitClass = "reports"
-	limitFailedKeys    limitClass = "failed_keys"
-	limitCalls         limitClass = "calls"
-	limitWrites        limitClass = "writes"
-	limitRecoveries    limitClass = "recoveries"
-	limitLinks         limitClass = "links"
-	limitEvents        limitClass = "events"
-	limitLooks         limitClass = "looks"
+	limitReads         limitClass = "reads"         // for an address: public reads
+	limitRegistrations limitClass = "registrations" // for an address
+	limitReports       limitClass = "reports"       // for an address: reports of calls
+	limitRecoveries    limitClass = "recoveries"    // for an address: codes for lost keys asked for or tried
+	limitFailedKeys    limitClass = "failed_keys"   // for an address: wrong API keys
+	limitCalls         limitClass = "calls"         // for a key: all calls
+	limitWrites        limitClass = "writes"        // for a key: the calls that write
+	limitLinks         limitClass = "links"         // for a key: looks at profile links
+	limitEvents        limitClass = "events"        // for a key: calls for events, which count as no others
+	limitLooks         limitClass = "looks"         // for an address that looks at profile links go to
 )
 
-var limitClasses = []limitClass{
-	limitReads, limitRegistrations, limitReports, limitFailedKeys, limitCalls,
-	limitWrites, limitRecoveries, limitLinks, limitEvents, limitLooks,
-}
-
-func (l *Limits) of(class limitClass) Limit {
-	switch class {
-	case limitReads:
-		return l.Reads
-	case limitRegistrations:
-		return l.Registrations
-	case limitReports:
-		return l.Reports
-	case limitFailedKeys:
-		return l.FailedKeys
-	case limitCalls:
-		return l.Calls
-	case limitWrites:
-		return l.Writes
-	case limitRecoveries:
-		return l.Recoveries
-	case limitLinks:
-		return l.Links
-	case limitEvents:
-		return l.Events
-	case limitLooks:
-		return l.looks
-	}
-	return Limit{}
+// DefaultLimits are the contract's.
+var DefaultLimits = Limits{
+	limitReads:         {600, time.Minute},
+	limitRegistrations: {10, time.Hour},
+	limitReports:       {30, time.Hour},
+	limitRecoveries:    {30, time.Hour},
+	limitFailedKeys:    {10, time.Minute},
+	limitCalls:         {120, time.Minute},
+	limitWrites:        {30, time.Minute},
+	limitLinks:         {20, time.Hour},
+	limitEvents:        {30, time.Minute},
 }
 
 // What addresses and what agents have called is remembered of so many, in less than 20 MB.
@@ -110,7 +68,6 @@ const (
 // limiter counts calls by class and subject.
 type limiter struct {
 	limits    Limits
-	clock     func() time.Time
 	latest    atomic.Int64 // the latest time seen, in nanoseconds
 	addresses *lru.Cache[bucketKey, *rate.Limiter]
 	agents    *lru.Cache[bucketKey, *rate.Limiter]
@@ -148,27 +105,20 @@ type subject struct {
 	agent   int64
 }
 
-func newLimiter(limits Limits, clock func() time.Time) (*limiter, error) {
-	addresses, err := lru.New[bucketKey, *rate.Limiter](limiterAddresses)
-	agents, agentsErr := lru.New[bucketKey, *rate.Limiter](limiterAgents)
-	l := &limiter{limits: limits, clock: clock, addresses: addresses, agents: agents, policies: map[limitClass][]string{}}
-	for _, class := range limitClasses {
-		limit := limits.of(class)
+func newLimiter(limits Limits) *limiter {
+	l := &limiter{limits: limits, policies: map[limitClass][]string{}}
+	l.addresses, _ = lru.New[bucketKey, *rate.Limiter](limiterAddresses) // fails only for a size below 1
+	l.agents, _ = lru.New[bucketKey, *rate.Limiter](limiterAgents)
+	for class, limit := range limits {
 		l.policies[class] = []string{rateLimit(class, "q", limit.Calls, "w", int(limit.Period.Seconds()))}
 	}
-	return l, errors.Join(err, agentsErr)
-}
-
-// allow counts one call that answers to nobody.
-func (l *limiter) allow(class limitClass, who subject) bool {
-	limit, now := l.limits.of(class), l.at(l.clock())
-	return limit.Calls == 0 || l.bucket(class, limit, who).AllowN(now, 1)
+	return l
 }
 
 // take counts one call. It refuses one past the limit; in either case it tells
 // the caller in the headers how much is left.
 func (l *limiter) take(h http.Header, class limitClass, who subject, now time.Time) error {
-	limit := l.limits.of(class)
+	limit := l.limits[class]
 	if limit.Calls == 0 {
 		return nil
 	}
@@ -250,12 +200,7 @@ const mappedBits = 96
 // hold tells whether an address is trusted, on whatever interface.
 func (t TrustedProxies) hold(addr netip.Addr) bool {
 	addr = addr.WithZone("")
-	for _, p := range t {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // clientAddress returns the address that a request comes from. X-Forwarded-For counts

@@ -79,29 +79,29 @@ type limitCase struct {
 func limitCases() []limitCase {
 	minute, hour := Limit{20, time.Minute}, Limit{10, time.Hour}
 	return []limitCase{
-		{"reads", minute, Limits{Reads: minute}, 200, func(s *site, _, _ string, n int) *result {
+		{"reads", minute, Limits{limitReads: minute}, 200, func(s *site, _, _ string, n int) *result {
 			return s.call([]string{"GET", "HEAD"}[n%2], "/api/agents/harbour-pilot", "", nil)
 		}},
-		{"registrations", hour, Limits{Registrations: hour}, 201, func(s *site, _, _ string, n int) *result {
+		{"registrations", hour, Limits{limitRegistrations: hour}, 201, func(s *site, _, _ string, n int) *result {
 			return s.call("POST", "/api/agents", "", registrationOf(fmt.Sprintf("agent-%d", n)))
 		}},
-		{"reports", hour, Limits{Reports: hour}, 202, func(s *site, _, post string, _ int) *result {
+		{"reports", hour, Limits{limitReports: hour}, 202, func(s *site, _, post string, _ int) *result {
 			return s.call("POST", "/api/posts/"+post+"/report", "", nil)
 		}},
-		{"failed_keys", hour, Limits{FailedKeys: hour}, 401, func(s *site, _, _ string, n int) *result {
+		{"failed_keys", hour, Limits{limitFailedKeys: hour}, 401, func(s *site, _, _ string, n int) *result {
 			return s.call("GET", "/api/me", fmt.Sprintf("cq_%d", n), nil)
 		}},
-		{"calls", minute, Limits{Calls: minute}, 200, func(s *site, key, _ string, _ int) *result { return s.call("GET", "/api/me", key, nil) }},
-		{"writes", minute, Limits{Writes: minute}, 200, func(s *site, key, _ string, _ int) *result {
+		{"calls", minute, Limits{limitCalls: minute}, 200, func(s *site, key, _ string, _ int) *result { return s.call("GET", "/api/me", key, nil) }},
+		{"writes", minute, Limits{limitWrites: minute}, 200, func(s *site, key, _ string, _ int) *result {
 			return s.call("PATCH", "/api/me", key, `{"tagline":"x"}`)
 		}},
-		{"recoveries", hour, Limits{Recoveries: hour}, 202, func(s *site, _, _ string, n int) *result {
+		{"recoveries", hour, Limits{limitRecoveries: hour}, 202, func(s *site, _, _ string, n int) *result {
 			return s.call("POST", "/api/recover", "", fmt.Sprintf(`{"handle":"nobody-%d"}`, n))
 		}},
-		{"links", hour, Limits{Links: hour}, 200, func(s *site, key, _ string, _ int) *result {
+		{"links", hour, Limits{limitLinks: hour}, 200, func(s *site, key, _ string, _ int) *result {
 			return s.call("POST", "/api/me/links", key, `{"url":"https://harbour.example.org/about"}`)
 		}},
-		{"events", minute, Limits{Events: minute}, 200, func(s *site, key, _ string, n int) *result {
+		{"events", minute, Limits{limitEvents: minute}, 200, func(s *site, key, _ string, n int) *result {
 			return s.call([]string{"GET", "HEAD"}[n%2], "/api/me/events", key, nil)
 		}},
 	}
@@ -110,10 +110,7 @@ func limitCases() []limitCase {
 // limitedSite has an agent and a call that were made before the limits counted.
 func limitedSite(t *testing.T, l Limits) (s *site, key, post string) {
 	s, key, post = inhabited(t)
-	var err error
-	if s.server.limiter, err = newLimiter(l, s.store.Now); err != nil {
-		t.Fatal(err)
-	}
+	s.server.limiter = newLimiter(l)
 	return s, key, post
 }
 
@@ -168,21 +165,18 @@ func TestRetryAtHoldsForEveryLimit(t *testing.T) {
 	for calls := 1; calls <= 1000; calls++ {
 		for _, period := range []time.Duration{time.Minute, time.Hour} {
 			clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
-			l, err := newLimiter(Limits{Reads: Limit{calls, period}}, clock.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := newLimiter(Limits{limitReads: Limit{calls, period}})
 			for range calls {
-				if err := l.take(http.Header{}, limitReads, subject{}, l.clock()); err != nil {
+				if err := l.take(http.Header{}, limitReads, subject{}, clock.Now()); err != nil {
 					t.Fatalf("%d in %s: %v", calls, period, err)
 				}
 			}
 			var refused *store.Error
-			if !errors.As(l.take(http.Header{}, limitReads, subject{}, l.clock()), &refused) {
+			if !errors.As(l.take(http.Header{}, limitReads, subject{}, clock.Now()), &refused) {
 				t.Fatalf("%d in %s: one more passes", calls, period)
 			}
 			clock.Advance(refused.RetryAt.Sub(clock.Now()))
-			if err := l.take(http.Header{}, limitReads, subject{}, l.clock()); err != nil {
+			if err := l.take(http.Header{}, limitReads, subject{}, clock.Now()); err != nil {
 				t.Errorf("%d in %s: refused at retry_at", calls, period)
 			}
 		}
@@ -205,7 +199,7 @@ func TestEveryKeyHasItsOwnAllowance(t *testing.T) {
 	s, key, _ := inhabited(t)
 	other := s.agent("other-agent")
 	calls, writes := Limit{4, time.Minute}, Limit{2, time.Minute}
-	s.server.limiter, _ = newLimiter(Limits{Calls: calls, Writes: writes}, s.store.Now)
+	s.server.limiter = newLimiter(Limits{limitCalls: calls, limitWrites: writes})
 	a := s.call("POST", "/api/me/rotate-key", key, nil).status(200)
 	a.counted("calls", calls, 3)
 	a.counted("writes", writes, 1)
@@ -219,7 +213,7 @@ func TestEveryKeyHasItsOwnAllowance(t *testing.T) {
 
 func TestCallsForEventsCountAsNoOthers(t *testing.T) {
 	calls, events := Limit{2, time.Minute}, Limit{3, time.Minute}
-	s, key, _ := limitedSite(t, Limits{Calls: calls, Writes: calls, Events: events})
+	s, key, _ := limitedSite(t, Limits{limitCalls: calls, limitWrites: calls, limitEvents: events})
 	for left := range events.Calls {
 		s.call("GET", "/api/me/events", key, nil).status(200).counted("events", events, events.Calls-1-left)
 	}
@@ -233,7 +227,7 @@ func TestCallsForEventsCountAsNoOthers(t *testing.T) {
 // Codes and guesses count together, so that nobody guesses for many handles.
 func TestCodesAndGuessesForLostKeysCountTogether(t *testing.T) {
 	limit := Limit{4, time.Hour}
-	s, _, _ := limitedSite(t, Limits{Recoveries: limit})
+	s, _, _ := limitedSite(t, Limits{limitRecoveries: limit})
 	for range limit.Calls / 2 {
 		s.call("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`).status(202)
 		s.call("POST", "/api/recover/confirm", "", `{"handle":"tide-gauge","code":"0000-0000"}`).status(410)
@@ -244,7 +238,7 @@ func TestCodesAndGuessesForLostKeysCountTogether(t *testing.T) {
 
 func TestARightKeyIsNotHeldBackByWrongOnes(t *testing.T) {
 	limit := Limit{3, time.Minute}
-	s, key, _ := limitedSite(t, Limits{FailedKeys: limit})
+	s, key, _ := limitedSite(t, Limits{limitFailedKeys: limit})
 	for range limit.Calls {
 		s.call("GET", "/api/me", "cq_wrong", nil).status(401)
 	}
@@ -319,7 +313,7 @@ func TestAddressesAreCountedAsPeopleHaveThem(t *testing.T) {
 		{"two mapped ones", "::ffff:198.51.100.7", "::ffff:198.51.100.8", false},
 	}
 	for _, tt := range tests {
-		s := newSite(t, behindProxy(Limits{Reads: Limit{1, time.Minute}}))
+		s := newSite(t, behindProxy(Limits{limitReads: Limit{1, time.Minute}}))
 		s.call("GET", "/api", "", nil, "X-Forwarded-For: "+tt.first).status(200)
 		want := 200
 		if tt.same {
@@ -335,8 +329,8 @@ func TestForgedAddressesDoNotEscapeALimit(t *testing.T) {
 		option func(*siteOptions)
 		format string
 	}{
-		"no trusted proxy": {withLimits(Limits{Reads: limit}), "203.0.113.%[1]d, 2001:db8:%[2]x::1"},
-		"behind a proxy":   {behindProxy(Limits{Reads: limit}), "203.0.113.%[1]d, 2001:db8:%[2]x::1, 198.51.100.7"},
+		"no trusted proxy": {withLimits(Limits{limitReads: limit}), "203.0.113.%[1]d, 2001:db8:%[2]x::1"},
+		"behind a proxy":   {behindProxy(Limits{limitReads: limit}), "203.0.113.%[1]d, 2001:db8:%[2]x::1, 198.51.100.7"},
 	} {
 		s := newSite(t, tt.option)
 		passed := 0
@@ -358,12 +352,9 @@ func TestTheLimiterIsBounded(t *testing.T) {
 		distinct = 2 * limiterAddresses
 	}
 	before := memoryInUse()
-	l, err := newLimiter(Limits{Reads: Limit{1, time.Minute}, Calls: Limit{1, 24 * time.Hour}}, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := newLimiter(Limits{limitReads: Limit{1, time.Minute}, limitCalls: Limit{1, 24 * time.Hour}})
 	call := func(agent int) error {
-		return l.take(http.Header{}, limitCalls, subject{agent: int64(agent + 1)}, l.clock())
+		return l.take(http.Header{}, limitCalls, subject{agent: int64(agent + 1)}, time.Now())
 	}
 	for agent := range limiterAgents {
 		if err := call(agent); err != nil {
@@ -373,7 +364,7 @@ func TestTheLimiterIsBounded(t *testing.T) {
 	together(4, func(i int) {
 		for n := i; n < distinct; n += 4 {
 			addr := netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
-			if err := l.take(http.Header{}, limitReads, subject{network: addr}, l.clock()); err != nil {
+			if err := l.take(http.Header{}, limitReads, subject{network: addr}, time.Now()); err != nil {
 				t.Errorf("a new address is limited: %v", err)
 			}
 		}
@@ -413,16 +404,13 @@ func TestTheIndexTellsTheLimits(t *testing.T) {
 			t.Errorf("%s: %v, want %v", want.class, got, want.calls)
 		}
 	}
-	a.counted("reads", DefaultLimits.Reads, 599)
+	a.counted("reads", DefaultLimits[limitReads], 599)
 }
 
 // TestACallThatHasWaitedForgetsNothing: it comes with the time at which it began.
 func TestACallThatHasWaitedForgetsNothing(t *testing.T) {
 	clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
-	l, err := newLimiter(Limits{Reads: Limit{1, time.Hour}}, clock.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := newLimiter(Limits{limitReads: Limit{1, time.Hour}})
 	take := func(agent int64, after time.Duration) error {
 		return l.take(http.Header{}, limitReads, subject{agent: agent}, clock.Now().Add(after))
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -77,22 +78,20 @@ type linkChecks struct {
 	limiter *limiter // by the address that is called; unlimited for callbook dev
 }
 
-func newLinkChecks(s *Server) (*linkChecks, error) {
+func newLinkChecks(s *Server) *linkChecks {
 	limits := Limits{}
 	dev := s.options.Dev != nil
 	if !dev {
-		limits.looks = looksAtAddress
+		limits[limitLooks] = looksAtAddress
 	}
-	byAddress, err := newLimiter(limits, s.store.Now)
-	if err != nil {
-		return nil, err
-	}
-	l := &linkChecks{store: s.store, base: s.options.BaseURL, free: make(chan struct{}, looksAtOnce), limiter: byAddress}
+	l := &linkChecks{store: s.store, base: s.options.BaseURL, free: make(chan struct{}, looksAtOnce), limiter: newLimiter(limits)}
 	o := s.options.LinkCheck
 	o.Loopback, o.UserAgent = dev, "Callbook/"+s.options.Version+" (+"+s.options.BaseURL+")"
-	o.Allow = func(addr netip.Addr) bool { return l.limiter.allow(limitLooks, subject{network: network(addr)}) }
+	o.Allow = func(addr netip.Addr) bool {
+		return l.limiter.take(http.Header{}, limitLooks, subject{network: network(addr)}, s.store.Now()) == nil
+	}
 	l.checker = linkcheck.New(o)
-	return l, nil
+	return l
 }
 
 // linkPatience is how long a call waits for its turn. Pages may be slow, and a call

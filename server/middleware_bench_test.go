@@ -17,7 +17,7 @@ func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
 // BenchmarkCachedCard measures the whole chain for a card that is cached. The benchmark
 // "alone" is what making the request costs.
 func BenchmarkCachedCard(b *testing.B) {
-	s := newSite(b, withLimits(Limits{Reads: Limit{1_000_000_000, time.Minute}}))
+	s := newSite(b, withLimits(Limits{limitReads: Limit{1_000_000_000, time.Minute}}))
 	s.agent("harbour-pilot")
 	const path = "/api/agents/harbour-pilot"
 	tag := s.call("GET", path, "", nil).status(200).Header.Get("ETag")

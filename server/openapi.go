@@ -188,7 +188,7 @@ func exampleRefusal(code store.Code, op *operation) error {
 		refused.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	}
 	if code == store.CodeRateLimited {
-		refused.Topic, refused.Limit = string(op.limit), DefaultLimits.of(op.limit).Calls
+		refused.Topic, refused.Limit = string(op.limit), DefaultLimits[op.limit].Calls
 		return refused
 	}
 	for part, topic := range map[string]string{"/requests": "request", "/collabs": "collab", "/recover": "recover"} {

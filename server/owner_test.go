@@ -510,7 +510,7 @@ func TestAStrangersRequestIsNotFoundOnThePage(t *testing.T) {
 }
 
 func TestErrorsOfTheOwnersPageAreForPeople(t *testing.T) {
-	s := newOwnerSite(t, func(o *siteOptions) { o.limits = Limits{Reads: Limit{Calls: 40, Period: time.Minute}} })
+	s := newOwnerSite(t, func(o *siteOptions) { o.limits = Limits{limitReads: Limit{Calls: 40, Period: time.Minute}} })
 	_, token := s.pending("harbour-pilot")
 	_, replaced := s.pending("tide-reader")
 	for _, a := range []struct {

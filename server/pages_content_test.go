@@ -421,7 +421,7 @@ func TestABadQueryIsExplained(t *testing.T) {
 }
 
 func TestPagesCountAsReads(t *testing.T) {
-	s := newSite(t, withLimits(Limits{Reads: Limit{Calls: 3, Period: time.Minute}}))
+	s := newSite(t, withLimits(Limits{limitReads: Limit{Calls: 3, Period: time.Minute}}))
 	for _, path := range []string{"/", "/agents", "/agents/nobody", "/calls", "/calls/pst_0", "/calls.atom"} {
 		for n := range 3 {
 			a := s.look(inLanguage(path, "zh"))

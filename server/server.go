@@ -96,13 +96,9 @@ func New(st *store.Store, o Options) (*Server, error) {
 		return nil, err
 	}
 	var err error
-	if s.limiter, err = newLimiter(o.Limits, st.Now); err != nil {
-		return nil, err
-	}
+	s.limiter = newLimiter(o.Limits)
 	s.cache = httpcache.New[cacheTag, *cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0)))
-	if s.links, err = newLinkChecks(s); err != nil {
-		return nil, err
-	}
+	s.links = newLinkChecks(s)
 	st.Watch(s.invalidate)
 	st.Watch(s.waiters.changed)
 	if o.Mail != nil {

@@ -48,15 +48,15 @@ func (f limitFlags) limits() (server.Limits, store.Quotas) {
 		return server.Limits{}, store.Quotas{}
 	}
 	return server.Limits{
-			Reads:         server.Limit{Calls: f.LimitReads, Period: time.Minute},
-			Registrations: server.Limit{Calls: f.LimitRegistrations, Period: time.Hour},
-			Reports:       server.Limit{Calls: f.LimitReports, Period: time.Hour},
-			FailedKeys:    server.Limit{Calls: f.LimitFailedKeys, Period: time.Minute},
-			Calls:         server.Limit{Calls: f.LimitCalls, Period: time.Minute},
-			Writes:        server.Limit{Calls: f.LimitWrites, Period: time.Minute},
-			Recoveries:    server.Limit{Calls: f.LimitRecoveries, Period: time.Hour},
-			Links:         server.Limit{Calls: f.LimitLinks, Period: time.Hour},
-			Events:        server.Limit{Calls: f.LimitEvents, Period: time.Minute},
+			"reads":         {Calls: f.LimitReads, Period: time.Minute},
+			"registrations": {Calls: f.LimitRegistrations, Period: time.Hour},
+			"reports":       {Calls: f.LimitReports, Period: time.Hour},
+			"failed_keys":   {Calls: f.LimitFailedKeys, Period: time.Minute},
+			"calls":         {Calls: f.LimitCalls, Period: time.Minute},
+			"writes":        {Calls: f.LimitWrites, Period: time.Minute},
+			"recoveries":    {Calls: f.LimitRecoveries, Period: time.Hour},
+			"links":         {Calls: f.LimitLinks, Period: time.Hour},
+			"events":        {Calls: f.LimitEvents, Period: time.Minute},
 		}, store.Quotas{
 			Posts: f.LimitPosts, Replies: f.LimitReplies,
 			RequestsFirstWeek: f.LimitRequestsNew, Requests: f.LimitRequests, Collabs: f.LimitCollabs,

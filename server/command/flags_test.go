@@ -1,6 +1,7 @@
 package command
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -21,7 +22,7 @@ func TestFlags_DefaultsAreThoseOfThePackages(t *testing.T) {
 	}
 	limits, quotas := c.Serve.limits()
 	for name, same := range map[string]bool{
-		"rate limits": limits == server.DefaultLimits, "quotas": quotas == store.DefaultQuotas,
+		"rate limits": maps.Equal(limits, server.DefaultLimits), "quotas": quotas == store.DefaultQuotas,
 		"mails": *c.Serve.caps() == store.DefaultMailCaps, "agents of an owner": c.Serve.OwnerAgents == store.DefaultOwnerAgents,
 	} {
 		if !same {

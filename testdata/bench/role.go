@@ -62,10 +62,10 @@ func serve(ctx context.Context, addr string, h http.Handler) error {
 
 // unreachedLimits are on, as in service, but out of reach.
 var unreachedLimits = server.Limits{
-	Reads:         server.Limit{Calls: 1e9, Period: time.Minute},
-	Registrations: server.Limit{Calls: 1e9, Period: time.Hour},
-	Calls:         server.Limit{Calls: 1e9, Period: time.Minute},
-	Writes:        server.Limit{Calls: 1e9, Period: time.Minute},
+	"reads":         {Calls: 1e9, Period: time.Minute},
+	"registrations": {Calls: 1e9, Period: time.Hour},
+	"calls":         {Calls: 1e9, Period: time.Minute},
+	"writes":        {Calls: 1e9, Period: time.Minute},
 }
 
 // serveDirectory serves a directory in which at most batch writes share a commit; 0

@@ -18,38 +18,29 @@ import (
 type job struct {
 	failed  string                          // what the log says when it fails
 	act     func(ctx context.Context) error // a bounded part of what is due
-	all     func(ctx context.Context) error // all of it, for whoever moves the clock; act when nil
-	run     func(ctx context.Context)       // instead of act: until ctx ends
 	every   time.Duration                   // duePeriod when 0
 	atStart bool                            // at once too
-	outward bool                            // it calls other hosts
 }
 
-// jobs are all that is done beside the calls.
+// jobs are all that is done by the clock.
 func (s *Server) jobs() []job {
-	jobs := []job{{failed: "what was due could not be done", act: s.store.RunDue}}
-	if s.mailer != nil {
-		jobs = append(jobs, job{run: s.mailer.run, all: s.mailer.deliver})
+	return []job{
+		{failed: "what was due could not be done", act: s.store.RunDue},
+		{failed: "links could not be looked at again", act: s.links.recheckSome},
+		{failed: "the database could not be backed up", act: s.backUp, atStart: true},
+		{failed: "the room on the disk could not be looked at", act: s.tellRoom, atStart: true},
+		{failed: "the database could not be checked as a whole", act: s.store.CheckWhole, every: time.Hour, atStart: true},
 	}
-	return append(jobs,
-		job{failed: "links could not be looked at again", act: s.links.recheckSome, all: s.links.recheckAll, outward: true},
-		job{failed: "the database could not be backed up", act: s.backUp, atStart: true},
-		job{failed: "the room on the disk could not be looked at", act: s.tellRoom, atStart: true},
-		job{failed: "the database could not be checked as a whole", act: s.store.CheckWhole, all: noMatter, every: time.Hour, atStart: true},
-	)
 }
 
-// noMatter is for a job that has nothing to do with the clock.
-func noMatter(context.Context) error { return nil }
-
-// work does the jobs in the background until ctx ends.
+// work delivers mails and does the jobs in the background until ctx ends.
 func (s *Server) work(ctx context.Context) *sync.WaitGroup {
 	working := &sync.WaitGroup{}
+	if s.mailer != nil {
+		working.Go(func() { s.mailer.run(ctx) })
+	}
 	for _, j := range s.jobs() {
-		if j.run == nil {
-			j.run = func(ctx context.Context) { s.repeat(ctx, j) }
-		}
-		working.Go(func() { j.run(ctx) })
+		working.Go(func() { s.repeat(ctx, j) })
 	}
 	return working
 }
@@ -59,18 +50,14 @@ func (s *Server) repeat(ctx context.Context, j job) {
 	defer due.Stop()
 	for now := j.atStart; ctx.Err() == nil; now = true {
 		if now {
-			s.do(ctx, j)
+			if err := guarded(ctx, j.act); err != nil && ctx.Err() == nil {
+				s.options.Log.Error().Err(err).Msg(j.failed)
+			}
 		}
 		select {
 		case <-due.C:
 		case <-ctx.Done():
 		}
-	}
-}
-
-func (s *Server) do(ctx context.Context, j job) {
-	if err := guarded(ctx, j.act); err != nil && ctx.Err() == nil {
-		s.options.Log.Error().Err(err).Msg(j.failed)
 	}
 }
 
@@ -86,26 +73,16 @@ func guarded(ctx context.Context, act func(context.Context) error) (err error) {
 
 // RunDue does at once all that is due by the clock, mails and links included.
 func (s *Server) RunDue(ctx context.Context) error {
-	return s.runDue(ctx, func(job) bool { return true })
+	return errors.Join(s.runDueInside(ctx), s.links.recheckAll(ctx))
 }
 
 // runDueInside does all that is due but looks at pages.
 func (s *Server) runDueInside(ctx context.Context) error {
-	return s.runDue(ctx, func(j job) bool { return !j.outward })
-}
-
-func (s *Server) runDue(ctx context.Context, chosen func(job) bool) error {
-	var errs []error
-	for _, j := range s.jobs() {
-		act := j.all
-		if act == nil {
-			act = j.act
-		}
-		if chosen(j) {
-			errs = append(errs, act(ctx))
-		}
+	err := s.store.RunDue(ctx)
+	if s.mailer != nil {
+		err = errors.Join(err, s.mailer.deliver(ctx))
 	}
-	return errors.Join(errs...)
+	return errors.Join(err, s.backUp(ctx), s.tellRoom(ctx))
 }
 
 // backupPause is how long after a copy that failed the next try comes: each reads

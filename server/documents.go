@@ -56,8 +56,7 @@ func (s *Server) pageOf(contentType string, choose func(h http.Header, r *http.R
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		h := w.Header()
 		h["Access-Control-Allow-Origin"] = anyOrigin
-		from := subject{network: network(clientAddress(r, s.options.TrustedProxies))}
-		if err := s.limiter.take(h, limitReads, from, s.store.Now()); err != nil {
+		if err := s.countRead(w, r); err != nil {
 			s.writeError(w, r, err)
 			return
 		}

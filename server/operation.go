@@ -115,7 +115,7 @@ func (o *operation) reads() bool { return o.method == http.MethodGet }
 // size, the JSON, all fields, the rules.
 func (s *Server) serve(op *operation) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		c := &call{Request: r, server: s, op: op, w: w, params: params, now: s.store.Now(), from: subject{network: network(clientAddress(r, s.options.TrustedProxies))}}
+		c := &call{Request: r, server: s, op: op, w: w, params: params, now: s.store.Now(), from: s.from(r)}
 		if err := c.answer(); err != nil {
 			s.writeError(w, r, err)
 		}
@@ -252,20 +252,12 @@ func (c *call) authenticate() error {
 		return err
 	}
 	c.key = key
-	if limited := c.take(); limited != nil {
-		return limited
-	}
-	return err // suspended
-}
-
-// take counts a call of a known caller in all classes that it belongs to.
-func (c *call) take() error {
 	for _, class := range c.op.classes() {
-		if limited := c.server.limiter.take(c.w.Header(), class, subject{agent: c.caller.ID}, c.now); limited != nil {
+		if limited := s.limiter.take(c.w.Header(), class, subject{agent: c.caller.ID}, c.now); limited != nil {
 			return limited
 		}
 	}
-	return nil
+	return err // suspended
 }
 
 // classes are the limits of a keyed operation, the widest first. Calls that wait
@@ -358,6 +350,16 @@ func isJSON(contentType string) bool {
 	return media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
 }
 
+// from returns the address that a request counts for.
+func (s *Server) from(r *http.Request) subject {
+	return subject{network: network(clientAddress(r, s.options.TrustedProxies))}
+}
+
+// countRead counts a read that is no operation.
+func (s *Server) countRead(w http.ResponseWriter, r *http.Request) error {
+	return s.limiter.take(w.Header(), limitReads, s.from(r), s.store.Now())
+}
+
 // readOnce reads the Idempotency-Key of a creating call.
 func (c *call) readOnce() error {
 	values := c.Header.Values("Idempotency-Key")
@@ -365,11 +367,8 @@ func (c *call) readOnce() error {
 		return nil
 	}
 	key := values[0]
-	valid := len(values) == 1 && len(key) >= 16 && len(key) <= 128
-	for i := range len(key) {
-		valid = valid && key[i] > ' ' && key[i] < 0x7f
-	}
-	if !valid {
+	unprintable := func(r rune) bool { return r <= ' ' || r >= 0x7f }
+	if len(values) != 1 || len(key) < 16 || len(key) > 128 || strings.ContainsFunc(key, unprintable) {
 		return &store.Error{Code: store.CodeValidationFailed, Faults: []store.Fault{
 			{Field: "Idempotency-Key", Code: store.FaultBadFormat, Topic: "idempotency"},
 		}}

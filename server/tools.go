@@ -385,8 +385,8 @@ func (s *Server) mountMCP(r *routes) {
 			return
 		}
 		s.gate.Share(w.Header(), r)
-		c := &call{Request: r, server: s, w: w, now: s.store.Now(), from: subject{network: network(clientAddress(r, s.options.TrustedProxies))}}
-		err := s.limiter.take(w.Header(), limitReads, c.from, c.now)
+		c := &call{Request: r, w: w}
+		err := s.countRead(w, r)
 		if err == nil {
 			err = c.readBody()
 		}

@@ -18,8 +18,8 @@ import (
 // newPages makes the pages for people.
 func newPages(s *Server) (*web.Site, error) {
 	return web.New(web.Options{
-		Store: s.store, BaseURL: s.options.BaseURL, Contact: s.options.Contact, Version: s.options.Version, Log: s.options.Log,
-		AboutEN: aboutEN, AboutZH: aboutZH, NoticeEN: notice.EN, NoticeZH: notice.ZH,
+		Store: s.store, BaseURL: s.options.BaseURL, Contact: s.options.Contact, Log: s.options.Log,
+		About: web.Text{EN: aboutEN, ZH: aboutZH}, Notice: web.Text(notice),
 		Read: s.readForPage, Send: s.sendPage, Fail: s.failPage,
 	})
 }
@@ -72,15 +72,9 @@ func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error) web
 func (s *Server) mountPages(r *routes) {
 	r.public("/style.css", s.page("text/css; charset=utf-8", static.Style))
 	r.public("/mark.svg", s.page("image/svg+xml", static.Mark))
-	for path, show := range map[string]func(w http.ResponseWriter, r *http.Request, params httprouter.Params){
-		"/":       func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) { s.pages.Home(w, r) },
-		"/agents": func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) { s.pages.Agents(w, r) },
-		"/agents/{handle}": func(w http.ResponseWriter, r *http.Request, p httprouter.Params) {
-			s.pages.Agent(w, r, p.ByName("handle"))
-		},
-		"/calls":      func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) { s.pages.Calls(w, r) },
-		"/calls/{id}": func(w http.ResponseWriter, r *http.Request, p httprouter.Params) { s.pages.Call(w, r, p.ByName("id")) },
-		"/calls.atom": func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) { s.pages.Feed(w, r) },
+	for path, show := range map[string]httprouter.Handle{
+		"/": s.pages.Home, "/agents": s.pages.Agents, "/agents/{handle}": s.pages.Agent,
+		"/calls": s.pages.Calls, "/calls/{id}": s.pages.Call, "/calls.atom": s.pages.Feed,
 	} {
 		counted := s.forPeople(show)
 		r.public(path, func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
@@ -90,17 +84,14 @@ func (s *Server) mountPages(r *routes) {
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 		// All below it, so that no mistyped link gets another answer.
-		r.handle(method, "/owner/*token", s.forPeople(func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-			s.pages.Owner(w, r, params.ByName("token")[len("/"):])
-		}))
+		r.handle(method, "/owner/*token", s.forPeople(s.pages.Owner))
 	}
 }
 
 // forPeople counts a call of a page for its address.
 func (s *Server) forPeople(show httprouter.Handle) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		from := subject{network: network(clientAddress(r, s.options.TrustedProxies))}
-		if err := s.limiter.take(w.Header(), limitReads, from, s.store.Now()); err != nil {
+		if err := s.countRead(w, r); err != nil {
 			s.pages.Refuse(w, r, err)
 			return
 		}

@@ -3,6 +3,9 @@ package web
 import (
 	"net/http"
 	"net/url"
+	"slices"
+
+	"github.com/julienschmidt/httprouter"
 
 	"callbook/store"
 	"callbook/store/search"
@@ -48,7 +51,7 @@ var tongues = []tongue{
 }
 
 // Agents is the search for agents.
-func (s *Site) Agents(w http.ResponseWriter, r *http.Request) {
+func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r, "q", "capability", "language", "min_level", "new", "cursor")
 	found := p.ask("listAgents", p.query, "view", "brief", "limit", pageLimit)
 	p.twin("/api/agents", p.query)
@@ -58,20 +61,12 @@ func (s *Site) Agents(w http.ResponseWriter, r *http.Request) {
 		err := found.read(&data)
 		data.Agents, data.Some = byMatch(data.Agents, func(a agentEntry) string { return a.Match })
 		data.onward, data.Meant = p.onward("/agents", data.Next), p.meant("/agents", data.Hint)
-		if asked := p.query.Get("language"); asked != "" && !known(asked) {
+		asked := p.query.Get("language")
+		if asked != "" && !slices.ContainsFunc(tongues, func(t tongue) bool { return t.Code == asked }) {
 			data.Languages = append([]tongue{{asked, asked}}, tongues...)
 		}
 		return data, err
 	})
-}
-
-func known(code string) bool {
-	for _, t := range tongues {
-		if t.Code == code {
-			return true
-		}
-	}
-	return false
 }
 
 type agentPage struct {
@@ -106,7 +101,8 @@ func (p agentPage) Description() (said struct{ Lang, Text string }) {
 }
 
 // Agent is an agent's card.
-func (s *Site) Agent(w http.ResponseWriter, r *http.Request, handle string) {
+func (s *Site) Agent(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+	handle := params.ByName("handle")
 	p := s.open(w, r)
 	card := p.ask("getAgent", url.Values{"handle": {handle}})
 	work := p.ask("listCollabs", url.Values{"handle": {handle}, "limit": {"5"}})

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/julienschmidt/httprouter"
+
 	"callbook/store"
 	"callbook/store/search"
 )
@@ -54,7 +56,7 @@ type callsPage struct {
 }
 
 // Calls is the search for calls.
-func (s *Site) Calls(w http.ResponseWriter, r *http.Request) {
+func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r, "q", "kind", "tag", "author", "open", "cursor")
 	found, today := p.ask("listPosts", p.query, "limit", pageLimit), p.today()
 	p.twin("/api/posts", p.query)
@@ -84,7 +86,8 @@ type callPage struct {
 }
 
 // Call is a call with its replies.
-func (s *Site) Call(w http.ResponseWriter, r *http.Request, id string) {
+func (s *Site) Call(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+	id := params.ByName("id")
 	p := s.open(w, r, "cursor")
 	path := "/" + url.PathEscape(id)
 	thread, today := p.ask("getPost", p.query, "id", id, "limit", repliesLimit), p.today()

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/julienschmidt/httprouter"
+
 	"callbook/store"
 )
 
@@ -72,7 +74,7 @@ type feedCategory struct {
 }
 
 // Feed is the newest calls for feed readers.
-func (s *Site) Feed(w http.ResponseWriter, r *http.Request) {
+func (s *Site) Feed(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r, "kind", "tag")
 	newest := p.ask("listPosts", p.query, "limit", pageLimit)
 	p.twin("/api/posts", p.query)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/julienschmidt/httprouter"
+
 	"callbook/store"
 )
 
@@ -19,7 +21,7 @@ type homePage struct {
 }
 
 // Home says what this site is and how an agent joins, and shows what is new.
-func (s *Site) Home(w http.ResponseWriter, r *http.Request) {
+func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r)
 	agents := p.ask("listAgents", nil, "view", "brief", "limit", "6")
 	calls := p.ask("listPosts", nil, "limit", "4")

@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
+
+	"github.com/julienschmidt/httprouter"
 
 	"callbook/store"
 )
@@ -56,7 +59,8 @@ type doneView struct {
 
 // Owner answers for the owner's page. GET and HEAD change nothing, since mail
 // scanners open links; POST does what a button says.
-func (s *Site) Owner(w http.ResponseWriter, r *http.Request, token string) {
+func (s *Site) Owner(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+	token := strings.TrimPrefix(params.ByName("token"), "/")
 	ownerHeaders(w.Header())
 	var err error
 	if r.Method == http.MethodPost {

@@ -13,7 +13,8 @@ import (
 )
 
 // page is a page of the directory on its way. It is made from answers of the API,
-// so it is as fresh as they are, and their tags with its own address name it.
+// so it is as fresh as they are, and their tags with its own address name it. Templates
+// and options change with the program only, and then the tags of all answers do, too.
 type page struct {
 	view
 	site  *Site
@@ -41,16 +42,12 @@ func (s *Site) open(w http.ResponseWriter, r *http.Request, parameters ...string
 	path := (&url.URL{Path: r.URL.Path}).EscapedPath() // one spelling of it: %61 is a
 	p.Here, p.Switch = path, address("", p.query, "lang", p.other())
 	p.Canonical = p.BaseURL + address(path, p.query, "lang", p.Kept())
-	p.parts = []string{s.version, path, p.query.Encode(), p.Lang, p.Kept()}
+	p.parts = []string{path, p.query.Encode(), p.Lang, p.Kept()}
 	return p
 }
 
-func (v view) other() string {
-	if v.Lang == "zh" {
-		return "en"
-	}
-	return "zh"
-}
+// other is the language that the page is not in.
+func (v view) other() string { return v.Say("zh", "en") }
 
 // address is a path with a query and one more parameter, unless that is empty.
 func address(path string, query url.Values, name, value string) string {

@@ -28,13 +28,8 @@ type view struct {
 }
 
 func (s *Site) view(r *http.Request) view {
-	v := view{
-		Lang: "en", Switch: "?lang=zh", BaseURL: s.options.BaseURL, Contact: s.options.Contact,
-		About: s.options.AboutEN, Notice: s.options.NoticeEN,
-	}
-	if Language(r) == "zh" {
-		v.Lang, v.Switch, v.About, v.Notice = "zh", "?lang=en", s.options.AboutZH, s.options.NoticeZH
-	}
+	v := view{Lang: Language(r), BaseURL: s.options.BaseURL, Contact: s.options.Contact}
+	v.Switch, v.About, v.Notice = "?lang="+v.other(), v.In(s.options.About), v.In(s.options.Notice)
 	v.chosen = r.URL.Query().Get("lang") == v.Lang
 	return v
 }
@@ -63,13 +58,7 @@ func (v view) To(path string, query ...string) string {
 			values.Set(query[i], query[i+1])
 		}
 	}
-	if v.chosen {
-		values.Set("lang", v.Lang)
-	}
-	if len(values) == 0 {
-		return path
-	}
-	return path + "?" + values.Encode()
+	return address(path, values, "lang", v.Kept())
 }
 
 // Kept is the language to go on in; empty unless the query names it.

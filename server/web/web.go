@@ -10,11 +10,8 @@ package web
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"html/template"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"slices"
@@ -34,15 +31,12 @@ import (
 
 // Options is what the pages stand on.
 type Options struct {
-	Store    *store.Store
-	BaseURL  string // as in server.Options
-	Contact  string // likewise
-	Version  string // of the program: its words are part of the pages
-	AboutEN  string // what the site is
-	AboutZH  string
-	NoticeEN string // what agents' text is
-	NoticeZH string
-	Log      zerolog.Logger // for what the operator should know of
+	Store   *store.Store
+	BaseURL string         // as in server.Options
+	Contact string         // likewise
+	About   Text           // what the site is
+	Notice  Text           // what agents' text is
+	Log     zerolog.Logger // for what the operator should know of
 	// Read answers a public read of the API by its operation id and parameters.
 	Read func(ctx context.Context, operation string, args url.Values) (Answer, error)
 	// Send answers with content that these parts name: all that it is made from.
@@ -78,7 +72,6 @@ type Text struct{ EN, ZH string }
 // Site renders the pages of one directory.
 type Site struct {
 	options Options
-	version string // of the templates and all that they show of the options
 	origins *http.CrossOriginProtection
 }
 
@@ -103,37 +96,10 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 // New makes the pages.
 func New(o Options) (*Site, error) {
 	s := &Site{options: o, origins: http.NewCrossOriginProtection()}
-	base, err := url.Parse(o.BaseURL)
-	if err != nil {
-		return nil, fmt.Errorf("read the base URL: %w", err)
-	}
-	if err := s.origins.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {
+	if err := s.origins.AddTrustedOrigin(o.BaseURL); err != nil {
 		return nil, fmt.Errorf("trust the base URL: %w", err)
 	}
-	if s.version, err = version(o); err != nil {
-		return nil, err
-	}
 	return s, nil
-}
-
-// version names all that a page is made from beside the answers of the API.
-func version(o Options) (string, error) {
-	sum := sha256.New()
-	for _, text := range []string{o.Version, o.BaseURL, o.Contact, o.AboutEN, o.AboutZH, o.NoticeEN, o.NoticeZH} {
-		fmt.Fprintf(sum, "%q", text)
-	}
-	err := fs.WalkDir(static.Pages, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := fs.ReadFile(static.Pages, name)
-		fmt.Fprintf(sum, "%q%q", name, text)
-		return err
-	})
-	if err != nil {
-		return "", fmt.Errorf("read the templates: %w", err)
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // The languages of the pages; the first is for those who ask for neither.

@@ -785,7 +785,7 @@ func (s *sweep) askWrongly() {
 func (s *sweep) poisoned(op *operation, secret string) any {
 	body := map[string]any{secret + "@": secret}
 	if op.input.body != nil {
-		for name := range s.server.resolve(op.input.body.schema).Properties {
+		for name := range resolve(s.server.registry, op.input.body.schema).Properties {
 			body[name] = secret
 		}
 	}

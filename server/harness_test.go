@@ -577,7 +577,7 @@ func (s *site) documentedAs(op *operation, a *result) []string {
 // undocumented lists members of an answer that the document does not name.
 // (Documented answers are open to further members, for clients; not for tests.)
 func (s *site) undocumented(schema *huma.Schema, path string, v any) []string {
-	schema = s.server.resolve(schema)
+	schema = resolve(s.server.registry, schema)
 	if len(schema.AnyOf) > 0 {
 		least := s.undocumented(schema.AnyOf[0], path, v)
 		for _, other := range schema.AnyOf[1:] {

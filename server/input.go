@@ -69,9 +69,7 @@ func newInput(registry huma.Registry, t reflect.Type) *input {
 
 // optionalAll lets every field of a merge patch be left out.
 func optionalAll(registry huma.Registry, schema *huma.Schema) {
-	for schema.Ref != "" {
-		schema = registry.SchemaFromRef(schema.Ref)
-	}
+	schema = resolve(registry, schema)
 	schema.Required = nil
 	schema.PrecomputeMessages()
 	for _, property := range schema.Properties {
@@ -82,9 +80,7 @@ func optionalAll(registry huma.Registry, schema *huma.Schema) {
 // refuseNull closes the fields of a body to null: it means something in a merge
 // patch only.
 func refuseNull(registry huma.Registry, schema *huma.Schema) {
-	for schema.Ref != "" {
-		schema = registry.SchemaFromRef(schema.Ref)
-	}
+	schema = resolve(registry, schema)
 	for _, property := range schema.Properties {
 		property.Nullable = false
 		refuseNull(registry, property)
@@ -325,9 +321,10 @@ func join(field, name string) string {
 // null for an absent field.
 type wrongType struct{}
 
-func (c *checker) resolve(schema *huma.Schema) *huma.Schema {
+// resolve follows the references of a schema. It returns nil for nil.
+func resolve(registry huma.Registry, schema *huma.Schema) *huma.Schema {
 	for schema != nil && schema.Ref != "" {
-		schema = c.registry.SchemaFromRef(schema.Ref)
+		schema = registry.SchemaFromRef(schema.Ref)
 	}
 	return schema
 }
@@ -360,7 +357,7 @@ func foldItem(format, item string) string {
 
 // checkText checks the characters and the format of a text.
 func (c *checker) checkText(schema *huma.Schema, field, text string) {
-	if schema = c.resolve(schema); schema == nil || schema.Type != huma.TypeString {
+	if schema = resolve(c.registry, schema); schema == nil || schema.Type != huma.TypeString {
 		return
 	}
 	format := schema.Format

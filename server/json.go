@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -32,7 +33,7 @@ func (c *checker) parseJSON(body []byte, schema *huma.Schema, bareList string) (
 	p := &jsonParser{dec: jsontext.NewDecoder(bytes.NewReader(body)), check: c}
 	field := ""
 	if bareList != "" && p.dec.PeekKind() == '[' {
-		schema, field = c.resolve(schema).Properties[bareList], bareList
+		schema, field = resolve(c.registry, schema).Properties[bareList], bareList
 	}
 	v, err := p.value(schema, field)
 	if err != nil {
@@ -115,7 +116,7 @@ func wholeNumber(s string) (any, error) {
 
 func (p *jsonParser) list(schema *huma.Schema, field string) (any, error) {
 	var items *huma.Schema
-	if schema = p.check.resolve(schema); schema != nil {
+	if schema = resolve(p.check.registry, schema); schema != nil {
 		items = schema.Items
 	}
 	list := []any{}
@@ -134,7 +135,7 @@ func (p *jsonParser) list(schema *huma.Schema, field string) (any, error) {
 }
 
 func (p *jsonParser) object(schema *huma.Schema, field string) (any, error) {
-	schema = p.check.resolve(schema)
+	schema = resolve(p.check.registry, schema)
 	object := map[string]any{}
 	for p.dec.PeekKind() != '}' {
 		key, err := p.token()
@@ -182,19 +183,14 @@ func fieldPath(pointer jsontext.Pointer) string {
 	return b.String()
 }
 
+// namable is what a field's name looks like.
+var namable = regexp.MustCompile(`^[A-Za-z0-9_]{1,40}$`)
+
 // fieldName is a key as an error may name it: one that the caller made up is
 // repeated only if it looks like a field's name.
 func fieldName(name string) string {
-	if name == "" || len(name) > 40 {
-		return unnamed
-	}
-	for _, r := range name {
-		if r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') {
-			return unnamed
-		}
+	if !namable.MatchString(name) {
+		return "(unnamed)"
 	}
 	return name
 }
-
-// unnamed stands for a field whose name is not repeated.
-const unnamed = "(unnamed)"

@@ -1125,13 +1125,13 @@ func (d *matrixSite) assign(op *operation, address, key, place string, schema *h
 
 // objects are the objects of a body, by the beginning of their fields' paths.
 func (s *site) objects(schema *huma.Schema, place string) map[string]*huma.Schema {
-	schema = s.server.resolve(schema)
+	schema = resolve(s.server.registry, schema)
 	found := map[string]*huma.Schema{}
 	if schema.Type == huma.TypeObject {
 		found[place] = schema
 	}
 	for name, property := range schema.Properties {
-		if property = s.server.resolve(property); property.Type == huma.TypeArray {
+		if property = resolve(s.server.registry, property); property.Type == huma.TypeArray {
 			maps.Copy(found, s.objects(property.Items, place+name+"[]."))
 		} else {
 			maps.Copy(found, s.objects(property, place+name+"."))

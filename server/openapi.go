@@ -84,16 +84,14 @@ func (s *Server) documented(op *operation) *huma.Operation {
 	d := &huma.Operation{
 		OperationID: op.id, Method: op.method, Path: op.path, Summary: op.summary, Description: op.summary + ".",
 		Tags: []string{op.tag()}, Parameters: op.input.params, Responses: map[string]*huma.Response{},
-		Security: []map[string][]string{},
+		Security: []map[string][]string{{}},
 	}
 	if op.keyed {
-		d.Security = []map[string][]string{{"bearer": {}}}
-	} else {
-		d.Security = []map[string][]string{{}}
+		d.Security[0]["bearer"] = []string{}
 	}
 	if body := op.input.body; body != nil {
 		d.RequestBody = &huma.RequestBody{
-			Required: len(s.resolve(body.schema).Required) > 0,
+			Required: len(resolve(s.registry, body.schema).Required) > 0,
 			Content:  map[string]*huma.MediaType{"application/json": {Schema: body.schema, Example: s.example(body.schema)}},
 		}
 	}
@@ -111,15 +109,10 @@ func (s *Server) documented(op *operation) *huma.Operation {
 	return d
 }
 
-var idempotencyKey = func() *huma.Param {
-	least, most := 16, 128
-	schema := &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most}
-	schema.PrecomputeMessages()
-	return &huma.Param{
-		Name: "Idempotency-Key", In: "header", Schema: schema,
-		Description: "16 to 128 printable ASCII characters. The same key with the same body gives the first answer again for 24 hours.",
-	}
-}()
+var idempotencyKey = &huma.Param{
+	Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(16), MaxLength: new(128)},
+	Description: "16 to 128 printable ASCII characters. The same key with the same body gives the first answer again for 24 hours.",
+}
 
 func (s *Server) success(op *operation) (int, *huma.Response) {
 	switch op.status {
@@ -212,21 +205,14 @@ func schemaOf(registry huma.Registry, t reflect.Type) *huma.Schema {
 	return registry.Schema(t, true, "")
 }
 
-func (s *Server) resolve(schema *huma.Schema) *huma.Schema {
-	for schema.Ref != "" {
-		schema = s.registry.SchemaFromRef(schema.Ref)
-	}
-	return schema
-}
-
 // openAnswers completes the schemas once all are known. It lets answers grow: what only answers hold is documented as open to
 // further members, so that a client written today does not break on them. What
 // callers send stays closed.
 func (s *Server) openAnswers() {
-	sent := map[*huma.Schema]bool{}
+	sent := map[string]*huma.Schema{}
 	for _, op := range s.operations {
 		if op.input.body != nil {
-			s.reach(op.input.body.schema, sent)
+			s.collect(op.input.body.schema, sent)
 		}
 	}
 	for name, schema := range s.registry.Map() {
@@ -236,7 +222,7 @@ func (s *Server) openAnswers() {
 				property.Enum = append(property.Enum, nil) // JSON Schema checks null against enum too
 			}
 		}
-		if closed, ok := schema.AdditionalProperties.(bool); ok && !closed && !sent[schema] {
+		if closed, ok := schema.AdditionalProperties.(bool); ok && !closed && sent[name] == nil {
 			schema.AdditionalProperties = nil
 		}
 	}
@@ -262,23 +248,9 @@ func orNull(schema *huma.Schema, t reflect.Type) {
 	}
 }
 
-func (s *Server) reach(schema *huma.Schema, seen map[*huma.Schema]bool) {
-	schema = s.resolve(schema)
-	if seen[schema] {
-		return
-	}
-	seen[schema] = true
-	for _, property := range schema.Properties {
-		s.reach(property, seen)
-	}
-	if schema.Items != nil {
-		s.reach(schema.Items, seen)
-	}
-}
-
 // example makes a value that fits a schema, from the examples of its parts.
 func (s *Server) example(schema *huma.Schema) any {
-	schema = s.resolve(schema)
+	schema = resolve(s.registry, schema)
 	switch {
 	case len(schema.Examples) > 0:
 		return schema.Examples[0]

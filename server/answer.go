@@ -52,12 +52,10 @@ func writeCached(w http.ResponseWriter, r *http.Request, e *cached) error {
 
 // takesGzip tells whether the caller takes answers compressed by gzip.
 func takesGzip(encodings []string) bool {
-	for _, header := range encodings {
-		for coding := range strings.SplitSeq(header, ",") {
-			name, weight, _ := strings.Cut(coding, ";")
-			if strings.EqualFold(strings.TrimSpace(name), "gzip") {
-				return !isZeroWeight(weight)
-			}
+	for coding := range strings.SplitSeq(strings.Join(encodings, ","), ",") {
+		name, weight, _ := strings.Cut(coding, ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			return !isZeroWeight(weight)
 		}
 	}
 	return false
@@ -77,20 +75,11 @@ var (
 	anyOrigin        = []string{"*"}
 )
 
-// hasTag tells whether the caller has what a tag names.
+// hasTag tells whether the caller has what a tag names. It compares weakly: the tag may
+// stand in a list, with or without W/.
 func hasTag(matches []string, tag string) bool {
-	for _, match := range matches {
-		if etagMatches(match, tag) {
-			return true
-		}
-	}
-	return false
-}
-
-// etagMatches compares weakly: the tag may stand in a list, with or without W/.
-func etagMatches(match, tag string) bool {
 	opaque := strings.TrimPrefix(tag, "W/")
-	for candidate := range strings.SplitSeq(match, ",") {
+	for candidate := range strings.SplitSeq(strings.Join(matches, ","), ",") {
 		candidate = strings.TrimSpace(candidate)
 		if candidate == "*" || strings.TrimPrefix(candidate, "W/") == opaque {
 			return true

@@ -147,7 +147,7 @@ func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
 			b = appendListItem(b, d, match)
 		}
 	}
-	a := endSearch(c, b, list, hintedSearch{
+	a := endList(c, b, list, hintedSearch{
 		q: q.Q, of: agentNoun, limit: q.Limit, strict: q.Match == "all",
 		filtered: q.Capability != "" || q.Language != "" || q.Verified != nil || q.MinLevel > 0 || q.New,
 	})

@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/url"
-	"strconv"
 
 	"callbook/store"
 )
@@ -16,25 +15,6 @@ func beginList(c *call, plural string, size int) []byte {
 	return append(b, `,"`+plural+`":[`...)
 }
 
-// endList closes a list and makes the address of its next page: the same query
-// with a cursor instead of an offset.
-func endList(c *call, b []byte, total int, exact bool, limit int, cursor string) answer {
-	return endPage(c, appendLimit(appendTotal(b, total, exact), limit), cursor)
-}
-
-// appendTotal closes the array of records and appends how many there are.
-func appendTotal(b []byte, total int, exact bool) []byte {
-	b = append(b, `],"total":`...)
-	b = strconv.AppendInt(b, int64(total), 10)
-	b = append(b, `,"total_is_exact":`...)
-	return strconv.AppendBool(b, exact)
-}
-
-func appendLimit(b []byte, limit int) []byte {
-	b = append(b, `,"limit":`...)
-	return strconv.AppendInt(b, int64(limit), 10)
-}
-
 // listAnswer is a page of records that are answered as they are.
 func listAnswer[T any](c *call, plural string, list store.List[T], limit int) answer {
 	b := beginList(c, plural, 0)
@@ -44,10 +24,11 @@ func listAnswer[T any](c *call, plural string, list store.List[T], limit int) an
 		}
 		b = append(b, marshal(list.Items[i])...)
 	}
-	return endList(c, b, list.Total, list.TotalIsExact, limit, list.Next)
+	return endList(c, b, list, hintedSearch{limit: limit})
 }
 
-// endPage closes an answer with the address of its next page, or null.
+// endPage closes an answer with the address of its next page, or null: the same query
+// with a cursor instead of an offset.
 func endPage(c *call, b []byte, cursor string) answer {
 	b = append(b, `,"next":`...)
 	next := nextPage(c.URL, cursor)

@@ -58,7 +58,7 @@ func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
 		b = appendPostMembers(append(b, '{'), d)
 		b = append(appendMatch(b, matchOf(q.Q, i < list.Strict)), '}')
 	}
-	a := endSearch(c, b, list, hintedSearch{
+	a := endList(c, b, list, hintedSearch{
 		q: q.Q, of: callNoun, limit: q.Limit, strict: q.Match == "all",
 		filtered: q.Kind != "" || q.Tag != "" || q.Author != "" || q.Open,
 	})

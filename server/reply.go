@@ -92,7 +92,7 @@ func (s *Server) listMyReplies(c *call, caller store.Caller, q repliesQuery) (an
 			Post PostName `json:"post"`
 		}{replyOf(r), PostName{ID: r.PostID, Title: r.PostTitle}})...)
 	}
-	return endList(c, b, list.Total, list.TotalIsExact, q.Limit, list.Next), nil
+	return endList(c, b, list, hintedSearch{limit: q.Limit}), nil
 }
 
 // parseSince reads the since of a list of replies.

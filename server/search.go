@@ -68,9 +68,12 @@ func appendMatch(b []byte, match string) []byte {
 	return append(b, `,"match":"`+match+`"`...)
 }
 
-// endSearch closes a list that takes q.
-func endSearch[T any](c *call, b []byte, list store.List[T], s hintedSearch) answer {
-	b = appendTotal(b, list.Total, list.TotalIsExact)
+// endList closes the array of records and its list.
+func endList[T any](c *call, b []byte, list store.List[T], s hintedSearch) answer {
+	b = append(b, `],"total":`...)
+	b = strconv.AppendInt(b, int64(list.Total), 10)
+	b = append(b, `,"total_is_exact":`...)
+	b = strconv.AppendBool(b, list.TotalIsExact)
 	if s.q != "" {
 		b = append(b, `,"total_some":`...)
 		b = strconv.AppendInt(b, int64(list.TotalSome), 10)
@@ -79,7 +82,9 @@ func endSearch[T any](c *call, b []byte, list store.List[T], s hintedSearch) ans
 			b = append(b, marshal(s.hint(list.Hint, list.TotalSome))...)
 		}
 	}
-	return endPage(c, appendLimit(b, s.limit), list.Next)
+	b = append(b, `,"limit":`...)
+	b = strconv.AppendInt(b, int64(s.limit), 10)
+	return endPage(c, b, list.Next)
 }
 
 func (s hintedSearch) hint(found *store.Hint, some int) SearchHint {

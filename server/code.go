@@ -16,14 +16,11 @@ func (s *Server) startVerify(c *call, caller store.Caller, _ none) (answer, erro
 		return answer{}, err
 	}
 	sent, err := s.store.StartVerify(c.Context(), caller)
-	if err != nil {
-		return answer{}, err
-	}
 	return answer{body: marshal(CodeSent{
 		Status: "code_sent", ExpiresAt: sent.ExpiresAt, ResendAfter: sent.ResendAfter,
 		HowEN: "Read the code in your mailbox and send it with POST /api/me/verify/confirm as {\"code\": \"XXXX-XXXX\"} within 15 minutes. A new code voids the old one. A mailbox gets a few mails a day at most, over all agents; if none comes, try again tomorrow.",
 		HowZH: "请在邮箱中查看验证码，15 分钟内用 POST /api/me/verify/confirm 发送 {\"code\": \"XXXX-XXXX\"}。新验证码会使旧的失效。同一邮箱每天只会收到有限的几封邮件（所有智能体合计）；若没有收到，请明天再试。",
-	})}, nil
+	})}, err
 }
 
 type codeInput struct {
@@ -82,8 +79,5 @@ type recoveryCode struct {
 
 func (s *Server) confirmRecovery(c *call, in confirmRecoveryInput) (answer, error) {
 	key, at, err := s.store.ConfirmRecovery(c.Context(), in.Body.Handle, in.Body.Code)
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{body: marshal(NewKey{APIKey: key, RotatedAt: at})}, nil
+	return answer{body: marshal(NewKey{APIKey: key, RotatedAt: at})}, err
 }

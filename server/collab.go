@@ -51,12 +51,9 @@ type collabInput struct {
 
 func (s *Server) recordCollab(c *call, caller store.Caller, in collabInput) (answer, error) {
 	collab, replayed, err := s.store.RecordCollab(c.Context(), caller, in.Body, c.once)
-	if err != nil {
-		return answer{}, err
-	}
 	a := collabAnswer(collab)
 	a.location, a.replayed = "/api/me/collabs", replayed
-	return a, nil
+	return a, err
 }
 
 func collabAnswer(c store.Collab) answer {

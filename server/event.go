@@ -26,10 +26,7 @@ const eventPage = 100
 
 func (s *Server) listEvents(c *call, caller store.Caller, q eventsQuery) (answer, error) {
 	page, err := s.awaitEvents(c, caller, q)
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{body: marshal(EventsAnswer{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, nil
+	return answer{body: marshal(EventsAnswer{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, err
 }
 
 // awaitEvents reads the caller's events, again after each commit that tells it of
@@ -54,7 +51,7 @@ func (s *Server) awaitEvents(c *call, caller store.Caller, q eventsQuery) (store
 		}
 		told := false
 		select {
-		case told = <-w.wake:
+		case told = <-w:
 		case <-timer.C:
 		case <-s.stopping:
 		case <-c.Context().Done():
@@ -90,26 +87,25 @@ const (
 // waiters are the calls that wait for events.
 type waiters struct {
 	mu    sync.Mutex
-	calls map[int64][]*waiter
+	calls map[int64][]waiter
 	total int
 
 	reading chan struct{} // holds one for each woken call that reads
 }
 
-type waiter struct {
-	wake chan bool // true: something happened; false: wait no longer
-}
+// waiter gets true when something happened, false to wait no longer.
+type waiter chan bool
 
 func newWaiters() *waiters {
-	return &waiters{calls: map[int64][]*waiter{}, reading: make(chan struct{}, maxWokenReads)}
+	return &waiters{calls: map[int64][]waiter{}, reading: make(chan struct{}, maxWokenReads)}
 }
 
-func (w *waiters) join(agentID int64) *waiter {
+func (w *waiters) join(agentID int64) waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	joined := &waiter{wake: make(chan bool, 1)}
+	joined := make(waiter, 1)
 	if w.total >= maxWaits {
-		joined.wake <- false
+		joined <- false
 		return joined
 	}
 	if calls := w.calls[agentID]; len(calls) >= maxWaitsOfAgent {
@@ -129,20 +125,20 @@ func (w *waiters) count() int {
 }
 
 // rouse ends a wait; one that is ended already stays so.
-func (w *waiter) rouse(told bool) {
+func (w waiter) rouse(told bool) {
 	select {
-	case w.wake <- told:
+	case w <- told:
 	default:
 	}
 }
 
-func (w *waiters) leave(agentID int64, left *waiter) {
+func (w *waiters) leave(agentID int64, left waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.remove(agentID, left)
 }
 
-func (w *waiters) remove(agentID int64, left *waiter) {
+func (w *waiters) remove(agentID int64, left waiter) {
 	calls := w.calls[agentID]
 	i := slices.Index(calls, left)
 	if i < 0 {

@@ -135,11 +135,11 @@ func (s *site) waiting() int {
 }
 
 // queues are the calls that wait, by agent.
-func (s *site) queues() map[int64][]*waiter {
+func (s *site) queues() map[int64][]waiter {
 	w := s.server.waiters
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	copied := map[int64][]*waiter{}
+	copied := map[int64][]waiter{}
 	for id, calls := range w.calls {
 		copied[id] = slices.Clone(calls)
 	}
@@ -594,7 +594,7 @@ func TestAThousandWaitingCalls(t *testing.T) {
 	}
 	delete(before, c.callers[0].ID)
 	c.untilWaiting(n - maxWaitsOfAgent)
-	if diff := cmp.Diff(before, c.queues(), cmp.Comparer(func(a, b *waiter) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(before, c.queues(), cmp.Comparer(func(a, b waiter) bool { return a == b })); diff != "" {
 		t.Errorf("others wake for what one is told (-before +after):\n%.500s", diff)
 	}
 
@@ -649,7 +649,7 @@ func TestNobodyWaitsPastTheTotal(t *testing.T) {
 	inBubble(t, func(s *site) {
 		pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 		post := s.post(pilot, "Tides")
-		strangers := make([]*waiter, maxWaits)
+		strangers := make([]waiter, maxWaits)
 		for i := range strangers {
 			strangers[i] = s.server.waiters.join(int64(-i - 1))
 		}

@@ -96,10 +96,7 @@ type MenuAnswer struct {
 
 func (s *Server) replaceOfferings(c *call, caller store.Caller, in menuInput) (answer, error) {
 	offerings, err := s.store.ReplaceOfferings(c.Context(), caller, in.Body)
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{body: marshal(MenuAnswer{Notice: notice, Offerings: offerings})}, nil
+	return answer{body: marshal(MenuAnswer{Notice: notice, Offerings: offerings})}, err
 }
 
 // NewKey is the answer of a key rotation.
@@ -110,8 +107,5 @@ type NewKey struct {
 
 func (s *Server) rotateKey(c *call, caller store.Caller, _ none) (answer, error) {
 	key, at, err := s.store.RotateKey(c.Context(), caller)
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{body: marshal(NewKey{APIKey: key, RotatedAt: at})}, nil
+	return answer{body: marshal(NewKey{APIKey: key, RotatedAt: at})}, err
 }

@@ -36,12 +36,9 @@ func (s *Server) sendRequest(c *call, caller store.Caller, in requestInput) (ans
 		return answer{body: []byte(`{"allowed":true}`), status: http.StatusOK}, err
 	}
 	r, replayed, err := s.store.SendRequest(c.Context(), caller, in.Handle, in.Body, c.once)
-	if err != nil {
-		return answer{}, err
-	}
 	a := requestAnswer(r)
 	a.location, a.replayed = "/api/requests/"+r.ID, replayed
-	return a, nil
+	return a, err
 }
 
 func requestAnswer(r store.Request) answer {

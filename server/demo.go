@@ -45,6 +45,7 @@ type demoReply struct {
 // demoStep is one act of the demo's past.
 type demoStep struct {
 	daysAgo float64
+	what    string
 	act     func(context.Context) error
 }
 
@@ -62,9 +63,9 @@ func (d *Dev) Load(ctx context.Context, s *Server) error {
 	); err != nil {
 		return err
 	}
-	loader := &demoLoader{dev: d, server: s, store: s.store, callers: map[string]store.Caller{}, owners: map[string]string{}, today: d.Clock.Now()}
+	loader := &demoLoader{dev: d, server: s, store: s.store, callers: map[string]store.Caller{}, menus: map[string][]store.Offering{}, owners: map[string]string{}, today: d.Clock.Now()}
 	for _, a := range agents {
-		loader.add(a.JoinedDaysAgo, func(ctx context.Context) error { return loader.join(ctx, a) })
+		loader.add(a.JoinedDaysAgo, a.Handle, func(ctx context.Context) error { return loader.join(ctx, a) })
 	}
 	for _, p := range posts {
 		loader.addPost(p)
@@ -79,7 +80,7 @@ func (d *Dev) Load(ctx context.Context, s *Server) error {
 	for _, step := range loader.steps {
 		d.Clock.offset.Store(-int64(step.daysAgo * float64(store.Day)))
 		if err := step.act(ctx); err != nil {
-			return fmt.Errorf("load the demo: %w", err)
+			return fmt.Errorf("load the demo: %s: %w", step.what, err)
 		}
 	}
 	d.agents = loader.agents
@@ -104,20 +105,29 @@ type demoLoader struct {
 	store   *store.Store
 	steps   []demoStep
 	callers map[string]store.Caller
+	menus   map[string][]store.Offering
 	owners  map[string]string // handle → token of the owner's page
 	agents  []DevAgent
 	today   time.Time
 }
 
-func (l *demoLoader) add(daysAgo float64, act func(context.Context) error) {
-	l.steps = append(l.steps, demoStep{daysAgo, act})
+func (l *demoLoader) add(daysAgo float64, what string, act func(context.Context) error) {
+	l.steps = append(l.steps, demoStep{daysAgo, what, act})
+}
+
+// deadline returns the date that is so many days after today.
+func (l *demoLoader) deadline(days *int) string {
+	if days == nil {
+		return ""
+	}
+	return l.today.UTC().AddDate(0, 0, *days).Format(time.DateOnly)
 }
 
 func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 	a.AcceptRules = true
 	r, _, err := l.store.Register(ctx, a.Registration, store.Once{})
 	if err != nil {
-		return fmt.Errorf("register %s: %w", a.Handle, err)
+		return fmt.Errorf("register: %w", err)
 	}
 	caller, err := l.store.Authenticate(ctx, r.Key)
 	if err != nil {
@@ -126,19 +136,19 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 	l.callers[a.Handle] = caller
 	agent := DevAgent{Handle: a.Handle, APIKey: r.Key}
 	if len(a.Offerings) > 0 {
-		if _, err := l.store.ReplaceOfferings(ctx, caller, store.Menu{Offerings: a.Offerings}); err != nil {
-			return fmt.Errorf("menu of %s: %w", a.Handle, err)
+		if l.menus[a.Handle], err = l.store.ReplaceOfferings(ctx, caller, store.Menu{Offerings: a.Offerings}); err != nil {
+			return fmt.Errorf("menu: %w", err)
 		}
 	}
 	if a.Verified {
 		agent.Level = 1
 		if err := l.store.Verify(ctx, a.Handle); err != nil {
-			return fmt.Errorf("verify %s: %w", a.Handle, err)
+			return fmt.Errorf("verify: %w", err)
 		}
 	}
 	if a.OwnerEmail != "" {
 		if err := l.claim(ctx, caller, a); err != nil {
-			return fmt.Errorf("owner of %s: %w", a.Handle, err)
+			return fmt.Errorf("owner: %w", err)
 		}
 		if !a.ClaimPending {
 			agent.Level = 2
@@ -147,7 +157,7 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 	if len(a.ContactPolicy) > 0 {
 		patch := append(append([]byte(`{"contact_policy":`), a.ContactPolicy...), '}')
 		if _, err := l.store.UpdateAgent(ctx, caller, func(s *store.Settings) error { return decodeJSON(patch, s) }); err != nil {
-			return fmt.Errorf("policy of %s: %w", a.Handle, err)
+			return fmt.Errorf("policy: %w", err)
 		}
 	}
 	l.agents = append(l.agents, agent)
@@ -156,23 +166,16 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 
 func (l *demoLoader) addPost(p demoPost) {
 	var id string
-	if p.DeadlineInDays != nil {
-		p.Deadline = l.today.UTC().AddDate(0, 0, *p.DeadlineInDays).Format(time.DateOnly)
-	}
-	l.add(p.PostedDaysAgo, func(ctx context.Context) error {
+	p.Deadline = l.deadline(p.DeadlineInDays)
+	l.add(p.PostedDaysAgo, "a call of "+p.By, func(ctx context.Context) error {
 		doc, _, err := l.store.CreatePost(ctx, l.callers[p.By], p.PostDraft, store.Once{})
-		if err != nil {
-			return fmt.Errorf("a call of %s: %w", p.By, err)
-		}
 		id = doc.ID
-		return nil
+		return err
 	})
 	for _, r := range p.Replies {
-		l.add(r.PostedDaysAgo, func(ctx context.Context) error {
-			if _, _, err := l.store.CreateReply(ctx, l.callers[r.By], id, store.ReplyDraft{Body: r.Body}, store.Once{}); err != nil {
-				return fmt.Errorf("a reply of %s: %w", r.By, err)
-			}
-			return nil
+		l.add(r.PostedDaysAgo, "a reply of "+r.By, func(ctx context.Context) error {
+			_, _, err := l.store.CreateReply(ctx, l.callers[r.By], id, store.ReplyDraft{Body: r.Body}, store.Once{})
+			return err
 		})
 	}
 }
@@ -241,48 +244,19 @@ type demoCollab struct {
 
 func (l *demoLoader) addRequest(r demoRequest) {
 	var id string
-	if r.DeadlineInDays != nil {
-		r.Deadline = l.today.UTC().AddDate(0, 0, *r.DeadlineInDays).Format(time.DateOnly)
-	}
-	l.add(r.SentDaysAgo, func(ctx context.Context) error {
-		if err := l.chooseOffering(ctx, &r); err != nil {
-			return err
+	what := "the request from " + r.From + " to " + r.To
+	r.Deadline = l.deadline(r.DeadlineInDays)
+	l.add(r.SentDaysAgo, what, func(ctx context.Context) error {
+		if r.Offering != nil {
+			r.OfferingID = l.menus[r.To][*r.Offering].ID
 		}
 		request, _, err := l.store.SendRequest(ctx, l.callers[r.From], r.To, r.RequestDraft, store.Once{})
-		if err != nil {
-			return fmt.Errorf("a request from %s to %s: %w", r.From, r.To, err)
-		}
 		id = request.ID
-		return nil
+		return err
 	})
 	for _, then := range r.Then {
-		l.add(then.DaysAgo, func(ctx context.Context) error {
-			if err := l.act(ctx, r, id, then); err != nil {
-				return fmt.Errorf("%s the request from %s to %s: %w", then.Act, r.From, r.To, err)
-			}
-			return nil
-		})
+		l.add(then.DaysAgo, then.Act+" "+what, func(ctx context.Context) error { return l.act(ctx, r, id, then) })
 	}
-}
-
-func (l *demoLoader) chooseOffering(ctx context.Context, r *demoRequest) error {
-	if r.Offering == nil {
-		return nil
-	}
-	card, err := l.store.Card(ctx, r.To)
-	if err != nil {
-		return fmt.Errorf("the menu of %s: %w", r.To, err)
-	}
-	var agent struct {
-		Offerings []struct {
-			ID string `json:"id"`
-		} `json:"offerings"`
-	}
-	if err := json.Unmarshal([]byte("{"+card.Profile+"}"), &agent); err != nil {
-		return fmt.Errorf("the menu of %s: %w", r.To, err)
-	}
-	r.OfferingID = agent.Offerings[*r.Offering].ID
-	return nil
 }
 
 func (l *demoLoader) act(ctx context.Context, r demoRequest, id string, then demoAct) (err error) {
@@ -308,18 +282,16 @@ func (l *demoLoader) act(ctx context.Context, r demoRequest, id string, then dem
 
 func (l *demoLoader) addCollab(c demoCollab) {
 	var id string
-	l.add(c.RecordedDaysAgo, func(ctx context.Context) error {
+	what := "a collaboration of " + c.By + " with " + c.Partner
+	l.add(c.RecordedDaysAgo, what, func(ctx context.Context) error {
 		collab, _, err := l.store.RecordCollab(ctx, l.callers[c.By], store.CollabDraft{Partner: c.Partner, Summary: c.Summary}, store.Once{})
-		if err != nil {
-			return fmt.Errorf("a collaboration of %s with %s: %w", c.By, c.Partner, err)
-		}
 		id = collab.ID
-		return nil
+		return err
 	})
 	if c.Then == "" {
 		return
 	}
-	l.add(c.ThenDaysAgo, func(ctx context.Context) (err error) {
+	l.add(c.ThenDaysAgo, c.Then+" "+what, func(ctx context.Context) (err error) {
 		if c.Then == "confirm" {
 			_, err = l.store.ConfirmCollab(ctx, l.callers[c.Partner], id)
 		} else {

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,21 +97,15 @@ func (d *Dev) mount(s *Server, r *routes) {
 
 // DevMail is a mail that the site would have sent.
 type DevMail struct {
-	To      string     `json:"to"`
-	Subject string     `json:"subject"`
-	Text    string     `json:"text"`
-	Code    *string    `json:"code"`
-	Link    *string    `json:"link"`
-	At      store.Time `json:"at"`
+	mail.Message
+	At store.Time `json:"at"`
 }
 
 // mails are the site's own mails, newest first.
 func (d *Dev) mails() []DevMail {
 	mails := []DevMail{}
 	for _, m := range d.Mail.Messages() {
-		mails = append(mails, DevMail{
-			To: m.To, Subject: m.Subject, Text: m.Text, Code: m.Code, Link: m.Link, At: store.Time(m.At.UnixMilli()),
-		})
+		mails = append(mails, DevMail{m, store.Time(m.At.UnixMilli())})
 	}
 	return mails
 }
@@ -240,11 +232,7 @@ func readAhead(r *http.Request) error {
 // move itself, one that waits for events, which may be what the move brings, and
 // a look at a link, which may lead to this very server.
 func holdsNothing(r *http.Request) bool {
-	switch r.URL.Path {
-	case "/dev/clock", "/dev/reset", "/api/me/events", "/api/me/links":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"/dev/clock", "/dev/reset", "/api/me/events", "/api/me/links"}, r.URL.Path)
 }
 
 // ownForm tells of a form of this site: the pages' referrer policy lets browsers
@@ -259,9 +247,5 @@ func localOrigin(origin string) bool {
 }
 
 func localHost(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	return storetext.IsLoopback(strings.Trim(name, "[]"))
+	return storetext.IsLoopback((&url.URL{Host: host}).Hostname())
 }

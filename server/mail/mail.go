@@ -60,13 +60,13 @@ var ErrUncertain = errors.New("the mail may have been delivered")
 
 // Message is one mail, plain text.
 type Message struct {
-	ID      string    // stable over retries: the local part of Message-ID; 1 to 64 of A-Z a-z 0-9 _ -
-	To      string    // one bare address
-	Subject string    // one line
-	Text    string    // several lines
-	Code    *string   // the code in the text, for sinks that show mails to developers
-	Link    *string   // likewise the link
-	At      time.Time // when it was accepted: the Date header
+	ID      string    `json:"-"`       // stable over retries: the local part of Message-ID; 1 to 64 of A-Z a-z 0-9 _ -
+	To      string    `json:"to"`      // one bare address
+	Subject string    `json:"subject"` // one line
+	Text    string    `json:"text"`    // several lines
+	Code    *string   `json:"code"`    // the code in the text, for sinks that show mails to developers
+	Link    *string   `json:"link"`    // likewise the link
+	At      time.Time `json:"-"`       // when it was accepted: the Date header
 }
 
 // Sink is where mails go. Send may be called by many at once; what its errors mean

@@ -40,7 +40,7 @@ type Options struct {
 	LinkCheck      linkcheck.Options // of the looks at profile links; the zero value is what a server wants
 	Version        string            // of the program, for the documents
 	Contact        string            // of the operator, as ParseContact returns it; empty: the home page says
-	MCPOrigins     []string          // whose pages may use the MCP endpoint, beside the site's own
+	MCPOrigins     []string          // as ParseMCPOrigins returns them: whose pages may use the MCP endpoint, beside the site's own
 	Backups        store.Schedule    // of the database; none without a folder
 	Dev            *Dev              // set for callbook dev only
 }

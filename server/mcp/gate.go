@@ -20,22 +20,16 @@ type Gate struct {
 	protection *http.CrossOriginProtection
 }
 
-// NewGate returns the gate of a site. Pages of origins may call it and read its responses.
+// NewGate returns the gate of a site. Pages of origins, as ParseOrigin returns them, may
+// call it and read its responses.
 func NewGate(base string, origins []string) (*Gate, error) {
 	u, err := url.Parse(base)
 	if err != nil {
 		return nil, fmt.Errorf("base URL: %w", err)
 	}
-	g := &Gate{base: u, protection: http.NewCrossOriginProtection()}
-	for _, text := range origins {
-		origin, err := ParseOrigin(text)
-		if err != nil {
-			return nil, err
-		}
-		g.origins = append(g.origins, origin)
-	}
+	g := &Gate{base: u, origins: origins, protection: http.NewCrossOriginProtection()}
 	// The site's own origin: a proxy may forward another Host.
-	for _, origin := range append([]string{originOf(u)}, g.origins...) {
+	for _, origin := range append([]string{originOf(u)}, origins...) {
 		if err := g.protection.AddTrustedOrigin(origin); err != nil {
 			return nil, fmt.Errorf("MCP origin: %w", err)
 		}

@@ -30,6 +30,13 @@ func callTo(host, local, origins string) *http.Request {
 
 func newGate(t *testing.T, base string, origins ...string) *Gate {
 	t.Helper()
+	for i, text := range origins {
+		origin, err := ParseOrigin(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		origins[i] = origin
+	}
 	g, err := NewGate(base, origins)
 	if err != nil {
 		t.Fatal(err)

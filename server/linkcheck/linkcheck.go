@@ -119,9 +119,6 @@ func New(o Options) *Checker {
 	if c.dial == nil {
 		c.dial = (&net.Dialer{Control: c.guard.control}).DialContext
 	}
-	if c.allow == nil {
-		c.allow = func(netip.Addr) bool { return true }
-	}
 	c.transport = &http.Transport{
 		Proxy:                  nil,
 		DialContext:            c.dialContext,
@@ -143,7 +140,7 @@ func (c *Checker) dialContext(ctx context.Context, network, hostPort string) (ne
 	if err != nil {
 		return nil, err
 	}
-	if !c.allow(addr.Addr()) {
+	if c.allow != nil && !c.allow(addr.Addr()) {
 		return nil, ErrBusy
 	}
 	return c.dial(ctx, network, addr.String())

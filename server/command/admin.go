@@ -113,8 +113,8 @@ type agentArgument struct {
 }
 
 type reportsCommand struct {
-	All   bool `env:"-" help:"Closed ones too."`
-	Limit int  `env:"-" default:"50" help:"How many at most."`
+	All bool `env:"-" help:"Closed ones too."`
+	listLimit
 }
 
 func (c *reportsCommand) Run(ctx context.Context, console *adminConsole) error {
@@ -124,11 +124,13 @@ func (c *reportsCommand) Run(ctx context.Context, console *adminConsole) error {
 	})
 }
 
-// Validate is called by kong once the flags are read.
-func (c *reportsCommand) Validate() error { return checkListLimit(c.Limit) }
+type listLimit struct {
+	Limit int `env:"-" default:"50" help:"How many at most."`
+}
 
-func checkListLimit(limit int) error {
-	if limit < 1 || limit > 1000 {
+// Validate is called by kong once the flags are read.
+func (l *listLimit) Validate() error {
+	if l.Limit < 1 || l.Limit > 1000 {
 		return errors.New("--limit is from 1 to 1000")
 	}
 	return nil
@@ -277,9 +279,7 @@ func (c *exportCommand) Run(ctx context.Context, console *adminConsole) error {
 	})
 }
 
-type logCommand struct {
-	Limit int `env:"-" default:"50" help:"How many at most."`
-}
+type logCommand struct{ listLimit }
 
 func (c *logCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
@@ -293,6 +293,3 @@ func (c *logCommand) Run(ctx context.Context, console *adminConsole) error {
 		}, "Nothing was done yet.")
 	})
 }
-
-// Validate is called by kong once the flags are read.
-func (c *logCommand) Validate() error { return checkListLimit(c.Limit) }

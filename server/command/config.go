@@ -37,33 +37,26 @@ func (f *configFile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (
 	return value, nil
 }
 
-// formOf says what a setting has to be where its value in the file is something else.
+// formOf says what a setting has to be where its value in the file is something else. A
+// text is read as that of a variable is.
 func formOf(target reflect.Value, value any) string {
-	switch v := value.(type) {
-	case nil, string:
-		return ""
-	case bool:
-		if target.Kind() == reflect.Bool {
-			return ""
-		}
-	case int64:
-		if target.Kind() == reflect.Int {
-			return ""
-		}
-	case []any:
-		if target.Kind() == reflect.Slice && !slices.ContainsFunc(v, func(e any) bool { _, ok := e.(string); return !ok }) {
-			return ""
-		}
-	}
+	fits, form := false, "a text in quotation marks"
 	switch target.Kind() {
 	case reflect.Bool:
-		return "true or false"
+		_, fits = value.(bool)
+		form = "true or false"
 	case reflect.Int:
-		return "a whole number"
+		_, fits = value.(int64)
+		form = "a whole number"
 	case reflect.Slice:
-		return "a list of texts in quotation marks"
+		list, isList := value.([]any)
+		fits = isList && !slices.ContainsFunc(list, func(e any) bool { _, ok := e.(string); return !ok })
+		form = "a list of texts in quotation marks"
 	}
-	return "a text in quotation marks"
+	if _, isText := value.(string); fits || isText || value == nil {
+		return ""
+	}
+	return form
 }
 
 // Validate is called by kong in the end; Resolve has looked by then.

@@ -138,17 +138,6 @@ func (f backupFlags) schedule(db string) store.Schedule {
 	return store.Schedule{Path: db, Folder: f.BackupDir, Every: f.BackupEvery, Keep: f.BackupKeep}
 }
 
-// makeFolder makes the folder of the copies, for nobody else to read.
-func (f backupFlags) makeFolder() error {
-	if f.BackupDir == "" {
-		return nil
-	}
-	if err := store.MakeFolder(f.BackupDir); err != nil {
-		return fmt.Errorf("make the folder of --backup-dir: %w", err)
-	}
-	return nil
-}
-
 func (f backupFlags) check() error {
 	if f.BackupEvery < time.Minute || f.BackupKeep < 1 || f.BackupKeep > 1000 {
 		return errors.New("backups: --backup-every is at least 1m, --backup-keep from 1 to 1000")

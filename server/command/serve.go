@@ -162,8 +162,10 @@ const progressPeriod = 10 * time.Second
 
 // openStore opens the database, and tells what the operator should know of it.
 func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o store.Options) (*store.Store, error) {
-	if err := c.makeFolder(); err != nil {
-		return nil, err
+	if c.BackupDir != "" {
+		if err := store.MakeFolder(c.BackupDir); err != nil {
+			return nil, fmt.Errorf("make the folder of --backup-dir: %w", err)
+		}
 	}
 	if !store.Exists(c.DB) {
 		log.Info().Str("db", c.DB).Msg("there is no database yet: making a new one")

@@ -32,10 +32,6 @@ func rounds(n int) int {
 	return proof.Rounds(glance, n, 20*n)
 }
 
-// renewal is after how many rounds others contend: a request looks at all that its sender
-// ever sent, so that the same ones take longer with each round.
-const renewal = 200
-
 // contest is a site whose file is looked into after each round.
 type contest struct {
 	*site
@@ -96,13 +92,6 @@ func (c *contest) outcomes(act func(i int) error) map[store.Code]int {
 	return counts
 }
 
-func (c *contest) ended(what string, got, want map[store.Code]int) {
-	c.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		c.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
 // party is an agent in a contest.
 type party struct {
 	store.Caller
@@ -116,165 +105,27 @@ func (c *contest) party(handle string) party {
 
 func (c *contest) withKey(key string) party { return party{c.caller(key), key} }
 
-func (c *contest) parties(prefix string) []party {
-	c.Helper()
-	all := make([]party, contenders)
-	for i := range all {
-		all[i] = c.party(fmt.Sprintf("%s-%d", prefix, i))
-	}
-	return all
-}
-
 // mostWeekly is how many requests a host may take in a week at the most.
 const mostWeekly = 50
 
 // host is an agent that takes requests without an offering.
-func (c *contest) host(handle string, weeklyCap int) party {
+func (c *contest) host(handle string) party {
 	c.Helper()
 	p := c.party(handle)
-	c.call("PATCH", "/api/me", p.key, fmt.Sprintf(`{"contact_policy":{"require_offering":false,"weekly_cap":%d}}`, weeklyCap)).status(200)
+	c.call("PATCH", "/api/me", p.key, fmt.Sprintf(`{"contact_policy":{"require_offering":false,"weekly_cap":%d}}`, mostWeekly)).status(200)
 	return p
 }
 
 var tidesDraft = store.RequestDraft{Purpose: "Tides", Deliverable: "A table", Compensation: "none"}
 
-func (c *contest) ask(from, to party, headers ...string) *result {
-	return c.call("POST", "/api/agents/"+to.Handle+"/requests", from.key, tidesDraft, headers...)
-}
-
 func (c *contest) asked(from, to party) (id string) {
 	c.Helper()
-	return c.ask(from, to).status(201).text("request", "id")
-}
-
-func (c *contest) send(from, to party) error {
-	_, _, err := c.store.SendRequest(context.Background(), from.Caller, to.Handle, tidesDraft, store.Once{})
-	return err
+	return c.call("POST", "/api/agents/"+to.Handle+"/requests", from.key, tidesDraft).status(201).text("request", "id")
 }
 
 // act does one of the acts on a request or a collaboration.
 func (c *contest) act(by party, kind, id, act string) *result {
 	return c.call("POST", "/api/"+kind+"/"+id+"/"+act, by.key, nil)
-}
-
-func TestWeeklyCapAtOnce(t *testing.T) {
-	const weeklyCap, overHTTP, inStore = 7, 3, 200
-	c := newContest(t)
-	host, senders := c.host("harbour-pilot", weeklyCap), c.parties("sender")
-	for range overHTTP {
-		answers := c.atOnce(func(i int) *result { return c.ask(senders[i], host) })
-		c.expect("requests", answers, "7 × 201, 93 × 429 weekly_cap_reached")
-		retry := store.Time(c.clock.Now().Add(7 * store.Day).UnixMilli()).String()
-		for _, a := range answers {
-			if a.Status == 429 && a.text("error", "retry_at") != retry {
-				t.Errorf("retry_at: %s, want %s", a.Body, retry)
-			}
-		}
-		c.weekIsFull(host, weeklyCap)
-		c.clock.Advance(7 * store.Day)
-	}
-	for round := range rounds(inStore) {
-		if round%renewal == renewal-1 {
-			host = c.host(fmt.Sprintf("host-%d", round), weeklyCap)
-		}
-		got := c.outcomes(func(i int) error { return c.send(senders[i], host) })
-		c.ended("requests", got, map[store.Code]int{"": weeklyCap, store.CodeWeeklyCapReached: contenders - weeklyCap})
-		c.weekIsFull(host, weeklyCap)
-		c.clock.Advance(7 * store.Day)
-	}
-	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
-	proof.Figure(t, "limit rounds", overHTTP+rounds(inStore))
-}
-
-func (c *contest) weekIsFull(host party, weeklyCap int) {
-	c.Helper()
-	now := c.clock.Now().UnixMilli()
-	c.stored(weeklyCap, `SELECT COUNT(*) FROM requests WHERE to_id = ? AND created_at = ?`, host.ID, now)
-	c.stored(weeklyCap, `SELECT COUNT(DISTINCT from_id) FROM requests WHERE to_id = ? AND created_at = ?`, host.ID, now)
-	c.stored(weeklyCap, `SELECT COUNT(*) FROM requests WHERE to_id = ? AND expires_at > ? AND status = 'pending'`, host.ID, now)
-	c.stored(weeklyCap, `SELECT COUNT(*) FROM events WHERE agent_id = ? AND at = ? AND type = 'request.received'`, host.ID, now)
-	c.stored(weeklyCap, `SELECT COUNT(*) FROM usage WHERE at = ? AND act = 'request'`, now)
-	if left := c.call("GET", "/api/me", host.key, nil).value("limits", "requests_received_this_week", "left"); left != 0.0 {
-		c.Errorf("%v left", left)
-	}
-}
-
-func TestOneOpenRequestOfAPairAtOnce(t *testing.T) {
-	const overHTTP, inStore = 3, 200
-	c := newContest(t)
-	a, b := c.host("harbour-pilot", mostWeekly), c.host("tide-gauge", mostWeekly)
-	open := func(from, to party) (id string) {
-		t.Helper()
-		const openPair = ` FROM requests WHERE from_id = ? AND to_id = ? AND status IN ('pending', 'awaiting_owner')`
-		c.stored(1, `SELECT COUNT(*)`+openPair, from.ID, to.ID)
-		if err := c.file.QueryRow(`SELECT id`+openPair, from.ID, to.ID).Scan(&id); err != nil {
-			t.Fatal(err)
-		}
-		return id
-	}
-	for range overHTTP { // both ways at once: one of each
-		answers := c.atOnce(func(i int) *result {
-			if i%2 == 0 {
-				return c.ask(a, b)
-			}
-			return c.ask(b, a)
-		})
-		c.expect("requests", answers, "2 × 201, 98 × 409 duplicate")
-		c.act(a, "requests", open(a, b), "withdraw").status(200)
-		c.act(b, "requests", open(b, a), "withdraw").status(200)
-	}
-	for round := range rounds(inStore) {
-		if round%renewal == renewal-1 {
-			a, b = c.host(fmt.Sprintf("pilot-%d", round), mostWeekly), c.host(fmt.Sprintf("gauge-%d", round), mostWeekly)
-		}
-		got := c.outcomes(func(int) error { return c.send(a, b) })
-		c.ended("requests", got, map[store.Code]int{"": 1, store.CodeDuplicate: contenders - 1})
-		if _, err := c.store.WithdrawRequest(t.Context(), a.Caller, open(a, b)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c.stored(2*overHTTP+rounds(inStore), `SELECT COUNT(*) FROM requests`)
-	c.stored(2*overHTTP+rounds(inStore), `SELECT COUNT(*) FROM events WHERE type = 'request.received'`)
-	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
-	proof.Figure(t, "act rounds", overHTTP+rounds(inStore))
-}
-
-func TestASendersDayAtOnce(t *testing.T) {
-	const inStore = 200
-	c := newContest(t, func(o *siteOptions) { o.quotas = store.Quotas{RequestsFirstWeek: 2, Requests: 5} })
-	sender, hosts := c.party("tide-gauge"), make([]party, contenders)
-	for i := range hosts {
-		hosts[i] = c.host(fmt.Sprintf("host-%d", i), mostWeekly)
-	}
-	dayIsOver := func(sent int) {
-		t.Helper()
-		c.stored(sent, `SELECT COUNT(*) FROM requests WHERE from_id = ? AND created_at = ?`, sender.ID, c.clock.Now().UnixMilli())
-		c.stored(sent, `SELECT COUNT(*) FROM usage WHERE act = 'request' AND at = ?`, c.clock.Now().UnixMilli())
-		c.clock.Advance(8 * store.Day)
-	}
-	overHTTP := []struct {
-		sent int
-		want string
-	}{
-		{2, "2 × 201, 98 × 429 sender_limit_reached"}, // in its first week
-		{5, "5 × 201, 95 × 429 sender_limit_reached"},
-		{5, "5 × 201, 95 × 429 sender_limit_reached"},
-	}
-	for _, day := range overHTTP {
-		c.expect("requests", c.atOnce(func(i int) *result { return c.ask(sender, hosts[i]) }), day.want)
-		dayIsOver(day.sent)
-	}
-	for round := range rounds(inStore) {
-		if round%renewal == renewal-1 {
-			sender = c.party(fmt.Sprintf("sender-%d", round))
-			c.clock.Advance(7 * store.Day) // its first week
-		}
-		got := c.outcomes(func(i int) error { return c.send(sender, hosts[i]) })
-		c.ended("requests", got, map[store.Code]int{"": 5, store.CodeSenderLimitReached: contenders - 5})
-		dayIsOver(5)
-	}
-	t.Logf("%d rounds of %d over HTTP, %d in the store", len(overHTTP), contenders, rounds(inStore))
-	proof.Figure(t, "limit rounds", len(overHTTP)+rounds(inStore))
 }
 
 // outcomeOf is what a party's view of a request says of its end.
@@ -302,7 +153,7 @@ func TestAcceptDeclineAndWithdrawAtOnce(t *testing.T) {
 	proof.Figure(t, "act rounds", races)
 	for round := range races {
 		if round%mostWeekly == 0 {
-			host = c.host(fmt.Sprintf("host-%d", round), mostWeekly)
+			host = c.host(fmt.Sprintf("host-%d", round))
 		}
 		sender := c.party(fmt.Sprintf("sender-%d", round))
 		id := c.asked(sender, host)
@@ -357,7 +208,7 @@ func TestTheOwnersReceiptAtOnceWithOthers(t *testing.T) {
 	proof.Figure(t, "act rounds", races)
 	for round := range races {
 		if round%mostWeekly == 0 {
-			host = c.host(fmt.Sprintf("host-%d", round), mostWeekly)
+			host = c.host(fmt.Sprintf("host-%d", round))
 			token = c.claim(host.key, fmt.Sprintf("mei-%d@harbour.example.org", round))
 			c.call("PATCH", "/api/me", host.key, `{"contact_policy":{"require_owner_receipt":true}}`).status(200)
 		}
@@ -407,7 +258,7 @@ func TestDeletingAndAcceptingAtOnce(t *testing.T) {
 	races, ends := rounds(20), map[string]int{}
 	proof.Figure(t, "act rounds", races)
 	for round := range races {
-		host, sender := c.host(fmt.Sprintf("host-%d", round), mostWeekly), c.party(fmt.Sprintf("sender-%d", round))
+		host, sender := c.host(fmt.Sprintf("host-%d", round)), c.party(fmt.Sprintf("sender-%d", round))
 		id := c.asked(sender, host)
 		gone, left, instead := host, sender, "declined"
 		if round%2 == 0 {
@@ -443,41 +294,6 @@ func TestDeletingAndAcceptingAtOnce(t *testing.T) {
 		c.stored(0, `SELECT COUNT(*) FROM requests WHERE from_mailbox = ?1 OR to_mailbox = ?1`, gone.Handle+"@example.org")
 	}
 	t.Logf("%d rounds of %d: %v", races, contenders, ends)
-}
-
-func TestWrongCodesAtOnce(t *testing.T) {
-	const overHTTP, inStore = 3, 200
-	c := newContest(t)
-	key := c.agent("harbour-pilot")
-	pilot := party{c.caller(key), key}
-	burnt := func(right string) {
-		t.Helper()
-		c.stored(5, `SELECT wrong_tries FROM codes WHERE agent_id = ? AND purpose = 'verify'`, pilot.ID)
-		_, err := c.store.ConfirmVerify(t.Context(), pilot.Caller, right)
-		if !errors.Is(err, &store.Error{Code: store.CodeTooManyAttempts}) {
-			t.Errorf("the right code after 5 wrong ones: %v", err)
-		}
-	}
-	for range overHTTP {
-		c.call("POST", "/api/me/verify", key, nil).status(202)
-		right := *c.mail("harbour-pilot@example.org").Code
-		c.expect("codes", c.atOnce(func(int) *result {
-			return c.call("POST", "/api/me/verify/confirm", key, `{"code":"0000-0000"}`)
-		}), "5 × 422 wrong_code, 95 × 429 too_many_attempts")
-		burnt(right)
-	}
-	for range rounds(inStore) {
-		right := c.code(pilot, c.startVerify)
-		got := c.outcomes(func(int) error {
-			_, err := c.store.ConfirmVerify(context.Background(), pilot.Caller, "0000-0000")
-			return err
-		})
-		c.ended("codes", got, map[store.Code]int{store.CodeWrongCode: 5, store.CodeTooManyAttempts: contenders - 5})
-		burnt(right)
-	}
-	c.stored(0, `SELECT COUNT(*) FROM agents WHERE verified_at IS NOT NULL`)
-	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
-	proof.Figure(t, "limit rounds", overHTTP+rounds(inStore))
 }
 
 func (c *contest) startVerify(p party) error {
@@ -551,75 +367,6 @@ func (c *contest) onlyKey(id int64, keys ...string) (working string) {
 	return working
 }
 
-func TestARecoveryCodeIsUsedOnce(t *testing.T) {
-	const overHTTP, inStore = 3, 200
-	c := newContest(t)
-	pilot := c.party("harbour-pilot")
-	for range overHTTP {
-		c.call("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`).status(202)
-		code := *c.mail("harbour-pilot@example.org").Code
-		answers := c.atOnce(func(int) *result {
-			return c.call("POST", "/api/recover/confirm", "", map[string]string{"handle": "harbour-pilot", "code": code})
-		})
-		c.expect("recoveries", answers, "1 × 200, 99 × 410 code_expired")
-		keys := []string{pilot.key}
-		for _, a := range answers {
-			if a.Status == 200 {
-				keys = append(keys, a.text("api_key"))
-			}
-		}
-		if pilot.key = c.onlyKey(pilot.ID, keys...); pilot.key == keys[0] {
-			t.Error("the lost key works on")
-		}
-	}
-	for range rounds(inStore) {
-		code, keys := c.code(pilot, c.startRecovery), make([]string, contenders)
-		got := c.outcomes(func(i int) (err error) {
-			keys[i], _, err = c.store.ConfirmRecovery(context.Background(), "harbour-pilot", code)
-			return err
-		})
-		c.ended("recoveries", got, map[store.Code]int{"": 1, store.CodeCodeExpired: contenders - 1})
-		if key := c.onlyKey(pilot.ID, append(keys, pilot.key)...); key == pilot.key {
-			t.Error("the lost key works on")
-		} else {
-			pilot.key = key
-		}
-		c.stored(0, `SELECT COUNT(*) FROM codes`)
-		c.stored(0, `SELECT COUNT(*) FROM outbox`)
-	}
-	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
-	proof.Figure(t, "act rounds", overHTTP+rounds(inStore))
-}
-
-func TestAnOwnersFormIsUsedOnce(t *testing.T) {
-	const inStore = 200
-	c := newContest(t)
-	pilot := c.party("harbour-pilot")
-	token := c.claim(pilot.key, "mei@harbour.example.org")
-	for range rounds(inStore) {
-		page, err := c.store.OwnerPage(t.Context(), token)
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys := make([]string, contenders)
-		got := c.outcomes(func(i int) error {
-			done, err := c.store.ActAsOwner(context.Background(), store.OwnerCall{Token: token, Form: page.Form, Act: store.OwnerRotateKey})
-			keys[i] = done.Key
-			return err
-		})
-		c.ended("presses", got, map[store.Code]int{"": 1, store.CodeInvalidState: contenders - 1})
-		shown := slices.DeleteFunc(keys, func(key string) bool { return key == "" })
-		if key := c.onlyKey(pilot.ID, append(shown, pilot.key)...); len(shown) != 1 || key == pilot.key {
-			t.Errorf("%d keys are shown; the old one works: %v", len(shown), key == pilot.key)
-		} else {
-			pilot.key = key
-		}
-	}
-	c.stored(rounds(inStore)+1, `SELECT acts FROM owner_claims`)
-	t.Logf("%d rounds of %d in the store", rounds(inStore), contenders)
-	proof.Figure(t, "act rounds", rounds(inStore))
-}
-
 // TestConfirmingAndRejectingAClaimAtOnce: the person's two answers, over HTTP.
 func TestConfirmingAndRejectingAClaimAtOnce(t *testing.T) {
 	c := newContest(t)
@@ -662,44 +409,6 @@ func TestConfirmingAndRejectingAClaimAtOnce(t *testing.T) {
 		}
 	}
 	t.Logf("%d rounds of %d: %v", races, contenders, ends)
-}
-
-func TestRotationsAtOnce(t *testing.T) {
-	const overHTTP, inStore = 3, 200
-	c := newContest(t)
-	pilot := c.party("harbour-pilot")
-	for range overHTTP {
-		old := pilot.key
-		answers := c.atOnce(func(int) *result {
-			a := c.call("POST", "/api/me/rotate-key", old, nil)
-			if a.Status == 200 && (c.works(old) || !c.works(a.text("api_key"))) {
-				t.Error("a key is shown and the old one is not dead, or the new one does not live")
-			}
-			return a
-		})
-		c.expect("rotations", answers, "1 × 200, 99 × 401 unauthorized")
-		for _, a := range answers {
-			if a.Status == 200 {
-				pilot = c.withKey(a.text("api_key"))
-			}
-		}
-		c.onlyKey(pilot.ID, old, pilot.key)
-	}
-	for range rounds(inStore) {
-		old, keys := pilot.key, make([]string, contenders)
-		got := c.outcomes(func(i int) (err error) {
-			if keys[i], _, err = c.store.RotateKey(context.Background(), pilot.Caller); err == nil {
-				c.onlyKey(pilot.ID, old, keys[i])
-			}
-			return err
-		})
-		c.ended("rotations", got, map[store.Code]int{"": 1, store.CodeUnauthorized: contenders - 1})
-		if pilot = c.withKey(c.onlyKey(pilot.ID, append(keys, old)...)); pilot.key == old {
-			t.Error("the old key works on")
-		}
-	}
-	t.Logf("%d rounds of %d over HTTP, %d in the store", overHTTP, contenders, rounds(inStore))
-	proof.Figure(t, "act rounds", overHTTP+rounds(inStore))
 }
 
 // TestEveryWayToAnotherKeyAtOnce: rotation, recovery and the owner's page each
@@ -750,38 +459,4 @@ func TestEveryWayToAnotherKeyAtOnce(t *testing.T) {
 	}
 	t.Logf("%d rounds of %d in the store", rounds(inStore), contenders)
 	proof.Figure(t, "act rounds", rounds(inStore))
-}
-
-func tidesCollab(partner string) map[string]string {
-	return map[string]string{"partner": partner, "summary": "Tide tables"}
-}
-
-func TestConfirmingAndDecliningACollaborationAtOnce(t *testing.T) {
-	c := newContest(t)
-	pilot, races, won := c.party("harbour-pilot"), rounds(20), map[string]int{}
-	proof.Figure(t, "act rounds", races)
-	states := []string{"confirmed", "declined"}
-	for round := range races {
-		partner := c.party(fmt.Sprintf("partner-%d", round))
-		id := c.call("POST", "/api/collabs", pilot.key, tidesCollab(partner.Handle)).status(201).text("collab", "id")
-		answers := c.atOnce(func(i int) *result { return c.act(partner, "collabs", id, []string{"confirm", "decline"}[i%2]) })
-		end := c.call("GET", "/api/me/collabs?limit=1", partner.key, nil).text("collabs", 0, "status")
-		won[end]++
-		if other := c.call("GET", "/api/me/collabs?limit=1", pilot.key, nil).text("collabs", 0, "status"); other != end {
-			t.Errorf("the partner sees %s, the other side %s", end, other)
-		}
-		for i, a := range answers {
-			if states[i%2] != end {
-				a.refused(409, store.CodeInvalidState)
-			} else if got := a.status(200).text("collab", "status"); got != end {
-				t.Errorf("it answers %s, not %s", got, end)
-			}
-		}
-		c.stored(1, `SELECT COUNT(*) FROM events WHERE agent_id = ? AND type = ? AND subject LIKE ?`, pilot.ID, "collab."+end, "%"+id+"%")
-		c.stored(1, `SELECT COUNT(*) FROM events WHERE type IN ('collab.confirmed', 'collab.declined') AND subject LIKE ?`, "%"+id+"%")
-	}
-	if total := c.call("GET", "/api/collabs", "", nil).value("total"); total != float64(won["confirmed"]) {
-		t.Errorf("%v are public, %v", total, won)
-	}
-	t.Logf("%d rounds of %d: %v", races, contenders, won)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"database/sql"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -60,81 +59,6 @@ func (s *site) expect(what string, answers []*result, want string) {
 func (s *site) works(key string) bool {
 	s.Helper()
 	return s.call("GET", "/api/me", key, nil).Status == 200
-}
-
-func TestOneOfManyGetsAHandle(t *testing.T) {
-	s := newSite(t)
-	answers := s.rush(func(i int) *result {
-		body := registrationOf("wanted")
-		body["name"] = fmt.Sprintf("Claimant %d", i)
-		return s.call("POST", "/api/agents", "", body)
-	})
-	s.expect("one handle", answers, "1 × 201, 39 × 409 handle_taken")
-	if n := s.call("GET", "/api/agents", "", nil).value("total"); n != 1.0 {
-		t.Errorf("%v agents", n)
-	}
-	for _, a := range answers {
-		if a.Status == 201 && !s.works(a.text("api_key")) {
-			t.Error("the winner's key does not work")
-		}
-	}
-}
-
-func TestNoQuotaIsPassedAtOnce(t *testing.T) {
-	s := newSite(t, func(o *siteOptions) { o.quotas = store.Quotas{Posts: 10, Replies: 7} })
-	key := s.agent("harbour-pilot")
-	posted := s.rush(func(i int) *result {
-		return s.call("POST", "/api/posts", key, fmt.Sprintf(`{"kind":"announce","title":"Call %d","body":"b"}`, i))
-	})
-	s.expect("calls", posted, "10 × 201, 30 × 429 rate_limited")
-	list := s.call("GET", "/api/posts", "", nil)
-	if list.value("total") != 10.0 {
-		t.Errorf("%v calls", list.value("total"))
-	}
-	thread := "/api/posts/" + list.text("posts", 0, "id")
-	replied := s.rush(func(i int) *result {
-		return s.call("POST", thread+"/replies", key, fmt.Sprintf(`{"body":"Reply %d"}`, i))
-	})
-	s.expect("replies", replied, "33 × 429 rate_limited, 7 × 201")
-	a := s.call("GET", thread, "", nil)
-	if a.value("post", "reply_count") != 7.0 || a.len("replies") != 7 {
-		t.Errorf("reply_count %v, %d replies", a.value("post", "reply_count"), a.len("replies"))
-	}
-	for _, a := range append(posted, replied...) {
-		if a.Status != 429 {
-			continue
-		}
-		if a.Header.Get("Retry-After") != "86400" || a.text("error", "retry_at") != "2026-11-21T09:30:00.000Z" {
-			t.Fatalf("Retry-After %q: %s", a.Header.Get("Retry-After"), a.Body)
-		}
-	}
-	own := s.call("GET", "/api/me", key, nil)
-	if own.value("limits", "posts_today", "left") != 0.0 || own.value("limits", "replies_today", "left") != 0.0 {
-		t.Errorf("left: %v", own.value("limits"))
-	}
-	s.clock.Advance(store.Day)
-	s.post(key, "A day later")
-}
-
-func TestAnAddressReportsACallOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "callbook.db")
-	s, _, post := inhabited(t, behindProxy(Limits{}), func(o *siteOptions) { o.path = path })
-	report := func(address string) *result {
-		return s.call("POST", "/api/posts/"+post+"/report", "", `{"reason":"Spam"}`, "X-Forwarded-For: "+address)
-	}
-	s.expect("one address", s.rush(func(int) *result { return report("198.51.100.7") }), "40 × 202")
-	if n := rows(t, path, "reports"); n != 1 {
-		t.Errorf("%d reports of one address", n)
-	}
-	s.expect("many addresses", s.rush(func(i int) *result { return report(fmt.Sprintf("203.0.113.%d", i)) }), "40 × 202")
-	if n := rows(t, path, "reports"); n != 41 {
-		t.Errorf("%d reports of 41 addresses", n)
-	}
-	s.clock.Advance(store.Day)
-	report("198.51.100.7").status(202)
-	if n := rows(t, path, "reports"); n != 42 {
-		t.Errorf("%d reports after a day", n)
-	}
 }
 
 // rows counts what a table holds.
@@ -273,34 +197,6 @@ func TestARegistrationWhoseAnswerWasLostIsRepeated(t *testing.T) {
 	if !s.works(key) {
 		t.Error("the key stopped working after a day")
 	}
-}
-
-func TestRepeatedCallsSurviveARestart(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "callbook.db")
-	at := func(o *siteOptions) { o.path = path }
-	const call = `{"kind":"announce","title":"Once","body":"b"}`
-	body := registrationOf("harbour-pilot")
-	var lost, key, answer string
-	t.Run("before", func(t *testing.T) {
-		s := newSite(t, at)
-		lost = s.call("POST", "/api/agents", "", body, onceKey).status(201).text("api_key")
-		key = s.agent("other-agent")
-		answer = string(s.call("POST", "/api/posts", key, call, onceKey).status(201).Body)
-	})
-	t.Run("after", func(t *testing.T) {
-		s := newSite(t, at)
-		a := s.call("POST", "/api/posts", key, call, onceKey).status(201)
-		if string(a.Body) != answer || a.Header.Get("Idempotent-Replayed") != "true" {
-			t.Errorf("%v %s, want %s", a.Header, a.Body, answer)
-		}
-		fresh := s.call("POST", "/api/agents", "", body, onceKey).status(201).text("api_key")
-		if s.works(lost) || !s.works(fresh) {
-			t.Error("the lost key was not replaced")
-		}
-		if n := s.call("GET", "/api/posts", "", nil).value("total"); n != 1.0 {
-			t.Errorf("%v calls", n)
-		}
-	})
 }
 
 func TestRepeatedCallsHaveTheirScope(t *testing.T) {

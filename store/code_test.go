@@ -298,7 +298,9 @@ const rush = 100
 
 func TestWrongTriesAtOnce(t *testing.T) {
 	s := newStore(t, noCaps)
-	for round := range 60 {
+	rounds := proof.Rounds(60, 200, 4000)
+	proof.Figure(t, "limit rounds", rounds)
+	for round := range rounds {
 		fresh, _ := s.register(fmt.Sprintf("agent-%d", round))
 		code := s.code(fresh)
 		wantOutcomes(t, "wrong codes", together(rush, func(int) error { return s.confirm(fresh, wrongCode) }),
@@ -312,7 +314,9 @@ func TestWrongTriesAtOnce(t *testing.T) {
 
 func TestTheRightCodeAtOnce(t *testing.T) {
 	s := newStore(t, noCaps)
-	for round := range 60 {
+	rounds := proof.Rounds(60, 100, 2000)
+	proof.Figure(t, "act rounds", 2*rounds)
+	for round := range rounds {
 		pilot, first := s.register(fmt.Sprintf("agent-%d", round))
 		code := s.code(pilot)
 		wantOutcomes(t, "verifications", together(rush, func(int) error { return s.confirm(pilot, code) }),

@@ -279,7 +279,10 @@ func TestCollaborationsAtOnce(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	many := s.agents("many", rush)
-	for round := range 30 {
+	rounds := proof.Rounds(30, 60, 1200)
+	proof.Figure(t, "limit rounds", rounds)
+	proof.Figure(t, "act rounds", 2*rounds)
+	for round := range rounds {
 		a, _ := s.register(fmt.Sprintf("agent-%d", round))
 		b, _ := s.register(fmt.Sprintf("partner-%d", round))
 		wantOutcomes(t, "with one", together(rush, func(int) error { _, err := s.propose(a, b.Handle); return err }),

@@ -94,17 +94,23 @@ func TestMenusReplacedAtOnceStayWhole(t *testing.T) {
 
 func TestOneOfManyRotationsWins(t *testing.T) {
 	s := newStore(t)
+	rounds := proof.Rounds(10, 100, 2000)
+	proof.Figure(t, "act rounds", rounds)
 	caller, oldKey := s.register("harbour-pilot")
-	keys := make([]string, crowd)
-	errs := together(crowd, func(i int) (err error) {
-		keys[i], _, err = s.RotateKey(context.Background(), caller)
-		return err
-	})
-	wantOutcomes(t, "rotations", errs, map[string]int{"": 1, "unauthorized": crowd - 1})
-	for i, key := range append(keys, oldKey) {
-		_, err := s.Authenticate(context.Background(), key)
-		if works := err == nil; works != (i < crowd && errs[i] == nil) {
-			t.Errorf("key %d: works is %v", i, works)
+	for range rounds {
+		keys := make([]string, rush)
+		errs := together(rush, func(i int) (err error) {
+			keys[i], _, err = s.RotateKey(context.Background(), caller)
+			return err
+		})
+		wantOutcomes(t, "rotations", errs, map[string]int{"": 1, "unauthorized": rush - 1})
+		for i, key := range append(keys, oldKey) {
+			holder, err := s.Authenticate(context.Background(), key)
+			if works := err == nil; works != (i < rush && errs[i] == nil) {
+				t.Errorf("key %d: works is %v", i, works)
+			} else if works {
+				caller, oldKey = holder, key
+			}
 		}
 	}
 }

@@ -257,7 +257,9 @@ func TestAPageLeftOpenTooLong(t *testing.T) {
 
 func TestOneFormActsOnce(t *testing.T) {
 	s := newStore(t, noCaps)
-	for round := range 20 {
+	rounds := proof.Rounds(20, 70, 1400)
+	proof.Figure(t, "act rounds", 3*rounds)
+	for round := range rounds {
 		pilot, first := s.register(fmt.Sprintf("agent-%d", round))
 		s.ok(s.Verify(context.Background(), pilot.Handle))
 		token := s.invite(pilot, mei)

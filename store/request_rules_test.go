@@ -335,14 +335,14 @@ func TestTheWeeklyCap(t *testing.T) {
 	}
 }
 
-// raceRounds is how often each race is run.
-const raceRounds = 60
-
 func TestLimitsOfRequestsAtOnce(t *testing.T) {
 	s := newStore(t, withQuotas(Quotas{RequestsFirstWeek: 2, Requests: 5}))
 	many := s.crowdOf("many", rush)
 	unlimited := func() { s.change(nil, `DELETE FROM usage`) }
-	for round := range raceRounds {
+	rounds := proof.Rounds(60, 200, 4000)
+	proof.Figure(t, "limit rounds", 2*rounds)
+	proof.Figure(t, "act rounds", rounds)
+	for round := range rounds {
 		unlimited()
 		pilot := s.reachable(fmt.Sprintf("pilot-%d", round))
 		wantOutcomes(t, "to one recipient", together(rush, func(i int) error { return s.send(many[i], pilot) }),
@@ -354,6 +354,9 @@ func TestLimitsOfRequestsAtOnce(t *testing.T) {
 		other, mate := s.reachable(fmt.Sprintf("other-%d", round)), s.reachable(fmt.Sprintf("mate-%d", round))
 		wantOutcomes(t, "between two", together(rush, func(int) error { return s.send(other, mate) }),
 			map[string]int{"": 1, "duplicate": rush - 1})
+		if n := value[int](s, `SELECT COUNT(*) FROM requests`); n != 10+2+1 {
+			t.Errorf("%d requests are stored", n)
+		}
 		s.change(nil, `DELETE FROM requests`) // the many would be full next time
 		if t.Failed() {
 			return
@@ -363,7 +366,7 @@ func TestLimitsOfRequestsAtOnce(t *testing.T) {
 
 func TestAnswersAtOnce(t *testing.T) {
 	s := newStore(t, noCaps)
-	for range raceRounds {
+	for range 60 {
 		p := s.play()
 		acts := []string{"accepts", "declines", "withdraws", "reports"}
 		by := map[string]Caller{"accepts": p.pilot, "declines": p.pilot, "withdraws": p.asker, "reports": p.pilot}

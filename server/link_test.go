@@ -159,19 +159,6 @@ func TestAVerifiedLinkIsKeptFresh(t *testing.T) {
 	}
 }
 
-func TestACardShowsFiveLinks(t *testing.T) {
-	s, h := newLinkSite(t)
-	key := s.agent("harbour-pilot")
-	h.say(relMe)
-	for i := range 5 {
-		s.link(key, fmt.Sprintf("http://harbour.example.com/%d", i)).status(200)
-	}
-	if a := s.link(key, "http://harbour.example.com/5").refused(422, store.CodeValidationFailed); a.faults()[0] != "url too_many" {
-		t.Errorf("%s", a.Body)
-	}
-	s.link(key, "http://HARBOUR.example.com/4").status(200) // the same one, looked at again
-}
-
 // TestNoSiteIsLookedAtTooOften: links are a way to have the service call others.
 func TestNoSiteIsLookedAtTooOften(t *testing.T) {
 	s, h := newLinkSite(t)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -863,35 +862,6 @@ func (s *site) lose(handle string) (code string) {
 	s.Helper()
 	s.call("POST", "/api/recover", "", map[string]any{"handle": handle}).status(202)
 	return *s.mail(handle + "@example.org").Code
-}
-
-// TestAWaitEndsWithItsKey: whoever waits for events with a stolen key must not be
-// told of anything once the key is dead.
-func TestAWaitEndsWithItsKey(t *testing.T) {
-	for name, tt := range map[string]struct {
-		end  func(s *site, key string)
-		want int
-	}{
-		"rotated":   {func(s *site, key string) { s.call("POST", "/api/me/rotate-key", key, nil).status(200) }, 401},
-		"suspended": {func(s *site, _ string) { s.suspend("harbour-pilot") }, 403},
-		"in force":  {func(*site, string) {}, 200},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
-			pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
-			collab := s.call("POST", "/api/collabs", pilot, map[string]any{"partner": "tide-gauge", "summary": "Tides"}).status(201).text("collab", "id")
-			answers := make(chan *result, 1)
-			go func() { answers <- s.call("GET", "/api/me/events?wait=30", pilot, nil) }()
-			for waiting := 0; waiting == 0; runtime.Gosched() {
-				s.server.waiters.mu.Lock()
-				waiting = s.server.waiters.total
-				s.server.waiters.mu.Unlock()
-			}
-			tt.end(s, pilot)
-			s.call("POST", "/api/collabs/"+collab+"/confirm", gauge, nil).status(200)
-			(<-answers).status(tt.want)
-		})
-	}
 }
 
 // TestASuspendedAgentIsNowhere suspends an agent that shows wherever the public

@@ -365,31 +365,6 @@ func TestASecondPressFindsTheFormUsedUp(t *testing.T) {
 	}
 }
 
-func TestOneFormActsOnce(t *testing.T) {
-	const presses = 100
-	s := newOwnerSite(t)
-	key, token := s.inForce("harbour-pilot")
-	form := s.form(token)
-	answers := make([]*result, presses)
-	together(presses, func(i int) { answers[i] = s.send(token, "", "form", form, "act", "rotate-key") })
-	keys := 0
-	for _, a := range answers {
-		switch {
-		case a.Status == 200 && s.works(string(a.Body[strings.Index(string(a.Body), "cq_"):][:52])):
-			keys++
-		case a.Status != 409:
-			t.Errorf("status %d: %s", a.Status, a.Body)
-		}
-	}
-	if keys != 1 || s.works(key) {
-		t.Errorf("%d keys; the old one works: %v", keys, s.works(key))
-	}
-	var acts int
-	if err := s.database.Get(&acts, `SELECT acts FROM owner_claims`); err != nil || acts != 2 {
-		t.Errorf("%d acts, want confirm and rotate-key (%v)", acts, err)
-	}
-}
-
 func TestAnotherSitesFormIsRefused(t *testing.T) {
 	s := newOwnerSite(t)
 	_, token := s.pending("harbour-pilot")

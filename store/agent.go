@@ -130,7 +130,7 @@ func (s *Store) Register(ctx context.Context, r Registration, once Once) (result
 			return err
 		}
 		if replayed {
-			renewed, err := t.change(`UPDATE agents SET key_hash = ? WHERE id = ? AND NOT key_used`, hashKey(key), agentID)
+			renewed, err := t.Change(`UPDATE agents SET key_hash = ? WHERE id = ? AND NOT key_used`, hashKey(key), agentID)
 			if renewed == 0 {
 				result.Key = ""
 			}
@@ -164,7 +164,7 @@ func (t *tx) insertAgentRow(r Registration, key string) (agentRow, error) {
 		return agentRow{}, refuse(CodeHandleTaken)
 	}
 	a := r.row(t.now)
-	free, err := t.find(&a.ID, `
+	free, err := t.Find(&a.ID, `
 		INSERT INTO handles (handle) VALUES (?)
 		ON CONFLICT (handle) DO NOTHING
 		RETURNING id`, r.Handle)
@@ -174,7 +174,7 @@ func (t *tx) insertAgentRow(r Registration, key string) (agentRow, error) {
 	if !free {
 		return a, refuse(CodeHandleTaken)
 	}
-	err = t.exec(`
+	err = t.Exec(`
 		INSERT INTO agents (id, name, owner, mailbox, contact_public, tagline, description_en, description_zh,
 			capabilities, languages, homepage, model,
 			accepting, min_level, require_offering, weekly_cap, policy_note, require_owner_receipt,
@@ -207,7 +207,7 @@ func (r *Registration) row(now Time) agentRow {
 
 // agent loads the row of an agent that is there.
 func (t *tx) agent(id int64) (row agentRow, err error) {
-	err = t.get(&row, selectAgent, id)
+	err = t.Get(&row, selectAgent, id)
 	return row, err
 }
 
@@ -220,7 +220,7 @@ func (t *tx) mayAct(caller Caller) error {
 		SuspendedUntil *Time   `db:"suspended_until"`
 		Reason         *string `db:"suspension_reason"`
 	}
-	found, err := t.find(&row, `
+	found, err := t.Find(&row, `
 		SELECT key_hash, suspended_at, suspended_until, suspension_reason FROM agents WHERE id = ?`, caller.ID)
 	switch {
 	case err == nil && (!found || caller.keyHash != "" && caller.keyHash != string(row.KeyHash)):
@@ -233,7 +233,7 @@ func (t *tx) mayAct(caller Caller) error {
 
 // agentByHandle loads the row of the agent that has the handle now.
 func (t *tx) agentByHandle(handle string) (agent agentRow, found bool, err error) {
-	found, err = t.find(&agent, selectAgents+` WHERE h.handle = ?`, handle)
+	found, err = t.Find(&agent, selectAgents+` WHERE h.handle = ?`, handle)
 	return agent, found, err
 }
 
@@ -290,7 +290,7 @@ func (a *agentRow) settings() Settings {
 func (t *tx) updateAgent(before agentRow, after Settings) error {
 	mailbox := canonicalMailbox(after.Mailbox)
 	p := after.ContactPolicy
-	err := t.exec(`
+	err := t.Exec(`
 		UPDATE agents SET name = ?, owner = ?, mailbox = ?, contact_public = ?, tagline = ?,
 			description_en = ?, description_zh = ?, capabilities = ?, languages = ?, homepage = ?, model = ?,
 			accepting = ?, min_level = ?, require_offering = ?, weekly_cap = ?, policy_note = ?,
@@ -340,10 +340,10 @@ func (t *tx) deleteAgent(id int64) error {
 	if err := t.endCollabsOf(id); err != nil {
 		return err
 	}
-	if err := t.exec(`DELETE FROM agents WHERE id = ?`, id); err != nil {
+	if err := t.Exec(`DELETE FROM agents WHERE id = ?`, id); err != nil {
 		return fmt.Errorf("delete the agent: %w", err)
 	}
-	if err := t.exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.now, id); err != nil {
+	if err := t.Exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.now, id); err != nil {
 		return err
 	}
 	if err := t.forgetBetweenGone(id); err != nil {
@@ -362,7 +362,7 @@ func (t *tx) forgetBetweenGone(id int64) error {
 		`DELETE FROM collabs WHERE initiator_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = partner_id)`,
 		`DELETE FROM collabs WHERE partner_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = initiator_id)`,
 	} {
-		if err := t.exec(query, id); err != nil {
+		if err := t.Exec(query, id); err != nil {
 			return fmt.Errorf("delete what was between agents that are gone: %w", err)
 		}
 	}

@@ -43,12 +43,12 @@ func (s *Store) BlockWord(ctx context.Context, word string) (string, error) {
 		return "", err
 	}
 	return word, s.changeBlockedWords(ctx, "block-word", word, func(t *tx) (changed int64, err error) {
-		changed, err = t.change(`
+		changed, err = t.Change(`
 			INSERT INTO blocked_words (word, created_at) VALUES (?, ?)
 			ON CONFLICT (word) DO NOTHING`, word, t.now)
 		var n int
 		if err == nil {
-			err = t.get(&n, `SELECT COUNT(*) FROM blocked_words`)
+			err = t.Get(&n, `SELECT COUNT(*) FROM blocked_words`)
 		}
 		if err == nil && n > maxBlockedWords {
 			err = invalid(Fault{Field: "word", Code: FaultTooMany})
@@ -72,7 +72,7 @@ func checkBlockedWord(word string) error {
 func (s *Store) UnblockWord(ctx context.Context, word string) (string, error) {
 	word = blockedForm(word)
 	return word, s.changeBlockedWords(ctx, "unblock-word", word, func(t *tx) (int64, error) {
-		changed, err := t.change(`DELETE FROM blocked_words WHERE word = ?`, word)
+		changed, err := t.Change(`DELETE FROM blocked_words WHERE word = ?`, word)
 		if err == nil && changed == 0 {
 			err = refuse(CodeNotFound)
 		}
@@ -102,7 +102,7 @@ func (s *Store) BlockedWords(ctx context.Context) (words []BlockedWord, err erro
 // one does.
 func (t *tx) refoldBlockedWords() error {
 	var words []BlockedWord
-	if err := t.selectAll(&words, `SELECT word, created_at FROM blocked_words`); err != nil {
+	if err := t.Select(&words, `SELECT word, created_at FROM blocked_words`); err != nil {
 		return err
 	}
 	for _, w := range words {
@@ -110,9 +110,9 @@ func (t *tx) refoldBlockedWords() error {
 		if form == w.Word {
 			continue
 		}
-		err := t.exec(`DELETE FROM blocked_words WHERE word = ?`, w.Word)
+		err := t.Exec(`DELETE FROM blocked_words WHERE word = ?`, w.Word)
 		if err == nil {
-			err = t.exec(`INSERT INTO blocked_words (word, created_at) VALUES (?, ?) ON CONFLICT (word) DO NOTHING`, form, w.CreatedAt)
+			err = t.Exec(`INSERT INTO blocked_words (word, created_at) VALUES (?, ?) ON CONFLICT (word) DO NOTHING`, form, w.CreatedAt)
 		}
 		if err != nil {
 			return err
@@ -125,7 +125,7 @@ func (t *tx) refoldBlockedWords() error {
 // word, together with the faults that were found in it already.
 func (t *tx) checkTexts(draft any, faults ...Fault) error {
 	var words []string
-	if err := t.selectAll(&words, `SELECT word FROM blocked_words`); err != nil {
+	if err := t.Select(&words, `SELECT word FROM blocked_words`); err != nil {
 		return fmt.Errorf("read the blocked words: %w", err)
 	}
 	if len(words) > 0 {

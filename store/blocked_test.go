@@ -163,7 +163,7 @@ func TestThereAreAThousandBlockedWordsAtMost(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
 	s.ok(s.write(ctx, func(t *tx) error {
 		for i := range maxBlockedWords - 1 {
-			if err := t.exec(`INSERT INTO blocked_words (word, created_at) VALUES (?, ?)`, fmt.Sprintf("word%d", i), t.now); err != nil {
+			if err := t.Exec(`INSERT INTO blocked_words (word, created_at) VALUES (?, ?)`, fmt.Sprintf("word%d", i), t.now); err != nil {
 				return err
 			}
 		}

@@ -88,7 +88,7 @@ func (t *tx) sendCode(agent *agentRow, purpose string) (*Error, error) {
 		return nil, err
 	}
 	expires := t.now.add(codeAge)
-	err = t.exec(`
+	err = t.Exec(`
 		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at)
 		VALUES (?, ?, ?, ?, 0, ?, ?)
 		ON CONFLICT (agent_id, purpose) DO UPDATE SET mailbox = excluded.mailbox, code_hash = excluded.code_hash,
@@ -118,7 +118,7 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller Caller, code string) (
 		if refusal, err := t.tryCode(&agent, MailVerify, code); err != nil || refusal != nil {
 			return refusal, err
 		}
-		if err := t.exec(`UPDATE agents SET verified_at = ?, updated_at = ? WHERE id = ?`, t.now, t.now, agent.ID); err != nil {
+		if err := t.Exec(`UPDATE agents SET verified_at = ?, updated_at = ? WHERE id = ?`, t.now, t.now, agent.ID); err != nil {
 			return nil, err
 		}
 		t.touch(agent.ID)
@@ -137,7 +137,7 @@ func (t *tx) tryCode(agent *agentRow, purpose, code string) (*Error, error) {
 		CreatedAt Time   `db:"created_at"`
 		ExpiresAt Time   `db:"expires_at"`
 	}
-	found, err := t.find(&row, `
+	found, err := t.Find(&row, `
 		SELECT mailbox, code_hash, wrong_tries, created_at, expires_at
 		FROM codes WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
 	switch {
@@ -150,11 +150,11 @@ func (t *tx) tryCode(agent *agentRow, purpose, code string) (*Error, error) {
 	case row.ExpiresAt <= t.now || row.Mailbox != agent.Mailbox:
 		return &Error{Code: CodeCodeExpired, Topic: purpose}, nil
 	case subtle.ConstantTimeCompare(row.Hash, hashCode(agent.ID, purpose, row.Mailbox, code)) != 1:
-		return refuse(CodeWrongCode), t.exec(`
+		return refuse(CodeWrongCode), t.Exec(`
 			UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
 	}
 	return nil, errors.Join(
-		t.exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose),
+		t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose),
 		t.dropMails(agent.ID, purpose))
 }
 

@@ -124,7 +124,7 @@ func (t *tx) recordCollab(caller Caller, draft CollabDraft) (Collab, error) {
 	if err != nil {
 		return Collab{}, err
 	}
-	err = t.exec(`
+	err = t.Exec(`
 		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, post_id, request_id, created_at)
 		VALUES (?, ?, ?, 'pending', ?, ?, ?, ?)`,
 		id, caller.ID, partner.ID, draft.Summary, optional(draft.PostID), optional(draft.RequestID), t.now)
@@ -148,7 +148,7 @@ func (t *tx) checkCollab(caller Caller, draft CollabDraft, partner *agentRow, fo
 	}
 	var n int
 	if draft.PostID != "" {
-		if err := t.get(&n, `SELECT COUNT(*) FROM posts p JOIN post_documents d ON d.post_seq = p.seq WHERE p.id = ?`, draft.PostID); err != nil {
+		if err := t.Get(&n, `SELECT COUNT(*) FROM posts p JOIN post_documents d ON d.post_seq = p.seq WHERE p.id = ?`, draft.PostID); err != nil {
 			return err
 		}
 		if n == 0 {
@@ -156,7 +156,7 @@ func (t *tx) checkCollab(caller Caller, draft CollabDraft, partner *agentRow, fo
 		}
 	}
 	if draft.RequestID != "" {
-		err := t.get(&n, `
+		err := t.Get(&n, `
 			SELECT COUNT(*) FROM requests
 			WHERE id = ?1 AND (from_id = ?2 AND to_id = ?3 OR from_id = ?3 AND to_id = ?2)`, draft.RequestID, caller.ID, partner.ID)
 		if err != nil {
@@ -178,7 +178,7 @@ func (t *tx) admitCollab(initiator, partner int64) error {
 		Here int `db:"here"`
 		All  int `db:"everywhere"`
 	}
-	err = t.get(&waiting, `
+	err = t.Get(&waiting, `
 		SELECT COUNT(CASE WHEN partner_id = ? THEN 1 END) AS here, COUNT(*) AS everywhere
 		FROM collabs
 		WHERE initiator_id = ? AND status = 'pending'`, partner, initiator)
@@ -186,7 +186,7 @@ func (t *tx) admitCollab(initiator, partner int64) error {
 		return err
 	}
 	var declined *Time
-	err = t.get(&declined, `
+	err = t.Get(&declined, `
 		SELECT MAX(decided_at) FROM collabs
 		WHERE initiator_id = ? AND partner_id = ? AND status = 'declined'`, initiator, partner)
 	switch {
@@ -207,7 +207,7 @@ func (t *tx) admitCollab(initiator, partner int64) error {
 
 func (t *tx) collab(id string) (Collab, error) {
 	var row collabRow
-	err := t.get(&row, selectCollab+` WHERE c.id = ?`, id)
+	err := t.Get(&row, selectCollab+` WHERE c.id = ?`, id)
 	return row.record(), err
 }
 
@@ -227,7 +227,7 @@ func (s *Store) DeclineCollab(ctx context.Context, caller Caller, id string) (Co
 func (s *Store) decideCollab(ctx context.Context, caller Caller, id, to string) (collab Collab, err error) {
 	err = s.writeAs(ctx, caller, func(t *tx) error {
 		var row collabRow
-		found, err := t.find(&row, selectCollab+` WHERE c.id = ? AND ? IN (c.initiator_id, c.partner_id)`, id, caller.ID)
+		found, err := t.Find(&row, selectCollab+` WHERE c.id = ? AND ? IN (c.initiator_id, c.partner_id)`, id, caller.ID)
 		switch {
 		case err != nil:
 			return err
@@ -252,7 +252,7 @@ func (s *Store) decideCollab(ctx context.Context, caller Caller, id, to string) 
 
 // closeCollab ends the wait for the partner, and tells one side of it.
 func (t *tx) closeCollab(row *collabRow, to string, told int64) error {
-	if err := t.exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.now, row.Seq); err != nil {
+	if err := t.Exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.now, row.Seq); err != nil {
 		return fmt.Errorf("decide a collaboration: %w", err)
 	}
 	if to == collabConfirmed {
@@ -270,7 +270,7 @@ func (t *tx) closeCollab(row *collabRow, to string, told int64) error {
 // be deleted.
 func (t *tx) endCollabsOf(id int64) error {
 	var pending []collabRow
-	err := t.selectAll(&pending, selectCollab+`
+	err := t.Select(&pending, selectCollab+`
 		WHERE c.status = 'pending' AND (c.initiator_id = ? OR c.partner_id = ?)`, id, id)
 	if err != nil {
 		return err
@@ -283,7 +283,7 @@ func (t *tx) endCollabsOf(id int64) error {
 		err = errors.Join(err, t.closeCollab(&pending[i], collabDeclined, other))
 	}
 	t.changes.Collabs = true
-	return errors.Join(err, t.exec(`
+	return errors.Join(err, t.Exec(`
 		UPDATE idempotency SET answer = NULL
 		WHERE subject IN (SELECT id FROM collabs WHERE initiator_id = ?1 OR partner_id = ?1)`, id))
 }

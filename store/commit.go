@@ -338,16 +338,16 @@ func (w *writer) runJob(t *tx, j *job, savepoint bool) error {
 	if !savepoint {
 		return t.attempt(j.act)
 	}
-	if err := t.exec("SAVEPOINT act"); err != nil {
+	if err := t.Exec("SAVEPOINT act"); err != nil {
 		return err
 	}
 	err := t.attempt(j.act)
 	if err != nil {
-		if lost := t.exec("ROLLBACK TO act"); lost != nil {
+		if lost := t.Exec("ROLLBACK TO act"); lost != nil {
 			return errors.Join(err, errUndone, lost)
 		}
 	}
-	if lost := t.exec("RELEASE act"); lost != nil {
+	if lost := t.Exec("RELEASE act"); lost != nil {
 		return errors.Join(err, errUndone, lost)
 	}
 	return err

@@ -143,7 +143,7 @@ func (s *testStore) queue(ctx context.Context, act func(*tx) error) *job {
 func addWord(word string) func(*tx) error {
 	return func(t *tx) error {
 		t.touchPosts() // so that watchers hear of it
-		return t.exec(`INSERT INTO blocked_words (word, created_at) VALUES (?, ?)`, word, t.now)
+		return t.Exec(`INSERT INTO blocked_words (word, created_at) VALUES (?, ?)`, word, t.now)
 	}
 }
 
@@ -245,10 +245,10 @@ func TestAFailingWriteTakesNoOtherWithIt(t *testing.T) {
 		{"statement that breaks a constraint", func(t *tx) error {
 			return errors.Join(addWord("bad")(t), addWord("bad")(t))
 		}, "UNIQUE"},
-		{"syntax error", func(t *tx) error { return errors.Join(addWord("bad")(t), t.exec("NONSENSE")) }, "syntax"},
+		{"syntax error", func(t *tx) error { return errors.Join(addWord("bad")(t), t.Exec("NONSENSE")) }, "syntax"},
 		{"document that cannot be made", func(t *tx) error {
 			t.touch(1)
-			return errors.Join(addWord("bad")(t), t.exec(`UPDATE agents SET capabilities = '{' WHERE id = 1`))
+			return errors.Join(addWord("bad")(t), t.Exec(`UPDATE agents SET capabilities = '{' WHERE id = 1`))
 		}, "refresh agent 1"},
 	}
 	for _, tt := range tests {

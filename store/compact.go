@@ -31,7 +31,7 @@ const (
 
 // noteErased remembers the erasure for the next compaction.
 func (t *tx) noteErased() error {
-	return t.exec(`INSERT INTO site (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`, fileErased, timeNote(t.now))
+	return t.Exec(`INSERT INTO site (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`, fileErased, timeNote(t.now))
 }
 
 // compactIfDue compacts the file at night if something was erased since the last time,

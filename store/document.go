@@ -68,7 +68,7 @@ func (t *tx) refresh() error {
 // document.
 func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 	var row agentRow
-	found, err := t.find(&row, selectAgent, id)
+	found, err := t.Find(&row, selectAgent, id)
 	if err != nil || !found {
 		return AgentDocument{}, err
 	}
@@ -79,7 +79,7 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 		Author string `db:"author"`
 		Level  int    `db:"level"`
 	}
-	if _, err := t.find(&shown, `SELECT author, level FROM agent_documents WHERE agent_id = ?`, id); err != nil {
+	if _, err := t.Find(&shown, `SELECT author, level FROM agent_documents WHERE agent_id = ?`, id); err != nil {
 		return AgentDocument{}, err
 	}
 	if row.suspended(t.now) {
@@ -135,7 +135,7 @@ func (t *tx) settleNewAgent(row *agentRow) (AgentDocument, error) {
 }
 
 func (t *tx) storeDocument(d AgentDocument, author string) error {
-	return t.exec(`
+	return t.Exec(`
 		INSERT INTO agent_documents (agent_id, handle, author, level, confirmed, email, created_at, last_active_at,
 			profile, brief, recent_posts, menu, menu_words)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -153,7 +153,7 @@ func (t *tx) showPostsOf(id int64) error {
 		return err
 	}
 	var hidden []int64
-	err := t.selectAll(&hidden, `
+	err := t.Select(&hidden, `
 		SELECT seq FROM posts
 		WHERE author_id = ? AND NOT EXISTS (SELECT 1 FROM post_documents WHERE post_seq = seq)`, id)
 	for _, seq := range hidden {
@@ -276,7 +276,7 @@ func (t *tx) hideAgent(id int64) error {
 		`DELETE FROM agent_documents WHERE agent_id = ?`,
 		`DELETE FROM post_documents WHERE author_id = ?`,
 	} {
-		if err := t.exec(query, id); err != nil {
+		if err := t.Exec(query, id); err != nil {
 			return fmt.Errorf("hide: %w", err)
 		}
 	}
@@ -287,7 +287,7 @@ func (t *tx) hideAgent(id int64) error {
 func (t *tx) unindexAgent(id int64) error {
 	t.unindex(agentSearch, id)
 	var posts []int64
-	err := t.selectAll(&posts, `SELECT seq FROM posts WHERE author_id = ?`, id)
+	err := t.Select(&posts, `SELECT seq FROM posts WHERE author_id = ?`, id)
 	for _, seq := range posts {
 		t.unindex(postSearch, seq)
 	}
@@ -299,7 +299,7 @@ const recentPostsShown = 5
 
 func (t *tx) recentPosts(id int64) (string, error) {
 	posts := []RecentPost{}
-	err := t.selectAll(&posts, `
+	err := t.Select(&posts, `
 		SELECT id, kind, title, created_at
 		FROM posts
 		WHERE author_id = ?
@@ -318,7 +318,7 @@ func (t *tx) settleRecentPosts(id int64) error {
 		return err
 	}
 	delete(t.recent, id)
-	return t.exec(`UPDATE agent_documents SET recent_posts = ? WHERE agent_id = ?`, posts, id)
+	return t.Exec(`UPDATE agent_documents SET recent_posts = ? WHERE agent_id = ?`, posts, id)
 }
 
 // settlePost makes a call's document, which it returns, and search row. A call never
@@ -332,7 +332,7 @@ func (t *tx) settlePost(p *postRow, author string) (doc string, err error) {
 		return "", err
 	}
 	open := p.Deadline == nil || *p.Deadline >= t.now.date()
-	err = t.exec(`
+	err = t.Exec(`
 		INSERT INTO post_documents (post_seq, author_id, deadline, open, reply_count, created_at, post)
 		VALUES (?1, ?2, ?3, ?4, (`+visibleReplies+`?1), ?5, ?6)
 		ON CONFLICT (post_seq) DO UPDATE SET open = excluded.open, post = excluded.post`,
@@ -391,12 +391,12 @@ func (t *tx) rebuild(progress func(done, agents int64)) error {
 		return err
 	}
 	for _, query := range []string{`DELETE FROM agent_documents`, `DELETE FROM post_documents`} {
-		if err := t.exec(query); err != nil {
+		if err := t.Exec(query); err != nil {
 			return err
 		}
 	}
 	var agents []int64
-	if err := t.selectAll(&agents, `SELECT id FROM agents ORDER BY id`); err != nil {
+	if err := t.Select(&agents, `SELECT id FROM agents ORDER BY id`); err != nil {
 		return err
 	}
 	for i, id := range agents {

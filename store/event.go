@@ -44,7 +44,7 @@ func (t *tx) tell(agentID int64, event string, subject EventSubject) error {
 	if err != nil {
 		return err
 	}
-	n, err := t.change(`
+	n, err := t.Change(`
 		INSERT INTO events (agent_id, type, subject, at)
 		SELECT id, ?, ?, ? FROM agents WHERE id = ?`, event, string(text), t.now, agentID)
 	if n > 0 {
@@ -142,11 +142,11 @@ func (s *Store) Events(ctx context.Context, caller Caller, after string, limit i
 // dropEvents forgets the events that were kept their time.
 func (t *tx) dropEvents() error {
 	before := t.now.add(-eventsKept)
-	err := t.exec(`
+	err := t.Exec(`
 		UPDATE agents SET events_dropped = (SELECT MAX(seq) FROM events e WHERE e.agent_id = agents.id AND e.at <= ?1)
 		WHERE id IN (SELECT agent_id FROM events WHERE at <= ?1)`, before)
 	if err != nil {
 		return err
 	}
-	return t.exec(`DELETE FROM events WHERE at <= ?`, before)
+	return t.Exec(`DELETE FROM events WHERE at <= ?`, before)
 }

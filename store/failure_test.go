@@ -108,7 +108,7 @@ func TestTheFirstDamageMetStopsTheStore(t *testing.T) {
 }
 
 func (s *testStore) change1(query string) error {
-	return s.write(context.Background(), func(t *tx) error { return t.exec(query) })
+	return s.write(context.Background(), func(t *tx) error { return t.Exec(query) })
 }
 
 // TestAFileThatBecomesShorterStopsTheStore: SQLite reads zeros behind its end, which
@@ -405,7 +405,7 @@ func TestTheLogIsBounded(t *testing.T) {
 		t.Helper()
 		for at := 0; at < bytes; at += 1 << 20 {
 			s.ok(s.write(context.Background(), func(t *tx) error {
-				return t.exec(`INSERT INTO site (name, value) VALUES ('big', zeroblob(1 << 20)) ON CONFLICT (name) DO UPDATE SET value = randomblob(1 << 20)`)
+				return t.Exec(`INSERT INTO site (name, value) VALUES ('big', zeroblob(1 << 20)) ON CONFLICT (name) DO UPDATE SET value = randomblob(1 << 20)`)
 			}))
 		}
 	}

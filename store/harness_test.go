@@ -177,7 +177,7 @@ func (s *testStore) change(touched []Caller, query string, args ...any) {
 		for _, c := range touched {
 			t.touch(c.ID)
 		}
-		return t.exec(query, args...)
+		return t.Exec(query, args...)
 	}))
 }
 
@@ -188,7 +188,7 @@ func (s *testStore) claim(c Caller, owner byte) {
 	hash[0] = owner
 	s.ok(s.write(context.Background(), func(t *tx) error {
 		t.touch(c.ID)
-		err := t.exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?), claimed_at = ?, claimed_by = ? WHERE id = ?`,
+		err := t.Exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?), claimed_at = ?, claimed_by = ? WHERE id = ?`,
 			t.now, t.now, hash, c.ID)
 		return errors.Join(err, t.touchPartners(c.ID))
 	}))

@@ -41,12 +41,12 @@ func (t *tx) replay(caller int64, once Once, answer any) (agentID int64, replaye
 		Answer    *string `db:"answer"`
 		CreatedAt Time    `db:"created_at"`
 	}
-	found, err := t.find(&row, `SELECT body_hash, agent_id, answer, created_at FROM idempotency WHERE key_hash = ?`, once.key(caller))
+	found, err := t.Find(&row, `SELECT body_hash, agent_id, answer, created_at FROM idempotency WHERE key_hash = ?`, once.key(caller))
 	if err != nil || !found {
 		return 0, false, err
 	}
 	if row.CreatedAt.add(onceWindow) <= t.now {
-		return 0, false, t.exec(`DELETE FROM idempotency WHERE key_hash = ?`, once.key(caller))
+		return 0, false, t.Exec(`DELETE FROM idempotency WHERE key_hash = ?`, once.key(caller))
 	}
 	if string(row.BodyHash) != string(once.body[:]) {
 		return 0, false, refuse(CodeIdempotencyConflict)
@@ -70,7 +70,7 @@ func (t *tx) remember(caller int64, once Once, agentID int64, subject string, an
 	if err != nil {
 		return fmt.Errorf("keep the answer: %w", err)
 	}
-	return t.exec(`
+	return t.Exec(`
 		INSERT INTO idempotency (key_hash, body_hash, agent_id, subject, answer, created_at)
 		VALUES (?, ?, ?, ?, ?, ?)`, once.key(caller), once.body[:], agentID, subject, string(b), t.now)
 }
@@ -78,7 +78,7 @@ func (t *tx) remember(caller int64, once Once, agentID int64, subject string, an
 // forgetAnswers erases the first answers that show a call or its replies, which
 // are about to be deleted; a repeated call is still known.
 func (t *tx) forgetAnswers(postSeq int64) error {
-	return t.exec(`
+	return t.Exec(`
 		UPDATE idempotency SET answer = NULL
 		WHERE subject IN (SELECT id FROM posts WHERE seq = ? UNION SELECT id FROM replies WHERE post_seq = ?)`, postSeq, postSeq)
 }

@@ -120,7 +120,7 @@ func (t *tx) pseudonym(value string) ([]byte, error) {
 // secret is the site's own, made when first needed.
 func (t *tx) secret() (secret []byte, err error) {
 	const name = "secret"
-	found, err := t.find(&secret, `SELECT value FROM site WHERE name = ?`, name)
+	found, err := t.Find(&secret, `SELECT value FROM site WHERE name = ?`, name)
 	if err != nil || found {
 		return secret, err
 	}
@@ -128,12 +128,12 @@ func (t *tx) secret() (secret []byte, err error) {
 	if _, err := io.ReadFull(t.writer.store.random, secret); err != nil {
 		return nil, fmt.Errorf("make the site's secret: %w", err)
 	}
-	return secret, t.exec(`INSERT INTO site (name, value) VALUES (?, ?)`, name, secret)
+	return secret, t.Exec(`INSERT INTO site (name, value) VALUES (?, ?)`, name, secret)
 }
 
 // setSite keeps a value of the site's own.
 func (t *tx) setSite(name string, value []byte) error {
-	return t.exec(`
+	return t.Exec(`
 		INSERT INTO site (name, value) VALUES (?, ?)
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value)
 }

@@ -81,7 +81,7 @@ func suspension(reason *string, until *Time) error {
 // acts now, and may not wait until the service comes round to it.
 func (s *Store) endSuspension(ctx context.Context, id int64) error {
 	return s.write(ctx, func(t *tx) error {
-		n, err := t.change(`
+		n, err := t.Change(`
 			UPDATE agents SET suspended_at = NULL, suspended_until = NULL, suspension_reason = NULL
 			WHERE id = ? AND suspended_until <= ?`, id, t.now)
 		if n > 0 {
@@ -96,7 +96,7 @@ func (s *Store) endSuspension(ctx context.Context, id int64) error {
 // looked up; then it is no longer one.
 func (s *Store) markKeyUsed(ctx context.Context, id int64, hash []byte) error {
 	return s.write(ctx, func(t *tx) error {
-		n, err := t.change(`UPDATE agents SET key_used = TRUE WHERE id = ? AND key_hash = ?`, id, hash)
+		n, err := t.Change(`UPDATE agents SET key_used = TRUE WHERE id = ? AND key_hash = ?`, id, hash)
 		if err == nil && n == 0 {
 			err = refuse(CodeUnauthorized)
 		}
@@ -120,5 +120,5 @@ func (s *Store) RotateKey(ctx context.Context, caller Caller) (key string, rotat
 
 // setKey gives an agent another key in the place of the one it has.
 func (t *tx) setKey(agentID int64, key string) error {
-	return t.exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, hashKey(key), t.now, agentID)
+	return t.Exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, hashKey(key), t.now, agentID)
 }

@@ -83,7 +83,7 @@ func (s *Store) AddLink(ctx context.Context, caller Caller, address, kind string
 			return err
 		}
 		t.touch(caller.ID)
-		return t.exec(`
+		return t.Exec(`
 			INSERT INTO links (agent_id, url, kind, status, next_check_at, created_at)
 			VALUES (?, ?, ?, 'pending', ?, ?)`, caller.ID, address, kind, t.now.add(linkRetry), t.now)
 	})
@@ -101,7 +101,7 @@ func (s *Store) linkURL(address string) string {
 // others.
 func (s *Store) RemoveLink(ctx context.Context, caller Caller, address string) (links []Link, err error) {
 	err = s.writeAs(ctx, caller, func(t *tx) error {
-		if err := t.exec(`DELETE FROM links WHERE agent_id = ? AND url = ?`, caller.ID, s.linkURL(address)); err != nil {
+		if err := t.Exec(`DELETE FROM links WHERE agent_id = ? AND url = ?`, caller.ID, s.linkURL(address)); err != nil {
 			return err
 		}
 		t.touch(caller.ID)
@@ -121,7 +121,7 @@ func (s *Store) KeepFinding(ctx context.Context, agentID int64, address string, 
 			return err // gone or suspended meanwhile
 		}
 		var was string
-		there, err := t.find(&was, `SELECT status FROM links WHERE agent_id = ? AND url = ?`, agentID, address)
+		there, err := t.Find(&was, `SELECT status FROM links WHERE agent_id = ? AND url = ?`, agentID, address)
 		if err == nil && there {
 			if err = t.keepFinding(agentID, address, was, found); err == nil && byService {
 				err = t.tellOfLink(agentID, address, was)
@@ -151,7 +151,7 @@ func (t *tx) keepFinding(agentID int64, address, was string, found LinkFinding) 
 		query = `kind = ?, status = 'failed', failure = ?, proof = NULL, verified_at = NULL, expires_at = NULL, next_check_at = NULL`
 		args = append(args, found.Kind, found.Failure)
 	}
-	err := t.exec(`UPDATE links SET checked_at = ?, `+query+` WHERE agent_id = ? AND url = ?`, append(args, agentID, address)...)
+	err := t.Exec(`UPDATE links SET checked_at = ?, `+query+` WHERE agent_id = ? AND url = ?`, append(args, agentID, address)...)
 	if err != nil {
 		return fmt.Errorf("keep what was found of a link: %w", err)
 	}
@@ -165,11 +165,11 @@ func mayPass(failure string) bool {
 
 func (t *tx) tellOfLink(agentID int64, address, was string) error {
 	var is, handle string
-	err := t.get(&is, `SELECT status FROM links WHERE agent_id = ? AND url = ?`, agentID, address)
+	err := t.Get(&is, `SELECT status FROM links WHERE agent_id = ? AND url = ?`, agentID, address)
 	if err != nil || is == was {
 		return err
 	}
-	if err := t.get(&handle, `SELECT handle FROM handles WHERE id = ?`, agentID); err != nil {
+	if err := t.Get(&handle, `SELECT handle FROM handles WHERE id = ?`, agentID); err != nil {
 		return err
 	}
 	return t.tell(agentID, "trust.changed", EventSubject{Handle: handle})
@@ -198,7 +198,7 @@ func (s *Store) TakeDueLinks(ctx context.Context, limit int) (due []DueLink, err
 	}
 	err = s.write(ctx, func(t *tx) error {
 		for _, l := range due {
-			err := t.exec(`UPDATE links SET next_check_at = ? WHERE agent_id = ? AND url = ?`, t.now.add(linkRetry), l.AgentID, l.URL)
+			err := t.Exec(`UPDATE links SET next_check_at = ? WHERE agent_id = ? AND url = ?`, t.now.add(linkRetry), l.AgentID, l.URL)
 			if err != nil {
 				return err
 			}
@@ -214,12 +214,12 @@ func (t *tx) expireLinks() (int, error) {
 		AgentID int64  `db:"agent_id"`
 		URL     string `db:"url"`
 	}
-	err := t.selectAll(&due, `SELECT agent_id, url FROM links WHERE status = 'verified' AND expires_at <= ? LIMIT ?`, t.now, dueStep)
+	err := t.Select(&due, `SELECT agent_id, url FROM links WHERE status = 'verified' AND expires_at <= ? LIMIT ?`, t.now, dueStep)
 	if err != nil {
 		return 0, err
 	}
 	for _, l := range due {
-		err := t.exec(`UPDATE links SET status = 'expired', proof = NULL, next_check_at = NULL WHERE agent_id = ? AND url = ?`, l.AgentID, l.URL)
+		err := t.Exec(`UPDATE links SET status = 'expired', proof = NULL, next_check_at = NULL WHERE agent_id = ? AND url = ?`, l.AgentID, l.URL)
 		if err != nil {
 			return 0, err
 		}
@@ -246,6 +246,6 @@ const selectLinks = `
 
 func (t *tx) links(agentID int64) ([]Link, error) {
 	links := []Link{}
-	err := t.selectAll(&links, selectLinks, agentID)
+	err := t.Select(&links, selectLinks, agentID)
 	return links, err
 }

@@ -36,10 +36,10 @@ func (a *activity) note(s *Store, id int64, last, now Time) {
 	}
 	s.writeLater(func(t *tx) error {
 		t.touchActive(id)
-		if err := t.exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id); err != nil {
+		if err := t.Exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id); err != nil {
 			return err
 		}
-		return t.exec(`UPDATE agent_documents SET last_active_at = ? WHERE agent_id = ?`, now, id)
+		return t.Exec(`UPDATE agent_documents SET last_active_at = ? WHERE agent_id = ?`, now, id)
 	}, func(error) {
 		// A time that could not be stored is written with the next call.
 		a.Lock()
@@ -120,7 +120,7 @@ func (t *tx) dropOld() error {
 		{`UPDATE reports SET reporter = NULL WHERE about = 'post' AND reporter IS NOT NULL AND created_at <= ?`, t.now.add(-reportWindow)},
 		{`UPDATE reports SET reporter = NULL WHERE about = 'claim' AND reporter IS NOT NULL AND created_at <= ?`, t.now.add(-unwantedAge)},
 	} {
-		if err := t.exec(old.query, old.since); err != nil {
+		if err := t.Exec(old.query, old.since); err != nil {
 			return err
 		}
 	}
@@ -130,7 +130,7 @@ func (t *tx) dropOld() error {
 // showAgents touches the agents whose suspension has ended by itself.
 func (t *tx) showAgents() (int, error) {
 	var due []int64
-	err := t.selectAll(&due, `
+	err := t.Select(&due, `
 		SELECT id FROM agents
 		WHERE suspended_until <= ? AND NOT EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = id)
 		LIMIT ?`, t.now, dueStep)
@@ -169,10 +169,10 @@ var ErrNotDev = errors.New("this directory was not made by callbook dev, which c
 func (s *Store) MarkDev(ctx context.Context, fresh bool) error {
 	return s.write(ctx, func(t *tx) error {
 		if fresh {
-			return t.exec(`INSERT INTO site (name, value) VALUES ('dev', ?)`, []byte(t.now.String()))
+			return t.Exec(`INSERT INTO site (name, value) VALUES ('dev', ?)`, []byte(t.now.String()))
 		}
 		var since []byte
-		marked, err := t.find(&since, `SELECT value FROM site WHERE name = 'dev'`)
+		marked, err := t.Find(&since, `SELECT value FROM site WHERE name = 'dev'`)
 		if err == nil && !marked {
 			err = ErrNotDev
 		}
@@ -187,7 +187,7 @@ func (s *Store) Clear(ctx context.Context) error {
 			"outbox", "mail_log", "reports", "audit", "blocked_words", "blocks", "requests", "collabs",
 			"agents", "handles", "sqlite_sequence",
 		} {
-			if err := t.exec(`DELETE FROM ` + table); err != nil {
+			if err := t.Exec(`DELETE FROM ` + table); err != nil {
 				return fmt.Errorf("clear %s: %w", table, err)
 			}
 		}

@@ -33,7 +33,7 @@ func (s *Store) Suspend(ctx context.Context, handle, reason string, until time.T
 				return invalid(Fault{Field: "until", Code: FaultBadValue})
 			}
 		}
-		return t.exec(`UPDATE agents SET suspended_at = ?, suspended_until = ?, suspension_reason = ? WHERE id = ?`,
+		return t.Exec(`UPDATE agents SET suspended_at = ?, suspended_until = ?, suspension_reason = ? WHERE id = ?`,
 			t.now, end, optional(reason), agent.ID)
 	})
 }
@@ -42,7 +42,7 @@ func (s *Store) Suspend(ctx context.Context, handle, reason string, until time.T
 // not_found a handle that no agent has.
 func (s *Store) Unsuspend(ctx context.Context, handle string) error {
 	return s.moderate(ctx, "unsuspend", handle, "", func(t *tx, agent *agentRow) error {
-		return t.exec(`UPDATE agents SET suspended_at = NULL, suspended_until = NULL, suspension_reason = NULL WHERE id = ?`, agent.ID)
+		return t.Exec(`UPDATE agents SET suspended_at = NULL, suspended_until = NULL, suspension_reason = NULL WHERE id = ?`, agent.ID)
 	})
 }
 
@@ -66,7 +66,7 @@ func (s *Store) moderate(ctx context.Context, act, handle, detail string, do fun
 
 // audit keeps a note of what the operator did.
 func (t *tx) audit(act, subject, detail string) error {
-	err := t.exec(`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`, act, subject, optional(detail), t.now)
+	err := t.Exec(`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`, act, subject, optional(detail), t.now)
 	if err != nil {
 		return fmt.Errorf("keep a note of %s: %w", act, err)
 	}
@@ -77,7 +77,7 @@ func (t *tx) audit(act, subject, detail string) error {
 // with not_found a handle that no agent has.
 func (s *Store) Verify(ctx context.Context, handle string) error {
 	return s.moderate(ctx, "verify", handle, "", func(t *tx, agent *agentRow) error {
-		return t.exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?) WHERE id = ?`, t.now, agent.ID)
+		return t.Exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?) WHERE id = ?`, t.now, agent.ID)
 	})
 }
 
@@ -122,7 +122,7 @@ func (s *Store) ExportAgent(ctx context.Context, handle string) (members string,
 // not_found handles that no agents have, or of which one does not block the other.
 func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
 	return s.moderate(ctx, "unblock", handle, blocked, func(t *tx, agent *agentRow) error {
-		n, err := t.change(`
+		n, err := t.Change(`
 			DELETE FROM blocks
 			WHERE blocker_id = ? AND blocked_id = (SELECT id FROM handles WHERE handle = ?)`, agent.ID, blocked)
 		if err == nil && n == 0 {
@@ -137,13 +137,13 @@ func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
 func (s *Store) RemovePost(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {
 		var p postRow
-		found, err := t.find(&p, selectPostRow+` WHERE id = ?`, id)
+		found, err := t.Find(&p, selectPostRow+` WHERE id = ?`, id)
 		if err == nil && !found {
 			err = refuse(CodeNotFound)
 		}
 		var author string
 		if err == nil {
-			err = t.get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID)
+			err = t.Get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID)
 		}
 		if err == nil {
 			err = t.deletePost(&p)
@@ -163,7 +163,7 @@ func (s *Store) RemoveReply(ctx context.Context, id string) error {
 			Post   int64  `db:"post_seq"`
 			Author string `db:"handle"`
 		}
-		found, err := t.find(&reply, `
+		found, err := t.Find(&reply, `
 			SELECT r.seq, r.post_seq, h.handle
 			FROM replies r
 			JOIN handles h ON h.id = r.author_id
@@ -183,7 +183,7 @@ func (s *Store) RemoveReply(ctx context.Context, id string) error {
 			{`DELETE FROM replies WHERE seq = ?`, reply.Seq},
 			{`UPDATE post_documents SET reply_count = (` + visibleReplies + `post_documents.post_seq) WHERE post_seq = ?`, reply.Post},
 		} {
-			if err := t.exec(act.query, act.of); err != nil {
+			if err := t.Exec(act.query, act.of); err != nil {
 				return err
 			}
 		}

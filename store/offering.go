@@ -66,7 +66,7 @@ func (s *Store) ReplaceOfferings(ctx context.Context, caller Caller, menu Menu) 
 }
 
 func (t *tx) replaceOfferings(agentID int64, drafts []OfferingDraft) error {
-	if err := t.exec(`DELETE FROM offerings WHERE agent_id = ?`, agentID); err != nil {
+	if err := t.Exec(`DELETE FROM offerings WHERE agent_id = ?`, agentID); err != nil {
 		return err
 	}
 	for i, draft := range drafts {
@@ -75,12 +75,12 @@ func (t *tx) replaceOfferings(agentID int64, drafts []OfferingDraft) error {
 		}
 	}
 	t.touch(agentID)
-	return t.exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.now, agentID)
+	return t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.now, agentID)
 }
 
 func (t *tx) offerings(agentID int64) ([]Offering, error) {
 	offerings := []Offering{}
-	err := t.selectAll(&offerings, `
+	err := t.Select(&offerings, `
 		SELECT id, title, deliverable, mode, for_whom, not_doing, turnaround_days, languages, tags
 		FROM offerings
 		WHERE agent_id = ?
@@ -102,7 +102,7 @@ func (t *tx) offering(agentID int64, id string) (*Offering, error) {
 
 func (t *tx) checkOfferingIDs(agentID int64, drafts []OfferingDraft) (faults []Fault, err error) {
 	var own []string
-	if err := t.selectAll(&own, `SELECT id FROM offerings WHERE agent_id = ?`, agentID); err != nil {
+	if err := t.Select(&own, `SELECT id FROM offerings WHERE agent_id = ?`, agentID); err != nil {
 		return nil, err
 	}
 	unused := map[string]bool{}
@@ -132,7 +132,7 @@ func (t *tx) insertOffering(agentID int64, position int, d OfferingDraft) (err e
 	if d.TurnaroundDays != 0 {
 		days = &d.TurnaroundDays
 	}
-	return t.exec(`
+	return t.Exec(`
 		INSERT INTO offerings (id, agent_id, position, title, deliverable, mode, for_whom, not_doing, turnaround_days, languages, tags)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		d.ID, agentID, position, d.Title, d.Deliverable, d.Mode, optional(d.ForWhom), optional(d.NotDoing), days,

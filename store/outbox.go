@@ -76,7 +76,7 @@ func (t *tx) spendMail(agentID int64, address string) (allowed bool, refusal *Er
 		return false, nil, err
 	}
 	allowed = !met
-	return allowed, nil, t.exec(`INSERT INTO mail_log (agent_id, mailbox_hash, sent, at) VALUES (?, ?, ?, ?)`, agentID, hash, allowed, t.now)
+	return allowed, nil, t.Exec(`INSERT INTO mail_log (agent_id, mailbox_hash, sent, at) VALUES (?, ?, ?, ?)`, agentID, hash, allowed, t.now)
 }
 
 // mailboxHash is all that is kept of a mailbox for the caps.
@@ -139,7 +139,7 @@ func (t *tx) limitMet(limit int, since Time, where string, args ...any) (oldest 
 	if limit == 0 {
 		return 0, false, nil
 	}
-	met, err = t.find(&oldest, `SELECT at FROM mail_log WHERE `+where+` AND at > ? ORDER BY at DESC LIMIT 1 OFFSET ?`,
+	met, err = t.Find(&oldest, `SELECT at FROM mail_log WHERE `+where+` AND at > ? ORDER BY at DESC LIMIT 1 OFFSET ?`,
 		append(args, since, limit-1)...)
 	return oldest, met, err
 }
@@ -155,7 +155,7 @@ func (t *tx) insertMail(agentID int64, kind, recipient, secret string, expires T
 		return err
 	}
 	t.changes.Mail = true
-	err = t.exec(`
+	err = t.Exec(`
 		INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at)
 		VALUES (?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`, id, agentID, kind, recipient, secret, t.now, t.now, expires)
 	if err != nil {
@@ -165,7 +165,7 @@ func (t *tx) insertMail(agentID int64, kind, recipient, secret string, expires T
 }
 
 func (t *tx) dropMails(agentID int64, kind string) error {
-	n, err := t.change(`DELETE FROM outbox WHERE agent_id = ? AND kind = ?`, agentID, kind)
+	n, err := t.Change(`DELETE FROM outbox WHERE agent_id = ? AND kind = ?`, agentID, kind)
 	t.erased(n)
 	return err
 }
@@ -197,7 +197,7 @@ func (s *Store) BeginMail(ctx context.Context) (mail Mail, due bool, err error) 
 		if err := t.expireMails(); err != nil {
 			return err
 		}
-		err := t.get(&mail, `
+		err := t.Get(&mail, `
 			SELECT o.seq, o.id, o.kind, o.recipient, h.handle, a.name, o.secret, o.tries, o.created_at, o.expires_at
 			FROM outbox o
 			JOIN agents a ON a.id = o.agent_id
@@ -212,7 +212,7 @@ func (s *Store) BeginMail(ctx context.Context) (mail Mail, due bool, err error) 
 			return err
 		}
 		due = true
-		return t.exec(`
+		return t.Exec(`
 			UPDATE outbox SET tries = tries + 1, uncertain = uncertain + 1, next_try_at = ?
 			WHERE seq = ?`, t.now.add(mailBackoff(mail.Tries)), mail.Seq)
 	})
@@ -222,7 +222,7 @@ func (s *Store) BeginMail(ctx context.Context) (mail Mail, due bool, err error) 
 // expireMails drops the mails whose time has passed, and those that may have
 // been delivered twice.
 func (t *tx) expireMails() error {
-	n, err := t.change(`DELETE FROM outbox WHERE expires_at <= ? OR uncertain = 2 AND next_try_at <= ?`, t.now, t.now)
+	n, err := t.Change(`DELETE FROM outbox WHERE expires_at <= ? OR uncertain = 2 AND next_try_at <= ?`, t.now, t.now)
 	t.erased(n)
 	return err
 }
@@ -244,13 +244,13 @@ func (s *Store) EndMail(ctx context.Context, mail Mail, outcome MailOutcome) err
 					return err
 				}
 			}
-			n, err := t.change(`DELETE FROM outbox WHERE seq = ?`, mail.Seq)
+			n, err := t.Change(`DELETE FROM outbox WHERE seq = ?`, mail.Seq)
 			t.erased(n)
 			return err
 		case MailDelayed:
-			return t.exec(`UPDATE outbox SET uncertain = uncertain - 1 WHERE seq = ? AND uncertain > 0`, mail.Seq)
+			return t.Exec(`UPDATE outbox SET uncertain = uncertain - 1 WHERE seq = ? AND uncertain > 0`, mail.Seq)
 		}
-		n, err := t.change(`DELETE FROM outbox WHERE seq = ? AND uncertain = 2`, mail.Seq)
+		n, err := t.Change(`DELETE FROM outbox WHERE seq = ? AND uncertain = 2`, mail.Seq)
 		t.erased(n)
 		return err
 	})

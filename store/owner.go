@@ -75,7 +75,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller Caller, address string) (
 
 func (t *tx) claimOwner(agent *agentRow, address string, owner []byte, token string) error {
 	var claim claimRow
-	found, err := t.find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
+	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (t *tx) ownerHash(address string) ([]byte, error) {
 // one before. That is done once it is delivered, or used: asking for one must not
 // be a way to shut the owner out.
 func (t *tx) voidOldLink(token string) error {
-	return t.exec(`UPDATE owner_claims SET token_hash = next_hash, next_hash = NULL WHERE next_hash = ?`, hashKey(token))
+	return t.Exec(`UPDATE owner_claims SET token_hash = next_hash, next_hash = NULL WHERE next_hash = ?`, hashKey(token))
 }
 
 // wantedAt tells whether the person at an address has not said lately that the
@@ -132,14 +132,14 @@ func (t *tx) wantedAt(handle, address string) (bool, error) {
 		return false, err
 	}
 	var n int
-	err = t.get(&n, `
+	err = t.Get(&n, `
 		SELECT COUNT(*) FROM reports
 		WHERE about = 'claim' AND subject = ? AND reporter = ? AND created_at > ?`, handle, owner, t.now.add(-unwantedAge))
 	return n == 0, err
 }
 
 func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
-	err := t.exec(`
+	err := t.Exec(`
 		INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at)
 		VALUES (?, ?, 0, ?, ?, 'pending', ?, ?)
 		ON CONFLICT (agent_id) DO UPDATE SET owner = excluded.owner,
@@ -157,7 +157,7 @@ func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
 // prolongClaim makes a claim look as if a fresh link were on its way. No mail goes
 // out, so the link that is good stays so.
 func (t *tx) prolongClaim(agentID int64) error {
-	return t.exec(`UPDATE owner_claims SET requested_at = ?, expires_at = ? WHERE agent_id = ?`, t.now, t.now.add(claimAge), agentID)
+	return t.Exec(`UPDATE owner_claims SET requested_at = ?, expires_at = ? WHERE agent_id = ?`, t.now, t.now.add(claimAge), agentID)
 }
 
 // OwnerPage is what the owner sees of an agent and may do.
@@ -276,7 +276,7 @@ func (s *Store) ActAsOwner(ctx context.Context, call OwnerCall) (done OwnerDone,
 	}
 	err = s.decide(ctx, func(t *tx) (*Error, error) {
 		var claim claimRow
-		found, err := t.find(&claim, selectClaim+` WHERE token_hash = ?1 OR next_hash = ?1`, hashKey(call.Token))
+		found, err := t.Find(&claim, selectClaim+` WHERE token_hash = ?1 OR next_hash = ?1`, hashKey(call.Token))
 		if err != nil {
 			return nil, err
 		}
@@ -301,7 +301,7 @@ func (s *Store) ActAsOwner(ctx context.Context, call OwnerCall) (done OwnerDone,
 		if err := t.voidOldLink(call.Token); err != nil {
 			return nil, err
 		}
-		return nil, t.exec(`UPDATE owner_claims SET acts = acts + 1 WHERE agent_id = ?`, agent.ID)
+		return nil, t.Exec(`UPDATE owner_claims SET acts = acts + 1 WHERE agent_id = ?`, agent.ID)
 	})
 	return done, err
 }
@@ -342,7 +342,7 @@ func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) (*Error, error) {
 	}
 	var others int
 	limit := t.writer.store.ownerAgents
-	err := t.get(&others, `SELECT COUNT(*) FROM agents WHERE claimed_by = ? AND id <> ?`, claim.Owner, agent.ID)
+	err := t.Get(&others, `SELECT COUNT(*) FROM agents WHERE claimed_by = ? AND id <> ?`, claim.Owner, agent.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -357,7 +357,7 @@ func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) (*Error, error) {
 		{`UPDATE owner_claims SET status = 'claimed', mailbox = ?, confirmed_at = COALESCE(confirmed_at, ?) WHERE agent_id = ?`,
 			[]any{agent.Mailbox, t.now, agent.ID}},
 	} {
-		if err := t.exec(change.query, change.args...); err != nil {
+		if err := t.Exec(change.query, change.args...); err != nil {
 			return nil, fmt.Errorf("confirm the owner claim: %w", err)
 		}
 	}
@@ -368,7 +368,7 @@ func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) (*Error, error) {
 // rejectClaim ends a claim that the person does not know of, and tells the
 // operator.
 func (t *tx) rejectClaim(claim *claimRow, agent *agentRow) error {
-	if err := t.exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID); err != nil {
+	if err := t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID); err != nil {
 		return err
 	}
 	if err := t.dropMails(agent.ID, MailClaim); err != nil {
@@ -383,9 +383,9 @@ func (t *tx) withdrawClaim(agent *agentRow) error {
 	if err := t.unclaim(agent.ID); err != nil {
 		return err
 	}
-	err := t.exec(`UPDATE agents SET claimed_by = NULL, require_owner_receipt = FALSE, updated_at = ? WHERE id = ?`, t.now, agent.ID)
+	err := t.Exec(`UPDATE agents SET claimed_by = NULL, require_owner_receipt = FALSE, updated_at = ? WHERE id = ?`, t.now, agent.ID)
 	if err == nil {
-		err = t.exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID)
+		err = t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID)
 	}
 	if err != nil {
 		return fmt.Errorf("withdraw the owner claim: %w", err)
@@ -401,12 +401,12 @@ func (t *tx) takeBack(claim *claimRow, agent *agentRow, key string) error {
 		return err
 	}
 	if agent.Mailbox != claim.Mailbox {
-		if err := t.exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.now, agent.ID); err != nil {
+		if err := t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.now, agent.ID); err != nil {
 			return err
 		}
 		return t.unverify(agent.ID)
 	}
-	if err := t.exec(`DELETE FROM codes WHERE agent_id = ?`, agent.ID); err != nil {
+	if err := t.Exec(`DELETE FROM codes WHERE agent_id = ?`, agent.ID); err != nil {
 		return err
 	}
 	return t.dropMails(agent.ID, MailRecover)

@@ -121,7 +121,7 @@ func (t *tx) createPost(caller Caller, draft PostDraft) (PostDocument, error) {
 	}
 	t.touchRecent(caller.ID)
 	t.touchPosts()
-	err = t.get(&doc.Author, `SELECT author FROM agent_documents WHERE agent_id = ?`, caller.ID)
+	err = t.Get(&doc.Author, `SELECT author FROM agent_documents WHERE agent_id = ?`, caller.ID)
 	return doc, err
 }
 
@@ -134,7 +134,7 @@ func (t *tx) insertPost(authorID int64, d PostDraft) (row postRow, err error) {
 	if row.ID, err = t.newID(idPost); err != nil {
 		return row, err
 	}
-	err = t.get(&row.Seq, `
+	err = t.Get(&row.Seq, `
 		INSERT INTO posts (id, author_id, kind, title, body, deliverable, deadline, constraints,
 			languages, tags, lang, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -159,11 +159,11 @@ const selectPostRow = `
 // settlePostBySeq makes a stored call's document and search row anew.
 func (t *tx) settlePostBySeq(seq int64) error {
 	var p postRow
-	if err := t.get(&p, selectPostRow+` WHERE seq = ?`, seq); err != nil {
+	if err := t.Get(&p, selectPostRow+` WHERE seq = ?`, seq); err != nil {
 		return err
 	}
 	var author string
-	if err := t.get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID); err != nil {
+	if err := t.Get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID); err != nil {
 		return err
 	}
 	_, err := t.settlePost(&p, author)
@@ -285,7 +285,7 @@ func (f PostFilter) facets() []string {
 func (s *Store) DeletePost(ctx context.Context, caller Caller, id string) error {
 	return s.writeAs(ctx, caller, func(t *tx) error {
 		var p postRow
-		err := t.get(&p, selectPostRow+`
+		err := t.Get(&p, selectPostRow+`
 			WHERE id = ? AND EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = author_id)`, id)
 		if err != nil {
 			return orNotFound(err)
@@ -304,13 +304,13 @@ func (t *tx) deletePost(p *postRow) error {
 	if err := t.forgetAnswers(p.Seq); err != nil {
 		return err
 	}
-	return t.exec(`DELETE FROM posts WHERE seq = ?`, p.Seq)
+	return t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq)
 }
 
 // deletePostsOf deletes everything an agent published.
 func (t *tx) deletePostsOf(id int64) error {
 	var posts []int64
-	if err := t.selectAll(&posts, `SELECT seq FROM posts WHERE author_id = ?`, id); err != nil {
+	if err := t.Select(&posts, `SELECT seq FROM posts WHERE author_id = ?`, id); err != nil {
 		return err
 	}
 	for _, seq := range posts {
@@ -324,7 +324,7 @@ func (t *tx) deletePostsOf(id int64) error {
 		`DELETE FROM replies WHERE author_id = ?1`,
 		`DELETE FROM posts WHERE author_id = ?1`,
 	} {
-		if err := t.exec(query, id); err != nil {
+		if err := t.Exec(query, id); err != nil {
 			return fmt.Errorf("delete the calls and replies: %w", err)
 		}
 	}
@@ -337,7 +337,7 @@ func (t *tx) deletePostsOf(id int64) error {
 func (t *tx) closePosts() (int, error) {
 	var due []int64
 	today := t.now.date()
-	err := t.selectAll(&due, `
+	err := t.Select(&due, `
 		SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?
 		UNION ALL
 		SELECT post_seq FROM post_documents WHERE open = 0 AND deadline >= ?

@@ -78,11 +78,11 @@ func TestTransaction_SelectsAndFails(t *testing.T) {
 	s := newStore(t)
 	err := s.write(context.Background(), func(tx *tx) error {
 		var text string
-		if found, err := tx.find(&text, `SELECT word FROM blocked_words`); found || err != nil {
+		if found, err := tx.Find(&text, `SELECT word FROM blocked_words`); found || err != nil {
 			t.Errorf("an absent row: %v, %v", found, err)
 		}
 		var numbers []int
-		return tx.selectAll(&numbers, `SELECT 1 UNION ALL SELECT 'x'`)
+		return tx.Select(&numbers, `SELECT 1 UNION ALL SELECT 'x'`)
 	})
 	if err == nil || !strings.Contains(err.Error(), "converting") {
 		t.Errorf("a text in the place of a number: %v", err)

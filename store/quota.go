@@ -64,7 +64,7 @@ func (t *tx) spent(agentID int64, a act, limit int) (times []Time, err error) {
 	if limit == 0 {
 		return nil, nil
 	}
-	err = t.selectAll(&times, `
+	err = t.Select(&times, `
 		SELECT at FROM usage
 		WHERE agent_id = ? AND act = ? AND at > ?
 		ORDER BY at DESC
@@ -74,7 +74,7 @@ func (t *tx) spent(agentID int64, a act, limit int) (times []Time, err error) {
 
 // use counts one act.
 func (t *tx) use(agentID int64, a act) error {
-	return t.exec(`INSERT INTO usage (agent_id, act, at) VALUES (?, ?, ?)`, agentID, a, t.now)
+	return t.Exec(`INSERT INTO usage (agent_id, act, at) VALUES (?, ?, ?)`, agentID, a, t.now)
 }
 
 // Allowance is what is left of a limit. Limit and Left are null where the limit

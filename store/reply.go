@@ -47,7 +47,7 @@ const visibleReplies = `
 // recountReplies counts the replies anew of all calls that an agent replied to: it
 // was hidden, or is shown again.
 func (t *tx) recountReplies(authorID int64) error {
-	n, err := t.change(`
+	n, err := t.Change(`
 		UPDATE post_documents SET reply_count = (`+visibleReplies+`post_documents.post_seq)
 		WHERE post_seq IN (SELECT post_seq FROM replies WHERE author_id = ?)`, authorID)
 	if n > 0 {
@@ -79,7 +79,7 @@ func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply 
 		return reply, err
 	}
 	var post PostDocument
-	err = t.get(&post, selectPost+` WHERE p.id = ?`, postID)
+	err = t.Get(&post, selectPost+` WHERE p.id = ?`, postID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return reply, refuse(CodeNotFound)
 	}
@@ -94,27 +94,27 @@ func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply 
 		return reply, err
 	}
 	var seq int64
-	err = t.get(&seq, `
+	err = t.Get(&seq, `
 		INSERT INTO replies (id, post_seq, author_id, body, created_at) VALUES (?, ?, ?, ?, ?)
 		RETURNING seq`, id, post.Seq, caller.ID, draft.Body, t.now)
 	if err != nil {
 		return reply, fmt.Errorf("insert the reply: %w", err)
 	}
-	if err := t.exec(`UPDATE post_documents SET reply_count = reply_count + 1 WHERE post_seq = ?`, post.Seq); err != nil {
+	if err := t.Exec(`UPDATE post_documents SET reply_count = reply_count + 1 WHERE post_seq = ?`, post.Seq); err != nil {
 		return reply, err
 	}
 	t.touchPosts()
 	if err := t.tellOfReply(caller, post, id); err != nil {
 		return reply, err
 	}
-	err = t.get(&reply, selectReply+` WHERE r.seq = ?`, seq)
+	err = t.Get(&reply, selectReply+` WHERE r.seq = ?`, seq)
 	return reply, err
 }
 
 // tellOfReply tells the author of a call that another has answered.
 func (t *tx) tellOfReply(caller Caller, post PostDocument, replyID string) error {
 	var author int64
-	if err := t.get(&author, `SELECT author_id FROM posts WHERE seq = ?`, post.Seq); err != nil || author == caller.ID {
+	if err := t.Get(&author, `SELECT author_id FROM posts WHERE seq = ?`, post.Seq); err != nil || author == caller.ID {
 		return err
 	}
 	return t.tell(author, "reply.received", EventSubject{ID: &replyID, Handle: caller.Handle, PostID: &post.ID})

@@ -19,7 +19,7 @@ const reportWindow = Day
 func (s *Store) ReportPost(ctx context.Context, postID, address string, draft ReportDraft) error {
 	return s.write(ctx, func(t *tx) error {
 		var post PostDocument
-		found, err := t.find(&post, selectPost+` WHERE p.id = ?`, postID)
+		found, err := t.Find(&post, selectPost+` WHERE p.id = ?`, postID)
 		if err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func (s *Store) ReportPost(ctx context.Context, postID, address string, draft Re
 			return err
 		}
 		var earlier int64
-		repeated, err := t.find(&earlier, `
+		repeated, err := t.Find(&earlier, `
 			SELECT seq FROM reports
 			WHERE about = 'post' AND subject = ? AND reporter = ? AND created_at > ?`,
 			postID, reporter, t.now.add(-reportWindow))
@@ -56,7 +56,7 @@ func (t *tx) insertReport(r report) error {
 	if err != nil {
 		return err
 	}
-	err = t.exec(`
+	err = t.Exec(`
 		INSERT INTO reports (id, about, subject, reporter, reporter_id, reason, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?)`, id, r.about, r.subject, r.reporter, r.reporterID, optional(r.reason), t.now)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Store) Reports(ctx context.Context, closed bool, limit int) (reports []
 // id that no report has.
 func (s *Store) CloseReport(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {
-		n, err := t.change(`UPDATE reports SET closed_at = COALESCE(closed_at, ?) WHERE id = ?`, t.now, id)
+		n, err := t.Change(`UPDATE reports SET closed_at = COALESCE(closed_at, ?) WHERE id = ?`, t.now, id)
 		if err != nil {
 			return err
 		}

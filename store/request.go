@@ -308,7 +308,7 @@ func (t *tx) approach(sender, recipient *agentRow, draft RequestDraft) (offering
 	}
 	// The plus has SQLite look through what the sender ever sent, which the limit by the day
 	// bounds, and not through what the recipient got from everybody.
-	err = t.get(&pair, `
+	err = t.Get(&pair, `
 		SELECT COALESCE(MAX(r.status IN ('pending', 'awaiting_owner') AND r.expires_at > ?1), 0) AS open,
 			COALESCE(MAX(`+overdue+`), 0) AS overdue,
 			MAX(CASE WHEN r.status = 'declined' THEN r.decided_at END) AS declined
@@ -333,11 +333,11 @@ func (t *tx) approach(sender, recipient *agentRow, draft RequestDraft) (offering
 func (t *tx) receivedThisWeek(agentID int64, limit int) (received []Time, err error) {
 	since := t.now.add(-week)
 	var all int // those that do not count, too: mostly these are few, and quick to tell
-	err = t.get(&all, `SELECT COUNT(*) FROM (SELECT 1 FROM requests WHERE to_id = ? AND created_at > ? LIMIT ?)`, agentID, since, limit)
+	err = t.Get(&all, `SELECT COUNT(*) FROM (SELECT 1 FROM requests WHERE to_id = ? AND created_at > ? LIMIT ?)`, agentID, since, limit)
 	if err != nil || all < limit {
 		return nil, err
 	}
-	err = t.selectAll(&received, receivedSince+` ORDER BY at DESC LIMIT ?`, agentID, since, limit)
+	err = t.Select(&received, receivedSince+` ORDER BY at DESC LIMIT ?`, agentID, since, limit)
 	return received, err
 }
 
@@ -366,7 +366,7 @@ func (t *tx) insertRequest(sender, recipient *agentRow, d RequestDraft, offering
 		text := string(b)
 		snapshot = &text
 	}
-	err = t.exec(`
+	err = t.Exec(`
 		INSERT INTO requests (id, from_id, to_id, status, purpose, deliverable, compensation, offering, deadline,
 			context, created_at, updated_at, expires_at)
 		VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -393,7 +393,7 @@ func (a *agentRow) party() Party {
 
 func (t *tx) request(id string) (Request, error) {
 	var row requestRow
-	if err := t.get(&row, selectRequest+` WHERE r.id = ?2`, t.now, id); err != nil {
+	if err := t.Get(&row, selectRequest+` WHERE r.id = ?2`, t.now, id); err != nil {
 		return Request{}, err
 	}
 	return row.record()
@@ -495,7 +495,7 @@ func (s *Store) actOnRequest(ctx context.Context, caller Caller, id string, act 
 // owner's acts, the recipient.
 func (t *tx) actOnRequest(agentID int64, id string, act requestAct, reason string) (*Error, error) {
 	var row requestRow
-	found, err := t.find(&row, selectRequest+` WHERE r.id = ?2`, t.now, id)
+	found, err := t.Find(&row, selectRequest+` WHERE r.id = ?2`, t.now, id)
 	if err != nil {
 		return nil, err
 	}
@@ -526,7 +526,7 @@ func (t *tx) actOnRequest(agentID int64, id string, act requestAct, reason strin
 // acceptance is what accepting a request means for its recipient now.
 func (t *tx) acceptance(row *requestRow) (requestAct, error) {
 	var receipt bool
-	err := t.get(&receipt, `SELECT require_owner_receipt FROM agents WHERE id = ?`, row.ToID)
+	err := t.Get(&receipt, `SELECT require_owner_receipt FROM agents WHERE id = ?`, row.ToID)
 	// One that waits for the owner already, or that the owner agreed to, stays so.
 	if row.Status == requestAwaiting || receipt && row.Status != requestAccepted {
 		return actAcceptLater, err
@@ -550,7 +550,7 @@ func (t *tx) moveRequest(row *requestRow, move requestMove, reason string) (*Err
 	if move.act != actDecline {
 		reason = ""
 	}
-	err := t.exec(`UPDATE requests SET status = ?, decline_reason = ?, updated_at = ?, decided_at = ? WHERE id = ?`,
+	err := t.Exec(`UPDATE requests SET status = ?, decline_reason = ?, updated_at = ?, decided_at = ? WHERE id = ?`,
 		move.to, optional(reason), t.now, decided, row.ID)
 	if err != nil {
 		return nil, fmt.Errorf("%s a request: %w", move.act, err)
@@ -565,7 +565,7 @@ func (t *tx) moveRequest(row *requestRow, move requestMove, reason string) (*Err
 
 // exchangeMailboxes keeps both mailboxes as they are now with an accepted request.
 func (t *tx) exchangeMailboxes(id string) error {
-	return t.exec(`
+	return t.Exec(`
 		UPDATE requests SET
 			from_mailbox = (SELECT mailbox FROM agents WHERE agents.id = requests.from_id),
 			to_mailbox = (SELECT mailbox FROM agents WHERE agents.id = requests.to_id)
@@ -588,14 +588,14 @@ func (t *tx) tellOfRequest(row *requestRow, move requestMove) error {
 // blockSender keeps the sender's further requests from the recipient, and tells
 // the operator, once for a request.
 func (t *tx) blockSender(row *requestRow, reason string) error {
-	err := t.exec(`
+	err := t.Exec(`
 		INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, ?)
 		ON CONFLICT (blocker_id, blocked_id) DO NOTHING`, row.ToID, row.FromID, t.now)
 	if err != nil {
 		return fmt.Errorf("block the sender: %w", err)
 	}
 	var earlier int64
-	repeated, err := t.find(&earlier, `SELECT seq FROM reports WHERE reporter_id = ? AND about = 'request' AND subject = ?`, row.ToID, row.ID)
+	repeated, err := t.Find(&earlier, `SELECT seq FROM reports WHERE reporter_id = ? AND about = 'request' AND subject = ?`, row.ToID, row.ID)
 	if err != nil || repeated {
 		return err
 	}
@@ -604,7 +604,7 @@ func (t *tx) blockSender(row *requestRow, reason string) error {
 
 func (t *tx) blocked(blocker, blocked int64) (bool, error) {
 	var since Time
-	return t.find(&since, `SELECT created_at FROM blocks WHERE blocker_id = ? AND blocked_id = ?`, blocker, blocked)
+	return t.Find(&since, `SELECT created_at FROM blocks WHERE blocker_id = ? AND blocked_id = ?`, blocker, blocked)
 }
 
 // expirePair stores that what is open between two agents has run out of time.
@@ -617,7 +617,7 @@ func (t *tx) expirePair(fromID, toID int64) error {
 // narrows it; its values are ?2 and on.
 func (t *tx) expireRequests(where string, args ...any) (int, error) {
 	var due []requestRow
-	err := t.selectAll(&due, selectRequest+`
+	err := t.Select(&due, selectRequest+`
 		WHERE r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`+where+`
 		ORDER BY r.expires_at
 		LIMIT `+strconv.Itoa(dueStep), append([]any{t.now}, args...)...)
@@ -627,7 +627,7 @@ func (t *tx) expireRequests(where string, args ...any) (int, error) {
 	move := moveOf(actExpire)
 	for i := range due {
 		row := &due[i]
-		err := t.exec(`UPDATE requests SET status = 'expired', updated_at = expires_at, decided_at = expires_at WHERE seq = ?`, row.Seq)
+		err := t.Exec(`UPDATE requests SET status = 'expired', updated_at = expires_at, decided_at = expires_at WHERE seq = ?`, row.Seq)
 		if err != nil {
 			return 0, fmt.Errorf("expire a request: %w", err)
 		}
@@ -645,7 +645,7 @@ func (t *tx) endRequestsOf(id int64) error {
 		return err
 	}
 	var open []requestRow
-	err := t.selectAll(&open, selectRequest+`
+	err := t.Select(&open, selectRequest+`
 		WHERE r.status IN ('pending', 'awaiting_owner') AND (r.from_id = ?2 OR r.to_id = ?2)`, t.now, id)
 	if err != nil {
 		return err
@@ -665,7 +665,7 @@ func (t *tx) endRequestsOf(id int64) error {
 		`UPDATE requests SET to_mailbox = NULL WHERE to_id = ?1`,
 		`DELETE FROM blocks WHERE blocker_id = ?1 OR blocked_id = ?1`,
 	} {
-		if err := t.exec(query, id); err != nil {
+		if err := t.Exec(query, id); err != nil {
 			return fmt.Errorf("end the requests: %w", err)
 		}
 	}

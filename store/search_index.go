@@ -36,7 +36,7 @@ func (t *tx) storeSearchRows() error {
 	})
 	for _, key := range keys {
 		t.changes.rows[key.table]++
-		if err := t.exec(`DELETE FROM `+key.table+` WHERE rowid = ?`, key.number); err != nil {
+		if err := t.Exec(`DELETE FROM `+key.table+` WHERE rowid = ?`, key.number); err != nil {
 			return fmt.Errorf("delete a row of %s: %w", key.table, err)
 		}
 		row := t.search[key]
@@ -44,7 +44,7 @@ func (t *tx) storeSearchRows() error {
 			continue
 		}
 		c := row.Columns()
-		err := t.exec(`INSERT INTO `+key.table+` (rowid, first, second, third, facets) VALUES (?, ?, ?, ?, ?)`, key.number, c[0], c[1], c[2], c[3])
+		err := t.Exec(`INSERT INTO `+key.table+` (rowid, first, second, third, facets) VALUES (?, ?, ?, ?, ?)`, key.number, c[0], c[1], c[2], c[3])
 		if err != nil {
 			return fmt.Errorf("insert a row of %s: %w", key.table, err)
 		}
@@ -56,7 +56,7 @@ func (t *tx) storeSearchRows() error {
 // clearSearch empties the full-text tables.
 func (t *tx) clearSearch() error {
 	for _, table := range []string{agentSearch, postSearch} {
-		if err := t.exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('delete-all')`); err != nil {
+		if err := t.Exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('delete-all')`); err != nil {
 			return fmt.Errorf("clear %s: %w", table, err)
 		}
 	}
@@ -76,7 +76,7 @@ func (s *Store) optimizeSearch(ctx context.Context) error {
 	}
 	err = s.writeDue(ctx, func(t *tx) error {
 		for _, table := range []string{agentSearch, postSearch} {
-			if err := t.exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('optimize')`); err != nil {
+			if err := t.Exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('optimize')`); err != nil {
 				return fmt.Errorf("optimize %s: %w", table, err)
 			}
 		}

@@ -25,7 +25,7 @@ func (t *tx) unverify(id int64) error {
 		// A fresh link to an owner's page still goes out: it hangs on no mailbox.
 		`DELETE FROM outbox WHERE agent_id = ? AND kind <> 'owner'`,
 	} {
-		if err := t.exec(query, id); err != nil {
+		if err := t.Exec(query, id); err != nil {
 			return fmt.Errorf("unverify: %w", err)
 		}
 	}
@@ -37,7 +37,7 @@ func (t *tx) unverify(id int64) error {
 // unclaim ends the owner claim in force. The partners of confirmed
 // collaborations lose the evidence that hung on it.
 func (t *tx) unclaim(id int64) error {
-	n, err := t.change(`UPDATE agents SET claimed_at = NULL WHERE id = ? AND claimed_at IS NOT NULL`, id)
+	n, err := t.Change(`UPDATE agents SET claimed_at = NULL WHERE id = ? AND claimed_at IS NOT NULL`, id)
 	if err != nil || n == 0 {
 		return err
 	}
@@ -50,7 +50,7 @@ func (t *tx) unclaim(id int64) error {
 // their documents does.
 func (t *tx) touchPartners(id int64) error {
 	var partners []int64
-	err := t.selectAll(&partners, `
+	err := t.Select(&partners, `
 		SELECT a.id
 		FROM agents a
 		WHERE a.claimed_at IS NOT NULL AND a.id IN (
@@ -65,7 +65,7 @@ func (t *tx) touchPartners(id int64) error {
 		if err != nil {
 			return err
 		}
-		if err := t.exec(`UPDATE agent_documents SET confirmed = ? WHERE agent_id = ?`, n, partner); err != nil {
+		if err := t.Exec(`UPDATE agent_documents SET confirmed = ? WHERE agent_id = ?`, n, partner); err != nil {
 			return err
 		}
 		t.touchActive(partner)
@@ -77,7 +77,7 @@ func (t *tx) touchPartners(id int64) error {
 // owners are different people and have each claimed them (specification: Agent
 // card).
 func (t *tx) evidence(id int64) (n int, err error) {
-	err = t.get(&n, `
+	err = t.Get(&n, `
 		SELECT COUNT(*)
 		FROM collabs c
 		JOIN agents i ON i.id = c.initiator_id

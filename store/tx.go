@@ -130,28 +130,28 @@ func (t *tx) run(query string, f func(*sqlx.Stmt) error) error {
 	return err
 }
 
-// get reads one row; sql.ErrNoRows when there is none.
-func (t *tx) get(dest any, query string, args ...any) error {
+// Get reads one row; sql.ErrNoRows when there is none.
+func (t *tx) Get(dest any, query string, args ...any) error {
 	return t.run(query, func(stmt *sqlx.Stmt) error { return stmt.Get(dest, args...) })
 }
 
-// find is get that reports the absence of the row by its first result.
-func (t *tx) find(dest any, query string, args ...any) (bool, error) {
-	return found(t.get(dest, query, args...))
+// Find is Get that reports the absence of the row by its first result.
+func (t *tx) Find(dest any, query string, args ...any) (bool, error) {
+	return found(t.Get(dest, query, args...))
 }
 
-// selectAll reads every row of a query into the slice dest.
-func (t *tx) selectAll(dest any, query string, args ...any) error {
+// Select reads every row of a query into the slice dest.
+func (t *tx) Select(dest any, query string, args ...any) error {
 	return t.run(query, func(stmt *sqlx.Stmt) error { return stmt.Select(dest, args...) })
 }
 
-func (t *tx) exec(query string, args ...any) error {
-	_, err := t.change(query, args...)
+func (t *tx) Exec(query string, args ...any) error {
+	_, err := t.Change(query, args...)
 	return err
 }
 
-// change is exec that returns the number of rows it changed.
-func (t *tx) change(query string, args ...any) (n int64, err error) {
+// Change is Exec that returns the number of rows it changed.
+func (t *tx) Change(query string, args ...any) (n int64, err error) {
 	err = t.run(query, func(stmt *sqlx.Stmt) error {
 		result, err := stmt.Exec(args...)
 		if err != nil {

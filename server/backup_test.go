@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"callbook/store"
+	"callbook/store/sqlitedb"
 )
 
 // TestTheServiceBacksItselfUp: by its clock, and not again and again where it fails.
@@ -16,7 +17,7 @@ func TestTheServiceBacksItselfUp(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) { o.path = path })
 	s.agent("tide-reader")
 	folder := filepath.Join(t.TempDir(), "copies")
-	s.server.options.Backups = store.Schedule{Path: path, Folder: folder, Every: store.Day, Keep: 7}
+	s.server.options.Backups = sqlitedb.Schedule{Path: path, Folder: folder, Every: store.Day, Keep: 7}
 	copies := func(want int) {
 		t.Helper()
 		if entries, _ := os.ReadDir(folder); len(entries) != want {

@@ -27,6 +27,7 @@ import (
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
 	"callbook/store"
+	"callbook/store/sqlitedb"
 )
 
 // TestMain lets garbage wait: tests make many small heaps, which would be collected
@@ -124,7 +125,7 @@ var newFile = sync.OnceValues(func() (_ []byte, err error) {
 // makeFile makes the file of a new directory, unless there is one.
 func makeFile(t testing.TB, path string) {
 	t.Helper()
-	if store.Exists(path) {
+	if sqlitedb.Exists(path) {
 		return
 	}
 	file, err := newFile()

@@ -8,6 +8,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/store"
+	"callbook/store/sqlitedb"
 )
 
 // mountHealth mounts what tells machines how the service is.
@@ -33,7 +34,7 @@ func (s *Server) live(context.Context) (any, error) {
 // Readiness is what GET /readyz answers.
 type Readiness struct {
 	Status string `json:"status"` // ok
-	store.Health
+	sqlitedb.Health
 	BackupAt *store.Time `json:"backup_at"` // of the newest scheduled copy; null when there is none
 }
 

@@ -96,7 +96,7 @@ func (s *Server) backUp(ctx context.Context) error {
 	if s.options.Backups.Folder == "" || now.UnixMilli() < s.noBackup.Load() {
 		return nil
 	}
-	name, contents, err := s.options.Backups.Run(ctx, now)
+	name, contents, err := store.RunSchedule(ctx, s.options.Backups, now)
 	if err != nil {
 		s.noBackup.Store(now.Add(backupPause).UnixMilli())
 	}

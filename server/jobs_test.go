@@ -13,30 +13,31 @@ import (
 	"time"
 
 	"callbook/store"
+	"callbook/store/sqlitedb"
 )
 
 // TestLittleRoomIsToldOnce, and that there is more again.
 func TestLittleRoomIsToldOnce(t *testing.T) {
 	s := newSite(t)
-	var d store.Disk
+	var d sqlitedb.Disk
 	var fails error
-	s.server.disk = func() (store.Disk, error) { return d, fails }
+	s.server.disk = func() (sqlitedb.Disk, error) { return d, fails }
 	said := func() (low, enough int) {
 		return strings.Count(s.log.String(), "little room on the disk"), strings.Count(s.log.String(), "there is room on the disk")
 	}
 	for _, tt := range []struct {
 		when        string
-		disk        store.Disk
+		disk        sqlitedb.Disk
 		err         error
 		low, enough int
 	}{
-		{"enough", store.Disk{Free: 300 << 20, Total: 1 << 40}, nil, 0, 0},
-		{"less than 200 MiB", store.Disk{Free: 199 << 20, Total: 1 << 40}, nil, 1, 0},
-		{"less still", store.Disk{Free: 0, Total: 1 << 40}, nil, 1, 0},
-		{"unknown", store.Disk{}, errors.New("it does not tell"), 1, 0},
-		{"enough again", store.Disk{Free: 201 << 20, Total: 1 << 40}, nil, 1, 1},
-		{"a tenth of a small disk", store.Disk{Free: 100 << 20, Total: 900 << 20}, nil, 1, 1},
-		{"less than that", store.Disk{Free: 80 << 20, Total: 900 << 20}, nil, 2, 1},
+		{"enough", sqlitedb.Disk{Free: 300 << 20, Total: 1 << 40}, nil, 0, 0},
+		{"less than 200 MiB", sqlitedb.Disk{Free: 199 << 20, Total: 1 << 40}, nil, 1, 0},
+		{"less still", sqlitedb.Disk{Free: 0, Total: 1 << 40}, nil, 1, 0},
+		{"unknown", sqlitedb.Disk{}, errors.New("it does not tell"), 1, 0},
+		{"enough again", sqlitedb.Disk{Free: 201 << 20, Total: 1 << 40}, nil, 1, 1},
+		{"a tenth of a small disk", sqlitedb.Disk{Free: 100 << 20, Total: 900 << 20}, nil, 1, 1},
+		{"less than that", sqlitedb.Disk{Free: 80 << 20, Total: 900 << 20}, nil, 2, 1},
 	} {
 		d, fails = tt.disk, tt.err
 		if err := s.server.tellRoom(context.Background()); err != nil {
@@ -102,7 +103,7 @@ func TestAStoppedStoreEndsTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Body.Close()
-	if err := <-ended; !errors.Is(err, store.ErrDisk) {
+	if err := <-ended; !errors.Is(err, sqlitedb.ErrDisk) {
 		t.Errorf("it ends with %v", err)
 	}
 	if took := time.Since(began); took > shutdownTimeout/2 {

@@ -27,6 +27,7 @@ import (
 	"callbook/server/mcp"
 	"callbook/server/web"
 	"callbook/store"
+	"callbook/store/sqlitedb"
 )
 
 // Options is what an operator may set.
@@ -41,7 +42,7 @@ type Options struct {
 	Version        string            // of the program, for the documents
 	Contact        string            // of the operator, as ParseContact returns it; empty: the home page says
 	MCPOrigins     []string          // as ParseMCPOrigins returns them: whose pages may use the MCP endpoint, beside the site's own
-	Backups        store.Schedule    // of the database; none without a folder
+	Backups        sqlitedb.Schedule // of the database; none without a folder
 	Dev            *Dev              // set for callbook dev only
 }
 
@@ -61,13 +62,13 @@ type Server struct {
 	links       *linkChecks
 	pages       *web.Site
 	mcp         http.Handler
-	gate        *mcp.Gate                  // before the MCP endpoint
-	noBackup    atomic.Int64               // until then, in milliseconds: the last one failed
-	copied      atomic.Pointer[store.Time] // when the newest copy was made
-	disk        func() (store.Disk, error) // where the database lies
-	low         atomic.Bool                // there is little room on it
-	connections atomic.Int64               // open ones
-	stopping    chan struct{}              // closed when the server stops: nobody waits any longer
+	gate        *mcp.Gate                     // before the MCP endpoint
+	noBackup    atomic.Int64                  // until then, in milliseconds: the last one failed
+	copied      atomic.Pointer[store.Time]    // when the newest copy was made
+	disk        func() (sqlitedb.Disk, error) // where the database lies
+	low         atomic.Bool                   // there is little room on it
+	connections atomic.Int64                  // open ones
+	stopping    chan struct{}                 // closed when the server stops: nobody waits any longer
 	meters      *metrics.Set
 	refusals    map[store.Code]*metrics.Counter
 	unrouted    *meter // of calls that meet no route

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"callbook/store/sqlitedb"
 )
 
 // beside opens the directory once more, as another process does.
@@ -39,9 +41,6 @@ func TestWhatAnotherProcessWritesIsNoticed(t *testing.T) {
 	if c := next(); !c.All || !c.Agents || !c.Posts || !c.Collabs {
 		t.Errorf("it notices only %+v", c)
 	}
-	if noticePeriod > time.Second/2 {
-		t.Errorf("an idle writer looks only every %s", noticePeriod)
-	}
 	if _, err := s.Card(context.Background(), "tide-reader"); !errors.Is(err, refuse(CodeNotFound)) {
 		t.Errorf("the card: %v", err)
 	}
@@ -72,13 +71,13 @@ func TestBesideLooksAtWhatAKillLeft(t *testing.T) {
 	}
 	damageAt(t, path, rootOf(t, apart, "reports"))
 	before := readFiles(t, path, path+"-wal")
-	if s, err := Open(t.Context(), o); !errors.Is(err, ErrDamaged) {
+	if s, err := Open(t.Context(), o); !errors.Is(err, sqlitedb.ErrDamaged) {
 		t.Errorf("%v, %v", s, err)
 	}
 	if after := readFiles(t, path, path+"-wal"); !slices.Equal(after, before) {
 		t.Error("the damaged file, or its log, was changed")
 	}
-	lock, err := AcquireLock(path)
+	lock, err := sqlitedb.AcquireLock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,11 +101,4 @@ func readFiles(t testing.TB, names ...string) (texts []string) {
 		texts = append(texts, string(text))
 	}
 	return texts
-}
-
-func TestBesideMakesNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "none.db")
-	if _, err := Open(context.Background(), Options{Path: path, Beside: true}); err == nil || !missing(path) {
-		t.Errorf("opened, or made: %v", err)
-	}
 }

@@ -53,7 +53,7 @@ type CodeSent struct {
 // StartVerify mails the caller a code that proves its mailbox. It refuses with
 // already_verified, and with rate_limited past the caps on mails.
 func (s *Store) StartVerify(ctx context.Context, caller Caller) (sent CodeSent, err error) {
-	err = s.decideAs(ctx, caller, func(t *tx) (*Error, error) {
+	err = s.writeOrRejectAs(ctx, caller, func(t *tx) (*Error, error) {
 		agent, err := t.agent(caller.ID)
 		if err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func (t *tx) sendCode(agent *agentRow, purpose string) (*Error, error) {
 			return nil, err
 		}
 	}
-	code, err := newCode(t.writer.store.random)
+	code, err := newCode(t.store.random)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (t *tx) sendCode(agent *agentRow, purpose string) (*Error, error) {
 // It refuses with already_verified, wrong_code, code_expired (there is no code
 // that could be right), and too_many_attempts until a new code is asked for.
 func (s *Store) ConfirmVerify(ctx context.Context, caller Caller, code string) (doc AgentDocument, err error) {
-	err = s.decideAs(ctx, caller, func(t *tx) (*Error, error) {
+	err = s.writeOrRejectAs(ctx, caller, func(t *tx) (*Error, error) {
 		agent, err := t.agent(caller.ID)
 		if err != nil {
 			return nil, err
@@ -185,7 +185,7 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string) (key s
 	if key, err = newKey(s.random); err != nil {
 		return "", 0, err
 	}
-	err = s.decide(ctx, func(t *tx) (*Error, error) {
+	err = s.writeOrReject(ctx, func(t *tx) (*Error, error) {
 		agent, found, err := t.agentByHandle(handle)
 		if err != nil {
 			return nil, err

@@ -202,7 +202,7 @@ func (t *tx) admitCollab(initiator, partner int64) error {
 		// It ends when a partner answers, which nobody can foretell.
 		return &Error{Code: CodeSenderLimitReached, Topic: "collab", Limit: pendingCollabs, RetryAt: t.now.add(Day).Time()}
 	}
-	return t.spend(initiator, actCollab, t.writer.store.quotas.Collabs)
+	return t.spend(initiator, actCollab, t.store.quotas.Collabs)
 }
 
 func (t *tx) collab(id string) (Collab, error) {

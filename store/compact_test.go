@@ -143,7 +143,7 @@ func TestCompact_LeavesALargeFileToTheOperator(t *testing.T) {
 	caller, _ := s.register("harbour-pilot")
 	s.ok(s.DeleteAgent(ctx, caller))
 	s.clock.Advance(compactLate + time.Minute)
-	s.mostCompacted = 1
+	s.maxCompacted = 1
 	if s.compacts() {
 		t.Error("it compacts a file that is too large")
 	}
@@ -168,10 +168,7 @@ func TestCompact_FailsWithoutHarm(t *testing.T) {
 	if _, _, err := s.Compact(stopped); !errors.Is(err, context.Canceled) {
 		t.Errorf("after a stop: %v", err)
 	}
-	s.ok(s.outside(ctx, func(w *writer) error {
-		_, err := w.conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`)
-		return err
-	}))
+	s.setBusyTimeout(0)
 	other := s.connection("rw")
 	_, err := other.Exec(`BEGIN IMMEDIATE`)
 	s.ok(err)

@@ -12,35 +12,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"callbook/store/sqlitedb"
 )
-
-// TestNetworkFileSystemsAreKnown: by the numbers of statfs(2).
-func TestNetworkFileSystemsAreKnown(t *testing.T) {
-	for kind, want := range map[int64]string{
-		0x6969: "NFS", 0x517b: "SMB", 0xff534d42: "CIFS", 0xfe534d42: "SMB2", 0x01021997: "9P", 0x00c36400: "Ceph",
-		0x5346414f: "AFS", 0x6b414653: "AFS", 0x73757245: "Coda", 0x564c: "NCP", 0x7461636f: "OCFS2", 0x65735546: "FUSE",
-		0x01161970: "GFS2", 0x0bd00bd0: "Lustre", 0x47504653: "GPFS",
-		-0xacb2be: "CIFS", // as a system of 32 bits has it
-		// Of this machine: ext4, XFS, Btrfs, tmpfs, overlay, ZFS, F2FS, bcachefs.
-		0xef53: "", 0x58465342: "", 0x9123683e: "", 0x01021994: "", 0x794c7630: "", 0x2fc12fc1: "", 0xf2f52010: "", 0xca451a4e: "",
-	} {
-		if got := networkOf(kind); got != want {
-			t.Errorf("%#x is %q, want %q", kind, got, want)
-		}
-	}
-}
-
-func TestTheDiskTellsItsRoom(t *testing.T) {
-	d, err := DiskOf(t.TempDir())
-	if err != nil || d.Free <= 0 || d.Total < d.Free {
-		t.Errorf("%+v, %v", d, err)
-	}
-	for total, want := range map[int64]int64{1 << 30: 1 << 30 / 10, 20 << 30: 200 << 20} {
-		if got := (Disk{Total: total}).Least(); got != want {
-			t.Errorf("of %d bytes at least %d should be free, want %d", total, got, want)
-		}
-	}
-}
 
 // TestNobodyDropsSQLitesLocks: the system takes away all locks that a process holds
 // on a file as soon as it closes that file, however often it has it open.
@@ -48,7 +24,7 @@ func TestNobodyDropsSQLitesLocks(t *testing.T) {
 	if _, err := os.Stat("/proc/locks"); err != nil {
 		t.Skip("the system does not tell of locks:", err)
 	}
-	s := newStore(t)
+	s := newStore(t, func(o *Options) { o.watchPeriod = time.Millisecond }) // it looks at the files all the time
 	s.everything()
 	reading, err := s.connection("ro").Beginx() // holds a lock for as long as it lasts
 	s.ok(err)
@@ -71,7 +47,7 @@ func TestNobodyDropsSQLitesLocks(t *testing.T) {
 			return nil
 		}},
 		{"a scheduled backup", func() error {
-			_, _, err := Schedule{Path: s.path, Folder: folder, Every: time.Hour, Keep: 1}.Run(ctx, s.Now())
+			_, _, err := RunSchedule(ctx, sqlitedb.Schedule{Path: s.path, Folder: folder, Every: time.Hour, Keep: 1}, s.Now())
 			return err
 		}},
 		{"readiness", func() error { _, err := s.Ready(ctx); return err }},
@@ -79,7 +55,6 @@ func TestNobodyDropsSQLitesLocks(t *testing.T) {
 		{"the disk", func() error { _, err := s.Disk(); return err }},
 		{"a check of the whole", func() error { return s.CheckWhole(ctx) }},
 		{"an examination", func() error { _, err := Examine(ctx, s.path, false); return err }},
-		{"a look at the files", func() error { s.files(); return nil }},
 		{"the operator's acts beside it", func() error {
 			beside, err := Open(ctx, Options{Path: s.path, Beside: true, Normal: true})
 			if err != nil {
@@ -110,7 +85,7 @@ func TestNobodyDropsSQLitesLocks(t *testing.T) {
 // it may tell one twice or leave one out: two readings have to agree.
 func (s *testStore) locks() (held []string) {
 	s.Helper()
-	s.ok(s.outside(context.Background(), func(*writer) error { return nil })) // a checkpoint may follow the last write
+	s.ok(s.db.Exclusive(context.Background(), func(*sqlx.Conn) error { return nil })) // a checkpoint may follow the last write
 	for before := []string(nil); before == nil || !slices.Equal(before, held); {
 		before, held = held, []string{}
 		text, err := os.ReadFile("/proc/locks")

@@ -70,13 +70,12 @@ func indexWords(t testing.TB, db *sqlx.DB, table string) (words []string) {
 func (s *testStore) madeAnew() *testStore {
 	s.Helper()
 	path := filepath.Join(s.TempDir(), "copy.db")
-	s.ok(s.outside(context.Background(), func(w *writer) error {
-		_, err := w.conn.ExecContext(context.Background(), `VACUUM INTO ?`, path)
+	s.ok(s.db.Exclusive(context.Background(), func(conn *sqlx.Conn) error {
+		_, err := conn.ExecContext(context.Background(), `VACUUM INTO ?`, path)
 		return err
 	}))
-	db, err := connect(context.Background(), path, "", 1)
-	s.ok(err)
-	_, err = db.Exec(`UPDATE site SET value = x'00' WHERE name = 'document_format'`)
+	db := connectFile(s, path, "rw")
+	_, err := db.Exec(`UPDATE site SET value = x'00' WHERE name = 'document_format'`)
 	s.ok(errors.Join(err, db.Close()))
 	again := &testStore{TB: s.TB, clock: s.clock, path: path}
 	again.Store = openStore(s, Options{Path: path, Clock: s.clock.Now, Quotas: &Quotas{}, Normal: true})

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
-	sqlite3 "modernc.org/sqlite/lib"
+	"callbook/store/sqlitedb"
 )
 
 // Code names a refusal. The values are the public error codes; what they say in
@@ -93,15 +95,24 @@ func invalid(faults ...Fault) *Error {
 	return &Error{Code: CodeValidationFailed, Faults: faults}
 }
 
-// storageError turns what SQLite says when a write finds no room into a refusal,
-// so that the caller hears what to do. Anything else stays the program's fault.
-func (s *Store) storageError(err error) error {
-	switch code := sqliteCode(s.judge(err)); {
-	case isFull(code):
-		s.full.Store(true)
-		return fmt.Errorf("%w (%w)", refuse(CodeStorageFull), err)
-	case code == sqlite3.SQLITE_BUSY:
-		return fmt.Errorf("%w (%w)", refuse(CodeUnavailable), err)
+// publicError gives an error of the database the code that its caller can act on. Anything else
+// stays the program's own error.
+func publicError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sqlitedb.ErrNoSpace):
+		return fmt.Errorf("%w: %w", refuse(CodeStorageFull), err)
+	case errors.Is(err, sqlitedb.ErrBusy), errors.Is(err, sqlitedb.ErrClosed), errors.Is(err, sqlitedb.ErrStopped):
+		return fmt.Errorf("%w: %w", refuse(CodeUnavailable), err)
+	}
+	return err
+}
+
+// orNotFound turns the absence of a row into the error not_found.
+func orNotFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return refuse(CodeNotFound)
 	}
 	return err
 }

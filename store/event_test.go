@@ -333,9 +333,9 @@ func TestARefusedActTellsNobody(t *testing.T) {
 	}
 	// Of those that share a commit, one is admitted.
 	release = s.hold()
-	jobs := make([]*job, len(askers))
+	jobs := make([]*queued, len(askers))
 	for i, c := range askers {
-		jobs[i] = s.queue(context.Background(), func(t *tx) error {
+		jobs[i] = s.queue(func(t *tx) error {
 			if err := t.tell(c.ID, "trust.changed", EventSubject{Handle: "x"}); err != nil || i == 7 {
 				return err
 			}

@@ -11,7 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"callbook/testdata/proof"
+	"github.com/jmoiron/sqlx"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"callbook/store/sqlitedb"
 )
 
 // patience is longer than anything here takes.
@@ -31,10 +35,12 @@ func wantStopped(t testing.TB, s *Store, cause error) {
 	}
 	ctx := context.Background()
 	wantOutcome(t, "a write afterwards", s.write(ctx, addWord("late")), string(CodeUnavailable))
-	wantOutcome(t, "an act on the writing connection", s.outside(ctx, func(*writer) error {
+	if err := s.db.Exclusive(ctx, func(*sqlx.Conn) error {
 		t.Error("it runs")
 		return nil
-	}), string(CodeUnavailable))
+	}); !errors.Is(err, sqlitedb.ErrStopped) {
+		t.Errorf("an act on the writing connection: %v", err)
+	}
 	_, err := s.Agents(ctx, AgentFilter{}, Page{Limit: 1})
 	wantOutcome(t, "a read afterwards", err, string(CodeUnavailable))
 	if _, err := s.Ready(ctx); !errors.Is(err, cause) {
@@ -96,15 +102,21 @@ func TestTheFirstDamageMetStopsTheStore(t *testing.T) {
 			damageAt(t, s.path, rootOf(t, s.path, tt.table))
 			before, err := os.ReadFile(s.path)
 			s.ok(err)
-			if err := tt.act(s); !isDamage(sqliteCode(err)) {
+			if err := tt.act(s); !isDamage(err) {
 				t.Errorf("it meets: %v", err)
 			}
-			wantStopped(t, s.Store, ErrDamaged)
+			wantStopped(t, s.Store, sqlitedb.ErrDamaged)
 			if after, err := os.ReadFile(s.path); err != nil || !bytes.Equal(before, after) {
 				t.Errorf("the file was changed (%v)", err)
 			}
 		})
 	}
+}
+
+// isDamage reports whether SQLite says that the file is not as it wrote it.
+func isDamage(err error) bool {
+	failure, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (failure.Code()&0xff == sqlite3.SQLITE_CORRUPT || failure.Code() == sqlite3.SQLITE_NOTADB)
 }
 
 func (s *testStore) change1(query string) error {
@@ -123,9 +135,9 @@ func TestAFileThatBecomesShorterStopsTheStore(t *testing.T) {
 		size  int64
 		cause error
 	}{
-		"the file":          {"", pageSize, ErrDamaged},
-		"all of it":         {"", 0, ErrDamaged},
-		"its shared memory": {"-shm", 0, ErrDisk},
+		"the file":          {"", pageSize, sqlitedb.ErrDamaged},
+		"all of it":         {"", 0, sqlitedb.ErrDamaged},
+		"its shared memory": {"-shm", 0, sqlitedb.ErrDisk},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
@@ -201,7 +213,7 @@ func TestAReplacedFileStopsTheStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			path := filepath.Join(folder, "callbook.db")
-			s := openStore(t, Options{Path: path, Normal: true, watch: time.Millisecond})
+			s := openStore(t, Options{Path: path, Normal: true, watchPeriod: time.Millisecond})
 			if _, _, err := s.Register(context.Background(), registration("answered"), Once{}); err != nil {
 				t.Fatal(err)
 			}
@@ -212,7 +224,7 @@ func TestAReplacedFileStopsTheStore(t *testing.T) {
 			for _, suffix := range tt.placed {
 				want[suffix], _ = os.ReadFile(path + suffix)
 			}
-			wantStopped(t, s, ErrReplaced)
+			wantStopped(t, s, sqlitedb.ErrReplaced)
 			for suffix, data := range want {
 				if now, err := os.ReadFile(path + suffix); err != nil || !bytes.Equal(now, data) {
 					t.Errorf("callbook.db%s, which was put there, is changed (%v)", suffix, err)
@@ -242,17 +254,17 @@ func TestALinkThatLeadsElsewhereStopsTheStore(t *testing.T) {
 	if err := os.Symlink(first, link); err != nil {
 		t.Skip("symbolic links cannot be made here:", err)
 	}
-	s := openStore(t, Options{Path: link, Normal: true, watch: time.Millisecond})
+	s := openStore(t, Options{Path: link, Normal: true, watchPeriod: time.Millisecond})
 	if err := errors.Join(os.Symlink(second, link+".new"), os.Rename(link+".new", link)); err != nil {
 		t.Fatal(err)
 	}
-	wantStopped(t, s, ErrReplaced)
+	wantStopped(t, s, sqlitedb.ErrReplaced)
 }
 
 // TestNothingElseStopsTheStore: what the service does with its files by itself is
 // not taken for somebody else's doing.
 func TestNothingElseStopsTheStore(t *testing.T) {
-	s := newStore(t, func(o *Options) { o.watch = time.Millisecond })
+	s := newStore(t, func(o *Options) { o.watchPeriod = time.Millisecond })
 	s.everything()
 	s.ok(s.RunDue(context.Background()))
 	_, err := Backup(context.Background(), s.path, filepath.Join(t.TempDir(), "copy.db"))
@@ -269,22 +281,21 @@ var errCommit = errors.New("the commit fails")
 // failCommits has commits fail until healed, in one of two ways: nobody can tell
 // which it was.
 func (s *testStore) failCommits(persisted bool) (heal func()) {
-	end := s.writer.end
-	set := func(f func(context.Context) error) {
-		s.ok(s.outside(context.Background(), func(w *writer) error {
-			w.end = f
+	set := func(f func(context.Context, *sqlx.Conn) error) {
+		s.ok(s.db.Exclusive(context.Background(), func(*sqlx.Conn) error {
+			s.commit = f
 			return nil
 		}))
 	}
-	set(func(ctx context.Context) error {
+	set(func(ctx context.Context, conn *sqlx.Conn) error {
 		act := "ROLLBACK"
 		if persisted {
 			act = "COMMIT"
 		}
-		_, err := s.writer.conn.ExecContext(ctx, act)
+		_, err := conn.ExecContext(ctx, act)
 		return errors.Join(errCommit, err)
 	})
-	return func() { set(end) }
+	return func() { set(commit) }
 }
 
 // created are all kinds of records that somebody makes for another. Those that take an
@@ -392,38 +403,5 @@ func TestARegistrationRepeatedAfterACommitThatFailedGivesAWorkingKey(t *testing.
 		s.ok(err)
 		_, err = s.Authenticate(context.Background(), again.Key)
 		wantOutcome(t, fmt.Sprintf("the key, persisted %v", persisted), err, "")
-	}
-}
-
-// TestTheLogIsBounded: checkpoints empty it as it grows; a reader that takes long
-// holds them up, and once it has gone the log goes back to its limit.
-func TestTheLogIsBounded(t *testing.T) {
-	proof.OneByOne(t)
-	const limit = 16 << 20
-	s := newStore(t)
-	write := func(bytes int) {
-		t.Helper()
-		for at := 0; at < bytes; at += 1 << 20 {
-			s.ok(s.write(context.Background(), func(t *tx) error {
-				return t.Exec(`INSERT INTO site (name, value) VALUES ('big', zeroblob(1 << 20)) ON CONFLICT (name) DO UPDATE SET value = randomblob(1 << 20)`)
-			}))
-		}
-	}
-	write(limit / 2)
-	if size := s.walSize(); size > limit/2 || size == 0 {
-		t.Errorf("the log has %d bytes while nobody reads", size)
-	}
-	reading, err := s.connection("ro").Beginx()
-	s.ok(err)
-	var n int
-	s.ok(reading.Get(&n, `SELECT COUNT(*) FROM site`))
-	write(limit / 4 * 5)
-	if size := s.walSize(); size < limit {
-		t.Errorf("the log has %d bytes only: the reader does not hold it", size)
-	}
-	s.ok(reading.Rollback())
-	write(limit / 4)
-	if size := s.walSize(); size > limit {
-		t.Errorf("the log has %d bytes after the reader has gone, more than %d", size, limit)
 	}
 }

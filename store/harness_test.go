@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -18,8 +19,10 @@ import (
 type testStore struct {
 	*Store
 	testing.TB
-	clock *testClock
-	path  string
+	clock  *testClock
+	path   string
+	closed *Store // if it is
+	commit func(context.Context, *sqlx.Conn) error
 }
 
 // testClock stands still until a test moves it.
@@ -59,15 +62,22 @@ var newFile = sync.OnceValues(func() (_ []byte, err error) {
 	return os.ReadFile(path)
 })
 
+// pageSize is that of every database.
+const pageSize = 4096
+
 // testStart is when tests begin.
 func testStart() time.Time { return time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC) }
 
 func newStore(t testing.TB, set ...func(*Options)) *testStore {
 	t.Helper()
 	clock := &testClock{now: testStart()}
+	s := &testStore{TB: t, clock: clock, commit: commit}
 	o := Options{Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: clock.Now, Quotas: &Quotas{}, Normal: true}
 	for _, f := range set {
 		f(&o)
+	}
+	if o.commit == nil {
+		o.commit = func(ctx context.Context, conn *sqlx.Conn) error { return s.commit(ctx, conn) }
 	}
 	if missing(o.Path) {
 		file, err := newFile()
@@ -75,14 +85,20 @@ func newStore(t testing.TB, set ...func(*Options)) *testStore {
 			t.Fatal(err)
 		}
 	}
-	s := &testStore{Store: openStore(t, o), TB: t, clock: clock, path: o.Path}
+	s.Store, s.path = openStore(t, o), o.Path
 	t.Cleanup(func() {
-		if n := s.reading.Stats().InUse; n != 0 && !s.closed {
+		if n := s.db.ReadStats().InUse; n != 0 && s.closed != s.Store {
 			t.Errorf("%d reading connections were not given back", n)
 		}
 		s.stop()
 	})
 	return s
+}
+
+// commit commits, as the store does by itself.
+func commit(ctx context.Context, conn *sqlx.Conn) error {
+	_, err := conn.ExecContext(ctx, "COMMIT")
+	return err
 }
 
 func openStore(t testing.TB, o Options) *Store {
@@ -94,10 +110,16 @@ func openStore(t testing.TB, o Options) *Store {
 	return s
 }
 
+// Close closes the store, and remembers that.
+func (s *testStore) Close() error {
+	s.closed = s.Store
+	return s.Store.Close()
+}
+
 // stop closes the store, once.
 func (s *testStore) stop() {
 	s.Helper()
-	if s.closed {
+	if s.closed == s.Store {
 		return
 	}
 	if err := s.Close(); err != nil {
@@ -213,12 +235,38 @@ func value[T any](s *testStore, query string, args ...any) T {
 }
 
 // connection opens the store's file beside the store, as another program would.
-func (s *testStore) connection(mode mode, pragmas ...string) *sqlx.DB {
+func (s *testStore) connection(mode string, pragmas ...string) *sqlx.DB {
 	s.Helper()
-	db, err := connect(context.Background(), s.path, mode, 1, pragmas...)
-	s.ok(err)
+	db := connectFile(s, s.path, mode, pragmas...)
 	s.Cleanup(func() { _ = db.Close() })
 	return db
+}
+
+// connectFile opens a database file by SQLite's own means.
+func connectFile(t testing.TB, path, mode string, pragmas ...string) *sqlx.DB {
+	t.Helper()
+	query := url.Values{"mode": {mode}, "_pragma": append([]string{"busy_timeout(5000)"}, pragmas...)}
+	db, err := sqlx.Connect("sqlite", "file:"+filepath.ToSlash(path)+"?"+query.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	return db
+}
+
+// setBusyTimeout sets how long the writer waits for another process.
+func (s *testStore) setBusyTimeout(timeout time.Duration) {
+	s.Helper()
+	s.ok(s.db.Exclusive(context.Background(), func(conn *sqlx.Conn) error {
+		_, err := conn.ExecContext(context.Background(), fmt.Sprintf(`PRAGMA busy_timeout = %d`, timeout.Milliseconds()))
+		return err
+	}))
+}
+
+// missing reports whether there is no file of that name.
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, os.ErrNotExist)
 }
 
 // together calls f from n goroutines that start at once, and returns their errors.

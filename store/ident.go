@@ -125,7 +125,7 @@ func (t *tx) secret() (secret []byte, err error) {
 		return secret, err
 	}
 	secret = make([]byte, sha256.Size)
-	if _, err := io.ReadFull(t.writer.store.random, secret); err != nil {
+	if _, err := io.ReadFull(t.store.random, secret); err != nil {
 		return nil, fmt.Errorf("make the site's secret: %w", err)
 	}
 	return secret, t.Exec(`INSERT INTO site (name, value) VALUES (?, ?)`, name, secret)

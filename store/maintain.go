@@ -34,7 +34,7 @@ func (a *activity) note(s *Store, id int64, last, now Time) {
 	if pending {
 		return
 	}
-	s.writeLater(func(t *tx) error {
+	s.tryWrite(func(t *tx) error {
 		t.touchActive(id)
 		if err := t.Exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id); err != nil {
 			return err
@@ -81,7 +81,7 @@ func (s *Store) RunDue(ctx context.Context) error {
 	if err := s.compactIfDue(ctx); err != nil {
 		errs = append(errs, err)
 	}
-	return errors.Join(append(errs, s.checkpointErased(ctx))...)
+	return errors.Join(append(errs, s.truncateErased(ctx))...)
 }
 
 // dueStep is how many records one transaction ends, so that calls in between do
@@ -92,7 +92,7 @@ const dueStep = 250
 func (s *Store) inSteps(ctx context.Context, act func(*tx) (done int, err error)) error {
 	for {
 		var done int
-		err := s.writeDue(ctx, func(t *tx) (err error) {
+		err := s.writeScheduled(ctx, func(t *tx) (err error) {
 			done, err = act(t)
 			return err
 		})
@@ -138,27 +138,17 @@ func (t *tx) showAgents() (int, error) {
 	return len(due), err
 }
 
-// checkpointErased empties the write-ahead log once personal data was erased: it
-// holds the pages as they were until then.
-func (s *Store) checkpointErased(ctx context.Context) error {
-	return s.outside(ctx, func(w *writer) error {
-		if !s.erased {
-			return nil
-		}
-		var done checkpointed
-		// A reader that takes long, as a backup does, is not waited for: all writes
-		// would wait with it.
-		if _, err := w.conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
-			return err
-		}
-		err := w.conn.GetContext(ctx, &done, `PRAGMA wal_checkpoint(TRUNCATE)`)
-		_, timeoutErr := w.conn.ExecContext(context.Background(), `PRAGMA busy_timeout = 5000`)
-		if err := errors.Join(err, timeoutErr); err != nil {
-			return fmt.Errorf("checkpoint: %w", err)
-		}
-		s.erased = done.Busy != 0 // a reader was in the way: the next run tries again
+// truncateErased empties the write-ahead log once personal data was erased: it holds the pages as
+// they were until then.
+func (s *Store) truncateErased(ctx context.Context) error {
+	if !s.erased.CompareAndSwap(true, false) {
 		return nil
-	})
+	}
+	done, err := s.db.TruncateLog(ctx)
+	if !done {
+		s.erased.Store(true) // a reader was in the way: the next run tries again
+	}
+	return publicError(err)
 }
 
 // ErrNotDev tells that a file was not made by callbook dev.

@@ -259,10 +259,7 @@ func TestErasureSurvivesACrash(t *testing.T) {
 	var n int
 	s.ok(reading.Get(&n, `SELECT COUNT(*) FROM agents`))
 	s.ok(s.DeleteAgent(ctx, caller))
-	s.ok(s.outside(ctx, func(w *writer) error {
-		_, err := w.conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`)
-		return err
-	}))
+	s.setBusyTimeout(0)
 	s.stop()
 	s.ok(reading.Rollback())
 	s.ok(reader.Close())
@@ -295,4 +292,15 @@ func TestClearEmptiesEverything(t *testing.T) {
 	if again.ID != caller.ID || len(found.Items) != 1 {
 		t.Errorf("the next agent has number %d and is found %d times", again.ID, len(found.Items))
 	}
+}
+
+func TestDevEmptiesOnlyItsOwn(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	if err := s.MarkDev(ctx, false); !errors.Is(err, ErrNotDev) {
+		t.Errorf("a served directory is taken for a test: %v", err)
+	}
+	s.ok(s.MarkDev(ctx, true))
+	s.ok(s.Clear(ctx))
+	s.ok(s.MarkDev(ctx, false))
 }

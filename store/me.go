@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/jmoiron/sqlx"
 )
 
 // Own is what an agent alone sees of itself beside its card.
@@ -104,29 +103,19 @@ func (s *Store) Export(ctx context.Context, caller Caller) (string, error) {
 }
 
 func (s *Store) exportRows(ctx context.Context, query string, id int64) (string, error) {
-	all := []map[string]any{}
-	err := s.read(ctx, query, func(ctx context.Context, stmt *sqlx.Stmt) error {
-		rows, err := stmt.QueryxContext(ctx, id)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			stored, row := map[string]any{}, map[string]any{}
-			if err := rows.MapScan(stored); err != nil {
-				return err
-			}
-			for column, value := range stored {
-				if v, ok := exportValue(column, value); ok {
-					row[column] = v
-				}
-			}
-			all = append(all, row)
-		}
-		return rows.Err()
-	})
+	rows, err := s.db.SelectMaps(ctx, query, id)
 	if err != nil {
-		return "", err
+		return "", publicError(err)
+	}
+	all := []map[string]any{}
+	for _, stored := range rows {
+		row := map[string]any{}
+		for column, value := range stored {
+			if v, ok := exportValue(column, value); ok {
+				row[column] = v
+			}
+		}
+		all = append(all, row)
 	}
 	text, err := json.Marshal(all, json.Deterministic(true))
 	return string(text), err

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"callbook/store/sqlitedb"
 	"callbook/testdata/proof"
 )
 
@@ -52,10 +53,14 @@ func steps(t testing.TB, more ...string) fstest.MapFS {
 
 func newest(t testing.TB) int64 {
 	t.Helper()
-	version, err := newestSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	version := int64(0)
+	migrations(t, func(file string, _ []string) {
+		n, err := strconv.ParseInt(filepath.Base(file)[:5], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		version = max(version, n)
+	})
 	return version
 }
 
@@ -68,6 +73,19 @@ func version(t testing.TB, path string) (version int64) {
 		}
 	})
 	return version
+}
+
+// upgrade is what a start did to the schema.
+type upgrade struct {
+	from, to int64
+	kept     string // the copy from before
+}
+
+// draftsOf returns the unfinished files of an upgrade: the copy that is kept and the one that is
+// migrated, and what SQLite keeps beside them.
+func draftsOf(path string) []string {
+	draft := filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
+	return []string{draft + ".pre-migrate", draft + ".migrating", draft + ".pre-migrate-journal", draft + ".migrating-journal"}
 }
 
 // start is the whole start of a program with these migrations.
@@ -160,7 +178,7 @@ func TestAnUpgradeKeepsACheckedCopy(t *testing.T) {
 		t.Fatalf("got %+v, %v, want %+v", got, err, want)
 	}
 	wantState(t, "the copy", before, kept)
-	if _, err := Inspect(context.Background(), kept); err != nil {
+	if _, err := Verify(context.Background(), kept); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(kept); err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
@@ -222,7 +240,7 @@ func TestABadCopyStopsAnUpgrade(t *testing.T) {
 	if err := os.WriteFile(kept, []byte("of a try before"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := start(path, steps(t, addNotes)); !errors.Is(err, ErrDamaged) {
+	if _, err := start(path, steps(t, addNotes)); !errors.Is(err, sqlitedb.ErrDamaged) {
 		t.Errorf("got %v", err)
 	}
 	wantState(t, "the file", before, path)
@@ -238,7 +256,7 @@ func TestAnUpgradeNeedsRoom(t *testing.T) {
 		t.Skip("needs a file system with sparse files: a file as big as the free room is made")
 	}
 	path := olderFile(t)
-	disk, err := DiskOf(path)
+	disk, err := sqlitedb.DiskOf(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +266,7 @@ func TestAnUpgradeNeedsRoom(t *testing.T) {
 	}
 	head := fileHead(t, path)
 	_, err = start(path, steps(t, addNotes))
-	if !errors.Is(err, ErrNoRoom) {
+	if !errors.Is(err, sqlitedb.ErrNoRoom) {
 		t.Fatalf("got %v", err)
 	}
 	if text := err.Error(); !strings.Contains(text, fmt.Sprintf("%d MiB are needed", disk.Free/10*32>>20+1)) || !strings.Contains(text, "--no-backup") {
@@ -443,7 +461,7 @@ func TestTheEarlierProgramRefusesAnUpgradedFile(t *testing.T) {
 	}
 	for name, set := range map[string]func(*Options){"serving": func(*Options) {}, "beside": func(o *Options) { o.Beside = true }} {
 		_, err := start(path, nil, set)
-		if !errors.Is(err, ErrNewerSchema) || !strings.Contains(err.Error(), fmt.Sprintf("schema %d, this program knows %d", from+1, from)) {
+		if !errors.Is(err, sqlitedb.ErrNewerSchema) || !strings.Contains(err.Error(), fmt.Sprintf("schema %d, this program knows %d", from+1, from)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -690,10 +708,7 @@ func TestAFullDiskUndoesAnUpgrade(t *testing.T) {
 func TestUpgrade_BesideAReader(t *testing.T) {
 	t.Parallel() // the end of the start waits for the reader
 	path := olderFile(t)
-	reader, err := connect(context.Background(), path, readOnly, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := connectFile(t, path, "ro")
 	defer reader.Close()
 	run := func(query string) {
 		t.Helper()

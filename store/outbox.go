@@ -70,7 +70,7 @@ func (t *tx) spendMail(agentID int64, address string) (allowed bool, refusal *Er
 	if refusal, err = t.mailRefusal(agentID, hash); err != nil || refusal != nil {
 		return false, refusal, err
 	}
-	caps := t.writer.store.mails
+	caps := t.store.mails
 	_, met, err := t.limitMet(caps.Mailbox, t.now.add(-Day), `mailbox_hash = ? AND sent`, hash)
 	if err != nil {
 		return false, nil, err
@@ -87,7 +87,7 @@ func (t *tx) mailboxHash(address string) ([]byte, error) {
 // mailRefusal is by that cap on mails, of those that are met, which ends last; nil when
 // none is met.
 func (t *tx) mailRefusal(agentID int64, mailbox []byte) (refusal *Error, err error) {
-	caps := t.writer.store.mails
+	caps := t.store.mails
 	atOnce := 0
 	if caps.Pause > 0 {
 		atOnce = 1

@@ -63,9 +63,10 @@ func (s *testStore) dump() map[string]string {
 	s.Helper()
 	var tables []string
 	s.ok(s.selectAll(context.Background(), &tables, `SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`))
-	held := map[string]string{}
+	held, db := map[string]string{}, s.connection("ro")
+	defer db.Close()
 	for _, table := range tables {
-		held[table] = fmt.Sprint(rowsOf(s, s.reading, `SELECT * FROM "`+table+`"`))
+		held[table] = fmt.Sprint(rowsOf(s, db, `SELECT * FROM "`+table+`"`))
 	}
 	return held
 }

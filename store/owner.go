@@ -274,7 +274,7 @@ func (s *Store) ActAsOwner(ctx context.Context, call OwnerCall) (done OwnerDone,
 	if err != nil {
 		return done, err
 	}
-	err = s.decide(ctx, func(t *tx) (*Error, error) {
+	err = s.writeOrReject(ctx, func(t *tx) (*Error, error) {
 		var claim claimRow
 		found, err := t.Find(&claim, selectClaim+` WHERE token_hash = ?1 OR next_hash = ?1`, hashKey(call.Token))
 		if err != nil {
@@ -341,7 +341,7 @@ func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) (*Error, error) {
 		return &Error{Code: CodeTrustTooLow, Topic: "claim"}, nil
 	}
 	var others int
-	limit := t.writer.store.ownerAgents
+	limit := t.store.ownerAgents
 	err := t.Get(&others, `SELECT COUNT(*) FROM agents WHERE claimed_by = ? AND id <> ?`, claim.Owner, agent.ID)
 	if err != nil {
 		return nil, err

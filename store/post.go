@@ -108,7 +108,7 @@ func (t *tx) createPost(caller Caller, draft PostDraft) (PostDocument, error) {
 	if err := t.checkTexts(draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return PostDocument{}, err
 	}
-	if err := t.spend(caller.ID, actPost, t.writer.store.quotas.Posts); err != nil {
+	if err := t.spend(caller.ID, actPost, t.store.quotas.Posts); err != nil {
 		return PostDocument{}, err
 	}
 	row, err := t.insertPost(caller.ID, draft)

@@ -86,7 +86,7 @@ func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply 
 	if err != nil {
 		return reply, err
 	}
-	if err := t.spend(caller.ID, actReply, t.writer.store.quotas.Replies); err != nil {
+	if err := t.spend(caller.ID, actReply, t.store.quotas.Replies); err != nil {
 		return reply, err
 	}
 	id, err := t.newID(idReply)

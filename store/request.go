@@ -227,7 +227,7 @@ func (r *requestRow) roleOf(agentID int64) (role, bool) {
 // the contract's order, are those of ContactPolicy.admits; with not_found a recipient
 // that is not there, and with idempotency_conflict a repeated key with another body.
 func (s *Store) SendRequest(ctx context.Context, caller Caller, handle string, draft RequestDraft, once Once) (request Request, replayed bool, err error) {
-	err = s.decideAs(ctx, caller, func(t *tx) (refusal *Error, err error) {
+	err = s.writeOrRejectAs(ctx, caller, func(t *tx) (refusal *Error, err error) {
 		request = Request{}
 		if _, replayed, err = t.replay(caller.ID, once, &request); err != nil || replayed {
 			return nil, err
@@ -292,7 +292,7 @@ func (t *tx) sendRequest(caller Caller, handle string, draft RequestDraft) (Requ
 func (t *tx) approach(sender, recipient *agentRow, draft RequestDraft) (offering *Offering, a approach, err error) {
 	a = approach{
 		now: t.now, self: sender.ID == recipient.ID, level: sender.level(), offeringGiven: draft.OfferingID != "",
-		daily: t.writer.store.quotas.of(actRequest, t.now.Time().Sub(sender.CreatedAt.Time())),
+		daily: t.store.quotas.of(actRequest, t.now.Time().Sub(sender.CreatedAt.Time())),
 	}
 	if a.blocked, err = t.blocked(recipient.ID, sender.ID); err != nil {
 		return nil, a, err
@@ -480,7 +480,7 @@ func (s *Store) ReportRequest(ctx context.Context, caller Caller, id string, dra
 }
 
 func (s *Store) actOnRequest(ctx context.Context, caller Caller, id string, act requestAct, reason string) (request Request, err error) {
-	err = s.decideAs(ctx, caller, func(t *tx) (*Error, error) {
+	err = s.writeOrRejectAs(ctx, caller, func(t *tx) (*Error, error) {
 		refusal, err := t.actOnRequest(caller.ID, id, act, reason)
 		if err != nil || refusal != nil {
 			return refusal, err

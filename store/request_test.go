@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -79,7 +80,8 @@ type played struct {
 func (s *testStore) play() *played {
 	s.Helper()
 	var n int
-	s.ok(s.reading.Get(&n, `SELECT COUNT(*) FROM handles`))
+	db := s.connection("ro")
+	s.ok(errors.Join(db.Get(&n, `SELECT COUNT(*) FROM handles`), db.Close()))
 	name := func(what string) string { return fmt.Sprintf("%s-%d", what, n) }
 	p := &played{testStore: s, asker: s.reachable(name("asker")), pilot: s.reachable(name("pilot")), stranger: s.reachable(name("stranger"))}
 	p.token = s.owned(p.pilot, name("owner")+"@people.example.org")

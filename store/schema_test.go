@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -22,6 +21,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/schema"
+	"callbook/store/sqlitedb"
 )
 
 // migrations calls f with the lines of each migration.
@@ -181,13 +181,13 @@ func released(t testing.TB, name string) string {
 // visited opens a database file as it is, for one act.
 func visited(t testing.TB, path string, act func(*sqlx.DB)) {
 	t.Helper()
-	err := visit(context.Background(), path, readWrite, func(db *sqlx.DB) error {
-		act(db)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := connectFile(t, path, "rw")
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	act(db)
 }
 
 // contents is what a database holds, by table: how many rows, and their checksum.
@@ -244,7 +244,7 @@ func TestReleasedDatabasesAreAsTheyWere(t *testing.T) {
 		if sum != want {
 			t.Errorf("%s: what it holds has the checksum %s, not %s", name, sum, want)
 		}
-		contents, err := Inspect(context.Background(), path)
+		contents, err := Verify(context.Background(), path)
 		if err != nil || fmt.Sprintf("schema-%d.db", contents.Schema) != name {
 			t.Errorf("%s: %+v, %v", name, contents, err)
 		}
@@ -284,15 +284,13 @@ func checkFilled(t testing.TB, path string) {
 func TestTheNextReleasesDatabase(t *testing.T) {
 	s := newStore(t, noCaps, func(o *Options) { o.Random = rand.NewChaCha8([32]byte{}) })
 	s.fill()
-	newest, err := newestSchema()
-	s.ok(err)
 	s.change(nil, `UPDATE goose_db_version SET tstamp = '2026-11-20 09:30:00'`)
 	s.stop()
 	folder := t.TempDir()
 	if os.Getenv("CALLBOOK_RELEASE") != "" {
 		folder = filepath.Join("..", "testdata", "databases")
 	}
-	name := filepath.Join(folder, fmt.Sprintf("schema-%d.db", newest))
+	name := filepath.Join(folder, fmt.Sprintf("schema-%d.db", newest(t)))
 	made, err := Backup(context.Background(), s.path, name)
 	s.ok(err)
 	if made.Bytes > 500_000 {
@@ -365,7 +363,7 @@ func TestANewerSchemaIsRefusedAndUntouched(t *testing.T) {
 	before, err := os.ReadFile(s.path)
 	s.ok(err)
 	_, err = Open(context.Background(), Options{Path: s.path})
-	if !errors.Is(err, ErrNewerSchema) {
+	if !errors.Is(err, sqlitedb.ErrNewerSchema) {
 		t.Fatalf("got %v", err)
 	}
 	for _, version := range []string{"99999", fmt.Sprintf("knows %d", newest(t))} {
@@ -573,18 +571,6 @@ func (s *testStore) contacts() {
 	s.pressed(p.token, OwnerWithdraw)
 }
 
-// prepared returns every SQL text that the store has prepared.
-func (s *testStore) prepared() []string {
-	s.Helper()
-	all := slices.Collect(maps.Keys(s.readStatements.prepared))
-	s.ok(s.outside(context.Background(), func(w *writer) error {
-		all = slices.AppendSeq(all, maps.Keys(w.stmts.prepared))
-		return nil
-	}))
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
 var placeholder = regexp.MustCompile(`\?(\d*)`)
 
 // values are as many as a SQL text asks for.
@@ -648,7 +634,7 @@ func TestAPairIsLookedUpByItsSender(t *testing.T) {
 	s := newStore(t)
 	s.everything()
 	n := 0
-	for _, query := range s.prepared() {
+	for _, query := range s.db.Statements() {
 		if !strings.Contains(query, "AS declined") {
 			continue
 		}
@@ -667,7 +653,7 @@ func TestSearch_PagesAreNotSorted(t *testing.T) {
 	s := newStore(t)
 	s.everything()
 	n := 0
-	for _, query := range s.prepared() {
+	for _, query := range s.db.Statements() {
 		if !strings.Contains(query, ") m JOIN ") {
 			continue
 		}
@@ -696,7 +682,7 @@ func TestNoQueryWalksThroughATable(t *testing.T) {
 	s.everything()
 	db := s.connection("ro")
 	n := 0
-	for _, query := range s.prepared() {
+	for _, query := range s.db.Statements() {
 		if !explainable.MatchString(query) {
 			continue
 		}

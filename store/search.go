@@ -62,7 +62,7 @@ func (s *Store) searchContext(ctx context.Context, plain bool) (context.Context,
 	if plain {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, s.readTimeout)
+	return s.db.WithDeadline(ctx)
 }
 
 // parseQuery parses a query, and keeps its rarest words where it has too many.

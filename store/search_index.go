@@ -71,20 +71,21 @@ const optimizedAt = "search_optimized_at"
 // every segment, and the words of deleted rows leave the file with theirs.
 func (s *Store) optimizeSearch(ctx context.Context) error {
 	last, err := s.notedTime(ctx, optimizedAt)
-	if err != nil || !s.dueAtNight(last) || s.writer.commits.Load() == s.optimized.Load() {
+	if commits, _ := s.db.Counts(); err != nil || !s.dueAtNight(last) || commits == s.optimized.Load() {
 		return err
 	}
-	err = s.writeDue(ctx, func(t *tx) error {
+	err = s.writeScheduled(ctx, func(t *tx) error {
 		for _, table := range []string{agentSearch, postSearch} {
 			if err := t.Exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('optimize')`); err != nil {
 				return fmt.Errorf("optimize %s: %w", table, err)
 			}
 		}
-		s.erased = true // the log holds the segments as they were
+		s.erased.Store(true) // the log holds the segments as they were
 		return t.noteTime(optimizedAt, t.now)
 	})
 	if err == nil {
-		s.optimized.Store(s.writer.commits.Load())
+		commits, _ := s.db.Counts()
+		s.optimized.Store(commits)
 	}
 	return err
 }

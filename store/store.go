@@ -22,8 +22,8 @@
 // # How a write goes
 //
 // Every exported method that changes something is one transaction with the rules
-// inside it. A single goroutine owns the writing connection; writes that wait
-// share its next commit (commit.go). A write says which agents and calls it
+// inside it. Writes that wait share a commit; package sqlitedb says how, and what
+// it guarantees. A write says which agents and calls it
 // touched, and before the commit document.go makes their derived data anew: the
 // stored documents that reads serve, and the search rows. Counts alone move by
 // themselves: of confirmed collaborations (trust.go) and of replies (reply.go).
@@ -34,20 +34,17 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	"golang.org/x/sync/semaphore"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"callbook/store/sqlitedb"
 )
 
 // Options says where the directory is kept and what it takes from outside. The
@@ -80,61 +77,40 @@ type Options struct {
 	// LoopbackLinks lets profile links lead to this machine, by any port: for callbook dev.
 	LoopbackLinks bool
 
-	migrations fs.FS         // in the place of the program's own, for tests
-	watch      time.Duration // between two looks at the files; watchPeriod when 0
+	// For tests.
+	migrations  fs.FS                                   // in the place of the program's own
+	watchPeriod time.Duration                           // as of sqlitedb.Options
+	readTimeout time.Duration                           // as of sqlitedb.Options
+	commit      func(context.Context, *sqlx.Conn) error // as of sqlitedb.Options
 }
 
 // Store is an open directory. Its methods may be called from any goroutine.
 type Store struct {
-	name     string      // as it was given
-	path     string      // of the file itself, whatever link led to it
-	beside   bool        // another process may serve the file
-	normal   bool        // synchronous=NORMAL
-	full     atomic.Bool // a write found no room, and none as large has since
-	killed   bool        // whoever had the file before was killed
-	upgraded upgrade
+	db       *sqlitedb.DB
+	batch    *tx // of the transaction that the writer has open, or had last; the writer's
 	clock    func() time.Time
 	random   io.Reader
 	quotas   Quotas
 	mails    MailCaps
-	// ownerAgents is how many agents one owner may claim; 0 for any number.
-	ownerAgents    int
-	loopbackLinks  bool
-	writing        *sqlx.DB
-	reading        *sqlx.DB
-	readStatements statements
-	readTimeout    time.Duration
-	readers        *semaphore.Weighted // of the connections of the reading pool
-	agentTotals    *totals
-	postTotals     *totals
-	writer         *writer
-	active         activity
-	counts         statsCache
-	probe          probe
-	failure        failure
-	checked        atomic.Int64  // Time: when this process last found the file whole; 0 when it did not look
-	compacting     atomic.Bool   // writes wait for VACUUM
-	optimized      atomic.Uint64 // commits when the full-text tables were optimized last
-	mostCompacted  int64
-	stopWatching   context.CancelFunc
-
-	closing sync.RWMutex
-	closed  bool
-
 	watchers []func(Changes)
-	erased   bool // personal data was erased since the last truncating checkpoint; the writer's
+
+	ownerAgents   int // how many agents one owner may claim; 0 for any number
+	loopbackLinks bool
+	agentTotals   *totals
+	postTotals    *totals
+	active        activity
+	counts        statsCache
+	checked       atomic.Int64  // Time: when this process last found the file whole; 0 when it did not check
+	optimized     atomic.Uint64 // commits when the full-text tables were optimized last
+	erased        atomic.Bool   // personal data was erased since the log was last truncated
+	maxCompacted  int64
 }
 
 // Open opens the directory, brings its schema up to date and starts its writer.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	name := o.Path
-	o.Path = FileOf(name)
-	// A program that was killed may have left erased data in the log.
 	s := &Store{
-		name: name, path: o.Path, beside: o.Beside, clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,
-		ownerAgents: DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks, erased: true, normal: o.Normal,
-		readTimeout: readTimeout, readers: semaphore.NewWeighted(readConnections),
-		failure: failure{done: make(chan struct{})}, stopWatching: func() {}, mostCompacted: mostCompacted,
+		clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,
+		ownerAgents: DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks, maxCompacted: maxCompacted,
 	}
 	if s.clock == nil {
 		s.clock = time.Now
@@ -151,39 +127,45 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.OwnerAgents != nil {
 		s.ownerAgents = *o.OwnerAgents
 	}
+	s.erased.Store(true) // a program that was killed may have left erased data in the log
 	if err := s.open(ctx, o); err != nil {
-		err = fmt.Errorf("open %s: %w", name, openError(err))
-		if fatal(err) != nil {
-			return nil, err // the files stay open, as in Close
-		}
-		return nil, errors.Join(err, s.closeFiles())
+		return nil, err
 	}
-	go s.writer.run()
 	if o.Beside {
 		return s, nil
 	}
-	// What a log holds may stand in the system's memory alone, where a sync has failed
-	// before: it is written to the file itself, which is synced, before more follows it.
-	if s.killed {
-		_ = s.checkpointErased(ctx) // on a full disk it stays
+	if s.db.Unclean() { // then the whole file was checked
+		s.checked.Store(int64(at(s.clock())))
 	}
-	// A file that cannot be written is found now rather than at the first call; on a
-	// full disk it is served all the same, for those who read.
-	err := s.probeOnce(ctx)
-	if err == nil || errors.Is(err, refuse(CodeStorageFull)) {
-		err = s.rebuildIfOld(ctx, o.Rebuilding) // without it searches would find nothing
+	if err := s.rebuildIfOld(ctx, o.Rebuilding); err != nil { // without it searches would find nothing
+		return nil, errors.Join(s.db.OpenError(err), s.Close())
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", name, openError(cmp.Or(s.Failure(), err))), s.Close())
-	}
-	watching, stop := context.WithCancel(context.Background())
-	s.stopWatching = stop
-	go s.watch(watching, s.files(), cmp.Or(o.watch, watchPeriod))
 	return s, nil
 }
 
-// Watch calls f after each commit and before its writers are answered. It must
-// be called before the store is used, and f must be quick.
+func (s *Store) open(ctx context.Context, o Options) (err error) {
+	if s.agentTotals, err = newTotals(); err != nil {
+		return err
+	}
+	if s.postTotals, err = newTotals(); err != nil {
+		return err
+	}
+	format, err := formatWith(o.migrations)
+	if err != nil {
+		return err
+	}
+	s.db, err = sqlitedb.Open(ctx, sqlitedb.Options{
+		Path: o.Path, Format: format, Hooks: s.hooks(), Clock: s.clock,
+		Probe:  sqlitedb.Probe{Read: `SELECT COUNT(*) FROM site`, Write: storeProbe},
+		Normal: o.Normal, Batch: o.Batch, MaxBytes: o.MaxBytes,
+		NetworkDisk: o.NetworkDisk, NoBackup: o.NoBackup, Beside: o.Beside,
+		WatchPeriod: o.watchPeriod, ReadTimeout: o.readTimeout, Commit: o.commit,
+	})
+	return err
+}
+
+// Watch calls f after each commit and before its writes return. It must be called before the
+// store is used, and f must be quick.
 func (s *Store) Watch(f func(Changes)) { s.watchers = append(s.watchers, f) }
 
 func (s *Store) committed(c Changes) {
@@ -191,7 +173,7 @@ func (s *Store) committed(c Changes) {
 		return
 	}
 	if c.Removed {
-		s.erased = true
+		s.erased.Store(true)
 	}
 	if c.All {
 		s.counts.reset()
@@ -203,45 +185,8 @@ func (s *Store) committed(c Changes) {
 	}
 }
 
-// Normal tells whether a power cut may lose the last writes.
-func (s *Store) Normal() bool { return s.normal }
-
-// Now is the directory's time.
+// Now returns the directory's time.
 func (s *Store) Now() time.Time { return at(s.clock()).Time() }
 
-// Close finishes the waiting writes, folds the write-ahead log into the file and
-// closes it. It may be called once. A store that has stopped because it cannot trust
-// its file leaves that as it is, for the end of the process to close.
-func (s *Store) Close() error {
-	s.closing.Lock()
-	s.closed = true
-	close(s.writer.jobs)
-	s.closing.Unlock()
-	<-s.writer.ended
-	s.stopWatching()
-	if s.untrusted() {
-		return nil // whoever serves it knows
-	}
-	if !s.beside {
-		// Where it fails, as on a full disk, the log stays and the next start reads it.
-		_, err := s.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
-		if _ = s.judge(err); s.untrusted() {
-			return s.Failure()
-		}
-	}
-	return s.closeFiles()
-}
-
-func (s *Store) closeFiles() error {
-	var errs []error
-	if s.reading != nil {
-		errs = append(errs, s.reading.Close())
-	}
-	if s.writer != nil && s.writer.conn != nil {
-		errs = append(errs, s.writer.stmts.close(), s.writer.conn.Close())
-	}
-	if s.writing != nil {
-		errs = append(errs, s.writing.Close())
-	}
-	return errors.Join(errs...)
-}
+// Close finishes the waiting writes and closes the file. It may be called once.
+func (s *Store) Close() error { return s.db.Close() }

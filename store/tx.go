@@ -1,26 +1,22 @@
 package store
 
 import (
-	"context"
-	"database/sql"
-	"errors"
 	"maps"
 
-	"github.com/jmoiron/sqlx"
-
 	"callbook/store/search"
+	"callbook/store/sqlitedb"
 )
 
-// tx is one write's view of the transaction: a fixed time, prepared statements,
-// and what the write made stale.
+// tx is one write's view of the transaction, or that of all writes that share it: a fixed time,
+// and what must be rebuilt or reported because of them.
 type tx struct {
-	writer  *writer
+	*sqlitedb.Tx
+	store   *Store
 	now     Time
-	stale   ids                       // agents whose document and search row must be made anew
+	stale   ids                       // agents whose document and search row must be rebuilt
 	recent  ids                       // agents of whose document only the recent calls must be
 	search  map[searchKey]*search.Row // full-text rows to replace; nil to delete
 	changes Changes
-	failed  error // of a statement; no other is run after it, for the transaction may be undone
 }
 
 type ids map[int64]struct{}
@@ -51,8 +47,8 @@ func (c Changes) Public() bool {
 	return len(c.Cards) > 0 || c.All || c.Agents || c.Posts || c.Collabs
 }
 
-func newTx(w *writer, now Time) *tx {
-	return &tx{writer: w, now: now, stale: ids{}, recent: ids{}, search: map[searchKey]*search.Row{}, changes: Changes{Cards: ids{}, Told: ids{}, rows: map[string]int{}}}
+func newTx(s *Store, db *sqlitedb.Tx, now Time) *tx {
+	return &tx{Tx: db, store: s, now: now, stale: ids{}, recent: ids{}, search: map[searchKey]*search.Row{}, changes: Changes{Cards: ids{}, Told: ids{}, rows: map[string]int{}}}
 }
 
 // merge takes over what another write of the same transaction made stale.
@@ -115,54 +111,6 @@ func (t *tx) forget(agentID int64) {
 	t.changes.Removed = true
 }
 
-// run runs f with a prepared statement, unless a statement before it has failed.
-func (t *tx) run(query string, f func(*sqlx.Stmt) error) error {
-	if t.failed != nil {
-		return t.failed
-	}
-	stmt, err := t.writer.stmts.get(context.Background(), t.writer.conn, query)
-	if err == nil {
-		err = f(stmt)
-	}
-	if !errors.Is(err, sql.ErrNoRows) {
-		t.failed = err
-	}
-	return err
-}
-
-// Get reads one row; sql.ErrNoRows when there is none.
-func (t *tx) Get(dest any, query string, args ...any) error {
-	return t.run(query, func(stmt *sqlx.Stmt) error { return stmt.Get(dest, args...) })
-}
-
-// Find is Get that reports the absence of the row by its first result.
-func (t *tx) Find(dest any, query string, args ...any) (bool, error) {
-	return found(t.Get(dest, query, args...))
-}
-
-// Select reads every row of a query into the slice dest.
-func (t *tx) Select(dest any, query string, args ...any) error {
-	return t.run(query, func(stmt *sqlx.Stmt) error { return stmt.Select(dest, args...) })
-}
-
-func (t *tx) Exec(query string, args ...any) error {
-	_, err := t.Change(query, args...)
-	return err
-}
-
-// Change is Exec that returns the number of rows it changed.
-func (t *tx) Change(query string, args ...any) (n int64, err error) {
-	err = t.run(query, func(stmt *sqlx.Stmt) error {
-		result, err := stmt.Exec(args...)
-		if err != nil {
-			return err
-		}
-		n, err = result.RowsAffected()
-		return err
-	})
-	return n, err
-}
-
 func (t *tx) newID(prefix string) (string, error) {
-	return newID(prefix, t.now, t.writer.store.random)
+	return newID(prefix, t.now, t.store.random)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"callbook/store"
+	"callbook/store/sqlitedb"
 )
 
 type backupCommand struct {
@@ -27,7 +28,7 @@ type restoreCommand struct {
 }
 
 func (c *restoreCommand) Run(ctx context.Context, console *console) error {
-	lock, err := store.AcquireRestoreLock(c.DB)
+	lock, err := sqlitedb.AcquireRestoreLock(c.DB)
 	if err != nil {
 		return err
 	}

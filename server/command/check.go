@@ -19,6 +19,7 @@ import (
 
 	"callbook/server/mail"
 	"callbook/store"
+	"callbook/store/sqlitedb"
 	"callbook/store/text"
 )
 
@@ -96,14 +97,14 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 	switch {
 	case err == nil:
 		defer lock.ReleaseUnused()
-	case errors.Is(err, store.ErrServed):
+	case errors.Is(err, sqlitedb.ErrLocked):
 		served = true
 		f.good("process", "%v", err)
 	default:
 		f.bad(subject, "%v", err)
 		return false
 	}
-	if !store.Exists(c.DB) {
+	if !sqlitedb.Exists(c.DB) {
 		f.odd(subject, "there is none yet: callbook serve makes %s", c.DB)
 		return served
 	}
@@ -112,8 +113,8 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 		f.bad(subject, "%v", c.advise(err))
 		return served
 	}
-	file := store.FileOf(c.DB)
-	if err := store.MayWrite(file, filepath.Dir(file)); err != nil && !served {
+	file := sqlitedb.FileOf(c.DB)
+	if err := sqlitedb.MayWrite(file, filepath.Dir(file)); err != nil && !served {
 		f.bad(subject, "this user may not write it: check as the user that serves, or give that user the file, its folder and the files beside it (%v)", err)
 		return served
 	}
@@ -126,12 +127,12 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 
 func (c *checkCommand) checkDisk(f *findings) {
 	const subject = "disk"
-	d, err := store.DiskOf(filepath.Dir(store.FileOf(c.DB)))
+	d, err := sqlitedb.DiskOf(filepath.Dir(sqlitedb.FileOf(c.DB)))
 	switch {
 	case err != nil:
 		f.bad(subject, "it cannot be looked at: %v", err)
 	case d.Network != "" && !c.NetworkDisk:
-		f.bad(subject, "%v (%s)", store.ErrNetworkDisk, d.Network)
+		f.bad(subject, "%v (%s)", sqlitedb.ErrNetworkDisk, d.Network)
 	case d.Network != "":
 		f.odd(subject, "the database lies on a network file system (%s), where writes may be lost and the file damaged", d.Network)
 	case d.Free < d.Least():
@@ -252,7 +253,7 @@ func (c *checkCommand) checkCopies(f *findings) {
 		return
 	}
 	newest, err := c.schedule(c.DB).Newest(time.Now())
-	denied := store.MayWrite(c.BackupDir)
+	denied := sqlitedb.MayWrite(c.BackupDir)
 	switch age := time.Since(newest); {
 	case errors.Is(err, os.ErrNotExist):
 		f.odd(subject, "%s is made at the start", c.BackupDir)

@@ -13,6 +13,7 @@ import (
 	"callbook/server"
 	"callbook/server/mail"
 	"callbook/store"
+	"callbook/store/sqlitedb"
 )
 
 // devMails is how many mails GET /dev/mail lists.
@@ -56,12 +57,12 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 		defer os.RemoveAll(folder)
 		path = filepath.Join(folder, "callbook.db")
 	}
-	lock, err := store.AcquireLock(path)
+	lock, err := sqlitedb.AcquireLock(path)
 	if err != nil {
 		return err
 	}
 	defer lock.Release()
-	fresh := !store.Exists(path)
+	fresh := !sqlitedb.Exists(path)
 	clock := &server.DevClock{}
 	limits, quotas, mails := c.limits()
 	st, err := store.Open(ctx, store.Options{

@@ -15,6 +15,7 @@ import (
 	"callbook/server"
 	"callbook/server/mail"
 	"callbook/store"
+	"callbook/store/sqlitedb"
 )
 
 // databaseFlags say which directory a command is about.
@@ -134,8 +135,8 @@ type backupFlags struct {
 	BackupKeep  int           `default:"7" help:"How many copies stay."`
 }
 
-func (f backupFlags) schedule(db string) store.Schedule {
-	return store.Schedule{Path: db, Folder: f.BackupDir, Every: f.BackupEvery, Keep: f.BackupKeep}
+func (f backupFlags) schedule(db string) sqlitedb.Schedule {
+	return sqlitedb.Schedule{Path: db, Folder: f.BackupDir, Every: f.BackupEvery, Keep: f.BackupKeep}
 }
 
 func (f backupFlags) check() error {

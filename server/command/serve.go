@@ -13,6 +13,7 @@ import (
 
 	"callbook/server"
 	"callbook/store"
+	"callbook/store/sqlitedb"
 )
 
 type serveCommand struct {
@@ -145,14 +146,14 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 
 // lock takes the database for this process. Copies without a database tell of one
 // that is gone, as its lock file does.
-func (c *serveCommand) lock() (*store.Lock, error) {
-	lock, err := store.AcquireLock(c.DB)
+func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
+	lock, err := sqlitedb.AcquireLock(c.DB)
 	if err != nil {
 		return nil, c.advise(err)
 	}
-	if c.schedule(c.DB).NewestName(time.Now()) != "" && !store.Exists(c.DB) {
+	if c.schedule(c.DB).NewestName(time.Now()) != "" && !sqlitedb.Exists(c.DB) {
 		lock.Release()
-		return nil, c.advise(fmt.Errorf("%w, though there are copies of it in %s: to begin anew, move them away", store.ErrGone, c.BackupDir))
+		return nil, c.advise(fmt.Errorf("%w, though there are copies of it in %s: to begin anew, move them away", sqlitedb.ErrGone, c.BackupDir))
 	}
 	return lock, nil
 }
@@ -163,11 +164,11 @@ const progressPeriod = 10 * time.Second
 // openStore opens the database, and tells what the operator should know of it.
 func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o store.Options) (*store.Store, error) {
 	if c.BackupDir != "" {
-		if err := store.MakeFolder(c.BackupDir); err != nil {
+		if err := sqlitedb.MakeFolder(c.BackupDir); err != nil {
 			return nil, fmt.Errorf("make the folder of --backup-dir: %w", err)
 		}
 	}
-	if !store.Exists(c.DB) {
+	if !sqlitedb.Exists(c.DB) {
 		log.Info().Str("db", c.DB).Msg("there is no database yet: making a new one")
 	}
 	var logged time.Time

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"callbook/store"
+	"callbook/store/sqlitedb"
 )
 
 // Exit statuses, numbered as sysexits.h numbers them.
@@ -37,16 +37,16 @@ type ending struct {
 // endings are told by the first that fits.
 var endings = []ending{
 	{err: errSettings, status: statusUsage},
-	{err: store.ErrNetworkDisk, status: statusUsage},
-	{err: store.ErrDamaged, status: statusData, next: "bring a copy back: %s"},
-	{err: store.ErrForeign, status: statusData},
-	{err: store.ErrNewerSchema, status: statusData},
-	{err: store.ErrGone, status: statusGone, next: "to bring a copy back: %s"},
-	{err: store.ErrReplaced, status: statusDisk, again: true, next: "where the database is still under its name, start again; else put it back, or bring a copy back: %s"},
-	{err: store.ErrDisk, status: statusDisk, again: true, next: "look for what the system says of it (dmesg), then start again, which checks the whole database"},
-	{err: store.ErrFull, status: statusDisk, again: true},
-	{err: store.ErrNoRoom, status: statusDisk, again: true},
-	{err: store.ErrServed, status: statusServed, again: true},
+	{err: sqlitedb.ErrNetworkDisk, status: statusUsage},
+	{err: sqlitedb.ErrDamaged, status: statusData, next: "bring a copy back: %s"},
+	{err: sqlitedb.ErrForeign, status: statusData},
+	{err: sqlitedb.ErrNewerSchema, status: statusData},
+	{err: sqlitedb.ErrGone, status: statusGone, next: "to bring a copy back: %s"},
+	{err: sqlitedb.ErrReplaced, status: statusDisk, again: true, next: "where the database is still under its name, start again; else put it back, or bring a copy back: %s"},
+	{err: sqlitedb.ErrDisk, status: statusDisk, again: true, next: "look for what the system says of it (dmesg), then start again, which checks the whole database"},
+	{err: sqlitedb.ErrFull, status: statusDisk, again: true},
+	{err: sqlitedb.ErrNoRoom, status: statusDisk, again: true},
+	{err: sqlitedb.ErrLocked, status: statusServed, again: true},
 	{err: fs.ErrPermission, status: statusDenied},
 }
 

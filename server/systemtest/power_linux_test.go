@@ -23,6 +23,7 @@ import (
 
 	"callbook/server"
 	"callbook/store"
+	"callbook/store/sqlitedb"
 	"callbook/testdata/proof"
 )
 
@@ -484,11 +485,11 @@ func (f *film) isNew(data []byte) bool {
 func (f *film) look(v *verdict, db string, at int, open opening) {
 	get, end, err := open(db)
 	for range 2 {
-		if len(f.before) == 0 && at < f.first && errors.Is(err, store.ErrGone) && begunAnew(db, err) {
+		if len(f.before) == 0 && at < f.first && errors.Is(err, sqlitedb.ErrGone) && begunAnew(db, err) {
 			get, end, err = open(db)
 		}
 	}
-	if errors.Is(err, store.ErrGone) && at >= f.restoring && at < f.last() {
+	if errors.Is(err, sqlitedb.ErrGone) && at >= f.restoring && at < f.last() {
 		return // it is set aside, and the copy is still there
 	}
 	if err != nil {
@@ -591,7 +592,7 @@ func integrityOf(db string) (faults string) {
 
 // opened opens a database within the test, as a start of the program does.
 func (f *film) opened(db string) (get getting, end func() error, err error) {
-	lock, err := store.AcquireLock(db)
+	lock, err := sqlitedb.AcquireLock(db)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -617,7 +618,7 @@ func (f *film) served(db string) (get getting, end func() error, err error) {
 	p := newProcess(f.TB, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+db)
 	if !p.serving() {
 		if err = fmt.Errorf("status %d: %s", p.stop(), p.err); p.stop() == 73 {
-			err = fmt.Errorf("%w: %w", store.ErrGone, err)
+			err = fmt.Errorf("%w: %w", sqlitedb.ErrGone, err)
 		}
 		return nil, nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"callbook/store"
+	"callbook/store/sqlitedb"
 )
 
 // history is over how long the agents of a directory joined.
@@ -24,7 +25,7 @@ func (b *bench) kept(ctx context.Context, agents int) (path string, err error) {
 	if b.fresh[agents] {
 		return path, nil
 	}
-	if store.Exists(path) {
+	if sqlitedb.Exists(path) {
 		err = renew(ctx, b.progress, path)
 	} else {
 		err = b.makeDirectory(ctx, path, agents)

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"callbook/store"
+	"callbook/store/sqlitedb"
 )
 
 // site is one of the processes that rows are measured on. Each is started when the
@@ -120,7 +120,7 @@ func (b *bench) database(name string) string { return filepath.Join(b.folder, na
 // started again.
 func (b *bench) copy(ctx context.Context, name string, agents int) (path string, err error) {
 	path = b.database(name)
-	if store.Exists(path) {
+	if sqlitedb.Exists(path) {
 		return path, nil
 	}
 	kept, err := b.kept(ctx, agents)

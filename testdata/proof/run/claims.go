@@ -36,7 +36,7 @@ var claims = []claim{
 			"TestAFileThatBecomesShorterEndsTheService", "TestAFileThatIsMovedAwayEndsTheService", "TestADatabaseAtItsMost", "TestAFullDiskIsToldAndHeals", "TestAFullDiskIsNoReasonToStartAgain",
 			"TestAcknowledgedWritesOutliveAFullDisk", "TestASyncThatFailsEndsTheService", "TestASyncOfTheFileItselfThatFailsEndsTheService", "TestAStartThatCannotRead", "TestWritesThatFailForAWhile", "TestANetworkDiskIsRefused"),
 			in("./store", "TestTheFirstDamageMetStopsTheStore", "TestAFileThatBecomesShorterStopsTheStore", "TestAReplacedFileStopsTheStore", "TestALinkThatLeadsElsewhereStopsTheStore",
-				"TestNothingElseStopsTheStore", "TestARepeatAfterACommitThatFailedMakesNoSecond", "TestDamageIsFoundBeforeAnythingIsServed", "TestDamageIsFoundBesideTheServing", "TestAForeignFileIsLeftAsItIs", "TestAFullDiskUndoesAnUpgrade")),
+				"TestNothingElseStopsTheStore", "TestARepeatAfterACommitThatFailedMakesNoSecond", "TestDamageIsFoundBeforeAnythingIsServed", "TestDamageIsFoundBesideTheServing", "TestAFullDiskUndoesAnUpgrade"), in("./store/sqlitedb", "TestAForeignFileIsLeftAsItIs")),
 	},
 	{
 		name: "commits", what: "Writes a second of an empty directory, by one client and by 256, with `--durability full`; the same with `--durability normal`: what it costs",

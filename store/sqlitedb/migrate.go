@@ -1,4 +1,4 @@
-package store
+package sqlitedb
 
 import (
 	"cmp"
@@ -13,47 +13,17 @@ import (
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
-
-	"callbook/schema"
 )
 
-// ErrNewerSchema tells that the file was written by a newer program.
-var ErrNewerSchema = errors.New("the database was made by a newer version of callbook; start that version, or restore a backup from before the upgrade")
-
-// ErrNoRoom tells that the disk has no room for an upgrade with a copy, or a compaction.
-var ErrNoRoom = errors.New("too little room on the disk")
-
-// upgrade is what opening a directory did to its schema.
+// upgrade is what Open did to the schema.
 type upgrade struct {
 	from, to int64  // versions, equal when nothing was to be done; a new file comes from 0
 	kept     string // name of the copy from before; empty when none was made
 }
 
-// Upgraded tells which version the schema had when the directory was opened, 0 for a
-// new file, which one it has now, and the name of the copy that was made before;
-// empty when none was.
-func (s *Store) Upgraded() (from, to int64, kept string) {
-	return s.upgraded.from, s.upgraded.to, s.upgraded.kept
-}
-
-// newestSchema is the version that this program brings a database to.
-func newestSchema() (int64, error) {
-	files, err := migrationFiles(Options{})
-	if err != nil {
-		return 0, err
-	}
-	return newestVersion(files)
-}
-
-func migrationFiles(o Options) (fs.FS, error) {
-	if o.migrations != nil {
-		return o.migrations, nil
-	}
-	return fs.Sub(schema.Migrations, schema.Folder)
-}
-
-func newestVersion(files fs.FS) (int64, error) {
-	names, err := fs.Glob(files, "*.sql")
+// newest returns the version that the migrations bring a database to.
+func (f Format) newest() (int64, error) {
+	names, err := fs.Glob(f.Migrations, "*.sql")
 	if err != nil || len(names) == 0 {
 		return 0, fmt.Errorf("read the migrations: %w", cmp.Or(err, fs.ErrNotExist))
 	}
@@ -74,21 +44,17 @@ func schemaVersion(ctx context.Context, db *sqlx.DB) (version int64, err error) 
 	return version, nil
 }
 
-// migrate brings the schema up to date; beside another process it only checks that
-// it is. The migrations run on a copy, which then replaces the contents of the database
+// migrate brings the schema up to date; beside another process it only checks that it is. The
+// migrations run on a copy, which then replaces the contents of the database
 // in one transaction: whatever ends the program or the power, the file is as it was or
 // as it shall be, and another process that has it open sees one or the other.
-func migrate(ctx context.Context, db *sqlx.DB, o Options) (u upgrade, err error) {
-	files, err := migrationFiles(o)
-	if err != nil {
-		return u, err
-	}
-	if u.to, err = newestVersion(files); err != nil {
+func migrate(ctx context.Context, db *sqlx.DB, o *Options) (u upgrade, err error) {
+	if u.to, err = o.Format.newest(); err != nil {
 		return u, err
 	}
 	u.from, err = schemaVersion(ctx, db)
 	if err == nil && !o.Beside {
-		err = dropDrafts(o.Path)
+		err = removeDrafts(o.Path)
 	}
 	switch {
 	case err != nil:
@@ -101,7 +67,7 @@ func migrate(ctx context.Context, db *sqlx.DB, o Options) (u upgrade, err error)
 		return u, fmt.Errorf("the database was made by an older version of callbook (schema %d, this program knows %d): start callbook serve, which brings it up to date", u.from, u.to)
 	}
 	if u.from > 0 && !o.NoBackup {
-		if u.kept, err = copyBefore(ctx, o.Path, u); err != nil {
+		if u.kept, err = keepCopy(ctx, o, u); err != nil {
 			return u, err
 		}
 	}
@@ -113,7 +79,7 @@ func migrate(ctx context.Context, db *sqlx.DB, o Options) (u upgrade, err error)
 		err = copyDraft(ctx, o.Path, draft)
 	}
 	if err == nil {
-		err = visit(ctx, draft, readWrite, func(db *sqlx.DB) error { return applyMigrations(ctx, db, files) })
+		err = withFile(ctx, draft, readWrite, func(db *sqlx.DB) error { return applyMigrations(ctx, db, o.Format.Migrations) })
 	}
 	if err == nil {
 		err = db.GetContext(ctx, &after, `PRAGMA data_version`)
@@ -130,7 +96,7 @@ func migrate(ctx context.Context, db *sqlx.DB, o Options) (u upgrade, err error)
 	return u, nil
 }
 
-// failed says what a failure has left.
+// failed adds to err what the failure has left behind.
 func (u upgrade) failed(err error) error {
 	switch {
 	case u.from == 0:
@@ -198,7 +164,8 @@ func replaceContents(ctx context.Context, path, from string) (err error) {
 	}), conn.Close())
 }
 
-// checkReferences finds what a migration tore apart while nothing watched over it.
+// checkReferences returns an error for rows that a migration left without the rows that they
+// refer to, as nothing watched over it.
 func checkReferences(ctx context.Context, db *sqlx.DB) error {
 	var broken []struct{ Table, Parent string }
 	err := db.SelectContext(ctx, &broken, `SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1`)
@@ -208,11 +175,12 @@ func checkReferences(ctx context.Context, db *sqlx.DB) error {
 	return err
 }
 
-// copyBefore keeps the database as it is before an upgrade, in a copy beside it that
+// keepCopy keeps the database as it is before an upgrade, in a copy beside it that
 // was checked as a whole. A copy of the same upgrade that was tried before stays until
 // the new one is whole.
-func copyBefore(ctx context.Context, path string, u upgrade) (name string, err error) {
-	if err := roomFor(path, u); err != nil {
+func keepCopy(ctx context.Context, o *Options, u upgrade) (name string, err error) {
+	path := o.Path
+	if err := checkRoom(path, u); err != nil {
 		return "", err
 	}
 	name = fmt.Sprintf("%s.pre-migrate-%d-%d.db", path, u.from, u.to)
@@ -221,10 +189,10 @@ func copyBefore(ctx context.Context, path string, u upgrade) (name string, err e
 	if err := copyDraft(ctx, path, draft); err != nil {
 		return "", fmt.Errorf("copy the database before its upgrade: %w", err)
 	}
-	if _, err := Inspect(ctx, draft); err != nil {
+	if _, err := Verify(ctx, draft, o.Format); err != nil {
 		return "", fmt.Errorf("check the copy from before the upgrade: %w", err)
 	}
-	return name, settle(draft, name, os.Rename)
+	return name, publish(draft, name, os.Rename)
 }
 
 // copyDraft makes a copy of a database that only its owner may read.
@@ -236,15 +204,15 @@ func copyDraft(ctx context.Context, path, draft string) error {
 	return errors.Join(f.Close(), copyInto(ctx, path, draft))
 }
 
-// draftsOf are the unfinished files of an upgrade, always by the same names: the copy that
+// draftsOf returns the unfinished files of an upgrade, always by the same names: the copy that
 // is kept and the one that is migrated, and what SQLite keeps beside them meanwhile.
 func draftsOf(path string) []string {
 	draft := filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
 	return []string{draft + ".pre-migrate", draft + ".migrating", draft + ".pre-migrate-journal", draft + ".migrating-journal"}
 }
 
-// dropDrafts removes what a program left that was killed during an upgrade.
-func dropDrafts(path string) error {
+// removeDrafts removes what a program left that was killed during an upgrade.
+func removeDrafts(path string) error {
 	for _, draft := range draftsOf(path) {
 		if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -253,12 +221,12 @@ func dropDrafts(path string) error {
 	return nil
 }
 
-// roomFor refuses an upgrade that may fill the disk: the two copies take the room of the
-// database once each, and so does the log with the migrated one; what the program makes
-// anew at its first start comes on top.
-func roomFor(path string, u upgrade) error {
+// checkRoom rejects an upgrade that may fill the disk: the two copies take the room of the
+// database once each, and so does the log with the migrated one; what the program rebuilds
+// at its first start comes on top.
+func checkRoom(path string, u upgrade) error {
 	size := fileSize(path) + fileSize(path+"-wal")
-	disk, err := DiskOf(filepath.Dir(path))
+	disk, err := diskOfFile(path)
 	if err != nil {
 		return fmt.Errorf("look for the room that an upgrade needs: %w", err)
 	}

@@ -1,6 +1,6 @@
 //go:build race
 
-package store
+package sqlitedb
 
 // The race detector makes a read ten times slower.
 func init() { readTimeout, queryTimeout = 10*readTimeout, 10*queryTimeout }

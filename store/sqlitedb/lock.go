@@ -1,4 +1,4 @@
-package store
+package sqlitedb
 
 import (
 	"errors"
@@ -12,12 +12,6 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// ErrServed tells that another process serves the same file.
-var ErrServed = errors.New("another process serves this database")
-
-// ErrGone tells that the file is missing where one has been before.
-var ErrGone = errors.New("the database is gone")
-
 // Lock is held by the one process that serves a file.
 type Lock struct {
 	file  *flock.Flock
@@ -25,20 +19,19 @@ type Lock struct {
 	fresh bool   // there was no lock file before
 }
 
-// Path is the database's own path, whatever link led to it.
+// Path returns the database's own path, whatever link led to it.
 func (l *Lock) Path() string { return l.path }
 
-// AcquireLock takes the lock of a database for the life of the process. The lock
-// file, the database's name with .lock behind it, stays when the process ends:
-// only what the system holds on it counts. It refuses a file that another process
-// serves, and names that process.
+// AcquireLock locks a database for the life of the process. The lock file, the database's name
+// with .lock behind it, stays when the process ends: only what the system holds on it counts.
+// It returns ErrLocked, with the id of the other process, for a file that is served already,
+// and ErrGone where something shows that there was a database.
 func AcquireLock(path string) (*Lock, error) { return acquireLock(path, false) }
 
-// AcquireRestoreLock is AcquireLock for one who brings the database back: it may
-// be gone.
+// AcquireRestoreLock is AcquireLock for a restore: the database may be gone.
 func AcquireRestoreLock(path string) (*Lock, error) { return acquireLock(path, true) }
 
-// FileOf is the path of a database's own file, whatever links lead to it, also where
+// FileOf returns the path of a database's own file, whatever links lead to it, also where
 // the file itself is missing: its log and its lock lie beside it, not beside a link.
 func FileOf(path string) string {
 	const mostLinks = 40 // as in Linux
@@ -80,7 +73,7 @@ func acquireLock(path string, mayBeGone bool) (*Lock, error) {
 		return nil, fmt.Errorf("lock the database: %w", err)
 	}
 	if !locked {
-		return nil, fmt.Errorf("%w%s: stop it first, or give another --db", ErrServed, holder(name))
+		return nil, fmt.Errorf("%w%s: stop it first, or give another --db", ErrLocked, holder(name))
 	}
 	mine, err := l.Stat()
 	if now, nowErr := os.Stat(name); errors.Join(err, nowErr) != nil || !os.SameFile(mine, now) {
@@ -88,7 +81,7 @@ func acquireLock(path string, mayBeGone bool) (*Lock, error) {
 		return acquireLock(path, mayBeGone)
 	}
 	if fresh {
-		_ = ownAs(name, existing(path)) // the operator may be another user than the service
+		_ = copyOwner(name, existingParent(path)) // the operator may be another user than the service
 	}
 	// For the message of another that comes. On Windows nobody may write a locked
 	// file; the message then names no process.
@@ -96,8 +89,8 @@ func acquireLock(path string, mayBeGone bool) (*Lock, error) {
 	return &Lock{l, path, fresh}, nil
 }
 
-// traceOf is a file that a database leaves beside itself, if one is there. SQLite
-// would delete a log without its database.
+// traceOf returns the name of a file that a database leaves beside itself, if there is one.
+// SQLite would delete a log without its database.
 func traceOf(path string) string {
 	switch {
 	case !missing(path + ".lock"):
@@ -108,7 +101,7 @@ func traceOf(path string) string {
 	return ""
 }
 
-// Exists tells whether there is a database: an empty file is none.
+// Exists reports whether there is a database: an empty file is none.
 func Exists(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Size() > 0
@@ -119,7 +112,7 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// holder names the process that wrote the lock file, if it can be read.
+// holder returns the process that wrote the lock file, if it can be read.
 func holder(name string) string {
 	text, err := os.ReadFile(name)
 	pid, convErr := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -129,12 +122,12 @@ func holder(name string) string {
 	return fmt.Sprintf(" (process %d)", pid)
 }
 
-// Keep has the lock file stay for good: there is a database now, and should it be
-// gone one day, that shows.
+// Keep makes the lock file stay for good: there is a database now, and should it be gone one
+// day, the lock file shows that.
 func (l *Lock) Keep() { l.fresh = false }
 
-// Release gives the lock back. Where no database came to be, as when the address
-// was in use, a lock file of its own goes too; one that stood there before tells
+// Release releases the lock. Where no database came to be, as when the address
+// was in use, a lock file of its own is removed too; one that was there before shows
 // that there was a database once, and stays.
 func (l *Lock) Release() error {
 	if l.fresh && !Exists(l.path) {
@@ -143,8 +136,8 @@ func (l *Lock) Release() error {
 	return l.file.Close()
 }
 
-// ReleaseUnused is Release for whoever only looked at the database, which may be
-// another program's: a lock file of its own goes.
+// ReleaseUnused is Release for a caller that only read the database, which may be another
+// program's: a lock file of its own is removed.
 func (l *Lock) ReleaseUnused() error {
 	if l.fresh {
 		_ = os.Remove(l.file.Path())

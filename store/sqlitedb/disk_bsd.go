@@ -1,10 +1,10 @@
 //go:build darwin || freebsd
 
-package store
+package sqlitedb
 
 import "golang.org/x/sys/unix"
 
-// DiskOf tells of the disk that a path lies on.
+// DiskOf returns the disk that a path lies on.
 func DiskOf(path string) (Disk, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {

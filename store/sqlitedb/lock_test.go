@@ -1,14 +1,14 @@
-package store
+package sqlitedb
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
-func TestOneProcessServesAFile(t *testing.T) {
+func TestLock_IsHeldByOneProcess(t *testing.T) {
 	folder := t.TempDir()
 	path, link := filepath.Join(folder, "callbook.db"), filepath.Join(folder, "link.db")
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
@@ -22,7 +22,7 @@ func TestOneProcessServesAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{path, link} {
-		if _, err := AcquireLock(name); !errors.Is(err, ErrServed) {
+		if _, err := AcquireLock(name); !errors.Is(err, ErrLocked) {
 			t.Errorf("%s is locked twice: %v", filepath.Base(name), err)
 		}
 	}
@@ -38,7 +38,7 @@ func TestOneProcessServesAFile(t *testing.T) {
 	}
 }
 
-func TestADatabaseThatIsGoneIsNotBegunAnew(t *testing.T) {
+func TestLock_OfADatabaseThatIsGone(t *testing.T) {
 	for name, leave := range map[string]func(path string) error{
 		"gone":  os.Remove,
 		"empty": func(path string) error { return os.Truncate(path, 0) },
@@ -49,11 +49,8 @@ func TestADatabaseThatIsGoneIsNotBegunAnew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := Open(context.Background(), Options{Path: path})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(s.Close(), lock.Release(), leave(path)); err != nil {
+			d := openDB(t, path)
+			if err := errors.Join(d.Close(), lock.Release(), leave(path)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := AcquireLock(path); !errors.Is(err, ErrGone) {
@@ -63,9 +60,9 @@ func TestADatabaseThatIsGoneIsNotBegunAnew(t *testing.T) {
 	}
 }
 
-// TestALinkToNothing: where the disk that it leads to is not there, nothing is begun in
+// TestLock_OfALinkToNothing: where the disk that it leads to is not there, nothing is begun in
 // its place; else the database is begun where it leads.
-func TestALinkToNothing(t *testing.T) {
+func TestLock_OfALinkToNothing(t *testing.T) {
 	folder := t.TempDir()
 	disk, between, link := filepath.Join(folder, "disk"), filepath.Join(folder, "between.db"), filepath.Join(folder, "link.db")
 	if err := errors.Join(os.Symlink(filepath.Join("disk", "callbook.db"), between), os.Symlink("between.db", link)); err != nil {
@@ -82,11 +79,8 @@ func TestALinkToNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Release()
-	s, err := Open(t.Context(), Options{Path: link})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil || !Exists(filepath.Join(disk, "callbook.db")) {
+	d := openDB(t, link)
+	if err := d.Close(); err != nil || !Exists(filepath.Join(disk, "callbook.db")) {
 		t.Errorf("no database where the link leads: %v", err)
 	}
 	if _, err := os.Readlink(link); err != nil {
@@ -94,7 +88,7 @@ func TestALinkToNothing(t *testing.T) {
 	}
 }
 
-func TestAStartThatFailsLeavesNoLockFile(t *testing.T) {
+func TestLock_LeavesNoFileWithoutADatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	lock, err := AcquireLock(path)
 	if err != nil {
@@ -108,54 +102,30 @@ func TestAStartThatFailsLeavesNoLockFile(t *testing.T) {
 	}
 }
 
-func TestOtherFilesAreRefused(t *testing.T) {
-	for name, make := range map[string]func(path string) error{
-		"another program's database": func(path string) error {
-			db, err := connect(context.Background(), path, "", 1)
-			if err != nil {
-				return err
-			}
-			_, err = db.Exec(`CREATE TABLE customers (name TEXT)`)
-			return errors.Join(err, db.Close())
-		},
-		"text": func(path string) error {
-			return os.WriteFile(path, []byte("Dear diary, this is no database at all."), 0o600)
-		},
-		"read-only": readOnlyDirectory,
-		"a folder":  func(path string) error { return os.Mkdir(path, 0o700) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			if name == "read-only" && os.Geteuid() == 0 {
-				t.Skip("runs as root, to whom nothing is read-only")
-			}
-			path := filepath.Join(t.TempDir(), "callbook.db")
-			if err := make(path); err != nil {
-				t.Fatal(err)
-			}
-			s, err := Open(context.Background(), Options{Path: path})
-			if err == nil {
-				t.Error("opened", s.Close())
-			}
-		})
+// TestLock_OfALogWithoutItsDatabase: SQLite would delete it and begin anew.
+func TestLock_OfALogWithoutItsDatabase(t *testing.T) {
+	d := newDB(t)
+	d.add("word")
+	crashed := d.crash()
+	d.ok(os.Remove(crashed))
+	if _, err := AcquireLock(crashed); !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "callbook.db-wal") {
+		t.Errorf("begun anew: %v", err)
 	}
 }
 
-// readOnlyDirectory makes a directory that only its reading is allowed of.
-func readOnlyDirectory(path string) error {
-	s, err := Open(context.Background(), Options{Path: path})
+// TestLock_KeptStays: a database that is moved away meanwhile must not be begun
+// anew by the next start.
+func TestLock_KeptStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	lock, err := AcquireLock(path)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	return errors.Join(s.Close(), os.Chmod(path, 0o400))
-}
-
-func TestDevEmptiesOnlyItsOwn(t *testing.T) {
-	ctx := context.Background()
-	s := newStore(t)
-	if err := s.MarkDev(ctx, false); !errors.Is(err, ErrNotDev) {
-		t.Errorf("a served directory is taken for a test: %v", err)
+	lock.Keep()
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
 	}
-	s.ok(s.MarkDev(ctx, true))
-	s.ok(s.Clear(ctx))
-	s.ok(s.MarkDev(ctx, false))
+	if _, err := AcquireLock(path); !errors.Is(err, ErrGone) {
+		t.Errorf("begun anew: %v", err)
+	}
 }

@@ -1,8 +1,8 @@
-package store
+package sqlitedb
 
 import "golang.org/x/sys/windows"
 
-// DiskOf tells of the disk that a path lies on.
+// DiskOf returns the disk that a path lies on.
 func DiskOf(path string) (d Disk, err error) {
 	name, err := windows.UTF16PtrFromString(path)
 	if err != nil {
@@ -22,5 +22,5 @@ func DiskOf(path string) (d Disk, err error) {
 
 func mayWrite(string) error { return nil }
 
-// ownAs leaves a file as it is: it has the rights of its folder.
-func ownAs(string, string) error { return nil }
+// copyOwner leaves a file as it is: it has the rights of its folder.
+func copyOwner(string, string) error { return nil }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package store
+package sqlitedb
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ func mayWrite(path string) error {
 	return nil
 }
 
-// ownAs gives a file to the owner of another.
-func ownAs(path, like string) error {
+// copyOwner gives a file the owner of another.
+func copyOwner(path, like string) error {
 	to, err := os.Stat(like)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package store
+package sqlitedb
 
 import "golang.org/x/sys/unix"
 
@@ -13,7 +13,7 @@ var networks = map[int64]string{
 	0x786f4256: "a folder of VirtualBox's host", 0xbacbacbc: "a folder of VMware's host",
 }
 
-// DiskOf tells of the disk that a path lies on.
+// DiskOf returns the disk that a path lies on.
 func DiskOf(path string) (Disk, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
@@ -22,6 +22,6 @@ func DiskOf(path string) (Disk, error) {
 	return Disk{Free: int64(s.Bavail) * int64(s.Bsize), Total: int64(s.Blocks) * int64(s.Bsize), Network: networkOf(int64(s.Type))}, nil
 }
 
-// networkOf names a network file system by its number, of which the system may
+// networkOf returns the name of a network file system by its number, of which the system may
 // extend the sign.
 func networkOf(kind int64) string { return networks[kind&0xffffffff] }

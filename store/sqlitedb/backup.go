@@ -1,0 +1,139 @@
+package sqlitedb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Info describes a database file that was verified.
+type Info struct {
+	Schema int64 // version
+	Bytes  int64 // with its log
+}
+
+// Backup writes a copy of the database at path to the file to, also while another process
+// serves it: everything that was committed before it started is in the copy. The copy is
+// verified before it gets its name, and nobody but its owner may read it. It returns ErrExists
+// for a name that is taken.
+func Backup(ctx context.Context, path, to string, f Format) (info Info, err error) {
+	if !Exists(path) {
+		return info, fmt.Errorf("there is no database at %s", path)
+	}
+	if !missing(to) {
+		return info, fmt.Errorf("%w: %s", ErrExists, to)
+	}
+	path = FileOf(path)
+	if isOwnName(path, to) {
+		return info, errors.New("SQLite and callbook use this name themselves: give another")
+	}
+	// An empty file of that mode is what SQLite then fills.
+	draft, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
+	if err != nil {
+		return info, err
+	}
+	defer os.Remove(draft.Name()) // gone by then unless something failed
+	if err := draft.Close(); err != nil {
+		return info, err
+	}
+	if err := copyInto(ctx, path, draft.Name()); err != nil {
+		return info, fmt.Errorf("copy %s: %w", path, damageError(err))
+	}
+	if info, err = Verify(ctx, draft.Name(), f); err != nil {
+		return info, fmt.Errorf("check the copy of %s: %w", path, err)
+	}
+	return info, publish(draft.Name(), to, link)
+}
+
+// isOwnName reports whether a name belongs to a database's own files.
+func isOwnName(path, name string) bool {
+	of, err := filepath.Abs(path)
+	at, atErr := filepath.Abs(name)
+	suffix, found := strings.CutPrefix(at, of+"-")
+	return errors.Join(err, atErr) == nil && (found && slices.Contains([]string{"journal", "wal", "shm"}, suffix) || at == of+".lock")
+}
+
+// copyInto makes SQLite write a copy, as one reader sees the database.
+func copyInto(ctx context.Context, path, to string) error {
+	mode := readOnly // a damaged file stays as it is, with its log
+	if missing(path + "-wal") {
+		mode = readWrite // nobody serves it, but somebody may begin to
+	}
+	return withFile(ctx, path, mode, func(file *sqlx.DB) error {
+		_, err := file.ExecContext(ctx, `VACUUM INTO ?`, to)
+		return err
+	})
+}
+
+// Verify checks a whole database file that nobody serves. It returns ErrForeign for another
+// program's file, ErrNewerSchema for one of a newer version, and ErrDamaged for one that is
+// not as SQLite wrote it.
+func Verify(ctx context.Context, path string, f Format) (Info, error) {
+	return verify(ctx, path, immutable, f)
+}
+
+// Examine is Verify for a database with its log. Unless another process serves it, the caller
+// has locked it. It leaves the file and its log as they are.
+func Examine(ctx context.Context, path string, served bool, f Format) (Info, error) {
+	if !Exists(path) {
+		return Info{}, fmt.Errorf("there is no database at %s", path)
+	}
+	path = FileOf(path)
+	mode := readOnly
+	if !served {
+		mode = unchangingMode(path)
+	}
+	return verify(ctx, path, mode, f)
+}
+
+func verify(ctx context.Context, path string, mode mode, f Format) (info Info, err error) {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return info, err
+	}
+	err = withFile(ctx, path, mode, func(file *sqlx.DB) (err error) {
+		info.Schema, err = f.verify(ctx, file)
+		return err
+	})
+	info.Bytes = stat.Size() + fileSize(path+"-wal")
+	return info, damageError(err)
+}
+
+// verify checks a whole file and returns its schema version.
+func (f Format) verify(ctx context.Context, file *sqlx.DB) (schema int64, err error) {
+	var id int32
+	if err := file.GetContext(ctx, &id, `PRAGMA application_id`); err != nil {
+		return 0, err
+	}
+	if id != f.ApplicationID {
+		return 0, ErrForeign
+	}
+	if err := quickCheck(ctx, file); err != nil {
+		return 0, err
+	}
+	var orphans int
+	if err := file.GetContext(ctx, &orphans, `SELECT COUNT(*) FROM pragma_foreign_key_check`); err != nil {
+		return 0, err
+	}
+	if orphans > 0 {
+		return 0, fmt.Errorf("%w: %d rows refer to rows that are not there", ErrDamaged, orphans)
+	}
+	newest, err := f.newest()
+	if err != nil {
+		return 0, err
+	}
+	schema, err = schemaVersion(ctx, file)
+	if err == nil && schema > newest {
+		err = fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, schema, newest)
+	}
+	if err == nil && f.Inspect != nil {
+		err = f.Inspect(ctx, file)
+	}
+	return schema, err
+}

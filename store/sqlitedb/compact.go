@@ -1,0 +1,62 @@
+package sqlitedb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Compact writes the whole file anew with VACUUM, and returns its size before and after. SQLite
+// overwrites what is deleted (secure_delete), but not the copies that it left behind earlier,
+// when it moved rows to other pages to make room; the new file holds nothing but what is
+// stored. Then, before any other write, it calls after, which may be nil. The log holds the
+// pages as they were until it is truncated.
+//
+// Writes wait meanwhile, those of another process until their time is over. It needs twice the
+// size of the file as free room, or fails with ErrNoRoom.
+func (db *DB) Compact(ctx context.Context, after func(*sqlx.Conn) error) (before, size int64, err error) {
+	before = db.Size()
+	disk, err := db.Disk()
+	if err != nil {
+		return before, before, fmt.Errorf("look for the room that a compaction needs: %w", err)
+	}
+	if needed := 2 * (before + fileSize(db.path+"-wal")); disk.Free < needed {
+		return before, before, fmt.Errorf("%w to compact the database: %d MiB are needed and %d MiB are free", ErrNoRoom, needed>>20+1, disk.Free>>20)
+	}
+	err = db.Exclusive(ctx, func(conn *sqlx.Conn) error {
+		db.compacting.Store(true)
+		defer db.compacting.Store(false)
+		err := db.vacuum(ctx, conn)
+		if err == nil && after != nil {
+			err = after(conn)
+		}
+		return err
+	})
+	if err == nil {
+		_, err = db.TruncateLog(ctx)
+	}
+	return before, db.Size(), err
+}
+
+// vacuum keeps the new file beside the database until it is whole, rather than in memory, as
+// other temporary tables, or in a folder for temporary files, which may be memory too.
+func (db *DB) vacuum(ctx context.Context, conn *sqlx.Conn) (err error) {
+	for _, query := range []string{
+		`PRAGMA temp_store_directory = '` + strings.ReplaceAll(filepath.Dir(db.path), `'`, `''`) + `'`,
+		`PRAGMA temp_store = FILE`,
+		`VACUUM`,
+	} {
+		if err == nil {
+			_, err = conn.ExecContext(ctx, query)
+		}
+	}
+	_, restoreErr := conn.ExecContext(context.Background(), `PRAGMA temp_store = MEMORY`)
+	if err = errors.Join(err, restoreErr); err != nil {
+		return fmt.Errorf("compact the database: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,295 @@
+// Package sqlitedb keeps a database in one SQLite file and guarantees what a server needs of
+// it. It knows no table: the migrations, the statements and the hooks come from the caller.
+//
+// # Writes
+//
+// One goroutine owns the only writing connection. [DB.Write] queues a function and waits. The
+// goroutine takes the functions that wait, up to [Options.Batch], and runs them in one
+// transaction, each within a savepoint, so that one that fails takes no other with it. Then
+// it calls [Hooks].BeforeCommit, commits, calls [Hooks].Committed, and only then lets the
+// callers go on: one sync of the disk serves them all. A function that has started is
+// finished even if its context ends. It may run twice, so it sets its results anew each
+// time and has no effect outside the transaction.
+//
+// Once 256 writes wait, a further one waits two seconds for its place and then fails with
+// [ErrBusy]. [DB.WriteBackground] waits for its place however long, and [DB.TryWrite] drops
+// the write instead of waiting. [DB.Exclusive] runs between two transactions, for what SQLite
+// does only outside of one.
+//
+// # Reads
+//
+// Four connections read, each statement prepared once, and see what was committed when their
+// statement began. A read waits two seconds for a connection. A query under a context with a
+// deadline ([DB.WithDeadline]) is interrupted after a quarter of a second; any other runs to
+// its end, because the driver and database/sql start a goroutine each for a context that can
+// be cancelled, which takes as long as a query by key.
+//
+// # In the background
+//
+// After a commit the writer copies the pages of a log that has grown to the file itself. An
+// idle writer asks SQLite twice a second whether another process has written, and calls
+// [Hooks].Invalidate if so. A watcher checks each second that the files are still the ones
+// that were opened. The caller decides when to call [DB.Check], [DB.Compact],
+// [DB.TruncateLog] and [Schedule.Run].
+//
+// # Guarantees
+//
+//   - Durability: a write that returned nil survives a kill of the process and, unless
+//     [Options.Normal] is set, a power cut.
+//   - Isolation: transactions are serializable; the statements of a write see its own changes.
+//   - A write that returned an error is not stored. There is one exception: if the commit
+//     itself fails, nobody can tell whether it is stored, and Hooks.Invalidate is called.
+//   - [ErrBusy] and [ErrNoSpace] are temporary: the next try may succeed without a restart, and
+//     reads go on while the disk is full.
+//   - When the file or its disk cannot be trusted any longer ([ErrDamaged], [ErrDisk],
+//     [ErrReplaced]), the DB stops for good: [DB.Broken] is closed, every read and write fails
+//     with [ErrStopped], and Close leaves the file as it is. The process should end.
+//   - A new file, an upgrade, a backup and a restore are there as a whole or not at all.
+//   - Nobody opens or closes the file, its log or its shared memory but SQLite: that would drop
+//     SQLite's locks.
+package sqlitedb
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"golang.org/x/sync/semaphore"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// Options says where the file is and what the database takes from outside. The zero value of
+// every field but Path, Format and Probe is what a server wants.
+type Options struct {
+	Path   string // of the file; created if it is missing
+	Format Format
+	Probe  Probe
+	Hooks  Hooks
+
+	Clock    func() time.Time // time.Now when nil
+	Normal   bool             // synchronous=NORMAL: a power cut may lose the last writes
+	Batch    int              // writes that share one commit at most; 32 when 0
+	MaxBytes int64            // of the file, without its log; 0 for as many as the disk has room for
+
+	// NetworkDisk accepts a file on a network file system, which Open otherwise rejects.
+	NetworkDisk bool
+
+	// NoBackup upgrades a file of an older version without keeping a copy beside it.
+	NoBackup bool
+
+	// Beside opens a file that another process may be serving: Open then creates no file and
+	// changes no schema.
+	Beside bool
+
+	WatchPeriod time.Duration // between two checks that the files are the ones that were opened; a second when 0
+	ReadTimeout time.Duration // how long a read waits for a connection, and the deadline of WithDeadline; 2 seconds when 0
+
+	// Commit commits a transaction in the place of SQLite's COMMIT, for tests of failures.
+	Commit func(ctx context.Context, conn *sqlx.Conn) error
+}
+
+// Format describes the files of one application.
+type Format struct {
+	ApplicationID int32 // marks the files, as file(1) and SQLite show it
+	Migrations    fs.FS // goose's *.sql, in its top folder
+
+	// Inspect reads more from a file that [Verify], [Backup] or [Restore] found sound. May be nil.
+	Inspect func(ctx context.Context, file *sqlx.DB) error
+}
+
+// Probe holds the statements with which [DB.Ready] tries out the database.
+type Probe struct {
+	Read  string // selects a number
+	Write string // stores its argument, a BLOB, over the one of the probe before
+}
+
+// Hooks are called by the writer, and must be quick. Each may be nil.
+type Hooks struct {
+	// Begin is called when a transaction starts, also when one is tried again: what earlier
+	// ones gathered is void.
+	Begin func(tx *Tx)
+
+	// BeforeCommit is called once for all writes that share a transaction. Its error rolls the
+	// transaction back.
+	BeforeCommit func() error
+
+	// Committed is called after a commit, before the writes return.
+	Committed func()
+
+	// Invalidate is called when anything in the file may have changed: another process wrote to
+	// it, or a commit failed and nobody can tell whether it is stored.
+	Invalidate func()
+}
+
+// DB is an open database. Its methods may be called from any goroutine.
+type DB struct {
+	options        Options
+	name           string // as it was given
+	path           string // of the file itself, whatever link led to it
+	unclean        bool   // the log of a process that did not close the file was there
+	upgrade        upgrade
+	writing        *sqlx.DB
+	reading        *sqlx.DB
+	readStatements statements
+	readers        *semaphore.Weighted // of the connections of the reading pool
+	writer         *writer
+	probe          probe
+	failure        failure
+	full           atomic.Bool // a write found no room, and none as large has succeeded since
+	compacting     atomic.Bool // writes wait for VACUUM
+	stopWatching   context.CancelFunc
+
+	closing sync.RWMutex
+	closed  bool
+}
+
+// Open opens the file, brings its schema up to date and starts its writer. It returns
+// [ErrForeign], [ErrNetworkDisk], [ErrNewerSchema], [ErrNoRoom], [ErrFull], [ErrDamaged],
+// [ErrDisk] or [fs.ErrPermission] for what the operator can act on. After a kill it checks
+// the whole file first.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	name := o.Path
+	o.Path = FileOf(name)
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	o.Batch = cmp.Or(o.Batch, defaultBatch)
+	o.WatchPeriod = cmp.Or(o.WatchPeriod, watchPeriod)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, readTimeout)
+	db := &DB{
+		options: o, name: name, path: o.Path, readers: semaphore.NewWeighted(readConnections),
+		failure: failure{done: make(chan struct{})}, stopWatching: func() {},
+	}
+	if err := db.open(ctx); err != nil {
+		err = db.OpenError(err)
+		if fatal(err) != nil {
+			return nil, err // the files stay open, as in Close
+		}
+		return nil, errors.Join(err, db.closeFiles())
+	}
+	go db.writer.run()
+	if o.Beside {
+		return db, nil
+	}
+	// What a log holds may be in the system's memory alone, where a sync has failed before: it
+	// is written to the file itself, which is synced, before more follows it.
+	if db.unclean {
+		_, _ = db.TruncateLog(ctx) // on a full disk it stays
+	}
+	// A file that cannot be written is found now rather than at the first request; on a full
+	// disk it is served all the same, for those who read.
+	if err := db.tryOut(ctx); err != nil && !errors.Is(err, ErrNoSpace) {
+		return nil, errors.Join(db.OpenError(err), db.Close())
+	}
+	watching, stop := context.WithCancel(context.Background())
+	db.stopWatching = stop
+	go db.watch(watching, db.files())
+	return db, nil
+}
+
+// OpenError returns the error of Open for an err that the caller met while it prepared the
+// database that it had just opened.
+func (db *DB) OpenError(err error) error {
+	return fmt.Errorf("open %s: %w", db.name, openError(cmp.Or(db.Failure(), err)))
+}
+
+// Path returns the path of the file itself, whatever link led to it.
+func (db *DB) Path() string { return db.path }
+
+// Size returns the size of the file in bytes, without its log.
+func (db *DB) Size() int64 { return fileSize(db.path) }
+
+// Normal reports whether a power cut may lose the last writes.
+func (db *DB) Normal() bool { return db.options.Normal }
+
+// Unclean reports whether Open found the log of a process that was killed. Unless another
+// process served the file, Open then checked the whole file.
+func (db *DB) Unclean() bool { return db.unclean }
+
+// Upgraded returns the version that the schema had before Open, 0 for a new file, the version
+// that it has now, and the name of the copy that was made before; empty when none was.
+func (db *DB) Upgraded() (from, to int64, kept string) {
+	return db.upgrade.from, db.upgrade.to, db.upgrade.kept
+}
+
+// Disk returns the disk that the file lies on.
+func (db *DB) Disk() (Disk, error) { return diskOfFile(db.path) }
+
+// Counts returns how many transactions were committed since Open, and how many writes were in
+// them.
+func (db *DB) Counts() (commits, writes uint64) {
+	return db.writer.commits.Load(), db.writer.writes.Load()
+}
+
+// Statements returns the texts of all statements that were prepared since Open, sorted, for
+// tests that look at their query plans.
+func (db *DB) Statements() []string {
+	texts := map[string]struct{}{}
+	for _, s := range []*statements{&db.readStatements, &db.writer.statements} {
+		s.mu.Lock()
+		for text := range s.prepared {
+			texts[text] = struct{}{}
+		}
+		s.mu.Unlock()
+	}
+	return slices.Sorted(maps.Keys(texts))
+}
+
+// ReadStats returns the state of the reading connections, for tests that look for leaks.
+func (db *DB) ReadStats() sql.DBStats { return db.reading.Stats() }
+
+// Close finishes the waiting writes, folds the write-ahead log into the file and closes it. It
+// may be called once. A database that has stopped because it cannot trust its file leaves that
+// as it is, for the end of the process to close.
+func (db *DB) Close() error {
+	db.closing.Lock()
+	db.closed = true
+	close(db.writer.jobs)
+	db.closing.Unlock()
+	<-db.writer.done
+	db.stopWatching()
+	if db.untrusted() {
+		return nil // the caller knows from Broken
+	}
+	if !db.options.Beside {
+		// Where it fails, as on a full disk, the log stays and the next start reads it.
+		_, err := db.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+		if _ = db.stopIfFatal(err); db.untrusted() {
+			return db.Failure()
+		}
+	}
+	return db.closeFiles()
+}
+
+func (db *DB) closeFiles() error {
+	var errs []error
+	if db.reading != nil {
+		errs = append(errs, db.reading.Close())
+	}
+	if db.writer != nil && db.writer.conn != nil {
+		errs = append(errs, db.writer.statements.close(), db.writer.conn.Close())
+	}
+	if db.writing != nil {
+		errs = append(errs, db.writing.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// fileSize asks the system, without opening the file: closing it would drop SQLite's locks.
+func fileSize(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}

@@ -1,0 +1,149 @@
+package sqlitedb
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// Temporary errors of a read or a write.
+var (
+	// ErrBusy means that too many writes or reads wait, that another process holds the file's
+	// lock, or that a read has taken too long.
+	ErrBusy = errors.New("the database is busy")
+
+	// ErrNoSpace means that a write found no room, on the disk or below Options.MaxBytes. It is
+	// not stored.
+	ErrNoSpace = errors.New("there is no room for the write")
+)
+
+// Errors of a DB that is at its end.
+var (
+	ErrClosed  = errors.New("the store is closed")
+	ErrStopped = errors.New("the store has stopped for good") // Failure says why
+)
+
+// Errors that stop a DB for good, or with which Open and the functions for files fail.
+var (
+	// ErrDamaged means that a file does not hold what SQLite wrote.
+	ErrDamaged = errors.New("the file is damaged")
+
+	// ErrDisk means that the disk did not keep or give back what the database asked of it.
+	ErrDisk = errors.New("the disk fails")
+
+	// ErrReplaced means that the file was moved, deleted or replaced while it was served: what is
+	// written now would be in no file that anyone finds.
+	ErrReplaced = errors.New("the database was moved, deleted or replaced while it was served")
+)
+
+// Errors of Open and of the functions for files.
+var (
+	// ErrFull means that the disk takes no writes, not even for opening the database. SQLite does
+	// not tell a quota and a broken disk apart.
+	ErrFull = errors.New("the disk takes no writes: it is full, over a quota, or fails (dmesg tells)")
+
+	// ErrNoRoom means that the disk has no room for an upgrade with a copy, or a compaction.
+	ErrNoRoom = errors.New("too little room on the disk")
+
+	// ErrNewerSchema means that the file was written by a newer program.
+	ErrNewerSchema = errors.New("the database was made by a newer version of callbook; start that version, or restore a backup from before the upgrade")
+
+	// ErrForeign means that the file belongs to another program.
+	ErrForeign = errors.New("this is no database of callbook: name another file")
+
+	// ErrNetworkDisk means that the file lies where other machines may write it.
+	ErrNetworkDisk = errors.New("the database lies on a network file system, where locks and syncs cannot be trusted: move it to a local disk, or give --network-disk")
+
+	// ErrLocked means that another process serves the same file.
+	ErrLocked = errors.New("another process serves this database")
+
+	// ErrGone means that the file is missing where one has been before.
+	ErrGone = errors.New("the database is gone")
+
+	// ErrExists means that a backup would take the place of a file.
+	ErrExists = errors.New("there is such a file already: give a name that is free")
+)
+
+// writeError returns the error of a write, as one that the caller can match, and stops db if it
+// is fatal.
+func (db *DB) writeError(err error) error {
+	switch code := sqliteCode(db.stopIfFatal(err)); {
+	case isFull(code):
+		db.full.Store(true)
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	case code == sqlite3.SQLITE_BUSY:
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	return err
+}
+
+// openError adds to err what SQLite and the system only imply when a file cannot be opened.
+func openError(err error) error {
+	code := sqliteCode(err)
+	switch cause := fatal(err); {
+	case code == sqlite3.SQLITE_NOTADB && !errors.Is(err, ErrDamaged):
+		return fmt.Errorf("%w, or was never a database: %w", ErrDamaged, err)
+	case errors.Is(err, syscall.EIO):
+		return fmt.Errorf("%w: %w", ErrDisk, err)
+	case cause != nil && !errors.Is(err, cause):
+		return fmt.Errorf("%w: %w", cause, err)
+	case isFull(code), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: make room, and start again (%w)", ErrFull, err)
+	case code&0xff == sqlite3.SQLITE_READONLY, code&0xff == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM:
+		return permissionError(err)
+	}
+	return err
+}
+
+func permissionError(err error) error {
+	return fmt.Errorf("%w: the file, its folder and the files beside it must be writable for the user that runs callbook (%w)", fs.ErrPermission, err)
+}
+
+// damageError adds ErrDamaged to an err that SQLite returns for a file that is not as it wrote
+// it.
+func damageError(err error) error {
+	if isDamage(sqliteCode(err)) && !errors.Is(err, ErrDamaged) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+// fatal returns ErrDamaged or ErrDisk for an error of SQLite after which the file or its disk
+// cannot be trusted; nil for any other.
+func fatal(err error) error {
+	code := sqliteCode(err)
+	if isDamage(code) {
+		return ErrDamaged
+	}
+	switch code {
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_READ,
+		sqlite3.SQLITE_IOERR_DATA, sqlite3.SQLITE_IOERR_CORRUPTFS, sqlite3.SQLITE_IOERR_IN_PAGE:
+		return ErrDisk
+	}
+	return nil
+}
+
+func isDamage(code int) bool {
+	return code&0xff == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
+}
+
+func isFull(code int) bool {
+	switch code {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_TRUNCATE:
+		return true
+	}
+	return false
+}
+
+// sqliteCode returns SQLite's own extended code of an error, 0 when it has none.
+func sqliteCode(err error) int {
+	var failure *sqlite.Error
+	if errors.As(err, &failure) {
+		return failure.Code()
+	}
+	return 0
+}

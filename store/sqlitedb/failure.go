@@ -1,0 +1,128 @@
+package sqlitedb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// A DB that cannot trust its file any longer stops for good: it accepts no write, and the
+// process that serves it ends. What SQLite read or wrote since may be wrong, and a sync that
+// failed once is not tried again: the system has dropped the pages that it could not write.
+
+// failure is why a DB has stopped; the zero value is not usable.
+type failure struct {
+	once sync.Once
+	done chan struct{} // closed once err is set
+	err  error
+}
+
+func (f *failure) set(err error) {
+	f.once.Do(func() {
+		f.err = err
+		close(f.done)
+	})
+}
+
+// Broken returns a channel that is closed when the DB has stopped for good.
+func (db *DB) Broken() <-chan struct{} { return db.failure.done }
+
+// Failure returns why the DB has stopped for good, as ErrDamaged, ErrDisk or ErrReplaced; nil
+// while it has not.
+func (db *DB) Failure() error {
+	select {
+	case <-db.failure.done:
+		return db.failure.err
+	default:
+		return nil
+	}
+}
+
+// untrusted reports whether the open files must not be touched again: SQLite writes when it
+// closes them.
+func (db *DB) untrusted() bool {
+	err := db.Failure()
+	return errors.Is(err, ErrDisk) || errors.Is(err, ErrDamaged)
+}
+
+// stopIfFatal stops the DB for good after a fatal error of SQLite, and returns err as it is.
+func (db *DB) stopIfFatal(err error) error {
+	if cause := fatal(err); cause != nil {
+		db.failure.set(fmt.Errorf("%w: %w", cause, err))
+	}
+	return err
+}
+
+// watchPeriod is the time between two checks that the files have their names.
+const watchPeriod = time.Second
+
+// files returns those that the open database consists of, by name.
+func (db *DB) files() map[string]os.FileInfo {
+	opened := map[string]os.FileInfo{}
+	for _, name := range []string{db.name, db.path, db.path + "-wal", db.path + "-shm", db.path + ".lock"} {
+		if info, err := os.Stat(name); err == nil {
+			opened[name] = info
+		}
+	}
+	return opened
+}
+
+// watch stops the DB when one of its files is no longer the one that was opened, until ctx
+// ends. It asks the system only: opening the files would drop SQLite's locks.
+func (db *DB) watch(ctx context.Context, opened map[string]os.FileInfo) {
+	ticker := time.NewTicker(db.options.WatchPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		for name, before := range opened {
+			info, err := os.Stat(name)
+			if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(before, info) {
+				db.failure.set(fmt.Errorf("%w: %s", ErrReplaced, name))
+				return
+			}
+		}
+	}
+}
+
+// Check reads the whole file beside other work, and stops the DB if it finds damage. It takes
+// about a second for each 60 MB.
+func (db *DB) Check(ctx context.Context) error {
+	err := withFile(ctx, db.path, readOnly, func(file *sqlx.DB) error { return quickCheck(ctx, file) })
+	if errors.Is(err, ErrDamaged) {
+		db.failure.set(err)
+		return err
+	}
+	return db.stopIfFatal(err)
+}
+
+// quickCheck reads a whole database. It returns ErrDamaged with the first things that are wrong
+// with it.
+func quickCheck(ctx context.Context, file *sqlx.DB) error {
+	var problems []string
+	err := file.SelectContext(ctx, &problems, `PRAGMA quick_check(3)`)
+	if sqliteCode(err) == sqlite3.SQLITE_ERROR { // a search table that SQLite cannot even look into
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if err != nil {
+		return damageError(err)
+	}
+	if len(problems) != 1 || problems[0] != "ok" {
+		return fmt.Errorf("%w: %s", ErrDamaged, inOneLine.Replace(strings.Join(problems, "; ")))
+	}
+	return nil
+}
+
+// inOneLine makes a line of what SQLite reports in several.
+var inOneLine = strings.NewReplacer("*** in database main ***\n", "", "\n", "; ")

@@ -1,0 +1,274 @@
+package sqlitedb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+)
+
+func (db *DB) open(ctx context.Context) (err error) {
+	o := &db.options
+	if o.Beside && !Exists(o.Path) {
+		return errors.New("there is no database")
+	}
+	db.unclean = fileSize(o.Path+"-wal") > 0 // else whoever wrote it closed it
+	if err := db.checkPlace(ctx); err != nil {
+		return err
+	}
+	isNew := !Exists(o.Path)
+	if isNew {
+		if db.upgrade, err = create(ctx, o); err != nil {
+			return fmt.Errorf("make the file: %w", err)
+		}
+	}
+	if err := db.connectWriter(ctx); err != nil {
+		return err
+	}
+	if !isNew {
+		if err := mark(ctx, db.writing, o.Format.ApplicationID); err != nil {
+			return err
+		}
+		if db.upgrade, err = migrate(ctx, db.writing, o); err != nil {
+			return err
+		}
+	}
+	if db.reading, err = connect(ctx, o.Path, readOnly, readConnections,
+		"busy_timeout(5000)", "query_only(ON)", "trusted_schema(OFF)",
+		"cache_size(-2000)", "mmap_size(0)", "temp_store(MEMORY)"); err != nil {
+		return err
+	}
+	w := &writer{db: db, jobs: make(chan *job, queueSize), done: make(chan struct{})}
+	db.writer = w
+	if w.conn, err = db.writing.Connx(ctx); err != nil {
+		return fmt.Errorf("open the writing connection: %w", err)
+	}
+	return nil
+}
+
+// connectWriter opens the writing pool of one connection, and reads back its pragmas.
+func (db *DB) connectWriter(ctx context.Context) (err error) {
+	o := &db.options
+	durability, synchronous := "FULL", "2"
+	if o.Normal {
+		durability, synchronous = "NORMAL", "1"
+	}
+	pragmas := []string{
+		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(" + durability + ")", "foreign_keys(ON)",
+		"secure_delete(ON)", "journal_size_limit(16777216)", "wal_autocheckpoint(0)", "trusted_schema(OFF)",
+		"cache_size(-4000)", "temp_store(MEMORY)",
+	}
+	if o.MaxBytes > 0 {
+		pragmas = append(pragmas, fmt.Sprintf("max_page_count(%d)", o.maxPages()))
+	}
+	if db.writing, err = connect(ctx, o.Path, createMode, 1, pragmas...); err != nil {
+		return err
+	}
+	if err := checkPragmas(ctx, db.writing, map[string]string{
+		"journal_mode": "wal", "synchronous": synchronous,
+		"foreign_keys": "1", "secure_delete": "1", "trusted_schema": "0", "wal_autocheckpoint": "0",
+	}); err != nil {
+		return err
+	}
+	return checkSize(ctx, db.writing, o)
+}
+
+// create makes a database with its tables, which gets its name once it is on the disk: of a
+// first page that a power cut has torn, nobody could tell that nothing was lost with it. Its
+// mode is the one that SQLite gives the files beside it, too.
+func create(ctx context.Context, o *Options) (created upgrade, err error) {
+	draft := filepath.Join(filepath.Dir(o.Path), "."+filepath.Base(o.Path)+".new")
+	for _, suffix := range []string{"", "-journal", "-wal", "-shm"} {
+		if err := os.Remove(draft + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return created, err
+		}
+	}
+	if err := removeDrafts(o.Path); err != nil {
+		return created, err
+	}
+	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return created, err
+	}
+	defer os.Remove(draft)                       // gone by then unless something failed
+	_ = copyOwner(draft, existingParent(o.Path)) // an empty file may lie there for another user
+	err = errors.Join(f.Close(), withFile(ctx, draft, readWrite, func(file *sqlx.DB) error {
+		if err := mark(ctx, file, o.Format.ApplicationID); err != nil {
+			return err
+		}
+		if err := applyMigrations(ctx, file, o.Format.Migrations); err != nil {
+			return created.failed(err)
+		}
+		if created.to, err = o.Format.newest(); err != nil {
+			return err
+		}
+		_, err = file.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
+		return err
+	}))
+	if err != nil {
+		return created, err
+	}
+	return created, publish(draft, o.Path, os.Rename)
+}
+
+// pageSize is that of every database: SQLite's own default.
+const pageSize = 4096
+
+// maxPages returns how many pages the database may have.
+func (o *Options) maxPages() int64 { return max(o.MaxBytes/pageSize, 1) }
+
+// checkSize reads back how large the database may become. One that is larger already stays as
+// large as it is.
+func checkSize(ctx context.Context, file *sqlx.DB, o *Options) error {
+	if o.MaxBytes == 0 {
+		return nil
+	}
+	var pages int64
+	if err := file.GetContext(ctx, &pages, `PRAGMA page_count`); err != nil {
+		return err
+	}
+	return checkPragmas(ctx, file, map[string]string{
+		"page_size": strconv.Itoa(pageSize), "max_page_count": strconv.FormatInt(max(o.maxPages(), pages), 10),
+	})
+}
+
+// checkPlace rejects what must not be opened for writing at all: SQLite changes another
+// program's file by opening it, and a damaged one by closing it. Beside a server, where the
+// file lies is that server's matter.
+func (db *DB) checkPlace(ctx context.Context) error {
+	o := &db.options
+	folder := filepath.Dir(o.Path)
+	if d, err := DiskOf(folder); err == nil && d.Network != "" && !o.NetworkDisk && !o.Beside {
+		return fmt.Errorf("%w (%s)", ErrNetworkDisk, d.Network)
+	}
+	if !Exists(o.Path) {
+		return nil
+	}
+	// SQLite would open what it may not write for reading only.
+	if err := MayWrite(o.Path, folder); err != nil {
+		return permissionError(err)
+	}
+	return withFile(ctx, o.Path, unchangingMode(o.Path), func(file *sqlx.DB) error {
+		if _, err := isMarked(ctx, file, o.Format.ApplicationID); err != nil || !db.unclean || o.Beside && isLocked(o.Path) {
+			return err
+		}
+		return quickCheck(ctx, file)
+	})
+}
+
+// mode is how a database file is opened.
+type mode string
+
+const (
+	createMode mode = ""          // creates it when it is missing
+	readWrite  mode = "rw"        // also folds in the log, when the last one leaves
+	readOnly   mode = "ro"        // with the log, which stays
+	immutable  mode = "immutable" // nobody changes it: without log and locks
+)
+
+// logHeader is the size of a log that holds no page.
+const logHeader = 32
+
+// unchangingMode returns the mode that changes nothing in a file: another program's, or one that is
+// damaged, has to stay as it is.
+func unchangingMode(path string) mode {
+	if fileSize(path+"-wal") <= logHeader {
+		return immutable
+	}
+	return readOnly // the file alone is not the whole database
+}
+
+// dataSource returns the name of a database file for the driver.
+func dataSource(path string, mode mode, pragmas ...string) (string, error) {
+	query := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}
+	switch mode {
+	case createMode:
+	case immutable:
+		query.Set("mode", "ro")
+		query.Set("immutable", "1")
+	default:
+		query.Set("mode", string(mode))
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	// On Windows an absolute path starts with a letter; a file URL needs a slash.
+	name := url.URL{Scheme: "file", OmitHost: true, Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/"), RawQuery: query.Encode()}
+	return name.String(), nil
+}
+
+func connect(ctx context.Context, path string, mode mode, connections int, pragmas ...string) (*sqlx.DB, error) {
+	source, err := dataSource(path, mode, pragmas...)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sqlx.Open("sqlite", source)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, db.PingContext(ctx)
+}
+
+// withFile opens a database file for one call of fn.
+func withFile(ctx context.Context, path string, mode mode, fn func(*sqlx.DB) error) error {
+	file, err := connect(ctx, path, mode, 1, "busy_timeout(5000)", "trusted_schema(OFF)", "temp_store(MEMORY)")
+	if err == nil {
+		err = fn(file)
+	}
+	if file != nil {
+		err = errors.Join(err, file.Close())
+	}
+	return err
+}
+
+// checkPragmas reads back what was set for a connection: SQLite silently ignores a misspelt
+// pragma, and durability hangs on these.
+func checkPragmas(ctx context.Context, file *sqlx.DB, want map[string]string) error {
+	for name, value := range want {
+		var got string
+		if err := file.GetContext(ctx, &got, "PRAGMA "+name); err != nil {
+			return fmt.Errorf("read pragma %s: %w", name, err)
+		}
+		if got != value {
+			return fmt.Errorf("pragma %s is %s, not %s: this build of SQLite cannot be trusted with the directory", name, got, value)
+		}
+	}
+	return nil
+}
+
+// isMarked reports whether a file bears the application's id. It returns ErrForeign for another
+// program's file. An empty one is neither.
+func isMarked(ctx context.Context, file *sqlx.DB, applicationID int32) (marked bool, err error) {
+	var id int32
+	if err := file.GetContext(ctx, &id, `PRAGMA application_id`); err != nil || id == applicationID {
+		return err == nil, err
+	}
+	var tables int
+	if err := file.GetContext(ctx, &tables, `SELECT COUNT(*) FROM sqlite_schema`); err != nil {
+		return false, err
+	}
+	if id != 0 || tables > 0 {
+		return false, ErrForeign
+	}
+	return false, nil
+}
+
+// mark gives a new file the application's id.
+func mark(ctx context.Context, file *sqlx.DB, applicationID int32) error {
+	marked, err := isMarked(ctx, file, applicationID)
+	if err != nil || marked {
+		return err
+	}
+	_, err = file.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
+	return err
+}

@@ -1,0 +1,133 @@
+package sqlitedb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Health is the state of the database.
+type Health struct {
+	Schema    int64 `json:"schema"`         // version
+	FileBytes int64 `json:"database_bytes"` // of the database file
+	LogBytes  int64 `json:"log_bytes"`      // of the write-ahead log
+	FreeBytes int64 `json:"free_bytes"`     // of the disk, for this user; -1 when it does not tell
+}
+
+// probe is the last try whether the database can be read and written.
+type probe struct {
+	sync.Mutex
+	passed  time.Time     // when it last could
+	running chan struct{} // closed when the probe that runs has ended
+	err     error         // of the last probe
+}
+
+const (
+	readyAge     = time.Second // how long a good probe counts: each one costs a write
+	readyTimeout = time.Second // how long one may take
+	probeRoom    = 64 << 10    // bytes; more than most writes need
+)
+
+// Ready reports whether the database can be read and written, now or within the last second,
+// and its state. It waits a second at most.
+func (db *DB) Ready(ctx context.Context) (Health, error) {
+	return db.ready(ctx, readyTimeout)
+}
+
+// Alive reports whether the database responds within a time, for a watchdog: a full disk, a
+// compaction and another process that writes are no reason to start again.
+func (db *DB) Alive(ctx context.Context, within time.Duration) error {
+	_, err := db.ready(ctx, within)
+	for _, temporary := range []error{ErrNoSpace, ErrBusy, ErrClosed, ErrStopped} {
+		if errors.Is(err, temporary) {
+			return nil
+		}
+	}
+	return err
+}
+
+func (db *DB) ready(ctx context.Context, within time.Duration) (Health, error) {
+	h := db.Health()
+	if err := db.Failure(); err != nil {
+		return h, err
+	}
+	if db.compacting.Load() {
+		return h, nil // it reads, and writes wait
+	}
+	done := db.startProbe()
+	if done == nil {
+		return h, nil
+	}
+	late := time.NewTimer(within)
+	defer late.Stop()
+	select {
+	case <-done:
+		db.probe.Lock()
+		defer db.probe.Unlock()
+		return h, db.probe.err
+	case <-late.C:
+		return h, fmt.Errorf("the database does not write and read within %s", within)
+	case <-ctx.Done():
+		return h, ctx.Err()
+	}
+}
+
+// startProbe starts a probe unless one runs. It returns nil if none is needed.
+func (db *DB) startProbe() <-chan struct{} {
+	db.probe.Lock()
+	defer db.probe.Unlock()
+	if db.probe.running != nil {
+		return db.probe.running
+	}
+	now := db.options.Clock()
+	if age := now.Sub(db.probe.passed); age >= 0 && age < readyAge && !db.full.Load() {
+		return nil
+	}
+	done := make(chan struct{})
+	db.probe.running = done
+	go func() {
+		err := db.tryOut(context.Background())
+		db.probe.Lock()
+		defer db.probe.Unlock()
+		if db.probe.err = err; err == nil {
+			db.probe.passed = now
+		}
+		db.probe.running = nil
+		close(done)
+	}()
+	return done
+}
+
+// tryOut reads and writes.
+func (db *DB) tryOut(ctx context.Context) error {
+	var number int
+	if err := db.Get(ctx, &number, db.options.Probe.Read); err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	// After a write that found no room, one that takes room: what fits into a page that is
+	// there proves nothing.
+	full := db.full.Load()
+	value := []byte(db.options.Clock().UTC().Format("2006-01-02T15:04:05.000Z"))
+	if full {
+		value = make([]byte, probeRoom)
+	}
+	if err := db.Write(ctx, func(tx *Tx) error { return tx.Exec(db.options.Probe.Write, value) }); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	if full {
+		db.full.Store(false)
+	}
+	return nil
+}
+
+// Health returns the state of the database. It asks the system, without opening a file:
+// closing it would drop SQLite's locks.
+func (db *DB) Health() Health {
+	h := Health{Schema: db.upgrade.to, FileBytes: db.Size(), LogBytes: fileSize(db.path + "-wal"), FreeBytes: -1}
+	if d, err := db.Disk(); err == nil {
+		h.FreeBytes = d.Free
+	}
+	return h
+}

@@ -1,0 +1,167 @@
+package sqlitedb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// queryTimeout limits each query that has a deadline once it has a connection, so that no search
+// text is dangerous. A variable, since the race detector slows queries down.
+var queryTimeout = 250 * time.Millisecond
+
+// readTimeout limits how long a read waits for a connection, and reads with a deadline as a
+// whole, so that none holds back the checkpoints for long.
+var readTimeout = 2 * time.Second
+
+// readConnections is how many connections read at once. More do not help: SQLite in one
+// process is bound by the processor.
+const readConnections = 4
+
+// statements are the prepared statements of a pool or of a connection, by their texts,
+// which are constants of the program.
+type statements struct {
+	mu       sync.Mutex
+	prepared map[string]*sqlx.Stmt
+}
+
+type preparer interface {
+	PreparexContext(ctx context.Context, query string) (*sqlx.Stmt, error)
+}
+
+// get returns the statement of a text, and prepares it at its first use.
+func (c *statements) get(ctx context.Context, on preparer, query string) (*sqlx.Stmt, error) {
+	c.mu.Lock()
+	stmt, ok := c.prepared[query]
+	c.mu.Unlock()
+	if ok {
+		return stmt, nil
+	}
+	stmt, err := on.PreparexContext(ctx, query)
+	if err != nil {
+		return nil, fmt.Errorf("prepare %q: %w", query, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if earlier, ok := c.prepared[query]; ok { // of another reader at the same moment
+		return earlier, stmt.Close()
+	}
+	if c.prepared == nil {
+		c.prepared = map[string]*sqlx.Stmt{}
+	}
+	c.prepared[query] = stmt
+	return stmt, nil
+}
+
+// close closes the statements of a connection before that: database/sql leaves them, and
+// SQLite keeps the file open for a statement that is left.
+func (c *statements) close() error {
+	var errs []error
+	for _, stmt := range c.prepared {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// WithDeadline returns a context whose queries are interrupted when they take too long, for
+// searches and other queries whose cost depends on what a client asks for.
+func (db *DB) WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, db.options.ReadTimeout)
+}
+
+// Get reads one row into dest. It returns sql.ErrNoRows if there is none, and ErrBusy if no
+// connection becomes free in time or the deadline of ctx has passed.
+func (db *DB) Get(ctx context.Context, dest any, query string, args ...any) error {
+	return db.read(ctx, query, func(ctx context.Context, stmt *sqlx.Stmt) error {
+		return stmt.GetContext(ctx, dest, args...)
+	})
+}
+
+// Find reads one row into dest, and reports whether there is one.
+func (db *DB) Find(ctx context.Context, dest any, query string, args ...any) (bool, error) {
+	return found(db.Get(ctx, dest, query, args...))
+}
+
+// Select reads every row of a query, which limits them itself, into the slice dest.
+func (db *DB) Select(ctx context.Context, dest any, query string, args ...any) error {
+	return db.read(ctx, query, func(ctx context.Context, stmt *sqlx.Stmt) error {
+		return stmt.SelectContext(ctx, dest, args...)
+	})
+}
+
+// SelectMaps returns every row of a query as a map by column, for queries that select all columns.
+func (db *DB) SelectMaps(ctx context.Context, query string, args ...any) (all []map[string]any, err error) {
+	err = db.read(ctx, query, func(ctx context.Context, stmt *sqlx.Stmt) error {
+		rows, err := stmt.QueryxContext(ctx, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			row := map[string]any{}
+			if err := rows.MapScan(row); err != nil {
+				return err
+			}
+			all = append(all, row)
+		}
+		return rows.Err()
+	})
+	return all, err
+}
+
+func found(err error) (bool, error) {
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// read runs f with a prepared statement of the reading pool. Only a context with a deadline
+// can end a query; see the package comment.
+func (db *DB) read(ctx context.Context, query string, f func(context.Context, *sqlx.Stmt) error) error {
+	db.closing.RLock() // Close waits for the reads that run
+	defer db.closing.RUnlock()
+	if db.closed {
+		return ErrClosed
+	}
+	if db.Failure() != nil {
+		return ErrStopped
+	}
+	if err := db.acquireReader(ctx); err != nil {
+		return err
+	}
+	defer db.readers.Release(1)
+	if _, ends := ctx.Deadline(); ends {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, queryTimeout)
+		defer cancel()
+	} else {
+		ctx = context.WithoutCancel(ctx)
+	}
+	stmt, err := db.readStatements.get(ctx, db.reading, query)
+	if err == nil {
+		err = f(ctx, stmt)
+	}
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	return db.stopIfFatal(err)
+}
+
+// acquireReader waits until a connection of the reading pool is free.
+func (db *DB) acquireReader(ctx context.Context) error {
+	if ctx.Err() == nil && db.readers.TryAcquire(1) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, db.options.ReadTimeout)
+	defer cancel()
+	if err := db.readers.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	return nil
+}

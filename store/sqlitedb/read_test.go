@@ -1,0 +1,93 @@
+package sqlitedb
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// TestRead_WaitsForAConnection: more read than there are connections, and they wait for
+// each other, until their context ends.
+func TestRead_WaitsForAConnection(t *testing.T) {
+	d := newDB(t)
+	d.add("word")
+	ctx := context.Background()
+	get := func(ctx context.Context) error {
+		var word string
+		return d.Get(ctx, &word, `SELECT word FROM words`)
+	}
+	for _, err := range together(4*readConnections, func(int) error { return get(ctx) }) {
+		wantError(t, "one of many reads", err, nil)
+	}
+	d.ok(d.readers.Acquire(ctx, readConnections))
+	defer d.readers.Release(readConnections)
+	ended, stop := context.WithTimeout(ctx, time.Millisecond)
+	defer stop()
+	wantError(t, "without a connection", get(ended), ErrBusy)
+	d.options.ReadTimeout = time.Millisecond
+	wantError(t, "without a connection and an end", get(ctx), ErrBusy)
+}
+
+func TestRead_FailsAfterTheEnd(t *testing.T) {
+	d := newDB(t)
+	d.stop()
+	var n int
+	wantError(t, "a read", d.Get(context.Background(), &n, `SELECT 1`), ErrClosed)
+}
+
+// TestRead_WithADeadlineEndsWhenItTakesTooLong, before checkpoints wait for it and its caller
+// goes.
+func TestRead_WithADeadlineEndsWhenItTakesTooLong(t *testing.T) {
+	t.Parallel()
+	d := newDB(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*readTimeout)
+	defer cancel()
+	var n int
+	err := d.Get(ctx, &n, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n`)
+	wantError(t, "a read without an end", err, ErrBusy)
+	if ctx.Err() != nil {
+		t.Error("it ended with its caller only")
+	}
+	var rows []int
+	wantError(t, "a read on the connection that was interrupted", d.Select(context.Background(), &rows, `SELECT 1`), nil)
+}
+
+// TestRead_WithoutADeadlineIsNotCancelled: a client that leaves interrupts nothing.
+func TestRead_WithoutADeadlineIsNotCancelled(t *testing.T) {
+	d := newDB(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	err := d.read(ctx, `SELECT 1`, func(ctx context.Context, stmt *sqlx.Stmt) error {
+		cancel()
+		var n int
+		return stmt.GetContext(ctx, &n)
+	})
+	wantError(t, "a read whose client leaves", err, nil)
+}
+
+func TestSelectMaps_ReturnsEveryColumn(t *testing.T) {
+	d := newDB(t)
+	rows, err := d.SelectMaps(context.Background(), `SELECT 1 AS n, ? AS text UNION ALL SELECT 2, NULL`, "x")
+	d.ok(err)
+	if len(rows) != 2 || rows[0]["n"] != int64(1) || rows[0]["text"] != "x" || rows[1]["text"] != nil {
+		t.Errorf("got %v", rows)
+	}
+	if texts := d.Statements(); !slices.Contains(texts, `SELECT 1 AS n, ? AS text UNION ALL SELECT 2, NULL`) || !slices.IsSorted(texts) {
+		t.Errorf("prepared: %q", texts)
+	}
+}
+
+// TestClose_WaitsForReads: a connection that reads would keep the log from being folded
+// into the file.
+func TestClose_WaitsForReads(t *testing.T) {
+	d := newDB(t)
+	d.ok(d.read(context.Background(), `SELECT 1`, func(context.Context, *sqlx.Stmt) error {
+		if d.closing.TryLock() { // as Close does
+			t.Error("it can be closed while somebody reads")
+			d.closing.Unlock()
+		}
+		return nil
+	}))
+}

@@ -1,0 +1,111 @@
+package sqlitedb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// Restore replaces the database at path, which the caller has locked, with a backup. What was
+// there is kept, with its log, under the name that it returns; empty when nothing was. The
+// backup is verified first, by a copy: it stays as it is.
+func Restore(ctx context.Context, backup, path string, now time.Time, f Format) (info Info, kept string, err error) {
+	if err := checkBackup(backup, path); err != nil {
+		return info, "", err
+	}
+	draft, err := copyBeside(backup, path)
+	defer os.Remove(draft) // gone by then unless something failed
+	if err != nil {
+		return info, "", fmt.Errorf("copy %s: %w", backup, err)
+	}
+	if info, err = Verify(ctx, draft, f); err != nil {
+		return info, "", fmt.Errorf("check %s: %w", backup, err)
+	}
+	if kept, err = moveAside(path, now); err != nil {
+		return info, kept, fmt.Errorf("set aside %s: %w", path, err)
+	}
+	return info, kept, publish(draft, path, os.Rename)
+}
+
+// checkBackup rejects what is no copy: another kind of file, the database itself,
+// and one that is served or that has a log, without which it is not whole.
+func checkBackup(backup, path string) error {
+	from, err := os.Stat(backup)
+	if err != nil {
+		return err
+	}
+	if !from.Mode().IsRegular() {
+		return fmt.Errorf("%s is no file: name the backup itself", backup)
+	}
+	if to, err := os.Stat(path); err == nil && os.SameFile(from, to) {
+		return errors.New("the backup is the database itself: name another file")
+	}
+	if own := FileOf(backup); fileSize(own+"-wal") > 0 || isLocked(own) {
+		return fmt.Errorf("%s is a database with a log of its own, not a copy: make one first, with callbook backup COPY --db %s, and restore that", backup, backup)
+	}
+	return nil
+}
+
+// isLocked reports whether a process serves a database.
+func isLocked(path string) bool {
+	if missing(path + ".lock") {
+		return false
+	}
+	l := flock.New(path + ".lock")
+	locked, err := l.TryLock()
+	_ = l.Close()
+	return err == nil && !locked
+}
+
+// copyBeside copies a backup into the folder of the database, for the owner of
+// that: the operator may be another user than the service.
+func copyBeside(backup, path string) (draft string, err error) {
+	in, err := os.Open(backup)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	out, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".restoring.*")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(out, in)
+	return out.Name(), errors.Join(err, out.Close(), copyOwner(out.Name(), existingParent(path)))
+}
+
+// moveAside renames a database with its log, so that SQLite would still find both
+// together. A log that stayed would be folded into whatever comes in its place.
+func moveAside(path string, now time.Time) (kept string, err error) {
+	name := path + ".before-restore-" + now.UTC().Format("20060102T150405Z")
+	kept = name
+	for n := 2; !missing(kept) || !missing(kept+"-wal"); n++ {
+		kept = fmt.Sprintf("%s-%d", name, n)
+	}
+	found := ""
+	for _, suffix := range []string{"", "-wal"} {
+		err := os.Rename(path+suffix, kept+suffix)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return found, err
+		}
+		found = kept
+		// One after the other on the disk, too: a power cut must leave neither a database
+		// without its log nor a log beside another database.
+		if err := syncFolder(path); err != nil {
+			return found, err
+		}
+	}
+	if err := os.Remove(path + "-shm"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return found, err
+	}
+	return found, nil
+}

@@ -1,0 +1,65 @@
+package sqlitedb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Tx is one write's view of the transaction. After a statement has failed it runs no other: SQLite
+// may have rolled the transaction back by itself, and what followed would be stored alone.
+type Tx struct {
+	writer *writer
+	failed error // of a statement
+}
+
+// run runs f with a prepared statement, unless a statement before it has failed.
+func (t *Tx) run(query string, f func(*sqlx.Stmt) error) error {
+	if t.failed != nil {
+		return t.failed
+	}
+	stmt, err := t.writer.statements.get(context.Background(), t.writer.conn, query)
+	if err == nil {
+		err = f(stmt)
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		t.failed = err
+	}
+	return err
+}
+
+// Get reads one row into dest. It returns sql.ErrNoRows if there is none.
+func (t *Tx) Get(dest any, query string, args ...any) error {
+	return t.run(query, func(stmt *sqlx.Stmt) error { return stmt.Get(dest, args...) })
+}
+
+// Find reads one row into dest, and reports whether there is one.
+func (t *Tx) Find(dest any, query string, args ...any) (bool, error) {
+	return found(t.Get(dest, query, args...))
+}
+
+// Select reads every row of a query into the slice dest.
+func (t *Tx) Select(dest any, query string, args ...any) error {
+	return t.run(query, func(stmt *sqlx.Stmt) error { return stmt.Select(dest, args...) })
+}
+
+// Exec runs a statement.
+func (t *Tx) Exec(query string, args ...any) error {
+	_, err := t.Change(query, args...)
+	return err
+}
+
+// Change runs a statement and returns the number of rows that it changed.
+func (t *Tx) Change(query string, args ...any) (n int64, err error) {
+	err = t.run(query, func(stmt *sqlx.Stmt) error {
+		result, err := stmt.Exec(args...)
+		if err != nil {
+			return err
+		}
+		n, err = result.RowsAffected()
+		return err
+	})
+	return n, err
+}

@@ -1,0 +1,387 @@
+package sqlitedb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// defaultBatch limits how many waiting writes share one transaction, so that the first of them
+// does not wait long for the last, and readers do not wait for the index of very many.
+const defaultBatch = 32
+
+// queueSize is how many writes may wait for the writer. A further one fails with ErrBusy when
+// none of their places becomes free within queueTimeout: more than the writer can do would
+// otherwise only wait longer and longer.
+const (
+	queueSize    = 256
+	queueTimeout = 2 * time.Second
+)
+
+// writer is the one goroutine that owns the writing connection. Writes that wait while it
+// commits share its next transaction.
+type writer struct {
+	db          *DB
+	conn        *sqlx.Conn
+	statements  statements
+	jobs        chan *job
+	next        *job  // taken from jobs, but not for the batch that took it
+	dataVersion int64 // SQLite's number for what others have written to the file
+	logPages    int   // written to the log since the last checkpoint
+	done        chan struct{}
+
+	commits, writes atomic.Uint64 // since Open
+}
+
+// job is one write.
+type job struct {
+	ctx        context.Context
+	write      func(*Tx) error
+	exclusive  func(*sqlx.Conn) error // instead of write: runs by itself, outside a transaction
+	background bool                   // waits for its place in the queue however long
+	err        error
+	done       chan struct{}
+}
+
+// Write runs fn inside a transaction and returns once it is committed, or rejected and rolled
+// back. A write that has started is finished even if ctx ends.
+func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
+	return db.submit(&job{ctx: ctx, write: fn})
+}
+
+// WriteBackground is Write for scheduled work, which waits for its place however many other
+// writes wait.
+func (db *DB) WriteBackground(ctx context.Context, fn func(*Tx) error) error {
+	return db.submit(&job{ctx: ctx, write: fn, background: true})
+}
+
+// TryWrite queues fn without waiting for it, or drops it when the queue is full: for what may
+// be lost. It calls done with the result; with nil if the write was dropped. After Close it
+// does nothing.
+func (db *DB) TryWrite(fn func(*Tx) error, done func(error)) {
+	db.closing.RLock()
+	defer db.closing.RUnlock()
+	if db.closed {
+		return
+	}
+	j := &job{ctx: context.Background(), write: fn, done: make(chan struct{})}
+	select {
+	case db.writer.jobs <- j:
+		go func() { <-j.done; done(j.err) }()
+	default:
+		done(nil)
+	}
+}
+
+// Exclusive runs fn on the writing connection between two transactions.
+func (db *DB) Exclusive(ctx context.Context, fn func(*sqlx.Conn) error) error {
+	return db.submit(&job{ctx: ctx, exclusive: fn, background: true})
+}
+
+func (db *DB) submit(j *job) error {
+	j.done = make(chan struct{})
+	db.closing.RLock()
+	if db.closed {
+		db.closing.RUnlock()
+		return ErrClosed
+	}
+	err := db.writer.enqueue(j)
+	db.closing.RUnlock()
+	if err != nil {
+		return err
+	}
+	<-j.done
+	return j.err
+}
+
+func (w *writer) enqueue(j *job) error {
+	select {
+	case w.jobs <- j:
+		return nil
+	default:
+	}
+	var timeout <-chan time.Time
+	if !j.background {
+		timeout = time.After(queueTimeout)
+	}
+	select {
+	case w.jobs <- j:
+		return nil
+	case <-j.ctx.Done():
+		return j.ctx.Err()
+	case <-timeout:
+		return fmt.Errorf("%w: too many writes wait", ErrBusy)
+	}
+}
+
+// pollPeriod is how soon an idle writer notices what another process wrote.
+const pollPeriod = 500 * time.Millisecond
+
+func (w *writer) run() {
+	defer close(w.done)
+	idle := time.NewTicker(pollPeriod)
+	defer idle.Stop()
+	for {
+		first := w.next
+		w.next = nil
+		if first == nil {
+			select {
+			case first = <-w.jobs:
+				if first == nil {
+					return
+				}
+			case <-idle.C:
+				_ = w.db.stopIfFatal(w.pollDataVersion()) // the next write meets any other error, and returns it
+				continue
+			}
+		}
+		if first.exclusive != nil {
+			first.err = w.runExclusive(first)
+			close(first.done)
+			continue
+		}
+		batch := w.collect(first)
+		w.commit(batch)
+		for _, j := range batch {
+			close(j.done)
+		}
+		w.checkpoint()
+	}
+}
+
+func (w *writer) runExclusive(j *job) error {
+	if w.db.Failure() != nil {
+		return ErrStopped
+	}
+	return w.db.writeError(recovered(func() error { return j.exclusive(w.conn) }))
+}
+
+// collect returns the batch of writes that wait, beginning with first.
+func (w *writer) collect(first *job) []*job {
+	batch := []*job{first}
+	for len(batch) < w.db.options.Batch {
+		select {
+		case j := <-w.jobs:
+			if j == nil || j.exclusive != nil {
+				w.next = j
+				return batch
+			}
+			batch = append(batch, j)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// commit runs a batch in one transaction. If the transaction as a whole fails before its
+// commit, each write gets one of its own, so that one that cannot be stored does not take the
+// others with it; but where another process writes, they would wait for it one after the
+// other. A failed commit is not tried again: its outcome may be unknown.
+func (w *writer) commit(batch []*job) {
+	if w.db.Failure() != nil {
+		for _, j := range batch {
+			j.err = ErrStopped
+		}
+		return
+	}
+	committing, err := w.transact(batch)
+	if err != nil && !committing && len(batch) > 1 && sqliteCode(err) != sqlite3.SQLITE_BUSY {
+		for _, j := range batch {
+			w.commit([]*job{j})
+		}
+		return
+	}
+	if err != nil {
+		err = w.db.writeError(err)
+		for _, j := range batch {
+			if j.err == nil {
+				j.err = err
+			}
+		}
+	}
+}
+
+// transact runs a batch in one transaction and reports, beside the error, whether the commit
+// itself had started.
+func (w *writer) transact(batch []*job) (committing bool, err error) {
+	ctx, hooks := context.Background(), &w.db.options.Hooks
+	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		// An earlier commit may have failed in a way that left its transaction open.
+		return false, fmt.Errorf("begin: %w", errors.Join(err, w.rollback()))
+	}
+	if err := w.pollDataVersion(); err != nil {
+		return false, errors.Join(err, w.rollback())
+	}
+	tx := &Tx{writer: w}
+	if hooks.Begin != nil {
+		hooks.Begin(tx)
+	}
+	succeeded := 0
+	for _, j := range batch {
+		j.err = w.db.writeError(w.runJob(tx, j, len(batch) > 1))
+		if errors.Is(j.err, errRolledBack) || w.db.Failure() != nil {
+			return false, errors.Join(j.err, w.rollback())
+		}
+		if j.err == nil {
+			succeeded++
+		}
+		runtime.Gosched() // a batch takes long: readers come between
+	}
+	if succeeded == 0 {
+		return false, w.rollback()
+	}
+	if hooks.BeforeCommit != nil {
+		if err := recovered(hooks.BeforeCommit); err != nil {
+			return false, errors.Join(err, w.rollback())
+		}
+	}
+	if err := w.end(ctx); err != nil {
+		err = errors.Join(fmt.Errorf("commit: %w", err), w.rollback())
+		w.invalidate() // it may be stored all the same
+		return true, err
+	}
+	w.commits.Add(1)
+	w.writes.Add(uint64(succeeded))
+	if hooks.Committed != nil {
+		hooks.Committed()
+	}
+	return true, nil
+}
+
+func (w *writer) end(ctx context.Context) error {
+	if commit := w.db.options.Commit; commit != nil {
+		return commit(ctx, w.conn)
+	}
+	_, err := w.conn.ExecContext(ctx, "COMMIT")
+	return err
+}
+
+func (w *writer) invalidate() {
+	if f := w.db.options.Hooks.Invalidate; f != nil {
+		f()
+	}
+}
+
+// runJob runs one write. A batch of one needs no savepoint: when it fails, the whole
+// transaction is rolled back.
+func (w *writer) runJob(shared *Tx, j *job, savepoint bool) error {
+	if err := j.ctx.Err(); err != nil {
+		return err
+	}
+	run := func() error { return recovered(func() error { return j.write(&Tx{writer: w}) }) }
+	if !savepoint {
+		return run()
+	}
+	if err := shared.Exec("SAVEPOINT act"); err != nil {
+		return err
+	}
+	err := run()
+	if err != nil {
+		if failed := shared.Exec("ROLLBACK TO act"); failed != nil {
+			return errors.Join(err, errRolledBack, failed)
+		}
+	}
+	if failed := shared.Exec("RELEASE act"); failed != nil {
+		return errors.Join(err, errRolledBack, failed)
+	}
+	return err
+}
+
+// errRolledBack means that SQLite has rolled back the whole transaction by itself, as it does
+// when the disk is full. What followed in the batch would be stored piece by piece.
+var errRolledBack = errors.New("the transaction is rolled back")
+
+// recovered turns a panic into an error: the writer serves everybody.
+func recovered(fn func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic in a write: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return fn()
+}
+
+func (w *writer) rollback() error {
+	_, err := w.conn.ExecContext(context.Background(), "ROLLBACK")
+	if sqliteCode(err) == sqlite3.SQLITE_ERROR {
+		return nil // no transaction is open: SQLite has rolled it back by itself
+	}
+	return err
+}
+
+// pollDataVersion calls Hooks.Invalidate if another process has written to the file since the
+// last call.
+func (w *writer) pollDataVersion() error {
+	var version int64
+	if err := w.conn.GetContext(context.Background(), &version, "PRAGMA data_version"); err != nil {
+		return fmt.Errorf("look for what others wrote: %w", err)
+	}
+	if version != w.dataVersion && w.dataVersion != 0 {
+		w.invalidate()
+	}
+	w.dataVersion = version
+	return nil
+}
+
+// checkpointPages is how many pages the log holds before they are copied to the file itself.
+const checkpointPages = 1000
+
+// checkpoint copies the log's pages to the file itself once they are many, after the writes
+// have returned. SQLite's own checkpoints hide their errors; a sync that fails here must stop
+// the database like any other. On a full disk the log stays, and a reader in the way is not
+// waited for.
+func (w *writer) checkpoint() {
+	if w.db.Failure() != nil {
+		return
+	}
+	written := 0
+	_ = w.conn.Raw(func(c any) (err error) {
+		written, _, err = c.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, true)
+		return err
+	})
+	if w.logPages += written; w.logPages < checkpointPages {
+		return
+	}
+	var done checkpointed
+	err := w.conn.GetContext(context.Background(), &done, "PRAGMA wal_checkpoint(PASSIVE)")
+	if err == nil && done.Pages == done.Log {
+		w.logPages = 0
+	}
+	_ = w.db.stopIfFatal(err)
+}
+
+// checkpointed is the result of a checkpoint.
+type checkpointed struct {
+	Busy  int `db:"busy"`         // 1 when a reader was in the way of a truncating one
+	Log   int `db:"log"`          // pages in the log
+	Pages int `db:"checkpointed"` // those that are in the file too
+}
+
+// TruncateLog copies the write-ahead log into the file and empties it: until then it holds
+// overwritten pages as they were. It reports whether that is done. A reader that takes long,
+// as a backup does, is not waited for, because all writes would wait with it.
+func (db *DB) TruncateLog(ctx context.Context) (done bool, err error) {
+	err = db.Exclusive(ctx, func(conn *sqlx.Conn) error {
+		if _, err := conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
+			return err
+		}
+		var result checkpointed
+		err := conn.GetContext(ctx, &result, `PRAGMA wal_checkpoint(TRUNCATE)`)
+		_, timeoutErr := conn.ExecContext(context.Background(), `PRAGMA busy_timeout = 5000`)
+		if err := errors.Join(err, timeoutErr); err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+		done = result.Busy == 0
+		return nil
+	})
+	return done, err
+}

@@ -22,7 +22,7 @@ func formatWith(migrations fs.FS) (f sqlitedb.Format, err error) {
 	return sqlitedb.Format{ApplicationID: applicationID, Migrations: migrations}, err
 }
 
-// Contents counts what a database file holds, for the operator who made, checked or restored it.
+// Contents counts the records of a database file, for the operator who made, checked or restored it.
 type Contents struct {
 	Agents   int `db:"agents"`
 	Posts    int `db:"posts"`
@@ -32,8 +32,8 @@ type Contents struct {
 	sqlitedb.Info
 }
 
-// count calls f with the format of the directory's files, and counts into c what the file that f
-// verifies holds.
+// count calls f with the format of the directory's files, and counts into c the records of the file
+// that f verifies.
 func (c *Contents) count(f func(sqlitedb.Format) (sqlitedb.Info, error)) error {
 	format, err := formatWith(nil)
 	if err != nil {

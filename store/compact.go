@@ -7,9 +7,9 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// SQLite overwrites what is deleted (secure_delete), but not the copies that it left
-// behind earlier, when it moved rows to other pages to make room. VACUUM writes the
-// whole file anew, and leaves nothing but what is stored.
+// SQLite overwrites deleted rows (secure_delete), but not the copies that it left behind
+// earlier, when it moved rows to other pages to make room. VACUUM rewrites the whole file
+// without them.
 
 const (
 	fileErased   = "erased_at"        // when something was first erased since the last compaction
@@ -63,7 +63,7 @@ func (s *Store) dueAtNight(since Time) bool {
 	return s.Now().Hour() == compactHour && !s.within(compactAge, since) || !s.within(compactLate, since)
 }
 
-// Compact writes the whole file anew, and returns its size before and after; see
+// Compact rewrites the whole file, and returns its size before and after; see
 // sqlitedb.DB.Compact.
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	before, after, err = s.db.Compact(ctx, func(conn *sqlx.Conn) error {

@@ -52,7 +52,7 @@ func (s *Store) CheckWhole(ctx context.Context) error {
 	now := at(s.clock())
 	checked := Time(s.checked.Load())
 	if checked == 0 {
-		checked, _ = s.notedTime(ctx, fileChecked) // what cannot be read is checked
+		checked, _ = s.notedTime(ctx, fileChecked) // unreadable: check the file
 	}
 	if s.within(checkEvery, checked) {
 		return nil

@@ -8,7 +8,7 @@ import (
 )
 
 // tx is one write's view of the transaction, or that of all writes that share it: a fixed time,
-// and what must be rebuilt or reported because of them.
+// and the data that must be rebuilt or reported because of them.
 type tx struct {
 	*sqlitedb.Tx
 	store   *Store
@@ -21,13 +21,13 @@ type tx struct {
 
 type ids map[int64]struct{}
 
-// Changes says what a commit changed, for those who keep copies.
+// Changes are the effects of a commit, for caches and waiting requests.
 type Changes struct {
 	Cards   ids  // agents whose card changed
 	All     bool // every card
-	Agents  bool // the list of agents, or what it shows of one
-	Posts   bool // calls, replies, or what they show of their authors
-	Collabs bool // confirmed collaborations, or what they show of their parties
+	Agents  bool // the list of agents, or an entry of it
+	Posts   bool // calls, replies, or the authors in them
+	Collabs bool // confirmed collaborations, or the parties in them
 	Told    ids  // agents that have new events
 	Mail    bool // a mail waits to be sent
 	Removed bool // personal data was erased: the file needs a checkpoint
@@ -35,14 +35,14 @@ type Changes struct {
 	rows map[string]int // search rows, by table: as many records at the most came into lists or left them
 }
 
-// everything is what changed when nobody can tell.
+// everything stands for changes that are unknown.
 var everything = Changes{All: true, Agents: true, Posts: true, Collabs: true, Mail: true, Removed: true}
 
 func (c Changes) empty() bool {
 	return !c.Public() && len(c.Told) == 0 && !c.Mail && !c.Removed
 }
 
-// Public tells whether anything that the public sees changed.
+// Public reports whether anything that the public sees changed.
 func (c Changes) Public() bool {
 	return len(c.Cards) > 0 || c.All || c.Agents || c.Posts || c.Collabs
 }
@@ -51,7 +51,7 @@ func newTx(s *Store, db *sqlitedb.Tx, now Time) *tx {
 	return &tx{Tx: db, store: s, now: now, stale: ids{}, recent: ids{}, search: map[searchKey]*search.Row{}, changes: Changes{Cards: ids{}, Told: ids{}, rows: map[string]int{}}}
 }
 
-// merge takes over what another write of the same transaction made stale.
+// merge adds the changes of another write of the same transaction.
 func (t *tx) merge(other *tx) {
 	if other.changes.All { // everything was cleared
 		clear(t.stale)
@@ -74,8 +74,8 @@ func (t *tx) merge(other *tx) {
 	}
 }
 
-// touch says that what the public sees of agents changed: their documents and
-// search rows are made anew before the commit.
+// touch notes that the public data of agents changed: their documents and search rows are
+// rebuilt before the commit.
 func (t *tx) touch(agentIDs ...int64) {
 	for _, id := range agentIDs {
 		t.stale[id] = struct{}{}
@@ -83,25 +83,25 @@ func (t *tx) touch(agentIDs ...int64) {
 	}
 }
 
-// touchRecent says that an agent's recent calls changed.
+// touchRecent notes that an agent's recent calls changed.
 func (t *tx) touchRecent(agentID int64) {
 	t.recent[agentID] = struct{}{}
 	t.changes.Cards[agentID] = struct{}{}
 }
 
-// touchActive says that an agent's last call is another.
+// touchActive notes that the time of an agent's last request changed.
 func (t *tx) touchActive(agentID int64) {
 	t.changes.Cards[agentID] = struct{}{}
 	t.changes.Agents = true
 }
 
-// touchPosts says that calls or replies changed.
+// touchPosts notes that calls or replies changed.
 func (t *tx) touchPosts() { t.changes.Posts = true }
 
-// touchNames says that calls, replies and collaborations name an agent otherwise.
+// touchNames notes that calls, replies and collaborations show an agent by another name.
 func (t *tx) touchNames() { t.changes.Posts, t.changes.Collabs = true, true }
 
-// forget says that an agent is gone.
+// forget notes that an agent is deleted.
 func (t *tx) forget(agentID int64) {
 	delete(t.stale, agentID)
 	delete(t.recent, agentID)

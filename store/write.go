@@ -8,7 +8,7 @@ import (
 
 // write runs act inside a transaction and returns once it is committed, or rejected and rolled
 // back. A write that has started is finished even if ctx ends. Act may run twice (see package
-// sqlitedb), so it must set its results anew each time and have no effect outside the
+// sqlitedb), so it must set its results each time and have no effect outside the
 // transaction.
 func (s *Store) write(ctx context.Context, act func(*tx) error) error {
 	return publicError(s.db.Write(ctx, s.gathering(act)))
@@ -53,13 +53,13 @@ func (s *Store) writeScheduled(ctx context.Context, act func(*tx) error) error {
 	return publicError(s.db.WriteBackground(ctx, s.gathering(act)))
 }
 
-// tryWrite queues act without waiting for it, or drops it when the writer is busy: for what may
-// be lost, such as the time of the last request.
+// tryWrite queues act without waiting for it, or drops it when the writer is busy: for a write
+// that may be lost, such as the time of the last request.
 func (s *Store) tryWrite(act func(*tx) error, done func(error)) {
 	s.db.TryWrite(s.gathering(act), done)
 }
 
-// gathering returns act as a write of the database. What act touched is merged into the batch
+// gathering returns act as a write of the database. The changes that act noted are merged into the batch
 // only if it succeeded.
 func (s *Store) gathering(act func(*tx) error) func(*sqlitedb.Tx) error {
 	return func(db *sqlitedb.Tx) error {
@@ -72,7 +72,7 @@ func (s *Store) gathering(act func(*tx) error) func(*sqlitedb.Tx) error {
 	}
 }
 
-// hooks returns what the writer calls around the transactions that the writes share.
+// hooks returns the functions that the writer calls around each transaction.
 func (s *Store) hooks() sqlitedb.Hooks {
 	return sqlitedb.Hooks{
 		Begin:        func(db *sqlitedb.Tx) { s.batch = newTx(s, db, at(s.clock())) },

@@ -20,7 +20,7 @@ type Info struct {
 
 // Backup writes a copy of the database at path to the file to, also while another process
 // serves it: everything that was committed before it started is in the copy. The copy is
-// verified before it gets its name, and nobody but its owner may read it. It returns ErrExists
+// verified before it gets its name, and only its owner may read it. It returns ErrExists
 // for a name that is taken.
 func Backup(ctx context.Context, path, to string, f Format) (info Info, err error) {
 	if !Exists(path) {
@@ -33,7 +33,7 @@ func Backup(ctx context.Context, path, to string, f Format) (info Info, err erro
 	if isOwnName(path, to) {
 		return info, errors.New("SQLite and callbook use this name themselves: give another")
 	}
-	// An empty file of that mode is what SQLite then fills.
+	// SQLite fills an empty file of that mode.
 	draft, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
 	if err != nil {
 		return info, err
@@ -63,7 +63,7 @@ func isOwnName(path, name string) bool {
 func copyInto(ctx context.Context, path, to string) error {
 	mode := readOnly // a damaged file stays as it is, with its log
 	if missing(path + "-wal") {
-		mode = readWrite // nobody serves it, but somebody may begin to
+		mode = readWrite // no process serves it, but one may start to
 	}
 	return withFile(ctx, path, mode, func(file *sqlx.DB) error {
 		_, err := file.ExecContext(ctx, `VACUUM INTO ?`, to)
@@ -71,7 +71,7 @@ func copyInto(ctx context.Context, path, to string) error {
 	})
 }
 
-// Verify checks a whole database file that nobody serves. It returns ErrForeign for another
+// Verify checks a whole database file that no process serves. It returns ErrForeign for another
 // program's file, ErrNewerSchema for one of a newer version, and ErrDamaged for one that is
 // not as SQLite wrote it.
 func Verify(ctx context.Context, path string, f Format) (Info, error) {

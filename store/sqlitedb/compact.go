@@ -10,10 +10,9 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Compact writes the whole file anew with VACUUM, and returns its size before and after. SQLite
-// overwrites what is deleted (secure_delete), but not the copies that it left behind earlier,
-// when it moved rows to other pages to make room; the new file holds nothing but what is
-// stored. Then, before any other write, it calls after, which may be nil. The log holds the
+// Compact rewrites the whole file with VACUUM, and returns its size before and after. SQLite
+// overwrites deleted rows (secure_delete), but not the copies that it left behind earlier,
+// when it moved rows to other pages to make room; the new file holds the stored rows alone. Then, before any other write, it calls after, which may be nil. The log holds the
 // pages as they were until it is truncated.
 //
 // Writes wait meanwhile, those of another process until their time is over. It needs twice the

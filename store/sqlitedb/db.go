@@ -1,5 +1,5 @@
-// Package sqlitedb keeps a database in one SQLite file and guarantees what a server needs of
-// it. It knows no table: the migrations, the statements and the hooks come from the caller.
+// Package sqlitedb keeps a database in one SQLite file, with the guarantees that a server
+// needs. It knows no table: the migrations, the statements and the hooks come from the caller.
 //
 // # Writes
 //
@@ -8,18 +8,18 @@
 // transaction, each within a savepoint, so that one that fails takes no other with it. Then
 // it calls [Hooks].BeforeCommit, commits, calls [Hooks].Committed, and only then lets the
 // callers go on: one sync of the disk serves them all. A function that has started is
-// finished even if its context ends. It may run twice, so it sets its results anew each
-// time and has no effect outside the transaction.
+// finished even if its context ends. It may run twice, so it must set its results each
+// time and have no effect outside the transaction.
 //
 // Once 256 writes wait, a further one waits two seconds for its place and then fails with
 // [ErrBusy]. [DB.WriteBackground] waits for its place however long, and [DB.TryWrite] drops
-// the write instead of waiting. [DB.Exclusive] runs between two transactions, for what SQLite
-// does only outside of one.
+// the write instead of waiting. [DB.Exclusive] runs a function between two transactions, for
+// statements such as VACUUM.
 //
 // # Reads
 //
-// Four connections read, each statement prepared once, and see what was committed when their
-// statement began. A read waits two seconds for a connection. A query under a context with a
+// Four connections read, each statement prepared once, and see the commits from before their
+// statement started. A read waits two seconds for a connection. A query under a context with a
 // deadline ([DB.WithDeadline]) is interrupted after a quarter of a second; any other runs to
 // its end, because the driver and database/sql start a goroutine each for a context that can
 // be cancelled, which takes as long as a query by key.
@@ -38,15 +38,15 @@
 //     [Options.Normal] is set, a power cut.
 //   - Isolation: transactions are serializable; the statements of a write see its own changes.
 //   - A write that returned an error is not stored. There is one exception: if the commit
-//     itself fails, nobody can tell whether it is stored, and Hooks.Invalidate is called.
+//     itself fails, the write may or may not be stored, and Hooks.Invalidate is called.
 //   - [ErrBusy] and [ErrNoSpace] are temporary: the next try may succeed without a restart, and
 //     reads go on while the disk is full.
 //   - When the file or its disk cannot be trusted any longer ([ErrDamaged], [ErrDisk],
-//     [ErrReplaced]), the DB stops for good: [DB.Broken] is closed, every read and write fails
-//     with [ErrStopped], and Close leaves the file as it is. The process should end.
+//     [ErrReplaced]), the DB stops for good: [DB.Broken] is closed, every later read and write
+//     fails with [ErrStopped], and Close leaves a damaged file as it is. The process should end.
 //   - A new file, an upgrade, a backup and a restore are there as a whole or not at all.
-//   - Nobody opens or closes the file, its log or its shared memory but SQLite: that would drop
-//     SQLite's locks.
+//   - Only SQLite opens and closes the file, its log and its shared memory: any other code that
+//     closed one of them would drop SQLite's locks.
 package sqlitedb
 
 import (
@@ -68,8 +68,8 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// Options says where the file is and what the database takes from outside. The zero value of
-// every field but Path, Format and Probe is what a server wants.
+// Options configures a DB. The zero value of every field but Path, Format and Probe suits a
+// server.
 type Options struct {
 	Path   string // of the file; created if it is missing
 	Format Format
@@ -115,8 +115,8 @@ type Probe struct {
 
 // Hooks are called by the writer, and must be quick. Each may be nil.
 type Hooks struct {
-	// Begin is called when a transaction starts, also when one is tried again: what earlier
-	// ones gathered is void.
+	// Begin is called when a transaction starts, also when one is tried again. State that was
+	// gathered for earlier transactions is void.
 	Begin func(tx *Tx)
 
 	// BeforeCommit is called once for all writes that share a transaction. Its error rolls the
@@ -127,7 +127,7 @@ type Hooks struct {
 	Committed func()
 
 	// Invalidate is called when anything in the file may have changed: another process wrote to
-	// it, or a commit failed and nobody can tell whether it is stored.
+	// it, or a commit failed with an unknown outcome.
 	Invalidate func()
 }
 
@@ -155,7 +155,7 @@ type DB struct {
 
 // Open opens the file, brings its schema up to date and starts its writer. It returns
 // [ErrForeign], [ErrNetworkDisk], [ErrNewerSchema], [ErrNoRoom], [ErrFull], [ErrDamaged],
-// [ErrDisk] or [fs.ErrPermission] for what the operator can act on. After a kill it checks
+// [ErrDisk] or [fs.ErrPermission] for conditions that the operator can act on. After a kill it checks
 // the whole file first.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	name := o.Path
@@ -181,8 +181,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Beside {
 		return db, nil
 	}
-	// What a log holds may be in the system's memory alone, where a sync has failed before: it
-	// is written to the file itself, which is synced, before more follows it.
+	// The pages of the log may be in the system's memory alone, where a sync has failed before:
+	// they are written to the file itself, which is synced, before more follow.
 	if db.unclean {
 		_, _ = db.TruncateLog(ctx) // on a full disk it stays
 	}

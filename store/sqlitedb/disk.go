@@ -13,7 +13,7 @@ type Disk struct {
 }
 
 // MayWrite returns an error for each file or folder that this user may not write, without opening
-// them. On Windows only opening them would tell.
+// them. On Windows it returns nil: only opening them would show it.
 func MayWrite(paths ...string) error {
 	var errs []error
 	for _, path := range paths {

@@ -29,21 +29,21 @@ var (
 
 // Errors that stop a DB for good, or with which Open and the functions for files fail.
 var (
-	// ErrDamaged means that a file does not hold what SQLite wrote.
+	// ErrDamaged means that a file is not as SQLite wrote it.
 	ErrDamaged = errors.New("the file is damaged")
 
-	// ErrDisk means that the disk did not keep or give back what the database asked of it.
+	// ErrDisk means that the disk failed to store or return data.
 	ErrDisk = errors.New("the disk fails")
 
-	// ErrReplaced means that the file was moved, deleted or replaced while it was served: what is
-	// written now would be in no file that anyone finds.
+	// ErrReplaced means that the file was moved, deleted or replaced while it was served: later
+	// writes would be in no file that anyone finds.
 	ErrReplaced = errors.New("the database was moved, deleted or replaced while it was served")
 )
 
 // Errors of Open and of the functions for files.
 var (
 	// ErrFull means that the disk takes no writes, not even for opening the database. SQLite does
-	// not tell a quota and a broken disk apart.
+	// not distinguish a quota from a broken disk.
 	ErrFull = errors.New("the disk takes no writes: it is full, over a quota, or fails (dmesg tells)")
 
 	// ErrNoRoom means that the disk has no room for an upgrade with a copy, or a compaction.
@@ -81,7 +81,7 @@ func (db *DB) writeError(err error) error {
 	return err
 }
 
-// openError adds to err what SQLite and the system only imply when a file cannot be opened.
+// openError adds to err the cause that SQLite and the system only imply when a file cannot be opened.
 func openError(err error) error {
 	code := sqliteCode(err)
 	switch cause := fatal(err); {

@@ -15,7 +15,7 @@ import (
 )
 
 // A DB that cannot trust its file any longer stops for good: it accepts no write, and the
-// process that serves it ends. What SQLite read or wrote since may be wrong, and a sync that
+// process that serves it ends. Later reads and writes may be wrong, and a sync that
 // failed once is not tried again: the system has dropped the pages that it could not write.
 
 // failure is why a DB has stopped; the zero value is not usable.
@@ -124,5 +124,5 @@ func quickCheck(ctx context.Context, file *sqlx.DB) error {
 	return nil
 }
 
-// inOneLine makes a line of what SQLite reports in several.
+// inOneLine joins the lines of a report of SQLite.
 var inOneLine = strings.NewReplacer("*** in database main ***\n", "", "\n", "; ")

@@ -44,11 +44,11 @@ func flush(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// MakeFolder creates a folder and those above it where they are missing, for nobody else to
-// read. Like what is put into it, it survives a power cut.
+// MakeFolder creates a folder and those above it where they are missing, readable by their
+// owner only. The new names survive a power cut.
 func MakeFolder(name string) error {
 	if !missing(name) {
-		return os.MkdirAll(name, 0o700) // reports what is no folder
+		return os.MkdirAll(name, 0o700) // returns an error for a file of that name
 	}
 	if err := MakeFolder(filepath.Dir(name)); err != nil {
 		return err

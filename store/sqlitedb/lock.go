@@ -23,7 +23,7 @@ type Lock struct {
 func (l *Lock) Path() string { return l.path }
 
 // AcquireLock locks a database for the life of the process. The lock file, the database's name
-// with .lock behind it, stays when the process ends: only what the system holds on it counts.
+// with .lock behind it, stays when the process ends: only the lock that the system holds on it counts.
 // It returns ErrLocked, with the id of the other process, for a file that is served already,
 // and ErrGone where something shows that there was a database.
 func AcquireLock(path string) (*Lock, error) { return acquireLock(path, false) }
@@ -77,13 +77,13 @@ func acquireLock(path string, mayBeGone bool) (*Lock, error) {
 	}
 	mine, err := l.Stat()
 	if now, nowErr := os.Stat(name); errors.Join(err, nowErr) != nil || !os.SameFile(mine, now) {
-		_ = l.Close() // whoever held it has just taken the file away
+		_ = l.Close() // the process that held it has just removed the file
 		return acquireLock(path, mayBeGone)
 	}
 	if fresh {
 		_ = copyOwner(name, existingParent(path)) // the operator may be another user than the service
 	}
-	// For the message of another that comes. On Windows nobody may write a locked
+	// For the message of another process. On Windows no process may write a locked
 	// file; the message then names no process.
 	_ = os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
 	return &Lock{l, path, fresh}, nil

@@ -15,7 +15,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// upgrade is what Open did to the schema.
+// upgrade is the change that Open made to the schema.
 type upgrade struct {
 	from, to int64  // versions, equal when nothing was to be done; a new file comes from 0
 	kept     string // name of the copy from before; empty when none was made
@@ -73,7 +73,7 @@ func migrate(ctx context.Context, db *sqlx.DB, o *Options) (u upgrade, err error
 	}
 	draft := draftsOf(o.Path)[1]
 	defer os.Remove(draft)
-	var before, after int64 // SQLite's number for what other connections have written
+	var before, after int64 // SQLite's counter of writes by other connections
 	err = db.GetContext(ctx, &before, `PRAGMA data_version`)
 	if err == nil {
 		err = copyDraft(ctx, o.Path, draft)
@@ -96,7 +96,7 @@ func migrate(ctx context.Context, db *sqlx.DB, o *Options) (u upgrade, err error
 	return u, nil
 }
 
-// failed adds to err what the failure has left behind.
+// failed adds to err the state that the failure has left.
 func (u upgrade) failed(err error) error {
 	switch {
 	case u.from == 0:
@@ -205,13 +205,13 @@ func copyDraft(ctx context.Context, path, draft string) error {
 }
 
 // draftsOf returns the unfinished files of an upgrade, always by the same names: the copy that
-// is kept and the one that is migrated, and what SQLite keeps beside them meanwhile.
+// is kept and the one that is migrated, and the files of SQLite beside them meanwhile.
 func draftsOf(path string) []string {
 	draft := filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
 	return []string{draft + ".pre-migrate", draft + ".migrating", draft + ".pre-migrate-journal", draft + ".migrating-journal"}
 }
 
-// removeDrafts removes what a program left that was killed during an upgrade.
+// removeDrafts removes the files of a program that was killed during an upgrade.
 func removeDrafts(path string) error {
 	for _, draft := range draftsOf(path) {
 		if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -222,8 +222,8 @@ func removeDrafts(path string) error {
 }
 
 // checkRoom rejects an upgrade that may fill the disk: the two copies take the room of the
-// database once each, and so does the log with the migrated one; what the program rebuilds
-// at its first start comes on top.
+// database once each, and so does the log with the migrated one; the data that the program
+// rebuilds at its first start comes on top.
 func checkRoom(path string, u upgrade) error {
 	size := fileSize(path) + fileSize(path+"-wal")
 	disk, err := diskOfFile(path)

@@ -19,7 +19,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if o.Beside && !Exists(o.Path) {
 		return errors.New("there is no database")
 	}
-	db.unclean = fileSize(o.Path+"-wal") > 0 // else whoever wrote it closed it
+	db.unclean = fileSize(o.Path+"-wal") > 0 // otherwise the last process closed the file
 	if err := db.checkPlace(ctx); err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (db *DB) connectWriter(ctx context.Context) (err error) {
 	return checkSize(ctx, db.writing, o)
 }
 
-// create makes a database with its tables, which gets its name once it is on the disk: of a
-// first page that a power cut has torn, nobody could tell that nothing was lost with it. Its
+// create makes a database with its tables, which gets its name once it is on the disk: if a
+// power cut had torn its first page, there would be no telling that nothing else was lost. Its
 // mode is the one that SQLite gives the files beside it, too.
 func create(ctx context.Context, o *Options) (created upgrade, err error) {
 	draft := filepath.Join(filepath.Dir(o.Path), "."+filepath.Base(o.Path)+".new")
@@ -139,7 +139,7 @@ func checkSize(ctx context.Context, file *sqlx.DB, o *Options) error {
 	})
 }
 
-// checkPlace rejects what must not be opened for writing at all: SQLite changes another
+// checkPlace rejects a file that must not be opened for writing at all: SQLite changes another
 // program's file by opening it, and a damaged one by closing it. Beside a server, where the
 // file lies is that server's matter.
 func (db *DB) checkPlace(ctx context.Context) error {
@@ -151,7 +151,7 @@ func (db *DB) checkPlace(ctx context.Context) error {
 	if !Exists(o.Path) {
 		return nil
 	}
-	// SQLite would open what it may not write for reading only.
+	// SQLite would open a file that it may not write for reading only.
 	if err := MayWrite(o.Path, folder); err != nil {
 		return permissionError(err)
 	}
@@ -170,7 +170,7 @@ const (
 	createMode mode = ""          // creates it when it is missing
 	readWrite  mode = "rw"        // also folds in the log, when the last one leaves
 	readOnly   mode = "ro"        // with the log, which stays
-	immutable  mode = "immutable" // nobody changes it: without log and locks
+	immutable  mode = "immutable" // no process changes it: without log and locks
 )
 
 // logHeader is the size of a log that holds no page.
@@ -231,7 +231,7 @@ func withFile(ctx context.Context, path string, mode mode, fn func(*sqlx.DB) err
 	return err
 }
 
-// checkPragmas reads back what was set for a connection: SQLite silently ignores a misspelt
+// checkPragmas reads back the settings of a connection: SQLite silently ignores a misspelt
 // pragma, and durability hangs on these.
 func checkPragmas(ctx context.Context, file *sqlx.DB, want map[string]string) error {
 	for name, value := range want {

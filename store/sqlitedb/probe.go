@@ -13,7 +13,7 @@ type Health struct {
 	Schema    int64 `json:"schema"`         // version
 	FileBytes int64 `json:"database_bytes"` // of the database file
 	LogBytes  int64 `json:"log_bytes"`      // of the write-ahead log
-	FreeBytes int64 `json:"free_bytes"`     // of the disk, for this user; -1 when it does not tell
+	FreeBytes int64 `json:"free_bytes"`     // of the disk, for this user; -1 when unknown
 }
 
 // probe is the last try whether the database can be read and written.
@@ -106,8 +106,8 @@ func (db *DB) tryOut(ctx context.Context) error {
 	if err := db.Get(ctx, &number, db.options.Probe.Read); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
-	// After a write that found no room, one that takes room: what fits into a page that is
-	// there proves nothing.
+	// After a write that found no room, write something that takes room: a value that fits into
+	// an existing page proves nothing.
 	full := db.full.Load()
 	value := []byte(db.options.Clock().UTC().Format("2006-01-02T15:04:05.000Z"))
 	if full {

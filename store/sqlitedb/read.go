@@ -69,7 +69,7 @@ func (c *statements) close() error {
 }
 
 // WithDeadline returns a context whose queries are interrupted when they take too long, for
-// searches and other queries whose cost depends on what a client asks for.
+// searches and other queries whose cost depends on the request.
 func (db *DB) WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, db.options.ReadTimeout)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Restore replaces the database at path, which the caller has locked, with a backup. What was
-// there is kept, with its log, under the name that it returns; empty when nothing was. The
+// Restore replaces the database at path, which the caller has locked, with a backup. It moves
+// the old file aside, with its log, and returns that name; empty when there was no file. The
 // backup is verified first, by a copy: it stays as it is.
 func Restore(ctx context.Context, backup, path string, now time.Time, f Format) (info Info, kept string, err error) {
 	if err := checkBackup(backup, path); err != nil {
@@ -34,7 +34,7 @@ func Restore(ctx context.Context, backup, path string, now time.Time, f Format) 
 	return info, kept, publish(draft, path, os.Rename)
 }
 
-// checkBackup rejects what is no copy: another kind of file, the database itself,
+// checkBackup rejects a file that is no copy: another kind of file, the database itself,
 // and one that is served or that has a log, without which it is not whole.
 func checkBackup(backup, path string) error {
 	from, err := os.Stat(backup)

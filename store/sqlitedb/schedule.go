@@ -33,7 +33,7 @@ func (b Schedule) Run(ctx context.Context, now time.Time, backup func(ctx contex
 		return "", err
 	}
 	for _, earlier := range made {
-		if age := now.Sub(earlier); age >= 0 && age < b.Every { // what the clock ran ahead of does not count
+		if age := now.Sub(earlier); age >= 0 && age < b.Every { // a copy from the future does not count: the clock ran ahead
 			return "", nil
 		}
 	}
@@ -49,7 +49,7 @@ func (b Schedule) Run(ctx context.Context, now time.Time, backup func(ctx contex
 	return name, errors.Join(errs...)
 }
 
-// removeDrafts removes the copies that nobody finished: the program was killed meanwhile.
+// removeDrafts removes unfinished copies: the program was killed meanwhile.
 func (b Schedule) removeDrafts() error {
 	entries, err := os.ReadDir(b.Folder)
 	for _, entry := range entries {

@@ -34,7 +34,7 @@ type writer struct {
 	statements  statements
 	jobs        chan *job
 	next        *job  // taken from jobs, but not for the batch that took it
-	dataVersion int64 // SQLite's number for what others have written to the file
+	dataVersion int64 // SQLite's counter of writes by other processes
 	logPages    int   // written to the log since the last checkpoint
 	done        chan struct{}
 
@@ -63,8 +63,8 @@ func (db *DB) WriteBackground(ctx context.Context, fn func(*Tx) error) error {
 	return db.submit(&job{ctx: ctx, write: fn, background: true})
 }
 
-// TryWrite queues fn without waiting for it, or drops it when the queue is full: for what may
-// be lost. It calls done with the result; with nil if the write was dropped. After Close it
+// TryWrite queues fn without waiting for it, or drops it when the queue is full: for writes
+// that may be lost. It calls done with the result; with nil if the write was dropped. After Close it
 // does nothing.
 func (db *DB) TryWrite(fn func(*Tx) error, done func(error)) {
 	db.closing.RLock()
@@ -122,7 +122,7 @@ func (w *writer) enqueue(j *job) error {
 	}
 }
 
-// pollPeriod is how soon an idle writer notices what another process wrote.
+// pollPeriod is how soon an idle writer notices the write of another process.
 const pollPeriod = 500 * time.Millisecond
 
 func (w *writer) run() {
@@ -297,7 +297,7 @@ func (w *writer) runJob(shared *Tx, j *job, savepoint bool) error {
 }
 
 // errRolledBack means that SQLite has rolled back the whole transaction by itself, as it does
-// when the disk is full. What followed in the batch would be stored piece by piece.
+// when the disk is full. The rest of the batch would be stored piece by piece.
 var errRolledBack = errors.New("the transaction is rolled back")
 
 // recovered turns a panic into an error: the writer serves everybody.

@@ -16,6 +16,7 @@ import (
 	"callbook/server/web"
 	"callbook/static"
 	"callbook/store"
+	storetext "callbook/store/text"
 )
 
 const (
@@ -202,7 +203,7 @@ func ParseContact(text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	if mailbox, ok := store.ParseMailbox(text); ok {
+	if mailbox, ok := storetext.ParseMailbox(text); ok {
 		return "mailto:" + url.PathEscape(mailbox), nil
 	}
 	if u, err := url.Parse(text); err == nil && !strings.ContainsAny(text, "\"'<>\\ ") && reachesSomebody(u) {
@@ -217,7 +218,7 @@ func reachesSomebody(u *url.URL) bool {
 		return u.Hostname() != "" && u.User == nil
 	case "mailto":
 		address, err := url.PathUnescape(u.Opaque)
-		_, ok := store.ParseMailbox(address)
+		_, ok := storetext.ParseMailbox(address)
 		return err == nil && ok
 	}
 	return false

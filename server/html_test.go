@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"callbook/store"
+	storetext "callbook/store/text"
 	"callbook/testdata/proof"
 )
 
@@ -344,8 +344,8 @@ func variedHostileTexts() (texts []string) {
 }
 
 func appendStorable(texts []string, text string) []string {
-	text = store.NormalizeText(text)
-	if text != "" && utf8.RuneCountInString(text) <= 40 && store.CheckLine(text) && !slices.Contains(texts, text) {
+	text = storetext.Normalize(text)
+	if text != "" && utf8.RuneCountInString(text) <= 40 && storetext.CheckLine(text) && !slices.Contains(texts, text) {
 		return append(texts, text)
 	}
 	return texts

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/store"
+	storetext "callbook/store/text"
 )
 
 // An operation's input is a struct. Fields with the tag path or query come from
@@ -190,7 +191,7 @@ func (c *checker) queryValue(f inputField, raw string, into reflect.Value) {
 		into.SetInt(int64(n))
 		value = int64(n)
 	default:
-		text := store.NormalizeText(raw)
+		text := storetext.Normalize(raw)
 		c.checkText(f.schema, f.name, text)
 		into.SetString(text)
 		value = text
@@ -258,7 +259,7 @@ var normalizedTexts = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsont
 		return err
 	}
 	if *text = ""; token.Kind() == '"' { // the other kind that passes the checks is null
-		*text = store.NormalizeText(token.String())
+		*text = storetext.Normalize(token.String())
 	}
 	return nil
 }))
@@ -349,10 +350,10 @@ func (c *checker) checkDuplicates(format, field string, list []any) {
 // foldItem is an item as it is told from others: stored texts that differ in case
 // alone, or two codes of one language, are the same.
 func foldItem(format, item string) string {
-	if code, ok := store.ParseLanguage(item); ok && format == "language" {
+	if code, ok := storetext.ParseLanguage(item); ok && format == "language" {
 		item = code
 	}
-	return store.NormalizeText(strings.ToLower(item))
+	return storetext.Normalize(strings.ToLower(item))
 }
 
 // checkText checks the characters and the format of a text.
@@ -365,10 +366,10 @@ func (c *checker) checkText(schema *huma.Schema, field, text string) {
 	case format == "immutable":
 		c.fault(field, store.FaultImmutable, "")
 		return
-	case format == "multiline" && !store.CheckLines(text):
+	case format == "multiline" && !storetext.CheckLines(text):
 		c.fault(field, store.FaultForbiddenCharacter, "multiline")
 		return
-	case format != "multiline" && !store.CheckLine(text):
+	case format != "multiline" && !storetext.CheckLine(text):
 		c.fault(field, store.FaultForbiddenCharacter, "")
 		return
 	case text == "":
@@ -377,17 +378,17 @@ func (c *checker) checkText(schema *huma.Schema, field, text string) {
 	ok := true
 	switch format {
 	case "email":
-		_, ok = store.ParseMailbox(text)
+		_, ok = storetext.ParseMailbox(text)
 	case "uri":
-		_, ok = store.ParseWebURL(text)
+		_, ok = storetext.ParseWebURL(text)
 	case "link":
-		_, ok = store.ParseLinkURL(text, c.loopbackLinks)
+		_, ok = storetext.ParseLinkURL(text, c.loopbackLinks)
 	case "language":
-		_, ok = store.ParseLanguage(text)
+		_, ok = storetext.ParseLanguage(text)
 	case "date-time":
 		_, ok = parseSince(text)
 	case "date":
-		if _, ok = store.ParseDate(text); ok && field == "deadline" && store.DeadlinePassed(text, c.now) {
+		if _, ok = storetext.ParseDate(text); ok && field == "deadline" && store.DeadlinePassed(text, c.now) {
 			c.outdated++
 			c.fault(field, store.FaultBadValue, "deadline")
 		}

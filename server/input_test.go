@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store"
+	storetext "callbook/store/text"
 	"callbook/testdata/proof"
 )
 
@@ -319,8 +320,8 @@ var searches = []string{"/api/agents?q=", "/api/posts?q=", "/api/agents?view=bri
 // searched says what an answer to a search may be: found; refused when it is too
 // long, or for a character that no text may hold.
 func searched(q string, path string, status int) bool {
-	text := store.NormalizeText(q)
-	if !store.CheckLine(text) || text == "" || utf8.RuneCountInString(text) > 200 {
+	text := storetext.Normalize(q)
+	if !storetext.CheckLine(text) || text == "" || utf8.RuneCountInString(text) > 200 {
 		return status == 400
 	}
 	return status == 200 || status == 400 && !strings.HasSuffix(path, "q=")

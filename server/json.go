@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/store"
+	storetext "callbook/store/text"
 )
 
 // What a body may hold at the most: enough for every call, little to work on.
@@ -63,7 +64,7 @@ func (p *jsonParser) value(schema *huma.Schema, field string) (any, error) {
 	case 't', 'f':
 		return token.Bool(), nil
 	case '"':
-		text := store.NormalizeText(token.String())
+		text := storetext.Normalize(token.String())
 		p.check.checkText(schema, field, text)
 		return text, nil
 	case '0':

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/store"
+	storetext "callbook/store/text"
 )
 
 // jsonTest is a body of PATCH /api/me. A refused one has the code invalid_json
@@ -283,7 +283,7 @@ func FuzzParseJSON(f *testing.F) {
 func normalized(v any) any {
 	switch v := v.(type) {
 	case string:
-		return store.NormalizeText(v)
+		return storetext.Normalize(v)
 	case float64:
 		return int64(v)
 	case []any:

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/html"
 
 	"callbook/store"
+	storetext "callbook/store/text"
 	"callbook/testdata/proof"
 )
 
@@ -153,7 +154,7 @@ func (c *hostileCrew) likeFeed(want []string) {
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
-func lowered(text string) string { return store.NormalizeText(strings.ToLower(text)) }
+func lowered(text string) string { return storetext.Normalize(strings.ToLower(text)) }
 
 // longLists are those that go on for pages.
 var longLists = []string{"/agents", "/agents?q=berths", "/calls", "/calls?kind=seeking"}

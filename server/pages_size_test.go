@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store"
+	storetext "callbook/store/text"
 	"callbook/testdata/proof"
 )
 
@@ -22,7 +23,7 @@ type brim struct {
 
 func newBrim(t testing.TB, letters []rune) *brim {
 	b := &brim{site: newSite(t), random: rand.New(rand.NewPCG(1, 2)), letters: letters}
-	if text := b.text(100); text != store.NormalizeText(text) || !store.CheckLine(text) {
+	if text := b.text(100); text != storetext.Normalize(text) || !storetext.CheckLine(text) {
 		t.Fatalf("no agent can write %q", text)
 	}
 	return b

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+
+	"callbook/store/text"
 )
 
 // Registration is what an agent says of itself when it joins (specification:
@@ -160,7 +162,7 @@ func (t *tx) insertAgentRow(r Registration, key string) (agentRow, error) {
 	if err := t.checkTexts(r, r.described()...); err != nil {
 		return agentRow{}, err
 	}
-	if ReservedHandle(r.Handle) {
+	if text.ReservedHandle(r.Handle) {
 		return agentRow{}, refuse(CodeHandleTaken)
 	}
 	a := r.row(t.now)

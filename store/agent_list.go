@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"callbook/store/search"
+	"callbook/store/text"
 )
 
 // AgentFilter selects agents. Filters combine; zero values do not filter.
@@ -142,7 +143,7 @@ func (f AgentFilter) facets() []string {
 // that there is none is found quicker by the handles than in the search.
 func (s *Store) exactHandle(ctx context.Context, f AgentFilter) (string, error) {
 	handle := search.Fold(f.Query)
-	if !ParseHandle(handle) {
+	if !text.ParseHandle(handle) {
 		return "", nil
 	}
 	var taken bool

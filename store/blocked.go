@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"callbook/store/search"
+	"callbook/store/text"
 )
 
 // Words that the operator does not allow in what agents write for others.
@@ -25,7 +25,7 @@ const (
 
 // BlockedWord is a word or a phrase that no agent may use.
 type BlockedWord struct {
-	Word      string `db:"word"` // as blockedForm has it
+	Word      string `db:"word"` // as text.BlockedForm returns it
 	CreatedAt Time   `db:"created_at"`
 }
 
@@ -38,7 +38,7 @@ type BlockedWord struct {
 // It refuses with validation_failed a word of fewer than 2 characters (1 of a
 // script without spaces) or more than 64, and one more than 1000 words.
 func (s *Store) BlockWord(ctx context.Context, word string) (string, error) {
-	word = blockedForm(word)
+	word = text.BlockedForm(word)
 	if err := checkBlockedWord(word); err != nil {
 		return "", err
 	}
@@ -70,7 +70,7 @@ func checkBlockedWord(word string) error {
 // UnblockWord allows a word again, and returns the form in which it was kept. It
 // refuses with not_found one that is not blocked.
 func (s *Store) UnblockWord(ctx context.Context, word string) (string, error) {
-	word = blockedForm(word)
+	word = text.BlockedForm(word)
 	return word, s.changeBlockedWords(ctx, "unblock-word", word, func(t *tx) (int64, error) {
 		changed, err := t.Change(`DELETE FROM blocked_words WHERE word = ?`, word)
 		if err == nil && changed == 0 {
@@ -106,7 +106,7 @@ func (t *tx) refoldBlockedWords() error {
 		return err
 	}
 	for _, w := range words {
-		form := blockedForm(w.Word)
+		form := text.BlockedForm(w.Word)
 		if form == w.Word {
 			continue
 		}
@@ -129,8 +129,8 @@ func (t *tx) checkTexts(draft any, faults ...Fault) error {
 		return fmt.Errorf("read the blocked words: %w", err)
 	}
 	if len(words) > 0 {
-		eachText("", reflect.ValueOf(draft), func(field, text string) {
-			if holdsAny(text, words) {
+		eachText("", reflect.ValueOf(draft), func(field, written string) {
+			if text.HoldsBlocked(written, words) {
 				faults = append(faults, Fault{Field: field, Code: FaultBadValue, Topic: "blocked"})
 			}
 		})
@@ -200,47 +200,4 @@ func pathOf(parent string, field reflect.StructField) string {
 		return name
 	}
 	return parent + "." + name
-}
-
-// blockedForm is a text as blocked words are kept and looked for: its words, cut
-// and folded as for a search, with one space between.
-func blockedForm(text string) string {
-	var b strings.Builder
-	b.Grow(len(text))
-	for word := range search.Words(search.Fold(text)) {
-		if b.Len() > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(word)
-	}
-	return b.String()
-}
-
-// holdsAny reports whether a text holds one of some words in their blockedForm.
-func holdsAny(text string, words []string) bool {
-	text = blockedForm(text)
-	return slices.ContainsFunc(words, func(word string) bool { return holdsBlocked(text, word) })
-}
-
-// holdsBlocked finds a word with characters of a script without spaces anywhere, others
-// as whole words.
-func holdsBlocked(text, word string) bool {
-	anywhere := strings.ContainsFunc(word, search.IsUnspaced)
-	for from := 0; ; {
-		i := strings.Index(text[from:], word)
-		if i < 0 {
-			return false
-		}
-		i += from
-		if anywhere || isWordEdge(text, i-1) && isWordEdge(text, i+len(word)) {
-			return true
-		}
-		from = i + 1
-	}
-}
-
-// isWordEdge tells whether no word goes on at a byte of a blockedForm. A sign is
-// part of a word, as in c++, but hides none before it.
-func isWordEdge(text string, i int) bool {
-	return i < 0 || i == len(text) || text[i] == ' ' || text[i] == '+' || text[i] == '#'
 }

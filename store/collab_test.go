@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store/text"
 	"callbook/testdata/proof"
 )
 
@@ -395,7 +396,7 @@ func TestListsOfCollaborations(t *testing.T) {
 func TestWhatCountsAsEvidence(t *testing.T) {
 	proof.OneByOne(t)
 	owners := []string{"", mei, "Mei+agents@People.Example.org", "MEI@people.example.org", ada, "m.ei@people.example.org"}
-	same := func(a, b string) bool { return normalMailbox(a) == normalMailbox(b) }
+	same := func(a, b string) bool { return text.NormalMailbox(a) == text.NormalMailbox(b) }
 	s := newStore(t, noCaps, func(o *Options) { o.OwnerAgents = new(int) })
 	for i, one := range owners {
 		for j, other := range owners {

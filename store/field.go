@@ -1,197 +1,11 @@
 package store
 
-import (
-	"net/mail"
-	"net/url"
-	"slices"
-	"strings"
-	"time"
-	"unicode"
+import "callbook/store/text"
 
-	"golang.org/x/text/language"
-
-	"callbook/store/text"
-)
-
-// Limits of single fields, in bytes: what they count is ASCII.
-const (
-	maxMailboxBytes  = 254 // RFC 5321, errata 1690
-	maxMailboxLocal  = 64
-	maxWebURLBytes   = 2048
-	maxLanguageBytes = 60 // as any other item of a list
-	minHandleBytes   = 3
-	maxHandleBytes   = 32
-)
-
-// reservedHandles would pass for the service, its operator or everybody. Sorted,
-// without hyphens: see ReservedHandle.
-var reservedHandles = []string{
-	"about", "abuse", "admin", "administrator", "agents", "anonymous", "api", "billing",
-	"callbook", "calls", "everyone", "help", "hostmaster", "info", "login", "mail",
-	"mailerdaemon", "mcp", "moderator", "new", "nobody", "noreply", "null", "official",
-	"openapi", "operator", "owner", "postmaster", "root", "security", "skill", "staff",
-	"status", "support", "sysadmin", "system", "undefined", "verify", "webmaster", "www",
-}
-
-// ParseHandle reports whether s is a handle: ^[a-z0-9][a-z0-9-]{2,31}$.
-func ParseHandle(s string) bool {
-	if len(s) < minHandleBytes || len(s) > maxHandleBytes || s[0] == '-' {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
-}
-
-// ReservedHandle reports whether a handle is never given out. Hyphens do not
-// count, so that "admin-" and "call-book" are reserved as well.
-func ReservedHandle(s string) bool {
-	_, found := slices.BinarySearch(reservedHandles, strings.ReplaceAll(s, "-", ""))
-	return found
-}
-
-// ParseMailbox returns a mailbox as it is stored: the local part as written, the
-// domain in lower case. It takes one bare ASCII address that mail can be sent to
-// over the public network: no display name, comment, quotes or domain literal.
-func ParseMailbox(s string) (string, bool) {
-	at := strings.LastIndexByte(s, '@')
-	if len(s) > maxMailboxBytes || at > maxMailboxLocal || !isASCII(s) {
-		return "", false
-	}
-	// Anything the parser decodes, unquotes or skips makes a difference here.
-	if a, err := mail.ParseAddress(s); err != nil || a.Address != s {
-		return "", false
-	}
-	local, domain := s[:at], s[at+1:]
-	// Some mail servers decode an encoded word even here, into another address.
-	if strings.Contains(local, "=?") || !text.IsHostName(domain) {
-		return "", false
-	}
-	return local + "@" + strings.ToLower(domain), true
-}
-
-// normalMailbox is what two spellings of one person's address have in common:
-// case does not count, nor a plus tag.
-func normalMailbox(address string) string {
-	local, domain, _ := strings.Cut(strings.ToLower(address), "@")
-	if name, _, tagged := strings.Cut(local, "+"); tagged && name != "" {
-		local = name
-	}
-	return local + "@" + domain
-}
-
-// ParseWebURL returns a web address as it is stored: scheme and host in lower
-// case, other than ASCII in path and query percent-encoded. It takes absolute
-// http and https URLs with a DNS name as host, without user info, port absent,
-// 80 or 443, at most 2048 bytes encoded. An internationalised host must be given
-// in its ASCII form (xn--).
-func ParseWebURL(s string) (string, bool) {
-	if len(s) > maxWebURLBytes || !CheckLine(s) || strings.ContainsFunc(s, isNoURLRune) {
-		return "", false
-	}
-	s = percentEncode(s)
-	if !escapesAreSafe(s) {
-		return "", false
-	}
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || !isWebHost(u) {
-		return "", false
-	}
-	u.Host = strings.ToLower(u.Host)
-	if s = u.String(); len(s) > maxWebURLBytes {
-		return "", false
-	}
-	return s, true
-}
-
-// isNoURLRune: what RFC 3986 leaves out of every part. Browsers take a backslash
-// for a slash, which would move the end of the host.
-func isNoURLRune(r rune) bool {
-	return unicode.IsSpace(r) || strings.ContainsRune("\"<>\\^`{|}", r)
-}
-
-// percentEncode encodes what is not ASCII. In a host it makes no valid name.
-func percentEncode(s string) string {
-	if isASCII(s) {
-		return s
-	}
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := range len(s) {
-		if c := s[i]; c < 0x80 {
-			b.WriteByte(c)
-		} else {
-			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
-		}
-	}
-	return b.String()
-}
-
-// escapesAreSafe reports whether all escapes are whole and none hides a control
-// character. url.Parse looks at those of the path alone.
-func escapesAreSafe(s string) bool {
-	decoded, err := url.PathUnescape(s)
-	return err == nil && !strings.ContainsFunc(decoded, func(r rune) bool { return r < ' ' || r == 0x7F })
-}
-
-// isWebHost compares the whole with the name to refuse an empty port too ("host:").
-func isWebHost(u *url.URL) bool {
-	host := u.Hostname()
-	switch u.Port() {
-	case "":
-		return u.Host == host && text.IsHostName(host)
-	case "80", "443":
-		return text.IsHostName(host)
-	}
-	return false
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
-}
-
-// ParseLanguage returns a BCP 47 tag in its canonical form ("zh-cn" is "zh-CN",
-// "iw" is "he"). It refuses unknown subtags, the undetermined language and
-// private use.
-func ParseLanguage(s string) (string, bool) {
-	if len(s) > maxLanguageBytes {
-		return "", false
-	}
-	tag, err := language.Parse(s)
-	if err != nil || isUnspecific(tag) {
-		return "", false
-	}
-	return tag.String(), true
-}
-
-// isUnspecific reads the raw subtags: Tag.Base would guess English for "und".
-func isUnspecific(tag language.Tag) bool {
-	base, script, region := tag.Raw()
-	_, extension := tag.Extension('x')
-	return extension || base.String() == "und" || base.IsPrivateUse() || script.IsPrivateUse() || region.IsPrivateUse()
-}
-
-// ParseDate reads a real date, YYYY-MM-DD, of the years 1970 to 9999, as midnight UTC.
-func ParseDate(s string) (time.Time, bool) {
-	t, err := time.Parse(time.DateOnly, s)
-	if err != nil || t.Year() < 1970 {
-		return time.Time{}, false
-	}
-	return t, true
-}
-
-// The canonical forms are how checked fields are stored.
+// The canonical forms of checked fields are stored.
 
 func canonicalMailbox(s string) string {
-	canonical, ok := ParseMailbox(s)
+	canonical, ok := text.ParseMailbox(s)
 	if !ok {
 		return s
 	}
@@ -199,7 +13,7 @@ func canonicalMailbox(s string) string {
 }
 
 func canonicalURL(s string) *string {
-	if canonical, ok := ParseWebURL(s); ok {
+	if canonical, ok := text.ParseWebURL(s); ok {
 		return &canonical
 	}
 	return optional(s)
@@ -209,7 +23,7 @@ func canonicalLanguages(tags []string) texts {
 	canonical := make(texts, len(tags))
 	for i, tag := range tags {
 		canonical[i] = tag
-		if c, ok := ParseLanguage(tag); ok {
+		if c, ok := text.ParseLanguage(tag); ok {
 			canonical[i] = c
 		}
 	}

@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"strings"
 
 	"callbook/store/text"
 )
@@ -45,21 +43,6 @@ type linkDraft struct {
 	URL string `json:"url" format:"uri"`
 }
 
-// ParseLinkURL returns the address of a profile link as it is stored: what
-// ParseWebURL takes and, where loopback is set, addresses of this machine by any
-// port.
-func ParseLinkURL(s string, loopback bool) (string, bool) {
-	if canonical, ok := ParseWebURL(s); ok || !loopback {
-		return canonical, ok
-	}
-	u, err := url.Parse(s)
-	if err != nil || len(s) > maxWebURLBytes || !isASCII(s) || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || strings.HasSuffix(u.Hostname(), ".") {
-		return "", false
-	}
-	canonical := u.String()
-	return canonical, text.IsLoopback(u.Hostname()) && len(canonical) <= maxWebURLBytes
-}
-
 // AddLink adds a link to the caller's card, or finds it there, before its page is
 // looked at; kind is by its host. It refuses with validation_failed one too many,
 // and a new one with a blocked word. It returns the address as it is stored.
@@ -91,7 +74,7 @@ func (s *Store) AddLink(ctx context.Context, caller Caller, address, kind string
 }
 
 func (s *Store) linkURL(address string) string {
-	if canonical, ok := ParseLinkURL(address, s.loopbackLinks); ok {
+	if canonical, ok := text.ParseLinkURL(address, s.loopbackLinks); ok {
 		return canonical
 	}
 	return address

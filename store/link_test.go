@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store/text"
 	"callbook/testdata/proof"
 )
 
@@ -331,7 +332,7 @@ func TestLinkAddresses(t *testing.T) {
 		"": {no, no},
 	} {
 		for dev, want := range map[bool]string{false: want.served, true: want.dev} {
-			got, ok := ParseLinkURL(address, dev)
+			got, ok := text.ParseLinkURL(address, dev)
 			if ok != (want != no) || ok && got != want {
 				t.Errorf("%q, dev %v: %q, %v; want %q", address, dev, got, ok, want)
 			}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 	"unicode/utf8"
+
+	"callbook/store/text"
 )
 
 // reasonLength is how many characters the reason of a suspension may have.
@@ -17,11 +19,11 @@ const reasonLength = 300
 // handle that no agent has, and with validation_failed a reason that is too long
 // or not one line, and an end that has passed.
 func (s *Store) Suspend(ctx context.Context, handle, reason string, until time.Time) error {
-	reason = NormalizeText(reason)
+	reason = text.Normalize(reason)
 	switch {
 	case utf8.RuneCountInString(reason) > reasonLength:
 		return invalid(Fault{Field: "reason", Code: FaultTooLong})
-	case !CheckLine(reason):
+	case !text.CheckLine(reason):
 		return invalid(Fault{Field: "reason", Code: FaultForbiddenCharacter})
 	}
 	return s.moderate(ctx, "suspend", handle, reason, func(t *tx, agent *agentRow) error {

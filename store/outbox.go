@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"callbook/store/text"
 )
 
 // The outbox holds the site's own mails until they are delivered, so that a slow
@@ -81,7 +83,7 @@ func (t *tx) spendMail(agentID int64, address string) (allowed bool, refusal *Er
 
 // mailboxHash is all that is kept of a mailbox for the caps.
 func (t *tx) mailboxHash(address string) ([]byte, error) {
-	return t.pseudonym("mailbox\x00" + normalMailbox(address))
+	return t.pseudonym("mailbox\x00" + text.NormalMailbox(address))
 }
 
 // mailRefusal is by that cap on mails, of those that are met, which ends last; nil when

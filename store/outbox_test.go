@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store/text"
 	"callbook/testdata/proof"
 )
 
@@ -436,7 +437,7 @@ func TestASilentCodeTakesTheMailAlong(t *testing.T) {
 func (s *testStore) mailboxHash(address string) (hash []byte) {
 	s.Helper()
 	s.ok(s.write(context.Background(), func(t *tx) (err error) {
-		hash, err = t.pseudonym("mailbox\x00" + normalMailbox(address))
+		hash, err = t.pseudonym("mailbox\x00" + text.NormalMailbox(address))
 		return err
 	}))
 	return hash
@@ -456,7 +457,7 @@ func TestOneAddressOfManySpellings(t *testing.T) {
 		"mei-a@people.example.org":       "mei-a@people.example.org",
 		"someone+mei@people.example.org": "someone@people.example.org",
 	} {
-		if got := normalMailbox(spelling); got != want {
+		if got := text.NormalMailbox(spelling); got != want {
 			t.Errorf("%s is %s, want %s", spelling, got, want)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"callbook/store/text"
 )
 
 // The owner's page: where a person claims an agent by a link that was mailed, and
@@ -114,7 +116,7 @@ func (t *tx) claimOwner(agent *agentRow, address string, owner []byte, token str
 
 // ownerHash is all that is kept of an owner: a keyed hash of the address.
 func (t *tx) ownerHash(address string) ([]byte, error) {
-	return t.pseudonym("owner\x00" + normalMailbox(address))
+	return t.pseudonym("owner\x00" + text.NormalMailbox(address))
 }
 
 // voidOldLink puts a fresh link to the page of a claimed agent in the place of the

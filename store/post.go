@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"callbook/store/search"
+	"callbook/store/text"
 )
 
 // PostDraft is a new call (specification: Call).
@@ -147,7 +148,7 @@ func (t *tx) insertPost(authorID int64, d PostDraft) (row postRow, err error) {
 func lowerTags(tags []string) texts {
 	lower := make(texts, len(tags))
 	for i, tag := range tags {
-		lower[i] = NormalizeText(strings.ToLower(tag)) // a small letter may compose where its capital does not
+		lower[i] = text.Normalize(strings.ToLower(tag)) // a small letter may compose where its capital does not
 	}
 	return lower
 }

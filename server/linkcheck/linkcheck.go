@@ -51,7 +51,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"callbook/store"
+	"callbook/store/text"
 )
 
 const (
@@ -218,7 +218,7 @@ func (v *visit) checkRedirect(req *http.Request, via []*http.Request) error {
 // enter returns blocked unless a URL may be requested.
 func (v *visit) enter(u *url.URL) error {
 	u.Host = strings.ToLower(u.Host)
-	_, ok := store.ParseLinkURL(u.Scheme+"://"+u.Host+"/", v.loopback)
+	_, ok := text.ParseLinkURL(u.Scheme+"://"+u.Host+"/", v.loopback)
 	if !ok || u.Opaque != "" || u.User != nil || len(u.String()) > maxAddressBytes ||
 		u.Scheme == "http" && v.at.Scheme == "https" || siteOf(u) == v.target.site {
 		return blocked

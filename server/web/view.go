@@ -8,6 +8,7 @@ import (
 
 	"callbook/store"
 	"callbook/store/search"
+	"callbook/store/text"
 )
 
 // view is what the layout and every template get: the language, and the words
@@ -91,7 +92,7 @@ func (v view) Address(contact string) string { return strings.TrimPrefix(contact
 // and one that shows its host, with nothing before it that looks like one.
 func (v view) Outside(address string) string {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || !store.CheckLine(address) {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || !text.CheckLine(address) {
 		return ""
 	}
 	return address

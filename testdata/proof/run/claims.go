@@ -69,7 +69,7 @@ var claims = []claim{
 		tests: slices.Concat(in("./server", "TestHostileInput", "TestStrangeRequestsHaveOneReading", "TestHeadersAreBounded", "TestBodiesAreBoundedHoweverTheyAreSent"),
 			fuzzed("./server", "FuzzParseJSON", "FuzzWritingCalls", "FuzzSearch", "FuzzPages", "FuzzMCP", "FuzzOwner", "FuzzForwardedFor"),
 			fuzzed("./server/command", "FuzzConfig"), fuzzed("./server/linkcheck", "FuzzPage"), fuzzed("./store/search", "FuzzTokens"),
-			fuzzed("./store", "FuzzSearch", "FuzzFields", "FuzzBlockedWord", "FuzzText")),
+			fuzzed("./store", "FuzzSearch"), fuzzed("./store/text", "FuzzFields", "FuzzBlockedWord", "FuzzText")),
 	},
 	{
 		name: "slow", what: "Slow sockets in their headers, in their bodies and not reading, the fewest that the service has open at once; what 95 of 100 calls of others take at the most meanwhile, in ms",

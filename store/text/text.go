@@ -1,4 +1,4 @@
-package store
+package text
 
 import (
 	"strings"
@@ -20,12 +20,12 @@ const (
 // writes; longer runs only serve to smear a text over its neighbours.
 const maxMarksInRow = 8
 
-// refusedRunes may stand in no text, whatever is beside them: controls, what
+// forbiddenRunes may stand in no text, whatever is beside them: controls, what
 // is not meant for interchange, and what shows nothing or reorders the rest.
 // That covers every Default_Ignorable_Code_Point but those which runeContext
 // judges by their place. Unassigned characters are otherwise accepted: refusing
 // them would refuse each new year's emoji.
-var refusedRunes = &unicode.RangeTable{
+var forbiddenRunes = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x0000, Hi: 0x001F, Stride: 1}, // controls
 		{Lo: 0x007F, Hi: 0x009F, Stride: 1}, // delete, C1 controls
@@ -42,7 +42,7 @@ var refusedRunes = &unicode.RangeTable{
 		{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // blank Braille pattern, the usual "empty" name
 		{Lo: 0x3164, Hi: 0x3164, Stride: 1}, // Hangul filler
 		{Lo: 0xD800, Hi: 0xF8FF, Stride: 1}, // surrogates, private use
-		{Lo: 0xFDD0, Hi: 0xFDEF, Stride: 1}, // noncharacters; those that end a plane: see isRefused
+		{Lo: 0xFDD0, Hi: 0xFDEF, Stride: 1}, // noncharacters; those that end a plane: see isForbidden
 		{Lo: 0xFEFF, Hi: 0xFEFF, Stride: 1}, // byte order mark
 		{Lo: 0xFFA0, Hi: 0xFFA0, Stride: 1}, // halfwidth Hangul filler
 		{Lo: 0xFFF0, Hi: 0xFFFF, Stride: 1}, // interlinear annotation; object and replacement character: the traces of lost text
@@ -98,10 +98,10 @@ var joiningScripts = []*unicode.RangeTable{
 	unicode.Khmer, unicode.Myanmar,
 }
 
-// NormalizeText returns s as it is stored and measured: NFC, CR LF turned into
+// Normalize returns s as it is stored and measured: NFC, CR LF turned into
 // LF, surrounding white space trimmed. It refuses nothing: the checks come
 // after it, and so does the limit on length. Applied twice it changes nothing more.
-func NormalizeText(s string) string {
+func Normalize(s string) string {
 	return strings.TrimSpace(unifyNewlines(norm.NFC.String(s)))
 }
 
@@ -136,7 +136,7 @@ func runesAllowed(s string, multiLine bool) bool {
 		switch {
 		case isPlain(r), multiLine && (r == '\n' || r == '\t'):
 			c = runeContext{base: r, last: r}
-		case !c.take(r, s[i:]):
+		case !c.accept(r, s[i:]):
 			return false
 		}
 	}
@@ -148,8 +148,8 @@ func isPlain(r rune) bool {
 	return r >= ' ' && r <= '~' || r >= 0x4E00 && r <= 0x9FFF || r >= 0xAC00 && r <= 0xD7A3
 }
 
-func isRefused(r rune) bool {
-	return r&0xFFFE == 0xFFFE || unicode.Is(refusedRunes, r)
+func isForbidden(r rune) bool {
+	return r&0xFFFE == 0xFFFE || unicode.Is(forbiddenRunes, r)
 }
 
 // runeContext is what the characters so far mean for the next one.
@@ -159,8 +159,8 @@ type runeContext struct {
 	marks int  // nonspacing marks since base
 }
 
-// take reports whether r may follow, with rest behind it, and moves past r.
-func (c *runeContext) take(r rune, rest string) bool {
+// accept reports whether r may follow, with rest behind it, and moves past r.
+func (c *runeContext) accept(r rune, rest string) bool {
 	defer func() { c.last = r }()
 	switch {
 	case r == joiner || r == nonJoiner:
@@ -171,7 +171,7 @@ func (c *runeContext) take(r rune, rest string) bool {
 		return unicode.Is(unicode.Han, c.last)
 	case isMongolianSelector(r):
 		return unicode.Is(unicode.Mongolian, c.last) && unicode.IsLetter(c.last)
-	case isRefused(r):
+	case isForbidden(r):
 		return false
 	case unicode.In(r, unicode.Mn, unicode.Me):
 		c.marks++

@@ -1,4 +1,4 @@
-package store
+package text
 
 import (
 	"slices"
@@ -240,7 +240,7 @@ func TestTextRefused(t *testing.T) {
 		"two joiners after virama":            "क्\u200D\u200Dष",
 		"two non-joiners after virama":        "क्\u200C\u200Cष",
 		"virama without letter":               "\u094D\u200D",
-		"overflow of marks, normalised":       NormalizeText("a" + strings.Repeat("\u0301", 40)),
+		"overflow of marks, normalised":       Normalize("a" + strings.Repeat("\u0301", 40)),
 	}
 	for name, s := range tests {
 		if CheckLine(s) {
@@ -263,7 +263,7 @@ func TestNewlineAndTabOnlyInLines(t *testing.T) {
 	}
 }
 
-func TestNormalizeText(t *testing.T) {
+func TestNormalize(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"nothing to do", "a b", "a b"},
 		{"outer white space of all kinds", " \t\r\n\u00A0\u3000\u2028a\u2003\n", "a"},
@@ -280,17 +280,17 @@ func TestNormalizeText(t *testing.T) {
 		{"invalid bytes stay", "a\xFF\xE4", "a\xFF\xE4"},
 	}
 	for _, tt := range tests {
-		if got := NormalizeText(tt.in); got != tt.want {
+		if got := Normalize(tt.in); got != tt.want {
 			t.Errorf("%s: got %+q, want %+q", tt.name, got, tt.want)
 		}
-		if got := NormalizeText(tt.want); got != tt.want {
+		if got := Normalize(tt.want); got != tt.want {
 			t.Errorf("%s: %+q is changed once more to %+q", tt.name, tt.want, got)
 		}
 	}
 }
 
 func TestRefusedRunesAreSorted(t *testing.T) {
-	for _, table := range []*unicode.RangeTable{refusedRunes, pictographs} {
+	for _, table := range []*unicode.RangeTable{forbiddenRunes, pictographs} {
 		last := rune(-1)
 		check := func(lo, hi rune) {
 			if lo <= last || hi < lo {
@@ -312,8 +312,8 @@ func FuzzText(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		n := NormalizeText(s)
-		if again := NormalizeText(n); again != n {
+		n := Normalize(s)
+		if again := Normalize(n); again != n {
 			t.Errorf("normalised twice: %+q, then %+q", n, again)
 		}
 		if CheckLine(s) && (!CheckLines(s) || strings.ContainsAny(s, "\n\t")) {
@@ -341,7 +341,7 @@ func BenchmarkText(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(s)))
 			for b.Loop() {
-				CheckLines(NormalizeText(s))
+				CheckLines(Normalize(s))
 			}
 		})
 	}

@@ -1,0 +1,51 @@
+package text
+
+import (
+	"slices"
+	"strings"
+
+	"callbook/store/search"
+)
+
+// BlockedForm returns a text in the form in which blocked words are stored and compared: its
+// words, cut and folded as for a search, with one space between.
+func BlockedForm(text string) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	for word := range search.Words(search.Fold(text)) {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(word)
+	}
+	return b.String()
+}
+
+// HoldsBlocked reports whether a text holds one of some words in their BlockedForm.
+func HoldsBlocked(text string, words []string) bool {
+	text = BlockedForm(text)
+	return slices.ContainsFunc(words, func(word string) bool { return holdsWord(text, word) })
+}
+
+// holdsWord finds a word with characters of a script without spaces anywhere, others
+// as whole words.
+func holdsWord(text, word string) bool {
+	anywhere := strings.ContainsFunc(word, search.IsUnspaced)
+	for from := 0; ; {
+		i := strings.Index(text[from:], word)
+		if i < 0 {
+			return false
+		}
+		i += from
+		if anywhere || isWordEdge(text, i-1) && isWordEdge(text, i+len(word)) {
+			return true
+		}
+		from = i + 1
+	}
+}
+
+// isWordEdge reports whether no word goes on at a byte of a BlockedForm. A sign is
+// part of a word, as in c++, but hides none before it.
+func isWordEdge(text string, i int) bool {
+	return i < 0 || i == len(text) || text[i] == ' ' || text[i] == '+' || text[i] == '#'
+}

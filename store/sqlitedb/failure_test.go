@@ -1,0 +1,98 @@
+package sqlitedb
+
+import (
+	"context"
+	"maps"
+	"os"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// wantStopped waits until the DB has stopped for good: it reads and writes nothing more.
+func (d *testDB) wantStopped(cause error) {
+	d.Helper()
+	select {
+	case <-d.Broken():
+	case <-time.After(time.Minute):
+		d.Fatal("it goes on")
+	}
+	ctx, n := context.Background(), 0
+	wantError(d, "the cause", d.Failure(), cause)
+	wantError(d, "a write afterwards", d.Write(ctx, addWord("late")), ErrStopped)
+	wantError(d, "an exclusive call afterwards", d.Exclusive(ctx, func(*sqlx.Conn) error { return nil }), ErrStopped)
+	wantError(d, "a read afterwards", d.Get(ctx, &n, `SELECT 1`), ErrStopped)
+	_, err := d.Ready(ctx)
+	wantError(d, "readiness", err, cause)
+}
+
+func TestCheck_StopsAtDamage(t *testing.T) {
+	d := newDB(t)
+	d.addMany()
+	d.ok(d.Check(context.Background()))
+	d.stop()
+	damage(t, d.path, "words")
+	d = openDB(t, d.path)
+	wantError(t, "the check", d.Check(context.Background()), ErrDamaged)
+	d.wantStopped(ErrDamaged)
+}
+
+func TestWatch_StopsWhenTheFileIsReplaced(t *testing.T) {
+	d := newDB(t, func(o *Options) { o.WatchPeriod = time.Millisecond })
+	d.add("word")
+	d.ok(os.Rename(d.path, d.path+".old"))
+	d.wantStopped(ErrReplaced)
+	d.stop()
+	if words := wordsOf(t, d.path+".old"); words != "word" {
+		t.Errorf("the file that was served holds %q", words)
+	}
+}
+
+func TestCompact_ShrinksTheFileAndTruncatesTheLog(t *testing.T) {
+	d := newDB(t)
+	d.addMany()
+	done, err := d.TruncateLog(context.Background())
+	if d.ok(err); !done {
+		t.Error("the log is not truncated though nobody reads")
+	}
+	d.ok(d.Write(context.Background(), func(tx *Tx) error { return tx.Exec(`DELETE FROM words`) }))
+	before, after, err := d.Compact(context.Background(), func(conn *sqlx.Conn) error {
+		_, err := conn.ExecContext(context.Background(), `INSERT INTO words (word) VALUES ('compacted')`)
+		return err
+	})
+	d.ok(err)
+	if h := d.Health(); after >= before || h.FileBytes != after || h.LogBytes != 0 || d.words() != "compacted" {
+		t.Errorf("%d bytes before, %d after, %+v, %q", before, after, h, d.words())
+	}
+}
+
+// TestOpen_UpgradesAllOrNothing keeps a copy from before, and leaves the file as it was when a
+// migration fails.
+func TestOpen_UpgradesAllOrNothing(t *testing.T) {
+	d := newDB(t)
+	d.add("word")
+	d.stop()
+	with := func(sql string) func(*Options) {
+		files := maps.Clone(testFormat.Migrations.(fstest.MapFS))
+		files["00002_more.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\n" + sql)}
+		return func(o *Options) { o.Format.Migrations = files }
+	}
+	o := testOptions(d.path)
+	with(`INSERT INTO words VALUES ('half'); SELECT raise_nosuch;`)(&o)
+	if _, err := Open(context.Background(), o); err == nil || wordsOf(t, d.path) != "word" {
+		t.Errorf("%v, and the file holds %q", err, wordsOf(t, d.path))
+	}
+	d = openDB(t, d.path, with(`INSERT INTO words VALUES ('whole');`))
+	from, to, kept := d.Upgraded()
+	if words := d.words(); from != 1 || to != 2 || words != "whole word" {
+		t.Errorf("from %d to %d, with %q", from, to, words)
+	}
+	d.stop()
+	if words := wordsOf(t, kept); words != "word" {
+		t.Errorf("the copy holds %q", words)
+	}
+	_, err := Open(context.Background(), testOptions(d.path))
+	wantError(t, "the earlier program", err, ErrNewerSchema)
+}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/base32"
@@ -53,39 +54,39 @@ type CodeSent struct {
 // StartVerify mails the caller a code that proves its mailbox. It refuses with
 // already_verified, and with rate_limited past the caps on mails.
 func (s *Store) StartVerify(ctx context.Context, caller Caller) (sent CodeSent, err error) {
-	err = s.writeOrRejectAs(ctx, caller, func(t *tx) (*Error, error) {
+	err = s.writeOrRejectAs(ctx, caller, func(t *tx) error {
 		agent, err := t.agent(caller.ID)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if agent.VerifiedAt != nil {
-			return refuse(CodeAlreadyVerified), nil
+			return refuse(CodeAlreadyVerified)
 		}
-		if refusal, err := t.sendCode(&agent, MailVerify); err != nil || refusal != nil {
-			return refusal, err
+		if err := t.sendCode(&agent, MailVerify); err != nil {
+			return err
 		}
 		next, err := t.nextMail(&agent)
 		sent = CodeSent{t.now.add(codeAge), next}
-		return nil, err
+		return err
 	})
 	return sent, err
 }
 
 // sendCode makes a code, which voids the one before, and mails it. Where no mail
 // may go out it makes one all the same: what a wrong answer says would tell.
-func (t *tx) sendCode(agent *agentRow, purpose string) (*Error, error) {
-	allowed, refusal, err := t.spendMail(agent.ID, agent.Mailbox)
-	if err != nil || refusal != nil {
-		return refusal, err
+func (t *tx) sendCode(agent *agentRow, purpose string) error {
+	allowed, err := t.spendMail(agent.ID, agent.Mailbox)
+	if err != nil {
+		return err
 	}
 	if allowed { // a person who said "not mine" gets no codes of the agent either
 		if allowed, err = t.wantedAt(agent.Handle, agent.Mailbox); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	code, err := newCode(t.store.random)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	expires := t.now.add(codeAge)
 	err = t.Exec(`
@@ -95,41 +96,41 @@ func (t *tx) sendCode(agent *agentRow, purpose string) (*Error, error) {
 			wrong_tries = 0, created_at = excluded.created_at, expires_at = excluded.expires_at`,
 		agent.ID, purpose, agent.Mailbox, hashCode(agent.ID, purpose, agent.Mailbox, code), t.now, expires)
 	if err != nil {
-		return nil, fmt.Errorf("keep the code: %w", err)
+		return fmt.Errorf("keep the code: %w", err)
 	}
 	if !allowed {
-		return nil, t.dropMails(agent.ID, purpose)
+		return t.dropMails(agent.ID, purpose)
 	}
-	return nil, t.insertMail(agent.ID, purpose, agent.Mailbox, code, expires)
+	return t.insertMail(agent.ID, purpose, agent.Mailbox, code, expires)
 }
 
 // ConfirmVerify verifies the caller's mailbox with the code that was sent there.
 // It refuses with already_verified, wrong_code, code_expired (there is no code
 // that could be right), and too_many_attempts until a new code is asked for.
 func (s *Store) ConfirmVerify(ctx context.Context, caller Caller, code string) (doc AgentDocument, err error) {
-	err = s.writeOrRejectAs(ctx, caller, func(t *tx) (*Error, error) {
+	err = s.writeOrRejectAs(ctx, caller, func(t *tx) error {
 		agent, err := t.agent(caller.ID)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if agent.VerifiedAt != nil {
-			return refuse(CodeAlreadyVerified), nil
+			return refuse(CodeAlreadyVerified)
 		}
-		if refusal, err := t.tryCode(&agent, MailVerify, code); err != nil || refusal != nil {
-			return refusal, err
+		if err := t.tryCode(&agent, MailVerify, code); err != nil {
+			return err
 		}
 		if err := t.Exec(`UPDATE agents SET verified_at = ?, updated_at = ? WHERE id = ?`, t.now, t.now, agent.ID); err != nil {
-			return nil, err
+			return err
 		}
 		t.touch(agent.ID)
 		doc, err = t.settleAgent(agent.ID)
-		return nil, err
+		return err
 	})
 	return doc, err
 }
 
 // tryCode uses a code up, or counts a wrong try.
-func (t *tx) tryCode(agent *agentRow, purpose, code string) (*Error, error) {
+func (t *tx) tryCode(agent *agentRow, purpose, code string) error {
 	var row struct {
 		Mailbox   string `db:"mailbox"`
 		Hash      []byte `db:"code_hash"`
@@ -142,26 +143,21 @@ func (t *tx) tryCode(agent *agentRow, purpose, code string) (*Error, error) {
 		FROM codes WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case !found:
-		return &Error{Code: CodeCodeExpired, Topic: purpose}, nil
-	case row.Wrong >= codeTries:
-		return t.burnt(agent)
+		return &Error{Code: CodeCodeExpired, Topic: purpose}
+	case row.Wrong >= codeTries: // until a new code can be asked for
+		next, err := t.nextMail(agent)
+		return cmp.Or[error](err, &Error{Code: CodeTooManyAttempts, Limit: codeTries, RetryAt: next.Time()})
 	case row.ExpiresAt <= t.now || row.Mailbox != agent.Mailbox:
-		return &Error{Code: CodeCodeExpired, Topic: purpose}, nil
+		return &Error{Code: CodeCodeExpired, Topic: purpose}
 	case subtle.ConstantTimeCompare(row.Hash, hashCode(agent.ID, purpose, row.Mailbox, code)) != 1:
-		return refuse(CodeWrongCode), t.Exec(`
-			UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
+		err := t.Exec(`UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
+		return cmp.Or[error](err, refuse(CodeWrongCode))
 	}
-	return nil, errors.Join(
+	return errors.Join(
 		t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose),
 		t.dropMails(agent.ID, purpose))
-}
-
-// burnt refuses further tries of a code, until a new one can be asked for.
-func (t *tx) burnt(agent *agentRow) (*Error, error) {
-	next, err := t.nextMail(agent)
-	return &Error{Code: CodeTooManyAttempts, Limit: codeTries, RetryAt: next.Time()}, err
 }
 
 // StartRecovery mails a code for a lost key to an agent's verified mailbox. For
@@ -173,7 +169,10 @@ func (s *Store) StartRecovery(ctx context.Context, handle string) error {
 		if err != nil || !found || agent.VerifiedAt == nil || agent.suspended(t.now) {
 			return err
 		}
-		_, err = t.sendCode(&agent, MailRecover)
+		err = t.sendCode(&agent, MailRecover)
+		if errors.Is(err, refuse(CodeRateLimited)) {
+			return nil
+		}
 		return err
 	})
 }
@@ -185,19 +184,19 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string) (key s
 	if key, err = newKey(s.random); err != nil {
 		return "", 0, err
 	}
-	err = s.writeOrReject(ctx, func(t *tx) (*Error, error) {
+	err = s.writeOrReject(ctx, func(t *tx) error {
 		agent, found, err := t.agentByHandle(handle)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !found || agent.VerifiedAt == nil || agent.suspended(t.now) {
-			return &Error{Code: CodeCodeExpired, Topic: MailRecover}, nil
+			return &Error{Code: CodeCodeExpired, Topic: MailRecover}
 		}
-		if refusal, err := t.tryCode(&agent, MailRecover, code); err != nil || refusal != nil {
-			return refusal, err
+		if err := t.tryCode(&agent, MailRecover, code); err != nil {
+			return err
 		}
 		rotatedAt = t.now
-		return nil, t.setKey(agent.ID, key)
+		return t.setKey(agent.ID, key)
 	})
 	return key, rotatedAt, err
 }

@@ -62,23 +62,27 @@ const (
 
 // spendMail counts a mail that an agent asks for. It refuses one past the agent's
 // or the site's limit with rate_limited. Where others have used up a mailbox's
-// mails the answer is no, without a refusal: whether a mailbox is in use here is
+// mails it returns false, without an error: whether a mailbox is in use here is
 // nobody's business.
-func (t *tx) spendMail(agentID int64, address string) (allowed bool, refusal *Error, err error) {
+func (t *tx) spendMail(agentID int64, address string) (allowed bool, err error) {
 	hash, err := t.mailboxHash(address)
 	if err != nil {
-		return false, nil, err
+		return false, err
 	}
-	if refusal, err = t.mailRefusal(agentID, hash); err != nil || refusal != nil {
-		return false, refusal, err
+	refusal, err := t.mailRefusal(agentID, hash)
+	if err != nil {
+		return false, err
+	}
+	if refusal != nil {
+		return false, refusal
 	}
 	caps := t.store.mails
 	_, met, err := t.limitMet(caps.Mailbox, t.now.add(-Day), `mailbox_hash = ? AND sent`, hash)
 	if err != nil {
-		return false, nil, err
+		return false, err
 	}
 	allowed = !met
-	return allowed, nil, t.Exec(`INSERT INTO mail_log (agent_id, mailbox_hash, sent, at) VALUES (?, ?, ?, ?)`, agentID, hash, allowed, t.now)
+	return allowed, t.Exec(`INSERT INTO mail_log (agent_id, mailbox_hash, sent, at) VALUES (?, ?, ?, ?)`, agentID, hash, allowed, t.now)
 }
 
 // mailboxHash is all that is kept of a mailbox for the caps.

@@ -85,14 +85,8 @@ func (t *tx) claimOwner(agent *agentRow, address string, owner []byte, token str
 	if found && claim.Status == statusClaimed && !same {
 		return refuse(CodeAlreadyClaimed)
 	}
-	allowed, refusal, err := t.spendMail(agent.ID, address)
-	if err != nil {
-		return err
-	}
-	if refusal != nil {
-		return refusal
-	}
-	if allowed {
+	allowed, err := t.spendMail(agent.ID, address)
+	if err == nil && allowed {
 		allowed, err = t.wantedAt(agent.Handle, address)
 	}
 	if err != nil {
@@ -276,95 +270,90 @@ func (s *Store) ActAsOwner(ctx context.Context, call OwnerCall) (done OwnerDone,
 	if err != nil {
 		return done, err
 	}
-	err = s.writeOrReject(ctx, func(t *tx) (*Error, error) {
+	err = s.writeOrReject(ctx, func(t *tx) error {
 		var claim claimRow
-		found, err := t.Find(&claim, selectClaim+` WHERE token_hash = ?1 OR next_hash = ?1`, hashKey(call.Token))
+		err := orNotFound(t.Get(&claim, selectClaim+` WHERE token_hash = ?1 OR next_hash = ?1`, hashKey(call.Token)))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if !found || claim.expired(t.now) {
-			return refuse(CodeNotFound), nil
+		if claim.expired(t.now) {
+			return refuse(CodeNotFound)
 		}
 		if subtle.ConstantTimeCompare([]byte(call.Form), []byte(claim.form(call.Token))) != 1 {
-			return refuse(CodeInvalidState), nil
+			return refuse(CodeInvalidState)
 		}
 		agent, err := t.agent(claim.AgentID)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		done = OwnerDone{Handle: agent.Handle}
-		refusal, err := t.actAsOwner(&claim, &agent, call, key)
-		if err != nil || refusal != nil {
-			return refusal, err
+		if err := t.actAsOwner(&claim, &agent, call, key); err != nil {
+			return err
 		}
 		if call.Act == OwnerRotateKey {
 			done.Key = key
 		}
 		if err := t.voidOldLink(call.Token); err != nil {
-			return nil, err
+			return err
 		}
-		return nil, t.Exec(`UPDATE owner_claims SET acts = acts + 1 WHERE agent_id = ?`, agent.ID)
+		return t.Exec(`UPDATE owner_claims SET acts = acts + 1 WHERE agent_id = ?`, agent.ID)
 	})
 	return done, err
 }
 
-func (t *tx) actAsOwner(claim *claimRow, agent *agentRow, call OwnerCall, key string) (*Error, error) {
+func (t *tx) actAsOwner(claim *claimRow, agent *agentRow, call OwnerCall, key string) error {
 	if (claim.Status == statusPending) != (call.Act == OwnerConfirm || call.Act == OwnerReject) &&
 		!(call.Act == OwnerConfirm && agent.ClaimedAt == nil) {
-		return refuse(CodeInvalidState), nil
+		return refuse(CodeInvalidState)
 	}
 	switch call.Act {
 	case OwnerConfirm:
 		return t.confirmClaim(claim, agent)
 	case OwnerReject:
-		return nil, t.rejectClaim(claim, agent)
+		return t.rejectClaim(claim, agent)
 	case OwnerWithdraw:
-		return nil, t.withdrawClaim(agent)
+		return t.withdrawClaim(agent)
 	case OwnerRotateKey:
-		return nil, t.takeBack(claim, agent, key)
+		return t.takeBack(claim, agent, key)
 	case OwnerRetire:
 		if call.Confirm != agent.Handle {
-			return invalid(Fault{Field: "confirm", Code: FaultBadValue, Topic: "confirm"}), nil
+			return invalid(Fault{Field: "confirm", Code: FaultBadValue, Topic: "confirm"})
 		}
-		return nil, t.deleteAgent(agent.ID)
+		return t.deleteAgent(agent.ID)
 	case OwnerAgree:
 		if agent.suspended(t.now) {
-			return refuse(CodeInvalidState), nil
+			return refuse(CodeInvalidState)
 		}
 		return t.actOnRequest(agent.ID, call.Request, actAgree, "")
 	case OwnerRefuse:
 		return t.actOnRequest(agent.ID, call.Request, actRefuse, "")
 	}
-	return refuse(CodeInvalidState), nil
+	return refuse(CodeInvalidState)
 }
 
-func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) (*Error, error) {
+func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) error {
 	if agent.VerifiedAt == nil {
-		return &Error{Code: CodeTrustTooLow, Topic: "claim"}, nil
+		return &Error{Code: CodeTrustTooLow, Topic: "claim"}
 	}
 	var others int
 	limit := t.store.ownerAgents
 	err := t.Get(&others, `SELECT COUNT(*) FROM agents WHERE claimed_by = ? AND id <> ?`, claim.Owner, agent.ID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if limit > 0 && others >= limit {
-		return &Error{Code: CodeSenderLimitReached, Topic: "owner_agents", Limit: limit, RetryAt: t.now.add(Day).Time()}, nil
+		return &Error{Code: CodeSenderLimitReached, Topic: "owner_agents", Limit: limit, RetryAt: t.now.add(Day).Time()}
 	}
-	for _, change := range []struct {
-		query string
-		args  []any
-	}{
-		{`UPDATE agents SET claimed_at = ?, claimed_by = ?, updated_at = ? WHERE id = ?`, []any{t.now, claim.Owner, t.now, agent.ID}},
-		{`UPDATE owner_claims SET status = 'claimed', mailbox = ?, confirmed_at = COALESCE(confirmed_at, ?) WHERE agent_id = ?`,
-			[]any{agent.Mailbox, t.now, agent.ID}},
-	} {
-		if err := t.Exec(change.query, change.args...); err != nil {
-			return nil, fmt.Errorf("confirm the owner claim: %w", err)
-		}
+	err = t.Exec(`UPDATE agents SET claimed_at = ?, claimed_by = ?, updated_at = ? WHERE id = ?`, t.now, claim.Owner, t.now, agent.ID)
+	if err == nil {
+		err = t.Exec(`UPDATE owner_claims SET status = 'claimed', mailbox = ?, confirmed_at = COALESCE(confirmed_at, ?) WHERE agent_id = ?`,
+			agent.Mailbox, t.now, agent.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("confirm the owner claim: %w", err)
 	}
 	t.touch(agent.ID)
-	return nil, t.touchPartners(agent.ID)
+	return t.touchPartners(agent.ID)
 }
 
 // rejectClaim ends a claim that the person does not know of, and tells the

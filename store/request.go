@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -227,15 +228,15 @@ func (r *requestRow) roleOf(agentID int64) (role, bool) {
 // the contract's order, are those of ContactPolicy.admits; with not_found a recipient
 // that is not there, and with idempotency_conflict a repeated key with another body.
 func (s *Store) SendRequest(ctx context.Context, caller Caller, handle string, draft RequestDraft, once Once) (request Request, replayed bool, err error) {
-	err = s.writeOrRejectAs(ctx, caller, func(t *tx) (refusal *Error, err error) {
+	err = s.writeOrRejectAs(ctx, caller, func(t *tx) (err error) {
 		request = Request{}
 		if _, replayed, err = t.replay(caller.ID, once, &request); err != nil || replayed {
-			return nil, err
+			return err
 		}
-		if request, refusal, err = t.sendRequest(caller, handle, draft); err != nil || refusal != nil {
-			return refusal, err
+		if request, err = t.sendRequest(caller, handle, draft); err != nil {
+			return err
 		}
-		return nil, t.remember(caller.ID, once, caller.ID, request.ID, request)
+		return t.remember(caller.ID, once, caller.ID, request.ID, request)
 	})
 	return request, replayed, err
 }
@@ -247,14 +248,8 @@ var errDryRun = errors.New("tried only")
 // would, and stores nothing.
 func (s *Store) TryRequest(ctx context.Context, caller Caller, handle string, draft RequestDraft) error {
 	err := s.writeAs(ctx, caller, func(t *tx) error {
-		_, refusal, err := t.sendRequest(caller, handle, draft)
-		switch {
-		case err != nil:
-			return err
-		case refusal != nil:
-			return refusal
-		}
-		return errDryRun
+		_, err := t.sendRequest(caller, handle, draft)
+		return cmp.Or(err, errDryRun)
 	})
 	if errors.Is(err, errDryRun) {
 		return nil
@@ -262,30 +257,29 @@ func (s *Store) TryRequest(ctx context.Context, caller Caller, handle string, dr
 	return err
 }
 
-func (t *tx) sendRequest(caller Caller, handle string, draft RequestDraft) (Request, *Error, error) {
+func (t *tx) sendRequest(caller Caller, handle string, draft RequestDraft) (Request, error) {
 	sender, err := t.agent(caller.ID)
 	if err != nil {
-		return Request{}, nil, err
+		return Request{}, err
 	}
 	if err := t.checkTexts(draft, t.checkDeadline(draft.Deadline)...); err != nil {
-		return Request{}, nil, err
+		return Request{}, err
 	}
 	recipient, found, err := t.agentByHandle(handle)
 	if err != nil {
-		return Request{}, nil, err
+		return Request{}, err
 	}
 	if !found || recipient.suspended(t.now) {
-		return Request{}, refuse(CodeNotFound), nil
+		return Request{}, refuse(CodeNotFound)
 	}
 	offering, approach, err := t.approach(&sender, &recipient, draft)
 	if err != nil {
-		return Request{}, nil, err
+		return Request{}, err
 	}
-	if refusal := recipient.policy().admits(approach); refusal != nil {
-		return Request{}, refusal, nil
+	if rejection := recipient.policy().admits(approach); rejection != nil {
+		return Request{}, rejection
 	}
-	request, err := t.insertRequest(&sender, &recipient, draft, offering)
-	return request, nil, err
+	return t.insertRequest(&sender, &recipient, draft, offering)
 }
 
 // approach gathers what the recipient's policy looks at.
@@ -480,44 +474,43 @@ func (s *Store) ReportRequest(ctx context.Context, caller Caller, id string, dra
 }
 
 func (s *Store) actOnRequest(ctx context.Context, caller Caller, id string, act requestAct, reason string) (request Request, err error) {
-	err = s.writeOrRejectAs(ctx, caller, func(t *tx) (*Error, error) {
-		refusal, err := t.actOnRequest(caller.ID, id, act, reason)
-		if err != nil || refusal != nil {
-			return refusal, err
+	err = s.writeOrRejectAs(ctx, caller, func(t *tx) (err error) {
+		if err := t.actOnRequest(caller.ID, id, act, reason); err != nil {
+			return err
 		}
 		request, err = t.request(id)
-		return nil, err
+		return err
 	})
 	return request, err
 }
 
 // actOnRequest applies the state machine. agentID is the party that acts; for the
 // owner's acts, the recipient.
-func (t *tx) actOnRequest(agentID int64, id string, act requestAct, reason string) (*Error, error) {
+func (t *tx) actOnRequest(agentID int64, id string, act requestAct, reason string) error {
 	var row requestRow
-	found, err := t.Find(&row, selectRequest+` WHERE r.id = ?2`, t.now, id)
-	if err != nil {
-		return nil, err
+	if err := orNotFound(t.Get(&row, selectRequest+` WHERE r.id = ?2`, t.now, id)); err != nil {
+		return err
 	}
 	side, party := row.roleOf(agentID)
-	if !found || !party {
-		return refuse(CodeNotFound), nil
+	if !party {
+		return refuse(CodeNotFound)
 	}
 	if err := t.expirePair(row.FromID, row.ToID); err != nil {
-		return nil, err
+		return err
 	}
 	if act == actAccept && side == roleRecipient {
+		var err error
 		if act, err = t.acceptance(&row); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	move := moveOf(act)
 	if by := move.by; by != side && !(by == roleOwner && side == roleRecipient) {
-		return &Error{Code: CodeForbidden, Topic: "request"}, nil
+		return &Error{Code: CodeForbidden, Topic: "request"}
 	}
 	if act == actReport {
 		if err := t.blockSender(&row, reason); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	return t.moveRequest(&row, move, reason)
@@ -535,13 +528,13 @@ func (t *tx) acceptance(row *requestRow) (requestAct, error) {
 }
 
 // moveRequest moves a request and tells of it, unless it is there already.
-func (t *tx) moveRequest(row *requestRow, move requestMove, reason string) (*Error, error) {
+func (t *tx) moveRequest(row *requestRow, move requestMove, reason string) error {
 	switch {
 	case slices.Contains(move.from, row.Status):
 	case row.Status == move.to, move.act == actReport:
-		return nil, nil
+		return nil
 	default:
-		return &Error{Code: CodeInvalidState, Topic: "request"}, nil
+		return &Error{Code: CodeInvalidState, Topic: "request"}
 	}
 	decided := &t.now
 	if move.to == requestAwaiting {
@@ -553,14 +546,14 @@ func (t *tx) moveRequest(row *requestRow, move requestMove, reason string) (*Err
 	err := t.Exec(`UPDATE requests SET status = ?, decline_reason = ?, updated_at = ?, decided_at = ? WHERE id = ?`,
 		move.to, optional(reason), t.now, decided, row.ID)
 	if err != nil {
-		return nil, fmt.Errorf("%s a request: %w", move.act, err)
+		return fmt.Errorf("%s a request: %w", move.act, err)
 	}
 	if move.to == requestAccepted {
 		if err := t.exchangeMailboxes(row.ID); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return nil, t.tellOfRequest(row, move)
+	return t.tellOfRequest(row, move)
 }
 
 // exchangeMailboxes keeps both mailboxes as they are now with an accepted request.
@@ -655,7 +648,7 @@ func (t *tx) endRequestsOf(id int64) error {
 		if open[i].ToID == id {
 			move = moveOf(actDecline)
 		}
-		if _, err := t.moveRequest(&open[i], move, ""); err != nil {
+		if err := t.moveRequest(&open[i], move, ""); err != nil {
 			return err
 		}
 	}

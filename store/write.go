@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"callbook/store/sqlitedb"
 )
@@ -14,18 +16,18 @@ func (s *Store) write(ctx context.Context, act func(*tx) error) error {
 	return publicError(s.db.Write(ctx, s.gathering(act)))
 }
 
-// writeOrReject is write for an act that may reject the request and still leaves something to
-// keep, such as a wrong try that counts: that is committed, then the rejection returned.
-func (s *Store) writeOrReject(ctx context.Context, act func(*tx) (*Error, error)) error {
-	var rejection *Error
-	err := s.write(ctx, func(t *tx) (err error) {
-		rejection, err = act(t)
-		return err
-	})
-	if err == nil && rejection != nil {
+// writeOrReject is write that commits even if act returns an Error, so that side effects such as a
+// counter of wrong attempts persist. It returns the Error after the commit.
+func (s *Store) writeOrReject(ctx context.Context, act func(*tx) error) error {
+	var rejection error
+	err := s.write(ctx, func(t *tx) error {
+		rejection = act(t)
+		if _, rejected := errors.AsType[*Error](rejection); rejected {
+			return nil
+		}
 		return rejection
-	}
-	return err
+	})
+	return cmp.Or(err, rejection)
 }
 
 // writeAs is write for an act of a caller that may still act when its turn comes.
@@ -39,10 +41,10 @@ func (s *Store) writeAs(ctx context.Context, caller Caller, act func(*tx) error)
 }
 
 // writeOrRejectAs is writeOrReject for an act of a caller that may still act when its turn comes.
-func (s *Store) writeOrRejectAs(ctx context.Context, caller Caller, act func(*tx) (*Error, error)) error {
-	return s.writeOrReject(ctx, func(t *tx) (*Error, error) {
+func (s *Store) writeOrRejectAs(ctx context.Context, caller Caller, act func(*tx) error) error {
+	return s.writeOrReject(ctx, func(t *tx) error {
 		if err := t.mayAct(caller); err != nil {
-			return nil, err
+			return err
 		}
 		return act(t)
 	})

@@ -20,16 +20,16 @@ type CollabDraft struct {
 
 // Collab is a collaboration as its parties see it and, once confirmed, the public.
 type Collab struct {
-	ID               string  `json:"id"`
-	Status           string  `json:"status" enum:"pending,confirmed,declined"`
-	Initiator        Party   `json:"initiator"`
-	Partner          Party   `json:"partner"`
-	Summary          string  `json:"summary"`
-	PostID           *string `json:"post_id"`
-	RequestID        *string `json:"request_id"`
-	CountsAsEvidence bool    `json:"counts_as_evidence" doc:"Confirmed, and both sides are claimed by owners who are different people."`
-	CreatedAt        Time    `json:"created_at"`
-	DecidedAt        *Time   `json:"decided_at" nullable:"true"`
+	ID               string  `json:"id" db:"id"`
+	Status           string  `json:"status" db:"status" enum:"pending,confirmed,declined"`
+	Initiator        Party   `json:"initiator" db:"initiator"`
+	Partner          Party   `json:"partner" db:"partner"`
+	Summary          string  `json:"summary" db:"summary"`
+	PostID           *string `json:"post_id" db:"post_id"`
+	RequestID        *string `json:"request_id" db:"request_id"`
+	CountsAsEvidence bool    `json:"counts_as_evidence" db:"counts" doc:"Confirmed, and both sides are claimed by owners who are different people."`
+	CreatedAt        Time    `json:"created_at" db:"created_at"`
+	DecidedAt        *Time   `json:"decided_at" db:"decided_at" nullable:"true"`
 }
 
 // The states of a collaboration.
@@ -41,23 +41,10 @@ const (
 
 // collabRow is a collaboration as a query reads it.
 type collabRow struct {
-	Seq             int64   `db:"seq"`
-	ID              string  `db:"id"`
-	InitiatorID     int64   `db:"initiator_id"`
-	PartnerID       int64   `db:"partner_id"`
-	Status          string  `db:"status"`
-	InitiatorHandle string  `db:"initiator_handle"`
-	InitiatorName   *string `db:"initiator_name"`
-	InitiatorLevel  *int    `db:"initiator_level"`
-	PartnerHandle   string  `db:"partner_handle"`
-	PartnerName     *string `db:"partner_name"`
-	PartnerLevel    *int    `db:"partner_level"`
-	Summary         string  `db:"summary"`
-	PostID          *string `db:"post_id"`
-	RequestID       *string `db:"request_id"`
-	Counts          bool    `db:"counts"`
-	CreatedAt       Time    `db:"created_at"`
-	DecidedAt       *Time   `db:"decided_at"`
+	Collab
+	Seq         int64 `db:"seq"`
+	InitiatorID int64 `db:"initiator_id"`
+	PartnerID   int64 `db:"partner_id"`
 }
 
 func (c collabRow) place() int64 { return c.Seq }
@@ -68,24 +55,14 @@ const countsAsEvidence = `(c.status = 'confirmed' AND i.claimed_at IS NOT NULL A
 
 var selectCollab = `
 	SELECT c.seq, c.id, c.initiator_id, c.partner_id, c.status,
-		ih.handle AS initiator_handle, i.name AS initiator_name, ` + levelOf("i") + ` AS initiator_level,
-		ph.handle AS partner_handle, p.name AS partner_name, ` + levelOf("p") + ` AS partner_level,
+		ih.handle AS "initiator.handle", i.name AS "initiator.name", ` + levelOf("i") + ` AS "initiator.level",
+		ph.handle AS "partner.handle", p.name AS "partner.name", ` + levelOf("p") + ` AS "partner.level",
 		c.summary, c.post_id, c.request_id, COALESCE(` + countsAsEvidence + `, FALSE) AS counts, c.created_at, c.decided_at
 	FROM collabs c
 	JOIN handles ih ON ih.id = c.initiator_id
 	JOIN handles ph ON ph.id = c.partner_id
 	LEFT JOIN agents i ON i.id = c.initiator_id
 	LEFT JOIN agents p ON p.id = c.partner_id`
-
-func (c *collabRow) record() Collab {
-	return Collab{
-		ID: c.ID, Status: c.Status,
-		Initiator: Party{c.InitiatorHandle, c.InitiatorName, c.InitiatorLevel},
-		Partner:   Party{c.PartnerHandle, c.PartnerName, c.PartnerLevel},
-		Summary:   c.Summary, PostID: c.PostID, RequestID: c.RequestID, CountsAsEvidence: c.Counts,
-		CreatedAt: c.CreatedAt, DecidedAt: c.DecidedAt,
-	}
-}
 
 // RecordCollab records finished work with another agent, which may confirm it. It
 // refuses with validation_failed a partner that is not there or the caller
@@ -208,7 +185,7 @@ func (t *tx) admitCollab(initiator, partner int64) error {
 func (t *tx) collab(id string) (Collab, error) {
 	var row collabRow
 	err := t.Get(&row, selectCollab+` WHERE c.id = ?`, id)
-	return row.record(), err
+	return row.Collab, err
 }
 
 // ConfirmCollab confirms a collaboration that another agent recorded with the
@@ -236,7 +213,7 @@ func (s *Store) decideCollab(ctx context.Context, caller Caller, id, to string) 
 		case row.PartnerID != caller.ID:
 			return &Error{Code: CodeForbidden, Topic: "collab"}
 		case row.Status == to:
-			collab = row.record()
+			collab = row.Collab
 			return nil
 		case row.Status != collabPending:
 			return &Error{Code: CodeInvalidState, Topic: "collab"}
@@ -259,9 +236,9 @@ func (t *tx) closeCollab(row *collabRow, to string, told int64) error {
 		t.touch(row.InitiatorID, row.PartnerID)
 		t.changes.Collabs = true
 	}
-	other := row.PartnerHandle
+	other := row.Partner.Handle
 	if told == row.PartnerID {
-		other = row.InitiatorHandle
+		other = row.Initiator.Handle
 	}
 	return t.tell(told, "collab."+to, EventSubject{ID: &row.ID, Handle: other})
 }
@@ -330,7 +307,7 @@ func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []an
 	}, page)
 	found := List[Collab]{Items: []Collab{}, Total: rows.Total, TotalIsExact: rows.TotalIsExact, Next: rows.Next}
 	for i := range rows.Items {
-		found.Items = append(found.Items, rows.Items[i].record())
+		found.Items = append(found.Items, rows.Items[i].Collab)
 	}
 	return found, err
 }

@@ -324,11 +324,7 @@ func (t *tx) settleRecentPosts(id int64) error {
 // settlePost makes a call's document, which it returns, and search row. A call never
 // changes, so it is made once; only the passing of its deadline makes the search row anew.
 func (t *tx) settlePost(p *postRow, author string) (doc string, err error) {
-	doc, err = members(Post{
-		ID: p.ID, Kind: p.Kind, Title: p.Title, Body: p.Body, Deliverable: p.Deliverable, Deadline: p.Deadline,
-		Constraints: p.Constraints, Languages: p.Languages, Tags: p.Tags, Lang: p.Lang,
-	})
-	if err != nil {
+	if doc, err = members(p.Post); err != nil {
 		return "", err
 	}
 	open := p.Deadline == nil || *p.Deadline >= t.now.date()

@@ -25,16 +25,16 @@ type PostDraft struct {
 
 // Post is the stored part of a call as the public sees it.
 type Post struct {
-	ID          string  `json:"id"`
-	Kind        string  `json:"kind" enum:"seeking,offering,announce"`
-	Title       string  `json:"title"`
-	Body        string  `json:"body"`
-	Deliverable *string `json:"deliverable"`
-	Deadline    *string `json:"deadline" format:"date"`
-	Constraints *string `json:"constraints"`
-	Languages   texts   `json:"languages"`
-	Tags        texts   `json:"tags"`
-	Lang        *string `json:"lang" enum:"zh,en,other"`
+	ID          string  `json:"id" db:"id"`
+	Kind        string  `json:"kind" db:"kind" enum:"seeking,offering,announce"`
+	Title       string  `json:"title" db:"title"`
+	Body        string  `json:"body" db:"body"`
+	Deliverable *string `json:"deliverable" db:"deliverable"`
+	Deadline    *string `json:"deadline" db:"deadline" format:"date"`
+	Constraints *string `json:"constraints" db:"constraints"`
+	Languages   texts   `json:"languages" db:"languages"`
+	Tags        texts   `json:"tags" db:"tags"`
+	Lang        *string `json:"lang" db:"lang" enum:"zh,en,other"`
 }
 
 // PostDocument is a call as the public sees it, in ready pieces of JSON.
@@ -54,19 +54,10 @@ func (d PostDocument) size() int { return len(d.Post) + len(d.Author) + 128 }
 
 // postRow is a row of the table posts.
 type postRow struct {
-	Seq         int64   `db:"seq"`
-	ID          string  `db:"id"`
-	AuthorID    int64   `db:"author_id"`
-	Kind        string  `db:"kind"`
-	Title       string  `db:"title"`
-	Body        string  `db:"body"`
-	Deliverable *string `db:"deliverable"`
-	Deadline    *string `db:"deadline"`
-	Constraints *string `db:"constraints"`
-	Languages   texts   `db:"languages"`
-	Tags        texts   `db:"tags"`
-	Lang        *string `db:"lang"`
-	CreatedAt   Time    `db:"created_at"`
+	Post
+	Seq       int64 `db:"seq"`
+	AuthorID  int64 `db:"author_id"`
+	CreatedAt Time  `db:"created_at"`
 }
 
 // deadlineGrace is how far a new call's deadline may lie before today: somewhere
@@ -127,11 +118,11 @@ func (t *tx) createPost(caller Caller, draft PostDraft) (PostDocument, error) {
 }
 
 func (t *tx) insertPost(authorID int64, d PostDraft) (row postRow, err error) {
-	row = postRow{
-		AuthorID: authorID, Kind: d.Kind, Title: d.Title, Body: d.Body,
+	row = postRow{AuthorID: authorID, CreatedAt: t.now, Post: Post{
+		Kind: d.Kind, Title: d.Title, Body: d.Body,
 		Deliverable: optional(d.Deliverable), Deadline: optional(d.Deadline), Constraints: optional(d.Constraints),
-		Languages: canonicalLanguages(d.Languages), Tags: lowerTags(d.Tags), Lang: optional(d.Lang), CreatedAt: t.now,
-	}
+		Languages: canonicalLanguages(d.Languages), Tags: lowerTags(d.Tags), Lang: optional(d.Lang),
+	}}
 	if row.ID, err = t.newID(idPost); err != nil {
 		return row, err
 	}

@@ -26,30 +26,30 @@ type RequestDraft struct {
 
 // Request is a contact request as its two parties see it.
 type Request struct {
-	ID            string     `json:"id"`
-	Status        string     `json:"status" enum:"pending,awaiting_owner,accepted,declined,withdrawn,expired"`
-	From          Party      `json:"from"`
-	To            Party      `json:"to"`
-	Purpose       string     `json:"purpose"`
-	Deliverable   string     `json:"deliverable"`
-	Compensation  string     `json:"compensation" enum:"none,discuss,offsite_paid"`
-	Offering      *Offering  `json:"offering" doc:"The menu entry as it was; null when none was asked for."`
-	Deadline      *string    `json:"deadline" format:"date"`
-	Context       *string    `json:"context"`
-	DeclineReason *string    `json:"decline_reason" enum:"not_a_fit,busy,need_more_info,other"`
-	CreatedAt     Time       `json:"created_at"`
-	UpdatedAt     Time       `json:"updated_at"`
-	ExpiresAt     Time       `json:"expires_at"`
-	DecidedAt     *Time      `json:"decided_at" nullable:"true"`
-	Mailboxes     *Mailboxes `json:"mailboxes" doc:"Null until the request is accepted."`
+	ID            string     `json:"id" db:"id"`
+	Status        string     `json:"status" db:"status" enum:"pending,awaiting_owner,accepted,declined,withdrawn,expired"`
+	From          Party      `json:"from" db:"from"`
+	To            Party      `json:"to" db:"to"`
+	Purpose       string     `json:"purpose" db:"purpose"`
+	Deliverable   string     `json:"deliverable" db:"deliverable"`
+	Compensation  string     `json:"compensation" db:"compensation" enum:"none,discuss,offsite_paid"`
+	Offering      *Offering  `json:"offering" db:"-" doc:"The menu entry as it was; null when none was asked for."`
+	Deadline      *string    `json:"deadline" db:"deadline" format:"date"`
+	Context       *string    `json:"context" db:"context"`
+	DeclineReason *string    `json:"decline_reason" db:"decline_reason" enum:"not_a_fit,busy,need_more_info,other"`
+	CreatedAt     Time       `json:"created_at" db:"created_at"`
+	UpdatedAt     Time       `json:"updated_at" db:"updated_at"`
+	ExpiresAt     Time       `json:"expires_at" db:"expires_at"`
+	DecidedAt     *Time      `json:"decided_at" db:"decided_at" nullable:"true"`
+	Mailboxes     *Mailboxes `json:"mailboxes" db:"-" doc:"Null until the request is accepted."`
 }
 
 // Party is a side of a contact request or collaboration. Name and level are null
 // once the agent is deleted.
 type Party struct {
-	Handle string  `json:"handle"`
-	Name   *string `json:"name"`
-	Level  *int    `json:"level"`
+	Handle string  `json:"handle" db:"handle"`
+	Name   *string `json:"name" db:"name"`
+	Level  *int    `json:"level" db:"level"`
 }
 
 // Mailboxes are both sides' as they were when the request was accepted; null once
@@ -133,30 +133,13 @@ func moveOf(act requestAct) requestMove {
 
 // requestRow is a contact request as a query reads it.
 type requestRow struct {
-	Seq           int64   `db:"seq"`
-	ID            string  `db:"id"`
-	FromID        int64   `db:"from_id"`
-	ToID          int64   `db:"to_id"`
-	Status        string  `db:"status"`
-	FromHandle    string  `db:"from_handle"`
-	FromName      *string `db:"from_name"`
-	FromLevel     *int    `db:"from_level"`
-	ToHandle      string  `db:"to_handle"`
-	ToName        *string `db:"to_name"`
-	ToLevel       *int    `db:"to_level"`
-	Purpose       string  `db:"purpose"`
-	Deliverable   string  `db:"deliverable"`
-	Compensation  string  `db:"compensation"`
-	Offering      *string `db:"offering"`
-	Deadline      *string `db:"deadline"`
-	Context       *string `db:"context"`
-	DeclineReason *string `db:"decline_reason"`
-	FromMailbox   *string `db:"from_mailbox"`
-	ToMailbox     *string `db:"to_mailbox"`
-	CreatedAt     Time    `db:"created_at"`
-	UpdatedAt     Time    `db:"updated_at"`
-	ExpiresAt     Time    `db:"expires_at"`
-	DecidedAt     *Time   `db:"decided_at"`
+	Request
+	Seq         int64   `db:"seq"`
+	FromID      int64   `db:"from_id"`
+	ToID        int64   `db:"to_id"`
+	Snapshot    *string `db:"offering"` // JSON
+	FromMailbox *string `db:"from_mailbox"`
+	ToMailbox   *string `db:"to_mailbox"`
 }
 
 // levelOf is a trust level in SQL; null where the agent is gone.
@@ -178,8 +161,8 @@ const (
 var selectRequest = `
 	SELECT r.seq, r.id, r.from_id, r.to_id,
 		` + statusNow + ` AS status,
-		f.handle AS from_handle, fa.name AS from_name, ` + levelOf("fa") + ` AS from_level,
-		o.handle AS to_handle, oa.name AS to_name, ` + levelOf("oa") + ` AS to_level,
+		f.handle AS "from.handle", fa.name AS "from.name", ` + levelOf("fa") + ` AS "from.level",
+		o.handle AS "to.handle", oa.name AS "to.name", ` + levelOf("oa") + ` AS "to.level",
 		r.purpose, r.deliverable, r.compensation, r.offering, r.deadline, r.context, r.decline_reason,
 		r.from_mailbox, r.to_mailbox, r.created_at,
 		CASE WHEN ` + overdue + ` THEN r.expires_at ELSE r.updated_at END AS updated_at,
@@ -193,20 +176,14 @@ var selectRequest = `
 
 // record is the request as its parties see it.
 func (r *requestRow) record() (Request, error) {
-	record := Request{
-		ID: r.ID, Status: r.Status,
-		From: Party{r.FromHandle, r.FromName, r.FromLevel}, To: Party{r.ToHandle, r.ToName, r.ToLevel},
-		Purpose: r.Purpose, Deliverable: r.Deliverable, Compensation: r.Compensation,
-		Deadline: r.Deadline, Context: r.Context, DeclineReason: r.DeclineReason,
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt, DecidedAt: r.DecidedAt,
-	}
+	record := r.Request
 	if r.Status == requestAccepted {
 		record.Mailboxes = &Mailboxes{From: r.FromMailbox, To: r.ToMailbox}
 	}
-	if r.Offering == nil {
+	if r.Snapshot == nil {
 		return record, nil
 	}
-	if err := json.Unmarshal([]byte(*r.Offering), &record.Offering); err != nil {
+	if err := json.Unmarshal([]byte(*r.Snapshot), &record.Offering); err != nil {
 		return record, fmt.Errorf("read the offering of a request: %w", err)
 	}
 	return record, nil
@@ -567,9 +544,9 @@ func (t *tx) exchangeMailboxes(id string) error {
 
 func (t *tx) tellOfRequest(row *requestRow, move requestMove) error {
 	for _, told := range move.tells {
-		agent, other := row.FromID, row.ToHandle
+		agent, other := row.FromID, row.To.Handle
 		if told == roleRecipient {
-			agent, other = row.ToID, row.FromHandle
+			agent, other = row.ToID, row.From.Handle
 		}
 		if err := t.tell(agent, move.event, EventSubject{ID: &row.ID, Handle: other}); err != nil {
 			return err

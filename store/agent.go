@@ -43,39 +43,21 @@ type Settings struct {
 
 // agentRow is a row of the table agents with its handle.
 type agentRow struct {
-	ID             int64   `db:"id"`
-	Handle         string  `db:"handle"`
-	Name           string  `db:"name"`
-	Owner          string  `db:"owner"`
-	Mailbox        string  `db:"mailbox"`
-	ContactPublic  bool    `db:"contact_public"`
-	Tagline        *string `db:"tagline"`
-	DescriptionEN  string  `db:"description_en"`
-	DescriptionZH  string  `db:"description_zh"`
-	Capabilities   texts   `db:"capabilities"`
-	Languages      texts   `db:"languages"`
-	Homepage       *string `db:"homepage"`
-	Model          *string `db:"model"`
-	Accepting      bool    `db:"accepting"`
-	MinLevel       int     `db:"min_level"`
-	RequireOffer   bool    `db:"require_offering"`
-	WeeklyCap      int     `db:"weekly_cap"`
-	PolicyNote     *string `db:"policy_note"`
-	RequireReceipt bool    `db:"require_owner_receipt"`
-	VerifiedAt     *Time   `db:"verified_at"`
-	ClaimedAt      *Time   `db:"claimed_at"`
-	SuspendedAt    *Time   `db:"suspended_at"`
-	SuspendedUntil *Time   `db:"suspended_until"`
-	Reason         *string `db:"suspension_reason"`
-	CreatedAt      Time    `db:"created_at"`
-	UpdatedAt      Time    `db:"updated_at"`
-	LastActiveAt   Time    `db:"last_active_at"`
+	Agent
+	suspension
+	ID            int64  `db:"id"`
+	Mailbox       string `db:"mailbox"`
+	ContactPublic bool   `db:"contact_public"`
+	ClaimedAt     *Time  `db:"claimed_at"`
+	LastActiveAt  Time   `db:"last_active_at"`
 }
 
 const selectAgents = `
 	SELECT a.id, h.handle, a.name, a.owner, a.mailbox, a.contact_public, a.tagline,
 		a.description_en, a.description_zh, a.capabilities, a.languages, a.homepage, a.model,
-		a.accepting, a.min_level, a.require_offering, a.weekly_cap, a.policy_note, a.require_owner_receipt,
+		a.accepting AS "contact_policy.accepting", a.min_level AS "contact_policy.min_level",
+		a.require_offering AS "contact_policy.require_offering", a.weekly_cap AS "contact_policy.weekly_cap",
+		a.policy_note AS "contact_policy.note", a.require_owner_receipt AS "contact_policy.require_owner_receipt",
 		a.verified_at, a.claimed_at, a.suspended_at, a.suspended_until, a.suspension_reason,
 		a.created_at, a.updated_at, a.last_active_at
 	FROM handles h
@@ -92,21 +74,6 @@ func (a *agentRow) level() int {
 		return 1
 	}
 	return 0
-}
-
-func (a *agentRow) suspended(now Time) bool {
-	return suspended(a.SuspendedAt, a.SuspendedUntil, now)
-}
-
-func suspended(since, until *Time, now Time) bool {
-	return since != nil && (until == nil || *until > now)
-}
-
-func (a *agentRow) policy() ContactPolicy {
-	return ContactPolicy{
-		Accepting: a.Accepting, MinLevel: a.MinLevel, RequireOffering: a.RequireOffer,
-		WeeklyCap: a.WeeklyCap, Note: a.PolicyNote, RequireOwnerReceipt: a.RequireReceipt,
-	}
 }
 
 // Registered is a new agent and its key, which is known only now.
@@ -176,6 +143,7 @@ func (t *tx) insertAgentRow(r Registration, key string) (agentRow, error) {
 	if !free {
 		return a, refuse(CodeHandleTaken)
 	}
+	p := a.ContactPolicy
 	err = t.Exec(`
 		INSERT INTO agents (id, name, owner, mailbox, contact_public, tagline, description_en, description_zh,
 			capabilities, languages, homepage, model,
@@ -184,7 +152,7 @@ func (t *tx) insertAgentRow(r Registration, key string) (agentRow, error) {
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, FALSE, ?, ?, ?)`,
 		a.ID, a.Name, a.Owner, a.Mailbox, a.ContactPublic, a.Tagline, a.DescriptionEN, a.DescriptionZH,
 		a.Capabilities, a.Languages, a.Homepage, a.Model,
-		a.Accepting, a.MinLevel, a.RequireOffer, a.WeeklyCap, a.PolicyNote, a.RequireReceipt,
+		p.Accepting, p.MinLevel, p.RequireOffering, p.WeeklyCap, p.Note, p.RequireOwnerReceipt,
 		hashKey(key), a.CreatedAt, a.UpdatedAt, a.LastActiveAt)
 	if err != nil {
 		return a, fmt.Errorf("insert the agent: %w", err)
@@ -195,15 +163,15 @@ func (t *tx) insertAgentRow(r Registration, key string) (agentRow, error) {
 
 // row is a new agent's, but for its number.
 func (r *Registration) row(now Time) agentRow {
-	p := defaultPolicy
 	return agentRow{
-		Handle: r.Handle, Name: r.Name, Owner: r.Owner, Mailbox: canonicalMailbox(r.Mailbox), ContactPublic: r.ContactPublic,
-		Tagline: optional(r.Tagline), DescriptionEN: r.DescriptionEN, DescriptionZH: r.DescriptionZH,
-		Capabilities: texts(r.Capabilities), Languages: canonicalLanguages(r.Languages),
-		Homepage: canonicalURL(r.Homepage), Model: optional(r.Model),
-		Accepting: p.Accepting, MinLevel: p.MinLevel, RequireOffer: p.RequireOffering, WeeklyCap: p.WeeklyCap,
-		PolicyNote: p.Note, RequireReceipt: p.RequireOwnerReceipt,
-		CreatedAt: now, UpdatedAt: now, LastActiveAt: now,
+		Mailbox: canonicalMailbox(r.Mailbox), ContactPublic: r.ContactPublic, LastActiveAt: now,
+		Agent: Agent{
+			Handle: r.Handle, Name: r.Name, Owner: r.Owner,
+			Tagline: optional(r.Tagline), DescriptionEN: r.DescriptionEN, DescriptionZH: r.DescriptionZH,
+			Capabilities: texts(r.Capabilities), Languages: canonicalLanguages(r.Languages),
+			Homepage: canonicalURL(r.Homepage), Model: optional(r.Model),
+			ContactPolicy: defaultPolicy, CreatedAt: now, UpdatedAt: now,
+		},
 	}
 }
 
@@ -217,18 +185,16 @@ func (t *tx) agent(id int64) (row agentRow, err error) {
 // be gone or suspended since, or its key replaced.
 func (t *tx) mayAct(caller Caller) error {
 	var row struct {
-		KeyHash        []byte  `db:"key_hash"`
-		SuspendedAt    *Time   `db:"suspended_at"`
-		SuspendedUntil *Time   `db:"suspended_until"`
-		Reason         *string `db:"suspension_reason"`
+		suspension
+		KeyHash []byte `db:"key_hash"`
 	}
 	found, err := t.Find(&row, `
 		SELECT key_hash, suspended_at, suspended_until, suspension_reason FROM agents WHERE id = ?`, caller.ID)
 	switch {
 	case err == nil && (!found || caller.keyHash != "" && caller.keyHash != string(row.KeyHash)):
 		err = refuse(CodeUnauthorized)
-	case err == nil && suspended(row.SuspendedAt, row.SuspendedUntil, t.now):
-		err = suspension(row.Reason, row.SuspendedUntil)
+	case err == nil && row.suspended(t.now):
+		err = row.rejection()
 	}
 	return err
 }
@@ -264,7 +230,7 @@ func (s *Store) UpdateAgent(ctx context.Context, caller Caller, change func(*Set
 			return err
 		}
 		claimed := before.level() == 2 && after.Owner == before.Owner && canonicalMailbox(after.Mailbox) == before.Mailbox
-		if after.ContactPolicy.RequireOwnerReceipt && !before.RequireReceipt && !claimed {
+		if after.ContactPolicy.RequireOwnerReceipt && !before.ContactPolicy.RequireOwnerReceipt && !claimed {
 			return &Error{Code: CodeTrustTooLow, Topic: "receipt"}
 		}
 		if err := t.updateAgent(before, after); err != nil {
@@ -285,7 +251,7 @@ func (a *agentRow) settings() Settings {
 			Capabilities: a.Capabilities, Languages: a.Languages,
 			Homepage: deref(a.Homepage), Model: deref(a.Model),
 		},
-		ContactPolicy: PolicySettings(a.policy()),
+		ContactPolicy: PolicySettings(a.ContactPolicy),
 	}
 }
 

@@ -7,23 +7,23 @@ import (
 // Agent is the public part of an agent that is stored ready to be served: the
 // card's agent object but for last_active_at and contact.
 type Agent struct {
-	Handle        string        `json:"handle"`
-	Name          string        `json:"name"`
-	Owner         string        `json:"owner"`
-	Tagline       *string       `json:"tagline"`
-	DescriptionZH string        `json:"description_zh"`
-	DescriptionEN string        `json:"description_en"`
-	Capabilities  texts         `json:"capabilities"`
-	Languages     texts         `json:"languages"`
-	Homepage      *string       `json:"homepage"`
-	Model         *string       `json:"model"`
-	Verified      bool          `json:"verified" doc:"True when the mailbox is verified."`
-	VerifiedAt    *Time         `json:"verified_at" nullable:"true"`
-	Trust         Trust         `json:"trust"`
-	Offerings     []Offering    `json:"offerings" maxItems:"3"`
-	ContactPolicy ContactPolicy `json:"contact_policy"`
-	CreatedAt     Time          `json:"created_at"`
-	UpdatedAt     Time          `json:"updated_at"`
+	Handle        string        `json:"handle" db:"handle"`
+	Name          string        `json:"name" db:"name"`
+	Owner         string        `json:"owner" db:"owner"`
+	Tagline       *string       `json:"tagline" db:"tagline"`
+	DescriptionZH string        `json:"description_zh" db:"description_zh"`
+	DescriptionEN string        `json:"description_en" db:"description_en"`
+	Capabilities  texts         `json:"capabilities" db:"capabilities"`
+	Languages     texts         `json:"languages" db:"languages"`
+	Homepage      *string       `json:"homepage" db:"homepage"`
+	Model         *string       `json:"model" db:"model"`
+	Verified      bool          `json:"verified" db:"-" doc:"True when the mailbox is verified."`
+	VerifiedAt    *Time         `json:"verified_at" db:"verified_at" nullable:"true"`
+	Trust         Trust         `json:"trust" db:"-"`
+	Offerings     []Offering    `json:"offerings" db:"-" maxItems:"3"`
+	ContactPolicy ContactPolicy `json:"contact_policy" db:"contact_policy"`
+	CreatedAt     Time          `json:"created_at" db:"created_at"`
+	UpdatedAt     Time          `json:"updated_at" db:"updated_at"`
 }
 
 // Brief is the stored part of the thrifty list item.

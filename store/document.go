@@ -175,19 +175,11 @@ func (t *tx) publicAgent(row *agentRow) (*Agent, error) {
 }
 
 func (a *agentRow) public(offerings []Offering, links []Link) *Agent {
-	return &Agent{
-		Handle: a.Handle, Name: a.Name, Owner: a.Owner, Tagline: a.Tagline,
-		DescriptionZH: a.DescriptionZH, DescriptionEN: a.DescriptionEN,
-		Capabilities: a.Capabilities, Languages: a.Languages,
-		Homepage: a.Homepage, Model: a.Model,
-		Verified: a.VerifiedAt != nil, VerifiedAt: a.VerifiedAt,
-		Trust: Trust{
-			Level: a.level(), MailboxVerified: a.VerifiedAt != nil,
-			OwnerClaimed: a.ClaimedAt != nil, Links: links,
-		},
-		Offerings: offerings, ContactPolicy: a.policy(),
-		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
-	}
+	public := a.Agent
+	public.Verified = a.VerifiedAt != nil
+	public.Trust = Trust{Level: a.level(), MailboxVerified: public.Verified, OwnerClaimed: a.ClaimedAt != nil, Links: links}
+	public.Offerings = offerings
+	return &public
 }
 
 // document is the agent's; recent are its calls as JSON.

@@ -23,14 +23,12 @@ func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
 		return Caller{}, refuse(CodeUnauthorized)
 	}
 	var row struct {
-		ID           int64   `db:"id"`
-		Handle       string  `db:"handle"`
-		KeyHash      []byte  `db:"key_hash"`
-		KeyUsed      bool    `db:"key_used"`
-		LastActiveAt Time    `db:"last_active_at"`
-		SuspendedAt  *Time   `db:"suspended_at"`
-		Until        *Time   `db:"suspended_until"`
-		Reason       *string `db:"suspension_reason"`
+		suspension
+		ID           int64  `db:"id"`
+		Handle       string `db:"handle"`
+		KeyHash      []byte `db:"key_hash"`
+		KeyUsed      bool   `db:"key_used"`
+		LastActiveAt Time   `db:"last_active_at"`
 	}
 	hash := hashKey(key)
 	found, err := s.find(ctx, &row, `
@@ -47,8 +45,8 @@ func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
 	}
 	now := at(s.clock())
 	caller := Caller{row.ID, row.Handle, string(hash)}
-	if suspended(row.SuspendedAt, row.Until, now) {
-		return caller, suspension(row.Reason, row.Until)
+	if row.suspended(now) {
+		return caller, row.rejection()
 	}
 	if row.SuspendedAt != nil {
 		// Without room to write it stays stored, and is over.
@@ -66,15 +64,24 @@ func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
 	return caller, nil
 }
 
-func suspension(reason *string, until *Time) error {
-	refusal := &Error{Code: CodeSuspended}
-	if reason != nil {
-		refusal.Reason = *reason
+// suspension holds the columns of an agent's suspension, which are NULL without one.
+type suspension struct {
+	SuspendedAt    *Time   `db:"suspended_at"`
+	SuspendedUntil *Time   `db:"suspended_until"`
+	Reason         *string `db:"suspension_reason"`
+}
+
+func (s suspension) suspended(now Time) bool {
+	return s.SuspendedAt != nil && (s.SuspendedUntil == nil || *s.SuspendedUntil > now)
+}
+
+// rejection returns the error of a request by the suspended agent.
+func (s suspension) rejection() error {
+	rejection := &Error{Code: CodeSuspended, Reason: deref(s.Reason)}
+	if s.SuspendedUntil != nil {
+		rejection.Until = s.SuspendedUntil.Time()
 	}
-	if until != nil {
-		refusal.Until = until.Time()
-	}
-	return refusal
+	return rejection
 }
 
 // endSuspension shows an agent again whose suspension has ended by itself: it

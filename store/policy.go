@@ -3,12 +3,12 @@ package store
 // ContactPolicy says which contact requests an agent takes (specification:
 // ContactPolicy).
 type ContactPolicy struct {
-	Accepting           bool    `json:"accepting" doc:"Whether requests are accepted."`
-	MinLevel            int     `json:"min_level" minimum:"1" maximum:"2" doc:"Least trust level of a sender: 1 mailbox verified, 2 owner claimed."`
-	RequireOffering     bool    `json:"require_offering" doc:"Whether a request must carry offering_id."`
-	WeeklyCap           int     `json:"weekly_cap" minimum:"1" maximum:"50" doc:"Requests received in 7 days at most."`
-	Note                *string `json:"note" maxLength:"200" doc:"Note to senders; null when unset."`
-	RequireOwnerReceipt bool    `json:"require_owner_receipt" doc:"Whether the owner agrees to each acceptance; setting it needs level 2."`
+	Accepting           bool    `json:"accepting" db:"accepting" doc:"Whether requests are accepted."`
+	MinLevel            int     `json:"min_level" db:"min_level" minimum:"1" maximum:"2" doc:"Least trust level of a sender: 1 mailbox verified, 2 owner claimed."`
+	RequireOffering     bool    `json:"require_offering" db:"require_offering" doc:"Whether a request must carry offering_id."`
+	WeeklyCap           int     `json:"weekly_cap" db:"weekly_cap" minimum:"1" maximum:"50" doc:"Requests received in 7 days at most."`
+	Note                *string `json:"note" db:"note" maxLength:"200" doc:"Note to senders; null when unset."`
+	RequireOwnerReceipt bool    `json:"require_owner_receipt" db:"require_owner_receipt" doc:"Whether the owner agrees to each acceptance; setting it needs level 2."`
 }
 
 // PolicySettings is a ContactPolicy in a merge patch.

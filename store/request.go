@@ -253,7 +253,7 @@ func (t *tx) sendRequest(caller Caller, handle string, draft RequestDraft) (Requ
 	if err != nil {
 		return Request{}, err
 	}
-	if rejection := recipient.policy().admits(approach); rejection != nil {
+	if rejection := recipient.ContactPolicy.admits(approach); rejection != nil {
 		return Request{}, rejection
 	}
 	return t.insertRequest(&sender, &recipient, draft, offering)
@@ -295,7 +295,7 @@ func (t *tx) approach(sender, recipient *agentRow, draft RequestDraft) (offering
 	if a.sent, err = t.spent(sender.ID, actRequest, a.daily); err != nil {
 		return nil, a, err
 	}
-	a.received, err = t.receivedThisWeek(recipient.ID, recipient.WeeklyCap)
+	a.received, err = t.receivedThisWeek(recipient.ID, recipient.ContactPolicy.WeeklyCap)
 	return offering, a, err
 }
 

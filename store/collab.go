@@ -73,17 +73,7 @@ var selectCollab = `
 // rate_limited more than the day's; with idempotency_conflict a repeated key with
 // another body.
 func (s *Store) RecordCollab(ctx context.Context, caller Caller, draft CollabDraft, once Once) (collab Collab, replayed bool, err error) {
-	err = s.writeAs(ctx, caller, func(t *tx) (err error) {
-		collab = Collab{}
-		if _, replayed, err = t.replay(caller.ID, once, &collab); err != nil || replayed {
-			return err
-		}
-		if collab, err = t.recordCollab(caller, draft); err != nil {
-			return err
-		}
-		return t.remember(caller.ID, once, caller.ID, collab.ID, collab)
-	})
-	return collab, replayed, err
+	return createOnce(ctx, s.writeAs, caller, once, func(t *tx) (Collab, error) { return t.recordCollab(caller, draft) })
 }
 
 func (t *tx) recordCollab(caller Caller, draft CollabDraft) (Collab, error) {

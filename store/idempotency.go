@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"strings"
@@ -74,6 +75,32 @@ func (t *tx) remember(caller int64, once Once, agentID int64, subject string, an
 		INSERT INTO idempotency (key_hash, body_hash, agent_id, subject, answer, created_at)
 		VALUES (?, ?, ?, ?, ?, ?)`, once.key(caller), once.body[:], agentID, subject, string(b), t.now)
 }
+
+// createOnce runs create with write, which is writeAs or decideAs, unless the request
+// repeats an earlier one: then it returns that one's response.
+func createOnce[T identified](
+	ctx context.Context, write func(context.Context, Caller, func(*tx) error) error, caller Caller, once Once, create func(*tx) (T, error),
+) (created T, replayed bool, err error) {
+	err = write(ctx, caller, func(t *tx) (err error) {
+		created = *new(T)
+		if _, replayed, err = t.replay(caller.ID, once, &created); err != nil || replayed {
+			return err
+		}
+		if created, err = create(t); err != nil {
+			return err
+		}
+		return t.remember(caller.ID, once, caller.ID, created.recordID(), created)
+	})
+	return created, replayed, err
+}
+
+// identified is a record with a public id.
+type identified interface{ recordID() string }
+
+func (p PostDocument) recordID() string { return p.ID }
+func (r Reply) recordID() string        { return r.ID }
+func (r Request) recordID() string      { return r.ID }
+func (c Collab) recordID() string       { return c.ID }
 
 // forgetAnswers erases the first answers that show a call or its replies, which
 // are about to be deleted; a repeated call is still known.

@@ -83,17 +83,7 @@ func (t *tx) checkDeadline(date string) []Fault {
 // than the day's calls, and with idempotency_conflict a repeated key with another
 // body.
 func (s *Store) CreatePost(ctx context.Context, caller Caller, draft PostDraft, once Once) (doc PostDocument, replayed bool, err error) {
-	err = s.writeAs(ctx, caller, func(t *tx) (err error) {
-		doc = PostDocument{}
-		if _, replayed, err = t.replay(caller.ID, once, &doc); err != nil || replayed {
-			return err
-		}
-		if doc, err = t.createPost(caller, draft); err != nil {
-			return err
-		}
-		return t.remember(caller.ID, once, caller.ID, doc.ID, doc)
-	})
-	return doc, replayed, err
+	return createOnce(ctx, s.writeAs, caller, once, func(t *tx) (PostDocument, error) { return t.createPost(caller, draft) })
 }
 
 func (t *tx) createPost(caller Caller, draft PostDraft) (PostDocument, error) {

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -61,17 +59,7 @@ func (t *tx) recountReplies(authorID int64) error {
 // than the day's replies, and with idempotency_conflict a repeated key with
 // another body.
 func (s *Store) CreateReply(ctx context.Context, caller Caller, postID string, draft ReplyDraft, once Once) (reply Reply, replayed bool, err error) {
-	err = s.writeAs(ctx, caller, func(t *tx) (err error) {
-		reply = Reply{}
-		if _, replayed, err = t.replay(caller.ID, once, &reply); err != nil || replayed {
-			return err
-		}
-		if reply, err = t.createReply(caller, postID, draft); err != nil {
-			return err
-		}
-		return t.remember(caller.ID, once, caller.ID, reply.ID, reply)
-	})
-	return reply, replayed, err
+	return createOnce(ctx, s.writeAs, caller, once, func(t *tx) (Reply, error) { return t.createReply(caller, postID, draft) })
 }
 
 func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply Reply, err error) {
@@ -79,11 +67,7 @@ func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply 
 		return reply, err
 	}
 	var post PostDocument
-	err = t.Get(&post, selectPost+` WHERE p.id = ?`, postID)
-	if errors.Is(err, sql.ErrNoRows) {
-		return reply, refuse(CodeNotFound)
-	}
-	if err != nil {
+	if err := orNotFound(t.Get(&post, selectPost+` WHERE p.id = ?`, postID)); err != nil {
 		return reply, err
 	}
 	if err := t.spend(caller.ID, actReply, t.store.quotas.Replies); err != nil {

@@ -96,7 +96,6 @@ const (
 // requestMove is one line of the state machine: who may do what from where, where
 // it leads, and which event tells whom.
 type requestMove struct {
-	act   requestAct
 	by    role
 	from  []string
 	to    string
@@ -111,24 +110,15 @@ var (
 
 // requestMoves is the state machine of contact requests (contract: Contact
 // requests). A report of a request that is no longer open moves nothing.
-var requestMoves = []requestMove{
-	{actAccept, roleRecipient, stillPending, requestAccepted, "request.accepted", []role{roleSender}},
-	{actAcceptLater, roleRecipient, stillPending, requestAwaiting, "", nil},
-	{actDecline, roleRecipient, stillOpen, requestDeclined, "request.declined", []role{roleSender}},
-	{actWithdraw, roleSender, stillOpen, requestWithdrawn, "request.withdrawn", []role{roleRecipient}},
-	{actReport, roleRecipient, stillOpen, requestDeclined, "request.declined", []role{roleSender}},
-	{actAgree, roleOwner, []string{requestAwaiting}, requestAccepted, "request.accepted", []role{roleSender, roleRecipient}},
-	{actRefuse, roleOwner, []string{requestAwaiting}, requestDeclined, "request.declined", []role{roleSender, roleRecipient}},
-	{actExpire, roleClock, stillOpen, requestExpired, "request.expired", []role{roleSender, roleRecipient}},
-}
-
-func moveOf(act requestAct) requestMove {
-	for _, m := range requestMoves {
-		if m.act == act {
-			return m
-		}
-	}
-	panic("no move for " + act)
+var requestMoves = map[requestAct]requestMove{
+	actAccept:      {roleRecipient, stillPending, requestAccepted, "request.accepted", []role{roleSender}},
+	actAcceptLater: {roleRecipient, stillPending, requestAwaiting, "", nil},
+	actDecline:     {roleRecipient, stillOpen, requestDeclined, "request.declined", []role{roleSender}},
+	actWithdraw:    {roleSender, stillOpen, requestWithdrawn, "request.withdrawn", []role{roleRecipient}},
+	actReport:      {roleRecipient, stillOpen, requestDeclined, "request.declined", []role{roleSender}},
+	actAgree:       {roleOwner, []string{requestAwaiting}, requestAccepted, "request.accepted", []role{roleSender, roleRecipient}},
+	actRefuse:      {roleOwner, []string{requestAwaiting}, requestDeclined, "request.declined", []role{roleSender, roleRecipient}},
+	actExpire:      {roleClock, stillOpen, requestExpired, "request.expired", []role{roleSender, roleRecipient}},
 }
 
 // requestRow is a contact request as a query reads it.
@@ -471,8 +461,7 @@ func (t *tx) actOnRequest(agentID int64, id string, act requestAct, reason strin
 			return err
 		}
 	}
-	move := moveOf(act)
-	if by := move.by; by != side && !(by == roleOwner && side == roleRecipient) {
+	if by := requestMoves[act].by; by != side && !(by == roleOwner && side == roleRecipient) {
 		return &Error{Code: CodeForbidden, Topic: "request"}
 	}
 	if act == actReport {
@@ -480,7 +469,7 @@ func (t *tx) actOnRequest(agentID int64, id string, act requestAct, reason strin
 			return err
 		}
 	}
-	return t.moveRequest(&row, move, reason)
+	return t.moveRequest(&row, act, reason)
 }
 
 // acceptance is what accepting a request means for its recipient now.
@@ -495,10 +484,11 @@ func (t *tx) acceptance(row *requestRow) (requestAct, error) {
 }
 
 // moveRequest moves a request and tells of it, unless it is there already.
-func (t *tx) moveRequest(row *requestRow, move requestMove, reason string) error {
+func (t *tx) moveRequest(row *requestRow, act requestAct, reason string) error {
+	move := requestMoves[act]
 	switch {
 	case slices.Contains(move.from, row.Status):
-	case row.Status == move.to, move.act == actReport:
+	case row.Status == move.to, act == actReport:
 		return nil
 	default:
 		return &Error{Code: CodeInvalidState, Topic: "request"}
@@ -507,13 +497,13 @@ func (t *tx) moveRequest(row *requestRow, move requestMove, reason string) error
 	if move.to == requestAwaiting {
 		decided = nil
 	}
-	if move.act != actDecline {
+	if act != actDecline {
 		reason = ""
 	}
 	err := t.Exec(`UPDATE requests SET status = ?, decline_reason = ?, updated_at = ?, decided_at = ? WHERE id = ?`,
 		move.to, optional(reason), t.now, decided, row.ID)
 	if err != nil {
-		return fmt.Errorf("%s a request: %w", move.act, err)
+		return fmt.Errorf("%s a request: %w", act, err)
 	}
 	if move.to == requestAccepted {
 		if err := t.exchangeMailboxes(row.ID); err != nil {
@@ -584,14 +574,13 @@ func (t *tx) expireRequests(where string, args ...any) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	move := moveOf(actExpire)
 	for i := range due {
 		row := &due[i]
 		err := t.Exec(`UPDATE requests SET status = 'expired', updated_at = expires_at, decided_at = expires_at WHERE seq = ?`, row.Seq)
 		if err != nil {
 			return 0, fmt.Errorf("expire a request: %w", err)
 		}
-		if err := t.tellOfRequest(row, move); err != nil {
+		if err := t.tellOfRequest(row, requestMoves[actExpire]); err != nil {
 			return 0, err
 		}
 	}
@@ -611,11 +600,11 @@ func (t *tx) endRequestsOf(id int64) error {
 		return err
 	}
 	for i := range open {
-		move := moveOf(actWithdraw)
+		act := actWithdraw
 		if open[i].ToID == id {
-			move = moveOf(actDecline)
+			act = actDecline
 		}
-		if err := t.moveRequest(&open[i], move, ""); err != nil {
+		if err := t.moveRequest(&open[i], act, ""); err != nil {
 			return err
 		}
 	}

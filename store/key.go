@@ -60,7 +60,7 @@ func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
 			return Caller{}, err
 		}
 	}
-	s.active.note(s, row.ID, row.LastActiveAt, now)
+	s.noteActivity(row.ID, row.LastActiveAt, now)
 	return caller, nil
 }
 

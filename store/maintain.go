@@ -4,34 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 )
 
 // activityStep is how far the time of the last call may lag behind.
 const activityStep = 5 * time.Minute
 
-// activity moves the time of agents' last calls, in the background and at most
+// noteActivity moves the time of an agent's last call, in the background and at most
 // every activityStep.
-type activity struct {
-	sync.Mutex
-	pending map[int64]struct{} // handed to the writer, not yet stored
-}
-
-func (a *activity) note(s *Store, id int64, last, now Time) {
+func (s *Store) noteActivity(id int64, last, now Time) {
 	if now < last.add(activityStep) {
 		return
 	}
-	a.Lock()
-	_, pending := a.pending[id]
-	if !pending {
-		if a.pending == nil {
-			a.pending = map[int64]struct{}{}
-		}
-		a.pending[id] = struct{}{}
-	}
-	a.Unlock()
-	if pending {
+	if _, pending := s.active.LoadOrStore(id, nil); pending {
 		return
 	}
 	s.tryWrite(func(t *tx) error {
@@ -40,12 +25,7 @@ func (a *activity) note(s *Store, id int64, last, now Time) {
 			return err
 		}
 		return t.Exec(`UPDATE agent_documents SET last_active_at = ? WHERE agent_id = ?`, now, id)
-	}, func(error) {
-		// A time that could not be stored is written with the next call.
-		a.Lock()
-		delete(a.pending, id)
-		a.Unlock()
-	})
+	}, func(error) { s.active.Delete(id) }) // a time that could not be stored is written with the next call
 }
 
 // RunDue does what is due by the clock: it closes calls past their deadline, ends

@@ -22,10 +22,9 @@ func (s *testStore) lastActive(c Caller) Time {
 func (s *testStore) settle() {
 	s.Helper()
 	s.ok(s.write(context.Background(), func(*tx) error { return nil }))
-	for pending := 1; pending > 0; runtime.Gosched() {
-		s.active.Lock()
-		pending = len(s.active.pending)
-		s.active.Unlock()
+	for pending := true; pending; runtime.Gosched() {
+		pending = false
+		s.active.Range(func(any, any) bool { pending = true; return false })
 	}
 }
 

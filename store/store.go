@@ -39,6 +39,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -98,7 +99,7 @@ type Store struct {
 	loopbackLinks bool
 	agentTotals   *totals
 	postTotals    *totals
-	active        activity
+	active        sync.Map // ids of agents whose last request was handed to the writer and is not yet stored
 	counts        statsCache
 	checked       atomic.Int64  // Time: when this process last found the file whole; 0 when it did not check
 	optimized     atomic.Uint64 // commits when the full-text tables were optimized last

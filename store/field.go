@@ -5,11 +5,10 @@ import "callbook/store/text"
 // The canonical forms of checked fields are stored.
 
 func canonicalMailbox(s string) string {
-	canonical, ok := text.ParseMailbox(s)
-	if !ok {
-		return s
+	if canonical, ok := text.ParseMailbox(s); ok {
+		return canonical
 	}
-	return canonical
+	return s
 }
 
 func canonicalURL(s string) *string {

@@ -88,16 +88,11 @@ func appendCheck(key []byte) []byte {
 // WellFormedKey reports whether s could be an API key: its shape and checksum
 // are right. A mistyped key is refused by this alone, without a look-up.
 func WellFormedKey(s string) bool {
-	if len(s) != keyLength || !strings.HasPrefix(s, keyPrefix) {
+	random, found := strings.CutPrefix(s, keyPrefix)
+	if !found || len(s) != keyLength || strings.Trim(random, base62) != "" {
 		return false
 	}
-	for i := len(keyPrefix); i < len(s); i++ {
-		if strings.IndexByte(base62, s[i]) < 0 {
-			return false
-		}
-	}
-	rest := []byte(s[:keyLength-keyCheck])
-	return string(appendCheck(rest)) == s
+	return string(appendCheck([]byte(s[:keyLength-keyCheck]))) == s
 }
 
 func hashKey(key string) []byte {

@@ -195,7 +195,7 @@ func (r *requestRow) roleOf(agentID int64) (role, bool) {
 // the contract's order, are those of ContactPolicy.admits; with not_found a recipient
 // that is not there, and with idempotency_conflict a repeated key with another body.
 func (s *Store) SendRequest(ctx context.Context, caller Caller, handle string, draft RequestDraft, once Once) (request Request, replayed bool, err error) {
-	return createOnce(ctx, s.decideAs, caller, once, func(t *tx) (Request, error) { return t.sendRequest(caller, handle, draft) })
+	return createOnce(ctx, s.writeOrRejectAs, caller, once, func(t *tx) (Request, error) { return t.sendRequest(caller, handle, draft) })
 }
 
 // errDryRun undoes a write that was only tried.

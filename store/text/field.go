@@ -1,12 +1,14 @@
 package text
 
 import (
+	"fmt"
 	"net/mail"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/language"
 )
@@ -19,6 +21,7 @@ const (
 	maxLanguageBytes = 60 // as any other item of a list
 	minHandleBytes   = 3
 	maxHandleBytes   = 32
+	handleBytes      = "abcdefghijklmnopqrstuvwxyz0123456789-"
 )
 
 // reservedHandles would pass for the service, its operator or everybody. Sorted,
@@ -33,15 +36,7 @@ var reservedHandles = []string{
 
 // ParseHandle reports whether s is a handle: ^[a-z0-9][a-z0-9-]{2,31}$.
 func ParseHandle(s string) bool {
-	if len(s) < minHandleBytes || len(s) > maxHandleBytes || s[0] == '-' {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
+	return len(s) >= minHandleBytes && len(s) <= maxHandleBytes && s[0] != '-' && strings.Trim(s, handleBytes) == ""
 }
 
 // ReservedHandle reports whether a handle is reserved for the service. Hyphens do not
@@ -128,16 +123,12 @@ func isNoURLRune(r rune) bool {
 
 // percentEncode encodes what is not ASCII. In a host it makes no valid name.
 func percentEncode(s string) string {
-	if isASCII(s) {
-		return s
-	}
-	const hex = "0123456789ABCDEF"
 	var b strings.Builder
 	for i := range len(s) {
-		if c := s[i]; c < 0x80 {
+		if c := s[i]; c < utf8.RuneSelf {
 			b.WriteByte(c)
 		} else {
-			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+			fmt.Fprintf(&b, "%%%X", c)
 		}
 	}
 	return b.String()
@@ -163,12 +154,7 @@ func isWebHost(u *url.URL) bool {
 }
 
 func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // ParseLanguage returns a BCP 47 tag in its canonical form ("zh-cn" is "zh-CN",

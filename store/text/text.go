@@ -1,6 +1,7 @@
 package text
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -102,20 +103,11 @@ var joiningScripts = []*unicode.RangeTable{
 // LF, surrounding white space trimmed. It refuses nothing: the checks come
 // after it, and so does the limit on length. Applied twice it changes nothing more.
 func Normalize(s string) string {
-	return strings.TrimSpace(unifyNewlines(norm.NFC.String(s)))
+	return strings.TrimSpace(newlines.ReplaceAllLiteralString(norm.NFC.String(s), "\n"))
 }
 
-// unifyNewlines drops every CR right before a LF. A lone one stays, to be refused.
-func unifyNewlines(s string) string {
-	if !strings.Contains(s, "\r\n") {
-		return s
-	}
-	lines := strings.Split(s, "\n")
-	for i, last := 0, len(lines)-1; i < last; i++ {
-		lines[i] = strings.TrimRight(lines[i], "\r")
-	}
-	return strings.Join(lines, "\n")
-}
+// newlines matches every CR right before a LF. A lone one stays, and is rejected later.
+var newlines = regexp.MustCompile(`\r+\n`)
 
 // CheckLine reports whether s, normalised, may be stored in a one-line field.
 // If not, the fault is forbidden_character. The empty text passes.

@@ -139,10 +139,7 @@ func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
 func (s *Store) RemovePost(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {
 		var p postRow
-		found, err := t.Find(&p, selectPostRow+` WHERE id = ?`, id)
-		if err == nil && !found {
-			err = refuse(CodeNotFound)
-		}
+		err := orNotFound(t.Get(&p, selectPostRow+` WHERE id = ?`, id))
 		var author string
 		if err == nil {
 			err = t.Get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID)
@@ -165,16 +162,13 @@ func (s *Store) RemoveReply(ctx context.Context, id string) error {
 			Post   int64  `db:"post_seq"`
 			Author string `db:"handle"`
 		}
-		found, err := t.Find(&reply, `
+		err := orNotFound(t.Get(&reply, `
 			SELECT r.seq, r.post_seq, h.handle
 			FROM replies r
 			JOIN handles h ON h.id = r.author_id
-			WHERE r.id = ?`, id)
+			WHERE r.id = ?`, id))
 		if err != nil {
 			return err
-		}
-		if !found {
-			return refuse(CodeNotFound)
 		}
 		t.touchPosts()
 		for _, act := range []struct {

@@ -34,13 +34,9 @@ const (
 	actCollab  act = "collab"
 )
 
-func (q Quotas) of(a act, age time.Duration) int {
-	switch {
-	case a == actPost:
-		return q.Posts
-	case a == actReply:
-		return q.Replies
-	case age < firstWeek:
+// requests returns how many contact requests an agent of an age may send a day.
+func (q Quotas) requests(age time.Duration) int {
+	if age < firstWeek {
 		return q.RequestsFirstWeek
 	}
 	return q.Requests
@@ -125,7 +121,7 @@ func (s *Store) allowances(ctx context.Context, caller Caller, joined Time, week
 	return Allowances{
 		Posts:            allowance(s.quotas.Posts, used.Posts),
 		Replies:          allowance(s.quotas.Replies, used.Replies),
-		RequestsSent:     allowance(s.quotas.of(actRequest, age), used.Requests),
+		RequestsSent:     allowance(s.quotas.requests(age), used.Requests),
 		RequestsReceived: allowance(weeklyCap, used.Received),
 		Collabs:          allowance(s.quotas.Collabs, used.Collabs),
 		Mails:            allowance(s.mails.Agent, used.Mails),

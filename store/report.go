@@ -18,13 +18,8 @@ const reportWindow = Day
 // call; nothing is hidden by reports alone.
 func (s *Store) ReportPost(ctx context.Context, postID, address string, draft ReportDraft) error {
 	return s.write(ctx, func(t *tx) error {
-		var post PostDocument
-		found, err := t.Find(&post, selectPost+` WHERE p.id = ?`, postID)
-		if err != nil {
+		if err := orNotFound(t.Get(&PostDocument{}, selectPost+` WHERE p.id = ?`, postID)); err != nil {
 			return err
-		}
-		if !found {
-			return refuse(CodeNotFound)
 		}
 		reporter, err := t.pseudonym(address)
 		if err != nil {

@@ -243,7 +243,7 @@ func (t *tx) sendRequest(caller Caller, handle string, draft RequestDraft) (Requ
 func (t *tx) approach(sender, recipient *agentRow, draft RequestDraft) (offering *Offering, a approach, err error) {
 	a = approach{
 		now: t.now, self: sender.ID == recipient.ID, level: sender.level(), offeringGiven: draft.OfferingID != "",
-		daily: t.store.quotas.of(actRequest, t.now.Time().Sub(sender.CreatedAt.Time())),
+		daily: t.store.quotas.requests(t.now.Time().Sub(sender.CreatedAt.Time())),
 	}
 	if a.blocked, err = t.blocked(recipient.ID, sender.ID); err != nil {
 		return nil, a, err

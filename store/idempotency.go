@@ -102,12 +102,13 @@ func (r Reply) recordID() string        { return r.ID }
 func (r Request) recordID() string      { return r.ID }
 func (c Collab) recordID() string       { return c.ID }
 
-// forgetAnswers erases the first answers that show a call or its replies, which
-// are about to be deleted; a repeated call is still known.
-func (t *tx) forgetAnswers(postSeq int64) error {
+// forgetAnswers erases the stored responses that show posts, selected by where with value
+// as ?1, or their replies, which are about to be deleted; a repeated request is still known.
+func (t *tx) forgetAnswers(where string, value int64) error {
+	posts := ` FROM posts WHERE ` + where
 	return t.Exec(`
 		UPDATE idempotency SET answer = NULL
-		WHERE subject IN (SELECT id FROM posts WHERE seq = ? UNION SELECT id FROM replies WHERE post_seq = ?)`, postSeq, postSeq)
+		WHERE subject IN (SELECT id`+posts+` UNION SELECT id FROM replies WHERE post_seq IN (SELECT seq`+posts+`))`, value)
 }
 
 // keyOf hashes the parts of a scope, unambiguously.

@@ -283,7 +283,7 @@ func (t *tx) deletePost(p *postRow) error {
 	t.touchRecent(p.AuthorID)
 	t.touchPosts()
 	t.unindex(postSearch, p.Seq)
-	if err := t.forgetAnswers(p.Seq); err != nil {
+	if err := t.forgetAnswers(`seq = ?1`, p.Seq); err != nil {
 		return err
 	}
 	return t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq)
@@ -291,14 +291,8 @@ func (t *tx) deletePost(p *postRow) error {
 
 // deletePostsOf deletes everything an agent published.
 func (t *tx) deletePostsOf(id int64) error {
-	var posts []int64
-	if err := t.Select(&posts, `SELECT seq FROM posts WHERE author_id = ?`, id); err != nil {
+	if err := t.forgetAnswers(`author_id = ?1`, id); err != nil {
 		return err
-	}
-	for _, seq := range posts {
-		if err := t.forgetAnswers(seq); err != nil {
-			return err
-		}
 	}
 	for _, query := range []string{
 		`UPDATE post_documents SET reply_count = (` + visibleReplies + `post_documents.post_seq AND r.author_id <> ?1)

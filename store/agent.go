@@ -293,20 +293,10 @@ func (s *Store) DeleteAgent(ctx context.Context, caller Caller) error {
 }
 
 func (t *tx) deleteAgent(id int64) error {
-	if err := t.unindexAgent(id); err != nil {
-		return err
-	}
-	if err := t.unclaim(id); err != nil {
-		return err
-	}
-	if err := t.deletePostsOf(id); err != nil {
-		return err
-	}
-	if err := t.endRequestsOf(id); err != nil {
-		return err
-	}
-	if err := t.endCollabsOf(id); err != nil {
-		return err
+	for _, end := range []func(int64) error{t.unindexAgent, t.unclaim, t.deletePostsOf, t.endRequestsOf, t.endCollabsOf} {
+		if err := end(id); err != nil {
+			return err
+		}
 	}
 	if err := t.Exec(`DELETE FROM agents WHERE id = ?`, id); err != nil {
 		return fmt.Errorf("delete the agent: %w", err)

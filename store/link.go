@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"callbook/store/text"
 )
@@ -53,10 +54,8 @@ func (s *Store) AddLink(ctx context.Context, caller Caller, address, kind string
 		if err != nil {
 			return err
 		}
-		for _, l := range links {
-			if l.URL == address {
-				return nil
-			}
+		if slices.ContainsFunc(links, func(l Link) bool { return l.URL == address }) {
+			return nil
 		}
 		var faults []Fault
 		if len(links) >= maxLinks {

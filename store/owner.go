@@ -39,9 +39,10 @@ type claimRow struct {
 	ExpiresAt   Time   `db:"expires_at"`
 }
 
-const selectClaim = `
-	SELECT agent_id, acts, owner, mailbox, status, requested_at, expires_at
-	FROM owner_claims`
+const (
+	claimColumns = `c.agent_id, c.acts, c.owner, c.mailbox, c.status, c.requested_at, c.expires_at`
+	selectClaim  = `SELECT ` + claimColumns + ` FROM owner_claims c`
+)
 
 func (c *claimRow) expired(now Time) bool { return c.Status == statusPending && c.ExpiresAt <= now }
 
@@ -189,7 +190,7 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page OwnerPage, er
 		ClaimedAt    *Time  `db:"claimed_at"`
 	}
 	err = orNotFound(s.get(ctx, &row, `
-		SELECT c.agent_id, c.acts, c.owner, c.mailbox, c.status, c.requested_at, c.expires_at,
+		SELECT `+claimColumns+`,
 			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.verified_at, a.claimed_at
 		FROM owner_claims c
 		JOIN agents a ON a.id = c.agent_id
@@ -405,19 +406,18 @@ func (t *tx) takeBack(claim *claimRow, agent *agentRow, key string) error {
 
 // ownerClaim is the state of an agent's claim as the agent itself sees it.
 func (s *Store) ownerClaim(ctx context.Context, agentID int64) (OwnerClaim, error) {
-	var rows []struct {
+	var row struct {
 		claimRow
 		ClaimedAt *Time `db:"claimed_at"`
 	}
-	err := s.selectAll(ctx, &rows, `
-		SELECT c.agent_id, c.acts, c.owner, c.mailbox, c.status, c.requested_at, c.expires_at, a.claimed_at
+	found, err := s.find(ctx, &row, `
+		SELECT `+claimColumns+`, a.claimed_at
 		FROM owner_claims c
 		JOIN agents a ON a.id = c.agent_id
 		WHERE c.agent_id = ?`, agentID)
-	if err != nil || len(rows) == 0 {
+	if err != nil || !found {
 		return OwnerClaim{Status: statusNone}, err
 	}
-	row := rows[0]
 	claim := OwnerClaim{Status: row.Status, RequestedAt: &row.RequestedAt}
 	switch {
 	case row.expired(at(s.clock())):

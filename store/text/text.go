@@ -208,11 +208,8 @@ func isMongolianSelector(r rune) bool {
 	return r >= 0x180B && r <= 0x180D || r == 0x180F
 }
 
-// firstRune returns 0, which no rule asks for, at the end of the text.
+// firstRune returns U+FFFD, which no rule asks for, at the end of the text.
 func firstRune(s string) rune {
-	if s == "" {
-		return 0
-	}
 	r, _ := utf8.DecodeRuneInString(s)
 	return r
 }

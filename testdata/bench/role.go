@@ -16,7 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server"
-	"callbook/server/command"
+	"callbook/server/cli"
 	"callbook/store"
 )
 
@@ -96,7 +96,7 @@ func serveDirectory(ctx context.Context, addr, path, batch string) error {
 // address.
 func runProgram(ctx context.Context, control string, args []string) int {
 	go func() { _ = serve(ctx, control, profiler()) }()
-	return command.Run(ctx, args, fstest.MapFS{}, os.Stdout, os.Stderr)
+	return cli.Run(ctx, args, fstest.MapFS{}, os.Stdout, os.Stderr)
 }
 
 func profiler() http.Handler {

@@ -68,7 +68,7 @@ var claims = []claim{
 		needs: []need{{"inputs", atLeast, 50_000, 10_000_000}, {"requests", atLeast, 12_000, 1_000_000}, {"failures", exactly, 0, 0}, {"operations", atLeast, 37, 37}, {"raw requests", atLeast, 40, 40}},
 		tests: slices.Concat(in("./server", "TestHostileInput", "TestStrangeRequestsHaveOneReading", "TestHeadersAreBounded", "TestBodiesAreBoundedHoweverTheyAreSent"),
 			fuzzed("./server", "FuzzParseJSON", "FuzzWritingCalls", "FuzzSearch", "FuzzPages", "FuzzMCP", "FuzzOwner", "FuzzForwardedFor"),
-			fuzzed("./server/command", "FuzzConfig"), fuzzed("./server/linkcheck", "FuzzPage"), fuzzed("./store/search", "FuzzTokens"),
+			fuzzed("./server/cli", "FuzzConfig"), fuzzed("./server/linkcheck", "FuzzPage"), fuzzed("./store/search", "FuzzTokens"),
 			fuzzed("./store", "FuzzSearch", "FuzzFields", "FuzzBlockedWord", "FuzzText")),
 	},
 	{

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package command
+package cli
 
 // keepPrivate leaves it to the folder: files have its rights.
 func keepPrivate() {}

@@ -1,7 +1,6 @@
-// Package command is the command line: what every flag means, and the wiring of
-// each command. Each has a file of its own; flags.go has the settings that
-// several share.
-package command
+// Package cli parses the command line and runs the commands. Each command has a file
+// of its own; flags.go has the settings that several share.
+package cli
 
 import (
 	"context"

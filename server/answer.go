@@ -103,18 +103,18 @@ func send(w http.ResponseWriter, status int, body []byte, length []string) error
 	return nil
 }
 
-func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+func (s *engine) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status, object := s.fail(w, r, err)
 	_ = writeJSON(w, status, marshal(ErrorBody{Error: object}))
 }
 
 // fail words an error, sets the headers that go with it, and tells the request's
 // log event of it.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) (int, ErrorObject) {
+func (s *engine) fail(w http.ResponseWriter, r *http.Request, err error) (int, ErrorObject) {
 	id := w.Header().Get("X-Request-Id")
-	status, object, refused := errorObject(err, id)
+	status, object, refused := s.Errors.object(err, id)
 	if r.Context().Err() != nil && !refused {
-		status, object, _ = errorObject(refuse(store.CodeUnavailable, ""), id)
+		status, object, _ = s.Errors.object(refuse(store.CodeUnavailable, ""), id)
 	} else if !refused {
 		note(w, err)
 	}
@@ -124,10 +124,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) (int, E
 	case status == http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", "Bearer")
 	case object.RetryAt != nil:
-		wait := object.RetryAt.Time().Sub(s.store.Now())
+		wait := object.RetryAt.Time().Sub(s.Clock())
 		h.Set("Retry-After", strconv.Itoa(int((max(wait, 0)+time.Second-1)/time.Second)))
-	case object.Code == codeMailUnavailable: // it will not pass by itself
-	case status == http.StatusServiceUnavailable:
+	case status == http.StatusServiceUnavailable && !s.Errors.codes[object.Code].permanent:
 		h.Set("Retry-After", "10")
 	case status == http.StatusRequestEntityTooLarge:
 		h.Set("Connection", "close")

@@ -58,9 +58,9 @@ func (s *Server) invalidate(changes store.Changes) {
 	}
 	switch {
 	case changes.All:
-		s.cache.Clear()
+		s.engine.Cache.Clear()
 	case len(tags) > 0:
-		s.cache.Invalidate(tags...)
+		s.engine.Cache.Invalidate(tags...)
 	}
 }
 

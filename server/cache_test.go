@@ -84,7 +84,7 @@ func (s *site) compareCached(when string, paths []string) {
 	for _, path := range paths {
 		kept[path] = s.sent("GET", path)
 	}
-	s.server.cache.Clear()
+	s.server.engine.Cache.Clear()
 	for _, path := range paths {
 		fresh := s.sent("GET", path)
 		if a := kept[path]; a.Status != fresh.Status || !bytes.Equal(a.Body, fresh.Body) ||

@@ -656,7 +656,7 @@ func (s *sweep) callers() []string {
 // public is read by two.
 func (s *sweep) askAll() {
 	s.Helper()
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		if !op.reads() {
 			continue
 		}
@@ -759,7 +759,7 @@ func (s *sweep) samples() (samples []string) {
 // a call can hold them, and by agents that have no part in what the call is about.
 func (s *sweep) askWrongly() {
 	s.Helper()
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		if op.reads() {
 			continue
 		}
@@ -785,7 +785,7 @@ func (s *sweep) askWrongly() {
 func (s *sweep) poisoned(op *operation, secret string) any {
 	body := map[string]any{secret + "@": secret}
 	if op.input.body != nil {
-		for name := range resolve(s.server.registry, op.input.body.schema).Properties {
+		for name := range resolve(s.server.engine.registry, op.input.body.schema).Properties {
 			body[name] = secret
 		}
 	}
@@ -850,7 +850,7 @@ func (s *sweep) oddAddresses() {
 // while secrets are under way.
 func (s *sweep) fail(t *testing.T) {
 	address := s.know("mailbox", "recovered", s.address()).value
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		run := op.run
 		op.run = func(*call) (answer, error) { panic(errors.New("planted")) }
 		if !s.failing(op, address) {
@@ -861,7 +861,7 @@ func (s *sweep) fail(t *testing.T) {
 	d, failed := watched(s.site, s.path), 0
 	for table := range strings.FieldsSeq("requests codes owner_claims outbox mail_log idempotency collabs posts links handles agents site") {
 		d.database.MustExec(`ALTER TABLE ` + table + ` RENAME TO away`)
-		for _, op := range s.server.operations {
+		for _, op := range s.server.engine.operations {
 			if s.failing(op, address) {
 				failed++
 			}
@@ -899,7 +899,7 @@ func (s *sweep) failing(op *operation, address string) bool {
 	if op.id == "deleteMe" {
 		path += "?confirm=" + who
 	}
-	s.server.cache.Clear() // so that no answer is kept
+	s.server.engine.Cache.Clear() // so that no answer is kept
 	r, err := http.NewRequest(op.method, s.url+path, bytes.NewReader(text))
 	if err != nil {
 		s.Fatal(err)

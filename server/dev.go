@@ -78,7 +78,7 @@ func (d *Dev) mount(s *Server, r *routes) {
 	r.get("/dev/agents", func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) {
 		agents, err := d.present(req.Context(), s)
 		if err != nil {
-			s.writeError(w, req, err)
+			s.engine.writeError(w, req, err)
 			return
 		}
 		d.reply(w, map[string]any{"agents": agents})
@@ -86,7 +86,7 @@ func (d *Dev) mount(s *Server, r *routes) {
 	r.get("/dev/mail", func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) {
 		// What waits goes out first, so that a caller finds the mail it asked for.
 		if err := s.mailer.deliver(req.Context()); err != nil {
-			s.writeError(w, req, err)
+			s.engine.writeError(w, req, err)
 			return
 		}
 		d.reply(w, map[string]any{"mail": d.mails()})
@@ -120,12 +120,12 @@ func (d *Dev) handle(s *Server, act func(ctx context.Context, s *Server, body []
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err != nil {
-			s.writeError(w, r, refuse(codeBodyTooLarge, ""))
+			s.engine.writeError(w, r, refuse(codeBodyTooLarge, ""))
 			return
 		}
 		result, err := act(r.Context(), s, body)
 		if err != nil {
-			s.writeError(w, r, err)
+			s.engine.writeError(w, r, err)
 			return
 		}
 		d.reply(w, result)
@@ -186,7 +186,7 @@ func (d *Dev) reset(ctx context.Context, s *Server, body []byte) (any, error) {
 	d.agents = nil
 	d.mu.Unlock()
 	d.Clock.offset.Store(0)
-	s.limiter.forget() // numbers of agents are given again
+	s.engine.Limiter.forget() // numbers of agents are given again
 	d.Mail.Clear()
 	if in.Demo {
 		if err := d.Load(ctx, s); err != nil {
@@ -203,11 +203,11 @@ func (d *Dev) guard(s *Server, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
 		if !localHost(r.Host) || origin != "" && !localOrigin(origin) && !ownForm(r) {
-			s.writeError(w, r, refuse(store.CodeForbidden, "dev"))
+			s.engine.writeError(w, r, refuse(store.CodeForbidden, "dev"))
 			return
 		}
 		if err := readAhead(r); err != nil {
-			s.writeError(w, r, errors.Join(refuse(codeInvalidJSON, ""), err))
+			s.engine.writeError(w, r, errors.Join(refuse(codeInvalidJSON, ""), err))
 			return
 		}
 		if !holdsNothing(r) {

@@ -56,8 +56,8 @@ func (s *Server) pageOf(contentType string, choose func(h http.Header, r *http.R
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		h := w.Header()
 		h["Access-Control-Allow-Origin"] = anyOrigin
-		if err := s.countRead(w, r); err != nil {
-			s.writeError(w, r, err)
+		if err := s.engine.limit(w, r, limitReads); err != nil {
+			s.engine.writeError(w, r, err)
 			return
 		}
 		h.Set("Content-Type", contentType)
@@ -109,7 +109,7 @@ func (s *Server) llms() string {
 	link("Onboarding guide", guideEN, s.frontMatter("description"))
 	link("Onboarding guide in Chinese", guideZH, "The same guide.")
 	section("API")
-	for _, op := range s.operations {
+	for _, op := range s.engine.operations {
 		if op.reads() && !op.keyed && len(op.input.paths) == 0 {
 			link(op.method+" "+op.path, op.path, op.summary+".")
 		}

@@ -186,7 +186,7 @@ func TestLLMsTextHasTheShapeOfItsConvention(t *testing.T) {
 		}
 	}
 	wanted := []string{guideEN, guideZH, "/openapi.json", "/mcp", "/", "/agents", "/calls", "/calls.atom", catalogPath, skillsPath}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		if op.method == "GET" && !op.keyed && !strings.Contains(op.path, "{") {
 			wanted = append(wanted, op.path)
 		}
@@ -258,7 +258,7 @@ func TestRobotsMayReadPagesAndCallsButWalkNothingEndless(t *testing.T) {
 	for path := range documents {
 		readable = append(readable, path)
 	}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		if op.method == "GET" && !op.keyed {
 			readable = append(readable, op.path)
 		}
@@ -288,7 +288,7 @@ func TestRobotsMayReadPagesAndCallsButWalkNothingEndless(t *testing.T) {
 func (s *site) namesOnlyWhatThereIs(rules [][2]string) {
 	s.Helper()
 	parameters := map[string]bool{}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		for _, p := range op.input.params {
 			parameters[p.Name] = parameters[p.Name] || p.In == "query" && op.reads() && !op.keyed
 		}

@@ -520,7 +520,7 @@ func (s *site) conforms(method, path string, a *result) []string {
 }
 
 func (s *site) operation(method, path string) *operation {
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		if op.method != method && (method != "HEAD" || op.method != "GET") {
 			continue
 		}
@@ -542,7 +542,7 @@ func (s *site) documentedAs(op *operation, a *result) []string {
 	}
 	doc, known := s.promised.Load(op)
 	if !known {
-		doc, _ = s.promised.LoadOrStore(op, s.server.documented(op))
+		doc, _ = s.promised.LoadOrStore(op, s.server.engine.documented(op))
 	}
 	response, ok := doc.(*huma.Operation).Responses[strconv.Itoa(a.Status)]
 	if !ok {
@@ -560,7 +560,7 @@ func (s *site) documentedAs(op *operation, a *result) []string {
 		return []string{err.Error()}
 	}
 	result := &huma.ValidateResult{}
-	huma.Validate(s.server.registry, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, v, result)
+	huma.Validate(s.server.engine.registry, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, v, result)
 	var faults []string
 	for _, err := range result.Errors {
 		faults = append(faults, "not as documented: "+err.Error())
@@ -577,7 +577,7 @@ func (s *site) documentedAs(op *operation, a *result) []string {
 // undocumented lists members of an answer that the document does not name.
 // (Documented answers are open to further members, for clients; not for tests.)
 func (s *site) undocumented(schema *huma.Schema, path string, v any) []string {
-	schema = resolve(s.server.registry, schema)
+	schema = resolve(s.server.engine.registry, schema)
 	if len(schema.AnyOf) > 0 {
 		least := s.undocumented(schema.AnyOf[0], path, v)
 		for _, other := range schema.AnyOf[1:] {

@@ -56,6 +56,6 @@ func (s *Server) health(probe func(context.Context) (any, error)) httprouter.Han
 		if !errors.As(err, &refused) {
 			err = refuse(store.CodeUnavailable, "")
 		}
-		s.writeError(w, r, err)
+		s.engine.writeError(w, r, err)
 	}
 }

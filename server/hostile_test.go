@@ -71,7 +71,7 @@ func newHostileSite(t testing.TB) *hostileSite {
 	h := &hostileSite{edgeSite: newEdgeSite(t), fields: map[*operation][]brokenField{}, refused: map[*operation]bool{}}
 	h.call("GET", "/openapi.json", "", nil).status(200).into(&h.document)
 	for path, methods := range h.document["paths"].(map[string]any) {
-		for _, op := range h.server.operations {
+		for _, op := range h.server.engine.operations {
 			if documented, ok := fieldAt(methods, strings.ToLower(op.method)).(map[string]any); ok && op.path == path {
 				h.breakOperation(op, documented)
 			}
@@ -147,7 +147,7 @@ func (h *hostileSite) breakOperation(op *operation, documented map[string]any) {
 		h.single(op, fmt.Sprintf("parameter %.20q", name), store.CodeInvalidQuery, "", func(a *attempt) { a.target = withQuery(a.target, url.QueryEscape(name)+"=1") })
 	}
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND", "get", "QUERY"} {
-		if !slices.ContainsFunc(h.server.operations, func(o *operation) bool { return o.path == op.path && o.method == method }) {
+		if !slices.ContainsFunc(h.server.engine.operations, func(o *operation) bool { return o.path == op.path && o.method == method }) {
 			h.single(op, "method "+method, codeMethodNotAllowed, "", func(a *attempt) { a.op, a.method = nil, method })
 		}
 	}
@@ -598,7 +598,7 @@ type hostile struct {
 func pick[T any](h hostile, from []T) T { return from[h.IntN(len(from))] }
 
 func (h hostile) next() attempt {
-	op := pick(h, h.server.operations)
+	op := pick(h, h.server.engine.operations)
 	a := h.good(op)
 	switch h.IntN(10) {
 	case 0, 1, 2:
@@ -745,12 +745,12 @@ func (h *hostileSite) eachAlone() int {
 		h.try(a, true)
 	}
 	h.quiet()
-	for _, op := range h.server.operations {
+	for _, op := range h.server.engine.operations {
 		if !h.refused[op] {
 			h.Errorf("%s has refused nothing malformed", op.id)
 		}
 	}
-	return len(h.server.operations)
+	return len(h.server.engine.operations)
 }
 
 func (h *hostileSite) round(chance hostile, n int) {

@@ -37,6 +37,29 @@ const (
 	aboutZH = "面向 AI 智能体的公共通讯录：以呼号注册、发布服务菜单和呼叫，只有在对方接受联络请求后才能取得联系。"
 )
 
+// documentVersion is the specification's (Versioning).
+const documentVersion = "1.4.0"
+
+// documentInfo returns what the OpenAPI document says beside the operations.
+func (s *Server) documentInfo() documentInfo {
+	return documentInfo{
+		Title: "Callbook", Version: documentVersion,
+		Description: aboutEN + "\n\n" + aboutZH + "\n\n" + notice.EN,
+		URL:         s.options.BaseURL, Contact: "The operator of this site",
+		KeyFormat: "cq_…", KeyDescription: "The API key, returned once by registration.",
+		Tags: []documentTag{
+			{Name: "directory", Description: "The index and the counts."},
+			{Name: "agents", Description: "Agents, as the public sees them."},
+			{Name: "me", Description: "What an agent does with itself.", Parts: []string{"recover"}}, // though without its key
+			{Name: "requests", Description: "Contact requests, for their parties."},
+			{Name: "posts", Description: "Calls and replies."},
+			{Name: "collabs", Description: "Collaborations: finished work that both sides confirm."},
+		},
+		Topics: map[string]string{"/requests": "request", "/collabs": "collab", "/recover": "recover"},
+		Limits: DefaultLimits,
+	}
+}
+
 func (s *Server) makeIndex() []byte {
 	base := s.options.BaseURL
 	index := Index{
@@ -44,7 +67,7 @@ func (s *Server) makeIndex() []byte {
 		Onboarding: base + "/skill.md", OpenAPI: base + "/openapi.json", MCP: base + "/mcp",
 		Limits: s.indexLimits(),
 	}
-	for _, op := range s.operations {
+	for _, op := range s.engine.operations {
 		who := " (none)"
 		if op.keyed {
 			who = " (bearer)"

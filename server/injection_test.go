@@ -178,7 +178,7 @@ func TestNoToolShowsASecret(t *testing.T) {
 	}
 	for _, caller := range []string{"none", "told", "public"} {
 		key := "Authorization: Bearer " + s.keys[caller]
-		for _, op := range s.server.operations {
+		for _, op := range s.server.engine.operations {
 			if op.asTool == nil {
 				continue
 			}

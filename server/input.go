@@ -40,6 +40,7 @@ type inputBody struct {
 	raw      int // index of the field that gets the JSON as read; -1 for none
 	schema   *huma.Schema
 	bareList string // a body that is a list stands for the object with this key
+	notPast  string // date field that must not lie in the past
 }
 
 func newInput(registry huma.Registry, t reflect.Type) *input {
@@ -52,7 +53,7 @@ func newInput(registry huma.Registry, t reflect.Type) *input {
 		case f.Tag.Get("query") != "":
 			in.query = append(in.query, in.param(registry, f, i, "query"))
 		case f.Name == "Body":
-			in.body = &inputBody{index: i, raw: -1, schema: registry.Schema(f.Type, true, ""), bareList: f.Tag.Get("bare")}
+			in.body = &inputBody{index: i, raw: -1, schema: registry.Schema(f.Type, true, ""), bareList: f.Tag.Get("bare"), notPast: f.Tag.Get("notpast")}
 		case f.Name == "JSON":
 			in.body.raw = i
 		}
@@ -110,9 +111,11 @@ func (in *input) param(registry huma.Registry, f reflect.StructField, index int,
 // checker gathers what is wrong with a query or a body.
 type checker struct {
 	registry      huma.Registry
+	topics        map[string]string // as in errorCatalogue
 	now           time.Time
-	mayRepeat     bool // it has an Idempotency-Key: a first answer comes before the rules of time
-	outdated      int  // faults by these rules, which alone refuse no call that may repeat another
+	notPast       string // date field of the body that must not lie in the past
+	mayRepeat     bool   // it has an Idempotency-Key: a first answer comes before the rules of time
+	outdated      int    // faults by these rules, which alone refuse no call that may repeat another
 	faults        []store.Fault
 	details       []Detail
 	loopbackLinks bool // of callbook dev
@@ -209,7 +212,7 @@ func (in *input) readBody(c *checker, body []byte, into reflect.Value) error {
 	}
 	schema, bareList := noFields, ""
 	if in.body != nil {
-		schema, bareList = in.body.schema, in.body.bareList
+		schema, bareList, c.notPast = in.body.schema, in.body.bareList, in.body.notPast
 	}
 	tree, err := c.parseJSON(body, schema, bareList)
 	if err != nil {
@@ -284,7 +287,7 @@ func (c *checker) worded(d *huma.ErrorDetail) {
 	if len(parts) == 4 { // a missing field is told of the object it is missing in
 		field = join(field, parts[3])
 	}
-	if topic, ok := ownWording[field+" "+string(code)]; ok {
+	if topic, ok := c.topics[field+" "+string(code)]; ok {
 		c.fault(field, code, topic)
 		return
 	}
@@ -301,13 +304,6 @@ func (c *checker) worded(d *huma.ErrorDetail) {
 		Field: field, Code: code,
 		MessageEN: field + " " + parts[1], MessageZH: field + " " + parts[2],
 	})
-}
-
-// ownWording are the faults for which faultTexts says more than the validator.
-var ownWording = map[string]string{
-	"offset out_of_range":    "offset",
-	"accept_rules bad_value": "rules",
-	"accept_rules required":  "rules",
 }
 
 func join(field, name string) string {
@@ -387,7 +383,7 @@ func (c *checker) checkText(schema *huma.Schema, field, text string) {
 	case "date-time":
 		_, ok = parseSince(text)
 	case "date":
-		if _, ok = store.ParseDate(text); ok && field == "deadline" && store.DeadlinePassed(text, c.now) {
+		if _, ok = store.ParseDate(text); ok && field == c.notPast && store.DeadlinePassed(text, c.now) {
 			c.outdated++
 			c.fault(field, store.FaultBadValue, "deadline")
 		}

@@ -196,7 +196,7 @@ func TestNoErrorRepeatsWhatWasSent(t *testing.T) {
 		t.Error("the log repeats what was sent")
 	}
 	// The log tells of paths, and so these come last.
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		path := strings.NewReplacer("{id}", canary+"%E9", "{handle}", canary+"%E9").Replace(op.path)
 		if path != op.path && !s.sings(op.id, s.call(op.method, path, s.key, goodBody(op.id, "canary"))) {
 			t.Errorf("%s: found", op.id)
@@ -255,7 +255,7 @@ func TestOddQueriesAreRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		_, path := s.address(op.id)
 		s.call(op.method, path+"?nonsense=1", s.key, goodBody(op.id, "query")).refused(400, store.CodeInvalidQuery)
 	}
@@ -270,7 +270,7 @@ func TestOddPathsAreNotFound(t *testing.T) {
 		"%00", "a%00b", "%ff", "%c0%af", "%ed%a0%80", "%2f", "a%2fb", "..%2f..", "%2e%2e", "%2e", "%20", "%0a", "%0d%0aX:%20y", "%25", "%3f", "%3Fx=1", "%23", "%E4%B8%AD", "%F0%9F%98%80",
 		"EDGES", "edges%20", "edges%00", "edges;x=1", ":handle", "{handle}", "*", "'", "%22", "%5c", "-1", "0", "null", "undefined", strings.Repeat("a", 10000), strings.Repeat("%00", 3000),
 	} {
-		for _, op := range s.server.operations {
+		for _, op := range s.server.engine.operations {
 			path := strings.NewReplacer("{id}", odd, "{handle}", odd).Replace(op.path)
 			if path == op.path {
 				continue

@@ -263,7 +263,7 @@ func FuzzParseJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got, err := (&checker{}).parseJSON(body, nil, "")
 		if err != nil {
-			if status, _, refused := errorObject(err, ""); status != 400 || !refused {
+			if status, _, refused := errorTexts.object(err, ""); status != 400 || !refused {
 				t.Fatalf("not a refusal: %v", err)
 			}
 			return
@@ -303,7 +303,7 @@ func normalized(v any) any {
 func FuzzWritingCalls(f *testing.F) {
 	s := newEdgeSite(f)
 	var writing []*operation
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		if op.method != "GET" && op.id != "rotateKey" && op.id != "deleteMe" { // these two would end the key
 			writing = append(writing, op)
 		}

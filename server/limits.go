@@ -57,6 +57,18 @@ var DefaultLimits = Limits{
 	limitEvents:        {30, time.Minute},
 }
 
+// keyLimits returns the limits of a keyed operation, the widest first. Calls that wait
+// have an allowance of their own.
+func keyLimits(class limitClass) []limitClass {
+	switch class {
+	case limitCalls, limitEvents:
+		return []limitClass{class}
+	case limitWrites:
+		return []limitClass{limitCalls, limitWrites}
+	}
+	return []limitClass{limitCalls, limitWrites, class}
+}
+
 // What addresses and what agents have called is remembered of so many, in less than 20 MB.
 // Those unseen for the longest time are forgotten first: who has many addresses cannot
 // have an agent's forgotten.

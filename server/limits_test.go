@@ -110,7 +110,7 @@ func limitCases() []limitCase {
 // limitedSite has an agent and a call that were made before the limits counted.
 func limitedSite(t *testing.T, l Limits) (s *site, key, post string) {
 	s, key, post = inhabited(t)
-	s.server.limiter = newLimiter(l)
+	s.server.engine.Limiter = newLimiter(l)
 	return s, key, post
 }
 
@@ -199,7 +199,7 @@ func TestEveryKeyHasItsOwnAllowance(t *testing.T) {
 	s, key, _ := inhabited(t)
 	other := s.agent("other-agent")
 	calls, writes := Limit{4, time.Minute}, Limit{2, time.Minute}
-	s.server.limiter = newLimiter(Limits{limitCalls: calls, limitWrites: writes})
+	s.server.engine.Limiter = newLimiter(Limits{limitCalls: calls, limitWrites: writes})
 	a := s.call("POST", "/api/me/rotate-key", key, nil).status(200)
 	a.counted("calls", calls, 3)
 	a.counted("writes", writes, 1)

@@ -241,7 +241,7 @@ func TestAuthorisation(t *testing.T) {
 			}
 		}
 	}
-	for _, op := range w.shared["good"].server.operations {
+	for _, op := range w.shared["good"].server.engine.operations {
 		if !listed[op.id] {
 			t.Errorf("the matrix has no cells of %s", op.id)
 		}
@@ -251,7 +251,7 @@ func TestAuthorisation(t *testing.T) {
 		t.Errorf("the matrix has cells of %s, which is no operation", id)
 	}
 	proof.Figure(t, "cells", w.tried)
-	proof.Figure(t, "operations", len(w.shared["good"].server.operations))
+	proof.Figure(t, "operations", len(w.shared["good"].server.engine.operations))
 }
 
 // matrixCell is one call.
@@ -383,11 +383,11 @@ func sharedHeaders(h http.Header) string {
 
 func (c *matrixCell) operation(s *matrixSite) *operation {
 	id, _, _ := strings.Cut(c.name, ":")
-	i := slices.IndexFunc(s.server.operations, func(op *operation) bool { return op.id == id })
+	i := slices.IndexFunc(s.server.engine.operations, func(op *operation) bool { return op.id == id })
 	if i < 0 {
 		s.Fatalf("no operation %s", id)
 	}
-	return s.server.operations[i]
+	return s.server.engine.operations[i]
 }
 
 func (c *matrixCell) method(s *matrixSite) string { return c.operation(s).method }
@@ -1043,7 +1043,7 @@ func TestNoBodySetsWhatIsNotItsOwn(t *testing.T) {
 	s.call("GET", "/api/me", key, nil).status(200)
 	d := watched(s, path)
 	foreign := d.everyName()
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		if op.reads() {
 			continue
 		}
@@ -1095,13 +1095,13 @@ func (d *matrixSite) assign(op *operation, address, key, place string, schema *h
 
 // objects are the objects of a body, by the beginning of their fields' paths.
 func (s *site) objects(schema *huma.Schema, place string) map[string]*huma.Schema {
-	schema = resolve(s.server.registry, schema)
+	schema = resolve(s.server.engine.registry, schema)
 	found := map[string]*huma.Schema{}
 	if schema.Type == huma.TypeObject {
 		found[place] = schema
 	}
 	for name, property := range schema.Properties {
-		if property = resolve(s.server.registry, property); property.Type == huma.TypeArray {
+		if property = resolve(s.server.engine.registry, property); property.Type == huma.TypeArray {
 			maps.Copy(found, s.objects(property.Items, place+name+"[]."))
 		} else {
 			maps.Copy(found, s.objects(property, place+name+"."))
@@ -1114,8 +1114,8 @@ func (s *site) objects(schema *huma.Schema, place string) map[string]*huma.Schem
 func (d *matrixSite) everyName() []string {
 	d.Helper()
 	var names []string
-	for _, op := range d.server.operations {
-		for _, response := range d.server.documented(op).Responses {
+	for _, op := range d.server.engine.operations {
+		for _, response := range d.server.engine.documented(op).Responses {
 			for _, media := range response.Content {
 				for _, schema := range d.objects(media.Schema, "") {
 					names = slices.AppendSeq(names, maps.Keys(schema.Properties))
@@ -1164,7 +1164,7 @@ func TestNoRouteIsTheOperators(t *testing.T) {
 	s.claim(key, "mei@people.example.org")
 	post := s.post(key, "Berths wanted")
 	routes := map[string]bool{}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		routes[op.path] = true
 		for segment := range strings.SplitSeq(op.path, "/") {
 			if slices.Contains(operatorsWords, segment) {

@@ -67,8 +67,8 @@ func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
 	s.meters.WritePrometheus(w)
 	metrics.WriteGaugeUint64(w, "callbook_event_calls_waiting", uint64(s.waiters.count()))
 	metrics.WriteGaugeUint64(w, "callbook_connections_open", uint64(s.connections.Load()))
-	metrics.WriteGaugeUint64(w, "callbook_cache_bytes", uint64(s.cache.Bytes()))
-	metrics.WriteGaugeUint64(w, "callbook_limiter_subjects", uint64(s.limiter.remembered()))
+	metrics.WriteGaugeUint64(w, "callbook_cache_bytes", uint64(s.engine.Cache.Bytes()))
+	metrics.WriteGaugeUint64(w, "callbook_limiter_subjects", uint64(s.engine.Limiter.remembered()))
 	up := uint64(1)
 	if err := s.writeDatabaseMetrics(ctx, w); err != nil {
 		up = 0

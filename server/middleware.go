@@ -89,7 +89,7 @@ func (s *Server) observe(next http.Handler, w http.ResponseWriter, r *http.Reque
 			}
 			rec.err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 			if rec.status == 0 {
-				s.writeError(rec, r, rec.err)
+				s.engine.writeError(rec, r, rec.err)
 			}
 		}
 		s.record(rec, r, time.Since(start)) //clock: as above

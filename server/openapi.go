@@ -15,9 +15,6 @@ import (
 	"callbook/store"
 )
 
-// documentVersion is the specification's (Versioning).
-const documentVersion = "1.4.0"
-
 const schemaPrefix = "#/components/schemas/"
 
 func newRegistry() huma.Registry {
@@ -26,25 +23,45 @@ func newRegistry() huma.Registry {
 	return r
 }
 
+// documentInfo is what the OpenAPI document says beside the operations.
+type documentInfo struct {
+	Title, Version, Description string
+	URL                         string // of the site
+	Contact                     string
+	KeyFormat, KeyDescription   string // of bearer keys
+	Tags                        []documentTag
+	Topics                      map[string]string // of examples of errors, by a part of the operation's path
+	Limits                      Limits            // that examples name
+}
+
+// documentTag groups operations by the first part of their path below the first: its
+// name, or one of Parts. The first tag of a document holds the others.
+type documentTag struct {
+	Name, Description string
+	Parts             []string
+}
+
 // document makes the OpenAPI document from the list of operations. Its text takes
 // longer than all else that is made at a start, so it is made for who asks first.
-func (s *Server) document() func() *cached {
+func (s *engine) document() func() *cached {
+	info := &s.Document
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{
-			Title: "Callbook", Version: documentVersion,
-			Description: aboutEN + "\n\n" + aboutZH + "\n\n" + notice.EN,
-			License:     &huma.License{Name: "MIT", Identifier: "MIT"},
-			Contact:     &huma.Contact{Name: "The operator of this site", URL: s.options.BaseURL},
+			Title: info.Title, Version: info.Version, Description: info.Description,
+			License: &huma.License{Name: "MIT", Identifier: "MIT"},
+			Contact: &huma.Contact{Name: info.Contact, URL: info.URL},
 		},
-		Servers: []*huma.Server{{URL: s.options.BaseURL}},
-		Tags:    documentTags,
+		Servers: []*huma.Server{{URL: info.URL}},
 		Components: &huma.Components{
 			Schemas: s.registry,
 			SecuritySchemes: map[string]*huma.SecurityScheme{
-				"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "cq_…", Description: "The API key, returned once by registration."},
+				"bearer": {Type: "http", Scheme: "bearer", BearerFormat: info.KeyFormat, Description: info.KeyDescription},
 			},
 		},
+	}
+	for _, tag := range info.Tags {
+		doc.Tags = append(doc.Tags, &huma.Tag{Name: tag.Name, Description: tag.Description})
 	}
 	schemaOf(s.registry, reflect.TypeFor[ErrorBody]())
 	for _, op := range s.operations {
@@ -60,30 +77,23 @@ func (s *Server) document() func() *cached {
 	})
 }
 
-var documentTags = []*huma.Tag{
-	{Name: "directory", Description: "The index and the counts."},
-	{Name: "agents", Description: "Agents, as the public sees them."},
-	{Name: "me", Description: "What an agent does with itself."},
-	{Name: "requests", Description: "Contact requests, for their parties."},
-	{Name: "posts", Description: "Calls and replies."},
-	{Name: "collabs", Description: "Collaborations: finished work that both sides confirm."},
+// tag returns the name of an operation's tag.
+func (i *documentInfo) tag(op *operation) string {
+	if parts := strings.Split(op.path, "/"); len(parts) > 2 {
+		for _, tag := range i.Tags {
+			if tag.Name == parts[2] || slices.Contains(tag.Parts, parts[2]) {
+				return tag.Name
+			}
+		}
+	}
+	return i.Tags[0].Name
 }
 
-func (o *operation) tag() string {
-	parts := strings.Split(strings.TrimPrefix(o.path, "/api"), "/")
-	if len(parts) > 1 && parts[1] == "recover" {
-		return "me" // though without its key
-	}
-	if len(parts) < 2 || !slices.ContainsFunc(documentTags, func(t *huma.Tag) bool { return t.Name == parts[1] }) {
-		return "directory"
-	}
-	return parts[1]
-}
-
-func (s *Server) documented(op *operation) *huma.Operation {
+// documented returns what the document says of an operation.
+func (s *engine) documented(op *operation) *huma.Operation {
 	d := &huma.Operation{
 		OperationID: op.id, Method: op.method, Path: op.path, Summary: op.summary, Description: op.summary + ".",
-		Tags: []string{op.tag()}, Parameters: op.input.params, Responses: map[string]*huma.Response{},
+		Tags: []string{s.Document.tag(op)}, Parameters: op.input.params, Responses: map[string]*huma.Response{},
 		Security: []map[string][]string{{}},
 	}
 	if op.keyed {
@@ -103,7 +113,7 @@ func (s *Server) documented(op *operation) *huma.Operation {
 	if op.trial {
 		d.Responses["200"] = s.response("With dry_run: it would be admitted.", schemaOf(s.registry, reflect.TypeFor[Allowed]()))
 	}
-	for _, status := range op.refusals() {
+	for _, status := range s.refusals(op) {
 		d.Responses[strconv.Itoa(status)] = s.failure(status, op)
 	}
 	return d
@@ -114,7 +124,7 @@ var idempotencyKey = &huma.Param{
 	Description: "16 to 128 printable ASCII characters. The same key with the same body gives the first answer again for 24 hours.",
 }
 
-func (s *Server) success(op *operation) (int, *huma.Response) {
+func (s *engine) success(op *operation) (int, *huma.Response) {
 	switch op.status {
 	case http.StatusNoContent:
 		return op.status, &huma.Response{Description: "Done."}
@@ -126,13 +136,13 @@ func (s *Server) success(op *operation) (int, *huma.Response) {
 		return op.status, r
 	}
 	schema := schemaOf(s.registry, op.out)
-	if op.out == reflect.TypeFor[AgentList]() {
-		schema = &huma.Schema{AnyOf: []*huma.Schema{schema, schemaOf(s.registry, reflect.TypeFor[BriefList]())}}
+	if op.short != nil {
+		schema = &huma.Schema{AnyOf: []*huma.Schema{schema, schemaOf(s.registry, op.short.out)}}
 	}
 	return op.status, s.response("Done.", schema)
 }
 
-func (s *Server) response(description string, schema *huma.Schema) *huma.Response {
+func (s *engine) response(description string, schema *huma.Schema) *huma.Response {
 	return &huma.Response{Description: description, Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schema, Example: s.example(schema)},
 	}}
@@ -140,7 +150,7 @@ func (s *Server) response(description string, schema *huma.Schema) *huma.Respons
 
 // refusals are the statuses that an operation may answer with: those of every
 // call of its kind, and its own.
-func (o *operation) refusals() []int {
+func (s *engine) refusals(o *operation) []int {
 	statuses := []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
 	if o.keyed {
 		statuses = append(statuses, http.StatusUnauthorized, http.StatusForbidden)
@@ -152,52 +162,44 @@ func (o *operation) refusals() []int {
 		statuses = append(statuses, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity)
 	}
 	for _, code := range o.codes {
-		statuses = append(statuses, errorStatus(code))
+		statuses = append(statuses, s.Errors.status(code))
 	}
 	slices.Sort(statuses)
 	return slices.Compact(statuses)
 }
 
 // failure documents one status, with the codes that it may carry.
-func (s *Server) failure(status int, op *operation) *huma.Response {
+func (s *engine) failure(status int, op *operation) *huma.Response {
 	var codes []string
-	for code, entry := range catalogue {
-		if entry.status == status && (slices.Contains(generalCodes, code) || slices.Contains(op.codes, code)) {
+	for code, entry := range s.Errors.codes {
+		if entry.status == status && (slices.Contains(s.Errors.general, code) || slices.Contains(op.codes, code)) {
 			codes = append(codes, string(code))
 		}
 	}
 	slices.Sort(codes)
 	r := s.response("Refused: "+strings.Join(codes, ", ")+".", schemaOf(s.registry, reflect.TypeFor[ErrorBody]()))
-	_, object, _ := errorObject(exampleRefusal(store.Code(codes[0]), op), "5f0c2a9be1d74c3896a0d1b2")
+	_, object, _ := s.Errors.object(s.exampleRefusal(store.Code(codes[0]), op), "5f0c2a9be1d74c3896a0d1b2")
 	r.Content["application/json"].Example = ErrorBody{object}
 	return r
 }
 
 // exampleRefusal is a refusal as the documents show it: a limit has its number
 // and its end.
-func exampleRefusal(code store.Code, op *operation) error {
+func (s *engine) exampleRefusal(code store.Code, op *operation) error {
 	refused := &store.Error{Code: code}
-	if errorStatus(code) == http.StatusTooManyRequests {
+	if s.Errors.status(code) == http.StatusTooManyRequests {
 		refused.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	}
 	if code == store.CodeRateLimited {
-		refused.Topic, refused.Limit = string(op.limit), DefaultLimits[op.limit].Calls
+		refused.Topic, refused.Limit = string(op.limit), s.Document.Limits[op.limit].Calls
 		return refused
 	}
-	for part, topic := range map[string]string{"/requests": "request", "/collabs": "collab", "/recover": "recover"} {
-		if _, own := catalogue[code].texts[topic]; own && strings.Contains(op.path, part) {
+	for part, topic := range s.Document.Topics {
+		if _, own := s.Errors.codes[code].texts[topic]; own && strings.Contains(op.path, part) {
 			refused.Topic = topic
 		}
 	}
 	return refused
-}
-
-// generalCodes are the refusals that any call may meet; the others are named by
-// the operations that have them.
-var generalCodes = []store.Code{
-	codeInvalidJSON, store.CodeInvalidQuery, store.CodeUnauthorized, store.CodeSuspended, store.CodeNotFound,
-	codeBodyTooLarge, codeUnsupportedMediaType, store.CodeValidationFailed, store.CodeRateLimited,
-	codeInternal, store.CodeUnavailable, store.CodeStorageFull,
 }
 
 // schemaOf registers a type and returns its schema.
@@ -208,7 +210,7 @@ func schemaOf(registry huma.Registry, t reflect.Type) *huma.Schema {
 // openAnswers completes the schemas once all are known. It lets answers grow: what only answers hold is documented as open to
 // further members, so that a client written today does not break on them. What
 // callers send stays closed.
-func (s *Server) openAnswers() {
+func (s *engine) openAnswers() {
 	sent := map[string]*huma.Schema{}
 	for _, op := range s.operations {
 		if op.input.body != nil {
@@ -249,7 +251,7 @@ func orNull(schema *huma.Schema, t reflect.Type) {
 }
 
 // example makes a value that fits a schema, from the examples of its parts.
-func (s *Server) example(schema *huma.Schema) any {
+func (s *engine) example(schema *huma.Schema) any {
 	schema = resolve(s.registry, schema)
 	switch {
 	case len(schema.Examples) > 0:

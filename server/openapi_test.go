@@ -115,7 +115,7 @@ func TestEveryOperationIsDocumentedWhole(t *testing.T) {
 	s := newSite(t)
 	d := s.document()
 	ids := map[string]bool{}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		got := d.Paths[op.path][strings.ToLower(op.method)]
 		if ids[got.OperationID] || got.OperationID == "" || got.Summary == "" || len(got.Tags) != 1 || !slices.ContainsFunc(d.Tags, func(tag struct{ Name string }) bool { return tag.Name == got.Tags[0] }) {
 			t.Errorf("%s: id %q, summary %q, tags %v", op.id, got.OperationID, got.Summary, got.Tags)
@@ -213,7 +213,7 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 	d := s.document()
 	check := func(label string, mode huma.ValidateMode, schema *huma.Schema, example any) {
 		result := &huma.ValidateResult{}
-		huma.Validate(s.server.registry, schema, huma.NewPathBuffer(nil, 0), mode, example, result)
+		huma.Validate(s.server.engine.registry, schema, huma.NewPathBuffer(nil, 0), mode, example, result)
 		for _, err := range result.Errors {
 			t.Errorf("%s: %v", label, err)
 		}
@@ -221,8 +221,8 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 			t.Errorf("%s: %s", label, fault)
 		}
 	}
-	for _, op := range s.server.operations {
-		got, typed := d.Paths[op.path][strings.ToLower(op.method)], s.server.documented(op)
+	for _, op := range s.server.engine.operations {
+		got, typed := d.Paths[op.path][strings.ToLower(op.method)], s.server.engine.documented(op)
 		if got.RequestBody != nil {
 			check(op.id+" body", huma.ModeWriteToServer, typed.RequestBody.Content["application/json"].Schema, got.RequestBody.Content["application/json"].Example)
 		}
@@ -246,7 +246,7 @@ var unguessable = map[string]store.Code{"confirmVerify": store.CodeWrongCode, "c
 func TestExamplesOfBodiesCanBeSent(t *testing.T) {
 	d := newSite(t)
 	document := d.document()
-	for _, op := range d.server.operations {
+	for _, op := range d.server.engine.operations {
 		body := document.Paths[op.path][strings.ToLower(op.method)].RequestBody
 		if body == nil {
 			continue
@@ -256,7 +256,7 @@ func TestExamplesOfBodiesCanBeSent(t *testing.T) {
 		key = s.readyFor(op, key, example)
 		a := s.call(op.method, s.pathOf(op), key, example)
 		if code, refused := unguessable[op.id]; refused {
-			a.refused(errorStatus(code), code)
+			a.refused(errorTexts.status(code), code)
 		} else if a.Status >= 300 {
 			t.Errorf("%s: the example of its body gets %d: %s", op.id, a.Status, a.Body)
 		}

@@ -34,16 +34,16 @@ type operation struct {
 	trial   bool         // with dry_run it makes nothing, and answers 200 {"allowed": true}
 	codes   []store.Code // refusals of its own, beside those that every such call has
 	asTool  *tool        // nil: it is no tool of the MCP endpoint
+	short   *shortForm   // nil: it has no shorter response
 	in, out reflect.Type
 	input   *input
 	run     func(c *call) (answer, error)
-	meter   *meter
 }
 
 // call is one request on its way through an operation.
 type call struct {
 	*http.Request
-	server *Server
+	engine *engine
 	op     *operation
 	w      http.ResponseWriter
 	params httprouter.Params
@@ -98,6 +98,19 @@ func (o *operation) creates() *operation {
 	return o
 }
 
+// briefly gives a list of brief items to a request with this value of a parameter. A tool
+// returns only these.
+func (o *operation) briefly(param, value string, out any) *operation {
+	o.short = &shortForm{param: param, value: value, out: reflect.TypeOf(out)}
+	return o
+}
+
+// shortForm is a shorter response, which a parameter chooses.
+type shortForm struct {
+	param, value string
+	out          reflect.Type
+}
+
 // tries marks a row that can be tried only.
 func (o *operation) tries() *operation { o.trial = true; return o }
 
@@ -113,9 +126,9 @@ func (o *operation) reads() bool { return o.method == http.MethodGet }
 // serve takes one request through the checks in the contract's order: the
 // address's limit, the key, the key's limit, the query, the media type and the
 // size, the JSON, all fields, the rules.
-func (s *Server) serve(op *operation) httprouter.Handle {
+func (s *engine) serve(op *operation) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		c := &call{Request: r, server: s, op: op, w: w, params: params, now: s.store.Now(), from: s.from(r)}
+		c := &call{Request: r, engine: s, op: op, w: w, params: params, now: s.Clock(), from: s.subject(r)}
 		if err := c.answer(); err != nil {
 			s.writeError(w, r, err)
 		}
@@ -150,17 +163,17 @@ func (c *call) admit() error {
 	if c.op.reads() {
 		h["Access-Control-Allow-Origin"] = anyOrigin
 	}
-	return c.server.limiter.take(h, c.op.limit, c.from, c.now)
+	return c.engine.Limiter.take(h, c.op.limit, c.from, c.now)
 }
 
 // cachedResponse returns the response of a public read from the cache, or runs the
 // operation and caches its response.
 func (c *call) cachedResponse() (*cached, error) {
-	s, uri := c.server, c.RequestURI
+	s, uri := c.engine, c.RequestURI
 	if uri == "" { // the program's own read
 		uri = c.URL.RequestURI()
 	}
-	e, version, ok := s.cache.Get(uri, c.now)
+	e, version, ok := s.Cache.Get(uri, c.now)
 	if ok {
 		return e, nil
 	}
@@ -173,13 +186,13 @@ func (c *call) cachedResponse() (*cached, error) {
 		e.link = []string{linkNext(a.next)}
 	}
 	if a.tags != nil {
-		s.cache.Add(uri, httpcache.Item[cacheTag, *cached]{Value: e, Size: e.size(), Tags: a.tags, Added: c.now, Expires: a.expires}, version)
+		s.Cache.Add(uri, httpcache.Item[cacheTag, *cached]{Value: e, Size: e.size(), Tags: a.tags, Added: c.now, Expires: a.expires}, version)
 	}
 	return e, nil
 }
 
 // operation is the row of an id that the program itself names.
-func (s *Server) operation(id string) *operation {
+func (s *engine) operation(id string) *operation {
 	for _, op := range s.operations {
 		if op.id == id {
 			return op
@@ -191,7 +204,7 @@ func (s *Server) operation(id string) *operation {
 // read answers a public read for the program itself: pages and tools are made from
 // the very bytes of the operation's answer. args are its parameters by name, those
 // of the path and those of the query.
-func (s *Server) read(ctx context.Context, op *operation, args url.Values) (*cached, error) {
+func (s *engine) read(ctx context.Context, op *operation, args url.Values) (*cached, error) {
 	path, query := op.path, maps.Clone(args)
 	var params httprouter.Params
 	for _, f := range op.input.paths {
@@ -207,7 +220,7 @@ func (s *Server) read(ctx context.Context, op *operation, args url.Values) (*cac
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", op.id, err)
 	}
-	return (&call{Request: r, server: s, op: op, params: params, now: s.store.Now()}).cachedResponse()
+	return (&call{Request: r, engine: s, op: op, params: params, now: s.Clock()}).cachedResponse()
 }
 
 func (c *call) write(a answer) error {
@@ -235,16 +248,16 @@ func (c *call) write(a answer) error {
 // for the address; one that has shown too many is told so instead of 401. A
 // right key is never held back by others' wrong ones.
 func (c *call) authenticate() error {
-	s := c.server
+	s := c.engine
 	key, ok := bearerKey(c.Header)
 	var err error
 	if ok {
-		c.caller, err = s.store.Authenticate(c.Context(), key)
+		c.caller, err = s.Authenticate(c.Context(), key)
 	} else {
 		err = refuse(store.CodeUnauthorized, "")
 	}
 	if errors.Is(err, &store.Error{Code: store.CodeUnauthorized}) {
-		if limited := s.limiter.take(c.w.Header(), limitFailedKeys, c.from, c.now); limited != nil {
+		if limited := s.Limiter.take(c.w.Header(), s.FailedKeys, c.from, c.now); limited != nil {
 			return limited
 		}
 	}
@@ -252,24 +265,12 @@ func (c *call) authenticate() error {
 		return err
 	}
 	c.key = key
-	for _, class := range c.op.classes() {
-		if limited := s.limiter.take(c.w.Header(), class, subject{agent: c.caller.ID}, c.now); limited != nil {
+	for _, class := range s.KeyLimits(c.op.limit) {
+		if limited := s.Limiter.take(c.w.Header(), class, subject{agent: c.caller.ID}, c.now); limited != nil {
 			return limited
 		}
 	}
 	return err // suspended
-}
-
-// classes are the limits of a keyed operation, the widest first. Calls that wait
-// have an allowance of their own.
-func (o *operation) classes() []limitClass {
-	switch o.limit {
-	case limitCalls, limitEvents:
-		return []limitClass{o.limit}
-	case limitWrites:
-		return []limitClass{limitCalls, limitWrites}
-	}
-	return []limitClass{limitCalls, limitWrites, o.limit}
 }
 
 // bearerKey reads the one Authorization header of a call.
@@ -286,13 +287,13 @@ func bearerKey(h http.Header) (string, bool) {
 const maxBody = 64 << 10
 
 func (c *call) decode(into reflect.Value) error {
-	s := c.server
+	s := c.engine
 	for _, f := range c.op.input.paths {
 		into.Field(f.index).SetString(c.params.ByName(f.name))
 	}
 	check := &checker{
-		registry: s.registry, loopbackLinks: s.options.Dev != nil,
-		now: s.store.Now(), mayRepeat: c.op.once && c.Header.Get("Idempotency-Key") != "",
+		registry: s.registry, topics: s.Errors.topics, loopbackLinks: s.LoopbackLinks,
+		now: s.Clock(), mayRepeat: c.op.once && c.Header.Get("Idempotency-Key") != "",
 	}
 	if err := c.op.input.readQuery(check, c.URL.RawQuery, into); err != nil {
 		return err
@@ -300,7 +301,8 @@ func (c *call) decode(into reflect.Value) error {
 	if c.op.reads() {
 		return nil
 	}
-	if err := c.readBody(); err != nil {
+	var err error
+	if c.body, err = readBody(c.w, c.Request); err != nil {
 		return err
 	}
 	if err := c.op.input.readBody(check, c.body, into); err != nil || !c.op.once {
@@ -310,29 +312,28 @@ func (c *call) decode(into reflect.Value) error {
 }
 
 // readBody reads the body whole, once its media type is right.
-func (c *call) readBody() error {
-	if encoding := strings.Join(c.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return refuse(codeUnsupportedMediaType, "encoding")
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, refuse(codeUnsupportedMediaType, "encoding")
 	}
-	if c.ContentLength == 0 {
-		return nil
+	if r.ContentLength == 0 {
+		return nil, nil
 	}
-	if !isJSON(c.Header.Get("Content-Type")) {
-		return refuse(codeUnsupportedMediaType, "")
+	if !isJSON(r.Header.Get("Content-Type")) {
+		return nil, refuse(codeUnsupportedMediaType, "")
 	}
-	if c.ContentLength > maxBody {
-		return refuse(codeBodyTooLarge, "")
+	if r.ContentLength > maxBody {
+		return nil, refuse(codeBodyTooLarge, "")
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return refuse(codeBodyTooLarge, "")
+		return nil, refuse(codeBodyTooLarge, "")
 	}
 	if err != nil {
-		return errors.Join(refuse(codeInvalidJSON, ""), err) // it ended early, or its framing is broken
+		return nil, errors.Join(refuse(codeInvalidJSON, ""), err) // it ended early, or its framing is broken
 	}
-	c.body = body
-	return nil
+	return body, nil
 }
 
 // isJSON accepts a missing media type, JSON, and any type built on JSON.
@@ -350,16 +351,6 @@ func isJSON(contentType string) bool {
 	return media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
 }
 
-// from returns the address that a request counts for.
-func (s *Server) from(r *http.Request) subject {
-	return subject{network: network(clientAddress(r, s.options.TrustedProxies))}
-}
-
-// countRead counts a read that is no operation.
-func (s *Server) countRead(w http.ResponseWriter, r *http.Request) error {
-	return s.limiter.take(w.Header(), limitReads, s.from(r), s.store.Now())
-}
-
 // readOnce reads the Idempotency-Key of a creating call.
 func (c *call) readOnce() error {
 	values := c.Header.Values("Idempotency-Key")
@@ -375,4 +366,13 @@ func (c *call) readOnce() error {
 	}
 	c.once = store.NewOnce(c.op.id, key, c.URL.RequestURI(), string(c.body))
 	return nil
+}
+
+// none is the input of a call that takes nothing, or the answer of one that says
+// nothing.
+type none struct{}
+
+// Allowed is the answer of a contact request that was only tried.
+type Allowed struct {
+	Allowed bool `json:"allowed" enum:"true"`
 }

@@ -64,7 +64,7 @@ func (s *site) sent(method, path string, headers ...string) *result {
 // publicReads are the addresses of all public GETs, the documents among them.
 func (s *site) publicReads() []string {
 	paths := []string{"/", "/openapi.json"}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		if op.reads() && !op.keyed {
 			paths = append(paths, s.pathOf(op))
 		}
@@ -101,7 +101,7 @@ func TestKeyedOperationsRefuseWhatIsNoKey(t *testing.T) {
 		{"key in another header", "", []string{"X-Api-Key: " + key}},
 	}
 	var first []byte
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		if !op.keyed {
 			continue
 		}
@@ -126,7 +126,7 @@ func TestKeyedOperationsRefuseWhatIsNoKey(t *testing.T) {
 func TestKeyedOperationsTakeTheSchemeInAnyCase(t *testing.T) {
 	for _, scheme := range []string{"bearer", "BEARER", "Bearer", "Bearer  "} {
 		s, key, _ := inhabited(t)
-		for _, op := range s.server.operations {
+		for _, op := range s.server.engine.operations {
 			if !op.keyed {
 				continue
 			}
@@ -168,7 +168,7 @@ func TestPublicOperationsIgnoreKeys(t *testing.T) {
 func TestHeadAnswersAsGetDoes(t *testing.T) {
 	s, key, _ := inhabited(t)
 	paths := []string{"/", "/openapi.json", "/healthz", "/readyz", "/api/agents?limit=1&bad=1", "/api/agents/nobody", "/nowhere"}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		if op.reads() {
 			paths = append(paths, s.pathOf(op))
 		}
@@ -205,7 +205,7 @@ func TestHeadAnswersAsGetDoes(t *testing.T) {
 func TestOtherMethodsAreRefused(t *testing.T) {
 	s, key, _ := inhabited(t)
 	allowed := map[string][]string{}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		path := s.pathOf(op)
 		allowed[path] = append(allowed[path], op.method)
 		if op.reads() {
@@ -231,7 +231,7 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 
 func TestOnlyExactPathsAreServed(t *testing.T) {
 	s, key, _ := inhabited(t)
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		path := s.pathOf(op)
 		for _, other := range []string{
 			path + "/", "/" + path, "//" + path, strings.Replace(path, "/api", "/API", 1),
@@ -265,7 +265,7 @@ func TestListIndexAndDocumentAgree(t *testing.T) {
 	for _, methods := range document.Paths {
 		documented += len(methods)
 	}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		who, security := " (none)", []map[string][]string{{}}
 		if op.keyed {
 			who, security = " (bearer)", []map[string][]string{{"bearer": {}}}
@@ -291,7 +291,7 @@ func TestOtherOriginsReadOnlyWhatIsPublic(t *testing.T) {
 	s, key, _ := inhabited(t)
 	const origin = "Origin: https://elsewhere.example.org"
 	public := map[string]bool{"/": true, "/openapi.json": true, "/healthz": false, "/readyz": false}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		path := s.pathOf(op)
 		public[path] = public[path] || op.reads() && !op.keyed
 		a := s.call(op.method, path, key, nil, origin)
@@ -354,7 +354,7 @@ func TestCreatingCallsNameWhatTheyMade(t *testing.T) {
 		"recordCollab":  json.RawMessage(`{"partner":"tide-gauge","summary":"Work."}`),
 	}
 	callers := map[string]string{"sendRequest": s.verified("sender")}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		if op.status != 201 {
 			continue
 		}

@@ -11,7 +11,7 @@ func (s *Server) list() []*operation {
 		public[none, Index]("getIndex", get, "/api", "This index of the API", limitReads, s.getIndex),
 		public[none, store.Stats]("getStats", get, "/api/stats", "Counts of the directory, at most 10 seconds old", limitReads, s.getStats).tool("get_stats", "Counts of the directory"),
 
-		public[agentsQuery, AgentList]("listAgents", get, "/api/agents", "Search and list agents", limitReads, s.listAgents).tool("search_agents", "Search agents").briefly(),
+		public[agentsQuery, AgentList]("listAgents", get, "/api/agents", "Search and list agents", limitReads, s.listAgents).tool("search_agents", "Search agents").briefly("view", "brief", BriefList{}),
 		public[registerInput, RegisteredAgent]("registerAgent", post, "/api/agents", "Register an agent; the api_key is returned once", limitRegistrations, s.registerAgent,
 			store.CodeHandleTaken).creates(),
 		public[handlePath, AgentCard]("getAgent", get, "/api/agents/{handle}", "An agent's card", limitReads, s.getAgent).tool("get_agent", "Agent card"),
@@ -70,7 +70,3 @@ func (s *Server) list() []*operation {
 		keyed[ownCollabsQuery, CollabList]("listMyCollabs", get, "/api/me/collabs", "Your collaborations in every state", limitCalls, s.listMyCollabs),
 	}
 }
-
-// none is the input of a call that takes nothing, or the answer of one that says
-// nothing.
-type none struct{}

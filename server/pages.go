@@ -25,7 +25,7 @@ func newPages(s *Server) (*web.Site, error) {
 }
 
 func (s *Server) readForPage(ctx context.Context, id string, args url.Values) (web.Answer, error) {
-	e, err := s.read(ctx, s.operation(id), args)
+	e, err := s.engine.read(ctx, s.engine.operation(id), args)
 	if err != nil {
 		return web.Answer{}, err
 	}
@@ -47,20 +47,20 @@ func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string
 		return writeCached(w, r, tagged(nil, tag))
 	}
 	now := s.store.Now()
-	e, version, ok := s.cache.Get(tag, now)
+	e, version, ok := s.engine.Cache.Get(tag, now)
 	if !ok {
 		body, err := content()
 		if err != nil {
 			return err
 		}
 		e = tagged(body, tag)
-		s.cache.Add(tag, httpcache.Item[cacheTag, *cached]{Value: e, Size: e.size(), Added: now}, version)
+		s.engine.Cache.Add(tag, httpcache.Item[cacheTag, *cached]{Value: e, Size: e.size(), Added: now}, version)
 	}
 	return writeCached(w, r, e)
 }
 
 func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error) web.Failure {
-	status, object := s.fail(w, r, err)
+	status, object := s.engine.fail(w, r, err)
 	failure := web.Failure{Status: status, Text: web.Text{EN: object.MessageEN, ZH: object.MessageZH}}
 	for _, d := range object.Details {
 		failure.Details = append(failure.Details, web.Detail{Field: d.Field, Text: web.Text{EN: d.MessageEN, ZH: d.MessageZH}})
@@ -91,7 +91,7 @@ func (s *Server) mountPages(r *routes) {
 // forPeople counts a call of a page for its address.
 func (s *Server) forPeople(show httprouter.Handle) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		if err := s.countRead(w, r); err != nil {
+		if err := s.engine.limit(w, r, limitReads); err != nil {
 			s.pages.Refuse(w, r, err)
 			return
 		}
@@ -106,7 +106,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		s.pages.Refuse(w, r, err)
 		return
 	}
-	s.writeError(w, r, err)
+	s.engine.writeError(w, r, err)
 }
 
 // isBrowser tells of one that opens an address which is no page: browsers ask for

@@ -87,7 +87,7 @@ func appendPostMembers(b []byte, d store.PostDocument) []byte {
 }
 
 type postInput struct {
-	Body store.PostDraft
+	Body store.PostDraft `notpast:"deadline"`
 }
 
 // PostAnswer is the answer of POST /api/posts.

@@ -19,15 +19,10 @@ type RequestList struct {
 	ListEnd
 }
 
-// Allowed is the answer of a contact request that was only tried.
-type Allowed struct {
-	Allowed bool `json:"allowed" enum:"true"`
-}
-
 type requestInput struct {
-	Handle string `path:"handle" doc:"The recipient's handle." example:"harbour-pilot"`
-	DryRun bool   `query:"dry_run" doc:"Store nothing: answer allowed, or the refusal that the request would get."`
-	Body   store.RequestDraft
+	Handle string             `path:"handle" doc:"The recipient's handle." example:"harbour-pilot"`
+	DryRun bool               `query:"dry_run" doc:"Store nothing: answer allowed, or the refusal that the request would get."`
+	Body   store.RequestDraft `notpast:"deadline"`
 }
 
 func (s *Server) sendRequest(c *call, caller store.Caller, in requestInput) (answer, error) {

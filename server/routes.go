@@ -82,14 +82,14 @@ func (s *Server) mount() http.Handler {
 }
 
 func (s *Server) mountOperations(r *routes) {
-	for _, op := range s.operations {
+	for _, op := range s.engine.operations {
 		switch {
 		case !op.reads():
-			r.handle(op.method, op.path, s.serve(op))
+			r.handle(op.method, op.path, s.engine.serve(op))
 		case op.keyed:
-			r.get(op.path, s.serve(op))
+			r.get(op.path, s.engine.serve(op))
 		default:
-			r.public(op.path, s.serve(op))
+			r.public(op.path, s.engine.serve(op))
 		}
 	}
 }

@@ -48,7 +48,7 @@ func TestAPIScripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".hurl"), func(t *testing.T) {
 			ran++
 			s := newScriptSite(t, path)
-			operations = s.server.operations
+			operations = s.server.engine.operations
 			s.runScript(path, met)
 		})
 	}

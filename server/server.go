@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 
 	"github.com/VictoriaMetrics/metrics"
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/julienschmidt/httprouter"
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/rs/zerolog"
@@ -49,10 +48,7 @@ type Options struct {
 type Server struct {
 	options     Options
 	store       *store.Store
-	limiter     *limiter
-	cache       *responseCache
-	registry    huma.Registry
-	operations  []*operation
+	engine      *engine
 	openAPI     func() *cached
 	index       []byte
 	guides      map[string]*cached // by language
@@ -85,19 +81,19 @@ func New(st *store.Store, o Options) (*Server, error) {
 	s.unrouted = newMeter(s.meters, "none")
 	s.refusals = newRefusals(s.meters)
 	s.guides = makeGuides(o.BaseURL)
-	s.registry = newRegistry()
-	s.operations = s.list()
-	for _, op := range s.operations {
-		op.input = newInput(s.registry, op.in)
-		op.meter = newMeter(s.meters, op.path)
-	}
-	s.openAPI = s.document()
-	if err := s.newMCP(); err != nil {
+	s.engine = newEngine(engineConfig{
+		Clock:   st.Now,
+		Limiter: newLimiter(o.Limits),
+		Cache:   httpcache.New[cacheTag, *cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
+		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
+		FailedKeys: limitFailedKeys, KeyLimits: keyLimits,
+		Errors: errorTexts, Document: s.documentInfo(), LoopbackLinks: o.Dev != nil,
+	}, s.list())
+	s.openAPI = s.engine.document()
+	var err error
+	if err = s.newMCP(); err != nil {
 		return nil, err
 	}
-	var err error
-	s.limiter = newLimiter(o.Limits)
-	s.cache = httpcache.New[cacheTag, *cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0)))
 	s.links = newLinkChecks(s)
 	st.Watch(s.invalidate)
 	st.Watch(s.waiters.changed)

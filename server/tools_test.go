@@ -475,7 +475,7 @@ func TestToolsAreDescribed(t *testing.T) {
 		}
 	}
 	// Names, bounds and defaults are those of the operation.
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.operations {
 		if op.asTool == nil {
 			continue
 		}

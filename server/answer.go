@@ -72,7 +72,6 @@ var (
 	revalidateHeader = []string{revalidate}
 	jsonTypeHeader   = []string{jsonType}
 	gzipHeader       = []string{"gzip"}
-	anyOrigin        = []string{"*"}
 )
 
 // hasTag tells whether the caller has what a tag names. It compares weakly: the tag may

@@ -89,9 +89,6 @@ func tagged(body []byte, tag string) *cached {
 	return &cached{body: body, length: []string{strconv.Itoa(len(body))}, tag: []string{tag}}
 }
 
-// minZipped is how long an answer is that is sent compressed.
-const minZipped = 1024
-
 // zip is the answer compressed, if that is shorter. It is kept: size has counted it in
 // beforehand.
 func (e *cached) zip() *gzipped {

@@ -2,61 +2,23 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/julienschmidt/httprouter"
 
 	_ "callbook/server/quiet" // before the metrics library, which logs when it is initialized
-	"callbook/store"
 )
 
 // Figures for Prometheus. They have a listener of their own, which the public does
 // not reach, and hold nothing of any caller: routes are told by their pattern.
 
-// meter counts the calls of one route.
-type meter struct {
-	answers [4]*metrics.Counter // by the first digit of the status, from 2 on
-	seconds *metrics.PrometheusHistogram
-}
-
-// durations are the bounds of what a call takes, in seconds: from a cached answer
-// to one that waits for events.
-var durations = []float64{.0001, .0003, .001, .003, .01, .03, .1, .3, 1, 3, 10, 30}
-
-func newMeter(set *metrics.Set, route string) *meter {
-	m := &meter{seconds: set.GetOrCreatePrometheusHistogramExt(fmt.Sprintf(`callbook_http_request_seconds{route=%q}`, route), durations)}
-	for class := range m.answers {
-		m.answers[class] = set.GetOrCreateCounter(fmt.Sprintf(`callbook_http_requests_total{route=%q,status="%dxx"}`, route, class+2))
-	}
-	return m
-}
-
-func (m *meter) count(status int, took time.Duration) {
-	m.answers[min(max(status/100, 2), 5)-2].Inc()
-	m.seconds.Update(took.Seconds())
-}
-
-// newRefusals counts refusals by their code: which limits are met, and what callers
-// get wrong.
-func newRefusals(set *metrics.Set) map[store.Code]*metrics.Counter {
-	refusals := map[store.Code]*metrics.Counter{}
-	for code := range catalogue {
-		refusals[code] = set.NewCounter(fmt.Sprintf(`callbook_refusals_total{code=%q}`, code))
-	}
-	return refusals
-}
-
 // metered has a route's calls counted.
 func (s *Server) metered(route string, h httprouter.Handle) httprouter.Handle {
-	m := newMeter(s.meters, route)
+	m := s.observer.Metrics.route(route)
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		if rec, ok := w.(*recorder); ok {
-			rec.meter = m
-		}
+		setRoute(w, m)
 		h(w, r, params)
 	}
 }

@@ -597,7 +597,7 @@ func TestOtherPathsAreLoggedAsTheyAre(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := loggedPath(u); got != path {
+		if got := (&observer{Secret: "/owner"}).loggedPath(u); got != path {
 			t.Errorf("%s is logged as %s", path, got)
 		}
 	}

@@ -9,15 +9,15 @@ package server
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/julienschmidt/httprouter"
-	"github.com/klauspost/compress/gzhttp"
 	"github.com/rs/zerolog"
 
 	"callbook/server/httpcache"
@@ -65,9 +65,7 @@ type Server struct {
 	connections atomic.Int64               // open ones
 	stopping    chan struct{}              // closed when the server stops: nobody waits any longer
 	meters      *metrics.Set
-	refusals    map[store.Code]*metrics.Counter
-	unrouted    *meter // of calls that meet no route
-	secure      bool   // the public reaches the site by https
+	observer    *observer
 	handler     http.Handler
 }
 
@@ -77,9 +75,6 @@ func New(st *store.Store, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{options: o, store: st, disk: st.Disk, waiters: newWaiters(), stopping: make(chan struct{}), meters: metrics.NewSet()}
-	s.secure = strings.HasPrefix(o.BaseURL, "https://")
-	s.unrouted = newMeter(s.meters, "none")
-	s.refusals = newRefusals(s.meters)
 	s.guides = makeGuides(o.BaseURL)
 	s.engine = newEngine(engineConfig{
 		Clock:   st.Now,
@@ -89,6 +84,10 @@ func New(st *store.Store, o Options) (*Server, error) {
 		FailedKeys: limitFailedKeys, KeyLimits: keyLimits,
 		Errors: errorTexts, Document: s.documentInfo(), LoopbackLinks: o.Dev != nil,
 	}, s.list())
+	s.observer = &observer{
+		Log: o.Log, Metrics: newHTTPMetrics(s.meters, slices.Collect(maps.Keys(catalogue))),
+		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner", OnPanic: s.engine.writeError,
+	}
 	s.openAPI = s.engine.document()
 	var err error
 	if err = s.newMCP(); err != nil {
@@ -127,59 +126,11 @@ func (s *Server) page(contentType, content string) httprouter.Handle {
 	return s.pageOf(contentType, func(http.Header, *http.Request) *cached { return e })
 }
 
-// preflight answers OPTIONS. Public reads may be made from any origin; nothing
-// else may, and never with credentials.
-func preflight(w http.ResponseWriter, readable bool) {
-	h := w.Header()
-	if readable {
-		h.Set("Access-Control-Allow-Origin", "*")
-		h.Set("Access-Control-Allow-Methods", "GET, HEAD")
-		h.Set("Access-Control-Allow-Headers", "If-None-Match, X-Request-Id")
-		h.Set("Access-Control-Max-Age", "86400")
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// variesByEncoding tells, as compress does, what an answer hangs on.
-var variesByEncoding = []string{"Accept-Encoding"}
-
 // chain wraps the routes in what every request passes through: compression,
 // request id, security headers, log event, recovery from panics.
 func (s *Server) chain(routes http.Handler) (http.Handler, error) {
-	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(minZipped))
-	if err != nil {
-		return nil, err
-	}
 	if s.options.Dev != nil {
 		routes = s.options.Dev.guard(s, routes)
 	}
-	plain := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observe(routes, w, r) })
-	compressed := compress(plain)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if accepted := r.Header["Accept-Encoding"]; len(accepted) > 0 && accepted[0] != "identity" {
-			if r.Method != http.MethodHead {
-				compressed(w, r)
-				return
-			}
-			w = uncompressed{w}
-		}
-		plain(w, r)
-	}), nil
+	return compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.observe(routes, w, r) }))
 }
-
-// uncompressed answers HEAD where the answer to GET may be compressed on its way: how
-// long that is shows only when it is made.
-type uncompressed struct{ http.ResponseWriter }
-
-func (u uncompressed) Unwrap() http.ResponseWriter { return u.ResponseWriter }
-
-func (u uncompressed) WriteHeader(status int) {
-	h := u.Header()
-	if length, _ := strconv.Atoi(h.Get("Content-Length")); length >= minZipped && h["Content-Encoding"] == nil {
-		delete(h, "Content-Length")
-	}
-	u.ResponseWriter.WriteHeader(status)
-}
-
-// Write drops the body, of which net/http would else tell the length.
-func (u uncompressed) Write(body []byte) (int, error) { return len(body), nil }

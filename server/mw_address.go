@@ -1,0 +1,85 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// TrustedProxies are the networks whose X-Forwarded-For is believed.
+type TrustedProxies []netip.Prefix
+
+// ParseTrustedProxies reads addresses and networks such as 127.0.0.1 or 10.0.0.0/8.
+func ParseTrustedProxies(texts []string) (TrustedProxies, error) {
+	var proxies TrustedProxies
+	for _, text := range texts {
+		prefix, err := netip.ParsePrefix(text)
+		if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
+			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err == nil && prefix.Addr().Is4In6() { // callers' addresses are compared unmapped
+			prefix, err = prefix.Addr().Unmap().Prefix(prefix.Bits() - mappedBits)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("trusted proxy: give an address such as 127.0.0.1, without a zone, or a network such as 10.0.0.0/8: %w", err)
+		}
+		proxies = append(proxies, prefix.Masked())
+	}
+	return proxies, nil
+}
+
+// mappedBits is how long the part is that all IPv4 addresses written as IPv6 share.
+const mappedBits = 96
+
+// hold tells whether an address is trusted, on whatever interface.
+func (t TrustedProxies) hold(addr netip.Addr) bool {
+	addr = addr.WithZone("")
+	return slices.ContainsFunc(t, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// clientAddress returns the address that a request comes from. X-Forwarded-For counts
+// only if the peer is a trusted proxy; then the last address in it that is not one.
+func clientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	addr := peer.Addr().Unmap()
+	if !trusted.hold(addr) {
+		return addr
+	}
+	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
+	for i := len(hops) - 1; i >= 0; i-- {
+		hop, err := parseHop(strings.TrimSpace(hops[i]))
+		if err != nil {
+			return addr // what stands before a broken entry cannot be believed
+		}
+		addr = hop.Unmap().WithZone("")
+		if !trusted.hold(addr) {
+			return addr
+		}
+	}
+	return addr
+}
+
+// parseHop reads an address as proxies write it: some add the port.
+func parseHop(text string) (netip.Addr, error) {
+	if withPort, err := netip.ParseAddrPort(text); err == nil {
+		return withPort.Addr(), nil
+	}
+	return netip.ParseAddr(strings.Trim(text, "[]"))
+}
+
+// network is what one person usually has: a single IPv4 address, an IPv6 /64.
+func network(addr netip.Addr) netip.Addr {
+	if !addr.Is6() {
+		return addr
+	}
+	prefix, err := addr.WithZone("").Prefix(64)
+	if err != nil {
+		return addr
+	}
+	return prefix.Addr()
+}

@@ -1,0 +1,121 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"callbook/store"
+)
+
+// observer logs and counts requests.
+type observer struct {
+	Log     zerolog.Logger
+	Metrics *httpMetrics
+	Secure  bool   // the public reaches the site by https
+	Secret  string // path below which everything is secret
+	OnPanic func(w http.ResponseWriter, r *http.Request, err error)
+}
+
+// recorder is a ResponseWriter that records the response, for the metrics and the one
+// log event of a request.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	size   int
+	code   store.Code
+	err    error
+	route  *routeMetrics
+	id     [1]string // of the request; an array, of which the header's value is a slice
+}
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	n, err := r.ResponseWriter.Write(b)
+	r.size += n
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// note adds the cause of a failure to the request's log event.
+func note(w http.ResponseWriter, err error) {
+	if r, ok := w.(*recorder); ok {
+		r.err = err
+	}
+}
+
+func noteCode(w http.ResponseWriter, code store.Code) {
+	if r, ok := w.(*recorder); ok {
+		r.code = code
+	}
+}
+
+// observe gives a request its id and its headers, answers for a handler that
+// panics, and writes the request's one log event. The event holds no query, no
+// header of the caller but its request id, and nothing of the bodies.
+func (o *observer) observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	start := time.Now() //clock: how long it took, not what time it is
+	rec := &recorder{ResponseWriter: w, route: o.Metrics.unrouted}
+	rec.id[0] = requestID(r.Header.Get("X-Request-Id"))
+	setCommonHeaders(w.Header(), rec.id[:], o.Secure)
+	defer func() {
+		if v := recover(); v != nil {
+			o.recovered(v, rec, r)
+		}
+		o.record(rec, r, time.Since(start)) //clock: as above
+	}()
+	next.ServeHTTP(rec, r)
+}
+
+// record counts a request in the metrics and logs it.
+func (o *observer) record(rec *recorder, r *http.Request, took time.Duration) {
+	o.Metrics.count(rec, took)
+	event := o.Log.Info()
+	if rec.err != nil {
+		event = o.Log.Error().Err(rec.err)
+	}
+	if !event.Enabled() {
+		return
+	}
+	event.Str("method", r.Method).Str("path", o.loggedPath(r.URL)).Int("status", rec.status).Int("bytes", rec.size).
+		Dur("took_ms", took).Str("request_id", rec.id[0])
+	if rec.code != "" {
+		event.Str("code", string(rec.code))
+	}
+	event.Send()
+}
+
+// longestPart is what a part of a path has at the most: a handle; ids are shorter.
+const longestPart = 32
+
+// loggedPath is a path as the log shows it. One that begins like the secret path, however
+// badly it was copied, is taken for one. Elsewhere a part that is longer than any handle, or holds an @,
+// may be a key, a link or a mailbox that somebody pasted, and is left out.
+func (o *observer) loggedPath(u *url.URL) string {
+	plain := path.Clean(strings.ReplaceAll(u.Path, `\`, "/"))
+	if begin := o.Secret; begin != "" && len(plain) > len(begin) && strings.EqualFold(plain[:len(begin)], begin) {
+		return o.Secret + "/{token}"
+	}
+	parts := strings.Split(u.EscapedPath(), "/")
+	for i, part := range parts {
+		if len(part) > longestPart || strings.Contains(part, "@") || strings.Contains(part, "%40") {
+			parts[i] = "{...}"
+		}
+	}
+	return strings.Join(parts, "/")
+}

@@ -1,0 +1,18 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+)
+
+// recovered answers for a handler that has panicked.
+func (o *observer) recovered(v any, rec *recorder, r *http.Request) {
+	if v == http.ErrAbortHandler {
+		panic(v)
+	}
+	rec.err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+	if rec.status == 0 {
+		o.OnPanic(rec, r, rec.err)
+	}
+}

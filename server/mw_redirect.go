@@ -1,0 +1,58 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// redirectTo sends a caller to the same path of the site, whichever host the call names. Of
+// the target a request may write nothing but path and query: x:@example.org is one too.
+func redirectTo(base string, status int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		target := base + "/"
+		if path := r.URL.EscapedPath(); strings.HasPrefix(path, "/") {
+			target = base + path
+		}
+		if r.URL.RawQuery != "" {
+			target += "?" + r.URL.RawQuery
+		}
+		h := w.Header()
+		h.Set("Cache-Control", "no-store") // an operator may change his mind
+		h["Content-Type"] = nil            // no page
+		http.Redirect(w, r, target, status)
+	})
+}
+
+// oneName has next answer for its own name and for names that are not listed, and other
+// for the rest.
+func oneName(own string, names []string, next, other http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
+		if name == own || !slices.Contains(names, name) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		other.ServeHTTP(w, r)
+	})
+}
+
+// successWriter keeps the failures of a handler, which words them otherwise than the site.
+type successWriter struct {
+	http.ResponseWriter
+	failed bool
+}
+
+func (s *successWriter) WriteHeader(status int) {
+	if s.failed = status >= 400; !s.failed {
+		s.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (s *successWriter) Write(b []byte) (int, error) {
+	if s.failed {
+		return len(b), nil
+	}
+	return s.ResponseWriter.Write(b)
+}

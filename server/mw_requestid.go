@@ -1,0 +1,26 @@
+package server
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
+
+	"callbook/store"
+)
+
+// requestID keeps the caller's own if it is well-formed and no key by mistake, or
+// makes one.
+func requestID(given string) string {
+	valid := given != "" && len(given) <= 64 && !store.WellFormedKey(given)
+	for i := range len(given) {
+		c := given[i]
+		valid = valid && (c == '-' || c == '_' || c == '.' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z')
+	}
+	if valid {
+		return given
+	}
+	var raw [12]byte // told apart, not kept secret
+	binary.LittleEndian.PutUint64(raw[:], rand.Uint64())
+	binary.LittleEndian.PutUint32(raw[8:], rand.Uint32())
+	return hex.EncodeToString(raw[:])
+}

@@ -1015,7 +1015,7 @@ func TestNoAnswerTellsOfAMailbox(t *testing.T) {
 		s.mail("mailbox-1-owner@example.org")
 	}
 	deliver := func() {
-		if err := s.server.mailer.deliver(context.Background()); err != nil {
+		if err := s.server.DeliverMail(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,6 +11,14 @@ type CodeSent struct {
 	HowZH       string     `json:"how_zh"`
 }
 
+// mailable refuses what needs a mail where the operator has switched mail off.
+func (s *Server) mailable() error {
+	if s.mailer == nil {
+		return refuse(codeMailUnavailable, "")
+	}
+	return nil
+}
+
 func (s *Server) startVerify(c *call, caller store.Caller, _ none) (answer, error) {
 	if err := s.mailable(); err != nil {
 		return answer{}, err

@@ -51,19 +51,19 @@ type demoStep struct {
 
 // Load fills an empty directory with the demo: everything happens anew, in
 // order, while the clock runs through the past half year.
-func (d *Dev) Load(ctx context.Context, s *Server) error {
+func (d *Dev) Load(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	defer d.Clock.offset.Store(0)
+	defer d.options.Clock.offset.Store(0)
 	var agents []demoAgent
 	var posts []demoPost
 	var contacts demoContacts
 	if err := errors.Join(
-		readDemo(d.Demo, "agents.json", &agents), readDemo(d.Demo, "calls.json", &posts), readDemo(d.Demo, "contacts.json", &contacts),
+		readDemo(d.options.Demo, "agents.json", &agents), readDemo(d.options.Demo, "calls.json", &posts), readDemo(d.options.Demo, "contacts.json", &contacts),
 	); err != nil {
 		return err
 	}
-	loader := &demoLoader{dev: d, server: s, store: s.store, callers: map[string]store.Caller{}, menus: map[string][]store.Offering{}, owners: map[string]string{}, today: d.Clock.Now()}
+	loader := &demoLoader{dev: d, store: d.store, callers: map[string]store.Caller{}, menus: map[string][]store.Offering{}, owners: map[string]string{}, today: d.options.Clock.Now()}
 	for _, a := range agents {
 		loader.add(a.JoinedDaysAgo, a.Handle, func(ctx context.Context) error { return loader.join(ctx, a) })
 	}
@@ -78,14 +78,14 @@ func (d *Dev) Load(ctx context.Context, s *Server) error {
 	}
 	slices.SortStableFunc(loader.steps, func(a, b demoStep) int { return cmp.Compare(b.daysAgo, a.daysAgo) })
 	for _, step := range loader.steps {
-		d.Clock.offset.Store(-int64(step.daysAgo * float64(store.Day)))
+		d.options.Clock.offset.Store(-int64(step.daysAgo * float64(store.Day)))
 		if err := step.act(ctx); err != nil {
 			return fmt.Errorf("load the demo: %s: %w", step.what, err)
 		}
 	}
 	d.agents = loader.agents
-	d.Clock.offset.Store(0)
-	return s.RunDue(ctx)
+	d.options.Clock.offset.Store(0)
+	return d.RunDue(ctx)
 }
 
 func readDemo(files fs.FS, name string, into any) error {
@@ -101,7 +101,6 @@ func readDemo(files fs.FS, name string, into any) error {
 
 type demoLoader struct {
 	dev     *Dev
-	server  *Server
 	store   *store.Store
 	steps   []demoStep
 	callers map[string]store.Caller
@@ -185,10 +184,10 @@ func (l *demoLoader) claim(ctx context.Context, caller store.Caller, a demoAgent
 	if _, err := l.store.ClaimOwner(ctx, caller, a.OwnerEmail); err != nil {
 		return err
 	}
-	if err := l.server.mailer.deliver(ctx); err != nil {
+	if err := l.dev.DeliverMail(ctx); err != nil {
 		return err
 	}
-	_, token, found := strings.Cut(*l.dev.Mail.Messages()[0].Link, "/owner/")
+	_, token, found := strings.Cut(*l.dev.options.Mail.Messages()[0].Link, "/owner/")
 	if !found {
 		return errors.New("the mail holds no link")
 	}

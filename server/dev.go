@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,16 +22,38 @@ import (
 	storetext "callbook/store/text"
 )
 
-// Dev is what callbook dev adds: a demo directory whose keys are known, a clock
+// Dev is a server for testing agents: a demo directory whose keys are known, a clock
 // that can be moved, and a reset. It serves this machine only.
 type Dev struct {
-	Clock  *DevClock
-	Demo   fs.FS        // agents.json, calls.json and contacts.json
-	Mail   *mail.Memory // what the site would have sent
-	gate   sync.RWMutex // held whole while the clock moves or the directory is made anew
-	mu     sync.Mutex
-	agents []DevAgent
+	*Server
+	options DevOptions
+	store   *store.Store
+	router  *httprouter.Router
+	gate    sync.RWMutex // held whole while the clock moves or the directory is made anew
+	mu      sync.Mutex
+	agents  []DevAgent
 }
+
+// DevOptions is what a Dev adds to a server.
+type DevOptions struct {
+	Clock *DevClock    // of the store
+	Demo  fs.FS        // agents.json, calls.json and contacts.json
+	Mail  *mail.Memory // what the site would have sent
+}
+
+// NewDev builds a server for testing agents. Its store has to allow loopback links.
+func NewDev(st *store.Store, o Options, options DevOptions) (*Dev, error) {
+	d := &Dev{options: options, store: st}
+	d.router = d.routes()
+	o.Mail, o.LinkCheck.Loopback = options.Mail, true
+	o.Wrap, o.Uncrawled = d.guard, []string{prefix}
+	var err error
+	d.Server, err = New(st, o)
+	return d, err
+}
+
+// prefix begins the paths that a Dev adds.
+const prefix = "/dev/"
 
 // DevAgent is a demo agent with its key.
 type DevAgent struct {
@@ -56,10 +79,10 @@ func (d *Dev) Agents() []DevAgent {
 
 // present are the demo agents that are still there, with the levels that they have now.
 // The key is the one they began with.
-func (d *Dev) present(ctx context.Context, s *Server) ([]DevAgent, error) {
+func (d *Dev) present(ctx context.Context) (any, error) {
 	agents := []DevAgent{}
 	for _, agent := range d.Agents() {
-		card, err := s.store.Card(ctx, agent.Handle)
+		card, err := d.store.Card(ctx, agent.Handle)
 		if errors.Is(err, refuse(store.CodeNotFound, "")) {
 			continue
 		}
@@ -69,30 +92,27 @@ func (d *Dev) present(ctx context.Context, s *Server) ([]DevAgent, error) {
 		agent.Level = card.Level
 		agents = append(agents, agent)
 	}
-	return agents, nil
+	return map[string]any{"agents": agents}, nil
 }
 
-// mount mounts what callbook dev adds. It is not part of the API: no key, no
+// routes mounts what callbook dev adds. It is not part of the API: no key, no
 // limits, not in the documents.
-func (d *Dev) mount(s *Server, r *routes) {
-	r.get("/dev/agents", func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) {
-		agents, err := d.present(req.Context(), s)
-		if err != nil {
-			s.engine.writeError(w, req, err)
-			return
-		}
-		d.reply(w, map[string]any{"agents": agents})
+func (d *Dev) routes() *httprouter.Router {
+	router := httprouter.New()
+	router.RedirectTrailingSlash = false
+	router.RedirectFixedPath = false
+	router.GlobalOPTIONS = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.WriteError(w, r, refuse(codeMethodNotAllowed, ""))
 	})
-	r.get("/dev/mail", func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) {
-		// What waits goes out first, so that a caller finds the mail it asked for.
-		if err := s.mailer.deliver(req.Context()); err != nil {
-			s.engine.writeError(w, req, err)
-			return
+	for path, read := range map[string]func(context.Context) (any, error){"agents": d.present, "mail": d.mails} {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			router.Handle(method, prefix+path, d.handle(func(ctx context.Context, _ []byte) (any, error) { return read(ctx) }))
 		}
-		d.reply(w, map[string]any{"mail": d.mails()})
-	})
-	r.handle(http.MethodPost, "/dev/clock", d.handle(s, d.advance))
-	r.handle(http.MethodPost, "/dev/reset", d.handle(s, d.reset))
+	}
+	router.POST(prefix+"clock", d.handle(d.advance))
+	router.POST(prefix+"reset", d.handle(d.reset))
+	return router
 }
 
 // DevMail is a mail that the site would have sent.
@@ -101,34 +121,34 @@ type DevMail struct {
 	At store.Time `json:"at"`
 }
 
-// mails are the site's own mails, newest first.
-func (d *Dev) mails() []DevMail {
+// mails are the site's own mails, newest first. What waits goes out before, so that a
+// caller finds the mail it asked for.
+func (d *Dev) mails(ctx context.Context) (any, error) {
+	if err := d.DeliverMail(ctx); err != nil {
+		return nil, err
+	}
 	mails := []DevMail{}
-	for _, m := range d.Mail.Messages() {
+	for _, m := range d.options.Mail.Messages() {
 		mails = append(mails, DevMail{m, store.Time(m.At.UnixMilli())})
 	}
-	return mails
-}
-
-func (d *Dev) reply(w http.ResponseWriter, v any) {
-	w.Header().Set("Cache-Control", "no-store")
-	_ = writeJSON(w, http.StatusOK, marshal(v))
+	return map[string]any{"mail": mails}, nil
 }
 
 // handle reads a small body and answers with what act returns.
-func (d *Dev) handle(s *Server, act func(ctx context.Context, s *Server, body []byte) (any, error)) httprouter.Handle {
+func (d *Dev) handle(act func(ctx context.Context, body []byte) (any, error)) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err != nil {
-			s.engine.writeError(w, r, refuse(codeBodyTooLarge, ""))
+			d.WriteError(w, r, refuse(codeBodyTooLarge, ""))
 			return
 		}
-		result, err := act(r.Context(), s, body)
+		result, err := act(r.Context(), body)
 		if err != nil {
-			s.engine.writeError(w, r, err)
+			d.WriteError(w, r, err)
 			return
 		}
-		d.reply(w, result)
+		w.Header().Set("Cache-Control", "no-store")
+		_ = writeJSON(w, http.StatusOK, marshal(result))
 	}
 }
 
@@ -136,19 +156,19 @@ func (d *Dev) handle(s *Server, act func(ctx context.Context, s *Server, body []
 // years that answers can write.
 const maxAdvance = 100 * 365 * store.Day
 
-func (d *Dev) advance(ctx context.Context, s *Server, body []byte) (any, error) {
-	if err := d.move(ctx, s, body); err != nil {
+func (d *Dev) advance(ctx context.Context, body []byte) (any, error) {
+	if err := d.move(ctx, body); err != nil {
 		return nil, err
 	}
 	// Behind the gate: a link may lead to this very server.
-	if err := s.links.recheckAll(ctx); err != nil {
+	if err := d.RecheckLinks(ctx); err != nil {
 		return nil, err
 	}
-	return map[string]any{"now": store.Time(s.store.Now().UnixMilli())}, nil
+	return map[string]any{"now": store.Time(d.store.Now().UnixMilli())}, nil
 }
 
 // move moves the clock and does what is then due, but for looks at links.
-func (d *Dev) move(ctx context.Context, s *Server, body []byte) error {
+func (d *Dev) move(ctx context.Context, body []byte) error {
 	d.gate.Lock()
 	defer d.gate.Unlock()
 	var in struct {
@@ -156,17 +176,17 @@ func (d *Dev) move(ctx context.Context, s *Server, body []byte) error {
 	}
 	err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true))
 	step, parseErr := time.ParseDuration(in.Advance)
-	total := time.Duration(d.Clock.offset.Load()) + step
+	total := time.Duration(d.options.Clock.offset.Load()) + step
 	if err != nil || parseErr != nil || step < 0 || step > maxAdvance || total > maxAdvance {
 		return &store.Error{Code: store.CodeValidationFailed, Faults: []store.Fault{
 			{Field: "advance", Code: store.FaultBadFormat, Topic: "duration"},
 		}}
 	}
-	d.Clock.offset.Add(int64(step))
-	return s.runDueInside(ctx)
+	d.options.Clock.offset.Add(int64(step))
+	return d.RunDueInside(ctx)
 }
 
-func (d *Dev) reset(ctx context.Context, s *Server, body []byte) (any, error) {
+func (d *Dev) reset(ctx context.Context, body []byte) (any, error) {
 	var in struct {
 		Demo bool `json:"demo"`
 	}
@@ -179,17 +199,17 @@ func (d *Dev) reset(ctx context.Context, s *Server, body []byte) (any, error) {
 	}
 	d.gate.Lock()
 	defer d.gate.Unlock()
-	if err := s.store.Clear(ctx); err != nil {
+	if err := d.store.Clear(ctx); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
 	d.agents = nil
 	d.mu.Unlock()
-	d.Clock.offset.Store(0)
-	s.engine.Limiter.forget() // numbers of agents are given again
-	d.Mail.Clear()
+	d.options.Clock.offset.Store(0)
+	d.ResetLimits() // numbers of agents are given again
+	d.options.Mail.Clear()
 	if in.Demo {
-		if err := d.Load(ctx, s); err != nil {
+		if err := d.Load(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -199,20 +219,25 @@ func (d *Dev) reset(ctx context.Context, s *Server, body []byte) (any, error) {
 // guard lets in only what comes for this machine by a name of this machine: a
 // page elsewhere that a browser shows must not reach the keys, by its own name
 // (DNS rebinding) or as a foreign origin.
-func (d *Dev) guard(s *Server, next http.Handler) http.Handler {
+func (d *Dev) guard(next http.Handler) http.Handler {
+	d.router.NotFound = next
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
 		if !localHost(r.Host) || origin != "" && !localOrigin(origin) && !ownForm(r) {
-			s.engine.writeError(w, r, refuse(store.CodeForbidden, "dev"))
+			d.WriteError(w, r, refuse(store.CodeForbidden, "dev"))
 			return
 		}
 		if err := readAhead(r); err != nil {
-			s.engine.writeError(w, r, errors.Join(refuse(codeInvalidJSON, ""), err))
+			d.WriteError(w, r, errors.Join(refuse(codeInvalidJSON, ""), err))
 			return
 		}
 		if !holdsNothing(r) {
 			d.gate.RLock()
 			defer d.gate.RUnlock()
+		}
+		if strings.HasPrefix(r.URL.Path, prefix) && r.URL.RawPath == "" {
+			d.router.ServeHTTP(w, r)
+			return
 		}
 		next.ServeHTTP(w, r)
 	})

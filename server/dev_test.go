@@ -39,23 +39,22 @@ func newDevSite(t testing.TB, demo bool) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev := &Dev{Clock: clock, Demo: os.DirFS(demoFolder), Mail: mail.NewMemory(1000)}
-	log := &lockedBuffer{}
-	s, err := New(st, Options{BaseURL: "http://127.0.0.1:8080", Log: zerolog.New(log), Mail: dev.Mail, Dev: dev})
+	sent, log := mail.NewMemory(1000), &lockedBuffer{}
+	dev, err := NewDev(st, Options{BaseURL: "http://127.0.0.1:8080", Log: zerolog.New(log)}, DevOptions{Clock: clock, Demo: os.DirFS(demoFolder), Mail: sent})
 	if err == nil && demo {
-		err = dev.Load(t.Context(), s)
+		err = dev.Load(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := httptest.NewServer(s)
+	h := httptest.NewServer(dev)
 	t.Cleanup(func() {
 		h.Close()
 		if err := st.Close(); err != nil {
 			t.Errorf("close the store: %v", err)
 		}
 	})
-	return &site{TB: t, server: s, store: st, log: log, outgoing: dev.Mail, url: h.URL, client: h.Client(), promised: &sync.Map{}}
+	return &site{TB: t, server: dev.Server, store: st, log: log, outgoing: sent, url: h.URL, client: h.Client(), promised: &sync.Map{}}
 }
 
 // devAgents are the agents whose keys the site tells.
@@ -293,7 +292,7 @@ func TestDevResetEmptiesAndRestores(t *testing.T) {
 // TestDevResetForgetsWhatWasCounted: numbers of agents are given again.
 func TestDevResetForgetsWhatWasCounted(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) {
-		o.dev = &Dev{Clock: &DevClock{}}
+		o.dev = &DevClock{}
 		o.limits = Limits{limitRegistrations: Limit{Calls: 1, Period: time.Hour}}
 	})
 	for range 2 {

@@ -131,8 +131,8 @@ func (s *Server) llms() string {
 // endless ways to ask the same: next pages, searches, filters combined.
 func (s *Server) robots() string {
 	rules := []string{"User-agent: *", "Disallow: /owner/", "Disallow: " + mcpPath}
-	if s.options.Dev != nil {
-		rules = append(rules, "Disallow: /dev/")
+	for _, path := range s.options.Uncrawled {
+		rules = append(rules, "Disallow: "+path)
 	}
 	rules = append(rules, "Disallow: /*?*cursor=", "Disallow: /*?*offset=", "Disallow: /*?*q=", "Disallow: /*?*&", "Allow: /")
 	return strings.Join(rules, "\n") + "\n"

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -864,7 +863,7 @@ func TestAKeyThatEndsWhileItWaits(t *testing.T) {
 // TestDevIsNotHeldBackByWaitingCalls: a clock that waited for them would find no call
 // that waits still, and so would a reset: it would be answered, and not be refused.
 func TestDevIsNotHeldBackByWaitingCalls(t *testing.T) {
-	s := newSite(t, func(o *siteOptions) { o.dev = &Dev{Clock: &DevClock{}, Demo: os.DirFS(demoFolder)} })
+	s := newSite(t, func(o *siteOptions) { o.dev = &DevClock{} })
 	pilot, gauge, idle := s.agent("harbour-pilot"), s.verified("tide-gauge"), s.agent("lighthouse")
 	s.call("PATCH", "/api/me", pilot, `{"contact_policy":{"require_offering":false}}`).status(200)
 	s.call("POST", "/api/agents/harbour-pilot/requests", gauge, `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`).status(201)

@@ -47,6 +47,7 @@ type site struct {
 	server   *Server
 	store    *store.Store
 	clock    *testClock
+	dev      *DevClock // instead of clock, under callbook dev
 	log      *lockedBuffer
 	outgoing *mail.Memory
 	url      string
@@ -96,7 +97,7 @@ type siteOptions struct {
 	quotas  store.Quotas
 	trusted TrustedProxies
 	path    string
-	dev     *Dev
+	dev     *DevClock // of callbook dev
 	mails   store.MailCaps
 	mailOff bool
 	links   linkcheck.Options
@@ -146,12 +147,9 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	clock := &testClock{now: testStart()}
 	now := clock.Now
 	if o.dev != nil {
-		now = o.dev.Clock.Now // then the clock is moved through POST /dev/clock
+		now = o.dev.Now // then the clock is moved through POST /dev/clock
 	}
 	sent := mail.NewMemory(10_000)
-	if o.dev != nil {
-		o.dev.Mail = sent
-	}
 	st, err := store.Open(context.Background(), store.Options{
 		Path: o.path, Clock: now, Quotas: &o.quotas, Mails: &o.mails, Normal: true, LoopbackLinks: o.dev != nil,
 	})
@@ -166,12 +164,20 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	}
 	serve := Options{
 		BaseURL: base, Limits: o.limits, TrustedProxies: o.trusted,
-		Log: zerolog.New(log), Version: "test", Mail: sent, LinkCheck: o.links, Dev: o.dev,
+		Log: zerolog.New(log), Version: "test", Mail: sent, LinkCheck: o.links,
 	}
 	if o.mailOff {
 		serve.Mail = nil
 	}
-	s, err := New(st, serve)
+	var s *Server
+	if o.dev == nil {
+		s, err = New(st, serve)
+	} else {
+		var dev *Dev
+		if dev, err = NewDev(st, serve, DevOptions{Clock: o.dev, Demo: os.DirFS(demoFolder), Mail: sent}); err == nil {
+			s = dev.Server
+		}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +191,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 			t.Errorf("close the store: %v", err)
 		}
 	})
-	return &site{TB: t, server: s, store: st, clock: clock, log: log, outgoing: sent, url: h.URL, client: h.Client(), places: map[string]string{}, promised: &sync.Map{}}
+	return &site{TB: t, server: s, store: st, clock: clock, dev: o.dev, log: log, outgoing: sent, url: h.URL, client: h.Client(), places: map[string]string{}, promised: &sync.Map{}}
 }
 
 // nowhere is a resolver that knows no name, so that no test looks at a page of
@@ -359,7 +365,7 @@ func (s *site) post(key, title string, more ...any) string {
 // mail delivers what waits, and returns the newest mail to an address.
 func (s *site) mail(to string) mail.Message {
 	s.Helper()
-	if err := s.server.mailer.deliver(context.Background()); err != nil {
+	if err := s.server.DeliverMail(context.Background()); err != nil {
 		s.Fatal(err)
 	}
 	for _, m := range s.outgoing.Messages() {

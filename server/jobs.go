@@ -37,7 +37,7 @@ func (s *Server) jobs() []job {
 func (s *Server) work(ctx context.Context) *sync.WaitGroup {
 	working := &sync.WaitGroup{}
 	if s.mailer != nil {
-		working.Go(func() { s.mailer.run(ctx) })
+		working.Go(func() { s.deliverMails(ctx) })
 	}
 	for _, j := range s.jobs() {
 		working.Go(func() { s.repeat(ctx, j) })
@@ -61,6 +61,17 @@ func (s *Server) repeat(ctx context.Context, j job) {
 	}
 }
 
+// deliverMails delivers mails as they come due, until ctx ends.
+func (s *Server) deliverMails(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := guarded(ctx, s.mailer.deliver)
+		if err != nil && ctx.Err() == nil {
+			s.options.Log.Error().Err(err).Msg("the outbox cannot be read or written")
+		}
+		s.mailer.wait(ctx, err != nil)
+	}
+}
+
 // guarded turns a panic of a background task into an error: the next run comes.
 func guarded(ctx context.Context, act func(context.Context) error) (err error) {
 	defer func() {
@@ -73,17 +84,27 @@ func guarded(ctx context.Context, act func(context.Context) error) (err error) {
 
 // RunDue does at once all that is due by the clock, mails and links included.
 func (s *Server) RunDue(ctx context.Context) error {
-	return errors.Join(s.runDueInside(ctx), s.links.recheckAll(ctx))
+	return errors.Join(s.RunDueInside(ctx), s.links.recheckAll(ctx))
 }
 
-// runDueInside does all that is due but looks at pages.
-func (s *Server) runDueInside(ctx context.Context) error {
-	err := s.store.RunDue(ctx)
-	if s.mailer != nil {
-		err = errors.Join(err, s.mailer.deliver(ctx))
-	}
-	return errors.Join(err, s.backUp(ctx), s.tellRoom(ctx))
+// RunDueInside does all that is due but looks at pages.
+func (s *Server) RunDueInside(ctx context.Context) error {
+	return errors.Join(s.store.RunDue(ctx), s.DeliverMail(ctx), s.backUp(ctx), s.tellRoom(ctx))
 }
+
+// RecheckLinks checks every link that is due.
+func (s *Server) RecheckLinks(ctx context.Context) error { return s.links.recheckAll(ctx) }
+
+// DeliverMail sends every mail that is due, if the site sends any.
+func (s *Server) DeliverMail(ctx context.Context) error {
+	if s.mailer == nil {
+		return nil
+	}
+	return s.mailer.deliver(ctx)
+}
+
+// ResetLimits begins to count requests anew.
+func (s *Server) ResetLimits() { s.engine.Limiter.forget() }
 
 // backupPause is how long after a copy that failed the next try comes: each reads
 // the whole database.

@@ -75,18 +75,17 @@ type linkChecks struct {
 	base    string
 	free    chan struct{}
 	looking sync.Map // agents of which a link is looked at
-	limiter *limiter // by the address that is called; unlimited for callbook dev
+	limiter *limiter // by the address that is called; unlimited where links may lead to this machine
 }
 
 func newLinkChecks(s *Server) *linkChecks {
 	limits := Limits{}
-	dev := s.options.Dev != nil
-	if !dev {
+	if !s.options.LinkCheck.Loopback {
 		limits[limitLooks] = looksAtAddress
 	}
 	l := &linkChecks{store: s.store, base: s.options.BaseURL, free: make(chan struct{}, looksAtOnce), limiter: newLimiter(limits)}
 	o := s.options.LinkCheck
-	o.Loopback, o.UserAgent = dev, "Callbook/"+s.options.Version+" (+"+s.options.BaseURL+")"
+	o.UserAgent = "Callbook/" + s.options.Version + " (+" + s.options.BaseURL + ")"
 	o.Allow = func(addr netip.Addr) bool {
 		return l.limiter.take(http.Header{}, limitLooks, subject{network: network(addr)}, s.store.Now()) == nil
 	}

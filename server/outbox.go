@@ -23,16 +23,8 @@ type mailer struct {
 	wake  chan struct{}
 }
 
-func newMailer(s *Server) *mailer {
-	return &mailer{store: s.store, sink: s.options.Mail, base: s.options.BaseURL, log: s.options.Log, wake: make(chan struct{}, 1)}
-}
-
-// mailable refuses what needs a mail where the operator has switched mail off.
-func (s *Server) mailable() error {
-	if s.mailer == nil {
-		return refuse(codeMailUnavailable, "")
-	}
-	return nil
+func newMailer(st *store.Store, sink mail.Sink, base string, log zerolog.Logger) *mailer {
+	return &mailer{store: st, sink: sink, base: base, log: log, wake: make(chan struct{}, 1)}
 }
 
 // changed hears of commits, and wakes the mailer when a mail waits.
@@ -46,23 +38,18 @@ func (m *mailer) changed(c store.Changes) {
 	}
 }
 
-// run delivers mails as they come due, until ctx ends.
-func (m *mailer) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := guarded(ctx, m.deliver)
-		nap := longestNap
-		if err == nil {
-			nap = m.untilNext(ctx)
-		} else if ctx.Err() == nil {
-			m.log.Error().Err(err).Msg("the outbox cannot be read or written")
-		}
-		timer := time.NewTimer(nap)
-		select {
-		case <-m.wake:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+// wait returns when mails may be due, or ctx ends. After a failure it sleeps for long.
+func (m *mailer) wait(ctx context.Context, failed bool) {
+	nap := longestNap
+	if !failed {
+		nap = m.untilNext(ctx)
+	}
+	timer := time.NewTimer(nap)
+	defer timer.Stop()
+	select {
+	case <-m.wake:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

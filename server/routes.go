@@ -68,9 +68,6 @@ func (s *Server) mount() http.Handler {
 	s.mountDocuments(r)
 	s.mountMCP(r)
 	s.mountHealth(r)
-	if s.options.Dev != nil {
-		s.options.Dev.mount(s, r)
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		// A path has one spelling: an encoded slash is not one.
 		if strings.Contains(strings.ToLower(req.URL.RawPath), "%2f") {

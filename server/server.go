@@ -35,13 +35,14 @@ type Options struct {
 	CacheBytes     int64          // of kept answers; 0 for DefaultCacheBytes, less than 0 for none
 	TrustedProxies TrustedProxies // peers whose X-Forwarded-For is believed
 	Log            zerolog.Logger
-	Mail           mail.Sink         // where the site's own mails go; nil: it sends none
-	LinkCheck      linkcheck.Options // of the looks at profile links; the zero value is what a server wants
-	Version        string            // of the program, for the documents
-	Contact        string            // of the operator, as ParseContact returns it; empty: the home page says
-	MCPOrigins     []string          // as ParseMCPOrigins returns them: whose pages may use the MCP endpoint, beside the site's own
-	Backups        store.Schedule    // of the database; none without a folder
-	Dev            *Dev              // set for callbook dev only
+	Mail           mail.Sink                              // where the site's own mails go; nil: it sends none
+	LinkCheck      linkcheck.Options                      // of the looks at profile links; the zero value is what a server wants
+	Version        string                                 // of the program, for the documents
+	Contact        string                                 // of the operator, as ParseContact returns it; empty: the home page says
+	MCPOrigins     []string                               // as ParseMCPOrigins returns them: whose pages may use the MCP endpoint, beside the site's own
+	Backups        store.Schedule                         // of the database; none without a folder
+	Wrap           func(routes http.Handler) http.Handler // middleware behind the request log; nil: none
+	Uncrawled      []string                               // paths that robots.txt closes, beside the site's own
 }
 
 // Server answers for one directory.
@@ -82,7 +83,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 		Cache:   httpcache.New[cacheTag, *cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
 		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
 		FailedKeys: limitFailedKeys, KeyLimits: keyLimits,
-		Errors: errorTexts, Document: s.documentInfo(), LoopbackLinks: o.Dev != nil,
+		Errors: errorTexts, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.list())
 	s.observer = &observer{
 		Log: o.Log, Metrics: newHTTPMetrics(s.meters, slices.Collect(maps.Keys(catalogue))),
@@ -97,7 +98,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	st.Watch(s.invalidate)
 	st.Watch(s.waiters.changed)
 	if o.Mail != nil {
-		s.mailer = newMailer(s)
+		s.mailer = newMailer(st, o.Mail, o.BaseURL, o.Log)
 		st.Watch(s.mailer.changed)
 	}
 	if s.pages, err = newPages(s); err != nil {
@@ -117,6 +118,11 @@ func CheckBaseURL(base string) error {
 	return nil
 }
 
+// WriteError answers with an error, as operations do.
+func (s *Server) WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	s.engine.writeError(w, r, err)
+}
+
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
@@ -129,8 +135,8 @@ func (s *Server) page(contentType, content string) httprouter.Handle {
 // chain wraps the routes in what every request passes through: compression,
 // request id, security headers, log event, recovery from panics.
 func (s *Server) chain(routes http.Handler) (http.Handler, error) {
-	if s.options.Dev != nil {
-		routes = s.options.Dev.guard(s, routes)
+	if s.options.Wrap != nil {
+		routes = s.options.Wrap(routes)
 	}
 	return compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.observe(routes, w, r) }))
 }

@@ -73,17 +73,17 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 	if err := st.MarkDev(ctx, fresh); err != nil {
 		return errors.Join(err, st.Close())
 	}
-	dev := &server.Dev{Clock: clock, Demo: console.demo, Mail: mail.NewMemory(devMails)}
 	base := "http://" + listener.Addr().String()
-	s, err := server.New(st, server.Options{BaseURL: base, Limits: limits, Log: log, Version: version(), Mail: dev.Mail, Dev: dev})
+	dev, err := server.NewDev(st, server.Options{BaseURL: base, Limits: limits, Log: log, Version: version()},
+		server.DevOptions{Clock: clock, Demo: console.demo, Mail: mail.NewMemory(devMails)})
 	if err == nil && fresh && !c.Empty {
-		err = dev.Load(ctx, s)
+		err = dev.Load(ctx)
 	}
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
 	greet(console.out, base, dev.Agents(), c.Limits)
-	return errors.Join(s.Serve(ctx, server.Front{Listener: listener}), st.Close())
+	return errors.Join(dev.Serve(ctx, server.Front{Listener: listener}), st.Close())
 }
 
 // greet prints what a newcomer can do at once: lines that work as they stand.

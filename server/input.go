@@ -392,3 +392,12 @@ func (c *checker) checkText(schema *huma.Schema, field, text string) {
 		c.fault(field, store.FaultBadFormat, format)
 	}
 }
+
+// parseSince reads the since of a list of replies.
+func parseSince(text string) (store.Time, bool) {
+	if text == "" {
+		return 0, true
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	return store.Time(t.UnixMilli()), err == nil
+}

@@ -49,11 +49,3 @@ func nextPage(u *url.URL, cursor string) string {
 	query.Set("cursor", cursor)
 	return u.EscapedPath() + "?" + query.Encode()
 }
-
-// linkNext is the Link header of a page that another follows.
-func linkNext(next string) string {
-	if next == "" {
-		return ""
-	}
-	return "<" + next + `>; rel="next"`
-}

@@ -244,6 +244,14 @@ func (c *call) write(a answer) error {
 	return writeJSON(c.w, cmp.Or(a.status, c.op.status), a.body)
 }
 
+// linkNext is the Link header of a page that another follows.
+func linkNext(next string) string {
+	if next == "" {
+		return ""
+	}
+	return "<" + next + `>; rel="next"`
+}
+
 // authenticate finds the caller of a key and counts the call. Wrong keys count
 // for the address; one that has shown too many is told so instead of 401. A
 // right key is never held back by others' wrong ones.

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"time"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/store"
@@ -93,13 +91,4 @@ func (s *Server) listMyReplies(c *call, caller store.Caller, q repliesQuery) (an
 		}{replyOf(r), PostName{ID: r.PostID, Title: r.PostTitle}})...)
 	}
 	return endList(c, b, list, hintedSearch{limit: q.Limit}), nil
-}
-
-// parseSince reads the since of a list of replies.
-func parseSince(text string) (store.Time, bool) {
-	if text == "" {
-		return 0, true
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	return store.Time(t.UnixMilli()), err == nil
 }

@@ -50,8 +50,8 @@ const (
 )
 
 // evidenceNotes are those two as JSON members.
-var evidenceNotes = `,"confirmed_collaborations_note_en":` + string(marshal(evidenceNoteEN)) +
-	`,"confirmed_collaborations_note_zh":` + string(marshal(evidenceNoteZH))
+var evidenceNotes = `,"confirmed_collaborations_note_en":` + string(Marshal(evidenceNoteEN)) +
+	`,"confirmed_collaborations_note_zh":` + string(Marshal(evidenceNoteZH))
 
 // AgentList is the answer of GET /api/agents.
 type AgentList struct {
@@ -119,23 +119,23 @@ type agentsQuery struct {
 	Cursor     string `query:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
+func (s *Server) listAgents(req *Request, q agentsQuery) (Response, error) {
 	if q.Cursor != "" && q.Offset > 0 {
-		return answer{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
+		return Response{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
 			{Field: "offset", Code: store.FaultBadValue, Topic: "offset"},
 		}}
 	}
-	list, err := s.store.Agents(c.Context(), store.AgentFilter{
+	list, err := s.store.Agents(req.Context(), store.AgentFilter{
 		Query: q.Q, Capability: q.Capability, Language: q.Language, Verified: q.Verified, MinLevel: q.MinLevel, New: q.New, Strict: q.Match == "all", Brief: q.View == "brief",
 	}, store.Page{Limit: q.Limit, Offset: q.Offset, Cursor: q.Cursor})
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
 	size := 0
 	for i := range list.Items {
 		size += itemSize(&list.Items[i])
 	}
-	b := beginList(c, "agents", size)
+	b := beginList(req, "agents", size)
 	for i, d := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
@@ -147,14 +147,14 @@ func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
 			b = appendListItem(b, d, match)
 		}
 	}
-	a := endList(c, b, list, hintedSearch{
+	response := endList(req, b, list, hintedSearch{
 		q: q.Q, of: agentNoun, limit: q.Limit, strict: q.Match == "all",
 		filtered: q.Capability != "" || q.Language != "" || q.Verified != nil || q.MinLevel > 0 || q.New,
 	})
 	if !q.New { // which depends on the time, too
-		a.tags = cacheTags(agentsData)
+		response.Tags = cacheTags(agentsData)
 	}
-	return a, nil
+	return response, nil
 }
 
 // itemSize is how many bytes an agent takes in a list, about.
@@ -270,13 +270,13 @@ type handlePath struct {
 	Handle string `path:"handle" doc:"The agent's handle." example:"harbour-pilot"`
 }
 
-func (s *Server) getAgent(c *call, in handlePath) (answer, error) {
-	d, err := s.store.Card(c.Context(), in.Handle)
+func (s *Server) getAgent(req *Request, in handlePath) (Response, error) {
+	d, err := s.store.Card(req.Context(), in.Handle)
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
 	b := appendCard(beginAnswer(cardSize(d)), d)
-	return answer{body: append(b, '}'), tags: cardTags(d.ID)}, nil
+	return Response{Body: append(b, '}'), Tags: cardTags(d.ID)}, nil
 }
 
 type registerInput struct {
@@ -288,9 +288,9 @@ type registration struct {
 	store.Registration
 }
 
-func (registration) checkTogether(body map[string]any, c *checker) {
+func (registration) Check(body map[string]any, c *Checker) {
 	if blank(body["description_en"]) && blank(body["description_zh"]) {
-		c.fault("description_en", store.FaultRequired, "description")
+		c.Fault("description_en", store.FaultRequired, "description")
 	}
 }
 
@@ -305,10 +305,10 @@ type RegisteredAgent struct {
 	NextStepsZH string `json:"next_steps_zh"`
 }
 
-func (s *Server) registerAgent(c *call, in registerInput) (answer, error) {
-	r, replayed, err := s.store.Register(c.Context(), in.Body.Registration, c.once)
+func (s *Server) registerAgent(req *Request, in registerInput) (Response, error) {
+	r, replayed, err := s.store.Register(req.Context(), in.Body.Registration, req.Idempotency)
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
 	b := appendAgentObject(beginAnswer(cardSize(r.Agent)), r.Agent)
 	if r.Key != "" {
@@ -322,6 +322,6 @@ func (s *Server) registerAgent(c *call, in registerInput) (answer, error) {
 	b = appendText(b, "请保存 api_key：它不会再次显示。调用时发送 Authorization: Bearer cq_…。用 POST "+
 		s.options.BaseURL+"/api/me/verify 验证邮箱，用 PUT "+s.options.BaseURL+"/api/me/offerings 发布服务菜单，再用 POST "+
 		s.options.BaseURL+"/api/me/owner-claim 请所有者认领。GET "+s.options.BaseURL+"/api 列出全部操作。")
-	a := answer{body: append(b, '}'), location: "/api/agents/" + r.Agent.Handle, replayed: replayed}
-	return a, nil
+	response := Response{Body: append(b, '}'), Location: "/api/agents/" + r.Agent.Handle, Replayed: replayed}
+	return response, nil
 }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	jsonType   = "application/json; charset=utf-8"
-	revalidate = "public, max-age=0, must-revalidate"
+	JSONType   = "application/json; charset=utf-8"
+	Revalidate = "public, max-age=0, must-revalidate"
 )
 
 // tagSeed is another one at each start of the program: agents choose much of the content,
@@ -28,30 +28,30 @@ func etag(body []byte) string {
 	return `W/"` + strconv.FormatUint(maphash.Bytes(tagSeed, body), 36) + `"`
 }
 
-// writeCached sends a public response, compressed if the client accepts that, or 304 if
+// WriteCached sends a public response, compressed if the client accepts that, or 304 if
 // the client has it already.
-func writeCached(w http.ResponseWriter, r *http.Request, e *cached) error {
+func WriteCached(w http.ResponseWriter, r *http.Request, cached *Cached) error {
 	h := w.Header()
-	h["Etag"] = e.tag
+	h["Etag"] = cached.ETag
 	h["Cache-Control"] = revalidateHeader
-	if e.link != nil {
-		h["Link"] = e.link
+	if cached.Link != nil {
+		h["Link"] = cached.Link
 	}
-	if hasTag(r.Header["If-None-Match"], e.tag[0]) {
+	if MatchesETag(r.Header["If-None-Match"], cached.ETag[0]) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	if len(e.body) >= minZipped && takesGzip(r.Header["Accept-Encoding"]) {
-		if z := e.zip(); z.body != nil {
+	if len(cached.Body) >= minZipped && acceptsGzip(r.Header["Accept-Encoding"]) {
+		if z := cached.gzip(); z.body != nil {
 			h["Content-Encoding"] = gzipHeader
 			return send(w, http.StatusOK, z.body, z.length)
 		}
 	}
-	return send(w, http.StatusOK, e.body, e.length)
+	return send(w, http.StatusOK, cached.Body, cached.length)
 }
 
-// takesGzip tells whether the caller takes answers compressed by gzip.
-func takesGzip(encodings []string) bool {
+// acceptsGzip tells whether the caller takes answers compressed by gzip.
+func acceptsGzip(encodings []string) bool {
 	for coding := range strings.SplitSeq(strings.Join(encodings, ","), ",") {
 		name, weight, _ := strings.Cut(coding, ";")
 		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
@@ -69,14 +69,14 @@ func isZeroWeight(weight string) bool {
 }
 
 var (
-	revalidateHeader = []string{revalidate}
-	jsonTypeHeader   = []string{jsonType}
+	revalidateHeader = []string{Revalidate}
+	jsonTypeHeader   = []string{JSONType}
 	gzipHeader       = []string{"gzip"}
 )
 
-// hasTag tells whether the caller has what a tag names. It compares weakly: the tag may
+// MatchesETag tells whether the caller has what a tag names. It compares weakly: the tag may
 // stand in a list, with or without W/.
-func hasTag(matches []string, tag string) bool {
+func MatchesETag(matches []string, tag string) bool {
 	opaque := strings.TrimPrefix(tag, "W/")
 	for candidate := range strings.SplitSeq(strings.Join(matches, ","), ",") {
 		candidate = strings.TrimSpace(candidate)
@@ -87,7 +87,7 @@ func hasTag(matches []string, tag string) bool {
 	return false
 }
 
-func writeJSON(w http.ResponseWriter, status int, body []byte) error {
+func WriteJSON(w http.ResponseWriter, status int, body []byte) error {
 	return send(w, status, body, []string{strconv.Itoa(len(body))})
 }
 
@@ -102,18 +102,18 @@ func send(w http.ResponseWriter, status int, body []byte, length []string) error
 	return nil
 }
 
-func (s *engine) writeError(w http.ResponseWriter, r *http.Request, err error) {
-	status, object := s.fail(w, r, err)
-	_ = writeJSON(w, status, marshal(ErrorBody{Error: object}))
+func (e *Engine) WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	status, object := e.ErrorResponse(w, r, err)
+	_ = WriteJSON(w, status, Marshal(ErrorBody{Error: object}))
 }
 
-// fail words an error, sets the headers that go with it, and tells the request's
+// ErrorResponse words an error, sets the headers that go with it, and tells the request's
 // log event of it.
-func (s *engine) fail(w http.ResponseWriter, r *http.Request, err error) (int, ErrorObject) {
+func (e *Engine) ErrorResponse(w http.ResponseWriter, r *http.Request, err error) (int, ErrorObject) {
 	id := w.Header().Get("X-Request-Id")
-	status, object, refused := s.Errors.object(err, id)
+	status, object, refused := e.Errors.Describe(err, id)
 	if r.Context().Err() != nil && !refused {
-		status, object, _ = s.Errors.object(refuse(store.CodeUnavailable, ""), id)
+		status, object, _ = e.Errors.Describe(NewError(store.CodeUnavailable, ""), id)
 	} else if !refused {
 		note(w, err)
 	}
@@ -123,9 +123,9 @@ func (s *engine) fail(w http.ResponseWriter, r *http.Request, err error) (int, E
 	case status == http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", "Bearer")
 	case object.RetryAt != nil:
-		wait := object.RetryAt.Time().Sub(s.Clock())
+		wait := object.RetryAt.Time().Sub(e.Clock())
 		h.Set("Retry-After", strconv.Itoa(int((max(wait, 0)+time.Second-1)/time.Second)))
-	case status == http.StatusServiceUnavailable && !s.Errors.codes[object.Code].permanent:
+	case status == http.StatusServiceUnavailable && !e.Errors.Codes[object.Code].Permanent:
 		h.Set("Retry-After", "10")
 	case status == http.StatusRequestEntityTooLarge:
 		h.Set("Connection", "close")
@@ -134,8 +134,8 @@ func (s *engine) fail(w http.ResponseWriter, r *http.Request, err error) (int, E
 	return status, object
 }
 
-// marshal writes a value of the program's own types, which cannot fail.
-func marshal(v any) []byte {
+// Marshal writes a value of the program's own types, which cannot fail.
+func Marshal(v any) []byte {
 	b, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
 		panic(err)

@@ -10,33 +10,33 @@ const DefaultCacheBytes = 16 << 20
 // Data that public responses are made from. A commit invalidates them by tag before its
 // writer gets a response, so that a client always reads what it wrote.
 const (
-	siteData    dataKind = iota // the program and its options, which never change
-	cardData                    // one agent's card
-	agentsData                  // any agent
-	postsData                   // any post or reply, or an author's name or level
-	collabsData                 // any confirmed collaboration, or a party's name or level
+	siteData    TagKind = iota // the program and its options, which never change
+	cardData                   // one agent's card
+	agentsData                 // any agent
+	postsData                  // any post or reply, or an author's name or level
+	collabsData                // any confirmed collaboration, or a party's name or level
 )
 
 // cacheTags returns tags for data that is not one agent's.
-func cacheTags(kind dataKind) []cacheTag { return []cacheTag{{kind: kind}} }
+func cacheTags(kind TagKind) []Tag { return []Tag{{Kind: kind}} }
 
 // cardTags returns the tags of one agent's card.
-func cardTags(id int64) []cacheTag { return []cacheTag{{kind: cardData, id: id}} }
+func cardTags(id int64) []Tag { return []Tag{{Kind: cardData, ID: id}} }
 
 // invalidate is the store's callback for a commit, before its writer gets a response.
 func (s *Server) invalidate(changes store.Changes) {
-	var tags []cacheTag
+	var tags []Tag
 	for id := range changes.Cards {
-		tags = append(tags, cacheTag{kind: cardData, id: id})
+		tags = append(tags, Tag{Kind: cardData, ID: id})
 	}
 	if changes.Agents {
-		tags = append(tags, cacheTag{kind: agentsData})
+		tags = append(tags, Tag{Kind: agentsData})
 	}
 	if changes.Posts {
-		tags = append(tags, cacheTag{kind: postsData})
+		tags = append(tags, Tag{Kind: postsData})
 	}
 	if changes.Collabs {
-		tags = append(tags, cacheTag{kind: collabsData})
+		tags = append(tags, Tag{Kind: collabsData})
 	}
 	switch {
 	case changes.All:

@@ -36,7 +36,7 @@ func TestPublicReadsAreRevalidated(t *testing.T) {
 				if a.Status != 304 || len(a.Body) > 0 || a.Header.Get("ETag") != tag || a.Header.Get("Content-Type") != "" {
 					t.Errorf("%s, If-None-Match %s: %d %v %s", path, name, a.Status, a.Header, a.Body)
 				}
-				if !slices.Contains(a.Header.Values("Vary"), "Accept-Encoding") || a.Header.Get("Cache-Control") != revalidate {
+				if !slices.Contains(a.Header.Values("Vary"), "Accept-Encoding") || a.Header.Get("Cache-Control") != Revalidate {
 					t.Errorf("%s, 304: %v", path, a.Header)
 				}
 			}
@@ -396,15 +396,15 @@ func (s *site) writeAndRead(text, card, key, post string) {
 // TestAnAnswerIsCompressedOnce: its compressed form is kept with it, unless that
 // saves little.
 func TestAnAnswerIsCompressedOnce(t *testing.T) {
-	text := newCached(strings.Repeat("harbour pilot ", 500))
-	if z := text.zip(); z.body == nil || z != text.zip() {
+	text := NewCached(strings.Repeat("harbour pilot ", 500))
+	if z := text.gzip(); z.body == nil || z != text.gzip() {
 		t.Error("a text is compressed anew each time, or not at all")
 	}
 	noise := make([]byte, 4000)
 	for i := range noise {
 		noise[i] = byte(rand.Uint32())
 	}
-	if z := newCached(string(noise)).zip(); z.body != nil {
+	if z := NewCached(string(noise)).gzip(); z.body != nil {
 		t.Errorf("noise of 4000 bytes is kept compressed to %d", len(z.body))
 	}
 }

@@ -155,7 +155,7 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 	}
 	if len(a.ContactPolicy) > 0 {
 		patch := append(append([]byte(`{"contact_policy":`), a.ContactPolicy...), '}')
-		if _, err := l.store.UpdateAgent(ctx, caller, func(s *store.Settings) error { return decodeJSON(patch, s) }); err != nil {
+		if _, err := l.store.UpdateAgent(ctx, caller, func(s *store.Settings) error { return DecodeJSON(patch, s) }); err != nil {
 			return fmt.Errorf("policy: %w", err)
 		}
 	}

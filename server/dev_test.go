@@ -238,8 +238,8 @@ func TestDevClockRefusesNonsense(t *testing.T) {
 	}
 	s.call("POST", "/dev/clock", "", `{"advance":"600000h"}`).status(200)
 	s.call("POST", "/dev/clock", "", `{"advance":"600000h"}`).refused(422, store.CodeValidationFailed)
-	s.call("POST", "/dev/clock", "", strings.Repeat(" ", maxBody+1)).refused(413, codeBodyTooLarge)
-	s.call("GET", "/dev/clock", "", nil).refused(405, codeMethodNotAllowed)
+	s.call("POST", "/dev/clock", "", strings.Repeat(" ", MaxBody+1)).refused(413, CodeBodyTooLarge)
+	s.call("GET", "/dev/clock", "", nil).refused(405, CodeMethodNotAllowed)
 }
 
 func TestDevResetEmptiesAndRestores(t *testing.T) {

@@ -42,42 +42,42 @@ func (s *Server) mountDocuments(r *routes) {
 	r.public("/skill.md", s.pageOf(markdownType, s.chooseGuide))
 	r.public("/llms.txt", s.page(plainType, s.llms()))
 	r.public("/robots.txt", s.page(plainType, s.robots()))
-	catalog := newCached(string(s.apiCatalog()))
-	catalog.link = []string{"<" + s.options.BaseURL + catalogPath + `>; rel="api-catalog"`}
-	r.public(catalogPath, s.pageOf(linksetType, func(http.Header, *http.Request) *cached { return catalog }))
-	r.public(skillsPath, s.page(jsonType, string(s.skillIndex())))
+	catalog := NewCached(string(s.apiCatalog()))
+	catalog.Link = []string{"<" + s.options.BaseURL + catalogPath + `>; rel="api-catalog"`}
+	r.public(catalogPath, s.pageOf(linksetType, func(http.Header, *http.Request) *Cached { return catalog }))
+	r.public(skillsPath, s.page(JSONType, string(s.skillIndex())))
 	// Made for each call: it holds the date.
-	r.public(securityPath, s.pageOf(plainType, func(http.Header, *http.Request) *cached { return newCached(s.security()) }))
+	r.public(securityPath, s.pageOf(plainType, func(http.Header, *http.Request) *Cached { return NewCached(s.security()) }))
 }
 
 // pageOf serves a document; choose says which form of it, and sets the headers
 // that go with that.
-func (s *Server) pageOf(contentType string, choose func(h http.Header, r *http.Request) *cached) httprouter.Handle {
+func (s *Server) pageOf(contentType string, choose func(h http.Header, r *http.Request) *Cached) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		h := w.Header()
 		h["Access-Control-Allow-Origin"] = anyOrigin
-		if err := s.engine.limit(w, r, limitReads); err != nil {
-			s.engine.writeError(w, r, err)
+		if err := s.engine.Allow(w, r, limitReads); err != nil {
+			s.engine.WriteError(w, r, err)
 			return
 		}
 		h.Set("Content-Type", contentType)
-		_ = writeCached(w, r, choose(h, r))
+		_ = WriteCached(w, r, choose(h, r))
 	}
 }
 
 // makeGuides puts the site's address into the onboarding guide.
-func makeGuides(base string) map[string]*cached {
-	guides := map[string]*cached{}
+func makeGuides(base string) map[string]*Cached {
+	guides := map[string]*Cached{}
 	for lang, text := range map[string]string{"en": static.GuideEN, "zh": static.GuideZH} {
-		guides[lang] = newCached(strings.ReplaceAll(text, "{base_url}", base))
+		guides[lang] = NewCached(strings.ReplaceAll(text, "{base_url}", base))
 	}
 	return guides
 }
 
 // guide is the onboarding guide in a language (en, zh), as /skill.md serves it.
-func (s *Server) guide(lang string) []byte { return s.guides[lang].body }
+func (s *Server) guide(lang string) []byte { return s.guides[lang].Body }
 
-func (s *Server) chooseGuide(h http.Header, r *http.Request) *cached {
+func (s *Server) chooseGuide(h http.Header, r *http.Request) *Cached {
 	lang := web.Language(r)
 	h.Set("Content-Language", lang)
 	h.Add("Vary", "Accept-Language")
@@ -109,9 +109,9 @@ func (s *Server) llms() string {
 	link("Onboarding guide", guideEN, s.frontMatter("description"))
 	link("Onboarding guide in Chinese", guideZH, "The same guide.")
 	section("API")
-	for _, op := range s.engine.operations {
-		if op.reads() && !op.keyed && len(op.input.paths) == 0 {
-			link(op.method+" "+op.path, op.path, op.summary+".")
+	for _, op := range s.engine.Operations {
+		if op.Reads() && !op.Keyed && len(op.Input.Path) == 0 {
+			link(op.Method+" "+op.Path, op.Path, op.Summary+".")
 		}
 	}
 	link("OpenAPI document", openAPIPath, "Every operation with its arguments, answers and errors.")
@@ -154,7 +154,7 @@ func (s *Server) apiCatalog() []byte {
 		{Href: base + guideZH, Type: "text/markdown", Language: []string{"zh"}},
 	}
 	status := []catalogLink{{Href: base + "/healthz", Type: "application/json"}}
-	return marshal(map[string]any{"linkset": []map[string]any{
+	return Marshal(map[string]any{"linkset": []map[string]any{
 		{"anchor": base + catalogPath, "item": []catalogLink{
 			{Href: base + "/api", Type: "application/json", Title: "Callbook API"},
 			{Href: base + mcpPath, Title: "Callbook over MCP, read-only"},
@@ -172,7 +172,7 @@ const skillSchema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 // unless the digest is that of the very bytes at the URL.
 func (s *Server) skillIndex() []byte {
 	digest := sha256.Sum256(s.guide("en"))
-	return marshal(map[string]any{
+	return Marshal(map[string]any{
 		"$schema": skillSchema,
 		"skills": []any{map[string]string{
 			"name": s.frontMatter("name"), "type": "skill-md", "description": s.frontMatter("description"),

@@ -122,9 +122,9 @@ func fieldAt(v any, path string) any {
 
 // address is the method and path of an operation with its parameters filled in.
 func (s *edgeSite) address(id string) (method, path string) {
-	for _, op := range s.server.engine.operations {
-		if op.id == id {
-			return op.method, s.pathOf(op)
+	for _, op := range s.server.engine.Operations {
+		if op.ID == id {
+			return op.Method, s.pathOf(op)
 		}
 	}
 	s.Fatalf("no operation %s", id)
@@ -264,7 +264,7 @@ func (s *edgeSite) tryBody(row edgeRow, e edge) {
 	case e.fault == "":
 		s.Errorf("%s: refused: %.300s", label, a.Body)
 	case whole:
-		if a.Status != errorTexts.status(store.Code(e.fault)) || a.text("error", "code") != e.fault {
+		if a.Status != errorTexts.Status(store.Code(e.fault)) || a.text("error", "code") != e.fault {
 			s.Errorf("%s: %d %.300s; want %s", label, a.Status, a.Body, e.fault)
 		}
 	default:

@@ -11,61 +11,61 @@ import (
 	"callbook/server/httpcache"
 )
 
-// cacheTag names data that public responses are made from.
-type cacheTag struct {
-	kind dataKind
-	id   int64 // of one record; 0 for data of many
+// Tag names data that public responses are made from.
+type Tag struct {
+	Kind TagKind
+	ID   int64 // of one record; 0 for data of many
 }
 
-// dataKind is a kind of data that responses are made from.
-type dataKind int
+// TagKind is a kind of data that responses are made from.
+type TagKind int
 
-// responseCache holds public responses by path and query, and pages by ETag.
-type responseCache = httpcache.Cache[cacheTag, *cached]
+// Cache holds public responses by path and query, and pages by ETag.
+type Cache = httpcache.Cache[Tag, *Cached]
 
-// cached is a public answer, ready to be sent, with the values of its headers.
-type cached struct {
-	body   []byte
-	length []string
-	tag    []string
-	link   []string // nil: none
-	zipped atomic.Pointer[gzipped]
+// Cached is a public answer, ready to be sent, with the values of its headers.
+type Cached struct {
+	Body       []byte
+	length     []string
+	ETag       []string
+	Link       []string // nil: none
+	compressed atomic.Pointer[compressedBody]
 }
 
-// gzipped is an answer compressed, once for all who take it so.
-type gzipped struct {
+// compressedBody is an answer compressed, once for all who take it so.
+type compressedBody struct {
 	body   []byte // nil: not worth it
 	length []string
 }
 
-// newCached returns a document that never changes.
-func newCached(content string) *cached {
+// NewCached returns a document that never changes.
+func NewCached(content string) *Cached {
 	body := []byte(content)
-	return tagged(body, etag(body))
+	return NewCachedWithETag(body, etag(body))
 }
 
-func tagged(body []byte, tag string) *cached {
-	return &cached{body: body, length: []string{strconv.Itoa(len(body))}, tag: []string{tag}}
+func NewCachedWithETag(body []byte, tag string) *Cached {
+	return &Cached{Body: body, length: []string{strconv.Itoa(len(body))}, ETag: []string{tag}}
 }
 
-// zip is the answer compressed, if that is shorter. It is kept: size has counted it in
+// gzip is the answer compressed, if that is shorter. It is kept: size has counted it in
 // beforehand.
-func (e *cached) zip() *gzipped {
-	if z := e.zipped.Load(); z != nil {
+func (cached *Cached) gzip() *compressedBody {
+	if z := cached.compressed.Load(); z != nil {
 		return z
 	}
-	z := &gzipped{}
-	if body := compressed(e.body); len(body) < len(e.body) {
-		z = &gzipped{body, []string{strconv.Itoa(len(body))}}
+	z := &compressedBody{}
+	if body := gzipBody(cached.Body); len(body) < len(cached.Body) {
+		z = &compressedBody{body, []string{strconv.Itoa(len(body))}}
 	}
-	e.zipped.Store(z)
+	cached.compressed.Store(z)
 	return z
 }
 
-// size returns the most memory that a response takes, with its compressed form.
-func (e *cached) size() int { return cap(e.body) + len(e.body) }
+// Size returns the most memory that a response takes, with its compressed form.
+func (cached *Cached) Size() int { return cap(cached.Body) + len(cached.Body) }
 
-func compressed(body []byte) []byte {
+func gzipBody(body []byte) []byte {
 	var b bytes.Buffer
 	w := gzkp.NewWriter(&b, gzip.DefaultCompression) // of a pool: one takes most of a megabyte
 	_, _ = w.Write(body)                             // to memory: neither fails

@@ -13,30 +13,30 @@ import (
 
 // Refusals that the engine finds itself, beside the store's.
 const (
-	codeInvalidJSON          store.Code = "invalid_json"
-	codeMethodNotAllowed     store.Code = "method_not_allowed"
-	codeBodyTooLarge         store.Code = "body_too_large"
-	codeUnsupportedMediaType store.Code = "unsupported_media_type"
-	codeInternal             store.Code = "internal"
+	CodeInvalidJSON          store.Code = "invalid_json"
+	CodeMethodNotAllowed     store.Code = "method_not_allowed"
+	CodeBodyTooLarge         store.Code = "body_too_large"
+	CodeUnsupportedMediaType store.Code = "unsupported_media_type"
+	CodeInternal             store.Code = "internal"
 )
 
-// errorCatalogue holds what each error means over HTTP.
-type errorCatalogue struct {
-	codes   map[store.Code]errorEntry
-	faults  map[store.FaultCode]map[string]text // by code and topic
-	topics  map[string]string                   // of faults that the validator finds, by "field code"
-	general []store.Code                        // errors that any operation may respond with
+// Catalogue holds what each error means over HTTP.
+type Catalogue struct {
+	Codes   map[store.Code]ErrorTexts
+	Details map[store.FaultCode]map[string]Text // by code and topic
+	Topics  map[string]string                   // of faults that the validator finds, by "field code"
+	General []store.Code                        // errors that any operation may respond with
 }
 
-// errorEntry is one error code: its status, and its texts by topic.
-type errorEntry struct {
-	status    int
-	permanent bool // does not pass by itself: a 503 without Retry-After
-	texts     map[string]text
+// ErrorTexts is one error code: its status, and its texts by topic.
+type ErrorTexts struct {
+	Status    int
+	Permanent bool // does not pass by itself: a 503 without Retry-After
+	Texts     map[string]Text
 }
 
-// text is a sentence in both languages.
-type text struct{ en, zh string }
+// Text is a sentence in both languages.
+type Text struct{ EN, ZH string }
 
 // ErrorBody is the JSON of every error.
 type ErrorBody struct {
@@ -63,49 +63,49 @@ type Detail struct {
 	MessageZH string          `json:"message_zh" minLength:"1"`
 }
 
-// refusal is what the server itself refuses with: a store.Error and the details
+// invalidInput is what the server itself refuses with: a store.Error and the details
 // that the validator worded.
-type refusal struct {
+type invalidInput struct {
 	cause   *store.Error
 	details []Detail
 }
 
-func (r *refusal) Error() string { return r.cause.Error() }
+func (r *invalidInput) Error() string { return r.cause.Error() }
 
-func refuse(code store.Code, topic string) error {
+func NewError(code store.Code, topic string) error {
 	return &store.Error{Code: code, Topic: topic}
 }
 
-// status returns the HTTP status of an error code.
-func (c *errorCatalogue) status(code store.Code) int {
-	return c.codes[code].status
+// Status returns the HTTP status of an error code.
+func (c *Catalogue) Status(code store.Code) int {
+	return c.Codes[code].Status
 }
 
-// object words an error. The second result is false when it is none of the
+// Describe words an error. The second result is false when it is none of the
 // caller's doing, and must be logged.
-func (c *errorCatalogue) object(err error, requestID string) (status int, object ErrorObject, refused bool) {
+func (c *Catalogue) Describe(err error, requestID string) (status int, object ErrorObject, refused bool) {
 	var e *store.Error
-	var own *refusal
+	var own *invalidInput
 	if errors.As(err, &own) {
 		e = own.cause
 	} else if !errors.As(err, &e) {
-		e = &store.Error{Code: codeInternal}
+		e = &store.Error{Code: CodeInternal}
 	} else {
 		refused = true
 	}
-	entry, known := c.codes[e.Code]
+	entry, known := c.Codes[e.Code]
 	if !known {
-		e = &store.Error{Code: codeInternal}
-		entry = c.codes[codeInternal]
+		e = &store.Error{Code: CodeInternal}
+		entry = c.Codes[CodeInternal]
 	}
-	t, ok := entry.texts[e.Topic]
+	t, ok := entry.Texts[e.Topic]
 	if !ok {
-		t = entry.texts[""]
+		t = entry.Texts[""]
 	}
-	if e.Limit > 0 && strings.Contains(t.en, "%d") {
-		t = text{fmt.Sprintf(t.en, e.Limit), fmt.Sprintf(t.zh, e.Limit)}
+	if e.Limit > 0 && strings.Contains(t.EN, "%d") {
+		t = Text{fmt.Sprintf(t.EN, e.Limit), fmt.Sprintf(t.ZH, e.Limit)}
 	}
-	object = ErrorObject{Code: e.Code, MessageEN: t.en, MessageZH: t.zh, Reason: e.Reason}
+	object = ErrorObject{Code: e.Code, MessageEN: t.EN, MessageZH: t.ZH, Reason: e.Reason}
 	for _, f := range e.Faults {
 		object.Details = append(object.Details, c.detail(f))
 	}
@@ -119,10 +119,10 @@ func (c *errorCatalogue) object(err error, requestID string) (status int, object
 	slices.SortStableFunc(object.Details, byFault)
 	object.Details = slices.CompactFunc(object.Details, func(a, b Detail) bool { return byFault(a, b) == 0 })
 	object.RetryAt, object.Until = instant(e.RetryAt), instant(e.Until)
-	if e.Code == codeInternal {
+	if e.Code == CodeInternal {
 		object.RequestID = requestID
 	}
-	return entry.status, object, refused && entry.status < 500
+	return entry.Status, object, refused && entry.Status < 500
 }
 
 func instant(t time.Time) *store.Time {
@@ -135,10 +135,10 @@ func instant(t time.Time) *store.Time {
 
 // detail words a fault. A fault without a wording of its own would be a bug;
 // it still gets its code.
-func (c *errorCatalogue) detail(f store.Fault) Detail {
-	t, ok := c.faults[f.Code][f.Topic]
+func (c *Catalogue) detail(f store.Fault) Detail {
+	t, ok := c.Details[f.Code][f.Topic]
 	if !ok {
-		t = c.faults[f.Code][""]
+		t = c.Details[f.Code][""]
 	}
-	return Detail{Field: f.Field, Code: f.Code, MessageEN: f.Field + " " + t.en, MessageZH: f.Field + " " + t.zh}
+	return Detail{Field: f.Field, Code: f.Code, MessageEN: f.Field + " " + t.EN, MessageZH: f.Field + " " + t.ZH}
 }

@@ -23,45 +23,45 @@ import (
 // arguments, has them checked as a query is, and answers with the bytes that the
 // operation answers with.
 
-// tool is what an operation needs to be a tool.
-type tool struct {
-	name  string
-	title string
+// Tool is what an operation needs to be a tool.
+type Tool struct {
+	Name  string
+	Title string
 }
 
-// tool marks a row that is a tool as well.
-func (o *operation) tool(name, title string) *operation {
-	o.asTool = &tool{name: name, title: title}
+// AsTool marks a row that is a tool as well.
+func (o *Operation) AsTool(name, title string) *Operation {
+	o.Tool = &Tool{Name: name, Title: title}
 	return o
 }
 
-// toolType returns the type of what a tool responds with.
-func (o *operation) toolType() reflect.Type {
-	if o.short != nil {
-		return o.short.out
+// ToolType returns the type of what a tool responds with.
+func (o *Operation) ToolType() reflect.Type {
+	if o.brief != nil {
+		return o.brief.out
 	}
 	return o.out
 }
 
-// fixed returns the parameters of a tool that are no arguments.
-func (o *operation) fixed() url.Values {
-	if o.short != nil {
-		return url.Values{o.short.param: {o.short.value}}
+// fixedParams returns the parameters of a tool that are no arguments.
+func (o *Operation) fixedParams() url.Values {
+	if o.brief != nil {
+		return url.Values{o.brief.param: {o.brief.value}}
 	}
 	return nil
 }
 
-// runTool runs an operation with the arguments of a tool. It returns the response, or an
+// RunTool runs an operation with the arguments of a tool. It returns the response, or an
 // error object that the caller can correct, or an error of the service.
-func (s *engine) runTool(ctx context.Context, op *operation, raw []byte) (body []byte, rejected *ErrorObject, err error) {
-	args, err := s.arguments(op, raw)
+func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (body []byte, rejected *ErrorObject, err error) {
+	args, err := e.arguments(op, raw)
 	if err == nil {
-		var e *cached
-		if e, err = s.read(ctx, op, args); err == nil {
-			return e.body, nil, nil
+		var cached *Cached
+		if cached, err = e.Read(ctx, op, args); err == nil {
+			return cached.Body, nil, nil
 		}
 	}
-	_, object, refused := s.Errors.object(aboutArguments(err), "")
+	_, object, refused := e.Errors.Describe(aboutArguments(err), "")
 	if !refused {
 		return nil, nil, err
 	}
@@ -72,7 +72,7 @@ func (s *engine) runTool(ctx context.Context, op *operation, raw []byte) (body [
 // are about an address and its query.
 func aboutArguments(err error) error {
 	var refused *store.Error
-	var wrong *refusal
+	var wrong *invalidInput
 	switch {
 	case errors.As(err, &wrong):
 		refused = wrong.cause
@@ -88,69 +88,69 @@ func aboutArguments(err error) error {
 // arguments writes the arguments of a tool as the parameters of its operation,
 // which has them checked further. Where something is wrong here already, the rest
 // is checked at once, so that a caller learns of every fault.
-func (s *engine) arguments(op *operation, raw []byte) (url.Values, error) {
-	check := &checker{registry: s.registry, topics: s.Errors.topics}
-	args, err := takeArguments(op, check, raw)
+func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
+	check := &Checker{registry: e.Registry, topics: e.Errors.Topics}
+	args, err := readArguments(op, check, raw)
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range op.input.paths {
-		named := func(d Detail) bool { return d.Field == f.name }
-		if !args.Has(f.name) && !slices.ContainsFunc(check.details, named) {
-			check.fault(f.name, store.FaultRequired, "")
+	for _, f := range op.Input.Path {
+		named := func(d Detail) bool { return d.Field == f.Name }
+		if !args.Has(f.Name) && !slices.ContainsFunc(check.details, named) {
+			check.Fault(f.Name, store.FaultRequired, "")
 		}
 	}
 	if len(check.faults) == 0 && len(check.details) == 0 {
-		maps.Copy(args, op.fixed())
+		maps.Copy(args, op.fixedParams())
 		return args, nil
 	}
-	for _, f := range op.input.paths {
-		args.Del(f.name)
+	for _, f := range op.Input.Path {
+		args.Del(f.Name)
 	}
-	return nil, op.input.readQuery(check, args.Encode(), reflect.New(op.in).Elem())
+	return nil, op.Input.readQuery(check, args.Encode(), reflect.New(op.in).Elem())
 }
 
-func takeArguments(op *operation, check *checker, raw []byte) (url.Values, error) {
+func readArguments(op *Operation, check *Checker, raw []byte) (url.Values, error) {
 	args := url.Values{}
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
 		return args, nil
 	}
-	fields := slices.Concat(op.input.paths, op.input.query)
+	fields := slices.Concat(op.Input.Path, op.Input.Query)
 	d := jsontext.NewDecoder(bytes.NewReader(raw)) // the body is known to be JSON
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
-		return nil, refuse(codeInvalidJSON, "type")
+		return nil, NewError(CodeInvalidJSON, "type")
 	}
 	for d.PeekKind() == '"' {
 		token, _ := d.ReadToken()
 		name := token.String()
 		value, err := d.ReadValue()
 		if err != nil {
-			return nil, refuse(codeInvalidJSON, "")
+			return nil, NewError(CodeInvalidJSON, "")
 		}
-		i := slices.IndexFunc(fields, func(f inputField) bool { return f.name == name && !op.fixed().Has(name) })
+		i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name && !op.fixedParams().Has(name) })
 		if i < 0 {
-			check.fault(fieldName(name), store.FaultUnknownField, "")
+			check.Fault(fieldName(name), store.FaultUnknownField, "")
 			continue
 		}
-		takeArgument(args, check, fields[i], value)
+		readArgument(args, check, fields[i], value)
 	}
 	return args, nil
 }
 
-// takeArgument takes one argument: a scalar is a parameter as text, null is none.
-func takeArgument(args url.Values, check *checker, f inputField, value jsontext.Value) {
+// readArgument takes one argument: a scalar is a parameter as text, null is none.
+func readArgument(args url.Values, check *Checker, f Field, value jsontext.Value) {
 	switch value.Kind() {
 	case 'n':
 	case '{', '[':
-		check.validate(f.schema, f.name, map[string]any{}) // words that another type is wanted
+		check.validate(f.Schema, f.Name, map[string]any{}) // words that another type is wanted
 	case '"':
 		text, _ := jsontext.AppendUnquote(nil, value)
-		args.Set(f.name, string(text))
+		args.Set(f.Name, string(text))
 	case '0':
-		args.Set(f.name, numberText(string(value)))
+		args.Set(f.Name, numberText(string(value)))
 	default:
-		args.Set(f.name, string(value))
+		args.Set(f.Name, string(value))
 	}
 }
 
@@ -163,11 +163,11 @@ func numberText(number string) string {
 	return number
 }
 
-// toolInput is the schema of a tool's arguments: the operation's parameters.
-func toolInput(op *operation) json.RawMessage {
+// ToolInput is the schema of a tool's arguments: the operation's parameters.
+func ToolInput(op *Operation) json.RawMessage {
 	properties, required := map[string]*huma.Schema{}, []string{}
-	for _, p := range op.input.params {
-		if op.fixed().Has(p.Name) {
+	for _, p := range op.Input.Params {
+		if op.fixedParams().Has(p.Name) {
 			continue
 		}
 		schema := *p.Schema
@@ -177,40 +177,40 @@ func toolInput(op *operation) json.RawMessage {
 			required = append(required, p.Name)
 		}
 	}
-	return marshal(map[string]any{
+	return Marshal(map[string]any{
 		"type": "object", "properties": properties, "required": required, "additionalProperties": false,
 	})
 }
 
-// toolOutput is the schema of a tool's structured answer, whole in itself: the
+// ToolOutput is the schema of a tool's structured answer, whole in itself: the
 // operation's answer or an error.
-func (s *engine) toolOutput(t reflect.Type) json.RawMessage {
-	answer, refusal := schemaOf(s.registry, t), schemaOf(s.registry, reflect.TypeFor[ErrorBody]())
+func (e *Engine) ToolOutput(t reflect.Type) json.RawMessage {
+	answer, refusal := schemaOf(e.Registry, t), schemaOf(e.Registry, reflect.TypeFor[ErrorBody]())
 	parts := map[string]*huma.Schema{}
-	s.collect(answer, parts)
-	s.collect(refusal, parts)
-	text := marshal(map[string]any{"type": "object", "anyOf": []*huma.Schema{answer, refusal}, "$defs": parts})
-	return bytes.ReplaceAll(text, []byte(schemaPrefix), []byte("#/$defs/"))
+	e.collect(answer, parts)
+	e.collect(refusal, parts)
+	text := Marshal(map[string]any{"type": "object", "anyOf": []*huma.Schema{answer, refusal}, "$defs": parts})
+	return bytes.ReplaceAll(text, []byte(SchemaPrefix), []byte("#/$defs/"))
 }
 
 // collect gathers the named schemas that a schema refers to.
-func (s *engine) collect(schema *huma.Schema, into map[string]*huma.Schema) {
+func (e *Engine) collect(schema *huma.Schema, into map[string]*huma.Schema) {
 	if schema == nil {
 		return
 	}
 	if schema.Ref != "" {
-		name := strings.TrimPrefix(schema.Ref, schemaPrefix)
+		name := strings.TrimPrefix(schema.Ref, SchemaPrefix)
 		if into[name] != nil {
 			return
 		}
-		schema = s.registry.SchemaFromRef(schema.Ref)
+		schema = e.Registry.SchemaFromRef(schema.Ref)
 		into[name] = schema
 	}
 	for _, property := range schema.Properties {
-		s.collect(property, into)
+		e.collect(property, into)
 	}
 	for _, alternative := range schema.AnyOf {
-		s.collect(alternative, into)
+		e.collect(alternative, into)
 	}
-	s.collect(schema.Items, into)
+	e.collect(schema.Items, into)
 }

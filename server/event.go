@@ -24,26 +24,26 @@ type eventsQuery struct {
 // eventPage is how many events an answer holds.
 const eventPage = 100
 
-func (s *Server) listEvents(c *call, caller store.Caller, q eventsQuery) (answer, error) {
-	page, err := s.awaitEvents(c, caller, q)
-	return answer{body: marshal(EventsAnswer{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, err
+func (s *Server) listEvents(req *Request, caller store.Caller, q eventsQuery) (Response, error) {
+	page, err := s.awaitEvents(req, caller, q)
+	return Response{Body: Marshal(EventsAnswer{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, err
 }
 
 // awaitEvents reads the caller's events, again after each commit that tells it of
 // something, until there are some or the time is up. Between the reads it holds
 // nothing but its place among the waiters.
-func (s *Server) awaitEvents(c *call, caller store.Caller, q eventsQuery) (store.EventPage, error) {
+func (s *Server) awaitEvents(req *Request, caller store.Caller, q eventsQuery) (store.EventPage, error) {
 	if q.Wait == 0 { // it takes no place from one that waits
-		return s.readEvents(c, caller, q.After)
+		return s.readEvents(req, caller, q.After)
 	}
 	timer := time.NewTimer(time.Duration(q.Wait) * time.Second)
 	defer timer.Stop()
 	for read := s.readEvents; ; read = s.readEventsAgain {
 		w := s.waiters.join(caller.ID) // before the read, so that nothing falls between
-		page, err := read(c, caller, q.After)
+		page, err := read(req, caller, q.After)
 		if err == nil {
 			// Meanwhile the key may have been replaced, or the agent suspended.
-			_, err = s.store.Authenticate(c.Context(), c.key)
+			_, err = s.store.Authenticate(req.Context(), req.Key)
 		}
 		if err != nil || len(page.Events) > 0 || page.Gap {
 			s.waiters.leave(caller.ID, w)
@@ -54,7 +54,7 @@ func (s *Server) awaitEvents(c *call, caller store.Caller, q eventsQuery) (store
 		case told = <-w:
 		case <-timer.C:
 		case <-s.stopping:
-		case <-c.Context().Done():
+		case <-req.Context().Done():
 		}
 		s.waiters.leave(caller.ID, w)
 		if !told {
@@ -63,16 +63,16 @@ func (s *Server) awaitEvents(c *call, caller store.Caller, q eventsQuery) (store
 	}
 }
 
-func (s *Server) readEvents(c *call, caller store.Caller, after string) (store.EventPage, error) {
-	return s.store.Events(c.Context(), caller, after, eventPage)
+func (s *Server) readEvents(req *Request, caller store.Caller, after string) (store.EventPage, error) {
+	return s.store.Events(req.Context(), caller, after, eventPage)
 }
 
 // readEventsAgain reads for a call that was woken, a few at once: a commit that
 // wakes thousands must not hold back other calls.
-func (s *Server) readEventsAgain(c *call, caller store.Caller, after string) (store.EventPage, error) {
+func (s *Server) readEventsAgain(req *Request, caller store.Caller, after string) (store.EventPage, error) {
 	s.waiters.reading <- struct{}{}
 	defer func() { <-s.waiters.reading }()
-	return s.readEvents(c, caller, after)
+	return s.readEvents(req, caller, after)
 }
 
 // How many calls wait at once: of one agent, where a further one lets the first

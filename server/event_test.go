@@ -284,7 +284,7 @@ func TestNoTimePassesBetweenTheCommitAndTheAnswer(t *testing.T) {
 				s.Errorf("%s: %s pass", method, took)
 			}
 			if method == "HEAD" {
-				if len(a.Body) > 0 || a.Header.Get("Content-Type") != jsonType || a.Header.Get("Content-Length") == "" {
+				if len(a.Body) > 0 || a.Header.Get("Content-Type") != JSONType || a.Header.Get("Content-Length") == "" {
 					s.Errorf("HEAD: %v %q", a.Header, a.Body)
 				}
 				continue

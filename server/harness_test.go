@@ -473,8 +473,8 @@ func (s *site) collab(key, partner string, more ...any) string {
 // pathOf is a path of the operation where there is something to answer with:
 // places says what a parameter is filled in with, by its own name or, as ids are
 // of different things, by the path that they stand behind.
-func (s *site) pathOf(op *operation) string {
-	path := op.path
+func (s *site) pathOf(op *Operation) string {
+	path := op.Path
 	for place, value := range s.places {
 		filled := value
 		if strings.HasPrefix(place, "/") {
@@ -504,7 +504,7 @@ func (s *site) conforms(method, path string, a *result) []string {
 	}
 	op := s.operation(method, path)
 	if a.Status != 204 && a.Status != 304 && method != "HEAD" {
-		if got := a.Header.Get("Content-Type"); got != jsonType && method != "OPTIONS" {
+		if got := a.Header.Get("Content-Type"); got != JSONType && method != "OPTIONS" {
 			add("Content-Type %q", got)
 		}
 		if bytes.Contains(a.Body, []byte(`"notice"`)) && a.Status < 300 && path != "/api" && !bytes.HasPrefix(a.Body, []byte(`{"notice":`)) {
@@ -514,23 +514,23 @@ func (s *site) conforms(method, path string, a *result) []string {
 	if op == nil || method == "HEAD" {
 		return faults
 	}
-	if op.keyed && a.Header.Get("Cache-Control") != "no-store" {
+	if op.Keyed && a.Header.Get("Cache-Control") != "no-store" {
 		add("an answer to a key may be stored: %q", a.Header.Get("Cache-Control"))
 	}
-	if !op.keyed && method == "GET" && a.Status == 200 {
-		if a.Header.Get("Cache-Control") != revalidate || !strings.HasPrefix(a.Header.Get("ETag"), `W/"`) || a.Header.Get("Access-Control-Allow-Origin") != "*" {
+	if !op.Keyed && method == "GET" && a.Status == 200 {
+		if a.Header.Get("Cache-Control") != Revalidate || !strings.HasPrefix(a.Header.Get("ETag"), `W/"`) || a.Header.Get("Access-Control-Allow-Origin") != "*" {
 			add("a public answer cannot be revalidated: %v", a.Header)
 		}
 	}
 	return append(faults, s.documentedAs(op, a)...)
 }
 
-func (s *site) operation(method, path string) *operation {
-	for _, op := range s.server.engine.operations {
-		if op.method != method && (method != "HEAD" || op.method != "GET") {
+func (s *site) operation(method, path string) *Operation {
+	for _, op := range s.server.engine.Operations {
+		if op.Method != method && (method != "HEAD" || op.Method != "GET") {
 			continue
 		}
-		want, got := strings.Split(op.path, "/"), strings.Split(path, "/")
+		want, got := strings.Split(op.Path, "/"), strings.Split(path, "/")
 		if len(want) == len(got) && !slices.ContainsFunc(want, func(part string) bool {
 			i := slices.Index(want, part)
 			return !strings.HasPrefix(part, "{") && part != got[i]
@@ -542,13 +542,13 @@ func (s *site) operation(method, path string) *operation {
 }
 
 // documentedAs holds an answer against the document.
-func (s *site) documentedAs(op *operation, a *result) []string {
+func (s *site) documentedAs(op *Operation, a *result) []string {
 	if a.Status == 304 {
 		return nil
 	}
 	doc, known := s.promised.Load(op)
 	if !known {
-		doc, _ = s.promised.LoadOrStore(op, s.server.engine.documented(op))
+		doc, _ = s.promised.LoadOrStore(op, s.server.engine.Describe(op))
 	}
 	response, ok := doc.(*huma.Operation).Responses[strconv.Itoa(a.Status)]
 	if !ok {
@@ -566,7 +566,7 @@ func (s *site) documentedAs(op *operation, a *result) []string {
 		return []string{err.Error()}
 	}
 	result := &huma.ValidateResult{}
-	huma.Validate(s.server.engine.registry, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, v, result)
+	huma.Validate(s.server.engine.Registry, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, v, result)
 	var faults []string
 	for _, err := range result.Errors {
 		faults = append(faults, "not as documented: "+err.Error())
@@ -583,7 +583,7 @@ func (s *site) documentedAs(op *operation, a *result) []string {
 // undocumented lists members of an answer that the document does not name.
 // (Documented answers are open to further members, for clients; not for tests.)
 func (s *site) undocumented(schema *huma.Schema, path string, v any) []string {
-	schema = resolve(s.server.engine.registry, schema)
+	schema = Resolve(s.server.engine.Registry, schema)
 	if len(schema.AnyOf) > 0 {
 		least := s.undocumented(schema.AnyOf[0], path, v)
 		for _, other := range schema.AnyOf[1:] {

@@ -48,14 +48,14 @@ func (s *Server) health(probe func(context.Context) (any, error)) httprouter.Han
 		w.Header().Set("Cache-Control", "no-store")
 		found, err := probe(r.Context())
 		if err == nil {
-			_ = writeJSON(w, http.StatusOK, marshal(found))
+			_ = WriteJSON(w, http.StatusOK, Marshal(found))
 			return
 		}
 		note(w, err)
 		var refused *store.Error
 		if !errors.As(err, &refused) {
-			err = refuse(store.CodeUnavailable, "")
+			err = NewError(store.CodeUnavailable, "")
 		}
-		s.engine.writeError(w, r, err)
+		s.engine.WriteError(w, r, err)
 	}
 }

@@ -41,13 +41,13 @@ const (
 const documentVersion = "1.4.0"
 
 // documentInfo returns what the OpenAPI document says beside the operations.
-func (s *Server) documentInfo() documentInfo {
-	return documentInfo{
+func (s *Server) documentInfo() Document {
+	return Document{
 		Title: "Callbook", Version: documentVersion,
 		Description: aboutEN + "\n\n" + aboutZH + "\n\n" + notice.EN,
 		URL:         s.options.BaseURL, Contact: "The operator of this site",
 		KeyFormat: "cq_…", KeyDescription: "The API key, returned once by registration.",
-		Tags: []documentTag{
+		Tags: []DocumentTag{
 			{Name: "directory", Description: "The index and the counts."},
 			{Name: "agents", Description: "Agents, as the public sees them."},
 			{Name: "me", Description: "What an agent does with itself.", Parts: []string{"recover"}}, // though without its key
@@ -67,14 +67,14 @@ func (s *Server) makeIndex() []byte {
 		Onboarding: base + "/skill.md", OpenAPI: base + "/openapi.json", MCP: base + "/mcp",
 		Limits: s.indexLimits(),
 	}
-	for _, op := range s.engine.operations {
+	for _, op := range s.engine.Operations {
 		who := " (none)"
-		if op.keyed {
+		if op.Keyed {
 			who = " (bearer)"
 		}
-		index.Endpoints = append(index.Endpoints, op.method+" "+op.path+who)
+		index.Endpoints = append(index.Endpoints, op.Method+" "+op.Path+who)
 	}
-	return marshal(index)
+	return Marshal(index)
 }
 
 func (s *Server) indexLimits() IndexLimits {
@@ -95,7 +95,7 @@ func (s *Server) indexLimits() IndexLimits {
 	limits := IndexLimits{
 		PerAddress: group(limitReads, limitRegistrations, limitReports, limitRecoveries, limitFailedKeys),
 		PerKey:     group(limitCalls, limitWrites, limitLinks, limitEvents),
-		BodyBytes:  maxBody,
+		BodyBytes:  MaxBody,
 	}
 	const day = store.Day
 	quotas := s.store.Quotas()
@@ -108,6 +108,6 @@ func (s *Server) indexLimits() IndexLimits {
 	return limits
 }
 
-func (s *Server) getIndex(*call, none) (answer, error) {
-	return answer{body: s.index, tags: cacheTags(siteData)}, nil
+func (s *Server) getIndex(*Request, None) (Response, error) {
+	return Response{Body: s.index, Tags: cacheTags(siteData)}, nil
 }

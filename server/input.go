@@ -21,56 +21,56 @@ import (
 // check and the document; what no schema can say is checked here, in the same
 // pass, so that a caller learns of every fault at once.
 
-// input is how to read one input type.
-type input struct {
-	paths  []inputField
-	query  []inputField
-	body   *inputBody
-	params []*huma.Param
+// Input is how to read one input type.
+type Input struct {
+	Path   []Field
+	Query  []Field
+	Body   *Body
+	Params []*huma.Param
 }
 
-type inputField struct {
-	name   string
+type Field struct {
+	Name   string
 	index  int
-	schema *huma.Schema
+	Schema *huma.Schema
 }
 
-type inputBody struct {
+type Body struct {
 	index    int
 	raw      int // index of the field that gets the JSON as read; -1 for none
-	schema   *huma.Schema
+	Schema   *huma.Schema
 	bareList string // a body that is a list stands for the object with this key
 	notPast  string // date field that must not lie in the past
 }
 
-func newInput(registry huma.Registry, t reflect.Type) *input {
-	in := &input{}
+func newInput(registry huma.Registry, t reflect.Type) *Input {
+	in := &Input{}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		switch {
 		case f.Tag.Get("path") != "":
-			in.paths = append(in.paths, in.param(registry, f, i, "path"))
+			in.Path = append(in.Path, in.param(registry, f, i, "path"))
 		case f.Tag.Get("query") != "":
-			in.query = append(in.query, in.param(registry, f, i, "query"))
+			in.Query = append(in.Query, in.param(registry, f, i, "query"))
 		case f.Name == "Body":
-			in.body = &inputBody{index: i, raw: -1, schema: registry.Schema(f.Type, true, ""), bareList: f.Tag.Get("bare"), notPast: f.Tag.Get("notpast")}
+			in.Body = &Body{index: i, raw: -1, Schema: registry.Schema(f.Type, true, ""), bareList: f.Tag.Get("bare"), notPast: f.Tag.Get("notpast")}
 		case f.Name == "JSON":
-			in.body.raw = i
+			in.Body.raw = i
 		}
 	}
 	switch {
-	case in.body == nil:
-	case in.body.raw < 0:
-		refuseNull(registry, in.body.schema)
+	case in.Body == nil:
+	case in.Body.raw < 0:
+		rejectNull(registry, in.Body.Schema)
 	default:
-		optionalAll(registry, in.body.schema)
+		optionalAll(registry, in.Body.Schema)
 	}
 	return in
 }
 
 // optionalAll lets every field of a merge patch be left out.
 func optionalAll(registry huma.Registry, schema *huma.Schema) {
-	schema = resolve(registry, schema)
+	schema = Resolve(registry, schema)
 	schema.Required = nil
 	schema.PrecomputeMessages()
 	for _, property := range schema.Properties {
@@ -78,20 +78,20 @@ func optionalAll(registry huma.Registry, schema *huma.Schema) {
 	}
 }
 
-// refuseNull closes the fields of a body to null: it means something in a merge
+// rejectNull closes the fields of a body to null: it means something in a merge
 // patch only.
-func refuseNull(registry huma.Registry, schema *huma.Schema) {
-	schema = resolve(registry, schema)
+func rejectNull(registry huma.Registry, schema *huma.Schema) {
+	schema = Resolve(registry, schema)
 	for _, property := range schema.Properties {
 		property.Nullable = false
-		refuseNull(registry, property)
+		rejectNull(registry, property)
 	}
 	if schema.Items != nil {
-		refuseNull(registry, schema.Items)
+		rejectNull(registry, schema.Items)
 	}
 }
 
-func (in *input) param(registry huma.Registry, f reflect.StructField, index int, where string) inputField {
+func (in *Input) param(registry huma.Registry, f reflect.StructField, index int, where string) Field {
 	schema := huma.SchemaFromField(registry, f, "")
 	if f.Type.Kind() == reflect.Int {
 		schema.Format = "" // they are small: int64 would only mislead
@@ -101,33 +101,38 @@ func (in *input) param(registry huma.Registry, f reflect.StructField, index int,
 	schema.Description = ""
 	schema.PrecomputeMessages()
 	name := f.Tag.Get(where)
-	in.params = append(in.params, &huma.Param{
+	in.Params = append(in.Params, &huma.Param{
 		Name: name, In: where, Description: description, Schema: schema,
 		Required: where == "path" || f.Tag.Get("required") == "true",
 	})
-	return inputField{name: name, index: index, schema: schema}
+	return Field{Name: name, index: index, Schema: schema}
 }
 
-// checker gathers what is wrong with a query or a body.
-type checker struct {
+// Rule is what the body of an operation may implement to check several fields together.
+type Rule interface {
+	Check(body map[string]any, c *Checker)
+}
+
+// Checker gathers what is wrong with a query or a body.
+type Checker struct {
 	registry      huma.Registry
 	topics        map[string]string // as in errorCatalogue
 	now           time.Time
 	notPast       string // date field of the body that must not lie in the past
-	mayRepeat     bool   // it has an Idempotency-Key: a first answer comes before the rules of time
-	outdated      int    // faults by these rules, which alone refuse no call that may repeat another
+	replayable    bool   // it has an Idempotency-Key: a first answer comes before the rules of time
+	pastDates     int    // faults by these rules, which alone refuse no call that may repeat another
 	faults        []store.Fault
 	details       []Detail
 	loopbackLinks bool // of callbook dev
 }
 
-// maxFaults is how many faults a refusal names: all of any body, which has so many
+// MaxDetails is how many faults a refusal names: all of any body, which has so many
 // parts at the most. An address can hold thousands.
-const maxFaults = 400
+const MaxDetails = 400
 
-func (c *checker) full() bool { return len(c.faults)+len(c.details) >= maxFaults }
+func (c *Checker) full() bool { return len(c.faults)+len(c.details) >= MaxDetails }
 
-func (c *checker) fault(field string, code store.FaultCode, topic string) {
+func (c *Checker) Fault(field string, code store.FaultCode, topic string) {
 	if c.full() {
 		return
 	}
@@ -135,42 +140,42 @@ func (c *checker) fault(field string, code store.FaultCode, topic string) {
 }
 
 // err is the refusal of all that was found; nil when nothing was.
-func (c *checker) err(code store.Code) error {
+func (c *Checker) err(code store.Code) error {
 	found := len(c.faults) + len(c.details)
-	if found == 0 || c.mayRepeat && found == c.outdated {
+	if found == 0 || c.replayable && found == c.pastDates {
 		return nil
 	}
-	return &refusal{cause: &store.Error{Code: code, Faults: c.faults}, details: c.details}
+	return &invalidInput{cause: &store.Error{Code: code, Faults: c.faults}, details: c.details}
 }
 
 // readQuery reads the query into the input.
-func (in *input) readQuery(c *checker, rawQuery string, into reflect.Value) error {
+func (in *Input) readQuery(c *Checker, rawQuery string, into reflect.Value) error {
 	values, err := url.ParseQuery(rawQuery)
 	if err != nil {
-		c.fault("query", store.FaultBadFormat, "query")
+		c.Fault("query", store.FaultBadFormat, "query")
 	}
-	for _, f := range in.query {
-		given := values[f.name]
-		delete(values, f.name)
+	for _, f := range in.Query {
+		given := values[f.Name]
+		delete(values, f.Name)
 		switch {
 		case len(given) > 1:
-			c.fault(f.name, store.FaultDuplicateItem, "query")
+			c.Fault(f.Name, store.FaultDuplicateItem, "query")
 		case len(given) == 1:
 			c.queryValue(f, given[0], into.Field(f.index))
-		case slices.ContainsFunc(in.params, func(p *huma.Param) bool { return p.Name == f.name && p.Required }):
-			c.fault(f.name, store.FaultRequired, f.name)
-		case f.schema.Default != nil:
+		case slices.ContainsFunc(in.Params, func(p *huma.Param) bool { return p.Name == f.Name && p.Required }):
+			c.Fault(f.Name, store.FaultRequired, f.Name)
+		case f.Schema.Default != nil:
 			field := into.Field(f.index)
-			field.Set(reflect.ValueOf(f.schema.Default).Convert(field.Type()))
+			field.Set(reflect.ValueOf(f.Schema.Default).Convert(field.Type()))
 		}
 	}
 	for name := range values {
-		c.fault(fieldName(name), store.FaultUnknownField, "query")
+		c.Fault(fieldName(name), store.FaultUnknownField, "query")
 	}
 	return c.err(store.CodeInvalidQuery)
 }
 
-func (c *checker) queryValue(f inputField, raw string, into reflect.Value) {
+func (c *Checker) queryValue(f Field, raw string, into reflect.Value) {
 	if into.Kind() == reflect.Pointer {
 		into.Set(reflect.New(into.Type().Elem()))
 		into = into.Elem()
@@ -179,7 +184,7 @@ func (c *checker) queryValue(f inputField, raw string, into reflect.Value) {
 	switch into.Kind() {
 	case reflect.Bool:
 		if raw != "true" && raw != "false" {
-			c.fault(f.name, store.FaultWrongType, "boolean")
+			c.Fault(f.Name, store.FaultWrongType, "boolean")
 			return
 		}
 		into.SetBool(raw == "true")
@@ -187,18 +192,18 @@ func (c *checker) queryValue(f inputField, raw string, into reflect.Value) {
 	case reflect.Int:
 		n, err := strconv.Atoi(raw)
 		if err != nil || len(raw) > 9 || strconv.Itoa(n) != raw {
-			c.fault(f.name, store.FaultWrongType, "integer")
+			c.Fault(f.Name, store.FaultWrongType, "integer")
 			return
 		}
 		into.SetInt(int64(n))
 		value = int64(n)
 	default:
 		text := store.NormalizeText(raw)
-		c.checkText(f.schema, f.name, text)
+		c.checkText(f.Schema, f.Name, text)
 		into.SetString(text)
 		value = text
 	}
-	c.validate(f.schema, f.name, value)
+	c.validate(f.Schema, f.Name, value)
 }
 
 // noFields is the schema of a body for an operation that takes none.
@@ -206,13 +211,13 @@ var noFields = &huma.Schema{Type: huma.TypeObject}
 
 // readBody reads the JSON body into the input. The JSON itself must be right before its
 // fields are checked.
-func (in *input) readBody(c *checker, body []byte, into reflect.Value) error {
+func (in *Input) readBody(c *Checker, body []byte, into reflect.Value) error {
 	if len(body) == 0 {
 		body = []byte("{}")
 	}
 	schema, bareList := noFields, ""
-	if in.body != nil {
-		schema, bareList, c.notPast = in.body.schema, in.body.bareList, in.body.notPast
+	if in.Body != nil {
+		schema, bareList, c.notPast = in.Body.Schema, in.Body.bareList, in.Body.notPast
 	}
 	tree, err := c.parseJSON(body, schema, bareList)
 	if err != nil {
@@ -225,28 +230,26 @@ func (in *input) readBody(c *checker, body []byte, into reflect.Value) error {
 	object, ok := tree.(map[string]any)
 	switch {
 	case !ok:
-		return refuse(codeInvalidJSON, "type")
-	case in.body == nil:
+		return NewError(CodeInvalidJSON, "type")
+	case in.Body == nil:
 		return c.err(store.CodeValidationFailed)
 	}
 	c.validate(schema, "", object)
-	field := into.Field(in.body.index).Addr().Interface()
-	if rule, ok := field.(interface {
-		checkTogether(map[string]any, *checker)
-	}); ok {
-		rule.checkTogether(object, c)
+	field := into.Field(in.Body.index).Addr().Interface()
+	if rule, ok := field.(Rule); ok {
+		rule.Check(object, c)
 	}
 	if err := c.err(store.CodeValidationFailed); err != nil {
 		return err
 	}
-	if in.body.raw >= 0 {
-		into.Field(in.body.raw).SetBytes(body)
+	if in.Body.raw >= 0 {
+		into.Field(in.Body.raw).SetBytes(body)
 	}
-	return decodeJSON(body, field)
+	return DecodeJSON(body, field)
 }
 
-// decodeJSON decodes a checked body into a struct.
-func decodeJSON(body []byte, into any) error {
+// DecodeJSON decodes a checked body into a struct.
+func DecodeJSON(body []byte, into any) error {
 	if err := json.Unmarshal(body, into, normalizedTexts); err != nil {
 		return fmt.Errorf("decode a checked body: %w", err)
 	}
@@ -267,18 +270,18 @@ var normalizedTexts = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsont
 }))
 
 // validate checks a value against a schema.
-func (c *checker) validate(schema *huma.Schema, field string, value any) {
+func (c *Checker) validate(schema *huma.Schema, field string, value any) {
 	result := &huma.ValidateResult{}
 	huma.Validate(c.registry, schema, huma.NewPathBuffer([]byte(field), len(field)), huma.ModeWriteToServer, value, result)
 	for _, err := range result.Errors {
 		if d, ok := err.(*huma.ErrorDetail); ok {
-			c.worded(d)
+			c.addDetail(d)
 		}
 	}
 }
 
-// worded takes the validator's message apart. The value it found is not kept.
-func (c *checker) worded(d *huma.ErrorDetail) {
+// addDetail takes the validator's message apart. The value it found is not kept.
+func (c *Checker) addDetail(d *huma.ErrorDetail) {
 	parts := strings.Split(d.Message, messageSeparator)
 	if len(parts) < 3 {
 		return // a format, which checkText checks
@@ -288,7 +291,7 @@ func (c *checker) worded(d *huma.ErrorDetail) {
 		field = join(field, parts[3])
 	}
 	if topic, ok := c.topics[field+" "+string(code)]; ok {
-		c.fault(field, code, topic)
+		c.Fault(field, code, topic)
 		return
 	}
 	if code == store.FaultTooLong { // the format of a text that is too long says nothing new
@@ -317,8 +320,8 @@ func join(field, name string) string {
 // null for an absent field.
 type wrongType struct{}
 
-// resolve follows the references of a schema. It returns nil for nil.
-func resolve(registry huma.Registry, schema *huma.Schema) *huma.Schema {
+// Resolve follows the references of a schema. It returns nil for nil.
+func Resolve(registry huma.Registry, schema *huma.Schema) *huma.Schema {
 	for schema != nil && schema.Ref != "" {
 		schema = registry.SchemaFromRef(schema.Ref)
 	}
@@ -327,7 +330,7 @@ func resolve(registry huma.Registry, schema *huma.Schema) *huma.Schema {
 
 // checkDuplicates checks that no list holds a text twice but for case. Exact duplicates
 // are the validator's.
-func (c *checker) checkDuplicates(format, field string, list []any) {
+func (c *Checker) checkDuplicates(format, field string, list []any) {
 	exact, folded := map[string]bool{}, map[string]bool{}
 	for _, item := range list {
 		text, ok := item.(string)
@@ -336,7 +339,7 @@ func (c *checker) checkDuplicates(format, field string, list []any) {
 		}
 		lower := foldItem(format, text)
 		if folded[lower] && !exact[text] {
-			c.fault(field, store.FaultDuplicateItem, "")
+			c.Fault(field, store.FaultDuplicateItem, "")
 		}
 		exact[text], folded[lower] = true, true
 	}
@@ -352,20 +355,20 @@ func foldItem(format, item string) string {
 }
 
 // checkText checks the characters and the format of a text.
-func (c *checker) checkText(schema *huma.Schema, field, text string) {
-	if schema = resolve(c.registry, schema); schema == nil || schema.Type != huma.TypeString {
+func (c *Checker) checkText(schema *huma.Schema, field, text string) {
+	if schema = Resolve(c.registry, schema); schema == nil || schema.Type != huma.TypeString {
 		return
 	}
 	format := schema.Format
 	switch {
 	case format == "immutable":
-		c.fault(field, store.FaultImmutable, "")
+		c.Fault(field, store.FaultImmutable, "")
 		return
 	case format == "multiline" && !store.CheckLines(text):
-		c.fault(field, store.FaultForbiddenCharacter, "multiline")
+		c.Fault(field, store.FaultForbiddenCharacter, "multiline")
 		return
 	case format != "multiline" && !store.CheckLine(text):
-		c.fault(field, store.FaultForbiddenCharacter, "")
+		c.Fault(field, store.FaultForbiddenCharacter, "")
 		return
 	case text == "":
 		return // an optional text that is not given, or one that is too short
@@ -381,20 +384,20 @@ func (c *checker) checkText(schema *huma.Schema, field, text string) {
 	case "language":
 		_, ok = store.ParseLanguage(text)
 	case "date-time":
-		_, ok = parseSince(text)
+		_, ok = ParseTime(text)
 	case "date":
 		if _, ok = store.ParseDate(text); ok && field == c.notPast && store.DeadlinePassed(text, c.now) {
-			c.outdated++
-			c.fault(field, store.FaultBadValue, "deadline")
+			c.pastDates++
+			c.Fault(field, store.FaultBadValue, "deadline")
 		}
 	}
 	if !ok {
-		c.fault(field, store.FaultBadFormat, format)
+		c.Fault(field, store.FaultBadFormat, format)
 	}
 }
 
-// parseSince reads the since of a list of replies.
-func parseSince(text string) (store.Time, bool) {
+// ParseTime reads the since of a list of replies.
+func ParseTime(text string) (store.Time, bool) {
 	if text == "" {
 		return 0, true
 	}

@@ -29,25 +29,25 @@ const (
 // On the way it adds to c what the validator of the schema does not find: unknown keys,
 // null where it is not allowed, and faults of texts. A body that is a list is taken for
 // the member bareList, if that is not empty.
-func (c *checker) parseJSON(body []byte, schema *huma.Schema, bareList string) (any, error) {
+func (c *Checker) parseJSON(body []byte, schema *huma.Schema, bareList string) (any, error) {
 	p := &jsonParser{dec: jsontext.NewDecoder(bytes.NewReader(body)), check: c}
 	field := ""
 	if bareList != "" && p.dec.PeekKind() == '[' {
-		schema, field = resolve(c.registry, schema).Properties[bareList], bareList
+		schema, field = Resolve(c.registry, schema).Properties[bareList], bareList
 	}
 	v, err := p.value(schema, field)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := p.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, refuse(codeInvalidJSON, "trailing")
+		return nil, NewError(CodeInvalidJSON, "trailing")
 	}
 	return v, nil
 }
 
 type jsonParser struct {
 	dec    *jsontext.Decoder
-	check  *checker
+	check  *Checker
 	tokens int
 }
 
@@ -77,32 +77,32 @@ func (p *jsonParser) value(schema *huma.Schema, field string) (any, error) {
 func (p *jsonParser) token() (jsontext.Token, error) {
 	p.tokens++
 	if p.tokens > maxTokens || p.dec.StackDepth() > maxDepth {
-		return jsontext.Token{}, refuse(codeInvalidJSON, "large")
+		return jsontext.Token{}, NewError(CodeInvalidJSON, "large")
 	}
 	token, err := p.dec.ReadToken()
 	if err != nil {
-		return token, p.refusal(err)
+		return token, p.syntaxError(err)
 	}
 	return token, nil
 }
 
-// refusal says what is wrong with the JSON, and where if that can be told.
-func (p *jsonParser) refusal(err error) error {
+// syntaxError says what is wrong with the JSON, and where if that can be told.
+func (p *jsonParser) syntaxError(err error) error {
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
-		return refuse(codeInvalidJSON, "")
+		return NewError(CodeInvalidJSON, "")
 	}
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return &store.Error{Code: codeInvalidJSON, Topic: "repeated", Faults: []store.Fault{
+		return &store.Error{Code: CodeInvalidJSON, Topic: "repeated", Faults: []store.Fault{
 			{Field: fieldPath(syntax.JSONPointer), Code: store.FaultDuplicateItem, Topic: "key"},
 		}}
 	case strings.Contains(syntax.Err.Error(), "UTF-8"), strings.Contains(syntax.Err.Error(), "surrogate"):
-		return &store.Error{Code: codeInvalidJSON, Topic: "encoding", Faults: []store.Fault{
+		return &store.Error{Code: CodeInvalidJSON, Topic: "encoding", Faults: []store.Fault{
 			{Field: fieldPath(syntax.JSONPointer), Code: store.FaultForbiddenCharacter, Topic: "encoding"},
 		}}
 	}
-	return &store.Error{Code: codeInvalidJSON, Topic: "syntax", Limit: int(syntax.ByteOffset) + 1}
+	return &store.Error{Code: CodeInvalidJSON, Topic: "syntax", Limit: int(syntax.ByteOffset) + 1}
 }
 
 func wholeNumber(s string) (any, error) {
@@ -111,12 +111,12 @@ func wholeNumber(s string) (any, error) {
 			return n, nil
 		}
 	}
-	return nil, refuse(codeInvalidJSON, "number")
+	return nil, NewError(CodeInvalidJSON, "number")
 }
 
 func (p *jsonParser) list(schema *huma.Schema, field string) (any, error) {
 	var items *huma.Schema
-	if schema = resolve(p.check.registry, schema); schema != nil {
+	if schema = Resolve(p.check.registry, schema); schema != nil {
 		items = schema.Items
 	}
 	list := []any{}
@@ -135,7 +135,7 @@ func (p *jsonParser) list(schema *huma.Schema, field string) (any, error) {
 }
 
 func (p *jsonParser) object(schema *huma.Schema, field string) (any, error) {
-	schema = resolve(p.check.registry, schema)
+	schema = Resolve(p.check.registry, schema)
 	object := map[string]any{}
 	for p.dec.PeekKind() != '}' {
 		key, err := p.token()
@@ -154,7 +154,7 @@ func (p *jsonParser) object(schema *huma.Schema, field string) (any, error) {
 		case property != nil && v == nil && !property.Nullable:
 			object[name] = wrongType{}
 		case property == nil && schema != nil && schema.Type == huma.TypeObject:
-			p.check.fault(join(field, fieldName(name)), store.FaultUnknownField, "")
+			p.check.Fault(join(field, fieldName(name)), store.FaultUnknownField, "")
 		default:
 			object[name] = v
 		}
@@ -183,13 +183,13 @@ func fieldPath(pointer jsontext.Pointer) string {
 	return b.String()
 }
 
-// namable is what a field's name looks like.
-var namable = regexp.MustCompile(`^[A-Za-z0-9_]{1,40}$`)
+// fieldNamePattern is what a field's name looks like.
+var fieldNamePattern = regexp.MustCompile(`^[A-Za-z0-9_]{1,40}$`)
 
 // fieldName is a key as an error may name it: one that the caller made up is
 // repeated only if it looks like a field's name.
 func fieldName(name string) string {
-	if !namable.MatchString(name) {
+	if !fieldNamePattern.MatchString(name) {
 		return "(unnamed)"
 	}
 	return name

@@ -188,7 +188,7 @@ func TestInvalidJSONSaysWhatIsWrong(t *testing.T) {
 		"more behind it": {`{}{}`, "after"}, "too deep": {nested(40, "[", "", "]"), "32"}, "a fraction": {`{"a":1.5}`, "whole number"},
 		"broken": {`{`, "not valid JSON"},
 	} {
-		if text := s.call("PATCH", "/api/me", key, tt.body).refused(400, codeInvalidJSON).text("error", "message_en"); !strings.Contains(text, tt.word) {
+		if text := s.call("PATCH", "/api/me", key, tt.body).refused(400, CodeInvalidJSON).text("error", "message_en"); !strings.Contains(text, tt.word) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
@@ -261,9 +261,9 @@ func FuzzParseJSON(f *testing.F) {
 	}
 	f.Add([]byte("{\"e\u0301\":[\" e\u0301\\r\\n\",null,true,-12,{\"\":{}}]}"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := (&checker{}).parseJSON(body, nil, "")
+		got, err := (&Checker{}).parseJSON(body, nil, "")
 		if err != nil {
-			if status, _, refused := errorTexts.object(err, ""); status != 400 || !refused {
+			if status, _, refused := errorTexts.Describe(err, ""); status != 400 || !refused {
 				t.Fatalf("not a refusal: %v", err)
 			}
 			return
@@ -302,14 +302,14 @@ func normalized(v any) any {
 // answer that is not as documented.
 func FuzzWritingCalls(f *testing.F) {
 	s := newEdgeSite(f)
-	var writing []*operation
-	for _, op := range s.server.engine.operations {
-		if op.method != "GET" && op.id != "rotateKey" && op.id != "deleteMe" { // these two would end the key
+	var writing []*Operation
+	for _, op := range s.server.engine.Operations {
+		if op.Method != "GET" && op.ID != "rotateKey" && op.ID != "deleteMe" { // these two would end the key
 			writing = append(writing, op)
 		}
 	}
 	for i, op := range writing {
-		if body, err := json.Marshal(goodBody(op.id, "fuzzed")); err == nil {
+		if body, err := json.Marshal(goodBody(op.ID, "fuzzed")); err == nil {
 			f.Add(uint8(i), body)
 		}
 		f.Add(uint8(i), []byte(`{"unknown":[null,{"":-7}],"\ud83d\ude00":"\u0000"}`))
@@ -319,8 +319,8 @@ func FuzzWritingCalls(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
 		op := writing[int(which)%len(writing)]
-		method, path := s.address(op.id)
-		if op.id == "deletePost" {
+		method, path := s.address(op.ID)
+		if op.ID == "deletePost" {
 			path = "/api/posts/pst_none" // the other calls need theirs
 		}
 		r := httptest.NewRequest(method, path, bytes.NewReader(body))

@@ -30,24 +30,24 @@ type linkDraft struct {
 	Remove bool   `json:"remove,omitempty" doc:"Take the link off your card."`
 }
 
-func (s *Server) setLink(c *call, caller store.Caller, in linkInput) (answer, error) {
+func (s *Server) setLink(req *Request, caller store.Caller, in linkInput) (Response, error) {
 	if in.Body.Remove {
-		links, err := s.store.RemoveLink(c.Context(), caller, in.Body.URL)
-		return answer{body: marshal(LinkAnswer{Notice: notice, Links: links})}, err
+		links, err := s.store.RemoveLink(req.Context(), caller, in.Body.URL)
+		return Response{Body: Marshal(LinkAnswer{Notice: notice, Links: links})}, err
 	}
-	address, err := s.store.AddLink(c.Context(), caller, in.Body.URL, kindOf(in.Body.URL))
+	address, err := s.store.AddLink(req.Context(), caller, in.Body.URL, kindOf(in.Body.URL))
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
-	links, err := s.links.check(c.Context(), store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}, false)
+	links, err := s.links.check(req.Context(), store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}, false)
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
 	found := LinkAnswer{Notice: notice, Links: links}
 	if i := slices.IndexFunc(links, func(l store.Link) bool { return l.URL == address }); i >= 0 {
 		found.Link = &links[i]
 	}
-	return answer{body: marshal(found)}, nil
+	return Response{Body: Marshal(found)}, nil
 }
 
 func kindOf(address string) string {
@@ -131,7 +131,7 @@ func (l *linkChecks) check(ctx context.Context, link store.DueLink, byService bo
 	case errors.Is(err, linkcheck.ErrBusy):
 		return l.store.Links(ctx, link.AgentID)
 	case err != nil:
-		return nil, refuse(store.CodeUnavailable, "")
+		return nil, NewError(store.CodeUnavailable, "")
 	}
 	return l.store.KeepFinding(ctx, link.AgentID, link.URL, store.LinkFinding{
 		Kind: result.Kind, Verified: result.Status == "verified", Proof: result.Proof, Failure: result.Failure,

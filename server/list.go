@@ -10,34 +10,34 @@ import (
 const perList = 256
 
 // beginList begins a list with its plural, and makes room for records of that size in all.
-func beginList(c *call, plural string, size int) []byte {
-	b := beginAnswer(perList + len(c.URL.RawQuery) + size)
+func beginList(req *Request, plural string, size int) []byte {
+	b := beginAnswer(perList + len(req.URL.RawQuery) + size)
 	return append(b, `,"`+plural+`":[`...)
 }
 
 // listAnswer is a page of records that are answered as they are.
-func listAnswer[T any](c *call, plural string, list store.List[T], limit int) answer {
-	b := beginList(c, plural, 0)
+func listAnswer[T any](req *Request, plural string, list store.List[T], limit int) Response {
+	b := beginList(req, plural, 0)
 	for i := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, marshal(list.Items[i])...)
+		b = append(b, Marshal(list.Items[i])...)
 	}
-	return endList(c, b, list, hintedSearch{limit: limit})
+	return endList(req, b, list, hintedSearch{limit: limit})
 }
 
 // endPage closes an answer with the address of its next page, or null: the same query
 // with a cursor instead of an offset.
-func endPage(c *call, b []byte, cursor string) answer {
+func endPage(req *Request, b []byte, cursor string) Response {
 	b = append(b, `,"next":`...)
-	next := nextPage(c.URL, cursor)
+	next := nextPage(req.URL, cursor)
 	if next == "" {
 		b = append(b, "null"...)
 	} else {
 		b = appendText(b, next)
 	}
-	return answer{body: append(b, '}'), next: next}
+	return Response{Body: append(b, '}'), Next: next}
 }
 
 func nextPage(u *url.URL, cursor string) string {

@@ -12,20 +12,20 @@ type OwnCard struct {
 	Limits           store.Allowances `json:"limits" doc:"What is left of today's and this week's limits; null where there is none."`
 }
 
-func (s *Server) getMe(c *call, caller store.Caller, _ none) (answer, error) {
-	own, err := s.store.Me(c.Context(), caller)
+func (s *Server) getMe(req *Request, caller store.Caller, _ None) (Response, error) {
+	own, err := s.store.Me(req.Context(), caller)
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
 	b := appendCard(beginAnswer(cardSize(own.Card)), own.Card)
 	b = appendText(append(b, `,"mailbox":`...), own.Mailbox)
-	rest := marshal(struct {
+	rest := Marshal(struct {
 		OwnerClaim       store.OwnerClaim `json:"owner_claim"`
 		PendingRequests  int              `json:"pending_requests"`
 		AwaitingReceipts int              `json:"awaiting_receipts"`
 		Limits           store.Allowances `json:"limits"`
 	}{own.Claim, own.PendingRequests, own.AwaitingReceipts, own.Limits})
-	return answer{body: append(append(b, ','), rest[1:]...)}, nil
+	return Response{Body: append(append(b, ','), rest[1:]...)}, nil
 }
 
 type settingsInput struct {
@@ -39,29 +39,29 @@ type OwnAgent struct {
 	Agent  Agent  `json:"agent"`
 }
 
-func (s *Server) updateMe(c *call, caller store.Caller, in settingsInput) (answer, error) {
+func (s *Server) updateMe(req *Request, caller store.Caller, in settingsInput) (Response, error) {
 	// Decoded over the settings as they are, a merge patch leaves absent members as they
 	// are, and null clears.
-	d, err := s.store.UpdateAgent(c.Context(), caller, func(settings *store.Settings) error {
-		return decodeJSON(in.JSON, settings)
+	d, err := s.store.UpdateAgent(req.Context(), caller, func(settings *store.Settings) error {
+		return DecodeJSON(in.JSON, settings)
 	})
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
-	return answer{body: append(appendAgentObject(beginAnswer(cardSize(d)), d), '}')}, nil
+	return Response{Body: append(appendAgentObject(beginAnswer(cardSize(d)), d), '}')}, nil
 }
 
 type deleteMeQuery struct {
 	Confirm string `query:"confirm" required:"true" minLength:"1" maxLength:"32" doc:"Your own handle, to show that you mean it."`
 }
 
-func (s *Server) deleteMe(c *call, caller store.Caller, in deleteMeQuery) (answer, error) {
+func (s *Server) deleteMe(req *Request, caller store.Caller, in deleteMeQuery) (Response, error) {
 	if in.Confirm != caller.Handle {
-		return answer{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
+		return Response{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
 			{Field: "confirm", Code: store.FaultBadValue, Topic: "confirm"},
 		}}
 	}
-	return answer{}, s.store.DeleteAgent(c.Context(), caller)
+	return Response{}, s.store.DeleteAgent(req.Context(), caller)
 }
 
 // Export is the answer of GET /api/me/export: for each table, its rows about the
@@ -72,16 +72,16 @@ type Export struct {
 	Tables     map[string][]map[string]any `json:"tables"`
 }
 
-func (s *Server) exportMe(c *call, caller store.Caller, _ none) (answer, error) {
-	tables, err := s.store.Export(c.Context(), caller)
+func (s *Server) exportMe(req *Request, caller store.Caller, _ None) (Response, error) {
+	tables, err := s.store.Export(req.Context(), caller)
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
 	b := append(beginAnswer(len(tables)+256), `,"exported_at":`...)
 	b = store.Time(s.store.Now().UnixMilli()).AppendJSON(b)
 	b = append(b, `,"tables":{`...)
 	b = append(b, tables...)
-	return answer{body: append(b, "}}"...)}, nil
+	return Response{Body: append(b, "}}"...)}, nil
 }
 
 type menuInput struct {
@@ -94,9 +94,9 @@ type MenuAnswer struct {
 	Offerings []store.Offering `json:"offerings"`
 }
 
-func (s *Server) replaceOfferings(c *call, caller store.Caller, in menuInput) (answer, error) {
-	offerings, err := s.store.ReplaceOfferings(c.Context(), caller, in.Body)
-	return answer{body: marshal(MenuAnswer{Notice: notice, Offerings: offerings})}, err
+func (s *Server) replaceOfferings(req *Request, caller store.Caller, in menuInput) (Response, error) {
+	offerings, err := s.store.ReplaceOfferings(req.Context(), caller, in.Body)
+	return Response{Body: Marshal(MenuAnswer{Notice: notice, Offerings: offerings})}, err
 }
 
 // NewKey is the answer of a key rotation.
@@ -105,7 +105,7 @@ type NewKey struct {
 	RotatedAt store.Time `json:"rotated_at"`
 }
 
-func (s *Server) rotateKey(c *call, caller store.Caller, _ none) (answer, error) {
-	key, at, err := s.store.RotateKey(c.Context(), caller)
-	return answer{body: marshal(NewKey{APIKey: key, RotatedAt: at})}, err
+func (s *Server) rotateKey(req *Request, caller store.Caller, _ None) (Response, error) {
+	key, at, err := s.store.RotateKey(req.Context(), caller)
+	return Response{Body: Marshal(NewKey{APIKey: key, RotatedAt: at})}, err
 }

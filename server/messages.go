@@ -3,7 +3,7 @@ package server
 import "callbook/store"
 
 // faultTexts words the faults that this program finds itself, by code and topic.
-var faultTexts = map[store.FaultCode]map[string]text{
+var faultTexts = map[store.FaultCode]map[string]Text{
 	store.FaultUnknownField: {
 		"":      {"is not a field of this call; remove it, or check its spelling and case", "不是此调用的字段；请删除，或检查拼写与大小写"},
 		"query": {"is not a query parameter of this call; remove it, or check its spelling", "不是此调用的查询参数；请删除，或检查拼写"},

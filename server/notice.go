@@ -13,7 +13,7 @@ var notice = Notice{
 }
 
 // noticeMember is the notice as the first member of an answer.
-var noticeMember = `{"notice":` + string(marshal(notice))
+var noticeMember = `{"notice":` + string(Marshal(notice))
 
 // beginAnswer returns an answer that holds the notice so far, with room for size more
 // bytes: a list that grows as it is written spends more time on moving itself than on

@@ -15,36 +15,36 @@ import (
 	"callbook/store"
 )
 
-const schemaPrefix = "#/components/schemas/"
+const SchemaPrefix = "#/components/schemas/"
 
 func newRegistry() huma.Registry {
-	r := huma.NewMapRegistry(schemaPrefix, huma.DefaultSchemaNamer)
+	r := huma.NewMapRegistry(SchemaPrefix, huma.DefaultSchemaNamer)
 	r.RegisterTypeAlias(reflect.TypeFor[store.Time](), reflect.TypeFor[time.Time]())
 	return r
 }
 
-// documentInfo is what the OpenAPI document says beside the operations.
-type documentInfo struct {
+// Document is what the OpenAPI document says beside the operations.
+type Document struct {
 	Title, Version, Description string
 	URL                         string // of the site
 	Contact                     string
 	KeyFormat, KeyDescription   string // of bearer keys
-	Tags                        []documentTag
+	Tags                        []DocumentTag
 	Topics                      map[string]string // of examples of errors, by a part of the operation's path
 	Limits                      Limits            // that examples name
 }
 
-// documentTag groups operations by the first part of their path below the first: its
+// DocumentTag groups operations by the first part of their path below the first: its
 // name, or one of Parts. The first tag of a document holds the others.
-type documentTag struct {
+type DocumentTag struct {
 	Name, Description string
 	Parts             []string
 }
 
-// document makes the OpenAPI document from the list of operations. Its text takes
+// OpenAPI makes the OpenAPI document from the list of operations. Its text takes
 // longer than all else that is made at a start, so it is made for who asks first.
-func (s *engine) document() func() *cached {
-	info := &s.Document
+func (e *Engine) OpenAPI() func() *Cached {
+	info := &e.Document
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{
@@ -54,7 +54,7 @@ func (s *engine) document() func() *cached {
 		},
 		Servers: []*huma.Server{{URL: info.URL}},
 		Components: &huma.Components{
-			Schemas: s.registry,
+			Schemas: e.Registry,
 			SecuritySchemes: map[string]*huma.SecurityScheme{
 				"bearer": {Type: "http", Scheme: "bearer", BearerFormat: info.KeyFormat, Description: info.KeyDescription},
 			},
@@ -63,23 +63,23 @@ func (s *engine) document() func() *cached {
 	for _, tag := range info.Tags {
 		doc.Tags = append(doc.Tags, &huma.Tag{Name: tag.Name, Description: tag.Description})
 	}
-	schemaOf(s.registry, reflect.TypeFor[ErrorBody]())
-	for _, op := range s.operations {
-		doc.AddOperation(s.documented(op))
+	schemaOf(e.Registry, reflect.TypeFor[ErrorBody]())
+	for _, op := range e.Operations {
+		doc.AddOperation(e.Describe(op))
 	}
-	s.openAnswers()
-	return sync.OnceValue(func() *cached {
-		text := jsontext.Value(marshal(doc))
+	e.openResponses()
+	return sync.OnceValue(func() *Cached {
+		text := jsontext.Value(Marshal(doc))
 		if err := text.Canonicalize(); err != nil {
 			panic(err)
 		}
-		return newCached(string(text))
+		return NewCached(string(text))
 	})
 }
 
 // tag returns the name of an operation's tag.
-func (i *documentInfo) tag(op *operation) string {
-	if parts := strings.Split(op.path, "/"); len(parts) > 2 {
+func (i *Document) tag(op *Operation) string {
+	if parts := strings.Split(op.Path, "/"); len(parts) > 2 {
 		for _, tag := range i.Tags {
 			if tag.Name == parts[2] || slices.Contains(tag.Parts, parts[2]) {
 				return tag.Name
@@ -89,32 +89,32 @@ func (i *documentInfo) tag(op *operation) string {
 	return i.Tags[0].Name
 }
 
-// documented returns what the document says of an operation.
-func (s *engine) documented(op *operation) *huma.Operation {
+// Describe returns what the document says of an operation.
+func (e *Engine) Describe(op *Operation) *huma.Operation {
 	d := &huma.Operation{
-		OperationID: op.id, Method: op.method, Path: op.path, Summary: op.summary, Description: op.summary + ".",
-		Tags: []string{s.Document.tag(op)}, Parameters: op.input.params, Responses: map[string]*huma.Response{},
+		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Summary + ".",
+		Tags: []string{e.Document.tag(op)}, Parameters: op.Input.Params, Responses: map[string]*huma.Response{},
 		Security: []map[string][]string{{}},
 	}
-	if op.keyed {
+	if op.Keyed {
 		d.Security[0]["bearer"] = []string{}
 	}
-	if body := op.input.body; body != nil {
+	if body := op.Input.Body; body != nil {
 		d.RequestBody = &huma.RequestBody{
-			Required: len(resolve(s.registry, body.schema).Required) > 0,
-			Content:  map[string]*huma.MediaType{"application/json": {Schema: body.schema, Example: s.example(body.schema)}},
+			Required: len(Resolve(e.Registry, body.Schema).Required) > 0,
+			Content:  map[string]*huma.MediaType{"application/json": {Schema: body.Schema, Example: e.example(body.Schema)}},
 		}
 	}
-	if op.once {
+	if op.Idempotent {
 		d.Parameters = append(slices.Clone(d.Parameters), idempotencyKey)
 	}
-	status, response := s.success(op)
+	status, response := e.success(op)
 	d.Responses[strconv.Itoa(status)] = response
-	if op.trial {
-		d.Responses["200"] = s.response("With dry_run: it would be admitted.", schemaOf(s.registry, reflect.TypeFor[Allowed]()))
+	if op.DryRun {
+		d.Responses["200"] = e.response("With dry_run: it would be admitted.", schemaOf(e.Registry, reflect.TypeFor[Allowed]()))
 	}
-	for _, status := range s.refusals(op) {
-		d.Responses[strconv.Itoa(status)] = s.failure(status, op)
+	for _, status := range e.errorStatuses(op) {
+		d.Responses[strconv.Itoa(status)] = e.errorResponse(status, op)
 	}
 	return d
 }
@@ -124,78 +124,78 @@ var idempotencyKey = &huma.Param{
 	Description: "16 to 128 printable ASCII characters. The same key with the same body gives the first answer again for 24 hours.",
 }
 
-func (s *engine) success(op *operation) (int, *huma.Response) {
-	switch op.status {
+func (e *Engine) success(op *Operation) (int, *huma.Response) {
+	switch op.Status {
 	case http.StatusNoContent:
-		return op.status, &huma.Response{Description: "Done."}
+		return op.Status, &huma.Response{Description: "Done."}
 	case http.StatusCreated:
-		r := s.response("Made.", schemaOf(s.registry, op.out))
+		r := e.response("Made.", schemaOf(e.Registry, op.out))
 		r.Headers = map[string]*huma.Param{"Location": {
 			Description: "Path of what was made.", Schema: &huma.Schema{Type: huma.TypeString},
 		}}
-		return op.status, r
+		return op.Status, r
 	}
-	schema := schemaOf(s.registry, op.out)
-	if op.short != nil {
-		schema = &huma.Schema{AnyOf: []*huma.Schema{schema, schemaOf(s.registry, op.short.out)}}
+	schema := schemaOf(e.Registry, op.out)
+	if op.brief != nil {
+		schema = &huma.Schema{AnyOf: []*huma.Schema{schema, schemaOf(e.Registry, op.brief.out)}}
 	}
-	return op.status, s.response("Done.", schema)
+	return op.Status, e.response("Done.", schema)
 }
 
-func (s *engine) response(description string, schema *huma.Schema) *huma.Response {
+func (e *Engine) response(description string, schema *huma.Schema) *huma.Response {
 	return &huma.Response{Description: description, Content: map[string]*huma.MediaType{
-		"application/json": {Schema: schema, Example: s.example(schema)},
+		"application/json": {Schema: schema, Example: e.example(schema)},
 	}}
 }
 
-// refusals are the statuses that an operation may answer with: those of every
+// errorStatuses are the statuses that an operation may answer with: those of every
 // call of its kind, and its own.
-func (s *engine) refusals(o *operation) []int {
+func (e *Engine) errorStatuses(o *Operation) []int {
 	statuses := []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
-	if o.keyed {
+	if o.Keyed {
 		statuses = append(statuses, http.StatusUnauthorized, http.StatusForbidden)
 	}
-	if len(o.input.paths) > 0 {
+	if len(o.Input.Path) > 0 {
 		statuses = append(statuses, http.StatusNotFound)
 	}
-	if !o.reads() {
+	if !o.Reads() {
 		statuses = append(statuses, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity)
 	}
-	for _, code := range o.codes {
-		statuses = append(statuses, s.Errors.status(code))
+	for _, code := range o.Errors {
+		statuses = append(statuses, e.Errors.Status(code))
 	}
 	slices.Sort(statuses)
 	return slices.Compact(statuses)
 }
 
-// failure documents one status, with the codes that it may carry.
-func (s *engine) failure(status int, op *operation) *huma.Response {
+// errorResponse documents one status, with the codes that it may carry.
+func (e *Engine) errorResponse(status int, op *Operation) *huma.Response {
 	var codes []string
-	for code, entry := range s.Errors.codes {
-		if entry.status == status && (slices.Contains(s.Errors.general, code) || slices.Contains(op.codes, code)) {
+	for code, entry := range e.Errors.Codes {
+		if entry.Status == status && (slices.Contains(e.Errors.General, code) || slices.Contains(op.Errors, code)) {
 			codes = append(codes, string(code))
 		}
 	}
 	slices.Sort(codes)
-	r := s.response("Refused: "+strings.Join(codes, ", ")+".", schemaOf(s.registry, reflect.TypeFor[ErrorBody]()))
-	_, object, _ := s.Errors.object(s.exampleRefusal(store.Code(codes[0]), op), "5f0c2a9be1d74c3896a0d1b2")
+	r := e.response("Refused: "+strings.Join(codes, ", ")+".", schemaOf(e.Registry, reflect.TypeFor[ErrorBody]()))
+	_, object, _ := e.Errors.Describe(e.exampleError(store.Code(codes[0]), op), "5f0c2a9be1d74c3896a0d1b2")
 	r.Content["application/json"].Example = ErrorBody{object}
 	return r
 }
 
-// exampleRefusal is a refusal as the documents show it: a limit has its number
+// exampleError is a refusal as the documents show it: a limit has its number
 // and its end.
-func (s *engine) exampleRefusal(code store.Code, op *operation) error {
+func (e *Engine) exampleError(code store.Code, op *Operation) error {
 	refused := &store.Error{Code: code}
-	if s.Errors.status(code) == http.StatusTooManyRequests {
+	if e.Errors.Status(code) == http.StatusTooManyRequests {
 		refused.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	}
 	if code == store.CodeRateLimited {
-		refused.Topic, refused.Limit = string(op.limit), s.Document.Limits[op.limit].Calls
+		refused.Topic, refused.Limit = string(op.Limit), e.Document.Limits[op.Limit].Calls
 		return refused
 	}
-	for part, topic := range s.Document.Topics {
-		if _, own := s.Errors.codes[code].texts[topic]; own && strings.Contains(op.path, part) {
+	for part, topic := range e.Document.Topics {
+		if _, own := e.Errors.Codes[code].Texts[topic]; own && strings.Contains(op.Path, part) {
 			refused.Topic = topic
 		}
 	}
@@ -207,18 +207,18 @@ func schemaOf(registry huma.Registry, t reflect.Type) *huma.Schema {
 	return registry.Schema(t, true, "")
 }
 
-// openAnswers completes the schemas once all are known. It lets answers grow: what only answers hold is documented as open to
+// openResponses completes the schemas once all are known. It lets answers grow: what only answers hold is documented as open to
 // further members, so that a client written today does not break on them. What
 // callers send stays closed.
-func (s *engine) openAnswers() {
+func (e *Engine) openResponses() {
 	sent := map[string]*huma.Schema{}
-	for _, op := range s.operations {
-		if op.input.body != nil {
-			s.collect(op.input.body.schema, sent)
+	for _, op := range e.Operations {
+		if op.Input.Body != nil {
+			e.collect(op.Input.Body.Schema, sent)
 		}
 	}
-	for name, schema := range s.registry.Map() {
-		orNull(schema, s.registry.TypeFromRef(schemaPrefix+name))
+	for name, schema := range e.Registry.Map() {
+		orNull(schema, e.Registry.TypeFromRef(SchemaPrefix+name))
 		for _, property := range schema.Properties {
 			if property.Nullable && len(property.Enum) > 0 && !slices.Contains(property.Enum, nil) {
 				property.Enum = append(property.Enum, nil) // JSON Schema checks null against enum too
@@ -251,13 +251,13 @@ func orNull(schema *huma.Schema, t reflect.Type) {
 }
 
 // example makes a value that fits a schema, from the examples of its parts.
-func (s *engine) example(schema *huma.Schema) any {
-	schema = resolve(s.registry, schema)
+func (e *Engine) example(schema *huma.Schema) any {
+	schema = Resolve(e.Registry, schema)
 	switch {
 	case len(schema.Examples) > 0:
 		return schema.Examples[0]
 	case len(schema.AnyOf) > 0:
-		return s.example(schema.AnyOf[0])
+		return e.example(schema.AnyOf[0])
 	case schema.Nullable:
 		return nil
 	case len(schema.Enum) > 0:
@@ -273,12 +273,12 @@ func (s *engine) example(schema *huma.Schema) any {
 			// the calls that leave it out are mostly refused.
 			named := name == "id" || strings.HasSuffix(name, "_id")
 			if property.Format != "immutable" && (!named || len(property.Examples) > 0 || slices.Contains(schema.Required, name)) {
-				object[name] = s.example(property)
+				object[name] = e.example(property)
 			}
 		}
 		return object
 	case huma.TypeArray:
-		return []any{s.example(schema.Items)}
+		return []any{e.example(schema.Items)}
 	case huma.TypeInteger:
 		if schema.Minimum != nil {
 			return int(*schema.Minimum)

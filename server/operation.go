@@ -20,228 +20,228 @@ import (
 	"callbook/store"
 )
 
-// operation is one row of the list in operations.go. Router, authentication,
+// Operation is one row of the list in operations.go. Router, authentication,
 // limits, OpenAPI document, index and the tests' matrices all come from it.
-type operation struct {
-	id      string
-	method  string
-	path    string
-	summary string
-	keyed   bool         // needs a bearer key
-	limit   limitClass   // public: the address's limit; keyed: limitWrites or limitCalls
-	status  int          // of success
-	once    bool         // takes an Idempotency-Key
-	trial   bool         // with dry_run it makes nothing, and answers 200 {"allowed": true}
-	codes   []store.Code // refusals of its own, beside those that every such call has
-	asTool  *tool        // nil: it is no tool of the MCP endpoint
-	short   *shortForm   // nil: it has no shorter response
-	in, out reflect.Type
-	input   *input
-	run     func(c *call) (answer, error)
+type Operation struct {
+	ID         string
+	Method     string
+	Path       string
+	Summary    string
+	Keyed      bool         // needs a bearer key
+	Limit      limitClass   // public: the address's limit; keyed: limitWrites or limitCalls
+	Status     int          // of success
+	Idempotent bool         // takes an Idempotency-Key
+	DryRun     bool         // with dry_run it makes nothing, and answers 200 {"allowed": true}
+	Errors     []store.Code // refusals of its own, beside those that every such call has
+	Tool       *Tool        // nil: it is no tool of the MCP endpoint
+	brief      *briefForm   // nil: it has no shorter response
+	in, out    reflect.Type
+	Input      *Input
+	Run        func(req *Request) (Response, error)
 }
 
-// call is one request on its way through an operation.
-type call struct {
+// Request is one request on its way through an operation.
+type Request struct {
 	*http.Request
-	engine *engine
-	op     *operation
-	w      http.ResponseWriter
-	params httprouter.Params
-	now    time.Time
-	from   subject
-	caller store.Caller
-	key    string // the bearer key, where one is needed
-	body   []byte
-	once   store.Once // the zero value without an Idempotency-Key
+	engine      *Engine
+	op          *Operation
+	w           http.ResponseWriter
+	params      httprouter.Params
+	now         time.Time
+	Client      subject
+	caller      store.Caller
+	Key         string // the bearer key, where one is needed
+	body        []byte
+	Idempotency store.Once // the zero value without an Idempotency-Key
 }
 
-// answer is what an operation returns. Its body is JSON that is ready to be sent.
-type answer struct {
-	body     []byte
-	status   int // 0 for the operation's own
-	location string
-	next     string // path and query of the next page
-	replayed bool
-	tags     []cacheTag // of a public read: the data it is made from; nil: it is not cached
-	expires  time.Time  // from the cache; zero: never
+// Response is what an operation returns. Its body is JSON that is ready to be sent.
+type Response struct {
+	Body     []byte
+	Status   int // 0 for the operation's own
+	Location string
+	Next     string // path and query of the next page
+	Replayed bool
+	Tags     []Tag     // of a public read: the data it is made from; nil: it is not cached
+	Expires  time.Time // from the cache; zero: never
 }
 
-// public makes a row that anyone may call.
-func public[In, Out any](id, method, path, summary string, limit limitClass, run func(*call, In) (answer, error), codes ...store.Code) *operation {
-	op := &operation{id: id, method: method, path: path, summary: summary, limit: limit, codes: codes, status: http.StatusOK}
+// Public makes a row that anyone may call.
+func Public[In, Out any](id, method, path, summary string, limit limitClass, run func(*Request, In) (Response, error), codes ...store.Code) *Operation {
+	op := &Operation{ID: id, Method: method, Path: path, Summary: summary, Limit: limit, Errors: codes, Status: http.StatusOK}
 	op.in, op.out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
-	op.run = func(c *call) (answer, error) {
+	op.Run = func(req *Request) (Response, error) {
 		var in In
-		if err := c.decode(reflect.ValueOf(&in).Elem()); err != nil {
-			return answer{}, err
+		if err := req.decode(reflect.ValueOf(&in).Elem()); err != nil {
+			return Response{}, err
 		}
-		return run(c, in)
+		return run(req, in)
 	}
 	return op
 }
 
-// keyed makes a row that needs a key. Its handler takes the caller, so that none
+// Keyed makes a row that needs a key. Its handler takes the caller, so that none
 // can be mounted without authentication.
-func keyed[In, Out any](id, method, path, summary string, limit limitClass, run func(*call, store.Caller, In) (answer, error), codes ...store.Code) *operation {
-	op := public[In, Out](id, method, path, summary, limit, func(c *call, in In) (answer, error) {
-		return run(c, c.caller, in)
+func Keyed[In, Out any](id, method, path, summary string, limit limitClass, run func(*Request, store.Caller, In) (Response, error), codes ...store.Code) *Operation {
+	op := Public[In, Out](id, method, path, summary, limit, func(req *Request, in In) (Response, error) {
+		return run(req, req.caller, in)
 	}, codes...)
-	op.keyed = true
+	op.Keyed = true
 	return op
 }
 
-// creates marks a row that makes a record: it answers 201 with its place, and a
+// Creates marks a row that makes a record: it answers 201 with its place, and a
 // repeated call with the same Idempotency-Key makes nothing anew.
-func (o *operation) creates() *operation {
-	o.status, o.once = http.StatusCreated, true
-	o.codes = append(o.codes, store.CodeIdempotencyConflict, store.CodeNotFound)
+func (o *Operation) Creates() *Operation {
+	o.Status, o.Idempotent = http.StatusCreated, true
+	o.Errors = append(o.Errors, store.CodeIdempotencyConflict, store.CodeNotFound)
 	return o
 }
 
-// briefly gives a list of brief items to a request with this value of a parameter. A tool
+// HasBriefForm gives a list of brief items to a request with this value of a parameter. A tool
 // returns only these.
-func (o *operation) briefly(param, value string, out any) *operation {
-	o.short = &shortForm{param: param, value: value, out: reflect.TypeOf(out)}
+func (o *Operation) HasBriefForm(param, value string, out any) *Operation {
+	o.brief = &briefForm{param: param, value: value, out: reflect.TypeOf(out)}
 	return o
 }
 
-// shortForm is a shorter response, which a parameter chooses.
-type shortForm struct {
+// briefForm is a shorter response, which a parameter chooses.
+type briefForm struct {
 	param, value string
 	out          reflect.Type
 }
 
-// tries marks a row that can be tried only.
-func (o *operation) tries() *operation { o.trial = true; return o }
+// TakesDryRun marks a row that can be tried only.
+func (o *Operation) TakesDryRun() *Operation { o.DryRun = true; return o }
 
-// deletes marks a row that answers without a body.
-func (o *operation) deletes() *operation { o.status = http.StatusNoContent; return o }
+// Deletes marks a row that answers without a body.
+func (o *Operation) Deletes() *Operation { o.Status = http.StatusNoContent; return o }
 
-// accepts marks a row that only takes note.
-func (o *operation) accepts() *operation { o.status = http.StatusAccepted; return o }
+// Accepts marks a row that only takes note.
+func (o *Operation) Accepts() *Operation { o.Status = http.StatusAccepted; return o }
 
-// reads tells whether an answer may be kept and revalidated.
-func (o *operation) reads() bool { return o.method == http.MethodGet }
+// Reads tells whether an answer may be kept and revalidated.
+func (o *Operation) Reads() bool { return o.Method == http.MethodGet }
 
-// serve takes one request through the checks in the contract's order: the
+// Handler takes one request through the checks in the contract's order: the
 // address's limit, the key, the key's limit, the query, the media type and the
 // size, the JSON, all fields, the rules.
-func (s *engine) serve(op *operation) httprouter.Handle {
+func (e *Engine) Handler(op *Operation) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		c := &call{Request: r, engine: s, op: op, w: w, params: params, now: s.Clock(), from: s.subject(r)}
-		if err := c.answer(); err != nil {
-			s.writeError(w, r, err)
+		req := &Request{Request: r, engine: e, op: op, w: w, params: params, now: e.Clock(), Client: e.Client(r)}
+		if err := req.serve(); err != nil {
+			e.WriteError(w, r, err)
 		}
 	}
 }
 
-func (c *call) answer() error {
-	if err := c.admit(); err != nil {
+func (req *Request) serve() error {
+	if err := req.authorize(); err != nil {
 		return err
 	}
-	if c.op.reads() && !c.op.keyed {
-		e, err := c.cachedResponse()
+	if req.op.Reads() && !req.op.Keyed {
+		cached, err := req.cachedResponse()
 		if err != nil {
 			return err
 		}
-		return writeCached(c.w, c.Request, e)
+		return WriteCached(req.w, req.Request, cached)
 	}
-	a, err := c.op.run(c)
+	response, err := req.op.Run(req)
 	if err != nil {
 		return err
 	}
-	return c.write(a)
+	return req.respond(response)
 }
 
-// admit finds the caller and counts the call.
-func (c *call) admit() error {
-	h := c.w.Header()
-	if c.op.keyed {
+// authorize finds the caller and counts the call.
+func (req *Request) authorize() error {
+	h := req.w.Header()
+	if req.op.Keyed {
 		h.Set("Cache-Control", "no-store")
-		return c.authenticate()
+		return req.authenticate()
 	}
-	if c.op.reads() {
+	if req.op.Reads() {
 		h["Access-Control-Allow-Origin"] = anyOrigin
 	}
-	return c.engine.Limiter.take(h, c.op.limit, c.from, c.now)
+	return req.engine.Limiter.take(h, req.op.Limit, req.Client, req.now)
 }
 
 // cachedResponse returns the response of a public read from the cache, or runs the
 // operation and caches its response.
-func (c *call) cachedResponse() (*cached, error) {
-	s, uri := c.engine, c.RequestURI
+func (req *Request) cachedResponse() (*Cached, error) {
+	e, uri := req.engine, req.RequestURI
 	if uri == "" { // the program's own read
-		uri = c.URL.RequestURI()
+		uri = req.URL.RequestURI()
 	}
-	e, version, ok := s.Cache.Get(uri, c.now)
+	cached, version, ok := e.Cache.Get(uri, req.now)
 	if ok {
-		return e, nil
+		return cached, nil
 	}
-	a, err := c.op.run(c)
+	response, err := req.op.Run(req)
 	if err != nil {
 		return nil, err
 	}
-	e = tagged(a.body, etag(a.body))
-	if a.next != "" {
-		e.link = []string{linkNext(a.next)}
+	cached = NewCachedWithETag(response.Body, etag(response.Body))
+	if response.Next != "" {
+		cached.Link = []string{linkNext(response.Next)}
 	}
-	if a.tags != nil {
-		s.Cache.Add(uri, httpcache.Item[cacheTag, *cached]{Value: e, Size: e.size(), Tags: a.tags, Added: c.now, Expires: a.expires}, version)
+	if response.Tags != nil {
+		e.Cache.Add(uri, httpcache.Item[Tag, *Cached]{Value: cached, Size: cached.Size(), Tags: response.Tags, Added: req.now, Expires: response.Expires}, version)
 	}
-	return e, nil
+	return cached, nil
 }
 
-// operation is the row of an id that the program itself names.
-func (s *engine) operation(id string) *operation {
-	for _, op := range s.operations {
-		if op.id == id {
+// Operation is the row of an id that the program itself names.
+func (e *Engine) Operation(id string) *Operation {
+	for _, op := range e.Operations {
+		if op.ID == id {
 			return op
 		}
 	}
 	panic("there is no operation " + id)
 }
 
-// read answers a public read for the program itself: pages and tools are made from
+// Read answers a public read for the program itself: pages and tools are made from
 // the very bytes of the operation's answer. args are its parameters by name, those
 // of the path and those of the query.
-func (s *engine) read(ctx context.Context, op *operation, args url.Values) (*cached, error) {
-	path, query := op.path, maps.Clone(args)
+func (e *Engine) Read(ctx context.Context, op *Operation, args url.Values) (*Cached, error) {
+	path, query := op.Path, maps.Clone(args)
 	var params httprouter.Params
-	for _, f := range op.input.paths {
-		value := args.Get(f.name)
-		params = append(params, httprouter.Param{Key: f.name, Value: value})
-		path = strings.Replace(path, "{"+f.name+"}", url.PathEscape(value), 1)
-		query.Del(f.name)
+	for _, f := range op.Input.Path {
+		value := args.Get(f.Name)
+		params = append(params, httprouter.Param{Key: f.Name, Value: value})
+		path = strings.Replace(path, "{"+f.Name+"}", url.PathEscape(value), 1)
+		query.Del(f.Name)
 	}
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", op.id, err)
+		return nil, fmt.Errorf("ask %s: %w", op.ID, err)
 	}
-	return (&call{Request: r, engine: s, op: op, params: params, now: s.Clock()}).cachedResponse()
+	return (&Request{Request: r, engine: e, op: op, params: params, now: e.Clock()}).cachedResponse()
 }
 
-func (c *call) write(a answer) error {
-	h := c.w.Header()
-	if !c.op.keyed {
+func (req *Request) respond(response Response) error {
+	h := req.w.Header()
+	if !req.op.Keyed {
 		h.Set("Cache-Control", "no-store")
 	}
-	if a.location != "" {
-		h.Set("Location", a.location)
+	if response.Location != "" {
+		h.Set("Location", response.Location)
 	}
-	if a.replayed {
+	if response.Replayed {
 		h.Set("Idempotent-Replayed", "true")
 	}
-	if a.next != "" {
-		h.Set("Link", linkNext(a.next))
+	if response.Next != "" {
+		h.Set("Link", linkNext(response.Next))
 	}
-	if c.op.status == http.StatusNoContent {
-		c.w.WriteHeader(http.StatusNoContent)
+	if req.op.Status == http.StatusNoContent {
+		req.w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	return writeJSON(c.w, cmp.Or(a.status, c.op.status), a.body)
+	return WriteJSON(req.w, cmp.Or(response.Status, req.op.Status), response.Body)
 }
 
 // linkNext is the Link header of a page that another follows.
@@ -255,26 +255,26 @@ func linkNext(next string) string {
 // authenticate finds the caller of a key and counts the call. Wrong keys count
 // for the address; one that has shown too many is told so instead of 401. A
 // right key is never held back by others' wrong ones.
-func (c *call) authenticate() error {
-	s := c.engine
-	key, ok := bearerKey(c.Header)
+func (req *Request) authenticate() error {
+	e := req.engine
+	key, ok := bearerKey(req.Header)
 	var err error
 	if ok {
-		c.caller, err = s.Authenticate(c.Context(), key)
+		req.caller, err = e.Authenticate(req.Context(), key)
 	} else {
-		err = refuse(store.CodeUnauthorized, "")
+		err = NewError(store.CodeUnauthorized, "")
 	}
 	if errors.Is(err, &store.Error{Code: store.CodeUnauthorized}) {
-		if limited := s.Limiter.take(c.w.Header(), s.FailedKeys, c.from, c.now); limited != nil {
+		if limited := e.Limiter.take(req.w.Header(), e.FailedKeys, req.Client, req.now); limited != nil {
 			return limited
 		}
 	}
-	if err != nil && c.caller.ID == 0 {
+	if err != nil && req.caller.ID == 0 {
 		return err
 	}
-	c.key = key
-	for _, class := range s.KeyLimits(c.op.limit) {
-		if limited := s.Limiter.take(c.w.Header(), class, subject{agent: c.caller.ID}, c.now); limited != nil {
+	req.Key = key
+	for _, class := range e.KeyLimits(req.op.Limit) {
+		if limited := e.Limiter.take(req.w.Header(), class, subject{agent: req.caller.ID}, req.now); limited != nil {
 			return limited
 		}
 	}
@@ -291,55 +291,55 @@ func bearerKey(h http.Header) (string, bool) {
 	return strings.TrimLeft(key, " "), strings.EqualFold(scheme, "Bearer")
 }
 
-// maxBody is how much a body may hold.
-const maxBody = 64 << 10
+// MaxBody is how much a body may hold.
+const MaxBody = 64 << 10
 
-func (c *call) decode(into reflect.Value) error {
-	s := c.engine
-	for _, f := range c.op.input.paths {
-		into.Field(f.index).SetString(c.params.ByName(f.name))
+func (req *Request) decode(into reflect.Value) error {
+	e := req.engine
+	for _, f := range req.op.Input.Path {
+		into.Field(f.index).SetString(req.params.ByName(f.Name))
 	}
-	check := &checker{
-		registry: s.registry, topics: s.Errors.topics, loopbackLinks: s.LoopbackLinks,
-		now: s.Clock(), mayRepeat: c.op.once && c.Header.Get("Idempotency-Key") != "",
+	check := &Checker{
+		registry: e.Registry, topics: e.Errors.Topics, loopbackLinks: e.LoopbackLinks,
+		now: e.Clock(), replayable: req.op.Idempotent && req.Header.Get("Idempotency-Key") != "",
 	}
-	if err := c.op.input.readQuery(check, c.URL.RawQuery, into); err != nil {
+	if err := req.op.Input.readQuery(check, req.URL.RawQuery, into); err != nil {
 		return err
 	}
-	if c.op.reads() {
+	if req.op.Reads() {
 		return nil
 	}
 	var err error
-	if c.body, err = readBody(c.w, c.Request); err != nil {
+	if req.body, err = ReadBody(req.w, req.Request); err != nil {
 		return err
 	}
-	if err := c.op.input.readBody(check, c.body, into); err != nil || !c.op.once {
+	if err := req.op.Input.readBody(check, req.body, into); err != nil || !req.op.Idempotent {
 		return err
 	}
-	return c.readOnce()
+	return req.readIdempotencyKey()
 }
 
-// readBody reads the body whole, once its media type is right.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// ReadBody reads the body whole, once its media type is right.
+func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return nil, refuse(codeUnsupportedMediaType, "encoding")
+		return nil, NewError(CodeUnsupportedMediaType, "encoding")
 	}
 	if r.ContentLength == 0 {
 		return nil, nil
 	}
 	if !isJSON(r.Header.Get("Content-Type")) {
-		return nil, refuse(codeUnsupportedMediaType, "")
+		return nil, NewError(CodeUnsupportedMediaType, "")
 	}
-	if r.ContentLength > maxBody {
-		return nil, refuse(codeBodyTooLarge, "")
+	if r.ContentLength > MaxBody {
+		return nil, NewError(CodeBodyTooLarge, "")
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return nil, refuse(codeBodyTooLarge, "")
+		return nil, NewError(CodeBodyTooLarge, "")
 	}
 	if err != nil {
-		return nil, errors.Join(refuse(codeInvalidJSON, ""), err) // it ended early, or its framing is broken
+		return nil, errors.Join(NewError(CodeInvalidJSON, ""), err) // it ended early, or its framing is broken
 	}
 	return body, nil
 }
@@ -359,9 +359,9 @@ func isJSON(contentType string) bool {
 	return media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
 }
 
-// readOnce reads the Idempotency-Key of a creating call.
-func (c *call) readOnce() error {
-	values := c.Header.Values("Idempotency-Key")
+// readIdempotencyKey reads the Idempotency-Key of a creating call.
+func (req *Request) readIdempotencyKey() error {
+	values := req.Header.Values("Idempotency-Key")
 	if len(values) == 0 {
 		return nil
 	}
@@ -372,13 +372,13 @@ func (c *call) readOnce() error {
 			{Field: "Idempotency-Key", Code: store.FaultBadFormat, Topic: "idempotency"},
 		}}
 	}
-	c.once = store.NewOnce(c.op.id, key, c.URL.RequestURI(), string(c.body))
+	req.Idempotency = store.NewOnce(req.op.ID, key, req.URL.RequestURI(), string(req.body))
 	return nil
 }
 
-// none is the input of a call that takes nothing, or the answer of one that says
+// None is the input of a call that takes nothing, or the answer of one that says
 // nothing.
-type none struct{}
+type None struct{}
 
 // Allowed is the answer of a contact request that was only tried.
 type Allowed struct {

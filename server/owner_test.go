@@ -544,7 +544,7 @@ func TestAFailureOfTheOwnersPageReachesTheLog(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	s.server.pages.Refuse(w, httptest.NewRequest("GET", "/owner/x", nil), refuse(store.CodeUnavailable, ""))
+	s.server.pages.Refuse(w, httptest.NewRequest("GET", "/owner/x", nil), NewError(store.CodeUnavailable, ""))
 	if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "busy") {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}

@@ -25,11 +25,11 @@ func newPages(s *Server) (*web.Site, error) {
 }
 
 func (s *Server) readForPage(ctx context.Context, id string, args url.Values) (web.Answer, error) {
-	e, err := s.engine.read(ctx, s.engine.operation(id), args)
+	cached, err := s.engine.Read(ctx, s.engine.Operation(id), args)
 	if err != nil {
 		return web.Answer{}, err
 	}
-	return web.Answer{Body: e.body, Tag: e.tag[0]}, nil
+	return web.Answer{Body: cached.Body, Tag: cached.ETag[0]}, nil
 }
 
 // pageTag is the tag of a page by all that it is made from. Callers choose some of that,
@@ -43,24 +43,24 @@ func pageTag(parts []string) string {
 // what is kept under their tag never goes stale.
 func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error {
 	tag := pageTag(parts)
-	if hasTag(r.Header["If-None-Match"], tag) {
-		return writeCached(w, r, tagged(nil, tag))
+	if MatchesETag(r.Header["If-None-Match"], tag) {
+		return WriteCached(w, r, NewCachedWithETag(nil, tag))
 	}
 	now := s.store.Now()
-	e, version, ok := s.engine.Cache.Get(tag, now)
+	cached, version, ok := s.engine.Cache.Get(tag, now)
 	if !ok {
 		body, err := content()
 		if err != nil {
 			return err
 		}
-		e = tagged(body, tag)
-		s.engine.Cache.Add(tag, httpcache.Item[cacheTag, *cached]{Value: e, Size: e.size(), Added: now}, version)
+		cached = NewCachedWithETag(body, tag)
+		s.engine.Cache.Add(tag, httpcache.Item[Tag, *Cached]{Value: cached, Size: cached.Size(), Added: now}, version)
 	}
-	return writeCached(w, r, e)
+	return WriteCached(w, r, cached)
 }
 
 func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error) web.Failure {
-	status, object := s.engine.fail(w, r, err)
+	status, object := s.engine.ErrorResponse(w, r, err)
 	failure := web.Failure{Status: status, Text: web.Text{EN: object.MessageEN, ZH: object.MessageZH}}
 	for _, d := range object.Details {
 		failure.Details = append(failure.Details, web.Detail{Field: d.Field, Text: web.Text{EN: d.MessageEN, ZH: d.MessageZH}})
@@ -91,7 +91,7 @@ func (s *Server) mountPages(r *routes) {
 // forPeople counts a call of a page for its address.
 func (s *Server) forPeople(show httprouter.Handle) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		if err := s.engine.limit(w, r, limitReads); err != nil {
+		if err := s.engine.Allow(w, r, limitReads); err != nil {
 			s.pages.Refuse(w, r, err)
 			return
 		}
@@ -106,7 +106,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		s.pages.Refuse(w, r, err)
 		return
 	}
-	s.engine.writeError(w, r, err)
+	s.engine.WriteError(w, r, err)
 }
 
 // isBrowser tells of one that opens an address which is no page: browsers ask for

@@ -81,7 +81,7 @@ func wholeCall(p Post) shownCall {
 }
 
 // remarshal reads a part of an answer into a value.
-func remarshal(from, to any) error { return json.Unmarshal(marshal(from), to) }
+func remarshal(from, to any) error { return json.Unmarshal(Marshal(from), to) }
 
 // walked are all records of a list, or all replies to a call, by walking next.
 func walked[T any](s *site, path, plural string) (all []T) {

@@ -38,19 +38,19 @@ type postsQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
+func (s *Server) listPosts(req *Request, q postsQuery) (Response, error) {
 	today := s.store.Now() // before the look-up: midnight may come between
-	list, err := s.store.Posts(c.Context(), store.PostFilter{
+	list, err := s.store.Posts(req.Context(), store.PostFilter{
 		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open, Strict: q.Match == "all",
 	}, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
 	size := 0
 	for _, d := range list.Items {
 		size += postSize(d)
 	}
-	b := beginList(c, "posts", size)
+	b := beginList(req, "posts", size)
 	for i, d := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
@@ -58,15 +58,15 @@ func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
 		b = appendPostMembers(append(b, '{'), d)
 		b = append(appendMatch(b, matchOf(q.Q, i < list.Strict)), '}')
 	}
-	a := endList(c, b, list, hintedSearch{
+	response := endList(req, b, list, hintedSearch{
 		q: q.Q, of: callNoun, limit: q.Limit, strict: q.Match == "all",
 		filtered: q.Kind != "" || q.Tag != "" || q.Author != "" || q.Open,
 	})
-	a.tags = cacheTags(postsData)
+	response.Tags = cacheTags(postsData)
 	if q.Open {
-		a.expires = store.NextDay(today)
+		response.Expires = store.NextDay(today)
 	}
-	return a, nil
+	return response, nil
 }
 
 // postSize is how many bytes appendPost appends, about.
@@ -96,13 +96,13 @@ type PostAnswer struct {
 	Post   Post   `json:"post"`
 }
 
-func (s *Server) createPost(c *call, caller store.Caller, in postInput) (answer, error) {
-	d, replayed, err := s.store.CreatePost(c.Context(), caller, in.Body, c.once)
+func (s *Server) createPost(req *Request, caller store.Caller, in postInput) (Response, error) {
+	d, replayed, err := s.store.CreatePost(req.Context(), caller, in.Body, req.Idempotency)
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
 	b := appendPost(append(beginAnswer(postSize(d)), `,"post":`...), d)
-	return answer{body: append(b, '}'), location: "/api/posts/" + d.ID, replayed: replayed}, nil
+	return Response{Body: append(b, '}'), Location: "/api/posts/" + d.ID, Replayed: replayed}, nil
 }
 
 type postPath struct {
@@ -123,14 +123,14 @@ type PostThread struct {
 	Next    *string `json:"next" doc:"Address of the page with the replies after these; null on the last."`
 }
 
-func (s *Server) getPost(c *call, in postQuery) (answer, error) {
-	d, err := s.store.Post(c.Context(), in.ID)
+func (s *Server) getPost(req *Request, in postQuery) (Response, error) {
+	d, err := s.store.Post(req.Context(), in.ID)
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
-	list, err := s.store.Replies(c.Context(), d, store.Page{Limit: in.Limit, Cursor: in.Cursor})
+	list, err := s.store.Replies(req.Context(), d, store.Page{Limit: in.Limit, Cursor: in.Cursor})
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
 	b := appendPost(append(beginAnswer(postSize(d)), `,"post":`...), d)
 	b = append(b, `,"replies":[`...)
@@ -138,15 +138,15 @@ func (s *Server) getPost(c *call, in postQuery) (answer, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, marshal(replyOf(r))...)
+		b = append(b, Marshal(replyOf(r))...)
 	}
-	a := endPage(c, append(b, ']'), list.Next)
-	a.tags = cacheTags(postsData)
-	return a, nil
+	response := endPage(req, append(b, ']'), list.Next)
+	response.Tags = cacheTags(postsData)
+	return response, nil
 }
 
-func (s *Server) deletePost(c *call, caller store.Caller, in postPath) (answer, error) {
-	return answer{}, s.store.DeletePost(c.Context(), caller, in.ID)
+func (s *Server) deletePost(req *Request, caller store.Caller, in postPath) (Response, error) {
+	return Response{}, s.store.DeletePost(req.Context(), caller, in.ID)
 }
 
 type reportInput struct {
@@ -164,10 +164,10 @@ func (s *Server) reported(about, id string) {
 	s.options.Log.Warn().Str("about", about).Str("id", id).Msg("something was reported")
 }
 
-func (s *Server) reportPost(c *call, in reportInput) (answer, error) {
-	if err := s.store.ReportPost(c.Context(), in.ID, c.from.network.String(), in.Body); err != nil {
-		return answer{}, err
+func (s *Server) reportPost(req *Request, in reportInput) (Response, error) {
+	if err := s.store.ReportPost(req.Context(), in.ID, req.Client.network.String(), in.Body); err != nil {
+		return Response{}, err
 	}
 	s.reported("post", in.ID)
-	return answer{body: marshal(Received{Status: "received"})}, nil
+	return Response{Body: Marshal(Received{Status: "received"})}, nil
 }

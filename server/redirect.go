@@ -25,7 +25,7 @@ func (s *Server) Redirect(challenges http.Handler) http.Handler {
 		_, keyed := r.Header["Authorization"]
 		switch {
 		case keyed || r.Method != http.MethodGet && r.Method != http.MethodHead:
-			s.engine.writeError(w, r, refuse(store.CodeForbidden, "plain"))
+			s.engine.WriteError(w, r, NewError(store.CodeForbidden, "plain"))
 		case challenges != nil && strings.HasPrefix(r.URL.Path, "/.well-known/acme-challenge/"):
 			s.challenge(challenges, w, r)
 		default:
@@ -42,7 +42,7 @@ func (s *Server) challenge(challenges http.Handler, w http.ResponseWriter, r *ht
 	challenges.ServeHTTP(only, r)
 	if only.failed {
 		w.Header().Del("Content-Type")
-		s.engine.writeError(w, r, refuse(store.CodeNotFound, ""))
+		s.engine.WriteError(w, r, NewError(store.CodeNotFound, ""))
 	}
 }
 

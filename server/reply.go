@@ -39,14 +39,14 @@ type ReplyAnswer struct {
 	Reply  Reply  `json:"reply"`
 }
 
-func (s *Server) createReply(c *call, caller store.Caller, in replyInput) (answer, error) {
-	r, replayed, err := s.store.CreateReply(c.Context(), caller, in.ID, in.Body, c.once)
+func (s *Server) createReply(req *Request, caller store.Caller, in replyInput) (Response, error) {
+	r, replayed, err := s.store.CreateReply(req.Context(), caller, in.ID, in.Body, req.Idempotency)
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
 	b := append(beginAnswer(len(r.Body)+512), `,"reply":`...)
-	b = append(b, marshal(replyOf(r))...)
-	return answer{body: append(b, '}'), location: "/api/posts/" + r.PostID, replayed: replayed}, nil
+	b = append(b, Marshal(replyOf(r))...)
+	return Response{Body: append(b, '}'), Location: "/api/posts/" + r.PostID, Replayed: replayed}, nil
 }
 
 type repliesQuery struct {
@@ -74,21 +74,21 @@ type PostName struct {
 	Title string `json:"title"`
 }
 
-func (s *Server) listMyReplies(c *call, caller store.Caller, q repliesQuery) (answer, error) {
-	since, _ := parseSince(q.Since)
-	list, err := s.store.RepliesTo(c.Context(), caller, since, store.Page{Limit: q.Limit, Cursor: q.Cursor})
+func (s *Server) listMyReplies(req *Request, caller store.Caller, q repliesQuery) (Response, error) {
+	since, _ := ParseTime(q.Since)
+	list, err := s.store.RepliesTo(req.Context(), caller, since, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
-	b := beginList(c, "replies", 0)
+	b := beginList(req, "replies", 0)
 	for i, r := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, marshal(struct {
+		b = append(b, Marshal(struct {
 			replyRecord
 			Post PostName `json:"post"`
 		}{replyOf(r), PostName{ID: r.PostID, Title: r.PostTitle}})...)
 	}
-	return endList(c, b, list, hintedSearch{limit: q.Limit}), nil
+	return endList(req, b, list, hintedSearch{limit: q.Limit}), nil
 }

@@ -25,19 +25,19 @@ type requestInput struct {
 	Body   store.RequestDraft `notpast:"deadline"`
 }
 
-func (s *Server) sendRequest(c *call, caller store.Caller, in requestInput) (answer, error) {
+func (s *Server) sendRequest(req *Request, caller store.Caller, in requestInput) (Response, error) {
 	if in.DryRun {
-		err := s.store.TryRequest(c.Context(), caller, in.Handle, in.Body)
-		return answer{body: []byte(`{"allowed":true}`), status: http.StatusOK}, err
+		err := s.store.TryRequest(req.Context(), caller, in.Handle, in.Body)
+		return Response{Body: []byte(`{"allowed":true}`), Status: http.StatusOK}, err
 	}
-	r, replayed, err := s.store.SendRequest(c.Context(), caller, in.Handle, in.Body, c.once)
-	a := requestAnswer(r)
-	a.location, a.replayed = "/api/requests/"+r.ID, replayed
-	return a, err
+	r, replayed, err := s.store.SendRequest(req.Context(), caller, in.Handle, in.Body, req.Idempotency)
+	response := requestAnswer(r)
+	response.Location, response.Replayed = "/api/requests/"+r.ID, replayed
+	return response, err
 }
 
-func requestAnswer(r store.Request) answer {
-	return answer{body: marshal(RequestAnswer{Notice: notice, Request: r})}
+func requestAnswer(r store.Request) Response {
+	return Response{Body: Marshal(RequestAnswer{Notice: notice, Request: r})}
 }
 
 type requestsQuery struct {
@@ -47,25 +47,25 @@ type requestsQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listMyRequests(c *call, caller store.Caller, q requestsQuery) (answer, error) {
-	list, err := s.store.Requests(c.Context(), caller, store.RequestFilter{Sent: q.Box == "out", Status: q.Status}, store.Page{Limit: q.Limit, Cursor: q.Cursor})
+func (s *Server) listMyRequests(req *Request, caller store.Caller, q requestsQuery) (Response, error) {
+	list, err := s.store.Requests(req.Context(), caller, store.RequestFilter{Sent: q.Box == "out", Status: q.Status}, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
-	return listAnswer(c, "requests", list, q.Limit), nil
+	return listAnswer(req, "requests", list, q.Limit), nil
 }
 
 type requestPath struct {
 	ID string `path:"id" doc:"The request's id." example:"req_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
-func (s *Server) getRequest(c *call, caller store.Caller, in requestPath) (answer, error) {
-	r, err := s.store.Request(c.Context(), caller, in.ID)
+func (s *Server) getRequest(req *Request, caller store.Caller, in requestPath) (Response, error) {
+	r, err := s.store.Request(req.Context(), caller, in.ID)
 	return requestAnswer(r), err
 }
 
-func (s *Server) acceptRequest(c *call, caller store.Caller, in requestPath) (answer, error) {
-	r, err := s.store.AcceptRequest(c.Context(), caller, in.ID)
+func (s *Server) acceptRequest(req *Request, caller store.Caller, in requestPath) (Response, error) {
+	r, err := s.store.AcceptRequest(req.Context(), caller, in.ID)
 	return requestAnswer(r), err
 }
 
@@ -74,13 +74,13 @@ type declineInput struct {
 	Body store.DeclineDraft
 }
 
-func (s *Server) declineRequest(c *call, caller store.Caller, in declineInput) (answer, error) {
-	r, err := s.store.DeclineRequest(c.Context(), caller, in.ID, in.Body)
+func (s *Server) declineRequest(req *Request, caller store.Caller, in declineInput) (Response, error) {
+	r, err := s.store.DeclineRequest(req.Context(), caller, in.ID, in.Body)
 	return requestAnswer(r), err
 }
 
-func (s *Server) withdrawRequest(c *call, caller store.Caller, in requestPath) (answer, error) {
-	r, err := s.store.WithdrawRequest(c.Context(), caller, in.ID)
+func (s *Server) withdrawRequest(req *Request, caller store.Caller, in requestPath) (Response, error) {
+	r, err := s.store.WithdrawRequest(req.Context(), caller, in.ID)
 	return requestAnswer(r), err
 }
 
@@ -89,8 +89,8 @@ type reportRequestInput struct {
 	Body store.ReportDraft
 }
 
-func (s *Server) reportRequest(c *call, caller store.Caller, in reportRequestInput) (answer, error) {
-	r, err := s.store.ReportRequest(c.Context(), caller, in.ID, in.Body)
+func (s *Server) reportRequest(req *Request, caller store.Caller, in reportRequestInput) (Response, error) {
+	r, err := s.store.ReportRequest(req.Context(), caller, in.ID, in.Body)
 	if err == nil {
 		s.reported("request", r.ID)
 	}

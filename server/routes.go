@@ -57,13 +57,13 @@ func (s *Server) mount() http.Handler {
 		}
 		preflight(w, r.readable(req.URL.Path))
 	})
-	notFound := func(w http.ResponseWriter, req *http.Request) { s.refuse(w, req, refuse(store.CodeNotFound, "")) }
+	notFound := func(w http.ResponseWriter, req *http.Request) { s.refuse(w, req, NewError(store.CodeNotFound, "")) }
 	router.NotFound = http.HandlerFunc(notFound)
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		s.refuse(w, req, refuse(codeMethodNotAllowed, ""))
+		s.refuse(w, req, NewError(CodeMethodNotAllowed, ""))
 	})
 	s.mountOperations(r)
-	r.public(openAPIPath, s.pageOf(jsonType, func(http.Header, *http.Request) *cached { return s.openAPI() }))
+	r.public(openAPIPath, s.pageOf(JSONType, func(http.Header, *http.Request) *Cached { return s.openAPI() }))
 	s.mountPages(r)
 	s.mountDocuments(r)
 	s.mountMCP(r)
@@ -79,14 +79,14 @@ func (s *Server) mount() http.Handler {
 }
 
 func (s *Server) mountOperations(r *routes) {
-	for _, op := range s.engine.operations {
+	for _, op := range s.engine.Operations {
 		switch {
-		case !op.reads():
-			r.handle(op.method, op.path, s.engine.serve(op))
-		case op.keyed:
-			r.get(op.path, s.engine.serve(op))
+		case !op.Reads():
+			r.handle(op.Method, op.Path, s.engine.Handler(op))
+		case op.Keyed:
+			r.get(op.Path, s.engine.Handler(op))
 		default:
-			r.public(op.path, s.engine.serve(op))
+			r.public(op.Path, s.engine.Handler(op))
 		}
 	}
 }

@@ -43,12 +43,12 @@ func TestAPIScripts(t *testing.T) {
 	}
 	met := map[string]bool{}
 	ran := 0
-	var operations []*operation
+	var operations []*Operation
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".hurl"), func(t *testing.T) {
 			ran++
 			s := newScriptSite(t, path)
-			operations = s.server.engine.operations
+			operations = s.server.engine.Operations
 			s.runScript(path, met)
 		})
 	}
@@ -56,8 +56,8 @@ func TestAPIScripts(t *testing.T) {
 		return // a chosen few, or a failure that explains what is missing
 	}
 	for _, op := range operations {
-		if !met[op.id] {
-			t.Errorf("no script calls %s with success", op.id)
+		if !met[op.ID] {
+			t.Errorf("no script calls %s with success", op.ID)
 		}
 	}
 	names := refusals()
@@ -180,11 +180,11 @@ func (s *site) note(met map[string]bool, method, path string, a *result) {
 		_ = json.Unmarshal(a.Body, &tool) // what is no refusal has another shape
 		body = tool.Result.StructuredContent
 	case a.Status < 300:
-		if op := s.operation(method, path); op != nil && op.method == method {
-			met[op.id] = true
+		if op := s.operation(method, path); op != nil && op.Method == method {
+			met[op.ID] = true
 		}
 		return
-	case a.Status < 400 || len(a.Body) == 0 || a.Header.Get("Content-Type") != jsonType:
+	case a.Status < 400 || len(a.Body) == 0 || a.Header.Get("Content-Type") != JSONType:
 		return // pages tell people in words of their own
 	default:
 		a.into(&body)
@@ -192,7 +192,7 @@ func (s *site) note(met map[string]bool, method, path string, a *result) {
 	if body.Error.Code == "" {
 		return
 	}
-	met[s.wording(string(body.Error.Code), catalogue[body.Error.Code].texts, body.Error.MessageEN, body.Error.MessageZH)] = true
+	met[s.wording(string(body.Error.Code), catalogue[body.Error.Code].Texts, body.Error.MessageEN, body.Error.MessageZH)] = true
 	for _, d := range body.Error.Details {
 		met[string(d.Code)] = true
 		if texts := faultTexts[d.Code]; texts != nil {
@@ -202,9 +202,9 @@ func (s *site) note(met map[string]bool, method, path string, a *result) {
 }
 
 // wording finds the entry of a catalogue that a message was made from.
-func (s *site) wording(code string, texts map[string]text, en, zh string) string {
+func (s *site) wording(code string, texts map[string]Text, en, zh string) string {
 	for topic, t := range texts {
-		if saidAs(t.en, en) && saidAs(t.zh, zh) {
+		if saidAs(t.EN, en) && saidAs(t.ZH, zh) {
 			return code + "/" + cmp.Or(topic, "general")
 		}
 	}
@@ -219,13 +219,13 @@ func saidAs(template, message string) bool {
 // refusals are all wordings of the catalogues as "code/topic", and all detail codes.
 func refusals() []string {
 	var names []string
-	add := func(code string, texts map[string]text) {
+	add := func(code string, texts map[string]Text) {
 		for topic := range texts {
 			names = append(names, code+"/"+cmp.Or(topic, "general"))
 		}
 	}
 	for code, entry := range catalogue {
-		add(string(code), entry.texts)
+		add(string(code), entry.Texts)
 	}
 	for code, texts := range faultTexts {
 		add(string(code), texts)

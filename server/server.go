@@ -49,10 +49,10 @@ type Options struct {
 type Server struct {
 	options     Options
 	store       *store.Store
-	engine      *engine
-	openAPI     func() *cached
+	engine      *Engine
+	openAPI     func() *Cached
 	index       []byte
-	guides      map[string]*cached // by language
+	guides      map[string]*Cached // by language
 	waiters     *waiters
 	mailer      *mailer // nil: the site sends no mail
 	links       *linkChecks
@@ -77,19 +77,19 @@ func New(st *store.Store, o Options) (*Server, error) {
 	}
 	s := &Server{options: o, store: st, disk: st.Disk, waiters: newWaiters(), stopping: make(chan struct{}), meters: metrics.NewSet()}
 	s.guides = makeGuides(o.BaseURL)
-	s.engine = newEngine(engineConfig{
+	s.engine = NewEngine(Config{
 		Clock:   st.Now,
 		Limiter: newLimiter(o.Limits),
-		Cache:   httpcache.New[cacheTag, *cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
+		Cache:   httpcache.New[Tag, *Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
 		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
 		FailedKeys: limitFailedKeys, KeyLimits: keyLimits,
 		Errors: errorTexts, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.list())
 	s.observer = &observer{
 		Log: o.Log, Metrics: newHTTPMetrics(s.meters, slices.Collect(maps.Keys(catalogue))),
-		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner", OnPanic: s.engine.writeError,
+		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner", OnPanic: s.engine.WriteError,
 	}
-	s.openAPI = s.engine.document()
+	s.openAPI = s.engine.OpenAPI()
 	var err error
 	if err = s.newMCP(); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func CheckBaseURL(base string) error {
 
 // WriteError answers with an error, as operations do.
 func (s *Server) WriteError(w http.ResponseWriter, r *http.Request, err error) {
-	s.engine.writeError(w, r, err)
+	s.engine.WriteError(w, r, err)
 }
 
 // ServeHTTP answers one request.
@@ -128,8 +128,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 
 // page serves a document that never changes while the program runs.
 func (s *Server) page(contentType, content string) httprouter.Handle {
-	e := newCached(content)
-	return s.pageOf(contentType, func(http.Header, *http.Request) *cached { return e })
+	cached := NewCached(content)
+	return s.pageOf(contentType, func(http.Header, *http.Request) *Cached { return cached })
 }
 
 // chain wraps the routes in what every request passes through: compression,

@@ -2,10 +2,10 @@ package server
 
 import "callbook/store"
 
-func (s *Server) getStats(c *call, _ none) (answer, error) {
-	stats, err := s.store.Stats(c.Context())
+func (s *Server) getStats(req *Request, _ None) (Response, error) {
+	stats, err := s.store.Stats(req.Context())
 	if err != nil {
-		return answer{}, err
+		return Response{}, err
 	}
-	return answer{body: marshal(stats), tags: cacheTags(siteData), expires: stats.AsOf.Time().Add(store.StatsAge)}, nil
+	return Response{Body: Marshal(stats), Tags: cacheTags(siteData), Expires: stats.AsOf.Time().Add(store.StatsAge)}, nil
 }

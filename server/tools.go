@@ -59,8 +59,8 @@ func (s *Server) newMCP() (err error) {
 		return err
 	}
 	var tools []mcp.Tool
-	for _, op := range s.engine.operations {
-		if op.asTool != nil {
+	for _, op := range s.engine.Operations {
+		if op.Tool != nil {
 			tools = append(tools, s.toolOf(op, s.callTool(op)))
 		}
 	}
@@ -68,10 +68,10 @@ func (s *Server) newMCP() (err error) {
 		Name: "callbook", Title: "Callbook", Version: cmp.Or(s.options.Version, "unknown"), Website: s.options.BaseURL,
 		Instructions: mcpInstructions, Notice: []string{notice.EN, notice.ZH},
 		Tools:     append(tools, s.guideTool()),
-		Resources: append(s.guideResources(), s.cardResource(s.engine.operation("getAgent"))),
+		Resources: append(s.guideResources(), s.cardResource(s.engine.Operation("getAgent"))),
 		Failed:    s.toolFailed,
 		Busy: func(w http.ResponseWriter, r *http.Request) {
-			s.engine.writeError(w, r, refuse(store.CodeUnavailable, ""))
+			s.engine.WriteError(w, r, NewError(store.CodeUnavailable, ""))
 		},
 	})
 	return nil
@@ -93,32 +93,32 @@ func toolCallOf(ctx context.Context) *toolCall { return ctx.Value(toolCallKey{})
 func (s *Server) toolFailed(ctx context.Context, err error) json.RawMessage {
 	c, code := toolCallOf(ctx), store.CodeUnavailable
 	if ctx.Err() == nil {
-		code = codeInternal
+		code = CodeInternal
 		s.options.Log.Error().Err(err).Str("request_id", c.requestID).Msg("an MCP call failed")
 	}
-	_, object, _ := s.engine.Errors.object(refuse(code, ""), c.requestID)
+	_, object, _ := s.engine.Errors.Describe(NewError(code, ""), c.requestID)
 	c.code.Store(object.Code)
-	return marshal(object)
+	return Marshal(object)
 }
 
-func (s *Server) toolOf(op *operation, call func(context.Context, []byte) (mcp.Result, error)) mcp.Tool {
-	_, untrusted := op.toolType().FieldByName("Notice")
+func (s *Server) toolOf(op *Operation, call func(context.Context, []byte) (mcp.Result, error)) mcp.Tool {
+	_, untrusted := op.ToolType().FieldByName("Notice")
 	return mcp.Tool{
-		Name: op.asTool.name, Title: op.asTool.title, Description: toolDescriptions[op.asTool.name],
-		Input: toolInput(op), Output: s.engine.toolOutput(op.toolType()), Untrusted: untrusted, Call: call,
+		Name: op.Tool.Name, Title: op.Tool.Title, Description: toolDescriptions[op.Tool.Name],
+		Input: ToolInput(op), Output: s.engine.ToolOutput(op.ToolType()), Untrusted: untrusted, Call: call,
 	}
 }
 
 // callTool returns what the operation responds with, an error that the caller can
 // correct included.
-func (s *Server) callTool(op *operation) func(context.Context, []byte) (mcp.Result, error) {
+func (s *Server) callTool(op *Operation) func(context.Context, []byte) (mcp.Result, error) {
 	return func(ctx context.Context, raw []byte) (mcp.Result, error) {
-		body, rejected, err := s.engine.runTool(ctx, op, raw)
+		body, rejected, err := s.engine.RunTool(ctx, op, raw)
 		if rejected == nil {
 			return mcp.Result{JSON: body}, err
 		}
 		toolCallOf(ctx).code.Store(rejected.Code)
-		return mcp.Result{JSON: marshal(ErrorBody{Error: *rejected}), IsError: true}, nil
+		return mcp.Result{JSON: Marshal(ErrorBody{Error: *rejected}), IsError: true}, nil
 	}
 }
 
@@ -135,9 +135,9 @@ type Guide struct {
 // guideTool is made from an operation that is none: the API serves the guide as a
 // document.
 func (s *Server) guideTool() mcp.Tool {
-	op := public[guideQuery, Guide]("getGuide", http.MethodGet, "/skill.md", "The onboarding guide", limitReads, s.getGuide).
-		tool("get_guide", "Onboarding guide")
-	s.engine.prepare(op)
+	op := Public[guideQuery, Guide]("getGuide", http.MethodGet, "/skill.md", "The onboarding guide", limitReads, s.getGuide).
+		AsTool("get_guide", "Onboarding guide")
+	s.engine.Prepare(op)
 	call := s.callTool(op)
 	return s.toolOf(op, func(ctx context.Context, raw []byte) (mcp.Result, error) {
 		result, err := call(ctx, raw)
@@ -150,8 +150,8 @@ func (s *Server) guideTool() mcp.Tool {
 	})
 }
 
-func (s *Server) getGuide(_ *call, q guideQuery) (answer, error) {
-	return answer{body: marshal(Guide{Lang: q.Lang, Guide: string(s.guide(q.Lang))})}, nil
+func (s *Server) getGuide(_ *Request, q guideQuery) (Response, error) {
+	return Response{Body: Marshal(Guide{Lang: q.Lang, Guide: string(s.guide(q.Lang))})}, nil
 }
 
 func (s *Server) guideResources() []mcp.Resource {
@@ -168,19 +168,19 @@ func (s *Server) guideResources() []mcp.Resource {
 	}
 }
 
-func (s *Server) cardResource(op *operation) mcp.Resource {
+func (s *Server) cardResource(op *Operation) mcp.Resource {
 	return mcp.Resource{
 		URI: "callbook://agents/{handle}", Name: "agent", Title: "Agent card", Type: "application/json", Untrusted: true,
 		Description: "An agent's card by its handle, as get_agent answers it. " + toolData,
 		Read: func(ctx context.Context, handle string) ([]byte, error) {
-			e, err := s.engine.read(ctx, op, url.Values{"handle": {handle}})
+			cached, err := s.engine.Read(ctx, op, url.Values{"handle": {handle}})
 			if errors.Is(err, &store.Error{Code: store.CodeNotFound}) {
 				return nil, mcp.ErrNotFound
 			}
 			if err != nil {
 				return nil, err
 			}
-			return e.body, nil
+			return cached.Body, nil
 		},
 	}
 }
@@ -199,17 +199,17 @@ func (s *Server) mountMCP(r *routes) {
 	r.handle(http.MethodPost, mcpPath, func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		w.Header().Set("Cache-Control", "no-store")
 		if !s.gate.Allows(r) {
-			s.engine.writeError(w, r, refuse(store.CodeForbidden, "mcp"))
+			s.engine.WriteError(w, r, NewError(store.CodeForbidden, "mcp"))
 			return
 		}
 		s.gate.Share(w.Header(), r)
 		var body []byte
-		err := s.engine.limit(w, r, limitReads)
+		err := s.engine.Allow(w, r, limitReads)
 		if err == nil {
-			body, err = readBody(w, r)
+			body, err = ReadBody(w, r)
 		}
 		if err != nil {
-			s.engine.writeError(w, r, err)
+			s.engine.WriteError(w, r, err)
 			return
 		}
 		tool := &toolCall{requestID: w.Header().Get("X-Request-Id")}

@@ -41,7 +41,7 @@ func WriteCached(w http.ResponseWriter, r *http.Request, cached *Cached) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	if len(cached.Body) >= minZipped && acceptsGzip(r.Header["Accept-Encoding"]) {
+	if len(cached.Body) >= MinCompressed && acceptsGzip(r.Header["Accept-Encoding"]) {
 		if z := cached.gzip(); z.body != nil {
 			h["Content-Encoding"] = gzipHeader
 			return send(w, http.StatusOK, z.body, z.length)
@@ -115,7 +115,7 @@ func (e *Engine) ErrorResponse(w http.ResponseWriter, r *http.Request, err error
 	if r.Context().Err() != nil && !refused {
 		status, object, _ = e.Errors.Describe(NewError(store.CodeUnavailable, ""), id)
 	} else if !refused {
-		note(w, err)
+		LogError(w, err)
 	}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -130,7 +130,7 @@ func (e *Engine) ErrorResponse(w http.ResponseWriter, r *http.Request, err error
 	case status == http.StatusRequestEntityTooLarge:
 		h.Set("Connection", "close")
 	}
-	noteCode(w, object.Code)
+	LogCode(w, object.Code)
 	return status, object
 }
 

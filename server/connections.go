@@ -26,7 +26,7 @@ type limitedListener struct {
 	byNetwork map[netip.Addr]int
 }
 
-func limitConnections(l net.Listener, trusted TrustedProxies) *limitedListener {
+func LimitConnections(l net.Listener, trusted TrustedProxies) *limitedListener {
 	return &limitedListener{
 		Listener: l, trusted: trusted,
 		max: maxConnections, maxPerNetwork: maxConnectionsOfNetwork, byNetwork: map[netip.Addr]int{},
@@ -51,8 +51,8 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 // peer that connects for many clients.
 func (l *limitedListener) networkOf(conn net.Conn) (from netip.Addr) {
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
-	if addr := at.Addr().Unmap(); err == nil && !addr.IsLoopback() && !l.trusted.hold(addr) {
-		from = network(addr)
+	if addr := at.Addr().Unmap(); err == nil && !addr.IsLoopback() && !l.trusted.contain(addr) {
+		from = Network(addr)
 	}
 	return from
 }

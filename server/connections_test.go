@@ -57,7 +57,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		{"too many in all", []string{"192.0.2.1:1", "192.0.2.2:1", "10.0.0.1:1", "192.0.2.3:1", "127.0.0.1:1", "192.0.2.4:1"}, []int{0, 1, 2, 3, 4}},
 	} {
 		q := &queue{from: slices.Clone(tt.from)}
-		c := limitConnections(q, trusted)
+		c := LimitConnections(q, trusted)
 		c.max, c.maxPerNetwork = 5, 2
 		var taken []net.Conn
 		for conn, err := c.Accept(); err == nil; conn, err = c.Accept() {

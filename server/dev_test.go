@@ -293,7 +293,7 @@ func TestDevResetEmptiesAndRestores(t *testing.T) {
 func TestDevResetForgetsWhatWasCounted(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) {
 		o.dev = &DevClock{}
-		o.limits = Limits{limitRegistrations: Limit{Calls: 1, Period: time.Hour}}
+		o.limits = Limits{limitRegistrations: Limit{Requests: 1, Period: time.Hour}}
 	})
 	for range 2 {
 		s.agent("tide-reader")

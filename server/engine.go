@@ -13,12 +13,12 @@ import (
 // Config is what an engine needs of the service around it.
 type Config struct {
 	Clock         func() time.Time
-	Limiter       *limiter
+	Limiter       *Limiter
 	Cache         *Cache
 	Proxies       TrustedProxies // peers whose X-Forwarded-For counts
 	Authenticate  func(ctx context.Context, key string) (store.Caller, error)
-	FailedKeys    limitClass                          // counts invalid API keys of an address
-	KeyLimits     func(class limitClass) []limitClass // all limits of a keyed operation, the widest first
+	FailedKeys    Class                     // counts invalid API keys of an address
+	KeyLimits     func(class Class) []Class // all limits of a keyed operation, the widest first
 	Errors        *Catalogue
 	Document      Document
 	LoopbackLinks bool // accept links to this machine
@@ -44,11 +44,11 @@ func NewEngine(config Config, operations []*Operation) *Engine {
 func (e *Engine) Prepare(op *Operation) { op.Input = newInput(e.Registry, op.in) }
 
 // Client returns whose requests the limits of addresses count.
-func (e *Engine) Client(r *http.Request) subject {
-	return subject{network: network(clientAddress(r, e.Proxies))}
+func (e *Engine) Client(r *http.Request) Client {
+	return Client{Network: Network(ClientAddress(r, e.Proxies))}
 }
 
 // Allow counts a request against a limit of its address.
-func (e *Engine) Allow(w http.ResponseWriter, r *http.Request, class limitClass) error {
-	return e.Limiter.take(w.Header(), class, e.Client(r), e.Clock())
+func (e *Engine) Allow(w http.ResponseWriter, r *http.Request, class Class) error {
+	return e.Limiter.Allow(w.Header(), class, e.Client(r), e.Clock())
 }

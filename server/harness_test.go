@@ -183,7 +183,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	}
 	h.Config.Handler = s
 	h.Config.ConnState = s.countConnections
-	h.Listener = limitConnections(h.Listener, o.trusted)
+	h.Listener = LimitConnections(h.Listener, o.trusted)
 	h.Start()
 	t.Cleanup(func() {
 		h.Close()

@@ -51,7 +51,7 @@ func (s *Server) health(probe func(context.Context) (any, error)) httprouter.Han
 			_ = WriteJSON(w, http.StatusOK, Marshal(found))
 			return
 		}
-		note(w, err)
+		LogError(w, err)
 		var refused *store.Error
 		if !errors.As(err, &refused) {
 			err = NewError(store.CodeUnavailable, "")

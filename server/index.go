@@ -84,11 +84,11 @@ func (s *Server) indexLimits() IndexLimits {
 		}
 		return IndexLimit{&calls, int(period.Seconds())}
 	}
-	group := func(classes ...limitClass) map[string]IndexLimit {
+	group := func(classes ...Class) map[string]IndexLimit {
 		limits := map[string]IndexLimit{}
 		for _, class := range classes {
 			// A limit that is off has no period; the contract's stands for it.
-			limits[string(class)] = shown(s.options.Limits[class].Calls, DefaultLimits[class].Period)
+			limits[string(class)] = shown(s.options.Limits[class].Requests, DefaultLimits[class].Period)
 		}
 		return limits
 	}

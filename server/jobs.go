@@ -104,7 +104,7 @@ func (s *Server) DeliverMail(ctx context.Context) error {
 }
 
 // ResetLimits begins to count requests anew.
-func (s *Server) ResetLimits() { s.engine.Limiter.forget() }
+func (s *Server) ResetLimits() { s.engine.Limiter.Reset() }
 
 // backupPause is how long after a copy that failed the next try comes: each reads
 // the whole database.

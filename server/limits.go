@@ -5,16 +5,16 @@ import (
 )
 
 const (
-	limitReads         limitClass = "reads"         // for an address: public reads
-	limitRegistrations limitClass = "registrations" // for an address
-	limitReports       limitClass = "reports"       // for an address: reports of calls
-	limitRecoveries    limitClass = "recoveries"    // for an address: codes for lost keys asked for or tried
-	limitFailedKeys    limitClass = "failed_keys"   // for an address: wrong API keys
-	limitCalls         limitClass = "calls"         // for a key: all calls
-	limitWrites        limitClass = "writes"        // for a key: the calls that write
-	limitLinks         limitClass = "links"         // for a key: looks at profile links
-	limitEvents        limitClass = "events"        // for a key: calls for events, which count as no others
-	limitLooks         limitClass = "looks"         // for an address that looks at profile links go to
+	limitReads         Class = "reads"         // for an address: public reads
+	limitRegistrations Class = "registrations" // for an address
+	limitReports       Class = "reports"       // for an address: reports of calls
+	limitRecoveries    Class = "recoveries"    // for an address: codes for lost keys asked for or tried
+	limitFailedKeys    Class = "failed_keys"   // for an address: wrong API keys
+	limitCalls         Class = "calls"         // for a key: all calls
+	limitWrites        Class = "writes"        // for a key: the calls that write
+	limitLinks         Class = "links"         // for a key: looks at profile links
+	limitEvents        Class = "events"        // for a key: calls for events, which count as no others
+	limitLooks         Class = "looks"         // for an address that looks at profile links go to
 )
 
 // DefaultLimits are the contract's.
@@ -32,12 +32,12 @@ var DefaultLimits = Limits{
 
 // keyLimits returns the limits of a keyed operation, the widest first. Calls that wait
 // have an allowance of their own.
-func keyLimits(class limitClass) []limitClass {
+func keyLimits(class Class) []Class {
 	switch class {
 	case limitCalls, limitEvents:
-		return []limitClass{class}
+		return []Class{class}
 	case limitWrites:
-		return []limitClass{limitCalls, limitWrites}
+		return []Class{limitCalls, limitWrites}
 	}
-	return []limitClass{limitCalls, limitWrites, class}
+	return []Class{limitCalls, limitWrites, class}
 }

@@ -27,7 +27,7 @@ func FuzzForwardedFor(f *testing.F) {
 		f.Fatal(err)
 	}
 	from := func(peer string, headers ...string) netip.Addr {
-		return clientAddress(&http.Request{RemoteAddr: peer + ":80", Header: http.Header{"X-Forwarded-For": headers}}, proxies)
+		return ClientAddress(&http.Request{RemoteAddr: peer + ":80", Header: http.Header{"X-Forwarded-For": headers}}, proxies)
 	}
 	const peer, other, client = "127.0.0.1", "10.9.9.9", "203.0.113.9"
 	f.Fuzz(func(t *testing.T, lines string) {

@@ -58,7 +58,7 @@ func (r *result) limited(s *site, class string, limit Limit) {
 // counted fails the test unless the headers tell that so many calls are left.
 func (r *result) counted(class string, limit Limit, left int) {
 	r.Helper()
-	policy := fmt.Sprintf(`"%s";q=%d;w=%d`, class, limit.Calls, int(limit.Period.Seconds()))
+	policy := fmt.Sprintf(`"%s";q=%d;w=%d`, class, limit.Requests, int(limit.Period.Seconds()))
 	if got := r.Header.Get("RateLimit-Policy"); !slices.Contains(strings.Split(got, ", "), policy) {
 		r.Errorf("RateLimit-Policy %q, want %q", got, policy)
 	}
@@ -110,7 +110,7 @@ func limitCases() []limitCase {
 // limitedSite has an agent and a call that were made before the limits counted.
 func limitedSite(t *testing.T, l Limits) (s *site, key, post string) {
 	s, key, post = inhabited(t)
-	s.server.engine.Limiter = newLimiter(l)
+	s.server.engine.Limiter = NewLimiter(l)
 	return s, key, post
 }
 
@@ -130,14 +130,14 @@ func TestExactlyAsManyCallsPassAsTheLimitSays(t *testing.T) {
 						t.Errorf("status %d: %s", a.Status, a.Body)
 					}
 				})
-				if int(passed.Load()) != tt.limit.Calls || passed.Load()+limited.Load() != 64 {
-					t.Errorf("round %d: %d pass and %d are limited, want %d", round, passed.Load(), limited.Load(), tt.limit.Calls)
+				if int(passed.Load()) != tt.limit.Requests || passed.Load()+limited.Load() != 64 {
+					t.Errorf("round %d: %d pass and %d are limited, want %d", round, passed.Load(), limited.Load(), tt.limit.Requests)
 				}
 				tt.call(s, key, post, round*1000+100).limited(s, tt.class, tt.limit)
 				s.clock.Advance(tt.limit.Period) // whole again
 			}
 			a := tt.call(s, key, post, 3000)
-			a.status(tt.passed).counted(tt.class, tt.limit, tt.limit.Calls-1)
+			a.status(tt.passed).counted(tt.class, tt.limit, tt.limit.Requests-1)
 		})
 	}
 }
@@ -165,18 +165,18 @@ func TestRetryAtHoldsForEveryLimit(t *testing.T) {
 	for calls := 1; calls <= 1000; calls++ {
 		for _, period := range []time.Duration{time.Minute, time.Hour} {
 			clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
-			l := newLimiter(Limits{limitReads: Limit{calls, period}})
+			l := NewLimiter(Limits{limitReads: Limit{calls, period}})
 			for range calls {
-				if err := l.take(http.Header{}, limitReads, subject{}, clock.Now()); err != nil {
+				if err := l.Allow(http.Header{}, limitReads, Client{}, clock.Now()); err != nil {
 					t.Fatalf("%d in %s: %v", calls, period, err)
 				}
 			}
 			var refused *store.Error
-			if !errors.As(l.take(http.Header{}, limitReads, subject{}, clock.Now()), &refused) {
+			if !errors.As(l.Allow(http.Header{}, limitReads, Client{}, clock.Now()), &refused) {
 				t.Fatalf("%d in %s: one more passes", calls, period)
 			}
 			clock.Advance(refused.RetryAt.Sub(clock.Now()))
-			if err := l.take(http.Header{}, limitReads, subject{}, clock.Now()); err != nil {
+			if err := l.Allow(http.Header{}, limitReads, Client{}, clock.Now()); err != nil {
 				t.Errorf("%d in %s: refused at retry_at", calls, period)
 			}
 		}
@@ -186,7 +186,7 @@ func TestRetryAtHoldsForEveryLimit(t *testing.T) {
 func TestZeroSwitchesALimitOff(t *testing.T) {
 	for _, tt := range limitCases() {
 		s, key, post := inhabited(t)
-		for n := range 2 * tt.limit.Calls {
+		for n := range 2 * tt.limit.Requests {
 			a := tt.call(s, key, post, n).status(tt.passed)
 			if a.Header.Get("RateLimit") != "" || a.Header.Get("RateLimit-Policy") != "" {
 				t.Errorf("%s: %v", tt.class, a.Header)
@@ -199,7 +199,7 @@ func TestEveryKeyHasItsOwnAllowance(t *testing.T) {
 	s, key, _ := inhabited(t)
 	other := s.agent("other-agent")
 	calls, writes := Limit{4, time.Minute}, Limit{2, time.Minute}
-	s.server.engine.Limiter = newLimiter(Limits{limitCalls: calls, limitWrites: writes})
+	s.server.engine.Limiter = NewLimiter(Limits{limitCalls: calls, limitWrites: writes})
 	a := s.call("POST", "/api/me/rotate-key", key, nil).status(200)
 	a.counted("calls", calls, 3)
 	a.counted("writes", writes, 1)
@@ -214,12 +214,12 @@ func TestEveryKeyHasItsOwnAllowance(t *testing.T) {
 func TestCallsForEventsCountAsNoOthers(t *testing.T) {
 	calls, events := Limit{2, time.Minute}, Limit{3, time.Minute}
 	s, key, _ := limitedSite(t, Limits{limitCalls: calls, limitWrites: calls, limitEvents: events})
-	for left := range events.Calls {
-		s.call("GET", "/api/me/events", key, nil).status(200).counted("events", events, events.Calls-1-left)
+	for left := range events.Requests {
+		s.call("GET", "/api/me/events", key, nil).status(200).counted("events", events, events.Requests-1-left)
 	}
 	s.call("GET", "/api/me/events", key, nil).limited(s, "events", events)
-	for left := range calls.Calls {
-		s.call("GET", "/api/me", key, nil).status(200).counted("calls", calls, calls.Calls-1-left)
+	for left := range calls.Requests {
+		s.call("GET", "/api/me", key, nil).status(200).counted("calls", calls, calls.Requests-1-left)
 	}
 	s.call("GET", "/api/me", key, nil).limited(s, "calls", calls)
 }
@@ -228,7 +228,7 @@ func TestCallsForEventsCountAsNoOthers(t *testing.T) {
 func TestCodesAndGuessesForLostKeysCountTogether(t *testing.T) {
 	limit := Limit{4, time.Hour}
 	s, _, _ := limitedSite(t, Limits{limitRecoveries: limit})
-	for range limit.Calls / 2 {
+	for range limit.Requests / 2 {
 		s.call("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`).status(202)
 		s.call("POST", "/api/recover/confirm", "", `{"handle":"tide-gauge","code":"0000-0000"}`).status(410)
 	}
@@ -239,7 +239,7 @@ func TestCodesAndGuessesForLostKeysCountTogether(t *testing.T) {
 func TestARightKeyIsNotHeldBackByWrongOnes(t *testing.T) {
 	limit := Limit{3, time.Minute}
 	s, key, _ := limitedSite(t, Limits{limitFailedKeys: limit})
-	for range limit.Calls {
+	for range limit.Requests {
 		s.call("GET", "/api/me", "cq_wrong", nil).status(401)
 	}
 	s.call("GET", "/api/me", "cq_wrong", nil).limited(s, "failed_keys", limit)
@@ -289,7 +289,7 @@ func TestClientAddresses(t *testing.T) {
 		r := httptest.NewRequest("GET", "/api", nil)
 		r.RemoteAddr = tt.peer
 		r.Header["X-Forwarded-For"] = tt.forwarded
-		if got := network(clientAddress(r, tt.trusted)).String(); got != tt.want {
+		if got := Network(ClientAddress(r, tt.trusted)).String(); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
@@ -340,8 +340,8 @@ func TestForgedAddressesDoNotEscapeALimit(t *testing.T) {
 				passed++
 			}
 		}
-		if passed != limit.Calls {
-			t.Errorf("%s: %d of 1000 forged addresses pass, want %d", name, passed, limit.Calls)
+		if passed != limit.Requests {
+			t.Errorf("%s: %d of 1000 forged addresses pass, want %d", name, passed, limit.Requests)
 		}
 	}
 }
@@ -349,14 +349,14 @@ func TestForgedAddressesDoNotEscapeALimit(t *testing.T) {
 func TestTheLimiterIsBounded(t *testing.T) {
 	distinct := proof.Rounds(1_000_000, 1_000_000, 10_000_000)
 	if testing.Short() {
-		distinct = 2 * limiterAddresses
+		distinct = 2 * maxAddresses
 	}
 	before := memoryInUse()
-	l := newLimiter(Limits{limitReads: Limit{1, time.Minute}, limitCalls: Limit{1, 24 * time.Hour}})
+	l := NewLimiter(Limits{limitReads: Limit{1, time.Minute}, limitCalls: Limit{1, 24 * time.Hour}})
 	call := func(agent int) error {
-		return l.take(http.Header{}, limitCalls, subject{agent: int64(agent + 1)}, time.Now())
+		return l.Allow(http.Header{}, limitCalls, Client{Account: int64(agent + 1)}, time.Now())
 	}
-	for agent := range limiterAgents {
+	for agent := range maxAccounts {
 		if err := call(agent); err != nil {
 			t.Fatalf("a new agent is limited: %v", err)
 		}
@@ -364,15 +364,15 @@ func TestTheLimiterIsBounded(t *testing.T) {
 	together(4, func(i int) {
 		for n := i; n < distinct; n += 4 {
 			addr := netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
-			if err := l.take(http.Header{}, limitReads, subject{network: addr}, time.Now()); err != nil {
+			if err := l.Allow(http.Header{}, limitReads, Client{Network: addr}, time.Now()); err != nil {
 				t.Errorf("a new address is limited: %v", err)
 			}
 		}
 	})
-	if n := l.remembered(); n != limiterAddresses+limiterAgents {
-		t.Errorf("%d buckets are kept, want %d", n, limiterAddresses+limiterAgents)
+	if n := l.Len(); n != maxAddresses+maxAccounts {
+		t.Errorf("%d buckets are kept, want %d", n, maxAddresses+maxAccounts)
 	}
-	for agent := range limiterAgents {
+	for agent := range maxAccounts {
 		if call(agent) == nil {
 			t.Fatal("many addresses have an agent's calls forgotten")
 		}
@@ -410,9 +410,9 @@ func TestTheIndexTellsTheLimits(t *testing.T) {
 // TestACallThatHasWaitedForgetsNothing: it comes with the time at which it began.
 func TestACallThatHasWaitedForgetsNothing(t *testing.T) {
 	clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
-	l := newLimiter(Limits{limitReads: Limit{1, time.Hour}})
+	l := NewLimiter(Limits{limitReads: Limit{1, time.Hour}})
 	take := func(agent int64, after time.Duration) error {
-		return l.take(http.Header{}, limitReads, subject{agent: agent}, clock.Now().Add(after))
+		return l.Allow(http.Header{}, limitReads, Client{Account: agent}, clock.Now().Add(after))
 	}
 	if take(1, 0) != nil || take(2, 20*time.Second) != nil || take(3, 0) != nil {
 		t.Error("a first call is refused")

@@ -75,7 +75,7 @@ type linkChecks struct {
 	base    string
 	free    chan struct{}
 	looking sync.Map // agents of which a link is looked at
-	limiter *limiter // by the address that is called; unlimited where links may lead to this machine
+	limiter *Limiter // by the address that is called; unlimited where links may lead to this machine
 }
 
 func newLinkChecks(s *Server) *linkChecks {
@@ -83,11 +83,11 @@ func newLinkChecks(s *Server) *linkChecks {
 	if !s.options.LinkCheck.Loopback {
 		limits[limitLooks] = looksAtAddress
 	}
-	l := &linkChecks{store: s.store, base: s.options.BaseURL, free: make(chan struct{}, looksAtOnce), limiter: newLimiter(limits)}
+	l := &linkChecks{store: s.store, base: s.options.BaseURL, free: make(chan struct{}, looksAtOnce), limiter: NewLimiter(limits)}
 	o := s.options.LinkCheck
 	o.UserAgent = "Callbook/" + s.options.Version + " (+" + s.options.BaseURL + ")"
 	o.Allow = func(addr netip.Addr) bool {
-		return l.limiter.take(http.Header{}, limitLooks, subject{network: network(addr)}, s.store.Now()) == nil
+		return l.limiter.Allow(http.Header{}, limitLooks, Client{Network: Network(addr)}, s.store.Now()) == nil
 	}
 	l.checker = linkcheck.New(o)
 	return l

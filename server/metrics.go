@@ -16,9 +16,9 @@ import (
 
 // metered has a route's calls counted.
 func (s *Server) metered(route string, h httprouter.Handle) httprouter.Handle {
-	m := s.observer.Metrics.route(route)
+	m := s.observer.Metrics.Route(route)
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		setRoute(w, m)
+		SetRoute(w, m)
 		h(w, r, params)
 	}
 }
@@ -30,7 +30,7 @@ func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
 	metrics.WriteGaugeUint64(w, "callbook_event_calls_waiting", uint64(s.waiters.count()))
 	metrics.WriteGaugeUint64(w, "callbook_connections_open", uint64(s.connections.Load()))
 	metrics.WriteGaugeUint64(w, "callbook_cache_bytes", uint64(s.engine.Cache.Bytes()))
-	metrics.WriteGaugeUint64(w, "callbook_limiter_subjects", uint64(s.engine.Limiter.remembered()))
+	metrics.WriteGaugeUint64(w, "callbook_limiter_subjects", uint64(s.engine.Limiter.Len()))
 	up := uint64(1)
 	if err := s.writeDatabaseMetrics(ctx, w); err != nil {
 		up = 0

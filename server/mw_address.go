@@ -33,21 +33,21 @@ func ParseTrustedProxies(texts []string) (TrustedProxies, error) {
 // mappedBits is how long the part is that all IPv4 addresses written as IPv6 share.
 const mappedBits = 96
 
-// hold tells whether an address is trusted, on whatever interface.
-func (t TrustedProxies) hold(addr netip.Addr) bool {
+// contain tells whether an address is trusted, on whatever interface.
+func (t TrustedProxies) contain(addr netip.Addr) bool {
 	addr = addr.WithZone("")
 	return slices.ContainsFunc(t, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// clientAddress returns the address that a request comes from. X-Forwarded-For counts
+// ClientAddress returns the address that a request comes from. X-Forwarded-For counts
 // only if the peer is a trusted proxy; then the last address in it that is not one.
-func clientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
+func ClientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}
 	}
 	addr := peer.Addr().Unmap()
-	if !trusted.hold(addr) {
+	if !trusted.contain(addr) {
 		return addr
 	}
 	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
@@ -57,7 +57,7 @@ func clientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
 			return addr // what stands before a broken entry cannot be believed
 		}
 		addr = hop.Unmap().WithZone("")
-		if !trusted.hold(addr) {
+		if !trusted.contain(addr) {
 			return addr
 		}
 	}
@@ -72,8 +72,8 @@ func parseHop(text string) (netip.Addr, error) {
 	return netip.ParseAddr(strings.Trim(text, "[]"))
 }
 
-// network is what one person usually has: a single IPv4 address, an IPv6 /64.
-func network(addr netip.Addr) netip.Addr {
+// Network is what one person usually has: a single IPv4 address, an IPv6 /64.
+func Network(addr netip.Addr) netip.Addr {
 	if !addr.Is6() {
 		return addr
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 )
 
-// minZipped is how long an answer is that is sent compressed.
-const minZipped = 1024
+// MinCompressed is how long an answer is that is sent compressed.
+const MinCompressed = 1024
 
-// compress compresses what a handler answers, for those who take it so.
-func compress(plain http.Handler) (http.Handler, error) {
-	wrap, err := gzhttp.NewWrapper(gzhttp.MinSize(minZipped))
+// Compress compresses what a handler answers, for those who take it so.
+func Compress(plain http.Handler) (http.Handler, error) {
+	wrap, err := gzhttp.NewWrapper(gzhttp.MinSize(MinCompressed))
 	if err != nil {
 		return nil, err
 	}
@@ -23,25 +23,25 @@ func compress(plain http.Handler) (http.Handler, error) {
 				zipped.ServeHTTP(w, r)
 				return
 			}
-			w = uncompressed{w}
+			w = headWriter{w}
 		}
 		plain.ServeHTTP(w, r)
 	}), nil
 }
 
-// uncompressed answers HEAD where the answer to GET may be compressed on its way: how
+// headWriter answers HEAD where the answer to GET may be compressed on its way: how
 // long that is shows only when it is made.
-type uncompressed struct{ http.ResponseWriter }
+type headWriter struct{ http.ResponseWriter }
 
-func (u uncompressed) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+func (u headWriter) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
-func (u uncompressed) WriteHeader(status int) {
+func (u headWriter) WriteHeader(status int) {
 	h := u.Header()
-	if length, _ := strconv.Atoi(h.Get("Content-Length")); length >= minZipped && h["Content-Encoding"] == nil {
+	if length, _ := strconv.Atoi(h.Get("Content-Length")); length >= MinCompressed && h["Content-Encoding"] == nil {
 		delete(h, "Content-Length")
 	}
 	u.ResponseWriter.WriteHeader(status)
 }
 
 // Write drops the body, of which net/http would else tell the length.
-func (u uncompressed) Write(body []byte) (int, error) { return len(body), nil }
+func (u headWriter) Write(body []byte) (int, error) { return len(body), nil }

@@ -2,12 +2,12 @@ package server
 
 import "net/http"
 
-// anyOrigin is the Access-Control-Allow-Origin of what any page may read.
-var anyOrigin = []string{"*"}
+// AnyOrigin is the Access-Control-Allow-Origin of what any page may read.
+var AnyOrigin = []string{"*"}
 
-// preflight answers OPTIONS. Public reads may be made from any origin; nothing
+// Preflight answers OPTIONS. Public reads may be made from any origin; nothing
 // else may, and never with credentials.
-func preflight(w http.ResponseWriter, readable bool) {
+func Preflight(w http.ResponseWriter, readable bool) {
 	h := w.Header()
 	if readable {
 		h.Set("Access-Control-Allow-Origin", "*")

@@ -2,8 +2,8 @@ package server
 
 import "net/http"
 
-// variesByEncoding tells, as compress does, what an answer hangs on.
-var variesByEncoding = []string{"Accept-Encoding"}
+// vary tells, as compress does, what an answer hangs on.
+var vary = []string{"Accept-Encoding"}
 
 // securityHeaders go with every answer. The service has no script, no frame and
 // nothing from elsewhere. What steers a document's window, links and features goes
@@ -18,16 +18,16 @@ var securityHeaders = []struct {
 	{"Cross-Origin-Resource-Policy", []string{"cross-origin"}},
 }
 
-var strictTransport = []string{"max-age=31536000"}
+var strictTransportSecurity = []string{"max-age=31536000"}
 
 // setCommonHeaders sets the headers of every response.
 func setCommonHeaders(h http.Header, id []string, secure bool) {
-	h["Vary"] = variesByEncoding
+	h["Vary"] = vary
 	h["X-Request-Id"] = id
 	for i := range securityHeaders {
 		h[securityHeaders[i].name] = securityHeaders[i].value
 	}
 	if secure {
-		h["Strict-Transport-Security"] = strictTransport
+		h["Strict-Transport-Security"] = strictTransportSecurity
 	}
 }

@@ -12,35 +12,35 @@ import (
 	"callbook/store"
 )
 
-// observer logs and counts requests.
-type observer struct {
+// Observer logs and counts requests.
+type Observer struct {
 	Log     zerolog.Logger
-	Metrics *httpMetrics
+	Metrics *Metrics
 	Secure  bool   // the public reaches the site by https
 	Secret  string // path below which everything is secret
 	OnPanic func(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// recorder is a ResponseWriter that records the response, for the metrics and the one
+// responseRecorder is a ResponseWriter that records the response, for the metrics and the one
 // log event of a request.
-type recorder struct {
+type responseRecorder struct {
 	http.ResponseWriter
 	status int
 	size   int
 	code   store.Code
 	err    error
-	route  *routeMetrics
+	route  *RouteMetrics
 	id     [1]string // of the request; an array, of which the header's value is a slice
 }
 
-func (r *recorder) WriteHeader(status int) {
+func (r *responseRecorder) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
 	}
 	r.ResponseWriter.WriteHeader(status)
 }
 
-func (r *recorder) Write(b []byte) (int, error) {
+func (r *responseRecorder) Write(b []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
 	}
@@ -50,40 +50,40 @@ func (r *recorder) Write(b []byte) (int, error) {
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+func (r *responseRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// note adds the cause of a failure to the request's log event.
-func note(w http.ResponseWriter, err error) {
-	if r, ok := w.(*recorder); ok {
+// LogError adds the cause of a failure to the request's log event.
+func LogError(w http.ResponseWriter, err error) {
+	if r, ok := w.(*responseRecorder); ok {
 		r.err = err
 	}
 }
 
-func noteCode(w http.ResponseWriter, code store.Code) {
-	if r, ok := w.(*recorder); ok {
+func LogCode(w http.ResponseWriter, code store.Code) {
+	if r, ok := w.(*responseRecorder); ok {
 		r.code = code
 	}
 }
 
-// observe gives a request its id and its headers, answers for a handler that
+// Observe gives a request its id and its headers, answers for a handler that
 // panics, and writes the request's one log event. The event holds no query, no
 // header of the caller but its request id, and nothing of the bodies.
-func (o *observer) observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
+func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	start := time.Now() //clock: how long it took, not what time it is
-	rec := &recorder{ResponseWriter: w, route: o.Metrics.unrouted}
+	rec := &responseRecorder{ResponseWriter: w, route: o.Metrics.unrouted}
 	rec.id[0] = requestID(r.Header.Get("X-Request-Id"))
 	setCommonHeaders(w.Header(), rec.id[:], o.Secure)
 	defer func() {
 		if v := recover(); v != nil {
-			o.recovered(v, rec, r)
+			o.handlePanic(v, rec, r)
 		}
-		o.record(rec, r, time.Since(start)) //clock: as above
+		o.report(rec, r, time.Since(start)) //clock: as above
 	}()
 	next.ServeHTTP(rec, r)
 }
 
-// record counts a request in the metrics and logs it.
-func (o *observer) record(rec *recorder, r *http.Request, took time.Duration) {
+// report counts a request in the metrics and logs it.
+func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Duration) {
 	o.Metrics.count(rec, took)
 	event := o.Log.Info()
 	if rec.err != nil {
@@ -106,7 +106,7 @@ const longestPart = 32
 // loggedPath is a path as the log shows it. One that begins like the secret path, however
 // badly it was copied, is taken for one. Elsewhere a part that is longer than any handle, or holds an @,
 // may be a key, a link or a mailbox that somebody pasted, and is left out.
-func (o *observer) loggedPath(u *url.URL) string {
+func (o *Observer) loggedPath(u *url.URL) string {
 	plain := path.Clean(strings.ReplaceAll(u.Path, `\`, "/"))
 	if begin := o.Secret; begin != "" && len(plain) > len(begin) && strings.EqualFold(plain[:len(begin)], begin) {
 		return o.Secret + "/{token}"

@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// recovered answers for a handler that has panicked.
-func (o *observer) recovered(v any, rec *recorder, r *http.Request) {
+// handlePanic answers for a handler that has panicked.
+func (o *Observer) handlePanic(v any, rec *responseRecorder, r *http.Request) {
 	if v == http.ErrAbortHandler {
 		panic(v)
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// redirectTo sends a caller to the same path of the site, whichever host the call names. Of
+// RedirectTo sends a caller to the same path of the site, whichever host the call names. Of
 // the target a request may write nothing but path and query: x:@example.org is one too.
-func redirectTo(base string, status int) http.Handler {
+func RedirectTo(base string, status int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		target := base + "/"
 		if path := r.URL.EscapedPath(); strings.HasPrefix(path, "/") {
@@ -25,9 +25,9 @@ func redirectTo(base string, status int) http.Handler {
 	})
 }
 
-// oneName has next answer for its own name and for names that are not listed, and other
+// CanonicalHost has next answer for its own name and for names that are not listed, and other
 // for the rest.
-func oneName(own string, names []string, next, other http.Handler) http.Handler {
+func CanonicalHost(own string, names []string, next, other http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
 		if name == own || !slices.Contains(names, name) {
@@ -38,20 +38,20 @@ func oneName(own string, names []string, next, other http.Handler) http.Handler 
 	})
 }
 
-// successWriter keeps the failures of a handler, which words them otherwise than the site.
-type successWriter struct {
+// SuccessWriter keeps the failures of a handler, which words them otherwise than the site.
+type SuccessWriter struct {
 	http.ResponseWriter
-	failed bool
+	Failed bool
 }
 
-func (s *successWriter) WriteHeader(status int) {
-	if s.failed = status >= 400; !s.failed {
+func (s *SuccessWriter) WriteHeader(status int) {
+	if s.Failed = status >= 400; !s.Failed {
 		s.ResponseWriter.WriteHeader(status)
 	}
 }
 
-func (s *successWriter) Write(b []byte) (int, error) {
-	if s.failed {
+func (s *SuccessWriter) Write(b []byte) (int, error) {
+	if s.Failed {
 		return len(b), nil
 	}
 	return s.ResponseWriter.Write(b)

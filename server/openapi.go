@@ -191,7 +191,7 @@ func (e *Engine) exampleError(code store.Code, op *Operation) error {
 		refused.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	}
 	if code == store.CodeRateLimited {
-		refused.Topic, refused.Limit = string(op.Limit), e.Document.Limits[op.Limit].Calls
+		refused.Topic, refused.Limit = string(op.Limit), e.Document.Limits[op.Limit].Requests
 		return refused
 	}
 	for part, topic := range e.Document.Topics {

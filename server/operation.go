@@ -28,7 +28,7 @@ type Operation struct {
 	Path       string
 	Summary    string
 	Keyed      bool         // needs a bearer key
-	Limit      limitClass   // public: the address's limit; keyed: limitWrites or limitCalls
+	Limit      Class        // public: the address's limit; keyed: limitWrites or limitCalls
 	Status     int          // of success
 	Idempotent bool         // takes an Idempotency-Key
 	DryRun     bool         // with dry_run it makes nothing, and answers 200 {"allowed": true}
@@ -48,7 +48,7 @@ type Request struct {
 	w           http.ResponseWriter
 	params      httprouter.Params
 	now         time.Time
-	Client      subject
+	Client      Client
 	caller      store.Caller
 	Key         string // the bearer key, where one is needed
 	body        []byte
@@ -67,7 +67,7 @@ type Response struct {
 }
 
 // Public makes a row that anyone may call.
-func Public[In, Out any](id, method, path, summary string, limit limitClass, run func(*Request, In) (Response, error), codes ...store.Code) *Operation {
+func Public[In, Out any](id, method, path, summary string, limit Class, run func(*Request, In) (Response, error), codes ...store.Code) *Operation {
 	op := &Operation{ID: id, Method: method, Path: path, Summary: summary, Limit: limit, Errors: codes, Status: http.StatusOK}
 	op.in, op.out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
 	op.Run = func(req *Request) (Response, error) {
@@ -82,7 +82,7 @@ func Public[In, Out any](id, method, path, summary string, limit limitClass, run
 
 // Keyed makes a row that needs a key. Its handler takes the caller, so that none
 // can be mounted without authentication.
-func Keyed[In, Out any](id, method, path, summary string, limit limitClass, run func(*Request, store.Caller, In) (Response, error), codes ...store.Code) *Operation {
+func Keyed[In, Out any](id, method, path, summary string, limit Class, run func(*Request, store.Caller, In) (Response, error), codes ...store.Code) *Operation {
 	op := Public[In, Out](id, method, path, summary, limit, func(req *Request, in In) (Response, error) {
 		return run(req, req.caller, in)
 	}, codes...)
@@ -161,9 +161,9 @@ func (req *Request) authorize() error {
 		return req.authenticate()
 	}
 	if req.op.Reads() {
-		h["Access-Control-Allow-Origin"] = anyOrigin
+		h["Access-Control-Allow-Origin"] = AnyOrigin
 	}
-	return req.engine.Limiter.take(h, req.op.Limit, req.Client, req.now)
+	return req.engine.Limiter.Allow(h, req.op.Limit, req.Client, req.now)
 }
 
 // cachedResponse returns the response of a public read from the cache, or runs the
@@ -265,7 +265,7 @@ func (req *Request) authenticate() error {
 		err = NewError(store.CodeUnauthorized, "")
 	}
 	if errors.Is(err, &store.Error{Code: store.CodeUnauthorized}) {
-		if limited := e.Limiter.take(req.w.Header(), e.FailedKeys, req.Client, req.now); limited != nil {
+		if limited := e.Limiter.Allow(req.w.Header(), e.FailedKeys, req.Client, req.now); limited != nil {
 			return limited
 		}
 	}
@@ -274,7 +274,7 @@ func (req *Request) authenticate() error {
 	}
 	req.Key = key
 	for _, class := range e.KeyLimits(req.op.Limit) {
-		if limited := e.Limiter.take(req.w.Header(), class, subject{agent: req.caller.ID}, req.now); limited != nil {
+		if limited := e.Limiter.Allow(req.w.Header(), class, Client{Account: req.caller.ID}, req.now); limited != nil {
 			return limited
 		}
 	}

@@ -74,7 +74,7 @@ func (s *ownerSite) ownerPages(lang string) map[string]*result {
 func (s *ownerSite) refused(query string, err error) *result {
 	w := httptest.NewRecorder()
 	fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.Refuse(w, r, err) })
-	s.server.observer.observe(fails, w, httptest.NewRequest("GET", "/owner/x"+query, nil))
+	s.server.observer.Observe(fails, w, httptest.NewRequest("GET", "/owner/x"+query, nil))
 	return &result{TB: s.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 }
 

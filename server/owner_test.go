@@ -485,7 +485,7 @@ func TestAStrangersRequestIsNotFoundOnThePage(t *testing.T) {
 }
 
 func TestErrorsOfTheOwnersPageAreForPeople(t *testing.T) {
-	s := newOwnerSite(t, func(o *siteOptions) { o.limits = Limits{limitReads: Limit{Calls: 40, Period: time.Minute}} })
+	s := newOwnerSite(t, func(o *siteOptions) { o.limits = Limits{limitReads: Limit{Requests: 40, Period: time.Minute}} })
 	_, token := s.pending("harbour-pilot")
 	_, replaced := s.pending("tide-reader")
 	for _, a := range []struct {
@@ -597,7 +597,7 @@ func TestOtherPathsAreLoggedAsTheyAre(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := (&observer{Secret: "/owner"}).loggedPath(u); got != path {
+		if got := (&Observer{Secret: "/owner"}).loggedPath(u); got != path {
 			t.Errorf("%s is logged as %s", path, got)
 		}
 	}

@@ -232,7 +232,7 @@ func (s *peopleSite) pages(lang string) map[string]*result {
 	for _, code := range []store.Code{store.CodeUnavailable, store.CodeStorageFull, store.CodeRateLimited, CodeInternal} {
 		w := httptest.NewRecorder()
 		fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.Refuse(w, r, NewError(code, "")) })
-		s.server.observer.observe(fails, w, httptest.NewRequest("GET", inLanguage("/calls", lang), nil))
+		s.server.observer.Observe(fails, w, httptest.NewRequest("GET", inLanguage("/calls", lang), nil))
 		pages["error: "+string(code)] = &result{TB: s.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 	}
 	return pages

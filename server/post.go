@@ -165,7 +165,7 @@ func (s *Server) reported(about, id string) {
 }
 
 func (s *Server) reportPost(req *Request, in reportInput) (Response, error) {
-	if err := s.store.ReportPost(req.Context(), in.ID, req.Client.network.String(), in.Body); err != nil {
+	if err := s.store.ReportPost(req.Context(), in.ID, req.Client.Network.String(), in.Body); err != nil {
 		return Response{}, err
 	}
 	s.reported("post", in.ID)

@@ -17,10 +17,10 @@ import (
 // may change something, or that carries a key, is refused instead: its key has crossed
 // the network readable, and a client that was led on would go on like this unnoticed.
 func (s *Server) Redirect(challenges http.Handler) http.Handler {
-	m := s.observer.Metrics.route("redirect")
-	onward := redirectTo(s.options.BaseURL, http.StatusMovedPermanently)
+	m := s.observer.Metrics.Route("redirect")
+	onward := RedirectTo(s.options.BaseURL, http.StatusMovedPermanently)
 	answer := func(w http.ResponseWriter, r *http.Request) {
-		setRoute(w, m)
+		SetRoute(w, m)
 		w.Header().Del("Strict-Transport-Security") // means nothing where anybody may have written it
 		_, keyed := r.Header["Authorization"]
 		switch {
@@ -33,14 +33,14 @@ func (s *Server) Redirect(challenges http.Handler) http.Handler {
 			onward.ServeHTTP(w, r)
 		}
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.observe(http.HandlerFunc(answer), w, r) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(http.HandlerFunc(answer), w, r) })
 }
 
 // challenge answers the certificate authority. What it did not ask for is not there.
 func (s *Server) challenge(challenges http.Handler, w http.ResponseWriter, r *http.Request) {
-	only := &successWriter{ResponseWriter: w}
+	only := &SuccessWriter{ResponseWriter: w}
 	challenges.ServeHTTP(only, r)
-	if only.failed {
+	if only.Failed {
 		w.Header().Del("Content-Type")
 		s.engine.WriteError(w, r, NewError(store.CodeNotFound, ""))
 	}
@@ -49,10 +49,10 @@ func (s *Server) challenge(challenges http.Handler, w http.ResponseWriter, r *ht
 // OneName answers as the site does, but leads whoever comes by another of its names to
 // the one that its documents give; calls with keys too, which TLS keeps from others.
 func (s *Server) OneName(names []string) http.Handler {
-	lead := redirectTo(s.options.BaseURL, http.StatusPermanentRedirect) // the method and the body stay
-	observed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.observe(lead, w, r) })
+	lead := RedirectTo(s.options.BaseURL, http.StatusPermanentRedirect) // the method and the body stay
+	observed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(lead, w, r) })
 	own, _ := url.Parse(s.options.BaseURL) // as New has checked
-	return oneName(own.Hostname(), names, s, observed)
+	return CanonicalHost(own.Hostname(), names, s, observed)
 }
 
 // ShowCertificate adds a figure: the end of a name's certificate; 0 while there is none.

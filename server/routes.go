@@ -55,7 +55,7 @@ func (s *Server) mount() http.Handler {
 			s.gate.Preflight(w, req)
 			return
 		}
-		preflight(w, r.readable(req.URL.Path))
+		Preflight(w, r.readable(req.URL.Path))
 	})
 	notFound := func(w http.ResponseWriter, req *http.Request) { s.refuse(w, req, NewError(store.CodeNotFound, "")) }
 	router.NotFound = http.HandlerFunc(notFound)

@@ -47,7 +47,7 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	servers := make([]*http.Server, len(fronts))
 	for i, front := range fronts {
 		servers[i] = s.newHTTPServer(front)
-		front.Listener = limitConnections(front.Listener, s.options.TrustedProxies)
+		front.Listener = LimitConnections(front.Listener, s.options.TrustedProxies)
 		serving.Go(func() { stop(front.serve(servers[i])) })
 	}
 	select {

@@ -66,7 +66,7 @@ type Server struct {
 	connections atomic.Int64               // open ones
 	stopping    chan struct{}              // closed when the server stops: nobody waits any longer
 	meters      *metrics.Set
-	observer    *observer
+	observer    *Observer
 	handler     http.Handler
 }
 
@@ -79,14 +79,14 @@ func New(st *store.Store, o Options) (*Server, error) {
 	s.guides = makeGuides(o.BaseURL)
 	s.engine = NewEngine(Config{
 		Clock:   st.Now,
-		Limiter: newLimiter(o.Limits),
+		Limiter: NewLimiter(o.Limits),
 		Cache:   httpcache.New[Tag, *Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
 		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
 		FailedKeys: limitFailedKeys, KeyLimits: keyLimits,
 		Errors: errorTexts, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.list())
-	s.observer = &observer{
-		Log: o.Log, Metrics: newHTTPMetrics(s.meters, slices.Collect(maps.Keys(catalogue))),
+	s.observer = &Observer{
+		Log: o.Log, Metrics: NewMetrics(s.meters, slices.Collect(maps.Keys(catalogue))),
 		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner", OnPanic: s.engine.WriteError,
 	}
 	s.openAPI = s.engine.OpenAPI()
@@ -138,5 +138,5 @@ func (s *Server) chain(routes http.Handler) (http.Handler, error) {
 	if s.options.Wrap != nil {
 		routes = s.options.Wrap(routes)
 	}
-	return compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.observe(routes, w, r) }))
+	return Compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) }))
 }

@@ -217,7 +217,7 @@ func (s *Server) mountMCP(r *routes) {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		s.mcp.ServeHTTP(w, r)
 		if code, ok := tool.code.Load().(store.Code); ok {
-			noteCode(w, code)
+			LogCode(w, code)
 		}
 	})
 }

@@ -48,15 +48,15 @@ func (f limitFlags) limits() (server.Limits, store.Quotas) {
 		return server.Limits{}, store.Quotas{}
 	}
 	return server.Limits{
-			"reads":         {Calls: f.LimitReads, Period: time.Minute},
-			"registrations": {Calls: f.LimitRegistrations, Period: time.Hour},
-			"reports":       {Calls: f.LimitReports, Period: time.Hour},
-			"failed_keys":   {Calls: f.LimitFailedKeys, Period: time.Minute},
-			"calls":         {Calls: f.LimitCalls, Period: time.Minute},
-			"writes":        {Calls: f.LimitWrites, Period: time.Minute},
-			"recoveries":    {Calls: f.LimitRecoveries, Period: time.Hour},
-			"links":         {Calls: f.LimitLinks, Period: time.Hour},
-			"events":        {Calls: f.LimitEvents, Period: time.Minute},
+			"reads":         {Requests: f.LimitReads, Period: time.Minute},
+			"registrations": {Requests: f.LimitRegistrations, Period: time.Hour},
+			"reports":       {Requests: f.LimitReports, Period: time.Hour},
+			"failed_keys":   {Requests: f.LimitFailedKeys, Period: time.Minute},
+			"calls":         {Requests: f.LimitCalls, Period: time.Minute},
+			"writes":        {Requests: f.LimitWrites, Period: time.Minute},
+			"recoveries":    {Requests: f.LimitRecoveries, Period: time.Hour},
+			"links":         {Requests: f.LimitLinks, Period: time.Hour},
+			"events":        {Requests: f.LimitEvents, Period: time.Minute},
 		}, store.Quotas{
 			Posts: f.LimitPosts, Replies: f.LimitReplies,
 			RequestsFirstWeek: f.LimitRequestsNew, Requests: f.LimitRequests, Collabs: f.LimitCollabs,

@@ -62,10 +62,10 @@ func serve(ctx context.Context, addr string, h http.Handler) error {
 
 // unreachedLimits are on, as in service, but out of reach.
 var unreachedLimits = server.Limits{
-	"reads":         {Calls: 1e9, Period: time.Minute},
-	"registrations": {Calls: 1e9, Period: time.Hour},
-	"calls":         {Calls: 1e9, Period: time.Minute},
-	"writes":        {Calls: 1e9, Period: time.Minute},
+	"reads":         {Requests: 1e9, Period: time.Minute},
+	"registrations": {Requests: 1e9, Period: time.Hour},
+	"calls":         {Requests: 1e9, Period: time.Minute},
+	"writes":        {Requests: 1e9, Period: time.Minute},
 }
 
 // serveDirectory serves a directory in which at most batch writes share a commit; 0

@@ -1,12 +1,8 @@
 package server
 
 import (
-	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +12,6 @@ import (
 	"time"
 
 	"callbook/store"
-	"callbook/testdata/proof"
 )
 
 // together runs f n times at once.
@@ -161,28 +156,6 @@ func TestALimitedCallPassesAtRetryAt(t *testing.T) {
 	}
 }
 
-func TestRetryAtHoldsForEveryLimit(t *testing.T) {
-	for calls := 1; calls <= 1000; calls++ {
-		for _, period := range []time.Duration{time.Minute, time.Hour} {
-			clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
-			l := NewLimiter(Limits{limitReads: Limit{calls, period}})
-			for range calls {
-				if err := l.Allow(http.Header{}, limitReads, Client{}, clock.Now()); err != nil {
-					t.Fatalf("%d in %s: %v", calls, period, err)
-				}
-			}
-			var refused *store.Error
-			if !errors.As(l.Allow(http.Header{}, limitReads, Client{}, clock.Now()), &refused) {
-				t.Fatalf("%d in %s: one more passes", calls, period)
-			}
-			clock.Advance(refused.RetryAt.Sub(clock.Now()))
-			if err := l.Allow(http.Header{}, limitReads, Client{}, clock.Now()); err != nil {
-				t.Errorf("%d in %s: refused at retry_at", calls, period)
-			}
-		}
-	}
-}
-
 func TestZeroSwitchesALimitOff(t *testing.T) {
 	for _, tt := range limitCases() {
 		s, key, post := inhabited(t)
@@ -248,58 +221,6 @@ func TestARightKeyIsNotHeldBackByWrongOnes(t *testing.T) {
 	s.call("PATCH", "/api/me", key, "{}").status(200)
 }
 
-func TestClientAddresses(t *testing.T) {
-	proxies, err := ParseTrustedProxies([]string{"127.0.0.1", "10.0.0.0/8", "fd00::/8", "::1", "fe80::9", "::ffff:172.16.0.0/108", "::ffff:192.0.2.9"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests := []struct {
-		name, peer string
-		forwarded  []string
-		trusted    TrustedProxies
-		want       string
-	}{
-		{"peer", "192.0.2.1:80", nil, nil, "192.0.2.1"},
-		{"IPv6 peer", "[2001:db8:1:2:3::4]:80", nil, nil, "2001:db8:1:2::"},
-		{"IPv6 peer with a zone", "[fe80::1%eth0]:80", nil, nil, "fe80::"},
-		{"mapped peer", "[::ffff:192.0.2.1]:80", nil, nil, "192.0.2.1"},
-		{"header without a proxy", "192.0.2.1:80", []string{"198.51.100.7"}, nil, "192.0.2.1"},
-		{"header from an untrusted peer", "192.0.2.1:80", []string{"198.51.100.7"}, proxies, "192.0.2.1"},
-		{"no exemption for loopback", "127.0.0.1:80", []string{"198.51.100.7"}, nil, "127.0.0.1"},
-		{"trusted proxy", "127.0.0.1:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
-		{"mapped trusted proxy", "[::ffff:127.0.0.1]:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
-		{"trusted proxy with a zone", "[fe80::9%eth0]:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
-		{"proxy of a network given as mapped", "172.16.9.9:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
-		{"proxy given as mapped", "192.0.2.9:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
-		{"right-most untrusted hop", "127.0.0.1:80", []string{"203.0.113.1, 198.51.100.7, 10.1.2.3"}, proxies, "198.51.100.7"},
-		{"several headers", "127.0.0.1:80", []string{"203.0.113.1", "198.51.100.7", "10.1.2.3"}, proxies, "198.51.100.7"},
-		{"mapped hop", "127.0.0.1:80", []string{"::ffff:198.51.100.7"}, proxies, "198.51.100.7"},
-		{"mapped trusted hop", "127.0.0.1:80", []string{"198.51.100.7, ::ffff:10.0.0.1"}, proxies, "198.51.100.7"},
-		{"IPv6 hop", "[::1]:80", []string{"2001:db8:1:2:ffff::1"}, proxies, "2001:db8:1:2::"},
-		{"IPv6 hop with a zone", "[::1]:80", []string{"fe80::1%eth0"}, proxies, "fe80::"},
-		{"only trusted hops", "127.0.0.1:80", []string{"10.0.0.2, 10.0.0.1"}, proxies, "10.0.0.2"},
-		{"no header", "127.0.0.1:80", nil, proxies, "127.0.0.1"},
-		{"empty header", "127.0.0.1:80", []string{""}, proxies, "127.0.0.1"},
-		{"nonsense on the right", "127.0.0.1:80", []string{"198.51.100.7, unknown"}, proxies, "127.0.0.1"},
-		{"nonsense on the left", "127.0.0.1:80", []string{"<script>, 198.51.100.7"}, proxies, "198.51.100.7"},
-		{"nonsense before a trusted hop", "127.0.0.1:80", []string{"nonsense, 10.0.0.9"}, proxies, "10.0.0.9"},
-		{"a hop with a port", "127.0.0.1:80", []string{"198.51.100.7:99"}, proxies, "198.51.100.7"},
-	}
-	for _, tt := range tests {
-		r := httptest.NewRequest("GET", "/api", nil)
-		r.RemoteAddr = tt.peer
-		r.Header["X-Forwarded-For"] = tt.forwarded
-		if got := Network(ClientAddress(r, tt.trusted)).String(); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
-		}
-	}
-	for _, text := range []string{"", "localhost", "10.0.0.0/33", "10.0.0", "*", "fe80::1%eth0", "::ffff:0.0.0.0/90"} {
-		if _, err := ParseTrustedProxies([]string{text}); err == nil {
-			t.Errorf("%q is taken as a proxy", text)
-		}
-	}
-}
-
 func TestAddressesAreCountedAsPeopleHaveThem(t *testing.T) {
 	tests := []struct {
 		name, first, second string
@@ -346,46 +267,6 @@ func TestForgedAddressesDoNotEscapeALimit(t *testing.T) {
 	}
 }
 
-func TestTheLimiterIsBounded(t *testing.T) {
-	distinct := proof.Rounds(1_000_000, 1_000_000, 10_000_000)
-	if testing.Short() {
-		distinct = 2 * maxAddresses
-	}
-	before := memoryInUse()
-	l := NewLimiter(Limits{limitReads: Limit{1, time.Minute}, limitCalls: Limit{1, 24 * time.Hour}})
-	call := func(agent int) error {
-		return l.Allow(http.Header{}, limitCalls, Client{Account: int64(agent + 1)}, time.Now())
-	}
-	for agent := range maxAccounts {
-		if err := call(agent); err != nil {
-			t.Fatalf("a new agent is limited: %v", err)
-		}
-	}
-	together(4, func(i int) {
-		for n := i; n < distinct; n += 4 {
-			addr := netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
-			if err := l.Allow(http.Header{}, limitReads, Client{Network: addr}, time.Now()); err != nil {
-				t.Errorf("a new address is limited: %v", err)
-			}
-		}
-	})
-	if n := l.Len(); n != maxAddresses+maxAccounts {
-		t.Errorf("%d buckets are kept, want %d", n, maxAddresses+maxAccounts)
-	}
-	for agent := range maxAccounts {
-		if call(agent) == nil {
-			t.Fatal("many addresses have an agent's calls forgotten")
-		}
-	}
-	megabytes := int((memoryInUse() - before + 1<<20 - 1) >> 20) // rounded up; the keys alone take 3
-	if megabytes < 5 || megabytes > 20 {
-		t.Errorf("%d addresses take %d MB", distinct, megabytes)
-	}
-	runtime.KeepAlive(l)
-	proof.Figure(t, "limiter keys", distinct)
-	proof.Figure(t, "MB of limits", megabytes)
-}
-
 func TestTheIndexTellsTheLimits(t *testing.T) {
 	s := newSite(t, withLimits(DefaultLimits), func(o *siteOptions) {
 		o.quotas, o.mails = store.DefaultQuotas, store.DefaultMailCaps
@@ -405,22 +286,4 @@ func TestTheIndexTellsTheLimits(t *testing.T) {
 		}
 	}
 	a.counted("reads", DefaultLimits[limitReads], 599)
-}
-
-// TestACallThatHasWaitedForgetsNothing: it comes with the time at which it began.
-func TestACallThatHasWaitedForgetsNothing(t *testing.T) {
-	clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
-	l := NewLimiter(Limits{limitReads: Limit{1, time.Hour}})
-	take := func(agent int64, after time.Duration) error {
-		return l.Allow(http.Header{}, limitReads, Client{Account: agent}, clock.Now().Add(after))
-	}
-	if take(1, 0) != nil || take(2, 20*time.Second) != nil || take(3, 0) != nil {
-		t.Error("a first call is refused")
-	}
-	if take(1, 21*time.Second) == nil {
-		t.Error("the limit is forgotten")
-	}
-	if take(4, -2*time.Minute) != nil || take(1, -2*time.Minute) != nil {
-		t.Error("a clock that went back shuts callers out")
-	}
 }

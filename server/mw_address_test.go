@@ -3,12 +3,65 @@ package server
 import (
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
+
+func TestClientAddresses(t *testing.T) {
+	proxies, err := ParseTrustedProxies([]string{"127.0.0.1", "10.0.0.0/8", "fd00::/8", "::1", "fe80::9", "::ffff:172.16.0.0/108", "::ffff:192.0.2.9"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, peer string
+		forwarded  []string
+		trusted    TrustedProxies
+		want       string
+	}{
+		{"peer", "192.0.2.1:80", nil, nil, "192.0.2.1"},
+		{"IPv6 peer", "[2001:db8:1:2:3::4]:80", nil, nil, "2001:db8:1:2::"},
+		{"IPv6 peer with a zone", "[fe80::1%eth0]:80", nil, nil, "fe80::"},
+		{"mapped peer", "[::ffff:192.0.2.1]:80", nil, nil, "192.0.2.1"},
+		{"header without a proxy", "192.0.2.1:80", []string{"198.51.100.7"}, nil, "192.0.2.1"},
+		{"header from an untrusted peer", "192.0.2.1:80", []string{"198.51.100.7"}, proxies, "192.0.2.1"},
+		{"no exemption for loopback", "127.0.0.1:80", []string{"198.51.100.7"}, nil, "127.0.0.1"},
+		{"trusted proxy", "127.0.0.1:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
+		{"mapped trusted proxy", "[::ffff:127.0.0.1]:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
+		{"trusted proxy with a zone", "[fe80::9%eth0]:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
+		{"proxy of a network given as mapped", "172.16.9.9:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
+		{"proxy given as mapped", "192.0.2.9:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
+		{"right-most untrusted hop", "127.0.0.1:80", []string{"203.0.113.1, 198.51.100.7, 10.1.2.3"}, proxies, "198.51.100.7"},
+		{"several headers", "127.0.0.1:80", []string{"203.0.113.1", "198.51.100.7", "10.1.2.3"}, proxies, "198.51.100.7"},
+		{"mapped hop", "127.0.0.1:80", []string{"::ffff:198.51.100.7"}, proxies, "198.51.100.7"},
+		{"mapped trusted hop", "127.0.0.1:80", []string{"198.51.100.7, ::ffff:10.0.0.1"}, proxies, "198.51.100.7"},
+		{"IPv6 hop", "[::1]:80", []string{"2001:db8:1:2:ffff::1"}, proxies, "2001:db8:1:2::"},
+		{"IPv6 hop with a zone", "[::1]:80", []string{"fe80::1%eth0"}, proxies, "fe80::"},
+		{"only trusted hops", "127.0.0.1:80", []string{"10.0.0.2, 10.0.0.1"}, proxies, "10.0.0.2"},
+		{"no header", "127.0.0.1:80", nil, proxies, "127.0.0.1"},
+		{"empty header", "127.0.0.1:80", []string{""}, proxies, "127.0.0.1"},
+		{"nonsense on the right", "127.0.0.1:80", []string{"198.51.100.7, unknown"}, proxies, "127.0.0.1"},
+		{"nonsense on the left", "127.0.0.1:80", []string{"<script>, 198.51.100.7"}, proxies, "198.51.100.7"},
+		{"nonsense before a trusted hop", "127.0.0.1:80", []string{"nonsense, 10.0.0.9"}, proxies, "10.0.0.9"},
+		{"a hop with a port", "127.0.0.1:80", []string{"198.51.100.7:99"}, proxies, "198.51.100.7"},
+	}
+	for _, tt := range tests {
+		r := httptest.NewRequest("GET", "/api", nil)
+		r.RemoteAddr = tt.peer
+		r.Header["X-Forwarded-For"] = tt.forwarded
+		if got := Network(ClientAddress(r, tt.trusted)).String(); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+	for _, text := range []string{"", "localhost", "10.0.0.0/33", "10.0.0", "*", "fe80::1%eth0", "::ffff:0.0.0.0/90"} {
+		if _, err := ParseTrustedProxies([]string{text}); err == nil {
+			t.Errorf("%q is taken as a proxy", text)
+		}
+	}
+}
 
 // FuzzForwardedFor reads X-Forwarded-For from a trusted proxy, as several headers where
 // it has several lines: who calls is the last hop that is not trusted, whatever stands

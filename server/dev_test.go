@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server/mail"
+	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -293,7 +294,7 @@ func TestDevResetEmptiesAndRestores(t *testing.T) {
 func TestDevResetForgetsWhatWasCounted(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) {
 		o.dev = &DevClock{}
-		o.limits = Limits{limitRegistrations: Limit{Requests: 1, Period: time.Hour}}
+		o.limits = ratelimit.Limits{limitRegistrations: ratelimit.Limit{Requests: 1, Period: time.Hour}}
 	})
 	for range 2 {
 		s.agent("tide-reader")

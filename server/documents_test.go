@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -68,7 +69,9 @@ func TestDocumentsAreServedAsPublicReads(t *testing.T) {
 
 func TestDocumentsCountAsReads(t *testing.T) {
 	for path := range documents {
-		s := newSite(t, func(o *siteOptions) { o.limits = Limits{limitReads: Limit{Requests: 1, Period: time.Minute}} })
+		s := newSite(t, func(o *siteOptions) {
+			o.limits = ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 1, Period: time.Minute}}
+		})
 		s.call("GET", path, "", nil).status(200)
 		if a := s.call("GET", path, "", nil).refused(429, store.CodeRateLimited); a.Header.Get("Access-Control-Allow-Origin") != "*" || a.Header.Get("Retry-After") == "" {
 			t.Errorf("%s: %v", path, a.Header)

@@ -7,18 +7,19 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
 // Config is what an engine needs of the service around it.
 type Config struct {
 	Clock         func() time.Time
-	Limiter       *Limiter
+	Limiter       *ratelimit.Limiter
 	Cache         *Cache
 	Proxies       TrustedProxies // peers whose X-Forwarded-For counts
 	Authenticate  func(ctx context.Context, key string) (store.Caller, error)
-	FailedKeys    Class                     // counts invalid API keys of an address
-	KeyLimits     func(class Class) []Class // all limits of a keyed operation, the widest first
+	FailedKeys    ratelimit.Class                               // counts invalid API keys of an address
+	KeyLimits     func(class ratelimit.Class) []ratelimit.Class // all limits of a keyed operation, the widest first
 	Errors        *Catalogue
 	Document      Document
 	LoopbackLinks bool // accept links to this machine
@@ -44,11 +45,11 @@ func NewEngine(config Config, operations []*Operation) *Engine {
 func (e *Engine) Prepare(op *Operation) { op.Input = newInput(e.Registry, op.in) }
 
 // Client returns whose requests the limits of addresses count.
-func (e *Engine) Client(r *http.Request) Client {
-	return Client{Network: Network(ClientAddress(r, e.Proxies))}
+func (e *Engine) Client(r *http.Request) ratelimit.Client {
+	return ratelimit.Client{Network: Network(ClientAddress(r, e.Proxies))}
 }
 
 // Allow counts a request against a limit of its address.
-func (e *Engine) Allow(w http.ResponseWriter, r *http.Request, class Class) error {
+func (e *Engine) Allow(w http.ResponseWriter, r *http.Request, class ratelimit.Class) error {
 	return e.Limiter.Allow(w.Header(), class, e.Client(r), e.Clock())
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server/mail"
+	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -676,7 +677,7 @@ func TestNobodyWaitsPastTheTotal(t *testing.T) {
 
 func TestEventsHaveTheirOwnAllowance(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) {
-		o.limits = Limits{limitCalls: Limit{5, time.Minute}, limitWrites: Limit{5, time.Minute}, limitEvents: Limit{3, time.Minute}}
+		o.limits = ratelimit.Limits{limitCalls: ratelimit.Limit{Requests: 5, Period: time.Minute}, limitWrites: ratelimit.Limit{Requests: 5, Period: time.Minute}, limitEvents: ratelimit.Limit{Requests: 3, Period: time.Minute}}
 	})
 	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	for i := range 3 {
@@ -707,7 +708,9 @@ func TestEventsHaveTheirOwnAllowance(t *testing.T) {
 // TestOneWaitCountsOnce: a call that wakes and finds nothing for it does not
 // count again.
 func TestOneWaitCountsOnce(t *testing.T) {
-	s := newSite(t, func(o *siteOptions) { o.limits = Limits{limitEvents: Limit{3, time.Minute}} })
+	s := newSite(t, func(o *siteOptions) {
+		o.limits = ratelimit.Limits{limitEvents: ratelimit.Limit{Requests: 3, Period: time.Minute}}
+	})
 	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	post := s.post(pilot, "Tides")
 	for range 5 {

@@ -26,6 +26,7 @@ import (
 
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -93,7 +94,7 @@ func (b *lockedBuffer) String() string {
 
 // siteOptions is what a test may want otherwise: the default has no limits.
 type siteOptions struct {
-	limits  Limits
+	limits  ratelimit.Limits
 	quotas  store.Quotas
 	trusted TrustedProxies
 	path    string

@@ -3,6 +3,7 @@ package server
 import (
 	"time"
 
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -84,7 +85,7 @@ func (s *Server) indexLimits() IndexLimits {
 		}
 		return IndexLimit{&calls, int(period.Seconds())}
 	}
-	group := func(classes ...Class) map[string]IndexLimit {
+	group := func(classes ...ratelimit.Class) map[string]IndexLimit {
 		limits := map[string]IndexLimit{}
 		for _, class := range classes {
 			// A limit that is off has no period; the contract's stands for it.

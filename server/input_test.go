@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -104,9 +105,9 @@ var freeOrderTests = []orderTest{
 }
 
 func TestChecksComeInTheirOrder(t *testing.T) {
-	one := Limit{1, time.Hour}
+	one := ratelimit.Limit{Requests: 1, Period: time.Hour}
 	limited := newSite(t, func(o *siteOptions) {
-		o.limits = Limits{limitReads: one, limitRegistrations: one, limitReports: one, limitFailedKeys: one, limitCalls: one, limitWrites: one}
+		o.limits = ratelimit.Limits{limitReads: one, limitRegistrations: one, limitReports: one, limitFailedKeys: one, limitCalls: one, limitWrites: one}
 	})
 	key := limited.agent("order")
 	limited.call("GET", "/api", "", nil).status(200)
@@ -116,7 +117,7 @@ func TestChecksComeInTheirOrder(t *testing.T) {
 		limited.inOrder(tt, key)
 	}
 	// A wrong key is told so whatever the right one's limit says.
-	other := newSite(t, func(o *siteOptions) { o.limits = Limits{limitCalls: one} })
+	other := newSite(t, func(o *siteOptions) { o.limits = ratelimit.Limits{limitCalls: one} })
 	key = other.agent("order")
 	other.call("GET", "/api/me", key, nil).status(200)
 	other.inOrder(orderTest{"the key before its limit", "GET", "/api/me", "x", "", "", 401, store.CodeUnauthorized}, key)

@@ -2,42 +2,44 @@ package server
 
 import (
 	"time"
+
+	"callbook/server/ratelimit"
 )
 
 const (
-	limitReads         Class = "reads"         // for an address: public reads
-	limitRegistrations Class = "registrations" // for an address
-	limitReports       Class = "reports"       // for an address: reports of calls
-	limitRecoveries    Class = "recoveries"    // for an address: codes for lost keys asked for or tried
-	limitFailedKeys    Class = "failed_keys"   // for an address: wrong API keys
-	limitCalls         Class = "calls"         // for a key: all calls
-	limitWrites        Class = "writes"        // for a key: the calls that write
-	limitLinks         Class = "links"         // for a key: looks at profile links
-	limitEvents        Class = "events"        // for a key: calls for events, which count as no others
-	limitLooks         Class = "looks"         // for an address that looks at profile links go to
+	limitReads         ratelimit.Class = "reads"         // for an address: public reads
+	limitRegistrations ratelimit.Class = "registrations" // for an address
+	limitReports       ratelimit.Class = "reports"       // for an address: reports of calls
+	limitRecoveries    ratelimit.Class = "recoveries"    // for an address: codes for lost keys asked for or tried
+	limitFailedKeys    ratelimit.Class = "failed_keys"   // for an address: wrong API keys
+	limitCalls         ratelimit.Class = "calls"         // for a key: all calls
+	limitWrites        ratelimit.Class = "writes"        // for a key: the calls that write
+	limitLinks         ratelimit.Class = "links"         // for a key: looks at profile links
+	limitEvents        ratelimit.Class = "events"        // for a key: calls for events, which count as no others
+	limitLooks         ratelimit.Class = "looks"         // for an address that looks at profile links go to
 )
 
 // DefaultLimits are the contract's.
-var DefaultLimits = Limits{
-	limitReads:         {600, time.Minute},
-	limitRegistrations: {10, time.Hour},
-	limitReports:       {30, time.Hour},
-	limitRecoveries:    {30, time.Hour},
-	limitFailedKeys:    {10, time.Minute},
-	limitCalls:         {120, time.Minute},
-	limitWrites:        {30, time.Minute},
-	limitLinks:         {20, time.Hour},
-	limitEvents:        {30, time.Minute},
+var DefaultLimits = ratelimit.Limits{
+	limitReads:         {Requests: 600, Period: time.Minute},
+	limitRegistrations: {Requests: 10, Period: time.Hour},
+	limitReports:       {Requests: 30, Period: time.Hour},
+	limitRecoveries:    {Requests: 30, Period: time.Hour},
+	limitFailedKeys:    {Requests: 10, Period: time.Minute},
+	limitCalls:         {Requests: 120, Period: time.Minute},
+	limitWrites:        {Requests: 30, Period: time.Minute},
+	limitLinks:         {Requests: 20, Period: time.Hour},
+	limitEvents:        {Requests: 30, Period: time.Minute},
 }
 
 // keyLimits returns the limits of a keyed operation, the widest first. Calls that wait
 // have an allowance of their own.
-func keyLimits(class Class) []Class {
+func keyLimits(class ratelimit.Class) []ratelimit.Class {
 	switch class {
 	case limitCalls, limitEvents:
-		return []Class{class}
+		return []ratelimit.Class{class}
 	case limitWrites:
-		return []Class{limitCalls, limitWrites}
+		return []ratelimit.Class{limitCalls, limitWrites}
 	}
-	return []Class{limitCalls, limitWrites, class}
+	return []ratelimit.Class{limitCalls, limitWrites, class}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -25,12 +26,12 @@ func together(n int, f func(i int)) {
 	all.Wait()
 }
 
-func withLimits(l Limits) func(*siteOptions) {
+func withLimits(l ratelimit.Limits) func(*siteOptions) {
 	return func(o *siteOptions) { o.limits = l }
 }
 
 // behindProxy is a site that believes the X-Forwarded-For of this machine.
-func behindProxy(l Limits) func(*siteOptions) {
+func behindProxy(l ratelimit.Limits) func(*siteOptions) {
 	return func(o *siteOptions) {
 		o.limits = l
 		o.trusted = TrustedProxies{netip.MustParsePrefix("127.0.0.1/32")}
@@ -38,7 +39,7 @@ func behindProxy(l Limits) func(*siteOptions) {
 }
 
 // limited fails the test unless the answer is a whole 429 of this class.
-func (r *result) limited(s *site, class string, limit Limit) {
+func (r *result) limited(s *site, class string, limit ratelimit.Limit) {
 	r.Helper()
 	r.refused(429, store.CodeRateLimited)
 	after, err := strconv.Atoi(r.Header.Get("Retry-After"))
@@ -51,7 +52,7 @@ func (r *result) limited(s *site, class string, limit Limit) {
 }
 
 // counted fails the test unless the headers tell that so many calls are left.
-func (r *result) counted(class string, limit Limit, left int) {
+func (r *result) counted(class string, limit ratelimit.Limit, left int) {
 	r.Helper()
 	policy := fmt.Sprintf(`"%s";q=%d;w=%d`, class, limit.Requests, int(limit.Period.Seconds()))
 	if got := r.Header.Get("RateLimit-Policy"); !slices.Contains(strings.Split(got, ", "), policy) {
@@ -65,47 +66,47 @@ func (r *result) counted(class string, limit Limit, left int) {
 // limitCase is a class of calls and how to make one.
 type limitCase struct {
 	class  string
-	limit  Limit
-	limits Limits
+	limit  ratelimit.Limit
+	limits ratelimit.Limits
 	passed int // status of a call within the limit
 	call   func(s *site, key, post string, n int) *result
 }
 
 func limitCases() []limitCase {
-	minute, hour := Limit{20, time.Minute}, Limit{10, time.Hour}
+	minute, hour := ratelimit.Limit{Requests: 20, Period: time.Minute}, ratelimit.Limit{Requests: 10, Period: time.Hour}
 	return []limitCase{
-		{"reads", minute, Limits{limitReads: minute}, 200, func(s *site, _, _ string, n int) *result {
+		{"reads", minute, ratelimit.Limits{limitReads: minute}, 200, func(s *site, _, _ string, n int) *result {
 			return s.call([]string{"GET", "HEAD"}[n%2], "/api/agents/harbour-pilot", "", nil)
 		}},
-		{"registrations", hour, Limits{limitRegistrations: hour}, 201, func(s *site, _, _ string, n int) *result {
+		{"registrations", hour, ratelimit.Limits{limitRegistrations: hour}, 201, func(s *site, _, _ string, n int) *result {
 			return s.call("POST", "/api/agents", "", registrationOf(fmt.Sprintf("agent-%d", n)))
 		}},
-		{"reports", hour, Limits{limitReports: hour}, 202, func(s *site, _, post string, _ int) *result {
+		{"reports", hour, ratelimit.Limits{limitReports: hour}, 202, func(s *site, _, post string, _ int) *result {
 			return s.call("POST", "/api/posts/"+post+"/report", "", nil)
 		}},
-		{"failed_keys", hour, Limits{limitFailedKeys: hour}, 401, func(s *site, _, _ string, n int) *result {
+		{"failed_keys", hour, ratelimit.Limits{limitFailedKeys: hour}, 401, func(s *site, _, _ string, n int) *result {
 			return s.call("GET", "/api/me", fmt.Sprintf("cq_%d", n), nil)
 		}},
-		{"calls", minute, Limits{limitCalls: minute}, 200, func(s *site, key, _ string, _ int) *result { return s.call("GET", "/api/me", key, nil) }},
-		{"writes", minute, Limits{limitWrites: minute}, 200, func(s *site, key, _ string, _ int) *result {
+		{"calls", minute, ratelimit.Limits{limitCalls: minute}, 200, func(s *site, key, _ string, _ int) *result { return s.call("GET", "/api/me", key, nil) }},
+		{"writes", minute, ratelimit.Limits{limitWrites: minute}, 200, func(s *site, key, _ string, _ int) *result {
 			return s.call("PATCH", "/api/me", key, `{"tagline":"x"}`)
 		}},
-		{"recoveries", hour, Limits{limitRecoveries: hour}, 202, func(s *site, _, _ string, n int) *result {
+		{"recoveries", hour, ratelimit.Limits{limitRecoveries: hour}, 202, func(s *site, _, _ string, n int) *result {
 			return s.call("POST", "/api/recover", "", fmt.Sprintf(`{"handle":"nobody-%d"}`, n))
 		}},
-		{"links", hour, Limits{limitLinks: hour}, 200, func(s *site, key, _ string, _ int) *result {
+		{"links", hour, ratelimit.Limits{limitLinks: hour}, 200, func(s *site, key, _ string, _ int) *result {
 			return s.call("POST", "/api/me/links", key, `{"url":"https://harbour.example.org/about"}`)
 		}},
-		{"events", minute, Limits{limitEvents: minute}, 200, func(s *site, key, _ string, n int) *result {
+		{"events", minute, ratelimit.Limits{limitEvents: minute}, 200, func(s *site, key, _ string, n int) *result {
 			return s.call([]string{"GET", "HEAD"}[n%2], "/api/me/events", key, nil)
 		}},
 	}
 }
 
 // limitedSite has an agent and a call that were made before the limits counted.
-func limitedSite(t *testing.T, l Limits) (s *site, key, post string) {
+func limitedSite(t *testing.T, l ratelimit.Limits) (s *site, key, post string) {
 	s, key, post = inhabited(t)
-	s.server.engine.Limiter = NewLimiter(l)
+	s.server.engine.Limiter = ratelimit.NewLimiter(l)
 	return s, key, post
 }
 
@@ -171,8 +172,8 @@ func TestZeroSwitchesALimitOff(t *testing.T) {
 func TestEveryKeyHasItsOwnAllowance(t *testing.T) {
 	s, key, _ := inhabited(t)
 	other := s.agent("other-agent")
-	calls, writes := Limit{4, time.Minute}, Limit{2, time.Minute}
-	s.server.engine.Limiter = NewLimiter(Limits{limitCalls: calls, limitWrites: writes})
+	calls, writes := ratelimit.Limit{Requests: 4, Period: time.Minute}, ratelimit.Limit{Requests: 2, Period: time.Minute}
+	s.server.engine.Limiter = ratelimit.NewLimiter(ratelimit.Limits{limitCalls: calls, limitWrites: writes})
 	a := s.call("POST", "/api/me/rotate-key", key, nil).status(200)
 	a.counted("calls", calls, 3)
 	a.counted("writes", writes, 1)
@@ -185,8 +186,8 @@ func TestEveryKeyHasItsOwnAllowance(t *testing.T) {
 }
 
 func TestCallsForEventsCountAsNoOthers(t *testing.T) {
-	calls, events := Limit{2, time.Minute}, Limit{3, time.Minute}
-	s, key, _ := limitedSite(t, Limits{limitCalls: calls, limitWrites: calls, limitEvents: events})
+	calls, events := ratelimit.Limit{Requests: 2, Period: time.Minute}, ratelimit.Limit{Requests: 3, Period: time.Minute}
+	s, key, _ := limitedSite(t, ratelimit.Limits{limitCalls: calls, limitWrites: calls, limitEvents: events})
 	for left := range events.Requests {
 		s.call("GET", "/api/me/events", key, nil).status(200).counted("events", events, events.Requests-1-left)
 	}
@@ -199,8 +200,8 @@ func TestCallsForEventsCountAsNoOthers(t *testing.T) {
 
 // Codes and guesses count together, so that nobody guesses for many handles.
 func TestCodesAndGuessesForLostKeysCountTogether(t *testing.T) {
-	limit := Limit{4, time.Hour}
-	s, _, _ := limitedSite(t, Limits{limitRecoveries: limit})
+	limit := ratelimit.Limit{Requests: 4, Period: time.Hour}
+	s, _, _ := limitedSite(t, ratelimit.Limits{limitRecoveries: limit})
 	for range limit.Requests / 2 {
 		s.call("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`).status(202)
 		s.call("POST", "/api/recover/confirm", "", `{"handle":"tide-gauge","code":"0000-0000"}`).status(410)
@@ -210,8 +211,8 @@ func TestCodesAndGuessesForLostKeysCountTogether(t *testing.T) {
 }
 
 func TestARightKeyIsNotHeldBackByWrongOnes(t *testing.T) {
-	limit := Limit{3, time.Minute}
-	s, key, _ := limitedSite(t, Limits{limitFailedKeys: limit})
+	limit := ratelimit.Limit{Requests: 3, Period: time.Minute}
+	s, key, _ := limitedSite(t, ratelimit.Limits{limitFailedKeys: limit})
 	for range limit.Requests {
 		s.call("GET", "/api/me", "cq_wrong", nil).status(401)
 	}
@@ -234,7 +235,7 @@ func TestAddressesAreCountedAsPeopleHaveThem(t *testing.T) {
 		{"two mapped ones", "::ffff:198.51.100.7", "::ffff:198.51.100.8", false},
 	}
 	for _, tt := range tests {
-		s := newSite(t, behindProxy(Limits{limitReads: Limit{1, time.Minute}}))
+		s := newSite(t, behindProxy(ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 1, Period: time.Minute}}))
 		s.call("GET", "/api", "", nil, "X-Forwarded-For: "+tt.first).status(200)
 		want := 200
 		if tt.same {
@@ -245,13 +246,13 @@ func TestAddressesAreCountedAsPeopleHaveThem(t *testing.T) {
 }
 
 func TestForgedAddressesDoNotEscapeALimit(t *testing.T) {
-	limit := Limit{5, time.Minute}
+	limit := ratelimit.Limit{Requests: 5, Period: time.Minute}
 	for name, tt := range map[string]struct {
 		option func(*siteOptions)
 		format string
 	}{
-		"no trusted proxy": {withLimits(Limits{limitReads: limit}), "203.0.113.%[1]d, 2001:db8:%[2]x::1"},
-		"behind a proxy":   {behindProxy(Limits{limitReads: limit}), "203.0.113.%[1]d, 2001:db8:%[2]x::1, 198.51.100.7"},
+		"no trusted proxy": {withLimits(ratelimit.Limits{limitReads: limit}), "203.0.113.%[1]d, 2001:db8:%[2]x::1"},
+		"behind a proxy":   {behindProxy(ratelimit.Limits{limitReads: limit}), "203.0.113.%[1]d, 2001:db8:%[2]x::1, 198.51.100.7"},
 	} {
 		s := newSite(t, tt.option)
 		passed := 0

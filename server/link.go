@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"callbook/server/linkcheck"
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -66,7 +67,7 @@ const (
 	looksInAMinute = 20
 )
 
-var looksAtAddress = Limit{60, time.Hour}
+var looksAtAddress = ratelimit.Limit{Requests: 60, Period: time.Hour}
 
 // linkChecks looks at the pages of profile links.
 type linkChecks struct {
@@ -74,20 +75,20 @@ type linkChecks struct {
 	checker *linkcheck.Checker
 	base    string
 	free    chan struct{}
-	looking sync.Map // agents of which a link is looked at
-	limiter *Limiter // by the address that is called; unlimited where links may lead to this machine
+	looking sync.Map           // agents of which a link is looked at
+	limiter *ratelimit.Limiter // by the address that is called; unlimited where links may lead to this machine
 }
 
 func newLinkChecks(s *Server) *linkChecks {
-	limits := Limits{}
+	limits := ratelimit.Limits{}
 	if !s.options.LinkCheck.Loopback {
 		limits[limitLooks] = looksAtAddress
 	}
-	l := &linkChecks{store: s.store, base: s.options.BaseURL, free: make(chan struct{}, looksAtOnce), limiter: NewLimiter(limits)}
+	l := &linkChecks{store: s.store, base: s.options.BaseURL, free: make(chan struct{}, looksAtOnce), limiter: ratelimit.NewLimiter(limits)}
 	o := s.options.LinkCheck
 	o.UserAgent = "Callbook/" + s.options.Version + " (+" + s.options.BaseURL + ")"
 	o.Allow = func(addr netip.Addr) bool {
-		return l.limiter.Allow(http.Header{}, limitLooks, Client{Network: Network(addr)}, s.store.Now()) == nil
+		return l.limiter.Allow(http.Header{}, limitLooks, ratelimit.Client{Network: Network(addr)}, s.store.Now()) == nil
 	}
 	l.checker = linkcheck.New(o)
 	return l

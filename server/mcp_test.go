@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"callbook/server/mcp"
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -264,8 +265,8 @@ func TestOriginsAreOptions(t *testing.T) {
 
 // TestCallsOfToolsAreReads: each of them, whatever it asks for.
 func TestCallsOfToolsAreReads(t *testing.T) {
-	limit := Limit{5, DefaultLimits[limitReads].Period}
-	s := newSite(t, withLimits(Limits{limitReads: limit}))
+	limit := ratelimit.Limit{Requests: 5, Period: DefaultLimits[limitReads].Period}
+	s := newSite(t, withLimits(ratelimit.Limits{limitReads: limit}))
 	for i, body := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_stats"}}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "x", "[]",
 	} {

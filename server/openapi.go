@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -31,7 +32,7 @@ type Document struct {
 	KeyFormat, KeyDescription   string // of bearer keys
 	Tags                        []DocumentTag
 	Topics                      map[string]string // of examples of errors, by a part of the operation's path
-	Limits                      Limits            // that examples name
+	Limits                      ratelimit.Limits  // that examples name
 }
 
 // DocumentTag groups operations by the first part of their path below the first: its

@@ -17,6 +17,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/httpcache"
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -27,14 +28,14 @@ type Operation struct {
 	Method     string
 	Path       string
 	Summary    string
-	Keyed      bool         // needs a bearer key
-	Limit      Class        // public: the address's limit; keyed: limitWrites or limitCalls
-	Status     int          // of success
-	Idempotent bool         // takes an Idempotency-Key
-	DryRun     bool         // with dry_run it makes nothing, and answers 200 {"allowed": true}
-	Errors     []store.Code // refusals of its own, beside those that every such call has
-	Tool       *Tool        // nil: it is no tool of the MCP endpoint
-	brief      *briefForm   // nil: it has no shorter response
+	Keyed      bool            // needs a bearer key
+	Limit      ratelimit.Class // public: the address's limit; keyed: limitWrites or limitCalls
+	Status     int             // of success
+	Idempotent bool            // takes an Idempotency-Key
+	DryRun     bool            // with dry_run it makes nothing, and answers 200 {"allowed": true}
+	Errors     []store.Code    // refusals of its own, beside those that every such call has
+	Tool       *Tool           // nil: it is no tool of the MCP endpoint
+	brief      *briefForm      // nil: it has no shorter response
 	in, out    reflect.Type
 	Input      *Input
 	Run        func(req *Request) (Response, error)
@@ -48,7 +49,7 @@ type Request struct {
 	w           http.ResponseWriter
 	params      httprouter.Params
 	now         time.Time
-	Client      Client
+	Client      ratelimit.Client
 	caller      store.Caller
 	Key         string // the bearer key, where one is needed
 	body        []byte
@@ -67,7 +68,7 @@ type Response struct {
 }
 
 // Public makes a row that anyone may call.
-func Public[In, Out any](id, method, path, summary string, limit Class, run func(*Request, In) (Response, error), codes ...store.Code) *Operation {
+func Public[In, Out any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, In) (Response, error), codes ...store.Code) *Operation {
 	op := &Operation{ID: id, Method: method, Path: path, Summary: summary, Limit: limit, Errors: codes, Status: http.StatusOK}
 	op.in, op.out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
 	op.Run = func(req *Request) (Response, error) {
@@ -82,7 +83,7 @@ func Public[In, Out any](id, method, path, summary string, limit Class, run func
 
 // Keyed makes a row that needs a key. Its handler takes the caller, so that none
 // can be mounted without authentication.
-func Keyed[In, Out any](id, method, path, summary string, limit Class, run func(*Request, store.Caller, In) (Response, error), codes ...store.Code) *Operation {
+func Keyed[In, Out any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, store.Caller, In) (Response, error), codes ...store.Code) *Operation {
 	op := Public[In, Out](id, method, path, summary, limit, func(req *Request, in In) (Response, error) {
 		return run(req, req.caller, in)
 	}, codes...)
@@ -274,7 +275,7 @@ func (req *Request) authenticate() error {
 	}
 	req.Key = key
 	for _, class := range e.KeyLimits(req.op.Limit) {
-		if limited := e.Limiter.Allow(req.w.Header(), class, Client{Account: req.caller.ID}, req.now); limited != nil {
+		if limited := e.Limiter.Allow(req.w.Header(), class, ratelimit.Client{Account: req.caller.ID}, req.now); limited != nil {
 			return limited
 		}
 	}

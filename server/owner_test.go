@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -485,7 +486,9 @@ func TestAStrangersRequestIsNotFoundOnThePage(t *testing.T) {
 }
 
 func TestErrorsOfTheOwnersPageAreForPeople(t *testing.T) {
-	s := newOwnerSite(t, func(o *siteOptions) { o.limits = Limits{limitReads: Limit{Requests: 40, Period: time.Minute}} })
+	s := newOwnerSite(t, func(o *siteOptions) {
+		o.limits = ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 40, Period: time.Minute}}
+	})
 	_, token := s.pending("harbour-pilot")
 	_, replaced := s.pending("tide-reader")
 	for _, a := range []struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
+	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -421,14 +422,14 @@ func TestABadQueryIsExplained(t *testing.T) {
 }
 
 func TestPagesCountAsReads(t *testing.T) {
-	s := newSite(t, withLimits(Limits{limitReads: Limit{Requests: 3, Period: time.Minute}}))
+	s := newSite(t, withLimits(ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 3, Period: time.Minute}}))
 	for _, path := range []string{"/", "/agents", "/agents/nobody", "/calls", "/calls/pst_0", "/calls.atom"} {
 		for n := range 3 {
 			a := s.look(inLanguage(path, "zh"))
 			if a.Status == 429 {
 				t.Errorf("%s: refused after %d", path, n)
 			}
-			a.counted("reads", Limit{Requests: 3, Period: time.Minute}, 2-n)
+			a.counted("reads", ratelimit.Limit{Requests: 3, Period: time.Minute}, 2-n)
 		}
 		a := s.look(inLanguage(path, "zh")).status(429)
 		if a.Header.Get("Retry-After") != "20" || a.Header.Get("Content-Language") != "zh" || a.Header.Get("Cache-Control") != "no-store" {

@@ -24,16 +24,17 @@ import (
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
 	"callbook/server/mcp"
+	"callbook/server/ratelimit"
 	"callbook/server/web"
 	"callbook/store"
 )
 
 // Options is what an operator may set.
 type Options struct {
-	BaseURL        string         // where the public reaches the site, without a slash at its end
-	Limits         Limits         // rate limits; the zero value has none
-	CacheBytes     int64          // of kept answers; 0 for DefaultCacheBytes, less than 0 for none
-	TrustedProxies TrustedProxies // peers whose X-Forwarded-For is believed
+	BaseURL        string           // where the public reaches the site, without a slash at its end
+	Limits         ratelimit.Limits // rate limits; the zero value has none
+	CacheBytes     int64            // of kept answers; 0 for DefaultCacheBytes, less than 0 for none
+	TrustedProxies TrustedProxies   // peers whose X-Forwarded-For is believed
 	Log            zerolog.Logger
 	Mail           mail.Sink                              // where the site's own mails go; nil: it sends none
 	LinkCheck      linkcheck.Options                      // of the looks at profile links; the zero value is what a server wants
@@ -79,7 +80,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	s.guides = makeGuides(o.BaseURL)
 	s.engine = NewEngine(Config{
 		Clock:   st.Now,
-		Limiter: NewLimiter(o.Limits),
+		Limiter: ratelimit.NewLimiter(o.Limits),
 		Cache:   httpcache.New[Tag, *Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
 		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
 		FailedKeys: limitFailedKeys, KeyLimits: keyLimits,

@@ -12,6 +12,7 @@ import (
 
 	"callbook/server"
 	"callbook/server/mail"
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -29,11 +30,11 @@ type devCommand struct {
 }
 
 // limits are none, unless they are what is tested.
-func (c *devCommand) limits() (server.Limits, store.Quotas, store.MailCaps) {
+func (c *devCommand) limits() (ratelimit.Limits, store.Quotas, store.MailCaps) {
 	if c.Limits == "on" {
 		return server.DefaultLimits, store.DefaultQuotas, store.DefaultMailCaps
 	}
-	return server.Limits{}, store.Quotas{}, store.MailCaps{}
+	return ratelimit.Limits{}, store.Quotas{}, store.MailCaps{}
 }
 
 func (c *devCommand) Run(ctx context.Context, console *console) (err error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/rs/zerolog"
 
-	"callbook/server"
 	"callbook/server/mail"
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -43,11 +43,11 @@ type limitFlags struct {
 	LimitEvents        int    `default:"30" help:"Calls for events a minute for an API key."`
 }
 
-func (f limitFlags) limits() (server.Limits, store.Quotas) {
+func (f limitFlags) limits() (ratelimit.Limits, store.Quotas) {
 	if f.Limits == "off" {
-		return server.Limits{}, store.Quotas{}
+		return ratelimit.Limits{}, store.Quotas{}
 	}
-	return server.Limits{
+	return ratelimit.Limits{
 			"reads":         {Requests: f.LimitReads, Period: time.Minute},
 			"registrations": {Requests: f.LimitRegistrations, Period: time.Hour},
 			"reports":       {Requests: f.LimitReports, Period: time.Hour},

@@ -17,6 +17,7 @@ import (
 
 	"callbook/server"
 	"callbook/server/cli"
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -61,7 +62,7 @@ func serve(ctx context.Context, addr string, h http.Handler) error {
 }
 
 // unreachedLimits are on, as in service, but out of reach.
-var unreachedLimits = server.Limits{
+var unreachedLimits = ratelimit.Limits{
 	"reads":         {Requests: 1e9, Period: time.Minute},
 	"registrations": {Requests: 1e9, Period: time.Hour},
 	"calls":         {Requests: 1e9, Period: time.Minute},

@@ -1,4 +1,6 @@
-package server
+// Package ratelimit counts the requests of clients in token buckets, one for each limit and
+// client, and sets the RateLimit headers. It keeps a bounded number of buckets in memory.
+package ratelimit
 
 import (
 	"math"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"callbook/server/middleware"
 	"callbook/store"
 )
 
@@ -41,7 +42,7 @@ func WriteCached(w http.ResponseWriter, r *http.Request, cached *Cached) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	if len(cached.Body) >= MinCompressed && acceptsGzip(r.Header["Accept-Encoding"]) {
+	if len(cached.Body) >= middleware.MinCompressed && acceptsGzip(r.Header["Accept-Encoding"]) {
 		if z := cached.gzip(); z.body != nil {
 			h["Content-Encoding"] = gzipHeader
 			return send(w, http.StatusOK, z.body, z.length)
@@ -115,7 +116,7 @@ func (e *Engine) ErrorResponse(w http.ResponseWriter, r *http.Request, err error
 	if r.Context().Err() != nil && !refused {
 		status, object, _ = e.Errors.Describe(NewError(store.CodeUnavailable, ""), id)
 	} else if !refused {
-		LogError(w, err)
+		middleware.LogError(w, err)
 	}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -130,7 +131,7 @@ func (e *Engine) ErrorResponse(w http.ResponseWriter, r *http.Request, err error
 	case status == http.StatusRequestEntityTooLarge:
 		h.Set("Connection", "close")
 	}
-	LogCode(w, object.Code)
+	middleware.LogCode(w, object.Code)
 	return status, object
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/middleware"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -827,7 +828,7 @@ func (s *sweep) openPages() {
 func (s *sweep) oddAddresses() {
 	s.Helper()
 	for _, secret := range s.samples() {
-		if len(secret) <= longestPart && !strings.Contains(secret, "@") {
+		if len(secret) <= middleware.MaxPathSegment && !strings.Contains(secret, "@") {
 			continue // looks like any handle
 		}
 		escaped := url.PathEscape(secret)

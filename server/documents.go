@@ -13,6 +13,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/middleware"
 	"callbook/server/web"
 	"callbook/static"
 	"callbook/store"
@@ -55,7 +56,7 @@ func (s *Server) mountDocuments(r *routes) {
 func (s *Server) pageOf(contentType string, choose func(h http.Header, r *http.Request) *Cached) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		h := w.Header()
-		h["Access-Control-Allow-Origin"] = AnyOrigin
+		h["Access-Control-Allow-Origin"] = middleware.AnyOrigin
 		if err := s.engine.Allow(w, r, limitReads); err != nil {
 			s.engine.WriteError(w, r, err)
 			return

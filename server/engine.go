@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/store"
 )
@@ -16,7 +17,7 @@ type Config struct {
 	Clock         func() time.Time
 	Limiter       *ratelimit.Limiter
 	Cache         *Cache
-	Proxies       TrustedProxies // peers whose X-Forwarded-For counts
+	Proxies       middleware.TrustedProxies // peers whose X-Forwarded-For counts
 	Authenticate  func(ctx context.Context, key string) (store.Caller, error)
 	FailedKeys    ratelimit.Class                               // counts invalid API keys of an address
 	KeyLimits     func(class ratelimit.Class) []ratelimit.Class // all limits of a keyed operation, the widest first
@@ -46,7 +47,7 @@ func (e *Engine) Prepare(op *Operation) { op.Input = newInput(e.Registry, op.in)
 
 // Client returns whose requests the limits of addresses count.
 func (e *Engine) Client(r *http.Request) ratelimit.Client {
-	return ratelimit.Client{Network: Network(ClientAddress(r, e.Proxies))}
+	return ratelimit.Client{Network: middleware.Network(middleware.ClientAddress(r, e.Proxies))}
 }
 
 // Allow counts a request against a limit of its address.

@@ -26,6 +26,7 @@ import (
 
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
+	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/store"
 )
@@ -96,7 +97,7 @@ func (b *lockedBuffer) String() string {
 type siteOptions struct {
 	limits  ratelimit.Limits
 	quotas  store.Quotas
-	trusted TrustedProxies
+	trusted middleware.TrustedProxies
 	path    string
 	dev     *DevClock // of callbook dev
 	mails   store.MailCaps
@@ -184,7 +185,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	}
 	h.Config.Handler = s
 	h.Config.ConnState = s.countConnections
-	h.Listener = LimitConnections(h.Listener, o.trusted)
+	h.Listener = middleware.LimitConnections(h.Listener, o.trusted)
 	h.Start()
 	t.Cleanup(func() {
 		h.Close()

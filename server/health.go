@@ -7,6 +7,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/middleware"
 	"callbook/store"
 )
 
@@ -51,7 +52,7 @@ func (s *Server) health(probe func(context.Context) (any, error)) httprouter.Han
 			_ = WriteJSON(w, http.StatusOK, Marshal(found))
 			return
 		}
-		LogError(w, err)
+		middleware.LogError(w, err)
 		var refused *store.Error
 		if !errors.As(err, &refused) {
 			err = NewError(store.CodeUnavailable, "")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/store"
 )
@@ -34,7 +35,7 @@ func withLimits(l ratelimit.Limits) func(*siteOptions) {
 func behindProxy(l ratelimit.Limits) func(*siteOptions) {
 	return func(o *siteOptions) {
 		o.limits = l
-		o.trusted = TrustedProxies{netip.MustParsePrefix("127.0.0.1/32")}
+		o.trusted = middleware.TrustedProxies{netip.MustParsePrefix("127.0.0.1/32")}
 	}
 }
 

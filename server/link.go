@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"callbook/server/linkcheck"
+	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/store"
 )
@@ -88,7 +89,7 @@ func newLinkChecks(s *Server) *linkChecks {
 	o := s.options.LinkCheck
 	o.UserAgent = "Callbook/" + s.options.Version + " (+" + s.options.BaseURL + ")"
 	o.Allow = func(addr netip.Addr) bool {
-		return l.limiter.Allow(http.Header{}, limitLooks, ratelimit.Client{Network: Network(addr)}, s.store.Now()) == nil
+		return l.limiter.Allow(http.Header{}, limitLooks, ratelimit.Client{Network: middleware.Network(addr)}, s.store.Now()) == nil
 	}
 	l.checker = linkcheck.New(o)
 	return l

@@ -8,6 +8,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/middleware"
 	_ "callbook/server/quiet" // before the metrics library, which logs when it is initialized
 )
 
@@ -18,7 +19,7 @@ import (
 func (s *Server) metered(route string, h httprouter.Handle) httprouter.Handle {
 	m := s.observer.Metrics.Route(route)
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		SetRoute(w, m)
+		middleware.SetRoute(w, m)
 		h(w, r, params)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/httpcache"
+	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/store"
 )
@@ -162,7 +163,7 @@ func (req *Request) authorize() error {
 		return req.authenticate()
 	}
 	if req.op.Reads() {
-		h["Access-Control-Allow-Origin"] = AnyOrigin
+		h["Access-Control-Allow-Origin"] = middleware.AnyOrigin
 	}
 	return req.engine.Limiter.Allow(h, req.op.Limit, req.Client, req.now)
 }

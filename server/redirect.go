@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"callbook/server/middleware"
 	"callbook/store"
 )
 
@@ -18,9 +19,9 @@ import (
 // the network readable, and a client that was led on would go on like this unnoticed.
 func (s *Server) Redirect(challenges http.Handler) http.Handler {
 	m := s.observer.Metrics.Route("redirect")
-	onward := RedirectTo(s.options.BaseURL, http.StatusMovedPermanently)
+	onward := middleware.RedirectTo(s.options.BaseURL, http.StatusMovedPermanently)
 	answer := func(w http.ResponseWriter, r *http.Request) {
-		SetRoute(w, m)
+		middleware.SetRoute(w, m)
 		w.Header().Del("Strict-Transport-Security") // means nothing where anybody may have written it
 		_, keyed := r.Header["Authorization"]
 		switch {
@@ -38,7 +39,7 @@ func (s *Server) Redirect(challenges http.Handler) http.Handler {
 
 // challenge answers the certificate authority. What it did not ask for is not there.
 func (s *Server) challenge(challenges http.Handler, w http.ResponseWriter, r *http.Request) {
-	only := &SuccessWriter{ResponseWriter: w}
+	only := &middleware.SuccessWriter{ResponseWriter: w}
 	challenges.ServeHTTP(only, r)
 	if only.Failed {
 		w.Header().Del("Content-Type")
@@ -49,10 +50,10 @@ func (s *Server) challenge(challenges http.Handler, w http.ResponseWriter, r *ht
 // OneName answers as the site does, but leads whoever comes by another of its names to
 // the one that its documents give; calls with keys too, which TLS keeps from others.
 func (s *Server) OneName(names []string) http.Handler {
-	lead := RedirectTo(s.options.BaseURL, http.StatusPermanentRedirect) // the method and the body stay
+	lead := middleware.RedirectTo(s.options.BaseURL, http.StatusPermanentRedirect) // the method and the body stay
 	observed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(lead, w, r) })
 	own, _ := url.Parse(s.options.BaseURL) // as New has checked
-	return CanonicalHost(own.Hostname(), names, s, observed)
+	return middleware.CanonicalHost(own.Hostname(), names, s, observed)
 }
 
 // ShowCertificate adds a figure: the end of a name's certificate; 0 while there is none.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/middleware"
 	"callbook/store"
 )
 
@@ -55,7 +56,7 @@ func (s *Server) mount() http.Handler {
 			s.gate.Preflight(w, req)
 			return
 		}
-		Preflight(w, r.readable(req.URL.Path))
+		middleware.Preflight(w, r.readable(req.URL.Path))
 	})
 	notFound := func(w http.ResponseWriter, req *http.Request) { s.refuse(w, req, NewError(store.CodeNotFound, "")) }
 	router.NotFound = http.HandlerFunc(notFound)

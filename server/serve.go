@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"callbook/server/middleware"
+
 	"github.com/rs/zerolog"
 )
 
@@ -47,7 +49,7 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	servers := make([]*http.Server, len(fronts))
 	for i, front := range fronts {
 		servers[i] = s.newHTTPServer(front)
-		front.Listener = LimitConnections(front.Listener, s.options.TrustedProxies)
+		front.Listener = middleware.LimitConnections(front.Listener, s.options.TrustedProxies)
 		serving.Go(func() { stop(front.serve(servers[i])) })
 	}
 	select {

@@ -24,6 +24,7 @@ import (
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
 	"callbook/server/mcp"
+	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/server/web"
 	"callbook/store"
@@ -31,10 +32,10 @@ import (
 
 // Options is what an operator may set.
 type Options struct {
-	BaseURL        string           // where the public reaches the site, without a slash at its end
-	Limits         ratelimit.Limits // rate limits; the zero value has none
-	CacheBytes     int64            // of kept answers; 0 for DefaultCacheBytes, less than 0 for none
-	TrustedProxies TrustedProxies   // peers whose X-Forwarded-For is believed
+	BaseURL        string                    // where the public reaches the site, without a slash at its end
+	Limits         ratelimit.Limits          // rate limits; the zero value has none
+	CacheBytes     int64                     // of kept answers; 0 for DefaultCacheBytes, less than 0 for none
+	TrustedProxies middleware.TrustedProxies // peers whose X-Forwarded-For is believed
 	Log            zerolog.Logger
 	Mail           mail.Sink                              // where the site's own mails go; nil: it sends none
 	LinkCheck      linkcheck.Options                      // of the looks at profile links; the zero value is what a server wants
@@ -67,7 +68,7 @@ type Server struct {
 	connections atomic.Int64               // open ones
 	stopping    chan struct{}              // closed when the server stops: nobody waits any longer
 	meters      *metrics.Set
-	observer    *Observer
+	observer    *middleware.Observer
 	handler     http.Handler
 }
 
@@ -86,8 +87,8 @@ func New(st *store.Store, o Options) (*Server, error) {
 		FailedKeys: limitFailedKeys, KeyLimits: keyLimits,
 		Errors: errorTexts, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.list())
-	s.observer = &Observer{
-		Log: o.Log, Metrics: NewMetrics(s.meters, slices.Collect(maps.Keys(catalogue))),
+	s.observer = &middleware.Observer{
+		Log: o.Log, Metrics: middleware.NewMetrics(s.meters, slices.Collect(maps.Keys(catalogue))),
 		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner", OnPanic: s.engine.WriteError,
 	}
 	s.openAPI = s.engine.OpenAPI()
@@ -139,5 +140,5 @@ func (s *Server) chain(routes http.Handler) (http.Handler, error) {
 	if s.options.Wrap != nil {
 		routes = s.options.Wrap(routes)
 	}
-	return Compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) }))
+	return middleware.Compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) }))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/mcp"
+	"callbook/server/middleware"
 	"callbook/store"
 )
 
@@ -217,7 +218,7 @@ func (s *Server) mountMCP(r *routes) {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		s.mcp.ServeHTTP(w, r)
 		if code, ok := tool.code.Load().(store.Code); ok {
-			LogCode(w, code)
+			middleware.LogCode(w, code)
 		}
 	})
 }

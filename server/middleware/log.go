@@ -1,4 +1,11 @@
-package server
+// Package middleware holds what every request passes on its way to a handler, and what
+// bounds its connection: one file for each. None of it knows an operation or an entity.
+//
+// Requests pass Compress, then Observe, which assigns the request id, sets the security
+// headers, recovers from panics, counts the request and writes its one log event. Handlers
+// add the cause of a failure to that event with LogError and LogCode, and name their route
+// with SetRoute.
+package middleware
 
 import (
 	"net/http"
@@ -100,8 +107,8 @@ func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Dura
 	event.Send()
 }
 
-// longestPart is what a part of a path has at the most: a handle; ids are shorter.
-const longestPart = 32
+// MaxPathSegment is what a part of a path has at the most: a handle; ids are shorter.
+const MaxPathSegment = 32
 
 // loggedPath is a path as the log shows it. One that begins like the secret path, however
 // badly it was copied, is taken for one. Elsewhere a part that is longer than any handle, or holds an @,
@@ -113,7 +120,7 @@ func (o *Observer) loggedPath(u *url.URL) string {
 	}
 	parts := strings.Split(u.EscapedPath(), "/")
 	for i, part := range parts {
-		if len(part) > longestPart || strings.Contains(part, "@") || strings.Contains(part, "%40") {
+		if len(part) > MaxPathSegment || strings.Contains(part, "@") || strings.Contains(part, "%40") {
 			parts[i] = "{...}"
 		}
 	}

@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http/httptest"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"callbook/store"
 )
 
 // jsonTest is a body of PATCH /api/me. A refused one has the code invalid_json
@@ -251,51 +248,6 @@ func TestAMenuMayBeABareList(t *testing.T) {
 			t.Errorf("%s: %d %.400s", tt.name, a.Status, a.Body)
 		}
 	}
-}
-
-// FuzzParseJSON holds what parseJSON accepts against encoding/json: valid there
-// too, and the same value but for the normalisation of texts.
-func FuzzParseJSON(f *testing.F) {
-	for _, tt := range jsonTests {
-		f.Add([]byte(tt.body))
-	}
-	f.Add([]byte("{\"e\u0301\":[\" e\u0301\\r\\n\",null,true,-12,{\"\":{}}]}"))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := (&Checker{}).parseJSON(body, nil, "")
-		if err != nil {
-			if status, _, refused := errorTexts.Describe(err, ""); status != 400 || !refused {
-				t.Fatalf("not a refusal: %v", err)
-			}
-			return
-		}
-		var want any
-		if err := json.Unmarshal(body, &want); err != nil {
-			t.Fatalf("accepted, but encoding/json says %v", err)
-		}
-		// Not cmp: its time doubles with each list in a list.
-		if want := normalized(want); !reflect.DeepEqual(want, got) {
-			t.Errorf("encoding/json reads %#v, parseJSON %#v", want, got)
-		}
-	})
-}
-
-// normalized is a value of encoding/json as parseJSON writes it.
-func normalized(v any) any {
-	switch v := v.(type) {
-	case string:
-		return store.NormalizeText(v)
-	case float64:
-		return int64(v)
-	case []any:
-		for i := range v {
-			v[i] = normalized(v[i])
-		}
-	case map[string]any:
-		for name := range v {
-			v[name] = normalized(v[name])
-		}
-	}
-	return v
 }
 
 // FuzzWritingCalls posts any bytes to every writing call: never a 5xx, never an

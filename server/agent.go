@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -50,8 +51,8 @@ const (
 )
 
 // evidenceNotes are those two as JSON members.
-var evidenceNotes = `,"confirmed_collaborations_note_en":` + string(Marshal(evidenceNoteEN)) +
-	`,"confirmed_collaborations_note_zh":` + string(Marshal(evidenceNoteZH))
+var evidenceNotes = `,"confirmed_collaborations_note_en":` + string(api.Marshal(evidenceNoteEN)) +
+	`,"confirmed_collaborations_note_zh":` + string(api.Marshal(evidenceNoteZH))
 
 // AgentList is the answer of GET /api/agents.
 type AgentList struct {
@@ -119,9 +120,9 @@ type agentsQuery struct {
 	Cursor     string `query:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listAgents(req *Request, q agentsQuery) (Response, error) {
+func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, error) {
 	if q.Cursor != "" && q.Offset > 0 {
-		return Response{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
+		return api.Response{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
 			{Field: "offset", Code: store.FaultBadValue, Topic: "offset"},
 		}}
 	}
@@ -129,7 +130,7 @@ func (s *Server) listAgents(req *Request, q agentsQuery) (Response, error) {
 		Query: q.Q, Capability: q.Capability, Language: q.Language, Verified: q.Verified, MinLevel: q.MinLevel, New: q.New, Strict: q.Match == "all", Brief: q.View == "brief",
 	}, store.Page{Limit: q.Limit, Offset: q.Offset, Cursor: q.Cursor})
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	size := 0
 	for i := range list.Items {
@@ -270,13 +271,13 @@ type handlePath struct {
 	Handle string `path:"handle" doc:"The agent's handle." example:"harbour-pilot"`
 }
 
-func (s *Server) getAgent(req *Request, in handlePath) (Response, error) {
+func (s *Server) getAgent(req *api.Request, in handlePath) (api.Response, error) {
 	d, err := s.store.Card(req.Context(), in.Handle)
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	b := appendCard(beginAnswer(cardSize(d)), d)
-	return Response{Body: append(b, '}'), Tags: cardTags(d.ID)}, nil
+	return api.Response{Body: append(b, '}'), Tags: cardTags(d.ID)}, nil
 }
 
 type registerInput struct {
@@ -288,7 +289,7 @@ type registration struct {
 	store.Registration
 }
 
-func (registration) Check(body map[string]any, c *Checker) {
+func (registration) Check(body map[string]any, c *api.Checker) {
 	if blank(body["description_en"]) && blank(body["description_zh"]) {
 		c.Fault("description_en", store.FaultRequired, "description")
 	}
@@ -305,10 +306,10 @@ type RegisteredAgent struct {
 	NextStepsZH string `json:"next_steps_zh"`
 }
 
-func (s *Server) registerAgent(req *Request, in registerInput) (Response, error) {
+func (s *Server) registerAgent(req *api.Request, in registerInput) (api.Response, error) {
 	r, replayed, err := s.store.Register(req.Context(), in.Body.Registration, req.Idempotency)
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	b := appendAgentObject(beginAnswer(cardSize(r.Agent)), r.Agent)
 	if r.Key != "" {
@@ -322,6 +323,6 @@ func (s *Server) registerAgent(req *Request, in registerInput) (Response, error)
 	b = appendText(b, "请保存 api_key：它不会再次显示。调用时发送 Authorization: Bearer cq_…。用 POST "+
 		s.options.BaseURL+"/api/me/verify 验证邮箱，用 PUT "+s.options.BaseURL+"/api/me/offerings 发布服务菜单，再用 POST "+
 		s.options.BaseURL+"/api/me/owner-claim 请所有者认领。GET "+s.options.BaseURL+"/api 列出全部操作。")
-	response := Response{Body: append(b, '}'), Location: "/api/agents/" + r.Agent.Handle, Replayed: replayed}
+	response := api.Response{Body: append(b, '}'), Location: "/api/agents/" + r.Agent.Handle, Replayed: replayed}
 	return response, nil
 }

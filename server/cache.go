@@ -1,6 +1,7 @@
 package server
 
 import (
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -10,33 +11,33 @@ const DefaultCacheBytes = 16 << 20
 // Data that public responses are made from. A commit invalidates them by tag before its
 // writer gets a response, so that a client always reads what it wrote.
 const (
-	siteData    TagKind = iota // the program and its options, which never change
-	cardData                   // one agent's card
-	agentsData                 // any agent
-	postsData                  // any post or reply, or an author's name or level
-	collabsData                // any confirmed collaboration, or a party's name or level
+	siteData    api.TagKind = iota // the program and its options, which never change
+	cardData                       // one agent's card
+	agentsData                     // any agent
+	postsData                      // any post or reply, or an author's name or level
+	collabsData                    // any confirmed collaboration, or a party's name or level
 )
 
 // cacheTags returns tags for data that is not one agent's.
-func cacheTags(kind TagKind) []Tag { return []Tag{{Kind: kind}} }
+func cacheTags(kind api.TagKind) []api.Tag { return []api.Tag{{Kind: kind}} }
 
 // cardTags returns the tags of one agent's card.
-func cardTags(id int64) []Tag { return []Tag{{Kind: cardData, ID: id}} }
+func cardTags(id int64) []api.Tag { return []api.Tag{{Kind: cardData, ID: id}} }
 
 // invalidate is the store's callback for a commit, before its writer gets a response.
 func (s *Server) invalidate(changes store.Changes) {
-	var tags []Tag
+	var tags []api.Tag
 	for id := range changes.Cards {
-		tags = append(tags, Tag{Kind: cardData, ID: id})
+		tags = append(tags, api.Tag{Kind: cardData, ID: id})
 	}
 	if changes.Agents {
-		tags = append(tags, Tag{Kind: agentsData})
+		tags = append(tags, api.Tag{Kind: agentsData})
 	}
 	if changes.Posts {
-		tags = append(tags, Tag{Kind: postsData})
+		tags = append(tags, api.Tag{Kind: postsData})
 	}
 	if changes.Collabs {
-		tags = append(tags, Tag{Kind: collabsData})
+		tags = append(tags, api.Tag{Kind: collabsData})
 	}
 	switch {
 	case changes.All:

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -36,7 +37,7 @@ func TestPublicReadsAreRevalidated(t *testing.T) {
 				if a.Status != 304 || len(a.Body) > 0 || a.Header.Get("ETag") != tag || a.Header.Get("Content-Type") != "" {
 					t.Errorf("%s, If-None-Match %s: %d %v %s", path, name, a.Status, a.Header, a.Body)
 				}
-				if !slices.Contains(a.Header.Values("Vary"), "Accept-Encoding") || a.Header.Get("Cache-Control") != Revalidate {
+				if !slices.Contains(a.Header.Values("Vary"), "Accept-Encoding") || a.Header.Get("Cache-Control") != api.Revalidate {
 					t.Errorf("%s, 304: %v", path, a.Header)
 				}
 			}

@@ -29,6 +29,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/api"
 	"callbook/server/middleware"
 	"callbook/store"
 	"callbook/testdata/proof"
@@ -691,7 +692,7 @@ func (s *sweep) walk(caller, path string) {
 }
 
 // pathsOf are an operation's paths, with everything that may stand in them.
-func (s *sweep) pathsOf(op *Operation) []string {
+func (s *sweep) pathsOf(op *api.Operation) []string {
 	if !strings.Contains(op.Path, "{") {
 		return []string{op.Path}
 	}
@@ -712,7 +713,7 @@ func (s *sweep) pathsOf(op *Operation) []string {
 }
 
 // queriesOf are values for each of an operation's query parameters, one at a time.
-func (s *sweep) queriesOf(op *Operation) []string {
+func (s *sweep) queriesOf(op *api.Operation) []string {
 	queries := []string{""}
 	for _, f := range op.Input.Query {
 		if f.Name == "wait" {
@@ -783,10 +784,10 @@ func (s *sweep) askWrongly() {
 }
 
 // poisoned is a body that is refused, with a secret in all of its fields.
-func (s *sweep) poisoned(op *Operation, secret string) any {
+func (s *sweep) poisoned(op *api.Operation, secret string) any {
 	body := map[string]any{secret + "@": secret}
 	if op.Input.Body != nil {
-		for name := range Resolve(s.server.engine.Registry, op.Input.Body.Schema).Properties {
+		for name := range api.Resolve(s.server.engine.Registry, op.Input.Body.Schema).Properties {
 			body[name] = secret
 		}
 	}
@@ -853,7 +854,7 @@ func (s *sweep) fail(t *testing.T) {
 	address := s.know("mailbox", "recovered", s.address()).value
 	for _, op := range s.server.engine.Operations {
 		run := op.Run
-		op.Run = func(*Request) (Response, error) { panic(errors.New("planted")) }
+		op.Run = func(*api.Request) (api.Response, error) { panic(errors.New("planted")) }
 		if !s.failing(op, address) {
 			t.Errorf("%s does not fail by a panic", op.ID)
 		}
@@ -879,7 +880,7 @@ func (s *sweep) fail(t *testing.T) {
 
 // failing makes a good call of an operation with secrets in it, and tells whether
 // it ended in an error of the service.
-func (s *sweep) failing(op *Operation, address string) bool {
+func (s *sweep) failing(op *api.Operation, address string) bool {
 	s.Helper()
 	s.failures++
 	const who = "recovered"

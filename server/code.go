@@ -1,6 +1,9 @@
 package server
 
-import "callbook/store"
+import (
+	"callbook/server/api"
+	"callbook/store"
+)
 
 // CodeSent is the answer when a code was mailed.
 type CodeSent struct {
@@ -14,17 +17,17 @@ type CodeSent struct {
 // mailable refuses what needs a mail where the operator has switched mail off.
 func (s *Server) mailable() error {
 	if s.mailer == nil {
-		return NewError(codeMailUnavailable, "")
+		return api.NewError(codeMailUnavailable, "")
 	}
 	return nil
 }
 
-func (s *Server) startVerify(req *Request, caller store.Caller, _ None) (Response, error) {
+func (s *Server) startVerify(req *api.Request, caller store.Caller, _ api.None) (api.Response, error) {
 	if err := s.mailable(); err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	sent, err := s.store.StartVerify(req.Context(), caller)
-	return Response{Body: Marshal(CodeSent{
+	return api.Response{Body: api.Marshal(CodeSent{
 		Status: "code_sent", ExpiresAt: sent.ExpiresAt, ResendAfter: sent.ResendAfter,
 		HowEN: "Read the code in your mailbox and send it with POST /api/me/verify/confirm as {\"code\": \"XXXX-XXXX\"} within 15 minutes. A new code voids the old one. A mailbox gets a few mails a day at most, over all agents; if none comes, try again tomorrow.",
 		HowZH: "请在邮箱中查看验证码，15 分钟内用 POST /api/me/verify/confirm 发送 {\"code\": \"XXXX-XXXX\"}。新验证码会使旧的失效。同一邮箱每天只会收到有限的几封邮件（所有智能体合计）；若没有收到，请明天再试。",
@@ -39,12 +42,12 @@ type codeDraft struct {
 	Code string `json:"code" minLength:"1" maxLength:"60" doc:"The mailed code, XXXX-XXXX; case and hyphen do not count." example:"7K3M-Q9XA"`
 }
 
-func (s *Server) confirmVerify(req *Request, caller store.Caller, in codeInput) (Response, error) {
+func (s *Server) confirmVerify(req *api.Request, caller store.Caller, in codeInput) (api.Response, error) {
 	d, err := s.store.ConfirmVerify(req.Context(), caller, in.Body.Code)
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
-	return Response{Body: append(appendAgentObject(beginAnswer(cardSize(d)), d), '}')}, nil
+	return api.Response{Body: append(appendAgentObject(beginAnswer(cardSize(d)), d), '}')}, nil
 }
 
 type recoverInput struct {
@@ -63,17 +66,17 @@ type RecoverySent struct {
 	HowZH  string `json:"how_zh"`
 }
 
-var recoverySent = Marshal(RecoverySent{
+var recoverySent = api.Marshal(RecoverySent{
 	Status: "accepted",
 	HowEN:  "If this agent exists and its mailbox is verified, a code is on its way there, unless the mailbox has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"XXXX-XXXX\"} within 15 minutes to get a new API key.",
 	HowZH:  "如果该智能体存在且邮箱已验证，验证码已发往该邮箱（除非该邮箱当天的邮件已达上限）。请在 15 分钟内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"XXXX-XXXX\"}，即可获得新的 API 密钥。",
 })
 
-func (s *Server) startRecovery(req *Request, in recoverInput) (Response, error) {
+func (s *Server) startRecovery(req *api.Request, in recoverInput) (api.Response, error) {
 	if err := s.mailable(); err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
-	return Response{Body: recoverySent}, s.store.StartRecovery(req.Context(), in.Body.Handle)
+	return api.Response{Body: recoverySent}, s.store.StartRecovery(req.Context(), in.Body.Handle)
 }
 
 type confirmRecoveryInput struct {
@@ -85,7 +88,7 @@ type recoveryCode struct {
 	Code   string `json:"code" minLength:"1" maxLength:"60" doc:"The mailed code, XXXX-XXXX; case and hyphen do not count." example:"7K3M-Q9XA"`
 }
 
-func (s *Server) confirmRecovery(req *Request, in confirmRecoveryInput) (Response, error) {
+func (s *Server) confirmRecovery(req *api.Request, in confirmRecoveryInput) (api.Response, error) {
 	key, at, err := s.store.ConfirmRecovery(req.Context(), in.Body.Handle, in.Body.Code)
-	return Response{Body: Marshal(NewKey{APIKey: key, RotatedAt: at})}, err
+	return api.Response{Body: api.Marshal(NewKey{APIKey: key, RotatedAt: at})}, err
 }

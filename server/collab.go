@@ -1,6 +1,9 @@
 package server
 
-import "callbook/store"
+import (
+	"callbook/server/api"
+	"callbook/store"
+)
 
 // CollabAnswer is the answer with one collaboration.
 type CollabAnswer struct {
@@ -21,10 +24,10 @@ type collabsQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listCollabs(req *Request, q collabsQuery) (Response, error) {
+func (s *Server) listCollabs(req *api.Request, q collabsQuery) (api.Response, error) {
 	list, err := s.store.Collabs(req.Context(), q.Handle, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	response := listAnswer(req, "collabs", list, q.Limit)
 	response.Tags = cacheTags(collabsData)
@@ -37,10 +40,10 @@ type ownCollabsQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listMyCollabs(req *Request, caller store.Caller, q ownCollabsQuery) (Response, error) {
+func (s *Server) listMyCollabs(req *api.Request, caller store.Caller, q ownCollabsQuery) (api.Response, error) {
 	list, err := s.store.OwnCollabs(req.Context(), caller, q.Status, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	return listAnswer(req, "collabs", list, q.Limit), nil
 }
@@ -49,27 +52,27 @@ type collabInput struct {
 	Body store.CollabDraft
 }
 
-func (s *Server) recordCollab(req *Request, caller store.Caller, in collabInput) (Response, error) {
+func (s *Server) recordCollab(req *api.Request, caller store.Caller, in collabInput) (api.Response, error) {
 	collab, replayed, err := s.store.RecordCollab(req.Context(), caller, in.Body, req.Idempotency)
 	response := collabAnswer(collab)
 	response.Location, response.Replayed = "/api/me/collabs", replayed
 	return response, err
 }
 
-func collabAnswer(c store.Collab) Response {
-	return Response{Body: Marshal(CollabAnswer{Notice: notice, Collab: c})}
+func collabAnswer(c store.Collab) api.Response {
+	return api.Response{Body: api.Marshal(CollabAnswer{Notice: notice, Collab: c})}
 }
 
 type collabPath struct {
 	ID string `path:"id" doc:"The collaboration's id." example:"col_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
-func (s *Server) confirmCollab(req *Request, caller store.Caller, in collabPath) (Response, error) {
+func (s *Server) confirmCollab(req *api.Request, caller store.Caller, in collabPath) (api.Response, error) {
 	collab, err := s.store.ConfirmCollab(req.Context(), caller, in.ID)
 	return collabAnswer(collab), err
 }
 
-func (s *Server) declineCollab(req *Request, caller store.Caller, in collabPath) (Response, error) {
+func (s *Server) declineCollab(req *api.Request, caller store.Caller, in collabPath) (api.Response, error) {
 	collab, err := s.store.DeclineCollab(req.Context(), caller, in.ID)
 	return collabAnswer(collab), err
 }

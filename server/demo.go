@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -155,7 +156,7 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 	}
 	if len(a.ContactPolicy) > 0 {
 		patch := append(append([]byte(`{"contact_policy":`), a.ContactPolicy...), '}')
-		if _, err := l.store.UpdateAgent(ctx, caller, func(s *store.Settings) error { return DecodeJSON(patch, s) }); err != nil {
+		if _, err := l.store.UpdateAgent(ctx, caller, func(s *store.Settings) error { return api.DecodeJSON(patch, s) }); err != nil {
 			return fmt.Errorf("policy: %w", err)
 		}
 	}

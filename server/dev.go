@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/api"
 	"callbook/server/mail"
 	"callbook/store"
 	storetext "callbook/store/text"
@@ -83,7 +84,7 @@ func (d *Dev) present(ctx context.Context) (any, error) {
 	agents := []DevAgent{}
 	for _, agent := range d.Agents() {
 		card, err := d.store.Card(ctx, agent.Handle)
-		if errors.Is(err, NewError(store.CodeNotFound, "")) {
+		if errors.Is(err, api.NewError(store.CodeNotFound, "")) {
 			continue
 		}
 		if err != nil {
@@ -103,7 +104,7 @@ func (d *Dev) routes() *httprouter.Router {
 	router.RedirectFixedPath = false
 	router.GlobalOPTIONS = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d.WriteError(w, r, NewError(CodeMethodNotAllowed, ""))
+		d.WriteError(w, r, api.NewError(api.CodeMethodNotAllowed, ""))
 	})
 	for path, read := range map[string]func(context.Context) (any, error){"agents": d.present, "mail": d.mails} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -137,9 +138,9 @@ func (d *Dev) mails(ctx context.Context) (any, error) {
 // handle reads a small body and answers with what act returns.
 func (d *Dev) handle(act func(ctx context.Context, body []byte) (any, error)) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxBody))
 		if err != nil {
-			d.WriteError(w, r, NewError(CodeBodyTooLarge, ""))
+			d.WriteError(w, r, api.NewError(api.CodeBodyTooLarge, ""))
 			return
 		}
 		result, err := act(r.Context(), body)
@@ -148,7 +149,7 @@ func (d *Dev) handle(act func(ctx context.Context, body []byte) (any, error)) ht
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
-		_ = WriteJSON(w, http.StatusOK, Marshal(result))
+		_ = api.WriteJSON(w, http.StatusOK, api.Marshal(result))
 	}
 }
 
@@ -224,11 +225,11 @@ func (d *Dev) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
 		if !localHost(r.Host) || origin != "" && !localOrigin(origin) && !ownForm(r) {
-			d.WriteError(w, r, NewError(store.CodeForbidden, "dev"))
+			d.WriteError(w, r, api.NewError(store.CodeForbidden, "dev"))
 			return
 		}
 		if err := readAhead(r); err != nil {
-			d.WriteError(w, r, errors.Join(NewError(CodeInvalidJSON, ""), err))
+			d.WriteError(w, r, errors.Join(api.NewError(api.CodeInvalidJSON, ""), err))
 			return
 		}
 		if !holdsNothing(r) {
@@ -246,7 +247,7 @@ func (d *Dev) guard(next http.Handler) http.Handler {
 // readAhead reads a body whole before its call holds back a move of the clock: it
 // may come slowly.
 func readAhead(r *http.Request) error {
-	body, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, api.MaxBody+1))
 	if err == nil {
 		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"callbook/server/api"
 	"callbook/server/mail"
 	"callbook/server/ratelimit"
 	"callbook/store"
@@ -239,8 +240,8 @@ func TestDevClockRefusesNonsense(t *testing.T) {
 	}
 	s.call("POST", "/dev/clock", "", `{"advance":"600000h"}`).status(200)
 	s.call("POST", "/dev/clock", "", `{"advance":"600000h"}`).refused(422, store.CodeValidationFailed)
-	s.call("POST", "/dev/clock", "", strings.Repeat(" ", MaxBody+1)).refused(413, CodeBodyTooLarge)
-	s.call("GET", "/dev/clock", "", nil).refused(405, CodeMethodNotAllowed)
+	s.call("POST", "/dev/clock", "", strings.Repeat(" ", api.MaxBody+1)).refused(413, api.CodeBodyTooLarge)
+	s.call("GET", "/dev/clock", "", nil).refused(405, api.CodeMethodNotAllowed)
 }
 
 func TestDevResetEmptiesAndRestores(t *testing.T) {

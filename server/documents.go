@@ -13,6 +13,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/api"
 	"callbook/server/middleware"
 	"callbook/server/web"
 	"callbook/static"
@@ -43,17 +44,17 @@ func (s *Server) mountDocuments(r *routes) {
 	r.public("/skill.md", s.pageOf(markdownType, s.chooseGuide))
 	r.public("/llms.txt", s.page(plainType, s.llms()))
 	r.public("/robots.txt", s.page(plainType, s.robots()))
-	catalog := NewCached(string(s.apiCatalog()))
+	catalog := api.NewCached(string(s.apiCatalog()))
 	catalog.Link = []string{"<" + s.options.BaseURL + catalogPath + `>; rel="api-catalog"`}
-	r.public(catalogPath, s.pageOf(linksetType, func(http.Header, *http.Request) *Cached { return catalog }))
-	r.public(skillsPath, s.page(JSONType, string(s.skillIndex())))
+	r.public(catalogPath, s.pageOf(linksetType, func(http.Header, *http.Request) *api.Cached { return catalog }))
+	r.public(skillsPath, s.page(api.JSONType, string(s.skillIndex())))
 	// Made for each call: it holds the date.
-	r.public(securityPath, s.pageOf(plainType, func(http.Header, *http.Request) *Cached { return NewCached(s.security()) }))
+	r.public(securityPath, s.pageOf(plainType, func(http.Header, *http.Request) *api.Cached { return api.NewCached(s.security()) }))
 }
 
 // pageOf serves a document; choose says which form of it, and sets the headers
 // that go with that.
-func (s *Server) pageOf(contentType string, choose func(h http.Header, r *http.Request) *Cached) httprouter.Handle {
+func (s *Server) pageOf(contentType string, choose func(h http.Header, r *http.Request) *api.Cached) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		h := w.Header()
 		h["Access-Control-Allow-Origin"] = middleware.AnyOrigin
@@ -62,15 +63,15 @@ func (s *Server) pageOf(contentType string, choose func(h http.Header, r *http.R
 			return
 		}
 		h.Set("Content-Type", contentType)
-		_ = WriteCached(w, r, choose(h, r))
+		_ = api.WriteCached(w, r, choose(h, r))
 	}
 }
 
 // makeGuides puts the site's address into the onboarding guide.
-func makeGuides(base string) map[string]*Cached {
-	guides := map[string]*Cached{}
+func makeGuides(base string) map[string]*api.Cached {
+	guides := map[string]*api.Cached{}
 	for lang, text := range map[string]string{"en": static.GuideEN, "zh": static.GuideZH} {
-		guides[lang] = NewCached(strings.ReplaceAll(text, "{base_url}", base))
+		guides[lang] = api.NewCached(strings.ReplaceAll(text, "{base_url}", base))
 	}
 	return guides
 }
@@ -78,7 +79,7 @@ func makeGuides(base string) map[string]*Cached {
 // guide is the onboarding guide in a language (en, zh), as /skill.md serves it.
 func (s *Server) guide(lang string) []byte { return s.guides[lang].Body }
 
-func (s *Server) chooseGuide(h http.Header, r *http.Request) *Cached {
+func (s *Server) chooseGuide(h http.Header, r *http.Request) *api.Cached {
 	lang := web.Language(r)
 	h.Set("Content-Language", lang)
 	h.Add("Vary", "Accept-Language")
@@ -155,7 +156,7 @@ func (s *Server) apiCatalog() []byte {
 		{Href: base + guideZH, Type: "text/markdown", Language: []string{"zh"}},
 	}
 	status := []catalogLink{{Href: base + "/healthz", Type: "application/json"}}
-	return Marshal(map[string]any{"linkset": []map[string]any{
+	return api.Marshal(map[string]any{"linkset": []map[string]any{
 		{"anchor": base + catalogPath, "item": []catalogLink{
 			{Href: base + "/api", Type: "application/json", Title: "Callbook API"},
 			{Href: base + mcpPath, Title: "Callbook over MCP, read-only"},
@@ -173,7 +174,7 @@ const skillSchema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 // unless the digest is that of the very bytes at the URL.
 func (s *Server) skillIndex() []byte {
 	digest := sha256.Sum256(s.guide("en"))
-	return Marshal(map[string]any{
+	return api.Marshal(map[string]any{
 		"$schema": skillSchema,
 		"skills": []any{map[string]string{
 			"name": s.frontMatter("name"), "type": "skill-md", "description": s.frontMatter("description"),

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/api"
 	"callbook/server/ratelimit"
 	"callbook/store"
 )
@@ -37,7 +38,7 @@ func TestDocumentsAreServedAsPublicReads(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			a := s.call("GET", path, "", nil, "Origin: https://elsewhere.example").status(200)
 			h := a.Header
-			if h.Get("Content-Type") != contentType || h.Get("Cache-Control") != Revalidate || h.Get("Access-Control-Allow-Origin") != "*" || !slices.Contains(h.Values("Vary"), "Accept-Encoding") {
+			if h.Get("Content-Type") != contentType || h.Get("Cache-Control") != api.Revalidate || h.Get("Access-Control-Allow-Origin") != "*" || !slices.Contains(h.Values("Vary"), "Accept-Encoding") {
 				t.Errorf("%v", h)
 			}
 			if strings.Contains(string(a.Body), "{base_url}") || path != "/robots.txt" && !strings.Contains(string(a.Body), base) {
@@ -57,7 +58,7 @@ func TestDocumentsAreServedAsPublicReads(t *testing.T) {
 			if known := s.call("GET", path, "", nil, "If-None-Match: "+h.Get("ETag")).status(304); len(known.Body) > 0 || cmp.Diff(known.Header.Values("Vary"), h.Values("Vary")) != "" {
 				t.Errorf("304: %v", known.Header)
 			}
-			if allow := s.call("POST", path, "", `{}`).refused(405, CodeMethodNotAllowed).Header.Get("Allow"); !strings.Contains(allow, "GET") || !strings.Contains(allow, "HEAD") || strings.Contains(allow, "POST") {
+			if allow := s.call("POST", path, "", `{}`).refused(405, api.CodeMethodNotAllowed).Header.Get("Allow"); !strings.Contains(allow, "GET") || !strings.Contains(allow, "HEAD") || strings.Contains(allow, "POST") {
 				t.Errorf("Allow %q", allow)
 			}
 			if preflight := s.call("OPTIONS", path, "", nil, "Origin: https://elsewhere.example", "Access-Control-Request-Method: GET").status(204); preflight.Header.Get("Access-Control-Allow-Origin") != "*" {
@@ -305,7 +306,7 @@ func (s *site) namesOnlyWhatThereIs(rules [][2]string) {
 			continue
 		}
 		// Neither the owner's page nor MCP answers without more; both answer.
-		if a := s.call("POST", pattern, "", nil); a.Status == 404 && a.Header.Get("Content-Type") == JSONType {
+		if a := s.call("POST", pattern, "", nil); a.Status == 404 && a.Header.Get("Content-Type") == api.JSONType {
 			s.Errorf("%s: there is none", pattern)
 		}
 	}

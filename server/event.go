@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -24,15 +25,15 @@ type eventsQuery struct {
 // eventPage is how many events an answer holds.
 const eventPage = 100
 
-func (s *Server) listEvents(req *Request, caller store.Caller, q eventsQuery) (Response, error) {
+func (s *Server) listEvents(req *api.Request, caller store.Caller, q eventsQuery) (api.Response, error) {
 	page, err := s.awaitEvents(req, caller, q)
-	return Response{Body: Marshal(EventsAnswer{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, err
+	return api.Response{Body: api.Marshal(EventsAnswer{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, err
 }
 
 // awaitEvents reads the caller's events, again after each commit that tells it of
 // something, until there are some or the time is up. Between the reads it holds
 // nothing but its place among the waiters.
-func (s *Server) awaitEvents(req *Request, caller store.Caller, q eventsQuery) (store.EventPage, error) {
+func (s *Server) awaitEvents(req *api.Request, caller store.Caller, q eventsQuery) (store.EventPage, error) {
 	if q.Wait == 0 { // it takes no place from one that waits
 		return s.readEvents(req, caller, q.After)
 	}
@@ -63,13 +64,13 @@ func (s *Server) awaitEvents(req *Request, caller store.Caller, q eventsQuery) (
 	}
 }
 
-func (s *Server) readEvents(req *Request, caller store.Caller, after string) (store.EventPage, error) {
+func (s *Server) readEvents(req *api.Request, caller store.Caller, after string) (store.EventPage, error) {
 	return s.store.Events(req.Context(), caller, after, eventPage)
 }
 
 // readEventsAgain reads for a call that was woken, a few at once: a commit that
 // wakes thousands must not hold back other calls.
-func (s *Server) readEventsAgain(req *Request, caller store.Caller, after string) (store.EventPage, error) {
+func (s *Server) readEventsAgain(req *api.Request, caller store.Caller, after string) (store.EventPage, error) {
 	s.waiters.reading <- struct{}{}
 	defer func() { <-s.waiters.reading }()
 	return s.readEvents(req, caller, after)

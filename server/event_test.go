@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"callbook/server/api"
 	"callbook/server/mail"
 	"callbook/server/ratelimit"
 	"callbook/store"
@@ -285,7 +286,7 @@ func TestNoTimePassesBetweenTheCommitAndTheAnswer(t *testing.T) {
 				s.Errorf("%s: %s pass", method, took)
 			}
 			if method == "HEAD" {
-				if len(a.Body) > 0 || a.Header.Get("Content-Type") != JSONType || a.Header.Get("Content-Length") == "" {
+				if len(a.Body) > 0 || a.Header.Get("Content-Type") != api.JSONType || a.Header.Get("Content-Length") == "" {
 					s.Errorf("HEAD: %v %q", a.Header, a.Body)
 				}
 				continue

@@ -24,6 +24,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/rs/zerolog"
 
+	"callbook/server/api"
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
 	"callbook/server/middleware"
@@ -284,7 +285,7 @@ func (r *result) refused(status int, code store.Code) *result {
 // faults are the details of a refusal as "field code", sorted by field.
 func (r *result) faults() []string {
 	r.Helper()
-	var body ErrorBody
+	var body api.ErrorBody
 	r.into(&body)
 	var faults []string
 	for _, d := range body.Error.Details {
@@ -475,7 +476,7 @@ func (s *site) collab(key, partner string, more ...any) string {
 // pathOf is a path of the operation where there is something to answer with:
 // places says what a parameter is filled in with, by its own name or, as ids are
 // of different things, by the path that they stand behind.
-func (s *site) pathOf(op *Operation) string {
+func (s *site) pathOf(op *api.Operation) string {
 	path := op.Path
 	for place, value := range s.places {
 		filled := value
@@ -506,7 +507,7 @@ func (s *site) conforms(method, path string, a *result) []string {
 	}
 	op := s.operation(method, path)
 	if a.Status != 204 && a.Status != 304 && method != "HEAD" {
-		if got := a.Header.Get("Content-Type"); got != JSONType && method != "OPTIONS" {
+		if got := a.Header.Get("Content-Type"); got != api.JSONType && method != "OPTIONS" {
 			add("Content-Type %q", got)
 		}
 		if bytes.Contains(a.Body, []byte(`"notice"`)) && a.Status < 300 && path != "/api" && !bytes.HasPrefix(a.Body, []byte(`{"notice":`)) {
@@ -520,14 +521,14 @@ func (s *site) conforms(method, path string, a *result) []string {
 		add("an answer to a key may be stored: %q", a.Header.Get("Cache-Control"))
 	}
 	if !op.Keyed && method == "GET" && a.Status == 200 {
-		if a.Header.Get("Cache-Control") != Revalidate || !strings.HasPrefix(a.Header.Get("ETag"), `W/"`) || a.Header.Get("Access-Control-Allow-Origin") != "*" {
+		if a.Header.Get("Cache-Control") != api.Revalidate || !strings.HasPrefix(a.Header.Get("ETag"), `W/"`) || a.Header.Get("Access-Control-Allow-Origin") != "*" {
 			add("a public answer cannot be revalidated: %v", a.Header)
 		}
 	}
 	return append(faults, s.documentedAs(op, a)...)
 }
 
-func (s *site) operation(method, path string) *Operation {
+func (s *site) operation(method, path string) *api.Operation {
 	for _, op := range s.server.engine.Operations {
 		if op.Method != method && (method != "HEAD" || op.Method != "GET") {
 			continue
@@ -544,7 +545,7 @@ func (s *site) operation(method, path string) *Operation {
 }
 
 // documentedAs holds an answer against the document.
-func (s *site) documentedAs(op *Operation, a *result) []string {
+func (s *site) documentedAs(op *api.Operation, a *result) []string {
 	if a.Status == 304 {
 		return nil
 	}
@@ -585,7 +586,7 @@ func (s *site) documentedAs(op *Operation, a *result) []string {
 // undocumented lists members of an answer that the document does not name.
 // (Documented answers are open to further members, for clients; not for tests.)
 func (s *site) undocumented(schema *huma.Schema, path string, v any) []string {
-	schema = Resolve(s.server.engine.Registry, schema)
+	schema = api.Resolve(s.server.engine.Registry, schema)
 	if len(schema.AnyOf) > 0 {
 		least := s.undocumented(schema.AnyOf[0], path, v)
 		for _, other := range schema.AnyOf[1:] {

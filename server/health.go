@@ -7,6 +7,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/api"
 	"callbook/server/middleware"
 	"callbook/store"
 )
@@ -49,13 +50,13 @@ func (s *Server) health(probe func(context.Context) (any, error)) httprouter.Han
 		w.Header().Set("Cache-Control", "no-store")
 		found, err := probe(r.Context())
 		if err == nil {
-			_ = WriteJSON(w, http.StatusOK, Marshal(found))
+			_ = api.WriteJSON(w, http.StatusOK, api.Marshal(found))
 			return
 		}
 		middleware.LogError(w, err)
 		var refused *store.Error
 		if !errors.As(err, &refused) {
-			err = NewError(store.CodeUnavailable, "")
+			err = api.NewError(store.CodeUnavailable, "")
 		}
 		s.engine.WriteError(w, r, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/api"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -28,7 +29,7 @@ const hostileMark = "zq7hostile"
 // attempt is a request that is sent as it stands here.
 type attempt struct {
 	name    string
-	op      *Operation // nil: of none
+	op      *api.Operation // nil: of none
 	method  string
 	target  string
 	headers []string
@@ -53,12 +54,12 @@ type hostileSite struct {
 	*edgeSite
 	document map[string]any
 	singles  []attempt // each breaks one constraint
-	fields   map[*Operation][]brokenField
+	fields   map[*api.Operation][]brokenField
 	conn     net.Conn
 	answers  *bufio.Reader
 	failures int
-	broken   int                 // requests that were refused for their form, or failed
-	refused  map[*Operation]bool // operations that refused one
+	broken   int                     // requests that were refused for their form, or failed
+	refused  map[*api.Operation]bool // operations that refused one
 }
 
 type brokenField struct {
@@ -68,7 +69,7 @@ type brokenField struct {
 
 func newHostileSite(t testing.TB) *hostileSite {
 	t.Helper()
-	h := &hostileSite{edgeSite: newEdgeSite(t), fields: map[*Operation][]brokenField{}, refused: map[*Operation]bool{}}
+	h := &hostileSite{edgeSite: newEdgeSite(t), fields: map[*api.Operation][]brokenField{}, refused: map[*api.Operation]bool{}}
 	h.call("GET", "/openapi.json", "", nil).status(200).into(&h.document)
 	for path, methods := range h.document["paths"].(map[string]any) {
 		for _, op := range h.server.engine.Operations {
@@ -83,7 +84,7 @@ func newHostileSite(t testing.TB) *hostileSite {
 }
 
 // good is a request that the operation reads without a fault.
-func (h *hostileSite) good(op *Operation) attempt {
+func (h *hostileSite) good(op *api.Operation) attempt {
 	method, path := h.address(op.ID)
 	a := attempt{name: op.ID, op: op, method: method, target: path}
 	switch op.ID {
@@ -126,7 +127,7 @@ func (r rawJSON) MarshalJSON() ([]byte, error) {
 	return slices.Concat([]byte(`"rawJSON:`), bytes.Trim(quoted, `"`), []byte(`:rawJSON"`)), err
 }
 
-func (h *hostileSite) single(op *Operation, name string, code store.Code, field string, change func(*attempt)) {
+func (h *hostileSite) single(op *api.Operation, name string, code store.Code, field string, change func(*attempt)) {
 	a := h.good(op)
 	a.name, a.code, a.field = op.ID+" "+name, code, field
 	change(&a)
@@ -134,7 +135,7 @@ func (h *hostileSite) single(op *Operation, name string, code store.Code, field 
 }
 
 // breakOperation derives the requests that break one constraint of an operation.
-func (h *hostileSite) breakOperation(op *Operation, documented map[string]any) {
+func (h *hostileSite) breakOperation(op *api.Operation, documented map[string]any) {
 	parameters, _ := documented["parameters"].([]any)
 	for _, p := range parameters {
 		p := p.(map[string]any)
@@ -147,22 +148,22 @@ func (h *hostileSite) breakOperation(op *Operation, documented map[string]any) {
 		h.single(op, fmt.Sprintf("parameter %.20q", name), store.CodeInvalidQuery, "", func(a *attempt) { a.target = withQuery(a.target, url.QueryEscape(name)+"=1") })
 	}
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND", "get", "QUERY"} {
-		if !slices.ContainsFunc(h.server.engine.Operations, func(o *Operation) bool { return o.Path == op.Path && o.Method == method }) {
-			h.single(op, "method "+method, CodeMethodNotAllowed, "", func(a *attempt) { a.op, a.method = nil, method })
+		if !slices.ContainsFunc(h.server.engine.Operations, func(o *api.Operation) bool { return o.Path == op.Path && o.Method == method }) {
+			h.single(op, "method "+method, api.CodeMethodNotAllowed, "", func(a *attempt) { a.op, a.method = nil, method })
 		}
 	}
 	if op.Reads() {
 		return
 	}
 	for name, body := range brokenBodies {
-		h.single(op, "body: "+name, CodeInvalidJSON, "", func(a *attempt) { a.body = []byte(body) })
+		h.single(op, "body: "+name, api.CodeInvalidJSON, "", func(a *attempt) { a.body = []byte(body) })
 	}
-	h.single(op, "body too large", CodeBodyTooLarge, "", func(a *attempt) { a.body = bytes.Repeat([]byte(" "), MaxBody+1) })
+	h.single(op, "body too large", api.CodeBodyTooLarge, "", func(a *attempt) { a.body = bytes.Repeat([]byte(" "), api.MaxBody+1) })
 	for _, header := range []string{
 		"Content-Type: text/plain", "Content-Type: application/x-www-form-urlencoded", "Content-Type: application/json; charset=utf-16", "Content-Type: json",
 		"Content-Type: multipart/form-data; boundary=" + hostileMark, "Content-Encoding: gzip", "Content-Encoding: " + hostileMark, "Content-Encoding: gzip, identity",
 	} {
-		h.single(op, header, CodeUnsupportedMediaType, "", func(a *attempt) {
+		h.single(op, header, api.CodeUnsupportedMediaType, "", func(a *attempt) {
 			a.headers, a.body = append(a.headers, header), append([]byte(" "), a.body...)
 		})
 	}
@@ -209,7 +210,7 @@ func (h *hostileSite) schemaOf(holder any) map[string]any {
 	return schema
 }
 
-func (h *hostileSite) breakParameter(op *Operation, in, name string, schema map[string]any) {
+func (h *hostileSite) breakParameter(op *api.Operation, in, name string, schema map[string]any) {
 	switch in {
 	case "path":
 		for _, value := range []string{
@@ -255,7 +256,7 @@ func queryForms(kind any) (all []broken) {
 }
 
 // breakBody derives from one schema of a body, and from those within it.
-func (h *hostileSite) breakBody(op *Operation, path string, schema map[string]any, required bool) {
+func (h *hostileSite) breakBody(op *api.Operation, path string, schema map[string]any, required bool) {
 	for _, b := range h.brokenValues(schema) {
 		if path != "" {
 			h.breakField(op, path, b)
@@ -277,7 +278,7 @@ func (h *hostileSite) breakBody(op *Operation, path string, schema map[string]an
 	}
 }
 
-func (h *hostileSite) breakField(op *Operation, path string, b broken) {
+func (h *hostileSite) breakField(op *api.Operation, path string, b broken) {
 	h.fields[op] = append(h.fields[op], brokenField{path, b})
 	field := strings.ReplaceAll(path, "[]", "[0]")
 	h.single(op, path+" "+b.name, b.code, field, func(a *attempt) {
@@ -325,7 +326,7 @@ func (h *hostileSite) brokenValues(schema map[string]any) (all []broken) {
 	case "string":
 		h.breakText(schema, add)
 		for name, raw := range map[string]string{"a surrogate": `\ud800`, "surrogates turned round": `\udc00\ud800`, "a bad byte": "\xff", "an overlong character": "\xc0\xaf", "a raw NUL": "\x00", "a raw line break": "\n", "an unknown escape": `\x41`} {
-			all = append(all, broken{name, rawJSON(`"` + hostileMark + raw + `"`), CodeInvalidJSON})
+			all = append(all, broken{name, rawJSON(`"` + hostileMark + raw + `"`), api.CodeInvalidJSON})
 		}
 	case "integer":
 		least, most := int(schema["minimum"].(float64)), int(schema["maximum"].(float64))
@@ -334,7 +335,7 @@ func (h *hostileSite) brokenValues(schema map[string]any) (all []broken) {
 		add("far too small", -999_999_999_999_999)
 		add("far too big", 999_999_999_999_999)
 		for _, raw := range []string{"1.5", "1.0", "1e0", "1e400", "-0", "01", "NaN", "18446744073709551617", strings.Repeat("9", 400)} {
-			all = append(all, broken{raw[:min(len(raw), 24)], rawJSON(raw), CodeInvalidJSON})
+			all = append(all, broken{raw[:min(len(raw), 24)], rawJSON(raw), api.CodeInvalidJSON})
 		}
 	case "array":
 		h.breakList(schema, add)
@@ -522,7 +523,7 @@ func (h *hostileSite) unzipped(body []byte) []byte {
 }
 
 func (h *hostileSite) refusalFaults(a attempt, path string, r *result) (faults []string) {
-	var body ErrorBody
+	var body api.ErrorBody
 	switch {
 	case r.Status < 400 && a.code != "":
 		return []string{"it is accepted"}
@@ -626,7 +627,7 @@ func (h hostile) next() attempt {
 
 // keys are the headers of a request with some kind of key. A call that would end the
 // real one does not get it.
-func (h hostile) keys(op *Operation, a attempt) []string {
+func (h hostile) keys(op *api.Operation, a attempt) []string {
 	headers := slices.DeleteFunc(slices.Clone(a.headers), func(line string) bool { return strings.HasPrefix(line, "Authorization: ") })
 	if a.op != nil {
 		op = a.op
@@ -642,7 +643,7 @@ func (h hostile) keys(op *Operation, a attempt) []string {
 }
 
 // manyFaults is a body with several broken fields.
-func (h hostile) manyFaults(op *Operation) []byte {
+func (h hostile) manyFaults(op *api.Operation) []byte {
 	body := goodBody(op.ID, fmt.Sprintf("hostile-%d", h.IntN(1e9)))
 	fields := h.fields[op]
 	for range h.IntN(4) {

@@ -3,6 +3,7 @@ package server
 import (
 	"time"
 
+	"callbook/server/api"
 	"callbook/server/ratelimit"
 	"callbook/store"
 )
@@ -42,13 +43,13 @@ const (
 const documentVersion = "1.4.0"
 
 // documentInfo returns what the OpenAPI document says beside the operations.
-func (s *Server) documentInfo() Document {
-	return Document{
+func (s *Server) documentInfo() api.Document {
+	return api.Document{
 		Title: "Callbook", Version: documentVersion,
 		Description: aboutEN + "\n\n" + aboutZH + "\n\n" + notice.EN,
 		URL:         s.options.BaseURL, Contact: "The operator of this site",
 		KeyFormat: "cq_…", KeyDescription: "The API key, returned once by registration.",
-		Tags: []DocumentTag{
+		Tags: []api.DocumentTag{
 			{Name: "directory", Description: "The index and the counts."},
 			{Name: "agents", Description: "Agents, as the public sees them."},
 			{Name: "me", Description: "What an agent does with itself.", Parts: []string{"recover"}}, // though without its key
@@ -75,7 +76,7 @@ func (s *Server) makeIndex() []byte {
 		}
 		index.Endpoints = append(index.Endpoints, op.Method+" "+op.Path+who)
 	}
-	return Marshal(index)
+	return api.Marshal(index)
 }
 
 func (s *Server) indexLimits() IndexLimits {
@@ -96,7 +97,7 @@ func (s *Server) indexLimits() IndexLimits {
 	limits := IndexLimits{
 		PerAddress: group(limitReads, limitRegistrations, limitReports, limitRecoveries, limitFailedKeys),
 		PerKey:     group(limitCalls, limitWrites, limitLinks, limitEvents),
-		BodyBytes:  MaxBody,
+		BodyBytes:  api.MaxBody,
 	}
 	const day = store.Day
 	quotas := s.store.Quotas()
@@ -109,6 +110,6 @@ func (s *Server) indexLimits() IndexLimits {
 	return limits
 }
 
-func (s *Server) getIndex(*Request, None) (Response, error) {
-	return Response{Body: s.index, Tags: cacheTags(siteData)}, nil
+func (s *Server) getIndex(*api.Request, api.None) (api.Response, error) {
+	return api.Response{Body: s.index, Tags: cacheTags(siteData)}, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/api"
 	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/testdata/proof"
@@ -59,13 +60,13 @@ const (
 
 const goodRequest = `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`
 
-var tooMuch = `{"name":"` + strings.Repeat("n", MaxBody) + `"}`
+var tooMuch = `{"name":"` + strings.Repeat("n", api.MaxBody) + `"}`
 
 // orderTests has each neighbouring pair of the contract's order of checks.
 var orderTests = []orderTest{
 	{"path before the address's limit", "GET", "/api/nothing", "none", "", "", 404, store.CodeNotFound},
-	{"method before the address's limit", "DELETE", "/api/agents", "none", "", "", 405, CodeMethodNotAllowed},
-	{"method before the key", "POST", "/api/me", "none", "", "", 405, CodeMethodNotAllowed},
+	{"method before the address's limit", "DELETE", "/api/agents", "none", "", "", 405, api.CodeMethodNotAllowed},
+	{"method before the key", "POST", "/api/me", "none", "", "", 405, api.CodeMethodNotAllowed},
 	{"the address's limit before the query", "GET", "/api/agents?limit=0", "none", "", "", 429, store.CodeRateLimited},
 	{"the address's limit before the media type", "POST", "/api/agents", "none", "{}", plainText, 429, store.CodeRateLimited},
 	{"the address's limit before the size", "POST", "/api/agents", "none", tooMuch, "", 429, store.CodeRateLimited},
@@ -84,12 +85,12 @@ var freeOrderTests = []orderTest{
 	{"the query before the compression", "PATCH", "/api/me?x=1", "", "{}", zipped, 400, store.CodeInvalidQuery},
 	{"the query before the size", "PATCH", "/api/me?x=1", "", tooMuch, "", 400, store.CodeInvalidQuery},
 	{"the query before the path's id", "GET", "/api/posts/none?cursor=", "", "", "", 400, store.CodeInvalidQuery},
-	{"the media type before the size", "PATCH", "/api/me", "", tooMuch, plainText, 415, CodeUnsupportedMediaType},
-	{"the compression before the size", "PATCH", "/api/me", "", tooMuch, zipped, 415, CodeUnsupportedMediaType},
-	{"the media type before the JSON", "PATCH", "/api/me", "", "{", plainText, 415, CodeUnsupportedMediaType},
-	{"the size before the JSON", "PATCH", "/api/me", "", "{" + tooMuch, "", 413, CodeBodyTooLarge},
-	{"the JSON before the fields", "PATCH", "/api/me", "", `{"nonsense":1,"name":""} {}`, "", 400, CodeInvalidJSON},
-	{"the JSON before the rules", "POST", "/api/agents", "none", `{"handle":"order","handle":"order"}`, "", 400, CodeInvalidJSON},
+	{"the media type before the size", "PATCH", "/api/me", "", tooMuch, plainText, 415, api.CodeUnsupportedMediaType},
+	{"the compression before the size", "PATCH", "/api/me", "", tooMuch, zipped, 415, api.CodeUnsupportedMediaType},
+	{"the media type before the JSON", "PATCH", "/api/me", "", "{", plainText, 415, api.CodeUnsupportedMediaType},
+	{"the size before the JSON", "PATCH", "/api/me", "", "{" + tooMuch, "", 413, api.CodeBodyTooLarge},
+	{"the JSON before the fields", "PATCH", "/api/me", "", `{"nonsense":1,"name":""} {}`, "", 400, api.CodeInvalidJSON},
+	{"the JSON before the rules", "POST", "/api/agents", "none", `{"handle":"order","handle":"order"}`, "", 400, api.CodeInvalidJSON},
 	{"the fields before the handle", "POST", "/api/agents", "none", `{"handle":"order"}`, "", 422, store.CodeValidationFailed},
 	{"the fields before the call's id", "POST", "/api/posts/none/replies", "", `{}`, "", 422, store.CodeValidationFailed},
 	{"the key before the recipient", "POST", "/api/agents/nobody/requests", "none", goodRequest, "", 401, store.CodeUnauthorized},

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"callbook/server/api"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -185,7 +187,7 @@ func TestInvalidJSONSaysWhatIsWrong(t *testing.T) {
 		"more behind it": {`{}{}`, "after"}, "too deep": {nested(40, "[", "", "]"), "32"}, "a fraction": {`{"a":1.5}`, "whole number"},
 		"broken": {`{`, "not valid JSON"},
 	} {
-		if text := s.call("PATCH", "/api/me", key, tt.body).refused(400, CodeInvalidJSON).text("error", "message_en"); !strings.Contains(text, tt.word) {
+		if text := s.call("PATCH", "/api/me", key, tt.body).refused(400, api.CodeInvalidJSON).text("error", "message_en"); !strings.Contains(text, tt.word) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
@@ -254,7 +256,7 @@ func TestAMenuMayBeABareList(t *testing.T) {
 // answer that is not as documented.
 func FuzzWritingCalls(f *testing.F) {
 	s := newEdgeSite(f)
-	var writing []*Operation
+	var writing []*api.Operation
 	for _, op := range s.server.engine.Operations {
 		if op.Method != "GET" && op.ID != "rotateKey" && op.ID != "deleteMe" { // these two would end the key
 			writing = append(writing, op)

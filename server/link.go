@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"callbook/server/api"
 	"callbook/server/linkcheck"
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
@@ -32,24 +33,24 @@ type linkDraft struct {
 	Remove bool   `json:"remove,omitempty" doc:"Take the link off your card."`
 }
 
-func (s *Server) setLink(req *Request, caller store.Caller, in linkInput) (Response, error) {
+func (s *Server) setLink(req *api.Request, caller store.Caller, in linkInput) (api.Response, error) {
 	if in.Body.Remove {
 		links, err := s.store.RemoveLink(req.Context(), caller, in.Body.URL)
-		return Response{Body: Marshal(LinkAnswer{Notice: notice, Links: links})}, err
+		return api.Response{Body: api.Marshal(LinkAnswer{Notice: notice, Links: links})}, err
 	}
 	address, err := s.store.AddLink(req.Context(), caller, in.Body.URL, kindOf(in.Body.URL))
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	links, err := s.links.check(req.Context(), store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}, false)
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	found := LinkAnswer{Notice: notice, Links: links}
 	if i := slices.IndexFunc(links, func(l store.Link) bool { return l.URL == address }); i >= 0 {
 		found.Link = &links[i]
 	}
-	return Response{Body: Marshal(found)}, nil
+	return api.Response{Body: api.Marshal(found)}, nil
 }
 
 func kindOf(address string) string {
@@ -133,7 +134,7 @@ func (l *linkChecks) check(ctx context.Context, link store.DueLink, byService bo
 	case errors.Is(err, linkcheck.ErrBusy):
 		return l.store.Links(ctx, link.AgentID)
 	case err != nil:
-		return nil, NewError(store.CodeUnavailable, "")
+		return nil, api.NewError(store.CodeUnavailable, "")
 	}
 	return l.store.KeepFinding(ctx, link.AgentID, link.URL, store.LinkFinding{
 		Kind: result.Kind, Verified: result.Status == "verified", Proof: result.Proof, Failure: result.Failure,

@@ -3,6 +3,7 @@ package server
 import (
 	"net/url"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -10,26 +11,26 @@ import (
 const perList = 256
 
 // beginList begins a list with its plural, and makes room for records of that size in all.
-func beginList(req *Request, plural string, size int) []byte {
+func beginList(req *api.Request, plural string, size int) []byte {
 	b := beginAnswer(perList + len(req.URL.RawQuery) + size)
 	return append(b, `,"`+plural+`":[`...)
 }
 
 // listAnswer is a page of records that are answered as they are.
-func listAnswer[T any](req *Request, plural string, list store.List[T], limit int) Response {
+func listAnswer[T any](req *api.Request, plural string, list store.List[T], limit int) api.Response {
 	b := beginList(req, plural, 0)
 	for i := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, Marshal(list.Items[i])...)
+		b = append(b, api.Marshal(list.Items[i])...)
 	}
 	return endList(req, b, list, hintedSearch{limit: limit})
 }
 
 // endPage closes an answer with the address of its next page, or null: the same query
 // with a cursor instead of an offset.
-func endPage(req *Request, b []byte, cursor string) Response {
+func endPage(req *api.Request, b []byte, cursor string) api.Response {
 	b = append(b, `,"next":`...)
 	next := nextPage(req.URL, cursor)
 	if next == "" {
@@ -37,7 +38,7 @@ func endPage(req *Request, b []byte, cursor string) Response {
 	} else {
 		b = appendText(b, next)
 	}
-	return Response{Body: append(b, '}'), Next: next}
+	return api.Response{Body: append(b, '}'), Next: next}
 }
 
 func nextPage(u *url.URL, cursor string) string {

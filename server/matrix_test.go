@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"callbook/server/api"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -381,9 +382,9 @@ func sharedHeaders(h http.Header) string {
 	return fmt.Sprint(h)
 }
 
-func (c *matrixCell) operation(s *matrixSite) *Operation {
+func (c *matrixCell) operation(s *matrixSite) *api.Operation {
 	id, _, _ := strings.Cut(c.name, ":")
-	i := slices.IndexFunc(s.server.engine.Operations, func(op *Operation) bool { return op.ID == id })
+	i := slices.IndexFunc(s.server.engine.Operations, func(op *api.Operation) bool { return op.ID == id })
 	if i < 0 {
 		s.Fatalf("no operation %s", id)
 	}
@@ -1067,7 +1068,7 @@ func TestNoBodySetsWhatIsNotItsOwn(t *testing.T) {
 }
 
 // assign sends all names but a schema's own to one place of a body.
-func (d *matrixSite) assign(op *Operation, address, key, place string, schema *huma.Schema, names []string, spell func(string) string) {
+func (d *matrixSite) assign(op *api.Operation, address, key, place string, schema *huma.Schema, names []string, spell func(string) string) {
 	d.Helper()
 	object, want := map[string]any{}, []string{}
 	for _, name := range names {
@@ -1095,13 +1096,13 @@ func (d *matrixSite) assign(op *Operation, address, key, place string, schema *h
 
 // objects are the objects of a body, by the beginning of their fields' paths.
 func (s *site) objects(schema *huma.Schema, place string) map[string]*huma.Schema {
-	schema = Resolve(s.server.engine.Registry, schema)
+	schema = api.Resolve(s.server.engine.Registry, schema)
 	found := map[string]*huma.Schema{}
 	if schema.Type == huma.TypeObject {
 		found[place] = schema
 	}
 	for name, property := range schema.Properties {
-		if property = Resolve(s.server.engine.Registry, property); property.Type == huma.TypeArray {
+		if property = api.Resolve(s.server.engine.Registry, property); property.Type == huma.TypeArray {
 			maps.Copy(found, s.objects(property.Items, place+name+"[]."))
 		} else {
 			maps.Copy(found, s.objects(property, place+name+"."))

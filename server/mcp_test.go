@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"callbook/server/api"
 	"callbook/server/mcp"
 	"callbook/server/ratelimit"
 	"callbook/store"
@@ -121,8 +122,8 @@ func TestTheEndpointOverHTTP(t *testing.T) {
 	s := newSite(t)
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	for _, method := range []string{"GET", "DELETE", "PUT", "PATCH"} {
-		a := s.call(method, "/mcp", "", nil, "Accept: text/html, text/event-stream", "Mcp-Session-Id: x").refused(405, CodeMethodNotAllowed)
-		if a.Header.Get("Allow") != "OPTIONS, POST" || a.Header.Get("Content-Type") != JSONType {
+		a := s.call(method, "/mcp", "", nil, "Accept: text/html, text/event-stream", "Mcp-Session-Id: x").refused(405, api.CodeMethodNotAllowed)
+		if a.Header.Get("Allow") != "OPTIONS, POST" || a.Header.Get("Content-Type") != api.JSONType {
 			t.Errorf("%s: %v", method, a.Header)
 		}
 	}
@@ -136,12 +137,12 @@ func TestTheEndpointOverHTTP(t *testing.T) {
 		status     int
 		code       store.Code
 	}{
-		{"compressed", ping, []string{"Content-Encoding: gzip"}, 415, CodeUnsupportedMediaType},
-		{"text", ping, []string{"Content-Type: text/plain"}, 415, CodeUnsupportedMediaType},
-		{"a form", "a=b", []string{"Content-Type: application/x-www-form-urlencoded"}, 415, CodeUnsupportedMediaType},
-		{"another character set", ping, []string{"Content-Type: application/json; charset=gbk"}, 415, CodeUnsupportedMediaType},
-		{"too long", ping + strings.Repeat(" ", MaxBody), nil, 413, CodeBodyTooLarge},
-		{"as long as can be", ping + strings.Repeat(" ", MaxBody-len(ping)), nil, 200, ""},
+		{"compressed", ping, []string{"Content-Encoding: gzip"}, 415, api.CodeUnsupportedMediaType},
+		{"text", ping, []string{"Content-Type: text/plain"}, 415, api.CodeUnsupportedMediaType},
+		{"a form", "a=b", []string{"Content-Type: application/x-www-form-urlencoded"}, 415, api.CodeUnsupportedMediaType},
+		{"another character set", ping, []string{"Content-Type: application/json; charset=gbk"}, 415, api.CodeUnsupportedMediaType},
+		{"too long", ping + strings.Repeat(" ", api.MaxBody), nil, 413, api.CodeBodyTooLarge},
+		{"as long as can be", ping + strings.Repeat(" ", api.MaxBody-len(ping)), nil, 200, ""},
 		{"of unknown length", ping, []string{"Transfer-Encoding: chunked"}, 200, ""},
 		{"JSON of another kind", ping, []string{"Content-Type: application/vnd.x+json; charset=UTF-8"}, 200, ""},
 		{"a key that is none", ping, []string{"Authorization: Bearer cq_nothing"}, 200, ""},
@@ -185,7 +186,7 @@ func TestTheEndpointOverHTTP(t *testing.T) {
 		switch {
 		case tt.code != "":
 			a.refused(tt.status, tt.code)
-			if a.Header.Get("Content-Type") != JSONType {
+			if a.Header.Get("Content-Type") != api.JSONType {
 				t.Errorf("%s: %v", tt.name, a.Header)
 			}
 		case tt.status == 202 && len(a.Body) > 0:

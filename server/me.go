@@ -1,6 +1,9 @@
 package server
 
-import "callbook/store"
+import (
+	"callbook/server/api"
+	"callbook/store"
+)
 
 // OwnCard is the answer of GET /api/me.
 type OwnCard struct {
@@ -12,20 +15,20 @@ type OwnCard struct {
 	Limits           store.Allowances `json:"limits" doc:"What is left of today's and this week's limits; null where there is none."`
 }
 
-func (s *Server) getMe(req *Request, caller store.Caller, _ None) (Response, error) {
+func (s *Server) getMe(req *api.Request, caller store.Caller, _ api.None) (api.Response, error) {
 	own, err := s.store.Me(req.Context(), caller)
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	b := appendCard(beginAnswer(cardSize(own.Card)), own.Card)
 	b = appendText(append(b, `,"mailbox":`...), own.Mailbox)
-	rest := Marshal(struct {
+	rest := api.Marshal(struct {
 		OwnerClaim       store.OwnerClaim `json:"owner_claim"`
 		PendingRequests  int              `json:"pending_requests"`
 		AwaitingReceipts int              `json:"awaiting_receipts"`
 		Limits           store.Allowances `json:"limits"`
 	}{own.Claim, own.PendingRequests, own.AwaitingReceipts, own.Limits})
-	return Response{Body: append(append(b, ','), rest[1:]...)}, nil
+	return api.Response{Body: append(append(b, ','), rest[1:]...)}, nil
 }
 
 type settingsInput struct {
@@ -39,29 +42,29 @@ type OwnAgent struct {
 	Agent  Agent  `json:"agent"`
 }
 
-func (s *Server) updateMe(req *Request, caller store.Caller, in settingsInput) (Response, error) {
+func (s *Server) updateMe(req *api.Request, caller store.Caller, in settingsInput) (api.Response, error) {
 	// Decoded over the settings as they are, a merge patch leaves absent members as they
 	// are, and null clears.
 	d, err := s.store.UpdateAgent(req.Context(), caller, func(settings *store.Settings) error {
-		return DecodeJSON(in.JSON, settings)
+		return api.DecodeJSON(in.JSON, settings)
 	})
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
-	return Response{Body: append(appendAgentObject(beginAnswer(cardSize(d)), d), '}')}, nil
+	return api.Response{Body: append(appendAgentObject(beginAnswer(cardSize(d)), d), '}')}, nil
 }
 
 type deleteMeQuery struct {
 	Confirm string `query:"confirm" required:"true" minLength:"1" maxLength:"32" doc:"Your own handle, to show that you mean it."`
 }
 
-func (s *Server) deleteMe(req *Request, caller store.Caller, in deleteMeQuery) (Response, error) {
+func (s *Server) deleteMe(req *api.Request, caller store.Caller, in deleteMeQuery) (api.Response, error) {
 	if in.Confirm != caller.Handle {
-		return Response{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
+		return api.Response{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
 			{Field: "confirm", Code: store.FaultBadValue, Topic: "confirm"},
 		}}
 	}
-	return Response{}, s.store.DeleteAgent(req.Context(), caller)
+	return api.Response{}, s.store.DeleteAgent(req.Context(), caller)
 }
 
 // Export is the answer of GET /api/me/export: for each table, its rows about the
@@ -72,16 +75,16 @@ type Export struct {
 	Tables     map[string][]map[string]any `json:"tables"`
 }
 
-func (s *Server) exportMe(req *Request, caller store.Caller, _ None) (Response, error) {
+func (s *Server) exportMe(req *api.Request, caller store.Caller, _ api.None) (api.Response, error) {
 	tables, err := s.store.Export(req.Context(), caller)
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	b := append(beginAnswer(len(tables)+256), `,"exported_at":`...)
 	b = store.Time(s.store.Now().UnixMilli()).AppendJSON(b)
 	b = append(b, `,"tables":{`...)
 	b = append(b, tables...)
-	return Response{Body: append(b, "}}"...)}, nil
+	return api.Response{Body: append(b, "}}"...)}, nil
 }
 
 type menuInput struct {
@@ -94,9 +97,9 @@ type MenuAnswer struct {
 	Offerings []store.Offering `json:"offerings"`
 }
 
-func (s *Server) replaceOfferings(req *Request, caller store.Caller, in menuInput) (Response, error) {
+func (s *Server) replaceOfferings(req *api.Request, caller store.Caller, in menuInput) (api.Response, error) {
 	offerings, err := s.store.ReplaceOfferings(req.Context(), caller, in.Body)
-	return Response{Body: Marshal(MenuAnswer{Notice: notice, Offerings: offerings})}, err
+	return api.Response{Body: api.Marshal(MenuAnswer{Notice: notice, Offerings: offerings})}, err
 }
 
 // NewKey is the answer of a key rotation.
@@ -105,7 +108,7 @@ type NewKey struct {
 	RotatedAt store.Time `json:"rotated_at"`
 }
 
-func (s *Server) rotateKey(req *Request, caller store.Caller, _ None) (Response, error) {
+func (s *Server) rotateKey(req *api.Request, caller store.Caller, _ api.None) (api.Response, error) {
 	key, at, err := s.store.RotateKey(req.Context(), caller)
-	return Response{Body: Marshal(NewKey{APIKey: key, RotatedAt: at})}, err
+	return api.Response{Body: api.Marshal(NewKey{APIKey: key, RotatedAt: at})}, err
 }

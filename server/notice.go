@@ -1,5 +1,7 @@
 package server
 
+import "callbook/server/api"
+
 // Notice tells readers what agents' text is. Every answer with such text has it
 // as its first key.
 type Notice struct {
@@ -13,7 +15,7 @@ var notice = Notice{
 }
 
 // noticeMember is the notice as the first member of an answer.
-var noticeMember = `{"notice":` + string(Marshal(notice))
+var noticeMember = `{"notice":` + string(api.Marshal(notice))
 
 // beginAnswer returns an answer that holds the notice so far, with room for size more
 // bytes: a list that grows as it is written spends more time on moving itself than on

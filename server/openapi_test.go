@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -94,7 +95,7 @@ func TestDocumentNamesItself(t *testing.T) {
 	if d.OpenAPI != "3.1.0" || d.Info.Version != "1.4.0" || d.Info.Title == "" || len(d.Servers) != 1 || d.Servers[0].URL != "http://callbook.example.org" {
 		t.Errorf("%s %+v %+v", d.OpenAPI, d.Info, d.Servers)
 	}
-	if a.Header.Get("Content-Type") != JSONType {
+	if a.Header.Get("Content-Type") != api.JSONType {
 		t.Errorf("Content-Type %q", a.Header.Get("Content-Type"))
 	}
 	schemas := a.value("components", "schemas").(map[string]any)
@@ -104,7 +105,7 @@ func TestDocumentNamesItself(t *testing.T) {
 			break
 		}
 		name, _, _ := strings.Cut(after, `"`)
-		if schemas[strings.TrimPrefix(name, SchemaPrefix)] == nil {
+		if schemas[strings.TrimPrefix(name, api.SchemaPrefix)] == nil {
 			t.Errorf("%s is nowhere", name)
 		}
 		rest = after
@@ -142,7 +143,7 @@ func TestEveryOperationIsDocumentedWhole(t *testing.T) {
 
 // checkAnswers looks for a success, the refusals of every such call, and
 // examples of all that have a body.
-func checkAnswers(t *testing.T, op *Operation, answers map[string]openAPIBody) {
+func checkAnswers(t *testing.T, op *api.Operation, answers map[string]openAPIBody) {
 	wanted := []string{"400", "429", "500", "503"}
 	switch {
 	case op.Status == 204:
@@ -265,7 +266,7 @@ func TestExamplesOfBodiesCanBeSent(t *testing.T) {
 
 // readyFor makes the state in which an example may be sent, and returns the key of
 // who sends it. What the example names is given the name that it has here.
-func (s *site) readyFor(op *Operation, key string, example map[string]any) string {
+func (s *site) readyFor(op *api.Operation, key string, example map[string]any) string {
 	s.Helper()
 	switch op.ID {
 	case "registerAgent": // the example's handle is the one that lives here

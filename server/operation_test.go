@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"callbook/server/api"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -242,7 +244,7 @@ func TestOnlyExactPathsAreServed(t *testing.T) {
 			if a.Status != 404 || op.Method != "HEAD" && a.text("error", "code") != "not_found" {
 				t.Errorf("%s %s: %d %s", op.Method, other, a.Status, a.Body)
 			}
-			if a.Header.Get("Content-Type") != JSONType || a.Header.Get("Location") != "" {
+			if a.Header.Get("Content-Type") != api.JSONType || a.Header.Get("Location") != "" {
 				t.Errorf("%s %s: %v", op.Method, other, a.Header)
 			}
 		}

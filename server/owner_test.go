@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"callbook/server/api"
 	"callbook/server/ratelimit"
 	"callbook/store"
 )
@@ -547,7 +548,7 @@ func TestAFailureOfTheOwnersPageReachesTheLog(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	s.server.pages.Refuse(w, httptest.NewRequest("GET", "/owner/x", nil), NewError(store.CodeUnavailable, ""))
+	s.server.pages.Refuse(w, httptest.NewRequest("GET", "/owner/x", nil), api.NewError(store.CodeUnavailable, ""))
 	if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "busy") {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}

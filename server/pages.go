@@ -10,6 +10,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/api"
 	"callbook/server/httpcache"
 	"callbook/server/web"
 	"callbook/static"
@@ -43,8 +44,8 @@ func pageTag(parts []string) string {
 // what is kept under their tag never goes stale.
 func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error {
 	tag := pageTag(parts)
-	if MatchesETag(r.Header["If-None-Match"], tag) {
-		return WriteCached(w, r, NewCachedWithETag(nil, tag))
+	if api.MatchesETag(r.Header["If-None-Match"], tag) {
+		return api.WriteCached(w, r, api.NewCachedWithETag(nil, tag))
 	}
 	now := s.store.Now()
 	cached, version, ok := s.engine.Cache.Get(tag, now)
@@ -53,10 +54,10 @@ func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string
 		if err != nil {
 			return err
 		}
-		cached = NewCachedWithETag(body, tag)
-		s.engine.Cache.Add(tag, httpcache.Item[Tag, *Cached]{Value: cached, Size: cached.Size(), Added: now}, version)
+		cached = api.NewCachedWithETag(body, tag)
+		s.engine.Cache.Add(tag, httpcache.Item[api.Tag, *api.Cached]{Value: cached, Size: cached.Size(), Added: now}, version)
 	}
-	return WriteCached(w, r, cached)
+	return api.WriteCached(w, r, cached)
 }
 
 func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error) web.Failure {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
+	"callbook/server/api"
 	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/testdata/proof"
@@ -82,7 +83,7 @@ func wholeCall(p Post) shownCall {
 }
 
 // remarshal reads a part of an answer into a value.
-func remarshal(from, to any) error { return json.Unmarshal(Marshal(from), to) }
+func remarshal(from, to any) error { return json.Unmarshal(api.Marshal(from), to) }
 
 // walked are all records of a list, or all replies to a call, by walking next.
 func walked[T any](s *site, path, plural string) (all []T) {
@@ -397,7 +398,7 @@ func TestABadQueryIsExplained(t *testing.T) {
 			continue
 		}
 		twin := strings.NewReplacer("/calls.atom?", "/api/posts?", "/calls?", "/api/posts?", "/agents?", "/api/agents?").Replace(path)
-		var refusal ErrorBody
+		var refusal api.ErrorBody
 		s.sent("GET", twin).refused(400, store.CodeInvalidQuery).into(&refusal)
 		for _, lang := range []string{"en", "zh"} {
 			var want, got []string

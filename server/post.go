@@ -3,6 +3,7 @@ package server
 import (
 	"strconv"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -38,13 +39,13 @@ type postsQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listPosts(req *Request, q postsQuery) (Response, error) {
+func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error) {
 	today := s.store.Now() // before the look-up: midnight may come between
 	list, err := s.store.Posts(req.Context(), store.PostFilter{
 		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open, Strict: q.Match == "all",
 	}, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	size := 0
 	for _, d := range list.Items {
@@ -96,13 +97,13 @@ type PostAnswer struct {
 	Post   Post   `json:"post"`
 }
 
-func (s *Server) createPost(req *Request, caller store.Caller, in postInput) (Response, error) {
+func (s *Server) createPost(req *api.Request, caller store.Caller, in postInput) (api.Response, error) {
 	d, replayed, err := s.store.CreatePost(req.Context(), caller, in.Body, req.Idempotency)
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	b := appendPost(append(beginAnswer(postSize(d)), `,"post":`...), d)
-	return Response{Body: append(b, '}'), Location: "/api/posts/" + d.ID, Replayed: replayed}, nil
+	return api.Response{Body: append(b, '}'), Location: "/api/posts/" + d.ID, Replayed: replayed}, nil
 }
 
 type postPath struct {
@@ -123,14 +124,14 @@ type PostThread struct {
 	Next    *string `json:"next" doc:"Address of the page with the replies after these; null on the last."`
 }
 
-func (s *Server) getPost(req *Request, in postQuery) (Response, error) {
+func (s *Server) getPost(req *api.Request, in postQuery) (api.Response, error) {
 	d, err := s.store.Post(req.Context(), in.ID)
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	list, err := s.store.Replies(req.Context(), d, store.Page{Limit: in.Limit, Cursor: in.Cursor})
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	b := appendPost(append(beginAnswer(postSize(d)), `,"post":`...), d)
 	b = append(b, `,"replies":[`...)
@@ -138,15 +139,15 @@ func (s *Server) getPost(req *Request, in postQuery) (Response, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, Marshal(replyOf(r))...)
+		b = append(b, api.Marshal(replyOf(r))...)
 	}
 	response := endPage(req, append(b, ']'), list.Next)
 	response.Tags = cacheTags(postsData)
 	return response, nil
 }
 
-func (s *Server) deletePost(req *Request, caller store.Caller, in postPath) (Response, error) {
-	return Response{}, s.store.DeletePost(req.Context(), caller, in.ID)
+func (s *Server) deletePost(req *api.Request, caller store.Caller, in postPath) (api.Response, error) {
+	return api.Response{}, s.store.DeletePost(req.Context(), caller, in.ID)
 }
 
 type reportInput struct {
@@ -164,10 +165,10 @@ func (s *Server) reported(about, id string) {
 	s.options.Log.Warn().Str("about", about).Str("id", id).Msg("something was reported")
 }
 
-func (s *Server) reportPost(req *Request, in reportInput) (Response, error) {
+func (s *Server) reportPost(req *api.Request, in reportInput) (api.Response, error) {
 	if err := s.store.ReportPost(req.Context(), in.ID, req.Client.Network.String(), in.Body); err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	s.reported("post", in.ID)
-	return Response{Body: Marshal(Received{Status: "received"})}, nil
+	return api.Response{Body: api.Marshal(Received{Status: "received"})}, nil
 }

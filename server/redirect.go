@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"callbook/server/api"
 	"callbook/server/middleware"
 	"callbook/store"
 )
@@ -26,7 +27,7 @@ func (s *Server) Redirect(challenges http.Handler) http.Handler {
 		_, keyed := r.Header["Authorization"]
 		switch {
 		case keyed || r.Method != http.MethodGet && r.Method != http.MethodHead:
-			s.engine.WriteError(w, r, NewError(store.CodeForbidden, "plain"))
+			s.engine.WriteError(w, r, api.NewError(store.CodeForbidden, "plain"))
 		case challenges != nil && strings.HasPrefix(r.URL.Path, "/.well-known/acme-challenge/"):
 			s.challenge(challenges, w, r)
 		default:
@@ -43,7 +44,7 @@ func (s *Server) challenge(challenges http.Handler, w http.ResponseWriter, r *ht
 	challenges.ServeHTTP(only, r)
 	if only.Failed {
 		w.Header().Del("Content-Type")
-		s.engine.WriteError(w, r, NewError(store.CodeNotFound, ""))
+		s.engine.WriteError(w, r, api.NewError(store.CodeNotFound, ""))
 	}
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -39,14 +40,14 @@ type ReplyAnswer struct {
 	Reply  Reply  `json:"reply"`
 }
 
-func (s *Server) createReply(req *Request, caller store.Caller, in replyInput) (Response, error) {
+func (s *Server) createReply(req *api.Request, caller store.Caller, in replyInput) (api.Response, error) {
 	r, replayed, err := s.store.CreateReply(req.Context(), caller, in.ID, in.Body, req.Idempotency)
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	b := append(beginAnswer(len(r.Body)+512), `,"reply":`...)
-	b = append(b, Marshal(replyOf(r))...)
-	return Response{Body: append(b, '}'), Location: "/api/posts/" + r.PostID, Replayed: replayed}, nil
+	b = append(b, api.Marshal(replyOf(r))...)
+	return api.Response{Body: append(b, '}'), Location: "/api/posts/" + r.PostID, Replayed: replayed}, nil
 }
 
 type repliesQuery struct {
@@ -74,18 +75,18 @@ type PostName struct {
 	Title string `json:"title"`
 }
 
-func (s *Server) listMyReplies(req *Request, caller store.Caller, q repliesQuery) (Response, error) {
-	since, _ := ParseTime(q.Since)
+func (s *Server) listMyReplies(req *api.Request, caller store.Caller, q repliesQuery) (api.Response, error) {
+	since, _ := api.ParseTime(q.Since)
 	list, err := s.store.RepliesTo(req.Context(), caller, since, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	b := beginList(req, "replies", 0)
 	for i, r := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, Marshal(struct {
+		b = append(b, api.Marshal(struct {
 			replyRecord
 			Post PostName `json:"post"`
 		}{replyOf(r), PostName{ID: r.PostID, Title: r.PostTitle}})...)

@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -25,10 +26,10 @@ type requestInput struct {
 	Body   store.RequestDraft `notpast:"deadline"`
 }
 
-func (s *Server) sendRequest(req *Request, caller store.Caller, in requestInput) (Response, error) {
+func (s *Server) sendRequest(req *api.Request, caller store.Caller, in requestInput) (api.Response, error) {
 	if in.DryRun {
 		err := s.store.TryRequest(req.Context(), caller, in.Handle, in.Body)
-		return Response{Body: []byte(`{"allowed":true}`), Status: http.StatusOK}, err
+		return api.Response{Body: []byte(`{"allowed":true}`), Status: http.StatusOK}, err
 	}
 	r, replayed, err := s.store.SendRequest(req.Context(), caller, in.Handle, in.Body, req.Idempotency)
 	response := requestAnswer(r)
@@ -36,8 +37,8 @@ func (s *Server) sendRequest(req *Request, caller store.Caller, in requestInput)
 	return response, err
 }
 
-func requestAnswer(r store.Request) Response {
-	return Response{Body: Marshal(RequestAnswer{Notice: notice, Request: r})}
+func requestAnswer(r store.Request) api.Response {
+	return api.Response{Body: api.Marshal(RequestAnswer{Notice: notice, Request: r})}
 }
 
 type requestsQuery struct {
@@ -47,10 +48,10 @@ type requestsQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listMyRequests(req *Request, caller store.Caller, q requestsQuery) (Response, error) {
+func (s *Server) listMyRequests(req *api.Request, caller store.Caller, q requestsQuery) (api.Response, error) {
 	list, err := s.store.Requests(req.Context(), caller, store.RequestFilter{Sent: q.Box == "out", Status: q.Status}, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return Response{}, err
+		return api.Response{}, err
 	}
 	return listAnswer(req, "requests", list, q.Limit), nil
 }
@@ -59,12 +60,12 @@ type requestPath struct {
 	ID string `path:"id" doc:"The request's id." example:"req_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
-func (s *Server) getRequest(req *Request, caller store.Caller, in requestPath) (Response, error) {
+func (s *Server) getRequest(req *api.Request, caller store.Caller, in requestPath) (api.Response, error) {
 	r, err := s.store.Request(req.Context(), caller, in.ID)
 	return requestAnswer(r), err
 }
 
-func (s *Server) acceptRequest(req *Request, caller store.Caller, in requestPath) (Response, error) {
+func (s *Server) acceptRequest(req *api.Request, caller store.Caller, in requestPath) (api.Response, error) {
 	r, err := s.store.AcceptRequest(req.Context(), caller, in.ID)
 	return requestAnswer(r), err
 }
@@ -74,12 +75,12 @@ type declineInput struct {
 	Body store.DeclineDraft
 }
 
-func (s *Server) declineRequest(req *Request, caller store.Caller, in declineInput) (Response, error) {
+func (s *Server) declineRequest(req *api.Request, caller store.Caller, in declineInput) (api.Response, error) {
 	r, err := s.store.DeclineRequest(req.Context(), caller, in.ID, in.Body)
 	return requestAnswer(r), err
 }
 
-func (s *Server) withdrawRequest(req *Request, caller store.Caller, in requestPath) (Response, error) {
+func (s *Server) withdrawRequest(req *api.Request, caller store.Caller, in requestPath) (api.Response, error) {
 	r, err := s.store.WithdrawRequest(req.Context(), caller, in.ID)
 	return requestAnswer(r), err
 }
@@ -89,7 +90,7 @@ type reportRequestInput struct {
 	Body store.ReportDraft
 }
 
-func (s *Server) reportRequest(req *Request, caller store.Caller, in reportRequestInput) (Response, error) {
+func (s *Server) reportRequest(req *api.Request, caller store.Caller, in reportRequestInput) (api.Response, error) {
 	r, err := s.store.ReportRequest(req.Context(), caller, in.ID, in.Body)
 	if err == nil {
 		s.reported("request", r.ID)

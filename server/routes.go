@@ -6,6 +6,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/api"
 	"callbook/server/middleware"
 	"callbook/store"
 )
@@ -58,13 +59,13 @@ func (s *Server) mount() http.Handler {
 		}
 		middleware.Preflight(w, r.readable(req.URL.Path))
 	})
-	notFound := func(w http.ResponseWriter, req *http.Request) { s.refuse(w, req, NewError(store.CodeNotFound, "")) }
+	notFound := func(w http.ResponseWriter, req *http.Request) { s.refuse(w, req, api.NewError(store.CodeNotFound, "")) }
 	router.NotFound = http.HandlerFunc(notFound)
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		s.refuse(w, req, NewError(CodeMethodNotAllowed, ""))
+		s.refuse(w, req, api.NewError(api.CodeMethodNotAllowed, ""))
 	})
 	s.mountOperations(r)
-	r.public(openAPIPath, s.pageOf(JSONType, func(http.Header, *http.Request) *Cached { return s.openAPI() }))
+	r.public(openAPIPath, s.pageOf(api.JSONType, func(http.Header, *http.Request) *api.Cached { return s.openAPI() }))
 	s.mountPages(r)
 	s.mountDocuments(r)
 	s.mountMCP(r)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"callbook/server/api"
 	"callbook/store"
 
 	"github.com/go-json-experiment/json"
@@ -43,7 +44,7 @@ func TestAPIScripts(t *testing.T) {
 	}
 	met := map[string]bool{}
 	ran := 0
-	var operations []*Operation
+	var operations []*api.Operation
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".hurl"), func(t *testing.T) {
 			ran++
@@ -169,12 +170,12 @@ func (s *site) runEntry(e *hurlEntry, variables map[string]string, met map[strin
 // is known by its words, which must be the same one's in both languages.
 func (s *site) note(met map[string]bool, method, path string, a *result) {
 	s.Helper()
-	var body ErrorBody
+	var body api.ErrorBody
 	switch {
 	case path == mcpPath && a.Status == 200: // a tool's refusal is an answer
 		var tool struct {
 			Result struct {
-				StructuredContent ErrorBody `json:"structuredContent"`
+				StructuredContent api.ErrorBody `json:"structuredContent"`
 			} `json:"result"`
 		}
 		_ = json.Unmarshal(a.Body, &tool) // what is no refusal has another shape
@@ -184,7 +185,7 @@ func (s *site) note(met map[string]bool, method, path string, a *result) {
 			met[op.ID] = true
 		}
 		return
-	case a.Status < 400 || len(a.Body) == 0 || a.Header.Get("Content-Type") != JSONType:
+	case a.Status < 400 || len(a.Body) == 0 || a.Header.Get("Content-Type") != api.JSONType:
 		return // pages tell people in words of their own
 	default:
 		a.into(&body)
@@ -202,7 +203,7 @@ func (s *site) note(met map[string]bool, method, path string, a *result) {
 }
 
 // wording finds the entry of a catalogue that a message was made from.
-func (s *site) wording(code string, texts map[string]Text, en, zh string) string {
+func (s *site) wording(code string, texts map[string]api.Text, en, zh string) string {
 	for topic, t := range texts {
 		if saidAs(t.EN, en) && saidAs(t.ZH, zh) {
 			return code + "/" + cmp.Or(topic, "general")
@@ -219,7 +220,7 @@ func saidAs(template, message string) bool {
 // refusals are all wordings of the catalogues as "code/topic", and all detail codes.
 func refusals() []string {
 	var names []string
-	add := func(code string, texts map[string]Text) {
+	add := func(code string, texts map[string]api.Text) {
 		for topic := range texts {
 			names = append(names, code+"/"+cmp.Or(topic, "general"))
 		}
@@ -230,7 +231,7 @@ func refusals() []string {
 	for code, texts := range faultTexts {
 		add(string(code), texts)
 	}
-	field, _ := reflect.TypeFor[Detail]().FieldByName("Code")
+	field, _ := reflect.TypeFor[api.Detail]().FieldByName("Code")
 	names = append(names, strings.Split(field.Tag.Get("enum"), ",")...)
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -3,6 +3,7 @@ package server
 import (
 	"strconv"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -69,7 +70,7 @@ func appendMatch(b []byte, match string) []byte {
 }
 
 // endList closes the array of records and its list.
-func endList[T any](req *Request, b []byte, list store.List[T], s hintedSearch) Response {
+func endList[T any](req *api.Request, b []byte, list store.List[T], s hintedSearch) api.Response {
 	b = append(b, `],"total":`...)
 	b = strconv.AppendInt(b, int64(list.Total), 10)
 	b = append(b, `,"total_is_exact":`...)
@@ -79,7 +80,7 @@ func endList[T any](req *Request, b []byte, list store.List[T], s hintedSearch) 
 		b = strconv.AppendInt(b, int64(list.TotalSome), 10)
 		if list.Total == 0 && list.Hint != nil {
 			b = append(b, `,"hint":`...)
-			b = append(b, Marshal(s.hint(list.Hint, list.TotalSome))...)
+			b = append(b, api.Marshal(s.hint(list.Hint, list.TotalSome))...)
 		}
 	}
 	b = append(b, `,"limit":`...)
@@ -101,7 +102,7 @@ func (s hintedSearch) hint(found *store.Hint, some int) SearchHint {
 
 // words returns the sentences of a hint: that no record matches every word, what is
 // listed instead, and what to try.
-func (s hintedSearch) words(meant, some bool) (t Text) {
+func (s hintedSearch) words(meant, some bool) (t api.Text) {
 	add := func(en, zh string) { t.EN, t.ZH = t.EN+en, t.ZH+zh }
 	if s.filtered {
 		add("No "+s.of.en+" within these filters matches every word.", "在这些筛选条件下，没有"+s.of.zh+"与所有词都匹配。")
@@ -114,12 +115,12 @@ func (s hintedSearch) words(meant, some bool) (t Text) {
 	case s.strict:
 		add(" match=all leaves out those that match some of the words.", "match=all 不列出只与部分词匹配的"+s.of.zh+"。")
 	}
-	try, fewer := Text{" Try ", "请尝试"}, Text{"fewer words", "减少词语"}
+	try, fewer := api.Text{EN: " Try ", ZH: "请尝试"}, api.Text{EN: "fewer words", ZH: "减少词语"}
 	if meant {
-		try = Text{" Try did_you_mean, ", "请尝试 did_you_mean、"}
+		try = api.Text{EN: " Try did_you_mean, ", ZH: "请尝试 did_you_mean、"}
 	}
 	if s.filtered {
-		fewer = Text{"fewer words or filters", "减少词语或筛选条件"}
+		fewer = api.Text{EN: "fewer words or filters", ZH: "减少词语或筛选条件"}
 	}
 	add(try.EN+fewer.EN+", or the other language (English or Chinese).", try.ZH+fewer.ZH+"，或改用另一种语言（英文或中文）。")
 	return t

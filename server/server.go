@@ -20,6 +20,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 	"github.com/rs/zerolog"
 
+	"callbook/server/api"
 	"callbook/server/httpcache"
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
@@ -51,10 +52,10 @@ type Options struct {
 type Server struct {
 	options     Options
 	store       *store.Store
-	engine      *Engine
-	openAPI     func() *Cached
+	engine      *api.Engine
+	openAPI     func() *api.Cached
 	index       []byte
-	guides      map[string]*Cached // by language
+	guides      map[string]*api.Cached // by language
 	waiters     *waiters
 	mailer      *mailer // nil: the site sends no mail
 	links       *linkChecks
@@ -79,10 +80,10 @@ func New(st *store.Store, o Options) (*Server, error) {
 	}
 	s := &Server{options: o, store: st, disk: st.Disk, waiters: newWaiters(), stopping: make(chan struct{}), meters: metrics.NewSet()}
 	s.guides = makeGuides(o.BaseURL)
-	s.engine = NewEngine(Config{
+	s.engine = api.NewEngine(api.Config{
 		Clock:   st.Now,
 		Limiter: ratelimit.NewLimiter(o.Limits),
-		Cache:   httpcache.New[Tag, *Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
+		Cache:   httpcache.New[api.Tag, *api.Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
 		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
 		FailedKeys: limitFailedKeys, KeyLimits: keyLimits,
 		Errors: errorTexts, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
@@ -130,8 +131,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 
 // page serves a document that never changes while the program runs.
 func (s *Server) page(contentType, content string) httprouter.Handle {
-	cached := NewCached(content)
-	return s.pageOf(contentType, func(http.Header, *http.Request) *Cached { return cached })
+	cached := api.NewCached(content)
+	return s.pageOf(contentType, func(http.Header, *http.Request) *api.Cached { return cached })
 }
 
 // chain wraps the routes in what every request passes through: compression,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/api"
 	"callbook/server/mcp"
 	"callbook/server/middleware"
 	"callbook/store"
@@ -72,7 +73,7 @@ func (s *Server) newMCP() (err error) {
 		Resources: append(s.guideResources(), s.cardResource(s.engine.Operation("getAgent"))),
 		Failed:    s.toolFailed,
 		Busy: func(w http.ResponseWriter, r *http.Request) {
-			s.engine.WriteError(w, r, NewError(store.CodeUnavailable, ""))
+			s.engine.WriteError(w, r, api.NewError(store.CodeUnavailable, ""))
 		},
 	})
 	return nil
@@ -94,32 +95,32 @@ func toolCallOf(ctx context.Context) *toolCall { return ctx.Value(toolCallKey{})
 func (s *Server) toolFailed(ctx context.Context, err error) json.RawMessage {
 	c, code := toolCallOf(ctx), store.CodeUnavailable
 	if ctx.Err() == nil {
-		code = CodeInternal
+		code = api.CodeInternal
 		s.options.Log.Error().Err(err).Str("request_id", c.requestID).Msg("an MCP call failed")
 	}
-	_, object, _ := s.engine.Errors.Describe(NewError(code, ""), c.requestID)
+	_, object, _ := s.engine.Errors.Describe(api.NewError(code, ""), c.requestID)
 	c.code.Store(object.Code)
-	return Marshal(object)
+	return api.Marshal(object)
 }
 
-func (s *Server) toolOf(op *Operation, call func(context.Context, []byte) (mcp.Result, error)) mcp.Tool {
+func (s *Server) toolOf(op *api.Operation, call func(context.Context, []byte) (mcp.Result, error)) mcp.Tool {
 	_, untrusted := op.ToolType().FieldByName("Notice")
 	return mcp.Tool{
 		Name: op.Tool.Name, Title: op.Tool.Title, Description: toolDescriptions[op.Tool.Name],
-		Input: ToolInput(op), Output: s.engine.ToolOutput(op.ToolType()), Untrusted: untrusted, Call: call,
+		Input: api.ToolInput(op), Output: s.engine.ToolOutput(op.ToolType()), Untrusted: untrusted, Call: call,
 	}
 }
 
 // callTool returns what the operation responds with, an error that the caller can
 // correct included.
-func (s *Server) callTool(op *Operation) func(context.Context, []byte) (mcp.Result, error) {
+func (s *Server) callTool(op *api.Operation) func(context.Context, []byte) (mcp.Result, error) {
 	return func(ctx context.Context, raw []byte) (mcp.Result, error) {
 		body, rejected, err := s.engine.RunTool(ctx, op, raw)
 		if rejected == nil {
 			return mcp.Result{JSON: body}, err
 		}
 		toolCallOf(ctx).code.Store(rejected.Code)
-		return mcp.Result{JSON: Marshal(ErrorBody{Error: *rejected}), IsError: true}, nil
+		return mcp.Result{JSON: api.Marshal(api.ErrorBody{Error: *rejected}), IsError: true}, nil
 	}
 }
 
@@ -136,7 +137,7 @@ type Guide struct {
 // guideTool is made from an operation that is none: the API serves the guide as a
 // document.
 func (s *Server) guideTool() mcp.Tool {
-	op := Public[guideQuery, Guide]("getGuide", http.MethodGet, "/skill.md", "The onboarding guide", limitReads, s.getGuide).
+	op := api.Public[guideQuery, Guide]("getGuide", http.MethodGet, "/skill.md", "The onboarding guide", limitReads, s.getGuide).
 		AsTool("get_guide", "Onboarding guide")
 	s.engine.Prepare(op)
 	call := s.callTool(op)
@@ -151,8 +152,8 @@ func (s *Server) guideTool() mcp.Tool {
 	})
 }
 
-func (s *Server) getGuide(_ *Request, q guideQuery) (Response, error) {
-	return Response{Body: Marshal(Guide{Lang: q.Lang, Guide: string(s.guide(q.Lang))})}, nil
+func (s *Server) getGuide(_ *api.Request, q guideQuery) (api.Response, error) {
+	return api.Response{Body: api.Marshal(Guide{Lang: q.Lang, Guide: string(s.guide(q.Lang))})}, nil
 }
 
 func (s *Server) guideResources() []mcp.Resource {
@@ -169,7 +170,7 @@ func (s *Server) guideResources() []mcp.Resource {
 	}
 }
 
-func (s *Server) cardResource(op *Operation) mcp.Resource {
+func (s *Server) cardResource(op *api.Operation) mcp.Resource {
 	return mcp.Resource{
 		URI: "callbook://agents/{handle}", Name: "agent", Title: "Agent card", Type: "application/json", Untrusted: true,
 		Description: "An agent's card by its handle, as get_agent answers it. " + toolData,
@@ -200,14 +201,14 @@ func (s *Server) mountMCP(r *routes) {
 	r.handle(http.MethodPost, mcpPath, func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		w.Header().Set("Cache-Control", "no-store")
 		if !s.gate.Allows(r) {
-			s.engine.WriteError(w, r, NewError(store.CodeForbidden, "mcp"))
+			s.engine.WriteError(w, r, api.NewError(store.CodeForbidden, "mcp"))
 			return
 		}
 		s.gate.Share(w.Header(), r)
 		var body []byte
 		err := s.engine.Allow(w, r, limitReads)
 		if err == nil {
-			body, err = ReadBody(w, r)
+			body, err = api.ReadBody(w, r)
 		}
 		if err != nil {
 			s.engine.WriteError(w, r, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"callbook/server/api"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -467,7 +468,7 @@ func TestToolsAreDescribed(t *testing.T) {
 				t.Errorf("%s.%s: %v", name, field, property)
 			}
 		}
-		if output.Type != "object" || len(output.AnyOf) != 2 || output.Defs["ErrorBody"] == nil || bytes.Contains(tool.Output, []byte(SchemaPrefix)) {
+		if output.Type != "object" || len(output.AnyOf) != 2 || output.Defs["ErrorBody"] == nil || bytes.Contains(tool.Output, []byte(api.SchemaPrefix)) {
 			t.Errorf("%s answers %s", name, tool.Output)
 		}
 		if input.Properties["view"] != nil {

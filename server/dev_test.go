@@ -33,7 +33,7 @@ const demoSize = 46
 // newDevSite is a site as callbook dev serves it, with the demo or empty.
 func newDevSite(t testing.TB, demo bool) *site {
 	t.Helper()
-	clock, path := &DevClock{}, filepath.Join(t.TempDir(), "callbook.db")
+	clock, path := DevMode.NewClock(), filepath.Join(t.TempDir(), "callbook.db")
 	makeFile(t, path)
 	st, err := store.Open(t.Context(), store.Options{
 		Path: path, Clock: clock.Now, Quotas: &store.Quotas{}, Mails: &store.MailCaps{}, Normal: true, LoopbackLinks: true,
@@ -42,27 +42,34 @@ func newDevSite(t testing.TB, demo bool) *site {
 		t.Fatal(err)
 	}
 	sent, log := mail.NewMemory(1000), &lockedBuffer{}
-	dev, err := NewDev(st, Options{BaseURL: "http://127.0.0.1:8080", Log: zerolog.New(log)}, DevOptions{Clock: clock, Demo: os.DirFS(demoFolder), Mail: sent})
+	s, loadDemo, err := DevMode.New(st, Options{BaseURL: "http://127.0.0.1:8080", Log: zerolog.New(log)}, clock, sent)
 	if err == nil && demo {
-		err = dev.Load(t.Context())
+		err = loadDemo(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := httptest.NewServer(dev)
+	h := httptest.NewServer(s)
 	t.Cleanup(func() {
 		h.Close()
 		if err := st.Close(); err != nil {
 			t.Errorf("close the store: %v", err)
 		}
 	})
-	return &site{TB: t, server: dev.Server, store: st, log: log, outgoing: sent, url: h.URL, client: h.Client(), promised: &sync.Map{}}
+	return &site{TB: t, server: s, store: st, log: log, outgoing: sent, url: h.URL, client: h.Client(), promised: &sync.Map{}}
+}
+
+// devAgent is an agent whose key the site tells.
+type devAgent struct {
+	Handle string `json:"handle"`
+	APIKey string `json:"api_key"`
+	Level  int    `json:"level"`
 }
 
 // devAgents are the agents whose keys the site tells.
-func (s *site) devAgents() []DevAgent {
+func (s *site) devAgents() []devAgent {
 	s.Helper()
-	var answer struct{ Agents []DevAgent }
+	var answer struct{ Agents []devAgent }
 	s.call("GET", "/dev/agents", "", nil).status(200).into(&answer)
 	return answer.Agents
 }
@@ -145,7 +152,7 @@ func TestDevTellsKeysThatWork(t *testing.T) {
 func TestDevTellsPresentLevels(t *testing.T) {
 	s := newDevSite(t, true)
 	agents := s.devAgents()
-	i := slices.IndexFunc(agents, func(a DevAgent) bool { return a.Level == 0 })
+	i := slices.IndexFunc(agents, func(a devAgent) bool { return a.Level == 0 })
 	key := agents[i].APIKey
 	s.call("POST", "/api/me/verify", key, nil).status(202)
 	code := s.call("GET", "/dev/mail", "", nil).status(200).text("mail", 0, "code")
@@ -294,7 +301,7 @@ func TestDevResetEmptiesAndRestores(t *testing.T) {
 // TestDevResetForgetsWhatWasCounted: numbers of agents are given again.
 func TestDevResetForgetsWhatWasCounted(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) {
-		o.dev = &DevClock{}
+		o.dev = DevMode.NewClock()
 		o.limits = ratelimit.Limits{limitRegistrations: ratelimit.Limit{Requests: 1, Period: time.Hour}}
 	})
 	for range 2 {

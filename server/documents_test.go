@@ -281,7 +281,7 @@ func TestRobotsMayReadPagesAndCallsButWalkNothingEndless(t *testing.T) {
 		}
 	}
 	s.namesOnlyWhatThereIs(rules)
-	local := newSite(t, func(o *siteOptions) { o.dev = &DevClock{} })
+	local := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
 	rules = robotsRules(t, string(local.call("GET", "/robots.txt", "", nil).status(200).Body))
 	if crawls(rules, "/dev/agents") {
 		t.Error("the keys of callbook dev are open to crawlers")

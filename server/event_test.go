@@ -867,7 +867,7 @@ func TestAKeyThatEndsWhileItWaits(t *testing.T) {
 // TestDevIsNotHeldBackByWaitingCalls: a clock that waited for them would find no call
 // that waits still, and so would a reset: it would be answered, and not be refused.
 func TestDevIsNotHeldBackByWaitingCalls(t *testing.T) {
-	s := newSite(t, func(o *siteOptions) { o.dev = &DevClock{} })
+	s := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
 	pilot, gauge, idle := s.agent("harbour-pilot"), s.verified("tide-gauge"), s.agent("lighthouse")
 	s.call("PATCH", "/api/me", pilot, `{"contact_policy":{"require_offering":false}}`).status(200)
 	s.call("POST", "/api/agents/harbour-pilot/requests", gauge, `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`).status(201)

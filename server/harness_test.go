@@ -50,7 +50,7 @@ type site struct {
 	server   *Server
 	store    *store.Store
 	clock    *testClock
-	dev      *DevClock // instead of clock, under callbook dev
+	dev      DevClock // instead of clock, under callbook dev
 	log      *lockedBuffer
 	outgoing *mail.Memory
 	url      string
@@ -77,6 +77,19 @@ func (c *testClock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
+// DevMode builds servers as callbook dev has them. Package devmode imports this one, so the
+// external tests set it (devmode_test.go).
+var DevMode struct {
+	NewClock func() DevClock
+	New      func(st *store.Store, o Options, clock DevClock, sent *mail.Memory) (s *Server, loadDemo func(context.Context) error, err error)
+}
+
+// DevClock is a devmode.Clock.
+type DevClock interface {
+	Now() time.Time
+	Advance(d time.Duration)
+}
+
 type lockedBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -100,7 +113,7 @@ type siteOptions struct {
 	quotas  store.Quotas
 	trusted middleware.TrustedProxies
 	path    string
-	dev     *DevClock // of callbook dev
+	dev     DevClock // of callbook dev
 	mails   store.MailCaps
 	mailOff bool
 	links   linkcheck.Options
@@ -176,10 +189,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	if o.dev == nil {
 		s, err = New(st, serve)
 	} else {
-		var dev *Dev
-		if dev, err = NewDev(st, serve, DevOptions{Clock: o.dev, Demo: os.DirFS(demoFolder), Mail: sent}); err == nil {
-			s = dev.Server
-		}
+		s, _, err = DevMode.New(st, serve, o.dev, sent)
 	}
 	if err != nil {
 		t.Fatal(err)

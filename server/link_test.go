@@ -185,7 +185,7 @@ func TestNoSiteIsLookedAtTooOften(t *testing.T) {
 // due was looked at, not only the first of them.
 func TestTheClockOfDevBringsAllLooks(t *testing.T) {
 	h := newHomepage(t)
-	s := newSite(t, func(o *siteOptions) { o.dev = &DevClock{} })
+	s := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
 	const agents = looksInAMinute/5 + 2
 	for i := range agents {
 		handle := fmt.Sprintf("agent-%d", i)
@@ -207,7 +207,7 @@ func TestTheClockOfDevBringsAllLooks(t *testing.T) {
 // TestDevLooksAtThisMachine: under callbook dev a link may lead to any port here.
 func TestDevLooksAtThisMachine(t *testing.T) {
 	h := newHomepage(t)
-	s := newSite(t, func(o *siteOptions) { o.dev = &DevClock{} })
+	s := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
 	key := s.agent("harbour-pilot")
 	h.say(`<a rel="me" href="` + s.server.options.BaseURL + `/agents/harbour-pilot">me</a>`)
 	if a := s.link(key, h.URL+"/about").status(200); a.text("link", "status") != "verified" {

@@ -121,7 +121,7 @@ func newScriptSite(t *testing.T, path string) *site {
 		t.Fatal(err)
 	}
 	return newSite(t, func(o *siteOptions) {
-		o.dev = &DevClock{}
+		o.dev = DevMode.NewClock()
 		if bytes.HasPrefix(text, []byte("# limits: on\n")) {
 			o.limits, o.quotas, o.mails = DefaultLimits, store.DefaultQuotas, store.DefaultMailCaps
 		}
@@ -151,7 +151,7 @@ func (s *site) runScript(path string, met map[string]bool) {
 // Hurl would wait, the clock is moved.
 func (s *site) runEntry(e *hurlEntry, variables map[string]string, met map[string]bool) (problems []string) {
 	s.Helper()
-	s.dev.offset.Add(int64(e.delay))
+	s.dev.Advance(e.delay)
 	for range 1 + e.retry {
 		r, err := e.newRequest(variables)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"callbook/server"
+	"callbook/server/devmode"
 	"callbook/server/mail"
 	"callbook/server/ratelimit"
 	"callbook/store"
@@ -63,7 +64,7 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 	}
 	defer lock.Release()
 	fresh := !store.Exists(path)
-	clock := &server.DevClock{}
+	clock := &devmode.Clock{}
 	limits, quotas, mails := c.limits()
 	st, err := store.Open(ctx, store.Options{
 		Path: path, Clock: clock.Now, Quotas: &quotas, Mails: &mails, Normal: true, LoopbackLinks: true,
@@ -75,8 +76,8 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 		return errors.Join(err, st.Close())
 	}
 	base := "http://" + listener.Addr().String()
-	dev, err := server.NewDev(st, server.Options{BaseURL: base, Limits: limits, Log: log, Version: version()},
-		server.DevOptions{Clock: clock, Demo: console.demo, Mail: mail.NewMemory(devMails)})
+	dev, err := devmode.New(st, server.Options{BaseURL: base, Limits: limits, Log: log, Version: version()},
+		devmode.Options{Clock: clock, Demo: console.demo, Mail: mail.NewMemory(devMails)})
 	if err == nil && fresh && !c.Empty {
 		err = dev.Load(ctx)
 	}
@@ -88,7 +89,7 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 }
 
 // greet prints what a newcomer can do at once: lines that work as they stand.
-func greet(out io.Writer, base string, agents []server.DevAgent, limits string) {
+func greet(out io.Writer, base string, agents []devmode.Agent, limits string) {
 	w := &strings.Builder{} // printed at once: who reads the address may read on
 	if len(agents) > 0 {
 		fmt.Fprintln(w, "Demo agents, their trust levels and API keys:")

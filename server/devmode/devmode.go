@@ -1,4 +1,7 @@
-package server
+// Package devmode wraps a Server for callbook dev: a demo directory whose keys are known, a
+// clock that tests can move, and a reset. Its paths below /dev are not part of the API: they
+// need no key, have no limits, and no document names them. Package server does not know it.
+package devmode
 
 import (
 	"bytes"
@@ -17,62 +20,65 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server"
 	"callbook/server/api"
 	"callbook/server/mail"
 	"callbook/store"
 	storetext "callbook/store/text"
 )
 
-// Dev is a server for testing agents: a demo directory whose keys are known, a clock
-// that can be moved, and a reset. It serves this machine only.
-type Dev struct {
-	*Server
-	options DevOptions
+// Server is a server for testing agents. It serves this machine only.
+type Server struct {
+	*server.Server
+	options Options
 	store   *store.Store
 	router  *httprouter.Router
 	gate    sync.RWMutex // held whole while the clock moves or the directory is made anew
 	mu      sync.Mutex
-	agents  []DevAgent
+	agents  []Agent
 }
 
-// DevOptions is what a Dev adds to a server.
-type DevOptions struct {
-	Clock *DevClock    // of the store
+// Options is what a Server adds to the one that it wraps.
+type Options struct {
+	Clock *Clock       // of the store
 	Demo  fs.FS        // agents.json, calls.json and contacts.json
 	Mail  *mail.Memory // what the site would have sent
 }
 
-// NewDev builds a server for testing agents. Its store has to allow loopback links.
-func NewDev(st *store.Store, o Options, options DevOptions) (*Dev, error) {
-	d := &Dev{options: options, store: st}
+// New builds a Server. Its store has to allow links to this machine.
+func New(st *store.Store, o server.Options, options Options) (*Server, error) {
+	d := &Server{options: options, store: st}
 	d.router = d.routes()
 	o.Mail, o.LinkCheck.Loopback = options.Mail, true
 	o.Wrap, o.Uncrawled = d.guard, []string{prefix}
 	var err error
-	d.Server, err = New(st, o)
+	d.Server, err = server.New(st, o)
 	return d, err
 }
 
-// prefix begins the paths that a Dev adds.
+// prefix begins the paths that a Server adds.
 const prefix = "/dev/"
 
-// DevAgent is a demo agent with its key.
-type DevAgent struct {
+// Agent is a demo agent with its key.
+type Agent struct {
 	Handle string `json:"handle"`
 	APIKey string `json:"api_key"`
 	Level  int    `json:"level"`
 }
 
-// DevClock is the real time plus an offset.
-type DevClock struct{ offset atomic.Int64 }
+// Clock is the real time plus an offset.
+type Clock struct{ offset atomic.Int64 }
 
-// Now is the clock's time.
-func (c *DevClock) Now() time.Time {
+// Now returns the clock's time.
+func (c *Clock) Now() time.Time {
 	return time.Now().Add(time.Duration(c.offset.Load())) //clock: the one source of callbook dev
 }
 
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) { c.offset.Add(int64(d)) }
+
 // Agents returns the demo agents in order of joining.
-func (d *Dev) Agents() []DevAgent {
+func (d *Server) Agents() []Agent {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.agents)
@@ -80,8 +86,8 @@ func (d *Dev) Agents() []DevAgent {
 
 // present are the demo agents that are still there, with the levels that they have now.
 // The key is the one they began with.
-func (d *Dev) present(ctx context.Context) (any, error) {
-	agents := []DevAgent{}
+func (d *Server) present(ctx context.Context) (any, error) {
+	agents := []Agent{}
 	for _, agent := range d.Agents() {
 		card, err := d.store.Card(ctx, agent.Handle)
 		if errors.Is(err, api.NewError(store.CodeNotFound, "")) {
@@ -98,7 +104,7 @@ func (d *Dev) present(ctx context.Context) (any, error) {
 
 // routes mounts what callbook dev adds. It is not part of the API: no key, no
 // limits, not in the documents.
-func (d *Dev) routes() *httprouter.Router {
+func (d *Server) routes() *httprouter.Router {
 	router := httprouter.New()
 	router.RedirectTrailingSlash = false
 	router.RedirectFixedPath = false
@@ -116,27 +122,27 @@ func (d *Dev) routes() *httprouter.Router {
 	return router
 }
 
-// DevMail is a mail that the site would have sent.
-type DevMail struct {
+// Mail is a mail that the site would have sent.
+type Mail struct {
 	mail.Message
 	At store.Time `json:"at"`
 }
 
 // mails are the site's own mails, newest first. What waits goes out before, so that a
 // caller finds the mail it asked for.
-func (d *Dev) mails(ctx context.Context) (any, error) {
+func (d *Server) mails(ctx context.Context) (any, error) {
 	if err := d.DeliverMail(ctx); err != nil {
 		return nil, err
 	}
-	mails := []DevMail{}
+	mails := []Mail{}
 	for _, m := range d.options.Mail.Messages() {
-		mails = append(mails, DevMail{m, store.Time(m.At.UnixMilli())})
+		mails = append(mails, Mail{m, store.Time(m.At.UnixMilli())})
 	}
 	return map[string]any{"mail": mails}, nil
 }
 
 // handle reads a small body and answers with what act returns.
-func (d *Dev) handle(act func(ctx context.Context, body []byte) (any, error)) httprouter.Handle {
+func (d *Server) handle(act func(ctx context.Context, body []byte) (any, error)) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxBody))
 		if err != nil {
@@ -157,7 +163,7 @@ func (d *Dev) handle(act func(ctx context.Context, body []byte) (any, error)) ht
 // years that answers can write.
 const maxAdvance = 100 * 365 * store.Day
 
-func (d *Dev) advance(ctx context.Context, body []byte) (any, error) {
+func (d *Server) advance(ctx context.Context, body []byte) (any, error) {
 	if err := d.move(ctx, body); err != nil {
 		return nil, err
 	}
@@ -169,7 +175,7 @@ func (d *Dev) advance(ctx context.Context, body []byte) (any, error) {
 }
 
 // move moves the clock and does what is then due, but for looks at links.
-func (d *Dev) move(ctx context.Context, body []byte) error {
+func (d *Server) move(ctx context.Context, body []byte) error {
 	d.gate.Lock()
 	defer d.gate.Unlock()
 	var in struct {
@@ -183,11 +189,11 @@ func (d *Dev) move(ctx context.Context, body []byte) error {
 			{Field: "advance", Code: store.FaultBadFormat, Topic: "duration"},
 		}}
 	}
-	d.options.Clock.offset.Add(int64(step))
+	d.options.Clock.Advance(step)
 	return d.RunDueInside(ctx)
 }
 
-func (d *Dev) reset(ctx context.Context, body []byte) (any, error) {
+func (d *Server) reset(ctx context.Context, body []byte) (any, error) {
 	var in struct {
 		Demo bool `json:"demo"`
 	}
@@ -220,7 +226,7 @@ func (d *Dev) reset(ctx context.Context, body []byte) (any, error) {
 // guard lets in only what comes for this machine by a name of this machine: a
 // page elsewhere that a browser shows must not reach the keys, by its own name
 // (DNS rebinding) or as a foreign origin.
-func (d *Dev) guard(next http.Handler) http.Handler {
+func (d *Server) guard(next http.Handler) http.Handler {
 	d.router.NotFound = next
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")

@@ -1,4 +1,4 @@
-package server
+package devmode
 
 import (
 	"cmp"
@@ -52,7 +52,7 @@ type demoStep struct {
 
 // Load fills an empty directory with the demo: everything happens anew, in
 // order, while the clock runs through the past half year.
-func (d *Dev) Load(ctx context.Context) error {
+func (d *Server) Load(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer d.options.Clock.offset.Store(0)
@@ -101,13 +101,13 @@ func readDemo(files fs.FS, name string, into any) error {
 }
 
 type demoLoader struct {
-	dev     *Dev
+	dev     *Server
 	store   *store.Store
 	steps   []demoStep
 	callers map[string]store.Caller
 	menus   map[string][]store.Offering
 	owners  map[string]string // handle → token of the owner's page
-	agents  []DevAgent
+	agents  []Agent
 	today   time.Time
 }
 
@@ -134,7 +134,7 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 		return err
 	}
 	l.callers[a.Handle] = caller
-	agent := DevAgent{Handle: a.Handle, APIKey: r.Key}
+	agent := Agent{Handle: a.Handle, APIKey: r.Key}
 	if len(a.Offerings) > 0 {
 		if l.menus[a.Handle], err = l.store.ReplaceOfferings(ctx, caller, store.Menu{Offerings: a.Offerings}); err != nil {
 			return fmt.Errorf("menu: %w", err)

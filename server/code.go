@@ -16,7 +16,7 @@ type CodeSent struct {
 
 // mailable refuses what needs a mail where the operator has switched mail off.
 func (s *Server) mailable() error {
-	if s.mailer == nil {
+	if s.outbox == nil {
 		return api.NewError(codeMailUnavailable, "")
 	}
 	return nil

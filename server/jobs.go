@@ -36,7 +36,7 @@ func (s *Server) jobs() []job {
 // work delivers mails and does the jobs in the background until ctx ends.
 func (s *Server) work(ctx context.Context) *sync.WaitGroup {
 	working := &sync.WaitGroup{}
-	if s.mailer != nil {
+	if s.outbox != nil {
 		working.Go(func() { s.deliverMails(ctx) })
 	}
 	for _, j := range s.jobs() {
@@ -64,11 +64,11 @@ func (s *Server) repeat(ctx context.Context, j job) {
 // deliverMails delivers mails as they come due, until ctx ends.
 func (s *Server) deliverMails(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := guarded(ctx, s.mailer.deliver)
+		err := guarded(ctx, s.outbox.Deliver)
 		if err != nil && ctx.Err() == nil {
 			s.options.Log.Error().Err(err).Msg("the outbox cannot be read or written")
 		}
-		s.mailer.wait(ctx, err != nil)
+		s.outbox.Wait(ctx, err != nil)
 	}
 }
 
@@ -97,10 +97,10 @@ func (s *Server) RecheckLinks(ctx context.Context) error { return s.links.rechec
 
 // DeliverMail sends every mail that is due, if the site sends any.
 func (s *Server) DeliverMail(ctx context.Context) error {
-	if s.mailer == nil {
+	if s.outbox == nil {
 		return nil
 	}
-	return s.mailer.deliver(ctx)
+	return s.outbox.Deliver(ctx)
 }
 
 // ResetLimits begins to count requests anew.

@@ -13,102 +13,102 @@ import (
 	"callbook/store"
 )
 
-// mailer takes the site's own mails from the outbox to the sink, one at a time.
-type mailer struct {
+// Outbox takes the site's own mails from the outbox to the sink, one at a time.
+type Outbox struct {
 	store *store.Store
 	sink  mail.Sink
 	base  string
 	log   zerolog.Logger
-	turn  sync.Mutex // held while mails go out
+	mu    sync.Mutex // held while mails go out
 	wake  chan struct{}
 }
 
-func newMailer(st *store.Store, sink mail.Sink, base string, log zerolog.Logger) *mailer {
-	return &mailer{store: st, sink: sink, base: base, log: log, wake: make(chan struct{}, 1)}
+func NewOutbox(st *store.Store, sink mail.Sink, base string, log zerolog.Logger) *Outbox {
+	return &Outbox{store: st, sink: sink, base: base, log: log, wake: make(chan struct{}, 1)}
 }
 
-// changed hears of commits, and wakes the mailer when a mail waits.
-func (m *mailer) changed(c store.Changes) {
+// Notify hears of commits, and wakes the mailer when a mail waits.
+func (o *Outbox) Notify(c store.Changes) {
 	if !c.Mail {
 		return
 	}
 	select {
-	case m.wake <- struct{}{}:
+	case o.wake <- struct{}{}:
 	default: // it is awake
 	}
 }
 
-// wait returns when mails may be due, or ctx ends. After a failure it sleeps for long.
-func (m *mailer) wait(ctx context.Context, failed bool) {
-	nap := longestNap
+// Wait returns when mails may be due, or ctx ends. After a failure it sleeps for long.
+func (o *Outbox) Wait(ctx context.Context, failed bool) {
+	nap := maxSleep
 	if !failed {
-		nap = m.untilNext(ctx)
+		nap = o.untilNextMail(ctx)
 	}
 	timer := time.NewTimer(nap)
 	defer timer.Stop()
 	select {
-	case <-m.wake:
+	case <-o.wake:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
 }
 
-// longestNap bounds how long the mailer sleeps: the directory's clock may move
+// maxSleep bounds how long the mailer sleeps: the directory's clock may move
 // otherwise than the machine's.
-const longestNap = time.Minute
+const maxSleep = time.Minute
 
-func (m *mailer) untilNext(ctx context.Context) time.Duration {
-	next, err := m.store.NextMailAt(ctx)
+func (o *Outbox) untilNextMail(ctx context.Context) time.Duration {
+	next, err := o.store.NextMailAt(ctx)
 	if err != nil || next == 0 {
-		return longestNap
+		return maxSleep
 	}
-	return min(max(next.Time().Sub(m.store.Now()), time.Second), longestNap)
+	return min(max(next.Time().Sub(o.store.Now()), time.Second), maxSleep)
 }
 
-// deliver sends every mail that is due.
-func (m *mailer) deliver(ctx context.Context) error {
-	m.turn.Lock()
-	defer m.turn.Unlock()
+// Deliver sends every mail that is due.
+func (o *Outbox) Deliver(ctx context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for ctx.Err() == nil {
-		due, found, err := m.store.BeginMail(ctx)
+		due, found, err := o.store.BeginMail(ctx)
 		if err != nil || !found {
 			return err
 		}
-		if err := m.deliverOne(ctx, due); err != nil {
+		if err := o.send(ctx, due); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
 }
 
-func (m *mailer) deliverOne(ctx context.Context, due store.Mail) error {
-	err := m.sink.Send(ctx, m.compose(due))
-	outcome, event := store.MailDelivered, m.log.Debug()
+func (o *Outbox) send(ctx context.Context, due store.Mail) error {
+	err := o.sink.Send(ctx, o.compose(due))
+	outcome, event := store.MailDelivered, o.log.Debug()
 	switch {
 	case errors.Is(err, mail.ErrRefused):
-		outcome, event = store.MailRefused, m.log.Error()
+		outcome, event = store.MailRefused, o.log.Error()
 	case errors.Is(err, mail.ErrUncertain):
-		outcome, event = store.MailUncertain, m.log.Warn()
+		outcome, event = store.MailUncertain, o.log.Warn()
 	case err != nil:
-		outcome, event = store.MailDelayed, m.log.Warn()
+		outcome, event = store.MailDelayed, o.log.Warn()
 	}
-	event.Err(err).Str("kind", due.Kind).Str("handle", due.Handle).Str("mail", due.ID).Int("try", due.Tries+1).Msg("a mail " + outcomeWords[outcome])
+	event.Err(err).Str("kind", due.Kind).Str("handle", due.Handle).Str("mail", due.ID).Int("try", due.Tries+1).Msg("a mail " + outcomes[outcome])
 	// The end is kept even while the program stops: else the mail would go out twice.
-	return m.store.EndMail(context.WithoutCancel(ctx), due, outcome)
+	return o.store.EndMail(context.WithoutCancel(ctx), due, outcome)
 }
 
-var outcomeWords = map[store.MailOutcome]string{
+var outcomes = map[store.MailOutcome]string{
 	store.MailDelivered: "is delivered",
 	store.MailRefused:   "is refused for good",
 	store.MailUncertain: "may be delivered, or not",
 	store.MailDelayed:   "is not delivered; it is tried again",
 }
 
-// mailText is what a kind of mail says. {name} and {handle} are the only words of
+// template is what a kind of mail says. {name} and {handle} are the only words of
 // an agent in it.
-type mailText struct{ subject, en, zh string }
+type template struct{ subject, en, zh string }
 
-var mailTexts = map[string]mailText{
+var templates = map[string]template{
 	store.MailVerify: {
 		"Code for {handle} 的验证码",
 		`The agent "{name}" ({handle}) at {base} says that this is its mailbox.
@@ -169,22 +169,22 @@ The link you had before is void. Keep this one, and give it to nobody: there you
 	},
 }
 
-const mailEnd = `
+const footer = `
 
 This mail was sent by the site itself; agents cannot write mails here. Never pay or sign anything because of it.
 此邮件由网站自身发送；智能体不能在此发送邮件。请勿因此邮件付款或签署任何内容。
 `
 
-func (m *mailer) compose(due store.Mail) mail.Message {
-	link := m.base + "/owner/" + due.Secret
+func (o *Outbox) compose(due store.Mail) mail.Message {
+	link := o.base + "/owner/" + due.Secret
 	fill := strings.NewReplacer(
-		"{handle}", due.Handle, "{name}", due.Name, "{base}", m.base, "{secret}", due.Secret, "{link}", link,
+		"{handle}", due.Handle, "{name}", due.Name, "{base}", o.base, "{secret}", due.Secret, "{link}", link,
 		"{expires}", due.ExpiresAt.Time().Format("2006-01-02 15:04 UTC"),
 	)
-	text := mailTexts[due.Kind]
+	text := templates[due.Kind]
 	message := mail.Message{
 		ID: due.ID, To: due.To, Subject: fill.Replace(text.subject),
-		Text: fill.Replace(text.en+"\n\n"+text.zh) + mailEnd, At: due.CreatedAt.Time(),
+		Text: fill.Replace(text.en+"\n\n"+text.zh) + footer, At: due.CreatedAt.Time(),
 	}
 	if due.Kind == store.MailClaim || due.Kind == store.MailOwner {
 		message.Link = &link

@@ -57,7 +57,7 @@ type Server struct {
 	index       []byte
 	guides      map[string]*api.Cached // by language
 	waiters     *waiters
-	outbox      *Outbox // nil: the site sends no mail
+	outbox      *mail.Outbox // nil: the site sends no mail
 	links       *linkChecks
 	pages       *web.Site
 	mcp         http.Handler
@@ -101,7 +101,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	st.Watch(s.invalidate)
 	st.Watch(s.waiters.changed)
 	if o.Mail != nil {
-		s.outbox = NewOutbox(st, o.Mail, o.BaseURL, o.Log)
+		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Log)
 		st.Watch(s.outbox.Notify)
 	}
 	if s.pages, err = newPages(s); err != nil {

@@ -1,4 +1,4 @@
-package server
+package mail
 
 import (
 	"context"
@@ -9,21 +9,20 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"callbook/server/mail"
 	"callbook/store"
 )
 
 // Outbox takes the site's own mails from the outbox to the sink, one at a time.
 type Outbox struct {
 	store *store.Store
-	sink  mail.Sink
+	sink  Sink
 	base  string
 	log   zerolog.Logger
 	mu    sync.Mutex // held while mails go out
 	wake  chan struct{}
 }
 
-func NewOutbox(st *store.Store, sink mail.Sink, base string, log zerolog.Logger) *Outbox {
+func NewOutbox(st *store.Store, sink Sink, base string, log zerolog.Logger) *Outbox {
 	return &Outbox{store: st, sink: sink, base: base, log: log, wake: make(chan struct{}, 1)}
 }
 
@@ -85,9 +84,9 @@ func (o *Outbox) send(ctx context.Context, due store.Mail) error {
 	err := o.sink.Send(ctx, o.compose(due))
 	outcome, event := store.MailDelivered, o.log.Debug()
 	switch {
-	case errors.Is(err, mail.ErrRefused):
+	case errors.Is(err, ErrRefused):
 		outcome, event = store.MailRefused, o.log.Error()
-	case errors.Is(err, mail.ErrUncertain):
+	case errors.Is(err, ErrUncertain):
 		outcome, event = store.MailUncertain, o.log.Warn()
 	case err != nil:
 		outcome, event = store.MailDelayed, o.log.Warn()
@@ -175,14 +174,14 @@ This mail was sent by the site itself; agents cannot write mails here. Never pay
 此邮件由网站自身发送；智能体不能在此发送邮件。请勿因此邮件付款或签署任何内容。
 `
 
-func (o *Outbox) compose(due store.Mail) mail.Message {
+func (o *Outbox) compose(due store.Mail) Message {
 	link := o.base + "/owner/" + due.Secret
 	fill := strings.NewReplacer(
 		"{handle}", due.Handle, "{name}", due.Name, "{base}", o.base, "{secret}", due.Secret, "{link}", link,
 		"{expires}", due.ExpiresAt.Time().Format("2006-01-02 15:04 UTC"),
 	)
 	text := templates[due.Kind]
-	message := mail.Message{
+	message := Message{
 		ID: due.ID, To: due.To, Subject: fill.Replace(text.subject),
 		Text: fill.Replace(text.en+"\n\n"+text.zh) + footer, At: due.CreatedAt.Time(),
 	}

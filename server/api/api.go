@@ -2,10 +2,15 @@ package api
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
@@ -53,4 +58,36 @@ func (e *Engine) Client(r *http.Request) ratelimit.Client {
 // Allow counts a request against a limit of its address.
 func (e *Engine) Allow(w http.ResponseWriter, r *http.Request, class ratelimit.Class) error {
 	return e.Limiter.Allow(w.Header(), class, e.Client(r), e.Clock())
+}
+
+// Operation is the row of an id that the program itself names.
+func (e *Engine) Operation(id string) *Operation {
+	for _, op := range e.Operations {
+		if op.ID == id {
+			return op
+		}
+	}
+	panic("there is no operation " + id)
+}
+
+// Read answers a public read for the program itself: pages and tools are made from
+// the very bytes of the operation's answer. args are its parameters by name, those
+// of the path and those of the query.
+func (e *Engine) Read(ctx context.Context, op *Operation, args url.Values) (*Cached, error) {
+	path, query := op.Path, maps.Clone(args)
+	var params httprouter.Params
+	for _, f := range op.Input.Path {
+		value := args.Get(f.Name)
+		params = append(params, httprouter.Param{Key: f.Name, Value: value})
+		path = strings.Replace(path, "{"+f.Name+"}", url.PathEscape(value), 1)
+		query.Del(f.Name)
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", op.ID, err)
+	}
+	return (&Request{Request: r, engine: e, op: op, params: params, now: e.Clock()}).cachedResponse()
 }

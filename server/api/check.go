@@ -1,0 +1,187 @@
+package api
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"callbook/store"
+)
+
+// Rule is what the body of an operation may implement to check several fields together.
+type Rule interface {
+	Check(body map[string]any, c *Checker)
+}
+
+// Checker gathers what is wrong with a query or a body.
+type Checker struct {
+	registry      huma.Registry
+	topics        map[string]string // as in errorCatalogue
+	now           time.Time
+	notPast       string // date field of the body that must not lie in the past
+	replayable    bool   // it has an Idempotency-Key: a first answer comes before the rules of time
+	pastDates     int    // faults by these rules, which alone refuse no call that may repeat another
+	faults        []store.Fault
+	details       []Detail
+	loopbackLinks bool // of callbook dev
+}
+
+// MaxDetails is how many faults a refusal names: all of any body, which has so many
+// parts at the most. An address can hold thousands.
+const MaxDetails = 400
+
+func (c *Checker) full() bool { return len(c.faults)+len(c.details) >= MaxDetails }
+
+func (c *Checker) Fault(field string, code store.FaultCode, topic string) {
+	if c.full() {
+		return
+	}
+	c.faults = append(c.faults, store.Fault{Field: field, Code: code, Topic: topic})
+}
+
+// err is the refusal of all that was found; nil when nothing was.
+func (c *Checker) err(code store.Code) error {
+	found := len(c.faults) + len(c.details)
+	if found == 0 || c.replayable && found == c.pastDates {
+		return nil
+	}
+	return &invalidInput{cause: &store.Error{Code: code, Faults: c.faults}, details: c.details}
+}
+
+// validate checks a value against a schema.
+func (c *Checker) validate(schema *huma.Schema, field string, value any) {
+	result := &huma.ValidateResult{}
+	huma.Validate(c.registry, schema, huma.NewPathBuffer([]byte(field), len(field)), huma.ModeWriteToServer, value, result)
+	for _, err := range result.Errors {
+		if d, ok := err.(*huma.ErrorDetail); ok {
+			c.addDetail(d)
+		}
+	}
+}
+
+// addDetail takes the validator's message apart. The value it found is not kept.
+func (c *Checker) addDetail(d *huma.ErrorDetail) {
+	parts := strings.Split(d.Message, messageSeparator)
+	if len(parts) < 3 {
+		return // a format, which checkText checks
+	}
+	field, code := d.Location, store.FaultCode(parts[0])
+	if len(parts) == 4 { // a missing field is told of the object it is missing in
+		field = join(field, parts[3])
+	}
+	if topic, ok := c.topics[field+" "+string(code)]; ok {
+		c.Fault(field, code, topic)
+		return
+	}
+	if code == store.FaultTooLong { // the format of a text that is too long says nothing new
+		c.faults = slices.DeleteFunc(c.faults, func(f store.Fault) bool { return f.Field == field && f.Code == store.FaultBadFormat })
+	}
+	if code == store.FaultBadFormat && slices.ContainsFunc(c.details, func(d Detail) bool { return d.Field == field }) {
+		return // the pattern of a text that is too long or too short says nothing new
+	}
+	if c.full() {
+		return
+	}
+	c.details = append(c.details, Detail{
+		Field: field, Code: code,
+		MessageEN: field + " " + parts[1], MessageZH: field + " " + parts[2],
+	})
+}
+
+func join(field, name string) string {
+	if field == "" {
+		return name
+	}
+	return field + "." + name
+}
+
+// wrongType stands where null was given but is not allowed: the validator takes
+// null for an absent field.
+type wrongType struct{}
+
+// Resolve follows the references of a schema. It returns nil for nil.
+func Resolve(registry huma.Registry, schema *huma.Schema) *huma.Schema {
+	for schema != nil && schema.Ref != "" {
+		schema = registry.SchemaFromRef(schema.Ref)
+	}
+	return schema
+}
+
+// checkDuplicates checks that no list holds a text twice but for case. Exact duplicates
+// are the validator's.
+func (c *Checker) checkDuplicates(format, field string, list []any) {
+	exact, folded := map[string]bool{}, map[string]bool{}
+	for _, item := range list {
+		text, ok := item.(string)
+		if !ok {
+			continue
+		}
+		lower := foldItem(format, text)
+		if folded[lower] && !exact[text] {
+			c.Fault(field, store.FaultDuplicateItem, "")
+		}
+		exact[text], folded[lower] = true, true
+	}
+}
+
+// foldItem is an item as it is told from others: stored texts that differ in case
+// alone, or two codes of one language, are the same.
+func foldItem(format, item string) string {
+	if code, ok := store.ParseLanguage(item); ok && format == "language" {
+		item = code
+	}
+	return store.NormalizeText(strings.ToLower(item))
+}
+
+// checkText checks the characters and the format of a text.
+func (c *Checker) checkText(schema *huma.Schema, field, text string) {
+	if schema = Resolve(c.registry, schema); schema == nil || schema.Type != huma.TypeString {
+		return
+	}
+	format := schema.Format
+	switch {
+	case format == "immutable":
+		c.Fault(field, store.FaultImmutable, "")
+		return
+	case format == "multiline" && !store.CheckLines(text):
+		c.Fault(field, store.FaultForbiddenCharacter, "multiline")
+		return
+	case format != "multiline" && !store.CheckLine(text):
+		c.Fault(field, store.FaultForbiddenCharacter, "")
+		return
+	case text == "":
+		return // an optional text that is not given, or one that is too short
+	}
+	ok := true
+	switch format {
+	case "email":
+		_, ok = store.ParseMailbox(text)
+	case "uri":
+		_, ok = store.ParseWebURL(text)
+	case "link":
+		_, ok = store.ParseLinkURL(text, c.loopbackLinks)
+	case "language":
+		_, ok = store.ParseLanguage(text)
+	case "date-time":
+		_, ok = ParseTime(text)
+	case "date":
+		if _, ok = store.ParseDate(text); ok && field == c.notPast && store.DeadlinePassed(text, c.now) {
+			c.pastDates++
+			c.Fault(field, store.FaultBadValue, "deadline")
+		}
+	}
+	if !ok {
+		c.Fault(field, store.FaultBadFormat, format)
+	}
+}
+
+// ParseTime reads the since of a list of replies.
+func ParseTime(text string) (store.Time, bool) {
+	if text == "" {
+		return 0, true
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	return store.Time(t.UnixMilli()), err == nil
+}

@@ -1,0 +1,266 @@
+package api
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/julienschmidt/httprouter"
+
+	"callbook/server/httpcache"
+	"callbook/server/middleware"
+	"callbook/server/ratelimit"
+	"callbook/store"
+)
+
+// Request is one request on its way through an operation.
+type Request struct {
+	*http.Request
+	engine      *Engine
+	op          *Operation
+	w           http.ResponseWriter
+	params      httprouter.Params
+	now         time.Time
+	Client      ratelimit.Client
+	caller      store.Caller
+	Key         string // the bearer key, where one is needed
+	body        []byte
+	Idempotency store.Once // the zero value without an Idempotency-Key
+}
+
+// Response is what an operation returns. Its body is JSON that is ready to be sent.
+type Response struct {
+	Body     []byte
+	Status   int // 0 for the operation's own
+	Location string
+	Next     string // path and query of the next page
+	Replayed bool
+	Tags     []Tag     // of a public read: the data it is made from; nil: it is not cached
+	Expires  time.Time // from the cache; zero: never
+}
+
+// Handler takes one request through the checks in the contract's order: the
+// address's limit, the key, the key's limit, the query, the media type and the
+// size, the JSON, all fields, the rules.
+func (e *Engine) Handler(op *Operation) httprouter.Handle {
+	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+		req := &Request{Request: r, engine: e, op: op, w: w, params: params, now: e.Clock(), Client: e.Client(r)}
+		if err := req.serve(); err != nil {
+			e.WriteError(w, r, err)
+		}
+	}
+}
+
+func (req *Request) serve() error {
+	if err := req.authorize(); err != nil {
+		return err
+	}
+	if req.op.Reads() && !req.op.Keyed {
+		cached, err := req.cachedResponse()
+		if err != nil {
+			return err
+		}
+		return WriteCached(req.w, req.Request, cached)
+	}
+	response, err := req.op.Run(req)
+	if err != nil {
+		return err
+	}
+	return req.respond(response)
+}
+
+// authorize finds the caller and counts the call.
+func (req *Request) authorize() error {
+	h := req.w.Header()
+	if req.op.Keyed {
+		h.Set("Cache-Control", "no-store")
+		return req.authenticate()
+	}
+	if req.op.Reads() {
+		h["Access-Control-Allow-Origin"] = middleware.AnyOrigin
+	}
+	return req.engine.Limiter.Allow(h, req.op.Limit, req.Client, req.now)
+}
+
+// cachedResponse returns the response of a public read from the cache, or runs the
+// operation and caches its response.
+func (req *Request) cachedResponse() (*Cached, error) {
+	e, uri := req.engine, req.RequestURI
+	if uri == "" { // the program's own read
+		uri = req.URL.RequestURI()
+	}
+	cached, version, ok := e.Cache.Get(uri, req.now)
+	if ok {
+		return cached, nil
+	}
+	response, err := req.op.Run(req)
+	if err != nil {
+		return nil, err
+	}
+	cached = NewCachedWithETag(response.Body, etag(response.Body))
+	if response.Next != "" {
+		cached.Link = []string{linkNext(response.Next)}
+	}
+	if response.Tags != nil {
+		e.Cache.Add(uri, httpcache.Item[Tag, *Cached]{Value: cached, Size: cached.Size(), Tags: response.Tags, Added: req.now, Expires: response.Expires}, version)
+	}
+	return cached, nil
+}
+
+func (req *Request) respond(response Response) error {
+	h := req.w.Header()
+	if !req.op.Keyed {
+		h.Set("Cache-Control", "no-store")
+	}
+	if response.Location != "" {
+		h.Set("Location", response.Location)
+	}
+	if response.Replayed {
+		h.Set("Idempotent-Replayed", "true")
+	}
+	if response.Next != "" {
+		h.Set("Link", linkNext(response.Next))
+	}
+	if req.op.Status == http.StatusNoContent {
+		req.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return WriteJSON(req.w, cmp.Or(response.Status, req.op.Status), response.Body)
+}
+
+// linkNext is the Link header of a page that another follows.
+func linkNext(next string) string {
+	if next == "" {
+		return ""
+	}
+	return "<" + next + `>; rel="next"`
+}
+
+// authenticate finds the caller of a key and counts the call. Wrong keys count
+// for the address; one that has shown too many is told so instead of 401. A
+// right key is never held back by others' wrong ones.
+func (req *Request) authenticate() error {
+	e := req.engine
+	key, ok := bearerKey(req.Header)
+	var err error
+	if ok {
+		req.caller, err = e.Authenticate(req.Context(), key)
+	} else {
+		err = NewError(store.CodeUnauthorized, "")
+	}
+	if errors.Is(err, &store.Error{Code: store.CodeUnauthorized}) {
+		if limited := e.Limiter.Allow(req.w.Header(), e.FailedKeys, req.Client, req.now); limited != nil {
+			return limited
+		}
+	}
+	if err != nil && req.caller.ID == 0 {
+		return err
+	}
+	req.Key = key
+	for _, class := range e.KeyLimits(req.op.Limit) {
+		if limited := e.Limiter.Allow(req.w.Header(), class, ratelimit.Client{Account: req.caller.ID}, req.now); limited != nil {
+			return limited
+		}
+	}
+	return err // suspended
+}
+
+// bearerKey reads the one Authorization header of a call.
+func bearerKey(h http.Header) (string, bool) {
+	values := h.Values("Authorization")
+	if len(values) != 1 {
+		return "", false
+	}
+	scheme, key, _ := strings.Cut(values[0], " ")
+	return strings.TrimLeft(key, " "), strings.EqualFold(scheme, "Bearer")
+}
+
+// MaxBody is how much a body may hold.
+const MaxBody = 64 << 10
+
+func (req *Request) decode(into reflect.Value) error {
+	e := req.engine
+	for _, f := range req.op.Input.Path {
+		into.Field(f.index).SetString(req.params.ByName(f.Name))
+	}
+	check := &Checker{
+		registry: e.Registry, topics: e.Errors.Topics, loopbackLinks: e.LoopbackLinks,
+		now: e.Clock(), replayable: req.op.Idempotent && req.Header.Get("Idempotency-Key") != "",
+	}
+	if err := req.op.Input.readQuery(check, req.URL.RawQuery, into); err != nil {
+		return err
+	}
+	if req.op.Reads() {
+		return nil
+	}
+	var err error
+	if req.body, err = ReadBody(req.w, req.Request); err != nil {
+		return err
+	}
+	if err := req.op.Input.readBody(check, req.body, into); err != nil || !req.op.Idempotent {
+		return err
+	}
+	return req.readIdempotencyKey()
+}
+
+// ReadBody reads the body whole, once its media type is right.
+func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, NewError(CodeUnsupportedMediaType, "encoding")
+	}
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	if !isJSON(r.Header.Get("Content-Type")) {
+		return nil, NewError(CodeUnsupportedMediaType, "")
+	}
+	if r.ContentLength > MaxBody {
+		return nil, NewError(CodeBodyTooLarge, "")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, NewError(CodeBodyTooLarge, "")
+	}
+	if err != nil {
+		return nil, errors.Join(NewError(CodeInvalidJSON, ""), err) // it ended early, or its framing is broken
+	}
+	return body, nil
+}
+
+// isJSON accepts a missing media type, JSON, and any type built on JSON.
+func isJSON(contentType string) bool {
+	if contentType == "" {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return false
+	}
+	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+		return false
+	}
+	return media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
+}
+
+// readIdempotencyKey reads the Idempotency-Key of a creating call.
+func (req *Request) readIdempotencyKey() error {
+	values := req.Header.Values("Idempotency-Key")
+	if len(values) == 0 {
+		return nil
+	}
+	key := values[0]
+	unprintable := func(r rune) bool { return r <= ' ' || r >= 0x7f }
+	if len(values) != 1 || len(key) < 16 || len(key) > 128 || strings.ContainsFunc(key, unprintable) {
+		return &store.Error{Code: store.CodeValidationFailed, Faults: []store.Fault{
+			{Field: "Idempotency-Key", Code: store.FaultBadFormat, Topic: "idempotency"},
+		}}
+	}
+	req.Idempotency = store.NewOnce(req.op.ID, key, req.URL.RequestURI(), string(req.body))
+	return nil
+}

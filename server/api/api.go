@@ -47,10 +47,10 @@ func NewEngine(config Config, operations []*Operation) *Engine {
 	return e
 }
 
-// Prepare makes an operation ready that is not in the list.
+// Prepare makes an operation usable that is not in the list.
 func (e *Engine) Prepare(op *Operation) { op.Input = newInput(e.Registry, op.in) }
 
-// Client returns whose requests the limits of addresses count.
+// Client returns the client that the limits of addresses count a request for.
 func (e *Engine) Client(r *http.Request) ratelimit.Client {
 	return ratelimit.Client{Network: middleware.Network(middleware.ClientAddress(r, e.Proxies))}
 }
@@ -60,7 +60,8 @@ func (e *Engine) Allow(w http.ResponseWriter, r *http.Request, class ratelimit.C
 	return e.Limiter.Allow(w.Header(), class, e.Client(r), e.Clock())
 }
 
-// Operation is the row of an id that the program itself names.
+// Operation returns the operation with an id that the program itself names. It panics if there
+// is none.
 func (e *Engine) Operation(id string) *Operation {
 	for _, op := range e.Operations {
 		if op.ID == id {
@@ -70,9 +71,8 @@ func (e *Engine) Operation(id string) *Operation {
 	panic("there is no operation " + id)
 }
 
-// Read answers a public read for the program itself: pages and tools are made from
-// the very bytes of the operation's answer. args are its parameters by name, those
-// of the path and those of the query.
+// Read runs a public read for the program itself, so that pages and tools consist of the same
+// bytes as the response of the operation. args are the parameters of path and query by name.
 func (e *Engine) Read(ctx context.Context, op *Operation, args url.Values) (*Cached, error) {
 	path, query := op.Path, maps.Clone(args)
 	var params httprouter.Params

@@ -23,7 +23,7 @@ type TagKind int
 // Cache holds public responses by path and query, and pages by ETag.
 type Cache = httpcache.Cache[Tag, *Cached]
 
-// Cached is a public answer, ready to be sent, with the values of its headers.
+// Cached is a public response, ready to be sent, with the values of its headers.
 type Cached struct {
 	Body       []byte
 	length     []string
@@ -32,13 +32,13 @@ type Cached struct {
 	compressed atomic.Pointer[compressedBody]
 }
 
-// compressedBody is an answer compressed, once for all who take it so.
+// compressedBody is a response body in gzip, made once for all clients that accept it.
 type compressedBody struct {
 	body   []byte // nil: not worth it
 	length []string
 }
 
-// NewCached returns a document that never changes.
+// NewCached returns a response that never changes.
 func NewCached(content string) *Cached {
 	body := []byte(content)
 	return NewCachedWithETag(body, etag(body))
@@ -48,8 +48,8 @@ func NewCachedWithETag(body []byte, tag string) *Cached {
 	return &Cached{Body: body, length: []string{strconv.Itoa(len(body))}, ETag: []string{tag}}
 }
 
-// gzip is the answer compressed, if that is shorter. It is kept: size has counted it in
-// beforehand.
+// gzip returns the compressed body, without a body if compression does not make it shorter. It
+// is stored with the response, whose Size includes it beforehand.
 func (cached *Cached) gzip() *compressedBody {
 	if z := cached.compressed.Load(); z != nil {
 		return z

@@ -10,12 +10,12 @@ import (
 	"callbook/store"
 )
 
-// Rule is what the body of an operation may implement to check several fields together.
+// Rule is implemented by a body with rules about several fields.
 type Rule interface {
 	Check(body map[string]any, c *Checker)
 }
 
-// Checker gathers what is wrong with a query or a body.
+// Checker collects the invalid fields of a query or a body.
 type Checker struct {
 	registry      huma.Registry
 	topics        map[string]string // as in errorCatalogue
@@ -28,8 +28,8 @@ type Checker struct {
 	loopbackLinks bool // of callbook dev
 }
 
-// MaxDetails is how many faults a refusal names: all of any body, which has so many
-// parts at the most. An address can hold thousands.
+// MaxDetails is the maximum number of details of an error: enough for every body within the
+// limits of JSON. A query string could have thousands.
 const MaxDetails = 400
 
 func (c *Checker) full() bool { return len(c.faults)+len(c.details) >= MaxDetails }
@@ -41,7 +41,7 @@ func (c *Checker) Fault(field string, code store.FaultCode, topic string) {
 	c.faults = append(c.faults, store.Fault{Field: field, Code: code, Topic: topic})
 }
 
-// err is the refusal of all that was found; nil when nothing was.
+// err returns an error with all invalid fields, and nil if there are none.
 func (c *Checker) err(code store.Code) error {
 	found := len(c.faults) + len(c.details)
 	if found == 0 || c.replayable && found == c.pastDates {
@@ -61,7 +61,8 @@ func (c *Checker) validate(schema *huma.Schema, field string, value any) {
 	}
 }
 
-// addDetail takes the validator's message apart. The value it found is not kept.
+// addDetail splits a message of the validator into code and texts. It drops the value that the
+// message is about.
 func (c *Checker) addDetail(d *huma.ErrorDetail) {
 	parts := strings.Split(d.Message, messageSeparator)
 	if len(parts) < 3 {
@@ -97,8 +98,7 @@ func join(field, name string) string {
 	return field + "." + name
 }
 
-// wrongType stands where null was given but is not allowed: the validator takes
-// null for an absent field.
+// wrongType replaces null where it is not allowed: the validator takes null for an absent field.
 type wrongType struct{}
 
 // Resolve follows the references of a schema. It returns nil for nil.
@@ -109,8 +109,8 @@ func Resolve(registry huma.Registry, schema *huma.Schema) *huma.Schema {
 	return schema
 }
 
-// checkDuplicates checks that no list holds a text twice but for case. Exact duplicates
-// are the validator's.
+// checkDuplicates reports texts of a list that differ in case only. The validator reports exact
+// duplicates.
 func (c *Checker) checkDuplicates(format, field string, list []any) {
 	exact, folded := map[string]bool{}, map[string]bool{}
 	for _, item := range list {
@@ -126,8 +126,8 @@ func (c *Checker) checkDuplicates(format, field string, list []any) {
 	}
 }
 
-// foldItem is an item as it is told from others: stored texts that differ in case
-// alone, or two codes of one language, are the same.
+// foldItem returns the form in which the items of a list are compared: texts that differ in case
+// only, or two codes of one language, are the same.
 func foldItem(format, item string) string {
 	if code, ok := store.ParseLanguage(item); ok && format == "language" {
 		item = code
@@ -177,7 +177,7 @@ func (c *Checker) checkText(schema *huma.Schema, field, text string) {
 	}
 }
 
-// ParseTime reads the since of a list of replies.
+// ParseTime parses a time in RFC 3339. An empty text is the zero time.
 func ParseTime(text string) (store.Time, bool) {
 	if text == "" {
 		return 0, true

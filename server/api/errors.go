@@ -11,7 +11,7 @@ import (
 	"callbook/store"
 )
 
-// Refusals that the engine finds itself, beside the store's.
+// Codes of errors that the engine detects itself, beside those of package store.
 const (
 	CodeInvalidJSON          store.Code = "invalid_json"
 	CodeMethodNotAllowed     store.Code = "method_not_allowed"
@@ -20,7 +20,8 @@ const (
 	CodeInternal             store.Code = "internal"
 )
 
-// Catalogue holds what each error means over HTTP.
+// Catalogue holds the status and the texts of every error. It is the only place that words
+// errors.
 type Catalogue struct {
 	Codes   map[store.Code]ErrorTexts
 	Details map[store.FaultCode]map[string]Text // by code and topic
@@ -28,7 +29,8 @@ type Catalogue struct {
 	General []store.Code                        // errors that any operation may respond with
 }
 
-// ErrorTexts is one error code: its status, and its texts by topic.
+// ErrorTexts is the status of an error code and its texts by topic. %d in a text is the limit or
+// position of the error.
 type ErrorTexts struct {
 	Status    int
 	Permanent bool // does not pass by itself: a 503 without Retry-After
@@ -38,12 +40,12 @@ type ErrorTexts struct {
 // Text is a sentence in both languages.
 type Text struct{ EN, ZH string }
 
-// ErrorBody is the JSON of every error.
+// ErrorBody is the JSON body of every error response.
 type ErrorBody struct {
 	Error ErrorObject `json:"error"`
 }
 
-// ErrorObject says what was wrong and what to do next, in both languages.
+// ErrorObject describes an error and the next step in both languages.
 type ErrorObject struct {
 	Code      store.Code  `json:"code" doc:"Stable name of the refusal." example:"not_found"`
 	MessageEN string      `json:"message_en" minLength:"1"`
@@ -55,7 +57,7 @@ type ErrorObject struct {
 	RequestID string      `json:"request_id,omitempty" doc:"With internal: what to tell the operator."`
 }
 
-// Detail is one fault of a body or query.
+// Detail is one invalid field of a body or query.
 type Detail struct {
 	Field     string          `json:"field" doc:"Path of the field, such as offerings[1].title." example:"offerings[1].title"`
 	Code      store.FaultCode `json:"code" enum:"required,unknown_field,wrong_type,too_short,too_long,too_many,too_few,duplicate_item,bad_format,bad_value,out_of_range,forbidden_character,immutable,unknown_id" example:"too_long"`
@@ -63,8 +65,7 @@ type Detail struct {
 	MessageZH string          `json:"message_zh" minLength:"1"`
 }
 
-// invalidInput is what the server itself refuses with: a store.Error and the details
-// that the validator worded.
+// invalidInput is a store.Error with details that the validator has worded.
 type invalidInput struct {
 	cause   *store.Error
 	details []Detail
@@ -81,8 +82,8 @@ func (c *Catalogue) Status(code store.Code) int {
 	return c.Codes[code].Status
 }
 
-// Describe words an error. The second result is false when it is none of the
-// caller's doing, and must be logged.
+// Describe returns the status and the error object of an error. rejected is false if the client
+// did not cause the error; then it must be logged.
 func (c *Catalogue) Describe(err error, requestID string) (status int, object ErrorObject, refused bool) {
 	var e *store.Error
 	var own *invalidInput
@@ -133,8 +134,8 @@ func instant(t time.Time) *store.Time {
 	return &at
 }
 
-// detail words a fault. A fault without a wording of its own would be a bug;
-// it still gets its code.
+// detail returns the texts of an invalid field. A missing text would be a bug; the code is sent
+// all the same.
 func (c *Catalogue) detail(f store.Fault) Detail {
 	t, ok := c.Details[f.Code][f.Topic]
 	if !ok {

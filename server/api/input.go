@@ -14,12 +14,12 @@ import (
 	"callbook/store"
 )
 
-// An operation's input is a struct. Fields with the tag path or query come from
-// the address, the field Body from the body. The tags of the types are both the
-// check and the document; what no schema can say is checked here, in the same
-// pass, so that a caller learns of every fault at once.
+// The input of an operation is a struct. Fields with the tag path or query are parameters, the
+// field Body is the request body. The tags of the types are both the validation and the
+// documentation; rules that no schema can express are checked in the same pass, so that a client
+// learns of every invalid field at once.
 
-// Input is how to read one input type.
+// Input describes how to decode one input type.
 type Input struct {
 	Path   []Field
 	Query  []Field
@@ -66,7 +66,7 @@ func newInput(registry huma.Registry, t reflect.Type) *Input {
 	return in
 }
 
-// optionalAll lets every field of a merge patch be left out.
+// optionalAll makes every field of a merge patch optional.
 func optionalAll(registry huma.Registry, schema *huma.Schema) {
 	schema = Resolve(registry, schema)
 	schema.Required = nil
@@ -76,8 +76,7 @@ func optionalAll(registry huma.Registry, schema *huma.Schema) {
 	}
 }
 
-// rejectNull closes the fields of a body to null: it means something in a merge
-// patch only.
+// rejectNull forbids null in the fields of a body: it has a meaning in a merge patch only.
 func rejectNull(registry huma.Registry, schema *huma.Schema) {
 	schema = Resolve(registry, schema)
 	for _, property := range schema.Properties {
@@ -106,7 +105,7 @@ func (in *Input) param(registry huma.Registry, f reflect.StructField, index int,
 	return Field{Name: name, index: index, Schema: schema}
 }
 
-// readQuery reads the query into the input.
+// readQuery decodes the query into the input.
 func (in *Input) readQuery(c *Checker, rawQuery string, into reflect.Value) error {
 	values, err := url.ParseQuery(rawQuery)
 	if err != nil {
@@ -164,11 +163,11 @@ func (c *Checker) queryValue(f Field, raw string, into reflect.Value) {
 	c.validate(f.Schema, f.Name, value)
 }
 
-// noFields is the schema of a body for an operation that takes none.
+// noFields is the schema of the body of an operation that takes none.
 var noFields = &huma.Schema{Type: huma.TypeObject}
 
-// readBody reads the JSON body into the input. The JSON itself must be right before its
-// fields are checked.
+// readBody decodes the JSON body into the input. The JSON itself must be valid before its fields
+// are checked.
 func (in *Input) readBody(c *Checker, body []byte, into reflect.Value) error {
 	if len(body) == 0 {
 		body = []byte("{}")
@@ -214,8 +213,8 @@ func DecodeJSON(body []byte, into any) error {
 	return nil
 }
 
-// normalizedTexts is an option of json.Unmarshal for texts as parseJSON returns them. It
-// works for fields of type string, not for types that are made from it.
+// normalizedTexts is an option of json.Unmarshal that normalizes strings as parseJSON does. It
+// applies to fields of type string, not to types derived from it.
 var normalizedTexts = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, text *string) error {
 	token, err := d.ReadToken()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"callbook/store"
 )
 
-// What a body may hold at the most: enough for every call, little to work on.
+// Limits of a JSON body: more than any operation needs, and little to process.
 const (
 	maxDepth  = 32
 	maxTokens = 1000
@@ -51,7 +51,7 @@ type jsonParser struct {
 	tokens int
 }
 
-// value parses the next value. schema is nil inside of what no schema describes.
+// value parses the next value. schema is nil within a value that no schema describes.
 func (p *jsonParser) value(schema *huma.Schema, field string) (any, error) {
 	token, err := p.token()
 	if err != nil {
@@ -86,7 +86,7 @@ func (p *jsonParser) token() (jsontext.Token, error) {
 	return token, nil
 }
 
-// syntaxError says what is wrong with the JSON, and where if that can be told.
+// syntaxError returns the error for invalid JSON, with the position if it is known.
 func (p *jsonParser) syntaxError(err error) error {
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
@@ -163,8 +163,8 @@ func (p *jsonParser) object(schema *huma.Schema, field string) (any, error) {
 	return object, err
 }
 
-// fieldPath writes a JSON pointer as details name fields: /offerings/1/title is
-// offerings[1].title. Names that no field of ours could have are not repeated.
+// fieldPath converts a JSON pointer into the notation of details: /offerings/1/title becomes
+// offerings[1].title. It does not repeat names that no field could have.
 func fieldPath(pointer jsontext.Pointer) string {
 	var b strings.Builder
 	for name := range pointer.Tokens() {
@@ -183,11 +183,11 @@ func fieldPath(pointer jsontext.Pointer) string {
 	return b.String()
 }
 
-// fieldNamePattern is what a field's name looks like.
+// fieldNamePattern matches the names that fields may have.
 var fieldNamePattern = regexp.MustCompile(`^[A-Za-z0-9_]{1,40}$`)
 
-// fieldName is a key as an error may name it: one that the caller made up is
-// repeated only if it looks like a field's name.
+// fieldName returns a key as an error may name it. A key that the client made up is repeated
+// only if it looks like the name of a field.
 func fieldName(name string) string {
 	if !fieldNamePattern.MatchString(name) {
 		return "(unnamed)"

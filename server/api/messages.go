@@ -10,9 +10,9 @@ import (
 	"callbook/store"
 )
 
-// Texts about one field. The validator's own messages become "code, English,
-// Chinese", so that one text carries all three to worded. They are globals of
-// the library, set once before any schema is made.
+// Texts about one field. A message of the validator becomes "code, English, Chinese", so that
+// one string carries all three to addDetail. The messages are globals of the library and set
+// once, before any schema is built.
 
 const messageSeparator = "\x1f"
 
@@ -49,7 +49,7 @@ func init() {
 	}
 }
 
-// formatMessage fills a message; one without places for values stays as it is.
+// formatMessage inserts values into a message; a message without verbs stays as it is.
 func formatMessage(format string, values ...any) string {
 	if !strings.Contains(format, "%") {
 		return format

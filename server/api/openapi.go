@@ -24,7 +24,7 @@ func newRegistry() huma.Registry {
 	return r
 }
 
-// Document is what the OpenAPI document says beside the operations.
+// Document is the head of the OpenAPI document, and what its examples need.
 type Document struct {
 	Title, Version, Description string
 	URL                         string // of the site
@@ -35,15 +35,15 @@ type Document struct {
 	Limits                      ratelimit.Limits  // that examples name
 }
 
-// DocumentTag groups operations by the first part of their path below the first: its
-// name, or one of Parts. The first tag of a document holds the others.
+// DocumentTag groups operations by the second segment of their path: its name, or one of Parts.
+// Operations that match no tag belong to the first.
 type DocumentTag struct {
 	Name, Description string
 	Parts             []string
 }
 
-// OpenAPI makes the OpenAPI document from the list of operations. Its text takes
-// longer than all else that is made at a start, so it is made for who asks first.
+// OpenAPI builds the OpenAPI document. The first request for it encodes its text, which takes
+// longer than the rest of the startup.
 func (e *Engine) OpenAPI() func() *Cached {
 	info := &e.Document
 	doc := &huma.OpenAPI{
@@ -78,7 +78,7 @@ func (e *Engine) OpenAPI() func() *Cached {
 	})
 }
 
-// tag returns the name of an operation's tag.
+// tag returns the name of the tag of an operation.
 func (i *Document) tag(op *Operation) string {
 	if parts := strings.Split(op.Path, "/"); len(parts) > 2 {
 		for _, tag := range i.Tags {
@@ -90,7 +90,7 @@ func (i *Document) tag(op *Operation) string {
 	return i.Tags[0].Name
 }
 
-// Describe returns what the document says of an operation.
+// Describe returns the documentation of an operation.
 func (e *Engine) Describe(op *Operation) *huma.Operation {
 	d := &huma.Operation{
 		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Summary + ".",
@@ -149,8 +149,8 @@ func (e *Engine) response(description string, schema *huma.Schema) *huma.Respons
 	}}
 }
 
-// errorStatuses are the statuses that an operation may answer with: those of every
-// call of its kind, and its own.
+// errorStatuses returns the error statuses of an operation: those of every operation of its
+// kind, and its own.
 func (e *Engine) errorStatuses(o *Operation) []int {
 	statuses := []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
 	if o.Keyed {
@@ -169,7 +169,7 @@ func (e *Engine) errorStatuses(o *Operation) []int {
 	return slices.Compact(statuses)
 }
 
-// errorResponse documents one status, with the codes that it may carry.
+// errorResponse documents an error status with the codes that it may carry.
 func (e *Engine) errorResponse(status int, op *Operation) *huma.Response {
 	var codes []string
 	for code, entry := range e.Errors.Codes {
@@ -184,8 +184,7 @@ func (e *Engine) errorResponse(status int, op *Operation) *huma.Response {
 	return r
 }
 
-// exampleError is a refusal as the documents show it: a limit has its number
-// and its end.
+// exampleError returns an error as examples show it: with a limit and its end.
 func (e *Engine) exampleError(code store.Code, op *Operation) error {
 	refused := &store.Error{Code: code}
 	if e.Errors.Status(code) == http.StatusTooManyRequests {
@@ -208,9 +207,9 @@ func schemaOf(registry huma.Registry, t reflect.Type) *huma.Schema {
 	return registry.Schema(t, true, "")
 }
 
-// openResponses completes the schemas once all are known. It lets answers grow: what only answers hold is documented as open to
-// further members, so that a client written today does not break on them. What
-// callers send stays closed.
+// openResponses completes the schemas once all are registered. Schemas that only responses use
+// permit additional members, so that later versions do not break a client; schemas of request
+// bodies stay closed.
 func (e *Engine) openResponses() {
 	sent := map[string]*huma.Schema{}
 	for _, op := range e.Operations {
@@ -231,7 +230,7 @@ func (e *Engine) openResponses() {
 	}
 }
 
-// orNull lets the members be null that are a pointer to an object in Go.
+// orNull permits null for members that are a pointer to a struct in Go.
 func orNull(schema *huma.Schema, t reflect.Type) {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -251,7 +250,7 @@ func orNull(schema *huma.Schema, t reflect.Type) {
 	}
 }
 
-// example makes a value that fits a schema, from the examples of its parts.
+// example builds a value that matches a schema from the examples of its parts.
 func (e *Engine) example(schema *huma.Schema) any {
 	schema = Resolve(e.Registry, schema)
 	switch {

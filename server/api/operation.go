@@ -8,8 +8,8 @@ import (
 	"callbook/store"
 )
 
-// Operation is one row of the list in operations.go. Router, authentication,
-// limits, OpenAPI document, index and the tests' matrices all come from it.
+// Operation is one row of the list of operations. Router, authentication, limits, index, OpenAPI
+// document, tools and the matrices of the tests are generated from it.
 type Operation struct {
 	ID         string
 	Method     string
@@ -28,7 +28,7 @@ type Operation struct {
 	Run        func(req *Request) (Response, error)
 }
 
-// Public makes a row that anyone may call.
+// Public returns an operation that anyone may request.
 func Public[In, Out any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, In) (Response, error), codes ...store.Code) *Operation {
 	op := &Operation{ID: id, Method: method, Path: path, Summary: summary, Limit: limit, Errors: codes, Status: http.StatusOK}
 	op.in, op.out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
@@ -42,8 +42,8 @@ func Public[In, Out any](id, method, path, summary string, limit ratelimit.Class
 	return op
 }
 
-// Keyed makes a row that needs a key. Its handler takes the caller, so that none
-// can be mounted without authentication.
+// Keyed returns an operation that needs an API key. Its handler receives the caller, so no such
+// handler can be mounted without authentication.
 func Keyed[In, Out any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, store.Caller, In) (Response, error), codes ...store.Code) *Operation {
 	op := Public[In, Out](id, method, path, summary, limit, func(req *Request, in In) (Response, error) {
 		return run(req, req.caller, in)
@@ -52,44 +52,44 @@ func Keyed[In, Out any](id, method, path, summary string, limit ratelimit.Class,
 	return op
 }
 
-// Creates marks a row that makes a record: it answers 201 with its place, and a
-// repeated call with the same Idempotency-Key makes nothing anew.
+// Creates declares that the operation creates a record: it responds with 201 and the Location of
+// the record, and a repeated request with the same Idempotency-Key creates nothing.
 func (o *Operation) Creates() *Operation {
 	o.Status, o.Idempotent = http.StatusCreated, true
 	o.Errors = append(o.Errors, store.CodeIdempotencyConflict, store.CodeNotFound)
 	return o
 }
 
-// HasBriefForm gives a list of brief items to a request with this value of a parameter. A tool
-// returns only these.
+// HasBriefForm declares a shorter response of the type of out, which a request selects with
+// param=value. The tool of the operation always selects it.
 func (o *Operation) HasBriefForm(param, value string, out any) *Operation {
 	o.brief = &briefForm{param: param, value: value, out: reflect.TypeOf(out)}
 	return o
 }
 
-// briefForm is a shorter response, which a parameter chooses.
+// briefForm is a shorter response and the parameter that selects it.
 type briefForm struct {
 	param, value string
 	out          reflect.Type
 }
 
-// TakesDryRun marks a row that can be tried only.
+// TakesDryRun declares that a request with dry_run=true creates nothing and gets Allowed.
 func (o *Operation) TakesDryRun() *Operation { o.DryRun = true; return o }
 
-// Deletes marks a row that answers without a body.
+// Deletes declares that the operation responds without a body.
 func (o *Operation) Deletes() *Operation { o.Status = http.StatusNoContent; return o }
 
-// Accepts marks a row that only takes note.
+// Accepts declares that the operation responds before its work is done.
 func (o *Operation) Accepts() *Operation { o.Status = http.StatusAccepted; return o }
 
-// Reads tells whether an answer may be kept and revalidated.
+// Reads reports whether the operation changes nothing.
 func (o *Operation) Reads() bool { return o.Method == http.MethodGet }
 
-// None is the input of a call that takes nothing, or the answer of one that says
-// nothing.
+// None is the input of an operation without parameters and body, and the output of one without a
+// response body.
 type None struct{}
 
-// Allowed is the answer of a contact request that was only tried.
+// Allowed is the response to a dry run.
 type Allowed struct {
 	Allowed bool `json:"allowed" enum:"true"`
 }

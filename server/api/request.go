@@ -18,7 +18,7 @@ import (
 	"callbook/store"
 )
 
-// Request is one request on its way through an operation.
+// Request is an HTTP request to an operation, and what the engine knows of it so far.
 type Request struct {
 	*http.Request
 	engine      *Engine
@@ -33,7 +33,7 @@ type Request struct {
 	Idempotency store.Once // the zero value without an Idempotency-Key
 }
 
-// Response is what an operation returns. Its body is JSON that is ready to be sent.
+// Response is what the handler of an operation returns. Its body is JSON, ready to be sent.
 type Response struct {
 	Body     []byte
 	Status   int // 0 for the operation's own
@@ -44,9 +44,9 @@ type Response struct {
 	Expires  time.Time // from the cache; zero: never
 }
 
-// Handler takes one request through the checks in the contract's order: the
-// address's limit, the key, the key's limit, the query, the media type and the
-// size, the JSON, all fields, the rules.
+// Handler returns the HTTP handler of an operation. It checks a request in the order of the
+// contract: limit of the address, API key, limit of the key, query, media type and size of the
+// body, JSON, fields, rules.
 func (e *Engine) Handler(op *Operation) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 		req := &Request{Request: r, engine: e, op: op, w: w, params: params, now: e.Clock(), Client: e.Client(r)}
@@ -74,7 +74,8 @@ func (req *Request) serve() error {
 	return req.respond(response)
 }
 
-// authorize finds the caller and counts the call.
+// authorize authenticates the client where the operation needs it, and counts the request
+// against its limits.
 func (req *Request) authorize() error {
 	h := req.w.Header()
 	if req.op.Keyed {
@@ -87,8 +88,8 @@ func (req *Request) authorize() error {
 	return req.engine.Limiter.Allow(h, req.op.Limit, req.Client, req.now)
 }
 
-// cachedResponse returns the response of a public read from the cache, or runs the
-// operation and caches its response.
+// cachedResponse returns the response of a public read from the cache, or runs the operation and
+// caches its response.
 func (req *Request) cachedResponse() (*Cached, error) {
 	e, uri := req.engine, req.RequestURI
 	if uri == "" { // the program's own read
@@ -133,7 +134,8 @@ func (req *Request) respond(response Response) error {
 	return WriteJSON(req.w, cmp.Or(response.Status, req.op.Status), response.Body)
 }
 
-// linkNext is the Link header of a page that another follows.
+// linkNext returns the Link header of a page that another page follows, and an empty string for
+// the last page.
 func linkNext(next string) string {
 	if next == "" {
 		return ""
@@ -141,9 +143,9 @@ func linkNext(next string) string {
 	return "<" + next + `>; rel="next"`
 }
 
-// authenticate finds the caller of a key and counts the call. Wrong keys count
-// for the address; one that has shown too many is told so instead of 401. A
-// right key is never held back by others' wrong ones.
+// authenticate resolves the API key and counts the request. An invalid key counts against its
+// address; an address over that limit gets 429 instead of 401. A valid key is never rejected
+// because others sent invalid ones.
 func (req *Request) authenticate() error {
 	e := req.engine
 	key, ok := bearerKey(req.Header)
@@ -170,7 +172,7 @@ func (req *Request) authenticate() error {
 	return err // suspended
 }
 
-// bearerKey reads the one Authorization header of a call.
+// bearerKey returns the key of the only Authorization header.
 func bearerKey(h http.Header) (string, bool) {
 	values := h.Values("Authorization")
 	if len(values) != 1 {
@@ -180,7 +182,7 @@ func bearerKey(h http.Header) (string, bool) {
 	return strings.TrimLeft(key, " "), strings.EqualFold(scheme, "Bearer")
 }
 
-// MaxBody is how much a body may hold.
+// MaxBody is the maximum size of a request body in bytes.
 const MaxBody = 64 << 10
 
 func (req *Request) decode(into reflect.Value) error {
@@ -208,7 +210,7 @@ func (req *Request) decode(into reflect.Value) error {
 	return req.readIdempotencyKey()
 }
 
-// ReadBody reads the body whole, once its media type is right.
+// ReadBody checks the media type of a request and reads its body.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, NewError(CodeUnsupportedMediaType, "encoding")
@@ -233,7 +235,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// isJSON accepts a missing media type, JSON, and any type built on JSON.
+// isJSON reports whether a media type is missing, JSON, or built on JSON.
 func isJSON(contentType string) bool {
 	if contentType == "" {
 		return true
@@ -248,7 +250,7 @@ func isJSON(contentType string) bool {
 	return media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
 }
 
-// readIdempotencyKey reads the Idempotency-Key of a creating call.
+// readIdempotencyKey reads the Idempotency-Key of a request that creates something.
 func (req *Request) readIdempotencyKey() error {
 	values := req.Header.Values("Idempotency-Key")
 	if len(values) == 0 {

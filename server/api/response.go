@@ -18,19 +18,18 @@ const (
 	Revalidate = "public, max-age=0, must-revalidate"
 )
 
-// tagSeed is another one at each start of the program: agents choose much of the content,
-// and nobody may be able to change an answer so that its tag stays.
+// tagSeed changes with each start of the program: agents choose much of the content, and must
+// not be able to change a response without changing its ETag.
 var tagSeed = maphash.MakeSeed()
 
-// etag is a weak tag of the content, the same however the body is encoded, until the
-// program starts again. SHA-256 would take a sixth of the time of a list that no cache
-// holds.
+// etag returns a weak ETag of the content, which is the same for every encoding and until the
+// program restarts. SHA-256 would take a sixth of the time of an uncached list.
 func etag(body []byte) string {
 	return `W/"` + strconv.FormatUint(maphash.Bytes(tagSeed, body), 36) + `"`
 }
 
-// WriteCached sends a public response, compressed if the client accepts that, or 304 if
-// the client has it already.
+// WriteCached sends a public response, compressed if the client accepts it, or 304 if the client
+// has it already.
 func WriteCached(w http.ResponseWriter, r *http.Request, cached *Cached) error {
 	h := w.Header()
 	h["Etag"] = cached.ETag
@@ -51,7 +50,7 @@ func WriteCached(w http.ResponseWriter, r *http.Request, cached *Cached) error {
 	return send(w, http.StatusOK, cached.Body, cached.length)
 }
 
-// acceptsGzip tells whether the caller takes answers compressed by gzip.
+// acceptsGzip reports whether a client accepts gzip.
 func acceptsGzip(encodings []string) bool {
 	for coding := range strings.SplitSeq(strings.Join(encodings, ","), ",") {
 		name, weight, _ := strings.Cut(coding, ";")
@@ -75,8 +74,7 @@ var (
 	gzipHeader       = []string{"gzip"}
 )
 
-// MatchesETag tells whether the caller has what a tag names. It compares weakly: the tag may
-// stand in a list, with or without W/.
+// MatchesETag reports whether If-None-Match names an ETag. It compares weakly and accepts lists.
 func MatchesETag(matches []string, tag string) bool {
 	opaque := strings.TrimPrefix(tag, "W/")
 	for candidate := range strings.SplitSeq(strings.Join(matches, ","), ",") {
@@ -108,8 +106,8 @@ func (e *Engine) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	_ = WriteJSON(w, status, Marshal(ErrorBody{Error: object}))
 }
 
-// ErrorResponse words an error, sets the headers that go with it, and tells the request's
-// log event of it.
+// ErrorResponse returns the status and the object of an error, sets the headers of the error
+// response, and adds the error to the log event of the request.
 func (e *Engine) ErrorResponse(w http.ResponseWriter, r *http.Request, err error) (int, ErrorObject) {
 	id := w.Header().Get("X-Request-Id")
 	status, object, refused := e.Errors.Describe(err, id)
@@ -135,7 +133,7 @@ func (e *Engine) ErrorResponse(w http.ResponseWriter, r *http.Request, err error
 	return status, object
 }
 
-// Marshal writes a value of the program's own types, which cannot fail.
+// Marshal encodes a value of the program's own types, which cannot fail.
 func Marshal(v any) []byte {
 	b, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {

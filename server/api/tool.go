@@ -19,23 +19,22 @@ import (
 	"callbook/store"
 )
 
-// A tool is an operation with another way in: it takes the operation's parameters as
-// arguments, has them checked as a query is, and answers with the bytes that the
-// operation answers with.
+// A tool runs an operation without HTTP: it takes the parameters of the operation as arguments,
+// validates them as a query is validated, and returns the response of the operation.
 
-// Tool is what an operation needs to be a tool.
+// Tool is the name and title of an operation as a tool.
 type Tool struct {
 	Name  string
 	Title string
 }
 
-// AsTool marks a row that is a tool as well.
+// AsTool declares that the operation is a tool as well.
 func (o *Operation) AsTool(name, title string) *Operation {
 	o.Tool = &Tool{Name: name, Title: title}
 	return o
 }
 
-// ToolType returns the type of what a tool responds with.
+// ToolType returns the type of the response of a tool.
 func (o *Operation) ToolType() reflect.Type {
 	if o.brief != nil {
 		return o.brief.out
@@ -43,7 +42,7 @@ func (o *Operation) ToolType() reflect.Type {
 	return o.out
 }
 
-// fixedParams returns the parameters of a tool that are no arguments.
+// fixedParams returns the parameters that a tool sets itself.
 func (o *Operation) fixedParams() url.Values {
 	if o.brief != nil {
 		return url.Values{o.brief.param: {o.brief.value}}
@@ -51,8 +50,8 @@ func (o *Operation) fixedParams() url.Values {
 	return nil
 }
 
-// RunTool runs an operation with the arguments of a tool. It returns the response, or an
-// error object that the caller can correct, or an error of the service.
+// RunTool runs an operation with the arguments of a tool. It returns the response, or an error
+// object that the caller can correct, or an error of the service.
 func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (body []byte, rejected *ErrorObject, err error) {
 	args, err := e.arguments(op, raw)
 	if err == nil {
@@ -68,8 +67,7 @@ func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (body [
 	return nil, &object, nil
 }
 
-// aboutArguments has a refusal speak of arguments, where the operation's own words
-// are about an address and its query.
+// aboutArguments changes the topic of an error that would speak of an address and its query.
 func aboutArguments(err error) error {
 	var refused *store.Error
 	var wrong *invalidInput
@@ -85,9 +83,9 @@ func aboutArguments(err error) error {
 	return err
 }
 
-// arguments writes the arguments of a tool as the parameters of its operation,
-// which has them checked further. Where something is wrong here already, the rest
-// is checked at once, so that a caller learns of every fault.
+// arguments converts the arguments of a tool to the parameters of its operation, which validates
+// them further. If an argument is invalid already, the rest is validated at once, so that the
+// caller learns of every invalid argument.
 func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
 	check := &Checker{registry: e.Registry, topics: e.Errors.Topics}
 	args, err := readArguments(op, check, raw)
@@ -138,7 +136,7 @@ func readArguments(op *Operation, check *Checker, raw []byte) (url.Values, error
 	return args, nil
 }
 
-// readArgument takes one argument: a scalar is a parameter as text, null is none.
+// readArgument reads one argument: a scalar becomes a parameter, null is absent.
 func readArgument(args url.Values, check *Checker, f Field, value jsontext.Value) {
 	switch value.Kind() {
 	case 'n':
@@ -154,7 +152,7 @@ func readArgument(args url.Values, check *Checker, f Field, value jsontext.Value
 	}
 }
 
-// numberText is a number as a parameter has it: some clients write 20 as 20.0.
+// numberText returns a number in the form of a parameter: some clients write 20 as 20.0.
 func numberText(number string) string {
 	f, err := strconv.ParseFloat(number, 64)
 	if err == nil && f == math.Trunc(f) && math.Abs(f) < 1e15 {
@@ -163,7 +161,7 @@ func numberText(number string) string {
 	return number
 }
 
-// ToolInput is the schema of a tool's arguments: the operation's parameters.
+// ToolInput returns the schema of the arguments of a tool: the parameters of the operation.
 func ToolInput(op *Operation) json.RawMessage {
 	properties, required := map[string]*huma.Schema{}, []string{}
 	for _, p := range op.Input.Params {
@@ -182,8 +180,8 @@ func ToolInput(op *Operation) json.RawMessage {
 	})
 }
 
-// ToolOutput is the schema of a tool's structured answer, whole in itself: the
-// operation's answer or an error.
+// ToolOutput returns the schema of the response of a tool, complete in itself: the response of
+// the operation or an error.
 func (e *Engine) ToolOutput(t reflect.Type) json.RawMessage {
 	answer, refusal := schemaOf(e.Registry, t), schemaOf(e.Registry, reflect.TypeFor[ErrorBody]())
 	parts := map[string]*huma.Schema{}

@@ -43,15 +43,15 @@ type demoReply struct {
 	PostedDaysAgo float64 `json:"posted_days_ago"`
 }
 
-// demoStep is one act of the demo's past.
+// demoStep is one step of the history of the demo.
 type demoStep struct {
 	daysAgo float64
 	what    string
 	act     func(context.Context) error
 }
 
-// Load fills an empty directory with the demo: everything happens anew, in
-// order, while the clock runs through the past half year.
+// Load fills an empty directory with the demo: it replays every step in order while the clock
+// runs through the past half year.
 func (d *Server) Load(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,7 +115,7 @@ func (l *demoLoader) add(daysAgo float64, what string, act func(context.Context)
 	l.steps = append(l.steps, demoStep{daysAgo, what, act})
 }
 
-// deadline returns the date that is so many days after today.
+// deadline returns the date a number of days after today.
 func (l *demoLoader) deadline(days *int) string {
 	if days == nil {
 		return ""
@@ -180,7 +180,7 @@ func (l *demoLoader) addPost(p demoPost) {
 	}
 }
 
-// claim asks the owner by mail, as any agent does, and presses the button there.
+// claim requests a claim by mail, as any agent does, and confirms it on the page of the owner.
 func (l *demoLoader) claim(ctx context.Context, caller store.Caller, a demoAgent) error {
 	if _, err := l.store.ClaimOwner(ctx, caller, a.OwnerEmail); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (l *demoLoader) claim(ctx context.Context, caller store.Caller, a demoAgent
 	return l.actAsOwner(ctx, a.Handle, store.OwnerCall{Act: store.OwnerConfirm})
 }
 
-// actAsOwner presses a button on the owner's page of an agent.
+// actAsOwner submits a form of the owner's page of an agent.
 func (l *demoLoader) actAsOwner(ctx context.Context, handle string, call store.OwnerCall) error {
 	page, err := l.store.OwnerPage(ctx, l.owners[handle])
 	if err != nil {
@@ -226,7 +226,7 @@ type demoRequest struct {
 	Then           []demoAct `json:"then"`
 }
 
-// demoAct is what was done to a request.
+// demoAct is one act on a request.
 type demoAct struct {
 	Act     string  `json:"act"`
 	DaysAgo float64 `json:"days_ago"`

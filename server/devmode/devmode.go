@@ -77,15 +77,15 @@ func (c *Clock) Now() time.Time {
 // Advance moves the clock.
 func (c *Clock) Advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-// Agents returns the demo agents in order of joining.
+// Agents returns the demo agents in order of registration.
 func (d *Server) Agents() []Agent {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.agents)
 }
 
-// present are the demo agents that are still there, with the levels that they have now.
-// The key is the one they began with.
+// present lists the demo agents that still exist, with their present levels. The key is the
+// initial one.
 func (d *Server) present(ctx context.Context) (any, error) {
 	agents := []Agent{}
 	for _, agent := range d.Agents() {
@@ -102,8 +102,7 @@ func (d *Server) present(ctx context.Context) (any, error) {
 	return map[string]any{"agents": agents}, nil
 }
 
-// routes mounts what callbook dev adds. It is not part of the API: no key, no
-// limits, not in the documents.
+// routes returns the router of the paths below prefix.
 func (d *Server) routes() *httprouter.Router {
 	router := httprouter.New()
 	router.RedirectTrailingSlash = false
@@ -122,14 +121,14 @@ func (d *Server) routes() *httprouter.Router {
 	return router
 }
 
-// Mail is a mail that the site would have sent.
+// Mail is a mail of the site as GET /dev/mail lists it.
 type Mail struct {
 	mail.Message
 	At store.Time `json:"at"`
 }
 
-// mails are the site's own mails, newest first. What waits goes out before, so that a
-// caller finds the mail it asked for.
+// mails lists the mails of the site, newest first. It delivers queued mails before, so that a
+// client finds the mail that it requested.
 func (d *Server) mails(ctx context.Context) (any, error) {
 	if err := d.DeliverMail(ctx); err != nil {
 		return nil, err
@@ -141,7 +140,7 @@ func (d *Server) mails(ctx context.Context) (any, error) {
 	return map[string]any{"mail": mails}, nil
 }
 
-// handle reads a small body and answers with what act returns.
+// handle returns a handler that reads a small body and responds with the result of run.
 func (d *Server) handle(act func(ctx context.Context, body []byte) (any, error)) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxBody))
@@ -159,22 +158,22 @@ func (d *Server) handle(act func(ctx context.Context, body []byte) (any, error))
 	}
 }
 
-// maxAdvance bounds how far the clock moves in all, so that times stay in the
-// years that answers can write.
+// maxAdvance limits the offset of the clock, so that times stay in years that responses can
+// express.
 const maxAdvance = 100 * 365 * store.Day
 
 func (d *Server) advance(ctx context.Context, body []byte) (any, error) {
 	if err := d.move(ctx, body); err != nil {
 		return nil, err
 	}
-	// Behind the gate: a link may lead to this very server.
+	// Outside the gate: a link may lead to this very server.
 	if err := d.RecheckLinks(ctx); err != nil {
 		return nil, err
 	}
 	return map[string]any{"now": store.Time(d.store.Now().UnixMilli())}, nil
 }
 
-// move moves the clock and does what is then due, but for looks at links.
+// move advances the clock and runs the due jobs, except checks of links.
 func (d *Server) move(ctx context.Context, body []byte) error {
 	d.gate.Lock()
 	defer d.gate.Unlock()
@@ -223,9 +222,9 @@ func (d *Server) reset(ctx context.Context, body []byte) (any, error) {
 	return map[string]any{"agents": len(d.Agents())}, nil
 }
 
-// guard lets in only what comes for this machine by a name of this machine: a
-// page elsewhere that a browser shows must not reach the keys, by its own name
-// (DNS rebinding) or as a foreign origin.
+// guard rejects requests that do not come for this machine by one of its names: a page elsewhere
+// that a browser shows must not reach the keys, by its own name (DNS rebinding) or as a foreign
+// origin.
 func (d *Server) guard(next http.Handler) http.Handler {
 	d.router.NotFound = next
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -250,8 +249,7 @@ func (d *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// readAhead reads a body whole before its call holds back a move of the clock: it
-// may come slowly.
+// readAhead reads the whole body before the request holds the gate: it may arrive slowly.
 func readAhead(r *http.Request) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, api.MaxBody+1))
 	if err == nil {
@@ -260,15 +258,15 @@ func readAhead(r *http.Request) error {
 	return err
 }
 
-// holdsNothing tells of calls that must not hold back a move of the clock: the
-// move itself, one that waits for events, which may be what the move brings, and
-// a look at a link, which may lead to this very server.
+// holdsNothing reports whether a request must not hold the gate: one that moves the clock, one
+// that waits for events, which the move may cause, and a check of a link, which may lead to this
+// very server.
 func holdsNothing(r *http.Request) bool {
 	return slices.Contains([]string{"/dev/clock", "/dev/reset", "/api/me/events", "/api/me/links"}, r.URL.Path)
 }
 
-// ownForm tells of a form of this site: the pages' referrer policy lets browsers
-// name no origin, but they say that it is the same.
+// ownForm reports whether a request comes from a form of this site: the referrer policy of the
+// pages makes browsers send no origin, but they declare it the same.
 func ownForm(r *http.Request) bool {
 	return r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "same-origin"
 }

@@ -12,7 +12,7 @@ import (
 	"callbook/store"
 )
 
-// Outbox takes the site's own mails from the outbox to the sink, one at a time.
+// Outbox delivers the queued mails of the site to the sink, one at a time.
 type Outbox struct {
 	store *store.Store
 	sink  Sink
@@ -26,7 +26,7 @@ func NewOutbox(st *store.Store, sink Sink, base string, log zerolog.Logger) *Out
 	return &Outbox{store: st, sink: sink, base: base, log: log, wake: make(chan struct{}, 1)}
 }
 
-// Notify hears of commits, and wakes the mailer when a mail waits.
+// Notify wakes the outbox if a commit has queued a mail.
 func (o *Outbox) Notify(c store.Changes) {
 	if !c.Mail {
 		return
@@ -37,7 +37,7 @@ func (o *Outbox) Notify(c store.Changes) {
 	}
 }
 
-// Wait returns when mails may be due, or ctx ends. After a failure it sleeps for long.
+// Wait returns when a mail may be due, or ctx ends. After a failure it waits for maxSleep.
 func (o *Outbox) Wait(ctx context.Context, failed bool) {
 	nap := maxSleep
 	if !failed {
@@ -52,8 +52,8 @@ func (o *Outbox) Wait(ctx context.Context, failed bool) {
 	}
 }
 
-// maxSleep bounds how long the mailer sleeps: the directory's clock may move
-// otherwise than the machine's.
+// maxSleep limits how long the outbox sleeps: the clock of the directory may differ from that of
+// the machine.
 const maxSleep = time.Minute
 
 func (o *Outbox) untilNextMail(ctx context.Context) time.Duration {
@@ -103,8 +103,8 @@ var outcomes = map[store.MailOutcome]string{
 	store.MailDelayed:   "is not delivered; it is tried again",
 }
 
-// template is what a kind of mail says. {name} and {handle} are the only words of
-// an agent in it.
+// template is the text of a kind of mail. {name} and {handle} are the only words of an agent in
+// it.
 type template struct{ subject, en, zh string }
 
 var templates = map[string]template{

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// TrustedProxies are the networks whose X-Forwarded-For is believed.
+// TrustedProxies are the networks whose X-Forwarded-For header is trusted.
 type TrustedProxies []netip.Prefix
 
-// ParseTrustedProxies reads addresses and networks such as 127.0.0.1 or 10.0.0.0/8.
+// ParseTrustedProxies parses addresses and networks such as 127.0.0.1 or 10.0.0.0/8.
 func ParseTrustedProxies(texts []string) (TrustedProxies, error) {
 	var proxies TrustedProxies
 	for _, text := range texts {
@@ -30,17 +30,17 @@ func ParseTrustedProxies(texts []string) (TrustedProxies, error) {
 	return proxies, nil
 }
 
-// mappedBits is how long the part is that all IPv4 addresses written as IPv6 share.
+// mappedBits is the length of the prefix of all IPv4 addresses that are written as IPv6.
 const mappedBits = 96
 
-// contain tells whether an address is trusted, on whatever interface.
+// contain reports whether an address is trusted, on any interface.
 func (t TrustedProxies) contain(addr netip.Addr) bool {
 	addr = addr.WithZone("")
 	return slices.ContainsFunc(t, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// ClientAddress returns the address that a request comes from. X-Forwarded-For counts
-// only if the peer is a trusted proxy; then the last address in it that is not one.
+// ClientAddress returns the address of the client. X-Forwarded-For counts only if the peer is a
+// trusted proxy; then the last untrusted address in it is the client.
 func ClientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -64,7 +64,7 @@ func ClientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
 	return addr
 }
 
-// parseHop reads an address as proxies write it: some add the port.
+// parseHop parses an address in X-Forwarded-For: some proxies add the port.
 func parseHop(text string) (netip.Addr, error) {
 	if withPort, err := netip.ParseAddrPort(text); err == nil {
 		return withPort.Addr(), nil
@@ -72,7 +72,7 @@ func parseHop(text string) (netip.Addr, error) {
 	return netip.ParseAddr(strings.Trim(text, "[]"))
 }
 
-// Network is what one person usually has: a single IPv4 address, an IPv6 /64.
+// Network returns the network that one person usually has: a single IPv4 address or an IPv6 /64.
 func Network(addr netip.Addr) netip.Addr {
 	if !addr.Is6() {
 		return addr

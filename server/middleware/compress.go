@@ -7,10 +7,10 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 )
 
-// MinCompressed is how long an answer is that is sent compressed.
+// MinCompressed is the minimum size of a response body that is compressed, in bytes.
 const MinCompressed = 1024
 
-// Compress compresses what a handler answers, for those who take it so.
+// Compress compresses the responses of a handler for clients that accept gzip.
 func Compress(plain http.Handler) (http.Handler, error) {
 	wrap, err := gzhttp.NewWrapper(gzhttp.MinSize(MinCompressed))
 	if err != nil {
@@ -29,8 +29,8 @@ func Compress(plain http.Handler) (http.Handler, error) {
 	}), nil
 }
 
-// headWriter answers HEAD where the answer to GET may be compressed on its way: how
-// long that is shows only when it is made.
+// headWriter removes Content-Length from a response to HEAD if the response to GET may be
+// compressed: its length is unknown.
 type headWriter struct{ http.ResponseWriter }
 
 func (u headWriter) Unwrap() http.ResponseWriter { return u.ResponseWriter }
@@ -43,5 +43,5 @@ func (u headWriter) WriteHeader(status int) {
 	u.ResponseWriter.WriteHeader(status)
 }
 
-// Write drops the body, of which net/http would else tell the length.
+// Write drops the body: net/http would set Content-Length to its length.
 func (u headWriter) Write(body []byte) (int, error) { return len(body), nil }

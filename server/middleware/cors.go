@@ -2,11 +2,11 @@ package middleware
 
 import "net/http"
 
-// AnyOrigin is the Access-Control-Allow-Origin of what any page may read.
+// AnyOrigin is the value of Access-Control-Allow-Origin for public reads.
 var AnyOrigin = []string{"*"}
 
-// Preflight answers OPTIONS. Public reads may be made from any origin; nothing
-// else may, and never with credentials.
+// Preflight responds to OPTIONS. Public reads are allowed from any origin; nothing else is, and
+// never with credentials.
 func Preflight(w http.ResponseWriter, readable bool) {
 	h := w.Header()
 	if readable {

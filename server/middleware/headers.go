@@ -2,13 +2,12 @@ package middleware
 
 import "net/http"
 
-// vary tells, as compress does, what an answer hangs on.
+// vary is the Vary header of every response, which Compress may have compressed.
 var vary = []string{"Accept-Encoding"}
 
-// securityHeaders go with every answer. The service has no script, no frame and
-// nothing from elsewhere. What steers a document's window, links and features goes
-// with the pages for people, in package web: data has none of these, and each header
-// costs an answer from the cache two per cent of its speed.
+// securityHeaders are set on every response. The service has no scripts, no frames and no
+// foreign resources. Package web sets the headers that only pages need: each header costs a
+// cached response two per cent of its speed.
 var securityHeaders = []struct {
 	name  string
 	value []string

@@ -28,8 +28,8 @@ type Observer struct {
 	OnPanic func(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// responseRecorder is a ResponseWriter that records the response, for the metrics and the one
-// log event of a request.
+// responseRecorder is a ResponseWriter that records the response for the metrics and the log
+// event of a request.
 type responseRecorder struct {
 	http.ResponseWriter
 	status int
@@ -59,7 +59,7 @@ func (r *responseRecorder) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (r *responseRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// LogError adds the cause of a failure to the request's log event.
+// LogError adds the cause of a failure to the log event of the request.
 func LogError(w http.ResponseWriter, err error) {
 	if r, ok := w.(*responseRecorder); ok {
 		r.err = err
@@ -72,9 +72,9 @@ func LogCode(w http.ResponseWriter, code store.Code) {
 	}
 }
 
-// Observe gives a request its id and its headers, answers for a handler that
-// panics, and writes the request's one log event. The event holds no query, no
-// header of the caller but its request id, and nothing of the bodies.
+// Observe assigns the request id, sets the common headers, runs next, recovers from a panic, and
+// writes the only log event of the request. The event holds no query, no header but the request
+// id, and nothing of the bodies.
 func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	start := time.Now() //clock: how long it took, not what time it is
 	rec := &responseRecorder{ResponseWriter: w, route: o.Metrics.unrouted}
@@ -107,12 +107,13 @@ func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Dura
 	event.Send()
 }
 
-// MaxPathSegment is what a part of a path has at the most: a handle; ids are shorter.
+// MaxPathSegment is the maximum length of a path segment in the log: that of a handle; ids are
+// shorter.
 const MaxPathSegment = 32
 
-// loggedPath is a path as the log shows it. One that begins like the secret path, however
-// badly it was copied, is taken for one. Elsewhere a part that is longer than any handle, or holds an @,
-// may be a key, a link or a mailbox that somebody pasted, and is left out.
+// loggedPath returns a path as the log shows it. A path that begins like the secret one, however
+// badly it was copied, is hidden. Elsewhere a segment that is longer than any handle, or
+// contains an @, may be a key, a link or a mailbox that somebody pasted, and is left out.
 func (o *Observer) loggedPath(u *url.URL) string {
 	plain := path.Clean(strings.ReplaceAll(u.Path, `\`, "/"))
 	if begin := o.Secret; begin != "" && len(plain) > len(begin) && strings.EqualFold(plain[:len(begin)], begin) {

@@ -10,8 +10,7 @@ import (
 	"callbook/store"
 )
 
-// Metrics counts requests by route, and refusals by their code: which limits are met,
-// and what callers get wrong.
+// Metrics counts requests by route, and error responses by their code.
 type Metrics struct {
 	set        *metrics.Set
 	unrouted   *RouteMetrics // of calls that meet no route
@@ -27,14 +26,14 @@ func NewMetrics(set *metrics.Set, codes []store.Code) *Metrics {
 	return m
 }
 
-// RouteMetrics counts the calls of one route.
+// RouteMetrics counts the requests of one route.
 type RouteMetrics struct {
 	responses [4]*metrics.Counter // by the first digit of the status, from 2 on
 	seconds   *metrics.PrometheusHistogram
 }
 
-// durations are the bounds of what a call takes, in seconds: from a cached answer
-// to one that waits for events.
+// durations are the upper bounds of the histogram in seconds: from a cached response to one that
+// waits for events.
 var durations = []float64{.0001, .0003, .001, .003, .01, .03, .1, .3, 1, 3, 10, 30}
 
 // Route returns the metrics of a route.
@@ -46,14 +45,14 @@ func (m *Metrics) Route(name string) *RouteMetrics {
 	return r
 }
 
-// SetRoute says of which route a request is.
+// SetRoute sets the route that a request is counted for.
 func SetRoute(w http.ResponseWriter, route *RouteMetrics) {
 	if r, ok := w.(*responseRecorder); ok {
 		r.route = route
 	}
 }
 
-// count counts a request that is done.
+// count counts a completed request.
 func (m *Metrics) count(rec *responseRecorder, took time.Duration) {
 	rec.route.responses[min(max(rec.status/100, 2), 5)-2].Inc()
 	rec.route.seconds.Update(took.Seconds())

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// handlePanic answers for a handler that has panicked.
+// handlePanic responds for a handler that has panicked, unless it has responded already.
 func (o *Observer) handlePanic(v any, rec *responseRecorder, r *http.Request) {
 	if v == http.ErrAbortHandler {
 		panic(v)

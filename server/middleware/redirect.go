@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// RedirectTo sends a caller to the same path of the site, whichever host the call names. Of
-// the target a request may write nothing but path and query: x:@example.org is one too.
+// RedirectTo returns a handler that redirects to the same path of the site, whichever host the
+// request names. A request can set only the path and the query of the target: x:@example.org is
+// a path too.
 func RedirectTo(base string, status int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		target := base + "/"
@@ -25,8 +26,8 @@ func RedirectTo(base string, status int) http.Handler {
 	})
 }
 
-// CanonicalHost has next answer for its own name and for names that are not listed, and other
-// for the rest.
+// CanonicalHost passes requests for one of the other names of the site to other, and all else to
+// next.
 func CanonicalHost(own string, names []string, next, other http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
@@ -38,7 +39,7 @@ func CanonicalHost(own string, names []string, next, other http.Handler) http.Ha
 	})
 }
 
-// SuccessWriter keeps the failures of a handler, which words them otherwise than the site.
+// SuccessWriter drops error responses of a handler, so that its caller can send one of its own.
 type SuccessWriter struct {
 	http.ResponseWriter
 	Failed bool

@@ -8,8 +8,8 @@ import (
 	"callbook/store"
 )
 
-// requestID keeps the caller's own if it is well-formed and no key by mistake, or
-// makes one.
+// requestID returns the request id of the client if it is well-formed and not an API key, or a
+// new one.
 func requestID(given string) string {
 	valid := given != "" && len(given) <= 64 && !store.WellFormedKey(given)
 	for i := range len(given) {

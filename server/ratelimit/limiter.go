@@ -16,29 +16,29 @@ import (
 	"callbook/store"
 )
 
-// Limit is one rate limit: Calls in a Period for each address or key. 0 calls
-// switch it off.
+// Limit is one rate limit: the number of requests in a period for each client. 0 requests switch
+// it off.
 type Limit struct {
 	Requests int
 	Period   time.Duration
 }
 
-// Limits are the rate limits in memory; those by the day stand in store.Quotas. A class that
-// is missing has none.
+// Limits are the rate limits in memory by class; a missing class has no limit. The quotas of a
+// day are in package store.
 type Limits map[Class]Limit
 
-// Class names a limit, as errors and the RateLimit header do.
+// Class names a limit in errors and in the RateLimit headers.
 type Class string
 
-// What addresses and what agents have called is remembered of so many, in less than 20 MB.
-// Those unseen for the longest time are forgotten first: who has many addresses cannot
-// have an agent's forgotten.
+// Limits of the number of buckets, which take less than 20 MB. The least recently used ones are
+// dropped first. Addresses and accounts have their own, so that a client with many addresses
+// cannot reset the limits of an account.
 const (
 	maxAddresses = 24576
 	maxAccounts  = 8192
 )
 
-// Limiter counts calls by class and subject.
+// Limiter counts requests by class and client. It is safe for concurrent use.
 type Limiter struct {
 	limits    Limits
 	latest    atomic.Int64 // the latest time seen, in nanoseconds
@@ -48,9 +48,9 @@ type Limiter struct {
 	policies map[Class][]string // as the header tells them
 }
 
-// observe takes the time. When the clock went back, what was counted until then would
-// shut callers out until it has caught up, and is forgotten. A call that has waited for
-// long comes with an earlier time too.
+// observe records the latest time. If the clock was set back by more than a minute, it resets
+// all buckets, which would reject clients until the clock has caught up. A request that waited
+// for long also comes with an earlier time.
 func (l *Limiter) observe(now time.Time) time.Time {
 	if latest := l.latest.Swap(now.UnixNano()); now.UnixNano() < latest-int64(time.Minute) {
 		l.Reset()
@@ -58,13 +58,13 @@ func (l *Limiter) observe(now time.Time) time.Time {
 	return now
 }
 
-// Reset begins to count anew.
+// Reset removes all buckets.
 func (l *Limiter) Reset() {
 	l.addresses.Purge()
 	l.accounts.Purge()
 }
 
-// Len is how many counts are kept.
+// Len returns the number of buckets.
 func (l *Limiter) Len() int { return l.addresses.Len() + l.accounts.Len() }
 
 type bucketKey struct {
@@ -72,7 +72,7 @@ type bucketKey struct {
 	client Client
 }
 
-// Client is whose calls are counted: an address or an agent.
+// Client is the client that requests are counted for: an address or an account.
 type Client struct {
 	Network netip.Addr
 	Account int64
@@ -88,8 +88,8 @@ func NewLimiter(limits Limits) *Limiter {
 	return l
 }
 
-// Allow counts one call. It refuses one past the limit; in either case it tells
-// the caller in the headers how much is left.
+// Allow counts one request at a time. It returns an error for a request over the limit, and sets
+// the RateLimit headers in either case.
 func (l *Limiter) Allow(h http.Header, class Class, client Client, now time.Time) error {
 	limit := l.limits[class]
 	if limit.Requests == 0 {
@@ -126,8 +126,8 @@ func (l *Limiter) bucket(class Class, limit Limit, client Client) *rate.Limiter 
 	return bucket
 }
 
-// setHeaders adds to the headers of the IETF draft "RateLimit header fields for HTTP":
-// the policy, and what is left of it until it is whole again.
+// setHeaders adds a limit to the headers of the IETF draft "RateLimit header fields for HTTP":
+// the policy, the remaining requests, and the seconds until the limit is full again.
 func setHeaders(h http.Header, policy []string, state string) {
 	if before := h["Ratelimit-Policy"]; before != nil {
 		policy = []string{before[0] + ", " + policy[0]}
@@ -136,7 +136,7 @@ func setHeaders(h http.Header, policy []string, state string) {
 	h["Ratelimit-Policy"], h["Ratelimit"] = policy, []string{state}
 }
 
-// headerItem is a class with two of its figures, as the headers write it.
+// headerItem formats a class with two of its figures for the headers.
 func headerItem(class Class, name string, n int, other string, m int) string {
 	b := append(make([]byte, 0, 48), '"')
 	b = append(append(b, class...), `";`...)

@@ -136,7 +136,7 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, erro
 	for i := range list.Items {
 		size += itemSize(&list.Items[i])
 	}
-	b := beginList(req, "agents", size)
+	b := newListBody(req, "agents", size)
 	for i, d := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
@@ -148,7 +148,7 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, erro
 			b = appendListItem(b, d, match)
 		}
 	}
-	response := endList(req, b, list, hintedSearch{
+	response := listEnd(req, b, list, hintedSearch{
 		q: q.Q, of: agentNoun, limit: q.Limit, strict: q.Match == "all",
 		filtered: q.Capability != "" || q.Language != "" || q.Verified != nil || q.MinLevel > 0 || q.New,
 	})
@@ -276,7 +276,7 @@ func (s *Server) getAgent(req *api.Request, in handlePath) (api.Response, error)
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := appendCard(beginAnswer(cardSize(d)), d)
+	b := appendCard(newBody(cardSize(d)), d)
 	return api.Response{Body: append(b, '}'), Tags: cardTags(d.ID)}, nil
 }
 
@@ -311,7 +311,7 @@ func (s *Server) registerAgent(req *api.Request, in registerInput) (api.Response
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := appendAgentObject(beginAnswer(cardSize(r.Agent)), r.Agent)
+	b := appendAgentObject(newBody(cardSize(r.Agent)), r.Agent)
 	if r.Key != "" {
 		b = append(b, `,"api_key":"`+r.Key+`"`...)
 	}

@@ -14,8 +14,8 @@ type CodeSent struct {
 	HowZH       string     `json:"how_zh"`
 }
 
-// mailable refuses what needs a mail where the operator has switched mail off.
-func (s *Server) mailable() error {
+// requireMail refuses what needs a mail where the operator has switched mail off.
+func (s *Server) requireMail() error {
 	if s.outbox == nil {
 		return api.NewError(codeMailUnavailable, "")
 	}
@@ -23,7 +23,7 @@ func (s *Server) mailable() error {
 }
 
 func (s *Server) startVerify(req *api.Request, caller store.Caller, _ api.None) (api.Response, error) {
-	if err := s.mailable(); err != nil {
+	if err := s.requireMail(); err != nil {
 		return api.Response{}, err
 	}
 	sent, err := s.store.StartVerify(req.Context(), caller)
@@ -47,7 +47,7 @@ func (s *Server) confirmVerify(req *api.Request, caller store.Caller, in codeInp
 	if err != nil {
 		return api.Response{}, err
 	}
-	return api.Response{Body: append(appendAgentObject(beginAnswer(cardSize(d)), d), '}')}, nil
+	return api.Response{Body: append(appendAgentObject(newBody(cardSize(d)), d), '}')}, nil
 }
 
 type recoverInput struct {
@@ -73,7 +73,7 @@ var recoverySent = api.Marshal(RecoverySent{
 })
 
 func (s *Server) startRecovery(req *api.Request, in recoverInput) (api.Response, error) {
-	if err := s.mailable(); err != nil {
+	if err := s.requireMail(); err != nil {
 		return api.Response{}, err
 	}
 	return api.Response{Body: recoverySent}, s.store.StartRecovery(req.Context(), in.Body.Handle)

@@ -29,7 +29,7 @@ func (s *Server) listCollabs(req *api.Request, q collabsQuery) (api.Response, er
 	if err != nil {
 		return api.Response{}, err
 	}
-	response := listAnswer(req, "collabs", list, q.Limit)
+	response := listResponse(req, "collabs", list, q.Limit)
 	response.Tags = cacheTags(collabsData)
 	return response, nil
 }
@@ -45,7 +45,7 @@ func (s *Server) listMyCollabs(req *api.Request, caller store.Caller, q ownColla
 	if err != nil {
 		return api.Response{}, err
 	}
-	return listAnswer(req, "collabs", list, q.Limit), nil
+	return listResponse(req, "collabs", list, q.Limit), nil
 }
 
 type collabInput struct {
@@ -54,12 +54,12 @@ type collabInput struct {
 
 func (s *Server) recordCollab(req *api.Request, caller store.Caller, in collabInput) (api.Response, error) {
 	collab, replayed, err := s.store.RecordCollab(req.Context(), caller, in.Body, req.Idempotency)
-	response := collabAnswer(collab)
+	response := collabResponse(collab)
 	response.Location, response.Replayed = "/api/me/collabs", replayed
 	return response, err
 }
 
-func collabAnswer(c store.Collab) api.Response {
+func collabResponse(c store.Collab) api.Response {
 	return api.Response{Body: api.Marshal(CollabAnswer{Notice: notice, Collab: c})}
 }
 
@@ -69,10 +69,10 @@ type collabPath struct {
 
 func (s *Server) confirmCollab(req *api.Request, caller store.Caller, in collabPath) (api.Response, error) {
 	collab, err := s.store.ConfirmCollab(req.Context(), caller, in.ID)
-	return collabAnswer(collab), err
+	return collabResponse(collab), err
 }
 
 func (s *Server) declineCollab(req *api.Request, caller store.Caller, in collabPath) (api.Response, error) {
 	collab, err := s.store.DeclineCollab(req.Context(), caller, in.ID)
-	return collabAnswer(collab), err
+	return collabResponse(collab), err
 }

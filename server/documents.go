@@ -41,20 +41,20 @@ const (
 // mountDocuments mounts the small documents. All are made from the list of
 // operations, the options and the guide.
 func (s *Server) mountDocuments(r *routes) {
-	r.public("/skill.md", s.pageOf(markdownType, s.chooseGuide))
-	r.public("/llms.txt", s.page(plainType, s.llms()))
-	r.public("/robots.txt", s.page(plainType, s.robots()))
+	r.public("/skill.md", s.serveDocument(markdownType, s.chooseGuide))
+	r.public("/llms.txt", s.serveStatic(plainType, s.llmsText()))
+	r.public("/robots.txt", s.serveStatic(plainType, s.robotsText()))
 	catalog := api.NewCached(string(s.apiCatalog()))
 	catalog.Link = []string{"<" + s.options.BaseURL + catalogPath + `>; rel="api-catalog"`}
-	r.public(catalogPath, s.pageOf(linksetType, func(http.Header, *http.Request) *api.Cached { return catalog }))
-	r.public(skillsPath, s.page(api.JSONType, string(s.skillIndex())))
+	r.public(catalogPath, s.serveDocument(linksetType, func(http.Header, *http.Request) *api.Cached { return catalog }))
+	r.public(skillsPath, s.serveStatic(api.JSONType, string(s.skillIndex())))
 	// Made for each call: it holds the date.
-	r.public(securityPath, s.pageOf(plainType, func(http.Header, *http.Request) *api.Cached { return api.NewCached(s.security()) }))
+	r.public(securityPath, s.serveDocument(plainType, func(http.Header, *http.Request) *api.Cached { return api.NewCached(s.securityText()) }))
 }
 
-// pageOf serves a document; choose says which form of it, and sets the headers
+// serveDocument serves a document; choose says which form of it, and sets the headers
 // that go with that.
-func (s *Server) pageOf(contentType string, choose func(h http.Header, r *http.Request) *api.Cached) httprouter.Handle {
+func (s *Server) serveDocument(contentType string, choose func(h http.Header, r *http.Request) *api.Cached) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		h := w.Header()
 		h["Access-Control-Allow-Origin"] = middleware.AnyOrigin
@@ -76,8 +76,8 @@ func makeGuides(base string) map[string]*api.Cached {
 	return guides
 }
 
-// guide is the onboarding guide in a language (en, zh), as /skill.md serves it.
-func (s *Server) guide(lang string) []byte { return s.guides[lang].Body }
+// guideText is the onboarding guide in a language (en, zh), as /skill.md serves it.
+func (s *Server) guideText(lang string) []byte { return s.guides[lang].Body }
 
 func (s *Server) chooseGuide(h http.Header, r *http.Request) *api.Cached {
 	lang := web.Language(r)
@@ -89,7 +89,7 @@ func (s *Server) chooseGuide(h http.Header, r *http.Request) *api.Cached {
 // frontMatter is a field of the English guide's front matter. It reads plain
 // values on one line, and no more of YAML.
 func (s *Server) frontMatter(field string) string {
-	head, _, _ := strings.Cut(strings.TrimPrefix(string(s.guide("en")), "---\n"), "\n---\n")
+	head, _, _ := strings.Cut(strings.TrimPrefix(string(s.guideText("en")), "---\n"), "\n---\n")
 	for line := range strings.SplitSeq(head, "\n") {
 		if value, found := strings.CutPrefix(line, field+": "); found {
 			return value
@@ -98,9 +98,9 @@ func (s *Server) frontMatter(field string) string {
 	return ""
 }
 
-// llms is an overview for language models in the shape of llmstxt.org: a title,
+// llmsText is an overview for language models in the shape of llmstxt.org: a title,
 // a summary in a quote, and sections of links with notes.
-func (s *Server) llms() string {
+func (s *Server) llmsText() string {
 	var b strings.Builder
 	section := func(title string) { fmt.Fprintf(&b, "\n## %s\n\n", title) }
 	link := func(name, path, note string) {
@@ -129,9 +129,9 @@ func (s *Server) llms() string {
 	return b.String()
 }
 
-// robots keeps crawlers out of what is secret, of what is no page, and of the
+// robotsText keeps crawlers out of what is secret, of what is no page, and of the
 // endless ways to ask the same: next pages, searches, filters combined.
-func (s *Server) robots() string {
+func (s *Server) robotsText() string {
 	rules := []string{"User-agent: *", "Disallow: /owner/", "Disallow: " + mcpPath}
 	for _, path := range s.options.Uncrawled {
 		rules = append(rules, "Disallow: "+path)
@@ -173,7 +173,7 @@ const skillSchema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 // skillIndex publishes the English guide as an agent skill. Clients refuse it
 // unless the digest is that of the very bytes at the URL.
 func (s *Server) skillIndex() []byte {
-	digest := sha256.Sum256(s.guide("en"))
+	digest := sha256.Sum256(s.guideText("en"))
 	return api.Marshal(map[string]any{
 		"$schema": skillSchema,
 		"skills": []any{map[string]string{
@@ -187,8 +187,8 @@ func (s *Server) skillIndex() []byte {
 // wants less than a year.
 const securityValid = 180 * store.Day
 
-// security says whom to tell of a weakness (RFC 9116). It is the same all day.
-func (s *Server) security() string {
+// securityText says whom to tell of a weakness (RFC 9116). It is the same all day.
+func (s *Server) securityText() string {
 	base := s.options.BaseURL
 	expires := s.store.Now().UTC().Truncate(store.Day).Add(securityValid)
 	return "Contact: " + cmp.Or(s.options.Contact, base+"/#operator") + "\n" +
@@ -207,13 +207,13 @@ func ParseContact(text string) (string, error) {
 	if mailbox, ok := store.ParseMailbox(text); ok {
 		return "mailto:" + url.PathEscape(mailbox), nil
 	}
-	if u, err := url.Parse(text); err == nil && !strings.ContainsAny(text, "\"'<>\\ ") && reachesSomebody(u) {
+	if u, err := url.Parse(text); err == nil && !strings.ContainsAny(text, "\"'<>\\ ") && isContactURI(u) {
 		return u.String(), nil
 	}
 	return "", errors.New("contact: give a mail address such as security@example.org, or a URI that begins with mailto:, https:// or http://")
 }
 
-func reachesSomebody(u *url.URL) bool {
+func isContactURI(u *url.URL) bool {
 	switch u.Scheme {
 	case "https", "http":
 		return u.Hostname() != "" && u.User == nil

@@ -113,7 +113,7 @@ func TestGuideSpeaksTheLanguageAskedFor(t *testing.T) {
 				headers = append(headers, "Accept-Language: "+tt.accept)
 			}
 			a := s.call("GET", "/skill.md"+tt.query, "", nil, headers...).status(200)
-			if string(a.Body) != string(s.server.guide(tt.want)) || a.Header.Get("Content-Language") != tt.want {
+			if string(a.Body) != string(s.server.guideText(tt.want)) || a.Header.Get("Content-Language") != tt.want {
 				t.Errorf("%s instead of %s", a.Header.Get("Content-Language"), tt.want)
 			}
 			if vary := a.Header.Values("Vary"); !slices.Contains(vary, "Accept-Language") || !slices.Contains(vary, "Accept-Encoding") {

@@ -11,9 +11,9 @@ import (
 // mail off.
 const codeMailUnavailable store.Code = "mail_unavailable"
 
-// errorTexts are all errors of the service: their status and their texts.
-var errorTexts = &api.Catalogue{
-	Codes: catalogue, Details: faultTexts, Topics: fieldTopics,
+// errorCatalogue are all errors of the service: their status and their texts.
+var errorCatalogue = &api.Catalogue{
+	Codes: errorTexts, Details: detailTexts, Topics: detailTopics,
 	General: []store.Code{
 		api.CodeInvalidJSON, store.CodeInvalidQuery, store.CodeUnauthorized, store.CodeSuspended, store.CodeNotFound,
 		api.CodeBodyTooLarge, api.CodeUnsupportedMediaType, store.CodeValidationFailed, store.CodeRateLimited,
@@ -21,16 +21,16 @@ var errorTexts = &api.Catalogue{
 	},
 }
 
-// fieldTopics are the faults for which faultTexts says more than the validator.
-var fieldTopics = map[string]string{
+// detailTopics are the faults for which faultTexts says more than the validator.
+var detailTopics = map[string]string{
 	"offset out_of_range":    "offset",
 	"accept_rules bad_value": "rules",
 	"accept_rules required":  "rules",
 }
 
-// catalogue is what each refusal means over HTTP, by code and topic. A sentence
+// errorTexts is what each refusal means over HTTP, by code and topic. A sentence
 // says what was wrong, the limit, and what to do next; %d is the limit's number, or the place.
-var catalogue = map[store.Code]api.ErrorTexts{
+var errorTexts = map[store.Code]api.ErrorTexts{
 	api.CodeInvalidJSON: {Status: http.StatusBadRequest, Texts: map[string]api.Text{
 		"":         {EN: "The body is not valid JSON. Send one JSON object in UTF-8.", ZH: "请求体不是有效的 JSON。请发送一个 UTF-8 编码的 JSON 对象。"},
 		"syntax":   {EN: "The body is not valid JSON from byte %d on. Send one JSON object in UTF-8.", ZH: "请求体从第 %d 个字节起不是有效的 JSON。请发送一个 UTF-8 编码的 JSON 对象。"},

@@ -26,20 +26,20 @@ type eventsQuery struct {
 const eventPage = 100
 
 func (s *Server) listEvents(req *api.Request, caller store.Caller, q eventsQuery) (api.Response, error) {
-	page, err := s.awaitEvents(req, caller, q)
+	page, err := s.waitForEvents(req, caller, q)
 	return api.Response{Body: api.Marshal(EventsAnswer{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, err
 }
 
-// awaitEvents reads the caller's events, again after each commit that tells it of
+// waitForEvents reads the caller's events, again after each commit that tells it of
 // something, until there are some or the time is up. Between the reads it holds
 // nothing but its place among the waiters.
-func (s *Server) awaitEvents(req *api.Request, caller store.Caller, q eventsQuery) (store.EventPage, error) {
+func (s *Server) waitForEvents(req *api.Request, caller store.Caller, q eventsQuery) (store.EventPage, error) {
 	if q.Wait == 0 { // it takes no place from one that waits
 		return s.readEvents(req, caller, q.After)
 	}
 	timer := time.NewTimer(time.Duration(q.Wait) * time.Second)
 	defer timer.Stop()
-	for read := s.readEvents; ; read = s.readEventsAgain {
+	for read := s.readEvents; ; read = s.readEventsAfterWake {
 		w := s.waiters.join(caller.ID) // before the read, so that nothing falls between
 		page, err := read(req, caller, q.After)
 		if err == nil {
@@ -68,9 +68,9 @@ func (s *Server) readEvents(req *api.Request, caller store.Caller, after string)
 	return s.store.Events(req.Context(), caller, after, eventPage)
 }
 
-// readEventsAgain reads for a call that was woken, a few at once: a commit that
+// readEventsAfterWake reads for a call that was woken, a few at once: a commit that
 // wakes thousands must not hold back other calls.
-func (s *Server) readEventsAgain(req *api.Request, caller store.Caller, after string) (store.EventPage, error) {
+func (s *Server) readEventsAfterWake(req *api.Request, caller store.Caller, after string) (store.EventPage, error) {
 	s.waiters.reading <- struct{}{}
 	defer func() { <-s.waiters.reading }()
 	return s.readEvents(req, caller, after)
@@ -80,16 +80,16 @@ func (s *Server) readEventsAgain(req *api.Request, caller store.Caller, after st
 // return, and in all, past which none waits; and how many of those that wake read
 // at once.
 const (
-	maxWaitsOfAgent = 4
-	maxWaits        = 10_000
-	maxWokenReads   = 4
+	maxWaitsPerAgent = 4
+	maxWaits         = 10_000
+	maxWokenReads    = 4
 )
 
 // waiters are the calls that wait for events.
 type waiters struct {
-	mu    sync.Mutex
-	calls map[int64][]waiter
-	total int
+	mu      sync.Mutex
+	byAgent map[int64][]waiter
+	total   int
 
 	reading chan struct{} // holds one for each woken call that reads
 }
@@ -98,7 +98,7 @@ type waiters struct {
 type waiter chan bool
 
 func newWaiters() *waiters {
-	return &waiters{calls: map[int64][]waiter{}, reading: make(chan struct{}, maxWokenReads)}
+	return &waiters{byAgent: map[int64][]waiter{}, reading: make(chan struct{}, maxWokenReads)}
 }
 
 func (w *waiters) join(agentID int64) waiter {
@@ -109,11 +109,11 @@ func (w *waiters) join(agentID int64) waiter {
 		joined <- false
 		return joined
 	}
-	if calls := w.calls[agentID]; len(calls) >= maxWaitsOfAgent {
-		calls[0].rouse(false)
+	if calls := w.byAgent[agentID]; len(calls) >= maxWaitsPerAgent {
+		calls[0].wake(false)
 		w.remove(agentID, calls[0])
 	}
-	w.calls[agentID] = append(w.calls[agentID], joined)
+	w.byAgent[agentID] = append(w.byAgent[agentID], joined)
 	w.total++
 	return joined
 }
@@ -125,8 +125,8 @@ func (w *waiters) count() int {
 	return w.total
 }
 
-// rouse ends a wait; one that is ended already stays so.
-func (w waiter) rouse(told bool) {
+// wake ends a wait; one that is ended already stays so.
+func (w waiter) wake(told bool) {
 	select {
 	case w <- told:
 	default:
@@ -140,32 +140,32 @@ func (w *waiters) leave(agentID int64, left waiter) {
 }
 
 func (w *waiters) remove(agentID int64, left waiter) {
-	calls := w.calls[agentID]
+	calls := w.byAgent[agentID]
 	i := slices.Index(calls, left)
 	if i < 0 {
 		return
 	}
 	w.total--
 	if calls = slices.Delete(calls, i, i+1); len(calls) == 0 {
-		delete(w.calls, agentID)
+		delete(w.byAgent, agentID)
 	} else {
-		w.calls[agentID] = calls
+		w.byAgent[agentID] = calls
 	}
 }
 
-// changed wakes those whom a commit tells of something.
-func (w *waiters) changed(c store.Changes) {
+// notify wakes those whom a commit tells of something.
+func (w *waiters) notify(c store.Changes) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for agentID := range c.Told {
-		for _, waiting := range w.calls[agentID] {
-			waiting.rouse(true)
+		for _, waiting := range w.byAgent[agentID] {
+			waiting.wake(true)
 		}
 	}
 	if c.All {
-		for _, calls := range w.calls {
+		for _, calls := range w.byAgent {
 			for _, waiting := range calls {
-				waiting.rouse(true)
+				waiting.wake(true)
 			}
 		}
 	}

@@ -141,7 +141,7 @@ func (s *site) queues() map[int64][]waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	copied := map[int64][]waiter{}
-	for id, calls := range w.calls {
+	for id, calls := range w.byAgent {
 		copied[id] = slices.Clone(calls)
 	}
 	return copied
@@ -402,7 +402,7 @@ func TestStoppingAnswersThoseWhoWait(t *testing.T) {
 	var key string
 	var waiting []<-chan *result
 	for i := range calls {
-		if i%maxWaitsOfAgent == 0 {
+		if i%maxWaitsPerAgent == 0 {
 			key = s.agent(fmt.Sprintf("agent-%d", i))
 		}
 		waiting = append(waiting, served.hear(key, longWait))
@@ -470,7 +470,7 @@ func TestACallerThatGoesAwayLeavesNothing(t *testing.T) {
 		"half":      (*net.TCPConn).CloseWrite,
 	} {
 		var parked []*net.TCPConn
-		for i := range maxWaitsOfAgent * len(keys) {
+		for i := range maxWaitsPerAgent * len(keys) {
 			parked = append(parked, s.park(keys[i%len(keys)], longWait))
 		}
 		s.untilWaiting(len(parked))
@@ -542,7 +542,7 @@ func (c *crowdOfWaiters) wait() {
 		if err != nil {
 			c.Fatal(err)
 		}
-		for range maxWaitsOfAgent {
+		for range maxWaitsPerAgent {
 			c.conns = append(c.conns, c.park(key, longWait+"&after="+page.Next))
 		}
 	}
@@ -575,7 +575,7 @@ func TestAThousandWaitingCalls(t *testing.T) {
 	n := len(c.conns)
 	bytes, more := (memoryInUse()-idle)/int64(n), float64(runtime.NumGoroutine()-goroutines)/float64(n)
 	t.Logf("%d waiting calls: %d bytes and %.2f goroutines each", n, bytes, more)
-	if n != agents*maxWaitsOfAgent || bytes > mostBytes || more > mostGoroutines {
+	if n != agents*maxWaitsPerAgent || bytes > mostBytes || more > mostGoroutines {
 		t.Errorf("%d waiting calls cost %d bytes and %.2f goroutines each, want at most %d and %d", n, bytes, more, mostBytes, mostGoroutines)
 	}
 
@@ -588,13 +588,13 @@ func TestAThousandWaitingCalls(t *testing.T) {
 
 	before := c.queues()
 	c.reply(c.keys[1], post)
-	for i, conn := range c.conns[:maxWaitsOfAgent] {
+	for i, conn := range c.conns[:maxWaitsPerAgent] {
 		if told := c.parked(conn).told(); len(told) != 1 || told[0] != "reply.received agent-1" {
 			t.Errorf("call %d is told of %v", i, told)
 		}
 	}
 	delete(before, c.callers[0].ID)
-	c.untilWaiting(n - maxWaitsOfAgent)
+	c.untilWaiting(n - maxWaitsPerAgent)
 	if diff := cmp.Diff(before, c.queues(), cmp.Comparer(func(a, b waiter) bool { return a == b })); diff != "" {
 		t.Errorf("others wake for what one is told (-before +after):\n%.500s", diff)
 	}
@@ -604,12 +604,12 @@ func TestAThousandWaitingCalls(t *testing.T) {
 	if err := c.store.RunDue(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for i, conn := range c.conns[maxWaitsOfAgent:] {
+	for i, conn := range c.conns[maxWaitsPerAgent:] {
 		if told := c.parked(conn).told(); len(told) != 1 || told[0] != "request.expired tide-gauge" {
 			t.Fatalf("call %d is told of %v", i, told)
 		}
 	}
-	t.Logf("one commit tells %d calls in %s", n-maxWaitsOfAgent, time.Since(begun))
+	t.Logf("one commit tells %d calls in %s", n-maxWaitsPerAgent, time.Since(begun))
 	c.untilWaiting(0)
 }
 
@@ -620,19 +620,19 @@ func TestAFifthWaitLetsTheFirstReturn(t *testing.T) {
 	other := s.hear(gauge, longWait)
 	s.untilWaiting(1)
 	var calls []<-chan *result
-	for i := range maxWaitsOfAgent {
+	for i := range maxWaitsPerAgent {
 		calls = append(calls, s.hear(pilot, longWait))
 		s.untilWaiting(i + 2)
 	}
-	for range 2 * maxWaitsOfAgent { // those that do not wait take no place
+	for range 2 * maxWaitsPerAgent { // those that do not wait take no place
 		s.call("GET", eventsPath, pilot, nil).heard()
 	}
-	if n := s.waiting(); n != maxWaitsOfAgent+1 {
+	if n := s.waiting(); n != maxWaitsPerAgent+1 {
 		t.Fatalf("%d calls wait", n)
 	}
 	calls = append(calls, s.hear(pilot, longWait))
 	s.answered(calls[0]).heard()
-	s.untilWaiting(maxWaitsOfAgent + 1)
+	s.untilWaiting(maxWaitsPerAgent + 1)
 	for i, call := range calls[1:] {
 		s.silent(fmt.Sprintf("call %d", i+2), call)
 	}
@@ -723,7 +723,7 @@ func TestOneWaitCountsOnce(t *testing.T) {
 	s.untilWaiting(1)
 	for range 10 {
 		before := s.queues()
-		s.server.waiters.changed(store.Changes{All: true})
+		s.server.waiters.notify(store.Changes{All: true})
 		s.until("it waits anew", func() bool {
 			now := s.queues()[s.caller(pilot).ID]
 			return len(now) == 1 && now[0] != before[s.caller(pilot).ID][0]
@@ -843,11 +843,11 @@ func TestAKeyThatEndsWhileItWaits(t *testing.T) {
 		"rotated": {func(s *site, _, key string) { s.call("POST", "/api/me/rotate-key", key, nil).status(200) }, 401, store.CodeUnauthorized},
 		"deleted": {func(s *site, _, key string) {
 			s.call("DELETE", "/api/me?confirm=harbour-pilot", key, nil).status(204)
-			s.server.waiters.changed(store.Changes{All: true})
+			s.server.waiters.notify(store.Changes{All: true})
 		}, 401, store.CodeUnauthorized},
 		"suspended": {func(s *site, path, _ string) {
 			alter(s, path, `UPDATE agents SET suspended_at = 1`)
-			s.server.waiters.changed(store.Changes{All: true})
+			s.server.waiters.notify(store.Changes{All: true})
 		}, 403, store.CodeSuspended},
 	} {
 		t.Run(name, func(t *testing.T) {

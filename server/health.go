@@ -41,7 +41,7 @@ type Readiness struct {
 
 func (s *Server) ready(ctx context.Context) (any, error) {
 	health, err := s.store.Ready(ctx)
-	return Readiness{Status: "ok", Health: health, BackupAt: s.copied.Load()}, err
+	return Readiness{Status: "ok", Health: health, BackupAt: s.newestBackup.Load()}, err
 }
 
 // health answers with what a probe finds, or with 503.

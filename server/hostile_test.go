@@ -539,7 +539,7 @@ func (h *hostileSite) refusalFaults(a attempt, path string, r *result) (faults [
 		return append(faults, err.Error())
 	}
 	e := body.Error
-	if entry, known := catalogue[e.Code]; !known || entry.Status != r.Status || e.MessageEN == "" || e.MessageZH == "" {
+	if entry, known := errorTexts[e.Code]; !known || entry.Status != r.Status || e.MessageEN == "" || e.MessageZH == "" {
 		faults = append(faults, "not the form of a refusal")
 	}
 	if a.code != "" && e.Code != a.code {

@@ -16,8 +16,8 @@ import (
 
 // job is something that is due by the clock, again and again.
 type job struct {
-	failed  string                          // what the log says when it fails
-	act     func(ctx context.Context) error // a bounded part of what is due
+	failure string                          // what the log says when it fails
+	run     func(ctx context.Context) error // a bounded part of what is due
 	every   time.Duration                   // duePeriod when 0
 	atStart bool                            // at once too
 }
@@ -25,33 +25,33 @@ type job struct {
 // jobs are all that is done by the clock.
 func (s *Server) jobs() []job {
 	return []job{
-		{failed: "what was due could not be done", act: s.store.RunDue},
-		{failed: "links could not be looked at again", act: s.links.recheckSome},
-		{failed: "the database could not be backed up", act: s.backUp, atStart: true},
-		{failed: "the room on the disk could not be looked at", act: s.tellRoom, atStart: true},
-		{failed: "the database could not be checked as a whole", act: s.store.CheckWhole, every: time.Hour, atStart: true},
+		{failure: "what was due could not be done", run: s.store.RunDue},
+		{failure: "links could not be looked at again", run: s.links.recheckSome},
+		{failure: "the database could not be backed up", run: s.backUp, atStart: true},
+		{failure: "the room on the disk could not be looked at", run: s.reportDiskSpace, atStart: true},
+		{failure: "the database could not be checked as a whole", run: s.store.CheckWhole, every: time.Hour, atStart: true},
 	}
 }
 
-// work delivers mails and does the jobs in the background until ctx ends.
-func (s *Server) work(ctx context.Context) *sync.WaitGroup {
+// startJobs delivers mails and does the jobs in the background until ctx ends.
+func (s *Server) startJobs(ctx context.Context) *sync.WaitGroup {
 	working := &sync.WaitGroup{}
 	if s.outbox != nil {
 		working.Go(func() { s.deliverMails(ctx) })
 	}
 	for _, j := range s.jobs() {
-		working.Go(func() { s.repeat(ctx, j) })
+		working.Go(func() { s.runPeriodically(ctx, j) })
 	}
 	return working
 }
 
-func (s *Server) repeat(ctx context.Context, j job) {
-	due := time.NewTicker(cmp.Or(j.every, duePeriod))
+func (s *Server) runPeriodically(ctx context.Context, j job) {
+	due := time.NewTicker(cmp.Or(j.every, jobPeriod))
 	defer due.Stop()
 	for now := j.atStart; ctx.Err() == nil; now = true {
 		if now {
-			if err := guarded(ctx, j.act); err != nil && ctx.Err() == nil {
-				s.options.Log.Error().Err(err).Msg(j.failed)
+			if err := recovered(ctx, j.run); err != nil && ctx.Err() == nil {
+				s.options.Log.Error().Err(err).Msg(j.failure)
 			}
 		}
 		select {
@@ -64,7 +64,7 @@ func (s *Server) repeat(ctx context.Context, j job) {
 // deliverMails delivers mails as they come due, until ctx ends.
 func (s *Server) deliverMails(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := guarded(ctx, s.outbox.Deliver)
+		err := recovered(ctx, s.outbox.Deliver)
 		if err != nil && ctx.Err() == nil {
 			s.options.Log.Error().Err(err).Msg("the outbox cannot be read or written")
 		}
@@ -72,8 +72,8 @@ func (s *Server) deliverMails(ctx context.Context) {
 	}
 }
 
-// guarded turns a panic of a background task into an error: the next run comes.
-func guarded(ctx context.Context, act func(context.Context) error) (err error) {
+// recovered turns a panic of a background task into an error: the next run comes.
+func recovered(ctx context.Context, act func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
@@ -84,12 +84,12 @@ func guarded(ctx context.Context, act func(context.Context) error) (err error) {
 
 // RunDue does at once all that is due by the clock, mails and links included.
 func (s *Server) RunDue(ctx context.Context) error {
-	return errors.Join(s.RunDueInside(ctx), s.links.recheckAll(ctx))
+	return errors.Join(s.RunDueLocally(ctx), s.links.recheckAll(ctx))
 }
 
-// RunDueInside does all that is due but looks at pages.
-func (s *Server) RunDueInside(ctx context.Context) error {
-	return errors.Join(s.store.RunDue(ctx), s.DeliverMail(ctx), s.backUp(ctx), s.tellRoom(ctx))
+// RunDueLocally does all that is due but looks at pages.
+func (s *Server) RunDueLocally(ctx context.Context) error {
+	return errors.Join(s.store.RunDue(ctx), s.DeliverMail(ctx), s.backUp(ctx), s.reportDiskSpace(ctx))
 }
 
 // RecheckLinks checks every link that is due.
@@ -106,39 +106,39 @@ func (s *Server) DeliverMail(ctx context.Context) error {
 // ResetLimits begins to count requests anew.
 func (s *Server) ResetLimits() { s.engine.Limiter.Reset() }
 
-// backupPause is how long after a copy that failed the next try comes: each reads
+// backupRetry is how long after a copy that failed the next try comes: each reads
 // the whole database.
-const backupPause = time.Hour
+const backupRetry = time.Hour
 
 // backUp makes a copy of the database when one is due, and remembers when the newest
 // was made: whoever asks for that must not wait for another disk.
 func (s *Server) backUp(ctx context.Context) error {
 	now := s.store.Now()
-	if s.options.Backups.Folder == "" || now.UnixMilli() < s.noBackup.Load() {
+	if s.options.Backups.Folder == "" || now.UnixMilli() < s.nextBackupTry.Load() {
 		return nil
 	}
 	name, contents, err := s.options.Backups.Run(ctx, now)
 	if err != nil {
-		s.noBackup.Store(now.Add(backupPause).UnixMilli())
+		s.nextBackupTry.Store(now.Add(backupRetry).UnixMilli())
 	}
 	if name != "" {
 		s.options.Log.Info().Str("file", name).Int("agents", contents.Agents).Int64("bytes", contents.Bytes).Msg("a backup is made")
 	}
 	if newest, newestErr := s.options.Backups.Newest(now); newestErr == nil && !newest.IsZero() {
-		s.copied.Store(new(store.Time(newest.UnixMilli())))
+		s.newestBackup.Store(new(store.Time(newest.UnixMilli())))
 	}
 	return err
 }
 
-// tellRoom logs once that there is little room on the database's disk, and once
+// reportDiskSpace logs once that there is little room on the database's disk, and once
 // that there is more again. A disk that does not tell is no matter.
-func (s *Server) tellRoom(context.Context) error {
+func (s *Server) reportDiskSpace(context.Context) error {
 	d, err := s.disk()
-	if err != nil || d.Free < d.Least() == s.low.Load() {
+	if err != nil || d.Free < d.Least() == s.diskLow.Load() {
 		return nil
 	}
-	low := !s.low.Load()
-	s.low.Store(low)
+	low := !s.diskLow.Load()
+	s.diskLow.Store(low)
 	if low {
 		s.options.Log.Warn().Int64("free_bytes", d.Free).Int64("least_bytes", d.Least()).
 			Msg("there is little room on the disk of the database: make some; once it is full, writes are refused")

@@ -107,7 +107,7 @@ func limitCases() []limitCase {
 // limitedSite has an agent and a call that were made before the limits counted.
 func limitedSite(t *testing.T, l ratelimit.Limits) (s *site, key, post string) {
 	s, key, post = inhabited(t)
-	s.server.engine.Limiter = ratelimit.NewLimiter(l)
+	s.server.engine.Limiter = ratelimit.New(l)
 	return s, key, post
 }
 
@@ -174,7 +174,7 @@ func TestEveryKeyHasItsOwnAllowance(t *testing.T) {
 	s, key, _ := inhabited(t)
 	other := s.agent("other-agent")
 	calls, writes := ratelimit.Limit{Requests: 4, Period: time.Minute}, ratelimit.Limit{Requests: 2, Period: time.Minute}
-	s.server.engine.Limiter = ratelimit.NewLimiter(ratelimit.Limits{limitCalls: calls, limitWrites: writes})
+	s.server.engine.Limiter = ratelimit.New(ratelimit.Limits{limitCalls: calls, limitWrites: writes})
 	a := s.call("POST", "/api/me/rotate-key", key, nil).status(200)
 	a.counted("calls", calls, 3)
 	a.counted("writes", writes, 1)

@@ -65,28 +65,28 @@ func kindOf(address string) string {
 // how many go on at once, how many one address gets in an hour over all agents,
 // and how many links the service takes up by itself in a minute.
 const (
-	looksAtOnce    = 8
-	looksInAMinute = 20
+	maxConcurrentChecks = 8
+	checksPerRun        = 20
 )
 
-var looksAtAddress = ratelimit.Limit{Requests: 60, Period: time.Hour}
+var addressLimit = ratelimit.Limit{Requests: 60, Period: time.Hour}
 
 // linkChecks looks at the pages of profile links.
 type linkChecks struct {
 	store   *store.Store
 	checker *linkcheck.Checker
 	base    string
-	free    chan struct{}
-	looking sync.Map           // agents of which a link is looked at
+	slots   chan struct{}
+	busy    sync.Map           // agents of which a link is looked at
 	limiter *ratelimit.Limiter // by the address that is called; unlimited where links may lead to this machine
 }
 
 func newLinkChecks(s *Server) *linkChecks {
 	limits := ratelimit.Limits{}
 	if !s.options.LinkCheck.Loopback {
-		limits[limitLooks] = looksAtAddress
+		limits[limitLooks] = addressLimit
 	}
-	l := &linkChecks{store: s.store, base: s.options.BaseURL, free: make(chan struct{}, looksAtOnce), limiter: ratelimit.NewLimiter(limits)}
+	l := &linkChecks{store: s.store, base: s.options.BaseURL, slots: make(chan struct{}, maxConcurrentChecks), limiter: ratelimit.New(limits)}
 	o := s.options.LinkCheck
 	o.UserAgent = "Callbook/" + s.options.Version + " (+" + s.options.BaseURL + ")"
 	o.Allow = func(addr netip.Addr) bool {
@@ -96,39 +96,39 @@ func newLinkChecks(s *Server) *linkChecks {
 	return l
 }
 
-// linkPatience is how long a call waits for its turn. Pages may be slow, and a call
+// slotTimeout is how long a call waits for its turn. Pages may be slow, and a call
 // must end; one that has no turn leaves its link to the service.
-const linkPatience = 2 * time.Second
+const slotTimeout = 2 * time.Second
 
-// enter waits for a turn: so many links of all agents are checked at once, and one of
+// acquire waits for a turn: so many links of all agents are checked at once, and one of
 // one agent.
-func (l *linkChecks) enter(ctx context.Context, agentID int64) bool {
-	if _, looking := l.looking.LoadOrStore(agentID, true); looking {
+func (l *linkChecks) acquire(ctx context.Context, agentID int64) bool {
+	if _, looking := l.busy.LoadOrStore(agentID, true); looking {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, linkPatience)
+	ctx, cancel := context.WithTimeout(ctx, slotTimeout)
 	defer cancel()
 	select {
-	case l.free <- struct{}{}:
+	case l.slots <- struct{}{}:
 		return true
 	case <-ctx.Done():
-		l.looking.Delete(agentID)
+		l.busy.Delete(agentID)
 		return false
 	}
 }
 
-func (l *linkChecks) exit(agentID int64) {
-	<-l.free
-	l.looking.Delete(agentID)
+func (l *linkChecks) release(agentID int64) {
+	<-l.slots
+	l.busy.Delete(agentID)
 }
 
 // check fetches a link's page and stores what it found there. It returns the agent's
 // links: without a turn as they were, since the service checks this one later.
 func (l *linkChecks) check(ctx context.Context, link store.DueLink, byService bool) ([]store.Link, error) {
-	if !l.enter(ctx, link.AgentID) {
+	if !l.acquire(ctx, link.AgentID) {
 		return l.store.Links(ctx, link.AgentID)
 	}
-	defer l.exit(link.AgentID)
+	defer l.release(link.AgentID)
 	result, err := l.checker.Check(ctx, link.URL, l.base+"/agents/"+link.Handle)
 	switch {
 	case errors.Is(err, linkcheck.ErrBusy):
@@ -150,14 +150,14 @@ func (l *linkChecks) recheckSome(ctx context.Context) error {
 // recheckAll checks every link that is due.
 func (l *linkChecks) recheckAll(ctx context.Context) error {
 	for {
-		if n, err := l.recheck(ctx); err != nil || n < looksInAMinute {
+		if n, err := l.recheck(ctx); err != nil || n < checksPerRun {
 			return err
 		}
 	}
 }
 
 func (l *linkChecks) recheck(ctx context.Context) (taken int, err error) {
-	due, err := l.store.TakeDueLinks(ctx, looksInAMinute)
+	due, err := l.store.TakeDueLinks(ctx, checksPerRun)
 	for _, link := range due {
 		var refused *store.Error
 		if _, checkErr := l.check(ctx, link, true); !errors.As(checkErr, &refused) {

@@ -7,30 +7,30 @@ import (
 	"callbook/store"
 )
 
-// perList is how many bytes of a list are neither its records' nor the caller's query, about.
-const perList = 256
+// listOverhead is how many bytes of a list are neither its records' nor the caller's query, about.
+const listOverhead = 256
 
-// beginList begins a list with its plural, and makes room for records of that size in all.
-func beginList(req *api.Request, plural string, size int) []byte {
-	b := beginAnswer(perList + len(req.URL.RawQuery) + size)
+// newListBody begins a list with its plural, and makes room for records of that size in all.
+func newListBody(req *api.Request, plural string, size int) []byte {
+	b := newBody(listOverhead + len(req.URL.RawQuery) + size)
 	return append(b, `,"`+plural+`":[`...)
 }
 
-// listAnswer is a page of records that are answered as they are.
-func listAnswer[T any](req *api.Request, plural string, list store.List[T], limit int) api.Response {
-	b := beginList(req, plural, 0)
+// listResponse is a page of records that are answered as they are.
+func listResponse[T any](req *api.Request, plural string, list store.List[T], limit int) api.Response {
+	b := newListBody(req, plural, 0)
 	for i := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, api.Marshal(list.Items[i])...)
 	}
-	return endList(req, b, list, hintedSearch{limit: limit})
+	return listEnd(req, b, list, hintedSearch{limit: limit})
 }
 
-// endPage closes an answer with the address of its next page, or null: the same query
+// pageResponse closes an answer with the address of its next page, or null: the same query
 // with a cursor instead of an offset.
-func endPage(req *api.Request, b []byte, cursor string) api.Response {
+func pageResponse(req *api.Request, b []byte, cursor string) api.Response {
 	b = append(b, `,"next":`...)
 	next := nextPage(req.URL, cursor)
 	if next == "" {

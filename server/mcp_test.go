@@ -106,7 +106,7 @@ func TestEveryVersionOfTheProtocol(t *testing.T) {
 				t.Errorf("an unknown tool: %v", err)
 			}
 			guide, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "callbook://guide/zh"})
-			if err != nil || guide.Contents[0].Text != string(s.server.guide("zh")) {
+			if err != nil || guide.Contents[0].Text != string(s.server.guideText("zh")) {
 				t.Errorf("%v %+v", err, guide)
 			}
 			if _, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "callbook://agents/nobody"}); err == nil || !strings.Contains(err.Error(), "There is no such resource") {

@@ -20,7 +20,7 @@ func (s *Server) getMe(req *api.Request, caller store.Caller, _ api.None) (api.R
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := appendCard(beginAnswer(cardSize(own.Card)), own.Card)
+	b := appendCard(newBody(cardSize(own.Card)), own.Card)
 	b = appendText(append(b, `,"mailbox":`...), own.Mailbox)
 	rest := api.Marshal(struct {
 		OwnerClaim       store.OwnerClaim `json:"owner_claim"`
@@ -51,7 +51,7 @@ func (s *Server) updateMe(req *api.Request, caller store.Caller, in settingsInpu
 	if err != nil {
 		return api.Response{}, err
 	}
-	return api.Response{Body: append(appendAgentObject(beginAnswer(cardSize(d)), d), '}')}, nil
+	return api.Response{Body: append(appendAgentObject(newBody(cardSize(d)), d), '}')}, nil
 }
 
 type deleteMeQuery struct {
@@ -80,7 +80,7 @@ func (s *Server) exportMe(req *api.Request, caller store.Caller, _ api.None) (ap
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := append(beginAnswer(len(tables)+256), `,"exported_at":`...)
+	b := append(newBody(len(tables)+256), `,"exported_at":`...)
 	b = store.Time(s.store.Now().UnixMilli()).AppendJSON(b)
 	b = append(b, `,"tables":{`...)
 	b = append(b, tables...)

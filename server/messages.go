@@ -5,8 +5,8 @@ import (
 	"callbook/store"
 )
 
-// faultTexts words the faults that this program finds itself, by code and topic.
-var faultTexts = map[store.FaultCode]map[string]api.Text{
+// detailTexts words the faults that this program finds itself, by code and topic.
+var detailTexts = map[store.FaultCode]map[string]api.Text{
 	store.FaultUnknownField: {
 		"":      {EN: "is not a field of this call; remove it, or check its spelling and case", ZH: "不是此调用的字段；请删除，或检查拼写与大小写"},
 		"query": {EN: "is not a query parameter of this call; remove it, or check its spelling", ZH: "不是此调用的查询参数；请删除，或检查拼写"},

@@ -15,8 +15,8 @@ import (
 // Figures for Prometheus. They have a listener of their own, which the public does
 // not reach, and hold nothing of any caller: routes are told by their pattern.
 
-// metered has a route's calls counted.
-func (s *Server) metered(route string, h httprouter.Handle) httprouter.Handle {
+// countRoute has a route's calls counted.
+func (s *Server) countRoute(route string, h httprouter.Handle) httprouter.Handle {
 	m := s.observer.Metrics.Route(route)
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 		middleware.SetRoute(w, m)
@@ -27,7 +27,7 @@ func (s *Server) metered(route string, h httprouter.Handle) httprouter.Handle {
 // writeMetrics writes all figures in the text format of Prometheus. Those of the
 // database are left out when it cannot be read; the others are wanted then most.
 func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
-	s.meters.WritePrometheus(w)
+	s.metrics.WritePrometheus(w)
 	metrics.WriteGaugeUint64(w, "callbook_event_calls_waiting", uint64(s.waiters.count()))
 	metrics.WriteGaugeUint64(w, "callbook_connections_open", uint64(s.connections.Load()))
 	metrics.WriteGaugeUint64(w, "callbook_cache_bytes", uint64(s.engine.Cache.Bytes()))

@@ -17,9 +17,9 @@ var notice = Notice{
 // noticeMember is the notice as the first member of an answer.
 var noticeMember = `{"notice":` + string(api.Marshal(notice))
 
-// beginAnswer returns an answer that holds the notice so far, with room for size more
+// newBody returns an answer that holds the notice so far, with room for size more
 // bytes: a list that grows as it is written spends more time on moving itself than on
 // copying its records.
-func beginAnswer(size int) []byte {
+func newBody(size int) []byte {
 	return append(make([]byte, 0, len(noticeMember)+size), noticeMember...)
 }

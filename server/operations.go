@@ -5,10 +5,10 @@ import (
 	"callbook/store"
 )
 
-// list is every operation of the API, in the order of GET /api. Router, OpenAPI
+// operations is every operation of the API, in the order of GET /api. Router, OpenAPI
 // document, index, authentication and limits come from it; a new operation is a
 // row here and a handler in its noun's file.
-func (s *Server) list() []*api.Operation {
+func (s *Server) operations() []*api.Operation {
 	const get, post, put, patch, del = "GET", "POST", "PUT", "PATCH", "DELETE"
 	return []*api.Operation{
 		api.Public[api.None, Index]("getIndex", get, "/api", "This index of the API", limitReads, s.getIndex),

@@ -22,7 +22,7 @@ type ClaimSent struct {
 }
 
 func (s *Server) claimOwner(req *api.Request, caller store.Caller, in ownerClaimInput) (api.Response, error) {
-	if err := s.mailable(); err != nil {
+	if err := s.requireMail(); err != nil {
 		return api.Response{}, err
 	}
 	expires, err := s.store.ClaimOwner(req.Context(), caller, in.Body.OwnerEmail)

@@ -71,13 +71,13 @@ func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error) web
 
 // mountPages mounts the pages for people.
 func (s *Server) mountPages(r *routes) {
-	r.public("/style.css", s.page("text/css; charset=utf-8", static.Style))
-	r.public("/mark.svg", s.page("image/svg+xml", static.Mark))
+	r.public("/style.css", s.serveStatic("text/css; charset=utf-8", static.Style))
+	r.public("/mark.svg", s.serveStatic("image/svg+xml", static.Mark))
 	for path, show := range map[string]httprouter.Handle{
 		"/": s.pages.Home, "/agents": s.pages.Agents, "/agents/{handle}": s.pages.Agent,
 		"/calls": s.pages.Calls, "/calls/{id}": s.pages.Call, "/calls.atom": s.pages.Feed,
 	} {
-		counted := s.forPeople(show)
+		counted := s.countPage(show)
 		r.public(path, func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 			w.Header().Set("Access-Control-Allow-Origin", "*")
 			counted(w, r, params)
@@ -85,12 +85,12 @@ func (s *Server) mountPages(r *routes) {
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 		// All below it, so that no mistyped link gets another answer.
-		r.handle(method, "/owner/*token", s.forPeople(s.pages.Owner))
+		r.handle(method, "/owner/*token", s.countPage(s.pages.Owner))
 	}
 }
 
-// forPeople counts a call of a page for its address.
-func (s *Server) forPeople(show httprouter.Handle) httprouter.Handle {
+// countPage counts a call of a page for its address.
+func (s *Server) countPage(show httprouter.Handle) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 		if err := s.engine.Allow(w, r, limitReads); err != nil {
 			s.pages.Refuse(w, r, err)
@@ -100,19 +100,19 @@ func (s *Server) forPeople(show httprouter.Handle) httprouter.Handle {
 	}
 }
 
-// refuse answers a path or a method that there is not: to a person with a page,
+// reject answers a path or a method that there is not: to a person with a page,
 // to a program with JSON.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if web.Owns(r.URL.Path) || isBrowser(r) {
+func (s *Server) reject(w http.ResponseWriter, r *http.Request, err error) {
+	if web.Owns(r.URL.Path) || wantsHTML(r) {
 		s.pages.Refuse(w, r, err)
 		return
 	}
 	s.engine.WriteError(w, r, err)
 }
 
-// isBrowser tells of one that opens an address which is no page: browsers ask for
+// wantsHTML tells of one that opens an address which is no page: browsers ask for
 // HTML before all else. What is for programs answers them as it does programs.
-func isBrowser(r *http.Request) bool {
+func wantsHTML(r *http.Request) bool {
 	for _, part := range []string{"/api", "/mcp", "/dev", "/.well-known"} {
 		if r.URL.Path == part || strings.HasPrefix(r.URL.Path, part+"/") {
 			return false

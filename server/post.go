@@ -51,7 +51,7 @@ func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error)
 	for _, d := range list.Items {
 		size += postSize(d)
 	}
-	b := beginList(req, "posts", size)
+	b := newListBody(req, "posts", size)
 	for i, d := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
@@ -59,7 +59,7 @@ func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error)
 		b = appendPostMembers(append(b, '{'), d)
 		b = append(appendMatch(b, matchOf(q.Q, i < list.Strict)), '}')
 	}
-	response := endList(req, b, list, hintedSearch{
+	response := listEnd(req, b, list, hintedSearch{
 		q: q.Q, of: callNoun, limit: q.Limit, strict: q.Match == "all",
 		filtered: q.Kind != "" || q.Tag != "" || q.Author != "" || q.Open,
 	})
@@ -102,7 +102,7 @@ func (s *Server) createPost(req *api.Request, caller store.Caller, in postInput)
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := appendPost(append(beginAnswer(postSize(d)), `,"post":`...), d)
+	b := appendPost(append(newBody(postSize(d)), `,"post":`...), d)
 	return api.Response{Body: append(b, '}'), Location: "/api/posts/" + d.ID, Replayed: replayed}, nil
 }
 
@@ -133,7 +133,7 @@ func (s *Server) getPost(req *api.Request, in postQuery) (api.Response, error) {
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := appendPost(append(beginAnswer(postSize(d)), `,"post":`...), d)
+	b := appendPost(append(newBody(postSize(d)), `,"post":`...), d)
 	b = append(b, `,"replies":[`...)
 	for i, r := range list.Items {
 		if i > 0 {
@@ -141,7 +141,7 @@ func (s *Server) getPost(req *api.Request, in postQuery) (api.Response, error) {
 		}
 		b = append(b, api.Marshal(replyOf(r))...)
 	}
-	response := endPage(req, append(b, ']'), list.Next)
+	response := pageResponse(req, append(b, ']'), list.Next)
 	response.Tags = cacheTags(postsData)
 	return response, nil
 }
@@ -160,8 +160,8 @@ type Received struct {
 	Status string `json:"status" enum:"received"`
 }
 
-// reported tells the operator of a report.
-func (s *Server) reported(about, id string) {
+// logReport tells the operator of a report.
+func (s *Server) logReport(about, id string) {
 	s.options.Log.Warn().Str("about", about).Str("id", id).Msg("something was reported")
 }
 
@@ -169,6 +169,6 @@ func (s *Server) reportPost(req *api.Request, in reportInput) (api.Response, err
 	if err := s.store.ReportPost(req.Context(), in.ID, req.Client.Network.String(), in.Body); err != nil {
 		return api.Response{}, err
 	}
-	s.reported("post", in.ID)
+	s.logReport("post", in.ID)
 	return api.Response{Body: api.Marshal(Received{Status: "received"})}, nil
 }

@@ -59,7 +59,7 @@ func (s *Server) OneName(names []string) http.Handler {
 
 // ShowCertificate adds a figure: the end of a name's certificate; 0 while there is none.
 func (s *Server) ShowCertificate(name string, ends func() time.Time) {
-	s.meters.NewGauge(`callbook_certificate_expires_seconds{domain="`+name+`"}`, func() float64 {
+	s.metrics.NewGauge(`callbook_certificate_expires_seconds{domain="`+name+`"}`, func() float64 {
 		if end := ends(); !end.IsZero() {
 			return float64(end.Unix())
 		}

@@ -45,7 +45,7 @@ func (s *Server) createReply(req *api.Request, caller store.Caller, in replyInpu
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := append(beginAnswer(len(r.Body)+512), `,"reply":`...)
+	b := append(newBody(len(r.Body)+512), `,"reply":`...)
 	b = append(b, api.Marshal(replyOf(r))...)
 	return api.Response{Body: append(b, '}'), Location: "/api/posts/" + r.PostID, Replayed: replayed}, nil
 }
@@ -81,7 +81,7 @@ func (s *Server) listMyReplies(req *api.Request, caller store.Caller, q repliesQ
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := beginList(req, "replies", 0)
+	b := newListBody(req, "replies", 0)
 	for i, r := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
@@ -91,5 +91,5 @@ func (s *Server) listMyReplies(req *api.Request, caller store.Caller, q repliesQ
 			Post PostName `json:"post"`
 		}{replyOf(r), PostName{ID: r.PostID, Title: r.PostTitle}})...)
 	}
-	return endList(req, b, list, hintedSearch{limit: q.Limit}), nil
+	return listEnd(req, b, list, hintedSearch{limit: q.Limit}), nil
 }

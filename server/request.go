@@ -32,12 +32,12 @@ func (s *Server) sendRequest(req *api.Request, caller store.Caller, in requestIn
 		return api.Response{Body: []byte(`{"allowed":true}`), Status: http.StatusOK}, err
 	}
 	r, replayed, err := s.store.SendRequest(req.Context(), caller, in.Handle, in.Body, req.Idempotency)
-	response := requestAnswer(r)
+	response := requestResponse(r)
 	response.Location, response.Replayed = "/api/requests/"+r.ID, replayed
 	return response, err
 }
 
-func requestAnswer(r store.Request) api.Response {
+func requestResponse(r store.Request) api.Response {
 	return api.Response{Body: api.Marshal(RequestAnswer{Notice: notice, Request: r})}
 }
 
@@ -53,7 +53,7 @@ func (s *Server) listMyRequests(req *api.Request, caller store.Caller, q request
 	if err != nil {
 		return api.Response{}, err
 	}
-	return listAnswer(req, "requests", list, q.Limit), nil
+	return listResponse(req, "requests", list, q.Limit), nil
 }
 
 type requestPath struct {
@@ -62,12 +62,12 @@ type requestPath struct {
 
 func (s *Server) getRequest(req *api.Request, caller store.Caller, in requestPath) (api.Response, error) {
 	r, err := s.store.Request(req.Context(), caller, in.ID)
-	return requestAnswer(r), err
+	return requestResponse(r), err
 }
 
 func (s *Server) acceptRequest(req *api.Request, caller store.Caller, in requestPath) (api.Response, error) {
 	r, err := s.store.AcceptRequest(req.Context(), caller, in.ID)
-	return requestAnswer(r), err
+	return requestResponse(r), err
 }
 
 type declineInput struct {
@@ -77,12 +77,12 @@ type declineInput struct {
 
 func (s *Server) declineRequest(req *api.Request, caller store.Caller, in declineInput) (api.Response, error) {
 	r, err := s.store.DeclineRequest(req.Context(), caller, in.ID, in.Body)
-	return requestAnswer(r), err
+	return requestResponse(r), err
 }
 
 func (s *Server) withdrawRequest(req *api.Request, caller store.Caller, in requestPath) (api.Response, error) {
 	r, err := s.store.WithdrawRequest(req.Context(), caller, in.ID)
-	return requestAnswer(r), err
+	return requestResponse(r), err
 }
 
 type reportRequestInput struct {
@@ -93,7 +93,7 @@ type reportRequestInput struct {
 func (s *Server) reportRequest(req *api.Request, caller store.Caller, in reportRequestInput) (api.Response, error) {
 	r, err := s.store.ReportRequest(req.Context(), caller, in.ID, in.Body)
 	if err == nil {
-		s.reported("request", r.ID)
+		s.logReport("request", r.ID)
 	}
-	return requestAnswer(r), err
+	return requestResponse(r), err
 }

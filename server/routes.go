@@ -13,9 +13,9 @@ import (
 
 // routes is what the server answers to, by path and method.
 type routes struct {
-	router *httprouter.Router
-	open   *httprouter.Router // what any origin may read
-	wrap   func(route string, h httprouter.Handle) httprouter.Handle
+	router       *httprouter.Router
+	publicRoutes *httprouter.Router // what any origin may read
+	wrap         func(route string, h httprouter.Handle) httprouter.Handle
 }
 
 // handle mounts a path; {name} stands for a part of it.
@@ -32,12 +32,12 @@ func (r *routes) get(path string, h httprouter.Handle) {
 // public is get for what any origin may read.
 func (r *routes) public(path string, h httprouter.Handle) {
 	r.get(path, h)
-	r.open.GET(pattern(path), h)
+	r.publicRoutes.GET(pattern(path), h)
 }
 
-// readable tells whether any origin may read a path.
-func (r *routes) readable(path string) bool {
-	h, _, _ := r.open.Lookup(http.MethodGet, path)
+// isPublic tells whether any origin may read a path.
+func (r *routes) isPublic(path string) bool {
+	h, _, _ := r.publicRoutes.Lookup(http.MethodGet, path)
 	return h != nil
 }
 
@@ -46,26 +46,26 @@ func pattern(path string) string {
 	return strings.NewReplacer("{", ":", "}", "").Replace(path)
 }
 
-// mount mounts all that the server answers.
-func (s *Server) mount() http.Handler {
+// newHandler mounts all that the server answers.
+func (s *Server) newHandler() http.Handler {
 	router := httprouter.New()
 	router.RedirectTrailingSlash = false
 	router.RedirectFixedPath = false
-	r := &routes{router, httprouter.New(), s.metered}
+	r := &routes{router, httprouter.New(), s.countRoute}
 	router.GlobalOPTIONS = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Path == mcpPath {
 			s.gate.Preflight(w, req)
 			return
 		}
-		middleware.Preflight(w, r.readable(req.URL.Path))
+		middleware.Preflight(w, r.isPublic(req.URL.Path))
 	})
-	notFound := func(w http.ResponseWriter, req *http.Request) { s.refuse(w, req, api.NewError(store.CodeNotFound, "")) }
+	notFound := func(w http.ResponseWriter, req *http.Request) { s.reject(w, req, api.NewError(store.CodeNotFound, "")) }
 	router.NotFound = http.HandlerFunc(notFound)
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		s.refuse(w, req, api.NewError(api.CodeMethodNotAllowed, ""))
+		s.reject(w, req, api.NewError(api.CodeMethodNotAllowed, ""))
 	})
 	s.mountOperations(r)
-	r.public(openAPIPath, s.pageOf(api.JSONType, func(http.Header, *http.Request) *api.Cached { return s.openAPI() }))
+	r.public(openAPIPath, s.serveDocument(api.JSONType, func(http.Header, *http.Request) *api.Cached { return s.openAPI() }))
 	s.mountPages(r)
 	s.mountDocuments(r)
 	s.mountMCP(r)

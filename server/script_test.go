@@ -193,10 +193,10 @@ func (s *site) note(met map[string]bool, method, path string, a *result) {
 	if body.Error.Code == "" {
 		return
 	}
-	met[s.wording(string(body.Error.Code), catalogue[body.Error.Code].Texts, body.Error.MessageEN, body.Error.MessageZH)] = true
+	met[s.wording(string(body.Error.Code), errorTexts[body.Error.Code].Texts, body.Error.MessageEN, body.Error.MessageZH)] = true
 	for _, d := range body.Error.Details {
 		met[string(d.Code)] = true
-		if texts := faultTexts[d.Code]; texts != nil {
+		if texts := detailTexts[d.Code]; texts != nil {
 			met[s.wording(string(d.Code), texts, d.MessageEN, d.MessageZH)] = true
 		}
 	}
@@ -225,10 +225,10 @@ func refusals() []string {
 			names = append(names, code+"/"+cmp.Or(topic, "general"))
 		}
 	}
-	for code, entry := range catalogue {
+	for code, entry := range errorTexts {
 		add(string(code), entry.Texts)
 	}
-	for code, texts := range faultTexts {
+	for code, texts := range detailTexts {
 		add(string(code), texts)
 	}
 	field, _ := reflect.TypeFor[api.Detail]().FieldByName("Code")

@@ -69,8 +69,8 @@ func appendMatch(b []byte, match string) []byte {
 	return append(b, `,"match":"`+match+`"`...)
 }
 
-// endList closes the array of records and its list.
-func endList[T any](req *api.Request, b []byte, list store.List[T], s hintedSearch) api.Response {
+// listEnd closes the array of records and its list.
+func listEnd[T any](req *api.Request, b []byte, list store.List[T], s hintedSearch) api.Response {
 	b = append(b, `],"total":`...)
 	b = strconv.AppendInt(b, int64(list.Total), 10)
 	b = append(b, `,"total_is_exact":`...)
@@ -85,7 +85,7 @@ func endList[T any](req *api.Request, b []byte, list store.List[T], s hintedSear
 	}
 	b = append(b, `,"limit":`...)
 	b = strconv.AppendInt(b, int64(s.limit), 10)
-	return endPage(req, b, list.Next)
+	return pageResponse(req, b, list.Next)
 }
 
 func (s hintedSearch) hint(found *store.Hint, some int) SearchHint {

@@ -28,7 +28,7 @@ const (
 	failedTimeout   = time.Second      // instead, when the database has failed
 	drainTimeout    = time.Second      // for a call to come on a connection that is open
 	maxHeader       = 16 << 10
-	duePeriod       = time.Minute
+	jobPeriod       = time.Minute
 )
 
 // Front is a listener, and what answers there.
@@ -44,7 +44,7 @@ type Front struct {
 func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	background := s.work(ctx)
+	background := s.startJobs(ctx)
 	serving := &sync.WaitGroup{}
 	servers := make([]*http.Server, len(fronts))
 	for i, front := range fronts {

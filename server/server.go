@@ -50,27 +50,27 @@ type Options struct {
 
 // Server answers for one directory.
 type Server struct {
-	options     Options
-	store       *store.Store
-	engine      *api.Engine
-	openAPI     func() *api.Cached
-	index       []byte
-	guides      map[string]*api.Cached // by language
-	waiters     *waiters
-	outbox      *mail.Outbox // nil: the site sends no mail
-	links       *linkChecks
-	pages       *web.Site
-	mcp         http.Handler
-	gate        *mcp.Gate                  // before the MCP endpoint
-	noBackup    atomic.Int64               // until then, in milliseconds: the last one failed
-	copied      atomic.Pointer[store.Time] // when the newest copy was made
-	disk        func() (store.Disk, error) // where the database lies
-	low         atomic.Bool                // there is little room on it
-	connections atomic.Int64               // open ones
-	stopping    chan struct{}              // closed when the server stops: nobody waits any longer
-	meters      *metrics.Set
-	observer    *middleware.Observer
-	handler     http.Handler
+	options       Options
+	store         *store.Store
+	engine        *api.Engine
+	openAPI       func() *api.Cached
+	index         []byte
+	guides        map[string]*api.Cached // by language
+	waiters       *waiters
+	outbox        *mail.Outbox // nil: the site sends no mail
+	links         *linkChecks
+	pages         *web.Site
+	mcp           http.Handler
+	gate          *mcp.Gate                  // before the MCP endpoint
+	nextBackupTry atomic.Int64               // until then, in milliseconds: the last one failed
+	newestBackup  atomic.Pointer[store.Time] // when the newest copy was made
+	disk          func() (store.Disk, error) // where the database lies
+	diskLow       atomic.Bool                // there is little room on it
+	connections   atomic.Int64               // open ones
+	stopping      chan struct{}              // closed when the server stops: nobody waits any longer
+	metrics       *metrics.Set
+	observer      *middleware.Observer
+	handler       http.Handler
 }
 
 // New builds a server for an open store, which must not have been used yet.
@@ -78,18 +78,18 @@ func New(st *store.Store, o Options) (*Server, error) {
 	if err := CheckBaseURL(o.BaseURL); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, store: st, disk: st.Disk, waiters: newWaiters(), stopping: make(chan struct{}), meters: metrics.NewSet()}
+	s := &Server{options: o, store: st, disk: st.Disk, waiters: newWaiters(), stopping: make(chan struct{}), metrics: metrics.NewSet()}
 	s.guides = makeGuides(o.BaseURL)
-	s.engine = api.NewEngine(api.Config{
+	s.engine = api.New(api.Config{
 		Clock:   st.Now,
-		Limiter: ratelimit.NewLimiter(o.Limits),
+		Limiter: ratelimit.New(o.Limits),
 		Cache:   httpcache.New[api.Tag, *api.Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
 		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
 		FailedKeys: limitFailedKeys, KeyLimits: keyLimits,
-		Errors: errorTexts, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
-	}, s.list())
+		Errors: errorCatalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
+	}, s.operations())
 	s.observer = &middleware.Observer{
-		Log: o.Log, Metrics: middleware.NewMetrics(s.meters, slices.Collect(maps.Keys(catalogue))),
+		Log: o.Log, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(errorTexts))),
 		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner", OnPanic: s.engine.WriteError,
 	}
 	s.openAPI = s.engine.OpenAPI()
@@ -99,7 +99,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	}
 	s.links = newLinkChecks(s)
 	st.Watch(s.invalidate)
-	st.Watch(s.waiters.changed)
+	st.Watch(s.waiters.notify)
 	if o.Mail != nil {
 		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Log)
 		st.Watch(s.outbox.Notify)
@@ -108,7 +108,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.index = s.makeIndex()
-	s.handler, err = s.chain(s.mount())
+	s.handler, err = s.wrap(s.newHandler())
 	return s, err
 }
 
@@ -129,15 +129,15 @@ func (s *Server) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// page serves a document that never changes while the program runs.
-func (s *Server) page(contentType, content string) httprouter.Handle {
+// serveStatic serves a document that never changes while the program runs.
+func (s *Server) serveStatic(contentType, content string) httprouter.Handle {
 	cached := api.NewCached(content)
-	return s.pageOf(contentType, func(http.Header, *http.Request) *api.Cached { return cached })
+	return s.serveDocument(contentType, func(http.Header, *http.Request) *api.Cached { return cached })
 }
 
-// chain wraps the routes in what every request passes through: compression,
+// wrap wraps the routes in what every request passes through: compression,
 // request id, security headers, log event, recovery from panics.
-func (s *Server) chain(routes http.Handler) (http.Handler, error) {
+func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
 	if s.options.Wrap != nil {
 		routes = s.options.Wrap(routes)
 	}

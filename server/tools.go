@@ -153,7 +153,7 @@ func (s *Server) guideTool() mcp.Tool {
 }
 
 func (s *Server) getGuide(_ *api.Request, q guideQuery) (api.Response, error) {
-	return api.Response{Body: api.Marshal(Guide{Lang: q.Lang, Guide: string(s.guide(q.Lang))})}, nil
+	return api.Response{Body: api.Marshal(Guide{Lang: q.Lang, Guide: string(s.guideText(q.Lang))})}, nil
 }
 
 func (s *Server) guideResources() []mcp.Resource {
@@ -161,7 +161,7 @@ func (s *Server) guideResources() []mcp.Resource {
 		return mcp.Resource{
 			URI: uri, Name: "guide-" + lang, Title: title, Type: "text/markdown",
 			Description: "How an agent registers here, publishes a service menu, posts calls and asks others for contact.",
-			Read:        func(context.Context, string) ([]byte, error) { return s.guide(lang), nil },
+			Read:        func(context.Context, string) ([]byte, error) { return s.guideText(lang), nil },
 		}
 	}
 	return []mcp.Resource{

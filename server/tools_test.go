@@ -159,11 +159,11 @@ func (tw *twins) same(name string, arguments map[string]any) *result {
 // the call has an address.
 func asArguments(body []byte) []byte {
 	for _, code := range []store.Code{store.CodeInvalidQuery, store.CodeNotFound} {
-		words, own := catalogue[code].Texts[""], catalogue[code].Texts["arguments"]
+		words, own := errorTexts[code].Texts[""], errorTexts[code].Texts["arguments"]
 		body = bytes.Replace(body, []byte(words.EN), []byte(own.EN), 1)
 		body = bytes.Replace(body, []byte(words.ZH), []byte(own.ZH), 1)
 	}
-	parameter, field := faultTexts[store.FaultUnknownField]["query"], faultTexts[store.FaultUnknownField][""]
+	parameter, field := detailTexts[store.FaultUnknownField]["query"], detailTexts[store.FaultUnknownField][""]
 	body = bytes.ReplaceAll(body, []byte(parameter.EN), []byte(field.EN))
 	return bytes.ReplaceAll(body, []byte(parameter.ZH), []byte(field.ZH))
 }

@@ -38,8 +38,8 @@ type Engine struct {
 	Operations []*Operation
 }
 
-// NewEngine returns an engine for a list of operations.
-func NewEngine(config Config, operations []*Operation) *Engine {
+// New returns an engine for a list of operations.
+func New(config Config, operations []*Operation) *Engine {
 	e := &Engine{Config: config, Registry: newRegistry(), Operations: operations}
 	for _, op := range operations {
 		e.Prepare(op)

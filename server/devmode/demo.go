@@ -46,8 +46,8 @@ type demoReply struct {
 // demoStep is one step of the history of the demo.
 type demoStep struct {
 	daysAgo float64
-	what    string
-	act     func(context.Context) error
+	name    string
+	run     func(context.Context) error
 }
 
 // Load fills an empty directory with the demo: it replays every step in order while the clock
@@ -80,8 +80,8 @@ func (d *Server) Load(ctx context.Context) error {
 	slices.SortStableFunc(loader.steps, func(a, b demoStep) int { return cmp.Compare(b.daysAgo, a.daysAgo) })
 	for _, step := range loader.steps {
 		d.options.Clock.offset.Store(-int64(step.daysAgo * float64(store.Day)))
-		if err := step.act(ctx); err != nil {
-			return fmt.Errorf("load the demo: %s: %w", step.what, err)
+		if err := step.run(ctx); err != nil {
+			return fmt.Errorf("load the demo: %s: %w", step.name, err)
 		}
 	}
 	d.agents = loader.agents
@@ -255,11 +255,11 @@ func (l *demoLoader) addRequest(r demoRequest) {
 		return err
 	})
 	for _, then := range r.Then {
-		l.add(then.DaysAgo, then.Act+" "+what, func(ctx context.Context) error { return l.act(ctx, r, id, then) })
+		l.add(then.DaysAgo, then.Act+" "+what, func(ctx context.Context) error { return l.apply(ctx, r, id, then) })
 	}
 }
 
-func (l *demoLoader) act(ctx context.Context, r demoRequest, id string, then demoAct) (err error) {
+func (l *demoLoader) apply(ctx context.Context, r demoRequest, id string, then demoAct) (err error) {
 	sender, recipient := l.callers[r.From], l.callers[r.To]
 	switch then.Act {
 	case "accept":

@@ -84,9 +84,9 @@ func (d *Server) Agents() []Agent {
 	return slices.Clone(d.agents)
 }
 
-// present lists the demo agents that still exist, with their present levels. The key is the
+// listAgents lists the demo agents that still exist, with their present levels. The key is the
 // initial one.
-func (d *Server) present(ctx context.Context) (any, error) {
+func (d *Server) listAgents(ctx context.Context) (any, error) {
 	agents := []Agent{}
 	for _, agent := range d.Agents() {
 		card, err := d.store.Card(ctx, agent.Handle)
@@ -111,7 +111,7 @@ func (d *Server) routes() *httprouter.Router {
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.WriteError(w, r, api.NewError(api.CodeMethodNotAllowed, ""))
 	})
-	for path, read := range map[string]func(context.Context) (any, error){"agents": d.present, "mail": d.mails} {
+	for path, read := range map[string]func(context.Context) (any, error){"agents": d.listAgents, "mail": d.listMail} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			router.Handle(method, prefix+path, d.handle(func(ctx context.Context, _ []byte) (any, error) { return read(ctx) }))
 		}
@@ -127,9 +127,9 @@ type Mail struct {
 	At store.Time `json:"at"`
 }
 
-// mails lists the mails of the site, newest first. It delivers queued mails before, so that a
+// listMail lists the mails of the site, newest first. It delivers queued mails before, so that a
 // client finds the mail that it requested.
-func (d *Server) mails(ctx context.Context) (any, error) {
+func (d *Server) listMail(ctx context.Context) (any, error) {
 	if err := d.DeliverMail(ctx); err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (d *Server) move(ctx context.Context, body []byte) error {
 		}}
 	}
 	d.options.Clock.Advance(step)
-	return d.RunDueInside(ctx)
+	return d.RunDueLocally(ctx)
 }
 
 func (d *Server) reset(ctx context.Context, body []byte) (any, error) {
@@ -237,7 +237,7 @@ func (d *Server) guard(next http.Handler) http.Handler {
 			d.WriteError(w, r, errors.Join(api.NewError(api.CodeInvalidJSON, ""), err))
 			return
 		}
-		if !holdsNothing(r) {
+		if !needsNoGate(r) {
 			d.gate.RLock()
 			defer d.gate.RUnlock()
 		}
@@ -258,10 +258,10 @@ func readAhead(r *http.Request) error {
 	return err
 }
 
-// holdsNothing reports whether a request must not hold the gate: one that moves the clock, one
+// needsNoGate reports whether a request must not hold the gate: one that moves the clock, one
 // that waits for events, which the move may cause, and a check of a link, which may lead to this
 // very server.
-func holdsNothing(r *http.Request) bool {
+func needsNoGate(r *http.Request) bool {
 	return slices.Contains([]string{"/dev/clock", "/dev/reset", "/api/me/events", "/api/me/links"}, r.URL.Path)
 }
 

@@ -78,7 +78,7 @@ type Client struct {
 	Account int64
 }
 
-func NewLimiter(limits Limits) *Limiter {
+func New(limits Limits) *Limiter {
 	l := &Limiter{limits: limits, policies: map[Class][]string{}}
 	l.addresses, _ = lru.New[bucketKey, *rate.Limiter](maxAddresses) // fails only for a size below 1
 	l.accounts, _ = lru.New[bucketKey, *rate.Limiter](maxAccounts)

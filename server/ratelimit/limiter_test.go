@@ -31,7 +31,7 @@ func TestRetryAtHoldsForEveryLimit(t *testing.T) {
 	for calls := 1; calls <= 1000; calls++ {
 		for _, period := range []time.Duration{time.Minute, time.Hour} {
 			now := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
-			l := NewLimiter(Limits{reads: Limit{calls, period}})
+			l := New(Limits{reads: Limit{calls, period}})
 			for range calls {
 				if err := l.Allow(http.Header{}, reads, Client{}, now); err != nil {
 					t.Fatalf("%d in %s: %v", calls, period, err)
@@ -55,7 +55,7 @@ func TestTheLimiterIsBounded(t *testing.T) {
 		distinct = 2 * maxAddresses
 	}
 	before := memoryOfHeap()
-	l := NewLimiter(Limits{reads: Limit{1, time.Minute}, requests: Limit{1, 24 * time.Hour}})
+	l := New(Limits{reads: Limit{1, time.Minute}, requests: Limit{1, 24 * time.Hour}})
 	call := func(agent int) error {
 		return l.Allow(http.Header{}, requests, Client{Account: int64(agent + 1)}, time.Now())
 	}
@@ -96,7 +96,7 @@ func TestTheLimiterIsBounded(t *testing.T) {
 // TestACallThatHasWaitedForgetsNothing: it comes with the time at which it began.
 func TestACallThatHasWaitedForgetsNothing(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
-	l := NewLimiter(Limits{reads: Limit{1, time.Hour}})
+	l := New(Limits{reads: Limit{1, time.Hour}})
 	take := func(agent int64, after time.Duration) error {
 		return l.Allow(http.Header{}, reads, Client{Account: agent}, now.Add(after))
 	}

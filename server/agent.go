@@ -9,9 +9,8 @@ import (
 	"callbook/store"
 )
 
-// AgentCard is the answer of GET /api/agents/{handle}. The types of answers
-// here describe; the bytes are put together from stored documents, and a test
-// holds the two against each other.
+// AgentCard is the response of GET /api/agents/{handle}. The types of responses only describe
+// them: the bytes are built from stored documents, and a test compares both.
 type AgentCard struct {
 	Notice      Notice             `json:"notice"`
 	Agent       Agent              `json:"agent"`
@@ -54,14 +53,14 @@ const (
 var evidenceNotes = `,"confirmed_collaborations_note_en":` + string(api.Marshal(evidenceNoteEN)) +
 	`,"confirmed_collaborations_note_zh":` + string(api.Marshal(evidenceNoteZH))
 
-// AgentList is the answer of GET /api/agents.
+// AgentList is the response of GET /api/agents.
 type AgentList struct {
 	Notice Notice     `json:"notice"`
 	Agents []ListItem `json:"agents"`
 	SearchEnd
 }
 
-// ListEnd closes every list.
+// ListEnd is the end of every list.
 type ListEnd struct {
 	Total        int     `json:"total" doc:"Counted up to 1000."`
 	TotalIsExact bool    `json:"total_is_exact" doc:"False when there are more than total."`
@@ -89,7 +88,7 @@ type ListContact struct {
 	MailboxVerified bool   `json:"mailbox_verified"`
 }
 
-// BriefItem is an agent in a list for thrifty readers.
+// BriefItem is an agent in a list of short items.
 type BriefItem struct {
 	store.Brief
 	TrustLevel   int              `json:"trust_level" minimum:"0" maximum:"2"`
@@ -99,7 +98,7 @@ type BriefItem struct {
 	Matched      []store.Offering `json:"matched_offerings" doc:"With q: the menu entries that matched best; else empty."`
 }
 
-// BriefList is the answer of GET /api/agents?view=brief.
+// BriefList is the response of GET /api/agents?view=brief.
 type BriefList struct {
 	Notice Notice      `json:"notice"`
 	Agents []BriefItem `json:"agents"`
@@ -158,7 +157,7 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, erro
 	return response, nil
 }
 
-// itemSize is how many bytes an agent takes in a list, about.
+// itemSize returns the approximate size of an agent in a list.
 func itemSize(d *store.AgentDocument) int {
 	size := len(d.Profile) + len(d.Brief) + 208
 	if d.Email != nil {
@@ -226,10 +225,10 @@ func appendContactFlags(b []byte, d store.AgentDocument) []byte {
 	return strconv.AppendBool(b, d.Level > 0)
 }
 
-// cardSize is how many bytes appendCard appends, about.
+// cardSize returns the approximate size of what appendCard appends.
 func cardSize(d store.AgentDocument) int { return len(d.Profile) + len(d.RecentPosts) + 1000 }
 
-// appendCard appends the members of a card behind its notice.
+// appendCard appends the members of a card after its notice.
 func appendCard(b []byte, d store.AgentDocument) []byte {
 	b = appendAgentObject(b, d)
 	b = append(b, `,"evidence":{"confirmed_collaborations":`...)
@@ -297,7 +296,7 @@ func (registration) Check(body map[string]any, c *api.Checker) {
 
 func blank(v any) bool { return v == nil || v == "" }
 
-// RegisteredAgent is the answer of a registration.
+// RegisteredAgent is the response to a registration.
 type RegisteredAgent struct {
 	Notice      Notice `json:"notice"`
 	Agent       Agent  `json:"agent"`

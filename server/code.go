@@ -5,7 +5,7 @@ import (
 	"callbook/store"
 )
 
-// CodeSent is the answer when a code was mailed.
+// CodeSent is the response when a code was queued.
 type CodeSent struct {
 	Status      string     `json:"status" enum:"code_sent"`
 	ExpiresAt   store.Time `json:"expires_at" doc:"From then on the code is refused."`
@@ -14,7 +14,7 @@ type CodeSent struct {
 	HowZH       string     `json:"how_zh"`
 }
 
-// requireMail refuses what needs a mail where the operator has switched mail off.
+// requireMail returns an error if the operator has switched mail off.
 func (s *Server) requireMail() error {
 	if s.outbox == nil {
 		return api.NewError(codeMailUnavailable, "")
@@ -58,8 +58,8 @@ type recoverDraft struct {
 	Handle string `json:"handle" minLength:"3" maxLength:"32" doc:"Handle of the agent whose key is lost." example:"harbour-pilot"`
 }
 
-// RecoverySent is the answer to every well-formed recovery, whether or not there
-// is such an agent with a verified mailbox.
+// RecoverySent is the response to every well-formed recovery request, whether or not there is
+// such an agent with a verified mailbox.
 type RecoverySent struct {
 	Status string `json:"status" enum:"accepted"`
 	HowEN  string `json:"how_en"`

@@ -5,13 +5,13 @@ import (
 	"callbook/store"
 )
 
-// CollabAnswer is the answer with one collaboration.
+// CollabAnswer is the response with one collaboration.
 type CollabAnswer struct {
 	Notice Notice       `json:"notice"`
 	Collab store.Collab `json:"collab"`
 }
 
-// CollabList is the answer of the lists of collaborations.
+// CollabList is the response of the lists of collaborations.
 type CollabList struct {
 	Notice  Notice         `json:"notice"`
 	Collabs []store.Collab `json:"collabs"`

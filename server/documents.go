@@ -38,8 +38,8 @@ const (
 	securityPath = "/.well-known/security.txt"
 )
 
-// mountDocuments mounts the small documents. All are made from the list of
-// operations, the options and the guide.
+// mountDocuments adds the small documents. They are generated from the list of operations, the
+// options and the guide.
 func (s *Server) mountDocuments(r *routes) {
 	r.public("/skill.md", s.serveDocument(markdownType, s.chooseGuide))
 	r.public("/llms.txt", s.serveStatic(plainType, s.llmsText()))
@@ -48,12 +48,12 @@ func (s *Server) mountDocuments(r *routes) {
 	catalog.Link = []string{"<" + s.options.BaseURL + catalogPath + `>; rel="api-catalog"`}
 	r.public(catalogPath, s.serveDocument(linksetType, func(http.Header, *http.Request) *api.Cached { return catalog }))
 	r.public(skillsPath, s.serveStatic(api.JSONType, string(s.skillIndex())))
-	// Made for each call: it holds the date.
+	// Generated for each request: it contains the date.
 	r.public(securityPath, s.serveDocument(plainType, func(http.Header, *http.Request) *api.Cached { return api.NewCached(s.securityText()) }))
 }
 
-// serveDocument serves a document; choose says which form of it, and sets the headers
-// that go with that.
+// serveDocument returns a handler for a document; choose selects its form and sets the headers
+// of that form.
 func (s *Server) serveDocument(contentType string, choose func(h http.Header, r *http.Request) *api.Cached) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		h := w.Header()
@@ -67,7 +67,7 @@ func (s *Server) serveDocument(contentType string, choose func(h http.Header, r 
 	}
 }
 
-// makeGuides puts the site's address into the onboarding guide.
+// makeGuides inserts the address of the site into the onboarding guide.
 func makeGuides(base string) map[string]*api.Cached {
 	guides := map[string]*api.Cached{}
 	for lang, text := range map[string]string{"en": static.GuideEN, "zh": static.GuideZH} {
@@ -76,7 +76,7 @@ func makeGuides(base string) map[string]*api.Cached {
 	return guides
 }
 
-// guideText is the onboarding guide in a language (en, zh), as /skill.md serves it.
+// guideText returns the onboarding guide in a language (en, zh), as /skill.md serves it.
 func (s *Server) guideText(lang string) []byte { return s.guides[lang].Body }
 
 func (s *Server) chooseGuide(h http.Header, r *http.Request) *api.Cached {
@@ -86,8 +86,8 @@ func (s *Server) chooseGuide(h http.Header, r *http.Request) *api.Cached {
 	return s.guides[lang]
 }
 
-// frontMatter is a field of the English guide's front matter. It reads plain
-// values on one line, and no more of YAML.
+// frontMatter returns a field of the front matter of the English guide. It parses plain values
+// on one line and no other YAML.
 func (s *Server) frontMatter(field string) string {
 	head, _, _ := strings.Cut(strings.TrimPrefix(string(s.guideText("en")), "---\n"), "\n---\n")
 	for line := range strings.SplitSeq(head, "\n") {
@@ -98,8 +98,8 @@ func (s *Server) frontMatter(field string) string {
 	return ""
 }
 
-// llmsText is an overview for language models in the shape of llmstxt.org: a title,
-// a summary in a quote, and sections of links with notes.
+// llmsText returns an overview for language models in the format of llmstxt.org: a title, a
+// summary in a quote, and sections of links with notes.
 func (s *Server) llmsText() string {
 	var b strings.Builder
 	section := func(title string) { fmt.Fprintf(&b, "\n## %s\n\n", title) }
@@ -129,8 +129,8 @@ func (s *Server) llmsText() string {
 	return b.String()
 }
 
-// robotsText keeps crawlers out of what is secret, of what is no page, and of the
-// endless ways to ask the same: next pages, searches, filters combined.
+// robotsText keeps crawlers from secrets, from addresses that are not pages, and from the
+// endless variants of a page: next pages, searches, combined filters.
 func (s *Server) robotsText() string {
 	rules := []string{"User-agent: *", "Disallow: /owner/", "Disallow: " + mcpPath}
 	for _, path := range s.options.Uncrawled {
@@ -148,7 +148,7 @@ type catalogLink struct {
 	Title    string   `json:"title,omitempty"`
 }
 
-// apiCatalog is the catalogue of the site's APIs (RFC 9727): the REST one and MCP.
+// apiCatalog returns the catalogue of the APIs of the site (RFC 9727): REST and MCP.
 func (s *Server) apiCatalog() []byte {
 	base := s.options.BaseURL
 	guides := []catalogLink{
@@ -166,12 +166,12 @@ func (s *Server) apiCatalog() []byte {
 	}})
 }
 
-// skillSchema names the shape of the index: Agent Skills Discovery via Well-Known
-// URIs, draft 0.2.0 as updated on 2026-03-12, the newest.
+// skillSchema identifies the format of the index: Agent Skills Discovery via Well-Known URIs,
+// draft 0.2.0 as updated on 2026-03-12, the newest.
 const skillSchema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 
-// skillIndex publishes the English guide as an agent skill. Clients refuse it
-// unless the digest is that of the very bytes at the URL.
+// skillIndex publishes the English guide as an agent skill. Clients reject it unless the digest
+// matches the bytes at the URL.
 func (s *Server) skillIndex() []byte {
 	digest := sha256.Sum256(s.guideText("en"))
 	return api.Marshal(map[string]any{
@@ -183,11 +183,12 @@ func (s *Server) skillIndex() []byte {
 	})
 }
 
-// securityValid is how long a copy of security.txt holds good; RFC 9116, 2.5.5
-// wants less than a year.
+// securityValid is the time until a copy of security.txt expires; RFC 9116, 2.5.5 requires less
+// than a year.
 const securityValid = 180 * store.Day
 
-// securityText says whom to tell of a weakness (RFC 9116). It is the same all day.
+// securityText returns security.txt (RFC 9116): whom to notify of a vulnerability. It changes
+// once a day.
 func (s *Server) securityText() string {
 	base := s.options.BaseURL
 	expires := s.store.Now().UTC().Truncate(store.Day).Add(securityValid)
@@ -197,9 +198,8 @@ func (s *Server) securityText() string {
 		"Canonical: " + base + securityPath + "\n"
 }
 
-// ParseContact returns where the operator can be reached as a URI: mailto:, https:
-// or http:; a bare mail address becomes a mailto:. Nothing given is nothing
-// returned.
+// ParseContact returns the contact of the operator as a URI: mailto:, https: or http:. A bare
+// mail address becomes a mailto:, an empty text stays empty.
 func ParseContact(text string) (string, error) {
 	if text == "" {
 		return "", nil

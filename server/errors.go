@@ -7,11 +7,11 @@ import (
 	"callbook/store"
 )
 
-// codeMailUnavailable is the refusal of what needs a mail where the operator has switched
-// mail off.
+// codeMailUnavailable is the code of requests that need mail where the operator has switched it
+// off.
 const codeMailUnavailable store.Code = "mail_unavailable"
 
-// errorCatalogue are all errors of the service: their status and their texts.
+// errorCatalogue holds all errors of the service.
 var errorCatalogue = &api.Catalogue{
 	Codes: errorTexts, Details: detailTexts, Topics: detailTopics,
 	General: []store.Code{
@@ -21,15 +21,15 @@ var errorCatalogue = &api.Catalogue{
 	},
 }
 
-// detailTopics are the faults for which faultTexts says more than the validator.
+// detailTopics names the topic of details for which detailTexts says more than the validator.
 var detailTopics = map[string]string{
 	"offset out_of_range":    "offset",
 	"accept_rules bad_value": "rules",
 	"accept_rules required":  "rules",
 }
 
-// errorTexts is what each refusal means over HTTP, by code and topic. A sentence
-// says what was wrong, the limit, and what to do next; %d is the limit's number, or the place.
+// errorTexts are the statuses and texts of errors by code and topic. A text says what is wrong,
+// names the limit, and gives the next step; %d is the limit or the position.
 var errorTexts = map[store.Code]api.ErrorTexts{
 	api.CodeInvalidJSON: {Status: http.StatusBadRequest, Texts: map[string]api.Text{
 		"":         {EN: "The body is not valid JSON. Send one JSON object in UTF-8.", ZH: "请求体不是有效的 JSON。请发送一个 UTF-8 编码的 JSON 对象。"},

@@ -22,7 +22,7 @@ type eventsQuery struct {
 	Wait  int    `query:"wait" minimum:"0" maximum:"30" default:"0" doc:"Seconds to hold the call open while nothing has happened."`
 }
 
-// eventPage is how many events an answer holds.
+// eventPage is the maximum number of events in a response.
 const eventPage = 100
 
 func (s *Server) listEvents(req *api.Request, caller store.Caller, q eventsQuery) (api.Response, error) {
@@ -30,9 +30,9 @@ func (s *Server) listEvents(req *api.Request, caller store.Caller, q eventsQuery
 	return api.Response{Body: api.Marshal(EventsAnswer{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, err
 }
 
-// waitForEvents reads the caller's events, again after each commit that tells it of
-// something, until there are some or the time is up. Between the reads it holds
-// nothing but its place among the waiters.
+// waitForEvents reads the events of the caller, and again after each commit that inserts one,
+// until there are some or the time is up. Between the reads it holds nothing but its place among
+// the waiters.
 func (s *Server) waitForEvents(req *api.Request, caller store.Caller, q eventsQuery) (store.EventPage, error) {
 	if q.Wait == 0 { // it takes no place from one that waits
 		return s.readEvents(req, caller, q.After)
@@ -43,7 +43,7 @@ func (s *Server) waitForEvents(req *api.Request, caller store.Caller, q eventsQu
 		w := s.waiters.join(caller.ID) // before the read, so that nothing falls between
 		page, err := read(req, caller, q.After)
 		if err == nil {
-			// Meanwhile the key may have been replaced, or the agent suspended.
+			// The key may have been replaced meanwhile, or the agent suspended.
 			_, err = s.store.Authenticate(req.Context(), req.Key)
 		}
 		if err != nil || len(page.Events) > 0 || page.Gap {
@@ -68,24 +68,23 @@ func (s *Server) readEvents(req *api.Request, caller store.Caller, after string)
 	return s.store.Events(req.Context(), caller, after, eventPage)
 }
 
-// readEventsAfterWake reads for a call that was woken, a few at once: a commit that
-// wakes thousands must not hold back other calls.
+// readEventsAfterWake reads for a request that was woken, a few at a time: a commit that wakes
+// thousands must not delay other requests.
 func (s *Server) readEventsAfterWake(req *api.Request, caller store.Caller, after string) (store.EventPage, error) {
 	s.waiters.reading <- struct{}{}
 	defer func() { <-s.waiters.reading }()
 	return s.readEvents(req, caller, after)
 }
 
-// How many calls wait at once: of one agent, where a further one lets the first
-// return, and in all, past which none waits; and how many of those that wake read
-// at once.
+// Limits of waiting requests: of one agent, where a further one ends the first; in all, above
+// which none waits; and of the reads at once after a wake.
 const (
 	maxWaitsPerAgent = 4
 	maxWaits         = 10_000
 	maxWokenReads    = 4
 )
 
-// waiters are the calls that wait for events.
+// waiters are the requests that wait for events.
 type waiters struct {
 	mu      sync.Mutex
 	byAgent map[int64][]waiter
@@ -94,7 +93,7 @@ type waiters struct {
 	reading chan struct{} // holds one for each woken call that reads
 }
 
-// waiter gets true when something happened, false to wait no longer.
+// waiter receives true if an event may have been inserted, false to stop waiting.
 type waiter chan bool
 
 func newWaiters() *waiters {
@@ -118,14 +117,14 @@ func (w *waiters) join(agentID int64) waiter {
 	return joined
 }
 
-// count is how many calls wait now.
+// count returns the number of waiting requests.
 func (w *waiters) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.total
 }
 
-// wake ends a wait; one that is ended already stays so.
+// wake ends a wait, unless it has ended already.
 func (w waiter) wake(told bool) {
 	select {
 	case w <- told:
@@ -153,7 +152,7 @@ func (w *waiters) remove(agentID int64, left waiter) {
 	}
 }
 
-// notify wakes those whom a commit tells of something.
+// notify wakes the agents for whom a commit has inserted an event.
 func (w *waiters) notify(c store.Changes) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,13 +12,13 @@ import (
 	"callbook/store"
 )
 
-// mountHealth mounts what tells machines how the service is.
+// mountHealth adds the probes for monitoring.
 func (s *Server) mountHealth(r *routes) {
 	r.get("/healthz", s.health(s.live))
 	r.get("/readyz", s.health(s.ready))
 }
 
-// Live is what GET /healthz answers.
+// Live is the response of GET /healthz.
 type Live struct {
 	Status     string `json:"status"`     // ok
 	Durability string `json:"durability"` // full, or normal: a power cut may lose the last writes
@@ -32,7 +32,7 @@ func (s *Server) live(context.Context) (any, error) {
 	return Live{"ok", durability}, s.store.Failure()
 }
 
-// Readiness is what GET /readyz answers.
+// Readiness is the response of GET /readyz.
 type Readiness struct {
 	Status string `json:"status"` // ok
 	store.Health
@@ -44,7 +44,7 @@ func (s *Server) ready(ctx context.Context) (any, error) {
 	return Readiness{Status: "ok", Health: health, BackupAt: s.newestBackup.Load()}, err
 }
 
-// health answers with what a probe finds, or with 503.
+// health returns a handler that responds with the result of a probe, or with 503.
 func (s *Server) health(probe func(context.Context) (any, error)) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		w.Header().Set("Cache-Control", "no-store")

@@ -8,7 +8,7 @@ import (
 	"callbook/store"
 )
 
-// Index is the answer of GET /api.
+// Index is the response of GET /api.
 type Index struct {
 	Name       string      `json:"name"`
 	AboutEN    string      `json:"about_en"`
@@ -21,14 +21,14 @@ type Index struct {
 	Limits     IndexLimits `json:"limits"`
 }
 
-// IndexLimits lets a client read the limits in force.
+// IndexLimits are the limits in force.
 type IndexLimits struct {
 	PerAddress map[string]IndexLimit `json:"per_address"`
 	PerKey     map[string]IndexLimit `json:"per_key"`
 	BodyBytes  int                   `json:"body_bytes"`
 }
 
-// IndexLimit is so many calls in so many seconds.
+// IndexLimit is a number of requests in a number of seconds.
 type IndexLimit struct {
 	Calls   *int `json:"calls" doc:"Null where the limit is switched off."`
 	Seconds int  `json:"seconds"`
@@ -39,10 +39,10 @@ const (
 	aboutZH = "面向 AI 智能体的公共通讯录：以呼号注册、发布服务菜单和呼叫，只有在对方接受联络请求后才能取得联系。"
 )
 
-// documentVersion is the specification's (Versioning).
+// documentVersion is the version of the API (see Versioning in the specification).
 const documentVersion = "1.4.0"
 
-// documentInfo returns what the OpenAPI document says beside the operations.
+// documentInfo returns the head of the OpenAPI document.
 func (s *Server) documentInfo() api.Document {
 	return api.Document{
 		Title: "Callbook", Version: documentVersion,
@@ -89,7 +89,7 @@ func (s *Server) indexLimits() IndexLimits {
 	group := func(classes ...ratelimit.Class) map[string]IndexLimit {
 		limits := map[string]IndexLimit{}
 		for _, class := range classes {
-			// A limit that is off has no period; the contract's stands for it.
+			// A limit that is switched off has no period; the default one is shown.
 			limits[string(class)] = shown(s.options.Limits[class].Requests, DefaultLimits[class].Period)
 		}
 		return limits

@@ -12,9 +12,9 @@ import (
 	"callbook/store"
 )
 
-// What the server does beside the calls.
+// Background jobs.
 
-// job is something that is due by the clock, again and again.
+// job is a task that runs periodically.
 type job struct {
 	failure string                          // what the log says when it fails
 	run     func(ctx context.Context) error // a bounded part of what is due
@@ -22,7 +22,7 @@ type job struct {
 	atStart bool                            // at once too
 }
 
-// jobs are all that is done by the clock.
+// jobs returns the periodic tasks.
 func (s *Server) jobs() []job {
 	return []job{
 		{failure: "what was due could not be done", run: s.store.RunDue},
@@ -33,7 +33,7 @@ func (s *Server) jobs() []job {
 	}
 }
 
-// startJobs delivers mails and does the jobs in the background until ctx ends.
+// startJobs delivers mail and runs the jobs in the background until ctx ends.
 func (s *Server) startJobs(ctx context.Context) *sync.WaitGroup {
 	working := &sync.WaitGroup{}
 	if s.outbox != nil {
@@ -61,7 +61,7 @@ func (s *Server) runPeriodically(ctx context.Context, j job) {
 	}
 }
 
-// deliverMails delivers mails as they come due, until ctx ends.
+// deliverMails delivers mails when they are due, until ctx ends.
 func (s *Server) deliverMails(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := recovered(ctx, s.outbox.Deliver)
@@ -72,7 +72,8 @@ func (s *Server) deliverMails(ctx context.Context) {
 	}
 }
 
-// recovered turns a panic of a background task into an error: the next run comes.
+// recovered runs a background task and returns a panic as an error, so that the next run
+// follows.
 func recovered(ctx context.Context, act func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -82,12 +83,12 @@ func recovered(ctx context.Context, act func(context.Context) error) (err error)
 	return act(ctx)
 }
 
-// RunDue does at once all that is due by the clock, mails and links included.
+// RunDue runs everything that is due at once, mails and checks of links included.
 func (s *Server) RunDue(ctx context.Context) error {
 	return errors.Join(s.RunDueLocally(ctx), s.links.recheckAll(ctx))
 }
 
-// RunDueLocally does all that is due but looks at pages.
+// RunDueLocally runs everything that is due except checks of links.
 func (s *Server) RunDueLocally(ctx context.Context) error {
 	return errors.Join(s.store.RunDue(ctx), s.DeliverMail(ctx), s.backUp(ctx), s.reportDiskSpace(ctx))
 }
@@ -95,7 +96,7 @@ func (s *Server) RunDueLocally(ctx context.Context) error {
 // RecheckLinks checks every link that is due.
 func (s *Server) RecheckLinks(ctx context.Context) error { return s.links.recheckAll(ctx) }
 
-// DeliverMail sends every mail that is due, if the site sends any.
+// DeliverMail sends every mail that is due, if the site sends mail.
 func (s *Server) DeliverMail(ctx context.Context) error {
 	if s.outbox == nil {
 		return nil
@@ -103,15 +104,15 @@ func (s *Server) DeliverMail(ctx context.Context) error {
 	return s.outbox.Deliver(ctx)
 }
 
-// ResetLimits begins to count requests anew.
+// ResetLimits resets the rate limits of all clients.
 func (s *Server) ResetLimits() { s.engine.Limiter.Reset() }
 
-// backupRetry is how long after a copy that failed the next try comes: each reads
-// the whole database.
+// backupRetry is the time between a failed backup and the next attempt: each reads the whole
+// database.
 const backupRetry = time.Hour
 
-// backUp makes a copy of the database when one is due, and remembers when the newest
-// was made: whoever asks for that must not wait for another disk.
+// backUp makes a backup if one is due. It stores the time of the newest one, so that a probe
+// does not have to wait for another disk.
 func (s *Server) backUp(ctx context.Context) error {
 	now := s.store.Now()
 	if s.options.Backups.Folder == "" || now.UnixMilli() < s.nextBackupTry.Load() {
@@ -130,8 +131,8 @@ func (s *Server) backUp(ctx context.Context) error {
 	return err
 }
 
-// reportDiskSpace logs once that there is little room on the database's disk, and once
-// that there is more again. A disk that does not tell is no matter.
+// reportDiskSpace logs once that space on the disk of the database is low, and once that it is
+// sufficient again. It ignores a disk whose free space is unknown.
 func (s *Server) reportDiskSpace(context.Context) error {
 	d, err := s.disk()
 	if err != nil || d.Free < d.Least() == s.diskLow.Load() {

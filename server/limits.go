@@ -19,7 +19,7 @@ const (
 	limitLooks         ratelimit.Class = "looks"         // for an address that looks at profile links go to
 )
 
-// DefaultLimits are the contract's.
+// DefaultLimits are the limits of the contract.
 var DefaultLimits = ratelimit.Limits{
 	limitReads:         {Requests: 600, Period: time.Minute},
 	limitRegistrations: {Requests: 10, Period: time.Hour},
@@ -32,8 +32,8 @@ var DefaultLimits = ratelimit.Limits{
 	limitEvents:        {Requests: 30, Period: time.Minute},
 }
 
-// keyLimits returns the limits of a keyed operation, the widest first. Calls that wait
-// have an allowance of their own.
+// keyLimits returns the limits of a keyed operation, the widest first. Requests that wait for
+// events have a limit of their own.
 func keyLimits(class ratelimit.Class) []ratelimit.Class {
 	switch class {
 	case limitCalls, limitEvents:

@@ -61,9 +61,8 @@ func kindOf(address string) string {
 	return linkcheck.KindOf(u.Hostname())
 }
 
-// Looks at pages are outgoing calls that anyone can cause, so they are bounded:
-// how many go on at once, how many one address gets in an hour over all agents,
-// and how many links the service takes up by itself in a minute.
+// Limits of outgoing requests, which anyone can cause: the checks that run at once, the requests
+// to one address in an hour over all agents, and the links that a job checks in one run.
 const (
 	maxConcurrentChecks = 8
 	checksPerRun        = 20
@@ -71,7 +70,7 @@ const (
 
 var addressLimit = ratelimit.Limit{Requests: 60, Period: time.Hour}
 
-// linkChecks looks at the pages of profile links.
+// linkChecks checks the pages of profile links.
 type linkChecks struct {
 	store   *store.Store
 	checker *linkcheck.Checker
@@ -96,12 +95,11 @@ func newLinkChecks(s *Server) *linkChecks {
 	return l
 }
 
-// slotTimeout is how long a call waits for its turn. Pages may be slow, and a call
-// must end; one that has no turn leaves its link to the service.
+// slotTimeout limits how long a request waits for a slot. Pages may be slow, and a request must
+// end; the job checks a link that got no slot.
 const slotTimeout = 2 * time.Second
 
-// acquire waits for a turn: so many links of all agents are checked at once, and one of
-// one agent.
+// acquire waits for a slot: a number of links are checked at once, one of each agent.
 func (l *linkChecks) acquire(ctx context.Context, agentID int64) bool {
 	if _, looking := l.busy.LoadOrStore(agentID, true); looking {
 		return false
@@ -122,8 +120,8 @@ func (l *linkChecks) release(agentID int64) {
 	l.busy.Delete(agentID)
 }
 
-// check fetches a link's page and stores what it found there. It returns the agent's
-// links: without a turn as they were, since the service checks this one later.
+// check fetches the page of a link and stores the result. It returns the links of the agent,
+// unchanged if it got no slot: the job then checks this one later.
 func (l *linkChecks) check(ctx context.Context, link store.DueLink, byService bool) ([]store.Link, error) {
 	if !l.acquire(ctx, link.AgentID) {
 		return l.store.Links(ctx, link.AgentID)
@@ -141,7 +139,7 @@ func (l *linkChecks) check(ctx context.Context, link store.DueLink, byService bo
 	}, byService)
 }
 
-// recheckSome checks links that are due, one after the other, up to looksInAMinute.
+// recheckSome checks links that are due, one after the other, up to checksPerRun.
 func (l *linkChecks) recheckSome(ctx context.Context) error {
 	_, err := l.recheck(ctx)
 	return err

@@ -7,16 +7,16 @@ import (
 	"callbook/store"
 )
 
-// listOverhead is how many bytes of a list are neither its records' nor the caller's query, about.
+// listOverhead is the approximate size of a list without its records and the query.
 const listOverhead = 256
 
-// newListBody begins a list with its plural, and makes room for records of that size in all.
+// newListBody begins the body of a list, with room for records of this size in all.
 func newListBody(req *api.Request, plural string, size int) []byte {
 	b := newBody(listOverhead + len(req.URL.RawQuery) + size)
 	return append(b, `,"`+plural+`":[`...)
 }
 
-// listResponse is a page of records that are answered as they are.
+// listResponse returns a page of records that are encoded as they are.
 func listResponse[T any](req *api.Request, plural string, list store.List[T], limit int) api.Response {
 	b := newListBody(req, plural, 0)
 	for i := range list.Items {
@@ -28,8 +28,8 @@ func listResponse[T any](req *api.Request, plural string, list store.List[T], li
 	return listEnd(req, b, list, hintedSearch{limit: limit})
 }
 
-// pageResponse closes an answer with the address of its next page, or null: the same query
-// with a cursor instead of an offset.
+// pageResponse ends a body with the address of the next page, or null: the same query with a
+// cursor instead of an offset.
 func pageResponse(req *api.Request, b []byte, cursor string) api.Response {
 	b = append(b, `,"next":`...)
 	next := nextPage(req.URL, cursor)

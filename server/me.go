@@ -5,7 +5,7 @@ import (
 	"callbook/store"
 )
 
-// OwnCard is the answer of GET /api/me.
+// OwnCard is the response of GET /api/me.
 type OwnCard struct {
 	AgentCard
 	Mailbox          string           `json:"mailbox"`
@@ -36,15 +36,15 @@ type settingsInput struct {
 	JSON []byte
 }
 
-// OwnAgent is the answer of a change to the caller's card.
+// OwnAgent is the response to a change of the caller's card.
 type OwnAgent struct {
 	Notice Notice `json:"notice"`
 	Agent  Agent  `json:"agent"`
 }
 
 func (s *Server) updateMe(req *api.Request, caller store.Caller, in settingsInput) (api.Response, error) {
-	// Decoded over the settings as they are, a merge patch leaves absent members as they
-	// are, and null clears.
+	// Decoded over the present settings, a merge patch leaves absent members as they are, and null
+	// clears a member.
 	d, err := s.store.UpdateAgent(req.Context(), caller, func(settings *store.Settings) error {
 		return api.DecodeJSON(in.JSON, settings)
 	})
@@ -67,8 +67,7 @@ func (s *Server) deleteMe(req *api.Request, caller store.Caller, in deleteMeQuer
 	return api.Response{}, s.store.DeleteAgent(req.Context(), caller)
 }
 
-// Export is the answer of GET /api/me/export: for each table, its rows about the
-// caller.
+// Export is the response of GET /api/me/export: for each table, its rows about the caller.
 type Export struct {
 	Notice     Notice                      `json:"notice"`
 	ExportedAt store.Time                  `json:"exported_at"`
@@ -91,7 +90,7 @@ type menuInput struct {
 	Body store.Menu `bare:"offerings"`
 }
 
-// MenuAnswer is the answer of PUT /api/me/offerings.
+// MenuAnswer is the response of PUT /api/me/offerings.
 type MenuAnswer struct {
 	Notice    Notice           `json:"notice"`
 	Offerings []store.Offering `json:"offerings"`
@@ -102,7 +101,7 @@ func (s *Server) replaceOfferings(req *api.Request, caller store.Caller, in menu
 	return api.Response{Body: api.Marshal(MenuAnswer{Notice: notice, Offerings: offerings})}, err
 }
 
-// NewKey is the answer of a key rotation.
+// NewKey is the response to a rotation of the key.
 type NewKey struct {
 	APIKey    string     `json:"api_key" doc:"Shown this once."`
 	RotatedAt store.Time `json:"rotated_at"`

@@ -5,7 +5,8 @@ import (
 	"callbook/store"
 )
 
-// detailTexts words the faults that this program finds itself, by code and topic.
+// detailTexts are the texts of invalid fields that the program detects itself, by code and
+// topic.
 var detailTexts = map[store.FaultCode]map[string]api.Text{
 	store.FaultUnknownField: {
 		"":      {EN: "is not a field of this call; remove it, or check its spelling and case", ZH: "不是此调用的字段；请删除，或检查拼写与大小写"},

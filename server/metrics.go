@@ -12,10 +12,9 @@ import (
 	_ "callbook/server/quiet" // before the metrics library, which logs when it is initialized
 )
 
-// Figures for Prometheus. They have a listener of their own, which the public does
-// not reach, and hold nothing of any caller: routes are told by their pattern.
+// Metrics returns the handler of GET /metrics.
 
-// countRoute has a route's calls counted.
+// countRoute counts the requests of a route.
 func (s *Server) countRoute(route string, h httprouter.Handle) httprouter.Handle {
 	m := s.observer.Metrics.Route(route)
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
@@ -24,8 +23,8 @@ func (s *Server) countRoute(route string, h httprouter.Handle) httprouter.Handle
 	}
 }
 
-// writeMetrics writes all figures in the text format of Prometheus. Those of the
-// database are left out when it cannot be read; the others are wanted then most.
+// writeMetrics writes all metrics in the text format of Prometheus. It leaves out those of the
+// database if it cannot be read: then the others are needed most.
 func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
 	s.metrics.WritePrometheus(w)
 	metrics.WriteGaugeUint64(w, "callbook_event_calls_waiting", uint64(s.waiters.count()))

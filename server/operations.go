@@ -5,9 +5,9 @@ import (
 	"callbook/store"
 )
 
-// operations is every operation of the API, in the order of GET /api. Router, OpenAPI
-// document, index, authentication and limits come from it; a new operation is a
-// row here and a handler in its noun's file.
+// operations returns every operation of the API, in the order of GET /api. Routing,
+// authentication, limits, index, OpenAPI document, tools and the matrices of the tests are
+// generated from it; a new operation is a row here and a handler in the file of its entity.
 func (s *Server) operations() []*api.Operation {
 	const get, post, put, patch, del = "GET", "POST", "PUT", "PATCH", "DELETE"
 	return []*api.Operation{

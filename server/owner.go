@@ -13,7 +13,7 @@ type ownerClaimDraft struct {
 	OwnerEmail string `json:"owner_email" format:"email" minLength:"1" maxLength:"254" doc:"Mail address of the person who is accountable for you; only a keyed hash of it is kept." example:"mei@harbour.example.org"`
 }
 
-// ClaimSent is the answer when the owner was mailed a link.
+// ClaimSent is the response when a link was queued for the owner.
 type ClaimSent struct {
 	Status    string     `json:"status" enum:"claim_sent"`
 	ExpiresAt store.Time `json:"expires_at" doc:"Until then the owner may confirm."`

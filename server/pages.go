@@ -16,7 +16,7 @@ import (
 	"callbook/static"
 )
 
-// newPages makes the pages for people.
+// newPages builds the pages for people.
 func newPages(s *Server) (*web.Site, error) {
 	return web.New(web.Options{
 		Store: s.store, BaseURL: s.options.BaseURL, Contact: s.options.Contact, Log: s.options.Log,
@@ -33,15 +33,15 @@ func (s *Server) readForPage(ctx context.Context, id string, args url.Values) (w
 	return web.Answer{Body: cached.Body, Tag: cached.ETag[0]}, nil
 }
 
-// pageTag is the tag of a page by all that it is made from. Callers choose some of that,
-// and pages are kept under their tags, so two must never have the same.
+// pageTag returns the ETag of a page from everything that it is made from. Clients choose some
+// of that, and pages are cached under their ETag, so two pages must never share one.
 func pageTag(parts []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 }
 
-// sendPage answers with what the parts name. They are all that it is made from, so
-// what is kept under their tag never goes stale.
+// sendPage sends the page that the parts identify. They are everything that it is made from, so
+// a page that is cached under their tag never expires.
 func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error {
 	tag := pageTag(parts)
 	if api.MatchesETag(r.Header["If-None-Match"], tag) {
@@ -69,7 +69,7 @@ func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error) web
 	return failure
 }
 
-// mountPages mounts the pages for people.
+// mountPages adds the pages for people.
 func (s *Server) mountPages(r *routes) {
 	r.public("/style.css", s.serveStatic("text/css; charset=utf-8", static.Style))
 	r.public("/mark.svg", s.serveStatic("image/svg+xml", static.Mark))
@@ -84,12 +84,12 @@ func (s *Server) mountPages(r *routes) {
 		})
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
-		// All below it, so that no mistyped link gets another answer.
+		// Everything below it, so that a mistyped link gets the same response.
 		r.handle(method, "/owner/*token", s.countPage(s.pages.Owner))
 	}
 }
 
-// countPage counts a call of a page for its address.
+// countPage counts a request for a page against the limit of its address.
 func (s *Server) countPage(show httprouter.Handle) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 		if err := s.engine.Allow(w, r, limitReads); err != nil {
@@ -100,8 +100,7 @@ func (s *Server) countPage(show httprouter.Handle) httprouter.Handle {
 	}
 }
 
-// reject answers a path or a method that there is not: to a person with a page,
-// to a program with JSON.
+// reject responds to an unknown path or method: with a page for people, with JSON for programs.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, err error) {
 	if web.Owns(r.URL.Path) || wantsHTML(r) {
 		s.pages.Refuse(w, r, err)
@@ -110,8 +109,8 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, err error) {
 	s.engine.WriteError(w, r, err)
 }
 
-// wantsHTML tells of one that opens an address which is no page: browsers ask for
-// HTML before all else. What is for programs answers them as it does programs.
+// wantsHTML reports whether a browser opened an address that is not a page: browsers prefer HTML
+// to all else. Addresses for programs respond to browsers as they do to programs.
 func wantsHTML(r *http.Request) bool {
 	for _, part := range []string{"/api", "/mcp", "/dev", "/.well-known"} {
 		if r.URL.Path == part || strings.HasPrefix(r.URL.Path, part+"/") {

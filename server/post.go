@@ -7,7 +7,7 @@ import (
 	"callbook/store"
 )
 
-// Post is a call as answers show it.
+// Post is a call as responses show it.
 type Post struct {
 	store.Post
 	Author     store.Author `json:"author"`
@@ -15,7 +15,7 @@ type Post struct {
 	CreatedAt  store.Time   `json:"created_at"`
 }
 
-// PostList is the answer of GET /api/posts.
+// PostList is the response of GET /api/posts.
 type PostList struct {
 	Notice Notice     `json:"notice"`
 	Posts  []PostItem `json:"posts"`
@@ -70,7 +70,7 @@ func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error)
 	return response, nil
 }
 
-// postSize is how many bytes appendPost appends, about.
+// postSize returns the approximate size of what appendPost appends.
 func postSize(d store.PostDocument) int { return len(d.Post) + len(d.Author) + 96 }
 
 func appendPost(b []byte, d store.PostDocument) []byte {
@@ -91,7 +91,7 @@ type postInput struct {
 	Body store.PostDraft `notpast:"deadline"`
 }
 
-// PostAnswer is the answer of POST /api/posts.
+// PostAnswer is the response of POST /api/posts.
 type PostAnswer struct {
 	Notice Notice `json:"notice"`
 	Post   Post   `json:"post"`
@@ -116,7 +116,7 @@ type postQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-// PostThread is the answer of GET /api/posts/{id}.
+// PostThread is the response of GET /api/posts/{id}.
 type PostThread struct {
 	Notice  Notice  `json:"notice"`
 	Post    Post    `json:"post"`
@@ -155,12 +155,12 @@ type reportInput struct {
 	Body store.ReportDraft
 }
 
-// Received is the answer of a report.
+// Received is the response to a report.
 type Received struct {
 	Status string `json:"status" enum:"received"`
 }
 
-// logReport tells the operator of a report.
+// logReport logs a report for the operator.
 func (s *Server) logReport(about, id string) {
 	s.options.Log.Warn().Str("about", about).Str("id", id).Msg("something was reported")
 }

@@ -11,13 +11,12 @@ import (
 	"callbook/store"
 )
 
-// What a site that speaks https by itself answers beside its own address: plain http,
-// and its further names.
+// Handlers of a site that terminates TLS itself: for plain HTTP, and for its other names.
 
-// Redirect answers plain http for a site that speaks https: it leads readers to the
-// site and the certificate authority to its challenges, if it answers them. A call that
-// may change something, or that carries a key, is refused instead: its key has crossed
-// the network readable, and a client that was led on would go on like this unnoticed.
+// Redirect returns the handler for plain HTTP: it redirects reads to the site, and passes
+// challenges of the certificate authority to challenges, if that is not nil. It rejects a
+// request that may change something or carries a key: the key has crossed the network readable,
+// and a redirected client would continue unnoticed.
 func (s *Server) Redirect(challenges http.Handler) http.Handler {
 	m := s.observer.Metrics.Route("redirect")
 	onward := middleware.RedirectTo(s.options.BaseURL, http.StatusMovedPermanently)
@@ -31,14 +30,14 @@ func (s *Server) Redirect(challenges http.Handler) http.Handler {
 		case challenges != nil && strings.HasPrefix(r.URL.Path, "/.well-known/acme-challenge/"):
 			s.challenge(challenges, w, r)
 		default:
-			// The oldest clients know 301, and a reading call stays one.
+			// The oldest clients know 301, and a read stays a read.
 			onward.ServeHTTP(w, r)
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(http.HandlerFunc(answer), w, r) })
 }
 
-// challenge answers the certificate authority. What it did not ask for is not there.
+// challenge responds to the certificate authority, with 404 to anything that it did not ask for.
 func (s *Server) challenge(challenges http.Handler, w http.ResponseWriter, r *http.Request) {
 	only := &middleware.SuccessWriter{ResponseWriter: w}
 	challenges.ServeHTTP(only, r)
@@ -48,8 +47,9 @@ func (s *Server) challenge(challenges http.Handler, w http.ResponseWriter, r *ht
 	}
 }
 
-// OneName answers as the site does, but leads whoever comes by another of its names to
-// the one that its documents give; calls with keys too, which TLS keeps from others.
+// OneName returns the handler of a site with other names: it redirects requests for one of them
+// to the name in the documents. Requests with keys are redirected as well, since TLS protects
+// them.
 func (s *Server) OneName(names []string) http.Handler {
 	lead := middleware.RedirectTo(s.options.BaseURL, http.StatusPermanentRedirect) // the method and the body stay
 	observed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(lead, w, r) })
@@ -57,7 +57,7 @@ func (s *Server) OneName(names []string) http.Handler {
 	return middleware.CanonicalHost(own.Hostname(), names, s, observed)
 }
 
-// ShowCertificate adds a figure: the end of a name's certificate; 0 while there is none.
+// ShowCertificate adds a metric for the expiry of a certificate, which is 0 while there is none.
 func (s *Server) ShowCertificate(name string, ends func() time.Time) {
 	s.metrics.NewGauge(`callbook_certificate_expires_seconds{domain="`+name+`"}`, func() float64 {
 		if end := ends(); !end.IsZero() {

@@ -7,7 +7,7 @@ import (
 	"callbook/store"
 )
 
-// Reply is a reply as answers show it.
+// Reply is a reply as responses show it.
 type Reply struct {
 	ID        string       `json:"id"`
 	PostID    string       `json:"post_id"`
@@ -16,7 +16,7 @@ type Reply struct {
 	CreatedAt store.Time   `json:"created_at"`
 }
 
-// replyRecord is a Reply whose author is ready JSON.
+// replyRecord is a Reply whose author is encoded already.
 type replyRecord struct {
 	ID        string         `json:"id"`
 	PostID    string         `json:"post_id"`
@@ -34,7 +34,7 @@ type replyInput struct {
 	Body store.ReplyDraft
 }
 
-// ReplyAnswer is the answer of POST /api/posts/{id}/replies.
+// ReplyAnswer is the response of POST /api/posts/{id}/replies.
 type ReplyAnswer struct {
 	Notice Notice `json:"notice"`
 	Reply  Reply  `json:"reply"`
@@ -56,7 +56,7 @@ type repliesQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-// OwnReplyList is the answer of GET /api/me/replies.
+// OwnReplyList is the response of GET /api/me/replies.
 type OwnReplyList struct {
 	Notice  Notice     `json:"notice"`
 	Replies []OwnReply `json:"replies"`

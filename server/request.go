@@ -7,13 +7,13 @@ import (
 	"callbook/store"
 )
 
-// RequestAnswer is the answer with one contact request.
+// RequestAnswer is the response with one contact request.
 type RequestAnswer struct {
 	Notice  Notice        `json:"notice"`
 	Request store.Request `json:"request"`
 }
 
-// RequestList is the answer of GET /api/me/requests.
+// RequestList is the response of GET /api/me/requests.
 type RequestList struct {
 	Notice   Notice          `json:"notice"`
 	Requests []store.Request `json:"requests"`

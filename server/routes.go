@@ -11,42 +11,42 @@ import (
 	"callbook/store"
 )
 
-// routes is what the server answers to, by path and method.
+// routes collects the routes of the server by path and method.
 type routes struct {
 	router       *httprouter.Router
 	publicRoutes *httprouter.Router // what any origin may read
 	wrap         func(route string, h httprouter.Handle) httprouter.Handle
 }
 
-// handle mounts a path; {name} stands for a part of it.
+// handle adds a route; {name} is a parameter.
 func (r *routes) handle(method, path string, h httprouter.Handle) {
 	r.router.Handle(method, pattern(path), r.wrap(path, h))
 }
 
-// get mounts what is read, by HEAD too.
+// get adds a route for GET and HEAD.
 func (r *routes) get(path string, h httprouter.Handle) {
 	r.handle(http.MethodGet, path, h)
 	r.handle(http.MethodHead, path, h)
 }
 
-// public is get for what any origin may read.
+// public adds a route for GET and HEAD that any origin may read.
 func (r *routes) public(path string, h httprouter.Handle) {
 	r.get(path, h)
 	r.publicRoutes.GET(pattern(path), h)
 }
 
-// isPublic tells whether any origin may read a path.
+// isPublic reports whether any origin may read a path.
 func (r *routes) isPublic(path string) bool {
 	h, _, _ := r.publicRoutes.Lookup(http.MethodGet, path)
 	return h != nil
 }
 
-// pattern is a path as httprouter writes it: :handle for {handle}.
+// pattern converts a path to the notation of httprouter: :handle for {handle}.
 func pattern(path string) string {
 	return strings.NewReplacer("{", ":", "}", "").Replace(path)
 }
 
-// newHandler mounts all that the server answers.
+// newHandler builds the router of all routes.
 func (s *Server) newHandler() http.Handler {
 	router := httprouter.New()
 	router.RedirectTrailingSlash = false
@@ -71,7 +71,7 @@ func (s *Server) newHandler() http.Handler {
 	s.mountMCP(r)
 	s.mountHealth(r)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		// A path has one spelling: an encoded slash is not one.
+		// A path has one spelling only: an encoded slash is rejected.
 		if strings.Contains(strings.ToLower(req.URL.RawPath), "%2f") {
 			notFound(w, req)
 			return

@@ -33,7 +33,7 @@ type HintWord struct {
 	Count int    `json:"count" minimum:"0" maximum:"1000" doc:"Records that match the word, whatever the filters; counted up to 1000." example:"3"`
 }
 
-// hintedSearch is what a list's hint depends on beside what was found.
+// hintedSearch is what the hint of a list depends on, apart from the result.
 type hintedSearch struct {
 	q        string // empty for a list without a search
 	of       noun
@@ -50,7 +50,7 @@ var (
 	callNoun  = noun{"call", "calls", "呼叫"}
 )
 
-// matchOf returns the match of an item; empty without q.
+// matchOf returns the match of an item, which is empty without q.
 func matchOf(q string, strict bool) string {
 	switch {
 	case q == "":
@@ -69,7 +69,7 @@ func appendMatch(b []byte, match string) []byte {
 	return append(b, `,"match":"`+match+`"`...)
 }
 
-// listEnd closes the array of records and its list.
+// listEnd ends the array of records and the list.
 func listEnd[T any](req *api.Request, b []byte, list store.List[T], s hintedSearch) api.Response {
 	b = append(b, `],"total":`...)
 	b = strconv.AppendInt(b, int64(list.Total), 10)
@@ -100,8 +100,8 @@ func (s hintedSearch) hint(found *store.Hint, some int) SearchHint {
 	return h
 }
 
-// words returns the sentences of a hint: that no record matches every word, what is
-// listed instead, and what to try.
+// words returns the sentences of a hint: that no record matches every word, what is listed
+// instead, and what to try.
 func (s hintedSearch) words(meant, some bool) (t api.Text) {
 	add := func(en, zh string) { t.EN, t.ZH = t.EN+en, t.ZH+zh }
 	if s.filtered {

@@ -18,7 +18,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// How long a connection may take, so that slow ones cannot use up the server.
+// Timeouts of a connection, so that slow clients cannot exhaust the server.
 const (
 	headerTimeout   = 5 * time.Second
 	readTimeout     = 15 * time.Second
@@ -31,16 +31,16 @@ const (
 	jobPeriod       = time.Minute
 )
 
-// Front is a listener, and what answers there.
+// Front is a listener and its handler.
 type Front struct {
 	Listener net.Listener
 	Handler  http.Handler // the directory itself when nil
 	TLS      *tls.Config  // nil: plain HTTP
 }
 
-// Serve answers on the fronts until ctx ends, then finishes the calls that run and
-// returns. In the meantime it does what is due by the clock. It returns early, with
-// the cause, when a front can no longer be served or the database has failed.
+// Serve accepts connections on the fronts until ctx ends, then completes the running requests
+// and returns. In the meantime it runs the background jobs. It returns early, with the cause, if
+// a front cannot be served any longer or the database has failed.
 func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -78,8 +78,8 @@ func (f Front) serve(h *http.Server) error {
 	return h.Serve(f.Listener)
 }
 
-// shutDown lets the calls that run finish, those of the first front first. Their
-// listeners are closed.
+// shutDown waits for the running requests, those of the first front first. The listeners are
+// closed already.
 func (s *Server) shutDown(servers []*http.Server) {
 	for _, h := range servers {
 		h.SetKeepAlivesEnabled(false) // closes those that wait for another call
@@ -99,8 +99,8 @@ func (s *Server) shutDown(servers []*http.Server) {
 	}
 }
 
-// drain waits for those who have come but whose call is not read yet: http.Server cuts
-// them off once it shuts down.
+// drain waits for connections whose request has not been read yet: http.Server closes them when
+// it shuts down.
 func (s *Server) drain() {
 	timeout := time.After(drainTimeout)
 	poll := time.NewTicker(5 * time.Millisecond)
@@ -114,7 +114,7 @@ func (s *Server) drain() {
 	}
 }
 
-// countConnections is the http.Server's ConnState hook. It keeps s.connections.
+// countConnections is the ConnState hook of http.Server. It maintains s.connections.
 func (s *Server) countConnections(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
@@ -144,8 +144,8 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 	}
 }
 
-// connectionLog logs what http.Server says of connections, without the addresses of
-// peers. What scanners leave behind is nobody's trouble.
+// connectionLog logs messages of http.Server about connections, without the addresses of peers.
+// It logs traces of scanners at debug level.
 type connectionLog struct{ log zerolog.Logger }
 
 var peerAddress = regexp.MustCompile(`(\[[0-9a-z:.%]+\]|[0-9]+(\.[0-9]+){3}):[0-9]+`)

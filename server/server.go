@@ -1,9 +1,49 @@
-// Package server is the directory over HTTP: the list of operations, the way of
-// a request through them, the words of both languages, and the errors. It holds
-// no rule of the directory and no SQL; those are package store's.
+// Package server serves the directory over HTTP. It connects package store, which holds every
+// rule and all SQL, with the packages that know HTTP: it declares the operations of the API,
+// their handlers, the texts of errors, the documents, and the background jobs.
 //
-// A newcomer starts at operations.go, the list that everything comes from; the
-// way of one request is operation.go. Each noun's handlers stand in the file of the same name as in store.
+// Read operations.go first: it is the list that routing, authentication, rate limits, the index,
+// the OpenAPI document, the MCP tools and the matrices of the tests are generated from. A new
+// endpoint is one row there and one typed handler in the file of its entity, which has the same
+// name as in store. Failing tests name whatever else is missing: an example, a text, a row of a
+// matrix, the golden document.
+//
+// # Structure
+//
+//	api          the operation engine: decode, validate, respond, document
+//	middleware   request log, recovery, headers, compression, client address, connections
+//	ratelimit    token buckets              httpcache  responses by URL, invalidated by tag
+//	web          HTML pages                 mcp        the MCP endpoint
+//	mail         mail sinks and the outbox  linkcheck  fetches profile links
+//	devmode      wraps a Server for callbook dev
+//	cli          commands; builds a Server and calls Serve
+//
+// Imports point in one direction: cli, devmode, server, then web, mcp, mail, linkcheck and api,
+// then middleware, ratelimit and httpcache, then store. Server knows neither cli nor devmode.
+//
+// # A read
+//
+// GET /api/agents/{handle} passes Compress and Observe of package middleware, the router
+// (routes.go), and the handler that the engine has built for its row. The engine counts the
+// request against the limit of its address and looks it up in the cache by URL. On a miss it
+// decodes path and query, and calls getAgent (agent.go), which reads a document from the store,
+// completes its JSON, and names as tags the data that the response depends on. The engine adds the ETag, caches the response, and sends it,
+// compressed or as 304.
+//
+// # A write
+//
+// POST /api/posts takes the same way; the engine then authenticates the API key, counts the
+// request against the limits of the key, validates the body with every invalid field at once,
+// and calls createPost (post.go), which runs one transaction of the store. The store calls back
+// between the commit and the response: invalidate (cache.go) drops the cached responses that
+// carry a tag of the changed data, the waiters (event.go) wake requests that wait for events,
+// and the outbox wakes if a mail is queued. A client therefore always reads what it has written.
+//
+// # A background job
+//
+// Serve starts the jobs of jobs.go: due rules of the store, checks of links, backups, disk
+// space, and the delivery of mail. Each runs periodically until the context ends; errors and
+// panics are logged, and the next run follows.
 package server
 
 import (
@@ -31,7 +71,7 @@ import (
 	"callbook/store"
 )
 
-// Options is what an operator may set.
+// Options are the settings of a Server.
 type Options struct {
 	BaseURL        string                    // where the public reaches the site, without a slash at its end
 	Limits         ratelimit.Limits          // rate limits; the zero value has none
@@ -48,7 +88,7 @@ type Options struct {
 	Uncrawled      []string                               // paths that robots.txt closes, beside the site's own
 }
 
-// Server answers for one directory.
+// Server serves one directory.
 type Server struct {
 	options       Options
 	store         *store.Store
@@ -73,7 +113,7 @@ type Server struct {
 	handler       http.Handler
 }
 
-// New builds a server for an open store, which must not have been used yet.
+// New builds a server for an open store that has not been used yet.
 func New(st *store.Store, o Options) (*Server, error) {
 	if err := CheckBaseURL(o.BaseURL); err != nil {
 		return nil, err
@@ -112,7 +152,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	return s, err
 }
 
-// CheckBaseURL refuses what is no site's address.
+// CheckBaseURL rejects a URL that is not the address of a site.
 func CheckBaseURL(base string) error {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.User != nil || strings.HasSuffix(base, "/") || strings.ContainsAny(base, "?#\"'<>\\ ") {
@@ -121,22 +161,21 @@ func CheckBaseURL(base string) error {
 	return nil
 }
 
-// WriteError answers with an error, as operations do.
+// WriteError sends an error response like that of an operation.
 func (s *Server) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	s.engine.WriteError(w, r, err)
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP serves a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// serveStatic serves a document that never changes while the program runs.
+// serveStatic returns a handler for a document that never changes while the program runs.
 func (s *Server) serveStatic(contentType, content string) httprouter.Handle {
 	cached := api.NewCached(content)
 	return s.serveDocument(contentType, func(http.Header, *http.Request) *api.Cached { return cached })
 }
 
-// wrap wraps the routes in what every request passes through: compression,
-// request id, security headers, log event, recovery from panics.
+// wrap adds the middleware that every request passes.
 func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
 	if s.options.Wrap != nil {
 		routes = s.options.Wrap(routes)

@@ -1,3 +1,47 @@
+// Package api is the operation engine: it turns a list of typed operations into an HTTP API
+// with validation, errors, OpenAPI and cached responses. It knows no entity: whatever is special
+// about one comes with the row of the operation, the tags of its types, or the Config.
+//
+// # Operations
+//
+// An Operation is declared with Public or Keyed and the types of its input and its response.
+// Its handler receives a decoded and validated input, and a keyed handler the caller as well. The
+// input is a struct:
+//
+//	type postQuery struct {
+//		ID    string `path:"id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+//		Limit int    `query:"limit" minimum:"1" maximum:"100" default:"100" doc:"Replies a page."`
+//	}
+//
+// A field Body is the request body, which a field JSON gets unparsed as well; such a body is a
+// merge patch, in which every field is optional and null has a meaning. The tag bare:"name" of
+// Body accepts a list in place of the object with that member, notpast:"name" rejects a date in
+// the past. A Body that implements Rule checks several fields together. Tags of the fields are
+// JSON Schema; they are both the validation and the documentation.
+//
+// Methods of the row declare the rest: Creates, Deletes and Accepts set the status,
+// Creates also accepts an Idempotency-Key, TakesDryRun a dry run; HasBriefForm declares a
+// shorter response, AsTool a tool for MCP.
+//
+// # One request
+//
+// Handler (request.go) takes a request through these steps, each of which may reject it:
+//
+//   - authorize: count a public request against the limit of its address. Otherwise authenticate
+//     the API key and count the request against the limits of the key; an invalid key counts
+//     against its address.
+//   - cache: a public read is looked up by its URL (cached.go) and sent if it is found.
+//   - decode: read path and query (input.go), then check media type and size of the body, parse
+//     the JSON strictly (json.go) and validate it (check.go). A Checker collects every invalid
+//     field, so that the client learns of all at once. Then read the Idempotency-Key.
+//   - run the handler, which returns a Response with an encoded body.
+//   - respond: add the ETag and cache a public read by the tags of its Response, or set Location,
+//     Link and Idempotent-Replayed; send it compressed, as 304, or as it is (response.go).
+//
+// An error of any step becomes an ErrorBody by the Catalogue: a store.Error with a known code is
+// the fault of the client, anything else is logged and hidden behind the code internal.
+//
+// Read and RunTool run a public read for pages and tools, from the cache and without limits.
 package api
 
 import (

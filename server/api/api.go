@@ -8,9 +8,9 @@
 // Its handler receives a decoded and validated input, and a keyed handler the caller as well. The
 // input is a struct:
 //
-//	type postQuery struct {
-//		ID    string `path:"id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
-//		Limit int    `query:"limit" minimum:"1" maximum:"100" default:"100" doc:"Replies a page."`
+//	type pageQuery struct {
+//		ID    string `path:"id" doc:"Id of the record." example:"rec_7"`
+//		Limit int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
 //	}
 //
 // A field Body is the request body, which a field JSON gets unparsed as well; such a body is a

@@ -16,7 +16,6 @@ const (
 	limitWrites        ratelimit.Class = "writes"        // for a key: the calls that write
 	limitLinks         ratelimit.Class = "links"         // for a key: looks at profile links
 	limitEvents        ratelimit.Class = "events"        // for a key: calls for events, which count as no others
-	limitLooks         ratelimit.Class = "looks"         // for an address that looks at profile links go to
 )
 
 // DefaultLimits are the limits of the contract.

@@ -137,7 +137,8 @@ func New(st *store.Store, o Options) (*Server, error) {
 	if err = s.newMCP(); err != nil {
 		return nil, err
 	}
-	s.links = newLinkChecks(s)
+	o.LinkCheck.UserAgent = "Callbook/" + o.Version + " (+" + o.BaseURL + ")"
+	s.links = newLinkChecks(st, o.BaseURL, o.LinkCheck)
 	st.Watch(s.invalidate)
 	st.Watch(s.waiters.notify)
 	if o.Mail != nil {

@@ -26,7 +26,7 @@ type job struct {
 func (s *Server) jobs() []job {
 	return []job{
 		{failure: "what was due could not be done", run: s.store.RunDue},
-		{failure: "links could not be looked at again", run: s.links.recheckSome},
+		{failure: "links could not be looked at again", run: s.links.CheckSome},
 		{failure: "the database could not be backed up", run: s.backUp, atStart: true},
 		{failure: "the room on the disk could not be looked at", run: s.reportDiskSpace, atStart: true},
 		{failure: "the database could not be checked as a whole", run: s.store.CheckWhole, every: time.Hour, atStart: true},
@@ -85,7 +85,7 @@ func recovered(ctx context.Context, act func(context.Context) error) (err error)
 
 // RunDue runs everything that is due at once, mails and checks of links included.
 func (s *Server) RunDue(ctx context.Context) error {
-	return errors.Join(s.RunDueLocally(ctx), s.links.recheckAll(ctx))
+	return errors.Join(s.RunDueLocally(ctx), s.links.CheckDue(ctx))
 }
 
 // RunDueLocally runs everything that is due except checks of links.
@@ -94,7 +94,7 @@ func (s *Server) RunDueLocally(ctx context.Context) error {
 }
 
 // RecheckLinks checks every link that is due.
-func (s *Server) RecheckLinks(ctx context.Context) error { return s.links.recheckAll(ctx) }
+func (s *Server) RecheckLinks(ctx context.Context) error { return s.links.CheckDue(ctx) }
 
 // DeliverMail sends every mail that is due, if the site sends mail.
 func (s *Server) DeliverMail(ctx context.Context) error {

@@ -34,7 +34,7 @@ func (s *Server) setLink(req *api.Request, caller store.Caller, in linkInput) (a
 	if err != nil {
 		return api.Response{}, err
 	}
-	links, err := s.links.check(req.Context(), store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}, false)
+	links, err := s.links.CheckLink(req.Context(), store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}, false)
 	if err != nil {
 		return api.Response{}, err
 	}

@@ -164,11 +164,11 @@ func TestNoSiteIsLookedAtTooOften(t *testing.T) {
 	s, h := newLinkSite(t)
 	h.say("<p>Welcome</p>")
 	found := map[string]int{}
-	for i := range addressLimit.Requests + 20 {
+	for i := range AddressLimit.Requests + 20 {
 		key := s.agent(fmt.Sprintf("agent-%d", i))
 		found[s.link(key, fmt.Sprintf("http://host-%d.example.com/", i)).status(200).text("link", "status")]++
 	}
-	if found["failed"] != addressLimit.Requests || found["pending"] != 20 || h.looks.Load() != int64(addressLimit.Requests) {
+	if found["failed"] != AddressLimit.Requests || found["pending"] != 20 || h.looks.Load() != int64(AddressLimit.Requests) {
 		t.Errorf("%v, %d looks", found, h.looks.Load())
 	}
 	// The service comes back to those that it has not looked at.
@@ -176,7 +176,7 @@ func TestNoSiteIsLookedAtTooOften(t *testing.T) {
 	if err := s.server.RunDue(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if n := h.looks.Load(); n != int64(addressLimit.Requests)+20 {
+	if n := h.looks.Load(); n != int64(AddressLimit.Requests)+20 {
 		t.Errorf("%d looks a day later", n)
 	}
 }
@@ -186,7 +186,7 @@ func TestNoSiteIsLookedAtTooOften(t *testing.T) {
 func TestTheClockOfDevBringsAllLooks(t *testing.T) {
 	h := newHomepage(t)
 	s := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
-	const agents = checksPerRun/5 + 2
+	const agents = BatchSize/5 + 2
 	for i := range agents {
 		handle := fmt.Sprintf("agent-%d", i)
 		key := s.agent(handle)

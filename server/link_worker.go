@@ -17,17 +17,17 @@ import (
 // Limits of outgoing requests, which anyone can cause: the checks that run at once, the requests
 // to one address in an hour over all agents, and the links that a job checks in one run.
 const (
-	maxConcurrentChecks = 8
-	checksPerRun        = 20
+	maxConcurrent = 8
+	BatchSize     = 20
 )
 
-// limitLooks is the class of addressLimit.
-const limitLooks ratelimit.Class = "looks"
+// addressClass is the class of addressLimit.
+const addressClass ratelimit.Class = "looks"
 
-var addressLimit = ratelimit.Limit{Requests: 60, Period: time.Hour}
+var AddressLimit = ratelimit.Limit{Requests: 60, Period: time.Hour}
 
-// linkChecks checks the pages of profile links.
-type linkChecks struct {
+// Worker checks the pages of profile links.
+type Worker struct {
 	store   *store.Store
 	checker *linkcheck.Checker
 	base    string
@@ -36,18 +36,18 @@ type linkChecks struct {
 	limiter *ratelimit.Limiter // by the address that is called; unlimited where links may lead to this machine
 }
 
-// newLinkChecks returns the checks of the links of a site, which starts with base.
-func newLinkChecks(st *store.Store, base string, o linkcheck.Options) *linkChecks {
+// NewWorker returns the checks of the links of a site, which starts with base.
+func NewWorker(st *store.Store, base string, o linkcheck.Options) *Worker {
 	limits := ratelimit.Limits{}
 	if !o.Loopback {
-		limits[limitLooks] = addressLimit
+		limits[addressClass] = AddressLimit
 	}
-	l := &linkChecks{store: st, base: base, slots: make(chan struct{}, maxConcurrentChecks), limiter: ratelimit.New(limits)}
+	w := &Worker{store: st, base: base, slots: make(chan struct{}, maxConcurrent), limiter: ratelimit.New(limits)}
 	o.Allow = func(addr netip.Addr) bool {
-		return l.limiter.Allow(http.Header{}, limitLooks, ratelimit.Client{Network: middleware.Network(addr)}, st.Now()) == nil
+		return w.limiter.Allow(http.Header{}, addressClass, ratelimit.Client{Network: middleware.Network(addr)}, st.Now()) == nil
 	}
-	l.checker = linkcheck.New(o)
-	return l
+	w.checker = linkcheck.New(o)
+	return w
 }
 
 // slotTimeout limits how long a request waits for a slot. Pages may be slow, and a request must
@@ -55,65 +55,65 @@ func newLinkChecks(st *store.Store, base string, o linkcheck.Options) *linkCheck
 const slotTimeout = 2 * time.Second
 
 // acquire waits for a slot: a number of links are checked at once, one of each agent.
-func (l *linkChecks) acquire(ctx context.Context, agentID int64) bool {
-	if _, looking := l.busy.LoadOrStore(agentID, true); looking {
+func (w *Worker) acquire(ctx context.Context, agentID int64) bool {
+	if _, looking := w.busy.LoadOrStore(agentID, true); looking {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, slotTimeout)
 	defer cancel()
 	select {
-	case l.slots <- struct{}{}:
+	case w.slots <- struct{}{}:
 		return true
 	case <-ctx.Done():
-		l.busy.Delete(agentID)
+		w.busy.Delete(agentID)
 		return false
 	}
 }
 
-func (l *linkChecks) release(agentID int64) {
-	<-l.slots
-	l.busy.Delete(agentID)
+func (w *Worker) release(agentID int64) {
+	<-w.slots
+	w.busy.Delete(agentID)
 }
 
-// check fetches the page of a link and stores the result. It returns the links of the agent,
+// CheckLink fetches the page of a link and stores the result. It returns the links of the agent,
 // unchanged if it got no slot: the job then checks this one later.
-func (l *linkChecks) check(ctx context.Context, link store.DueLink, byService bool) ([]store.Link, error) {
-	if !l.acquire(ctx, link.AgentID) {
-		return l.store.Links(ctx, link.AgentID)
+func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, byService bool) ([]store.Link, error) {
+	if !w.acquire(ctx, link.AgentID) {
+		return w.store.Links(ctx, link.AgentID)
 	}
-	defer l.release(link.AgentID)
-	result, err := l.checker.Check(ctx, link.URL, l.base+"/agents/"+link.Handle)
+	defer w.release(link.AgentID)
+	result, err := w.checker.Check(ctx, link.URL, w.base+"/agents/"+link.Handle)
 	switch {
 	case errors.Is(err, linkcheck.ErrBusy):
-		return l.store.Links(ctx, link.AgentID)
+		return w.store.Links(ctx, link.AgentID)
 	case err != nil:
 		return nil, &store.Error{Code: store.CodeUnavailable}
 	}
-	return l.store.KeepFinding(ctx, link.AgentID, link.URL, store.LinkFinding{
+	return w.store.KeepFinding(ctx, link.AgentID, link.URL, store.LinkFinding{
 		Kind: result.Kind, Verified: result.Status == "verified", Proof: result.Proof, Failure: result.Failure,
 	}, byService)
 }
 
-// recheckSome checks links that are due, one after the other, up to checksPerRun.
-func (l *linkChecks) recheckSome(ctx context.Context) error {
-	_, err := l.recheck(ctx)
+// CheckSome checks links that are due, one after the other, up to checksPerRun.
+func (w *Worker) CheckSome(ctx context.Context) error {
+	_, err := w.checkBatch(ctx)
 	return err
 }
 
-// recheckAll checks every link that is due.
-func (l *linkChecks) recheckAll(ctx context.Context) error {
+// CheckDue checks every link that is due.
+func (w *Worker) CheckDue(ctx context.Context) error {
 	for {
-		if n, err := l.recheck(ctx); err != nil || n < checksPerRun {
+		if n, err := w.checkBatch(ctx); err != nil || n < BatchSize {
 			return err
 		}
 	}
 }
 
-func (l *linkChecks) recheck(ctx context.Context) (taken int, err error) {
-	due, err := l.store.TakeDueLinks(ctx, checksPerRun)
+func (w *Worker) checkBatch(ctx context.Context) (taken int, err error) {
+	due, err := w.store.TakeDueLinks(ctx, BatchSize)
 	for _, link := range due {
 		var refused *store.Error
-		if _, checkErr := l.check(ctx, link, true); !errors.As(checkErr, &refused) {
+		if _, checkErr := w.CheckLink(ctx, link, true); !errors.As(checkErr, &refused) {
 			err = errors.Join(err, checkErr)
 		}
 	}

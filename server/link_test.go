@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/linkcheck"
 	"callbook/store"
 )
 
@@ -164,11 +165,11 @@ func TestNoSiteIsLookedAtTooOften(t *testing.T) {
 	s, h := newLinkSite(t)
 	h.say("<p>Welcome</p>")
 	found := map[string]int{}
-	for i := range AddressLimit.Requests + 20 {
+	for i := range linkcheck.AddressLimit.Requests + 20 {
 		key := s.agent(fmt.Sprintf("agent-%d", i))
 		found[s.link(key, fmt.Sprintf("http://host-%d.example.com/", i)).status(200).text("link", "status")]++
 	}
-	if found["failed"] != AddressLimit.Requests || found["pending"] != 20 || h.looks.Load() != int64(AddressLimit.Requests) {
+	if found["failed"] != linkcheck.AddressLimit.Requests || found["pending"] != 20 || h.looks.Load() != int64(linkcheck.AddressLimit.Requests) {
 		t.Errorf("%v, %d looks", found, h.looks.Load())
 	}
 	// The service comes back to those that it has not looked at.
@@ -176,7 +177,7 @@ func TestNoSiteIsLookedAtTooOften(t *testing.T) {
 	if err := s.server.RunDue(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if n := h.looks.Load(); n != int64(AddressLimit.Requests)+20 {
+	if n := h.looks.Load(); n != int64(linkcheck.AddressLimit.Requests)+20 {
 		t.Errorf("%d looks a day later", n)
 	}
 }
@@ -186,7 +187,7 @@ func TestNoSiteIsLookedAtTooOften(t *testing.T) {
 func TestTheClockOfDevBringsAllLooks(t *testing.T) {
 	h := newHomepage(t)
 	s := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
-	const agents = BatchSize/5 + 2
+	const agents = linkcheck.BatchSize/5 + 2
 	for i := range agents {
 		handle := fmt.Sprintf("agent-%d", i)
 		key := s.agent(handle)

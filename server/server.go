@@ -98,7 +98,7 @@ type Server struct {
 	guides        map[string]*api.Cached // by language
 	waiters       *waiters
 	outbox        *mail.Outbox // nil: the site sends no mail
-	links         *Worker
+	links         *linkcheck.Worker
 	pages         *web.Site
 	mcp           http.Handler
 	gate          *mcp.Gate                  // before the MCP endpoint
@@ -138,7 +138,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 		return nil, err
 	}
 	o.LinkCheck.UserAgent = "Callbook/" + o.Version + " (+" + o.BaseURL + ")"
-	s.links = NewWorker(st, o.BaseURL, o.LinkCheck)
+	s.links = linkcheck.NewWorker(st, o.BaseURL, o.LinkCheck)
 	st.Watch(s.invalidate)
 	st.Watch(s.waiters.notify)
 	if o.Mail != nil {

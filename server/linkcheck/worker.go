@@ -1,4 +1,4 @@
-package server
+package linkcheck
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"callbook/server/linkcheck"
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/store"
@@ -21,23 +20,24 @@ const (
 	BatchSize     = 20
 )
 
-// addressClass is the class of addressLimit.
+// addressClass is the class of AddressLimit.
 const addressClass ratelimit.Class = "looks"
 
+// AddressLimit limits the requests to one address, over all agents.
 var AddressLimit = ratelimit.Limit{Requests: 60, Period: time.Hour}
 
-// Worker checks the pages of profile links.
+// Worker checks profile links within limits, and stores the results.
 type Worker struct {
 	store   *store.Store
-	checker *linkcheck.Checker
+	checker *Checker
 	base    string
 	slots   chan struct{}
-	busy    sync.Map           // agents of which a link is looked at
-	limiter *ratelimit.Limiter // by the address that is called; unlimited where links may lead to this machine
+	busy    sync.Map           // ids of agents of which a link is being checked
+	limiter *ratelimit.Limiter // by the address of the page; unlimited where links may lead to this machine
 }
 
-// NewWorker returns the checks of the links of a site, which starts with base.
-func NewWorker(st *store.Store, base string, o linkcheck.Options) *Worker {
+// NewWorker returns a worker for a site at the address base.
+func NewWorker(st *store.Store, base string, o Options) *Worker {
 	limits := ratelimit.Limits{}
 	if !o.Loopback {
 		limits[addressClass] = AddressLimit
@@ -46,7 +46,7 @@ func NewWorker(st *store.Store, base string, o linkcheck.Options) *Worker {
 	o.Allow = func(addr netip.Addr) bool {
 		return w.limiter.Allow(http.Header{}, addressClass, ratelimit.Client{Network: middleware.Network(addr)}, st.Now()) == nil
 	}
-	w.checker = linkcheck.New(o)
+	w.checker = New(o)
 	return w
 }
 
@@ -54,9 +54,10 @@ func NewWorker(st *store.Store, base string, o linkcheck.Options) *Worker {
 // end; the job checks a link that got no slot.
 const slotTimeout = 2 * time.Second
 
-// acquire waits for a slot: a number of links are checked at once, one of each agent.
+// acquire waits for a slot. It returns false if a link of the same agent is being checked, or no
+// slot is free in time.
 func (w *Worker) acquire(ctx context.Context, agentID int64) bool {
-	if _, looking := w.busy.LoadOrStore(agentID, true); looking {
+	if _, busy := w.busy.LoadOrStore(agentID, true); busy {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, slotTimeout)
@@ -84,7 +85,7 @@ func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, byService bo
 	defer w.release(link.AgentID)
 	result, err := w.checker.Check(ctx, link.URL, w.base+"/agents/"+link.Handle)
 	switch {
-	case errors.Is(err, linkcheck.ErrBusy):
+	case errors.Is(err, ErrBusy):
 		return w.store.Links(ctx, link.AgentID)
 	case err != nil:
 		return nil, &store.Error{Code: store.CodeUnavailable}
@@ -94,7 +95,7 @@ func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, byService bo
 	}, byService)
 }
 
-// CheckSome checks links that are due, one after the other, up to checksPerRun.
+// CheckSome checks links that are due, one after the other, up to BatchSize.
 func (w *Worker) CheckSome(ctx context.Context) error {
 	_, err := w.checkBatch(ctx)
 	return err
@@ -109,11 +110,12 @@ func (w *Worker) CheckDue(ctx context.Context) error {
 	}
 }
 
-func (w *Worker) checkBatch(ctx context.Context) (taken int, err error) {
+// checkBatch checks up to BatchSize links that are due, and returns how many it has taken.
+func (w *Worker) checkBatch(ctx context.Context) (n int, err error) {
 	due, err := w.store.TakeDueLinks(ctx, BatchSize)
 	for _, link := range due {
-		var refused *store.Error
-		if _, checkErr := w.CheckLink(ctx, link, true); !errors.As(checkErr, &refused) {
+		var rejected *store.Error
+		if _, checkErr := w.CheckLink(ctx, link, true); !errors.As(checkErr, &rejected) {
 			err = errors.Join(err, checkErr)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"callbook/store"
 )
 
-// EventsAnswer is the answer of GET /api/me/events.
+// EventsAnswer is the response of GET /api/me/events.
 type EventsAnswer struct {
 	Notice Notice        `json:"notice"`
 	Events []store.Event `json:"events" doc:"Up to 100, oldest first."`
@@ -34,13 +34,13 @@ func (s *Server) listEvents(req *api.Request, caller store.Caller, q eventsQuery
 // until there are some or the time is up. Between the reads it holds nothing but its place among
 // the waiters.
 func (s *Server) waitForEvents(req *api.Request, caller store.Caller, q eventsQuery) (store.EventPage, error) {
-	if q.Wait == 0 { // it takes no place from one that waits
+	if q.Wait == 0 { // such a request takes no place among the waiters
 		return s.readEvents(req, caller, q.After)
 	}
 	timer := time.NewTimer(time.Duration(q.Wait) * time.Second)
 	defer timer.Stop()
 	for read := s.readEvents; ; read = s.readEventsAfterWake {
-		w := s.waiters.join(caller.ID) // before the read, so that nothing falls between
+		w := s.waiters.join(caller.ID) // before the read, so that no event is missed
 		page, err := read(req, caller, q.After)
 		if err == nil {
 			// The key may have been replaced meanwhile, or the agent suspended.
@@ -50,15 +50,15 @@ func (s *Server) waitForEvents(req *api.Request, caller store.Caller, q eventsQu
 			s.waiters.leave(caller.ID, w)
 			return page, err
 		}
-		told := false
+		changed := false
 		select {
-		case told = <-w:
+		case changed = <-w:
 		case <-timer.C:
 		case <-s.stopping:
 		case <-req.Context().Done():
 		}
 		s.waiters.leave(caller.ID, w)
-		if !told {
+		if !changed {
 			return page, nil
 		}
 	}
@@ -90,7 +90,7 @@ type waiters struct {
 	byAgent map[int64][]waiter
 	total   int
 
-	reading chan struct{} // holds one for each woken call that reads
+	reading chan struct{} // semaphore of the reads after a wake
 }
 
 // waiter receives true if an event may have been inserted, false to stop waiting.
@@ -125,9 +125,9 @@ func (w *waiters) count() int {
 }
 
 // wake ends a wait, unless it has ended already.
-func (w waiter) wake(told bool) {
+func (w waiter) wake(changed bool) {
 	select {
-	case w <- told:
+	case w <- changed:
 	default:
 	}
 }

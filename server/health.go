@@ -54,8 +54,8 @@ func (s *Server) health(probe func(context.Context) (any, error)) httprouter.Han
 			return
 		}
 		middleware.LogError(w, err)
-		var refused *store.Error
-		if !errors.As(err, &refused) {
+		var rejection *store.Error
+		if !errors.As(err, &rejection) {
 			err = api.NewError(store.CodeUnavailable, "")
 		}
 		s.engine.WriteError(w, r, err)

@@ -157,7 +157,7 @@ const (
 	canaryNumber = "717273747576777"
 )
 
-func (s *edgeSite) sings(label string, a *result) (refused bool) {
+func (s *edgeSite) sings(label string, a *result) (rejected bool) {
 	s.Helper()
 	if a.Status < 400 {
 		return false

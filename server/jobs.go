@@ -16,10 +16,10 @@ import (
 
 // job is a task that runs periodically.
 type job struct {
-	failure string                          // what the log says when it fails
-	run     func(ctx context.Context) error // a bounded part of what is due
-	every   time.Duration                   // duePeriod when 0
-	atStart bool                            // at once too
+	failure string                          // log message of a failed run
+	run     func(ctx context.Context) error // does a bounded part of the due work
+	every   time.Duration                   // 0: jobPeriod
+	atStart bool                            // runs at startup too
 }
 
 // jobs returns the periodic tasks.

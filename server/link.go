@@ -9,7 +9,7 @@ import (
 	"callbook/store"
 )
 
-// LinkAnswer is the answer of POST /api/me/links.
+// LinkAnswer is the response of POST /api/me/links.
 type LinkAnswer struct {
 	Notice Notice       `json:"notice"`
 	Link   *store.Link  `json:"link" doc:"The link and what the look at its page found; null once it is removed."`

@@ -62,7 +62,7 @@ func (s *Server) writeDatabaseMetrics(ctx context.Context, w io.Writer) error {
 		{"callbook_database_log_bytes", f.LogBytes},
 		{"callbook_disk_free_bytes", f.FreeBytes},
 	} {
-		if gauge.value >= 0 { // the disk may not tell
+		if gauge.value >= 0 { // unknown on some disks
 			metrics.WriteGaugeUint64(w, gauge.name, uint64(gauge.value))
 		}
 	}

@@ -256,7 +256,7 @@ func TestExamplesOfBodiesCanBeSent(t *testing.T) {
 		example := body.Content["application/json"].Example.(map[string]any)
 		key = s.readyFor(op, key, example)
 		a := s.call(op.Method, s.pathOf(op), key, example)
-		if code, refused := unguessable[op.ID]; refused {
+		if code, rejected := unguessable[op.ID]; rejected {
 			a.refused(errorCatalogue.Status(code), code)
 		} else if a.Status >= 300 {
 			t.Errorf("%s: the example of its body gets %d: %s", op.ID, a.Status, a.Body)

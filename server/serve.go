@@ -24,9 +24,9 @@ const (
 	readTimeout     = 15 * time.Second
 	writeTimeout    = 45 * time.Second // longer than the longest wait for events
 	idleTimeout     = 60 * time.Second
-	shutdownTimeout = 12 * time.Second // longer than a look at a link
+	shutdownTimeout = 12 * time.Second // longer than a check of a link
 	failedTimeout   = time.Second      // instead, when the database has failed
-	drainTimeout    = time.Second      // for a call to come on a connection that is open
+	drainTimeout    = time.Second      // for a request to arrive on an open connection
 	maxHeader       = 16 << 10
 	jobPeriod       = time.Minute
 )
@@ -34,7 +34,7 @@ const (
 // Front is a listener and its handler.
 type Front struct {
 	Listener net.Listener
-	Handler  http.Handler // the directory itself when nil
+	Handler  http.Handler // nil: the Server
 	TLS      *tls.Config  // nil: plain HTTP
 }
 
@@ -68,7 +68,7 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	return s.store.Failure() // while the calls finished
+	return s.store.Failure() // while the requests completed
 }
 
 func (f Front) serve(h *http.Server) error {
@@ -82,7 +82,7 @@ func (f Front) serve(h *http.Server) error {
 // closed already.
 func (s *Server) shutDown(servers []*http.Server) {
 	for _, h := range servers {
-		h.SetKeepAlivesEnabled(false) // closes those that wait for another call
+		h.SetKeepAlivesEnabled(false) // closes idle connections
 	}
 	within := failedTimeout
 	if s.store.Failure() == nil {
@@ -132,7 +132,7 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 	return &http.Server{
 		Handler: handler,
 
-		DisableGeneralOptionsHandler: true, // OPTIONS * is answered as all else is
+		DisableGeneralOptionsHandler: true, // the router responds to OPTIONS *
 		ConnState:                    s.countConnections,
 		TLSConfig:                    front.TLS,
 		ReadHeaderTimeout:            headerTimeout,

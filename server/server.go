@@ -73,19 +73,19 @@ import (
 
 // Options are the settings of a Server.
 type Options struct {
-	BaseURL        string                    // where the public reaches the site, without a slash at its end
-	Limits         ratelimit.Limits          // rate limits; the zero value has none
-	CacheBytes     int64                     // of kept answers; 0 for DefaultCacheBytes, less than 0 for none
-	TrustedProxies middleware.TrustedProxies // peers whose X-Forwarded-For is believed
+	BaseURL        string                    // public address of the site, without a trailing slash
+	Limits         ratelimit.Limits          // zero: none
+	CacheBytes     int64                     // of cached responses; 0: DefaultCacheBytes, below 0: no cache
+	TrustedProxies middleware.TrustedProxies // peers whose X-Forwarded-For is trusted
 	Log            zerolog.Logger
-	Mail           mail.Sink                              // where the site's own mails go; nil: it sends none
-	LinkCheck      linkcheck.Options                      // of the looks at profile links; the zero value is what a server wants
+	Mail           mail.Sink                              // of the mails of the site; nil: it sends none
+	LinkCheck      linkcheck.Options                      // of the checks of profile links; zero: the defaults
 	Version        string                                 // of the program, for the documents
-	Contact        string                                 // of the operator, as ParseContact returns it; empty: the home page says
-	MCPOrigins     []string                               // as ParseMCPOrigins returns them: whose pages may use the MCP endpoint, beside the site's own
-	Backups        store.Schedule                         // of the database; none without a folder
+	Contact        string                                 // of the operator, as ParseContact returns it; empty: the home page names it
+	MCPOrigins     []string                               // from ParseMCPOrigins; their pages may use the MCP endpoint, like those of the site
+	Backups        store.Schedule                         // of the database; without a folder: none
 	Wrap           func(routes http.Handler) http.Handler // middleware behind the request log; nil: none
-	Uncrawled      []string                               // paths that robots.txt closes, beside the site's own
+	Uncrawled      []string                               // further paths that robots.txt disallows
 }
 
 // Server serves one directory.
@@ -101,13 +101,13 @@ type Server struct {
 	links         *linkcheck.Worker
 	pages         *web.Site
 	mcp           http.Handler
-	gate          *mcp.Gate                  // before the MCP endpoint
-	nextBackupTry atomic.Int64               // until then, in milliseconds: the last one failed
-	newestBackup  atomic.Pointer[store.Time] // when the newest copy was made
-	disk          func() (store.Disk, error) // where the database lies
-	diskLow       atomic.Bool                // there is little room on it
-	connections   atomic.Int64               // open ones
-	stopping      chan struct{}              // closed when the server stops: nobody waits any longer
+	gate          *mcp.Gate                  // of the MCP endpoint
+	nextBackupTry atomic.Int64               // in milliseconds, after a failed one
+	newestBackup  atomic.Pointer[store.Time] // time of the newest backup
+	disk          func() (store.Disk, error) // of the database
+	diskLow       atomic.Bool                // space on it is low
+	connections   atomic.Int64               // number of open ones
+	stopping      chan struct{}              // closed at shutdown, which ends the waits for events
 	metrics       *metrics.Set
 	observer      *middleware.Observer
 	handler       http.Handler

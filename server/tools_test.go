@@ -341,8 +341,8 @@ func TestToolsRefuseAsTheirTwins(t *testing.T) {
 				}
 				rest := tw.same(name, arguments)
 				text, _ := json.Marshal(arguments)
-				refused := fits(input, text) != nil
-				if refused && rest.Status != 400 {
+				rejected := fits(input, text) != nil
+				if rejected && rest.Status != 400 {
 					t.Errorf("%s: the input schema refuses %s, the call does not: %s", name, text, rest.Body)
 				}
 				if rest.Status != 400 {
@@ -350,7 +350,7 @@ func TestToolsRefuseAsTheirTwins(t *testing.T) {
 				}
 				refusals++
 				_, code, _ := strings.Cut(rest.faults()[0], " ")
-				if !refused && !slices.Contains(own, code) && fmt.Sprint(value) != " " {
+				if !rejected && !slices.Contains(own, code) && fmt.Sprint(value) != " " {
 					t.Errorf("%s: the input schema takes %s, the call does not: %s", name, text, rest.Body)
 				}
 			}

@@ -18,14 +18,14 @@ type Rule interface {
 // Checker collects the invalid fields of a query or a body.
 type Checker struct {
 	registry      huma.Registry
-	topics        map[string]string // as in errorCatalogue
+	topics        map[string]string // as in Catalogue
 	now           time.Time
 	notPast       string // date field of the body that must not lie in the past
-	replayable    bool   // it has an Idempotency-Key: a first answer comes before the rules of time
-	pastDates     int    // faults by these rules, which alone refuse no call that may repeat another
+	replayable    bool   // has an Idempotency-Key: an earlier response takes precedence over rules of time
+	pastDates     int    // faults of these rules, which alone do not reject a replayable request
 	faults        []store.Fault
 	details       []Detail
-	loopbackLinks bool // of callbook dev
+	loopbackLinks bool // accept links to this machine
 }
 
 // MaxDetails is the maximum number of details of an error: enough for every body within the
@@ -69,7 +69,7 @@ func (c *Checker) addDetail(d *huma.ErrorDetail) {
 		return // a format, which checkText checks
 	}
 	field, code := d.Location, store.FaultCode(parts[0])
-	if len(parts) == 4 { // a missing field is told of the object it is missing in
+	if len(parts) == 4 { // the location of a missing field is its object
 		field = join(field, parts[3])
 	}
 	if topic, ok := c.topics[field+" "+string(code)]; ok {

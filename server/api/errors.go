@@ -84,15 +84,15 @@ func (c *Catalogue) Status(code store.Code) int {
 
 // Describe returns the status and the error object of an error. rejected is false if the client
 // did not cause the error; then it must be logged.
-func (c *Catalogue) Describe(err error, requestID string) (status int, object ErrorObject, refused bool) {
+func (c *Catalogue) Describe(err error, requestID string) (status int, object ErrorObject, rejected bool) {
 	var e *store.Error
-	var own *invalidInput
-	if errors.As(err, &own) {
-		e = own.cause
+	var invalid *invalidInput
+	if errors.As(err, &invalid) {
+		e = invalid.cause
 	} else if !errors.As(err, &e) {
 		e = &store.Error{Code: CodeInternal}
 	} else {
-		refused = true
+		rejected = true
 	}
 	entry, known := c.Codes[e.Code]
 	if !known {
@@ -110,9 +110,9 @@ func (c *Catalogue) Describe(err error, requestID string) (status int, object Er
 	for _, f := range e.Faults {
 		object.Details = append(object.Details, c.detail(f))
 	}
-	if own != nil {
-		refused = true
-		object.Details = append(object.Details, own.details...)
+	if invalid != nil {
+		rejected = true
+		object.Details = append(object.Details, invalid.details...)
 	}
 	byFault := func(a, b Detail) int {
 		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(string(a.Code), string(b.Code)))
@@ -123,7 +123,7 @@ func (c *Catalogue) Describe(err error, requestID string) (status int, object Er
 	if e.Code == CodeInternal {
 		object.RequestID = requestID
 	}
-	return entry.Status, object, refused && entry.Status < 500
+	return entry.Status, object, rejected && entry.Status < 500
 }
 
 func instant(t time.Time) *store.Time {

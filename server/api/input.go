@@ -35,9 +35,9 @@ type Field struct {
 
 type Body struct {
 	index    int
-	raw      int // index of the field that gets the JSON as read; -1 for none
+	raw      int // index of the field for the unparsed JSON; -1: none
 	Schema   *huma.Schema
-	bareList string // a body that is a list stands for the object with this key
+	bareList string // member that a list in place of the object is taken for
 	notPast  string // date field that must not lie in the past
 }
 

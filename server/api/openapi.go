@@ -186,20 +186,20 @@ func (e *Engine) errorResponse(status int, op *Operation) *huma.Response {
 
 // exampleError returns an error as examples show it: with a limit and its end.
 func (e *Engine) exampleError(code store.Code, op *Operation) error {
-	refused := &store.Error{Code: code}
+	rejection := &store.Error{Code: code}
 	if e.Errors.Status(code) == http.StatusTooManyRequests {
-		refused.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+		rejection.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	}
 	if code == store.CodeRateLimited {
-		refused.Topic, refused.Limit = string(op.Limit), e.Document.Limits[op.Limit].Requests
-		return refused
+		rejection.Topic, rejection.Limit = string(op.Limit), e.Document.Limits[op.Limit].Requests
+		return rejection
 	}
 	for part, topic := range e.Document.Topics {
 		if _, own := e.Errors.Codes[code].Texts[topic]; own && strings.Contains(op.Path, part) {
-			refused.Topic = topic
+			rejection.Topic = topic
 		}
 	}
-	return refused
+	return rejection
 }
 
 // schemaOf registers a type and returns its schema.
@@ -269,8 +269,8 @@ func (e *Engine) example(schema *huma.Schema) any {
 	case huma.TypeObject:
 		object := map[string]any{}
 		for name, property := range schema.Properties {
-			// An optional id names what is there already: an example has none, unless
-			// the calls that leave it out are mostly refused.
+			// An optional id refers to an existing record: an example has none, unless
+			// most requests without it are rejected.
 			named := name == "id" || strings.HasSuffix(name, "_id")
 			if property.Format != "immutable" && (!named || len(property.Examples) > 0 || slices.Contains(schema.Required, name)) {
 				object[name] = e.example(property)

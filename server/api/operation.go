@@ -15,14 +15,14 @@ type Operation struct {
 	Method     string
 	Path       string
 	Summary    string
-	Keyed      bool            // needs a bearer key
-	Limit      ratelimit.Class // public: the address's limit; keyed: limitWrites or limitCalls
-	Status     int             // of success
-	Idempotent bool            // takes an Idempotency-Key
-	DryRun     bool            // with dry_run it makes nothing, and answers 200 {"allowed": true}
-	Errors     []store.Code    // refusals of its own, beside those that every such call has
-	Tool       *Tool           // nil: it is no tool of the MCP endpoint
-	brief      *briefForm      // nil: it has no shorter response
+	Keyed      bool            // needs an API key
+	Limit      ratelimit.Class // of the address if public, of the key if keyed
+	Status     int             // of a successful response
+	Idempotent bool            // accepts an Idempotency-Key
+	DryRun     bool            // accepts dry_run
+	Errors     []store.Code    // beside those of every operation of its kind
+	Tool       *Tool           // nil: not a tool
+	brief      *briefForm      // nil: no shorter response
 	in, out    reflect.Type
 	Input      *Input
 	Run        func(req *Request) (Response, error)

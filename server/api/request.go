@@ -28,20 +28,20 @@ type Request struct {
 	now         time.Time
 	Client      ratelimit.Client
 	caller      store.Caller
-	Key         string // the bearer key, where one is needed
+	Key         string // API key of a keyed operation
 	body        []byte
-	Idempotency store.Once // the zero value without an Idempotency-Key
+	Idempotency store.Once // zero without an Idempotency-Key
 }
 
 // Response is what the handler of an operation returns. Its body is JSON, ready to be sent.
 type Response struct {
 	Body     []byte
-	Status   int // 0 for the operation's own
+	Status   int // 0: that of the operation
 	Location string
 	Next     string // path and query of the next page
 	Replayed bool
-	Tags     []Tag     // of a public read: the data it is made from; nil: it is not cached
-	Expires  time.Time // from the cache; zero: never
+	Tags     []Tag     // data that a public read is made from; nil: not cached
+	Expires  time.Time // of the cached response; zero: never
 }
 
 // Handler returns the HTTP handler of an operation. It checks a request in the order of the

@@ -97,7 +97,7 @@ func send(w http.ResponseWriter, status int, body []byte, length []string) error
 	}
 	h["Content-Length"] = length
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a caller that has gone is nobody's error
+	_, _ = w.Write(body) // a client that has disconnected is not an error
 	return nil
 }
 
@@ -110,10 +110,10 @@ func (e *Engine) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 // response, and adds the error to the log event of the request.
 func (e *Engine) ErrorResponse(w http.ResponseWriter, r *http.Request, err error) (int, ErrorObject) {
 	id := w.Header().Get("X-Request-Id")
-	status, object, refused := e.Errors.Describe(err, id)
-	if r.Context().Err() != nil && !refused {
+	status, object, rejected := e.Errors.Describe(err, id)
+	if r.Context().Err() != nil && !rejected {
 		status, object, _ = e.Errors.Describe(NewError(store.CodeUnavailable, ""), id)
-	} else if !refused {
+	} else if !rejected {
 		middleware.LogError(w, err)
 	}
 	h := w.Header()

@@ -60,8 +60,8 @@ func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (body [
 			return cached.Body, nil, nil
 		}
 	}
-	_, object, refused := e.Errors.Describe(aboutArguments(err), "")
-	if !refused {
+	_, object, correctable := e.Errors.Describe(aboutArguments(err), "")
+	if !correctable {
 		return nil, nil, err
 	}
 	return nil, &object, nil
@@ -69,16 +69,16 @@ func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (body [
 
 // aboutArguments changes the topic of an error that would speak of an address and its query.
 func aboutArguments(err error) error {
-	var refused *store.Error
-	var wrong *invalidInput
+	var rejection *store.Error
+	var invalid *invalidInput
 	switch {
-	case errors.As(err, &wrong):
-		refused = wrong.cause
-	case !errors.As(err, &refused):
+	case errors.As(err, &invalid):
+		rejection = invalid.cause
+	case !errors.As(err, &rejection):
 		return err
 	}
-	if refused.Topic == "" && (refused.Code == store.CodeInvalidQuery || refused.Code == store.CodeNotFound) {
-		refused.Topic = "arguments"
+	if rejection.Topic == "" && (rejection.Code == store.CodeInvalidQuery || rejection.Code == store.CodeNotFound) {
+		rejection.Topic = "arguments"
 	}
 	return err
 }
@@ -141,7 +141,7 @@ func readArgument(args url.Values, check *Checker, f Field, value jsontext.Value
 	switch value.Kind() {
 	case 'n':
 	case '{', '[':
-		check.validate(f.Schema, f.Name, map[string]any{}) // words that another type is wanted
+		check.validate(f.Schema, f.Name, map[string]any{}) // reports the expected type
 	case '"':
 		text, _ := jsontext.AppendUnquote(nil, value)
 		args.Set(f.Name, string(text))
@@ -183,11 +183,11 @@ func ToolInput(op *Operation) json.RawMessage {
 // ToolOutput returns the schema of the response of a tool, complete in itself: the response of
 // the operation or an error.
 func (e *Engine) ToolOutput(t reflect.Type) json.RawMessage {
-	answer, refusal := schemaOf(e.Registry, t), schemaOf(e.Registry, reflect.TypeFor[ErrorBody]())
+	response, rejection := schemaOf(e.Registry, t), schemaOf(e.Registry, reflect.TypeFor[ErrorBody]())
 	parts := map[string]*huma.Schema{}
-	e.collect(answer, parts)
-	e.collect(refusal, parts)
-	text := Marshal(map[string]any{"type": "object", "anyOf": []*huma.Schema{answer, refusal}, "$defs": parts})
+	e.collect(response, parts)
+	e.collect(rejection, parts)
+	text := Marshal(map[string]any{"type": "object", "anyOf": []*huma.Schema{response, rejection}, "$defs": parts})
 	return bytes.ReplaceAll(text, []byte(SchemaPrefix), []byte("#/$defs/"))
 }
 

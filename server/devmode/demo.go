@@ -23,7 +23,7 @@ type demoAgent struct {
 	Offerings     []store.OfferingDraft `json:"offerings"`
 	ContactPolicy jsontext.Value        `json:"contact_policy"`
 	Verified      bool                  `json:"verified"`
-	OwnerEmail    string                `json:"owner_email"`   // whom it asks to claim it; empty for nobody
+	OwnerEmail    string                `json:"owner_email"`   // of the owner who is asked to claim it; empty: none
 	ClaimPending  bool                  `json:"claim_pending"` // the owner has not confirmed
 	JoinedDaysAgo float64               `json:"joined_days_ago"`
 }

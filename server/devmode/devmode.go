@@ -33,7 +33,7 @@ type Server struct {
 	options Options
 	store   *store.Store
 	router  *httprouter.Router
-	gate    sync.RWMutex // held whole while the clock moves or the directory is made anew
+	gate    sync.RWMutex // locked while the clock moves or the directory is reset
 	mu      sync.Mutex
 	agents  []Agent
 }
@@ -42,7 +42,7 @@ type Server struct {
 type Options struct {
 	Clock *Clock       // of the store
 	Demo  fs.FS        // agents.json, calls.json and contacts.json
-	Mail  *mail.Memory // what the site would have sent
+	Mail  *mail.Memory // receives the mails of the site
 }
 
 // New builds a Server. Its store has to allow links to this machine.
@@ -212,7 +212,7 @@ func (d *Server) reset(ctx context.Context, body []byte) (any, error) {
 	d.agents = nil
 	d.mu.Unlock()
 	d.options.Clock.offset.Store(0)
-	d.ResetLimits() // numbers of agents are given again
+	d.ResetLimits() // ids of agents are reused
 	d.options.Mail.Clear()
 	if in.Demo {
 		if err := d.Load(ctx); err != nil {

@@ -33,7 +33,7 @@ func (o *Outbox) Notify(c store.Changes) {
 	}
 	select {
 	case o.wake <- struct{}{}:
-	default: // it is awake
+	default: // it is awake already
 	}
 }
 
@@ -92,7 +92,7 @@ func (o *Outbox) send(ctx context.Context, due store.Mail) error {
 		outcome, event = store.MailDelayed, o.log.Warn()
 	}
 	event.Err(err).Str("kind", due.Kind).Str("handle", due.Handle).Str("mail", due.ID).Int("try", due.Tries+1).Msg("a mail " + outcomes[outcome])
-	// The end is kept even while the program stops: else the mail would go out twice.
+	// The result is stored even during shutdown: otherwise the mail would be sent twice.
 	return o.store.EndMail(context.WithoutCancel(ctx), due, outcome)
 }
 

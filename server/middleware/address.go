@@ -19,7 +19,7 @@ func ParseTrustedProxies(texts []string) (TrustedProxies, error) {
 		if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
 			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
 		}
-		if err == nil && prefix.Addr().Is4In6() { // callers' addresses are compared unmapped
+		if err == nil && prefix.Addr().Is4In6() { // addresses of clients are compared unmapped
 			prefix, err = prefix.Addr().Unmap().Prefix(prefix.Bits() - mappedBits)
 		}
 		if err != nil {
@@ -54,7 +54,7 @@ func ClientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
 	for i := len(hops) - 1; i >= 0; i-- {
 		hop, err := parseHop(strings.TrimSpace(hops[i]))
 		if err != nil {
-			return addr // what stands before a broken entry cannot be believed
+			return addr // entries before an invalid one are not trustworthy
 		}
 		addr = hop.Unmap().WithZone("")
 		if !trusted.contain(addr) {

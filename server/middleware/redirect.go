@@ -20,7 +20,7 @@ func RedirectTo(base string, status int) http.Handler {
 			target += "?" + r.URL.RawQuery
 		}
 		h := w.Header()
-		h.Set("Cache-Control", "no-store") // an operator may change his mind
+		h.Set("Cache-Control", "no-store") // the operator may change the names
 		h["Content-Type"] = nil            // no page
 		http.Redirect(w, r, target, status)
 	})

@@ -19,7 +19,7 @@ func requestID(given string) string {
 	if valid {
 		return given
 	}
-	var raw [12]byte // told apart, not kept secret
+	var raw [12]byte // unique, not secret
 	binary.LittleEndian.PutUint64(raw[:], rand.Uint64())
 	binary.LittleEndian.PutUint32(raw[8:], rand.Uint32())
 	return hex.EncodeToString(raw[:])

@@ -45,7 +45,7 @@ type Limiter struct {
 	addresses *lru.Cache[bucketKey, *rate.Limiter]
 	accounts  *lru.Cache[bucketKey, *rate.Limiter]
 
-	policies map[Class][]string // as the header tells them
+	policies map[Class][]string // values of the RateLimit-Policy header
 }
 
 // observe records the latest time. If the clock was set back by more than a minute, it resets

@@ -7,12 +7,12 @@ import (
 	"os/signal"
 	"syscall"
 
-	"callbook/server/command"
+	"callbook/server/cli"
 	"callbook/testdata/demo"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(command.Run(ctx, os.Args[1:], demo.Files, os.Stdout, os.Stderr))
+	os.Exit(cli.Run(ctx, os.Args[1:], demo.Files, os.Stdout, os.Stderr))
 }

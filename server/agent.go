@@ -5,12 +5,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
-// AgentCard is the answer of GET /api/agents/{handle}. The types of answers
-// here describe; the bytes are put together from stored documents, and a test
-// holds the two against each other.
+// AgentCard is the response of GET /api/agents/{handle}. The types of responses only describe
+// them: the bytes are built from stored documents, and a test compares both.
 type AgentCard struct {
 	Notice      Notice             `json:"notice"`
 	Agent       Agent              `json:"agent"`
@@ -50,17 +50,17 @@ const (
 )
 
 // evidenceNotes are those two as JSON members.
-var evidenceNotes = `,"confirmed_collaborations_note_en":` + string(marshal(evidenceNoteEN)) +
-	`,"confirmed_collaborations_note_zh":` + string(marshal(evidenceNoteZH))
+var evidenceNotes = `,"confirmed_collaborations_note_en":` + string(api.Marshal(evidenceNoteEN)) +
+	`,"confirmed_collaborations_note_zh":` + string(api.Marshal(evidenceNoteZH))
 
-// AgentList is the answer of GET /api/agents.
+// AgentList is the response of GET /api/agents.
 type AgentList struct {
 	Notice Notice     `json:"notice"`
 	Agents []ListItem `json:"agents"`
 	SearchEnd
 }
 
-// ListEnd closes every list.
+// ListEnd is the end of every list.
 type ListEnd struct {
 	Total        int     `json:"total" doc:"Counted up to 1000."`
 	TotalIsExact bool    `json:"total_is_exact" doc:"False when there are more than total."`
@@ -88,7 +88,7 @@ type ListContact struct {
 	MailboxVerified bool   `json:"mailbox_verified"`
 }
 
-// BriefItem is an agent in a list for thrifty readers.
+// BriefItem is an agent in a list of short items.
 type BriefItem struct {
 	store.Brief
 	TrustLevel   int              `json:"trust_level" minimum:"0" maximum:"2"`
@@ -98,7 +98,7 @@ type BriefItem struct {
 	Matched      []store.Offering `json:"matched_offerings" doc:"With q: the menu entries that matched best; else empty."`
 }
 
-// BriefList is the answer of GET /api/agents?view=brief.
+// BriefList is the response of GET /api/agents?view=brief.
 type BriefList struct {
 	Notice Notice      `json:"notice"`
 	Agents []BriefItem `json:"agents"`
@@ -119,23 +119,23 @@ type agentsQuery struct {
 	Cursor     string `query:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
+func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, error) {
 	if q.Cursor != "" && q.Offset > 0 {
-		return answer{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
+		return api.Response{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
 			{Field: "offset", Code: store.FaultBadValue, Topic: "offset"},
 		}}
 	}
-	list, err := s.store.Agents(c.Context(), store.AgentFilter{
+	list, err := s.store.Agents(req.Context(), store.AgentFilter{
 		Query: q.Q, Capability: q.Capability, Language: q.Language, Verified: q.Verified, MinLevel: q.MinLevel, New: q.New, Strict: q.Match == "all", Brief: q.View == "brief",
 	}, store.Page{Limit: q.Limit, Offset: q.Offset, Cursor: q.Cursor})
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
 	size := 0
 	for i := range list.Items {
 		size += itemSize(&list.Items[i])
 	}
-	b := beginList(c, "agents", size)
+	b := newListBody(req, "agents", size)
 	for i, d := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
@@ -147,17 +147,17 @@ func (s *Server) listAgents(c *call, q agentsQuery) (answer, error) {
 			b = appendListItem(b, d, match)
 		}
 	}
-	a := endList(c, b, list, hintedSearch{
+	response := listEnd(req, b, list, hintedSearch{
 		q: q.Q, of: agentNoun, limit: q.Limit, strict: q.Match == "all",
 		filtered: q.Capability != "" || q.Language != "" || q.Verified != nil || q.MinLevel > 0 || q.New,
 	})
 	if !q.New { // which depends on the time, too
-		a.tags = cacheTags(agentsData)
+		response.Tags = cacheTags(agentsData)
 	}
-	return a, nil
+	return response, nil
 }
 
-// itemSize is how many bytes an agent takes in a list, about.
+// itemSize returns the approximate size of an agent in a list.
 func itemSize(d *store.AgentDocument) int {
 	size := len(d.Profile) + len(d.Brief) + 208
 	if d.Email != nil {
@@ -225,10 +225,10 @@ func appendContactFlags(b []byte, d store.AgentDocument) []byte {
 	return strconv.AppendBool(b, d.Level > 0)
 }
 
-// cardSize is how many bytes appendCard appends, about.
+// cardSize returns the approximate size of what appendCard appends.
 func cardSize(d store.AgentDocument) int { return len(d.Profile) + len(d.RecentPosts) + 1000 }
 
-// appendCard appends the members of a card behind its notice.
+// appendCard appends the members of a card after its notice.
 func appendCard(b []byte, d store.AgentDocument) []byte {
 	b = appendAgentObject(b, d)
 	b = append(b, `,"evidence":{"confirmed_collaborations":`...)
@@ -270,13 +270,13 @@ type handlePath struct {
 	Handle string `path:"handle" doc:"The agent's handle." example:"harbour-pilot"`
 }
 
-func (s *Server) getAgent(c *call, in handlePath) (answer, error) {
-	d, err := s.store.Card(c.Context(), in.Handle)
+func (s *Server) getAgent(req *api.Request, in handlePath) (api.Response, error) {
+	d, err := s.store.Card(req.Context(), in.Handle)
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	b := appendCard(beginAnswer(cardSize(d)), d)
-	return answer{body: append(b, '}'), tags: cardTags(d.ID)}, nil
+	b := appendCard(newBody(cardSize(d)), d)
+	return api.Response{Body: append(b, '}'), Tags: cardTags(d.ID)}, nil
 }
 
 type registerInput struct {
@@ -288,15 +288,15 @@ type registration struct {
 	store.Registration
 }
 
-func (registration) checkTogether(body map[string]any, c *checker) {
+func (registration) Check(body map[string]any, c *api.Checker) {
 	if blank(body["description_en"]) && blank(body["description_zh"]) {
-		c.fault("description_en", store.FaultRequired, "description")
+		c.Fault("description_en", store.FaultRequired, "description")
 	}
 }
 
 func blank(v any) bool { return v == nil || v == "" }
 
-// RegisteredAgent is the answer of a registration.
+// RegisteredAgent is the response to a registration.
 type RegisteredAgent struct {
 	Notice      Notice `json:"notice"`
 	Agent       Agent  `json:"agent"`
@@ -305,12 +305,12 @@ type RegisteredAgent struct {
 	NextStepsZH string `json:"next_steps_zh"`
 }
 
-func (s *Server) registerAgent(c *call, in registerInput) (answer, error) {
-	r, replayed, err := s.store.Register(c.Context(), in.Body.Registration, c.once)
+func (s *Server) registerAgent(req *api.Request, in registerInput) (api.Response, error) {
+	r, replayed, err := s.store.Register(req.Context(), in.Body.Registration, req.Idempotency)
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	b := appendAgentObject(beginAnswer(cardSize(r.Agent)), r.Agent)
+	b := appendAgentObject(newBody(cardSize(r.Agent)), r.Agent)
 	if r.Key != "" {
 		b = append(b, `,"api_key":"`+r.Key+`"`...)
 	}
@@ -322,6 +322,6 @@ func (s *Server) registerAgent(c *call, in registerInput) (answer, error) {
 	b = appendText(b, "请保存 api_key：它不会再次显示。调用时发送 Authorization: Bearer cq_…。用 POST "+
 		s.options.BaseURL+"/api/me/verify 验证邮箱，用 PUT "+s.options.BaseURL+"/api/me/offerings 发布服务菜单，再用 POST "+
 		s.options.BaseURL+"/api/me/owner-claim 请所有者认领。GET "+s.options.BaseURL+"/api 列出全部操作。")
-	a := answer{body: append(b, '}'), location: "/api/agents/" + r.Agent.Handle, replayed: replayed}
-	return a, nil
+	response := api.Response{Body: append(b, '}'), Location: "/api/agents/" + r.Agent.Handle, Replayed: replayed}
+	return response, nil
 }

@@ -33,7 +33,7 @@ func TestTheServiceBacksItselfUp(t *testing.T) {
 	for _, step := range []struct {
 		later time.Duration
 		want  int
-	}{{0, 0}, {backupPause, 1}, {time.Hour, 1}, {store.Day, 2}} {
+	}{{0, 0}, {backupRetry, 1}, {time.Hour, 1}, {store.Day, 2}} {
 		s.clock.Advance(step.later)
 		if err := s.server.RunDue(t.Context()); err != nil {
 			t.Fatal(err)

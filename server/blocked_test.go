@@ -46,7 +46,7 @@ func TestABlockedWordInEachField(t *testing.T) {
 		before := s.state()
 		a := s.call(try.method, try.path, try.key, try.body)
 		field := strings.ReplaceAll(row.field, "[]", "[0]")
-		if !strings.Contains(string(a.Body), faultTexts[store.FaultBadValue]["blocked"].en) {
+		if !strings.Contains(string(a.Body), detailTexts[store.FaultBadValue]["blocked"].EN) {
 			continue
 		}
 		if got := a.refused(422, store.CodeValidationFailed).faults(); !slices.Equal(got, []string{field + " bad_value"}) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"callbook/server/api"
 )
 
 // TestARefusalIsBounded: however much is wrong, an answer stays an answer.
@@ -14,7 +16,7 @@ func TestARefusalIsBounded(t *testing.T) {
 		fmt.Fprintf(&query, "x%d&", i)
 	}
 	a := s.call("GET", "/api/agents?"+query.String(), "", nil).status(400)
-	if n := len(a.value("error", "details").([]any)); n != maxFaults || len(a.Body) > 256<<10 {
+	if n := len(a.value("error", "details").([]any)); n != api.MaxDetails || len(a.Body) > 256<<10 {
 		t.Errorf("%d details, %d bytes", n, len(a.Body))
 	}
 	arguments := strings.ReplaceAll(strings.TrimSuffix(query.String(), "&"), "&", `":1,"`)

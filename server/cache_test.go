@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -36,7 +37,7 @@ func TestPublicReadsAreRevalidated(t *testing.T) {
 				if a.Status != 304 || len(a.Body) > 0 || a.Header.Get("ETag") != tag || a.Header.Get("Content-Type") != "" {
 					t.Errorf("%s, If-None-Match %s: %d %v %s", path, name, a.Status, a.Header, a.Body)
 				}
-				if !slices.Contains(a.Header.Values("Vary"), "Accept-Encoding") || a.Header.Get("Cache-Control") != revalidate {
+				if !slices.Contains(a.Header.Values("Vary"), "Accept-Encoding") || a.Header.Get("Cache-Control") != api.Revalidate {
 					t.Errorf("%s, 304: %v", path, a.Header)
 				}
 			}
@@ -84,7 +85,7 @@ func (s *site) compareCached(when string, paths []string) {
 	for _, path := range paths {
 		kept[path] = s.sent("GET", path)
 	}
-	s.server.cache.Clear()
+	s.server.engine.Cache.Clear()
 	for _, path := range paths {
 		fresh := s.sent("GET", path)
 		if a := kept[path]; a.Status != fresh.Status || !bytes.Equal(a.Body, fresh.Body) ||
@@ -390,22 +391,6 @@ func (s *site) writeAndRead(text, card, key, post string) {
 	s.call("DELETE", "/api/posts/"+extra, key, nil)
 	if a := s.call("GET", "/api/posts/"+extra, "", nil); a.Status != 404 {
 		s.Errorf("a deleted call answers %d", a.Status)
-	}
-}
-
-// TestAnAnswerIsCompressedOnce: its compressed form is kept with it, unless that
-// saves little.
-func TestAnAnswerIsCompressedOnce(t *testing.T) {
-	text := newCached(strings.Repeat("harbour pilot ", 500))
-	if z := text.zip(); z.body == nil || z != text.zip() {
-		t.Error("a text is compressed anew each time, or not at all")
-	}
-	noise := make([]byte, 4000)
-	for i := range noise {
-		noise[i] = byte(rand.Uint32())
-	}
-	if z := newCached(string(noise)).zip(); z.body != nil {
-		t.Errorf("noise of 4000 bytes is kept compressed to %d", len(z.body))
 	}
 }
 

@@ -29,6 +29,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/api"
+	"callbook/server/middleware"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -240,7 +242,7 @@ func (s *sweep) asked(caller, method, path string, body any, headers ...string) 
 	operation := "page"
 	plain, _, _ := strings.Cut(path, "?")
 	if op := s.operation(method, plain); op != nil {
-		operation = op.id
+		operation = op.ID
 	} else if strings.HasPrefix(path, "/owner/") {
 		operation = "ownerPage"
 	}
@@ -656,12 +658,12 @@ func (s *sweep) callers() []string {
 // public is read by two.
 func (s *sweep) askAll() {
 	s.Helper()
-	for _, op := range s.server.operations {
-		if !op.reads() {
+	for _, op := range s.server.engine.Operations {
+		if !op.Reads() {
 			continue
 		}
 		callers := s.callers()
-		if !op.keyed {
+		if !op.Keyed {
 			callers = []string{"none", "told"}
 		}
 		for _, path := range s.pathsOf(op) {
@@ -690,11 +692,11 @@ func (s *sweep) walk(caller, path string) {
 }
 
 // pathsOf are an operation's paths, with everything that may stand in them.
-func (s *sweep) pathsOf(op *operation) []string {
-	if !strings.Contains(op.path, "{") {
-		return []string{op.path}
+func (s *sweep) pathsOf(op *api.Operation) []string {
+	if !strings.Contains(op.Path, "{") {
+		return []string{op.Path}
 	}
-	noun := strings.Split(op.path, "/")[2]
+	noun := strings.Split(op.Path, "/")[2]
 	things := map[string][]string{"agents": nil, "requests": s.requests, "posts": s.posts, "collabs": s.collabs}[noun]
 	if noun == "agents" {
 		for _, c := range s.secrets {
@@ -705,20 +707,20 @@ func (s *sweep) pathsOf(op *operation) []string {
 	}
 	var paths []string
 	for _, thing := range append(things, "req_06e8mlgv2g5hg0r8fvhlm0q1s4") {
-		paths = append(paths, strings.NewReplacer("{handle}", thing, "{id}", thing).Replace(op.path))
+		paths = append(paths, strings.NewReplacer("{handle}", thing, "{id}", thing).Replace(op.Path))
 	}
 	return paths
 }
 
 // queriesOf are values for each of an operation's query parameters, one at a time.
-func (s *sweep) queriesOf(op *operation) []string {
+func (s *sweep) queriesOf(op *api.Operation) []string {
 	queries := []string{""}
-	for _, f := range op.input.query {
-		if f.name == "wait" {
+	for _, f := range op.Input.Query {
+		if f.Name == "wait" {
 			continue
 		}
-		for _, value := range s.valuesOf(f.schema) {
-			queries = append(queries, "?"+f.name+"="+url.QueryEscape(value))
+		for _, value := range s.valuesOf(f.Schema) {
+			queries = append(queries, "?"+f.Name+"="+url.QueryEscape(value))
 		}
 	}
 	return queries
@@ -759,33 +761,33 @@ func (s *sweep) samples() (samples []string) {
 // a call can hold them, and by agents that have no part in what the call is about.
 func (s *sweep) askWrongly() {
 	s.Helper()
-	for _, op := range s.server.operations {
-		if op.reads() {
+	for _, op := range s.server.engine.Operations {
+		if op.Reads() {
 			continue
 		}
 		paths := s.pathsOf(op)
 		for _, secret := range s.samples() {
 			for _, caller := range []string{"none", "told", "suspended"} {
-				s.asked(caller, op.method, paths[0], s.poisoned(op, secret), "Idempotency-Key: "+secret)
-				s.asked(caller, op.method, paths[0], `{"reason":"`+secret, "X-Forwarded-For: "+url.PathEscape(secret))
+				s.asked(caller, op.Method, paths[0], s.poisoned(op, secret), "Idempotency-Key: "+secret)
+				s.asked(caller, op.Method, paths[0], `{"reason":"`+secret, "X-Forwarded-For: "+url.PathEscape(secret))
 			}
 		}
 		for _, path := range paths {
-			if strings.HasPrefix(op.path, "/api/requests/{id}") || strings.HasPrefix(op.path, "/api/collabs/{id}") {
-				s.asked("plain", op.method, path, nil).status(404)
+			if strings.HasPrefix(op.Path, "/api/requests/{id}") || strings.HasPrefix(op.Path, "/api/collabs/{id}") {
+				s.asked("plain", op.Method, path, nil).status(404)
 			}
-			if op.id == "acceptRequest" || op.id == "declineRequest" || op.id == "reportRequest" {
-				s.asked("asker", op.method, path, nil) // who only ever sends
+			if op.ID == "acceptRequest" || op.ID == "declineRequest" || op.ID == "reportRequest" {
+				s.asked("asker", op.Method, path, nil) // who only ever sends
 			}
 		}
 	}
 }
 
 // poisoned is a body that is refused, with a secret in all of its fields.
-func (s *sweep) poisoned(op *operation, secret string) any {
+func (s *sweep) poisoned(op *api.Operation, secret string) any {
 	body := map[string]any{secret + "@": secret}
-	if op.input.body != nil {
-		for name := range resolve(s.server.registry, op.input.body.schema).Properties {
+	if op.Input.Body != nil {
+		for name := range api.Resolve(s.server.engine.Registry, op.Input.Body.Schema).Properties {
 			body[name] = secret
 		}
 	}
@@ -827,7 +829,7 @@ func (s *sweep) openPages() {
 func (s *sweep) oddAddresses() {
 	s.Helper()
 	for _, secret := range s.samples() {
-		if len(secret) <= longestPart && !strings.Contains(secret, "@") {
+		if len(secret) <= middleware.MaxPathSegment && !strings.Contains(secret, "@") {
 			continue // looks like any handle
 		}
 		escaped := url.PathEscape(secret)
@@ -850,18 +852,18 @@ func (s *sweep) oddAddresses() {
 // while secrets are under way.
 func (s *sweep) fail(t *testing.T) {
 	address := s.know("mailbox", "recovered", s.address()).value
-	for _, op := range s.server.operations {
-		run := op.run
-		op.run = func(*call) (answer, error) { panic(errors.New("planted")) }
+	for _, op := range s.server.engine.Operations {
+		run := op.Run
+		op.Run = func(*api.Request) (api.Response, error) { panic(errors.New("planted")) }
 		if !s.failing(op, address) {
-			t.Errorf("%s does not fail by a panic", op.id)
+			t.Errorf("%s does not fail by a panic", op.ID)
 		}
-		op.run = run
+		op.Run = run
 	}
 	d, failed := watched(s.site, s.path), 0
 	for table := range strings.FieldsSeq("requests codes owner_claims outbox mail_log idempotency collabs posts links handles agents site") {
 		d.database.MustExec(`ALTER TABLE ` + table + ` RENAME TO away`)
-		for _, op := range s.server.operations {
+		for _, op := range s.server.engine.Operations {
 			if s.failing(op, address) {
 				failed++
 			}
@@ -878,7 +880,7 @@ func (s *sweep) fail(t *testing.T) {
 
 // failing makes a good call of an operation with secrets in it, and tells whether
 // it ended in an error of the service.
-func (s *sweep) failing(op *operation, address string) bool {
+func (s *sweep) failing(op *api.Operation, address string) bool {
 	s.Helper()
 	s.failures++
 	const who = "recovered"
@@ -890,17 +892,17 @@ func (s *sweep) failing(op *operation, address string) bool {
 		"startRecovery": map[string]any{"handle": "verified"}, "confirmRecovery": map[string]any{"handle": "verified", "code": "7K3M-Q9XA"},
 		"sendRequest": requestDraft, "createPost": map[string]any{"kind": "seeking", "title": "Tides", "body": "Tides."},
 		"createReply": map[string]any{"body": "Tides."}, "recordCollab": map[string]any{"partner": "told", "summary": "Tides"},
-	}[op.id]
+	}[op.ID]
 	text, err := json.Marshal(body)
 	if body == nil || err != nil {
 		text = nil
 	}
 	path := s.pathsOf(op)[0]
-	if op.id == "deleteMe" {
+	if op.ID == "deleteMe" {
 		path += "?confirm=" + who
 	}
-	s.server.cache.Clear() // so that no answer is kept
-	r, err := http.NewRequest(op.method, s.url+path, bytes.NewReader(text))
+	s.server.engine.Cache.Clear() // so that no answer is kept
+	r, err := http.NewRequest(op.Method, s.url+path, bytes.NewReader(text))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -916,8 +918,8 @@ func (s *sweep) failing(op *operation, address string) bool {
 		s.Fatal(err)
 	}
 	if a.Status >= 500 {
-		s.search(op.id, who, op.method+" "+path, a)
-	} else if key := anyKey.Find(a.Body); op.id == "rotateKey" && key != nil {
+		s.search(op.ID, who, op.Method+" "+path, a)
+	} else if key := anyKey.Find(a.Body); op.ID == "rotateKey" && key != nil {
 		s.keys[who] = string(key)
 		s.know("key", who, s.keys[who])
 	}
@@ -1015,7 +1017,7 @@ func TestNoAnswerTellsOfAMailbox(t *testing.T) {
 		s.mail("mailbox-1-owner@example.org")
 	}
 	deliver := func() {
-		if err := s.server.mailer.deliver(context.Background()); err != nil {
+		if err := s.server.DeliverMail(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,8 +1,11 @@
 package server
 
-import "callbook/store"
+import (
+	"callbook/server/api"
+	"callbook/store"
+)
 
-// CodeSent is the answer when a code was mailed.
+// CodeSent is the response when a code was queued.
 type CodeSent struct {
 	Status      string     `json:"status" enum:"code_sent"`
 	ExpiresAt   store.Time `json:"expires_at" doc:"From then on the code is refused."`
@@ -11,12 +14,20 @@ type CodeSent struct {
 	HowZH       string     `json:"how_zh"`
 }
 
-func (s *Server) startVerify(c *call, caller store.Caller, _ none) (answer, error) {
-	if err := s.mailable(); err != nil {
-		return answer{}, err
+// requireMail returns an error if the operator has switched mail off.
+func (s *Server) requireMail() error {
+	if s.outbox == nil {
+		return api.NewError(codeMailUnavailable, "")
 	}
-	sent, err := s.store.StartVerify(c.Context(), caller)
-	return answer{body: marshal(CodeSent{
+	return nil
+}
+
+func (s *Server) startVerify(req *api.Request, caller store.Caller, _ api.None) (api.Response, error) {
+	if err := s.requireMail(); err != nil {
+		return api.Response{}, err
+	}
+	sent, err := s.store.StartVerify(req.Context(), caller)
+	return api.Response{Body: api.Marshal(CodeSent{
 		Status: "code_sent", ExpiresAt: sent.ExpiresAt, ResendAfter: sent.ResendAfter,
 		HowEN: "Read the code in your mailbox and send it with POST /api/me/verify/confirm as {\"code\": \"XXXX-XXXX\"} within 15 minutes. A new code voids the old one. A mailbox gets a few mails a day at most, over all agents; if none comes, try again tomorrow.",
 		HowZH: "请在邮箱中查看验证码，15 分钟内用 POST /api/me/verify/confirm 发送 {\"code\": \"XXXX-XXXX\"}。新验证码会使旧的失效。同一邮箱每天只会收到有限的几封邮件（所有智能体合计）；若没有收到，请明天再试。",
@@ -31,12 +42,12 @@ type codeDraft struct {
 	Code string `json:"code" minLength:"1" maxLength:"60" doc:"The mailed code, XXXX-XXXX; case and hyphen do not count." example:"7K3M-Q9XA"`
 }
 
-func (s *Server) confirmVerify(c *call, caller store.Caller, in codeInput) (answer, error) {
-	d, err := s.store.ConfirmVerify(c.Context(), caller, in.Body.Code)
+func (s *Server) confirmVerify(req *api.Request, caller store.Caller, in codeInput) (api.Response, error) {
+	d, err := s.store.ConfirmVerify(req.Context(), caller, in.Body.Code)
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	return answer{body: append(appendAgentObject(beginAnswer(cardSize(d)), d), '}')}, nil
+	return api.Response{Body: append(appendAgentObject(newBody(cardSize(d)), d), '}')}, nil
 }
 
 type recoverInput struct {
@@ -47,25 +58,25 @@ type recoverDraft struct {
 	Handle string `json:"handle" minLength:"3" maxLength:"32" doc:"Handle of the agent whose key is lost." example:"harbour-pilot"`
 }
 
-// RecoverySent is the answer to every well-formed recovery, whether or not there
-// is such an agent with a verified mailbox.
+// RecoverySent is the response to every well-formed recovery request, whether or not there is
+// such an agent with a verified mailbox.
 type RecoverySent struct {
 	Status string `json:"status" enum:"accepted"`
 	HowEN  string `json:"how_en"`
 	HowZH  string `json:"how_zh"`
 }
 
-var recoverySent = marshal(RecoverySent{
+var recoverySent = api.Marshal(RecoverySent{
 	Status: "accepted",
 	HowEN:  "If this agent exists and its mailbox is verified, a code is on its way there, unless the mailbox has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"XXXX-XXXX\"} within 15 minutes to get a new API key.",
 	HowZH:  "如果该智能体存在且邮箱已验证，验证码已发往该邮箱（除非该邮箱当天的邮件已达上限）。请在 15 分钟内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"XXXX-XXXX\"}，即可获得新的 API 密钥。",
 })
 
-func (s *Server) startRecovery(c *call, in recoverInput) (answer, error) {
-	if err := s.mailable(); err != nil {
-		return answer{}, err
+func (s *Server) startRecovery(req *api.Request, in recoverInput) (api.Response, error) {
+	if err := s.requireMail(); err != nil {
+		return api.Response{}, err
 	}
-	return answer{body: recoverySent}, s.store.StartRecovery(c.Context(), in.Body.Handle)
+	return api.Response{Body: recoverySent}, s.store.StartRecovery(req.Context(), in.Body.Handle)
 }
 
 type confirmRecoveryInput struct {
@@ -77,7 +88,7 @@ type recoveryCode struct {
 	Code   string `json:"code" minLength:"1" maxLength:"60" doc:"The mailed code, XXXX-XXXX; case and hyphen do not count." example:"7K3M-Q9XA"`
 }
 
-func (s *Server) confirmRecovery(c *call, in confirmRecoveryInput) (answer, error) {
-	key, at, err := s.store.ConfirmRecovery(c.Context(), in.Body.Handle, in.Body.Code)
-	return answer{body: marshal(NewKey{APIKey: key, RotatedAt: at})}, err
+func (s *Server) confirmRecovery(req *api.Request, in confirmRecoveryInput) (api.Response, error) {
+	key, at, err := s.store.ConfirmRecovery(req.Context(), in.Body.Handle, in.Body.Code)
+	return api.Response{Body: api.Marshal(NewKey{APIKey: key, RotatedAt: at})}, err
 }

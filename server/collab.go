@@ -1,14 +1,17 @@
 package server
 
-import "callbook/store"
+import (
+	"callbook/server/api"
+	"callbook/store"
+)
 
-// CollabAnswer is the answer with one collaboration.
+// CollabAnswer is the response with one collaboration.
 type CollabAnswer struct {
 	Notice Notice       `json:"notice"`
 	Collab store.Collab `json:"collab"`
 }
 
-// CollabList is the answer of the lists of collaborations.
+// CollabList is the response of the lists of collaborations.
 type CollabList struct {
 	Notice  Notice         `json:"notice"`
 	Collabs []store.Collab `json:"collabs"`
@@ -21,14 +24,14 @@ type collabsQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listCollabs(c *call, q collabsQuery) (answer, error) {
-	list, err := s.store.Collabs(c.Context(), q.Handle, store.Page{Limit: q.Limit, Cursor: q.Cursor})
+func (s *Server) listCollabs(req *api.Request, q collabsQuery) (api.Response, error) {
+	list, err := s.store.Collabs(req.Context(), q.Handle, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	a := listAnswer(c, "collabs", list, q.Limit)
-	a.tags = cacheTags(collabsData)
-	return a, nil
+	response := listResponse(req, "collabs", list, q.Limit)
+	response.Tags = cacheTags(collabsData)
+	return response, nil
 }
 
 type ownCollabsQuery struct {
@@ -37,39 +40,39 @@ type ownCollabsQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listMyCollabs(c *call, caller store.Caller, q ownCollabsQuery) (answer, error) {
-	list, err := s.store.OwnCollabs(c.Context(), caller, q.Status, store.Page{Limit: q.Limit, Cursor: q.Cursor})
+func (s *Server) listMyCollabs(req *api.Request, caller store.Caller, q ownCollabsQuery) (api.Response, error) {
+	list, err := s.store.OwnCollabs(req.Context(), caller, q.Status, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	return listAnswer(c, "collabs", list, q.Limit), nil
+	return listResponse(req, "collabs", list, q.Limit), nil
 }
 
 type collabInput struct {
 	Body store.CollabDraft
 }
 
-func (s *Server) recordCollab(c *call, caller store.Caller, in collabInput) (answer, error) {
-	collab, replayed, err := s.store.RecordCollab(c.Context(), caller, in.Body, c.once)
-	a := collabAnswer(collab)
-	a.location, a.replayed = "/api/me/collabs", replayed
-	return a, err
+func (s *Server) recordCollab(req *api.Request, caller store.Caller, in collabInput) (api.Response, error) {
+	collab, replayed, err := s.store.RecordCollab(req.Context(), caller, in.Body, req.Idempotency)
+	response := collabResponse(collab)
+	response.Location, response.Replayed = "/api/me/collabs", replayed
+	return response, err
 }
 
-func collabAnswer(c store.Collab) answer {
-	return answer{body: marshal(CollabAnswer{Notice: notice, Collab: c})}
+func collabResponse(c store.Collab) api.Response {
+	return api.Response{Body: api.Marshal(CollabAnswer{Notice: notice, Collab: c})}
 }
 
 type collabPath struct {
 	ID string `path:"id" doc:"The collaboration's id." example:"col_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
-func (s *Server) confirmCollab(c *call, caller store.Caller, in collabPath) (answer, error) {
-	collab, err := s.store.ConfirmCollab(c.Context(), caller, in.ID)
-	return collabAnswer(collab), err
+func (s *Server) confirmCollab(req *api.Request, caller store.Caller, in collabPath) (api.Response, error) {
+	collab, err := s.store.ConfirmCollab(req.Context(), caller, in.ID)
+	return collabResponse(collab), err
 }
 
-func (s *Server) declineCollab(c *call, caller store.Caller, in collabPath) (answer, error) {
-	collab, err := s.store.DeclineCollab(c.Context(), caller, in.ID)
-	return collabAnswer(collab), err
+func (s *Server) declineCollab(req *api.Request, caller store.Caller, in collabPath) (api.Response, error) {
+	collab, err := s.store.DeclineCollab(req.Context(), caller, in.ID)
+	return collabResponse(collab), err
 }

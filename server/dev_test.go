@@ -17,7 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"callbook/server/api"
 	"callbook/server/mail"
+	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -31,7 +33,7 @@ const demoSize = 46
 // newDevSite is a site as callbook dev serves it, with the demo or empty.
 func newDevSite(t testing.TB, demo bool) *site {
 	t.Helper()
-	clock, path := &DevClock{}, filepath.Join(t.TempDir(), "callbook.db")
+	clock, path := DevMode.NewClock(), filepath.Join(t.TempDir(), "callbook.db")
 	makeFile(t, path)
 	st, err := store.Open(t.Context(), store.Options{
 		Path: path, Clock: clock.Now, Quotas: &store.Quotas{}, Mails: &store.MailCaps{}, Normal: true, LoopbackLinks: true,
@@ -39,11 +41,10 @@ func newDevSite(t testing.TB, demo bool) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev := &Dev{Clock: clock, Demo: os.DirFS(demoFolder), Mail: mail.NewMemory(1000)}
-	log := &lockedBuffer{}
-	s, err := New(st, Options{BaseURL: "http://127.0.0.1:8080", Log: zerolog.New(log), Mail: dev.Mail, Dev: dev})
+	sent, log := mail.NewMemory(1000), &lockedBuffer{}
+	s, loadDemo, err := DevMode.New(st, Options{BaseURL: "http://127.0.0.1:8080", Log: zerolog.New(log)}, clock, sent)
 	if err == nil && demo {
-		err = dev.Load(t.Context(), s)
+		err = loadDemo(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -55,13 +56,20 @@ func newDevSite(t testing.TB, demo bool) *site {
 			t.Errorf("close the store: %v", err)
 		}
 	})
-	return &site{TB: t, server: s, store: st, log: log, outgoing: dev.Mail, url: h.URL, client: h.Client(), promised: &sync.Map{}}
+	return &site{TB: t, server: s, store: st, log: log, outgoing: sent, url: h.URL, client: h.Client(), promised: &sync.Map{}}
+}
+
+// devAgent is an agent whose key the site tells.
+type devAgent struct {
+	Handle string `json:"handle"`
+	APIKey string `json:"api_key"`
+	Level  int    `json:"level"`
 }
 
 // devAgents are the agents whose keys the site tells.
-func (s *site) devAgents() []DevAgent {
+func (s *site) devAgents() []devAgent {
 	s.Helper()
-	var answer struct{ Agents []DevAgent }
+	var answer struct{ Agents []devAgent }
 	s.call("GET", "/dev/agents", "", nil).status(200).into(&answer)
 	return answer.Agents
 }
@@ -144,7 +152,7 @@ func TestDevTellsKeysThatWork(t *testing.T) {
 func TestDevTellsPresentLevels(t *testing.T) {
 	s := newDevSite(t, true)
 	agents := s.devAgents()
-	i := slices.IndexFunc(agents, func(a DevAgent) bool { return a.Level == 0 })
+	i := slices.IndexFunc(agents, func(a devAgent) bool { return a.Level == 0 })
 	key := agents[i].APIKey
 	s.call("POST", "/api/me/verify", key, nil).status(202)
 	code := s.call("GET", "/dev/mail", "", nil).status(200).text("mail", 0, "code")
@@ -239,8 +247,8 @@ func TestDevClockRefusesNonsense(t *testing.T) {
 	}
 	s.call("POST", "/dev/clock", "", `{"advance":"600000h"}`).status(200)
 	s.call("POST", "/dev/clock", "", `{"advance":"600000h"}`).refused(422, store.CodeValidationFailed)
-	s.call("POST", "/dev/clock", "", strings.Repeat(" ", maxBody+1)).refused(413, codeBodyTooLarge)
-	s.call("GET", "/dev/clock", "", nil).refused(405, codeMethodNotAllowed)
+	s.call("POST", "/dev/clock", "", strings.Repeat(" ", api.MaxBody+1)).refused(413, api.CodeBodyTooLarge)
+	s.call("GET", "/dev/clock", "", nil).refused(405, api.CodeMethodNotAllowed)
 }
 
 func TestDevResetEmptiesAndRestores(t *testing.T) {
@@ -293,8 +301,8 @@ func TestDevResetEmptiesAndRestores(t *testing.T) {
 // TestDevResetForgetsWhatWasCounted: numbers of agents are given again.
 func TestDevResetForgetsWhatWasCounted(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) {
-		o.dev = &Dev{Clock: &DevClock{}}
-		o.limits = Limits{limitRegistrations: Limit{Calls: 1, Period: time.Hour}}
+		o.dev = DevMode.NewClock()
+		o.limits = ratelimit.Limits{limitRegistrations: ratelimit.Limit{Requests: 1, Period: time.Hour}}
 	})
 	for range 2 {
 		s.agent("tide-reader")

@@ -13,6 +13,8 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/api"
+	"callbook/server/middleware"
 	"callbook/server/web"
 	"callbook/static"
 	"callbook/store"
@@ -37,58 +39,58 @@ const (
 	securityPath = "/.well-known/security.txt"
 )
 
-// mountDocuments mounts the small documents. All are made from the list of
-// operations, the options and the guide.
+// mountDocuments adds the small documents. They are generated from the list of operations, the
+// options and the guide.
 func (s *Server) mountDocuments(r *routes) {
-	r.public("/skill.md", s.pageOf(markdownType, s.chooseGuide))
-	r.public("/llms.txt", s.page(plainType, s.llms()))
-	r.public("/robots.txt", s.page(plainType, s.robots()))
-	catalog := newCached(string(s.apiCatalog()))
-	catalog.link = []string{"<" + s.options.BaseURL + catalogPath + `>; rel="api-catalog"`}
-	r.public(catalogPath, s.pageOf(linksetType, func(http.Header, *http.Request) *cached { return catalog }))
-	r.public(skillsPath, s.page(jsonType, string(s.skillIndex())))
-	// Made for each call: it holds the date.
-	r.public(securityPath, s.pageOf(plainType, func(http.Header, *http.Request) *cached { return newCached(s.security()) }))
+	r.public("/skill.md", s.serveDocument(markdownType, s.chooseGuide))
+	r.public("/llms.txt", s.serveStatic(plainType, s.llmsText()))
+	r.public("/robots.txt", s.serveStatic(plainType, s.robotsText()))
+	catalog := api.NewCached(string(s.apiCatalog()))
+	catalog.Link = []string{"<" + s.options.BaseURL + catalogPath + `>; rel="api-catalog"`}
+	r.public(catalogPath, s.serveDocument(linksetType, func(http.Header, *http.Request) *api.Cached { return catalog }))
+	r.public(skillsPath, s.serveStatic(api.JSONType, string(s.skillIndex())))
+	// Generated for each request: it contains the date.
+	r.public(securityPath, s.serveDocument(plainType, func(http.Header, *http.Request) *api.Cached { return api.NewCached(s.securityText()) }))
 }
 
-// pageOf serves a document; choose says which form of it, and sets the headers
-// that go with that.
-func (s *Server) pageOf(contentType string, choose func(h http.Header, r *http.Request) *cached) httprouter.Handle {
+// serveDocument returns a handler for a document; choose selects its form and sets the headers
+// of that form.
+func (s *Server) serveDocument(contentType string, choose func(h http.Header, r *http.Request) *api.Cached) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		h := w.Header()
-		h["Access-Control-Allow-Origin"] = anyOrigin
-		if err := s.countRead(w, r); err != nil {
-			s.writeError(w, r, err)
+		h["Access-Control-Allow-Origin"] = middleware.AnyOrigin
+		if err := s.engine.Allow(w, r, limitReads); err != nil {
+			s.engine.WriteError(w, r, err)
 			return
 		}
 		h.Set("Content-Type", contentType)
-		_ = writeCached(w, r, choose(h, r))
+		_ = api.WriteCached(w, r, choose(h, r))
 	}
 }
 
-// makeGuides puts the site's address into the onboarding guide.
-func makeGuides(base string) map[string]*cached {
-	guides := map[string]*cached{}
+// makeGuides inserts the address of the site into the onboarding guide.
+func makeGuides(base string) map[string]*api.Cached {
+	guides := map[string]*api.Cached{}
 	for lang, text := range map[string]string{"en": static.GuideEN, "zh": static.GuideZH} {
-		guides[lang] = newCached(strings.ReplaceAll(text, "{base_url}", base))
+		guides[lang] = api.NewCached(strings.ReplaceAll(text, "{base_url}", base))
 	}
 	return guides
 }
 
-// guide is the onboarding guide in a language (en, zh), as /skill.md serves it.
-func (s *Server) guide(lang string) []byte { return s.guides[lang].body }
+// guideText returns the onboarding guide in a language (en, zh), as /skill.md serves it.
+func (s *Server) guideText(lang string) []byte { return s.guides[lang].Body }
 
-func (s *Server) chooseGuide(h http.Header, r *http.Request) *cached {
+func (s *Server) chooseGuide(h http.Header, r *http.Request) *api.Cached {
 	lang := web.Language(r)
 	h.Set("Content-Language", lang)
 	h.Add("Vary", "Accept-Language")
 	return s.guides[lang]
 }
 
-// frontMatter is a field of the English guide's front matter. It reads plain
-// values on one line, and no more of YAML.
+// frontMatter returns a field of the front matter of the English guide. It parses plain values
+// on one line and no other YAML.
 func (s *Server) frontMatter(field string) string {
-	head, _, _ := strings.Cut(strings.TrimPrefix(string(s.guide("en")), "---\n"), "\n---\n")
+	head, _, _ := strings.Cut(strings.TrimPrefix(string(s.guideText("en")), "---\n"), "\n---\n")
 	for line := range strings.SplitSeq(head, "\n") {
 		if value, found := strings.CutPrefix(line, field+": "); found {
 			return value
@@ -97,9 +99,9 @@ func (s *Server) frontMatter(field string) string {
 	return ""
 }
 
-// llms is an overview for language models in the shape of llmstxt.org: a title,
-// a summary in a quote, and sections of links with notes.
-func (s *Server) llms() string {
+// llmsText returns an overview for language models in the format of llmstxt.org: a title, a
+// summary in a quote, and sections of links with notes.
+func (s *Server) llmsText() string {
 	var b strings.Builder
 	section := func(title string) { fmt.Fprintf(&b, "\n## %s\n\n", title) }
 	link := func(name, path, note string) {
@@ -110,9 +112,9 @@ func (s *Server) llms() string {
 	link("Onboarding guide", guideEN, s.frontMatter("description"))
 	link("Onboarding guide in Chinese", guideZH, "The same guide.")
 	section("API")
-	for _, op := range s.operations {
-		if op.reads() && !op.keyed && len(op.input.paths) == 0 {
-			link(op.method+" "+op.path, op.path, op.summary+".")
+	for _, op := range s.engine.Operations {
+		if op.Reads() && !op.Keyed && len(op.Input.Path) == 0 {
+			link(op.Method+" "+op.Path, op.Path, op.Summary+".")
 		}
 	}
 	link("OpenAPI document", openAPIPath, "Every operation with its arguments, answers and errors.")
@@ -128,12 +130,12 @@ func (s *Server) llms() string {
 	return b.String()
 }
 
-// robots keeps crawlers out of what is secret, of what is no page, and of the
-// endless ways to ask the same: next pages, searches, filters combined.
-func (s *Server) robots() string {
+// robotsText keeps crawlers from secrets, from addresses that are not pages, and from the
+// endless variants of a page: next pages, searches, combined filters.
+func (s *Server) robotsText() string {
 	rules := []string{"User-agent: *", "Disallow: /owner/", "Disallow: " + mcpPath}
-	if s.options.Dev != nil {
-		rules = append(rules, "Disallow: /dev/")
+	for _, path := range s.options.Uncrawled {
+		rules = append(rules, "Disallow: "+path)
 	}
 	rules = append(rules, "Disallow: /*?*cursor=", "Disallow: /*?*offset=", "Disallow: /*?*q=", "Disallow: /*?*&", "Allow: /")
 	return strings.Join(rules, "\n") + "\n"
@@ -147,7 +149,7 @@ type catalogLink struct {
 	Title    string   `json:"title,omitempty"`
 }
 
-// apiCatalog is the catalogue of the site's APIs (RFC 9727): the REST one and MCP.
+// apiCatalog returns the catalogue of the APIs of the site (RFC 9727): REST and MCP.
 func (s *Server) apiCatalog() []byte {
 	base := s.options.BaseURL
 	guides := []catalogLink{
@@ -155,7 +157,7 @@ func (s *Server) apiCatalog() []byte {
 		{Href: base + guideZH, Type: "text/markdown", Language: []string{"zh"}},
 	}
 	status := []catalogLink{{Href: base + "/healthz", Type: "application/json"}}
-	return marshal(map[string]any{"linkset": []map[string]any{
+	return api.Marshal(map[string]any{"linkset": []map[string]any{
 		{"anchor": base + catalogPath, "item": []catalogLink{
 			{Href: base + "/api", Type: "application/json", Title: "Callbook API"},
 			{Href: base + mcpPath, Title: "Callbook over MCP, read-only"},
@@ -165,15 +167,15 @@ func (s *Server) apiCatalog() []byte {
 	}})
 }
 
-// skillSchema names the shape of the index: Agent Skills Discovery via Well-Known
-// URIs, draft 0.2.0 as updated on 2026-03-12, the newest.
+// skillSchema identifies the format of the index: Agent Skills Discovery via Well-Known URIs,
+// draft 0.2.0 as updated on 2026-03-12, the newest.
 const skillSchema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 
-// skillIndex publishes the English guide as an agent skill. Clients refuse it
-// unless the digest is that of the very bytes at the URL.
+// skillIndex publishes the English guide as an agent skill. Clients reject it unless the digest
+// matches the bytes at the URL.
 func (s *Server) skillIndex() []byte {
-	digest := sha256.Sum256(s.guide("en"))
-	return marshal(map[string]any{
+	digest := sha256.Sum256(s.guideText("en"))
+	return api.Marshal(map[string]any{
 		"$schema": skillSchema,
 		"skills": []any{map[string]string{
 			"name": s.frontMatter("name"), "type": "skill-md", "description": s.frontMatter("description"),
@@ -182,12 +184,13 @@ func (s *Server) skillIndex() []byte {
 	})
 }
 
-// securityValid is how long a copy of security.txt holds good; RFC 9116, 2.5.5
-// wants less than a year.
+// securityValid is the time until a copy of security.txt expires; RFC 9116, 2.5.5 requires less
+// than a year.
 const securityValid = 180 * store.Day
 
-// security says whom to tell of a weakness (RFC 9116). It is the same all day.
-func (s *Server) security() string {
+// securityText returns security.txt (RFC 9116): whom to notify of a vulnerability. It changes
+// once a day.
+func (s *Server) securityText() string {
 	base := s.options.BaseURL
 	expires := s.store.Now().UTC().Truncate(store.Day).Add(securityValid)
 	return "Contact: " + cmp.Or(s.options.Contact, base+"/#operator") + "\n" +
@@ -196,9 +199,8 @@ func (s *Server) security() string {
 		"Canonical: " + base + securityPath + "\n"
 }
 
-// ParseContact returns where the operator can be reached as a URI: mailto:, https:
-// or http:; a bare mail address becomes a mailto:. Nothing given is nothing
-// returned.
+// ParseContact returns the contact of the operator as a URI: mailto:, https: or http:. A bare
+// mail address becomes a mailto:, an empty text stays empty.
 func ParseContact(text string) (string, error) {
 	if text == "" {
 		return "", nil
@@ -206,13 +208,13 @@ func ParseContact(text string) (string, error) {
 	if mailbox, ok := storetext.ParseMailbox(text); ok {
 		return "mailto:" + url.PathEscape(mailbox), nil
 	}
-	if u, err := url.Parse(text); err == nil && !strings.ContainsAny(text, "\"'<>\\ ") && reachesSomebody(u) {
+	if u, err := url.Parse(text); err == nil && !strings.ContainsAny(text, "\"'<>\\ ") && isContactURI(u) {
 		return u.String(), nil
 	}
 	return "", errors.New("contact: give a mail address such as security@example.org, or a URI that begins with mailto:, https:// or http://")
 }
 
-func reachesSomebody(u *url.URL) bool {
+func isContactURI(u *url.URL) bool {
 	switch u.Scheme {
 	case "https", "http":
 		return u.Hostname() != "" && u.User == nil

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/api"
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -36,7 +38,7 @@ func TestDocumentsAreServedAsPublicReads(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			a := s.call("GET", path, "", nil, "Origin: https://elsewhere.example").status(200)
 			h := a.Header
-			if h.Get("Content-Type") != contentType || h.Get("Cache-Control") != revalidate || h.Get("Access-Control-Allow-Origin") != "*" || !slices.Contains(h.Values("Vary"), "Accept-Encoding") {
+			if h.Get("Content-Type") != contentType || h.Get("Cache-Control") != api.Revalidate || h.Get("Access-Control-Allow-Origin") != "*" || !slices.Contains(h.Values("Vary"), "Accept-Encoding") {
 				t.Errorf("%v", h)
 			}
 			if strings.Contains(string(a.Body), "{base_url}") || path != "/robots.txt" && !strings.Contains(string(a.Body), base) {
@@ -56,7 +58,7 @@ func TestDocumentsAreServedAsPublicReads(t *testing.T) {
 			if known := s.call("GET", path, "", nil, "If-None-Match: "+h.Get("ETag")).status(304); len(known.Body) > 0 || cmp.Diff(known.Header.Values("Vary"), h.Values("Vary")) != "" {
 				t.Errorf("304: %v", known.Header)
 			}
-			if allow := s.call("POST", path, "", `{}`).refused(405, codeMethodNotAllowed).Header.Get("Allow"); !strings.Contains(allow, "GET") || !strings.Contains(allow, "HEAD") || strings.Contains(allow, "POST") {
+			if allow := s.call("POST", path, "", `{}`).refused(405, api.CodeMethodNotAllowed).Header.Get("Allow"); !strings.Contains(allow, "GET") || !strings.Contains(allow, "HEAD") || strings.Contains(allow, "POST") {
 				t.Errorf("Allow %q", allow)
 			}
 			if preflight := s.call("OPTIONS", path, "", nil, "Origin: https://elsewhere.example", "Access-Control-Request-Method: GET").status(204); preflight.Header.Get("Access-Control-Allow-Origin") != "*" {
@@ -68,7 +70,9 @@ func TestDocumentsAreServedAsPublicReads(t *testing.T) {
 
 func TestDocumentsCountAsReads(t *testing.T) {
 	for path := range documents {
-		s := newSite(t, func(o *siteOptions) { o.limits = Limits{limitReads: Limit{Calls: 1, Period: time.Minute}} })
+		s := newSite(t, func(o *siteOptions) {
+			o.limits = ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 1, Period: time.Minute}}
+		})
 		s.call("GET", path, "", nil).status(200)
 		if a := s.call("GET", path, "", nil).refused(429, store.CodeRateLimited); a.Header.Get("Access-Control-Allow-Origin") != "*" || a.Header.Get("Retry-After") == "" {
 			t.Errorf("%s: %v", path, a.Header)
@@ -109,7 +113,7 @@ func TestGuideSpeaksTheLanguageAskedFor(t *testing.T) {
 				headers = append(headers, "Accept-Language: "+tt.accept)
 			}
 			a := s.call("GET", "/skill.md"+tt.query, "", nil, headers...).status(200)
-			if string(a.Body) != string(s.server.guide(tt.want)) || a.Header.Get("Content-Language") != tt.want {
+			if string(a.Body) != string(s.server.guideText(tt.want)) || a.Header.Get("Content-Language") != tt.want {
 				t.Errorf("%s instead of %s", a.Header.Get("Content-Language"), tt.want)
 			}
 			if vary := a.Header.Values("Vary"); !slices.Contains(vary, "Accept-Language") || !slices.Contains(vary, "Accept-Encoding") {
@@ -186,9 +190,9 @@ func TestLLMsTextHasTheShapeOfItsConvention(t *testing.T) {
 		}
 	}
 	wanted := []string{guideEN, guideZH, "/openapi.json", "/mcp", "/", "/agents", "/calls", "/calls.atom", catalogPath, skillsPath}
-	for _, op := range s.server.operations {
-		if op.method == "GET" && !op.keyed && !strings.Contains(op.path, "{") {
-			wanted = append(wanted, op.path)
+	for _, op := range s.server.engine.Operations {
+		if op.Method == "GET" && !op.Keyed && !strings.Contains(op.Path, "{") {
+			wanted = append(wanted, op.Path)
 		}
 	}
 	for _, path := range wanted {
@@ -258,9 +262,9 @@ func TestRobotsMayReadPagesAndCallsButWalkNothingEndless(t *testing.T) {
 	for path := range documents {
 		readable = append(readable, path)
 	}
-	for _, op := range s.server.operations {
-		if op.method == "GET" && !op.keyed {
-			readable = append(readable, op.path)
+	for _, op := range s.server.engine.Operations {
+		if op.Method == "GET" && !op.Keyed {
+			readable = append(readable, op.Path)
 		}
 	}
 	for _, path := range readable {
@@ -277,7 +281,7 @@ func TestRobotsMayReadPagesAndCallsButWalkNothingEndless(t *testing.T) {
 		}
 	}
 	s.namesOnlyWhatThereIs(rules)
-	local := newSite(t, func(o *siteOptions) { o.dev = &Dev{Clock: &DevClock{}} })
+	local := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
 	rules = robotsRules(t, string(local.call("GET", "/robots.txt", "", nil).status(200).Body))
 	if crawls(rules, "/dev/agents") {
 		t.Error("the keys of callbook dev are open to crawlers")
@@ -288,9 +292,9 @@ func TestRobotsMayReadPagesAndCallsButWalkNothingEndless(t *testing.T) {
 func (s *site) namesOnlyWhatThereIs(rules [][2]string) {
 	s.Helper()
 	parameters := map[string]bool{}
-	for _, op := range s.server.operations {
-		for _, p := range op.input.params {
-			parameters[p.Name] = parameters[p.Name] || p.In == "query" && op.reads() && !op.keyed
+	for _, op := range s.server.engine.Operations {
+		for _, p := range op.Input.Params {
+			parameters[p.Name] = parameters[p.Name] || p.In == "query" && op.Reads() && !op.Keyed
 		}
 	}
 	for _, rule := range rules {
@@ -302,7 +306,7 @@ func (s *site) namesOnlyWhatThereIs(rules [][2]string) {
 			continue
 		}
 		// Neither the owner's page nor MCP answers without more; both answer.
-		if a := s.call("POST", pattern, "", nil); a.Status == 404 && a.Header.Get("Content-Type") == jsonType {
+		if a := s.call("POST", pattern, "", nil); a.Status == 404 && a.Header.Get("Content-Type") == api.JSONType {
 			s.Errorf("%s: there is none", pattern)
 		}
 	}

@@ -122,9 +122,9 @@ func fieldAt(v any, path string) any {
 
 // address is the method and path of an operation with its parameters filled in.
 func (s *edgeSite) address(id string) (method, path string) {
-	for _, op := range s.server.operations {
-		if op.id == id {
-			return op.method, s.pathOf(op)
+	for _, op := range s.server.engine.Operations {
+		if op.ID == id {
+			return op.Method, s.pathOf(op)
 		}
 	}
 	s.Fatalf("no operation %s", id)
@@ -257,14 +257,14 @@ func (s *edgeSite) tryBody(row edgeRow, e edge) {
 	if got, want := s.state() != before, e.fault == "" && !idle || e.fault == "wrong_code"; got != want {
 		s.Errorf("%s: the state changed: %v, want %v", label, got, want)
 	}
-	_, whole := catalogue[store.Code(e.fault)]
+	_, whole := errorTexts[store.Code(e.fault)]
 	switch {
 	case e.fault == "" && a.Status < 300:
 		s.checkStored(label, row, e, a, try)
 	case e.fault == "":
 		s.Errorf("%s: refused: %.300s", label, a.Body)
 	case whole:
-		if a.Status != errorStatus(store.Code(e.fault)) || a.text("error", "code") != e.fault {
+		if a.Status != errorCatalogue.Status(store.Code(e.fault)) || a.text("error", "code") != e.fault {
 			s.Errorf("%s: %d %.300s; want %s", label, a.Status, a.Body, e.fault)
 		}
 	default:

@@ -5,10 +5,11 @@ import (
 	"sync"
 	"time"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
-// EventsAnswer is the answer of GET /api/me/events.
+// EventsAnswer is the response of GET /api/me/events.
 type EventsAnswer struct {
 	Notice Notice        `json:"notice"`
 	Events []store.Event `json:"events" doc:"Up to 100, oldest first."`
@@ -21,83 +22,82 @@ type eventsQuery struct {
 	Wait  int    `query:"wait" minimum:"0" maximum:"30" default:"0" doc:"Seconds to hold the call open while nothing has happened."`
 }
 
-// eventPage is how many events an answer holds.
+// eventPage is the maximum number of events in a response.
 const eventPage = 100
 
-func (s *Server) listEvents(c *call, caller store.Caller, q eventsQuery) (answer, error) {
-	page, err := s.awaitEvents(c, caller, q)
-	return answer{body: marshal(EventsAnswer{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, err
+func (s *Server) listEvents(req *api.Request, caller store.Caller, q eventsQuery) (api.Response, error) {
+	page, err := s.waitForEvents(req, caller, q)
+	return api.Response{Body: api.Marshal(EventsAnswer{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, err
 }
 
-// awaitEvents reads the caller's events, again after each commit that tells it of
-// something, until there are some or the time is up. Between the reads it holds
-// nothing but its place among the waiters.
-func (s *Server) awaitEvents(c *call, caller store.Caller, q eventsQuery) (store.EventPage, error) {
-	if q.Wait == 0 { // it takes no place from one that waits
-		return s.readEvents(c, caller, q.After)
+// waitForEvents reads the events of the caller, and again after each commit that inserts one,
+// until there are some or the time is up. Between the reads it holds nothing but its place among
+// the waiters.
+func (s *Server) waitForEvents(req *api.Request, caller store.Caller, q eventsQuery) (store.EventPage, error) {
+	if q.Wait == 0 { // such a request takes no place among the waiters
+		return s.readEvents(req, caller, q.After)
 	}
 	timer := time.NewTimer(time.Duration(q.Wait) * time.Second)
 	defer timer.Stop()
-	for read := s.readEvents; ; read = s.readEventsAgain {
-		w := s.waiters.join(caller.ID) // before the read, so that nothing falls between
-		page, err := read(c, caller, q.After)
+	for read := s.readEvents; ; read = s.readEventsAfterWake {
+		w := s.waiters.join(caller.ID) // before the read, so that no event is missed
+		page, err := read(req, caller, q.After)
 		if err == nil {
-			// Meanwhile the key may have been replaced, or the agent suspended.
-			_, err = s.store.Authenticate(c.Context(), c.key)
+			// The key may have been replaced meanwhile, or the agent suspended.
+			_, err = s.store.Authenticate(req.Context(), req.Key)
 		}
 		if err != nil || len(page.Events) > 0 || page.Gap {
 			s.waiters.leave(caller.ID, w)
 			return page, err
 		}
-		told := false
+		changed := false
 		select {
-		case told = <-w:
+		case changed = <-w:
 		case <-timer.C:
 		case <-s.stopping:
-		case <-c.Context().Done():
+		case <-req.Context().Done():
 		}
 		s.waiters.leave(caller.ID, w)
-		if !told {
+		if !changed {
 			return page, nil
 		}
 	}
 }
 
-func (s *Server) readEvents(c *call, caller store.Caller, after string) (store.EventPage, error) {
-	return s.store.Events(c.Context(), caller, after, eventPage)
+func (s *Server) readEvents(req *api.Request, caller store.Caller, after string) (store.EventPage, error) {
+	return s.store.Events(req.Context(), caller, after, eventPage)
 }
 
-// readEventsAgain reads for a call that was woken, a few at once: a commit that
-// wakes thousands must not hold back other calls.
-func (s *Server) readEventsAgain(c *call, caller store.Caller, after string) (store.EventPage, error) {
+// readEventsAfterWake reads for a request that was woken, a few at a time: a commit that wakes
+// thousands must not delay other requests.
+func (s *Server) readEventsAfterWake(req *api.Request, caller store.Caller, after string) (store.EventPage, error) {
 	s.waiters.reading <- struct{}{}
 	defer func() { <-s.waiters.reading }()
-	return s.readEvents(c, caller, after)
+	return s.readEvents(req, caller, after)
 }
 
-// How many calls wait at once: of one agent, where a further one lets the first
-// return, and in all, past which none waits; and how many of those that wake read
-// at once.
+// Limits of waiting requests: of one agent, where a further one ends the first; in all, above
+// which none waits; and of the reads at once after a wake.
 const (
-	maxWaitsOfAgent = 4
-	maxWaits        = 10_000
-	maxWokenReads   = 4
+	maxWaitsPerAgent = 4
+	maxWaits         = 10_000
+	maxWokenReads    = 4
 )
 
-// waiters are the calls that wait for events.
+// waiters are the requests that wait for events.
 type waiters struct {
-	mu    sync.Mutex
-	calls map[int64][]waiter
-	total int
+	mu      sync.Mutex
+	byAgent map[int64][]waiter
+	total   int
 
-	reading chan struct{} // holds one for each woken call that reads
+	reading chan struct{} // semaphore of the reads after a wake
 }
 
-// waiter gets true when something happened, false to wait no longer.
+// waiter receives true if an event may have been inserted, false to stop waiting.
 type waiter chan bool
 
 func newWaiters() *waiters {
-	return &waiters{calls: map[int64][]waiter{}, reading: make(chan struct{}, maxWokenReads)}
+	return &waiters{byAgent: map[int64][]waiter{}, reading: make(chan struct{}, maxWokenReads)}
 }
 
 func (w *waiters) join(agentID int64) waiter {
@@ -108,26 +108,26 @@ func (w *waiters) join(agentID int64) waiter {
 		joined <- false
 		return joined
 	}
-	if calls := w.calls[agentID]; len(calls) >= maxWaitsOfAgent {
-		calls[0].rouse(false)
+	if calls := w.byAgent[agentID]; len(calls) >= maxWaitsPerAgent {
+		calls[0].wake(false)
 		w.remove(agentID, calls[0])
 	}
-	w.calls[agentID] = append(w.calls[agentID], joined)
+	w.byAgent[agentID] = append(w.byAgent[agentID], joined)
 	w.total++
 	return joined
 }
 
-// count is how many calls wait now.
+// count returns the number of waiting requests.
 func (w *waiters) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.total
 }
 
-// rouse ends a wait; one that is ended already stays so.
-func (w waiter) rouse(told bool) {
+// wake ends a wait, unless it has ended already.
+func (w waiter) wake(changed bool) {
 	select {
-	case w <- told:
+	case w <- changed:
 	default:
 	}
 }
@@ -139,32 +139,32 @@ func (w *waiters) leave(agentID int64, left waiter) {
 }
 
 func (w *waiters) remove(agentID int64, left waiter) {
-	calls := w.calls[agentID]
+	calls := w.byAgent[agentID]
 	i := slices.Index(calls, left)
 	if i < 0 {
 		return
 	}
 	w.total--
 	if calls = slices.Delete(calls, i, i+1); len(calls) == 0 {
-		delete(w.calls, agentID)
+		delete(w.byAgent, agentID)
 	} else {
-		w.calls[agentID] = calls
+		w.byAgent[agentID] = calls
 	}
 }
 
-// changed wakes those whom a commit tells of something.
-func (w *waiters) changed(c store.Changes) {
+// notify wakes the agents for whom a commit has inserted an event.
+func (w *waiters) notify(c store.Changes) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for agentID := range c.Told {
-		for _, waiting := range w.calls[agentID] {
-			waiting.rouse(true)
+		for _, waiting := range w.byAgent[agentID] {
+			waiting.wake(true)
 		}
 	}
 	if c.All {
-		for _, calls := range w.calls {
+		for _, calls := range w.byAgent {
 			for _, waiting := range calls {
-				waiting.rouse(true)
+				waiting.wake(true)
 			}
 		}
 	}

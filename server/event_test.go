@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -23,7 +22,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"callbook/server/api"
 	"callbook/server/mail"
+	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -140,7 +141,7 @@ func (s *site) queues() map[int64][]waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	copied := map[int64][]waiter{}
-	for id, calls := range w.calls {
+	for id, calls := range w.byAgent {
 		copied[id] = slices.Clone(calls)
 	}
 	return copied
@@ -285,7 +286,7 @@ func TestNoTimePassesBetweenTheCommitAndTheAnswer(t *testing.T) {
 				s.Errorf("%s: %s pass", method, took)
 			}
 			if method == "HEAD" {
-				if len(a.Body) > 0 || a.Header.Get("Content-Type") != jsonType || a.Header.Get("Content-Length") == "" {
+				if len(a.Body) > 0 || a.Header.Get("Content-Type") != api.JSONType || a.Header.Get("Content-Length") == "" {
 					s.Errorf("HEAD: %v %q", a.Header, a.Body)
 				}
 				continue
@@ -401,7 +402,7 @@ func TestStoppingAnswersThoseWhoWait(t *testing.T) {
 	var key string
 	var waiting []<-chan *result
 	for i := range calls {
-		if i%maxWaitsOfAgent == 0 {
+		if i%maxWaitsPerAgent == 0 {
 			key = s.agent(fmt.Sprintf("agent-%d", i))
 		}
 		waiting = append(waiting, served.hear(key, longWait))
@@ -469,7 +470,7 @@ func TestACallerThatGoesAwayLeavesNothing(t *testing.T) {
 		"half":      (*net.TCPConn).CloseWrite,
 	} {
 		var parked []*net.TCPConn
-		for i := range maxWaitsOfAgent * len(keys) {
+		for i := range maxWaitsPerAgent * len(keys) {
 			parked = append(parked, s.park(keys[i%len(keys)], longWait))
 		}
 		s.untilWaiting(len(parked))
@@ -541,7 +542,7 @@ func (c *crowdOfWaiters) wait() {
 		if err != nil {
 			c.Fatal(err)
 		}
-		for range maxWaitsOfAgent {
+		for range maxWaitsPerAgent {
 			c.conns = append(c.conns, c.park(key, longWait+"&after="+page.Next))
 		}
 	}
@@ -574,7 +575,7 @@ func TestAThousandWaitingCalls(t *testing.T) {
 	n := len(c.conns)
 	bytes, more := (memoryInUse()-idle)/int64(n), float64(runtime.NumGoroutine()-goroutines)/float64(n)
 	t.Logf("%d waiting calls: %d bytes and %.2f goroutines each", n, bytes, more)
-	if n != agents*maxWaitsOfAgent || bytes > mostBytes || more > mostGoroutines {
+	if n != agents*maxWaitsPerAgent || bytes > mostBytes || more > mostGoroutines {
 		t.Errorf("%d waiting calls cost %d bytes and %.2f goroutines each, want at most %d and %d", n, bytes, more, mostBytes, mostGoroutines)
 	}
 
@@ -587,13 +588,13 @@ func TestAThousandWaitingCalls(t *testing.T) {
 
 	before := c.queues()
 	c.reply(c.keys[1], post)
-	for i, conn := range c.conns[:maxWaitsOfAgent] {
+	for i, conn := range c.conns[:maxWaitsPerAgent] {
 		if told := c.parked(conn).told(); len(told) != 1 || told[0] != "reply.received agent-1" {
 			t.Errorf("call %d is told of %v", i, told)
 		}
 	}
 	delete(before, c.callers[0].ID)
-	c.untilWaiting(n - maxWaitsOfAgent)
+	c.untilWaiting(n - maxWaitsPerAgent)
 	if diff := cmp.Diff(before, c.queues(), cmp.Comparer(func(a, b waiter) bool { return a == b })); diff != "" {
 		t.Errorf("others wake for what one is told (-before +after):\n%.500s", diff)
 	}
@@ -603,12 +604,12 @@ func TestAThousandWaitingCalls(t *testing.T) {
 	if err := c.store.RunDue(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for i, conn := range c.conns[maxWaitsOfAgent:] {
+	for i, conn := range c.conns[maxWaitsPerAgent:] {
 		if told := c.parked(conn).told(); len(told) != 1 || told[0] != "request.expired tide-gauge" {
 			t.Fatalf("call %d is told of %v", i, told)
 		}
 	}
-	t.Logf("one commit tells %d calls in %s", n-maxWaitsOfAgent, time.Since(begun))
+	t.Logf("one commit tells %d calls in %s", n-maxWaitsPerAgent, time.Since(begun))
 	c.untilWaiting(0)
 }
 
@@ -619,19 +620,19 @@ func TestAFifthWaitLetsTheFirstReturn(t *testing.T) {
 	other := s.hear(gauge, longWait)
 	s.untilWaiting(1)
 	var calls []<-chan *result
-	for i := range maxWaitsOfAgent {
+	for i := range maxWaitsPerAgent {
 		calls = append(calls, s.hear(pilot, longWait))
 		s.untilWaiting(i + 2)
 	}
-	for range 2 * maxWaitsOfAgent { // those that do not wait take no place
+	for range 2 * maxWaitsPerAgent { // those that do not wait take no place
 		s.call("GET", eventsPath, pilot, nil).heard()
 	}
-	if n := s.waiting(); n != maxWaitsOfAgent+1 {
+	if n := s.waiting(); n != maxWaitsPerAgent+1 {
 		t.Fatalf("%d calls wait", n)
 	}
 	calls = append(calls, s.hear(pilot, longWait))
 	s.answered(calls[0]).heard()
-	s.untilWaiting(maxWaitsOfAgent + 1)
+	s.untilWaiting(maxWaitsPerAgent + 1)
 	for i, call := range calls[1:] {
 		s.silent(fmt.Sprintf("call %d", i+2), call)
 	}
@@ -677,7 +678,7 @@ func TestNobodyWaitsPastTheTotal(t *testing.T) {
 
 func TestEventsHaveTheirOwnAllowance(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) {
-		o.limits = Limits{limitCalls: Limit{5, time.Minute}, limitWrites: Limit{5, time.Minute}, limitEvents: Limit{3, time.Minute}}
+		o.limits = ratelimit.Limits{limitCalls: ratelimit.Limit{Requests: 5, Period: time.Minute}, limitWrites: ratelimit.Limit{Requests: 5, Period: time.Minute}, limitEvents: ratelimit.Limit{Requests: 3, Period: time.Minute}}
 	})
 	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	for i := range 3 {
@@ -708,7 +709,9 @@ func TestEventsHaveTheirOwnAllowance(t *testing.T) {
 // TestOneWaitCountsOnce: a call that wakes and finds nothing for it does not
 // count again.
 func TestOneWaitCountsOnce(t *testing.T) {
-	s := newSite(t, func(o *siteOptions) { o.limits = Limits{limitEvents: Limit{3, time.Minute}} })
+	s := newSite(t, func(o *siteOptions) {
+		o.limits = ratelimit.Limits{limitEvents: ratelimit.Limit{Requests: 3, Period: time.Minute}}
+	})
 	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	post := s.post(pilot, "Tides")
 	for range 5 {
@@ -720,7 +723,7 @@ func TestOneWaitCountsOnce(t *testing.T) {
 	s.untilWaiting(1)
 	for range 10 {
 		before := s.queues()
-		s.server.waiters.changed(store.Changes{All: true})
+		s.server.waiters.notify(store.Changes{All: true})
 		s.until("it waits anew", func() bool {
 			now := s.queues()[s.caller(pilot).ID]
 			return len(now) == 1 && now[0] != before[s.caller(pilot).ID][0]
@@ -840,11 +843,11 @@ func TestAKeyThatEndsWhileItWaits(t *testing.T) {
 		"rotated": {func(s *site, _, key string) { s.call("POST", "/api/me/rotate-key", key, nil).status(200) }, 401, store.CodeUnauthorized},
 		"deleted": {func(s *site, _, key string) {
 			s.call("DELETE", "/api/me?confirm=harbour-pilot", key, nil).status(204)
-			s.server.waiters.changed(store.Changes{All: true})
+			s.server.waiters.notify(store.Changes{All: true})
 		}, 401, store.CodeUnauthorized},
 		"suspended": {func(s *site, path, _ string) {
 			alter(s, path, `UPDATE agents SET suspended_at = 1`)
-			s.server.waiters.changed(store.Changes{All: true})
+			s.server.waiters.notify(store.Changes{All: true})
 		}, 403, store.CodeSuspended},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -864,7 +867,7 @@ func TestAKeyThatEndsWhileItWaits(t *testing.T) {
 // TestDevIsNotHeldBackByWaitingCalls: a clock that waited for them would find no call
 // that waits still, and so would a reset: it would be answered, and not be refused.
 func TestDevIsNotHeldBackByWaitingCalls(t *testing.T) {
-	s := newSite(t, func(o *siteOptions) { o.dev = &Dev{Clock: &DevClock{}, Demo: os.DirFS(demoFolder)} })
+	s := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
 	pilot, gauge, idle := s.agent("harbour-pilot"), s.verified("tide-gauge"), s.agent("lighthouse")
 	s.call("PATCH", "/api/me", pilot, `{"contact_policy":{"require_offering":false}}`).status(200)
 	s.call("POST", "/api/agents/harbour-pilot/requests", gauge, `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`).status(201)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/ratelimit"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -224,7 +226,7 @@ func TestTheFeedSpeaksTheReadersLanguage(t *testing.T) {
 }
 
 func TestFaultsOfTheFeedAreToldOnAPage(t *testing.T) {
-	s := newSite(t, withLimits(Limits{limitReads: Limit{6, time.Minute}}))
+	s := newSite(t, withLimits(ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 6, Period: time.Minute}}))
 	for _, tt := range []struct {
 		method, path string
 		status       int

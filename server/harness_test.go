@@ -24,8 +24,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/rs/zerolog"
 
+	"callbook/server/api"
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
+	"callbook/server/middleware"
+	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/store/sqlitedb"
 )
@@ -48,6 +51,7 @@ type site struct {
 	server   *Server
 	store    *store.Store
 	clock    *testClock
+	dev      DevClock // instead of clock, under callbook dev
 	log      *lockedBuffer
 	outgoing *mail.Memory
 	url      string
@@ -74,6 +78,19 @@ func (c *testClock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
+// DevMode builds servers as callbook dev has them. Package devmode imports this one, so the
+// external tests set it (devmode_test.go).
+var DevMode struct {
+	NewClock func() DevClock
+	New      func(st *store.Store, o Options, clock DevClock, sent *mail.Memory) (s *Server, loadDemo func(context.Context) error, err error)
+}
+
+// DevClock is a devmode.Clock.
+type DevClock interface {
+	Now() time.Time
+	Advance(d time.Duration)
+}
+
 type lockedBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -93,11 +110,11 @@ func (b *lockedBuffer) String() string {
 
 // siteOptions is what a test may want otherwise: the default has no limits.
 type siteOptions struct {
-	limits  Limits
+	limits  ratelimit.Limits
 	quotas  store.Quotas
-	trusted TrustedProxies
+	trusted middleware.TrustedProxies
 	path    string
-	dev     *Dev
+	dev     DevClock // of callbook dev
 	mails   store.MailCaps
 	mailOff bool
 	links   linkcheck.Options
@@ -147,12 +164,9 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	clock := &testClock{now: testStart()}
 	now := clock.Now
 	if o.dev != nil {
-		now = o.dev.Clock.Now // then the clock is moved through POST /dev/clock
+		now = o.dev.Now // then the clock is moved through POST /dev/clock
 	}
 	sent := mail.NewMemory(10_000)
-	if o.dev != nil {
-		o.dev.Mail = sent
-	}
 	st, err := store.Open(context.Background(), store.Options{
 		Path: o.path, Clock: now, Quotas: &o.quotas, Mails: &o.mails, Normal: true, LoopbackLinks: o.dev != nil,
 	})
@@ -167,18 +181,23 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	}
 	serve := Options{
 		BaseURL: base, Limits: o.limits, TrustedProxies: o.trusted,
-		Log: zerolog.New(log), Version: "test", Mail: sent, LinkCheck: o.links, Dev: o.dev,
+		Log: zerolog.New(log), Version: "test", Mail: sent, LinkCheck: o.links,
 	}
 	if o.mailOff {
 		serve.Mail = nil
 	}
-	s, err := New(st, serve)
+	var s *Server
+	if o.dev == nil {
+		s, err = New(st, serve)
+	} else {
+		s, _, err = DevMode.New(st, serve, o.dev, sent)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.Config.Handler = s
 	h.Config.ConnState = s.countConnections
-	h.Listener = limitConnections(h.Listener, o.trusted)
+	h.Listener = middleware.LimitConnections(h.Listener, o.trusted)
 	h.Start()
 	t.Cleanup(func() {
 		h.Close()
@@ -186,7 +205,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 			t.Errorf("close the store: %v", err)
 		}
 	})
-	return &site{TB: t, server: s, store: st, clock: clock, log: log, outgoing: sent, url: h.URL, client: h.Client(), places: map[string]string{}, promised: &sync.Map{}}
+	return &site{TB: t, server: s, store: st, clock: clock, dev: o.dev, log: log, outgoing: sent, url: h.URL, client: h.Client(), places: map[string]string{}, promised: &sync.Map{}}
 }
 
 // nowhere is a resolver that knows no name, so that no test looks at a page of
@@ -277,7 +296,7 @@ func (r *result) refused(status int, code store.Code) *result {
 // faults are the details of a refusal as "field code", sorted by field.
 func (r *result) faults() []string {
 	r.Helper()
-	var body ErrorBody
+	var body api.ErrorBody
 	r.into(&body)
 	var faults []string
 	for _, d := range body.Error.Details {
@@ -360,7 +379,7 @@ func (s *site) post(key, title string, more ...any) string {
 // mail delivers what waits, and returns the newest mail to an address.
 func (s *site) mail(to string) mail.Message {
 	s.Helper()
-	if err := s.server.mailer.deliver(context.Background()); err != nil {
+	if err := s.server.DeliverMail(context.Background()); err != nil {
 		s.Fatal(err)
 	}
 	for _, m := range s.outgoing.Messages() {
@@ -468,8 +487,8 @@ func (s *site) collab(key, partner string, more ...any) string {
 // pathOf is a path of the operation where there is something to answer with:
 // places says what a parameter is filled in with, by its own name or, as ids are
 // of different things, by the path that they stand behind.
-func (s *site) pathOf(op *operation) string {
-	path := op.path
+func (s *site) pathOf(op *api.Operation) string {
+	path := op.Path
 	for place, value := range s.places {
 		filled := value
 		if strings.HasPrefix(place, "/") {
@@ -499,7 +518,7 @@ func (s *site) conforms(method, path string, a *result) []string {
 	}
 	op := s.operation(method, path)
 	if a.Status != 204 && a.Status != 304 && method != "HEAD" {
-		if got := a.Header.Get("Content-Type"); got != jsonType && method != "OPTIONS" {
+		if got := a.Header.Get("Content-Type"); got != api.JSONType && method != "OPTIONS" {
 			add("Content-Type %q", got)
 		}
 		if bytes.Contains(a.Body, []byte(`"notice"`)) && a.Status < 300 && path != "/api" && !bytes.HasPrefix(a.Body, []byte(`{"notice":`)) {
@@ -509,23 +528,23 @@ func (s *site) conforms(method, path string, a *result) []string {
 	if op == nil || method == "HEAD" {
 		return faults
 	}
-	if op.keyed && a.Header.Get("Cache-Control") != "no-store" {
+	if op.Keyed && a.Header.Get("Cache-Control") != "no-store" {
 		add("an answer to a key may be stored: %q", a.Header.Get("Cache-Control"))
 	}
-	if !op.keyed && method == "GET" && a.Status == 200 {
-		if a.Header.Get("Cache-Control") != revalidate || !strings.HasPrefix(a.Header.Get("ETag"), `W/"`) || a.Header.Get("Access-Control-Allow-Origin") != "*" {
+	if !op.Keyed && method == "GET" && a.Status == 200 {
+		if a.Header.Get("Cache-Control") != api.Revalidate || !strings.HasPrefix(a.Header.Get("ETag"), `W/"`) || a.Header.Get("Access-Control-Allow-Origin") != "*" {
 			add("a public answer cannot be revalidated: %v", a.Header)
 		}
 	}
 	return append(faults, s.documentedAs(op, a)...)
 }
 
-func (s *site) operation(method, path string) *operation {
-	for _, op := range s.server.operations {
-		if op.method != method && (method != "HEAD" || op.method != "GET") {
+func (s *site) operation(method, path string) *api.Operation {
+	for _, op := range s.server.engine.Operations {
+		if op.Method != method && (method != "HEAD" || op.Method != "GET") {
 			continue
 		}
-		want, got := strings.Split(op.path, "/"), strings.Split(path, "/")
+		want, got := strings.Split(op.Path, "/"), strings.Split(path, "/")
 		if len(want) == len(got) && !slices.ContainsFunc(want, func(part string) bool {
 			i := slices.Index(want, part)
 			return !strings.HasPrefix(part, "{") && part != got[i]
@@ -537,13 +556,13 @@ func (s *site) operation(method, path string) *operation {
 }
 
 // documentedAs holds an answer against the document.
-func (s *site) documentedAs(op *operation, a *result) []string {
+func (s *site) documentedAs(op *api.Operation, a *result) []string {
 	if a.Status == 304 {
 		return nil
 	}
 	doc, known := s.promised.Load(op)
 	if !known {
-		doc, _ = s.promised.LoadOrStore(op, s.server.documented(op))
+		doc, _ = s.promised.LoadOrStore(op, s.server.engine.Describe(op))
 	}
 	response, ok := doc.(*huma.Operation).Responses[strconv.Itoa(a.Status)]
 	if !ok {
@@ -561,7 +580,7 @@ func (s *site) documentedAs(op *operation, a *result) []string {
 		return []string{err.Error()}
 	}
 	result := &huma.ValidateResult{}
-	huma.Validate(s.server.registry, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, v, result)
+	huma.Validate(s.server.engine.Registry, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, v, result)
 	var faults []string
 	for _, err := range result.Errors {
 		faults = append(faults, "not as documented: "+err.Error())
@@ -578,7 +597,7 @@ func (s *site) documentedAs(op *operation, a *result) []string {
 // undocumented lists members of an answer that the document does not name.
 // (Documented answers are open to further members, for clients; not for tests.)
 func (s *site) undocumented(schema *huma.Schema, path string, v any) []string {
-	schema = resolve(s.server.registry, schema)
+	schema = api.Resolve(s.server.engine.Registry, schema)
 	if len(schema.AnyOf) > 0 {
 		least := s.undocumented(schema.AnyOf[0], path, v)
 		for _, other := range schema.AnyOf[1:] {

@@ -7,17 +7,19 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/api"
+	"callbook/server/middleware"
 	"callbook/store"
 	"callbook/store/sqlitedb"
 )
 
-// mountHealth mounts what tells machines how the service is.
+// mountHealth adds the probes for monitoring.
 func (s *Server) mountHealth(r *routes) {
 	r.get("/healthz", s.health(s.live))
 	r.get("/readyz", s.health(s.ready))
 }
 
-// Live is what GET /healthz answers.
+// Live is the response of GET /healthz.
 type Live struct {
 	Status     string `json:"status"`     // ok
 	Durability string `json:"durability"` // full, or normal: a power cut may lose the last writes
@@ -31,7 +33,7 @@ func (s *Server) live(context.Context) (any, error) {
 	return Live{"ok", durability}, s.store.Failure()
 }
 
-// Readiness is what GET /readyz answers.
+// Readiness is the response of GET /readyz.
 type Readiness struct {
 	Status string `json:"status"` // ok
 	sqlitedb.Health
@@ -40,23 +42,23 @@ type Readiness struct {
 
 func (s *Server) ready(ctx context.Context) (any, error) {
 	health, err := s.store.Ready(ctx)
-	return Readiness{Status: "ok", Health: health, BackupAt: s.copied.Load()}, err
+	return Readiness{Status: "ok", Health: health, BackupAt: s.newestBackup.Load()}, err
 }
 
-// health answers with what a probe finds, or with 503.
+// health returns a handler that responds with the result of a probe, or with 503.
 func (s *Server) health(probe func(context.Context) (any, error)) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		w.Header().Set("Cache-Control", "no-store")
 		found, err := probe(r.Context())
 		if err == nil {
-			_ = writeJSON(w, http.StatusOK, marshal(found))
+			_ = api.WriteJSON(w, http.StatusOK, api.Marshal(found))
 			return
 		}
-		note(w, err)
-		var refused *store.Error
-		if !errors.As(err, &refused) {
-			err = refuse(store.CodeUnavailable, "")
+		middleware.LogError(w, err)
+		var rejection *store.Error
+		if !errors.As(err, &rejection) {
+			err = api.NewError(store.CodeUnavailable, "")
 		}
-		s.writeError(w, r, err)
+		s.engine.WriteError(w, r, err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/api"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -28,7 +29,7 @@ const hostileMark = "zq7hostile"
 // attempt is a request that is sent as it stands here.
 type attempt struct {
 	name    string
-	op      *operation // nil: of none
+	op      *api.Operation // nil: of none
 	method  string
 	target  string
 	headers []string
@@ -53,12 +54,12 @@ type hostileSite struct {
 	*edgeSite
 	document map[string]any
 	singles  []attempt // each breaks one constraint
-	fields   map[*operation][]brokenField
+	fields   map[*api.Operation][]brokenField
 	conn     net.Conn
 	answers  *bufio.Reader
 	failures int
-	broken   int                 // requests that were refused for their form, or failed
-	refused  map[*operation]bool // operations that refused one
+	broken   int                     // requests that were refused for their form, or failed
+	refused  map[*api.Operation]bool // operations that refused one
 }
 
 type brokenField struct {
@@ -68,11 +69,11 @@ type brokenField struct {
 
 func newHostileSite(t testing.TB) *hostileSite {
 	t.Helper()
-	h := &hostileSite{edgeSite: newEdgeSite(t), fields: map[*operation][]brokenField{}, refused: map[*operation]bool{}}
+	h := &hostileSite{edgeSite: newEdgeSite(t), fields: map[*api.Operation][]brokenField{}, refused: map[*api.Operation]bool{}}
 	h.call("GET", "/openapi.json", "", nil).status(200).into(&h.document)
 	for path, methods := range h.document["paths"].(map[string]any) {
-		for _, op := range h.server.operations {
-			if documented, ok := fieldAt(methods, strings.ToLower(op.method)).(map[string]any); ok && op.path == path {
+		for _, op := range h.server.engine.Operations {
+			if documented, ok := fieldAt(methods, strings.ToLower(op.Method)).(map[string]any); ok && op.Path == path {
 				h.breakOperation(op, documented)
 			}
 		}
@@ -83,20 +84,20 @@ func newHostileSite(t testing.TB) *hostileSite {
 }
 
 // good is a request that the operation reads without a fault.
-func (h *hostileSite) good(op *operation) attempt {
-	method, path := h.address(op.id)
-	a := attempt{name: op.id, op: op, method: method, target: path}
-	switch op.id {
+func (h *hostileSite) good(op *api.Operation) attempt {
+	method, path := h.address(op.ID)
+	a := attempt{name: op.ID, op: op, method: method, target: path}
+	switch op.ID {
 	case "deleteMe":
 		a.target += "?confirm=edges"
 	case "sendRequest":
 		a.target = "/api/agents/neighbour/requests"
 	}
-	if op.keyed {
+	if op.Keyed {
 		a.headers = []string{"Authorization: Bearer " + h.key}
 	}
-	if op.input.body != nil {
-		a.body = encoded(goodBody(op.id, "hostile"))
+	if op.Input.Body != nil {
+		a.body = encoded(goodBody(op.ID, "hostile"))
 	}
 	return a
 }
@@ -126,15 +127,15 @@ func (r rawJSON) MarshalJSON() ([]byte, error) {
 	return slices.Concat([]byte(`"rawJSON:`), bytes.Trim(quoted, `"`), []byte(`:rawJSON"`)), err
 }
 
-func (h *hostileSite) single(op *operation, name string, code store.Code, field string, change func(*attempt)) {
+func (h *hostileSite) single(op *api.Operation, name string, code store.Code, field string, change func(*attempt)) {
 	a := h.good(op)
-	a.name, a.code, a.field = op.id+" "+name, code, field
+	a.name, a.code, a.field = op.ID+" "+name, code, field
 	change(&a)
 	h.singles = append(h.singles, a)
 }
 
 // breakOperation derives the requests that break one constraint of an operation.
-func (h *hostileSite) breakOperation(op *operation, documented map[string]any) {
+func (h *hostileSite) breakOperation(op *api.Operation, documented map[string]any) {
 	parameters, _ := documented["parameters"].([]any)
 	for _, p := range parameters {
 		p := p.(map[string]any)
@@ -147,28 +148,28 @@ func (h *hostileSite) breakOperation(op *operation, documented map[string]any) {
 		h.single(op, fmt.Sprintf("parameter %.20q", name), store.CodeInvalidQuery, "", func(a *attempt) { a.target = withQuery(a.target, url.QueryEscape(name)+"=1") })
 	}
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND", "get", "QUERY"} {
-		if !slices.ContainsFunc(h.server.operations, func(o *operation) bool { return o.path == op.path && o.method == method }) {
-			h.single(op, "method "+method, codeMethodNotAllowed, "", func(a *attempt) { a.op, a.method = nil, method })
+		if !slices.ContainsFunc(h.server.engine.Operations, func(o *api.Operation) bool { return o.Path == op.Path && o.Method == method }) {
+			h.single(op, "method "+method, api.CodeMethodNotAllowed, "", func(a *attempt) { a.op, a.method = nil, method })
 		}
 	}
-	if op.reads() {
+	if op.Reads() {
 		return
 	}
 	for name, body := range brokenBodies {
-		h.single(op, "body: "+name, codeInvalidJSON, "", func(a *attempt) { a.body = []byte(body) })
+		h.single(op, "body: "+name, api.CodeInvalidJSON, "", func(a *attempt) { a.body = []byte(body) })
 	}
-	h.single(op, "body too large", codeBodyTooLarge, "", func(a *attempt) { a.body = bytes.Repeat([]byte(" "), maxBody+1) })
+	h.single(op, "body too large", api.CodeBodyTooLarge, "", func(a *attempt) { a.body = bytes.Repeat([]byte(" "), api.MaxBody+1) })
 	for _, header := range []string{
 		"Content-Type: text/plain", "Content-Type: application/x-www-form-urlencoded", "Content-Type: application/json; charset=utf-16", "Content-Type: json",
 		"Content-Type: multipart/form-data; boundary=" + hostileMark, "Content-Encoding: gzip", "Content-Encoding: " + hostileMark, "Content-Encoding: gzip, identity",
 	} {
-		h.single(op, header, codeUnsupportedMediaType, "", func(a *attempt) {
+		h.single(op, header, api.CodeUnsupportedMediaType, "", func(a *attempt) {
 			a.headers, a.body = append(a.headers, header), append([]byte(" "), a.body...)
 		})
 	}
 	for _, name := range unnameable {
 		h.single(op, fmt.Sprintf("member %.20q", name), store.CodeValidationFailed, "", func(a *attempt) {
-			body := goodBody(op.id, "hostile")
+			body := goodBody(op.ID, "hostile")
 			body[name] = 1
 			a.body = encoded(body)
 		})
@@ -209,15 +210,15 @@ func (h *hostileSite) schemaOf(holder any) map[string]any {
 	return schema
 }
 
-func (h *hostileSite) breakParameter(op *operation, in, name string, schema map[string]any) {
+func (h *hostileSite) breakParameter(op *api.Operation, in, name string, schema map[string]any) {
 	switch in {
 	case "path":
 		for _, value := range []string{
 			"%00", "%ff", "%2e%2e", "..", "%2e%2e%2f" + hostileMark, "%2F", "%E0%A4%A", "%", "%zz", "%0d%0aX-A:" + hostileMark, "%C0%AF", hostileMark, strings.Repeat(hostileMark, 500), "%E2%80%AE", "'%20OR%201=1", "*", ":", "{" + name + "}", "%F3%A0%81%81", "null",
 		} {
 			h.single(op, "path "+value[:min(len(value), 20)], store.CodeNotFound, "", func(a *attempt) {
-				a.target = strings.Replace(op.path, "{"+name+"}", value, 1)
-				if u, err := url.ParseRequestURI(a.target); err != nil || strings.Count(u.Path, "/") != strings.Count(op.path, "/") {
+				a.target = strings.Replace(op.Path, "{"+name+"}", value, 1)
+				if u, err := url.ParseRequestURI(a.target); err != nil || strings.Count(u.Path, "/") != strings.Count(op.Path, "/") {
 					a.op, a.code = nil, ""
 				}
 			})
@@ -255,7 +256,7 @@ func queryForms(kind any) (all []broken) {
 }
 
 // breakBody derives from one schema of a body, and from those within it.
-func (h *hostileSite) breakBody(op *operation, path string, schema map[string]any, required bool) {
+func (h *hostileSite) breakBody(op *api.Operation, path string, schema map[string]any, required bool) {
 	for _, b := range h.brokenValues(schema) {
 		if path != "" {
 			h.breakField(op, path, b)
@@ -277,11 +278,11 @@ func (h *hostileSite) breakBody(op *operation, path string, schema map[string]an
 	}
 }
 
-func (h *hostileSite) breakField(op *operation, path string, b broken) {
+func (h *hostileSite) breakField(op *api.Operation, path string, b broken) {
 	h.fields[op] = append(h.fields[op], brokenField{path, b})
 	field := strings.ReplaceAll(path, "[]", "[0]")
 	h.single(op, path+" "+b.name, b.code, field, func(a *attempt) {
-		body := goodBody(op.id, "hostile")
+		body := goodBody(op.ID, "hostile")
 		if items, ok := b.value.([]any); ok && strings.HasSuffix(path, "[]") {
 			put(body, strings.TrimSuffix(path, "[]"), []any{items})
 		} else {
@@ -325,7 +326,7 @@ func (h *hostileSite) brokenValues(schema map[string]any) (all []broken) {
 	case "string":
 		h.breakText(schema, add)
 		for name, raw := range map[string]string{"a surrogate": `\ud800`, "surrogates turned round": `\udc00\ud800`, "a bad byte": "\xff", "an overlong character": "\xc0\xaf", "a raw NUL": "\x00", "a raw line break": "\n", "an unknown escape": `\x41`} {
-			all = append(all, broken{name, rawJSON(`"` + hostileMark + raw + `"`), codeInvalidJSON})
+			all = append(all, broken{name, rawJSON(`"` + hostileMark + raw + `"`), api.CodeInvalidJSON})
 		}
 	case "integer":
 		least, most := int(schema["minimum"].(float64)), int(schema["maximum"].(float64))
@@ -334,7 +335,7 @@ func (h *hostileSite) brokenValues(schema map[string]any) (all []broken) {
 		add("far too small", -999_999_999_999_999)
 		add("far too big", 999_999_999_999_999)
 		for _, raw := range []string{"1.5", "1.0", "1e0", "1e400", "-0", "01", "NaN", "18446744073709551617", strings.Repeat("9", 400)} {
-			all = append(all, broken{raw[:min(len(raw), 24)], rawJSON(raw), codeInvalidJSON})
+			all = append(all, broken{raw[:min(len(raw), 24)], rawJSON(raw), api.CodeInvalidJSON})
 		}
 	case "array":
 		h.breakList(schema, add)
@@ -522,7 +523,7 @@ func (h *hostileSite) unzipped(body []byte) []byte {
 }
 
 func (h *hostileSite) refusalFaults(a attempt, path string, r *result) (faults []string) {
-	var body ErrorBody
+	var body api.ErrorBody
 	switch {
 	case r.Status < 400 && a.code != "":
 		return []string{"it is accepted"}
@@ -538,7 +539,7 @@ func (h *hostileSite) refusalFaults(a attempt, path string, r *result) (faults [
 		return append(faults, err.Error())
 	}
 	e := body.Error
-	if entry, known := catalogue[e.Code]; !known || entry.status != r.Status || e.MessageEN == "" || e.MessageZH == "" {
+	if entry, known := errorTexts[e.Code]; !known || entry.Status != r.Status || e.MessageEN == "" || e.MessageZH == "" {
 		faults = append(faults, "not the form of a refusal")
 	}
 	if a.code != "" && e.Code != a.code {
@@ -598,7 +599,7 @@ type hostile struct {
 func pick[T any](h hostile, from []T) T { return from[h.IntN(len(from))] }
 
 func (h hostile) next() attempt {
-	op := pick(h, h.server.operations)
+	op := pick(h, h.server.engine.Operations)
 	a := h.good(op)
 	switch h.IntN(10) {
 	case 0, 1, 2:
@@ -626,13 +627,13 @@ func (h hostile) next() attempt {
 
 // keys are the headers of a request with some kind of key. A call that would end the
 // real one does not get it.
-func (h hostile) keys(op *operation, a attempt) []string {
+func (h hostile) keys(op *api.Operation, a attempt) []string {
 	headers := slices.DeleteFunc(slices.Clone(a.headers), func(line string) bool { return strings.HasPrefix(line, "Authorization: ") })
 	if a.op != nil {
 		op = a.op
 	}
 	kinds := []string{"", "Authorization: Bearer cb_" + hostileMark, "Authorization: Bearer " + h.key[:len(h.key)-1], "Authorization: " + hostileMark, "Authorization: Bearer \xff"}
-	if op.id != "deleteMe" && op.id != "rotateKey" && op.id != "deletePost" {
+	if op.ID != "deleteMe" && op.ID != "rotateKey" && op.ID != "deletePost" {
 		kinds = append(kinds, slices.Repeat([]string{"Authorization: Bearer " + h.key}, 8)...)
 	}
 	if kind := pick(h, kinds); kind != "" {
@@ -642,8 +643,8 @@ func (h hostile) keys(op *operation, a attempt) []string {
 }
 
 // manyFaults is a body with several broken fields.
-func (h hostile) manyFaults(op *operation) []byte {
-	body := goodBody(op.id, fmt.Sprintf("hostile-%d", h.IntN(1e9)))
+func (h hostile) manyFaults(op *api.Operation) []byte {
+	body := goodBody(op.ID, fmt.Sprintf("hostile-%d", h.IntN(1e9)))
 	fields := h.fields[op]
 	for range h.IntN(4) {
 		if len(fields) == 0 {
@@ -745,12 +746,12 @@ func (h *hostileSite) eachAlone() int {
 		h.try(a, true)
 	}
 	h.quiet()
-	for _, op := range h.server.operations {
+	for _, op := range h.server.engine.Operations {
 		if !h.refused[op] {
-			h.Errorf("%s has refused nothing malformed", op.id)
+			h.Errorf("%s has refused nothing malformed", op.ID)
 		}
 	}
-	return len(h.server.operations)
+	return len(h.server.engine.Operations)
 }
 
 func (h *hostileSite) round(chance hostile, n int) {

@@ -3,10 +3,12 @@ package server
 import (
 	"time"
 
+	"callbook/server/api"
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
-// Index is the answer of GET /api.
+// Index is the response of GET /api.
 type Index struct {
 	Name       string      `json:"name"`
 	AboutEN    string      `json:"about_en"`
@@ -19,14 +21,14 @@ type Index struct {
 	Limits     IndexLimits `json:"limits"`
 }
 
-// IndexLimits lets a client read the limits in force.
+// IndexLimits are the limits in force.
 type IndexLimits struct {
 	PerAddress map[string]IndexLimit `json:"per_address"`
 	PerKey     map[string]IndexLimit `json:"per_key"`
 	BodyBytes  int                   `json:"body_bytes"`
 }
 
-// IndexLimit is so many calls in so many seconds.
+// IndexLimit is a number of requests in a number of seconds.
 type IndexLimit struct {
 	Calls   *int `json:"calls" doc:"Null where the limit is switched off."`
 	Seconds int  `json:"seconds"`
@@ -37,6 +39,29 @@ const (
 	aboutZH = "面向 AI 智能体的公共通讯录：以呼号注册、发布服务菜单和呼叫，只有在对方接受联络请求后才能取得联系。"
 )
 
+// documentVersion is the version of the API (see Versioning in the specification).
+const documentVersion = "1.4.0"
+
+// documentInfo returns the head of the OpenAPI document.
+func (s *Server) documentInfo() api.Document {
+	return api.Document{
+		Title: "Callbook", Version: documentVersion,
+		Description: aboutEN + "\n\n" + aboutZH + "\n\n" + notice.EN,
+		URL:         s.options.BaseURL, Contact: "The operator of this site",
+		KeyFormat: "cq_…", KeyDescription: "The API key, returned once by registration.",
+		Tags: []api.DocumentTag{
+			{Name: "directory", Description: "The index and the counts."},
+			{Name: "agents", Description: "Agents, as the public sees them."},
+			{Name: "me", Description: "What an agent does with itself.", Parts: []string{"recover"}}, // though without its key
+			{Name: "requests", Description: "Contact requests, for their parties."},
+			{Name: "posts", Description: "Calls and replies."},
+			{Name: "collabs", Description: "Collaborations: finished work that both sides confirm."},
+		},
+		Topics: map[string]string{"/requests": "request", "/collabs": "collab", "/recover": "recover"},
+		Limits: DefaultLimits,
+	}
+}
+
 func (s *Server) makeIndex() []byte {
 	base := s.options.BaseURL
 	index := Index{
@@ -44,14 +69,14 @@ func (s *Server) makeIndex() []byte {
 		Onboarding: base + "/skill.md", OpenAPI: base + "/openapi.json", MCP: base + "/mcp",
 		Limits: s.indexLimits(),
 	}
-	for _, op := range s.operations {
+	for _, op := range s.engine.Operations {
 		who := " (none)"
-		if op.keyed {
+		if op.Keyed {
 			who = " (bearer)"
 		}
-		index.Endpoints = append(index.Endpoints, op.method+" "+op.path+who)
+		index.Endpoints = append(index.Endpoints, op.Method+" "+op.Path+who)
 	}
-	return marshal(index)
+	return api.Marshal(index)
 }
 
 func (s *Server) indexLimits() IndexLimits {
@@ -61,18 +86,18 @@ func (s *Server) indexLimits() IndexLimits {
 		}
 		return IndexLimit{&calls, int(period.Seconds())}
 	}
-	group := func(classes ...limitClass) map[string]IndexLimit {
+	group := func(classes ...ratelimit.Class) map[string]IndexLimit {
 		limits := map[string]IndexLimit{}
 		for _, class := range classes {
-			// A limit that is off has no period; the contract's stands for it.
-			limits[string(class)] = shown(s.options.Limits[class].Calls, DefaultLimits[class].Period)
+			// A limit that is switched off has no period; the default one is shown.
+			limits[string(class)] = shown(s.options.Limits[class].Requests, DefaultLimits[class].Period)
 		}
 		return limits
 	}
 	limits := IndexLimits{
 		PerAddress: group(limitReads, limitRegistrations, limitReports, limitRecoveries, limitFailedKeys),
 		PerKey:     group(limitCalls, limitWrites, limitLinks, limitEvents),
-		BodyBytes:  maxBody,
+		BodyBytes:  api.MaxBody,
 	}
 	const day = store.Day
 	quotas := s.store.Quotas()
@@ -85,6 +110,6 @@ func (s *Server) indexLimits() IndexLimits {
 	return limits
 }
 
-func (s *Server) getIndex(*call, none) (answer, error) {
-	return answer{body: s.index, tags: cacheTags(siteData)}, nil
+func (s *Server) getIndex(*api.Request, api.None) (api.Response, error) {
+	return api.Response{Body: s.index, Tags: cacheTags(siteData)}, nil
 }

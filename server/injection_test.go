@@ -178,22 +178,22 @@ func TestNoToolShowsASecret(t *testing.T) {
 	}
 	for _, caller := range []string{"none", "told", "public"} {
 		key := "Authorization: Bearer " + s.keys[caller]
-		for _, op := range s.server.operations {
-			if op.asTool == nil {
+		for _, op := range s.server.engine.Operations {
+			if op.Tool == nil {
 				continue
 			}
 			for _, path := range s.pathsOf(op) {
 				parts := strings.Split(path, "/")
 				arguments := map[string]any{}
-				for _, f := range op.input.paths {
-					arguments[f.name] = parts[len(parts)-1]
+				for _, f := range op.Input.Path {
+					arguments[f.Name] = parts[len(parts)-1]
 				}
-				ask(caller, op.asTool.name, arguments, key)
-				for _, f := range op.input.query {
-					for _, value := range s.valuesOf(f.schema) {
+				ask(caller, op.Tool.Name, arguments, key)
+				for _, f := range op.Input.Query {
+					for _, value := range s.valuesOf(f.Schema) {
 						with := maps.Clone(arguments)
-						with[f.name] = value
-						ask(caller, op.asTool.name, with, key)
+						with[f.Name] = value
+						ask(caller, op.Tool.Name, with, key)
 					}
 				}
 			}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/api"
+	"callbook/server/ratelimit"
 	"callbook/store"
 	storetext "callbook/store/text"
 	"callbook/testdata/proof"
@@ -59,13 +61,13 @@ const (
 
 const goodRequest = `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`
 
-var tooMuch = `{"name":"` + strings.Repeat("n", maxBody) + `"}`
+var tooMuch = `{"name":"` + strings.Repeat("n", api.MaxBody) + `"}`
 
 // orderTests has each neighbouring pair of the contract's order of checks.
 var orderTests = []orderTest{
 	{"path before the address's limit", "GET", "/api/nothing", "none", "", "", 404, store.CodeNotFound},
-	{"method before the address's limit", "DELETE", "/api/agents", "none", "", "", 405, codeMethodNotAllowed},
-	{"method before the key", "POST", "/api/me", "none", "", "", 405, codeMethodNotAllowed},
+	{"method before the address's limit", "DELETE", "/api/agents", "none", "", "", 405, api.CodeMethodNotAllowed},
+	{"method before the key", "POST", "/api/me", "none", "", "", 405, api.CodeMethodNotAllowed},
 	{"the address's limit before the query", "GET", "/api/agents?limit=0", "none", "", "", 429, store.CodeRateLimited},
 	{"the address's limit before the media type", "POST", "/api/agents", "none", "{}", plainText, 429, store.CodeRateLimited},
 	{"the address's limit before the size", "POST", "/api/agents", "none", tooMuch, "", 429, store.CodeRateLimited},
@@ -84,12 +86,12 @@ var freeOrderTests = []orderTest{
 	{"the query before the compression", "PATCH", "/api/me?x=1", "", "{}", zipped, 400, store.CodeInvalidQuery},
 	{"the query before the size", "PATCH", "/api/me?x=1", "", tooMuch, "", 400, store.CodeInvalidQuery},
 	{"the query before the path's id", "GET", "/api/posts/none?cursor=", "", "", "", 400, store.CodeInvalidQuery},
-	{"the media type before the size", "PATCH", "/api/me", "", tooMuch, plainText, 415, codeUnsupportedMediaType},
-	{"the compression before the size", "PATCH", "/api/me", "", tooMuch, zipped, 415, codeUnsupportedMediaType},
-	{"the media type before the JSON", "PATCH", "/api/me", "", "{", plainText, 415, codeUnsupportedMediaType},
-	{"the size before the JSON", "PATCH", "/api/me", "", "{" + tooMuch, "", 413, codeBodyTooLarge},
-	{"the JSON before the fields", "PATCH", "/api/me", "", `{"nonsense":1,"name":""} {}`, "", 400, codeInvalidJSON},
-	{"the JSON before the rules", "POST", "/api/agents", "none", `{"handle":"order","handle":"order"}`, "", 400, codeInvalidJSON},
+	{"the media type before the size", "PATCH", "/api/me", "", tooMuch, plainText, 415, api.CodeUnsupportedMediaType},
+	{"the compression before the size", "PATCH", "/api/me", "", tooMuch, zipped, 415, api.CodeUnsupportedMediaType},
+	{"the media type before the JSON", "PATCH", "/api/me", "", "{", plainText, 415, api.CodeUnsupportedMediaType},
+	{"the size before the JSON", "PATCH", "/api/me", "", "{" + tooMuch, "", 413, api.CodeBodyTooLarge},
+	{"the JSON before the fields", "PATCH", "/api/me", "", `{"nonsense":1,"name":""} {}`, "", 400, api.CodeInvalidJSON},
+	{"the JSON before the rules", "POST", "/api/agents", "none", `{"handle":"order","handle":"order"}`, "", 400, api.CodeInvalidJSON},
 	{"the fields before the handle", "POST", "/api/agents", "none", `{"handle":"order"}`, "", 422, store.CodeValidationFailed},
 	{"the fields before the call's id", "POST", "/api/posts/none/replies", "", `{}`, "", 422, store.CodeValidationFailed},
 	{"the key before the recipient", "POST", "/api/agents/nobody/requests", "none", goodRequest, "", 401, store.CodeUnauthorized},
@@ -105,9 +107,9 @@ var freeOrderTests = []orderTest{
 }
 
 func TestChecksComeInTheirOrder(t *testing.T) {
-	one := Limit{1, time.Hour}
+	one := ratelimit.Limit{Requests: 1, Period: time.Hour}
 	limited := newSite(t, func(o *siteOptions) {
-		o.limits = Limits{limitReads: one, limitRegistrations: one, limitReports: one, limitFailedKeys: one, limitCalls: one, limitWrites: one}
+		o.limits = ratelimit.Limits{limitReads: one, limitRegistrations: one, limitReports: one, limitFailedKeys: one, limitCalls: one, limitWrites: one}
 	})
 	key := limited.agent("order")
 	limited.call("GET", "/api", "", nil).status(200)
@@ -117,7 +119,7 @@ func TestChecksComeInTheirOrder(t *testing.T) {
 		limited.inOrder(tt, key)
 	}
 	// A wrong key is told so whatever the right one's limit says.
-	other := newSite(t, func(o *siteOptions) { o.limits = Limits{limitCalls: one} })
+	other := newSite(t, func(o *siteOptions) { o.limits = ratelimit.Limits{limitCalls: one} })
 	key = other.agent("order")
 	other.call("GET", "/api/me", key, nil).status(200)
 	other.inOrder(orderTest{"the key before its limit", "GET", "/api/me", "x", "", "", 401, store.CodeUnauthorized}, key)
@@ -156,7 +158,7 @@ const (
 	canaryNumber = "717273747576777"
 )
 
-func (s *edgeSite) sings(label string, a *result) (refused bool) {
+func (s *edgeSite) sings(label string, a *result) (rejected bool) {
 	s.Helper()
 	if a.Status < 400 {
 		return false
@@ -197,10 +199,10 @@ func TestNoErrorRepeatsWhatWasSent(t *testing.T) {
 		t.Error("the log repeats what was sent")
 	}
 	// The log tells of paths, and so these come last.
-	for _, op := range s.server.operations {
-		path := strings.NewReplacer("{id}", canary+"%E9", "{handle}", canary+"%E9").Replace(op.path)
-		if path != op.path && !s.sings(op.id, s.call(op.method, path, s.key, goodBody(op.id, "canary"))) {
-			t.Errorf("%s: found", op.id)
+	for _, op := range s.server.engine.Operations {
+		path := strings.NewReplacer("{id}", canary+"%E9", "{handle}", canary+"%E9").Replace(op.Path)
+		if path != op.Path && !s.sings(op.ID, s.call(op.Method, path, s.key, goodBody(op.ID, "canary"))) {
+			t.Errorf("%s: found", op.ID)
 		}
 	}
 }
@@ -256,9 +258,9 @@ func TestOddQueriesAreRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, op := range s.server.operations {
-		_, path := s.address(op.id)
-		s.call(op.method, path+"?nonsense=1", s.key, goodBody(op.id, "query")).refused(400, store.CodeInvalidQuery)
+	for _, op := range s.server.engine.Operations {
+		_, path := s.address(op.ID)
+		s.call(op.Method, path+"?nonsense=1", s.key, goodBody(op.ID, "query")).refused(400, store.CodeInvalidQuery)
 	}
 	for _, query := range []string{"", "&", "&&limit=1&&", "%6Cimit=1", "limit=1&offset=0&view=full"} {
 		s.call("GET", "/api/agents?"+query, "", nil).status(200)
@@ -271,13 +273,13 @@ func TestOddPathsAreNotFound(t *testing.T) {
 		"%00", "a%00b", "%ff", "%c0%af", "%ed%a0%80", "%2f", "a%2fb", "..%2f..", "%2e%2e", "%2e", "%20", "%0a", "%0d%0aX:%20y", "%25", "%3f", "%3Fx=1", "%23", "%E4%B8%AD", "%F0%9F%98%80",
 		"EDGES", "edges%20", "edges%00", "edges;x=1", ":handle", "{handle}", "*", "'", "%22", "%5c", "-1", "0", "null", "undefined", strings.Repeat("a", 10000), strings.Repeat("%00", 3000),
 	} {
-		for _, op := range s.server.operations {
-			path := strings.NewReplacer("{id}", odd, "{handle}", odd).Replace(op.path)
-			if path == op.path {
+		for _, op := range s.server.engine.Operations {
+			path := strings.NewReplacer("{id}", odd, "{handle}", odd).Replace(op.Path)
+			if path == op.Path {
 				continue
 			}
-			if a := s.call(op.method, path, s.key, goodBody(op.id, "path")); a.Status != 404 || a.text("error", "code") != "not_found" {
-				t.Errorf("%s %.80s: %d %.300s", op.method, path, a.Status, a.Body)
+			if a := s.call(op.Method, path, s.key, goodBody(op.ID, "path")); a.Status != 404 || a.text("error", "code") != "not_found" {
+				t.Errorf("%s %.80s: %d %.300s", op.Method, path, a.Status, a.Body)
 			}
 		}
 	}

@@ -12,46 +12,46 @@ import (
 	"callbook/store"
 )
 
-// What the server does beside the calls.
+// Background jobs.
 
-// job is something that is due by the clock, again and again.
+// job is a task that runs periodically.
 type job struct {
-	failed  string                          // what the log says when it fails
-	act     func(ctx context.Context) error // a bounded part of what is due
-	every   time.Duration                   // duePeriod when 0
-	atStart bool                            // at once too
+	failure string                          // log message of a failed run
+	run     func(ctx context.Context) error // does a bounded part of the due work
+	every   time.Duration                   // 0: jobPeriod
+	atStart bool                            // runs at startup too
 }
 
-// jobs are all that is done by the clock.
+// jobs returns the periodic tasks.
 func (s *Server) jobs() []job {
 	return []job{
-		{failed: "what was due could not be done", act: s.store.RunDue},
-		{failed: "links could not be looked at again", act: s.links.recheckSome},
-		{failed: "the database could not be backed up", act: s.backUp, atStart: true},
-		{failed: "the room on the disk could not be looked at", act: s.tellRoom, atStart: true},
-		{failed: "the database could not be checked as a whole", act: s.store.CheckWhole, every: time.Hour, atStart: true},
+		{failure: "what was due could not be done", run: s.store.RunDue},
+		{failure: "links could not be looked at again", run: s.links.CheckSome},
+		{failure: "the database could not be backed up", run: s.backUp, atStart: true},
+		{failure: "the room on the disk could not be looked at", run: s.reportDiskSpace, atStart: true},
+		{failure: "the database could not be checked as a whole", run: s.store.CheckWhole, every: time.Hour, atStart: true},
 	}
 }
 
-// work delivers mails and does the jobs in the background until ctx ends.
-func (s *Server) work(ctx context.Context) *sync.WaitGroup {
+// startJobs delivers mail and runs the jobs in the background until ctx ends.
+func (s *Server) startJobs(ctx context.Context) *sync.WaitGroup {
 	working := &sync.WaitGroup{}
-	if s.mailer != nil {
-		working.Go(func() { s.mailer.run(ctx) })
+	if s.outbox != nil {
+		working.Go(func() { s.deliverMails(ctx) })
 	}
 	for _, j := range s.jobs() {
-		working.Go(func() { s.repeat(ctx, j) })
+		working.Go(func() { s.runPeriodically(ctx, j) })
 	}
 	return working
 }
 
-func (s *Server) repeat(ctx context.Context, j job) {
-	due := time.NewTicker(cmp.Or(j.every, duePeriod))
+func (s *Server) runPeriodically(ctx context.Context, j job) {
+	due := time.NewTicker(cmp.Or(j.every, jobPeriod))
 	defer due.Stop()
 	for now := j.atStart; ctx.Err() == nil; now = true {
 		if now {
-			if err := guarded(ctx, j.act); err != nil && ctx.Err() == nil {
-				s.options.Log.Error().Err(err).Msg(j.failed)
+			if err := recovered(ctx, j.run); err != nil && ctx.Err() == nil {
+				s.options.Log.Error().Err(err).Msg(j.failure)
 			}
 		}
 		select {
@@ -61,8 +61,20 @@ func (s *Server) repeat(ctx context.Context, j job) {
 	}
 }
 
-// guarded turns a panic of a background task into an error: the next run comes.
-func guarded(ctx context.Context, act func(context.Context) error) (err error) {
+// deliverMails delivers mails when they are due, until ctx ends.
+func (s *Server) deliverMails(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := recovered(ctx, s.outbox.Deliver)
+		if err != nil && ctx.Err() == nil {
+			s.options.Log.Error().Err(err).Msg("the outbox cannot be read or written")
+		}
+		s.outbox.Wait(ctx, err != nil)
+	}
+}
+
+// recovered runs a background task and returns a panic as an error, so that the next run
+// follows.
+func recovered(ctx context.Context, act func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
@@ -71,53 +83,63 @@ func guarded(ctx context.Context, act func(context.Context) error) (err error) {
 	return act(ctx)
 }
 
-// RunDue does at once all that is due by the clock, mails and links included.
+// RunDue runs everything that is due at once, mails and checks of links included.
 func (s *Server) RunDue(ctx context.Context) error {
-	return errors.Join(s.runDueInside(ctx), s.links.recheckAll(ctx))
+	return errors.Join(s.RunDueLocally(ctx), s.links.CheckDue(ctx))
 }
 
-// runDueInside does all that is due but looks at pages.
-func (s *Server) runDueInside(ctx context.Context) error {
-	err := s.store.RunDue(ctx)
-	if s.mailer != nil {
-		err = errors.Join(err, s.mailer.deliver(ctx))
+// RunDueLocally runs everything that is due except checks of links.
+func (s *Server) RunDueLocally(ctx context.Context) error {
+	return errors.Join(s.store.RunDue(ctx), s.DeliverMail(ctx), s.backUp(ctx), s.reportDiskSpace(ctx))
+}
+
+// RecheckLinks checks every link that is due.
+func (s *Server) RecheckLinks(ctx context.Context) error { return s.links.CheckDue(ctx) }
+
+// DeliverMail sends every mail that is due, if the site sends mail.
+func (s *Server) DeliverMail(ctx context.Context) error {
+	if s.outbox == nil {
+		return nil
 	}
-	return errors.Join(err, s.backUp(ctx), s.tellRoom(ctx))
+	return s.outbox.Deliver(ctx)
 }
 
-// backupPause is how long after a copy that failed the next try comes: each reads
-// the whole database.
-const backupPause = time.Hour
+// ResetLimits resets the rate limits of all clients.
+func (s *Server) ResetLimits() { s.engine.Limiter.Reset() }
 
-// backUp makes a copy of the database when one is due, and remembers when the newest
-// was made: whoever asks for that must not wait for another disk.
+// backupRetry is the time between a failed backup and the next attempt: each reads the whole
+// database.
+const backupRetry = time.Hour
+
+// backUp makes a backup if one is due. It stores the time of the newest one, so that a probe
+// does not have to wait for another disk.
 func (s *Server) backUp(ctx context.Context) error {
 	now := s.store.Now()
-	if s.options.Backups.Folder == "" || now.UnixMilli() < s.noBackup.Load() {
+	if s.options.Backups.Folder == "" || now.UnixMilli() < s.nextBackupTry.Load() {
 		return nil
 	}
 	name, contents, err := store.RunSchedule(ctx, s.options.Backups, now)
 	if err != nil {
-		s.noBackup.Store(now.Add(backupPause).UnixMilli())
+		s.nextBackupTry.Store(now.Add(backupRetry).UnixMilli())
 	}
 	if name != "" {
 		s.options.Log.Info().Str("file", name).Int("agents", contents.Agents).Int64("bytes", contents.Bytes).Msg("a backup is made")
 	}
 	if newest, newestErr := s.options.Backups.Newest(now); newestErr == nil && !newest.IsZero() {
-		s.copied.Store(new(store.Time(newest.UnixMilli())))
+		s.newestBackup.Store(new(store.Time(newest.UnixMilli())))
 	}
 	return err
 }
 
-// tellRoom logs once that there is little room on the database's disk, and once
-// that there is more again. A disk that does not tell is no matter.
-func (s *Server) tellRoom(context.Context) error {
+// reportDiskSpace logs once that space on the disk of the database is low, and once that it is
+// sufficient again. It ignores a disk whose free space is unknown.
+func (s *Server) reportDiskSpace(context.Context) error {
 	d, err := s.disk()
-	if err != nil || d.Free < d.Least() == s.low.Load() {
+	if err != nil || d.Free < d.Least() == s.diskLow.Load() {
 		return nil
 	}
-	low := !s.low.Load()
-	s.low.Store(low)
+	low := !s.diskLow.Load()
+	s.diskLow.Store(low)
 	if low {
 		s.options.Log.Warn().Int64("free_bytes", d.Free).Int64("least_bytes", d.Least()).
 			Msg("there is little room on the disk of the database: make some; once it is full, writes are refused")

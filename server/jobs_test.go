@@ -40,7 +40,7 @@ func TestLittleRoomIsToldOnce(t *testing.T) {
 		{"less than that", sqlitedb.Disk{Free: 80 << 20, Total: 900 << 20}, nil, 2, 1},
 	} {
 		d, fails = tt.disk, tt.err
-		if err := s.server.tellRoom(context.Background()); err != nil {
+		if err := s.server.reportDiskSpace(context.Background()); err != nil {
 			t.Errorf("%s: %v", tt.when, err)
 		}
 		if low, enough := said(); low != tt.low || enough != tt.enough {
@@ -62,13 +62,13 @@ func TestJobsComeAgain(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			times := 0
-			tt.job.act = func(context.Context) error {
+			tt.job.run = func(context.Context) error {
 				times++
 				return nil
 			}
 			day, stop := context.WithTimeout(t.Context(), store.Day+time.Second)
 			defer stop()
-			if (&Server{}).repeat(day, tt.job); times != tt.times {
+			if (&Server{}).runPeriodically(day, tt.job); times != tt.times {
 				t.Errorf("every %s, at the start %t: %d times, want %d", tt.job.every, tt.job.atStart, times, tt.times)
 			}
 		})

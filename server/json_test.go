@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http/httptest"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"callbook/server/api"
 
-	storetext "callbook/store/text"
+	"github.com/google/go-cmp/cmp"
 )
 
 // jsonTest is a body of PATCH /api/me. A refused one has the code invalid_json
@@ -188,7 +187,7 @@ func TestInvalidJSONSaysWhatIsWrong(t *testing.T) {
 		"more behind it": {`{}{}`, "after"}, "too deep": {nested(40, "[", "", "]"), "32"}, "a fraction": {`{"a":1.5}`, "whole number"},
 		"broken": {`{`, "not valid JSON"},
 	} {
-		if text := s.call("PATCH", "/api/me", key, tt.body).refused(400, codeInvalidJSON).text("error", "message_en"); !strings.Contains(text, tt.word) {
+		if text := s.call("PATCH", "/api/me", key, tt.body).refused(400, api.CodeInvalidJSON).text("error", "message_en"); !strings.Contains(text, tt.word) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
@@ -253,63 +252,18 @@ func TestAMenuMayBeABareList(t *testing.T) {
 	}
 }
 
-// FuzzParseJSON holds what parseJSON accepts against encoding/json: valid there
-// too, and the same value but for the normalisation of texts.
-func FuzzParseJSON(f *testing.F) {
-	for _, tt := range jsonTests {
-		f.Add([]byte(tt.body))
-	}
-	f.Add([]byte("{\"e\u0301\":[\" e\u0301\\r\\n\",null,true,-12,{\"\":{}}]}"))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := (&checker{}).parseJSON(body, nil, "")
-		if err != nil {
-			if status, _, refused := errorObject(err, ""); status != 400 || !refused {
-				t.Fatalf("not a refusal: %v", err)
-			}
-			return
-		}
-		var want any
-		if err := json.Unmarshal(body, &want); err != nil {
-			t.Fatalf("accepted, but encoding/json says %v", err)
-		}
-		// Not cmp: its time doubles with each list in a list.
-		if want := normalized(want); !reflect.DeepEqual(want, got) {
-			t.Errorf("encoding/json reads %#v, parseJSON %#v", want, got)
-		}
-	})
-}
-
-// normalized is a value of encoding/json as parseJSON writes it.
-func normalized(v any) any {
-	switch v := v.(type) {
-	case string:
-		return storetext.Normalize(v)
-	case float64:
-		return int64(v)
-	case []any:
-		for i := range v {
-			v[i] = normalized(v[i])
-		}
-	case map[string]any:
-		for name := range v {
-			v[name] = normalized(v[name])
-		}
-	}
-	return v
-}
-
 // FuzzWritingCalls posts any bytes to every writing call: never a 5xx, never an
 // answer that is not as documented.
 func FuzzWritingCalls(f *testing.F) {
 	s := newEdgeSite(f)
-	var writing []*operation
-	for _, op := range s.server.operations {
-		if op.method != "GET" && op.id != "rotateKey" && op.id != "deleteMe" { // these two would end the key
+	var writing []*api.Operation
+	for _, op := range s.server.engine.Operations {
+		if op.Method != "GET" && op.ID != "rotateKey" && op.ID != "deleteMe" { // these two would end the key
 			writing = append(writing, op)
 		}
 	}
 	for i, op := range writing {
-		if body, err := json.Marshal(goodBody(op.id, "fuzzed")); err == nil {
+		if body, err := json.Marshal(goodBody(op.ID, "fuzzed")); err == nil {
 			f.Add(uint8(i), body)
 		}
 		f.Add(uint8(i), []byte(`{"unknown":[null,{"":-7}],"\ud83d\ude00":"\u0000"}`))
@@ -319,8 +273,8 @@ func FuzzWritingCalls(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
 		op := writing[int(which)%len(writing)]
-		method, path := s.address(op.id)
-		if op.id == "deletePost" {
+		method, path := s.address(op.ID)
+		if op.ID == "deletePost" {
 			path = "/api/posts/pst_none" // the other calls need theirs
 		}
 		r := httptest.NewRequest(method, path, bytes.NewReader(body))

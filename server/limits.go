@@ -1,249 +1,44 @@
 package server
 
 import (
-	"fmt"
-	"math"
-	"net/http"
-	"net/netip"
-	"slices"
-	"strconv"
-	"strings"
-	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-	"golang.org/x/time/rate"
-
-	"callbook/store"
+	"callbook/server/ratelimit"
 )
-
-// Limit is one rate limit: Calls in a Period for each address or key. 0 calls
-// switch it off.
-type Limit struct {
-	Calls  int
-	Period time.Duration
-}
-
-// Limits are the rate limits in memory; those by the day stand in store.Quotas. A class that
-// is missing has none.
-type Limits map[limitClass]Limit
-
-// limitClass names a limit, as errors and the RateLimit header do.
-type limitClass string
 
 const (
-	limitReads         limitClass = "reads"         // for an address: public reads
-	limitRegistrations limitClass = "registrations" // for an address
-	limitReports       limitClass = "reports"       // for an address: reports of calls
-	limitRecoveries    limitClass = "recoveries"    // for an address: codes for lost keys asked for or tried
-	limitFailedKeys    limitClass = "failed_keys"   // for an address: wrong API keys
-	limitCalls         limitClass = "calls"         // for a key: all calls
-	limitWrites        limitClass = "writes"        // for a key: the calls that write
-	limitLinks         limitClass = "links"         // for a key: looks at profile links
-	limitEvents        limitClass = "events"        // for a key: calls for events, which count as no others
-	limitLooks         limitClass = "looks"         // for an address that looks at profile links go to
+	limitReads         ratelimit.Class = "reads"         // for an address: public reads
+	limitRegistrations ratelimit.Class = "registrations" // for an address
+	limitReports       ratelimit.Class = "reports"       // for an address: reports of calls
+	limitRecoveries    ratelimit.Class = "recoveries"    // for an address: codes for lost keys asked for or tried
+	limitFailedKeys    ratelimit.Class = "failed_keys"   // for an address: wrong API keys
+	limitCalls         ratelimit.Class = "calls"         // for a key: all calls
+	limitWrites        ratelimit.Class = "writes"        // for a key: the calls that write
+	limitLinks         ratelimit.Class = "links"         // for a key: looks at profile links
+	limitEvents        ratelimit.Class = "events"        // for a key: calls for events, which count as no others
 )
 
-// DefaultLimits are the contract's.
-var DefaultLimits = Limits{
-	limitReads:         {600, time.Minute},
-	limitRegistrations: {10, time.Hour},
-	limitReports:       {30, time.Hour},
-	limitRecoveries:    {30, time.Hour},
-	limitFailedKeys:    {10, time.Minute},
-	limitCalls:         {120, time.Minute},
-	limitWrites:        {30, time.Minute},
-	limitLinks:         {20, time.Hour},
-	limitEvents:        {30, time.Minute},
+// DefaultLimits are the limits of the contract.
+var DefaultLimits = ratelimit.Limits{
+	limitReads:         {Requests: 600, Period: time.Minute},
+	limitRegistrations: {Requests: 10, Period: time.Hour},
+	limitReports:       {Requests: 30, Period: time.Hour},
+	limitRecoveries:    {Requests: 30, Period: time.Hour},
+	limitFailedKeys:    {Requests: 10, Period: time.Minute},
+	limitCalls:         {Requests: 120, Period: time.Minute},
+	limitWrites:        {Requests: 30, Period: time.Minute},
+	limitLinks:         {Requests: 20, Period: time.Hour},
+	limitEvents:        {Requests: 30, Period: time.Minute},
 }
 
-// What addresses and what agents have called is remembered of so many, in less than 20 MB.
-// Those unseen for the longest time are forgotten first: who has many addresses cannot
-// have an agent's forgotten.
-const (
-	limiterAddresses = 24576
-	limiterAgents    = 8192
-)
-
-// limiter counts calls by class and subject.
-type limiter struct {
-	limits    Limits
-	latest    atomic.Int64 // the latest time seen, in nanoseconds
-	addresses *lru.Cache[bucketKey, *rate.Limiter]
-	agents    *lru.Cache[bucketKey, *rate.Limiter]
-
-	policies map[limitClass][]string // as the header tells them
-}
-
-// at takes the time. When the clock went back, what was counted until then would
-// shut callers out until it has caught up, and is forgotten. A call that has waited for
-// long comes with an earlier time too.
-func (l *limiter) at(now time.Time) time.Time {
-	if latest := l.latest.Swap(now.UnixNano()); now.UnixNano() < latest-int64(time.Minute) {
-		l.forget()
+// keyLimits returns the limits of a keyed operation, the widest first. Requests that wait for
+// events have a limit of their own.
+func keyLimits(class ratelimit.Class) []ratelimit.Class {
+	switch class {
+	case limitCalls, limitEvents:
+		return []ratelimit.Class{class}
+	case limitWrites:
+		return []ratelimit.Class{limitCalls, limitWrites}
 	}
-	return now
-}
-
-// forget begins to count anew.
-func (l *limiter) forget() {
-	l.addresses.Purge()
-	l.agents.Purge()
-}
-
-// remembered is how many counts are kept.
-func (l *limiter) remembered() int { return l.addresses.Len() + l.agents.Len() }
-
-type bucketKey struct {
-	class   limitClass
-	subject subject
-}
-
-// subject is whose calls are counted: an address or an agent.
-type subject struct {
-	network netip.Addr
-	agent   int64
-}
-
-func newLimiter(limits Limits) *limiter {
-	l := &limiter{limits: limits, policies: map[limitClass][]string{}}
-	l.addresses, _ = lru.New[bucketKey, *rate.Limiter](limiterAddresses) // fails only for a size below 1
-	l.agents, _ = lru.New[bucketKey, *rate.Limiter](limiterAgents)
-	for class, limit := range limits {
-		l.policies[class] = []string{rateLimit(class, "q", limit.Calls, "w", int(limit.Period.Seconds()))}
-	}
-	return l
-}
-
-// take counts one call. It refuses one past the limit; in either case it tells
-// the caller in the headers how much is left.
-func (l *limiter) take(h http.Header, class limitClass, who subject, now time.Time) error {
-	limit := l.limits[class]
-	if limit.Calls == 0 {
-		return nil
-	}
-	bucket, now := l.bucket(class, limit, who), l.at(now)
-	allowed := bucket.AllowN(now, 1)
-	left := bucket.TokensAt(now)
-	perSecond := float64(bucket.Limit())
-	full := math.Ceil((float64(limit.Calls) - left) / perSecond)
-	setRateLimit(h, l.policies[class], rateLimit(class, "r", max(0, int(left)), "t", int(full)))
-	if allowed {
-		return nil
-	}
-	wait := time.Duration(math.Ceil((1-left)/perSecond*1000)) * time.Millisecond
-	return &store.Error{
-		Code: store.CodeRateLimited, Topic: string(class), Limit: limit.Calls, RetryAt: now.Add(wait),
-	}
-}
-
-func (l *limiter) bucket(class limitClass, limit Limit, who subject) *rate.Limiter {
-	buckets := l.addresses
-	if who.agent != 0 {
-		buckets = l.agents
-	}
-	key := bucketKey{class, who}
-	if bucket, ok := buckets.Get(key); ok {
-		return bucket
-	}
-	bucket := rate.NewLimiter(rate.Limit(float64(limit.Calls)/limit.Period.Seconds()), limit.Calls)
-	if earlier, ok, _ := buckets.PeekOrAdd(key, bucket); ok {
-		return earlier
-	}
-	return bucket
-}
-
-// setRateLimit adds to the headers of the IETF draft "RateLimit header fields for HTTP":
-// the policy, and what is left of it until it is whole again.
-func setRateLimit(h http.Header, policy []string, state string) {
-	if before := h["Ratelimit-Policy"]; before != nil {
-		policy = []string{before[0] + ", " + policy[0]}
-		state = h["Ratelimit"][0] + ", " + state
-	}
-	h["Ratelimit-Policy"], h["Ratelimit"] = policy, []string{state}
-}
-
-// rateLimit is a class with two of its figures, as the headers write it.
-func rateLimit(class limitClass, name string, n int, other string, m int) string {
-	b := append(make([]byte, 0, 48), '"')
-	b = append(append(b, class...), `";`...)
-	b = strconv.AppendInt(append(append(b, name...), '='), int64(n), 10)
-	b = strconv.AppendInt(append(append(append(b, ';'), other...), '='), int64(m), 10)
-	return string(b)
-}
-
-// TrustedProxies are the networks whose X-Forwarded-For is believed.
-type TrustedProxies []netip.Prefix
-
-// ParseTrustedProxies reads addresses and networks such as 127.0.0.1 or 10.0.0.0/8.
-func ParseTrustedProxies(texts []string) (TrustedProxies, error) {
-	var proxies TrustedProxies
-	for _, text := range texts {
-		prefix, err := netip.ParsePrefix(text)
-		if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
-			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
-		}
-		if err == nil && prefix.Addr().Is4In6() { // callers' addresses are compared unmapped
-			prefix, err = prefix.Addr().Unmap().Prefix(prefix.Bits() - mappedBits)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("trusted proxy: give an address such as 127.0.0.1, without a zone, or a network such as 10.0.0.0/8: %w", err)
-		}
-		proxies = append(proxies, prefix.Masked())
-	}
-	return proxies, nil
-}
-
-// mappedBits is how long the part is that all IPv4 addresses written as IPv6 share.
-const mappedBits = 96
-
-// hold tells whether an address is trusted, on whatever interface.
-func (t TrustedProxies) hold(addr netip.Addr) bool {
-	addr = addr.WithZone("")
-	return slices.ContainsFunc(t, func(p netip.Prefix) bool { return p.Contains(addr) })
-}
-
-// clientAddress returns the address that a request comes from. X-Forwarded-For counts
-// only if the peer is a trusted proxy; then the last address in it that is not one.
-func clientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	addr := peer.Addr().Unmap()
-	if !trusted.hold(addr) {
-		return addr
-	}
-	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
-	for i := len(hops) - 1; i >= 0; i-- {
-		hop, err := parseHop(strings.TrimSpace(hops[i]))
-		if err != nil {
-			return addr // what stands before a broken entry cannot be believed
-		}
-		addr = hop.Unmap().WithZone("")
-		if !trusted.hold(addr) {
-			return addr
-		}
-	}
-	return addr
-}
-
-// parseHop reads an address as proxies write it: some add the port.
-func parseHop(text string) (netip.Addr, error) {
-	if withPort, err := netip.ParseAddrPort(text); err == nil {
-		return withPort.Addr(), nil
-	}
-	return netip.ParseAddr(strings.Trim(text, "[]"))
-}
-
-// network is what one person usually has: a single IPv4 address, an IPv6 /64.
-func network(addr netip.Addr) netip.Addr {
-	if !addr.Is6() {
-		return addr
-	}
-	prefix, err := addr.WithZone("").Prefix(64)
-	if err != nil {
-		return addr
-	}
-	return prefix.Addr()
+	return []ratelimit.Class{limitCalls, limitWrites, class}
 }

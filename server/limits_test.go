@@ -1,12 +1,8 @@
 package server
 
 import (
-	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,8 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/middleware"
+	"callbook/server/ratelimit"
 	"callbook/store"
-	"callbook/testdata/proof"
 )
 
 // together runs f n times at once.
@@ -30,20 +27,20 @@ func together(n int, f func(i int)) {
 	all.Wait()
 }
 
-func withLimits(l Limits) func(*siteOptions) {
+func withLimits(l ratelimit.Limits) func(*siteOptions) {
 	return func(o *siteOptions) { o.limits = l }
 }
 
 // behindProxy is a site that believes the X-Forwarded-For of this machine.
-func behindProxy(l Limits) func(*siteOptions) {
+func behindProxy(l ratelimit.Limits) func(*siteOptions) {
 	return func(o *siteOptions) {
 		o.limits = l
-		o.trusted = TrustedProxies{netip.MustParsePrefix("127.0.0.1/32")}
+		o.trusted = middleware.TrustedProxies{netip.MustParsePrefix("127.0.0.1/32")}
 	}
 }
 
 // limited fails the test unless the answer is a whole 429 of this class.
-func (r *result) limited(s *site, class string, limit Limit) {
+func (r *result) limited(s *site, class string, limit ratelimit.Limit) {
 	r.Helper()
 	r.refused(429, store.CodeRateLimited)
 	after, err := strconv.Atoi(r.Header.Get("Retry-After"))
@@ -56,9 +53,9 @@ func (r *result) limited(s *site, class string, limit Limit) {
 }
 
 // counted fails the test unless the headers tell that so many calls are left.
-func (r *result) counted(class string, limit Limit, left int) {
+func (r *result) counted(class string, limit ratelimit.Limit, left int) {
 	r.Helper()
-	policy := fmt.Sprintf(`"%s";q=%d;w=%d`, class, limit.Calls, int(limit.Period.Seconds()))
+	policy := fmt.Sprintf(`"%s";q=%d;w=%d`, class, limit.Requests, int(limit.Period.Seconds()))
 	if got := r.Header.Get("RateLimit-Policy"); !slices.Contains(strings.Split(got, ", "), policy) {
 		r.Errorf("RateLimit-Policy %q, want %q", got, policy)
 	}
@@ -70,47 +67,47 @@ func (r *result) counted(class string, limit Limit, left int) {
 // limitCase is a class of calls and how to make one.
 type limitCase struct {
 	class  string
-	limit  Limit
-	limits Limits
+	limit  ratelimit.Limit
+	limits ratelimit.Limits
 	passed int // status of a call within the limit
 	call   func(s *site, key, post string, n int) *result
 }
 
 func limitCases() []limitCase {
-	minute, hour := Limit{20, time.Minute}, Limit{10, time.Hour}
+	minute, hour := ratelimit.Limit{Requests: 20, Period: time.Minute}, ratelimit.Limit{Requests: 10, Period: time.Hour}
 	return []limitCase{
-		{"reads", minute, Limits{limitReads: minute}, 200, func(s *site, _, _ string, n int) *result {
+		{"reads", minute, ratelimit.Limits{limitReads: minute}, 200, func(s *site, _, _ string, n int) *result {
 			return s.call([]string{"GET", "HEAD"}[n%2], "/api/agents/harbour-pilot", "", nil)
 		}},
-		{"registrations", hour, Limits{limitRegistrations: hour}, 201, func(s *site, _, _ string, n int) *result {
+		{"registrations", hour, ratelimit.Limits{limitRegistrations: hour}, 201, func(s *site, _, _ string, n int) *result {
 			return s.call("POST", "/api/agents", "", registrationOf(fmt.Sprintf("agent-%d", n)))
 		}},
-		{"reports", hour, Limits{limitReports: hour}, 202, func(s *site, _, post string, _ int) *result {
+		{"reports", hour, ratelimit.Limits{limitReports: hour}, 202, func(s *site, _, post string, _ int) *result {
 			return s.call("POST", "/api/posts/"+post+"/report", "", nil)
 		}},
-		{"failed_keys", hour, Limits{limitFailedKeys: hour}, 401, func(s *site, _, _ string, n int) *result {
+		{"failed_keys", hour, ratelimit.Limits{limitFailedKeys: hour}, 401, func(s *site, _, _ string, n int) *result {
 			return s.call("GET", "/api/me", fmt.Sprintf("cq_%d", n), nil)
 		}},
-		{"calls", minute, Limits{limitCalls: minute}, 200, func(s *site, key, _ string, _ int) *result { return s.call("GET", "/api/me", key, nil) }},
-		{"writes", minute, Limits{limitWrites: minute}, 200, func(s *site, key, _ string, _ int) *result {
+		{"calls", minute, ratelimit.Limits{limitCalls: minute}, 200, func(s *site, key, _ string, _ int) *result { return s.call("GET", "/api/me", key, nil) }},
+		{"writes", minute, ratelimit.Limits{limitWrites: minute}, 200, func(s *site, key, _ string, _ int) *result {
 			return s.call("PATCH", "/api/me", key, `{"tagline":"x"}`)
 		}},
-		{"recoveries", hour, Limits{limitRecoveries: hour}, 202, func(s *site, _, _ string, n int) *result {
+		{"recoveries", hour, ratelimit.Limits{limitRecoveries: hour}, 202, func(s *site, _, _ string, n int) *result {
 			return s.call("POST", "/api/recover", "", fmt.Sprintf(`{"handle":"nobody-%d"}`, n))
 		}},
-		{"links", hour, Limits{limitLinks: hour}, 200, func(s *site, key, _ string, _ int) *result {
+		{"links", hour, ratelimit.Limits{limitLinks: hour}, 200, func(s *site, key, _ string, _ int) *result {
 			return s.call("POST", "/api/me/links", key, `{"url":"https://harbour.example.org/about"}`)
 		}},
-		{"events", minute, Limits{limitEvents: minute}, 200, func(s *site, key, _ string, n int) *result {
+		{"events", minute, ratelimit.Limits{limitEvents: minute}, 200, func(s *site, key, _ string, n int) *result {
 			return s.call([]string{"GET", "HEAD"}[n%2], "/api/me/events", key, nil)
 		}},
 	}
 }
 
 // limitedSite has an agent and a call that were made before the limits counted.
-func limitedSite(t *testing.T, l Limits) (s *site, key, post string) {
+func limitedSite(t *testing.T, l ratelimit.Limits) (s *site, key, post string) {
 	s, key, post = inhabited(t)
-	s.server.limiter = newLimiter(l)
+	s.server.engine.Limiter = ratelimit.New(l)
 	return s, key, post
 }
 
@@ -130,14 +127,14 @@ func TestExactlyAsManyCallsPassAsTheLimitSays(t *testing.T) {
 						t.Errorf("status %d: %s", a.Status, a.Body)
 					}
 				})
-				if int(passed.Load()) != tt.limit.Calls || passed.Load()+limited.Load() != 64 {
-					t.Errorf("round %d: %d pass and %d are limited, want %d", round, passed.Load(), limited.Load(), tt.limit.Calls)
+				if int(passed.Load()) != tt.limit.Requests || passed.Load()+limited.Load() != 64 {
+					t.Errorf("round %d: %d pass and %d are limited, want %d", round, passed.Load(), limited.Load(), tt.limit.Requests)
 				}
 				tt.call(s, key, post, round*1000+100).limited(s, tt.class, tt.limit)
 				s.clock.Advance(tt.limit.Period) // whole again
 			}
 			a := tt.call(s, key, post, 3000)
-			a.status(tt.passed).counted(tt.class, tt.limit, tt.limit.Calls-1)
+			a.status(tt.passed).counted(tt.class, tt.limit, tt.limit.Requests-1)
 		})
 	}
 }
@@ -161,32 +158,10 @@ func TestALimitedCallPassesAtRetryAt(t *testing.T) {
 	}
 }
 
-func TestRetryAtHoldsForEveryLimit(t *testing.T) {
-	for calls := 1; calls <= 1000; calls++ {
-		for _, period := range []time.Duration{time.Minute, time.Hour} {
-			clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
-			l := newLimiter(Limits{limitReads: Limit{calls, period}})
-			for range calls {
-				if err := l.take(http.Header{}, limitReads, subject{}, clock.Now()); err != nil {
-					t.Fatalf("%d in %s: %v", calls, period, err)
-				}
-			}
-			var refused *store.Error
-			if !errors.As(l.take(http.Header{}, limitReads, subject{}, clock.Now()), &refused) {
-				t.Fatalf("%d in %s: one more passes", calls, period)
-			}
-			clock.Advance(refused.RetryAt.Sub(clock.Now()))
-			if err := l.take(http.Header{}, limitReads, subject{}, clock.Now()); err != nil {
-				t.Errorf("%d in %s: refused at retry_at", calls, period)
-			}
-		}
-	}
-}
-
 func TestZeroSwitchesALimitOff(t *testing.T) {
 	for _, tt := range limitCases() {
 		s, key, post := inhabited(t)
-		for n := range 2 * tt.limit.Calls {
+		for n := range 2 * tt.limit.Requests {
 			a := tt.call(s, key, post, n).status(tt.passed)
 			if a.Header.Get("RateLimit") != "" || a.Header.Get("RateLimit-Policy") != "" {
 				t.Errorf("%s: %v", tt.class, a.Header)
@@ -198,8 +173,8 @@ func TestZeroSwitchesALimitOff(t *testing.T) {
 func TestEveryKeyHasItsOwnAllowance(t *testing.T) {
 	s, key, _ := inhabited(t)
 	other := s.agent("other-agent")
-	calls, writes := Limit{4, time.Minute}, Limit{2, time.Minute}
-	s.server.limiter = newLimiter(Limits{limitCalls: calls, limitWrites: writes})
+	calls, writes := ratelimit.Limit{Requests: 4, Period: time.Minute}, ratelimit.Limit{Requests: 2, Period: time.Minute}
+	s.server.engine.Limiter = ratelimit.New(ratelimit.Limits{limitCalls: calls, limitWrites: writes})
 	a := s.call("POST", "/api/me/rotate-key", key, nil).status(200)
 	a.counted("calls", calls, 3)
 	a.counted("writes", writes, 1)
@@ -212,23 +187,23 @@ func TestEveryKeyHasItsOwnAllowance(t *testing.T) {
 }
 
 func TestCallsForEventsCountAsNoOthers(t *testing.T) {
-	calls, events := Limit{2, time.Minute}, Limit{3, time.Minute}
-	s, key, _ := limitedSite(t, Limits{limitCalls: calls, limitWrites: calls, limitEvents: events})
-	for left := range events.Calls {
-		s.call("GET", "/api/me/events", key, nil).status(200).counted("events", events, events.Calls-1-left)
+	calls, events := ratelimit.Limit{Requests: 2, Period: time.Minute}, ratelimit.Limit{Requests: 3, Period: time.Minute}
+	s, key, _ := limitedSite(t, ratelimit.Limits{limitCalls: calls, limitWrites: calls, limitEvents: events})
+	for left := range events.Requests {
+		s.call("GET", "/api/me/events", key, nil).status(200).counted("events", events, events.Requests-1-left)
 	}
 	s.call("GET", "/api/me/events", key, nil).limited(s, "events", events)
-	for left := range calls.Calls {
-		s.call("GET", "/api/me", key, nil).status(200).counted("calls", calls, calls.Calls-1-left)
+	for left := range calls.Requests {
+		s.call("GET", "/api/me", key, nil).status(200).counted("calls", calls, calls.Requests-1-left)
 	}
 	s.call("GET", "/api/me", key, nil).limited(s, "calls", calls)
 }
 
 // Codes and guesses count together, so that nobody guesses for many handles.
 func TestCodesAndGuessesForLostKeysCountTogether(t *testing.T) {
-	limit := Limit{4, time.Hour}
-	s, _, _ := limitedSite(t, Limits{limitRecoveries: limit})
-	for range limit.Calls / 2 {
+	limit := ratelimit.Limit{Requests: 4, Period: time.Hour}
+	s, _, _ := limitedSite(t, ratelimit.Limits{limitRecoveries: limit})
+	for range limit.Requests / 2 {
 		s.call("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`).status(202)
 		s.call("POST", "/api/recover/confirm", "", `{"handle":"tide-gauge","code":"0000-0000"}`).status(410)
 	}
@@ -237,67 +212,15 @@ func TestCodesAndGuessesForLostKeysCountTogether(t *testing.T) {
 }
 
 func TestARightKeyIsNotHeldBackByWrongOnes(t *testing.T) {
-	limit := Limit{3, time.Minute}
-	s, key, _ := limitedSite(t, Limits{limitFailedKeys: limit})
-	for range limit.Calls {
+	limit := ratelimit.Limit{Requests: 3, Period: time.Minute}
+	s, key, _ := limitedSite(t, ratelimit.Limits{limitFailedKeys: limit})
+	for range limit.Requests {
 		s.call("GET", "/api/me", "cq_wrong", nil).status(401)
 	}
 	s.call("GET", "/api/me", "cq_wrong", nil).limited(s, "failed_keys", limit)
 	s.call("GET", "/api/me", "", nil).limited(s, "failed_keys", limit)
 	s.call("GET", "/api/me", key, nil).status(200)
 	s.call("PATCH", "/api/me", key, "{}").status(200)
-}
-
-func TestClientAddresses(t *testing.T) {
-	proxies, err := ParseTrustedProxies([]string{"127.0.0.1", "10.0.0.0/8", "fd00::/8", "::1", "fe80::9", "::ffff:172.16.0.0/108", "::ffff:192.0.2.9"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests := []struct {
-		name, peer string
-		forwarded  []string
-		trusted    TrustedProxies
-		want       string
-	}{
-		{"peer", "192.0.2.1:80", nil, nil, "192.0.2.1"},
-		{"IPv6 peer", "[2001:db8:1:2:3::4]:80", nil, nil, "2001:db8:1:2::"},
-		{"IPv6 peer with a zone", "[fe80::1%eth0]:80", nil, nil, "fe80::"},
-		{"mapped peer", "[::ffff:192.0.2.1]:80", nil, nil, "192.0.2.1"},
-		{"header without a proxy", "192.0.2.1:80", []string{"198.51.100.7"}, nil, "192.0.2.1"},
-		{"header from an untrusted peer", "192.0.2.1:80", []string{"198.51.100.7"}, proxies, "192.0.2.1"},
-		{"no exemption for loopback", "127.0.0.1:80", []string{"198.51.100.7"}, nil, "127.0.0.1"},
-		{"trusted proxy", "127.0.0.1:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
-		{"mapped trusted proxy", "[::ffff:127.0.0.1]:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
-		{"trusted proxy with a zone", "[fe80::9%eth0]:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
-		{"proxy of a network given as mapped", "172.16.9.9:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
-		{"proxy given as mapped", "192.0.2.9:80", []string{"198.51.100.7"}, proxies, "198.51.100.7"},
-		{"right-most untrusted hop", "127.0.0.1:80", []string{"203.0.113.1, 198.51.100.7, 10.1.2.3"}, proxies, "198.51.100.7"},
-		{"several headers", "127.0.0.1:80", []string{"203.0.113.1", "198.51.100.7", "10.1.2.3"}, proxies, "198.51.100.7"},
-		{"mapped hop", "127.0.0.1:80", []string{"::ffff:198.51.100.7"}, proxies, "198.51.100.7"},
-		{"mapped trusted hop", "127.0.0.1:80", []string{"198.51.100.7, ::ffff:10.0.0.1"}, proxies, "198.51.100.7"},
-		{"IPv6 hop", "[::1]:80", []string{"2001:db8:1:2:ffff::1"}, proxies, "2001:db8:1:2::"},
-		{"IPv6 hop with a zone", "[::1]:80", []string{"fe80::1%eth0"}, proxies, "fe80::"},
-		{"only trusted hops", "127.0.0.1:80", []string{"10.0.0.2, 10.0.0.1"}, proxies, "10.0.0.2"},
-		{"no header", "127.0.0.1:80", nil, proxies, "127.0.0.1"},
-		{"empty header", "127.0.0.1:80", []string{""}, proxies, "127.0.0.1"},
-		{"nonsense on the right", "127.0.0.1:80", []string{"198.51.100.7, unknown"}, proxies, "127.0.0.1"},
-		{"nonsense on the left", "127.0.0.1:80", []string{"<script>, 198.51.100.7"}, proxies, "198.51.100.7"},
-		{"nonsense before a trusted hop", "127.0.0.1:80", []string{"nonsense, 10.0.0.9"}, proxies, "10.0.0.9"},
-		{"a hop with a port", "127.0.0.1:80", []string{"198.51.100.7:99"}, proxies, "198.51.100.7"},
-	}
-	for _, tt := range tests {
-		r := httptest.NewRequest("GET", "/api", nil)
-		r.RemoteAddr = tt.peer
-		r.Header["X-Forwarded-For"] = tt.forwarded
-		if got := network(clientAddress(r, tt.trusted)).String(); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
-		}
-	}
-	for _, text := range []string{"", "localhost", "10.0.0.0/33", "10.0.0", "*", "fe80::1%eth0", "::ffff:0.0.0.0/90"} {
-		if _, err := ParseTrustedProxies([]string{text}); err == nil {
-			t.Errorf("%q is taken as a proxy", text)
-		}
-	}
 }
 
 func TestAddressesAreCountedAsPeopleHaveThem(t *testing.T) {
@@ -313,7 +236,7 @@ func TestAddressesAreCountedAsPeopleHaveThem(t *testing.T) {
 		{"two mapped ones", "::ffff:198.51.100.7", "::ffff:198.51.100.8", false},
 	}
 	for _, tt := range tests {
-		s := newSite(t, behindProxy(Limits{limitReads: Limit{1, time.Minute}}))
+		s := newSite(t, behindProxy(ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 1, Period: time.Minute}}))
 		s.call("GET", "/api", "", nil, "X-Forwarded-For: "+tt.first).status(200)
 		want := 200
 		if tt.same {
@@ -324,13 +247,13 @@ func TestAddressesAreCountedAsPeopleHaveThem(t *testing.T) {
 }
 
 func TestForgedAddressesDoNotEscapeALimit(t *testing.T) {
-	limit := Limit{5, time.Minute}
+	limit := ratelimit.Limit{Requests: 5, Period: time.Minute}
 	for name, tt := range map[string]struct {
 		option func(*siteOptions)
 		format string
 	}{
-		"no trusted proxy": {withLimits(Limits{limitReads: limit}), "203.0.113.%[1]d, 2001:db8:%[2]x::1"},
-		"behind a proxy":   {behindProxy(Limits{limitReads: limit}), "203.0.113.%[1]d, 2001:db8:%[2]x::1, 198.51.100.7"},
+		"no trusted proxy": {withLimits(ratelimit.Limits{limitReads: limit}), "203.0.113.%[1]d, 2001:db8:%[2]x::1"},
+		"behind a proxy":   {behindProxy(ratelimit.Limits{limitReads: limit}), "203.0.113.%[1]d, 2001:db8:%[2]x::1, 198.51.100.7"},
 	} {
 		s := newSite(t, tt.option)
 		passed := 0
@@ -340,50 +263,10 @@ func TestForgedAddressesDoNotEscapeALimit(t *testing.T) {
 				passed++
 			}
 		}
-		if passed != limit.Calls {
-			t.Errorf("%s: %d of 1000 forged addresses pass, want %d", name, passed, limit.Calls)
+		if passed != limit.Requests {
+			t.Errorf("%s: %d of 1000 forged addresses pass, want %d", name, passed, limit.Requests)
 		}
 	}
-}
-
-func TestTheLimiterIsBounded(t *testing.T) {
-	distinct := proof.Rounds(1_000_000, 1_000_000, 10_000_000)
-	if testing.Short() {
-		distinct = 2 * limiterAddresses
-	}
-	before := memoryInUse()
-	l := newLimiter(Limits{limitReads: Limit{1, time.Minute}, limitCalls: Limit{1, 24 * time.Hour}})
-	call := func(agent int) error {
-		return l.take(http.Header{}, limitCalls, subject{agent: int64(agent + 1)}, time.Now())
-	}
-	for agent := range limiterAgents {
-		if err := call(agent); err != nil {
-			t.Fatalf("a new agent is limited: %v", err)
-		}
-	}
-	together(4, func(i int) {
-		for n := i; n < distinct; n += 4 {
-			addr := netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
-			if err := l.take(http.Header{}, limitReads, subject{network: addr}, time.Now()); err != nil {
-				t.Errorf("a new address is limited: %v", err)
-			}
-		}
-	})
-	if n := l.remembered(); n != limiterAddresses+limiterAgents {
-		t.Errorf("%d buckets are kept, want %d", n, limiterAddresses+limiterAgents)
-	}
-	for agent := range limiterAgents {
-		if call(agent) == nil {
-			t.Fatal("many addresses have an agent's calls forgotten")
-		}
-	}
-	megabytes := int((memoryInUse() - before + 1<<20 - 1) >> 20) // rounded up; the keys alone take 3
-	if megabytes < 5 || megabytes > 20 {
-		t.Errorf("%d addresses take %d MB", distinct, megabytes)
-	}
-	runtime.KeepAlive(l)
-	proof.Figure(t, "limiter keys", distinct)
-	proof.Figure(t, "MB of limits", megabytes)
 }
 
 func TestTheIndexTellsTheLimits(t *testing.T) {
@@ -405,22 +288,4 @@ func TestTheIndexTellsTheLimits(t *testing.T) {
 		}
 	}
 	a.counted("reads", DefaultLimits[limitReads], 599)
-}
-
-// TestACallThatHasWaitedForgetsNothing: it comes with the time at which it began.
-func TestACallThatHasWaitedForgetsNothing(t *testing.T) {
-	clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
-	l := newLimiter(Limits{limitReads: Limit{1, time.Hour}})
-	take := func(agent int64, after time.Duration) error {
-		return l.take(http.Header{}, limitReads, subject{agent: agent}, clock.Now().Add(after))
-	}
-	if take(1, 0) != nil || take(2, 20*time.Second) != nil || take(3, 0) != nil {
-		t.Error("a first call is refused")
-	}
-	if take(1, 21*time.Second) == nil {
-		t.Error("the limit is forgotten")
-	}
-	if take(4, -2*time.Minute) != nil || take(1, -2*time.Minute) != nil {
-		t.Error("a clock that went back shuts callers out")
-	}
 }

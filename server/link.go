@@ -1,20 +1,15 @@
 package server
 
 import (
-	"context"
-	"errors"
-	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
-	"sync"
-	"time"
 
+	"callbook/server/api"
 	"callbook/server/linkcheck"
 	"callbook/store"
 )
 
-// LinkAnswer is the answer of POST /api/me/links.
+// LinkAnswer is the response of POST /api/me/links.
 type LinkAnswer struct {
 	Notice Notice       `json:"notice"`
 	Link   *store.Link  `json:"link" doc:"The link and what the look at its page found; null once it is removed."`
@@ -30,24 +25,24 @@ type linkDraft struct {
 	Remove bool   `json:"remove,omitempty" doc:"Take the link off your card."`
 }
 
-func (s *Server) setLink(c *call, caller store.Caller, in linkInput) (answer, error) {
+func (s *Server) setLink(req *api.Request, caller store.Caller, in linkInput) (api.Response, error) {
 	if in.Body.Remove {
-		links, err := s.store.RemoveLink(c.Context(), caller, in.Body.URL)
-		return answer{body: marshal(LinkAnswer{Notice: notice, Links: links})}, err
+		links, err := s.store.RemoveLink(req.Context(), caller, in.Body.URL)
+		return api.Response{Body: api.Marshal(LinkAnswer{Notice: notice, Links: links})}, err
 	}
-	address, err := s.store.AddLink(c.Context(), caller, in.Body.URL, kindOf(in.Body.URL))
+	address, err := s.store.AddLink(req.Context(), caller, in.Body.URL, kindOf(in.Body.URL))
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	links, err := s.links.check(c.Context(), store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}, false)
+	links, err := s.links.CheckLink(req.Context(), store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}, false)
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
 	found := LinkAnswer{Notice: notice, Links: links}
 	if i := slices.IndexFunc(links, func(l store.Link) bool { return l.URL == address }); i >= 0 {
 		found.Link = &links[i]
 	}
-	return answer{body: marshal(found)}, nil
+	return api.Response{Body: api.Marshal(found)}, nil
 }
 
 func kindOf(address string) string {
@@ -56,111 +51,4 @@ func kindOf(address string) string {
 		return linkcheck.KindOf("")
 	}
 	return linkcheck.KindOf(u.Hostname())
-}
-
-// Looks at pages are outgoing calls that anyone can cause, so they are bounded:
-// how many go on at once, how many one address gets in an hour over all agents,
-// and how many links the service takes up by itself in a minute.
-const (
-	looksAtOnce    = 8
-	looksInAMinute = 20
-)
-
-var looksAtAddress = Limit{60, time.Hour}
-
-// linkChecks looks at the pages of profile links.
-type linkChecks struct {
-	store   *store.Store
-	checker *linkcheck.Checker
-	base    string
-	free    chan struct{}
-	looking sync.Map // agents of which a link is looked at
-	limiter *limiter // by the address that is called; unlimited for callbook dev
-}
-
-func newLinkChecks(s *Server) *linkChecks {
-	limits := Limits{}
-	dev := s.options.Dev != nil
-	if !dev {
-		limits[limitLooks] = looksAtAddress
-	}
-	l := &linkChecks{store: s.store, base: s.options.BaseURL, free: make(chan struct{}, looksAtOnce), limiter: newLimiter(limits)}
-	o := s.options.LinkCheck
-	o.Loopback, o.UserAgent = dev, "Callbook/"+s.options.Version+" (+"+s.options.BaseURL+")"
-	o.Allow = func(addr netip.Addr) bool {
-		return l.limiter.take(http.Header{}, limitLooks, subject{network: network(addr)}, s.store.Now()) == nil
-	}
-	l.checker = linkcheck.New(o)
-	return l
-}
-
-// linkPatience is how long a call waits for its turn. Pages may be slow, and a call
-// must end; one that has no turn leaves its link to the service.
-const linkPatience = 2 * time.Second
-
-// enter waits for a turn: so many links of all agents are checked at once, and one of
-// one agent.
-func (l *linkChecks) enter(ctx context.Context, agentID int64) bool {
-	if _, looking := l.looking.LoadOrStore(agentID, true); looking {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, linkPatience)
-	defer cancel()
-	select {
-	case l.free <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		l.looking.Delete(agentID)
-		return false
-	}
-}
-
-func (l *linkChecks) exit(agentID int64) {
-	<-l.free
-	l.looking.Delete(agentID)
-}
-
-// check fetches a link's page and stores what it found there. It returns the agent's
-// links: without a turn as they were, since the service checks this one later.
-func (l *linkChecks) check(ctx context.Context, link store.DueLink, byService bool) ([]store.Link, error) {
-	if !l.enter(ctx, link.AgentID) {
-		return l.store.Links(ctx, link.AgentID)
-	}
-	defer l.exit(link.AgentID)
-	result, err := l.checker.Check(ctx, link.URL, l.base+"/agents/"+link.Handle)
-	switch {
-	case errors.Is(err, linkcheck.ErrBusy):
-		return l.store.Links(ctx, link.AgentID)
-	case err != nil:
-		return nil, refuse(store.CodeUnavailable, "")
-	}
-	return l.store.KeepFinding(ctx, link.AgentID, link.URL, store.LinkFinding{
-		Kind: result.Kind, Verified: result.Status == "verified", Proof: result.Proof, Failure: result.Failure,
-	}, byService)
-}
-
-// recheckSome checks links that are due, one after the other, up to looksInAMinute.
-func (l *linkChecks) recheckSome(ctx context.Context) error {
-	_, err := l.recheck(ctx)
-	return err
-}
-
-// recheckAll checks every link that is due.
-func (l *linkChecks) recheckAll(ctx context.Context) error {
-	for {
-		if n, err := l.recheck(ctx); err != nil || n < looksInAMinute {
-			return err
-		}
-	}
-}
-
-func (l *linkChecks) recheck(ctx context.Context) (taken int, err error) {
-	due, err := l.store.TakeDueLinks(ctx, looksInAMinute)
-	for _, link := range due {
-		var refused *store.Error
-		if _, checkErr := l.check(ctx, link, true); !errors.As(checkErr, &refused) {
-			err = errors.Join(err, checkErr)
-		}
-	}
-	return len(due), err
 }

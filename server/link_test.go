@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/linkcheck"
 	"callbook/store"
 )
 
@@ -164,11 +165,11 @@ func TestNoSiteIsLookedAtTooOften(t *testing.T) {
 	s, h := newLinkSite(t)
 	h.say("<p>Welcome</p>")
 	found := map[string]int{}
-	for i := range looksAtAddress.Calls + 20 {
+	for i := range linkcheck.AddressLimit.Requests + 20 {
 		key := s.agent(fmt.Sprintf("agent-%d", i))
 		found[s.link(key, fmt.Sprintf("http://host-%d.example.com/", i)).status(200).text("link", "status")]++
 	}
-	if found["failed"] != looksAtAddress.Calls || found["pending"] != 20 || h.looks.Load() != int64(looksAtAddress.Calls) {
+	if found["failed"] != linkcheck.AddressLimit.Requests || found["pending"] != 20 || h.looks.Load() != int64(linkcheck.AddressLimit.Requests) {
 		t.Errorf("%v, %d looks", found, h.looks.Load())
 	}
 	// The service comes back to those that it has not looked at.
@@ -176,7 +177,7 @@ func TestNoSiteIsLookedAtTooOften(t *testing.T) {
 	if err := s.server.RunDue(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if n := h.looks.Load(); n != int64(looksAtAddress.Calls)+20 {
+	if n := h.looks.Load(); n != int64(linkcheck.AddressLimit.Requests)+20 {
 		t.Errorf("%d looks a day later", n)
 	}
 }
@@ -185,8 +186,8 @@ func TestNoSiteIsLookedAtTooOften(t *testing.T) {
 // due was looked at, not only the first of them.
 func TestTheClockOfDevBringsAllLooks(t *testing.T) {
 	h := newHomepage(t)
-	s := newSite(t, func(o *siteOptions) { o.dev = &Dev{Clock: &DevClock{}} })
-	const agents = looksInAMinute/5 + 2
+	s := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
+	const agents = linkcheck.BatchSize/5 + 2
 	for i := range agents {
 		handle := fmt.Sprintf("agent-%d", i)
 		key := s.agent(handle)
@@ -207,7 +208,7 @@ func TestTheClockOfDevBringsAllLooks(t *testing.T) {
 // TestDevLooksAtThisMachine: under callbook dev a link may lead to any port here.
 func TestDevLooksAtThisMachine(t *testing.T) {
 	h := newHomepage(t)
-	s := newSite(t, func(o *siteOptions) { o.dev = &Dev{Clock: &DevClock{}} })
+	s := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
 	key := s.agent("harbour-pilot")
 	h.say(`<a rel="me" href="` + s.server.options.BaseURL + `/agents/harbour-pilot">me</a>`)
 	if a := s.link(key, h.URL+"/about").status(200); a.text("link", "status") != "verified" {

@@ -3,41 +3,42 @@ package server
 import (
 	"net/url"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
-// perList is how many bytes of a list are neither its records' nor the caller's query, about.
-const perList = 256
+// listOverhead is the approximate size of a list without its records and the query.
+const listOverhead = 256
 
-// beginList begins a list with its plural, and makes room for records of that size in all.
-func beginList(c *call, plural string, size int) []byte {
-	b := beginAnswer(perList + len(c.URL.RawQuery) + size)
+// newListBody begins the body of a list, with room for records of this size in all.
+func newListBody(req *api.Request, plural string, size int) []byte {
+	b := newBody(listOverhead + len(req.URL.RawQuery) + size)
 	return append(b, `,"`+plural+`":[`...)
 }
 
-// listAnswer is a page of records that are answered as they are.
-func listAnswer[T any](c *call, plural string, list store.List[T], limit int) answer {
-	b := beginList(c, plural, 0)
+// listResponse returns a page of records that are encoded as they are.
+func listResponse[T any](req *api.Request, plural string, list store.List[T], limit int) api.Response {
+	b := newListBody(req, plural, 0)
 	for i := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, marshal(list.Items[i])...)
+		b = append(b, api.Marshal(list.Items[i])...)
 	}
-	return endList(c, b, list, hintedSearch{limit: limit})
+	return listEnd(req, b, list, hintedSearch{limit: limit})
 }
 
-// endPage closes an answer with the address of its next page, or null: the same query
-// with a cursor instead of an offset.
-func endPage(c *call, b []byte, cursor string) answer {
+// pageResponse ends a body with the address of the next page, or null: the same query with a
+// cursor instead of an offset.
+func pageResponse(req *api.Request, b []byte, cursor string) api.Response {
 	b = append(b, `,"next":`...)
-	next := nextPage(c.URL, cursor)
+	next := nextPage(req.URL, cursor)
 	if next == "" {
 		b = append(b, "null"...)
 	} else {
 		b = appendText(b, next)
 	}
-	return answer{body: append(b, '}'), next: next}
+	return api.Response{Body: append(b, '}'), Next: next}
 }
 
 func nextPage(u *url.URL, cursor string) string {
@@ -48,12 +49,4 @@ func nextPage(u *url.URL, cursor string) string {
 	query.Del("offset")
 	query.Set("cursor", cursor)
 	return u.EscapedPath() + "?" + query.Encode()
-}
-
-// linkNext is the Link header of a page that another follows.
-func linkNext(next string) string {
-	if next == "" {
-		return ""
-	}
-	return "<" + next + `>; rel="next"`
 }

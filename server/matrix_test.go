@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"callbook/server/api"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -241,17 +242,17 @@ func TestAuthorisation(t *testing.T) {
 			}
 		}
 	}
-	for _, op := range w.shared["good"].server.operations {
-		if !listed[op.id] {
-			t.Errorf("the matrix has no cells of %s", op.id)
+	for _, op := range w.shared["good"].server.engine.Operations {
+		if !listed[op.ID] {
+			t.Errorf("the matrix has no cells of %s", op.ID)
 		}
-		delete(listed, op.id)
+		delete(listed, op.ID)
 	}
 	for id := range listed {
 		t.Errorf("the matrix has cells of %s, which is no operation", id)
 	}
 	proof.Figure(t, "cells", w.tried)
-	proof.Figure(t, "operations", len(w.shared["good"].server.operations))
+	proof.Figure(t, "operations", len(w.shared["good"].server.engine.Operations))
 }
 
 // matrixCell is one call.
@@ -381,16 +382,16 @@ func sharedHeaders(h http.Header) string {
 	return fmt.Sprint(h)
 }
 
-func (c *matrixCell) operation(s *matrixSite) *operation {
+func (c *matrixCell) operation(s *matrixSite) *api.Operation {
 	id, _, _ := strings.Cut(c.name, ":")
-	i := slices.IndexFunc(s.server.operations, func(op *operation) bool { return op.id == id })
+	i := slices.IndexFunc(s.server.engine.Operations, func(op *api.Operation) bool { return op.ID == id })
 	if i < 0 {
 		s.Fatalf("no operation %s", id)
 	}
-	return s.server.operations[i]
+	return s.server.engine.Operations[i]
 }
 
-func (c *matrixCell) method(s *matrixSite) string { return c.operation(s).method }
+func (c *matrixCell) method(s *matrixSite) string { return c.operation(s).Method }
 
 // answer makes the call of a cell.
 func (w *matrixWorld) answer(s *matrixSite, c matrixCell, method string) *result {
@@ -398,11 +399,11 @@ func (w *matrixWorld) answer(s *matrixSite, c matrixCell, method string) *result
 	w.tried++
 	op := c.operation(s)
 	if method == "" {
-		method = op.method
+		method = op.Method
 	}
 	path := w.thing(c)
 	if !strings.HasPrefix(path, "/") {
-		path = strings.NewReplacer("{handle}", path, "{id}", path).Replace(op.path)
+		path = strings.NewReplacer("{handle}", path, "{id}", path).Replace(op.Path)
 	}
 	if strings.HasSuffix(c.name, ":dry") {
 		path += "?dry_run=true"
@@ -1043,16 +1044,16 @@ func TestNoBodySetsWhatIsNotItsOwn(t *testing.T) {
 	s.call("GET", "/api/me", key, nil).status(200)
 	d := watched(s, path)
 	foreign := d.everyName()
-	for _, op := range s.server.operations {
-		if op.reads() {
+	for _, op := range s.server.engine.Operations {
+		if op.Reads() {
 			continue
 		}
 		places := map[string]*huma.Schema{"": {}}
-		if op.input.body != nil {
-			places = s.objects(op.input.body.schema, "")
+		if op.Input.Body != nil {
+			places = s.objects(op.Input.Body.Schema, "")
 		}
-		address := strings.NewReplacer("{handle}", "harbour-pilot", "{id}", "harbour-pilot").Replace(op.path)
-		if op.id == "deleteMe" {
+		address := strings.NewReplacer("{handle}", "harbour-pilot", "{id}", "harbour-pilot").Replace(op.Path)
+		if op.ID == "deleteMe" {
 			address += "?confirm=harbour-pilot"
 		}
 		for place, schema := range places {
@@ -1067,7 +1068,7 @@ func TestNoBodySetsWhatIsNotItsOwn(t *testing.T) {
 }
 
 // assign sends all names but a schema's own to one place of a body.
-func (d *matrixSite) assign(op *operation, address, key, place string, schema *huma.Schema, names []string, spell func(string) string) {
+func (d *matrixSite) assign(op *api.Operation, address, key, place string, schema *huma.Schema, names []string, spell func(string) string) {
 	d.Helper()
 	object, want := map[string]any{}, []string{}
 	for _, name := range names {
@@ -1084,24 +1085,24 @@ func (d *matrixSite) assign(op *operation, address, key, place string, schema *h
 	} else if step != "" {
 		body = map[string]any{step: object}
 	}
-	a := d.call(op.method, address, key, body)
+	a := d.call(op.Method, address, key, body)
 	got := slices.DeleteFunc(a.faults(), func(fault string) bool { return !strings.HasSuffix(fault, " unknown_field") })
 	slices.Sort(want)
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); a.Status != 422 || diff != "" {
-		d.Errorf("%s, in %q: %d %s", op.id, place, a.Status, diff)
+		d.Errorf("%s, in %q: %d %s", op.ID, place, a.Status, diff)
 	}
 }
 
 // objects are the objects of a body, by the beginning of their fields' paths.
 func (s *site) objects(schema *huma.Schema, place string) map[string]*huma.Schema {
-	schema = resolve(s.server.registry, schema)
+	schema = api.Resolve(s.server.engine.Registry, schema)
 	found := map[string]*huma.Schema{}
 	if schema.Type == huma.TypeObject {
 		found[place] = schema
 	}
 	for name, property := range schema.Properties {
-		if property = resolve(s.server.registry, property); property.Type == huma.TypeArray {
+		if property = api.Resolve(s.server.engine.Registry, property); property.Type == huma.TypeArray {
 			maps.Copy(found, s.objects(property.Items, place+name+"[]."))
 		} else {
 			maps.Copy(found, s.objects(property, place+name+"."))
@@ -1114,8 +1115,8 @@ func (s *site) objects(schema *huma.Schema, place string) map[string]*huma.Schem
 func (d *matrixSite) everyName() []string {
 	d.Helper()
 	var names []string
-	for _, op := range d.server.operations {
-		for _, response := range d.server.documented(op).Responses {
+	for _, op := range d.server.engine.Operations {
+		for _, response := range d.server.engine.Describe(op).Responses {
 			for _, media := range response.Content {
 				for _, schema := range d.objects(media.Schema, "") {
 					names = slices.AppendSeq(names, maps.Keys(schema.Properties))
@@ -1164,11 +1165,11 @@ func TestNoRouteIsTheOperators(t *testing.T) {
 	s.claim(key, "mei@people.example.org")
 	post := s.post(key, "Berths wanted")
 	routes := map[string]bool{}
-	for _, op := range s.server.operations {
-		routes[op.path] = true
-		for segment := range strings.SplitSeq(op.path, "/") {
+	for _, op := range s.server.engine.Operations {
+		routes[op.Path] = true
+		for segment := range strings.SplitSeq(op.Path, "/") {
 			if slices.Contains(operatorsWords, segment) {
-				t.Errorf("%s has a word of the operator's in its path: %s", op.id, op.path)
+				t.Errorf("%s has a word of the operator's in its path: %s", op.ID, op.Path)
 			}
 		}
 	}

@@ -15,7 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"callbook/server/api"
 	"callbook/server/mcp"
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -104,7 +106,7 @@ func TestEveryVersionOfTheProtocol(t *testing.T) {
 				t.Errorf("an unknown tool: %v", err)
 			}
 			guide, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "callbook://guide/zh"})
-			if err != nil || guide.Contents[0].Text != string(s.server.guide("zh")) {
+			if err != nil || guide.Contents[0].Text != string(s.server.guideText("zh")) {
 				t.Errorf("%v %+v", err, guide)
 			}
 			if _, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "callbook://agents/nobody"}); err == nil || !strings.Contains(err.Error(), "There is no such resource") {
@@ -120,8 +122,8 @@ func TestTheEndpointOverHTTP(t *testing.T) {
 	s := newSite(t)
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	for _, method := range []string{"GET", "DELETE", "PUT", "PATCH"} {
-		a := s.call(method, "/mcp", "", nil, "Accept: text/html, text/event-stream", "Mcp-Session-Id: x").refused(405, codeMethodNotAllowed)
-		if a.Header.Get("Allow") != "OPTIONS, POST" || a.Header.Get("Content-Type") != jsonType {
+		a := s.call(method, "/mcp", "", nil, "Accept: text/html, text/event-stream", "Mcp-Session-Id: x").refused(405, api.CodeMethodNotAllowed)
+		if a.Header.Get("Allow") != "OPTIONS, POST" || a.Header.Get("Content-Type") != api.JSONType {
 			t.Errorf("%s: %v", method, a.Header)
 		}
 	}
@@ -135,12 +137,12 @@ func TestTheEndpointOverHTTP(t *testing.T) {
 		status     int
 		code       store.Code
 	}{
-		{"compressed", ping, []string{"Content-Encoding: gzip"}, 415, codeUnsupportedMediaType},
-		{"text", ping, []string{"Content-Type: text/plain"}, 415, codeUnsupportedMediaType},
-		{"a form", "a=b", []string{"Content-Type: application/x-www-form-urlencoded"}, 415, codeUnsupportedMediaType},
-		{"another character set", ping, []string{"Content-Type: application/json; charset=gbk"}, 415, codeUnsupportedMediaType},
-		{"too long", ping + strings.Repeat(" ", maxBody), nil, 413, codeBodyTooLarge},
-		{"as long as can be", ping + strings.Repeat(" ", maxBody-len(ping)), nil, 200, ""},
+		{"compressed", ping, []string{"Content-Encoding: gzip"}, 415, api.CodeUnsupportedMediaType},
+		{"text", ping, []string{"Content-Type: text/plain"}, 415, api.CodeUnsupportedMediaType},
+		{"a form", "a=b", []string{"Content-Type: application/x-www-form-urlencoded"}, 415, api.CodeUnsupportedMediaType},
+		{"another character set", ping, []string{"Content-Type: application/json; charset=gbk"}, 415, api.CodeUnsupportedMediaType},
+		{"too long", ping + strings.Repeat(" ", api.MaxBody), nil, 413, api.CodeBodyTooLarge},
+		{"as long as can be", ping + strings.Repeat(" ", api.MaxBody-len(ping)), nil, 200, ""},
 		{"of unknown length", ping, []string{"Transfer-Encoding: chunked"}, 200, ""},
 		{"JSON of another kind", ping, []string{"Content-Type: application/vnd.x+json; charset=UTF-8"}, 200, ""},
 		{"a key that is none", ping, []string{"Authorization: Bearer cq_nothing"}, 200, ""},
@@ -184,7 +186,7 @@ func TestTheEndpointOverHTTP(t *testing.T) {
 		switch {
 		case tt.code != "":
 			a.refused(tt.status, tt.code)
-			if a.Header.Get("Content-Type") != jsonType {
+			if a.Header.Get("Content-Type") != api.JSONType {
 				t.Errorf("%s: %v", tt.name, a.Header)
 			}
 		case tt.status == 202 && len(a.Body) > 0:
@@ -264,8 +266,8 @@ func TestOriginsAreOptions(t *testing.T) {
 
 // TestCallsOfToolsAreReads: each of them, whatever it asks for.
 func TestCallsOfToolsAreReads(t *testing.T) {
-	limit := Limit{5, DefaultLimits[limitReads].Period}
-	s := newSite(t, withLimits(Limits{limitReads: limit}))
+	limit := ratelimit.Limit{Requests: 5, Period: DefaultLimits[limitReads].Period}
+	s := newSite(t, withLimits(ratelimit.Limits{limitReads: limit}))
 	for i, body := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_stats"}}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "x", "[]",
 	} {

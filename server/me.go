@@ -1,8 +1,11 @@
 package server
 
-import "callbook/store"
+import (
+	"callbook/server/api"
+	"callbook/store"
+)
 
-// OwnCard is the answer of GET /api/me.
+// OwnCard is the response of GET /api/me.
 type OwnCard struct {
 	AgentCard
 	Mailbox          string           `json:"mailbox"`
@@ -12,20 +15,20 @@ type OwnCard struct {
 	Limits           store.Allowances `json:"limits" doc:"What is left of today's and this week's limits; null where there is none."`
 }
 
-func (s *Server) getMe(c *call, caller store.Caller, _ none) (answer, error) {
-	own, err := s.store.Me(c.Context(), caller)
+func (s *Server) getMe(req *api.Request, caller store.Caller, _ api.None) (api.Response, error) {
+	own, err := s.store.Me(req.Context(), caller)
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	b := appendCard(beginAnswer(cardSize(own.Card)), own.Card)
+	b := appendCard(newBody(cardSize(own.Card)), own.Card)
 	b = appendText(append(b, `,"mailbox":`...), own.Mailbox)
-	rest := marshal(struct {
+	rest := api.Marshal(struct {
 		OwnerClaim       store.OwnerClaim `json:"owner_claim"`
 		PendingRequests  int              `json:"pending_requests"`
 		AwaitingReceipts int              `json:"awaiting_receipts"`
 		Limits           store.Allowances `json:"limits"`
 	}{own.Claim, own.PendingRequests, own.AwaitingReceipts, own.Limits})
-	return answer{body: append(append(b, ','), rest[1:]...)}, nil
+	return api.Response{Body: append(append(b, ','), rest[1:]...)}, nil
 }
 
 type settingsInput struct {
@@ -33,79 +36,78 @@ type settingsInput struct {
 	JSON []byte
 }
 
-// OwnAgent is the answer of a change to the caller's card.
+// OwnAgent is the response to a change of the caller's card.
 type OwnAgent struct {
 	Notice Notice `json:"notice"`
 	Agent  Agent  `json:"agent"`
 }
 
-func (s *Server) updateMe(c *call, caller store.Caller, in settingsInput) (answer, error) {
-	// Decoded over the settings as they are, a merge patch leaves absent members as they
-	// are, and null clears.
-	d, err := s.store.UpdateAgent(c.Context(), caller, func(settings *store.Settings) error {
-		return decodeJSON(in.JSON, settings)
+func (s *Server) updateMe(req *api.Request, caller store.Caller, in settingsInput) (api.Response, error) {
+	// Decoded over the present settings, a merge patch leaves absent members as they are, and null
+	// clears a member.
+	d, err := s.store.UpdateAgent(req.Context(), caller, func(settings *store.Settings) error {
+		return api.DecodeJSON(in.JSON, settings)
 	})
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	return answer{body: append(appendAgentObject(beginAnswer(cardSize(d)), d), '}')}, nil
+	return api.Response{Body: append(appendAgentObject(newBody(cardSize(d)), d), '}')}, nil
 }
 
 type deleteMeQuery struct {
 	Confirm string `query:"confirm" required:"true" minLength:"1" maxLength:"32" doc:"Your own handle, to show that you mean it."`
 }
 
-func (s *Server) deleteMe(c *call, caller store.Caller, in deleteMeQuery) (answer, error) {
+func (s *Server) deleteMe(req *api.Request, caller store.Caller, in deleteMeQuery) (api.Response, error) {
 	if in.Confirm != caller.Handle {
-		return answer{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
+		return api.Response{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
 			{Field: "confirm", Code: store.FaultBadValue, Topic: "confirm"},
 		}}
 	}
-	return answer{}, s.store.DeleteAgent(c.Context(), caller)
+	return api.Response{}, s.store.DeleteAgent(req.Context(), caller)
 }
 
-// Export is the answer of GET /api/me/export: for each table, its rows about the
-// caller.
+// Export is the response of GET /api/me/export: for each table, its rows about the caller.
 type Export struct {
 	Notice     Notice                      `json:"notice"`
 	ExportedAt store.Time                  `json:"exported_at"`
 	Tables     map[string][]map[string]any `json:"tables"`
 }
 
-func (s *Server) exportMe(c *call, caller store.Caller, _ none) (answer, error) {
-	tables, err := s.store.Export(c.Context(), caller)
+func (s *Server) exportMe(req *api.Request, caller store.Caller, _ api.None) (api.Response, error) {
+	tables, err := s.store.Export(req.Context(), caller)
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	b := append(beginAnswer(len(tables)+256), `,"exported_at":`...)
+	b := append(newBody(len(tables)+256), `,"exported_at":`...)
 	b = store.Time(s.store.Now().UnixMilli()).AppendJSON(b)
 	b = append(b, `,"tables":{`...)
 	b = append(b, tables...)
-	return answer{body: append(b, "}}"...)}, nil
+	return api.Response{Body: append(b, "}}"...)}, nil
 }
 
 type menuInput struct {
 	Body store.Menu `bare:"offerings"`
 }
 
-// MenuAnswer is the answer of PUT /api/me/offerings.
+// MenuAnswer is the response of PUT /api/me/offerings.
 type MenuAnswer struct {
 	Notice    Notice           `json:"notice"`
 	Offerings []store.Offering `json:"offerings"`
 }
 
-func (s *Server) replaceOfferings(c *call, caller store.Caller, in menuInput) (answer, error) {
-	offerings, err := s.store.ReplaceOfferings(c.Context(), caller, in.Body)
-	return answer{body: marshal(MenuAnswer{Notice: notice, Offerings: offerings})}, err
+func (s *Server) replaceOfferings(req *api.Request, caller store.Caller, in menuInput) (api.Response, error) {
+	offerings, err := s.store.ReplaceOfferings(req.Context(), caller, in.Body)
+	return api.Response{Body: api.Marshal(MenuAnswer{Notice: notice, Offerings: offerings})}, err
 }
 
-// NewKey is the answer of a key rotation.
+// NewKey is the response to a rotation of the key.
 type NewKey struct {
 	APIKey    string     `json:"api_key" doc:"Shown this once."`
 	RotatedAt store.Time `json:"rotated_at"`
 }
 
-func (s *Server) rotateKey(c *call, caller store.Caller, _ none) (answer, error) {
-	key, at, err := s.store.RotateKey(c.Context(), caller)
-	return answer{body: marshal(NewKey{APIKey: key, RotatedAt: at})}, err
+func (s *Server) rotateKey(req *api.Request, caller store.Caller, _ api.None) (api.Response, error) {
+	key, at, err := s.store.RotateKey(req.Context(), caller)
+	return api.Response{Body: api.Marshal(NewKey{APIKey: key, RotatedAt: at})}, err
 }

@@ -1,127 +1,73 @@
 package server
 
 import (
-	"fmt"
-	"strings"
-
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/validation"
-
+	"callbook/server/api"
 	"callbook/store"
 )
 
-// Texts about one field. The validator's own messages become "code, English,
-// Chinese", so that one text carries all three to worded. They are globals of
-// the library, set once before any schema is made.
-
-const messageSeparator = "\x1f"
-
-func message(code store.FaultCode, en, zh string) string {
-	return string(code) + messageSeparator + en + messageSeparator + zh
-}
-
-func init() {
-	huma.ValidateStrictCasing = true
-	huma.DefaultArrayNullable = false
-	huma.ErrorFormatter = formatMessage
-	validation.MsgExpectedBoolean = message(store.FaultWrongType, "must be true or false", "必须是 true 或 false")
-	validation.MsgExpectedNumber = message(store.FaultWrongType, "must be a number", "必须是数字")
-	validation.MsgExpectedInteger = message(store.FaultWrongType, "must be a whole number", "必须是整数")
-	validation.MsgExpectedString = message(store.FaultWrongType, "must be a text in quotes", "必须是带引号的文本")
-	validation.MsgExpectedArray = message(store.FaultWrongType, "must be a list: [ … ]", "必须是列表：[ … ]")
-	validation.MsgExpectedObject = message(store.FaultWrongType, "must be an object: { … }", "必须是对象：{ … }")
-	validation.MsgExpectedArrayItemsUnique = message(store.FaultDuplicateItem, "holds an item twice; keep one", "列表中有重复项，请只保留一个")
-	validation.MsgExpectedOneOf = message(store.FaultBadValue, "must be one of: %[1]s", "必须是以下之一：%[1]s")
-	validation.MsgExpectedMinimumNumber = message(store.FaultOutOfRange, "must be at least %[1]v", "不得小于 %[1]v")
-	validation.MsgExpectedMaximumNumber = message(store.FaultOutOfRange, "must be at most %[1]v", "不得大于 %[1]v")
-	validation.MsgExpectedMinLength = message(store.FaultTooShort, "must have at least %[1]d character(s)", "至少需要 %[1]d 个字符")
-	validation.MsgExpectedMaxLength = message(store.FaultTooLong, "must have at most %[1]d characters; shorten it", "最多 %[1]d 个字符，请缩短")
-	validation.MsgExpectedMatchPattern = message(store.FaultBadFormat, "must match the pattern %[1]s", "必须符合格式 %[1]s")
-	validation.MsgExpectedMinItems = message(store.FaultTooFew, "must have at least %[1]d item(s)", "至少需要 %[1]d 项")
-	validation.MsgExpectedMaxItems = message(store.FaultTooMany, "must have at most %[1]d items; remove some", "最多 %[1]d 项，请删减")
-	validation.MsgExpectedRequiredProperty = message(store.FaultRequired, "is required; add it", "为必填项，请补上") + messageSeparator + "%[1]s"
-	// The formats are checked by checkText, more strictly; the library's own
-	// check of them must not add a second text.
-	for _, m := range []*string{
-		&validation.MsgExpectedRFC5322Email, &validation.MsgExpectedRFC3986URI, &validation.MsgExpectedRFC3339Date, &validation.MsgExpectedRFC3339DateTime,
-	} {
-		*m = ""
-	}
-}
-
-// formatMessage fills a message; one without places for values stays as it is.
-func formatMessage(format string, values ...any) string {
-	if !strings.Contains(format, "%") {
-		return format
-	}
-	return fmt.Sprintf(format, values...)
-}
-
-// faultTexts words the faults that this program finds itself, by code and topic.
-var faultTexts = map[store.FaultCode]map[string]text{
+// detailTexts are the texts of invalid fields that the program detects itself, by code and
+// topic.
+var detailTexts = map[store.FaultCode]map[string]api.Text{
 	store.FaultUnknownField: {
-		"":      {"is not a field of this call; remove it, or check its spelling and case", "不是此调用的字段；请删除，或检查拼写与大小写"},
-		"query": {"is not a query parameter of this call; remove it, or check its spelling", "不是此调用的查询参数；请删除，或检查拼写"},
+		"":      {EN: "is not a field of this call; remove it, or check its spelling and case", ZH: "不是此调用的字段；请删除，或检查拼写与大小写"},
+		"query": {EN: "is not a query parameter of this call; remove it, or check its spelling", ZH: "不是此调用的查询参数；请删除，或检查拼写"},
 	},
 	store.FaultImmutable: {
-		"": {"cannot be changed; leave it out", "不可更改，请不要提交"},
+		"": {EN: "cannot be changed; leave it out", ZH: "不可更改，请不要提交"},
 	},
 	store.FaultForbiddenCharacter: {
-		"":          {"holds a character that is not allowed in a one-line text: a line break, control, invisible or direction-changing character; remove it", "含有单行文本不允许的字符（换行、控制、不可见或改变方向的字符），请删除"},
-		"multiline": {"holds a character that is not allowed: control, invisible or direction-changing; line breaks and tabs are allowed; remove it", "含有不允许的字符（控制、不可见或改变方向的字符；换行与制表符可用），请删除"},
-		"encoding":  {"is not valid UTF-8, or holds half of a surrogate pair; send valid UTF-8", "不是有效的 UTF-8，或含有不完整的代理对；请发送有效的 UTF-8"},
+		"":          {EN: "holds a character that is not allowed in a one-line text: a line break, control, invisible or direction-changing character; remove it", ZH: "含有单行文本不允许的字符（换行、控制、不可见或改变方向的字符），请删除"},
+		"multiline": {EN: "holds a character that is not allowed: control, invisible or direction-changing; line breaks and tabs are allowed; remove it", ZH: "含有不允许的字符（控制、不可见或改变方向的字符；换行与制表符可用），请删除"},
+		"encoding":  {EN: "is not valid UTF-8, or holds half of a surrogate pair; send valid UTF-8", ZH: "不是有效的 UTF-8，或含有不完整的代理对；请发送有效的 UTF-8"},
 	},
 	store.FaultDuplicateItem: {
-		"":      {"holds an item twice (upper and lower case count as the same); keep one", "列表中有重复项（不分大小写），请只保留一个"},
-		"query": {"is given more than once; give it once", "重复出现，请只给一次"},
-		"key":   {"stands twice in its object; give it once", "在对象中出现两次，请只给一次"},
+		"":      {EN: "holds an item twice (upper and lower case count as the same); keep one", ZH: "列表中有重复项（不分大小写），请只保留一个"},
+		"query": {EN: "is given more than once; give it once", ZH: "重复出现，请只给一次"},
+		"key":   {EN: "stands twice in its object; give it once", ZH: "在对象中出现两次，请只给一次"},
 	},
 	store.FaultBadFormat: {
-		"email":       {"must be one plain mailbox address such as agent@example.org: ASCII, no name, quotes or address literal", "必须是一个普通邮箱地址，如 agent@example.org：仅限 ASCII，不带名称、引号或 IP 地址"},
-		"link":        {"must be an http(s) address with a host name, such as https://example.org/about: no user name, no IP address, port 80 or 443 only", "必须是带主机名的 http(s) 地址，如 https://example.org/about：不带用户名，不用 IP 地址，端口仅限 80 或 443"},
-		"uri":         {"must be an http(s) address with a host name, such as https://example.org/: no user name, no IP address, port 80 or 443 only", "必须是带主机名的 http(s) 地址，如 https://example.org/：不带用户名，不用 IP 地址，端口仅限 80 或 443"},
-		"query":       {"is not well-formed: join parameters by &, write a semicolon as %3B, and two hexadecimal digits after each percent sign; at most 10000 parameters", "格式有误：参数之间用 & 连接，分号写作 %3B，每个百分号后写两位十六进制数字；参数最多 10000 个"},
-		"duration":    {"must be a duration forward, such as 24h or 90m, and at most 100 years in all", "必须是向前的时长，如 24h 或 90m，总计不超过 100 年"},
-		"idempotency": {"must be 16 to 128 printable ASCII characters without spaces, sent once", "必须是 16 到 128 个可打印 ASCII 字符，不含空格，只发送一次"},
-		"language":    {"must be a language code such as en, zh or zh-CN (BCP 47)", "必须是语言代码，如 en、zh 或 zh-CN（BCP 47）"},
-		"date":        {"must be a real date written YYYY-MM-DD", "必须是真实存在的日期，格式为 YYYY-MM-DD"},
-		"date-time":   {"must be a time such as 2026-11-20T09:30:00Z (RFC 3339)", "必须是如 2026-11-20T09:30:00Z 的时间（RFC 3339）"},
+		"email":       {EN: "must be one plain mailbox address such as agent@example.org: ASCII, no name, quotes or address literal", ZH: "必须是一个普通邮箱地址，如 agent@example.org：仅限 ASCII，不带名称、引号或 IP 地址"},
+		"link":        {EN: "must be an http(s) address with a host name, such as https://example.org/about: no user name, no IP address, port 80 or 443 only", ZH: "必须是带主机名的 http(s) 地址，如 https://example.org/about：不带用户名，不用 IP 地址，端口仅限 80 或 443"},
+		"uri":         {EN: "must be an http(s) address with a host name, such as https://example.org/: no user name, no IP address, port 80 or 443 only", ZH: "必须是带主机名的 http(s) 地址，如 https://example.org/：不带用户名，不用 IP 地址，端口仅限 80 或 443"},
+		"query":       {EN: "is not well-formed: join parameters by &, write a semicolon as %3B, and two hexadecimal digits after each percent sign; at most 10000 parameters", ZH: "格式有误：参数之间用 & 连接，分号写作 %3B，每个百分号后写两位十六进制数字；参数最多 10000 个"},
+		"duration":    {EN: "must be a duration forward, such as 24h or 90m, and at most 100 years in all", ZH: "必须是向前的时长，如 24h 或 90m，总计不超过 100 年"},
+		"idempotency": {EN: "must be 16 to 128 printable ASCII characters without spaces, sent once", ZH: "必须是 16 到 128 个可打印 ASCII 字符，不含空格，只发送一次"},
+		"language":    {EN: "must be a language code such as en, zh or zh-CN (BCP 47)", ZH: "必须是语言代码，如 en、zh 或 zh-CN（BCP 47）"},
+		"date":        {EN: "must be a real date written YYYY-MM-DD", ZH: "必须是真实存在的日期，格式为 YYYY-MM-DD"},
+		"date-time":   {EN: "must be a time such as 2026-11-20T09:30:00Z (RFC 3339)", ZH: "必须是如 2026-11-20T09:30:00Z 的时间（RFC 3339）"},
 	},
 	store.FaultBadValue: {
-		"rules":    {"must be true: it confirms the rules of the onboarding guide (onboarding in GET /api)", "必须为 true：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
-		"deadline": {"lies in the past; give today (UTC) or later", "已经过去；请给出今天（UTC）或更晚的日期"},
-		"cursor":   {"is not a cursor of this list; start without it and follow next", "不是此列表的游标；请去掉它，从头开始并沿 next 翻页"},
-		"offset":   {"does not go with cursor, which already says where to go on; leave one of them out", "不能与 cursor 同时使用（cursor 已表明位置）；请去掉其一"},
-		"event":    {"is not the id of an event; give the id of your last event or the next of the last answer, or leave it out", "不是事件的 id；请给出你最后一个事件的 id 或上次回答的 next，或去掉此参数"},
-		"partner":  {"must be another agent than yourself", "必须是你以外的智能体"},
-		"confirm":  {"must be your own handle; deleting is for good", "必须是你自己的 handle；删除不可恢复"},
-		"blocked":  {"holds a word or phrase that this site does not allow; say it in other words, or leave it out", "含有本站不允许使用的词语；请换一种说法，或删去该词语"},
+		"rules":    {EN: "must be true: it confirms the rules of the onboarding guide (onboarding in GET /api)", ZH: "必须为 true：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
+		"deadline": {EN: "lies in the past; give today (UTC) or later", ZH: "已经过去；请给出今天（UTC）或更晚的日期"},
+		"cursor":   {EN: "is not a cursor of this list; start without it and follow next", ZH: "不是此列表的游标；请去掉它，从头开始并沿 next 翻页"},
+		"offset":   {EN: "does not go with cursor, which already says where to go on; leave one of them out", ZH: "不能与 cursor 同时使用（cursor 已表明位置）；请去掉其一"},
+		"event":    {EN: "is not the id of an event; give the id of your last event or the next of the last answer, or leave it out", ZH: "不是事件的 id；请给出你最后一个事件的 id 或上次回答的 next，或去掉此参数"},
+		"partner":  {EN: "must be another agent than yourself", ZH: "必须是你以外的智能体"},
+		"confirm":  {EN: "must be your own handle; deleting is for good", ZH: "必须是你自己的 handle；删除不可恢复"},
+		"blocked":  {EN: "holds a word or phrase that this site does not allow; say it in other words, or leave it out", ZH: "含有本站不允许使用的词语；请换一种说法，或删去该词语"},
 	},
 	store.FaultOutOfRange: {
-		"offset": {"must be 0 to 10000; to go further, follow next", "必须在 0 到 10000 之间；要继续请沿 next 翻页"},
+		"offset": {EN: "must be 0 to 10000; to go further, follow next", ZH: "必须在 0 到 10000 之间；要继续请沿 next 翻页"},
 	},
 	store.FaultRequired: {
-		"":            {"is required; add it", "为必填项，请补上"},
-		"rules":       {"is required, and must be true: it confirms the rules of the onboarding guide (onboarding in GET /api)", "为必填项，且必须为 true：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
-		"description": {"or description_zh is required; add at least one", "与 description_zh 至少填写一项"},
-		"offering":    {"is required: this agent's contact_policy asks for the id of an entry of its menu (offerings in GET /api/agents/{handle})", "为必填项：对方的 contact_policy 要求填写其菜单条目的 id（见 GET /api/agents/{handle} 的 offerings）"},
-		"confirm":     {"is required: give your own handle, as in ?confirm=your-handle; deleting is for good", "为必填项：请填写你自己的 handle，如 ?confirm=your-handle；删除不可恢复"},
+		"":            {EN: "is required; add it", ZH: "为必填项，请补上"},
+		"rules":       {EN: "is required, and must be true: it confirms the rules of the onboarding guide (onboarding in GET /api)", ZH: "为必填项，且必须为 true：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
+		"description": {EN: "or description_zh is required; add at least one", ZH: "与 description_zh 至少填写一项"},
+		"offering":    {EN: "is required: this agent's contact_policy asks for the id of an entry of its menu (offerings in GET /api/agents/{handle})", ZH: "为必填项：对方的 contact_policy 要求填写其菜单条目的 id（见 GET /api/agents/{handle} 的 offerings）"},
+		"confirm":     {EN: "is required: give your own handle, as in ?confirm=your-handle; deleting is for good", ZH: "为必填项：请填写你自己的 handle，如 ?confirm=your-handle；删除不可恢复"},
 	},
 	store.FaultTooMany: {
-		"links": {"is one too many: a card shows at most 5 links; remove one first with {\"url\": …, \"remove\": true}", "超出数量：名片最多显示 5 个链接；请先用 {\"url\": …, \"remove\": true} 删除一个"},
+		"links": {EN: "is one too many: a card shows at most 5 links; remove one first with {\"url\": …, \"remove\": true}", ZH: "超出数量：名片最多显示 5 个链接；请先用 {\"url\": …, \"remove\": true} 删除一个"},
 	},
 	store.FaultWrongType: {
-		"boolean": {"must be true or false", "必须是 true 或 false"},
-		"integer": {"must be a whole number in plain digits", "必须是普通数字写成的整数"},
+		"boolean": {EN: "must be true or false", ZH: "必须是 true 或 false"},
+		"integer": {EN: "must be a whole number in plain digits", ZH: "必须是普通数字写成的整数"},
 	},
 	store.FaultUnknownID: {
-		"theirs":   {"is not the id of an entry of this agent's menu; see offerings in GET /api/agents/{handle}", "不是对方菜单条目的 id；见 GET /api/agents/{handle} 的 offerings"},
-		"partner":  {"is not the handle of an agent here; see GET /api/agents", "不是本站智能体的 handle；见 GET /api/agents"},
-		"post":     {"is not the id of a call; see GET /api/posts, or leave it out", "不是呼叫的 id；见 GET /api/posts，或不要填写"},
-		"request":  {"is not the id of a contact request between you and the partner; see GET /api/me/requests, or leave it out", "不是你与该伙伴之间联络请求的 id；见 GET /api/me/requests，或不要填写"},
-		"offering": {"is not the id of an offering in your present menu; leave it out to add a new one", "不是你现有菜单中的 id；新增条目请不要填写 id"},
+		"theirs":   {EN: "is not the id of an entry of this agent's menu; see offerings in GET /api/agents/{handle}", ZH: "不是对方菜单条目的 id；见 GET /api/agents/{handle} 的 offerings"},
+		"partner":  {EN: "is not the handle of an agent here; see GET /api/agents", ZH: "不是本站智能体的 handle；见 GET /api/agents"},
+		"post":     {EN: "is not the id of a call; see GET /api/posts, or leave it out", ZH: "不是呼叫的 id；见 GET /api/posts，或不要填写"},
+		"request":  {EN: "is not the id of a contact request between you and the partner; see GET /api/me/requests, or leave it out", ZH: "不是你与该伙伴之间联络请求的 id；见 GET /api/me/requests，或不要填写"},
+		"offering": {EN: "is not the id of an offering in your present menu; leave it out to add a new one", ZH: "不是你现有菜单中的 id；新增条目请不要填写 id"},
 	},
 }
-
-// text is a sentence in both languages.
-type text struct{ en, zh string }

@@ -2,73 +2,35 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/middleware"
 	_ "callbook/server/quiet" // before the metrics library, which logs when it is initialized
-	"callbook/store"
 )
 
-// Figures for Prometheus. They have a listener of their own, which the public does
-// not reach, and hold nothing of any caller: routes are told by their pattern.
+// Metrics returns the handler of GET /metrics.
 
-// meter counts the calls of one route.
-type meter struct {
-	answers [4]*metrics.Counter // by the first digit of the status, from 2 on
-	seconds *metrics.PrometheusHistogram
-}
-
-// durations are the bounds of what a call takes, in seconds: from a cached answer
-// to one that waits for events.
-var durations = []float64{.0001, .0003, .001, .003, .01, .03, .1, .3, 1, 3, 10, 30}
-
-func newMeter(set *metrics.Set, route string) *meter {
-	m := &meter{seconds: set.GetOrCreatePrometheusHistogramExt(fmt.Sprintf(`callbook_http_request_seconds{route=%q}`, route), durations)}
-	for class := range m.answers {
-		m.answers[class] = set.GetOrCreateCounter(fmt.Sprintf(`callbook_http_requests_total{route=%q,status="%dxx"}`, route, class+2))
-	}
-	return m
-}
-
-func (m *meter) count(status int, took time.Duration) {
-	m.answers[min(max(status/100, 2), 5)-2].Inc()
-	m.seconds.Update(took.Seconds())
-}
-
-// newRefusals counts refusals by their code: which limits are met, and what callers
-// get wrong.
-func newRefusals(set *metrics.Set) map[store.Code]*metrics.Counter {
-	refusals := map[store.Code]*metrics.Counter{}
-	for code := range catalogue {
-		refusals[code] = set.NewCounter(fmt.Sprintf(`callbook_refusals_total{code=%q}`, code))
-	}
-	return refusals
-}
-
-// metered has a route's calls counted.
-func (s *Server) metered(route string, h httprouter.Handle) httprouter.Handle {
-	m := newMeter(s.meters, route)
+// countRoute counts the requests of a route.
+func (s *Server) countRoute(route string, h httprouter.Handle) httprouter.Handle {
+	m := s.observer.Metrics.Route(route)
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		if rec, ok := w.(*recorder); ok {
-			rec.meter = m
-		}
+		middleware.SetRoute(w, m)
 		h(w, r, params)
 	}
 }
 
-// writeMetrics writes all figures in the text format of Prometheus. Those of the
-// database are left out when it cannot be read; the others are wanted then most.
+// writeMetrics writes all metrics in the text format of Prometheus. It leaves out those of the
+// database if it cannot be read: then the others are needed most.
 func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
-	s.meters.WritePrometheus(w)
+	s.metrics.WritePrometheus(w)
 	metrics.WriteGaugeUint64(w, "callbook_event_calls_waiting", uint64(s.waiters.count()))
 	metrics.WriteGaugeUint64(w, "callbook_connections_open", uint64(s.connections.Load()))
-	metrics.WriteGaugeUint64(w, "callbook_cache_bytes", uint64(s.cache.Bytes()))
-	metrics.WriteGaugeUint64(w, "callbook_limiter_subjects", uint64(s.limiter.remembered()))
+	metrics.WriteGaugeUint64(w, "callbook_cache_bytes", uint64(s.engine.Cache.Bytes()))
+	metrics.WriteGaugeUint64(w, "callbook_limiter_subjects", uint64(s.engine.Limiter.Len()))
 	up := uint64(1)
 	if err := s.writeDatabaseMetrics(ctx, w); err != nil {
 		up = 0
@@ -100,7 +62,7 @@ func (s *Server) writeDatabaseMetrics(ctx context.Context, w io.Writer) error {
 		{"callbook_database_log_bytes", f.LogBytes},
 		{"callbook_disk_free_bytes", f.FreeBytes},
 	} {
-		if gauge.value >= 0 { // the disk may not tell
+		if gauge.value >= 0 { // unknown on some disks
 			metrics.WriteGaugeUint64(w, gauge.name, uint64(gauge.value))
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"callbook/server/ratelimit"
 )
 
 // discard is a ResponseWriter that copies the header, as net/http does.
@@ -17,7 +19,7 @@ func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
 // BenchmarkCachedCard measures the whole chain for a card that is cached. The benchmark
 // "alone" is what making the request costs.
 func BenchmarkCachedCard(b *testing.B) {
-	s := newSite(b, withLimits(Limits{limitReads: Limit{1_000_000_000, time.Minute}}))
+	s := newSite(b, withLimits(ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 1_000_000_000, Period: time.Minute}}))
 	s.agent("harbour-pilot")
 	const path = "/api/agents/harbour-pilot"
 	tag := s.call("GET", path, "", nil).status(200).Header.Get("ETag")

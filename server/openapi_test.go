@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -94,7 +95,7 @@ func TestDocumentNamesItself(t *testing.T) {
 	if d.OpenAPI != "3.1.0" || d.Info.Version != "1.4.0" || d.Info.Title == "" || len(d.Servers) != 1 || d.Servers[0].URL != "http://callbook.example.org" {
 		t.Errorf("%s %+v %+v", d.OpenAPI, d.Info, d.Servers)
 	}
-	if a.Header.Get("Content-Type") != jsonType {
+	if a.Header.Get("Content-Type") != api.JSONType {
 		t.Errorf("Content-Type %q", a.Header.Get("Content-Type"))
 	}
 	schemas := a.value("components", "schemas").(map[string]any)
@@ -104,7 +105,7 @@ func TestDocumentNamesItself(t *testing.T) {
 			break
 		}
 		name, _, _ := strings.Cut(after, `"`)
-		if schemas[strings.TrimPrefix(name, schemaPrefix)] == nil {
+		if schemas[strings.TrimPrefix(name, api.SchemaPrefix)] == nil {
 			t.Errorf("%s is nowhere", name)
 		}
 		rest = after
@@ -115,63 +116,63 @@ func TestEveryOperationIsDocumentedWhole(t *testing.T) {
 	s := newSite(t)
 	d := s.document()
 	ids := map[string]bool{}
-	for _, op := range s.server.operations {
-		got := d.Paths[op.path][strings.ToLower(op.method)]
+	for _, op := range s.server.engine.Operations {
+		got := d.Paths[op.Path][strings.ToLower(op.Method)]
 		if ids[got.OperationID] || got.OperationID == "" || got.Summary == "" || len(got.Tags) != 1 || !slices.ContainsFunc(d.Tags, func(tag struct{ Name string }) bool { return tag.Name == got.Tags[0] }) {
-			t.Errorf("%s: id %q, summary %q, tags %v", op.id, got.OperationID, got.Summary, got.Tags)
+			t.Errorf("%s: id %q, summary %q, tags %v", op.ID, got.OperationID, got.Summary, got.Tags)
 		}
 		ids[got.OperationID] = true
-		for part := range strings.SplitSeq(op.path, "/") {
+		for part := range strings.SplitSeq(op.Path, "/") {
 			if name, ok := strings.CutPrefix(part, "{"); ok && !slices.ContainsFunc(got.Parameters, func(p openAPIParameter) bool {
 				return p.In == "path" && p.Name+"}" == name && p.Required && len(p.Schema.Examples) > 0
 			}) {
-				t.Errorf("%s: the path's {%s is not a required parameter with an example", op.id, name)
+				t.Errorf("%s: the path's {%s is not a required parameter with an example", op.ID, name)
 			}
 		}
 		for _, p := range got.Parameters {
 			if p.Description == "" || p.Schema.Type == "" {
-				t.Errorf("%s: parameter %s has no description or type", op.id, p.Name)
+				t.Errorf("%s: parameter %s has no description or type", op.ID, p.Name)
 			}
 		}
 		checkAnswers(t, op, got.Responses)
-		if body := got.RequestBody; (op.input.body != nil) != (body != nil) {
-			t.Errorf("%s: request body %v", op.id, body)
+		if body := got.RequestBody; (op.Input.Body != nil) != (body != nil) {
+			t.Errorf("%s: request body %v", op.ID, body)
 		}
 	}
 }
 
 // checkAnswers looks for a success, the refusals of every such call, and
 // examples of all that have a body.
-func checkAnswers(t *testing.T, op *operation, answers map[string]openAPIBody) {
+func checkAnswers(t *testing.T, op *api.Operation, answers map[string]openAPIBody) {
 	wanted := []string{"400", "429", "500", "503"}
 	switch {
-	case op.status == 204:
+	case op.Status == 204:
 		wanted = append(wanted, "204")
-	case op.status == 201:
+	case op.Status == 201:
 		wanted = append(wanted, "201")
-	case op.status == 202:
+	case op.Status == 202:
 		wanted = append(wanted, "202")
 	default:
 		wanted = append(wanted, "200")
 	}
-	if op.keyed {
+	if op.Keyed {
 		wanted = append(wanted, "401", "403")
 	}
-	if strings.Contains(op.path, "{") {
+	if strings.Contains(op.Path, "{") {
 		wanted = append(wanted, "404")
 	}
-	if !op.reads() {
+	if !op.Reads() {
 		wanted = append(wanted, "413", "415", "422")
 	}
 	for _, status := range wanted {
 		if _, ok := answers[status]; !ok {
-			t.Errorf("%s: status %s is not documented", op.id, status)
+			t.Errorf("%s: status %s is not documented", op.ID, status)
 		}
 	}
 	for status, answer := range answers {
 		media, ok := answer.Content["application/json"]
 		if answer.Description == "" || ok != (status != "204") || ok && (media.Example == nil || media.Schema == nil) {
-			t.Errorf("%s, %s: no description, schema or example: %+v", op.id, status, answer)
+			t.Errorf("%s, %s: no description, schema or example: %+v", op.ID, status, answer)
 		}
 		if status < "400" {
 			continue
@@ -180,11 +181,11 @@ func checkAnswers(t *testing.T, op *operation, answers map[string]openAPIBody) {
 		for _, member := range []string{"code", "message_en", "message_zh"} {
 			text, _ := object[member].(string)
 			if text == "" || strings.Contains(text, "%") {
-				t.Errorf("%s, %s: the example's %s is %q", op.id, status, member, text)
+				t.Errorf("%s, %s: the example's %s is %q", op.ID, status, member, text)
 			}
 		}
 		if status == "429" && object["retry_at"] == nil {
-			t.Errorf("%s: the example of 429 has no retry_at", op.id)
+			t.Errorf("%s: the example of 429 has no retry_at", op.ID)
 		}
 	}
 }
@@ -213,7 +214,7 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 	d := s.document()
 	check := func(label string, mode huma.ValidateMode, schema *huma.Schema, example any) {
 		result := &huma.ValidateResult{}
-		huma.Validate(s.server.registry, schema, huma.NewPathBuffer(nil, 0), mode, example, result)
+		huma.Validate(s.server.engine.Registry, schema, huma.NewPathBuffer(nil, 0), mode, example, result)
 		for _, err := range result.Errors {
 			t.Errorf("%s: %v", label, err)
 		}
@@ -221,19 +222,19 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 			t.Errorf("%s: %s", label, fault)
 		}
 	}
-	for _, op := range s.server.operations {
-		got, typed := d.Paths[op.path][strings.ToLower(op.method)], s.server.documented(op)
+	for _, op := range s.server.engine.Operations {
+		got, typed := d.Paths[op.Path][strings.ToLower(op.Method)], s.server.engine.Describe(op)
 		if got.RequestBody != nil {
-			check(op.id+" body", huma.ModeWriteToServer, typed.RequestBody.Content["application/json"].Schema, got.RequestBody.Content["application/json"].Example)
+			check(op.ID+" body", huma.ModeWriteToServer, typed.RequestBody.Content["application/json"].Schema, got.RequestBody.Content["application/json"].Example)
 		}
 		for status, answer := range typed.Responses {
 			if media := answer.Content["application/json"]; media != nil {
-				check(op.id+" "+status, huma.ModeReadFromServer, media.Schema, got.Responses[status].Content["application/json"].Example)
+				check(op.ID+" "+status, huma.ModeReadFromServer, media.Schema, got.Responses[status].Content["application/json"].Example)
 			}
 		}
 		for _, p := range typed.Parameters {
 			for _, example := range p.Schema.Examples {
-				check(fmt.Sprintf("%s parameter %s", op.id, p.Name), huma.ModeWriteToServer, p.Schema, example)
+				check(fmt.Sprintf("%s parameter %s", op.ID, p.Name), huma.ModeWriteToServer, p.Schema, example)
 			}
 		}
 	}
@@ -246,28 +247,28 @@ var unguessable = map[string]store.Code{"confirmVerify": store.CodeWrongCode, "c
 func TestExamplesOfBodiesCanBeSent(t *testing.T) {
 	d := newSite(t)
 	document := d.document()
-	for _, op := range d.server.operations {
-		body := document.Paths[op.path][strings.ToLower(op.method)].RequestBody
+	for _, op := range d.server.engine.Operations {
+		body := document.Paths[op.Path][strings.ToLower(op.Method)].RequestBody
 		if body == nil {
 			continue
 		}
 		s, key, _ := inhabited(t)
 		example := body.Content["application/json"].Example.(map[string]any)
 		key = s.readyFor(op, key, example)
-		a := s.call(op.method, s.pathOf(op), key, example)
-		if code, refused := unguessable[op.id]; refused {
-			a.refused(errorStatus(code), code)
+		a := s.call(op.Method, s.pathOf(op), key, example)
+		if code, rejected := unguessable[op.ID]; rejected {
+			a.refused(errorCatalogue.Status(code), code)
 		} else if a.Status >= 300 {
-			t.Errorf("%s: the example of its body gets %d: %s", op.id, a.Status, a.Body)
+			t.Errorf("%s: the example of its body gets %d: %s", op.ID, a.Status, a.Body)
 		}
 	}
 }
 
 // readyFor makes the state in which an example may be sent, and returns the key of
 // who sends it. What the example names is given the name that it has here.
-func (s *site) readyFor(op *operation, key string, example map[string]any) string {
+func (s *site) readyFor(op *api.Operation, key string, example map[string]any) string {
 	s.Helper()
-	switch op.id {
+	switch op.ID {
 	case "registerAgent": // the example's handle is the one that lives here
 		example["handle"] = "someone-new"
 	case "sendRequest":

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"callbook/server/api"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -64,8 +66,8 @@ func (s *site) sent(method, path string, headers ...string) *result {
 // publicReads are the addresses of all public GETs, the documents among them.
 func (s *site) publicReads() []string {
 	paths := []string{"/", "/openapi.json"}
-	for _, op := range s.server.operations {
-		if op.reads() && !op.keyed {
+	for _, op := range s.server.engine.Operations {
+		if op.Reads() && !op.Keyed {
 			paths = append(paths, s.pathOf(op))
 		}
 	}
@@ -101,23 +103,23 @@ func TestKeyedOperationsRefuseWhatIsNoKey(t *testing.T) {
 		{"key in another header", "", []string{"X-Api-Key: " + key}},
 	}
 	var first []byte
-	for _, op := range s.server.operations {
-		if !op.keyed {
+	for _, op := range s.server.engine.Operations {
+		if !op.Keyed {
 			continue
 		}
 		for _, tt := range tests {
-			a := s.call(op.method, s.pathOf(op)+tt.query, "", nil, tt.headers...)
+			a := s.call(op.Method, s.pathOf(op)+tt.query, "", nil, tt.headers...)
 			if a.Status != 401 || a.text("error", "code") != "unauthorized" {
-				t.Errorf("%s, %s: %d %s", op.id, tt.name, a.Status, a.Body)
+				t.Errorf("%s, %s: %d %s", op.ID, tt.name, a.Status, a.Body)
 			}
 			if got := a.Header.Values("WWW-Authenticate"); !slices.Equal(got, []string{"Bearer"}) {
-				t.Errorf("%s, %s: WWW-Authenticate %q", op.id, tt.name, got)
+				t.Errorf("%s, %s: WWW-Authenticate %q", op.ID, tt.name, got)
 			}
 			if first == nil {
 				first = a.Body
 			}
 			if !bytes.Equal(a.Body, first) {
-				t.Errorf("%s, %s: the body tells the reason: %s", op.id, tt.name, a.Body)
+				t.Errorf("%s, %s: the body tells the reason: %s", op.ID, tt.name, a.Body)
 			}
 		}
 	}
@@ -126,15 +128,15 @@ func TestKeyedOperationsRefuseWhatIsNoKey(t *testing.T) {
 func TestKeyedOperationsTakeTheSchemeInAnyCase(t *testing.T) {
 	for _, scheme := range []string{"bearer", "BEARER", "Bearer", "Bearer  "} {
 		s, key, _ := inhabited(t)
-		for _, op := range s.server.operations {
-			if !op.keyed {
+		for _, op := range s.server.engine.Operations {
+			if !op.Keyed {
 				continue
 			}
-			a := s.call(op.method, s.pathOf(op), "", nil, "Authorization: "+scheme+" "+key)
+			a := s.call(op.Method, s.pathOf(op), "", nil, "Authorization: "+scheme+" "+key)
 			if a.Status == 401 {
-				t.Errorf("%s refuses the scheme %q", op.id, scheme)
+				t.Errorf("%s refuses the scheme %q", op.ID, scheme)
 			}
-			if a.Status == 200 && op.id == "rotateKey" {
+			if a.Status == 200 && op.ID == "rotateKey" {
 				key = a.text("api_key")
 			}
 		}
@@ -168,8 +170,8 @@ func TestPublicOperationsIgnoreKeys(t *testing.T) {
 func TestHeadAnswersAsGetDoes(t *testing.T) {
 	s, key, _ := inhabited(t)
 	paths := []string{"/", "/openapi.json", "/healthz", "/readyz", "/api/agents?limit=1&bad=1", "/api/agents/nobody", "/nowhere"}
-	for _, op := range s.server.operations {
-		if op.reads() {
+	for _, op := range s.server.engine.Operations {
+		if op.Reads() {
 			paths = append(paths, s.pathOf(op))
 		}
 	}
@@ -205,10 +207,10 @@ func TestHeadAnswersAsGetDoes(t *testing.T) {
 func TestOtherMethodsAreRefused(t *testing.T) {
 	s, key, _ := inhabited(t)
 	allowed := map[string][]string{}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.Operations {
 		path := s.pathOf(op)
-		allowed[path] = append(allowed[path], op.method)
-		if op.reads() {
+		allowed[path] = append(allowed[path], op.Method)
+		if op.Reads() {
 			allowed[path] = append(allowed[path], "HEAD")
 		}
 	}
@@ -231,19 +233,19 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 
 func TestOnlyExactPathsAreServed(t *testing.T) {
 	s, key, _ := inhabited(t)
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.Operations {
 		path := s.pathOf(op)
 		for _, other := range []string{
 			path + "/", "/" + path, "//" + path, strings.Replace(path, "/api", "/API", 1),
 			strings.Replace(path, "/api", "/api/", 1) + "/", "/x/.." + path, path + "/../x", path + "%2f", path + "%00",
 			path + ".json", "/api" + path,
 		} {
-			a := s.call(op.method, other, key, nil)
-			if a.Status != 404 || op.method != "HEAD" && a.text("error", "code") != "not_found" {
-				t.Errorf("%s %s: %d %s", op.method, other, a.Status, a.Body)
+			a := s.call(op.Method, other, key, nil)
+			if a.Status != 404 || op.Method != "HEAD" && a.text("error", "code") != "not_found" {
+				t.Errorf("%s %s: %d %s", op.Method, other, a.Status, a.Body)
 			}
-			if a.Header.Get("Content-Type") != jsonType || a.Header.Get("Location") != "" {
-				t.Errorf("%s %s: %v", op.method, other, a.Header)
+			if a.Header.Get("Content-Type") != api.JSONType || a.Header.Get("Location") != "" {
+				t.Errorf("%s %s: %v", op.Method, other, a.Header)
 			}
 		}
 	}
@@ -265,18 +267,18 @@ func TestListIndexAndDocumentAgree(t *testing.T) {
 	for _, methods := range document.Paths {
 		documented += len(methods)
 	}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.Operations {
 		who, security := " (none)", []map[string][]string{{}}
-		if op.keyed {
+		if op.Keyed {
 			who, security = " (bearer)", []map[string][]string{{"bearer": {}}}
 		}
-		want = append(want, op.method+" "+op.path+who)
-		got := document.Paths[op.path][strings.ToLower(op.method)]
-		if got.OperationID != op.id {
-			t.Errorf("%s %s is %q in the document, %q in the list", op.method, op.path, got.OperationID, op.id)
+		want = append(want, op.Method+" "+op.Path+who)
+		got := document.Paths[op.Path][strings.ToLower(op.Method)]
+		if got.OperationID != op.ID {
+			t.Errorf("%s %s is %q in the document, %q in the list", op.Method, op.Path, got.OperationID, op.ID)
 		}
 		if diff := cmp.Diff(security, got.Security); diff != "" {
-			t.Errorf("%s: who may call (-list +document):\n%s", op.id, diff)
+			t.Errorf("%s: who may call (-list +document):\n%s", op.ID, diff)
 		}
 	}
 	if diff := cmp.Diff(want, index.Endpoints); diff != "" {
@@ -291,21 +293,21 @@ func TestOtherOriginsReadOnlyWhatIsPublic(t *testing.T) {
 	s, key, _ := inhabited(t)
 	const origin = "Origin: https://elsewhere.example.org"
 	public := map[string]bool{"/": true, "/openapi.json": true, "/healthz": false, "/readyz": false}
-	for _, op := range s.server.operations {
+	for _, op := range s.server.engine.Operations {
 		path := s.pathOf(op)
-		public[path] = public[path] || op.reads() && !op.keyed
-		a := s.call(op.method, path, key, nil, origin)
+		public[path] = public[path] || op.Reads() && !op.Keyed
+		a := s.call(op.Method, path, key, nil, origin)
 		want := ""
-		if op.reads() && !op.keyed {
+		if op.Reads() && !op.Keyed {
 			want = "*"
 		}
 		if got := a.Header.Get("Access-Control-Allow-Origin"); got != want {
-			t.Errorf("%s: Access-Control-Allow-Origin %q, want %q", op.id, got, want)
+			t.Errorf("%s: Access-Control-Allow-Origin %q, want %q", op.ID, got, want)
 		}
 		if a.Header.Get("Access-Control-Allow-Credentials") != "" {
-			t.Errorf("%s allows credentials", op.id)
+			t.Errorf("%s allows credentials", op.ID)
 		}
-		if op.id == "rotateKey" && a.Status == 200 {
+		if op.ID == "rotateKey" && a.Status == 200 {
 			key = a.text("api_key")
 		}
 	}
@@ -354,28 +356,28 @@ func TestCreatingCallsNameWhatTheyMade(t *testing.T) {
 		"recordCollab":  json.RawMessage(`{"partner":"tide-gauge","summary":"Work."}`),
 	}
 	callers := map[string]string{"sendRequest": s.verified("sender")}
-	for _, op := range s.server.operations {
-		if op.status != 201 {
+	for _, op := range s.server.engine.Operations {
+		if op.Status != 201 {
 			continue
 		}
-		body, ok := bodies[op.id]
+		body, ok := bodies[op.ID]
 		if !ok {
-			t.Errorf("%s: no body to make something with", op.id)
+			t.Errorf("%s: no body to make something with", op.ID)
 			continue
 		}
-		caller, ok := callers[op.id]
+		caller, ok := callers[op.ID]
 		if !ok {
 			caller = key
 		}
-		a := s.call(op.method, s.pathOf(op), caller, body).status(201)
+		a := s.call(op.Method, s.pathOf(op), caller, body).status(201)
 		location, err := url.Parse(a.Header.Get("Location"))
 		if err != nil || location.Path == "" || a.Header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s: Location %q, Cache-Control %q", op.id, a.Header.Get("Location"), a.Header.Get("Cache-Control"))
+			t.Errorf("%s: Location %q, Cache-Control %q", op.ID, a.Header.Get("Location"), a.Header.Get("Cache-Control"))
 			continue
 		}
 		made := made(t, a)
 		if shown := s.call("GET", location.Path, caller, nil).status(200); !bytes.Contains(shown.Body, []byte(`"`+made+`"`)) {
-			t.Errorf("%s: %s does not show %s: %s", op.id, location.Path, made, shown.Body)
+			t.Errorf("%s: %s does not show %s: %s", op.ID, location.Path, made, shown.Body)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package server
 
-import "callbook/store"
+import (
+	"callbook/server/api"
+	"callbook/store"
+)
 
 type ownerClaimInput struct {
 	Body ownerClaimDraft
@@ -10,7 +13,7 @@ type ownerClaimDraft struct {
 	OwnerEmail string `json:"owner_email" format:"email" minLength:"1" maxLength:"254" doc:"Mail address of the person who is accountable for you; only a keyed hash of it is kept." example:"mei@harbour.example.org"`
 }
 
-// ClaimSent is the answer when the owner was mailed a link.
+// ClaimSent is the response when a link was queued for the owner.
 type ClaimSent struct {
 	Status    string     `json:"status" enum:"claim_sent"`
 	ExpiresAt store.Time `json:"expires_at" doc:"Until then the owner may confirm."`
@@ -18,12 +21,12 @@ type ClaimSent struct {
 	HowZH     string     `json:"how_zh"`
 }
 
-func (s *Server) claimOwner(c *call, caller store.Caller, in ownerClaimInput) (answer, error) {
-	if err := s.mailable(); err != nil {
-		return answer{}, err
+func (s *Server) claimOwner(req *api.Request, caller store.Caller, in ownerClaimInput) (api.Response, error) {
+	if err := s.requireMail(); err != nil {
+		return api.Response{}, err
 	}
-	expires, err := s.store.ClaimOwner(c.Context(), caller, in.Body.OwnerEmail)
-	return answer{body: marshal(ClaimSent{
+	expires, err := s.store.ClaimOwner(req.Context(), caller, in.Body.OwnerEmail)
+	return api.Response{Body: api.Marshal(ClaimSent{
 		Status: "claim_sent", ExpiresAt: expires,
 		HowEN: "Your owner gets a link by mail and confirms there within 72 hours; you then have level 2. GET /api/me shows owner_claim, and an event trust.changed tells you. A mailbox gets a few mails a day at most, over all agents.",
 		HowZH: "你的所有者会收到一封带链接的邮件，并在 72 小时内在该页面确认；之后你的等级为 2。GET /api/me 的 owner_claim 显示状态，事件 trust.changed 会通知你。同一邮箱每天只会收到有限的几封邮件（所有智能体合计）。",

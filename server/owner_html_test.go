@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
+	"callbook/server/api"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -64,8 +65,8 @@ func (s *ownerSite) ownerPages(lang string) map[string]*result {
 	pages["gone"] = s.open("/owner/gone", lang).status(404)
 	_, token = enter("pending, not verified")
 	pages["not verified"] = s.send(token, query, "form", s.form(token), "act", "confirm").status(403)
-	for _, code := range []store.Code{store.CodeUnavailable, store.CodeStorageFull, store.CodeRateLimited, codeInternal} {
-		pages[string(code)] = s.refused(query, refuse(code, ""))
+	for _, code := range []store.Code{store.CodeUnavailable, store.CodeStorageFull, store.CodeRateLimited, api.CodeInternal} {
+		pages[string(code)] = s.refused(query, api.NewError(code, ""))
 	}
 	return pages
 }
@@ -74,7 +75,7 @@ func (s *ownerSite) ownerPages(lang string) map[string]*result {
 func (s *ownerSite) refused(query string, err error) *result {
 	w := httptest.NewRecorder()
 	fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.Refuse(w, r, err) })
-	s.server.observe(fails, w, httptest.NewRequest("GET", "/owner/x"+query, nil))
+	s.server.observer.Observe(fails, w, httptest.NewRequest("GET", "/owner/x"+query, nil))
 	return &result{TB: s.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 }
 
@@ -191,7 +192,7 @@ func TestThePagesLoadLittleAndFromHere(t *testing.T) {
 		a := s.call("GET", href, "", nil).status(200)
 		size += len(a.Body)
 		loaded++
-		if a.Header.Get("Cache-Control") != revalidate || !strings.HasPrefix(a.Header.Get("ETag"), `W/"`) {
+		if a.Header.Get("Cache-Control") != api.Revalidate || !strings.HasPrefix(a.Header.Get("ETag"), `W/"`) {
 			t.Errorf("%s cannot be revalidated: %v", href, a.Header)
 		}
 		s.call("GET", href, "", nil, "If-None-Match: "+a.Header.Get("ETag")).status(304)

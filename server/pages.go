@@ -10,12 +10,13 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/api"
 	"callbook/server/httpcache"
 	"callbook/server/web"
 	"callbook/static"
 )
 
-// newPages makes the pages for people.
+// newPages builds the pages for people.
 func newPages(s *Server) (*web.Site, error) {
 	return web.New(web.Options{
 		Store: s.store, BaseURL: s.options.BaseURL, Contact: s.options.Contact, Log: s.options.Log,
@@ -25,42 +26,42 @@ func newPages(s *Server) (*web.Site, error) {
 }
 
 func (s *Server) readForPage(ctx context.Context, id string, args url.Values) (web.Answer, error) {
-	e, err := s.read(ctx, s.operation(id), args)
+	cached, err := s.engine.Read(ctx, s.engine.Operation(id), args)
 	if err != nil {
 		return web.Answer{}, err
 	}
-	return web.Answer{Body: e.body, Tag: e.tag[0]}, nil
+	return web.Answer{Body: cached.Body, Tag: cached.ETag[0]}, nil
 }
 
-// pageTag is the tag of a page by all that it is made from. Callers choose some of that,
-// and pages are kept under their tags, so two must never have the same.
+// pageTag returns the ETag of a page from everything that it is made from. Clients choose some
+// of that, and pages are cached under their ETag, so two pages must never share one.
 func pageTag(parts []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 }
 
-// sendPage answers with what the parts name. They are all that it is made from, so
-// what is kept under their tag never goes stale.
+// sendPage sends the page that the parts identify. They are everything that it is made from, so
+// a page that is cached under their tag never expires.
 func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error {
 	tag := pageTag(parts)
-	if hasTag(r.Header["If-None-Match"], tag) {
-		return writeCached(w, r, tagged(nil, tag))
+	if api.MatchesETag(r.Header["If-None-Match"], tag) {
+		return api.WriteCached(w, r, api.NewCachedWithETag(nil, tag))
 	}
 	now := s.store.Now()
-	e, version, ok := s.cache.Get(tag, now)
+	cached, version, ok := s.engine.Cache.Get(tag, now)
 	if !ok {
 		body, err := content()
 		if err != nil {
 			return err
 		}
-		e = tagged(body, tag)
-		s.cache.Add(tag, httpcache.Item[cacheTag, *cached]{Value: e, Size: e.size(), Added: now}, version)
+		cached = api.NewCachedWithETag(body, tag)
+		s.engine.Cache.Add(tag, httpcache.Item[api.Tag, *api.Cached]{Value: cached, Size: cached.Size(), Added: now}, version)
 	}
-	return writeCached(w, r, e)
+	return api.WriteCached(w, r, cached)
 }
 
 func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error) web.Failure {
-	status, object := s.fail(w, r, err)
+	status, object := s.engine.ErrorResponse(w, r, err)
 	failure := web.Failure{Status: status, Text: web.Text{EN: object.MessageEN, ZH: object.MessageZH}}
 	for _, d := range object.Details {
 		failure.Details = append(failure.Details, web.Detail{Field: d.Field, Text: web.Text{EN: d.MessageEN, ZH: d.MessageZH}})
@@ -68,30 +69,30 @@ func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error) web
 	return failure
 }
 
-// mountPages mounts the pages for people.
+// mountPages adds the pages for people.
 func (s *Server) mountPages(r *routes) {
-	r.public("/style.css", s.page("text/css; charset=utf-8", static.Style))
-	r.public("/mark.svg", s.page("image/svg+xml", static.Mark))
+	r.public("/style.css", s.serveStatic("text/css; charset=utf-8", static.Style))
+	r.public("/mark.svg", s.serveStatic("image/svg+xml", static.Mark))
 	for path, show := range map[string]httprouter.Handle{
 		"/": s.pages.Home, "/agents": s.pages.Agents, "/agents/{handle}": s.pages.Agent,
 		"/calls": s.pages.Calls, "/calls/{id}": s.pages.Call, "/calls.atom": s.pages.Feed,
 	} {
-		counted := s.forPeople(show)
+		counted := s.countPage(show)
 		r.public(path, func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 			w.Header().Set("Access-Control-Allow-Origin", "*")
 			counted(w, r, params)
 		})
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
-		// All below it, so that no mistyped link gets another answer.
-		r.handle(method, "/owner/*token", s.forPeople(s.pages.Owner))
+		// Everything below it, so that a mistyped link gets the same response.
+		r.handle(method, "/owner/*token", s.countPage(s.pages.Owner))
 	}
 }
 
-// forPeople counts a call of a page for its address.
-func (s *Server) forPeople(show httprouter.Handle) httprouter.Handle {
+// countPage counts a request for a page against the limit of its address.
+func (s *Server) countPage(show httprouter.Handle) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		if err := s.countRead(w, r); err != nil {
+		if err := s.engine.Allow(w, r, limitReads); err != nil {
 			s.pages.Refuse(w, r, err)
 			return
 		}
@@ -99,19 +100,18 @@ func (s *Server) forPeople(show httprouter.Handle) httprouter.Handle {
 	}
 }
 
-// refuse answers a path or a method that there is not: to a person with a page,
-// to a program with JSON.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if web.Owns(r.URL.Path) || isBrowser(r) {
+// reject responds to an unknown path or method: with a page for people, with JSON for programs.
+func (s *Server) reject(w http.ResponseWriter, r *http.Request, err error) {
+	if web.Owns(r.URL.Path) || wantsHTML(r) {
 		s.pages.Refuse(w, r, err)
 		return
 	}
-	s.writeError(w, r, err)
+	s.engine.WriteError(w, r, err)
 }
 
-// isBrowser tells of one that opens an address which is no page: browsers ask for
-// HTML before all else. What is for programs answers them as it does programs.
-func isBrowser(r *http.Request) bool {
+// wantsHTML reports whether a browser opened an address that is not a page: browsers prefer HTML
+// to all else. Addresses for programs respond to browsers as they do to programs.
+func wantsHTML(r *http.Request) bool {
 	for _, part := range []string{"/api", "/mcp", "/dev", "/.well-known"} {
 		if r.URL.Path == part || strings.HasPrefix(r.URL.Path, part+"/") {
 			return false

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
+	"callbook/server/api"
+	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -81,7 +83,7 @@ func wholeCall(p Post) shownCall {
 }
 
 // remarshal reads a part of an answer into a value.
-func remarshal(from, to any) error { return json.Unmarshal(marshal(from), to) }
+func remarshal(from, to any) error { return json.Unmarshal(api.Marshal(from), to) }
 
 // walked are all records of a list, or all replies to a call, by walking next.
 func walked[T any](s *site, path, plural string) (all []T) {
@@ -396,7 +398,7 @@ func TestABadQueryIsExplained(t *testing.T) {
 			continue
 		}
 		twin := strings.NewReplacer("/calls.atom?", "/api/posts?", "/calls?", "/api/posts?", "/agents?", "/api/agents?").Replace(path)
-		var refusal ErrorBody
+		var refusal api.ErrorBody
 		s.sent("GET", twin).refused(400, store.CodeInvalidQuery).into(&refusal)
 		for _, lang := range []string{"en", "zh"} {
 			var want, got []string
@@ -421,14 +423,14 @@ func TestABadQueryIsExplained(t *testing.T) {
 }
 
 func TestPagesCountAsReads(t *testing.T) {
-	s := newSite(t, withLimits(Limits{limitReads: Limit{Calls: 3, Period: time.Minute}}))
+	s := newSite(t, withLimits(ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 3, Period: time.Minute}}))
 	for _, path := range []string{"/", "/agents", "/agents/nobody", "/calls", "/calls/pst_0", "/calls.atom"} {
 		for n := range 3 {
 			a := s.look(inLanguage(path, "zh"))
 			if a.Status == 429 {
 				t.Errorf("%s: refused after %d", path, n)
 			}
-			a.counted("reads", Limit{Calls: 3, Period: time.Minute}, 2-n)
+			a.counted("reads", ratelimit.Limit{Requests: 3, Period: time.Minute}, 2-n)
 		}
 		a := s.look(inLanguage(path, "zh")).status(429)
 		if a.Header.Get("Retry-After") != "20" || a.Header.Get("Content-Language") != "zh" || a.Header.Get("Cache-Control") != "no-store" {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"callbook/server/api"
+
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 )
@@ -39,9 +41,9 @@ var (
 		"X-Content-Type-Options": "nosniff", "Content-Security-Policy": policyOfRest,
 		"Cross-Origin-Resource-Policy": "cross-origin", "Vary": "Accept-Encoding",
 	}
-	constantAnswer = everyAnswer.and("Access-Control-Allow-Origin", "*", "Cache-Control", revalidate, "Etag", "W/")
-	jsonAnswer     = constantAnswer.and("Content-Type", jsonType)
-	jsonUnkept     = everyAnswer.and("Content-Type", jsonType, "Cache-Control", "no-store")
+	constantAnswer = everyAnswer.and("Access-Control-Allow-Origin", "*", "Cache-Control", api.Revalidate, "Etag", "W/")
+	jsonAnswer     = constantAnswer.and("Content-Type", api.JSONType)
+	jsonUnkept     = everyAnswer.and("Content-Type", api.JSONType, "Cache-Control", "no-store")
 	pageAnswer     = constantAnswer.and("Content-Type", htmlType, "Content-Security-Policy", policyOfPages, "Vary", "Accept-Encoding, Accept-Language", "Content-Language", "en",
 		"Referrer-Policy", "no-referrer", "Cross-Origin-Opener-Policy", "same-origin", "Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 	pageError    = pageAnswer.and("Etag", "", "Access-Control-Allow-Origin", "", "Cache-Control", "no-store")

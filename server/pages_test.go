@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -229,10 +230,10 @@ func (s *peopleSite) pages(lang string) map[string]*result {
 		pages["error: "+path] = s.look(inLanguage(path, lang), "Accept: text/html,*/*;q=0.8").status(status)
 	}
 	pages["error: 405"] = s.sent("POST", inLanguage("/agents", lang)).status(405)
-	for _, code := range []store.Code{store.CodeUnavailable, store.CodeStorageFull, store.CodeRateLimited, codeInternal} {
+	for _, code := range []store.Code{store.CodeUnavailable, store.CodeStorageFull, store.CodeRateLimited, api.CodeInternal} {
 		w := httptest.NewRecorder()
-		fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.Refuse(w, r, refuse(code, "")) })
-		s.server.observe(fails, w, httptest.NewRequest("GET", inLanguage("/calls", lang), nil))
+		fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.Refuse(w, r, api.NewError(code, "")) })
+		s.server.observer.Observe(fails, w, httptest.NewRequest("GET", inLanguage("/calls", lang), nil))
 		pages["error: "+string(code)] = &result{TB: s.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 	}
 	return pages

@@ -3,10 +3,11 @@ package server
 import (
 	"strconv"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
-// Post is a call as answers show it.
+// Post is a call as responses show it.
 type Post struct {
 	store.Post
 	Author     store.Author `json:"author"`
@@ -14,7 +15,7 @@ type Post struct {
 	CreatedAt  store.Time   `json:"created_at"`
 }
 
-// PostList is the answer of GET /api/posts.
+// PostList is the response of GET /api/posts.
 type PostList struct {
 	Notice Notice     `json:"notice"`
 	Posts  []PostItem `json:"posts"`
@@ -38,19 +39,19 @@ type postsQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
+func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error) {
 	today := s.store.Now() // before the look-up: midnight may come between
-	list, err := s.store.Posts(c.Context(), store.PostFilter{
+	list, err := s.store.Posts(req.Context(), store.PostFilter{
 		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open, Strict: q.Match == "all",
 	}, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
 	size := 0
 	for _, d := range list.Items {
 		size += postSize(d)
 	}
-	b := beginList(c, "posts", size)
+	b := newListBody(req, "posts", size)
 	for i, d := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
@@ -58,18 +59,18 @@ func (s *Server) listPosts(c *call, q postsQuery) (answer, error) {
 		b = appendPostMembers(append(b, '{'), d)
 		b = append(appendMatch(b, matchOf(q.Q, i < list.Strict)), '}')
 	}
-	a := endList(c, b, list, hintedSearch{
+	response := listEnd(req, b, list, hintedSearch{
 		q: q.Q, of: callNoun, limit: q.Limit, strict: q.Match == "all",
 		filtered: q.Kind != "" || q.Tag != "" || q.Author != "" || q.Open,
 	})
-	a.tags = cacheTags(postsData)
+	response.Tags = cacheTags(postsData)
 	if q.Open {
-		a.expires = store.NextDay(today)
+		response.Expires = store.NextDay(today)
 	}
-	return a, nil
+	return response, nil
 }
 
-// postSize is how many bytes appendPost appends, about.
+// postSize returns the approximate size of what appendPost appends.
 func postSize(d store.PostDocument) int { return len(d.Post) + len(d.Author) + 96 }
 
 func appendPost(b []byte, d store.PostDocument) []byte {
@@ -87,22 +88,22 @@ func appendPostMembers(b []byte, d store.PostDocument) []byte {
 }
 
 type postInput struct {
-	Body store.PostDraft
+	Body store.PostDraft `notpast:"deadline"`
 }
 
-// PostAnswer is the answer of POST /api/posts.
+// PostAnswer is the response of POST /api/posts.
 type PostAnswer struct {
 	Notice Notice `json:"notice"`
 	Post   Post   `json:"post"`
 }
 
-func (s *Server) createPost(c *call, caller store.Caller, in postInput) (answer, error) {
-	d, replayed, err := s.store.CreatePost(c.Context(), caller, in.Body, c.once)
+func (s *Server) createPost(req *api.Request, caller store.Caller, in postInput) (api.Response, error) {
+	d, replayed, err := s.store.CreatePost(req.Context(), caller, in.Body, req.Idempotency)
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	b := appendPost(append(beginAnswer(postSize(d)), `,"post":`...), d)
-	return answer{body: append(b, '}'), location: "/api/posts/" + d.ID, replayed: replayed}, nil
+	b := appendPost(append(newBody(postSize(d)), `,"post":`...), d)
+	return api.Response{Body: append(b, '}'), Location: "/api/posts/" + d.ID, Replayed: replayed}, nil
 }
 
 type postPath struct {
@@ -115,7 +116,7 @@ type postQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-// PostThread is the answer of GET /api/posts/{id}.
+// PostThread is the response of GET /api/posts/{id}.
 type PostThread struct {
 	Notice  Notice  `json:"notice"`
 	Post    Post    `json:"post"`
@@ -123,30 +124,30 @@ type PostThread struct {
 	Next    *string `json:"next" doc:"Address of the page with the replies after these; null on the last."`
 }
 
-func (s *Server) getPost(c *call, in postQuery) (answer, error) {
-	d, err := s.store.Post(c.Context(), in.ID)
+func (s *Server) getPost(req *api.Request, in postQuery) (api.Response, error) {
+	d, err := s.store.Post(req.Context(), in.ID)
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	list, err := s.store.Replies(c.Context(), d, store.Page{Limit: in.Limit, Cursor: in.Cursor})
+	list, err := s.store.Replies(req.Context(), d, store.Page{Limit: in.Limit, Cursor: in.Cursor})
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	b := appendPost(append(beginAnswer(postSize(d)), `,"post":`...), d)
+	b := appendPost(append(newBody(postSize(d)), `,"post":`...), d)
 	b = append(b, `,"replies":[`...)
 	for i, r := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, marshal(replyOf(r))...)
+		b = append(b, api.Marshal(replyOf(r))...)
 	}
-	a := endPage(c, append(b, ']'), list.Next)
-	a.tags = cacheTags(postsData)
-	return a, nil
+	response := pageResponse(req, append(b, ']'), list.Next)
+	response.Tags = cacheTags(postsData)
+	return response, nil
 }
 
-func (s *Server) deletePost(c *call, caller store.Caller, in postPath) (answer, error) {
-	return answer{}, s.store.DeletePost(c.Context(), caller, in.ID)
+func (s *Server) deletePost(req *api.Request, caller store.Caller, in postPath) (api.Response, error) {
+	return api.Response{}, s.store.DeletePost(req.Context(), caller, in.ID)
 }
 
 type reportInput struct {
@@ -154,20 +155,20 @@ type reportInput struct {
 	Body store.ReportDraft
 }
 
-// Received is the answer of a report.
+// Received is the response to a report.
 type Received struct {
 	Status string `json:"status" enum:"received"`
 }
 
-// reported tells the operator of a report.
-func (s *Server) reported(about, id string) {
+// logReport logs a report for the operator.
+func (s *Server) logReport(about, id string) {
 	s.options.Log.Warn().Str("about", about).Str("id", id).Msg("something was reported")
 }
 
-func (s *Server) reportPost(c *call, in reportInput) (answer, error) {
-	if err := s.store.ReportPost(c.Context(), in.ID, c.from.network.String(), in.Body); err != nil {
-		return answer{}, err
+func (s *Server) reportPost(req *api.Request, in reportInput) (api.Response, error) {
+	if err := s.store.ReportPost(req.Context(), in.ID, req.Client.Network.String(), in.Body); err != nil {
+		return api.Response{}, err
 	}
-	s.reported("post", in.ID)
-	return answer{body: marshal(Received{Status: "received"})}, nil
+	s.logReport("post", in.ID)
+	return api.Response{Body: api.Marshal(Received{Status: "received"})}, nil
 }

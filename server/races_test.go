@@ -106,7 +106,7 @@ func TestARepeatedCallHappensOnce(t *testing.T) {
 		}
 		// The next one is refused: a replay comes before the rules.
 		s.call("POST", path, tt.key, tt.body, onceKey).status(201)
-		s.call("POST", path, tt.key, tt.body, "Idempotency-Key: fedcba9876543210").refused(errorStatus(tt.then), tt.then)
+		s.call("POST", path, tt.key, tt.body, "Idempotency-Key: fedcba9876543210").refused(errorCatalogue.Status(tt.then), tt.then)
 	}
 	a := s.call("GET", thread, "", nil)
 	if n := s.call("GET", "/api/posts", "", nil).value("total"); n != 2.0 || a.value("post", "reply_count") != 2.0 {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"callbook/server/api"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -191,7 +192,7 @@ func TestBodiesAreBoundedHoweverTheyAreSent(t *testing.T) {
 	tests := map[string]string{
 		"chunks over the limit":  start + "Transfer-Encoding: chunked\r\n\r\n" + chunk(blank) + chunk(blank) + chunk("{}") + "0\r\n\r\n",
 		"chunks without an end":  endless,
-		"a length over it":       start + fmt.Sprintf("Content-Length: %d\r\n\r\n", maxBody+1) + strings.Repeat(" ", maxBody+1),
+		"a length over it":       start + fmt.Sprintf("Content-Length: %d\r\n\r\n", api.MaxBody+1) + strings.Repeat(" ", api.MaxBody+1),
 		"a length far beyond it": start + "Content-Length: 10000000000\r\n\r\n{}",
 	}
 	for name, raw := range tests {
@@ -210,7 +211,7 @@ func TestBodiesAreBoundedHoweverTheyAreSent(t *testing.T) {
 			t.Errorf("%s: the connection stays open", name)
 		}
 	}
-	full := `{}` + strings.Repeat(" ", maxBody-2)
+	full := `{}` + strings.Repeat(" ", api.MaxBody-2)
 	a := s.exchange(start + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(full)) + full)
 	if len(a) != 1 || a[0].StatusCode != 422 {
 		t.Errorf("a body of exactly 64 KiB: %+v", a)

@@ -1,14 +1,13 @@
 package server
 
 import (
-	"time"
-
 	"github.com/go-json-experiment/json/jsontext"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
-// Reply is a reply as answers show it.
+// Reply is a reply as responses show it.
 type Reply struct {
 	ID        string       `json:"id"`
 	PostID    string       `json:"post_id"`
@@ -17,7 +16,7 @@ type Reply struct {
 	CreatedAt store.Time   `json:"created_at"`
 }
 
-// replyRecord is a Reply whose author is ready JSON.
+// replyRecord is a Reply whose author is encoded already.
 type replyRecord struct {
 	ID        string         `json:"id"`
 	PostID    string         `json:"post_id"`
@@ -35,20 +34,20 @@ type replyInput struct {
 	Body store.ReplyDraft
 }
 
-// ReplyAnswer is the answer of POST /api/posts/{id}/replies.
+// ReplyAnswer is the response of POST /api/posts/{id}/replies.
 type ReplyAnswer struct {
 	Notice Notice `json:"notice"`
 	Reply  Reply  `json:"reply"`
 }
 
-func (s *Server) createReply(c *call, caller store.Caller, in replyInput) (answer, error) {
-	r, replayed, err := s.store.CreateReply(c.Context(), caller, in.ID, in.Body, c.once)
+func (s *Server) createReply(req *api.Request, caller store.Caller, in replyInput) (api.Response, error) {
+	r, replayed, err := s.store.CreateReply(req.Context(), caller, in.ID, in.Body, req.Idempotency)
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	b := append(beginAnswer(len(r.Body)+512), `,"reply":`...)
-	b = append(b, marshal(replyOf(r))...)
-	return answer{body: append(b, '}'), location: "/api/posts/" + r.PostID, replayed: replayed}, nil
+	b := append(newBody(len(r.Body)+512), `,"reply":`...)
+	b = append(b, api.Marshal(replyOf(r))...)
+	return api.Response{Body: append(b, '}'), Location: "/api/posts/" + r.PostID, Replayed: replayed}, nil
 }
 
 type repliesQuery struct {
@@ -57,7 +56,7 @@ type repliesQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-// OwnReplyList is the answer of GET /api/me/replies.
+// OwnReplyList is the response of GET /api/me/replies.
 type OwnReplyList struct {
 	Notice  Notice     `json:"notice"`
 	Replies []OwnReply `json:"replies"`
@@ -76,30 +75,21 @@ type PostName struct {
 	Title string `json:"title"`
 }
 
-func (s *Server) listMyReplies(c *call, caller store.Caller, q repliesQuery) (answer, error) {
-	since, _ := parseSince(q.Since)
-	list, err := s.store.RepliesTo(c.Context(), caller, since, store.Page{Limit: q.Limit, Cursor: q.Cursor})
+func (s *Server) listMyReplies(req *api.Request, caller store.Caller, q repliesQuery) (api.Response, error) {
+	since, _ := api.ParseTime(q.Since)
+	list, err := s.store.RepliesTo(req.Context(), caller, since, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	b := beginList(c, "replies", 0)
+	b := newListBody(req, "replies", 0)
 	for i, r := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, marshal(struct {
+		b = append(b, api.Marshal(struct {
 			replyRecord
 			Post PostName `json:"post"`
 		}{replyOf(r), PostName{ID: r.PostID, Title: r.PostTitle}})...)
 	}
-	return endList(c, b, list, hintedSearch{limit: q.Limit}), nil
-}
-
-// parseSince reads the since of a list of replies.
-func parseSince(text string) (store.Time, bool) {
-	if text == "" {
-		return 0, true
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	return store.Time(t.UnixMilli()), err == nil
+	return listEnd(req, b, list, hintedSearch{limit: q.Limit}), nil
 }

@@ -3,46 +3,42 @@ package server
 import (
 	"net/http"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
-// RequestAnswer is the answer with one contact request.
+// RequestAnswer is the response with one contact request.
 type RequestAnswer struct {
 	Notice  Notice        `json:"notice"`
 	Request store.Request `json:"request"`
 }
 
-// RequestList is the answer of GET /api/me/requests.
+// RequestList is the response of GET /api/me/requests.
 type RequestList struct {
 	Notice   Notice          `json:"notice"`
 	Requests []store.Request `json:"requests"`
 	ListEnd
 }
 
-// Allowed is the answer of a contact request that was only tried.
-type Allowed struct {
-	Allowed bool `json:"allowed" enum:"true"`
-}
-
 type requestInput struct {
-	Handle string `path:"handle" doc:"The recipient's handle." example:"harbour-pilot"`
-	DryRun bool   `query:"dry_run" doc:"Store nothing: answer allowed, or the refusal that the request would get."`
-	Body   store.RequestDraft
+	Handle string             `path:"handle" doc:"The recipient's handle." example:"harbour-pilot"`
+	DryRun bool               `query:"dry_run" doc:"Store nothing: answer allowed, or the refusal that the request would get."`
+	Body   store.RequestDraft `notpast:"deadline"`
 }
 
-func (s *Server) sendRequest(c *call, caller store.Caller, in requestInput) (answer, error) {
+func (s *Server) sendRequest(req *api.Request, caller store.Caller, in requestInput) (api.Response, error) {
 	if in.DryRun {
-		err := s.store.TryRequest(c.Context(), caller, in.Handle, in.Body)
-		return answer{body: []byte(`{"allowed":true}`), status: http.StatusOK}, err
+		err := s.store.TryRequest(req.Context(), caller, in.Handle, in.Body)
+		return api.Response{Body: []byte(`{"allowed":true}`), Status: http.StatusOK}, err
 	}
-	r, replayed, err := s.store.SendRequest(c.Context(), caller, in.Handle, in.Body, c.once)
-	a := requestAnswer(r)
-	a.location, a.replayed = "/api/requests/"+r.ID, replayed
-	return a, err
+	r, replayed, err := s.store.SendRequest(req.Context(), caller, in.Handle, in.Body, req.Idempotency)
+	response := requestResponse(r)
+	response.Location, response.Replayed = "/api/requests/"+r.ID, replayed
+	return response, err
 }
 
-func requestAnswer(r store.Request) answer {
-	return answer{body: marshal(RequestAnswer{Notice: notice, Request: r})}
+func requestResponse(r store.Request) api.Response {
+	return api.Response{Body: api.Marshal(RequestAnswer{Notice: notice, Request: r})}
 }
 
 type requestsQuery struct {
@@ -52,26 +48,26 @@ type requestsQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listMyRequests(c *call, caller store.Caller, q requestsQuery) (answer, error) {
-	list, err := s.store.Requests(c.Context(), caller, store.RequestFilter{Sent: q.Box == "out", Status: q.Status}, store.Page{Limit: q.Limit, Cursor: q.Cursor})
+func (s *Server) listMyRequests(req *api.Request, caller store.Caller, q requestsQuery) (api.Response, error) {
+	list, err := s.store.Requests(req.Context(), caller, store.RequestFilter{Sent: q.Box == "out", Status: q.Status}, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	return listAnswer(c, "requests", list, q.Limit), nil
+	return listResponse(req, "requests", list, q.Limit), nil
 }
 
 type requestPath struct {
 	ID string `path:"id" doc:"The request's id." example:"req_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
-func (s *Server) getRequest(c *call, caller store.Caller, in requestPath) (answer, error) {
-	r, err := s.store.Request(c.Context(), caller, in.ID)
-	return requestAnswer(r), err
+func (s *Server) getRequest(req *api.Request, caller store.Caller, in requestPath) (api.Response, error) {
+	r, err := s.store.Request(req.Context(), caller, in.ID)
+	return requestResponse(r), err
 }
 
-func (s *Server) acceptRequest(c *call, caller store.Caller, in requestPath) (answer, error) {
-	r, err := s.store.AcceptRequest(c.Context(), caller, in.ID)
-	return requestAnswer(r), err
+func (s *Server) acceptRequest(req *api.Request, caller store.Caller, in requestPath) (api.Response, error) {
+	r, err := s.store.AcceptRequest(req.Context(), caller, in.ID)
+	return requestResponse(r), err
 }
 
 type declineInput struct {
@@ -79,14 +75,14 @@ type declineInput struct {
 	Body store.DeclineDraft
 }
 
-func (s *Server) declineRequest(c *call, caller store.Caller, in declineInput) (answer, error) {
-	r, err := s.store.DeclineRequest(c.Context(), caller, in.ID, in.Body)
-	return requestAnswer(r), err
+func (s *Server) declineRequest(req *api.Request, caller store.Caller, in declineInput) (api.Response, error) {
+	r, err := s.store.DeclineRequest(req.Context(), caller, in.ID, in.Body)
+	return requestResponse(r), err
 }
 
-func (s *Server) withdrawRequest(c *call, caller store.Caller, in requestPath) (answer, error) {
-	r, err := s.store.WithdrawRequest(c.Context(), caller, in.ID)
-	return requestAnswer(r), err
+func (s *Server) withdrawRequest(req *api.Request, caller store.Caller, in requestPath) (api.Response, error) {
+	r, err := s.store.WithdrawRequest(req.Context(), caller, in.ID)
+	return requestResponse(r), err
 }
 
 type reportRequestInput struct {
@@ -94,10 +90,10 @@ type reportRequestInput struct {
 	Body store.ReportDraft
 }
 
-func (s *Server) reportRequest(c *call, caller store.Caller, in reportRequestInput) (answer, error) {
-	r, err := s.store.ReportRequest(c.Context(), caller, in.ID, in.Body)
+func (s *Server) reportRequest(req *api.Request, caller store.Caller, in reportRequestInput) (api.Response, error) {
+	r, err := s.store.ReportRequest(req.Context(), caller, in.ID, in.Body)
 	if err == nil {
-		s.reported("request", r.ID)
+		s.logReport("request", r.ID)
 	}
-	return requestAnswer(r), err
+	return requestResponse(r), err
 }

@@ -6,73 +6,72 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/api"
+	"callbook/server/middleware"
 	"callbook/store"
 )
 
-// routes is what the server answers to, by path and method.
+// routes collects the routes of the server by path and method.
 type routes struct {
-	router *httprouter.Router
-	open   *httprouter.Router // what any origin may read
-	wrap   func(route string, h httprouter.Handle) httprouter.Handle
+	router       *httprouter.Router
+	publicRoutes *httprouter.Router // what any origin may read
+	wrap         func(route string, h httprouter.Handle) httprouter.Handle
 }
 
-// handle mounts a path; {name} stands for a part of it.
+// handle adds a route; {name} is a parameter.
 func (r *routes) handle(method, path string, h httprouter.Handle) {
 	r.router.Handle(method, pattern(path), r.wrap(path, h))
 }
 
-// get mounts what is read, by HEAD too.
+// get adds a route for GET and HEAD.
 func (r *routes) get(path string, h httprouter.Handle) {
 	r.handle(http.MethodGet, path, h)
 	r.handle(http.MethodHead, path, h)
 }
 
-// public is get for what any origin may read.
+// public adds a route for GET and HEAD that any origin may read.
 func (r *routes) public(path string, h httprouter.Handle) {
 	r.get(path, h)
-	r.open.GET(pattern(path), h)
+	r.publicRoutes.GET(pattern(path), h)
 }
 
-// readable tells whether any origin may read a path.
-func (r *routes) readable(path string) bool {
-	h, _, _ := r.open.Lookup(http.MethodGet, path)
+// isPublic reports whether any origin may read a path.
+func (r *routes) isPublic(path string) bool {
+	h, _, _ := r.publicRoutes.Lookup(http.MethodGet, path)
 	return h != nil
 }
 
-// pattern is a path as httprouter writes it: :handle for {handle}.
+// pattern converts a path to the notation of httprouter: :handle for {handle}.
 func pattern(path string) string {
 	return strings.NewReplacer("{", ":", "}", "").Replace(path)
 }
 
-// mount mounts all that the server answers.
-func (s *Server) mount() http.Handler {
+// newHandler builds the router of all routes.
+func (s *Server) newHandler() http.Handler {
 	router := httprouter.New()
 	router.RedirectTrailingSlash = false
 	router.RedirectFixedPath = false
-	r := &routes{router, httprouter.New(), s.metered}
+	r := &routes{router, httprouter.New(), s.countRoute}
 	router.GlobalOPTIONS = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Path == mcpPath {
 			s.gate.Preflight(w, req)
 			return
 		}
-		preflight(w, r.readable(req.URL.Path))
+		middleware.Preflight(w, r.isPublic(req.URL.Path))
 	})
-	notFound := func(w http.ResponseWriter, req *http.Request) { s.refuse(w, req, refuse(store.CodeNotFound, "")) }
+	notFound := func(w http.ResponseWriter, req *http.Request) { s.reject(w, req, api.NewError(store.CodeNotFound, "")) }
 	router.NotFound = http.HandlerFunc(notFound)
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		s.refuse(w, req, refuse(codeMethodNotAllowed, ""))
+		s.reject(w, req, api.NewError(api.CodeMethodNotAllowed, ""))
 	})
 	s.mountOperations(r)
-	r.public(openAPIPath, s.pageOf(jsonType, func(http.Header, *http.Request) *cached { return s.openAPI() }))
+	r.public(openAPIPath, s.serveDocument(api.JSONType, func(http.Header, *http.Request) *api.Cached { return s.openAPI() }))
 	s.mountPages(r)
 	s.mountDocuments(r)
 	s.mountMCP(r)
 	s.mountHealth(r)
-	if s.options.Dev != nil {
-		s.options.Dev.mount(s, r)
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		// A path has one spelling: an encoded slash is not one.
+		// A path has one spelling only: an encoded slash is rejected.
 		if strings.Contains(strings.ToLower(req.URL.RawPath), "%2f") {
 			notFound(w, req)
 			return
@@ -82,14 +81,14 @@ func (s *Server) mount() http.Handler {
 }
 
 func (s *Server) mountOperations(r *routes) {
-	for _, op := range s.operations {
+	for _, op := range s.engine.Operations {
 		switch {
-		case !op.reads():
-			r.handle(op.method, op.path, s.serve(op))
-		case op.keyed:
-			r.get(op.path, s.serve(op))
+		case !op.Reads():
+			r.handle(op.Method, op.Path, s.engine.Handler(op))
+		case op.Keyed:
+			r.get(op.Path, s.engine.Handler(op))
 		default:
-			r.public(op.path, s.serve(op))
+			r.public(op.Path, s.engine.Handler(op))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"callbook/server/api"
 	"callbook/store"
 
 	"github.com/go-json-experiment/json"
@@ -43,12 +44,12 @@ func TestAPIScripts(t *testing.T) {
 	}
 	met := map[string]bool{}
 	ran := 0
-	var operations []*operation
+	var operations []*api.Operation
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".hurl"), func(t *testing.T) {
 			ran++
 			s := newScriptSite(t, path)
-			operations = s.server.operations
+			operations = s.server.engine.Operations
 			s.runScript(path, met)
 		})
 	}
@@ -56,8 +57,8 @@ func TestAPIScripts(t *testing.T) {
 		return // a chosen few, or a failure that explains what is missing
 	}
 	for _, op := range operations {
-		if !met[op.id] {
-			t.Errorf("no script calls %s with success", op.id)
+		if !met[op.ID] {
+			t.Errorf("no script calls %s with success", op.ID)
 		}
 	}
 	names := refusals()
@@ -120,7 +121,7 @@ func newScriptSite(t *testing.T, path string) *site {
 		t.Fatal(err)
 	}
 	return newSite(t, func(o *siteOptions) {
-		o.dev = &Dev{Clock: &DevClock{}}
+		o.dev = DevMode.NewClock()
 		if bytes.HasPrefix(text, []byte("# limits: on\n")) {
 			o.limits, o.quotas, o.mails = DefaultLimits, store.DefaultQuotas, store.DefaultMailCaps
 		}
@@ -150,7 +151,7 @@ func (s *site) runScript(path string, met map[string]bool) {
 // Hurl would wait, the clock is moved.
 func (s *site) runEntry(e *hurlEntry, variables map[string]string, met map[string]bool) (problems []string) {
 	s.Helper()
-	s.server.options.Dev.Clock.offset.Add(int64(e.delay))
+	s.dev.Advance(e.delay)
 	for range 1 + e.retry {
 		r, err := e.newRequest(variables)
 		if err != nil {
@@ -169,22 +170,22 @@ func (s *site) runEntry(e *hurlEntry, variables map[string]string, met map[strin
 // is known by its words, which must be the same one's in both languages.
 func (s *site) note(met map[string]bool, method, path string, a *result) {
 	s.Helper()
-	var body ErrorBody
+	var body api.ErrorBody
 	switch {
 	case path == mcpPath && a.Status == 200: // a tool's refusal is an answer
 		var tool struct {
 			Result struct {
-				StructuredContent ErrorBody `json:"structuredContent"`
+				StructuredContent api.ErrorBody `json:"structuredContent"`
 			} `json:"result"`
 		}
 		_ = json.Unmarshal(a.Body, &tool) // what is no refusal has another shape
 		body = tool.Result.StructuredContent
 	case a.Status < 300:
-		if op := s.operation(method, path); op != nil && op.method == method {
-			met[op.id] = true
+		if op := s.operation(method, path); op != nil && op.Method == method {
+			met[op.ID] = true
 		}
 		return
-	case a.Status < 400 || len(a.Body) == 0 || a.Header.Get("Content-Type") != jsonType:
+	case a.Status < 400 || len(a.Body) == 0 || a.Header.Get("Content-Type") != api.JSONType:
 		return // pages tell people in words of their own
 	default:
 		a.into(&body)
@@ -192,19 +193,19 @@ func (s *site) note(met map[string]bool, method, path string, a *result) {
 	if body.Error.Code == "" {
 		return
 	}
-	met[s.wording(string(body.Error.Code), catalogue[body.Error.Code].texts, body.Error.MessageEN, body.Error.MessageZH)] = true
+	met[s.wording(string(body.Error.Code), errorTexts[body.Error.Code].Texts, body.Error.MessageEN, body.Error.MessageZH)] = true
 	for _, d := range body.Error.Details {
 		met[string(d.Code)] = true
-		if texts := faultTexts[d.Code]; texts != nil {
+		if texts := detailTexts[d.Code]; texts != nil {
 			met[s.wording(string(d.Code), texts, d.MessageEN, d.MessageZH)] = true
 		}
 	}
 }
 
 // wording finds the entry of a catalogue that a message was made from.
-func (s *site) wording(code string, texts map[string]text, en, zh string) string {
+func (s *site) wording(code string, texts map[string]api.Text, en, zh string) string {
 	for topic, t := range texts {
-		if saidAs(t.en, en) && saidAs(t.zh, zh) {
+		if saidAs(t.EN, en) && saidAs(t.ZH, zh) {
 			return code + "/" + cmp.Or(topic, "general")
 		}
 	}
@@ -219,18 +220,18 @@ func saidAs(template, message string) bool {
 // refusals are all wordings of the catalogues as "code/topic", and all detail codes.
 func refusals() []string {
 	var names []string
-	add := func(code string, texts map[string]text) {
+	add := func(code string, texts map[string]api.Text) {
 		for topic := range texts {
 			names = append(names, code+"/"+cmp.Or(topic, "general"))
 		}
 	}
-	for code, entry := range catalogue {
-		add(string(code), entry.texts)
+	for code, entry := range errorTexts {
+		add(string(code), entry.Texts)
 	}
-	for code, texts := range faultTexts {
+	for code, texts := range detailTexts {
 		add(string(code), texts)
 	}
-	field, _ := reflect.TypeFor[Detail]().FieldByName("Code")
+	field, _ := reflect.TypeFor[api.Detail]().FieldByName("Code")
 	names = append(names, strings.Split(field.Tag.Get("enum"), ",")...)
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -3,6 +3,7 @@ package server
 import (
 	"strconv"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -32,7 +33,7 @@ type HintWord struct {
 	Count int    `json:"count" minimum:"0" maximum:"1000" doc:"Records that match the word, whatever the filters; counted up to 1000." example:"3"`
 }
 
-// hintedSearch is what a list's hint depends on beside what was found.
+// hintedSearch is what the hint of a list depends on, apart from the result.
 type hintedSearch struct {
 	q        string // empty for a list without a search
 	of       noun
@@ -49,7 +50,7 @@ var (
 	callNoun  = noun{"call", "calls", "呼叫"}
 )
 
-// matchOf returns the match of an item; empty without q.
+// matchOf returns the match of an item, which is empty without q.
 func matchOf(q string, strict bool) string {
 	switch {
 	case q == "":
@@ -68,8 +69,8 @@ func appendMatch(b []byte, match string) []byte {
 	return append(b, `,"match":"`+match+`"`...)
 }
 
-// endList closes the array of records and its list.
-func endList[T any](c *call, b []byte, list store.List[T], s hintedSearch) answer {
+// listEnd ends the array of records and the list.
+func listEnd[T any](req *api.Request, b []byte, list store.List[T], s hintedSearch) api.Response {
 	b = append(b, `],"total":`...)
 	b = strconv.AppendInt(b, int64(list.Total), 10)
 	b = append(b, `,"total_is_exact":`...)
@@ -79,17 +80,17 @@ func endList[T any](c *call, b []byte, list store.List[T], s hintedSearch) answe
 		b = strconv.AppendInt(b, int64(list.TotalSome), 10)
 		if list.Total == 0 && list.Hint != nil {
 			b = append(b, `,"hint":`...)
-			b = append(b, marshal(s.hint(list.Hint, list.TotalSome))...)
+			b = append(b, api.Marshal(s.hint(list.Hint, list.TotalSome))...)
 		}
 	}
 	b = append(b, `,"limit":`...)
 	b = strconv.AppendInt(b, int64(s.limit), 10)
-	return endPage(c, b, list.Next)
+	return pageResponse(req, b, list.Next)
 }
 
 func (s hintedSearch) hint(found *store.Hint, some int) SearchHint {
 	words := s.words(found.DidYouMean != "", some > 0)
-	h := SearchHint{EN: words.en, ZH: words.zh, Words: []HintWord{}}
+	h := SearchHint{EN: words.EN, ZH: words.ZH, Words: []HintWord{}}
 	for _, w := range found.Words {
 		h.Words = append(h.Words, HintWord(w))
 	}
@@ -99,10 +100,10 @@ func (s hintedSearch) hint(found *store.Hint, some int) SearchHint {
 	return h
 }
 
-// words returns the sentences of a hint: that no record matches every word, what is
-// listed instead, and what to try.
-func (s hintedSearch) words(meant, some bool) (t text) {
-	add := func(en, zh string) { t.en, t.zh = t.en+en, t.zh+zh }
+// words returns the sentences of a hint: that no record matches every word, what is listed
+// instead, and what to try.
+func (s hintedSearch) words(meant, some bool) (t api.Text) {
+	add := func(en, zh string) { t.EN, t.ZH = t.EN+en, t.ZH+zh }
 	if s.filtered {
 		add("No "+s.of.en+" within these filters matches every word.", "在这些筛选条件下，没有"+s.of.zh+"与所有词都匹配。")
 	} else {
@@ -114,13 +115,13 @@ func (s hintedSearch) words(meant, some bool) (t text) {
 	case s.strict:
 		add(" match=all leaves out those that match some of the words.", "match=all 不列出只与部分词匹配的"+s.of.zh+"。")
 	}
-	try, fewer := text{" Try ", "请尝试"}, text{"fewer words", "减少词语"}
+	try, fewer := api.Text{EN: " Try ", ZH: "请尝试"}, api.Text{EN: "fewer words", ZH: "减少词语"}
 	if meant {
-		try = text{" Try did_you_mean, ", "请尝试 did_you_mean、"}
+		try = api.Text{EN: " Try did_you_mean, ", ZH: "请尝试 did_you_mean、"}
 	}
 	if s.filtered {
-		fewer = text{"fewer words or filters", "减少词语或筛选条件"}
+		fewer = api.Text{EN: "fewer words or filters", ZH: "减少词语或筛选条件"}
 	}
-	add(try.en+fewer.en+", or the other language (English or Chinese).", try.zh+fewer.zh+"，或改用另一种语言（英文或中文）。")
+	add(try.EN+fewer.EN+", or the other language (English or Chinese).", try.ZH+fewer.ZH+"，或改用另一种语言（英文或中文）。")
 	return t
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/api"
 	"callbook/store"
 )
 
@@ -158,7 +159,7 @@ func TestSearch_HintRepeatsNoUnknownWord(t *testing.T) {
 			}
 			for _, query := range []string{unknown, unknown + " harbour", "harbour " + unknown + " maps"} {
 				a := s.call("GET", list.path+separator+"q="+url.QueryEscape(query), "", nil).status(200)
-				hint := string(marshal(a.value("hint")))
+				hint := string(api.Marshal(a.value("hint")))
 				for word := range strings.FieldsFuncSeq(unknown, func(c rune) bool { return strings.ContainsRune("<>_", c) }) {
 					if hint == "null" || strings.Contains(hint, word) {
 						t.Errorf("%s, %q: the hint is %s", list.path, query, hint)

@@ -13,41 +13,43 @@ import (
 	"sync"
 	"time"
 
+	"callbook/server/middleware"
+
 	"github.com/rs/zerolog"
 )
 
-// How long a connection may take, so that slow ones cannot use up the server.
+// Timeouts of a connection, so that slow clients cannot exhaust the server.
 const (
 	headerTimeout   = 5 * time.Second
 	readTimeout     = 15 * time.Second
 	writeTimeout    = 45 * time.Second // longer than the longest wait for events
 	idleTimeout     = 60 * time.Second
-	shutdownTimeout = 12 * time.Second // longer than a look at a link
+	shutdownTimeout = 12 * time.Second // longer than a check of a link
 	failedTimeout   = time.Second      // instead, when the database has failed
-	drainTimeout    = time.Second      // for a call to come on a connection that is open
+	drainTimeout    = time.Second      // for a request to arrive on an open connection
 	maxHeader       = 16 << 10
-	duePeriod       = time.Minute
+	jobPeriod       = time.Minute
 )
 
-// Front is a listener, and what answers there.
+// Front is a listener and its handler.
 type Front struct {
 	Listener net.Listener
-	Handler  http.Handler // the directory itself when nil
+	Handler  http.Handler // nil: the Server
 	TLS      *tls.Config  // nil: plain HTTP
 }
 
-// Serve answers on the fronts until ctx ends, then finishes the calls that run and
-// returns. In the meantime it does what is due by the clock. It returns early, with
-// the cause, when a front can no longer be served or the database has failed.
+// Serve accepts connections on the fronts until ctx ends, then completes the running requests
+// and returns. In the meantime it runs the background jobs. It returns early, with the cause, if
+// a front cannot be served any longer or the database has failed.
 func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	background := s.work(ctx)
+	background := s.startJobs(ctx)
 	serving := &sync.WaitGroup{}
 	servers := make([]*http.Server, len(fronts))
 	for i, front := range fronts {
 		servers[i] = s.newHTTPServer(front)
-		front.Listener = limitConnections(front.Listener, s.options.TrustedProxies)
+		front.Listener = middleware.LimitConnections(front.Listener, s.options.TrustedProxies)
 		serving.Go(func() { stop(front.serve(servers[i])) })
 	}
 	select {
@@ -66,7 +68,7 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	return s.store.Failure() // while the calls finished
+	return s.store.Failure() // while the requests completed
 }
 
 func (f Front) serve(h *http.Server) error {
@@ -76,11 +78,11 @@ func (f Front) serve(h *http.Server) error {
 	return h.Serve(f.Listener)
 }
 
-// shutDown lets the calls that run finish, those of the first front first. Their
-// listeners are closed.
+// shutDown waits for the running requests, those of the first front first. The listeners are
+// closed already.
 func (s *Server) shutDown(servers []*http.Server) {
 	for _, h := range servers {
-		h.SetKeepAlivesEnabled(false) // closes those that wait for another call
+		h.SetKeepAlivesEnabled(false) // closes idle connections
 	}
 	within := failedTimeout
 	if s.store.Failure() == nil {
@@ -97,8 +99,8 @@ func (s *Server) shutDown(servers []*http.Server) {
 	}
 }
 
-// drain waits for those who have come but whose call is not read yet: http.Server cuts
-// them off once it shuts down.
+// drain waits for connections whose request has not been read yet: http.Server closes them when
+// it shuts down.
 func (s *Server) drain() {
 	timeout := time.After(drainTimeout)
 	poll := time.NewTicker(5 * time.Millisecond)
@@ -112,7 +114,7 @@ func (s *Server) drain() {
 	}
 }
 
-// countConnections is the http.Server's ConnState hook. It keeps s.connections.
+// countConnections is the ConnState hook of http.Server. It maintains s.connections.
 func (s *Server) countConnections(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
@@ -130,7 +132,7 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 	return &http.Server{
 		Handler: handler,
 
-		DisableGeneralOptionsHandler: true, // OPTIONS * is answered as all else is
+		DisableGeneralOptionsHandler: true, // the router responds to OPTIONS *
 		ConnState:                    s.countConnections,
 		TLSConfig:                    front.TLS,
 		ReadHeaderTimeout:            headerTimeout,
@@ -142,8 +144,8 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 	}
 }
 
-// connectionLog logs what http.Server says of connections, without the addresses of
-// peers. What scanners leave behind is nobody's trouble.
+// connectionLog logs messages of http.Server about connections, without the addresses of peers.
+// It logs traces of scanners at debug level.
 type connectionLog struct{ log zerolog.Logger }
 
 var peerAddress = regexp.MustCompile(`(\[[0-9a-z:.%]+\]|[0-9]+(\.[0-9]+){3}):[0-9]+`)

@@ -1,120 +1,160 @@
-// Package server is the directory over HTTP: the list of operations, the way of
-// a request through them, the words of both languages, and the errors. It holds
-// no rule of the directory and no SQL; those are package store's.
+// Package server serves the directory over HTTP. It connects package store, which holds every
+// rule and all SQL, with the packages that know HTTP: it declares the operations of the API,
+// their handlers, the texts of errors, the documents, and the background jobs.
 //
-// A newcomer starts at operations.go, the list that everything comes from; the
-// way of one request is operation.go. Each noun's handlers stand in the file of the same name as in store.
+// Read operations.go first: it is the list that routing, authentication, rate limits, the index,
+// the OpenAPI document, the MCP tools and the matrices of the tests are generated from. A new
+// endpoint is one row there and one typed handler in the file of its entity, which has the same
+// name as in store. Failing tests name whatever else is missing: an example, a text, a row of a
+// matrix, the golden document.
+//
+// # Structure
+//
+//	api          the operation engine: decode, validate, respond, document
+//	middleware   request log, recovery, headers, compression, client address, connections
+//	ratelimit    token buckets              httpcache  responses by URL, invalidated by tag
+//	web          HTML pages                 mcp        the MCP endpoint
+//	mail         mail sinks and the outbox  linkcheck  fetches profile links
+//	devmode      wraps a Server for callbook dev
+//	cli          commands; builds a Server and calls Serve
+//
+// Imports point in one direction: cli, devmode, server, then web, mcp, mail, linkcheck and api,
+// then middleware, ratelimit and httpcache, then store. Server knows neither cli nor devmode.
+//
+// # A read
+//
+// GET /api/agents/{handle} passes Compress and Observe of package middleware, the router
+// (routes.go), and the handler that the engine has built for its row. The engine counts the
+// request against the limit of its address and looks it up in the cache by URL. On a miss it
+// decodes path and query, and calls getAgent (agent.go), which reads a document from the store,
+// completes its JSON, and names as tags the data that the response depends on. The engine adds the ETag, caches the response, and sends it,
+// compressed or as 304.
+//
+// # A write
+//
+// POST /api/posts takes the same way; the engine then authenticates the API key, counts the
+// request against the limits of the key, validates the body with every invalid field at once,
+// and calls createPost (post.go), which runs one transaction of the store. The store calls back
+// between the commit and the response: invalidate (cache.go) drops the cached responses that
+// carry a tag of the changed data, the waiters (event.go) wake requests that wait for events,
+// and the outbox wakes if a mail is queued. A client therefore always reads what it has written.
+//
+// # A background job
+//
+// Serve starts the jobs of jobs.go: due rules of the store, checks of links, backups, disk
+// space, and the delivery of mail. Each runs periodically until the context ends; errors and
+// panics are logged, and the next run follows.
 package server
 
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/VictoriaMetrics/metrics"
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/julienschmidt/httprouter"
-	"github.com/klauspost/compress/gzhttp"
 	"github.com/rs/zerolog"
 
+	"callbook/server/api"
 	"callbook/server/httpcache"
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
 	"callbook/server/mcp"
+	"callbook/server/middleware"
+	"callbook/server/ratelimit"
 	"callbook/server/web"
 	"callbook/store"
 	"callbook/store/sqlitedb"
 )
 
-// Options is what an operator may set.
+// Options are the settings of a Server.
 type Options struct {
-	BaseURL        string         // where the public reaches the site, without a slash at its end
-	Limits         Limits         // rate limits; the zero value has none
-	CacheBytes     int64          // of kept answers; 0 for DefaultCacheBytes, less than 0 for none
-	TrustedProxies TrustedProxies // peers whose X-Forwarded-For is believed
+	BaseURL        string                    // public address of the site, without a trailing slash
+	Limits         ratelimit.Limits          // zero: none
+	CacheBytes     int64                     // of cached responses; 0: DefaultCacheBytes, below 0: no cache
+	TrustedProxies middleware.TrustedProxies // peers whose X-Forwarded-For is trusted
 	Log            zerolog.Logger
-	Mail           mail.Sink         // where the site's own mails go; nil: it sends none
-	LinkCheck      linkcheck.Options // of the looks at profile links; the zero value is what a server wants
-	Version        string            // of the program, for the documents
-	Contact        string            // of the operator, as ParseContact returns it; empty: the home page says
-	MCPOrigins     []string          // as ParseMCPOrigins returns them: whose pages may use the MCP endpoint, beside the site's own
-	Backups        sqlitedb.Schedule // of the database; none without a folder
-	Dev            *Dev              // set for callbook dev only
+	Mail           mail.Sink                              // of the mails of the site; nil: it sends none
+	LinkCheck      linkcheck.Options                      // of the checks of profile links; zero: the defaults
+	Version        string                                 // of the program, for the documents
+	Contact        string                                 // of the operator, as ParseContact returns it; empty: the home page names it
+	MCPOrigins     []string                               // from ParseMCPOrigins; their pages may use the MCP endpoint, like those of the site
+	Backups        sqlitedb.Schedule                      // of the database; without a folder: none
+	Wrap           func(routes http.Handler) http.Handler // middleware behind the request log; nil: none
+	Uncrawled      []string                               // further paths that robots.txt disallows
 }
 
-// Server answers for one directory.
+// Server serves one directory.
 type Server struct {
-	options     Options
-	store       *store.Store
-	limiter     *limiter
-	cache       *responseCache
-	registry    huma.Registry
-	operations  []*operation
-	openAPI     func() *cached
-	index       []byte
-	guides      map[string]*cached // by language
-	waiters     *waiters
-	mailer      *mailer // nil: the site sends no mail
-	links       *linkChecks
-	pages       *web.Site
-	mcp         http.Handler
-	gate        *mcp.Gate                     // before the MCP endpoint
-	noBackup    atomic.Int64                  // until then, in milliseconds: the last one failed
-	copied      atomic.Pointer[store.Time]    // when the newest copy was made
-	disk        func() (sqlitedb.Disk, error) // where the database lies
-	low         atomic.Bool                   // there is little room on it
-	connections atomic.Int64                  // open ones
-	stopping    chan struct{}                 // closed when the server stops: nobody waits any longer
-	meters      *metrics.Set
-	refusals    map[store.Code]*metrics.Counter
-	unrouted    *meter // of calls that meet no route
-	secure      bool   // the public reaches the site by https
-	handler     http.Handler
+	options       Options
+	store         *store.Store
+	engine        *api.Engine
+	openAPI       func() *api.Cached
+	index         []byte
+	guides        map[string]*api.Cached // by language
+	waiters       *waiters
+	outbox        *mail.Outbox // nil: the site sends no mail
+	links         *linkcheck.Worker
+	pages         *web.Site
+	mcp           http.Handler
+	gate          *mcp.Gate                     // of the MCP endpoint
+	nextBackupTry atomic.Int64                  // in milliseconds, after a failed one
+	newestBackup  atomic.Pointer[store.Time]    // time of the newest backup
+	disk          func() (sqlitedb.Disk, error) // of the database
+	diskLow       atomic.Bool                   // space on it is low
+	connections   atomic.Int64                  // number of open ones
+	stopping      chan struct{}                 // closed at shutdown, which ends the waits for events
+	metrics       *metrics.Set
+	observer      *middleware.Observer
+	handler       http.Handler
 }
 
-// New builds a server for an open store, which must not have been used yet.
+// New builds a server for an open store that has not been used yet.
 func New(st *store.Store, o Options) (*Server, error) {
 	if err := CheckBaseURL(o.BaseURL); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, store: st, disk: st.Disk, waiters: newWaiters(), stopping: make(chan struct{}), meters: metrics.NewSet()}
-	s.secure = strings.HasPrefix(o.BaseURL, "https://")
-	s.unrouted = newMeter(s.meters, "none")
-	s.refusals = newRefusals(s.meters)
+	s := &Server{options: o, store: st, disk: st.Disk, waiters: newWaiters(), stopping: make(chan struct{}), metrics: metrics.NewSet()}
 	s.guides = makeGuides(o.BaseURL)
-	s.registry = newRegistry()
-	s.operations = s.list()
-	for _, op := range s.operations {
-		op.input = newInput(s.registry, op.in)
-		op.meter = newMeter(s.meters, op.path)
+	s.engine = api.New(api.Config{
+		Clock:   st.Now,
+		Limiter: ratelimit.New(o.Limits),
+		Cache:   httpcache.New[api.Tag, *api.Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
+		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
+		FailedKeys: limitFailedKeys, KeyLimits: keyLimits,
+		Errors: errorCatalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
+	}, s.operations())
+	s.observer = &middleware.Observer{
+		Log: o.Log, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(errorTexts))),
+		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner", OnPanic: s.engine.WriteError,
 	}
-	s.openAPI = s.document()
-	if err := s.newMCP(); err != nil {
+	s.openAPI = s.engine.OpenAPI()
+	var err error
+	if err = s.newMCP(); err != nil {
 		return nil, err
 	}
-	var err error
-	s.limiter = newLimiter(o.Limits)
-	s.cache = httpcache.New[cacheTag, *cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0)))
-	s.links = newLinkChecks(s)
+	o.LinkCheck.UserAgent = "Callbook/" + o.Version + " (+" + o.BaseURL + ")"
+	s.links = linkcheck.NewWorker(st, o.BaseURL, o.LinkCheck)
 	st.Watch(s.invalidate)
-	st.Watch(s.waiters.changed)
+	st.Watch(s.waiters.notify)
 	if o.Mail != nil {
-		s.mailer = newMailer(s)
-		st.Watch(s.mailer.changed)
+		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Log)
+		st.Watch(s.outbox.Notify)
 	}
 	if s.pages, err = newPages(s); err != nil {
 		return nil, err
 	}
 	s.index = s.makeIndex()
-	s.handler, err = s.chain(s.mount())
+	s.handler, err = s.wrap(s.newHandler())
 	return s, err
 }
 
-// CheckBaseURL refuses what is no site's address.
+// CheckBaseURL rejects a URL that is not the address of a site.
 func CheckBaseURL(base string) error {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.User != nil || strings.HasSuffix(base, "/") || strings.ContainsAny(base, "?#\"'<>\\ ") {
@@ -123,68 +163,24 @@ func CheckBaseURL(base string) error {
 	return nil
 }
 
-// ServeHTTP answers one request.
+// WriteError sends an error response like that of an operation.
+func (s *Server) WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	s.engine.WriteError(w, r, err)
+}
+
+// ServeHTTP serves a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// page serves a document that never changes while the program runs.
-func (s *Server) page(contentType, content string) httprouter.Handle {
-	e := newCached(content)
-	return s.pageOf(contentType, func(http.Header, *http.Request) *cached { return e })
+// serveStatic returns a handler for a document that never changes while the program runs.
+func (s *Server) serveStatic(contentType, content string) httprouter.Handle {
+	cached := api.NewCached(content)
+	return s.serveDocument(contentType, func(http.Header, *http.Request) *api.Cached { return cached })
 }
 
-// preflight answers OPTIONS. Public reads may be made from any origin; nothing
-// else may, and never with credentials.
-func preflight(w http.ResponseWriter, readable bool) {
-	h := w.Header()
-	if readable {
-		h.Set("Access-Control-Allow-Origin", "*")
-		h.Set("Access-Control-Allow-Methods", "GET, HEAD")
-		h.Set("Access-Control-Allow-Headers", "If-None-Match, X-Request-Id")
-		h.Set("Access-Control-Max-Age", "86400")
+// wrap adds the middleware that every request passes.
+func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
+	if s.options.Wrap != nil {
+		routes = s.options.Wrap(routes)
 	}
-	w.WriteHeader(http.StatusNoContent)
+	return middleware.Compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) }))
 }
-
-// variesByEncoding tells, as compress does, what an answer hangs on.
-var variesByEncoding = []string{"Accept-Encoding"}
-
-// chain wraps the routes in what every request passes through: compression,
-// request id, security headers, log event, recovery from panics.
-func (s *Server) chain(routes http.Handler) (http.Handler, error) {
-	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(minZipped))
-	if err != nil {
-		return nil, err
-	}
-	if s.options.Dev != nil {
-		routes = s.options.Dev.guard(s, routes)
-	}
-	plain := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observe(routes, w, r) })
-	compressed := compress(plain)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if accepted := r.Header["Accept-Encoding"]; len(accepted) > 0 && accepted[0] != "identity" {
-			if r.Method != http.MethodHead {
-				compressed(w, r)
-				return
-			}
-			w = uncompressed{w}
-		}
-		plain(w, r)
-	}), nil
-}
-
-// uncompressed answers HEAD where the answer to GET may be compressed on its way: how
-// long that is shows only when it is made.
-type uncompressed struct{ http.ResponseWriter }
-
-func (u uncompressed) Unwrap() http.ResponseWriter { return u.ResponseWriter }
-
-func (u uncompressed) WriteHeader(status int) {
-	h := u.Header()
-	if length, _ := strconv.Atoi(h.Get("Content-Length")); length >= minZipped && h["Content-Encoding"] == nil {
-		delete(h, "Content-Length")
-	}
-	u.ResponseWriter.WriteHeader(status)
-}
-
-// Write drops the body, of which net/http would else tell the length.
-func (u uncompressed) Write(body []byte) (int, error) { return len(body), nil }

@@ -1,11 +1,14 @@
 package server
 
-import "callbook/store"
+import (
+	"callbook/server/api"
+	"callbook/store"
+)
 
-func (s *Server) getStats(c *call, _ none) (answer, error) {
-	stats, err := s.store.Stats(c.Context())
+func (s *Server) getStats(req *api.Request, _ api.None) (api.Response, error) {
+	stats, err := s.store.Stats(req.Context())
 	if err != nil {
-		return answer{}, err
+		return api.Response{}, err
 	}
-	return answer{body: marshal(stats), tags: cacheTags(siteData), expires: stats.AsOf.Time().Add(store.StatsAge)}, nil
+	return api.Response{Body: api.Marshal(stats), Tags: cacheTags(siteData), Expires: stats.AsOf.Time().Add(store.StatsAge)}, nil
 }

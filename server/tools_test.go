@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"callbook/server/api"
 	"callbook/store"
 	"callbook/testdata/proof"
 )
@@ -158,13 +159,13 @@ func (tw *twins) same(name string, arguments map[string]any) *result {
 // the call has an address.
 func asArguments(body []byte) []byte {
 	for _, code := range []store.Code{store.CodeInvalidQuery, store.CodeNotFound} {
-		words, own := catalogue[code].texts[""], catalogue[code].texts["arguments"]
-		body = bytes.Replace(body, []byte(words.en), []byte(own.en), 1)
-		body = bytes.Replace(body, []byte(words.zh), []byte(own.zh), 1)
+		words, own := errorTexts[code].Texts[""], errorTexts[code].Texts["arguments"]
+		body = bytes.Replace(body, []byte(words.EN), []byte(own.EN), 1)
+		body = bytes.Replace(body, []byte(words.ZH), []byte(own.ZH), 1)
 	}
-	parameter, field := faultTexts[store.FaultUnknownField]["query"], faultTexts[store.FaultUnknownField][""]
-	body = bytes.ReplaceAll(body, []byte(parameter.en), []byte(field.en))
-	return bytes.ReplaceAll(body, []byte(parameter.zh), []byte(field.zh))
+	parameter, field := detailTexts[store.FaultUnknownField]["query"], detailTexts[store.FaultUnknownField][""]
+	body = bytes.ReplaceAll(body, []byte(parameter.EN), []byte(field.EN))
+	return bytes.ReplaceAll(body, []byte(parameter.ZH), []byte(field.ZH))
 }
 
 // fenced checks the text that a model reads.
@@ -340,8 +341,8 @@ func TestToolsRefuseAsTheirTwins(t *testing.T) {
 				}
 				rest := tw.same(name, arguments)
 				text, _ := json.Marshal(arguments)
-				refused := fits(input, text) != nil
-				if refused && rest.Status != 400 {
+				rejected := fits(input, text) != nil
+				if rejected && rest.Status != 400 {
 					t.Errorf("%s: the input schema refuses %s, the call does not: %s", name, text, rest.Body)
 				}
 				if rest.Status != 400 {
@@ -349,7 +350,7 @@ func TestToolsRefuseAsTheirTwins(t *testing.T) {
 				}
 				refusals++
 				_, code, _ := strings.Cut(rest.faults()[0], " ")
-				if !refused && !slices.Contains(own, code) && fmt.Sprint(value) != " " {
+				if !rejected && !slices.Contains(own, code) && fmt.Sprint(value) != " " {
 					t.Errorf("%s: the input schema takes %s, the call does not: %s", name, text, rest.Body)
 				}
 			}
@@ -467,7 +468,7 @@ func TestToolsAreDescribed(t *testing.T) {
 				t.Errorf("%s.%s: %v", name, field, property)
 			}
 		}
-		if output.Type != "object" || len(output.AnyOf) != 2 || output.Defs["ErrorBody"] == nil || bytes.Contains(tool.Output, []byte(schemaPrefix)) {
+		if output.Type != "object" || len(output.AnyOf) != 2 || output.Defs["ErrorBody"] == nil || bytes.Contains(tool.Output, []byte(api.SchemaPrefix)) {
 			t.Errorf("%s answers %s", name, tool.Output)
 		}
 		if input.Properties["view"] != nil {
@@ -475,17 +476,17 @@ func TestToolsAreDescribed(t *testing.T) {
 		}
 	}
 	// Names, bounds and defaults are those of the operation.
-	for _, op := range s.server.operations {
-		if op.asTool == nil {
+	for _, op := range s.server.engine.Operations {
+		if op.Tool == nil {
 			continue
 		}
-		if !op.reads() || op.keyed {
-			t.Errorf("%s is a tool, and not a public read", op.id)
+		if !op.Reads() || op.Keyed {
+			t.Errorf("%s is a tool, and not a public read", op.ID)
 		}
-		properties := (&result{TB: t, Body: list[op.asTool.name].Input}).value("properties").(map[string]any)
-		for _, p := range op.input.params {
+		properties := (&result{TB: t, Body: list[op.Tool.Name].Input}).value("properties").(map[string]any)
+		for _, p := range op.Input.Params {
 			if got, ok := properties[p.Name].(map[string]any); p.Name != "view" && (!ok || got["description"] != p.Description || fmt.Sprint(got["default"]) != fmt.Sprint(p.Schema.Default)) {
-				t.Errorf("%s.%s: %v", op.asTool.name, p.Name, got)
+				t.Errorf("%s.%s: %v", op.Tool.Name, p.Name, got)
 			}
 		}
 	}

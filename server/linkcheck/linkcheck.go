@@ -1,6 +1,6 @@
-// Package linkcheck fetches a page that an agent names as its own and looks for
-// the agent's public address on it. It knows nothing of agents: the caller decides
-// who may ask for a check, and how often.
+// Package linkcheck fetches a page that an agent names as its own and searches it for
+// the agent's public address. The Checker knows nothing of agents; the Worker limits
+// the checks and stores their results.
 //
 // # The guard
 //

@@ -1,6 +1,6 @@
-// Package mail holds the sinks that the site's own mails go to: an SMTP server, a
-// folder, the log, or the memory of callbook dev. It keeps nothing and retries
-// nothing; whoever calls it does both.
+// Package mail delivers the mails of the site. The Outbox takes queued mails from the store,
+// composes them, and stores the result; the store schedules retries. The sinks are an SMTP
+// server, a folder, the log, and the memory of callbook dev; they queue and retry nothing.
 //
 // # The three outcomes
 //

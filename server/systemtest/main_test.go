@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"callbook/server/command"
+	"callbook/server/cli"
 	"callbook/store"
 	"callbook/testdata/demo"
 )
@@ -56,7 +56,7 @@ const root = "../../"
 
 // run runs the program like main does, but within the test, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return command.Run(ctx, args, demo.Files, stdout, stderr)
+	return cli.Run(ctx, args, demo.Files, stdout, stderr)
 }
 
 // program is a run of the program within the test.

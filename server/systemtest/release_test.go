@@ -33,8 +33,8 @@ func readText(t testing.TB, name string) string {
 
 // TestReleaseSetsWhatVersionReads: the linker says nothing of a name that is not there.
 func TestReleaseSetsWhatVersionReads(t *testing.T) {
-	source := readText(t, root+"server/command/version.go")
-	names := regexp.MustCompile(`-X callbook/server/command\.(\w+)=`).FindAllStringSubmatch(readText(t, root+".release/build"), -1)
+	source := readText(t, root+"server/cli/version.go")
+	names := regexp.MustCompile(`-X callbook/server/cli\.(\w+)=`).FindAllStringSubmatch(readText(t, root+".release/build"), -1)
 	if len(names) != 2 {
 		t.Errorf("%d names are set", len(names))
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server"
-	"callbook/server/command"
+	"callbook/server/cli"
+	"callbook/server/ratelimit"
 	"callbook/store"
 )
 
@@ -61,11 +62,11 @@ func serve(ctx context.Context, addr string, h http.Handler) error {
 }
 
 // unreachedLimits are on, as in service, but out of reach.
-var unreachedLimits = server.Limits{
-	"reads":         {Calls: 1e9, Period: time.Minute},
-	"registrations": {Calls: 1e9, Period: time.Hour},
-	"calls":         {Calls: 1e9, Period: time.Minute},
-	"writes":        {Calls: 1e9, Period: time.Minute},
+var unreachedLimits = ratelimit.Limits{
+	"reads":         {Requests: 1e9, Period: time.Minute},
+	"registrations": {Requests: 1e9, Period: time.Hour},
+	"calls":         {Requests: 1e9, Period: time.Minute},
+	"writes":        {Requests: 1e9, Period: time.Minute},
 }
 
 // serveDirectory serves a directory in which at most batch writes share a commit; 0
@@ -96,7 +97,7 @@ func serveDirectory(ctx context.Context, addr, path, batch string) error {
 // address.
 func runProgram(ctx context.Context, control string, args []string) int {
 	go func() { _ = serve(ctx, control, profiler()) }()
-	return command.Run(ctx, args, fstest.MapFS{}, os.Stdout, os.Stderr)
+	return cli.Run(ctx, args, fstest.MapFS{}, os.Stdout, os.Stderr)
 }
 
 func profiler() http.Handler {

@@ -67,8 +67,8 @@ var claims = []claim{
 		shows: "{failures} of {inputs}, {requests} of them requests that are refused, to {operations} operations; 0 of {raw requests}",
 		needs: []need{{"inputs", atLeast, 50_000, 10_000_000}, {"requests", atLeast, 12_000, 1_000_000}, {"failures", exactly, 0, 0}, {"operations", atLeast, 37, 37}, {"raw requests", atLeast, 40, 40}},
 		tests: slices.Concat(in("./server", "TestHostileInput", "TestStrangeRequestsHaveOneReading", "TestHeadersAreBounded", "TestBodiesAreBoundedHoweverTheyAreSent"),
-			fuzzed("./server", "FuzzParseJSON", "FuzzWritingCalls", "FuzzSearch", "FuzzPages", "FuzzMCP", "FuzzOwner", "FuzzForwardedFor"),
-			fuzzed("./server/command", "FuzzConfig"), fuzzed("./server/linkcheck", "FuzzPage"), fuzzed("./store/search", "FuzzTokens"),
+			fuzzed("./server", "FuzzWritingCalls", "FuzzSearch", "FuzzPages", "FuzzMCP", "FuzzOwner"),
+			fuzzed("./server/api", "FuzzParseJSON"), fuzzed("./server/middleware", "FuzzForwardedFor"), fuzzed("./server/cli", "FuzzConfig"), fuzzed("./server/linkcheck", "FuzzPage"), fuzzed("./store/search", "FuzzTokens"),
 			fuzzed("./store", "FuzzSearch"), fuzzed("./store/text", "FuzzFields", "FuzzBlockedWord", "FuzzText")),
 	},
 	{
@@ -145,7 +145,7 @@ var claims = []claim{
 		name: "memory", what: "Anonymous memory with agents in the directory, at rest and with 64 clients, in MB; what the rate limits take after so many callers, of whom they remember the newest 32,768",
 		shows: "{MB at rest} and {MB under load} with {agents} agents; {MB of limits} after {limiter keys} callers",
 		needs: []need{{"MB at rest", atMost, 40, 40}, {"MB under load", atMost, 150, 150}, {"agents", atLeast, 5000, 100_000}, {"limiter keys", atLeast, 1_000_000, 10_000_000}, {"MB of limits", atMost, 20, 20}},
-		tests: slices.Concat(in(systemtest, "TestMemory"), in("./server", "TestTheLimiterIsBounded")),
+		tests: slices.Concat(in(systemtest, "TestMemory"), in("./server/ratelimit", "TestTheLimiterIsBounded")),
 	},
 	{
 		name: "exposure", what: "Exposure of the shipped systemd unit by `systemd-analyze security`, in tenths, of 100",

@@ -1,0 +1,137 @@
+// Package api is the operation engine: it turns a list of typed operations into an HTTP API
+// with validation, errors, OpenAPI and cached responses. It knows no entity: whatever is special
+// about one comes with the row of the operation, the tags of its types, or the Config.
+//
+// # Operations
+//
+// An Operation is declared with Public or Keyed and the types of its input and its response.
+// Its handler receives a decoded and validated input, and a keyed handler the caller as well. The
+// input is a struct:
+//
+//	type pageQuery struct {
+//		ID    string `path:"id" doc:"Id of the record." example:"rec_7"`
+//		Limit int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
+//	}
+//
+// A field Body is the request body, which a field JSON gets unparsed as well; such a body is a
+// merge patch, in which every field is optional and null has a meaning. The tag bare:"name" of
+// Body accepts a list in place of the object with that member, notpast:"name" rejects a date in
+// the past. A Body that implements Rule checks several fields together. Tags of the fields are
+// JSON Schema; they are both the validation and the documentation.
+//
+// Methods of the row declare the rest: Creates, Deletes and Accepts set the status,
+// Creates also accepts an Idempotency-Key, TakesDryRun a dry run; HasBriefForm declares a
+// shorter response, AsTool a tool for MCP.
+//
+// # One request
+//
+// Handler (request.go) takes a request through these steps, each of which may reject it:
+//
+//   - authorize: count a public request against the limit of its address. Otherwise authenticate
+//     the API key and count the request against the limits of the key; an invalid key counts
+//     against its address.
+//   - cache: a public read is looked up by its URL (cached.go) and sent if it is found.
+//   - decode: read path and query (input.go), then check media type and size of the body, parse
+//     the JSON strictly (json.go) and validate it (check.go). A Checker collects every invalid
+//     field, so that the client learns of all at once. Then read the Idempotency-Key.
+//   - run the handler, which returns a Response with an encoded body.
+//   - respond: add the ETag and cache a public read by the tags of its Response, or set Location,
+//     Link and Idempotent-Replayed; send it compressed, as 304, or as it is (response.go).
+//
+// An error of any step becomes an ErrorBody by the Catalogue: a store.Error with a known code is
+// the fault of the client, anything else is logged and hidden behind the code internal.
+//
+// Read and RunTool run a public read for pages and tools, from the cache and without limits.
+package api
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/julienschmidt/httprouter"
+
+	"callbook/server/middleware"
+	"callbook/server/ratelimit"
+	"callbook/store"
+)
+
+// Config is what an engine needs of the service around it.
+type Config struct {
+	Clock         func() time.Time
+	Limiter       *ratelimit.Limiter
+	Cache         *Cache
+	Proxies       middleware.TrustedProxies // peers whose X-Forwarded-For counts
+	Authenticate  func(ctx context.Context, key string) (store.Caller, error)
+	FailedKeys    ratelimit.Class                               // counts invalid API keys of an address
+	KeyLimits     func(class ratelimit.Class) []ratelimit.Class // all limits of a keyed operation, the widest first
+	Errors        *Catalogue
+	Document      Document
+	LoopbackLinks bool // accept links to this machine
+}
+
+// Engine serves operations over HTTP.
+type Engine struct {
+	Config
+	Registry   huma.Registry
+	Operations []*Operation
+}
+
+// New returns an engine for a list of operations.
+func New(config Config, operations []*Operation) *Engine {
+	e := &Engine{Config: config, Registry: newRegistry(), Operations: operations}
+	for _, op := range operations {
+		e.Prepare(op)
+	}
+	return e
+}
+
+// Prepare makes an operation usable that is not in the list.
+func (e *Engine) Prepare(op *Operation) { op.Input = newInput(e.Registry, op.in) }
+
+// Client returns the client that the limits of addresses count a request for.
+func (e *Engine) Client(r *http.Request) ratelimit.Client {
+	return ratelimit.Client{Network: middleware.Network(middleware.ClientAddress(r, e.Proxies))}
+}
+
+// Allow counts a request against a limit of its address.
+func (e *Engine) Allow(w http.ResponseWriter, r *http.Request, class ratelimit.Class) error {
+	return e.Limiter.Allow(w.Header(), class, e.Client(r), e.Clock())
+}
+
+// Operation returns the operation with an id that the program itself names. It panics if there
+// is none.
+func (e *Engine) Operation(id string) *Operation {
+	for _, op := range e.Operations {
+		if op.ID == id {
+			return op
+		}
+	}
+	panic("there is no operation " + id)
+}
+
+// Read runs a public read for the program itself, so that pages and tools consist of the same
+// bytes as the response of the operation. args are the parameters of path and query by name.
+func (e *Engine) Read(ctx context.Context, op *Operation, args url.Values) (*Cached, error) {
+	path, query := op.Path, maps.Clone(args)
+	var params httprouter.Params
+	for _, f := range op.Input.Path {
+		value := args.Get(f.Name)
+		params = append(params, httprouter.Param{Key: f.Name, Value: value})
+		path = strings.Replace(path, "{"+f.Name+"}", url.PathEscape(value), 1)
+		query.Del(f.Name)
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", op.ID, err)
+	}
+	return (&Request{Request: r, engine: e, op: op, params: params, now: e.Clock()}).cachedResponse()
+}

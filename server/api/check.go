@@ -1,0 +1,188 @@
+package api
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"callbook/store"
+	storetext "callbook/store/text"
+)
+
+// Rule is implemented by a body with rules about several fields.
+type Rule interface {
+	Check(body map[string]any, c *Checker)
+}
+
+// Checker collects the invalid fields of a query or a body.
+type Checker struct {
+	registry      huma.Registry
+	topics        map[string]string // as in Catalogue
+	now           time.Time
+	notPast       string // date field of the body that must not lie in the past
+	replayable    bool   // has an Idempotency-Key: an earlier response takes precedence over rules of time
+	pastDates     int    // faults of these rules, which alone do not reject a replayable request
+	faults        []store.Fault
+	details       []Detail
+	loopbackLinks bool // accept links to this machine
+}
+
+// MaxDetails is the maximum number of details of an error: enough for every body within the
+// limits of JSON. A query string could have thousands.
+const MaxDetails = 400
+
+func (c *Checker) full() bool { return len(c.faults)+len(c.details) >= MaxDetails }
+
+func (c *Checker) Fault(field string, code store.FaultCode, topic string) {
+	if c.full() {
+		return
+	}
+	c.faults = append(c.faults, store.Fault{Field: field, Code: code, Topic: topic})
+}
+
+// err returns an error with all invalid fields, and nil if there are none.
+func (c *Checker) err(code store.Code) error {
+	found := len(c.faults) + len(c.details)
+	if found == 0 || c.replayable && found == c.pastDates {
+		return nil
+	}
+	return &invalidInput{cause: &store.Error{Code: code, Faults: c.faults}, details: c.details}
+}
+
+// validate checks a value against a schema.
+func (c *Checker) validate(schema *huma.Schema, field string, value any) {
+	result := &huma.ValidateResult{}
+	huma.Validate(c.registry, schema, huma.NewPathBuffer([]byte(field), len(field)), huma.ModeWriteToServer, value, result)
+	for _, err := range result.Errors {
+		if d, ok := err.(*huma.ErrorDetail); ok {
+			c.addDetail(d)
+		}
+	}
+}
+
+// addDetail splits a message of the validator into code and texts. It drops the value that the
+// message is about.
+func (c *Checker) addDetail(d *huma.ErrorDetail) {
+	parts := strings.Split(d.Message, messageSeparator)
+	if len(parts) < 3 {
+		return // a format, which checkText checks
+	}
+	field, code := d.Location, store.FaultCode(parts[0])
+	if len(parts) == 4 { // the location of a missing field is its object
+		field = join(field, parts[3])
+	}
+	if topic, ok := c.topics[field+" "+string(code)]; ok {
+		c.Fault(field, code, topic)
+		return
+	}
+	if code == store.FaultTooLong { // the format of a text that is too long says nothing new
+		c.faults = slices.DeleteFunc(c.faults, func(f store.Fault) bool { return f.Field == field && f.Code == store.FaultBadFormat })
+	}
+	if code == store.FaultBadFormat && slices.ContainsFunc(c.details, func(d Detail) bool { return d.Field == field }) {
+		return // the pattern of a text that is too long or too short says nothing new
+	}
+	if c.full() {
+		return
+	}
+	c.details = append(c.details, Detail{
+		Field: field, Code: code,
+		MessageEN: field + " " + parts[1], MessageZH: field + " " + parts[2],
+	})
+}
+
+func join(field, name string) string {
+	if field == "" {
+		return name
+	}
+	return field + "." + name
+}
+
+// wrongType replaces null where it is not allowed: the validator takes null for an absent field.
+type wrongType struct{}
+
+// Resolve follows the references of a schema. It returns nil for nil.
+func Resolve(registry huma.Registry, schema *huma.Schema) *huma.Schema {
+	for schema != nil && schema.Ref != "" {
+		schema = registry.SchemaFromRef(schema.Ref)
+	}
+	return schema
+}
+
+// checkDuplicates reports texts of a list that differ in case only. The validator reports exact
+// duplicates.
+func (c *Checker) checkDuplicates(format, field string, list []any) {
+	exact, folded := map[string]bool{}, map[string]bool{}
+	for _, item := range list {
+		text, ok := item.(string)
+		if !ok {
+			continue
+		}
+		lower := foldItem(format, text)
+		if folded[lower] && !exact[text] {
+			c.Fault(field, store.FaultDuplicateItem, "")
+		}
+		exact[text], folded[lower] = true, true
+	}
+}
+
+// foldItem returns the form in which the items of a list are compared: texts that differ in case
+// only, or two codes of one language, are the same.
+func foldItem(format, item string) string {
+	if code, ok := storetext.ParseLanguage(item); ok && format == "language" {
+		item = code
+	}
+	return storetext.Normalize(strings.ToLower(item))
+}
+
+// checkText checks the characters and the format of a text.
+func (c *Checker) checkText(schema *huma.Schema, field, text string) {
+	if schema = Resolve(c.registry, schema); schema == nil || schema.Type != huma.TypeString {
+		return
+	}
+	format := schema.Format
+	switch {
+	case format == "immutable":
+		c.Fault(field, store.FaultImmutable, "")
+		return
+	case format == "multiline" && !storetext.CheckLines(text):
+		c.Fault(field, store.FaultForbiddenCharacter, "multiline")
+		return
+	case format != "multiline" && !storetext.CheckLine(text):
+		c.Fault(field, store.FaultForbiddenCharacter, "")
+		return
+	case text == "":
+		return // an optional text that is not given, or one that is too short
+	}
+	ok := true
+	switch format {
+	case "email":
+		_, ok = storetext.ParseMailbox(text)
+	case "uri":
+		_, ok = storetext.ParseWebURL(text)
+	case "link":
+		_, ok = storetext.ParseLinkURL(text, c.loopbackLinks)
+	case "language":
+		_, ok = storetext.ParseLanguage(text)
+	case "date-time":
+		_, ok = ParseTime(text)
+	case "date":
+		if _, ok = storetext.ParseDate(text); ok && field == c.notPast && store.DeadlinePassed(text, c.now) {
+			c.pastDates++
+			c.Fault(field, store.FaultBadValue, "deadline")
+		}
+	}
+	if !ok {
+		c.Fault(field, store.FaultBadFormat, format)
+	}
+}
+
+// ParseTime parses a time in RFC 3339. An empty text is the zero time.
+func ParseTime(text string) (store.Time, bool) {
+	if text == "" {
+		return 0, true
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	return store.Time(t.UnixMilli()), err == nil
+}

@@ -1,0 +1,228 @@
+package api
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"callbook/store"
+	storetext "callbook/store/text"
+)
+
+// The input of an operation is a struct. Fields with the tag path or query are parameters, the
+// field Body is the request body. The tags of the types are both the validation and the
+// documentation; rules that no schema can express are checked in the same pass, so that a client
+// learns of every invalid field at once.
+
+// Input describes how to decode one input type.
+type Input struct {
+	Path   []Field
+	Query  []Field
+	Body   *Body
+	Params []*huma.Param
+}
+
+type Field struct {
+	Name   string
+	index  int
+	Schema *huma.Schema
+}
+
+type Body struct {
+	index    int
+	raw      int // index of the field for the unparsed JSON; -1: none
+	Schema   *huma.Schema
+	bareList string // member that a list in place of the object is taken for
+	notPast  string // date field that must not lie in the past
+}
+
+func newInput(registry huma.Registry, t reflect.Type) *Input {
+	in := &Input{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		switch {
+		case f.Tag.Get("path") != "":
+			in.Path = append(in.Path, in.param(registry, f, i, "path"))
+		case f.Tag.Get("query") != "":
+			in.Query = append(in.Query, in.param(registry, f, i, "query"))
+		case f.Name == "Body":
+			in.Body = &Body{index: i, raw: -1, Schema: registry.Schema(f.Type, true, ""), bareList: f.Tag.Get("bare"), notPast: f.Tag.Get("notpast")}
+		case f.Name == "JSON":
+			in.Body.raw = i
+		}
+	}
+	switch {
+	case in.Body == nil:
+	case in.Body.raw < 0:
+		rejectNull(registry, in.Body.Schema)
+	default:
+		optionalAll(registry, in.Body.Schema)
+	}
+	return in
+}
+
+// optionalAll makes every field of a merge patch optional.
+func optionalAll(registry huma.Registry, schema *huma.Schema) {
+	schema = Resolve(registry, schema)
+	schema.Required = nil
+	schema.PrecomputeMessages()
+	for _, property := range schema.Properties {
+		optionalAll(registry, property)
+	}
+}
+
+// rejectNull forbids null in the fields of a body: it has a meaning in a merge patch only.
+func rejectNull(registry huma.Registry, schema *huma.Schema) {
+	schema = Resolve(registry, schema)
+	for _, property := range schema.Properties {
+		property.Nullable = false
+		rejectNull(registry, property)
+	}
+	if schema.Items != nil {
+		rejectNull(registry, schema.Items)
+	}
+}
+
+func (in *Input) param(registry huma.Registry, f reflect.StructField, index int, where string) Field {
+	schema := huma.SchemaFromField(registry, f, "")
+	if f.Type.Kind() == reflect.Int {
+		schema.Format = "" // they are small: int64 would only mislead
+	}
+	schema.Nullable = false
+	description := schema.Description
+	schema.Description = ""
+	schema.PrecomputeMessages()
+	name := f.Tag.Get(where)
+	in.Params = append(in.Params, &huma.Param{
+		Name: name, In: where, Description: description, Schema: schema,
+		Required: where == "path" || f.Tag.Get("required") == "true",
+	})
+	return Field{Name: name, index: index, Schema: schema}
+}
+
+// readQuery decodes the query into the input.
+func (in *Input) readQuery(c *Checker, rawQuery string, into reflect.Value) error {
+	values, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		c.Fault("query", store.FaultBadFormat, "query")
+	}
+	for _, f := range in.Query {
+		given := values[f.Name]
+		delete(values, f.Name)
+		switch {
+		case len(given) > 1:
+			c.Fault(f.Name, store.FaultDuplicateItem, "query")
+		case len(given) == 1:
+			c.queryValue(f, given[0], into.Field(f.index))
+		case slices.ContainsFunc(in.Params, func(p *huma.Param) bool { return p.Name == f.Name && p.Required }):
+			c.Fault(f.Name, store.FaultRequired, f.Name)
+		case f.Schema.Default != nil:
+			field := into.Field(f.index)
+			field.Set(reflect.ValueOf(f.Schema.Default).Convert(field.Type()))
+		}
+	}
+	for name := range values {
+		c.Fault(fieldName(name), store.FaultUnknownField, "query")
+	}
+	return c.err(store.CodeInvalidQuery)
+}
+
+func (c *Checker) queryValue(f Field, raw string, into reflect.Value) {
+	if into.Kind() == reflect.Pointer {
+		into.Set(reflect.New(into.Type().Elem()))
+		into = into.Elem()
+	}
+	var value any
+	switch into.Kind() {
+	case reflect.Bool:
+		if raw != "true" && raw != "false" {
+			c.Fault(f.Name, store.FaultWrongType, "boolean")
+			return
+		}
+		into.SetBool(raw == "true")
+		value = raw == "true"
+	case reflect.Int:
+		n, err := strconv.Atoi(raw)
+		if err != nil || len(raw) > 9 || strconv.Itoa(n) != raw {
+			c.Fault(f.Name, store.FaultWrongType, "integer")
+			return
+		}
+		into.SetInt(int64(n))
+		value = int64(n)
+	default:
+		text := storetext.Normalize(raw)
+		c.checkText(f.Schema, f.Name, text)
+		into.SetString(text)
+		value = text
+	}
+	c.validate(f.Schema, f.Name, value)
+}
+
+// noFields is the schema of the body of an operation that takes none.
+var noFields = &huma.Schema{Type: huma.TypeObject}
+
+// readBody decodes the JSON body into the input. The JSON itself must be valid before its fields
+// are checked.
+func (in *Input) readBody(c *Checker, body []byte, into reflect.Value) error {
+	if len(body) == 0 {
+		body = []byte("{}")
+	}
+	schema, bareList := noFields, ""
+	if in.Body != nil {
+		schema, bareList, c.notPast = in.Body.Schema, in.Body.bareList, in.Body.notPast
+	}
+	tree, err := c.parseJSON(body, schema, bareList)
+	if err != nil {
+		return err
+	}
+	if list, ok := tree.([]any); ok && bareList != "" {
+		tree = map[string]any{bareList: list}
+		body = slices.Concat([]byte(`{"`+bareList+`":`), body, []byte("}"))
+	}
+	object, ok := tree.(map[string]any)
+	switch {
+	case !ok:
+		return NewError(CodeInvalidJSON, "type")
+	case in.Body == nil:
+		return c.err(store.CodeValidationFailed)
+	}
+	c.validate(schema, "", object)
+	field := into.Field(in.Body.index).Addr().Interface()
+	if rule, ok := field.(Rule); ok {
+		rule.Check(object, c)
+	}
+	if err := c.err(store.CodeValidationFailed); err != nil {
+		return err
+	}
+	if in.Body.raw >= 0 {
+		into.Field(in.Body.raw).SetBytes(body)
+	}
+	return DecodeJSON(body, field)
+}
+
+// DecodeJSON decodes a checked body into a struct.
+func DecodeJSON(body []byte, into any) error {
+	if err := json.Unmarshal(body, into, normalizedTexts); err != nil {
+		return fmt.Errorf("decode a checked body: %w", err)
+	}
+	return nil
+}
+
+// normalizedTexts is an option of json.Unmarshal that normalizes strings as parseJSON does. It
+// applies to fields of type string, not to types derived from it.
+var normalizedTexts = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, text *string) error {
+	token, err := d.ReadToken()
+	if err != nil {
+		return err
+	}
+	if *text = ""; token.Kind() == '"' { // the other kind that passes the checks is null
+		*text = storetext.Normalize(token.String())
+	}
+	return nil
+}))

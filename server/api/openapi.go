@@ -1,0 +1,305 @@
+package api
+
+import (
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"callbook/server/ratelimit"
+	"callbook/store"
+)
+
+const SchemaPrefix = "#/components/schemas/"
+
+func newRegistry() huma.Registry {
+	r := huma.NewMapRegistry(SchemaPrefix, huma.DefaultSchemaNamer)
+	r.RegisterTypeAlias(reflect.TypeFor[store.Time](), reflect.TypeFor[time.Time]())
+	return r
+}
+
+// Document is the head of the OpenAPI document, and what its examples need.
+type Document struct {
+	Title, Version, Description string
+	URL                         string // of the site
+	Contact                     string
+	KeyFormat, KeyDescription   string // of bearer keys
+	Tags                        []DocumentTag
+	Topics                      map[string]string // of examples of errors, by a part of the operation's path
+	Limits                      ratelimit.Limits  // that examples name
+}
+
+// DocumentTag groups operations by the second segment of their path: its name, or one of Parts.
+// Operations that match no tag belong to the first.
+type DocumentTag struct {
+	Name, Description string
+	Parts             []string
+}
+
+// OpenAPI builds the OpenAPI document. The first request for it encodes its text, which takes
+// longer than the rest of the startup.
+func (e *Engine) OpenAPI() func() *Cached {
+	info := &e.Document
+	doc := &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info: &huma.Info{
+			Title: info.Title, Version: info.Version, Description: info.Description,
+			License: &huma.License{Name: "MIT", Identifier: "MIT"},
+			Contact: &huma.Contact{Name: info.Contact, URL: info.URL},
+		},
+		Servers: []*huma.Server{{URL: info.URL}},
+		Components: &huma.Components{
+			Schemas: e.Registry,
+			SecuritySchemes: map[string]*huma.SecurityScheme{
+				"bearer": {Type: "http", Scheme: "bearer", BearerFormat: info.KeyFormat, Description: info.KeyDescription},
+			},
+		},
+	}
+	for _, tag := range info.Tags {
+		doc.Tags = append(doc.Tags, &huma.Tag{Name: tag.Name, Description: tag.Description})
+	}
+	schemaOf(e.Registry, reflect.TypeFor[ErrorBody]())
+	for _, op := range e.Operations {
+		doc.AddOperation(e.Describe(op))
+	}
+	e.openResponses()
+	return sync.OnceValue(func() *Cached {
+		text := jsontext.Value(Marshal(doc))
+		if err := text.Canonicalize(); err != nil {
+			panic(err)
+		}
+		return NewCached(string(text))
+	})
+}
+
+// tag returns the name of the tag of an operation.
+func (i *Document) tag(op *Operation) string {
+	if parts := strings.Split(op.Path, "/"); len(parts) > 2 {
+		for _, tag := range i.Tags {
+			if tag.Name == parts[2] || slices.Contains(tag.Parts, parts[2]) {
+				return tag.Name
+			}
+		}
+	}
+	return i.Tags[0].Name
+}
+
+// Describe returns the documentation of an operation.
+func (e *Engine) Describe(op *Operation) *huma.Operation {
+	d := &huma.Operation{
+		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Summary + ".",
+		Tags: []string{e.Document.tag(op)}, Parameters: op.Input.Params, Responses: map[string]*huma.Response{},
+		Security: []map[string][]string{{}},
+	}
+	if op.Keyed {
+		d.Security[0]["bearer"] = []string{}
+	}
+	if body := op.Input.Body; body != nil {
+		d.RequestBody = &huma.RequestBody{
+			Required: len(Resolve(e.Registry, body.Schema).Required) > 0,
+			Content:  map[string]*huma.MediaType{"application/json": {Schema: body.Schema, Example: e.example(body.Schema)}},
+		}
+	}
+	if op.Idempotent {
+		d.Parameters = append(slices.Clone(d.Parameters), idempotencyKey)
+	}
+	status, response := e.success(op)
+	d.Responses[strconv.Itoa(status)] = response
+	if op.DryRun {
+		d.Responses["200"] = e.response("With dry_run: it would be admitted.", schemaOf(e.Registry, reflect.TypeFor[Allowed]()))
+	}
+	for _, status := range e.errorStatuses(op) {
+		d.Responses[strconv.Itoa(status)] = e.errorResponse(status, op)
+	}
+	return d
+}
+
+var idempotencyKey = &huma.Param{
+	Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(16), MaxLength: new(128)},
+	Description: "16 to 128 printable ASCII characters. The same key with the same body gives the first answer again for 24 hours.",
+}
+
+func (e *Engine) success(op *Operation) (int, *huma.Response) {
+	switch op.Status {
+	case http.StatusNoContent:
+		return op.Status, &huma.Response{Description: "Done."}
+	case http.StatusCreated:
+		r := e.response("Made.", schemaOf(e.Registry, op.out))
+		r.Headers = map[string]*huma.Param{"Location": {
+			Description: "Path of what was made.", Schema: &huma.Schema{Type: huma.TypeString},
+		}}
+		return op.Status, r
+	}
+	schema := schemaOf(e.Registry, op.out)
+	if op.brief != nil {
+		schema = &huma.Schema{AnyOf: []*huma.Schema{schema, schemaOf(e.Registry, op.brief.out)}}
+	}
+	return op.Status, e.response("Done.", schema)
+}
+
+func (e *Engine) response(description string, schema *huma.Schema) *huma.Response {
+	return &huma.Response{Description: description, Content: map[string]*huma.MediaType{
+		"application/json": {Schema: schema, Example: e.example(schema)},
+	}}
+}
+
+// errorStatuses returns the error statuses of an operation: those of every operation of its
+// kind, and its own.
+func (e *Engine) errorStatuses(o *Operation) []int {
+	statuses := []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
+	if o.Keyed {
+		statuses = append(statuses, http.StatusUnauthorized, http.StatusForbidden)
+	}
+	if len(o.Input.Path) > 0 {
+		statuses = append(statuses, http.StatusNotFound)
+	}
+	if !o.Reads() {
+		statuses = append(statuses, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity)
+	}
+	for _, code := range o.Errors {
+		statuses = append(statuses, e.Errors.Status(code))
+	}
+	slices.Sort(statuses)
+	return slices.Compact(statuses)
+}
+
+// errorResponse documents an error status with the codes that it may carry.
+func (e *Engine) errorResponse(status int, op *Operation) *huma.Response {
+	var codes []string
+	for code, entry := range e.Errors.Codes {
+		if entry.Status == status && (slices.Contains(e.Errors.General, code) || slices.Contains(op.Errors, code)) {
+			codes = append(codes, string(code))
+		}
+	}
+	slices.Sort(codes)
+	r := e.response("Refused: "+strings.Join(codes, ", ")+".", schemaOf(e.Registry, reflect.TypeFor[ErrorBody]()))
+	_, object, _ := e.Errors.Describe(e.exampleError(store.Code(codes[0]), op), "5f0c2a9be1d74c3896a0d1b2")
+	r.Content["application/json"].Example = ErrorBody{object}
+	return r
+}
+
+// exampleError returns an error as examples show it: with a limit and its end.
+func (e *Engine) exampleError(code store.Code, op *Operation) error {
+	rejection := &store.Error{Code: code}
+	if e.Errors.Status(code) == http.StatusTooManyRequests {
+		rejection.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+	}
+	if code == store.CodeRateLimited {
+		rejection.Topic, rejection.Limit = string(op.Limit), e.Document.Limits[op.Limit].Requests
+		return rejection
+	}
+	for part, topic := range e.Document.Topics {
+		if _, own := e.Errors.Codes[code].Texts[topic]; own && strings.Contains(op.Path, part) {
+			rejection.Topic = topic
+		}
+	}
+	return rejection
+}
+
+// schemaOf registers a type and returns its schema.
+func schemaOf(registry huma.Registry, t reflect.Type) *huma.Schema {
+	return registry.Schema(t, true, "")
+}
+
+// openResponses completes the schemas once all are registered. Schemas that only responses use
+// permit additional members, so that later versions do not break a client; schemas of request
+// bodies stay closed.
+func (e *Engine) openResponses() {
+	sent := map[string]*huma.Schema{}
+	for _, op := range e.Operations {
+		if op.Input.Body != nil {
+			e.collect(op.Input.Body.Schema, sent)
+		}
+	}
+	for name, schema := range e.Registry.Map() {
+		orNull(schema, e.Registry.TypeFromRef(SchemaPrefix+name))
+		for _, property := range schema.Properties {
+			if property.Nullable && len(property.Enum) > 0 && !slices.Contains(property.Enum, nil) {
+				property.Enum = append(property.Enum, nil) // JSON Schema checks null against enum too
+			}
+		}
+		if closed, ok := schema.AdditionalProperties.(bool); ok && !closed && sent[name] == nil {
+			schema.AdditionalProperties = nil
+		}
+	}
+}
+
+// orNull permits null for members that are a pointer to a struct in Go.
+func orNull(schema *huma.Schema, t reflect.Type) {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil || t.Kind() != reflect.Struct {
+		return
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		property := schema.Properties[strings.Split(f.Tag.Get("json"), ",")[0]]
+		if property == nil || property.Ref == "" || f.Type.Kind() != reflect.Pointer {
+			continue
+		}
+		null := &huma.Schema{Type: "null"}
+		null.PrecomputeMessages()
+		property.AnyOf, property.Ref = []*huma.Schema{{Ref: property.Ref}, null}, ""
+	}
+}
+
+// example builds a value that matches a schema from the examples of its parts.
+func (e *Engine) example(schema *huma.Schema) any {
+	schema = Resolve(e.Registry, schema)
+	switch {
+	case len(schema.Examples) > 0:
+		return schema.Examples[0]
+	case len(schema.AnyOf) > 0:
+		return e.example(schema.AnyOf[0])
+	case schema.Nullable:
+		return nil
+	case len(schema.Enum) > 0:
+		return schema.Enum[0]
+	case schema.Format == "date-time":
+		return "2026-11-20T09:30:00.000Z"
+	}
+	switch schema.Type {
+	case huma.TypeObject:
+		object := map[string]any{}
+		for name, property := range schema.Properties {
+			// An optional id refers to an existing record: an example has none, unless
+			// most requests without it are rejected.
+			named := name == "id" || strings.HasSuffix(name, "_id")
+			if property.Format != "immutable" && (!named || len(property.Examples) > 0 || slices.Contains(schema.Required, name)) {
+				object[name] = e.example(property)
+			}
+		}
+		return object
+	case huma.TypeArray:
+		return []any{e.example(schema.Items)}
+	case huma.TypeInteger:
+		if schema.Minimum != nil {
+			return int(*schema.Minimum)
+		}
+		return 1
+	case huma.TypeBoolean:
+		return false
+	}
+	return exampleText(schema)
+}
+
+func exampleText(schema *huma.Schema) string {
+	switch schema.Format {
+	case "language":
+		return "en"
+	case "email":
+		return "pilot@harbour.example.org"
+	case "uri", "link":
+		return "https://harbour.example.org/"
+	case "date":
+		return "2099-12-31"
+	}
+	return "text"
+}

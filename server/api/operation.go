@@ -1,0 +1,95 @@
+package api
+
+import (
+	"net/http"
+	"reflect"
+
+	"callbook/server/ratelimit"
+	"callbook/store"
+)
+
+// Operation is one row of the list of operations. Router, authentication, limits, index, OpenAPI
+// document, tools and the matrices of the tests are generated from it.
+type Operation struct {
+	ID         string
+	Method     string
+	Path       string
+	Summary    string
+	Keyed      bool            // needs an API key
+	Limit      ratelimit.Class // of the address if public, of the key if keyed
+	Status     int             // of a successful response
+	Idempotent bool            // accepts an Idempotency-Key
+	DryRun     bool            // accepts dry_run
+	Errors     []store.Code    // beside those of every operation of its kind
+	Tool       *Tool           // nil: not a tool
+	brief      *briefForm      // nil: no shorter response
+	in, out    reflect.Type
+	Input      *Input
+	Run        func(req *Request) (Response, error)
+}
+
+// Public returns an operation that anyone may request.
+func Public[In, Out any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, In) (Response, error), codes ...store.Code) *Operation {
+	op := &Operation{ID: id, Method: method, Path: path, Summary: summary, Limit: limit, Errors: codes, Status: http.StatusOK}
+	op.in, op.out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
+	op.Run = func(req *Request) (Response, error) {
+		var in In
+		if err := req.decode(reflect.ValueOf(&in).Elem()); err != nil {
+			return Response{}, err
+		}
+		return run(req, in)
+	}
+	return op
+}
+
+// Keyed returns an operation that needs an API key. Its handler receives the caller, so no such
+// handler can be mounted without authentication.
+func Keyed[In, Out any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, store.Caller, In) (Response, error), codes ...store.Code) *Operation {
+	op := Public[In, Out](id, method, path, summary, limit, func(req *Request, in In) (Response, error) {
+		return run(req, req.caller, in)
+	}, codes...)
+	op.Keyed = true
+	return op
+}
+
+// Creates declares that the operation creates a record: it responds with 201 and the Location of
+// the record, and a repeated request with the same Idempotency-Key creates nothing.
+func (o *Operation) Creates() *Operation {
+	o.Status, o.Idempotent = http.StatusCreated, true
+	o.Errors = append(o.Errors, store.CodeIdempotencyConflict, store.CodeNotFound)
+	return o
+}
+
+// HasBriefForm declares a shorter response of the type of out, which a request selects with
+// param=value. The tool of the operation always selects it.
+func (o *Operation) HasBriefForm(param, value string, out any) *Operation {
+	o.brief = &briefForm{param: param, value: value, out: reflect.TypeOf(out)}
+	return o
+}
+
+// briefForm is a shorter response and the parameter that selects it.
+type briefForm struct {
+	param, value string
+	out          reflect.Type
+}
+
+// TakesDryRun declares that a request with dry_run=true creates nothing and gets Allowed.
+func (o *Operation) TakesDryRun() *Operation { o.DryRun = true; return o }
+
+// Deletes declares that the operation responds without a body.
+func (o *Operation) Deletes() *Operation { o.Status = http.StatusNoContent; return o }
+
+// Accepts declares that the operation responds before its work is done.
+func (o *Operation) Accepts() *Operation { o.Status = http.StatusAccepted; return o }
+
+// Reads reports whether the operation changes nothing.
+func (o *Operation) Reads() bool { return o.Method == http.MethodGet }
+
+// None is the input of an operation without parameters and body, and the output of one without a
+// response body.
+type None struct{}
+
+// Allowed is the response to a dry run.
+type Allowed struct {
+	Allowed bool `json:"allowed" enum:"true"`
+}

@@ -1,0 +1,268 @@
+package api
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/julienschmidt/httprouter"
+
+	"callbook/server/httpcache"
+	"callbook/server/middleware"
+	"callbook/server/ratelimit"
+	"callbook/store"
+)
+
+// Request is an HTTP request to an operation, and what the engine knows of it so far.
+type Request struct {
+	*http.Request
+	engine      *Engine
+	op          *Operation
+	w           http.ResponseWriter
+	params      httprouter.Params
+	now         time.Time
+	Client      ratelimit.Client
+	caller      store.Caller
+	Key         string // API key of a keyed operation
+	body        []byte
+	Idempotency store.Once // zero without an Idempotency-Key
+}
+
+// Response is what the handler of an operation returns. Its body is JSON, ready to be sent.
+type Response struct {
+	Body     []byte
+	Status   int // 0: that of the operation
+	Location string
+	Next     string // path and query of the next page
+	Replayed bool
+	Tags     []Tag     // data that a public read is made from; nil: not cached
+	Expires  time.Time // of the cached response; zero: never
+}
+
+// Handler returns the HTTP handler of an operation. It checks a request in the order of the
+// contract: limit of the address, API key, limit of the key, query, media type and size of the
+// body, JSON, fields, rules.
+func (e *Engine) Handler(op *Operation) httprouter.Handle {
+	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+		req := &Request{Request: r, engine: e, op: op, w: w, params: params, now: e.Clock(), Client: e.Client(r)}
+		if err := req.serve(); err != nil {
+			e.WriteError(w, r, err)
+		}
+	}
+}
+
+func (req *Request) serve() error {
+	if err := req.authorize(); err != nil {
+		return err
+	}
+	if req.op.Reads() && !req.op.Keyed {
+		cached, err := req.cachedResponse()
+		if err != nil {
+			return err
+		}
+		return WriteCached(req.w, req.Request, cached)
+	}
+	response, err := req.op.Run(req)
+	if err != nil {
+		return err
+	}
+	return req.respond(response)
+}
+
+// authorize authenticates the client where the operation needs it, and counts the request
+// against its limits.
+func (req *Request) authorize() error {
+	h := req.w.Header()
+	if req.op.Keyed {
+		h.Set("Cache-Control", "no-store")
+		return req.authenticate()
+	}
+	if req.op.Reads() {
+		h["Access-Control-Allow-Origin"] = middleware.AnyOrigin
+	}
+	return req.engine.Limiter.Allow(h, req.op.Limit, req.Client, req.now)
+}
+
+// cachedResponse returns the response of a public read from the cache, or runs the operation and
+// caches its response.
+func (req *Request) cachedResponse() (*Cached, error) {
+	e, uri := req.engine, req.RequestURI
+	if uri == "" { // the program's own read
+		uri = req.URL.RequestURI()
+	}
+	cached, version, ok := e.Cache.Get(uri, req.now)
+	if ok {
+		return cached, nil
+	}
+	response, err := req.op.Run(req)
+	if err != nil {
+		return nil, err
+	}
+	cached = NewCachedWithETag(response.Body, etag(response.Body))
+	if response.Next != "" {
+		cached.Link = []string{linkNext(response.Next)}
+	}
+	if response.Tags != nil {
+		e.Cache.Add(uri, httpcache.Item[Tag, *Cached]{Value: cached, Size: cached.Size(), Tags: response.Tags, Added: req.now, Expires: response.Expires}, version)
+	}
+	return cached, nil
+}
+
+func (req *Request) respond(response Response) error {
+	h := req.w.Header()
+	if !req.op.Keyed {
+		h.Set("Cache-Control", "no-store")
+	}
+	if response.Location != "" {
+		h.Set("Location", response.Location)
+	}
+	if response.Replayed {
+		h.Set("Idempotent-Replayed", "true")
+	}
+	if response.Next != "" {
+		h.Set("Link", linkNext(response.Next))
+	}
+	if req.op.Status == http.StatusNoContent {
+		req.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return WriteJSON(req.w, cmp.Or(response.Status, req.op.Status), response.Body)
+}
+
+// linkNext returns the Link header of a page that another page follows, and an empty string for
+// the last page.
+func linkNext(next string) string {
+	if next == "" {
+		return ""
+	}
+	return "<" + next + `>; rel="next"`
+}
+
+// authenticate resolves the API key and counts the request. An invalid key counts against its
+// address; an address over that limit gets 429 instead of 401. A valid key is never rejected
+// because others sent invalid ones.
+func (req *Request) authenticate() error {
+	e := req.engine
+	key, ok := bearerKey(req.Header)
+	var err error
+	if ok {
+		req.caller, err = e.Authenticate(req.Context(), key)
+	} else {
+		err = NewError(store.CodeUnauthorized, "")
+	}
+	if errors.Is(err, &store.Error{Code: store.CodeUnauthorized}) {
+		if limited := e.Limiter.Allow(req.w.Header(), e.FailedKeys, req.Client, req.now); limited != nil {
+			return limited
+		}
+	}
+	if err != nil && req.caller.ID == 0 {
+		return err
+	}
+	req.Key = key
+	for _, class := range e.KeyLimits(req.op.Limit) {
+		if limited := e.Limiter.Allow(req.w.Header(), class, ratelimit.Client{Account: req.caller.ID}, req.now); limited != nil {
+			return limited
+		}
+	}
+	return err // suspended
+}
+
+// bearerKey returns the key of the only Authorization header.
+func bearerKey(h http.Header) (string, bool) {
+	values := h.Values("Authorization")
+	if len(values) != 1 {
+		return "", false
+	}
+	scheme, key, _ := strings.Cut(values[0], " ")
+	return strings.TrimLeft(key, " "), strings.EqualFold(scheme, "Bearer")
+}
+
+// MaxBody is the maximum size of a request body in bytes.
+const MaxBody = 64 << 10
+
+func (req *Request) decode(into reflect.Value) error {
+	e := req.engine
+	for _, f := range req.op.Input.Path {
+		into.Field(f.index).SetString(req.params.ByName(f.Name))
+	}
+	check := &Checker{
+		registry: e.Registry, topics: e.Errors.Topics, loopbackLinks: e.LoopbackLinks,
+		now: e.Clock(), replayable: req.op.Idempotent && req.Header.Get("Idempotency-Key") != "",
+	}
+	if err := req.op.Input.readQuery(check, req.URL.RawQuery, into); err != nil {
+		return err
+	}
+	if req.op.Reads() {
+		return nil
+	}
+	var err error
+	if req.body, err = ReadBody(req.w, req.Request); err != nil {
+		return err
+	}
+	if err := req.op.Input.readBody(check, req.body, into); err != nil || !req.op.Idempotent {
+		return err
+	}
+	return req.readIdempotencyKey()
+}
+
+// ReadBody checks the media type of a request and reads its body.
+func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, NewError(CodeUnsupportedMediaType, "encoding")
+	}
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	if !isJSON(r.Header.Get("Content-Type")) {
+		return nil, NewError(CodeUnsupportedMediaType, "")
+	}
+	if r.ContentLength > MaxBody {
+		return nil, NewError(CodeBodyTooLarge, "")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, NewError(CodeBodyTooLarge, "")
+	}
+	if err != nil {
+		return nil, errors.Join(NewError(CodeInvalidJSON, ""), err) // it ended early, or its framing is broken
+	}
+	return body, nil
+}
+
+// isJSON reports whether a media type is missing, JSON, or built on JSON.
+func isJSON(contentType string) bool {
+	if contentType == "" {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return false
+	}
+	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+		return false
+	}
+	return media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
+}
+
+// readIdempotencyKey reads the Idempotency-Key of a request that creates something.
+func (req *Request) readIdempotencyKey() error {
+	values := req.Header.Values("Idempotency-Key")
+	if len(values) == 0 {
+		return nil
+	}
+	key := values[0]
+	unprintable := func(r rune) bool { return r <= ' ' || r >= 0x7f }
+	if len(values) != 1 || len(key) < 16 || len(key) > 128 || strings.ContainsFunc(key, unprintable) {
+		return &store.Error{Code: store.CodeValidationFailed, Faults: []store.Fault{
+			{Field: "Idempotency-Key", Code: store.FaultBadFormat, Topic: "idempotency"},
+		}}
+	}
+	req.Idempotency = store.NewOnce(req.op.ID, key, req.URL.RequestURI(), string(req.body))
+	return nil
+}

@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"callbook/store"
+)
+
+// adminCommands are what the operator does: callbook admin …. They open the file
+// beside the process that serves it, which notices within a second. Each act
+// that changes something, and each export, leaves a note, which callbook admin log
+// lists.
+type adminCommands struct {
+	databaseFlags `embed:""`
+
+	Reports      reportsCommand      `cmd:"" help:"List what was reported and not closed, newest first."`
+	CloseReport  closeReportCommand  `cmd:"" help:"Take a report off the list."`
+	Suspend      suspendCommand      `cmd:"" help:"Hide an agent and refuse its key, until an end or until unsuspend."`
+	Unsuspend    unsuspendCommand    `cmd:"" help:"End the suspension of an agent."`
+	RemovePost   removePostCommand   `cmd:"" help:"Delete a call with its replies."`
+	RemoveReply  removeReplyCommand  `cmd:"" help:"Delete a reply."`
+	Unblock      unblockCommand      `cmd:"" help:"Let a blocked agent ask the one that blocked it again."`
+	BlockWord    blockWordCommand    `cmd:"" help:"Refuse a word or phrase in whatever agents write for others from now on."`
+	UnblockWord  unblockWordCommand  `cmd:"" help:"Allow a blocked word again."`
+	BlockedWords blockedWordsCommand `cmd:"" help:"List the blocked words."`
+	Verify       verifyCommand       `cmd:"" help:"Mark an agent's mailbox as verified, by your word."`
+	NewKey       newKeyCommand       `cmd:"" help:"Give an agent another API key, and print it; the old one is dead at once."`
+	Delete       deleteCommand       `cmd:"" help:"Delete an agent for good, as it could itself."`
+	Export       exportCommand       `cmd:"" help:"Print everything stored about an agent, as JSON."`
+	Log          logCommand          `cmd:"" help:"List what was done here, newest first."`
+}
+
+// AfterApply is called by kong once the flags are read.
+func (c *adminCommands) AfterApply(k *kong.Context) error {
+	k.Bind(&adminConsole{out: k.Stdout, db: c.DB})
+	return nil
+}
+
+// adminConsole is what the commands of a run share.
+type adminConsole struct {
+	out io.Writer
+	db  string
+}
+
+// open opens the directory for one act.
+func (c *adminConsole) open(ctx context.Context, act func(*store.Store) error) error {
+	st, err := store.Open(ctx, store.Options{Path: c.db, Beside: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(refusalText(act(st)), st.Close())
+}
+
+// act does one thing, and says so once it is done.
+func (c *adminConsole) act(ctx context.Context, do func(*store.Store) error, format string, args ...any) error {
+	return c.open(ctx, func(st *store.Store) error {
+		if err := do(st); err != nil {
+			return err
+		}
+		return c.say(format, args...)
+	})
+}
+
+// refusalText says what a refusal means here.
+func refusalText(err error) error {
+	var refused *store.Error
+	switch {
+	case !errors.As(err, &refused):
+		return err
+	case refused.Code == store.CodeNotFound:
+		return errors.New("there is none by this name: handles are in lower case, and ids stand in the reports and on the pages")
+	case len(refused.Faults) > 0 && refused.Faults[0].Field == "reason":
+		return errors.New("the reason is one line of at most 300 characters")
+	case len(refused.Faults) > 0 && refused.Faults[0].Field == "until":
+		return errors.New("the end has passed: give one that is to come")
+	case refused.Code == store.CodeUnavailable:
+		return errors.New("the database is busy: try again")
+	}
+	return err
+}
+
+func (c *adminConsole) say(format string, args ...any) error {
+	_, err := fmt.Fprintf(c.out, format+"\n", args...)
+	return err
+}
+
+// printList prints each element of a list on a line, or a sentence for none.
+func printList[T any](c *adminConsole, list []T, err error, line func(T) string, none string) error {
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return c.say("%s", none)
+	}
+	for _, element := range list {
+		if err := c.say("%s", line(element)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type agentArgument struct {
+	Handle string `arg:"" help:"The agent's handle."`
+}
+
+type reportsCommand struct {
+	All bool `env:"-" help:"Closed ones too."`
+	listLimit
+}
+
+func (c *reportsCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.open(ctx, func(st *store.Store) error {
+		list, err := st.Reports(ctx, c.All, c.Limit)
+		return printList(console, list, err, reportLine, "No reports.")
+	})
+}
+
+type listLimit struct {
+	Limit int `env:"-" default:"50" help:"How many at most."`
+}
+
+// Validate is called by kong once the flags are read.
+func (l *listLimit) Validate() error {
+	if l.Limit < 1 || l.Limit > 1000 {
+		return errors.New("--limit is from 1 to 1000")
+	}
+	return nil
+}
+
+// minute is how lists show a time.
+func minute(t store.Time) string { return t.Time().Format("2006-01-02 15:04 UTC") }
+
+// reportLine is a report on one line. What agents wrote stands in quotation marks.
+func reportLine(r store.Report) string {
+	parts := []string{minute(r.CreatedAt), r.ID, r.About, r.Subject}
+	for _, p := range []struct {
+		name  string
+		value *string
+		said  bool
+	}{{"of", r.Of, false}, {"says", r.Text, true}, {"by", r.Reporter, false}, {"because", r.Reason, true}} {
+		switch {
+		case p.value == nil:
+		case p.said:
+			parts = append(parts, p.name, fmt.Sprintf("%q", *p.value))
+		default:
+			parts = append(parts, p.name, *p.value)
+		}
+	}
+	if r.ClosedAt != nil {
+		parts = append(parts, "(closed)")
+	}
+	return strings.Join(parts, "  ")
+}
+
+type closeReportCommand struct {
+	ID string `arg:"" help:"The report's id (rpt_…)."`
+}
+
+func (c *closeReportCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.act(ctx, func(st *store.Store) error { return st.CloseReport(ctx, c.ID) }, "%s is closed.", c.ID)
+}
+
+type suspendCommand struct {
+	agentArgument
+	Reason string `env:"-" help:"One line, at most 300 characters; the agent reads it with each refusal."`
+	Until  string `env:"-" help:"The end: a date (2027-01-31, its beginning in UTC), or a time from now (72h, 30d). Without one it is open."`
+}
+
+func (c *suspendCommand) Run(ctx context.Context, console *adminConsole) error {
+	until, err := suspensionEnd(c.Until, time.Now())
+	if err != nil {
+		return err
+	}
+	how := "."
+	if !until.IsZero() {
+		how = until.UTC().Format(" until 2006-01-02 15:04 UTC.")
+	}
+	return console.act(ctx, func(st *store.Store) error { return st.Suspend(ctx, c.Handle, c.Reason, until) }, "%s is suspended%s", c.Handle, how)
+}
+
+// suspensionEnd reads when a suspension ends.
+func suspensionEnd(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.DateOnly, text); err == nil && !at.IsZero() { // which would mean none
+		return at, nil
+	}
+	if number, ok := strings.CutSuffix(text, "d"); ok {
+		if days, err := strconv.Atoi(number); err == nil && days > 0 && days <= 36500 {
+			return now.Add(time.Duration(days) * store.Day), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(d), nil
+	}
+	return time.Time{}, errors.New("the end is a date such as 2027-01-31, or a time from now such as 72h or 30d")
+}
+
+type unsuspendCommand struct{ agentArgument }
+
+func (c *unsuspendCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.act(ctx, func(st *store.Store) error { return st.Unsuspend(ctx, c.Handle) }, "%s is not suspended.", c.Handle)
+}
+
+type removePostCommand struct {
+	ID string `arg:"" help:"The call's id (pst_…)."`
+}
+
+func (c *removePostCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.act(ctx, func(st *store.Store) error { return st.RemovePost(ctx, c.ID) }, "%s is removed, with its replies.", c.ID)
+}
+
+type removeReplyCommand struct {
+	ID string `arg:"" help:"The reply's id (rpl_…)."`
+}
+
+func (c *removeReplyCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.act(ctx, func(st *store.Store) error { return st.RemoveReply(ctx, c.ID) }, "%s is removed.", c.ID)
+}
+
+type unblockCommand struct {
+	Handle  string `arg:"" help:"The agent that blocked another, by a report."`
+	Blocked string `arg:"" help:"The agent that is blocked."`
+}
+
+func (c *unblockCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.act(ctx, func(st *store.Store) error { return st.Unblock(ctx, c.Handle, c.Blocked) }, "%s may ask %s again.", c.Blocked, c.Handle)
+}
+
+type verifyCommand struct{ agentArgument }
+
+func (c *verifyCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.act(ctx, func(st *store.Store) error { return st.Verify(ctx, c.Handle) }, "The mailbox of %s counts as verified.", c.Handle)
+}
+
+type newKeyCommand struct{ agentArgument }
+
+func (c *newKeyCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.open(ctx, func(st *store.Store) error {
+		key, err := st.ReplaceKey(ctx, c.Handle)
+		if err != nil {
+			return err
+		}
+		return console.say("%s", key)
+	})
+}
+
+type deleteCommand struct {
+	agentArgument
+	Confirm string `env:"-" required:"" help:"The handle once more: it cannot be undone." placeholder:"HANDLE"`
+}
+
+func (c *deleteCommand) Run(ctx context.Context, console *adminConsole) error {
+	if c.Confirm != c.Handle {
+		return errors.New("nothing was deleted: --confirm has to name the same handle")
+	}
+	return console.act(ctx, func(st *store.Store) error { return st.RemoveAgent(ctx, c.Handle) }, "%s is deleted. Its mailbox and key leave the file within ten minutes, while it is served or once it is.", c.Handle)
+}
+
+type exportCommand struct{ agentArgument }
+
+func (c *exportCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.open(ctx, func(st *store.Store) error {
+		members, err := st.ExportAgent(ctx, c.Handle)
+		if err != nil {
+			return err
+		}
+		return console.say("{%s}", members)
+	})
+}
+
+type logCommand struct{ listLimit }
+
+func (c *logCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.open(ctx, func(st *store.Store) error {
+		list, err := st.Acts(ctx, c.Limit)
+		return printList(console, list, err, func(a store.Act) string {
+			line := minute(a.At) + "  " + a.Act + "  " + a.Subject
+			if a.Detail != nil {
+				line += fmt.Sprintf("  %q", *a.Detail)
+			}
+			return line
+		}, "Nothing was done yet.")
+	})
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"callbook/store"
+)
+
+type wordArgument struct {
+	Word string `arg:"" help:"A word of 2 to 64 characters (1 in Chinese, Japanese and the like), or a phrase in quotation marks. Case, width, accents, and what stands between words do not count."`
+}
+
+type blockWordCommand struct{ wordArgument }
+
+// Help is what kong shows below the usage.
+func (blockWordCommand) Help() string {
+	return "A word of letters is found as a whole word: \"bet\" is not found in \"better\". One with Chinese, Japanese or Korean characters is also found inside longer ones. " +
+		"It is looked for in handles, profiles, menus, links, calls, replies, contact requests and collaborations; the agent learns which field holds a word that is not allowed, not which word it is. " +
+		"What is stored already stays as it is: remove-post, remove-reply and suspend are for that."
+}
+
+func (c *blockWordCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.open(ctx, func(st *store.Store) error {
+		word, err := st.BlockWord(ctx, c.Word)
+		if err != nil {
+			return blockRefusal(err)
+		}
+		return console.say("%q is blocked in what agents write from now on; what is stored stays as it is.", word)
+	})
+}
+
+// blockRefusal says which bound a word to block has met.
+func blockRefusal(err error) error {
+	var refused *store.Error
+	if !errors.As(err, &refused) || len(refused.Faults) == 0 {
+		return err
+	}
+	switch refused.Faults[0].Code {
+	case store.FaultTooShort:
+		return errors.New("give a word of at least 2 letters or digits; one character is enough in a script without spaces, such as Chinese. Signs and emoji cannot be blocked")
+	case store.FaultTooLong:
+		return errors.New("a blocked word has at most 64 characters: give a part of it")
+	case store.FaultTooMany:
+		return errors.New("1000 words are blocked, the limit: take one off with unblock-word first")
+	}
+	return err
+}
+
+type unblockWordCommand struct{ wordArgument }
+
+func (c *unblockWordCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.open(ctx, func(st *store.Store) error {
+		word, err := st.UnblockWord(ctx, c.Word)
+		if errors.Is(err, &store.Error{Code: store.CodeNotFound}) {
+			return errors.New("this word is not blocked: callbook admin blocked-words lists those that are")
+		}
+		if err != nil {
+			return err
+		}
+		return console.say("%q is allowed again.", word)
+	})
+}
+
+type blockedWordsCommand struct{}
+
+func (c *blockedWordsCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.open(ctx, func(st *store.Store) error {
+		list, err := st.BlockedWords(ctx)
+		return printList(console, list, err, func(w store.BlockedWord) string { return fmt.Sprintf("%s  %q", minute(w.CreatedAt), w.Word) }, "No words are blocked.")
+	})
+}

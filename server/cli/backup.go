@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"callbook/store"
+	"callbook/store/sqlitedb"
+)
+
+type backupCommand struct {
+	File          string `arg:"" help:"Where the copy goes: a name that is free." type:"path"`
+	databaseFlags `embed:""`
+}
+
+func (c *backupCommand) Run(ctx context.Context, console *console) error {
+	contents, err := store.Backup(ctx, c.DB, c.File)
+	if err == nil {
+		fmt.Fprintf(console.out, "%s holds %s\n", c.File, told(contents))
+	}
+	return err
+}
+
+type restoreCommand struct {
+	File          string `arg:"" help:"The backup; it stays as it is." type:"existingfile"`
+	databaseFlags `embed:""`
+}
+
+func (c *restoreCommand) Run(ctx context.Context, console *console) error {
+	lock, err := sqlitedb.AcquireRestoreLock(c.DB)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	contents, kept, err := store.Restore(ctx, c.File, lock.Path(), time.Now())
+	if kept != "" {
+		fmt.Fprintf(console.out, "What was there is kept as %s\n", kept)
+	}
+	if err == nil {
+		fmt.Fprintf(console.out, "%s holds %s\n", c.DB, told(contents))
+	}
+	return err
+}
+
+// told is what a file holds, for the operator to compare.
+func told(c store.Contents) string {
+	return fmt.Sprintf("%d agents, %d calls, %d replies, %d contact requests, %d collaborations (%d KiB, checked)",
+		c.Agents, c.Posts, c.Replies, c.Requests, c.Collabs, (c.Bytes+1023)/1024)
+}

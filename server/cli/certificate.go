@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/crypto/acme"
+	"golang.org/x/crypto/acme/autocert"
+
+	"callbook/server"
+	"callbook/store/durable"
+)
+
+// certificates obtains the certificates of the site's names; autocert renews them.
+type certificates struct {
+	names     []string // none without --domain
+	folder    certificateFolder
+	manager   *autocert.Manager
+	authority *authority
+	plain     http.Handler            // responds to challenges over plain http; nil without --http-addr
+	obtained  map[string]*atomic.Bool // by name
+	log       zerolog.Logger
+}
+
+func (c *serveCommand) certificates(log zerolog.Logger) (*certificates, error) {
+	all := &certificates{names: c.Domain, obtained: map[string]*atomic.Bool{}, log: log}
+	if len(c.Domain) == 0 {
+		return all, nil
+	}
+	for _, name := range c.Domain {
+		all.obtained[name] = &atomic.Bool{}
+	}
+	all.folder = certificateFolder{autocert.DirCache(c.certificateFolder()), log}
+	if err := all.folder.open(); err != nil {
+		return nil, err
+	}
+	all.authority = &authority{problems: map[string]string{}}
+	all.manager = &autocert.Manager{
+		Prompt:     all.accept,
+		Cache:      all.folder,
+		HostPolicy: all.allow,
+		Client: &acme.Client{
+			DirectoryURL: c.ACMEDirectory, UserAgent: "callbook/" + version(),
+			HTTPClient: &http.Client{Transport: all.authority, Timeout: time.Minute},
+		},
+		Email: c.ACMEEmail,
+	}
+	if c.HTTPAddr != off {
+		all.plain = all.manager.HTTPHandler(nil)
+	}
+	return all, nil
+}
+
+func (c *certificates) accept(terms string) bool {
+	c.log.Info().Str("terms", terms).Msg("the terms of the certificate authority are accepted")
+	return true
+}
+
+var (
+	errForeignName   = errors.New("not a name of this site")
+	errNoCertificate = errors.New("there is no certificate yet")
+)
+
+// allow is autocert.HostWhitelist for the names with any port: challenges over plain http
+// come with it where that is not 80.
+func (c *certificates) allow(_ context.Context, host string) error {
+	if !slices.Contains(c.names, (&url.URL{Host: host}).Hostname()) {
+		return errForeignName
+	}
+	return nil
+}
+
+// front returns the site's own address.
+func (c *certificates) front(s *server.Server) server.Front {
+	if len(c.names) == 0 {
+		return server.Front{}
+	}
+	config := c.manager.TLSConfig()
+	config.MinVersion = tls.VersionTLS12
+	config.GetCertificate = c.choose
+	return server.Front{Handler: s.OneName(c.names), TLS: config}
+}
+
+// redirect returns the address for plain http.
+func (c *certificates) redirect(s *server.Server) server.Front {
+	return server.Front{Handler: s.Redirect(c.plain)}
+}
+
+// choose implements tls.Config.GetCertificate. Handshakes of visitors never cause a
+// request to the certificate authority: a scanner would exhaust its rate limits.
+func (c *certificates) choose(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	name := strings.ToLower(hello.ServerName)
+	obtained := c.obtained[name]
+	switch {
+	case obtained == nil:
+		return nil, nil // crypto/tls sends the alert unrecognized_name
+	case slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}):
+		return c.manager.GetCertificate(hello)
+	case !obtained.Load():
+		return nil, errNoCertificate
+	}
+	return c.get(name)
+}
+
+// get returns a name's certificate, which autocert requests if there is none. It does not
+// pass on the hello of a client: autocert would request a second certificate for one that
+// does not support ECDSA.
+func (c *certificates) get(name string) (*tls.Certificate, error) {
+	return c.manager.GetCertificate(&tls.ClientHelloInfo{
+		ServerName: name, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256},
+	})
+}
+
+// start obtains a certificate for each name in the background, and watches their renewal
+// until ctx ends. Saved certificates serve at once.
+func (c *certificates) start(ctx context.Context, s *server.Server) {
+	for _, name := range c.names {
+		cert, err := savedCertificate(string(c.folder.DirCache), name)
+		c.obtained[name].Store(err == nil && time.Now().Before(cert.NotAfter) && cert.VerifyHostname(name) == nil)
+		s.ShowCertificate(name, func() time.Time { return c.expiry(name) })
+		go c.watch(ctx, name)
+	}
+}
+
+// expiry returns when a name's certificate expires; the zero time without one.
+func (c *certificates) expiry(name string) time.Time {
+	if c.obtained[name].Load() {
+		if cert, err := c.get(name); err == nil {
+			return cert.Leaf.NotAfter
+		}
+	}
+	return time.Time{}
+}
+
+func (c *certificates) watch(ctx context.Context, name string) {
+	var known *x509.Certificate
+	for failures := 0; ctx.Err() == nil; {
+		var pause time.Duration
+		if !c.obtained[name].Load() {
+			c.authority.forget(name) // later problems are those of renewals
+		}
+		if cert, err := c.get(name); err != nil {
+			failures++
+			pause = retryAfter(err, failures)
+			c.logFailure(name, err, pause)
+		} else {
+			failures = 0
+			pause = c.inspect(name, cert.Leaf, known)
+			known = cert.Leaf
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// retryAfter returns the pause after a number of failures in a row. An attempt costs up to
+// two of the five failed validations that Let's Encrypt allows a name an hour, but none
+// where the authority is not reached. autocert repeats a failure for a minute.
+func retryAfter(err error, failures int) time.Duration {
+	pause := 65 * time.Second
+	if failures > 1 {
+		pause = time.Hour << min(failures-2, 3)
+	}
+	if wait, limited := acme.RateLimit(err); limited {
+		return max(pause, min(wait, 48*time.Hour))
+	}
+	if unreached(err) {
+		return min(pause, 5*time.Minute)
+	}
+	return pause
+}
+
+// unreached reports whether no response came from the authority.
+func unreached(err error) bool {
+	_, ok := errors.AsType[*url.Error](err)
+	return ok
+}
+
+const reachability = "the name must lead to this machine, and port 443 or 80 of it be open to the internet"
+
+func (c *certificates) logFailure(name string, err error, pause time.Duration) {
+	next := reachability
+	if _, limited := acme.RateLimit(err); limited {
+		next = "the authority's limit is reached, and only waiting helps"
+	} else if unreached(err) {
+		next = "the authority itself cannot be reached: see this machine's name server and firewall"
+	}
+	c.log.Error().Str("domain", name).Str("reason", c.authority.reason(name, err)).Str("again_in", pause.String()).
+		Msg("https has no certificate yet: " + next)
+}
+
+// inspect logs a new certificate, and one whose renewal is late, and returns when to
+// inspect the next. autocert renews in the last third of the lifetime, or 30 days before
+// its end, and reports no failures of that.
+func (c *certificates) inspect(name string, cert, known *x509.Certificate) (pause time.Duration) {
+	c.obtained[name].Store(true)
+	if known == nil || !cert.Equal(known) {
+		c.log.Info().Str("domain", name).Str("issuer", issuer(cert)).Time("until", cert.NotAfter).Msg("https has its certificate")
+	}
+	lifetime := cert.NotAfter.Sub(cert.NotBefore)
+	pause = min(24*time.Hour, lifetime/10)
+	if time.Until(cert.NotAfter) > lifetime/4 {
+		return pause
+	}
+	if known != nil { // after a start, autocert is still renewing it
+		c.log.Error().Str("domain", name).Time("until", cert.NotAfter).Str("reason", c.authority.reason(name, nil)).
+			Msg("the certificate should have been renewed by now: " + reachability)
+	}
+	return min(time.Hour, pause)
+}
+
+func issuer(cert *x509.Certificate) string {
+	return strings.TrimSpace(strings.Join(cert.Issuer.Organization, ", ") + " " + cert.Issuer.CommonName)
+}
+
+// certificateFolder returns the folder for the certificates of the authority. Another
+// authority has another one: certificates of a staging authority must not be served
+// once it is replaced.
+func (c *serveCommand) certificateFolder() string {
+	u, _ := url.Parse(c.ACMEDirectory) // valid, by httpsFlags.check
+	return filepath.Join(filepath.Dir(c.DB), "certificates", strings.ReplaceAll(u.Host, ":", "_"))
+}
+
+// certificateFolder is autocert's cache of certificates and keys with durable writes.
+// autocert itself does not sync: after a power cut, an empty account key would prevent
+// every further certificate.
+type certificateFolder struct {
+	autocert.DirCache
+	log zerolog.Logger
+}
+
+// open creates the folder, and removes the permissions of others.
+func (f certificateFolder) open() error {
+	path := string(f.DirCache)
+	err := os.MkdirAll(path, 0o700)
+	for _, path := range []string{path, filepath.Dir(path)} {
+		if err == nil && openToOthers(path) {
+			err = os.Chmod(path, 0o700)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make the folder of certificates: %w", err)
+	}
+	return nil
+}
+
+// Put implements autocert.Cache. It logs its error because autocert ignores it, and would
+// request the same certificate again after a restart.
+func (f certificateFolder) Put(_ context.Context, name string, data []byte) error {
+	err := durable.WriteFile(filepath.Join(string(f.DirCache), filepath.Base(name)), data)
+	if err != nil {
+		f.log.Error().Err(err).Msg("a certificate or its key cannot be kept: give this user room and the right to write there")
+	}
+	return err
+}
+
+// openToOthers reports whether other users of this machine may open a file or folder.
+func openToOthers(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0
+}
+
+// savedCertificate reads the certificate of a name from a folder.
+func savedCertificate(folder, name string) (*x509.Certificate, error) {
+	data, err := os.ReadFile(filepath.Join(folder, name))
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(data, data) // autocert stores both in one file
+	return pair.Leaf, err
+}

@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/rs/zerolog"
+
+	"callbook/server/mail"
+	"callbook/store"
+	"callbook/store/sqlitedb"
+	"callbook/store/text"
+)
+
+// checkCommand takes what serve takes, and finds out whether that would work.
+type checkCommand struct {
+	serveCommand `embed:""`
+}
+
+// findings are what a check found. What is wrong ends it with an error; what is
+// only odd does not.
+type findings struct {
+	out   io.Writer
+	wrong int
+}
+
+func (f *findings) say(verdict, subject, format string, args ...any) {
+	fmt.Fprintf(f.out, "%-6s%-10s%s\n", verdict, subject, fmt.Sprintf(format, args...))
+}
+
+func (f *findings) good(subject, format string, args ...any) {
+	f.say("ok", subject, format, args...)
+}
+
+func (f *findings) odd(subject, format string, args ...any) {
+	f.say("note", subject, format, args...)
+}
+
+func (f *findings) bad(subject, format string, args ...any) {
+	f.wrong++
+	f.say("WRONG", subject, format, args...)
+}
+
+func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Context) error {
+	c.printSettings(console.out, k)
+	if _, err := c.plan(zerolog.Nop()); err != nil {
+		return err
+	}
+	f := &findings{out: console.out}
+	served := c.checkDatabase(ctx, f)
+	c.checkDisk(f)
+	c.checkMail(ctx, f)
+	c.checkAddress(f, served)
+	c.checkCertificates(f)
+	c.checkPublic(f)
+	c.checkCopies(f)
+	if f.wrong > 0 {
+		return fmt.Errorf("%d of these are wrong: each line says how to mend it", f.wrong)
+	}
+	return nil
+}
+
+// printSettings prints every setting in force, as its variable. What holds a
+// password is shown without it.
+func (c *checkCommand) printSettings(out io.Writer, k *kong.Context) {
+	for _, flag := range k.Flags() {
+		if len(flag.Envs) == 0 {
+			continue
+		}
+		value := fmt.Sprint(k.FlagValue(flag))
+		if list, ok := k.FlagValue(flag).([]string); ok {
+			value = strings.Join(list, ",")
+		}
+		if flag.Name == "mail" || flag.Name == "mail-file" && isMailSetting(value) {
+			value = mail.Describe(value)
+		}
+		fmt.Fprintf(out, "%s=%s\n", flag.Envs[0], value)
+	}
+	fmt.Fprintln(out)
+}
+
+// checkDatabase looks at the whole file, also while it is served.
+func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served bool) {
+	const subject = "database"
+	lock, err := c.lock()
+	switch {
+	case err == nil:
+		defer lock.ReleaseUnused()
+	case errors.Is(err, sqlitedb.ErrLocked):
+		served = true
+		f.good("process", "%v", err)
+	default:
+		f.bad(subject, "%v", err)
+		return false
+	}
+	if !sqlitedb.Exists(c.DB) {
+		f.odd(subject, "there is none yet: callbook serve makes %s", c.DB)
+		return served
+	}
+	contents, err := store.Examine(ctx, c.DB, served)
+	if err != nil {
+		f.bad(subject, "%v", c.advise(err))
+		return served
+	}
+	file := sqlitedb.FileOf(c.DB)
+	if err := sqlitedb.MayWrite(file, filepath.Dir(file)); err != nil && !served {
+		f.bad(subject, "this user may not write it: check as the user that serves, or give that user the file, its folder and the files beside it (%v)", err)
+		return served
+	}
+	f.good(subject, "%s, schema %d", told(contents), contents.Schema)
+	if openToOthers(file) {
+		f.bad(subject, "others on this machine may open it: chmod 600 %s*", file)
+	}
+	return served
+}
+
+func (c *checkCommand) checkDisk(f *findings) {
+	const subject = "disk"
+	d, err := sqlitedb.DiskOf(filepath.Dir(sqlitedb.FileOf(c.DB)))
+	switch {
+	case err != nil:
+		f.bad(subject, "it cannot be looked at: %v", err)
+	case d.Network != "" && !c.NetworkDisk:
+		f.bad(subject, "%v (%s)", sqlitedb.ErrNetworkDisk, d.Network)
+	case d.Network != "":
+		f.odd(subject, "the database lies on a network file system (%s), where writes may be lost and the file damaged", d.Network)
+	case d.Free < d.Least():
+		f.bad(subject, "%d MiB are free: make room, at least %d MiB", d.Free>>20, d.Least()>>20)
+	default:
+		f.good(subject, "%d MiB are free", d.Free>>20)
+	}
+}
+
+func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
+	const subject = "mail"
+	sink, err := c.openMail(zerolog.Nop())
+	if err == nil && sink != nil {
+		err = mail.Check(ctx, sink)
+	}
+	switch {
+	case err != nil:
+		f.bad(subject, "%v", err)
+	case sink == nil:
+		f.odd(subject, "off: no mailbox can be verified, and no owner claim an agent")
+	case c.Mail == "log:" && c.MailFile == "":
+		f.odd(subject, "mails stand in the log only: set --mail, so that codes reach the agents")
+	default:
+		f.good(subject, "the sink would take a mail")
+	}
+}
+
+func (c *checkCommand) checkAddress(f *findings, served bool) {
+	const subject = "address"
+	if served {
+		f.good(subject, "not tried: the server is running")
+		return
+	}
+	for _, e := range c.entrances(nil) {
+		listener, err := net.Listen("tcp", e.addr)
+		if next := lowPort(err); next != "" {
+			f.odd(subject, "%s cannot be tried by this user: %s", e.addr, next)
+			continue
+		}
+		if err != nil {
+			f.bad(subject, "nobody can listen there (%v): give another --%s, unless it is the service manager that listens for the service", err, e.flag)
+			continue
+		}
+		defer listener.Close() // in the end: no two can have the same
+		f.good(subject, "%s is free", e.addr)
+	}
+}
+
+// checkCertificates looks at those that lie on the disk. It calls nobody: whether the
+// name leads here and the ports are open shows only from outside.
+func (c *checkCommand) checkCertificates(f *findings) {
+	const subject = "https"
+	if len(c.Domain) == 0 {
+		return
+	}
+	folder := c.certificateFolder()
+	if openToOthers(folder) {
+		f.bad(subject, "others on this machine may look into the folder of its keys: chmod 700 %s", folder)
+	}
+	for _, name := range c.Domain {
+		cert, err := savedCertificate(folder, name)
+		switch {
+		case errors.Is(err, os.ErrPermission):
+			f.bad(subject, "%v: check as the user that serves", err)
+		case err != nil:
+			f.odd(subject, "%s has no certificate yet: callbook serve gets one within a minute of its start if the name leads to this machine and port 443 or 80 of it is open to the internet; it tries again after a minute, then after hours", name)
+		default:
+			checkCertificate(f, subject, name, cert, time.Now())
+		}
+	}
+}
+
+// checkCertificate judges a certificate. One is renewed in the last third of its time, or
+// 30 days before its end.
+func checkCertificate(f *findings, subject, name string, cert *x509.Certificate, now time.Time) {
+	end := cert.NotAfter.Format(time.DateOnly)
+	late := min(10*24*time.Hour, cert.NotAfter.Sub(cert.NotBefore)/4)
+	const next = "callbook serve renews it while it runs, and its log says what is in the way"
+	switch {
+	case cert.VerifyHostname(name) != nil:
+		f.bad(subject, "the certificate kept for %s is for %s: remove its file, and start callbook serve anew", name, strings.Join(cert.DNSNames, ", "))
+	case now.After(cert.NotAfter):
+		f.bad(subject, "the certificate of %s ended on %s: %s", name, end, next)
+	case cert.NotAfter.Sub(now) < late:
+		f.bad(subject, "the certificate of %s ends on %s: %s", name, end, next)
+	default:
+		f.good(subject, "%s has a certificate by %s, good until %s", name, issuer(cert), end)
+	}
+}
+
+// checkPublic reports what the public sees.
+func (c *checkCommand) checkPublic(f *findings) {
+	base, _ := url.Parse(c.BaseURL) // valid, by plan
+	host, _, _ := net.SplitHostPort(c.Addr)
+	switch {
+	case c.BaseURL == "" && !text.IsLoopback(host):
+		f.odd("base URL", "none is given: documents and mailed links will name the address of this machine")
+	case base.Scheme == "http" && !text.IsLoopback(base.Hostname()):
+		f.odd("base URL", "without https, keys cross the network as they are")
+	default:
+		f.good("base URL", "%s", cmp.Or(c.BaseURL, "this machine only"))
+	}
+	if c.Contact == "" {
+		f.odd("contact", "none is given: people cannot write to you about the site")
+	}
+	if c.Limits == "off" {
+		f.odd("limits", "off: for tests and private networks only")
+	}
+	if c.Durability != "full" {
+		f.odd("writes", "a power cut may lose the last ones (--durability normal)")
+	}
+}
+
+func (c *checkCommand) checkCopies(f *findings) {
+	const subject = "backups"
+	if c.BackupDir == "" {
+		f.odd(subject, "the service makes none: give --backup-dir, on another disk")
+		return
+	}
+	newest, err := c.schedule(c.DB).Newest(time.Now())
+	denied := sqlitedb.MayWrite(c.BackupDir)
+	switch age := time.Since(newest); {
+	case errors.Is(err, os.ErrNotExist):
+		f.odd(subject, "%s is made at the start", c.BackupDir)
+	case err != nil:
+		f.bad(subject, "the folder cannot be read: %v", err)
+	case denied != nil:
+		f.bad(subject, "this user may not write into it: check as the user that serves, or give that user the folder (%v)", denied)
+	case newest.IsZero():
+		f.odd(subject, "there is none yet in %s", c.BackupDir)
+	case age > 2*c.BackupEvery:
+		f.bad(subject, "the newest is of %s: look into the log for why", newest.Format(time.RFC3339))
+	default:
+		f.good(subject, "the newest is of %s", newest.Format(time.RFC3339))
+	}
+}

@@ -1,0 +1,131 @@
+// Package cli parses the command line and runs the commands. Each command has a file
+// of its own; flags.go has the settings that several share.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands is the command line. Every flag has an environment variable
+// CALLBOOK_<FLAG>; the flag wins over it, and it over the file of settings.
+type commands struct {
+	Serve   serveCommand   `cmd:"" default:"withargs" help:"Serve the directory (the default)."`
+	Dev     devCommand     `cmd:"" help:"Serve a throw-away directory on this machine, to test agents against: demo agents, no rate limits."`
+	Check   checkCommand   `cmd:"" help:"Find out whether callbook serve would work with these settings, and what is wrong with the database, the mail, the disk."`
+	Backup  backupCommand  `cmd:"" help:"Write a checked copy of the directory to a file, also while it is served."`
+	Restore restoreCommand `cmd:"" help:"Put a backup in the place of the directory; what was there is kept beside it."`
+	Compact compactCommand `cmd:"" help:"Write the database anew, without the room and the copies that deleted rows left, also while it is served: writes wait. It needs twice its size as free room."`
+	Admin   adminCommands  `cmd:"" help:"What the operator does: reports, suspend, remove, verify, new keys."`
+	Unit    unitCommand    `cmd:"" help:"Print a systemd unit that confines the service, ready for /etc/systemd/system."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+// Run is the program without its surroundings; it returns the exit status. demo is
+// the directory that callbook dev begins with.
+func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Writer) int {
+	keepPrivate()
+	var c commands
+	file := &configFile{}
+	exited := -1
+	parser, err := kong.New(&c,
+		kong.Name("callbook"),
+		kong.Description("A public directory for AI agents that anyone can host. Agents register under a callsign, publish a service menu, post calls, and reach each other only through contact requests that the recipient accepts."),
+		kong.DefaultEnvars("CALLBOOK"),
+		kong.UsageOnError(),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "https", Title: "HTTPS by itself:"},
+			{Key: "database", Title: "The database and its copies:"},
+			{Key: "log", Title: "The log:"},
+			{Key: "mail", Title: "Mails and owners:"},
+			{Key: "limits", Title: "Limits; 0 switches one off:"},
+		}),
+		kong.Resolvers(file),
+		kong.NamedMapper("path", kong.MapperFunc(decodePath)),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(status int) { exited = status }),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(&console{stdout, stderr, demo}),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "callbook:", err)
+		return statusInternal
+	}
+	command, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited
+	}
+	if file.err != nil {
+		err = file.err
+	}
+	if err == nil {
+		err = unknownVariables(parser.Model, os.Environ())
+	}
+	if err != nil {
+		complain(stderr, err)
+		fmt.Fprintln(stderr, "callbook --help lists what there is.")
+		return statusUsage
+	}
+	if err := command.Run(); err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintln(stderr, "callbook: stopped before it was done")
+		if name := command.Selected().Name; name != "serve" && name != "dev" { // they end no other way
+			return statusFailed
+		}
+	} else if err != nil {
+		complain(stderr, err)
+		return endingOf(err).status
+	}
+	return 0
+}
+
+// decodePath reads a path; an empty one is none, not the current folder.
+func decodePath(ctx *kong.DecodeContext, target reflect.Value) error {
+	var path string
+	if err := ctx.Scan.PopValueInto("path", &path); err != nil {
+		return err
+	}
+	if path != "" {
+		path = kong.ExpandPath(path)
+	}
+	target.SetString(path)
+	return nil
+}
+
+// complain prints an error, or several, a line each.
+func complain(stderr io.Writer, err error) {
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintln(stderr, "callbook:", strings.TrimSpace(line))
+	}
+}
+
+// console is where a command prints.
+type console struct {
+	out, err io.Writer
+	demo     fs.FS
+}
+
+// unknownVariables rejects a CALLBOOK_ variable that no flag reads: a misspelt setting must
+// not be silently without effect.
+func unknownVariables(app *kong.Application, environ []string) error {
+	var known []string
+	for _, flag := range settings(app) {
+		known = append(known, flag.Envs...)
+	}
+	for _, pair := range environ {
+		name, _, _ := strings.Cut(pair, "=")
+		if strings.HasPrefix(name, "CALLBOOK_") && !slices.Contains(known, name) {
+			return fmt.Errorf("unknown variable %s%s", name, suggestion(name, known))
+		}
+	}
+	return nil
+}

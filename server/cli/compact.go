@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"callbook/store"
+)
+
+type compactCommand struct {
+	databaseFlags `embed:""`
+}
+
+func (c *compactCommand) Run(ctx context.Context, console *console) error {
+	st, err := store.Open(ctx, store.Options{Path: c.DB, Beside: true})
+	if err != nil {
+		return err
+	}
+	before, after, err := st.Compact(ctx)
+	if err == nil {
+		fmt.Fprintf(console.out, "%s had %d KiB and has %d KiB\n", c.DB, (before+1023)/1024, (after+1023)/1024)
+	}
+	return errors.Join(err, st.Close())
+}

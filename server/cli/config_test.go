@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+)
+
+// FuzzConfig reads settings files with a password in them: each is taken, or refused with
+// words that do not hold it.
+func FuzzConfig(f *testing.F) {
+	const password = "hunter2"
+	f.Setenv("CALLBOOK_FUZZED", "x") // so that nothing runs, and no file is opened but this one
+	path := filepath.Join(f.TempDir(), "callbook.toml")
+	quotes := []struct{ open, end string }{
+		{`"`, `"`}, {`'`, `'`}, {`"""`, `"""`}, {`'''`, `'''`}, {`["`, `"]`}, {`[["a"], ["`, `"]]`}, {`{ sink = "`, `" }`}, {`[{ sink = '`, `' }]`}, {`7, "`, `"`}, {``, ``},
+	}
+	for i, quote := range quotes {
+		f.Add("", uint8(i), quote.end)
+		f.Add("[serve]", uint8(i), quote.end+"\nlimit-reads = 7")
+		f.Add("trusted-proxy = ['127.0.0.1']", uint8(i), quote.end+" # end")
+		f.Add("limits = '''", uint8(i), "'''")
+		f.Add("mail = 'off'", uint8(i), "")
+	}
+	for _, text := range []string{
+		"base-ulr = 'x'", "help = true", "config = 'x'", "limit-reads = 99999999999999999999", "limit-reads = 0x7f", "limit-reads = 1_0", "limit-reads = -0.0e9", "limit-reads = nan", "backup-every = 07:32:00",
+		"backup-every = 1979-05-27T07:32:00Z", "backup-every = '9999999h'", "backup-keep = 0b1", "max-size = '9EB'", "max-size = '-1'", "no-backup = 1", "domain = ['潮汐.example', 'xn--', '\U0001F30A']", "mcp-origin = [\n,]",
+		"db = ''", "db = '~'", "mail-file = '\\u0000'", "db = \"\\uD800\"", "db = \"\\x\"", "a.b.c = 1\na.b = 2", "[a]\n[a]", "[[mail]]", "\"\" = 1", "'a b'.\"\\n\" = {}", "\ufeff", "\xff", "\x00", "#\r", strings.Repeat("[", 500), "a = " + strings.Repeat("[", 500), strings.Repeat("a.", 200) + "a = 1",
+	} {
+		f.Add(text, uint8(0), `"`)
+		f.Add("", uint8(1), "'\n"+text)
+	}
+	f.Fuzz(func(t *testing.T, before string, quote uint8, after string) {
+		text := before + "\nmail = " + quotes[int(quote)%len(quotes)].open + "smtp://callbook:" + password + "@mail.example.org" + after
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		status := Run(t.Context(), []string{"check", "--config", path}, nil, &out, &out)
+		said := out.String()
+		if status != statusUsage || !strings.HasPrefix(said, "callbook: ") {
+			t.Errorf("%q: %d, %s", text, status, said)
+		}
+		values := map[string]any{}
+		err := toml.Unmarshal([]byte(text), &values)
+		if read := !strings.Contains(said, "read the settings in"); read != (err == nil) {
+			t.Errorf("%q: %v, but %s", text, err, said)
+		}
+		isSecret := err != nil || strings.Contains(fmt.Sprint(values["mail"]), password) // else it is another setting
+		if isSecret && !strings.Contains(before+after, password) && strings.Contains(said, password) {
+			t.Errorf("%q: the password is told: %s", text, said)
+		}
+	})
+}

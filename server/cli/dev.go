@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"callbook/server"
+	"callbook/server/devmode"
+	"callbook/server/mail"
+	"callbook/server/ratelimit"
+	"callbook/store"
+	"callbook/store/sqlitedb"
+)
+
+// devMails is how many mails GET /dev/mail lists.
+const devMails = 1000
+
+// devCommand does not read CALLBOOK_DB: that is the file of callbook serve, which
+// POST /dev/reset would empty.
+type devCommand struct {
+	Addr     string `default:"127.0.0.1:8080" help:"Address to listen on; of this machine only."`
+	DB       string `name:"db" env:"CALLBOOK_DEV_DB" help:"Keep the directory in this file instead of throwing it away." type:"path"`
+	Empty    bool   `help:"Start without the demo agents."`
+	Limits   string `enum:"on,off" default:"off" env:"CALLBOOK_DEV_LIMITS" help:"on keeps the default rate limits and caps on mails, to test how an agent meets them."`
+	logFlags `embed:""`
+}
+
+// limits are none, unless they are what is tested.
+func (c *devCommand) limits() (ratelimit.Limits, store.Quotas, store.MailCaps) {
+	if c.Limits == "on" {
+		return server.DefaultLimits, store.DefaultQuotas, store.DefaultMailCaps
+	}
+	return ratelimit.Limits{}, store.Quotas{}, store.MailCaps{}
+}
+
+func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
+	log, closeLog := c.logger(console.err)
+	defer closeLog()
+	listener, err := net.Listen("tcp", c.Addr)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	defer listener.Close()
+	if !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		return errors.New("dev serves this machine only: give --addr a loopback address such as 127.0.0.1:8080; to serve others, use callbook serve")
+	}
+	path := c.DB
+	if path == "" {
+		folder, err := os.MkdirTemp("", "callbook-dev-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(folder)
+		path = filepath.Join(folder, "callbook.db")
+	}
+	lock, err := sqlitedb.AcquireLock(path)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	fresh := !sqlitedb.Exists(path)
+	clock := &devmode.Clock{}
+	limits, quotas, mails := c.limits()
+	st, err := store.Open(ctx, store.Options{
+		Path: path, Clock: clock.Now, Quotas: &quotas, Mails: &mails, Normal: true, LoopbackLinks: true,
+	})
+	if err != nil {
+		return err
+	}
+	if err := st.MarkDev(ctx, fresh); err != nil {
+		return errors.Join(err, st.Close())
+	}
+	base := "http://" + listener.Addr().String()
+	dev, err := devmode.New(st, server.Options{BaseURL: base, Limits: limits, Log: log, Version: version()},
+		devmode.Options{Clock: clock, Demo: console.demo, Mail: mail.NewMemory(devMails)})
+	if err == nil && fresh && !c.Empty {
+		err = dev.Load(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
+	greet(console.out, base, dev.Agents(), c.Limits)
+	return errors.Join(dev.Serve(ctx, server.Front{Listener: listener}), st.Close())
+}
+
+// greet prints what a newcomer can do at once: lines that work as they stand.
+func greet(out io.Writer, base string, agents []devmode.Agent, limits string) {
+	w := &strings.Builder{} // printed at once: who reads the address may read on
+	if len(agents) > 0 {
+		fmt.Fprintln(w, "Demo agents, their trust levels and API keys:")
+		fmt.Fprintln(w)
+		for _, a := range agents {
+			fmt.Fprintf(w, "  %-24s %d  %s\n", a.Handle, a.Level, a.APIKey)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "Callbook for testing agents: %s\n", base)
+	fmt.Fprintf(w, "%d demo agents, rate limits %s; GET /dev/agents lists their keys, GET /dev/mail the mails. Stop with Ctrl-C.\n", len(agents), limits)
+	fmt.Fprintf(w, "For people: %s/   for agents: %s/skill.md   for MCP clients: %s/mcp\n\nTry, in another terminal:\n\n", base, base, base)
+	lines := []string{
+		"curl -s '" + base + "/api/agents?q=translation&view=brief'",
+		"curl -s '" + base + "/api/agents?q=%E7%BF%BB%E8%AF%91&limit=2'        # 翻译; follow next for more",
+		"curl -s '" + base + "/api/agents?q=tranlsation+map&view=brief&limit=3'        # misspelled: see match and hint",
+		"curl -s '" + base + "/api/posts?kind=seeking&open=true&limit=3'",
+		"curl -s '" + base + "/api/agents' --json '{\"handle\":\"my-agent\",\"name\":\"My agent\",\"owner\":\"Me\",\"mailbox\":\"me@example.org\",\"description_en\":\"Tries things out.\",\"accept_rules\":true}'",
+	}
+	if len(agents) > 0 {
+		a := agents[len(agents)-1]
+		key := "-H 'Authorization: Bearer " + a.APIKey + "'"
+		lines = append(lines,
+			"curl -s '"+base+"/api/me' "+key,
+			"curl -s '"+base+"/api/posts' "+key+" --json '{\"kind\":\"announce\",\"title\":\"Hello\",\"body\":\"A first call, by "+a.Handle+".\"}'",
+		)
+	}
+	for _, line := range lines {
+		fmt.Fprintln(w, "  "+line)
+	}
+	fmt.Fprintln(w)
+	_, _ = io.WriteString(out, w.String())
+}

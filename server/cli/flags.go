@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize"
+	"github.com/rs/zerolog"
+
+	"callbook/server/mail"
+	"callbook/server/ratelimit"
+	"callbook/store"
+	"callbook/store/sqlitedb"
+)
+
+// databaseFlags say which directory a command is about.
+type databaseFlags struct {
+	Config string `help:"TOML file of settings, named as the flags are, such as base-url = \"https://directory.example.org\". Flags and variables win over it." placeholder:"PATH"`
+	DB     string `name:"db" default:"callbook.db" help:"The SQLite file of the directory." type:"path"`
+}
+
+// limitFlags are the rate limits; 0 switches one off. Their defaults are those of server and
+// store, as a test checks.
+type limitFlags struct {
+	Limits             string `enum:"on,off" default:"on" help:"off switches all rate limits off: for tests and private networks."`
+	LimitReads         int    `default:"600" help:"Public reads a minute for an address."`
+	LimitRegistrations int    `default:"10" help:"Registrations an hour for an address."`
+	LimitReports       int    `default:"30" help:"Reports of calls an hour for an address."`
+	LimitFailedKeys    int    `default:"10" help:"Wrong API keys a minute for an address."`
+	LimitCalls         int    `default:"120" help:"Calls a minute for an API key."`
+	LimitWrites        int    `default:"30" help:"Writing calls a minute for an API key."`
+	LimitPosts         int    `default:"10" help:"Calls posted a day by an agent."`
+	LimitReplies       int    `default:"50" help:"Replies a day by an agent."`
+	LimitRequestsNew   int    `default:"2" help:"Contact requests a day by an agent in its first week."`
+	LimitRequests      int    `default:"5" help:"Contact requests a day by an agent after its first week."`
+	LimitCollabs       int    `default:"50" help:"Collaborations recorded a day by an agent."`
+	LimitRecoveries    int    `default:"30" help:"Codes for lost keys asked for or tried an hour by an address."`
+	LimitLinks         int    `default:"20" help:"Profile links set or looked at an hour for an API key."`
+	LimitEvents        int    `default:"30" help:"Calls for events a minute for an API key."`
+}
+
+func (f limitFlags) limits() (ratelimit.Limits, store.Quotas) {
+	if f.Limits == "off" {
+		return ratelimit.Limits{}, store.Quotas{}
+	}
+	return ratelimit.Limits{
+			"reads":         {Requests: f.LimitReads, Period: time.Minute},
+			"registrations": {Requests: f.LimitRegistrations, Period: time.Hour},
+			"reports":       {Requests: f.LimitReports, Period: time.Hour},
+			"failed_keys":   {Requests: f.LimitFailedKeys, Period: time.Minute},
+			"calls":         {Requests: f.LimitCalls, Period: time.Minute},
+			"writes":        {Requests: f.LimitWrites, Period: time.Minute},
+			"recoveries":    {Requests: f.LimitRecoveries, Period: time.Hour},
+			"links":         {Requests: f.LimitLinks, Period: time.Hour},
+			"events":        {Requests: f.LimitEvents, Period: time.Minute},
+		}, store.Quotas{
+			Posts: f.LimitPosts, Replies: f.LimitReplies,
+			RequestsFirstWeek: f.LimitRequestsNew, Requests: f.LimitRequests, Collabs: f.LimitCollabs,
+		}
+}
+
+func (f limitFlags) check() error {
+	return checkLimits(
+		f.LimitReads, f.LimitRegistrations, f.LimitReports, f.LimitFailedKeys, f.LimitCalls,
+		f.LimitWrites, f.LimitPosts, f.LimitReplies, f.LimitRequestsNew, f.LimitRequests,
+		f.LimitCollabs, f.LimitRecoveries, f.LimitLinks, f.LimitEvents,
+	)
+}
+
+func checkLimits(limits ...int) error {
+	for _, n := range limits {
+		if n < 0 || n > 1_000_000_000 {
+			return errors.New("a limit is a number from 0 (off) to 1000000000")
+		}
+	}
+	return nil
+}
+
+// mailFlags are where the site's own mails go: codes and links for owners.
+type mailFlags struct {
+	Mail        string `default:"log:" help:"Where the site's own mails go: log: (the log), dir:PATH (a folder of .eml files), smtp://USER:PASSWORD@HOST[:PORT], smtps://…, or off." placeholder:"SINK"`
+	MailFile    string `help:"File that holds the --mail setting, to keep the password out of the environment." placeholder:"PATH"`
+	MailFrom    string `help:"Sender of the site's own mails, such as Callbook <callbook@example.org>." placeholder:"ADDRESS"`
+	LimitMails  int    `default:"200" help:"Mails a day in all; 0 for any number. --limits off leaves it."`
+	OwnerAgents int    `default:"20" help:"Agents that one owner may claim; 0 for any number."`
+}
+
+func (f mailFlags) openMail(log zerolog.Logger) (mail.Sink, error) {
+	setting, err := f.setting()
+	if err != nil {
+		return nil, err
+	}
+	sink, err := mail.Open(setting, f.MailFrom, log)
+	if err == nil {
+		log.Info().Str("mail", mail.Describe(setting)).Msg("where the site's own mails go")
+	}
+	return sink, err
+}
+
+func (f mailFlags) setting() (string, error) {
+	if f.MailFile == "" {
+		return f.Mail, nil
+	}
+	if isMailSetting(f.MailFile) {
+		return "", errors.New("--mail-file takes the name of a file that holds the setting; the setting itself is for --mail")
+	}
+	text, err := os.ReadFile(kong.ExpandPath(f.MailFile))
+	if err != nil {
+		return "", fmt.Errorf("read --mail-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// isMailSetting tells that a setting stands where the name of its file should, and with
+// it perhaps a password, which nothing may print.
+func isMailSetting(file string) bool { return strings.Contains(file, "://") }
+
+func (f mailFlags) caps() *store.MailCaps {
+	caps := store.DefaultMailCaps
+	caps.Site = f.LimitMails
+	return &caps
+}
+
+func (f mailFlags) check() error { return checkLimits(f.LimitMails, f.OwnerAgents) }
+
+// backupFlags are the copies that the service makes by itself.
+type backupFlags struct {
+	BackupDir   string        `help:"Folder for copies of the database that the service makes by itself; made when it is missing." type:"path"`
+	BackupEvery time.Duration `default:"24h" help:"From one copy to the next."`
+	BackupKeep  int           `default:"7" help:"How many copies stay."`
+}
+
+func (f backupFlags) schedule(db string) sqlitedb.Schedule {
+	return sqlitedb.Schedule{Path: db, Folder: f.BackupDir, Every: f.BackupEvery, Keep: f.BackupKeep}
+}
+
+func (f backupFlags) check() error {
+	if f.BackupEvery < time.Minute || f.BackupKeep < 1 || f.BackupKeep > 1000 {
+		return errors.New("backups: --backup-every is at least 1m, --backup-keep from 1 to 1000")
+	}
+	return nil
+}
+
+// size is a number of bytes, written as 10GB or 512MiB; 0 is none.
+type size int64
+
+// UnmarshalText parses a size.
+func (s *size) UnmarshalText(text []byte) error {
+	n, err := humanize.ParseBytes(string(text))
+	if err != nil || n > math.MaxInt64 {
+		return fmt.Errorf("%q is no size, such as 10GB or 512MiB", text)
+	}
+	*s = size(n)
+	return nil
+}
+
+// leastSize is the least that --max-size may be: a new database takes a part of it.
+const leastSize = 10_000_000
+
+// mostSize is what SQLite can address.
+const mostSize = 17_000_000_000_000
+
+func (s size) check() error {
+	if s != 0 && (s < leastSize || s > mostSize) {
+		return fmt.Errorf("--max-size is at least %d MB and at most %d TB, or 0 for no limit", int64(leastSize/1e6), int64(mostSize/1e12))
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"callbook/server"
+	"callbook/store"
+)
+
+// TestFlags_DefaultsAreThoseOfThePackages compares the numbers in the tags of the flags.
+func TestFlags_DefaultsAreThoseOfThePackages(t *testing.T) {
+	var c commands
+	parser, err := kong.New(&c)
+	if err == nil {
+		_, err = parser.Parse(nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits, quotas := c.Serve.limits()
+	for name, same := range map[string]bool{
+		"rate limits": maps.Equal(limits, server.DefaultLimits), "quotas": quotas == store.DefaultQuotas,
+		"mails": *c.Serve.caps() == store.DefaultMailCaps, "agents of an owner": c.Serve.OwnerAgents == store.DefaultOwnerAgents,
+	} {
+		if !same {
+			t.Errorf("other %s", name)
+		}
+	}
+}

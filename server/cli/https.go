@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/mail"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/acme/autocert"
+	_ "golang.org/x/crypto/x509roots/fallback" // certificates of authorities for systems without any, such as an empty container
+	"golang.org/x/net/idna"
+
+	"callbook/store/text"
+)
+
+// httpsFlags have the site speak https by itself.
+type httpsFlags struct {
+	Domain        []string `help:"Name of the site, such as directory.example.org: callbook gets and renews its certificate, and speaks https. Further names, such as www.directory.example.org, lead to the first. This accepts the terms of the certificate authority." placeholder:"NAME"`
+	ACMEEmail     string   `name:"acme-email" help:"With --domain: where the certificate authority may write to you." placeholder:"ADDRESS"`
+	ACMEDirectory string   `name:"acme-directory" default:"https://acme-v02.api.letsencrypt.org/directory" help:"With --domain: the certificate authority." placeholder:"URL"`
+	HTTPAddr      string   `name:"http-addr" help:"With --domain: address where plain http is led to https, and the certificate authority answered; off for none. Default: :80." placeholder:"ADDR"`
+}
+
+// AfterApply is called by kong once the flags are read: some defaults depend on others.
+func (c *serveCommand) AfterApply() error {
+	if len(c.Domain) == 0 {
+		c.Addr = cmp.Or(c.Addr, "127.0.0.1:8080")
+		return nil
+	}
+	for i, name := range c.Domain {
+		if ascii, err := idna.Lookup.ToASCII(name); err == nil {
+			c.Domain[i] = ascii
+		}
+	}
+	c.Addr = cmp.Or(c.Addr, ":443")
+	c.HTTPAddr = cmp.Or(c.HTTPAddr, ":80")
+	c.BaseURL = cmp.Or(c.BaseURL, "https://"+c.Domain[0])
+	return nil
+}
+
+// privateTops are the top-level names that no public authority certifies (RFC 6761 and
+// others).
+var privateTops = []string{"localhost", "local", "internal", "test", "example", "invalid", "onion", "lan", "home"}
+
+// check refuses what no certificate can be for, given the site's address.
+func (f httpsFlags) check(base string) error {
+	if len(f.Domain) == 0 {
+		if f.ACMEEmail != "" || f.HTTPAddr != "" || f.ACMEDirectory != autocert.DefaultACMEDirectory {
+			return errors.New("--acme-email, --acme-directory and --http-addr go with --domain: give that too, or leave them out")
+		}
+		return nil
+	}
+	var errs []error
+	for i, name := range f.Domain {
+		errs = append(errs, f.checkName(name))
+		if slices.Contains(f.Domain[:i], name) {
+			errs = append(errs, fmt.Errorf("--domain: %s is given twice", name))
+		}
+	}
+	if u, err := url.Parse(base); err != nil || u.Scheme != "https" || !slices.Contains(f.Domain, u.Hostname()) {
+		errs = append(errs, fmt.Errorf("--base-url: with --domain it begins with https:// and one of its names, as in https://%s", f.Domain[0]))
+	}
+	if u, err := url.Parse(f.ACMEDirectory); err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+		errs = append(errs, errors.New("--acme-directory: give the https address that the certificate authority names"))
+	}
+	if at, err := mail.ParseAddress(f.ACMEEmail); f.ACMEEmail != "" && (err != nil || at.Address != f.ACMEEmail) {
+		errs = append(errs, errors.New("--acme-email: give one plain address such as admin@example.org"))
+	}
+	return errors.Join(errs...)
+}
+
+func (f httpsFlags) checkName(name string) error {
+	ascii, err := idna.Lookup.ToASCII(name)
+	switch {
+	case err != nil || ascii != name || !text.IsHostName(name):
+		return fmt.Errorf("--domain: %q is no DNS name: give one such as directory.example.org, without scheme, port and path", name)
+	case f.ACMEDirectory == autocert.DefaultACMEDirectory && slices.Contains(privateTops, name[strings.LastIndex(name, ".")+1:]):
+		return fmt.Errorf("--domain: no certificate authority of the public net certifies %s: give a registered name, or name your own authority with --acme-directory", name)
+	}
+	return nil
+}
+
+const off = "off"

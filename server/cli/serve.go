@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"callbook/server"
+	"callbook/server/middleware"
+	"callbook/store"
+	"callbook/store/sqlitedb"
+)
+
+type serveCommand struct {
+	databaseFlags `embed:""`
+	Addr          string `help:"Address to listen on. Default: 127.0.0.1:8080, with --domain :443." placeholder:"ADDR"`
+	BaseURL       string `name:"base-url" help:"Where the public reaches the site, such as https://directory.example.org. Default: http:// and the address, with --domain https:// and the name." placeholder:"URL"`
+	httpsFlags    `embed:"" group:"https"`
+	Contact       string   `help:"Where to report what is wrong with the site or in it: a mail address, or a mailto:, https: or http: URI. Default: the home page." placeholder:"ADDRESS"`
+	TrustedProxy  []string `help:"Addresses or networks of reverse proxies whose X-Forwarded-For is believed." placeholder:"ADDR"`
+	MCPOrigin     []string `name:"mcp-origin" help:"Origins of web pages that may use the MCP endpoint, such as https://app.example.org. Programs need none." placeholder:"ORIGIN"`
+	MetricsAddr   string   `help:"Address of a listener for Prometheus: GET /metrics. Keep it from the public. Default: none." placeholder:"ADDR"`
+	backupFlags   `embed:"" group:"database"`
+	NoBackup      bool   `group:"database" help:"Bring a database of an older version up to date without keeping a copy of it as it was; with the copy that needs 3.2 times its size as free room."`
+	MaxSize       size   `group:"database" default:"0" help:"The most that the database file may take, such as 10GB; past it, writes are refused and reads go on. 0: what the disk has." placeholder:"SIZE"`
+	CacheSize     size   `default:"16MiB" help:"Memory for answers that are kept ready, such as 128MB. 0: none is kept." placeholder:"SIZE"`
+	NetworkDisk   bool   `group:"database" help:"Serve a database on a network file system all the same: writes may be lost there, and the file damaged."`
+	Durability    string `group:"database" enum:"full,normal" default:"full" help:"normal is faster on slow disks, but a power cut may lose the last writes."`
+	logFlags      `embed:"" group:"log"`
+	mailFlags     `embed:"" group:"mail"`
+	limitFlags    `embed:"" group:"limits"`
+}
+
+// Help is what callbook serve --help says beside the settings.
+func (*serveCommand) Help() string {
+	return `To try it, with all mails in the log:
+
+    callbook serve
+
+On a server of your own, with certificates, copies and mail:
+
+    callbook serve --domain directory.example.org --backup-dir /mnt/copies \
+        --mail-file /etc/callbook.mail --mail-from callbook@example.org
+
+Behind a reverse proxy on the same machine:
+
+    callbook serve --base-url https://directory.example.org --trusted-proxy 127.0.0.1
+
+Each setting is a flag, a variable, and a key in the file of --config; the first that is given wins. callbook check takes the same, and finds out whether that works.`
+}
+
+// plan is what the settings come to, all of it checked before anything is opened.
+type plan struct {
+	store  store.Options
+	server server.Options
+}
+
+// plan checks every setting, and tells of all that are wrong at once.
+func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
+	limits, quotas := c.limits()
+	p.store = store.Options{
+		Path: c.DB, Quotas: &quotas, Mails: c.caps(), OwnerAgents: &c.OwnerAgents,
+		Normal: c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk, MaxBytes: int64(c.MaxSize),
+	}
+	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Log: log, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1)}
+	var errs [5]error
+	p.server.Contact, errs[0] = server.ParseContact(c.Contact)
+	p.server.TrustedProxies, errs[1] = middleware.ParseTrustedProxies(c.TrustedProxy)
+	p.server.MCPOrigins, errs[2] = server.ParseMCPOrigins(c.MCPOrigin)
+	p.server.Mail, errs[3] = c.openMail(log)
+	if c.BaseURL != "" {
+		errs[4] = server.CheckBaseURL(c.BaseURL)
+	}
+	for _, e := range c.entrances(nil) {
+		errs[4] = errors.Join(errs[4], e.check())
+	}
+	err = errors.Join(append(errs[:], c.checkPlaces(), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
+	if err != nil {
+		err = fmt.Errorf("%w:\n%w", errSettings, err)
+	}
+	return p, err
+}
+
+// checkPlaces refuses a database among its own copies, which would be dropped with them.
+func (c *serveCommand) checkPlaces() error {
+	switch {
+	case c.DB == "":
+		return errors.New("--db: name the file")
+	case c.BackupDir != "" && c.schedule(c.DB).Owns(c.DB):
+		return errors.New("--db: this is one of the copies in --backup-dir, and would be dropped with them: callbook restore brings it into another place")
+	}
+	return nil
+}
+
+func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may leave: that ends no service
+	log, closeLog := c.logger(console.err)
+	defer closeLog()
+	p, err := c.plan(log)
+	if err != nil {
+		return err
+	}
+	lock, err := c.lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	certificates, err := c.certificates(log)
+	if err != nil {
+		return err
+	}
+	entrances := c.entrances(certificates)
+	if err := listen(entrances); err != nil {
+		return err
+	}
+	defer closeAll(entrances)
+	at := entrances[0].listener.Addr()
+	if p.server.BaseURL == "" {
+		p.server.BaseURL = "http://" + reachable(at)
+		log.Info().Str("base_url", p.server.BaseURL).Msg("no --base-url is given: documents name this address")
+	}
+	st, err := c.openStore(ctx, log, p.store)
+	if err != nil {
+		return err
+	}
+	lock.Keep()
+	defer func() {
+		err = c.advise(errors.Join(err, st.Close()))
+		log.Info().Msg("callbook has stopped")
+	}()
+	s, err := server.New(st, p.server)
+	if err != nil {
+		return err
+	}
+	log.Info().Str("address", at.String()).Str("base_url", p.server.BaseURL).Str("db", c.DB).Str("version", version()).Msg("callbook serves")
+	stop := notify(ctx, st, log)
+	defer stop()
+	certificates.start(ctx, s)
+	return s.Serve(ctx, fronts(entrances, s)...)
+}
+
+// lock takes the database for this process. Copies without a database tell of one
+// that is gone, as its lock file does.
+func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
+	lock, err := sqlitedb.AcquireLock(c.DB)
+	if err != nil {
+		return nil, c.advise(err)
+	}
+	if c.schedule(c.DB).NewestName(time.Now()) != "" && !sqlitedb.Exists(c.DB) {
+		lock.Release()
+		return nil, c.advise(fmt.Errorf("%w, though there are copies of it in %s: to begin anew, move them away", sqlitedb.ErrGone, c.BackupDir))
+	}
+	return lock, nil
+}
+
+// progressPeriod is the time between two log lines of a long startup.
+const progressPeriod = 10 * time.Second
+
+// openStore opens the database, and tells what the operator should know of it.
+func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o store.Options) (*store.Store, error) {
+	if c.BackupDir != "" {
+		if err := sqlitedb.MakeFolder(c.BackupDir); err != nil {
+			return nil, fmt.Errorf("make the folder of --backup-dir: %w", err)
+		}
+	}
+	if !sqlitedb.Exists(c.DB) {
+		log.Info().Str("db", c.DB).Msg("there is no database yet: making a new one")
+	}
+	var logged time.Time
+	o.Rebuilding = func(done, agents int64) {
+		if time.Since(logged) >= progressPeriod {
+			logged = time.Now()
+			log.Info().Int64("done", done).Int64("agents", agents).Msg("rebuilding documents and search rows of an older version")
+		}
+	}
+	st, err := store.Open(ctx, o)
+	if err != nil {
+		return nil, c.advise(err)
+	}
+	if from, to, copied := st.Upgraded(); from > 0 && from != to {
+		log.Info().Int64("from", from).Int64("to", to).Str("copy", copied).Msg("the database is brought up to date")
+	}
+	if o.Normal {
+		log.Warn().Msg("durability is normal: a power cut may lose the last writes")
+	}
+	return st, nil
+}

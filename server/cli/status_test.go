@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEndingsAreToldAlike: the unit starts again where it may help, and README has a
+// row for each status.
+func TestEndingsAreToldAlike(t *testing.T) {
+	again := map[int]bool{statusFailed: true, statusInternal: false}
+	for _, e := range endings {
+		if before, known := again[e.status]; known && before != e.again {
+			t.Errorf("status %d helps at times: a service manager cannot tell", e.status)
+		}
+		again[e.status] = e.again
+	}
+	var final []string
+	for status, helps := range again {
+		if !helps {
+			final = append(final, fmt.Sprint(status))
+		}
+	}
+	slices.Sort(final)
+	if line := "\nRestartPreventExitStatus=" + strings.Join(final, " ") + "\n"; !strings.Contains(serviceUnit, line) {
+		t.Errorf("the unit has no line %s", line)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| ([0-9]+) \| .* \| (.*) \|$`).FindAllStringSubmatch(string(readme), -1)
+	told := map[string]bool{}
+	for _, row := range rows {
+		told[row[1]] = row[2] != "no"
+	}
+	for status, helps := range again {
+		if in, ok := told[fmt.Sprint(status)]; !ok || in != helps {
+			t.Errorf("README says of %d: %v, %v", status, ok, in)
+		}
+	}
+	if len(told) != len(again) {
+		t.Errorf("README tells of %d statuses", len(told))
+	}
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"strings"
+)
+
+//go:embed callbook.service
+var serviceUnit string
+
+//go:embed callbook.socket
+var socketUnit string
+
+// unitCommand prints what systemd needs, so that the program is the only file to
+// copy to a server.
+type unitCommand struct {
+	Socket bool `env:"-" help:"Print callbook.socket instead: systemd keeps the addresses open while the service restarts."`
+}
+
+const resolvConf = "/etc/resolv.conf"
+
+// Run implements the command.
+func (c unitCommand) Run(console *console) error {
+	unit := socketUnit
+	if !c.Socket {
+		resolver, err := os.ReadFile(resolvConf)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read the name servers: %w", err)
+		}
+		unit = allowNameServers(serviceUnit, string(resolver))
+	}
+	_, err := fmt.Fprint(console.out, unit)
+	return err
+}
+
+// allowNameServers adds the name servers of resolv.conf to the addresses that the service
+// may reach. Those of many cloud machines have a private or link-local address, which the
+// unit denies; allowing a public one changes nothing.
+func allowNameServers(unit, resolver string) string {
+	const last = "IPAddressAllow=localhost\n"
+	allowed := ""
+	for line := range strings.Lines(resolver) {
+		words := strings.Fields(line)
+		if len(words) < 2 || words[0] != "nameserver" {
+			continue
+		}
+		if server, err := netip.ParseAddr(words[1]); err == nil && !server.IsLoopback() {
+			allowed += fmt.Sprintf("IPAddressAllow=%s\n", server.Unmap().WithZone("")) // systemd takes no zones
+		}
+	}
+	if allowed == "" {
+		return unit
+	}
+	return strings.Replace(unit, last, last+"# The name servers of "+resolvConf+" when this was printed.\n"+allowed, 1)
+}

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// Set by .release/build, which looks at the repository itself: what the go command
+// stamps by itself depends on the clone.
+var release, commit string
+
+type versionCommand struct{}
+
+func (versionCommand) Run(console *console) error {
+	line := "callbook " + version()
+	if commit != "" {
+		line += " (" + commit + ")"
+	}
+	_, err := fmt.Fprintf(console.out, "%s %s %s/%s\n", line, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
+}
+
+// version returns the release, or the version that the go command stamps, which names the
+// commit. It is one word, as the header User-Agent takes.
+func version() string {
+	if release != "" {
+		return release
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	return cmp.Or(strings.Trim(info.Main.Version, "()"), "devel")
+}

@@ -1,0 +1,302 @@
+package devmode
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"callbook/server/api"
+	"callbook/store"
+)
+
+// demoAgent is an entry of agents.json.
+type demoAgent struct {
+	store.Registration
+	Offerings     []store.OfferingDraft `json:"offerings"`
+	ContactPolicy jsontext.Value        `json:"contact_policy"`
+	Verified      bool                  `json:"verified"`
+	OwnerEmail    string                `json:"owner_email"`   // of the owner who is asked to claim it; empty: none
+	ClaimPending  bool                  `json:"claim_pending"` // the owner has not confirmed
+	JoinedDaysAgo float64               `json:"joined_days_ago"`
+}
+
+// demoPost is an entry of calls.json.
+type demoPost struct {
+	By string `json:"by"`
+	store.PostDraft
+	DeadlineInDays *int        `json:"deadline_in_days"`
+	PostedDaysAgo  float64     `json:"posted_days_ago"`
+	Replies        []demoReply `json:"replies"`
+}
+
+type demoReply struct {
+	By            string  `json:"by"`
+	Body          string  `json:"body"`
+	PostedDaysAgo float64 `json:"posted_days_ago"`
+}
+
+// demoStep is one step of the history of the demo.
+type demoStep struct {
+	daysAgo float64
+	name    string
+	run     func(context.Context) error
+}
+
+// Load fills an empty directory with the demo: it replays every step in order while the clock
+// runs through the past half year.
+func (d *Server) Load(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer d.options.Clock.offset.Store(0)
+	var agents []demoAgent
+	var posts []demoPost
+	var contacts demoContacts
+	if err := errors.Join(
+		readDemo(d.options.Demo, "agents.json", &agents), readDemo(d.options.Demo, "calls.json", &posts), readDemo(d.options.Demo, "contacts.json", &contacts),
+	); err != nil {
+		return err
+	}
+	loader := &demoLoader{dev: d, store: d.store, callers: map[string]store.Caller{}, menus: map[string][]store.Offering{}, owners: map[string]string{}, today: d.options.Clock.Now()}
+	for _, a := range agents {
+		loader.add(a.JoinedDaysAgo, a.Handle, func(ctx context.Context) error { return loader.join(ctx, a) })
+	}
+	for _, p := range posts {
+		loader.addPost(p)
+	}
+	for _, r := range contacts.Requests {
+		loader.addRequest(r)
+	}
+	for _, c := range contacts.Collabs {
+		loader.addCollab(c)
+	}
+	slices.SortStableFunc(loader.steps, func(a, b demoStep) int { return cmp.Compare(b.daysAgo, a.daysAgo) })
+	for _, step := range loader.steps {
+		d.options.Clock.offset.Store(-int64(step.daysAgo * float64(store.Day)))
+		if err := step.run(ctx); err != nil {
+			return fmt.Errorf("load the demo: %s: %w", step.name, err)
+		}
+	}
+	d.agents = loader.agents
+	d.options.Clock.offset.Store(0)
+	return d.RunDue(ctx)
+}
+
+func readDemo(files fs.FS, name string, into any) error {
+	data, err := fs.ReadFile(files, name)
+	if err == nil {
+		err = json.Unmarshal(data, into, json.RejectUnknownMembers(true))
+	}
+	if err != nil {
+		return fmt.Errorf("read the demo's %s: %w", name, err)
+	}
+	return nil
+}
+
+type demoLoader struct {
+	dev     *Server
+	store   *store.Store
+	steps   []demoStep
+	callers map[string]store.Caller
+	menus   map[string][]store.Offering
+	owners  map[string]string // handle → token of the owner's page
+	agents  []Agent
+	today   time.Time
+}
+
+func (l *demoLoader) add(daysAgo float64, what string, act func(context.Context) error) {
+	l.steps = append(l.steps, demoStep{daysAgo, what, act})
+}
+
+// deadline returns the date a number of days after today.
+func (l *demoLoader) deadline(days *int) string {
+	if days == nil {
+		return ""
+	}
+	return l.today.UTC().AddDate(0, 0, *days).Format(time.DateOnly)
+}
+
+func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
+	a.AcceptRules = true
+	r, _, err := l.store.Register(ctx, a.Registration, store.Once{})
+	if err != nil {
+		return fmt.Errorf("register: %w", err)
+	}
+	caller, err := l.store.Authenticate(ctx, r.Key)
+	if err != nil {
+		return err
+	}
+	l.callers[a.Handle] = caller
+	agent := Agent{Handle: a.Handle, APIKey: r.Key}
+	if len(a.Offerings) > 0 {
+		if l.menus[a.Handle], err = l.store.ReplaceOfferings(ctx, caller, store.Menu{Offerings: a.Offerings}); err != nil {
+			return fmt.Errorf("menu: %w", err)
+		}
+	}
+	if a.Verified {
+		agent.Level = 1
+		if err := l.store.Verify(ctx, a.Handle); err != nil {
+			return fmt.Errorf("verify: %w", err)
+		}
+	}
+	if a.OwnerEmail != "" {
+		if err := l.claim(ctx, caller, a); err != nil {
+			return fmt.Errorf("owner: %w", err)
+		}
+		if !a.ClaimPending {
+			agent.Level = 2
+		}
+	}
+	if len(a.ContactPolicy) > 0 {
+		patch := append(append([]byte(`{"contact_policy":`), a.ContactPolicy...), '}')
+		if _, err := l.store.UpdateAgent(ctx, caller, func(s *store.Settings) error { return api.DecodeJSON(patch, s) }); err != nil {
+			return fmt.Errorf("policy: %w", err)
+		}
+	}
+	l.agents = append(l.agents, agent)
+	return nil
+}
+
+func (l *demoLoader) addPost(p demoPost) {
+	var id string
+	p.Deadline = l.deadline(p.DeadlineInDays)
+	l.add(p.PostedDaysAgo, "a call of "+p.By, func(ctx context.Context) error {
+		doc, _, err := l.store.CreatePost(ctx, l.callers[p.By], p.PostDraft, store.Once{})
+		id = doc.ID
+		return err
+	})
+	for _, r := range p.Replies {
+		l.add(r.PostedDaysAgo, "a reply of "+r.By, func(ctx context.Context) error {
+			_, _, err := l.store.CreateReply(ctx, l.callers[r.By], id, store.ReplyDraft{Body: r.Body}, store.Once{})
+			return err
+		})
+	}
+}
+
+// claim requests a claim by mail, as any agent does, and confirms it on the page of the owner.
+func (l *demoLoader) claim(ctx context.Context, caller store.Caller, a demoAgent) error {
+	if _, err := l.store.ClaimOwner(ctx, caller, a.OwnerEmail); err != nil {
+		return err
+	}
+	if err := l.dev.DeliverMail(ctx); err != nil {
+		return err
+	}
+	_, token, found := strings.Cut(*l.dev.options.Mail.Messages()[0].Link, "/owner/")
+	if !found {
+		return errors.New("the mail holds no link")
+	}
+	l.owners[a.Handle] = token
+	if a.ClaimPending {
+		return nil
+	}
+	return l.actAsOwner(ctx, a.Handle, store.OwnerCall{Act: store.OwnerConfirm})
+}
+
+// actAsOwner submits a form of the owner's page of an agent.
+func (l *demoLoader) actAsOwner(ctx context.Context, handle string, call store.OwnerCall) error {
+	page, err := l.store.OwnerPage(ctx, l.owners[handle])
+	if err != nil {
+		return err
+	}
+	call.Token, call.Form = l.owners[handle], page.Form
+	_, err = l.store.ActAsOwner(ctx, call)
+	return err
+}
+
+// demoContacts is contacts.json.
+type demoContacts struct {
+	Requests []demoRequest `json:"requests"`
+	Collabs  []demoCollab  `json:"collabs"`
+}
+
+type demoRequest struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	store.RequestDraft
+	Offering       *int      `json:"offering"` // place in the recipient's menu
+	DeadlineInDays *int      `json:"deadline_in_days"`
+	SentDaysAgo    float64   `json:"sent_days_ago"`
+	Then           []demoAct `json:"then"`
+}
+
+// demoAct is one act on a request.
+type demoAct struct {
+	Act     string  `json:"act"`
+	DaysAgo float64 `json:"days_ago"`
+	Reason  string  `json:"reason"`
+}
+
+type demoCollab struct {
+	By              string  `json:"by"`
+	Partner         string  `json:"partner"`
+	Summary         string  `json:"summary"`
+	RecordedDaysAgo float64 `json:"recorded_days_ago"`
+	Then            string  `json:"then"`
+	ThenDaysAgo     float64 `json:"then_days_ago"`
+}
+
+func (l *demoLoader) addRequest(r demoRequest) {
+	var id string
+	what := "the request from " + r.From + " to " + r.To
+	r.Deadline = l.deadline(r.DeadlineInDays)
+	l.add(r.SentDaysAgo, what, func(ctx context.Context) error {
+		if r.Offering != nil {
+			r.OfferingID = l.menus[r.To][*r.Offering].ID
+		}
+		request, _, err := l.store.SendRequest(ctx, l.callers[r.From], r.To, r.RequestDraft, store.Once{})
+		id = request.ID
+		return err
+	})
+	for _, then := range r.Then {
+		l.add(then.DaysAgo, then.Act+" "+what, func(ctx context.Context) error { return l.apply(ctx, r, id, then) })
+	}
+}
+
+func (l *demoLoader) apply(ctx context.Context, r demoRequest, id string, then demoAct) (err error) {
+	sender, recipient := l.callers[r.From], l.callers[r.To]
+	switch then.Act {
+	case "accept":
+		_, err = l.store.AcceptRequest(ctx, recipient, id)
+	case "decline":
+		_, err = l.store.DeclineRequest(ctx, recipient, id, store.DeclineDraft{Reason: then.Reason})
+	case "withdraw":
+		_, err = l.store.WithdrawRequest(ctx, sender, id)
+	case "report":
+		_, err = l.store.ReportRequest(ctx, recipient, id, store.ReportDraft{Reason: then.Reason})
+	case "agree":
+		err = l.actAsOwner(ctx, r.To, store.OwnerCall{Act: store.OwnerAgree, Request: id})
+	case "refuse":
+		err = l.actAsOwner(ctx, r.To, store.OwnerCall{Act: store.OwnerRefuse, Request: id})
+	default:
+		err = errors.New("there is no such act")
+	}
+	return err
+}
+
+func (l *demoLoader) addCollab(c demoCollab) {
+	var id string
+	what := "a collaboration of " + c.By + " with " + c.Partner
+	l.add(c.RecordedDaysAgo, what, func(ctx context.Context) error {
+		collab, _, err := l.store.RecordCollab(ctx, l.callers[c.By], store.CollabDraft{Partner: c.Partner, Summary: c.Summary}, store.Once{})
+		id = collab.ID
+		return err
+	})
+	if c.Then == "" {
+		return
+	}
+	l.add(c.ThenDaysAgo, c.Then+" "+what, func(ctx context.Context) (err error) {
+		if c.Then == "confirm" {
+			_, err = l.store.ConfirmCollab(ctx, l.callers[c.Partner], id)
+		} else {
+			_, err = l.store.DeclineCollab(ctx, l.callers[c.Partner], id)
+		}
+		return err
+	})
+}

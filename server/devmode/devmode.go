@@ -1,0 +1,281 @@
+// Package devmode wraps a Server for callbook dev: a demo directory whose keys are known, a
+// clock that tests can move, and a reset. Its paths below /dev are not part of the API: they
+// need no key, have no limits, and no document names them. Package server does not know it.
+package devmode
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/julienschmidt/httprouter"
+
+	"callbook/server"
+	"callbook/server/api"
+	"callbook/server/mail"
+	"callbook/store"
+	storetext "callbook/store/text"
+)
+
+// Server is a server for testing agents. It serves this machine only.
+type Server struct {
+	*server.Server
+	options Options
+	store   *store.Store
+	router  *httprouter.Router
+	gate    sync.RWMutex // locked while the clock moves or the directory is reset
+	mu      sync.Mutex
+	agents  []Agent
+}
+
+// Options is what a Server adds to the one that it wraps.
+type Options struct {
+	Clock *Clock       // of the store
+	Demo  fs.FS        // agents.json, calls.json and contacts.json
+	Mail  *mail.Memory // receives the mails of the site
+}
+
+// New builds a Server. Its store has to allow links to this machine.
+func New(st *store.Store, o server.Options, options Options) (*Server, error) {
+	d := &Server{options: options, store: st}
+	d.router = d.routes()
+	o.Mail, o.LinkCheck.Loopback = options.Mail, true
+	o.Wrap, o.Uncrawled = d.guard, []string{prefix}
+	var err error
+	d.Server, err = server.New(st, o)
+	return d, err
+}
+
+// prefix begins the paths that a Server adds.
+const prefix = "/dev/"
+
+// Agent is a demo agent with its key.
+type Agent struct {
+	Handle string `json:"handle"`
+	APIKey string `json:"api_key"`
+	Level  int    `json:"level"`
+}
+
+// Clock is the real time plus an offset.
+type Clock struct{ offset atomic.Int64 }
+
+// Now returns the clock's time.
+func (c *Clock) Now() time.Time {
+	return time.Now().Add(time.Duration(c.offset.Load())) //clock: the one source of callbook dev
+}
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) { c.offset.Add(int64(d)) }
+
+// Agents returns the demo agents in order of registration.
+func (d *Server) Agents() []Agent {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.agents)
+}
+
+// listAgents lists the demo agents that still exist, with their present levels. The key is the
+// initial one.
+func (d *Server) listAgents(ctx context.Context) (any, error) {
+	agents := []Agent{}
+	for _, agent := range d.Agents() {
+		card, err := d.store.Card(ctx, agent.Handle)
+		if errors.Is(err, api.NewError(store.CodeNotFound, "")) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		agent.Level = card.Level
+		agents = append(agents, agent)
+	}
+	return map[string]any{"agents": agents}, nil
+}
+
+// routes returns the router of the paths below prefix.
+func (d *Server) routes() *httprouter.Router {
+	router := httprouter.New()
+	router.RedirectTrailingSlash = false
+	router.RedirectFixedPath = false
+	router.GlobalOPTIONS = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.WriteError(w, r, api.NewError(api.CodeMethodNotAllowed, ""))
+	})
+	for path, read := range map[string]func(context.Context) (any, error){"agents": d.listAgents, "mail": d.listMail} {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			router.Handle(method, prefix+path, d.handle(func(ctx context.Context, _ []byte) (any, error) { return read(ctx) }))
+		}
+	}
+	router.POST(prefix+"clock", d.handle(d.advance))
+	router.POST(prefix+"reset", d.handle(d.reset))
+	return router
+}
+
+// Mail is a mail of the site as GET /dev/mail lists it.
+type Mail struct {
+	mail.Message
+	At store.Time `json:"at"`
+}
+
+// listMail lists the mails of the site, newest first. It delivers queued mails before, so that a
+// client finds the mail that it requested.
+func (d *Server) listMail(ctx context.Context) (any, error) {
+	if err := d.DeliverMail(ctx); err != nil {
+		return nil, err
+	}
+	mails := []Mail{}
+	for _, m := range d.options.Mail.Messages() {
+		mails = append(mails, Mail{m, store.Time(m.At.UnixMilli())})
+	}
+	return map[string]any{"mail": mails}, nil
+}
+
+// handle returns a handler that reads a small body and responds with the result of run.
+func (d *Server) handle(act func(ctx context.Context, body []byte) (any, error)) httprouter.Handle {
+	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxBody))
+		if err != nil {
+			d.WriteError(w, r, api.NewError(api.CodeBodyTooLarge, ""))
+			return
+		}
+		result, err := act(r.Context(), body)
+		if err != nil {
+			d.WriteError(w, r, err)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		_ = api.WriteJSON(w, http.StatusOK, api.Marshal(result))
+	}
+}
+
+// maxAdvance limits the offset of the clock, so that times stay in years that responses can
+// express.
+const maxAdvance = 100 * 365 * store.Day
+
+func (d *Server) advance(ctx context.Context, body []byte) (any, error) {
+	if err := d.move(ctx, body); err != nil {
+		return nil, err
+	}
+	// Outside the gate: a link may lead to this very server.
+	if err := d.RecheckLinks(ctx); err != nil {
+		return nil, err
+	}
+	return map[string]any{"now": store.Time(d.store.Now().UnixMilli())}, nil
+}
+
+// move advances the clock and runs the due jobs, except checks of links.
+func (d *Server) move(ctx context.Context, body []byte) error {
+	d.gate.Lock()
+	defer d.gate.Unlock()
+	var in struct {
+		Advance string `json:"advance"`
+	}
+	err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true))
+	step, parseErr := time.ParseDuration(in.Advance)
+	total := time.Duration(d.options.Clock.offset.Load()) + step
+	if err != nil || parseErr != nil || step < 0 || step > maxAdvance || total > maxAdvance {
+		return &store.Error{Code: store.CodeValidationFailed, Faults: []store.Fault{
+			{Field: "advance", Code: store.FaultBadFormat, Topic: "duration"},
+		}}
+	}
+	d.options.Clock.Advance(step)
+	return d.RunDueLocally(ctx)
+}
+
+func (d *Server) reset(ctx context.Context, body []byte) (any, error) {
+	var in struct {
+		Demo bool `json:"demo"`
+	}
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true)); err != nil {
+			return nil, &store.Error{Code: store.CodeValidationFailed, Faults: []store.Fault{
+				{Field: "demo", Code: store.FaultWrongType, Topic: "boolean"},
+			}}
+		}
+	}
+	d.gate.Lock()
+	defer d.gate.Unlock()
+	if err := d.store.Clear(ctx); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	d.agents = nil
+	d.mu.Unlock()
+	d.options.Clock.offset.Store(0)
+	d.ResetLimits() // ids of agents are reused
+	d.options.Mail.Clear()
+	if in.Demo {
+		if err := d.Load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return map[string]any{"agents": len(d.Agents())}, nil
+}
+
+// guard rejects requests that do not come for this machine by one of its names: a page elsewhere
+// that a browser shows must not reach the keys, by its own name (DNS rebinding) or as a foreign
+// origin.
+func (d *Server) guard(next http.Handler) http.Handler {
+	d.router.NotFound = next
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		origin := r.Header.Get("Origin")
+		if !localHost(r.Host) || origin != "" && !localOrigin(origin) && !ownForm(r) {
+			d.WriteError(w, r, api.NewError(store.CodeForbidden, "dev"))
+			return
+		}
+		if err := readAhead(r); err != nil {
+			d.WriteError(w, r, errors.Join(api.NewError(api.CodeInvalidJSON, ""), err))
+			return
+		}
+		if !needsNoGate(r) {
+			d.gate.RLock()
+			defer d.gate.RUnlock()
+		}
+		if strings.HasPrefix(r.URL.Path, prefix) && r.URL.RawPath == "" {
+			d.router.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// readAhead reads the whole body before the request holds the gate: it may arrive slowly.
+func readAhead(r *http.Request) error {
+	body, err := io.ReadAll(io.LimitReader(r.Body, api.MaxBody+1))
+	if err == nil {
+		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
+	}
+	return err
+}
+
+// needsNoGate reports whether a request must not hold the gate: one that moves the clock, one
+// that waits for events, which the move may cause, and a check of a link, which may lead to this
+// very server.
+func needsNoGate(r *http.Request) bool {
+	return slices.Contains([]string{"/dev/clock", "/dev/reset", "/api/me/events", "/api/me/links"}, r.URL.Path)
+}
+
+// ownForm reports whether a request comes from a form of this site: the referrer policy of the
+// pages makes browsers send no origin, but they declare it the same.
+func ownForm(r *http.Request) bool {
+	return r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "same-origin"
+}
+
+func localOrigin(origin string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && localHost(u.Host)
+}
+
+func localHost(host string) bool {
+	return storetext.IsLoopback((&url.URL{Host: host}).Hostname())
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layers are the packages of the program from the top. A package imports only packages of
+// lower layers.
+var layers = [][]string{
+	{"."},
+	{"server/cli"},
+	{"server/devmode"},
+	{"server"},
+	{"server/api", "server/web", "server/mcp", "server/mail", "server/linkcheck"},
+	{"server/middleware", "server/ratelimit", "server/httpcache", "server/quiet"},
+	{"store"},
+}
+
+func layerOf(folder string) int {
+	return slices.IndexFunc(layers, func(layer []string) bool { return slices.Contains(layer, folder) })
+}
+
+func TestImports_PointInOneDirection(t *testing.T) {
+	const module = "callbook/"
+	root := os.DirFS("..")
+	err := fs.WalkDir(root, ".", func(file string, _ fs.DirEntry, err error) error {
+		folder := path.Dir(file)
+		if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || folder != "." && !strings.HasPrefix(folder, "server") {
+			return err
+		}
+		from := layerOf(folder)
+		if from < 0 {
+			t.Errorf("%s belongs to no layer", folder)
+			return nil
+		}
+		source, err := fs.ReadFile(root, file)
+		if err != nil {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, source, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			to := layerOf(strings.TrimPrefix(imported, module))
+			if strings.HasPrefix(imported, module) && to >= 0 && to <= from {
+				t.Errorf("%s imports %s, which is not below it", file, imported)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

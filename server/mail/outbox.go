@@ -1,0 +1,194 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"callbook/store"
+)
+
+// Outbox delivers the queued mails of the site to the sink, one at a time.
+type Outbox struct {
+	store *store.Store
+	sink  Sink
+	base  string
+	log   zerolog.Logger
+	mu    sync.Mutex // held while mails go out
+	wake  chan struct{}
+}
+
+func NewOutbox(st *store.Store, sink Sink, base string, log zerolog.Logger) *Outbox {
+	return &Outbox{store: st, sink: sink, base: base, log: log, wake: make(chan struct{}, 1)}
+}
+
+// Notify wakes the outbox if a commit has queued a mail.
+func (o *Outbox) Notify(c store.Changes) {
+	if !c.Mail {
+		return
+	}
+	select {
+	case o.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// Wait returns when a mail may be due, or ctx ends. After a failure it waits for maxSleep.
+func (o *Outbox) Wait(ctx context.Context, failed bool) {
+	nap := maxSleep
+	if !failed {
+		nap = o.untilNextMail(ctx)
+	}
+	timer := time.NewTimer(nap)
+	defer timer.Stop()
+	select {
+	case <-o.wake:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// maxSleep limits how long the outbox sleeps: the clock of the directory may differ from that of
+// the machine.
+const maxSleep = time.Minute
+
+func (o *Outbox) untilNextMail(ctx context.Context) time.Duration {
+	next, err := o.store.NextMailAt(ctx)
+	if err != nil || next == 0 {
+		return maxSleep
+	}
+	return min(max(next.Time().Sub(o.store.Now()), time.Second), maxSleep)
+}
+
+// Deliver sends every mail that is due.
+func (o *Outbox) Deliver(ctx context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for ctx.Err() == nil {
+		due, found, err := o.store.BeginMail(ctx)
+		if err != nil || !found {
+			return err
+		}
+		if err := o.send(ctx, due); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (o *Outbox) send(ctx context.Context, due store.Mail) error {
+	err := o.sink.Send(ctx, o.compose(due))
+	outcome, event := store.MailDelivered, o.log.Debug()
+	switch {
+	case errors.Is(err, ErrRefused):
+		outcome, event = store.MailRefused, o.log.Error()
+	case errors.Is(err, ErrUncertain):
+		outcome, event = store.MailUncertain, o.log.Warn()
+	case err != nil:
+		outcome, event = store.MailDelayed, o.log.Warn()
+	}
+	event.Err(err).Str("kind", due.Kind).Str("handle", due.Handle).Str("mail", due.ID).Int("try", due.Tries+1).Msg("a mail " + outcomes[outcome])
+	// The result is stored even during shutdown: otherwise the mail would be sent twice.
+	return o.store.EndMail(context.WithoutCancel(ctx), due, outcome)
+}
+
+var outcomes = map[store.MailOutcome]string{
+	store.MailDelivered: "is delivered",
+	store.MailRefused:   "is refused for good",
+	store.MailUncertain: "may be delivered, or not",
+	store.MailDelayed:   "is not delivered; it is tried again",
+}
+
+// template is the text of a kind of mail. {name} and {handle} are the only words of an agent in
+// it.
+type template struct{ subject, en, zh string }
+
+var templates = map[string]template{
+	store.MailVerify: {
+		"Code for {handle} 的验证码",
+		`The agent "{name}" ({handle}) at {base} says that this is its mailbox.
+
+Code: {secret}
+
+It is good until {expires}. The agent sends it to POST {base}/api/me/verify/confirm.
+If you do not run this agent, do nothing: without the code nothing happens. Give the code to nobody else.`,
+		`{base} 上的智能体“{name}”（{handle}）称这是它的邮箱。
+
+验证码：{secret}
+
+有效期至 {expires}。由智能体发送到 POST {base}/api/me/verify/confirm。
+如果你不运营该智能体，无需理会：没有验证码什么也不会发生。请勿把验证码告诉他人。`,
+	},
+	store.MailRecover: {
+		"Code for a new key of {handle} 更换密钥的验证码",
+		`Somebody asks for a new API key of the agent "{name}" ({handle}) at {base}.
+
+Code: {secret}
+
+It is good until {expires}. Send it with the handle to POST {base}/api/recover/confirm; the old key is dead from then on.
+If you have not lost the key, do nothing: it stays as it is. Give the code to nobody.`,
+		`有人请求为 {base} 上的智能体“{name}”（{handle}）更换 API 密钥。
+
+验证码：{secret}
+
+有效期至 {expires}。请连同 handle 发送到 POST {base}/api/recover/confirm；此后旧密钥立即失效。
+如果你没有丢失密钥，无需理会：密钥保持不变。请勿把验证码告诉任何人。`,
+	},
+	store.MailClaim: {
+		"Is {handle} your agent? 这是你的智能体吗？",
+		`The agent "{name}" ({handle}) at {base} names you as its owner: the person who is accountable for it.
+
+{link}
+
+Opening the page changes nothing. There you can confirm that it is your agent, or say that it is not. Once you have confirmed, the same link is your owner's page: keep it, and give it to nobody. The link is good until {expires} unless you confirm.
+If you know nothing of this agent, press "Not mine" there, or do nothing.`,
+		`{base} 上的智能体“{name}”（{handle}）称你是它的所有者，即对它负责的人。
+
+{link}
+
+打开页面不会改变任何事。你可以在那里确认这是你的智能体，或声明不是。确认之后，同一链接就是你的所有者页面：请妥善保存，勿交给他人。若未确认，链接在 {expires} 后失效。
+如果你不认识该智能体，请在页面上点“不是我的”，或不予理会。`,
+	},
+	store.MailOwner: {
+		"A fresh link to the owner's page of {handle} 的所有者页面新链接",
+		`The agent "{name}" ({handle}) at {base}, which you have claimed, asks to send you a fresh link to your owner's page.
+
+{link}
+
+The link you had before is void. Keep this one, and give it to nobody: there you can look after the agent, replace its key, or withdraw your claim.`,
+		`你在 {base} 认领的智能体“{name}”（{handle}）请求向你发送所有者页面的新链接。
+
+{link}
+
+之前的链接已失效。请妥善保存此链接，勿交给他人：你可以在该页面管理智能体、更换密钥或撤回认领。`,
+	},
+}
+
+const footer = `
+
+This mail was sent by the site itself; agents cannot write mails here. Never pay or sign anything because of it.
+此邮件由网站自身发送；智能体不能在此发送邮件。请勿因此邮件付款或签署任何内容。
+`
+
+func (o *Outbox) compose(due store.Mail) Message {
+	link := o.base + "/owner/" + due.Secret
+	fill := strings.NewReplacer(
+		"{handle}", due.Handle, "{name}", due.Name, "{base}", o.base, "{secret}", due.Secret, "{link}", link,
+		"{expires}", due.ExpiresAt.Time().Format("2006-01-02 15:04 UTC"),
+	)
+	text := templates[due.Kind]
+	message := Message{
+		ID: due.ID, To: due.To, Subject: fill.Replace(text.subject),
+		Text: fill.Replace(text.en+"\n\n"+text.zh) + footer, At: due.CreatedAt.Time(),
+	}
+	if due.Kind == store.MailClaim || due.Kind == store.MailOwner {
+		message.Link = &link
+	} else {
+		message.Code = &due.Secret
+	}
+	return message
+}

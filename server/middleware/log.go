@@ -1,0 +1,129 @@
+// Package middleware holds what every request passes on its way to a handler, and what
+// bounds its connection: one file for each. None of it knows an operation or an entity.
+//
+// Requests pass Compress, then Observe, which assigns the request id, sets the security
+// headers, recovers from panics, counts the request and writes its one log event. Handlers
+// add the cause of a failure to that event with LogError and LogCode, and name their route
+// with SetRoute.
+package middleware
+
+import (
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"callbook/store"
+)
+
+// Observer logs and counts requests.
+type Observer struct {
+	Log     zerolog.Logger
+	Metrics *Metrics
+	Secure  bool   // the public reaches the site by https
+	Secret  string // path below which everything is secret
+	OnPanic func(w http.ResponseWriter, r *http.Request, err error)
+}
+
+// responseRecorder is a ResponseWriter that records the response for the metrics and the log
+// event of a request.
+type responseRecorder struct {
+	http.ResponseWriter
+	status int
+	size   int
+	code   store.Code
+	err    error
+	route  *RouteMetrics
+	id     [1]string // of the request; an array, of which the header's value is a slice
+}
+
+func (r *responseRecorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *responseRecorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	n, err := r.ResponseWriter.Write(b)
+	r.size += n
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *responseRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// LogError adds the cause of a failure to the log event of the request.
+func LogError(w http.ResponseWriter, err error) {
+	if r, ok := w.(*responseRecorder); ok {
+		r.err = err
+	}
+}
+
+func LogCode(w http.ResponseWriter, code store.Code) {
+	if r, ok := w.(*responseRecorder); ok {
+		r.code = code
+	}
+}
+
+// Observe assigns the request id, sets the common headers, runs next, recovers from a panic, and
+// writes the only log event of the request. The event holds no query, no header but the request
+// id, and nothing of the bodies.
+func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	start := time.Now() //clock: how long it took, not what time it is
+	rec := &responseRecorder{ResponseWriter: w, route: o.Metrics.unrouted}
+	rec.id[0] = requestID(r.Header.Get("X-Request-Id"))
+	setCommonHeaders(w.Header(), rec.id[:], o.Secure)
+	defer func() {
+		if v := recover(); v != nil {
+			o.handlePanic(v, rec, r)
+		}
+		o.report(rec, r, time.Since(start)) //clock: as above
+	}()
+	next.ServeHTTP(rec, r)
+}
+
+// report counts a request in the metrics and logs it.
+func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Duration) {
+	o.Metrics.count(rec, took)
+	event := o.Log.Info()
+	if rec.err != nil {
+		event = o.Log.Error().Err(rec.err)
+	}
+	if !event.Enabled() {
+		return
+	}
+	event.Str("method", r.Method).Str("path", o.loggedPath(r.URL)).Int("status", rec.status).Int("bytes", rec.size).
+		Dur("took_ms", took).Str("request_id", rec.id[0])
+	if rec.code != "" {
+		event.Str("code", string(rec.code))
+	}
+	event.Send()
+}
+
+// MaxPathSegment is the maximum length of a path segment in the log: that of a handle; ids are
+// shorter.
+const MaxPathSegment = 32
+
+// loggedPath returns a path as the log shows it. A path that begins like the secret one, however
+// badly it was copied, is hidden. Elsewhere a segment that is longer than any handle, or
+// contains an @, may be a key, a link or a mailbox that somebody pasted, and is left out.
+func (o *Observer) loggedPath(u *url.URL) string {
+	plain := path.Clean(strings.ReplaceAll(u.Path, `\`, "/"))
+	if begin := o.Secret; begin != "" && len(plain) > len(begin) && strings.EqualFold(plain[:len(begin)], begin) {
+		return o.Secret + "/{token}"
+	}
+	parts := strings.Split(u.EscapedPath(), "/")
+	for i, part := range parts {
+		if len(part) > MaxPathSegment || strings.Contains(part, "@") || strings.Contains(part, "%40") {
+			parts[i] = "{...}"
+		}
+	}
+	return strings.Join(parts, "/")
+}

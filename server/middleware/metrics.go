@@ -1,0 +1,62 @@
+package middleware
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"callbook/store"
+)
+
+// Metrics counts requests by route, and error responses by their code.
+type Metrics struct {
+	set        *metrics.Set
+	unrouted   *RouteMetrics // of calls that meet no route
+	rejections map[store.Code]*metrics.Counter
+}
+
+func NewMetrics(set *metrics.Set, codes []store.Code) *Metrics {
+	m := &Metrics{set: set, rejections: map[store.Code]*metrics.Counter{}}
+	m.unrouted = m.Route("none")
+	for _, code := range codes {
+		m.rejections[code] = set.NewCounter(fmt.Sprintf(`callbook_refusals_total{code=%q}`, code))
+	}
+	return m
+}
+
+// RouteMetrics counts the requests of one route.
+type RouteMetrics struct {
+	responses [4]*metrics.Counter // by the first digit of the status, from 2 on
+	seconds   *metrics.PrometheusHistogram
+}
+
+// durations are the upper bounds of the histogram in seconds: from a cached response to one that
+// waits for events.
+var durations = []float64{.0001, .0003, .001, .003, .01, .03, .1, .3, 1, 3, 10, 30}
+
+// Route returns the metrics of a route.
+func (m *Metrics) Route(name string) *RouteMetrics {
+	r := &RouteMetrics{seconds: m.set.GetOrCreatePrometheusHistogramExt(fmt.Sprintf(`callbook_http_request_seconds{route=%q}`, name), durations)}
+	for class := range r.responses {
+		r.responses[class] = m.set.GetOrCreateCounter(fmt.Sprintf(`callbook_http_requests_total{route=%q,status="%dxx"}`, name, class+2))
+	}
+	return r
+}
+
+// SetRoute sets the route that a request is counted for.
+func SetRoute(w http.ResponseWriter, route *RouteMetrics) {
+	if r, ok := w.(*responseRecorder); ok {
+		r.route = route
+	}
+}
+
+// count counts a completed request.
+func (m *Metrics) count(rec *responseRecorder, took time.Duration) {
+	rec.route.responses[min(max(rec.status/100, 2), 5)-2].Inc()
+	rec.route.seconds.Update(took.Seconds())
+	if refusals := m.rejections[rec.code]; refusals != nil {
+		refusals.Inc()
+	}
+}

@@ -1,0 +1,18 @@
+package middleware
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+)
+
+// handlePanic responds for a handler that has panicked, unless it has responded already.
+func (o *Observer) handlePanic(v any, rec *responseRecorder, r *http.Request) {
+	if v == http.ErrAbortHandler {
+		panic(v)
+	}
+	rec.err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+	if rec.status == 0 {
+		o.OnPanic(rec, r, rec.err)
+	}
+}

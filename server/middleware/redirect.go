@@ -1,0 +1,59 @@
+package middleware
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// RedirectTo returns a handler that redirects to the same path of the site, whichever host the
+// request names. A request can set only the path and the query of the target: x:@example.org is
+// a path too.
+func RedirectTo(base string, status int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		target := base + "/"
+		if path := r.URL.EscapedPath(); strings.HasPrefix(path, "/") {
+			target = base + path
+		}
+		if r.URL.RawQuery != "" {
+			target += "?" + r.URL.RawQuery
+		}
+		h := w.Header()
+		h.Set("Cache-Control", "no-store") // the operator may change the names
+		h["Content-Type"] = nil            // no page
+		http.Redirect(w, r, target, status)
+	})
+}
+
+// CanonicalHost passes requests for one of the other names of the site to other, and all else to
+// next.
+func CanonicalHost(own string, names []string, next, other http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
+		if name == own || !slices.Contains(names, name) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		other.ServeHTTP(w, r)
+	})
+}
+
+// SuccessWriter drops error responses of a handler, so that its caller can send one of its own.
+type SuccessWriter struct {
+	http.ResponseWriter
+	Failed bool
+}
+
+func (s *SuccessWriter) WriteHeader(status int) {
+	if s.Failed = status >= 400; !s.Failed {
+		s.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (s *SuccessWriter) Write(b []byte) (int, error) {
+	if s.Failed {
+		return len(b), nil
+	}
+	return s.ResponseWriter.Write(b)
+}

@@ -1,0 +1,146 @@
+// Package ratelimit counts the requests of clients in token buckets, one for each limit and
+// client, and sets the RateLimit headers. It keeps a bounded number of buckets in memory.
+package ratelimit
+
+import (
+	"math"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
+
+	"callbook/store"
+)
+
+// Limit is one rate limit: the number of requests in a period for each client. 0 requests switch
+// it off.
+type Limit struct {
+	Requests int
+	Period   time.Duration
+}
+
+// Limits are the rate limits in memory by class; a missing class has no limit. The quotas of a
+// day are in package store.
+type Limits map[Class]Limit
+
+// Class names a limit in errors and in the RateLimit headers.
+type Class string
+
+// Limits of the number of buckets, which take less than 20 MB. The least recently used ones are
+// dropped first. Addresses and accounts have their own, so that a client with many addresses
+// cannot reset the limits of an account.
+const (
+	maxAddresses = 24576
+	maxAccounts  = 8192
+)
+
+// Limiter counts requests by class and client. It is safe for concurrent use.
+type Limiter struct {
+	limits    Limits
+	latest    atomic.Int64 // the latest time seen, in nanoseconds
+	addresses *lru.Cache[bucketKey, *rate.Limiter]
+	accounts  *lru.Cache[bucketKey, *rate.Limiter]
+
+	policies map[Class][]string // values of the RateLimit-Policy header
+}
+
+// observe records the latest time. If the clock was set back by more than a minute, it resets
+// all buckets, which would reject clients until the clock has caught up. A request that waited
+// for long also comes with an earlier time.
+func (l *Limiter) observe(now time.Time) time.Time {
+	if latest := l.latest.Swap(now.UnixNano()); now.UnixNano() < latest-int64(time.Minute) {
+		l.Reset()
+	}
+	return now
+}
+
+// Reset removes all buckets.
+func (l *Limiter) Reset() {
+	l.addresses.Purge()
+	l.accounts.Purge()
+}
+
+// Len returns the number of buckets.
+func (l *Limiter) Len() int { return l.addresses.Len() + l.accounts.Len() }
+
+type bucketKey struct {
+	class  Class
+	client Client
+}
+
+// Client is the client that requests are counted for: an address or an account.
+type Client struct {
+	Network netip.Addr
+	Account int64
+}
+
+func New(limits Limits) *Limiter {
+	l := &Limiter{limits: limits, policies: map[Class][]string{}}
+	l.addresses, _ = lru.New[bucketKey, *rate.Limiter](maxAddresses) // fails only for a size below 1
+	l.accounts, _ = lru.New[bucketKey, *rate.Limiter](maxAccounts)
+	for class, limit := range limits {
+		l.policies[class] = []string{headerItem(class, "q", limit.Requests, "w", int(limit.Period.Seconds()))}
+	}
+	return l
+}
+
+// Allow counts one request at a time. It returns an error for a request over the limit, and sets
+// the RateLimit headers in either case.
+func (l *Limiter) Allow(h http.Header, class Class, client Client, now time.Time) error {
+	limit := l.limits[class]
+	if limit.Requests == 0 {
+		return nil
+	}
+	bucket, now := l.bucket(class, limit, client), l.observe(now)
+	allowed := bucket.AllowN(now, 1)
+	left := bucket.TokensAt(now)
+	perSecond := float64(bucket.Limit())
+	full := math.Ceil((float64(limit.Requests) - left) / perSecond)
+	setHeaders(h, l.policies[class], headerItem(class, "r", max(0, int(left)), "t", int(full)))
+	if allowed {
+		return nil
+	}
+	wait := time.Duration(math.Ceil((1-left)/perSecond*1000)) * time.Millisecond
+	return &store.Error{
+		Code: store.CodeRateLimited, Topic: string(class), Limit: limit.Requests, RetryAt: now.Add(wait),
+	}
+}
+
+func (l *Limiter) bucket(class Class, limit Limit, client Client) *rate.Limiter {
+	buckets := l.addresses
+	if client.Account != 0 {
+		buckets = l.accounts
+	}
+	key := bucketKey{class, client}
+	if bucket, ok := buckets.Get(key); ok {
+		return bucket
+	}
+	bucket := rate.NewLimiter(rate.Limit(float64(limit.Requests)/limit.Period.Seconds()), limit.Requests)
+	if earlier, ok, _ := buckets.PeekOrAdd(key, bucket); ok {
+		return earlier
+	}
+	return bucket
+}
+
+// setHeaders adds a limit to the headers of the IETF draft "RateLimit header fields for HTTP":
+// the policy, the remaining requests, and the seconds until the limit is full again.
+func setHeaders(h http.Header, policy []string, state string) {
+	if before := h["Ratelimit-Policy"]; before != nil {
+		policy = []string{before[0] + ", " + policy[0]}
+		state = h["Ratelimit"][0] + ", " + state
+	}
+	h["Ratelimit-Policy"], h["Ratelimit"] = policy, []string{state}
+}
+
+// headerItem formats a class with two of its figures for the headers.
+func headerItem(class Class, name string, n int, other string, m int) string {
+	b := append(make([]byte, 0, 48), '"')
+	b = append(append(b, class...), `";`...)
+	b = strconv.AppendInt(append(append(b, name...), '='), int64(n), 10)
+	b = strconv.AppendInt(append(append(append(b, ';'), other...), '='), int64(m), 10)
+	return string(b)
+}

@@ -1,0 +1,112 @@
+package ratelimit
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"callbook/store"
+	"callbook/testdata/proof"
+)
+
+const (
+	reads    Class = "reads"
+	requests Class = "requests"
+)
+
+// memoryOfHeap returns the bytes that live on the heap.
+func memoryOfHeap() int64 {
+	runtime.GC()
+	runtime.GC() // what the first has freed with its finalizers
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestRetryAtHoldsForEveryLimit(t *testing.T) {
+	for calls := 1; calls <= 1000; calls++ {
+		for _, period := range []time.Duration{time.Minute, time.Hour} {
+			now := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+			l := New(Limits{reads: Limit{calls, period}})
+			for range calls {
+				if err := l.Allow(http.Header{}, reads, Client{}, now); err != nil {
+					t.Fatalf("%d in %s: %v", calls, period, err)
+				}
+			}
+			var refused *store.Error
+			if !errors.As(l.Allow(http.Header{}, reads, Client{}, now), &refused) {
+				t.Fatalf("%d in %s: one more passes", calls, period)
+			}
+			now = refused.RetryAt
+			if err := l.Allow(http.Header{}, reads, Client{}, now); err != nil {
+				t.Errorf("%d in %s: refused at retry_at", calls, period)
+			}
+		}
+	}
+}
+
+func TestTheLimiterIsBounded(t *testing.T) {
+	distinct := proof.Rounds(1_000_000, 1_000_000, 10_000_000)
+	if testing.Short() {
+		distinct = 2 * maxAddresses
+	}
+	before := memoryOfHeap()
+	l := New(Limits{reads: Limit{1, time.Minute}, requests: Limit{1, 24 * time.Hour}})
+	call := func(agent int) error {
+		return l.Allow(http.Header{}, requests, Client{Account: int64(agent + 1)}, time.Now())
+	}
+	for agent := range maxAccounts {
+		if err := call(agent); err != nil {
+			t.Fatalf("a new agent is limited: %v", err)
+		}
+	}
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for n := i; n < distinct; n += 4 {
+				addr := netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+				if err := l.Allow(http.Header{}, reads, Client{Network: addr}, time.Now()); err != nil {
+					t.Errorf("a new address is limited: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := l.Len(); n != maxAddresses+maxAccounts {
+		t.Errorf("%d buckets are kept, want %d", n, maxAddresses+maxAccounts)
+	}
+	for agent := range maxAccounts {
+		if call(agent) == nil {
+			t.Fatal("many addresses have an agent's calls forgotten")
+		}
+	}
+	megabytes := int((memoryOfHeap() - before + 1<<20 - 1) >> 20) // rounded up; the keys alone take 3
+	if megabytes < 5 || megabytes > 20 {
+		t.Errorf("%d addresses take %d MB", distinct, megabytes)
+	}
+	runtime.KeepAlive(l)
+	proof.Figure(t, "limiter keys", distinct)
+	proof.Figure(t, "MB of limits", megabytes)
+}
+
+// TestACallThatHasWaitedForgetsNothing: it comes with the time at which it began.
+func TestACallThatHasWaitedForgetsNothing(t *testing.T) {
+	now := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+	l := New(Limits{reads: Limit{1, time.Hour}})
+	take := func(agent int64, after time.Duration) error {
+		return l.Allow(http.Header{}, reads, Client{Account: agent}, now.Add(after))
+	}
+	if take(1, 0) != nil || take(2, 20*time.Second) != nil || take(3, 0) != nil {
+		t.Error("a first call is refused")
+	}
+	if take(1, 21*time.Second) == nil {
+		t.Error("the limit is forgotten")
+	}
+	if take(4, -2*time.Minute) != nil || take(1, -2*time.Minute) != nil {
+		t.Error("a clock that went back shuts callers out")
+	}
+}

@@ -20,13 +20,13 @@ import (
 // CALLBOOK_<FLAG>; the flag wins over it, and it over the file of settings.
 type commands struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Serve the directory (the default)."`
-	Dev     devCommand     `cmd:"" help:"Serve a throw-away directory on this machine, to test agents against: demo agents, no rate limits."`
-	Check   checkCommand   `cmd:"" help:"Find out whether callbook serve would work with these settings, and what is wrong with the database, the mail, the disk."`
-	Backup  backupCommand  `cmd:"" help:"Write a checked copy of the directory to a file, also while it is served."`
-	Restore restoreCommand `cmd:"" help:"Put a backup in the place of the directory; what was there is kept beside it."`
-	Compact compactCommand `cmd:"" help:"Write the database anew, without the room and the copies that deleted rows left, also while it is served: writes wait. It needs twice its size as free room."`
-	Admin   adminCommands  `cmd:"" help:"What the operator does: reports, suspend, remove, verify, new keys."`
-	Unit    unitCommand    `cmd:"" help:"Print a systemd unit that confines the service, ready for /etc/systemd/system."`
+	Dev     devCommand     `cmd:"" help:"Serve a temporary directory on this machine, to test agents: demo agents, no rate limits."`
+	Check   checkCommand   `cmd:"" help:"Check the settings of callbook serve, the database, the disk and the mail server for problems."`
+	Backup  backupCommand  `cmd:"" help:"Write a checked copy of the database to a file, also while it is served."`
+	Restore restoreCommand `cmd:"" help:"Replace the database by a backup; the previous one is kept beside it."`
+	Compact compactCommand `cmd:"" help:"Rewrite the database without free space and remains of deleted rows, also while it is served: writes wait. It needs free space of twice its size."`
+	Admin   adminCommands  `cmd:"" help:"Moderate the directory: reports, suspensions, removals, verification, new keys."`
+	Unit    unitCommand    `cmd:"" help:"Print a systemd unit that confines the service, for /etc/systemd/system."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
@@ -43,11 +43,11 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		kong.DefaultEnvars("CALLBOOK"),
 		kong.UsageOnError(),
 		kong.ExplicitGroups([]kong.Group{
-			{Key: "https", Title: "HTTPS by itself:"},
-			{Key: "database", Title: "The database and its copies:"},
-			{Key: "log", Title: "The log:"},
-			{Key: "mail", Title: "Mails and owners:"},
-			{Key: "limits", Title: "Limits; 0 switches one off:"},
+			{Key: "https", Title: "HTTPS:"},
+			{Key: "database", Title: "Database and backups:"},
+			{Key: "log", Title: "Log:"},
+			{Key: "mail", Title: "Mail and owners:"},
+			{Key: "limits", Title: "Rate limits (0 switches one off):"},
 		}),
 		kong.Resolvers(file),
 		kong.NamedMapper("path", kong.MapperFunc(decodePath)),

@@ -24,10 +24,10 @@ const devMails = 1000
 // devCommand does not read CALLBOOK_DB: that is the file of callbook serve, which
 // POST /dev/reset would empty.
 type devCommand struct {
-	Addr     string `default:"127.0.0.1:8080" help:"Address to listen on; of this machine only."`
-	DB       string `name:"db" env:"CALLBOOK_DEV_DB" help:"Keep the directory in this file instead of throwing it away." type:"path"`
+	Addr     string `default:"127.0.0.1:8080" help:"Loopback address to listen on."`
+	DB       string `name:"db" env:"CALLBOOK_DEV_DB" help:"Keep the directory in this file instead of a temporary one." type:"path"`
 	Empty    bool   `help:"Start without the demo agents."`
-	Limits   string `enum:"on,off" default:"off" env:"CALLBOOK_DEV_LIMITS" help:"on keeps the default rate limits and caps on mails, to test how an agent meets them."`
+	Limits   string `enum:"on,off" default:"off" env:"CALLBOOK_DEV_LIMITS" help:"on: the default limits for requests and mails, to test how an agent handles them."`
 	logFlags `embed:""`
 }
 

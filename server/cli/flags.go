@@ -20,28 +20,28 @@ import (
 
 // databaseFlags say which directory a command is about.
 type databaseFlags struct {
-	Config string `help:"TOML file of settings, named as the flags are, such as base-url = \"https://directory.example.org\". Flags and variables win over it." placeholder:"PATH"`
-	DB     string `name:"db" default:"callbook.db" help:"The SQLite file of the directory." type:"path"`
+	Config string `help:"TOML file of settings, whose keys are the names of the flags, such as base-url = \"https://directory.example.org\". Flags and variables take precedence." placeholder:"PATH"`
+	DB     string `name:"db" default:"callbook.db" help:"SQLite file of the directory." type:"path"`
 }
 
 // limitFlags are the rate limits; 0 switches one off. Their defaults are those of server and
 // store, as a test checks.
 type limitFlags struct {
-	Limits             string `enum:"on,off" default:"on" help:"off switches all rate limits off: for tests and private networks."`
-	LimitReads         int    `default:"600" help:"Public reads a minute for an address."`
-	LimitRegistrations int    `default:"10" help:"Registrations an hour for an address."`
-	LimitReports       int    `default:"30" help:"Reports of calls an hour for an address."`
-	LimitFailedKeys    int    `default:"10" help:"Wrong API keys a minute for an address."`
-	LimitCalls         int    `default:"120" help:"Calls a minute for an API key."`
-	LimitWrites        int    `default:"30" help:"Writing calls a minute for an API key."`
-	LimitPosts         int    `default:"10" help:"Calls posted a day by an agent."`
-	LimitReplies       int    `default:"50" help:"Replies a day by an agent."`
-	LimitRequestsNew   int    `default:"2" help:"Contact requests a day by an agent in its first week."`
-	LimitRequests      int    `default:"5" help:"Contact requests a day by an agent after its first week."`
-	LimitCollabs       int    `default:"50" help:"Collaborations recorded a day by an agent."`
-	LimitRecoveries    int    `default:"30" help:"Codes for lost keys asked for or tried an hour by an address."`
-	LimitLinks         int    `default:"20" help:"Profile links set or looked at an hour for an API key."`
-	LimitEvents        int    `default:"30" help:"Calls for events a minute for an API key."`
+	Limits             string `enum:"on,off" default:"on" help:"off: no rate limits, for tests and private networks."`
+	LimitReads         int    `default:"600" help:"Public reads per minute and address."`
+	LimitRegistrations int    `default:"10" help:"Registrations per hour and address."`
+	LimitReports       int    `default:"30" help:"Reports of calls per hour and address."`
+	LimitFailedKeys    int    `default:"10" help:"Wrong API keys per minute and address."`
+	LimitCalls         int    `default:"120" help:"Requests per minute and API key."`
+	LimitWrites        int    `default:"30" help:"Writing requests per minute and API key."`
+	LimitPosts         int    `default:"10" help:"New calls per day and agent."`
+	LimitReplies       int    `default:"50" help:"Replies per day and agent."`
+	LimitRequestsNew   int    `default:"2" help:"Contact requests per day and agent in its first week."`
+	LimitRequests      int    `default:"5" help:"Contact requests per day and agent after its first week."`
+	LimitCollabs       int    `default:"50" help:"New collaborations per day and agent."`
+	LimitRecoveries    int    `default:"30" help:"Requests to recover a lost key per hour and address."`
+	LimitLinks         int    `default:"20" help:"Requests that set or check profile links per hour and API key."`
+	LimitEvents        int    `default:"30" help:"Requests for events per minute and API key."`
 }
 
 func (f limitFlags) limits() (ratelimit.Limits, store.Quotas) {
@@ -83,11 +83,11 @@ func checkLimits(limits ...int) error {
 
 // mailFlags are where the site's own mails go: codes and links for owners.
 type mailFlags struct {
-	Mail        string `default:"log:" help:"Where the site's own mails go: log: (the log), dir:PATH (a folder of .eml files), smtp://USER:PASSWORD@HOST[:PORT], smtps://…, or off." placeholder:"SINK"`
-	MailFile    string `help:"File that holds the --mail setting, to keep the password out of the environment." placeholder:"PATH"`
-	MailFrom    string `help:"Sender of the site's own mails, such as Callbook <callbook@example.org>." placeholder:"ADDRESS"`
-	LimitMails  int    `default:"200" help:"Mails a day in all; 0 for any number. --limits off leaves it."`
-	OwnerAgents int    `default:"20" help:"Agents that one owner may claim; 0 for any number."`
+	Mail        string `default:"log:" help:"Where the site sends its mails: log: (the log), dir:PATH (a folder of .eml files), smtp://USER:PASSWORD@HOST[:PORT], smtps://…, or off." placeholder:"SINK"`
+	MailFile    string `help:"File that contains the --mail setting, to keep the password out of the environment." placeholder:"PATH"`
+	MailFrom    string `help:"Sender of the site's mails, such as Callbook <callbook@example.org>." placeholder:"ADDRESS"`
+	LimitMails  int    `default:"200" help:"Mails per day for the whole site. 0: no limit. --limits off does not change it."`
+	OwnerAgents int    `default:"20" help:"Agents that one owner may claim. 0: no limit."`
 }
 
 func (f mailFlags) openMail(log zerolog.Logger) (mail.Sink, error) {
@@ -130,9 +130,9 @@ func (f mailFlags) check() error { return checkLimits(f.LimitMails, f.OwnerAgent
 
 // backupFlags are the copies that the service makes by itself.
 type backupFlags struct {
-	BackupDir   string        `help:"Folder for copies of the database that the service makes by itself; made when it is missing." type:"path"`
-	BackupEvery time.Duration `default:"24h" help:"From one copy to the next."`
-	BackupKeep  int           `default:"7" help:"How many copies stay."`
+	BackupDir   string        `help:"Folder for scheduled backups of the database. It is created if it is missing." type:"path"`
+	BackupEvery time.Duration `default:"24h" help:"Time between scheduled backups."`
+	BackupKeep  int           `default:"7" help:"Number of scheduled backups to keep."`
 }
 
 func (f backupFlags) schedule(db string) sqlitedb.Schedule {

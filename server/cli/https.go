@@ -18,10 +18,10 @@ import (
 
 // httpsFlags have the site speak https by itself.
 type httpsFlags struct {
-	Domain        []string `help:"Name of the site, such as directory.example.org: callbook gets and renews its certificate, and speaks https. Further names, such as www.directory.example.org, lead to the first. This accepts the terms of the certificate authority." placeholder:"NAME"`
-	ACMEEmail     string   `name:"acme-email" help:"With --domain: where the certificate authority may write to you." placeholder:"ADDRESS"`
-	ACMEDirectory string   `name:"acme-directory" default:"https://acme-v02.api.letsencrypt.org/directory" help:"With --domain: the certificate authority." placeholder:"URL"`
-	HTTPAddr      string   `name:"http-addr" help:"With --domain: address where plain http is led to https, and the certificate authority answered; off for none. Default: :80." placeholder:"ADDR"`
+	Domain        []string `help:"Names of the site, such as directory.example.org. Callbook obtains and renews their certificates, and serves HTTPS. Further names, such as www.directory.example.org, redirect to the first. This accepts the terms of the certificate authority." placeholder:"NAME"`
+	ACMEEmail     string   `name:"acme-email" help:"With --domain: your mail address for the certificate authority." placeholder:"ADDRESS"`
+	ACMEDirectory string   `name:"acme-directory" default:"https://acme-v02.api.letsencrypt.org/directory" help:"With --domain: ACME directory of the certificate authority." placeholder:"URL"`
+	HTTPAddr      string   `name:"http-addr" help:"With --domain: address of the listener that redirects HTTP to HTTPS and answers the certificate authority, or off. Default: :80." placeholder:"ADDR"`
 }
 
 // AfterApply is called by kong once the flags are read: some defaults depend on others.

@@ -16,8 +16,8 @@ import (
 
 // logFlags are the settings of the log.
 type logFlags struct {
-	Log      string `enum:"text,json" default:"text" help:"Form of the log: text for people, json for machines."`
-	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"Least level that is logged."`
+	Log      string `enum:"text,json" default:"text" help:"Format of the log: text for people, json for machines."`
+	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"Least severe level to log."`
 }
 
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"

@@ -19,19 +19,19 @@ import (
 
 type serveCommand struct {
 	databaseFlags `embed:""`
-	Addr          string `help:"Address to listen on. Default: 127.0.0.1:8080, with --domain :443." placeholder:"ADDR"`
-	BaseURL       string `name:"base-url" help:"Where the public reaches the site, such as https://directory.example.org. Default: http:// and the address, with --domain https:// and the name." placeholder:"URL"`
+	Addr          string `help:"Address to listen on. Default: 127.0.0.1:8080, or :443 with --domain." placeholder:"ADDR"`
+	BaseURL       string `name:"base-url" help:"Public URL of the site, such as https://directory.example.org. Default: http:// and the address, or https:// and the first name of --domain." placeholder:"URL"`
 	httpsFlags    `embed:"" group:"https"`
-	Contact       string   `help:"Where to report what is wrong with the site or in it: a mail address, or a mailto:, https: or http: URI. Default: the home page." placeholder:"ADDRESS"`
-	TrustedProxy  []string `help:"Addresses or networks of reverse proxies whose X-Forwarded-For is believed." placeholder:"ADDR"`
+	Contact       string   `help:"How people reach the operator: a mail address, or a mailto:, https: or http: URI. Default: the home page." placeholder:"ADDRESS"`
+	TrustedProxy  []string `help:"Addresses or networks of reverse proxies whose X-Forwarded-For header is trusted." placeholder:"ADDR"`
 	MCPOrigin     []string `name:"mcp-origin" help:"Origins of web pages that may use the MCP endpoint, such as https://app.example.org. Programs need none." placeholder:"ORIGIN"`
-	MetricsAddr   string   `help:"Address of a listener for Prometheus: GET /metrics. Keep it from the public. Default: none." placeholder:"ADDR"`
+	MetricsAddr   string   `help:"Address of a listener for Prometheus (GET /metrics). Keep it private. Default: none." placeholder:"ADDR"`
 	backupFlags   `embed:"" group:"database"`
-	NoBackup      bool   `group:"database" help:"Bring a database of an older version up to date without keeping a copy of it as it was; with the copy that needs 3.2 times its size as free room."`
-	MaxSize       size   `group:"database" default:"0" help:"The most that the database file may take, such as 10GB; past it, writes are refused and reads go on. 0: what the disk has." placeholder:"SIZE"`
-	CacheSize     size   `default:"16MiB" help:"Memory for answers that are kept ready, such as 128MB. 0: none is kept." placeholder:"SIZE"`
-	NetworkDisk   bool   `group:"database" help:"Serve a database on a network file system all the same: writes may be lost there, and the file damaged."`
-	Durability    string `group:"database" enum:"full,normal" default:"full" help:"normal is faster on slow disks, but a power cut may lose the last writes."`
+	NoBackup      bool   `group:"database" help:"Upgrade a database of an older version without keeping a copy. With the copy, an upgrade needs free space of 3.2 times the size of the database."`
+	MaxSize       size   `group:"database" default:"0" help:"Largest size of the database file, such as 10GB. At this size writes are rejected and reads continue. 0: no limit." placeholder:"SIZE"`
+	CacheSize     size   `default:"16MiB" help:"Memory for cached responses, such as 128MB. 0: no cache." placeholder:"SIZE"`
+	NetworkDisk   bool   `group:"database" help:"Allow a database on a network file system. Writes may be lost there, and the file may be damaged."`
+	Durability    string `group:"database" enum:"full,normal" default:"full" help:"full: a write is on the disk before its response. normal: faster on slow disks, but a power cut may lose the last writes."`
 	logFlags      `embed:"" group:"log"`
 	mailFlags     `embed:"" group:"mail"`
 	limitFlags    `embed:"" group:"limits"`
@@ -43,16 +43,16 @@ func (*serveCommand) Help() string {
 
     callbook serve
 
-On a server of your own, with certificates, copies and mail:
+On a server of your own, with HTTPS, backups and mail:
 
-    callbook serve --domain directory.example.org --backup-dir /mnt/copies \
+    callbook serve --domain directory.example.org --backup-dir /mnt/backups \
         --mail-file /etc/callbook.mail --mail-from callbook@example.org
 
 Behind a reverse proxy on the same machine:
 
     callbook serve --base-url https://directory.example.org --trusted-proxy 127.0.0.1
 
-Each setting is a flag, a variable, and a key in the file of --config; the first that is given wins. callbook check takes the same, and finds out whether that works.`
+Each setting is a flag, a variable, and a key in the file of --config; the first that is given wins. callbook check takes the same settings and reports problems.`
 }
 
 // plan is what the settings come to, all of it checked before anything is opened.

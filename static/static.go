@@ -30,3 +30,8 @@ var GuideZH string
 //
 //go:embed *.html
 var Pages embed.FS
+
+// Docs holds the pages of the manual, in Markdown.
+//
+//go:embed docs/*.md
+var Docs embed.FS

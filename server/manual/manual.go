@@ -1,0 +1,68 @@
+// Package manual holds the manual for operators and developers: the Markdown of package
+// static, and its HTML.
+package manual
+
+import (
+	"bytes"
+	"html/template"
+	"regexp"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+
+	"callbook/static"
+)
+
+// Page is a page of the manual. Its text is in English.
+type Page struct {
+	Topic    string // names the page: /docs/{topic}, callbook help TOPIC
+	Title    string
+	TitleZH  string // for the navigation of Chinese pages
+	Summary  string // the first sentence
+	Markdown string
+}
+
+// topics lists the pages in reading order, with their titles in Chinese.
+var topics = []struct{ name, titleZH string }{
+	{"operation", "运行通讯录"},
+	{"configuration", "配置"},
+	{"moderation", "管理内容"},
+	{"backup", "备份、恢复与升级"},
+	{"troubleshooting", "故障排除"},
+	{"scaling", "性能与扩展"},
+	{"security", "安全"},
+	{"api", "使用 API"},
+	{"development", "开发智能体"},
+	{"changelog", "更新日志"},
+}
+
+// Pages returns the manual in reading order. settings is a Markdown reference of the
+// program's settings, for the page configuration.
+func Pages(settings string) (pages []Page) {
+	for _, topic := range topics {
+		source, _ := static.Docs.ReadFile("docs/" + topic.name + ".md") // embedded; a test finds one that is missing
+		markdown := strings.Replace(string(source), "\n<!-- settings -->\n", settings, 1)
+		parts := strings.SplitN(markdown+"\n\n\n\n", "\n\n", 3)
+		summary, _, _ := strings.Cut(parts[1]+" ", ". ")
+		pages = append(pages, Page{topic.name, strings.TrimPrefix(parts[0], "# "), topic.titleZH, summary, markdown})
+	}
+	return pages
+}
+
+// converter omits raw HTML and unsafe links. It aligns cells by an attribute because the
+// pages' content security policy forbids styles.
+var converter = goldmark.New(goldmark.WithParserOptions(parser.WithAutoHeadingID()), goldmark.WithExtensions(
+	extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))))
+
+// fileLink matches the target of a link to another file of the manual.
+var fileLink = regexp.MustCompile(`\]\(([a-z]+)\.md(#[^)]*)?\)`)
+
+// HTML renders the page. Links to other pages get the query, which is empty or begins with
+// a question mark.
+func (p Page) HTML(query string) (template.HTML, error) {
+	var b bytes.Buffer
+	err := converter.Convert([]byte(fileLink.ReplaceAllString(p.Markdown, "](/docs/${1}"+query+"$2)")), &b)
+	return template.HTML(b.String()), err // safe: embedded text, without raw HTML
+}

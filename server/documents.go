@@ -123,6 +123,7 @@ func (s *Server) llmsText() string {
 	link("Home", "/", "What the directory is and how to join it; English and Chinese, as all pages are.")
 	link("Agents", "/agents", "Search the agents.")
 	link("Calls", "/calls", "Search the calls.")
+	link("Manual", "/docs", "How to run a directory, use its API and develop agents; in English.")
 	section("Optional")
 	link("Feed of calls", "/calls.atom", "The newest calls as an Atom feed.")
 	link("API catalogue", catalogPath, "The API, its descriptions and the guide for programs (RFC 9727).")

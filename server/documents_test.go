@@ -189,7 +189,7 @@ func TestLLMsTextHasTheShapeOfItsConvention(t *testing.T) {
 			s.leadsSomewhere(m[2])
 		}
 	}
-	wanted := []string{guideEN, guideZH, "/openapi.json", "/mcp", "/", "/agents", "/calls", "/calls.atom", catalogPath, skillsPath}
+	wanted := []string{guideEN, guideZH, "/openapi.json", "/mcp", "/", "/agents", "/calls", "/docs", "/calls.atom", catalogPath, skillsPath}
 	for _, op := range s.server.engine.Operations {
 		if op.Method == "GET" && !op.Keyed && !strings.Contains(op.Path, "{") {
 			wanted = append(wanted, op.Path)

@@ -12,6 +12,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/httpcache"
+	"callbook/server/manual"
 	"callbook/server/web"
 	"callbook/static"
 )
@@ -20,7 +21,7 @@ import (
 func newPages(s *Server) (*web.Site, error) {
 	return web.New(web.Options{
 		Store: s.store, BaseURL: s.options.BaseURL, Contact: s.options.Contact, Log: s.options.Log,
-		About: web.Text{EN: aboutEN, ZH: aboutZH}, Notice: web.Text(notice),
+		About: web.Text{EN: aboutEN, ZH: aboutZH}, Notice: web.Text(notice), Manual: manual.Pages(s.options.Settings),
 		Read: s.readForPage, Send: s.sendPage, Fail: s.failPage,
 	})
 }
@@ -76,6 +77,7 @@ func (s *Server) mountPages(r *routes) {
 	for path, show := range map[string]httprouter.Handle{
 		"/": s.pages.Home, "/agents": s.pages.Agents, "/agents/{handle}": s.pages.Agent,
 		"/calls": s.pages.Calls, "/calls/{id}": s.pages.Call, "/calls.atom": s.pages.Feed,
+		"/docs": s.pages.Docs, "/docs/{topic}": s.pages.Docs,
 	} {
 		counted := s.countPage(show)
 		r.public(path, func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {

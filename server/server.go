@@ -84,6 +84,7 @@ type Options struct {
 	Version        string                                 // of the program, for the documents
 	Contact        string                                 // of the operator, as ParseContact returns it; empty: the home page names it
 	MCPOrigins     []string                               // from ParseMCPOrigins; their pages may use the MCP endpoint, like those of the site
+	Settings       string                                 // reference of the settings of the program in Markdown, for the manual
 	Backups        sqlitedb.Schedule                      // of the database; without a folder: none
 	Wrap           func(routes http.Handler) http.Handler // middleware behind the request log; nil: none
 	Uncrawled      []string                               // further paths that robots.txt disallows

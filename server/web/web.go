@@ -22,6 +22,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/text/language"
 
+	"callbook/server/manual"
 	"callbook/static"
 	"callbook/store"
 )
@@ -36,6 +37,7 @@ type Options struct {
 	Contact string         // likewise
 	About   Text           // what the site is
 	Notice  Text           // what agents' text is
+	Manual  []manual.Page  // as manual.Pages returns it
 	Log     zerolog.Logger // for what the operator should know of
 	// Read answers a public read of the API by its operation id and parameters.
 	Read func(ctx context.Context, operation string, args url.Values) (Answer, error)
@@ -82,7 +84,7 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, name := range []string{
 		"home.html", "agents.html", "agent.html", "calls.html", "call.html",
-		"owner.html", "owner-done.html", "error.html",
+		"docs.html", "owner.html", "owner-done.html", "error.html",
 	} {
 		page, err := template.ParseFS(static.Pages, "layout.html", "parts.html", name)
 		if err != nil {
@@ -208,7 +210,7 @@ func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // Owns tells whether a path is one of the pages, or below one.
 func Owns(path string) bool {
-	for _, page := range []string{"/agents", "/calls"} {
+	for _, page := range []string{"/agents", "/calls", "/docs"} {
 		if path == page || strings.HasPrefix(path, page+"/") {
 			return true
 		}

@@ -1,0 +1,75 @@
+package server
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"callbook/server/manual"
+)
+
+// leadsWithinManual is where a page of the manual may lead, beside the pages of the directory.
+var leadsWithinManual = regexp.MustCompile(`^/docs(/[a-z]+)?(\?lang=(en|zh))?(#[a-z0-9-]+)?$`)
+
+// TestDocs_AreGoodPages: the manual's pages are HTML like all pages, in the site's layout,
+// and are cached by clients.
+func TestDocs_AreGoodPages(t *testing.T) {
+	s := newSite(t)
+	paths := []string{"/docs"}
+	for _, page := range manual.Pages("") {
+		paths = append(paths, "/docs/"+page.Topic)
+	}
+	for _, lang := range []string{"en", "zh"} {
+		for _, path := range paths {
+			a := s.look(path, "Accept-Language: "+lang).status(200)
+			if err := malformed(a.Body); err != nil {
+				t.Errorf("%s, %s: %v", path, lang, err)
+			}
+			doc := parsePage(t, a.Body)
+			leads := func(address string) bool {
+				return leadsOn.MatchString(address) || leadsWithinManual.MatchString(address)
+			}
+			for _, fault := range append(pageFaults(doc, leads), loadFaults(doc)...) {
+				t.Errorf("%s, %s: %s", path, lang, fault)
+			}
+			if a.Header.Get("Content-Language") != lang || a.Header.Get("Content-Security-Policy") == "" || a.Header.Get("Cache-Control") != "public, max-age=0, must-revalidate" {
+				t.Errorf("%s, %s: %v", path, lang, a.Header)
+			}
+			s.look(path, "Accept-Language: "+lang, "If-None-Match: "+a.Header.Get("Etag")).status(304)
+		}
+	}
+}
+
+// TestDocs_FollowTheLanguage: navigation and titles are in the site's language, the text is
+// in English and says so.
+func TestDocs_FollowTheLanguage(t *testing.T) {
+	s := newSite(t)
+	for path, want := range map[string][]string{
+		"/docs?lang=en":            {"<h1>Manual</h1>", `<a href="/docs/backup?lang=en">Back up, restore and upgrade</a>`},
+		"/docs?lang=zh":            {"<h1>手册</h1>", "手册正文为英文", `<a href="/docs/backup?lang=zh">备份、恢复与升级</a>`, `<dd lang="en">Make backups`},
+		"/docs/moderation?lang=en": {"<title>Moderate a directory · Manual · Callbook</title>", `<a href="/docs/security?lang=en#deleted-data">`, `<a href="/docs/moderation?lang=en" aria-current="page">Moderate a directory</a>`},
+		"/docs/moderation?lang=zh": {"<title>管理内容 · 手册 · Callbook</title>", `<article class="doc" lang="en">`, `<a href="/docs/security?lang=zh#deleted-data">`, `<a href="/docs/moderation?lang=zh" aria-current="page">管理内容</a>`},
+		"/agents?lang=zh":          {`<li><a href="/docs?lang=zh">手册</a></li>`},
+		"/llms.txt":                {"- [Manual](" + s.server.options.BaseURL + "/docs): "},
+	} {
+		body := string(s.look(path).status(200).Body)
+		for _, text := range want {
+			if !strings.Contains(body, text) {
+				t.Errorf("%s has no %s", path, text)
+			}
+		}
+	}
+}
+
+func TestDocs_RejectOtherPaths(t *testing.T) {
+	s := newSite(t)
+	for path, status := range map[string]int{"/docs/": 404, "/docs/nothing": 404, "/docs/Backup": 404, "/docs/backup.md": 404, "/docs/backup/x": 404} {
+		a := s.look(path).status(status)
+		if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") || !strings.Contains(string(a.Body), `<a href="/docs">Manual</a>`) {
+			t.Errorf("%s: %s", path, a.Body)
+		}
+	}
+	s.sent(http.MethodPost, "/docs").status(405)
+	s.sent(http.MethodHead, "/docs/backup").status(200)
+}

@@ -1,0 +1,38 @@
+package web
+
+import (
+	"html/template"
+	"net/http"
+	"slices"
+
+	"github.com/julienschmidt/httprouter"
+
+	"callbook/server/manual"
+	"callbook/store"
+)
+
+// docsPage is a page of the manual, or the list of its pages.
+type docsPage struct {
+	view
+	Pages   []manual.Page
+	Topic   string // empty for the list
+	Content template.HTML
+}
+
+// Docs shows a page of the manual; the list of its pages without a topic.
+func (s *Site) Docs(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+	topic, p := params.ByName("topic"), s.open(w, r)
+	p.ask("getIndex", nil) // so that each run of the program has its own entity tags
+	i := slices.IndexFunc(s.options.Manual, func(page manual.Page) bool { return page.Topic == topic })
+	if i < 0 && topic != "" {
+		p.err = &store.Error{Code: store.CodeNotFound}
+	}
+	p.send("docs.html", func() (any, error) {
+		data := docsPage{view: p.view, Pages: s.options.Manual, Topic: topic}
+		var err error
+		if i >= 0 {
+			data.Content, err = data.Pages[i].HTML(address("", nil, "lang", p.Kept()))
+		}
+		return data, err
+	})
+}

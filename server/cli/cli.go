@@ -27,6 +27,7 @@ type commands struct {
 	Compact compactCommand `cmd:"" help:"Rewrite the database without free space and remains of deleted rows, also while it is served: writes wait. It needs free space of twice its size."`
 	Admin   adminCommands  `cmd:"" help:"Moderate the directory: reports, suspensions, removals, verification, new keys."`
 	Unit    unitCommand    `cmd:"" help:"Print a systemd unit that confines the service, for /etc/systemd/system."`
+	Help    helpCommand    `cmd:"" help:"Print a page of the manual, or list its pages and the commands."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 

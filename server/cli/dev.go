@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"callbook/server"
 	"callbook/server/devmode"
 	"callbook/server/mail"
@@ -39,7 +41,7 @@ func (c *devCommand) limits() (ratelimit.Limits, store.Quotas, store.MailCaps) {
 	return ratelimit.Limits{}, store.Quotas{}, store.MailCaps{}
 }
 
-func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
+func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
 	log, closeLog := c.logger(console.err)
 	defer closeLog()
 	listener, err := net.Listen("tcp", c.Addr)
@@ -77,7 +79,7 @@ func (c *devCommand) Run(ctx context.Context, console *console) (err error) {
 		return errors.Join(err, st.Close())
 	}
 	base := "http://" + listener.Addr().String()
-	dev, err := devmode.New(st, server.Options{BaseURL: base, Limits: limits, Log: log, Version: version()},
+	dev, err := devmode.New(st, server.Options{BaseURL: base, Limits: limits, Log: log, Version: version(), Settings: settingsReference(k.Model)},
 		devmode.Options{Clock: clock, Demo: console.demo, Mail: mail.NewMemory(devMails)})
 	if err == nil && fresh && !c.Empty {
 		err = dev.Load(ctx)

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
 	"callbook/server"
@@ -52,7 +53,7 @@ Behind a reverse proxy on the same machine:
 
     callbook serve --base-url https://directory.example.org --trusted-proxy 127.0.0.1
 
-Each setting is a flag, a variable, and a key in the file of --config; the first that is given wins. callbook check takes the same settings and reports problems.`
+Each setting is a flag, a variable, and a key in the file of --config; the first that is given wins. callbook check takes the same settings and reports problems. callbook help configuration describes the file.`
 }
 
 // plan is what the settings come to, all of it checked before anything is opened.
@@ -98,7 +99,7 @@ func (c *serveCommand) checkPlaces() error {
 	return nil
 }
 
-func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
+func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
 	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may leave: that ends no service
 	log, closeLog := c.logger(console.err)
 	defer closeLog()
@@ -106,6 +107,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console) (err error) {
 	if err != nil {
 		return err
 	}
+	p.server.Settings = settingsReference(k.Model)
 	lock, err := c.lock()
 	if err != nil {
 		return err

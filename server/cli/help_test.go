@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+
+	"callbook/server/manual"
+	"callbook/testdata/demo"
+)
+
+// helped runs callbook with these arguments.
+func helped(t *testing.T, args ...string) (status int, out, err string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	status = Run(t.Context(), args, demo.Files, &stdout, &stderr)
+	return status, stdout.String(), stderr.String()
+}
+
+// TestHelp_PrintsEachPage: help TOPIC prints the Markdown, and help lists the pages and the
+// commands.
+func TestHelp_PrintsEachPage(t *testing.T) {
+	status, list, errors := helped(t, "help")
+	if status != 0 || errors != "" {
+		t.Errorf("%d %s", status, errors)
+	}
+	for _, page := range manual.Pages("") {
+		if !strings.Contains(list, "\n  "+page.Topic) || !strings.Contains(list, page.Summary) {
+			t.Errorf("the list has no %s: %s", page.Topic, list)
+		}
+		if status, out, errors := helped(t, "help", page.Topic); status != 0 || errors != "" || !strings.HasPrefix(out, "# "+page.Title+"\n") {
+			t.Errorf("%s: %d %s%s", page.Topic, status, out, errors)
+		}
+	}
+	for _, command := range []string{"serve", "dev", "restore", "admin reports", "help"} {
+		if !strings.Contains(list, "\n  "+command+" ") {
+			t.Errorf("the list has no command %s: %s", command, list)
+		}
+	}
+}
+
+func TestHelp_RejectsAnUnknownTopic(t *testing.T) {
+	for topic, want := range map[string]string{
+		"confguration": `callbook: the manual has no page "confguration": callbook help lists its pages, did you mean configuration?`,
+		"weather":      `callbook: the manual has no page "weather": callbook help lists its pages` + "\n",
+	} {
+		if status, out, errors := helped(t, "help", topic); status != statusFailed || out != "" || !strings.HasPrefix(errors, want) {
+			t.Errorf("%s: %d %s%s", topic, status, out, errors)
+		}
+	}
+}
+
+// TestHelp_HasEverySetting: the page configuration has a row for each setting of callbook
+// serve, with its variable and default.
+func TestHelp_HasEverySetting(t *testing.T) {
+	_, serve, _ := helped(t, "serve", "--help")
+	_, page, _ := helped(t, "help", "configuration")
+	settings := regexp.MustCompile(`(?m)^ +--([a-z-]+)`).FindAllStringSubmatch(serve, -1)
+	if len(settings) < 40 {
+		t.Errorf("%d settings", len(settings))
+	}
+	for _, setting := range settings {
+		name := setting[1]
+		variable := "CALLBOOK_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		if row := "\n| `--" + name + "` `" + variable + "` | "; strings.Count(page, row) != 1 {
+			t.Errorf("%d rows begin with %s", strings.Count(page, row), row)
+		}
+	}
+	for _, row := range []string{"| `--limit-reads` `CALLBOOK_LIMIT_READS` | Public reads per minute and address. Default: `600`. |\n", `such as Callbook \<callbook@example.org>. |`, "\n### Log\n"} {
+		if !strings.Contains(page, row) {
+			t.Errorf("there is no %s in %s", row, page)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package systemtest
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// shellBlocks returns the blocks of shell commands of a document.
+func shellBlocks(document string) (blocks []string) {
+	for i, block := range strings.Split(document, "\n```") {
+		if commands, ok := strings.CutPrefix(block, "sh\n"); ok && i%2 == 1 {
+			blocks = append(blocks, commands)
+		}
+	}
+	return blocks
+}
+
+// manualSite is a served directory, and a folder with the database and callbook.
+type manualSite struct {
+	*program
+	folder string
+	values *strings.Replacer // for the placeholders of the manual
+}
+
+func newManualSite(t *testing.T, command string) *manualSite {
+	t.Helper()
+	needCurl(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &manualSite{folder: t.TempDir()}
+	script := "#!/bin/sh\n" + asProgram + "=1 exec '" + self + "' \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(s.folder, "callbook"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if command == "dev" {
+		s.program = start(t, "dev", "--addr", "127.0.0.1:0")
+		s.values = strings.NewReplacer("http://127.0.0.1:8080", s.base)
+		return s
+	}
+	metrics := freeAddress(t)
+	s.program = start(t, "serve", "--addr", "127.0.0.1:0", "--metrics-addr", metrics, "--db", filepath.Join(s.folder, "callbook.db"))
+	author, other := "Authorization: Bearer "+join(s.program, "tide-reader"), "Authorization: Bearer "+join(s.program, "harbour-pilot")
+	made := func(what, path, body, key string) string {
+		return s.object("POST", path, body, key)[what].(map[string]any)["id"].(string)
+	}
+	post := made("post", "/api/posts", `{"kind":"announce","title":"T","body":"B"}`, author)
+	reply := made("reply", "/api/posts/"+post+"/replies", `{"body":"B"}`, other)
+	s.object("POST", "/api/posts/"+post+"/report", `{"reason":"Spam"}`)
+	report := regexp.MustCompile(`rpt_[0-9a-v]+`).FindString(s.shell("callbook admin reports"))
+	s.values = strings.NewReplacer("http://127.0.0.1:8080", s.base, "127.0.0.1:9100", metrics,
+		"REPORT_ID", report, "REPLY_ID", reply, "POST_ID", post, "HANDLE", "tide-reader")
+	return s
+}
+
+// freeAddress returns an address of this machine that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// shell runs commands in the folder and returns what they print.
+func (s *manualSite) shell(commands string) string {
+	c := exec.Command("sh", "-euc", commands)
+	c.Dir, c.Env = s.folder, append(os.Environ(), "PATH="+s.folder+":"+os.Getenv("PATH"))
+	out, err := c.CombinedOutput()
+	if err != nil {
+		s.Errorf("%v of:\n%s%s", err, commands, out)
+	}
+	return string(out)
+}
+
+// TestManual_EveryCommandWorks runs the shell commands of each page in order, one script for
+// a page, beside the server until one restores a backup.
+func TestManual_EveryCommandWorks(t *testing.T) {
+	pages := map[string]struct {
+		server string
+		want   []string // in what the commands print
+	}{
+		"operation":       {"serve", []string{"ok    database", `"backup_at":null`, "callbook_agents 2"}},
+		"configuration":   {"serve", []string{"CALLBOOK_LIMIT_POSTS=20\n", "CALLBOOK_BACKUP_EVERY=12h0m0s\n", "CALLBOOK_TRUSTED_PROXY=127.0.0.1,10.0.0.0/8\n"}},
+		"moderation":      {"serve", []string{`because  "Spam"`, "is closed", "is suspended until", "is not suspended", "is removed", "is blocked", "is allowed again", "counts as verified", "cq_", "tide-reader is deleted", "  export  tide-reader"}},
+		"backup":          {"serve", []string{"copy.db holds 2 agents, 1 calls, 1 replies", "What was there is kept as", " KiB and has "}},
+		"troubleshooting": {"serve", []string{"ok    database", `"status":"ok"`}},
+		"scaling":         {"serve", nil},
+		"security":        {"serve", []string{"callbook "}},
+		"api":             {"dev", []string{`"api_key":"cq_`, `"mailbox_verified":true`, "福州潮位数据", `"next":"/api/posts?`, `"status":"accepted"`, `"type":"request.accepted"`, `"endpoints":[`}},
+		"development":     {"dev", []string{`"handle":"twinscript"`, `{"mail":[`, `{"now":"`, `{"agents":46}`, `{"agents":0}`}},
+		"changelog":       {"serve", nil},
+	}
+	files, err := os.ReadDir(root + "static/docs")
+	if err != nil || len(files) != len(pages) {
+		t.Errorf("%d files, %d pages, %v", len(files), len(pages), err)
+	}
+	for topic, page := range pages {
+		t.Run(topic, func(t *testing.T) {
+			blocks := shellBlocks(readText(t, root+"static/docs/"+topic+".md"))
+			if (len(blocks) > 0) != (page.want != nil) {
+				t.Fatalf("%d blocks, wanted in their output: %q", len(blocks), page.want)
+			}
+			if len(blocks) == 0 {
+				return
+			}
+			s := newManualSite(t, page.server)
+			var scripts []string
+			for _, block := range blocks {
+				if len(scripts) == 0 || strings.Contains(block, "callbook restore") {
+					scripts = append(scripts, "")
+				}
+				scripts[len(scripts)-1] += s.values.Replace(block) + "\n"
+			}
+			printed := ""
+			for _, script := range scripts {
+				if strings.Contains(script, "callbook restore") {
+					s.stop()
+				}
+				printed += s.shell(script)
+			}
+			for _, text := range page.want {
+				if !strings.Contains(printed, text) {
+					t.Errorf("no command prints %q:\n%s", text, printed)
+				}
+			}
+			if strings.Contains(printed, `"error"`) {
+				t.Errorf("a request is rejected:\n%s", printed)
+			}
+		})
+	}
+}
+
+// TestManual_IsServed: the pages of a running directory, with the settings.
+func TestManual_IsServed(t *testing.T) {
+	for _, args := range [][]string{
+		{"serve", "--addr", "127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db")},
+		{"dev", "--addr", "127.0.0.1:0", "--empty"},
+	} {
+		p := start(t, args...)
+		for path, want := range map[string]string{
+			"/docs": "/docs/troubleshooting", "/docs/configuration": "<code>--limit-reads</code>", "/docs/troubleshooting": `<h2 id="exit-statuses">`,
+		} {
+			if status, body := p.call("GET", path, ""); status != 200 || !strings.Contains(body, want) {
+				t.Errorf("%s %s: %d, no %q: %s", args[0], path, status, want, body)
+			}
+		}
+	}
+}
+
+// TestManual_IsFreshAfterARestart: the next run of the program may be of another version,
+// so the entity tags of this one do not hold there.
+func TestManual_IsFreshAfterARestart(t *testing.T) {
+	t.Parallel()
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	tags := map[string]string{}
+	for run := range 2 {
+		p := spawn(t, db)
+		for _, path := range []string{"/docs", "/docs/backup"} {
+			a, err := http.Get(p.base + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Body.Close()
+			tag := a.Header.Get("Etag")
+			if status, _ := p.call("GET", path, "", "If-None-Match: "+tag); status != 304 {
+				t.Errorf("run %d, %s: %d", run, path, status)
+			}
+			if tag == tags[path] {
+				t.Errorf("%s has the same tag in the next run", path)
+			}
+			tags[path] = tag
+		}
+		p.ends()
+	}
+}

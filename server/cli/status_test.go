@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestEndingsAreToldAlike: the unit starts again where it may help, and README has a
+// TestEndingsAreToldAlike: the unit starts again where it may help, and the manual has a
 // row for each status.
 func TestEndingsAreToldAlike(t *testing.T) {
 	again := map[int]bool{statusFailed: true, statusInternal: false}
@@ -29,21 +29,21 @@ func TestEndingsAreToldAlike(t *testing.T) {
 	if line := "\nRestartPreventExitStatus=" + strings.Join(final, " ") + "\n"; !strings.Contains(serviceUnit, line) {
 		t.Errorf("the unit has no line %s", line)
 	}
-	readme, err := os.ReadFile("../../README.md")
+	manual, err := os.ReadFile("../../static/docs/troubleshooting.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile(`(?m)^\| ([0-9]+) \| .* \| (.*) \|$`).FindAllStringSubmatch(string(readme), -1)
+	rows := regexp.MustCompile(`(?m)^\| ([0-9]+) \| .* \| (.*) \|$`).FindAllStringSubmatch(string(manual), -1)
 	told := map[string]bool{}
 	for _, row := range rows {
 		told[row[1]] = row[2] != "no"
 	}
 	for status, helps := range again {
 		if in, ok := told[fmt.Sprint(status)]; !ok || in != helps {
-			t.Errorf("README says of %d: %v, %v", status, ok, in)
+			t.Errorf("the manual says of %d: %v, %v", status, ok, in)
 		}
 	}
 	if len(told) != len(again) {
-		t.Errorf("README tells of %d statuses", len(told))
+		t.Errorf("the manual has %d statuses", len(told))
 	}
 }

@@ -734,7 +734,7 @@ func TestAYear(t *testing.T) {
 	proof.Figure(t, "MB of file", int((file+1<<20-1)>>20))
 }
 
-// mostMemory is what README.md tells of a service under load, in megabytes.
+// mostMemory is the memory of a service under load, in megabytes, that the manual states.
 const mostMemory = 100
 
 // grows compares the first half of some samples with the second. Caches take long to

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// shellBlocks returns the blocks of shell commands of a document.
-func shellBlocks(document string) (blocks []string) {
+// blocks returns the fenced blocks of a language of a document.
+func blocks(document, language string) (blocks []string) {
 	for i, block := range strings.Split(document, "\n```") {
-		if commands, ok := strings.CutPrefix(block, "sh\n"); ok && i%2 == 1 {
-			blocks = append(blocks, commands)
+		if text, ok := strings.CutPrefix(block, language+"\n"); ok && i%2 == 1 {
+			blocks = append(blocks, text)
 		}
 	}
 	return blocks
@@ -106,7 +106,7 @@ func TestManual_EveryCommandWorks(t *testing.T) {
 	}
 	for topic, page := range pages {
 		t.Run(topic, func(t *testing.T) {
-			blocks := shellBlocks(readText(t, root+"static/docs/"+topic+".md"))
+			blocks := blocks(readText(t, root+"static/docs/"+topic+".md"), "sh")
 			if (len(blocks) > 0) != (page.want != nil) {
 				t.Fatalf("%d blocks, wanted in their output: %q", len(blocks), page.want)
 			}

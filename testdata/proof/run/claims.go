@@ -29,7 +29,7 @@ var claims = []claim{
 		tests: in(systemtest, "TestDamagedPagesGiveNoWrongAnswer"),
 	},
 	{
-		name: "disk", what: "Cases of a disk or a file at fault (full, a quota, a sync that fails, damaged, cut off, moved, replaced, of another program or user, elsewhere) in which the program does what README.md says",
+		name: "disk", what: "Cases of a disk or a file at fault (full, a quota, a sync that fails, damaged, cut off, moved, replaced, of another program or user, elsewhere) in which the program does what static/docs/troubleshooting.md says",
 		shows: "all of {cases}",
 		needs: []need{{"cases", atLeast, 50, 50}},
 		tests: slices.Concat(in(systemtest, "TestAFileThatCannotBeServedIsLeftAsItIs", "TestAFileOfAnotherUserIsLeftAsItIs", "TestASecondProcessIsRefused", "TestDamageMetWhileServingEndsTheService",

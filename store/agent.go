@@ -132,7 +132,7 @@ func (t *tx) insertAgentRow(r Registration, key string) (agentRow, error) {
 	if text.ReservedHandle(r.Handle) {
 		return agentRow{}, refuse(CodeHandleTaken)
 	}
-	a := r.row(t.now)
+	a := newAgentRow(&r, t.now)
 	free, err := t.Find(&a.ID, `
 		INSERT INTO handles (handle) VALUES (?)
 		ON CONFLICT (handle) DO NOTHING
@@ -161,8 +161,8 @@ func (t *tx) insertAgentRow(r Registration, key string) (agentRow, error) {
 	return a, nil
 }
 
-// row is a new agent's, but for its number.
-func (r *Registration) row(now Time) agentRow {
+// newAgentRow is a new agent's, but for its number.
+func newAgentRow(r *Registration, now Time) agentRow {
 	return agentRow{
 		Mailbox: canonicalMailbox(r.Mailbox), ContactPublic: r.ContactPublic, LastActiveAt: now,
 		Agent: Agent{

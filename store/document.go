@@ -107,7 +107,7 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 	if err := t.storeDocument(d, author); err != nil {
 		return AgentDocument{}, err
 	}
-	t.index(agentSearch, id, public.searchRow())
+	t.index(agentSearch, id, agentSearchRow(public))
 	if author != shown.Author {
 		t.touchNames()
 	}
@@ -125,7 +125,7 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 func (t *tx) settleNewAgent(row *agentRow) (AgentDocument, error) {
 	delete(t.stale, row.ID)
 	public := row.public([]Offering{}, []Link{})
-	t.index(agentSearch, row.ID, public.searchRow())
+	t.index(agentSearch, row.ID, agentSearchRow(public))
 	t.touchNames()
 	d, author, err := row.document(public, 0, "[]")
 	if err != nil {
@@ -207,7 +207,7 @@ func (a *agentRow) document(public *Agent, confirmed int, recent string) (d Agen
 		if err != nil {
 			return d, "", err
 		}
-		menu, words = append(menu, string(line)), append(words, o.words())
+		menu, words = append(menu, string(line)), append(words, offeringWords(o))
 	}
 	d.Menu, d.MenuWords = strings.Join(menu, "\n"), strings.Join(words, "\n")
 	if d.Brief, err = members(brief); err != nil {
@@ -227,7 +227,7 @@ func members(v any) (string, error) {
 }
 
 // searchRow is what a search finds an agent by.
-func (a *Agent) searchRow() search.Row {
+func agentSearchRow(a *Agent) search.Row {
 	first := []string{a.Handle, a.Name}
 	second := append([]string{deref(a.Tagline), a.Owner}, a.Capabilities...)
 	third := []string{a.DescriptionEN, a.DescriptionZH}

@@ -139,8 +139,8 @@ func (t *tx) insertOffering(agentID int64, position int, d OfferingDraft) (err e
 		canonicalLanguages(d.Languages), texts(d.Tags))
 }
 
-// words are the offering's search words.
-func (o *Offering) words() string {
+// offeringWords are the offering's search words.
+func offeringWords(o *Offering) string {
 	return search.Tokens(append([]string{o.Title, o.Deliverable, deref(o.ForWhom)}, o.Tags...)...)
 }
 

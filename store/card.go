@@ -77,9 +77,11 @@ type AgentDocument struct {
 	Matched      []string `db:"-" json:"-"` // with a search: the menu entries that matched, as JSON
 }
 
-func (d AgentDocument) place() int64 { return d.ID }
+// Position returns the number that orders the agents of a list, the newest highest.
+func (d AgentDocument) Position() int64 { return d.ID }
 
-func (d AgentDocument) size() int { return len(d.Profile) + len(d.Menu) }
+// Size returns about how many bytes the agent takes in a list.
+func (d AgentDocument) Size() int { return len(d.Profile) + len(d.Menu) }
 
 // Card returns an agent as the public sees it. It refuses with not_found a handle
 // that no agent has, or a hidden one.

@@ -47,7 +47,7 @@ type collabRow struct {
 	PartnerID   int64 `db:"partner_id"`
 }
 
-func (c collabRow) place() int64 { return c.Seq }
+func (c collabRow) Position() int64 { return c.Seq }
 
 // countsAsEvidence is the one rule of what counts (specification: Agent card), of
 // a collaboration c between the agents i and p.

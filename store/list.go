@@ -106,10 +106,10 @@ type listing struct {
 }
 
 // placed is a row that knows its place in the order of its list.
-type placed interface{ place() int64 }
+type placed interface{ Position() int64 }
 
 // sized is one that may be long, and knows about how many bytes of a response it takes.
-type sized interface{ size() int }
+type sized interface{ Size() int }
 
 // pageBytes bounds what the records of one page hold together. A page of very long ones ends early, and next goes on.
 const pageBytes = 250 << 10
@@ -171,14 +171,14 @@ func list[T placed](ctx context.Context, s *Store, l *listing, page Page) (List[
 		skip = 0
 		for i := range rows {
 			if long, ok := any(rows[i]).(sized); ok {
-				size += long.size()
+				size += long.Size()
 			}
 			if n := len(result.Items); n == page.Limit || n > 0 && l.most > 0 && size > l.most {
 				result.Next = last.cursor()
 				break
 			}
 			result.Items = append(result.Items, rows[i])
-			last = position{list: from.list, tier: tier, seq: rows[i].place()}
+			last = position{list: from.list, tier: tier, seq: rows[i].Position()}
 		}
 		from.seq = highestSeq
 	}

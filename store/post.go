@@ -48,9 +48,11 @@ type PostDocument struct {
 	CreatedAt  Time    `db:"created_at" json:"created_at"`
 }
 
-func (d PostDocument) place() int64 { return d.Seq }
+// Position returns the number that orders the posts of a list, the newest highest.
+func (d PostDocument) Position() int64 { return d.Seq }
 
-func (d PostDocument) size() int { return len(d.Post) + len(d.Author) + 128 }
+// Size returns about how many bytes the post takes in a list.
+func (d PostDocument) Size() int { return len(d.Post) + len(d.Author) + 128 }
 
 // postRow is a row of the table posts.
 type postRow struct {

@@ -22,10 +22,11 @@ type Reply struct {
 	CreatedAt Time   `json:"created_at" db:"created_at"`
 }
 
-func (r Reply) place() int64 { return r.Seq }
+// Position returns the number that orders the replies of a list, the newest highest.
+func (r Reply) Position() int64 { return r.Seq }
 
-// size allows for the quotation marks and line ends that JSON writes as two bytes.
-func (r Reply) size() int {
+// Size allows for the quotation marks and line ends that JSON writes as two bytes.
+func (r Reply) Size() int {
 	return len(r.Body) + strings.Count(r.Body, `"`) + strings.Count(r.Body, `\`) + strings.Count(r.Body, "\n") + len(r.Author) + 160
 }
 
@@ -118,9 +119,9 @@ func (s *Store) Replies(ctx context.Context, post PostDocument, page Page) (List
 		WHERE r.post_seq = ? AND r.seq > ?
 		ORDER BY r.seq
 		LIMIT ?`, post.Seq, from.seq, page.Limit+1)
-	size := post.size()
+	size := post.Size()
 	for i, reply := range result.Items {
-		size += reply.size()
+		size += reply.Size()
 		if i == page.Limit || i > 0 && size > pageBytes {
 			result.Items = result.Items[:i]
 			result.Next = position{list: from.list, seq: result.Items[i-1].Seq}.cursor()

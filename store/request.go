@@ -397,7 +397,7 @@ func (s *Store) Requests(ctx context.Context, caller Caller, f RequestFilter, pa
 	return found, nil
 }
 
-func (r requestRow) place() int64 { return r.Seq }
+func (r requestRow) Position() int64 { return r.Seq }
 
 // DeclineDraft says, optionally, why a request is declined.
 type DeclineDraft struct {

@@ -295,7 +295,7 @@ func appendByID[T placed](ctx context.Context, s *Store, x *index, l *listing, q
 			continue
 		}
 		if long, ok := any(item).(sized); ok {
-			size += long.size()
+			size += long.Size()
 		}
 		if n := len(result.Items); n == limit || n > 0 && size > l.most {
 			from.rest, from.seq = from.rest[i:], 1

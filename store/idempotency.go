@@ -89,18 +89,18 @@ func createOnce[T identified](
 		if created, err = create(t); err != nil {
 			return err
 		}
-		return t.remember(caller.ID, once, caller.ID, created.recordID(), created)
+		return t.remember(caller.ID, once, caller.ID, created.RecordID(), created)
 	})
 	return created, replayed, err
 }
 
 // identified is a record with a public id.
-type identified interface{ recordID() string }
+type identified interface{ RecordID() string }
 
-func (p PostDocument) recordID() string { return p.ID }
-func (r Reply) recordID() string        { return r.ID }
-func (r Request) recordID() string      { return r.ID }
-func (c Collab) recordID() string       { return c.ID }
+func (p PostDocument) RecordID() string { return p.ID }
+func (r Reply) RecordID() string        { return r.ID }
+func (r Request) RecordID() string      { return r.ID }
+func (c Collab) RecordID() string       { return c.ID }
 
 // forgetAnswers erases the stored responses that show posts, selected by where with value
 // as ?1, or their replies, which are about to be deleted; a repeated request is still known.

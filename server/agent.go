@@ -7,22 +7,23 @@ import (
 
 	"callbook/server/api"
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // AgentCard is the response of GET /api/agents/{handle}. The types of responses only describe
 // them: the bytes are built from stored documents, and a test compares both.
 type AgentCard struct {
-	Notice      Notice             `json:"notice"`
-	Agent       Agent              `json:"agent"`
-	Evidence    Evidence           `json:"evidence"`
-	RecentPosts []store.RecentPost `json:"recent_posts" doc:"The newest 5."`
+	Notice      Notice              `json:"notice"`
+	Agent       Agent               `json:"agent"`
+	Evidence    Evidence            `json:"evidence"`
+	RecentPosts []domain.RecentPost `json:"recent_posts" doc:"The newest 5."`
 }
 
 // Agent is an agent as its card shows it.
 type Agent struct {
-	store.Agent
-	LastActiveAt store.Time `json:"last_active_at"`
-	Contact      Contact    `json:"contact"`
+	domain.Agent
+	LastActiveAt domain.Time `json:"last_active_at"`
+	Contact      Contact     `json:"contact"`
 }
 
 // Contact says how to reach an agent.
@@ -37,11 +38,11 @@ type Contact struct {
 
 // Evidence is what others confirmed of an agent.
 type Evidence struct {
-	Confirmed    int        `json:"confirmed_collaborations"`
-	NoteEN       string     `json:"confirmed_collaborations_note_en"`
-	NoteZH       string     `json:"confirmed_collaborations_note_zh"`
-	LastActiveAt store.Time `json:"last_active_at"`
-	JoinedAt     store.Time `json:"joined_at"`
+	Confirmed    int         `json:"confirmed_collaborations"`
+	NoteEN       string      `json:"confirmed_collaborations_note_en"`
+	NoteZH       string      `json:"confirmed_collaborations_note_zh"`
+	LastActiveAt domain.Time `json:"last_active_at"`
+	JoinedAt     domain.Time `json:"joined_at"`
 }
 
 const (
@@ -71,13 +72,13 @@ type ListEnd struct {
 // ListItem is an agent in a list: the card's agent and a few counts; with
 // view=brief the members of a brief item only.
 type ListItem struct {
-	store.Agent
-	LastActiveAt store.Time       `json:"last_active_at"`
-	Contact      ListContact      `json:"contact"`
-	TrustLevel   int              `json:"trust_level" minimum:"0" maximum:"2"`
-	Confirmed    int              `json:"confirmed_collaborations"`
-	Match        string           `json:"match,omitempty" enum:"all,some" doc:"With q: whether the agent matches every word, or some." example:"some"`
-	Matched      []store.Offering `json:"matched_offerings,omitempty" doc:"With q: the menu entries that matched best."`
+	domain.Agent
+	LastActiveAt domain.Time       `json:"last_active_at"`
+	Contact      ListContact       `json:"contact"`
+	TrustLevel   int               `json:"trust_level" minimum:"0" maximum:"2"`
+	Confirmed    int               `json:"confirmed_collaborations"`
+	Match        string            `json:"match,omitempty" enum:"all,some" doc:"With q: whether the agent matches every word, or some." example:"some"`
+	Matched      []domain.Offering `json:"matched_offerings,omitempty" doc:"With q: the menu entries that matched best."`
 }
 
 // ListContact is Contact in a list; email is left out unless it is public.
@@ -90,12 +91,12 @@ type ListContact struct {
 
 // BriefItem is an agent in a list of short items.
 type BriefItem struct {
-	store.Brief
-	TrustLevel   int              `json:"trust_level" minimum:"0" maximum:"2"`
-	Confirmed    int              `json:"confirmed_collaborations"`
-	LastActiveAt store.Time       `json:"last_active_at"`
-	Match        string           `json:"match,omitempty" enum:"all,some" doc:"With q: whether the agent matches every word, or some." example:"some"`
-	Matched      []store.Offering `json:"matched_offerings" doc:"With q: the menu entries that matched best; else empty."`
+	domain.Brief
+	TrustLevel   int               `json:"trust_level" minimum:"0" maximum:"2"`
+	Confirmed    int               `json:"confirmed_collaborations"`
+	LastActiveAt domain.Time       `json:"last_active_at"`
+	Match        string            `json:"match,omitempty" enum:"all,some" doc:"With q: whether the agent matches every word, or some." example:"some"`
+	Matched      []domain.Offering `json:"matched_offerings" doc:"With q: the menu entries that matched best; else empty."`
 }
 
 // BriefList is the response of GET /api/agents?view=brief.
@@ -121,8 +122,8 @@ type agentsQuery struct {
 
 func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, error) {
 	if q.Cursor != "" && q.Offset > 0 {
-		return api.Response{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
-			{Field: "offset", Code: store.FaultBadValue, Topic: "offset"},
+		return api.Response{}, &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{
+			{Field: "offset", Code: domain.FaultBadValue, Topic: "offset"},
 		}}
 	}
 	list, err := s.store.Agents(req.Context(), store.AgentFilter{
@@ -158,7 +159,7 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, erro
 }
 
 // itemSize returns the approximate size of an agent in a list.
-func itemSize(d *store.AgentDocument) int {
+func itemSize(d *domain.AgentDocument) int {
 	size := len(d.Profile) + len(d.Brief) + 208
 	if d.Email != nil {
 		size += len(*d.Email) + 16
@@ -169,7 +170,7 @@ func itemSize(d *store.AgentDocument) int {
 	return size
 }
 
-func appendListItem(b []byte, d store.AgentDocument, match string) []byte {
+func appendListItem(b []byte, d domain.AgentDocument, match string) []byte {
 	b = append(b, '{')
 	b = appendAgent(b, d)
 	b = append(b, `,"contact":{"method":"request"`...)
@@ -187,7 +188,7 @@ func appendListItem(b []byte, d store.AgentDocument, match string) []byte {
 	return append(b, '}')
 }
 
-func appendBriefItem(b []byte, d store.AgentDocument, match string) []byte {
+func appendBriefItem(b []byte, d domain.AgentDocument, match string) []byte {
 	b = append(b, '{')
 	b = append(b, d.Brief...)
 	b = append(b, `,"trust_level":`...)
@@ -200,7 +201,7 @@ func appendBriefItem(b []byte, d store.AgentDocument, match string) []byte {
 	return append(b, '}')
 }
 
-func appendMatched(b []byte, d store.AgentDocument) []byte {
+func appendMatched(b []byte, d domain.AgentDocument) []byte {
 	b = append(b, `,"matched_offerings":[`...)
 	for i, offering := range d.Matched {
 		if i > 0 {
@@ -212,13 +213,13 @@ func appendMatched(b []byte, d store.AgentDocument) []byte {
 }
 
 // appendAgent appends the members of the agent object that cards and lists share.
-func appendAgent(b []byte, d store.AgentDocument) []byte {
+func appendAgent(b []byte, d domain.AgentDocument) []byte {
 	b = append(b, d.Profile...)
 	b = append(b, `,"last_active_at":`...)
 	return d.LastActiveAt.AppendJSON(b)
 }
 
-func appendContactFlags(b []byte, d store.AgentDocument) []byte {
+func appendContactFlags(b []byte, d domain.AgentDocument) []byte {
 	b = append(b, `,"email_public":`...)
 	b = strconv.AppendBool(b, d.Email != nil)
 	b = append(b, `,"mailbox_verified":`...)
@@ -226,10 +227,10 @@ func appendContactFlags(b []byte, d store.AgentDocument) []byte {
 }
 
 // cardSize returns the approximate size of what appendCard appends.
-func cardSize(d store.AgentDocument) int { return len(d.Profile) + len(d.RecentPosts) + 1000 }
+func cardSize(d domain.AgentDocument) int { return len(d.Profile) + len(d.RecentPosts) + 1000 }
 
 // appendCard appends the members of a card after its notice.
-func appendCard(b []byte, d store.AgentDocument) []byte {
+func appendCard(b []byte, d domain.AgentDocument) []byte {
 	b = appendAgentObject(b, d)
 	b = append(b, `,"evidence":{"confirmed_collaborations":`...)
 	b = strconv.AppendInt(b, int64(d.Confirmed), 10)
@@ -242,7 +243,7 @@ func appendCard(b []byte, d store.AgentDocument) []byte {
 	return append(b, d.RecentPosts...)
 }
 
-func appendAgentObject(b []byte, d store.AgentDocument) []byte {
+func appendAgentObject(b []byte, d domain.AgentDocument) []byte {
 	b = append(b, `,"agent":{`...)
 	b = appendAgent(b, d)
 	b = append(b, `,"contact":{"method":"request","email":`...)
@@ -285,12 +286,12 @@ type registerInput struct {
 
 // registration is the body of POST /api/agents.
 type registration struct {
-	store.Registration
+	domain.Registration
 }
 
 func (registration) Check(body map[string]any, c *api.Checker) {
 	if blank(body["description_en"]) && blank(body["description_zh"]) {
-		c.Fault("description_en", store.FaultRequired, "description")
+		c.Fault("description_en", domain.FaultRequired, "description")
 	}
 }
 

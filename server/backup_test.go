@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -17,7 +17,7 @@ func TestTheServiceBacksItselfUp(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) { o.path = path })
 	s.agent("tide-reader")
 	folder := filepath.Join(t.TempDir(), "copies")
-	s.server.options.Backups = sqlitedb.Schedule{Path: path, Folder: folder, Every: store.Day, Keep: 7}
+	s.server.options.Backups = sqlitedb.Schedule{Path: path, Folder: folder, Every: domain.Day, Keep: 7}
 	copies := func(want int) {
 		t.Helper()
 		if entries, _ := os.ReadDir(folder); len(entries) != want {
@@ -33,7 +33,7 @@ func TestTheServiceBacksItselfUp(t *testing.T) {
 	for _, step := range []struct {
 		later time.Duration
 		want  int
-	}{{0, 0}, {backupRetry, 1}, {time.Hour, 1}, {store.Day, 2}} {
+	}{{0, 0}, {backupRetry, 1}, {time.Hour, 1}, {domain.Day, 2}} {
 		s.clock.Advance(step.later)
 		if err := s.server.RunDue(t.Context()); err != nil {
 			t.Fatal(err)

@@ -1,14 +1,13 @@
 package server
 
 import (
+	"callbook/store/domain"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"callbook/store"
 )
 
 // blockedFields are the fields of each operation in which a blocked word is
@@ -46,10 +45,10 @@ func TestABlockedWordInEachField(t *testing.T) {
 		before := s.state()
 		a := s.call(try.method, try.path, try.key, try.body)
 		field := strings.ReplaceAll(row.field, "[]", "[0]")
-		if !strings.Contains(string(a.Body), detailTexts[store.FaultBadValue]["blocked"].EN) {
+		if !strings.Contains(string(a.Body), detailTexts[domain.FaultBadValue]["blocked"].EN) {
 			continue
 		}
-		if got := a.refused(422, store.CodeValidationFailed).faults(); !slices.Equal(got, []string{field + " bad_value"}) {
+		if got := a.refused(422, domain.CodeValidationFailed).faults(); !slices.Equal(got, []string{field + " bad_value"}) {
 			t.Errorf("%s %s: %v", row.op, row.field, got)
 		}
 		if strings.Contains(strings.ToLower(string(a.Body)), "casino") || s.state() != before {
@@ -90,13 +89,13 @@ func TestABlockedWordBeforeTheRules(t *testing.T) {
 	s.block("casino")
 	body := map[string]any{"purpose": "A casino", "deliverable": "D", "compensation": "none", "context": "The CASINO's"}
 	for _, path := range []string{"/api/agents/tide-gauge/requests", "/api/agents/tide-gauge/requests?dry_run=true", "/api/agents/nobody/requests"} {
-		a := s.call("POST", path, key, body).refused(422, store.CodeValidationFailed)
+		a := s.call("POST", path, key, body).refused(422, domain.CodeValidationFailed)
 		if diff := cmp.Diff([]string{"context bad_value", "purpose bad_value"}, a.faults()); diff != "" {
 			t.Errorf("%s: %s", path, diff)
 		}
 	}
 	body["purpose"], body["context"] = "A house", "Casinos" // another word
-	s.call("POST", "/api/agents/tide-gauge/requests?dry_run=true", key, body).refused(403, store.CodeTrustTooLow)
+	s.call("POST", "/api/agents/tide-gauge/requests?dry_run=true", key, body).refused(403, domain.CodeTrustTooLow)
 }
 
 // TestAnAgentWithABlockedNameCanChangeTheRest through the merge patch: only what is
@@ -108,7 +107,7 @@ func TestAnAgentWithABlockedNameCanChangeTheRest(t *testing.T) {
 	patch := func(body map[string]any) *result { return s.call("PATCH", "/api/me", key, body) }
 	patch(map[string]any{"model": "M1", "contact_policy": map[string]any{"weekly_cap": 3}}).status(200)
 	patch(map[string]any{"tagline": nil, "capabilities": []string{"roulette"}}).status(200)
-	a := patch(map[string]any{"name": "Casino", "contact_policy": map[string]any{"note": "casino"}}).refused(422, store.CodeValidationFailed)
+	a := patch(map[string]any{"name": "Casino", "contact_policy": map[string]any{"note": "casino"}}).refused(422, domain.CodeValidationFailed)
 	if diff := cmp.Diff([]string{"contact_policy.note bad_value", "name bad_value"}, a.faults()); diff != "" {
 		t.Error(diff)
 	}

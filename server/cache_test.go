@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 func TestPublicReadsAreRevalidated(t *testing.T) {
@@ -194,7 +194,7 @@ func TestTrustAndEvidenceShowInTheNextRead(t *testing.T) {
 		{"no link", func() {
 			s.call("POST", "/api/me/links", key, `{"url":"https://harbour.example.org/about","remove":true}`).status(200)
 		}, shown{card: "!harbour.example.org/about", "/api/agents": "!harbour.example.org/about"}},
-		{"a withdrawn claim", func() { s.actAsOwner(token, store.OwnerCall{Act: store.OwnerWithdraw}) },
+		{"a withdrawn claim", func() { s.actAsOwner(token, domain.OwnerSubmission{Act: domain.OwnerWithdraw}) },
 			shown{card: `"owner_claimed":false`, "/api/agents?min_level=2": "!harbour-pilot", thread: `"level":1`}},
 		{"a deleted partner", func() { s.call("DELETE", "/api/me?confirm=tide-gauge", other, nil).status(204) },
 			shown{collabs: "!Renamed", "/api/collabs": `"handle":"tide-gauge"`, "/api/collabs?handle=tide-gauge": "Fresh work"}},
@@ -224,7 +224,7 @@ func TestWhatDependsOnTheTimeIsNotKeptTooLong(t *testing.T) {
 		t.Errorf("%d open calls after midnight", n)
 	}
 	s.call("GET", "/api/agents?new=true", "", nil).status(200)
-	s.clock.Advance(31 * store.Day)
+	s.clock.Advance(31 * domain.Day)
 	if n := s.call("GET", "/api/agents?new=true", "", nil).status(200).len("agents"); n != 0 {
 		t.Errorf("%d new agents after a month", n)
 	}
@@ -303,7 +303,7 @@ func (c *crowd) write() string {
 	case n < 24:
 		address := text + "@example.org"
 		if c.call("POST", "/api/me/owner-claim", key, map[string]string{"owner_email": address}).Status == 202 {
-			c.actAsOwner(c.ownerToken(address), store.OwnerCall{Act: store.OwnerConfirm})
+			c.actAsOwner(c.ownerToken(address), domain.OwnerSubmission{Act: domain.OwnerConfirm})
 		}
 		return "claim, or not"
 	}

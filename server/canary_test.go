@@ -31,7 +31,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/middleware"
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -348,7 +348,7 @@ func (s *sweep) nameOwner(handle string) {
 }
 
 // press presses a button of the owner's page.
-func (s *sweep) press(handle string, call store.OwnerCall) store.OwnerDone {
+func (s *sweep) press(handle string, call domain.OwnerSubmission) domain.OwnerResult {
 	s.Helper()
 	page, err := s.store.OwnerPage(context.Background(), s.tokens[handle])
 	if err != nil {
@@ -361,7 +361,7 @@ func (s *sweep) press(handle string, call store.OwnerCall) store.OwnerDone {
 func (s *sweep) own(handle string) {
 	s.Helper()
 	s.nameOwner(handle)
-	s.press(handle, store.OwnerCall{Act: store.OwnerConfirm})
+	s.press(handle, domain.OwnerSubmission{Act: domain.OwnerConfirm})
 }
 
 // contact sends a contact request, and does to it what acts say, each "agent act".
@@ -491,7 +491,7 @@ func (s *sweep) furnish() {
 		s.prove(handle)
 	}
 	s.contact("asker", "host-expired")
-	s.clock.Advance(7 * store.Day)
+	s.clock.Advance(7 * domain.Day)
 	for handle := range strings.FieldsSeq("plain coded verified claimed named unclaimed rotated recovered taken mover told leaver public suspended " +
 		"host-pending host-awaiting host-accepted host-agreed host-declined host-withdrawn host-reported gone-sender gone-recipient gone-public gone-claimed") {
 		s.join(handle, names("public leaver suspended gone-public", handle))
@@ -505,9 +505,9 @@ func (s *sweep) furnish() {
 	s.asked("coded", "POST", "/api/me/verify", nil).status(202)
 	s.secret("code", "coded", s.mailboxOf("coded").value)
 	s.nameOwner("named")
-	s.press("unclaimed", store.OwnerCall{Act: store.OwnerWithdraw})
+	s.press("unclaimed", domain.OwnerSubmission{Act: domain.OwnerWithdraw})
 	s.nameOwner("verified")
-	s.press("verified", store.OwnerCall{Act: store.OwnerReject})
+	s.press("verified", domain.OwnerSubmission{Act: domain.OwnerReject})
 
 	s.keys["rotated"] = s.asked("rotated", "POST", "/api/me/rotate-key", nil).status(200).text("api_key")
 	s.asked("none", "POST", "/api/recover", map[string]any{"handle": "recovered"}).status(202)
@@ -515,7 +515,7 @@ func (s *sweep) furnish() {
 	s.keys["recovered"] = s.asked("none", "POST", "/api/recover/confirm", map[string]any{"handle": "recovered", "code": code}).status(200).text("api_key")
 	s.asked("none", "POST", "/api/recover", map[string]any{"handle": "recovered"}).status(202)
 	s.secret("code", "recovered", s.mailboxOf("recovered").value) // one that is never used
-	s.keys["taken"] = s.press("taken", store.OwnerCall{Act: store.OwnerRotateKey}).Key
+	s.keys["taken"] = s.press("taken", domain.OwnerSubmission{Act: domain.OwnerRotateKey}).Key
 	s.know("key", "taken", s.keys["taken"])
 
 	s.furnishContacts()
@@ -546,7 +546,7 @@ func (s *sweep) furnishContacts() {
 		s.asked(handle, "POST", "/api/requests/"+id+"/accept", nil).status(200)
 		if handle == "host-agreed" {
 			s.exchange("asker", handle)
-			s.press(handle, store.OwnerCall{Act: store.OwnerAgree, Request: id})
+			s.press(handle, domain.OwnerSubmission{Act: domain.OwnerAgree, Request: id})
 		}
 	}
 	s.contact("mover", "told", "told accept")
@@ -630,7 +630,7 @@ func (s *sweep) depart(gone []string) {
 		}
 		s.asked("none", "POST", "/api/recover", map[string]any{"handle": handle}).status(202)
 		if handle == "gone-claimed" {
-			s.press(handle, store.OwnerCall{Act: store.OwnerRetire, Confirm: handle})
+			s.press(handle, domain.OwnerSubmission{Act: domain.OwnerRetire, Confirm: handle})
 		} else {
 			s.asked(handle, "DELETE", "/api/me?confirm="+handle, nil).status(204)
 		}
@@ -1009,7 +1009,7 @@ func unlike(secret string) string {
 // TestNoAnswerTellsOfAMailbox makes the same calls with addresses that others use,
 // and have had so many mails sent to that no more go out, and with fresh ones.
 func TestNoAnswerTellsOfAMailbox(t *testing.T) {
-	s := newSite(t, func(o *siteOptions) { o.mails = store.MailCaps{Mailbox: 3} })
+	s := newSite(t, func(o *siteOptions) { o.mails = domain.MailCaps{Mailbox: 3} })
 	for _, handle := range []string{"user-a", "user-b", "user-c"} {
 		key := s.agent(handle, "mailbox", "mailbox-1@example.org")
 		s.verify(key)

@@ -2,16 +2,16 @@ package server
 
 import (
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // CodeSent is the response when a code was queued.
 type CodeSent struct {
-	Status      string     `json:"status" enum:"code_sent"`
-	ExpiresAt   store.Time `json:"expires_at" doc:"From then on the code is refused."`
-	ResendAfter store.Time `json:"resend_after" doc:"When another code may be asked for."`
-	HowEN       string     `json:"how_en"`
-	HowZH       string     `json:"how_zh"`
+	Status      string      `json:"status" enum:"code_sent"`
+	ExpiresAt   domain.Time `json:"expires_at" doc:"From then on the code is refused."`
+	ResendAfter domain.Time `json:"resend_after" doc:"When another code may be asked for."`
+	HowEN       string      `json:"how_en"`
+	HowZH       string      `json:"how_zh"`
 }
 
 // requireMail returns an error if the operator has switched mail off.
@@ -22,7 +22,7 @@ func (s *Server) requireMail() error {
 	return nil
 }
 
-func (s *Server) startVerify(req *api.Request, caller store.Caller, _ api.None) (api.Response, error) {
+func (s *Server) startVerify(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
 	if err := s.requireMail(); err != nil {
 		return api.Response{}, err
 	}
@@ -42,7 +42,7 @@ type codeDraft struct {
 	Code string `json:"code" minLength:"1" maxLength:"60" doc:"The mailed code, XXXX-XXXX; case and hyphen do not count." example:"7K3M-Q9XA"`
 }
 
-func (s *Server) confirmVerify(req *api.Request, caller store.Caller, in codeInput) (api.Response, error) {
+func (s *Server) confirmVerify(req *api.Request, caller domain.Caller, in codeInput) (api.Response, error) {
 	d, err := s.store.ConfirmVerify(req.Context(), caller, in.Body.Code)
 	if err != nil {
 		return api.Response{}, err

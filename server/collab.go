@@ -3,18 +3,19 @@ package server
 import (
 	"callbook/server/api"
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // CollabAnswer is the response with one collaboration.
 type CollabAnswer struct {
-	Notice Notice       `json:"notice"`
-	Collab store.Collab `json:"collab"`
+	Notice Notice        `json:"notice"`
+	Collab domain.Collab `json:"collab"`
 }
 
 // CollabList is the response of the lists of collaborations.
 type CollabList struct {
-	Notice  Notice         `json:"notice"`
-	Collabs []store.Collab `json:"collabs"`
+	Notice  Notice          `json:"notice"`
+	Collabs []domain.Collab `json:"collabs"`
 	ListEnd
 }
 
@@ -40,7 +41,7 @@ type ownCollabsQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listMyCollabs(req *api.Request, caller store.Caller, q ownCollabsQuery) (api.Response, error) {
+func (s *Server) listMyCollabs(req *api.Request, caller domain.Caller, q ownCollabsQuery) (api.Response, error) {
 	list, err := s.store.OwnCollabs(req.Context(), caller, q.Status, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return api.Response{}, err
@@ -49,17 +50,17 @@ func (s *Server) listMyCollabs(req *api.Request, caller store.Caller, q ownColla
 }
 
 type collabInput struct {
-	Body store.CollabDraft
+	Body domain.CollabDraft
 }
 
-func (s *Server) recordCollab(req *api.Request, caller store.Caller, in collabInput) (api.Response, error) {
+func (s *Server) recordCollab(req *api.Request, caller domain.Caller, in collabInput) (api.Response, error) {
 	collab, replayed, err := s.store.RecordCollab(req.Context(), caller, in.Body, req.Idempotency)
 	response := collabResponse(collab)
 	response.Location, response.Replayed = "/api/me/collabs", replayed
 	return response, err
 }
 
-func collabResponse(c store.Collab) api.Response {
+func collabResponse(c domain.Collab) api.Response {
 	return api.Response{Body: api.Marshal(CollabAnswer{Notice: notice, Collab: c})}
 }
 
@@ -67,12 +68,12 @@ type collabPath struct {
 	ID string `path:"id" doc:"The collaboration's id." example:"col_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
-func (s *Server) confirmCollab(req *api.Request, caller store.Caller, in collabPath) (api.Response, error) {
+func (s *Server) confirmCollab(req *api.Request, caller domain.Caller, in collabPath) (api.Response, error) {
 	collab, err := s.store.ConfirmCollab(req.Context(), caller, in.ID)
 	return collabResponse(collab), err
 }
 
-func (s *Server) declineCollab(req *api.Request, caller store.Caller, in collabPath) (api.Response, error) {
+func (s *Server) declineCollab(req *api.Request, caller domain.Caller, in collabPath) (api.Response, error) {
 	collab, err := s.store.DeclineCollab(req.Context(), caller, in.ID)
 	return collabResponse(collab), err
 }

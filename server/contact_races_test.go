@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -77,13 +77,13 @@ func (c *contest) atOnce(call func(i int) *result) []*result {
 
 // outcomes has each contender act at once on the store itself, and counts how that
 // ended, by the code of the refusal.
-func (c *contest) outcomes(act func(i int) error) map[store.Code]int {
+func (c *contest) outcomes(act func(i int) error) map[domain.Code]int {
 	c.Helper()
 	errs := make([]error, contenders)
 	together(contenders, func(i int) { errs[i] = act(i) })
-	counts := map[store.Code]int{}
+	counts := map[domain.Code]int{}
 	for _, err := range errs {
-		refusal := &store.Error{}
+		refusal := &domain.Error{}
 		if err != nil && !errors.As(err, &refusal) {
 			c.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func (c *contest) outcomes(act func(i int) error) map[store.Code]int {
 
 // party is an agent in a contest.
 type party struct {
-	store.Caller
+	domain.Caller
 	key string
 }
 
@@ -116,7 +116,7 @@ func (c *contest) host(handle string) party {
 	return p
 }
 
-var tidesDraft = store.RequestDraft{Purpose: "Tides", Deliverable: "A table", Compensation: "none"}
+var tidesDraft = domain.ContactRequestDraft{Purpose: "Tides", Deliverable: "A table", Compensation: "none"}
 
 func (c *contest) asked(from, to party) (id string) {
 	c.Helper()
@@ -168,7 +168,7 @@ func TestAcceptDeclineAndWithdrawAtOnce(t *testing.T) {
 		}
 		for i, a := range answers {
 			if states[acts[i%len(acts)]] != end.Status {
-				a.refused(409, store.CodeInvalidState)
+				a.refused(409, domain.CodeInvalidState)
 			} else if got := a.status(200).text("request", "status"); got != end.Status {
 				t.Errorf("%s answers %s, not %s", acts[i%len(acts)], got, end.Status)
 			}
@@ -220,22 +220,22 @@ func TestTheOwnersReceiptAtOnceWithOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := c.outcomes(func(i int) (err error) {
-			press := store.OwnerCall{Token: token, Form: page.Form, Request: id}
+			press := domain.OwnerSubmission{Token: token, Form: page.Form, Request: id}
 			switch (i + round) % 4 { // who begins last often comes first
 			case 0:
-				press.Act = store.OwnerAgree
+				press.Act = domain.OwnerAgree
 				_, err = c.store.ActAsOwner(context.Background(), press)
 			case 1:
-				press.Act = store.OwnerRefuse
+				press.Act = domain.OwnerRefuse
 				_, err = c.store.ActAsOwner(context.Background(), press)
 			case 2:
-				_, err = c.store.DeclineRequest(context.Background(), host.Caller, id, store.DeclineDraft{})
+				_, err = c.store.DeclineRequest(context.Background(), host.Caller, id, domain.DeclineDraft{})
 			case 3:
 				_, err = c.store.WithdrawRequest(context.Background(), sender.Caller, id)
 			}
 			return err
 		})
-		if got[""] == 0 || got[""]+got[store.CodeInvalidState] != contenders {
+		if got[""] == 0 || got[""]+got[domain.CodeInvalidState] != contenders {
 			t.Errorf("acts: %v", got)
 		}
 		end := c.outcome(host, id)
@@ -425,7 +425,7 @@ func TestEveryWayToAnotherKeyAtOnce(t *testing.T) {
 		}
 		code, keys := c.code(pilot, c.startRecovery), make([]string, contenders)
 		c.outcomes(func(i int) (err error) {
-			var done store.OwnerDone
+			var done domain.OwnerResult
 			var key string
 			switch i % ways {
 			case 0:
@@ -433,7 +433,7 @@ func TestEveryWayToAnotherKeyAtOnce(t *testing.T) {
 			case 1:
 				key, _, err = c.store.ConfirmRecovery(context.Background(), pilot.Handle, code)
 			case 2:
-				done, err = c.store.ActAsOwner(context.Background(), store.OwnerCall{Token: token, Form: page.Form, Act: store.OwnerRotateKey})
+				done, err = c.store.ActAsOwner(context.Background(), domain.OwnerSubmission{Token: token, Form: page.Form, Act: domain.OwnerRotateKey})
 				key = done.Key
 			}
 			if err == nil {

@@ -21,6 +21,7 @@ import (
 	"callbook/server/mail"
 	"callbook/server/ratelimit"
 	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -36,7 +37,7 @@ func newDevSite(t testing.TB, demo bool) *site {
 	clock, path := DevMode.NewClock(), filepath.Join(t.TempDir(), "callbook.db")
 	makeFile(t, path)
 	st, err := store.Open(t.Context(), store.Options{
-		Path: path, Clock: clock.Now, Quotas: &store.Quotas{}, Mails: &store.MailCaps{}, Normal: true, LoopbackLinks: true,
+		Path: path, Clock: clock.Now, Quotas: &domain.Quotas{}, Mails: &domain.MailCaps{}, Normal: true, LoopbackLinks: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func TestDevIsNotThereInService(t *testing.T) {
 	s := newSite(t)
 	for _, call := range []string{"GET /dev/agents", "GET /dev/mail", "POST /dev/clock", "POST /dev/reset"} {
 		method, path, _ := strings.Cut(call, " ")
-		s.call(method, path, "", nil).refused(404, store.CodeNotFound)
+		s.call(method, path, "", nil).refused(404, domain.CodeNotFound)
 	}
 }
 
@@ -237,7 +238,7 @@ func TestDevClockRefusesNonsense(t *testing.T) {
 		``, `{}`, `{"advance":""}`, `{"advance":"soon"}`, `{"advance":"-1h"}`, `{"advance":"24"}`, `{"advance":24}`, `{"advance":null}`,
 		`{"advance":"876001h"}`, `{"advance":"9999999999h"}`, `{"advance":"1h","to":"x"}`, `{"advance":"1h"`, `["1h"]`, `{"Advance":"1h"}`, `{"advance":"1h","advance":"2h"}`,
 	} {
-		a := s.call("POST", "/dev/clock", "", body).refused(422, store.CodeValidationFailed)
+		a := s.call("POST", "/dev/clock", "", body).refused(422, domain.CodeValidationFailed)
 		if got := a.faults(); !slices.Equal(got, []string{"advance bad_format"}) {
 			t.Errorf("%s: %v", body, got)
 		}
@@ -246,7 +247,7 @@ func TestDevClockRefusesNonsense(t *testing.T) {
 		t.Errorf("a refused move moved the clock by %s", ahead)
 	}
 	s.call("POST", "/dev/clock", "", `{"advance":"600000h"}`).status(200)
-	s.call("POST", "/dev/clock", "", `{"advance":"600000h"}`).refused(422, store.CodeValidationFailed)
+	s.call("POST", "/dev/clock", "", `{"advance":"600000h"}`).refused(422, domain.CodeValidationFailed)
 	s.call("POST", "/dev/clock", "", strings.Repeat(" ", api.MaxBody+1)).refused(413, api.CodeBodyTooLarge)
 	s.call("GET", "/dev/clock", "", nil).refused(405, api.CodeMethodNotAllowed)
 }
@@ -291,7 +292,7 @@ func TestDevResetEmptiesAndRestores(t *testing.T) {
 		s.call("GET", "/api/me", agent.APIKey, nil).status(200)
 	}
 	for _, body := range []string{`{"demo":"yes"}`, `{"demo":1}`, `[]`, `{"Demo":true}`, `{"demo":true`, `{"more":true}`} {
-		s.call("POST", "/dev/reset", "", body).refused(422, store.CodeValidationFailed)
+		s.call("POST", "/dev/reset", "", body).refused(422, domain.CodeValidationFailed)
 	}
 	counted(demoSize, demoSize) // a refused reset resets nothing
 	s.call("POST", "/dev/reset", "", nil).status(200)
@@ -306,7 +307,7 @@ func TestDevResetForgetsWhatWasCounted(t *testing.T) {
 	})
 	for range 2 {
 		s.agent("tide-reader")
-		s.call("POST", "/api/agents", "", registrationOf("late-comer")).refused(429, store.CodeRateLimited)
+		s.call("POST", "/api/agents", "", registrationOf("late-comer")).refused(429, domain.CodeRateLimited)
 		s.call("POST", "/dev/reset", "", nil).status(200)
 	}
 }
@@ -405,7 +406,7 @@ func TestTheDemoLiesInThePast(t *testing.T) {
 		}
 		path = list.text("next")
 	}
-	if age := now.Sub(first); age < 30*store.Day {
+	if age := now.Sub(first); age < 30*domain.Day {
 		t.Errorf("the oldest call is only %s old", age)
 	}
 	open, all := s.call("GET", "/api/posts?open=true", "", nil).value("total"), s.call("GET", "/api/posts", "", nil).value("total")

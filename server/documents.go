@@ -17,7 +17,7 @@ import (
 	"callbook/server/middleware"
 	"callbook/server/web"
 	"callbook/static"
-	"callbook/store"
+	"callbook/store/domain"
 	storetext "callbook/store/text"
 )
 
@@ -187,13 +187,13 @@ func (s *Server) skillIndex() []byte {
 
 // securityValid is the time until a copy of security.txt expires; RFC 9116, 2.5.5 requires less
 // than a year.
-const securityValid = 180 * store.Day
+const securityValid = 180 * domain.Day
 
 // securityText returns security.txt (RFC 9116): whom to notify of a vulnerability. It changes
 // once a day.
 func (s *Server) securityText() string {
 	base := s.options.BaseURL
-	expires := s.store.Now().UTC().Truncate(store.Day).Add(securityValid)
+	expires := s.store.Now().UTC().Truncate(domain.Day).Add(securityValid)
 	return "Contact: " + cmp.Or(s.options.Contact, base+"/#operator") + "\n" +
 		"Expires: " + expires.Format(time.RFC3339) + "\n" +
 		"Preferred-Languages: en, zh\n" +

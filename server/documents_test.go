@@ -15,7 +15,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/ratelimit"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // documents are the small ones, with the media type of each.
@@ -74,7 +74,7 @@ func TestDocumentsCountAsReads(t *testing.T) {
 			o.limits = ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 1, Period: time.Minute}}
 		})
 		s.call("GET", path, "", nil).status(200)
-		if a := s.call("GET", path, "", nil).refused(429, store.CodeRateLimited); a.Header.Get("Access-Control-Allow-Origin") != "*" || a.Header.Get("Retry-After") == "" {
+		if a := s.call("GET", path, "", nil).refused(429, domain.CodeRateLimited); a.Header.Get("Access-Control-Allow-Origin") != "*" || a.Header.Get("Retry-After") == "" {
 			t.Errorf("%s: %v", path, a.Header)
 		}
 	}
@@ -399,7 +399,7 @@ func TestSecurityTextNeverExpires(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if left := expires.Sub(s.clock.Now()); left < 30*store.Day || left > 364*store.Day {
+		if left := expires.Sub(s.clock.Now()); left < 30*domain.Day || left > 364*domain.Day {
 			t.Errorf("at %v it holds good for %v", s.clock.Now(), left)
 		}
 		return expires, a.Header.Get("ETag")
@@ -409,10 +409,10 @@ func TestSecurityTextNeverExpires(t *testing.T) {
 	s.call("GET", securityPath, "", nil, "If-None-Match: "+tag).status(304)
 	s.clock.Advance(time.Second)
 	s.call("GET", securityPath, "", nil, "If-None-Match: "+tag).status(200)
-	if next, _ := read(); next.Sub(first) != store.Day {
+	if next, _ := read(); next.Sub(first) != domain.Day {
 		t.Errorf("a day later it expires at %v after %v", next, first)
 	}
-	s.clock.Advance(3 * 365 * store.Day)
+	s.clock.Advance(3 * 365 * domain.Day)
 	read()
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -203,7 +203,7 @@ func (s *edgeSite) prepareCollab(row edgeRow, try *trial, fresh string) {
 // nextDay moves the clock, and lets the times of the last calls follow it.
 func (s *edgeSite) nextDay() {
 	s.Helper()
-	s.clock.Advance(store.Day)
+	s.clock.Advance(domain.Day)
 	s.call("GET", "/api/me", s.key, nil).status(200)
 	s.call("GET", "/api/me", s.neighbour, nil).status(200)
 }
@@ -257,14 +257,14 @@ func (s *edgeSite) tryBody(row edgeRow, e edge) {
 	if got, want := s.state() != before, e.fault == "" && !idle || e.fault == "wrong_code"; got != want {
 		s.Errorf("%s: the state changed: %v, want %v", label, got, want)
 	}
-	_, whole := errorTexts[store.Code(e.fault)]
+	_, whole := errorTexts[domain.Code(e.fault)]
 	switch {
 	case e.fault == "" && a.Status < 300:
 		s.checkStored(label, row, e, a, try)
 	case e.fault == "":
 		s.Errorf("%s: refused: %.300s", label, a.Body)
 	case whole:
-		if a.Status != errorCatalogue.Status(store.Code(e.fault)) || a.text("error", "code") != e.fault {
+		if a.Status != errorCatalogue.Status(domain.Code(e.fault)) || a.text("error", "code") != e.fault {
 			s.Errorf("%s: %d %.300s; want %s", label, a.Status, a.Body, e.fault)
 		}
 	default:

@@ -4,20 +4,20 @@ import (
 	"net/http"
 
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // codeMailUnavailable is the code of requests that need mail where the operator has switched it
 // off.
-const codeMailUnavailable store.Code = "mail_unavailable"
+const codeMailUnavailable domain.Code = "mail_unavailable"
 
 // errorCatalogue holds all errors of the service.
 var errorCatalogue = &api.Catalogue{
 	Codes: errorTexts, Details: detailTexts, Topics: detailTopics,
-	General: []store.Code{
-		api.CodeInvalidJSON, store.CodeInvalidQuery, store.CodeUnauthorized, store.CodeSuspended, store.CodeNotFound,
-		api.CodeBodyTooLarge, api.CodeUnsupportedMediaType, store.CodeValidationFailed, store.CodeRateLimited,
-		api.CodeInternal, store.CodeUnavailable, store.CodeStorageFull,
+	General: []domain.Code{
+		api.CodeInvalidJSON, domain.CodeInvalidQuery, domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound,
+		api.CodeBodyTooLarge, api.CodeUnsupportedMediaType, domain.CodeValidationFailed, domain.CodeRateLimited,
+		api.CodeInternal, domain.CodeUnavailable, domain.CodeStorageFull,
 	},
 }
 
@@ -30,7 +30,7 @@ var detailTopics = map[string]string{
 
 // errorTexts are the statuses and texts of errors by code and topic. A text says what is wrong,
 // names the limit, and gives the next step; %d is the limit or the position.
-var errorTexts = map[store.Code]api.ErrorTexts{
+var errorTexts = map[domain.Code]api.ErrorTexts{
 	api.CodeInvalidJSON: {Status: http.StatusBadRequest, Texts: map[string]api.Text{
 		"":         {EN: "The body is not valid JSON. Send one JSON object in UTF-8.", ZH: "请求体不是有效的 JSON。请发送一个 UTF-8 编码的 JSON 对象。"},
 		"syntax":   {EN: "The body is not valid JSON from byte %d on. Send one JSON object in UTF-8.", ZH: "请求体从第 %d 个字节起不是有效的 JSON。请发送一个 UTF-8 编码的 JSON 对象。"},
@@ -41,14 +41,14 @@ var errorTexts = map[store.Code]api.ErrorTexts{
 		"large":    {EN: "The body is nested deeper than 32 levels or has more than 1000 parts (keys, values, brackets). Send a simpler object.", ZH: "请求体嵌套超过 32 层或超过 1000 个组成部分（键、值、括号）。请发送更简单的对象。"},
 		"number":   {EN: "The body holds a number that is not a plain whole number of at most 15 digits (such as 7). Write it without fraction and exponent.", ZH: "请求体中的数字不是普通整数（最多 15 位，如 7）。请不要使用小数或指数写法。"},
 	}},
-	store.CodeInvalidQuery: {Status: http.StatusBadRequest, Texts: map[string]api.Text{
+	domain.CodeInvalidQuery: {Status: http.StatusBadRequest, Texts: map[string]api.Text{
 		"":          {EN: "The query of this address is not right: see details. Correct or remove what they name.", ZH: "网址的查询部分有误：见 details。请改正或删除其中所列各项。"},
 		"arguments": {EN: "The arguments are not right: see details. Correct or remove what they name.", ZH: "参数有误：见 details。请改正或删除其中所列各项。"},
 	}},
-	store.CodeUnauthorized: {Status: http.StatusUnauthorized, Texts: map[string]api.Text{
+	domain.CodeUnauthorized: {Status: http.StatusUnauthorized, Texts: map[string]api.Text{
 		"": {EN: "This call needs a valid API key: send the header Authorization: Bearer cq_… once. Register with POST /api/agents to get one.", ZH: "此调用需要有效的 API 密钥：请只发送一次请求头 Authorization: Bearer cq_…。用 POST /api/agents 注册即可获得。"},
 	}},
-	store.CodeForbidden: {Status: http.StatusForbidden, Texts: map[string]api.Text{
+	domain.CodeForbidden: {Status: http.StatusForbidden, Texts: map[string]api.Text{
 		"":        {EN: "Only the author may do this. Use the author's key.", ZH: "只有作者可以执行此操作。请使用作者的密钥。"},
 		"request": {EN: "Only the other party of this contact request may do this: the recipient accepts, declines and reports; the sender withdraws.", ZH: "此操作只能由该联络请求的另一方执行：接受、拒绝和举报由接收方执行，撤回由发送方执行。"},
 		"collab":  {EN: "Only the partner named in this collaboration may confirm or decline it. Wait for the partner.", ZH: "只有该合作记录中的伙伴可以确认或拒绝。请等待对方处理。"},
@@ -56,20 +56,20 @@ var errorTexts = map[store.Code]api.ErrorTexts{
 		"plain":   {EN: "This site takes calls over https only, and did nothing. Use its https address. If this call carried a key, others may have read it on its way: replace it with POST /api/me/rotate-key over https.", ZH: "本站只接受 https 调用，此次调用未执行。请改用 https 地址。如果此次调用带有密钥，密钥在传输途中可能已被他人读取：请通过 https 调用 POST /api/me/rotate-key 更换。"},
 		"dev":     {EN: "callbook dev serves this machine only: use http://127.0.0.1 or http://localhost.", ZH: "callbook dev 只服务本机：请使用 http://127.0.0.1 或 http://localhost。"},
 	}},
-	store.CodeTrustTooLow: {Status: http.StatusForbidden, Texts: map[string]api.Text{
+	domain.CodeTrustTooLow: {Status: http.StatusForbidden, Texts: map[string]api.Text{
 		"verify":    {EN: "This needs level 1: verify your mailbox first with POST /api/me/verify.", ZH: "此操作需要 1 级：请先用 POST /api/me/verify 验证你的邮箱。"},
 		"min_level": {EN: "This agent takes requests from level %d on (contact_policy.min_level). Have your owner claim you: POST /api/me/owner-claim.", ZH: "对方只接受 %d 级及以上的请求（contact_policy.min_level）。请让所有者认领你：POST /api/me/owner-claim。"},
 		"claim":     {EN: "An owner claim needs level 1: verify the agent's mailbox first with POST /api/me/verify.", ZH: "所有者认领需要 1 级：请先用 POST /api/me/verify 验证智能体的邮箱。"},
 		"receipt":   {EN: "require_owner_receipt needs level 2: have your owner claim you first with POST /api/me/owner-claim.", ZH: "require_owner_receipt 需要 2 级：请先用 POST /api/me/owner-claim 让所有者认领你。"},
 	}},
-	store.CodeNotAccepting: {Status: http.StatusForbidden, Texts: map[string]api.Text{
+	domain.CodeNotAccepting: {Status: http.StatusForbidden, Texts: map[string]api.Text{
 		"":       {EN: "This agent takes no contact requests from you now. Look for another with GET /api/agents.", ZH: "对方目前不接受你的联络请求。请用 GET /api/agents 另找他人。"},
 		"collab": {EN: "This agent takes no collaborations from you. Choose another partner.", ZH: "对方不接受你的合作记录。请选择其他伙伴。"},
 	}},
-	store.CodeSuspended: {Status: http.StatusForbidden, Texts: map[string]api.Text{
+	domain.CodeSuspended: {Status: http.StatusForbidden, Texts: map[string]api.Text{
 		"": {EN: "The operator has suspended this agent: see reason and until. To appeal, write to the operator of this site.", ZH: "运营者已暂停此智能体：见 reason 与 until。如有异议，请联系本站运营者。"},
 	}},
-	store.CodeNotFound: {Status: http.StatusNotFound, Texts: map[string]api.Text{
+	domain.CodeNotFound: {Status: http.StatusNotFound, Texts: map[string]api.Text{
 		"replay":    {EN: "What this Idempotency-Key made has been deleted since, or one of its parties has. Use a new key to make another.", ZH: "该 Idempotency-Key 所创建的记录（或其中一方）此后已被删除。如需再次创建，请换用新的键。"},
 		"":          {EN: "There is nothing at this address that you may see. Check the path; GET /api lists every operation.", ZH: "此地址没有你可以查看的内容。请检查路径；GET /api 列出全部操作。"},
 		"arguments": {EN: "There is no such record that you may see. Check the handle or id: search_agents and search_calls find them.", ZH: "没有你可以查看的此记录。请核对 handle 或 id：search_agents 和 search_calls 可以查到。"},
@@ -77,28 +77,28 @@ var errorTexts = map[store.Code]api.ErrorTexts{
 	api.CodeMethodNotAllowed: {Status: http.StatusMethodNotAllowed, Texts: map[string]api.Text{
 		"": {EN: "This address does not take this method. Use one of those in the Allow header.", ZH: "此地址不支持该方法。请使用 Allow 响应头中列出的方法。"},
 	}},
-	store.CodeHandleTaken: {Status: http.StatusConflict, Texts: map[string]api.Text{
+	domain.CodeHandleTaken: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"": {EN: "This handle is in use, was in use, or is reserved. Choose another.", ZH: "该 handle 正在使用、曾被使用或被保留。请换一个。"},
 	}},
-	store.CodeInvalidState: {Status: http.StatusConflict, Texts: map[string]api.Text{
+	domain.CodeInvalidState: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"request": {EN: "This contact request is no longer open, or not in a state for this. Read it with GET /api/requests/{id}: status says where it stands.", ZH: "该联络请求已不再开放，或当前状态不允许此操作。请用 GET /api/requests/{id} 查看 status。"},
 		"collab":  {EN: "This collaboration is decided already. Read it with GET /api/me/collabs: status says where it stands.", ZH: "该合作记录已有结果。请用 GET /api/me/collabs 查看 status。"},
 	}},
-	store.CodeDuplicate: {Status: http.StatusConflict, Texts: map[string]api.Text{
+	domain.CodeDuplicate: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"request": {EN: "You have an open contact request to this agent. Wait for its answer, or withdraw it with POST /api/requests/{id}/withdraw.", ZH: "你已有一个发给对方的未结联络请求。请等待答复，或用 POST /api/requests/{id}/withdraw 撤回。"},
 		"collab":  {EN: "A collaboration with this partner waits for its answer. Wait until the partner confirms or declines it.", ZH: "你与该伙伴已有一条待确认的合作记录。请等待对方确认或拒绝。"},
 	}},
-	store.CodeAlreadyVerified: {Status: http.StatusConflict, Texts: map[string]api.Text{
+	domain.CodeAlreadyVerified: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"": {EN: "Your mailbox is verified already; nothing is left to do. Go on with POST /api/me/owner-claim.", ZH: "你的邮箱已验证，无需再做。可继续使用 POST /api/me/owner-claim。"},
 	}},
-	store.CodeAlreadyClaimed: {Status: http.StatusConflict, Texts: map[string]api.Text{
+	domain.CodeAlreadyClaimed: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"": {EN: "Another address has claimed this agent. That owner must withdraw the claim on the owner's page first.", ZH: "已有另一个地址认领此智能体。须先由该所有者在所有者页面撤回认领。"},
 	}},
-	store.CodeCodeExpired: {Status: http.StatusGone, Texts: map[string]api.Text{
+	domain.CodeCodeExpired: {Status: http.StatusGone, Texts: map[string]api.Text{
 		"":        {EN: "No code of yours is good now: it is past its 15 minutes, used, replaced, or was for another mailbox. Ask for a new one with POST /api/me/verify.", ZH: "当前没有有效的验证码：可能已超过 15 分钟、已使用、已被替换，或属于另一个邮箱。请用 POST /api/me/verify 重新获取。"},
 		"recover": {EN: "No code for this handle is good now: it is past its 15 minutes, used, replaced, or none was sent. Ask for a new one with POST /api/recover.", ZH: "该 handle 当前没有有效的验证码：可能已超过 15 分钟、已使用、已被替换，或从未发送。请用 POST /api/recover 重新获取。"},
 	}},
-	store.CodeIdempotencyConflict: {Status: http.StatusConflict, Texts: map[string]api.Text{
+	domain.CodeIdempotencyConflict: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"": {EN: "This Idempotency-Key came with another call in the last 24 hours. Repeat that call exactly, or use a new key.", ZH: "该 Idempotency-Key 在 24 小时内已用于另一次调用。请原样重复那次调用，或换用新的键。"},
 	}},
 	api.CodeBodyTooLarge: {Status: http.StatusRequestEntityTooLarge, Texts: map[string]api.Text{
@@ -108,30 +108,30 @@ var errorTexts = map[store.Code]api.ErrorTexts{
 		"":         {EN: "The body must be JSON: send the header Content-Type: application/json.", ZH: "请求体必须是 JSON：请发送请求头 Content-Type: application/json。"},
 		"encoding": {EN: "The body must not be compressed: send it without Content-Encoding.", ZH: "请求体不得压缩：请不要使用 Content-Encoding。"},
 	}},
-	store.CodeValidationFailed: {Status: http.StatusUnprocessableEntity, Texts: map[string]api.Text{
+	domain.CodeValidationFailed: {Status: http.StatusUnprocessableEntity, Texts: map[string]api.Text{
 		"": {EN: "Some fields are not right: see details. Correct all of them and send the call again.", ZH: "部分字段有误：见 details。请全部改正后重新发送。"},
 	}},
-	store.CodeWrongCode: {Status: http.StatusUnprocessableEntity, Texts: map[string]api.Text{
+	domain.CodeWrongCode: {Status: http.StatusUnprocessableEntity, Texts: map[string]api.Text{
 		"": {EN: "The code is not right. Read it again in the mail (XXXX-XXXX); after 5 wrong tries it is void.", ZH: "验证码不正确。请核对邮件中的验证码（XXXX-XXXX）；错误 5 次后失效。"},
 	}},
-	store.CodeSelfRequest: {Status: http.StatusUnprocessableEntity, Texts: map[string]api.Text{
+	domain.CodeSelfRequest: {Status: http.StatusUnprocessableEntity, Texts: map[string]api.Text{
 		"": {EN: "You cannot ask yourself for contact. Choose another agent.", ZH: "不能向自己发送联络请求。请选择其他智能体。"},
 	}},
-	store.CodeWeeklyCapReached: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
+	domain.CodeWeeklyCapReached: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
 		"": {EN: "This agent has received %d contact requests in 7 days, its weekly_cap. Wait until retry_at.", ZH: "对方 7 天内收到的联络请求已达上限 %d 个（weekly_cap）。请等到 retry_at。"},
 	}},
-	store.CodeSenderLimitReached: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
+	domain.CodeSenderLimitReached: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
 		"request": {EN: "You have sent %d contact requests in 24 hours, the limit (withdrawn ones count). Wait until retry_at.", ZH: "你 24 小时内发送的联络请求已达上限 %d 个（已撤回的也算）。请等到 retry_at。"},
 		"collab":  {EN: "%d collaborations that you recorded wait for their partners, the limit. Wait until some are confirmed or declined.", ZH: "你记录的合作中有 %d 条在等待伙伴处理，已达上限。请等其中一些被确认或拒绝。"},
 	}},
-	store.CodeCooldown: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
+	domain.CodeCooldown: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
 		"request": {EN: "This agent declined a contact request of yours in the last 30 days. Wait until retry_at.", ZH: "对方在 30 天内拒绝过你的联络请求。请等到 retry_at。"},
 		"collab":  {EN: "This partner declined a collaboration of yours in the last 30 days. Wait until retry_at.", ZH: "该伙伴在 30 天内拒绝过你的合作记录。请等到 retry_at。"},
 	}},
-	store.CodeTooManyAttempts: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
+	domain.CodeTooManyAttempts: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
 		"": {EN: "%d wrong codes were tried: the code is void. From retry_at on, ask for a new one: with POST /api/me/verify, or for a lost key with POST /api/recover.", ZH: "已输错 %d 次，验证码失效。请在 retry_at 之后重新获取：使用 POST /api/me/verify；若为找回密钥，则用 POST /api/recover。"},
 	}},
-	store.CodeRateLimited: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
+	domain.CodeRateLimited: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
 		"reads":         {EN: "Your address has made %d reads in a minute, the limit. Wait until retry_at.", ZH: "你的地址一分钟内读取已达上限 %d 次。请等到 retry_at。"},
 		"registrations": {EN: "Your address has tried %d registrations in an hour, the limit (refused ones count). Wait until retry_at.", ZH: "你的地址一小时内尝试注册已达上限 %d 次（被拒绝的也算）。请等到 retry_at。"},
 		"reports":       {EN: "Your address has made %d reports in an hour, the limit. Wait until retry_at.", ZH: "你的地址一小时内举报已达上限 %d 次。请等到 retry_at。"},
@@ -155,10 +155,10 @@ var errorTexts = map[store.Code]api.ErrorTexts{
 	codeMailUnavailable: {Status: http.StatusServiceUnavailable, Permanent: true, Texts: map[string]api.Text{
 		"": {EN: "This site sends no mail, which this call needs. Ask the operator of the site.", ZH: "本站不发送邮件，而此调用需要邮件。请联系本站运营者。"},
 	}},
-	store.CodeUnavailable: {Status: http.StatusServiceUnavailable, Texts: map[string]api.Text{
+	domain.CodeUnavailable: {Status: http.StatusServiceUnavailable, Texts: map[string]api.Text{
 		"": {EN: "The service is busy or shutting down. Try again in a few seconds.", ZH: "服务正忙或正在关闭。请几秒后再试。"},
 	}},
-	store.CodeStorageFull: {Status: http.StatusServiceUnavailable, Texts: map[string]api.Text{
+	domain.CodeStorageFull: {Status: http.StatusServiceUnavailable, Texts: map[string]api.Text{
 		"": {EN: "The service has no room to write; reading still works. Try again later.", ZH: "服务存储空间已满，暂不能写入；读取仍可用。请稍后再试。"},
 	}},
 }

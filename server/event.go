@@ -7,14 +7,15 @@ import (
 
 	"callbook/server/api"
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // EventsAnswer is the response of GET /api/me/events.
 type EventsAnswer struct {
-	Notice Notice        `json:"notice"`
-	Events []store.Event `json:"events" doc:"Up to 100, oldest first."`
-	Next   string        `json:"next" doc:"The after of the next call."`
-	Gap    bool          `json:"gap" doc:"Events after the given one were kept 30 days and are gone: look at your requests, replies and collaborations themselves."`
+	Notice Notice         `json:"notice"`
+	Events []domain.Event `json:"events" doc:"Up to 100, oldest first."`
+	Next   string         `json:"next" doc:"The after of the next call."`
+	Gap    bool           `json:"gap" doc:"Events after the given one were kept 30 days and are gone: look at your requests, replies and collaborations themselves."`
 }
 
 type eventsQuery struct {
@@ -25,7 +26,7 @@ type eventsQuery struct {
 // eventPage is the maximum number of events in a response.
 const eventPage = 100
 
-func (s *Server) listEvents(req *api.Request, caller store.Caller, q eventsQuery) (api.Response, error) {
+func (s *Server) listEvents(req *api.Request, caller domain.Caller, q eventsQuery) (api.Response, error) {
 	page, err := s.waitForEvents(req, caller, q)
 	return api.Response{Body: api.Marshal(EventsAnswer{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, err
 }
@@ -33,7 +34,7 @@ func (s *Server) listEvents(req *api.Request, caller store.Caller, q eventsQuery
 // waitForEvents reads the events of the caller, and again after each commit that inserts one,
 // until there are some or the time is up. Between the reads it holds nothing but its place among
 // the waiters.
-func (s *Server) waitForEvents(req *api.Request, caller store.Caller, q eventsQuery) (store.EventPage, error) {
+func (s *Server) waitForEvents(req *api.Request, caller domain.Caller, q eventsQuery) (domain.EventPage, error) {
 	if q.Wait == 0 { // such a request takes no place among the waiters
 		return s.readEvents(req, caller, q.After)
 	}
@@ -64,13 +65,13 @@ func (s *Server) waitForEvents(req *api.Request, caller store.Caller, q eventsQu
 	}
 }
 
-func (s *Server) readEvents(req *api.Request, caller store.Caller, after string) (store.EventPage, error) {
+func (s *Server) readEvents(req *api.Request, caller domain.Caller, after string) (domain.EventPage, error) {
 	return s.store.Events(req.Context(), caller, after, eventPage)
 }
 
 // readEventsAfterWake reads for a request that was woken, a few at a time: a commit that wakes
 // thousands must not delay other requests.
-func (s *Server) readEventsAfterWake(req *api.Request, caller store.Caller, after string) (store.EventPage, error) {
+func (s *Server) readEventsAfterWake(req *api.Request, caller domain.Caller, after string) (domain.EventPage, error) {
 	s.waiters.reading <- struct{}{}
 	defer func() { <-s.waiters.reading }()
 	return s.readEvents(req, caller, after)

@@ -26,6 +26,7 @@ import (
 	"callbook/server/mail"
 	"callbook/server/ratelimit"
 	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -118,7 +119,7 @@ func (s *site) reply(key, post string) (id string) {
 }
 
 // caller is who a key is.
-func (s *site) caller(key string) store.Caller {
+func (s *site) caller(key string) domain.Caller {
 	s.Helper()
 	caller, err := s.store.Authenticate(context.Background(), key)
 	if err != nil {
@@ -226,7 +227,7 @@ func inBubble(t *testing.T, test func(s *site)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	synctest.Test(t, func(t *testing.T) {
-		st, err := store.Open(t.Context(), store.Options{Path: path, Quotas: &store.Quotas{}, Mails: &store.MailCaps{}, Normal: true})
+		st, err := store.Open(t.Context(), store.Options{Path: path, Quotas: &domain.Quotas{}, Mails: &domain.MailCaps{}, Normal: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +314,7 @@ func TestAWaitRunsOut(t *testing.T) {
 			s.call("GET", eventsPath+"?after="+a.events().Next, pilot, nil).heard("reply.received tide-gauge")
 		}
 		for _, query := range []string{"?wait=31", "?wait=-1", "?wait=", "?wait=1s", "?wait=1&wait=2", "?wait=1.5"} {
-			a := s.call("GET", eventsPath+query, pilot, nil).refused(400, store.CodeInvalidQuery)
+			a := s.call("GET", eventsPath+query, pilot, nil).refused(400, domain.CodeInvalidQuery)
 			if faults := a.faults(); len(faults) != 1 || !strings.HasPrefix(faults[0], "wait ") {
 				s.Errorf("%s: %v", query, faults)
 			}
@@ -374,7 +375,7 @@ func TestNothingFallsBetweenReadAndWait(t *testing.T) {
 			}
 			<-time.After(rand.N(time.Millisecond))
 		}
-		reply, _, err := s.store.CreateReply(t.Context(), gauge, post, store.ReplyDraft{Body: "At high water."}, store.Once{})
+		reply, _, err := s.store.CreateReply(t.Context(), gauge, post, domain.ReplyDraft{Body: "At high water."}, store.Once{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -500,7 +501,7 @@ func memoryInUse() int64 {
 type crowdOfWaiters struct {
 	*site
 	keys    []string
-	callers []store.Caller
+	callers []domain.Caller
 	conns   []*net.TCPConn // maxWaitsOfAgent of each agent, in order
 }
 
@@ -519,7 +520,7 @@ func (c *crowdOfWaiters) askAll() {
 	c.Helper()
 	sender := c.caller(c.verified("tide-gauge"))
 	for _, to := range c.callers {
-		_, err := c.store.UpdateAgent(context.Background(), to, func(s *store.Settings) error {
+		_, err := c.store.UpdateAgent(context.Background(), to, func(s *domain.Settings) error {
 			s.ContactPolicy.RequireOffering = false
 			return nil
 		})
@@ -527,7 +528,7 @@ func (c *crowdOfWaiters) askAll() {
 			c.Fatal(err)
 		}
 		_, _, err = c.store.SendRequest(context.Background(), sender, to.Handle,
-			store.RequestDraft{Purpose: "Tides", Deliverable: "A table", Compensation: "none"}, store.Once{})
+			domain.ContactRequestDraft{Purpose: "Tides", Deliverable: "A table", Compensation: "none"}, store.Once{})
 		if err != nil {
 			c.Fatal(err)
 		}
@@ -599,7 +600,7 @@ func TestAThousandWaitingCalls(t *testing.T) {
 		t.Errorf("others wake for what one is told (-before +after):\n%.500s", diff)
 	}
 
-	c.clock.Advance(8 * store.Day)
+	c.clock.Advance(8 * domain.Day)
 	begun := time.Now()
 	if err := c.store.RunDue(t.Context()); err != nil {
 		t.Fatal(err)
@@ -694,16 +695,16 @@ func TestEventsHaveTheirOwnAllowance(t *testing.T) {
 				t.Errorf("%s %s: %v", method, query, a.Header)
 			}
 		}
-		s.call("GET", eventsPath+query, pilot, nil).refused(429, store.CodeRateLimited)
+		s.call("GET", eventsPath+query, pilot, nil).refused(429, domain.CodeRateLimited)
 	}
 	s.call("GET", eventsPath, gauge, nil).status(200)
 	for range 5 { // none of them counted as a call
 		s.call("GET", "/api/me", pilot, nil).status(200)
 	}
-	s.call("GET", "/api/me", pilot, nil).refused(429, store.CodeRateLimited)
+	s.call("GET", "/api/me", pilot, nil).refused(429, domain.CodeRateLimited)
 	s.clock.Advance(20 * time.Second)
 	s.call("GET", eventsPath, pilot, nil).status(200)
-	s.call("GET", eventsPath, pilot, nil).refused(429, store.CodeRateLimited)
+	s.call("GET", eventsPath, pilot, nil).refused(429, domain.CodeRateLimited)
 }
 
 // TestOneWaitCountsOnce: a call that wakes and finds nothing for it does not
@@ -732,7 +733,7 @@ func TestOneWaitCountsOnce(t *testing.T) {
 	s.reply(gauge, rewound)
 	s.answered(call).heard("reply.received tide-gauge")
 	s.call("GET", eventsPath, pilot, nil).status(200)
-	s.call("GET", eventsPath, pilot, nil).refused(429, store.CodeRateLimited)
+	s.call("GET", eventsPath, pilot, nil).refused(429, domain.CodeRateLimited)
 }
 
 // forgetful is a site whose agents were told of two things more than 30 days ago:
@@ -752,7 +753,7 @@ func forgetful(t *testing.T) (s *site, pilot, first, last string, reply func()) 
 	first = s.newest(pilot)
 	reply()
 	last = s.newest(pilot)
-	later(30*store.Day - time.Millisecond)
+	later(30*domain.Day - time.Millisecond)
 	if a := s.call("GET", eventsPath+"?after="+first, pilot, nil).heard("reply.received tide-gauge").events(); a.Gap {
 		t.Error("a gap within 30 days")
 	}
@@ -812,7 +813,7 @@ func TestPlacesOfOthersAndOfNobody(t *testing.T) {
 	for _, after := range []string{
 		"nonsense", posts[pilot], "evt_", early + "0", early[:len(early)-1], strings.ToUpper(early), "0", "evt_" + strings.Repeat("v", 26), "%00", strings.Repeat("e", 61), "",
 	} {
-		a := s.call("GET", eventsPath+"?after="+after, pilot, nil).refused(400, store.CodeInvalidQuery)
+		a := s.call("GET", eventsPath+"?after="+after, pilot, nil).refused(400, domain.CodeInvalidQuery)
 		if faults := a.faults(); len(faults) != 1 || !strings.HasPrefix(faults[0], "after ") {
 			t.Errorf("%.30q: %v", after, faults)
 		}
@@ -838,17 +839,17 @@ func TestAKeyThatEndsWhileItWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end    func(s *site, path, key string)
 		status int
-		code   store.Code
+		code   domain.Code
 	}{
-		"rotated": {func(s *site, _, key string) { s.call("POST", "/api/me/rotate-key", key, nil).status(200) }, 401, store.CodeUnauthorized},
+		"rotated": {func(s *site, _, key string) { s.call("POST", "/api/me/rotate-key", key, nil).status(200) }, 401, domain.CodeUnauthorized},
 		"deleted": {func(s *site, _, key string) {
 			s.call("DELETE", "/api/me?confirm=harbour-pilot", key, nil).status(204)
 			s.server.waiters.notify(store.Changes{All: true})
-		}, 401, store.CodeUnauthorized},
+		}, 401, domain.CodeUnauthorized},
 		"suspended": {func(s *site, path, _ string) {
 			alter(s, path, `UPDATE agents SET suspended_at = 1`)
 			s.server.waiters.notify(store.Changes{All: true})
-		}, 403, store.CodeSuspended},
+		}, 403, domain.CodeSuspended},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "callbook.db")
@@ -878,5 +879,5 @@ func TestDevIsNotHeldBackByWaitingCalls(t *testing.T) {
 	s.answered(sender).heard("request.expired harbour-pilot")
 	s.silent("a call that the move is nothing to", other)
 	s.call("POST", "/dev/reset", "", `{"demo":true}`).status(200)
-	s.answered(other).refused(401, store.CodeUnauthorized)
+	s.answered(other).refused(401, domain.CodeUnauthorized)
 }

@@ -30,6 +30,7 @@ import (
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/store"
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -111,11 +112,11 @@ func (b *lockedBuffer) String() string {
 // siteOptions is what a test may want otherwise: the default has no limits.
 type siteOptions struct {
 	limits  ratelimit.Limits
-	quotas  store.Quotas
+	quotas  domain.Quotas
 	trusted middleware.TrustedProxies
 	path    string
 	dev     DevClock // of callbook dev
-	mails   store.MailCaps
+	mails   domain.MailCaps
 	mailOff bool
 	links   linkcheck.Options
 }
@@ -284,7 +285,7 @@ func (r *result) status(want int) *result {
 }
 
 // refused fails the test unless the answer is this refusal.
-func (r *result) refused(status int, code store.Code) *result {
+func (r *result) refused(status int, code domain.Code) *result {
 	r.Helper()
 	r.status(status)
 	if got := r.text("error", "code"); got != string(code) {
@@ -412,7 +413,7 @@ func (s *site) claim(key, address string) (token string) {
 	s.Helper()
 	s.call("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": address}).status(202)
 	token = s.ownerToken(address)
-	s.actAsOwner(token, store.OwnerCall{Act: store.OwnerConfirm})
+	s.actAsOwner(token, domain.OwnerSubmission{Act: domain.OwnerConfirm})
 	return token
 }
 
@@ -424,7 +425,7 @@ func (s *site) ownerToken(address string) string {
 }
 
 // actAsOwner presses a button of the owner's page.
-func (s *site) actAsOwner(token string, call store.OwnerCall) store.OwnerDone {
+func (s *site) actAsOwner(token string, call domain.OwnerSubmission) domain.OwnerResult {
 	s.Helper()
 	page, err := s.store.OwnerPage(context.Background(), token)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/middleware"
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -37,7 +37,7 @@ func (s *Server) live(context.Context) (any, error) {
 type Readiness struct {
 	Status string `json:"status"` // ok
 	sqlitedb.Health
-	BackupAt *store.Time `json:"backup_at"` // of the newest scheduled copy; null when there is none
+	BackupAt *domain.Time `json:"backup_at"` // of the newest scheduled copy; null when there is none
 }
 
 func (s *Server) ready(ctx context.Context) (any, error) {
@@ -55,9 +55,9 @@ func (s *Server) health(probe func(context.Context) (any, error)) httprouter.Han
 			return
 		}
 		middleware.LogError(w, err)
-		var rejection *store.Error
+		var rejection *domain.Error
 		if !errors.As(err, &rejection) {
-			err = api.NewError(store.CodeUnavailable, "")
+			err = api.NewError(domain.CodeUnavailable, "")
 		}
 		s.engine.WriteError(w, r, err)
 	}

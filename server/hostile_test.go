@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -34,16 +34,16 @@ type attempt struct {
 	target  string
 	headers []string
 	body    []byte
-	code    store.Code // of a single broken constraint: what it is refused with
-	field   string     // what that refusal names
-	repeats bool       // a text of it may have become the name of a field, which refusals tell
+	code    domain.Code // of a single broken constraint: what it is refused with
+	field   string      // what that refusal names
+	repeats bool        // a text of it may have become the name of a field, which refusals tell
 }
 
 // broken is a value that a constraint does not allow.
 type broken struct {
 	name  string
 	value any
-	code  store.Code
+	code  domain.Code
 }
 
 // rawJSON is a value that no encoder would write.
@@ -127,7 +127,7 @@ func (r rawJSON) MarshalJSON() ([]byte, error) {
 	return slices.Concat([]byte(`"rawJSON:`), bytes.Trim(quoted, `"`), []byte(`:rawJSON"`)), err
 }
 
-func (h *hostileSite) single(op *api.Operation, name string, code store.Code, field string, change func(*attempt)) {
+func (h *hostileSite) single(op *api.Operation, name string, code domain.Code, field string, change func(*attempt)) {
 	a := h.good(op)
 	a.name, a.code, a.field = op.ID+" "+name, code, field
 	change(&a)
@@ -142,10 +142,10 @@ func (h *hostileSite) breakOperation(op *api.Operation, documented map[string]an
 		h.breakParameter(op, p["in"].(string), p["name"].(string), p["schema"].(map[string]any))
 	}
 	for name, query := range map[string]string{"unknown parameter": "unknown=" + hostileMark, "bad escape": "q=%zz" + hostileMark, "semicolon": "a=" + hostileMark + ";b"} {
-		h.single(op, name, store.CodeInvalidQuery, "", func(a *attempt) { a.target = withQuery(a.target, query) })
+		h.single(op, name, domain.CodeInvalidQuery, "", func(a *attempt) { a.target = withQuery(a.target, query) })
 	}
 	for _, name := range unnameable {
-		h.single(op, fmt.Sprintf("parameter %.20q", name), store.CodeInvalidQuery, "", func(a *attempt) { a.target = withQuery(a.target, url.QueryEscape(name)+"=1") })
+		h.single(op, fmt.Sprintf("parameter %.20q", name), domain.CodeInvalidQuery, "", func(a *attempt) { a.target = withQuery(a.target, url.QueryEscape(name)+"=1") })
 	}
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND", "get", "QUERY"} {
 		if !slices.ContainsFunc(h.server.engine.Operations, func(o *api.Operation) bool { return o.Path == op.Path && o.Method == method }) {
@@ -168,7 +168,7 @@ func (h *hostileSite) breakOperation(op *api.Operation, documented map[string]an
 		})
 	}
 	for _, name := range unnameable {
-		h.single(op, fmt.Sprintf("member %.20q", name), store.CodeValidationFailed, "", func(a *attempt) {
+		h.single(op, fmt.Sprintf("member %.20q", name), domain.CodeValidationFailed, "", func(a *attempt) {
 			body := goodBody(op.ID, "hostile")
 			body[name] = 1
 			a.body = encoded(body)
@@ -177,7 +177,7 @@ func (h *hostileSite) breakOperation(op *api.Operation, documented map[string]an
 	if body, ok := fieldAt(documented, "requestBody.content").(map[string]any); ok {
 		h.breakBody(op, "", h.schemaOf(body["application/json"]), false)
 	} else {
-		h.single(op, "unknown member", store.CodeValidationFailed, "unknown_member", func(a *attempt) { a.body = []byte(`{"unknown_member":"` + hostileMark + `"}`) })
+		h.single(op, "unknown member", domain.CodeValidationFailed, "unknown_member", func(a *attempt) { a.body = []byte(`{"unknown_member":"` + hostileMark + `"}`) })
 	}
 }
 
@@ -216,7 +216,7 @@ func (h *hostileSite) breakParameter(op *api.Operation, in, name string, schema 
 		for _, value := range []string{
 			"%00", "%ff", "%2e%2e", "..", "%2e%2e%2f" + hostileMark, "%2F", "%E0%A4%A", "%", "%zz", "%0d%0aX-A:" + hostileMark, "%C0%AF", hostileMark, strings.Repeat(hostileMark, 500), "%E2%80%AE", "'%20OR%201=1", "*", ":", "{" + name + "}", "%F3%A0%81%81", "null",
 		} {
-			h.single(op, "path "+value[:min(len(value), 20)], store.CodeNotFound, "", func(a *attempt) {
+			h.single(op, "path "+value[:min(len(value), 20)], domain.CodeNotFound, "", func(a *attempt) {
 				a.target = strings.Replace(op.Path, "{"+name+"}", value, 1)
 				if u, err := url.ParseRequestURI(a.target); err != nil || strings.Count(u.Path, "/") != strings.Count(op.Path, "/") {
 					a.op, a.code = nil, ""
@@ -225,7 +225,7 @@ func (h *hostileSite) breakParameter(op *api.Operation, in, name string, schema 
 		}
 	case "header":
 		for about, value := range map[string]string{"too short": hostileMark, "too long": hostileMark + strings.Repeat("a", 128), "a space": hostileMark + " " + hostileMark, "not ASCII": hostileMark + "潮汐潮汐", "a comma": "\t" + hostileMark} {
-			h.single(op, name+" "+about, store.CodeValidationFailed, name, func(a *attempt) { a.headers = append(a.headers, name+": "+value) })
+			h.single(op, name+" "+about, domain.CodeValidationFailed, name, func(a *attempt) { a.headers = append(a.headers, name+": "+value) })
 		}
 	case "query":
 		for _, b := range slices.Concat(h.brokenValues(schema), queryForms(schema["type"])) {
@@ -233,12 +233,12 @@ func (h *hostileSite) breakParameter(op *api.Operation, in, name string, schema 
 			if !ok {
 				continue
 			}
-			h.single(op, "?"+name+" "+b.name, store.CodeInvalidQuery, name, func(a *attempt) {
+			h.single(op, "?"+name+" "+b.name, domain.CodeInvalidQuery, name, func(a *attempt) {
 				path, _, _ := strings.Cut(a.target, "?")
 				a.target = path + "?" + name + "=" + url.QueryEscape(text)
 			})
 		}
-		h.single(op, "?"+name+" twice", store.CodeInvalidQuery, name, func(a *attempt) { a.target = withQuery(a.target, name+"="+hostileMark+"&"+name+"="+hostileMark) })
+		h.single(op, "?"+name+" twice", domain.CodeInvalidQuery, name, func(a *attempt) { a.target = withQuery(a.target, name+"="+hostileMark+"&"+name+"="+hostileMark) })
 	}
 }
 
@@ -263,11 +263,11 @@ func (h *hostileSite) breakBody(op *api.Operation, path string, schema map[strin
 		}
 	}
 	if required {
-		h.breakField(op, path, broken{"left out", absent{}, store.CodeValidationFailed})
+		h.breakField(op, path, broken{"left out", absent{}, domain.CodeValidationFailed})
 	}
 	join := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 	if properties, ok := schema["properties"].(map[string]any); ok {
-		h.breakField(op, join("unknown_member"), broken{"given", hostileMark, store.CodeValidationFailed})
+		h.breakField(op, join("unknown_member"), broken{"given", hostileMark, domain.CodeValidationFailed})
 		names, _ := schema["required"].([]any)
 		for name, property := range properties {
 			h.breakBody(op, join(name), h.schemaOf(property), slices.Contains(names, any(name)))
@@ -301,7 +301,7 @@ var (
 
 // brokenValues are what a schema forbids, one constraint at a time.
 func (h *hostileSite) brokenValues(schema map[string]any) (all []broken) {
-	add := func(name string, value any) { all = append(all, broken{name, value, store.CodeValidationFailed}) }
+	add := func(name string, value any) { all = append(all, broken{name, value, domain.CodeValidationFailed}) }
 	kinds, ok := schema["type"].([]any)
 	if !ok {
 		kinds = []any{schema["type"]}
@@ -496,7 +496,7 @@ func (h *hostileSite) try(a attempt, listener bool) {
 	if r.Header.Get("Content-Encoding") == "gzip" && a.method != "HEAD" {
 		r.Body = h.unzipped(r.Body)
 	}
-	if r.Status >= 500 || slices.Contains(refusesForm, r.Status) && !bytes.Contains(r.Body, []byte(store.CodeWrongCode)) {
+	if r.Status >= 500 || slices.Contains(refusesForm, r.Status) && !bytes.Contains(r.Body, []byte(domain.CodeWrongCode)) {
 		h.broken++
 		h.refused[a.op] = true
 	}
@@ -545,7 +545,7 @@ func (h *hostileSite) refusalFaults(a attempt, path string, r *result) (faults [
 	if a.code != "" && e.Code != a.code {
 		faults = append(faults, "not refused as "+string(a.code))
 	}
-	named := a.code != store.CodeValidationFailed && a.code != store.CodeInvalidQuery || a.field == ""
+	named := a.code != domain.CodeValidationFailed && a.code != domain.CodeInvalidQuery || a.field == ""
 	for _, d := range e.Details {
 		named = named || strings.HasPrefix(d.Field, a.field)
 		if d.Field == "" || d.Code == "" || d.MessageEN == "" || d.MessageZH == "" {

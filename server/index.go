@@ -5,7 +5,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/ratelimit"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // Index is the response of GET /api.
@@ -57,8 +57,9 @@ func (s *Server) documentInfo() api.Document {
 			{Name: "posts", Description: "Calls and replies."},
 			{Name: "collabs", Description: "Collaborations: finished work that both sides confirm."},
 		},
-		Topics: map[string]string{"/requests": "request", "/collabs": "collab", "/recover": "recover"},
-		Limits: DefaultLimits,
+		SchemaNames: map[string]string{"ContactRequest": "Request", "ContactRequestDraft": "RequestDraft"},
+		Topics:      map[string]string{"/requests": "request", "/collabs": "collab", "/recover": "recover"},
+		Limits:      DefaultLimits,
 	}
 }
 
@@ -99,7 +100,7 @@ func (s *Server) indexLimits() IndexLimits {
 		PerKey:     group(limitCalls, limitWrites, limitLinks, limitEvents),
 		BodyBytes:  api.MaxBody,
 	}
-	const day = store.Day
+	const day = domain.Day
 	quotas := s.store.Quotas()
 	limits.PerKey["posts"] = shown(quotas.Posts, day)
 	limits.PerKey["replies"] = shown(quotas.Replies, day)

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -157,7 +157,7 @@ func TestTextStaysText(t *testing.T) {
 	}
 	// What nobody can see is refused at the door.
 	for _, hidden := range []string{"\U000e0049\U000e0067", "a\u202eb", "a\u200bb", "a\x1b[2Jb", "a\u2028b", "a\ufffdb"} {
-		s.call("PATCH", "/api/me", v.key, map[string]any{"tagline": hidden, "description_en": hidden}).refused(422, store.CodeValidationFailed)
+		s.call("PATCH", "/api/me", v.key, map[string]any{"tagline": hidden, "description_en": hidden}).refused(422, domain.CodeValidationFailed)
 	}
 }
 
@@ -231,7 +231,7 @@ func TestToolsTakeNoKey(t *testing.T) {
 	for name, arguments := range map[string]map[string]any{
 		"search_agents": {"q": "harbour"}, "get_agent": {"handle": "harbour-pilot"}, "search_calls": {}, "get_call": {"id": post}, "list_collabs": {}, "get_stats": {}, "get_guide": {},
 	} {
-		s.clock.Advance(store.Day)
+		s.clock.Advance(domain.Day)
 		if a := s.tool(name, arguments, "Authorization: Bearer "+key); a.IsError {
 			t.Errorf("%s: %s", name, a.Structured)
 		}

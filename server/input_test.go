@@ -15,7 +15,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/ratelimit"
-	"callbook/store"
+	"callbook/store/domain"
 	storetext "callbook/store/text"
 	"callbook/testdata/proof"
 )
@@ -26,7 +26,7 @@ func TestEveryFaultIsToldAtOnce(t *testing.T) {
 		"handle": "A", "name": strings.Repeat("n", 61), "mailbox": "nobody", "accept_rules": false, "tagline": "a\nb",
 		"contact_public": "yes", "capabilities": []any{"a", "A", "", 7}, "languages": []any{"xx-unknown-code"}, "homepage": "ftp://example.org/",
 		"model": []any{}, "trust": 2, "verified": true,
-	}).refused(422, store.CodeValidationFailed)
+	}).refused(422, domain.CodeValidationFailed)
 	want := []string{
 		"accept_rules bad_value", "capabilities duplicate_item", "capabilities[2] too_short", "capabilities[3] wrong_type", "contact_public wrong_type",
 		"description_en required", "handle too_short", "homepage bad_format", "languages[0] bad_format", "mailbox bad_format", "model wrong_type",
@@ -36,7 +36,7 @@ func TestEveryFaultIsToldAtOnce(t *testing.T) {
 		t.Errorf("(-want +got): %s", diff)
 	}
 	want = []string{"capability too_long", "limit out_of_range", "min_level wrong_type", "nonsense unknown_field", "offset out_of_range", "verified wrong_type", "view bad_value"}
-	a = s.call("GET", "/api/agents?capability="+strings.Repeat("c", 61)+"&limit=0&min_level=a&nonsense=1&offset=-1&verified=T&view=x", "", nil).refused(400, store.CodeInvalidQuery)
+	a = s.call("GET", "/api/agents?capability="+strings.Repeat("c", 61)+"&limit=0&min_level=a&nonsense=1&offset=-1&verified=T&view=x", "", nil).refused(400, domain.CodeInvalidQuery)
 	if diff := cmp.Diff(want, a.faults()); diff != "" {
 		t.Errorf("(-want +got): %s", diff)
 	}
@@ -51,7 +51,7 @@ type orderTest struct {
 	body         string
 	header       string
 	status       int
-	code         store.Code
+	code         domain.Code
 }
 
 const (
@@ -65,45 +65,45 @@ var tooMuch = `{"name":"` + strings.Repeat("n", api.MaxBody) + `"}`
 
 // orderTests has each neighbouring pair of the contract's order of checks.
 var orderTests = []orderTest{
-	{"path before the address's limit", "GET", "/api/nothing", "none", "", "", 404, store.CodeNotFound},
+	{"path before the address's limit", "GET", "/api/nothing", "none", "", "", 404, domain.CodeNotFound},
 	{"method before the address's limit", "DELETE", "/api/agents", "none", "", "", 405, api.CodeMethodNotAllowed},
 	{"method before the key", "POST", "/api/me", "none", "", "", 405, api.CodeMethodNotAllowed},
-	{"the address's limit before the query", "GET", "/api/agents?limit=0", "none", "", "", 429, store.CodeRateLimited},
-	{"the address's limit before the media type", "POST", "/api/agents", "none", "{}", plainText, 429, store.CodeRateLimited},
-	{"the address's limit before the size", "POST", "/api/agents", "none", tooMuch, "", 429, store.CodeRateLimited},
-	{"the address's limit before the key", "GET", "/api/me", "none", "", "", 429, store.CodeRateLimited},
-	{"the key's limit before the query", "GET", "/api/me?x=1", "", "", "", 429, store.CodeRateLimited},
-	{"the key's limit before the media type", "PATCH", "/api/me", "", "{}", plainText, 429, store.CodeRateLimited},
-	{"the key's limit before the JSON", "PATCH", "/api/me", "", "{", "", 429, store.CodeRateLimited},
+	{"the address's limit before the query", "GET", "/api/agents?limit=0", "none", "", "", 429, domain.CodeRateLimited},
+	{"the address's limit before the media type", "POST", "/api/agents", "none", "{}", plainText, 429, domain.CodeRateLimited},
+	{"the address's limit before the size", "POST", "/api/agents", "none", tooMuch, "", 429, domain.CodeRateLimited},
+	{"the address's limit before the key", "GET", "/api/me", "none", "", "", 429, domain.CodeRateLimited},
+	{"the key's limit before the query", "GET", "/api/me?x=1", "", "", "", 429, domain.CodeRateLimited},
+	{"the key's limit before the media type", "PATCH", "/api/me", "", "{}", plainText, 429, domain.CodeRateLimited},
+	{"the key's limit before the JSON", "PATCH", "/api/me", "", "{", "", 429, domain.CodeRateLimited},
 }
 
 // freeOrderTests are those of a site without limits.
 var freeOrderTests = []orderTest{
-	{"the key before the query", "GET", "/api/me?x=1", "none", "", "", 401, store.CodeUnauthorized},
-	{"the key before the media type", "PATCH", "/api/me", "x", "{}", plainText, 401, store.CodeUnauthorized},
-	{"the key before the path's id", "DELETE", "/api/posts/none", "none", "", "", 401, store.CodeUnauthorized},
-	{"the query before the media type", "PATCH", "/api/me?x=1", "", "{}", plainText, 400, store.CodeInvalidQuery},
-	{"the query before the compression", "PATCH", "/api/me?x=1", "", "{}", zipped, 400, store.CodeInvalidQuery},
-	{"the query before the size", "PATCH", "/api/me?x=1", "", tooMuch, "", 400, store.CodeInvalidQuery},
-	{"the query before the path's id", "GET", "/api/posts/none?cursor=", "", "", "", 400, store.CodeInvalidQuery},
+	{"the key before the query", "GET", "/api/me?x=1", "none", "", "", 401, domain.CodeUnauthorized},
+	{"the key before the media type", "PATCH", "/api/me", "x", "{}", plainText, 401, domain.CodeUnauthorized},
+	{"the key before the path's id", "DELETE", "/api/posts/none", "none", "", "", 401, domain.CodeUnauthorized},
+	{"the query before the media type", "PATCH", "/api/me?x=1", "", "{}", plainText, 400, domain.CodeInvalidQuery},
+	{"the query before the compression", "PATCH", "/api/me?x=1", "", "{}", zipped, 400, domain.CodeInvalidQuery},
+	{"the query before the size", "PATCH", "/api/me?x=1", "", tooMuch, "", 400, domain.CodeInvalidQuery},
+	{"the query before the path's id", "GET", "/api/posts/none?cursor=", "", "", "", 400, domain.CodeInvalidQuery},
 	{"the media type before the size", "PATCH", "/api/me", "", tooMuch, plainText, 415, api.CodeUnsupportedMediaType},
 	{"the compression before the size", "PATCH", "/api/me", "", tooMuch, zipped, 415, api.CodeUnsupportedMediaType},
 	{"the media type before the JSON", "PATCH", "/api/me", "", "{", plainText, 415, api.CodeUnsupportedMediaType},
 	{"the size before the JSON", "PATCH", "/api/me", "", "{" + tooMuch, "", 413, api.CodeBodyTooLarge},
 	{"the JSON before the fields", "PATCH", "/api/me", "", `{"nonsense":1,"name":""} {}`, "", 400, api.CodeInvalidJSON},
 	{"the JSON before the rules", "POST", "/api/agents", "none", `{"handle":"order","handle":"order"}`, "", 400, api.CodeInvalidJSON},
-	{"the fields before the handle", "POST", "/api/agents", "none", `{"handle":"order"}`, "", 422, store.CodeValidationFailed},
-	{"the fields before the call's id", "POST", "/api/posts/none/replies", "", `{}`, "", 422, store.CodeValidationFailed},
-	{"the key before the recipient", "POST", "/api/agents/nobody/requests", "none", goodRequest, "", 401, store.CodeUnauthorized},
-	{"the query before the fields", "POST", "/api/agents/nobody/requests?dry_run=yes", "", `{}`, "", 400, store.CodeInvalidQuery},
-	{"the fields before the recipient", "POST", "/api/agents/nobody/requests", "", `{}`, "", 422, store.CodeValidationFailed},
-	{"the recipient before the level", "POST", "/api/agents/nobody/requests", "", goodRequest, "", 404, store.CodeNotFound},
-	{"oneself before the level", "POST", "/api/agents/order/requests", "", goodRequest, "", 422, store.CodeSelfRequest},
-	{"the level before the offering", "POST", "/api/agents/neighbour/requests", "", goodRequest, "", 403, store.CodeTrustTooLow},
-	{"the fields before the code", "POST", "/api/me/verify/confirm", "", `{"code":""}`, "", 422, store.CodeValidationFailed},
-	{"the fields before the claim's level", "POST", "/api/me/owner-claim", "", `{"owner_email":"nobody"}`, "", 422, store.CodeValidationFailed},
-	{"the fields before the request's id", "POST", "/api/requests/none/decline", "", `{"reason":"none"}`, "", 422, store.CodeValidationFailed},
-	{"the fields before the level", "PATCH", "/api/me", "", `{"contact_policy":{"require_owner_receipt":true},"name":""}`, "", 422, store.CodeValidationFailed},
+	{"the fields before the handle", "POST", "/api/agents", "none", `{"handle":"order"}`, "", 422, domain.CodeValidationFailed},
+	{"the fields before the call's id", "POST", "/api/posts/none/replies", "", `{}`, "", 422, domain.CodeValidationFailed},
+	{"the key before the recipient", "POST", "/api/agents/nobody/requests", "none", goodRequest, "", 401, domain.CodeUnauthorized},
+	{"the query before the fields", "POST", "/api/agents/nobody/requests?dry_run=yes", "", `{}`, "", 400, domain.CodeInvalidQuery},
+	{"the fields before the recipient", "POST", "/api/agents/nobody/requests", "", `{}`, "", 422, domain.CodeValidationFailed},
+	{"the recipient before the level", "POST", "/api/agents/nobody/requests", "", goodRequest, "", 404, domain.CodeNotFound},
+	{"oneself before the level", "POST", "/api/agents/order/requests", "", goodRequest, "", 422, domain.CodeSelfRequest},
+	{"the level before the offering", "POST", "/api/agents/neighbour/requests", "", goodRequest, "", 403, domain.CodeTrustTooLow},
+	{"the fields before the code", "POST", "/api/me/verify/confirm", "", `{"code":""}`, "", 422, domain.CodeValidationFailed},
+	{"the fields before the claim's level", "POST", "/api/me/owner-claim", "", `{"owner_email":"nobody"}`, "", 422, domain.CodeValidationFailed},
+	{"the fields before the request's id", "POST", "/api/requests/none/decline", "", `{"reason":"none"}`, "", 422, domain.CodeValidationFailed},
+	{"the fields before the level", "PATCH", "/api/me", "", `{"contact_policy":{"require_owner_receipt":true},"name":""}`, "", 422, domain.CodeValidationFailed},
 }
 
 func TestChecksComeInTheirOrder(t *testing.T) {
@@ -122,7 +122,7 @@ func TestChecksComeInTheirOrder(t *testing.T) {
 	other := newSite(t, func(o *siteOptions) { o.limits = ratelimit.Limits{limitCalls: one} })
 	key = other.agent("order")
 	other.call("GET", "/api/me", key, nil).status(200)
-	other.inOrder(orderTest{"the key before its limit", "GET", "/api/me", "x", "", "", 401, store.CodeUnauthorized}, key)
+	other.inOrder(orderTest{"the key before its limit", "GET", "/api/me", "x", "", "", 401, domain.CodeUnauthorized}, key)
 	free := newSite(t)
 	free.agent("neighbour")
 	key = free.agent("order")
@@ -251,7 +251,7 @@ func TestOddQueriesAreRefused(t *testing.T) {
 		}
 	}
 	for _, query := range []string{"q=a;b", "q=%zz", strings.Repeat("&", 10_001)} { // each in its own way
-		a := s.call("GET", "/api/agents?"+query, "", nil).refused(400, store.CodeInvalidQuery)
+		a := s.call("GET", "/api/agents?"+query, "", nil).refused(400, domain.CodeInvalidQuery)
 		for _, mend := range []string{"%3B", "%", "10000"} {
 			if en, zh := a.text("error", "details", 0, "message_en"), a.text("error", "details", 0, "message_zh"); !strings.Contains(en, mend) || !strings.Contains(zh, mend) {
 				t.Errorf("%.20s: not told of %s: %s %s", query, mend, en, zh)
@@ -260,7 +260,7 @@ func TestOddQueriesAreRefused(t *testing.T) {
 	}
 	for _, op := range s.server.engine.Operations {
 		_, path := s.address(op.ID)
-		s.call(op.Method, path+"?nonsense=1", s.key, goodBody(op.ID, "query")).refused(400, store.CodeInvalidQuery)
+		s.call(op.Method, path+"?nonsense=1", s.key, goodBody(op.ID, "query")).refused(400, domain.CodeInvalidQuery)
 	}
 	for _, query := range []string{"", "&", "&&limit=1&&", "%6Cimit=1", "limit=1&offset=0&view=full"} {
 		s.call("GET", "/api/agents?"+query, "", nil).status(200)

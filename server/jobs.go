@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // Background jobs.
@@ -126,7 +127,7 @@ func (s *Server) backUp(ctx context.Context) error {
 		s.options.Log.Info().Str("file", name).Int("agents", contents.Agents).Int64("bytes", contents.Bytes).Msg("a backup is made")
 	}
 	if newest, newestErr := s.options.Backups.Newest(now); newestErr == nil && !newest.IsZero() {
-		s.newestBackup.Store(new(store.Time(newest.UnixMilli())))
+		s.newestBackup.Store(new(domain.Time(newest.UnixMilli())))
 	}
 	return err
 }

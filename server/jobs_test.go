@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -66,7 +66,7 @@ func TestJobsComeAgain(t *testing.T) {
 				times++
 				return nil
 			}
-			day, stop := context.WithTimeout(t.Context(), store.Day+time.Second)
+			day, stop := context.WithTimeout(t.Context(), domain.Day+time.Second)
 			defer stop()
 			if (&Server{}).runPeriodically(day, tt.job); times != tt.times {
 				t.Errorf("every %s, at the start %t: %d times, want %d", tt.job.every, tt.job.atStart, times, tt.times)
@@ -126,7 +126,7 @@ func TestAStoppedStoreIsTold(t *testing.T) {
 	}
 	a.Body.Close()
 	for _, path := range []string{"/healthz", "/readyz", "/api/agents/tide-reader"} {
-		s.call("GET", path, "", nil).refused(503, store.CodeUnavailable)
+		s.call("GET", path, "", nil).refused(503, domain.CodeUnavailable)
 	}
-	s.call("POST", "/api/agents", "", registrationOf("late-comer")).refused(503, store.CodeUnavailable)
+	s.call("POST", "/api/agents", "", registrationOf("late-comer")).refused(503, domain.CodeUnavailable)
 }

@@ -13,7 +13,7 @@ import (
 
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // together runs f n times at once.
@@ -42,7 +42,7 @@ func behindProxy(l ratelimit.Limits) func(*siteOptions) {
 // limited fails the test unless the answer is a whole 429 of this class.
 func (r *result) limited(s *site, class string, limit ratelimit.Limit) {
 	r.Helper()
-	r.refused(429, store.CodeRateLimited)
+	r.refused(429, domain.CodeRateLimited)
 	after, err := strconv.Atoi(r.Header.Get("Retry-After"))
 	retryAt, errAt := time.Parse(time.RFC3339, r.text("error", "retry_at"))
 	wait := retryAt.Sub(s.clock.Now())
@@ -271,7 +271,7 @@ func TestForgedAddressesDoNotEscapeALimit(t *testing.T) {
 
 func TestTheIndexTellsTheLimits(t *testing.T) {
 	s := newSite(t, withLimits(DefaultLimits), func(o *siteOptions) {
-		o.quotas, o.mails = store.DefaultQuotas, store.DefaultMailCaps
+		o.quotas, o.mails = domain.DefaultQuotas, domain.DefaultMailCaps
 	})
 	a := s.call("GET", "/api", "", nil).status(200)
 	for _, want := range []struct {

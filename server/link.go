@@ -7,13 +7,14 @@ import (
 	"callbook/server/api"
 	"callbook/server/linkcheck"
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // LinkAnswer is the response of POST /api/me/links.
 type LinkAnswer struct {
-	Notice Notice       `json:"notice"`
-	Link   *store.Link  `json:"link" doc:"The link and what the look at its page found; null once it is removed."`
-	Links  []store.Link `json:"links" doc:"All of yours, at most 5."`
+	Notice Notice        `json:"notice"`
+	Link   *domain.Link  `json:"link" doc:"The link and what the look at its page found; null once it is removed."`
+	Links  []domain.Link `json:"links" doc:"All of yours, at most 5."`
 }
 
 type linkInput struct {
@@ -25,7 +26,7 @@ type linkDraft struct {
 	Remove bool   `json:"remove,omitempty" doc:"Take the link off your card."`
 }
 
-func (s *Server) setLink(req *api.Request, caller store.Caller, in linkInput) (api.Response, error) {
+func (s *Server) setLink(req *api.Request, caller domain.Caller, in linkInput) (api.Response, error) {
 	if in.Body.Remove {
 		links, err := s.store.RemoveLink(req.Context(), caller, in.Body.URL)
 		return api.Response{Body: api.Marshal(LinkAnswer{Notice: notice, Links: links})}, err
@@ -39,7 +40,7 @@ func (s *Server) setLink(req *api.Request, caller store.Caller, in linkInput) (a
 		return api.Response{}, err
 	}
 	found := LinkAnswer{Notice: notice, Links: links}
-	if i := slices.IndexFunc(links, func(l store.Link) bool { return l.URL == address }); i >= 0 {
+	if i := slices.IndexFunc(links, func(l domain.Link) bool { return l.URL == address }); i >= 0 {
 		found.Link = &links[i]
 	}
 	return api.Response{Body: api.Marshal(found)}, nil

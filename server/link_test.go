@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"callbook/server/linkcheck"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // homepage is a real server for the pages that links lead to.
@@ -101,7 +101,7 @@ func TestTheGuardStandsBeforeLinks(t *testing.T) {
 		h.URL, "http://127.0.0.1/", "http://[::1]/", "http://10.0.0.1/", "http://169.254.169.254/latest/meta-data/",
 		"http://localhost/", "http://2130706433/", "file:///etc/passwd", "http://user@harbour.example.com/",
 	} {
-		if a := s.link(key, address).refused(422, store.CodeValidationFailed); a.text("error", "details", 0, "field") != "url" {
+		if a := s.link(key, address).refused(422, domain.CodeValidationFailed); a.text("error", "details", 0, "field") != "url" {
 			t.Errorf("%s: %s", address, a.Body)
 		}
 	}
@@ -129,20 +129,20 @@ func TestAVerifiedLinkIsKeptFresh(t *testing.T) {
 		}
 	}
 	looks := h.looks.Load()
-	due(29 * store.Day)
+	due(29 * domain.Day)
 	if h.looks.Load() != looks {
 		t.Error("looked again before it was due")
 	}
-	due(store.Day)
+	due(domain.Day)
 	if got, _ := status(); got != "verified" || h.looks.Load() != looks+1 {
 		t.Errorf("after 30 days: %v, %d looks", got, h.looks.Load()-looks)
 	}
 	h.goAway()
-	due(30 * store.Day)
+	due(30 * domain.Day)
 	if got, why := status(); got != "verified" || why != "http_error" {
 		t.Errorf("while the page is away: %v %v", got, why)
 	}
-	due(180 * store.Day)
+	due(180 * domain.Day)
 	if got, _ := status(); got != "expired" {
 		t.Errorf("after 180 days without a look that succeeded: %v", got)
 	}
@@ -173,7 +173,7 @@ func TestNoSiteIsLookedAtTooOften(t *testing.T) {
 		t.Errorf("%v, %d looks", found, h.looks.Load())
 	}
 	// The service comes back to those that it has not looked at.
-	s.clock.Advance(store.Day)
+	s.clock.Advance(domain.Day)
 	if err := s.server.RunDue(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -214,5 +214,5 @@ func TestDevLooksAtThisMachine(t *testing.T) {
 	if a := s.link(key, h.URL+"/about").status(200); a.text("link", "status") != "verified" {
 		t.Errorf("%s", a.Body)
 	}
-	s.link(key, "http://10.0.0.1:8080/").refused(422, store.CodeValidationFailed)
+	s.link(key, "http://10.0.0.1:8080/").refused(422, domain.CodeValidationFailed)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -680,7 +680,7 @@ func newMatrixWorld(t testing.TB) *matrixWorld {
 	t.Helper()
 	w := &matrixWorld{
 		files: map[string]string{}, keys: map[string]string{}, things: map[string]string{}, codes: map[string]string{},
-		shared: map[string]*matrixSite{}, met: map[string]bool{}, age: 8 * store.Day,
+		shared: map[string]*matrixSite{}, met: map[string]bool{}, age: 8 * domain.Day,
 	}
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	s := newSite(t, func(o *siteOptions) { o.path = path })
@@ -740,7 +740,7 @@ func (w *matrixWorld) furnish(s *site) {
 	}
 	s.clock.Advance(w.age)
 	// A call that touches the pair stores that it is expired.
-	s.act("accept", w.things["request expired"], w.keys["host-expired"]).refused(409, store.CodeInvalidState)
+	s.act("accept", w.things["request expired"], w.keys["host-expired"]).refused(409, domain.CodeInvalidState)
 
 	person("stranger")
 	w.furnishRequests(s, person)
@@ -897,7 +897,7 @@ func TestASuspendedAgentIsNowhere(t *testing.T) {
 			t.Errorf("%s showed nothing of the agent before: %s", path, body)
 		}
 	}
-	refusal := s.call("GET", "/api/me", pilot, nil).refused(403, store.CodeSuspended)
+	refusal := s.call("GET", "/api/me", pilot, nil).refused(403, domain.CodeSuspended)
 	if refusal.text("error", "reason") == "" {
 		t.Errorf("the agent is not told why: %s", refusal.Body)
 	}
@@ -913,19 +913,19 @@ func TestTheOperatorSuspends(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	s := newSite(t, func(o *siteOptions) { o.path = path })
 	key, ctx := s.agent("harbour-pilot"), context.Background()
-	later := s.clock.Now().Add(store.Day)
+	later := s.clock.Now().Add(domain.Day)
 	for name, tt := range map[string]struct {
 		handle, reason string
 		until          time.Time
-		want           store.Code
+		want           domain.Code
 	}{
-		"nobody":         {"tide-gauge", "", later, store.CodeNotFound},
-		"long reason":    {"harbour-pilot", strings.Repeat("潮", 301), later, store.CodeValidationFailed},
-		"several lines":  {"harbour-pilot", "a\nb", later, store.CodeValidationFailed},
-		"an end by now":  {"harbour-pilot", "", s.clock.Now(), store.CodeValidationFailed},
-		"an end earlier": {"harbour-pilot", "", s.clock.Now().Add(-store.Day), store.CodeValidationFailed},
+		"nobody":         {"tide-gauge", "", later, domain.CodeNotFound},
+		"long reason":    {"harbour-pilot", strings.Repeat("潮", 301), later, domain.CodeValidationFailed},
+		"several lines":  {"harbour-pilot", "a\nb", later, domain.CodeValidationFailed},
+		"an end by now":  {"harbour-pilot", "", s.clock.Now(), domain.CodeValidationFailed},
+		"an end earlier": {"harbour-pilot", "", s.clock.Now().Add(-domain.Day), domain.CodeValidationFailed},
 	} {
-		if err := s.store.Suspend(ctx, tt.handle, tt.reason, tt.until); !errors.Is(err, &store.Error{Code: tt.want}) {
+		if err := s.store.Suspend(ctx, tt.handle, tt.reason, tt.until); !errors.Is(err, &domain.Error{Code: tt.want}) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -933,19 +933,19 @@ func TestTheOperatorSuspends(t *testing.T) {
 	if err := s.store.Suspend(ctx, "harbour-pilot", strings.Repeat("潮", 300), later); err != nil {
 		t.Fatal(err)
 	}
-	a := s.call("GET", "/api/me", key, nil).refused(403, store.CodeSuspended)
+	a := s.call("GET", "/api/me", key, nil).refused(403, domain.CodeSuspended)
 	if a.text("error", "reason") != strings.Repeat("潮", 300) || a.text("error", "until") != "2026-11-21T09:30:00.000Z" {
 		t.Errorf("the agent is told: %s", a.Body)
 	}
-	s.clock.Advance(store.Day)
+	s.clock.Advance(domain.Day)
 	s.call("GET", "/api/me", key, nil).status(200)
 	s.suspend("harbour-pilot") // without an end
-	s.clock.Advance(365 * store.Day)
-	s.call("GET", "/api/me", key, nil).refused(403, store.CodeSuspended)
+	s.clock.Advance(365 * domain.Day)
+	s.call("GET", "/api/me", key, nil).refused(403, domain.CodeSuspended)
 	if err := errors.Join(s.store.Unsuspend(ctx, "harbour-pilot"), s.store.Unsuspend(ctx, "harbour-pilot")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.store.Unsuspend(ctx, "tide-gauge"); !errors.Is(err, &store.Error{Code: store.CodeNotFound}) {
+	if err := s.store.Unsuspend(ctx, "tide-gauge"); !errors.Is(err, &domain.Error{Code: domain.CodeNotFound}) {
 		t.Errorf("unsuspend nobody: %v", err)
 	}
 	s.call("GET", "/api/me", key, nil).status(200)
@@ -990,7 +990,7 @@ func TestADeletedHandleInheritsNothing(t *testing.T) {
 
 	mails := len(s.outgoing.Messages())
 	for _, again := range [][]string{nil, {once}} {
-		s.call("POST", "/api/agents", "", registration, again...).refused(409, store.CodeHandleTaken)
+		s.call("POST", "/api/agents", "", registration, again...).refused(409, domain.CodeHandleTaken)
 	}
 	for _, handle := range []string{"Harbour-Pilot", "HARBOUR-PILOT", "harbour-pilot ", "harbour\u2010pilot"} {
 		registration["handle"] = handle
@@ -998,14 +998,14 @@ func TestADeletedHandleInheritsNothing(t *testing.T) {
 			t.Errorf("%q could be registered: %s", handle, a.Body)
 		}
 	}
-	s.call("GET", "/api/me", pilot, nil).refused(401, store.CodeUnauthorized)
-	s.call("GET", "/api/agents/harbour-pilot", "", nil).refused(404, store.CodeNotFound)
-	s.call("GET", "/api/posts/"+post, "", nil).refused(404, store.CodeNotFound)
+	s.call("GET", "/api/me", pilot, nil).refused(401, domain.CodeUnauthorized)
+	s.call("GET", "/api/agents/harbour-pilot", "", nil).refused(404, domain.CodeNotFound)
+	s.call("GET", "/api/posts/"+post, "", nil).refused(404, domain.CodeNotFound)
 	s.call("POST", "/api/recover", "", map[string]any{"handle": "harbour-pilot"}).status(202)
-	s.call("POST", "/api/recover/confirm", "", map[string]any{"handle": "harbour-pilot", "code": code}).refused(410, store.CodeCodeExpired)
-	for _, act := range []store.OwnerAct{store.OwnerConfirm, store.OwnerRotateKey, store.OwnerRetire} {
-		_, err := s.store.ActAsOwner(context.Background(), store.OwnerCall{Token: token, Form: page.Form, Act: act, Confirm: "harbour-pilot"})
-		if !errors.Is(err, &store.Error{Code: store.CodeNotFound}) {
+	s.call("POST", "/api/recover/confirm", "", map[string]any{"handle": "harbour-pilot", "code": code}).refused(410, domain.CodeCodeExpired)
+	for _, act := range []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerRotateKey, domain.OwnerRetire} {
+		_, err := s.store.ActAsOwner(context.Background(), domain.OwnerSubmission{Token: token, Form: page.Form, Act: act, Confirm: "harbour-pilot"})
+		if !errors.Is(err, &domain.Error{Code: domain.CodeNotFound}) {
 			t.Errorf("%s on the owner's page of a deleted agent: %v", act, err)
 		}
 	}

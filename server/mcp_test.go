@@ -18,7 +18,7 @@ import (
 	"callbook/server/api"
 	"callbook/server/mcp"
 	"callbook/server/ratelimit"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // TestTheServerDescribesItself: it declares what it has, and nothing else.
@@ -130,12 +130,12 @@ func TestTheEndpointOverHTTP(t *testing.T) {
 	if a := s.call("HEAD", "/mcp", "", nil).status(405); len(a.Body) > 0 || a.Header.Get("Allow") != "OPTIONS, POST" {
 		t.Errorf("HEAD: %v", a.Header)
 	}
-	s.call("POST", "/mcp/", "", ping).refused(404, store.CodeNotFound)
+	s.call("POST", "/mcp/", "", ping).refused(404, domain.CodeNotFound)
 	tests := []struct {
 		name, body string
 		headers    []string
 		status     int
-		code       store.Code
+		code       domain.Code
 	}{
 		{"compressed", ping, []string{"Content-Encoding: gzip"}, 415, api.CodeUnsupportedMediaType},
 		{"text", ping, []string{"Content-Type: text/plain"}, 415, api.CodeUnsupportedMediaType},
@@ -151,10 +151,10 @@ func TestTheEndpointOverHTTP(t *testing.T) {
 		{"an Accept for something else", ping, []string{"Accept: text/html"}, 200, ""},
 		{"a session that is none", ping, []string{"Mcp-Session-Id: nothing", "Last-Event-ID: 7"}, 200, ""},
 		{"two keys", ping, []string{"Authorization: Bearer a", "Authorization: Bearer b"}, 200, ""},
-		{"a foreign origin", ping, []string{"Origin: https://evil.example"}, 403, store.CodeForbidden},
-		{"no origin at all", ping, []string{"Origin: null"}, 403, store.CodeForbidden},
+		{"a foreign origin", ping, []string{"Origin: https://evil.example"}, 403, domain.CodeForbidden},
+		{"no origin at all", ping, []string{"Origin: null"}, 403, domain.CodeForbidden},
 		{"a page of the site without referrer", ping, []string{"Origin: null", "Sec-Fetch-Site: same-origin"}, 200, ""},
-		{"a foreign site", ping, []string{"Sec-Fetch-Site: cross-site"}, 403, store.CodeForbidden},
+		{"a foreign site", ping, []string{"Sec-Fetch-Site: cross-site"}, 403, domain.CodeForbidden},
 		{"the site's own origin", ping, []string{"Origin: http://callbook.example.org"}, 200, ""},
 		{"an empty body", "", nil, 400, ""},
 		{"a batch", "[" + ping + "]", nil, 400, ""},

@@ -2,20 +2,20 @@ package server
 
 import (
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // OwnCard is the response of GET /api/me.
 type OwnCard struct {
 	AgentCard
-	Mailbox          string           `json:"mailbox"`
-	OwnerClaim       store.OwnerClaim `json:"owner_claim"`
-	PendingRequests  int              `json:"pending_requests" doc:"Incoming contact requests that wait for your answer."`
-	AwaitingReceipts int              `json:"awaiting_receipts" doc:"Requests that you accepted and your owner has yet to agree to."`
-	Limits           store.Allowances `json:"limits" doc:"What is left of today's and this week's limits; null where there is none."`
+	Mailbox          string            `json:"mailbox"`
+	OwnerClaim       domain.OwnerClaim `json:"owner_claim"`
+	PendingRequests  int               `json:"pending_requests" doc:"Incoming contact requests that wait for your answer."`
+	AwaitingReceipts int               `json:"awaiting_receipts" doc:"Requests that you accepted and your owner has yet to agree to."`
+	Limits           domain.Allowances `json:"limits" doc:"What is left of today's and this week's limits; null where there is none."`
 }
 
-func (s *Server) getMe(req *api.Request, caller store.Caller, _ api.None) (api.Response, error) {
+func (s *Server) getMe(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
 	own, err := s.store.Me(req.Context(), caller)
 	if err != nil {
 		return api.Response{}, err
@@ -23,16 +23,16 @@ func (s *Server) getMe(req *api.Request, caller store.Caller, _ api.None) (api.R
 	b := appendCard(newBody(cardSize(own.Card)), own.Card)
 	b = appendText(append(b, `,"mailbox":`...), own.Mailbox)
 	rest := api.Marshal(struct {
-		OwnerClaim       store.OwnerClaim `json:"owner_claim"`
-		PendingRequests  int              `json:"pending_requests"`
-		AwaitingReceipts int              `json:"awaiting_receipts"`
-		Limits           store.Allowances `json:"limits"`
+		OwnerClaim       domain.OwnerClaim `json:"owner_claim"`
+		PendingRequests  int               `json:"pending_requests"`
+		AwaitingReceipts int               `json:"awaiting_receipts"`
+		Limits           domain.Allowances `json:"limits"`
 	}{own.Claim, own.PendingRequests, own.AwaitingReceipts, own.Limits})
 	return api.Response{Body: append(append(b, ','), rest[1:]...)}, nil
 }
 
 type settingsInput struct {
-	Body store.Settings
+	Body domain.Settings
 	JSON []byte
 }
 
@@ -42,10 +42,10 @@ type OwnAgent struct {
 	Agent  Agent  `json:"agent"`
 }
 
-func (s *Server) updateMe(req *api.Request, caller store.Caller, in settingsInput) (api.Response, error) {
+func (s *Server) updateMe(req *api.Request, caller domain.Caller, in settingsInput) (api.Response, error) {
 	// Decoded over the present settings, a merge patch leaves absent members as they are, and null
 	// clears a member.
-	d, err := s.store.UpdateAgent(req.Context(), caller, func(settings *store.Settings) error {
+	d, err := s.store.UpdateAgent(req.Context(), caller, func(settings *domain.Settings) error {
 		return api.DecodeJSON(in.JSON, settings)
 	})
 	if err != nil {
@@ -58,10 +58,10 @@ type deleteMeQuery struct {
 	Confirm string `query:"confirm" required:"true" minLength:"1" maxLength:"32" doc:"Your own handle, to show that you mean it."`
 }
 
-func (s *Server) deleteMe(req *api.Request, caller store.Caller, in deleteMeQuery) (api.Response, error) {
+func (s *Server) deleteMe(req *api.Request, caller domain.Caller, in deleteMeQuery) (api.Response, error) {
 	if in.Confirm != caller.Handle {
-		return api.Response{}, &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
-			{Field: "confirm", Code: store.FaultBadValue, Topic: "confirm"},
+		return api.Response{}, &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{
+			{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"},
 		}}
 	}
 	return api.Response{}, s.store.DeleteAgent(req.Context(), caller)
@@ -70,44 +70,44 @@ func (s *Server) deleteMe(req *api.Request, caller store.Caller, in deleteMeQuer
 // Export is the response of GET /api/me/export: for each table, its rows about the caller.
 type Export struct {
 	Notice     Notice                      `json:"notice"`
-	ExportedAt store.Time                  `json:"exported_at"`
+	ExportedAt domain.Time                 `json:"exported_at"`
 	Tables     map[string][]map[string]any `json:"tables"`
 }
 
-func (s *Server) exportMe(req *api.Request, caller store.Caller, _ api.None) (api.Response, error) {
+func (s *Server) exportMe(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
 	tables, err := s.store.Export(req.Context(), caller)
 	if err != nil {
 		return api.Response{}, err
 	}
 	b := append(newBody(len(tables)+256), `,"exported_at":`...)
-	b = store.Time(s.store.Now().UnixMilli()).AppendJSON(b)
+	b = domain.Time(s.store.Now().UnixMilli()).AppendJSON(b)
 	b = append(b, `,"tables":{`...)
 	b = append(b, tables...)
 	return api.Response{Body: append(b, "}}"...)}, nil
 }
 
 type menuInput struct {
-	Body store.Menu `bare:"offerings"`
+	Body domain.Menu `bare:"offerings"`
 }
 
 // MenuAnswer is the response of PUT /api/me/offerings.
 type MenuAnswer struct {
-	Notice    Notice           `json:"notice"`
-	Offerings []store.Offering `json:"offerings"`
+	Notice    Notice            `json:"notice"`
+	Offerings []domain.Offering `json:"offerings"`
 }
 
-func (s *Server) replaceOfferings(req *api.Request, caller store.Caller, in menuInput) (api.Response, error) {
+func (s *Server) replaceOfferings(req *api.Request, caller domain.Caller, in menuInput) (api.Response, error) {
 	offerings, err := s.store.ReplaceOfferings(req.Context(), caller, in.Body)
 	return api.Response{Body: api.Marshal(MenuAnswer{Notice: notice, Offerings: offerings})}, err
 }
 
 // NewKey is the response to a rotation of the key.
 type NewKey struct {
-	APIKey    string     `json:"api_key" doc:"Shown this once."`
-	RotatedAt store.Time `json:"rotated_at"`
+	APIKey    string      `json:"api_key" doc:"Shown this once."`
+	RotatedAt domain.Time `json:"rotated_at"`
 }
 
-func (s *Server) rotateKey(req *api.Request, caller store.Caller, _ api.None) (api.Response, error) {
+func (s *Server) rotateKey(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
 	key, at, err := s.store.RotateKey(req.Context(), caller)
 	return api.Response{Body: api.Marshal(NewKey{APIKey: key, RotatedAt: at})}, err
 }

@@ -2,30 +2,30 @@ package server
 
 import (
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // detailTexts are the texts of invalid fields that the program detects itself, by code and
 // topic.
-var detailTexts = map[store.FaultCode]map[string]api.Text{
-	store.FaultUnknownField: {
+var detailTexts = map[domain.FieldCode]map[string]api.Text{
+	domain.FaultUnknownField: {
 		"":      {EN: "is not a field of this call; remove it, or check its spelling and case", ZH: "不是此调用的字段；请删除，或检查拼写与大小写"},
 		"query": {EN: "is not a query parameter of this call; remove it, or check its spelling", ZH: "不是此调用的查询参数；请删除，或检查拼写"},
 	},
-	store.FaultImmutable: {
+	domain.FaultImmutable: {
 		"": {EN: "cannot be changed; leave it out", ZH: "不可更改，请不要提交"},
 	},
-	store.FaultForbiddenCharacter: {
+	domain.FaultForbiddenCharacter: {
 		"":          {EN: "holds a character that is not allowed in a one-line text: a line break, control, invisible or direction-changing character; remove it", ZH: "含有单行文本不允许的字符（换行、控制、不可见或改变方向的字符），请删除"},
 		"multiline": {EN: "holds a character that is not allowed: control, invisible or direction-changing; line breaks and tabs are allowed; remove it", ZH: "含有不允许的字符（控制、不可见或改变方向的字符；换行与制表符可用），请删除"},
 		"encoding":  {EN: "is not valid UTF-8, or holds half of a surrogate pair; send valid UTF-8", ZH: "不是有效的 UTF-8，或含有不完整的代理对；请发送有效的 UTF-8"},
 	},
-	store.FaultDuplicateItem: {
+	domain.FaultDuplicateItem: {
 		"":      {EN: "holds an item twice (upper and lower case count as the same); keep one", ZH: "列表中有重复项（不分大小写），请只保留一个"},
 		"query": {EN: "is given more than once; give it once", ZH: "重复出现，请只给一次"},
 		"key":   {EN: "stands twice in its object; give it once", ZH: "在对象中出现两次，请只给一次"},
 	},
-	store.FaultBadFormat: {
+	domain.FaultBadFormat: {
 		"email":       {EN: "must be one plain mailbox address such as agent@example.org: ASCII, no name, quotes or address literal", ZH: "必须是一个普通邮箱地址，如 agent@example.org：仅限 ASCII，不带名称、引号或 IP 地址"},
 		"link":        {EN: "must be an http(s) address with a host name, such as https://example.org/about: no user name, no IP address, port 80 or 443 only", ZH: "必须是带主机名的 http(s) 地址，如 https://example.org/about：不带用户名，不用 IP 地址，端口仅限 80 或 443"},
 		"uri":         {EN: "must be an http(s) address with a host name, such as https://example.org/: no user name, no IP address, port 80 or 443 only", ZH: "必须是带主机名的 http(s) 地址，如 https://example.org/：不带用户名，不用 IP 地址，端口仅限 80 或 443"},
@@ -36,7 +36,7 @@ var detailTexts = map[store.FaultCode]map[string]api.Text{
 		"date":        {EN: "must be a real date written YYYY-MM-DD", ZH: "必须是真实存在的日期，格式为 YYYY-MM-DD"},
 		"date-time":   {EN: "must be a time such as 2026-11-20T09:30:00Z (RFC 3339)", ZH: "必须是如 2026-11-20T09:30:00Z 的时间（RFC 3339）"},
 	},
-	store.FaultBadValue: {
+	domain.FaultBadValue: {
 		"rules":    {EN: "must be true: it confirms the rules of the onboarding guide (onboarding in GET /api)", ZH: "必须为 true：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
 		"deadline": {EN: "lies in the past; give today (UTC) or later", ZH: "已经过去；请给出今天（UTC）或更晚的日期"},
 		"cursor":   {EN: "is not a cursor of this list; start without it and follow next", ZH: "不是此列表的游标；请去掉它，从头开始并沿 next 翻页"},
@@ -46,24 +46,24 @@ var detailTexts = map[store.FaultCode]map[string]api.Text{
 		"confirm":  {EN: "must be your own handle; deleting is for good", ZH: "必须是你自己的 handle；删除不可恢复"},
 		"blocked":  {EN: "holds a word or phrase that this site does not allow; say it in other words, or leave it out", ZH: "含有本站不允许使用的词语；请换一种说法，或删去该词语"},
 	},
-	store.FaultOutOfRange: {
+	domain.FaultOutOfRange: {
 		"offset": {EN: "must be 0 to 10000; to go further, follow next", ZH: "必须在 0 到 10000 之间；要继续请沿 next 翻页"},
 	},
-	store.FaultRequired: {
+	domain.FaultRequired: {
 		"":            {EN: "is required; add it", ZH: "为必填项，请补上"},
 		"rules":       {EN: "is required, and must be true: it confirms the rules of the onboarding guide (onboarding in GET /api)", ZH: "为必填项，且必须为 true：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
 		"description": {EN: "or description_zh is required; add at least one", ZH: "与 description_zh 至少填写一项"},
 		"offering":    {EN: "is required: this agent's contact_policy asks for the id of an entry of its menu (offerings in GET /api/agents/{handle})", ZH: "为必填项：对方的 contact_policy 要求填写其菜单条目的 id（见 GET /api/agents/{handle} 的 offerings）"},
 		"confirm":     {EN: "is required: give your own handle, as in ?confirm=your-handle; deleting is for good", ZH: "为必填项：请填写你自己的 handle，如 ?confirm=your-handle；删除不可恢复"},
 	},
-	store.FaultTooMany: {
+	domain.FaultTooMany: {
 		"links": {EN: "is one too many: a card shows at most 5 links; remove one first with {\"url\": …, \"remove\": true}", ZH: "超出数量：名片最多显示 5 个链接；请先用 {\"url\": …, \"remove\": true} 删除一个"},
 	},
-	store.FaultWrongType: {
+	domain.FaultWrongType: {
 		"boolean": {EN: "must be true or false", ZH: "必须是 true 或 false"},
 		"integer": {EN: "must be a whole number in plain digits", ZH: "必须是普通数字写成的整数"},
 	},
-	store.FaultUnknownID: {
+	domain.FaultUnknownID: {
 		"theirs":   {EN: "is not the id of an entry of this agent's menu; see offerings in GET /api/agents/{handle}", ZH: "不是对方菜单条目的 id；见 GET /api/agents/{handle} 的 offerings"},
 		"partner":  {EN: "is not the handle of an agent here; see GET /api/agents", ZH: "不是本站智能体的 handle；见 GET /api/agents"},
 		"post":     {EN: "is not the id of a call; see GET /api/posts, or leave it out", ZH: "不是呼叫的 id；见 GET /api/posts，或不要填写"},

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 var update = flag.Bool("update", false, "write testdata/openapi.json anew instead of comparing with it")
@@ -242,7 +242,7 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 
 // unguessable are the operations whose example is refused, because nobody can know
 // before what is right: a code goes by mail.
-var unguessable = map[string]store.Code{"confirmVerify": store.CodeWrongCode, "confirmRecovery": store.CodeWrongCode}
+var unguessable = map[string]domain.Code{"confirmVerify": domain.CodeWrongCode, "confirmRecovery": domain.CodeWrongCode}
 
 func TestExamplesOfBodiesCanBeSent(t *testing.T) {
 	d := newSite(t)

@@ -2,7 +2,7 @@ package server
 
 import (
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // operations returns every operation of the API, in the order of GET /api. Routing,
@@ -12,64 +12,64 @@ func (s *Server) operations() []*api.Operation {
 	const get, post, put, patch, del = "GET", "POST", "PUT", "PATCH", "DELETE"
 	return []*api.Operation{
 		api.Public[api.None, Index]("getIndex", get, "/api", "This index of the API", limitReads, s.getIndex),
-		api.Public[api.None, store.Stats]("getStats", get, "/api/stats", "Counts of the directory, at most 10 seconds old", limitReads, s.getStats).AsTool("get_stats", "Counts of the directory"),
+		api.Public[api.None, domain.Stats]("getStats", get, "/api/stats", "Counts of the directory, at most 10 seconds old", limitReads, s.getStats).AsTool("get_stats", "Counts of the directory"),
 
 		api.Public[agentsQuery, AgentList]("listAgents", get, "/api/agents", "Search and list agents", limitReads, s.listAgents).AsTool("search_agents", "Search agents").HasBriefForm("view", "brief", BriefList{}),
 		api.Public[registerInput, RegisteredAgent]("registerAgent", post, "/api/agents", "Register an agent; the api_key is returned once", limitRegistrations, s.registerAgent,
-			store.CodeHandleTaken).Creates(),
+			domain.CodeHandleTaken).Creates(),
 		api.Public[handlePath, AgentCard]("getAgent", get, "/api/agents/{handle}", "An agent's card", limitReads, s.getAgent).AsTool("get_agent", "Agent card"),
 
 		api.Keyed[requestInput, RequestAnswer]("sendRequest", post, "/api/agents/{handle}/requests", "Ask an agent for contact; with dry_run=true only find out whether it would be admitted", limitWrites, s.sendRequest,
-			store.CodeSelfRequest, store.CodeTrustTooLow, store.CodeNotAccepting, store.CodeDuplicate, store.CodeCooldown,
-			store.CodeSenderLimitReached, store.CodeWeeklyCapReached).Creates().TakesDryRun(),
+			domain.CodeSelfRequest, domain.CodeTrustTooLow, domain.CodeNotAccepting, domain.CodeDuplicate, domain.CodeCooldown,
+			domain.CodeSenderLimitReached, domain.CodeWeeklyCapReached).Creates().TakesDryRun(),
 
 		api.Keyed[api.None, OwnCard]("getMe", get, "/api/me", "Your own card, and what only you see", limitCalls, s.getMe),
 		api.Keyed[settingsInput, OwnAgent]("updateMe", patch, "/api/me", "Change your profile, contact policy or mailbox (JSON merge patch)", limitWrites, s.updateMe,
-			store.CodeTrustTooLow),
+			domain.CodeTrustTooLow),
 		api.Keyed[deleteMeQuery, api.None]("deleteMe", del, "/api/me", "Delete yourself for good", limitWrites, s.deleteMe).Deletes(),
 		api.Keyed[api.None, Export]("exportMe", get, "/api/me/export", "Everything stored about you", limitCalls, s.exportMe),
 		api.Keyed[menuInput, MenuAnswer]("replaceOfferings", put, "/api/me/offerings", "Replace your whole service menu", limitWrites, s.replaceOfferings),
 		api.Keyed[api.None, CodeSent]("startVerify", post, "/api/me/verify", "Have a code mailed that verifies your mailbox", limitWrites, s.startVerify,
-			store.CodeAlreadyVerified, codeMailUnavailable).Accepts(),
+			domain.CodeAlreadyVerified, codeMailUnavailable).Accepts(),
 		api.Keyed[codeInput, OwnAgent]("confirmVerify", post, "/api/me/verify/confirm", "Verify your mailbox with the mailed code", limitWrites, s.confirmVerify,
-			store.CodeAlreadyVerified, store.CodeWrongCode, store.CodeCodeExpired, store.CodeTooManyAttempts),
+			domain.CodeAlreadyVerified, domain.CodeWrongCode, domain.CodeCodeExpired, domain.CodeTooManyAttempts),
 		api.Keyed[ownerClaimInput, ClaimSent]("claimOwner", post, "/api/me/owner-claim", "Have a link mailed to your owner, who claims you there", limitWrites, s.claimOwner,
-			store.CodeTrustTooLow, store.CodeAlreadyClaimed, codeMailUnavailable).Accepts(),
+			domain.CodeTrustTooLow, domain.CodeAlreadyClaimed, codeMailUnavailable).Accepts(),
 		api.Keyed[linkInput, LinkAnswer]("setLink", post, "/api/me/links", "Add or recheck a public profile link, or remove it", limitLinks, s.setLink),
 		api.Keyed[api.None, NewKey]("rotateKey", post, "/api/me/rotate-key", "Replace your API key; the old one is dead at once", limitWrites, s.rotateKey),
 		api.Public[recoverInput, RecoverySent]("startRecovery", post, "/api/recover", "Have a code for a lost key mailed to an agent's verified mailbox", limitRecoveries, s.startRecovery,
 			codeMailUnavailable).Accepts(),
 		api.Public[confirmRecoveryInput, NewKey]("confirmRecovery", post, "/api/recover/confirm", "Get a new API key with the mailed code", limitRecoveries, s.confirmRecovery,
-			store.CodeWrongCode, store.CodeCodeExpired, store.CodeTooManyAttempts),
+			domain.CodeWrongCode, domain.CodeCodeExpired, domain.CodeTooManyAttempts),
 		api.Keyed[eventsQuery, EventsAnswer]("listEvents", get, "/api/me/events", "What happened to you; holds the call open until something does", limitEvents, s.listEvents),
 
 		api.Keyed[requestsQuery, RequestList]("listMyRequests", get, "/api/me/requests", "Contact requests that you received or sent", limitCalls, s.listMyRequests),
 		api.Keyed[requestPath, RequestAnswer]("getRequest", get, "/api/requests/{id}", "A contact request, for its two parties", limitCalls, s.getRequest),
 		api.Keyed[requestPath, RequestAnswer]("acceptRequest", post, "/api/requests/{id}/accept", "Accept a contact request; both sides then see each other's mailbox", limitWrites, s.acceptRequest,
-			store.CodeForbidden, store.CodeInvalidState),
+			domain.CodeForbidden, domain.CodeInvalidState),
 		api.Keyed[declineInput, RequestAnswer]("declineRequest", post, "/api/requests/{id}/decline", "Decline a contact request", limitWrites, s.declineRequest,
-			store.CodeForbidden, store.CodeInvalidState),
+			domain.CodeForbidden, domain.CodeInvalidState),
 		api.Keyed[requestPath, RequestAnswer]("withdrawRequest", post, "/api/requests/{id}/withdraw", "Take back a contact request that you sent", limitWrites, s.withdrawRequest,
-			store.CodeForbidden, store.CodeInvalidState),
+			domain.CodeForbidden, domain.CodeInvalidState),
 		api.Keyed[reportRequestInput, RequestAnswer]("reportRequest", post, "/api/requests/{id}/report", "Report a contact request to the operator and block its sender", limitWrites, s.reportRequest,
-			store.CodeForbidden),
+			domain.CodeForbidden),
 
 		api.Public[postsQuery, PostList]("listPosts", get, "/api/posts", "Search and list calls", limitReads, s.listPosts).AsTool("search_calls", "Search calls"),
 		api.Keyed[postInput, PostAnswer]("createPost", post, "/api/posts", "Publish a call", limitWrites, s.createPost).Creates(),
 		api.Public[postQuery, PostThread]("getPost", get, "/api/posts/{id}", "A call and its replies", limitReads, s.getPost).AsTool("get_call", "Call with its replies"),
 		api.Keyed[postPath, api.None]("deletePost", del, "/api/posts/{id}", "Delete your call and its replies", limitWrites, s.deletePost,
-			store.CodeForbidden).Deletes(),
+			domain.CodeForbidden).Deletes(),
 		api.Keyed[replyInput, ReplyAnswer]("createReply", post, "/api/posts/{id}/replies", "Reply to a call", limitWrites, s.createReply).Creates(),
 		api.Public[reportInput, Received]("reportPost", post, "/api/posts/{id}/report", "Report a call to the operator", limitReports, s.reportPost).Accepts(),
 		api.Keyed[repliesQuery, OwnReplyList]("listMyReplies", get, "/api/me/replies", "Replies to your calls", limitCalls, s.listMyReplies),
 
 		api.Public[collabsQuery, CollabList]("listCollabs", get, "/api/collabs", "Confirmed collaborations", limitReads, s.listCollabs).AsTool("list_collabs", "Confirmed collaborations"),
 		api.Keyed[collabInput, CollabAnswer]("recordCollab", post, "/api/collabs", "Record finished work; your partner confirms or declines it", limitWrites, s.recordCollab,
-			store.CodeNotAccepting, store.CodeDuplicate, store.CodeCooldown, store.CodeSenderLimitReached).Creates(),
+			domain.CodeNotAccepting, domain.CodeDuplicate, domain.CodeCooldown, domain.CodeSenderLimitReached).Creates(),
 		api.Keyed[collabPath, CollabAnswer]("confirmCollab", post, "/api/collabs/{id}/confirm", "Confirm a collaboration that another recorded with you", limitWrites, s.confirmCollab,
-			store.CodeForbidden, store.CodeInvalidState),
+			domain.CodeForbidden, domain.CodeInvalidState),
 		api.Keyed[collabPath, CollabAnswer]("declineCollab", post, "/api/collabs/{id}/decline", "Decline a collaboration that another recorded with you", limitWrites, s.declineCollab,
-			store.CodeForbidden, store.CodeInvalidState),
+			domain.CodeForbidden, domain.CodeInvalidState),
 		api.Keyed[ownCollabsQuery, CollabList]("listMyCollabs", get, "/api/me/collabs", "Your collaborations in every state", limitCalls, s.listMyCollabs),
 	}
 }

@@ -2,7 +2,7 @@ package server
 
 import (
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 type ownerClaimInput struct {
@@ -15,13 +15,13 @@ type ownerClaimDraft struct {
 
 // ClaimSent is the response when a link was queued for the owner.
 type ClaimSent struct {
-	Status    string     `json:"status" enum:"claim_sent"`
-	ExpiresAt store.Time `json:"expires_at" doc:"Until then the owner may confirm."`
-	HowEN     string     `json:"how_en"`
-	HowZH     string     `json:"how_zh"`
+	Status    string      `json:"status" enum:"claim_sent"`
+	ExpiresAt domain.Time `json:"expires_at" doc:"Until then the owner may confirm."`
+	HowEN     string      `json:"how_en"`
+	HowZH     string      `json:"how_zh"`
 }
 
-func (s *Server) claimOwner(req *api.Request, caller store.Caller, in ownerClaimInput) (api.Response, error) {
+func (s *Server) claimOwner(req *api.Request, caller domain.Caller, in ownerClaimInput) (api.Response, error) {
 	if err := s.requireMail(); err != nil {
 		return api.Response{}, err
 	}

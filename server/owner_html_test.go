@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/html"
 
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -39,12 +39,12 @@ func (s *ownerSite) ownerPages(lang string) map[string]*result {
 			pages[state+", a request waits"] = s.open("/owner/"+token, lang).status(200)
 		}
 	}
-	for _, act := range []store.OwnerAct{
-		store.OwnerConfirm, store.OwnerReject, store.OwnerWithdraw, store.OwnerRotateKey,
-		store.OwnerRetire, store.OwnerAgree, store.OwnerRefuse,
+	for _, act := range []domain.OwnerAction{
+		domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey,
+		domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse,
 	} {
 		state := "claimed"
-		if act == store.OwnerConfirm || act == store.OwnerReject {
+		if act == domain.OwnerConfirm || act == domain.OwnerReject {
 			state = "pending"
 		}
 		handle, token := enter(state)
@@ -65,7 +65,7 @@ func (s *ownerSite) ownerPages(lang string) map[string]*result {
 	pages["gone"] = s.open("/owner/gone", lang).status(404)
 	_, token = enter("pending, not verified")
 	pages["not verified"] = s.send(token, query, "form", s.form(token), "act", "confirm").status(403)
-	for _, code := range []store.Code{store.CodeUnavailable, store.CodeStorageFull, store.CodeRateLimited, api.CodeInternal} {
+	for _, code := range []domain.Code{domain.CodeUnavailable, domain.CodeStorageFull, domain.CodeRateLimited, api.CodeInternal} {
 		pages[string(code)] = s.refused(query, api.NewError(code, ""))
 	}
 	return pages
@@ -247,7 +247,7 @@ func (s *hostilePages) write(text string) map[string]*result {
 	s.call("PATCH", "/api/me", s.claimed, named).status(200)
 	s.call("PATCH", "/api/me", s.sender, named).status(200)
 	if page, err := s.store.OwnerPage(s.Context(), s.page); err != nil || !page.Claimed {
-		s.actAsOwner(s.page, store.OwnerCall{Act: store.OwnerConfirm})
+		s.actAsOwner(s.page, domain.OwnerSubmission{Act: domain.OwnerConfirm})
 	}
 	pending := s.asked(s.pending, "mei@harbour.example.org")
 	menu := map[string]any{"offerings": []any{map[string]any{
@@ -263,8 +263,8 @@ func (s *hostilePages) write(text string) map[string]*result {
 		"claimed": s.open("/owner/"+s.page, "zh").status(200),
 		"stale":   s.send(s.page, "?lang=en", "act", "withdraw").status(409),
 	}
-	s.actAsOwner(s.page, store.OwnerCall{Act: store.OwnerAgree, Request: id})
-	s.clock.Advance(store.Day) // so that no weekly cap is met
+	s.actAsOwner(s.page, domain.OwnerSubmission{Act: domain.OwnerAgree, Request: id})
+	s.clock.Advance(domain.Day) // so that no weekly cap is met
 	return pages
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/ratelimit"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 const formType = "Content-Type: application/x-www-form-urlencoded"
@@ -62,7 +62,7 @@ func (s *ownerSite) asked(key, address string) string {
 func (s *ownerSite) inForce(handle string, more ...any) (key, token string) {
 	s.Helper()
 	key, token = s.pending(handle, more...)
-	s.actAsOwner(token, store.OwnerCall{Act: store.OwnerConfirm})
+	s.actAsOwner(token, domain.OwnerSubmission{Act: domain.OwnerConfirm})
 	return key, token
 }
 
@@ -118,7 +118,7 @@ func (s *ownerSite) send(token, query string, fields ...string) *result {
 }
 
 // press sends a form of the page as it is now.
-func (s *ownerSite) press(token string, act store.OwnerAct, fields ...string) *result {
+func (s *ownerSite) press(token string, act domain.OwnerAction, fields ...string) *result {
 	s.Helper()
 	return s.send(token, "", append([]string{"form", s.form(token), "act", string(act)}, fields...)...)
 }
@@ -171,8 +171,8 @@ func TestOpeningTheOwnersPageChangesNothing(t *testing.T) {
 	if diff := cmp.Diff(before, s.tables()); diff != "" {
 		t.Fatalf("a look at the page changed the directory:\n%s", diff)
 	}
-	s.press(pending, store.OwnerConfirm).status(200)
-	s.press(claimed, store.OwnerAgree, "request", id).status(200)
+	s.press(pending, domain.OwnerConfirm).status(200)
+	s.press(claimed, domain.OwnerAgree, "request", id).status(200)
 	if cmp.Equal(before, s.tables()) {
 		t.Error("the buttons changed nothing")
 	}
@@ -214,7 +214,7 @@ var ownerStates = map[string]func(s *ownerSite, handle string) (token string){
 func TestEveryButtonInEveryState(t *testing.T) {
 	const ok, forbidden, stale, invalid = 200, 403, 409, 422
 	// In the order of the acts below.
-	acts := []store.OwnerAct{"confirm", "reject", "withdraw", "rotate-key", "retire", "agree", "refuse", "", "Confirm"}
+	acts := []domain.OwnerAction{"confirm", "reject", "withdraw", "rotate-key", "retire", "agree", "refuse", "", "Confirm"}
 	claimed := []int{stale, stale, ok, ok, ok, ok, ok, invalid, invalid}
 	lapsed := []int{ok, stale, ok, ok, ok, ok, ok, invalid, invalid}
 	unproven := []int{forbidden, stale, ok, ok, ok, ok, ok, invalid, invalid}
@@ -267,7 +267,7 @@ func TestWhatTheButtonsDo(t *testing.T) {
 	card := func(handle string) *result { return s.call("GET", "/api/agents/"+handle, "", nil) }
 
 	key, token := s.pending("harbour-pilot")
-	s.press(token, store.OwnerConfirm).status(200)
+	s.press(token, domain.OwnerConfirm).status(200)
 	if card("harbour-pilot").value("agent", "trust", "level") != 2.0 {
 		t.Error("confirmed, and not at level 2")
 	}
@@ -275,17 +275,17 @@ func TestWhatTheButtonsDo(t *testing.T) {
 	if body := string(s.open("/owner/"+token, "en").Body); !strings.Contains(body, "Two CSV files") || !strings.Contains(body, "lantern-keeper") {
 		t.Errorf("the request is not on the page: %s", body)
 	}
-	s.press(token, store.OwnerAgree, "request", agreed).status(200)
+	s.press(token, domain.OwnerAgree, "request", agreed).status(200)
 	if a := s.call("GET", "/api/requests/"+agreed, sender, nil); a.text("request", "mailboxes", "to") != "harbour-pilot@example.org" {
 		t.Errorf("agreed: %s", a.Body)
 	}
 	refused := s.awaiting(key, "harbour-pilot", s.verified("diffwarden"))
-	s.press(token, store.OwnerRefuse, "request", refused).status(200)
+	s.press(token, domain.OwnerRefuse, "request", refused).status(200)
 	if a := s.call("GET", "/api/requests/"+refused, key, nil); a.text("request", "status") != "declined" || a.value("request", "mailboxes") != nil {
 		t.Errorf("refused: %s", a.Body)
 	}
 
-	answer := s.press(token, store.OwnerRotateKey).status(200)
+	answer := s.press(token, domain.OwnerRotateKey).status(200)
 	fresh := string(answer.Body[strings.Index(string(answer.Body), "cq_"):][:52])
 	if s.works(key) || !s.works(fresh) {
 		t.Error("the old key works, or the one shown does not")
@@ -294,13 +294,13 @@ func TestWhatTheButtonsDo(t *testing.T) {
 		t.Error("the key is shown again")
 	}
 
-	s.press(token, store.OwnerRetire, "confirm", "Harbour-Pilot").status(422)
+	s.press(token, domain.OwnerRetire, "confirm", "Harbour-Pilot").status(422)
 	card("harbour-pilot").status(200)
-	s.press(token, store.OwnerRetire, "confirm", "harbour-pilot").status(200)
+	s.press(token, domain.OwnerRetire, "confirm", "harbour-pilot").status(200)
 	card("harbour-pilot").status(404)
 
 	_, token = s.inForce("tide-reader")
-	s.press(token, store.OwnerWithdraw).status(200)
+	s.press(token, domain.OwnerWithdraw).status(200)
 	if card("tide-reader").value("agent", "trust", "level") != 1.0 {
 		t.Error("withdrawn, and not at level 1")
 	}
@@ -310,7 +310,7 @@ func TestWhatTheButtonsDo(t *testing.T) {
 func TestARejectionTellsTheOperator(t *testing.T) {
 	s := newOwnerSite(t)
 	_, token := s.pending("harbour-pilot")
-	s.press(token, store.OwnerReject).status(200)
+	s.press(token, domain.OwnerReject).status(200)
 	s.open("/owner/"+token, "en").status(404)
 	var line string
 	for l := range strings.Lines(s.log.String()) {
@@ -329,7 +329,7 @@ func TestAThiefsMailboxLosesItsProof(t *testing.T) {
 	if body := string(s.open("/owner/"+token, "en").Body); !strings.Contains(body, "mailbox was changed after you confirmed") {
 		t.Errorf("no warning: %s", body)
 	}
-	if body := string(s.press(token, store.OwnerRotateKey).status(200).Body); !strings.Contains(body, "The mailbox of the agent is not verified") {
+	if body := string(s.press(token, domain.OwnerRotateKey).status(200).Body); !strings.Contains(body, "The mailbox of the agent is not verified") {
 		t.Errorf("not said: %s", body)
 	}
 	if s.call("GET", "/api/agents/harbour-pilot", "", nil).value("agent", "verified") != false {
@@ -340,14 +340,14 @@ func TestAThiefsMailboxLosesItsProof(t *testing.T) {
 func TestASecondPressFindsTheFormUsedUp(t *testing.T) {
 	s := newOwnerSite(t)
 	sender := s.verified("lantern-keeper")
-	gone := []store.OwnerAct{store.OwnerReject, store.OwnerWithdraw, store.OwnerRetire}
-	for i, act := range []store.OwnerAct{
-		store.OwnerConfirm, store.OwnerReject, store.OwnerWithdraw, store.OwnerRotateKey,
-		store.OwnerRetire, store.OwnerAgree, store.OwnerRefuse,
+	gone := []domain.OwnerAction{domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRetire}
+	for i, act := range []domain.OwnerAction{
+		domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey,
+		domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse,
 	} {
 		handle := fmt.Sprintf("agent-%d", i)
 		state := "claimed"
-		if act == store.OwnerConfirm || act == store.OwnerReject {
+		if act == domain.OwnerConfirm || act == domain.OwnerReject {
 			state = "pending"
 		}
 		token := ownerStates[state](s, handle)
@@ -412,8 +412,8 @@ func TestTheDevGuardLetsTheOwnersPagePost(t *testing.T) {
 	o := &ownerSite{site: s}
 	_, token := o.pending("harbour-pilot")
 	body := "act=confirm&form=" + o.form(token)
-	s.call("POST", "/owner/"+token, "", body, formType, "Origin: null").refused(403, store.CodeForbidden)
-	s.call("POST", "/owner/"+token, "", body, formType, "Origin: null", "Sec-Fetch-Site: cross-site").refused(403, store.CodeForbidden)
+	s.call("POST", "/owner/"+token, "", body, formType, "Origin: null").refused(403, domain.CodeForbidden)
+	s.call("POST", "/owner/"+token, "", body, formType, "Origin: null", "Sec-Fetch-Site: cross-site").refused(403, domain.CodeForbidden)
 	s.call("POST", "/owner/"+token, "", body, formType, "Origin: null", "Sec-Fetch-Site: same-origin").status(200)
 }
 
@@ -459,12 +459,12 @@ func TestAFormIsReadStrictly(t *testing.T) {
 
 func TestAnOwnerHasSoManyAgents(t *testing.T) {
 	s := newOwnerSite(t)
-	for i := range store.DefaultOwnerAgents {
+	for i := range domain.DefaultOwnerAgents {
 		s.claimed(fmt.Sprintf("agent-%d", i), fmt.Sprintf("Mei+%d@harbour.example.org", i))
 	}
 	token := s.asked(s.verified("one-too-many"), "mei@harbour.example.org")
-	a := s.press(token, store.OwnerConfirm).status(429)
-	if !strings.Contains(string(a.Body), fmt.Sprintf("you have claimed %d agents", store.DefaultOwnerAgents)) || a.Header.Get("Retry-After") == "" {
+	a := s.press(token, domain.OwnerConfirm).status(429)
+	if !strings.Contains(string(a.Body), fmt.Sprintf("you have claimed %d agents", domain.DefaultOwnerAgents)) || a.Header.Get("Retry-After") == "" {
 		t.Errorf("%v %s", a.Header, a.Body)
 	}
 }
@@ -475,7 +475,7 @@ func TestAStrangersRequestIsNotFoundOnThePage(t *testing.T) {
 	key, other := s.inForce("harbour-pilot")
 	id := s.awaiting(key, "harbour-pilot", sender)
 	_, token := s.inForce("tide-reader")
-	for _, act := range []store.OwnerAct{store.OwnerAgree, store.OwnerRefuse} {
+	for _, act := range []domain.OwnerAction{domain.OwnerAgree, domain.OwnerRefuse} {
 		s.press(token, act, "request", id).status(409)
 		s.press(token, act, "request", "req_unknown").status(409)
 	}
@@ -483,7 +483,7 @@ func TestAStrangersRequestIsNotFoundOnThePage(t *testing.T) {
 		t.Errorf("another's owner acted: %s", a.Body)
 	}
 	s.clock.Advance(8 * 24 * time.Hour)
-	s.press(other, store.OwnerAgree, "request", id).status(409)
+	s.press(other, domain.OwnerAgree, "request", id).status(409)
 }
 
 func TestErrorsOfTheOwnersPageAreForPeople(t *testing.T) {
@@ -508,7 +508,7 @@ func TestErrorsOfTheOwnersPageAreForPeople(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/owner", "/Owner/" + token, "//owner/" + token, "/owners/x", "/nowhere"} {
-		s.call("GET", path, "", nil).refused(404, store.CodeNotFound)
+		s.call("GET", path, "", nil).refused(404, domain.CodeNotFound)
 	}
 	s.send("unknown", "", "act", "confirm").status(404)
 	s.clock.Advance(71 * time.Hour)
@@ -548,7 +548,7 @@ func TestAFailureOfTheOwnersPageReachesTheLog(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	s.server.pages.Refuse(w, httptest.NewRequest("GET", "/owner/x", nil), api.NewError(store.CodeUnavailable, ""))
+	s.server.pages.Refuse(w, httptest.NewRequest("GET", "/owner/x", nil), api.NewError(domain.CodeUnavailable, ""))
 	if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "busy") {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
@@ -585,8 +585,8 @@ func TestTheTokenStaysOutOfTheLog(t *testing.T) {
 			}
 		}
 	}
-	s.press(token, store.OwnerConfirm).status(200)
-	s.press(token, store.OwnerWithdraw).status(200)
+	s.press(token, domain.OwnerConfirm).status(200)
+	s.press(token, domain.OwnerWithdraw).status(200)
 	if log := s.log.String(); strings.Contains(log, token) || !strings.Contains(log, `"path":"/owner/{token}"`) {
 		t.Errorf("the log: %s", log)
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"callbook/store/domain"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,8 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
-
-	"callbook/store"
 )
 
 // personReader reads pages in a language. It learns the words for what the API
@@ -129,7 +128,7 @@ func (r *personReader) cardOf(a AgentCard, work CollabList) shownCard {
 
 func (c *shownCard) profile(a AgentCard, lang string) {
 	agent := a.Agent
-	day := func(t store.Time) string { return t.Time().Format(time.DateOnly) }
+	day := func(t domain.Time) string { return t.Time().Format(time.DateOnly) }
 	c.quote(&agent.Name)
 	c.quote(agent.Tagline)
 	c.Levels = []string{fmt.Sprintf("level-%d", agent.Trust.Level)}
@@ -154,7 +153,7 @@ func (c *shownCard) profile(a AgentCard, lang string) {
 	}
 }
 
-func (c *shownCard) menu(offerings []store.Offering) {
+func (c *shownCard) menu(offerings []domain.Offering) {
 	for _, o := range offerings {
 		c.quote(&o.Title)
 		c.say(&o.Deliverable)
@@ -228,7 +227,7 @@ func (c *shownCard) list(values []string, between string) {
 	}
 }
 
-func (c *shownCard) time(at store.Time) { c.Times = append(c.Times, at.String()) }
+func (c *shownCard) time(at domain.Time) { c.Times = append(c.Times, at.String()) }
 
 // understands holds the words of a card to what the API says in codes.
 func (r *personReader) understands(doc *html.Node, a AgentCard, work CollabList) {

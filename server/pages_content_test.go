@@ -16,7 +16,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/ratelimit"
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -399,7 +399,7 @@ func TestABadQueryIsExplained(t *testing.T) {
 		}
 		twin := strings.NewReplacer("/calls.atom?", "/api/posts?", "/calls?", "/api/posts?", "/agents?", "/api/agents?").Replace(path)
 		var refusal api.ErrorBody
-		s.sent("GET", twin).refused(400, store.CodeInvalidQuery).into(&refusal)
+		s.sent("GET", twin).refused(400, domain.CodeInvalidQuery).into(&refusal)
 		for _, lang := range []string{"en", "zh"} {
 			var want, got []string
 			for _, d := range refusal.Error.Details {

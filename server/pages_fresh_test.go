@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // madeOf are pages, and the answers of the API that each is made from.
@@ -114,8 +114,8 @@ func TestAPagesTagChangesWithWhatItIsMadeFrom(t *testing.T) {
 		{"a suspension", func() { s.suspend("tide-gauge") }, without(all, "/agents?q=pilot"), false}, // its reply does not count
 		{"its end", func() { sure(true, s.store.Unsuspend(t.Context(), "tide-gauge"))(t) }, without(all, "/agents?q=pilot"), false},
 		{"a look by the service", func() { sure(true, s.store.RunDue(t.Context()))(t) }, nil, false},
-		{"the next day", func() { s.clock.Advance(store.Day) }, without(calls, "/calls.atom?kind=seeking"), true},
-		{"the same counts later", func() { s.clock.Advance(store.StatsAge) }, nil, false},
+		{"the next day", func() { s.clock.Advance(domain.Day) }, without(calls, "/calls.atom?kind=seeking"), true},
+		{"the same counts later", func() { s.clock.Advance(domain.StatsAge) }, nil, false},
 		{"a deletion", func() { s.call("DELETE", "/api/me?confirm=tide-gauge", gauge, nil).status(204) }, without(all, "/agents?q=pilot"), false}, // its reply goes too
 	} {
 		act.act()
@@ -220,13 +220,13 @@ func TestAPageShowsWhatWasJustWritten(t *testing.T) {
 // what they wrote, and nothing leads to them.
 func TestWhoHasGoneIsShownNowhere(t *testing.T) {
 	s := newSite(t)
-	pilot := s.joined(store.Registration{Handle: "harbour-pilot"})
-	mark := store.Profile{Tagline: "Canary text", Capabilities: []string{"canary"}}
-	gone, fog := s.joined(store.Registration{Handle: "gone-agent", Name: "Canary", Profile: mark}), s.joined(store.Registration{Handle: "fog-horn", Name: "Canary", Profile: mark})
-	call := s.posted(pilot, store.PostDraft{Kind: "seeking", Title: "A call", Body: "b"})
+	pilot := s.joined(domain.Registration{Handle: "harbour-pilot"})
+	mark := domain.Profile{Tagline: "Canary text", Capabilities: []string{"canary"}}
+	gone, fog := s.joined(domain.Registration{Handle: "gone-agent", Name: "Canary", Profile: mark}), s.joined(domain.Registration{Handle: "fog-horn", Name: "Canary", Profile: mark})
+	call := s.posted(pilot, domain.PostDraft{Kind: "seeking", Title: "A call", Body: "b"})
 	pages := []string{"/", "/agents", "/agents?q=canary", "/agents?capability=canary", "/calls", "/calls?q=canary", "/calls.atom", "/agents/harbour-pilot", "/calls/" + call}
-	for _, other := range []store.Caller{gone, fog} {
-		pages = append(pages, "/agents/"+other.Handle, "/calls/"+s.posted(other, store.PostDraft{Kind: "offering", Title: "Canary call", Body: "b"}))
+	for _, other := range []domain.Caller{gone, fog} {
+		pages = append(pages, "/agents/"+other.Handle, "/calls/"+s.posted(other, domain.PostDraft{Kind: "offering", Title: "Canary call", Body: "b"}))
 		s.replied(other, call, "Canary reply")
 		s.worked(pilot, other, "Work")
 	}

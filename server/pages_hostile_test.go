@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
-	"callbook/store"
+	"callbook/store/domain"
 	storetext "callbook/store/text"
 	"callbook/testdata/proof"
 )
@@ -20,7 +20,7 @@ import (
 // field, and remembers who wrote what.
 type hostileCrew struct {
 	*site
-	gauge store.Caller // confirms their work
+	gauge domain.Caller // confirms their work
 	wrote []written
 	pages int             // that were read
 	shown map[string]bool // texts that a page quoted as they were written
@@ -31,8 +31,8 @@ type written struct{ text, handle, post string }
 
 func newHostileCrew(t testing.TB) *hostileCrew {
 	s := newSite(t)
-	c := &hostileCrew{site: s, gauge: s.joined(store.Registration{Handle: "tide-gauge"}), shown: map[string]bool{}, fed: map[string]bool{}}
-	c.posted(c.gauge, store.PostDraft{Kind: "announce", Title: "Plain", Body: "Plain"})
+	c := &hostileCrew{site: s, gauge: s.joined(domain.Registration{Handle: "tide-gauge"}), shown: map[string]bool{}, fed: map[string]bool{}}
+	c.posted(c.gauge, domain.PostDraft{Kind: "announce", Title: "Plain", Body: "Plain"})
 	return c
 }
 
@@ -52,19 +52,19 @@ func (c *hostileCrew) write(texts []string) {
 // writeAll writes past the checks of the API, which would refuse some texts as
 // addresses: what an older program let through must do no harm either.
 func (c *hostileCrew) writeAll(handle, text string) (post string) {
-	caller := c.joined(store.Registration{Handle: handle, Name: text, Owner: text, Profile: store.Profile{
+	caller := c.joined(domain.Registration{Handle: handle, Name: text, Owner: text, Profile: domain.Profile{
 		Tagline: text, DescriptionEN: text, DescriptionZH: text, Capabilities: []string{text}, Languages: []string{"en"}, Homepage: text, Model: text,
 	}})
-	menu := store.Menu{Offerings: []store.OfferingDraft{{Title: text, Deliverable: text, Mode: "free", ForWhom: text, NotDoing: text, TurnaroundDays: 3, Tags: []string{text, "berths"}}}}
+	menu := domain.Menu{Offerings: []domain.OfferingDraft{{Title: text, Deliverable: text, Mode: "free", ForWhom: text, NotDoing: text, TurnaroundDays: 3, Tags: []string{text, "berths"}}}}
 	sure(c.store.ReplaceOfferings(c.Context(), caller, menu))(c)
-	sure(c.store.UpdateAgent(c.Context(), caller, func(s *store.Settings) error {
+	sure(c.store.UpdateAgent(c.Context(), caller, func(s *domain.Settings) error {
 		s.ContactPolicy.Note = &text
 		return nil
 	}))(c)
-	c.linked(caller, text, store.LinkFinding{})
-	c.linked(caller, "https://harbour.example.org/"+strings.ReplaceAll(text, "%", ""), store.LinkFinding{Kind: "website", Verified: true, Proof: "mention"})
+	c.linked(caller, text, domain.LinkCheck{})
+	c.linked(caller, "https://harbour.example.org/"+strings.ReplaceAll(text, "%", ""), domain.LinkCheck{Kind: "website", Verified: true, Proof: "mention"})
 	c.worked(caller, c.gauge, text)
-	post = c.posted(caller, store.PostDraft{Kind: "seeking", Title: text, Body: text, Deliverable: text, Constraints: text, Languages: []string{"en"}, Tags: []string{text}})
+	post = c.posted(caller, domain.PostDraft{Kind: "seeking", Title: text, Body: text, Deliverable: text, Constraints: text, Languages: []string{"en"}, Tags: []string{text}})
 	c.replied(caller, post, text)
 	return post
 }

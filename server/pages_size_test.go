@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/store"
+	"callbook/store/domain"
 	storetext "callbook/store/text"
 	"callbook/testdata/proof"
 )
@@ -62,45 +62,45 @@ func (b *brim) address() string {
 }
 
 // whole registers an agent with everything that a card can hold.
-func (b *brim) whole(handle string) store.Caller {
+func (b *brim) whole(handle string) domain.Caller {
 	b.Helper()
-	caller := b.joined(store.Registration{Handle: handle, Name: b.text(60), Owner: b.text(60), Profile: store.Profile{
+	caller := b.joined(domain.Registration{Handle: handle, Name: b.text(60), Owner: b.text(60), Profile: domain.Profile{
 		Tagline: b.text(80), DescriptionEN: b.text(600), DescriptionZH: b.text(600), Capabilities: b.items(12), Languages: longCodes(8), Homepage: b.address(), Model: b.text(60), ContactPublic: true,
 	}})
-	var menu store.Menu
+	var menu domain.Menu
 	for range 3 {
-		menu.Offerings = append(menu.Offerings, store.OfferingDraft{
+		menu.Offerings = append(menu.Offerings, domain.OfferingDraft{
 			Title: b.text(40), Deliverable: b.text(120), Mode: "offsite_paid", ForWhom: b.text(80), NotDoing: b.text(120), TurnaroundDays: 90, Languages: longCodes(4), Tags: append(b.items(4), "berths"),
 		})
 	}
 	sure(b.store.ReplaceOfferings(b.Context(), caller, menu))(b)
 	note := b.text(200)
-	sure(b.store.UpdateAgent(b.Context(), caller, func(s *store.Settings) error {
+	sure(b.store.UpdateAgent(b.Context(), caller, func(s *domain.Settings) error {
 		s.ContactPolicy.Note = &note
 		return nil
 	}))(b)
 	for range 5 {
-		b.linked(caller, b.address(), store.LinkFinding{Kind: "website", Verified: true, Proof: "mention"})
+		b.linked(caller, b.address(), domain.LinkCheck{Kind: "website", Verified: true, Proof: "mention"})
 	}
 	return caller
 }
 
 // listed registers an agent with all that a list shows of one.
-func (b *brim) listed(handle string) store.Caller {
+func (b *brim) listed(handle string) domain.Caller {
 	b.Helper()
-	caller := b.joined(store.Registration{Handle: handle, Name: b.text(60), Profile: store.Profile{Tagline: b.text(80), Languages: longCodes(8)}})
-	var menu store.Menu
+	caller := b.joined(domain.Registration{Handle: handle, Name: b.text(60), Profile: domain.Profile{Tagline: b.text(80), Languages: longCodes(8)}})
+	var menu domain.Menu
 	for range 3 {
-		menu.Offerings = append(menu.Offerings, store.OfferingDraft{Title: b.text(40), Deliverable: "x", Mode: "offsite_paid", Tags: []string{"berths"}})
+		menu.Offerings = append(menu.Offerings, domain.OfferingDraft{Title: b.text(40), Deliverable: "x", Mode: "offsite_paid", Tags: []string{"berths"}})
 	}
 	sure(b.store.ReplaceOfferings(b.Context(), caller, menu))(b)
 	return caller
 }
 
 // wholeCall publishes a call with everything that one can hold.
-func (b *brim) wholeCall(by store.Caller) (id string) {
+func (b *brim) wholeCall(by domain.Caller) (id string) {
 	b.Helper()
-	return b.posted(by, store.PostDraft{
+	return b.posted(by, domain.PostDraft{
 		Kind: "offering", Title: b.text(120), Body: b.text(4000), Deliverable: b.text(300), Constraints: b.text(300), Deadline: "2099-12-31",
 		Languages: longCodes(4), Tags: b.items(6), Lang: "other",
 	})
@@ -141,7 +141,7 @@ func TestAnswersAreBoundedHoweverLongTheirTexts(t *testing.T) {
 	proof.OneByOne(t)
 	b := newBrim(t, pictures)
 	const kilobyte = 1 << 10
-	var crew []store.Caller
+	var crew []domain.Caller
 	var handles, calls []string
 	for i := range 36 {
 		handle := fmt.Sprintf("crew-%027d", i)
@@ -255,12 +255,12 @@ func TestPagesAreSmallHoweverLongTheirTexts(t *testing.T) {
 			if i < 5 {
 				by = pilot
 			}
-			b.posted(by, store.PostDraft{Kind: "announce", Title: b.text(120), Body: b.text(400), Deadline: "2099-12-31"})
+			b.posted(by, domain.PostDraft{Kind: "announce", Title: b.text(120), Body: b.text(400), Deadline: "2099-12-31"})
 			if i < 6 {
 				b.worked(other, pilot, b.text(300))
 			}
 		}
-		busy := b.posted(pilot, store.PostDraft{Kind: "seeking", Title: b.text(120), Body: "Who knows?"})
+		busy := b.posted(pilot, domain.PostDraft{Kind: "seeking", Title: b.text(120), Body: "Who knows?"})
 		for range 20 { // as much as a page shows without taking fewer of them
 			b.replied(pilot, busy, b.text(1500/len(string(tt.letters[0]))))
 		}

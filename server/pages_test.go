@@ -17,6 +17,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // look opens a page as a browser of this machine does, with no connection between.
@@ -57,7 +58,7 @@ func nextLink(doc *html.Node) string {
 }
 
 // joined registers an agent without the way over HTTP, and says who it is.
-func (s *site) joined(r store.Registration) store.Caller {
+func (s *site) joined(r domain.Registration) domain.Caller {
 	s.Helper()
 	r.Name, r.Owner = cmp.Or(r.Name, "Agent "+r.Handle), cmp.Or(r.Owner, "Someone")
 	if r.DescriptionEN == "" && r.DescriptionZH == "" {
@@ -80,28 +81,28 @@ func sure[T any](value T, err error) func(testing.TB) T {
 }
 
 // posted publishes a call of an agent, likewise.
-func (s *site) posted(by store.Caller, d store.PostDraft) (id string) {
+func (s *site) posted(by domain.Caller, d domain.PostDraft) (id string) {
 	s.Helper()
 	doc, _, err := s.store.CreatePost(s.Context(), by, d, store.Once{})
 	return sure(doc, err)(s).ID
 }
 
-func (s *site) replied(by store.Caller, id, body string) {
+func (s *site) replied(by domain.Caller, id, body string) {
 	s.Helper()
-	_, _, err := s.store.CreateReply(s.Context(), by, id, store.ReplyDraft{Body: body}, store.Once{})
+	_, _, err := s.store.CreateReply(s.Context(), by, id, domain.ReplyDraft{Body: body}, store.Once{})
 	sure(id, err)(s)
 }
 
 // worked records a collaboration that the partner confirms.
-func (s *site) worked(by, with store.Caller, summary string) {
+func (s *site) worked(by, with domain.Caller, summary string) {
 	s.Helper()
-	c, _, err := s.store.RecordCollab(s.Context(), by, store.CollabDraft{Partner: with.Handle, Summary: summary}, store.Once{})
+	c, _, err := s.store.RecordCollab(s.Context(), by, domain.CollabDraft{Partner: with.Handle, Summary: summary}, store.Once{})
 	sure(s.store.ConfirmCollab(s.Context(), with, sure(c, err)(s).ID))(s)
 }
 
 // linked adds a profile link and what a look at it found; a finding without a kind
 // is none yet.
-func (s *site) linked(by store.Caller, address string, found store.LinkFinding) {
+func (s *site) linked(by domain.Caller, address string, found domain.LinkCheck) {
 	s.Helper()
 	address = sure(s.store.AddLink(s.Context(), by, address, "website"))(s)
 	if found.Kind != "" {
@@ -121,13 +122,13 @@ func newPeopleSite(t testing.TB) *peopleSite {
 	s.furnishNeighbours(pilot)
 	s.furnishCalls(pilot)
 	for i := range 22 { // more than a page holds
-		s.joined(store.Registration{Handle: fmt.Sprintf("crew-%02d", i), Profile: store.Profile{Languages: []string{"sr-Latn"}}})
+		s.joined(domain.Registration{Handle: fmt.Sprintf("crew-%02d", i), Profile: domain.Profile{Languages: []string{"sr-Latn"}}})
 	}
 	return s
 }
 
 // furnishPilot makes the agent that has everything, links of every status too.
-func (s *peopleSite) furnishPilot() store.Caller {
+func (s *peopleSite) furnishPilot() domain.Caller {
 	key := s.claimed("harbour-pilot", "mei@harbour.example.org",
 		"tagline", "Berths & tides", "description_zh", "为小港口安排泊位。\n按潮汐计划。", "capabilities", []string{"tide tables", "泊位计划"},
 		"languages", []string{"en", "zh-CN"}, "homepage", "https://harbour.example.org/?a=1&b=2", "model", "a model", "contact_public", true)
@@ -137,55 +138,55 @@ func (s *peopleSite) furnishPilot() store.Caller {
 		{"title":"Pilotage","deliverable":"A pilot","mode":"offsite_paid"}]`).status(200)
 	s.call("PATCH", "/api/me", key, `{"contact_policy":{"note":"Say which port.","min_level":2,"require_offering":false,"require_owner_receipt":true,"weekly_cap":1}}`).status(200)
 	pilot := sure(s.store.Authenticate(s.Context(), key))(s)
-	verified := store.LinkFinding{Kind: "website", Verified: true, Proof: "rel_me"}
+	verified := domain.LinkCheck{Kind: "website", Verified: true, Proof: "rel_me"}
 	s.linked(pilot, "https://harbour.example.org/expired", verified)
-	s.clock.Advance(181 * store.Day)
+	s.clock.Advance(181 * domain.Day)
 	sure(true, s.store.RunDue(s.Context()))(s)
 	s.linked(pilot, "https://harbour.example.org/verified", verified)
-	s.linked(pilot, "https://harbour.example.org/failed", store.LinkFinding{Kind: "website", Failure: "not_found_on_page"})
-	s.linked(pilot, "https://harbour.example.org/pending", store.LinkFinding{})
+	s.linked(pilot, "https://harbour.example.org/failed", domain.LinkCheck{Kind: "website", Failure: "not_found_on_page"})
+	s.linked(pilot, "https://harbour.example.org/pending", domain.LinkCheck{})
 	return pilot
 }
 
 // furnishNeighbours makes agents of every level, and work between them and the
 // pilot that counts and that does not, with some that have gone too.
-func (s *peopleSite) furnishNeighbours(pilot store.Caller) {
-	caller := func(key string) store.Caller { return sure(s.store.Authenticate(s.Context(), key))(s) }
-	s.joined(store.Registration{Handle: "bare-card"})
+func (s *peopleSite) furnishNeighbours(pilot domain.Caller) {
+	caller := func(key string) domain.Caller { return sure(s.store.Authenticate(s.Context(), key))(s) }
+	s.joined(domain.Registration{Handle: "bare-card"})
 	gauge := caller(s.verified("tide-gauge", "description_en", "", "description_zh", "只有中文介绍。"))
 	closed := caller(s.agent("shut-door", "tagline", "不接受请求"))
-	sure(s.store.UpdateAgent(s.Context(), closed, func(settings *store.Settings) error {
+	sure(s.store.UpdateAgent(s.Context(), closed, func(settings *domain.Settings) error {
 		settings.ContactPolicy.Accepting = false
 		return nil
 	}))(s)
 	keeper := caller(s.claimed("lantern-keeper", "bo@lantern.example.org"))
 	watcher := caller(s.claimed("reef-watcher", "ana@reef.example.org"))
-	gone, fog := s.joined(store.Registration{Handle: "gone-agent", Name: "Vanished"}), s.joined(store.Registration{Handle: "fog-horn", Name: "Silenced"})
-	for _, other := range []store.Caller{gauge, fog, gauge, watcher, closed, keeper, gone} {
+	gone, fog := s.joined(domain.Registration{Handle: "gone-agent", Name: "Vanished"}), s.joined(domain.Registration{Handle: "fog-horn", Name: "Silenced"})
+	for _, other := range []domain.Caller{gauge, fog, gauge, watcher, closed, keeper, gone} {
 		s.worked(pilot, other, "Work with "+other.Handle)
 	}
 	s.worked(gone, gauge, "Work of one that has gone")
-	s.posted(fog, store.PostDraft{Kind: "seeking", Title: "Silenced call", Body: "b"})
+	s.posted(fog, domain.PostDraft{Kind: "seeking", Title: "Silenced call", Body: "b"})
 	sure(true, s.store.DeleteAgent(s.Context(), gone))(s)
 	s.suspend("fog-horn")
 }
 
 // furnishCalls makes calls of every kind, with and without a deadline and replies.
-func (s *peopleSite) furnishCalls(pilot store.Caller) {
+func (s *peopleSite) furnishCalls(pilot domain.Caller) {
 	today := s.store.Now()
-	s.posts["passed"] = s.posted(pilot, store.PostDraft{Kind: "seeking", Title: "截止的呼叫", Body: "旧的。", Deadline: today.Format(time.DateOnly), Tags: []string{"old"}})
-	s.clock.Advance(2 * store.Day)
-	s.posts["due today"] = s.posted(pilot, store.PostDraft{Kind: "seeking", Title: "Due today", Body: "b", Deadline: s.store.Now().Format(time.DateOnly)})
+	s.posts["passed"] = s.posted(pilot, domain.PostDraft{Kind: "seeking", Title: "截止的呼叫", Body: "旧的。", Deadline: today.Format(time.DateOnly), Tags: []string{"old"}})
+	s.clock.Advance(2 * domain.Day)
+	s.posts["due today"] = s.posted(pilot, domain.PostDraft{Kind: "seeking", Title: "Due today", Body: "b", Deadline: s.store.Now().Format(time.DateOnly)})
 	for i := range 18 { // more than a page holds, with the others
-		s.posts["plain"] = s.posted(pilot, store.PostDraft{Kind: "announce", Title: fmt.Sprintf("Notice %d", i), Body: strings.Repeat("Long words & <marks>. ", 20)})
+		s.posts["plain"] = s.posted(pilot, domain.PostDraft{Kind: "announce", Title: fmt.Sprintf("Notice %d", i), Body: strings.Repeat("Long words & <marks>. ", 20)})
 	}
-	s.posts["whole"] = s.posted(pilot, store.PostDraft{
+	s.posts["whole"] = s.posted(pilot, domain.PostDraft{
 		Kind: "offering", Title: "Tides for 两个港口", Body: "First line.\n\nSecond line.", Deliverable: "Two files", Constraints: "No scans\nNo photographs",
 		Deadline: "2099-12-31", Languages: []string{"en", "zh"}, Tags: []string{"tides", "港口", "c++ & more"}, Lang: "en",
 	})
-	s.posts["one reply"] = s.posted(pilot, store.PostDraft{Kind: "seeking", Title: "One reply", Body: "b", Tags: []string{"lonely"}})
+	s.posts["one reply"] = s.posted(pilot, domain.PostDraft{Kind: "seeking", Title: "One reply", Body: "b", Tags: []string{"lonely"}})
 	s.replied(pilot, s.posts["one reply"], "A reply.")
-	s.posts["many replies"] = s.posted(pilot, store.PostDraft{Kind: "seeking", Title: "Many replies", Body: "b"})
+	s.posts["many replies"] = s.posted(pilot, domain.PostDraft{Kind: "seeking", Title: "Many replies", Body: "b"})
 	for i := range 25 {
 		s.replied(pilot, s.posts["many replies"], fmt.Sprintf("Reply %d\n回复", i))
 	}
@@ -230,7 +231,7 @@ func (s *peopleSite) pages(lang string) map[string]*result {
 		pages["error: "+path] = s.look(inLanguage(path, lang), "Accept: text/html,*/*;q=0.8").status(status)
 	}
 	pages["error: 405"] = s.sent("POST", inLanguage("/agents", lang)).status(405)
-	for _, code := range []store.Code{store.CodeUnavailable, store.CodeStorageFull, store.CodeRateLimited, api.CodeInternal} {
+	for _, code := range []domain.Code{domain.CodeUnavailable, domain.CodeStorageFull, domain.CodeRateLimited, api.CodeInternal} {
 		w := httptest.NewRecorder()
 		fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.Refuse(w, r, api.NewError(code, "")) })
 		s.server.observer.Observe(fails, w, httptest.NewRequest("GET", inLanguage("/calls", lang), nil))

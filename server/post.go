@@ -5,14 +5,15 @@ import (
 
 	"callbook/server/api"
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // Post is a call as responses show it.
 type Post struct {
-	store.Post
-	Author     store.Author `json:"author"`
-	ReplyCount int          `json:"reply_count"`
-	CreatedAt  store.Time   `json:"created_at"`
+	domain.Post
+	Author     domain.Author `json:"author"`
+	ReplyCount int           `json:"reply_count"`
+	CreatedAt  domain.Time   `json:"created_at"`
 }
 
 // PostList is the response of GET /api/posts.
@@ -65,19 +66,19 @@ func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error)
 	})
 	response.Tags = cacheTags(postsData)
 	if q.Open {
-		response.Expires = store.NextDay(today)
+		response.Expires = domain.NextDay(today)
 	}
 	return response, nil
 }
 
 // postSize returns the approximate size of what appendPost appends.
-func postSize(d store.PostDocument) int { return len(d.Post) + len(d.Author) + 96 }
+func postSize(d domain.PostDocument) int { return len(d.Post) + len(d.Author) + 96 }
 
-func appendPost(b []byte, d store.PostDocument) []byte {
+func appendPost(b []byte, d domain.PostDocument) []byte {
 	return append(appendPostMembers(append(b, '{'), d), '}')
 }
 
-func appendPostMembers(b []byte, d store.PostDocument) []byte {
+func appendPostMembers(b []byte, d domain.PostDocument) []byte {
 	b = append(b, d.Post...)
 	b = append(b, `,"author":`...)
 	b = append(b, d.Author...)
@@ -88,7 +89,7 @@ func appendPostMembers(b []byte, d store.PostDocument) []byte {
 }
 
 type postInput struct {
-	Body store.PostDraft `notpast:"deadline"`
+	Body domain.PostDraft `notpast:"deadline"`
 }
 
 // PostAnswer is the response of POST /api/posts.
@@ -97,7 +98,7 @@ type PostAnswer struct {
 	Post   Post   `json:"post"`
 }
 
-func (s *Server) createPost(req *api.Request, caller store.Caller, in postInput) (api.Response, error) {
+func (s *Server) createPost(req *api.Request, caller domain.Caller, in postInput) (api.Response, error) {
 	d, replayed, err := s.store.CreatePost(req.Context(), caller, in.Body, req.Idempotency)
 	if err != nil {
 		return api.Response{}, err
@@ -146,13 +147,13 @@ func (s *Server) getPost(req *api.Request, in postQuery) (api.Response, error) {
 	return response, nil
 }
 
-func (s *Server) deletePost(req *api.Request, caller store.Caller, in postPath) (api.Response, error) {
+func (s *Server) deletePost(req *api.Request, caller domain.Caller, in postPath) (api.Response, error) {
 	return api.Response{}, s.store.DeletePost(req.Context(), caller, in.ID)
 }
 
 type reportInput struct {
 	ID   string `path:"id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
-	Body store.ReportDraft
+	Body domain.ReportDraft
 }
 
 // Received is the response to a report.

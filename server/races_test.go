@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"callbook/store/domain"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -9,8 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"callbook/store"
 )
 
 // crowdSize is how many call at once.
@@ -78,17 +77,17 @@ func rows(t testing.TB, path, table string) (n int) {
 const onceKey = "Idempotency-Key: 0123456789abcdef"
 
 func TestARepeatedCallHappensOnce(t *testing.T) {
-	s, key, post := inhabited(t, func(o *siteOptions) { o.quotas = store.Quotas{Posts: 2, Replies: 2} })
+	s, key, post := inhabited(t, func(o *siteOptions) { o.quotas = domain.Quotas{Posts: 2, Replies: 2} })
 	sender, thread := s.verified("sender"), "/api/posts/"+post
 	for path, tt := range map[string]struct {
 		key  string
 		body any
-		then store.Code // what the call meets that is not repeated
+		then domain.Code // what the call meets that is not repeated
 	}{
-		"/api/posts":                         {key, `{"kind":"announce","title":"Once","body":"b"}`, store.CodeRateLimited},
-		thread + "/replies":                  {key, `{"body":"Once"}`, store.CodeRateLimited},
-		"/api/agents/harbour-pilot/requests": {sender, s.requestTo("harbour-pilot"), store.CodeDuplicate},
-		"/api/collabs":                       {sender, `{"partner":"harbour-pilot","summary":"Once"}`, store.CodeDuplicate},
+		"/api/posts":                         {key, `{"kind":"announce","title":"Once","body":"b"}`, domain.CodeRateLimited},
+		thread + "/replies":                  {key, `{"body":"Once"}`, domain.CodeRateLimited},
+		"/api/agents/harbour-pilot/requests": {sender, s.requestTo("harbour-pilot"), domain.CodeDuplicate},
+		"/api/collabs":                       {sender, `{"partner":"harbour-pilot","summary":"Once"}`, domain.CodeDuplicate},
 	} {
 		answers := s.rush(func(int) *result { return s.call("POST", path, tt.key, tt.body, onceKey) })
 		s.expect(path, answers, "40 × 201")
@@ -190,7 +189,7 @@ func TestARegistrationWhoseAnswerWasLostIsRepeated(t *testing.T) {
 	other["name"] = "Another body"
 	s.call("POST", "/api/agents", "", other, onceKey).refused(409, "idempotency_conflict")
 	s.call("POST", "/api/agents", "", body, "Idempotency-Key: another-key-of-16").refused(409, "handle_taken")
-	s.clock.Advance(store.Day - time.Millisecond)
+	s.clock.Advance(domain.Day - time.Millisecond)
 	s.call("POST", "/api/agents", "", other, onceKey).refused(409, "idempotency_conflict")
 	s.clock.Advance(time.Millisecond)
 	s.call("POST", "/api/agents", "", registrationOf("another"), onceKey).status(201)

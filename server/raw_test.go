@@ -19,6 +19,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -36,7 +37,7 @@ type served struct {
 func serve(t testing.TB) *served {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.db")
-	st, err := store.Open(t.Context(), store.Options{Path: path, Quotas: &store.Quotas{}})
+	st, err := store.Open(t.Context(), store.Options{Path: path, Quotas: &domain.Quotas{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,24 +278,24 @@ func (s *served) begin(request string) (conn *net.TCPConn, r *bufio.Reader, body
 // until its agent may no longer act.
 func TestABodyThatComesLate(t *testing.T) {
 	for ends, c := range map[string]struct {
-		end         func(*store.Store, store.Caller) error
+		end         func(*store.Store, domain.Caller) error
 		want, calls int
 	}{
-		"nothing": {func(*store.Store, store.Caller) error { return nil }, 201, 1},
-		"another key": {func(s *store.Store, c store.Caller) error {
+		"nothing": {func(*store.Store, domain.Caller) error { return nil }, 201, 1},
+		"another key": {func(s *store.Store, c domain.Caller) error {
 			_, _, err := s.RotateKey(context.Background(), c)
 			return err
 		}, 401, 0},
-		"a suspension": {func(s *store.Store, c store.Caller) error {
+		"a suspension": {func(s *store.Store, c domain.Caller) error {
 			return s.Suspend(context.Background(), c.Handle, "spam", time.Time{})
 		}, 403, 0},
-		"deletion": {func(s *store.Store, c store.Caller) error { return s.DeleteAgent(context.Background(), c) }, 401, 0},
+		"deletion": {func(s *store.Store, c domain.Caller) error { return s.DeleteAgent(context.Background(), c) }, 401, 0},
 	} {
 		t.Run(ends, func(t *testing.T) {
 			s := serve(t)
-			registered, _, err := s.store.Register(t.Context(), store.Registration{
+			registered, _, err := s.store.Register(t.Context(), domain.Registration{
 				Handle: "harbour-pilot", Name: "A", Owner: "B", Mailbox: "a@example.org", AcceptRules: true,
-				Profile: store.Profile{DescriptionEN: "D"},
+				Profile: domain.Profile{DescriptionEN: "D"},
 			}, store.Once{})
 			if err != nil {
 				t.Fatal(err)

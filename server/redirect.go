@@ -8,7 +8,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/middleware"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // Handlers of a site that terminates TLS itself: for plain HTTP, and for its other names.
@@ -26,7 +26,7 @@ func (s *Server) Redirect(challenges http.Handler) http.Handler {
 		_, keyed := r.Header["Authorization"]
 		switch {
 		case keyed || r.Method != http.MethodGet && r.Method != http.MethodHead:
-			s.engine.WriteError(w, r, api.NewError(store.CodeForbidden, "plain"))
+			s.engine.WriteError(w, r, api.NewError(domain.CodeForbidden, "plain"))
 		case challenges != nil && strings.HasPrefix(r.URL.Path, "/.well-known/acme-challenge/"):
 			s.challenge(challenges, w, r)
 		default:
@@ -43,7 +43,7 @@ func (s *Server) challenge(challenges http.Handler, w http.ResponseWriter, r *ht
 	challenges.ServeHTTP(only, r)
 	if only.Failed {
 		w.Header().Del("Content-Type")
-		s.engine.WriteError(w, r, api.NewError(store.CodeNotFound, ""))
+		s.engine.WriteError(w, r, api.NewError(domain.CodeNotFound, ""))
 	}
 }
 

@@ -5,15 +5,16 @@ import (
 
 	"callbook/server/api"
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // Reply is a reply as responses show it.
 type Reply struct {
-	ID        string       `json:"id"`
-	PostID    string       `json:"post_id"`
-	Author    store.Author `json:"author"`
-	Body      string       `json:"body"`
-	CreatedAt store.Time   `json:"created_at"`
+	ID        string        `json:"id"`
+	PostID    string        `json:"post_id"`
+	Author    domain.Author `json:"author"`
+	Body      string        `json:"body"`
+	CreatedAt domain.Time   `json:"created_at"`
 }
 
 // replyRecord is a Reply whose author is encoded already.
@@ -22,16 +23,16 @@ type replyRecord struct {
 	PostID    string         `json:"post_id"`
 	Author    jsontext.Value `json:"author"`
 	Body      string         `json:"body"`
-	CreatedAt store.Time     `json:"created_at"`
+	CreatedAt domain.Time    `json:"created_at"`
 }
 
-func replyOf(r store.Reply) replyRecord {
+func replyOf(r domain.Reply) replyRecord {
 	return replyRecord{ID: r.ID, PostID: r.PostID, Author: jsontext.Value(r.Author), Body: r.Body, CreatedAt: r.CreatedAt}
 }
 
 type replyInput struct {
 	ID   string `path:"id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
-	Body store.ReplyDraft
+	Body domain.ReplyDraft
 }
 
 // ReplyAnswer is the response of POST /api/posts/{id}/replies.
@@ -40,7 +41,7 @@ type ReplyAnswer struct {
 	Reply  Reply  `json:"reply"`
 }
 
-func (s *Server) createReply(req *api.Request, caller store.Caller, in replyInput) (api.Response, error) {
+func (s *Server) createReply(req *api.Request, caller domain.Caller, in replyInput) (api.Response, error) {
 	r, replayed, err := s.store.CreateReply(req.Context(), caller, in.ID, in.Body, req.Idempotency)
 	if err != nil {
 		return api.Response{}, err
@@ -75,7 +76,7 @@ type PostName struct {
 	Title string `json:"title"`
 }
 
-func (s *Server) listMyReplies(req *api.Request, caller store.Caller, q repliesQuery) (api.Response, error) {
+func (s *Server) listMyReplies(req *api.Request, caller domain.Caller, q repliesQuery) (api.Response, error) {
 	since, _ := api.ParseTime(q.Since)
 	list, err := s.store.RepliesTo(req.Context(), caller, since, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {

@@ -5,28 +5,29 @@ import (
 
 	"callbook/server/api"
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // RequestAnswer is the response with one contact request.
 type RequestAnswer struct {
-	Notice  Notice        `json:"notice"`
-	Request store.Request `json:"request"`
+	Notice  Notice                `json:"notice"`
+	Request domain.ContactRequest `json:"request"`
 }
 
 // RequestList is the response of GET /api/me/requests.
 type RequestList struct {
-	Notice   Notice          `json:"notice"`
-	Requests []store.Request `json:"requests"`
+	Notice   Notice                  `json:"notice"`
+	Requests []domain.ContactRequest `json:"requests"`
 	ListEnd
 }
 
 type requestInput struct {
-	Handle string             `path:"handle" doc:"The recipient's handle." example:"harbour-pilot"`
-	DryRun bool               `query:"dry_run" doc:"Store nothing: answer allowed, or the refusal that the request would get."`
-	Body   store.RequestDraft `notpast:"deadline"`
+	Handle string                     `path:"handle" doc:"The recipient's handle." example:"harbour-pilot"`
+	DryRun bool                       `query:"dry_run" doc:"Store nothing: answer allowed, or the refusal that the request would get."`
+	Body   domain.ContactRequestDraft `notpast:"deadline"`
 }
 
-func (s *Server) sendRequest(req *api.Request, caller store.Caller, in requestInput) (api.Response, error) {
+func (s *Server) sendRequest(req *api.Request, caller domain.Caller, in requestInput) (api.Response, error) {
 	if in.DryRun {
 		err := s.store.TryRequest(req.Context(), caller, in.Handle, in.Body)
 		return api.Response{Body: []byte(`{"allowed":true}`), Status: http.StatusOK}, err
@@ -37,7 +38,7 @@ func (s *Server) sendRequest(req *api.Request, caller store.Caller, in requestIn
 	return response, err
 }
 
-func requestResponse(r store.Request) api.Response {
+func requestResponse(r domain.ContactRequest) api.Response {
 	return api.Response{Body: api.Marshal(RequestAnswer{Notice: notice, Request: r})}
 }
 
@@ -48,7 +49,7 @@ type requestsQuery struct {
 	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listMyRequests(req *api.Request, caller store.Caller, q requestsQuery) (api.Response, error) {
+func (s *Server) listMyRequests(req *api.Request, caller domain.Caller, q requestsQuery) (api.Response, error) {
 	list, err := s.store.Requests(req.Context(), caller, store.RequestFilter{Sent: q.Box == "out", Status: q.Status}, store.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return api.Response{}, err
@@ -60,37 +61,37 @@ type requestPath struct {
 	ID string `path:"id" doc:"The request's id." example:"req_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
-func (s *Server) getRequest(req *api.Request, caller store.Caller, in requestPath) (api.Response, error) {
+func (s *Server) getRequest(req *api.Request, caller domain.Caller, in requestPath) (api.Response, error) {
 	r, err := s.store.Request(req.Context(), caller, in.ID)
 	return requestResponse(r), err
 }
 
-func (s *Server) acceptRequest(req *api.Request, caller store.Caller, in requestPath) (api.Response, error) {
+func (s *Server) acceptRequest(req *api.Request, caller domain.Caller, in requestPath) (api.Response, error) {
 	r, err := s.store.AcceptRequest(req.Context(), caller, in.ID)
 	return requestResponse(r), err
 }
 
 type declineInput struct {
 	ID   string `path:"id" doc:"The request's id." example:"req_06e8mlgv2g5hg0r8fvhlm0q1s4"`
-	Body store.DeclineDraft
+	Body domain.DeclineDraft
 }
 
-func (s *Server) declineRequest(req *api.Request, caller store.Caller, in declineInput) (api.Response, error) {
+func (s *Server) declineRequest(req *api.Request, caller domain.Caller, in declineInput) (api.Response, error) {
 	r, err := s.store.DeclineRequest(req.Context(), caller, in.ID, in.Body)
 	return requestResponse(r), err
 }
 
-func (s *Server) withdrawRequest(req *api.Request, caller store.Caller, in requestPath) (api.Response, error) {
+func (s *Server) withdrawRequest(req *api.Request, caller domain.Caller, in requestPath) (api.Response, error) {
 	r, err := s.store.WithdrawRequest(req.Context(), caller, in.ID)
 	return requestResponse(r), err
 }
 
 type reportRequestInput struct {
 	ID   string `path:"id" doc:"The request's id." example:"req_06e8mlgv2g5hg0r8fvhlm0q1s4"`
-	Body store.ReportDraft
+	Body domain.ReportDraft
 }
 
-func (s *Server) reportRequest(req *api.Request, caller store.Caller, in reportRequestInput) (api.Response, error) {
+func (s *Server) reportRequest(req *api.Request, caller domain.Caller, in reportRequestInput) (api.Response, error) {
 	r, err := s.store.ReportRequest(req.Context(), caller, in.ID, in.Body)
 	if err == nil {
 		s.logReport("request", r.ID)

@@ -8,7 +8,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/middleware"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // routes collects the routes of the server by path and method.
@@ -59,7 +59,9 @@ func (s *Server) newHandler() http.Handler {
 		}
 		middleware.Preflight(w, r.isPublic(req.URL.Path))
 	})
-	notFound := func(w http.ResponseWriter, req *http.Request) { s.reject(w, req, api.NewError(store.CodeNotFound, "")) }
+	notFound := func(w http.ResponseWriter, req *http.Request) {
+		s.reject(w, req, api.NewError(domain.CodeNotFound, ""))
+	}
 	router.NotFound = http.HandlerFunc(notFound)
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		s.reject(w, req, api.NewError(api.CodeMethodNotAllowed, ""))

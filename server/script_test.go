@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 
 	"github.com/go-json-experiment/json"
 )
@@ -87,24 +87,24 @@ func TestRefusalsThatNoScriptMeets(t *testing.T) {
 	} {
 		s.note(met, "POST", path, s.call("POST", path, key, body).refused(503, codeMailUnavailable))
 	}
-	s = newSite(t, func(o *siteOptions) { o.mails = store.MailCaps{Site: 2} })
+	s = newSite(t, func(o *siteOptions) { o.mails = domain.MailCaps{Site: 2} })
 	for i := range 2 {
 		s.call("POST", "/api/me/verify", s.agent(fmt.Sprintf("agent-%d", i)), nil).status(202)
 	}
 	key = s.agent("one-too-many")
-	a := s.call("POST", "/api/me/verify", key, nil).refused(429, store.CodeRateLimited)
+	a := s.call("POST", "/api/me/verify", key, nil).refused(429, domain.CodeRateLimited)
 	if a.text("error", "retry_at") != "2026-11-21T09:30:00.000Z" || a.Header.Get("Retry-After") != "86400" {
 		t.Errorf("Retry-After %q: %s", a.Header.Get("Retry-After"), a.Body)
 	}
 	s.note(met, "POST", "/api/me/verify", a)
-	s.clock.Advance(store.Day)
+	s.clock.Advance(domain.Day)
 	s.call("POST", "/api/me/verify", key, nil).status(202)
-	s = newSite(t, func(o *siteOptions) { o.quotas = store.Quotas{Collabs: 1} })
+	s = newSite(t, func(o *siteOptions) { o.quotas = domain.Quotas{Collabs: 1} })
 	key = s.verified("harbour-pilot")
 	s.agent("tide-gauge")
 	s.agent("museum-archive")
 	s.collab(key, "tide-gauge")
-	s.note(met, "POST", "/api/collabs", s.call("POST", "/api/collabs", key, `{"partner":"museum-archive","summary":"Photographs."}`).refused(429, store.CodeRateLimited))
+	s.note(met, "POST", "/api/collabs", s.call("POST", "/api/collabs", key, `{"partner":"museum-archive","summary":"Photographs."}`).refused(429, domain.CodeRateLimited))
 	for _, name := range []string{"mail_unavailable/general", "rate_limited/mails_site", "rate_limited/collab"} {
 		if !met[name] {
 			t.Errorf("%s is not met, but %v", name, met)
@@ -123,7 +123,7 @@ func newScriptSite(t *testing.T, path string) *site {
 	return newSite(t, func(o *siteOptions) {
 		o.dev = DevMode.NewClock()
 		if bytes.HasPrefix(text, []byte("# limits: on\n")) {
-			o.limits, o.quotas, o.mails = DefaultLimits, store.DefaultQuotas, store.DefaultMailCaps
+			o.limits, o.quotas, o.mails = DefaultLimits, domain.DefaultQuotas, domain.DefaultMailCaps
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // searchLists are the lists that take q, and the names of their records.
@@ -172,10 +172,10 @@ func TestSearch_HintRepeatsNoUnknownWord(t *testing.T) {
 
 func TestSearch_NextVisitsStrictThenPartialMatchesOnce(t *testing.T) {
 	s := newSite(t)
-	var callers []store.Caller
+	var callers []domain.Caller
 	write := func(name, text string) {
-		c := s.joined(store.Registration{Handle: name, Profile: store.Profile{DescriptionEN: text}})
-		s.posted(c, store.PostDraft{Kind: "seeking", Title: name, Body: text})
+		c := s.joined(domain.Registration{Handle: name, Profile: domain.Profile{DescriptionEN: text}})
+		s.posted(c, domain.PostDraft{Kind: "seeking", Title: name, Body: text})
 		callers = append(callers, c)
 	}
 	for i := range 120 {

@@ -69,6 +69,7 @@ import (
 	"callbook/server/ratelimit"
 	"callbook/server/web"
 	"callbook/store"
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -105,7 +106,7 @@ type Server struct {
 	mcp           http.Handler
 	gate          *mcp.Gate                     // of the MCP endpoint
 	nextBackupTry atomic.Int64                  // in milliseconds, after a failed one
-	newestBackup  atomic.Pointer[store.Time]    // time of the newest backup
+	newestBackup  atomic.Pointer[domain.Time]   // time of the newest backup
 	disk          func() (sqlitedb.Disk, error) // of the database
 	diskLow       atomic.Bool                   // space on it is low
 	connections   atomic.Int64                  // number of open ones

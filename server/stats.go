@@ -2,7 +2,7 @@ package server
 
 import (
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 func (s *Server) getStats(req *api.Request, _ api.None) (api.Response, error) {
@@ -10,5 +10,5 @@ func (s *Server) getStats(req *api.Request, _ api.None) (api.Response, error) {
 	if err != nil {
 		return api.Response{}, err
 	}
-	return api.Response{Body: api.Marshal(stats), Tags: cacheTags(siteData), Expires: stats.AsOf.Time().Add(store.StatsAge)}, nil
+	return api.Response{Body: api.Marshal(stats), Tags: cacheTags(siteData), Expires: stats.AsOf.Time().Add(domain.StatsAge)}, nil
 }

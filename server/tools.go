@@ -16,7 +16,7 @@ import (
 	"callbook/server/api"
 	"callbook/server/mcp"
 	"callbook/server/middleware"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // Operations as tools of the MCP endpoint (see api.Engine.RunTool), the guide, and resources.
@@ -71,7 +71,7 @@ func (s *Server) newMCP() (err error) {
 		Resources: append(s.guideResources(), s.cardResource(s.engine.Operation("getAgent"))),
 		Failed:    s.toolFailed,
 		Busy: func(w http.ResponseWriter, r *http.Request) {
-			s.engine.WriteError(w, r, api.NewError(store.CodeUnavailable, ""))
+			s.engine.WriteError(w, r, api.NewError(domain.CodeUnavailable, ""))
 		},
 	})
 	return nil
@@ -91,7 +91,7 @@ func toolCallOf(ctx context.Context) *toolCall { return ctx.Value(toolCallKey{})
 // toolFailed logs an error of the service and returns its error object. A client that has
 // disconnected is not an error.
 func (s *Server) toolFailed(ctx context.Context, err error) json.RawMessage {
-	c, code := toolCallOf(ctx), store.CodeUnavailable
+	c, code := toolCallOf(ctx), domain.CodeUnavailable
 	if ctx.Err() == nil {
 		code = api.CodeInternal
 		s.options.Log.Error().Err(err).Str("request_id", c.requestID).Msg("an MCP call failed")
@@ -173,7 +173,7 @@ func (s *Server) cardResource(op *api.Operation) mcp.Resource {
 		Description: "An agent's card by its handle, as get_agent answers it. " + toolData,
 		Read: func(ctx context.Context, handle string) ([]byte, error) {
 			cached, err := s.engine.Read(ctx, op, url.Values{"handle": {handle}})
-			if errors.Is(err, &store.Error{Code: store.CodeNotFound}) {
+			if errors.Is(err, &domain.Error{Code: domain.CodeNotFound}) {
 				return nil, mcp.ErrNotFound
 			}
 			if err != nil {
@@ -198,7 +198,7 @@ func (s *Server) mountMCP(r *routes) {
 	r.handle(http.MethodPost, mcpPath, func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		w.Header().Set("Cache-Control", "no-store")
 		if !s.gate.Allows(r) {
-			s.engine.WriteError(w, r, api.NewError(store.CodeForbidden, "mcp"))
+			s.engine.WriteError(w, r, api.NewError(domain.CodeForbidden, "mcp"))
 			return
 		}
 		s.gate.Share(w.Header(), r)
@@ -215,7 +215,7 @@ func (s *Server) mountMCP(r *routes) {
 		r = r.WithContext(context.WithValue(r.Context(), toolCallKey{}, tool))
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		s.mcp.ServeHTTP(w, r)
-		if code, ok := tool.code.Load().(store.Code); ok {
+		if code, ok := tool.code.Load().(domain.Code); ok {
 			middleware.LogCode(w, code)
 		}
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -158,12 +158,12 @@ func (tw *twins) same(name string, arguments map[string]any) *result {
 // asArguments is a REST answer in the words of a tool, which has arguments where
 // the call has an address.
 func asArguments(body []byte) []byte {
-	for _, code := range []store.Code{store.CodeInvalidQuery, store.CodeNotFound} {
+	for _, code := range []domain.Code{domain.CodeInvalidQuery, domain.CodeNotFound} {
 		words, own := errorTexts[code].Texts[""], errorTexts[code].Texts["arguments"]
 		body = bytes.Replace(body, []byte(words.EN), []byte(own.EN), 1)
 		body = bytes.Replace(body, []byte(words.ZH), []byte(own.ZH), 1)
 	}
-	parameter, field := detailTexts[store.FaultUnknownField]["query"], detailTexts[store.FaultUnknownField][""]
+	parameter, field := detailTexts[domain.FaultUnknownField]["query"], detailTexts[domain.FaultUnknownField][""]
 	body = bytes.ReplaceAll(body, []byte(parameter.EN), []byte(field.EN))
 	return bytes.ReplaceAll(body, []byte(parameter.ZH), []byte(field.ZH))
 }
@@ -375,7 +375,7 @@ func TestArgumentsOfTools(t *testing.T) {
 			return
 		}
 		e := &result{TB: t, Status: 400, Body: a.Structured}
-		if diff := cmp.Diff(want, e.refused(400, store.CodeInvalidQuery).faults()); diff != "" {
+		if diff := cmp.Diff(want, e.refused(400, domain.CodeInvalidQuery).faults()); diff != "" {
 			t.Errorf("%s %s (-want +got): %s", name, arguments, diff)
 		}
 		for _, d := range e.value("error", "details").([]any) {

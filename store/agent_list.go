@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"callbook/store/domain"
 	"callbook/store/search"
 	"callbook/store/text"
 )
@@ -59,22 +60,22 @@ const deepOffset = 100
 var ofAnyLevel = "(" + search.Within("", []string{search.Facet(facetLevel, "0")}) + " OR " + search.Within("", []string{search.Facet(facetLevel, "from1")}) + ")"
 
 // newWindow is how long an agent counts as new (specification: Limits).
-const newWindow = 30 * Day
+const newWindow = 30 * domain.Day
 
 // Agents lists agents, newest first; a search by relevance. It returns invalid_query for a cursor that no page gave.
-func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[AgentDocument], error) {
+func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[domain.AgentDocument], error) {
 	ctx, cancel := s.searchContext(ctx, f == (AgentFilter{Brief: f.Brief}) && page.Offset == 0)
 	defer cancel()
 	changes := s.agentTotals.changes.Load()
 	q, err := s.parseQuery(ctx, &agentIndex, f.Query)
 	if err != nil {
-		return List[AgentDocument]{}, err
+		return List[domain.AgentDocument]{}, err
 	}
 	// Agents are paged by offset too, so only a page of outrageous ones ends early.
 	l := &listing{name: f.name(), count: countAgents, most: 4 * pageBytes, totals: s.agentTotals, changes: changes, bounds: []any{int64(0)}}
 	if f.New {
-		if l.bounds[0], err = s.firstSince(ctx, at(s.clock()).add(-newWindow)); err != nil {
-			return List[AgentDocument]{}, err
+		if l.bounds[0], err = s.firstSince(ctx, domain.TimeOf(s.clock()).Add(-newWindow)); err != nil {
+			return List[domain.AgentDocument]{}, err
 		}
 	}
 	facets := f.facets()
@@ -83,24 +84,24 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[Agen
 	if !q.Empty() || len(facets) > 0 || page.Cursor == "" && page.Offset > deepOffset {
 		exact := ""
 		if exact, err = s.exactHandle(ctx, f); err != nil {
-			return List[AgentDocument]{}, err
+			return List[domain.AgentDocument]{}, err
 		}
 		l.search(q, facets, exact, ofAnyLevel)
 		ids, l.count = agentIndex.ids, agentIndex.count
 	}
 	l.rows = `SELECT ` + columns + ` FROM (` + ids + `) m JOIN agent_documents d ON d.agent_id = m.id ORDER BY m.id DESC`
-	found, err := searchList[AgentDocument](ctx, s, &agentIndex, l, searched{Query: q, text: f.Query, facets: facets, strict: f.Strict, byID: `SELECT ` + columns + agentByID}, page)
+	found, err := searchList[domain.AgentDocument](ctx, s, &agentIndex, l, searched{Query: q, text: f.Query, facets: facets, strict: f.Strict, byID: `SELECT ` + columns + agentByID}, page)
 	if !q.Empty() {
 		hits := q.Matcher()
 		for i := range found.Items {
-			found.Items[i].matchMenu(hits)
+			found.Items[i].MatchMenu(hits)
 		}
 	}
 	return found, err
 }
 
 // firstSince is the number of the first agent that joined at that time or later.
-func (s *Store) firstSince(ctx context.Context, since Time) (first int64, err error) {
+func (s *Store) firstSince(ctx context.Context, since domain.Time) (first int64, err error) {
 	// For MIN(id) SQLite would walk past all who joined before.
 	found, err := s.find(ctx, &first, `SELECT id FROM agents WHERE created_at >= ? ORDER BY created_at LIMIT 1`, since)
 	if err == nil && !found {

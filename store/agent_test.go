@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -37,9 +38,9 @@ func TestAuthenticate(t *testing.T) {
 	ctx := context.Background()
 	caller, key := s.register("harbour-pilot")
 	_, other := s.register("lighthouse")
-	unknown, err := newKey(s.random)
+	unknown, err := domain.NewKey(s.random)
 	s.ok(err)
-	last := string(base62[(strings.IndexByte(base62, key[len(key)-1])+1)%62])
+	last := string(domain.Base62[(strings.IndexByte(domain.Base62, key[len(key)-1])+1)%62])
 	for _, tt := range []struct{ name, key, want string }{
 		{"right", key, ""},
 		{"mistyped", key[:len(key)-1] + last, "unauthorized"},
@@ -53,14 +54,14 @@ func TestAuthenticate(t *testing.T) {
 			t.Errorf("%s: it is %s's", tt.name, got.Handle)
 		}
 	}
-	s.change([]Caller{caller}, `UPDATE agents SET suspended_at = 1, suspended_until = ?, suspension_reason = 'spam' WHERE id = ?`,
-		at(s.clock.Now().Add(Day)), caller.ID)
+	s.change([]domain.Caller{caller}, `UPDATE agents SET suspended_at = 1, suspended_until = ?, suspension_reason = 'spam' WHERE id = ?`,
+		domain.TimeOf(s.clock.Now().Add(domain.Day)), caller.ID)
 	_, err = s.Authenticate(ctx, key)
-	var refusal *Error
-	if !errors.As(err, &refusal) || refusal.Code != CodeSuspended || refusal.Reason != "spam" || !refusal.Until.Equal(s.clock.Now().Add(Day)) {
+	var refusal *domain.Error
+	if !errors.As(err, &refusal) || refusal.Code != domain.CodeSuspended || refusal.Reason != "spam" || !refusal.Until.Equal(s.clock.Now().Add(domain.Day)) {
 		t.Errorf("suspended: %+v", err)
 	}
-	s.clock.Advance(Day)
+	s.clock.Advance(domain.Day)
 	_, err = s.Authenticate(ctx, key)
 	wantOutcome(t, "after the suspension", err, "")
 }
@@ -73,7 +74,7 @@ func TestOnlyTheHashOfAKeyIsKept(t *testing.T) {
 	rotated, _, err := s.RotateKey(context.Background(), s.keyed(key))
 	s.ok(err)
 	s.stop()
-	if n := s.occurrences([]byte(keyPrefix)); n != 0 {
+	if n := s.occurrences([]byte(domain.KeyPrefix)); n != 0 {
 		t.Errorf("%d keys in the file", n)
 	}
 	for name, secret := range map[string]string{"the first key": key[3:], "the rotated key": rotated[3:], "an idempotency key": onceKey} {
@@ -81,7 +82,7 @@ func TestOnlyTheHashOfAKeyIsKept(t *testing.T) {
 			t.Errorf("%s stands %d times in the file", name, n)
 		}
 	}
-	if n := s.occurrences(hashKey(key)); n != 0 {
+	if n := s.occurrences(domain.HashKey(key)); n != 0 {
 		t.Errorf("the hash of a dead key stands %d times in the file", n)
 	}
 }
@@ -109,13 +110,13 @@ func TestSettingsThatAreRefusedChangeNothing(t *testing.T) {
 	s.clock.Advance(time.Hour)
 	for _, tt := range []struct {
 		name   string
-		change func(*Settings) error
+		change func(*domain.Settings) error
 		want   string
 	}{
-		{"no description", func(a *Settings) error { a.Name, a.DescriptionEN = "x", ""; return nil }, "validation_failed"},
-		{"the owner's receipt below level 2", func(a *Settings) error { a.Name, a.ContactPolicy.RequireOwnerReceipt = "x", true; return nil }, "trust_too_low"},
-		{"an error of the caller's", func(a *Settings) error { a.Name = "x"; return errOwn }, errOwn.Error()},
-		{"what the schema refuses", func(a *Settings) error { a.Name = strings.Repeat("x", 61); return nil }, "CHECK"},
+		{"no description", func(a *domain.Settings) error { a.Name, a.DescriptionEN = "x", ""; return nil }, "validation_failed"},
+		{"the owner's receipt below level 2", func(a *domain.Settings) error { a.Name, a.ContactPolicy.RequireOwnerReceipt = "x", true; return nil }, "trust_too_low"},
+		{"an error of the caller's", func(a *domain.Settings) error { a.Name = "x"; return errOwn }, errOwn.Error()},
+		{"what the schema refuses", func(a *domain.Settings) error { a.Name = strings.Repeat("x", 61); return nil }, "CHECK"},
 	} {
 		_, err := s.UpdateAgent(context.Background(), caller, tt.change)
 		if !strings.Contains(outcome(err), tt.want) {
@@ -133,10 +134,10 @@ func TestIdsOfOfferings(t *testing.T) {
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
 	other, _ := s.register("lighthouse")
-	put := func(c Caller, ids ...string) ([]string, error) {
-		var menu Menu
+	put := func(c domain.Caller, ids ...string) ([]string, error) {
+		var menu domain.Menu
 		for _, id := range ids {
-			menu.Offerings = append(menu.Offerings, OfferingDraft{ID: id, Title: "t", Deliverable: "d", Mode: "free"})
+			menu.Offerings = append(menu.Offerings, domain.OfferingDraft{ID: id, Title: "t", Deliverable: "d", Mode: "free"})
 		}
 		stored, err := s.ReplaceOfferings(ctx, c, menu)
 		var got []string
@@ -156,8 +157,8 @@ func TestIdsOfOfferings(t *testing.T) {
 		wantOutcome(t, name, err, "validation_failed")
 	}
 	_, err = put(caller, first[0], first[0], "off_unknown")
-	var refusal *Error
-	if !errors.As(err, &refusal) || len(refusal.Faults) != 2 || refusal.Faults[0].Field != "offerings[1].id" || refusal.Faults[1].Code != FaultUnknownID {
+	var refusal *domain.Error
+	if !errors.As(err, &refusal) || len(refusal.Fields) != 2 || refusal.Fields[0].Field != "offerings[1].id" || refusal.Fields[1].Code != domain.FaultUnknownID {
 		t.Errorf("an id given twice: %+v", err)
 	}
 	now, err := s.Card(ctx, caller.Handle)
@@ -171,7 +172,7 @@ func TestIdsOfOfferings(t *testing.T) {
 }
 
 // between stores a request and a collaboration in every state between two agents.
-func (s *testStore) between(a, b Caller, aMailbox, bMailbox string) {
+func (s *testStore) between(a, b domain.Caller, aMailbox, bMailbox string) {
 	s.Helper()
 	for i, status := range []string{"pending", "accepted"} {
 		var from, to *string
@@ -191,18 +192,18 @@ func TestNothingErasedIsLeftInTheFile(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	const n = 50
-	var erased []Caller
+	var erased []domain.Caller
 	var keys []string
 	canary := func(what string, i int) string { return fmt.Sprintf("%s%03dq7zk", what, i) }
 	neighbours := s.agents("neighbour", n)
 	for i := range n {
-		c, key := s.register(fmt.Sprintf("canary-%d", i), func(r *Registration) {
+		c, key := s.register(fmt.Sprintf("canary-%d", i), func(r *domain.Registration) {
 			r.Mailbox, r.ContactPublic = canary("box", i)+"@canary.example.org", i%2 == 0
 			r.Name, r.Owner, r.DescriptionEN = canary("name", i), canary("owner", i), strings.Repeat(canary("text", i)+" ", i)+"x"
 		})
 		erased, keys = append(erased, c), append(keys, key)
 		s.reply(c, s.post(neighbours[i]), canary("reply", i))
-		s.reply(neighbours[i], s.post(c, func(d *PostDraft) { d.Body = strings.Repeat(canary("body", i), 50) }), "b")
+		s.reply(neighbours[i], s.post(c, func(d *domain.PostDraft) { d.Body = strings.Repeat(canary("body", i), 50) }), "b")
 		s.between(c, neighbours[i], canary("box", i)+"@canary.example.org", "neighbour@agents.example.org")
 		s.between(neighbours[i], c, "neighbour@agents.example.org", canary("box", i)+"@canary.example.org")
 		s.change(nil, `INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at) VALUES (?, 'verify', ?, zeroblob(32), 0, 1, 2)`,
@@ -213,7 +214,7 @@ func TestNothingErasedIsLeftInTheFile(t *testing.T) {
 			c.ID, canary("box", i)+"@canary.example.org")
 		s.link(c, "https://"+canary("link", i)+".example.org")
 		if i%3 == 0 {
-			s.update(c, func(a *Settings) { a.Name, a.Tagline = canary("name", i)+" two", canary("tag", i) })
+			s.update(c, func(a *domain.Settings) { a.Name, a.Tagline = canary("name", i)+" two", canary("tag", i) })
 		}
 	}
 	for _, c := range erased {
@@ -239,7 +240,7 @@ func TestNothingErasedIsLeftInTheFile(t *testing.T) {
 	}
 	wantNoneLeft("box", "code", "link", "reply")
 	for _, key := range keys {
-		if s.occurrences(hashKey(key)) != 0 {
+		if s.occurrences(domain.HashKey(key)) != 0 {
 			t.Error("the hash of a key is left in the file")
 		}
 	}
@@ -253,7 +254,7 @@ func TestNothingErasedIsLeftInTheFile(t *testing.T) {
 }
 
 // checkOtherSide looks at what the other side of deleted agents keeps.
-func (s *testStore) checkOtherSide(erased, neighbours []Caller) {
+func (s *testStore) checkOtherSide(erased, neighbours []domain.Caller) {
 	s.Helper()
 	const statuses = `SELECT group_concat(status, ' ') FROM (SELECT status FROM `
 	for i, c := range erased {
@@ -306,50 +307,59 @@ func TestWhoMayNoLongerActCanDoNothing(t *testing.T) {
 	ctx := context.Background()
 	other := s.verified("lighthouse")
 	post := s.post(other)
-	reply, once := ReplyDraft{Body: "b"}, NewOnce("createReply", onceKey, "body")
-	acts := map[string]func(Caller) error{
-		"UpdateAgent": func(c Caller) error {
-			_, err := s.UpdateAgent(ctx, c, func(*Settings) error { return nil })
+	reply, once := domain.ReplyDraft{Body: "b"}, NewOnce("createReply", onceKey, "body")
+	acts := map[string]func(domain.Caller) error{
+		"UpdateAgent": func(c domain.Caller) error {
+			_, err := s.UpdateAgent(ctx, c, func(*domain.Settings) error { return nil })
 			return err
 		},
-		"DeleteAgent":      func(c Caller) error { return s.DeleteAgent(ctx, c) },
-		"StartVerify":      func(c Caller) error { _, err := s.StartVerify(ctx, c); return err },
-		"ConfirmVerify":    func(c Caller) error { _, err := s.ConfirmVerify(ctx, c, "000000"); return err },
-		"RecordCollab":     func(c Caller) error { _, _, err := s.RecordCollab(ctx, c, CollabDraft{}, Once{}); return err },
-		"ConfirmCollab":    func(c Caller) error { _, err := s.ConfirmCollab(ctx, c, "col_1"); return err },
-		"DeclineCollab":    func(c Caller) error { _, err := s.DeclineCollab(ctx, c, "col_1"); return err },
-		"RotateKey":        func(c Caller) error { _, _, err := s.RotateKey(ctx, c); return err },
-		"AddLink":          func(c Caller) error { _, err := s.AddLink(ctx, c, "https://example.org", "website"); return err },
-		"RemoveLink":       func(c Caller) error { _, err := s.RemoveLink(ctx, c, "https://example.org"); return err },
-		"ReplaceOfferings": func(c Caller) error { _, err := s.ReplaceOfferings(ctx, c, Menu{}); return err },
-		"ClaimOwner":       func(c Caller) error { _, err := s.ClaimOwner(ctx, c, mei); return err },
-		"CreatePost":       func(c Caller) error { _, _, err := s.CreatePost(ctx, c, PostDraft{}, Once{}); return err },
-		"DeletePost":       func(c Caller) error { return s.DeletePost(ctx, c, post.ID) },
-		"CreateReply":      func(c Caller) error { _, _, err := s.CreateReply(ctx, c, post.ID, reply, once); return err },
-		"SendRequest": func(c Caller) error {
-			_, _, err := s.SendRequest(ctx, c, other.Handle, RequestDraft{}, Once{})
+		"DeleteAgent":   func(c domain.Caller) error { return s.DeleteAgent(ctx, c) },
+		"StartVerify":   func(c domain.Caller) error { _, err := s.StartVerify(ctx, c); return err },
+		"ConfirmVerify": func(c domain.Caller) error { _, err := s.ConfirmVerify(ctx, c, "000000"); return err },
+		"RecordCollab": func(c domain.Caller) error {
+			_, _, err := s.RecordCollab(ctx, c, domain.CollabDraft{}, Once{})
 			return err
 		},
-		"TryRequest":      func(c Caller) error { return s.TryRequest(ctx, c, other.Handle, RequestDraft{}) },
-		"AcceptRequest":   func(c Caller) error { _, err := s.AcceptRequest(ctx, c, "req_1"); return err },
-		"DeclineRequest":  func(c Caller) error { _, err := s.DeclineRequest(ctx, c, "req_1", DeclineDraft{}); return err },
-		"WithdrawRequest": func(c Caller) error { _, err := s.WithdrawRequest(ctx, c, "req_1"); return err },
-		"ReportRequest":   func(c Caller) error { _, err := s.ReportRequest(ctx, c, "req_1", ReportDraft{}); return err },
+		"ConfirmCollab":    func(c domain.Caller) error { _, err := s.ConfirmCollab(ctx, c, "col_1"); return err },
+		"DeclineCollab":    func(c domain.Caller) error { _, err := s.DeclineCollab(ctx, c, "col_1"); return err },
+		"RotateKey":        func(c domain.Caller) error { _, _, err := s.RotateKey(ctx, c); return err },
+		"AddLink":          func(c domain.Caller) error { _, err := s.AddLink(ctx, c, "https://example.org", "website"); return err },
+		"RemoveLink":       func(c domain.Caller) error { _, err := s.RemoveLink(ctx, c, "https://example.org"); return err },
+		"ReplaceOfferings": func(c domain.Caller) error { _, err := s.ReplaceOfferings(ctx, c, domain.Menu{}); return err },
+		"ClaimOwner":       func(c domain.Caller) error { _, err := s.ClaimOwner(ctx, c, mei); return err },
+		"CreatePost":       func(c domain.Caller) error { _, _, err := s.CreatePost(ctx, c, domain.PostDraft{}, Once{}); return err },
+		"DeletePost":       func(c domain.Caller) error { return s.DeletePost(ctx, c, post.ID) },
+		"CreateReply":      func(c domain.Caller) error { _, _, err := s.CreateReply(ctx, c, post.ID, reply, once); return err },
+		"SendRequest": func(c domain.Caller) error {
+			_, _, err := s.SendRequest(ctx, c, other.Handle, domain.ContactRequestDraft{}, Once{})
+			return err
+		},
+		"TryRequest":    func(c domain.Caller) error { return s.TryRequest(ctx, c, other.Handle, domain.ContactRequestDraft{}) },
+		"AcceptRequest": func(c domain.Caller) error { _, err := s.AcceptRequest(ctx, c, "req_1"); return err },
+		"DeclineRequest": func(c domain.Caller) error {
+			_, err := s.DeclineRequest(ctx, c, "req_1", domain.DeclineDraft{})
+			return err
+		},
+		"WithdrawRequest": func(c domain.Caller) error { _, err := s.WithdrawRequest(ctx, c, "req_1"); return err },
+		"ReportRequest": func(c domain.Caller) error {
+			_, err := s.ReportRequest(ctx, c, "req_1", domain.ReportDraft{})
+			return err
+		},
 	}
 	reads := []string{"Me", "Export", "OwnCollabs", "Events", "RepliesTo", "Request", "Requests"}
 	for method := range reflect.TypeFor[*Store]().Methods() {
-		takesCaller := slices.Contains(slices.Collect(method.Type.Ins()), reflect.TypeFor[Caller]())
+		takesCaller := slices.Contains(slices.Collect(method.Type.Ins()), reflect.TypeFor[domain.Caller]())
 		if takesCaller && acts[method.Name] == nil && !slices.Contains(reads, method.Name) {
 			t.Errorf("%s is not tried", method.Name)
 		}
 	}
 	for ends, c := range map[string]struct {
-		end  func(Caller)
+		end  func(domain.Caller)
 		want string
 	}{
-		"deleted":   {func(c Caller) { s.ok(s.DeleteAgent(ctx, c)) }, "unauthorized"},
-		"suspended": {func(c Caller) { s.ok(s.Suspend(ctx, c.Handle, "spam", time.Time{})) }, "suspended"},
-		"rotated":   {func(c Caller) { _, _, err := s.RotateKey(ctx, c); s.ok(err) }, "unauthorized"},
+		"deleted":   {func(c domain.Caller) { s.ok(s.DeleteAgent(ctx, c)) }, "unauthorized"},
+		"suspended": {func(c domain.Caller) { s.ok(s.Suspend(ctx, c.Handle, "spam", time.Time{})) }, "suspended"},
+		"rotated":   {func(c domain.Caller) { _, _, err := s.RotateKey(ctx, c); s.ok(err) }, "unauthorized"},
 	} {
 		t.Run(ends, func(t *testing.T) {
 			caller := s.verified("agent-" + ends)
@@ -394,11 +404,11 @@ func TestEveryTableThatKnowsAgentsIsExported(t *testing.T) {
 func TestExportHoldsNoSecret(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
-	caller, key := s.register("harbour-pilot", func(r *Registration) { r.Capabilities = []string{"tides"} })
+	caller, key := s.register("harbour-pilot", func(r *domain.Registration) { r.Capabilities = []string{"tides"} })
 	other, otherKey := s.register("lighthouse")
 	s.claim(caller, 1)
 	s.between(caller, other, "harbour-pilot@agents.example.org", "lighthouse@agents.example.org")
-	post, _, err := s.CreatePost(ctx, caller, PostDraft{Kind: "seeking", Title: "t", Body: "b"}, NewOnce("createPost", onceKey, ""))
+	post, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, NewOnce("createPost", onceKey, ""))
 	s.ok(err)
 	s.reply(caller, post, "own reply")
 	s.reply(other, post, "not the caller's")
@@ -410,7 +420,7 @@ func TestExportHoldsNoSecret(t *testing.T) {
 	s.change(nil, `INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at) VALUES ('mail_1', ?, 'verify', 'm', 'SECRETCODE', 0, 0, 1, 1, 2)`, caller.ID)
 	s.change(nil, `INSERT INTO links (agent_id, url, kind, status, created_at) VALUES (?, 'https://harbour.example.org', 'website', 'pending', 1)`, caller.ID)
 	s.change(nil, `INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, caller.ID, other.ID)
-	_, err = s.ReplaceOfferings(ctx, caller, Menu{Offerings: []OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
+	_, err = s.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
 	s.ok(err)
 
 	text, err := s.Export(ctx, caller)
@@ -435,7 +445,7 @@ func TestExportHoldsNoSecret(t *testing.T) {
 			}
 		}
 	}
-	for _, secret := range append(blobs, key, otherKey, "SECRETCODE", "not the caller's", hex.EncodeToString(hashKey(key))) {
+	for _, secret := range append(blobs, key, otherKey, "SECRETCODE", "not the caller's", hex.EncodeToString(domain.HashKey(key))) {
 		if len(secret) > 0 && strings.Contains(strings.ToUpper(text), strings.ToUpper(secret)) {
 			t.Errorf("the export holds a secret of %d characters", len(secret))
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -42,7 +43,7 @@ func TestBackupsHoldAllThatWasAnsweredBefore(t *testing.T) {
 			i := int64(0)
 			for range turns {
 				i++
-				draft := PostDraft{Kind: "seeking", Title: fmt.Sprintf("%d of %d", i, w), Body: "Tide levels."}
+				draft := domain.PostDraft{Kind: "seeking", Title: fmt.Sprintf("%d of %d", i, w), Body: "Tide levels."}
 				if _, _, err := s.CreatePost(context.Background(), author, draft, Once{}); err != nil {
 					t.Errorf("writer %d: %v", w, err)
 					return

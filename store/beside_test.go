@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -41,7 +42,7 @@ func TestWhatAnotherProcessWritesIsNoticed(t *testing.T) {
 	if c := next(); !c.All || !c.Agents || !c.Posts || !c.Collabs {
 		t.Errorf("it notices only %+v", c)
 	}
-	if _, err := s.Card(context.Background(), "tide-reader"); !errors.Is(err, refuse(CodeNotFound)) {
+	if _, err := s.Card(context.Background(), "tide-reader"); !errors.Is(err, domain.NewError(domain.CodeNotFound)) {
 		t.Errorf("the card: %v", err)
 	}
 }
@@ -51,9 +52,9 @@ func TestWhatAnotherProcessWritesIsNoticed(t *testing.T) {
 func TestAnotherProcessMayForgetWords(t *testing.T) {
 	s := newStore(t)
 	other := s.beside()
-	leaving, _ := s.register("leaving", func(r *Registration) { r.Tagline = "antidisestablishment" })
+	leaving, _ := s.register("leaving", func(r *domain.Registration) { r.Tagline = "antidisestablishment" })
 	s.ok(other.DeleteAgent(context.Background(), leaving))
-	s.register("staying", func(r *Registration) { r.Tagline = "antidisestablishment" })
+	s.register("staying", func(r *domain.Registration) { r.Tagline = "antidisestablishment" })
 	list, err := s.Agents(context.Background(), AgentFilter{Query: "antidisest"}, Page{Limit: 10})
 	if err != nil || list.Total != 1 {
 		t.Errorf("found %d, %v", list.Total, err)

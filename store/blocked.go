@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"callbook/store/domain"
 	"callbook/store/search"
 	"callbook/store/text"
 )
@@ -25,8 +26,8 @@ const (
 
 // BlockedWord is a word or a phrase that no agent may use.
 type BlockedWord struct {
-	Word      string `db:"word"` // as text.BlockedForm returns it
-	CreatedAt Time   `db:"created_at"`
+	Word      string      `db:"word"` // as text.BlockedForm returns it
+	CreatedAt domain.Time `db:"created_at"`
 }
 
 // BlockWord keeps a word, or a phrase of several, out of what agents write from now
@@ -51,7 +52,7 @@ func (s *Store) BlockWord(ctx context.Context, word string) (string, error) {
 			err = t.Get(&n, `SELECT COUNT(*) FROM blocked_words`)
 		}
 		if err == nil && n > maxBlockedWords {
-			err = invalid(Fault{Field: "word", Code: FaultTooMany})
+			err = domain.Invalid(domain.FieldError{Field: "word", Code: domain.FaultTooMany})
 		}
 		return changed, err
 	})
@@ -60,9 +61,9 @@ func (s *Store) BlockWord(ctx context.Context, word string) (string, error) {
 func checkBlockedWord(word string) error {
 	switch n := utf8.RuneCountInString(word); {
 	case n == 0, n < minBlockedLength && !strings.ContainsFunc(word, search.IsUnspaced):
-		return invalid(Fault{Field: "word", Code: FaultTooShort})
+		return domain.Invalid(domain.FieldError{Field: "word", Code: domain.FaultTooShort})
 	case n > maxBlockedLength:
-		return invalid(Fault{Field: "word", Code: FaultTooLong})
+		return domain.Invalid(domain.FieldError{Field: "word", Code: domain.FaultTooLong})
 	}
 	return nil
 }
@@ -74,7 +75,7 @@ func (s *Store) UnblockWord(ctx context.Context, word string) (string, error) {
 	return word, s.changeBlockedWords(ctx, "unblock-word", word, func(t *tx) (int64, error) {
 		changed, err := t.Change(`DELETE FROM blocked_words WHERE word = ?`, word)
 		if err == nil && changed == 0 {
-			err = refuse(CodeNotFound)
+			err = domain.NewError(domain.CodeNotFound)
 		}
 		return changed, err
 	})
@@ -123,7 +124,7 @@ func (t *tx) refoldBlockedWords() error {
 
 // checkTexts refuses with validation_failed a draft with texts that hold a blocked
 // word, together with the faults that were found in it already.
-func (t *tx) checkTexts(draft any, faults ...Fault) error {
+func (t *tx) checkTexts(draft any, faults ...domain.FieldError) error {
 	var words []string
 	if err := t.Select(&words, `SELECT word FROM blocked_words`); err != nil {
 		return fmt.Errorf("read the blocked words: %w", err)
@@ -131,12 +132,12 @@ func (t *tx) checkTexts(draft any, faults ...Fault) error {
 	if len(words) > 0 {
 		eachText("", reflect.ValueOf(draft), func(field, written string) {
 			if text.HoldsBlocked(written, words) {
-				faults = append(faults, Fault{Field: field, Code: FaultBadValue, Topic: "blocked"})
+				faults = append(faults, domain.FieldError{Field: field, Code: domain.FaultBadValue, Topic: "blocked"})
 			}
 		})
 	}
 	if len(faults) > 0 {
-		return invalid(faults...)
+		return domain.Invalid(faults...)
 	}
 	return nil
 }

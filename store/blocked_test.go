@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func TestTheListOfBlockedWords(t *testing.T) {
 	}
 	list, err := s.BlockedWords(ctx)
 	s.ok(err)
-	since := at(s.clock.Now().Add(-time.Hour))
+	since := domain.TimeOf(s.clock.Now().Add(-time.Hour))
 	want := []BlockedWord{{"bad word", since}, {"badword", since}, {strings.Repeat("x", 64), since}, {"赌", since}, {strings.Repeat("赌", 64), since}}
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Errorf("the list: %s", diff)
@@ -66,12 +67,12 @@ func TestTheListOfBlockedWords(t *testing.T) {
 
 // faultsOf is the faults of a refusal as "field code", with spaces between.
 func faultsOf(err error) string {
-	var refusal *Error
-	if !errors.As(err, &refusal) || refusal.Code != CodeValidationFailed {
+	var refusal *domain.Error
+	if !errors.As(err, &refusal) || refusal.Code != domain.CodeValidationFailed {
 		return outcome(err)
 	}
 	var all []string
-	for _, f := range refusal.Faults {
+	for _, f := range refusal.Fields {
 		all = append(all, f.Field+" "+string(f.Code))
 	}
 	return strings.Join(all, ", ")
@@ -104,14 +105,14 @@ func TestWhichFieldsAreTexts(t *testing.T) {
 		draft any
 		want  string
 	}{
-		{Registration{}, "handle name owner tagline description_en description_zh capabilities[0] homepage model"},
-		{Settings{}, "handle name owner tagline description_en description_zh capabilities[0] homepage model contact_policy.note"},
-		{Menu{}, "offerings[0].title offerings[0].deliverable offerings[0].for_whom offerings[0].not_doing offerings[0].tags[0]"},
-		{PostDraft{}, "title body deliverable constraints tags[0]"},
-		{ReplyDraft{}, "body"},
-		{RequestDraft{}, "purpose deliverable context"},
-		{CollabDraft{}, "summary"},
-		{linkDraft{}, "url"},
+		{domain.Registration{}, "handle name owner tagline description_en description_zh capabilities[0] homepage model"},
+		{domain.Settings{}, "handle name owner tagline description_en description_zh capabilities[0] homepage model contact_policy.note"},
+		{domain.Menu{}, "offerings[0].title offerings[0].deliverable offerings[0].for_whom offerings[0].not_doing offerings[0].tags[0]"},
+		{domain.PostDraft{}, "title body deliverable constraints tags[0]"},
+		{domain.ReplyDraft{}, "body"},
+		{domain.ContactRequestDraft{}, "purpose deliverable context"},
+		{domain.CollabDraft{}, "summary"},
+		{domain.LinkDraft{}, "url"},
 	} {
 		draft := reflect.New(reflect.TypeOf(tt.draft)).Elem()
 		fill(draft)
@@ -147,7 +148,7 @@ func fill(v reflect.Value) {
 }
 
 // writes are all that agents write for others, each with a text in all its fields.
-func (s *testStore) writes(by, to Caller, post PostDocument, offering string, once string) []struct {
+func (s *testStore) writes(by, to domain.Caller, post domain.PostDocument, offering string, once string) []struct {
 	name, faults string
 	do           func(text string) error
 } {
@@ -163,21 +164,21 @@ func (s *testStore) writes(by, to Caller, post PostDocument, offering string, on
 		do           func(text string) error
 	}{
 		{"post", "title bad_value, body bad_value, constraints bad_value, tags[1] bad_value", func(text string) error {
-			draft := PostDraft{Kind: "seeking", Title: text, Body: text, Constraints: text, Tags: []string{"tag", text}}
+			draft := domain.PostDraft{Kind: "seeking", Title: text, Body: text, Constraints: text, Tags: []string{"tag", text}}
 			_, _, err := s.CreatePost(ctx, by, draft, repeat("post", text))
 			return err
 		}},
 		{"reply", "body bad_value", func(text string) error {
-			_, _, err := s.CreateReply(ctx, by, post.ID, ReplyDraft{Body: text}, repeat("reply", text))
+			_, _, err := s.CreateReply(ctx, by, post.ID, domain.ReplyDraft{Body: text}, repeat("reply", text))
 			return err
 		}},
 		{"request", "purpose bad_value, deliverable bad_value, context bad_value", func(text string) error {
-			draft := RequestDraft{Purpose: text, Deliverable: text, Compensation: "none", OfferingID: offering, Context: text}
+			draft := domain.ContactRequestDraft{Purpose: text, Deliverable: text, Compensation: "none", OfferingID: offering, Context: text}
 			_, _, err := s.SendRequest(ctx, by, to.Handle, draft, repeat("request", text))
 			return err
 		}},
 		{"collaboration", "summary bad_value", func(text string) error {
-			_, _, err := s.RecordCollab(ctx, by, CollabDraft{Partner: to.Handle, Summary: text}, repeat("collab", text))
+			_, _, err := s.RecordCollab(ctx, by, domain.CollabDraft{Partner: to.Handle, Summary: text}, repeat("collab", text))
 			return err
 		}},
 	}
@@ -185,12 +186,12 @@ func (s *testStore) writes(by, to Caller, post PostDocument, offering string, on
 
 // parties are a sender that may ask a recipient for contact, and a call of the
 // latter.
-func (s *testStore) parties() (by, to Caller, post PostDocument, offering string) {
+func (s *testStore) parties() (by, to domain.Caller, post domain.PostDocument, offering string) {
 	s.Helper()
 	by, _ = s.register("badger")
 	to, _ = s.register("tide-gauge")
 	s.claim(by, 1)
-	menu, err := s.ReplaceOfferings(context.Background(), to, Menu{Offerings: []OfferingDraft{{Title: "T", Deliverable: "D", Mode: "free"}}})
+	menu, err := s.ReplaceOfferings(context.Background(), to, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "T", Deliverable: "D", Mode: "free"}}})
 	s.ok(err)
 	return by, to, s.post(to), menu[0].ID
 }
@@ -211,7 +212,7 @@ func TestABlockedWordIsRefusedWhereverAgentsWrite(t *testing.T) {
 			t.Errorf("%s: %v", write.name, faultsOf(err))
 		}
 	}
-	draft := RequestDraft{Purpose: text, Deliverable: "D", Compensation: "none", OfferingID: offering}
+	draft := domain.ContactRequestDraft{Purpose: text, Deliverable: "D", Compensation: "none", OfferingID: offering}
 	if err := s.TryRequest(ctx, by, to.Handle, draft); faultsOf(err) != "purpose bad_value" {
 		t.Errorf("a dry run: %v", err)
 	}
@@ -242,15 +243,15 @@ func TestBlockedWordsAreToldWithTheOtherFaults(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
 	by, _, _, _ := s.parties()
 	s.blockWord("casino")
-	post := PostDraft{Kind: "seeking", Title: "Casino", Body: "B", Deadline: "2026-11-01"}
+	post := domain.PostDraft{Kind: "seeking", Title: "Casino", Body: "B", Deadline: "2026-11-01"}
 	_, _, errPost := s.CreatePost(ctx, by, post, Once{})
-	_, errMenu := s.ReplaceOfferings(ctx, by, Menu{Offerings: []OfferingDraft{{ID: "off_0", Title: "Casino", Deliverable: "D", Mode: "free"}}})
-	_, _, errCollab := s.RecordCollab(ctx, by, CollabDraft{Partner: "casino", Summary: "A casino."}, Once{})
+	_, errMenu := s.ReplaceOfferings(ctx, by, domain.Menu{Offerings: []domain.OfferingDraft{{ID: "off_0", Title: "Casino", Deliverable: "D", Mode: "free"}}})
+	_, _, errCollab := s.RecordCollab(ctx, by, domain.CollabDraft{Partner: "casino", Summary: "A casino."}, Once{})
 	r := registration("casino")
 	r.DescriptionEN = ""
 	_, _, errJoin := s.Register(ctx, r, Once{})
-	_, errSettings := s.UpdateAgent(ctx, by, func(set *Settings) error {
-		set.DescriptionEN, set.Owner, set.ContactPolicy.Note = "", "Casino", optional("The casino's")
+	_, errSettings := s.UpdateAgent(ctx, by, func(set *domain.Settings) error {
+		set.DescriptionEN, set.Owner, set.ContactPolicy.Note = "", "Casino", domain.Optional("The casino's")
 		return nil
 	})
 	for want, err := range map[string]error{
@@ -275,17 +276,17 @@ func TestWhatIsStoredOutlivesABlockedWord(t *testing.T) {
 	for _, write := range s.writes(by, to, post, offering, "key-of-sixteen-characters") {
 		s.ok(write.do(text))
 	}
-	rename := func(set *Settings) error { set.Name = text; return nil }
+	rename := func(set *domain.Settings) error { set.Name = text; return nil }
 	_, err := s.UpdateAgent(ctx, by, rename)
 	s.ok(err)
-	_, err = s.ReplaceOfferings(ctx, by, Menu{Offerings: []OfferingDraft{{Title: text, Deliverable: "D", Mode: "free"}}})
+	_, err = s.ReplaceOfferings(ctx, by, domain.Menu{Offerings: []domain.OfferingDraft{{Title: text, Deliverable: "D", Mode: "free"}}})
 	s.ok(err)
 	const link = "https://casino.example.org/"
 	_, err = s.AddLink(ctx, by, link, "website")
 	s.ok(err)
 
 	s.blockWord("casino")
-	doc, err := s.UpdateAgent(ctx, by, func(set *Settings) error { set.Tagline = "Another"; return nil })
+	doc, err := s.UpdateAgent(ctx, by, func(set *domain.Settings) error { set.Tagline = "Another"; return nil })
 	s.ok(err)
 	if !strings.Contains(doc.Profile, text) || !strings.Contains(doc.Profile, "Another") {
 		t.Errorf("the card: %s", doc.Profile)
@@ -331,7 +332,7 @@ func TestBlockedWords_ByAnotherProcess(t *testing.T) {
 	author, _ := s.register("harbour-pilot")
 	try := func(what, want string) {
 		t.Helper()
-		_, _, err := s.CreatePost(ctx, author, PostDraft{Kind: "seeking", Title: "A casino", Body: "B"}, Once{})
+		_, _, err := s.CreatePost(ctx, author, domain.PostDraft{Kind: "seeking", Title: "A casino", Body: "B"}, Once{})
 		wantOutcome(t, what, err, want)
 	}
 	try("at first", "")

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"cmp"
 	"context"
 	"crypto/subtle"
@@ -40,33 +41,26 @@ var codeReader = strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", 
 // hashCode reads a code without regard to case and hyphen, and takes the letters
 // that the alphabet leaves out for the digits that they look like.
 func hashCode(agentID int64, purpose, mailbox, code string) []byte {
-	sum := keyOf(strconv.FormatInt(agentID, 10), purpose, mailbox, codeReader.Replace(strings.ToUpper(code)))
+	sum := domain.HashParts(strconv.FormatInt(agentID, 10), purpose, mailbox, codeReader.Replace(strings.ToUpper(code)))
 	return sum[:]
-}
-
-// CodeSent says how long a code that was sent is good, and when another may be
-// asked for.
-type CodeSent struct {
-	ExpiresAt   Time
-	ResendAfter Time
 }
 
 // StartVerify mails the caller a code that proves its mailbox. It refuses with
 // already_verified, and with rate_limited past the caps on mails.
-func (s *Store) StartVerify(ctx context.Context, caller Caller) (sent CodeSent, err error) {
+func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent domain.CodeSent, err error) {
 	err = s.writeOrRejectAs(ctx, caller, func(t *tx) error {
 		agent, err := t.agent(caller.ID)
 		if err != nil {
 			return err
 		}
 		if agent.VerifiedAt != nil {
-			return refuse(CodeAlreadyVerified)
+			return domain.NewError(domain.CodeAlreadyVerified)
 		}
-		if err := t.sendCode(&agent, MailVerify); err != nil {
+		if err := t.sendCode(&agent, domain.MailVerify); err != nil {
 			return err
 		}
 		next, err := t.nextMail(&agent)
-		sent = CodeSent{t.now.add(codeAge), next}
+		sent = domain.CodeSent{ExpiresAt: t.now.Add(codeAge), ResendAfter: next}
 		return err
 	})
 	return sent, err
@@ -88,7 +82,7 @@ func (t *tx) sendCode(agent *agentRow, purpose string) error {
 	if err != nil {
 		return err
 	}
-	expires := t.now.add(codeAge)
+	expires := t.now.Add(codeAge)
 	err = t.Exec(`
 		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at)
 		VALUES (?, ?, ?, ?, 0, ?, ?)
@@ -107,16 +101,16 @@ func (t *tx) sendCode(agent *agentRow, purpose string) error {
 // ConfirmVerify verifies the caller's mailbox with the code that was sent there.
 // It refuses with already_verified, wrong_code, code_expired (there is no code
 // that could be right), and too_many_attempts until a new code is asked for.
-func (s *Store) ConfirmVerify(ctx context.Context, caller Caller, code string) (doc AgentDocument, err error) {
+func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code string) (doc domain.AgentDocument, err error) {
 	err = s.writeOrRejectAs(ctx, caller, func(t *tx) error {
 		agent, err := t.agent(caller.ID)
 		if err != nil {
 			return err
 		}
 		if agent.VerifiedAt != nil {
-			return refuse(CodeAlreadyVerified)
+			return domain.NewError(domain.CodeAlreadyVerified)
 		}
-		if err := t.tryCode(&agent, MailVerify, code); err != nil {
+		if err := t.tryCode(&agent, domain.MailVerify, code); err != nil {
 			return err
 		}
 		if err := t.Exec(`UPDATE agents SET verified_at = ?, updated_at = ? WHERE id = ?`, t.now, t.now, agent.ID); err != nil {
@@ -132,11 +126,11 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller Caller, code string) (
 // tryCode uses a code up, or counts a wrong try.
 func (t *tx) tryCode(agent *agentRow, purpose, code string) error {
 	var row struct {
-		Mailbox   string `db:"mailbox"`
-		Hash      []byte `db:"code_hash"`
-		Wrong     int    `db:"wrong_tries"`
-		CreatedAt Time   `db:"created_at"`
-		ExpiresAt Time   `db:"expires_at"`
+		Mailbox   string      `db:"mailbox"`
+		Hash      []byte      `db:"code_hash"`
+		Wrong     int         `db:"wrong_tries"`
+		CreatedAt domain.Time `db:"created_at"`
+		ExpiresAt domain.Time `db:"expires_at"`
 	}
 	found, err := t.Find(&row, `
 		SELECT mailbox, code_hash, wrong_tries, created_at, expires_at
@@ -145,15 +139,15 @@ func (t *tx) tryCode(agent *agentRow, purpose, code string) error {
 	case err != nil:
 		return err
 	case !found:
-		return &Error{Code: CodeCodeExpired, Topic: purpose}
+		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
 	case row.Wrong >= codeTries: // until a new code can be asked for
 		next, err := t.nextMail(agent)
-		return cmp.Or[error](err, &Error{Code: CodeTooManyAttempts, Limit: codeTries, RetryAt: next.Time()})
+		return cmp.Or[error](err, &domain.Error{Code: domain.CodeTooManyAttempts, Limit: codeTries, RetryAt: next.Time()})
 	case row.ExpiresAt <= t.now || row.Mailbox != agent.Mailbox:
-		return &Error{Code: CodeCodeExpired, Topic: purpose}
+		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
 	case subtle.ConstantTimeCompare(row.Hash, hashCode(agent.ID, purpose, row.Mailbox, code)) != 1:
 		err := t.Exec(`UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
-		return cmp.Or[error](err, refuse(CodeWrongCode))
+		return cmp.Or[error](err, domain.NewError(domain.CodeWrongCode))
 	}
 	return errors.Join(
 		t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose),
@@ -169,8 +163,8 @@ func (s *Store) StartRecovery(ctx context.Context, handle string) error {
 		if err != nil || !found || agent.VerifiedAt == nil || agent.suspended(t.now) {
 			return err
 		}
-		err = t.sendCode(&agent, MailRecover)
-		if errors.Is(err, refuse(CodeRateLimited)) {
+		err = t.sendCode(&agent, domain.MailRecover)
+		if errors.Is(err, domain.NewError(domain.CodeRateLimited)) {
 			return nil
 		}
 		return err
@@ -180,8 +174,8 @@ func (s *Store) StartRecovery(ctx context.Context, handle string) error {
 // ConfirmRecovery replaces an agent's key, for one who has the code that was
 // mailed. It refuses with wrong_code, code_expired (also for a handle that no
 // code was sent to) and too_many_attempts.
-func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string) (key string, rotatedAt Time, err error) {
-	if key, err = newKey(s.random); err != nil {
+func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string) (key string, rotatedAt domain.Time, err error) {
+	if key, err = domain.NewKey(s.random); err != nil {
 		return "", 0, err
 	}
 	err = s.writeOrReject(ctx, func(t *tx) error {
@@ -190,9 +184,9 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string) (key s
 			return err
 		}
 		if !found || agent.VerifiedAt == nil || agent.suspended(t.now) {
-			return &Error{Code: CodeCodeExpired, Topic: MailRecover}
+			return &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
 		}
-		if err := t.tryCode(&agent, MailRecover, code); err != nil {
+		if err := t.tryCode(&agent, domain.MailRecover, code); err != nil {
 			return err
 		}
 		rotatedAt = t.now

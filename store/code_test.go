@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -29,25 +30,25 @@ func (p pickedCodes) Read(b []byte) (int, error) {
 }
 
 // code asks for a code and returns it.
-func (s *testStore) code(c Caller) string {
+func (s *testStore) code(c domain.Caller) string {
 	s.Helper()
 	s.ok(s.sends()["verify"](c))
 	return s.mailed().Secret
 }
 
 // recoveryCode asks for a code to recover a key and returns it.
-func (s *testStore) recoveryCode(c Caller) string {
+func (s *testStore) recoveryCode(c domain.Caller) string {
 	s.Helper()
 	s.ok(s.sends()["recover"](c))
 	return s.mailed().Secret
 }
 
-func (s *testStore) confirm(c Caller, code string) error {
+func (s *testStore) confirm(c domain.Caller, code string) error {
 	_, err := s.ConfirmVerify(context.Background(), c, code)
 	return err
 }
 
-func (s *testStore) recover(c Caller, code string) (key string, err error) {
+func (s *testStore) recover(c domain.Caller, code string) (key string, err error) {
 	key, _, err = s.ConfirmRecovery(context.Background(), c.Handle, code)
 	return key, err
 }
@@ -131,10 +132,10 @@ func TestWhenAnotherCodeMayBeAskedFor(t *testing.T) {
 func TestWhatACodeIsAnsweredWith(t *testing.T) {
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
-	now := at(s.clock.Now())
+	now := domain.TimeOf(s.clock.Now())
 	sent, err := s.StartVerify(context.Background(), pilot)
 	s.ok(err)
-	if want := (CodeSent{ExpiresAt: now.add(15 * time.Minute), ResendAfter: now.add(time.Minute)}); sent != want {
+	if want := (domain.CodeSent{ExpiresAt: now.Add(15 * time.Minute), ResendAfter: now.Add(time.Minute)}); sent != want {
 		t.Errorf("sent %v, want %v", sent, want)
 	}
 	s.clock.Advance(time.Second)
@@ -146,7 +147,7 @@ func TestWhatACodeIsAnsweredWith(t *testing.T) {
 	if diff := cmp.Diff(card, doc); diff != "" {
 		t.Errorf("the card is another than the answer: %s", diff)
 	}
-	if verified := value[Time](s, `SELECT verified_at FROM agents`); verified != now.add(time.Second) || doc.Level != 1 {
+	if verified := value[domain.Time](s, `SELECT verified_at FROM agents`); verified != now.Add(time.Second) || doc.Level != 1 {
 		t.Errorf("level %d, verified at %v", doc.Level, verified)
 	}
 	wantOutcome(t, "a code for what is verified", s.sends()["verify"](pilot), "already_verified")
@@ -197,7 +198,7 @@ func TestFiveWrongTriesBurnACode(t *testing.T) {
 		for i := range 5 {
 			wantOutcome(t, fmt.Sprintf("%s, wrong try %d", name, i+1), tt.try(wrongCode), "wrong_code")
 		}
-		for _, after := range []time.Duration{0, time.Minute, 14 * time.Minute, 2 * time.Hour, 40 * Day} {
+		for _, after := range []time.Duration{0, time.Minute, 14 * time.Minute, 2 * time.Hour, 40 * domain.Day} {
 			s.clock.Advance(after - s.since(asked))
 			s.ok(s.RunDue(context.Background()))
 			retry := max(after, time.Minute) // when another may be asked for
@@ -209,7 +210,7 @@ func TestFiveWrongTriesBurnACode(t *testing.T) {
 				}
 			}
 		}
-		s.clock.Advance(41*Day - s.since(asked))
+		s.clock.Advance(41*domain.Day - s.since(asked))
 		fresh := tt.ask()
 		wantOutcome(t, name+", the old code after a new one", tt.try(code), "wrong_code")
 		for range 3 {
@@ -223,55 +224,55 @@ func TestCodesOfAnother(t *testing.T) {
 	ctx := context.Background()
 	const here = "harbour-pilot@agents.example.org"
 	for name, tt := range map[string]struct {
-		code func(s *testStore, pilot, other Caller) string
+		code func(s *testStore, pilot, other domain.Caller) string
 		want string
 	}{
-		"its own":         {func(s *testStore, pilot, _ Caller) string { return s.code(pilot) }, ""},
-		"none asked for":  {func(s *testStore, _, _ Caller) string { return wrongCode }, "code_expired"},
-		"another agent's": {func(s *testStore, _, other Caller) string { return s.code(other) }, "code_expired"},
-		"another agent's at the same mailbox, while it has its own": {func(s *testStore, pilot, other Caller) string {
-			s.update(other, func(a *Settings) { a.Mailbox = here })
+		"its own":         {func(s *testStore, pilot, _ domain.Caller) string { return s.code(pilot) }, ""},
+		"none asked for":  {func(s *testStore, _, _ domain.Caller) string { return wrongCode }, "code_expired"},
+		"another agent's": {func(s *testStore, _, other domain.Caller) string { return s.code(other) }, "code_expired"},
+		"another agent's at the same mailbox, while it has its own": {func(s *testStore, pilot, other domain.Caller) string {
+			s.update(other, func(a *domain.Settings) { a.Mailbox = here })
 			s.code(pilot)
 			return s.code(other)
 		}, "wrong_code"},
-		"one before the last": {func(s *testStore, pilot, _ Caller) string {
+		"one before the last": {func(s *testStore, pilot, _ domain.Caller) string {
 			first := s.code(pilot)
 			s.code(pilot)
 			return first
 		}, "wrong_code"},
-		"one for recovery": {func(s *testStore, pilot, _ Caller) string {
+		"one for recovery": {func(s *testStore, pilot, _ domain.Caller) string {
 			s.ok(s.Verify(ctx, pilot.Handle))
 			code := s.recoveryCode(pilot)
 			s.change(nil, `UPDATE agents SET verified_at = NULL WHERE id = ?`, pilot.ID)
 			return code
 		}, "code_expired"},
-		"one for recovery, while it has its own": {func(s *testStore, pilot, _ Caller) string {
+		"one for recovery, while it has its own": {func(s *testStore, pilot, _ domain.Caller) string {
 			s.ok(s.Verify(ctx, pilot.Handle))
 			code := s.recoveryCode(pilot)
 			s.change(nil, `UPDATE agents SET verified_at = NULL WHERE id = ?`, pilot.ID)
 			s.code(pilot)
 			return code
 		}, "wrong_code"},
-		"an earlier mailbox's": {func(s *testStore, pilot, _ Caller) string {
+		"an earlier mailbox's": {func(s *testStore, pilot, _ domain.Caller) string {
 			code := s.code(pilot)
-			s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
+			s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
 			return code
 		}, "code_expired"},
-		"the same mailbox's after another": {func(s *testStore, pilot, _ Caller) string {
+		"the same mailbox's after another": {func(s *testStore, pilot, _ domain.Caller) string {
 			code := s.code(pilot)
-			s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
-			s.update(pilot, func(a *Settings) { a.Mailbox = here })
+			s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
+			s.update(pilot, func(a *domain.Settings) { a.Mailbox = here })
 			return code
 		}, "code_expired"},
-		"an earlier mailbox's, while it has a new one": {func(s *testStore, pilot, _ Caller) string {
+		"an earlier mailbox's, while it has a new one": {func(s *testStore, pilot, _ domain.Caller) string {
 			code := s.code(pilot)
-			s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
+			s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
 			s.code(pilot)
 			return code
 		}, "wrong_code"},
-		"its own under a new name": {func(s *testStore, pilot, _ Caller) string {
+		"its own under a new name": {func(s *testStore, pilot, _ domain.Caller) string {
 			code := s.code(pilot)
-			s.update(pilot, func(a *Settings) { a.Name, a.Owner = "Another", "Another" })
+			s.update(pilot, func(a *domain.Settings) { a.Name, a.Owner = "Another", "Another" })
 			return code
 		}, ""},
 	} {
@@ -287,7 +288,7 @@ func TestANewMailboxGetsNoOldCode(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot, _ := s.register("harbour-pilot")
 	s.ok(s.sends()["verify"](pilot))
-	s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
+	s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
 	if mails := s.deliver(); len(mails) != 0 {
 		t.Errorf("still on its way: %d mails", len(mails))
 	}
@@ -344,7 +345,7 @@ func TestGuessesInADay(t *testing.T) {
 	var seed [32]byte
 	_, _ = rand.Read(seed[:])
 	chance := mathrand.NewChaCha8(seed)
-	var counted []Time // those that were compared with a code
+	var counted []domain.Time // those that were compared with a code
 	days, guesses, guessed := proof.Rounds(3, 3, 500), 0, 0
 	for range days * 24 * 12 {
 		if got := outcome(s.sends()["verify"](pilot)); got != "" && got != "rate_limited" {
@@ -360,7 +361,7 @@ func TestGuessesInADay(t *testing.T) {
 				t.Errorf("the guess %s of seed %x verifies the mailbox", guess, seed)
 				s.change(nil, `UPDATE agents SET verified_at = NULL WHERE id = ?`, pilot.ID) // so that guessing goes on
 			case "wrong_code":
-				counted = append(counted, at(s.clock.Now()))
+				counted = append(counted, domain.TimeOf(s.clock.Now()))
 			case "code_expired", "too_many_attempts":
 			default:
 				t.Fatalf("the guess %s of seed %x: %q", guess, seed, got)
@@ -409,7 +410,7 @@ func TestWhoCanRecover(t *testing.T) {
 		case "suspended with a code":
 			s.change(nil, `UPDATE agents SET suspended_at = 1`)
 		case "not verified any longer":
-			s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
+			s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
 		}
 		now := s.clock.Now()
 		recovered, rotated, err := s.ConfirmRecovery(ctx, pilot.Handle, code)
@@ -417,7 +418,7 @@ func TestWhoCanRecover(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if rotated != at(now) || !WellFormedKey(recovered) {
+		if rotated != domain.TimeOf(now) || !domain.WellFormedKey(recovered) {
 			t.Errorf("%s: rotated at %v", name, rotated)
 		}
 		_, err = s.Authenticate(ctx, recovered)
@@ -436,7 +437,7 @@ func TestARecoveredKeyCountsAsUsed(t *testing.T) {
 	once := NewOnce("createAgent", onceKey, "body")
 	first, _, err := s.Register(ctx, registration("harbour-pilot"), once)
 	s.ok(err)
-	pilot := Caller{ID: first.Agent.ID, Handle: "harbour-pilot"}
+	pilot := domain.Caller{ID: first.Agent.ID, Handle: "harbour-pilot"}
 	s.ok(s.Verify(ctx, pilot.Handle))
 	key, err := s.recover(pilot, s.recoveryCode(pilot))
 	s.ok(err)

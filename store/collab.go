@@ -1,47 +1,15 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"errors"
 	"fmt"
 )
 
-// pendingCollabs is how many collaborations an agent may have recorded that still
-// wait for their partners.
-const pendingCollabs = 5
-
-// CollabDraft is a new record of finished work (specification: Collaboration).
-type CollabDraft struct {
-	Partner   string `json:"partner" text:"-" minLength:"3" maxLength:"32" doc:"Handle of the other side, which confirms or declines." example:"tide-gauge"`
-	Summary   string `json:"summary" format:"multiline" minLength:"1" maxLength:"300" doc:"What was done." example:"Tide tables of Skagen for October"`
-	PostID    string `json:"post_id,omitempty" text:"-" maxLength:"60" doc:"The call it came from."`
-	RequestID string `json:"request_id,omitempty" text:"-" maxLength:"60" doc:"The contact request between the two that it came from."`
-}
-
-// Collab is a collaboration as its parties see it and, once confirmed, the public.
-type Collab struct {
-	ID               string  `json:"id" db:"id"`
-	Status           string  `json:"status" db:"status" enum:"pending,confirmed,declined"`
-	Initiator        Party   `json:"initiator" db:"initiator"`
-	Partner          Party   `json:"partner" db:"partner"`
-	Summary          string  `json:"summary" db:"summary"`
-	PostID           *string `json:"post_id" db:"post_id"`
-	RequestID        *string `json:"request_id" db:"request_id"`
-	CountsAsEvidence bool    `json:"counts_as_evidence" db:"counts" doc:"Confirmed, and both sides are claimed by owners who are different people."`
-	CreatedAt        Time    `json:"created_at" db:"created_at"`
-	DecidedAt        *Time   `json:"decided_at" db:"decided_at" nullable:"true"`
-}
-
-// The states of a collaboration.
-const (
-	collabPending   = "pending"
-	collabConfirmed = "confirmed"
-	collabDeclined  = "declined"
-)
-
 // collabRow is a collaboration as a query reads it.
 type collabRow struct {
-	Collab
+	domain.Collab
 	Seq         int64 `db:"seq"`
 	InitiatorID int64 `db:"initiator_id"`
 	PartnerID   int64 `db:"partner_id"`
@@ -72,46 +40,46 @@ var selectCollab = `
 // partner declined; with sender_limit_reached more than 5 that wait; with
 // rate_limited more than the day's; with idempotency_conflict a repeated key with
 // another body.
-func (s *Store) RecordCollab(ctx context.Context, caller Caller, draft CollabDraft, once Once) (collab Collab, replayed bool, err error) {
-	return createOnce(ctx, s.writeAs, caller, once, func(t *tx) (Collab, error) { return t.recordCollab(caller, draft) })
+func (s *Store) RecordCollab(ctx context.Context, caller domain.Caller, draft domain.CollabDraft, once Once) (collab domain.Collab, replayed bool, err error) {
+	return createOnce(ctx, s.writeAs, caller, once, func(t *tx) (domain.Collab, error) { return t.recordCollab(caller, draft) })
 }
 
-func (t *tx) recordCollab(caller Caller, draft CollabDraft) (Collab, error) {
+func (t *tx) recordCollab(caller domain.Caller, draft domain.CollabDraft) (domain.Collab, error) {
 	partner, found, err := t.agentByHandle(draft.Partner)
 	if err != nil {
-		return Collab{}, err
+		return domain.Collab{}, err
 	}
 	if err := t.checkCollab(caller, draft, &partner, found && !partner.suspended(t.now)); err != nil {
-		return Collab{}, err
+		return domain.Collab{}, err
 	}
 	if err := t.admitCollab(caller.ID, partner.ID); err != nil {
-		return Collab{}, err
+		return domain.Collab{}, err
 	}
-	id, err := t.newID(idCollab)
+	id, err := t.newID(domain.IdCollab)
 	if err != nil {
-		return Collab{}, err
+		return domain.Collab{}, err
 	}
 	err = t.Exec(`
 		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, post_id, request_id, created_at)
 		VALUES (?, ?, ?, 'pending', ?, ?, ?, ?)`,
-		id, caller.ID, partner.ID, draft.Summary, optional(draft.PostID), optional(draft.RequestID), t.now)
+		id, caller.ID, partner.ID, draft.Summary, domain.Optional(draft.PostID), domain.Optional(draft.RequestID), t.now)
 	if err != nil {
-		return Collab{}, fmt.Errorf("insert the collaboration: %w", err)
+		return domain.Collab{}, fmt.Errorf("insert the collaboration: %w", err)
 	}
-	if err := t.tell(partner.ID, "collab.received", EventSubject{ID: &id, Handle: caller.Handle}); err != nil {
-		return Collab{}, err
+	if err := t.tell(partner.ID, "collab.received", domain.EventSubject{ID: &id, Handle: caller.Handle}); err != nil {
+		return domain.Collab{}, err
 	}
 	return t.collab(id)
 }
 
 // checkCollab holds the fields against what there is.
-func (t *tx) checkCollab(caller Caller, draft CollabDraft, partner *agentRow, found bool) error {
-	var faults []Fault
+func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner *agentRow, found bool) error {
+	var faults []domain.FieldError
 	switch {
 	case !found:
-		faults = append(faults, Fault{Field: "partner", Code: FaultUnknownID, Topic: "partner"})
+		faults = append(faults, domain.FieldError{Field: "partner", Code: domain.FaultUnknownID, Topic: "partner"})
 	case partner.ID == caller.ID:
-		faults = append(faults, Fault{Field: "partner", Code: FaultBadValue, Topic: "partner"})
+		faults = append(faults, domain.FieldError{Field: "partner", Code: domain.FaultBadValue, Topic: "partner"})
 	}
 	var n int
 	if draft.PostID != "" {
@@ -119,7 +87,7 @@ func (t *tx) checkCollab(caller Caller, draft CollabDraft, partner *agentRow, fo
 			return err
 		}
 		if n == 0 {
-			faults = append(faults, Fault{Field: "post_id", Code: FaultUnknownID, Topic: "post"})
+			faults = append(faults, domain.FieldError{Field: "post_id", Code: domain.FaultUnknownID, Topic: "post"})
 		}
 	}
 	if draft.RequestID != "" {
@@ -130,7 +98,7 @@ func (t *tx) checkCollab(caller Caller, draft CollabDraft, partner *agentRow, fo
 			return err
 		}
 		if n == 0 {
-			faults = append(faults, Fault{Field: "request_id", Code: FaultUnknownID, Topic: "request"})
+			faults = append(faults, domain.FieldError{Field: "request_id", Code: domain.FaultUnknownID, Topic: "request"})
 		}
 	}
 	return t.checkTexts(draft, faults...)
@@ -152,7 +120,7 @@ func (t *tx) admitCollab(initiator, partner int64) error {
 	if err != nil {
 		return err
 	}
-	var declined *Time
+	var declined *domain.Time
 	err = t.Get(&declined, `
 		SELECT MAX(decided_at) FROM collabs
 		WHERE initiator_id = ? AND partner_id = ? AND status = 'declined'`, initiator, partner)
@@ -160,19 +128,19 @@ func (t *tx) admitCollab(initiator, partner int64) error {
 	case err != nil:
 		return err
 	case waiting.Here > 0:
-		return &Error{Code: CodeDuplicate, Topic: "collab"}
+		return &domain.Error{Code: domain.CodeDuplicate, Topic: "collab"}
 	case blocked:
-		return &Error{Code: CodeNotAccepting, Topic: "collab"}
-	case declined != nil && declined.add(declineCooldown) > t.now:
-		return &Error{Code: CodeCooldown, Topic: "collab", RetryAt: declined.add(declineCooldown).Time()}
-	case waiting.All >= pendingCollabs:
+		return &domain.Error{Code: domain.CodeNotAccepting, Topic: "collab"}
+	case declined != nil && declined.Add(domain.DeclineCooldown) > t.now:
+		return &domain.Error{Code: domain.CodeCooldown, Topic: "collab", RetryAt: declined.Add(domain.DeclineCooldown).Time()}
+	case waiting.All >= domain.MaxPendingCollabs:
 		// It ends when a partner answers, which nobody can foretell.
-		return &Error{Code: CodeSenderLimitReached, Topic: "collab", Limit: pendingCollabs, RetryAt: t.now.add(Day).Time()}
+		return &domain.Error{Code: domain.CodeSenderLimitReached, Topic: "collab", Limit: domain.MaxPendingCollabs, RetryAt: t.now.Add(domain.Day).Time()}
 	}
-	return t.spend(initiator, actCollab, t.store.quotas.Collabs)
+	return t.spend(initiator, domain.ActCollab, t.store.quotas.Collabs)
 }
 
-func (t *tx) collab(id string) (Collab, error) {
+func (t *tx) collab(id string) (domain.Collab, error) {
 	var row collabRow
 	err := t.Get(&row, selectCollab+` WHERE c.id = ?`, id)
 	return row.Collab, err
@@ -182,16 +150,16 @@ func (t *tx) collab(id string) (Collab, error) {
 // caller. Repeated, it answers the same again; it refuses with not_found a
 // stranger, with forbidden the side that recorded it, and with invalid_state one
 // that was declined.
-func (s *Store) ConfirmCollab(ctx context.Context, caller Caller, id string) (Collab, error) {
-	return s.decideCollab(ctx, caller, id, collabConfirmed)
+func (s *Store) ConfirmCollab(ctx context.Context, caller domain.Caller, id string) (domain.Collab, error) {
+	return s.decideCollab(ctx, caller, id, domain.CollabConfirmed)
 }
 
 // DeclineCollab declines a collaboration; see ConfirmCollab.
-func (s *Store) DeclineCollab(ctx context.Context, caller Caller, id string) (Collab, error) {
-	return s.decideCollab(ctx, caller, id, collabDeclined)
+func (s *Store) DeclineCollab(ctx context.Context, caller domain.Caller, id string) (domain.Collab, error) {
+	return s.decideCollab(ctx, caller, id, domain.CollabDeclined)
 }
 
-func (s *Store) decideCollab(ctx context.Context, caller Caller, id, to string) (collab Collab, err error) {
+func (s *Store) decideCollab(ctx context.Context, caller domain.Caller, id, to string) (collab domain.Collab, err error) {
 	err = s.writeAs(ctx, caller, func(t *tx) error {
 		var row collabRow
 		found, err := t.Find(&row, selectCollab+` WHERE c.id = ? AND ? IN (c.initiator_id, c.partner_id)`, id, caller.ID)
@@ -199,14 +167,14 @@ func (s *Store) decideCollab(ctx context.Context, caller Caller, id, to string) 
 		case err != nil:
 			return err
 		case !found:
-			return refuse(CodeNotFound)
+			return domain.NewError(domain.CodeNotFound)
 		case row.PartnerID != caller.ID:
-			return &Error{Code: CodeForbidden, Topic: "collab"}
+			return &domain.Error{Code: domain.CodeForbidden, Topic: "collab"}
 		case row.Status == to:
 			collab = row.Collab
 			return nil
-		case row.Status != collabPending:
-			return &Error{Code: CodeInvalidState, Topic: "collab"}
+		case row.Status != domain.CollabPending:
+			return &domain.Error{Code: domain.CodeInvalidState, Topic: "collab"}
 		}
 		if err := t.closeCollab(&row, to, row.InitiatorID); err != nil {
 			return err
@@ -222,7 +190,7 @@ func (t *tx) closeCollab(row *collabRow, to string, told int64) error {
 	if err := t.Exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.now, row.Seq); err != nil {
 		return fmt.Errorf("decide a collaboration: %w", err)
 	}
-	if to == collabConfirmed {
+	if to == domain.CollabConfirmed {
 		t.touch(row.InitiatorID, row.PartnerID)
 		t.changes.Collabs = true
 	}
@@ -230,7 +198,7 @@ func (t *tx) closeCollab(row *collabRow, to string, told int64) error {
 	if told == row.PartnerID {
 		other = row.Initiator.Handle
 	}
-	return t.tell(told, "collab."+to, EventSubject{ID: &row.ID, Handle: other})
+	return t.tell(told, "collab."+to, domain.EventSubject{ID: &row.ID, Handle: other})
 }
 
 // endCollabsOf declines what waits between others and an agent that is about to
@@ -247,7 +215,7 @@ func (t *tx) endCollabsOf(id int64) error {
 		if other == id {
 			other = pending[i].PartnerID
 		}
-		err = errors.Join(err, t.closeCollab(&pending[i], collabDeclined, other))
+		err = errors.Join(err, t.closeCollab(&pending[i], domain.CollabDeclined, other))
 	}
 	t.changes.Collabs = true
 	return errors.Join(err, t.Exec(`
@@ -257,7 +225,7 @@ func (t *tx) endCollabsOf(id int64) error {
 
 // Collabs lists confirmed collaborations, newest first: those of an agent, or all
 // with an empty handle. Those of a hidden agent are not there.
-func (s *Store) Collabs(ctx context.Context, handle string, page Page) (List[Collab], error) {
+func (s *Store) Collabs(ctx context.Context, handle string, page Page) (List[domain.Collab], error) {
 	where := ` c.status = 'confirmed'
 		AND (i.id IS NULL OR EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = i.id))
 		AND (p.id IS NULL OR EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = p.id))`
@@ -274,7 +242,7 @@ func (s *Store) Collabs(ctx context.Context, handle string, page Page) (List[Col
 
 // OwnCollabs lists the caller's collaborations, newest first; status is empty for
 // all.
-func (s *Store) OwnCollabs(ctx context.Context, caller Caller, status string, page Page) (List[Collab], error) {
+func (s *Store) OwnCollabs(ctx context.Context, caller domain.Caller, status string, page Page) (List[domain.Collab], error) {
 	where, bounds := ` c.seq IN (
 			SELECT seq FROM collabs WHERE initiator_id = ?
 			UNION ALL
@@ -285,7 +253,7 @@ func (s *Store) OwnCollabs(ctx context.Context, caller Caller, status string, pa
 	return s.listCollabs(ctx, fmt.Sprintf("own collabs %d %s", caller.ID, status), where, bounds, page)
 }
 
-func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []any, page Page) (List[Collab], error) {
+func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []any, page Page) (List[domain.Collab], error) {
 	rows, err := list[collabRow](ctx, s, &listing{
 		name: name,
 		rows: selectCollab + ` WHERE c.seq < ? AND` + where + ` ORDER BY c.seq DESC LIMIT ? OFFSET ?`,
@@ -295,7 +263,7 @@ func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []an
 			WHERE` + where + ` LIMIT ?)`,
 		bounds: bounds,
 	}, page)
-	found := List[Collab]{Items: []Collab{}, Total: rows.Total, TotalIsExact: rows.TotalIsExact, Next: rows.Next}
+	found := List[domain.Collab]{Items: []domain.Collab{}, Total: rows.Total, TotalIsExact: rows.TotalIsExact, Next: rows.Next}
 	for i := range rows.Items {
 		found.Items = append(found.Items, rows.Items[i].Collab)
 	}

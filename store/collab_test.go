@@ -11,12 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store/domain"
 	"callbook/store/text"
 	"callbook/testdata/proof"
 )
 
-func (s *testStore) propose(c Caller, partner string, change ...func(*CollabDraft)) (Collab, error) {
-	d := CollabDraft{Partner: partner, Summary: "Tide tables of Skagen"}
+func (s *testStore) propose(c domain.Caller, partner string, change ...func(*domain.CollabDraft)) (domain.Collab, error) {
+	d := domain.CollabDraft{Partner: partner, Summary: "Tide tables of Skagen"}
 	for _, f := range change {
 		f(&d)
 	}
@@ -25,7 +26,7 @@ func (s *testStore) propose(c Caller, partner string, change ...func(*CollabDraf
 }
 
 // record records a collaboration that waits for its partner.
-func (s *testStore) record(initiator, partner Caller) Collab {
+func (s *testStore) record(initiator, partner domain.Caller) domain.Collab {
 	s.Helper()
 	collab, err := s.propose(initiator, partner.Handle)
 	s.ok(err)
@@ -33,10 +34,14 @@ func (s *testStore) record(initiator, partner Caller) Collab {
 }
 
 // decisions are the partner's two answers, and the state that each leads to.
-func (s *testStore) decisions() map[string]func(Caller, string) (Collab, error) {
-	return map[string]func(Caller, string) (Collab, error){
-		"confirmed": func(c Caller, id string) (Collab, error) { return s.ConfirmCollab(context.Background(), c, id) },
-		"declined":  func(c Caller, id string) (Collab, error) { return s.DeclineCollab(context.Background(), c, id) },
+func (s *testStore) decisions() map[string]func(domain.Caller, string) (domain.Collab, error) {
+	return map[string]func(domain.Caller, string) (domain.Collab, error){
+		"confirmed": func(c domain.Caller, id string) (domain.Collab, error) {
+			return s.ConfirmCollab(context.Background(), c, id)
+		},
+		"declined": func(c domain.Caller, id string) (domain.Collab, error) {
+			return s.DeclineCollab(context.Background(), c, id)
+		},
 	}
 }
 
@@ -46,15 +51,15 @@ func TestWhatACollaborationSays(t *testing.T) {
 	a, b := s.reachable("agent-a"), s.reachable("agent-b")
 	s.claim(b, 2)
 	post, request := s.post(b), s.ask(b, a)
-	now := at(s.clock.Now())
-	got, err := s.propose(a, "agent-b", func(d *CollabDraft) { d.PostID, d.RequestID, d.Summary = post.ID, request.ID, "Two\nlines" })
+	now := domain.TimeOf(s.clock.Now())
+	got, err := s.propose(a, "agent-b", func(d *domain.CollabDraft) { d.PostID, d.RequestID, d.Summary = post.ID, request.ID, "Two\nlines" })
 	s.ok(err)
-	party := func(handle string, level int) Party {
+	party := func(handle string, level int) domain.Party {
 		name := "Name of " + handle
-		return Party{handle, &name, &level}
+		return domain.Party{Handle: handle, Name: &name, Level: &level}
 	}
 	postID := value[string](s, `SELECT id FROM posts`)
-	want := Collab{
+	want := domain.Collab{
 		ID: got.ID, Status: "pending", Initiator: party("agent-a", 1), Partner: party("agent-b", 2),
 		Summary: "Two\nlines", PostID: &postID, RequestID: &request.ID, CreatedAt: now,
 	}
@@ -62,7 +67,7 @@ func TestWhatACollaborationSays(t *testing.T) {
 		t.Errorf("recorded (-want +got): %s", diff)
 	}
 	s.clock.Advance(time.Hour)
-	decided := at(s.clock.Now())
+	decided := domain.TimeOf(s.clock.Now())
 	want.Status, want.DecidedAt = "confirmed", &decided
 	got, err = s.ConfirmCollab(ctx, b, got.ID)
 	if s.ok(err); !cmp.Equal(want, got) {
@@ -71,16 +76,16 @@ func TestWhatACollaborationSays(t *testing.T) {
 	s.claim(a, 1)
 	want.Initiator, want.CountsAsEvidence = party("agent-a", 2), true
 	list, err := s.Collabs(ctx, "agent-a", Page{Limit: 10})
-	if s.ok(err); !cmp.Equal([]Collab{want}, list.Items) {
-		t.Errorf("listed (-want +got): %s", cmp.Diff([]Collab{want}, list.Items))
+	if s.ok(err); !cmp.Equal([]domain.Collab{want}, list.Items) {
+		t.Errorf("listed (-want +got): %s", cmp.Diff([]domain.Collab{want}, list.Items))
 	}
 	// What it came from may go.
 	s.ok(s.DeletePost(ctx, b, post.ID))
 	s.ok(s.DeleteAgent(ctx, a))
-	want.Initiator, want.CountsAsEvidence = Party{Handle: "agent-a"}, false
+	want.Initiator, want.CountsAsEvidence = domain.Party{Handle: "agent-a"}, false
 	list, err = s.OwnCollabs(ctx, b, "", Page{Limit: 10})
-	if s.ok(err); !cmp.Equal([]Collab{want}, list.Items) {
-		t.Errorf("with its initiator gone (-want +got): %s", cmp.Diff([]Collab{want}, list.Items))
+	if s.ok(err); !cmp.Equal([]domain.Collab{want}, list.Items) {
+		t.Errorf("with its initiator gone (-want +got): %s", cmp.Diff([]domain.Collab{want}, list.Items))
 	}
 }
 
@@ -95,7 +100,7 @@ func TestWhoDecidesACollaboration(t *testing.T) {
 		for act, want := range want {
 			for who, want := range map[string]string{"initiator": "forbidden", "partner": want, "stranger": "not_found"} {
 				s := newStore(t)
-				parties := map[string]Caller{"initiator": s.verified("initiator"), "partner": s.verified("partner"), "stranger": s.verified("stranger")}
+				parties := map[string]domain.Caller{"initiator": s.verified("initiator"), "partner": s.verified("partner"), "stranger": s.verified("stranger")}
 				collab := s.record(parties["initiator"], parties["partner"])
 				if set := s.decisions()[state]; set != nil {
 					_, err := set(parties["partner"], collab.ID)
@@ -123,26 +128,26 @@ func TestWhoDecidesACollaboration(t *testing.T) {
 func TestWhoHearsOfACollaboration(t *testing.T) {
 	ctx := context.Background()
 	for name, tt := range map[string]struct {
-		do                 func(s *testStore, a, b Caller, id string)
+		do                 func(s *testStore, a, b domain.Caller, id string)
 		initiator, partner string
 	}{
-		"recorded":  {func(*testStore, Caller, Caller, string) {}, "", ""},
-		"confirmed": {func(s *testStore, _, b Caller, id string) { _, err := s.ConfirmCollab(ctx, b, id); s.ok(err) }, "collab.confirmed agent-b\n", ""},
-		"declined":  {func(s *testStore, _, b Caller, id string) { _, err := s.DeclineCollab(ctx, b, id); s.ok(err) }, "collab.declined agent-b\n", ""},
-		"confirmed twice": {func(s *testStore, _, b Caller, id string) {
+		"recorded":  {func(*testStore, domain.Caller, domain.Caller, string) {}, "", ""},
+		"confirmed": {func(s *testStore, _, b domain.Caller, id string) { _, err := s.ConfirmCollab(ctx, b, id); s.ok(err) }, "collab.confirmed agent-b\n", ""},
+		"declined":  {func(s *testStore, _, b domain.Caller, id string) { _, err := s.DeclineCollab(ctx, b, id); s.ok(err) }, "collab.declined agent-b\n", ""},
+		"confirmed twice": {func(s *testStore, _, b domain.Caller, id string) {
 			for range 2 {
 				_, err := s.ConfirmCollab(ctx, b, id)
 				s.ok(err)
 			}
 		}, "collab.confirmed agent-b\n", ""},
-		"the partner is deleted":   {func(s *testStore, _, b Caller, _ string) { s.ok(s.DeleteAgent(ctx, b)) }, "collab.declined agent-b\n", "gone"},
-		"the initiator is deleted": {func(s *testStore, a, _ Caller, _ string) { s.ok(s.DeleteAgent(ctx, a)) }, "gone", "collab.declined agent-a\n"},
+		"the partner is deleted":   {func(s *testStore, _, b domain.Caller, _ string) { s.ok(s.DeleteAgent(ctx, b)) }, "collab.declined agent-b\n", "gone"},
+		"the initiator is deleted": {func(s *testStore, a, _ domain.Caller, _ string) { s.ok(s.DeleteAgent(ctx, a)) }, "gone", "collab.declined agent-a\n"},
 	} {
 		s := newStore(t)
 		a, _ := s.register("agent-a")
 		b, _ := s.register("agent-b")
 		tt.do(s, a, b, s.record(a, b).ID)
-		for c, want := range map[Caller]string{a: tt.initiator, b: "collab.received agent-a\n" + tt.partner} {
+		for c, want := range map[domain.Caller]string{a: tt.initiator, b: "collab.received agent-a\n" + tt.partner} {
 			if strings.HasSuffix(want, "gone") {
 				continue
 			}
@@ -158,46 +163,58 @@ func TestCollaborationsThatAreRefused(t *testing.T) {
 	proof.OneByOne(t)
 	ctx := context.Background()
 	type rule struct {
-		set  func(s *testStore, a, b Caller, d *CollabDraft)
+		set  func(s *testStore, a, b domain.Caller, d *domain.CollabDraft)
 		want string
 	}
 	cooldown := "cooldown collab, retry after 720h0m0s"
 	for name, tt := range map[string]rule{
-		"an unknown partner": {func(_ *testStore, _, _ Caller, d *CollabDraft) { d.Partner = "nobody-here" }, "validation_failed [{partner unknown_id partner}]"},
-		"oneself":            {func(_ *testStore, a, _ Caller, d *CollabDraft) { d.Partner = a.Handle }, "validation_failed [{partner bad_value partner}]"},
-		"a deleted partner":  {func(s *testStore, _, b Caller, _ *CollabDraft) { s.ok(s.DeleteAgent(ctx, b)) }, "validation_failed [{partner unknown_id partner}]"},
-		"a suspended partner": {func(s *testStore, _, b Caller, _ *CollabDraft) {
-			s.change([]Caller{b}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, b.ID)
+		"an unknown partner": {func(_ *testStore, _, _ domain.Caller, d *domain.CollabDraft) { d.Partner = "nobody-here" }, "validation_failed [{partner unknown_id partner}]"},
+		"oneself":            {func(_ *testStore, a, _ domain.Caller, d *domain.CollabDraft) { d.Partner = a.Handle }, "validation_failed [{partner bad_value partner}]"},
+		"a deleted partner":  {func(s *testStore, _, b domain.Caller, _ *domain.CollabDraft) { s.ok(s.DeleteAgent(ctx, b)) }, "validation_failed [{partner unknown_id partner}]"},
+		"a suspended partner": {func(s *testStore, _, b domain.Caller, _ *domain.CollabDraft) {
+			s.change([]domain.Caller{b}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, b.ID)
 		}, "validation_failed [{partner unknown_id partner}]"},
-		"an unknown call":    {func(_ *testStore, _, _ Caller, d *CollabDraft) { d.PostID = "pst_unknown" }, "validation_failed [{post_id unknown_id post}]"},
-		"a call":             {func(s *testStore, _, b Caller, d *CollabDraft) { s.post(b); d.PostID = s.firstPost() }, ""},
-		"an unknown request": {func(_ *testStore, _, _ Caller, d *CollabDraft) { d.RequestID = "req_unknown" }, "validation_failed [{request_id unknown_id request}]"},
-		"both unknown": {func(_ *testStore, _, _ Caller, d *CollabDraft) { d.PostID, d.RequestID = "x", "x" },
+		"an unknown call":    {func(_ *testStore, _, _ domain.Caller, d *domain.CollabDraft) { d.PostID = "pst_unknown" }, "validation_failed [{post_id unknown_id post}]"},
+		"a call":             {func(s *testStore, _, b domain.Caller, d *domain.CollabDraft) { s.post(b); d.PostID = s.firstPost() }, ""},
+		"an unknown request": {func(_ *testStore, _, _ domain.Caller, d *domain.CollabDraft) { d.RequestID = "req_unknown" }, "validation_failed [{request_id unknown_id request}]"},
+		"both unknown": {func(_ *testStore, _, _ domain.Caller, d *domain.CollabDraft) { d.PostID, d.RequestID = "x", "x" },
 			"validation_failed [{post_id unknown_id post} {request_id unknown_id request}]"},
-		"a request between them": {func(s *testStore, a, b Caller, d *CollabDraft) { d.RequestID = s.ask(a, b).ID }, ""},
-		"a request in return":    {func(s *testStore, a, b Caller, d *CollabDraft) { d.RequestID = s.ask(b, a).ID }, ""},
-		"a request with another": {func(s *testStore, a, _ Caller, d *CollabDraft) { d.RequestID = s.ask(a, s.reachable("other")).ID }, "validation_failed [{request_id unknown_id request}]"},
-		"a request among others": {func(s *testStore, _, b Caller, d *CollabDraft) { d.RequestID = s.ask(s.reachable("other"), b).ID }, "validation_failed [{request_id unknown_id request}]"},
-		"blocked by the partner": {func(s *testStore, a, b Caller, _ *CollabDraft) { s.block(b, a) }, "not_accepting collab"},
-		"the partner is blocked": {func(s *testStore, a, b Caller, _ *CollabDraft) { s.block(a, b) }, ""},
-		"one waits already":      {func(s *testStore, a, b Caller, _ *CollabDraft) { s.record(a, b) }, "duplicate collab"},
-		"one waits in return":    {func(s *testStore, a, b Caller, _ *CollabDraft) { s.record(b, a) }, ""},
-		"one was confirmed":      {func(s *testStore, a, b Caller, _ *CollabDraft) { s.settled(a, b, "confirmed") }, ""},
-		"one was declined":       {func(s *testStore, a, b Caller, _ *CollabDraft) { s.settled(a, b, "declined") }, cooldown},
-		"declined in return":     {func(s *testStore, a, b Caller, _ *CollabDraft) { s.settled(b, a, "declined") }, ""},
-		"by another, declined":   {func(s *testStore, _, b Caller, _ *CollabDraft) { s.settled(s.verified("other"), b, "declined") }, ""},
-		"four wait":              {func(s *testStore, a, _ Caller, _ *CollabDraft) { s.waiting(a, 4) }, ""},
-		"five wait":              {func(s *testStore, a, _ Caller, _ *CollabDraft) { s.waiting(a, 5) }, "sender_limit_reached collab 5, retry after 24h0m0s"},
-		"not verified, any level": {func(s *testStore, a, _ Caller, _ *CollabDraft) {
-			s.update(a, func(set *Settings) { set.Mailbox = "new@x.example.org" })
+		"a request between them": {func(s *testStore, a, b domain.Caller, d *domain.CollabDraft) { d.RequestID = s.ask(a, b).ID }, ""},
+		"a request in return":    {func(s *testStore, a, b domain.Caller, d *domain.CollabDraft) { d.RequestID = s.ask(b, a).ID }, ""},
+		"a request with another": {func(s *testStore, a, _ domain.Caller, d *domain.CollabDraft) {
+			d.RequestID = s.ask(a, s.reachable("other")).ID
+		}, "validation_failed [{request_id unknown_id request}]"},
+		"a request among others": {func(s *testStore, _, b domain.Caller, d *domain.CollabDraft) {
+			d.RequestID = s.ask(s.reachable("other"), b).ID
+		}, "validation_failed [{request_id unknown_id request}]"},
+		"blocked by the partner": {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) { s.block(b, a) }, "not_accepting collab"},
+		"the partner is blocked": {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) { s.block(a, b) }, ""},
+		"one waits already":      {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) { s.record(a, b) }, "duplicate collab"},
+		"one waits in return":    {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) { s.record(b, a) }, ""},
+		"one was confirmed":      {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) { s.settled(a, b, "confirmed") }, ""},
+		"one was declined":       {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) { s.settled(a, b, "declined") }, cooldown},
+		"declined in return":     {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) { s.settled(b, a, "declined") }, ""},
+		"by another, declined": {func(s *testStore, _, b domain.Caller, _ *domain.CollabDraft) {
+			s.settled(s.verified("other"), b, "declined")
 		}, ""},
-		"blocked and declined":    {func(s *testStore, a, b Caller, _ *CollabDraft) { s.settled(a, b, "declined"); s.block(b, a) }, "not_accepting collab"},
-		"waits, and five wait":    {func(s *testStore, a, b Caller, _ *CollabDraft) { s.record(a, b); s.waiting(a, 4) }, "duplicate collab"},
-		"declined, and five wait": {func(s *testStore, a, b Caller, _ *CollabDraft) { s.settled(a, b, "declined"); s.waiting(a, 5) }, cooldown},
+		"four wait": {func(s *testStore, a, _ domain.Caller, _ *domain.CollabDraft) { s.waiting(a, 4) }, ""},
+		"five wait": {func(s *testStore, a, _ domain.Caller, _ *domain.CollabDraft) { s.waiting(a, 5) }, "sender_limit_reached collab 5, retry after 24h0m0s"},
+		"not verified, any level": {func(s *testStore, a, _ domain.Caller, _ *domain.CollabDraft) {
+			s.update(a, func(set *domain.Settings) { set.Mailbox = "new@x.example.org" })
+		}, ""},
+		"blocked and declined": {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) {
+			s.settled(a, b, "declined")
+			s.block(b, a)
+		}, "not_accepting collab"},
+		"waits, and five wait": {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) { s.record(a, b); s.waiting(a, 4) }, "duplicate collab"},
+		"declined, and five wait": {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) {
+			s.settled(a, b, "declined")
+			s.waiting(a, 5)
+		}, cooldown},
 	} {
 		s := newStore(t)
 		a, b := s.reachable("agent-a"), s.reachable("agent-b")
-		draft := CollabDraft{Partner: b.Handle, Summary: "s"}
+		draft := domain.CollabDraft{Partner: b.Handle, Summary: "s"}
 		tt.set(s, a, b, &draft)
 		before := s.dump()
 		_, _, err := s.RecordCollab(ctx, a, draft, NewOnce("createCollab", onceKey, name))
@@ -208,7 +225,7 @@ func TestCollaborationsThatAreRefused(t *testing.T) {
 			s.wantUnchanged(name, before)
 		}
 		if tt.want == cooldown {
-			s.clock.Advance(30*Day - time.Millisecond)
+			s.clock.Advance(30*domain.Day - time.Millisecond)
 			_, err := s.propose(a, b.Handle)
 			wantOutcome(t, name+", just before a month is over", err, "cooldown")
 			s.clock.Advance(time.Millisecond)
@@ -223,7 +240,7 @@ func TestCollaborationsThatAreRefused(t *testing.T) {
 // TestCollaborationsOfADay: partners that answer at once make room for more, up to
 // the day's limit.
 func TestCollaborationsOfADay(t *testing.T) {
-	s := newStore(t, withQuotas(Quotas{Collabs: 3}))
+	s := newStore(t, withQuotas(domain.Quotas{Collabs: 3}))
 	a := s.verified("agent-a")
 	start := s.clock.Now()
 	for i, step := range []struct {
@@ -234,9 +251,9 @@ func TestCollaborationsOfADay(t *testing.T) {
 		{time.Hour, ""},
 		{time.Hour, ""},
 		{time.Hour, "rate_limited collab 3, retry after 24h0m0s"},
-		{Day - time.Millisecond, "rate_limited collab 3, retry after 24h0m0s"},
-		{Day, ""},
-		{Day, "rate_limited collab 3, retry after 25h0m0s"},
+		{domain.Day - time.Millisecond, "rate_limited collab 3, retry after 24h0m0s"},
+		{domain.Day, ""},
+		{domain.Day, "rate_limited collab 3, retry after 25h0m0s"},
 	} {
 		s.clock.Advance(step.at - s.since(start))
 		partner := s.verified(fmt.Sprintf("partner-%d", i))
@@ -256,20 +273,20 @@ func (s *testStore) firstPost() string {
 	return value[string](s, `SELECT id FROM posts`)
 }
 
-func (s *testStore) block(blocker, blocked Caller) {
+func (s *testStore) block(blocker, blocked domain.Caller) {
 	s.Helper()
 	s.change(nil, `INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, blocker.ID, blocked.ID)
 }
 
 // settled records a collaboration and has its partner decide.
-func (s *testStore) settled(initiator, partner Caller, decision string) {
+func (s *testStore) settled(initiator, partner domain.Caller, decision string) {
 	s.Helper()
 	_, err := s.decisions()[decision](partner, s.record(initiator, partner).ID)
 	s.ok(err)
 }
 
 // waiting records collaborations with n partners that do not answer.
-func (s *testStore) waiting(initiator Caller, n int) {
+func (s *testStore) waiting(initiator domain.Caller, n int) {
 	s.Helper()
 	for i := range n {
 		s.record(initiator, s.verified(fmt.Sprintf("silent-%d", i)))
@@ -303,9 +320,9 @@ func TestCollaborationsAtOnce(t *testing.T) {
 	a, b := s.verified("once"), s.verified("once-partner")
 	once := NewOnce("createCollab", onceKey, "body")
 	ids := map[string]bool{}
-	found := make([]Collab, rush)
+	found := make([]domain.Collab, rush)
 	wantOutcomes(t, "the same call", together(rush, func(i int) (err error) {
-		found[i], _, err = s.RecordCollab(ctx, a, CollabDraft{Partner: b.Handle, Summary: "s"}, once)
+		found[i], _, err = s.RecordCollab(ctx, a, domain.CollabDraft{Partner: b.Handle, Summary: "s"}, once)
 		return err
 	}), map[string]int{"": rush})
 	for _, c := range found {
@@ -314,10 +331,10 @@ func TestCollaborationsAtOnce(t *testing.T) {
 	if len(ids) != 1 {
 		t.Errorf("the same call made %d", len(ids))
 	}
-	_, _, err := s.RecordCollab(ctx, a, CollabDraft{Partner: b.Handle, Summary: "x"}, NewOnce("createCollab", onceKey, "other"))
+	_, _, err := s.RecordCollab(ctx, a, domain.CollabDraft{Partner: b.Handle, Summary: "x"}, NewOnce("createCollab", onceKey, "other"))
 	wantOutcome(t, "another body", err, "idempotency_conflict")
 	s.ok(s.DeleteAgent(ctx, b))
-	_, _, err = s.RecordCollab(ctx, a, CollabDraft{Partner: b.Handle, Summary: "s"}, once)
+	_, _, err = s.RecordCollab(ctx, a, domain.CollabDraft{Partner: b.Handle, Summary: "s"}, once)
 	wantOutcome(t, "after the partner is gone", err, "not_found")
 }
 
@@ -327,7 +344,7 @@ func TestListsOfCollaborations(t *testing.T) {
 	a, b, c := s.verified("agent-a"), s.verified("agent-b"), s.verified("agent-c")
 	hidden, gone := s.verified("hidden"), s.verified("gone")
 	var want struct{ all, ofA, ofB, ofGone, own, ownPending, ownDeclined []string }
-	add := func(initiator, partner Caller, decision string, lists ...*[]string) {
+	add := func(initiator, partner domain.Caller, decision string, lists ...*[]string) {
 		collab := s.record(initiator, partner)
 		if decision != "" {
 			_, err := s.decisions()[decision](partner, collab.ID)
@@ -347,14 +364,14 @@ func TestListsOfCollaborations(t *testing.T) {
 	}
 	add(a, c, "declined", &want.own, &want.ownDeclined)
 	add(b, a, "", &want.own, &want.ownPending)
-	s.change([]Caller{hidden}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, hidden.ID)
+	s.change([]domain.Caller{hidden}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, hidden.ID)
 	s.ok(s.DeleteAgent(ctx, gone))
-	id := func(c Collab) string { return c.ID }
+	id := func(c domain.Collab) string { return c.ID }
 	public := func(handle string) func(Page) ([]string, string, error) {
-		return named(id, func(p Page) (List[Collab], error) { return s.Collabs(ctx, handle, p) })
+		return named(id, func(p Page) (List[domain.Collab], error) { return s.Collabs(ctx, handle, p) })
 	}
 	own := func(status string) func(Page) ([]string, string, error) {
-		return named(id, func(p Page) (List[Collab], error) { return s.OwnCollabs(ctx, a, status, p) })
+		return named(id, func(p Page) (List[domain.Collab], error) { return s.OwnCollabs(ctx, a, status, p) })
 	}
 	var ownConfirmed []string
 	for _, id := range want.own {
@@ -402,7 +419,7 @@ func TestWhatCountsAsEvidence(t *testing.T) {
 		for j, other := range owners {
 			a, b := s.verified(fmt.Sprintf("agent-%d-%d", i, j)), s.verified(fmt.Sprintf("partner-%d-%d", i, j))
 			collab := s.record(a, b)
-			for c, address := range map[Caller]string{a: one, b: other} {
+			for c, address := range map[domain.Caller]string{a: one, b: other} {
 				if address != "" {
 					s.owned(c, address)
 				}
@@ -411,7 +428,7 @@ func TestWhatCountsAsEvidence(t *testing.T) {
 			s.ok(err)
 			want := one != "" && other != "" && !same(one, other)
 			counted := map[string]int{}
-			for _, c := range []Caller{a, b} {
+			for _, c := range []domain.Caller{a, b} {
 				card, err := s.Card(context.Background(), c.Handle)
 				s.ok(err)
 				counted[c.Handle] = card.Confirmed

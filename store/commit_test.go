@@ -11,6 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 	"callbook/testdata/proof"
 )
@@ -46,7 +47,7 @@ func TestOneOfManyGetsAHandle(t *testing.T) {
 
 func TestNoLimitIsPassedByOne(t *testing.T) {
 	const limit = 7
-	s := newStore(t, withQuotas(Quotas{Posts: limit, Replies: limit}))
+	s := newStore(t, withQuotas(domain.Quotas{Posts: limit, Replies: limit}))
 	caller, _ := s.register("harbour-pilot")
 	other, _ := s.register("lighthouse")
 	post := s.post(other)
@@ -54,11 +55,11 @@ func TestNoLimitIsPassedByOne(t *testing.T) {
 	days := proof.Rounds(10, 200, 4000)
 	for day := 1; day <= days; day++ {
 		wantOutcomes(t, "calls", together(rush, func(int) error {
-			_, _, err := s.CreatePost(context.Background(), caller, PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
+			_, _, err := s.CreatePost(context.Background(), caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
 			return err
 		}), want)
 		wantOutcomes(t, "replies", together(rush, func(int) error {
-			_, _, err := s.CreateReply(context.Background(), caller, post.ID, ReplyDraft{Body: "b"}, Once{})
+			_, _, err := s.CreateReply(context.Background(), caller, post.ID, domain.ReplyDraft{Body: "b"}, Once{})
 			return err
 		}), want)
 		if n := value[int](s, `SELECT COUNT(*) FROM posts WHERE author_id = ?`, caller.ID); n != day*limit {
@@ -69,7 +70,7 @@ func TestNoLimitIsPassedByOne(t *testing.T) {
 		if n := value[int](s, `SELECT COUNT(*) FROM replies`); n != day*limit || again.ReplyCount != day*limit {
 			t.Errorf("%d replies stored and %d counted after %d days, want %d", n, again.ReplyCount, day, day*limit)
 		}
-		s.clock.Advance(Day)
+		s.clock.Advance(domain.Day)
 	}
 	proof.Figure(t, "limit rounds", 2*days)
 }
@@ -79,8 +80,8 @@ func TestMenusReplacedAtOnceStayWhole(t *testing.T) {
 	caller, _ := s.register("harbour-pilot")
 	wantOutcomes(t, "menus", together(crowd, func(i int) error {
 		title := fmt.Sprintf("menu %d", i)
-		entry := OfferingDraft{Title: title, Deliverable: "d", Mode: "free"}
-		menu, err := s.ReplaceOfferings(context.Background(), caller, Menu{Offerings: []OfferingDraft{entry, entry, entry}})
+		entry := domain.OfferingDraft{Title: title, Deliverable: "d", Mode: "free"}
+		menu, err := s.ReplaceOfferings(context.Background(), caller, domain.Menu{Offerings: []domain.OfferingDraft{entry, entry, entry}})
 		if err == nil && (len(menu) != 3 || menu[0].Title != title) {
 			err = fmt.Errorf("answered %v", menu)
 		}
@@ -237,26 +238,26 @@ func TestErrors_OfTheDatabaseHaveCodes(t *testing.T) {
 	caller, _ := s.register("harbour-pilot")
 	word := addWord(strings.Repeat("x", 1<<20))
 	s.limitPages(4)
-	wantOutcome(t, "a write without room", s.write(context.Background(), word), string(CodeStorageFull))
+	wantOutcome(t, "a write without room", s.write(context.Background(), word), string(domain.CodeStorageFull))
 	s.limitPages(1000)
 	wantOutcome(t, "a write with room", s.write(context.Background(), word), "")
 	ended, end := context.WithDeadline(context.Background(), time.Now())
 	defer end()
 	_, err := s.Card(ended, caller.Handle)
-	wantOutcome(t, "a read too late", err, string(CodeUnavailable))
+	wantOutcome(t, "a read too late", err, string(domain.CodeUnavailable))
 	s.setBusyTimeout(0)
 	other := s.connection("rw")
 	_, err = other.Exec(`BEGIN IMMEDIATE`)
 	s.ok(err)
-	wantOutcome(t, "a write while another program writes", s.write(context.Background(), addWord("b")), string(CodeUnavailable))
+	wantOutcome(t, "a write while another program writes", s.write(context.Background(), addWord("b")), string(domain.CodeUnavailable))
 	_, err = other.Exec(`ROLLBACK`)
 	s.ok(err)
 	s.stop()
-	wantOutcome(t, "a write after the end", s.write(context.Background(), addWord("late")), string(CodeUnavailable))
-	wantOutcome(t, "a job after the end", s.writeScheduled(context.Background(), addWord("late")), string(CodeUnavailable))
+	wantOutcome(t, "a write after the end", s.write(context.Background(), addWord("late")), string(domain.CodeUnavailable))
+	wantOutcome(t, "a job after the end", s.writeScheduled(context.Background(), addWord("late")), string(domain.CodeUnavailable))
 	if err := s.RunDue(context.Background()); !errors.Is(err, sqlitedb.ErrClosed) {
 		t.Errorf("a run after the end: %v", err)
 	}
 	_, err = s.Card(context.Background(), caller.Handle)
-	wantOutcome(t, "a read after the end", err, string(CodeUnavailable))
+	wantOutcome(t, "a read after the end", err, string(domain.CodeUnavailable))
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"time"
 
@@ -23,7 +24,7 @@ const (
 
 	compactHour  = 3 // UTC
 	compactAge   = time.Hour
-	compactLate  = Day + time.Hour // at any hour then: it was not running at night
+	compactLate  = domain.Day + time.Hour // at any hour then: it was not running at night
 	compactRetry = time.Hour
 )
 
@@ -59,7 +60,7 @@ func (s *Store) compactIfDue(ctx context.Context) error {
 
 // dueAtNight reports whether work that was due or done at some time is due now: at night if that was an hour ago, at any
 // hour if a night has passed.
-func (s *Store) dueAtNight(since Time) bool {
+func (s *Store) dueAtNight(since domain.Time) bool {
 	return s.Now().Hour() == compactHour && !s.within(compactAge, since) || !s.within(compactLate, since)
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 	s := newStore(t)
 	ctx, r := context.Background(), rand.New(rand.NewPCG(1, 2))
 	type dweller struct {
-		Caller
+		domain.Caller
 		mailbox, text string
 	}
 	var here, gone []dweller
@@ -26,10 +27,10 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 		switch act := r.IntN(10); {
 		case act < 4 || len(here) == 0:
 			d := dweller{mailbox: fmt.Sprintf("q7zbox%06dq7z@canary.example.org", i), text: fmt.Sprintf("q7z%06dq7z", i)}
-			d.Caller, _ = s.register(fmt.Sprintf("canary-%d", i), func(r *Registration) { r.Mailbox = d.mailbox })
+			d.Caller, _ = s.register(fmt.Sprintf("canary-%d", i), func(r *domain.Registration) { r.Mailbox = d.mailbox })
 			here = append(here, d)
 		case act < 8:
-			s.update(here[one].Caller, func(a *Settings) { a.ContactPolicy.Note = new(strings.Repeat(here[one].text+" ", 1+r.IntN(12))) })
+			s.update(here[one].Caller, func(a *domain.Settings) { a.ContactPolicy.Note = new(strings.Repeat(here[one].text+" ", 1+r.IntN(12))) })
 		default:
 			s.ok(s.DeleteAgent(ctx, here[one].Caller))
 			gone = append(gone, here[one])
@@ -96,7 +97,7 @@ func TestCompact_IsDueAtNightAfterAnErasure(t *testing.T) {
 		now := s.clock.Now()
 		next := time.Date(now.Year(), now.Month(), now.Day(), hour, minute, 0, 0, time.UTC)
 		if !next.After(now) {
-			next = next.Add(Day)
+			next = next.Add(domain.Day)
 		}
 		s.clock.Advance(next.Sub(now))
 	}
@@ -130,7 +131,7 @@ func TestCompact_IsDueAtNightAfterAnErasure(t *testing.T) {
 		}
 	}
 	erase()
-	s.clock.Advance(3*Day + 8*time.Hour) // it did not run at night
+	s.clock.Advance(3*domain.Day + 8*time.Hour) // it did not run at night
 	s.reopen()
 	if !s.compacts() {
 		t.Error("what was erased is left though it is late")
@@ -172,7 +173,7 @@ func TestCompact_FailsWithoutHarm(t *testing.T) {
 	other := s.connection("rw")
 	_, err := other.Exec(`BEGIN IMMEDIATE`)
 	s.ok(err)
-	wantOutcome(t, "while another process writes", s.compactIfDue(ctx), string(CodeUnavailable))
+	wantOutcome(t, "while another process writes", s.compactIfDue(ctx), string(domain.CodeUnavailable))
 	_, err = other.Exec(`ROLLBACK`)
 	s.ok(err)
 	s.ok(s.write(ctx, func(t *tx) error { return t.noteTime(compactTried, t.now) })) // as where the program was killed

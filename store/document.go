@@ -2,13 +2,13 @@ package store
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 
+	"callbook/store/domain"
 	"callbook/store/search"
 )
 
@@ -21,27 +21,6 @@ import (
 // documentFormat is raised whenever a document or a search row is made in
 // another way, or words are folded so: the next start then makes all of them anew.
 const documentFormat = "7"
-
-// texts is a list of short texts; a JSON array in the database and in answers.
-type texts []string
-
-// Value stores the list.
-func (l texts) Value() (driver.Value, error) {
-	if len(l) == 0 {
-		return "[]", nil
-	}
-	b, err := json.Marshal([]string(l))
-	return string(b), err
-}
-
-// Scan reads what Value stored.
-func (l *texts) Scan(v any) error {
-	text, ok := v.(string)
-	if !ok {
-		return fmt.Errorf("read a list: it is a %T", v)
-	}
-	return json.Unmarshal([]byte(text), (*[]string)(l))
-}
 
 // refresh makes the derived data of everything touched anew. It runs once for
 // the writes that share a transaction, before their commit.
@@ -66,11 +45,11 @@ func (t *tx) refresh() error {
 
 // settleAgent makes an agent's document and search row anew now, and returns the
 // document.
-func (t *tx) settleAgent(id int64) (AgentDocument, error) {
+func (t *tx) settleAgent(id int64) (domain.AgentDocument, error) {
 	var row agentRow
 	found, err := t.Find(&row, selectAgent, id)
 	if err != nil || !found {
-		return AgentDocument{}, err
+		return domain.AgentDocument{}, err
 	}
 	delete(t.stale, id)
 	delete(t.recent, id)
@@ -80,32 +59,32 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 		Level  int    `db:"level"`
 	}
 	if _, err := t.Find(&shown, `SELECT author, level FROM agent_documents WHERE agent_id = ?`, id); err != nil {
-		return AgentDocument{}, err
+		return domain.AgentDocument{}, err
 	}
 	if row.suspended(t.now) {
 		if shown.Author == "" {
-			return AgentDocument{}, nil
+			return domain.AgentDocument{}, nil
 		}
-		return AgentDocument{}, t.hideAgent(id)
+		return domain.AgentDocument{}, t.hideAgent(id)
 	}
 	public, err := t.publicAgent(&row)
 	if err != nil {
-		return AgentDocument{}, err
+		return domain.AgentDocument{}, err
 	}
 	confirmed, err := t.evidence(id)
 	if err != nil {
-		return AgentDocument{}, err
+		return domain.AgentDocument{}, err
 	}
 	recent, err := t.recentPosts(id)
 	if err != nil {
-		return AgentDocument{}, err
+		return domain.AgentDocument{}, err
 	}
 	d, author, err := row.document(public, confirmed, recent)
 	if err != nil {
-		return AgentDocument{}, err
+		return domain.AgentDocument{}, err
 	}
 	if err := t.storeDocument(d, author); err != nil {
-		return AgentDocument{}, err
+		return domain.AgentDocument{}, err
 	}
 	t.index(agentSearch, id, agentSearchRow(public))
 	if author != shown.Author {
@@ -115,26 +94,26 @@ func (t *tx) settleAgent(id int64) (AgentDocument, error) {
 		return d, t.showPostsOf(id)
 	}
 	if d.Level != shown.Level {
-		err = t.tell(id, "trust.changed", EventSubject{Handle: d.Handle})
+		err = t.tell(id, "trust.changed", domain.EventSubject{Handle: d.Handle})
 	}
 	return d, err
 }
 
 // settleNewAgent is settleAgent for one that was just inserted: there is nothing to
 // read, as it has no menu, links, calls and collaborations yet.
-func (t *tx) settleNewAgent(row *agentRow) (AgentDocument, error) {
+func (t *tx) settleNewAgent(row *agentRow) (domain.AgentDocument, error) {
 	delete(t.stale, row.ID)
-	public := row.public([]Offering{}, []Link{})
+	public := row.public([]domain.Offering{}, []domain.Link{})
 	t.index(agentSearch, row.ID, agentSearchRow(public))
 	t.touchNames()
 	d, author, err := row.document(public, 0, "[]")
 	if err != nil {
-		return AgentDocument{}, err
+		return domain.AgentDocument{}, err
 	}
 	return d, t.storeDocument(d, author)
 }
 
-func (t *tx) storeDocument(d AgentDocument, author string) error {
+func (t *tx) storeDocument(d domain.AgentDocument, author string) error {
 	return t.Exec(`
 		INSERT INTO agent_documents (agent_id, handle, author, level, confirmed, email, created_at, last_active_at,
 			profile, brief, recent_posts, menu, menu_words)
@@ -162,7 +141,7 @@ func (t *tx) showPostsOf(id int64) error {
 	return err
 }
 
-func (t *tx) publicAgent(row *agentRow) (*Agent, error) {
+func (t *tx) publicAgent(row *agentRow) (*domain.Agent, error) {
 	offerings, err := t.offerings(row.ID)
 	if err != nil {
 		return nil, err
@@ -174,17 +153,17 @@ func (t *tx) publicAgent(row *agentRow) (*Agent, error) {
 	return row.public(offerings, links), nil
 }
 
-func (a *agentRow) public(offerings []Offering, links []Link) *Agent {
+func (a *agentRow) public(offerings []domain.Offering, links []domain.Link) *domain.Agent {
 	public := a.Agent
 	public.Verified = a.VerifiedAt != nil
-	public.Trust = Trust{Level: a.level(), MailboxVerified: public.Verified, OwnerClaimed: a.ClaimedAt != nil, Links: links}
+	public.Trust = domain.Trust{Level: a.level(), MailboxVerified: public.Verified, OwnerClaimed: a.ClaimedAt != nil, Links: links}
 	public.Offerings = offerings
 	return &public
 }
 
 // document is the agent's; recent are its calls as JSON.
-func (a *agentRow) document(public *Agent, confirmed int, recent string) (d AgentDocument, author string, err error) {
-	d = AgentDocument{
+func (a *agentRow) document(public *domain.Agent, confirmed int, recent string) (d domain.AgentDocument, author string, err error) {
+	d = domain.AgentDocument{
 		ID: a.ID, Handle: a.Handle, Level: a.level(), Confirmed: confirmed, RecentPosts: recent,
 		CreatedAt: a.CreatedAt, LastActiveAt: a.LastActiveAt,
 	}
@@ -194,15 +173,15 @@ func (a *agentRow) document(public *Agent, confirmed int, recent string) (d Agen
 	if d.Profile, err = members(public); err != nil {
 		return d, "", err
 	}
-	brief := Brief{
+	brief := domain.Brief{
 		Handle: public.Handle, Name: public.Name, Tagline: public.Tagline,
 		Capabilities: public.Capabilities, Languages: public.Languages,
-		Accepting: public.ContactPolicy.Accepting, Offerings: []BriefOffering{},
+		Accepting: public.ContactPolicy.Accepting, Offerings: []domain.BriefOffering{},
 	}
 	var menu, words []string
 	for i := range public.Offerings {
 		o := &public.Offerings[i]
-		brief.Offerings = append(brief.Offerings, BriefOffering{ID: o.ID, Title: o.Title, Mode: o.Mode})
+		brief.Offerings = append(brief.Offerings, domain.BriefOffering{ID: o.ID, Title: o.Title, Mode: o.Mode})
 		line, err := json.Marshal(o)
 		if err != nil {
 			return d, "", err
@@ -213,7 +192,7 @@ func (a *agentRow) document(public *Agent, confirmed int, recent string) (d Agen
 	if d.Brief, err = members(brief); err != nil {
 		return d, "", err
 	}
-	named, err := json.Marshal(Author{Handle: public.Handle, Name: public.Name, Level: d.Level})
+	named, err := json.Marshal(domain.Author{Handle: public.Handle, Name: public.Name, Level: d.Level})
 	return d, string(named), err
 }
 
@@ -227,14 +206,14 @@ func members(v any) (string, error) {
 }
 
 // searchRow is what a search finds an agent by.
-func agentSearchRow(a *Agent) search.Row {
+func agentSearchRow(a *domain.Agent) search.Row {
 	first := []string{a.Handle, a.Name}
-	second := append([]string{deref(a.Tagline), a.Owner}, a.Capabilities...)
+	second := append([]string{domain.Deref(a.Tagline), a.Owner}, a.Capabilities...)
 	third := []string{a.DescriptionEN, a.DescriptionZH}
 	for _, o := range a.Offerings {
 		first = append(first, o.Title)
 		second = append(second, o.Deliverable)
-		third = append(append(third, deref(o.ForWhom)), o.Tags...)
+		third = append(append(third, domain.Deref(o.ForWhom)), o.Tags...)
 	}
 	facets := []string{search.Facet(facetHandle, a.Handle)}
 	for _, c := range a.Capabilities {
@@ -290,7 +269,7 @@ func (t *tx) unindexAgent(id int64) error {
 const recentPostsShown = 5
 
 func (t *tx) recentPosts(id int64) (string, error) {
-	posts := []RecentPost{}
+	posts := []domain.RecentPost{}
 	err := t.Select(&posts, `
 		SELECT id, kind, title, created_at
 		FROM posts
@@ -319,7 +298,7 @@ func (t *tx) settlePost(p *postRow, author string) (doc string, err error) {
 	if doc, err = members(p.Post); err != nil {
 		return "", err
 	}
-	open := p.Deadline == nil || *p.Deadline >= t.now.date()
+	open := p.Deadline == nil || *p.Deadline >= t.now.Date()
 	err = t.Exec(`
 		INSERT INTO post_documents (post_seq, author_id, deadline, open, reply_count, created_at, post)
 		VALUES (?1, ?2, ?3, ?4, (`+visibleReplies+`?1), ?5, ?6)
@@ -343,8 +322,8 @@ func (p *postRow) searchRow(author string, open bool) search.Row {
 	}
 	return search.Row{
 		First:  []string{p.Title},
-		Second: append([]string{deref(p.Deliverable)}, p.Tags...),
-		Third:  []string{p.Body, deref(p.Constraints)},
+		Second: append([]string{domain.Deref(p.Deliverable)}, p.Tags...),
+		Third:  []string{p.Body, domain.Deref(p.Constraints)},
 		Facets: facets,
 	}
 }

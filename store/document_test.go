@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -78,7 +79,7 @@ func (s *testStore) madeAnew() *testStore {
 	_, err := db.Exec(`UPDATE site SET value = x'00' WHERE name = 'document_format'`)
 	s.ok(errors.Join(err, db.Close()))
 	again := &testStore{TB: s.TB, clock: s.clock, path: path}
-	again.Store = openStore(s, Options{Path: path, Clock: s.clock.Now, Quotas: &Quotas{}, Normal: true})
+	again.Store = openStore(s, Options{Path: path, Clock: s.clock.Now, Quotas: &domain.Quotas{}, Normal: true})
 	return again
 }
 
@@ -118,9 +119,9 @@ func (s *testStore) sameAnswers(again *testStore, after, q string) {
 }
 
 // update changes the settings of an agent.
-func (s *testStore) update(c Caller, change func(*Settings)) AgentDocument {
+func (s *testStore) update(c domain.Caller, change func(*domain.Settings)) domain.AgentDocument {
 	s.Helper()
-	doc, err := s.UpdateAgent(context.Background(), c, func(set *Settings) error {
+	doc, err := s.UpdateAgent(context.Background(), c, func(set *domain.Settings) error {
 		change(set)
 		return nil
 	})
@@ -132,13 +133,13 @@ func TestDerivedDataFollowsEveryWrite(t *testing.T) {
 	proof.OneByOne(t)
 	s := newStore(t, noCaps)
 	ctx := context.Background()
-	pilot, key := s.register("harbour-pilot", func(r *Registration) {
+	pilot, key := s.register("harbour-pilot", func(r *domain.Registration) {
 		r.Tagline, r.Capabilities, r.Languages = "Berth plans", []string{"tide tables", "潮汐表"}, []string{"en", "zh-CN"}
 		r.DescriptionZH, r.ContactPublic = "港口潮汐助手", true
 	})
 	light, _ := s.register("lighthouse")
 	s.register("quiet-one")
-	var first, second PostDocument
+	var first, second domain.PostDocument
 	note, token := "Write in English.", ""
 
 	steps := []struct {
@@ -147,45 +148,45 @@ func TestDerivedDataFollowsEveryWrite(t *testing.T) {
 	}{
 		{"registering", func() {}},
 		{"the key's first use", func() { _, err := s.Authenticate(ctx, key); s.ok(err) }},
-		{"name", func() { s.update(pilot, func(a *Settings) { a.Name = "New name 新" }) }},
-		{"tagline", func() { s.update(pilot, func(a *Settings) { a.Tagline = "" }) }},
-		{"descriptions", func() { s.update(pilot, func(a *Settings) { a.DescriptionEN, a.DescriptionZH = "", "潮" }) }},
-		{"capabilities", func() { s.update(pilot, func(a *Settings) { a.Capabilities = nil }) }},
-		{"languages", func() { s.update(pilot, func(a *Settings) { a.Languages = []string{"zh-Hant-TW", "fr"} }) }},
+		{"name", func() { s.update(pilot, func(a *domain.Settings) { a.Name = "New name 新" }) }},
+		{"tagline", func() { s.update(pilot, func(a *domain.Settings) { a.Tagline = "" }) }},
+		{"descriptions", func() { s.update(pilot, func(a *domain.Settings) { a.DescriptionEN, a.DescriptionZH = "", "潮" }) }},
+		{"capabilities", func() { s.update(pilot, func(a *domain.Settings) { a.Capabilities = nil }) }},
+		{"languages", func() { s.update(pilot, func(a *domain.Settings) { a.Languages = []string{"zh-Hant-TW", "fr"} }) }},
 		{"homepage and model", func() {
-			s.update(pilot, func(a *Settings) { a.Homepage, a.Model = "https://harbour.example.org", "m-1" })
+			s.update(pilot, func(a *domain.Settings) { a.Homepage, a.Model = "https://harbour.example.org", "m-1" })
 		}},
-		{"contact public", func() { s.update(light, func(a *Settings) { a.ContactPublic = true }) }},
+		{"contact public", func() { s.update(light, func(a *domain.Settings) { a.ContactPublic = true }) }},
 		{"contact policy", func() {
-			s.update(light, func(a *Settings) { a.ContactPolicy.Accepting, a.ContactPolicy.Note = false, &note })
+			s.update(light, func(a *domain.Settings) { a.ContactPolicy.Accepting, a.ContactPolicy.Note = false, &note })
 		}},
 		{"offerings", func() {
-			_, err := s.ReplaceOfferings(ctx, pilot, Menu{Offerings: []OfferingDraft{
+			_, err := s.ReplaceOfferings(ctx, pilot, domain.Menu{Offerings: []domain.OfferingDraft{
 				{Title: "Tide table", Deliverable: "A CSV", Mode: "free", Tags: []string{"tide"}, TurnaroundDays: 2},
 				{Title: "潮汐", Deliverable: "表", Mode: "quote", ForWhom: "ports", NotDoing: "weather"},
 			}})
 			s.ok(err)
 		}},
 		{"fewer offerings", func() {
-			_, err := s.ReplaceOfferings(ctx, pilot, Menu{Offerings: []OfferingDraft{{Title: "One", Deliverable: "d", Mode: "free"}}})
+			_, err := s.ReplaceOfferings(ctx, pilot, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "One", Deliverable: "d", Mode: "free"}}})
 			s.ok(err)
 		}},
 		{"verifying", func() { s.ok(s.Verify(ctx, pilot.Handle)); s.ok(s.Verify(ctx, light.Handle)) }},
 		{"a call", func() {
-			first = s.post(pilot, func(d *PostDraft) { d.Deadline, d.Tags = "2026-11-21", []string{"Tide", "新"} })
+			first = s.post(pilot, func(d *domain.PostDraft) { d.Deadline, d.Tags = "2026-11-21", []string{"Tide", "新"} })
 		}},
 		{"six more calls", func() {
 			for i := range 6 {
-				second = s.post(pilot, func(d *PostDraft) { d.Title = fmt.Sprintf("call %d 潮汐", i) })
+				second = s.post(pilot, func(d *domain.PostDraft) { d.Title = fmt.Sprintf("call %d 潮汐", i) })
 			}
 		}},
 		{"replies", func() { s.reply(light, first, "a"); s.reply(pilot, second, "b") }},
 		{"claims", func() { s.claim(pilot, 1); s.claim(light, 2) }},
 		{"a collaboration", func() { s.collab("col_1", pilot, light) }},
-		{"the partner's new owner", func() { s.update(light, func(a *Settings) { a.Owner = "New Owner" }) }},
+		{"the partner's new owner", func() { s.update(light, func(a *domain.Settings) { a.Owner = "New Owner" }) }},
 		{"claiming anew", func() { s.claim(light, 2) }},
-		{"the partner's new mailbox", func() { s.update(light, func(a *Settings) { a.Mailbox = "new@agents.example.org" }) }},
-		{"the passing of a deadline", func() { s.clock.Advance(2 * Day); s.ok(s.RunDue(ctx)) }},
+		{"the partner's new mailbox", func() { s.update(light, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" }) }},
+		{"the passing of a deadline", func() { s.clock.Advance(2 * domain.Day); s.ok(s.RunDue(ctx)) }},
 		{"a code", func() { s.ok(s.confirm(light, s.code(light))) }},
 		{"the owner's page", func() { token = s.owned(light, mei) }},
 		{"a link", func() { s.link(pilot, harbourPage) }},
@@ -194,12 +195,12 @@ func TestDerivedDataFollowsEveryWrite(t *testing.T) {
 		{"another link that is not", func() { s.linked(pilot, codePage, notThere) }},
 		{"a link removed", func() { _, err := s.RemoveLink(ctx, pilot, codePage); s.ok(err) }},
 		{"a collaboration confirmed", func() { s.settled(pilot, light, "confirmed") }},
-		{"the owner's withdrawal", func() { s.pressed(token, OwnerWithdraw) }},
+		{"the owner's withdrawal", func() { s.pressed(token, domain.OwnerWithdraw) }},
 		{"another owner", func() { token = s.owned(light, ada) }},
-		{"an expired link", func() { s.clock.Advance(181 * Day); s.ok(s.RunDue(ctx)) }},
+		{"an expired link", func() { s.clock.Advance(181 * domain.Day); s.ok(s.RunDue(ctx)) }},
 		{"a mailbox that the owner does not know", func() {
-			s.update(light, func(a *Settings) { a.Mailbox = "thief@agents.example.org" })
-			light = s.keyed(s.pressed(token, OwnerRotateKey).Key)
+			s.update(light, func(a *domain.Settings) { a.Mailbox = "thief@agents.example.org" })
+			light = s.keyed(s.pressed(token, domain.OwnerRotateKey).Key)
 		}},
 		{"a rotated key", func() {
 			fresh, _, err := s.RotateKey(ctx, pilot)
@@ -207,7 +208,7 @@ func TestDerivedDataFollowsEveryWrite(t *testing.T) {
 			pilot = s.keyed(fresh)
 		}},
 		{"deleting a call", func() { s.ok(s.DeletePost(ctx, pilot, second.ID)) }},
-		{"a suspension", func() { s.change([]Caller{pilot}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, pilot.ID) }},
+		{"a suspension", func() { s.change([]domain.Caller{pilot}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, pilot.ID) }},
 		{"deleting the partner", func() { s.ok(s.DeleteAgent(ctx, light)) }},
 		{"deleting the suspended agent", func() {
 			s.ok(s.write(ctx, func(t *tx) error { return t.deleteAgent(pilot.ID) }))
@@ -246,16 +247,16 @@ func TestEvidenceFollowsClaims(t *testing.T) {
 		{"by another owner", func() { s.claim(b, 2) }, [3]int{2, 2, 0}},
 		{"by the same owner", func() { s.claim(c, 1) }, [3]int{2, 2, 0}},
 		{"by a third owner", func() { s.claim(c, 3) }, [3]int{3, 2, 1}},
-		{"a new owner's name", func() { s.update(b, func(set *Settings) { set.Owner = "Other" }) }, [3]int{1, 0, 1}},
+		{"a new owner's name", func() { s.update(b, func(set *domain.Settings) { set.Owner = "Other" }) }, [3]int{1, 0, 1}},
 		{"claimed anew", func() { s.claim(b, 2) }, [3]int{3, 2, 1}},
-		{"a new mailbox", func() { s.update(a, func(set *Settings) { set.Mailbox = "other@agents.example.org" }) }, [3]int{0, 0, 0}},
+		{"a new mailbox", func() { s.update(a, func(set *domain.Settings) { set.Mailbox = "other@agents.example.org" }) }, [3]int{0, 0, 0}},
 		{"claimed again", func() { s.claim(a, 1) }, [3]int{3, 2, 1}},
 		{"a partner is deleted", func() { s.ok(s.DeleteAgent(ctx, b)) }, [3]int{1, 0, 1}},
 	}
 	for _, step := range steps {
 		step.do()
 		var got [3]int
-		for i, agent := range []Caller{a, b, c} {
+		for i, agent := range []domain.Caller{a, b, c} {
 			card, err := s.Card(ctx, agent.Handle)
 			if outcome(err) != "not_found" {
 				s.ok(err)
@@ -284,11 +285,11 @@ func TestLevelFollowsMailboxAndOwner(t *testing.T) {
 		{"verified", func() { s.ok(s.Verify(context.Background(), caller.Handle)) }, 1},
 		{"claimed", func() { s.claim(caller, 1) }, 2},
 		{"the same mailbox, domain in capitals", func() {
-			s.update(caller, func(a *Settings) { a.Mailbox = "harbour-pilot@AGENTS.example.org" })
+			s.update(caller, func(a *domain.Settings) { a.Mailbox = "harbour-pilot@AGENTS.example.org" })
 		}, 2},
-		{"another owner", func() { s.update(caller, func(a *Settings) { a.Owner = "Another" }) }, 1},
+		{"another owner", func() { s.update(caller, func(a *domain.Settings) { a.Owner = "Another" }) }, 1},
 		{"claimed again", func() { s.claim(caller, 1) }, 2},
-		{"another mailbox", func() { s.update(caller, func(a *Settings) { a.Mailbox = "a@b.example" }) }, 0},
+		{"another mailbox", func() { s.update(caller, func(a *domain.Settings) { a.Mailbox = "a@b.example" }) }, 0},
 	} {
 		step.do()
 		card, err := s.Card(context.Background(), caller.Handle)

@@ -14,11 +14,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
 // story is what an agent was told, a line for each event.
-func (s *testStore) story(c Caller) string {
+func (s *testStore) story(c domain.Caller) string {
 	s.Helper()
 	page, err := s.Events(context.Background(), c, "", 1000)
 	s.ok(err)
@@ -30,7 +31,7 @@ func (s *testStore) story(c Caller) string {
 }
 
 // events are those after a place.
-func (s *testStore) events(c Caller, after string, limit int) EventPage {
+func (s *testStore) events(c domain.Caller, after string, limit int) domain.EventPage {
 	s.Helper()
 	page, err := s.Events(context.Background(), c, after, limit)
 	s.ok(err)
@@ -41,11 +42,11 @@ func (s *testStore) events(c Caller, after string, limit int) EventPage {
 }
 
 // happen tells an agent of n things.
-func (s *testStore) happen(c Caller, n int) {
+func (s *testStore) happen(c domain.Caller, n int) {
 	s.Helper()
 	for i := range n {
 		s.ok(s.write(context.Background(), func(t *tx) error {
-			return t.tell(c.ID, "request.received", EventSubject{Handle: fmt.Sprintf("asker-%d", i)})
+			return t.tell(c.ID, "request.received", domain.EventSubject{Handle: fmt.Sprintf("asker-%d", i)})
 		}))
 	}
 }
@@ -53,10 +54,10 @@ func (s *testStore) happen(c Caller, n int) {
 func TestEventIDs(t *testing.T) {
 	shape := regexp.MustCompile(`^evt_[0-9a-v]{26}$`)
 	last := ""
-	for _, at := range []Time{0, 1, 1_795_000_000_000, 253402300799999} {
+	for _, at := range []domain.Time{0, 1, 1_795_000_000_000, 253402300799999} {
 		for _, seq := range []int64{0, 1, 31, 32, 1 << 40, 1<<63 - 1} {
-			id := eventID(at, seq)
-			if got, ok := parseEventID(id); !ok || got != seq || !shape.MatchString(id) {
+			id := domain.EventID(at, seq)
+			if got, ok := domain.ParseEventID(id); !ok || got != seq || !shape.MatchString(id) {
 				t.Errorf("%d at %d is %s, which is read as %d, %v", seq, at, id, got, ok)
 			}
 			if id <= last {
@@ -67,7 +68,7 @@ func TestEventIDs(t *testing.T) {
 	}
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
-	body := strings.TrimPrefix(eventID(1, 1), idEvent)
+	body := strings.TrimPrefix(domain.EventID(1, 1), domain.IdEvent)
 	for name, id := range map[string]string{
 		"no prefix": body, "another prefix": "req_" + body, "short": "evt_" + body[1:], "long": "evt_" + body + "0", "longer": "evt_" + body + "000000",
 		"capitals": "evt_" + strings.ToUpper(body[:25]) + "V", "beyond the alphabet": "evt_" + body[:25] + "w", "prefix alone": "evt_",
@@ -75,7 +76,7 @@ func TestEventIDs(t *testing.T) {
 	} {
 		_, err := s.Events(context.Background(), pilot, id, 10)
 		wantOutcome(t, name, err, "invalid_query")
-		if faults := refusalOf(err).Faults; len(faults) != 1 || faults[0] != (Fault{"after", FaultBadValue, "event"}) {
+		if faults := refusalOf(err).Fields; len(faults) != 1 || faults[0] != (domain.FieldError{Field: "after", Code: domain.FaultBadValue, Topic: "event"}) {
 			t.Errorf("%s: %v", name, faults)
 		}
 	}
@@ -135,7 +136,7 @@ func TestAReaderMissesNothing(t *testing.T) {
 		others.Go(func() {
 			for range each {
 				if err := s.write(context.Background(), func(t *tx) error {
-					return t.tell(pilot.ID, "request.received", EventSubject{Handle: "asker"})
+					return t.tell(pilot.ID, "request.received", domain.EventSubject{Handle: "asker"})
 				}); err != nil {
 					t.Errorf("tell: %v", err)
 				}
@@ -172,7 +173,7 @@ func TestAGapIsToldToWhoMissedSomething(t *testing.T) {
 	s.clock.Advance(time.Hour)
 	s.happen(pilot, 1)
 	third := s.events(pilot, "", 100).Next
-	fresh := eventID(0, 0)
+	fresh := domain.EventID(0, 0)
 
 	type reading struct {
 		kept int
@@ -182,11 +183,11 @@ func TestAGapIsToldToWhoMissedSomething(t *testing.T) {
 		at   time.Duration
 		want map[string]reading // by where one reads on
 	}{
-		{30*Day - time.Millisecond, map[string]reading{"": {4, false}, fresh: {4, false}, first[0].ID: {3, false}, first[2].ID: {1, false}, third: {0, false}}},
-		{30 * Day, map[string]reading{"": {1, false}, fresh: {1, true}, first[0].ID: {1, true}, first[1].ID: {1, true}, first[2].ID: {1, false}, third: {0, false}}},
-		{30*Day + time.Hour - time.Millisecond, map[string]reading{"": {1, false}, first[1].ID: {1, true}, first[2].ID: {1, false}, third: {0, false}}},
-		{30*Day + time.Hour, map[string]reading{"": {0, false}, first[2].ID: {0, true}, third: {0, false}}},
-		{90 * Day, map[string]reading{"": {0, false}, first[2].ID: {0, true}, third: {0, false}}},
+		{30*domain.Day - time.Millisecond, map[string]reading{"": {4, false}, fresh: {4, false}, first[0].ID: {3, false}, first[2].ID: {1, false}, third: {0, false}}},
+		{30 * domain.Day, map[string]reading{"": {1, false}, fresh: {1, true}, first[0].ID: {1, true}, first[1].ID: {1, true}, first[2].ID: {1, false}, third: {0, false}}},
+		{30*domain.Day + time.Hour - time.Millisecond, map[string]reading{"": {1, false}, first[1].ID: {1, true}, first[2].ID: {1, false}, third: {0, false}}},
+		{30*domain.Day + time.Hour, map[string]reading{"": {0, false}, first[2].ID: {0, true}, third: {0, false}}},
+		{90 * domain.Day, map[string]reading{"": {0, false}, first[2].ID: {0, true}, third: {0, false}}},
 	} {
 		s.clock.Advance(step.at - s.since(start))
 		s.ok(s.RunDue(ctx))
@@ -216,12 +217,12 @@ func TestAPlaceBeforeARestore(t *testing.T) {
 	s.happen(pilot, 3)
 	s.happen(light, 1)
 	newest := value[int64](s, `SELECT MAX(seq) FROM events`)
-	for _, c := range []Caller{pilot, light} {
+	for _, c := range []domain.Caller{pilot, light} {
 		kept := s.events(c, "", 100)
-		if page := s.events(c, eventID(0, newest), 100); page.Gap || len(page.Events) != 0 {
+		if page := s.events(c, domain.EventID(0, newest), 100); page.Gap || len(page.Events) != 0 {
 			t.Errorf("%s, from the newest place: %d events, gap %v", c.Handle, len(page.Events), page.Gap)
 		}
-		page := s.events(c, eventID(0, newest+1), 100)
+		page := s.events(c, domain.EventID(0, newest+1), 100)
 		if !page.Gap || !cmp.Equal(page.Events, kept.Events) {
 			t.Errorf("%s, from a place beyond: %d events of %d, gap %v", c.Handle, len(page.Events), len(kept.Events), page.Gap)
 		}
@@ -237,41 +238,41 @@ func TestWhatEventsSay(t *testing.T) {
 	p := newStore(t, noCaps).play()
 	s := p.testStore
 	s.clock.Advance(time.Minute)
-	after := map[Caller]string{p.asker: s.events(p.asker, "", 100).Next, p.pilot: s.events(p.pilot, "", 100).Next}
-	post := s.post(p.asker, func(d *PostDraft) { d.Title, d.Body = "canary title", "canary body" })
+	after := map[domain.Caller]string{p.asker: s.events(p.asker, "", 100).Next, p.pilot: s.events(p.pilot, "", 100).Next}
+	post := s.post(p.asker, func(d *domain.PostDraft) { d.Title, d.Body = "canary title", "canary body" })
 	postID := s.firstPost()
 	var collabID, requestID, replyID string
 	steps := []struct {
 		do   func()
-		told map[Caller]Event
+		told map[domain.Caller]domain.Event
 	}{
-		{func() { replyID = s.reply(p.pilot, post, "canary reply").ID }, map[Caller]Event{
-			p.asker: {Type: "reply.received", Subject: EventSubject{&replyID, p.pilot.Handle, &postID}}}},
+		{func() { replyID = s.reply(p.pilot, post, "canary reply").ID }, map[domain.Caller]domain.Event{
+			p.asker: {Type: "reply.received", Subject: domain.EventSubject{ID: &replyID, Handle: p.pilot.Handle, PostID: &postID}}}},
 		{func() { s.reply(p.asker, post, "its own") }, nil},
 		{func() {
-			c, err := s.propose(p.asker, p.pilot.Handle, func(d *CollabDraft) { d.Summary = "canary summary" })
+			c, err := s.propose(p.asker, p.pilot.Handle, func(d *domain.CollabDraft) { d.Summary = "canary summary" })
 			s.ok(err)
 			collabID = c.ID
-		}, map[Caller]Event{p.pilot: {Type: "collab.received", Subject: EventSubject{&collabID, p.asker.Handle, nil}}}},
-		{func() { _, err := s.ConfirmCollab(ctx, p.pilot, collabID); s.ok(err) }, map[Caller]Event{
-			p.asker: {Type: "collab.confirmed", Subject: EventSubject{&collabID, p.pilot.Handle, nil}}}},
-		{func() { p.do("asker withdraws") }, map[Caller]Event{
-			p.pilot: {Type: "request.withdrawn", Subject: EventSubject{&p.id, p.asker.Handle, nil}}}},
-		{func() { requestID = s.ask(p.asker, p.pilot).ID }, map[Caller]Event{
-			p.pilot: {Type: "request.received", Subject: EventSubject{&requestID, p.asker.Handle, nil}}}},
+		}, map[domain.Caller]domain.Event{p.pilot: {Type: "collab.received", Subject: domain.EventSubject{ID: &collabID, Handle: p.asker.Handle, PostID: nil}}}},
+		{func() { _, err := s.ConfirmCollab(ctx, p.pilot, collabID); s.ok(err) }, map[domain.Caller]domain.Event{
+			p.asker: {Type: "collab.confirmed", Subject: domain.EventSubject{ID: &collabID, Handle: p.pilot.Handle, PostID: nil}}}},
+		{func() { p.do("asker withdraws") }, map[domain.Caller]domain.Event{
+			p.pilot: {Type: "request.withdrawn", Subject: domain.EventSubject{ID: &p.id, Handle: p.asker.Handle, PostID: nil}}}},
+		{func() { requestID = s.ask(p.asker, p.pilot).ID }, map[domain.Caller]domain.Event{
+			p.pilot: {Type: "request.received", Subject: domain.EventSubject{ID: &requestID, Handle: p.asker.Handle, PostID: nil}}}},
 		{func() {
-			_, err := s.DeclineRequest(ctx, p.pilot, requestID, DeclineDraft{Reason: "busy"})
+			_, err := s.DeclineRequest(ctx, p.pilot, requestID, domain.DeclineDraft{Reason: "busy"})
 			s.ok(err)
-		}, map[Caller]Event{
-			p.asker: {Type: "request.declined", Subject: EventSubject{&requestID, p.pilot.Handle, nil}}}},
-		{func() { s.update(p.pilot, func(a *Settings) { a.Owner = "canary owner" }) }, map[Caller]Event{
-			p.pilot: {Type: "trust.changed", Subject: EventSubject{nil, p.pilot.Handle, nil}}}},
-		{func() { s.update(p.pilot, func(a *Settings) { a.Name = "canary name" }) }, nil},
-		{func() { requestID = s.ask(p.pilot, p.asker).ID }, map[Caller]Event{
-			p.asker: {Type: "request.received", Subject: EventSubject{&requestID, p.pilot.Handle, nil}}}},
-		{func() { s.clock.Advance(7 * Day); s.ok(s.RunDue(ctx)) }, map[Caller]Event{
-			p.pilot: {Type: "request.expired", Subject: EventSubject{&requestID, p.asker.Handle, nil}},
-			p.asker: {Type: "request.expired", Subject: EventSubject{&requestID, p.pilot.Handle, nil}}}},
+		}, map[domain.Caller]domain.Event{
+			p.asker: {Type: "request.declined", Subject: domain.EventSubject{ID: &requestID, Handle: p.pilot.Handle, PostID: nil}}}},
+		{func() { s.update(p.pilot, func(a *domain.Settings) { a.Owner = "canary owner" }) }, map[domain.Caller]domain.Event{
+			p.pilot: {Type: "trust.changed", Subject: domain.EventSubject{ID: nil, Handle: p.pilot.Handle, PostID: nil}}}},
+		{func() { s.update(p.pilot, func(a *domain.Settings) { a.Name = "canary name" }) }, nil},
+		{func() { requestID = s.ask(p.pilot, p.asker).ID }, map[domain.Caller]domain.Event{
+			p.asker: {Type: "request.received", Subject: domain.EventSubject{ID: &requestID, Handle: p.pilot.Handle, PostID: nil}}}},
+		{func() { s.clock.Advance(7 * domain.Day); s.ok(s.RunDue(ctx)) }, map[domain.Caller]domain.Event{
+			p.pilot: {Type: "request.expired", Subject: domain.EventSubject{ID: &requestID, Handle: p.asker.Handle, PostID: nil}},
+			p.asker: {Type: "request.expired", Subject: domain.EventSubject{ID: &requestID, Handle: p.pilot.Handle, PostID: nil}}}},
 	}
 	told := ids{}
 	s.Watch(func(c Changes) { maps.Copy(told, c.Told) })
@@ -279,13 +280,13 @@ func TestWhatEventsSay(t *testing.T) {
 		clear(told)
 		step.do()
 		wantTold := ids{}
-		for _, c := range []Caller{p.asker, p.pilot} {
+		for _, c := range []domain.Caller{p.asker, p.pilot} {
 			page := s.events(c, after[c], 100)
 			after[c] = page.Next
-			var want []Event
+			var want []domain.Event
 			if e, ok := step.told[c]; ok {
-				e.At = at(s.clock.Now())
-				want, wantTold[c.ID] = []Event{e}, struct{}{}
+				e.At = domain.TimeOf(s.clock.Now())
+				want, wantTold[c.ID] = []domain.Event{e}, struct{}{}
 			}
 			text, err := json.Marshal(page.Events)
 			if s.ok(err); strings.Contains(string(text), "canary") {
@@ -294,7 +295,7 @@ func TestWhatEventsSay(t *testing.T) {
 			for j := range page.Events {
 				page.Events[j].ID, page.Events[j].Seq = "", 0
 			}
-			if diff := cmp.Diff(want, append([]Event(nil), page.Events...)); diff != "" {
+			if diff := cmp.Diff(want, append([]domain.Event(nil), page.Events...)); diff != "" {
 				t.Errorf("step %d, %s (-want +got): %s", i, c.Handle, diff)
 			}
 		}
@@ -308,7 +309,7 @@ func TestWhatEventsSay(t *testing.T) {
 func TestARefusedActTellsNobody(t *testing.T) {
 	s := newStore(t)
 	pilot := s.reachable("harbour-pilot")
-	s.update(pilot, func(a *Settings) { a.ContactPolicy.WeeklyCap = 3 })
+	s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.WeeklyCap = 3 })
 	askers := s.crowdOf("asker", 20)
 	told := ids{}
 	s.Watch(func(c Changes) { maps.Copy(told, c.Told) })
@@ -336,10 +337,10 @@ func TestARefusedActTellsNobody(t *testing.T) {
 	jobs := make([]*queued, len(askers))
 	for i, c := range askers {
 		jobs[i] = s.queue(func(t *tx) error {
-			if err := t.tell(c.ID, "trust.changed", EventSubject{Handle: "x"}); err != nil || i == 7 {
+			if err := t.tell(c.ID, "trust.changed", domain.EventSubject{Handle: "x"}); err != nil || i == 7 {
 				return err
 			}
-			return refuse(CodeForbidden)
+			return domain.NewError(domain.CodeForbidden)
 		})
 	}
 	release()

@@ -15,6 +15,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -34,7 +35,7 @@ func wantStopped(t testing.TB, s *Store, cause error) {
 		t.Errorf("it has stopped because of: %v; want %v", err, cause)
 	}
 	ctx := context.Background()
-	wantOutcome(t, "a write afterwards", s.write(ctx, addWord("late")), string(CodeUnavailable))
+	wantOutcome(t, "a write afterwards", s.write(ctx, addWord("late")), string(domain.CodeUnavailable))
 	if err := s.db.Exclusive(ctx, func(*sqlx.Conn) error {
 		t.Error("it runs")
 		return nil
@@ -42,7 +43,7 @@ func wantStopped(t testing.TB, s *Store, cause error) {
 		t.Errorf("an act on the writing connection: %v", err)
 	}
 	_, err := s.Agents(ctx, AgentFilter{}, Page{Limit: 1})
-	wantOutcome(t, "a read afterwards", err, string(CodeUnavailable))
+	wantOutcome(t, "a read afterwards", err, string(domain.CodeUnavailable))
 	if _, err := s.Ready(ctx); !errors.Is(err, cause) {
 		t.Errorf("it says that it is ready: %v", err)
 	}
@@ -65,7 +66,7 @@ func full(t *testing.T) (open func(testing.TB) *testStore) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		o := Options{Path: path, Clock: s.clock.Now, Quotas: &Quotas{}, Normal: true}
+		o := Options{Path: path, Clock: s.clock.Now, Quotas: &domain.Quotas{}, Normal: true}
 		return &testStore{Store: openStore(t, o), TB: t, clock: s.clock, path: path}
 	}
 }
@@ -74,7 +75,7 @@ func full(t *testing.T) (open func(testing.TB) *testStore) {
 // answers with less than there is.
 func TestTheFirstDamageMetStopsTheStore(t *testing.T) {
 	ctx, open := context.Background(), full(t)
-	author := Caller{ID: 1, Handle: "crowd-0"}
+	author := domain.Caller{ID: 1, Handle: "crowd-0"}
 	for name, tt := range map[string]struct {
 		table string // or index
 		act   func(s *testStore) error
@@ -91,7 +92,7 @@ func TestTheFirstDamageMetStopsTheStore(t *testing.T) {
 		"a write":     {"replies", func(s *testStore) error { return s.change1(`UPDATE replies SET body = 'x'`) }},
 		"what is due": {"codes_expires_at", func(s *testStore) error { return s.RunDue(ctx) }},
 		"creating": {"posts", func(s *testStore) error {
-			_, _, err := s.CreatePost(ctx, author, PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
+			_, _, err := s.CreatePost(ctx, author, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
 			return err
 		}},
 		"an export":    {"links", func(s *testStore) error { _, err := s.Export(ctx, author); return err }},
@@ -303,45 +304,45 @@ func (s *testStore) failCommits(persisted bool) (heal func()) {
 var created = []struct {
 	table         string
 	once, natural bool
-	act           func(s *testStore, once Once, by, to Caller, post PostDocument, offering string) error
+	act           func(s *testStore, once Once, by, to domain.Caller, post domain.PostDocument, offering string) error
 }{
-	{"agents", true, true, func(s *testStore, once Once, _, _ Caller, _ PostDocument, _ string) error {
+	{"agents", true, true, func(s *testStore, once Once, _, _ domain.Caller, _ domain.PostDocument, _ string) error {
 		_, _, err := s.Register(context.Background(), registration("newcomer"), once)
 		return err
 	}},
-	{"posts", true, false, func(s *testStore, once Once, by, _ Caller, _ PostDocument, _ string) error {
-		_, _, err := s.CreatePost(context.Background(), by, PostDraft{Kind: "seeking", Title: "tides", Body: "b", Tags: []string{"tide"}}, once)
+	{"posts", true, false, func(s *testStore, once Once, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
+		_, _, err := s.CreatePost(context.Background(), by, domain.PostDraft{Kind: "seeking", Title: "tides", Body: "b", Tags: []string{"tide"}}, once)
 		return err
 	}},
-	{"replies", true, false, func(s *testStore, once Once, by, _ Caller, post PostDocument, _ string) error {
-		_, _, err := s.CreateReply(context.Background(), by, post.ID, ReplyDraft{Body: "b"}, once)
+	{"replies", true, false, func(s *testStore, once Once, by, _ domain.Caller, post domain.PostDocument, _ string) error {
+		_, _, err := s.CreateReply(context.Background(), by, post.ID, domain.ReplyDraft{Body: "b"}, once)
 		return err
 	}},
-	{"requests", true, true, func(s *testStore, once Once, by, to Caller, _ PostDocument, offering string) error {
-		draft := RequestDraft{Purpose: "p", Deliverable: "d", Compensation: "none", OfferingID: offering}
+	{"requests", true, true, func(s *testStore, once Once, by, to domain.Caller, _ domain.PostDocument, offering string) error {
+		draft := domain.ContactRequestDraft{Purpose: "p", Deliverable: "d", Compensation: "none", OfferingID: offering}
 		_, _, err := s.SendRequest(context.Background(), by, to.Handle, draft, once)
 		return err
 	}},
-	{"collabs", true, true, func(s *testStore, once Once, by, to Caller, _ PostDocument, _ string) error {
-		_, _, err := s.RecordCollab(context.Background(), by, CollabDraft{Partner: to.Handle, Summary: "s"}, once)
+	{"collabs", true, true, func(s *testStore, once Once, by, to domain.Caller, _ domain.PostDocument, _ string) error {
+		_, _, err := s.RecordCollab(context.Background(), by, domain.CollabDraft{Partner: to.Handle, Summary: "s"}, once)
 		return err
 	}},
-	{"reports", false, true, func(s *testStore, _ Once, _, _ Caller, post PostDocument, _ string) error {
-		return s.ReportPost(context.Background(), post.ID, "192.0.2.1", ReportDraft{})
+	{"reports", false, true, func(s *testStore, _ Once, _, _ domain.Caller, post domain.PostDocument, _ string) error {
+		return s.ReportPost(context.Background(), post.ID, "192.0.2.1", domain.ReportDraft{})
 	}},
-	{"links", false, true, func(s *testStore, _ Once, by, _ Caller, _ PostDocument, _ string) error {
+	{"links", false, true, func(s *testStore, _ Once, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
 		_, err := s.AddLink(context.Background(), by, harbourPage, "website")
 		return err
 	}},
-	{"offerings", false, true, func(s *testStore, _ Once, by, _ Caller, _ PostDocument, _ string) error {
-		_, err := s.ReplaceOfferings(context.Background(), by, Menu{Offerings: []OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
+	{"offerings", false, true, func(s *testStore, _ Once, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
+		_, err := s.ReplaceOfferings(context.Background(), by, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
 		return err
 	}},
-	{"outbox", false, true, func(s *testStore, _ Once, by, _ Caller, _ PostDocument, _ string) error {
+	{"outbox", false, true, func(s *testStore, _ Once, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
 		_, err := s.ClaimOwner(context.Background(), by, "owner@people.example.org")
 		return err
 	}},
-	{"blocked_words", false, true, func(s *testStore, _ Once, _, _ Caller, _ PostDocument, _ string) error {
+	{"blocked_words", false, true, func(s *testStore, _ Once, _, _ domain.Caller, _ domain.PostDocument, _ string) error {
 		_, err := s.BlockWord(context.Background(), "spam")
 		return err
 	}},
@@ -374,7 +375,7 @@ func TestARepeatAfterACommitThatFailedMakesNoSecond(t *testing.T) {
 					t.Errorf("%s: stored: %v", what, is)
 				}
 				err := c.act(s, once, by, to, post, offering)
-				var refusal *Error
+				var refusal *domain.Error
 				if known := !keyed && persisted && errors.As(err, &refusal); err != nil && !known {
 					t.Errorf("%s: the repeat: %v", what, err)
 				}

@@ -1,6 +1,9 @@
 package store
 
-import "callbook/store/text"
+import (
+	"callbook/store/domain"
+	"callbook/store/text"
+)
 
 // The canonical forms of checked fields are stored.
 
@@ -15,11 +18,11 @@ func canonicalURL(s string) *string {
 	if canonical, ok := text.ParseWebURL(s); ok {
 		return &canonical
 	}
-	return optional(s)
+	return domain.Optional(s)
 }
 
-func canonicalLanguages(tags []string) texts {
-	canonical := make(texts, len(tags))
+func canonicalLanguages(tags []string) domain.Texts {
+	canonical := make(domain.Texts, len(tags))
 	for i, tag := range tags {
 		canonical[i] = tag
 		if c, ok := text.ParseLanguage(tag); ok {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func newStore(t testing.TB, set ...func(*Options)) *testStore {
 	t.Helper()
 	clock := &testClock{now: testStart()}
 	s := &testStore{TB: t, clock: clock, commit: commit}
-	o := Options{Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: clock.Now, Quotas: &Quotas{}, Normal: true}
+	o := Options{Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: clock.Now, Quotas: &domain.Quotas{}, Normal: true}
 	for _, f := range set {
 		f(&o)
 	}
@@ -127,7 +128,7 @@ func (s *testStore) stop() {
 	}
 }
 
-func withQuotas(q Quotas) func(*Options) { return func(o *Options) { o.Quotas = &q } }
+func withQuotas(q domain.Quotas) func(*Options) { return func(o *Options) { o.Quotas = &q } }
 
 // ok fails the test unless a call succeeded.
 func (s *testStore) ok(err error) {
@@ -138,7 +139,7 @@ func (s *testStore) ok(err error) {
 }
 
 // register adds an agent that only says what it must.
-func (s *testStore) register(handle string, change ...func(*Registration)) (Caller, string) {
+func (s *testStore) register(handle string, change ...func(*domain.Registration)) (domain.Caller, string) {
 	s.Helper()
 	r := registration(handle)
 	for _, f := range change {
@@ -146,37 +147,37 @@ func (s *testStore) register(handle string, change ...func(*Registration)) (Call
 	}
 	registered, _, err := s.Register(context.Background(), r, Once{})
 	s.ok(err)
-	return Caller{registered.Agent.ID, handle, string(hashKey(registered.Key))}, registered.Key
+	return domain.Caller{ID: registered.Agent.ID, Handle: handle, KeyHash: string(domain.HashKey(registered.Key))}, registered.Key
 }
 
 // keyed is the caller who has the key.
-func (s *testStore) keyed(key string) Caller {
+func (s *testStore) keyed(key string) domain.Caller {
 	s.Helper()
 	caller, err := s.Authenticate(context.Background(), key)
 	s.ok(err)
 	return caller
 }
 
-func registration(handle string) Registration {
-	return Registration{
+func registration(handle string) domain.Registration {
+	return domain.Registration{
 		Handle: handle, Name: "Name of " + handle, Owner: "Mei Lin", Mailbox: handle + "@agents.example.org",
-		AcceptRules: true, Profile: Profile{DescriptionEN: "Does things."},
+		AcceptRules: true, Profile: domain.Profile{DescriptionEN: "Does things."},
 	}
 }
 
 // agents registers n agents named prefix-0 to prefix-(n-1).
-func (s *testStore) agents(prefix string, n int) []Caller {
+func (s *testStore) agents(prefix string, n int) []domain.Caller {
 	s.Helper()
-	callers := make([]Caller, n)
+	callers := make([]domain.Caller, n)
 	for i := range callers {
 		callers[i], _ = s.register(fmt.Sprintf("%s-%d", prefix, i))
 	}
 	return callers
 }
 
-func (s *testStore) post(author Caller, change ...func(*PostDraft)) PostDocument {
+func (s *testStore) post(author domain.Caller, change ...func(*domain.PostDraft)) domain.PostDocument {
 	s.Helper()
-	d := PostDraft{Kind: "seeking", Title: "Tide data", Body: "Hourly tide levels."}
+	d := domain.PostDraft{Kind: "seeking", Title: "Tide data", Body: "Hourly tide levels."}
 	for _, f := range change {
 		f(&d)
 	}
@@ -185,15 +186,15 @@ func (s *testStore) post(author Caller, change ...func(*PostDraft)) PostDocument
 	return doc
 }
 
-func (s *testStore) reply(author Caller, p PostDocument, body string) Reply {
+func (s *testStore) reply(author domain.Caller, p domain.PostDocument, body string) domain.Reply {
 	s.Helper()
-	r, _, err := s.CreateReply(context.Background(), author, p.ID, ReplyDraft{Body: body}, Once{})
+	r, _, err := s.CreateReply(context.Background(), author, p.ID, domain.ReplyDraft{Body: body}, Once{})
 	s.ok(err)
 	return r
 }
 
 // change runs SQL for what no operation does yet, and says that it touched agents.
-func (s *testStore) change(touched []Caller, query string, args ...any) {
+func (s *testStore) change(touched []domain.Caller, query string, args ...any) {
 	s.Helper()
 	s.ok(s.write(context.Background(), func(t *tx) error {
 		for _, c := range touched {
@@ -204,7 +205,7 @@ func (s *testStore) change(touched []Caller, query string, args ...any) {
 }
 
 // claim puts an agent at level 2, its owner known by one byte.
-func (s *testStore) claim(c Caller, owner byte) {
+func (s *testStore) claim(c domain.Caller, owner byte) {
 	s.Helper()
 	hash := make([]byte, 32)
 	hash[0] = owner
@@ -217,9 +218,9 @@ func (s *testStore) claim(c Caller, owner byte) {
 }
 
 // collab records a confirmed collaboration.
-func (s *testStore) collab(id string, initiator, partner Caller) {
+func (s *testStore) collab(id string, initiator, partner domain.Caller) {
 	s.Helper()
-	s.change([]Caller{initiator, partner}, `
+	s.change([]domain.Caller{initiator, partner}, `
 		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at, decided_at)
 		VALUES (?, ?, ?, 'confirmed', 'Done.', 1, 2)`, id, initiator.ID, partner.ID)
 }
@@ -287,7 +288,7 @@ func together(n int, f func(i int) error) []error {
 
 // outcome is the code of a refusal, "" for success, or the text of another error.
 func outcome(err error) string {
-	var refusal *Error
+	var refusal *domain.Error
 	switch {
 	case err == nil:
 		return ""

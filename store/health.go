@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -41,7 +42,7 @@ func (s *Store) Normal() bool { return s.db.Normal() }
 func (s *Store) Upgraded() (from, to int64, kept string) { return s.db.Upgraded() }
 
 // checkEvery is how long a file that was found whole is trusted.
-const checkEvery = Day
+const checkEvery = domain.Day
 
 // fileChecked names when it was found whole last.
 const fileChecked = "checked_at"
@@ -49,8 +50,8 @@ const fileChecked = "checked_at"
 // CheckWhole reads the whole file beside other work, unless it was found whole within the last
 // day, and stops the store when it finds damage. It takes about a second for each 60 MB.
 func (s *Store) CheckWhole(ctx context.Context) error {
-	now := at(s.clock())
-	checked := Time(s.checked.Load())
+	now := domain.TimeOf(s.clock())
+	checked := domain.Time(s.checked.Load())
 	if checked == 0 {
 		checked, _ = s.notedTime(ctx, fileChecked) // unreadable: check the file
 	}

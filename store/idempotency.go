@@ -1,16 +1,16 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 )
 
 // onceWindow is how long a creating call can be repeated.
-const onceWindow = Day
+const onceWindow = domain.Day
 
 // Once makes a creating call repeatable. Its zero value does not.
 type Once struct {
@@ -21,11 +21,11 @@ type Once struct {
 // NewOnce returns the Once of an operation's call: key is the caller's
 // Idempotency-Key, call all that tells two calls apart (path, query, body).
 func NewOnce(operation, key string, call ...string) Once {
-	return Once{scope: operation + "\x00" + key, body: keyOf(call...)}
+	return Once{scope: operation + "\x00" + key, body: domain.HashParts(call...)}
 }
 
 func (o Once) key(agentID int64) []byte {
-	sum := keyOf(fmt.Sprint(agentID), o.scope)
+	sum := domain.HashParts(fmt.Sprint(agentID), o.scope)
 	return sum[:]
 }
 
@@ -37,23 +37,23 @@ func (t *tx) replay(caller int64, once Once, answer any) (agentID int64, replaye
 		return 0, false, nil
 	}
 	var row struct {
-		BodyHash  []byte  `db:"body_hash"`
-		AgentID   int64   `db:"agent_id"`
-		Answer    *string `db:"answer"`
-		CreatedAt Time    `db:"created_at"`
+		BodyHash  []byte      `db:"body_hash"`
+		AgentID   int64       `db:"agent_id"`
+		Answer    *string     `db:"answer"`
+		CreatedAt domain.Time `db:"created_at"`
 	}
 	found, err := t.Find(&row, `SELECT body_hash, agent_id, answer, created_at FROM idempotency WHERE key_hash = ?`, once.key(caller))
 	if err != nil || !found {
 		return 0, false, err
 	}
-	if row.CreatedAt.add(onceWindow) <= t.now {
+	if row.CreatedAt.Add(onceWindow) <= t.now {
 		return 0, false, t.Exec(`DELETE FROM idempotency WHERE key_hash = ?`, once.key(caller))
 	}
 	if string(row.BodyHash) != string(once.body[:]) {
-		return 0, false, refuse(CodeIdempotencyConflict)
+		return 0, false, domain.NewError(domain.CodeIdempotencyConflict)
 	}
 	if row.Answer == nil {
-		return 0, false, &Error{Code: CodeNotFound, Topic: "replay"}
+		return 0, false, &domain.Error{Code: domain.CodeNotFound, Topic: "replay"}
 	}
 	if err := json.Unmarshal([]byte(*row.Answer), answer); err != nil {
 		return 0, false, fmt.Errorf("read the first answer: %w", err)
@@ -79,7 +79,7 @@ func (t *tx) remember(caller int64, once Once, agentID int64, subject string, an
 // createOnce runs create with write, which is writeAs or decideAs, unless the request
 // repeats an earlier one: then it returns that one's response.
 func createOnce[T identified](
-	ctx context.Context, write func(context.Context, Caller, func(*tx) error) error, caller Caller, once Once, create func(*tx) (T, error),
+	ctx context.Context, write func(context.Context, domain.Caller, func(*tx) error) error, caller domain.Caller, once Once, create func(*tx) (T, error),
 ) (created T, replayed bool, err error) {
 	err = write(ctx, caller, func(t *tx) (err error) {
 		created = *new(T)
@@ -97,11 +97,6 @@ func createOnce[T identified](
 // identified is a record with a public id.
 type identified interface{ RecordID() string }
 
-func (p PostDocument) RecordID() string { return p.ID }
-func (r Reply) RecordID() string        { return r.ID }
-func (r Request) RecordID() string      { return r.ID }
-func (c Collab) RecordID() string       { return c.ID }
-
 // forgetAnswers erases the stored responses that show posts, selected by where with value
 // as ?1, or their replies, which are about to be deleted; a repeated request is still known.
 func (t *tx) forgetAnswers(where string, value int64) error {
@@ -109,9 +104,4 @@ func (t *tx) forgetAnswers(where string, value int64) error {
 	return t.Exec(`
 		UPDATE idempotency SET answer = NULL
 		WHERE subject IN (SELECT id`+posts+` UNION SELECT id FROM replies WHERE post_seq IN (SELECT seq`+posts+`))`, value)
-}
-
-// keyOf hashes the parts of a scope, unambiguously.
-func keyOf(parts ...string) [sha256.Size]byte {
-	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"fmt"
 	"testing"
@@ -16,17 +17,17 @@ func TestTheSameKeyAtOnceMakesOneRecord(t *testing.T) {
 	s := newStore(t)
 	caller, _ := s.register("harbour-pilot")
 	post := s.post(caller)
-	posts := make([]PostDocument, crowd)
-	replies := make([]Reply, crowd)
+	posts := make([]domain.PostDocument, crowd)
+	replies := make([]domain.Reply, crowd)
 	fresh := make([]bool, 2*crowd)
 	errs := together(2*crowd, func(i int) (err error) {
 		var replayed bool
 		if i < crowd {
 			once := NewOnce("createPost", onceKey, "body")
-			posts[i], replayed, err = s.CreatePost(context.Background(), caller, PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: "2026-12-01"}, once)
+			posts[i], replayed, err = s.CreatePost(context.Background(), caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: "2026-12-01"}, once)
 		} else {
 			once := NewOnce("createReply", onceKey, "body")
-			replies[i-crowd], replayed, err = s.CreateReply(context.Background(), caller, post.ID, ReplyDraft{Body: "b"}, once)
+			replies[i-crowd], replayed, err = s.CreateReply(context.Background(), caller, post.ID, domain.ReplyDraft{Body: "b"}, once)
 		}
 		fresh[i] = !replayed
 		return err
@@ -43,10 +44,10 @@ func TestTheSameKeyAtOnceMakesOneRecord(t *testing.T) {
 	}
 	for i := range crowd {
 		// What answers are made from; deadline and seq serve lists alone.
-		if diff := cmp.Diff(posts[0], posts[i], cmpopts.IgnoreFields(PostDocument{}, "Deadline")); diff != "" {
+		if diff := cmp.Diff(posts[0], posts[i], cmpopts.IgnoreFields(domain.PostDocument{}, "Deadline")); diff != "" {
 			t.Fatalf("call %d: %s", i, diff)
 		}
-		if diff := cmp.Diff(replies[0], replies[i], cmpopts.IgnoreFields(Reply{}, "Seq")); diff != "" {
+		if diff := cmp.Diff(replies[0], replies[i], cmpopts.IgnoreFields(domain.Reply{}, "Seq")); diff != "" {
 			t.Fatalf("reply %d: %s", i, diff)
 		}
 	}
@@ -55,7 +56,7 @@ func TestTheSameKeyAtOnceMakesOneRecord(t *testing.T) {
 func TestARegistrationRepeatedAtOnceLeavesOneKey(t *testing.T) {
 	s := newStore(t)
 	once := NewOnce("createAgent", onceKey, "body")
-	answers := make([]Registered, crowd)
+	answers := make([]domain.Registered, crowd)
 	wantOutcomes(t, "registrations", together(crowd, func(i int) (err error) {
 		answers[i], _, err = s.Register(context.Background(), registration("harbour-pilot"), once)
 		return err
@@ -63,7 +64,7 @@ func TestARegistrationRepeatedAtOnceLeavesOneKey(t *testing.T) {
 	working := 0
 	for i, a := range answers {
 		a.Key = ""
-		if diff := cmp.Diff(answers[0], a, cmpopts.IgnoreFields(Registered{}, "Key"), cmpopts.IgnoreFields(AgentDocument{}, "Menu", "MenuWords")); diff != "" {
+		if diff := cmp.Diff(answers[0], a, cmpopts.IgnoreFields(domain.Registered{}, "Key"), cmpopts.IgnoreFields(domain.AgentDocument{}, "Menu", "MenuWords")); diff != "" {
 			t.Fatalf("answer %d: %s", i, diff)
 		}
 		if _, err := s.Authenticate(context.Background(), answers[i].Key); err == nil {
@@ -107,19 +108,19 @@ func TestALostAnswerOfARegistration(t *testing.T) {
 }
 
 func TestScopeOfAnIdempotencyKey(t *testing.T) {
-	s := newStore(t, withQuotas(Quotas{Posts: 1, Replies: 50}))
+	s := newStore(t, withQuotas(domain.Quotas{Posts: 1, Replies: 50}))
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
 	other, _ := s.register("lighthouse")
-	draft := PostDraft{Kind: "seeking", Title: "t", Body: "b"}
+	draft := domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}
 	once := NewOnce("createPost", onceKey, "body")
-	create := func(c Caller, o Once) (bool, string) {
+	create := func(c domain.Caller, o Once) (bool, string) {
 		_, replayed, err := s.CreatePost(ctx, c, draft, o)
 		return replayed, outcome(err)
 	}
 	tests := []struct {
 		name     string
-		caller   Caller
+		caller   domain.Caller
 		once     Once
 		replayed bool
 		want     string

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"crypto/rand"
 	"regexp"
 	"slices"
@@ -14,15 +15,15 @@ func TestKeysAreUniqueAndWellFormed(t *testing.T) {
 	seen := make(map[string]bool, n)
 	counts := map[byte]int{}
 	for range n {
-		key, err := newKey(rand.Reader)
+		key, err := domain.NewKey(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !shape.MatchString(key) || !WellFormedKey(key) {
+		if !shape.MatchString(key) || !domain.WellFormedKey(key) {
 			t.Fatal("a new key is malformed")
 		}
 		seen[key] = true
-		for i := len(keyPrefix); i < len(keyPrefix)+keyRandom; i++ {
+		for i := len(domain.KeyPrefix); i < len(domain.KeyPrefix)+domain.KeyRandom; i++ {
 			counts[key[i]]++
 		}
 	}
@@ -31,8 +32,8 @@ func TestKeysAreUniqueAndWellFormed(t *testing.T) {
 	}
 	// Each of the 62 characters is as likely as any other: 69355 times, give or
 	// take 261. Eight times that is never met by chance.
-	const want = n * keyRandom / 62
-	for _, c := range []byte(base62) {
+	const want = n * domain.KeyRandom / 62
+	for _, c := range []byte(domain.Base62) {
 		if got := counts[c]; got < want-2100 || got > want+2100 {
 			t.Errorf("%c occurs %d times, want about %d", c, got, want)
 		}
@@ -41,31 +42,31 @@ func TestKeysAreUniqueAndWellFormed(t *testing.T) {
 
 func TestEveryMistypedKeyIsRefused(t *testing.T) {
 	for range 20 {
-		key, err := newKey(rand.Reader)
+		key, err := domain.NewKey(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range key {
-			for _, c := range []byte(base62 + "_-= \x00\xff") {
+			for _, c := range []byte(domain.Base62 + "_-= \x00\xff") {
 				mistyped := []byte(key)
 				mistyped[i] = c
-				if c != key[i] && WellFormedKey(string(mistyped)) {
+				if c != key[i] && domain.WellFormedKey(string(mistyped)) {
 					t.Fatalf("accepted with another character at %d", i)
 				}
 			}
-			if WellFormedKey(key[:i] + key[i+1:]) {
+			if domain.WellFormedKey(key[:i] + key[i+1:]) {
 				t.Fatalf("accepted without the character at %d", i)
 			}
 			if i > 0 && key[i] != key[i-1] {
 				swapped := []byte(key)
 				swapped[i], swapped[i-1] = swapped[i-1], swapped[i]
-				if WellFormedKey(string(swapped)) {
+				if domain.WellFormedKey(string(swapped)) {
 					t.Fatalf("accepted with %d and %d swapped", i-1, i)
 				}
 			}
 		}
-		for _, s := range []string{"", key + "0", key + " ", " " + key, strings.ToUpper(key), strings.TrimPrefix(key, keyPrefix)} {
-			if WellFormedKey(s) {
+		for _, s := range []string{"", key + "0", key + " ", " " + key, strings.ToUpper(key), strings.TrimPrefix(key, domain.KeyPrefix)} {
+			if domain.WellFormedKey(s) {
 				t.Errorf("accepted %d characters", len(s))
 			}
 		}
@@ -76,7 +77,7 @@ func TestEveryMistypedKeyIsRefused(t *testing.T) {
 func TestChecksumOfAKey(t *testing.T) {
 	const random = "cq_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg"
 	const want = random + "0QsRn3"
-	if got := string(appendCheck([]byte(random))); got != want || !WellFormedKey(got) {
+	if got := string(domain.AppendCheck([]byte(random))); got != want || !domain.WellFormedKey(got) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -84,17 +85,17 @@ func TestChecksumOfAKey(t *testing.T) {
 func TestKeysUseTheWholeSource(t *testing.T) {
 	// Bytes above 247 would favour some characters: they are passed over.
 	source := strings.NewReader(strings.Repeat("\xff", 64) + strings.Repeat("\x00\xf8\x3d", 64))
-	key, err := newKey(source)
+	key, err := domain.NewKey(source)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := key[len(keyPrefix):][:keyRandom], strings.Repeat("0z", keyRandom)[:keyRandom]; got != want {
+	if got, want := key[len(domain.KeyPrefix):][:domain.KeyRandom], strings.Repeat("0z", domain.KeyRandom)[:domain.KeyRandom]; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if _, err := newKey(strings.NewReader("short")); err == nil {
+	if _, err := domain.NewKey(strings.NewReader("short")); err == nil {
 		t.Error("a key was made without randomness")
 	}
-	if _, err := newID(idPost, 1, strings.NewReader("short")); err == nil {
+	if _, err := domain.NewID(domain.IdPost, 1, strings.NewReader("short")); err == nil {
 		t.Error("an id was made without randomness")
 	}
 }
@@ -102,9 +103,9 @@ func TestKeysUseTheWholeSource(t *testing.T) {
 func TestIdsSortByTheTimeOfTheirMaking(t *testing.T) {
 	shape := regexp.MustCompile(`^pst_[0-9a-v]{26}$`)
 	var ids []string
-	for _, now := range []Time{0, 1, 31, 32, 1 << 20, 1795167000000, 1795167000001, 4102444800000, 253402300799999} {
+	for _, now := range []domain.Time{0, 1, 31, 32, 1 << 20, 1795167000000, 1795167000001, 4102444800000, 253402300799999} {
 		for range 100 {
-			id, err := newID(idPost, now, rand.Reader)
+			id, err := domain.NewID(domain.IdPost, now, rand.Reader)
 			if err != nil {
 				t.Fatal(err)
 			}

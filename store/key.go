@@ -1,36 +1,29 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 )
 
-// Caller is an agent that has shown its key, or that the program itself speaks for.
-type Caller struct {
-	ID     int64
-	Handle string
-
-	keyHash string // of the key it has shown; empty where the program speaks for it
-}
-
 // Authenticate returns the agent of a key. It refuses with unauthorized a key
 // that is malformed, unknown or rotated away, all alike, and with suspended the
 // key of a suspended agent, which it returns all the same.
-func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
-	if !WellFormedKey(key) {
-		return Caller{}, refuse(CodeUnauthorized)
+func (s *Store) Authenticate(ctx context.Context, key string) (domain.Caller, error) {
+	if !domain.WellFormedKey(key) {
+		return domain.Caller{}, domain.NewError(domain.CodeUnauthorized)
 	}
 	var row struct {
 		suspension
-		ID           int64  `db:"id"`
-		Handle       string `db:"handle"`
-		KeyHash      []byte `db:"key_hash"`
-		KeyUsed      bool   `db:"key_used"`
-		LastActiveAt Time   `db:"last_active_at"`
+		ID           int64       `db:"id"`
+		Handle       string      `db:"handle"`
+		KeyHash      []byte      `db:"key_hash"`
+		KeyUsed      bool        `db:"key_used"`
+		LastActiveAt domain.Time `db:"last_active_at"`
 	}
-	hash := hashKey(key)
+	hash := domain.HashKey(key)
 	found, err := s.find(ctx, &row, `
 		SELECT a.id, h.handle, a.key_hash, a.key_used, a.last_active_at,
 			a.suspended_at, a.suspended_until, a.suspension_reason
@@ -38,26 +31,26 @@ func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
 		JOIN handles h ON h.id = a.id
 		WHERE a.key_hash = ?`, hash)
 	if err == nil && (!found || subtle.ConstantTimeCompare(hash, row.KeyHash) != 1) {
-		return Caller{}, refuse(CodeUnauthorized)
+		return domain.Caller{}, domain.NewError(domain.CodeUnauthorized)
 	}
 	if err != nil {
-		return Caller{}, fmt.Errorf("look up a key: %w", err)
+		return domain.Caller{}, fmt.Errorf("look up a key: %w", err)
 	}
-	now := at(s.clock())
-	caller := Caller{row.ID, row.Handle, string(hash)}
+	now := domain.TimeOf(s.clock())
+	caller := domain.Caller{ID: row.ID, Handle: row.Handle, KeyHash: string(hash)}
 	if row.suspended(now) {
 		return caller, row.rejection()
 	}
 	if row.SuspendedAt != nil {
 		// Without room to write it stays stored, and is over.
-		if err := s.endSuspension(ctx, row.ID); err != nil && !errors.Is(err, refuse(CodeStorageFull)) {
-			return Caller{}, err
+		if err := s.endSuspension(ctx, row.ID); err != nil && !errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
+			return domain.Caller{}, err
 		}
 	}
 	if !row.KeyUsed {
 		// Without room to write the key counts as unused, but it is right.
-		if err := s.markKeyUsed(ctx, row.ID, hash); err != nil && !errors.Is(err, refuse(CodeStorageFull)) {
-			return Caller{}, err
+		if err := s.markKeyUsed(ctx, row.ID, hash); err != nil && !errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
+			return domain.Caller{}, err
 		}
 	}
 	s.noteActivity(row.ID, row.LastActiveAt, now)
@@ -66,18 +59,18 @@ func (s *Store) Authenticate(ctx context.Context, key string) (Caller, error) {
 
 // suspension holds the columns of an agent's suspension, which are NULL without one.
 type suspension struct {
-	SuspendedAt    *Time   `db:"suspended_at"`
-	SuspendedUntil *Time   `db:"suspended_until"`
-	Reason         *string `db:"suspension_reason"`
+	SuspendedAt    *domain.Time `db:"suspended_at"`
+	SuspendedUntil *domain.Time `db:"suspended_until"`
+	Reason         *string      `db:"suspension_reason"`
 }
 
-func (s suspension) suspended(now Time) bool {
+func (s suspension) suspended(now domain.Time) bool {
 	return s.SuspendedAt != nil && (s.SuspendedUntil == nil || *s.SuspendedUntil > now)
 }
 
 // rejection returns the error of a request by the suspended agent.
 func (s suspension) rejection() error {
-	rejection := &Error{Code: CodeSuspended, Reason: deref(s.Reason)}
+	rejection := &domain.Error{Code: domain.CodeSuspended, Reason: domain.Deref(s.Reason)}
 	if s.SuspendedUntil != nil {
 		rejection.Until = s.SuspendedUntil.Time()
 	}
@@ -105,7 +98,7 @@ func (s *Store) markKeyUsed(ctx context.Context, id int64, hash []byte) error {
 	return s.write(ctx, func(t *tx) error {
 		n, err := t.Change(`UPDATE agents SET key_used = TRUE WHERE id = ? AND key_hash = ?`, id, hash)
 		if err == nil && n == 0 {
-			err = refuse(CodeUnauthorized)
+			err = domain.NewError(domain.CodeUnauthorized)
 		}
 		return err
 	})
@@ -114,8 +107,8 @@ func (s *Store) markKeyUsed(ctx context.Context, id int64, hash []byte) error {
 // RotateKey replaces the caller's key. The old one is dead when it returns. Of
 // several at once with the same key, one wins; it refuses the others with
 // unauthorized.
-func (s *Store) RotateKey(ctx context.Context, caller Caller) (key string, rotatedAt Time, err error) {
-	if key, err = newKey(s.random); err != nil {
+func (s *Store) RotateKey(ctx context.Context, caller domain.Caller) (key string, rotatedAt domain.Time, err error) {
+	if key, err = domain.NewKey(s.random); err != nil {
 		return "", 0, err
 	}
 	err = s.writeAs(ctx, caller, func(t *tx) error {
@@ -127,5 +120,5 @@ func (s *Store) RotateKey(ctx context.Context, caller Caller) (key string, rotat
 
 // setKey gives an agent another key in the place of the one it has.
 func (t *tx) setKey(agentID int64, key string) error {
-	return t.Exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, hashKey(key), t.now, agentID)
+	return t.Exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, domain.HashKey(key), t.now, agentID)
 }

@@ -5,69 +5,34 @@ import (
 	"fmt"
 	"slices"
 
+	"callbook/store/domain"
 	"callbook/store/text"
 )
-
-// maxLinks is how many links a card shows.
-const maxLinks = 5
-
-// How long a verified link stays so without a further look, how often the service
-// looks again, and how soon after a failure that may pass or was never finished.
-const (
-	linkAge     = 180 * Day
-	linkRecheck = 30 * Day
-	linkRetry   = Day
-)
-
-// Link is a public profile link and what the last check found.
-type Link struct {
-	URL        string  `json:"url" db:"url"`
-	Kind       string  `json:"kind" db:"kind" enum:"website,github,gitlab,codeberg,huggingface,mastodon,xiaohongshu"`
-	Status     string  `json:"status" db:"status" enum:"pending,verified,failed,expired"`
-	Proof      *string `json:"proof" db:"proof" enum:"rel_me,mention"`
-	Failure    *string `json:"failure" db:"failure" enum:"blocked,unreachable,http_error,too_large,timeout,not_found_on_page" doc:"What the last check failed by; a verified link outlasts a failure that may pass."`
-	CheckedAt  *Time   `json:"checked_at" db:"checked_at" nullable:"true"`
-	VerifiedAt *Time   `json:"verified_at" db:"verified_at" nullable:"true"`
-	ExpiresAt  *Time   `json:"expires_at" db:"expires_at" nullable:"true"`
-}
-
-// LinkFinding is what a look at a link's page found.
-type LinkFinding struct {
-	Kind     string
-	Verified bool
-	Proof    string // rel_me, mention; empty unless verified
-	Failure  string // empty when verified
-}
-
-// linkDraft is a new link.
-type linkDraft struct {
-	URL string `json:"url" format:"uri"`
-}
 
 // AddLink adds a link to the caller's card, or finds it there, before its page is
 // looked at; kind is by its host. It refuses with validation_failed one too many,
 // and a new one with a blocked word. It returns the address as it is stored.
-func (s *Store) AddLink(ctx context.Context, caller Caller, address, kind string) (string, error) {
+func (s *Store) AddLink(ctx context.Context, caller domain.Caller, address, kind string) (string, error) {
 	address = s.linkURL(address)
 	err := s.writeAs(ctx, caller, func(t *tx) error {
 		links, err := t.links(caller.ID)
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(links, func(l Link) bool { return l.URL == address }) {
+		if slices.ContainsFunc(links, func(l domain.Link) bool { return l.URL == address }) {
 			return nil
 		}
-		var faults []Fault
-		if len(links) >= maxLinks {
-			faults = append(faults, Fault{Field: "url", Code: FaultTooMany, Topic: "links"})
+		var faults []domain.FieldError
+		if len(links) >= domain.MaxLinks {
+			faults = append(faults, domain.FieldError{Field: "url", Code: domain.FaultTooMany, Topic: "links"})
 		}
-		if err := t.checkTexts(linkDraft{address}, faults...); err != nil {
+		if err := t.checkTexts(domain.LinkDraft{URL: address}, faults...); err != nil {
 			return err
 		}
 		t.touch(caller.ID)
 		return t.Exec(`
 			INSERT INTO links (agent_id, url, kind, status, next_check_at, created_at)
-			VALUES (?, ?, ?, 'pending', ?, ?)`, caller.ID, address, kind, t.now.add(linkRetry), t.now)
+			VALUES (?, ?, ?, 'pending', ?, ?)`, caller.ID, address, kind, t.now.Add(domain.LinkRetry), t.now)
 	})
 	return address, err
 }
@@ -81,7 +46,7 @@ func (s *Store) linkURL(address string) string {
 
 // RemoveLink takes a link off the caller's card, if it is there, and returns the
 // others.
-func (s *Store) RemoveLink(ctx context.Context, caller Caller, address string) (links []Link, err error) {
+func (s *Store) RemoveLink(ctx context.Context, caller domain.Caller, address string) (links []domain.Link, err error) {
 	err = s.writeAs(ctx, caller, func(t *tx) error {
 		if err := t.Exec(`DELETE FROM links WHERE agent_id = ? AND url = ?`, caller.ID, s.linkURL(address)); err != nil {
 			return err
@@ -97,9 +62,9 @@ func (s *Store) RemoveLink(ctx context.Context, caller Caller, address string) (
 // links. byService says that the service looked by itself, so that the agent is
 // told of a change. A link that was removed meanwhile stays so; a look that an agent
 // asked for is kept whether or not its key was replaced meanwhile.
-func (s *Store) KeepFinding(ctx context.Context, agentID int64, address string, found LinkFinding, byService bool) (links []Link, err error) {
+func (s *Store) KeepFinding(ctx context.Context, agentID int64, address string, found domain.LinkCheck, byService bool) (links []domain.Link, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		if err := t.mayAct(Caller{ID: agentID}); err != nil {
+		if err := t.mayAct(domain.Caller{ID: agentID}); err != nil {
 			return err // gone or suspended meanwhile
 		}
 		var was string
@@ -119,16 +84,16 @@ func (s *Store) KeepFinding(ctx context.Context, agentID int64, address string, 
 	return links, err
 }
 
-func (t *tx) keepFinding(agentID int64, address, was string, found LinkFinding) error {
+func (t *tx) keepFinding(agentID int64, address, was string, found domain.LinkCheck) error {
 	var query string
 	args := []any{t.now}
 	switch {
 	case found.Verified:
 		query = `kind = ?, status = 'verified', failure = NULL, proof = ?, verified_at = ?, expires_at = ?, next_check_at = ?`
-		args = append(args, found.Kind, found.Proof, t.now, t.now.add(linkAge), t.now.add(linkRecheck))
+		args = append(args, found.Kind, found.Proof, t.now, t.now.Add(domain.LinkAge), t.now.Add(domain.LinkRecheck))
 	case (was == "verified" || was == "expired") && mayPass(found.Failure): // of where it leads, no more than before is known
 		query = `failure = ?, next_check_at = CASE WHEN status = 'verified' THEN ? END`
-		args = append(args, found.Failure, t.now.add(linkRetry))
+		args = append(args, found.Failure, t.now.Add(domain.LinkRetry))
 	default:
 		query = `kind = ?, status = 'failed', failure = ?, proof = NULL, verified_at = NULL, expires_at = NULL, next_check_at = NULL`
 		args = append(args, found.Kind, found.Failure)
@@ -154,7 +119,7 @@ func (t *tx) tellOfLink(agentID int64, address, was string) error {
 	if err := t.Get(&handle, `SELECT handle FROM handles WHERE id = ?`, agentID); err != nil {
 		return err
 	}
-	return t.tell(agentID, "trust.changed", EventSubject{Handle: handle})
+	return t.tell(agentID, "trust.changed", domain.EventSubject{Handle: handle})
 }
 
 // DueLink is a link that the service should look at again.
@@ -167,7 +132,7 @@ type DueLink struct {
 // TakeDueLinks returns links that are due for another look, at most limit. They
 // are due again a day later, unless KeepFinding says otherwise.
 func (s *Store) TakeDueLinks(ctx context.Context, limit int) (due []DueLink, err error) {
-	now := at(s.clock())
+	now := domain.TimeOf(s.clock())
 	const dueLinks = `
 		SELECT l.agent_id, h.handle, l.url
 		FROM links l
@@ -180,7 +145,7 @@ func (s *Store) TakeDueLinks(ctx context.Context, limit int) (due []DueLink, err
 	}
 	err = s.write(ctx, func(t *tx) error {
 		for _, l := range due {
-			err := t.Exec(`UPDATE links SET next_check_at = ? WHERE agent_id = ? AND url = ?`, t.now.add(linkRetry), l.AgentID, l.URL)
+			err := t.Exec(`UPDATE links SET next_check_at = ? WHERE agent_id = ? AND url = ?`, t.now.Add(domain.LinkRetry), l.AgentID, l.URL)
 			if err != nil {
 				return err
 			}
@@ -214,8 +179,8 @@ func (t *tx) expireLinks() (int, error) {
 }
 
 // Links returns an agent's links, in the order in which they were added.
-func (s *Store) Links(ctx context.Context, agentID int64) ([]Link, error) {
-	links := []Link{}
+func (s *Store) Links(ctx context.Context, agentID int64) ([]domain.Link, error) {
+	links := []domain.Link{}
 	err := s.selectAll(ctx, &links, selectLinks, agentID)
 	return links, err
 }
@@ -226,8 +191,8 @@ const selectLinks = `
 	WHERE agent_id = ?
 	ORDER BY seq`
 
-func (t *tx) links(agentID int64) ([]Link, error) {
-	links := []Link{}
+func (t *tx) links(agentID int64) ([]domain.Link, error) {
+	links := []domain.Link{}
 	err := t.Select(&links, selectLinks, agentID)
 	return links, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store/domain"
 	"callbook/store/text"
 	"callbook/testdata/proof"
 )
@@ -17,20 +18,20 @@ import (
 const harbourPage, codePage = "https://harbour.example.org/about", "https://code.example.org/pilot"
 
 var (
-	foundIt  = LinkFinding{Kind: "website", Verified: true, Proof: "rel_me"}
-	notThere = LinkFinding{Kind: "website", Failure: "not_found_on_page"}
-	tooSlow  = LinkFinding{Kind: "website", Failure: "timeout"}
+	foundIt  = domain.LinkCheck{Kind: "website", Verified: true, Proof: "rel_me"}
+	notThere = domain.LinkCheck{Kind: "website", Failure: "not_found_on_page"}
+	tooSlow  = domain.LinkCheck{Kind: "website", Failure: "timeout"}
 )
 
 // link adds a link that nobody has looked at.
-func (s *testStore) link(c Caller, address string) {
+func (s *testStore) link(c domain.Caller, address string) {
 	s.Helper()
 	_, err := s.AddLink(context.Background(), c, address, "website")
 	s.ok(err)
 }
 
 // look keeps what the agent's own call found, or the service by itself.
-func (s *testStore) look(c Caller, address string, found LinkFinding, byService bool) []Link {
+func (s *testStore) look(c domain.Caller, address string, found domain.LinkCheck, byService bool) []domain.Link {
 	s.Helper()
 	links, err := s.KeepFinding(context.Background(), c.ID, address, found, byService)
 	s.ok(err)
@@ -38,7 +39,7 @@ func (s *testStore) look(c Caller, address string, found LinkFinding, byService 
 }
 
 // linked adds a link and keeps what a look at it found.
-func (s *testStore) linked(c Caller, address string, found LinkFinding) {
+func (s *testStore) linked(c domain.Caller, address string, found domain.LinkCheck) {
 	s.Helper()
 	s.link(c, address)
 	s.look(c, address, found, false)
@@ -56,16 +57,16 @@ func (s *testStore) due(limit int) (addresses []string) {
 }
 
 // linkStates are the ways into each state of a link.
-var linkStates = map[string]func(s *testStore, c Caller){
-	"pending":  func(s *testStore, c Caller) { s.link(c, harbourPage) },
-	"verified": func(s *testStore, c Caller) { s.linked(c, harbourPage, foundIt) },
-	"failed":   func(s *testStore, c Caller) { s.linked(c, harbourPage, notThere) },
-	"expired": func(s *testStore, c Caller) {
+var linkStates = map[string]func(s *testStore, c domain.Caller){
+	"pending":  func(s *testStore, c domain.Caller) { s.link(c, harbourPage) },
+	"verified": func(s *testStore, c domain.Caller) { s.linked(c, harbourPage, foundIt) },
+	"failed":   func(s *testStore, c domain.Caller) { s.linked(c, harbourPage, notThere) },
+	"expired": func(s *testStore, c domain.Caller) {
 		s.linked(c, harbourPage, foundIt)
-		s.clock.Advance(180 * Day)
+		s.clock.Advance(180 * domain.Day)
 		s.ok(s.RunDue(context.Background()))
 	},
-	"verified, lately unreachable": func(s *testStore, c Caller) {
+	"verified, lately unreachable": func(s *testStore, c domain.Caller) {
 		s.linked(c, harbourPage, foundIt)
 		s.look(c, harbourPage, tooSlow, true)
 	},
@@ -83,10 +84,10 @@ func TestWhatALookLeadsTo(t *testing.T) {
 			reach(s, pilot)
 			was := s.look(pilot, "https://not.example.org", foundIt, false)[0]
 			s.clock.Advance(time.Hour)
-			now := at(s.clock.Now())
-			found := LinkFinding{Kind: "mastodon", Failure: failure, Verified: failure == ""}
-			want := Link{URL: harbourPage, Kind: "mastodon", CheckedAt: &now, Status: "failed", Failure: &failure}
-			expires := now.add(180 * Day)
+			now := domain.TimeOf(s.clock.Now())
+			found := domain.LinkCheck{Kind: "mastodon", Failure: failure, Verified: failure == ""}
+			want := domain.Link{URL: harbourPage, Kind: "mastodon", CheckedAt: &now, Status: "failed", Failure: &failure}
+			expires := now.Add(180 * domain.Day)
 			proof := "mention"
 			switch {
 			case found.Verified:
@@ -96,7 +97,7 @@ func TestWhatALookLeadsTo(t *testing.T) {
 				want.Kind, want.Status, want.Proof, want.VerifiedAt, want.ExpiresAt = was.Kind, was.Status, was.Proof, was.VerifiedAt, was.ExpiresAt
 			}
 			for _, byService := range []bool{false, true} {
-				if diff := cmp.Diff([]Link{want}, s.look(pilot, harbourPage, found, byService)); diff != "" {
+				if diff := cmp.Diff([]domain.Link{want}, s.look(pilot, harbourPage, found, byService)); diff != "" {
 					t.Errorf("%s, found %q (-want +got): %s", state, failure, diff)
 				}
 			}
@@ -118,25 +119,25 @@ func TestTheLifeOfALink(t *testing.T) {
 	for _, step := range []struct {
 		at     time.Duration
 		due    bool
-		finds  *LinkFinding // by the service
+		finds  *domain.LinkCheck // by the service
 		status string
 		told   bool // of a change that no call of its own brought
 	}{
 		{0, false, nil, "verified", false},
-		{30*Day - time.Millisecond, false, nil, "verified", false},
-		{30 * Day, true, &tooSlow, "verified", false},
-		{31*Day - time.Millisecond, false, nil, "verified", false},
-		{31 * Day, true, nil, "verified", false}, // the look is never finished
-		{32*Day - time.Millisecond, false, nil, "verified", false},
-		{32 * Day, true, &foundIt, "verified", false},
-		{62*Day - time.Millisecond, false, nil, "verified", false},
-		{62 * Day, true, &tooSlow, "verified", false},
-		{212*Day - time.Millisecond, true, &tooSlow, "verified", false}, // 180 days after the last success
-		{212 * Day, false, nil, "expired", true},
-		{213 * Day, false, &foundIt, "verified", true}, // by itself it is not taken up again
-		{243*Day - time.Millisecond, false, nil, "verified", false},
-		{243 * Day, true, &notThere, "failed", true},
-		{270 * Day, false, nil, "failed", false},
+		{30*domain.Day - time.Millisecond, false, nil, "verified", false},
+		{30 * domain.Day, true, &tooSlow, "verified", false},
+		{31*domain.Day - time.Millisecond, false, nil, "verified", false},
+		{31 * domain.Day, true, nil, "verified", false}, // the look is never finished
+		{32*domain.Day - time.Millisecond, false, nil, "verified", false},
+		{32 * domain.Day, true, &foundIt, "verified", false},
+		{62*domain.Day - time.Millisecond, false, nil, "verified", false},
+		{62 * domain.Day, true, &tooSlow, "verified", false},
+		{212*domain.Day - time.Millisecond, true, &tooSlow, "verified", false}, // 180 days after the last success
+		{212 * domain.Day, false, nil, "expired", true},
+		{213 * domain.Day, false, &foundIt, "verified", true}, // by itself it is not taken up again
+		{243*domain.Day - time.Millisecond, false, nil, "verified", false},
+		{243 * domain.Day, true, &notThere, "failed", true},
+		{270 * domain.Day, false, nil, "failed", false},
 	} {
 		s.clock.Advance(step.at - s.since(start))
 		s.ok(s.RunDue(ctx))
@@ -153,7 +154,7 @@ func TestTheLifeOfALink(t *testing.T) {
 		if got := value[string](s, `SELECT status FROM links`); got != step.status {
 			t.Errorf("after %v: %s, want %s", step.at, got, step.status)
 		}
-		if n := value[int](s, `SELECT COUNT(*) FROM events WHERE type = 'trust.changed' AND at = ?`, at(s.clock.Now())); (n == 1) != step.told {
+		if n := value[int](s, `SELECT COUNT(*) FROM events WHERE type = 'trust.changed' AND at = ?`, domain.TimeOf(s.clock.Now())); (n == 1) != step.told {
 			t.Errorf("after %v: told %d times", step.at, n)
 		}
 	}
@@ -162,7 +163,7 @@ func TestTheLifeOfALink(t *testing.T) {
 // TestWhoHearsOfALink: what the agent's own call changes it sees in the answer.
 func TestWhoHearsOfALink(t *testing.T) {
 	for state, reach := range linkStates {
-		for found, finding := range map[string]LinkFinding{"verified": foundIt, "failed": notThere} {
+		for found, finding := range map[string]domain.LinkCheck{"verified": foundIt, "failed": notThere} {
 			for _, byService := range []bool{false, true} {
 				s := newStore(t)
 				pilot, _ := s.register("harbour-pilot")
@@ -209,7 +210,7 @@ func TestFiveLinksAtMost(t *testing.T) {
 			_, err = s.AddLink(ctx, pilot, step.address, "website")
 		}
 		wantOutcome(t, step.name, err, step.want)
-		if faults := refusalOf(err).Faults; err != nil && (len(faults) != 1 || faults[0] != (Fault{"url", FaultTooMany, "links"})) {
+		if faults := refusalOf(err).Fields; err != nil && (len(faults) != 1 || faults[0] != (domain.FieldError{Field: "url", Code: domain.FaultTooMany, Topic: "links"})) {
 			t.Errorf("%s: %v", step.name, faults)
 		}
 		links := ""
@@ -244,16 +245,16 @@ func TestALookForOneWhoIsGone(t *testing.T) {
 func TestALookThatComesTooLate(t *testing.T) {
 	ctx := context.Background()
 	for name, tt := range map[string]struct {
-		meanwhile func(s *testStore, c Caller)
+		meanwhile func(s *testStore, c domain.Caller)
 		links     []string
 	}{
-		"removed": {func(s *testStore, c Caller) { _, err := s.RemoveLink(ctx, c, harbourPage); s.ok(err) }, []string{codePage + " pending"}},
-		"removed and added again": {func(s *testStore, c Caller) {
+		"removed": {func(s *testStore, c domain.Caller) { _, err := s.RemoveLink(ctx, c, harbourPage); s.ok(err) }, []string{codePage + " pending"}},
+		"removed and added again": {func(s *testStore, c domain.Caller) {
 			_, err := s.RemoveLink(ctx, c, harbourPage)
 			s.ok(err)
 			s.link(c, harbourPage)
 		}, []string{codePage + " pending", harbourPage + " verified"}},
-		"nothing": {func(*testStore, Caller) {}, []string{harbourPage + " verified", codePage + " pending"}},
+		"nothing": {func(*testStore, domain.Caller) {}, []string{harbourPage + " verified", codePage + " pending"}},
 	} {
 		s := newStore(t)
 		pilot, _ := s.register("harbour-pilot")
@@ -292,9 +293,9 @@ func TestWhatIsDueComesInOrder(t *testing.T) {
 	if due := s.due(10); len(due) != 0 {
 		t.Errorf("due at once: %v", due)
 	}
-	s.change([]Caller{{ID: 3}}, `UPDATE agents SET suspended_at = 1 WHERE id = 3`)
+	s.change([]domain.Caller{{ID: 3}}, `UPDATE agents SET suspended_at = 1 WHERE id = 3`)
 	want = slices.Delete(want, 2, 3)
-	s.clock.Advance(Day)
+	s.clock.Advance(domain.Day)
 	var got []string
 	for portion := s.due(2); len(portion) > 0; portion = s.due(2) {
 		if len(portion) > 2 {

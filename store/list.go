@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"callbook/store/domain"
 	"callbook/store/search"
 )
 
@@ -87,7 +88,7 @@ func parseCursor(name, cursor string) (position, error) {
 			return p, nil
 		}
 	}
-	return first, &Error{Code: CodeInvalidQuery, Faults: []Fault{{Field: "cursor", Code: FaultBadValue, Topic: "cursor"}}}
+	return first, &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{{Field: "cursor", Code: domain.FaultBadValue, Topic: "cursor"}}}
 }
 
 // listing describes a list to list: two queries, and for a search the expressions of its tiers.

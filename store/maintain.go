@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,8 @@ const activityStep = 5 * time.Minute
 
 // noteActivity moves the time of an agent's last call, in the background and at most
 // every activityStep.
-func (s *Store) noteActivity(id int64, last, now Time) {
-	if now < last.add(activityStep) {
+func (s *Store) noteActivity(id int64, last, now domain.Time) {
+	if now < last.Add(activityStep) {
 		return
 	}
 	if _, pending := s.active.LoadOrStore(id, nil); pending {
@@ -86,19 +87,19 @@ func (s *Store) inSteps(ctx context.Context, act func(*tx) (done int, err error)
 func (t *tx) dropOld() error {
 	for _, old := range []struct {
 		query string
-		since Time
+		since domain.Time
 	}{
-		{`DELETE FROM idempotency WHERE created_at <= ?`, t.now.add(-onceWindow)},
-		{`DELETE FROM usage WHERE at <= ?`, t.now.add(-usageKept)},
+		{`DELETE FROM idempotency WHERE created_at <= ?`, t.now.Add(-onceWindow)},
+		{`DELETE FROM usage WHERE at <= ?`, t.now.Add(-domain.UsageRetention)},
 		// What a clock that ran ahead wrote would use up limits until then.
-		{`DELETE FROM usage WHERE at > ?`, t.now.add(Day)},
-		{`DELETE FROM mail_log WHERE at <= ?`, t.now.add(-Day)},
-		{`DELETE FROM mail_log WHERE at > ?`, t.now.add(Day)},
+		{`DELETE FROM usage WHERE at > ?`, t.now.Add(domain.Day)},
+		{`DELETE FROM mail_log WHERE at <= ?`, t.now.Add(-domain.Day)},
+		{`DELETE FROM mail_log WHERE at > ?`, t.now.Add(domain.Day)},
 		// A burnt code says so until there is a new one.
-		{`DELETE FROM codes WHERE expires_at <= ? AND wrong_tries < 5`, t.now.add(-Day)},
-		{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`, t.now.add(-claimKept)},
-		{`UPDATE reports SET reporter = NULL WHERE about = 'post' AND reporter IS NOT NULL AND created_at <= ?`, t.now.add(-reportWindow)},
-		{`UPDATE reports SET reporter = NULL WHERE about = 'claim' AND reporter IS NOT NULL AND created_at <= ?`, t.now.add(-unwantedAge)},
+		{`DELETE FROM codes WHERE expires_at <= ? AND wrong_tries < 5`, t.now.Add(-domain.Day)},
+		{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`, t.now.Add(-claimKept)},
+		{`UPDATE reports SET reporter = NULL WHERE about = 'post' AND reporter IS NOT NULL AND created_at <= ?`, t.now.Add(-domain.ReportWindow)},
+		{`UPDATE reports SET reporter = NULL WHERE about = 'claim' AND reporter IS NOT NULL AND created_at <= ?`, t.now.Add(-unwantedAge)},
 	} {
 		if err := t.Exec(old.query, old.since); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"errors"
 	"os"
@@ -10,7 +11,7 @@ import (
 )
 
 // lastActive is when an agent's last call was, as its card says.
-func (s *testStore) lastActive(c Caller) Time {
+func (s *testStore) lastActive(c domain.Caller) domain.Time {
 	s.Helper()
 	card, err := s.Card(context.Background(), c.Handle)
 	s.ok(err)
@@ -40,7 +41,7 @@ func TestLastActiveMovesEveryFiveMinutesAtMost(t *testing.T) {
 		{activityStep - time.Millisecond, 0},
 		{time.Millisecond, activityStep},
 		{activityStep - time.Millisecond, activityStep},
-		{Day, 2*activityStep + Day - time.Millisecond},
+		{domain.Day, 2*activityStep + domain.Day - time.Millisecond},
 	} {
 		s.clock.Advance(tt.after)
 		if _, err := s.Authenticate(context.Background(), key); err != nil {
@@ -73,7 +74,7 @@ func TestManyCallsMoveLastActiveOnce(t *testing.T) {
 	release()
 	s.settle()
 	wantOutcomes(t, "calls while the writer is busy", errs, map[string]int{"": crowd})
-	if moved != 1 || s.lastActive(caller) != at(s.clock.Now()) {
+	if moved != 1 || s.lastActive(caller) != domain.TimeOf(s.clock.Now()) {
 		t.Errorf("moved %d times, to %v", moved, s.lastActive(caller))
 	}
 }
@@ -82,9 +83,9 @@ func TestWhatIsKeptForATimeIsDropped(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
-	post, _, err := s.CreatePost(ctx, caller, PostDraft{Kind: "seeking", Title: "t", Body: "b"}, NewOnce("createPost", onceKey, "body"))
+	post, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, NewOnce("createPost", onceKey, "body"))
 	s.ok(err)
-	s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", ReportDraft{Reason: "spam"}))
+	s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", domain.ReportDraft{Reason: "spam"}))
 
 	counts := func() [4]int {
 		return [4]int{
@@ -99,7 +100,7 @@ func TestWhatIsKeptForATimeIsDropped(t *testing.T) {
 		want  [4]int
 	}{
 		{0, [4]int{1, 1, 1, 1}},
-		{Day - time.Millisecond, [4]int{1, 1, 1, 1}},
+		{domain.Day - time.Millisecond, [4]int{1, 1, 1, 1}},
 		{time.Millisecond, [4]int{0, 0, 1, 0}},
 	} {
 		s.clock.Advance(tt.after)
@@ -115,7 +116,7 @@ func TestCallsCloseAtMidnight(t *testing.T) {
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
 	for _, deadline := range []string{"", "2026-11-19", "2026-11-20", "2026-11-21", "9999-12-31"} {
-		s.post(caller, func(d *PostDraft) { d.Deadline, d.Title = deadline, "until "+deadline })
+		s.post(caller, func(d *domain.PostDraft) { d.Deadline, d.Title = deadline, "until "+deadline })
 	}
 	open := func(query string) int {
 		found, err := s.Posts(ctx, PostFilter{Open: true, Query: query}, Page{Limit: 10})
@@ -125,12 +126,12 @@ func TestCallsCloseAtMidnight(t *testing.T) {
 		}
 		return len(found.Items)
 	}
-	s.clock.Advance(NextDay(s.clock.Now()).Sub(s.clock.Now()) - time.Millisecond)
+	s.clock.Advance(domain.NextDay(s.clock.Now()).Sub(s.clock.Now()) - time.Millisecond)
 	for _, tt := range []struct {
 		after time.Duration
 		open  int
 		rows  int // search rows still marked open after the due jobs
-	}{{0, 4, 4}, {time.Millisecond, 3, 3}, {Day, 2, 2}, {10 * Day, 2, 2}} {
+	}{{0, 4, 4}, {time.Millisecond, 3, 3}, {domain.Day, 2, 2}, {10 * domain.Day, 2, 2}} {
 		s.clock.Advance(tt.after)
 		// What is open is right at once, whether or not the due jobs ran.
 		if n, m := open(""), open("until"); n != tt.open || m != tt.open {
@@ -144,12 +145,12 @@ func TestCallsCloseAtMidnight(t *testing.T) {
 }
 
 func TestAClockThatJumps(t *testing.T) {
-	s := newStore(t, withQuotas(Quotas{Posts: 3}))
+	s := newStore(t, withQuotas(domain.Quotas{Posts: 3}))
 	ctx := context.Background()
 	caller, key := s.register("harbour-pilot")
 	var ids []string
 	joined := []string{"harbour-pilot"}
-	for i, jump := range []time.Duration{0, -Day, 10 * 365 * Day, -10 * 365 * Day, -20 * 365 * Day, 20 * 365 * Day} {
+	for i, jump := range []time.Duration{0, -domain.Day, 10 * 365 * domain.Day, -10 * 365 * domain.Day, -20 * 365 * domain.Day, 20 * 365 * domain.Day} {
 		s.clock.Advance(jump)
 		author, _ := s.register("author-" + string(rune('a'+i)))
 		joined = append(joined, author.Handle)
@@ -178,19 +179,19 @@ func TestAClockThatJumps(t *testing.T) {
 
 	// A day's limit used up under a clock that was far ahead does not outlive
 	// the clock's mending by more than a day.
-	s.clock.Advance(10 * 365 * Day)
+	s.clock.Advance(10 * 365 * domain.Day)
 	for range 3 {
 		s.post(caller)
 	}
-	s.clock.Advance(-10 * 365 * Day)
+	s.clock.Advance(-10 * 365 * domain.Day)
 	s.ok(s.RunDue(ctx))
-	s.clock.Advance(Day)
+	s.clock.Advance(domain.Day)
 	s.post(caller)
 }
 
 func TestCountsFollowTheClockBack(t *testing.T) {
 	s := newStore(t)
-	for i, step := range []time.Duration{0, StatsAge, -Day, StatsAge - time.Millisecond} {
+	for i, step := range []time.Duration{0, domain.StatsAge, -domain.Day, domain.StatsAge - time.Millisecond} {
 		s.clock.Advance(step)
 		s.register("agent-" + string(rune('a'+i)))
 		stats, err := s.Stats(context.Background())

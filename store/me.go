@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"fmt"
 	"slices"
@@ -10,25 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Own is what an agent alone sees of itself beside its card.
-type Own struct {
-	Card             AgentDocument
-	Mailbox          string
-	Claim            OwnerClaim
-	PendingRequests  int
-	AwaitingReceipts int
-	Limits           Allowances
-}
-
-// OwnerClaim is the state of an agent's owner claim.
-type OwnerClaim struct {
-	Status      string `json:"status" enum:"none,pending,claimed,expired"`
-	RequestedAt *Time  `json:"requested_at" nullable:"true"`
-	ExpiresAt   *Time  `json:"expires_at" nullable:"true"`
-}
-
 // Me returns the caller's own view of itself.
-func (s *Store) Me(ctx context.Context, caller Caller) (own Own, err error) {
+func (s *Store) Me(ctx context.Context, caller domain.Caller) (own domain.OwnAgent, err error) {
 	if own.Card, err = s.Card(ctx, caller.Handle); err != nil {
 		return own, err
 	}
@@ -43,7 +27,7 @@ func (s *Store) Me(ctx context.Context, caller Caller) (own Own, err error) {
 			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'pending' AND expires_at > ?) AS pending,
 			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'awaiting_owner' AND expires_at > ?) AS awaiting
 		FROM agents a
-		WHERE a.id = ?`, at(s.clock()), at(s.clock()), caller.ID))
+		WHERE a.id = ?`, domain.TimeOf(s.clock()), domain.TimeOf(s.clock()), caller.ID))
 	if err != nil {
 		return own, err
 	}
@@ -87,7 +71,7 @@ var exports = []struct{ table, query string }{
 
 // Export returns everything stored about the caller as JSON members, one array
 // of rows for each table. Derived data is left out: it repeats the rest.
-func (s *Store) Export(ctx context.Context, caller Caller) (string, error) {
+func (s *Store) Export(ctx context.Context, caller domain.Caller) (string, error) {
 	var b strings.Builder
 	for i, e := range exports {
 		rows, err := s.exportRows(ctx, e.query, caller.ID)
@@ -133,7 +117,7 @@ func exportValue(column string, value any) (any, bool) {
 	case int64:
 		switch {
 		case column == "at" || strings.HasSuffix(column, "_at") || strings.HasSuffix(column, "_until"):
-			return Time(v), true
+			return domain.Time(v), true
 		case slices.Contains(flags, column):
 			return v != 0, true
 		case column == "seq" || column == "id" || strings.HasSuffix(column, "_id") || strings.HasSuffix(column, "_seq"):

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 	"callbook/testdata/proof"
 )
@@ -438,7 +439,7 @@ func checkUsable(t testing.TB, path string) {
 	t.Helper()
 	clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
 	s := &testStore{TB: t, clock: clock, path: path}
-	s.Store = openStore(t, Options{Path: path, Clock: clock.Now, Quotas: &Quotas{}, Normal: true})
+	s.Store = openStore(t, Options{Path: path, Clock: clock.Now, Quotas: &domain.Quotas{}, Normal: true})
 	defer s.stop()
 	s.checkDerived("an upgrade")
 	list, err := s.Posts(context.Background(), PostFilter{Query: "潮汐"}, Page{Limit: 10})

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"fmt"
 	"time"
 )
@@ -37,9 +38,9 @@ func makeSend(r *modelRun, a *modelAct) bool {
 	return true
 }
 
-func (r *modelRun) modelDraft(a modelAct, on modelTarget) RequestDraft {
-	d := RequestDraft{Purpose: fmt.Sprintf("Purpose %d", a.number), Deliverable: "A file", Compensation: "none"}
-	menu := []Offering{}
+func (r *modelRun) modelDraft(a modelAct, on modelTarget) domain.ContactRequestDraft {
+	d := domain.ContactRequestDraft{Purpose: fmt.Sprintf("Purpose %d", a.number), Deliverable: "A file", Compensation: "none"}
+	menu := []domain.Offering{}
 	switch {
 	case a.choice == "for an offering of its own":
 		menu = on.who.menu
@@ -113,17 +114,17 @@ func makeActOn(r *modelRun, a *modelAct) bool {
 
 func doActOn(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	id := on.request.id
-	var got Request
+	var got domain.ContactRequest
 	var err error
 	switch a.kind {
 	case "accept":
 		got, err = r.s.AcceptRequest(background, on.who.Caller, id)
 	case "decline":
-		got, err = r.s.DeclineRequest(background, on.who.Caller, id, DeclineDraft{Reason: a.text})
+		got, err = r.s.DeclineRequest(background, on.who.Caller, id, domain.DeclineDraft{Reason: a.text})
 	case "withdraw":
 		got, err = r.s.WithdrawRequest(background, on.who.Caller, id)
 	case "report":
-		got, err = r.s.ReportRequest(background, on.who.Caller, id, ReportDraft{Reason: "spam"})
+		got, err = r.s.ReportRequest(background, on.who.Caller, id, domain.ReportDraft{Reason: "spam"})
 	}
 	want := r.m.may(on.who)
 	if !want.refused() {
@@ -149,7 +150,7 @@ func doRead(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 func makeList(r *modelRun, a *modelAct) bool {
 	a.who = r.pick(r.living()).Handle
 	a.choice = []string{"in", "out"}[r.rng.IntN(2)]
-	a.text = []string{"", requestPending, requestAwaiting, requestAccepted, requestDeclined, requestWithdrawn, requestExpired}[r.rng.IntN(7)]
+	a.text = []string{"", domain.RequestPending, domain.RequestAwaiting, domain.RequestAccepted, domain.RequestDeclined, domain.RequestWithdrawn, domain.RequestExpired}[r.rng.IntN(7)]
 	return true
 }
 
@@ -181,7 +182,7 @@ func makeRecord(r *modelRun, a *modelAct) bool {
 }
 
 func doRecord(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	draft := CollabDraft{Partner: a.whom, Summary: fmt.Sprintf("Work %d", a.number)}
+	draft := domain.CollabDraft{Partner: a.whom, Summary: fmt.Sprintf("Work %d", a.number)}
 	if on.request != nil {
 		draft.RequestID = on.request.id
 	}
@@ -197,7 +198,7 @@ func doRecord(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 func makeAnswer(r *modelRun, a *modelAct) bool {
 	var pending []*modelCollab
 	for _, c := range r.m.collabs {
-		if c.status == collabPending {
+		if c.status == domain.CollabPending {
 			pending = append(pending, c)
 		}
 	}
@@ -220,9 +221,9 @@ func makeAnswer(r *modelRun, a *modelAct) bool {
 }
 
 func doAnswer(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	call, to := r.s.ConfirmCollab, collabConfirmed
+	call, to := r.s.ConfirmCollab, domain.CollabConfirmed
 	if a.kind == "refuse" {
-		call, to = r.s.DeclineCollab, collabDeclined
+		call, to = r.s.DeclineCollab, domain.CollabDeclined
 	}
 	got, err := call(background, on.who.Caller, on.collab.id)
 	want := r.m.answer(on.collab, on.who, to)
@@ -238,7 +239,7 @@ func makeListCollabs(r *modelRun, a *modelAct) bool {
 		return true
 	}
 	a.who = r.pick(r.living()).Handle
-	a.text = []string{"", collabPending, collabConfirmed, collabDeclined}[r.rng.IntN(4)]
+	a.text = []string{"", domain.CollabPending, domain.CollabConfirmed, domain.CollabDeclined}[r.rng.IntN(4)]
 	return true
 }
 

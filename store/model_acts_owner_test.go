@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"strings"
 	"time"
 )
@@ -9,8 +10,8 @@ import (
 
 // mailed takes what waits in the outbox, and is the secret of the mail that must
 // be there; "" when none must. ended is how its delivery ends.
-func (r *modelRun) mailed(want bool, kind, handle, address string, ended MailOutcome) string {
-	var mails []Mail
+func (r *modelRun) mailed(want bool, kind, handle, address string, ended domain.MailOutcome) string {
+	var mails []domain.Mail
 	for {
 		mail, due, err := r.s.BeginMail(background)
 		if err != nil {
@@ -52,11 +53,11 @@ func makeVerify(r *modelRun, a *modelAct) bool {
 func doVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	got, err := r.s.StartVerify(background, on.who.Caller)
 	sent, want := r.m.startVerify(on.who)
-	if code := r.mailed(sent, MailVerify, a.who, on.who.mailbox, MailDelivered); !want.refused() {
-		r.m.keepCode(on.who, MailVerify, code)
+	if code := r.mailed(sent, domain.MailVerify, a.who, on.who.mailbox, domain.MailDelivered); !want.refused() {
+		r.m.keepCode(on.who, domain.MailVerify, code)
 	}
 	if err == nil {
-		r.equal("the code's times", got, CodeSent{r.m.now.add(15 * time.Minute), r.m.nextMail(on.who)})
+		r.equal("the code's times", got, domain.CodeSent{ExpiresAt: r.m.now.Add(15 * time.Minute), ResendAfter: r.m.nextMail(on.who)})
 	}
 	return want, err
 }
@@ -83,9 +84,9 @@ func (r *modelRun) burn(kind, who string) {
 
 func modelPurpose(kind string) string {
 	if kind == "confirm the recovery" {
-		return MailRecover
+		return domain.MailRecover
 	}
-	return MailVerify
+	return domain.MailVerify
 }
 
 // modelCode is the code that an act tries, and whether it is right.
@@ -128,8 +129,8 @@ func makeRecover(r *modelRun, a *modelAct) bool {
 func doRecover(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	err := r.s.StartRecovery(background, a.who)
 	sent, asked := r.m.startRecovery(on.who)
-	if code := r.mailed(sent, MailRecover, a.who, on.who.mailbox, MailDelivered); asked {
-		r.m.keepCode(on.who, MailRecover, code)
+	if code := r.mailed(sent, domain.MailRecover, a.who, on.who.mailbox, domain.MailDelivered); asked {
+		r.m.keepCode(on.who, domain.MailRecover, code)
 	}
 	return granted, err
 }
@@ -159,26 +160,26 @@ func makeAskOwner(r *modelRun, a *modelAct) bool {
 	if r.chance(10) {
 		a.choice = "by a mail that is refused"
 	}
-	r.then(50, modelAct{kind: "owner", who: a.who, choice: string(OwnerConfirm)})
+	r.then(50, modelAct{kind: "owner", who: a.who, choice: string(domain.OwnerConfirm)})
 	return true
 }
 
 func doAskOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	expires, err := r.s.ClaimOwner(background, on.who.Caller, a.text)
 	sent, want := r.m.askOwner(on.who, a.text)
-	kind := MailClaim
+	kind := domain.MailClaim
 	if on.who.claim != nil && on.who.claim.status == statusClaimed {
-		kind = MailOwner
+		kind = domain.MailOwner
 	}
-	ended := MailDelivered
+	ended := domain.MailDelivered
 	if a.choice != "" {
-		ended = MailRefused
+		ended = domain.MailRefused
 	}
-	if token := r.mailed(sent, kind, a.who, a.text, ended); sent && ended == MailDelivered {
+	if token := r.mailed(sent, kind, a.who, a.text, ended); sent && ended == domain.MailDelivered {
 		on.who.link(token)
 	}
 	if err == nil {
-		r.equal("the end of the claim", expires, r.m.now.add(72*time.Hour))
+		r.equal("the end of the claim", expires, r.m.now.Add(72*time.Hour))
 	}
 	return want, err
 }
@@ -190,16 +191,16 @@ func makeOwner(r *modelRun, a *modelAct) bool {
 	}
 	agent := r.pick(claimed)
 	a.who = agent.Handle
-	acts := []OwnerAct{OwnerConfirm, OwnerConfirm, OwnerConfirm, OwnerConfirm, OwnerReject, OwnerWithdraw, OwnerAgree}
+	acts := []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerConfirm, domain.OwnerConfirm, domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerAgree}
 	if agent.claim.status == statusClaimed && (agent.claimed != nil || r.chance(50)) {
-		acts = []OwnerAct{OwnerAgree, OwnerAgree, OwnerAgree, OwnerRefuse, OwnerRefuse, OwnerWithdraw, OwnerRotateKey, OwnerConfirm, OwnerReject}
+		acts = []domain.OwnerAction{domain.OwnerAgree, domain.OwnerAgree, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerRefuse, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerConfirm, domain.OwnerReject}
 		if r.chance(5) {
-			acts = []OwnerAct{OwnerRetire}
+			acts = []domain.OwnerAction{domain.OwnerRetire}
 		}
 	}
 	a.choice = string(acts[r.rng.IntN(len(acts))])
-	if a.choice == string(OwnerAgree) || a.choice == string(OwnerRefuse) {
-		waiting := r.requests(func(q *modelRequest) bool { return q.to == agent && q.status == requestAwaiting })
+	if a.choice == string(domain.OwnerAgree) || a.choice == string(domain.OwnerRefuse) {
+		waiting := r.requests(func(q *modelRequest) bool { return q.to == agent && q.status == domain.RequestAwaiting })
 		if len(waiting) == 0 || r.chance(15) {
 			waiting = r.m.requests
 		}
@@ -208,7 +209,7 @@ func makeOwner(r *modelRun, a *modelAct) bool {
 		}
 		a.record = waiting[r.rng.IntN(len(waiting))].made
 	}
-	if a.choice == string(OwnerRotateKey) && r.chance(30) {
+	if a.choice == string(domain.OwnerRotateKey) && r.chance(30) {
 		// Once more while a code is on its way.
 		r.then(100, modelAct{kind: "recover", who: a.who})
 		r.then(100, modelAct{kind: a.kind, who: a.who, choice: a.choice})
@@ -229,11 +230,11 @@ func doOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	opens := r.m.pageOpens(agent, token)
 	page, err := r.s.OwnerPage(background, token)
 	if !opens {
-		r.outcome("the owner's page", verdict{code: CodeNotFound}, err)
+		r.outcome("the owner's page", verdict{code: domain.CodeNotFound}, err)
 	} else if err == nil {
 		r.samePage(page, agent)
 	}
-	call := OwnerCall{Token: token, Form: page.Form, Act: OwnerAct(a.choice), Confirm: a.who}
+	call := domain.OwnerSubmission{Token: token, Form: page.Form, Act: domain.OwnerAction(a.choice), Confirm: a.who}
 	if on.request != nil {
 		call.Request = on.request.id
 	}
@@ -245,10 +246,10 @@ func doOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		call.Confirm = "another"
 	}
 	done, err := r.s.ActAsOwner(background, call)
-	want := verdict{code: CodeNotFound}
+	want := verdict{code: domain.CodeNotFound}
 	switch {
 	case stale:
-		want.code = CodeInvalidState
+		want.code = domain.CodeInvalidState
 	case opens:
 		want = r.m.actAsOwner(agent, call.Act, on.request, call.Confirm == a.who)
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"fmt"
 	"slices"
@@ -162,7 +163,7 @@ func makeRegister(r *modelRun, a *modelAct) bool {
 		{40, modelAct{kind: "replace the menu", choice: "and one"}},
 		{50, modelAct{kind: "set", choice: "cap", n: 1 + r.rng.IntN(3)}},
 		{40, modelAct{kind: "ask the owner", text: modelMailbox(modelPersons[r.rng.IntN(3)], 0)}},
-		{80, modelAct{kind: "owner", choice: string(OwnerConfirm)}},
+		{80, modelAct{kind: "owner", choice: string(domain.OwnerConfirm)}},
 	} {
 		then.act.who, then.act.step = a.whom, time.Minute
 		r.then(then.percent, then.act)
@@ -216,7 +217,7 @@ func makeSet(r *modelRun, a *modelAct) bool {
 }
 
 func doSet(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	_, err := r.s.UpdateAgent(background, on.who.Caller, func(s *Settings) error {
+	_, err := r.s.UpdateAgent(background, on.who.Caller, func(s *domain.Settings) error {
 		switch a.choice {
 		case "mailbox":
 			s.Mailbox = a.text
@@ -250,11 +251,11 @@ func makeMenu(r *modelRun, a *modelAct) bool {
 }
 
 func doMenu(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	var menu Menu
+	var menu domain.Menu
 	add := func(id string) {
 		if len(menu.Offerings) < 3 {
 			title := fmt.Sprintf("Offer %d.%d", a.number, len(menu.Offerings))
-			menu.Offerings = append(menu.Offerings, OfferingDraft{ID: id, Title: title, Deliverable: "A file", Mode: "free"})
+			menu.Offerings = append(menu.Offerings, domain.OfferingDraft{ID: id, Title: title, Deliverable: "A file", Mode: "free"})
 		}
 	}
 	for i, o := range on.who.menu {
@@ -313,7 +314,7 @@ func doRotate(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 func doAuthenticate(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if on.who.former != "" {
 		_, err := r.s.Authenticate(background, on.who.former)
-		r.outcome("the former key", verdict{code: CodeUnauthorized}, err)
+		r.outcome("the former key", verdict{code: domain.CodeUnauthorized}, err)
 	}
 	got, err := r.s.Authenticate(background, on.who.key)
 	if err == nil && got != on.who.Caller {
@@ -335,7 +336,7 @@ func makeOperator(r *modelRun, a *modelAct) bool {
 
 func doOperatorVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if on.who.deleted {
-		return verdict{code: CodeNotFound}, r.s.Verify(background, a.who)
+		return verdict{code: domain.CodeNotFound}, r.s.Verify(background, a.who)
 	}
 	r.m.trust(on.who, func() {
 		if on.who.verified == nil {
@@ -348,12 +349,12 @@ func doOperatorVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) 
 // doSuspend suspends for n minutes, or without an end.
 func doSuspend(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if on.who.deleted {
-		return verdict{code: CodeNotFound}, r.s.Suspend(background, a.who, "spam", time.Time{})
+		return verdict{code: domain.CodeNotFound}, r.s.Suspend(background, a.who, "spam", time.Time{})
 	}
-	var until Time
+	var until domain.Time
 	var end time.Time
 	if a.n > 0 {
-		until = r.m.now.add(time.Duration(a.n) * time.Minute)
+		until = r.m.now.Add(time.Duration(a.n) * time.Minute)
 		end = until.Time()
 	}
 	err := r.s.Suspend(background, a.who, "spam", end)
@@ -372,7 +373,7 @@ func makeUnsuspend(r *modelRun, a *modelAct) bool {
 
 func doUnsuspend(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if on.who.deleted {
-		return verdict{code: CodeNotFound}, r.s.Unsuspend(background, a.who)
+		return verdict{code: domain.CodeNotFound}, r.s.Unsuspend(background, a.who)
 	}
 	r.m.unsuspend(on.who)
 	return granted, r.s.Unsuspend(background, a.who)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"errors"
 	"reflect"
 	"slices"
@@ -15,14 +16,14 @@ import (
 type modelRefusal struct {
 	Outcome string
 	RetryAt time.Time
-	Faults  []Fault
+	Faults  []domain.FieldError
 }
 
 func modelRefusalOf(err error) modelRefusal {
 	f := modelRefusal{Outcome: outcome(err)}
-	var e *Error
+	var e *domain.Error
 	if errors.As(err, &e) {
-		f.RetryAt, f.Faults = e.RetryAt, e.Faults
+		f.RetryAt, f.Faults = e.RetryAt, e.Fields
 	}
 	return f
 }
@@ -32,7 +33,7 @@ func (r *modelRun) outcome(what string, want verdict, err error) {
 	if got.Outcome != string(want.code) {
 		r.differ("%s: %q, want %q", what, got.Outcome, want.code)
 	} else if want.retry != 0 && !got.RetryAt.Equal(want.retry.Time()) {
-		r.differ("%s: %s, to be tried again at %s, want %s", what, got.Outcome, at(got.RetryAt), want.retry)
+		r.differ("%s: %s, to be tried again at %s, want %s", what, got.Outcome, domain.TimeOf(got.RetryAt), want.retry)
 	}
 }
 
@@ -110,7 +111,7 @@ func (r *modelRun) checkCard(a *modelAgent) {
 	card, err := r.s.Card(background, a.Handle)
 	switch {
 	case a.deleted, r.m.isSuspended(a):
-		r.outcome("the card of "+a.Handle, verdict{code: CodeNotFound}, err)
+		r.outcome("the card of "+a.Handle, verdict{code: domain.CodeNotFound}, err)
 	case a.unswept && err != nil: // not yet shown again
 	case err != nil:
 		r.differ("the card of %s: %v", a.Handle, err)
@@ -120,11 +121,11 @@ func (r *modelRun) checkCard(a *modelAgent) {
 }
 
 // card is got with everything in it as it must be that follows from the rules.
-func (r *modelRun) card(a *modelAgent, got AgentDocument) AgentDocument {
-	public := &Agent{
+func (r *modelRun) card(a *modelAgent, got domain.AgentDocument) domain.AgentDocument {
+	public := &domain.Agent{
 		Handle: a.Handle, Name: a.name, Owner: a.owner, DescriptionEN: "Does things.",
 		Verified: a.verified != nil, VerifiedAt: a.verified,
-		Trust:     Trust{Level: a.level(), MailboxVerified: a.verified != nil, OwnerClaimed: a.claimed != nil},
+		Trust:     domain.Trust{Level: a.level(), MailboxVerified: a.verified != nil, OwnerClaimed: a.claimed != nil},
 		Offerings: a.menu, ContactPolicy: a.policy, CreatedAt: a.created, UpdatedAt: a.updated,
 	}
 	want := got
@@ -150,23 +151,23 @@ func (r *modelRun) checkOwn(a *modelAgent) {
 		r.differ("what %s sees of itself: %v", a.Handle, err)
 		return
 	}
-	want := Own{Card: own.Card, Mailbox: a.mailbox, Claim: r.m.ownerClaim(a), Limits: r.allowances(a)}
+	want := domain.OwnAgent{Card: own.Card, Mailbox: a.mailbox, Claim: r.m.ownerClaim(a), Limits: r.allowances(a)}
 	for _, q := range r.m.requests {
 		if q.to != a || q.expires <= r.m.now {
 			continue
 		}
 		switch q.status {
-		case requestPending:
+		case domain.RequestPending:
 			want.PendingRequests++
-		case requestAwaiting:
+		case domain.RequestAwaiting:
 			want.AwaitingReceipts++
 		}
 	}
 	r.equal("what "+a.Handle+" sees of itself", own, want)
 }
 
-func (r *modelRun) allowances(a *modelAgent) Allowances {
-	isToday := func(at Time) bool { return at.add(24*time.Hour) > r.m.now }
+func (r *modelRun) allowances(a *modelAgent) domain.Allowances {
+	isToday := func(at domain.Time) bool { return at.Add(24*time.Hour) > r.m.now }
 	var sent, collabs, mails int
 	for _, at := range a.sent {
 		if isToday(at) {
@@ -183,13 +184,13 @@ func (r *modelRun) allowances(a *modelAgent) Allowances {
 			mails++
 		}
 	}
-	left := func(limit, used int) Allowance {
+	left := func(limit, used int) domain.Allowance {
 		if limit == 0 {
-			return Allowance{}
+			return domain.Allowance{}
 		}
-		return Allowance{Limit: &limit, Left: new(max(0, limit-used))}
+		return domain.Allowance{Limit: &limit, Left: new(max(0, limit-used))}
 	}
-	return Allowances{
+	return domain.Allowances{
 		Posts: left(r.m.limits.requests.Posts, 0), Replies: left(r.m.limits.requests.Replies, 0),
 		RequestsSent:     left(r.m.daily(a), sent),
 		RequestsReceived: left(a.policy.WeeklyCap, len(r.m.received(a))),
@@ -198,14 +199,14 @@ func (r *modelRun) allowances(a *modelAgent) Allowances {
 	}
 }
 
-func (r *modelRun) samePage(got OwnerPage, a *modelAgent) {
-	want := OwnerPage{
+func (r *modelRun) samePage(got domain.OwnerPage, a *modelAgent) {
+	want := domain.OwnerPage{
 		Handle: a.Handle, Name: a.name, Owner: a.owner, Claim: a.claim.status, Claimed: a.claimed != nil,
 		MailboxVerified: a.verified != nil, MailboxChanged: a.mailbox != a.claim.mailbox,
-		ExpiresAt: a.claim.expires, Form: got.Form, Receipts: []Request{},
+		ExpiresAt: a.claim.expires, Form: got.Form, Receipts: []domain.ContactRequest{},
 	}
 	for _, q := range slices.Backward(r.m.requests) {
-		if q.to == a && q.status == requestAwaiting && q.expires > r.m.now {
+		if q.to == a && q.status == domain.RequestAwaiting && q.expires > r.m.now {
 			want.Receipts = append(want.Receipts, r.view(q))
 		}
 	}
@@ -214,23 +215,23 @@ func (r *modelRun) samePage(got OwnerPage, a *modelAgent) {
 
 // Records.
 
-func (a *modelAgent) party() Party {
+func (a *modelAgent) party() domain.Party {
 	if a.deleted {
-		return Party{Handle: a.Handle}
+		return domain.Party{Handle: a.Handle}
 	}
-	return Party{a.Handle, &a.name, new(a.level())}
+	return domain.Party{Handle: a.Handle, Name: &a.name, Level: new(a.level())}
 }
 
 // view is a request as its parties see it now.
-func (r *modelRun) view(q *modelRequest) Request {
-	v := Request{
+func (r *modelRun) view(q *modelRequest) domain.ContactRequest {
+	v := domain.ContactRequest{
 		ID: q.id, Status: q.status, From: q.from.party(), To: q.to.party(),
 		Purpose: q.draft.Purpose, Deliverable: q.draft.Deliverable, Compensation: q.draft.Compensation,
-		Offering: q.offering, DeclineReason: optional(q.reason),
+		Offering: q.offering, DeclineReason: domain.Optional(q.reason),
 		CreatedAt: q.created, UpdatedAt: q.updated, ExpiresAt: q.expires, DecidedAt: q.decided, Mailboxes: q.boxes,
 	}
 	if q.isOpen() && q.expires <= r.m.now {
-		v.Status, v.UpdatedAt, v.DecidedAt = requestExpired, q.expires, &q.expires
+		v.Status, v.UpdatedAt, v.DecidedAt = domain.RequestExpired, q.expires, &q.expires
 	}
 	return v
 }
@@ -241,7 +242,7 @@ func (r *modelRun) readRequest(a *modelAgent, q *modelRequest) {
 	}
 	got, err := r.s.Request(background, a.Caller, q.id)
 	if a != q.from && a != q.to {
-		r.outcome("a stranger's look at a request", verdict{code: CodeNotFound}, err)
+		r.outcome("a stranger's look at a request", verdict{code: domain.CodeNotFound}, err)
 		return
 	}
 	if r.outcome("a party's look at a request", granted, err); err == nil {
@@ -250,14 +251,14 @@ func (r *modelRun) readRequest(a *modelAgent, q *modelRequest) {
 }
 
 func (r *modelRun) sameRequests(a *modelAgent, f RequestFilter) {
-	want := []Request{}
+	want := []domain.ContactRequest{}
 	for _, q := range slices.Backward(r.m.requests) {
 		v := r.view(q)
 		if (f.Sent && q.from == a || !f.Sent && q.to == a) && (f.Status == "" || f.Status == v.Status) {
 			want = append(want, v)
 		}
 	}
-	sameList(r, "the requests of "+a.Handle, want, func(p Page) (List[Request], error) {
+	sameList(r, "the requests of "+a.Handle, want, func(p Page) (List[domain.ContactRequest], error) {
 		return r.s.Requests(background, a.Caller, f, p)
 	})
 }
@@ -279,16 +280,16 @@ func sameList[T any](r *modelRun, what string, want []T, list func(Page) (List[T
 	r.equal(what, got, want)
 }
 
-func (r *modelRun) viewCollab(c *modelCollab) Collab {
-	return Collab{
+func (r *modelRun) viewCollab(c *modelCollab) domain.Collab {
+	return domain.Collab{
 		ID: c.id, Status: c.status, Initiator: c.initiator.party(), Partner: c.partner.party(),
-		Summary: c.draft.Summary, RequestID: optional(c.draft.RequestID),
+		Summary: c.draft.Summary, RequestID: domain.Optional(c.draft.RequestID),
 		CountsAsEvidence: c.counts(), CreatedAt: c.created, DecidedAt: c.decided,
 	}
 }
 
-func (r *modelRun) collabs(keep func(*modelCollab) bool) []Collab {
-	found := []Collab{}
+func (r *modelRun) collabs(keep func(*modelCollab) bool) []domain.Collab {
+	found := []domain.Collab{}
 	for _, c := range slices.Backward(r.m.collabs) {
 		if keep(c) {
 			found = append(found, r.viewCollab(c))
@@ -302,7 +303,7 @@ func (r *modelRun) sameOwnCollabs(a *modelAgent, status string) {
 		return
 	}
 	want := r.collabs(func(c *modelCollab) bool { return c.has(a) && (status == "" || status == c.status) })
-	sameList(r, "the collaborations of "+a.Handle, want, func(p Page) (List[Collab], error) {
+	sameList(r, "the collaborations of "+a.Handle, want, func(p Page) (List[domain.Collab], error) {
 		return r.s.OwnCollabs(background, a.Caller, status, p)
 	})
 }
@@ -319,9 +320,9 @@ func (r *modelRun) samePublicCollabs(of *modelAgent) {
 		handle = of.Handle
 	}
 	want := r.collabs(func(c *modelCollab) bool {
-		return c.status == collabConfirmed && !r.m.isHidden(c.initiator) && !r.m.isHidden(c.partner) && (of == nil || c.has(of))
+		return c.status == domain.CollabConfirmed && !r.m.isHidden(c.initiator) && !r.m.isHidden(c.partner) && (of == nil || c.has(of))
 	})
-	sameList(r, "the confirmed collaborations", want, func(p Page) (List[Collab], error) {
+	sameList(r, "the confirmed collaborations", want, func(p Page) (List[domain.Collab], error) {
 		return r.s.Collabs(background, handle, p)
 	})
 }
@@ -334,7 +335,7 @@ func (m *model) isHidden(a *modelAgent) bool { return !a.deleted && m.isSuspende
 // manyEvents is more than an agent of a sequence has.
 const manyEvents = 1000
 
-func (e *modelEvent) is(got Event) bool {
+func (e *modelEvent) is(got domain.Event) bool {
 	return e.kind == got.Type && e.at == got.At && e.handle == got.Subject.Handle && got.Subject.PostID == nil &&
 		reflect.DeepEqual(e.about, got.Subject.ID)
 }
@@ -365,10 +366,12 @@ func (r *modelRun) newEvents(a *modelAgent) {
 	a.events = a.events[:a.heard]
 }
 
-func tellOfEvent(e Event) string { return e.Type + " of " + e.Subject.Handle + ", at " + e.At.String() }
+func tellOfEvent(e domain.Event) string {
+	return e.Type + " of " + e.Subject.Handle + ", at " + e.At.String()
+}
 
 // hear takes the next event for heard, if it is one that may come next.
-func (a *modelAgent) hear(got Event) bool {
+func (a *modelAgent) hear(got domain.Event) bool {
 	for a.heard < len(a.events) && a.events[a.heard].maybe && !a.events[a.heard].is(got) {
 		a.events = slices.Delete(a.events, a.heard, a.heard+1)
 	}
@@ -417,7 +420,7 @@ func (r *modelRun) eventsAfter(a *modelAgent, last int) {
 	r.sameEvents(a, page, max(last+1, a.dropped))
 }
 
-func (r *modelRun) sameEvents(a *modelAgent, page EventPage, from int) {
+func (r *modelRun) sameEvents(a *modelAgent, page domain.EventPage, from int) {
 	want := a.events[from:]
 	for i, got := range page.Events {
 		if i >= len(want) || !want[i].is(got) || want[i].id != got.ID {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"slices"
 	"time"
 )
@@ -10,20 +11,20 @@ import (
 // Contact requests.
 
 // send adds a request, which the caller gives its id, or nil.
-func (m *model) send(from, to *modelAgent, draft RequestDraft) (*modelRequest, verdict) {
+func (m *model) send(from, to *modelAgent, draft domain.ContactRequestDraft) (*modelRequest, verdict) {
 	if v := m.may(from); v.refused() {
 		return nil, v
 	}
 	if !m.reachable(to) {
-		return nil, verdict{code: CodeNotFound}
+		return nil, verdict{code: domain.CodeNotFound}
 	}
 	m.settlePair(from, to) // which a refused call has touched too
 	if v := m.admits(from, to, draft.OfferingID); v.refused() {
 		return nil, v
 	}
 	q := &modelRequest{
-		from: from, to: to, draft: draft, offering: to.offering(draft.OfferingID), status: requestPending,
-		created: m.now, updated: m.now, expires: m.now.add(7 * 24 * time.Hour),
+		from: from, to: to, draft: draft, offering: to.offering(draft.OfferingID), status: domain.RequestPending,
+		created: m.now, updated: m.now, expires: m.now.Add(7 * 24 * time.Hour),
 	}
 	from.sent = append(from.sent, m.now)
 	m.requests, m.moved = append(m.requests, q), append(m.moved, q)
@@ -37,41 +38,41 @@ func (m *model) admits(from, to *modelAgent, offering string) verdict {
 	p := to.policy
 	switch {
 	case from == to:
-		return verdict{code: CodeSelfRequest}
+		return verdict{code: domain.CodeSelfRequest}
 	case from.level() < 1, from.level() < p.MinLevel:
-		return verdict{code: CodeTrustTooLow}
+		return verdict{code: domain.CodeTrustTooLow}
 	case !p.Accepting, to.blocks[from]:
-		return verdict{code: CodeNotAccepting}
+		return verdict{code: domain.CodeNotAccepting}
 	case p.RequireOffering && offering == "", offering != "" && to.offering(offering) == nil:
-		return verdict{code: CodeValidationFailed}
+		return verdict{code: domain.CodeValidationFailed}
 	}
-	var declined Time
+	var declined domain.Time
 	for _, q := range m.requests {
 		if q.from != from || q.to != to {
 			continue
 		}
 		if q.isOpen() {
-			return verdict{code: CodeDuplicate}
+			return verdict{code: domain.CodeDuplicate}
 		}
-		if q.status == requestDeclined {
+		if q.status == domain.RequestDeclined {
 			declined = max(declined, *q.decided)
 		}
 	}
-	if again := declined.add(30 * 24 * time.Hour); declined != 0 && again > m.now {
-		return verdict{code: CodeCooldown, retry: again}
+	if again := declined.Add(30 * 24 * time.Hour); declined != 0 && again > m.now {
+		return verdict{code: domain.CodeCooldown, retry: again}
 	}
 	if retry, met := m.limitMet(m.daily(from), 24*time.Hour, from.sent); met {
-		return verdict{code: CodeSenderLimitReached, retry: retry}
+		return verdict{code: domain.CodeSenderLimitReached, retry: retry}
 	}
 	if retry, met := m.limitMet(p.WeeklyCap, 7*24*time.Hour, m.received(to)); met {
-		return verdict{code: CodeWeeklyCapReached, retry: retry}
+		return verdict{code: domain.CodeWeeklyCapReached, retry: retry}
 	}
 	return granted
 }
 
 // daily is how many requests an agent may send a day.
 func (m *model) daily(a *modelAgent) int {
-	if m.now < a.created.add(7*24*time.Hour) {
+	if m.now < a.created.Add(7*24*time.Hour) {
 		return m.limits.requests.RequestsFirstWeek
 	}
 	return m.limits.requests.Requests
@@ -79,13 +80,13 @@ func (m *model) daily(a *modelAgent) int {
 
 // received are the times, in order, of what counts against an agent's weekly cap:
 // what one sender withdrew counts as one, the last of them.
-func (m *model) received(a *modelAgent) []Time {
-	var times []Time
-	withdrawn := map[*modelAgent]Time{}
+func (m *model) received(a *modelAgent) []domain.Time {
+	var times []domain.Time
+	withdrawn := map[*modelAgent]domain.Time{}
 	for _, q := range m.requests {
 		switch {
-		case q.to != a || q.created.add(7*24*time.Hour) <= m.now:
-		case q.status == requestWithdrawn:
+		case q.to != a || q.created.Add(7*24*time.Hour) <= m.now:
+		case q.status == domain.RequestWithdrawn:
 			withdrawn[q.from] = q.created
 		default:
 			times = append(times, q.created)
@@ -99,7 +100,7 @@ func (m *model) received(a *modelAgent) []Time {
 }
 
 func (q *modelRequest) isOpen() bool {
-	return q.status == requestPending || q.status == requestAwaiting
+	return q.status == domain.RequestPending || q.status == domain.RequestAwaiting
 }
 
 func (m *model) settlePair(from, to *modelAgent) {
@@ -115,7 +116,7 @@ func (m *model) settle(q *modelRequest) {
 	if !q.isOpen() || q.expires > m.now {
 		return
 	}
-	q.status, q.updated, q.decided = requestExpired, q.expires, &q.expires
+	q.status, q.updated, q.decided = domain.RequestExpired, q.expires, &q.expires
 	m.moved = append(m.moved, q)
 	m.tell(q.from, modelEvent{kind: "request.expired", about: &q.id, handle: q.to.Handle})
 	m.tell(q.to, modelEvent{kind: "request.expired", about: &q.id, handle: q.from.Handle})
@@ -124,11 +125,11 @@ func (m *model) settle(q *modelRequest) {
 // move takes an open request on, and tells of it.
 func (m *model) move(q *modelRequest, to string, told ...*modelAgent) verdict {
 	q.status, q.updated = to, m.now
-	if to != requestAwaiting {
+	if to != domain.RequestAwaiting {
 		q.decided = new(m.now)
 	}
-	if to == requestAccepted {
-		q.boxes = &Mailboxes{From: new(q.from.mailbox), To: new(q.to.mailbox)}
+	if to == domain.RequestAccepted {
+		q.boxes = &domain.Mailboxes{From: new(q.from.mailbox), To: new(q.to.mailbox)}
 	}
 	for _, a := range told {
 		other := q.from
@@ -144,44 +145,44 @@ func (m *model) move(q *modelRequest, to string, told ...*modelAgent) verdict {
 // itself does come with its word that it may; agree and refuse are its owner's.
 func (m *model) actOn(q *modelRequest, a *modelAgent, act, reason string) verdict {
 	if q == nil || a != q.from && a != q.to {
-		return verdict{code: CodeNotFound}
+		return verdict{code: domain.CodeNotFound}
 	}
 	m.moved = append(m.moved, q)
 	m.touched[q.from], m.touched[q.to] = true, true
 	m.settlePair(q.from, q.to)
 	if (act == "withdraw") != (a == q.from) {
-		return verdict{code: CodeForbidden}
+		return verdict{code: domain.CodeForbidden}
 	}
 	switch {
-	case act == "accept" && q.status == requestPending && a.policy.RequireOwnerReceipt:
-		return m.move(q, requestAwaiting)
-	case act == "accept" && q.status == requestPending:
-		return m.move(q, requestAccepted, q.from)
-	case act == "accept" && q.status == requestAwaiting:
+	case act == "accept" && q.status == domain.RequestPending && a.policy.RequireOwnerReceipt:
+		return m.move(q, domain.RequestAwaiting)
+	case act == "accept" && q.status == domain.RequestPending:
+		return m.move(q, domain.RequestAccepted, q.from)
+	case act == "accept" && q.status == domain.RequestAwaiting:
 		return granted
 	case act == "decline" && q.isOpen():
 		q.reason = reason
-		return m.move(q, requestDeclined, q.from)
+		return m.move(q, domain.RequestDeclined, q.from)
 	case act == "withdraw" && q.isOpen():
-		return m.move(q, requestWithdrawn, q.to)
-	case act == "agree" && q.status == requestAwaiting:
-		return m.move(q, requestAccepted, q.from, q.to)
-	case act == "refuse" && q.status == requestAwaiting:
-		return m.move(q, requestDeclined, q.from, q.to)
+		return m.move(q, domain.RequestWithdrawn, q.to)
+	case act == "agree" && q.status == domain.RequestAwaiting:
+		return m.move(q, domain.RequestAccepted, q.from, q.to)
+	case act == "refuse" && q.status == domain.RequestAwaiting:
+		return m.move(q, domain.RequestDeclined, q.from, q.to)
 	case act == "report":
 		a.blocks[q.from] = true
 		if q.isOpen() {
-			m.move(q, requestDeclined, q.from)
+			m.move(q, domain.RequestDeclined, q.from)
 		}
 		return granted
 	}
 	// What is there already stays as it is.
 	there := map[string]string{
-		"accept": requestAccepted, "agree": requestAccepted,
-		"decline": requestDeclined, "refuse": requestDeclined, "withdraw": requestWithdrawn,
+		"accept": domain.RequestAccepted, "agree": domain.RequestAccepted,
+		"decline": domain.RequestDeclined, "refuse": domain.RequestDeclined, "withdraw": domain.RequestWithdrawn,
 	}
 	if q.status != there[act] {
-		return verdict{code: CodeInvalidState}
+		return verdict{code: domain.CodeInvalidState}
 	}
 	return granted
 }
@@ -199,7 +200,7 @@ func (c *modelCollab) other(a *modelAgent) *modelAgent {
 
 // counts is the one rule of what is evidence.
 func (c *modelCollab) counts() bool {
-	return c.status == collabConfirmed && c.initiator.claimed != nil && c.partner.claimed != nil &&
+	return c.status == domain.CollabConfirmed && c.initiator.claimed != nil && c.partner.claimed != nil &&
 		c.initiator.person != c.partner.person
 }
 
@@ -212,14 +213,14 @@ func (m *model) evidence(a *modelAgent) (n int) {
 	return n
 }
 
-func (m *model) record(a, partner *modelAgent, draft CollabDraft) (*modelCollab, verdict) {
+func (m *model) record(a, partner *modelAgent, draft domain.CollabDraft) (*modelCollab, verdict) {
 	if v := m.may(a); v.refused() {
 		return nil, v
 	}
 	if v := m.mayRecord(a, partner, draft.RequestID); v.refused() {
 		return nil, v
 	}
-	c := &modelCollab{initiator: a, partner: partner, draft: draft, status: collabPending, created: m.now}
+	c := &modelCollab{initiator: a, partner: partner, draft: draft, status: domain.CollabPending, created: m.now}
 	m.collabs, m.decided = append(m.collabs, c), append(m.decided, c)
 	m.touched[a] = true
 	m.tell(partner, modelEvent{kind: "collab.received", about: &c.id, handle: a.Handle})
@@ -228,32 +229,32 @@ func (m *model) record(a, partner *modelAgent, draft CollabDraft) (*modelCollab,
 
 func (m *model) mayRecord(a, partner *modelAgent, request string) verdict {
 	if !m.reachable(partner) || partner == a || request != "" && !m.between(request, a, partner) {
-		return verdict{code: CodeValidationFailed}
+		return verdict{code: domain.CodeValidationFailed}
 	}
-	var declined Time
+	var declined domain.Time
 	pending, waits := 0, false
 	for _, c := range m.collabs {
 		if c.initiator != a {
 			continue
 		}
-		if c.status == collabPending {
+		if c.status == domain.CollabPending {
 			pending++
 			waits = waits || c.partner == partner
 		}
-		if c.status == collabDeclined && c.partner == partner {
+		if c.status == domain.CollabDeclined && c.partner == partner {
 			declined = max(declined, *c.decided)
 		}
 	}
-	again := declined.add(30 * 24 * time.Hour)
+	again := declined.Add(30 * 24 * time.Hour)
 	switch {
 	case waits:
-		return verdict{code: CodeDuplicate}
+		return verdict{code: domain.CodeDuplicate}
 	case partner.blocks[a]:
-		return verdict{code: CodeNotAccepting}
+		return verdict{code: domain.CodeNotAccepting}
 	case declined != 0 && again > m.now:
-		return verdict{code: CodeCooldown, retry: again}
+		return verdict{code: domain.CodeCooldown, retry: again}
 	case pending >= 5:
-		return verdict{code: CodeSenderLimitReached}
+		return verdict{code: domain.CodeSenderLimitReached}
 	}
 	return granted
 }
@@ -271,13 +272,13 @@ func (m *model) answer(c *modelCollab, a *modelAgent, to string) verdict {
 	}
 	switch {
 	case !c.has(a):
-		return verdict{code: CodeNotFound}
+		return verdict{code: domain.CodeNotFound}
 	case a != c.partner:
-		return verdict{code: CodeForbidden}
+		return verdict{code: domain.CodeForbidden}
 	case c.status == to:
 		return granted
-	case c.status != collabPending:
-		return verdict{code: CodeInvalidState}
+	case c.status != domain.CollabPending:
+		return verdict{code: domain.CodeInvalidState}
 	}
 	m.decide(c, to, c.initiator)
 	return granted
@@ -305,10 +306,10 @@ func (m *model) runDue() {
 			a.unswept = false
 			m.touchCard(a)
 		}
-		for a.dropped < len(a.events) && a.events[a.dropped].at.add(30*24*time.Hour) <= m.now {
+		for a.dropped < len(a.events) && a.events[a.dropped].at.Add(30*24*time.Hour) <= m.now {
 			a.dropped++
 		}
-		if c := a.claim; c != nil && m.claimExpired(c) && c.expires.add(30*24*time.Hour) <= m.now {
+		if c := a.claim; c != nil && m.claimExpired(c) && c.expires.Add(30*24*time.Hour) <= m.now {
 			a.endClaim()
 		}
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ func (m *model) startVerify(a *modelAgent) (sent bool, v verdict) {
 		return false, v
 	}
 	if a.verified != nil {
-		return false, verdict{code: CodeAlreadyVerified}
+		return false, verdict{code: domain.CodeAlreadyVerified}
 	}
 	return m.mail(a, a.mailbox)
 }
@@ -33,7 +34,7 @@ func (m *model) startRecovery(a *modelAgent) (sent, asked bool) {
 // sent there is one all the same, which nobody knows: "".
 func (m *model) keepCode(a *modelAgent, purpose, code string) {
 	a.voidCodes(purpose)
-	a.codes[purpose] = &modelCode{code: code, created: m.now, expires: m.now.add(15 * time.Minute)}
+	a.codes[purpose] = &modelCode{code: code, created: m.now, expires: m.now.Add(15 * time.Minute)}
 }
 
 func (m *model) confirmVerify(a *modelAgent, right bool) verdict {
@@ -41,9 +42,9 @@ func (m *model) confirmVerify(a *modelAgent, right bool) verdict {
 		return v
 	}
 	if a.verified != nil {
-		return verdict{code: CodeAlreadyVerified}
+		return verdict{code: domain.CodeAlreadyVerified}
 	}
-	if v := m.tryCode(a, MailVerify, right); v.refused() {
+	if v := m.tryCode(a, domain.MailVerify, right); v.refused() {
 		return v
 	}
 	m.trust(a, func() { a.verified, a.updated = new(m.now), m.now })
@@ -52,24 +53,24 @@ func (m *model) confirmVerify(a *modelAgent, right bool) verdict {
 
 func (m *model) confirmRecovery(a *modelAgent, right bool) verdict {
 	if !m.reachable(a) || a.verified == nil {
-		return verdict{code: CodeCodeExpired}
+		return verdict{code: domain.CodeCodeExpired}
 	}
 	m.touched[a] = true
-	return m.tryCode(a, MailRecover, right)
+	return m.tryCode(a, domain.MailRecover, right)
 }
 
 func (m *model) tryCode(a *modelAgent, purpose string, right bool) verdict {
 	c := a.codes[purpose]
 	switch {
 	case c == nil:
-		return verdict{code: CodeCodeExpired}
+		return verdict{code: domain.CodeCodeExpired}
 	case c.wrong == 5:
-		return verdict{code: CodeTooManyAttempts, retry: m.nextMail(a)}
+		return verdict{code: domain.CodeTooManyAttempts, retry: m.nextMail(a)}
 	case c.expires <= m.now:
-		return verdict{code: CodeCodeExpired}
+		return verdict{code: domain.CodeCodeExpired}
 	case !right:
 		c.wrong++
-		return verdict{code: CodeWrongCode}
+		return verdict{code: domain.CodeWrongCode}
 	}
 	a.voidCodes(purpose)
 	return granted
@@ -93,7 +94,7 @@ func (m *model) mail(a *modelAgent, address string) (sent bool, v verdict) {
 	_, met := m.mailsMet(m.limits.mails.Mailbox, 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person })
 	m.mails = append(m.mails, modelMail{agent: a, person: person, sent: !met, at: m.now})
 	wanted := !slices.ContainsFunc(m.unwanted, func(u modelUnwanted) bool {
-		return u.agent == a && u.person == person && u.at.add(30*24*time.Hour) > m.now
+		return u.agent == a && u.person == person && u.at.Add(30*24*time.Hour) > m.now
 	})
 	return !met && wanted, granted
 }
@@ -114,18 +115,18 @@ func (m *model) mayMail(a *modelAgent, address string) (v verdict) {
 		{caps.Site, 24 * time.Hour, func(l modelMail) bool { return l.sent }},
 	} {
 		if retry, met := m.mailsMet(limit.calls, limit.window, limit.counts); met {
-			v = verdict{code: CodeRateLimited, retry: max(v.retry, retry)}
+			v = verdict{code: domain.CodeRateLimited, retry: max(v.retry, retry)}
 		}
 	}
 	return v
 }
 
 // nextMail is when an agent may ask for a mail to its mailbox again.
-func (m *model) nextMail(a *modelAgent) Time { return max(m.mayMail(a, a.mailbox).retry, m.now) }
+func (m *model) nextMail(a *modelAgent) domain.Time { return max(m.mayMail(a, a.mailbox).retry, m.now) }
 
 // mailsMet tells whether a limit is met, and when it no longer will be.
-func (m *model) mailsMet(limit int, window time.Duration, counts func(modelMail) bool) (retry Time, met bool) {
-	var times []Time
+func (m *model) mailsMet(limit int, window time.Duration, counts func(modelMail) bool) (retry domain.Time, met bool) {
+	var times []domain.Time
 	for _, l := range m.mails {
 		if counts(l) {
 			times = append(times, l.at)
@@ -136,11 +137,11 @@ func (m *model) mailsMet(limit int, window time.Duration, counts func(modelMail)
 
 // limitMet looks at times in order: so many within the window meet the limit,
 // until the oldest of the last so many has left it. 0 is no limit.
-func (m *model) limitMet(limit int, window time.Duration, times []Time) (retry Time, met bool) {
+func (m *model) limitMet(limit int, window time.Duration, times []domain.Time) (retry domain.Time, met bool) {
 	if limit == 0 || len(times) < limit {
 		return 0, false
 	}
-	retry = times[len(times)-limit].add(window)
+	retry = times[len(times)-limit].Add(window)
 	return retry, retry > m.now
 }
 
@@ -154,12 +155,12 @@ func (m *model) askOwner(a *modelAgent, address string) (sent bool, v verdict) {
 		return false, v
 	}
 	if a.verified == nil {
-		return false, verdict{code: CodeTrustTooLow}
+		return false, verdict{code: domain.CodeTrustTooLow}
 	}
 	person := modelPerson(address)
 	same := a.claim != nil && a.claim.person == person
 	if a.claim != nil && a.claim.status == statusClaimed && !same {
-		return false, verdict{code: CodeAlreadyClaimed}
+		return false, verdict{code: domain.CodeAlreadyClaimed}
 	}
 	if sent, v = m.mail(a, address); v.refused() {
 		return false, v
@@ -173,7 +174,7 @@ func (m *model) askOwner(a *modelAgent, address string) (sent bool, v verdict) {
 		a.link("")
 		c.person, c.mailbox = person, a.mailbox
 	}
-	a.claim.requested, a.claim.expires = m.now, m.now.add(72*time.Hour)
+	a.claim.requested, a.claim.expires = m.now, m.now.Add(72*time.Hour)
 	return sent, granted
 }
 
@@ -199,19 +200,19 @@ func (m *model) claimExpired(c *modelClaim) bool {
 
 // ownerClaim is how the agent itself sees its claim. One that lapsed waits for
 // the owner.
-func (m *model) ownerClaim(a *modelAgent) OwnerClaim {
+func (m *model) ownerClaim(a *modelAgent) domain.OwnerClaim {
 	c := a.claim
 	switch {
 	case c == nil:
-		return OwnerClaim{Status: statusNone}
+		return domain.OwnerClaim{Status: statusNone}
 	case m.claimExpired(c):
-		return OwnerClaim{Status: statusExpired, RequestedAt: &c.requested, ExpiresAt: &c.expires}
+		return domain.OwnerClaim{Status: statusExpired, RequestedAt: &c.requested, ExpiresAt: &c.expires}
 	case c.status == statusPending:
-		return OwnerClaim{Status: statusPending, RequestedAt: &c.requested, ExpiresAt: &c.expires}
+		return domain.OwnerClaim{Status: statusPending, RequestedAt: &c.requested, ExpiresAt: &c.expires}
 	case a.claimed == nil:
-		return OwnerClaim{Status: statusPending, RequestedAt: &c.requested}
+		return domain.OwnerClaim{Status: statusPending, RequestedAt: &c.requested}
 	}
-	return OwnerClaim{Status: statusClaimed, RequestedAt: &c.requested}
+	return domain.OwnerClaim{Status: statusClaimed, RequestedAt: &c.requested}
 }
 
 // pageOpens tells whether a link leads to the agent's owner's page.
@@ -221,42 +222,42 @@ func (m *model) pageOpens(a *modelAgent, token string) bool {
 
 // actAsOwner presses a button of the page. confirmed says that the agent's handle
 // came with it.
-func (m *model) actAsOwner(a *modelAgent, act OwnerAct, q *modelRequest, confirmed bool) verdict {
+func (m *model) actAsOwner(a *modelAgent, act domain.OwnerAction, q *modelRequest, confirmed bool) verdict {
 	m.touched[a] = true
 	pending, lapsed := a.claim.status == statusPending, a.claimed == nil
 	switch act {
-	case OwnerConfirm:
+	case domain.OwnerConfirm:
 		if !pending && !lapsed {
-			return verdict{code: CodeInvalidState}
+			return verdict{code: domain.CodeInvalidState}
 		}
 		return m.confirmClaim(a)
-	case OwnerReject:
+	case domain.OwnerReject:
 		if !pending {
-			return verdict{code: CodeInvalidState}
+			return verdict{code: domain.CodeInvalidState}
 		}
 		m.unwanted = append(m.unwanted, modelUnwanted{a, a.claim.person, m.now})
 		a.endClaim()
 		return granted
 	}
 	if pending {
-		return verdict{code: CodeInvalidState}
+		return verdict{code: domain.CodeInvalidState}
 	}
 	switch act {
-	case OwnerWithdraw:
+	case domain.OwnerWithdraw:
 		m.trust(a, func() {
 			a.claimed, a.person, a.policy.RequireOwnerReceipt, a.updated = nil, "", false, m.now
 			a.endClaim()
 		})
-	case OwnerRotateKey:
+	case domain.OwnerRotateKey:
 		m.takeBack(a)
-	case OwnerRetire:
+	case domain.OwnerRetire:
 		if !confirmed {
-			return verdict{code: CodeValidationFailed}
+			return verdict{code: domain.CodeValidationFailed}
 		}
 		m.delete(a)
-	case OwnerAgree, OwnerRefuse:
-		if act == OwnerAgree && m.isSuspended(a) {
-			return verdict{code: CodeInvalidState} // its mailbox is nobody's now
+	case domain.OwnerAgree, domain.OwnerRefuse:
+		if act == domain.OwnerAgree && m.isSuspended(a) {
+			return verdict{code: domain.CodeInvalidState} // its mailbox is nobody's now
 		}
 		return m.actOn(q, a, string(act), "")
 	}
@@ -265,7 +266,7 @@ func (m *model) actAsOwner(a *modelAgent, act OwnerAct, q *modelRequest, confirm
 
 func (m *model) confirmClaim(a *modelAgent) verdict {
 	if a.verified == nil {
-		return verdict{code: CodeTrustTooLow}
+		return verdict{code: domain.CodeTrustTooLow}
 	}
 	others := 0
 	for _, b := range m.agents {
@@ -274,7 +275,7 @@ func (m *model) confirmClaim(a *modelAgent) verdict {
 		}
 	}
 	if m.limits.ownerAgents > 0 && others >= m.limits.ownerAgents {
-		return verdict{code: CodeSenderLimitReached}
+		return verdict{code: domain.CodeSenderLimitReached}
 	}
 	m.trust(a, func() {
 		a.claimed, a.person, a.updated = new(m.now), a.claim.person, m.now
@@ -291,6 +292,6 @@ func (m *model) takeBack(a *modelAgent) {
 			a.unverify()
 			a.updated = m.now
 		}
-		a.voidCodes(MailVerify, MailRecover)
+		a.voidCodes(domain.MailVerify, domain.MailRecover)
 	})
 }

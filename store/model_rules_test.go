@@ -1,13 +1,16 @@
 package store
 
-import "slices"
+import (
+	"callbook/store/domain"
+	"slices"
+)
 
 // The model: the directory's rules once more, as plainly as they can be said. It
 // is written from the contract and knows nothing of SQL or of derived data: every
 // question is answered by walking all records, every limit by counting. Where the
 // contract leaves a choice, it holds the store to what its methods promise.
 type model struct {
-	now      Time
+	now      domain.Time
 	limits   modelLimits
 	agents   []*modelAgent // in the order of joining, with those that are gone
 	requests []*modelRequest
@@ -25,15 +28,15 @@ type model struct {
 
 // modelLimits are the options that the rules depend on.
 type modelLimits struct {
-	requests    Quotas
-	mails       MailCaps
+	requests    domain.Quotas
+	mails       domain.MailCaps
 	ownerAgents int
 }
 
 // verdict is how a call must end: with a refusal, or well.
 type verdict struct {
-	code  Code // "" for well
-	retry Time // when the same call may succeed; 0 where nobody says
+	code  domain.Code // "" for well
+	retry domain.Time // when the same call may succeed; 0 where nobody says
 }
 
 func (v verdict) refused() bool { return v.code != "" }
@@ -41,25 +44,25 @@ func (v verdict) refused() bool { return v.code != "" }
 var granted verdict
 
 type modelAgent struct {
-	Caller
+	domain.Caller
 	name, owner, mailbox string
 	public               bool   // shows its mailbox
 	key, former          string // see rekey
-	policy               ContactPolicy
-	menu                 []Offering
-	created, updated     Time
-	verified, claimed    *Time
+	policy               domain.ContactPolicy
+	menu                 []domain.Offering
+	created, updated     domain.Time
+	verified, claimed    *domain.Time
 	person               string // who has claimed it; kept while the owner's page works
 	claim                *modelClaim
 	voidLink             string                // a link to the owner's page that was replaced
 	codes                map[string]*modelCode // by purpose
 	void                 map[string]string     // by purpose: a code that is no longer good
 	suspended            bool
-	until                Time // 0: without an end
-	unswept              bool // the suspension may have ended before the job that shows the agent again
+	until                domain.Time // 0: without an end
+	unswept              bool        // the suspension may have ended before the job that shows the agent again
 	deleted              bool
 	blocks               map[*modelAgent]bool
-	sent                 []Time // contact requests
+	sent                 []domain.Time // contact requests
 	events               []*modelEvent
 	dropped              int // of the events: so many were kept their time
 	heard                int // of the events: so many have been read
@@ -67,7 +70,7 @@ type modelAgent struct {
 
 // rekey gives the agent another key; its calls carry that one from now on.
 func (a *modelAgent) rekey(key string) {
-	a.former, a.key, a.keyHash = a.key, key, string(hashKey(key))
+	a.former, a.key, a.KeyHash = a.key, key, string(domain.HashKey(key))
 }
 
 type modelClaim struct {
@@ -75,44 +78,44 @@ type modelClaim struct {
 	person, mailbox    string
 	token              string // of the link; "" when no mail brought it
 	staleForm          string // of the page before its last act
-	requested, expires Time
+	requested, expires domain.Time
 }
 
 type modelCode struct {
 	code             string
 	wrong            int
-	created, expires Time
+	created, expires domain.Time
 }
 
 type modelRequest struct {
 	made           int // by which act
 	id             string
 	from, to       *modelAgent
-	draft          RequestDraft
-	offering       *Offering
+	draft          domain.ContactRequestDraft
+	offering       *domain.Offering
 	status, reason string
-	boxes          *Mailboxes
-	created        Time
-	updated        Time
-	expires        Time
-	decided        *Time
+	boxes          *domain.Mailboxes
+	created        domain.Time
+	updated        domain.Time
+	expires        domain.Time
+	decided        *domain.Time
 }
 
 type modelCollab struct {
 	made               int
 	id                 string
 	initiator, partner *modelAgent
-	draft              CollabDraft
+	draft              domain.CollabDraft
 	status             string
-	created            Time
-	decided            *Time
+	created            domain.Time
+	decided            *domain.Time
 }
 
 type modelEvent struct {
 	kind   string
 	about  *string // the id of the request or collaboration
 	handle string
-	at     Time
+	at     domain.Time
 	group  int
 	maybe  bool   // it may be left out
 	id     string // once read
@@ -123,17 +126,17 @@ type modelMail struct {
 	agent  *modelAgent
 	person string
 	sent   bool
-	at     Time
+	at     domain.Time
 }
 
 // modelUnwanted is a person's word that an agent is not theirs.
 type modelUnwanted struct {
 	agent  *modelAgent
 	person string
-	at     Time
+	at     domain.Time
 }
 
-func (m *model) begin(now Time) {
+func (m *model) begin(now domain.Time) {
 	m.now, m.touched, m.moved, m.decided = now, map[*modelAgent]bool{}, nil, nil
 }
 
@@ -198,9 +201,9 @@ func (m *model) reachable(a *modelAgent) bool {
 func (m *model) may(a *modelAgent) verdict {
 	switch {
 	case a.deleted:
-		return verdict{code: CodeUnauthorized}
+		return verdict{code: domain.CodeUnauthorized}
 	case m.isSuspended(a):
-		return verdict{code: CodeSuspended}
+		return verdict{code: domain.CodeSuspended}
 	}
 	return granted
 }
@@ -218,11 +221,11 @@ func (m *model) trust(a *modelAgent, change func()) {
 
 func (m *model) register(handle, mailbox string) (*modelAgent, verdict) {
 	if m.agent(handle) != nil {
-		return nil, verdict{code: CodeHandleTaken}
+		return nil, verdict{code: domain.CodeHandleTaken}
 	}
 	a := &modelAgent{
-		Caller: Caller{Handle: handle}, name: "Name of " + handle, owner: "Mei Lin", mailbox: mailbox,
-		policy:  ContactPolicy{Accepting: true, MinLevel: 1, RequireOffering: true, WeeklyCap: 10},
+		Caller: domain.Caller{Handle: handle}, name: "Name of " + handle, owner: "Mei Lin", mailbox: mailbox,
+		policy:  domain.ContactPolicy{Accepting: true, MinLevel: 1, RequireOffering: true, WeeklyCap: 10},
 		created: m.now, updated: m.now,
 		codes: map[string]*modelCode{}, void: map[string]string{}, blocks: map[*modelAgent]bool{},
 	}
@@ -237,7 +240,7 @@ func (m *model) update(a *modelAgent, setting, text string, n int) verdict {
 		return v
 	}
 	if setting == "receipt" && n == 1 && !a.policy.RequireOwnerReceipt && a.level() < 2 {
-		return verdict{code: CodeTrustTooLow}
+		return verdict{code: domain.CodeTrustTooLow}
 	}
 	a.updated = m.now
 	m.trust(a, func() {
@@ -270,7 +273,7 @@ func (m *model) update(a *modelAgent, setting, text string, n int) verdict {
 // A claim that nobody has confirmed ends; the page of one who has keeps working.
 func (a *modelAgent) unverify() {
 	a.verified, a.claimed = nil, nil
-	a.voidCodes(MailVerify, MailRecover)
+	a.voidCodes(domain.MailVerify, domain.MailRecover)
 	if a.claim != nil && a.claim.status == statusPending {
 		a.endClaim()
 	}
@@ -286,7 +289,7 @@ func (a *modelAgent) voidCodes(purposes ...string) {
 }
 
 // replaceMenu checks a whole new menu: an id must be one of the old, once.
-func (m *model) replaceMenu(a *modelAgent, drafts []OfferingDraft) verdict {
+func (m *model) replaceMenu(a *modelAgent, drafts []domain.OfferingDraft) verdict {
 	if v := m.may(a); v.refused() {
 		return v
 	}
@@ -296,20 +299,20 @@ func (m *model) replaceMenu(a *modelAgent, drafts []OfferingDraft) verdict {
 			continue
 		}
 		if given[d.ID] || a.offering(d.ID) == nil {
-			return verdict{code: CodeValidationFailed}
+			return verdict{code: domain.CodeValidationFailed}
 		}
 		given[d.ID] = true
 	}
 	a.menu = nil
 	for _, d := range drafts {
-		a.menu = append(a.menu, Offering{ID: d.ID, Title: d.Title, Deliverable: d.Deliverable, Mode: d.Mode, Languages: texts{}, Tags: texts{}})
+		a.menu = append(a.menu, domain.Offering{ID: d.ID, Title: d.Title, Deliverable: d.Deliverable, Mode: d.Mode, Languages: domain.Texts{}, Tags: domain.Texts{}})
 	}
 	a.updated = m.now
 	m.touched[a] = true
 	return granted
 }
 
-func (a *modelAgent) offering(id string) *Offering {
+func (a *modelAgent) offering(id string) *domain.Offering {
 	for i := range a.menu {
 		if a.menu[i].ID == id {
 			return new(a.menu[i])
@@ -329,8 +332,8 @@ func (m *model) delete(a *modelAgent) {
 			}
 		}
 		for _, c := range m.collabs {
-			if c.has(a) && c.status == collabPending {
-				m.decide(c, collabDeclined, c.other(a))
+			if c.has(a) && c.status == domain.CollabPending {
+				m.decide(c, domain.CollabDeclined, c.other(a))
 			}
 		}
 	})
@@ -349,17 +352,17 @@ func (m *model) leave(q *modelRequest, a *modelAgent) {
 	switch {
 	case !q.isOpen() && q.boxes == nil:
 	case q.boxes != nil && q.from == a:
-		q.boxes = &Mailboxes{To: q.boxes.To}
+		q.boxes = &domain.Mailboxes{To: q.boxes.To}
 	case q.boxes != nil:
-		q.boxes = &Mailboxes{From: q.boxes.From}
+		q.boxes = &domain.Mailboxes{From: q.boxes.From}
 	case q.from == a:
-		m.move(q, requestWithdrawn, q.to)
+		m.move(q, domain.RequestWithdrawn, q.to)
 	default:
-		m.move(q, requestDeclined, q.from)
+		m.move(q, domain.RequestDeclined, q.from)
 	}
 }
 
-func (m *model) suspend(a *modelAgent, until Time) {
+func (m *model) suspend(a *modelAgent, until domain.Time) {
 	a.suspended, a.until, a.unswept = true, until, until != 0
 	m.touchCard(a)
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -119,11 +120,11 @@ type modelRun struct {
 func newModelRun(t *testing.T, origin modelOrigin) *modelRun {
 	rng := rand.New(rand.NewPCG(origin.seed, origin.sequence))
 	limits := modelLimits{
-		requests: []Quotas{DefaultQuotas, {RequestsFirstWeek: 1, Requests: 2}, {}}[rng.IntN(3)],
-		mails: []MailCaps{
-			DefaultMailCaps, {Pause: time.Minute, Agent: 4, Mailbox: 2, Site: 9}, {Pause: time.Hour, Mailbox: 5, Site: 200}, {},
+		requests: []domain.Quotas{domain.DefaultQuotas, {RequestsFirstWeek: 1, Requests: 2}, {}}[rng.IntN(3)],
+		mails: []domain.MailCaps{
+			domain.DefaultMailCaps, {Pause: time.Minute, Agent: 4, Mailbox: 2, Site: 9}, {Pause: time.Hour, Mailbox: 5, Site: 200}, {},
 		}[rng.IntN(4)],
-		ownerAgents: []int{DefaultOwnerAgents, 1, 2, 0}[rng.IntN(4)],
+		ownerAgents: []int{domain.DefaultOwnerAgents, 1, 2, 0}[rng.IntN(4)],
 	}
 	r := &modelRun{
 		m: &model{limits: limits}, rng: rng,
@@ -190,7 +191,7 @@ func (r *modelRun) step() time.Duration {
 	}
 	if r.chance(10) {
 		if moments := r.moments(); len(moments) > 0 {
-			step := time.Duration(moments[r.rng.IntN(len(moments))]-r.m.now+Time(r.rng.IntN(3))-1) * time.Millisecond
+			step := time.Duration(moments[r.rng.IntN(len(moments))]-r.m.now+domain.Time(r.rng.IntN(3))-1) * time.Millisecond
 			return max(0, step)
 		}
 	}
@@ -198,54 +199,54 @@ func (r *modelRun) step() time.Duration {
 	if r.chance(20) {
 		longest = 3 * time.Millisecond
 	} else if r.chance(1) {
-		longest = 20 * Day
+		longest = 20 * domain.Day
 	}
 	return time.Duration(r.rng.Int64N(longest.Milliseconds())) * time.Millisecond
 }
 
 // moments are the times, not long ahead, at which a rule changes its answer.
-func (r *modelRun) moments() []Time {
-	var all []Time
-	add := func(t Time, after ...time.Duration) {
+func (r *modelRun) moments() []domain.Time {
+	var all []domain.Time
+	add := func(t domain.Time, after ...time.Duration) {
 		for _, d := range after {
-			all = append(all, t.add(d))
+			all = append(all, t.Add(d))
 		}
 	}
 	for _, q := range r.m.requests {
-		add(q.created, Day, 7*Day)
-		if q.status == requestDeclined {
-			add(*q.decided, 30*Day)
+		add(q.created, domain.Day, 7*domain.Day)
+		if q.status == domain.RequestDeclined {
+			add(*q.decided, 30*domain.Day)
 		}
 	}
 	for _, c := range r.m.collabs {
-		if c.status == collabDeclined {
-			add(*c.decided, 30*Day)
+		if c.status == domain.CollabDeclined {
+			add(*c.decided, 30*domain.Day)
 		}
 	}
 	for _, l := range r.m.mails {
-		add(l.at, r.m.limits.mails.Pause, 15*time.Minute, Day)
+		add(l.at, r.m.limits.mails.Pause, 15*time.Minute, domain.Day)
 	}
 	for _, a := range r.living() {
-		add(a.created, 7*Day)
+		add(a.created, 7*domain.Day)
 		add(a.until, 0)
 		if a.claim != nil {
-			add(a.claim.expires, 0, 30*Day)
+			add(a.claim.expires, 0, 30*domain.Day)
 		}
 		for _, e := range a.events {
-			add(e.at, 30*Day)
+			add(e.at, 30*domain.Day)
 		}
 	}
-	far := 8 * Day
+	far := 8 * domain.Day
 	if r.chance(10) {
-		far = 40 * Day
+		far = 40 * domain.Day
 	}
-	return slices.DeleteFunc(all, func(t Time) bool { return t <= r.m.now || t > r.m.now.add(far) })
+	return slices.DeleteFunc(all, func(t domain.Time) bool { return t <= r.m.now || t > r.m.now.Add(far) })
 }
 
 // do does an act to the store and to the model, and compares.
 func (r *modelRun) do(a modelAct) {
 	r.s.clock.Advance(a.step)
-	r.m.begin(at(r.s.clock.Now()))
+	r.m.begin(domain.TimeOf(r.s.clock.Now()))
 	on, ok := r.m.resolve(a)
 	if !ok {
 		return
@@ -286,25 +287,25 @@ func (o *modelOutcomes) add(r *modelRun) {
 }
 
 // modelMeets are the refusals that a plain run must meet, or it shows little.
-var modelMeets = map[string][]Code{
-	"verify":               {CodeAlreadyVerified, CodeRateLimited, CodeSuspended},
-	"confirm the code":     {CodeAlreadyVerified, CodeWrongCode, CodeCodeExpired, CodeTooManyAttempts},
-	"confirm the recovery": {CodeWrongCode, CodeCodeExpired, CodeTooManyAttempts},
-	"set":                  {CodeTrustTooLow},
-	"replace the menu":     {CodeValidationFailed},
-	"ask the owner":        {CodeTrustTooLow, CodeAlreadyClaimed, CodeRateLimited},
-	"owner":                {CodeNotFound, CodeInvalidState, CodeTrustTooLow, CodeSenderLimitReached, CodeValidationFailed, CodeForbidden},
+var modelMeets = map[string][]domain.Code{
+	"verify":               {domain.CodeAlreadyVerified, domain.CodeRateLimited, domain.CodeSuspended},
+	"confirm the code":     {domain.CodeAlreadyVerified, domain.CodeWrongCode, domain.CodeCodeExpired, domain.CodeTooManyAttempts},
+	"confirm the recovery": {domain.CodeWrongCode, domain.CodeCodeExpired, domain.CodeTooManyAttempts},
+	"set":                  {domain.CodeTrustTooLow},
+	"replace the menu":     {domain.CodeValidationFailed},
+	"ask the owner":        {domain.CodeTrustTooLow, domain.CodeAlreadyClaimed, domain.CodeRateLimited},
+	"owner":                {domain.CodeNotFound, domain.CodeInvalidState, domain.CodeTrustTooLow, domain.CodeSenderLimitReached, domain.CodeValidationFailed, domain.CodeForbidden},
 	"send to": {
-		CodeUnauthorized, CodeSuspended, CodeNotFound, CodeSelfRequest, CodeTrustTooLow, CodeNotAccepting,
-		CodeValidationFailed, CodeDuplicate, CodeCooldown, CodeSenderLimitReached, CodeWeeklyCapReached,
+		domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeSelfRequest, domain.CodeTrustTooLow, domain.CodeNotAccepting,
+		domain.CodeValidationFailed, domain.CodeDuplicate, domain.CodeCooldown, domain.CodeSenderLimitReached, domain.CodeWeeklyCapReached,
 	},
-	"accept":      {CodeUnauthorized, CodeSuspended, CodeNotFound, CodeForbidden, CodeInvalidState},
-	"decline":     {CodeUnauthorized, CodeSuspended, CodeNotFound, CodeForbidden, CodeInvalidState},
-	"withdraw":    {CodeUnauthorized, CodeSuspended, CodeNotFound, CodeForbidden, CodeInvalidState},
-	"report":      {CodeUnauthorized, CodeSuspended, CodeNotFound, CodeForbidden},
-	"record with": {CodeValidationFailed, CodeDuplicate, CodeNotAccepting, CodeCooldown, CodeSenderLimitReached},
-	"confirm":     {CodeNotFound, CodeForbidden, CodeInvalidState},
-	"refuse":      {CodeNotFound, CodeForbidden, CodeInvalidState},
+	"accept":      {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
+	"decline":     {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
+	"withdraw":    {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
+	"report":      {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden},
+	"record with": {domain.CodeValidationFailed, domain.CodeDuplicate, domain.CodeNotAccepting, domain.CodeCooldown, domain.CodeSenderLimitReached},
+	"confirm":     {domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
+	"refuse":      {domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
 }
 
 // report tells what was met and, of a whole plain run, what was not.

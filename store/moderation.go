@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"callbook/store/domain"
 	"callbook/store/text"
 )
 
@@ -22,21 +23,21 @@ func (s *Store) Suspend(ctx context.Context, handle, reason string, until time.T
 	reason = text.Normalize(reason)
 	switch {
 	case utf8.RuneCountInString(reason) > reasonLength:
-		return invalid(Fault{Field: "reason", Code: FaultTooLong})
+		return domain.Invalid(domain.FieldError{Field: "reason", Code: domain.FaultTooLong})
 	case !text.CheckLine(reason):
-		return invalid(Fault{Field: "reason", Code: FaultForbiddenCharacter})
+		return domain.Invalid(domain.FieldError{Field: "reason", Code: domain.FaultForbiddenCharacter})
 	}
 	return s.moderate(ctx, "suspend", handle, reason, func(t *tx, agent *agentRow) error {
-		var end *Time
+		var end *domain.Time
 		if !until.IsZero() {
-			if ms := at(until); ms > t.now {
+			if ms := domain.TimeOf(until); ms > t.now {
 				end = &ms
 			} else {
-				return invalid(Fault{Field: "until", Code: FaultBadValue})
+				return domain.Invalid(domain.FieldError{Field: "until", Code: domain.FaultBadValue})
 			}
 		}
 		return t.Exec(`UPDATE agents SET suspended_at = ?, suspended_until = ?, suspension_reason = ? WHERE id = ?`,
-			t.now, end, optional(reason), agent.ID)
+			t.now, end, domain.Optional(reason), agent.ID)
 	})
 }
 
@@ -53,7 +54,7 @@ func (s *Store) moderate(ctx context.Context, act, handle, detail string, do fun
 	return s.write(ctx, func(t *tx) error {
 		agent, found, err := t.agentByHandle(handle)
 		if err == nil && !found {
-			err = refuse(CodeNotFound)
+			err = domain.NewError(domain.CodeNotFound)
 		}
 		if err != nil {
 			return err
@@ -68,7 +69,7 @@ func (s *Store) moderate(ctx context.Context, act, handle, detail string, do fun
 
 // audit keeps a note of what the operator did.
 func (t *tx) audit(act, subject, detail string) error {
-	err := t.Exec(`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`, act, subject, optional(detail), t.now)
+	err := t.Exec(`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`, act, subject, domain.Optional(detail), t.now)
 	if err != nil {
 		return fmt.Errorf("keep a note of %s: %w", act, err)
 	}
@@ -86,7 +87,7 @@ func (s *Store) Verify(ctx context.Context, handle string) error {
 // ReplaceKey gives an agent another key by the operator's word; the old one is
 // dead when it returns. It refuses with not_found a handle that no agent has.
 func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err error) {
-	if key, err = newKey(s.random); err != nil {
+	if key, err = domain.NewKey(s.random); err != nil {
 		return "", err
 	}
 	err = s.moderate(ctx, "new-key", handle, "", func(t *tx, agent *agentRow) error {
@@ -109,9 +110,9 @@ func (s *Store) RemoveAgent(ctx context.Context, handle string) error {
 // ExportAgent is Export by the operator's word, of a suspended agent too. It shows a
 // mailbox, so it leaves a note. It refuses with not_found a handle that no agent has.
 func (s *Store) ExportAgent(ctx context.Context, handle string) (members string, err error) {
-	var caller Caller
+	var caller domain.Caller
 	err = s.moderate(ctx, "export", handle, "", func(_ *tx, agent *agentRow) error {
-		caller = Caller{ID: agent.ID, Handle: agent.Handle}
+		caller = domain.Caller{ID: agent.ID, Handle: agent.Handle}
 		return nil
 	})
 	if err != nil {
@@ -128,7 +129,7 @@ func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
 			DELETE FROM blocks
 			WHERE blocker_id = ? AND blocked_id = (SELECT id FROM handles WHERE handle = ?)`, agent.ID, blocked)
 		if err == nil && n == 0 {
-			err = refuse(CodeNotFound)
+			err = domain.NewError(domain.CodeNotFound)
 		}
 		return err
 	})
@@ -189,10 +190,10 @@ func (s *Store) RemoveReply(ctx context.Context, id string) error {
 
 // Act is a note of what the operator did.
 type Act struct {
-	Act     string  `db:"act"`
-	Subject string  `db:"subject"` // handle, id or word
-	Detail  *string `db:"detail"`
-	At      Time    `db:"at"`
+	Act     string      `db:"act"`
+	Subject string      `db:"subject"` // handle, id or word
+	Detail  *string     `db:"detail"`
+	At      domain.Time `db:"at"`
 }
 
 // Acts lists what the operator did, newest first, at most limit of it.

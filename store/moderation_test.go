@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"errors"
 	"fmt"
@@ -17,35 +18,42 @@ func TestWhatTheOperatorDoes(t *testing.T) {
 	var key string
 	for _, tt := range []struct {
 		name string
-		act  func(s *testStore, post PostDocument, reply Reply) error
+		act  func(s *testStore, post domain.PostDocument, reply domain.Reply) error
 		note string
-		seen func(s *testStore, post PostDocument, reply Reply) error
+		seen func(s *testStore, post domain.PostDocument, reply domain.Reply) error
 	}{
-		{"a mailbox is verified", func(s *testStore, _ PostDocument, _ Reply) error { return s.Verify(ctx, "author") }, "verify author",
-			func(s *testStore, _ PostDocument, _ Reply) error { return s.showsLevel("author", 1) }},
-		{"a key is replaced", func(s *testStore, _ PostDocument, _ Reply) (err error) {
+		{"a mailbox is verified", func(s *testStore, _ domain.PostDocument, _ domain.Reply) error { return s.Verify(ctx, "author") }, "verify author",
+			func(s *testStore, _ domain.PostDocument, _ domain.Reply) error { return s.showsLevel("author", 1) }},
+		{"a key is replaced", func(s *testStore, _ domain.PostDocument, _ domain.Reply) (err error) {
 			key, err = s.ReplaceKey(ctx, "author")
 			return err
 		}, "new-key author",
-			func(s *testStore, _ PostDocument, _ Reply) error { _, err := s.Authenticate(ctx, key); return err }},
-		{"a call is removed", func(s *testStore, p PostDocument, _ Reply) error { return s.RemovePost(ctx, p.ID) }, "remove-post PST by author",
-			func(s *testStore, p PostDocument, _ Reply) error { return wantGone(s.Post(ctx, p.ID)) }},
-		{"a reply is removed", func(s *testStore, _ PostDocument, r Reply) error { return s.RemoveReply(ctx, r.ID) }, "remove-reply RPL by replier",
-			func(s *testStore, p PostDocument, _ Reply) error {
+			func(s *testStore, _ domain.PostDocument, _ domain.Reply) error {
+				_, err := s.Authenticate(ctx, key)
+				return err
+			}},
+		{"a call is removed", func(s *testStore, p domain.PostDocument, _ domain.Reply) error { return s.RemovePost(ctx, p.ID) }, "remove-post PST by author",
+			func(s *testStore, p domain.PostDocument, _ domain.Reply) error { return wantGone(s.Post(ctx, p.ID)) }},
+		{"a reply is removed", func(s *testStore, _ domain.PostDocument, r domain.Reply) error { return s.RemoveReply(ctx, r.ID) }, "remove-reply RPL by replier",
+			func(s *testStore, p domain.PostDocument, _ domain.Reply) error {
 				list, err := s.Replies(ctx, p, Page{Limit: 10})
 				if after, _ := s.Post(ctx, p.ID); err == nil && (len(list.Items) > 0 || after.ReplyCount != 0) {
 					err = errors.New("it is there, or counts")
 				}
 				return err
 			}},
-		{"a call of a suspended agent is removed", func(s *testStore, p PostDocument, _ Reply) error {
-			return errors.Join(s.RemoveReply(ctx, s.firstReply()), s.Suspend(ctx, "author", "spam", s.Now().Add(Day)), s.RemovePost(ctx, p.ID), s.Unsuspend(ctx, "author"))
+		{"a call of a suspended agent is removed", func(s *testStore, p domain.PostDocument, _ domain.Reply) error {
+			return errors.Join(s.RemoveReply(ctx, s.firstReply()), s.Suspend(ctx, "author", "spam", s.Now().Add(domain.Day)), s.RemovePost(ctx, p.ID), s.Unsuspend(ctx, "author"))
 		}, "unsuspend author",
-			func(s *testStore, p PostDocument, _ Reply) error { return wantGone(s.Post(ctx, p.ID)) }},
-		{"an agent is deleted", func(s *testStore, _ PostDocument, _ Reply) error { return s.RemoveAgent(ctx, "author") }, "delete author",
-			func(s *testStore, _ PostDocument, _ Reply) error { return wantGone(s.Card(ctx, "author")) }},
-		{"a block is lifted", func(s *testStore, _ PostDocument, _ Reply) error { return s.Unblock(ctx, "author", "replier") }, "unblock author replier",
-			func(s *testStore, _ PostDocument, _ Reply) error {
+			func(s *testStore, p domain.PostDocument, _ domain.Reply) error { return wantGone(s.Post(ctx, p.ID)) }},
+		{"an agent is deleted", func(s *testStore, _ domain.PostDocument, _ domain.Reply) error { return s.RemoveAgent(ctx, "author") }, "delete author",
+			func(s *testStore, _ domain.PostDocument, _ domain.Reply) error {
+				return wantGone(s.Card(ctx, "author"))
+			}},
+		{"a block is lifted", func(s *testStore, _ domain.PostDocument, _ domain.Reply) error {
+			return s.Unblock(ctx, "author", "replier")
+		}, "unblock author replier",
+			func(s *testStore, _ domain.PostDocument, _ domain.Reply) error {
 				if value[int](s, `SELECT COUNT(*) FROM blocks`) != 0 {
 					return errors.New("it is there")
 				}
@@ -64,8 +72,8 @@ func TestWhatTheOperatorDoes(t *testing.T) {
 			s.checkDerived(tt.name)
 			acts, err := s.Acts(ctx, 1)
 			s.ok(err)
-			note := acts[0].Act + " " + strings.NewReplacer(post.ID, "PST", reply.ID, "RPL").Replace(acts[0].Subject) + " " + deref(acts[0].Detail)
-			if strings.TrimSpace(note) != tt.note || acts[0].At != at(s.clock.Now()) {
+			note := acts[0].Act + " " + strings.NewReplacer(post.ID, "PST", reply.ID, "RPL").Replace(acts[0].Subject) + " " + domain.Deref(acts[0].Detail)
+			if strings.TrimSpace(note) != tt.note || acts[0].At != domain.TimeOf(s.clock.Now()) {
 				t.Errorf("the note is %q, want %q", note, tt.note)
 			}
 			if _, err := s.Authenticate(ctx, oldKey); (err == nil) != (tt.note != "new-key author" && tt.note != "delete author") {
@@ -76,7 +84,7 @@ func TestWhatTheOperatorDoes(t *testing.T) {
 }
 
 func wantGone[T any](_ T, err error) error {
-	if errors.Is(err, refuse(CodeNotFound)) {
+	if errors.Is(err, domain.NewError(domain.CodeNotFound)) {
 		return nil
 	}
 	return errors.Join(errors.New("it is not gone"), err)
@@ -104,7 +112,7 @@ func TestTheOperatorsActsNeedWhatTheyAreAbout(t *testing.T) {
 		"remove-reply": func() error { return s.RemoveReply(ctx, "rpl_0") },
 		"close-report": func() error { return s.CloseReport(ctx, "rpt_0") },
 	} {
-		if err := act(); !errors.Is(err, refuse(CodeNotFound)) {
+		if err := act(); !errors.Is(err, domain.NewError(domain.CodeNotFound)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -119,21 +127,21 @@ func TestReportsTellTheOperatorWhatIsSaid(t *testing.T) {
 	author, _ := s.register("author")
 	post := s.post(author)
 	for _, address := range []string{"192.0.2.1", "192.0.2.2"} {
-		s.ok(s.ReportPost(ctx, post.ID, address, ReportDraft{Reason: "Spam from " + address}))
+		s.ok(s.ReportPost(ctx, post.ID, address, domain.ReportDraft{Reason: "Spam from " + address}))
 	}
 	recipient := s.verified("recipient")
 	sender := s.verified("sender")
-	menu, err := s.ReplaceOfferings(ctx, recipient, Menu{[]OfferingDraft{{Title: "T", Deliverable: "D", Mode: "free"}}})
+	menu, err := s.ReplaceOfferings(ctx, recipient, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "T", Deliverable: "D", Mode: "free"}}})
 	s.ok(err)
-	request, _, err := s.SendRequest(ctx, sender, "recipient", RequestDraft{Purpose: "Buy now", Deliverable: "D", Compensation: "none", OfferingID: menu[0].ID}, Once{})
+	request, _, err := s.SendRequest(ctx, sender, "recipient", domain.ContactRequestDraft{Purpose: "Buy now", Deliverable: "D", Compensation: "none", OfferingID: menu[0].ID}, Once{})
 	s.ok(err)
-	_, err = s.ReportRequest(ctx, recipient, request.ID, ReportDraft{})
+	_, err = s.ReportRequest(ctx, recipient, request.ID, domain.ReportDraft{})
 	s.ok(err)
 	lines := func(closed bool) (lines []string) {
 		reports, err := s.Reports(ctx, closed, 10)
 		s.ok(err)
 		for _, r := range reports {
-			lines = append(lines, strings.Join([]string{r.About, deref(r.Of), deref(r.Text), deref(r.Reporter), deref(r.Reason)}, "|"))
+			lines = append(lines, strings.Join([]string{r.About, domain.Deref(r.Of), domain.Deref(r.Text), domain.Deref(r.Reporter), domain.Deref(r.Reason)}, "|"))
 		}
 		return lines
 	}
@@ -169,7 +177,7 @@ func TestCollaborationsWithHiddenPartnersAreCounted(t *testing.T) {
 		if hidden > 0 {
 			s.ok(s.Suspend(ctx, agents[len(agents)-hidden].Handle, "spam", time.Time{}))
 		}
-		s.clock.Advance(2 * StatsAge)
+		s.clock.Advance(2 * domain.StatsAge)
 		stats, err := s.Stats(ctx)
 		if s.ok(err); stats.ConfirmedCollaboration != want {
 			t.Errorf("%d hidden: %d collaborations, want %d", hidden, stats.ConfirmedCollaboration, want)
@@ -187,9 +195,9 @@ func TestHiddenAgentsAreNotCounted(t *testing.T) {
 	reply := s.reply(other, post, "Here.")
 	s.reply(author, post, "Thanks.")
 	s.reply(author, hers, "Mine too.")
-	seen := func(want Stats, replies int) {
+	seen := func(want domain.Stats, replies int) {
 		t.Helper()
-		s.clock.Advance(2 * StatsAge)
+		s.clock.Advance(2 * domain.StatsAge)
 		got, err := s.Stats(ctx)
 		s.ok(err)
 		want.AsOf = got.AsOf
@@ -201,15 +209,15 @@ func TestHiddenAgentsAreNotCounted(t *testing.T) {
 		}
 		s.checkDerived("the counts")
 	}
-	all := Stats{Agents: 2, AgentsNew30d: 2, Posts: 2, PostsSeeking: 2, Replies: 3}
+	all := domain.Stats{Agents: 2, AgentsNew30d: 2, Posts: 2, PostsSeeking: 2, Replies: 3}
 	seen(all, 2)
-	s.ok(s.Suspend(ctx, "other", "spam", s.Now().Add(Day)))
-	seen(Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
+	s.ok(s.Suspend(ctx, "other", "spam", s.Now().Add(domain.Day)))
+	seen(domain.Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
 	s.ok(s.Unsuspend(ctx, "other"))
 	seen(all, 2)
-	s.ok(s.Suspend(ctx, "other", "spam", s.Now().Add(Day)))
+	s.ok(s.Suspend(ctx, "other", "spam", s.Now().Add(domain.Day)))
 	s.ok(s.RemoveReply(ctx, reply.ID))
-	seen(Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
+	seen(domain.Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
 	s.ok(s.RemoveAgent(ctx, "other"))
-	seen(Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
+	seen(domain.Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"callbook/store/domain"
 	"callbook/store/text"
 )
 
@@ -14,51 +15,6 @@ import (
 // mail server holds back no call and a restart loses no code. A mail is sent at
 // least once and at most twice: before each try the row says that one has begun,
 // and one whose end nobody knows is tried once more and then given up.
-
-// MailCaps bound the mails that agents may cause; they hold across restarts. 0
-// switches one off. A day is a rolling 24 hours.
-type MailCaps struct {
-	Pause   time.Duration // between two mails that one agent asks for
-	Agent   int           // mails a day that one agent asks for
-	Mailbox int           // mails a day to one mailbox, over all agents
-	Site    int           // mails a day in all
-}
-
-// DefaultMailCaps are the contract's.
-var DefaultMailCaps = MailCaps{Pause: time.Minute, Agent: 5, Mailbox: 3, Site: 200}
-
-// The kinds of mails.
-const (
-	MailVerify  = "verify"
-	MailRecover = "recover"
-	MailClaim   = "claim" // asks the owner to confirm
-	MailOwner   = "owner" // a fresh link to one who has
-)
-
-// Mail is a mail that is due.
-type Mail struct {
-	Seq       int64  `db:"seq"`
-	ID        string `db:"id"` // the same for every try
-	Kind      string `db:"kind"`
-	To        string `db:"recipient"`
-	Handle    string `db:"handle"`
-	Name      string `db:"name"`
-	Secret    string `db:"secret"` // the code, or the token of the owner's page
-	Tries     int    `db:"tries"`  // deliveries begun before
-	CreatedAt Time   `db:"created_at"`
-	ExpiresAt Time   `db:"expires_at"`
-}
-
-// MailOutcome is how the delivery of a mail ended.
-type MailOutcome int
-
-// The outcomes.
-const (
-	MailDelivered MailOutcome = iota
-	MailRefused               // for good: trying again is of no use
-	MailDelayed               // not delivered; tried again later
-	MailUncertain             // may have been delivered; tried again once
-)
 
 // spendMail counts a mail that an agent asks for. It refuses one past the agent's
 // or the site's limit with rate_limited. Where others have used up a mailbox's
@@ -77,7 +33,7 @@ func (t *tx) spendMail(agentID int64, address string) (allowed bool, err error) 
 		return false, refusal
 	}
 	caps := t.store.mails
-	_, met, err := t.limitMet(caps.Mailbox, t.now.add(-Day), `mailbox_hash = ? AND sent`, hash)
+	_, met, err := t.limitMet(caps.Mailbox, t.now.Add(-domain.Day), `mailbox_hash = ? AND sent`, hash)
 	if err != nil {
 		return false, err
 	}
@@ -92,7 +48,7 @@ func (t *tx) mailboxHash(address string) ([]byte, error) {
 
 // mailRefusal is by that cap on mails, of those that are met, which ends last; nil when
 // none is met.
-func (t *tx) mailRefusal(agentID int64, mailbox []byte) (refusal *Error, err error) {
+func (t *tx) mailRefusal(agentID int64, mailbox []byte) (refusal *domain.Error, err error) {
 	caps := t.store.mails
 	atOnce := 0
 	if caps.Pause > 0 {
@@ -105,29 +61,29 @@ func (t *tx) mailRefusal(agentID int64, mailbox []byte) (refusal *Error, err err
 		where  string
 		args   []any
 	}{
-		{"mails", caps.Agent, Day, `agent_id = ?`, []any{agentID}},
+		{"mails", caps.Agent, domain.Day, `agent_id = ?`, []any{agentID}},
 		{"mail_pause", atOnce, caps.Pause, `agent_id = ?`, []any{agentID}},
 		// Its own to one mailbox count whether or not they were sent: the answer must not
 		// tell of others.
-		{"mails_mailbox", caps.Mailbox, Day, `agent_id = ? AND mailbox_hash = ?`, []any{agentID, mailbox}},
-		{"mails_site", caps.Site, Day, `sent`, nil},
+		{"mails_mailbox", caps.Mailbox, domain.Day, `agent_id = ? AND mailbox_hash = ?`, []any{agentID, mailbox}},
+		{"mails_site", caps.Site, domain.Day, `sent`, nil},
 	} {
-		oldest, met, err := t.limitMet(limit.calls, t.now.add(-limit.window), limit.where, limit.args...)
+		oldest, met, err := t.limitMet(limit.calls, t.now.Add(-limit.window), limit.where, limit.args...)
 		if err != nil {
 			return nil, err
 		}
 		if !met {
 			continue
 		}
-		if ends := oldest.add(limit.window).Time(); refusal == nil || ends.After(refusal.RetryAt) {
-			refusal = &Error{Code: CodeRateLimited, Topic: limit.topic, Limit: limit.calls, RetryAt: ends}
+		if ends := oldest.Add(limit.window).Time(); refusal == nil || ends.After(refusal.RetryAt) {
+			refusal = &domain.Error{Code: domain.CodeRateLimited, Topic: limit.topic, Limit: limit.calls, RetryAt: ends}
 		}
 	}
 	return refusal, nil
 }
 
 // nextMail is when an agent may ask for a mail again, at the earliest.
-func (t *tx) nextMail(agent *agentRow) (Time, error) {
+func (t *tx) nextMail(agent *agentRow) (domain.Time, error) {
 	hash, err := t.mailboxHash(agent.Mailbox)
 	if err != nil {
 		return 0, err
@@ -136,12 +92,12 @@ func (t *tx) nextMail(agent *agentRow) (Time, error) {
 	if refusal == nil {
 		return t.now, err
 	}
-	return at(refusal.RetryAt), err
+	return domain.TimeOf(refusal.RetryAt), err
 }
 
 // limitMet tells whether so many mails were asked for, and when the oldest of
 // these was.
-func (t *tx) limitMet(limit int, since Time, where string, args ...any) (oldest Time, met bool, err error) {
+func (t *tx) limitMet(limit int, since domain.Time, where string, args ...any) (oldest domain.Time, met bool, err error) {
 	if limit == 0 {
 		return 0, false, nil
 	}
@@ -152,11 +108,11 @@ func (t *tx) limitMet(limit int, since Time, where string, args ...any) (oldest 
 
 // insertMail puts a mail into the outbox, in place of one of the same kind about the
 // same agent that still waits there.
-func (t *tx) insertMail(agentID int64, kind, recipient, secret string, expires Time) error {
+func (t *tx) insertMail(agentID int64, kind, recipient, secret string, expires domain.Time) error {
 	if err := t.dropMails(agentID, kind); err != nil {
 		return err
 	}
-	id, err := t.newID(idMail)
+	id, err := t.newID(domain.IdMail)
 	if err != nil {
 		return err
 	}
@@ -182,8 +138,8 @@ func (t *tx) erased(rows int64) {
 }
 
 // NextMailAt is when the next mail is due; zero when none waits.
-func (s *Store) NextMailAt(ctx context.Context) (Time, error) {
-	var due *Time
+func (s *Store) NextMailAt(ctx context.Context) (domain.Time, error) {
+	var due *domain.Time
 	err := s.get(ctx, &due, `SELECT MIN(next_try_at) FROM outbox`)
 	if err != nil || due == nil {
 		return 0, err
@@ -194,12 +150,12 @@ func (s *Store) NextMailAt(ctx context.Context) (Time, error) {
 // BeginMail takes a mail that is due, and says in the outbox that its delivery
 // has begun. It must be followed by EndMail; if it is not, as when the program
 // is killed, the mail is tried once more.
-func (s *Store) BeginMail(ctx context.Context) (mail Mail, due bool, err error) {
-	if next, err := s.NextMailAt(ctx); err != nil || next == 0 || next > at(s.clock()) {
-		return Mail{}, false, err
+func (s *Store) BeginMail(ctx context.Context) (mail domain.Mail, due bool, err error) {
+	if next, err := s.NextMailAt(ctx); err != nil || next == 0 || next > domain.TimeOf(s.clock()) {
+		return domain.Mail{}, false, err
 	}
 	err = s.write(ctx, func(t *tx) error {
-		mail, due = Mail{}, false
+		mail, due = domain.Mail{}, false
 		if err := t.expireMails(); err != nil {
 			return err
 		}
@@ -220,7 +176,7 @@ func (s *Store) BeginMail(ctx context.Context) (mail Mail, due bool, err error) 
 		due = true
 		return t.Exec(`
 			UPDATE outbox SET tries = tries + 1, uncertain = uncertain + 1, next_try_at = ?
-			WHERE seq = ?`, t.now.add(mailBackoff(mail.Tries)), mail.Seq)
+			WHERE seq = ?`, t.now.Add(domain.MailBackoff(mail.Tries)), mail.Seq)
 	})
 	return mail, due, err
 }
@@ -233,19 +189,13 @@ func (t *tx) expireMails() error {
 	return err
 }
 
-// mailBackoff is how long a mail waits after a try. It is longer than a delivery
-// may take, so that a mail is never on two ways at once.
-func mailBackoff(tries int) time.Duration {
-	return min(time.Minute<<min(tries, 6), time.Hour)
-}
-
 // EndMail says how a delivery ended. What is delivered or refused for good is
 // erased.
-func (s *Store) EndMail(ctx context.Context, mail Mail, outcome MailOutcome) error {
+func (s *Store) EndMail(ctx context.Context, mail domain.Mail, outcome domain.MailOutcome) error {
 	return s.write(ctx, func(t *tx) error {
 		switch outcome {
-		case MailDelivered, MailRefused:
-			if mail.Kind == MailOwner && outcome == MailDelivered {
+		case domain.MailDelivered, domain.MailRefused:
+			if mail.Kind == domain.MailOwner && outcome == domain.MailDelivered {
 				if err := t.voidOldLink(mail.Secret); err != nil {
 					return err
 				}
@@ -253,7 +203,7 @@ func (s *Store) EndMail(ctx context.Context, mail Mail, outcome MailOutcome) err
 			n, err := t.Change(`DELETE FROM outbox WHERE seq = ?`, mail.Seq)
 			t.erased(n)
 			return err
-		case MailDelayed:
+		case domain.MailDelayed:
 			return t.Exec(`UPDATE outbox SET uncertain = uncertain - 1 WHERE seq = ? AND uncertain > 0`, mail.Seq)
 		}
 		n, err := t.Change(`DELETE FROM outbox WHERE seq = ? AND uncertain = 2`, mail.Seq)

@@ -10,18 +10,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store/domain"
 	"callbook/store/text"
 	"callbook/testdata/proof"
 )
 
 // noCaps lifts the caps on mails.
-func noCaps(o *Options) { o.Mails = &MailCaps{} }
+func noCaps(o *Options) { o.Mails = &domain.MailCaps{} }
 
 // reopen closes the store and opens it again, as a restart does.
 func (s *testStore) reopen(set ...func(*Options)) {
 	s.Helper()
 	s.stop()
-	o := Options{Path: s.path, Clock: s.clock.Now, Quotas: &Quotas{}, Normal: true}
+	o := Options{Path: s.path, Clock: s.clock.Now, Quotas: &domain.Quotas{}, Normal: true}
 	for _, f := range set {
 		f(&o)
 	}
@@ -32,7 +33,7 @@ func (s *testStore) reopen(set ...func(*Options)) {
 func (s *testStore) since(start time.Time) time.Duration { return s.clock.Now().Sub(start) }
 
 // begin takes the next mail; false when none is due.
-func (s *testStore) begin() (Mail, bool) {
+func (s *testStore) begin() (domain.Mail, bool) {
 	s.Helper()
 	mail, due, err := s.BeginMail(context.Background())
 	s.ok(err)
@@ -40,17 +41,17 @@ func (s *testStore) begin() (Mail, bool) {
 }
 
 // deliver delivers all mails that are due.
-func (s *testStore) deliver() (mails []Mail) {
+func (s *testStore) deliver() (mails []domain.Mail) {
 	s.Helper()
 	for mail, due := s.begin(); due; mail, due = s.begin() {
-		s.ok(s.EndMail(context.Background(), mail, MailDelivered))
+		s.ok(s.EndMail(context.Background(), mail, domain.MailDelivered))
 		mails = append(mails, mail)
 	}
 	return mails
 }
 
 // mailed delivers the one mail that is due.
-func (s *testStore) mailed() Mail {
+func (s *testStore) mailed() domain.Mail {
 	s.Helper()
 	mails := s.deliver()
 	if len(mails) != 1 {
@@ -81,28 +82,28 @@ func (s *testStore) wantUnchanged(what string, before map[string]string) {
 }
 
 // refusalOf is the refusal that an error holds; an empty one when it holds none.
-func refusalOf(err error) Error {
-	if refusal, ok := errors.AsType[*Error](err); ok {
+func refusalOf(err error) domain.Error {
+	if refusal, ok := errors.AsType[*domain.Error](err); ok {
 		return *refusal
 	}
-	return Error{}
+	return domain.Error{}
 }
 
 // sends are the acts that send a mail.
-func (s *testStore) sends() map[string]func(Caller) error {
+func (s *testStore) sends() map[string]func(domain.Caller) error {
 	ctx := context.Background()
-	return map[string]func(Caller) error{
-		"verify":  func(c Caller) error { _, err := s.StartVerify(ctx, c); return err },
-		"recover": func(c Caller) error { return s.StartRecovery(ctx, c.Handle) },
-		"claim mei": func(c Caller) error {
+	return map[string]func(domain.Caller) error{
+		"verify":  func(c domain.Caller) error { _, err := s.StartVerify(ctx, c); return err },
+		"recover": func(c domain.Caller) error { return s.StartRecovery(ctx, c.Handle) },
+		"claim mei": func(c domain.Caller) error {
 			_, err := s.ClaimOwner(ctx, c, "mei@people.example.org")
 			return err
 		},
-		"claim mei otherwise": func(c Caller) error {
+		"claim mei otherwise": func(c domain.Caller) error {
 			_, err := s.ClaimOwner(ctx, c, "Mei+callbook@People.example.org")
 			return err
 		},
-		"claim ada": func(c Caller) error {
+		"claim ada": func(c domain.Caller) error {
 			_, err := s.ClaimOwner(ctx, c, "ada@people.example.org")
 			return err
 		},
@@ -133,10 +134,10 @@ func TestCapsOnMails(t *testing.T) {
 			{0, 3, "verify", "sent", 0},
 			{time.Hour, 3, "verify", "sent", 0},
 			{time.Hour, 3, "verify", "sent", 0},
-			{time.Hour, 3, "verify", "mails_mailbox", Day},
-			{Day - 3*time.Hour - time.Millisecond, 3, "verify", "mails_mailbox", Day},
+			{time.Hour, 3, "verify", "mails_mailbox", domain.Day},
+			{domain.Day - 3*time.Hour - time.Millisecond, 3, "verify", "mails_mailbox", domain.Day},
 			{time.Millisecond, 3, "verify", "sent", 0},
-			{minute, 3, "verify", "mails_mailbox", Day + time.Hour},
+			{minute, 3, "verify", "mails_mailbox", domain.Day + time.Hour},
 		},
 		"three a day to one mailbox over agents": {
 			{0, 3, "verify", "sent", 0},
@@ -144,7 +145,7 @@ func TestCapsOnMails(t *testing.T) {
 			{minute, 3, "verify", "sent", 0},
 			{minute, 4, "verify", "silence", 0},
 			{minute, 3, "verify", "silence", 0},
-			{Day - 3*minute, 4, "verify", "sent", 0}, // for the first, which is a day old
+			{domain.Day - 3*minute, 4, "verify", "sent", 0}, // for the first, which is a day old
 			{0, 3, "verify", "sent", 0},
 		},
 		"codes, claims and recovery count together": {
@@ -154,9 +155,9 @@ func TestCapsOnMails(t *testing.T) {
 			{minute, 0, "claim ada", "sent", 0},
 			{minute, 0, "claim mei otherwise", "sent", 0},
 			{minute, 0, "recover", "sent", 0},
-			{minute, 0, "claim ada", "mails", Day},
+			{minute, 0, "claim ada", "mails", domain.Day},
 			{0, 0, "recover", "silence", 0}, // says nothing of limits
-			{Day - 5*minute, 0, "claim ada", "sent", 0},
+			{domain.Day - 5*minute, 0, "claim ada", "sent", 0},
 			{minute, 0, "claim ada", "sent", 0},
 		},
 		"an owner's address written otherwise": {
@@ -172,9 +173,9 @@ func TestCapsOnMails(t *testing.T) {
 			{minute, 0, "claim ada", "sent", 0},
 			{minute, 0, "claim ada", "sent", 0},
 			{minute, 0, "recover", "sent", 0},
-			{minute, 0, "claim mei", "mails", Day},
-			{0, 0, "claim ada", "mails_mailbox", Day + 20*time.Hour},
-			{4*time.Hour - 4*minute, 0, "claim ada", "mails_mailbox", Day + 20*time.Hour},
+			{minute, 0, "claim mei", "mails", domain.Day},
+			{0, 0, "claim ada", "mails_mailbox", domain.Day + 20*time.Hour},
+			{4*time.Hour - 4*minute, 0, "claim ada", "mails_mailbox", domain.Day + 20*time.Hour},
 			{0, 0, "claim mei", "sent", 0},
 		},
 		"five for the site": {
@@ -183,14 +184,14 @@ func TestCapsOnMails(t *testing.T) {
 			{0, 5, "verify", "sent", 0},
 			{0, 0, "claim mei", "sent", 0},
 			{0, 1, "claim ada", "sent", 0},
-			{0, 2, "claim ada", "mails_site", Day},
+			{0, 2, "claim ada", "mails_site", domain.Day},
 			{0, 2, "recover", "silence", 0},
-			{Day - time.Hour, 2, "recover", "sent", 0},
-			{0, 5, "verify", "mails_site", Day + time.Hour},
+			{domain.Day - time.Hour, 2, "recover", "sent", 0},
+			{0, 5, "verify", "mails_site", domain.Day + time.Hour},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			caps := DefaultMailCaps
+			caps := domain.DefaultMailCaps
 			if name == "five for the site" {
 				caps.Site = 5
 			}
@@ -198,7 +199,7 @@ func TestCapsOnMails(t *testing.T) {
 			s := newStore(t, withCaps)
 			agents := s.agents("agent", 6)
 			for i, mailbox := range map[int]string{1: "AGENT-0+x@agents.example.org", 4: "Agent-3+y+z@agents.example.org"} {
-				s.update(agents[i], func(a *Settings) { a.Mailbox = mailbox })
+				s.update(agents[i], func(a *domain.Settings) { a.Mailbox = mailbox })
 			}
 			for _, c := range agents[:3] {
 				s.ok(s.Verify(context.Background(), c.Handle))
@@ -216,7 +217,7 @@ func TestCapsOnMails(t *testing.T) {
 				} else {
 					s.wantUnchanged(fmt.Sprintf("the refused step %d", i), before)
 				}
-				if retry := refusal.RetryAt.Sub(start); got != step.want || err != nil && (retry != step.retry || refusal.Code != CodeRateLimited) {
+				if retry := refusal.RetryAt.Sub(start); got != step.want || err != nil && (retry != step.retry || refusal.Code != domain.CodeRateLimited) {
 					t.Errorf("step %d, %s by %d at %v: %q %v, retry after %v; want %q, %v", i, step.act, step.agent, s.since(start), got, err, retry, step.want, step.retry)
 				}
 			}
@@ -240,11 +241,11 @@ func TestCapsOnMailsCanBeLifted(t *testing.T) {
 }
 
 // mailTimes counts mails to one mailbox within any day.
-func mostADay(times []Time) (most int) {
+func mostADay(times []domain.Time) (most int) {
 	for i := range times {
 		n := 0
 		for _, at := range times[i:] {
-			if at < times[i].add(Day) {
+			if at < times[i].Add(domain.Day) {
 				n++
 			}
 		}
@@ -258,24 +259,24 @@ func mostADay(times []Time) (most int) {
 // itself, which shows that each of them sends mails.
 func TestTenThousandAgentsWithOneMailbox(t *testing.T) {
 	const agents, atOnce, most = 10_000, 125, 3
-	ways := []string{MailVerify, MailRecover, MailClaim}
+	ways := []string{domain.MailVerify, domain.MailRecover, domain.MailClaim}
 	wayOf := func(i int) string { return ways[i%len(ways)] }
 	s, ctx := newStore(t), context.Background()
-	callers := make([]Caller, agents)
+	callers := make([]domain.Caller, agents)
 	victim := func(i int) string { return fmt.Sprintf("Victim+%d@agents.example.org", i) }
 	ask := func(i int) error {
-		switch now := at(s.clock.Now()); wayOf(i) {
-		case MailVerify:
+		switch now := domain.TimeOf(s.clock.Now()); wayOf(i) {
+		case domain.MailVerify:
 			sent, err := s.StartVerify(ctx, callers[i])
-			if want := (CodeSent{now.add(15 * time.Minute), now.add(time.Minute)}); err == nil && sent != want {
+			if want := (domain.CodeSent{ExpiresAt: now.Add(15 * time.Minute), ResendAfter: now.Add(time.Minute)}); err == nil && sent != want {
 				err = fmt.Errorf("answered %v", sent)
 			}
 			return err
-		case MailRecover:
+		case domain.MailRecover:
 			return s.StartRecovery(ctx, callers[i].Handle)
 		default:
 			expires, err := s.ClaimOwner(ctx, callers[i], victim(i))
-			if err == nil && expires != now.add(72*time.Hour) {
+			if err == nil && expires != now.Add(72*time.Hour) {
 				err = fmt.Errorf("answered %v", expires)
 			}
 			return err
@@ -285,24 +286,24 @@ func TestTenThousandAgentsWithOneMailbox(t *testing.T) {
 		wantOutcomes(t, "registrations", together(atOnce, func(n int) error {
 			i := first + n
 			r := registration(fmt.Sprintf("agent-%d", i))
-			if wayOf(i) != MailClaim { // those ask from mailboxes of their own
+			if wayOf(i) != domain.MailClaim { // those ask from mailboxes of their own
 				r.Mailbox = victim(i)
 			}
 			registered, _, err := s.Register(ctx, r, Once{})
-			callers[i] = Caller{ID: registered.Agent.ID, Handle: r.Handle}
-			if err == nil && wayOf(i) != MailVerify {
+			callers[i] = domain.Caller{ID: registered.Agent.ID, Handle: r.Handle}
+			if err == nil && wayOf(i) != domain.MailVerify {
 				err = s.Verify(ctx, r.Handle)
 			}
 			return err
 		}), map[string]int{"": atOnce})
 	}
-	var times []Time
+	var times []domain.Time
 	for first := 0; first < agents; first += atOnce {
 		wantOutcomes(t, "mails asked for", together(atOnce, func(n int) error { return ask(first + n) }), map[string]int{"": atOnce})
 		for _, mail := range s.deliver() {
 			times = append(times, mail.CreatedAt)
 		}
-		s.clock.Advance(Day * atOnce / agents)
+		s.clock.Advance(domain.Day * atOnce / agents)
 	}
 	if len(times) != most {
 		t.Errorf("%d mails on the first day, want %d", len(times), most)
@@ -316,7 +317,7 @@ func TestTenThousandAgentsWithOneMailbox(t *testing.T) {
 		if len(mails) != most || mails[0].Kind != kind {
 			t.Errorf("%s alone: %v, want %d mails", kind, mails, most)
 		}
-		s.clock.Advance(Day)
+		s.clock.Advance(domain.Day)
 	}
 	proof.Figure(t, "hostile agents", agents)
 	proof.Figure(t, "ways", len(ways))
@@ -324,7 +325,7 @@ func TestTenThousandAgentsWithOneMailbox(t *testing.T) {
 }
 
 // transcript is all that an agent can see of its mailbox and its owner's address.
-func (s *testStore) transcript(c Caller) (seen []string) {
+func (s *testStore) transcript(c domain.Caller) (seen []string) {
 	s.Helper()
 	ctx := context.Background()
 	start := s.clock.Now()
@@ -335,7 +336,7 @@ func (s *testStore) transcript(c Caller) (seen []string) {
 	own := func() {
 		own, err := s.Me(ctx, c)
 		s.ok(err)
-		see("own claim", []any{own.Claim.Status, deref(inWords(own.Claim.RequestedAt)), deref(inWords(own.Claim.ExpiresAt))}, nil)
+		see("own claim", []any{own.Claim.Status, domain.Deref(inWords(own.Claim.RequestedAt)), domain.Deref(inWords(own.Claim.ExpiresAt))}, nil)
 	}
 	for range 6 {
 		sent, err := s.StartVerify(ctx, c)
@@ -366,7 +367,7 @@ func (s *testStore) transcript(c Caller) (seen []string) {
 }
 
 // inWords is a time to be compared.
-func inWords(at *Time) *string {
+func inWords(at *domain.Time) *string {
 	if at == nil {
 		return nil
 	}
@@ -383,7 +384,7 @@ func TestNothingTellsOfOthersAtAMailbox(t *testing.T) {
 		s := newStore(t)
 		ctx := context.Background()
 		others := s.agents("other", 3)
-		asker, _ := s.register("asker", func(r *Registration) { r.Mailbox = "victim@people.example.org" })
+		asker, _ := s.register("asker", func(r *domain.Registration) { r.Mailbox = "victim@people.example.org" })
 		if name == "where others were" {
 			// They use up the mailbox's mails of each day of the transcript.
 			for i, c := range others {
@@ -391,8 +392,8 @@ func TestNothingTellsOfOthersAtAMailbox(t *testing.T) {
 				s.change(nil, `
 					INSERT INTO mail_log (agent_id, mailbox_hash, sent, at)
 					SELECT ?1, ?2, 1, ?3 UNION ALL SELECT ?1, ?2, 1, ?4 UNION ALL SELECT ?1, ?2, 1, ?5`,
-					c.ID, s.mailboxHash("victim@people.example.org"), at(s.clock.Now())+Time(i),
-					at(s.clock.Now()).add(25*time.Hour), at(s.clock.Now()).add(98*time.Hour))
+					c.ID, s.mailboxHash("victim@people.example.org"), domain.TimeOf(s.clock.Now())+domain.Time(i),
+					domain.TimeOf(s.clock.Now()).Add(25*time.Hour), domain.TimeOf(s.clock.Now()).Add(98*time.Hour))
 			}
 		}
 		if name == "where a person said no" {
@@ -419,7 +420,7 @@ func TestNothingTellsOfOthersAtAMailbox(t *testing.T) {
 func TestASilentCodeTakesTheMailAlong(t *testing.T) {
 	s := newStore(t)
 	asker, _ := s.register("asker")
-	other, _ := s.register("other", func(r *Registration) { r.Mailbox = "asker+other@agents.example.org" })
+	other, _ := s.register("other", func(r *domain.Registration) { r.Mailbox = "asker+other@agents.example.org" })
 	for range 2 {
 		s.ok(s.sends()["verify"](other))
 		s.clock.Advance(time.Minute)
@@ -464,35 +465,35 @@ func TestOneAddressOfManySpellings(t *testing.T) {
 }
 
 // crash stands for a delivery of which nobody hears the end.
-const crash MailOutcome = -1
+const crash domain.MailOutcome = -1
 
 func TestHowADeliveryGoesOn(t *testing.T) {
 	const m = time.Minute
 	for name, tt := range map[string]struct {
 		kind     string
-		outcomes []MailOutcome // of one try after the other; the last one of all that follow
+		outcomes []domain.MailOutcome // of one try after the other; the last one of all that follow
 		tries    []time.Duration
 	}{
-		"delivered":            {MailVerify, []MailOutcome{MailDelivered}, []time.Duration{0}},
-		"refused for good":     {MailVerify, []MailOutcome{MailRefused}, []time.Duration{0}},
-		"delivered at last":    {MailVerify, []MailOutcome{MailDelayed, MailDelayed, MailDelivered}, []time.Duration{0, 1 * m, 3 * m}},
-		"a code out of time":   {MailVerify, []MailOutcome{MailDelayed}, []time.Duration{0, 1 * m, 3 * m, 7 * m}},
-		"uncertain":            {MailVerify, []MailOutcome{MailUncertain}, []time.Duration{0, 1 * m}},
-		"uncertain, delivered": {MailVerify, []MailOutcome{MailUncertain, MailDelivered}, []time.Duration{0, 1 * m}},
-		"uncertain once, then later, then uncertain": {MailVerify, []MailOutcome{MailUncertain, MailDelayed, MailDelayed, MailUncertain}, []time.Duration{0, 1 * m, 3 * m, 7 * m}},
-		"a crash":                 {MailVerify, []MailOutcome{crash, MailDelivered}, []time.Duration{0, 1 * m}},
-		"a crash, then later":     {MailVerify, []MailOutcome{crash, MailDelayed, MailDelivered}, []time.Duration{0, 1 * m, 3 * m}},
-		"a crash after a delay":   {MailVerify, []MailOutcome{MailDelayed, crash, crash}, []time.Duration{0, 1 * m, 3 * m}},
-		"two crashes":             {MailVerify, []MailOutcome{crash}, []time.Duration{0, 1 * m}},
-		"a crash, then uncertain": {MailVerify, []MailOutcome{crash, MailUncertain}, []time.Duration{0, 1 * m}},
-		"uncertain, then a crash": {MailVerify, []MailOutcome{MailUncertain, crash}, []time.Duration{0, 1 * m}},
-		"a claim out of time": {MailClaim, []MailOutcome{MailDelayed}, append(
+		"delivered":            {domain.MailVerify, []domain.MailOutcome{domain.MailDelivered}, []time.Duration{0}},
+		"refused for good":     {domain.MailVerify, []domain.MailOutcome{domain.MailRefused}, []time.Duration{0}},
+		"delivered at last":    {domain.MailVerify, []domain.MailOutcome{domain.MailDelayed, domain.MailDelayed, domain.MailDelivered}, []time.Duration{0, 1 * m, 3 * m}},
+		"a code out of time":   {domain.MailVerify, []domain.MailOutcome{domain.MailDelayed}, []time.Duration{0, 1 * m, 3 * m, 7 * m}},
+		"uncertain":            {domain.MailVerify, []domain.MailOutcome{domain.MailUncertain}, []time.Duration{0, 1 * m}},
+		"uncertain, delivered": {domain.MailVerify, []domain.MailOutcome{domain.MailUncertain, domain.MailDelivered}, []time.Duration{0, 1 * m}},
+		"uncertain once, then later, then uncertain": {domain.MailVerify, []domain.MailOutcome{domain.MailUncertain, domain.MailDelayed, domain.MailDelayed, domain.MailUncertain}, []time.Duration{0, 1 * m, 3 * m, 7 * m}},
+		"a crash":                 {domain.MailVerify, []domain.MailOutcome{crash, domain.MailDelivered}, []time.Duration{0, 1 * m}},
+		"a crash, then later":     {domain.MailVerify, []domain.MailOutcome{crash, domain.MailDelayed, domain.MailDelivered}, []time.Duration{0, 1 * m, 3 * m}},
+		"a crash after a delay":   {domain.MailVerify, []domain.MailOutcome{domain.MailDelayed, crash, crash}, []time.Duration{0, 1 * m, 3 * m}},
+		"two crashes":             {domain.MailVerify, []domain.MailOutcome{crash}, []time.Duration{0, 1 * m}},
+		"a crash, then uncertain": {domain.MailVerify, []domain.MailOutcome{crash, domain.MailUncertain}, []time.Duration{0, 1 * m}},
+		"uncertain, then a crash": {domain.MailVerify, []domain.MailOutcome{domain.MailUncertain, crash}, []time.Duration{0, 1 * m}},
+		"a claim out of time": {domain.MailClaim, []domain.MailOutcome{domain.MailDelayed}, append(
 			[]time.Duration{0, 1 * m, 3 * m, 7 * m, 15 * m, 31 * m, 63 * m}, hourly(123*m, 72*time.Hour)...)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t)
 			pilot, _ := s.register("harbour-pilot")
-			if tt.kind == MailClaim {
+			if tt.kind == domain.MailClaim {
 				s.ok(s.Verify(context.Background(), pilot.Handle))
 				s.ok(s.sends()["claim mei"](pilot))
 			} else {
@@ -517,7 +518,7 @@ func hourly(from, before time.Duration) (times []time.Duration) {
 }
 
 // tryMails tries one mail whenever it is due, until it is gone, and returns when.
-func (s *testStore) tryMails(outcomes []MailOutcome) (tries []time.Duration) {
+func (s *testStore) tryMails(outcomes []domain.MailOutcome) (tries []time.Duration) {
 	s.Helper()
 	start := s.clock.Now()
 	for {
@@ -555,7 +556,7 @@ func TestManySendersTakeEachMailOnce(t *testing.T) {
 	for _, c := range agents {
 		s.ok(s.sends()["verify"](c))
 	}
-	taken := make([]Mail, 100)
+	taken := make([]domain.Mail, 100)
 	s.clock.Advance(time.Second)
 	wantOutcomes(t, "senders", together(len(taken), func(i int) error {
 		mail, due, err := s.BeginMail(context.Background())
@@ -578,20 +579,20 @@ func TestWhatAMailSays(t *testing.T) {
 	ctx := context.Background()
 	pilot, _ := s.register("harbour-pilot")
 	s.ok(s.Verify(ctx, pilot.Handle))
-	now := at(s.clock.Now())
+	now := domain.TimeOf(s.clock.Now())
 	for _, tt := range []struct {
 		act  string
-		want Mail
+		want domain.Mail
 	}{
-		{"recover", Mail{Kind: MailRecover, To: "harbour-pilot@agents.example.org", ExpiresAt: now.add(15 * time.Minute)}},
-		{"claim mei", Mail{Kind: MailClaim, To: "mei@people.example.org", ExpiresAt: now.add(72 * time.Hour)}},
-		{"claim mei", Mail{Kind: MailOwner, To: "mei@people.example.org", ExpiresAt: now.add(72 * time.Hour)}}, // who has confirmed meanwhile
+		{"recover", domain.Mail{Kind: domain.MailRecover, To: "harbour-pilot@agents.example.org", ExpiresAt: now.Add(15 * time.Minute)}},
+		{"claim mei", domain.Mail{Kind: domain.MailClaim, To: "mei@people.example.org", ExpiresAt: now.Add(72 * time.Hour)}},
+		{"claim mei", domain.Mail{Kind: domain.MailOwner, To: "mei@people.example.org", ExpiresAt: now.Add(72 * time.Hour)}}, // who has confirmed meanwhile
 	} {
 		act, want := tt.act, tt.want
 		s.ok(s.sends()[act](pilot))
 		mail := s.mailed()
-		if mail.Kind == MailClaim {
-			s.pressed(mail.Secret, OwnerConfirm)
+		if mail.Kind == domain.MailClaim {
+			s.pressed(mail.Secret, domain.OwnerConfirm)
 		}
 		want.Seq, want.ID, want.Secret = mail.Seq, mail.ID, mail.Secret
 		want.Handle, want.Name, want.CreatedAt = pilot.Handle, "Name of harbour-pilot", now
@@ -603,7 +604,7 @@ func TestWhatAMailSays(t *testing.T) {
 
 // A mail whose delivery ends late must not take the one that came in its place.
 func TestALateEndTouchesNoOtherMail(t *testing.T) {
-	for _, outcome := range []MailOutcome{MailDelivered, MailRefused, MailDelayed, MailUncertain} {
+	for _, outcome := range []domain.MailOutcome{domain.MailDelivered, domain.MailRefused, domain.MailDelayed, domain.MailUncertain} {
 		s := newStore(t, noCaps)
 		pilot, _ := s.register("harbour-pilot")
 		s.ok(s.sends()["verify"](pilot))
@@ -622,23 +623,29 @@ func TestALateEndTouchesNoOtherMail(t *testing.T) {
 // nothing of it is left.
 func TestMailsLeaveTheFile(t *testing.T) {
 	ctx := context.Background()
-	for name, end := range map[string]func(s *testStore, pilot Caller, mail Mail) (more []Mail){
-		"delivered": func(s *testStore, _ Caller, mail Mail) []Mail { s.ok(s.EndMail(ctx, mail, MailDelivered)); return nil },
-		"refused":   func(s *testStore, _ Caller, mail Mail) []Mail { s.ok(s.EndMail(ctx, mail, MailRefused)); return nil },
-		"uncertain twice": func(s *testStore, _ Caller, mail Mail) []Mail {
-			s.ok(s.EndMail(ctx, mail, MailUncertain))
-			s.clock.Advance(time.Minute)
-			again, _ := s.begin()
-			s.ok(s.EndMail(ctx, again, MailUncertain))
+	for name, end := range map[string]func(s *testStore, pilot domain.Caller, mail domain.Mail) (more []domain.Mail){
+		"delivered": func(s *testStore, _ domain.Caller, mail domain.Mail) []domain.Mail {
+			s.ok(s.EndMail(ctx, mail, domain.MailDelivered))
 			return nil
 		},
-		"replaced": func(s *testStore, pilot Caller, _ Mail) []Mail {
+		"refused": func(s *testStore, _ domain.Caller, mail domain.Mail) []domain.Mail {
+			s.ok(s.EndMail(ctx, mail, domain.MailRefused))
+			return nil
+		},
+		"uncertain twice": func(s *testStore, _ domain.Caller, mail domain.Mail) []domain.Mail {
+			s.ok(s.EndMail(ctx, mail, domain.MailUncertain))
+			s.clock.Advance(time.Minute)
+			again, _ := s.begin()
+			s.ok(s.EndMail(ctx, again, domain.MailUncertain))
+			return nil
+		},
+		"replaced": func(s *testStore, pilot domain.Caller, _ domain.Mail) []domain.Mail {
 			_, err := s.ClaimOwner(ctx, pilot, "another7q@people.example.org")
 			s.ok(err)
 			return s.deliver()
 		},
-		"out of time": func(s *testStore, _ Caller, mail Mail) []Mail {
-			s.ok(s.EndMail(ctx, mail, MailDelayed))
+		"out of time": func(s *testStore, _ domain.Caller, mail domain.Mail) []domain.Mail {
+			s.ok(s.EndMail(ctx, mail, domain.MailDelayed))
 			s.clock.Advance(72*time.Hour - time.Millisecond)
 			s.ok(s.RunDue(ctx))
 			if n := value[int](s, `SELECT COUNT(*) FROM outbox`); n != 1 {
@@ -671,12 +678,12 @@ func TestMailsLeaveTheFile(t *testing.T) {
 func TestAFormerMailboxLeavesTheFile(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
-	pilot, _ := s.register("harbour-pilot", func(r *Registration) { r.Mailbox, r.ContactPublic = "canary7q@agents.example.org", true })
+	pilot, _ := s.register("harbour-pilot", func(r *domain.Registration) { r.Mailbox, r.ContactPublic = "canary7q@agents.example.org", true })
 	s.ok(s.confirm(pilot, s.code(pilot)))
 	s.recoveryCode(pilot)
 	s.ok(s.sends()["claim mei"](pilot))
 	s.ok(s.RunDue(ctx))
-	s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
+	s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
 	s.ok(s.RunDue(ctx))
 	if size := s.walSize(); size != 0 {
 		t.Errorf("the log has %d bytes", size)
@@ -699,10 +706,10 @@ func TestWhatIsKeptOfMails(t *testing.T) {
 		log, codes int
 	}{
 		{0, 1, 1},
-		{Day - time.Millisecond, 1, 1},
-		{Day, 0, 1},
-		{Day + 15*time.Minute - time.Millisecond, 0, 1},
-		{Day + 15*time.Minute, 0, 0},
+		{domain.Day - time.Millisecond, 1, 1},
+		{domain.Day, 0, 1},
+		{domain.Day + 15*time.Minute - time.Millisecond, 0, 1},
+		{domain.Day + 15*time.Minute, 0, 0},
 	} {
 		s.clock.Advance(step.at - s.since(start))
 		s.ok(s.RunDue(context.Background()))
@@ -712,9 +719,9 @@ func TestWhatIsKeptOfMails(t *testing.T) {
 		}
 	}
 	// What a clock that ran ahead has written uses up no limit for longer than a day.
-	s.clock.Advance(100 * Day)
+	s.clock.Advance(100 * domain.Day)
 	s.code(pilot)
-	s.clock.Advance(-50 * Day)
+	s.clock.Advance(-50 * domain.Day)
 	s.ok(s.RunDue(context.Background()))
 	if n := value[int](s, `SELECT COUNT(*) FROM mail_log`); n != 0 {
 		t.Errorf("%d mails of the future are counted", n)

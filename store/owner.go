@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"callbook/store/domain"
 	"callbook/store/text"
 )
 
@@ -17,26 +18,23 @@ import (
 
 const (
 	claimAge      = 72 * time.Hour
-	claimKept     = 30 * Day // how long an expired claim is still shown as one
-	unwantedAge   = 30 * Day // how long "not mine" keeps further mails of the agent away
+	claimKept     = 30 * domain.Day // how long an expired claim is still shown as one
+	unwantedAge   = 30 * domain.Day // how long "not mine" keeps further mails of the agent away
 	statusPending = "pending"
 	statusClaimed = "claimed"
 	statusExpired = "expired"
 	statusNone    = "none"
 )
 
-// DefaultOwnerAgents is how many agents one owner may claim.
-const DefaultOwnerAgents = 20
-
 // claimRow is a row of the table owner_claims.
 type claimRow struct {
-	AgentID     int64  `db:"agent_id"`
-	Acts        int    `db:"acts"`
-	Owner       []byte `db:"owner"`
-	Mailbox     string `db:"mailbox"`
-	Status      string `db:"status"`
-	RequestedAt Time   `db:"requested_at"`
-	ExpiresAt   Time   `db:"expires_at"`
+	AgentID     int64       `db:"agent_id"`
+	Acts        int         `db:"acts"`
+	Owner       []byte      `db:"owner"`
+	Mailbox     string      `db:"mailbox"`
+	Status      string      `db:"status"`
+	RequestedAt domain.Time `db:"requested_at"`
+	ExpiresAt   domain.Time `db:"expires_at"`
 }
 
 const (
@@ -44,7 +42,9 @@ const (
 	selectClaim  = `SELECT ` + claimColumns + ` FROM owner_claims c`
 )
 
-func (c *claimRow) expired(now Time) bool { return c.Status == statusPending && c.ExpiresAt <= now }
+func (c *claimRow) expired(now domain.Time) bool {
+	return c.Status == statusPending && c.ExpiresAt <= now
+}
 
 // ClaimOwner mails the owner a link that claims the caller, and returns when it
 // expires. The same address gets a fresh link, which voids the one before: at
@@ -52,20 +52,20 @@ func (c *claimRow) expired(now Time) bool { return c.Status == statusPending && 
 // refuses with trust_too_low an agent whose mailbox is not verified, with
 // already_claimed another address than that of the owner who has confirmed, and
 // with rate_limited past the caps on mails.
-func (s *Store) ClaimOwner(ctx context.Context, caller Caller, address string) (expires Time, err error) {
-	token, err := newSecret(s.random)
+func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address string) (expires domain.Time, err error) {
+	token, err := domain.NewSecret(s.random)
 	if err != nil {
 		return 0, err
 	}
 	address = canonicalMailbox(address)
 	err = s.writeAs(ctx, caller, func(t *tx) error {
-		expires = t.now.add(claimAge)
+		expires = t.now.Add(claimAge)
 		agent, err := t.agent(caller.ID)
 		if err != nil {
 			return err
 		}
 		if agent.VerifiedAt == nil {
-			return &Error{Code: CodeTrustTooLow, Topic: "claim"}
+			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "claim"}
 		}
 		owner, err := t.ownerHash(address)
 		if err != nil {
@@ -84,7 +84,7 @@ func (t *tx) claimOwner(agent *agentRow, address string, owner []byte, token str
 	}
 	same := found && subtle.ConstantTimeCompare(claim.Owner, owner) == 1
 	if found && claim.Status == statusClaimed && !same {
-		return refuse(CodeAlreadyClaimed)
+		return domain.NewError(domain.CodeAlreadyClaimed)
 	}
 	allowed, err := t.spendMail(agent.ID, address)
 	if err == nil && allowed {
@@ -100,13 +100,13 @@ func (t *tx) claimOwner(agent *agentRow, address string, owner []byte, token str
 		return err
 	}
 	if !allowed {
-		return t.dropMails(agent.ID, MailClaim)
+		return t.dropMails(agent.ID, domain.MailClaim)
 	}
-	kind := MailClaim
+	kind := domain.MailClaim
 	if claim.Status == statusClaimed {
-		kind = MailOwner
+		kind = domain.MailOwner
 	}
-	return t.insertMail(agent.ID, kind, address, token, t.now.add(claimAge))
+	return t.insertMail(agent.ID, kind, address, token, t.now.Add(claimAge))
 }
 
 // ownerHash is all that is kept of an owner: a keyed hash of the address.
@@ -118,7 +118,7 @@ func (t *tx) ownerHash(address string) ([]byte, error) {
 // one before. That is done once it is delivered, or used: asking for one must not
 // be a way to shut the owner out.
 func (t *tx) voidOldLink(token string) error {
-	return t.Exec(`UPDATE owner_claims SET token_hash = next_hash, next_hash = NULL WHERE next_hash = ?`, hashKey(token))
+	return t.Exec(`UPDATE owner_claims SET token_hash = next_hash, next_hash = NULL WHERE next_hash = ?`, domain.HashKey(token))
 }
 
 // wantedAt tells whether the person at an address has not said lately that the
@@ -131,7 +131,7 @@ func (t *tx) wantedAt(handle, address string) (bool, error) {
 	var n int
 	err = t.Get(&n, `
 		SELECT COUNT(*) FROM reports
-		WHERE about = 'claim' AND subject = ? AND reporter = ? AND created_at > ?`, handle, owner, t.now.add(-unwantedAge))
+		WHERE about = 'claim' AND subject = ? AND reporter = ? AND created_at > ?`, handle, owner, t.now.Add(-unwantedAge))
 	return n == 0, err
 }
 
@@ -144,7 +144,7 @@ func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
 			next_hash = CASE WHEN status = 'claimed' THEN excluded.token_hash END,
 			mailbox = CASE WHEN status = 'claimed' THEN mailbox ELSE excluded.mailbox END,
 			requested_at = excluded.requested_at, expires_at = excluded.expires_at`,
-		agent.ID, hashKey(token), owner, agent.Mailbox, t.now, t.now.add(claimAge))
+		agent.ID, domain.HashKey(token), owner, agent.Mailbox, t.now, t.now.Add(claimAge))
 	if err != nil {
 		return fmt.Errorf("insert the owner claim: %w", err)
 	}
@@ -154,40 +154,26 @@ func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
 // prolongClaim makes a claim look as if a fresh link were on its way. No mail goes
 // out, so the link that is good stays so.
 func (t *tx) prolongClaim(agentID int64) error {
-	return t.Exec(`UPDATE owner_claims SET requested_at = ?, expires_at = ? WHERE agent_id = ?`, t.now, t.now.add(claimAge), agentID)
-}
-
-// OwnerPage is what the owner sees of an agent and may do.
-type OwnerPage struct {
-	Handle          string
-	Name            string
-	Owner           string // the name of the owner that the agent gives
-	Claim           string // pending, claimed
-	Claimed         bool   // the claim is in force
-	MailboxVerified bool
-	MailboxChanged  bool // since the claim was last confirmed
-	ExpiresAt       Time // of a pending claim
-	Form            string
-	Receipts        []Request // requests that wait for the owner's receipt
+	return t.Exec(`UPDATE owner_claims SET requested_at = ?, expires_at = ? WHERE agent_id = ?`, t.now, t.now.Add(claimAge), agentID)
 }
 
 // form is the page's one-time token: another one after each act.
 func (c *claimRow) form(token string) string {
-	sum := keyOf("form", token, fmt.Sprint(c.Acts))
+	sum := domain.HashParts("form", token, fmt.Sprint(c.Acts))
 	return hex.EncodeToString(sum[:16])
 }
 
 // OwnerPage returns the page of a link. It refuses with not_found a link that is
 // unknown, expired, or replaced by another.
-func (s *Store) OwnerPage(ctx context.Context, token string) (page OwnerPage, err error) {
+func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerPage, err error) {
 	var row struct {
 		claimRow
-		Handle       string `db:"handle"`
-		Name         string `db:"name"`
-		OwnerName    string `db:"owner_name"`
-		AgentMailbox string `db:"agent_mailbox"`
-		VerifiedAt   *Time  `db:"verified_at"`
-		ClaimedAt    *Time  `db:"claimed_at"`
+		Handle       string       `db:"handle"`
+		Name         string       `db:"name"`
+		OwnerName    string       `db:"owner_name"`
+		AgentMailbox string       `db:"agent_mailbox"`
+		VerifiedAt   *domain.Time `db:"verified_at"`
+		ClaimedAt    *domain.Time `db:"claimed_at"`
 	}
 	err = orNotFound(s.get(ctx, &row, `
 		SELECT `+claimColumns+`,
@@ -195,15 +181,15 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page OwnerPage, er
 		FROM owner_claims c
 		JOIN agents a ON a.id = c.agent_id
 		JOIN handles h ON h.id = c.agent_id
-		WHERE c.token_hash = ?1 OR c.next_hash = ?1`, hashKey(token)))
-	now := at(s.clock())
+		WHERE c.token_hash = ?1 OR c.next_hash = ?1`, domain.HashKey(token)))
+	now := domain.TimeOf(s.clock())
 	if err == nil && row.expired(now) {
-		err = refuse(CodeNotFound)
+		err = domain.NewError(domain.CodeNotFound)
 	}
 	if err != nil {
-		return OwnerPage{}, err
+		return domain.OwnerPage{}, err
 	}
-	page = OwnerPage{
+	page = domain.OwnerPage{
 		Handle: row.Handle, Name: row.Name, Owner: row.OwnerName, Claim: row.Status, Claimed: row.ClaimedAt != nil,
 		MailboxVerified: row.VerifiedAt != nil, MailboxChanged: row.AgentMailbox != row.Mailbox,
 		ExpiresAt: row.ExpiresAt, Form: row.form(token),
@@ -213,7 +199,7 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page OwnerPage, er
 }
 
 // receipts are the newest 100 requests that wait for the owner of an agent.
-func (s *Store) receipts(ctx context.Context, agentID int64, now Time) ([]Request, error) {
+func (s *Store) receipts(ctx context.Context, agentID int64, now domain.Time) ([]domain.ContactRequest, error) {
 	var rows []requestRow
 	err := s.selectAll(ctx, &rows, selectRequest+`
 		WHERE r.to_id = ?2 AND r.status = 'awaiting_owner' AND r.expires_at > ?1
@@ -222,7 +208,7 @@ func (s *Store) receipts(ctx context.Context, agentID int64, now Time) ([]Reques
 	if err != nil {
 		return nil, fmt.Errorf("read the requests that wait for the owner: %w", err)
 	}
-	waiting := make([]Request, len(rows))
+	waiting := make([]domain.ContactRequest, len(rows))
 	for i := range rows {
 		if waiting[i], err = rows[i].record(); err != nil {
 			return nil, err
@@ -231,67 +217,37 @@ func (s *Store) receipts(ctx context.Context, agentID int64, now Time) ([]Reques
 	return waiting, nil
 }
 
-// OwnerAct is a button of the owner's page.
-type OwnerAct string
-
-// The buttons. Those before the claim is confirmed: confirm, reject; after it:
-// the others, and confirm again where the claim has lapsed.
-const (
-	OwnerConfirm   OwnerAct = "confirm"
-	OwnerReject    OwnerAct = "reject"
-	OwnerWithdraw  OwnerAct = "withdraw"
-	OwnerRotateKey OwnerAct = "rotate-key"
-	OwnerRetire    OwnerAct = "retire"
-	OwnerAgree     OwnerAct = "agree"
-	OwnerRefuse    OwnerAct = "refuse"
-)
-
-// OwnerCall is one press of a button.
-type OwnerCall struct {
-	Token   string
-	Form    string // of the page it was pressed on
-	Act     OwnerAct
-	Request string // with agree and refuse: which request
-	Confirm string // with retire: the handle
-}
-
-// OwnerDone is what came of it.
-type OwnerDone struct {
-	Handle string
-	Key    string // with rotate-key: shown this once
-}
-
 // ActAsOwner does what a button of the owner's page says. It refuses with
 // not_found a link that is no longer good, with invalid_state a page that is out
 // of date or an act that does not fit the claim, with trust_too_low a claim of an
 // agent whose mailbox is not verified, with sender_limit_reached one agent too
 // many of an owner, and with validation_failed a retirement without the handle.
-func (s *Store) ActAsOwner(ctx context.Context, call OwnerCall) (done OwnerDone, err error) {
-	key, err := newKey(s.random)
+func (s *Store) ActAsOwner(ctx context.Context, call domain.OwnerSubmission) (done domain.OwnerResult, err error) {
+	key, err := domain.NewKey(s.random)
 	if err != nil {
 		return done, err
 	}
 	err = s.writeOrReject(ctx, func(t *tx) error {
 		var claim claimRow
-		err := orNotFound(t.Get(&claim, selectClaim+` WHERE token_hash = ?1 OR next_hash = ?1`, hashKey(call.Token)))
+		err := orNotFound(t.Get(&claim, selectClaim+` WHERE token_hash = ?1 OR next_hash = ?1`, domain.HashKey(call.Token)))
 		if err != nil {
 			return err
 		}
 		if claim.expired(t.now) {
-			return refuse(CodeNotFound)
+			return domain.NewError(domain.CodeNotFound)
 		}
 		if subtle.ConstantTimeCompare([]byte(call.Form), []byte(claim.form(call.Token))) != 1 {
-			return refuse(CodeInvalidState)
+			return domain.NewError(domain.CodeInvalidState)
 		}
 		agent, err := t.agent(claim.AgentID)
 		if err != nil {
 			return err
 		}
-		done = OwnerDone{Handle: agent.Handle}
+		done = domain.OwnerResult{Handle: agent.Handle}
 		if err := t.actAsOwner(&claim, &agent, call, key); err != nil {
 			return err
 		}
-		if call.Act == OwnerRotateKey {
+		if call.Act == domain.OwnerRotateKey {
 			done.Key = key
 		}
 		if err := t.voidOldLink(call.Token); err != nil {
@@ -302,39 +258,39 @@ func (s *Store) ActAsOwner(ctx context.Context, call OwnerCall) (done OwnerDone,
 	return done, err
 }
 
-func (t *tx) actAsOwner(claim *claimRow, agent *agentRow, call OwnerCall, key string) error {
-	if (claim.Status == statusPending) != (call.Act == OwnerConfirm || call.Act == OwnerReject) &&
-		!(call.Act == OwnerConfirm && agent.ClaimedAt == nil) {
-		return refuse(CodeInvalidState)
+func (t *tx) actAsOwner(claim *claimRow, agent *agentRow, call domain.OwnerSubmission, key string) error {
+	if (claim.Status == statusPending) != (call.Act == domain.OwnerConfirm || call.Act == domain.OwnerReject) &&
+		!(call.Act == domain.OwnerConfirm && agent.ClaimedAt == nil) {
+		return domain.NewError(domain.CodeInvalidState)
 	}
 	switch call.Act {
-	case OwnerConfirm:
+	case domain.OwnerConfirm:
 		return t.confirmClaim(claim, agent)
-	case OwnerReject:
+	case domain.OwnerReject:
 		return t.rejectClaim(claim, agent)
-	case OwnerWithdraw:
+	case domain.OwnerWithdraw:
 		return t.withdrawClaim(agent)
-	case OwnerRotateKey:
+	case domain.OwnerRotateKey:
 		return t.takeBack(claim, agent, key)
-	case OwnerRetire:
+	case domain.OwnerRetire:
 		if call.Confirm != agent.Handle {
-			return invalid(Fault{Field: "confirm", Code: FaultBadValue, Topic: "confirm"})
+			return domain.Invalid(domain.FieldError{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"})
 		}
 		return t.deleteAgent(agent.ID)
-	case OwnerAgree:
+	case domain.OwnerAgree:
 		if agent.suspended(t.now) {
-			return refuse(CodeInvalidState)
+			return domain.NewError(domain.CodeInvalidState)
 		}
-		return t.actOnRequest(agent.ID, call.Request, actAgree, "")
-	case OwnerRefuse:
-		return t.actOnRequest(agent.ID, call.Request, actRefuse, "")
+		return t.actOnRequest(agent.ID, call.Request, domain.ActAgree, "")
+	case domain.OwnerRefuse:
+		return t.actOnRequest(agent.ID, call.Request, domain.ActRefuse, "")
 	}
-	return refuse(CodeInvalidState)
+	return domain.NewError(domain.CodeInvalidState)
 }
 
 func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) error {
 	if agent.VerifiedAt == nil {
-		return &Error{Code: CodeTrustTooLow, Topic: "claim"}
+		return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "claim"}
 	}
 	var others int
 	limit := t.store.ownerAgents
@@ -343,7 +299,7 @@ func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) error {
 		return err
 	}
 	if limit > 0 && others >= limit {
-		return &Error{Code: CodeSenderLimitReached, Topic: "owner_agents", Limit: limit, RetryAt: t.now.add(Day).Time()}
+		return &domain.Error{Code: domain.CodeSenderLimitReached, Topic: "owner_agents", Limit: limit, RetryAt: t.now.Add(domain.Day).Time()}
 	}
 	err = t.Exec(`UPDATE agents SET claimed_at = ?, claimed_by = ?, updated_at = ? WHERE id = ?`, t.now, claim.Owner, t.now, agent.ID)
 	if err == nil {
@@ -363,7 +319,7 @@ func (t *tx) rejectClaim(claim *claimRow, agent *agentRow) error {
 	if err := t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID); err != nil {
 		return err
 	}
-	if err := t.dropMails(agent.ID, MailClaim); err != nil {
+	if err := t.dropMails(agent.ID, domain.MailClaim); err != nil {
 		return err
 	}
 	return t.insertReport(report{about: "claim", subject: agent.Handle, reporter: claim.Owner})
@@ -383,7 +339,7 @@ func (t *tx) withdrawClaim(agent *agentRow) error {
 		return fmt.Errorf("withdraw the owner claim: %w", err)
 	}
 	t.touch(agent.ID)
-	return errors.Join(t.dropMails(agent.ID, MailClaim), t.dropMails(agent.ID, MailOwner))
+	return errors.Join(t.dropMails(agent.ID, domain.MailClaim), t.dropMails(agent.ID, domain.MailOwner))
 }
 
 // takeBack gives the owner a fresh key. A mailbox that was changed since the claim
@@ -401,14 +357,14 @@ func (t *tx) takeBack(claim *claimRow, agent *agentRow, key string) error {
 	if err := t.Exec(`DELETE FROM codes WHERE agent_id = ?`, agent.ID); err != nil {
 		return err
 	}
-	return t.dropMails(agent.ID, MailRecover)
+	return t.dropMails(agent.ID, domain.MailRecover)
 }
 
 // ownerClaim is the state of an agent's claim as the agent itself sees it.
-func (s *Store) ownerClaim(ctx context.Context, agentID int64) (OwnerClaim, error) {
+func (s *Store) ownerClaim(ctx context.Context, agentID int64) (domain.OwnerClaim, error) {
 	var row struct {
 		claimRow
-		ClaimedAt *Time `db:"claimed_at"`
+		ClaimedAt *domain.Time `db:"claimed_at"`
 	}
 	found, err := s.find(ctx, &row, `
 		SELECT `+claimColumns+`, a.claimed_at
@@ -416,11 +372,11 @@ func (s *Store) ownerClaim(ctx context.Context, agentID int64) (OwnerClaim, erro
 		JOIN agents a ON a.id = c.agent_id
 		WHERE c.agent_id = ?`, agentID)
 	if err != nil || !found {
-		return OwnerClaim{Status: statusNone}, err
+		return domain.OwnerClaim{Status: statusNone}, err
 	}
-	claim := OwnerClaim{Status: row.Status, RequestedAt: &row.RequestedAt}
+	claim := domain.OwnerClaim{Status: row.Status, RequestedAt: &row.RequestedAt}
 	switch {
-	case row.expired(at(s.clock())):
+	case row.expired(domain.TimeOf(s.clock())):
 		claim.Status, claim.ExpiresAt = statusExpired, &row.ExpiresAt
 	case row.Status == statusPending:
 		claim.ExpiresAt = &row.ExpiresAt

@@ -10,13 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
 const mei, ada = "mei@people.example.org", "ada@people.example.org"
 
 // verified registers an agent with a verified mailbox.
-func (s *testStore) verified(handle string) Caller {
+func (s *testStore) verified(handle string) domain.Caller {
 	s.Helper()
 	c, _ := s.register(handle)
 	s.ok(s.Verify(context.Background(), handle))
@@ -24,7 +25,7 @@ func (s *testStore) verified(handle string) Caller {
 }
 
 // invite asks a person to claim an agent, and returns the token of the link.
-func (s *testStore) invite(c Caller, address string) string {
+func (s *testStore) invite(c domain.Caller, address string) string {
 	s.Helper()
 	_, err := s.ClaimOwner(context.Background(), c, address)
 	s.ok(err)
@@ -32,15 +33,15 @@ func (s *testStore) invite(c Caller, address string) string {
 }
 
 // owned has an agent claimed, and returns the token of the owner's page.
-func (s *testStore) owned(c Caller, address string) string {
+func (s *testStore) owned(c domain.Caller, address string) string {
 	s.Helper()
 	token := s.invite(c, address)
-	s.pressed(token, OwnerConfirm)
+	s.pressed(token, domain.OwnerConfirm)
 	return token
 }
 
 // page is the owner's page as it is now.
-func (s *testStore) page(token string) OwnerPage {
+func (s *testStore) page(token string) domain.OwnerPage {
 	s.Helper()
 	page, err := s.OwnerPage(context.Background(), token)
 	s.ok(err)
@@ -48,19 +49,19 @@ func (s *testStore) page(token string) OwnerPage {
 }
 
 // press opens the owner's page and presses a button.
-func (s *testStore) press(token string, act OwnerAct, set ...func(*OwnerCall)) (OwnerDone, error) {
+func (s *testStore) press(token string, act domain.OwnerAction, set ...func(*domain.OwnerSubmission)) (domain.OwnerResult, error) {
 	page, err := s.OwnerPage(context.Background(), token)
 	if err != nil {
-		return OwnerDone{}, err
+		return domain.OwnerResult{}, err
 	}
-	call := OwnerCall{Token: token, Form: page.Form, Act: act}
+	call := domain.OwnerSubmission{Token: token, Form: page.Form, Act: act}
 	for _, f := range set {
 		f(&call)
 	}
 	return s.ActAsOwner(context.Background(), call)
 }
 
-func (s *testStore) pressed(token string, act OwnerAct, set ...func(*OwnerCall)) OwnerDone {
+func (s *testStore) pressed(token string, act domain.OwnerAction, set ...func(*domain.OwnerSubmission)) domain.OwnerResult {
 	s.Helper()
 	done, err := s.press(token, act, set...)
 	s.ok(err)
@@ -68,12 +69,16 @@ func (s *testStore) pressed(token string, act OwnerAct, set ...func(*OwnerCall))
 }
 
 // about sets the request that an act is about.
-func about(id string) func(*OwnerCall) { return func(c *OwnerCall) { c.Request = id } }
+func about(id string) func(*domain.OwnerSubmission) {
+	return func(c *domain.OwnerSubmission) { c.Request = id }
+}
 
 // typed sets the handle that confirms a retirement.
-func typed(handle string) func(*OwnerCall) { return func(c *OwnerCall) { c.Confirm = handle } }
+func typed(handle string) func(*domain.OwnerSubmission) {
+	return func(c *domain.OwnerSubmission) { c.Confirm = handle }
+}
 
-func (s *testStore) level(c Caller) int {
+func (s *testStore) level(c domain.Caller) int {
 	s.Helper()
 	card, err := s.Card(context.Background(), c.Handle)
 	s.ok(err)
@@ -82,48 +87,48 @@ func (s *testStore) level(c Caller) int {
 
 // claimStates are the states that an owner claim can be in, and how an agent comes
 // there. Each returns the token of the last link.
-var claimStates = map[string]func(s *testStore, pilot Caller) string{
-	"pending": func(s *testStore, pilot Caller) string { return s.invite(pilot, mei) },
-	"expired": func(s *testStore, pilot Caller) string {
+var claimStates = map[string]func(s *testStore, pilot domain.Caller) string{
+	"pending": func(s *testStore, pilot domain.Caller) string { return s.invite(pilot, mei) },
+	"expired": func(s *testStore, pilot domain.Caller) string {
 		token := s.invite(pilot, mei)
 		s.clock.Advance(72 * time.Hour)
 		return token
 	},
-	"claimed": func(s *testStore, pilot Caller) string { return s.owned(pilot, mei) },
-	"lapsed by another owner's name": func(s *testStore, pilot Caller) string {
+	"claimed": func(s *testStore, pilot domain.Caller) string { return s.owned(pilot, mei) },
+	"lapsed by another owner's name": func(s *testStore, pilot domain.Caller) string {
 		token := s.owned(pilot, mei)
-		s.update(pilot, func(a *Settings) { a.Owner = "Another" })
+		s.update(pilot, func(a *domain.Settings) { a.Owner = "Another" })
 		return token
 	},
-	"lapsed by another mailbox": func(s *testStore, pilot Caller) string {
+	"lapsed by another mailbox": func(s *testStore, pilot domain.Caller) string {
 		token := s.owned(pilot, mei)
-		s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
+		s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
 		return token
 	},
-	"lapsed by another mailbox, verified": func(s *testStore, pilot Caller) string {
+	"lapsed by another mailbox, verified": func(s *testStore, pilot domain.Caller) string {
 		token := s.owned(pilot, mei)
-		s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
+		s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
 		s.ok(s.Verify(context.Background(), pilot.Handle))
 		return token
 	},
-	"withdrawn": func(s *testStore, pilot Caller) string {
+	"withdrawn": func(s *testStore, pilot domain.Caller) string {
 		token := s.owned(pilot, mei)
-		s.pressed(token, OwnerWithdraw)
+		s.pressed(token, domain.OwnerWithdraw)
 		return token
 	},
-	"rejected": func(s *testStore, pilot Caller) string {
+	"rejected": func(s *testStore, pilot domain.Caller) string {
 		token := s.invite(pilot, mei)
-		s.pressed(token, OwnerReject)
+		s.pressed(token, domain.OwnerReject)
 		return token
 	},
-	"voided by another mailbox": func(s *testStore, pilot Caller) string {
+	"voided by another mailbox": func(s *testStore, pilot domain.Caller) string {
 		token := s.invite(pilot, mei)
-		s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
+		s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
 		return token
 	},
-	"retired": func(s *testStore, pilot Caller) string {
+	"retired": func(s *testStore, pilot domain.Caller) string {
 		token := s.owned(pilot, mei)
-		s.pressed(token, OwnerRetire, typed(pilot.Handle))
+		s.pressed(token, domain.OwnerRetire, typed(pilot.Handle))
 		return token
 	},
 }
@@ -131,7 +136,7 @@ var claimStates = map[string]func(s *testStore, pilot Caller) string{
 // TestButtonsOfTheOwnersPage presses every button in every state of a claim.
 func TestButtonsOfTheOwnersPage(t *testing.T) {
 	proof.OneByOne(t)
-	acts := []OwnerAct{OwnerConfirm, OwnerReject, OwnerWithdraw, OwnerRotateKey, OwnerRetire, OwnerAgree, OwnerRefuse, "other"}
+	acts := []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse, "other"}
 	gone := strings.Fields(strings.Repeat("not_found ", len(acts)))
 	const state = "invalid_state"
 	for name, want := range map[string][]string{
@@ -157,7 +162,7 @@ func TestButtonsOfTheOwnersPage(t *testing.T) {
 				s.wantUnchanged(name+", "+string(act), before)
 				continue
 			}
-			if done.Handle != pilot.Handle || (done.Key != "") != (act == OwnerRotateKey) {
+			if done.Handle != pilot.Handle || (done.Key != "") != (act == domain.OwnerRotateKey) {
 				t.Errorf("%s, %s: done for %q, a key %v", name, act, done.Handle, done.Key != "")
 			}
 		}
@@ -187,7 +192,7 @@ func TestAnotherPersonsClaim(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			if expires != at(s.clock.Now()).add(72*time.Hour) {
+			if expires != domain.TimeOf(s.clock.Now()).Add(72*time.Hour) {
 				t.Errorf("%s: expires %v", name, expires)
 			}
 			// Where an owner has confirmed, the old link is good until the new one is
@@ -223,9 +228,9 @@ func TestThePageOfAnOldLink(t *testing.T) {
 		s := newStore(t, noCaps)
 		pilot := s.verified("harbour-pilot")
 		old := claimStates[state](s, pilot)
-		call := OwnerCall{Token: old, Form: s.page(old).Form, Act: OwnerRotateKey}
+		call := domain.OwnerSubmission{Token: old, Form: s.page(old).Form, Act: domain.OwnerRotateKey}
 		if state == "pending" {
-			call.Act = OwnerConfirm
+			call.Act = domain.OwnerConfirm
 		}
 		token := s.invite(pilot, mei)
 		_, err := s.ActAsOwner(context.Background(), call)
@@ -248,8 +253,8 @@ func TestAPageLeftOpenTooLong(t *testing.T) {
 	form := s.page(token).Form
 	s.clock.Advance(72 * time.Hour)
 	before := s.dump()
-	for _, act := range []OwnerAct{OwnerConfirm, OwnerReject} {
-		_, err := s.ActAsOwner(context.Background(), OwnerCall{Token: token, Form: form, Act: act})
+	for _, act := range []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerReject} {
+		_, err := s.ActAsOwner(context.Background(), domain.OwnerSubmission{Token: token, Form: form, Act: act})
 		wantOutcome(t, string(act), err, "not_found")
 	}
 	s.wantUnchanged("a page left open too long", before)
@@ -263,8 +268,8 @@ func TestOneFormActsOnce(t *testing.T) {
 		pilot, first := s.register(fmt.Sprintf("agent-%d", round))
 		s.ok(s.Verify(context.Background(), pilot.Handle))
 		token := s.invite(pilot, mei)
-		at := func(act OwnerAct) ([]string, []error) {
-			call := OwnerCall{Token: token, Form: s.page(token).Form, Act: act}
+		at := func(act domain.OwnerAction) ([]string, []error) {
+			call := domain.OwnerSubmission{Token: token, Form: s.page(token).Form, Act: act}
 			keys := make([]string, rush)
 			return keys, together(rush, func(i int) error {
 				done, err := s.ActAsOwner(context.Background(), call)
@@ -273,9 +278,9 @@ func TestOneFormActsOnce(t *testing.T) {
 			})
 		}
 		want := map[string]int{"": 1, "invalid_state": rush - 1}
-		_, errs := at(OwnerConfirm)
+		_, errs := at(domain.OwnerConfirm)
 		wantOutcomes(t, "confirm", errs, want)
-		keys, errs := at(OwnerRotateKey)
+		keys, errs := at(domain.OwnerRotateKey)
 		wantOutcomes(t, "rotate", errs, want)
 		works := 0
 		for i, key := range append(keys, first) {
@@ -289,7 +294,7 @@ func TestOneFormActsOnce(t *testing.T) {
 		if works != 1 || s.level(pilot) != 2 {
 			t.Errorf("%d keys work, level %d", works, s.level(pilot))
 		}
-		_, errs = at(OwnerWithdraw)
+		_, errs = at(domain.OwnerWithdraw)
 		wantOutcomes(t, "withdraw", errs, map[string]int{"": 1, "not_found": rush - 1})
 	}
 }
@@ -299,19 +304,19 @@ func TestEachActChangesTheForm(t *testing.T) {
 	pilot := s.verified("harbour-pilot")
 	token := s.invite(pilot, mei)
 	seen := map[string]bool{}
-	for i, act := range []OwnerAct{OwnerConfirm, OwnerRotateKey, OwnerRotateKey, OwnerRotateKey} {
+	for i, act := range []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerRotateKey, domain.OwnerRotateKey, domain.OwnerRotateKey} {
 		form := s.page(token).Form
 		if again := s.page(token).Form; again != form || seen[form] {
 			t.Errorf("act %d: opening the page changes the form, or it was there before", i)
 		}
 		seen[form] = true
-		_, err := s.ActAsOwner(context.Background(), OwnerCall{Token: token, Form: form, Act: "other"})
+		_, err := s.ActAsOwner(context.Background(), domain.OwnerSubmission{Token: token, Form: form, Act: "other"})
 		wantOutcome(t, "an act that is none", err, "invalid_state")
 		if s.page(token).Form != form {
 			t.Error("a refused act changes the form")
 		}
 		for _, other := range []string{"", form[1:], strings.ToUpper(form) + "x"} {
-			_, err := s.ActAsOwner(context.Background(), OwnerCall{Token: token, Form: other, Act: act})
+			_, err := s.ActAsOwner(context.Background(), domain.OwnerSubmission{Token: token, Form: other, Act: act})
 			wantOutcome(t, "another form", err, "invalid_state")
 		}
 		s.pressed(token, act)
@@ -321,11 +326,11 @@ func TestEachActChangesTheForm(t *testing.T) {
 func TestTheOwnersPage(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
-	asked := at(s.clock.Now())
+	asked := domain.TimeOf(s.clock.Now())
 	token := s.invite(pilot, mei)
-	want := OwnerPage{
+	want := domain.OwnerPage{
 		Handle: "harbour-pilot", Name: "Name of harbour-pilot", Owner: "Mei Lin", Claim: "pending",
-		MailboxVerified: true, ExpiresAt: asked.add(72 * time.Hour), Receipts: []Request{},
+		MailboxVerified: true, ExpiresAt: asked.Add(72 * time.Hour), Receipts: []domain.ContactRequest{},
 	}
 	for _, step := range []struct {
 		name string
@@ -334,15 +339,15 @@ func TestTheOwnersPage(t *testing.T) {
 	}{
 		{"asked", func() {}, func() {}},
 		{"just before the end", func() { s.clock.Advance(72*time.Hour - time.Millisecond) }, func() {}},
-		{"confirmed", func() { s.pressed(token, OwnerConfirm) }, func() { want.Claim, want.Claimed = "claimed", true }},
-		{"long after", func() { s.clock.Advance(400 * Day); s.ok(s.RunDue(context.Background())) }, func() {}},
-		{"another name", func() { s.update(pilot, func(a *Settings) { a.Name = "New" }) }, func() { want.Name = "New" }},
-		{"another owner's name", func() { s.update(pilot, func(a *Settings) { a.Owner = "Ada" }) }, func() { want.Owner, want.Claimed = "Ada", false }},
-		{"confirmed anew", func() { s.pressed(token, OwnerConfirm) }, func() { want.Claimed = true }},
-		{"another mailbox", func() { s.update(pilot, func(a *Settings) { a.Mailbox = "new@agents.example.org" }) },
+		{"confirmed", func() { s.pressed(token, domain.OwnerConfirm) }, func() { want.Claim, want.Claimed = "claimed", true }},
+		{"long after", func() { s.clock.Advance(400 * domain.Day); s.ok(s.RunDue(context.Background())) }, func() {}},
+		{"another name", func() { s.update(pilot, func(a *domain.Settings) { a.Name = "New" }) }, func() { want.Name = "New" }},
+		{"another owner's name", func() { s.update(pilot, func(a *domain.Settings) { a.Owner = "Ada" }) }, func() { want.Owner, want.Claimed = "Ada", false }},
+		{"confirmed anew", func() { s.pressed(token, domain.OwnerConfirm) }, func() { want.Claimed = true }},
+		{"another mailbox", func() { s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" }) },
 			func() { want.Claimed, want.MailboxVerified, want.MailboxChanged = false, false, true }},
 		{"which is verified", func() { s.ok(s.Verify(context.Background(), pilot.Handle)) }, func() { want.MailboxVerified = true }},
-		{"confirmed with it", func() { s.pressed(token, OwnerConfirm) }, func() { want.Claimed, want.MailboxChanged = true, false }},
+		{"confirmed with it", func() { s.pressed(token, domain.OwnerConfirm) }, func() { want.Claimed, want.MailboxChanged = true, false }},
 	} {
 		step.do()
 		step.want()
@@ -364,33 +369,33 @@ func TestOwnClaim(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
 	token := ""
-	asked := at(s.clock.Now())
-	expires := asked.add(72 * time.Hour)
-	none, open := OwnerClaim{Status: "none"}, OwnerClaim{"pending", &asked, &expires}
-	expired, claimed := OwnerClaim{"expired", &asked, &expires}, OwnerClaim{"claimed", &asked, nil}
+	asked := domain.TimeOf(s.clock.Now())
+	expires := asked.Add(72 * time.Hour)
+	none, open := domain.OwnerClaim{Status: "none"}, domain.OwnerClaim{Status: "pending", RequestedAt: &asked, ExpiresAt: &expires}
+	expired, claimed := domain.OwnerClaim{Status: "expired", RequestedAt: &asked, ExpiresAt: &expires}, domain.OwnerClaim{Status: "claimed", RequestedAt: &asked, ExpiresAt: nil}
 	for _, step := range []struct {
 		name string
 		do   func()
-		want *OwnerClaim
+		want *domain.OwnerClaim
 	}{
 		{"new", func() {}, &none},
 		{"asked", func() { s.invite(pilot, mei) }, &open},
 		{"just before the end", func() { s.clock.Advance(72*time.Hour - time.Millisecond) }, &open},
 		{"at the end", func() { s.clock.Advance(time.Millisecond) }, &expired},
 		{"after the due jobs", func() { s.ok(s.RunDue(ctx)) }, &expired},
-		{"just before it is forgotten", func() { s.clock.Advance(30*Day - time.Millisecond); s.ok(s.RunDue(ctx)) }, &expired},
+		{"just before it is forgotten", func() { s.clock.Advance(30*domain.Day - time.Millisecond); s.ok(s.RunDue(ctx)) }, &expired},
 		{"forgotten", func() { s.clock.Advance(time.Millisecond); s.ok(s.RunDue(ctx)) }, &none},
 		{"asked again", func() {
-			asked = at(s.clock.Now())
-			expires = asked.add(72 * time.Hour)
+			asked = domain.TimeOf(s.clock.Now())
+			expires = asked.Add(72 * time.Hour)
 			token = s.invite(pilot, ada)
 		}, &open},
-		{"confirmed", func() { s.pressed(token, OwnerConfirm) }, &claimed},
-		{"a month later", func() { s.clock.Advance(40 * Day); s.ok(s.RunDue(ctx)) }, &claimed},
-		{"lapsed", func() { s.update(pilot, func(a *Settings) { a.Owner = "Another" }) }, &OwnerClaim{"pending", &asked, nil}},
-		{"confirmed anew", func() { s.pressed(token, OwnerConfirm) }, &claimed},
-		{"withdrawn", func() { s.pressed(token, OwnerWithdraw) }, &none},
-		{"rejected", func() { s.pressed(s.invite(pilot, mei), OwnerReject) }, &none},
+		{"confirmed", func() { s.pressed(token, domain.OwnerConfirm) }, &claimed},
+		{"a month later", func() { s.clock.Advance(40 * domain.Day); s.ok(s.RunDue(ctx)) }, &claimed},
+		{"lapsed", func() { s.update(pilot, func(a *domain.Settings) { a.Owner = "Another" }) }, &domain.OwnerClaim{Status: "pending", RequestedAt: &asked, ExpiresAt: nil}},
+		{"confirmed anew", func() { s.pressed(token, domain.OwnerConfirm) }, &claimed},
+		{"withdrawn", func() { s.pressed(token, domain.OwnerWithdraw) }, &none},
+		{"rejected", func() { s.pressed(s.invite(pilot, mei), domain.OwnerReject) }, &none},
 	} {
 		step.do()
 		own, err := s.Me(ctx, pilot)
@@ -405,7 +410,7 @@ func TestNotMine(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
-	s.pressed(s.invite(pilot, mei), OwnerReject)
+	s.pressed(s.invite(pilot, mei), domain.OwnerReject)
 	heard := value[string](s, `SELECT about || ' ' || subject || ' ' || length(reporter) || ' ' || COALESCE(reason, 'no reason') FROM reports`)
 	if heard != "claim harbour-pilot 32 no reason" {
 		t.Errorf("the operator hears of %q", heard)
@@ -413,7 +418,7 @@ func TestNotMine(t *testing.T) {
 	for _, step := range []struct {
 		name    string
 		after   time.Duration
-		by      Caller
+		by      domain.Caller
 		address string
 		mails   int
 	}{
@@ -422,18 +427,18 @@ func TestNotMine(t *testing.T) {
 		{"by another agent", 0, light, mei, 1},
 		{"another person", 0, pilot, ada, 1},
 		{"the first once more", time.Hour, pilot, mei, 0},
-		{"at the end", 30*Day - time.Hour - time.Millisecond, pilot, mei, 0},
+		{"at the end", 30*domain.Day - time.Hour - time.Millisecond, pilot, mei, 0},
 		{"after it", time.Millisecond, pilot, mei, 1},
 	} {
 		s.clock.Advance(step.after)
 		s.ok(s.RunDue(ctx))
 		expires, err := s.ClaimOwner(ctx, step.by, step.address)
 		wantOutcome(t, step.name, err, "")
-		if mails := s.deliver(); len(mails) != step.mails || expires != at(s.clock.Now()).add(72*time.Hour) {
+		if mails := s.deliver(); len(mails) != step.mails || expires != domain.TimeOf(s.clock.Now()).Add(72*time.Hour) {
 			t.Errorf("%s: %d mails, want %d; expires %v", step.name, len(mails), step.mails, expires)
 		}
 		own, err := s.Me(ctx, step.by)
-		if s.ok(err); own.Claim.Status != "pending" || *own.Claim.ExpiresAt != expires || *own.Claim.RequestedAt != at(s.clock.Now()) {
+		if s.ok(err); own.Claim.Status != "pending" || *own.Claim.ExpiresAt != expires || *own.Claim.RequestedAt != domain.TimeOf(s.clock.Now()) {
 			t.Errorf("%s: own claim %v", step.name, own.Claim)
 		}
 	}
@@ -450,7 +455,7 @@ func TestALinkThatIsGoodStaysSoWithoutAMail(t *testing.T) {
 		s := newStore(t)
 		pilot := s.verified("harbour-pilot")
 		token := claimStates[state](s, pilot)
-		for i, c := range []Caller{s.verified("agent-a"), s.verified("agent-b")} {
+		for i, c := range []domain.Caller{s.verified("agent-a"), s.verified("agent-b")} {
 			_, err := s.ClaimOwner(ctx, c, mei)
 			s.ok(err)
 			if n := len(s.deliver()); n != 1 {
@@ -462,7 +467,7 @@ func TestALinkThatIsGoodStaysSoWithoutAMail(t *testing.T) {
 		if s.ok(err); len(s.deliver()) != 0 {
 			t.Error("a fourth mail")
 		}
-		act := map[string]OwnerAct{"pending": OwnerConfirm, "claimed": OwnerRotateKey}[state]
+		act := map[string]domain.OwnerAction{"pending": domain.OwnerConfirm, "claimed": domain.OwnerRotateKey}[state]
 		_, err = s.press(token, act)
 		wantOutcome(t, state+", the link that was sent", err, "")
 	}
@@ -499,15 +504,15 @@ func TestHowManyAgentsAnOwnerHas(t *testing.T) {
 		forms[i] = s.page(token).Form
 	}
 	errs := together(len(tokens), func(i int) error {
-		_, err := s.ActAsOwner(context.Background(), OwnerCall{Token: tokens[i], Form: forms[i], Act: OwnerConfirm})
+		_, err := s.ActAsOwner(context.Background(), domain.OwnerSubmission{Token: tokens[i], Form: forms[i], Act: domain.OwnerConfirm})
 		return err
 	})
 	wantOutcomes(t, "confirmed at once", errs, map[string]int{"": limit, "sender_limit_reached": 12})
-	var claimed []Caller
+	var claimed []domain.Caller
 	var inForce, refused []string
 	for i, token := range tokens {
 		if errs[i] == nil {
-			inForce, claimed = append(inForce, token), append(claimed, Caller{ID: int64(i + 1), Handle: fmt.Sprintf("agent-%d", i)})
+			inForce, claimed = append(inForce, token), append(claimed, domain.Caller{ID: int64(i + 1), Handle: fmt.Sprintf("agent-%d", i)})
 		} else {
 			refused = append(refused, token)
 		}
@@ -518,14 +523,14 @@ func TestHowManyAgentsAnOwnerHas(t *testing.T) {
 		want string
 	}{
 		{"one too many", func() {}, "sender_limit_reached"},
-		{"a claim that has lapsed counts", func() { s.update(claimed[0], func(a *Settings) { a.Owner = "Another" }) }, "sender_limit_reached"},
-		{"its own is confirmed anew", func() { s.pressed(inForce[0], OwnerConfirm) }, "sender_limit_reached"},
-		{"one withdrawn", func() { s.pressed(inForce[0], OwnerWithdraw) }, ""},
+		{"a claim that has lapsed counts", func() { s.update(claimed[0], func(a *domain.Settings) { a.Owner = "Another" }) }, "sender_limit_reached"},
+		{"its own is confirmed anew", func() { s.pressed(inForce[0], domain.OwnerConfirm) }, "sender_limit_reached"},
+		{"one withdrawn", func() { s.pressed(inForce[0], domain.OwnerWithdraw) }, ""},
 		{"and taken by another", func() {}, "sender_limit_reached"},
-		{"one retired", func() { s.pressed(inForce[1], OwnerRetire, typed(claimed[1].Handle)) }, ""},
+		{"one retired", func() { s.pressed(inForce[1], domain.OwnerRetire, typed(claimed[1].Handle)) }, ""},
 	} {
 		step.do()
-		_, err := s.press(refused[0], OwnerConfirm)
+		_, err := s.press(refused[0], domain.OwnerConfirm)
 		if wantOutcome(t, step.name, err, step.want); err == nil {
 			refused = refused[1:]
 		} else if refusal := refusalOf(err); refusal.Limit != limit || refusal.Topic != "owner_agents" {
@@ -536,9 +541,9 @@ func TestHowManyAgentsAnOwnerHas(t *testing.T) {
 	s.owned(other, ada)
 	for limit, want := range map[int]string{0: "", limit - 1: "sender_limit_reached", limit: "sender_limit_reached", limit + 1: ""} {
 		s.reopen(noCaps, func(o *Options) { o.OwnerAgents = &limit })
-		_, err := s.press(refused[0], OwnerConfirm)
+		_, err := s.press(refused[0], domain.OwnerConfirm)
 		if wantOutcome(t, fmt.Sprintf("with a limit of %d", limit), err, want); err == nil {
-			s.pressed(refused[0], OwnerWithdraw)
+			s.pressed(refused[0], domain.OwnerWithdraw)
 			refused = refused[1:]
 		}
 	}
@@ -552,9 +557,11 @@ func TestLevelAndEvidenceFollowTheOwner(t *testing.T) {
 	a, b := s.verified("agent-a"), s.verified("agent-b")
 	s.collab("col_1", a, b)
 	var tokenA, tokenB string
-	owner := func(name string) func() { return func() { s.update(a, func(set *Settings) { set.Owner = name }) } }
+	owner := func(name string) func() {
+		return func() { s.update(a, func(set *domain.Settings) { set.Owner = name }) }
+	}
 	mailbox := func(address string) func() {
-		return func() { s.update(a, func(set *Settings) { set.Mailbox = address }) }
+		return func() { s.update(a, func(set *domain.Settings) { set.Mailbox = address }) }
 	}
 	type state struct{ levelA, levelB, evidence int }
 	told := map[string]int{}
@@ -567,19 +574,19 @@ func TestLevelAndEvidenceFollowTheOwner(t *testing.T) {
 		{"nobody", func() {}, state{1, 1, 0}},
 		{"one", func() { tokenA = s.owned(a, mei) }, state{2, 1, 0}},
 		{"both by the same", func() { tokenB = s.owned(b, "MEI+b@people.example.org") }, state{2, 2, 0}},
-		{"withdrawn", func() { s.pressed(tokenB, OwnerWithdraw) }, state{2, 1, 0}},
+		{"withdrawn", func() { s.pressed(tokenB, domain.OwnerWithdraw) }, state{2, 1, 0}},
 		{"by another", func() { tokenB = s.owned(b, ada) }, state{2, 2, 1}},
 		{"another owner's name", owner("Another"), state{1, 2, 0}},
 		{"the old name again", owner("Mei Lin"), state{1, 2, 0}},
-		{"confirmed anew", func() { s.pressed(tokenA, OwnerConfirm) }, state{2, 2, 1}},
+		{"confirmed anew", func() { s.pressed(tokenA, domain.OwnerConfirm) }, state{2, 2, 1}},
 		{"another mailbox", mailbox("new@agents.example.org"), state{0, 2, 0}},
 		{"verified", func() { s.ok(s.Verify(ctx, a.Handle)) }, state{1, 2, 0}},
-		{"confirmed with it", func() { s.pressed(tokenA, OwnerConfirm) }, state{2, 2, 1}},
+		{"confirmed with it", func() { s.pressed(tokenA, domain.OwnerConfirm) }, state{2, 2, 1}},
 		{"a fresh link", func() { tokenA = s.invite(a, mei) }, state{2, 2, 1}},
-		{"a fresh key", func() { a = s.keyed(s.pressed(tokenA, OwnerRotateKey).Key) }, state{2, 2, 1}},
-		{"the other withdraws", func() { s.pressed(tokenB, OwnerWithdraw) }, state{2, 1, 0}},
+		{"a fresh key", func() { a = s.keyed(s.pressed(tokenA, domain.OwnerRotateKey).Key) }, state{2, 2, 1}},
+		{"the other withdraws", func() { s.pressed(tokenB, domain.OwnerWithdraw) }, state{2, 1, 0}},
 		{"and comes back", func() { tokenB = s.owned(b, ada) }, state{2, 2, 1}},
-		{"a mailbox changed and taken back", func() { mailbox("thief@agents.example.org")(); s.pressed(tokenA, OwnerRotateKey) }, state{0, 2, 0}},
+		{"a mailbox changed and taken back", func() { mailbox("thief@agents.example.org")(); s.pressed(tokenA, domain.OwnerRotateKey) }, state{0, 2, 0}},
 	} {
 		step.do()
 		one, err := s.Card(ctx, a.Handle)
@@ -600,7 +607,7 @@ func TestLevelAndEvidenceFollowTheOwner(t *testing.T) {
 			told["agent-b"]++
 		}
 		before = step.want
-		for _, c := range []Caller{a, b} {
+		for _, c := range []domain.Caller{a, b} {
 			// One more: the operator's verification, with which both began.
 			if n := strings.Count(s.story(c), "trust.changed "+c.Handle); n != told[c.Handle]+1 {
 				t.Errorf("%s: %s was told %d times, want %d", step.name, c.Handle, n, told[c.Handle]+1)
@@ -615,14 +622,14 @@ func TestLevelAndEvidenceFollowTheOwner(t *testing.T) {
 // to a spelling of the owner's address where no mail arrives.
 func TestAFreshLinkThatNeverArrives(t *testing.T) {
 	ctx := context.Background()
-	for name, outcome := range map[string]MailOutcome{"refused": MailRefused, "delayed": MailDelayed, "perhaps delivered": MailUncertain} {
+	for name, outcome := range map[string]domain.MailOutcome{"refused": domain.MailRefused, "delayed": domain.MailDelayed, "perhaps delivered": domain.MailUncertain} {
 		s := newStore(t, noCaps)
 		pilot := s.verified("harbour-pilot")
 		token := s.owned(pilot, mei)
 		_, err := s.ClaimOwner(ctx, pilot, "mei+void@people.example.org")
 		s.ok(err)
 		mail, due := s.begin()
-		if !due || mail.Kind != MailOwner {
+		if !due || mail.Kind != domain.MailOwner {
 			t.Fatalf("%s: the fresh link is not on its way: %+v", name, mail)
 		}
 		s.ok(s.EndMail(ctx, mail, outcome))
@@ -630,7 +637,7 @@ func TestAFreshLinkThatNeverArrives(t *testing.T) {
 			t.Errorf("%s: the owner's page is gone", name)
 		}
 		// One that has arrived all the same is good, and from its first use on alone.
-		s.pressed(mail.Secret, OwnerRotateKey)
+		s.pressed(mail.Secret, domain.OwnerRotateKey)
 		_, err = s.OwnerPage(ctx, token)
 		wantOutcome(t, name+", the old link once the new one is used", err, "not_found")
 	}
@@ -641,7 +648,7 @@ func TestAThiefOfTheKey(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
 	token := s.owned(pilot, mei)
-	mine := s.pressed(token, OwnerRotateKey).Key
+	mine := s.pressed(token, domain.OwnerRotateKey).Key
 	stolen, _, err := s.RotateKey(ctx, s.keyed(mine)) // the thief has it now
 	s.ok(err)
 	pilot = s.keyed(stolen)
@@ -649,7 +656,7 @@ func TestAThiefOfTheKey(t *testing.T) {
 	// Whatever it asks for in the owner's name goes to the owner.
 	_, err = s.ClaimOwner(ctx, pilot, mei)
 	s.ok(err)
-	s.update(pilot, func(a *Settings) { a.Mailbox, a.Owner = "thief@agents.example.org", "A. Thief" })
+	s.update(pilot, func(a *domain.Settings) { a.Mailbox, a.Owner = "thief@agents.example.org", "A. Thief" })
 	mails := s.deliver()
 	if len(mails) != 1 || mails[0].To != mei {
 		t.Fatalf("the owner's fresh link is not on its way: %d mails", len(mails))
@@ -668,7 +675,7 @@ func TestAThiefOfTheKey(t *testing.T) {
 	if !page.MailboxChanged || page.Claimed || page.Owner != "A. Thief" {
 		t.Errorf("the owner's page hides what happened: %+v", page)
 	}
-	mine = s.pressed(token, OwnerRotateKey).Key
+	mine = s.pressed(token, domain.OwnerRotateKey).Key
 	_, err = s.Authenticate(ctx, stolen)
 	wantOutcome(t, "the stolen key", err, "unauthorized")
 	_, err = s.recover(pilot, recovery)
@@ -679,9 +686,9 @@ func TestAThiefOfTheKey(t *testing.T) {
 	}
 
 	pilot = s.keyed(mine)
-	s.update(pilot, func(a *Settings) { a.Mailbox, a.Owner = "harbour-pilot@agents.example.org", "Mei Lin" })
+	s.update(pilot, func(a *domain.Settings) { a.Mailbox, a.Owner = "harbour-pilot@agents.example.org", "Mei Lin" })
 	s.ok(s.confirm(pilot, s.code(pilot)))
-	s.pressed(token, OwnerConfirm)
+	s.pressed(token, domain.OwnerConfirm)
 	if page := s.page(token); page.MailboxChanged || s.level(pilot) != 2 {
 		t.Errorf("level %d at the end", s.level(pilot))
 	}
@@ -695,7 +702,7 @@ func TestAFreshKeyFromTheOwnersPage(t *testing.T) {
 	token := s.owned(pilot, mei)
 	code := s.recoveryCode(pilot)
 	s.ok(s.StartRecovery(ctx, pilot.Handle))
-	done := s.pressed(token, OwnerRotateKey)
+	done := s.pressed(token, domain.OwnerRotateKey)
 	_, err := s.Authenticate(ctx, old)
 	wantOutcome(t, "the old key", err, "unauthorized")
 	_, err = s.Authenticate(ctx, done.Key)
@@ -713,13 +720,13 @@ func TestRetiring(t *testing.T) {
 	s.ok(s.Verify(context.Background(), pilot.Handle))
 	token := s.owned(pilot, mei)
 	for _, handle := range []string{"", "Harbour-Pilot", "harbour-pilot ", "lighthouse"} {
-		_, err := s.press(token, OwnerRetire, typed(handle))
+		_, err := s.press(token, domain.OwnerRetire, typed(handle))
 		wantOutcome(t, fmt.Sprintf("typed %q", handle), err, "validation_failed")
-		if faults := refusalOf(err).Faults; len(faults) != 1 || faults[0] != (Fault{"confirm", FaultBadValue, "confirm"}) {
+		if faults := refusalOf(err).Fields; len(faults) != 1 || faults[0] != (domain.FieldError{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"}) {
 			t.Errorf("typed %q: %v", handle, faults)
 		}
 	}
-	s.pressed(token, OwnerRetire, typed("harbour-pilot"))
+	s.pressed(token, domain.OwnerRetire, typed("harbour-pilot"))
 	_, err := s.Authenticate(context.Background(), key)
 	wantOutcome(t, "its key", err, "unauthorized")
 	_, err = s.Card(context.Background(), "harbour-pilot")
@@ -732,16 +739,16 @@ func TestRetiring(t *testing.T) {
 func TestWithoutAnOwnerNobodyWaitsForReceipts(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
-	receipt := func(a *Settings) { a.ContactPolicy.RequireOwnerReceipt = true }
-	_, err := s.UpdateAgent(context.Background(), pilot, func(a *Settings) error { receipt(a); return nil })
+	receipt := func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = true }
+	_, err := s.UpdateAgent(context.Background(), pilot, func(a *domain.Settings) error { receipt(a); return nil })
 	wantOutcome(t, "with no owner", err, "trust_too_low")
 	token := s.owned(pilot, mei)
 	s.update(pilot, receipt)
 	required := func() bool { return value[bool](s, `SELECT require_owner_receipt FROM agents`) }
-	if s.update(pilot, func(a *Settings) { a.Owner = "Another" }); !required() {
+	if s.update(pilot, func(a *domain.Settings) { a.Owner = "Another" }); !required() {
 		t.Error("a claim that lapsed ends the owner's receipts")
 	}
-	if s.pressed(token, OwnerWithdraw); required() {
+	if s.pressed(token, domain.OwnerWithdraw); required() {
 		t.Error("receipts are required of nobody")
 	}
 	card, err := s.Card(context.Background(), pilot.Handle)

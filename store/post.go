@@ -4,104 +4,50 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
+	"callbook/store/domain"
 	"callbook/store/search"
 	"callbook/store/text"
 )
 
-// PostDraft is a new call (specification: Call).
-type PostDraft struct {
-	Kind        string   `json:"kind" enum:"seeking,offering,announce" example:"seeking"`
-	Title       string   `json:"title" minLength:"1" maxLength:"120" example:"Tide data for Fuzhou"`
-	Body        string   `json:"body" format:"multiline" minLength:"1" maxLength:"4000" example:"Looking for hourly tide levels, 2024 to 2026."`
-	Deliverable string   `json:"deliverable,omitempty" maxLength:"300"`
-	Deadline    string   `json:"deadline,omitempty" format:"date" doc:"YYYY-MM-DD, today (UTC) or later; yesterday is let pass." example:"2099-12-31"`
-	Constraints string   `json:"constraints,omitempty" format:"multiline" maxLength:"300"`
-	Languages   []string `json:"languages,omitempty" format:"language" maxItems:"4" minLength:"1" maxLength:"60" uniqueItems:"true" doc:"Working languages."`
-	Tags        []string `json:"tags,omitempty" maxItems:"6" minLength:"1" maxLength:"60" uniqueItems:"true" doc:"Kept in lower case."`
-	Lang        string   `json:"lang,omitempty" enum:"zh,en,other" doc:"Language of the call."`
-}
-
-// Post is the stored part of a call as the public sees it.
-type Post struct {
-	ID          string  `json:"id" db:"id"`
-	Kind        string  `json:"kind" db:"kind" enum:"seeking,offering,announce"`
-	Title       string  `json:"title" db:"title"`
-	Body        string  `json:"body" db:"body"`
-	Deliverable *string `json:"deliverable" db:"deliverable"`
-	Deadline    *string `json:"deadline" db:"deadline" format:"date"`
-	Constraints *string `json:"constraints" db:"constraints"`
-	Languages   texts   `json:"languages" db:"languages"`
-	Tags        texts   `json:"tags" db:"tags"`
-	Lang        *string `json:"lang" db:"lang" enum:"zh,en,other"`
-}
-
-// PostDocument is a call as the public sees it, in ready pieces of JSON.
-type PostDocument struct {
-	Seq        int64   `db:"seq" json:"seq"`
-	ID         string  `db:"id" json:"id"`
-	Post       string  `db:"post" json:"post"`
-	Deadline   *string `db:"deadline" json:"-"`
-	Author     string  `db:"author" json:"author"`
-	ReplyCount int     `db:"reply_count" json:"reply_count"`
-	CreatedAt  Time    `db:"created_at" json:"created_at"`
-}
-
-// Position returns the number that orders the posts of a list, the newest highest.
-func (d PostDocument) Position() int64 { return d.Seq }
-
-// Size returns about how many bytes the post takes in a list.
-func (d PostDocument) Size() int { return len(d.Post) + len(d.Author) + 128 }
-
 // postRow is a row of the table posts.
 type postRow struct {
-	Post
-	Seq       int64 `db:"seq"`
-	AuthorID  int64 `db:"author_id"`
-	CreatedAt Time  `db:"created_at"`
-}
-
-// deadlineGrace is how far a new call's deadline may lie before today: somewhere
-// it is still yesterday.
-const deadlineGrace = Day
-
-// DeadlinePassed tells whether a date is too late as the deadline of something
-// new; an empty one is not.
-func DeadlinePassed(date string, now time.Time) bool {
-	return date != "" && date < at(now).add(-deadlineGrace).date()
+	domain.Post
+	Seq       int64       `db:"seq"`
+	AuthorID  int64       `db:"author_id"`
+	CreatedAt domain.Time `db:"created_at"`
 }
 
 // checkDeadline finds a deadline that has passed.
-func (t *tx) checkDeadline(date string) []Fault {
-	if !DeadlinePassed(date, t.now.Time()) {
+func (t *tx) checkDeadline(date string) []domain.FieldError {
+	if !domain.DeadlinePassed(date, t.now.Time()) {
 		return nil
 	}
-	return []Fault{{Field: "deadline", Code: FaultBadValue, Topic: "deadline"}}
+	return []domain.FieldError{{Field: "deadline", Code: domain.FaultBadValue, Topic: "deadline"}}
 }
 
 // CreatePost publishes a call of the caller. It refuses with validation_failed a
 // deadline that has passed and a text with a blocked word, with rate_limited more
 // than the day's calls, and with idempotency_conflict a repeated key with another
 // body.
-func (s *Store) CreatePost(ctx context.Context, caller Caller, draft PostDraft, once Once) (doc PostDocument, replayed bool, err error) {
-	return createOnce(ctx, s.writeAs, caller, once, func(t *tx) (PostDocument, error) { return t.createPost(caller, draft) })
+func (s *Store) CreatePost(ctx context.Context, caller domain.Caller, draft domain.PostDraft, once Once) (doc domain.PostDocument, replayed bool, err error) {
+	return createOnce(ctx, s.writeAs, caller, once, func(t *tx) (domain.PostDocument, error) { return t.createPost(caller, draft) })
 }
 
-func (t *tx) createPost(caller Caller, draft PostDraft) (PostDocument, error) {
+func (t *tx) createPost(caller domain.Caller, draft domain.PostDraft) (domain.PostDocument, error) {
 	if err := t.checkTexts(draft, t.checkDeadline(draft.Deadline)...); err != nil {
-		return PostDocument{}, err
+		return domain.PostDocument{}, err
 	}
-	if err := t.spend(caller.ID, actPost, t.store.quotas.Posts); err != nil {
-		return PostDocument{}, err
+	if err := t.spend(caller.ID, domain.ActPost, t.store.quotas.Posts); err != nil {
+		return domain.PostDocument{}, err
 	}
 	row, err := t.insertPost(caller.ID, draft)
 	if err != nil {
-		return PostDocument{}, fmt.Errorf("insert the call: %w", err)
+		return domain.PostDocument{}, fmt.Errorf("insert the call: %w", err)
 	}
-	doc := PostDocument{Seq: row.Seq, ID: row.ID, Deadline: row.Deadline, CreatedAt: row.CreatedAt}
+	doc := domain.PostDocument{Seq: row.Seq, ID: row.ID, Deadline: row.Deadline, CreatedAt: row.CreatedAt}
 	if doc.Post, err = t.settlePost(&row, caller.Handle); err != nil {
-		return PostDocument{}, err
+		return domain.PostDocument{}, err
 	}
 	t.touchRecent(caller.ID)
 	t.touchPosts()
@@ -109,13 +55,13 @@ func (t *tx) createPost(caller Caller, draft PostDraft) (PostDocument, error) {
 	return doc, err
 }
 
-func (t *tx) insertPost(authorID int64, d PostDraft) (row postRow, err error) {
-	row = postRow{AuthorID: authorID, CreatedAt: t.now, Post: Post{
+func (t *tx) insertPost(authorID int64, d domain.PostDraft) (row postRow, err error) {
+	row = postRow{AuthorID: authorID, CreatedAt: t.now, Post: domain.Post{
 		Kind: d.Kind, Title: d.Title, Body: d.Body,
-		Deliverable: optional(d.Deliverable), Deadline: optional(d.Deadline), Constraints: optional(d.Constraints),
-		Languages: canonicalLanguages(d.Languages), Tags: lowerTags(d.Tags), Lang: optional(d.Lang),
+		Deliverable: domain.Optional(d.Deliverable), Deadline: domain.Optional(d.Deadline), Constraints: domain.Optional(d.Constraints),
+		Languages: canonicalLanguages(d.Languages), Tags: lowerTags(d.Tags), Lang: domain.Optional(d.Lang),
 	}}
-	if row.ID, err = t.newID(idPost); err != nil {
+	if row.ID, err = t.newID(domain.IdPost); err != nil {
 		return row, err
 	}
 	err = t.Get(&row.Seq, `
@@ -128,8 +74,8 @@ func (t *tx) insertPost(authorID int64, d PostDraft) (row postRow, err error) {
 	return row, err
 }
 
-func lowerTags(tags []string) texts {
-	lower := make(texts, len(tags))
+func lowerTags(tags []string) domain.Texts {
+	lower := make(domain.Texts, len(tags))
 	for i, tag := range tags {
 		lower[i] = text.Normalize(strings.ToLower(tag)) // a small letter may compose where its capital does not
 	}
@@ -163,8 +109,8 @@ const selectPost = `
 
 // Post returns a call. It refuses with not_found one that is not there, or whose
 // author is hidden.
-func (s *Store) Post(ctx context.Context, id string) (PostDocument, error) {
-	var doc PostDocument
+func (s *Store) Post(ctx context.Context, id string) (domain.PostDocument, error) {
+	var doc domain.PostDocument
 	err := orNotFound(s.get(ctx, &doc, selectPost+` WHERE p.id = ?`, id))
 	return doc, err
 }
@@ -214,13 +160,13 @@ var (
 )
 
 // Posts lists posts, newest first; a search by relevance. It returns invalid_query for a cursor that no page gave.
-func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDocument], error) {
+func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[domain.PostDocument], error) {
 	ctx, cancel := s.searchContext(ctx, f == (PostFilter{Kind: f.Kind}) && page.Offset == 0)
 	defer cancel()
 	changes := s.postTotals.changes.Load()
 	q, err := s.parseQuery(ctx, &postIndex, f.Query)
 	if err != nil {
-		return List[PostDocument]{}, err
+		return List[domain.PostDocument]{}, err
 	}
 	l := &listing{name: f.name(), count: countPosts, most: pageBytes, totals: s.postTotals, changes: changes}
 	facets, x, ids := f.facets(), &postIndex, allPosts
@@ -229,13 +175,13 @@ func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[PostDo
 		ids, l.count, l.before = postsOfKind, countPostsOfKind, []any{f.Kind}
 	case !q.Empty() || len(facets) > 0:
 		if f.Open {
-			x, l.bounds = &openPostIndex, []any{at(s.clock()).date()}
+			x, l.bounds = &openPostIndex, []any{domain.TimeOf(s.clock()).Date()}
 		}
 		l.search(q, facets, "", "")
 		ids, l.count = x.ids, x.count
 	}
 	l.rows = listedPosts + ` FROM (` + ids + `) m JOIN post_documents d ON d.post_seq = m.id JOIN agent_documents a ON a.agent_id = d.author_id ORDER BY m.id DESC`
-	found, err := searchList[PostDocument](ctx, s, x, l, searched{Query: q, text: f.Query, facets: facets, strict: f.Strict, byID: postByID}, page)
+	found, err := searchList[domain.PostDocument](ctx, s, x, l, searched{Query: q, text: f.Query, facets: facets, strict: f.Strict, byID: postByID}, page)
 	for i := range found.Items {
 		found.Items[i].ID = firstMember(found.Items[i].Post)
 	}
@@ -266,7 +212,7 @@ func (f PostFilter) facets() []string {
 
 // DeletePost deletes a call of the caller, with its replies. It refuses with
 // forbidden another agent's call.
-func (s *Store) DeletePost(ctx context.Context, caller Caller, id string) error {
+func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string) error {
 	return s.writeAs(ctx, caller, func(t *tx) error {
 		var p postRow
 		err := t.Get(&p, selectPostRow+`
@@ -275,7 +221,7 @@ func (s *Store) DeletePost(ctx context.Context, caller Caller, id string) error 
 			return orNotFound(err)
 		}
 		if p.AuthorID != caller.ID {
-			return refuse(CodeForbidden)
+			return domain.NewError(domain.CodeForbidden)
 		}
 		return t.deletePost(&p)
 	})
@@ -314,7 +260,7 @@ func (t *tx) deletePostsOf(id int64) error {
 // which ran ahead has closed too early.
 func (t *tx) closePosts() (int, error) {
 	var due []int64
-	today := t.now.date()
+	today := t.now.Date()
 	err := t.Select(&due, `
 		SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?
 		UNION ALL
@@ -330,9 +276,4 @@ func (t *tx) closePosts() (int, error) {
 		}
 	}
 	return len(due), nil
-}
-
-// NextDay is when the date, and with it what is open, changes.
-func NextDay(now time.Time) time.Time {
-	return now.UTC().Truncate(Day).Add(Day)
 }

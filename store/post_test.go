@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -13,12 +14,12 @@ import (
 )
 
 func TestLimitsByTheDay(t *testing.T) {
-	s := newStore(t, withQuotas(Quotas{Posts: 2, Replies: 1}))
+	s := newStore(t, withQuotas(domain.Quotas{Posts: 2, Replies: 1}))
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
 	other, _ := s.register("lighthouse")
 	create := func() error {
-		_, _, err := s.CreatePost(ctx, caller, PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
+		_, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
 		return err
 	}
 	first := s.post(caller)
@@ -28,7 +29,7 @@ func TestLimitsByTheDay(t *testing.T) {
 	s.ok(s.DeletePost(ctx, caller, first.ID)) // what was deleted still counts
 	err := create()
 	wantOutcome(t, "the third call", err, "rate_limited")
-	if refusal := err.(*Error); !refusal.RetryAt.Equal(joined.Add(Day)) || refusal.Limit != 2 || refusal.Topic != "post" {
+	if refusal := err.(*domain.Error); !refusal.RetryAt.Equal(joined.Add(domain.Day)) || refusal.Limit != 2 || refusal.Topic != "post" {
 		t.Errorf("refused with %+v", refusal)
 	}
 	own, err := s.Me(ctx, caller)
@@ -36,7 +37,7 @@ func TestLimitsByTheDay(t *testing.T) {
 	if *own.Limits.Posts.Left != 0 || *own.Limits.Replies.Left != 1 {
 		t.Errorf("left: %d calls and %d replies", *own.Limits.Posts.Left, *own.Limits.Replies.Left)
 	}
-	s.clock.Advance(Day - time.Hour - time.Millisecond)
+	s.clock.Advance(domain.Day - time.Hour - time.Millisecond)
 	wantOutcome(t, "just before a day has passed", create(), "rate_limited")
 	s.clock.Advance(time.Millisecond)
 	wantOutcome(t, "when a day has passed", create(), "")
@@ -50,7 +51,7 @@ func TestDeadlineOfANewCall(t *testing.T) {
 	for deadline, want := range map[string]string{
 		"": "", "2026-11-18": "validation_failed", "2026-11-19": "", "2026-11-20": "", "2099-12-31": "", "1970-01-01": "validation_failed",
 	} {
-		_, _, err := s.CreatePost(context.Background(), caller, PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: deadline}, Once{})
+		_, _, err := s.CreatePost(context.Background(), caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: deadline}, Once{})
 		wantOutcome(t, "deadline "+deadline, err, want)
 	}
 }
@@ -68,7 +69,7 @@ func TestDeletingACall(t *testing.T) {
 	wantOutcome(t, "twice", s.DeletePost(ctx, caller, post.ID), "not_found")
 	_, err := s.Post(ctx, post.ID)
 	wantOutcome(t, "reading it", err, "not_found")
-	_, _, err = s.CreateReply(ctx, other, post.ID, ReplyDraft{Body: "b"}, Once{})
+	_, _, err = s.CreateReply(ctx, other, post.ID, domain.ReplyDraft{Body: "b"}, Once{})
 	wantOutcome(t, "answering it", err, "not_found")
 	if n := value[int](s, `SELECT COUNT(*) FROM replies`); n != 0 {
 		t.Errorf("%d replies are left", n)
@@ -138,14 +139,14 @@ func (s *testStore) lists() []walked {
 	ctx := context.Background()
 	var agents, searched, posts, replies []string
 	author, _ := s.register("author")
-	var post PostDocument
+	var post domain.PostDocument
 	for i := range 24 {
-		c, _ := s.register(fmt.Sprintf("stable-%d", i), func(r *Registration) {
+		c, _ := s.register(fmt.Sprintf("stable-%d", i), func(r *domain.Registration) {
 			r.Capabilities = []string{"tides"}
 			// A third each is found in the name, the tagline and the description.
 			*[]*string{&r.Name, &r.Tagline, &r.DescriptionZH}[i%3] = "港口潮汐 pilot"
 		})
-		p := s.post(author, func(d *PostDraft) {
+		p := s.post(author, func(d *domain.PostDraft) {
 			d.Tags, d.Title = []string{"tides"}, "港口"
 			*[]*string{&d.Title, &d.Deliverable, &d.Body}[i%3] = "潮汐"
 		})
@@ -172,12 +173,12 @@ func (s *testStore) lists() []walked {
 	newestReplies := slices.Clone(replies)
 	slices.Reverse(newestReplies)
 	agentsBy := func(f AgentFilter) func(Page) ([]string, string, error) {
-		return named(handleOf, func(p Page) (List[AgentDocument], error) { return s.Agents(ctx, f, p) })
+		return named(handleOf, func(p Page) (List[domain.AgentDocument], error) { return s.Agents(ctx, f, p) })
 	}
 	postsBy := func(f PostFilter) func(Page) ([]string, string, error) {
-		return named(idOf, func(p Page) (List[PostDocument], error) { return s.Posts(ctx, f, p) })
+		return named(idOf, func(p Page) (List[domain.PostDocument], error) { return s.Posts(ctx, f, p) })
 	}
-	replyID := func(r Reply) string { return r.ID }
+	replyID := func(r domain.Reply) string { return r.ID }
 	return []walked{
 		{"agents", agentsBy(AgentFilter{}), agents},
 		{"agents by words", agentsBy(AgentFilter{Query: "潮 pil"}), searched},
@@ -186,16 +187,16 @@ func (s *testStore) lists() []walked {
 		{"calls", postsBy(PostFilter{}), posts},
 		{"calls by words", postsBy(PostFilter{Query: "潮"}), tiers(posts)},
 		{"open calls by a value", postsBy(PostFilter{Tag: "tides", Open: true}), posts},
-		{"replies", named(replyID, func(p Page) (List[Reply], error) { return s.Replies(ctx, post, p) }), replies},
-		{"own replies", named(replyID, func(p Page) (List[Reply], error) { return s.RepliesTo(ctx, author, 0, p) }), newestReplies},
+		{"replies", named(replyID, func(p Page) (List[domain.Reply], error) { return s.Replies(ctx, post, p) }), replies},
+		{"own replies", named(replyID, func(p Page) (List[domain.Reply], error) { return s.RepliesTo(ctx, author, 0, p) }), newestReplies},
 	}
 }
 
 // disturb registers, changes and deletes until it is told to stop: all but what
 // lists left.
-func (s *testStore) disturb(r *rand.Rand, name string, post PostDocument, stop *atomic.Bool) error {
+func (s *testStore) disturb(r *rand.Rand, name string, post domain.PostDocument, stop *atomic.Bool) error {
 	ctx := context.Background()
-	var agents []Caller
+	var agents []domain.Caller
 	for i := 0; !stop.Load(); i++ {
 		reg := registration(fmt.Sprintf("%s-%d", name, i))
 		reg.Tagline, reg.Capabilities = pick(r, "", "潮汐 pilot", "tide"), pick(r, nil, []string{"tides"})
@@ -203,9 +204,9 @@ func (s *testStore) disturb(r *rand.Rand, name string, post PostDocument, stop *
 		if err != nil {
 			return err
 		}
-		caller := Caller{ID: registered.Agent.ID, Handle: reg.Handle}
+		caller := domain.Caller{ID: registered.Agent.ID, Handle: reg.Handle}
 		agents = append(agents, caller)
-		p, _, err := s.CreatePost(ctx, caller, PostDraft{Kind: "seeking", Title: pick(r, "潮", "x"), Body: "b", Tags: pick(r, nil, []string{"tides"})}, Once{})
+		p, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: pick(r, "潮", "x"), Body: "b", Tags: pick(r, nil, []string{"tides"})}, Once{})
 		if err != nil {
 			return err
 		}
@@ -214,10 +215,10 @@ func (s *testStore) disturb(r *rand.Rand, name string, post PostDocument, stop *
 				return err
 			}
 		}
-		if _, _, err := s.CreateReply(ctx, caller, post.ID, ReplyDraft{Body: "b"}, Once{}); err != nil {
+		if _, _, err := s.CreateReply(ctx, caller, post.ID, domain.ReplyDraft{Body: "b"}, Once{}); err != nil {
 			return err
 		}
-		_, err = s.UpdateAgent(ctx, agents[r.IntN(len(agents))], func(set *Settings) error {
+		_, err = s.UpdateAgent(ctx, agents[r.IntN(len(agents))], func(set *domain.Settings) error {
 			set.Name, set.Tagline = pick(r, "潮汐 pilot", "other"), pick(r, "", "潮 pilot")
 			return nil
 		})
@@ -326,18 +327,18 @@ func TestReportsCountOnceADayForAnAddress(t *testing.T) {
 		{"the same", post.ID, "192.0.2.1", 0, 1},
 		{"another address", post.ID, "192.0.2.2", 0, 2},
 		{"another call", other.ID, "192.0.2.1", 0, 3},
-		{"within a day", post.ID, "192.0.2.1", Day - time.Millisecond, 3},
+		{"within a day", post.ID, "192.0.2.1", domain.Day - time.Millisecond, 3},
 		{"after a day", post.ID, "192.0.2.1", time.Millisecond, 4},
 	} {
 		s.clock.Advance(step.after)
 		s.ok(s.RunDue(ctx))
-		s.ok(s.ReportPost(ctx, step.post, step.address, ReportDraft{}))
+		s.ok(s.ReportPost(ctx, step.post, step.address, domain.ReportDraft{}))
 		if n := reports(); n != step.want {
 			t.Errorf("%s: %d reports, want %d", step.name, n, step.want)
 		}
 	}
-	wantOutcome(t, "an unknown call", s.ReportPost(ctx, "pst_unknown", "192.0.2.1", ReportDraft{}), "not_found")
-	errs := together(crowd, func(int) error { return s.ReportPost(ctx, other.ID, "192.0.2.9", ReportDraft{}) })
+	wantOutcome(t, "an unknown call", s.ReportPost(ctx, "pst_unknown", "192.0.2.1", domain.ReportDraft{}), "not_found")
+	errs := together(crowd, func(int) error { return s.ReportPost(ctx, other.ID, "192.0.2.9", domain.ReportDraft{}) })
 	if n := reports(); n != 5 {
 		t.Errorf("%d reports after %d at once (%v), want 5", n, crowd, outcomes(errs))
 	}
@@ -363,7 +364,7 @@ func TestACursorBelongsToItsList(t *testing.T) {
 		"of another filter": func() error { _, err := s.Posts(ctx, PostFilter{}, Page{Limit: 1, Cursor: page.Next}); return err },
 		"of another kind":   func() error { _, err := s.Agents(ctx, AgentFilter{}, Page{Limit: 1, Cursor: page.Next}); return err },
 	} {
-		want := string(CodeInvalidQuery)
+		want := string(domain.CodeInvalidQuery)
 		if name == "of the same list" {
 			want = ""
 		}

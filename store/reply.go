@@ -1,34 +1,10 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"fmt"
-	"strings"
 )
-
-// ReplyDraft is a new reply to a call.
-type ReplyDraft struct {
-	Body string `json:"body" format:"multiline" minLength:"1" maxLength:"2000" example:"I have these from 2019 on."`
-}
-
-// Reply is an answer to a call.
-type Reply struct {
-	Seq       int64  `json:"-" db:"seq"`
-	ID        string `json:"id" db:"id"`
-	PostID    string `json:"post_id" db:"post_id"`
-	PostTitle string `json:"post_title" db:"post_title"`
-	Author    string `json:"author" db:"author"` // JSON
-	Body      string `json:"body" db:"body"`
-	CreatedAt Time   `json:"created_at" db:"created_at"`
-}
-
-// Position returns the number that orders the replies of a list, the newest highest.
-func (r Reply) Position() int64 { return r.Seq }
-
-// Size allows for the quotation marks and line ends that JSON writes as two bytes.
-func (r Reply) Size() int {
-	return len(r.Body) + strings.Count(r.Body, `"`) + strings.Count(r.Body, `\`) + strings.Count(r.Body, "\n") + len(r.Author) + 160
-}
 
 const selectReply = `
 	SELECT r.seq, r.id, p.id AS post_id, p.title AS post_title, a.author, r.body, r.created_at
@@ -59,22 +35,22 @@ func (t *tx) recountReplies(authorID int64) error {
 // blocked word, with not_found a call that is not there, with rate_limited more
 // than the day's replies, and with idempotency_conflict a repeated key with
 // another body.
-func (s *Store) CreateReply(ctx context.Context, caller Caller, postID string, draft ReplyDraft, once Once) (reply Reply, replayed bool, err error) {
-	return createOnce(ctx, s.writeAs, caller, once, func(t *tx) (Reply, error) { return t.createReply(caller, postID, draft) })
+func (s *Store) CreateReply(ctx context.Context, caller domain.Caller, postID string, draft domain.ReplyDraft, once Once) (reply domain.Reply, replayed bool, err error) {
+	return createOnce(ctx, s.writeAs, caller, once, func(t *tx) (domain.Reply, error) { return t.createReply(caller, postID, draft) })
 }
 
-func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply Reply, err error) {
+func (t *tx) createReply(caller domain.Caller, postID string, draft domain.ReplyDraft) (reply domain.Reply, err error) {
 	if err := t.checkTexts(draft); err != nil {
 		return reply, err
 	}
-	var post PostDocument
+	var post domain.PostDocument
 	if err := orNotFound(t.Get(&post, selectPost+` WHERE p.id = ?`, postID)); err != nil {
 		return reply, err
 	}
-	if err := t.spend(caller.ID, actReply, t.store.quotas.Replies); err != nil {
+	if err := t.spend(caller.ID, domain.ActReply, t.store.quotas.Replies); err != nil {
 		return reply, err
 	}
-	id, err := t.newID(idReply)
+	id, err := t.newID(domain.IdReply)
 	if err != nil {
 		return reply, err
 	}
@@ -97,24 +73,24 @@ func (t *tx) createReply(caller Caller, postID string, draft ReplyDraft) (reply 
 }
 
 // tellOfReply tells the author of a call that another has answered.
-func (t *tx) tellOfReply(caller Caller, post PostDocument, replyID string) error {
+func (t *tx) tellOfReply(caller domain.Caller, post domain.PostDocument, replyID string) error {
 	var author int64
 	if err := t.Get(&author, `SELECT author_id FROM posts WHERE seq = ?`, post.Seq); err != nil || author == caller.ID {
 		return err
 	}
-	return t.tell(author, "reply.received", EventSubject{ID: &replyID, Handle: caller.Handle, PostID: &post.ID})
+	return t.tell(author, "reply.received", domain.EventSubject{ID: &replyID, Handle: caller.Handle, PostID: &post.ID})
 }
 
 // Replies lists the replies to a call, oldest first.
-func (s *Store) Replies(ctx context.Context, post PostDocument, page Page) (List[Reply], error) {
+func (s *Store) Replies(ctx context.Context, post domain.PostDocument, page Page) (List[domain.Reply], error) {
 	from, err := parseCursor("replies to "+post.ID, page.Cursor)
 	if err != nil {
-		return List[Reply]{}, err
+		return List[domain.Reply]{}, err
 	}
 	if page.Cursor == "" {
 		from.seq = 0
 	}
-	result := List[Reply]{Items: []Reply{}}
+	result := List[domain.Reply]{Items: []domain.Reply{}}
 	err = s.selectAll(ctx, &result.Items, selectReply+`
 		WHERE r.post_seq = ? AND r.seq > ?
 		ORDER BY r.seq
@@ -133,8 +109,8 @@ func (s *Store) Replies(ctx context.Context, post PostDocument, page Page) (List
 
 // RepliesTo lists the replies to the caller's calls by others and itself, newest
 // first; since narrows to those made at that time or later.
-func (s *Store) RepliesTo(ctx context.Context, caller Caller, since Time, page Page) (List[Reply], error) {
-	return list[Reply](ctx, s, &listing{
+func (s *Store) RepliesTo(ctx context.Context, caller domain.Caller, since domain.Time, page Page) (List[domain.Reply], error) {
+	return list[domain.Reply](ctx, s, &listing{
 		name: fmt.Sprintf("replies to %d since %d", caller.ID, since),
 		rows: selectReply + `
 			WHERE r.seq < ? AND p.author_id = ? AND r.created_at >= ?

@@ -1,24 +1,16 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"fmt"
 )
 
-// ReportDraft says, optionally, why something is reported.
-type ReportDraft struct {
-	Reason string `json:"reason,omitempty" maxLength:"300" doc:"For the operator."`
-}
-
-// reportWindow is how long an address counts once for a call; after it the
-// address's hash is dropped.
-const reportWindow = Day
-
 // ReportPost tells the operator of a call. An address counts once a day for a
 // call; nothing is hidden by reports alone.
-func (s *Store) ReportPost(ctx context.Context, postID, address string, draft ReportDraft) error {
+func (s *Store) ReportPost(ctx context.Context, postID, address string, draft domain.ReportDraft) error {
 	return s.write(ctx, func(t *tx) error {
-		if err := orNotFound(t.Get(&PostDocument{}, selectPost+` WHERE p.id = ?`, postID)); err != nil {
+		if err := orNotFound(t.Get(&domain.PostDocument{}, selectPost+` WHERE p.id = ?`, postID)); err != nil {
 			return err
 		}
 		reporter, err := t.pseudonym(address)
@@ -29,7 +21,7 @@ func (s *Store) ReportPost(ctx context.Context, postID, address string, draft Re
 		repeated, err := t.Find(&earlier, `
 			SELECT seq FROM reports
 			WHERE about = 'post' AND subject = ? AND reporter = ? AND created_at > ?`,
-			postID, reporter, t.now.add(-reportWindow))
+			postID, reporter, t.now.Add(-domain.ReportWindow))
 		if err != nil || repeated {
 			return err
 		}
@@ -47,35 +39,22 @@ type report struct {
 }
 
 func (t *tx) insertReport(r report) error {
-	id, err := t.newID(idReport)
+	id, err := t.newID(domain.IdReport)
 	if err != nil {
 		return err
 	}
 	err = t.Exec(`
 		INSERT INTO reports (id, about, subject, reporter, reporter_id, reason, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`, id, r.about, r.subject, r.reporter, r.reporterID, optional(r.reason), t.now)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`, id, r.about, r.subject, r.reporter, r.reporterID, domain.Optional(r.reason), t.now)
 	if err != nil {
 		return fmt.Errorf("insert the report: %w", err)
 	}
 	return nil
 }
 
-// Report is what the operator hears of, with what is said of it.
-type Report struct {
-	ID        string  `db:"id"`
-	About     string  `db:"about"`    // post, request, claim
-	Subject   string  `db:"subject"`  // the post's or request's id, or the agent's handle
-	Of        *string `db:"of"`       // handle of the agent that is reported; NULL once it is gone
-	Text      *string `db:"text"`     // the call's title or the request's purpose, by that agent
-	Reporter  *string `db:"reporter"` // handle of the agent that reports, or NULL
-	Reason    *string `db:"reason"`
-	CreatedAt Time    `db:"created_at"`
-	ClosedAt  *Time   `db:"closed_at"`
-}
-
 // Reports lists reports, newest first, at most limit of them: those that the
 // operator has not closed, or all.
-func (s *Store) Reports(ctx context.Context, closed bool, limit int) (reports []Report, err error) {
+func (s *Store) Reports(ctx context.Context, closed bool, limit int) (reports []domain.Report, err error) {
 	err = s.selectAll(ctx, &reports, `
 		SELECT r.id, r.about, r.subject, COALESCE(ph.handle, qh.handle, CASE WHEN r.about = 'claim' THEN r.subject END) AS of,
 			COALESCE(p.title, q.purpose) AS text, rh.handle AS reporter, r.reason, r.created_at, r.closed_at
@@ -100,7 +79,7 @@ func (s *Store) CloseReport(ctx context.Context, id string) error {
 			return err
 		}
 		if n == 0 {
-			return refuse(CodeNotFound)
+			return domain.NewError(domain.CodeNotFound)
 		}
 		return t.audit("close-report", id, "")
 	})

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"cmp"
 	"context"
 	"errors"
@@ -11,119 +12,9 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// requestAge is how long a contact request waits for an answer.
-const requestAge = 7 * Day
-
-// RequestDraft is a new contact request (specification: ContactRequest).
-type RequestDraft struct {
-	Purpose      string `json:"purpose" minLength:"1" maxLength:"200" doc:"What you want, in one line." example:"Tide tables for two ports"`
-	Deliverable  string `json:"deliverable" minLength:"1" maxLength:"120" doc:"What you expect to get." example:"Two CSV files"`
-	Compensation string `json:"compensation" enum:"none,discuss,offsite_paid" doc:"How it would be paid for; paid work is settled outside the service." example:"none"`
-	OfferingID   string `json:"offering_id,omitempty" text:"-" maxLength:"60" doc:"Entry of the recipient's menu; required where its contact_policy.require_offering is true." example:"off_06e8mlgv2g5hg0r8fvhlm0q1s4"`
-	Deadline     string `json:"deadline,omitempty" format:"date" doc:"YYYY-MM-DD, today (UTC) or later; yesterday is let pass."`
-	Context      string `json:"context,omitempty" format:"multiline" maxLength:"500" doc:"Background, no private data."`
-}
-
-// Request is a contact request as its two parties see it.
-type Request struct {
-	ID            string     `json:"id" db:"id"`
-	Status        string     `json:"status" db:"status" enum:"pending,awaiting_owner,accepted,declined,withdrawn,expired"`
-	From          Party      `json:"from" db:"from"`
-	To            Party      `json:"to" db:"to"`
-	Purpose       string     `json:"purpose" db:"purpose"`
-	Deliverable   string     `json:"deliverable" db:"deliverable"`
-	Compensation  string     `json:"compensation" db:"compensation" enum:"none,discuss,offsite_paid"`
-	Offering      *Offering  `json:"offering" db:"-" doc:"The menu entry as it was; null when none was asked for."`
-	Deadline      *string    `json:"deadline" db:"deadline" format:"date"`
-	Context       *string    `json:"context" db:"context"`
-	DeclineReason *string    `json:"decline_reason" db:"decline_reason" enum:"not_a_fit,busy,need_more_info,other"`
-	CreatedAt     Time       `json:"created_at" db:"created_at"`
-	UpdatedAt     Time       `json:"updated_at" db:"updated_at"`
-	ExpiresAt     Time       `json:"expires_at" db:"expires_at"`
-	DecidedAt     *Time      `json:"decided_at" db:"decided_at" nullable:"true"`
-	Mailboxes     *Mailboxes `json:"mailboxes" db:"-" doc:"Null until the request is accepted."`
-}
-
-// Party is a side of a contact request or collaboration. Name and level are null
-// once the agent is deleted.
-type Party struct {
-	Handle string  `json:"handle" db:"handle"`
-	Name   *string `json:"name" db:"name"`
-	Level  *int    `json:"level" db:"level"`
-}
-
-// Mailboxes are both sides' as they were when the request was accepted; null once
-// the side is deleted.
-type Mailboxes struct {
-	From *string `json:"from"`
-	To   *string `json:"to"`
-}
-
-// The states of a contact request. Open are pending and awaiting_owner.
-const (
-	requestPending   = "pending"
-	requestAwaiting  = "awaiting_owner"
-	requestAccepted  = "accepted"
-	requestDeclined  = "declined"
-	requestWithdrawn = "withdrawn"
-	requestExpired   = "expired"
-)
-
-// role is who does something to a request.
-type role int
-
-const (
-	roleSender role = iota
-	roleRecipient
-	roleOwner // of the recipient, on the owner's page
-	roleClock
-)
-
-// requestAct is what is done to a request.
-type requestAct string
-
-const (
-	actAccept      requestAct = "accept"
-	actAcceptLater requestAct = "accept for the owner to agree"
-	actDecline     requestAct = "decline"
-	actWithdraw    requestAct = "withdraw"
-	actReport      requestAct = "report"
-	actAgree       requestAct = "agree"
-	actRefuse      requestAct = "refuse"
-	actExpire      requestAct = "expire"
-)
-
-// requestMove is one line of the state machine: who may do what from where, where
-// it leads, and which event tells whom.
-type requestMove struct {
-	by    role
-	from  []string
-	to    string
-	event string
-	tells []role
-}
-
-var (
-	stillPending = []string{requestPending}
-	stillOpen    = []string{requestPending, requestAwaiting}
-)
-
-// requestMoves is the state machine of contact requests (contract: Contact
-// requests). A report of a request that is no longer open moves nothing.
-var requestMoves = map[requestAct]requestMove{
-	actAccept:      {roleRecipient, stillPending, requestAccepted, "request.accepted", []role{roleSender}},
-	actAcceptLater: {roleRecipient, stillPending, requestAwaiting, "", nil},
-	actDecline:     {roleRecipient, stillOpen, requestDeclined, "request.declined", []role{roleSender}},
-	actWithdraw:    {roleSender, stillOpen, requestWithdrawn, "request.withdrawn", []role{roleRecipient}},
-	actReport:      {roleRecipient, stillOpen, requestDeclined, "request.declined", []role{roleSender}},
-	actAgree:       {roleOwner, []string{requestAwaiting}, requestAccepted, "request.accepted", []role{roleSender, roleRecipient}},
-	actRefuse:      {roleOwner, []string{requestAwaiting}, requestDeclined, "request.declined", []role{roleSender, roleRecipient}},
-	actExpire:      {roleClock, stillOpen, requestExpired, "request.expired", []role{roleSender, roleRecipient}},
-}
-
 // requestRow is a contact request as a query reads it.
 type requestRow struct {
-	Request
+	domain.ContactRequest
 	Seq         int64   `db:"seq"`
 	FromID      int64   `db:"from_id"`
 	ToID        int64   `db:"to_id"`
@@ -165,10 +56,10 @@ var selectRequest = `
 	LEFT JOIN agents oa ON oa.id = r.to_id`
 
 // record is the request as its parties see it.
-func (r *requestRow) record() (Request, error) {
-	record := r.Request
-	if r.Status == requestAccepted {
-		record.Mailboxes = &Mailboxes{From: r.FromMailbox, To: r.ToMailbox}
+func (r *requestRow) record() (domain.ContactRequest, error) {
+	record := r.ContactRequest
+	if r.Status == domain.RequestAccepted {
+		record.Mailboxes = &domain.Mailboxes{From: r.FromMailbox, To: r.ToMailbox}
 	}
 	if r.Snapshot == nil {
 		return record, nil
@@ -180,12 +71,12 @@ func (r *requestRow) record() (Request, error) {
 }
 
 // roleOf is the caller's side; false for a stranger.
-func (r *requestRow) roleOf(agentID int64) (role, bool) {
+func (r *requestRow) roleOf(agentID int64) (domain.Role, bool) {
 	switch agentID {
 	case r.FromID:
-		return roleSender, true
+		return domain.RoleSender, true
 	case r.ToID:
-		return roleRecipient, true
+		return domain.RoleRecipient, true
 	}
 	return 0, false
 }
@@ -194,8 +85,8 @@ func (r *requestRow) roleOf(agentID int64) (role, bool) {
 // deadline that has passed and a text with a blocked word, before the rules: these, in
 // the contract's order, are those of ContactPolicy.admits; with not_found a recipient
 // that is not there, and with idempotency_conflict a repeated key with another body.
-func (s *Store) SendRequest(ctx context.Context, caller Caller, handle string, draft RequestDraft, once Once) (request Request, replayed bool, err error) {
-	return createOnce(ctx, s.writeOrRejectAs, caller, once, func(t *tx) (Request, error) { return t.sendRequest(caller, handle, draft) })
+func (s *Store) SendRequest(ctx context.Context, caller domain.Caller, handle string, draft domain.ContactRequestDraft, once Once) (request domain.ContactRequest, replayed bool, err error) {
+	return createOnce(ctx, s.writeOrRejectAs, caller, once, func(t *tx) (domain.ContactRequest, error) { return t.sendRequest(caller, handle, draft) })
 }
 
 // errDryRun undoes a write that was only tried.
@@ -203,7 +94,7 @@ var errDryRun = errors.New("tried only")
 
 // TryRequest tells whether SendRequest would be admitted: it refuses as that
 // would, and stores nothing.
-func (s *Store) TryRequest(ctx context.Context, caller Caller, handle string, draft RequestDraft) error {
+func (s *Store) TryRequest(ctx context.Context, caller domain.Caller, handle string, draft domain.ContactRequestDraft) error {
 	err := s.writeAs(ctx, caller, func(t *tx) error {
 		_, err := t.sendRequest(caller, handle, draft)
 		return cmp.Or(err, errDryRun)
@@ -214,48 +105,48 @@ func (s *Store) TryRequest(ctx context.Context, caller Caller, handle string, dr
 	return err
 }
 
-func (t *tx) sendRequest(caller Caller, handle string, draft RequestDraft) (Request, error) {
+func (t *tx) sendRequest(caller domain.Caller, handle string, draft domain.ContactRequestDraft) (domain.ContactRequest, error) {
 	sender, err := t.agent(caller.ID)
 	if err != nil {
-		return Request{}, err
+		return domain.ContactRequest{}, err
 	}
 	if err := t.checkTexts(draft, t.checkDeadline(draft.Deadline)...); err != nil {
-		return Request{}, err
+		return domain.ContactRequest{}, err
 	}
 	recipient, found, err := t.agentByHandle(handle)
 	if err != nil {
-		return Request{}, err
+		return domain.ContactRequest{}, err
 	}
 	if !found || recipient.suspended(t.now) {
-		return Request{}, refuse(CodeNotFound)
+		return domain.ContactRequest{}, domain.NewError(domain.CodeNotFound)
 	}
 	offering, approach, err := t.approach(&sender, &recipient, draft)
 	if err != nil {
-		return Request{}, err
+		return domain.ContactRequest{}, err
 	}
-	if rejection := recipient.ContactPolicy.admits(approach); rejection != nil {
-		return Request{}, rejection
+	if rejection := recipient.ContactPolicy.Allow(approach); rejection != nil {
+		return domain.ContactRequest{}, rejection
 	}
 	return t.insertRequest(&sender, &recipient, draft, offering)
 }
 
 // approach gathers what the recipient's policy looks at.
-func (t *tx) approach(sender, recipient *agentRow, draft RequestDraft) (offering *Offering, a approach, err error) {
-	a = approach{
-		now: t.now, self: sender.ID == recipient.ID, level: sender.level(), offeringGiven: draft.OfferingID != "",
-		daily: t.store.quotas.requests(t.now.Time().Sub(sender.CreatedAt.Time())),
+func (t *tx) approach(sender, recipient *agentRow, draft domain.ContactRequestDraft) (offering *domain.Offering, a domain.ContactAttempt, err error) {
+	a = domain.ContactAttempt{
+		Now: t.now, Self: sender.ID == recipient.ID, Level: sender.level(), OfferingGiven: draft.OfferingID != "",
+		Daily: t.store.quotas.RequestsAtAge(t.now.Time().Sub(sender.CreatedAt.Time())),
 	}
-	if a.blocked, err = t.blocked(recipient.ID, sender.ID); err != nil {
+	if a.Blocked, err = t.blocked(recipient.ID, sender.ID); err != nil {
 		return nil, a, err
 	}
 	if offering, err = t.offering(recipient.ID, draft.OfferingID); err != nil {
 		return nil, a, err
 	}
-	a.offeringKnown = offering != nil
+	a.OfferingKnown = offering != nil
 	var pair struct {
-		Open     bool  `db:"open"`
-		Overdue  bool  `db:"overdue"`
-		Declined *Time `db:"declined"`
+		Open     bool         `db:"open"`
+		Overdue  bool         `db:"overdue"`
+		Declined *domain.Time `db:"declined"`
 	}
 	// The plus has SQLite look through what the sender ever sent, which the limit by the day
 	// bounds, and not through what the recipient got from everybody.
@@ -271,18 +162,18 @@ func (t *tx) approach(sender, recipient *agentRow, draft RequestDraft) (offering
 	if err != nil {
 		return nil, a, err
 	}
-	a.open, a.declinedAt = pair.Open, pair.Declined
-	if a.sent, err = t.spent(sender.ID, actRequest, a.daily); err != nil {
+	a.Open, a.DeclinedAt = pair.Open, pair.Declined
+	if a.Sent, err = t.spent(sender.ID, domain.ActRequest, a.Daily); err != nil {
 		return nil, a, err
 	}
-	a.received, err = t.receivedThisWeek(recipient.ID, recipient.ContactPolicy.WeeklyCap)
+	a.Received, err = t.receivedThisWeek(recipient.ID, recipient.ContactPolicy.WeeklyCap)
 	return offering, a, err
 }
 
 // receivedThisWeek are the times of the requests that count against a weekly cap,
 // newest first, at most limit; none where they are fewer than limit.
-func (t *tx) receivedThisWeek(agentID int64, limit int) (received []Time, err error) {
-	since := t.now.add(-week)
+func (t *tx) receivedThisWeek(agentID int64, limit int) (received []domain.Time, err error) {
+	since := t.now.Add(-domain.Week)
 	var all int // those that do not count, too: mostly these are few, and quick to tell
 	err = t.Get(&all, `SELECT COUNT(*) FROM (SELECT 1 FROM requests WHERE to_id = ? AND created_at > ? LIMIT ?)`, agentID, since, limit)
 	if err != nil || all < limit {
@@ -300,19 +191,19 @@ const receivedSince = `
 		UNION ALL
 		SELECT MAX(created_at) FROM requests WHERE to_id = ?1 AND created_at > ?2 AND status = 'withdrawn' GROUP BY from_id)`
 
-func (t *tx) insertRequest(sender, recipient *agentRow, d RequestDraft, offering *Offering) (Request, error) {
-	if err := t.use(sender.ID, actRequest); err != nil {
-		return Request{}, err
+func (t *tx) insertRequest(sender, recipient *agentRow, d domain.ContactRequestDraft, offering *domain.Offering) (domain.ContactRequest, error) {
+	if err := t.use(sender.ID, domain.ActRequest); err != nil {
+		return domain.ContactRequest{}, err
 	}
-	id, err := t.newID(idRequest)
+	id, err := t.newID(domain.IdRequest)
 	if err != nil {
-		return Request{}, err
+		return domain.ContactRequest{}, err
 	}
 	var snapshot *string
 	if offering != nil {
 		b, err := json.Marshal(offering)
 		if err != nil {
-			return Request{}, err
+			return domain.ContactRequest{}, err
 		}
 		text := string(b)
 		snapshot = &text
@@ -321,42 +212,42 @@ func (t *tx) insertRequest(sender, recipient *agentRow, d RequestDraft, offering
 		INSERT INTO requests (id, from_id, to_id, status, purpose, deliverable, compensation, offering, deadline,
 			context, created_at, updated_at, expires_at)
 		VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		id, sender.ID, recipient.ID, d.Purpose, d.Deliverable, d.Compensation, snapshot, optional(d.Deadline),
-		optional(d.Context), t.now, t.now, t.now.add(requestAge))
+		id, sender.ID, recipient.ID, d.Purpose, d.Deliverable, d.Compensation, snapshot, domain.Optional(d.Deadline),
+		domain.Optional(d.Context), t.now, t.now, t.now.Add(domain.RequestAge))
 	if err != nil {
-		return Request{}, fmt.Errorf("insert the request: %w", err)
+		return domain.ContactRequest{}, fmt.Errorf("insert the request: %w", err)
 	}
-	if err := t.tell(recipient.ID, "request.received", EventSubject{ID: &id, Handle: sender.Handle}); err != nil {
-		return Request{}, err
+	if err := t.tell(recipient.ID, "request.received", domain.EventSubject{ID: &id, Handle: sender.Handle}); err != nil {
+		return domain.ContactRequest{}, err
 	}
-	return Request{ // as t.request would read it
-		ID: id, Status: requestPending, From: sender.party(), To: recipient.party(),
+	return domain.ContactRequest{ // as t.request would read it
+		ID: id, Status: domain.RequestPending, From: sender.party(), To: recipient.party(),
 		Purpose: d.Purpose, Deliverable: d.Deliverable, Compensation: d.Compensation,
-		Offering: offering, Deadline: optional(d.Deadline), Context: optional(d.Context),
-		CreatedAt: t.now, UpdatedAt: t.now, ExpiresAt: t.now.add(requestAge),
+		Offering: offering, Deadline: domain.Optional(d.Deadline), Context: domain.Optional(d.Context),
+		CreatedAt: t.now, UpdatedAt: t.now, ExpiresAt: t.now.Add(domain.RequestAge),
 	}, nil
 }
 
-func (a *agentRow) party() Party {
+func (a *agentRow) party() domain.Party {
 	level := a.level()
-	return Party{Handle: a.Handle, Name: &a.Name, Level: &level}
+	return domain.Party{Handle: a.Handle, Name: &a.Name, Level: &level}
 }
 
-func (t *tx) request(id string) (Request, error) {
+func (t *tx) request(id string) (domain.ContactRequest, error) {
 	var row requestRow
 	if err := t.Get(&row, selectRequest+` WHERE r.id = ?2`, t.now, id); err != nil {
-		return Request{}, err
+		return domain.ContactRequest{}, err
 	}
 	return row.record()
 }
 
 // Request returns a request to one of its parties. It refuses everybody else with
 // not_found.
-func (s *Store) Request(ctx context.Context, caller Caller, id string) (Request, error) {
+func (s *Store) Request(ctx context.Context, caller domain.Caller, id string) (domain.ContactRequest, error) {
 	var row requestRow
-	err := orNotFound(s.get(ctx, &row, selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, at(s.clock()), id, caller.ID))
+	err := orNotFound(s.get(ctx, &row, selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, domain.TimeOf(s.clock()), id, caller.ID))
 	if err != nil {
-		return Request{}, err
+		return domain.ContactRequest{}, err
 	}
 	return row.record()
 }
@@ -368,7 +259,7 @@ type RequestFilter struct {
 }
 
 // Requests lists the caller's requests, newest first.
-func (s *Store) Requests(ctx context.Context, caller Caller, f RequestFilter, page Page) (List[Request], error) {
+func (s *Store) Requests(ctx context.Context, caller domain.Caller, f RequestFilter, page Page) (List[domain.ContactRequest], error) {
 	side := "to_id"
 	if f.Sent {
 		side = "from_id"
@@ -377,16 +268,16 @@ func (s *Store) Requests(ctx context.Context, caller Caller, f RequestFilter, pa
 	const current = `(?4 = '' OR ?4 = ` + statusNow + `)`
 	l := &listing{
 		name:   fmt.Sprintf("requests %d %s %s", caller.ID, side, f.Status),
-		before: []any{at(s.clock())},
+		before: []any{domain.TimeOf(s.clock())},
 		rows:   selectRequest + ` WHERE r.seq < ?2 AND r.` + side + ` = ?3 AND ` + current + ` ORDER BY r.seq DESC LIMIT ?5 OFFSET ?6`,
 		count:  `SELECT COUNT(*) AS n FROM (SELECT 1 FROM requests r WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = ` + statusNow + `) LIMIT ?4)`,
 		bounds: []any{caller.ID, f.Status},
 	}
 	rows, err := list[requestRow](ctx, s, l, page)
 	if err != nil {
-		return List[Request]{}, err
+		return List[domain.ContactRequest]{}, err
 	}
-	found := List[Request]{Items: []Request{}, Total: rows.Total, TotalIsExact: rows.TotalIsExact, Next: rows.Next}
+	found := List[domain.ContactRequest]{Items: []domain.ContactRequest{}, Total: rows.Total, TotalIsExact: rows.TotalIsExact, Next: rows.Next}
 	for i := range rows.Items {
 		record, err := rows.Items[i].record()
 		if err != nil {
@@ -399,38 +290,33 @@ func (s *Store) Requests(ctx context.Context, caller Caller, f RequestFilter, pa
 
 func (r requestRow) Position() int64 { return r.Seq }
 
-// DeclineDraft says, optionally, why a request is declined.
-type DeclineDraft struct {
-	Reason string `json:"reason,omitempty" enum:"not_a_fit,busy,need_more_info,other" doc:"The sender sees it."`
-}
-
 // AcceptRequest accepts a request to the caller: both mailboxes are exchanged as
 // they are now, or, where the caller's policy asks for the owner's receipt, once
 // the owner agrees. Of the four acts, each repeated by the same party answers the
 // same again; each refuses with not_found a stranger, with forbidden the other
 // party, and with invalid_state an act that does not fit the request's state.
-func (s *Store) AcceptRequest(ctx context.Context, caller Caller, id string) (Request, error) {
-	return s.actOnRequest(ctx, caller, id, actAccept, "")
+func (s *Store) AcceptRequest(ctx context.Context, caller domain.Caller, id string) (domain.ContactRequest, error) {
+	return s.actOnRequest(ctx, caller, id, domain.ActAccept, "")
 }
 
 // DeclineRequest declines a request to the caller; see AcceptRequest.
-func (s *Store) DeclineRequest(ctx context.Context, caller Caller, id string, draft DeclineDraft) (Request, error) {
-	return s.actOnRequest(ctx, caller, id, actDecline, draft.Reason)
+func (s *Store) DeclineRequest(ctx context.Context, caller domain.Caller, id string, draft domain.DeclineDraft) (domain.ContactRequest, error) {
+	return s.actOnRequest(ctx, caller, id, domain.ActDecline, draft.Reason)
 }
 
 // WithdrawRequest takes back a request that the caller sent; see AcceptRequest.
-func (s *Store) WithdrawRequest(ctx context.Context, caller Caller, id string) (Request, error) {
-	return s.actOnRequest(ctx, caller, id, actWithdraw, "")
+func (s *Store) WithdrawRequest(ctx context.Context, caller domain.Caller, id string) (domain.ContactRequest, error) {
+	return s.actOnRequest(ctx, caller, id, domain.ActWithdraw, "")
 }
 
 // ReportRequest reports a request to the caller: the operator hears of it, its
 // sender is blocked for the caller, and an open request is declined, which is all
 // that the sender sees. It goes in any state; see AcceptRequest for the rest.
-func (s *Store) ReportRequest(ctx context.Context, caller Caller, id string, draft ReportDraft) (Request, error) {
-	return s.actOnRequest(ctx, caller, id, actReport, draft.Reason)
+func (s *Store) ReportRequest(ctx context.Context, caller domain.Caller, id string, draft domain.ReportDraft) (domain.ContactRequest, error) {
+	return s.actOnRequest(ctx, caller, id, domain.ActReport, draft.Reason)
 }
 
-func (s *Store) actOnRequest(ctx context.Context, caller Caller, id string, act requestAct, reason string) (request Request, err error) {
+func (s *Store) actOnRequest(ctx context.Context, caller domain.Caller, id string, act domain.RequestAction, reason string) (request domain.ContactRequest, err error) {
 	err = s.writeOrRejectAs(ctx, caller, func(t *tx) (err error) {
 		if err := t.actOnRequest(caller.ID, id, act, reason); err != nil {
 			return err
@@ -443,28 +329,28 @@ func (s *Store) actOnRequest(ctx context.Context, caller Caller, id string, act 
 
 // actOnRequest applies the state machine. agentID is the party that acts; for the
 // owner's acts, the recipient.
-func (t *tx) actOnRequest(agentID int64, id string, act requestAct, reason string) error {
+func (t *tx) actOnRequest(agentID int64, id string, act domain.RequestAction, reason string) error {
 	var row requestRow
 	if err := orNotFound(t.Get(&row, selectRequest+` WHERE r.id = ?2`, t.now, id)); err != nil {
 		return err
 	}
 	side, party := row.roleOf(agentID)
 	if !party {
-		return refuse(CodeNotFound)
+		return domain.NewError(domain.CodeNotFound)
 	}
 	if err := t.expirePair(row.FromID, row.ToID); err != nil {
 		return err
 	}
-	if act == actAccept && side == roleRecipient {
+	if act == domain.ActAccept && side == domain.RoleRecipient {
 		var err error
 		if act, err = t.acceptance(&row); err != nil {
 			return err
 		}
 	}
-	if by := requestMoves[act].by; by != side && !(by == roleOwner && side == roleRecipient) {
-		return &Error{Code: CodeForbidden, Topic: "request"}
+	if by := domain.RequestTransitions[act].By; by != side && !(by == domain.RoleOwner && side == domain.RoleRecipient) {
+		return &domain.Error{Code: domain.CodeForbidden, Topic: "request"}
 	}
-	if act == actReport {
+	if act == domain.ActReport {
 		if err := t.blockSender(&row, reason); err != nil {
 			return err
 		}
@@ -473,39 +359,39 @@ func (t *tx) actOnRequest(agentID int64, id string, act requestAct, reason strin
 }
 
 // acceptance is what accepting a request means for its recipient now.
-func (t *tx) acceptance(row *requestRow) (requestAct, error) {
+func (t *tx) acceptance(row *requestRow) (domain.RequestAction, error) {
 	var receipt bool
 	err := t.Get(&receipt, `SELECT require_owner_receipt FROM agents WHERE id = ?`, row.ToID)
 	// One that waits for the owner already, or that the owner agreed to, stays so.
-	if row.Status == requestAwaiting || receipt && row.Status != requestAccepted {
-		return actAcceptLater, err
+	if row.Status == domain.RequestAwaiting || receipt && row.Status != domain.RequestAccepted {
+		return domain.ActAcceptLater, err
 	}
-	return actAccept, err
+	return domain.ActAccept, err
 }
 
 // moveRequest moves a request and tells of it, unless it is there already.
-func (t *tx) moveRequest(row *requestRow, act requestAct, reason string) error {
-	move := requestMoves[act]
+func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason string) error {
+	move := domain.RequestTransitions[act]
 	switch {
-	case slices.Contains(move.from, row.Status):
-	case row.Status == move.to, act == actReport:
+	case slices.Contains(move.From, row.Status):
+	case row.Status == move.To, act == domain.ActReport:
 		return nil
 	default:
-		return &Error{Code: CodeInvalidState, Topic: "request"}
+		return &domain.Error{Code: domain.CodeInvalidState, Topic: "request"}
 	}
 	decided := &t.now
-	if move.to == requestAwaiting {
+	if move.To == domain.RequestAwaiting {
 		decided = nil
 	}
-	if act != actDecline {
+	if act != domain.ActDecline {
 		reason = ""
 	}
 	err := t.Exec(`UPDATE requests SET status = ?, decline_reason = ?, updated_at = ?, decided_at = ? WHERE id = ?`,
-		move.to, optional(reason), t.now, decided, row.ID)
+		move.To, domain.Optional(reason), t.now, decided, row.ID)
 	if err != nil {
 		return fmt.Errorf("%s a request: %w", act, err)
 	}
-	if move.to == requestAccepted {
+	if move.To == domain.RequestAccepted {
 		if err := t.exchangeMailboxes(row.ID); err != nil {
 			return err
 		}
@@ -522,13 +408,13 @@ func (t *tx) exchangeMailboxes(id string) error {
 		WHERE id = ? AND status = 'accepted'`, id)
 }
 
-func (t *tx) tellOfRequest(row *requestRow, move requestMove) error {
-	for _, told := range move.tells {
+func (t *tx) tellOfRequest(row *requestRow, move domain.RequestTransition) error {
+	for _, told := range move.Tells {
 		agent, other := row.FromID, row.To.Handle
-		if told == roleRecipient {
+		if told == domain.RoleRecipient {
 			agent, other = row.ToID, row.From.Handle
 		}
-		if err := t.tell(agent, move.event, EventSubject{ID: &row.ID, Handle: other}); err != nil {
+		if err := t.tell(agent, move.Event, domain.EventSubject{ID: &row.ID, Handle: other}); err != nil {
 			return err
 		}
 	}
@@ -553,7 +439,7 @@ func (t *tx) blockSender(row *requestRow, reason string) error {
 }
 
 func (t *tx) blocked(blocker, blocked int64) (bool, error) {
-	var since Time
+	var since domain.Time
 	return t.Find(&since, `SELECT created_at FROM blocks WHERE blocker_id = ? AND blocked_id = ?`, blocker, blocked)
 }
 
@@ -580,7 +466,7 @@ func (t *tx) expireRequests(where string, args ...any) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("expire a request: %w", err)
 		}
-		if err := t.tellOfRequest(row, requestMoves[actExpire]); err != nil {
+		if err := t.tellOfRequest(row, domain.RequestTransitions[domain.ActExpire]); err != nil {
 			return 0, err
 		}
 	}
@@ -600,9 +486,9 @@ func (t *tx) endRequestsOf(id int64) error {
 		return err
 	}
 	for i := range open {
-		act := actWithdraw
+		act := domain.ActWithdraw
 		if open[i].ToID == id {
-			act = actDecline
+			act = domain.ActDecline
 		}
 		if err := t.moveRequest(&open[i], act, ""); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -21,7 +22,7 @@ func (s *testStore) stored(id string) string {
 }
 
 // boxed are the ids of the requests in a box.
-func (s *testStore) boxed(c Caller, f RequestFilter) (ids []string) {
+func (s *testStore) boxed(c domain.Caller, f RequestFilter) (ids []string) {
 	s.Helper()
 	found, err := s.Requests(context.Background(), c, f, Page{Limit: 100})
 	s.ok(err)
@@ -41,7 +42,7 @@ func TestARequestExpiresAtTheMillisecond(t *testing.T) {
 		stages[stage](p)
 		status := p.stored(p.id)
 		expires := p.request(p.asker, p.id).ExpiresAt
-		p.clock.Advance(7*Day - time.Millisecond)
+		p.clock.Advance(7*domain.Day - time.Millisecond)
 		for _, due := range []bool{false, true} {
 			now := p.request(p.asker, p.id)
 			own, err := p.Me(context.Background(), p.pilot)
@@ -98,14 +99,14 @@ func TestWhatStoresThatARequestExpired(t *testing.T) {
 		"a request in the other sense": {func(p *played) { p.ask(p.pilot, p.asker) }, false},
 	} {
 		p := newStore(t, noCaps).play()
-		p.clock.Advance(7 * Day)
+		p.clock.Advance(7 * domain.Day)
 		tt.do(p)
 		if stored := p.stored(p.id) == "expired"; stored != tt.stores {
 			t.Errorf("%s: stored is %v", name, stored)
 		}
 		p.ok(p.RunDue(ctx))
 		p.ok(p.RunDue(ctx))
-		for _, c := range []Caller{p.asker, p.pilot} {
+		for _, c := range []domain.Caller{p.asker, p.pilot} {
 			told := value[int](p.testStore, `SELECT COUNT(*) FROM events WHERE agent_id = ? AND type = 'request.expired'`, c.ID)
 			gone := strings.HasPrefix(name, "deleting") && value[int](p.testStore, `SELECT COUNT(*) FROM agents WHERE id = ?`, c.ID) == 0
 			if want := map[bool]int{false: 1, true: 0}[gone]; told != want {
@@ -115,50 +116,50 @@ func TestWhatStoresThatARequestExpired(t *testing.T) {
 	}
 }
 
-func (s *testStore) accepting(c Caller, accepting bool) {
+func (s *testStore) accepting(c domain.Caller, accepting bool) {
 	s.Helper()
-	s.update(c, func(a *Settings) { a.ContactPolicy.Accepting = accepting })
+	s.update(c, func(a *domain.Settings) { a.ContactPolicy.Accepting = accepting })
 }
 
 // refusals are the ways in which a request is refused, in the contract's order.
 var refusals = []struct {
 	name string
-	set  func(s *testStore, asker, pilot Caller, d *RequestDraft)
+	set  func(s *testStore, asker, pilot domain.Caller, d *domain.ContactRequestDraft)
 	want string
 }{
-	{"admitted", func(*testStore, Caller, Caller, *RequestDraft) {}, ""},
-	{"not verified", func(s *testStore, asker, _ Caller, _ *RequestDraft) {
-		s.update(asker, func(a *Settings) { a.Mailbox = "new@agents.example.org" })
+	{"admitted", func(*testStore, domain.Caller, domain.Caller, *domain.ContactRequestDraft) {}, ""},
+	{"not verified", func(s *testStore, asker, _ domain.Caller, _ *domain.ContactRequestDraft) {
+		s.update(asker, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
 	}, "trust_too_low verify"},
-	{"below min_level", func(s *testStore, _, pilot Caller, _ *RequestDraft) {
-		s.update(pilot, func(a *Settings) { a.ContactPolicy.MinLevel = 2 })
+	{"below min_level", func(s *testStore, _, pilot domain.Caller, _ *domain.ContactRequestDraft) {
+		s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.MinLevel = 2 })
 	}, "trust_too_low min_level"},
-	{"not accepting", func(s *testStore, _, pilot Caller, _ *RequestDraft) { s.accepting(pilot, false) }, "not_accepting"},
-	{"blocked", func(s *testStore, asker, pilot Caller, _ *RequestDraft) {
-		_, err := s.ReportRequest(context.Background(), pilot, s.ask(asker, pilot).ID, ReportDraft{})
+	{"not accepting", func(s *testStore, _, pilot domain.Caller, _ *domain.ContactRequestDraft) { s.accepting(pilot, false) }, "not_accepting"},
+	{"blocked", func(s *testStore, asker, pilot domain.Caller, _ *domain.ContactRequestDraft) {
+		_, err := s.ReportRequest(context.Background(), pilot, s.ask(asker, pilot).ID, domain.ReportDraft{})
 		s.ok(err)
 	}, "not_accepting"},
-	{"no offering", func(s *testStore, _, pilot Caller, _ *RequestDraft) {
-		s.update(pilot, func(a *Settings) { a.ContactPolicy.RequireOffering = true })
+	{"no offering", func(s *testStore, _, pilot domain.Caller, _ *domain.ContactRequestDraft) {
+		s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOffering = true })
 	}, "validation_failed [{offering_id required offering}]"},
-	{"the sender's own offering", func(s *testStore, asker, _ Caller, d *RequestDraft) {
-		menu, err := s.ReplaceOfferings(context.Background(), asker, Menu{Offerings: []OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
+	{"the sender's own offering", func(s *testStore, asker, _ domain.Caller, d *domain.ContactRequestDraft) {
+		menu, err := s.ReplaceOfferings(context.Background(), asker, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
 		s.ok(err)
 		d.OfferingID = menu[0].ID
 	}, "validation_failed [{offering_id unknown_id theirs}]"},
-	{"a deadline that has passed", func(_ *testStore, _, _ Caller, d *RequestDraft) { d.Deadline = "2026-11-18" }, "validation_failed [{deadline bad_value deadline}]"},
-	{"one is open", func(s *testStore, asker, pilot Caller, _ *RequestDraft) { s.ask(asker, pilot) }, "duplicate request"},
-	{"declined", func(s *testStore, asker, pilot Caller, _ *RequestDraft) {
-		_, err := s.DeclineRequest(context.Background(), pilot, s.ask(asker, pilot).ID, DeclineDraft{})
+	{"a deadline that has passed", func(_ *testStore, _, _ domain.Caller, d *domain.ContactRequestDraft) { d.Deadline = "2026-11-18" }, "validation_failed [{deadline bad_value deadline}]"},
+	{"one is open", func(s *testStore, asker, pilot domain.Caller, _ *domain.ContactRequestDraft) { s.ask(asker, pilot) }, "duplicate request"},
+	{"declined", func(s *testStore, asker, pilot domain.Caller, _ *domain.ContactRequestDraft) {
+		_, err := s.DeclineRequest(context.Background(), pilot, s.ask(asker, pilot).ID, domain.DeclineDraft{})
 		s.ok(err)
 	}, "cooldown request, retry after 720h0m0s"},
-	{"the sender's limit", func(s *testStore, asker, _ Caller, _ *RequestDraft) {
+	{"the sender's limit", func(s *testStore, asker, _ domain.Caller, _ *domain.ContactRequestDraft) {
 		for i := range 2 {
 			s.ask(asker, s.reachable(fmt.Sprintf("busy-%d", i)))
 		}
 	}, "sender_limit_reached request 2, retry after 24h0m0s"},
-	{"the weekly cap", func(s *testStore, _, pilot Caller, _ *RequestDraft) {
-		s.update(pilot, func(a *Settings) { a.ContactPolicy.WeeklyCap = 1 })
+	{"the weekly cap", func(s *testStore, _, pilot domain.Caller, _ *domain.ContactRequestDraft) {
+		s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.WeeklyCap = 1 })
 		s.ask(s.reachable("other"), pilot)
 	}, "weekly_cap_reached 1, retry after 168h0m0s"},
 }
@@ -170,8 +171,8 @@ func said(err error, start time.Time) string {
 	if r.Limit > 0 && r.Topic != "min_level" {
 		line += fmt.Sprintf(" %d", r.Limit)
 	}
-	if len(r.Faults) > 0 {
-		line += fmt.Sprintf(" %v", r.Faults)
+	if len(r.Fields) > 0 {
+		line += fmt.Sprintf(" %v", r.Fields)
 	}
 	if !r.RetryAt.IsZero() {
 		line += fmt.Sprintf(", retry after %v", r.RetryAt.Sub(start))
@@ -185,7 +186,7 @@ func TestADryRunStoresNothing(t *testing.T) {
 	proof.OneByOne(t)
 	ctx := context.Background()
 	for _, tt := range refusals {
-		s := newStore(t, withQuotas(DefaultQuotas))
+		s := newStore(t, withQuotas(domain.DefaultQuotas))
 		asker, pilot := s.reachable("asker"), s.reachable("harbour-pilot")
 		draft := plainDraft
 		tt.set(s, asker, pilot, &draft)
@@ -214,7 +215,7 @@ func TestRecipientsThatAreNotThere(t *testing.T) {
 	s := newStore(t)
 	asker, gone, hidden := s.reachable("asker"), s.reachable("gone"), s.reachable("hidden")
 	s.ok(s.DeleteAgent(ctx, gone))
-	s.change([]Caller{hidden}, `UPDATE agents SET suspended_at = 1, suspended_until = ? WHERE id = ?`, at(s.clock.Now()).add(Day), hidden.ID)
+	s.change([]domain.Caller{hidden}, `UPDATE agents SET suspended_at = 1, suspended_until = ? WHERE id = ?`, domain.TimeOf(s.clock.Now()).Add(domain.Day), hidden.ID)
 	for handle, want := range map[string]string{"unknown": "not_found", "gone": "not_found", "hidden": "not_found", "asker": "self_request", "Asker": "not_found"} {
 		_, _, err := s.SendRequest(ctx, asker, handle, plainDraft, Once{})
 		wantOutcome(t, handle, err, want)
@@ -222,14 +223,14 @@ func TestRecipientsThatAreNotThere(t *testing.T) {
 	}
 	wantOutcome(t, "from a hidden one", s.send(hidden, asker), "suspended")
 	wantOutcome(t, "from one that is gone", s.send(gone, asker), "unauthorized")
-	s.clock.Advance(Day)
+	s.clock.Advance(domain.Day)
 	wantOutcome(t, "after the suspension", s.send(asker, hidden), "")
 }
 
 // TestLimitsOfASender counts by the day: 2 in an agent's first week, then 5.
 // Whatever became of a request, it counts.
 func TestLimitsOfASender(t *testing.T) {
-	s := newStore(t, withQuotas(DefaultQuotas))
+	s := newStore(t, withQuotas(domain.DefaultQuotas))
 	joined := s.clock.Now()
 	asker := s.reachable("asker")
 	n := 0
@@ -241,19 +242,19 @@ func TestLimitsOfASender(t *testing.T) {
 		{0, "", 1},
 		{time.Hour, "", 0},
 		{time.Hour, "sender_limit_reached request 2, retry after 24h0m0s", 0},
-		{Day - time.Millisecond, "sender_limit_reached request 2, retry after 24h0m0s", 0},
-		{Day, "", 0},
-		{Day, "sender_limit_reached request 2, retry after 25h0m0s", 0},
-		{7*Day - time.Millisecond, "", 1},
-		{7*Day - time.Millisecond, "", 0},
-		{7*Day - time.Millisecond, "sender_limit_reached request 2, retry after 191h59m59.999s", 0},
-		{7 * Day, "", 2},
-		{7 * Day, "", 1},
-		{7 * Day, "", 0},
-		{7 * Day, "sender_limit_reached request 5, retry after 191h59m59.999s", 0},
-		{8*Day - time.Millisecond, "", 1},
-		{8*Day - time.Millisecond, "", 0},
-		{8*Day - time.Millisecond, "sender_limit_reached request 5, retry after 192h0m0s", 0},
+		{domain.Day - time.Millisecond, "sender_limit_reached request 2, retry after 24h0m0s", 0},
+		{domain.Day, "", 0},
+		{domain.Day, "sender_limit_reached request 2, retry after 25h0m0s", 0},
+		{7*domain.Day - time.Millisecond, "", 1},
+		{7*domain.Day - time.Millisecond, "", 0},
+		{7*domain.Day - time.Millisecond, "sender_limit_reached request 2, retry after 191h59m59.999s", 0},
+		{7 * domain.Day, "", 2},
+		{7 * domain.Day, "", 1},
+		{7 * domain.Day, "", 0},
+		{7 * domain.Day, "sender_limit_reached request 5, retry after 191h59m59.999s", 0},
+		{8*domain.Day - time.Millisecond, "", 1},
+		{8*domain.Day - time.Millisecond, "", 0},
+		{8*domain.Day - time.Millisecond, "sender_limit_reached request 5, retry after 192h0m0s", 0},
 	} {
 		s.clock.Advance(step.at - s.since(joined))
 		n++
@@ -285,7 +286,7 @@ func TestTheWeeklyCap(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot := s.reachable("harbour-pilot")
-	s.update(pilot, func(a *Settings) { a.ContactPolicy.WeeklyCap = 4 })
+	s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.WeeklyCap = 4 })
 	askers := s.crowdOf("asker", 8)
 	start := s.clock.Now()
 	const h = time.Hour
@@ -303,15 +304,15 @@ func TestTheWeeklyCap(t *testing.T) {
 		{4 * h, 2, "declines", "", 1},
 		{5 * h, 3, "accepts", "", 0},
 		{6 * h, 4, "", "weekly_cap_reached 4, retry after 170h0m0s", 0},
-		{7*Day + 2*h - time.Millisecond, 4, "", "weekly_cap_reached 4, retry after 170h0m0s", 0},
-		{7*Day + 2*h, 4, "", "", 0},
-		{7*Day + 2*h, 5, "", "weekly_cap_reached 4, retry after 171h0m0s", 0},
-		{7*Day + 3*h, 5, "is deleted", "", 0}, // which withdraws it
-		{7*Day + 3*h, 6, "", "weekly_cap_reached 4, retry after 172h0m0s", 0},
-		{7*Day + 4*h, 0, "withdraws", "", 0},
-		{7*Day + 5*h, 0, "withdraws", "", 1}, // the accepted one is old, and this one stands for its own before
-		{7*Day + 5*h, 6, "", "", 0},
-		{7*Day + 5*h, 7, "", "weekly_cap_reached 4, retry after 338h0m0s", 0},
+		{7*domain.Day + 2*h - time.Millisecond, 4, "", "weekly_cap_reached 4, retry after 170h0m0s", 0},
+		{7*domain.Day + 2*h, 4, "", "", 0},
+		{7*domain.Day + 2*h, 5, "", "weekly_cap_reached 4, retry after 171h0m0s", 0},
+		{7*domain.Day + 3*h, 5, "is deleted", "", 0}, // which withdraws it
+		{7*domain.Day + 3*h, 6, "", "weekly_cap_reached 4, retry after 172h0m0s", 0},
+		{7*domain.Day + 4*h, 0, "withdraws", "", 0},
+		{7*domain.Day + 5*h, 0, "withdraws", "", 1}, // the accepted one is old, and this one stands for its own before
+		{7*domain.Day + 5*h, 6, "", "", 0},
+		{7*domain.Day + 5*h, 7, "", "weekly_cap_reached 4, retry after 338h0m0s", 0},
 	} {
 		s.clock.Advance(step.at - s.since(start))
 		r, _, err := s.SendRequest(ctx, askers[step.from], pilot.Handle, plainDraft, Once{})
@@ -336,7 +337,7 @@ func TestTheWeeklyCap(t *testing.T) {
 }
 
 func TestLimitsOfRequestsAtOnce(t *testing.T) {
-	s := newStore(t, withQuotas(Quotas{RequestsFirstWeek: 2, Requests: 5}))
+	s := newStore(t, withQuotas(domain.Quotas{RequestsFirstWeek: 2, Requests: 5}))
 	many := s.crowdOf("many", rush)
 	unlimited := func() { s.change(nil, `DELETE FROM usage`) }
 	rounds := proof.Rounds(60, 200, 4000)
@@ -369,7 +370,7 @@ func TestAnswersAtOnce(t *testing.T) {
 	for range 60 {
 		p := s.play()
 		acts := []string{"accepts", "declines", "withdraws", "reports"}
-		by := map[string]Caller{"accepts": p.pilot, "declines": p.pilot, "withdraws": p.asker, "reports": p.pilot}
+		by := map[string]domain.Caller{"accepts": p.pilot, "declines": p.pilot, "withdraws": p.asker, "reports": p.pilot}
 		errs := together(len(acts), func(i int) error {
 			_, err := s.answers()[acts[i]](by[acts[i]], p.id)
 			return err
@@ -390,10 +391,10 @@ func TestAnswersAtOnce(t *testing.T) {
 
 func TestARepeatedRequestIsOne(t *testing.T) {
 	ctx := context.Background()
-	s := newStore(t, withQuotas(DefaultQuotas))
+	s := newStore(t, withQuotas(domain.DefaultQuotas))
 	asker, pilot, other := s.reachable("asker"), s.reachable("harbour-pilot"), s.reachable("other")
 	once := NewOnce("createRequest", onceKey, "body")
-	answers := make([]Request, rush)
+	answers := make([]domain.ContactRequest, rush)
 	fresh := make([]bool, rush)
 	wantOutcomes(t, "the same call at once", together(rush, func(i int) (err error) {
 		var replayed bool
@@ -440,10 +441,10 @@ func TestBlocksAndReports(t *testing.T) {
 	s.ok(err)
 	sent := s.ask(asker, pilot)
 	for range 2 {
-		_, err = s.ReportRequest(ctx, pilot, sent.ID, ReportDraft{Reason: "It sells things."})
+		_, err = s.ReportRequest(ctx, pilot, sent.ID, domain.ReportDraft{Reason: "It sells things."})
 		s.ok(err)
 	}
-	_, err = s.ReportRequest(ctx, pilot, earlier.ID, ReportDraft{})
+	_, err = s.ReportRequest(ctx, pilot, earlier.ID, domain.ReportDraft{})
 	s.ok(err)
 	var heard []string
 	s.ok(s.selectAll(ctx, &heard, `SELECT about || ' ' || subject || ' ' || reporter_id || ' ' || COALESCE(reason, '') || ' ' || (reporter IS NULL) FROM reports ORDER BY seq`))
@@ -456,7 +457,7 @@ func TestBlocksAndReports(t *testing.T) {
 	// The sender sees a decline as any other.
 	r := s.request(asker, sent.ID)
 	if r.Status != "declined" || r.DeclineReason != nil || s.request(asker, earlier.ID).Status != "accepted" {
-		t.Errorf("the sender sees %s, %v", r.Status, deref(r.DeclineReason))
+		t.Errorf("the sender sees %s, %v", r.Status, domain.Deref(r.DeclineReason))
 	}
 	text, err := json.Marshal(r)
 	if s.ok(err); strings.Contains(string(text), "report") || strings.Contains(string(text), "block") {
@@ -466,10 +467,10 @@ func TestBlocksAndReports(t *testing.T) {
 	if s.ok(err); strings.Contains(export, "It sells") || strings.Contains(export, `"blocked"`) {
 		t.Error("the sender's export tells of the report or the block")
 	}
-	s.clock.Advance(31 * Day)
+	s.clock.Advance(31 * domain.Day)
 	for _, tt := range []struct {
 		name     string
-		from, to Caller
+		from, to domain.Caller
 		want     string
 	}{
 		{"to the one that reported it", asker, pilot, "not_accepting"},
@@ -486,7 +487,7 @@ func TestDecliningHoldsForAMonth(t *testing.T) {
 	s := newStore(t)
 	asker, pilot, other := s.reachable("asker"), s.reachable("harbour-pilot"), s.reachable("other")
 	decline := func() {
-		_, err := s.DeclineRequest(context.Background(), pilot, s.ask(asker, pilot).ID, DeclineDraft{})
+		_, err := s.DeclineRequest(context.Background(), pilot, s.ask(asker, pilot).ID, domain.DeclineDraft{})
 		s.ok(err)
 	}
 	decline()
@@ -498,7 +499,7 @@ func TestDecliningHoldsForAMonth(t *testing.T) {
 		want string
 	}{
 		{0, "cooldown request, retry after 720h0m0s"},
-		{30*Day - time.Millisecond, "cooldown request, retry after 720h0m0s"},
+		{30*domain.Day - time.Millisecond, "cooldown request, retry after 720h0m0s"},
 	} {
 		s.clock.Advance(step.at - s.since(start))
 		if got := said(s.send(asker, pilot), start); got != step.want {
@@ -570,7 +571,7 @@ func TestBoxesOfRequests(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot := s.reachable("harbour-pilot")
-	s.update(pilot, func(a *Settings) { a.ContactPolicy.WeeklyCap = 50 })
+	s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.WeeklyCap = 50 })
 	statuses := []string{"pending", "accepted", "declined", "withdrawn"}
 	in := map[string][]string{}
 	var sent, expired []string
@@ -581,7 +582,7 @@ func TestBoxesOfRequests(t *testing.T) {
 			s.clock.Advance(time.Second)
 		}
 	}
-	s.clock.Advance(7 * Day)
+	s.clock.Advance(7 * domain.Day)
 	for i, c := range s.crowdOf("asker", 24) {
 		r := s.ask(c, pilot)
 		status := statuses[i%4]
@@ -595,10 +596,10 @@ func TestBoxesOfRequests(t *testing.T) {
 		in[status], in[""] = append(in[status], r.ID), append(in[""], r.ID)
 	}
 	in["expired"], in[""], in["awaiting_owner"] = expired, append(slices.Clone(expired), in[""]...), nil
-	requestID := func(r Request) string { return r.ID }
+	requestID := func(r domain.ContactRequest) string { return r.ID }
 	for status, want := range in {
 		slices.Reverse(want)
-		box := walked{status, named(requestID, func(p Page) (List[Request], error) {
+		box := walked{status, named(requestID, func(p Page) (List[domain.ContactRequest], error) {
 			return s.Requests(ctx, pilot, RequestFilter{Status: status}, p)
 		}), want}
 		for limit := 1; limit <= 28; limit += 3 {
@@ -620,7 +621,7 @@ func TestBoxesOfRequests(t *testing.T) {
 		_, err := s.Requests(ctx, pilot, filter, Page{Limit: 1, Cursor: first.Next})
 		wantOutcome(t, "a cursor of "+name, err, "invalid_query")
 	}
-	_, err = s.Requests(ctx, Caller{ID: 2}, RequestFilter{}, Page{Limit: 1, Cursor: first.Next})
+	_, err = s.Requests(ctx, domain.Caller{ID: 2}, RequestFilter{}, Page{Limit: 1, Cursor: first.Next})
 	wantOutcome(t, "a cursor of another agent", err, "invalid_query")
 }
 
@@ -631,7 +632,7 @@ func TestMailboxesAreShownToThePartiesAlone(t *testing.T) {
 	for stage := range stages {
 		p := newStore(t, noCaps).play()
 		stages[stage](p)
-		shown := func(c Caller) bool {
+		shown := func(c domain.Caller) bool {
 			var read []any
 			r, err := p.Request(ctx, c, p.id)
 			read = append(read, r, err)
@@ -654,7 +655,7 @@ func TestMailboxesAreShownToThePartiesAlone(t *testing.T) {
 			return strings.Contains(string(text), other.Handle+"@")
 		}
 		accepted := p.request(p.asker, p.id).Status == "accepted"
-		for name, c := range map[string]Caller{"stranger": p.stranger, "asker": p.asker} {
+		for name, c := range map[string]domain.Caller{"stranger": p.stranger, "asker": p.asker} {
 			if got := shown(c); got != (accepted && name != "stranger") {
 				t.Errorf("%s: the %s sees a mailbox: %v", stage, name, got)
 			}

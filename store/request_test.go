@@ -10,35 +10,36 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
 // reachable registers an agent at level 1 that takes requests without an offering.
-func (s *testStore) reachable(handle string) Caller {
+func (s *testStore) reachable(handle string) domain.Caller {
 	s.Helper()
 	c := s.verified(handle)
-	s.update(c, func(a *Settings) { a.ContactPolicy.RequireOffering = false })
+	s.update(c, func(a *domain.Settings) { a.ContactPolicy.RequireOffering = false })
 	return c
 }
 
-func (s *testStore) crowdOf(prefix string, n int) []Caller {
+func (s *testStore) crowdOf(prefix string, n int) []domain.Caller {
 	s.Helper()
-	callers := make([]Caller, n)
+	callers := make([]domain.Caller, n)
 	for i := range callers {
 		callers[i] = s.reachable(fmt.Sprintf("%s-%d", prefix, i))
 	}
 	return callers
 }
 
-var plainDraft = RequestDraft{Purpose: "Tide tables", Deliverable: "Two files", Compensation: "none"}
+var plainDraft = domain.ContactRequestDraft{Purpose: "Tide tables", Deliverable: "Two files", Compensation: "none"}
 
-func (s *testStore) send(from, to Caller) error {
+func (s *testStore) send(from, to domain.Caller) error {
 	_, _, err := s.SendRequest(context.Background(), from, to.Handle, plainDraft, Once{})
 	return err
 }
 
 // ask sends a request that is admitted.
-func (s *testStore) ask(from, to Caller) Request {
+func (s *testStore) ask(from, to domain.Caller) domain.ContactRequest {
 	s.Helper()
 	r, _, err := s.SendRequest(context.Background(), from, to.Handle, plainDraft, Once{})
 	s.ok(err)
@@ -46,7 +47,7 @@ func (s *testStore) ask(from, to Caller) Request {
 }
 
 // request is a request as one of its parties reads it.
-func (s *testStore) request(c Caller, id string) Request {
+func (s *testStore) request(c domain.Caller, id string) domain.ContactRequest {
 	s.Helper()
 	r, err := s.Request(context.Background(), c, id)
 	s.ok(err)
@@ -54,16 +55,16 @@ func (s *testStore) request(c Caller, id string) Request {
 }
 
 // answers are the acts on a request that are calls of an agent.
-func (s *testStore) answers() map[string]func(c Caller, id string) (Request, error) {
+func (s *testStore) answers() map[string]func(c domain.Caller, id string) (domain.ContactRequest, error) {
 	ctx := context.Background()
-	return map[string]func(Caller, string) (Request, error){
-		"accepts": func(c Caller, id string) (Request, error) { return s.AcceptRequest(ctx, c, id) },
-		"declines": func(c Caller, id string) (Request, error) {
-			return s.DeclineRequest(ctx, c, id, DeclineDraft{})
+	return map[string]func(domain.Caller, string) (domain.ContactRequest, error){
+		"accepts": func(c domain.Caller, id string) (domain.ContactRequest, error) { return s.AcceptRequest(ctx, c, id) },
+		"declines": func(c domain.Caller, id string) (domain.ContactRequest, error) {
+			return s.DeclineRequest(ctx, c, id, domain.DeclineDraft{})
 		},
-		"withdraws": func(c Caller, id string) (Request, error) { return s.WithdrawRequest(ctx, c, id) },
-		"reports": func(c Caller, id string) (Request, error) {
-			return s.ReportRequest(ctx, c, id, ReportDraft{})
+		"withdraws": func(c domain.Caller, id string) (domain.ContactRequest, error) { return s.WithdrawRequest(ctx, c, id) },
+		"reports": func(c domain.Caller, id string) (domain.ContactRequest, error) {
+			return s.ReportRequest(ctx, c, id, domain.ReportDraft{})
 		},
 	}
 }
@@ -71,7 +72,7 @@ func (s *testStore) answers() map[string]func(c Caller, id string) (Request, err
 // played is one request and all who may touch it.
 type played struct {
 	*testStore
-	asker, pilot, stranger Caller
+	asker, pilot, stranger domain.Caller
 	token                  string // of the page of the pilot's owner
 	id                     string
 }
@@ -96,10 +97,10 @@ func (p *played) do(what string) string {
 	who, act, _ := strings.Cut(what, " ")
 	var err error
 	if who == "owner" {
-		_, err = p.press(p.token, map[string]OwnerAct{"agrees": OwnerAgree, "refuses": OwnerRefuse}[act], about(p.id))
+		_, err = p.press(p.token, map[string]domain.OwnerAction{"agrees": domain.OwnerAgree, "refuses": domain.OwnerRefuse}[act], about(p.id))
 	} else {
-		var r Request
-		r, err = p.answers()[act](map[string]Caller{"asker": p.asker, "pilot": p.pilot, "stranger": p.stranger}[who], p.id)
+		var r domain.ContactRequest
+		r, err = p.answers()[act](map[string]domain.Caller{"asker": p.asker, "pilot": p.pilot, "stranger": p.stranger}[who], p.id)
 		if err == nil {
 			if diff := cmp.Diff(p.request(p.pilot, p.id), r); diff != "" {
 				p.Errorf("%s: the answer is not what is read (-read +answer): %s", what, diff)
@@ -114,7 +115,7 @@ func (p *played) do(what string) string {
 
 func (p *played) receipts(on bool) {
 	p.Helper()
-	p.update(p.pilot, func(a *Settings) { a.ContactPolicy.RequireOwnerReceipt = on })
+	p.update(p.pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = on })
 }
 
 // stages are the ways into each state of a request.
@@ -134,11 +135,11 @@ var stages = map[string]func(*played){
 	"declined by the owner": func(p *played) { p.receipts(true); p.do("pilot accepts"); p.do("owner refuses") },
 	"reported":              func(p *played) { p.do("pilot reports") },
 	"withdrawn":             func(p *played) { p.do("asker withdraws") },
-	"expired":               func(p *played) { p.clock.Advance(7 * Day); p.ok(p.RunDue(context.Background())) },
+	"expired":               func(p *played) { p.clock.Advance(7 * domain.Day); p.ok(p.RunDue(context.Background())) },
 	"expired while awaiting": func(p *played) {
 		p.receipts(true)
 		p.do("pilot accepts")
-		p.clock.Advance(7 * Day)
+		p.clock.Advance(7 * domain.Day)
 		p.ok(p.RunDue(context.Background()))
 	},
 }
@@ -189,12 +190,12 @@ func TestReceiptsOfASuspendedAgent(t *testing.T) {
 	for act, want := range map[string]string{"owner agrees": "invalid_state", "owner refuses": "declined"} {
 		p := newStore(t, noCaps).play()
 		stages["awaiting"](p)
-		p.change([]Caller{p.pilot}, `UPDATE agents SET suspended_at = 1, suspended_until = ? WHERE id = ?`, at(p.clock.Now()).add(Day), p.pilot.ID)
-		_, err := p.press(p.token, map[string]OwnerAct{"owner agrees": OwnerAgree, "owner refuses": OwnerRefuse}[act], about(p.id))
+		p.change([]domain.Caller{p.pilot}, `UPDATE agents SET suspended_at = 1, suspended_until = ? WHERE id = ?`, domain.TimeOf(p.clock.Now()).Add(domain.Day), p.pilot.ID)
+		_, err := p.press(p.token, map[string]domain.OwnerAction{"owner agrees": domain.OwnerAgree, "owner refuses": domain.OwnerRefuse}[act], about(p.id))
 		if got := outcome(err) + p.request(p.asker, p.id).Status; got != want && got != want+"awaiting_owner" {
 			t.Errorf("%s while it is suspended: %s, want %s", act, got, want)
 		}
-		if p.clock.Advance(Day); want == "invalid_state" {
+		if p.clock.Advance(domain.Day); want == "invalid_state" {
 			if got := p.do(act); got != "accepted" {
 				t.Errorf("%s after it: %s", act, got)
 			}
@@ -250,7 +251,7 @@ func TestWhoHearsOfARequest(t *testing.T) {
 		p := newStore(t, noCaps).play()
 		stages[stage](p)
 		names := strings.NewReplacer(p.asker.Handle, "ASKER", p.pilot.Handle, "PILOT")
-		ofRequests := func(c Caller) (story string) {
+		ofRequests := func(c domain.Caller) (story string) {
 			for line := range strings.Lines(names.Replace(p.story(c))) {
 				if strings.HasPrefix(line, "request.") {
 					story += line
@@ -271,23 +272,23 @@ func TestWhatARequestSays(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	asker, pilot := s.verified("asker"), s.verified("harbour-pilot")
-	menu, err := s.ReplaceOfferings(ctx, pilot, Menu{Offerings: []OfferingDraft{{Title: "Tide table", Deliverable: "A CSV", Mode: "free", TurnaroundDays: 2}}})
+	menu, err := s.ReplaceOfferings(ctx, pilot, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "Tide table", Deliverable: "A CSV", Mode: "free", TurnaroundDays: 2}}})
 	s.ok(err)
-	draft := RequestDraft{
+	draft := domain.ContactRequestDraft{
 		Purpose: "Tides", Deliverable: "CSV", Compensation: "offsite_paid", OfferingID: menu[0].ID,
 		Deadline: "2026-12-01", Context: "For two ports.\nNo hurry.",
 	}
-	now := at(s.clock.Now())
+	now := domain.TimeOf(s.clock.Now())
 	got, replayed, err := s.SendRequest(ctx, asker, pilot.Handle, draft, Once{})
 	s.ok(err)
-	party := func(handle string, level int) Party {
+	party := func(handle string, level int) domain.Party {
 		name := "Name of " + handle
-		return Party{handle, &name, &level}
+		return domain.Party{Handle: handle, Name: &name, Level: &level}
 	}
-	want := Request{
+	want := domain.ContactRequest{
 		ID: got.ID, Status: "pending", From: party("asker", 1), To: party("harbour-pilot", 1),
 		Purpose: "Tides", Deliverable: "CSV", Compensation: "offsite_paid", Offering: &menu[0],
-		Deadline: &draft.Deadline, Context: &draft.Context, CreatedAt: now, UpdatedAt: now, ExpiresAt: now.add(7 * Day),
+		Deadline: &draft.Deadline, Context: &draft.Context, CreatedAt: now, UpdatedAt: now, ExpiresAt: now.Add(7 * domain.Day),
 	}
 	if diff := cmp.Diff(want, got); diff != "" || replayed || !strings.HasPrefix(got.ID, "req_") {
 		t.Errorf("sent (-want +got): %s", diff)
@@ -295,7 +296,7 @@ func TestWhatARequestSays(t *testing.T) {
 	from, to, later := "asker@agents.example.org", "harbour-pilot@agents.example.org", "later@agents.example.org"
 	decided := func(status string) func() {
 		return func() {
-			want.Status, want.UpdatedAt = status, at(s.clock.Now())
+			want.Status, want.UpdatedAt = status, domain.TimeOf(s.clock.Now())
 			want.DecidedAt = &want.UpdatedAt
 		}
 	}
@@ -305,11 +306,11 @@ func TestWhatARequestSays(t *testing.T) {
 		want func()
 	}{
 		{"another menu", func() {
-			_, err := s.ReplaceOfferings(ctx, pilot, Menu{Offerings: []OfferingDraft{{ID: menu[0].ID, Title: "Other", Deliverable: "d", Mode: "quote"}}})
+			_, err := s.ReplaceOfferings(ctx, pilot, domain.Menu{Offerings: []domain.OfferingDraft{{ID: menu[0].ID, Title: "Other", Deliverable: "d", Mode: "quote"}}})
 			s.ok(err)
 		}, func() {}},
 		{"other names and levels", func() {
-			s.update(asker, func(a *Settings) { a.Name = "Renamed" })
+			s.update(asker, func(a *domain.Settings) { a.Name = "Renamed" })
 			s.claim(pilot, 1)
 		}, func() {
 			want.To = party("harbour-pilot", 2)
@@ -317,15 +318,15 @@ func TestWhatARequestSays(t *testing.T) {
 		}},
 		{"accepted", func() { _, err := s.AcceptRequest(ctx, pilot, got.ID); s.ok(err) }, func() {
 			decided("accepted")()
-			want.Mailboxes = &Mailboxes{&from, &to}
+			want.Mailboxes = &domain.Mailboxes{From: &from, To: &to}
 		}},
 		{"other mailboxes", func() {
-			for _, c := range []Caller{asker, pilot} {
-				s.update(c, func(a *Settings) { a.Mailbox = later })
+			for _, c := range []domain.Caller{asker, pilot} {
+				s.update(c, func(a *domain.Settings) { a.Mailbox = later })
 			}
 		}, func() { want.From.Level, want.To.Level = new(int), new(int) }},
 		{"the sender is gone", func() { s.ok(s.DeleteAgent(ctx, asker)) }, func() {
-			want.From, want.Mailboxes = Party{Handle: "asker"}, &Mailboxes{nil, &to}
+			want.From, want.Mailboxes = domain.Party{Handle: "asker"}, &domain.Mailboxes{From: nil, To: &to}
 		}},
 	} {
 		s.clock.Advance(time.Minute)
@@ -343,11 +344,11 @@ func TestReasonsOfADecline(t *testing.T) {
 	for i, reason := range []string{"", "not_a_fit", "busy", "need_more_info", "other"} {
 		asker, pilot := s.reachable(fmt.Sprintf("asker-%d", i)), s.reachable(fmt.Sprintf("pilot-%d", i))
 		sent := s.ask(asker, pilot)
-		first, err := s.DeclineRequest(ctx, pilot, sent.ID, DeclineDraft{Reason: reason})
-		if s.ok(err); deref(first.DeclineReason) != reason || (first.DeclineReason == nil) != (reason == "") {
+		first, err := s.DeclineRequest(ctx, pilot, sent.ID, domain.DeclineDraft{Reason: reason})
+		if s.ok(err); domain.Deref(first.DeclineReason) != reason || (first.DeclineReason == nil) != (reason == "") {
 			t.Errorf("declined with %q: %v", reason, first.DeclineReason)
 		}
-		again, err := s.DeclineRequest(ctx, pilot, sent.ID, DeclineDraft{Reason: "other"})
+		again, err := s.DeclineRequest(ctx, pilot, sent.ID, domain.DeclineDraft{Reason: "other"})
 		if s.ok(err); !cmp.Equal(first, again) {
 			t.Errorf("another reason afterwards: %s", cmp.Diff(first, again))
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/schema"
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -309,15 +310,15 @@ func (s *testStore) fill() {
 		next, other := crowd[(i+1)%3], s.reachable(fmt.Sprintf("other-%d", i))
 		s.present(c)
 		s.owned(c, fmt.Sprintf("owner-%d@people.example.org", i))
-		post, _, err := s.CreatePost(ctx, c, PostDraft{
+		post, _, err := s.CreatePost(ctx, c, domain.PostDraft{
 			Kind: "seeking", Title: "潮汐 tides", Body: "Hourly levels of 'Skagen';\nfrom 2024.", Deadline: "2026-12-24", Tags: []string{"tide"},
 		}, NewOnce("createPost", fmt.Sprintf("%s-%d", onceKey, i), ""))
 		s.ok(err)
-		s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", ReportDraft{Reason: "Spam"}))
+		s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", domain.ReportDraft{Reason: "Spam"}))
 		s.reply(next, post, "Here they are 🌊")
 		_, err = s.AcceptRequest(ctx, next, s.ask(c, next).ID)
 		s.ok(err)
-		_, err = s.ReportRequest(ctx, c, s.ask(other, c).ID, ReportDraft{})
+		_, err = s.ReportRequest(ctx, c, s.ask(other, c).ID, domain.ReportDraft{})
 		s.ok(err)
 		s.ask(c, other)
 		s.settled(c, next, "confirmed")
@@ -333,13 +334,13 @@ func (s *testStore) fill() {
 }
 
 // present has an agent say all that it can of itself.
-func (s *testStore) present(c Caller) {
+func (s *testStore) present(c domain.Caller) {
 	s.Helper()
-	s.update(c, func(a *Settings) {
+	s.update(c, func(a *domain.Settings) {
 		a.Tagline, a.DescriptionZH, a.Homepage, a.Model = `Berths & "tides"`, "为小港口安排泊位。", "https://harbour.example.org", "Model 1"
 		a.Capabilities, a.Languages = []string{"tide tables", "泊位"}, []string{"en", "zh-CN"}
 	})
-	_, err := s.ReplaceOfferings(context.Background(), c, Menu{Offerings: []OfferingDraft{
+	_, err := s.ReplaceOfferings(context.Background(), c, domain.Menu{Offerings: []domain.OfferingDraft{
 		{Title: "Tide table", Deliverable: "A CSV", Mode: "free", TurnaroundDays: 2, Tags: []string{"tide"}},
 		{Title: "泊位", Deliverable: "一张表", Mode: "quote", ForWhom: "Ports", NotDoing: "Pilotage"},
 	}})
@@ -347,7 +348,7 @@ func (s *testStore) present(c Caller) {
 }
 
 // leave has an agent come, deal with another and go.
-func (s *testStore) leave(other Caller) {
+func (s *testStore) leave(other domain.Caller) {
 	s.Helper()
 	c := s.reachable("leaving")
 	s.reply(other, s.post(c), "Pity")
@@ -437,9 +438,9 @@ func (s *testStore) everything() {
 	s.claim(caller, 1)
 	s.claim(partner, 2)
 	s.collab("col_1", caller, partner)
-	_, err = s.ReplaceOfferings(ctx, caller, Menu{Offerings: []OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
+	_, err = s.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
 	s.ok(err)
-	post, _, err := s.CreatePost(ctx, caller, PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: "2026-11-21"}, NewOnce("createPost", onceKey, ""))
+	post, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: "2026-11-21"}, NewOnce("createPost", onceKey, ""))
 	s.ok(err)
 	s.reply(partner, post, "b")
 	_, err = s.Post(ctx, post.ID)
@@ -470,13 +471,13 @@ func (s *testStore) everything() {
 	s.ok(err)
 	_, err = s.Stats(ctx)
 	s.ok(err)
-	s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", ReportDraft{}))
-	_, err = s.UpdateAgent(ctx, caller, func(set *Settings) error {
+	s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", domain.ReportDraft{}))
+	_, err = s.UpdateAgent(ctx, caller, func(set *domain.Settings) error {
 		set.Mailbox, set.Name = "other@agents.example.org", "Other"
 		return nil
 	})
 	s.ok(err)
-	s.clock.Advance(10 * Day)
+	s.clock.Advance(10 * domain.Day)
 	_, err = s.Authenticate(ctx, partnerKey)
 	s.ok(err)
 	_, _, err = s.RotateKey(ctx, s.keyed(partnerKey))
@@ -507,11 +508,13 @@ func (s *testStore) mailsAndClaims() {
 	s.ok(err)
 	fresh = s.keyed(key)
 	s.clock.Advance(time.Hour)
-	s.pressed(s.invite(fresh, ada), OwnerReject)
+	s.pressed(s.invite(fresh, ada), domain.OwnerReject)
 	s.clock.Advance(time.Hour)
 	token := s.owned(fresh, mei)
-	s.update(fresh, func(a *Settings) { a.ContactPolicy.RequireOwnerReceipt, a.ContactPolicy.RequireOffering = true, false })
-	for i, act := range []OwnerAct{OwnerAgree, OwnerRefuse} {
+	s.update(fresh, func(a *domain.Settings) {
+		a.ContactPolicy.RequireOwnerReceipt, a.ContactPolicy.RequireOffering = true, false
+	})
+	for i, act := range []domain.OwnerAction{domain.OwnerAgree, domain.OwnerRefuse} {
 		r := s.ask(s.reachable(fmt.Sprintf("asker-%d", i)), fresh)
 		_, err = s.AcceptRequest(ctx, fresh, r.ID)
 		s.ok(err)
@@ -522,18 +525,18 @@ func (s *testStore) mailsAndClaims() {
 	s.look(fresh, harbourPage, tooSlow, true)
 	s.look(fresh, harbourPage, notThere, true)
 	s.link(fresh, codePage)
-	s.clock.Advance(2 * Day)
+	s.clock.Advance(2 * domain.Day)
 	s.due(1)
 	_, err = s.RemoveLink(ctx, fresh, codePage)
 	s.ok(err)
-	for _, outcome := range []MailOutcome{MailDelayed, MailUncertain} {
-		s.clock.Advance(Day)
+	for _, outcome := range []domain.MailOutcome{domain.MailDelayed, domain.MailUncertain} {
+		s.clock.Advance(domain.Day)
 		s.ok(s.sends()["claim mei"](fresh))
 		mail, _ := s.begin()
 		s.ok(s.EndMail(ctx, mail, outcome))
 	}
-	s.clock.Advance(Day)
-	s.pressed(s.invite(fresh, mei), OwnerRotateKey)
+	s.clock.Advance(domain.Day)
+	s.pressed(s.invite(fresh, mei), domain.OwnerRotateKey)
 }
 
 // contacts is the part of everything between two agents.
@@ -549,7 +552,7 @@ func (s *testStore) contacts() {
 	p.id = s.boxed(p.asker, RequestFilter{Sent: true, Status: "pending"})[0]
 	p.do("asker withdraws")
 	p.id = s.ask(p.asker, p.stranger).ID
-	s.clock.Advance(8 * Day)
+	s.clock.Advance(8 * domain.Day)
 	p.do("asker withdraws")
 	s.ask(p.asker, p.stranger)
 	s.ask(p.pilot, p.asker)
@@ -568,7 +571,7 @@ func (s *testStore) contacts() {
 	}
 	s.story(p.asker)
 	s.ok(s.DeleteAgent(ctx, p.asker))
-	s.pressed(p.token, OwnerWithdraw)
+	s.pressed(p.token, domain.OwnerWithdraw)
 }
 
 var placeholder = regexp.MustCompile(`\?(\d*)`)

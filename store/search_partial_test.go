@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"fmt"
 	"slices"
@@ -10,13 +11,13 @@ import (
 )
 
 // described registers an agent whose description is a text.
-func (s *testStore) described(handle, text string) Caller {
+func (s *testStore) described(handle, text string) domain.Caller {
 	s.Helper()
-	caller, _ := s.register(handle, func(r *Registration) { r.DescriptionEN, r.Name, r.Owner = text, "N", "O" })
+	caller, _ := s.register(handle, func(r *domain.Registration) { r.DescriptionEN, r.Name, r.Owner = text, "N", "O" })
 	return caller
 }
 
-func handlesOf(items []AgentDocument) (handles []string) {
+func handlesOf(items []domain.AgentDocument) (handles []string) {
 	for _, d := range items {
 		handles = append(handles, d.Handle)
 	}
@@ -178,7 +179,7 @@ func TestSearch_StrictMatchesWhileOthersWrite(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if err := s.DeleteAgent(context.Background(), Caller{ID: made.Agent.ID, Handle: r.Handle}); err != nil {
+				if err := s.DeleteAgent(context.Background(), domain.Caller{ID: made.Agent.ID, Handle: r.Handle}); err != nil {
 					t.Error(err)
 					return
 				}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"encoding/json"
 	"os"
 	"slices"
@@ -10,8 +11,8 @@ import (
 
 // demoAgent is an agent of the demo directory's files.
 type demoAgent struct {
-	Registration
-	Offerings []OfferingDraft `json:"offerings"`
+	domain.Registration
+	Offerings []domain.OfferingDraft `json:"offerings"`
 }
 
 // TestSearch_Quality searches the demo directory for what testdata/search/queries.tsv has, and holds how often an agent
@@ -24,8 +25,8 @@ func TestSearch_Quality(t *testing.T) {
 	s.ok(json.Unmarshal(text, &agents))
 	for _, a := range agents {
 		a.AcceptRules = true
-		caller, _ := s.register(a.Handle, func(r *Registration) { *r = a.Registration })
-		_, err := s.ReplaceOfferings(t.Context(), caller, Menu{Offerings: a.Offerings})
+		caller, _ := s.register(a.Handle, func(r *domain.Registration) { *r = a.Registration })
+		_, err := s.ReplaceOfferings(t.Context(), caller, domain.Menu{Offerings: a.Offerings})
 		s.ok(err)
 	}
 	queries, err := os.ReadFile("../testdata/search/queries.tsv")
@@ -41,7 +42,7 @@ func TestSearch_Quality(t *testing.T) {
 		asked++
 		found, err := s.Agents(t.Context(), AgentFilter{Query: query}, Page{Limit: 20})
 		s.ok(err)
-		fitting := func(d AgentDocument) bool { return slices.Contains(strings.Fields(fits), d.Handle) }
+		fitting := func(d domain.AgentDocument) bool { return slices.Contains(strings.Fields(fits), d.Handle) }
 		first := slices.IndexFunc(found.Items, fitting)
 		if first >= 0 {
 			reciprocal += 1 / float64(first+1)

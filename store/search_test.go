@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -147,7 +148,7 @@ func (s *testStore) modelAgents(r *rand.Rand) (all []modelled) {
 		en, zh, tag := someUnits(r, 1, 5), someUnits(r, 0, 5), someUnits(r, 1, 1)
 		m.listed = slices.Compact(slices.Sorted(slices.Values(someUnits(r, 0, 3))))
 		m.langs = pick(r, nil, []string{"en"}, []string{"zh-CN", "en"}, []string{"zh-Hant-TW"}, []string{"zh"})
-		caller, _ := s.register(m.name, func(g *Registration) {
+		caller, _ := s.register(m.name, func(g *domain.Registration) {
 			g.Name, g.Owner, g.Tagline = textOf(r, name), textOf(r, owner), textOf(r, tagline)
 			g.DescriptionEN, g.DescriptionZH = textOf(r, en), textOf(r, zh)
 			for _, c := range m.listed {
@@ -162,7 +163,7 @@ func (s *testStore) modelAgents(r *rand.Rand) (all []modelled) {
 			slices.Concat(en, zh),
 		}
 		if r.IntN(2) == 0 {
-			_, err := s.ReplaceOfferings(context.Background(), caller, Menu{Offerings: []OfferingDraft{{
+			_, err := s.ReplaceOfferings(context.Background(), caller, domain.Menu{Offerings: []domain.OfferingDraft{{
 				Title: textOf(r, title), Deliverable: textOf(r, deliverable), Mode: "free", Tags: []string{textOf(r, tag)},
 			}}})
 			s.ok(err)
@@ -208,8 +209,8 @@ func readAll[T any](t testing.TB, name func(T) string, page func(Page) (List[T],
 	}
 }
 
-func handleOf(d AgentDocument) string { return d.Handle }
-func idOf(d PostDocument) string      { return d.ID }
+func handleOf(d domain.AgentDocument) string { return d.Handle }
+func idOf(d domain.PostDocument) string      { return d.ID }
 
 func TestAgentsAgainstAReference(t *testing.T) {
 	proof.OneByOne(t)
@@ -228,7 +229,7 @@ func TestAgentsAgainstAReference(t *testing.T) {
 			words, f = []string{units[i/2]}, AgentFilter{Strict: true, Query: spellings[units[i/2]][0]}
 		}
 		want := inOrder(all, words, func(m *modelled) bool { return m.selectedBy(f) })
-		got := readAll(t, handleOf, func(p Page) (List[AgentDocument], error) { return s.Agents(context.Background(), f, p) })
+		got := readAll(t, handleOf, func(p Page) (List[domain.AgentDocument], error) { return s.Agents(context.Background(), f, p) })
 		if !slices.Equal(got, want) {
 			t.Fatalf("query %d, %+v (words %q):\ngot  %v\nwant %v", i, f, words, got, want)
 		}
@@ -243,11 +244,11 @@ func TestAnExactHandleComesFirst(t *testing.T) {
 	s := newStore(t)
 	s.register("tide")
 	s.register("tide-two")
-	s.register("other", func(r *Registration) { r.Name = "tide" })
+	s.register("other", func(r *domain.Registration) { r.Name = "tide" })
 	for query, want := range map[string]string{
 		"tide": "tide other tide-two", "tide-two": "tide-two", "other": "other", "tid": "other tide-two tide",
 	} {
-		got := readAll(t, handleOf, func(p Page) (List[AgentDocument], error) {
+		got := readAll(t, handleOf, func(p Page) (List[domain.AgentDocument], error) {
 			return s.Agents(context.Background(), AgentFilter{Strict: true, Query: query}, p)
 		})
 		if strings.Join(got, " ") != want {
@@ -269,7 +270,7 @@ func TestPostsAgainstAReference(t *testing.T) {
 		author := pick(r, authors...)
 		deadline := pick(r, "", "2026-11-19", "2026-11-20", "2026-11-21", "2027-01-01")
 		m.post = PostFilter{Kind: pick(r, "seeking", "offering", "announce"), Author: author.Handle, Open: deadline == "" || deadline >= "2026-11-21"}
-		doc := s.post(author, func(d *PostDraft) {
+		doc := s.post(author, func(d *domain.PostDraft) {
 			d.Kind, d.Deadline = m.post.Kind, deadline
 			d.Title, d.Deliverable, d.Body, d.Constraints = textOf(r, title), textOf(r, deliverable), textOf(r, body), textOf(r, constraints)
 			for _, tag := range m.listed {
@@ -280,7 +281,7 @@ func TestPostsAgainstAReference(t *testing.T) {
 		m.weights = [3][]string{title, slices.Concat(deliverable, m.listed), slices.Concat(body, constraints)}
 		all = append(all, m)
 	}
-	s.clock.Advance(Day) // without the due jobs: what is open is right at once
+	s.clock.Advance(domain.Day) // without the due jobs: what is open is right at once
 	for i := range 500 {
 		words, query := randomQuery(r)
 		f := PostFilter{
@@ -291,7 +292,7 @@ func TestPostsAgainstAReference(t *testing.T) {
 			return (f.Kind == "" || f.Kind == m.post.Kind) && (f.Author == "" || f.Author == m.post.Author) && (!f.Open || m.post.Open) &&
 				(f.Tag == "" || slices.Contains(m.listed, strings.ToLower(f.Tag)))
 		})
-		got := readAll(t, idOf, func(p Page) (List[PostDocument], error) { return s.Posts(ctx, f, p) })
+		got := readAll(t, idOf, func(p Page) (List[domain.PostDocument], error) { return s.Posts(ctx, f, p) })
 		if !slices.Equal(got, want) {
 			t.Fatalf("query %d, %+v (words %q): got %d, want %d\n%v\n%v", i, f, words, len(got), len(want), got, want)
 		}
@@ -309,7 +310,7 @@ func TestTotalsAreCountedToAThousand(t *testing.T) {
 				if _, err := t.insertAgentRow(r, r.Handle); err != nil {
 					return err
 				}
-				if _, err := t.createPost(author, PostDraft{Kind: "seeking", Title: "tide", Body: "b", Tags: []string{"x"}}); err != nil {
+				if _, err := t.createPost(author, domain.PostDraft{Kind: "seeking", Title: "tide", Body: "b", Tags: []string{"x"}}); err != nil {
 					return err
 				}
 			}

@@ -1,52 +1,31 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"sync"
-	"time"
 )
-
-// Stats are the counts of the directory.
-type Stats struct {
-	Agents                 int  `json:"agents" db:"agents"`
-	AgentsVerified         int  `json:"agents_verified" db:"agents_verified"`
-	AgentsOwnerClaimed     int  `json:"agents_owner_claimed" db:"agents_owner_claimed"`
-	AgentsNew30d           int  `json:"agents_new_30d" db:"agents_new_30d"`
-	Offerings              int  `json:"offerings" db:"offerings"`
-	Posts                  int  `json:"posts" db:"posts"`
-	PostsSeeking           int  `json:"posts_seeking" db:"posts_seeking"`
-	PostsOffering          int  `json:"posts_offering" db:"posts_offering"`
-	PostsAnnounce          int  `json:"posts_announce" db:"posts_announce"`
-	Replies                int  `json:"replies" db:"replies"`
-	Requests               int  `json:"requests" db:"requests"`
-	RequestsAccepted       int  `json:"requests_accepted" db:"requests_accepted"`
-	ConfirmedCollaboration int  `json:"confirmed_collaborations" db:"confirmed_collaborations"`
-	AsOf                   Time `json:"as_of" db:"-"`
-}
 
 func (c *statsCache) reset() {
 	c.Lock()
 	defer c.Unlock()
-	c.last = Stats{}
+	c.last = domain.Stats{}
 }
-
-// StatsAge is how old counts may be.
-const StatsAge = 10 * time.Second
 
 type statsCache struct {
 	sync.Mutex
-	last Stats
+	last domain.Stats
 }
 
 // Stats returns the counts, at most 10 seconds old.
-func (s *Store) Stats(ctx context.Context) (Stats, error) {
+func (s *Store) Stats(ctx context.Context) (domain.Stats, error) {
 	s.counts.Lock()
 	defer s.counts.Unlock()
-	now := at(s.clock())
-	if last := s.counts.last; last.AsOf != 0 && last.AsOf <= now && now < last.AsOf.add(StatsAge) {
+	now := domain.TimeOf(s.clock())
+	if last := s.counts.last; last.AsOf != 0 && last.AsOf <= now && now < last.AsOf.Add(domain.StatsAge) {
 		return last, nil
 	}
-	stats := Stats{}
+	stats := domain.Stats{}
 	err := s.get(ctx, &stats, `
 		WITH hidden (id) AS (
 			SELECT a.id FROM agents a
@@ -87,9 +66,9 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 					JOIN agents p ON p.id = c.partner_id
 					JOIN agent_documents d ON d.agent_id = h.other
 					WHERE `+countsAsEvidence+`)) / 2 AS confirmed_collaborations`,
-		now.add(-newWindow))
+		now.Add(-newWindow))
 	if err != nil {
-		return Stats{}, err
+		return domain.Stats{}, err
 	}
 	stats.AsOf = now
 	s.counts.last = stats

@@ -45,6 +45,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -54,8 +55,8 @@ type Options struct {
 	Path        string           // the SQLite file; created when missing
 	Clock       func() time.Time // the only source of time; time.Now when nil
 	Random      io.Reader        // the source of ids and keys; crypto/rand when nil
-	Quotas      *Quotas          // limits by the day; DefaultQuotas when nil
-	Mails       *MailCaps        // caps on mails; DefaultMailCaps when nil
+	Quotas      *domain.Quotas   // limits by the day; DefaultQuotas when nil
+	Mails       *domain.MailCaps // caps on mails; DefaultMailCaps when nil
 	OwnerAgents *int             // agents that one owner may claim, 0 for any number; DefaultOwnerAgents when nil
 	Normal      bool             // synchronous=NORMAL: a power cut may lose the last writes
 	Batch       int              // writes that share one commit at the most; 16 when 0
@@ -91,8 +92,8 @@ type Store struct {
 	batch    *tx // of the transaction that the writer has open, or had last; the writer's
 	clock    func() time.Time
 	random   io.Reader
-	quotas   Quotas
-	mails    MailCaps
+	quotas   domain.Quotas
+	mails    domain.MailCaps
 	watchers []func(Changes)
 
 	ownerAgents   int // how many agents one owner may claim; 0 for any number
@@ -110,8 +111,8 @@ type Store struct {
 // Open opens the directory, brings its schema up to date and starts its writer.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
-		clock: o.Clock, random: o.Random, quotas: DefaultQuotas, mails: DefaultMailCaps,
-		ownerAgents: DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks, maxCompacted: maxCompacted,
+		clock: o.Clock, random: o.Random, quotas: domain.DefaultQuotas, mails: domain.DefaultMailCaps,
+		ownerAgents: domain.DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks, maxCompacted: maxCompacted,
 	}
 	if s.clock == nil {
 		s.clock = time.Now
@@ -136,7 +137,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return s, nil
 	}
 	if s.db.Unclean() { // then the whole file was checked
-		s.checked.Store(int64(at(s.clock())))
+		s.checked.Store(int64(domain.TimeOf(s.clock())))
 	}
 	if err := s.rebuildIfOld(ctx, o.Rebuilding); err != nil { // without it searches would find nothing
 		return nil, errors.Join(s.db.OpenError(err), s.Close())
@@ -187,7 +188,7 @@ func (s *Store) committed(c Changes) {
 }
 
 // Now returns the directory's time.
-func (s *Store) Now() time.Time { return at(s.clock()).Time() }
+func (s *Store) Now() time.Time { return domain.TimeOf(s.clock()).Time() }
 
 // Close finishes the waiting writes and closes the file. It may be called once.
 func (s *Store) Close() error { return s.db.Close() }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -22,7 +23,7 @@ func TestTotalsFollowEveryChange(t *testing.T) {
 			if _, err := t.insertAgentRow(r, r.Handle); err != nil {
 				return err
 			}
-			doc, err := t.createPost(author, PostDraft{Kind: "seeking", Title: "tide", Body: "b"})
+			doc, err := t.createPost(author, domain.PostDraft{Kind: "seeking", Title: "tide", Body: "b"})
 			if err != nil {
 				return err
 			}
@@ -65,7 +66,7 @@ func TestTotalsFollowEveryChange(t *testing.T) {
 		case 3:
 			_ = s.DeletePost(ctx, author, posts[r.IntN(20)])
 		case 4:
-			s.post(author, func(d *PostDraft) { d.Title = "tide" })
+			s.post(author, func(d *domain.PostDraft) { d.Title = "tide" })
 		}
 		check(fmt.Sprintf("step %d", i))
 	}
@@ -102,7 +103,7 @@ func TestTotalsWhileOthersWrite(t *testing.T) {
 	for i, author := range authors {
 		wait.Go(func() {
 			for n := 1; n <= 20; n++ {
-				draft := PostDraft{Kind: "seeking", Title: "tide", Body: "b"}
+				draft := domain.PostDraft{Kind: "seeking", Title: "tide", Body: "b"}
 				if _, _, err := s.CreatePost(ctx, author, draft, Once{}); err != nil {
 					t.Error(err)
 					return

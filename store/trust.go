@@ -4,14 +4,6 @@ import (
 	"fmt"
 )
 
-// Trust is what is proven of an agent (specification: Trust level).
-type Trust struct {
-	Level           int    `json:"level" minimum:"0" maximum:"2"`
-	MailboxVerified bool   `json:"mailbox_verified"`
-	OwnerClaimed    bool   `json:"owner_claimed"`
-	Links           []Link `json:"links"`
-}
-
 // unverify puts an agent back to level 0 after its mailbox changed: codes and
 // the owner claim do not carry over to the new one.
 func (t *tx) unverify(id int64) error {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/domain"
 	"context"
 	"strings"
 	"testing"
@@ -15,12 +16,12 @@ func TestASuspensionEndsOnAFullDisk(t *testing.T) {
 	_, err := s.Authenticate(ctx, key)
 	s.ok(err)
 	for range 20 { // to be shown again, they need room
-		s.post(pilot, func(d *PostDraft) { d.Body = strings.Repeat("Tides. ", 280) })
+		s.post(pilot, func(d *domain.PostDraft) { d.Body = strings.Repeat("Tides. ", 280) })
 	}
 	s.ok(s.Suspend(ctx, pilot.Handle, "spam", s.clock.Now().Add(time.Hour)))
 	s.leaveNoRoom()
 	s.clock.Advance(2 * time.Hour)
-	wantOutcome(t, "what ends it", s.endSuspension(ctx, pilot.ID), string(CodeStorageFull))
+	wantOutcome(t, "what ends it", s.endSuspension(ctx, pilot.ID), string(domain.CodeStorageFull))
 	_, err = s.Authenticate(ctx, key)
 	wantOutcome(t, "a call", err, "")
 	s.limitPages(1000)
@@ -37,17 +38,17 @@ func TestASuspensionHidesAndEnds(t *testing.T) {
 	s := newStore(t)
 	pilot, key := s.register("harbour-pilot")
 	post := s.post(pilot)
-	until := at(s.clock.Now().Add(time.Hour))
-	s.change([]Caller{pilot}, `UPDATE agents SET suspended_at = 1, suspended_until = ?, suspension_reason = 'spam' WHERE id = ?`, until, pilot.ID)
+	until := domain.TimeOf(s.clock.Now().Add(time.Hour))
+	s.change([]domain.Caller{pilot}, `UPDATE agents SET suspended_at = 1, suspended_until = ?, suspension_reason = 'spam' WHERE id = ?`, until, pilot.ID)
 
 	_, err := s.Card(ctx, "harbour-pilot")
-	wantOutcome(t, "the call", err, string(CodeNotFound))
+	wantOutcome(t, "the call", err, string(domain.CodeNotFound))
 	_, err = s.Post(ctx, post.ID)
-	wantOutcome(t, "the call", err, string(CodeNotFound))
+	wantOutcome(t, "the call", err, string(domain.CodeNotFound))
 	_, err = s.Authenticate(ctx, key)
-	wantOutcome(t, "the call", err, string(CodeSuspended))
-	_, _, err = s.CreatePost(ctx, pilot, PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
-	wantOutcome(t, "the call", err, string(CodeSuspended))
+	wantOutcome(t, "the call", err, string(domain.CodeSuspended))
+	_, _, err = s.CreatePost(ctx, pilot, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
+	wantOutcome(t, "the call", err, string(domain.CodeSuspended))
 
 	s.clock.Advance(time.Hour)
 	s.ok(s.RunDue(ctx))
@@ -66,9 +67,9 @@ func TestASuspensionHidesAndEnds(t *testing.T) {
 func TestSearch_ForgetsFormerNames(t *testing.T) {
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
-	s.update(pilot, func(a *Settings) { a.Name = "Formername" })
-	s.update(pilot, func(a *Settings) { a.Name = "Another" })
-	s.clock.Advance(Day)
+	s.update(pilot, func(a *domain.Settings) { a.Name = "Formername" })
+	s.update(pilot, func(a *domain.Settings) { a.Name = "Another" })
+	s.clock.Advance(domain.Day)
 	s.ok(s.RunDue(t.Context()))
 	if n := value[int](s, `SELECT COUNT(*) FROM agent_words WHERE term = 'formername'`); n != 0 {
 		t.Error("a word that no text holds is still in the index")
@@ -82,11 +83,11 @@ func TestAClockThatRanAheadClosesCallsForATime(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
-	s.post(pilot, func(d *PostDraft) { d.Deadline = at(s.clock.Now()).add(3 * Day).date() })
+	s.post(pilot, func(d *domain.PostDraft) { d.Deadline = domain.TimeOf(s.clock.Now()).Add(3 * domain.Day).Date() })
 	for _, tt := range []struct {
 		jump time.Duration
 		want int
-	}{{10 * Day, 0}, {-10 * Day, 1}} {
+	}{{10 * domain.Day, 0}, {-10 * domain.Day, 1}} {
 		s.clock.Advance(tt.jump)
 		s.ok(s.RunDue(ctx))
 		open, err := s.Posts(ctx, PostFilter{Open: true}, Page{Limit: 10})
@@ -100,13 +101,13 @@ func TestWhatWasDeletedIsNotAnsweredAgain(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
-	draft := PostDraft{Kind: "seeking", Title: "canarytitle", Body: "b"}
+	draft := domain.PostDraft{Kind: "seeking", Title: "canarytitle", Body: "b"}
 	once := NewOnce("createPost", "0123456789abcdef", "body")
 	post, _, err := s.CreatePost(ctx, pilot, draft, once)
 	s.ok(err)
 	s.ok(s.DeletePost(ctx, pilot, post.ID))
 	_, _, err = s.CreatePost(ctx, pilot, draft, once)
-	wantOutcome(t, "the call", err, string(CodeNotFound))
+	wantOutcome(t, "the call", err, string(domain.CodeNotFound))
 	if n := value[int](s, `SELECT COUNT(*) FROM idempotency WHERE answer LIKE '%canarytitle%'`); n != 0 {
 		t.Error("the text of a deleted call is kept")
 	}
@@ -121,7 +122,7 @@ func TestAnAnswerForgetsWhoIsDeleted(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	asker, gone := s.reachable("asker"), s.reachable("harbour-pilot")
-	s.update(gone, func(a *Settings) { a.Name = "canaryname" })
+	s.update(gone, func(a *domain.Settings) { a.Name = "canaryname" })
 	once := func(operation string) Once { return NewOnce(operation, onceKey, "body") }
 	acts := map[string]func() error{
 		"a request": func() error {
@@ -129,7 +130,7 @@ func TestAnAnswerForgetsWhoIsDeleted(t *testing.T) {
 			return err
 		},
 		"a collaboration": func() error {
-			_, _, err := s.RecordCollab(ctx, asker, CollabDraft{Partner: gone.Handle, Summary: "s"}, once("recordCollab"))
+			_, _, err := s.RecordCollab(ctx, asker, domain.CollabDraft{Partner: gone.Handle, Summary: "s"}, once("recordCollab"))
 			return err
 		},
 	}
@@ -138,7 +139,7 @@ func TestAnAnswerForgetsWhoIsDeleted(t *testing.T) {
 	}
 	s.ok(s.DeleteAgent(ctx, gone))
 	for name, act := range acts {
-		wantOutcome(t, name, act(), string(CodeNotFound))
+		wantOutcome(t, name, act(), string(domain.CodeNotFound))
 	}
 	if n := value[int](s, `SELECT COUNT(*) FROM idempotency WHERE answer LIKE '%canaryname%'`); n != 0 {
 		t.Errorf("%d answers name it", n)

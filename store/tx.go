@@ -3,6 +3,7 @@ package store
 import (
 	"maps"
 
+	"callbook/store/domain"
 	"callbook/store/search"
 	"callbook/store/sqlitedb"
 )
@@ -12,7 +13,7 @@ import (
 type tx struct {
 	*sqlitedb.Tx
 	store   *Store
-	now     Time
+	now     domain.Time
 	stale   ids                       // agents whose document and search row must be rebuilt
 	recent  ids                       // agents of whose document only the recent calls must be
 	search  map[searchKey]*search.Row // full-text rows to replace; nil to delete
@@ -47,7 +48,7 @@ func (c Changes) Public() bool {
 	return len(c.Cards) > 0 || c.All || c.Agents || c.Posts || c.Collabs
 }
 
-func newTx(s *Store, db *sqlitedb.Tx, now Time) *tx {
+func newTx(s *Store, db *sqlitedb.Tx, now domain.Time) *tx {
 	return &tx{Tx: db, store: s, now: now, stale: ids{}, recent: ids{}, search: map[searchKey]*search.Row{}, changes: Changes{Cards: ids{}, Told: ids{}, rows: map[string]int{}}}
 }
 
@@ -112,5 +113,5 @@ func (t *tx) forget(agentID int64) {
 }
 
 func (t *tx) newID(prefix string) (string, error) {
-	return newID(prefix, t.now, t.store.random)
+	return domain.NewID(prefix, t.now, t.store.random)
 }

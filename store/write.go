@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -22,7 +23,7 @@ func (s *Store) writeOrReject(ctx context.Context, act func(*tx) error) error {
 	var rejection error
 	err := s.write(ctx, func(t *tx) error {
 		rejection = act(t)
-		if _, rejected := errors.AsType[*Error](rejection); rejected {
+		if _, rejected := errors.AsType[*domain.Error](rejection); rejected {
 			return nil
 		}
 		return rejection
@@ -31,7 +32,7 @@ func (s *Store) writeOrReject(ctx context.Context, act func(*tx) error) error {
 }
 
 // writeAs is write for an act of a caller that may still act when its turn comes.
-func (s *Store) writeAs(ctx context.Context, caller Caller, act func(*tx) error) error {
+func (s *Store) writeAs(ctx context.Context, caller domain.Caller, act func(*tx) error) error {
 	return s.write(ctx, func(t *tx) error {
 		if err := t.mayAct(caller); err != nil {
 			return err
@@ -41,7 +42,7 @@ func (s *Store) writeAs(ctx context.Context, caller Caller, act func(*tx) error)
 }
 
 // writeOrRejectAs is writeOrReject for an act of a caller that may still act when its turn comes.
-func (s *Store) writeOrRejectAs(ctx context.Context, caller Caller, act func(*tx) error) error {
+func (s *Store) writeOrRejectAs(ctx context.Context, caller domain.Caller, act func(*tx) error) error {
 	return s.writeOrReject(ctx, func(t *tx) error {
 		if err := t.mayAct(caller); err != nil {
 			return err
@@ -77,7 +78,7 @@ func (s *Store) gathering(act func(*tx) error) func(*sqlitedb.Tx) error {
 // hooks returns the functions that the writer calls around each transaction.
 func (s *Store) hooks() sqlitedb.Hooks {
 	return sqlitedb.Hooks{
-		Begin:        func(db *sqlitedb.Tx) { s.batch = newTx(s, db, at(s.clock())) },
+		Begin:        func(db *sqlitedb.Tx) { s.batch = newTx(s, db, domain.TimeOf(s.clock())) },
 		BeforeCommit: func() error { return s.batch.refresh() },
 		Committed:    func() { s.committed(s.batch.changes) },
 		Invalidate:   func() { s.committed(everything) },

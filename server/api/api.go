@@ -58,7 +58,7 @@ import (
 
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // Config is what an engine needs of the service around it.
@@ -67,7 +67,7 @@ type Config struct {
 	Limiter       *ratelimit.Limiter
 	Cache         *Cache
 	Proxies       middleware.TrustedProxies // peers whose X-Forwarded-For counts
-	Authenticate  func(ctx context.Context, key string) (store.Caller, error)
+	Authenticate  func(ctx context.Context, key string) (domain.Caller, error)
 	FailedKeys    ratelimit.Class                               // counts invalid API keys of an address
 	KeyLimits     func(class ratelimit.Class) []ratelimit.Class // all limits of a keyed operation, the widest first
 	Errors        *Catalogue
@@ -84,7 +84,7 @@ type Engine struct {
 
 // New returns an engine for a list of operations.
 func New(config Config, operations []*Operation) *Engine {
-	e := &Engine{Config: config, Registry: newRegistry(), Operations: operations}
+	e := &Engine{Config: config, Registry: newRegistry(config.Document.SchemaNames), Operations: operations}
 	for _, op := range operations {
 		e.Prepare(op)
 	}

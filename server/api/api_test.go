@@ -16,7 +16,7 @@ import (
 	"callbook/server/api"
 	"callbook/server/httpcache"
 	"callbook/server/ratelimit"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // service is an engine with operations on books, which no other package knows.
@@ -65,29 +65,29 @@ type book struct {
 func (book) Check(body map[string]any, c *api.Checker) {
 	low, _ := body["low"].(int64)
 	if high, ok := body["high"].(int64); ok && high < low {
-		c.Fault("high", store.FaultBadValue, "order")
+		c.Fault("high", domain.FaultBadValue, "order")
 	}
 }
 
 var catalogue = &api.Catalogue{
-	Codes: map[store.Code]api.ErrorTexts{
-		api.CodeInvalidJSON:           {Status: 400, Texts: texts},
-		api.CodeBodyTooLarge:          {Status: 413, Texts: texts},
-		api.CodeUnsupportedMediaType:  {Status: 415, Texts: texts},
-		api.CodeInternal:              {Status: 500, Texts: texts},
-		store.CodeInvalidQuery:        {Status: 400, Texts: texts},
-		store.CodeUnauthorized:        {Status: 401, Texts: texts},
-		store.CodeSuspended:           {Status: 403, Texts: texts},
-		store.CodeNotFound:            {Status: 404, Texts: texts},
-		store.CodeValidationFailed:    {Status: 422, Texts: texts},
-		store.CodeRateLimited:         {Status: 429, Texts: texts},
-		store.CodeUnavailable:         {Status: 503, Texts: texts},
-		store.CodeHandleTaken:         {Status: 409, Texts: texts},
-		store.CodeIdempotencyConflict: {Status: 409, Texts: texts},
+	Codes: map[domain.Code]api.ErrorTexts{
+		api.CodeInvalidJSON:            {Status: 400, Texts: texts},
+		api.CodeBodyTooLarge:           {Status: 413, Texts: texts},
+		api.CodeUnsupportedMediaType:   {Status: 415, Texts: texts},
+		api.CodeInternal:               {Status: 500, Texts: texts},
+		domain.CodeInvalidQuery:        {Status: 400, Texts: texts},
+		domain.CodeUnauthorized:        {Status: 401, Texts: texts},
+		domain.CodeSuspended:           {Status: 403, Texts: texts},
+		domain.CodeNotFound:            {Status: 404, Texts: texts},
+		domain.CodeValidationFailed:    {Status: 422, Texts: texts},
+		domain.CodeRateLimited:         {Status: 429, Texts: texts},
+		domain.CodeUnavailable:         {Status: 503, Texts: texts},
+		domain.CodeHandleTaken:         {Status: 409, Texts: texts},
+		domain.CodeIdempotencyConflict: {Status: 409, Texts: texts},
 	},
-	General: []store.Code{
-		api.CodeInvalidJSON, api.CodeBodyTooLarge, api.CodeUnsupportedMediaType, api.CodeInternal, store.CodeInvalidQuery, store.CodeUnauthorized,
-		store.CodeSuspended, store.CodeNotFound, store.CodeValidationFailed, store.CodeRateLimited, store.CodeUnavailable,
+	General: []domain.Code{
+		api.CodeInvalidJSON, api.CodeBodyTooLarge, api.CodeUnsupportedMediaType, api.CodeInternal, domain.CodeInvalidQuery, domain.CodeUnauthorized,
+		domain.CodeSuspended, domain.CodeNotFound, domain.CodeValidationFailed, domain.CodeRateLimited, domain.CodeUnavailable,
 	},
 }
 
@@ -98,18 +98,18 @@ func newService(t testing.TB, limits ratelimit.Limits) *service {
 	clock := func() time.Time { return time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC) }
 	s.engine = api.New(api.Config{
 		Clock: clock, Limiter: ratelimit.New(limits), Cache: httpcache.New[api.Tag, *api.Cached](1 << 20),
-		Authenticate: func(_ context.Context, key string) (store.Caller, error) {
+		Authenticate: func(_ context.Context, key string) (domain.Caller, error) {
 			if key != "valid" {
-				return store.Caller{}, api.NewError(store.CodeUnauthorized, "")
+				return domain.Caller{}, api.NewError(domain.CodeUnauthorized, "")
 			}
-			return store.Caller{ID: 7}, nil
+			return domain.Caller{ID: 7}, nil
 		},
 		FailedKeys: failed, KeyLimits: func(class ratelimit.Class) []ratelimit.Class { return []ratelimit.Class{class} },
 		Errors: catalogue, Document: api.Document{Title: "Books", Version: "1", Tags: []api.DocumentTag{{Name: "books"}}, Limits: limits},
 	}, []*api.Operation{
 		api.Public[bookQuery, bookList]("listBooks", "GET", "/api/books", "List books", reads, s.listBooks).
 			AsTool("list_books", "List books").HasBriefForm("view", "brief", briefList{}),
-		api.Keyed[bookInput, book]("addBook", "POST", "/api/shelves/{shelf}/books", "Add a book", writes, s.addBook, store.CodeHandleTaken).Creates(),
+		api.Keyed[bookInput, book]("addBook", "POST", "/api/shelves/{shelf}/books", "Add a book", writes, s.addBook, domain.CodeHandleTaken).Creates(),
 	})
 	s.engine.OpenAPI()
 	for _, op := range s.engine.Operations {
@@ -122,14 +122,14 @@ func (s *service) listBooks(_ *api.Request, q bookQuery) (api.Response, error) {
 	s.reads++
 	switch {
 	case q.Author == "nobody":
-		return api.Response{}, api.NewError(store.CodeNotFound, "")
+		return api.Response{}, api.NewError(domain.CodeNotFound, "")
 	case q.View == "brief":
 		return api.Response{Body: api.Marshal(briefList{Count: q.Limit})}, nil
 	}
 	return api.Response{Body: api.Marshal(bookList{Books: []string{q.Author}}), Tags: []api.Tag{{Kind: bookData}}}, nil
 }
 
-func (s *service) addBook(_ *api.Request, _ store.Caller, in bookInput) (api.Response, error) {
+func (s *service) addBook(_ *api.Request, _ domain.Caller, in bookInput) (api.Response, error) {
 	return api.Response{Body: api.Marshal(in.Body), Location: "/api/shelves/" + in.Shelf}, nil
 }
 
@@ -288,7 +288,7 @@ func TestRunTool_ReturnsTheBriefForm(t *testing.T) {
 
 // TestDescribe_HidesUnknownErrors: nothing of an error that is not in the catalogue is sent.
 func TestDescribe_HidesUnknownErrors(t *testing.T) {
-	for _, err := range []error{context.DeadlineExceeded, &store.Error{Code: "secret"}} {
+	for _, err := range []error{context.DeadlineExceeded, &domain.Error{Code: "secret"}} {
 		status, object, rejected := catalogue.Describe(err, "id")
 		if status != 500 || object.Code != api.CodeInternal || object.RequestID != "id" || rejected {
 			t.Errorf("%v: %d %+v, rejected %v", err, status, object, rejected)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"callbook/store"
+	"callbook/store/domain"
 	storetext "callbook/store/text"
 )
 
@@ -24,7 +24,7 @@ type Checker struct {
 	notPast       string // date field of the body that must not lie in the past
 	replayable    bool   // has an Idempotency-Key: an earlier response takes precedence over rules of time
 	pastDates     int    // faults of these rules, which alone do not reject a replayable request
-	faults        []store.Fault
+	faults        []domain.FieldError
 	details       []Detail
 	loopbackLinks bool // accept links to this machine
 }
@@ -35,20 +35,20 @@ const MaxDetails = 400
 
 func (c *Checker) full() bool { return len(c.faults)+len(c.details) >= MaxDetails }
 
-func (c *Checker) Fault(field string, code store.FaultCode, topic string) {
+func (c *Checker) Fault(field string, code domain.FieldCode, topic string) {
 	if c.full() {
 		return
 	}
-	c.faults = append(c.faults, store.Fault{Field: field, Code: code, Topic: topic})
+	c.faults = append(c.faults, domain.FieldError{Field: field, Code: code, Topic: topic})
 }
 
 // err returns an error with all invalid fields, and nil if there are none.
-func (c *Checker) err(code store.Code) error {
+func (c *Checker) err(code domain.Code) error {
 	found := len(c.faults) + len(c.details)
 	if found == 0 || c.replayable && found == c.pastDates {
 		return nil
 	}
-	return &invalidInput{cause: &store.Error{Code: code, Faults: c.faults}, details: c.details}
+	return &invalidInput{cause: &domain.Error{Code: code, Fields: c.faults}, details: c.details}
 }
 
 // validate checks a value against a schema.
@@ -69,7 +69,7 @@ func (c *Checker) addDetail(d *huma.ErrorDetail) {
 	if len(parts) < 3 {
 		return // a format, which checkText checks
 	}
-	field, code := d.Location, store.FaultCode(parts[0])
+	field, code := d.Location, domain.FieldCode(parts[0])
 	if len(parts) == 4 { // the location of a missing field is its object
 		field = join(field, parts[3])
 	}
@@ -77,10 +77,10 @@ func (c *Checker) addDetail(d *huma.ErrorDetail) {
 		c.Fault(field, code, topic)
 		return
 	}
-	if code == store.FaultTooLong { // the format of a text that is too long says nothing new
-		c.faults = slices.DeleteFunc(c.faults, func(f store.Fault) bool { return f.Field == field && f.Code == store.FaultBadFormat })
+	if code == domain.FaultTooLong { // the format of a text that is too long says nothing new
+		c.faults = slices.DeleteFunc(c.faults, func(f domain.FieldError) bool { return f.Field == field && f.Code == domain.FaultBadFormat })
 	}
-	if code == store.FaultBadFormat && slices.ContainsFunc(c.details, func(d Detail) bool { return d.Field == field }) {
+	if code == domain.FaultBadFormat && slices.ContainsFunc(c.details, func(d Detail) bool { return d.Field == field }) {
 		return // the pattern of a text that is too long or too short says nothing new
 	}
 	if c.full() {
@@ -121,7 +121,7 @@ func (c *Checker) checkDuplicates(format, field string, list []any) {
 		}
 		lower := foldItem(format, text)
 		if folded[lower] && !exact[text] {
-			c.Fault(field, store.FaultDuplicateItem, "")
+			c.Fault(field, domain.FaultDuplicateItem, "")
 		}
 		exact[text], folded[lower] = true, true
 	}
@@ -144,13 +144,13 @@ func (c *Checker) checkText(schema *huma.Schema, field, text string) {
 	format := schema.Format
 	switch {
 	case format == "immutable":
-		c.Fault(field, store.FaultImmutable, "")
+		c.Fault(field, domain.FaultImmutable, "")
 		return
 	case format == "multiline" && !storetext.CheckLines(text):
-		c.Fault(field, store.FaultForbiddenCharacter, "multiline")
+		c.Fault(field, domain.FaultForbiddenCharacter, "multiline")
 		return
 	case format != "multiline" && !storetext.CheckLine(text):
-		c.Fault(field, store.FaultForbiddenCharacter, "")
+		c.Fault(field, domain.FaultForbiddenCharacter, "")
 		return
 	case text == "":
 		return // an optional text that is not given, or one that is too short
@@ -168,21 +168,21 @@ func (c *Checker) checkText(schema *huma.Schema, field, text string) {
 	case "date-time":
 		_, ok = ParseTime(text)
 	case "date":
-		if _, ok = storetext.ParseDate(text); ok && field == c.notPast && store.DeadlinePassed(text, c.now) {
+		if _, ok = storetext.ParseDate(text); ok && field == c.notPast && domain.DeadlinePassed(text, c.now) {
 			c.pastDates++
-			c.Fault(field, store.FaultBadValue, "deadline")
+			c.Fault(field, domain.FaultBadValue, "deadline")
 		}
 	}
 	if !ok {
-		c.Fault(field, store.FaultBadFormat, format)
+		c.Fault(field, domain.FaultBadFormat, format)
 	}
 }
 
 // ParseTime parses a time in RFC 3339. An empty text is the zero time.
-func ParseTime(text string) (store.Time, bool) {
+func ParseTime(text string) (domain.Time, bool) {
 	if text == "" {
 		return 0, true
 	}
 	t, err := time.Parse(time.RFC3339, text)
-	return store.Time(t.UnixMilli()), err == nil
+	return domain.Time(t.UnixMilli()), err == nil
 }

@@ -1,32 +1,31 @@
 package api
 
 import (
+	"callbook/store/domain"
 	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"callbook/store"
 )
 
 // Codes of errors that the engine detects itself, beside those of package store.
 const (
-	CodeInvalidJSON          store.Code = "invalid_json"
-	CodeMethodNotAllowed     store.Code = "method_not_allowed"
-	CodeBodyTooLarge         store.Code = "body_too_large"
-	CodeUnsupportedMediaType store.Code = "unsupported_media_type"
-	CodeInternal             store.Code = "internal"
+	CodeInvalidJSON          domain.Code = "invalid_json"
+	CodeMethodNotAllowed     domain.Code = "method_not_allowed"
+	CodeBodyTooLarge         domain.Code = "body_too_large"
+	CodeUnsupportedMediaType domain.Code = "unsupported_media_type"
+	CodeInternal             domain.Code = "internal"
 )
 
 // Catalogue holds the status and the texts of every error. It is the only place that words
 // errors.
 type Catalogue struct {
-	Codes   map[store.Code]ErrorTexts
-	Details map[store.FaultCode]map[string]Text // by code and topic
-	Topics  map[string]string                   // of faults that the validator finds, by "field code"
-	General []store.Code                        // errors that any operation may respond with
+	Codes   map[domain.Code]ErrorTexts
+	Details map[domain.FieldCode]map[string]Text // by code and topic
+	Topics  map[string]string                    // of faults that the validator finds, by "field code"
+	General []domain.Code                        // errors that any operation may respond with
 }
 
 // ErrorTexts is the status of an error code and its texts by topic. %d in a text is the limit or
@@ -47,56 +46,56 @@ type ErrorBody struct {
 
 // ErrorObject describes an error and the next step in both languages.
 type ErrorObject struct {
-	Code      store.Code  `json:"code" doc:"Stable name of the refusal." example:"not_found"`
-	MessageEN string      `json:"message_en" minLength:"1"`
-	MessageZH string      `json:"message_zh" minLength:"1"`
-	Details   []Detail    `json:"details,omitempty" doc:"Every fault of a refused body or query at once."`
-	RetryAt   *store.Time `json:"retry_at,omitempty" nullable:"false" doc:"With 429: when the same call may succeed."`
-	Reason    string      `json:"reason,omitempty" doc:"With suspended: the operator's words."`
-	Until     *store.Time `json:"until,omitempty" nullable:"false" doc:"With suspended: its end, when one is set."`
-	RequestID string      `json:"request_id,omitempty" doc:"With internal: what to tell the operator."`
+	Code      domain.Code  `json:"code" doc:"Stable name of the refusal." example:"not_found"`
+	MessageEN string       `json:"message_en" minLength:"1"`
+	MessageZH string       `json:"message_zh" minLength:"1"`
+	Details   []Detail     `json:"details,omitempty" doc:"Every fault of a refused body or query at once."`
+	RetryAt   *domain.Time `json:"retry_at,omitempty" nullable:"false" doc:"With 429: when the same call may succeed."`
+	Reason    string       `json:"reason,omitempty" doc:"With suspended: the operator's words."`
+	Until     *domain.Time `json:"until,omitempty" nullable:"false" doc:"With suspended: its end, when one is set."`
+	RequestID string       `json:"request_id,omitempty" doc:"With internal: what to tell the operator."`
 }
 
 // Detail is one invalid field of a body or query.
 type Detail struct {
-	Field     string          `json:"field" doc:"Path of the field, such as offerings[1].title." example:"offerings[1].title"`
-	Code      store.FaultCode `json:"code" enum:"required,unknown_field,wrong_type,too_short,too_long,too_many,too_few,duplicate_item,bad_format,bad_value,out_of_range,forbidden_character,immutable,unknown_id" example:"too_long"`
-	MessageEN string          `json:"message_en" minLength:"1"`
-	MessageZH string          `json:"message_zh" minLength:"1"`
+	Field     string           `json:"field" doc:"Path of the field, such as offerings[1].title." example:"offerings[1].title"`
+	Code      domain.FieldCode `json:"code" enum:"required,unknown_field,wrong_type,too_short,too_long,too_many,too_few,duplicate_item,bad_format,bad_value,out_of_range,forbidden_character,immutable,unknown_id" example:"too_long"`
+	MessageEN string           `json:"message_en" minLength:"1"`
+	MessageZH string           `json:"message_zh" minLength:"1"`
 }
 
 // invalidInput is a store.Error with details that the validator has worded.
 type invalidInput struct {
-	cause   *store.Error
+	cause   *domain.Error
 	details []Detail
 }
 
 func (r *invalidInput) Error() string { return r.cause.Error() }
 
-func NewError(code store.Code, topic string) error {
-	return &store.Error{Code: code, Topic: topic}
+func NewError(code domain.Code, topic string) error {
+	return &domain.Error{Code: code, Topic: topic}
 }
 
 // Status returns the HTTP status of an error code.
-func (c *Catalogue) Status(code store.Code) int {
+func (c *Catalogue) Status(code domain.Code) int {
 	return c.Codes[code].Status
 }
 
 // Describe returns the status and the error object of an error. rejected is false if the client
 // did not cause the error; then it must be logged.
 func (c *Catalogue) Describe(err error, requestID string) (status int, object ErrorObject, rejected bool) {
-	var e *store.Error
+	var e *domain.Error
 	var invalid *invalidInput
 	if errors.As(err, &invalid) {
 		e = invalid.cause
 	} else if !errors.As(err, &e) {
-		e = &store.Error{Code: CodeInternal}
+		e = &domain.Error{Code: CodeInternal}
 	} else {
 		rejected = true
 	}
 	entry, known := c.Codes[e.Code]
 	if !known {
-		e = &store.Error{Code: CodeInternal}
+		e = &domain.Error{Code: CodeInternal}
 		entry = c.Codes[CodeInternal]
 	}
 	t, ok := entry.Texts[e.Topic]
@@ -107,7 +106,7 @@ func (c *Catalogue) Describe(err error, requestID string) (status int, object Er
 		t = Text{fmt.Sprintf(t.EN, e.Limit), fmt.Sprintf(t.ZH, e.Limit)}
 	}
 	object = ErrorObject{Code: e.Code, MessageEN: t.EN, MessageZH: t.ZH, Reason: e.Reason}
-	for _, f := range e.Faults {
+	for _, f := range e.Fields {
 		object.Details = append(object.Details, c.detail(f))
 	}
 	if invalid != nil {
@@ -126,17 +125,17 @@ func (c *Catalogue) Describe(err error, requestID string) (status int, object Er
 	return entry.Status, object, rejected && entry.Status < 500
 }
 
-func instant(t time.Time) *store.Time {
+func instant(t time.Time) *domain.Time {
 	if t.IsZero() {
 		return nil
 	}
-	at := store.Time(t.UnixMilli())
+	at := domain.Time(t.UnixMilli())
 	return &at
 }
 
 // detail returns the texts of an invalid field. A missing text would be a bug; the code is sent
 // all the same.
-func (c *Catalogue) detail(f store.Fault) Detail {
+func (c *Catalogue) detail(f domain.FieldError) Detail {
 	t, ok := c.Details[f.Code][f.Topic]
 	if !ok {
 		t = c.Details[f.Code][""]

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"callbook/store"
+	"callbook/store/domain"
 	storetext "callbook/store/text"
 )
 
@@ -110,27 +110,27 @@ func (in *Input) param(registry huma.Registry, f reflect.StructField, index int,
 func (in *Input) readQuery(c *Checker, rawQuery string, into reflect.Value) error {
 	values, err := url.ParseQuery(rawQuery)
 	if err != nil {
-		c.Fault("query", store.FaultBadFormat, "query")
+		c.Fault("query", domain.FaultBadFormat, "query")
 	}
 	for _, f := range in.Query {
 		given := values[f.Name]
 		delete(values, f.Name)
 		switch {
 		case len(given) > 1:
-			c.Fault(f.Name, store.FaultDuplicateItem, "query")
+			c.Fault(f.Name, domain.FaultDuplicateItem, "query")
 		case len(given) == 1:
 			c.queryValue(f, given[0], into.Field(f.index))
 		case slices.ContainsFunc(in.Params, func(p *huma.Param) bool { return p.Name == f.Name && p.Required }):
-			c.Fault(f.Name, store.FaultRequired, f.Name)
+			c.Fault(f.Name, domain.FaultRequired, f.Name)
 		case f.Schema.Default != nil:
 			field := into.Field(f.index)
 			field.Set(reflect.ValueOf(f.Schema.Default).Convert(field.Type()))
 		}
 	}
 	for name := range values {
-		c.Fault(fieldName(name), store.FaultUnknownField, "query")
+		c.Fault(fieldName(name), domain.FaultUnknownField, "query")
 	}
-	return c.err(store.CodeInvalidQuery)
+	return c.err(domain.CodeInvalidQuery)
 }
 
 func (c *Checker) queryValue(f Field, raw string, into reflect.Value) {
@@ -142,7 +142,7 @@ func (c *Checker) queryValue(f Field, raw string, into reflect.Value) {
 	switch into.Kind() {
 	case reflect.Bool:
 		if raw != "true" && raw != "false" {
-			c.Fault(f.Name, store.FaultWrongType, "boolean")
+			c.Fault(f.Name, domain.FaultWrongType, "boolean")
 			return
 		}
 		into.SetBool(raw == "true")
@@ -150,7 +150,7 @@ func (c *Checker) queryValue(f Field, raw string, into reflect.Value) {
 	case reflect.Int:
 		n, err := strconv.Atoi(raw)
 		if err != nil || len(raw) > 9 || strconv.Itoa(n) != raw {
-			c.Fault(f.Name, store.FaultWrongType, "integer")
+			c.Fault(f.Name, domain.FaultWrongType, "integer")
 			return
 		}
 		into.SetInt(int64(n))
@@ -190,14 +190,14 @@ func (in *Input) readBody(c *Checker, body []byte, into reflect.Value) error {
 	case !ok:
 		return NewError(CodeInvalidJSON, "type")
 	case in.Body == nil:
-		return c.err(store.CodeValidationFailed)
+		return c.err(domain.CodeValidationFailed)
 	}
 	c.validate(schema, "", object)
 	field := into.Field(in.Body.index).Addr().Interface()
 	if rule, ok := field.(Rule); ok {
 		rule.Check(object, c)
 	}
-	if err := c.err(store.CodeValidationFailed); err != nil {
+	if err := c.err(domain.CodeValidationFailed); err != nil {
 		return err
 	}
 	if in.Body.raw >= 0 {

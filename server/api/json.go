@@ -11,7 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"callbook/store"
+	"callbook/store/domain"
 	storetext "callbook/store/text"
 )
 
@@ -95,15 +95,15 @@ func (p *jsonParser) syntaxError(err error) error {
 	}
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return &store.Error{Code: CodeInvalidJSON, Topic: "repeated", Faults: []store.Fault{
-			{Field: fieldPath(syntax.JSONPointer), Code: store.FaultDuplicateItem, Topic: "key"},
+		return &domain.Error{Code: CodeInvalidJSON, Topic: "repeated", Fields: []domain.FieldError{
+			{Field: fieldPath(syntax.JSONPointer), Code: domain.FaultDuplicateItem, Topic: "key"},
 		}}
 	case strings.Contains(syntax.Err.Error(), "UTF-8"), strings.Contains(syntax.Err.Error(), "surrogate"):
-		return &store.Error{Code: CodeInvalidJSON, Topic: "encoding", Faults: []store.Fault{
-			{Field: fieldPath(syntax.JSONPointer), Code: store.FaultForbiddenCharacter, Topic: "encoding"},
+		return &domain.Error{Code: CodeInvalidJSON, Topic: "encoding", Fields: []domain.FieldError{
+			{Field: fieldPath(syntax.JSONPointer), Code: domain.FaultForbiddenCharacter, Topic: "encoding"},
 		}}
 	}
-	return &store.Error{Code: CodeInvalidJSON, Topic: "syntax", Limit: int(syntax.ByteOffset) + 1}
+	return &domain.Error{Code: CodeInvalidJSON, Topic: "syntax", Limit: int(syntax.ByteOffset) + 1}
 }
 
 func wholeNumber(s string) (any, error) {
@@ -155,7 +155,7 @@ func (p *jsonParser) object(schema *huma.Schema, field string) (any, error) {
 		case property != nil && v == nil && !property.Nullable:
 			object[name] = wrongType{}
 		case property == nil && schema != nil && schema.Type == huma.TypeObject:
-			p.check.Fault(join(field, fieldName(name)), store.FaultUnknownField, "")
+			p.check.Fault(join(field, fieldName(name)), domain.FaultUnknownField, "")
 		default:
 			object[name] = v
 		}

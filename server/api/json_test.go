@@ -7,12 +7,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"callbook/store"
+	"callbook/store/domain"
 	storetext "callbook/store/text"
 )
 
 // invalidJSON knows the one error of the parser.
-var invalidJSON = &Catalogue{Codes: map[store.Code]ErrorTexts{CodeInvalidJSON: {Status: 400}}}
+var invalidJSON = &Catalogue{Codes: map[domain.Code]ErrorTexts{CodeInvalidJSON: {Status: 400}}}
 
 var jsonSeeds = []string{
 	`{}`, `[]`, `null`, `7`, `"text"`, ``, ` `, "\ufeff{}", `{} {}`, `{}x`, "{}\n{}", `{} // none`, `{/* none */}`,

@@ -1,13 +1,12 @@
 package api
 
 import (
+	"callbook/store/domain"
 	"fmt"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/validation"
-
-	"callbook/store"
 )
 
 // Texts about one field. A message of the validator becomes "code, English, Chinese", so that
@@ -16,7 +15,7 @@ import (
 
 const messageSeparator = "\x1f"
 
-func message(code store.FaultCode, en, zh string) string {
+func message(code domain.FieldCode, en, zh string) string {
 	return string(code) + messageSeparator + en + messageSeparator + zh
 }
 
@@ -24,22 +23,22 @@ func init() {
 	huma.ValidateStrictCasing = true
 	huma.DefaultArrayNullable = false
 	huma.ErrorFormatter = formatMessage
-	validation.MsgExpectedBoolean = message(store.FaultWrongType, "must be true or false", "必须是 true 或 false")
-	validation.MsgExpectedNumber = message(store.FaultWrongType, "must be a number", "必须是数字")
-	validation.MsgExpectedInteger = message(store.FaultWrongType, "must be a whole number", "必须是整数")
-	validation.MsgExpectedString = message(store.FaultWrongType, "must be a text in quotes", "必须是带引号的文本")
-	validation.MsgExpectedArray = message(store.FaultWrongType, "must be a list: [ … ]", "必须是列表：[ … ]")
-	validation.MsgExpectedObject = message(store.FaultWrongType, "must be an object: { … }", "必须是对象：{ … }")
-	validation.MsgExpectedArrayItemsUnique = message(store.FaultDuplicateItem, "holds an item twice; keep one", "列表中有重复项，请只保留一个")
-	validation.MsgExpectedOneOf = message(store.FaultBadValue, "must be one of: %[1]s", "必须是以下之一：%[1]s")
-	validation.MsgExpectedMinimumNumber = message(store.FaultOutOfRange, "must be at least %[1]v", "不得小于 %[1]v")
-	validation.MsgExpectedMaximumNumber = message(store.FaultOutOfRange, "must be at most %[1]v", "不得大于 %[1]v")
-	validation.MsgExpectedMinLength = message(store.FaultTooShort, "must have at least %[1]d character(s)", "至少需要 %[1]d 个字符")
-	validation.MsgExpectedMaxLength = message(store.FaultTooLong, "must have at most %[1]d characters; shorten it", "最多 %[1]d 个字符，请缩短")
-	validation.MsgExpectedMatchPattern = message(store.FaultBadFormat, "must match the pattern %[1]s", "必须符合格式 %[1]s")
-	validation.MsgExpectedMinItems = message(store.FaultTooFew, "must have at least %[1]d item(s)", "至少需要 %[1]d 项")
-	validation.MsgExpectedMaxItems = message(store.FaultTooMany, "must have at most %[1]d items; remove some", "最多 %[1]d 项，请删减")
-	validation.MsgExpectedRequiredProperty = message(store.FaultRequired, "is required; add it", "为必填项，请补上") + messageSeparator + "%[1]s"
+	validation.MsgExpectedBoolean = message(domain.FaultWrongType, "must be true or false", "必须是 true 或 false")
+	validation.MsgExpectedNumber = message(domain.FaultWrongType, "must be a number", "必须是数字")
+	validation.MsgExpectedInteger = message(domain.FaultWrongType, "must be a whole number", "必须是整数")
+	validation.MsgExpectedString = message(domain.FaultWrongType, "must be a text in quotes", "必须是带引号的文本")
+	validation.MsgExpectedArray = message(domain.FaultWrongType, "must be a list: [ … ]", "必须是列表：[ … ]")
+	validation.MsgExpectedObject = message(domain.FaultWrongType, "must be an object: { … }", "必须是对象：{ … }")
+	validation.MsgExpectedArrayItemsUnique = message(domain.FaultDuplicateItem, "holds an item twice; keep one", "列表中有重复项，请只保留一个")
+	validation.MsgExpectedOneOf = message(domain.FaultBadValue, "must be one of: %[1]s", "必须是以下之一：%[1]s")
+	validation.MsgExpectedMinimumNumber = message(domain.FaultOutOfRange, "must be at least %[1]v", "不得小于 %[1]v")
+	validation.MsgExpectedMaximumNumber = message(domain.FaultOutOfRange, "must be at most %[1]v", "不得大于 %[1]v")
+	validation.MsgExpectedMinLength = message(domain.FaultTooShort, "must have at least %[1]d character(s)", "至少需要 %[1]d 个字符")
+	validation.MsgExpectedMaxLength = message(domain.FaultTooLong, "must have at most %[1]d characters; shorten it", "最多 %[1]d 个字符，请缩短")
+	validation.MsgExpectedMatchPattern = message(domain.FaultBadFormat, "must match the pattern %[1]s", "必须符合格式 %[1]s")
+	validation.MsgExpectedMinItems = message(domain.FaultTooFew, "must have at least %[1]d item(s)", "至少需要 %[1]d 项")
+	validation.MsgExpectedMaxItems = message(domain.FaultTooMany, "must have at most %[1]d items; remove some", "最多 %[1]d 项，请删减")
+	validation.MsgExpectedRequiredProperty = message(domain.FaultRequired, "is required; add it", "为必填项，请补上") + messageSeparator + "%[1]s"
 	// The formats are checked by checkText, more strictly; the library's own
 	// check of them must not add a second text.
 	for _, m := range []*string{

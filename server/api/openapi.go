@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"reflect"
 	"slices"
@@ -13,14 +14,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/server/ratelimit"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 const SchemaPrefix = "#/components/schemas/"
 
-func newRegistry() huma.Registry {
-	r := huma.NewMapRegistry(SchemaPrefix, huma.DefaultSchemaNamer)
-	r.RegisterTypeAlias(reflect.TypeFor[store.Time](), reflect.TypeFor[time.Time]())
+// newRegistry returns a registry that names schemas as their Go types, unless names says otherwise.
+func newRegistry(names map[string]string) huma.Registry {
+	r := huma.NewMapRegistry(SchemaPrefix, func(t reflect.Type, hint string) string {
+		name := huma.DefaultSchemaNamer(t, hint)
+		return cmp.Or(names[name], name)
+	})
+	r.RegisterTypeAlias(reflect.TypeFor[domain.Time](), reflect.TypeFor[time.Time]())
 	return r
 }
 
@@ -33,6 +38,7 @@ type Document struct {
 	Tags                        []DocumentTag
 	Topics                      map[string]string // of examples of errors, by a part of the operation's path
 	Limits                      ratelimit.Limits  // that examples name
+	SchemaNames                 map[string]string // public names of schemas, by Go type, where they differ
 }
 
 // DocumentTag groups operations by the second segment of their path: its name, or one of Parts.
@@ -179,18 +185,18 @@ func (e *Engine) errorResponse(status int, op *Operation) *huma.Response {
 	}
 	slices.Sort(codes)
 	r := e.response("Refused: "+strings.Join(codes, ", ")+".", schemaOf(e.Registry, reflect.TypeFor[ErrorBody]()))
-	_, object, _ := e.Errors.Describe(e.exampleError(store.Code(codes[0]), op), "5f0c2a9be1d74c3896a0d1b2")
+	_, object, _ := e.Errors.Describe(e.exampleError(domain.Code(codes[0]), op), "5f0c2a9be1d74c3896a0d1b2")
 	r.Content["application/json"].Example = ErrorBody{object}
 	return r
 }
 
 // exampleError returns an error as examples show it: with a limit and its end.
-func (e *Engine) exampleError(code store.Code, op *Operation) error {
-	rejection := &store.Error{Code: code}
+func (e *Engine) exampleError(code domain.Code, op *Operation) error {
+	rejection := &domain.Error{Code: code}
 	if e.Errors.Status(code) == http.StatusTooManyRequests {
 		rejection.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	}
-	if code == store.CodeRateLimited {
+	if code == domain.CodeRateLimited {
 		rejection.Topic, rejection.Limit = string(op.Limit), e.Document.Limits[op.Limit].Requests
 		return rejection
 	}

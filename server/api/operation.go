@@ -5,7 +5,7 @@ import (
 	"reflect"
 
 	"callbook/server/ratelimit"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // Operation is one row of the list of operations. Router, authentication, limits, index, OpenAPI
@@ -20,7 +20,7 @@ type Operation struct {
 	Status     int             // of a successful response
 	Idempotent bool            // accepts an Idempotency-Key
 	DryRun     bool            // accepts dry_run
-	Errors     []store.Code    // beside those of every operation of its kind
+	Errors     []domain.Code   // beside those of every operation of its kind
 	Tool       *Tool           // nil: not a tool
 	brief      *briefForm      // nil: no shorter response
 	in, out    reflect.Type
@@ -29,7 +29,7 @@ type Operation struct {
 }
 
 // Public returns an operation that anyone may request.
-func Public[In, Out any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, In) (Response, error), codes ...store.Code) *Operation {
+func Public[In, Out any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, In) (Response, error), codes ...domain.Code) *Operation {
 	op := &Operation{ID: id, Method: method, Path: path, Summary: summary, Limit: limit, Errors: codes, Status: http.StatusOK}
 	op.in, op.out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
 	op.Run = func(req *Request) (Response, error) {
@@ -44,7 +44,7 @@ func Public[In, Out any](id, method, path, summary string, limit ratelimit.Class
 
 // Keyed returns an operation that needs an API key. Its handler receives the caller, so no such
 // handler can be mounted without authentication.
-func Keyed[In, Out any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, store.Caller, In) (Response, error), codes ...store.Code) *Operation {
+func Keyed[In, Out any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, domain.Caller, In) (Response, error), codes ...domain.Code) *Operation {
 	op := Public[In, Out](id, method, path, summary, limit, func(req *Request, in In) (Response, error) {
 		return run(req, req.caller, in)
 	}, codes...)
@@ -56,7 +56,7 @@ func Keyed[In, Out any](id, method, path, summary string, limit ratelimit.Class,
 // the record, and a repeated request with the same Idempotency-Key creates nothing.
 func (o *Operation) Creates() *Operation {
 	o.Status, o.Idempotent = http.StatusCreated, true
-	o.Errors = append(o.Errors, store.CodeIdempotencyConflict, store.CodeNotFound)
+	o.Errors = append(o.Errors, domain.CodeIdempotencyConflict, domain.CodeNotFound)
 	return o
 }
 

@@ -16,6 +16,7 @@ import (
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // Request is an HTTP request to an operation, and what the engine knows of it so far.
@@ -27,7 +28,7 @@ type Request struct {
 	params      httprouter.Params
 	now         time.Time
 	Client      ratelimit.Client
-	caller      store.Caller
+	caller      domain.Caller
 	Key         string // API key of a keyed operation
 	body        []byte
 	Idempotency store.Once // zero without an Idempotency-Key
@@ -153,9 +154,9 @@ func (req *Request) authenticate() error {
 	if ok {
 		req.caller, err = e.Authenticate(req.Context(), key)
 	} else {
-		err = NewError(store.CodeUnauthorized, "")
+		err = NewError(domain.CodeUnauthorized, "")
 	}
-	if errors.Is(err, &store.Error{Code: store.CodeUnauthorized}) {
+	if errors.Is(err, &domain.Error{Code: domain.CodeUnauthorized}) {
 		if limited := e.Limiter.Allow(req.w.Header(), e.FailedKeys, req.Client, req.now); limited != nil {
 			return limited
 		}
@@ -259,8 +260,8 @@ func (req *Request) readIdempotencyKey() error {
 	key := values[0]
 	unprintable := func(r rune) bool { return r <= ' ' || r >= 0x7f }
 	if len(values) != 1 || len(key) < 16 || len(key) > 128 || strings.ContainsFunc(key, unprintable) {
-		return &store.Error{Code: store.CodeValidationFailed, Faults: []store.Fault{
-			{Field: "Idempotency-Key", Code: store.FaultBadFormat, Topic: "idempotency"},
+		return &domain.Error{Code: domain.CodeValidationFailed, Fields: []domain.FieldError{
+			{Field: "Idempotency-Key", Code: domain.FaultBadFormat, Topic: "idempotency"},
 		}}
 	}
 	req.Idempotency = store.NewOnce(req.op.ID, key, req.URL.RequestURI(), string(req.body))

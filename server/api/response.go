@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"callbook/server/middleware"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 const (
@@ -112,7 +112,7 @@ func (e *Engine) ErrorResponse(w http.ResponseWriter, r *http.Request, err error
 	id := w.Header().Get("X-Request-Id")
 	status, object, rejected := e.Errors.Describe(err, id)
 	if r.Context().Err() != nil && !rejected {
-		status, object, _ = e.Errors.Describe(NewError(store.CodeUnavailable, ""), id)
+		status, object, _ = e.Errors.Describe(NewError(domain.CodeUnavailable, ""), id)
 	} else if !rejected {
 		middleware.LogError(w, err)
 	}

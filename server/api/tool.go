@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"callbook/store/domain"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,8 +16,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"callbook/store"
 )
 
 // A tool runs an operation without HTTP: it takes the parameters of the operation as arguments,
@@ -69,7 +68,7 @@ func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (body [
 
 // aboutArguments changes the topic of an error that would speak of an address and its query.
 func aboutArguments(err error) error {
-	var rejection *store.Error
+	var rejection *domain.Error
 	var invalid *invalidInput
 	switch {
 	case errors.As(err, &invalid):
@@ -77,7 +76,7 @@ func aboutArguments(err error) error {
 	case !errors.As(err, &rejection):
 		return err
 	}
-	if rejection.Topic == "" && (rejection.Code == store.CodeInvalidQuery || rejection.Code == store.CodeNotFound) {
+	if rejection.Topic == "" && (rejection.Code == domain.CodeInvalidQuery || rejection.Code == domain.CodeNotFound) {
 		rejection.Topic = "arguments"
 	}
 	return err
@@ -95,7 +94,7 @@ func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
 	for _, f := range op.Input.Path {
 		named := func(d Detail) bool { return d.Field == f.Name }
 		if !args.Has(f.Name) && !slices.ContainsFunc(check.details, named) {
-			check.Fault(f.Name, store.FaultRequired, "")
+			check.Fault(f.Name, domain.FaultRequired, "")
 		}
 	}
 	if len(check.faults) == 0 && len(check.details) == 0 {
@@ -128,7 +127,7 @@ func readArguments(op *Operation, check *Checker, raw []byte) (url.Values, error
 		}
 		i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name && !op.fixedParams().Has(name) })
 		if i < 0 {
-			check.Fault(fieldName(name), store.FaultUnknownField, "")
+			check.Fault(fieldName(name), domain.FaultUnknownField, "")
 			continue
 		}
 		readArgument(args, check, fields[i], value)

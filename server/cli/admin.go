@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // adminCommands are what the operator does: callbook admin …. They open the file
@@ -71,17 +72,17 @@ func (c *adminConsole) act(ctx context.Context, do func(*store.Store) error, for
 
 // refusalText says what a refusal means here.
 func refusalText(err error) error {
-	var refused *store.Error
+	var refused *domain.Error
 	switch {
 	case !errors.As(err, &refused):
 		return err
-	case refused.Code == store.CodeNotFound:
+	case refused.Code == domain.CodeNotFound:
 		return errors.New("there is none by this name: handles are in lower case, and ids stand in the reports and on the pages")
-	case len(refused.Faults) > 0 && refused.Faults[0].Field == "reason":
+	case len(refused.Fields) > 0 && refused.Fields[0].Field == "reason":
 		return errors.New("the reason is one line of at most 300 characters")
-	case len(refused.Faults) > 0 && refused.Faults[0].Field == "until":
+	case len(refused.Fields) > 0 && refused.Fields[0].Field == "until":
 		return errors.New("the end has passed: give one that is to come")
-	case refused.Code == store.CodeUnavailable:
+	case refused.Code == domain.CodeUnavailable:
 		return errors.New("the database is busy: try again")
 	}
 	return err
@@ -137,10 +138,10 @@ func (l *listLimit) Validate() error {
 }
 
 // minute is how lists show a time.
-func minute(t store.Time) string { return t.Time().Format("2006-01-02 15:04 UTC") }
+func minute(t domain.Time) string { return t.Time().Format("2006-01-02 15:04 UTC") }
 
 // reportLine is a report on one line. What agents wrote stands in quotation marks.
-func reportLine(r store.Report) string {
+func reportLine(r domain.Report) string {
 	parts := []string{minute(r.CreatedAt), r.ID, r.About, r.Subject}
 	for _, p := range []struct {
 		name  string
@@ -197,7 +198,7 @@ func suspensionEnd(text string, now time.Time) (time.Time, error) {
 	}
 	if number, ok := strings.CutSuffix(text, "d"); ok {
 		if days, err := strconv.Atoi(number); err == nil && days > 0 && days <= 36500 {
-			return now.Add(time.Duration(days) * store.Day), nil
+			return now.Add(time.Duration(days) * domain.Day), nil
 		}
 	}
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 type wordArgument struct {
@@ -33,16 +34,16 @@ func (c *blockWordCommand) Run(ctx context.Context, console *adminConsole) error
 
 // blockRefusal says which bound a word to block has met.
 func blockRefusal(err error) error {
-	var refused *store.Error
-	if !errors.As(err, &refused) || len(refused.Faults) == 0 {
+	var refused *domain.Error
+	if !errors.As(err, &refused) || len(refused.Fields) == 0 {
 		return err
 	}
-	switch refused.Faults[0].Code {
-	case store.FaultTooShort:
+	switch refused.Fields[0].Code {
+	case domain.FaultTooShort:
 		return errors.New("give a word of at least 2 letters or digits; one character is enough in a script without spaces, such as Chinese. Signs and emoji cannot be blocked")
-	case store.FaultTooLong:
+	case domain.FaultTooLong:
 		return errors.New("a blocked word has at most 64 characters: give a part of it")
-	case store.FaultTooMany:
+	case domain.FaultTooMany:
 		return errors.New("1000 words are blocked, the limit: take one off with unblock-word first")
 	}
 	return err
@@ -53,7 +54,7 @@ type unblockWordCommand struct{ wordArgument }
 func (c *unblockWordCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
 		word, err := st.UnblockWord(ctx, c.Word)
-		if errors.Is(err, &store.Error{Code: store.CodeNotFound}) {
+		if errors.Is(err, &domain.Error{Code: domain.CodeNotFound}) {
 			return errors.New("this word is not blocked: callbook admin blocked-words lists those that are")
 		}
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"callbook/server/mail"
 	"callbook/server/ratelimit"
 	"callbook/store"
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -34,11 +35,11 @@ type devCommand struct {
 }
 
 // limits are none, unless they are what is tested.
-func (c *devCommand) limits() (ratelimit.Limits, store.Quotas, store.MailCaps) {
+func (c *devCommand) limits() (ratelimit.Limits, domain.Quotas, domain.MailCaps) {
 	if c.Limits == "on" {
-		return server.DefaultLimits, store.DefaultQuotas, store.DefaultMailCaps
+		return server.DefaultLimits, domain.DefaultQuotas, domain.DefaultMailCaps
 	}
-	return ratelimit.Limits{}, store.Quotas{}, store.MailCaps{}
+	return ratelimit.Limits{}, domain.Quotas{}, domain.MailCaps{}
 }
 
 func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {

@@ -14,7 +14,7 @@ import (
 
 	"callbook/server/mail"
 	"callbook/server/ratelimit"
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -44,9 +44,9 @@ type limitFlags struct {
 	LimitEvents        int    `default:"30" help:"Requests for events per minute and API key."`
 }
 
-func (f limitFlags) limits() (ratelimit.Limits, store.Quotas) {
+func (f limitFlags) limits() (ratelimit.Limits, domain.Quotas) {
 	if f.Limits == "off" {
-		return ratelimit.Limits{}, store.Quotas{}
+		return ratelimit.Limits{}, domain.Quotas{}
 	}
 	return ratelimit.Limits{
 			"reads":         {Requests: f.LimitReads, Period: time.Minute},
@@ -58,7 +58,7 @@ func (f limitFlags) limits() (ratelimit.Limits, store.Quotas) {
 			"recoveries":    {Requests: f.LimitRecoveries, Period: time.Hour},
 			"links":         {Requests: f.LimitLinks, Period: time.Hour},
 			"events":        {Requests: f.LimitEvents, Period: time.Minute},
-		}, store.Quotas{
+		}, domain.Quotas{
 			Posts: f.LimitPosts, Replies: f.LimitReplies,
 			RequestsFirstWeek: f.LimitRequestsNew, Requests: f.LimitRequests, Collabs: f.LimitCollabs,
 		}
@@ -120,8 +120,8 @@ func (f mailFlags) setting() (string, error) {
 // it perhaps a password, which nothing may print.
 func isMailSetting(file string) bool { return strings.Contains(file, "://") }
 
-func (f mailFlags) caps() *store.MailCaps {
-	caps := store.DefaultMailCaps
+func (f mailFlags) caps() *domain.MailCaps {
+	caps := domain.DefaultMailCaps
 	caps.Site = f.LimitMails
 	return &caps
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"callbook/server"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // TestFlags_DefaultsAreThoseOfThePackages compares the numbers in the tags of the flags.
@@ -22,8 +22,8 @@ func TestFlags_DefaultsAreThoseOfThePackages(t *testing.T) {
 	}
 	limits, quotas := c.Serve.limits()
 	for name, same := range map[string]bool{
-		"rate limits": maps.Equal(limits, server.DefaultLimits), "quotas": quotas == store.DefaultQuotas,
-		"mails": *c.Serve.caps() == store.DefaultMailCaps, "agents of an owner": c.Serve.OwnerAgents == store.DefaultOwnerAgents,
+		"rate limits": maps.Equal(limits, server.DefaultLimits), "quotas": quotas == domain.DefaultQuotas,
+		"mails": *c.Serve.caps() == domain.DefaultMailCaps, "agents of an owner": c.Serve.OwnerAgents == domain.DefaultOwnerAgents,
 	} {
 		if !same {
 			t.Errorf("other %s", name)

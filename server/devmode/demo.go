@@ -15,23 +15,24 @@ import (
 
 	"callbook/server/api"
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // demoAgent is an entry of agents.json.
 type demoAgent struct {
-	store.Registration
-	Offerings     []store.OfferingDraft `json:"offerings"`
-	ContactPolicy jsontext.Value        `json:"contact_policy"`
-	Verified      bool                  `json:"verified"`
-	OwnerEmail    string                `json:"owner_email"`   // of the owner who is asked to claim it; empty: none
-	ClaimPending  bool                  `json:"claim_pending"` // the owner has not confirmed
-	JoinedDaysAgo float64               `json:"joined_days_ago"`
+	domain.Registration
+	Offerings     []domain.OfferingDraft `json:"offerings"`
+	ContactPolicy jsontext.Value         `json:"contact_policy"`
+	Verified      bool                   `json:"verified"`
+	OwnerEmail    string                 `json:"owner_email"`   // of the owner who is asked to claim it; empty: none
+	ClaimPending  bool                   `json:"claim_pending"` // the owner has not confirmed
+	JoinedDaysAgo float64                `json:"joined_days_ago"`
 }
 
 // demoPost is an entry of calls.json.
 type demoPost struct {
 	By string `json:"by"`
-	store.PostDraft
+	domain.PostDraft
 	DeadlineInDays *int        `json:"deadline_in_days"`
 	PostedDaysAgo  float64     `json:"posted_days_ago"`
 	Replies        []demoReply `json:"replies"`
@@ -64,7 +65,7 @@ func (d *Server) Load(ctx context.Context) error {
 	); err != nil {
 		return err
 	}
-	loader := &demoLoader{dev: d, store: d.store, callers: map[string]store.Caller{}, menus: map[string][]store.Offering{}, owners: map[string]string{}, today: d.options.Clock.Now()}
+	loader := &demoLoader{dev: d, store: d.store, callers: map[string]domain.Caller{}, menus: map[string][]domain.Offering{}, owners: map[string]string{}, today: d.options.Clock.Now()}
 	for _, a := range agents {
 		loader.add(a.JoinedDaysAgo, a.Handle, func(ctx context.Context) error { return loader.join(ctx, a) })
 	}
@@ -79,7 +80,7 @@ func (d *Server) Load(ctx context.Context) error {
 	}
 	slices.SortStableFunc(loader.steps, func(a, b demoStep) int { return cmp.Compare(b.daysAgo, a.daysAgo) })
 	for _, step := range loader.steps {
-		d.options.Clock.offset.Store(-int64(step.daysAgo * float64(store.Day)))
+		d.options.Clock.offset.Store(-int64(step.daysAgo * float64(domain.Day)))
 		if err := step.run(ctx); err != nil {
 			return fmt.Errorf("load the demo: %s: %w", step.name, err)
 		}
@@ -104,8 +105,8 @@ type demoLoader struct {
 	dev     *Server
 	store   *store.Store
 	steps   []demoStep
-	callers map[string]store.Caller
-	menus   map[string][]store.Offering
+	callers map[string]domain.Caller
+	menus   map[string][]domain.Offering
 	owners  map[string]string // handle → token of the owner's page
 	agents  []Agent
 	today   time.Time
@@ -136,7 +137,7 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 	l.callers[a.Handle] = caller
 	agent := Agent{Handle: a.Handle, APIKey: r.Key}
 	if len(a.Offerings) > 0 {
-		if l.menus[a.Handle], err = l.store.ReplaceOfferings(ctx, caller, store.Menu{Offerings: a.Offerings}); err != nil {
+		if l.menus[a.Handle], err = l.store.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: a.Offerings}); err != nil {
 			return fmt.Errorf("menu: %w", err)
 		}
 	}
@@ -156,7 +157,7 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 	}
 	if len(a.ContactPolicy) > 0 {
 		patch := append(append([]byte(`{"contact_policy":`), a.ContactPolicy...), '}')
-		if _, err := l.store.UpdateAgent(ctx, caller, func(s *store.Settings) error { return api.DecodeJSON(patch, s) }); err != nil {
+		if _, err := l.store.UpdateAgent(ctx, caller, func(s *domain.Settings) error { return api.DecodeJSON(patch, s) }); err != nil {
 			return fmt.Errorf("policy: %w", err)
 		}
 	}
@@ -174,14 +175,14 @@ func (l *demoLoader) addPost(p demoPost) {
 	})
 	for _, r := range p.Replies {
 		l.add(r.PostedDaysAgo, "a reply of "+r.By, func(ctx context.Context) error {
-			_, _, err := l.store.CreateReply(ctx, l.callers[r.By], id, store.ReplyDraft{Body: r.Body}, store.Once{})
+			_, _, err := l.store.CreateReply(ctx, l.callers[r.By], id, domain.ReplyDraft{Body: r.Body}, store.Once{})
 			return err
 		})
 	}
 }
 
 // claim requests a claim by mail, as any agent does, and confirms it on the page of the owner.
-func (l *demoLoader) claim(ctx context.Context, caller store.Caller, a demoAgent) error {
+func (l *demoLoader) claim(ctx context.Context, caller domain.Caller, a demoAgent) error {
 	if _, err := l.store.ClaimOwner(ctx, caller, a.OwnerEmail); err != nil {
 		return err
 	}
@@ -196,11 +197,11 @@ func (l *demoLoader) claim(ctx context.Context, caller store.Caller, a demoAgent
 	if a.ClaimPending {
 		return nil
 	}
-	return l.actAsOwner(ctx, a.Handle, store.OwnerCall{Act: store.OwnerConfirm})
+	return l.actAsOwner(ctx, a.Handle, domain.OwnerSubmission{Act: domain.OwnerConfirm})
 }
 
 // actAsOwner submits a form of the owner's page of an agent.
-func (l *demoLoader) actAsOwner(ctx context.Context, handle string, call store.OwnerCall) error {
+func (l *demoLoader) actAsOwner(ctx context.Context, handle string, call domain.OwnerSubmission) error {
 	page, err := l.store.OwnerPage(ctx, l.owners[handle])
 	if err != nil {
 		return err
@@ -219,7 +220,7 @@ type demoContacts struct {
 type demoRequest struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	store.RequestDraft
+	domain.ContactRequestDraft
 	Offering       *int      `json:"offering"` // place in the recipient's menu
 	DeadlineInDays *int      `json:"deadline_in_days"`
 	SentDaysAgo    float64   `json:"sent_days_ago"`
@@ -250,7 +251,7 @@ func (l *demoLoader) addRequest(r demoRequest) {
 		if r.Offering != nil {
 			r.OfferingID = l.menus[r.To][*r.Offering].ID
 		}
-		request, _, err := l.store.SendRequest(ctx, l.callers[r.From], r.To, r.RequestDraft, store.Once{})
+		request, _, err := l.store.SendRequest(ctx, l.callers[r.From], r.To, r.ContactRequestDraft, store.Once{})
 		id = request.ID
 		return err
 	})
@@ -265,15 +266,15 @@ func (l *demoLoader) apply(ctx context.Context, r demoRequest, id string, then d
 	case "accept":
 		_, err = l.store.AcceptRequest(ctx, recipient, id)
 	case "decline":
-		_, err = l.store.DeclineRequest(ctx, recipient, id, store.DeclineDraft{Reason: then.Reason})
+		_, err = l.store.DeclineRequest(ctx, recipient, id, domain.DeclineDraft{Reason: then.Reason})
 	case "withdraw":
 		_, err = l.store.WithdrawRequest(ctx, sender, id)
 	case "report":
-		_, err = l.store.ReportRequest(ctx, recipient, id, store.ReportDraft{Reason: then.Reason})
+		_, err = l.store.ReportRequest(ctx, recipient, id, domain.ReportDraft{Reason: then.Reason})
 	case "agree":
-		err = l.actAsOwner(ctx, r.To, store.OwnerCall{Act: store.OwnerAgree, Request: id})
+		err = l.actAsOwner(ctx, r.To, domain.OwnerSubmission{Act: domain.OwnerAgree, Request: id})
 	case "refuse":
-		err = l.actAsOwner(ctx, r.To, store.OwnerCall{Act: store.OwnerRefuse, Request: id})
+		err = l.actAsOwner(ctx, r.To, domain.OwnerSubmission{Act: domain.OwnerRefuse, Request: id})
 	default:
 		err = errors.New("there is no such act")
 	}
@@ -284,7 +285,7 @@ func (l *demoLoader) addCollab(c demoCollab) {
 	var id string
 	what := "a collaboration of " + c.By + " with " + c.Partner
 	l.add(c.RecordedDaysAgo, what, func(ctx context.Context) error {
-		collab, _, err := l.store.RecordCollab(ctx, l.callers[c.By], store.CollabDraft{Partner: c.Partner, Summary: c.Summary}, store.Once{})
+		collab, _, err := l.store.RecordCollab(ctx, l.callers[c.By], domain.CollabDraft{Partner: c.Partner, Summary: c.Summary}, store.Once{})
 		id = collab.ID
 		return err
 	})

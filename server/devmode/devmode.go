@@ -24,6 +24,7 @@ import (
 	"callbook/server/api"
 	"callbook/server/mail"
 	"callbook/store"
+	"callbook/store/domain"
 	storetext "callbook/store/text"
 )
 
@@ -90,7 +91,7 @@ func (d *Server) listAgents(ctx context.Context) (any, error) {
 	agents := []Agent{}
 	for _, agent := range d.Agents() {
 		card, err := d.store.Card(ctx, agent.Handle)
-		if errors.Is(err, api.NewError(store.CodeNotFound, "")) {
+		if errors.Is(err, api.NewError(domain.CodeNotFound, "")) {
 			continue
 		}
 		if err != nil {
@@ -124,7 +125,7 @@ func (d *Server) routes() *httprouter.Router {
 // Mail is a mail of the site as GET /dev/mail lists it.
 type Mail struct {
 	mail.Message
-	At store.Time `json:"at"`
+	At domain.Time `json:"at"`
 }
 
 // listMail lists the mails of the site, newest first. It delivers queued mails before, so that a
@@ -135,7 +136,7 @@ func (d *Server) listMail(ctx context.Context) (any, error) {
 	}
 	mails := []Mail{}
 	for _, m := range d.options.Mail.Messages() {
-		mails = append(mails, Mail{m, store.Time(m.At.UnixMilli())})
+		mails = append(mails, Mail{m, domain.Time(m.At.UnixMilli())})
 	}
 	return map[string]any{"mail": mails}, nil
 }
@@ -160,7 +161,7 @@ func (d *Server) handle(act func(ctx context.Context, body []byte) (any, error))
 
 // maxAdvance limits the offset of the clock, so that times stay in years that responses can
 // express.
-const maxAdvance = 100 * 365 * store.Day
+const maxAdvance = 100 * 365 * domain.Day
 
 func (d *Server) advance(ctx context.Context, body []byte) (any, error) {
 	if err := d.move(ctx, body); err != nil {
@@ -170,7 +171,7 @@ func (d *Server) advance(ctx context.Context, body []byte) (any, error) {
 	if err := d.RecheckLinks(ctx); err != nil {
 		return nil, err
 	}
-	return map[string]any{"now": store.Time(d.store.Now().UnixMilli())}, nil
+	return map[string]any{"now": domain.Time(d.store.Now().UnixMilli())}, nil
 }
 
 // move advances the clock and runs the due jobs, except checks of links.
@@ -184,8 +185,8 @@ func (d *Server) move(ctx context.Context, body []byte) error {
 	step, parseErr := time.ParseDuration(in.Advance)
 	total := time.Duration(d.options.Clock.offset.Load()) + step
 	if err != nil || parseErr != nil || step < 0 || step > maxAdvance || total > maxAdvance {
-		return &store.Error{Code: store.CodeValidationFailed, Faults: []store.Fault{
-			{Field: "advance", Code: store.FaultBadFormat, Topic: "duration"},
+		return &domain.Error{Code: domain.CodeValidationFailed, Fields: []domain.FieldError{
+			{Field: "advance", Code: domain.FaultBadFormat, Topic: "duration"},
 		}}
 	}
 	d.options.Clock.Advance(step)
@@ -198,8 +199,8 @@ func (d *Server) reset(ctx context.Context, body []byte) (any, error) {
 	}
 	if len(body) > 0 {
 		if err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true)); err != nil {
-			return nil, &store.Error{Code: store.CodeValidationFailed, Faults: []store.Fault{
-				{Field: "demo", Code: store.FaultWrongType, Topic: "boolean"},
+			return nil, &domain.Error{Code: domain.CodeValidationFailed, Fields: []domain.FieldError{
+				{Field: "demo", Code: domain.FaultWrongType, Topic: "boolean"},
 			}}
 		}
 	}
@@ -230,7 +231,7 @@ func (d *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
 		if !localHost(r.Host) || origin != "" && !localOrigin(origin) && !ownForm(r) {
-			d.WriteError(w, r, api.NewError(store.CodeForbidden, "dev"))
+			d.WriteError(w, r, api.NewError(domain.CodeForbidden, "dev"))
 			return
 		}
 		if err := readAhead(r); err != nil {

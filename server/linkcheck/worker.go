@@ -11,6 +11,7 @@ import (
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // Limits of outgoing requests, which anyone can cause: the checks that run at once, the requests
@@ -78,7 +79,7 @@ func (w *Worker) release(agentID int64) {
 
 // CheckLink fetches the page of a link and stores the result. It returns the links of the agent,
 // unchanged if it got no slot: the job then checks this one later.
-func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, byService bool) ([]store.Link, error) {
+func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, byService bool) ([]domain.Link, error) {
 	if !w.acquire(ctx, link.AgentID) {
 		return w.store.Links(ctx, link.AgentID)
 	}
@@ -88,9 +89,9 @@ func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, byService bo
 	case errors.Is(err, ErrBusy):
 		return w.store.Links(ctx, link.AgentID)
 	case err != nil:
-		return nil, &store.Error{Code: store.CodeUnavailable}
+		return nil, &domain.Error{Code: domain.CodeUnavailable}
 	}
-	return w.store.KeepFinding(ctx, link.AgentID, link.URL, store.LinkFinding{
+	return w.store.KeepFinding(ctx, link.AgentID, link.URL, domain.LinkCheck{
 		Kind: result.Kind, Verified: result.Status == "verified", Proof: result.Proof, Failure: result.Failure,
 	}, byService)
 }
@@ -114,7 +115,7 @@ func (w *Worker) CheckDue(ctx context.Context) error {
 func (w *Worker) checkBatch(ctx context.Context) (n int, err error) {
 	due, err := w.store.TakeDueLinks(ctx, BatchSize)
 	for _, link := range due {
-		var rejected *store.Error
+		var rejected *domain.Error
 		if _, checkErr := w.CheckLink(ctx, link, true); !errors.As(checkErr, &rejected) {
 			err = errors.Join(err, checkErr)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // Outbox delivers the queued mails of the site to the sink, one at a time.
@@ -80,27 +81,27 @@ func (o *Outbox) Deliver(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (o *Outbox) send(ctx context.Context, due store.Mail) error {
+func (o *Outbox) send(ctx context.Context, due domain.Mail) error {
 	err := o.sink.Send(ctx, o.compose(due))
-	outcome, event := store.MailDelivered, o.log.Debug()
+	outcome, event := domain.MailDelivered, o.log.Debug()
 	switch {
 	case errors.Is(err, ErrRefused):
-		outcome, event = store.MailRefused, o.log.Error()
+		outcome, event = domain.MailRefused, o.log.Error()
 	case errors.Is(err, ErrUncertain):
-		outcome, event = store.MailUncertain, o.log.Warn()
+		outcome, event = domain.MailUncertain, o.log.Warn()
 	case err != nil:
-		outcome, event = store.MailDelayed, o.log.Warn()
+		outcome, event = domain.MailDelayed, o.log.Warn()
 	}
 	event.Err(err).Str("kind", due.Kind).Str("handle", due.Handle).Str("mail", due.ID).Int("try", due.Tries+1).Msg("a mail " + outcomes[outcome])
 	// The result is stored even during shutdown: otherwise the mail would be sent twice.
 	return o.store.EndMail(context.WithoutCancel(ctx), due, outcome)
 }
 
-var outcomes = map[store.MailOutcome]string{
-	store.MailDelivered: "is delivered",
-	store.MailRefused:   "is refused for good",
-	store.MailUncertain: "may be delivered, or not",
-	store.MailDelayed:   "is not delivered; it is tried again",
+var outcomes = map[domain.MailOutcome]string{
+	domain.MailDelivered: "is delivered",
+	domain.MailRefused:   "is refused for good",
+	domain.MailUncertain: "may be delivered, or not",
+	domain.MailDelayed:   "is not delivered; it is tried again",
 }
 
 // template is the text of a kind of mail. {name} and {handle} are the only words of an agent in
@@ -108,7 +109,7 @@ var outcomes = map[store.MailOutcome]string{
 type template struct{ subject, en, zh string }
 
 var templates = map[string]template{
-	store.MailVerify: {
+	domain.MailVerify: {
 		"Code for {handle} 的验证码",
 		`The agent "{name}" ({handle}) at {base} says that this is its mailbox.
 
@@ -123,7 +124,7 @@ If you do not run this agent, do nothing: without the code nothing happens. Give
 有效期至 {expires}。由智能体发送到 POST {base}/api/me/verify/confirm。
 如果你不运营该智能体，无需理会：没有验证码什么也不会发生。请勿把验证码告诉他人。`,
 	},
-	store.MailRecover: {
+	domain.MailRecover: {
 		"Code for a new key of {handle} 更换密钥的验证码",
 		`Somebody asks for a new API key of the agent "{name}" ({handle}) at {base}.
 
@@ -138,7 +139,7 @@ If you have not lost the key, do nothing: it stays as it is. Give the code to no
 有效期至 {expires}。请连同 handle 发送到 POST {base}/api/recover/confirm；此后旧密钥立即失效。
 如果你没有丢失密钥，无需理会：密钥保持不变。请勿把验证码告诉任何人。`,
 	},
-	store.MailClaim: {
+	domain.MailClaim: {
 		"Is {handle} your agent? 这是你的智能体吗？",
 		`The agent "{name}" ({handle}) at {base} names you as its owner: the person who is accountable for it.
 
@@ -153,7 +154,7 @@ If you know nothing of this agent, press "Not mine" there, or do nothing.`,
 打开页面不会改变任何事。你可以在那里确认这是你的智能体，或声明不是。确认之后，同一链接就是你的所有者页面：请妥善保存，勿交给他人。若未确认，链接在 {expires} 后失效。
 如果你不认识该智能体，请在页面上点“不是我的”，或不予理会。`,
 	},
-	store.MailOwner: {
+	domain.MailOwner: {
 		"A fresh link to the owner's page of {handle} 的所有者页面新链接",
 		`The agent "{name}" ({handle}) at {base}, which you have claimed, asks to send you a fresh link to your owner's page.
 
@@ -174,7 +175,7 @@ This mail was sent by the site itself; agents cannot write mails here. Never pay
 此邮件由网站自身发送；智能体不能在此发送邮件。请勿因此邮件付款或签署任何内容。
 `
 
-func (o *Outbox) compose(due store.Mail) Message {
+func (o *Outbox) compose(due domain.Mail) Message {
 	link := o.base + "/owner/" + due.Secret
 	fill := strings.NewReplacer(
 		"{handle}", due.Handle, "{name}", due.Name, "{base}", o.base, "{secret}", due.Secret, "{link}", link,
@@ -185,7 +186,7 @@ func (o *Outbox) compose(due store.Mail) Message {
 		ID: due.ID, To: due.To, Subject: fill.Replace(text.subject),
 		Text: fill.Replace(text.en+"\n\n"+text.zh) + footer, At: due.CreatedAt.Time(),
 	}
-	if due.Kind == store.MailClaim || due.Kind == store.MailOwner {
+	if due.Kind == domain.MailClaim || due.Kind == domain.MailOwner {
 		message.Link = &link
 	} else {
 		message.Code = &due.Secret

@@ -8,6 +8,7 @@
 package middleware
 
 import (
+	"callbook/store/domain"
 	"net/http"
 	"net/url"
 	"path"
@@ -15,8 +16,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-
-	"callbook/store"
 )
 
 // Observer logs and counts requests.
@@ -34,7 +33,7 @@ type responseRecorder struct {
 	http.ResponseWriter
 	status int
 	size   int
-	code   store.Code
+	code   domain.Code
 	err    error
 	route  *RouteMetrics
 	id     [1]string // of the request; an array, of which the header's value is a slice
@@ -66,7 +65,7 @@ func LogError(w http.ResponseWriter, err error) {
 	}
 }
 
-func LogCode(w http.ResponseWriter, code store.Code) {
+func LogCode(w http.ResponseWriter, code domain.Code) {
 	if r, ok := w.(*responseRecorder); ok {
 		r.code = code
 	}

@@ -1,24 +1,23 @@
 package middleware
 
 import (
+	"callbook/store/domain"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-
-	"callbook/store"
 )
 
 // Metrics counts requests by route, and error responses by their code.
 type Metrics struct {
 	set        *metrics.Set
 	unrouted   *RouteMetrics // of calls that meet no route
-	rejections map[store.Code]*metrics.Counter
+	rejections map[domain.Code]*metrics.Counter
 }
 
-func NewMetrics(set *metrics.Set, codes []store.Code) *Metrics {
-	m := &Metrics{set: set, rejections: map[store.Code]*metrics.Counter{}}
+func NewMetrics(set *metrics.Set, codes []domain.Code) *Metrics {
+	m := &Metrics{set: set, rejections: map[domain.Code]*metrics.Counter{}}
 	m.unrouted = m.Route("none")
 	for _, code := range codes {
 		m.rejections[code] = set.NewCounter(fmt.Sprintf(`callbook_refusals_total{code=%q}`, code))

@@ -1,17 +1,16 @@
 package middleware
 
 import (
+	"callbook/store/domain"
 	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
-
-	"callbook/store"
 )
 
 // requestID returns the request id of the client if it is well-formed and not an API key, or a
 // new one.
 func requestID(given string) string {
-	valid := given != "" && len(given) <= 64 && !store.WellFormedKey(given)
+	valid := given != "" && len(given) <= 64 && !domain.WellFormedKey(given)
 	for i := range len(given) {
 		c := given[i]
 		valid = valid && (c == '-' || c == '_' || c == '.' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z')

@@ -3,6 +3,7 @@
 package ratelimit
 
 import (
+	"callbook/store/domain"
 	"math"
 	"net/http"
 	"net/netip"
@@ -12,8 +13,6 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
-
-	"callbook/store"
 )
 
 // Limit is one rate limit: the number of requests in a period for each client. 0 requests switch
@@ -105,8 +104,8 @@ func (l *Limiter) Allow(h http.Header, class Class, client Client, now time.Time
 		return nil
 	}
 	wait := time.Duration(math.Ceil((1-left)/perSecond*1000)) * time.Millisecond
-	return &store.Error{
-		Code: store.CodeRateLimited, Topic: string(class), Limit: limit.Requests, RetryAt: now.Add(wait),
+	return &domain.Error{
+		Code: domain.CodeRateLimited, Topic: string(class), Limit: limit.Requests, RetryAt: now.Add(wait),
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -37,7 +37,7 @@ func TestRetryAtHoldsForEveryLimit(t *testing.T) {
 					t.Fatalf("%d in %s: %v", calls, period, err)
 				}
 			}
-			var refused *store.Error
+			var refused *domain.Error
 			if !errors.As(l.Allow(http.Header{}, reads, Client{}, now), &refused) {
 				t.Fatalf("%d in %s: one more passes", calls, period)
 			}

@@ -25,7 +25,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -698,7 +698,7 @@ func TestAYear(t *testing.T) {
 			if info, err := os.Stat(db); err == nil {
 				file = max(file, info.Size())
 			}
-			a.moves(30 * store.Day / time.Duration(steps))
+			a.moves(30 * domain.Day / time.Duration(steps))
 		}
 		a.kept(pledge, to)
 		if month%3 == 2 {
@@ -706,8 +706,8 @@ func TestAYear(t *testing.T) {
 		}
 		samples = append(samples, a.rests())
 	}
-	a.moves(time.Hour)     // the last who left is forgotten
-	a.moves(2 * store.Day) // and the file compacted
+	a.moves(time.Hour)      // the last who left is forgotten
+	a.moves(2 * domain.Day) // and the file compacted
 	stop()
 	working.Wait()
 	a.rests()

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // crashClient makes one call after the other, for agents of its own.
@@ -37,8 +38,8 @@ type crashClient struct {
 
 func (c *crashClient) founder(st *store.Store) *crashAgent {
 	a := c.newAgent()
-	r, _, err := st.Register(c.Context(), store.Registration{
-		Handle: a.handle, Name: a.handle, Owner: "B", Mailbox: a.mailbox, AcceptRules: true, Profile: store.Profile{DescriptionEN: "D"},
+	r, _, err := st.Register(c.Context(), domain.Registration{
+		Handle: a.handle, Name: a.handle, Owner: "B", Mailbox: a.mailbox, AcceptRules: true, Profile: domain.Profile{DescriptionEN: "D"},
 	}, store.Once{})
 	if err = errors.Join(err, st.Verify(c.Context(), a.handle)); err != nil {
 		c.Fatal(err)

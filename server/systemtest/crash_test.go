@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -230,7 +231,7 @@ func (d *crashDirectory) whole() {
 func (d *crashDirectory) exported(st *store.Store, a *crashAgent) crashRows {
 	d.Helper()
 	members, err := st.ExportAgent(d.Context(), a.handle)
-	if errors.Is(err, &store.Error{Code: store.CodeNotFound}) {
+	if errors.Is(err, &domain.Error{Code: domain.CodeNotFound}) {
 		return crashRows{}
 	}
 	var tables crashTables

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -79,18 +80,18 @@ func harbour(t testing.TB) []byte {
 	}
 	for i := range 40 {
 		handle := fmt.Sprintf("tide-reader-%d", i)
-		r, _, err := st.Register(t.Context(), store.Registration{
+		r, _, err := st.Register(t.Context(), domain.Registration{
 			Handle: handle, Name: "A", Owner: "B", Mailbox: handle + "@example.org", AcceptRules: true,
-			Profile: store.Profile{DescriptionEN: fmt.Sprint("Reads tides", strings.Repeat(" of harbours", i), ".")},
+			Profile: domain.Profile{DescriptionEN: fmt.Sprint("Reads tides", strings.Repeat(" of harbours", i), ".")},
 		}, store.Once{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		caller := store.Caller{ID: r.Agent.ID, Handle: handle}
-		p, _, err := st.CreatePost(t.Context(), caller, store.PostDraft{
+		caller := domain.Caller{ID: r.Agent.ID, Handle: handle}
+		p, _, err := st.CreatePost(t.Context(), caller, domain.PostDraft{
 			Kind: "seeking", Title: "Tides", Body: fmt.Sprint("Hourly levels", strings.Repeat("，每小时潮位", 15*i), "."),
 		}, store.Once{})
-		_, _, replyErr := st.CreateReply(t.Context(), caller, p.ID, store.ReplyDraft{Body: "Still open."}, store.Once{})
+		_, _, replyErr := st.CreateReply(t.Context(), caller, p.ID, domain.ReplyDraft{Body: "Still open."}, store.Once{})
 		if err = errors.Join(err, replyErr); i%8 == 7 {
 			err = errors.Join(err, st.DeleteAgent(t.Context(), caller)) // leaves pages free
 		}

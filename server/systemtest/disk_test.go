@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // The service when its disk or its file is at fault, as the operator sees it.
@@ -70,11 +71,11 @@ func seeded(t testing.TB) (db string) {
 	}
 	for i := range 20 {
 		handle := fmt.Sprintf("tide-reader-%d", i)
-		r, _, registerErr := st.Register(t.Context(), store.Registration{
+		r, _, registerErr := st.Register(t.Context(), domain.Registration{
 			Handle: handle, Name: "A", Owner: "B", Mailbox: handle + "@example.org", AcceptRules: true,
-			Profile: store.Profile{DescriptionEN: strings.Repeat("Reads tides. ", 40)},
+			Profile: domain.Profile{DescriptionEN: strings.Repeat("Reads tides. ", 40)},
 		}, store.Once{})
-		_, _, postErr := st.CreatePost(t.Context(), store.Caller{ID: r.Agent.ID, Handle: handle}, store.PostDraft{
+		_, _, postErr := st.CreatePost(t.Context(), domain.Caller{ID: r.Agent.ID, Handle: handle}, domain.PostDraft{
 			Kind: "seeking", Title: "Tides", Body: strings.Repeat("Hourly levels. ", 80),
 		}, store.Once{})
 		err = errors.Join(err, registerErr, postErr)

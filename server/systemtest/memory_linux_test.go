@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -67,17 +68,17 @@ func peopled(t testing.TB, agents int) (db string) {
 // joins registers the n-th agent, with all that it publishes.
 func joins(ctx context.Context, st *store.Store, n int) error {
 	words := fmt.Sprintf("Berth%d and tide%d of harbour%d, hourly levels, charts and forecasts for pilots. 潮汐数据，港口%d。", n%977, n%89, n%7, n%53)
-	r := store.Registration{
+	r := domain.Registration{
 		Handle: fmt.Sprintf("agent-%d", n), Name: fmt.Sprintf("Agent %d", n), Owner: "Harbour office", Mailbox: fmt.Sprintf("a%d@example.org", n),
-		Profile: store.Profile{DescriptionEN: strings.Repeat(words+" ", 4), Capabilities: []string{"tides"}, Languages: []string{"en"}},
+		Profile: domain.Profile{DescriptionEN: strings.Repeat(words+" ", 4), Capabilities: []string{"tides"}, Languages: []string{"en"}},
 	}
 	registered, _, err := st.Register(ctx, r, store.Once{})
 	if err != nil {
 		return err
 	}
-	caller := store.Caller{ID: registered.Agent.ID, Handle: r.Handle}
-	_, menuErr := st.ReplaceOfferings(ctx, caller, store.Menu{Offerings: []store.OfferingDraft{{Title: "Tide table", Deliverable: words, Mode: "free"}}})
-	_, _, postErr := st.CreatePost(ctx, caller, store.PostDraft{Kind: "seeking", Title: "Levels of " + words[:20], Body: words}, store.Once{})
+	caller := domain.Caller{ID: registered.Agent.ID, Handle: r.Handle}
+	_, menuErr := st.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "Tide table", Deliverable: words, Mode: "free"}}})
+	_, _, postErr := st.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "Levels of " + words[:20], Body: words}, store.Once{})
 	return errors.Join(menuErr, postErr, st.Verify(ctx, r.Handle))
 }
 

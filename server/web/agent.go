@@ -7,7 +7,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/store/search"
 )
 
@@ -16,12 +16,12 @@ const pageLimit = "20"
 
 // agentEntry is an agent in a list.
 type agentEntry struct {
-	store.Brief
-	TrustLevel   int              `json:"trust_level"`
-	Confirmed    int              `json:"confirmed_collaborations"`
-	LastActiveAt store.Time       `json:"last_active_at"`
-	Match        string           `json:"match"`
-	Matched      []store.Offering `json:"matched_offerings"`
+	domain.Brief
+	TrustLevel   int               `json:"trust_level"`
+	Confirmed    int               `json:"confirmed_collaborations"`
+	LastActiveAt domain.Time       `json:"last_active_at"`
+	Match        string            `json:"match"`
+	Matched      []domain.Offering `json:"matched_offerings"`
 }
 
 // listEnd is what closes a list.
@@ -72,8 +72,8 @@ func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Param
 type agentPage struct {
 	view
 	Agent struct {
-		store.Agent
-		LastActiveAt store.Time `json:"last_active_at"`
+		domain.Agent
+		LastActiveAt domain.Time `json:"last_active_at"`
 		Contact      struct {
 			Email *string `json:"email"`
 		} `json:"contact"`
@@ -83,9 +83,9 @@ type agentPage struct {
 		NoteEN    string `json:"confirmed_collaborations_note_en"`
 		NoteZH    string `json:"confirmed_collaborations_note_zh"`
 	} `json:"evidence"`
-	RecentPosts []store.RecentPost `json:"recent_posts"`
+	RecentPosts []domain.RecentPost `json:"recent_posts"`
 	Work        struct {
-		Collabs []store.Collab `json:"collabs"`
+		Collabs []domain.Collab `json:"collabs"`
 		listEnd
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/store/search"
 )
 
@@ -21,12 +21,12 @@ const (
 
 // call is a call as pages show it.
 type call struct {
-	store.Post
-	Author     store.Author `json:"author"`
-	ReplyCount int          `json:"reply_count"`
-	CreatedAt  store.Time   `json:"created_at"`
-	Match      string       `json:"match"` // in a list
-	Today      string       `json:"-"`
+	domain.Post
+	Author     domain.Author `json:"author"`
+	ReplyCount int           `json:"reply_count"`
+	CreatedAt  domain.Time   `json:"created_at"`
+	Match      string        `json:"match"` // in a list
+	Today      string        `json:"-"`
 }
 
 // Over tells whether the deadline has passed, by the date in UTC.
@@ -76,10 +76,10 @@ type callPage struct {
 	view
 	Post    call `json:"post"`
 	Replies []struct {
-		ID        string       `json:"id"`
-		Author    store.Author `json:"author"`
-		Body      string       `json:"body"`
-		CreatedAt store.Time   `json:"created_at"`
+		ID        string        `json:"id"`
+		Author    domain.Author `json:"author"`
+		Body      string        `json:"body"`
+		CreatedAt domain.Time   `json:"created_at"`
 	} `json:"replies"`
 	Next *string `json:"next"`
 	onward

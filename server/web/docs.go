@@ -8,7 +8,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/manual"
-	"callbook/store"
+	"callbook/store/domain"
 )
 
 // docsPage is a page of the manual, or the list of its pages.
@@ -25,7 +25,7 @@ func (s *Site) Docs(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 	p.ask("getIndex", nil) // so that each run of the program has its own entity tags
 	i := slices.IndexFunc(s.options.Manual, func(page manual.Page) bool { return page.Topic == topic })
 	if i < 0 && topic != "" {
-		p.err = &store.Error{Code: store.CodeNotFound}
+		p.err = &domain.Error{Code: domain.CodeNotFound}
 	}
 	p.send("docs.html", func() (any, error) {
 		data := docsPage{view: p.view, Pages: s.options.Manual, Topic: topic}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"callbook/store/domain"
 	"encoding/xml"
 	"fmt"
 	"net/http"
@@ -8,8 +9,6 @@ import (
 	"slices"
 
 	"github.com/julienschmidt/httprouter"
-
-	"callbook/store"
 )
 
 // The feed of calls (RFC 4287), by kind and tag.
@@ -106,7 +105,7 @@ func (p *page) feed(calls []call) feed {
 			{Rel: "alternate", Type: "text/html", Href: p.BaseURL + address("/calls", p.query, "lang", p.Kept())},
 		},
 	}
-	var newest store.Time
+	var newest domain.Time
 	for _, c := range calls {
 		newest = max(newest, c.CreatedAt)
 		f.Entries = append(f.Entries, p.feedEntry(c))

@@ -1,12 +1,11 @@
 package web
 
 import (
+	"callbook/store/domain"
 	"fmt"
 	"net/http"
 
 	"github.com/julienschmidt/httprouter"
-
-	"callbook/store"
 )
 
 type homePage struct {
@@ -17,7 +16,7 @@ type homePage struct {
 	Latest struct {
 		Posts []call `json:"posts"`
 	}
-	Stats store.Stats
+	Stats domain.Stats
 }
 
 // Home says what this site is and how an agent joins, and shows what is new.
@@ -44,7 +43,7 @@ func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 
 // counts are the site's, without the moment when they were counted: the page stays
 // the same as long as they do.
-func (p *page) counts() (stats store.Stats) {
+func (p *page) counts() (stats domain.Stats) {
 	answer := p.ask("getStats", nil)
 	if p.err == nil {
 		p.err = answer.read(&stats)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"callbook/store/domain"
 	"fmt"
 	"maps"
 	"net/http"
@@ -8,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
-
-	"callbook/store"
 )
 
 // page is a page of the directory on its way. It is made from answers of the API,
@@ -30,8 +29,8 @@ func (s *Site) open(w http.ResponseWriter, r *http.Request, parameters ...string
 	p := &page{view: s.view(r), site: s, w: w, r: r, query: url.Values{}}
 	given, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		p.err = &store.Error{Code: store.CodeInvalidQuery, Faults: []store.Fault{
-			{Field: "query", Code: store.FaultBadFormat, Topic: "query"},
+		p.err = &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{
+			{Field: "query", Code: domain.FaultBadFormat, Topic: "query"},
 		}}
 	}
 	for _, name := range parameters {

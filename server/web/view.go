@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"callbook/store"
+	"callbook/store/domain"
 	"callbook/store/search"
 	"callbook/store/text"
 )
@@ -71,10 +71,10 @@ func (v view) Kept() string {
 }
 
 // When is an instant as people read it.
-func (v view) When(t store.Time) string { return t.Time().Format("2006-01-02 15:04 UTC") }
+func (v view) When(t domain.Time) string { return t.Time().Format("2006-01-02 15:04 UTC") }
 
 // Day is the date of an instant.
-func (v view) Day(t store.Time) string { return t.Time().Format("2006-01-02") }
+func (v view) Day(t domain.Time) string { return t.Time().Format("2006-01-02") }
 
 // Count words a number of things, with the blanks that stand around numbers in
 // Chinese; one that is not exact is a least one.

@@ -1,11 +1,10 @@
 package web
 
 import (
+	"callbook/store/domain"
 	"reflect"
 	"strings"
 	"testing"
-
-	"callbook/store"
 )
 
 // TestEveryCodeHasWords: whatever value an answer may hold, a page can say it.
@@ -15,12 +14,12 @@ func TestEveryCodeHasWords(t *testing.T) {
 		field string
 		words map[string]Text
 	}{
-		{store.Post{}, "Kind", kinds},
-		{store.RecentPost{}, "Kind", kinds},
-		{store.Offering{}, "Mode", modes},
-		{store.BriefOffering{}, "Mode", modes},
-		{store.RequestDraft{}, "Compensation", compensations},
-		{store.Link{}, "Status", linkStatuses},
+		{domain.Post{}, "Kind", kinds},
+		{domain.RecentPost{}, "Kind", kinds},
+		{domain.Offering{}, "Mode", modes},
+		{domain.BriefOffering{}, "Mode", modes},
+		{domain.ContactRequestDraft{}, "Compensation", compensations},
+		{domain.Link{}, "Status", linkStatuses},
 	} {
 		field, ok := reflect.TypeOf(tt.of).FieldByName(tt.field)
 		if !ok {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"callbook/store"
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -72,7 +73,7 @@ func settle(ctx context.Context, st *store.Store) error {
 // openStore opens a directory without limits by the day.
 func openStore(ctx context.Context, o store.Options) (*store.Store, error) {
 	none := 0
-	o.Quotas, o.Mails, o.OwnerAgents = &store.Quotas{}, &store.MailCaps{}, &none
+	o.Quotas, o.Mails, o.OwnerAgents = &domain.Quotas{}, &domain.MailCaps{}, &none
 	return store.Open(ctx, o)
 }
 
@@ -170,7 +171,7 @@ func (f *filling) joinOne(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	caller := store.Caller{ID: registered.Agent.ID, Handle: r.Handle}
+	caller := domain.Caller{ID: registered.Agent.ID, Handle: r.Handle}
 	if menu := menuOf(n); len(menu.Offerings) > 0 {
 		if _, err := f.store.ReplaceOfferings(ctx, caller, menu); err != nil {
 			return err
@@ -191,7 +192,7 @@ func (f *filling) joinOne(ctx context.Context, n int) error {
 
 // call is the n-th call; one in ten has a deadline, which for most of these has
 // passed by now.
-func (f *filling) call(n int, posted time.Time) store.PostDraft {
+func (f *filling) call(n int, posted time.Time) domain.PostDraft {
 	c := callOf(n)
 	switch n % 20 {
 	case 3:
@@ -235,7 +236,7 @@ func (f *filling) claim(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_, err = f.store.ClaimOwner(ctx, store.Caller{ID: card.ID, Handle: handle}, "owner-of-"+handle+"@example.com")
+		_, err = f.store.ClaimOwner(ctx, domain.Caller{ID: card.ID, Handle: handle}, "owner-of-"+handle+"@example.com")
 		return err
 	})
 	if err != nil {
@@ -250,8 +251,8 @@ func (f *filling) claim(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_, err = f.store.ActAsOwner(ctx, store.OwnerCall{Token: mail.Secret, Form: page.Form, Act: store.OwnerConfirm})
-		return errors.Join(err, f.store.EndMail(ctx, mail, store.MailDelivered))
+		_, err = f.store.ActAsOwner(ctx, domain.OwnerSubmission{Token: mail.Secret, Form: page.Form, Act: domain.OwnerConfirm})
+		return errors.Join(err, f.store.EndMail(ctx, mail, domain.MailDelivered))
 	})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"callbook/store/domain"
 	"context"
 	"database/sql"
 	"errors"
@@ -17,8 +18,6 @@ import (
 	"github.com/pocketbase/pocketbase/core"
 	_ "github.com/pocketbase/pocketbase/migrations" // its own tables
 	_ "modernc.org/sqlite"                          // the driver "sqlite"
-
-	"callbook/store"
 )
 
 // PocketBase serves the same records, read as anybody may and written by those who
@@ -260,7 +259,7 @@ func peerCallsOfKind(_ context.Context, _ *bench, p *process) ([]*ask, error) {
 func peerCreate(p *process, token string, n, author int) *ask {
 	c := callOf(n)
 	body := marshal(struct {
-		store.PostDraft
+		domain.PostDraft
 		Author string `json:"author"`
 	}{c, peerID("agent", author)})
 	return &ask{bytes: post(p.addr, "/api/collections/posts/records", token, body), status: http.StatusOK, check: holds(c.Title)}

@@ -1,11 +1,10 @@
 package main
 
 import (
+	"callbook/store/domain"
 	"fmt"
 	"math/rand/v2"
 	"strings"
-
-	"callbook/store"
 )
 
 // generator is raised whenever the texts or the shape of the directory change, so
@@ -75,12 +74,12 @@ func (w *words) chineseText(length int) string {
 }
 
 // registration is what the n-th agent says of itself.
-func registration(n int) store.Registration {
+func registration(n int) domain.Registration {
 	w := newWords(uint64(n))
 	handle := fmt.Sprintf("%s-%07d", englishWord(w.english.Uint64()), n)
-	return store.Registration{
+	return domain.Registration{
 		Handle: handle, Name: w.text(2), Owner: w.text(2), Mailbox: handle + "@example.org", AcceptRules: true,
-		Profile: store.Profile{
+		Profile: domain.Profile{
 			Tagline: w.text(6), DescriptionEN: w.text(50), DescriptionZH: w.chineseText(60),
 			Capabilities: []string{w.text(1), w.text(2), w.chineseText(1)},
 			Languages:    []string{"en", []string{"zh-CN", "fr", "ja", "es"}[n%4]},
@@ -109,18 +108,18 @@ func levelOf(n int) int {
 }
 
 // menuOf is the menu of the n-th agent.
-func menuOf(n int) store.Menu {
+func menuOf(n int) domain.Menu {
 	w := newWords(uint64(n) + 1<<32)
-	return store.Menu{Offerings: []store.OfferingDraft{
+	return domain.Menu{Offerings: []domain.OfferingDraft{
 		{Title: w.text(3), Deliverable: w.text(10), Mode: "free", Tags: []string{w.text(1)}},
 		{Title: w.chineseText(4), Deliverable: w.chineseText(12), Mode: "quote"},
 	}}
 }
 
 // callOf is the n-th call.
-func callOf(n int) store.PostDraft {
+func callOf(n int) domain.PostDraft {
 	w := newWords(uint64(n) + 2<<32)
-	return store.PostDraft{
+	return domain.PostDraft{
 		Kind: []string{"seeking", "offering", "announce"}[n%3], Title: w.text(6), Body: w.text(40) + "\n" + w.chineseText(30),
 		Tags: []string{englishWord(w.english.Uint64()), chineseWord(w.chinese.Uint64())}, Lang: "en",
 	}

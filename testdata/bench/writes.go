@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // writeConnections is how many clients write at once.
@@ -104,7 +105,7 @@ func writtenRegistration(b *bench, p *process, _ *writers, n int) *ask {
 func writtenRequest(_ *bench, p *process, w *writers, n int) *ask {
 	to, from := w.recipients[n%len(w.recipients)], w.keys[(n+n/len(w.recipients))%len(w.keys)]
 	words := newWords(uint64(n) + 3<<32)
-	draft := store.RequestDraft{
+	draft := domain.ContactRequestDraft{
 		Purpose: words.text(8), Deliverable: words.text(6), Compensation: "none", OfferingID: to.offering, Context: words.text(20),
 	}
 	return created(p, "/api/agents/"+to.handle+"/requests", from, draft, draft.Purpose)

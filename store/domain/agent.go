@@ -1,0 +1,227 @@
+package domain
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// OwnAgent is what an agent alone sees of itself beside its card.
+type OwnAgent struct {
+	Card             AgentDocument
+	Mailbox          string
+	Claim            OwnerClaim
+	PendingRequests  int
+	AwaitingReceipts int
+	Limits           Allowances
+}
+
+// Trust is what is proven of an agent (specification: Trust level).
+type Trust struct {
+	Level           int    `json:"level" minimum:"0" maximum:"2"`
+	MailboxVerified bool   `json:"mailbox_verified"`
+	OwnerClaimed    bool   `json:"owner_claimed"`
+	Links           []Link `json:"links"`
+}
+
+// Texts is a list of short texts; a JSON array in the database and in answers.
+type Texts []string
+
+// Value stores the list.
+func (l Texts) Value() (driver.Value, error) {
+	if len(l) == 0 {
+		return "[]", nil
+	}
+	b, err := json.Marshal([]string(l))
+	return string(b), err
+}
+
+// Scan reads what Value stored.
+func (l *Texts) Scan(v any) error {
+	text, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("read a list: it is a %T", v)
+	}
+	return json.Unmarshal([]byte(text), (*[]string)(l))
+}
+
+// CodeSent says how long a code that was sent is good, and when another may be
+// asked for.
+type CodeSent struct {
+	ExpiresAt   Time
+	ResendAfter Time
+}
+
+// Agent is the public part of an agent that is stored ready to be served: the
+// card's agent object but for last_active_at and contact.
+type Agent struct {
+	Handle        string        `json:"handle" db:"handle"`
+	Name          string        `json:"name" db:"name"`
+	Owner         string        `json:"owner" db:"owner"`
+	Tagline       *string       `json:"tagline" db:"tagline"`
+	DescriptionZH string        `json:"description_zh" db:"description_zh"`
+	DescriptionEN string        `json:"description_en" db:"description_en"`
+	Capabilities  Texts         `json:"capabilities" db:"capabilities"`
+	Languages     Texts         `json:"languages" db:"languages"`
+	Homepage      *string       `json:"homepage" db:"homepage"`
+	Model         *string       `json:"model" db:"model"`
+	Verified      bool          `json:"verified" db:"-" doc:"True when the mailbox is verified."`
+	VerifiedAt    *Time         `json:"verified_at" db:"verified_at" nullable:"true"`
+	Trust         Trust         `json:"trust" db:"-"`
+	Offerings     []Offering    `json:"offerings" db:"-" maxItems:"3"`
+	ContactPolicy ContactPolicy `json:"contact_policy" db:"contact_policy"`
+	CreatedAt     Time          `json:"created_at" db:"created_at"`
+	UpdatedAt     Time          `json:"updated_at" db:"updated_at"`
+}
+
+// Brief is the stored part of the thrifty list item.
+type Brief struct {
+	Handle       string          `json:"handle"`
+	Name         string          `json:"name"`
+	Tagline      *string         `json:"tagline"`
+	Capabilities Texts           `json:"capabilities"`
+	Languages    Texts           `json:"languages"`
+	Accepting    bool            `json:"accepting"`
+	Offerings    []BriefOffering `json:"offerings"`
+}
+
+// BriefOffering names an entry of a menu.
+type BriefOffering struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	Mode  string `json:"mode" enum:"free,quote,offsite_paid"`
+}
+
+// Author is how calls, replies and records name an agent.
+type Author struct {
+	Handle string `json:"handle"`
+	Name   string `json:"name"`
+	Level  int    `json:"level"`
+}
+
+// RecentPost is a call as its author's card lists it.
+type RecentPost struct {
+	ID        string `json:"id" db:"id"`
+	Kind      string `json:"kind" db:"kind" enum:"seeking,offering,announce"`
+	Title     string `json:"title" db:"title"`
+	CreatedAt Time   `json:"created_at" db:"created_at"`
+}
+
+// AgentDocument is an agent as the public sees it, in ready pieces of JSON. What reads it
+// leaves out the pieces that it does not show.
+type AgentDocument struct {
+	ID           int64    `db:"agent_id" json:"id"`
+	Handle       string   `db:"handle" json:"handle"`
+	Level        int      `db:"level" json:"level"`
+	Confirmed    int      `db:"confirmed" json:"confirmed"`
+	Email        *string  `db:"email" json:"email"` // only where the agent made it public
+	Profile      string   `db:"profile" json:"profile"`
+	Brief        string   `db:"brief" json:"brief"`
+	RecentPosts  string   `db:"recent_posts" json:"recent_posts"`
+	Menu         string   `db:"menu" json:"-"`
+	MenuWords    string   `db:"menu_words" json:"-"`
+	CreatedAt    Time     `db:"created_at" json:"created_at"`
+	LastActiveAt Time     `db:"last_active_at" json:"last_active_at"`
+	Matched      []string `db:"-" json:"-"` // with a search: the menu entries that matched, as JSON
+}
+
+// Position returns the number that orders the agents of a list, the newest highest.
+func (d AgentDocument) Position() int64 { return d.ID }
+
+// Size returns about how many bytes the agent takes in a list.
+func (d AgentDocument) Size() int { return len(d.Profile) + len(d.Menu) }
+
+// MatchMenu keeps, as the entries that matched, those that hold the most of the
+// query's words, and at least one.
+func (d *AgentDocument) MatchMenu(hitsOf func(tokens string) int) {
+	most := 1
+	var matched []int
+	for i, line := range strings.Split(d.MenuWords, "\n") {
+		hits := hitsOf(line)
+		if hits > most {
+			most, matched = hits, nil
+		}
+		if hits == most {
+			matched = append(matched, i)
+		}
+	}
+	if len(matched) == 0 {
+		return
+	}
+	menu := strings.Split(d.Menu, "\n")
+	for _, i := range matched {
+		d.Matched = append(d.Matched, menu[i])
+	}
+}
+
+// Registration is what an agent says of itself when it joins (specification:
+// Registration). Lengths count code points after NFC.
+type Registration struct {
+	Handle      string `json:"handle" minLength:"3" maxLength:"32" pattern:"^[a-z0-9][a-z0-9-]{2,31}$" doc:"Callsign: unique, for ever. Lower-case letters, digits and hyphens." example:"harbour-pilot"`
+	Name        string `json:"name" minLength:"1" maxLength:"60" doc:"Display name." example:"Harbour Pilot"`
+	Owner       string `json:"owner" minLength:"1" maxLength:"60" doc:"The accountable human owner." example:"Mei Lin"`
+	Mailbox     string `json:"mailbox" format:"email" minLength:"1" maxLength:"254" doc:"Mailbox of the agent: user@host.tld. Private until a contact request is accepted, or contact_public is true." example:"pilot@harbour.example.org"`
+	AcceptRules bool   `json:"accept_rules" enum:"true" doc:"Must be true: confirms the rules of the onboarding guide (skill.md)." example:"true"`
+	Profile
+}
+
+// Profile holds the optional fields of a registration.
+type Profile struct {
+	Tagline       string   `json:"tagline,omitempty" maxLength:"80" nullable:"true" doc:"One line on what the agent does." example:"Berth plans for small ports"`
+	ContactPublic bool     `json:"contact_public,omitempty" nullable:"true" doc:"Show the mailbox publicly. Default false."`
+	DescriptionEN string   `json:"description_en,omitempty" format:"multiline" maxLength:"600" nullable:"true" doc:"Description in English. One of the two descriptions is required." example:"Plans berths and tides for small harbours."`
+	DescriptionZH string   `json:"description_zh,omitempty" format:"multiline" maxLength:"600" nullable:"true" doc:"Description in Chinese. One of the two descriptions is required."`
+	Capabilities  []string `json:"capabilities,omitempty" maxItems:"12" minLength:"1" maxLength:"60" uniqueItems:"true" nullable:"true" doc:"What the agent can do, each in a few words." example:"[\"tide tables\"]"`
+	Languages     []string `json:"languages,omitempty" format:"language" maxItems:"8" minLength:"1" maxLength:"60" uniqueItems:"true" nullable:"true" doc:"Language codes (BCP 47)." example:"[\"en\",\"zh-CN\"]"`
+	Homepage      string   `json:"homepage,omitempty" format:"uri" maxLength:"2048" nullable:"true" doc:"http(s) address." example:"https://harbour.example.org"`
+	Model         string   `json:"model,omitempty" maxLength:"60" nullable:"true" doc:"The model behind the agent."`
+}
+
+// Settings is what an agent may change of itself with a merge patch: absent is
+// unchanged, null clears an optional field.
+type Settings struct {
+	Handle  string `json:"handle,omitempty" format:"immutable" doc:"Refused: a handle never changes." readOnly:"true"`
+	Name    string `json:"name,omitempty" minLength:"1" maxLength:"60" doc:"Display name."`
+	Owner   string `json:"owner,omitempty" minLength:"1" maxLength:"60" doc:"The accountable human owner. A change ends the owner claim until the owner confirms it anew."`
+	Mailbox string `json:"mailbox,omitempty" format:"email" minLength:"1" maxLength:"254" doc:"Mailbox of the agent. A change puts the agent back to level 0."`
+	Profile
+	ContactPolicy PolicySettings `json:"contact_policy,omitempty" doc:"Merged: absent members stay as they are."`
+}
+
+// Registered is a new agent and its key, which is known only now.
+type Registered struct {
+	Agent AgentDocument `json:"agent"`
+	Key   string        `json:"-"` // empty in a repeated answer once the key was used
+}
+
+// CheckDescriptions is the fault of an agent without a description in either language.
+func (p *Profile) CheckDescriptions() (faults []FieldError) {
+	if p.DescriptionEN == "" && p.DescriptionZH == "" {
+		faults = append(faults, FieldError{Field: "description_en", Code: FaultRequired, Topic: "description"})
+	}
+	return faults
+}
+
+// Optional is a text as the database keeps it: NULL when empty.
+func Optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func Deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// Caller is an agent that has shown its key, or that the program itself speaks for.
+type Caller struct {
+	ID     int64
+	Handle string
+
+	KeyHash string // of the key it has shown; empty where the program speaks for it
+}

@@ -1,0 +1,36 @@
+package domain
+
+// MaxPendingCollabs is how many collaborations an agent may have recorded that still
+// wait for their partners.
+const MaxPendingCollabs = 5
+
+// CollabDraft is a new record of finished work (specification: Collaboration).
+type CollabDraft struct {
+	Partner   string `json:"partner" text:"-" minLength:"3" maxLength:"32" doc:"Handle of the other side, which confirms or declines." example:"tide-gauge"`
+	Summary   string `json:"summary" format:"multiline" minLength:"1" maxLength:"300" doc:"What was done." example:"Tide tables of Skagen for October"`
+	PostID    string `json:"post_id,omitempty" text:"-" maxLength:"60" doc:"The call it came from."`
+	RequestID string `json:"request_id,omitempty" text:"-" maxLength:"60" doc:"The contact request between the two that it came from."`
+}
+
+// Collab is a collaboration as its parties see it and, once confirmed, the public.
+type Collab struct {
+	ID               string  `json:"id" db:"id"`
+	Status           string  `json:"status" db:"status" enum:"pending,confirmed,declined"`
+	Initiator        Party   `json:"initiator" db:"initiator"`
+	Partner          Party   `json:"partner" db:"partner"`
+	Summary          string  `json:"summary" db:"summary"`
+	PostID           *string `json:"post_id" db:"post_id"`
+	RequestID        *string `json:"request_id" db:"request_id"`
+	CountsAsEvidence bool    `json:"counts_as_evidence" db:"counts" doc:"Confirmed, and both sides are claimed by owners who are different people."`
+	CreatedAt        Time    `json:"created_at" db:"created_at"`
+	DecidedAt        *Time   `json:"decided_at" db:"decided_at" nullable:"true"`
+}
+
+// The states of a collaboration.
+const (
+	CollabPending   = "pending"
+	CollabConfirmed = "confirmed"
+	CollabDeclined  = "declined"
+)
+
+func (c Collab) RecordID() string { return c.ID }

@@ -1,0 +1,64 @@
+package domain
+
+// ContactPolicy says which contact requests an agent takes (specification:
+// ContactPolicy).
+type ContactPolicy struct {
+	Accepting           bool    `json:"accepting" db:"accepting" doc:"Whether requests are accepted."`
+	MinLevel            int     `json:"min_level" db:"min_level" minimum:"1" maximum:"2" doc:"Least trust level of a sender: 1 mailbox verified, 2 owner claimed."`
+	RequireOffering     bool    `json:"require_offering" db:"require_offering" doc:"Whether a request must carry offering_id."`
+	WeeklyCap           int     `json:"weekly_cap" db:"weekly_cap" minimum:"1" maximum:"50" doc:"Requests received in 7 days at most."`
+	Note                *string `json:"note" db:"note" maxLength:"200" doc:"Note to senders; null when unset."`
+	RequireOwnerReceipt bool    `json:"require_owner_receipt" db:"require_owner_receipt" doc:"Whether the owner agrees to each acceptance; setting it needs level 2."`
+}
+
+// PolicySettings is a ContactPolicy in a merge patch.
+type PolicySettings ContactPolicy
+
+// DefaultPolicy is a new agent's.
+var DefaultPolicy = ContactPolicy{Accepting: true, MinLevel: 1, RequireOffering: true, WeeklyCap: 10}
+
+// DeclineCooldown is how long an agent waits before it asks again one that said
+// no: for contact, or to confirm a collaboration.
+const DeclineCooldown = 30 * Day
+
+// ContactAttempt is what a policy looks at: one sender before one recipient.
+type ContactAttempt struct {
+	Now           Time
+	Self          bool
+	Level         int // the sender's
+	Blocked       bool
+	OfferingGiven bool
+	OfferingKnown bool   // it is the recipient's own
+	Open          bool   // a request between the two, in this direction, is open
+	DeclinedAt    *Time  // the newest decline between the two, in this direction
+	Daily         int    // RequestsAtAge a day that the sender may send; 0 for no limit
+	Sent          []Time // By the sender today, newest first, at most daily
+	Received      []Time // By the recipient this week, newest first, at most the weekly cap
+}
+
+// Allow applies the rules in the contract's order; nil admits.
+func (p ContactPolicy) Allow(a ContactAttempt) *Error {
+	switch {
+	case a.Self:
+		return NewError(CodeSelfRequest)
+	case a.Level < 1:
+		return &Error{Code: CodeTrustTooLow, Topic: "verify"}
+	case a.Level < p.MinLevel:
+		return &Error{Code: CodeTrustTooLow, Topic: "min_level", Limit: p.MinLevel}
+	case !p.Accepting || a.Blocked:
+		return NewError(CodeNotAccepting)
+	case p.RequireOffering && !a.OfferingGiven:
+		return Invalid(FieldError{Field: "offering_id", Code: FaultRequired, Topic: "offering"})
+	case a.OfferingGiven && !a.OfferingKnown:
+		return Invalid(FieldError{Field: "offering_id", Code: FaultUnknownID, Topic: "theirs"})
+	case a.Open:
+		return &Error{Code: CodeDuplicate, Topic: "request"}
+	case a.DeclinedAt != nil && a.DeclinedAt.Add(DeclineCooldown) > a.Now:
+		return &Error{Code: CodeCooldown, Topic: "request", RetryAt: a.DeclinedAt.Add(DeclineCooldown).Time()}
+	case a.Daily > 0 && len(a.Sent) >= a.Daily:
+		return &Error{Code: CodeSenderLimitReached, Topic: "request", Limit: a.Daily, RetryAt: a.Sent[a.Daily-1].Add(Day).Time()}
+	case len(a.Received) >= p.WeeklyCap:
+		return &Error{Code: CodeWeeklyCapReached, Limit: p.WeeklyCap, RetryAt: a.Received[p.WeeklyCap-1].Add(Week).Time()}
+	}
+	return nil
+}

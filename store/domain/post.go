@@ -1,0 +1,88 @@
+package domain
+
+import (
+	"strings"
+	"time"
+)
+
+// PostDraft is a new call (specification: Call).
+type PostDraft struct {
+	Kind        string   `json:"kind" enum:"seeking,offering,announce" example:"seeking"`
+	Title       string   `json:"title" minLength:"1" maxLength:"120" example:"Tide data for Fuzhou"`
+	Body        string   `json:"body" format:"multiline" minLength:"1" maxLength:"4000" example:"Looking for hourly tide levels, 2024 to 2026."`
+	Deliverable string   `json:"deliverable,omitempty" maxLength:"300"`
+	Deadline    string   `json:"deadline,omitempty" format:"date" doc:"YYYY-MM-DD, today (UTC) or later; yesterday is let pass." example:"2099-12-31"`
+	Constraints string   `json:"constraints,omitempty" format:"multiline" maxLength:"300"`
+	Languages   []string `json:"languages,omitempty" format:"language" maxItems:"4" minLength:"1" maxLength:"60" uniqueItems:"true" doc:"Working languages."`
+	Tags        []string `json:"tags,omitempty" maxItems:"6" minLength:"1" maxLength:"60" uniqueItems:"true" doc:"Kept in lower case."`
+	Lang        string   `json:"lang,omitempty" enum:"zh,en,other" doc:"Language of the call."`
+}
+
+// Post is the stored part of a call as the public sees it.
+type Post struct {
+	ID          string  `json:"id" db:"id"`
+	Kind        string  `json:"kind" db:"kind" enum:"seeking,offering,announce"`
+	Title       string  `json:"title" db:"title"`
+	Body        string  `json:"body" db:"body"`
+	Deliverable *string `json:"deliverable" db:"deliverable"`
+	Deadline    *string `json:"deadline" db:"deadline" format:"date"`
+	Constraints *string `json:"constraints" db:"constraints"`
+	Languages   Texts   `json:"languages" db:"languages"`
+	Tags        Texts   `json:"tags" db:"tags"`
+	Lang        *string `json:"lang" db:"lang" enum:"zh,en,other"`
+}
+
+// PostDocument is a call as the public sees it, in ready pieces of JSON.
+type PostDocument struct {
+	Seq        int64   `db:"seq" json:"seq"`
+	ID         string  `db:"id" json:"id"`
+	Post       string  `db:"post" json:"post"`
+	Deadline   *string `db:"deadline" json:"-"`
+	Author     string  `db:"author" json:"author"`
+	ReplyCount int     `db:"reply_count" json:"reply_count"`
+	CreatedAt  Time    `db:"created_at" json:"created_at"`
+}
+
+// Position returns the number that orders the posts of a list, the newest highest.
+func (d PostDocument) Position() int64 { return d.Seq }
+
+// Size returns about how many bytes the post takes in a list.
+func (d PostDocument) Size() int { return len(d.Post) + len(d.Author) + 128 }
+
+// deadlineGrace is how far a new call's deadline may lie before today: somewhere
+// it is still yesterday.
+const deadlineGrace = Day
+
+// DeadlinePassed tells whether a date is too late as the deadline of something
+// new; an empty one is not.
+func DeadlinePassed(date string, now time.Time) bool {
+	return date != "" && date < TimeOf(now).Add(-deadlineGrace).Date()
+}
+
+// ReplyDraft is a new reply to a call.
+type ReplyDraft struct {
+	Body string `json:"body" format:"multiline" minLength:"1" maxLength:"2000" example:"I have these from 2019 on."`
+}
+
+// Reply is an answer to a call.
+type Reply struct {
+	Seq       int64  `json:"-" db:"seq"`
+	ID        string `json:"id" db:"id"`
+	PostID    string `json:"post_id" db:"post_id"`
+	PostTitle string `json:"post_title" db:"post_title"`
+	Author    string `json:"author" db:"author"` // JSON
+	Body      string `json:"body" db:"body"`
+	CreatedAt Time   `json:"created_at" db:"created_at"`
+}
+
+// Position returns the number that orders the replies of a list, the newest highest.
+func (r Reply) Position() int64 { return r.Seq }
+
+// Size allows for the quotation marks and line ends that JSON writes as two bytes.
+func (r Reply) Size() int {
+	return len(r.Body) + strings.Count(r.Body, `"`) + strings.Count(r.Body, `\`) + strings.Count(r.Body, "\n") + len(r.Author) + 160
+}
+
+func (p PostDocument) RecordID() string { return p.ID }
+
+func (r Reply) RecordID() string { return r.ID }

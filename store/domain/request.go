@@ -1,0 +1,118 @@
+package domain
+
+// RequestAge is how long a contact request waits for an answer.
+const RequestAge = 7 * Day
+
+// ContactRequestDraft is a new contact request (specification: ContactRequest).
+type ContactRequestDraft struct {
+	Purpose      string `json:"purpose" minLength:"1" maxLength:"200" doc:"What you want, in one line." example:"Tide tables for two ports"`
+	Deliverable  string `json:"deliverable" minLength:"1" maxLength:"120" doc:"What you expect to get." example:"Two CSV files"`
+	Compensation string `json:"compensation" enum:"none,discuss,offsite_paid" doc:"How it would be paid for; paid work is settled outside the service." example:"none"`
+	OfferingID   string `json:"offering_id,omitempty" text:"-" maxLength:"60" doc:"Entry of the recipient's menu; required where its contact_policy.require_offering is true." example:"off_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	Deadline     string `json:"deadline,omitempty" format:"date" doc:"YYYY-MM-DD, today (UTC) or later; yesterday is let pass."`
+	Context      string `json:"context,omitempty" format:"multiline" maxLength:"500" doc:"Background, no private data."`
+}
+
+// ContactRequest is a contact request as its two parties see it.
+type ContactRequest struct {
+	ID            string     `json:"id" db:"id"`
+	Status        string     `json:"status" db:"status" enum:"pending,awaiting_owner,accepted,declined,withdrawn,expired"`
+	From          Party      `json:"from" db:"from"`
+	To            Party      `json:"to" db:"to"`
+	Purpose       string     `json:"purpose" db:"purpose"`
+	Deliverable   string     `json:"deliverable" db:"deliverable"`
+	Compensation  string     `json:"compensation" db:"compensation" enum:"none,discuss,offsite_paid"`
+	Offering      *Offering  `json:"offering" db:"-" doc:"The menu entry as it was; null when none was asked for."`
+	Deadline      *string    `json:"deadline" db:"deadline" format:"date"`
+	Context       *string    `json:"context" db:"context"`
+	DeclineReason *string    `json:"decline_reason" db:"decline_reason" enum:"not_a_fit,busy,need_more_info,other"`
+	CreatedAt     Time       `json:"created_at" db:"created_at"`
+	UpdatedAt     Time       `json:"updated_at" db:"updated_at"`
+	ExpiresAt     Time       `json:"expires_at" db:"expires_at"`
+	DecidedAt     *Time      `json:"decided_at" db:"decided_at" nullable:"true"`
+	Mailboxes     *Mailboxes `json:"mailboxes" db:"-" doc:"Null until the request is accepted."`
+}
+
+// Party is a side of a contact request or collaboration. Name and level are null
+// once the agent is deleted.
+type Party struct {
+	Handle string  `json:"handle" db:"handle"`
+	Name   *string `json:"name" db:"name"`
+	Level  *int    `json:"level" db:"level"`
+}
+
+// Mailboxes are both sides' as they were when the request was accepted; null once
+// the side is deleted.
+type Mailboxes struct {
+	From *string `json:"from"`
+	To   *string `json:"to"`
+}
+
+// The states of a contact request. Open are pending and awaiting_owner.
+const (
+	RequestPending   = "pending"
+	RequestAwaiting  = "awaiting_owner"
+	RequestAccepted  = "accepted"
+	RequestDeclined  = "declined"
+	RequestWithdrawn = "withdrawn"
+	RequestExpired   = "expired"
+)
+
+// Role is who does something to a request.
+type Role int
+
+const (
+	RoleSender Role = iota
+	RoleRecipient
+	RoleOwner // of the recipient, on the owner's page
+	roleClock
+)
+
+// RequestAction is what is done to a request.
+type RequestAction string
+
+const (
+	ActAccept      RequestAction = "accept"
+	ActAcceptLater RequestAction = "accept for the owner to agree"
+	ActDecline     RequestAction = "decline"
+	ActWithdraw    RequestAction = "withdraw"
+	ActReport      RequestAction = "report"
+	ActAgree       RequestAction = "agree"
+	ActRefuse      RequestAction = "refuse"
+	ActExpire      RequestAction = "expire"
+)
+
+// RequestTransition is one line of the state machine: who may do what from where, where
+// it leads, and which event tells whom.
+type RequestTransition struct {
+	By    Role
+	From  []string
+	To    string
+	Event string
+	Tells []Role
+}
+
+var (
+	stillPending = []string{RequestPending}
+	stillOpen    = []string{RequestPending, RequestAwaiting}
+)
+
+// RequestTransitions is the state machine of contact requests (contract: Contact
+// requests). A report of a request that is no longer open moves nothing.
+var RequestTransitions = map[RequestAction]RequestTransition{
+	ActAccept:      {RoleRecipient, stillPending, RequestAccepted, "request.accepted", []Role{RoleSender}},
+	ActAcceptLater: {RoleRecipient, stillPending, RequestAwaiting, "", nil},
+	ActDecline:     {RoleRecipient, stillOpen, RequestDeclined, "request.declined", []Role{RoleSender}},
+	ActWithdraw:    {RoleSender, stillOpen, RequestWithdrawn, "request.withdrawn", []Role{RoleRecipient}},
+	ActReport:      {RoleRecipient, stillOpen, RequestDeclined, "request.declined", []Role{RoleSender}},
+	ActAgree:       {RoleOwner, []string{RequestAwaiting}, RequestAccepted, "request.accepted", []Role{RoleSender, RoleRecipient}},
+	ActRefuse:      {RoleOwner, []string{RequestAwaiting}, RequestDeclined, "request.declined", []Role{RoleSender, RoleRecipient}},
+	ActExpire:      {roleClock, stillOpen, RequestExpired, "request.expired", []Role{RoleSender, RoleRecipient}},
+}
+
+// DeclineDraft says, optionally, why a request is declined.
+type DeclineDraft struct {
+	Reason string `json:"reason,omitempty" enum:"not_a_fit,busy,need_more_info,other" doc:"The sender sees it."`
+}
+
+func (r ContactRequest) RecordID() string { return r.ID }

@@ -1,0 +1,55 @@
+package domain
+
+import (
+	"fmt"
+	"time"
+)
+
+// Time is an instant as the database keeps it: milliseconds since 1970 in UTC.
+// Its JSON is RFC 3339 with milliseconds, such as "2026-11-20T09:30:00.000Z".
+type Time int64
+
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+// Day is the rolling day of the daily limits.
+const Day = 24 * time.Hour
+
+const Week = 7 * Day
+
+func TimeOf(t time.Time) Time { return Time(t.UnixMilli()) }
+
+// Time returns the instant as Go knows it, in UTC.
+func (t Time) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
+
+func (t Time) Add(d time.Duration) Time { return t + Time(d.Milliseconds()) }
+
+// Date is the UTC date, YYYY-MM-DD.
+func (t Time) Date() string { return t.Time().Format(time.DateOnly) }
+
+// String is the instant as answers show it, without quotes.
+func (t Time) String() string { return t.Time().Format(timeLayout) }
+
+// AppendJSON appends the instant as a JSON string.
+func (t Time) AppendJSON(b []byte) []byte {
+	b = append(b, '"')
+	b = t.Time().AppendFormat(b, timeLayout)
+	return append(b, '"')
+}
+
+// MarshalJSON is AppendJSON for encoders.
+func (t Time) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (t *Time) UnmarshalJSON(b []byte) error {
+	parsed, err := time.Parse(`"`+timeLayout+`"`, string(b))
+	if err != nil {
+		return fmt.Errorf("read a timestamp: %w", err)
+	}
+	*t = TimeOf(parsed)
+	return nil
+}
+
+// NextDay is when the date, and with it what is open, changes.
+func NextDay(now time.Time) time.Time {
+	return now.UTC().Truncate(Day).Add(Day)
+}

@@ -591,7 +591,7 @@ type matrixSite struct {
 // watched gives a site a second connection to its database.
 func watched(s *site, path string) *matrixSite {
 	s.Helper()
-	db, err := sqlx.Open("sqlite", path)
+	db, err := sqlx.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		s.Fatal(err)
 	}

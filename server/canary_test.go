@@ -939,8 +939,11 @@ func TestSearchIsBlindToWhatIsPrivate(t *testing.T) {
 			continue
 		}
 		shortest := 1
-		if c.kind == "key" || c.kind == "code" || c.kind == "token" || c.kind == "form" {
-			shortest = 6 // chance may begin them like a word
+		switch c.kind { // chance may begin them like a word
+		case "key":
+			shortest = len("cq_") + 6
+		case "code", "token", "form":
+			shortest = 6
 		}
 		parts := []string{c.value}
 		if _, domain, found := strings.Cut(c.value, "@"); found {

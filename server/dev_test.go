@@ -38,6 +38,7 @@ func newDevSite(t testing.TB, demo bool) *site {
 	makeFile(t, path)
 	st, err := store.Open(t.Context(), store.Options{
 		Path: path, Clock: clock.Now, Quotas: &domain.Quotas{}, Mails: &domain.MailCaps{}, Normal: true, LoopbackLinks: true,
+		ReadTimeout: slowRead, QueryTimeout: slowRead,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -152,6 +152,10 @@ func makeFile(t testing.TB, path string) {
 	}
 }
 
+// slowRead is the timeout of reads and queries: on a busy machine a query may take longer than the
+// default.
+const slowRead = 10 * time.Second
+
 // testStart is when tests begin.
 func testStart() time.Time { return time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC) }
 
@@ -170,6 +174,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	sent := mail.NewMemory(10_000)
 	st, err := store.Open(context.Background(), store.Options{
 		Path: o.path, Clock: now, Quotas: &o.quotas, Mails: &o.mails, Normal: true, LoopbackLinks: o.dev != nil,
+		ReadTimeout: slowRead, QueryTimeout: slowRead,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"callbook/store/domain"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,8 +103,13 @@ func commit(ctx context.Context, conn *sqlx.Conn) error {
 	return err
 }
 
+// slowRead is the timeout of reads and queries: on a busy machine a query may take longer than the
+// default.
+const slowRead = 10 * time.Second
+
 func openStore(t testing.TB, o Options) *Store {
 	t.Helper()
+	o.ReadTimeout, o.QueryTimeout = cmp.Or(o.ReadTimeout, slowRead), cmp.Or(o.QueryTimeout, slowRead)
 	s, err := Open(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)

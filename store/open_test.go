@@ -35,7 +35,7 @@ func TestAStartOnASlowDiskTakesItsTime(t *testing.T) {
 	s := newStore(t)
 	s.register("harbour-pilot")
 	s.change(nil, `UPDATE site SET value = x'00' WHERE name = 'document_format'`)
-	s.reopen(func(o *Options) { o.readTimeout = time.Nanosecond })
+	s.reopen(func(o *Options) { o.ReadTimeout = time.Nanosecond })
 	if _, err := s.Card(context.Background(), "harbour-pilot"); err != nil {
 		t.Error(err)
 	}

@@ -79,10 +79,12 @@ type Options struct {
 	// LoopbackLinks lets profile links lead to this machine, by any port: for callbook dev.
 	LoopbackLinks bool
 
+	ReadTimeout  time.Duration // as of sqlitedb.Options
+	QueryTimeout time.Duration // as of sqlitedb.Options
+
 	// For tests.
 	migrations  fs.FS                                   // in the place of the program's own
 	watchPeriod time.Duration                           // as of sqlitedb.Options
-	readTimeout time.Duration                           // as of sqlitedb.Options
 	commit      func(context.Context, *sqlx.Conn) error // as of sqlitedb.Options
 }
 
@@ -161,7 +163,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 		Probe:  sqlitedb.Probe{Read: `SELECT COUNT(*) FROM site`, Write: storeProbe},
 		Normal: o.Normal, Batch: o.Batch, MaxBytes: o.MaxBytes,
 		NetworkDisk: o.NetworkDisk, NoBackup: o.NoBackup, Beside: o.Beside,
-		WatchPeriod: o.watchPeriod, ReadTimeout: o.readTimeout, Commit: o.commit,
+		WatchPeriod: o.watchPeriod, ReadTimeout: o.ReadTimeout, QueryTimeout: o.QueryTimeout, Commit: o.commit,
 	})
 	return err
 }

@@ -19,9 +19,9 @@
 // # Reads
 //
 // Four connections read, each statement prepared once, and see the commits from before their
-// statement started. A read waits two seconds for a connection. A query under a context with a
-// deadline ([DB.WithDeadline]) is interrupted after a quarter of a second; any other runs to
-// its end, because the driver and database/sql start a goroutine each for a context that can
+// statement started. A read waits for a connection for [Options.ReadTimeout]. A query under a
+// context with a deadline ([DB.WithDeadline]) is interrupted after [Options.QueryTimeout]; any
+// other runs to its end, because the driver and database/sql start a goroutine each for a context that can
 // be cancelled, which takes as long as a query by key.
 //
 // # In the background
@@ -92,7 +92,9 @@ type Options struct {
 	Beside bool
 
 	WatchPeriod time.Duration // between two checks that the files are the ones that were opened; a second when 0
-	ReadTimeout time.Duration // how long a read waits for a connection, and the deadline of WithDeadline; 2 seconds when 0
+
+	ReadTimeout  time.Duration // how long a read waits for a connection, and the deadline of WithDeadline; 2 seconds when 0
+	QueryTimeout time.Duration // of each query under a context with a deadline; 250 milliseconds when 0
 
 	// Commit commits a transaction in the place of SQLite's COMMIT, for tests of failures.
 	Commit func(ctx context.Context, conn *sqlx.Conn) error
@@ -166,6 +168,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	o.Batch = cmp.Or(o.Batch, defaultBatch)
 	o.WatchPeriod = cmp.Or(o.WatchPeriod, watchPeriod)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, readTimeout)
+	o.QueryTimeout = cmp.Or(o.QueryTimeout, queryTimeout)
 	db := &DB{
 		options: o, name: name, path: o.Path, readers: semaphore.NewWeighted(readConnections),
 		failure: failure{done: make(chan struct{})}, stopWatching: func() {},

@@ -44,9 +44,16 @@ type testDB struct {
 // testStart is when tests begin.
 var testStart = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 
+// slowRead is the timeout of reads and queries, except in the tests of the timeouts: on a busy machine
+// a query may take longer than the defaults.
+const slowRead = 10 * time.Second
+
 // testOptions are the options of a database at path.
 func testOptions(path string) Options {
-	return Options{Path: path, Format: testFormat, Probe: testProbe, Normal: true, Clock: func() time.Time { return testStart }}
+	return Options{
+		Path: path, Format: testFormat, Probe: testProbe, Normal: true, Clock: func() time.Time { return testStart },
+		ReadTimeout: slowRead, QueryTimeout: slowRead,
+	}
 }
 
 // newDB opens a new database, and closes it after the test.

@@ -11,13 +11,13 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// queryTimeout limits each query that has a deadline once it has a connection, so that no search
-// text is dangerous. A variable, since the race detector slows queries down.
-var queryTimeout = 250 * time.Millisecond
-
-// readTimeout limits how long a read waits for a connection, and reads with a deadline as a
-// whole, so that none holds back the checkpoints for long.
-var readTimeout = 2 * time.Second
+// The defaults of Options.ReadTimeout, which keeps reads from holding back the checkpoints for
+// long, and of Options.QueryTimeout, which keeps any search text from being dangerous. They are
+// variables because the race detector slows queries down.
+var (
+	readTimeout  = 2 * time.Second
+	queryTimeout = 250 * time.Millisecond
+)
 
 // readConnections is how many connections read at once. More do not help: SQLite in one
 // process is bound by the processor.
@@ -138,7 +138,7 @@ func (db *DB) read(ctx context.Context, query string, f func(context.Context, *s
 	defer db.readers.Release(1)
 	if _, ends := ctx.Deadline(); ends {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, queryTimeout)
+		ctx, cancel = context.WithTimeout(ctx, db.options.QueryTimeout)
 		defer cancel()
 	} else {
 		ctx = context.WithoutCancel(ctx)

@@ -56,7 +56,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -65,6 +64,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
@@ -145,8 +145,10 @@ type DB struct {
 	readStatements statements
 	readers        *semaphore.Weighted // of the connections of the reading pool
 	writer         *writer
-	probe          probe
-	failure        failure
+	probe          singleflight.Group
+	probed         atomic.Int64    // when a probe last succeeded, in milliseconds since 1970
+	stopped        context.Context // done when the DB has stopped for good; its cause says why
+	stop           context.CancelCauseFunc
 	full           atomic.Bool // a write found no room, and none as large has succeeded since
 	compacting     atomic.Bool // writes wait for VACUUM
 	stopWatching   context.CancelFunc
@@ -171,8 +173,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	o.QueryTimeout = cmp.Or(o.QueryTimeout, queryTimeout)
 	db := &DB{
 		options: o, name: name, path: o.Path, readers: semaphore.NewWeighted(readConnections),
-		failure: failure{done: make(chan struct{})}, stopWatching: func() {},
+		stopWatching: func() {},
 	}
+	db.stopped, db.stop = context.WithCancelCause(context.Background())
 	if err := db.open(ctx); err != nil {
 		err = db.OpenError(err)
 		if fatal(err) != nil {
@@ -237,15 +240,14 @@ func (db *DB) Counts() (commits, writes uint64) {
 // Statements returns the texts of all statements that were prepared since Open, sorted, for
 // tests that look at their query plans.
 func (db *DB) Statements() []string {
-	texts := map[string]struct{}{}
+	var texts []string
 	for _, s := range []*statements{&db.readStatements, &db.writer.statements} {
-		s.mu.Lock()
-		for text := range s.prepared {
-			texts[text] = struct{}{}
+		for text := range s.prepared.Range {
+			texts = append(texts, text.(string))
 		}
-		s.mu.Unlock()
 	}
-	return slices.Sorted(maps.Keys(texts))
+	slices.Sort(texts)
+	return slices.Compact(texts)
 }
 
 // ReadStats returns the state of the reading connections, for tests that look for leaks.

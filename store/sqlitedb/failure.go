@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -18,33 +17,12 @@ import (
 // process that serves it ends. Later reads and writes may be wrong, and a sync that
 // failed once is not tried again: the system has dropped the pages that it could not write.
 
-// failure is why a DB has stopped; the zero value is not usable.
-type failure struct {
-	once sync.Once
-	done chan struct{} // closed once err is set
-	err  error
-}
-
-func (f *failure) set(err error) {
-	f.once.Do(func() {
-		f.err = err
-		close(f.done)
-	})
-}
-
 // Broken returns a channel that is closed when the DB has stopped for good.
-func (db *DB) Broken() <-chan struct{} { return db.failure.done }
+func (db *DB) Broken() <-chan struct{} { return db.stopped.Done() }
 
 // Failure returns why the DB has stopped for good, as ErrDamaged, ErrDisk or ErrReplaced; nil
 // while it has not.
-func (db *DB) Failure() error {
-	select {
-	case <-db.failure.done:
-		return db.failure.err
-	default:
-		return nil
-	}
-}
+func (db *DB) Failure() error { return context.Cause(db.stopped) }
 
 // untrusted reports whether the open files must not be touched again: SQLite writes when it
 // closes them.
@@ -56,7 +34,7 @@ func (db *DB) untrusted() bool {
 // stopIfFatal stops the DB for good after a fatal error of SQLite, and returns err as it is.
 func (db *DB) stopIfFatal(err error) error {
 	if cause := fatal(err); cause != nil {
-		db.failure.set(fmt.Errorf("%w: %w", cause, err))
+		db.stop(fmt.Errorf("%w: %w", cause, err))
 	}
 	return err
 }
@@ -89,7 +67,7 @@ func (db *DB) watch(ctx context.Context, opened map[string]os.FileInfo) {
 		for name, before := range opened {
 			info, err := os.Stat(name)
 			if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(before, info) {
-				db.failure.set(fmt.Errorf("%w: %s", ErrReplaced, name))
+				db.stop(fmt.Errorf("%w: %s", ErrReplaced, name))
 				return
 			}
 		}
@@ -101,7 +79,7 @@ func (db *DB) watch(ctx context.Context, opened map[string]os.FileInfo) {
 func (db *DB) Check(ctx context.Context) error {
 	err := withFile(ctx, db.path, readOnly, func(file *sqlx.DB) error { return quickCheck(ctx, file) })
 	if errors.Is(err, ErrDamaged) {
-		db.failure.set(err)
+		db.stop(err)
 		return err
 	}
 	return db.stopIfFatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 )
 
@@ -14,14 +13,6 @@ type Health struct {
 	FileBytes int64 `json:"database_bytes"` // of the database file
 	LogBytes  int64 `json:"log_bytes"`      // of the write-ahead log
 	FreeBytes int64 `json:"free_bytes"`     // of the disk, for this user; -1 when unknown
-}
-
-// probe is the last try whether the database can be read and written.
-type probe struct {
-	sync.Mutex
-	passed  time.Time     // when it last could
-	running chan struct{} // closed when the probe that runs has ended
-	err     error         // of the last probe
 }
 
 const (
@@ -53,51 +44,29 @@ func (db *DB) ready(ctx context.Context, within time.Duration) (Health, error) {
 	if err := db.Failure(); err != nil {
 		return h, err
 	}
-	if db.compacting.Load() {
-		return h, nil // it reads, and writes wait
-	}
-	done := db.startProbe()
-	if done == nil {
+	now := db.options.Clock()
+	age := now.Sub(time.UnixMilli(db.probed.Load()))
+	switch {
+	case db.compacting.Load(): // it reads, and writes wait
+		return h, nil
+	case 0 <= age && age < readyAge && !db.full.Load():
 		return h, nil
 	}
-	late := time.NewTimer(within)
-	defer late.Stop()
-	select {
-	case <-done:
-		db.probe.Lock()
-		defer db.probe.Unlock()
-		return h, db.probe.err
-	case <-late.C:
-		return h, fmt.Errorf("the database does not write and read within %s", within)
-	case <-ctx.Done():
-		return h, ctx.Err()
-	}
-}
-
-// startProbe starts a probe unless one runs. It returns nil if none is needed.
-func (db *DB) startProbe() <-chan struct{} {
-	db.probe.Lock()
-	defer db.probe.Unlock()
-	if db.probe.running != nil {
-		return db.probe.running
-	}
-	now := db.options.Clock()
-	if age := now.Sub(db.probe.passed); age >= 0 && age < readyAge && !db.full.Load() {
-		return nil
-	}
-	done := make(chan struct{})
-	db.probe.running = done
-	go func() {
+	result := db.probe.DoChan("", func() (any, error) {
 		err := db.tryOut(context.Background())
-		db.probe.Lock()
-		defer db.probe.Unlock()
-		if db.probe.err = err; err == nil {
-			db.probe.passed = now
+		if err == nil {
+			db.probed.Store(now.UnixMilli())
 		}
-		db.probe.running = nil
-		close(done)
-	}()
-	return done
+		return nil, err
+	})
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the database does not write and read within %s", within))
+	defer cancel()
+	select {
+	case probe := <-result:
+		return h, probe.Err
+	case <-ctx.Done():
+		return h, context.Cause(ctx)
+	}
 }
 
 // tryOut reads and writes.

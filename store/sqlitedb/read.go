@@ -26,8 +26,7 @@ const readConnections = 4
 // statements are the prepared statements of a pool or of a connection, by their texts,
 // which are constants of the program.
 type statements struct {
-	mu       sync.Mutex
-	prepared map[string]*sqlx.Stmt
+	prepared sync.Map // of *sqlx.Stmt
 }
 
 type preparer interface {
@@ -36,25 +35,16 @@ type preparer interface {
 
 // get returns the statement of a text, and prepares it at its first use.
 func (c *statements) get(ctx context.Context, on preparer, query string) (*sqlx.Stmt, error) {
-	c.mu.Lock()
-	stmt, ok := c.prepared[query]
-	c.mu.Unlock()
-	if ok {
-		return stmt, nil
+	if stmt, ok := c.prepared.Load(query); ok {
+		return stmt.(*sqlx.Stmt), nil
 	}
 	stmt, err := on.PreparexContext(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("prepare %q: %w", query, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if earlier, ok := c.prepared[query]; ok { // of another reader at the same moment
-		return earlier, stmt.Close()
+	if earlier, ok := c.prepared.LoadOrStore(query, stmt); ok { // of another reader at the same moment
+		return earlier.(*sqlx.Stmt), stmt.Close()
 	}
-	if c.prepared == nil {
-		c.prepared = map[string]*sqlx.Stmt{}
-	}
-	c.prepared[query] = stmt
 	return stmt, nil
 }
 
@@ -62,8 +52,8 @@ func (c *statements) get(ctx context.Context, on preparer, query string) (*sqlx.
 // SQLite keeps the file open for a statement that is left.
 func (c *statements) close() error {
 	var errs []error
-	for _, stmt := range c.prepared {
-		errs = append(errs, stmt.Close())
+	for _, stmt := range c.prepared.Range {
+		errs = append(errs, stmt.(*sqlx.Stmt).Close())
 	}
 	return errors.Join(errs...)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
@@ -52,13 +51,10 @@ func migrate(ctx context.Context, db *sqlx.DB, o *Options) (u upgrade, err error
 	if u.to, err = o.Format.newest(); err != nil {
 		return u, err
 	}
-	u.from, err = schemaVersion(ctx, db)
-	if err == nil && !o.Beside {
-		err = removeDrafts(o.Path)
+	if u.from, err = schemaVersion(ctx, db); err != nil {
+		return u, err
 	}
 	switch {
-	case err != nil:
-		return u, err
 	case u.from > u.to: // goose itself lets an old program run on a newer schema
 		return u, fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, u.from, u.to)
 	case u.from == u.to:
@@ -71,7 +67,7 @@ func migrate(ctx context.Context, db *sqlx.DB, o *Options) (u upgrade, err error
 			return u, err
 		}
 	}
-	draft := draftsOf(o.Path)[1]
+	draft := draftOf(o.Path, migratedDraft)
 	defer os.Remove(draft)
 	var before, after int64 // SQLite's counter of writes by other connections
 	err = db.GetContext(ctx, &before, `PRAGMA data_version`)
@@ -184,7 +180,7 @@ func keepCopy(ctx context.Context, o *Options, u upgrade) (name string, err erro
 		return "", err
 	}
 	name = fmt.Sprintf("%s.pre-migrate-%d-%d.db", path, u.from, u.to)
-	draft := draftsOf(path)[0]
+	draft := draftOf(path, keptDraft)
 	defer os.Remove(draft) // gone by then unless something failed
 	if err := copyDraft(ctx, path, draft); err != nil {
 		return "", fmt.Errorf("copy the database before its upgrade: %w", err)
@@ -202,23 +198,6 @@ func copyDraft(ctx context.Context, path, draft string) error {
 		return err
 	}
 	return errors.Join(f.Close(), copyInto(ctx, path, draft))
-}
-
-// draftsOf returns the unfinished files of an upgrade, always by the same names: the copy that
-// is kept and the one that is migrated, and the files of SQLite beside them meanwhile.
-func draftsOf(path string) []string {
-	draft := filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
-	return []string{draft + ".pre-migrate", draft + ".migrating", draft + ".pre-migrate-journal", draft + ".migrating-journal"}
-}
-
-// removeDrafts removes the files of a program that was killed during an upgrade.
-func removeDrafts(path string) error {
-	for _, draft := range draftsOf(path) {
-		if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }
 
 // checkRoom rejects an upgrade that may fill the disk: the two copies take the room of the

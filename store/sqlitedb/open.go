@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,6 +21,11 @@ func (db *DB) open(ctx context.Context) (err error) {
 	db.unclean = fileSize(o.Path+"-wal") > 0 // otherwise the last process closed the file
 	if err := db.checkPlace(ctx); err != nil {
 		return err
+	}
+	if !o.Beside {
+		if err := removeDrafts(o.Path); err != nil {
+			return err
+		}
 	}
 	isNew := !Exists(o.Path)
 	if isNew {
@@ -84,15 +88,7 @@ func (db *DB) connectWriter(ctx context.Context) (err error) {
 // power cut had torn its first page, there would be no telling that nothing else was lost. Its
 // mode is the one that SQLite gives the files beside it, too.
 func create(ctx context.Context, o *Options) (created upgrade, err error) {
-	draft := filepath.Join(filepath.Dir(o.Path), "."+filepath.Base(o.Path)+".new")
-	for _, suffix := range []string{"", "-journal", "-wal", "-shm"} {
-		if err := os.Remove(draft + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return created, err
-		}
-	}
-	if err := removeDrafts(o.Path); err != nil {
-		return created, err
-	}
+	draft := draftOf(o.Path, newDraft)
 	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return created, err

@@ -104,8 +104,5 @@ func moveAside(path string, now time.Time) (kept string, err error) {
 			return found, err
 		}
 	}
-	if err := os.Remove(path + "-shm"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return found, err
-	}
-	return found, nil
+	return found, removeAll(path + "-shm")
 }

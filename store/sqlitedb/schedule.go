@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -25,26 +24,23 @@ const scheduledName = "callbook-20060102T150405Z.db"
 // Older ones are deleted only once the new one is whole, so a database that can no longer be
 // copied never pushes out the last good copy. A copy's own time counts, not that of its file.
 func (b Schedule) Run(ctx context.Context, now time.Time, backup func(ctx context.Context, path, to string) error) (name string, err error) {
-	made, err := b.list()
+	made, err := b.list(now)
 	if err != nil {
 		return "", err
 	}
 	if err := b.removeDrafts(); err != nil {
 		return "", err
 	}
-	for _, earlier := range made {
-		if age := now.Sub(earlier); age >= 0 && age < b.Every { // a copy from the future does not count: the clock ran ahead
-			return "", nil
-		}
+	if n := len(made); n > 0 && now.Sub(made[n-1]) < b.Every {
+		return "", nil
 	}
-	name = filepath.Join(b.Folder, now.UTC().Format(scheduledName))
+	name = b.nameAt(now)
 	if err = backup(ctx, b.Path, name); err != nil {
 		return "", err
 	}
-	past := slices.DeleteFunc(made, func(at time.Time) bool { return at.After(now) })
 	var errs []error
-	for i := range len(past) + 1 - max(b.Keep, 1) {
-		errs = append(errs, os.Remove(filepath.Join(b.Folder, past[i].Format(scheduledName))))
+	for i := range len(made) + 1 - max(b.Keep, 1) {
+		errs = append(errs, os.Remove(b.nameAt(made[i])))
 	}
 	return name, errors.Join(errs...)
 }
@@ -68,8 +64,7 @@ func (b Schedule) Newest(now time.Time) (time.Time, error) {
 	if b.Folder == "" {
 		return time.Time{}, nil
 	}
-	made, err := b.list()
-	made = slices.DeleteFunc(made, func(at time.Time) bool { return at.After(now) })
+	made, err := b.list(now)
 	if err != nil || len(made) == 0 {
 		return time.Time{}, err
 	}
@@ -91,17 +86,23 @@ func (b Schedule) NewestName(now time.Time) string {
 	if err != nil || newest.IsZero() {
 		return ""
 	}
-	return filepath.Join(b.Folder, newest.Format(scheduledName))
+	return b.nameAt(newest)
 }
 
-// list returns the times of the copies that there are, the oldest first.
-func (b Schedule) list() (made []time.Time, err error) {
+// nameAt returns the name of a copy by its time.
+func (b Schedule) nameAt(made time.Time) string {
+	return filepath.Join(b.Folder, made.UTC().Format(scheduledName))
+}
+
+// list returns the times of the copies that there are, the oldest first, without those after now,
+// which were made while the clock ran ahead.
+func (b Schedule) list(now time.Time) (made []time.Time, err error) {
 	entries, err := os.ReadDir(b.Folder)
 	if err != nil {
 		return nil, err
 	}
 	for _, entry := range entries { // sorted by name
-		if at, err := time.Parse(scheduledName, entry.Name()); err == nil {
+		if at, err := time.Parse(scheduledName, entry.Name()); err == nil && !at.After(now) {
 			made = append(made, at)
 		}
 	}

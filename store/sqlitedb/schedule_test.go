@@ -48,7 +48,7 @@ func TestSchedule_MakesCopiesByTheClock(t *testing.T) {
 		if err != nil || (name != "") != tt.made || tt.made && n != 1 {
 			t.Errorf("after %s: %q, %d words, %v", tt.at, name, n, err)
 		}
-		made, err := b.list()
+		made, err := b.list(begun.Add(365 * day))
 		d.ok(err)
 		var left []string
 		for _, at := range made {

@@ -75,13 +75,7 @@ func Restore(ctx context.Context, backup, path string, now time.Time) (c Content
 }
 
 // Verify is sqlitedb.Verify for a directory.
-func Verify(ctx context.Context, path string) (c Contents, err error) {
-	err = c.count(func(f sqlitedb.Format) (sqlitedb.Info, error) { return sqlitedb.Verify(ctx, path, f) })
-	return c, err
-}
-
-// Examine is sqlitedb.Examine for a directory.
-func Examine(ctx context.Context, path string, served bool) (c Contents, err error) {
-	err = c.count(func(f sqlitedb.Format) (sqlitedb.Info, error) { return sqlitedb.Examine(ctx, path, served, f) })
+func Verify(ctx context.Context, path string, served bool) (c Contents, err error) {
+	err = c.count(func(f sqlitedb.Format) (sqlitedb.Info, error) { return sqlitedb.Verify(ctx, path, served, f) })
 	return c, err
 }

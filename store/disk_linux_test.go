@@ -54,7 +54,7 @@ func TestNobodyDropsSQLitesLocks(t *testing.T) {
 		{"figures", func() error { _, err := s.Figures(ctx); return err }},
 		{"the disk", func() error { _, err := s.Disk(); return err }},
 		{"a check of the whole", func() error { return s.CheckWhole(ctx) }},
-		{"an examination", func() error { _, err := Examine(ctx, s.path, false); return err }},
+		{"an examination", func() error { _, err := Verify(ctx, s.path, false); return err }},
 		{"the operator's acts beside it", func() error {
 			beside, err := Open(ctx, Options{Path: s.path, Beside: true, Normal: true})
 			if err != nil {

@@ -179,7 +179,7 @@ func TestAnUpgradeKeepsACheckedCopy(t *testing.T) {
 		t.Fatalf("got %+v, %v, want %+v", got, err, want)
 	}
 	wantState(t, "the copy", before, kept)
-	if _, err := Verify(context.Background(), kept); err != nil {
+	if _, err := Verify(context.Background(), kept, false); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(kept); err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {

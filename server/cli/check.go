@@ -108,7 +108,7 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 		f.odd(subject, "there is none yet: callbook serve makes %s", c.DB)
 		return served
 	}
-	contents, err := store.Examine(ctx, c.DB, served)
+	contents, err := store.Verify(ctx, c.DB, served)
 	if err != nil {
 		f.bad(subject, "%v", c.advise(err))
 		return served

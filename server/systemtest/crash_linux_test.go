@@ -290,7 +290,7 @@ func (d *crashDirectory) outlives(i crashImage) {
 	copies, _ := filepath.Glob(filepath.Join(d.copies(), "callbook-*.db"))
 	kept, _ := filepath.Glob(d.db + ".pre-migrate-*.db")
 	for _, name := range append(copies, kept...) {
-		if _, err := store.Verify(d.Context(), name); err != nil {
+		if _, err := store.Verify(d.Context(), name, false); err != nil {
 			d.broke("a copy that has its name: %v", err)
 		}
 	}

@@ -176,7 +176,7 @@ func TestAFullDiskIsNoReasonToStartAgain(t *testing.T) {
 // wantWhole looks at a database that nobody serves.
 func wantWhole(t testing.TB, db string) {
 	t.Helper()
-	if _, err := store.Examine(context.Background(), db, false); err != nil {
+	if _, err := store.Verify(context.Background(), db, false); err != nil {
 		t.Errorf("%s is not whole: %v", db, err)
 	}
 }

@@ -1,6 +1,7 @@
 package sqlitedb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func Backup(ctx context.Context, path, to string, f Format) (info Info, err erro
 	if err := copyInto(ctx, path, draft.Name()); err != nil {
 		return info, fmt.Errorf("copy %s: %w", path, damageError(err))
 	}
-	if info, err = Verify(ctx, draft.Name(), f); err != nil {
+	if info, err = f.verify(ctx, draft.Name(), immutable); err != nil {
 		return info, fmt.Errorf("check the copy of %s: %w", path, err)
 	}
 	return info, publish(draft.Name(), to, link)
@@ -71,67 +72,43 @@ func copyInto(ctx context.Context, path, to string) error {
 	})
 }
 
-// Verify checks a whole database file that no process serves. It returns ErrForeign for another
-// program's file, ErrNewerSchema for one of a newer version, and ErrDamaged for one that is
-// not as SQLite wrote it.
-func Verify(ctx context.Context, path string, f Format) (Info, error) {
-	return verify(ctx, path, immutable, f)
-}
-
-// Examine is Verify for a database with its log. Unless another process serves it, the caller
-// has locked it. It leaves the file and its log as they are.
-func Examine(ctx context.Context, path string, served bool, f Format) (Info, error) {
+// Verify checks a whole database file, and leaves it and its log as they are. Unless another process
+// serves it, the caller has locked it. It returns ErrForeign for another program's file,
+// ErrNewerSchema for one of a newer version, and ErrDamaged for one that is not as SQLite wrote it.
+func Verify(ctx context.Context, path string, served bool, f Format) (Info, error) {
 	if !Exists(path) {
 		return Info{}, fmt.Errorf("there is no database at %s", path)
 	}
 	path = FileOf(path)
-	mode := readOnly
-	if !served {
-		mode = unchangingMode(path)
+	if served {
+		return f.verify(ctx, path, readOnly)
 	}
-	return verify(ctx, path, mode, f)
+	return f.verify(ctx, path, unchangingMode(path))
 }
 
-func verify(ctx context.Context, path string, mode mode, f Format) (info Info, err error) {
-	stat, err := os.Stat(path)
-	if err != nil {
-		return info, err
-	}
+func (f Format) verify(ctx context.Context, path string, mode mode) (info Info, err error) {
 	err = withFile(ctx, path, mode, func(file *sqlx.DB) (err error) {
-		info.Schema, err = f.verify(ctx, file)
+		info.Schema, err = f.check(ctx, file)
 		return err
 	})
-	info.Bytes = stat.Size() + fileSize(path+"-wal")
+	info.Bytes = fileSize(path) + fileSize(path+"-wal")
 	return info, damageError(err)
 }
 
-// verify checks a whole file and returns its schema version.
-func (f Format) verify(ctx context.Context, file *sqlx.DB) (schema int64, err error) {
-	var id int32
-	if err := file.GetContext(ctx, &id, `PRAGMA application_id`); err != nil {
-		return 0, err
-	}
-	if id != f.ApplicationID {
-		return 0, ErrForeign
+// check reads a whole database, and returns its schema version.
+func (f Format) check(ctx context.Context, file *sqlx.DB) (schema int64, err error) {
+	if marked, err := isMarked(ctx, file, f.ApplicationID); err != nil || !marked {
+		return 0, cmp.Or(err, ErrForeign)
 	}
 	if err := quickCheck(ctx, file); err != nil {
 		return 0, err
 	}
-	var orphans int
-	if err := file.GetContext(ctx, &orphans, `SELECT COUNT(*) FROM pragma_foreign_key_check`); err != nil {
+	if orphans, err := orphansIn(ctx, file); err != nil {
 		return 0, err
+	} else if orphans != "" {
+		return 0, fmt.Errorf("%w: %s", ErrDamaged, orphans)
 	}
-	if orphans > 0 {
-		return 0, fmt.Errorf("%w: %d rows refer to rows that are not there", ErrDamaged, orphans)
-	}
-	newest, err := f.newest()
-	if err != nil {
-		return 0, err
-	}
-	schema, err = schemaVersion(ctx, file)
-	if err == nil && schema > newest {
-		err = fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, schema, newest)
-	}
+	schema, _, err = f.versions(ctx, file)
 	if err == nil && f.Inspect != nil {
 		err = f.Inspect(ctx, file)
 	}

@@ -51,7 +51,7 @@ func TestBackup_OfADamagedDatabaseFails(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(to), "*")); len(left) > 0 || Exists(to) {
 		t.Errorf("left behind: %q", left)
 	}
-	if _, err := Verify(context.Background(), d.path, testFormat); !errors.Is(err, ErrDamaged) {
+	if _, err := Verify(context.Background(), d.path, false, testFormat); !errors.Is(err, ErrDamaged) {
 		t.Errorf("inspecting it: %v", err)
 	}
 }

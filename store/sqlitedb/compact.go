@@ -19,12 +19,8 @@ import (
 // size of the file as free room, or fails with ErrNoRoom.
 func (db *DB) Compact(ctx context.Context, after func(*sqlx.Conn) error) (before, size int64, err error) {
 	before = db.Size()
-	disk, err := db.Disk()
-	if err != nil {
-		return before, before, fmt.Errorf("look for the room that a compaction needs: %w", err)
-	}
-	if needed := 2 * (before + fileSize(db.path+"-wal")); disk.Free < needed {
-		return before, before, fmt.Errorf("%w to compact the database: %d MiB are needed and %d MiB are free", ErrNoRoom, needed>>20+1, disk.Free>>20)
+	if err := requireRoom(db.path, 2*(before+fileSize(db.path+"-wal")), "compact the database"); err != nil {
+		return before, before, err
 	}
 	err = db.Exclusive(ctx, func(conn *sqlx.Conn) error {
 		db.compacting.Store(true)

@@ -57,6 +57,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -229,7 +230,7 @@ func (db *DB) Upgraded() (from, to int64, kept string) {
 }
 
 // Disk returns the disk that the file lies on.
-func (db *DB) Disk() (Disk, error) { return diskOfFile(db.path) }
+func (db *DB) Disk() (Disk, error) { return DiskOf(filepath.Dir(db.path)) }
 
 // Counts returns how many transactions were committed since Open, and how many writes were in
 // them.

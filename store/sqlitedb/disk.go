@@ -2,6 +2,7 @@ package sqlitedb
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 )
 
@@ -29,5 +30,14 @@ const leastFree = 200 << 20
 // disk, or 200 MiB where that is less.
 func (d Disk) Least() int64 { return min(d.Total/10, leastFree) }
 
-// diskOfFile returns the disk that a database's file lies on.
-func diskOfFile(path string) (Disk, error) { return DiskOf(filepath.Dir(path)) }
+// requireRoom returns ErrNoRoom if the disk of a database has not so many bytes free to do something.
+func requireRoom(path string, needed int64, do string) error {
+	disk, err := DiskOf(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("find the room to %s: %w", do, err)
+	}
+	if disk.Free < needed {
+		return fmt.Errorf("%w to %s: %d MiB are needed and %d MiB are free", ErrNoRoom, do, needed>>20+1, disk.Free>>20)
+	}
+	return nil
+}

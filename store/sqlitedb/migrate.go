@@ -1,7 +1,6 @@
 package sqlitedb
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,27 +19,32 @@ type upgrade struct {
 	kept     string // name of the copy from before; empty when none was made
 }
 
-// newest returns the version that the migrations bring a database to.
-func (f Format) newest() (int64, error) {
+// versions returns the schema version of a database, 0 if it has no tables, and the one that the
+// migrations bring it to. It returns ErrNewerSchema if the database is ahead. A goose Provider
+// would make its table at once, also in a file that another process serves.
+func (f Format) versions(ctx context.Context, db *sqlx.DB) (version, newest int64, err error) {
 	names, err := fs.Glob(f.Migrations, "*.sql")
-	if err != nil || len(names) == 0 {
-		return 0, fmt.Errorf("read the migrations: %w", cmp.Or(err, fs.ErrNotExist))
+	if err == nil && len(names) == 0 {
+		err = fs.ErrNotExist
 	}
-	return goose.NumericComponent(names[len(names)-1])
-}
-
-// schemaVersion reads the version of a database; 0 for one without tables. A goose
-// Provider would make its table at once, also in a file that another process serves.
-func schemaVersion(ctx context.Context, db *sqlx.DB) (version int64, err error) {
+	if err == nil {
+		newest, err = goose.NumericComponent(names[len(names)-1])
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the migrations: %w", err)
+	}
 	var tables int
 	err = db.GetContext(ctx, &tables, `SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`, goose.DefaultTablename)
 	if err == nil && tables > 0 {
 		err = db.GetContext(ctx, &version, `SELECT COALESCE(MAX(version_id), 0) FROM `+goose.DefaultTablename+` WHERE is_applied`)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read the schema version: %w", err)
+		return 0, 0, fmt.Errorf("read the schema version: %w", err)
 	}
-	return version, nil
+	if version > newest { // goose itself lets an old program run on a newer schema
+		return 0, 0, fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, version, newest)
+	}
+	return version, newest, nil
 }
 
 // migrate brings the schema up to date; beside another process it only checks that it is. The
@@ -48,18 +52,11 @@ func schemaVersion(ctx context.Context, db *sqlx.DB) (version int64, err error) 
 // in one transaction: whatever ends the program or the power, the file is as it was or
 // as it shall be, and another process that has it open sees one or the other.
 func migrate(ctx context.Context, db *sqlx.DB, o *Options) (u upgrade, err error) {
-	if u.to, err = o.Format.newest(); err != nil {
+	u.from, u.to, err = o.Format.versions(ctx, db)
+	if err != nil || u.from == u.to {
 		return u, err
 	}
-	if u.from, err = schemaVersion(ctx, db); err != nil {
-		return u, err
-	}
-	switch {
-	case u.from > u.to: // goose itself lets an old program run on a newer schema
-		return u, fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, u.from, u.to)
-	case u.from == u.to:
-		return u, nil
-	case o.Beside:
+	if o.Beside {
 		return u, fmt.Errorf("the database was made by an older version of callbook (schema %d, this program knows %d): start callbook serve, which brings it up to date", u.from, u.to)
 	}
 	if u.from > 0 && !o.NoBackup {
@@ -67,10 +64,18 @@ func migrate(ctx context.Context, db *sqlx.DB, o *Options) (u upgrade, err error
 			return u, err
 		}
 	}
+	if err := migrateCopy(ctx, db, o); err != nil {
+		return u, u.failed(err)
+	}
+	return u, nil
+}
+
+// migrateCopy brings a copy of a database up to date, and replaces the contents of the database with it.
+func migrateCopy(ctx context.Context, db *sqlx.DB, o *Options) error {
 	draft := draftOf(o.Path, migratedDraft)
 	defer os.Remove(draft)
 	var before, after int64 // SQLite's counter of writes by other connections
-	err = db.GetContext(ctx, &before, `PRAGMA data_version`)
+	err := db.GetContext(ctx, &before, `PRAGMA data_version`)
 	if err == nil {
 		err = copyDraft(ctx, o.Path, draft)
 	}
@@ -80,16 +85,13 @@ func migrate(ctx context.Context, db *sqlx.DB, o *Options) (u upgrade, err error
 	if err == nil {
 		err = db.GetContext(ctx, &after, `PRAGMA data_version`)
 	}
-	if err == nil && after != before {
-		err = errors.New("another process wrote to the database meanwhile; start again")
+	switch {
+	case err != nil:
+		return err
+	case after != before:
+		return errors.New("another process wrote to the database meanwhile; start again")
 	}
-	if err == nil {
-		err = replaceContents(ctx, o.Path, draft)
-	}
-	if err != nil {
-		return u, u.failed(err)
-	}
-	return u, nil
+	return replaceContents(ctx, o.Path, draft)
 }
 
 // failed adds to err the state that the failure has left.
@@ -125,18 +127,20 @@ func applyMigrations(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 		}
 		return err
 	}
-	return checkReferences(ctx, db)
+	orphans, err := orphansIn(ctx, db) // nothing watched over them
+	if err == nil && orphans != "" {
+		err = errors.New(orphans)
+	}
+	return err
 }
 
 // replaceContents writes another database over the one at path, in one transaction.
 func replaceContents(ctx context.Context, path, from string) (err error) {
 	db, err := connect(ctx, path, readWrite, 1, "busy_timeout(5000)", "synchronous(FULL)")
-	if db != nil {
-		defer func() { err = errors.Join(err, db.Close()) }()
-	}
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := checkPragmas(ctx, db, map[string]string{"journal_mode": "wal", "synchronous": "2"}); err != nil {
 		return err
 	}
@@ -160,15 +164,14 @@ func replaceContents(ctx context.Context, path, from string) (err error) {
 	}), conn.Close())
 }
 
-// checkReferences returns an error for rows that a migration left without the rows that they
-// refer to, as nothing watched over it.
-func checkReferences(ctx context.Context, db *sqlx.DB) error {
+// orphansIn describes the first row without the row that it refers to; empty when there is none.
+func orphansIn(ctx context.Context, db *sqlx.DB) (string, error) {
 	var broken []struct{ Table, Parent string }
 	err := db.SelectContext(ctx, &broken, `SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1`)
-	if err == nil && len(broken) > 0 {
-		err = fmt.Errorf("rows of %s refer to rows of %s that are not there", broken[0].Table, broken[0].Parent)
+	if err != nil || len(broken) == 0 {
+		return "", err
 	}
-	return err
+	return fmt.Sprintf("rows of %s refer to rows of %s that are not there", broken[0].Table, broken[0].Parent), nil
 }
 
 // keepCopy keeps the database as it is before an upgrade, in a copy beside it that
@@ -185,7 +188,7 @@ func keepCopy(ctx context.Context, o *Options, u upgrade) (name string, err erro
 	if err := copyDraft(ctx, path, draft); err != nil {
 		return "", fmt.Errorf("copy the database before its upgrade: %w", err)
 	}
-	if _, err := Verify(ctx, draft, o.Format); err != nil {
+	if _, err := o.Format.verify(ctx, draft, immutable); err != nil {
 		return "", fmt.Errorf("check the copy from before the upgrade: %w", err)
 	}
 	return name, publish(draft, name, os.Rename)
@@ -205,13 +208,9 @@ func copyDraft(ctx context.Context, path, draft string) error {
 // rebuilds at its first start comes on top.
 func checkRoom(path string, u upgrade) error {
 	size := fileSize(path) + fileSize(path+"-wal")
-	disk, err := diskOfFile(path)
-	if err != nil {
-		return fmt.Errorf("look for the room that an upgrade needs: %w", err)
+	err := requireRoom(path, size/10*32, fmt.Sprintf("upgrade the database from schema %d to %d", u.from, u.to))
+	if errors.Is(err, ErrNoRoom) {
+		return fmt.Errorf("%w; make room, or start once with --no-backup, which upgrades without a copy", err)
 	}
-	if needed := size / 10 * 32; disk.Free < needed {
-		return fmt.Errorf("%w to upgrade the database from schema %d to %d: %d MiB are needed and %d MiB are free; make room, or start once with --no-backup, which upgrades without a copy",
-			ErrNoRoom, u.from, u.to, needed>>20+1, disk.Free>>20)
-	}
-	return nil
+	return err
 }

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -29,20 +28,21 @@ func (db *DB) open(ctx context.Context) (err error) {
 	}
 	isNew := !Exists(o.Path)
 	if isNew {
-		if db.upgrade, err = create(ctx, o); err != nil {
+		if err := create(ctx, o); err != nil {
 			return fmt.Errorf("make the file: %w", err)
 		}
 	}
 	if err := db.connectWriter(ctx); err != nil {
 		return err
 	}
-	if !isNew {
-		if err := mark(ctx, db.writing, o.Format.ApplicationID); err != nil {
-			return err
-		}
-		if db.upgrade, err = migrate(ctx, db.writing, o); err != nil {
-			return err
-		}
+	if err := mark(ctx, db.writing, o.Format.ApplicationID); err != nil {
+		return err
+	}
+	if db.upgrade, err = migrate(ctx, db.writing, o); err != nil {
+		return err
+	}
+	if isNew {
+		db.upgrade.from = 0
 	}
 	if db.reading, err = connect(ctx, o.Path, readOnly, readConnections,
 		"busy_timeout(5000)", "query_only(ON)", "trusted_schema(OFF)",
@@ -70,70 +70,45 @@ func (db *DB) connectWriter(ctx context.Context) (err error) {
 		"cache_size(-4000)", "temp_store(MEMORY)",
 	}
 	if o.MaxBytes > 0 {
-		pragmas = append(pragmas, fmt.Sprintf("max_page_count(%d)", o.maxPages()))
+		pragmas = append(pragmas, fmt.Sprintf("max_page_count(%d)", max(o.MaxBytes/pageSize, 1)))
 	}
 	if db.writing, err = connect(ctx, o.Path, createMode, 1, pragmas...); err != nil {
 		return err
 	}
-	if err := checkPragmas(ctx, db.writing, map[string]string{
+	return checkPragmas(ctx, db.writing, map[string]string{
 		"journal_mode": "wal", "synchronous": synchronous,
 		"foreign_keys": "1", "secure_delete": "1", "trusted_schema": "0", "wal_autocheckpoint": "0",
-	}); err != nil {
-		return err
-	}
-	return checkSize(ctx, db.writing, o)
+	})
 }
 
 // create makes a database with its tables, which gets its name once it is on the disk: if a
-// power cut had torn its first page, there would be no telling that nothing else was lost. Its
-// mode is the one that SQLite gives the files beside it, too.
-func create(ctx context.Context, o *Options) (created upgrade, err error) {
+// power cut had torn its first page, nothing would show that nothing else was lost. SQLite gives
+// the files beside it the same mode.
+func create(ctx context.Context, o *Options) error {
 	draft := draftOf(o.Path, newDraft)
 	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return created, err
+		return err
 	}
 	defer os.Remove(draft)                       // gone by then unless something failed
 	_ = copyOwner(draft, existingParent(o.Path)) // an empty file may lie there for another user
-	err = errors.Join(f.Close(), withFile(ctx, draft, readWrite, func(file *sqlx.DB) error {
+	if err := errors.Join(f.Close(), withFile(ctx, draft, readWrite, func(file *sqlx.DB) error {
 		if err := mark(ctx, file, o.Format.ApplicationID); err != nil {
 			return err
 		}
 		if err := applyMigrations(ctx, file, o.Format.Migrations); err != nil {
-			return created.failed(err)
-		}
-		if created.to, err = o.Format.newest(); err != nil {
-			return err
+			return upgrade{}.failed(err)
 		}
 		_, err = file.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
 		return err
-	}))
-	if err != nil {
-		return created, err
+	})); err != nil {
+		return err
 	}
-	return created, publish(draft, o.Path, os.Rename)
+	return publish(draft, o.Path, os.Rename)
 }
 
 // pageSize is that of every database: SQLite's own default.
 const pageSize = 4096
-
-// maxPages returns how many pages the database may have.
-func (o *Options) maxPages() int64 { return max(o.MaxBytes/pageSize, 1) }
-
-// checkSize reads back how large the database may become. One that is larger already stays as
-// large as it is.
-func checkSize(ctx context.Context, file *sqlx.DB, o *Options) error {
-	if o.MaxBytes == 0 {
-		return nil
-	}
-	var pages int64
-	if err := file.GetContext(ctx, &pages, `PRAGMA page_count`); err != nil {
-		return err
-	}
-	return checkPragmas(ctx, file, map[string]string{
-		"page_size": strconv.Itoa(pageSize), "max_page_count": strconv.FormatInt(max(o.maxPages(), pages), 10),
-	})
-}
 
 // checkPlace rejects a file that must not be opened for writing at all: SQLite changes another
 // program's file by opening it, and a damaged one by closing it. Beside a server, where the
@@ -159,14 +134,14 @@ func (db *DB) checkPlace(ctx context.Context) error {
 	})
 }
 
-// mode is how a database file is opened.
+// mode is how a database file is opened, as a part of the driver's data source name.
 type mode string
 
 const (
-	createMode mode = ""          // creates it when it is missing
-	readWrite  mode = "rw"        // also folds in the log, when the last one leaves
-	readOnly   mode = "ro"        // with the log, which stays
-	immutable  mode = "immutable" // no process changes it: without log and locks
+	createMode mode = ""                     // creates it when it is missing
+	readWrite  mode = "&mode=rw"             // also folds in the log, when the last one leaves
+	readOnly   mode = "&mode=ro"             // with the log, which stays
+	immutable  mode = "&mode=ro&immutable=1" // no process changes it: without log and locks
 )
 
 // logHeader is the size of a log that holds no page.
@@ -183,24 +158,17 @@ func unchangingMode(path string) mode {
 
 // dataSource returns the name of a database file for the driver.
 func dataSource(path string, mode mode, pragmas ...string) (string, error) {
-	query := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}
-	switch mode {
-	case createMode:
-	case immutable:
-		query.Set("mode", "ro")
-		query.Set("immutable", "1")
-	default:
-		query.Set("mode", string(mode))
-	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
 	}
+	query := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}.Encode() + string(mode)
 	// On Windows an absolute path starts with a letter; a file URL needs a slash.
-	name := url.URL{Scheme: "file", OmitHost: true, Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/"), RawQuery: query.Encode()}
+	name := url.URL{Scheme: "file", OmitHost: true, Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/"), RawQuery: query}
 	return name.String(), nil
 }
 
+// connect opens a pool of connections to a database file.
 func connect(ctx context.Context, path string, mode mode, connections int, pragmas ...string) (*sqlx.DB, error) {
 	source, err := dataSource(path, mode, pragmas...)
 	if err != nil {
@@ -212,19 +180,19 @@ func connect(ctx context.Context, path string, mode mode, connections int, pragm
 	}
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	return db, db.PingContext(ctx)
+	if err := db.PingContext(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
 }
 
 // withFile opens a database file for one call of fn.
 func withFile(ctx context.Context, path string, mode mode, fn func(*sqlx.DB) error) error {
 	file, err := connect(ctx, path, mode, 1, "busy_timeout(5000)", "trusted_schema(OFF)", "temp_store(MEMORY)")
-	if err == nil {
-		err = fn(file)
+	if err != nil {
+		return err
 	}
-	if file != nil {
-		err = errors.Join(err, file.Close())
-	}
-	return err
+	return errors.Join(fn(file), file.Close())
 }
 
 // checkPragmas reads back the settings of a connection: SQLite silently ignores a misspelt

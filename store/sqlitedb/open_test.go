@@ -150,7 +150,7 @@ func TestOpen_FollowsALink(t *testing.T) {
 		t.Skip("symbolic links cannot be made here:", err)
 	}
 	var n int
-	if info, err := Examine(t.Context(), link, false, counting(&n)); err != nil || n != 1 {
+	if info, err := Verify(t.Context(), link, false, counting(&n)); err != nil || n != 1 {
 		t.Errorf("an examination finds %d words, %+v, %v", n, info, err)
 	}
 	folder := t.TempDir()

@@ -25,7 +25,7 @@ func Restore(ctx context.Context, backup, path string, now time.Time, f Format) 
 	if err != nil {
 		return info, "", fmt.Errorf("copy %s: %w", backup, err)
 	}
-	if info, err = Verify(ctx, draft, f); err != nil {
+	if info, err = f.verify(ctx, draft, immutable); err != nil {
 		return info, "", fmt.Errorf("check %s: %w", backup, err)
 	}
 	if kept, err = moveAside(path, now); err != nil {

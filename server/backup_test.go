@@ -11,8 +11,8 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// TestTheServiceBacksItselfUp: by its clock, and not again and again where it fails.
-func TestTheServiceBacksItselfUp(t *testing.T) {
+// TestJobs_MakeBackupsOnSchedule: by its clock, and not again and again where it fails.
+func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	s := newSite(t, func(o *siteOptions) { o.path = path })
 	s.agent("tide-reader")

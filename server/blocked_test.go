@@ -26,8 +26,8 @@ var blockedFields = map[string]string{
 	"setLink":          "url",
 }
 
-// TestABlockedWordInEachField tries one in every field that any operation takes.
-func TestABlockedWordInEachField(t *testing.T) {
+// TestBlockedWords_RejectedInEveryField tries one in every field that any operation takes.
+func TestBlockedWords_RejectedInEveryField(t *testing.T) {
 	s := newEdgeSite(t)
 	s.block("casino")
 	refused := map[string][]string{}
@@ -80,9 +80,9 @@ func (s *site) block(word string) {
 	}
 }
 
-// TestABlockedWordBeforeTheRules: fields are looked at first, so that a dry run and
+// TestBlockedWords_CheckedBeforeRules: fields are looked at first, so that a dry run and
 // the call itself say the same, whoever is asked.
-func TestABlockedWordBeforeTheRules(t *testing.T) {
+func TestBlockedWords_CheckedBeforeRules(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("harbour-pilot") // of level 0: the rules would refuse it
 	s.agent("tide-gauge")
@@ -98,9 +98,9 @@ func TestABlockedWordBeforeTheRules(t *testing.T) {
 	s.call("POST", "/api/agents/tide-gauge/requests?dry_run=true", key, body).refused(403, domain.CodeTrustTooLow)
 }
 
-// TestAnAgentWithABlockedNameCanChangeTheRest through the merge patch: only what is
+// TestBlockedWords_CheckOnlyChangedFields through the merge patch: only what is
 // given is looked at.
-func TestAnAgentWithABlockedNameCanChangeTheRest(t *testing.T) {
+func TestBlockedWords_CheckOnlyChangedFields(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("casino", "name", "Casino", "tagline", "All of the casino", "capabilities", []string{"casino"})
 	s.block("casino")

@@ -8,8 +8,8 @@ import (
 	"callbook/server/api"
 )
 
-// TestARefusalIsBounded: however much is wrong, an answer stays an answer.
-func TestARefusalIsBounded(t *testing.T) {
+// TestErrors_AreBounded: however much is wrong, an answer stays an answer.
+func TestErrors_AreBounded(t *testing.T) {
 	s := newSite(t)
 	var query strings.Builder
 	for i := range 3000 {
@@ -26,7 +26,7 @@ func TestARefusalIsBounded(t *testing.T) {
 	}
 }
 
-func TestTagsMayComeInSeveralHeaders(t *testing.T) {
+func TestPublicReads_AcceptSeveralETagHeaders(t *testing.T) {
 	s := newSite(t)
 	for _, path := range []string{"/api", "/agents", "/skill.md"} {
 		tag := s.call("GET", path, "", nil).status(200).Header.Get("ETag")

@@ -50,7 +50,7 @@ type variant struct {
 
 func (v variant) String() string { return fmt.Sprintf("%s-%s-%d", v.lang, v.scheme, v.width) }
 
-func TestPagesInABrowser(t *testing.T) {
+func TestPages_WorkInABrowser(t *testing.T) {
 	proof.OneByOne(t)
 	b := startBrowser(t)
 	t.Run("shown", b.eachPage)

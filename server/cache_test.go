@@ -18,7 +18,7 @@ import (
 	"callbook/store/domain"
 )
 
-func TestPublicReadsAreRevalidated(t *testing.T) {
+func TestPublicReads_Revalidate(t *testing.T) {
 	s, _, _ := inhabited(t)
 	for _, path := range s.publicReads() {
 		plain := s.sent("GET", path).status(200)
@@ -95,7 +95,7 @@ func (s *site) compareCached(when string, paths []string) {
 	}
 }
 
-func TestWritesShowInTheNextRead(t *testing.T) {
+func TestCache_ShowsWritesInNextRead(t *testing.T) {
 	s := newSite(t)
 	key, other := s.agent("harbour-pilot", "contact_public", true), s.agent("other-agent")
 	post := s.post(key, "Kept call", "tags", []string{"kept"})
@@ -166,7 +166,7 @@ func (s *site) checkWrites(tests []shownWrite) {
 	}
 }
 
-func TestTrustAndEvidenceShowInTheNextRead(t *testing.T) {
+func TestCache_ShowsTrustAndEvidenceInNextRead(t *testing.T) {
 	s := newSite(t)
 	key, other := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	thread := "/api/posts/" + s.post(key, "Kept call")
@@ -201,7 +201,7 @@ func TestTrustAndEvidenceShowInTheNextRead(t *testing.T) {
 	})
 }
 
-func TestWhatDependsOnTheTimeIsNotKeptTooLong(t *testing.T) {
+func TestCache_ExpiresTimeDependentResponses(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("harbour-pilot")
 	s.post(key, "Due today", "deadline", "2026-11-20")
@@ -324,7 +324,7 @@ func (c *crowd) collaborate(key, partner string) string {
 	return "collaborate, or not"
 }
 
-func TestCachedAnswersEqualFreshOnesAfterAnyWrites(t *testing.T) {
+func TestCache_EqualsUncachedAfterRandomWrites(t *testing.T) {
 	for seed := range uint64(2) {
 		c := newCrowd(newSite(t), seed)
 		for step := range 25 {
@@ -339,7 +339,7 @@ func TestCachedAnswersEqualFreshOnesAfterAnyWrites(t *testing.T) {
 	}
 }
 
-func TestNoStaleAnswerOutlivesConcurrentWriters(t *testing.T) {
+func TestCache_IsFreshAfterConcurrentWrites(t *testing.T) {
 	s := newSite(t)
 	const writers, readers, rounds = 4, 4, 8
 	var paths []string
@@ -394,7 +394,7 @@ func (s *site) writeAndRead(text, card, key, post string) {
 	}
 }
 
-func TestGzipIsSentToWhomItSuits(t *testing.T) {
+func TestCompression_FollowsAcceptEncoding(t *testing.T) {
 	s := newSite(t)
 	for accept, want := range map[string]string{
 		"gzip": "gzip", "br, GZIP": "gzip", "deflate, gzip;q=0.5": "gzip", "gzip ; q=1.0": "gzip", "gzip, zstd": "gzip",

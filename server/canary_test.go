@@ -160,8 +160,8 @@ func unescaped(text []byte) []byte {
 	return percentEscape.ReplaceAllFunc(text, character)
 }
 
-// TestFinderFindsEveryForm plants a secret in all the ways in which it might leave.
-func TestFinderFindsEveryForm(t *testing.T) {
+// TestFinder_FindsEveryEncoding plants a secret in all the ways in which it might leave.
+func TestFinder_FindsEveryEncoding(t *testing.T) {
 	const secret = "Zq7harbour-Mailbox"
 	f := finder{}
 	f.addForms(&secretText{}, secret)
@@ -581,7 +581,7 @@ func (s *sweep) furnishRecords() {
 	}
 }
 
-func TestNoSecretIsShown(t *testing.T) {
+func TestSecrets_NeverShown(t *testing.T) {
 	proof.OneByOne(t)
 	s, files := newSweep(t)
 	s.furnish()
@@ -926,9 +926,9 @@ func (s *sweep) failing(op *api.Operation, address string) bool {
 	return a.Status >= 500
 }
 
-// TestSearchIsBlindToWhatIsPrivate asks lists for every beginning of a secret, and
+// TestSecrets_NotFoundBySearch asks lists for every beginning of a secret, and
 // for as much of a text of the same form that stands nowhere.
-func TestSearchIsBlindToWhatIsPrivate(t *testing.T) {
+func TestSecrets_NotFoundBySearch(t *testing.T) {
 	proof.OneByOne(t)
 	s, _ := newSweep(t)
 	s.furnish()
@@ -1009,9 +1009,9 @@ func unlike(secret string) string {
 	return string(other)
 }
 
-// TestNoAnswerTellsOfAMailbox makes the same calls with addresses that others use,
+// TestMailboxes_UseIsNotDisclosed makes the same calls with addresses that others use,
 // and have had so many mails sent to that no more go out, and with fresh ones.
-func TestNoAnswerTellsOfAMailbox(t *testing.T) {
+func TestMailboxes_UseIsNotDisclosed(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) { o.mails = domain.MailCaps{Mailbox: 3} })
 	for _, handle := range []string{"user-a", "user-b", "user-c"} {
 		key := s.agent(handle, "mailbox", "mailbox-1@example.org")

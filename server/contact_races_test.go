@@ -141,9 +141,9 @@ func (c *contest) outcome(by party, id string) outcomeOf {
 	return outcomeOf{a.text("request", "status"), a.value("request", "mailboxes"), a.text("request", "decided_at")}
 }
 
-// TestAcceptDeclineAndWithdrawAtOnce: one of them happens. Its repetitions answer
+// TestContactRequest_ConcurrentAcceptDeclineWithdraw: one of them happens. Its repetitions answer
 // the same, the others are refused, and both sides see the same.
-func TestAcceptDeclineAndWithdrawAtOnce(t *testing.T) {
+func TestContactRequest_ConcurrentAcceptDeclineWithdraw(t *testing.T) {
 	c := newContest(t)
 	var host party
 	won := map[string]int{}
@@ -196,9 +196,9 @@ func (c *contest) exchanged(id string, end outcomeOf, from, to party) {
 	c.stored(1, `SELECT COUNT(*) FROM events WHERE subject LIKE ? AND type = ?`, "%"+id+"%", "request."+end.Status)
 }
 
-// TestTheOwnersReceiptAtOnceWithOthers: where the owner is to agree, the owner's
+// TestContactRequest_ConcurrentOwnerReceipt: where the owner is to agree, the owner's
 // two answers meet those of both sides.
-func TestTheOwnersReceiptAtOnceWithOthers(t *testing.T) {
+func TestContactRequest_ConcurrentOwnerReceipt(t *testing.T) {
 	c := newContest(t)
 	var (
 		host  party
@@ -251,9 +251,9 @@ func TestTheOwnersReceiptAtOnceWithOthers(t *testing.T) {
 	t.Logf("%d rounds of %d: %v", races, contenders, ends)
 }
 
-// TestDeletingAndAcceptingAtOnce: whichever comes first, no mailbox of the one who
+// TestContactRequest_ConcurrentDeletionAndAccept: whichever comes first, no mailbox of the one who
 // is gone is left, and the other side sees an end.
-func TestDeletingAndAcceptingAtOnce(t *testing.T) {
+func TestContactRequest_ConcurrentDeletionAndAccept(t *testing.T) {
 	c := newContest(t)
 	races, ends := rounds(20), map[string]int{}
 	proof.Figure(t, "act rounds", races)
@@ -317,9 +317,9 @@ func (c *contest) code(p party, start func(party) error) (code string) {
 	return code
 }
 
-// TestRightAndWrongCodesAtOnce: either the right one comes in time, once, or five
+// TestVerification_ConcurrentRightAndWrongCodes: either the right one comes in time, once, or five
 // wrong ones do.
-func TestRightAndWrongCodesAtOnce(t *testing.T) {
+func TestVerification_ConcurrentRightAndWrongCodes(t *testing.T) {
 	c := newContest(t)
 	races, verified := rounds(20), 0
 	proof.Figure(t, "act rounds", races)
@@ -367,8 +367,8 @@ func (c *contest) onlyKey(id int64, keys ...string) (working string) {
 	return working
 }
 
-// TestConfirmingAndRejectingAClaimAtOnce: the person's two answers, over HTTP.
-func TestConfirmingAndRejectingAClaimAtOnce(t *testing.T) {
+// TestOwnerClaim_ConcurrentConfirmAndReject: the person's two answers, over HTTP.
+func TestOwnerClaim_ConcurrentConfirmAndReject(t *testing.T) {
 	c := newContest(t)
 	races, ends := rounds(10), map[string]int{}
 	proof.Figure(t, "act rounds", races)
@@ -411,9 +411,9 @@ func TestConfirmingAndRejectingAClaimAtOnce(t *testing.T) {
 	t.Logf("%d rounds of %d: %v", races, contenders, ends)
 }
 
-// TestEveryWayToAnotherKeyAtOnce: rotation, recovery and the owner's page each
+// TestKeys_ConcurrentReplacements: rotation, recovery and the owner's page each
 // give out one key at the most, and in the end one of those works.
-func TestEveryWayToAnotherKeyAtOnce(t *testing.T) {
+func TestKeys_ConcurrentReplacements(t *testing.T) {
 	const inStore, ways = 60, 3
 	c := newContest(t)
 	pilot := c.party("harbour-pilot")

@@ -76,7 +76,7 @@ func (s *site) devAgents() []devAgent {
 	return answer.Agents
 }
 
-func TestDevServesThisMachineOnly(t *testing.T) {
+func TestDev_RejectsForeignHostsAndOrigins(t *testing.T) {
 	s := newDevSite(t, false)
 	tests := []struct {
 		host, origin string
@@ -122,7 +122,7 @@ func TestDevServesThisMachineOnly(t *testing.T) {
 	}
 }
 
-func TestDevIsNotThereInService(t *testing.T) {
+func TestDev_PathsAreAbsentInProduction(t *testing.T) {
 	s := newSite(t)
 	for _, call := range []string{"GET /dev/agents", "GET /dev/mail", "POST /dev/clock", "POST /dev/reset"} {
 		method, path, _ := strings.Cut(call, " ")
@@ -130,7 +130,7 @@ func TestDevIsNotThereInService(t *testing.T) {
 	}
 }
 
-func TestDevTellsKeysThatWork(t *testing.T) {
+func TestDev_ListsAgentsWithKeys(t *testing.T) {
 	proof.OneByOne(t)
 	s := newDevSite(t, true)
 	agents := s.devAgents()
@@ -150,8 +150,8 @@ func TestDevTellsKeysThatWork(t *testing.T) {
 	}
 }
 
-// TestDevTellsPresentLevels: of those who are still there.
-func TestDevTellsPresentLevels(t *testing.T) {
+// TestDev_ListsPresentLevels: of those who are still there.
+func TestDev_ListsPresentLevels(t *testing.T) {
 	s := newDevSite(t, true)
 	agents := s.devAgents()
 	i := slices.IndexFunc(agents, func(a devAgent) bool { return a.Level == 0 })
@@ -168,9 +168,9 @@ func TestDevTellsPresentLevels(t *testing.T) {
 	}
 }
 
-// TestDemoHoldsEveryState: whoever tests an agent finds requests and
+// TestDemo_HasEveryState: whoever tests an agent finds requests and
 // collaborations in every state, and the mails of the owners.
-func TestDemoHoldsEveryState(t *testing.T) {
+func TestDemo_HasEveryState(t *testing.T) {
 	proof.OneByOne(t)
 	s := newDevSite(t, true)
 	requests, collabs := map[string]int{}, map[string]int{}
@@ -203,7 +203,7 @@ func TestDemoHoldsEveryState(t *testing.T) {
 	}
 }
 
-func TestDevClockMovesEveryRule(t *testing.T) {
+func TestDevClock_MovesEveryRule(t *testing.T) {
 	s := newDevSite(t, false)
 	key := s.agent("harbour-pilot")
 	tomorrow := time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)
@@ -233,7 +233,7 @@ func TestDevClockMovesEveryRule(t *testing.T) {
 	}
 }
 
-func TestDevClockRefusesNonsense(t *testing.T) {
+func TestDevClock_RejectsInvalidDurations(t *testing.T) {
 	s := newDevSite(t, false)
 	for _, body := range []string{
 		``, `{}`, `{"advance":""}`, `{"advance":"soon"}`, `{"advance":"-1h"}`, `{"advance":"24"}`, `{"advance":24}`, `{"advance":null}`,
@@ -253,7 +253,7 @@ func TestDevClockRefusesNonsense(t *testing.T) {
 	s.call("GET", "/dev/clock", "", nil).refused(405, api.CodeMethodNotAllowed)
 }
 
-func TestDevResetEmptiesAndRestores(t *testing.T) {
+func TestDevReset_EmptiesAndRestores(t *testing.T) {
 	proof.OneByOne(t)
 	s := newDevSite(t, true)
 	first := s.devAgents()[0]
@@ -300,8 +300,8 @@ func TestDevResetEmptiesAndRestores(t *testing.T) {
 	counted(0, 0)
 }
 
-// TestDevResetForgetsWhatWasCounted: numbers of agents are given again.
-func TestDevResetForgetsWhatWasCounted(t *testing.T) {
+// TestDevReset_ResetsLimits: numbers of agents are given again.
+func TestDevReset_ResetsLimits(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) {
 		o.dev = DevMode.NewClock()
 		o.limits = ratelimit.Limits{limitRegistrations: ratelimit.Limit{Requests: 1, Period: time.Hour}}
@@ -345,7 +345,7 @@ func (s *site) agrees(what string, sent map[string]any, shown any) {
 	}
 }
 
-func TestTheDemoPassesTheAPIsOwnRules(t *testing.T) {
+func TestDemo_PassesTheRulesOfTheAPI(t *testing.T) {
 	proof.OneByOne(t)
 	s := newSite(t)
 	keys := map[string]string{}
@@ -391,7 +391,7 @@ func TestTheDemoPassesTheAPIsOwnRules(t *testing.T) {
 	}
 }
 
-func TestTheDemoLiesInThePast(t *testing.T) {
+func TestDemo_LiesInThePast(t *testing.T) {
 	proof.OneByOne(t)
 	s := newDevSite(t, true)
 	now := s.store.Now()

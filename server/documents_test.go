@@ -32,7 +32,7 @@ var documents = map[string]string{
 // base is the address of a test's site in its documents.
 const base = "http://callbook.example.org"
 
-func TestDocumentsAreServedAsPublicReads(t *testing.T) {
+func TestDocuments_AreServedAsPublicReads(t *testing.T) {
 	s := newSite(t)
 	for path, contentType := range documents {
 		t.Run(path, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestDocumentsAreServedAsPublicReads(t *testing.T) {
 	}
 }
 
-func TestDocumentsCountAsReads(t *testing.T) {
+func TestDocuments_CountAsReads(t *testing.T) {
 	for path := range documents {
 		s := newSite(t, func(o *siteOptions) {
 			o.limits = ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 1, Period: time.Minute}}
@@ -80,7 +80,7 @@ func TestDocumentsCountAsReads(t *testing.T) {
 	}
 }
 
-func TestGuideSpeaksTheLanguageAskedFor(t *testing.T) {
+func TestGuide_FollowsTheLanguage(t *testing.T) {
 	s := newSite(t)
 	tests := []struct{ name, query, accept, want string }{
 		{"nothing asked for", "", "", "en"},
@@ -124,7 +124,7 @@ func TestGuideSpeaksTheLanguageAskedFor(t *testing.T) {
 }
 
 // A tag of one language must not be taken for the other's text.
-func TestGuidesOfBothLanguagesHaveTagsOfTheirOwn(t *testing.T) {
+func TestGuide_HasOneETagPerLanguage(t *testing.T) {
 	s := newSite(t)
 	english := s.call("GET", guideEN, "", nil).status(200)
 	s.call("GET", "/skill.md", "", nil, "Accept-Language: zh", "If-None-Match: "+english.Header.Get("ETag")).status(200)
@@ -139,7 +139,7 @@ func TestGuidesOfBothLanguagesHaveTagsOfTheirOwn(t *testing.T) {
 }
 
 // What reads the front matter knows plain values on one line only.
-func TestFrontMatterOfTheGuidesIsThatOfASkill(t *testing.T) {
+func TestGuide_HasFrontMatterOfASkill(t *testing.T) {
 	s := newSite(t)
 	name, description := s.server.frontMatter("name"), s.server.frontMatter("description")
 	if !regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`).MatchString(name) || len(name) > 64 {
@@ -163,7 +163,7 @@ func TestFrontMatterOfTheGuidesIsThatOfASkill(t *testing.T) {
 // llmsLink is a line of a file list: a link, then notes.
 var llmsLink = regexp.MustCompile(`^- \[([^\]]+)\]\((\S+)\): (\S.*)$`)
 
-func TestLLMsTextHasTheShapeOfItsConvention(t *testing.T) {
+func TestLLMsText_FollowsTheConvention(t *testing.T) {
 	s := newSite(t)
 	text := string(s.call("GET", "/llms.txt", "", nil).status(200).Body)
 	intro, sections, _ := strings.Cut(text, "\n## ")
@@ -252,7 +252,7 @@ func crawls(rules [][2]string, path string) bool {
 	return allowed
 }
 
-func TestRobotsMayReadPagesAndCallsButWalkNothingEndless(t *testing.T) {
+func TestRobotsText_DisallowsEndlessPages(t *testing.T) {
 	s := newSite(t)
 	rules := robotsRules(t, string(s.call("GET", "/robots.txt", "", nil).status(200).Body))
 	readable := []string{
@@ -312,7 +312,7 @@ func (s *site) namesOnlyWhatThereIs(rules [][2]string) {
 	}
 }
 
-func TestAPICatalogIsALinksetOfTheSitesAPIs(t *testing.T) {
+func TestAPICatalog_IsALinkset(t *testing.T) {
 	s := newSite(t)
 	a := s.call("GET", catalogPath, "", nil).status(200)
 	if link := a.Header.Get("Link"); link != "<"+base+catalogPath+`>; rel="api-catalog"` {
@@ -377,7 +377,7 @@ func securityFields(t *testing.T, text string) map[string]string {
 	return fields
 }
 
-func TestSecurityTextNamesTheOperator(t *testing.T) {
+func TestSecurityText_NamesTheOperator(t *testing.T) {
 	for contact, want := range map[string]string{"": base + "/#operator", "mailto:security@example.org": "mailto:security@example.org"} {
 		s := newSite(t)
 		s.server.options.Contact = contact
@@ -391,7 +391,7 @@ func TestSecurityTextNamesTheOperator(t *testing.T) {
 	}
 }
 
-func TestSecurityTextNeverExpires(t *testing.T) {
+func TestSecurityText_StaysValid(t *testing.T) {
 	s := newSite(t)
 	read := func() (expires time.Time, tag string) {
 		a := s.call("GET", securityPath, "", nil).status(200)
@@ -416,7 +416,7 @@ func TestSecurityTextNeverExpires(t *testing.T) {
 	read()
 }
 
-func TestContactIsAURIOrAMailbox(t *testing.T) {
+func TestParseContact_AcceptsURIsAndMailboxes(t *testing.T) {
 	tests := []struct{ name, text, want string }{ // want "": refused
 		{"mail address", "security@example.org", "mailto:security@example.org"},
 		{"with a tag", "ops+callbook@example.org", "mailto:ops+callbook@example.org"},
@@ -461,7 +461,7 @@ func TestContactIsAURIOrAMailbox(t *testing.T) {
 	}
 }
 
-func TestSkillIndexDigestsTheGuide(t *testing.T) {
+func TestSkillIndex_DigestsTheGuide(t *testing.T) {
 	s := newSite(t)
 	var index struct {
 		Schema string              `json:"$schema"`

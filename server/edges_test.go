@@ -226,7 +226,7 @@ func (s *edgeSite) state() (version int64) {
 	return version
 }
 
-func TestEveryLimitAtItsEdge(t *testing.T) {
+func TestFields_AreCheckedAtTheirLimits(t *testing.T) {
 	proof.OneByOne(t)
 	rows := map[string][]edgeRow{}
 	for _, row := range edgeRows {
@@ -357,7 +357,7 @@ func plain(t testing.TB, v any) (read any) {
 	return read
 }
 
-func TestEveryQueryParameterAtItsEdge(t *testing.T) {
+func TestQueries_AreCheckedAtTheirLimits(t *testing.T) {
 	proof.OneByOne(t)
 	s := newEdgeSite(t)
 	for _, row := range queryRows {
@@ -403,7 +403,7 @@ func (s *edgeSite) tryQuery(row edgeRow, e edge) {
 }
 
 // Beyond offset 10000 the error tells of the way that goes further.
-func TestAnOffsetTooFarPointsToNext(t *testing.T) {
+func TestQueries_LargeOffsetPointsToNext(t *testing.T) {
 	s := newSite(t)
 	a := s.call("GET", "/api/agents?offset=10001", "", nil).refused(400, "invalid_query")
 	for _, language := range []string{"message_en", "message_zh"} {
@@ -415,7 +415,7 @@ func TestAnOffsetTooFarPointsToNext(t *testing.T) {
 
 // A field or constraint that the document has and the table has not, or holds to
 // another number, would be a limit that nobody tries.
-func TestEveryDocumentedConstraintHasARow(t *testing.T) {
+func TestFields_TableMatchesTheDocument(t *testing.T) {
 	s := newSite(t)
 	var document map[string]any
 	s.call("GET", "/openapi.json", "", nil).status(200).into(&document)

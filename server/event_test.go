@@ -250,7 +250,7 @@ func inBubble(t *testing.T, test func(s *site)) {
 	})
 }
 
-func TestAWaitingCallIsWokenByTheCommit(t *testing.T) {
+func TestEvents_WaitEndsWithTheCommit(t *testing.T) {
 	s := newSite(t)
 	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	post := s.post(pilot, "Tides")
@@ -270,9 +270,9 @@ func TestAWaitingCallIsWokenByTheCommit(t *testing.T) {
 	}
 }
 
-// TestNoTimePassesBetweenTheCommitAndTheAnswer: a call that looked again from
+// TestEvents_WaitEndsWithoutDelay: a call that looked again from
 // time to time would let some pass.
-func TestNoTimePassesBetweenTheCommitAndTheAnswer(t *testing.T) {
+func TestEvents_WaitEndsWithoutDelay(t *testing.T) {
 	inBubble(t, func(s *site) {
 		pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 		post := s.post(pilot, "Tides")
@@ -297,7 +297,7 @@ func TestNoTimePassesBetweenTheCommitAndTheAnswer(t *testing.T) {
 	})
 }
 
-func TestAWaitRunsOut(t *testing.T) {
+func TestEvents_WaitTimesOut(t *testing.T) {
 	inBubble(t, func(s *site) {
 		pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 		post := s.post(pilot, "Tides")
@@ -355,7 +355,7 @@ func (f *follower) hears(s *site, events int) {
 	}
 }
 
-func TestNothingFallsBetweenReadAndWait(t *testing.T) {
+func TestEvents_NoneIsLostBetweenRequests(t *testing.T) {
 	events := rounds(2000)
 	s := newSite(t)
 	pilot, gauge := s.agent("harbour-pilot"), s.caller(s.agent("tide-gauge"))
@@ -390,7 +390,7 @@ func TestNothingFallsBetweenReadAndWait(t *testing.T) {
 	}
 }
 
-func TestStoppingAnswersThoseWhoWait(t *testing.T) {
+func TestEvents_WaitEndsAtShutdown(t *testing.T) {
 	const calls = 50
 	s := newSite(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -455,7 +455,7 @@ func (s *site) parked(conn net.Conn) *result {
 	return &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: body}
 }
 
-func TestACallerThatGoesAwayLeavesNothing(t *testing.T) {
+func TestEvents_DisconnectedClientLeavesNothing(t *testing.T) {
 	s := newSite(t)
 	var keys []string
 	for i := range 10 {
@@ -562,7 +562,7 @@ func (c *crowdOfWaiters) median(calls int, call func()) time.Duration {
 	return took[calls/2]
 }
 
-func TestAThousandWaitingCalls(t *testing.T) {
+func TestEvents_ThousandClientsWait(t *testing.T) {
 	const mostBytes, mostGoroutines = 64 << 10, 3
 	agents := 250
 	if proof.RaceDetector() || testing.Short() {
@@ -614,7 +614,7 @@ func TestAThousandWaitingCalls(t *testing.T) {
 	c.untilWaiting(0)
 }
 
-func TestAFifthWaitLetsTheFirstReturn(t *testing.T) {
+func TestEvents_FifthWaitEndsTheFirst(t *testing.T) {
 	s := newSite(t)
 	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	post := s.post(pilot, "Tides")
@@ -647,7 +647,7 @@ func TestAFifthWaitLetsTheFirstReturn(t *testing.T) {
 	s.answered(other).heard("reply.received harbour-pilot")
 }
 
-func TestNobodyWaitsPastTheTotal(t *testing.T) {
+func TestEvents_WaitsAreBounded(t *testing.T) {
 	inBubble(t, func(s *site) {
 		pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 		post := s.post(pilot, "Tides")
@@ -677,7 +677,7 @@ func TestNobodyWaitsPastTheTotal(t *testing.T) {
 	})
 }
 
-func TestEventsHaveTheirOwnAllowance(t *testing.T) {
+func TestEvents_HaveTheirOwnLimit(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) {
 		o.limits = ratelimit.Limits{limitCalls: ratelimit.Limit{Requests: 5, Period: time.Minute}, limitWrites: ratelimit.Limit{Requests: 5, Period: time.Minute}, limitEvents: ratelimit.Limit{Requests: 3, Period: time.Minute}}
 	})
@@ -707,9 +707,9 @@ func TestEventsHaveTheirOwnAllowance(t *testing.T) {
 	s.call("GET", eventsPath, pilot, nil).refused(429, domain.CodeRateLimited)
 }
 
-// TestOneWaitCountsOnce: a call that wakes and finds nothing for it does not
+// TestEvents_WaitCountsOnce: a call that wakes and finds nothing for it does not
 // count again.
-func TestOneWaitCountsOnce(t *testing.T) {
+func TestEvents_WaitCountsOnce(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) {
 		o.limits = ratelimit.Limits{limitEvents: ratelimit.Limit{Requests: 3, Period: time.Minute}}
 	})
@@ -761,7 +761,7 @@ func forgetful(t *testing.T) (s *site, pilot, first, last string, reply func()) 
 	return s, pilot, first, last, reply
 }
 
-func TestAGapIsTold(t *testing.T) {
+func TestEvents_ReportGaps(t *testing.T) {
 	s, pilot, first, _, reply := forgetful(t)
 	gap := s.answered(s.hear(pilot, longWait+"&after="+first)).heard().events()
 	if !gap.Gap {
@@ -776,8 +776,8 @@ func TestAGapIsTold(t *testing.T) {
 	}
 }
 
-// TestNoGapForThoseWhoMissedNothing: they wait, as ever.
-func TestNoGapForThoseWhoMissedNothing(t *testing.T) {
+// TestEvents_ReportNoGapWithoutLoss: they wait, as ever.
+func TestEvents_ReportNoGapWithoutLoss(t *testing.T) {
 	for name, query := range map[string]func(s *site, pilot, first, last string) string{
 		"from the beginning": func(*site, string, string, string) string { return "" },
 		"all read":           func(_ *site, _, _, last string) string { return "&after=" + last },
@@ -798,7 +798,7 @@ func TestNoGapForThoseWhoMissedNothing(t *testing.T) {
 	}
 }
 
-func TestPlacesOfOthersAndOfNobody(t *testing.T) {
+func TestEvents_AfterForeignAndUnknownIDs(t *testing.T) {
 	s := newSite(t)
 	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	posts := map[string]string{pilot: s.post(pilot, "Tides"), gauge: s.post(gauge, "Berths")}
@@ -833,9 +833,9 @@ func alter(t testing.TB, path, query string, args ...any) {
 	}
 }
 
-// TestAKeyThatEndsWhileItWaits: who waits with a key that is replaced meanwhile
+// TestEvents_WaitEndsWithTheKey: who waits with a key that is replaced meanwhile
 // hears nothing more by it.
-func TestAKeyThatEndsWhileItWaits(t *testing.T) {
+func TestEvents_WaitEndsWithTheKey(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end    func(s *site, path, key string)
 		status int
@@ -865,9 +865,9 @@ func TestAKeyThatEndsWhileItWaits(t *testing.T) {
 	}
 }
 
-// TestDevIsNotHeldBackByWaitingCalls: a clock that waited for them would find no call
+// TestDev_IsNotDelayedByWaits: a clock that waited for them would find no call
 // that waits still, and so would a reset: it would be answered, and not be refused.
-func TestDevIsNotHeldBackByWaitingCalls(t *testing.T) {
+func TestDev_IsNotDelayedByWaits(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
 	pilot, gauge, idle := s.agent("harbour-pilot"), s.verified("tide-gauge"), s.agent("lighthouse")
 	s.call("PATCH", "/api/me", pilot, `{"contact_policy":{"require_offering":false}}`).status(200)

@@ -186,7 +186,7 @@ func (s *site) feedHoldsTheNewestCalls() {
 	}
 }
 
-func TestTheFeedOfNothingIsAFeed(t *testing.T) {
+func TestFeed_IsValidIfEmpty(t *testing.T) {
 	s := newSite(t)
 	for _, path := range []string{"/calls.atom", "/calls.atom?kind=seeking&tag=x"} {
 		feed := readFeed(t, s.look(path).status(200).Body)
@@ -196,7 +196,7 @@ func TestTheFeedOfNothingIsAFeed(t *testing.T) {
 	}
 }
 
-func TestTheFeedSpeaksTheReadersLanguage(t *testing.T) {
+func TestFeed_FollowsTheLanguage(t *testing.T) {
 	s := newSite(t)
 	id := s.post(s.agent("harbour-pilot"), "潮汐", "tags", []string{"a b&c"})
 	for _, tt := range []struct{ query, accept, lang, carried string }{
@@ -225,7 +225,7 @@ func TestTheFeedSpeaksTheReadersLanguage(t *testing.T) {
 	}
 }
 
-func TestFaultsOfTheFeedAreToldOnAPage(t *testing.T) {
+func TestFeed_ErrorsArePages(t *testing.T) {
 	s := newSite(t, withLimits(ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 6, Period: time.Minute}}))
 	for _, tt := range []struct {
 		method, path string

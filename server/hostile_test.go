@@ -703,10 +703,10 @@ func (h hostile) gnawed(body []byte) []byte {
 	return body
 }
 
-// TestHostileInput sends requests that break each constraint of the document alone,
+// TestHostileInput_IsRejected sends requests that break each constraint of the document alone,
 // then what chance makes of these: nothing fails, what is broken is refused, in the
 // documented form, and without repeating it.
-func TestHostileInput(t *testing.T) {
+func TestHostileInput_IsRejected(t *testing.T) {
 	proof.OneByOne(t)
 	const inRound = 20_000
 	rounds, each := proof.Rounds(1, 1, 80), proof.Rounds(500, inRound, inRound)

@@ -115,9 +115,9 @@ func (v *victim) heard() (skeletons map[string]string, line string) {
 	return skeletons, line
 }
 
-// TestTextStaysText: whatever agents write, the answers of the tools keep their
+// TestTools_HostileTextStaysText: whatever agents write, the answers of the tools keep their
 // form, and their fence.
-func TestTextStaysText(t *testing.T) {
+func TestTools_HostileTextStaysText(t *testing.T) {
 	proof.OneByOne(t)
 	s := newSite(t)
 	v := &victim{site: s, partnerKey: s.agent("partner"), key: s.agent("victim")}
@@ -161,9 +161,9 @@ func TestTextStaysText(t *testing.T) {
 	}
 }
 
-// TestNoToolShowsASecret: over a directory full of them, whoever asks, and whatever
+// TestTools_ShowNoSecret: over a directory full of them, whoever asks, and whatever
 // secret the call holds itself.
-func TestNoToolShowsASecret(t *testing.T) {
+func TestTools_ShowNoSecret(t *testing.T) {
 	proof.OneByOne(t)
 	s, _ := newSweep(t)
 	s.furnish()
@@ -224,8 +224,8 @@ func TestNoToolShowsASecret(t *testing.T) {
 	proof.Figure(t, "answers", s.calls)
 }
 
-// TestToolsTakeNoKey: one that comes along is as if it were not there.
-func TestToolsTakeNoKey(t *testing.T) {
+// TestTools_IgnoreKeys: one that comes along is as if it were not there.
+func TestTools_IgnoreKeys(t *testing.T) {
 	s, key, post := inhabited(t)
 	before := s.call("GET", "/api/agents/harbour-pilot", "", nil).status(200)
 	for name, arguments := range map[string]map[string]any{

@@ -20,7 +20,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-func TestEveryFaultIsToldAtOnce(t *testing.T) {
+func TestValidation_ReportsEveryFieldAtOnce(t *testing.T) {
 	s := newSite(t)
 	a := s.call("POST", "/api/agents", "", map[string]any{
 		"handle": "A", "name": strings.Repeat("n", 61), "mailbox": "nobody", "accept_rules": false, "tagline": "a\nb",
@@ -106,7 +106,7 @@ var freeOrderTests = []orderTest{
 	{"the fields before the level", "PATCH", "/api/me", "", `{"contact_policy":{"require_owner_receipt":true},"name":""}`, "", 422, domain.CodeValidationFailed},
 }
 
-func TestChecksComeInTheirOrder(t *testing.T) {
+func TestValidation_FollowsTheOrderOfChecks(t *testing.T) {
 	one := ratelimit.Limit{Requests: 1, Period: time.Hour}
 	limited := newSite(t, func(o *siteOptions) {
 		o.limits = ratelimit.Limits{limitReads: one, limitRegistrations: one, limitReports: one, limitFailedKeys: one, limitCalls: one, limitWrites: one}
@@ -169,7 +169,7 @@ func (s *edgeSite) sings(label string, a *result) (rejected bool) {
 	return true
 }
 
-func TestNoErrorRepeatsWhatWasSent(t *testing.T) {
+func TestErrors_DoNotRepeatInput(t *testing.T) {
 	s := newEdgeSite(t)
 	number, _ := strconv.Atoi(canaryNumber)
 	for _, row := range edgeRows {
@@ -234,7 +234,7 @@ func (s *edgeSite) canariesAnywhere() {
 	}
 }
 
-func TestOddQueriesAreRefused(t *testing.T) {
+func TestQueries_MalformedAreRejected(t *testing.T) {
 	s := newEdgeSite(t)
 	for _, query := range []string{
 		"limit=1&limit=2", "limit=1&limit=1", "q=a&q=b", "verified=true&verified=true", "limit=%zz", "limit=%", "limit=%4", "q=%zz", "%zz=1", "limit=%00", "q=%00", "q=a%00b",
@@ -267,7 +267,7 @@ func TestOddQueriesAreRefused(t *testing.T) {
 	}
 }
 
-func TestOddPathsAreNotFound(t *testing.T) {
+func TestPaths_MalformedAreNotFound(t *testing.T) {
 	s := newEdgeSite(t)
 	for _, odd := range []string{
 		"%00", "a%00b", "%ff", "%c0%af", "%ed%a0%80", "%2f", "a%2fb", "..%2f..", "%2e%2e", "%2e", "%20", "%0a", "%0d%0aX:%20y", "%25", "%3f", "%3Fx=1", "%23", "%E4%B8%AD", "%F0%9F%98%80",
@@ -329,7 +329,7 @@ func searched(q string, path string, status int) bool {
 	return status == 200 || status == 400 && !strings.HasSuffix(path, "q=")
 }
 
-func TestNoSearchIsAnError(t *testing.T) {
+func TestSearch_AcceptsAnyText(t *testing.T) {
 	proof.OneByOne(t)
 	s := newEdgeSite(t)
 	s.publishWords()
@@ -377,7 +377,7 @@ func FuzzSearch(f *testing.F) {
 }
 
 // A language is stored under its present code, and found under each of its codes.
-func TestALanguageIsFoundByItsOldCode(t *testing.T) {
+func TestSearch_FindsOldLanguageCodes(t *testing.T) {
 	s := newSite(t)
 	s.agent("old-code", "languages", []string{"iw", "zh-cn"})
 	for _, code := range []string{"iw", "he", "HE", "zh", "zh-CN", "ZH-cn"} {
@@ -387,7 +387,7 @@ func TestALanguageIsFoundByItsOldCode(t *testing.T) {
 	}
 }
 
-func TestSQLIsText(t *testing.T) {
+func TestSearch_TreatsSQLAsText(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("bystander")
 	s.post(key, "A call", "tags", []string{"plain"})

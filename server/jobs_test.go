@@ -16,8 +16,8 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// TestLittleRoomIsToldOnce, and that there is more again.
-func TestLittleRoomIsToldOnce(t *testing.T) {
+// TestJobs_LogLowDiskSpaceOnce, and that there is more again.
+func TestJobs_LogLowDiskSpaceOnce(t *testing.T) {
 	s := newSite(t)
 	var d sqlitedb.Disk
 	var fails error
@@ -49,8 +49,8 @@ func TestLittleRoomIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestJobsComeAgain as often as they say, for a day.
-func TestJobsComeAgain(t *testing.T) {
+// TestJobs_RunPeriodically as often as they say, for a day.
+func TestJobs_RunPeriodically(t *testing.T) {
 	for _, tt := range []struct {
 		job   job
 		times int
@@ -75,8 +75,8 @@ func TestJobsComeAgain(t *testing.T) {
 	}
 }
 
-// TestAStoppedStoreEndsTheService: soon, whatever calls still run.
-func TestAStoppedStoreEndsTheService(t *testing.T) {
+// TestServe_EndsWhenTheStoreFails: soon, whatever calls still run.
+func TestServe_EndsWhenTheStoreFails(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	s := newSite(t, func(o *siteOptions) { o.path = path })
@@ -111,8 +111,8 @@ func TestAStoppedStoreEndsTheService(t *testing.T) {
 	}
 }
 
-// TestAStoppedStoreIsTold: by health and readiness, and to whoever writes or reads.
-func TestAStoppedStoreIsTold(t *testing.T) {
+// TestHealth_ReportsAFailedStore: by health and readiness, and to whoever writes or reads.
+func TestHealth_ReportsAFailedStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	s := newSite(t, func(o *siteOptions) { o.path = path })
 	s.agent("tide-reader")

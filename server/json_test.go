@@ -151,7 +151,7 @@ func manyKeys(n int) string {
 	return strings.Join(keys, ",")
 }
 
-func TestJSONIsReadStrictly(t *testing.T) {
+func TestJSON_IsParsedStrictly(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("strict")
 	before := s.call("GET", "/api/me", key, nil).Body
@@ -179,7 +179,7 @@ func TestJSONIsReadStrictly(t *testing.T) {
 }
 
 // A refusal says which of the rules of JSON was broken.
-func TestInvalidJSONSaysWhatIsWrong(t *testing.T) {
+func TestJSON_ErrorNamesTheCause(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("strict")
 	for name, tt := range map[string]struct{ body, word string }{
@@ -204,7 +204,7 @@ func bodiless(s *site, key string) map[string]func(body any) *result {
 	}
 }
 
-func TestACallWithoutABodyTakesNoneOrAnEmptyOne(t *testing.T) {
+func TestJSON_BodyMayBeEmptyWithoutFields(t *testing.T) {
 	for _, body := range []any{nil, "", "{}", " {}\n"} {
 		for name := range bodiless(nil, "") {
 			s := newSite(t)
@@ -227,7 +227,7 @@ func TestACallWithoutABodyTakesNoneOrAnEmptyOne(t *testing.T) {
 	s.call("GET", "/api/me", key, nil).status(200)
 }
 
-func TestAMenuMayBeABareList(t *testing.T) {
+func TestJSON_MenuMayBeABareList(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("menu")
 	const entry = `{"title":"Tide table","deliverable":"A table","mode":"free"}`
@@ -252,9 +252,9 @@ func TestAMenuMayBeABareList(t *testing.T) {
 	}
 }
 
-// FuzzWritingCalls posts any bytes to every writing call: never a 5xx, never an
+// FuzzWrites posts any bytes to every writing call: never a 5xx, never an
 // answer that is not as documented.
-func FuzzWritingCalls(f *testing.F) {
+func FuzzWrites(f *testing.F) {
 	s := newEdgeSite(f)
 	var writing []*api.Operation
 	for _, op := range s.server.engine.Operations {

@@ -111,7 +111,7 @@ func limitedSite(t *testing.T, l ratelimit.Limits) (s *site, key, post string) {
 	return s, key, post
 }
 
-func TestExactlyAsManyCallsPassAsTheLimitSays(t *testing.T) {
+func TestLimits_AllowExactlyTheirNumber(t *testing.T) {
 	for _, tt := range limitCases() {
 		t.Run(tt.class, func(t *testing.T) {
 			s, key, post := limitedSite(t, tt.limits)
@@ -139,7 +139,7 @@ func TestExactlyAsManyCallsPassAsTheLimitSays(t *testing.T) {
 	}
 }
 
-func TestALimitedCallPassesAtRetryAt(t *testing.T) {
+func TestLimits_AllowAgainAtRetryAt(t *testing.T) {
 	for _, tt := range limitCases() {
 		t.Run(tt.class, func(t *testing.T) {
 			s, key, post := limitedSite(t, tt.limits)
@@ -158,7 +158,7 @@ func TestALimitedCallPassesAtRetryAt(t *testing.T) {
 	}
 }
 
-func TestZeroSwitchesALimitOff(t *testing.T) {
+func TestLimits_ZeroIsOff(t *testing.T) {
 	for _, tt := range limitCases() {
 		s, key, post := inhabited(t)
 		for n := range 2 * tt.limit.Requests {
@@ -170,7 +170,7 @@ func TestZeroSwitchesALimitOff(t *testing.T) {
 	}
 }
 
-func TestEveryKeyHasItsOwnAllowance(t *testing.T) {
+func TestLimits_CountEachKey(t *testing.T) {
 	s, key, _ := inhabited(t)
 	other := s.agent("other-agent")
 	calls, writes := ratelimit.Limit{Requests: 4, Period: time.Minute}, ratelimit.Limit{Requests: 2, Period: time.Minute}
@@ -186,7 +186,7 @@ func TestEveryKeyHasItsOwnAllowance(t *testing.T) {
 	s.call("PATCH", "/api/me", other, "{}").status(200)
 }
 
-func TestCallsForEventsCountAsNoOthers(t *testing.T) {
+func TestLimits_EventsCountSeparately(t *testing.T) {
 	calls, events := ratelimit.Limit{Requests: 2, Period: time.Minute}, ratelimit.Limit{Requests: 3, Period: time.Minute}
 	s, key, _ := limitedSite(t, ratelimit.Limits{limitCalls: calls, limitWrites: calls, limitEvents: events})
 	for left := range events.Requests {
@@ -200,7 +200,7 @@ func TestCallsForEventsCountAsNoOthers(t *testing.T) {
 }
 
 // Codes and guesses count together, so that nobody guesses for many handles.
-func TestCodesAndGuessesForLostKeysCountTogether(t *testing.T) {
+func TestLimits_RecoveryCodesAndGuessesCountTogether(t *testing.T) {
 	limit := ratelimit.Limit{Requests: 4, Period: time.Hour}
 	s, _, _ := limitedSite(t, ratelimit.Limits{limitRecoveries: limit})
 	for range limit.Requests / 2 {
@@ -211,7 +211,7 @@ func TestCodesAndGuessesForLostKeysCountTogether(t *testing.T) {
 	s.call("POST", "/api/recover", "", `{"handle":"tide-gauge"}`).limited(s, "recoveries", limit)
 }
 
-func TestARightKeyIsNotHeldBackByWrongOnes(t *testing.T) {
+func TestLimits_FailedKeysDoNotBlockValidOnes(t *testing.T) {
 	limit := ratelimit.Limit{Requests: 3, Period: time.Minute}
 	s, key, _ := limitedSite(t, ratelimit.Limits{limitFailedKeys: limit})
 	for range limit.Requests {
@@ -223,7 +223,7 @@ func TestARightKeyIsNotHeldBackByWrongOnes(t *testing.T) {
 	s.call("PATCH", "/api/me", key, "{}").status(200)
 }
 
-func TestAddressesAreCountedAsPeopleHaveThem(t *testing.T) {
+func TestLimits_CountAddressesByNetwork(t *testing.T) {
 	tests := []struct {
 		name, first, second string
 		same                bool
@@ -246,7 +246,7 @@ func TestAddressesAreCountedAsPeopleHaveThem(t *testing.T) {
 	}
 }
 
-func TestForgedAddressesDoNotEscapeALimit(t *testing.T) {
+func TestLimits_IgnoreForgedAddresses(t *testing.T) {
 	limit := ratelimit.Limit{Requests: 5, Period: time.Minute}
 	for name, tt := range map[string]struct {
 		option func(*siteOptions)
@@ -269,7 +269,7 @@ func TestForgedAddressesDoNotEscapeALimit(t *testing.T) {
 	}
 }
 
-func TestTheIndexTellsTheLimits(t *testing.T) {
+func TestIndex_ShowsLimits(t *testing.T) {
 	s := newSite(t, withLimits(DefaultLimits), func(o *siteOptions) {
 		o.quotas, o.mails = domain.DefaultQuotas, domain.DefaultMailCaps
 	})

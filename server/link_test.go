@@ -66,7 +66,7 @@ func (s *site) link(key, address string) *result {
 	return s.call("POST", "/api/me/links", key, map[string]any{"url": address})
 }
 
-func TestALinkIsLookedAt(t *testing.T) {
+func TestLinks_AreChecked(t *testing.T) {
 	for _, tt := range []struct {
 		name, content          string
 		status, proof, failure any
@@ -93,7 +93,7 @@ func TestALinkIsLookedAt(t *testing.T) {
 	}
 }
 
-func TestTheGuardStandsBeforeLinks(t *testing.T) {
+func TestLinks_PrivateAddressesAreRejected(t *testing.T) {
 	h := newHomepage(t)
 	s := newSite(t, func(o *siteOptions) { o.links.Dial = h.dial }) // the system's resolver: no name here leads anywhere public
 	key := s.agent("harbour-pilot")
@@ -110,7 +110,7 @@ func TestTheGuardStandsBeforeLinks(t *testing.T) {
 	}
 }
 
-func TestAVerifiedLinkIsKeptFresh(t *testing.T) {
+func TestLinks_AreRecheckedAndExpire(t *testing.T) {
 	s, h := newLinkSite(t)
 	key := s.agent("harbour-pilot")
 	h.say(relMe)
@@ -160,8 +160,8 @@ func TestAVerifiedLinkIsKeptFresh(t *testing.T) {
 	}
 }
 
-// TestNoSiteIsLookedAtTooOften: links are a way to have the service call others.
-func TestNoSiteIsLookedAtTooOften(t *testing.T) {
+// TestLinks_ChecksOfOneHostAreLimited: links are a way to have the service call others.
+func TestLinks_ChecksOfOneHostAreLimited(t *testing.T) {
 	s, h := newLinkSite(t)
 	h.say("<p>Welcome</p>")
 	found := map[string]int{}
@@ -182,9 +182,9 @@ func TestNoSiteIsLookedAtTooOften(t *testing.T) {
 	}
 }
 
-// TestTheClockOfDevBringsAllLooks: POST /dev/clock answers when every link that is
+// TestDevClock_ChecksEveryDueLink: POST /dev/clock answers when every link that is
 // due was looked at, not only the first of them.
-func TestTheClockOfDevBringsAllLooks(t *testing.T) {
+func TestDevClock_ChecksEveryDueLink(t *testing.T) {
 	h := newHomepage(t)
 	s := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
 	const agents = linkcheck.BatchSize/5 + 2
@@ -205,8 +205,8 @@ func TestTheClockOfDevBringsAllLooks(t *testing.T) {
 	}
 }
 
-// TestDevLooksAtThisMachine: under callbook dev a link may lead to any port here.
-func TestDevLooksAtThisMachine(t *testing.T) {
+// TestDev_LinksMayBeLocal: under callbook dev a link may lead to any port here.
+func TestDev_LinksMayBeLocal(t *testing.T) {
 	h := newHomepage(t)
 	s := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
 	key := s.agent("harbour-pilot")

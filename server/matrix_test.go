@@ -220,7 +220,7 @@ func ruleOf(operation, caller, state string) (int, error) {
 	return found, nil
 }
 
-func TestAuthorisation(t *testing.T) {
+func TestAuthorization_Matrix(t *testing.T) {
 	proof.OneByOne(t)
 	w := newMatrixWorld(t)
 	listed := map[string]bool{}
@@ -865,9 +865,9 @@ func (s *site) lose(handle string) (code string) {
 	return *s.mail(handle + "@example.org").Code
 }
 
-// TestASuspendedAgentIsNowhere suspends an agent that shows wherever the public
+// TestSuspension_HidesTheAgent suspends an agent that shows wherever the public
 // looks, and then no more; in the end all is as it was.
-func TestASuspendedAgentIsNowhere(t *testing.T) {
+func TestSuspension_HidesTheAgent(t *testing.T) {
 	s := newSite(t)
 	pilot, gauge := s.verified("harbour-pilot", "contact_public", true), s.verified("tide-gauge")
 	s.claim(pilot, "mei@people.example.org")
@@ -909,7 +909,7 @@ func TestASuspendedAgentIsNowhere(t *testing.T) {
 	}
 }
 
-func TestTheOperatorSuspends(t *testing.T) {
+func TestSuspension_EndsInTimeOrByTheOperator(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	s := newSite(t, func(o *siteOptions) { o.path = path })
 	key, ctx := s.agent("harbour-pilot"), context.Background()
@@ -959,8 +959,8 @@ func TestTheOperatorSuspends(t *testing.T) {
 	}
 }
 
-// TestADeletedHandleInheritsNothing deletes an agent that had everything.
-func TestADeletedHandleInheritsNothing(t *testing.T) {
+// TestDeletion_HandleInheritsNothing deletes an agent that had everything.
+func TestDeletion_HandleInheritsNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	s := newSite(t, func(o *siteOptions) { o.path = path })
 	registration := registrationOf("harbour-pilot")
@@ -1034,9 +1034,9 @@ func TestADeletedHandleInheritsNothing(t *testing.T) {
 	}
 }
 
-// TestNoBodySetsWhatIsNotItsOwn sends, to every operation and in every object of
+// TestBodies_SetNoForeignField sends, to every operation and in every object of
 // its body, every name that any answer or table has, in four spellings.
-func TestNoBodySetsWhatIsNotItsOwn(t *testing.T) {
+func TestBodies_SetNoForeignField(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	s := newSite(t, func(o *siteOptions) { o.path = path })
 	key := s.verified("harbour-pilot")
@@ -1158,8 +1158,8 @@ var operatorsWords = strings.Fields("admin suspend unsuspend ban remove-post rem
 	"moderation backup restore import config settings users debug debug/pprof/ debug/vars metrics dev dev/agents dev/mail dev/clock dev/reset " +
 	"outbox internal shutdown graphql sql .env .git/config")
 
-// TestNoRouteIsTheOperators looks for them below every place of the API.
-func TestNoRouteIsTheOperators(t *testing.T) {
+// TestRoutes_NoneIsForTheOperator looks for them below every place of the API.
+func TestRoutes_NoneIsForTheOperator(t *testing.T) {
 	s := newSite(t)
 	key := s.verified("harbour-pilot")
 	s.claim(key, "mei@people.example.org")

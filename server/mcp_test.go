@@ -21,8 +21,8 @@ import (
 	"callbook/store/domain"
 )
 
-// TestTheServerDescribesItself: it declares what it has, and nothing else.
-func TestTheServerDescribesItself(t *testing.T) {
+// TestMCP_DescribesItself: it declares what it has, and nothing else.
+func TestMCP_DescribesItself(t *testing.T) {
 	s := newSite(t)
 	a := s.rpc("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "a", "version": "1"}}).status(200)
 	if diff := cmp.Diff(map[string]any{"tools": map[string]any{}, "resources": map[string]any{}}, a.value("result", "capabilities")); diff != "" {
@@ -42,7 +42,7 @@ func TestTheServerDescribesItself(t *testing.T) {
 	}
 }
 
-func TestResourcesOfTheEndpoint(t *testing.T) {
+func TestMCP_ServesResources(t *testing.T) {
 	s, _, _ := inhabited(t)
 	read := func(uri string) *result { return s.rpc("resources/read", map[string]any{"uri": uri}) }
 	for uri, twin := range map[string]string{
@@ -69,9 +69,9 @@ func TestResourcesOfTheEndpoint(t *testing.T) {
 	}
 }
 
-// TestEveryVersionOfTheProtocol: the SDK's own client finds and calls the tools in
+// TestMCP_SupportsEveryProtocolVersion: the SDK's own client finds and calls the tools in
 // each of them.
-func TestEveryVersionOfTheProtocol(t *testing.T) {
+func TestMCP_SupportsEveryProtocolVersion(t *testing.T) {
 	s, _, _ := inhabited(t)
 	want := s.call("GET", "/api/agents/harbour-pilot", "", nil).status(200)
 	for _, version := range sdk.SupportedProtocolVersions() {
@@ -116,9 +116,9 @@ func TestEveryVersionOfTheProtocol(t *testing.T) {
 	}
 }
 
-// TestTheEndpointOverHTTP: what is no message is refused in the API's form of
+// TestMCP_ChecksHTTPRequests: what is no message is refused in the API's form of
 // errors.
-func TestTheEndpointOverHTTP(t *testing.T) {
+func TestMCP_ChecksHTTPRequests(t *testing.T) {
 	s := newSite(t)
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	for _, method := range []string{"GET", "DELETE", "PUT", "PATCH"} {
@@ -200,9 +200,9 @@ func TestTheEndpointOverHTTP(t *testing.T) {
 	}
 }
 
-// TestTheEndpointIsReachedByItsNames: over the listener, where the connection
+// TestMCP_ChecksHostAndOrigin: over the listener, where the connection
 // comes in by loopback.
-func TestTheEndpointIsReachedByItsNames(t *testing.T) {
+func TestMCP_ChecksHostAndOrigin(t *testing.T) {
 	s := newSite(t)
 	s.server.gate = must(mcp.NewGate("https://directory.example.org", []string{"https://app.example.org"}))
 	for host, status := range map[string]int{
@@ -250,7 +250,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func TestOriginsAreOptions(t *testing.T) {
+func TestMCP_OriginsAreOptions(t *testing.T) {
 	s := newSite(t)
 	if _, err := New(s.store, Options{BaseURL: "http://localhost", MCPOrigins: []string{"nonsense"}}); err == nil || !strings.Contains(err.Error(), "MCP origin") {
 		t.Errorf("%v", err)
@@ -264,8 +264,8 @@ func TestOriginsAreOptions(t *testing.T) {
 	}
 }
 
-// TestCallsOfToolsAreReads: each of them, whatever it asks for.
-func TestCallsOfToolsAreReads(t *testing.T) {
+// TestMCP_CountsAsReads: each of them, whatever it asks for.
+func TestMCP_CountsAsReads(t *testing.T) {
 	limit := ratelimit.Limit{Requests: 5, Period: DefaultLimits[limitReads].Period}
 	s := newSite(t, withLimits(ratelimit.Limits{limitReads: limit}))
 	for i, body := range []string{
@@ -279,8 +279,8 @@ func TestCallsOfToolsAreReads(t *testing.T) {
 	s.call("GET", "/api/stats", "", nil).limited(s, "reads", limit)
 }
 
-// TestFaultsBehindTools: what goes wrong inside is logged, and the caller gets fixed words.
-func TestFaultsBehindTools(t *testing.T) {
+// TestMCP_HidesInternalErrors: what goes wrong inside is logged, and the caller gets fixed words.
+func TestMCP_HidesInternalErrors(t *testing.T) {
 	for _, fault := range []string{"an error", "a panic"} {
 		s := newSite(t)
 		s.server.mcp = mcp.New(mcp.Options{Name: "a", Version: "1", Failed: s.server.toolFailed, Tools: []mcp.Tool{{

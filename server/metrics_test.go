@@ -31,7 +31,7 @@ func (s *site) figures() string {
 
 var figureLine = regexp.MustCompile(`^[a-z_]+(\{([A-Za-z]+="[^"]*",? ?)+\})? ([-+0-9.eE]+|NaN)$`)
 
-func TestFiguresTellOfCallsByRoute(t *testing.T) {
+func TestMetrics_CountRequestsByRoute(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("tide-reader")
 	s.call("GET", "/api/agents/tide-reader", "", nil).status(200)
@@ -69,14 +69,14 @@ func TestFiguresTellOfCallsByRoute(t *testing.T) {
 	}
 }
 
-// TestThePublicSeesNoFigures: they are on a listener of their own.
-func TestThePublicSeesNoFigures(t *testing.T) {
+// TestMetrics_AreNotPublic: they are on a listener of their own.
+func TestMetrics_AreNotPublic(t *testing.T) {
 	s := newSite(t)
 	s.call("GET", "/metrics", "", nil).status(404)
 }
 
-// TestFiguresOutliveTheDatabase: they are wanted most when it cannot be read.
-func TestFiguresOutliveTheDatabase(t *testing.T) {
+// TestMetrics_SurviveTheDatabase: they are wanted most when it cannot be read.
+func TestMetrics_SurviveTheDatabase(t *testing.T) {
 	s := newSite(t)
 	if text := s.figures(); !strings.Contains(text, "\ncallbook_database_up 1") {
 		t.Error("the database is not up")
@@ -93,8 +93,8 @@ func TestFiguresOutliveTheDatabase(t *testing.T) {
 	}
 }
 
-// TestADiskThatDoesNotTellHasNoFigure: none is not 0.
-func TestADiskThatDoesNotTellHasNoFigure(t *testing.T) {
+// TestMetrics_OmitUnknownDiskSpace: none is not 0.
+func TestMetrics_OmitUnknownDiskSpace(t *testing.T) {
 	var path string
 	s := newSite(t, func(o *siteOptions) { path = o.path })
 	const figure = "\ncallbook_disk_free_bytes "

@@ -16,9 +16,9 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) WriteHeader(int)             { d.sent = d.header.Clone() }
 func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
 
-// BenchmarkCachedCard measures the whole chain for a card that is cached. The benchmark
+// BenchmarkServer_CachedCard measures the whole chain for a card that is cached. The benchmark
 // "alone" is what making the request costs.
-func BenchmarkCachedCard(b *testing.B) {
+func BenchmarkServer_CachedCard(b *testing.B) {
 	s := newSite(b, withLimits(ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 1_000_000_000, Period: time.Minute}}))
 	s.agent("harbour-pilot")
 	const path = "/api/agents/harbour-pilot"

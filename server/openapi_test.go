@@ -67,7 +67,7 @@ func (s *site) document() (document openAPI) {
 	return document
 }
 
-func TestDocumentEqualsTheGoldenOne(t *testing.T) {
+func TestOpenAPI_EqualsTheGoldenFile(t *testing.T) {
 	s := newSite(t)
 	var got bytes.Buffer
 	if err := json.Indent(&got, s.call("GET", "/openapi.json", "", nil).status(200).Body, "", "  "); err != nil {
@@ -88,7 +88,7 @@ func TestDocumentEqualsTheGoldenOne(t *testing.T) {
 	}
 }
 
-func TestDocumentNamesItself(t *testing.T) {
+func TestOpenAPI_NamesItself(t *testing.T) {
 	s := newSite(t)
 	a := s.call("GET", "/openapi.json", "", nil).status(200)
 	d := s.document()
@@ -112,7 +112,7 @@ func TestDocumentNamesItself(t *testing.T) {
 	}
 }
 
-func TestEveryOperationIsDocumentedWhole(t *testing.T) {
+func TestOpenAPI_DocumentsEveryOperation(t *testing.T) {
 	s := newSite(t)
 	d := s.document()
 	ids := map[string]bool{}
@@ -191,7 +191,7 @@ func checkAnswers(t *testing.T, op *api.Operation, answers map[string]openAPIBod
 }
 
 // A code that several operations refuse with has words for each.
-func TestExamplesOfRefusalsAreTheOperationsOwn(t *testing.T) {
+func TestOpenAPI_ErrorExamplesFitTheOperation(t *testing.T) {
 	d := newSite(t).document()
 	for _, tt := range []struct{ path, status, says string }{
 		{"/api/requests/{id}/accept", "403", "recipient"}, {"/api/requests/{id}/accept", "409", "contact request"},
@@ -209,7 +209,7 @@ func TestExamplesOfRefusalsAreTheOperationsOwn(t *testing.T) {
 	}
 }
 
-func TestExamplesFitTheirSchemas(t *testing.T) {
+func TestOpenAPI_ExamplesMatchTheirSchemas(t *testing.T) {
 	s := newSite(t)
 	d := s.document()
 	check := func(label string, mode huma.ValidateMode, schema *huma.Schema, example any) {
@@ -244,7 +244,7 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 // before what is right: a code goes by mail.
 var unguessable = map[string]domain.Code{"confirmVerify": domain.CodeWrongCode, "confirmRecovery": domain.CodeWrongCode}
 
-func TestExamplesOfBodiesCanBeSent(t *testing.T) {
+func TestOpenAPI_ExampleBodiesAreAccepted(t *testing.T) {
 	d := newSite(t)
 	document := d.document()
 	for _, op := range d.server.engine.Operations {

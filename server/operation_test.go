@@ -74,7 +74,7 @@ func (s *site) publicReads() []string {
 	return paths
 }
 
-func TestKeyedOperationsRefuseWhatIsNoKey(t *testing.T) {
+func TestKeys_InvalidAreRejected(t *testing.T) {
 	s, key, _ := inhabited(t)
 	rotated := s.agent("rotated")
 	s.call("POST", "/api/me/rotate-key", rotated, nil).status(200)
@@ -125,7 +125,7 @@ func TestKeyedOperationsRefuseWhatIsNoKey(t *testing.T) {
 	}
 }
 
-func TestKeyedOperationsTakeTheSchemeInAnyCase(t *testing.T) {
+func TestKeys_SchemeIgnoresCase(t *testing.T) {
 	for _, scheme := range []string{"bearer", "BEARER", "Bearer", "Bearer  "} {
 		s, key, _ := inhabited(t)
 		for _, op := range s.server.engine.Operations {
@@ -143,7 +143,7 @@ func TestKeyedOperationsTakeTheSchemeInAnyCase(t *testing.T) {
 	}
 }
 
-func TestPublicOperationsIgnoreKeys(t *testing.T) {
+func TestKeys_AreIgnoredByPublicOperations(t *testing.T) {
 	s, key, post := inhabited(t)
 	headers := [][]string{
 		{"Authorization: Bearer " + key},
@@ -167,7 +167,7 @@ func TestPublicOperationsIgnoreKeys(t *testing.T) {
 	}
 }
 
-func TestHeadAnswersAsGetDoes(t *testing.T) {
+func TestHEAD_RespondsLikeGET(t *testing.T) {
 	s, key, _ := inhabited(t)
 	paths := []string{"/", "/openapi.json", "/healthz", "/readyz", "/api/agents?limit=1&bad=1", "/api/agents/nobody", "/nowhere"}
 	for _, op := range s.server.engine.Operations {
@@ -204,7 +204,7 @@ func TestHeadAnswersAsGetDoes(t *testing.T) {
 	}
 }
 
-func TestOtherMethodsAreRefused(t *testing.T) {
+func TestMethods_OthersAreRejected(t *testing.T) {
 	s, key, _ := inhabited(t)
 	allowed := map[string][]string{}
 	for _, op := range s.server.engine.Operations {
@@ -231,7 +231,7 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyExactPathsAreServed(t *testing.T) {
+func TestPaths_OnlyExactOnesAreServed(t *testing.T) {
 	s, key, _ := inhabited(t)
 	for _, op := range s.server.engine.Operations {
 		path := s.pathOf(op)
@@ -251,7 +251,7 @@ func TestOnlyExactPathsAreServed(t *testing.T) {
 	}
 }
 
-func TestListIndexAndDocumentAgree(t *testing.T) {
+func TestIndex_AgreesWithListAndDocument(t *testing.T) {
 	s := newSite(t)
 	var index Index
 	s.call("GET", "/api", "", nil).status(200).into(&index)
@@ -289,7 +289,7 @@ func TestListIndexAndDocumentAgree(t *testing.T) {
 	}
 }
 
-func TestOtherOriginsReadOnlyWhatIsPublic(t *testing.T) {
+func TestCORS_AllowsPublicReadsOnly(t *testing.T) {
 	s, key, _ := inhabited(t)
 	const origin = "Origin: https://elsewhere.example.org"
 	public := map[string]bool{"/": true, "/openapi.json": true, "/healthz": false, "/readyz": false}
@@ -331,7 +331,7 @@ func TestOtherOriginsReadOnlyWhatIsPublic(t *testing.T) {
 	s.call("OPTIONS", "/api/nowhere", "", nil, origin).refused(404, "not_found")
 }
 
-func TestRequestIDsAreKeptWhenWellFormed(t *testing.T) {
+func TestRequestID_IsKeptIfWellFormed(t *testing.T) {
 	s := newSite(t)
 	for given, kept := range map[string]bool{
 		"abc-DEF_1.2": true, strings.Repeat("a", 64): true, "7": true,
@@ -346,7 +346,7 @@ func TestRequestIDsAreKeptWhenWellFormed(t *testing.T) {
 	}
 }
 
-func TestCreatingCallsNameWhatTheyMade(t *testing.T) {
+func TestCreation_RespondsWithLocation(t *testing.T) {
 	s, key, _ := inhabited(t)
 	bodies := map[string]any{
 		"registerAgent": registrationOf("new-agent"),

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// FuzzOwner asks for owners' pages and sends forms to them: never a 5xx, always a whole
+// FuzzOwnerPage asks for owners' pages and sends forms to them: never a 5xx, always a whole
 // page, and nothing changes for who has no form of that page. In what is sent, TOKEN
 // stands for the link of a page, and OTHER for the form of another.
-func FuzzOwner(f *testing.F) {
+func FuzzOwnerPage(f *testing.F) {
 	s := newOwnerSite(f)
 	key, token := s.inForce("harbour-pilot")
 	_, other := s.pending("tide-reader")

@@ -79,7 +79,7 @@ func (s *ownerSite) refused(query string, err error) *result {
 	return &result{TB: s.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 }
 
-func TestEveryOwnersPageIsGoodHTML(t *testing.T) {
+func TestOwnerPage_IsValidHTML(t *testing.T) {
 	s := newOwnerSite(t)
 	for _, lang := range []string{"en", "zh"} {
 		for name, page := range s.ownerPages(lang) {
@@ -97,7 +97,7 @@ func TestEveryOwnersPageIsGoodHTML(t *testing.T) {
 // parts.
 var ownAddress = regexp.MustCompile(`^(/[a-z.]*(\?lang=(en|zh))?(#operator)?|\?lang=(en|zh)|#[a-z]+)$`)
 
-func TestTheOwnersPageIsWholeInBothLanguages(t *testing.T) {
+func TestOwnerPage_IsCompleteInBothLanguages(t *testing.T) {
 	s := newOwnerSite(t)
 	latin, han := regexp.MustCompile(`[A-Za-z]{2,}`), regexp.MustCompile(`\p{Han}+`)
 	for name, page := range s.ownerPages("zh") {
@@ -121,7 +121,7 @@ func TestTheOwnersPageIsWholeInBothLanguages(t *testing.T) {
 	}
 }
 
-func TestAPageSpeaksTheReadersLanguage(t *testing.T) {
+func TestOwnerPage_FollowsTheLanguage(t *testing.T) {
 	s := newOwnerSite(t)
 	_, token := s.pending("harbour-pilot")
 	for _, tt := range readersLanguages {
@@ -147,7 +147,7 @@ func TestAPageSpeaksTheReadersLanguage(t *testing.T) {
 	}
 }
 
-func TestHeadersOfTheOwnersPage(t *testing.T) {
+func TestOwnerPage_Headers(t *testing.T) {
 	s := newOwnerSite(t)
 	want := map[string]string{
 		"Content-Type":                 "text/html; charset=utf-8",
@@ -175,7 +175,7 @@ func TestHeadersOfTheOwnersPage(t *testing.T) {
 	}
 }
 
-func TestThePagesLoadLittleAndFromHere(t *testing.T) {
+func TestOwnerPage_LoadsLittle(t *testing.T) {
 	s := newOwnerSite(t)
 	_, token := s.inForce("harbour-pilot")
 	for i := range 10 {
@@ -205,7 +205,7 @@ func TestThePagesLoadLittleAndFromHere(t *testing.T) {
 	}
 }
 
-func TestAnOwnersPageTellsNoAddressAndNoToken(t *testing.T) {
+func TestOwnerPage_ShowsNoAddressOrToken(t *testing.T) {
 	s := newOwnerSite(t)
 	for _, lang := range []string{"en", "zh"} {
 		for name, page := range s.ownerPages(lang) {
@@ -268,7 +268,7 @@ func (s *hostilePages) write(text string) map[string]*result {
 	return pages
 }
 
-func TestHostileTextStaysText(t *testing.T) {
+func TestOwnerPage_HostileTextStaysText(t *testing.T) {
 	proof.OneByOne(t)
 	s := newHostilePages(t)
 	benign := map[string][]string{}

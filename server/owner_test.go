@@ -150,7 +150,7 @@ func (s *ownerSite) tables() []string {
 	return lines
 }
 
-func TestOpeningTheOwnersPageChangesNothing(t *testing.T) {
+func TestOwnerPage_OpeningChangesNothing(t *testing.T) {
 	s := newOwnerSite(t)
 	_, pending := s.pending("tide-reader")
 	key, claimed := s.inForce("harbour-pilot")
@@ -211,7 +211,7 @@ var ownerStates = map[string]func(s *ownerSite, handle string) (token string){
 	},
 }
 
-func TestEveryButtonInEveryState(t *testing.T) {
+func TestOwnerPage_ButtonsInEveryState(t *testing.T) {
 	const ok, forbidden, stale, invalid = 200, 403, 409, 422
 	// In the order of the acts below.
 	acts := []domain.OwnerAction{"confirm", "reject", "withdraw", "rotate-key", "retire", "agree", "refuse", "", "Confirm"}
@@ -261,7 +261,7 @@ func (s *ownerSite) waits(handle, sender string) string {
 	return id
 }
 
-func TestWhatTheButtonsDo(t *testing.T) {
+func TestOwnerPage_ButtonsAct(t *testing.T) {
 	s := newOwnerSite(t)
 	sender := s.verified("lantern-keeper")
 	card := func(handle string) *result { return s.call("GET", "/api/agents/"+handle, "", nil) }
@@ -307,7 +307,7 @@ func TestWhatTheButtonsDo(t *testing.T) {
 	s.open("/owner/"+token, "en").status(404)
 }
 
-func TestARejectionTellsTheOperator(t *testing.T) {
+func TestOwnerPage_RejectionIsLogged(t *testing.T) {
 	s := newOwnerSite(t)
 	_, token := s.pending("harbour-pilot")
 	s.press(token, domain.OwnerReject).status(200)
@@ -323,7 +323,7 @@ func TestARejectionTellsTheOperator(t *testing.T) {
 	}
 }
 
-func TestAThiefsMailboxLosesItsProof(t *testing.T) {
+func TestOwnerPage_NewKeyUnverifiesChangedMailbox(t *testing.T) {
 	s := newOwnerSite(t)
 	token := ownerStates["mailbox changed and verified"](s, "harbour-pilot")
 	if body := string(s.open("/owner/"+token, "en").Body); !strings.Contains(body, "mailbox was changed after you confirmed") {
@@ -337,7 +337,7 @@ func TestAThiefsMailboxLosesItsProof(t *testing.T) {
 	}
 }
 
-func TestASecondPressFindsTheFormUsedUp(t *testing.T) {
+func TestOwnerPage_FormActsOnce(t *testing.T) {
 	s := newOwnerSite(t)
 	sender := s.verified("lantern-keeper")
 	gone := []domain.OwnerAction{domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRetire}
@@ -367,7 +367,7 @@ func TestASecondPressFindsTheFormUsedUp(t *testing.T) {
 	}
 }
 
-func TestAnotherSitesFormIsRefused(t *testing.T) {
+func TestOwnerPage_ForeignFormsAreRejected(t *testing.T) {
 	s := newOwnerSite(t)
 	_, token := s.pending("harbour-pilot")
 	const base, evil = "http://callbook.example.org", "https://evil.example.org"
@@ -407,7 +407,7 @@ func TestAnotherSitesFormIsRefused(t *testing.T) {
 	s.call("POST", "/owner/"+token, "", "act=confirm&form="+s.form(token), formType, "Origin: null", "Sec-Fetch-Site: same-origin").status(200)
 }
 
-func TestTheDevGuardLetsTheOwnersPagePost(t *testing.T) {
+func TestDev_OwnerPageMayPost(t *testing.T) {
 	s := newDevSite(t, false)
 	o := &ownerSite{site: s}
 	_, token := o.pending("harbour-pilot")
@@ -417,7 +417,7 @@ func TestTheDevGuardLetsTheOwnersPagePost(t *testing.T) {
 	s.call("POST", "/owner/"+token, "", body, formType, "Origin: null", "Sec-Fetch-Site: same-origin").status(200)
 }
 
-func TestAFormIsReadStrictly(t *testing.T) {
+func TestOwnerPage_ParsesFormsStrictly(t *testing.T) {
 	s := newOwnerSite(t)
 	_, token := s.pending("harbour-pilot")
 	form := "form=" + s.form(token) + "&act=confirm"
@@ -457,7 +457,7 @@ func TestAFormIsReadStrictly(t *testing.T) {
 	s.call("POST", "/owner/"+token, "", form+"&x="+strings.Repeat("x", 8<<10-len(form)-3), formType+"; charset=UTF-8").status(200)
 }
 
-func TestAnOwnerHasSoManyAgents(t *testing.T) {
+func TestOwnerPage_LimitsAgentsPerOwner(t *testing.T) {
 	s := newOwnerSite(t)
 	for i := range domain.DefaultOwnerAgents {
 		s.claimed(fmt.Sprintf("agent-%d", i), fmt.Sprintf("Mei+%d@harbour.example.org", i))
@@ -469,7 +469,7 @@ func TestAnOwnerHasSoManyAgents(t *testing.T) {
 	}
 }
 
-func TestAStrangersRequestIsNotFoundOnThePage(t *testing.T) {
+func TestOwnerPage_RequestsOfOthersAreNotFound(t *testing.T) {
 	s := newOwnerSite(t)
 	sender := s.verified("lantern-keeper")
 	key, other := s.inForce("harbour-pilot")
@@ -486,7 +486,7 @@ func TestAStrangersRequestIsNotFoundOnThePage(t *testing.T) {
 	s.press(other, domain.OwnerAgree, "request", id).status(409)
 }
 
-func TestErrorsOfTheOwnersPageAreForPeople(t *testing.T) {
+func TestOwnerPage_ErrorsArePages(t *testing.T) {
 	s := newOwnerSite(t, func(o *siteOptions) {
 		o.limits = ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 40, Period: time.Minute}}
 	})
@@ -526,7 +526,7 @@ func TestErrorsOfTheOwnersPageAreForPeople(t *testing.T) {
 	s.send(token, "", "act", "confirm").status(429)
 }
 
-func TestAFailureOfTheOwnersPageReachesTheLog(t *testing.T) {
+func TestOwnerPage_FailureIsLogged(t *testing.T) {
 	s := newOwnerSite(t)
 	_, token := s.pending("harbour-pilot")
 	s.exec(`ALTER TABLE owner_claims RENAME TO elsewhere`)
@@ -557,7 +557,7 @@ func TestAFailureOfTheOwnersPageReachesTheLog(t *testing.T) {
 	}
 }
 
-func TestTheTokenStaysOutOfTheLog(t *testing.T) {
+func TestOwnerPage_TokenIsNotLogged(t *testing.T) {
 	s := newOwnerSite(t)
 	_, token := s.pending("harbour-pilot")
 	for _, path := range []string{

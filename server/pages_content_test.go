@@ -303,8 +303,8 @@ func (s *site) homeIsAnswered() {
 	}
 }
 
-// TestThePagesOfTheDemoAreMadeOfAnswers: what stands on them is what the API says.
-func TestThePagesOfTheDemoAreMadeOfAnswers(t *testing.T) {
+// TestPages_OfTheDemoMatchTheAPI: what stands on them is what the API says.
+func TestPages_OfTheDemoMatchTheAPI(t *testing.T) {
 	proof.OneByOne(t)
 	demo := newDevSite(t, true)
 	for name, check := range map[string]func(*site){
@@ -339,8 +339,8 @@ func TestThePagesOfTheDemoAreMadeOfAnswers(t *testing.T) {
 	}
 }
 
-// TestPagesInEveryStateAreMadeOfAnswers: likewise where the demo does not come.
-func TestPagesInEveryStateAreMadeOfAnswers(t *testing.T) {
+// TestPages_InEveryStateMatchTheAPI: likewise where the demo does not come.
+func TestPages_InEveryStateMatchTheAPI(t *testing.T) {
 	proof.OneByOne(t)
 	s := newPeopleSite(t)
 	s.cardsAreAnswered([]string{"harbour-pilot", "bare-card", "tide-gauge", "shut-door", "lantern-keeper", "reef-watcher"})
@@ -354,8 +354,8 @@ func TestPagesInEveryStateAreMadeOfAnswers(t *testing.T) {
 	}
 }
 
-// TestAPagesTwinAnswersTheSame follows the Link to the API.
-func TestAPagesTwinAnswersTheSame(t *testing.T) {
+// TestPages_LinkToTheAPI follows the Link to the API.
+func TestPages_LinkToTheAPI(t *testing.T) {
 	s := newPeopleSite(t)
 	recordIn := regexp.MustCompile(`(?:"id":"|href="/calls/|id=")((?:pst|rpl)_[0-9a-z]+)|(?:"handle":"|class="callsign"><a href="/agents/|<h1 id="callsign">)([a-z0-9-]+)`)
 	for name, path := range s.paths() {
@@ -389,9 +389,9 @@ func TestAPagesTwinAnswersTheSame(t *testing.T) {
 	}
 }
 
-// TestABadQueryIsExplained: in the page's language, as the API does, and without
+// TestPages_ExplainBadQueries: in the page's language, as the API does, and without
 // repeating it.
-func TestABadQueryIsExplained(t *testing.T) {
+func TestPages_ExplainBadQueries(t *testing.T) {
 	s := newPeopleSite(t)
 	for path, status := range badPaths {
 		if status != 400 || strings.HasPrefix(path, "/?") {
@@ -422,7 +422,7 @@ func TestABadQueryIsExplained(t *testing.T) {
 	}
 }
 
-func TestPagesCountAsReads(t *testing.T) {
+func TestPages_CountAsReads(t *testing.T) {
 	s := newSite(t, withLimits(ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 3, Period: time.Minute}}))
 	for _, path := range []string{"/", "/agents", "/agents/nobody", "/calls", "/calls/pst_0", "/calls.atom"} {
 		for n := range 3 {

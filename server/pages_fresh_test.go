@@ -69,7 +69,7 @@ func (pages madeOf) changed(t testing.TB, when string, before, after map[string]
 	return changed
 }
 
-func TestAPagesTagChangesWithWhatItIsMadeFrom(t *testing.T) {
+func TestPages_ETagFollowsTheContent(t *testing.T) {
 	s := newSite(t)
 	pilot, gauge := s.verified("harbour-pilot"), s.agent("tide-gauge")
 	call := s.post(pilot, "Tide data wanted")
@@ -127,7 +127,7 @@ func TestAPagesTagChangesWithWhatItIsMadeFrom(t *testing.T) {
 	}
 }
 
-func TestEveryFormOfAPageHasItsOwnTag(t *testing.T) {
+func TestPages_EveryVariantHasItsETag(t *testing.T) {
 	s := newPeopleSite(t)
 	for name, path := range s.paths() {
 		forms := map[string]string{}
@@ -162,9 +162,9 @@ func TestEveryFormOfAPageHasItsOwnTag(t *testing.T) {
 	}
 }
 
-// TestAPageShowsWhatWasJustWritten: whatever others read meanwhile, who wrote sees
+// TestPages_ShowWritesAtOnce: whatever others read meanwhile, who wrote sees
 // it, and no tag of an older page is taken for the new one's.
-func TestAPageShowsWhatWasJustWritten(t *testing.T) {
+func TestPages_ShowWritesAtOnce(t *testing.T) {
 	s := newSite(t)
 	const writers, rounds = 3, 8
 	var running atomic.Int32
@@ -216,9 +216,9 @@ func TestAPageShowsWhatWasJustWritten(t *testing.T) {
 	all.Wait()
 }
 
-// TestWhoHasGoneIsShownNowhere: neither a deleted agent nor a suspended one, nor
+// TestPages_OmitDeletedAndSuspendedAgents: neither a deleted agent nor a suspended one, nor
 // what they wrote, and nothing leads to them.
-func TestWhoHasGoneIsShownNowhere(t *testing.T) {
+func TestPages_OmitDeletedAndSuspendedAgents(t *testing.T) {
 	s := newSite(t)
 	pilot := s.joined(domain.Registration{Handle: "harbour-pilot"})
 	mark := domain.Profile{Tagline: "Canary text", Capabilities: []string{"canary"}}

@@ -143,7 +143,7 @@ func headersOf(a *result) headers {
 	return h.and("Date", "", "X-Request-Id", "", "Content-Length", "")
 }
 
-func TestEveryRouteHasItsHeaders(t *testing.T) {
+func TestHeaders_OfEveryRoute(t *testing.T) {
 	s := newPeopleSite(t)
 	key, token := s.inForce("claimed-one")
 	for _, row := range headerRows(s, token) {
@@ -179,8 +179,8 @@ func TestEveryRouteHasItsHeaders(t *testing.T) {
 	}
 }
 
-// TestASecureSiteAsksForSecureTransport: with every answer, and only there.
-func TestASecureSiteAsksForSecureTransport(t *testing.T) {
+// TestHeaders_SecureSiteRequiresHTTPS: with every answer, and only there.
+func TestHeaders_SecureSiteRequiresHTTPS(t *testing.T) {
 	s := newPeopleSite(t)
 	secure := &site{TB: t, server: sure(New(s.store, Options{BaseURL: "https://callbook.example.org"}))(t), promised: s.promised}
 	for _, row := range headerRows(s, "gone") {
@@ -200,7 +200,7 @@ func TestASecureSiteAsksForSecureTransport(t *testing.T) {
 	}
 }
 
-func TestPreflightsOfPages(t *testing.T) {
+func TestHeaders_OfPreflights(t *testing.T) {
 	s := newPeopleSite(t)
 	_, token := s.inForce("claimed-one")
 	paths := map[string]bool{"/owner/" + token: false, "/owner/x": false, "/healthz": false, "/readyz": false, "/api/me": false}
@@ -228,9 +228,9 @@ func TestPreflightsOfPages(t *testing.T) {
 	}
 }
 
-// TestAPageOpensWhoeverAsks: as with public operations, neither a key nor an
+// TestPages_IgnoreKeysAndOrigins: as with public operations, neither a key nor an
 // origin nor a cookie makes a difference.
-func TestAPageOpensWhoeverAsks(t *testing.T) {
+func TestPages_IgnoreKeysAndOrigins(t *testing.T) {
 	s := newPeopleSite(t)
 	key := s.agent("asks-with-a-key")
 	for name, path := range s.paths() {

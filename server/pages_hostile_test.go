@@ -182,7 +182,7 @@ func benignShapes(t testing.TB) map[string][]string {
 	return shapes
 }
 
-func TestHostileTextStaysTextOnEveryPage(t *testing.T) {
+func TestPages_HostileTextStaysText(t *testing.T) {
 	proof.OneByOne(t)
 	want, c := benignShapes(t), newHostileCrew(t)
 	texts := variedHostileTexts()
@@ -235,7 +235,7 @@ func (c *hostileCrew) readList(want map[string][]string, list, lang string) {
 	}
 }
 
-func TestHostileQueriesStayText(t *testing.T) {
+func TestPages_HostileQueriesStayText(t *testing.T) {
 	proof.OneByOne(t)
 	s := newSite(t)
 	texts := variedHostileTexts()

@@ -135,9 +135,9 @@ func (s *site) walkedBytes(path, plural, id string) (ids []string, longest int) 
 	return ids, longest
 }
 
-// TestAnswersAreBoundedHoweverLongTheirTexts: no single public read fetches
+// TestPublicReads_AreBounded: no single public read fetches
 // megabytes, and walking a list of the longest still visits each record once.
-func TestAnswersAreBoundedHoweverLongTheirTexts(t *testing.T) {
+func TestPublicReads_AreBounded(t *testing.T) {
 	proof.OneByOne(t)
 	b := newBrim(t, pictures)
 	const kilobyte = 1 << 10
@@ -233,7 +233,7 @@ func (s *site) pagesAreSmall() {
 	}
 }
 
-func TestPagesAreSmallHoweverLongTheirTexts(t *testing.T) {
+func TestPages_AreSmall(t *testing.T) {
 	proof.OneByOne(t)
 	for name, tt := range map[string]struct {
 		letters []rune

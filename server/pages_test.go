@@ -253,7 +253,7 @@ var badPaths = map[string]int{
 // leadsOn is where a page of the directory may lead.
 var leadsOn = regexp.MustCompile(`^(/((agents|calls)(/[a-z0-9_-]+)?|docs|calls\.atom|api(/[a-z0-9/_-]+)?|skill\.md|openapi\.json|style\.css|mark\.svg)?(\?[\w=&%.+~-]*)?(#operator)?|\?[\w=&%.+~-]*|#[a-z]+|https?://[^\s"'<>]+)$`)
 
-func TestEveryPageIsGoodHTML(t *testing.T) {
+func TestPages_AreValidHTML(t *testing.T) {
 	s := newPeopleSite(t)
 	empty := newSite(t)
 	for _, lang := range []string{"en", "zh"} {
@@ -305,7 +305,7 @@ func loadFaults(doc *html.Node) (faults []string) {
 	return faults
 }
 
-func TestThePagesAreWholeInBothLanguages(t *testing.T) {
+func TestPages_AreCompleteInBothLanguages(t *testing.T) {
 	s, empty := newPeopleSite(t), newSite(t)
 	latin, han := regexp.MustCompile(`[A-Za-z]{2,}`), regexp.MustCompile(`[\p{Han}，。：；（）、？！]+`)
 	in := func(lang string) map[string]*result {
@@ -334,7 +334,7 @@ func TestThePagesAreWholeInBothLanguages(t *testing.T) {
 	}
 }
 
-func TestEveryPageSpeaksTheReadersLanguage(t *testing.T) {
+func TestPages_FollowTheLanguage(t *testing.T) {
 	s := newSite(t)
 	call := s.post(s.agent("harbour-pilot"), "A call")
 	for _, path := range []string{"/", "/agents", "/agents/harbour-pilot", "/calls", "/calls/" + call, "/calls.atom", "/agents/nobody", "/nowhere"} {

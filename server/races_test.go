@@ -76,7 +76,7 @@ func rows(t testing.TB, path, table string) (n int) {
 
 const onceKey = "Idempotency-Key: 0123456789abcdef"
 
-func TestARepeatedCallHappensOnce(t *testing.T) {
+func TestIdempotency_RepeatedRequestActsOnce(t *testing.T) {
 	s, key, post := inhabited(t, func(o *siteOptions) { o.quotas = domain.Quotas{Posts: 2, Replies: 2} })
 	sender, thread := s.verified("sender"), "/api/posts/"+post
 	for path, tt := range map[string]struct {
@@ -118,7 +118,7 @@ func TestARepeatedCallHappensOnce(t *testing.T) {
 	}
 }
 
-func TestOneOfTwoBodiesUnderAKeyWins(t *testing.T) {
+func TestIdempotency_OneOfTwoBodiesWins(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("harbour-pilot")
 	answers := s.rush(func(i int) *result {
@@ -130,7 +130,7 @@ func TestOneOfTwoBodiesUnderAKeyWins(t *testing.T) {
 	}
 }
 
-func TestAKeyInUseIsNeverVoidedByAReplay(t *testing.T) {
+func TestIdempotency_ReplayKeepsAUsedKey(t *testing.T) {
 	for range 5 {
 		s := newSite(t)
 		body := registrationOf("harbour-pilot")
@@ -165,7 +165,7 @@ func TestAKeyInUseIsNeverVoidedByAReplay(t *testing.T) {
 	}
 }
 
-func TestARegistrationWhoseAnswerWasLostIsRepeated(t *testing.T) {
+func TestIdempotency_RegistrationIsRepeated(t *testing.T) {
 	s := newSite(t)
 	body := registrationOf("harbour-pilot")
 	register := func() *result { return s.call("POST", "/api/agents", "", body, onceKey).status(201) }
@@ -198,7 +198,7 @@ func TestARegistrationWhoseAnswerWasLostIsRepeated(t *testing.T) {
 	}
 }
 
-func TestRepeatedCallsHaveTheirScope(t *testing.T) {
+func TestIdempotency_Scope(t *testing.T) {
 	s, key, post := inhabited(t)
 	other := s.agent("other-agent")
 	const call = `{"kind":"announce","title":"Once","body":"b"}`
@@ -232,9 +232,9 @@ func TestRepeatedCallsHaveTheirScope(t *testing.T) {
 	s.call("POST", "/api/posts", key, call, "Idempotency-Key: "+strings.Repeat("k", 128)).status(201)
 }
 
-// TestAPassedDeadlineIsToldWithTheOtherFaults: also where the call may be one that is
+// TestValidation_ReportsPastDeadlinesWithOtherFields: also where the call may be one that is
 // repeated, and before the rules as in a call that only tries.
-func TestAPassedDeadlineIsToldWithTheOtherFaults(t *testing.T) {
+func TestValidation_ReportsPastDeadlinesWithOtherFields(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("harbour-pilot")
 	past := s.requestTo("harbour-pilot") // level 0, to itself

@@ -112,7 +112,7 @@ func register(handle string, headers ...string) string {
 
 func chunk(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
 
-func TestStrangeRequestsHaveOneReading(t *testing.T) {
+func TestHTTP_AmbiguousRequestsHaveOneReading(t *testing.T) {
 	s := serve(t)
 	const host = "Host: callbook.example.org\r\n"
 	const smuggled = "GET /api/smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -165,7 +165,7 @@ func TestStrangeRequestsHaveOneReading(t *testing.T) {
 	proof.Figure(t, "raw requests", len(tests))
 }
 
-func TestHeadersAreBounded(t *testing.T) {
+func TestHTTP_HeadersAreBounded(t *testing.T) {
 	s := serve(t)
 	const start = "GET /api HTTP/1.1\r\nHost: callbook.example.org\r\n"
 	tests := map[string]string{
@@ -185,7 +185,7 @@ func TestHeadersAreBounded(t *testing.T) {
 	proof.Figure(t, "raw requests", len(tests)+1)
 }
 
-func TestBodiesAreBoundedHoweverTheyAreSent(t *testing.T) {
+func TestHTTP_BodiesAreBounded(t *testing.T) {
 	s := serve(t)
 	const start = "POST /api/agents HTTP/1.1\r\nHost: callbook.example.org\r\n"
 	blank := strings.Repeat(" ", 32<<10)
@@ -220,7 +220,7 @@ func TestBodiesAreBoundedHoweverTheyAreSent(t *testing.T) {
 	proof.Figure(t, "raw requests", len(tests)+1)
 }
 
-func TestHalfSentHeadersAreGivenUp(t *testing.T) {
+func TestHTTP_IncompleteHeadersTimeOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes as long as the header timeout")
 	}
@@ -245,7 +245,7 @@ func TestHalfSentHeadersAreGivenUp(t *testing.T) {
 	})
 }
 
-func TestSlowConnectionsDoNotHoldOthersBack(t *testing.T) {
+func TestHTTP_SlowConnectionsBlockNoOthers(t *testing.T) {
 	s := serve(t)
 	for range 200 {
 		if _, err := io.WriteString(s.dial(), "GET /api HTTP/1.1\r\nHost: callbook"); err != nil {
@@ -274,9 +274,9 @@ func (s *served) begin(request string) (conn *net.TCPConn, r *bufio.Reader, body
 	return conn, r, body
 }
 
-// TestABodyThatComesLate: a call was admitted by its key, and holds its body back
+// TestHTTP_LateBodyIsAuthorizedAgain: a call was admitted by its key, and holds its body back
 // until its agent may no longer act.
-func TestABodyThatComesLate(t *testing.T) {
+func TestHTTP_LateBodyIsAuthorizedAgain(t *testing.T) {
 	for ends, c := range map[string]struct {
 		end         func(*store.Store, domain.Caller) error
 		want, calls int
@@ -323,7 +323,7 @@ func TestABodyThatComesLate(t *testing.T) {
 	}
 }
 
-func TestStoppingFinishesWhatRuns(t *testing.T) {
+func TestShutdown_CompletesRunningRequests(t *testing.T) {
 	s := serve(t)
 	idle := s.dial()
 	if _, err := io.WriteString(idle, "GET /api HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
@@ -373,7 +373,7 @@ func TestStoppingFinishesWhatRuns(t *testing.T) {
 	}
 }
 
-func TestACallThatNeverEndsDoesNotHoldUpStopping(t *testing.T) {
+func TestShutdown_CutsOffEndlessRequests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes as long as running calls may")
 	}

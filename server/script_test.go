@@ -35,9 +35,9 @@ var unmet = map[string]string{
 	"too_few":                  "no list has a least number of items",
 }
 
-// TestAPIScripts runs testdata/api, each script on a fresh site, and proves that
+// TestScripts_ReachEveryOperationAndError runs testdata/api, each script on a fresh site, and proves that
 // together they reach every operation and every refusal.
-func TestAPIScripts(t *testing.T) {
+func TestScripts_ReachEveryOperationAndError(t *testing.T) {
 	paths, err := filepath.Glob("../testdata/api/*.hurl")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no scripts: %v", err)
@@ -77,8 +77,8 @@ func TestAPIScripts(t *testing.T) {
 	}
 }
 
-// TestRefusalsThatNoScriptMeets meets those that a site of other settings has.
-func TestRefusalsThatNoScriptMeets(t *testing.T) {
+// TestScripts_ErrorsOfOtherSettings meets those that a site of other settings has.
+func TestScripts_ErrorsOfOtherSettings(t *testing.T) {
 	met := map[string]bool{}
 	s := newSite(t, func(o *siteOptions) { o.mailOff = true })
 	key := s.agent("harbour-pilot")

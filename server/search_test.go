@@ -213,7 +213,7 @@ func TestSearch_NextVisitsStrictThenPartialMatchesOnce(t *testing.T) {
 	}
 }
 
-func TestSearch_ToolsAnswerTheSame(t *testing.T) {
+func TestSearch_ToolsMatchTheAPI(t *testing.T) {
 	tw := newTwins(newSearchSite(t))
 	for _, name := range []string{"search_agents", "search_calls"} {
 		for _, arguments := range []map[string]any{

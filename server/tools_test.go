@@ -219,8 +219,8 @@ func (tw *twins) walk(name string, arguments map[string]any) (pages int) {
 	}
 }
 
-// TestToolsAnswerAsTheirTwins reads the whole demo directory both ways.
-func TestToolsAnswerAsTheirTwins(t *testing.T) {
+// TestTools_MatchTheAPI reads the whole demo directory both ways.
+func TestTools_MatchTheAPI(t *testing.T) {
 	proof.OneByOne(t)
 	tw := newTwins(newDevSite(t, true))
 	type list = []map[string]any
@@ -270,7 +270,7 @@ func TestToolsAnswerAsTheirTwins(t *testing.T) {
 	}
 }
 
-func TestStatsAndGuideAnswerAsTheirTwins(t *testing.T) {
+func TestTools_StatsAndGuideMatchTheAPI(t *testing.T) {
 	s, _, _ := inhabited(t)
 	tw := newTwins(s)
 	tw.same("get_stats", nil)
@@ -315,9 +315,9 @@ func argumentsToTry(schema *jsonschema.Schema) (values []any) {
 	return values
 }
 
-// TestToolsRefuseAsTheirTwins: with the words of the REST call, and whatever the
+// TestTools_RejectLikeTheAPI: with the words of the REST call, and whatever the
 // input schema refuses.
-func TestToolsRefuseAsTheirTwins(t *testing.T) {
+func TestTools_RejectLikeTheAPI(t *testing.T) {
 	s, _, post := inhabited(t)
 	tw := newTwins(s)
 	// The schema knows nothing of characters, codes and cursors.
@@ -365,7 +365,7 @@ func TestToolsRefuseAsTheirTwins(t *testing.T) {
 	tw.same("search_agents", map[string]any{"offset": 3, "cursor": "x"})
 }
 
-func TestArgumentsOfTools(t *testing.T) {
+func TestTools_ParseArguments(t *testing.T) {
 	s, _, _ := inhabited(t)
 	refused := func(name, arguments string, want ...string) {
 		t.Helper()
@@ -424,8 +424,8 @@ func TestArgumentsOfTools(t *testing.T) {
 	}
 }
 
-// TestToolsAreDescribed: seven of them, each with all that a client needs.
-func TestToolsAreDescribed(t *testing.T) {
+// TestTools_AreDescribed: seven of them, each with all that a client needs.
+func TestTools_AreDescribed(t *testing.T) {
 	s := newSite(t)
 	list := s.toolList()
 	names := slices.Sorted(maps.Keys(list))

@@ -286,8 +286,8 @@ func TestRunTool_ReturnsTheBriefForm(t *testing.T) {
 	}
 }
 
-// TestDescribe_HidesUnknownErrors: nothing of an error that is not in the catalogue is sent.
-func TestDescribe_HidesUnknownErrors(t *testing.T) {
+// TestCatalogue_HidesUnknownErrors: nothing of an error that is not in the catalogue is sent.
+func TestCatalogue_HidesUnknownErrors(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, &domain.Error{Code: "secret"}} {
 		status, object, rejected := catalogue.Describe(err, "id")
 		if status != 500 || object.Code != api.CodeInternal || object.RequestID != "id" || rejected {
@@ -296,8 +296,8 @@ func TestDescribe_HidesUnknownErrors(t *testing.T) {
 	}
 }
 
-// TestOpenAPI_DocumentsTheRow: statuses, the short form, and the fields of the body.
-func TestOpenAPI_DocumentsTheRow(t *testing.T) {
+// TestOpenAPI_DocumentsTheOperation: statuses, the short form, and the fields of the body.
+func TestOpenAPI_DocumentsTheOperation(t *testing.T) {
 	s := newService(t, ratelimit.Limits{})
 	add, list := s.engine.Describe(s.engine.Operation("addBook")), s.engine.Describe(s.engine.Operation("listBooks"))
 	for _, status := range []string{"201", "400", "401", "404", "409", "413", "415", "422", "429", "500", "503"} {

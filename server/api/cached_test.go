@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestAnAnswerIsCompressedOnce: its compressed form is kept with it, unless that
+// TestCached_IsCompressedOnce: its compressed form is kept with it, unless that
 // saves little.
-func TestAnAnswerIsCompressedOnce(t *testing.T) {
+func TestCached_IsCompressedOnce(t *testing.T) {
 	text := NewCached(strings.Repeat("harbour pilot ", 500))
 	if z := text.gzip(); z.body == nil || z != text.gzip() {
 		t.Error("a text is compressed anew each time, or not at all")

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestClientAddresses(t *testing.T) {
+func TestClientAddress_TrustsOnlyProxies(t *testing.T) {
 	proxies, err := ParseTrustedProxies([]string{"127.0.0.1", "10.0.0.0/8", "fd00::/8", "::1", "fe80::9", "::ffff:172.16.0.0/108", "::ffff:192.0.2.9"})
 	if err != nil {
 		t.Fatal(err)
@@ -63,10 +63,10 @@ func TestClientAddresses(t *testing.T) {
 	}
 }
 
-// FuzzForwardedFor reads X-Forwarded-For from a trusted proxy, as several headers where
+// FuzzClientAddress reads X-Forwarded-For from a trusted proxy, as several headers where
 // it has several lines: who calls is the last hop that is not trusted, whatever stands
 // left of it, and left of a hop that is no address nobody is believed.
-func FuzzForwardedFor(f *testing.F) {
+func FuzzClientAddress(f *testing.F) {
 	for _, seed := range []string{
 		"", ",", " , ,", "198.51.100.7", "203.0.113.1, 198.51.100.7, 10.1.2.3", "10.0.0.2,10.0.0.1,127.0.0.1", "198.51.100.7, unknown, 10.0.0.1", "<script>,198.51.100.7",
 		"198.51.100.7:99", "198.51.100.7:099999", "[2001:db8::1]:443", "[[::1]]", "]2001:db8::1[", "[198.51.100.7]:80", "::ffff:198.51.100.7", "::ffff:10.0.0.1", "::ffff:c633:6407%eth0", "[::ffff:198.51.100.7]:80",

@@ -37,9 +37,9 @@ func (q *queue) Accept() (net.Conn, error) {
 	return &caller{addr: addr}, nil
 }
 
-// TestConnectionsAreBounded: in all, and from one network, but for those who speak for
+// TestListener_LimitsConnections: in all, and from one network, but for those who speak for
 // many.
-func TestConnectionsAreBounded(t *testing.T) {
+func TestListener_LimitsConnections(t *testing.T) {
 	trusted, err := ParseTrustedProxies([]string{"10.0.0.1"})
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestOtherPathsAreLoggedAsTheyAre(t *testing.T) {
+func TestObserver_LogsOrdinaryPaths(t *testing.T) {
 	for _, path := range []string{"/", "/owner", "/api/agents/owner-x", "/agents/owner/x", "/api/agents/%E6%BD%AE", "*"} {
 		u := &url.URL{Path: path}
 		if path != "*" {

@@ -27,7 +27,7 @@ func memoryOfHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-func TestRetryAtHoldsForEveryLimit(t *testing.T) {
+func TestLimiter_AllowsAtRetryAt(t *testing.T) {
 	for calls := 1; calls <= 1000; calls++ {
 		for _, period := range []time.Duration{time.Minute, time.Hour} {
 			now := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
@@ -49,7 +49,7 @@ func TestRetryAtHoldsForEveryLimit(t *testing.T) {
 	}
 }
 
-func TestTheLimiterIsBounded(t *testing.T) {
+func TestLimiter_IsBounded(t *testing.T) {
 	distinct := proof.Rounds(1_000_000, 1_000_000, 10_000_000)
 	if testing.Short() {
 		distinct = 2 * maxAddresses
@@ -93,8 +93,8 @@ func TestTheLimiterIsBounded(t *testing.T) {
 	proof.Figure(t, "MB of limits", megabytes)
 }
 
-// TestACallThatHasWaitedForgetsNothing: it comes with the time at which it began.
-func TestACallThatHasWaitedForgetsNothing(t *testing.T) {
+// TestLimiter_LateRequestResetsNothing: it comes with the time at which it began.
+func TestLimiter_LateRequestResetsNothing(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	l := New(Limits{reads: Limit{1, time.Hour}})
 	take := func(agent int64, after time.Duration) error {

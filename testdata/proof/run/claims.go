@@ -66,9 +66,9 @@ var claims = []claim{
 		name: "hostile", what: "Inputs that end in a 5xx or a panic: requests that break the OpenAPI document, each constraint alone and then by chance, and what the fuzz targets think of; requests over raw sockets, oversized, contradictory or cut off, that are read in another way than HTTP wants",
 		shows: "{failures} of {inputs}, {requests} of them requests that are refused, to {operations} operations; 0 of {raw requests}",
 		needs: []need{{"inputs", atLeast, 50_000, 10_000_000}, {"requests", atLeast, 12_000, 1_000_000}, {"failures", exactly, 0, 0}, {"operations", atLeast, 37, 37}, {"raw requests", atLeast, 40, 40}},
-		tests: slices.Concat(in("./server", "TestHostileInput", "TestStrangeRequestsHaveOneReading", "TestHeadersAreBounded", "TestBodiesAreBoundedHoweverTheyAreSent"),
-			fuzzed("./server", "FuzzWritingCalls", "FuzzSearch", "FuzzPages", "FuzzMCP", "FuzzOwner"),
-			fuzzed("./server/api", "FuzzParseJSON"), fuzzed("./server/middleware", "FuzzForwardedFor"), fuzzed("./server/cli", "FuzzConfig"), fuzzed("./server/linkcheck", "FuzzPage"), fuzzed("./store/search", "FuzzTokens"),
+		tests: slices.Concat(in("./server", "TestHostileInput_IsRejected", "TestHTTP_AmbiguousRequestsHaveOneReading", "TestHTTP_HeadersAreBounded", "TestHTTP_BodiesAreBounded"),
+			fuzzed("./server", "FuzzWrites", "FuzzSearch", "FuzzPages", "FuzzMCP", "FuzzOwnerPage"),
+			fuzzed("./server/api", "FuzzParseJSON"), fuzzed("./server/middleware", "FuzzClientAddress"), fuzzed("./server/cli", "FuzzConfig"), fuzzed("./server/linkcheck", "FuzzPage"), fuzzed("./store/search", "FuzzTokens"),
 			fuzzed("./store", "FuzzSearch"), fuzzed("./store/text", "FuzzFields", "FuzzBlockedWord", "FuzzText")),
 	},
 	{
@@ -93,13 +93,13 @@ var claims = []claim{
 		name: "authority", what: "Calls of the authorisation matrix (every operation, caller and state) that end as its table says; acts by chance that end as a model of the rules does",
 		shows: "{cells} calls, {operations} operations; {acts} acts",
 		needs: []need{{"cells", atLeast, 1000, 1000}, {"operations", atLeast, 37, 37}, {"acts", atLeast, 100_000, 1_000_000}},
-		tests: slices.Concat(in("./server", "TestAuthorisation"), in("./store", "TestModel")),
+		tests: slices.Concat(in("./server", "TestAuthorization_Matrix"), in("./store", "TestModel")),
 	},
 	{
 		name: "canaries", what: "Keys, codes, links and mailboxes shown to whom they do not belong, logged, or left in the file after deletion",
 		shows: "0 of {secrets} secrets in {answers} answers; 0 of {erased} erased agents",
 		needs: []need{{"secrets", atLeast, 100, 100}, {"answers", atLeast, 5000, 5000}, {"erased", atLeast, 50, 50}},
-		tests: slices.Concat(in("./server", "TestNoSecretIsShown", "TestNoToolShowsASecret"), in("./store", "TestNothingErasedIsLeftInTheFile")),
+		tests: slices.Concat(in("./server", "TestSecrets_NeverShown", "TestTools_ShowNoSecret"), in("./store", "TestNothingErasedIsLeftInTheFile")),
 	},
 	{
 		name: "races", what: "Limits passed by one, and acts done twice, in rounds of 100 calls at once",
@@ -107,8 +107,8 @@ var claims = []claim{
 		needs: []need{{"limit rounds", atLeast, 1000, 20_000}, {"act rounds", atLeast, 900, 18_000}},
 		tests: slices.Concat(in("./store", "TestNoLimitIsPassedByOne", "TestLimitsOfRequestsAtOnce", "TestWrongTriesAtOnce", "TestTheRightCodeAtOnce",
 			"TestOneOfManyRotationsWins", "TestOneFormActsOnce", "TestCollaborationsAtOnce"),
-			in("./server", "TestAcceptDeclineAndWithdrawAtOnce", "TestTheOwnersReceiptAtOnceWithOthers", "TestDeletingAndAcceptingAtOnce",
-				"TestRightAndWrongCodesAtOnce", "TestConfirmingAndRejectingAClaimAtOnce", "TestEveryWayToAnotherKeyAtOnce")),
+			in("./server", "TestContactRequest_ConcurrentAcceptDeclineWithdraw", "TestContactRequest_ConcurrentOwnerReceipt", "TestContactRequest_ConcurrentDeletionAndAccept",
+				"TestVerification_ConcurrentRightAndWrongCodes", "TestOwnerClaim_ConcurrentConfirmAndReject", "TestKeys_ConcurrentReplacements")),
 	},
 	{
 		name: "detector", what: "Reports of the race detector, and calls that fail, under a load of every kind, calls that are served, and those of them that do not only look on; growth of descriptors and goroutines meanwhile, in percent, where more than three are more",
@@ -133,7 +133,7 @@ var claims = []claim{
 		shows: "0 of {pages} pages; {texts on pages} texts on public pages, {texts on owners pages} on owners' pages, {texts in queries} in queries, {texts in the feed} in the feed, {texts in tools} in tools",
 		needs: []need{{"texts on pages", atLeast, 500, 500}, {"pages", atLeast, 1500, 1500}, {"texts on owners pages", atLeast, 500, 500}, {"texts in queries", atLeast, 500, 500},
 			{"texts in the feed", atLeast, 500, 500}, {"texts in tools", atLeast, 500, 500}},
-		tests: in("./server", "TestHostileTextStaysTextOnEveryPage", "TestHostileTextStaysText", "TestTextStaysText", "TestHostileQueriesStayText"),
+		tests: in("./server", "TestPages_HostileTextStaysText", "TestOwnerPage_HostileTextStaysText", "TestTools_HostileTextStaysText", "TestPages_HostileQueriesStayText"),
 	},
 	{
 		name: "mails", what: "Mails a day that hostile agents can send to one address",
@@ -145,7 +145,7 @@ var claims = []claim{
 		name: "memory", what: "Anonymous memory with agents in the directory, at rest and with 64 clients, in MB; what the rate limits take after so many callers, of whom they remember the newest 32,768",
 		shows: "{MB at rest} and {MB under load} with {agents} agents; {MB of limits} after {limiter keys} callers",
 		needs: []need{{"MB at rest", atMost, 40, 40}, {"MB under load", atMost, 150, 150}, {"agents", atLeast, 5000, 100_000}, {"limiter keys", atLeast, 1_000_000, 10_000_000}, {"MB of limits", atMost, 20, 20}},
-		tests: slices.Concat(in(systemtest, "TestMemory"), in("./server/ratelimit", "TestTheLimiterIsBounded")),
+		tests: slices.Concat(in(systemtest, "TestMemory"), in("./server/ratelimit", "TestLimiter_IsBounded")),
 	},
 	{
 		name: "exposure", what: "Exposure of the shipped systemd unit by `systemd-analyze security`, in tenths, of 100",

@@ -42,6 +42,7 @@ func TestPublicReads_Revalidate(t *testing.T) {
 				}
 			}
 		}
+		s.sent("GET", path, `If-None-Match: "another"`, "If-None-Match: "+tag).status(304)
 		for _, match := range []string{`W/"other"`, `"` + strong, strong[:5], "W/*", `"*"`} {
 			s.sent("GET", path, "If-None-Match: "+match).status(200)
 		}

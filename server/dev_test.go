@@ -122,14 +122,6 @@ func TestDev_RejectsForeignHostsAndOrigins(t *testing.T) {
 	}
 }
 
-func TestDev_PathsAreAbsentInProduction(t *testing.T) {
-	s := newSite(t)
-	for _, call := range []string{"GET /dev/agents", "GET /dev/mail", "POST /dev/clock", "POST /dev/reset"} {
-		method, path, _ := strings.Cut(call, " ")
-		s.call(method, path, "", nil).refused(404, domain.CodeNotFound)
-	}
-}
-
 func TestDev_ListsAgentsWithKeys(t *testing.T) {
 	proof.OneByOne(t)
 	s := newDevSite(t, true)

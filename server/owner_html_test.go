@@ -79,16 +79,31 @@ func (s *ownerSite) refused(query string, err error) *result {
 	return &result{TB: s.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 }
 
-func TestOwnerPage_IsValidHTML(t *testing.T) {
+func TestOwnerPage_IsValidInEveryState(t *testing.T) {
 	s := newOwnerSite(t)
+	want := ownersAnswer.and("Allow", "", "Retry-After", "")
 	for _, lang := range []string{"en", "zh"} {
 		for name, page := range s.ownerPages(lang) {
-			for _, fault := range pageFaults(parsePage(t, page.Body), ownAddress.MatchString) {
+			doc := parsePage(t, page.Body)
+			for _, fault := range append(pageFaults(doc, ownAddress.MatchString), loadFaults(doc)...) {
 				t.Errorf("%s, %s: %s", name, lang, fault)
 			}
 			if !bytes.HasPrefix(page.Body, []byte("<!DOCTYPE html>\n<html lang=\""+lang+"\">")) {
 				t.Errorf("%s, %s: begins with %.60q", name, lang, page.Body)
 			}
+			if at := bytes.IndexByte(page.Body, '@'); at >= 0 {
+				t.Errorf("%s: an address: %s", name, page.Body[max(0, at-40):at+20])
+			}
+			got := headersOf(page).and("Allow", "", "Retry-After", "", "Vary", want["Vary"], "Content-Encoding", "")
+			if diff := cmp.Diff(want.and("Content-Language", lang), got); diff != "" {
+				t.Errorf("%s, %s: headers (-want +got):\n%s", name, lang, diff)
+			}
+		}
+	}
+	for state, enter := range ownerStates {
+		token := enter(s, "agent-"+regexp.MustCompile(`[^a-z]`).ReplaceAllString(state, ""))
+		if page := s.open("/owner/"+token, "en"); bytes.Contains(page.Body, []byte(token)) {
+			t.Errorf("%s: the page holds its token", state)
 		}
 	}
 }
@@ -143,81 +158,6 @@ func TestOwnerPage_FollowsTheLanguage(t *testing.T) {
 			return href == "?lang="+other && is == other
 		}) {
 			t.Errorf("%q, %q: no link to the other language", tt.query, tt.accept)
-		}
-	}
-}
-
-func TestOwnerPage_Headers(t *testing.T) {
-	s := newOwnerSite(t)
-	want := map[string]string{
-		"Content-Type":                 "text/html; charset=utf-8",
-		"Cache-Control":                "no-store",
-		"Content-Security-Policy":      "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-		"Referrer-Policy":              "no-referrer",
-		"X-Robots-Tag":                 "noindex",
-		"X-Content-Type-Options":       "nosniff",
-		"Cross-Origin-Opener-Policy":   "same-origin",
-		"Cross-Origin-Resource-Policy": "same-origin",
-		"Content-Language":             "en",
-	}
-	never := []string{"ETag", "Last-Modified", "Set-Cookie", "Location", "Access-Control-Allow-Origin", "Link", "Refresh"}
-	for name, page := range s.ownerPages("en") {
-		for header, value := range want {
-			if got := page.Header.Values(header); !slices.Equal(got, []string{value}) {
-				t.Errorf("%s: %s is %q, want %q", name, header, got, value)
-			}
-		}
-		for _, header := range never {
-			if got := page.Header.Get(header); got != "" {
-				t.Errorf("%s: %s is %q", name, header, got)
-			}
-		}
-	}
-}
-
-func TestOwnerPage_LoadsLittle(t *testing.T) {
-	s := newOwnerSite(t)
-	_, token := s.inForce("harbour-pilot")
-	for i := range 10 {
-		s.waits("harbour-pilot", s.verified(fmt.Sprintf("sender-%d", i)))
-	}
-	page := s.open("/owner/"+token, "zh")
-	size := len(page.Body)
-	loaded := 0
-	for _, n := range elements(parsePage(t, page.Body), "link", "img", "script", "source", "use") {
-		href, _ := attribute(n, "href")
-		if href == "#end" {
-			continue // a part of the page
-		}
-		a := s.call("GET", href, "", nil).status(200)
-		size += len(a.Body)
-		loaded++
-		if a.Header.Get("Cache-Control") != api.Revalidate || !strings.HasPrefix(a.Header.Get("ETag"), `W/"`) {
-			t.Errorf("%s cannot be revalidated: %v", href, a.Header)
-		}
-		s.call("GET", href, "", nil, "If-None-Match: "+a.Header.Get("ETag")).status(304)
-	}
-	if loaded != 2 || size > 60<<10 {
-		t.Errorf("the page loads %d files, %d bytes in all", loaded, size)
-	}
-	if style := s.call("GET", "/style.css", "", nil); style.Header.Get("Content-Type") != "text/css; charset=utf-8" || bytes.Contains(style.Body, []byte("url(")) || bytes.Contains(style.Body, []byte("@import")) {
-		t.Errorf("the stylesheet: %v", style.Header)
-	}
-}
-
-func TestOwnerPage_ShowsNoAddressOrToken(t *testing.T) {
-	s := newOwnerSite(t)
-	for _, lang := range []string{"en", "zh"} {
-		for name, page := range s.ownerPages(lang) {
-			if at := bytes.IndexByte(page.Body, '@'); at >= 0 {
-				t.Errorf("%s: an address: %s", name, page.Body[max(0, at-40):at+20])
-			}
-		}
-	}
-	for state, enter := range ownerStates {
-		token := enter(s, "agent-"+regexp.MustCompile(`[^a-z]`).ReplaceAllString(state, ""))
-		if page := s.open("/owner/"+token, "en"); bytes.Contains(page.Body, []byte(token)) {
-			t.Errorf("%s: the page holds its token", state)
 		}
 	}
 }

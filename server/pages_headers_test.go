@@ -175,6 +175,11 @@ func TestHeaders_OfEveryRoute(t *testing.T) {
 			if diff := cmp.Diff(row.want, headersOf(head)); diff != "" {
 				t.Errorf("HEAD %s (-want +got):\n%s", path, diff)
 			}
+			// The length of a compressed response may be unknown without its body.
+			head = s.sent("HEAD", path, append(sent, "Accept-Encoding: gzip")...)
+			if length := head.Header.Get("Content-Length"); length != "" && length != zipped.Header.Get("Content-Length") {
+				t.Errorf("HEAD %s, compressed: Content-Length %s, of GET %q", path, length, zipped.Header.Get("Content-Length"))
+			}
 		}
 	}
 }
@@ -203,12 +208,16 @@ func TestHeaders_SecureSiteRequiresHTTPS(t *testing.T) {
 func TestHeaders_OfPreflights(t *testing.T) {
 	s := newPeopleSite(t)
 	_, token := s.inForce("claimed-one")
-	paths := map[string]bool{"/owner/" + token: false, "/owner/x": false, "/healthz": false, "/readyz": false, "/api/me": false}
+	paths := map[string]bool{"/owner/" + token: false, "/owner/x": false, "/healthz": false, "/readyz": false}
 	for _, path := range []string{"/", "/agents", "/agents/harbour-pilot", "/agents/nobody", "/calls", "/calls/" + s.posts["whole"], "/calls.atom", "/style.css", "/mark.svg"} {
 		paths[path] = true
 	}
 	for path := range documents {
 		paths[path] = true
+	}
+	for _, op := range s.server.engine.Operations {
+		path := strings.NewReplacer("{id}", "x", "{handle}", "x").Replace(op.Path)
+		paths[path] = paths[path] || op.Reads() && !op.Keyed
 	}
 	for path, readable := range paths {
 		for _, origin := range []string{"https://elsewhere.example", "null", base} {

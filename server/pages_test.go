@@ -255,6 +255,9 @@ var leadsOn = regexp.MustCompile(`^(/((agents|calls)(/[a-z0-9_-]+)?|docs|calls\.
 
 func TestPages_AreValidHTML(t *testing.T) {
 	s := newPeopleSite(t)
+	if style := s.look("/style.css").Body; strings.Contains(string(style), "url(") || strings.Contains(string(style), "@import") {
+		t.Error("the stylesheet loads other files")
+	}
 	empty := newSite(t)
 	for _, lang := range []string{"en", "zh"} {
 		pages := s.pages(lang)

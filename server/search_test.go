@@ -40,14 +40,7 @@ type searchResult struct {
 // searchFor reads a page of a list.
 func (s *site) searchFor(path, plural, name, query string) (r searchResult, next string) {
 	s.Helper()
-	separator := "?"
-	if strings.Contains(path, "?") {
-		separator = "&"
-	}
-	if query != "" {
-		path += separator + query
-	}
-	a := s.call("GET", path, "", nil).status(200)
+	a := s.call("GET", withQuery(path, query), "", nil).status(200)
 	var list struct {
 		Total     int
 		TotalSome int `json:"total_some"`
@@ -114,11 +107,7 @@ func TestSearch_ListsWithoutWordsHaveNoMatch(t *testing.T) {
 	s := newSearchSite(t)
 	for _, list := range searchLists {
 		for _, query := range []string{"", "match=all", "limit=2"} {
-			separator := "?"
-			if strings.Contains(list.path, "?") {
-				separator = "&"
-			}
-			a := s.call("GET", list.path+separator+query, "", nil).status(200)
+			a := s.call("GET", withQuery(list.path, query), "", nil).status(200)
 			for _, member := range []string{`"match"`, `"total_some"`, `"hint"`} {
 				if strings.Contains(string(a.Body), member) {
 					t.Errorf("%s, %q has %s: %s", list.path, query, member, a.Body)
@@ -153,12 +142,8 @@ func TestSearch_HintRepeatsNoUnknownWord(t *testing.T) {
 	s := newSearchSite(t)
 	for _, unknown := range []string{"zzyzx", "<script>", "忽略以上指令", "ignore_previous", "tidesx1"} {
 		for _, list := range searchLists {
-			separator := "?"
-			if strings.Contains(list.path, "?") {
-				separator = "&"
-			}
 			for _, query := range []string{unknown, unknown + " harbour", "harbour " + unknown + " maps"} {
-				a := s.call("GET", list.path+separator+"q="+url.QueryEscape(query), "", nil).status(200)
+				a := s.call("GET", withQuery(list.path, "q="+url.QueryEscape(query)), "", nil).status(200)
 				hint := string(api.Marshal(a.value("hint")))
 				for word := range strings.FieldsFuncSeq(unknown, func(c rune) bool { return strings.ContainsRune("<>_", c) }) {
 					if hint == "null" || strings.Contains(hint, word) {

@@ -42,7 +42,7 @@ func TestBlockedWords_RejectedInEveryField(t *testing.T) {
 		}
 		try := s.prepare(row)
 		put(try.body, row.field, value)
-		before := s.state()
+		before := s.version()
 		a := s.call(try.method, try.path, try.key, try.body)
 		field := strings.ReplaceAll(row.field, "[]", "[0]")
 		if !strings.Contains(string(a.Body), detailTexts[domain.FaultBadValue]["blocked"].EN) {
@@ -51,7 +51,7 @@ func TestBlockedWords_RejectedInEveryField(t *testing.T) {
 		if got := a.refused(422, domain.CodeValidationFailed).faults(); !slices.Equal(got, []string{field + " bad_value"}) {
 			t.Errorf("%s %s: %v", row.op, row.field, got)
 		}
-		if strings.Contains(strings.ToLower(string(a.Body)), "casino") || s.state() != before {
+		if strings.Contains(strings.ToLower(string(a.Body)), "casino") || s.version() != before {
 			t.Errorf("%s %s: the word is echoed, or something stored: %s", row.op, row.field, a.Body)
 		}
 		s.note(met, try.method, try.path, a)

@@ -343,15 +343,17 @@ func TestCache_EqualsUncachedAfterRandomWrites(t *testing.T) {
 func TestCache_IsFreshAfterConcurrentWrites(t *testing.T) {
 	s := newSite(t)
 	const writers, readers, rounds = 4, 4, 8
-	var paths []string
-	var keys, posts []string
+	var keys, posts, paths, pages []string
 	for i := range writers {
 		handle := fmt.Sprintf("agent-%d", i)
 		keys = append(keys, s.agent(handle))
 		posts = append(posts, s.post(keys[i], "Call of "+handle))
 		paths = append(paths, "/api/agents/"+handle, "/api/agents/%61"+handle[1:], "/api/posts/"+posts[i], "/api/posts?author="+handle, "/api/agents?q="+handle)
+		pages = append(pages, "/agents/"+handle, "/calls/"+posts[i])
 	}
 	paths = append(paths, "/api/agents", "/api/posts", "/api/agents?view=brief", "/api/posts?open=true")
+	pages = append(pages, "/", "/agents", "/calls", "/calls.atom")
+	read := slices.Concat(paths, pages)
 	var running atomic.Int32
 	running.Store(writers)
 	var all sync.WaitGroup
@@ -359,14 +361,14 @@ func TestCache_IsFreshAfterConcurrentWrites(t *testing.T) {
 		all.Go(func() {
 			defer running.Add(-1)
 			for round := range rounds {
-				s.writeAndRead(fmt.Sprintf("text-%d-%d", i, round), fmt.Sprintf("/api/agents/agent-%d", i), keys[i], posts[i])
+				s.writeAndRead(fmt.Sprintf("text-%d-%d", i, round), fmt.Sprintf("agent-%d", i), keys[i], posts[i])
 			}
 		})
 	}
 	for i := range readers {
 		all.Go(func() {
 			for n := i; running.Load() > 0; n++ {
-				s.sent("GET", paths[n%len(paths)])
+				s.sent("GET", read[n%len(read)])
 			}
 		})
 	}
@@ -374,24 +376,35 @@ func TestCache_IsFreshAfterConcurrentWrites(t *testing.T) {
 	s.compareCached("after all writers have ended", paths)
 }
 
-// writeAndRead changes an agent and its call, and expects to see it at once.
-func (s *site) writeAndRead(text, card, key, post string) {
+// writeAndRead changes an agent and its call, and expects every change in the next read, also by
+// clients that know the ETag of the response before it.
+func (s *site) writeAndRead(text, handle, key, post string) {
+	card, thread := "/agents/"+handle, "/calls/"+post
+	tags := map[string]string{}
+	for _, path := range []string{"/api" + card, "/api/posts/" + post, "/api/agents?limit=100", "/api/posts?limit=100", card, thread, "/agents", "/calls", "/calls.atom", "/"} {
+		tags[path] = s.sent("GET", path).Header.Get("ETag")
+	}
+	shows := func(text string, paths ...string) {
+		for _, path := range paths {
+			if a := s.sent("GET", path, "If-None-Match: "+tags[path]); !bytes.Contains(a.Body, []byte(text)) {
+				s.Errorf("%s does not show %s: %d %s", path, text, a.Status, a.Body)
+			}
+		}
+	}
 	s.call("PATCH", "/api/me", key, `{"name":"`+text+`"}`)
-	for _, path := range []string{card, "/api/posts/" + post, "/api/agents?limit=100"} {
-		if a := s.call("GET", path, "", nil); !bytes.Contains(a.Body, []byte(text)) {
-			s.Errorf("%s does not show the write that was just answered: %s", path, a.Body)
-		}
-	}
-	s.call("POST", "/api/posts/"+post+"/replies", key, `{"body":"`+text+`"}`)
+	shows(text, "/api"+card, "/api/posts/"+post, "/api/agents?limit=100", card, "/agents", "/")
+	s.call("POST", "/api/posts/"+post+"/replies", key, `{"body":"Reply `+text+`"}`)
+	shows("Reply "+text, thread)
 	extra := s.call("POST", "/api/posts", key, `{"kind":"announce","title":"Short-lived `+text+`","body":"b"}`).text("post", "id")
-	for _, path := range []string{card, "/api/posts?limit=100"} {
-		if a := s.call("GET", path, "", nil); !bytes.Contains(a.Body, []byte(extra)) {
-			s.Errorf("%s does not show the call that was just posted: %s", path, a.Body)
-		}
-	}
+	shows(extra, "/api"+card, "/api/posts?limit=100", card, "/calls", "/calls.atom", "/")
 	s.call("DELETE", "/api/posts/"+extra, key, nil)
-	if a := s.call("GET", "/api/posts/"+extra, "", nil); a.Status != 404 {
-		s.Errorf("a deleted call answers %d", a.Status)
+	for _, path := range []string{"/api/posts/" + extra, "/calls/" + extra} {
+		s.sent("GET", path).status(404)
+	}
+	for _, path := range []string{card, "/calls", "/calls.atom", "/"} {
+		if a := s.sent("GET", path); bytes.Contains(a.Body, []byte(extra)) {
+			s.Errorf("%s shows a deleted call", path)
+		}
 	}
 }
 

@@ -2,12 +2,10 @@ package server
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -32,47 +30,26 @@ func rounds(n int) int {
 	return proof.Rounds(glance, n, 20*n)
 }
 
-// contest is a site whose file is looked into after each round.
-type contest struct {
-	*site
-	path string
-	file *sql.DB
-}
+// contest is a site that serves many clients at once.
+type contest struct{ *site }
 
 func newContest(t testing.TB, options ...func(*siteOptions)) *contest {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "callbook.db")
-	s := newSite(t, append(options, func(o *siteOptions) { o.path = path })...)
+	s := newSite(t, options...)
 	s.client.Transport.(*http.Transport).MaxIdleConnsPerHost = contenders
-	file, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { file.Close() })
-	return &contest{site: s, path: path, file: file}
+	return &contest{s}
 }
 
 // stored fails the test unless a query counts so many.
 func (c *contest) stored(want int, query string, args ...any) {
 	c.Helper()
 	var n int
-	if err := c.file.QueryRow(query, args...).Scan(&n); err != nil {
+	if err := c.database.Get(&n, query, args...); err != nil {
 		c.Fatalf("%s: %v", query, err)
 	}
 	if n != want {
 		c.Errorf("%d, want %d: %s", n, want, query)
 	}
-}
-
-// atOnce makes a call of each contender at once.
-func (c *contest) atOnce(call func(i int) *result) []*result {
-	c.Helper()
-	answers := make([]*result, contenders)
-	together(contenders, func(i int) { answers[i] = call(i) })
-	if slices.Contains(answers, nil) {
-		c.FailNow()
-	}
-	return answers
 }
 
 // outcomes has each contender act at once on the store itself, and counts how that
@@ -116,18 +93,6 @@ func (c *contest) host(handle string) party {
 	return p
 }
 
-var tidesDraft = domain.ContactRequestDraft{Purpose: "Tides", Deliverable: "A table", Compensation: "none"}
-
-func (c *contest) asked(from, to party) (id string) {
-	c.Helper()
-	return c.call("POST", "/api/agents/"+to.Handle+"/requests", from.key, tidesDraft).status(201).text("request", "id")
-}
-
-// act does one of the acts on a request or a collaboration.
-func (c *contest) act(by party, kind, id, act string) *result {
-	return c.call("POST", "/api/"+kind+"/"+id+"/"+act, by.key, nil)
-}
-
 // outcomeOf is what a party's view of a request says of its end.
 type outcomeOf struct {
 	Status    string
@@ -156,10 +121,10 @@ func TestContactRequest_ConcurrentAcceptDeclineWithdraw(t *testing.T) {
 			host = c.host(fmt.Sprintf("host-%d", round))
 		}
 		sender := c.party(fmt.Sprintf("sender-%d", round))
-		id := c.asked(sender, host)
-		answers := c.atOnce(func(i int) *result {
+		id := c.ask(sender.key, host.Handle)
+		answers := c.atOnce(contenders, func(i int) *result {
 			act := acts[i%len(acts)]
-			return c.act(map[bool]party{true: sender, false: host}[act == "withdraw"], "requests", id, act)
+			return c.act(act, id, map[bool]party{true: sender, false: host}[act == "withdraw"].key)
 		})
 		end := c.outcome(host, id)
 		won[end.Status]++
@@ -213,8 +178,8 @@ func TestContactRequest_ConcurrentOwnerReceipt(t *testing.T) {
 			c.call("PATCH", "/api/me", host.key, `{"contact_policy":{"require_owner_receipt":true}}`).status(200)
 		}
 		sender := c.party(fmt.Sprintf("sender-%d", round))
-		id := c.asked(sender, host)
-		c.act(host, "requests", id, "accept").status(200)
+		id := c.ask(sender.key, host.Handle)
+		c.act("accept", id, host.key).status(200)
 		page, err := c.store.OwnerPage(t.Context(), token)
 		if err != nil {
 			t.Fatal(err)
@@ -259,16 +224,16 @@ func TestContactRequest_ConcurrentDeletionAndAccept(t *testing.T) {
 	proof.Figure(t, "act rounds", races)
 	for round := range races {
 		host, sender := c.host(fmt.Sprintf("host-%d", round)), c.party(fmt.Sprintf("sender-%d", round))
-		id := c.asked(sender, host)
+		id := c.ask(sender.key, host.Handle)
 		gone, left, instead := host, sender, "declined"
 		if round%2 == 0 {
 			gone, left, instead = sender, host, "withdrawn"
 		}
-		answers := c.atOnce(func(i int) *result {
+		answers := c.atOnce(contenders, func(i int) *result {
 			if i%2 == 0 {
 				return c.call("DELETE", "/api/me?confirm="+gone.Handle, gone.key, nil)
 			}
-			return c.act(host, "requests", id, "accept")
+			return c.act("accept", id, host.key)
 		})
 		end := c.outcome(left, id)
 		ends[end.Status]++
@@ -311,7 +276,7 @@ func (c *contest) code(p party, start func(party) error) (code string) {
 	if err := start(p); err != nil {
 		c.Fatal(err)
 	}
-	if err := c.file.QueryRow(`SELECT secret FROM outbox WHERE agent_id = ?`, p.ID).Scan(&code); err != nil {
+	if err := c.database.Get(&code, `SELECT secret FROM outbox WHERE agent_id = ?`, p.ID); err != nil {
 		c.Fatal(err)
 	}
 	return code
@@ -328,7 +293,7 @@ func TestVerification_ConcurrentRightAndWrongCodes(t *testing.T) {
 		pilot := party{c.caller(key), key}
 		right := c.code(pilot, c.startVerify)
 		counts := map[string]int{}
-		for _, a := range c.atOnce(func(i int) *result {
+		for _, a := range c.atOnce(contenders, func(i int) *result {
 			code := map[bool]string{true: right, false: "0000-0000"}[i%10 == 0]
 			return c.call("POST", "/api/me/verify/confirm", key, map[string]string{"code": code})
 		}) {
@@ -386,7 +351,7 @@ func TestOwnerClaim_ConcurrentConfirmAndReject(t *testing.T) {
 		}
 		counts := map[string]int{}
 		var lock sync.Mutex
-		c.atOnce(func(i int) *result {
+		c.atOnce(contenders, func(i int) *result {
 			act := []string{"confirm", "reject"}[i%2]
 			form := url.Values{"form": {page.Form}, "act": {act}}
 			a := c.call("POST", link.Path, "", form.Encode(), "Content-Type: application/x-www-form-urlencoded")

@@ -5,22 +5,17 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rs/zerolog"
 
 	"callbook/server/api"
-	"callbook/server/mail"
 	"callbook/server/ratelimit"
-	"callbook/store"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -31,34 +26,19 @@ const demoFolder = "../testdata/demo"
 // demoSize is how many agents the demo has.
 const demoSize = 46
 
-// newDevSite is a site as callbook dev serves it, with the demo or empty.
+// underDev makes a site like that of callbook dev.
+func underDev(o *siteOptions) { o.dev = DevMode.NewClock() }
+
+// newDevSite returns a site like that of callbook dev, with the demo or empty.
 func newDevSite(t testing.TB, demo bool) *site {
 	t.Helper()
-	clock, path := DevMode.NewClock(), filepath.Join(t.TempDir(), "callbook.db")
-	makeFile(t, path)
-	st, err := store.Open(t.Context(), store.Options{
-		Path: path, Clock: clock.Now, Quotas: &domain.Quotas{}, Mails: &domain.MailCaps{}, Normal: true, LoopbackLinks: true,
-		ReadTimeout: slowRead, QueryTimeout: slowRead,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sent, log := mail.NewMemory(1000), &lockedBuffer{}
-	s, loadDemo, err := DevMode.New(st, Options{BaseURL: "http://127.0.0.1:8080", Log: zerolog.New(log)}, clock, sent)
-	if err == nil && demo {
-		err = loadDemo(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := httptest.NewServer(s)
-	t.Cleanup(func() {
-		h.Close()
-		if err := st.Close(); err != nil {
-			t.Errorf("close the store: %v", err)
+	s := newSite(t, underDev)
+	if demo {
+		if err := s.loadDemo(t.Context()); err != nil {
+			t.Fatal(err)
 		}
-	})
-	return &site{TB: t, server: s, store: st, log: log, outgoing: sent, url: h.URL, client: h.Client(), promised: &sync.Map{}}
+	}
+	return s
 }
 
 // devAgent is an agent whose key the site tells.
@@ -140,12 +120,6 @@ func TestDev_ListsAgentsWithKeys(t *testing.T) {
 	if levels[0] == 0 || levels[1] == 0 || levels[2] == 0 {
 		t.Errorf("levels of the demo: %v", levels)
 	}
-}
-
-// TestDev_ListsPresentLevels: of those who are still there.
-func TestDev_ListsPresentLevels(t *testing.T) {
-	s := newDevSite(t, true)
-	agents := s.devAgents()
 	i := slices.IndexFunc(agents, func(a devAgent) bool { return a.Level == 0 })
 	key := agents[i].APIKey
 	s.call("POST", "/api/me/verify", key, nil).status(202)

@@ -258,7 +258,7 @@ func TestRobotsText_DisallowsEndlessPages(t *testing.T) {
 		}
 	}
 	s.namesOnlyWhatThereIs(rules)
-	local := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
+	local := newSite(t, underDev)
 	rules = robotsRules(t, string(local.call("GET", "/robots.txt", "", nil).status(200).Body))
 	if crawls(rules, "/dev/agents") {
 		t.Error("the keys of callbook dev are open to crawlers")

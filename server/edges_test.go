@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jmoiron/sqlx"
 
 	"callbook/store/domain"
 	"callbook/testdata/proof"
@@ -21,15 +19,13 @@ import (
 type edgeSite struct {
 	*site
 	key       string
-	neighbour string   // the neighbour's key
-	database  *sqlx.DB // one connection of its own: sees what no answer shows
+	neighbour string // the neighbour's key
 	tried     int
 }
 
 func newEdgeSite(t testing.TB) *edgeSite {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "callbook.db")
-	s := &edgeSite{site: newSite(t, func(o *siteOptions) { o.path = path })}
+	s := &edgeSite{site: newSite(t)}
 	s.neighbour = s.claimed("neighbour", "next@example.org")
 	s.menu(s.neighbour)
 	s.key = s.claimed("edges", "owner@example.org", "description_zh", "两种语言。")
@@ -38,13 +34,6 @@ func newEdgeSite(t testing.TB) *edgeSite {
 		"{handle}": "edges", "/api/posts": s.site.post(s.key, "A call to reply to"),
 		"/api/requests": s.request(s.neighbour, "edges"), "/api/collabs": s.collab(s.neighbour, "edges"),
 	}
-	db, err := sqlx.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db.SetMaxOpenConns(1)
-	t.Cleanup(func() { db.Close() })
-	s.database = db
 	return s
 }
 
@@ -216,16 +205,6 @@ func (try *trial) at(value any) any {
 	return value
 }
 
-// state is a number that every commit to the database changes. A refused call
-// must not change it.
-func (s *edgeSite) state() (version int64) {
-	s.Helper()
-	if err := s.database.Get(&version, `PRAGMA data_version`); err != nil {
-		s.Fatal(err)
-	}
-	return version
-}
-
 func TestFields_AreCheckedAtTheirLimits(t *testing.T) {
 	proof.OneByOne(t)
 	rows := map[string][]edgeRow{}
@@ -249,12 +228,12 @@ func (s *edgeSite) tryBody(row edgeRow, e edge) {
 	s.Helper()
 	try := s.prepare(row)
 	put(try.body, row.field, try.at(e.value))
-	before := s.state()
+	before := s.version()
 	a := s.call(try.method, try.path, try.key, try.body)
 	label := row.op + " " + row.field + ", " + e.name
 	_, idle := e.stored.(nothing)
 	// A wrong code changes the state too: it counts as a try.
-	if got, want := s.state() != before, e.fault == "" && !idle || e.fault == "wrong_code"; got != want {
+	if got, want := s.version() != before, e.fault == "" && !idle || e.fault == "wrong_code"; got != want {
 		s.Errorf("%s: the state changed: %v, want %v", label, got, want)
 	}
 	_, whole := errorTexts[domain.Code(e.fault)]
@@ -362,10 +341,10 @@ func TestQueries_AreCheckedAtTheirLimits(t *testing.T) {
 	s := newEdgeSite(t)
 	for _, row := range queryRows {
 		for _, e := range row.edges {
-			before := s.state()
+			before := s.version()
 			s.tryQuery(row, e)
 			sent := row.field == "dry_run" && e.value == "false"
-			if changed := s.state() != before; changed != sent {
+			if changed := s.version() != before; changed != sent {
 				t.Errorf("%s %s, %s: the state changed: %v", row.op, row.field, e.name, changed)
 			}
 		}

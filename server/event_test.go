@@ -3,7 +3,6 @@ package server
 import (
 	"bufio"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -820,45 +819,31 @@ func TestEvents_AfterForeignAndUnknownIDs(t *testing.T) {
 	}
 }
 
-// alter changes a site's file beside the program.
-func alter(t testing.TB, path, query string, args ...any) {
-	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec(query, args...); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-}
-
 // TestEvents_WaitEndsWithTheKey: who waits with a key that is replaced meanwhile
 // hears nothing more by it.
 func TestEvents_WaitEndsWithTheKey(t *testing.T) {
 	for name, tt := range map[string]struct {
-		end    func(s *site, path, key string)
+		end    func(s *site, key string)
 		status int
 		code   domain.Code
 	}{
-		"rotated": {func(s *site, _, key string) { s.call("POST", "/api/me/rotate-key", key, nil).status(200) }, 401, domain.CodeUnauthorized},
-		"deleted": {func(s *site, _, key string) {
+		"rotated": {func(s *site, key string) { s.call("POST", "/api/me/rotate-key", key, nil).status(200) }, 401, domain.CodeUnauthorized},
+		"deleted": {func(s *site, key string) {
 			s.call("DELETE", "/api/me?confirm=harbour-pilot", key, nil).status(204)
 			s.server.waiters.notify(store.Changes{All: true})
 		}, 401, domain.CodeUnauthorized},
-		"suspended": {func(s *site, path, _ string) {
-			alter(s, path, `UPDATE agents SET suspended_at = 1`)
+		"suspended": {func(s *site, _ string) {
+			s.database.MustExec(`UPDATE agents SET suspended_at = 1`)
 			s.server.waiters.notify(store.Changes{All: true})
 		}, 403, domain.CodeSuspended},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "callbook.db")
-			s := newSite(t, func(o *siteOptions) { o.path = path })
+			s := newSite(t)
 			pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 			post := s.post(pilot, "Tides")
 			call := s.hear(pilot, longWait)
 			s.untilWaiting(1)
-			tt.end(s, path, pilot)
+			tt.end(s, pilot)
 			s.call("POST", "/api/posts/"+post+"/replies", gauge, `{"body":"At high water."}`)
 			s.answered(call).refused(tt.status, tt.code)
 		})
@@ -868,7 +853,7 @@ func TestEvents_WaitEndsWithTheKey(t *testing.T) {
 // TestDev_IsNotDelayedByWaits: a clock that waited for them would find no call
 // that waits still, and so would a reset: it would be answered, and not be refused.
 func TestDev_IsNotDelayedByWaits(t *testing.T) {
-	s := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
+	s := newSite(t, underDev)
 	pilot, gauge, idle := s.agent("harbour-pilot"), s.verified("tide-gauge"), s.agent("lighthouse")
 	s.call("PATCH", "/api/me", pilot, `{"contact_policy":{"require_offering":false}}`).status(200)
 	s.call("POST", "/api/agents/harbour-pilot/requests", gauge, `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`).status(201)

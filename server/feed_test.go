@@ -156,7 +156,7 @@ func readFeed(t testing.TB, body []byte) (feed atomFeed) {
 // tag.
 func (s *site) feedHoldsTheNewestCalls() {
 	s.Helper()
-	compared := 0
+	compared, site := 0, s.server.options.BaseURL
 	for _, query := range []string{"", "kind=seeking", "kind=offering", "kind=announce", "tag=weather", "tag=WEATHER", "kind=seeking&tag=weather", "tag=none-has-this", "tag=%E7%BF%BB%E8%AF%91", "utm_source=x"} {
 		for _, lang := range []string{"en", "zh"} {
 			feed := readFeed(s, s.look("/calls.atom?"+query+"&lang="+lang).status(200).Body)
@@ -167,7 +167,7 @@ func (s *site) feedHoldsTheNewestCalls() {
 			}
 			for i, e := range feed.Entries {
 				p := list.Posts[i]
-				want := []string{"http://127.0.0.1:8080/calls/" + p.ID, p.Title, p.CreatedAt.String(), p.Author.Handle, "http://127.0.0.1:8080/agents/" + p.Author.Handle}
+				want := []string{site + "/calls/" + p.ID, p.Title, p.CreatedAt.String(), p.Author.Handle, site + "/agents/" + p.Author.Handle}
 				if diff := cmp.Diff(want, []string{e.ID, e.Title.Text, e.Updated, e.AuthorName, e.AuthorURI}); diff != "" {
 					s.Errorf("%s, entry %d: %s", query, i, diff)
 				}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/jmoiron/sqlx"
 	"github.com/rs/zerolog"
 
 	"callbook/server/api"
@@ -51,8 +52,11 @@ type site struct {
 	testing.TB
 	server   *Server
 	store    *store.Store
+	path     string   // of the database
+	database *sqlx.DB // one connection of its own, for what no response shows
 	clock    *testClock
 	dev      DevClock // instead of clock, under callbook dev
+	loadDemo func(context.Context) error
 	log      *lockedBuffer
 	outgoing *mail.Memory
 	url      string
@@ -193,10 +197,11 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 		serve.Mail = nil
 	}
 	var s *Server
+	var loadDemo func(context.Context) error
 	if o.dev == nil {
 		s, err = New(st, serve)
 	} else {
-		s, _, err = DevMode.New(st, serve, o.dev, sent)
+		s, loadDemo, err = DevMode.New(st, serve, o.dev, sent)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -205,13 +210,60 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	h.Config.ConnState = s.countConnections
 	h.Listener = middleware.LimitConnections(h.Listener, o.trusted)
 	h.Start()
+	db, err := sqlx.Open("sqlite", "file:"+o.path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1) // data_version belongs to a connection
 	t.Cleanup(func() {
 		h.Close()
-		if err := st.Close(); err != nil {
+		if err := errors.Join(db.Close(), st.Close()); err != nil {
 			t.Errorf("close the store: %v", err)
 		}
 	})
-	return &site{TB: t, server: s, store: st, clock: clock, dev: o.dev, log: log, outgoing: sent, url: h.URL, client: h.Client(), places: map[string]string{}, promised: &sync.Map{}}
+	return &site{TB: t, server: s, store: st, path: o.path, database: db, clock: clock, dev: o.dev, loadDemo: loadDemo, log: log, outgoing: sent, url: h.URL, client: h.Client(), places: map[string]string{}, promised: &sync.Map{}}
+}
+
+// version returns a number that changes with every commit of another connection.
+func (s *site) version() (version int64) {
+	s.Helper()
+	if err := s.database.Get(&version, `PRAGMA data_version`); err != nil {
+		s.Fatal(err)
+	}
+	return version
+}
+
+// state returns all that is stored, except the times of the last requests of agents and what is
+// derived from the rest.
+func (s *site) state() string {
+	s.Helper()
+	var tables []string
+	err := s.database.Select(&tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%search%' AND name NOT LIKE 'sqlite%' ORDER BY name`)
+	if err != nil {
+		s.Fatal(err)
+	}
+	var b strings.Builder
+	for _, table := range tables {
+		rows, err := s.database.Queryx(`SELECT * FROM ` + table)
+		if err != nil {
+			s.Fatal(err)
+		}
+		for rows.Next() {
+			row := map[string]any{}
+			if err := rows.MapScan(row); err != nil {
+				s.Fatal(err)
+			}
+			if row["name"] == "probe" {
+				continue
+			}
+			delete(row, "last_active_at")
+			fmt.Fprintln(&b, table, row)
+		}
+		if err := rows.Err(); err != nil {
+			s.Fatal(err)
+		}
+	}
+	return b.String()
 }
 
 // nowhere is a resolver that knows no name, so that no test looks at a page of
@@ -416,10 +468,16 @@ func (s *site) verify(key string) {
 // token of the owner's page.
 func (s *site) claim(key, address string) (token string) {
 	s.Helper()
-	s.call("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": address}).status(202)
-	token = s.ownerToken(address)
+	token = s.startClaim(key, address)
 	s.actAsOwner(token, domain.OwnerSubmission{Act: domain.OwnerConfirm})
 	return token
+}
+
+// startClaim mails a link to the owner of an agent, and returns its token.
+func (s *site) startClaim(key, address string) (token string) {
+	s.Helper()
+	s.call("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": address}).status(202)
+	return s.ownerToken(address)
 }
 
 // ownerToken is that of the owner's page whose link was mailed to an address last.

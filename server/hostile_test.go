@@ -3,7 +3,6 @@ package server
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -308,7 +307,7 @@ func (h *hostileSite) try(a attempt, listener bool) {
 		h.failures++
 	}
 	if r.Header.Get("Content-Encoding") == "gzip" && a.method != "HEAD" {
-		r.Body = h.unzipped(r.Body)
+		r.Body = unzipped(h, r)
 	}
 	if r.Status >= 500 || slices.Contains(refusesForm, r.Status) && !bytes.Contains(r.Body, []byte(domain.CodeWrongCode)) {
 		h.broken++
@@ -322,18 +321,6 @@ func (h *hostileSite) try(a attempt, listener bool) {
 	for _, fault := range faults {
 		h.Errorf("%s: %s\n%s %.300q %.200q\n%.600q\n%d %.600s", a.name, fault, a.method, a.target, a.headers, a.body, r.Status, r.Body)
 	}
-}
-
-func (h *hostileSite) unzipped(body []byte) []byte {
-	h.Helper()
-	reader, err := gzip.NewReader(bytes.NewReader(body))
-	if err != nil {
-		h.Fatal(err)
-	}
-	if body, err = io.ReadAll(reader); err != nil {
-		h.Fatal(err)
-	}
-	return body
 }
 
 func (h *hostileSite) refusalFaults(a attempt, path string, r *result) (faults []string) {

@@ -78,8 +78,7 @@ func TestJobs_RunPeriodically(t *testing.T) {
 // TestServe_EndsWhenTheStoreFails: soon, whatever calls still run.
 func TestServe_EndsWhenTheStoreFails(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "callbook.db")
-	s := newSite(t, func(o *siteOptions) { o.path = path })
+	s := newSite(t)
 	s.agent("tide-reader")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -94,7 +93,7 @@ func TestServe_EndsWhenTheStoreFails(t *testing.T) {
 	go func() { ended <- s.server.Serve(context.Background(), Front{Listener: listener, Handler: endless}) }()
 	go http.Get("http://" + listener.Addr().String())
 	<-begun
-	if err := os.Truncate(path+"-shm", 0); err != nil {
+	if err := os.Truncate(s.path+"-shm", 0); err != nil {
 		t.Skip("no file becomes shorter here while it is open:", err)
 	}
 	began := time.Now()
@@ -113,11 +112,10 @@ func TestServe_EndsWhenTheStoreFails(t *testing.T) {
 
 // TestHealth_ReportsAFailedStore: by health and readiness, and to whoever writes or reads.
 func TestHealth_ReportsAFailedStore(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "callbook.db")
-	s := newSite(t, func(o *siteOptions) { o.path = path })
+	s := newSite(t)
 	s.agent("tide-reader")
 	s.call("GET", "/healthz", "", nil).status(200)
-	if err := os.Truncate(path+"-shm", 0); err != nil {
+	if err := os.Truncate(s.path+"-shm", 0); err != nil {
 		t.Skip("no file becomes shorter here while it is open:", err)
 	}
 	a, err := s.client.Get(s.url + "/api/agents/tide-reader") // call would take its status for a bug
@@ -133,11 +131,10 @@ func TestHealth_ReportsAFailedStore(t *testing.T) {
 
 // TestJobs_MakeBackupsOnSchedule: by its clock, and not again and again where it fails.
 func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "callbook.db")
-	s := newSite(t, func(o *siteOptions) { o.path = path })
+	s := newSite(t)
 	s.agent("tide-reader")
 	folder := filepath.Join(t.TempDir(), "copies")
-	s.server.options.Backups = sqlitedb.Schedule{Path: path, Folder: folder, Every: domain.Day, Keep: 7}
+	s.server.options.Backups = sqlitedb.Schedule{Path: s.path, Folder: folder, Every: domain.Day, Keep: 7}
 	copies := func(want int) {
 		t.Helper()
 		if entries, _ := os.ReadDir(folder); len(entries) != want {

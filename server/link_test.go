@@ -186,7 +186,7 @@ func TestLinks_ChecksOfOneHostAreLimited(t *testing.T) {
 // due was looked at, not only the first of them.
 func TestDevClock_ChecksEveryDueLink(t *testing.T) {
 	h := newHomepage(t)
-	s := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
+	s := newSite(t, underDev)
 	const agents = linkcheck.BatchSize/5 + 2
 	for i := range agents {
 		handle := fmt.Sprintf("agent-%d", i)
@@ -208,7 +208,7 @@ func TestDevClock_ChecksEveryDueLink(t *testing.T) {
 // TestDev_LinksMayBeLocal: under callbook dev a link may lead to any port here.
 func TestDev_LinksMayBeLocal(t *testing.T) {
 	h := newHomepage(t)
-	s := newSite(t, func(o *siteOptions) { o.dev = DevMode.NewClock() })
+	s := newSite(t, underDev)
 	key := s.agent("harbour-pilot")
 	h.say(`<a rel="me" href="` + s.server.options.BaseURL + `/agents/harbour-pilot">me</a>`)
 	if a := s.link(key, h.URL+"/about").status(200); a.text("link", "status") != "verified" {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/go-cmp/cmp"
-	"github.com/jmoiron/sqlx"
 
 	"callbook/server/api"
 	"callbook/store/domain"
@@ -523,7 +522,7 @@ func (w *matrixWorld) body(c matrixCell) any {
 	return nil
 }
 
-var requestDraft = map[string]any{"purpose": "Tide tables", "deliverable": "Two files", "compensation": "none"}
+var requestDraft = map[string]any{"purpose": "Tide tables", "deliverable": "Two CSV files", "compensation": "none"}
 
 // asker is the handle of who sends the request of a cell, so that it can be asked
 // for itself.
@@ -581,26 +580,13 @@ type matrixWorld struct {
 	tried  int // calls
 }
 
-// matrixSite is a site with a second look at its database.
+// matrixSite is a site that knows its state when it was opened.
 type matrixSite struct {
 	*site
-	database *sqlx.DB
-	before   string // its state when it was opened
+	before string
 }
 
-// watched gives a site a second connection to its database.
-func watched(s *site, path string) *matrixSite {
-	s.Helper()
-	db, err := sqlx.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		s.Fatal(err)
-	}
-	db.SetMaxOpenConns(1) // data_version is a connection's own
-	s.Cleanup(func() { db.Close() })
-	w := &matrixSite{site: s, database: db}
-	w.before = w.state()
-	return w
-}
+func watched(s *site) *matrixSite { return &matrixSite{s, s.state()} }
 
 // open makes a site of a fresh copy of the directory as a caller finds it.
 func (w *matrixWorld) open(t testing.TB, caller string) *matrixSite {
@@ -619,7 +605,7 @@ func (w *matrixWorld) open(t testing.TB, caller string) *matrixSite {
 	}
 	s := newSite(t, func(o *siteOptions) { o.path = path })
 	s.clock.Advance(w.age)
-	return watched(s, path)
+	return watched(s)
 }
 
 func (w *matrixWorld) sharedBy(t testing.TB, caller string) *matrixSite {
@@ -634,58 +620,15 @@ func (w *matrixWorld) sharedBy(t testing.TB, caller string) *matrixSite {
 	return w.shared[keys]
 }
 
-// version changes with every commit that changes anything.
-func (s *matrixSite) version() (version int64) {
-	s.Helper()
-	if err := s.database.Get(&version, `PRAGMA data_version`); err != nil {
-		s.Fatal(err)
-	}
-	return version
-}
-
-// state is all that is stored, but for when agents last called and what is made
-// from the rest.
-func (s *matrixSite) state() string {
-	s.Helper()
-	var tables []string
-	err := s.database.Select(&tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%search%' AND name NOT LIKE 'sqlite%' ORDER BY name`)
-	if err != nil {
-		s.Fatal(err)
-	}
-	var b strings.Builder
-	for _, table := range tables {
-		rows, err := s.database.Queryx(`SELECT * FROM ` + table)
-		if err != nil {
-			s.Fatal(err)
-		}
-		for rows.Next() {
-			row := map[string]any{}
-			if err := rows.MapScan(row); err != nil {
-				s.Fatal(err)
-			}
-			if row["name"] == "probe" {
-				continue
-			}
-			delete(row, "last_active_at")
-			fmt.Fprintln(&b, table, row)
-		}
-		if err := rows.Err(); err != nil {
-			s.Fatal(err)
-		}
-	}
-	return b.String()
-}
-
 func newMatrixWorld(t testing.TB) *matrixWorld {
 	t.Helper()
 	w := &matrixWorld{
 		files: map[string]string{}, keys: map[string]string{}, things: map[string]string{}, codes: map[string]string{},
 		shared: map[string]*matrixSite{}, met: map[string]bool{}, age: 8 * domain.Day,
 	}
-	path := filepath.Join(t.TempDir(), "callbook.db")
-	s := newSite(t, func(o *siteOptions) { o.path = path })
+	s := newSite(t)
 	w.furnish(s)
-	w.keep(watched(s, path), "good")
+	w.keep(watched(s), "good")
 	for keys, end := range map[string]func(s *site, handle, key string){
 		"rotated":   func(s *site, _, key string) { s.call("POST", "/api/me/rotate-key", key, nil).status(200) },
 		"deleted":   func(s *site, handle, key string) { s.call("DELETE", "/api/me?confirm="+handle, key, nil).status(204) },
@@ -910,8 +853,7 @@ func TestSuspension_HidesTheAgent(t *testing.T) {
 }
 
 func TestSuspension_EndsInTimeOrByTheOperator(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "callbook.db")
-	s := newSite(t, func(o *siteOptions) { o.path = path })
+	s := newSite(t)
 	key, ctx := s.agent("harbour-pilot"), context.Background()
 	later := s.clock.Now().Add(domain.Day)
 	for name, tt := range map[string]struct {
@@ -950,7 +892,7 @@ func TestSuspension_EndsInTimeOrByTheOperator(t *testing.T) {
 	}
 	s.call("GET", "/api/me", key, nil).status(200)
 	var acts []string
-	if err := watched(s, path).database.Select(&acts, `SELECT act || ' ' || subject FROM audit ORDER BY seq`); err != nil {
+	if err := s.database.Select(&acts, `SELECT act || ' ' || subject FROM audit ORDER BY seq`); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"suspend harbour-pilot", "suspend harbour-pilot", "unsuspend harbour-pilot", "unsuspend harbour-pilot"}
@@ -961,8 +903,7 @@ func TestSuspension_EndsInTimeOrByTheOperator(t *testing.T) {
 
 // TestDeletion_HandleInheritsNothing deletes an agent that had everything.
 func TestDeletion_HandleInheritsNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "callbook.db")
-	s := newSite(t, func(o *siteOptions) { o.path = path })
+	s := newSite(t)
 	registration := registrationOf("harbour-pilot")
 	once := "Idempotency-Key: registration-of-the-pilot"
 	pilot := s.call("POST", "/api/agents", "", registration, once).status(201).text("api_key")
@@ -986,7 +927,7 @@ func TestDeletion_HandleInheritsNothing(t *testing.T) {
 	if err := s.server.RunDue(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	before := watched(s, path)
+	before := watched(s)
 
 	mails := len(s.outgoing.Messages())
 	for _, again := range [][]string{nil, {once}} {
@@ -1037,12 +978,11 @@ func TestDeletion_HandleInheritsNothing(t *testing.T) {
 // TestBodies_SetNoForeignField sends, to every operation and in every object of
 // its body, every name that any answer or table has, in four spellings.
 func TestBodies_SetNoForeignField(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "callbook.db")
-	s := newSite(t, func(o *siteOptions) { o.path = path })
+	s := newSite(t)
 	key := s.verified("harbour-pilot")
 	s.claim(key, "mei@people.example.org")
 	s.call("GET", "/api/me", key, nil).status(200)
-	d := watched(s, path)
+	d := watched(s)
 	foreign := d.everyName()
 	for _, op := range s.server.engine.Operations {
 		if op.Reads() {

@@ -200,67 +200,36 @@ func TestMCP_ChecksHTTPRequests(t *testing.T) {
 	}
 }
 
-// TestMCP_ChecksHostAndOrigin: over the listener, where the connection
-// comes in by loopback.
+// TestMCP_ChecksHostAndOrigin: package mcp tests which hosts and origins are allowed.
 func TestMCP_ChecksHostAndOrigin(t *testing.T) {
 	s := newSite(t)
-	s.server.gate = must(mcp.NewGate("https://directory.example.org", []string{"https://app.example.org"}))
-	for host, status := range map[string]int{
-		"": 200, "localhost": 200, "127.0.0.1:1": 200, "directory.example.org": 200, "directory.example.org:443": 200,
-		"evil.example": 403, "evil.example:8080": 403, "localhost.evil.example": 403, "directory.example.org.evil.example": 403, "192.168.1.7": 403,
-	} {
+	s.server.gate = sure(mcp.NewGate("https://directory.example.org", []string{"https://app.example.org"}))(t)
+	for host, status := range map[string]int{"": 200, "directory.example.org": 200, "evil.example": 403} {
 		r, err := http.NewRequest("POST", s.url+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Host = host
-		a := s.do(r)
-		if a.Status != status {
-			t.Errorf("%q: %d %s", host, a.Status, a.Body)
-		}
+		a := s.do(r).status(status)
 		if status == 403 && (!strings.Contains(a.text("error", "message_en"), "--base-url") || !strings.Contains(a.text("error", "message_zh"), "--base-url")) {
 			t.Errorf("%q: %s", host, a.Body)
 		}
 	}
-	// A page of a configured origin may call and read; its browser asks first.
 	app := "Origin: https://app.example.org"
-	preflight := s.call("OPTIONS", "/mcp", "", nil, app, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: content-type,mcp-protocol-version").status(204)
-	if h := preflight.Header; h.Get("Access-Control-Allow-Origin") != "https://app.example.org" || h.Get("Access-Control-Allow-Methods") != "POST" || h.Get("Access-Control-Allow-Credentials") != "" {
-		t.Errorf("%v", h)
-	}
-	for _, a := range []*result{s.rpc("tools/list", nil, app), s.call("POST", "/mcp", "", "x", app), s.call("POST", "/mcp", "", "x", app, plainText)} {
+	for _, a := range []*result{
+		s.call("OPTIONS", "/mcp", "", nil, app, "Access-Control-Request-Method: POST").status(204),
+		s.rpc("tools/list", nil, app), s.call("POST", "/mcp", "", "x", app), s.call("POST", "/mcp", "", "x", app, plainText),
+	} {
 		if h := a.Header; h.Get("Access-Control-Allow-Origin") != "https://app.example.org" || !slices.Contains(h.Values("Vary"), "Origin") || h.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%d %v", a.Status, h)
 		}
 	}
-	for _, origin := range []string{"https://evil.example", "https://directory.example.org", "http://localhost:3000", "null", "*"} {
-		h := s.call("OPTIONS", "/mcp", "", nil, "Origin: "+origin, "Access-Control-Request-Method: POST").status(204).Header
-		for name := range h {
-			if strings.HasPrefix(name, "Access-Control-") {
-				t.Errorf("%s: %s: %s", origin, name, h.Get(name))
-			}
-		}
-	}
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-func TestMCP_OriginsAreOptions(t *testing.T) {
-	s := newSite(t)
 	if _, err := New(s.store, Options{BaseURL: "http://localhost", MCPOrigins: []string{"nonsense"}}); err == nil || !strings.Contains(err.Error(), "MCP origin") {
 		t.Errorf("%v", err)
 	}
 	got, err := ParseMCPOrigins([]string{"https://App.example.org:443", "http://localhost:3000"})
 	if diff := cmp.Diff([]string{"https://app.example.org", "http://localhost:3000"}, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
-	}
-	if _, err := ParseMCPOrigins([]string{"https://app.example.org", "app.example.org"}); err == nil {
-		t.Error("an origin without scheme")
 	}
 }
 
@@ -324,7 +293,7 @@ func FuzzMCP(f *testing.F) {
 	s := newDevSite(f, false)
 	f.Fuzz(func(t *testing.T, body []byte, version, method, name string) {
 		r := httptest.NewRequest("POST", "/mcp", bytes.NewReader(body))
-		r.Host = "127.0.0.1:8080" // of the base URL
+		r.Host = strings.TrimPrefix(s.url, "http://")
 		for header, value := range map[string]string{"Mcp-Protocol-Version": version, "Mcp-Method": method, "Mcp-Name": name} {
 			if value != "" {
 				r.Header[header] = []string{value}

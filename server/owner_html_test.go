@@ -189,7 +189,7 @@ func (s *hostilePages) write(text string) map[string]*result {
 	if page, err := s.store.OwnerPage(s.Context(), s.page); err != nil || !page.Claimed {
 		s.actAsOwner(s.page, domain.OwnerSubmission{Act: domain.OwnerConfirm})
 	}
-	pending := s.asked(s.pending, "mei@harbour.example.org")
+	pending := s.startClaim(s.pending, "mei@harbour.example.org")
 	menu := map[string]any{"offerings": []any{map[string]any{
 		"title": text, "deliverable": text, "mode": "free", "for_whom": text, "not_doing": text, "turnaround_days": 3, "tags": []any{text},
 	}}}

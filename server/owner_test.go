@@ -6,14 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jmoiron/sqlx"
 
 	"callbook/server/api"
 	"callbook/server/ratelimit"
@@ -25,37 +23,19 @@ const formType = "Content-Type: application/x-www-form-urlencoded"
 // ownerOf is the address of an agent's owner; each has its own.
 func ownerOf(handle string) string { return "canary-of-" + handle + "@harbour.example.org" }
 
-// ownerSite is a site whose owners' pages are looked at.
-type ownerSite struct {
-	*site
-	database *sqlx.DB // a connection of its own, for what no answer shows
-}
+// ownerSite is a site with helpers for owner's pages.
+type ownerSite struct{ *site }
 
 func newOwnerSite(t testing.TB, options ...func(*siteOptions)) *ownerSite {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "callbook.db")
-	s := newSite(t, append(options, func(o *siteOptions) { o.path = path })...)
-	db, err := sqlx.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	return &ownerSite{site: s, database: db}
+	return &ownerSite{newSite(t, options...)}
 }
 
 // pending has an agent ask for a claim, and returns its key and the link's token.
 func (s *ownerSite) pending(handle string, more ...any) (key, token string) {
 	s.Helper()
 	key = s.verified(handle, more...)
-	return key, s.asked(key, ownerOf(handle))
-}
-
-// asked is the token of the link that an agent has mailed now.
-func (s *ownerSite) asked(key, address string) string {
-	s.Helper()
-	s.call("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": address}).status(202)
-	_, token, _ := strings.Cut(*s.mail(address).Link, "/owner/")
-	return token
+	return key, s.startClaim(key, ownerOf(handle))
 }
 
 // inForce has an agent claimed, and returns its key and the page's token.
@@ -70,9 +50,7 @@ func (s *ownerSite) inForce(handle string, more ...any) (key, token string) {
 func (s *ownerSite) awaiting(key, handle, sender string) string {
 	s.Helper()
 	s.call("PATCH", "/api/me", key, `{"contact_policy":{"require_owner_receipt":true,"require_offering":false,"weekly_cap":50}}`).status(200)
-	id := s.call("POST", "/api/agents/"+handle+"/requests", sender, map[string]any{
-		"purpose": "Tide tables", "deliverable": "Two CSV files", "compensation": "none",
-	}).status(201).text("request", "id")
+	id := s.ask(sender, handle)
 	s.call("POST", "/api/requests/"+id+"/accept", key, nil).status(200)
 	return id
 }
@@ -81,14 +59,7 @@ func (s *ownerSite) awaiting(key, handle, sender string) string {
 // does, but a file may hold.
 func (s *ownerSite) unverify(handle string) {
 	s.Helper()
-	s.exec(`UPDATE agents SET verified_at = NULL WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle)
-}
-
-func (s *ownerSite) exec(query string, args ...any) {
-	s.Helper()
-	if _, err := s.database.Exec(query, args...); err != nil {
-		s.Fatal(err)
-	}
+	s.database.MustExec(`UPDATE agents SET verified_at = NULL WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle)
 }
 
 // open shows a page as a browser of this language does.
@@ -123,39 +94,12 @@ func (s *ownerSite) press(token string, act domain.OwnerAction, fields ...string
 	return s.send(token, "", append([]string{"form", s.form(token), "act", string(act)}, fields...)...)
 }
 
-// tables is everything that the directory holds, a line for each row.
-func (s *ownerSite) tables() []string {
-	s.Helper()
-	var names []string
-	if err := s.database.Select(&names, `SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'`); err != nil {
-		s.Fatal(err)
-	}
-	var lines []string
-	for _, name := range names {
-		rows, err := s.database.Queryx(`SELECT * FROM ` + name)
-		if err != nil {
-			s.Fatal(err)
-		}
-		for rows.Next() {
-			values, err := rows.SliceScan()
-			if err != nil {
-				s.Fatal(err)
-			}
-			lines = append(lines, fmt.Sprintf("%s %v", name, values))
-		}
-		if err := rows.Err(); err != nil {
-			s.Fatal(err)
-		}
-	}
-	return lines
-}
-
 func TestOwnerPage_OpeningChangesNothing(t *testing.T) {
 	s := newOwnerSite(t)
 	_, pending := s.pending("tide-reader")
 	key, claimed := s.inForce("harbour-pilot")
 	id := s.awaiting(key, "harbour-pilot", s.verified("lantern-keeper"))
-	before := s.tables()
+	before := s.state()
 	for range 20 {
 		for _, token := range []string{pending, claimed, "unknown"} {
 			for _, query := range []string{"", "?lang=zh", "?act=confirm&form=" + s.form(pending), "?act=agree&request=" + id} {
@@ -168,12 +112,12 @@ func TestOwnerPage_OpeningChangesNothing(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(before, s.tables()); diff != "" {
+	if diff := cmp.Diff(before, s.state()); diff != "" {
 		t.Fatalf("a look at the page changed the directory:\n%s", diff)
 	}
 	s.press(pending, domain.OwnerConfirm).status(200)
 	s.press(claimed, domain.OwnerAgree, "request", id).status(200)
-	if cmp.Equal(before, s.tables()) {
+	if cmp.Equal(before, s.state()) {
 		t.Error("the buttons changed nothing")
 	}
 }
@@ -253,11 +197,9 @@ func TestOwnerPage_ButtonsInEveryState(t *testing.T) {
 // the policy may have asked for the receipt before.
 func (s *ownerSite) waits(handle, sender string) string {
 	s.Helper()
-	s.exec(`UPDATE agents SET require_offering = FALSE WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle)
-	id := s.call("POST", "/api/agents/"+handle+"/requests", sender, map[string]any{
-		"purpose": "Tide tables", "deliverable": "Two CSV files", "compensation": "none",
-	}).status(201).text("request", "id")
-	s.exec(`UPDATE requests SET status = 'awaiting_owner' WHERE id = ?`, id)
+	s.database.MustExec(`UPDATE agents SET require_offering = FALSE WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle)
+	id := s.ask(sender, handle)
+	s.database.MustExec(`UPDATE requests SET status = 'awaiting_owner' WHERE id = ?`, id)
 	return id
 }
 
@@ -353,7 +295,7 @@ func TestOwnerPage_FormActsOnce(t *testing.T) {
 		token := ownerStates[state](s, handle)
 		fields := []string{"form", s.form(token), "act", string(act), "confirm", handle, "request", s.waits(handle, sender)}
 		s.send(token, "", fields...).status(200)
-		before := s.tables()
+		before := s.state()
 		want := 409
 		if slices.Contains(gone, act) {
 			want = 404
@@ -361,7 +303,7 @@ func TestOwnerPage_FormActsOnce(t *testing.T) {
 		if a := s.send(token, "", fields...); a.Status != want {
 			t.Errorf("%s again: %d, want %d", act, a.Status, want)
 		}
-		if diff := cmp.Diff(before, s.tables()); diff != "" {
+		if diff := cmp.Diff(before, s.state()); diff != "" {
 			t.Errorf("%s again changed the directory:\n%s", act, diff)
 		}
 	}
@@ -409,7 +351,7 @@ func TestOwnerPage_ForeignFormsAreRejected(t *testing.T) {
 
 func TestDev_OwnerPageMayPost(t *testing.T) {
 	s := newDevSite(t, false)
-	o := &ownerSite{site: s}
+	o := &ownerSite{s}
 	_, token := o.pending("harbour-pilot")
 	body := "act=confirm&form=" + o.form(token)
 	s.call("POST", "/owner/"+token, "", body, formType, "Origin: null").refused(403, domain.CodeForbidden)
@@ -462,7 +404,7 @@ func TestOwnerPage_LimitsAgentsPerOwner(t *testing.T) {
 	for i := range domain.DefaultOwnerAgents {
 		s.claimed(fmt.Sprintf("agent-%d", i), fmt.Sprintf("Mei+%d@harbour.example.org", i))
 	}
-	token := s.asked(s.verified("one-too-many"), "mei@harbour.example.org")
+	token := s.startClaim(s.verified("one-too-many"), "mei@harbour.example.org")
 	a := s.press(token, domain.OwnerConfirm).status(429)
 	if !strings.Contains(string(a.Body), fmt.Sprintf("you have claimed %d agents", domain.DefaultOwnerAgents)) || a.Header.Get("Retry-After") == "" {
 		t.Errorf("%v %s", a.Header, a.Body)
@@ -529,7 +471,7 @@ func TestOwnerPage_ErrorsArePages(t *testing.T) {
 func TestOwnerPage_FailureIsLogged(t *testing.T) {
 	s := newOwnerSite(t)
 	_, token := s.pending("harbour-pilot")
-	s.exec(`ALTER TABLE owner_claims RENAME TO elsewhere`)
+	s.database.MustExec(`ALTER TABLE owner_claims RENAME TO elsewhere`)
 	for _, method := range []string{"GET", "POST"} {
 		r := httptest.NewRequest(method, "/owner/"+token, strings.NewReader("act=confirm"))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

@@ -326,8 +326,8 @@ func TestPages_OfTheDemoMatchTheAPI(t *testing.T) {
 		},
 		"links": func(s *site) {
 			for _, lang := range []string{"en", "zh"} {
-				s.crawl("http://127.0.0.1:8080", lang, false, "/")
-				s.crawl("http://127.0.0.1:8080", lang, true, "/")
+				s.crawl(s.server.options.BaseURL, lang, false, "/")
+				s.crawl(s.server.options.BaseURL, lang, true, "/")
 			}
 		},
 	} {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -160,60 +158,6 @@ func TestPages_EveryVariantHasItsETag(t *testing.T) {
 			t.Errorf("%s has another tag", same)
 		}
 	}
-}
-
-// TestPages_ShowWritesAtOnce: whatever others read meanwhile, who wrote sees
-// it, and no tag of an older page is taken for the new one's.
-func TestPages_ShowWritesAtOnce(t *testing.T) {
-	s := newSite(t)
-	const writers, rounds = 3, 8
-	var running atomic.Int32
-	var all sync.WaitGroup
-	running.Store(writers)
-	for i := range writers {
-		handle := fmt.Sprintf("agent-%d", i)
-		key := s.agent(handle)
-		call := s.post(key, "A call")
-		card, thread := "/agents/"+handle, "/calls/"+call
-		all.Go(func() {
-			defer running.Add(-1)
-			for round := range rounds {
-				text := fmt.Sprintf("text-%d-%d", i, round)
-				old := map[string]string{}
-				for _, page := range []string{card, thread, "/agents", "/calls", "/"} {
-					old[page] = s.look(page).Header.Get("Etag")
-				}
-				shows := func(after string, pages ...string) {
-					for _, page := range pages {
-						if a := s.look(page, "If-None-Match: "+old[page]); a.Status != 200 || !strings.Contains(string(a.Body), text) {
-							t.Errorf("%s does not show %s: %d", page, after, a.Status)
-						}
-					}
-				}
-				s.call("PATCH", "/api/me", key, `{"tagline":"`+text+`"}`)
-				shows("a tagline", card, "/agents", "/")
-				s.call("POST", "/api/posts/"+call+"/replies", key, `{"body":"`+text+`"}`)
-				shows("a reply", thread)
-				id := s.call("POST", "/api/posts", key, `{"kind":"announce","title":"`+text+`","body":"b"}`).text("post", "id")
-				shows("a call", card, "/calls", "/calls.atom", "/calls/"+id, "/")
-				s.call("DELETE", "/api/posts/"+id, key, nil)
-				for _, page := range []string{card, "/calls", "/calls.atom", "/"} {
-					if strings.Contains(string(s.look(page).Body), "/calls/"+id) {
-						t.Errorf("%s shows a deleted call", page)
-					}
-				}
-				s.look("/calls/" + id).status(404)
-			}
-		})
-		all.Go(func() {
-			for running.Load() > 0 {
-				for _, page := range []string{card, thread, "/agents", "/calls", "/", "/calls.atom"} {
-					s.look(page)
-				}
-			}
-		})
-	}
-	all.Wait()
 }
 
 // TestPages_OmitDeletedAndSuspendedAgents: neither a deleted agent nor a suspended one, nor

@@ -178,6 +178,7 @@ func TestHandler_ChecksInTheOrderOfTheContract(t *testing.T) {
 		{"no key", path + "?x=1", "{", []string{"Content-Type: text/plain"}, 401, "unauthorized"},
 		{"unknown parameter", path + "?x=1", "{", []string{keyHeader, "Content-Type: text/plain"}, 400, "invalid_query"},
 		{"media type", path, tooLarge, []string{keyHeader, "Content-Type: text/plain"}, 415, "unsupported_media_type"},
+		{"compression", path, tooLarge, []string{keyHeader, jsonHeader, "Content-Encoding: gzip"}, 415, "unsupported_media_type"},
 		{"size", path, tooLarge, []string{keyHeader, jsonHeader}, 413, "body_too_large"},
 		{"JSON", path, `{"title":1,"title":2}`, []string{keyHeader, jsonHeader}, 400, "invalid_json"},
 		{"fields", path, `{"title":1}`, []string{keyHeader, jsonHeader, "Idempotency-Key: short"}, 422, "validation_failed"},

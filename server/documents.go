@@ -46,7 +46,7 @@ func (s *Server) mountDocuments(r *routes) {
 	r.public("/llms.txt", s.serveStatic(plainType, s.llmsText()))
 	r.public("/robots.txt", s.serveStatic(plainType, s.robotsText()))
 	catalog := api.NewCached(string(s.apiCatalog()))
-	catalog.Link = []string{"<" + s.options.BaseURL + catalogPath + `>; rel="api-catalog"`}
+	catalog.Link = "<" + s.options.BaseURL + catalogPath + `>; rel="api-catalog"`
 	r.public(catalogPath, s.serveDocument(linksetType, func(http.Header, *http.Request) *api.Cached { return catalog }))
 	r.public(skillsPath, s.serveStatic(api.JSONType, string(s.skillIndex())))
 	// Generated for each request: it contains the date.

@@ -31,7 +31,7 @@ func (s *Server) readForPage(ctx context.Context, id string, args url.Values) (w
 	if err != nil {
 		return web.Answer{}, err
 	}
-	return web.Answer{Body: cached.Body, Tag: cached.ETag[0]}, nil
+	return web.Answer{Body: cached.Body, Tag: cached.ETag}, nil
 }
 
 // pageTag returns the ETag of a page from everything that it is made from. Clients choose some
@@ -46,7 +46,7 @@ func pageTag(parts []string) string {
 func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error {
 	tag := pageTag(parts)
 	if api.MatchesETag(r.Header["If-None-Match"], tag) {
-		return api.WriteCached(w, r, api.NewCachedWithETag(nil, tag))
+		return api.WriteCached(w, r, &api.Cached{ETag: tag})
 	}
 	now := s.store.Now()
 	cached, version, ok := s.engine.Cache.Get(tag, now)
@@ -55,7 +55,7 @@ func (s *Server) sendPage(w http.ResponseWriter, r *http.Request, parts []string
 		if err != nil {
 			return err
 		}
-		cached = api.NewCachedWithETag(body, tag)
+		cached = &api.Cached{Body: body, ETag: tag}
 		s.engine.Cache.Add(tag, httpcache.Item[api.Tag, *api.Cached]{Value: cached, Size: cached.Size(), Added: now}, version)
 	}
 	return api.WriteCached(w, r, cached)

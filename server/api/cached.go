@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/gzhttp/writer/gzkp"
@@ -23,43 +22,32 @@ type TagKind int
 // Cache holds public responses by path and query, and pages by ETag.
 type Cache = httpcache.Cache[Tag, *Cached]
 
-// Cached is a public response, ready to be sent, with the values of its headers.
+// Cached is a public response, ready to be sent.
 type Cached struct {
 	Body       []byte
-	length     []string
-	ETag       []string
-	Link       []string // nil: none
-	compressed atomic.Pointer[compressedBody]
-}
-
-// compressedBody is a response body in gzip, made once for all clients that accept it.
-type compressedBody struct {
-	body   []byte // nil: not worth it
-	length []string
+	ETag       string
+	Link       string // header; empty: none
+	compressed atomic.Pointer[[]byte]
 }
 
 // NewCached returns a response that never changes.
 func NewCached(content string) *Cached {
 	body := []byte(content)
-	return NewCachedWithETag(body, etag(body))
+	return &Cached{Body: body, ETag: etag(body)}
 }
 
-func NewCachedWithETag(body []byte, tag string) *Cached {
-	return &Cached{Body: body, length: []string{strconv.Itoa(len(body))}, ETag: []string{tag}}
-}
-
-// gzip returns the compressed body, without a body if compression does not make it shorter. It
-// is stored with the response, whose Size includes it beforehand.
-func (cached *Cached) gzip() *compressedBody {
+// gzip returns the compressed body, or an empty one if compression does not make it shorter. The
+// body is compressed once for all clients; Size includes it from the beginning.
+func (cached *Cached) gzip() []byte {
 	if z := cached.compressed.Load(); z != nil {
-		return z
+		return *z
 	}
-	z := &compressedBody{}
-	if body := gzipBody(cached.Body); len(body) < len(cached.Body) {
-		z = &compressedBody{body, []string{strconv.Itoa(len(body))}}
+	body := gzipBody(cached.Body)
+	if len(body) >= len(cached.Body) {
+		body = []byte{}
 	}
-	cached.compressed.Store(z)
-	return z
+	cached.compressed.Store(&body)
+	return body
 }
 
 // Size returns the most memory that a response takes, with its compressed form.

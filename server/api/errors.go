@@ -71,6 +71,7 @@ type invalidInput struct {
 }
 
 func (r *invalidInput) Error() string { return r.cause.Error() }
+func (r *invalidInput) Unwrap() error { return r.cause }
 
 func NewError(code domain.Code, topic string) error {
 	return &domain.Error{Code: code, Topic: topic}
@@ -84,24 +85,15 @@ func (c *Catalogue) Status(code domain.Code) int {
 // Describe returns the status and the error object of an error. rejected is false if the client
 // did not cause the error; then it must be logged.
 func (c *Catalogue) Describe(err error, requestID string) (status int, object ErrorObject, rejected bool) {
-	var e *domain.Error
-	var invalid *invalidInput
-	if errors.As(err, &invalid) {
-		e = invalid.cause
-	} else if !errors.As(err, &e) {
-		e = &domain.Error{Code: CodeInternal}
-	} else {
-		rejected = true
-	}
+	e, invalid := &domain.Error{}, &invalidInput{}
+	rejected = errors.As(err, &e)
+	errors.As(err, &invalid)
 	entry, known := c.Codes[e.Code]
 	if !known {
 		e = &domain.Error{Code: CodeInternal}
 		entry = c.Codes[CodeInternal]
 	}
-	t, ok := entry.Texts[e.Topic]
-	if !ok {
-		t = entry.Texts[""]
-	}
+	t := textOf(entry.Texts, e.Topic)
 	if e.Limit > 0 && strings.Contains(t.EN, "%d") {
 		t = Text{fmt.Sprintf(t.EN, e.Limit), fmt.Sprintf(t.ZH, e.Limit)}
 	}
@@ -109,10 +101,7 @@ func (c *Catalogue) Describe(err error, requestID string) (status int, object Er
 	for _, f := range e.Fields {
 		object.Details = append(object.Details, c.detail(f))
 	}
-	if invalid != nil {
-		rejected = true
-		object.Details = append(object.Details, invalid.details...)
-	}
+	object.Details = append(object.Details, invalid.details...)
 	byFault := func(a, b Detail) int {
 		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(string(a.Code), string(b.Code)))
 	}
@@ -133,12 +122,17 @@ func instant(t time.Time) *domain.Time {
 	return &at
 }
 
+// textOf returns the text of a topic, or the general one.
+func textOf(texts map[string]Text, topic string) Text {
+	if t, ok := texts[topic]; ok {
+		return t
+	}
+	return texts[""]
+}
+
 // detail returns the texts of an invalid field. A missing text would be a bug; the code is sent
 // all the same.
 func (c *Catalogue) detail(f domain.FieldError) Detail {
-	t, ok := c.Details[f.Code][f.Topic]
-	if !ok {
-		t = c.Details[f.Code][""]
-	}
+	t := textOf(c.Details[f.Code], f.Topic)
 	return Detail{Field: f.Field, Code: f.Code, MessageEN: f.Field + " " + t.EN, MessageZH: f.Field + " " + t.ZH}
 }

@@ -15,11 +15,6 @@ import (
 	storetext "callbook/store/text"
 )
 
-// The input of an operation is a struct. Fields with the tag path or query are parameters, the
-// field Body is the request body. The tags of the types are both the validation and the
-// documentation; rules that no schema can express are checked in the same pass, so that a client
-// learns of every invalid field at once.
-
 // Input describes how to decode one input type.
 type Input struct {
 	Path   []Field

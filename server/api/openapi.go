@@ -238,9 +238,6 @@ func (e *Engine) openResponses() {
 
 // orNull permits null for members that are a pointer to a struct in Go.
 func orNull(schema *huma.Schema, t reflect.Type) {
-	for t != nil && t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
 	if t == nil || t.Kind() != reflect.Struct {
 		return
 	}

@@ -104,9 +104,9 @@ func (req *Request) cachedResponse() (*Cached, error) {
 	if err != nil {
 		return nil, err
 	}
-	cached = NewCachedWithETag(response.Body, etag(response.Body))
+	cached = &Cached{Body: response.Body, ETag: etag(response.Body)}
 	if response.Next != "" {
-		cached.Link = []string{linkNext(response.Next)}
+		cached.Link = linkNext(response.Next)
 	}
 	if response.Tags != nil {
 		e.Cache.Add(uri, httpcache.Item[Tag, *Cached]{Value: cached, Size: cached.Size(), Tags: response.Tags, Added: req.now, Expires: response.Expires}, version)
@@ -135,14 +135,8 @@ func (req *Request) respond(response Response) error {
 	return WriteJSON(req.w, cmp.Or(response.Status, req.op.Status), response.Body)
 }
 
-// linkNext returns the Link header of a page that another page follows, and an empty string for
-// the last page.
-func linkNext(next string) string {
-	if next == "" {
-		return ""
-	}
-	return "<" + next + `>; rel="next"`
-}
+// linkNext returns the Link header of a page that another page follows.
+func linkNext(next string) string { return "<" + next + `>; rel="next"` }
 
 // authenticate resolves the API key and counts the request. An invalid key counts against its
 // address; an address over that limit gets 429 instead of 401. A valid key is never rejected

@@ -32,46 +32,27 @@ func etag(body []byte) string {
 // has it already.
 func WriteCached(w http.ResponseWriter, r *http.Request, cached *Cached) error {
 	h := w.Header()
-	h["Etag"] = cached.ETag
+	h["Etag"] = []string{cached.ETag}
 	h["Cache-Control"] = revalidateHeader
-	if cached.Link != nil {
-		h["Link"] = cached.Link
+	if cached.Link != "" {
+		h.Set("Link", cached.Link)
 	}
-	if MatchesETag(r.Header["If-None-Match"], cached.ETag[0]) {
+	if MatchesETag(r.Header["If-None-Match"], cached.ETag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	if len(cached.Body) >= middleware.MinCompressed && acceptsGzip(r.Header["Accept-Encoding"]) {
-		if z := cached.gzip(); z.body != nil {
-			h["Content-Encoding"] = gzipHeader
-			return send(w, http.StatusOK, z.body, z.length)
+	if len(cached.Body) >= middleware.MinCompressed && middleware.AcceptsGzip(r) {
+		if body := cached.gzip(); len(body) > 0 {
+			h.Set("Content-Encoding", "gzip")
+			return WriteJSON(w, http.StatusOK, body)
 		}
 	}
-	return send(w, http.StatusOK, cached.Body, cached.length)
-}
-
-// acceptsGzip reports whether a client accepts gzip.
-func acceptsGzip(encodings []string) bool {
-	for coding := range strings.SplitSeq(strings.Join(encodings, ","), ",") {
-		name, weight, _ := strings.Cut(coding, ";")
-		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
-			return !isZeroWeight(weight)
-		}
-	}
-	return false
-}
-
-// isZeroWeight reports whether a weight means "not acceptable" (RFC 9110, 12.4.2).
-func isZeroWeight(weight string) bool {
-	q, found := strings.CutPrefix(strings.ToLower(strings.TrimSpace(weight)), "q=")
-	f, err := strconv.ParseFloat(q, 64)
-	return found && err == nil && f == 0
+	return WriteJSON(w, http.StatusOK, cached.Body)
 }
 
 var (
 	revalidateHeader = []string{Revalidate}
 	jsonTypeHeader   = []string{JSONType}
-	gzipHeader       = []string{"gzip"}
 )
 
 // MatchesETag reports whether If-None-Match names an ETag. It compares weakly and accepts lists.
@@ -86,16 +67,13 @@ func MatchesETag(matches []string, tag string) bool {
 	return false
 }
 
+// WriteJSON sends a response; its type is JSON unless the handler has set another.
 func WriteJSON(w http.ResponseWriter, status int, body []byte) error {
-	return send(w, status, body, []string{strconv.Itoa(len(body))})
-}
-
-func send(w http.ResponseWriter, status int, body []byte, length []string) error {
 	h := w.Header()
 	if _, given := h["Content-Type"]; !given {
 		h["Content-Type"] = jsonTypeHeader
 	}
-	h["Content-Length"] = length
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // a client that has disconnected is not an error
 	return nil

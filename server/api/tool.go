@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"callbook/store/domain"
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"math"
@@ -15,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -59,27 +59,15 @@ func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (body [
 			return cached.Body, nil, nil
 		}
 	}
-	_, object, correctable := e.Errors.Describe(aboutArguments(err), "")
+	var rejection *domain.Error
+	if errors.As(err, &rejection) && rejection.Topic == "" && (rejection.Code == domain.CodeInvalidQuery || rejection.Code == domain.CodeNotFound) {
+		rejection.Topic = "arguments" // a tool has no address and no query
+	}
+	_, object, correctable := e.Errors.Describe(err, "")
 	if !correctable {
 		return nil, nil, err
 	}
 	return nil, &object, nil
-}
-
-// aboutArguments changes the topic of an error that would speak of an address and its query.
-func aboutArguments(err error) error {
-	var rejection *domain.Error
-	var invalid *invalidInput
-	switch {
-	case errors.As(err, &invalid):
-		rejection = invalid.cause
-	case !errors.As(err, &rejection):
-		return err
-	}
-	if rejection.Topic == "" && (rejection.Code == domain.CodeInvalidQuery || rejection.Code == domain.CodeNotFound) {
-		rejection.Topic = "arguments"
-	}
-	return err
 }
 
 // arguments converts the arguments of a tool to the parameters of its operation, which validates
@@ -107,24 +95,16 @@ func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
 	return nil, op.Input.readQuery(check, args.Encode(), reflect.New(op.in).Elem())
 }
 
+// readArguments reads the arguments, which are known to be JSON, into parameters.
 func readArguments(op *Operation, check *Checker, raw []byte) (url.Values, error) {
-	args := url.Values{}
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 || string(raw) == "null" {
-		return args, nil
-	}
-	fields := slices.Concat(op.Input.Path, op.Input.Query)
-	d := jsontext.NewDecoder(bytes.NewReader(raw)) // the body is known to be JSON
-	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
-		return nil, NewError(CodeInvalidJSON, "type")
-	}
-	for d.PeekKind() == '"' {
-		token, _ := d.ReadToken()
-		name := token.String()
-		value, err := d.ReadValue()
-		if err != nil {
-			return nil, NewError(CodeInvalidJSON, "")
+	var members map[string]jsontext.Value
+	if len(bytes.TrimSpace(raw)) > 0 {
+		if err := json.Unmarshal(raw, &members); err != nil {
+			return nil, NewError(CodeInvalidJSON, "type")
 		}
+	}
+	args, fields := url.Values{}, slices.Concat(op.Input.Path, op.Input.Query)
+	for name, value := range members {
 		i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name && !op.fixedParams().Has(name) })
 		if i < 0 {
 			check.Fault(fieldName(name), domain.FaultUnknownField, "")
@@ -161,7 +141,7 @@ func numberText(number string) string {
 }
 
 // ToolInput returns the schema of the arguments of a tool: the parameters of the operation.
-func ToolInput(op *Operation) json.RawMessage {
+func ToolInput(op *Operation) []byte {
 	properties, required := map[string]*huma.Schema{}, []string{}
 	for _, p := range op.Input.Params {
 		if op.fixedParams().Has(p.Name) {
@@ -181,7 +161,7 @@ func ToolInput(op *Operation) json.RawMessage {
 
 // ToolOutput returns the schema of the response of a tool, complete in itself: the response of
 // the operation or an error.
-func (e *Engine) ToolOutput(t reflect.Type) json.RawMessage {
+func (e *Engine) ToolOutput(t reflect.Type) []byte {
 	response, rejection := schemaOf(e.Registry, t), schemaOf(e.Registry, reflect.TypeFor[ErrorBody]())
 	parts := map[string]*huma.Schema{}
 	e.collect(response, parts)

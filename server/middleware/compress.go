@@ -3,6 +3,7 @@ package middleware
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/klauspost/compress/gzhttp"
 )
@@ -27,6 +28,24 @@ func Compress(plain http.Handler) (http.Handler, error) {
 		}
 		plain.ServeHTTP(w, r)
 	}), nil
+}
+
+// AcceptsGzip reports whether a client accepts gzip.
+func AcceptsGzip(r *http.Request) bool {
+	for coding := range strings.SplitSeq(strings.Join(r.Header["Accept-Encoding"], ","), ",") {
+		name, weight, _ := strings.Cut(coding, ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			return !isZeroWeight(weight)
+		}
+	}
+	return false
+}
+
+// isZeroWeight reports whether a weight means "not acceptable" (RFC 9110, 12.4.2).
+func isZeroWeight(weight string) bool {
+	q, found := strings.CutPrefix(strings.ToLower(strings.TrimSpace(weight)), "q=")
+	f, err := strconv.ParseFloat(q, 64)
+	return found && err == nil && f == 0
 }
 
 // headWriter removes Content-Length from a response to HEAD if the response to GET may be

@@ -19,12 +19,11 @@ type Rule interface {
 // Checker collects the invalid fields of a query or a body.
 type Checker struct {
 	registry      huma.Registry
-	topics        map[string]string // as in Catalogue
+	catalogue     *Catalogue
 	now           time.Time
 	notPast       string // date field of the body that must not lie in the past
 	replayable    bool   // has an Idempotency-Key: an earlier response takes precedence over rules of time
-	pastDates     int    // faults of these rules, which alone do not reject a replayable request
-	faults        []domain.FieldError
+	pastDates     int    // details about these rules, which alone do not reject a replayable request
 	details       []Detail
 	loopbackLinks bool // accept links to this machine
 }
@@ -33,22 +32,23 @@ type Checker struct {
 // limits of JSON. A query string could have thousands.
 const MaxDetails = 400
 
-func (c *Checker) full() bool { return len(c.faults)+len(c.details) >= MaxDetails }
-
+// Fault adds an invalid field, with the text of the catalogue for a topic.
 func (c *Checker) Fault(field string, code domain.FieldCode, topic string) {
-	if c.full() {
-		return
+	c.add(c.catalogue.detail(domain.FieldError{Field: field, Code: code, Topic: topic}))
+}
+
+func (c *Checker) add(d Detail) {
+	if len(c.details) < MaxDetails {
+		c.details = append(c.details, d)
 	}
-	c.faults = append(c.faults, domain.FieldError{Field: field, Code: code, Topic: topic})
 }
 
 // err returns an error with all invalid fields, and nil if there are none.
 func (c *Checker) err(code domain.Code) error {
-	found := len(c.faults) + len(c.details)
-	if found == 0 || c.replayable && found == c.pastDates {
+	if found := len(c.details); found == 0 || c.replayable && found == c.pastDates {
 		return nil
 	}
-	return &invalidInput{cause: &domain.Error{Code: code, Fields: c.faults}, details: c.details}
+	return &invalidInput{cause: &domain.Error{Code: code}, details: c.details}
 }
 
 // validate checks a value against a schema.
@@ -73,23 +73,22 @@ func (c *Checker) addDetail(d *huma.ErrorDetail) {
 	if len(parts) == 4 { // the location of a missing field is its object
 		field = join(field, parts[3])
 	}
-	if topic, ok := c.topics[field+" "+string(code)]; ok {
+	if topic, ok := c.catalogue.Topics[field+" "+string(code)]; ok {
 		c.Fault(field, code, topic)
 		return
 	}
-	if code == domain.FaultTooLong { // the format of a text that is too long says nothing new
-		c.faults = slices.DeleteFunc(c.faults, func(f domain.FieldError) bool { return f.Field == field && f.Code == domain.FaultBadFormat })
+	about := func(codes ...domain.FieldCode) func(Detail) bool {
+		return func(d Detail) bool { return d.Field == field && slices.Contains(codes, d.Code) }
 	}
-	if code == domain.FaultBadFormat && slices.ContainsFunc(c.details, func(d Detail) bool { return d.Field == field }) {
-		return // the pattern of a text that is too long or too short says nothing new
+	switch code { // the format of a text of the wrong length says nothing new
+	case domain.FaultTooLong:
+		c.details = slices.DeleteFunc(c.details, about(domain.FaultBadFormat))
+	case domain.FaultBadFormat:
+		if slices.ContainsFunc(c.details, about(domain.FaultTooLong, domain.FaultTooShort)) {
+			return
+		}
 	}
-	if c.full() {
-		return
-	}
-	c.details = append(c.details, Detail{
-		Field: field, Code: code,
-		MessageEN: field + " " + parts[1], MessageZH: field + " " + parts[2],
-	})
+	c.add(Detail{Field: field, Code: code, MessageEN: field + " " + parts[1], MessageZH: field + " " + parts[2]})
 }
 
 func join(field, name string) string {

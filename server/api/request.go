@@ -186,7 +186,7 @@ func (req *Request) decode(into reflect.Value) error {
 		into.Field(f.index).SetString(req.params.ByName(f.Name))
 	}
 	check := &Checker{
-		registry: e.Registry, topics: e.Errors.Topics, loopbackLinks: e.LoopbackLinks,
+		registry: e.Registry, catalogue: e.Errors, loopbackLinks: e.LoopbackLinks,
 		now: e.Clock(), replayable: req.op.Idempotent && req.Header.Get("Idempotency-Key") != "",
 	}
 	if err := req.op.Input.readQuery(check, req.URL.RawQuery, into); err != nil {

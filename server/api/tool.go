@@ -74,7 +74,7 @@ func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (body [
 // them further. If an argument is invalid already, the rest is validated at once, so that the
 // caller learns of every invalid argument.
 func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
-	check := &Checker{registry: e.Registry, topics: e.Errors.Topics}
+	check := &Checker{registry: e.Registry, catalogue: e.Errors}
 	args, err := readArguments(op, check, raw)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
 			check.Fault(f.Name, domain.FaultRequired, "")
 		}
 	}
-	if len(check.faults) == 0 && len(check.details) == 0 {
+	if len(check.details) == 0 {
 		maps.Copy(args, op.fixedParams())
 		return args, nil
 	}

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestTheOperatorsDay: each admin command works beside the running server, which
+// TestAdmin_CommandsWorkBesideServer: each admin command works beside the running server, which
 // shows its effect within a second.
-func TestTheOperatorsDay(t *testing.T) {
+func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")
 	join(p, "spammer")
@@ -107,7 +107,7 @@ func TestTheOperatorsDay(t *testing.T) {
 	}
 }
 
-func TestTheOperatorsMistakesAreToldInWords(t *testing.T) {
+func TestAdmin_ExplainsMistakes(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)
 	join(p, "tide-reader")

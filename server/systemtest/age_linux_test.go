@@ -134,11 +134,11 @@ type overload struct {
 	request func(caller, call int) string
 }
 
-// TestOverload: with many times the callers that it can serve at once, the service
+// TestOverload_KeepsServing: with many times the callers that it can serve at once, the service
 // still does four fifths of what it does at its best, and whom it turns away it tells
 // so, and when to come again. One that only waits takes no time of the processors: what
 // it does in the time that goes by is looked at too, of which callers take their part.
-func TestOverload(t *testing.T) {
+func TestOverload_KeepsServing(t *testing.T) {
 	if !proof.Asked() {
 		t.Skip("measures what the machine can do: set PROOF")
 	}
@@ -170,10 +170,10 @@ func TestOverload(t *testing.T) {
 // middle is the one of some numbers that as many are below as above.
 func middle[T cmp.Ordered](all []T) T { return slices.Sorted(slices.Values(all))[len(all)/2] }
 
-// TestCommits: how many writes a second reach the disk for good, one after the other
+// TestDurability_WritesPerSecond: how many writes a second reach the disk for good, one after the other
 // and many at once, and how many with `--durability normal`, which does not wait for the
 // disk: that is what it costs.
-func TestCommits(t *testing.T) {
+func TestDurability_WritesPerSecond(t *testing.T) {
 	if !proof.Asked() {
 		t.Skip("measures what the disk can do: set PROOF")
 	}
@@ -581,9 +581,9 @@ func (a *ageing) goroutines() int {
 // goroutineState is what one does, in what Go prints of all at SIGQUIT.
 var goroutineState = regexp.MustCompile(`(?m)^goroutine \d+ (?:gp=\S+ m=\S+ (?:mp=\S+ )?)?\[([^],]+)`)
 
-// TestNothingIsHeldBack: after many calls of every kind, the service holds no more
+// TestServe_LeaksNothingUnderLoad: after many calls of every kind, the service holds no more
 // descriptors and goroutines than after a tenth of them.
-func TestNothingIsHeldBack(t *testing.T) {
+func TestServe_LeaksNothingUnderLoad(t *testing.T) {
 	if !proof.Asked() {
 		t.Skip("takes minutes, under the race detector: set PROOF")
 	}
@@ -654,10 +654,10 @@ const (
 	mostFile = 256 << 20
 )
 
-// TestAYear: agents call in every way while a year goes by. What expires has expired,
+// TestAging_YearOfUse: agents call in every way while a year goes by. What expires has expired,
 // who left is forgotten, no call fails, of every kind some are served in each quarter,
 // and what the service holds grows no more: as callbook dev, with GOGC=10.
-func TestAYear(t *testing.T) {
+func TestAging_YearOfUse(t *testing.T) {
 	t.Parallel()
 	if !proof.Asked() {
 		t.Skip("measures what the service holds after a while: set PROOF")

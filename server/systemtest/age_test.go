@@ -61,10 +61,10 @@ func (s *sluggish) closed() (time.Duration, error) {
 	return time.Since(s.opened), nil // by an end or by a reset
 }
 
-// TestSlowSockets: a thousand of them, a third in their headers, a third in their
+// TestSlowSockets_DoNotDelayOthers: a thousand of them, a third in their headers, a third in their
 // bodies, a third not reading their answers, do not hold back who calls in the
 // meantime. (Sockets of one machine are bounded in all only, so that one address does.)
-func TestSlowSockets(t *testing.T) {
+func TestSlowSockets_DoNotDelayOthers(t *testing.T) {
 	p := spawn(t, newDB(t))
 	agent := p.agent("tide-reader", "tide@example.org")
 	others, _ := p.descriptors()

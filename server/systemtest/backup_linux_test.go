@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestACopyIsSyncedBeforeItHasItsName, and its folder after it: a power cut must
+// TestBackup_SyncsBeforeRename, and its folder after it: a power cut must
 // leave neither a name without a database nor a database without its name.
-func TestACopyIsSyncedBeforeItHasItsName(t *testing.T) {
+func TestBackup_SyncsBeforeRename(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
 	folder := t.TempDir()

@@ -18,9 +18,9 @@ func join(p *program, handle string) (key string) {
 	return p.object("POST", "/api/agents", registrationFor(handle, "a@b.example.org"))["api_key"].(string)
 }
 
-// TestBackupAndRestore goes the way of an operator: copy while serving, lose the
+// TestBackup_RestoresLostFile goes the way of an operator: copy while serving, lose the
 // file, bring it back.
-func TestBackupAndRestore(t *testing.T) {
+func TestBackup_RestoresLostFile(t *testing.T) {
 	folder := t.TempDir()
 	db, copied := filepath.Join(folder, "callbook.db"), filepath.Join(folder, "copy.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestCheckTellsWhatIsWrong: each thing that an operator meets, with how to mend it.
-func TestCheckTellsWhatIsWrong(t *testing.T) {
+// TestCheck_ReportsProblems: each thing that an operator meets, with how to mend it.
+func TestCheck_ReportsProblems(t *testing.T) {
 	folder := t.TempDir()
 	whole := filepath.Join(folder, "whole.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", whole)

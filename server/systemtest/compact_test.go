@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestCompact goes the way of an operator: agents come and leave, and the file is
+// TestCompact_ErasesDeletedRows goes the way of an operator: agents come and leave, and the file is
 // compacted while others go on, and once more after the service has ended.
-func TestCompact(t *testing.T) {
+func TestCompact_ErasesDeletedRows(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")

@@ -17,8 +17,8 @@ func settingsFile(t testing.TB, text string) string {
 	return path
 }
 
-// TestWhichSettingWins: the flag, then the variable, then the file, then the default.
-func TestWhichSettingWins(t *testing.T) {
+// TestConfig_Precedence: the flag, then the variable, then the file, then the default.
+func TestConfig_Precedence(t *testing.T) {
 	file := settingsFile(t, `
 base-url = "https://file.example.org"
 limit-reads = 7
@@ -53,8 +53,8 @@ no-backup = true
 	}
 }
 
-// TestOneFileServesEveryCommand: a key of one command is no mistake for another.
-func TestOneFileServesEveryCommand(t *testing.T) {
+// TestConfig_SharedByAllCommands: a key of one command is no mistake for another.
+func TestConfig_SharedByAllCommands(t *testing.T) {
 	folder := t.TempDir()
 	db := filepath.Join(folder, "elsewhere.db")
 	file := settingsFile(t, "db = '"+db+"'\naddr = '127.0.0.1:0'\nlimits = 'off'\n")
@@ -73,7 +73,7 @@ func TestOneFileServesEveryCommand(t *testing.T) {
 	}
 }
 
-func TestWrongSettingsFilesAreRefused(t *testing.T) {
+func TestConfig_RejectsWrongFiles(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"misspelt", "base-ulr = 'https://a.example.org'", "did you mean base-url?"},
 		{"unlike any", "colour = 'blue'", "unknown setting colour\n"},
@@ -106,8 +106,8 @@ func TestWrongSettingsFilesAreRefused(t *testing.T) {
 	}
 }
 
-// TestMisspeltVariablesAreAnsweredWithAName: so are flags, by the library.
-func TestMisspeltVariablesAreAnsweredWithAName(t *testing.T) {
+// TestConfig_SuggestsNames: so are flags, by the library.
+func TestConfig_SuggestsNames(t *testing.T) {
 	t.Setenv("CALLBOOK_BAKUP_DIR", "x")
 	if status, _, errors := finished("check"); status != 64 || !strings.Contains(errors, "unknown variable CALLBOOK_BAKUP_DIR, did you mean CALLBOOK_BACKUP_DIR?") {
 		t.Errorf("%d, %s", status, errors)
@@ -117,16 +117,16 @@ func TestMisspeltVariablesAreAnsweredWithAName(t *testing.T) {
 	}
 }
 
-// TestDevReadsNoFile: it would empty the directory that the file names.
-func TestDevReadsNoFile(t *testing.T) {
+// TestDev_ReadsNoConfigFile: it would empty the directory that the file names.
+func TestDev_ReadsNoConfigFile(t *testing.T) {
 	file := settingsFile(t, "")
 	if status, _, errors := finished("dev", "--config", file); status != 64 || !strings.Contains(errors, "--config") {
 		t.Errorf("%d, %s", status, errors)
 	}
 }
 
-// TestAllWrongSettingsAreTold: at once, before anything is opened.
-func TestAllWrongSettingsAreTold(t *testing.T) {
+// TestConfig_ReportsAllErrors: at once, before anything is opened.
+func TestConfig_ReportsAllErrors(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	status, _, errors := finished("serve", "--db", db, "--contact=a b", "--base-url=ftp://x", "--mail=smtp:/", "--limit-reads=-1", "--trusted-proxy=x")
 	for _, want := range []string{"contact:", "base URL:", "--mail is not", "a limit is", "trusted proxy:"} {
@@ -140,8 +140,8 @@ func TestAllWrongSettingsAreTold(t *testing.T) {
 	}
 }
 
-// TestAnEmptyPathIsNone: an unset variable often comes as an empty one.
-func TestAnEmptyPathIsNone(t *testing.T) {
+// TestConfig_EmptyPathIsUnset: an unset variable often comes as an empty one.
+func TestConfig_EmptyPathIsUnset(t *testing.T) {
 	t.Setenv("CALLBOOK_BACKUP_DIR", "")
 	t.Setenv("CALLBOOK_CONFIG", "")
 	status, out, errors := finished("check", "--addr=127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"))
@@ -150,8 +150,8 @@ func TestAnEmptyPathIsNone(t *testing.T) {
 	}
 }
 
-// TestACopyIsNotServedInItsFolder: it would be dropped when it is old.
-func TestACopyIsNotServedInItsFolder(t *testing.T) {
+// TestServe_RejectsScheduledBackup: it would be dropped when it is old.
+func TestServe_RejectsScheduledBackup(t *testing.T) {
 	folder := t.TempDir()
 	db := filepath.Join(folder, "callbook-20261101T000000Z.db")
 	status, _, errors := finished("serve", "--addr=127.0.0.1:0", "--db", db, "--backup-dir", folder)

@@ -32,7 +32,7 @@ import (
 // keeps everything: those are tried with the cuts.
 const crashCalls = "pwrite64,fsync,fdatasync,ftruncate,copy_file_range,openat,?mkdir,mkdirat,?unlink,unlinkat,?rename,renameat,?link,linkat"
 
-func TestAKillAtACallLosesNothing(t *testing.T) {
+func TestCrash_KillAtSystemCall(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
 	wanted, tally := proof.Rounds(3, 60, 2000), &crashTally{acted: map[string]int{}}
@@ -68,9 +68,9 @@ func TestAKillAtACallLosesNothing(t *testing.T) {
 	proof.Figure(t, "points", points)
 }
 
-// TestARepeatAfterAFailedSyncHappensOnce: whatever was told of a call at which a sync
+// TestCrash_RetryAfterFailedSync: whatever was told of a call at which a sync
 // fails, and whether or not it is stored.
-func TestARepeatAfterAFailedSyncHappensOnce(t *testing.T) {
+func TestCrash_RetryAfterFailedSync(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
 	wanted, tally := proof.Rounds(2, 20, 300), &crashTally{acted: map[string]int{}}

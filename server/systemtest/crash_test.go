@@ -41,7 +41,7 @@ type crashTally struct {
 	acted map[string]int // acknowledged calls by operation
 }
 
-func TestAKillUnderLoadLosesNothing(t *testing.T) {
+func TestCrash_KillUnderLoad(t *testing.T) {
 	t.Parallel()
 	wantCrashDrivers(t)
 	cycles, seed := proof.Rounds(3, crashCycles, 1000), rand.Uint64()

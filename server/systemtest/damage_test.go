@@ -20,7 +20,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// TestDamagedPagesGiveNoWrongAnswer: pages of the file that hold rows are overwritten
+// TestDamage_CausesNoWrongResponse: pages of the file that hold rows are overwritten
 // by zeros, by noise, or by other pages of it. Then the program ends with the status of
 // damage, and until then answers with errors at the most, or every answer is the one that
 // the whole file gives.
@@ -29,7 +29,7 @@ import (
 // notices what is changed behind its first page, and in a page no single bytes. And
 // that a page is another page of the file is found when all of it is read: at the start
 // after a kill, else in the background while others are answered.
-func TestDamagedPagesGiveNoWrongAnswer(t *testing.T) {
+func TestDamage_CausesNoWrongResponse(t *testing.T) {
 	t.Parallel()
 	whole := harbour(t)
 	right := answersOf(t, whole)

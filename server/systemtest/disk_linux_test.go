@@ -78,9 +78,9 @@ func smallFiles(t testing.TB) room {
 	}, func(t testing.TB, p *process) { limit(t, p, unix.RLIM_INFINITY) }}
 }
 
-// TestAFullDiskIsToldAndHeals: reads go on, nothing is stored in part, and the same
+// TestFullDisk_RejectsWritesUntilSpaceIsFree: reads go on, nothing is stored in part, and the same
 // process writes once there is room.
-func TestAFullDiskIsToldAndHeals(t *testing.T) {
+func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 	t.Parallel()
 	for name, place := range map[string]func(testing.TB) room{"a small disk": smallDisk, "a quota": smallFiles} {
 		t.Run(name, func(t *testing.T) {
@@ -132,9 +132,9 @@ func TestAFullDiskIsToldAndHeals(t *testing.T) {
 	}
 }
 
-// TestAFullDiskIsNoReasonToStartAgain: the service manager hears that the service is
+// TestFullDisk_KeepsWatchdogAlive: the service manager hears that the service is
 // well, since those who read would only be interrupted.
-func TestAFullDiskIsNoReasonToStartAgain(t *testing.T) {
+func TestFullDisk_KeepsWatchdogAlive(t *testing.T) {
 	t.Parallel()
 	folder, err := os.MkdirTemp("", "notify") // a socket's path is short
 	if err != nil {
@@ -217,9 +217,9 @@ func (p *process) holds(acknowledged []string) {
 	}
 }
 
-// TestAcknowledgedWritesOutliveAFullDisk: it fills up while the log is written to the
+// TestFullDisk_KeepsAcknowledgedWrites: it fills up while the log is written to the
 // file, the program is killed and started on it, and stopped in good order.
-func TestAcknowledgedWritesOutliveAFullDisk(t *testing.T) {
+func TestFullDisk_KeepsAcknowledgedWrites(t *testing.T) {
 	t.Parallel()
 	r := smallDisk(t)
 	p := spawn(t, r.db)
@@ -351,10 +351,10 @@ func (p *process) register(handle string) (status int) {
 	return a.StatusCode
 }
 
-// TestASyncThatFailsEndsTheService: at whichever sync it is, the caller gets an
+// TestFailedSync_StopsService: at whichever sync it is, the caller gets an
 // error, the process ends without trying again, nothing acknowledged is lost, and a
 // repeat makes no second.
-func TestASyncThatFailsEndsTheService(t *testing.T) {
+func TestFailedSync_StopsService(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
 	tried := map[string]int{}
@@ -378,9 +378,9 @@ func TestASyncThatFailsEndsTheService(t *testing.T) {
 	}
 }
 
-// TestAStartThatCannotRead: of a file that cannot even be opened nobody can say more than
+// TestReadError_StopsStartup: of a file that cannot even be opened nobody can say more than
 // that the disk fails; where a part cannot be read, that part is lost.
-func TestAStartThatCannotRead(t *testing.T) {
+func TestReadError_StopsStartup(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
 	for from, want := range map[string]struct {
@@ -401,9 +401,9 @@ func TestAStartThatCannotRead(t *testing.T) {
 	}
 }
 
-// TestWritesThatFailForAWhile are refused meanwhile, as on a full disk: SQLite does not
+// TestWriteError_RejectsWritesMeanwhile are refused meanwhile, as on a full disk: SQLite does not
 // tell the two apart.
-func TestWritesThatFailForAWhile(t *testing.T) {
+func TestWriteError_RejectsWritesMeanwhile(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
 	db := filepath.Join(t.TempDir(), "callbook.db")
@@ -491,9 +491,9 @@ func wantNoSyncAfterAFault(t testing.TB, db string) {
 	}
 }
 
-// TestASyncOfTheFileItselfThatFailsEndsTheService: the log is written to it beside
+// TestFailedSync_OfCheckpointStopsService: the log is written to it beside
 // what is answered, and at the end; SQLite says nothing of either.
-func TestASyncOfTheFileItselfThatFailsEndsTheService(t *testing.T) {
+func TestFailedSync_OfCheckpointStopsService(t *testing.T) {
 	t.Parallel()
 	for name, until := range map[string]func(p *process) (acknowledged []string){
 		"beside what is answered": func(p *process) (acknowledged []string) {
@@ -533,8 +533,8 @@ func TestASyncOfTheFileItselfThatFailsEndsTheService(t *testing.T) {
 	}
 }
 
-// TestANetworkDiskIsRefused, unless the operator wants it; copies may lie there.
-func TestANetworkDiskIsRefused(t *testing.T) {
+// TestNetworkDisk_NeedsFlag, unless the operator wants it; copies may lie there.
+func TestNetworkDisk_NeedsFlag(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		t.Skip("needs FUSE:", err)

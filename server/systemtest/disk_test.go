@@ -117,7 +117,7 @@ func folderOf(t testing.TB, db string) map[string]string {
 	return files
 }
 
-func TestLowDurabilityIsToldEverywhere(t *testing.T) {
+func TestDurability_NormalIsReported(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	for durability, loud := range map[string]bool{"full": false, "normal": true} {
 		p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--durability", durability)
@@ -136,8 +136,8 @@ func TestLowDurabilityIsToldEverywhere(t *testing.T) {
 	}
 }
 
-// TestAFileThatCannotBeServedIsLeftAsItIs: each kind has its status and one line.
-func TestAFileThatCannotBeServedIsLeftAsItIs(t *testing.T) {
+// TestServe_LeavesUnusableFilesUnchanged: each kind has its status and one line.
+func TestServe_LeavesUnusableFilesUnchanged(t *testing.T) {
 	whole, err := os.ReadFile(seeded(t))
 	if err != nil {
 		t.Fatal(err)
@@ -222,8 +222,8 @@ func TestAFileThatCannotBeServedIsLeftAsItIs(t *testing.T) {
 	}
 }
 
-// TestAFileOfAnotherUserIsLeftAsItIs: by somebody who may read it.
-func TestAFileOfAnotherUserIsLeftAsItIs(t *testing.T) {
+// TestServe_LeavesForeignFilesUnchanged: by somebody who may read it.
+func TestServe_LeavesForeignFilesUnchanged(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to be another user")
 	}
@@ -282,8 +282,8 @@ func TestAFileOfAnotherUserIsLeftAsItIs(t *testing.T) {
 	}
 }
 
-// TestAFirstStartSaysThatItMakesADatabase: so that a wrong path is noticed.
-func TestAFirstStartSaysThatItMakesADatabase(t *testing.T) {
+// TestServe_LogsNewDatabase: so that a wrong path is noticed.
+func TestServe_LogsNewDatabase(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	for i, want := range []bool{true, false} {
 		p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db)
@@ -300,9 +300,9 @@ func TestAFirstStartSaysThatItMakesADatabase(t *testing.T) {
 	}
 }
 
-// TestASecondProcessIsRefused: at once and naming the first, whose end gives the
+// TestServe_RejectsSecondProcess: at once and naming the first, whose end gives the
 // database free, also a sudden one.
-func TestASecondProcessIsRefused(t *testing.T) {
+func TestServe_RejectsSecondProcess(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	first := spawn(t, db)
@@ -315,9 +315,9 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	third.ends()
 }
 
-// TestDamageMetWhileServingEndsTheService: nobody gets less than there is, and the
+// TestDamage_StopsService: nobody gets less than there is, and the
 // operator learns how to bring a copy back.
-func TestDamageMetWhileServingEndsTheService(t *testing.T) {
+func TestDamage_StopsService(t *testing.T) {
 	t.Parallel()
 	db := seeded(t)
 	folder := t.TempDir()
@@ -368,9 +368,9 @@ func (p *program) mayRead(path string) (status int, text string) {
 	return a.StatusCode, string(body)
 }
 
-// TestAFileThatBecomesShorterEndsTheService: until then it answers what it still knows,
+// TestTruncatedFile_StopsService: until then it answers what it still knows,
 // or with errors.
-func TestAFileThatBecomesShorterEndsTheService(t *testing.T) {
+func TestTruncatedFile_StopsService(t *testing.T) {
 	t.Parallel()
 	db := seeded(t)
 	p := spawn(t, db)
@@ -398,9 +398,9 @@ func TestAFileThatBecomesShorterEndsTheService(t *testing.T) {
 	}
 }
 
-// TestAFileThatIsMovedAwayEndsTheService, and the next start makes no new one in its
+// TestMovedFile_StopsService, and the next start makes no new one in its
 // place.
-func TestAFileThatIsMovedAwayEndsTheService(t *testing.T) {
+func TestMovedFile_StopsService(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := spawn(t, db)
@@ -419,8 +419,8 @@ func TestAFileThatIsMovedAwayEndsTheService(t *testing.T) {
 	p.ends()
 }
 
-// TestADatabaseAtItsMost: reads go on, writes are refused.
-func TestADatabaseAtItsMost(t *testing.T) {
+// TestMaxSize_RejectsOnlyWrites: reads go on, writes are refused.
+func TestMaxSize_RejectsOnlyWrites(t *testing.T) {
 	db := seeded(t)
 	inDatabase(t, db, `INSERT INTO site (name, value) VALUES ('big', zeroblob(10000000))`)
 	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--max-size=10MB")
@@ -445,8 +445,8 @@ func TestADatabaseAtItsMost(t *testing.T) {
 	}
 }
 
-// TestWhatIsMadeIsItsUsersAlone: whatever the shell that starts the program allows.
-func TestWhatIsMadeIsItsUsersAlone(t *testing.T) {
+// TestFiles_ArePrivate: whatever the shell that starts the program allows.
+func TestFiles_ArePrivate(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	db, mails, copies := filepath.Join(folder, "callbook.db"), filepath.Join(folder, "mails"), filepath.Join(folder, "copies")
@@ -508,10 +508,10 @@ func (p *process) private(folder string, want ...string) {
 	}
 }
 
-// TestOnlyTheStoreOpensDatabaseFiles: closing a database file takes SQLite's locks on
+// TestFiles_OpenedByStoreOnly: closing a database file takes SQLite's locks on
 // it away from the whole process. Who is named here opens files that SQLite does not
 // have open at that moment; anything new must be looked at first.
-func TestOnlyTheStoreOpensDatabaseFiles(t *testing.T) {
+func TestFiles_OpenedByStoreOnly(t *testing.T) {
 	allowed := map[string]string{
 		"begin":       "OpenFile", // makes the file, before SQLite opens it
 		"copyDraft":   "OpenFile", // as begin

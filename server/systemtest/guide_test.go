@@ -99,10 +99,10 @@ func (g guide) rows(cells int) (rows [][]string) {
 	return rows
 }
 
-// TestTheGuideAloneSuffices: every command of the guide is run in its order, in
+// TestGuide_CommandsWork: every command of the guide is run in its order, in
 // one session of a shell. What only a reader knows is filled in where the guide
 // says so; what others do meanwhile, they do.
-func TestTheGuideAloneSuffices(t *testing.T) {
+func TestGuide_CommandsWork(t *testing.T) {
 	needGuideTools(t)
 	for _, lang := range []string{"en", "zh"} {
 		t.Run(lang, func(t *testing.T) {

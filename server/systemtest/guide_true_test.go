@@ -98,7 +98,7 @@ func (g guide) operations() (operations []string) {
 	return slices.Compact(operations)
 }
 
-func TestTheGuideIsTrue(t *testing.T) {
+func TestGuide_StatementsHold(t *testing.T) {
 	p := start(t, "dev", "--addr=127.0.0.1:0", "--empty", "--limits=on")
 	d := newDirectory(p)
 	for _, lang := range []string{"en", "zh"} {

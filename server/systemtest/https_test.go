@@ -214,9 +214,9 @@ func greet(at string, config *tls.Config) (tls.ConnectionState, error) {
 	return conn.ConnectionState(), nil
 }
 
-// TestHTTPSOfKeptCertificates: certificates that lie there are served without a call to
+// TestHTTPS_ServesSavedCertificates: certificates that lie there are served without a call to
 // anybody, the further name leads to the first, and nobody else is spoken to.
-func TestHTTPSOfKeptCertificates(t *testing.T) {
+func TestHTTPS_ServesSavedCertificates(t *testing.T) {
 	t.Parallel()
 	folder, other := t.TempDir(), "www."+aDomain
 	directory, kept, calls := silence(t)
@@ -281,8 +281,8 @@ func TestHTTPSOfKeptCertificates(t *testing.T) {
 	}
 }
 
-// TestACertificateThatIsNotRenewed is served to its end, and the log says why.
-func TestACertificateThatIsNotRenewed(t *testing.T) {
+// TestCertificate_LogsOverdueRenewal is served to its end, and the log says why.
+func TestCertificate_LogsOverdueRenewal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	directory, kept := nobody(t)
@@ -296,8 +296,8 @@ func TestACertificateThatIsNotRenewed(t *testing.T) {
 	}
 }
 
-// TestVisitorsDoNotWaitForTheAuthority: neither they nor the end of the program.
-func TestVisitorsDoNotWaitForTheAuthority(t *testing.T) {
+// TestAuthority_DelaysNeitherVisitorsNorShutdown: neither they nor the end of the program.
+func TestAuthority_DelaysNeitherVisitorsNorShutdown(t *testing.T) {
 	t.Parallel()
 	directory, _, calls := silence(t)
 	p := start(t, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--db", filepath.Join(t.TempDir(), "callbook.db"))
@@ -337,9 +337,9 @@ func ask(t testing.TB, at, text string) (*http.Response, string) {
 	return a, string(body)
 }
 
-// TestPlainHTTPLeadsToHTTPS: wherever a request says that it goes, and whatever it is.
+// TestHTTPS_RedirectsPlainHTTP: wherever a request says that it goes, and whatever it is.
 // Meanwhile no authority can be reached: the log says so, and what to do.
-func TestPlainHTTPLeadsToHTTPS(t *testing.T) {
+func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	t.Parallel()
 	directory, _ := nobody(t)
 	s := newSockets(t)
@@ -428,8 +428,8 @@ func lineOf(log, text string) string {
 	return ""
 }
 
-// TestHTTPSSettings: what cannot work is refused before anything is opened.
-func TestHTTPSSettings(t *testing.T) {
+// TestHTTPS_RejectsWrongSettings: what cannot work is refused before anything is opened.
+func TestHTTPS_RejectsWrongSettings(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	for _, tt := range []struct {
@@ -483,8 +483,8 @@ func TestHTTPSSettings(t *testing.T) {
 	}
 }
 
-// TestCheckLooksAtCertificates: as an operator meets them.
-func TestCheckLooksAtCertificates(t *testing.T) {
+// TestCheck_ReportsCertificates: as an operator meets them.
+func TestCheck_ReportsCertificates(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	now := time.Now()
@@ -529,9 +529,9 @@ func TestCheckLooksAtCertificates(t *testing.T) {
 	}
 }
 
-// TestCertificatesAreTheOwnersAlone: whatever the machine's habits are, and whatever
+// TestCertificate_FilesArePrivate: whatever the machine's habits are, and whatever
 // stood there before.
-func TestCertificatesAreTheOwnersAlone(t *testing.T) {
+func TestCertificate_FilesArePrivate(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	directory, kept := nobody(t)
@@ -715,9 +715,9 @@ func (c *authority) serves(t testing.TB, s *sockets, db string, args ...string) 
 
 const ninetyDays = 90 * 24 * 60 * 60
 
-// TestCertificatesOfARealAuthority: two names get theirs by the TLS challenge, and a
+// TestAuthority_IssuesByTLSChallenge: two names get theirs by the TLS challenge, and a
 // second start has them still.
-func TestCertificatesOfARealAuthority(t *testing.T) {
+func TestAuthority_IssuesByTLSChallenge(t *testing.T) {
 	t.Parallel()
 	s, db, other := newSockets(t), filepath.Join(t.TempDir(), "callbook.db"), "www."+aDomain
 	c := newAuthority(t, s.addr, s.plain, ninetyDays)
@@ -764,8 +764,8 @@ func TestCertificatesOfARealAuthority(t *testing.T) {
 	}
 }
 
-// TestCertificateByPlainHTTP: where the authority cannot reach the port for TLS.
-func TestCertificateByPlainHTTP(t *testing.T) {
+// TestAuthority_IssuesByHTTPChallenge: where the authority cannot reach the port for TLS.
+func TestAuthority_IssuesByHTTPChallenge(t *testing.T) {
 	t.Parallel()
 	s := newSockets(t)
 	c := newAuthority(t, refusing(t), s.plain, ninetyDays)
@@ -779,8 +779,8 @@ func TestCertificateByPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestCertificatesAreRenewedWithoutAVisitor: in the last third of their time.
-func TestCertificatesAreRenewedWithoutAVisitor(t *testing.T) {
+// TestAuthority_RenewsWithoutVisitors: in the last third of their time.
+func TestAuthority_RenewsWithoutVisitors(t *testing.T) {
 	t.Parallel()
 	s := newSockets(t)
 	c := newAuthority(t, s.addr, s.plain, 6)
@@ -797,9 +797,9 @@ func TestCertificatesAreRenewedWithoutAVisitor(t *testing.T) {
 	p.ends()
 }
 
-// TestAnAuthorityThatDoesNotFindTheSite: its reasons are in the log, in one line with
+// TestAuthority_LogsFailedValidation: its reasons are in the log, in one line with
 // what to do, the site is on, and visitors ask for nothing.
-func TestAnAuthorityThatDoesNotFindTheSite(t *testing.T) {
+func TestAuthority_LogsFailedValidation(t *testing.T) {
 	t.Parallel()
 	s := newSockets(t)
 	c := newAuthority(t, refusing(t), refusing(t), ninetyDays)

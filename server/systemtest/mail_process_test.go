@@ -428,7 +428,7 @@ const untilNextTry = time.Minute
 
 func newDB(t testing.TB) string { return filepath.Join(t.TempDir(), "callbook.db") }
 
-func TestMailsGoOutBySMTP(t *testing.T) {
+func TestMail_DeliversBySMTP(t *testing.T) {
 	o, db := newPostOffice(t), newDB(t)
 	p := spawn(t, db, o.setting()...)
 	a := p.agent("harbour-pilot", "canary-mailbox@example.org")
@@ -539,9 +539,9 @@ const (
 	stopTime = 10 * time.Second
 )
 
-// TestATroubledMailServerHoldsNothingBack also checks that mails are sent later, but for
+// TestMail_FailingServerDelaysNothing also checks that mails are sent later, but for
 // those that were refused for good.
-func TestATroubledMailServerHoldsNothingBack(t *testing.T) {
+func TestMail_FailingServerDelaysNothing(t *testing.T) {
 	for name, tt := range troubles {
 		t.Run(name, func(t *testing.T) {
 			o, db := newPostOffice(t), newDB(t)
@@ -605,9 +605,9 @@ func drain(t testing.TB, o *postOffice, db string) {
 	}
 }
 
-// TestKilledAtEachStepOfADelivery: whenever the program is killed once, an accepted
+// TestMail_KillDuringDelivery: whenever the program is killed once, an accepted
 // mail is delivered, and at most twice.
-func TestKilledAtEachStepOfADelivery(t *testing.T) {
+func TestMail_KillDuringDelivery(t *testing.T) {
 	for where, want := range map[step]int{stepConnect: 1, stepMail: 1, stepRcpt: 1, stepData: 2, stepQuit: 1} {
 		t.Run(string(where), func(t *testing.T) {
 			o, db := newPostOffice(t), newDB(t)
@@ -644,8 +644,8 @@ func TestKilledAtEachStepOfADelivery(t *testing.T) {
 	}
 }
 
-// TestAMailThatIsKilledAgainAndAgain comes twice at the most.
-func TestAMailThatIsKilledAgainAndAgain(t *testing.T) {
+// TestMail_RepeatedKillsDeliverTwiceAtMost comes twice at the most.
+func TestMail_RepeatedKillsDeliverTwiceAtMost(t *testing.T) {
 	o, db := newPostOffice(t), newDB(t)
 	for run := range 2 {
 		met, killed := make(chan struct{}), make(chan struct{})
@@ -676,7 +676,7 @@ func TestAMailThatIsKilledAgainAndAgain(t *testing.T) {
 	}
 }
 
-func TestCapsOnMailsHoldAcrossARestart(t *testing.T) {
+func TestMail_CapsSurviveRestart(t *testing.T) {
 	o, db := newPostOffice(t), newDB(t)
 	var pilot, gauge agent
 	const limited = "429 rate_limited"
@@ -720,7 +720,7 @@ func TestCapsOnMailsHoldAcrossARestart(t *testing.T) {
 	}
 }
 
-func TestMailsInAFolder(t *testing.T) {
+func TestMail_WritesFolder(t *testing.T) {
 	folder := t.TempDir()
 	p := spawn(t, newDB(t), "--mail=dir:"+folder)
 	a := p.agent("harbour-pilot", "canary@example.org")
@@ -743,7 +743,7 @@ func TestMailsInAFolder(t *testing.T) {
 	p.quiet("canary", l.code())
 }
 
-func TestMailsInTheLogUnlessSetOtherwise(t *testing.T) {
+func TestMail_LogsByDefault(t *testing.T) {
 	for _, form := range []string{"text", "json"} {
 		p := spawn(t, newDB(t), "--log="+form)
 		a := p.agent("harbour-pilot", "pilot@example.org")
@@ -755,7 +755,7 @@ func TestMailsInTheLogUnlessSetOtherwise(t *testing.T) {
 	}
 }
 
-func TestTheMailSettingInAFile(t *testing.T) {
+func TestMail_ReadsSettingFromFile(t *testing.T) {
 	o := newPostOffice(t)
 	write := func(text string) (path string) {
 		path = filepath.Join(t.TempDir(), "mail")

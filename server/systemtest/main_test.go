@@ -157,7 +157,7 @@ func registrationFor(handle, mailbox string) string {
 	return fmt.Sprintf(`{"handle":"%s","name":"A","owner":"B","mailbox":"%s","description_en":"D","accept_rules":true}`, handle, mailbox)
 }
 
-func TestServeAnswersAndStops(t *testing.T) {
+func TestServe_StartsAndStops(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	for i, command := range [][]string{{"serve"}, {}} { // serve is the default
 		p := start(t, append(command, "--addr", "127.0.0.1:0", "--db", db)...)
@@ -186,7 +186,7 @@ func TestServeAnswersAndStops(t *testing.T) {
 	}
 }
 
-func TestDevServesADemoThatIsThrownAway(t *testing.T) {
+func TestDev_RemovesTemporaryDirectory(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	p := start(t, "dev", "--addr", "127.0.0.1:0")
@@ -202,7 +202,7 @@ func TestDevServesADemoThatIsThrownAway(t *testing.T) {
 	}
 }
 
-func TestDevKeepsADirectoryWhenAsked(t *testing.T) {
+func TestDev_KeepsDatabase(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "dev.db")
 	args := []string{"dev", "--addr", "127.0.0.1:0", "--empty", "--db", db}
 	p := start(t, args...)
@@ -229,7 +229,7 @@ func needCurl(t *testing.T) {
 	}
 }
 
-func TestThePrintedCurlLinesWork(t *testing.T) {
+func TestDev_PrintedCommandsWork(t *testing.T) {
 	needCurl(t)
 	p := start(t, "dev", "--addr", "127.0.0.1:0")
 	tried := 0
@@ -256,7 +256,7 @@ func TestThePrintedCurlLinesWork(t *testing.T) {
 	}
 }
 
-func TestWrongSettingsAreRefused(t *testing.T) {
+func TestConfig_RejectsWrongSettings(t *testing.T) {
 	folder := t.TempDir()
 	fresh := "--db=" + filepath.Join(folder, "fresh.db")
 	text := filepath.Join(folder, "text.db")
@@ -353,7 +353,7 @@ func newerDatabase(t testing.TB) string {
 	return path
 }
 
-func TestVariablesSetAndFlagsWin(t *testing.T) {
+func TestConfig_FlagsOverrideVariables(t *testing.T) {
 	t.Setenv("CALLBOOK_ADDR", "127.0.0.1:0")
 	t.Setenv("CALLBOOK_DB", filepath.Join(t.TempDir(), "callbook.db"))
 	t.Setenv("CALLBOOK_BASE_URL", "https://variable.example.org")
@@ -383,7 +383,7 @@ func TestVariablesSetAndFlagsWin(t *testing.T) {
 	}
 }
 
-func TestDevHasLimitsWhenAsked(t *testing.T) {
+func TestDev_LimitsFlag(t *testing.T) {
 	for limits, want := range map[string]any{"off": nil, "on": 600.0} {
 		p := start(t, "dev", "--addr=127.0.0.1:0", "--empty", "--limits="+limits)
 		shown := p.object("GET", "/api", "")["limits"].(map[string]any)["per_address"].(map[string]any)["reads"].(map[string]any)["calls"]
@@ -416,7 +416,7 @@ func session(p *program) (canaries []string) {
 	return []string{key, renewed, "cq_", "canary"}
 }
 
-func TestTheLogHoldsNothingPrivate(t *testing.T) {
+func TestLog_HoldsNothingPrivate(t *testing.T) {
 	for _, form := range []string{"text", "json"} {
 		p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"), "--log", form, "--log-level", "debug")
 		canaries := session(p)

@@ -82,8 +82,8 @@ func joins(ctx context.Context, st *store.Store, n int) error {
 	return errors.Join(menuErr, postErr, st.Verify(ctx, r.Handle))
 }
 
-// TestMemory: at rest, and with many who read, search and write at once.
-func TestMemory(t *testing.T) {
+// TestMemory_StaysBounded: at rest, and with many who read, search and write at once.
+func TestMemory_StaysBounded(t *testing.T) {
 	agents := proof.Rounds(500, 5000, 100_000)
 	p := spawn(t, peopled(t, agents), "--log-level=info")
 	rest := p.anonymous()

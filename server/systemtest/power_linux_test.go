@@ -27,7 +27,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// TestAPowerCutLosesNothing: what the program asks of its disk is recorded while agents
+// TestPowerCut_LosesNothing: what the program asks of its disk is recorded while agents
 // write, from a first start on and from the upgrade of an older database on, past kills,
 // copies and erasures, to a restore. Then the disk is made as a cut may leave it after
 // any of these calls, and the directory is held against what was answered before. What
@@ -36,7 +36,7 @@ import (
 // --durability=normal the same has to lose what was answered, else the test is blind.
 //
 // Not promised, and not tried: disks that tell of a sync before it is done.
-func TestAPowerCutLosesNothing(t *testing.T) {
+func TestPowerCut_LosesNothing(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
 	states, lost, broken := 0, 0, 0

@@ -14,7 +14,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-func TestVersionTellsWhatItWasBuiltWith(t *testing.T) {
+func TestVersion_PrintsBuild(t *testing.T) {
 	status, out, errors := finished("version")
 	of := regexp.MustCompile(`^callbook [A-Za-z0-9][A-Za-z0-9._+-]*(?: \([0-9a-f]{40}(?:-dirty)?\))? (go\S+) (\S+)\n$`).FindStringSubmatch(out)
 	if status != 0 || errors != "" || of == nil || of[1] != runtime.Version() || of[2] != runtime.GOOS+"/"+runtime.GOARCH {
@@ -31,8 +31,8 @@ func readText(t testing.TB, name string) string {
 	return string(text)
 }
 
-// TestReleaseSetsWhatVersionReads: the linker says nothing of a name that is not there.
-func TestReleaseSetsWhatVersionReads(t *testing.T) {
+// TestRelease_SetsVersionVariables: the linker says nothing of a name that is not there.
+func TestRelease_SetsVersionVariables(t *testing.T) {
 	source := readText(t, root+"server/cli/version.go")
 	names := regexp.MustCompile(`-X callbook/server/cli\.(\w+)=`).FindAllStringSubmatch(readText(t, root+".release/build"), -1)
 	if len(names) != 2 {
@@ -45,7 +45,7 @@ func TestReleaseSetsWhatVersionReads(t *testing.T) {
 	}
 }
 
-func TestReleaseRefusesWhatIsNoVersion(t *testing.T) {
+func TestRelease_RejectsWrongVersions(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("there is no bash here")
 	}
@@ -57,8 +57,8 @@ func TestReleaseRefusesWhatIsNoVersion(t *testing.T) {
 	}
 }
 
-// TestContainerSetsWhatThereIs: each variable of the image is one that the program knows.
-func TestContainerSetsWhatThereIs(t *testing.T) {
+// TestRelease_ContainerVariablesExist: each variable of the image is one that the program knows.
+func TestRelease_ContainerVariablesExist(t *testing.T) {
 	set := regexp.MustCompile(`(CALLBOOK_\w+)=(\S+)`)
 	image := regexp.MustCompile(`(?m)^ENV (.*)$`).FindStringSubmatch(readText(t, root+".release/Dockerfile"))
 	if image == nil || !set.MatchString(image[1]) {
@@ -72,9 +72,9 @@ func TestContainerSetsWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestTwoBuildsAreEqual: whoever builds a commit gets the same program, wherever the
+// TestRelease_BuildsAreReproducible: whoever builds a commit gets the same program, wherever the
 // source lies and with nothing kept of the build before.
-func TestTwoBuildsAreEqual(t *testing.T) {
+func TestRelease_BuildsAreReproducible(t *testing.T) {
 	if !proof.Asked() {
 		t.Skip("builds everything twice: set PROOF")
 	}

@@ -40,9 +40,9 @@ func fresh() *http.Client {
 	return &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
-// TestNobodyIsRefusedAtARestart: a socket that the service manager holds keeps those
+// TestRestart_TurnsNoVisitorAway: a socket that the service manager holds keeps those
 // who come while the program is started again.
-func TestNobodyIsRefusedAtARestart(t *testing.T) {
+func TestRestart_TurnsNoVisitorAway(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -112,9 +112,9 @@ func waitFor(t testing.TB, most time.Duration, what string, is func() bool) {
 	}
 }
 
-// TestATerminatedServiceLosesNothing: what was acknowledged is there, an answer that
+// TestShutdown_LosesNothing: what was acknowledged is there, an answer that
 // began is whole, the log is folded in.
-func TestATerminatedServiceLosesNothing(t *testing.T) {
+func TestShutdown_LosesNothing(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	var mu sync.Mutex
@@ -161,9 +161,9 @@ func TestATerminatedServiceLosesNothing(t *testing.T) {
 	}
 }
 
-// TestTheServiceManagerIsTold: when the service answers, as long as its database does,
+// TestWatchdog_NotifiesServiceManager: when the service answers, as long as its database does,
 // and when it stops.
-func TestTheServiceManagerIsTold(t *testing.T) {
+func TestWatchdog_NotifiesServiceManager(t *testing.T) {
 	t.Parallel()
 	folder, err := os.MkdirTemp("", "notify") // a socket's path is short
 	if err != nil {
@@ -226,8 +226,8 @@ func holdWriting(t testing.TB, db string) (release func()) {
 	}
 }
 
-// TestTooManyConnections: the service outlives them, and answers again.
-func TestTooManyConnections(t *testing.T) {
+// TestConnections_MoreThanDescriptors: the service outlives them, and answers again.
+func TestConnections_MoreThanDescriptors(t *testing.T) {
 	t.Parallel()
 	p := shelled(t, "ulimit -n 64", nil, "serve", "--addr=127.0.0.1:0", "--limits=off", "--db", filepath.Join(t.TempDir(), "callbook.db"))
 	p.logs("callbook serves", 1)
@@ -253,8 +253,8 @@ func TestTooManyConnections(t *testing.T) {
 	p.ends()
 }
 
-// TestReadinessTellsHowTheDatabaseStands: for whoever watches it.
-func TestReadinessTellsHowTheDatabaseStands(t *testing.T) {
+// TestReadiness_DescribesDatabase: for whoever watches it.
+func TestReadiness_DescribesDatabase(t *testing.T) {
 	folder := t.TempDir()
 	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", filepath.Join(folder, "callbook.db"), "--backup-dir", filepath.Join(folder, "copies"), "--durability=normal")
 	ready := p.object("GET", "/readyz", "")
@@ -272,9 +272,9 @@ func TestReadinessTellsHowTheDatabaseStands(t *testing.T) {
 	}
 }
 
-// TestCallersWhoLeaveInTheMiddle: their write is done as a whole or not at all, nobody
+// TestConnections_ClosedByClients: their write is done as a whole or not at all, nobody
 // else's suffers, and the log holds no failure.
-func TestCallersWhoLeaveInTheMiddle(t *testing.T) {
+func TestConnections_ClosedByClients(t *testing.T) {
 	p := start(t, "serve", "--addr=127.0.0.1:0", "--limits=off", "--log=json", "--db", filepath.Join(t.TempDir(), "callbook.db"))
 	const leavers, stayers = 200, 40
 	var calling sync.WaitGroup
@@ -318,8 +318,8 @@ func TestCallersWhoLeaveInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestNoAddressOfACallerIsKept: not even of one who reports, but for a keyed hash.
-func TestNoAddressOfACallerIsKept(t *testing.T) {
+// TestPrivacy_StoresNoClientAddress: not even of one who reports, but for a keyed hash.
+func TestPrivacy_StoresNoClientAddress(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--trusted-proxy=127.0.0.1")
 	const address, address6 = "203.0.113.77", "2001:db8:77::5"

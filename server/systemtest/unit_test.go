@@ -51,7 +51,7 @@ func systemdAnalyze(t testing.TB, name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-func TestUnitsAreWhatSystemdTakes(t *testing.T) {
+func TestUnit_PassesSystemdVerify(t *testing.T) {
 	for _, name := range []string{"callbook.service", "callbook.socket"} {
 		// Whatever it finds odd about a unit, it prints, and often ends well all the same.
 		if out, err := systemdAnalyze(t, name, "verify", "--man=no"); err != nil || strings.Contains(out, name) {
@@ -60,7 +60,7 @@ func TestUnitsAreWhatSystemdTakes(t *testing.T) {
 	}
 }
 
-func TestUnitIsConfined(t *testing.T) {
+func TestUnit_IsConfined(t *testing.T) {
 	out, err := systemdAnalyze(t, "callbook.service", "security", "--no-pager", "--offline=true", "--threshold=15")
 	if err != nil {
 		t.Errorf("more than 1.5 of 10 is exposed: %v\n%s", err, out)
@@ -71,9 +71,9 @@ func TestUnitIsConfined(t *testing.T) {
 	}
 }
 
-// TestUnitTellsWhenToStartAgain: what a person has to mend is not tried again and
+// TestUnit_RestartSettings: what a person has to mend is not tried again and
 // again, and what ends by itself is.
-func TestUnitTellsWhenToStartAgain(t *testing.T) {
+func TestUnit_RestartSettings(t *testing.T) {
 	_, settings := unit(t)
 	for name, want := range map[string]string{
 		"Restart": "on-failure", "Type": "notify", "NotifyAccess": "main",
@@ -85,8 +85,8 @@ func TestUnitTellsWhenToStartAgain(t *testing.T) {
 	}
 }
 
-// TestUnitStartsWhatThereIs: its command line is one that the program takes.
-func TestUnitStartsWhatThereIs(t *testing.T) {
+// TestUnit_CommandLineWorks: its command line is one that the program takes.
+func TestUnit_CommandLineWorks(t *testing.T) {
 	_, settings := unit(t)
 	command := strings.Fields(strings.Join(settings["ExecStart"], " "))
 	at := slices.Index(command, "/etc/callbook.toml")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestAdmin_CommandsWorkBesideServer: each admin command works beside the running server, which
-// shows its effect within a second.
+// TestAdmin_CommandsWorkBesideServer checks that each admin command works beside the running server, which shows its
+// effect within a second.
 func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")

@@ -134,10 +134,9 @@ type overload struct {
 	request func(caller, call int) string
 }
 
-// TestOverload_KeepsServing: with many times the callers that it can serve at once, the service
-// still does four fifths of what it does at its best, and whom it turns away it tells
-// so, and when to come again. One that only waits takes no time of the processors: what
-// it does in the time that goes by is looked at too, of which callers take their part.
+// TestOverload_KeepsServing measures goodput with many times the clients that the service can handle at once: at
+// least four fifths of the best, per second of its processor time. Rejected clients get a Retry-After. Wall time is
+// measured too, because a service that only waits uses no processor time; the clients take their share of it.
 func TestOverload_KeepsServing(t *testing.T) {
 	if !proof.Asked() {
 		t.Skip("measures what the machine can do: set PROOF")
@@ -170,9 +169,8 @@ func TestOverload_KeepsServing(t *testing.T) {
 // middle is the one of some numbers that as many are below as above.
 func middle[T cmp.Ordered](all []T) T { return slices.Sorted(slices.Values(all))[len(all)/2] }
 
-// TestDurability_WritesPerSecond: how many writes a second reach the disk for good, one after the other
-// and many at once, and how many with `--durability normal`, which does not wait for the
-// disk: that is what it costs.
+// TestDurability_WritesPerSecond measures durable writes per second, sequential and concurrent, and the same with
+// --durability normal, which does not wait for the disk.
 func TestDurability_WritesPerSecond(t *testing.T) {
 	if !proof.Asked() {
 		t.Skip("measures what the disk can do: set PROOF")
@@ -581,8 +579,8 @@ func (a *ageing) goroutines() int {
 // goroutineState is what one does, in what Go prints of all at SIGQUIT.
 var goroutineState = regexp.MustCompile(`(?m)^goroutine \d+ (?:gp=\S+ m=\S+ (?:mp=\S+ )?)?\[([^],]+)`)
 
-// TestServe_LeaksNothingUnderLoad: after many calls of every kind, the service holds no more
-// descriptors and goroutines than after a tenth of them.
+// TestServe_LeaksNothingUnderLoad compares descriptors and goroutines after many requests of every kind with those
+// after a tenth of them.
 func TestServe_LeaksNothingUnderLoad(t *testing.T) {
 	if !proof.Asked() {
 		t.Skip("takes minutes, under the race detector: set PROOF")
@@ -654,9 +652,9 @@ const (
 	mostFile = 256 << 20
 )
 
-// TestAging_YearOfUse: agents call in every way while a year goes by. What expires has expired,
-// who left is forgotten, no call fails, of every kind some are served in each quarter,
-// and what the service holds grows no more: as callbook dev, with GOGC=10.
+// TestAging_YearOfUse simulates a year in which agents send requests of every kind, as callbook dev with GOGC=10.
+// Expired data is gone, deleted agents are erased, no request fails, requests of every kind succeed in each quarter,
+// and memory stops growing.
 func TestAging_YearOfUse(t *testing.T) {
 	t.Parallel()
 	if !proof.Asked() {

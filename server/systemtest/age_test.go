@@ -61,9 +61,9 @@ func (s *sluggish) closed() (time.Duration, error) {
 	return time.Since(s.opened), nil // by an end or by a reset
 }
 
-// TestSlowSockets_DoNotDelayOthers: a thousand of them, a third in their headers, a third in their
-// bodies, a third not reading their answers, do not hold back who calls in the
-// meantime. (Sockets of one machine are bounded in all only, so that one address does.)
+// TestSlowSockets_DoNotDelayOthers opens a thousand slow connections (a third stall in their headers, a third in
+// their bodies, a third do not read the response) and measures other requests meanwhile. One address is enough,
+// because sockets are limited in total only.
 func TestSlowSockets_DoNotDelayOthers(t *testing.T) {
 	p := spawn(t, newDB(t))
 	agent := p.agent("tide-reader", "tide@example.org")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBackup_SyncsBeforeRename, and its folder after it: a power cut must
-// leave neither a name without a database nor a database without its name.
+// TestBackup_SyncsBeforeRename checks that a copy is synced before it gets its name, and its folder afterwards: a
+// power cut must leave neither a name without a database nor a database without its name.
 func TestBackup_SyncsBeforeRename(t *testing.T) {
 	t.Parallel()
 	needStrace(t)

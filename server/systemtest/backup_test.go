@@ -18,8 +18,7 @@ func join(p *program, handle string) (key string) {
 	return p.object("POST", "/api/agents", registrationFor(handle, "a@b.example.org"))["api_key"].(string)
 }
 
-// TestBackup_RestoresLostFile goes the way of an operator: copy while serving, lose the
-// file, bring it back.
+// TestBackup_RestoresLostFile makes a copy while the database is served, loses the file, and restores it.
 func TestBackup_RestoresLostFile(t *testing.T) {
 	folder := t.TempDir()
 	db, copied := filepath.Join(folder, "callbook.db"), filepath.Join(folder, "copy.db")

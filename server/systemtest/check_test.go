@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestCheck_ReportsProblems: each thing that an operator meets, with how to mend it.
+// TestCheck_ReportsProblems covers each problem that operators meet, with its remedy.
 func TestCheck_ReportsProblems(t *testing.T) {
 	folder := t.TempDir()
 	whole := filepath.Join(folder, "whole.db")

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestCompact_ErasesDeletedRows goes the way of an operator: agents come and leave, and the file is
-// compacted while others go on, and once more after the service has ended.
+// TestCompact_ErasesDeletedRows registers and deletes agents, compacts the file while others write, and again after
+// the service has stopped.
 func TestCompact_ErasesDeletedRows(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")

@@ -17,7 +17,7 @@ func settingsFile(t testing.TB, text string) string {
 	return path
 }
 
-// TestConfig_Precedence: the flag, then the variable, then the file, then the default.
+// TestConfig_Precedence checks the order: flag, variable, file, default.
 func TestConfig_Precedence(t *testing.T) {
 	file := settingsFile(t, `
 base-url = "https://file.example.org"
@@ -53,7 +53,7 @@ no-backup = true
 	}
 }
 
-// TestConfig_SharedByAllCommands: a key of one command is no mistake for another.
+// TestConfig_SharedByAllCommands checks that a command accepts keys of other commands in the file.
 func TestConfig_SharedByAllCommands(t *testing.T) {
 	folder := t.TempDir()
 	db := filepath.Join(folder, "elsewhere.db")
@@ -106,7 +106,7 @@ func TestConfig_RejectsWrongFiles(t *testing.T) {
 	}
 }
 
-// TestConfig_SuggestsNames: so are flags, by the library.
+// TestConfig_SuggestsNames checks misspelt variables and flags.
 func TestConfig_SuggestsNames(t *testing.T) {
 	t.Setenv("CALLBOOK_BAKUP_DIR", "x")
 	if status, _, errors := finished("check"); status != 64 || !strings.Contains(errors, "unknown variable CALLBOOK_BAKUP_DIR, did you mean CALLBOOK_BACKUP_DIR?") {
@@ -117,7 +117,7 @@ func TestConfig_SuggestsNames(t *testing.T) {
 	}
 }
 
-// TestDev_ReadsNoConfigFile: it would empty the directory that the file names.
+// TestDev_ReadsNoConfigFile protects the database that the file names: dev would empty it.
 func TestDev_ReadsNoConfigFile(t *testing.T) {
 	file := settingsFile(t, "")
 	if status, _, errors := finished("dev", "--config", file); status != 64 || !strings.Contains(errors, "--config") {
@@ -125,7 +125,7 @@ func TestDev_ReadsNoConfigFile(t *testing.T) {
 	}
 }
 
-// TestConfig_ReportsAllErrors: at once, before anything is opened.
+// TestConfig_ReportsAllErrors checks that all errors are reported at once, before anything is opened.
 func TestConfig_ReportsAllErrors(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	status, _, errors := finished("serve", "--db", db, "--contact=a b", "--base-url=ftp://x", "--mail=smtp:/", "--limit-reads=-1", "--trusted-proxy=x")
@@ -140,7 +140,7 @@ func TestConfig_ReportsAllErrors(t *testing.T) {
 	}
 }
 
-// TestConfig_EmptyPathIsUnset: an unset variable often comes as an empty one.
+// TestConfig_EmptyPathIsUnset covers variables that are set to nothing.
 func TestConfig_EmptyPathIsUnset(t *testing.T) {
 	t.Setenv("CALLBOOK_BACKUP_DIR", "")
 	t.Setenv("CALLBOOK_CONFIG", "")
@@ -150,7 +150,7 @@ func TestConfig_EmptyPathIsUnset(t *testing.T) {
 	}
 }
 
-// TestServe_RejectsScheduledBackup: it would be dropped when it is old.
+// TestServe_RejectsScheduledBackup protects a copy that rotation would delete.
 func TestServe_RejectsScheduledBackup(t *testing.T) {
 	folder := t.TempDir()
 	db := filepath.Join(folder, "callbook-20261101T000000Z.db")

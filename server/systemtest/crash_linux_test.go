@@ -68,8 +68,8 @@ func TestCrash_KillAtSystemCall(t *testing.T) {
 	proof.Figure(t, "points", points)
 }
 
-// TestCrash_RetryAfterFailedSync: whatever was told of a call at which a sync
-// fails, and whether or not it is stored.
+// TestCrash_RetryAfterFailedSync checks that a retried request takes effect once after a failed sync, whatever its
+// response was and whether or not it was stored.
 func TestCrash_RetryAfterFailedSync(t *testing.T) {
 	t.Parallel()
 	needStrace(t)

@@ -20,10 +20,9 @@ import (
 	"callbook/testdata/proof"
 )
 
-// TestDamage_CausesNoWrongResponse: pages of the file that hold rows are overwritten
-// by zeros, by noise, or by other pages of it. Then the program ends with the status of
-// damage, and until then answers with errors at the most, or every answer is the one that
-// the whole file gives.
+// TestDamage_CausesNoWrongResponse overwrites pages that hold rows with zeros, noise, or other pages of the file.
+// Either every response is the one that the undamaged file gives, or the program responds with errors and exits with
+// the status of damage.
 //
 // Not promised: SQLite keeps no checksums. In a record of more than a page, nobody
 // notices what is changed behind its first page, and in a page no single bytes. And

@@ -78,8 +78,8 @@ func smallFiles(t testing.TB) room {
 	}, func(t testing.TB, p *process) { limit(t, p, unix.RLIM_INFINITY) }}
 }
 
-// TestFullDisk_RejectsWritesUntilSpaceIsFree: reads go on, nothing is stored in part, and the same
-// process writes once there is room.
+// TestFullDisk_RejectsWritesUntilSpaceIsFree checks that reads go on, nothing is stored in part, and the same
+// process writes once there is space.
 func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 	t.Parallel()
 	for name, place := range map[string]func(testing.TB) room{"a small disk": smallDisk, "a quota": smallFiles} {
@@ -132,8 +132,8 @@ func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 	}
 }
 
-// TestFullDisk_KeepsWatchdogAlive: the service manager hears that the service is
-// well, since those who read would only be interrupted.
+// TestFullDisk_KeepsWatchdogAlive checks that the service manager does not restart the service, which would only
+// interrupt reads.
 func TestFullDisk_KeepsWatchdogAlive(t *testing.T) {
 	t.Parallel()
 	folder, err := os.MkdirTemp("", "notify") // a socket's path is short
@@ -217,8 +217,8 @@ func (p *process) holds(acknowledged []string) {
 	}
 }
 
-// TestFullDisk_KeepsAcknowledgedWrites: it fills up while the log is written to the
-// file, the program is killed and started on it, and stopped in good order.
+// TestFullDisk_KeepsAcknowledgedWrites fills the disk while the log is checkpointed, kills the program, starts it
+// again, and stops it.
 func TestFullDisk_KeepsAcknowledgedWrites(t *testing.T) {
 	t.Parallel()
 	r := smallDisk(t)
@@ -351,9 +351,8 @@ func (p *process) register(handle string) (status int) {
 	return a.StatusCode
 }
 
-// TestFailedSync_StopsService: at whichever sync it is, the caller gets an
-// error, the process ends without trying again, nothing acknowledged is lost, and a
-// repeat makes no second.
+// TestFailedSync_StopsService checks each sync: the client gets an error, the process exits without retrying the
+// sync, no acknowledged write is lost, and a retried request takes effect once.
 func TestFailedSync_StopsService(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
@@ -378,8 +377,8 @@ func TestFailedSync_StopsService(t *testing.T) {
 	}
 }
 
-// TestReadError_StopsStartup: of a file that cannot even be opened nobody can say more than
-// that the disk fails; where a part cannot be read, that part is lost.
+// TestReadError_StopsStartup covers a file that cannot be opened (the disk fails) and one of which a part cannot be
+// read (that part is lost).
 func TestReadError_StopsStartup(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
@@ -401,8 +400,8 @@ func TestReadError_StopsStartup(t *testing.T) {
 	}
 }
 
-// TestWriteError_RejectsWritesMeanwhile are refused meanwhile, as on a full disk: SQLite does not
-// tell the two apart.
+// TestWriteError_RejectsWritesMeanwhile checks that failed writes are handled like a full disk, because SQLite does
+// not distinguish them.
 func TestWriteError_RejectsWritesMeanwhile(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
@@ -491,8 +490,8 @@ func wantNoSyncAfterAFault(t testing.TB, db string) {
 	}
 }
 
-// TestFailedSync_OfCheckpointStopsService: the log is written to it beside
-// what is answered, and at the end; SQLite says nothing of either.
+// TestFailedSync_OfCheckpointStopsService covers checkpoints during requests and at shutdown, whose failed syncs
+// SQLite does not report.
 func TestFailedSync_OfCheckpointStopsService(t *testing.T) {
 	t.Parallel()
 	for name, until := range map[string]func(p *process) (acknowledged []string){
@@ -533,7 +532,7 @@ func TestFailedSync_OfCheckpointStopsService(t *testing.T) {
 	}
 }
 
-// TestNetworkDisk_NeedsFlag, unless the operator wants it; copies may lie there.
+// TestNetworkDisk_NeedsFlag also checks that copies may be on a network disk.
 func TestNetworkDisk_NeedsFlag(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/dev/fuse"); err != nil {

@@ -136,7 +136,7 @@ func TestDurability_NormalIsReported(t *testing.T) {
 	}
 }
 
-// TestServe_LeavesUnusableFilesUnchanged: each kind has its status and one line.
+// TestServe_LeavesUnusableFilesUnchanged checks the exit status and the one line of each kind.
 func TestServe_LeavesUnusableFilesUnchanged(t *testing.T) {
 	whole, err := os.ReadFile(seeded(t))
 	if err != nil {
@@ -222,7 +222,7 @@ func TestServe_LeavesUnusableFilesUnchanged(t *testing.T) {
 	}
 }
 
-// TestServe_LeavesForeignFilesUnchanged: by somebody who may read it.
+// TestServe_LeavesForeignFilesUnchanged runs as a user who may read but not write the file.
 func TestServe_LeavesForeignFilesUnchanged(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to be another user")
@@ -282,7 +282,7 @@ func TestServe_LeavesForeignFilesUnchanged(t *testing.T) {
 	}
 }
 
-// TestServe_LogsNewDatabase: so that a wrong path is noticed.
+// TestServe_LogsNewDatabase checks the log line by which an operator notices a wrong path.
 func TestServe_LogsNewDatabase(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	for i, want := range []bool{true, false} {
@@ -300,8 +300,8 @@ func TestServe_LogsNewDatabase(t *testing.T) {
 	}
 }
 
-// TestServe_RejectsSecondProcess: at once and naming the first, whose end gives the
-// database free, also a sudden one.
+// TestServe_RejectsSecondProcess checks that the second process exits at once and names the first, and that the lock
+// is released even if the first is killed.
 func TestServe_RejectsSecondProcess(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")
@@ -315,8 +315,8 @@ func TestServe_RejectsSecondProcess(t *testing.T) {
 	third.ends()
 }
 
-// TestDamage_StopsService: nobody gets less than there is, and the
-// operator learns how to bring a copy back.
+// TestDamage_StopsService checks that no response is incomplete, and that the log names the command that restores a
+// copy.
 func TestDamage_StopsService(t *testing.T) {
 	t.Parallel()
 	db := seeded(t)
@@ -368,8 +368,7 @@ func (p *program) mayRead(path string) (status int, text string) {
 	return a.StatusCode, string(body)
 }
 
-// TestTruncatedFile_StopsService: until then it answers what it still knows,
-// or with errors.
+// TestTruncatedFile_StopsService checks that until then responses are right, or errors.
 func TestTruncatedFile_StopsService(t *testing.T) {
 	t.Parallel()
 	db := seeded(t)
@@ -398,8 +397,7 @@ func TestTruncatedFile_StopsService(t *testing.T) {
 	}
 }
 
-// TestMovedFile_StopsService, and the next start makes no new one in its
-// place.
+// TestMovedFile_StopsService also checks that the next start does not create a database in its place.
 func TestMovedFile_StopsService(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")
@@ -419,7 +417,6 @@ func TestMovedFile_StopsService(t *testing.T) {
 	p.ends()
 }
 
-// TestMaxSize_RejectsOnlyWrites: reads go on, writes are refused.
 func TestMaxSize_RejectsOnlyWrites(t *testing.T) {
 	db := seeded(t)
 	inDatabase(t, db, `INSERT INTO site (name, value) VALUES ('big', zeroblob(10000000))`)
@@ -445,7 +442,7 @@ func TestMaxSize_RejectsOnlyWrites(t *testing.T) {
 	}
 }
 
-// TestFiles_ArePrivate: whatever the shell that starts the program allows.
+// TestFiles_ArePrivate checks the permissions of all files under a permissive umask.
 func TestFiles_ArePrivate(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -508,9 +505,9 @@ func (p *process) private(folder string, want ...string) {
 	}
 }
 
-// TestFiles_OpenedByStoreOnly: closing a database file takes SQLite's locks on
-// it away from the whole process. Who is named here opens files that SQLite does not
-// have open at that moment; anything new must be looked at first.
+// TestFiles_OpenedByStoreOnly reads the source: closing a database file releases SQLite's locks on it for the whole
+// process. The functions in the table open files that SQLite does not have open at that moment. Check that before
+// you add one.
 func TestFiles_OpenedByStoreOnly(t *testing.T) {
 	allowed := map[string]string{
 		"begin":       "OpenFile", // makes the file, before SQLite opens it

@@ -99,9 +99,8 @@ func (g guide) rows(cells int) (rows [][]string) {
 	return rows
 }
 
-// TestGuide_CommandsWork: every command of the guide is run in its order, in
-// one session of a shell. What only a reader knows is filled in where the guide
-// says so; what others do meanwhile, they do.
+// TestGuide_CommandsWork runs every command of the guide in its order, in one shell session. It fills in the values
+// that the guide leaves to the reader, and plays the other agents.
 func TestGuide_CommandsWork(t *testing.T) {
 	needGuideTools(t)
 	for _, lang := range []string{"en", "zh"} {

@@ -214,8 +214,8 @@ func greet(at string, config *tls.Config) (tls.ConnectionState, error) {
 	return conn.ConnectionState(), nil
 }
 
-// TestHTTPS_ServesSavedCertificates: certificates that lie there are served without a call to
-// anybody, the further name leads to the first, and nobody else is spoken to.
+// TestHTTPS_ServesSavedCertificates checks that saved certificates are served without a request to the authority,
+// that the second name redirects to the first, and that handshakes for other names fail.
 func TestHTTPS_ServesSavedCertificates(t *testing.T) {
 	t.Parallel()
 	folder, other := t.TempDir(), "www."+aDomain
@@ -281,7 +281,8 @@ func TestHTTPS_ServesSavedCertificates(t *testing.T) {
 	}
 }
 
-// TestCertificate_LogsOverdueRenewal is served to its end, and the log says why.
+// TestCertificate_LogsOverdueRenewal checks that the certificate is served until it expires, and that the log gives
+// the reason.
 func TestCertificate_LogsOverdueRenewal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -296,7 +297,6 @@ func TestCertificate_LogsOverdueRenewal(t *testing.T) {
 	}
 }
 
-// TestAuthority_DelaysNeitherVisitorsNorShutdown: neither they nor the end of the program.
 func TestAuthority_DelaysNeitherVisitorsNorShutdown(t *testing.T) {
 	t.Parallel()
 	directory, _, calls := silence(t)
@@ -337,8 +337,8 @@ func ask(t testing.TB, at, text string) (*http.Response, string) {
 	return a, string(body)
 }
 
-// TestHTTPS_RedirectsPlainHTTP: wherever a request says that it goes, and whatever it is.
-// Meanwhile no authority can be reached: the log says so, and what to do.
+// TestHTTPS_RedirectsPlainHTTP checks all kinds of requests. The authority is unreachable meanwhile: the log says
+// so, with the remedy.
 func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	t.Parallel()
 	directory, _ := nobody(t)
@@ -428,7 +428,7 @@ func lineOf(log, text string) string {
 	return ""
 }
 
-// TestHTTPS_RejectsWrongSettings: what cannot work is refused before anything is opened.
+// TestHTTPS_RejectsWrongSettings checks that settings which cannot work are rejected before anything is opened.
 func TestHTTPS_RejectsWrongSettings(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")
@@ -483,7 +483,6 @@ func TestHTTPS_RejectsWrongSettings(t *testing.T) {
 	}
 }
 
-// TestCheck_ReportsCertificates: as an operator meets them.
 func TestCheck_ReportsCertificates(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
@@ -529,8 +528,8 @@ func TestCheck_ReportsCertificates(t *testing.T) {
 	}
 }
 
-// TestCertificate_FilesArePrivate: whatever the machine's habits are, and whatever
-// stood there before.
+// TestCertificate_FilesArePrivate checks permissions under a permissive umask, and those of files that existed
+// before.
 func TestCertificate_FilesArePrivate(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -715,8 +714,8 @@ func (c *authority) serves(t testing.TB, s *sockets, db string, args ...string) 
 
 const ninetyDays = 90 * 24 * 60 * 60
 
-// TestAuthority_IssuesByTLSChallenge: two names get theirs by the TLS challenge, and a
-// second start has them still.
+// TestAuthority_IssuesByTLSChallenge obtains certificates for two names, and checks that a second start still has
+// them.
 func TestAuthority_IssuesByTLSChallenge(t *testing.T) {
 	t.Parallel()
 	s, db, other := newSockets(t), filepath.Join(t.TempDir(), "callbook.db"), "www."+aDomain
@@ -764,7 +763,7 @@ func TestAuthority_IssuesByTLSChallenge(t *testing.T) {
 	}
 }
 
-// TestAuthority_IssuesByHTTPChallenge: where the authority cannot reach the port for TLS.
+// TestAuthority_IssuesByHTTPChallenge covers an authority that cannot reach the port for TLS.
 func TestAuthority_IssuesByHTTPChallenge(t *testing.T) {
 	t.Parallel()
 	s := newSockets(t)
@@ -779,7 +778,7 @@ func TestAuthority_IssuesByHTTPChallenge(t *testing.T) {
 	}
 }
 
-// TestAuthority_RenewsWithoutVisitors: in the last third of their time.
+// TestAuthority_RenewsWithoutVisitors checks renewal in the last third of the lifetime.
 func TestAuthority_RenewsWithoutVisitors(t *testing.T) {
 	t.Parallel()
 	s := newSockets(t)
@@ -797,8 +796,8 @@ func TestAuthority_RenewsWithoutVisitors(t *testing.T) {
 	p.ends()
 }
 
-// TestAuthority_LogsFailedValidation: its reasons are in the log, in one line with
-// what to do, the site is on, and visitors ask for nothing.
+// TestAuthority_LogsFailedValidation checks that one log line has the reason and the remedy, the site stays up, and
+// visitors cause no request to the authority.
 func TestAuthority_LogsFailedValidation(t *testing.T) {
 	t.Parallel()
 	s := newSockets(t)

@@ -539,8 +539,8 @@ const (
 	stopTime = 10 * time.Second
 )
 
-// TestMail_FailingServerDelaysNothing also checks that mails are sent later, but for
-// those that were refused for good.
+// TestMail_FailingServerDelaysNothing also checks that mails are sent later, except those that the server rejected
+// for good.
 func TestMail_FailingServerDelaysNothing(t *testing.T) {
 	for name, tt := range troubles {
 		t.Run(name, func(t *testing.T) {
@@ -605,8 +605,8 @@ func drain(t testing.TB, o *postOffice, db string) {
 	}
 }
 
-// TestMail_KillDuringDelivery: whenever the program is killed once, an accepted
-// mail is delivered, and at most twice.
+// TestMail_KillDuringDelivery checks that an accepted mail is delivered once or twice if the program is killed once,
+// at any step.
 func TestMail_KillDuringDelivery(t *testing.T) {
 	for where, want := range map[step]int{stepConnect: 1, stepMail: 1, stepRcpt: 1, stepData: 2, stepQuit: 1} {
 		t.Run(string(where), func(t *testing.T) {
@@ -644,7 +644,6 @@ func TestMail_KillDuringDelivery(t *testing.T) {
 	}
 }
 
-// TestMail_RepeatedKillsDeliverTwiceAtMost comes twice at the most.
 func TestMail_RepeatedKillsDeliverTwiceAtMost(t *testing.T) {
 	o, db := newPostOffice(t), newDB(t)
 	for run := range 2 {

@@ -82,7 +82,7 @@ func joins(ctx context.Context, st *store.Store, n int) error {
 	return errors.Join(menuErr, postErr, st.Verify(ctx, r.Handle))
 }
 
-// TestMemory_StaysBounded: at rest, and with many who read, search and write at once.
+// TestMemory_StaysBounded measures memory at rest, and with many concurrent clients that read, search and write.
 func TestMemory_StaysBounded(t *testing.T) {
 	agents := proof.Rounds(500, 5000, 100_000)
 	p := spawn(t, peopled(t, agents), "--log-level=info")

@@ -27,13 +27,12 @@ import (
 	"callbook/testdata/proof"
 )
 
-// TestPowerCut_LosesNothing: what the program asks of its disk is recorded while agents
-// write, from a first start on and from the upgrade of an older database on, past kills,
-// copies and erasures, to a restore. Then the disk is made as a cut may leave it after
-// any of these calls, and the directory is held against what was answered before. What
-// was synced is there; of the rest nothing, all, some of it in any order, or some
-// sectors. A file's sync is not taken to keep its name: its folder's does. With
-// --durability=normal the same has to lose what was answered, else the test is blind.
+// TestPowerCut_LosesNothing records the system calls of the program while agents write: from a first start and from
+// the upgrade of an older database, through kills, copies and erasures, to a restore. Then it builds the disk as a
+// power cut may leave it after any of these calls, and compares the directory with earlier responses. Synced data is
+// there; of the rest nothing, all, some in any order, or some sectors. The sync of a file does not keep its name:
+// the sync of its folder does. With --durability=normal the same run must lose acknowledged writes, otherwise the
+// test proves nothing.
 //
 // Not promised, and not tried: disks that tell of a sync before it is done.
 func TestPowerCut_LosesNothing(t *testing.T) {

@@ -31,7 +31,7 @@ func readText(t testing.TB, name string) string {
 	return string(text)
 }
 
-// TestRelease_SetsVersionVariables: the linker says nothing of a name that is not there.
+// TestRelease_SetsVersionVariables checks the names, because the linker does not report unknown ones.
 func TestRelease_SetsVersionVariables(t *testing.T) {
 	source := readText(t, root+"server/cli/version.go")
 	names := regexp.MustCompile(`-X callbook/server/cli\.(\w+)=`).FindAllStringSubmatch(readText(t, root+".release/build"), -1)
@@ -57,7 +57,6 @@ func TestRelease_RejectsWrongVersions(t *testing.T) {
 	}
 }
 
-// TestRelease_ContainerVariablesExist: each variable of the image is one that the program knows.
 func TestRelease_ContainerVariablesExist(t *testing.T) {
 	set := regexp.MustCompile(`(CALLBOOK_\w+)=(\S+)`)
 	image := regexp.MustCompile(`(?m)^ENV (.*)$`).FindStringSubmatch(readText(t, root+".release/Dockerfile"))
@@ -72,8 +71,7 @@ func TestRelease_ContainerVariablesExist(t *testing.T) {
 	}
 }
 
-// TestRelease_BuildsAreReproducible: whoever builds a commit gets the same program, wherever the
-// source lies and with nothing kept of the build before.
+// TestRelease_BuildsAreReproducible builds one commit in two folders, with nothing cached for the second.
 func TestRelease_BuildsAreReproducible(t *testing.T) {
 	if !proof.Asked() {
 		t.Skip("builds everything twice: set PROOF")

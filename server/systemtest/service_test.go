@@ -40,8 +40,8 @@ func fresh() *http.Client {
 	return &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
-// TestRestart_TurnsNoVisitorAway: a socket that the service manager holds keeps those
-// who come while the program is started again.
+// TestRestart_TurnsNoVisitorAway checks that a socket of the service manager queues visitors while the program
+// restarts.
 func TestRestart_TurnsNoVisitorAway(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -112,8 +112,8 @@ func waitFor(t testing.TB, most time.Duration, what string, is func() bool) {
 	}
 }
 
-// TestShutdown_LosesNothing: what was acknowledged is there, an answer that
-// began is whole, the log is folded in.
+// TestShutdown_LosesNothing checks that acknowledged writes are stored, responses are complete, and the log is
+// checkpointed.
 func TestShutdown_LosesNothing(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")
@@ -161,8 +161,8 @@ func TestShutdown_LosesNothing(t *testing.T) {
 	}
 }
 
-// TestWatchdog_NotifiesServiceManager: when the service answers, as long as its database does,
-// and when it stops.
+// TestWatchdog_NotifiesServiceManager checks the notifications at startup, while the database works, and at
+// shutdown.
 func TestWatchdog_NotifiesServiceManager(t *testing.T) {
 	t.Parallel()
 	folder, err := os.MkdirTemp("", "notify") // a socket's path is short
@@ -226,7 +226,6 @@ func holdWriting(t testing.TB, db string) (release func()) {
 	}
 }
 
-// TestConnections_MoreThanDescriptors: the service outlives them, and answers again.
 func TestConnections_MoreThanDescriptors(t *testing.T) {
 	t.Parallel()
 	p := shelled(t, "ulimit -n 64", nil, "serve", "--addr=127.0.0.1:0", "--limits=off", "--db", filepath.Join(t.TempDir(), "callbook.db"))
@@ -253,7 +252,6 @@ func TestConnections_MoreThanDescriptors(t *testing.T) {
 	p.ends()
 }
 
-// TestReadiness_DescribesDatabase: for whoever watches it.
 func TestReadiness_DescribesDatabase(t *testing.T) {
 	folder := t.TempDir()
 	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", filepath.Join(folder, "callbook.db"), "--backup-dir", filepath.Join(folder, "copies"), "--durability=normal")
@@ -272,8 +270,8 @@ func TestReadiness_DescribesDatabase(t *testing.T) {
 	}
 }
 
-// TestConnections_ClosedByClients: their write is done as a whole or not at all, nobody
-// else's suffers, and the log holds no failure.
+// TestConnections_ClosedByClients checks that the write of a client that disconnects is stored as a whole or not at
+// all, that no other client is affected, and that no failure is logged.
 func TestConnections_ClosedByClients(t *testing.T) {
 	p := start(t, "serve", "--addr=127.0.0.1:0", "--limits=off", "--log=json", "--db", filepath.Join(t.TempDir(), "callbook.db"))
 	const leavers, stayers = 200, 40
@@ -318,7 +316,7 @@ func TestConnections_ClosedByClients(t *testing.T) {
 	}
 }
 
-// TestPrivacy_StoresNoClientAddress: not even of one who reports, but for a keyed hash.
+// TestPrivacy_StoresNoClientAddress covers reports too, which store a keyed hash.
 func TestPrivacy_StoresNoClientAddress(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--trusted-proxy=127.0.0.1")

@@ -71,8 +71,7 @@ func TestUnit_IsConfined(t *testing.T) {
 	}
 }
 
-// TestUnit_RestartSettings: what a person has to mend is not tried again and
-// again, and what ends by itself is.
+// TestUnit_RestartSettings checks that failures are restarted, but not those that need an operator.
 func TestUnit_RestartSettings(t *testing.T) {
 	_, settings := unit(t)
 	for name, want := range map[string]string{
@@ -85,7 +84,6 @@ func TestUnit_RestartSettings(t *testing.T) {
 	}
 }
 
-// TestUnit_CommandLineWorks: its command line is one that the program takes.
 func TestUnit_CommandLineWorks(t *testing.T) {
 	_, settings := unit(t)
 	command := strings.Fields(strings.Join(settings["ExecStart"], " "))

@@ -67,7 +67,7 @@ func (s *Server) deliverMails(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := recovered(ctx, s.outbox.Deliver)
 		if err != nil && ctx.Err() == nil {
-			s.options.Log.Error().Err(err).Msg("the outbox cannot be read or written")
+			s.options.Log.Error().Err(err).Msg("cannot read or write the outbox")
 		}
 		s.outbox.Wait(ctx, err != nil)
 	}
@@ -124,7 +124,7 @@ func (s *Server) backUp(ctx context.Context) error {
 		s.nextBackupTry.Store(now.Add(backupRetry).UnixMilli())
 	}
 	if name != "" {
-		s.options.Log.Info().Str("file", name).Int("agents", contents.Agents).Int64("bytes", contents.Bytes).Msg("a backup is made")
+		s.options.Log.Info().Str("file", name).Int("agents", contents.Agents).Int64("bytes", contents.Bytes).Msg("wrote a backup")
 	}
 	if newest, newestErr := s.options.Backups.Newest(now); newestErr == nil && !newest.IsZero() {
 		s.newestBackup.Store(new(domain.Time(newest.UnixMilli())))
@@ -143,9 +143,9 @@ func (s *Server) reportDiskSpace(context.Context) error {
 	s.diskLow.Store(low)
 	if low {
 		s.options.Log.Warn().Int64("free_bytes", d.Free).Int64("least_bytes", d.Least()).
-			Msg("there is little room on the disk of the database: make some; once it is full, writes are refused")
+			Msg("the disk of the database is almost full: free some space; writes are rejected once it is full")
 	} else {
-		s.options.Log.Info().Int64("free_bytes", d.Free).Msg("there is room on the disk of the database again")
+		s.options.Log.Info().Int64("free_bytes", d.Free).Msg("the disk of the database has enough free space again")
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
 	up := uint64(1)
 	if err := s.writeDatabaseMetrics(ctx, w); err != nil {
 		up = 0
-		s.options.Log.Error().Err(err).Msg("the figures of the database could not be read")
+		s.options.Log.Error().Err(err).Msg("cannot read the metrics of the database")
 	}
 	metrics.WriteGaugeUint64(w, "callbook_database_up", up)
 	metrics.WriteProcessMetrics(w)

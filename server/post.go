@@ -163,7 +163,7 @@ type Received struct {
 
 // logReport logs a report for the operator.
 func (s *Server) logReport(about, id string) {
-	s.options.Log.Warn().Str("about", about).Str("id", id).Msg("something was reported")
+	s.options.Log.Warn().Str("about", about).Str("id", id).Msg("received a report")
 }
 
 func (s *Server) reportPost(req *api.Request, in reportInput) (api.Response, error) {

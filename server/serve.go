@@ -93,7 +93,7 @@ func (s *Server) shutDown(servers []*http.Server) {
 	defer cancel()
 	for _, h := range servers {
 		if err := h.Shutdown(ctx); err != nil {
-			s.options.Log.Warn().Err(err).Msg("calls that took too long to finish are cut off")
+			s.options.Log.Warn().Err(err).Msg("aborted requests that took too long to finish")
 			_ = h.Close()
 		}
 	}

@@ -94,7 +94,7 @@ func (s *Server) toolFailed(ctx context.Context, err error) json.RawMessage {
 	c, code := toolCallOf(ctx), domain.CodeUnavailable
 	if ctx.Err() == nil {
 		code = api.CodeInternal
-		s.options.Log.Error().Err(err).Str("request_id", c.requestID).Msg("an MCP call failed")
+		s.options.Log.Error().Err(err).Str("request_id", c.requestID).Msg("an MCP request failed")
 	}
 	_, object, _ := s.engine.Errors.Describe(api.NewError(code, ""), c.requestID)
 	c.code.Store(object.Code)

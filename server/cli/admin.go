@@ -22,21 +22,21 @@ import (
 type adminCommands struct {
 	databaseFlags `embed:""`
 
-	Reports      reportsCommand      `cmd:"" help:"List what was reported and not closed, newest first."`
-	CloseReport  closeReportCommand  `cmd:"" help:"Take a report off the list."`
-	Suspend      suspendCommand      `cmd:"" help:"Hide an agent and refuse its key, until an end or until unsuspend."`
+	Reports      reportsCommand      `cmd:"" help:"List open reports, newest first."`
+	CloseReport  closeReportCommand  `cmd:"" help:"Close a report."`
+	Suspend      suspendCommand      `cmd:"" help:"Hide an agent and reject its API key, until a given time or unsuspend."`
 	Unsuspend    unsuspendCommand    `cmd:"" help:"End the suspension of an agent."`
-	RemovePost   removePostCommand   `cmd:"" help:"Delete a call with its replies."`
+	RemovePost   removePostCommand   `cmd:"" help:"Delete a call and its replies."`
 	RemoveReply  removeReplyCommand  `cmd:"" help:"Delete a reply."`
-	Unblock      unblockCommand      `cmd:"" help:"Let a blocked agent ask the one that blocked it again."`
-	BlockWord    blockWordCommand    `cmd:"" help:"Refuse a word or phrase in whatever agents write for others from now on."`
+	Unblock      unblockCommand      `cmd:"" help:"Lift a block between two agents."`
+	BlockWord    blockWordCommand    `cmd:"" help:"Reject a word or phrase in new text of agents."`
 	UnblockWord  unblockWordCommand  `cmd:"" help:"Allow a blocked word again."`
 	BlockedWords blockedWordsCommand `cmd:"" help:"List the blocked words."`
-	Verify       verifyCommand       `cmd:"" help:"Mark an agent's mailbox as verified, by your word."`
-	NewKey       newKeyCommand       `cmd:"" help:"Give an agent another API key, and print it; the old one is dead at once."`
-	Delete       deleteCommand       `cmd:"" help:"Delete an agent for good, as it could itself."`
+	Verify       verifyCommand       `cmd:"" help:"Mark an agent's mailbox as verified."`
+	NewKey       newKeyCommand       `cmd:"" help:"Replace an agent's API key, and print the new one. The old key stops working at once."`
+	Delete       deleteCommand       `cmd:"" help:"Delete an agent permanently."`
 	Export       exportCommand       `cmd:"" help:"Print everything stored about an agent, as JSON."`
-	Log          logCommand          `cmd:"" help:"List what was done here, newest first."`
+	Log          logCommand          `cmd:"" help:"List the actions of operators, newest first."`
 }
 
 // AfterApply is called by kong once the flags are read.
@@ -77,11 +77,11 @@ func refusalText(err error) error {
 	case !errors.As(err, &refused):
 		return err
 	case refused.Code == domain.CodeNotFound:
-		return errors.New("there is none by this name: handles are in lower case, and ids stand in the reports and on the pages")
+		return errors.New("not found: handles are in lower case, and ids are in the reports and on the pages")
 	case len(refused.Fields) > 0 && refused.Fields[0].Field == "reason":
-		return errors.New("the reason is one line of at most 300 characters")
+		return errors.New("the reason must be one line of at most 300 characters")
 	case len(refused.Fields) > 0 && refused.Fields[0].Field == "until":
-		return errors.New("the end has passed: give one that is to come")
+		return errors.New("the end is in the past")
 	case refused.Code == domain.CodeUnavailable:
 		return errors.New("the database is busy: try again")
 	}
@@ -114,7 +114,7 @@ type agentArgument struct {
 }
 
 type reportsCommand struct {
-	All bool `env:"-" help:"Closed ones too."`
+	All bool `env:"-" help:"Include closed reports."`
 	listLimit
 }
 
@@ -126,13 +126,13 @@ func (c *reportsCommand) Run(ctx context.Context, console *adminConsole) error {
 }
 
 type listLimit struct {
-	Limit int `env:"-" default:"50" help:"How many at most."`
+	Limit int `env:"-" default:"50" help:"Maximum number of entries."`
 }
 
 // Validate is called by kong once the flags are read.
 func (l *listLimit) Validate() error {
 	if l.Limit < 1 || l.Limit > 1000 {
-		return errors.New("--limit is from 1 to 1000")
+		return errors.New("--limit must be from 1 to 1000")
 	}
 	return nil
 }
@@ -172,8 +172,8 @@ func (c *closeReportCommand) Run(ctx context.Context, console *adminConsole) err
 
 type suspendCommand struct {
 	agentArgument
-	Reason string `env:"-" help:"One line, at most 300 characters; the agent reads it with each refusal."`
-	Until  string `env:"-" help:"The end: a date (2027-01-31, its beginning in UTC), or a time from now (72h, 30d). Without one it is open."`
+	Reason string `env:"-" help:"Reason for the agent, which gets it with each rejected request. One line, at most 300 characters."`
+	Until  string `env:"-" help:"End of the suspension: a date (2027-01-31, from 00:00 UTC on) or a duration (72h, 30d). Default: no end."`
 }
 
 func (c *suspendCommand) Run(ctx context.Context, console *adminConsole) error {
@@ -204,7 +204,7 @@ func suspensionEnd(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(d), nil
 	}
-	return time.Time{}, errors.New("the end is a date such as 2027-01-31, or a time from now such as 72h or 30d")
+	return time.Time{}, errors.New("--until must be a date such as 2027-01-31, or a duration such as 72h or 30d")
 }
 
 type unsuspendCommand struct{ agentArgument }
@@ -230,18 +230,18 @@ func (c *removeReplyCommand) Run(ctx context.Context, console *adminConsole) err
 }
 
 type unblockCommand struct {
-	Handle  string `arg:"" help:"The agent that blocked another, by a report."`
-	Blocked string `arg:"" help:"The agent that is blocked."`
+	Handle  string `arg:"" help:"The agent that blocked the other."`
+	Blocked string `arg:"" help:"The blocked agent."`
 }
 
 func (c *unblockCommand) Run(ctx context.Context, console *adminConsole) error {
-	return console.act(ctx, func(st *store.Store) error { return st.Unblock(ctx, c.Handle, c.Blocked) }, "%s may ask %s again.", c.Blocked, c.Handle)
+	return console.act(ctx, func(st *store.Store) error { return st.Unblock(ctx, c.Handle, c.Blocked) }, "%s may send contact requests to %s again.", c.Blocked, c.Handle)
 }
 
 type verifyCommand struct{ agentArgument }
 
 func (c *verifyCommand) Run(ctx context.Context, console *adminConsole) error {
-	return console.act(ctx, func(st *store.Store) error { return st.Verify(ctx, c.Handle) }, "The mailbox of %s counts as verified.", c.Handle)
+	return console.act(ctx, func(st *store.Store) error { return st.Verify(ctx, c.Handle) }, "The mailbox of %s is verified.", c.Handle)
 }
 
 type newKeyCommand struct{ agentArgument }
@@ -258,14 +258,14 @@ func (c *newKeyCommand) Run(ctx context.Context, console *adminConsole) error {
 
 type deleteCommand struct {
 	agentArgument
-	Confirm string `env:"-" required:"" help:"The handle once more: it cannot be undone." placeholder:"HANDLE"`
+	Confirm string `env:"-" required:"" help:"The same handle, to confirm. Deletion cannot be undone." placeholder:"HANDLE"`
 }
 
 func (c *deleteCommand) Run(ctx context.Context, console *adminConsole) error {
 	if c.Confirm != c.Handle {
-		return errors.New("nothing was deleted: --confirm has to name the same handle")
+		return errors.New("nothing was deleted: --confirm must name the same handle")
 	}
-	return console.act(ctx, func(st *store.Store) error { return st.RemoveAgent(ctx, c.Handle) }, "%s is deleted. Its mailbox and key leave the file within ten minutes, while it is served or once it is.", c.Handle)
+	return console.act(ctx, func(st *store.Store) error { return st.RemoveAgent(ctx, c.Handle) }, "%s is deleted. The service erases its mailbox and key from the file within ten minutes.", c.Handle)
 }
 
 type exportCommand struct{ agentArgument }
@@ -291,6 +291,6 @@ func (c *logCommand) Run(ctx context.Context, console *adminConsole) error {
 				line += fmt.Sprintf("  %q", *a.Detail)
 			}
 			return line
-		}, "Nothing was done yet.")
+		}, "No actions yet.")
 	})
 }

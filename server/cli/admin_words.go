@@ -10,16 +10,16 @@ import (
 )
 
 type wordArgument struct {
-	Word string `arg:"" help:"A word of 2 to 64 characters (1 in Chinese, Japanese and the like), or a phrase in quotation marks. Case, width, accents, and what stands between words do not count."`
+	Word string `arg:"" help:"A word of 2 to 64 characters (1 in Chinese, Japanese and similar scripts), or a phrase in quotation marks. Case, width, accents, and characters between words are ignored."`
 }
 
 type blockWordCommand struct{ wordArgument }
 
 // Help is what kong shows below the usage.
 func (blockWordCommand) Help() string {
-	return "A word of letters is found as a whole word: \"bet\" is not found in \"better\". One with Chinese, Japanese or Korean characters is also found inside longer ones. " +
-		"It is looked for in handles, profiles, menus, links, calls, replies, contact requests and collaborations; the agent learns which field holds a word that is not allowed, not which word it is. " +
-		"What is stored already stays as it is: remove-post, remove-reply and suspend are for that."
+	return "Words in alphabetic scripts match whole words: \"bet\" does not match \"better\". Words with Chinese, Japanese or Korean characters also match inside longer ones. " +
+		"Callbook checks handles, profiles, menus, links, calls, replies, contact requests and collaborations. The error names the field, but not the word. " +
+		"Existing text does not change: use remove-post, remove-reply and suspend for that."
 }
 
 func (c *blockWordCommand) Run(ctx context.Context, console *adminConsole) error {
@@ -28,7 +28,7 @@ func (c *blockWordCommand) Run(ctx context.Context, console *adminConsole) error
 		if err != nil {
 			return blockRefusal(err)
 		}
-		return console.say("%q is blocked in what agents write from now on; what is stored stays as it is.", word)
+		return console.say("%q is blocked in new text. Existing text does not change.", word)
 	})
 }
 
@@ -40,11 +40,11 @@ func blockRefusal(err error) error {
 	}
 	switch refused.Fields[0].Code {
 	case domain.FaultTooShort:
-		return errors.New("give a word of at least 2 letters or digits; one character is enough in a script without spaces, such as Chinese. Signs and emoji cannot be blocked")
+		return errors.New("give a word of at least 2 letters or digits; one character is enough in a script without spaces, such as Chinese. Symbols and emoji cannot be blocked")
 	case domain.FaultTooLong:
 		return errors.New("a blocked word has at most 64 characters: give a part of it")
 	case domain.FaultTooMany:
-		return errors.New("1000 words are blocked, the limit: take one off with unblock-word first")
+		return errors.New("1000 words are blocked, the limit: remove one with unblock-word first")
 	}
 	return err
 }
@@ -55,7 +55,7 @@ func (c *unblockWordCommand) Run(ctx context.Context, console *adminConsole) err
 	return console.open(ctx, func(st *store.Store) error {
 		word, err := st.UnblockWord(ctx, c.Word)
 		if errors.Is(err, &domain.Error{Code: domain.CodeNotFound}) {
-			return errors.New("this word is not blocked: callbook admin blocked-words lists those that are")
+			return errors.New("this word is not blocked: callbook admin blocked-words lists the blocked words")
 		}
 		if err != nil {
 			return err

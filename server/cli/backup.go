@@ -10,7 +10,7 @@ import (
 )
 
 type backupCommand struct {
-	File          string `arg:"" help:"Where the copy goes: a name that is free." type:"path"`
+	File          string `arg:"" help:"Path of the copy. No file may exist there." type:"path"`
 	databaseFlags `embed:""`
 }
 
@@ -23,7 +23,7 @@ func (c *backupCommand) Run(ctx context.Context, console *console) error {
 }
 
 type restoreCommand struct {
-	File          string `arg:"" help:"The backup; it stays as it is." type:"existingfile"`
+	File          string `arg:"" help:"The backup. It is not changed." type:"existingfile"`
 	databaseFlags `embed:""`
 }
 
@@ -35,7 +35,7 @@ func (c *restoreCommand) Run(ctx context.Context, console *console) error {
 	defer lock.Release()
 	contents, kept, err := store.Restore(ctx, c.File, lock.Path(), time.Now())
 	if kept != "" {
-		fmt.Fprintf(console.out, "What was there is kept as %s\n", kept)
+		fmt.Fprintf(console.out, "The previous database is kept as %s\n", kept)
 	}
 	if err == nil {
 		fmt.Fprintf(console.out, "%s holds %s\n", c.DB, told(contents))

@@ -65,7 +65,7 @@ func (c *serveCommand) certificates(log zerolog.Logger) (*certificates, error) {
 }
 
 func (c *certificates) accept(terms string) bool {
-	c.log.Info().Str("terms", terms).Msg("the terms of the certificate authority are accepted")
+	c.log.Info().Str("terms", terms).Msg("accepted the terms of the certificate authority")
 	return true
 }
 
@@ -191,14 +191,14 @@ func unreached(err error) bool {
 	return ok
 }
 
-const reachability = "the name must lead to this machine, and port 443 or 80 of it be open to the internet"
+const reachability = "the name must point to this machine, and port 443 or 80 must be open to the internet"
 
 func (c *certificates) logFailure(name string, err error, pause time.Duration) {
 	next := reachability
 	if _, limited := acme.RateLimit(err); limited {
-		next = "the authority's limit is reached, and only waiting helps"
+		next = "the rate limit of the authority is reached, and only waiting helps"
 	} else if unreached(err) {
-		next = "the authority itself cannot be reached: see this machine's name server and firewall"
+		next = "the authority is unreachable: check the name server and the firewall of this machine"
 	}
 	c.log.Error().Str("domain", name).Str("reason", c.authority.reason(name, err)).Str("again_in", pause.String()).
 		Msg("https has no certificate yet: " + next)
@@ -210,7 +210,7 @@ func (c *certificates) logFailure(name string, err error, pause time.Duration) {
 func (c *certificates) inspect(name string, cert, known *x509.Certificate) (pause time.Duration) {
 	c.obtained[name].Store(true)
 	if known == nil || !cert.Equal(known) {
-		c.log.Info().Str("domain", name).Str("issuer", issuer(cert)).Time("until", cert.NotAfter).Msg("https has its certificate")
+		c.log.Info().Str("domain", name).Str("issuer", issuer(cert)).Time("until", cert.NotAfter).Msg("https has a certificate")
 	}
 	lifetime := cert.NotAfter.Sub(cert.NotBefore)
 	pause = min(24*time.Hour, lifetime/10)
@@ -219,7 +219,7 @@ func (c *certificates) inspect(name string, cert, known *x509.Certificate) (paus
 	}
 	if known != nil { // after a start, autocert is still renewing it
 		c.log.Error().Str("domain", name).Time("until", cert.NotAfter).Str("reason", c.authority.reason(name, nil)).
-			Msg("the certificate should have been renewed by now: " + reachability)
+			Msg("the renewal of the certificate is overdue: " + reachability)
 	}
 	return min(time.Hour, pause)
 }
@@ -254,7 +254,7 @@ func (f certificateFolder) open() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("make the folder of certificates: %w", err)
+		return fmt.Errorf("create the folder of certificates: %w", err)
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func (f certificateFolder) open() error {
 func (f certificateFolder) Put(_ context.Context, name string, data []byte) error {
 	err := durable.WriteFile(filepath.Join(string(f.DirCache), filepath.Base(name)), data)
 	if err != nil {
-		f.log.Error().Err(err).Msg("a certificate or its key cannot be kept: give this user room and the right to write there")
+		f.log.Error().Err(err).Msg("cannot store a certificate or its key: check the free space and the permissions")
 	}
 	return err
 }

@@ -49,7 +49,7 @@ func (f *findings) odd(subject, format string, args ...any) {
 
 func (f *findings) bad(subject, format string, args ...any) {
 	f.wrong++
-	f.say("WRONG", subject, format, args...)
+	f.say("ERROR", subject, format, args...)
 }
 
 func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Context) error {
@@ -66,7 +66,7 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	c.checkPublic(f)
 	c.checkCopies(f)
 	if f.wrong > 0 {
-		return fmt.Errorf("%d of these are wrong: each line says how to mend it", f.wrong)
+		return fmt.Errorf("found %d problems: each line marked ERROR says how to fix one", f.wrong)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 		return false
 	}
 	if !sqlitedb.Exists(c.DB) {
-		f.odd(subject, "there is none yet: callbook serve makes %s", c.DB)
+		f.odd(subject, "there is no database yet: callbook serve creates %s", c.DB)
 		return served
 	}
 	contents, err := store.Verify(ctx, c.DB, served)
@@ -115,12 +115,12 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 	}
 	file := sqlitedb.FileOf(c.DB)
 	if err := sqlitedb.MayWrite(file, filepath.Dir(file)); err != nil && !served {
-		f.bad(subject, "this user may not write it: check as the user that serves, or give that user the file, its folder and the files beside it (%v)", err)
+		f.bad(subject, "this user cannot write to it: run the check as the user of the service, or make that user the owner of the file, its folder and the files beside it (%v)", err)
 		return served
 	}
 	f.good(subject, "%s, schema %d", told(contents), contents.Schema)
 	if openToOthers(file) {
-		f.bad(subject, "others on this machine may open it: chmod 600 %s*", file)
+		f.bad(subject, "other users of this machine can open it: chmod 600 %s*", file)
 	}
 	return served
 }
@@ -130,13 +130,13 @@ func (c *checkCommand) checkDisk(f *findings) {
 	d, err := sqlitedb.DiskOf(filepath.Dir(sqlitedb.FileOf(c.DB)))
 	switch {
 	case err != nil:
-		f.bad(subject, "it cannot be looked at: %v", err)
+		f.bad(subject, "cannot read its state: %v", err)
 	case d.Network != "" && !c.NetworkDisk:
 		f.bad(subject, "%v (%s)", sqlitedb.ErrNetworkDisk, d.Network)
 	case d.Network != "":
-		f.odd(subject, "the database lies on a network file system (%s), where writes may be lost and the file damaged", d.Network)
+		f.odd(subject, "the database is on a network file system (%s), where writes may be lost and the file damaged", d.Network)
 	case d.Free < d.Least():
-		f.bad(subject, "%d MiB are free: make room, at least %d MiB", d.Free>>20, d.Least()>>20)
+		f.bad(subject, "%d MiB are free, at least %d MiB are needed", d.Free>>20, d.Least()>>20)
 	default:
 		f.good(subject, "%d MiB are free", d.Free>>20)
 	}
@@ -152,28 +152,28 @@ func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 	case err != nil:
 		f.bad(subject, "%v", err)
 	case sink == nil:
-		f.odd(subject, "off: no mailbox can be verified, and no owner claim an agent")
+		f.odd(subject, "off: no mailbox can be verified, and owners cannot claim agents")
 	case c.Mail == "log:" && c.MailFile == "":
-		f.odd(subject, "mails stand in the log only: set --mail, so that codes reach the agents")
+		f.odd(subject, "mails are written to the log only: set --mail, so that agents get their codes")
 	default:
-		f.good(subject, "the sink would take a mail")
+		f.good(subject, "ready to send mails")
 	}
 }
 
 func (c *checkCommand) checkAddress(f *findings, served bool) {
 	const subject = "address"
 	if served {
-		f.good(subject, "not tried: the server is running")
+		f.good(subject, "not checked: the server is running")
 		return
 	}
 	for _, e := range c.entrances(nil) {
 		listener, err := net.Listen("tcp", e.addr)
 		if next := lowPort(err); next != "" {
-			f.odd(subject, "%s cannot be tried by this user: %s", e.addr, next)
+			f.odd(subject, "this user cannot listen on %s: %s", e.addr, next)
 			continue
 		}
 		if err != nil {
-			f.bad(subject, "nobody can listen there (%v): give another --%s, unless it is the service manager that listens for the service", err, e.flag)
+			f.bad(subject, "cannot listen there (%v): give another --%s, unless the service manager listens for the service", err, e.flag)
 			continue
 		}
 		defer listener.Close() // in the end: no two can have the same
@@ -190,15 +190,15 @@ func (c *checkCommand) checkCertificates(f *findings) {
 	}
 	folder := c.certificateFolder()
 	if openToOthers(folder) {
-		f.bad(subject, "others on this machine may look into the folder of its keys: chmod 700 %s", folder)
+		f.bad(subject, "other users of this machine can read the folder of the keys: chmod 700 %s", folder)
 	}
 	for _, name := range c.Domain {
 		cert, err := savedCertificate(folder, name)
 		switch {
 		case errors.Is(err, os.ErrPermission):
-			f.bad(subject, "%v: check as the user that serves", err)
+			f.bad(subject, "%v: run the check as the user of the service", err)
 		case err != nil:
-			f.odd(subject, "%s has no certificate yet: callbook serve gets one within a minute of its start if the name leads to this machine and port 443 or 80 of it is open to the internet; it tries again after a minute, then after hours", name)
+			f.odd(subject, "%s has no certificate yet: callbook serve obtains one within a minute of its start if the name points to this machine and port 443 or 80 is open to the internet; it retries after a minute, then after hours", name)
 		default:
 			checkCertificate(f, subject, name, cert, time.Now())
 		}
@@ -210,16 +210,16 @@ func (c *checkCommand) checkCertificates(f *findings) {
 func checkCertificate(f *findings, subject, name string, cert *x509.Certificate, now time.Time) {
 	end := cert.NotAfter.Format(time.DateOnly)
 	late := min(10*24*time.Hour, cert.NotAfter.Sub(cert.NotBefore)/4)
-	const next = "callbook serve renews it while it runs, and its log says what is in the way"
+	const next = "callbook serve renews it while it runs, and logs why it cannot"
 	switch {
 	case cert.VerifyHostname(name) != nil:
-		f.bad(subject, "the certificate kept for %s is for %s: remove its file, and start callbook serve anew", name, strings.Join(cert.DNSNames, ", "))
+		f.bad(subject, "the certificate stored for %s is for %s: remove its file, and restart callbook serve", name, strings.Join(cert.DNSNames, ", "))
 	case now.After(cert.NotAfter):
-		f.bad(subject, "the certificate of %s ended on %s: %s", name, end, next)
+		f.bad(subject, "the certificate of %s expired on %s: %s", name, end, next)
 	case cert.NotAfter.Sub(now) < late:
-		f.bad(subject, "the certificate of %s ends on %s: %s", name, end, next)
+		f.bad(subject, "the certificate of %s expires on %s: %s", name, end, next)
 	default:
-		f.good(subject, "%s has a certificate by %s, good until %s", name, issuer(cert), end)
+		f.good(subject, "%s has a certificate by %s, valid until %s", name, issuer(cert), end)
 	}
 }
 
@@ -229,42 +229,42 @@ func (c *checkCommand) checkPublic(f *findings) {
 	host, _, _ := net.SplitHostPort(c.Addr)
 	switch {
 	case c.BaseURL == "" && !text.IsLoopback(host):
-		f.odd("base URL", "none is given: documents and mailed links will name the address of this machine")
+		f.odd("base URL", "not set: documents and mailed links contain the address of this machine")
 	case base.Scheme == "http" && !text.IsLoopback(base.Hostname()):
-		f.odd("base URL", "without https, keys cross the network as they are")
+		f.odd("base URL", "without https, API keys cross the network unencrypted")
 	default:
 		f.good("base URL", "%s", cmp.Or(c.BaseURL, "this machine only"))
 	}
 	if c.Contact == "" {
-		f.odd("contact", "none is given: people cannot write to you about the site")
+		f.odd("contact", "not set: people cannot contact you about the site")
 	}
 	if c.Limits == "off" {
 		f.odd("limits", "off: for tests and private networks only")
 	}
 	if c.Durability != "full" {
-		f.odd("writes", "a power cut may lose the last ones (--durability normal)")
+		f.odd("writes", "a power cut may lose the last writes (--durability normal)")
 	}
 }
 
 func (c *checkCommand) checkCopies(f *findings) {
 	const subject = "backups"
 	if c.BackupDir == "" {
-		f.odd(subject, "the service makes none: give --backup-dir, on another disk")
+		f.odd(subject, "the service makes none: set --backup-dir to a folder on another disk")
 		return
 	}
 	newest, err := c.schedule(c.DB).Newest(time.Now())
 	denied := sqlitedb.MayWrite(c.BackupDir)
 	switch age := time.Since(newest); {
 	case errors.Is(err, os.ErrNotExist):
-		f.odd(subject, "%s is made at the start", c.BackupDir)
+		f.odd(subject, "%s is created at startup", c.BackupDir)
 	case err != nil:
 		f.bad(subject, "the folder cannot be read: %v", err)
 	case denied != nil:
-		f.bad(subject, "this user may not write into it: check as the user that serves, or give that user the folder (%v)", denied)
+		f.bad(subject, "this user cannot write to it: run the check as the user of the service, or make that user the owner of the folder (%v)", denied)
 	case newest.IsZero():
 		f.odd(subject, "there is none yet in %s", c.BackupDir)
 	case age > 2*c.BackupEvery:
-		f.bad(subject, "the newest is of %s: look into the log for why", newest.Format(time.RFC3339))
+		f.bad(subject, "the newest is of %s: see the log for the reason", newest.Format(time.RFC3339))
 	default:
 		f.good(subject, "the newest is of %s", newest.Format(time.RFC3339))
 	}

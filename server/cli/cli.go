@@ -74,11 +74,11 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 	}
 	if err != nil {
 		complain(stderr, err)
-		fmt.Fprintln(stderr, "callbook --help lists what there is.")
+		fmt.Fprintln(stderr, "Run callbook --help for the commands and flags.")
 		return statusUsage
 	}
 	if err := command.Run(); err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		fmt.Fprintln(stderr, "callbook: stopped before it was done")
+		fmt.Fprintln(stderr, "callbook: stopped before it finished")
 		if name := command.Selected().Name; name != "serve" && name != "dev" { // they end no other way
 			return statusFailed
 		}

@@ -19,7 +19,7 @@ func (c *compactCommand) Run(ctx context.Context, console *console) error {
 	}
 	before, after, err := st.Compact(ctx)
 	if err == nil {
-		fmt.Fprintf(console.out, "%s had %d KiB and has %d KiB\n", c.DB, (before+1023)/1024, (after+1023)/1024)
+		fmt.Fprintf(console.out, "%s: %d KiB before, %d KiB after\n", c.DB, (before+1023)/1024, (after+1023)/1024)
 	}
 	return errors.Join(err, st.Close())
 }

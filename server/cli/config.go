@@ -31,7 +31,7 @@ func (f *configFile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (
 	}
 	value := f.values[flag.Name]
 	if form := formOf(flag.Target, value); form != "" {
-		f.err = fmt.Errorf("%s: %s is %s", f.path, flag.Name, form) // the value may be a password
+		f.err = fmt.Errorf("%s: %s must be %s", f.path, flag.Name, form) // the value may be a password
 		return nil, nil
 	}
 	return value, nil
@@ -40,18 +40,18 @@ func (f *configFile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (
 // formOf says what a setting has to be where its value in the file is something else. A
 // text is read as that of a variable is.
 func formOf(target reflect.Value, value any) string {
-	fits, form := false, "a text in quotation marks"
+	fits, form := false, "a string in quotation marks"
 	switch target.Kind() {
 	case reflect.Bool:
 		_, fits = value.(bool)
 		form = "true or false"
 	case reflect.Int:
 		_, fits = value.(int64)
-		form = "a whole number"
+		form = "an integer"
 	case reflect.Slice:
 		list, isList := value.([]any)
 		fits = isList && !slices.ContainsFunc(list, func(e any) bool { _, ok := e.(string); return !ok })
-		form = "a list of texts in quotation marks"
+		form = "a list of strings in quotation marks"
 	}
 	if _, isText := value.(string); fits || isText || value == nil {
 		return ""

@@ -75,13 +75,13 @@ func (f limitFlags) check() error {
 func checkLimits(limits ...int) error {
 	for _, n := range limits {
 		if n < 0 || n > 1_000_000_000 {
-			return errors.New("a limit is a number from 0 (off) to 1000000000")
+			return errors.New("a limit must be from 0 (off) to 1000000000")
 		}
 	}
 	return nil
 }
 
-// mailFlags are where the site's own mails go: codes and links for owners.
+// mailFlags are mails are sent: codes and links for owners.
 type mailFlags struct {
 	Mail        string `default:"log:" help:"Where the site sends its mails: log: (the log), dir:PATH (a folder of .eml files), smtp://USER:PASSWORD@HOST[:PORT], smtps://…, or off." placeholder:"SINK"`
 	MailFile    string `help:"File that contains the --mail setting, to keep the password out of the environment." placeholder:"PATH"`
@@ -97,7 +97,7 @@ func (f mailFlags) openMail(log zerolog.Logger) (mail.Sink, error) {
 	}
 	sink, err := mail.Open(setting, f.MailFrom, log)
 	if err == nil {
-		log.Info().Str("mail", mail.Describe(setting)).Msg("where the site's own mails go")
+		log.Info().Str("mail", mail.Describe(setting)).Msg("mails are sent")
 	}
 	return sink, err
 }
@@ -107,7 +107,7 @@ func (f mailFlags) setting() (string, error) {
 		return f.Mail, nil
 	}
 	if isMailSetting(f.MailFile) {
-		return "", errors.New("--mail-file takes the name of a file that holds the setting; the setting itself is for --mail")
+		return "", errors.New("--mail-file takes the name of a file that contains the setting; give the setting itself to --mail")
 	}
 	text, err := os.ReadFile(kong.ExpandPath(f.MailFile))
 	if err != nil {
@@ -141,7 +141,7 @@ func (f backupFlags) schedule(db string) sqlitedb.Schedule {
 
 func (f backupFlags) check() error {
 	if f.BackupEvery < time.Minute || f.BackupKeep < 1 || f.BackupKeep > 1000 {
-		return errors.New("backups: --backup-every is at least 1m, --backup-keep from 1 to 1000")
+		return errors.New("--backup-every must be at least 1m, --backup-keep from 1 to 1000")
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ type size int64
 func (s *size) UnmarshalText(text []byte) error {
 	n, err := humanize.ParseBytes(string(text))
 	if err != nil || n > math.MaxInt64 {
-		return fmt.Errorf("%q is no size, such as 10GB or 512MiB", text)
+		return fmt.Errorf("%q is not a size such as 10GB or 512MiB", text)
 	}
 	*s = size(n)
 	return nil
@@ -167,7 +167,7 @@ const mostSize = 17_000_000_000_000
 
 func (s size) check() error {
 	if s != 0 && (s < leastSize || s > mostSize) {
-		return fmt.Errorf("--max-size is at least %d MB and at most %d TB, or 0 for no limit", int64(leastSize/1e6), int64(mostSize/1e12))
+		return fmt.Errorf("--max-size must be from %d MB to %d TB, or 0 for no limit", int64(leastSize/1e6), int64(mostSize/1e12))
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 // helpCommand prints a page of the manual, which the site serves below /docs.
 type helpCommand struct {
-	Topic string `arg:"" optional:"" help:"The page; without one, the pages and the commands are listed."`
+	Topic string `arg:"" optional:"" help:"The page. Default: a list of the pages and commands."`
 }
 
 // Run implements the command.

@@ -49,7 +49,7 @@ var privateTops = []string{"localhost", "local", "internal", "test", "example", 
 func (f httpsFlags) check(base string) error {
 	if len(f.Domain) == 0 {
 		if f.ACMEEmail != "" || f.HTTPAddr != "" || f.ACMEDirectory != autocert.DefaultACMEDirectory {
-			return errors.New("--acme-email, --acme-directory and --http-addr go with --domain: give that too, or leave them out")
+			return errors.New("--acme-email, --acme-directory and --http-addr need --domain")
 		}
 		return nil
 	}
@@ -61,13 +61,13 @@ func (f httpsFlags) check(base string) error {
 		}
 	}
 	if u, err := url.Parse(base); err != nil || u.Scheme != "https" || !slices.Contains(f.Domain, u.Hostname()) {
-		errs = append(errs, fmt.Errorf("--base-url: with --domain it begins with https:// and one of its names, as in https://%s", f.Domain[0]))
+		errs = append(errs, fmt.Errorf("--base-url: with --domain, it must be https:// and one of the names, such as https://%s", f.Domain[0]))
 	}
 	if u, err := url.Parse(f.ACMEDirectory); err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
-		errs = append(errs, errors.New("--acme-directory: give the https address that the certificate authority names"))
+		errs = append(errs, errors.New("--acme-directory: must be the https URL of a certificate authority"))
 	}
 	if at, err := mail.ParseAddress(f.ACMEEmail); f.ACMEEmail != "" && (err != nil || at.Address != f.ACMEEmail) {
-		errs = append(errs, errors.New("--acme-email: give one plain address such as admin@example.org"))
+		errs = append(errs, errors.New("--acme-email: must be a plain address such as admin@example.org"))
 	}
 	return errors.Join(errs...)
 }
@@ -76,9 +76,9 @@ func (f httpsFlags) checkName(name string) error {
 	ascii, err := idna.Lookup.ToASCII(name)
 	switch {
 	case err != nil || ascii != name || !text.IsHostName(name):
-		return fmt.Errorf("--domain: %q is no DNS name: give one such as directory.example.org, without scheme, port and path", name)
+		return fmt.Errorf("--domain: %q is not a DNS name such as directory.example.org, without scheme, port and path", name)
 	case f.ACMEDirectory == autocert.DefaultACMEDirectory && slices.Contains(privateTops, name[strings.LastIndex(name, ".")+1:]):
-		return fmt.Errorf("--domain: no certificate authority of the public net certifies %s: give a registered name, or name your own authority with --acme-directory", name)
+		return fmt.Errorf("--domain: no public certificate authority certifies %s: use a registered name, or your own authority with --acme-directory", name)
 	}
 	return nil
 }

@@ -38,10 +38,10 @@ func (c *serveCommand) entrances(certificates *certificates) []entrance {
 func (e entrance) check() error {
 	_, port, err := net.SplitHostPort(e.addr)
 	if n, numberErr := strconv.Atoi(port); err == nil && (numberErr != nil && port == "" || numberErr == nil && (n < 0 || n > 65535)) {
-		err = errors.New("the port is from 0 to 65535")
+		err = errors.New("the port must be from 0 to 65535")
 	}
 	if err != nil {
-		return fmt.Errorf("--%s: %s is no address, such as 127.0.0.1:8080 or :8080: %w", e.flag, e.addr, err)
+		return fmt.Errorf("--%s: %s is not an address such as 127.0.0.1:8080 or :8080: %w", e.flag, e.addr, err)
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func (e entrance) check() error {
 func listen(entrances []entrance) error {
 	handed, err := activation.Listeners()
 	if err != nil {
-		return fmt.Errorf("take over the sockets of the service manager: %w", err)
+		return fmt.Errorf("use the sockets of the service manager: %w", err)
 	}
 	for i := range entrances {
 		e := &entrances[i]
@@ -69,7 +69,7 @@ func listen(entrances []entrance) error {
 	for _, l := range handed {
 		if l != nil {
 			closeAll(entrances)
-			return fmt.Errorf("%w: the service manager hands over %s, an address that no setting names", errSettings, l.Addr())
+			return fmt.Errorf("%w: the service manager passes a socket for %s, an address in no setting", errSettings, l.Addr())
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func listen(entrances []entrance) error {
 // lowPort is what to do where only some users may listen.
 func lowPort(err error) string {
 	if errors.Is(err, fs.ErrPermission) {
-		return "give this user the right to ports below 1024, as the unit that callbook unit prints does, or take another port"
+		return "allow this user ports below 1024, as the unit of callbook unit does, or use another port"
 	}
 	return ""
 }

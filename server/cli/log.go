@@ -47,7 +47,7 @@ func (f logFlags) logger(w io.Writer) (log zerolog.Logger, closeLog func()) {
 	// diode's other mode, which waits to be woken, can miss an event until the next one.
 	queue := diode.NewWriter(out, logQueue, logPoll, func(dropped int) {
 		direct := zerolog.New(out)
-		direct.Warn().Int("events", dropped).Timestamp().Msg("the log is read too slowly: some was left out")
+		direct.Warn().Int("events", dropped).Timestamp().Msg("the log is read too slowly: events were dropped")
 	})
 	level, _ := zerolog.ParseLevel(f.LogLevel) // one of the enum
 	log = zerolog.New(queue).Level(level).With().Timestamp().Logger()

@@ -27,7 +27,7 @@ func TestLog_WritesOneTextLinePerEvent(t *testing.T) {
 		"a call": {func(l zerolog.Logger) {
 			l.Info().Str("method", "GET").Str("path", "/api/agents").Int("status", 200).Dur("took_ms", 1500*time.Microsecond).Send()
 		}, "TIME INF method=GET path=/api/agents status=200 took_ms=1.5"},
-		"a message":        {func(l zerolog.Logger) { l.Warn().Str("db", "a b.db").Msg("callbook serves") }, `TIME WRN callbook serves db="a b.db"`},
+		"a message":        {func(l zerolog.Logger) { l.Warn().Str("db", "a b.db").Msg("callbook is serving") }, `TIME WRN callbook is serving db="a b.db"`},
 		"an error":         {func(l zerolog.Logger) { l.Error().Err(errors.New("disk: full")).Msg("not stored") }, `TIME ERR not stored error="disk: full"`},
 		"several lines":    {func(l zerolog.Logger) { l.Info().Str("text", "one\ntwo=\x1b[2J").Msg("a\nb") }, `TIME INF "a\nb" text="one\ntwo=\x1b[2J"`},
 		"other scripts":    {func(l zerolog.Logger) { l.Info().Str("name", "潮").Str("none", "").Msg("潮") }, `TIME INF 潮 name="潮" none=`},

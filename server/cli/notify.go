@@ -17,7 +17,7 @@ import (
 func notify(ctx context.Context, st *store.Store, log zerolog.Logger) (stop func()) {
 	tell := func(state string) {
 		if _, err := daemon.SdNotify(false, state); err != nil {
-			log.Warn().Err(err).Msg("the service manager cannot be told how the service is")
+			log.Warn().Err(err).Msg("cannot notify the service manager")
 		}
 	}
 	tell(daemon.SdNotifyReady)

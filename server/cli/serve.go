@@ -92,9 +92,9 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 func (c *serveCommand) checkPlaces() error {
 	switch {
 	case c.DB == "":
-		return errors.New("--db: name the file")
+		return errors.New("--db: the name of the file is empty")
 	case c.BackupDir != "" && c.schedule(c.DB).Owns(c.DB):
-		return errors.New("--db: this is one of the copies in --backup-dir, and would be dropped with them: callbook restore brings it into another place")
+		return errors.New("--db: this is one of the backups in --backup-dir, and would be deleted like them: restore it to another path with callbook restore")
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	at := entrances[0].listener.Addr()
 	if p.server.BaseURL == "" {
 		p.server.BaseURL = "http://" + reachable(at)
-		log.Info().Str("base_url", p.server.BaseURL).Msg("no --base-url is given: documents name this address")
+		log.Info().Str("base_url", p.server.BaseURL).Msg("--base-url is not set: documents contain this address")
 	}
 	st, err := c.openStore(ctx, log, p.store)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	if err != nil {
 		return err
 	}
-	log.Info().Str("address", at.String()).Str("base_url", p.server.BaseURL).Str("db", c.DB).Str("version", version()).Msg("callbook serves")
+	log.Info().Str("address", at.String()).Str("base_url", p.server.BaseURL).Str("db", c.DB).Str("version", version()).Msg("callbook is serving")
 	stop := notify(ctx, st, log)
 	defer stop()
 	certificates.start(ctx, s)
@@ -156,7 +156,7 @@ func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
 	}
 	if c.schedule(c.DB).NewestName(time.Now()) != "" && !sqlitedb.Exists(c.DB) {
 		lock.Release()
-		return nil, c.advise(fmt.Errorf("%w, though there are copies of it in %s: to begin anew, move them away", sqlitedb.ErrGone, c.BackupDir))
+		return nil, c.advise(fmt.Errorf("%w, but there are backups of it in %s: to start with a new database, move them away", sqlitedb.ErrGone, c.BackupDir))
 	}
 	return lock, nil
 }
@@ -168,17 +168,17 @@ const progressPeriod = 10 * time.Second
 func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o store.Options) (*store.Store, error) {
 	if c.BackupDir != "" {
 		if err := sqlitedb.MakeFolder(c.BackupDir); err != nil {
-			return nil, fmt.Errorf("make the folder of --backup-dir: %w", err)
+			return nil, fmt.Errorf("create the folder of --backup-dir: %w", err)
 		}
 	}
 	if !sqlitedb.Exists(c.DB) {
-		log.Info().Str("db", c.DB).Msg("there is no database yet: making a new one")
+		log.Info().Str("db", c.DB).Msg("there is no database yet: creating one")
 	}
 	var logged time.Time
 	o.Rebuilding = func(done, agents int64) {
 		if time.Since(logged) >= progressPeriod {
 			logged = time.Now()
-			log.Info().Int64("done", done).Int64("agents", agents).Msg("rebuilding documents and search rows of an older version")
+			log.Info().Int64("done", done).Int64("agents", agents).Msg("rebuilding documents and the search index after the upgrade")
 		}
 	}
 	st, err := store.Open(ctx, o)
@@ -186,7 +186,7 @@ func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o stor
 		return nil, c.advise(err)
 	}
 	if from, to, copied := st.Upgraded(); from > 0 && from != to {
-		log.Info().Int64("from", from).Int64("to", to).Str("copy", copied).Msg("the database is brought up to date")
+		log.Info().Int64("from", from).Int64("to", to).Str("copy", copied).Msg("upgraded the database")
 	}
 	if o.Normal {
 		log.Warn().Msg("durability is normal: a power cut may lose the last writes")

@@ -24,7 +24,7 @@ const (
 )
 
 // errSettings tells that the settings are wrong, not what they lead to.
-var errSettings = errors.New("the settings are wrong")
+var errSettings = errors.New("invalid settings")
 
 // ending is a way in which the program ends before it was told to.
 type ending struct {
@@ -38,12 +38,12 @@ type ending struct {
 var endings = []ending{
 	{err: errSettings, status: statusUsage},
 	{err: sqlitedb.ErrNetworkDisk, status: statusUsage},
-	{err: sqlitedb.ErrDamaged, status: statusData, next: "bring a copy back: %s"},
+	{err: sqlitedb.ErrDamaged, status: statusData, next: "restore a backup: %s"},
 	{err: sqlitedb.ErrForeign, status: statusData},
 	{err: sqlitedb.ErrNewerSchema, status: statusData},
-	{err: sqlitedb.ErrGone, status: statusGone, next: "to bring a copy back: %s"},
-	{err: sqlitedb.ErrReplaced, status: statusDisk, again: true, next: "where the database is still under its name, start again; else put it back, or bring a copy back: %s"},
-	{err: sqlitedb.ErrDisk, status: statusDisk, again: true, next: "look for what the system says of it (dmesg), then start again, which checks the whole database"},
+	{err: sqlitedb.ErrGone, status: statusGone, next: "to restore a backup: %s"},
+	{err: sqlitedb.ErrReplaced, status: statusDisk, again: true, next: "if the database is still at its path, start again; otherwise move it back, or restore a backup: %s"},
+	{err: sqlitedb.ErrDisk, status: statusDisk, again: true, next: "look for disk errors (dmesg), then start again, which checks the whole database"},
 	{err: sqlitedb.ErrFull, status: statusDisk, again: true},
 	{err: sqlitedb.ErrNoRoom, status: statusDisk, again: true},
 	{err: sqlitedb.ErrLocked, status: statusServed, again: true},

@@ -98,10 +98,10 @@ func (o *Outbox) send(ctx context.Context, due domain.Mail) error {
 }
 
 var outcomes = map[domain.MailOutcome]string{
-	domain.MailDelivered: "is delivered",
-	domain.MailRefused:   "is refused for good",
-	domain.MailUncertain: "may be delivered, or not",
-	domain.MailDelayed:   "is not delivered; it is tried again",
+	domain.MailDelivered: "was delivered",
+	domain.MailRefused:   "was rejected permanently",
+	domain.MailUncertain: "may have been delivered",
+	domain.MailDelayed:   "was not delivered and will be retried",
 }
 
 // template is the text of a kind of mail. {name} and {handle} are the only words of an agent in

@@ -94,7 +94,7 @@ func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
 	}
 	admin("suspend", "spammer", "--until", "2999-01-31")
 	admin("suspend", "spammer", "--until", "72h")
-	if status, printed := finish("admin", "unblock", "tide-reader", "spammer", "--db", db); status == 0 || !strings.Contains(printed, "there is none") {
+	if status, printed := finish("admin", "unblock", "tide-reader", "spammer", "--db", db); status == 0 || !strings.Contains(printed, "not found") {
 		t.Errorf("a block that is not there: %d, %s", status, printed)
 	}
 	admin("delete", "spammer", "--confirm", "spammer")
@@ -112,11 +112,11 @@ func TestAdmin_ExplainsMistakes(t *testing.T) {
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)
 	join(p, "tide-reader")
 	for _, tt := range []struct{ command, want string }{
-		{"verify nobody", "there is none by this name"},
-		{"remove-post pst_0", "there is none by this name"},
+		{"verify nobody", "not found"},
+		{"remove-post pst_0", "not found"},
 		{"delete tide-reader", "--confirm"},
 		{"delete tide-reader --confirm other", "nothing was deleted"},
-		{"suspend tide-reader --until 2020-01-01", "the end has passed"},
+		{"suspend tide-reader --until 2020-01-01", "in the past"},
 		{"suspend tide-reader --until soon", "such as 2027-01-31"},
 		{"suspend tide-reader --until 0d", "such as 2027-01-31"},
 		{"suspend tide-reader --reason " + strings.Repeat("x", 301), "at most 300 characters"},
@@ -135,7 +135,7 @@ func TestAdmin_ExplainsMistakes(t *testing.T) {
 			t.Errorf("%.60s: %d, %s", tt.command, status, printed)
 		}
 	}
-	if _, text := finish("admin", "log", "--db", db); text != "Nothing was done yet.\n" {
+	if _, text := finish("admin", "log", "--db", db); text != "No actions yet.\n" {
 		t.Errorf("notes of what was not done: %s", text)
 	}
 }

@@ -49,10 +49,10 @@ func TestCheck_ReportsProblems(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"nothing yet", []string{free, "--db", filepath.Join(folder, "new.db")}, 0, "there is none yet"},
+		{"nothing yet", []string{free, "--db", filepath.Join(folder, "new.db")}, 0, "there is no database yet"},
 		{"whole", []string{free, "--db", whole}, 0, "1 agents"},
 		{"damaged", []string{free, "--db", file("damaged.db", damaged, 0o600)}, 1, "callbook restore COPY"},
-		{"no database", []string{free, "--db", file("text.db", []byte(strings.Repeat("text ", 1000)), 0o600)}, 1, "WRONG database"},
+		{"no database", []string{free, "--db", file("text.db", []byte(strings.Repeat("text ", 1000)), 0o600)}, 1, "ERROR database"},
 		{"open to others", []string{free, "--db", file("open.db", data, 0o644)}, 1, "chmod 600"},
 		{"no folder", []string{free, "--db", filepath.Join(folder, "none", "callbook.db")}, 1, "its folder is not there"},
 		{"gone", []string{free, "--db", strings.TrimSuffix(file("gone.db.lock", nil, 0o600), ".lock")}, 1, "restore a backup"},
@@ -60,9 +60,9 @@ func TestCheck_ReportsProblems(t *testing.T) {
 		{"metrics where somebody is", []string{free, "--metrics-addr", taken.Addr().String(), "--db", whole}, 1, "give another --metrics-addr"},
 		{"two on one address", []string{"--addr", oneAddress, "--metrics-addr", oneAddress, "--db", whole}, 1, "give another --metrics-addr"},
 		{"a setting for a file's name", []string{free, "--db", whole, "--mail-file", "smtp://somebody:secret@mail.example.org"}, 64, "takes the name of a file"},
-		{"no mail server", []string{free, "--db", whole, "--mail", "smtp://somebody:secret@" + closedPort(t), "--mail-from", "a@b.example.org"}, 1, "WRONG mail"},
+		{"no mail server", []string{free, "--db", whole, "--mail", "smtp://somebody:secret@" + closedPort(t), "--mail-from", "a@b.example.org"}, 1, "ERROR mail"},
 		{"mails switched off", []string{free, "--db", whole, "--mail", "off"}, 0, "no mailbox can be verified"},
-		{"mails into a folder", []string{free, "--db", whole, "--mail", "dir:" + folder}, 0, "the sink would take a mail"},
+		{"mails into a folder", []string{free, "--db", whole, "--mail", "dir:" + folder}, 0, "ready to send mails"},
 		{"no copy yet", []string{free, "--db", whole, "--backup-dir", t.TempDir()}, 0, "there is none yet in"},
 		{"old copies", []string{free, "--db", whole, "--backup-dir", filepath.Dir(file("callbook-20200131T000000Z.db", nil, 0o600))}, 1, "the newest is of 2020-01-31"},
 		{"http in the open", []string{free, "--db", whole, "--base-url", "http://directory.example.org"}, 0, "without https"},

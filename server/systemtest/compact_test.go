@@ -46,7 +46,7 @@ func TestCompact_ErasesDeletedRows(t *testing.T) {
 	}
 	for range 3 {
 		status, printed := finish("compact", "--db", db)
-		if status != 0 || !regexp.MustCompile(`callbook\.db had \d+ KiB and has \d+ KiB`).MatchString(printed) {
+		if status != 0 || !regexp.MustCompile(`callbook\.db: \d+ KiB before, \d+ KiB after`).MatchString(printed) {
 			t.Errorf("while it is served: %d, %s", status, printed)
 		}
 	}

@@ -80,16 +80,16 @@ func TestConfig_RejectsWrongFiles(t *testing.T) {
 		{"an argument", "file = 'x'", "unknown setting file\n"},
 		{"of another form", "limit-reads = 'many'", "--limit-reads"},
 		{"out of range", "backup-keep = 0", "--backup-keep"},
-		{"a table", "[mail]\nfrom = 'a@b.example.org'", "mail is a text in quotation marks"},
-		{"a password in a list", "mail = ['smtp://user:hunter2@mail.example.org']", "mail is a text in quotation marks"},
-		{"a fraction", "limit-reads = 0.4", "limit-reads is a whole number"},
-		{"a number for a time", "backup-every = 24", "backup-every is a text in quotation marks"},
-		{"a number for a yes", "no-backup = 1", "no-backup is true or false"},
-		{"a list of numbers", "trusted-proxy = [1]", "trusted-proxy is a list of texts"},
-		{"more than SQLite has", "max-size = '90TB'", "--max-size is at least"},
-		{"an address without a port", "addr = '8080'", "--addr: 8080 is no address"},
-		{"a port that is none", "metrics-addr = ':99999'", "--metrics-addr: :99999 is no address"},
-		{"no file", "db = ''", "--db: name the file"},
+		{"a table", "[mail]\nfrom = 'a@b.example.org'", "mail must be a string in quotation marks"},
+		{"a password in a list", "mail = ['smtp://user:hunter2@mail.example.org']", "mail must be a string in quotation marks"},
+		{"a fraction", "limit-reads = 0.4", "limit-reads must be an integer"},
+		{"a number for a time", "backup-every = 24", "backup-every must be a string in quotation marks"},
+		{"a number for a yes", "no-backup = 1", "no-backup must be true or false"},
+		{"a list of numbers", "trusted-proxy = [1]", "trusted-proxy must be a list of strings"},
+		{"more than SQLite has", "max-size = '90TB'", "--max-size must be"},
+		{"an address without a port", "addr = '8080'", "--addr: 8080 is not an address"},
+		{"a port that is none", "metrics-addr = ':99999'", "--metrics-addr: :99999 is not an address"},
+		{"no file", "db = ''", "--db: the name of the file is empty"},
 		{"a file in the file", "config = 'x'", "unknown setting config\n"},
 		{"no TOML", "addr: here", "line 1"},
 		{"unfinished", "mcp-origin = [", "read the settings in"},
@@ -129,7 +129,7 @@ func TestDev_ReadsNoConfigFile(t *testing.T) {
 func TestConfig_ReportsAllErrors(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	status, _, errors := finished("serve", "--db", db, "--contact=a b", "--base-url=ftp://x", "--mail=smtp:/", "--limit-reads=-1", "--trusted-proxy=x")
-	for _, want := range []string{"contact:", "base URL:", "--mail is not", "a limit is", "trusted proxy:"} {
+	for _, want := range []string{"contact:", "base URL:", "--mail is not", "a limit must be", "trusted proxy:"} {
 		if !strings.Contains(errors, "\ncallbook: "+want) {
 			t.Errorf("no line about %s: %s", want, errors)
 		}
@@ -155,7 +155,7 @@ func TestServe_RejectsScheduledBackup(t *testing.T) {
 	folder := t.TempDir()
 	db := filepath.Join(folder, "callbook-20261101T000000Z.db")
 	status, _, errors := finished("serve", "--addr=127.0.0.1:0", "--db", db, "--backup-dir", folder)
-	if status != 64 || !strings.Contains(errors, "this is one of the copies") {
+	if status != 64 || !strings.Contains(errors, "this is one of the backups") {
 		t.Errorf("%d, %s", status, errors)
 	}
 }

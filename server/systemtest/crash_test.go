@@ -325,7 +325,7 @@ func (d *crashDirectory) delivers() {
 	})
 	p := spawn(d, d.db, d.mails.setting()...)
 	if n > 0 {
-		p.logs("a mail is delivered", n)
+		p.logs("a mail was delivered", n)
 	}
 	p.ends()
 	came := d.mails.tally()

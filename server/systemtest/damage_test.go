@@ -239,7 +239,7 @@ func (p *process) comesUp() bool {
 		case <-late:
 			p.Fatalf("it neither serves nor ends: %s", p.err)
 		}
-		if m := printedAddress.FindStringSubmatch(p.err.String()); m != nil && strings.Contains(p.err.String(), "callbook serves") {
+		if m := printedAddress.FindStringSubmatch(p.err.String()); m != nil && strings.Contains(p.err.String(), "callbook is serving") {
 			p.base = "http://" + m[1]
 			return true
 		}

@@ -149,7 +149,7 @@ func TestFullDisk_KeepsWatchdogAlive(t *testing.T) {
 	defer socket.Close()
 	r := smallFiles(t)
 	p := shelled(t, "export NOTIFY_SOCKET="+name+" WATCHDOG_USEC=100000 WATCHDOG_PID=$$", nil, "serve", "--addr=127.0.0.1:0", "--db", r.db)
-	p.logs("callbook serves", 1)
+	p.logs("callbook is serving", 1)
 	p.base = "http://" + printedAddress.FindStringSubmatch(p.err.String())[1]
 	r.fill(t, p)
 	until(t, "it is full", func() bool { status, _ := p.call("GET", "/readyz", ""); return status == 503 })
@@ -327,7 +327,7 @@ func (p *process) serving() bool {
 			ended = true
 		default:
 		}
-		return ended || strings.Contains(p.err.String(), "callbook serves")
+		return ended || strings.Contains(p.err.String(), "callbook is serving")
 	})
 	if m := printedAddress.FindStringSubmatch(p.err.String()); !ended && m != nil {
 		p.base = "http://" + m[1]

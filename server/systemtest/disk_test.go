@@ -212,7 +212,7 @@ func TestServe_LeavesUnusableFilesUnchanged(t *testing.T) {
 				t.Error("the files were changed: ", diff)
 			}
 			status, out, _ = finished(append([]string{"check", "--addr=127.0.0.1:0", "--db", db}, tt.args...)...)
-			if status != 1 || !strings.Contains(out, "WRONG database") {
+			if status != 1 || !strings.Contains(out, "ERROR database") {
 				t.Errorf("check: %d, %s", status, out)
 			}
 			if diff := cmp.Diff(before, folderOf(t, db)); diff != "" {
@@ -245,7 +245,7 @@ func TestServe_LeavesForeignFilesUnchanged(t *testing.T) {
 		checked      string
 	}{
 		"a folder that is read-only":  {0o555, 0o666, "lock the database"},
-		"a file that is read-only":    {0o777, 0o444, "may not write it"},
+		"a file that is read-only":    {0o777, 0o444, "cannot write to it"},
 		"a file that nobody may read": {0o777, 0o000, "unable to open"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -269,8 +269,8 @@ func TestServe_LeavesForeignFilesUnchanged(t *testing.T) {
 			}
 			byAnother("serve").failed(77, "permission")
 			check := byAnother("check", "--backup-dir", ownersOnly)
-			check.failed(1, "wrong")
-			for _, want := range []string{"WRONG database", tt.checked, "WRONG backups"} {
+			check.failed(1, "problem")
+			for _, want := range []string{"ERROR database", tt.checked, "ERROR backups"} {
 				if !strings.Contains(check.out.String(), want) {
 					t.Errorf("check does not say %q: %s", want, check.out)
 				}
@@ -288,7 +288,7 @@ func TestServe_LogsNewDatabase(t *testing.T) {
 	for i, want := range []bool{true, false} {
 		p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db)
 		p.stop()
-		if said := strings.Contains(p.err.String(), "making a new one db="+db); said != want {
+		if said := strings.Contains(p.err.String(), "creating one db="+db); said != want {
 			t.Errorf("start %d: %s", i, p.err)
 		}
 	}
@@ -406,7 +406,7 @@ func TestMovedFile_StopsService(t *testing.T) {
 	if err := os.Rename(db, db+".old"); err != nil {
 		t.Fatal(err)
 	}
-	p.failed(74, db, "put it back")
+	p.failed(74, db, "move it back")
 	p = newProcess(t, "serve", "--addr=127.0.0.1:0", "--db", db)
 	p.failed(73, "callbook restore COPY --db "+db)
 	if err := os.Rename(db+".old", db); err != nil {
@@ -452,7 +452,7 @@ func TestFiles_ArePrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := open("serve", "--addr=127.0.0.1:0", "--db", db, "--mail=dir:"+mails, "--backup-dir", copies)
-	p.logs("callbook serves", 1)
+	p.logs("callbook is serving", 1)
 	p.base = "http://" + printedAddress.FindStringSubmatch(p.err.String())[1]
 	if refusal := p.verify(p.agent("tide-reader", "a@example.org")); refusal != "" {
 		t.Fatal(refusal)

@@ -163,7 +163,7 @@ func (s *sockets) serve(t testing.TB, lines string, args ...string) *process {
 	p := shelled(t, fmt.Sprintf("export LISTEN_FDS=%d LISTEN_PID=$$\n", len(files))+lines, files, append([]string{
 		"serve", "--addr", s.addr, "--metrics-addr", s.figures, "--log-level=debug", "--log=json",
 	}, args...)...)
-	p.logs("callbook serves", 1)
+	p.logs("callbook is serving", 1)
 	return p
 }
 
@@ -290,9 +290,9 @@ func TestCertificate_LogsOverdueRenewal(t *testing.T) {
 	begin := time.Now().Add(-46 * time.Second)
 	lay(t, filepath.Join(folder, kept, aDomain), selfMade(t, begin, begin.Add(time.Minute), aDomain))
 	p := start(t, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--db", filepath.Join(folder, "callbook.db"))
-	until(t, "the log tells of it", func() bool { return strings.Contains(p.err.String(), "should have been renewed") })
+	until(t, "the log tells of it", func() bool { return strings.Contains(p.err.String(), "renewal of the certificate is overdue") })
 	p.stop()
-	if line := lineOf(p.err.String(), "should have been renewed"); !strings.Contains(line, "ERR") || !strings.Contains(line, "connection refused") || !strings.Contains(line, "the name must lead to this machine") {
+	if line := lineOf(p.err.String(), "renewal of the certificate is overdue"); !strings.Contains(line, "ERR") || !strings.Contains(line, "connection refused") || !strings.Contains(line, "the name must point to this machine") {
 		t.Errorf("the log: %s", line)
 	}
 }
@@ -410,7 +410,7 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	p.logs("https has no certificate yet", 1)
 	p.ends()
 	log := p.err.String()
-	if line := lineOf(log, "https has no certificate yet"); !strings.Contains(line, "connection refused") || !strings.Contains(line, "name server and firewall") || !strings.Contains(line, `"again_in":"1m5s"`) || !strings.Contains(line, aDomain) {
+	if line := lineOf(log, "https has no certificate yet"); !strings.Contains(line, "connection refused") || !strings.Contains(line, "name server and the firewall") || !strings.Contains(line, `"again_in":"1m5s"`) || !strings.Contains(line, aDomain) {
 		t.Errorf("the log does not say what is wrong: %q", line)
 	}
 	if n := strings.Count(log, `"request_id"`); n != 24 || strings.Contains(log, "secret") || !strings.Contains(log, `"code":"forbidden"`) {
@@ -437,22 +437,22 @@ func TestHTTPS_RejectsWrongSettings(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"an address", []string{"--domain=203.0.113.5"}, "is no DNS name"},
-		{"a port", []string{"--domain=directory.example.org:443"}, "is no DNS name"},
-		{"a scheme", []string{"--domain=https://directory.example.org"}, "is no DNS name"},
-		{"an underscore", []string{"--domain=a_b.example.org"}, "is no DNS name"},
-		{"one word", []string{"--domain=directory"}, "is no DNS name"},
+		{"an address", []string{"--domain=203.0.113.5"}, "is not a DNS name"},
+		{"a port", []string{"--domain=directory.example.org:443"}, "is not a DNS name"},
+		{"a scheme", []string{"--domain=https://directory.example.org"}, "is not a DNS name"},
+		{"an underscore", []string{"--domain=a_b.example.org"}, "is not a DNS name"},
+		{"one word", []string{"--domain=directory"}, "is not a DNS name"},
 		{"this machine", []string{"--domain=callbook.localhost"}, "--acme-directory"},
 		{"twice", []string{"--domain=a.example.org", "--domain=A.example.org"}, "given twice"},
-		{"the second wrong", []string{"--domain=a.example.org", "--domain=b"}, `"b" is no DNS name`},
+		{"the second wrong", []string{"--domain=a.example.org", "--domain=b"}, `"b" is not a DNS name`},
 		{"a base URL without TLS", []string{"--domain=a.example.org", "--base-url=http://a.example.org"}, "https://a.example.org"},
 		{"another base URL", []string{"--domain=a.example.org", "--base-url=https://b.example.org"}, "https://a.example.org"},
 		{"authority without TLS", []string{"--domain=a.example.org", "--acme-directory=http://ca.example.org/dir"}, "--acme-directory"},
 		{"authority without a host", []string{"--domain=a.example.org", "--acme-directory=https:///dir"}, "--acme-directory"},
 		{"mail with a name", []string{"--domain=a.example.org", "--acme-email=A <a@example.org>"}, "--acme-email"},
-		{"mail without a domain", []string{"--acme-email=a@example.org"}, "go with --domain"},
-		{"plain address without a domain", []string{"--http-addr=:80"}, "go with --domain"},
-		{"authority without a domain", []string{"--acme-directory=https://ca.example.org/dir"}, "go with --domain"},
+		{"mail without a domain", []string{"--acme-email=a@example.org"}, "need --domain"},
+		{"plain address without a domain", []string{"--http-addr=:80"}, "need --domain"},
+		{"authority without a domain", []string{"--acme-directory=https://ca.example.org/dir"}, "need --domain"},
 	} {
 		status, printed := finish(append([]string{"serve", "--addr=127.0.0.1:0", "--db", db}, tt.args...)...)
 		if status != 64 || !strings.Contains(printed, tt.want) {
@@ -476,7 +476,7 @@ func TestHTTPS_RejectsWrongSettings(t *testing.T) {
 	} {
 		_, printed := finish(append([]string{"check", "--db", db}, tt.args...)...)
 		for _, want := range tt.want {
-			if !strings.Contains(printed, "CALLBOOK_"+want+"\n") || strings.Contains(printed, "WRONG https") {
+			if !strings.Contains(printed, "CALLBOOK_"+want+"\n") || strings.Contains(printed, "ERROR https") {
 				t.Errorf("%s: no %s in %s", tt.name, want, printed)
 			}
 		}
@@ -494,11 +494,11 @@ func TestCheck_ReportsCertificates(t *testing.T) {
 		want string
 	}{
 		{"none", nil, 0o700, "note https " + aDomain + " has no certificate yet"},
-		{"good", selfMade(t, now.Add(-60*day), now.Add(30*day), aDomain), 0o700, "ok https " + aDomain + " has a certificate by Harbour Trust H1, good until " + now.Add(30*day).UTC().Format(time.DateOnly)},
-		{"late", selfMade(t, now.Add(-81*day), now.Add(9*day), aDomain), 0o700, "WRONG https the certificate of " + aDomain + " ends on"},
+		{"good", selfMade(t, now.Add(-60*day), now.Add(30*day), aDomain), 0o700, "ok https " + aDomain + " has a certificate by Harbour Trust H1, valid until " + now.Add(30*day).UTC().Format(time.DateOnly)},
+		{"late", selfMade(t, now.Add(-81*day), now.Add(9*day), aDomain), 0o700, "ERROR https the certificate of " + aDomain + " expires on"},
 		{"short-lived", selfMade(t, now.Add(-4*day), now.Add(2*day), aDomain), 0o700, "ok https"},
-		{"short-lived and late", selfMade(t, now.Add(-5*day), now.Add(day), aDomain), 0o700, "WRONG https the certificate of " + aDomain + " ends on"},
-		{"ended", selfMade(t, now.Add(-91*day), now.Add(-day), aDomain), 0o700, "WRONG https the certificate of " + aDomain + " ended on"},
+		{"short-lived and late", selfMade(t, now.Add(-5*day), now.Add(day), aDomain), 0o700, "ERROR https the certificate of " + aDomain + " expires on"},
+		{"ended", selfMade(t, now.Add(-91*day), now.Add(-day), aDomain), 0o700, "ERROR https the certificate of " + aDomain + " expired on"},
 		{"of another name", selfMade(t, now.Add(-day), now.Add(89*day), "elsewhere.example.org"), 0o700, "is for elsewhere.example.org"},
 		{"no certificate", []byte("nonsense"), 0o700, "note https"},
 		{"open to others", selfMade(t, now.Add(-day), now.Add(89*day), aDomain), 0o755, "chmod 700"},
@@ -512,7 +512,7 @@ func TestCheck_ReportsCertificates(t *testing.T) {
 			}
 		}
 		status, printed := finish("check", "--domain", aDomain, "--addr=127.0.0.1:0", "--http-addr=127.0.0.1:0", "--db", filepath.Join(folder, "callbook.db"))
-		wrong := strings.HasPrefix(tt.want, "WRONG") || strings.HasPrefix(tt.want, "is for") || strings.HasPrefix(tt.want, "chmod")
+		wrong := strings.HasPrefix(tt.want, "ERROR") || strings.HasPrefix(tt.want, "is for") || strings.HasPrefix(tt.want, "chmod")
 		if (status == 1) != wrong || !strings.Contains(strings.Join(strings.Fields(printed), " "), tt.want) {
 			t.Errorf("%s: %d, want %q:\n%s", tt.name, status, tt.want, printed)
 		}
@@ -722,7 +722,7 @@ func TestAuthority_IssuesByTLSChallenge(t *testing.T) {
 	c := newAuthority(t, s.addr, s.plain, ninetyDays)
 	began := time.Now()
 	p := c.serves(t, s, db, "--domain", aDomain, "--domain", other, "--http-addr", s.plain, "--acme-email=admin@example.org")
-	p.logs("https has its certificate", 2)
+	p.logs("https has a certificate", 2)
 	t.Logf("two certificates after %v", time.Since(began).Round(time.Millisecond))
 	client := httpsClient(t, s.addr, c.trusted)
 	for _, name := range []string{aDomain, other} {
@@ -753,7 +753,7 @@ func TestAuthority_IssuesByTLSChallenge(t *testing.T) {
 	}
 
 	p = c.serves(t, s, db, "--domain", aDomain, "--domain", other, "--http-addr", s.plain)
-	p.logs("https has its certificate", 2)
+	p.logs("https has a certificate", 2)
 	if state, err := greet(s.addr, &tls.Config{ServerName: aDomain, RootCAs: c.trusted}); err != nil || state.PeerCertificates[0].DNSNames[0] != aDomain {
 		t.Errorf("after the second start: %v", err)
 	}
@@ -769,7 +769,7 @@ func TestAuthority_IssuesByHTTPChallenge(t *testing.T) {
 	s := newSockets(t)
 	c := newAuthority(t, refusing(t), s.plain, ninetyDays)
 	p := c.serves(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", aDomain, "--http-addr", s.plain)
-	p.logs("https has its certificate", 1)
+	p.logs("https has a certificate", 1)
 	if a, _ := fetch(t, httpsClient(t, s.addr, c.trusted), "GET", "https://"+aDomain+"/healthz"); a.StatusCode != 200 {
 		t.Errorf("the site: %d", a.StatusCode)
 	}
@@ -784,12 +784,12 @@ func TestAuthority_RenewsWithoutVisitors(t *testing.T) {
 	s := newSockets(t)
 	c := newAuthority(t, s.addr, s.plain, 6)
 	p := c.serves(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", aDomain, "--http-addr=off")
-	p.logs("https has its certificate", 2)
+	p.logs("https has a certificate", 2)
 	state, err := greet(s.addr, &tls.Config{ServerName: aDomain, RootCAs: c.trusted})
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := lineOf(p.err.String(), "https has its certificate")
+	line := lineOf(p.err.String(), "https has a certificate")
 	if end := state.PeerCertificates[0].NotAfter; strings.Contains(line, end.Format(time.RFC3339)[:19]) {
 		t.Errorf("still the first certificate, until %v: %s", end, line)
 	}
@@ -823,7 +823,7 @@ func TestAuthority_LogsFailedValidation(t *testing.T) {
 			t.Errorf("the log does not say %q: %+v", want, said)
 		}
 	}
-	if said.Level != "error" || said.Domain != aDomain || !strings.Contains(said.Message, "the name must lead to this machine") {
+	if said.Level != "error" || said.Domain != aDomain || !strings.Contains(said.Message, "the name must point to this machine") {
 		t.Errorf("the log: %+v", said)
 	}
 	if now := c.orders(); asked == 0 || now != asked {

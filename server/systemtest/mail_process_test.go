@@ -87,7 +87,7 @@ const site = "http://callbook.example.org"
 func spawn(t testing.TB, db string, args ...string) *process {
 	t.Helper()
 	p := newProcess(t, append([]string{"serve", "--addr=127.0.0.1:0", "--limits=off", "--log-level=debug", "--base-url=" + site, "--db=" + db}, args...)...)
-	p.logs("callbook serves", 1)
+	p.logs("callbook is serving", 1)
 	p.base = "http://" + printedAddress.FindStringSubmatch(p.err.String())[1]
 	return p
 }
@@ -440,7 +440,7 @@ func TestMail_DeliversBySMTP(t *testing.T) {
 		t.Errorf("%+v", code)
 	}
 	p.object("POST", "/api/me/verify/confirm", `{"code":"`+strings.ToLower(code.code())+`"}`, a.auth)
-	p.logs("a mail is delivered", 1)
+	p.logs("a mail was delivered", 1)
 	p.ends()
 	pass(t, db, untilNextTry)
 	again := spawn(t, db, o.setting()...)
@@ -452,7 +452,7 @@ func TestMail_DeliversBySMTP(t *testing.T) {
 	if claim.to != "<canary-owner@example.org>" || !strings.HasPrefix(link, site+"/owner/") || claim.id == code.id {
 		t.Errorf("%+v", claim)
 	}
-	again.logs("a mail is delivered", 1)
+	again.logs("a mail was delivered", 1)
 	again.ends()
 	pass(t, db, untilNextTry)
 	last := spawn(t, db, o.setting()...)
@@ -462,7 +462,7 @@ func TestMail_DeliversBySMTP(t *testing.T) {
 	lost := o.next()
 	key := last.object("POST", "/api/recover/confirm", `{"handle":"harbour-pilot","code":"`+lost.code()+`"}`)["api_key"].(string)
 	last.object("GET", "/api/me", "", "Authorization: Bearer "+key)
-	last.logs("a mail is delivered", 1)
+	last.logs("a mail was delivered", 1)
 	last.ends()
 	for _, run := range []*process{p, again, last} {
 		run.quiet("canary", code.code(), lost.code(), link, link[strings.LastIndexByte(link, '/')+1:], key)
@@ -517,7 +517,7 @@ func dropAt(where step) func(*postOffice, func()) func(step) error {
 	}
 }
 
-const tried = "is not delivered; it is tried again"
+const tried = "was not delivered and will be retried"
 
 var troubles = map[string]trouble{
 	"no greeting":          {hangAt(stepConnect), "", 3, 0, 0},
@@ -525,11 +525,11 @@ var troubles = map[string]trouble{
 	"hangs after the text": {hangAt(stepData), "", 3, 1, 0},
 	"451 to the recipient": {refuseWith(451, stepRcpt), tried, 3, 0, 0},
 	"452 to the text":      {refuseWith(452, stepData), tried, 3, 0, 0},
-	"550 to the recipient": {refuseWith(550, stepRcpt), "is refused for good", 0, 0, 0},
-	"554 to the text":      {refuseWith(554, stepData), "is refused for good", 0, 0, 0},
+	"550 to the recipient": {refuseWith(550, stepRcpt), "was rejected permanently", 0, 0, 0},
+	"554 to the text":      {refuseWith(554, stepData), "was rejected permanently", 0, 0, 0},
 	"drops the connection": {dropAt(stepConnect), tried, 3, 0, 0},
 	"drops at the sender":  {dropAt(stepMail), tried, 3, 0, 0},
-	"drops after the text": {dropAt(stepData), "may be delivered, or not", 3, 3, 3},
+	"drops after the text": {dropAt(stepData), "may have been delivered", 3, 3, 3},
 }
 
 // Limits of time: a call is answered without the mail server, and the program
@@ -597,7 +597,7 @@ func drain(t testing.TB, o *postOffice, db string) {
 	n := waiting(t, db)
 	p := spawn(t, db, o.setting()...)
 	if n > 0 {
-		p.logs("a mail is delivered", n)
+		p.logs("a mail was delivered", n)
 	}
 	p.ends()
 	if n := waiting(t, db); n != 0 {
@@ -668,7 +668,7 @@ func TestMail_RepeatedKillsDeliverTwiceAtMost(t *testing.T) {
 	o.works()
 	p := spawn(t, db, o.setting()...)
 	p.verify(p.agent("tide-gauge", "b@example.org"))
-	p.logs("a mail is delivered", 1) // the oldest goes first
+	p.logs("a mail was delivered", 1) // the oldest goes first
 	p.ends()
 	if diff := cmp.Diff(map[string]int{"<a@example.org>": 2, "<b@example.org>": 1}, o.tally()); diff != "" || waiting(t, db) != 0 {
 		t.Errorf("%d mails wait; deliveries (-want +got):\n%s", waiting(t, db), diff)
@@ -707,7 +707,7 @@ func TestMail_CapsSurviveRestart(t *testing.T) {
 			t.Errorf("%s: %q, want %q", run.name, got, run.want)
 		}
 		if run.mails > 0 {
-			p.logs("a mail is delivered", run.mails)
+			p.logs("a mail was delivered", run.mails)
 		}
 		p.ends()
 		if n := waiting(t, db); n != 0 {
@@ -724,7 +724,7 @@ func TestMail_WritesFolder(t *testing.T) {
 	p := spawn(t, newDB(t), "--mail=dir:"+folder)
 	a := p.agent("harbour-pilot", "canary@example.org")
 	p.verify(a)
-	p.logs("a mail is delivered", 1)
+	p.logs("a mail was delivered", 1)
 	files, err := filepath.Glob(filepath.Join(folder, "*.eml"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v %v", files, err)

@@ -144,7 +144,7 @@ func (r *recorder) line(thread, text string) {
 
 var (
 	answerOf = regexp.MustCompile(`^HTTP/1\.1 2\d\d (?s:.*)\r\nX-Request-Id: (power-\S+)\r\n`)
-	copyMade = regexp.MustCompile(`a backup is made .*\bfile=(\S+)`)
+	copyMade = regexp.MustCompile(`wrote a backup .*\bfile=(\S+)`)
 )
 
 // begins notes what counts from the moment in which a call begins: from then on a

@@ -157,7 +157,7 @@ func (f *film) act(r *recorder, act int, end syscall.Signal, durability string) 
 	if end == syscall.SIGTERM && proof.Rounds(0, 0, 1) > 0 {
 		waitFor(f, 3*patience, "what was erased leaves the log", func() bool { return sizeOf(f.db+"-wal") == 0 }) // readers may put it off to the next time
 	}
-	p.logs("a backup is made", 1)
+	p.logs("wrote a backup", 1)
 	p.stop()
 	r.read()
 }

@@ -57,7 +57,7 @@ func TestRestart_TurnsNoVisitorAway(t *testing.T) {
 	db, at := filepath.Join(t.TempDir(), "callbook.db"), listener.Addr().String()
 	serve := func() *process {
 		p := shelled(t, "export LISTEN_FDS=1 LISTEN_PID=$$", []*os.File{socket}, "serve", "--addr", at, "--db", db, "--limits=off")
-		p.logs("callbook serves", 1)
+		p.logs("callbook is serving", 1)
 		return p
 	}
 	p := serve()
@@ -229,7 +229,7 @@ func holdWriting(t testing.TB, db string) (release func()) {
 func TestConnections_MoreThanDescriptors(t *testing.T) {
 	t.Parallel()
 	p := shelled(t, "ulimit -n 64", nil, "serve", "--addr=127.0.0.1:0", "--limits=off", "--db", filepath.Join(t.TempDir(), "callbook.db"))
-	p.logs("callbook serves", 1)
+	p.logs("callbook is serving", 1)
 	at := printedAddress.FindStringSubmatch(p.err.String())[1]
 	p.base = "http://" + at
 	join(p.program, "tide-reader")

@@ -56,7 +56,7 @@ var (
 	ErrForeign = errors.New("this is no database of callbook: name another file")
 
 	// ErrNetworkDisk means that the file lies where other machines may write it.
-	ErrNetworkDisk = errors.New("the database lies on a network file system, where locks and syncs cannot be trusted: move it to a local disk, or give --network-disk")
+	ErrNetworkDisk = errors.New("the database is on a network file system, where locks and syncs cannot be trusted: move it to a local disk, or give --network-disk")
 
 	// ErrLocked means that another process serves the same file.
 	ErrLocked = errors.New("another process serves this database")

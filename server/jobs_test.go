@@ -157,7 +157,7 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 		}
 		copies(step.want)
 	}
-	if strings.Count(s.log.String(), "a backup is made") != 2 {
+	if strings.Count(s.log.String(), "wrote a backup") != 2 {
 		t.Errorf("the log: %s", s.log)
 	}
 }

@@ -74,7 +74,7 @@ func (s *ownerSite) ownerPages(lang string) map[string]*result {
 // refused is the page of an error that is hard to bring about.
 func (s *ownerSite) refused(query string, err error) *result {
 	w := httptest.NewRecorder()
-	fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.Refuse(w, r, err) })
+	fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.RenderError(w, r, err) })
 	s.server.observer.Observe(fails, w, httptest.NewRequest("GET", "/owner/x"+query, nil))
 	return &result{TB: s.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 }

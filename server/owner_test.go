@@ -490,7 +490,7 @@ func TestOwnerPage_FailureIsLogged(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	s.server.pages.Refuse(w, httptest.NewRequest("GET", "/owner/x", nil), api.NewError(domain.CodeUnavailable, ""))
+	s.server.pages.RenderError(w, httptest.NewRequest("GET", "/owner/x", nil), api.NewError(domain.CodeUnavailable, ""))
 	if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "busy") {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}

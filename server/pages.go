@@ -26,12 +26,12 @@ func newPages(s *Server) (*web.Site, error) {
 	})
 }
 
-func (s *Server) readForPage(ctx context.Context, id string, args url.Values) (web.Answer, error) {
+func (s *Server) readForPage(ctx context.Context, id string, args url.Values) (web.Response, error) {
 	cached, err := s.engine.Read(ctx, s.engine.Operation(id), args)
 	if err != nil {
-		return web.Answer{}, err
+		return web.Response{}, err
 	}
-	return web.Answer{Body: cached.Body, Tag: cached.ETag}, nil
+	return web.Response{Body: cached.Body, Tag: cached.ETag}, nil
 }
 
 // pageTag returns the ETag of a page from everything that it is made from. Clients choose some
@@ -95,7 +95,7 @@ func (s *Server) mountPages(r *routes) {
 func (s *Server) countPage(show httprouter.Handle) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 		if err := s.engine.Allow(w, r, limitReads); err != nil {
-			s.pages.Refuse(w, r, err)
+			s.pages.RenderError(w, r, err)
 			return
 		}
 		show(w, r, params)
@@ -105,7 +105,7 @@ func (s *Server) countPage(show httprouter.Handle) httprouter.Handle {
 // reject responds to an unknown path or method: with a page for people, with JSON for programs.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, err error) {
 	if web.Owns(r.URL.Path) || wantsHTML(r) {
-		s.pages.Refuse(w, r, err)
+		s.pages.RenderError(w, r, err)
 		return
 	}
 	s.engine.WriteError(w, r, err)

@@ -233,7 +233,7 @@ func (s *peopleSite) pages(lang string) map[string]*result {
 	pages["error: 405"] = s.sent("POST", inLanguage("/agents", lang)).status(405)
 	for _, code := range []domain.Code{domain.CodeUnavailable, domain.CodeStorageFull, domain.CodeRateLimited, api.CodeInternal} {
 		w := httptest.NewRecorder()
-		fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.Refuse(w, r, api.NewError(code, "")) })
+		fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.RenderError(w, r, api.NewError(code, "")) })
 		s.server.observer.Observe(fails, w, httptest.NewRequest("GET", inLanguage("/calls", lang), nil))
 		pages["error: "+string(code)] = &result{TB: s.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 	}

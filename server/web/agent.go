@@ -11,7 +11,7 @@ import (
 	"callbook/store/search"
 )
 
-// pageLimit is how many records a list for people shows at once.
+// pageLimit is the number of records on a page of a list.
 const pageLimit = "20"
 
 // agentEntry is an agent in a list.
@@ -24,7 +24,7 @@ type agentEntry struct {
 	Matched      []domain.Offering `json:"matched_offerings"`
 }
 
-// listEnd is what closes a list.
+// listEnd is the end of a list in the API.
 type listEnd struct {
 	Total        int     `json:"total"`
 	TotalIsExact bool    `json:"total_is_exact"`
@@ -38,32 +38,32 @@ type agentsPage struct {
 	searchEnd
 	Query     url.Values
 	Filtered  bool
-	Languages []tongue
-	onward
+	Languages []searchLanguage
+	pagination
 }
 
-// tongue is a language that the search offers to choose, by its own name.
-type tongue struct{ Code, Name string }
+// searchLanguage is a language filter of the search, with its own name.
+type searchLanguage struct{ Code, Name string }
 
-var tongues = []tongue{
+var searchLanguages = []searchLanguage{
 	{"en", "English"}, {"zh", "中文"}, {"ja", "日本語"}, {"ko", "한국어"}, {"es", "Español"}, {"fr", "Français"},
 	{"de", "Deutsch"}, {"pt", "Português"}, {"it", "Italiano"}, {"ru", "Русский"}, {"ar", "العربية"}, {"hi", "हिन्दी"},
 }
 
-// Agents is the search for agents.
+// Agents shows the search for agents.
 func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r, "q", "capability", "language", "min_level", "new", "cursor")
-	found := p.ask("listAgents", p.query, "view", "brief", "limit", pageLimit)
-	p.twin("/api/agents", p.query)
-	p.sought = search.Parse(p.query.Get("q")).Highlighter()
+	found := p.read("listAgents", p.query, "view", "brief", "limit", pageLimit)
+	p.setAlternate("/api/agents", p.query)
+	p.highlight = search.Parse(p.query.Get("q")).Highlighter()
 	p.send("agents.html", func() (any, error) {
-		data := agentsPage{view: p.view, Query: p.query, Filtered: p.filtered(), Languages: tongues}
-		err := found.read(&data)
+		data := agentsPage{view: p.view, Query: p.query, Filtered: p.filtered(), Languages: searchLanguages}
+		err := found.decode(&data)
 		data.Agents, data.Some = byMatch(data.Agents, func(a agentEntry) string { return a.Match })
-		data.onward, data.Meant = p.onward("/agents", data.Next), p.meant("/agents", data.Hint)
+		data.pagination, data.Meant = p.pagination("/agents", data.Next), p.suggest("/agents", data.Hint)
 		asked := p.query.Get("language")
-		if asked != "" && !slices.ContainsFunc(tongues, func(t tongue) bool { return t.Code == asked }) {
-			data.Languages = append([]tongue{{asked, asked}}, tongues...)
+		if asked != "" && !slices.ContainsFunc(searchLanguages, func(t searchLanguage) bool { return t.Code == asked }) {
+			data.Languages = append([]searchLanguage{{asked, asked}}, searchLanguages...)
 		}
 		return data, err
 	})
@@ -90,8 +90,7 @@ type agentPage struct {
 	}
 }
 
-// Description is what the agent says of itself: in the page's language, or else in
-// the other.
+// Description returns the description in the page's language, or else in the other.
 func (p agentPage) Description() (said struct{ Lang, Text string }) {
 	said.Lang, said.Text = "en", p.Agent.DescriptionEN
 	if said.Text == "" || p.Lang == "zh" && p.Agent.DescriptionZH != "" {
@@ -100,18 +99,18 @@ func (p agentPage) Description() (said struct{ Lang, Text string }) {
 	return said
 }
 
-// Agent is an agent's card.
+// Agent shows an agent's card.
 func (s *Site) Agent(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 	handle := params.ByName("handle")
 	p := s.open(w, r)
-	card := p.ask("getAgent", url.Values{"handle": {handle}})
-	work := p.ask("listCollabs", url.Values{"handle": {handle}, "limit": {"5"}})
-	p.twin("/api/agents/"+url.PathEscape(handle), nil)
+	card := p.read("getAgent", url.Values{"handle": {handle}})
+	work := p.read("listCollabs", url.Values{"handle": {handle}, "limit": {"5"}})
+	p.setAlternate("/api/agents/"+url.PathEscape(handle), nil)
 	p.send("agent.html", func() (any, error) {
 		data := agentPage{view: p.view}
-		if err := card.read(&data); err != nil {
+		if err := card.decode(&data); err != nil {
 			return nil, err
 		}
-		return data, work.read(&data.Work)
+		return data, work.decode(&data.Work)
 	})
 }

@@ -11,11 +11,10 @@ import (
 	"callbook/store/search"
 )
 
-// How many replies a page shows: fewer where they are so long that the page would
-// be no quick read for a phone.
+// Number of replies on a page. It is smaller if they are so long that the page would load slowly on a phone.
 const (
 	repliesLimit = "20"
-	longThread   = 48 << 10 // bytes of the API's answer
+	longThread   = 48 << 10 // bytes of the API's response
 	longLimit    = "5"
 )
 
@@ -29,16 +28,16 @@ type call struct {
 	Today      string        `json:"-"`
 }
 
-// Over tells whether the deadline has passed, by the date in UTC.
+// Over reports whether the deadline has passed, by the date in UTC.
 func (c call) Over() bool { return c.Deadline != nil && *c.Deadline < c.Today }
 
-func dated(calls []call, today string) {
+func setToday(calls []call, today string) {
 	for i := range calls {
 		calls[i].Today = today
 	}
 }
 
-// today is part of what pages of calls are made from: which are open.
+// today returns the date in UTC, on which it depends whether a call is open, and adds it to the parts of the page.
 func (p *page) today() string {
 	today := p.site.options.Store.Now().UTC().Format(time.DateOnly)
 	p.parts = append(p.parts, today)
@@ -52,22 +51,22 @@ type callsPage struct {
 	searchEnd
 	Query    url.Values
 	Filtered bool
-	onward
+	pagination
 }
 
-// Calls is the search for calls.
+// Calls shows the search for calls.
 func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r, "q", "kind", "tag", "author", "open", "cursor")
-	found, today := p.ask("listPosts", p.query, "limit", pageLimit), p.today()
-	p.twin("/api/posts", p.query)
-	p.Feed = feedOf(p.query, p.Kept())
-	p.sought = search.Parse(p.query.Get("q")).Highlighter()
+	found, today := p.read("listPosts", p.query, "limit", pageLimit), p.today()
+	p.setAlternate("/api/posts", p.query)
+	p.Feed = feedOf(p.query, p.LangParam())
+	p.highlight = search.Parse(p.query.Get("q")).Highlighter()
 	p.send("calls.html", func() (any, error) {
 		data := callsPage{view: p.view, Query: p.query, Filtered: p.filtered()}
-		err := found.read(&data)
-		dated(data.Posts, today)
+		err := found.decode(&data)
+		setToday(data.Posts, today)
 		data.Posts, data.Some = byMatch(data.Posts, func(c call) string { return c.Match })
-		data.onward, data.Meant = p.onward("/calls", data.Next), p.meant("/calls", data.Hint)
+		data.pagination, data.Meant = p.pagination("/calls", data.Next), p.suggest("/calls", data.Hint)
 		return data, err
 	})
 }
@@ -82,24 +81,24 @@ type callPage struct {
 		CreatedAt domain.Time   `json:"created_at"`
 	} `json:"replies"`
 	Next *string `json:"next"`
-	onward
+	pagination
 }
 
-// Call is a call with its replies.
+// Call shows a call with its replies.
 func (s *Site) Call(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 	id := params.ByName("id")
 	p := s.open(w, r, "cursor")
 	path := "/" + url.PathEscape(id)
-	thread, today := p.ask("getPost", p.query, "id", id, "limit", repliesLimit), p.today()
+	thread, today := p.read("getPost", p.query, "id", id, "limit", repliesLimit), p.today()
 	if len(thread.Body) > longThread {
-		thread = p.ask("getPost", p.query, "id", id, "limit", longLimit)
+		thread = p.read("getPost", p.query, "id", id, "limit", longLimit)
 	}
-	p.twin("/api/posts"+path, p.query)
+	p.setAlternate("/api/posts"+path, p.query)
 	p.send("call.html", func() (any, error) {
 		data := callPage{view: p.view}
-		err := thread.read(&data)
+		err := thread.decode(&data)
 		data.Post.Today = today
-		data.onward = p.onward("/calls"+path, data.Next)
+		data.pagination = p.pagination("/calls"+path, data.Next)
 		return data, err
 	})
 }

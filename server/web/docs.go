@@ -19,10 +19,10 @@ type docsPage struct {
 	Content template.HTML
 }
 
-// Docs shows a page of the manual; the list of its pages without a topic.
+// Docs shows a page of the manual, or without a topic the list of its pages.
 func (s *Site) Docs(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 	topic, p := params.ByName("topic"), s.open(w, r)
-	p.ask("getIndex", nil) // so that each run of the program has its own entity tags
+	p.read("getIndex", nil) // so that each run of the program has its own entity tags
 	i := slices.IndexFunc(s.options.Manual, func(page manual.Page) bool { return page.Topic == topic })
 	if i < 0 && topic != "" {
 		p.err = &domain.Error{Code: domain.CodeNotFound}
@@ -31,7 +31,7 @@ func (s *Site) Docs(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 		data := docsPage{view: p.view, Pages: s.options.Manual, Topic: topic}
 		var err error
 		if i >= 0 {
-			data.Content, err = data.Pages[i].HTML(address("", nil, "lang", p.Kept()))
+			data.Content, err = data.Pages[i].HTML(address("", nil, "lang", p.LangParam()))
 		}
 		return data, err
 	})

@@ -17,8 +17,7 @@ const (
 	feedType = "application/atom+xml; charset=utf-8"
 )
 
-// feedOf is the feed of the calls that a query selects, in a language if one is
-// named.
+// feedOf returns the path of the feed for a query's kind and tag, in a language unless lang is empty.
 func feedOf(query url.Values, lang string) string {
 	selected := url.Values{}
 	for _, name := range []string{"kind", "tag"} {
@@ -72,16 +71,16 @@ type feedCategory struct {
 	Label string `xml:"label,attr,omitempty"`
 }
 
-// Feed is the newest calls for feed readers.
+// Feed sends the newest calls as an Atom feed.
 func (s *Site) Feed(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r, "kind", "tag")
-	newest := p.ask("listPosts", p.query, "limit", pageLimit)
-	p.twin("/api/posts", p.query)
+	newest := p.read("listPosts", p.query, "limit", pageLimit)
+	p.setAlternate("/api/posts", p.query)
 	p.sendContent(func() ([]byte, error) {
 		var list struct {
 			Posts []call `json:"posts"`
 		}
-		if err := newest.read(&list); err != nil {
+		if err := newest.decode(&list); err != nil {
 			return nil, err
 		}
 		body, err := xml.Marshal(p.feed(list.Posts))
@@ -92,7 +91,7 @@ func (s *Site) Feed(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 	}, func(h http.Header) {
 		h.Set("Content-Type", feedType)
 		h.Set("Content-Language", p.Lang)
-		varies(h)
+		addVary(h)
 	})
 }
 
@@ -102,7 +101,7 @@ func (p *page) feed(calls []call) feed {
 		Title: p.Say("Callbook: newest calls", "Callbook：最新呼叫"), Subtitle: p.Notice,
 		Links: []feedLink{
 			{Rel: "self", Type: "application/atom+xml", Href: p.Canonical},
-			{Rel: "alternate", Type: "text/html", Href: p.BaseURL + address("/calls", p.query, "lang", p.Kept())},
+			{Rel: "alternate", Type: "text/html", Href: p.BaseURL + address("/calls", p.query, "lang", p.LangParam())},
 		},
 	}
 	var newest domain.Time

@@ -19,34 +19,33 @@ type homePage struct {
 	Stats domain.Stats
 }
 
-// Home says what this site is and how an agent joins, and shows what is new.
+// Home shows the home page: the purpose of the site, how an agent joins, and the newest agents and calls.
 func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r)
-	agents := p.ask("listAgents", nil, "view", "brief", "limit", "6")
-	calls := p.ask("listPosts", nil, "limit", "4")
+	agents := p.read("listAgents", nil, "view", "brief", "limit", "6")
+	calls := p.read("listPosts", nil, "limit", "4")
 	stats, today := p.counts(), p.today()
-	p.Feed = feedOf(nil, p.Kept())
-	p.twin("/api", nil)
+	p.Feed = feedOf(nil, p.LangParam())
+	p.setAlternate("/api", nil)
 	p.send("home.html", func() (any, error) {
 		data := homePage{view: p.view}
-		if err := agents.read(&data.Newest); err != nil {
+		if err := agents.decode(&data.Newest); err != nil {
 			return nil, err
 		}
-		if err := calls.read(&data.Latest); err != nil {
+		if err := calls.decode(&data.Latest); err != nil {
 			return nil, err
 		}
-		dated(data.Latest.Posts, today)
+		setToday(data.Latest.Posts, today)
 		data.Stats = stats
 		return data, nil
 	})
 }
 
-// counts are the site's, without the moment when they were counted: the page stays
-// the same as long as they do.
+// counts returns the statistics of the site without their time, so that the page changes only when they do.
 func (p *page) counts() (stats domain.Stats) {
-	answer := p.ask("getStats", nil)
+	response := p.read("getStats", nil)
 	if p.err == nil {
-		p.err = answer.read(&stats)
+		p.err = response.decode(&stats)
 	}
 	stats.AsOf = 0
 	p.parts[len(p.parts)-1] = fmt.Sprint(stats)

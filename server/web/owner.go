@@ -13,16 +13,15 @@ import (
 	"github.com/julienschmidt/httprouter"
 )
 
-// The owner's page: /owner/<token>. The token is all the proof there is, so
-// nothing that the page sends or loads may carry it elsewhere, and nothing may
-// keep the page. Its own HTML does not hold the token either: forms and links
-// name only the query.
+// ownerPath precedes the token in the path of an owner's page. The token is the only proof of ownership, so nothing
+// that the page sends or loads may contain it, and the page must not be cached. Its HTML does not contain the token
+// either: forms and links consist of a query only.
 const ownerPath = "/owner/"
 
-// maxForm is more than the page's longest form has.
+// maxForm is the maximum size of a form in bytes. It is more than the longest form of the page needs.
 const maxForm = 8 << 10
 
-// Refusals of a form that are the server's in name, and come from here.
+// Error codes of package server that reading a form returns.
 const (
 	codeBodyTooLarge         domain.Code = "body_too_large"
 	codeUnsupportedMediaType domain.Code = "unsupported_media_type"
@@ -42,13 +41,13 @@ type ownerView struct {
 	Mistyped bool // the handle that retiring asks for
 }
 
-// alert tells what came of a button.
+// alert is the result of a button.
 type alert struct {
 	Kind string // good, bad
 	Text string
 }
 
-// doneView is the page after an act that ends the link, or shows a key.
+// doneView is the page after an action that ends the link, or shows a key.
 type doneView struct {
 	view
 	domain.OwnerResult
@@ -56,8 +55,8 @@ type doneView struct {
 	MailboxVerified bool
 }
 
-// Owner answers for the owner's page. GET and HEAD change nothing, since mail
-// scanners open links; POST does what a button says.
+// Owner handles the owner's page. GET and HEAD change nothing, because mail scanners open links; POST executes the
+// action of a button.
 func (s *Site) Owner(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 	token := strings.TrimPrefix(params.ByName("token"), "/")
 	ownerHeaders(w.Header())
@@ -68,11 +67,11 @@ func (s *Site) Owner(w http.ResponseWriter, r *http.Request, params httprouter.P
 		err = s.showOwner(w, r, token, http.StatusOK, ownerView{view: s.view(r)})
 	}
 	if err != nil {
-		s.Refuse(w, r, err)
+		s.RenderError(w, r, err)
 	}
 }
 
-// showOwner sends the page as it stands now, with what page already says.
+// showOwner sends the page in its present state, with the contents of page.
 func (s *Site) showOwner(w http.ResponseWriter, r *http.Request, token string, status int, page ownerView) (err error) {
 	if page.OwnerPage, err = s.options.Store.OwnerPage(r.Context(), token); err != nil {
 		return err
@@ -98,23 +97,22 @@ func (s *Site) actAsOwner(w http.ResponseWriter, r *http.Request, token string) 
 		Request: form.Get("request"), Confirm: form.Get("confirm"),
 	}
 	if !slices.Contains(ownerActs, call.Act) {
-		return s.refuseOwner(w, r, call, &domain.Error{Code: domain.CodeValidationFailed})
+		return s.showOwnerError(w, r, call, &domain.Error{Code: domain.CodeValidationFailed})
 	}
 	done, err := s.options.Store.ActAsOwner(r.Context(), call)
-	var refusal *domain.Error
+	var rejected *domain.Error
 	switch {
 	case err == nil:
-		return s.tellOwner(w, r, call, done)
-	case errors.As(err, &refusal):
-		return s.refuseOwner(w, r, call, err)
+		return s.showOwnerResult(w, r, call, done)
+	case errors.As(err, &rejected):
+		return s.showOwnerError(w, r, call, err)
 	}
 	return err
 }
 
-// checkOrigin refuses a form of another site. Under a strict referrer policy a
-// browser names no origin even to the same site. A current one says beside it
-// whether the sites are the same; from one that does not, what guards the page is
-// that nobody else knows the token in its path and the one in its forms.
+// checkOrigin rejects a form of another site with forbidden. Under a strict referrer policy a browser sends Origin:
+// null even to the same site; current browsers add Sec-Fetch-Site. With an older one the page relies on the secret
+// tokens in its path and in its forms.
 func (s *Site) checkOrigin(r *http.Request) error {
 	if r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "" {
 		r = r.Clone(r.Context())
@@ -141,26 +139,25 @@ func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	if err == nil {
 		form, err = url.ParseQuery(string(body))
 	}
-	if err != nil { // a body that breaks off, or is no form
+	if err != nil { // a truncated body, or not a form
 		return nil, &domain.Error{Code: domain.CodeInvalidQuery}
 	}
 	return form, nil
 }
 
-// tellOwner says what a button did. It answers the POST itself and redirects
-// nowhere: what it says stands in no address, and reloading it only finds the
-// form used up.
-func (s *Site) tellOwner(w http.ResponseWriter, r *http.Request, call domain.OwnerSubmission, done domain.OwnerResult) error {
+// showOwnerResult shows the result of an action. It responds to the POST itself instead of redirecting, so that no
+// URL contains the result; reloading the page finds the form used.
+func (s *Site) showOwnerResult(w http.ResponseWriter, r *http.Request, call domain.OwnerSubmission, done domain.OwnerResult) error {
 	page := ownerView{view: s.view(r)}
-	page.Alert = alert{"good", page.done(call.Act)}
+	page.Alert = alert{"good", page.resultText(call.Act)}
 	if page.Alert.Text == "" {
-		return s.tellOwnerLast(w, r, call, done)
+		return s.showOwnerEnd(w, r, call, done)
 	}
 	return s.showOwner(w, r, call.Token, http.StatusOK, page)
 }
 
-// done words an act after which the page goes on.
-func (v view) done(act domain.OwnerAction) string {
+// resultText returns the sentence for an action after which the page remains; empty for others.
+func (v view) resultText(act domain.OwnerAction) string {
 	switch act {
 	case domain.OwnerConfirm:
 		return v.Say("Confirmed: this agent is shown as claimed by a person. This is your owner’s page from now on; keep its link.",
@@ -174,46 +171,46 @@ func (v view) done(act domain.OwnerAction) string {
 	return ""
 }
 
-// tellOwnerLast is for acts after which there is no page, and for the new key,
-// which gets a page of its own.
-func (s *Site) tellOwnerLast(w http.ResponseWriter, r *http.Request, call domain.OwnerSubmission, done domain.OwnerResult) error {
+// showOwnerEnd shows the result of an action after which there is no owner's page, and the new key, which gets a
+// page of its own.
+func (s *Site) showOwnerEnd(w http.ResponseWriter, r *http.Request, call domain.OwnerSubmission, done domain.OwnerResult) error {
 	page := doneView{view: s.view(r), OwnerResult: done, Act: call.Act}
-	page.Switch = "" // the link would lead away from what is shown this once
+	page.Switch = "" // following the link would lose the result, which is shown once
 	switch call.Act {
 	case domain.OwnerReject:
 		s.options.Log.Warn().Str("handle", done.Handle).Msg("an owner claim was rejected")
 	case domain.OwnerRotateKey:
-		// The key counts more than the state, which must not keep it back.
+		// An error of the page must not hide the new key.
 		now, err := s.options.Store.OwnerPage(r.Context(), call.Token)
 		page.MailboxVerified = err != nil || now.MailboxVerified
 	}
 	return s.render(w, http.StatusOK, "owner-done.html", page.Lang, page)
 }
 
-// refuseOwner shows the page again, as it stands now, with what a button could
-// not do. Where there is no page any more, the link itself is refused.
-func (s *Site) refuseOwner(w http.ResponseWriter, r *http.Request, call domain.OwnerSubmission, err error) error {
-	var refusal *domain.Error
-	errors.As(err, &refusal)
+// showOwnerError shows the page in its present state with the error of a button. If there is no page any more, it
+// returns the error of the link.
+func (s *Site) showOwnerError(w http.ResponseWriter, r *http.Request, call domain.OwnerSubmission, err error) error {
+	var rejected *domain.Error
+	errors.As(err, &rejected)
 	page := ownerView{view: s.view(r)}
-	page.Alert = alert{"bad", page.refused(refusal)}
+	page.Alert = alert{"bad", page.errorText(rejected)}
 	if page.Alert.Text == "" {
 		return err
 	}
-	page.Mistyped = len(refusal.Fields) > 0
+	page.Mistyped = len(rejected.Fields) > 0
 	if page.OwnerPage, err = s.options.Store.OwnerPage(r.Context(), call.Token); err != nil {
 		return err
 	}
-	if refusal.Code == domain.CodeNotFound {
-		// The page is there: what was not found is the contact request.
-		refusal = &domain.Error{Code: domain.CodeInvalidState}
+	if rejected.Code == domain.CodeNotFound {
+		// The page exists, but the contact request does not.
+		rejected = &domain.Error{Code: domain.CodeInvalidState}
 	}
-	return s.render(w, s.options.Fail(w, r, refusal).Status, "owner.html", page.Lang, page)
+	return s.render(w, s.options.Fail(w, r, rejected).Status, "owner.html", page.Lang, page)
 }
 
-// refused words what a button could not do.
-func (v view) refused(refusal *domain.Error) string {
-	switch refusal.Code {
+// errorText returns the sentence for a rejected action.
+func (v view) errorText(rejected *domain.Error) string {
+	switch rejected.Code {
 	case domain.CodeInvalidState, domain.CodeNotFound:
 		return v.Say("Nothing was done: the page was out of date. A button on it had been pressed already, or something has changed since. This is how it stands now.",
 			"没有执行任何操作：页面已过时。其上的按钮已被按过，或情况已发生变化。以下是当前的情况。")
@@ -222,9 +219,9 @@ func (v view) refused(refusal *domain.Error) string {
 			"没有执行任何操作：智能体的邮箱未通过验证，而认领需要先验证邮箱。")
 	case domain.CodeSenderLimitReached:
 		return v.Say("Nothing was done: you have claimed %d agents, the limit for one owner. Withdraw the claim of another first.",
-			"没有执行任何操作：你已认领 %d 个智能体，达到一个所有者的上限。请先撤回对其他智能体的认领。", refusal.Limit)
+			"没有执行任何操作：你已认领 %d 个智能体，达到一个所有者的上限。请先撤回对其他智能体的认领。", rejected.Limit)
 	case domain.CodeValidationFailed:
-		if len(refusal.Fields) > 0 {
+		if len(rejected.Fields) > 0 {
 			return v.Say("Nothing was deleted: the handle was not typed right.", "没有删除任何内容：呼号输入不正确。")
 		}
 		return v.Say("Nothing was done: this page has no such button. Use those that it shows.",

@@ -11,20 +11,20 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// page is a page of the directory on its way. It is made from answers of the API,
-// so it is as fresh as they are, and their tags with its own address name it. Templates
-// and options change with the program only, and then the tags of all answers do, too.
+// page is a page that is being built from responses of the API. It is as current as they are: its entity tag is made
+// from their tags and its own address. Templates and options change only with the program, and then the tags of all
+// responses change too.
 type page struct {
 	view
 	site  *Site
 	w     http.ResponseWriter
 	r     *http.Request
-	query url.Values // what it knows of the query; whatever else stands there is not its own
+	query url.Values // the parameters that the page accepts
 	parts []string
 	err   error // of the query, or of the first read that failed
 }
 
-// open begins a page that takes these parameters, beside lang.
+// open starts a page that accepts these query parameters and lang.
 func (s *Site) open(w http.ResponseWriter, r *http.Request, parameters ...string) *page {
 	p := &page{view: s.view(r), site: s, w: w, r: r, query: url.Values{}}
 	given, err := url.ParseQuery(r.URL.RawQuery)
@@ -34,21 +34,21 @@ func (s *Site) open(w http.ResponseWriter, r *http.Request, parameters ...string
 		}}
 	}
 	for _, name := range parameters {
-		if value := given.Get(name); strings.TrimSpace(value) != "" { // forms send fields that were left empty
+		if value := given.Get(name); strings.TrimSpace(value) != "" { // forms send empty fields
 			p.query.Set(name, value)
 		}
 	}
-	path := (&url.URL{Path: r.URL.Path}).EscapedPath() // one spelling of it: %61 is a
+	path := (&url.URL{Path: r.URL.Path}).EscapedPath() // normalized: %61 is a
 	p.Here, p.Switch = path, address("", p.query, "lang", p.other())
-	p.Canonical = p.BaseURL + address(path, p.query, "lang", p.Kept())
-	p.parts = []string{path, p.query.Encode(), p.Lang, p.Kept()}
+	p.Canonical = p.BaseURL + address(path, p.query, "lang", p.LangParam())
+	p.parts = []string{path, p.query.Encode(), p.Lang, p.LangParam()}
 	return p
 }
 
-// other is the language that the page is not in.
+// other returns the language that the page is not in.
 func (v view) other() string { return v.Say("zh", "en") }
 
-// address is a path with a query and one more parameter, unless that is empty.
+// address returns a path with a query and one more parameter, unless that is empty.
 func address(path string, query url.Values, name, value string) string {
 	query = clone(query)
 	if value != "" {
@@ -61,42 +61,42 @@ func address(path string, query url.Values, name, value string) string {
 }
 
 func clone(query url.Values) url.Values {
-	copied := url.Values{} // of nothing too: it is written to
+	copied := url.Values{} // not nil, because it is written to
 	maps.Copy(copied, query)
 	return copied
 }
 
-// ask reads an answer that the page is made from: an operation with the page's own
-// query and these names and values.
-func (p *page) ask(operation string, query url.Values, more ...string) Answer {
+// read calls an operation of the API with a query and further names and values, and adds the tag of its response to
+// the parts of the page. After an error it returns an empty response.
+func (p *page) read(operation string, query url.Values, more ...string) Response {
 	if p.err != nil {
-		return Answer{}
+		return Response{}
 	}
 	args := clone(query)
 	for i := 0; i+1 < len(more); i += 2 {
 		args.Set(more[i], more[i+1])
 	}
-	answer, err := p.site.options.Read(p.r.Context(), operation, args)
+	response, err := p.site.options.Read(p.r.Context(), operation, args)
 	p.err = err
-	p.parts = append(p.parts, answer.Tag)
-	return answer
+	p.parts = append(p.parts, response.Tag)
+	return response
 }
 
-// read decodes an answer into what a page shows of it.
-func (a Answer) read(into any) error {
-	if err := json.Unmarshal(a.Body, into); err != nil {
-		return fmt.Errorf("read an answer of the API: %w", err)
+// decode parses the body of a response.
+func (r Response) decode(into any) error {
+	if err := json.Unmarshal(r.Body, into); err != nil {
+		return fmt.Errorf("decode a response of the API: %w", err)
 	}
 	return nil
 }
 
-// twin names the same in the API.
-func (p *page) twin(path string, query url.Values) {
-	p.Twin = address(path, query, "", "")
-	p.w.Header().Add("Link", "<"+p.Twin+`>; rel="alternate"; type="application/json"`)
+// setAlternate links to the same resource in the API.
+func (p *page) setAlternate(path string, query url.Values) {
+	p.Alternate = address(path, query, "", "")
+	p.w.Header().Add("Link", "<"+p.Alternate+`>; rel="alternate"; type="application/json"`)
 }
 
-// send answers with the page, or with the one that says what is wrong.
+// send sends the page, or an error page.
 func (p *page) send(template string, data func() (any, error)) {
 	p.sendContent(func() ([]byte, error) {
 		d, err := data()
@@ -114,34 +114,34 @@ func (p *page) sendContent(content func() ([]byte, error), headers func(http.Hea
 	}
 	if p.err != nil {
 		p.w.Header().Del("Link")
-		p.site.Refuse(p.w, p.r, p.err)
+		p.site.RenderError(p.w, p.r, p.err)
 	}
 }
 
-// onward is how a page of a list leads to the others.
-type onward struct {
+// pagination is how a page of a list leads to the others.
+type pagination struct {
 	Later    bool // not the first
 	First    string
 	NextPage string // empty on the last
 }
 
-// onward leads on: the answer's next in the API, with the page's own address here.
-func (p *page) onward(path string, next *string) onward {
+// pagination returns the links to the first and the next page, given the API's link to the next.
+func (p *page) pagination(path string, next *string) pagination {
 	query := clone(p.query)
-	o := onward{Later: query.Has("cursor")}
+	o := pagination{Later: query.Has("cursor")}
 	query.Del("cursor")
-	o.First = address(path, query, "lang", p.Kept())
+	o.First = address(path, query, "lang", p.LangParam())
 	if next == nil {
 		return o
 	}
 	if u, err := url.Parse(*next); err == nil {
 		query.Set("cursor", u.Query().Get("cursor"))
-		o.NextPage = address(path, query, "lang", p.Kept())
+		o.NextPage = address(path, query, "lang", p.LangParam())
 	}
 	return o
 }
 
-// filtered tells whether a list shows less than all.
+// filtered reports whether a list shows a selection.
 func (p *page) filtered() bool {
 	query := clone(p.query)
 	query.Del("cursor")

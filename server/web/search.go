@@ -22,19 +22,18 @@ type searchHint struct {
 // suggestion is a query to try instead, with the address of its page.
 type suggestion struct{ Query, Address string }
 
-// meant returns the suggestion of a hint: the page's own search with another q.
-func (p *page) meant(path string, hint *searchHint) *suggestion {
+// suggest returns the suggestion of a hint: the page's own search with another q.
+func (p *page) suggest(path string, hint *searchHint) *suggestion {
 	if hint == nil || hint.DidYouMean == "" {
 		return nil
 	}
 	query := clone(p.query)
 	query.Del("cursor")
 	query.Set("q", hint.DidYouMean)
-	return &suggestion{hint.DidYouMean, address(path, query, "lang", p.Kept())}
+	return &suggestion{hint.DidYouMean, address(path, query, "lang", p.LangParam())}
 }
 
-// byMatch divides a list into the records that match every word and those that match
-// some, which come last.
+// byMatch splits a list into the records that match every word and the following ones that match some.
 func byMatch[T any](list []T, match func(T) string) (all, some []T) {
 	n := slices.IndexFunc(list, func(record T) bool { return match(record) == "some" })
 	if n < 0 {
@@ -43,14 +42,14 @@ func byMatch[T any](list []T, match func(T) string) (all, some []T) {
 	return list[:n], list[n:]
 }
 
-// Marked returns an agent's text with the words of the search highlighted. Each part of
-// the text is escaped by itself; only the mark elements are markup.
+// Marked returns an agent's text with the words of the search highlighted. It escapes each part of the text by
+// itself, so that only the mark elements are markup.
 func (v view) Marked(text string) template.HTML {
 	var b strings.Builder
 	end := 0
 	var spans []search.Span
-	if v.sought != nil {
-		spans = v.sought(text)
+	if v.highlight != nil {
+		spans = v.highlight(text)
 	}
 	for _, span := range spans {
 		b.WriteString(template.HTMLEscapeString(text[end:span.From]))

@@ -14,20 +14,21 @@ import (
 // view is what the layout and every template get: the language, and the words
 // and links that all pages share.
 type view struct {
-	Here      string // the page's path; empty for one that is nobody's
+	Here      string // the page's path; empty for an error page
 	Lang      string // en, zh
-	Switch    string // link to the same page in the other language; empty for none
-	Canonical string // the page's own address; empty for one that is nobody's
-	Twin      string // the same in the API; empty for none
+	Switch    string // link to the page in the other language; empty for none
+	Canonical string // the page's own URL; empty for an error page
+	Alternate string // the same resource in the API; empty for none
 	Feed      string // of calls; empty for none
 	BaseURL   string
 	Contact   string // of the operator; empty for none
 	About     string
 	Notice    string
 	chosen    bool                            // the query names the language: links lead to pages in it
-	sought    func(text string) []search.Span // of a search page: highlights its records
+	highlight func(text string) []search.Span // of a search page: highlights its records
 }
 
+// view holds the data and methods that the layout and every template use: the language, words and links.
 func (s *Site) view(r *http.Request) view {
 	v := view{Lang: Language(r), BaseURL: s.options.BaseURL, Contact: s.options.Contact}
 	v.Switch, v.About, v.Notice = "?lang="+v.other(), v.In(s.options.About), v.In(s.options.Notice)
@@ -35,7 +36,7 @@ func (s *Site) view(r *http.Request) view {
 	return v
 }
 
-// Say returns the sentence in the page's language, with the values put in.
+// Say returns the sentence in the page's language, formatted with values.
 func (v view) Say(en, zh string, values ...any) string {
 	text := en
 	if v.Lang == "zh" {
@@ -50,8 +51,7 @@ func (v view) Say(en, zh string, values ...any) string {
 // In returns a text in the page's language.
 func (v view) In(t Text) string { return v.Say(t.EN, t.ZH) }
 
-// To is a link to a page, with a query of names and values. A chosen language
-// goes on to the page.
+// To returns a link to a page with a query of names and values. It keeps a chosen language.
 func (v view) To(path string, query ...string) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(query); i += 2 {
@@ -59,25 +59,24 @@ func (v view) To(path string, query ...string) string {
 			values.Set(query[i], query[i+1])
 		}
 	}
-	return address(path, values, "lang", v.Kept())
+	return address(path, values, "lang", v.LangParam())
 }
 
-// Kept is the language to go on in; empty unless the query names it.
-func (v view) Kept() string {
+// LangParam returns the language for the parameter lang of links; empty unless the query names one.
+func (v view) LangParam() string {
 	if v.chosen {
 		return v.Lang
 	}
 	return ""
 }
 
-// When is an instant as people read it.
+// When formats a time for people.
 func (v view) When(t domain.Time) string { return t.Time().Format("2006-01-02 15:04 UTC") }
 
-// Day is the date of an instant.
+// Day formats the date of a time.
 func (v view) Day(t domain.Time) string { return t.Time().Format("2006-01-02") }
 
-// Count words a number of things, with the blanks that stand around numbers in
-// Chinese; one that is not exact is a least one.
+// Count formats a number, with the spaces around it that Chinese needs; an inexact one is a lower bound.
 func (v view) Count(n int, exact bool) string {
 	if exact {
 		return v.Say("%d", " %d ", n)
@@ -85,11 +84,11 @@ func (v view) Count(n int, exact bool) string {
 	return v.Say("more than %d", "超过 %d ", n)
 }
 
-// Address is how people read where the operator can be reached.
+// Address returns the operator's contact without its scheme.
 func (v view) Address(contact string) string { return strings.TrimPrefix(contact, "mailto:") }
 
-// Outside is an address elsewhere that a page may lead to: by http or https only,
-// and one that shows its host, with nothing before it that looks like one.
+// Outside returns an external address that a page may link to, or the empty string. It must be http or https, show
+// its host, and have no user information, which could look like a host.
 func (v view) Outside(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || !text.CheckLine(address) {
@@ -98,7 +97,7 @@ func (v view) Outside(address string) string {
 	return address
 }
 
-// Excerpt is the beginning of a text, in one line.
+// Excerpt returns the beginning of a text, in one line.
 func (v view) Excerpt(text string) string {
 	const most = 220
 	runes := []rune(strings.Join(strings.Fields(text), " "))
@@ -108,16 +107,16 @@ func (v view) Excerpt(text string) string {
 	return strings.TrimSpace(string(runes[:most])) + "…"
 }
 
-// piece is what a shared part of a template gets: the page, and one record of it.
+// piece is the argument of a shared template: the page and one record.
 type piece struct {
 	Page   view
 	Record any
 }
 
-// With hands a record to a shared part.
+// With returns a record for a shared template.
 func (v view) With(record any) piece { return piece{v, record} }
 
-// Chips hands over texts that each lead to a search.
+// Chips returns texts that link to a search each, for a shared template.
 func (v view) Chips(path, name string, items []string) piece {
 	return piece{v, struct {
 		Path, Name string

@@ -2,9 +2,8 @@
 // page is a template of package static inside the one layout, with the one
 // stylesheet, and works without a script.
 //
-// Sentences stand in the templates in both languages side by side: {{.Say "…"
-// "…"}}. Text by agents is never part of such a sentence: it stands in q or
-// blockquote, so that everybody sees whose words they are.
+// Templates contain each sentence in both languages: {{.Say "…" "…"}}. Text of agents is never part of such a
+// sentence: it is in q or blockquote elements, so that readers can tell it apart.
 package web
 
 import (
@@ -27,42 +26,40 @@ import (
 	"callbook/store"
 )
 
-// The pages of the directory (page.go) are made from the answers of the API
-// alone, as any client would make them; the owner's page has no such twin.
+// Pages of the directory (page.go) are built from responses of the public API alone; the owner's page uses the store.
 
-// Options is what the pages stand on.
+// Options configures the pages.
 type Options struct {
 	Store   *store.Store
 	BaseURL string         // as in server.Options
 	Contact string         // likewise
-	About   Text           // what the site is
-	Notice  Text           // what agents' text is
+	About   Text           // purpose of the site
+	Notice  Text           // warning about agents' text
 	Manual  []manual.Page  // as manual.Pages returns it
-	Log     zerolog.Logger // for what the operator should know of
-	// Read answers a public read of the API by its operation id and parameters.
-	Read func(ctx context.Context, operation string, args url.Values) (Answer, error)
-	// Send answers with content that these parts name: all that it is made from.
-	// It calls for the content only where neither the caller nor the site has it.
+	Log     zerolog.Logger // log of the operator
+	// Read calls a public read operation of the API by its id and parameters.
+	Read func(ctx context.Context, operation string, args url.Values) (Response, error)
+	// Send sends the content that parts identify. It calls content only if neither the client nor the site has it
+	// cached.
 	Send func(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error
-	// Fail gives an answer the headers of an error, tells the request's log event
-	// of it, and words it.
+	// Fail sets the headers of an error, adds it to the log event of the request, and returns its text.
 	Fail func(w http.ResponseWriter, r *http.Request, err error) Failure
 }
 
-// Answer is the API's answer to a read, and its entity tag.
-type Answer struct {
+// Response is a response of the API, and its entity tag.
+type Response struct {
 	Body []byte
 	Tag  string
 }
 
-// Failure is an error as pages tell of it.
+// Failure is an error for people.
 type Failure struct {
 	Status  int
 	Text    Text
-	Details []Detail // of a query: every fault of it
+	Details []Detail // all errors of a query
 }
 
-// Detail is what is wrong with one field.
+// Detail is the error of one field.
 type Detail struct {
 	Field string
 	Text  Text
@@ -77,9 +74,8 @@ type Site struct {
 	origins *http.CrossOriginProtection
 }
 
-// templates are the pages, each inside layout.html. What pages share stands in
-// parts.html. Nothing in them is of one site, so a process reads them once, for the
-// first who asks for a page: a start would take 3 ms longer.
+// templates parses the pages, each inside layout.html, with the shared templates of parts.html. They are the same
+// for all sites, so a process parses them once, for the first request of a page: that saves 3 ms at startup.
 var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, name := range []string{
@@ -95,7 +91,7 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 	return pages, nil
 })
 
-// New makes the pages.
+// New returns the pages.
 func New(o Options) (*Site, error) {
 	s := &Site{options: o, origins: http.NewCrossOriginProtection()}
 	if err := s.origins.AddTrustedOrigin(o.BaseURL); err != nil {
@@ -104,33 +100,31 @@ func New(o Options) (*Site, error) {
 	return s, nil
 }
 
-// The languages of the pages; the first is for those who ask for neither.
+// Languages of the pages; the first is the default.
 var (
 	languages = []string{"en", "zh"}
 	matcher   = language.NewMatcher([]language.Tag{language.English, language.Chinese, language.TraditionalChinese})
 )
 
-// Language is that of the query (lang=en, lang=zh), or else what the browser asks
-// for.
+// Language returns the language of the query (lang=en, lang=zh), or else the best match for Accept-Language.
 func Language(r *http.Request) string {
 	if asked := r.URL.Query().Get("lang"); asked == "en" || asked == "zh" {
 		return asked
 	}
-	_, i, _ := matcher.Match(wished(r.Header.Values("Accept-Language"))...)
+	_, i, _ := matcher.Match(acceptedLanguages(r.Header.Values("Accept-Language"))...)
 	return languages[min(i, len(languages)-1)]
 }
 
-// mostWishes is how many languages of a request are looked at.
-const mostWishes = 100
+// maxAccepted is the maximum number of languages read from a request.
+const maxAccepted = 100
 
-// wished are the languages of Accept-Language, the most wanted first. One that is no
-// known tag takes none of the others with it.
-func wished(lines []string) []language.Tag {
+// acceptedLanguages parses Accept-Language, and returns the languages by preference. Unknown tags are skipped.
+func acceptedLanguages(lines []string) []language.Tag {
 	all := strings.ToLower(strings.Join(lines, ","))
 	if tags, _, err := language.ParseAcceptLanguage(all); err == nil {
 		return tags
 	}
-	known := slices.DeleteFunc(strings.SplitN(all, ",", mostWishes), func(entry string) bool {
+	known := slices.DeleteFunc(strings.SplitN(all, ",", maxAccepted), func(entry string) bool {
 		_, _, err := language.ParseAcceptLanguage(entry)
 		return err != nil
 	})
@@ -138,11 +132,10 @@ func wished(lines []string) []language.Tag {
 	return tags
 }
 
-// contentPolicy lets a page load the site's own stylesheet and mark and send its
-// own forms, and nothing else.
+// contentPolicy allows a page to load the site's stylesheet and mark and to send the site's forms, and nothing else.
 const contentPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// execute makes a page from its template.
+// execute renders a template.
 func (s *Site) execute(name string, data any) ([]byte, error) {
 	pages, err := templates()
 	if err != nil {
@@ -155,7 +148,7 @@ func (s *Site) execute(name string, data any) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// pageHeaders are what every page has.
+// pageHeaders sets the headers of every page.
 func pageHeaders(h http.Header, lang string) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Language", lang)
@@ -163,17 +156,17 @@ func pageHeaders(h http.Header, lang string) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-	varies(h)
+	addVary(h)
 }
 
-// varies tells that the language asked for counts, once.
-func varies(h http.Header) {
+// addVary adds Accept-Language to Vary, once.
+func addVary(h http.Header) {
 	if !slices.Contains(h.Values("Vary"), "Accept-Language") {
 		h.Add("Vary", "Accept-Language")
 	}
 }
 
-// render sends a page that nobody keeps. Nothing is sent when its template fails.
+// render sends a page that is not cached. It sends nothing if its template fails.
 func (s *Site) render(w http.ResponseWriter, status int, name, lang string, data any) error {
 	body, err := s.execute(name, data)
 	if err != nil {
@@ -182,22 +175,22 @@ func (s *Site) render(w http.ResponseWriter, status int, name, lang string, data
 	pageHeaders(w.Header(), lang)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a reader who has gone is nobody's error
+	_, _ = w.Write(body) // the client may have disconnected
 	return nil
 }
 
-// Refuse sends the page that says what is wrong with a request.
-func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, err error) {
+// RenderError sends an error page.
+func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 	data := struct {
 		view
 		Failure
 		Owner     bool // of the owner's page
 		RequestID string
-	}{view: s.view(r), Owner: ofOwner(r.URL.Path), RequestID: w.Header().Get("X-Request-Id")}
+	}{view: s.view(r), Owner: isOwnerPath(r.URL.Path), RequestID: w.Header().Get("X-Request-Id")}
 	if data.Owner {
 		ownerHeaders(w.Header())
 	} else {
-		data.Switch = address("", r.URL.Query(), "lang", data.other()) // what was asked for stays
+		data.Switch = address("", r.URL.Query(), "lang", data.other()) // keeps the query
 		if r.URL.Path == "/agents" || r.URL.Path == "/calls" {
 			data.Here = r.URL.Path
 		}
@@ -208,14 +201,14 @@ func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// Owns tells whether a path is one of the pages, or below one.
+// Owns reports whether a path is one of the pages, or below one.
 func Owns(path string) bool {
 	for _, page := range []string{"/agents", "/calls", "/docs"} {
 		if path == page || strings.HasPrefix(path, page+"/") {
 			return true
 		}
 	}
-	return path == "/" || path == feedPath || ofOwner(path)
+	return path == "/" || path == feedPath || isOwnerPath(path)
 }
 
-func ofOwner(path string) bool { return strings.HasPrefix(path, ownerPath) }
+func isOwnerPath(path string) bool { return strings.HasPrefix(path, ownerPath) }

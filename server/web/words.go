@@ -1,6 +1,6 @@
 package web
 
-// The words for what the API says in codes.
+// Texts for the codes of the API.
 var (
 	levels = [...]Text{
 		{"0: nothing is verified", "0：未经任何验证"},
@@ -35,20 +35,20 @@ var (
 	}
 )
 
-// Level words a trust level.
+// Level returns the text of a trust level.
 func (v view) Level(level int) string { return v.In(levels[level]) }
 
-// Standing is a trust level in a few words.
+// Standing returns the short text of a trust level.
 func (v view) Standing(level int) string { return v.In(standings[level]) }
 
-// Kind words what a call is.
+// Kind returns the text of a kind of call.
 func (v view) Kind(kind string) string { return v.In(kinds[kind]) }
 
-// Mode words how an entry of a menu is paid for.
+// Mode returns the text of how a menu entry is paid for.
 func (v view) Mode(mode string) string { return v.In(modes[mode]) }
 
-// Compensation words how a contact request says it would be paid for.
+// Compensation returns the text of how a contact request would be paid for.
 func (v view) Compensation(compensation string) string { return v.In(compensations[compensation]) }
 
-// LinkStatus words what the last look at a profile link found.
+// LinkStatus returns the text of the result of a link check.
 func (v view) LinkStatus(status string) string { return v.In(linkStatuses[status]) }

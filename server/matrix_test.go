@@ -978,6 +978,7 @@ func TestDeletion_HandleInheritsNothing(t *testing.T) {
 // TestBodies_SetNoForeignField sends, to every operation and in every object of
 // its body, every name that any answer or table has, in four spellings.
 func TestBodies_SetNoForeignField(t *testing.T) {
+	proof.OneByOne(t)
 	s := newSite(t)
 	key := s.verified("harbour-pilot")
 	s.claim(key, "mei@people.example.org")

@@ -15,6 +15,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/store/domain"
+	"callbook/testdata/proof"
 )
 
 var update = flag.Bool("update", false, "write testdata/openapi.json anew instead of comparing with it")
@@ -188,6 +189,7 @@ var unguessable = map[string]domain.Code{"confirmVerify": domain.CodeWrongCode, 
 
 func TestOpenAPI_ExampleBodiesAreAccepted(t *testing.T) {
 	d := newSite(t)
+	proof.OneByOne(t)
 	document := d.document()
 	for _, op := range d.server.engine.Operations {
 		body := document.Paths[op.Path][strings.ToLower(op.Method)].RequestBody

@@ -16,6 +16,7 @@ import (
 	"callbook/server/api"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
+	"callbook/testdata/proof"
 )
 
 const formType = "Content-Type: application/x-www-form-urlencoded"
@@ -157,6 +158,7 @@ var ownerStates = map[string]func(s *ownerSite, handle string) (token string){
 
 func TestOwnerPage_ButtonsInEveryState(t *testing.T) {
 	const ok, forbidden, stale, invalid = 200, 403, 409, 422
+	proof.OneByOne(t)
 	// In the order of the acts below.
 	acts := []domain.OwnerAction{"confirm", "reject", "withdraw", "rotate-key", "retire", "agree", "refuse", "", "Confirm"}
 	claimed := []int{stale, stale, ok, ok, ok, ok, ok, invalid, invalid}

@@ -10,6 +10,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/store/domain"
+	"callbook/testdata/proof"
 )
 
 // madeOf are pages, and the answers of the API that each is made from.
@@ -127,6 +128,7 @@ func TestPages_ETagFollowsTheContent(t *testing.T) {
 
 func TestPages_EveryVariantHasItsETag(t *testing.T) {
 	s := newPeopleSite(t)
+	proof.OneByOne(t)
 	for name, path := range s.paths() {
 		forms := map[string]string{}
 		for _, form := range [][2]string{{path, "en"}, {path, "zh"}, {inLanguage(path, "en"), "zh"}, {inLanguage(path, "zh"), "en"}} {

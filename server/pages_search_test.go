@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"callbook/testdata/proof"
+
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 )
@@ -78,6 +80,7 @@ func TestSearch_PagesLinkToWhatWasMeant(t *testing.T) {
 // Highlighting puts markup into agents' texts. Each is searched for by its own words.
 func TestSearch_HighlightsHostileTextAsText(t *testing.T) {
 	c := newHostileCrew(t)
+	proof.OneByOne(t)
 	texts := variedHostileTexts()
 	marked := 0
 	for batch := range slices.Chunk(texts, 10) {

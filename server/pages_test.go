@@ -18,6 +18,7 @@ import (
 	"callbook/server/api"
 	"callbook/store"
 	"callbook/store/domain"
+	"callbook/testdata/proof"
 )
 
 // look opens a page as a browser of this machine does, with no connection between.
@@ -255,6 +256,7 @@ var leadsOn = regexp.MustCompile(`^(/((agents|calls)(/[a-z0-9_-]+)?|docs|calls\.
 
 func TestPages_AreValidHTML(t *testing.T) {
 	s := newPeopleSite(t)
+	proof.OneByOne(t)
 	if style := s.look("/style.css").Body; strings.Contains(string(style), "url(") || strings.Contains(string(style), "@import") {
 		t.Error("the stylesheet loads other files")
 	}
@@ -310,6 +312,7 @@ func loadFaults(doc *html.Node) (faults []string) {
 
 func TestPages_AreCompleteInBothLanguages(t *testing.T) {
 	s, empty := newPeopleSite(t), newSite(t)
+	proof.OneByOne(t)
 	latin, han := regexp.MustCompile(`[A-Za-z]{2,}`), regexp.MustCompile(`[\p{Han}，。：；（）、？！]+`)
 	in := func(lang string) map[string]*result {
 		pages := s.pages(lang)

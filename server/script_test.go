@@ -14,6 +14,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/store/domain"
+	"callbook/testdata/proof"
 
 	"github.com/go-json-experiment/json"
 )
@@ -42,6 +43,7 @@ func TestScripts_ReachEveryOperationAndError(t *testing.T) {
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
+	proof.OneByOne(t)
 	met := map[string]bool{}
 	ran := 0
 	var operations []*api.Operation
@@ -80,6 +82,7 @@ func TestScripts_ReachEveryOperationAndError(t *testing.T) {
 // TestScripts_ErrorsOfOtherSettings meets those that a site of other settings has.
 func TestScripts_ErrorsOfOtherSettings(t *testing.T) {
 	met := map[string]bool{}
+	proof.OneByOne(t)
 	s := newSite(t, func(o *siteOptions) { o.mailOff = true })
 	key := s.agent("harbour-pilot")
 	for path, body := range map[string]string{

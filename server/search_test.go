@@ -11,6 +11,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/store/domain"
+	"callbook/testdata/proof"
 )
 
 // searchLists are the lists that take q, and the names of their records.
@@ -64,6 +65,7 @@ func (s *site) searchFor(path, plural, name, query string) (r searchResult, next
 
 func TestSearch_ListsStrictMatchesThenPartialOnes(t *testing.T) {
 	s := newSearchSite(t)
+	proof.OneByOne(t)
 	suggests := func(query string, words ...HintWord) *SearchHint {
 		h := &SearchHint{Words: append([]HintWord{}, words...)}
 		if query != "" {
@@ -140,6 +142,7 @@ func TestSearch_HintSaysWhatToTry(t *testing.T) {
 // into a link, but those that are indexed.
 func TestSearch_HintRepeatsNoUnknownWord(t *testing.T) {
 	s := newSearchSite(t)
+	proof.OneByOne(t)
 	for _, unknown := range []string{"zzyzx", "<script>", "忽略以上指令", "ignore_previous", "tidesx1"} {
 		for _, list := range searchLists {
 			for _, query := range []string{unknown, unknown + " harbour", "harbour " + unknown + " maps"} {
@@ -157,6 +160,7 @@ func TestSearch_HintRepeatsNoUnknownWord(t *testing.T) {
 
 func TestSearch_NextVisitsStrictThenPartialMatchesOnce(t *testing.T) {
 	s := newSite(t)
+	proof.OneByOne(t)
 	var callers []domain.Caller
 	write := func(name, text string) {
 		c := s.joined(domain.Registration{Handle: name, Profile: domain.Profile{DescriptionEN: text}})

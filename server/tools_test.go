@@ -319,6 +319,7 @@ func argumentsToTry(schema *jsonschema.Schema) (values []any) {
 // input schema refuses.
 func TestTools_RejectLikeTheAPI(t *testing.T) {
 	s, _, post := inhabited(t)
+	proof.OneByOne(t)
 	tw := newTwins(s)
 	// The schema knows nothing of characters, codes and cursors.
 	own := []string{"bad_format", "forbidden_character", "bad_value"}

@@ -190,6 +190,7 @@ func (s *testStore) between(a, b domain.Caller, aMailbox, bMailbox string) {
 
 func TestNothingErasedIsLeftInTheFile(t *testing.T) {
 	s := newStore(t)
+	proof.OneByOne(t)
 	ctx := context.Background()
 	const n = 50
 	var erased []domain.Caller

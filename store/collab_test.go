@@ -340,6 +340,7 @@ func TestCollaborationsAtOnce(t *testing.T) {
 
 func TestListsOfCollaborations(t *testing.T) {
 	ctx := context.Background()
+	proof.OneByOne(t)
 	s := newStore(t)
 	a, b, c := s.verified("agent-a"), s.verified("agent-b"), s.verified("agent-c")
 	hidden, gone := s.verified("hidden"), s.verified("gone")

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"callbook/store/domain"
 	"context"
 	"errors"
 	"fmt"
@@ -10,12 +9,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"callbook/store/domain"
+	"callbook/testdata/proof"
 )
 
 // TestCompact_RemovesMovedCopies: agents come, change and leave, and SQLite makes room for
 // them.
 func TestCompact_RemovesMovedCopies(t *testing.T) {
 	s := newStore(t)
+	proof.OneByOne(t)
 	ctx, r := context.Background(), rand.New(rand.NewPCG(1, 2))
 	type dweller struct {
 		domain.Caller

@@ -363,6 +363,7 @@ func rebuild(t testing.TB, path string, tables ...string) (text string) {
 
 func TestRebuiltTablesKeepWhatRefersToThem(t *testing.T) {
 	path := olderFile(t)
+	proof.OneByOne(t)
 	before := stateOf(t, path)
 	if _, err := start(path, steps(t, rebuild(t, path)), withoutCopy); err != nil {
 		t.Fatal(err)
@@ -382,6 +383,7 @@ func TestRebuiltTablesKeepWhatRefersToThem(t *testing.T) {
 // number is given twice, and the schema is that of a new file.
 func TestReleasedDatabasesUpgrade(t *testing.T) {
 	fresh := newStore(t)
+	proof.OneByOne(t)
 	fresh.stop()
 	want := schemaOf(t, fresh.path)
 	for name := range releasedDatabases {

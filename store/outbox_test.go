@@ -259,6 +259,7 @@ func mostADay(times []domain.Time) (most int) {
 // itself, which shows that each of them sends mails.
 func TestTenThousandAgentsWithOneMailbox(t *testing.T) {
 	const agents, atOnce, most = 10_000, 125, 3
+	proof.OneByOne(t)
 	ways := []string{domain.MailVerify, domain.MailRecover, domain.MailClaim}
 	wayOf := func(i int) string { return ways[i%len(ways)] }
 	s, ctx := newStore(t), context.Background()

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"callbook/store/domain"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"callbook/store/domain"
+	"callbook/testdata/proof"
 )
 
 func TestLimitsByTheDay(t *testing.T) {
@@ -268,6 +270,7 @@ func TestPagesVisitEverythingOnceWhileOthersWrite(t *testing.T) {
 
 func TestPagesAreSlicesOfTheList(t *testing.T) {
 	s := newStore(t)
+	proof.OneByOne(t)
 	for _, list := range s.lists() {
 		for limit := 1; limit <= 26; limit++ {
 			names, err := list.walk(limit)

@@ -1,12 +1,14 @@
 package store
 
 import (
-	"callbook/store/domain"
 	"encoding/json"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"callbook/store/domain"
+	"callbook/testdata/proof"
 )
 
 // demoAgent is an agent of the demo directory's files.
@@ -19,6 +21,7 @@ type demoAgent struct {
 // that fits is among the first three against a bound.
 func TestSearch_Quality(t *testing.T) {
 	s := newStore(t)
+	proof.OneByOne(t)
 	text, err := os.ReadFile("../testdata/demo/agents.json")
 	s.ok(err)
 	var agents []demoAgent

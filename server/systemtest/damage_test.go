@@ -30,6 +30,7 @@ import (
 // after a kill, else in the background while others are answered.
 func TestDamage_CausesNoWrongResponse(t *testing.T) {
 	t.Parallel()
+	skipUnlessRacing(t)
 	whole := harbour(t)
 	right := answersOf(t, whole)
 	damages := proof.Rounds(3, 40, 500)

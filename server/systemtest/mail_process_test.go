@@ -24,8 +24,6 @@ import (
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 	"github.com/google/go-cmp/cmp"
-
-	"callbook/testdata/proof"
 )
 
 // asProgram is the variable with which the test binary runs as the program itself, in a process that can be killed.
@@ -54,7 +52,7 @@ func newProcess(t testing.TB, args ...string) *process {
 // newProcessBy is newProcess for a program that something else starts.
 func newProcessBy(t testing.TB, by func(self string) *exec.Cmd) *process {
 	t.Helper()
-	proof.OneByOne(t)
+	skipUnlessRacing(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +219,7 @@ type postOffice struct {
 
 func newPostOffice(t testing.TB) *postOffice {
 	t.Helper()
-	proof.OneByOne(t) // it is for a process
+	skipUnlessRacing(t)
 	o := &postOffice{TB: t, delivers: make(chan letter, 1000), changed: make(chan struct{})}
 	o.works()
 	o.server = smtp.NewServer(o)

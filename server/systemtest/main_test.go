@@ -24,6 +24,7 @@ import (
 	"callbook/server/cli"
 	"callbook/store"
 	"callbook/testdata/demo"
+	"callbook/testdata/proof"
 )
 
 // output keeps what a program prints, and tells when it prints more.
@@ -73,9 +74,25 @@ const patience = time.Minute
 
 var printedAddress = regexp.MustCompile(`(?:address=|"address":"|agents: http://)([0-9.]+:[0-9]+|\[[0-9a-f:]+\]:[0-9]+)`)
 
-// start runs a serving command and returns once it tells where it listens.
+// racing matches the tests that also run under the race detector: those in which goroutines of the program meet, at
+// startup and shutdown, in background jobs beside requests, and in the log. For the others it would only make the
+// program ten times slower.
+var racing = regexp.MustCompile(`^Test(Restart|Shutdown|Watchdog|Readiness|Connections|HTTPS|Certificate|Authority|Log|Compact)_|` +
+	`^Test(Serve_StartsAndStops|Dev_RemovesTemporaryDirectory|Admin_CommandsWorkBesideServer|Backup_RestoresLostFile|` +
+	`Damage_StopsService|Mail_DeliversBySMTP)$`)
+
+// skipUnlessRacing skips a test under the race detector, except those that racing matches and all tests of the proof.
+func skipUnlessRacing(t testing.TB) {
+	t.Helper()
+	if !racing.MatchString(t.Name()) {
+		proof.OneByOne(t)
+	}
+}
+
+// start runs a serving command and returns once it prints its address.
 func start(t testing.TB, args ...string) *program {
 	t.Helper()
+	skipUnlessRacing(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &program{TB: t, out: newOutput(), err: newOutput(), cancel: cancel, status: make(chan int, 1)}
 	go func() { p.status <- run(ctx, args, p.out, p.err) }()

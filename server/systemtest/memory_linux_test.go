@@ -42,6 +42,7 @@ func (p *process) anonymous() int {
 // peopled is a database with so many agents, each with a menu and a call.
 func peopled(t testing.TB, agents int) (db string) {
 	t.Helper()
+	skipUnlessRacing(t)
 	db = newDB(t)
 	st, err := store.Open(t.Context(), store.Options{Path: db, Normal: true})
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package static holds what is served as it is, or with the site's address put
-// in, and the templates of the pages for people.
+// Package static embeds the files that the site serves, and the templates of the pages for people.
 package static
 
 import "embed"
@@ -14,8 +13,7 @@ var Style string
 //go:embed mark.svg
 var Mark string
 
-// GuideEN is the onboarding guide for agents; {base_url} stands for the site's
-// address.
+// GuideEN is the guide for agents; {base_url} is a placeholder for the site's address.
 //
 //go:embed skill.en.md
 var GuideEN string
@@ -25,8 +23,8 @@ var GuideEN string
 //go:embed skill.zh.md
 var GuideZH string
 
-// Pages are the templates. layout.html is around every page, parts.html has what
-// several share; each of the others defines its title and its main part.
+// Pages are the templates: layout.html surrounds every page, parts.html has shared templates, and each of the others
+// defines its title and its main part.
 //
 //go:embed *.html
 var Pages embed.FS

@@ -15,10 +15,9 @@ import (
 	"callbook/store/domain"
 )
 
-// adminCommands are what the operator does: callbook admin …. They open the file
-// beside the process that serves it, which notices within a second. Each act
-// that changes something, and each export, leaves a note, which callbook admin log
-// lists.
+// adminCommands are the commands of the operator, callbook admin …. They open the database beside the process that
+// serves it, which sees changes within a second. Each action that changes something, and each export, is recorded
+// for callbook admin log.
 type adminCommands struct {
 	databaseFlags `embed:""`
 
@@ -39,70 +38,70 @@ type adminCommands struct {
 	Log          logCommand          `cmd:"" help:"List the actions of operators, newest first."`
 }
 
-// AfterApply is called by kong once the flags are read.
+// AfterApply implements a hook of kong, which runs once the flags are parsed.
 func (c *adminCommands) AfterApply(k *kong.Context) error {
 	k.Bind(&adminConsole{out: k.Stdout, db: c.DB})
 	return nil
 }
 
-// adminConsole is what the commands of a run share.
+// adminConsole is shared by the commands of one run.
 type adminConsole struct {
 	out io.Writer
 	db  string
 }
 
-// open opens the directory for one act.
+// open opens the directory and runs act.
 func (c *adminConsole) open(ctx context.Context, act func(*store.Store) error) error {
 	st, err := store.Open(ctx, store.Options{Path: c.db, Beside: true})
 	if err != nil {
 		return err
 	}
-	return errors.Join(refusalText(act(st)), st.Close())
+	return errors.Join(operatorError(act(st)), st.Close())
 }
 
-// act does one thing, and says so once it is done.
+// act runs do and prints a message when it has succeeded.
 func (c *adminConsole) act(ctx context.Context, do func(*store.Store) error, format string, args ...any) error {
 	return c.open(ctx, func(st *store.Store) error {
 		if err := do(st); err != nil {
 			return err
 		}
-		return c.say(format, args...)
+		return c.printf(format, args...)
 	})
 }
 
-// refusalText says what a refusal means here.
-func refusalText(err error) error {
-	var refused *domain.Error
+// operatorError translates a rejection of the store for operators.
+func operatorError(err error) error {
+	var rejected *domain.Error
 	switch {
-	case !errors.As(err, &refused):
+	case !errors.As(err, &rejected):
 		return err
-	case refused.Code == domain.CodeNotFound:
+	case rejected.Code == domain.CodeNotFound:
 		return errors.New("not found: handles are in lower case, and ids are in the reports and on the pages")
-	case len(refused.Fields) > 0 && refused.Fields[0].Field == "reason":
+	case len(rejected.Fields) > 0 && rejected.Fields[0].Field == "reason":
 		return errors.New("the reason must be one line of at most 300 characters")
-	case len(refused.Fields) > 0 && refused.Fields[0].Field == "until":
+	case len(rejected.Fields) > 0 && rejected.Fields[0].Field == "until":
 		return errors.New("the end is in the past")
-	case refused.Code == domain.CodeUnavailable:
+	case rejected.Code == domain.CodeUnavailable:
 		return errors.New("the database is busy: try again")
 	}
 	return err
 }
 
-func (c *adminConsole) say(format string, args ...any) error {
+func (c *adminConsole) printf(format string, args ...any) error {
 	_, err := fmt.Fprintf(c.out, format+"\n", args...)
 	return err
 }
 
-// printList prints each element of a list on a line, or a sentence for none.
+// printList prints each element of a list on a line, or the sentence none for an empty list.
 func printList[T any](c *adminConsole, list []T, err error, line func(T) string, none string) error {
 	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
-		return c.say("%s", none)
+		return c.printf("%s", none)
 	}
 	for _, element := range list {
-		if err := c.say("%s", line(element)); err != nil {
+		if err := c.printf("%s", line(element)); err != nil {
 			return err
 		}
 	}
@@ -129,7 +128,7 @@ type listLimit struct {
 	Limit int `env:"-" default:"50" help:"Maximum number of entries."`
 }
 
-// Validate is called by kong once the flags are read.
+// Validate implements a hook of kong, which runs once the flags are parsed.
 func (l *listLimit) Validate() error {
 	if l.Limit < 1 || l.Limit > 1000 {
 		return errors.New("--limit must be from 1 to 1000")
@@ -137,10 +136,10 @@ func (l *listLimit) Validate() error {
 	return nil
 }
 
-// minute is how lists show a time.
+// minute formats a time for lists.
 func minute(t domain.Time) string { return t.Time().Format("2006-01-02 15:04 UTC") }
 
-// reportLine is a report on one line. What agents wrote stands in quotation marks.
+// reportLine formats a report as one line. Text of agents is in quotation marks.
 func reportLine(r domain.Report) string {
 	parts := []string{minute(r.CreatedAt), r.ID, r.About, r.Subject}
 	for _, p := range []struct {
@@ -188,7 +187,7 @@ func (c *suspendCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.Suspend(ctx, c.Handle, c.Reason, until) }, "%s is suspended%s", c.Handle, how)
 }
 
-// suspensionEnd reads when a suspension ends.
+// suspensionEnd parses the end of a suspension; the zero time for the empty string.
 func suspensionEnd(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -252,7 +251,7 @@ func (c *newKeyCommand) Run(ctx context.Context, console *adminConsole) error {
 		if err != nil {
 			return err
 		}
-		return console.say("%s", key)
+		return console.printf("%s", key)
 	})
 }
 
@@ -276,7 +275,7 @@ func (c *exportCommand) Run(ctx context.Context, console *adminConsole) error {
 		if err != nil {
 			return err
 		}
-		return console.say("{%s}", members)
+		return console.printf("{%s}", members)
 	})
 }
 

@@ -15,7 +15,7 @@ type wordArgument struct {
 
 type blockWordCommand struct{ wordArgument }
 
-// Help is what kong shows below the usage.
+// Help returns the text that kong shows below the usage.
 func (blockWordCommand) Help() string {
 	return "Words in alphabetic scripts match whole words: \"bet\" does not match \"better\". Words with Chinese, Japanese or Korean characters also match inside longer ones. " +
 		"Callbook checks handles, profiles, menus, links, calls, replies, contact requests and collaborations. The error names the field, but not the word. " +
@@ -26,19 +26,19 @@ func (c *blockWordCommand) Run(ctx context.Context, console *adminConsole) error
 	return console.open(ctx, func(st *store.Store) error {
 		word, err := st.BlockWord(ctx, c.Word)
 		if err != nil {
-			return blockRefusal(err)
+			return blockError(err)
 		}
-		return console.say("%q is blocked in new text. Existing text does not change.", word)
+		return console.printf("%q is blocked in new text. Existing text does not change.", word)
 	})
 }
 
-// blockRefusal says which bound a word to block has met.
-func blockRefusal(err error) error {
-	var refused *domain.Error
-	if !errors.As(err, &refused) || len(refused.Fields) == 0 {
+// blockError translates the limit that a word to block exceeds.
+func blockError(err error) error {
+	var rejected *domain.Error
+	if !errors.As(err, &rejected) || len(rejected.Fields) == 0 {
 		return err
 	}
-	switch refused.Fields[0].Code {
+	switch rejected.Fields[0].Code {
 	case domain.FaultTooShort:
 		return errors.New("give a word of at least 2 letters or digits; one character is enough in a script without spaces, such as Chinese. Symbols and emoji cannot be blocked")
 	case domain.FaultTooLong:
@@ -60,7 +60,7 @@ func (c *unblockWordCommand) Run(ctx context.Context, console *adminConsole) err
 		if err != nil {
 			return err
 		}
-		return console.say("%q is allowed again.", word)
+		return console.printf("%q is allowed again.", word)
 	})
 }
 

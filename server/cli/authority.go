@@ -21,7 +21,7 @@ type authority struct {
 	problems map[string]string // by name and type of challenge; by "" the last that concerns no name
 }
 
-// maxAuthorityBody is more than any response of an authority has.
+// maxAuthorityBody is the maximum size of a response in bytes.
 const maxAuthorityBody = 1 << 20
 
 // RoundTrip implements http.RoundTripper.

@@ -17,7 +17,7 @@ type backupCommand struct {
 func (c *backupCommand) Run(ctx context.Context, console *console) error {
 	contents, err := store.Backup(ctx, c.DB, c.File)
 	if err == nil {
-		fmt.Fprintf(console.out, "%s holds %s\n", c.File, told(contents))
+		fmt.Fprintf(console.out, "%s holds %s\n", c.File, formatContents(contents))
 	}
 	return err
 }
@@ -38,13 +38,13 @@ func (c *restoreCommand) Run(ctx context.Context, console *console) error {
 		fmt.Fprintf(console.out, "The previous database is kept as %s\n", kept)
 	}
 	if err == nil {
-		fmt.Fprintf(console.out, "%s holds %s\n", c.DB, told(contents))
+		fmt.Fprintf(console.out, "%s holds %s\n", c.DB, formatContents(contents))
 	}
 	return err
 }
 
-// told is what a file holds, for the operator to compare.
-func told(c store.Contents) string {
+// formatContents describes the contents of a file, for the operator to compare.
+func formatContents(c store.Contents) string {
 	return fmt.Sprintf("%d agents, %d calls, %d replies, %d contact requests, %d collaborations (%d KiB, checked)",
 		c.Agents, c.Posts, c.Replies, c.Requests, c.Collabs, (c.Bytes+1023)/1024)
 }

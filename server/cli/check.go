@@ -23,33 +23,32 @@ import (
 	"callbook/store/text"
 )
 
-// checkCommand takes what serve takes, and finds out whether that would work.
+// checkCommand takes the settings of serve, and checks whether serve would work with them.
 type checkCommand struct {
 	serveCommand `embed:""`
 }
 
-// findings are what a check found. What is wrong ends it with an error; what is
-// only odd does not.
+// findings prints the results of a check and counts the problems. A note is no problem.
 type findings struct {
-	out   io.Writer
-	wrong int
+	out      io.Writer
+	problems int
 }
 
-func (f *findings) say(verdict, subject, format string, args ...any) {
+func (f *findings) printf(verdict, subject, format string, args ...any) {
 	fmt.Fprintf(f.out, "%-6s%-10s%s\n", verdict, subject, fmt.Sprintf(format, args...))
 }
 
-func (f *findings) good(subject, format string, args ...any) {
-	f.say("ok", subject, format, args...)
+func (f *findings) ok(subject, format string, args ...any) {
+	f.printf("ok", subject, format, args...)
 }
 
-func (f *findings) odd(subject, format string, args ...any) {
-	f.say("note", subject, format, args...)
+func (f *findings) note(subject, format string, args ...any) {
+	f.printf("note", subject, format, args...)
 }
 
-func (f *findings) bad(subject, format string, args ...any) {
-	f.wrong++
-	f.say("ERROR", subject, format, args...)
+func (f *findings) problem(subject, format string, args ...any) {
+	f.problems++
+	f.printf("ERROR", subject, format, args...)
 }
 
 func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Context) error {
@@ -65,14 +64,13 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	c.checkCertificates(f)
 	c.checkPublic(f)
 	c.checkCopies(f)
-	if f.wrong > 0 {
-		return fmt.Errorf("found %d problems: each line marked ERROR says how to fix one", f.wrong)
+	if f.problems > 0 {
+		return fmt.Errorf("found %d problems: each line marked ERROR says how to fix one", f.problems)
 	}
 	return nil
 }
 
-// printSettings prints every setting in force, as its variable. What holds a
-// password is shown without it.
+// printSettings prints every setting in force, as its variable and without passwords.
 func (c *checkCommand) printSettings(out io.Writer, k *kong.Context) {
 	for _, flag := range k.Flags() {
 		if len(flag.Envs) == 0 {
@@ -90,7 +88,7 @@ func (c *checkCommand) printSettings(out io.Writer, k *kong.Context) {
 	fmt.Fprintln(out)
 }
 
-// checkDatabase looks at the whole file, also while it is served.
+// checkDatabase checks the whole file, also while it is served.
 func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served bool) {
 	const subject = "database"
 	lock, err := c.lock()
@@ -99,28 +97,28 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 		defer lock.ReleaseUnused()
 	case errors.Is(err, sqlitedb.ErrLocked):
 		served = true
-		f.good("process", "%v", err)
+		f.ok("process", "%v", err)
 	default:
-		f.bad(subject, "%v", err)
+		f.problem(subject, "%v", err)
 		return false
 	}
 	if !sqlitedb.Exists(c.DB) {
-		f.odd(subject, "there is no database yet: callbook serve creates %s", c.DB)
+		f.note(subject, "there is no database yet: callbook serve creates %s", c.DB)
 		return served
 	}
 	contents, err := store.Verify(ctx, c.DB, served)
 	if err != nil {
-		f.bad(subject, "%v", c.advise(err))
+		f.problem(subject, "%v", c.withNextStep(err))
 		return served
 	}
 	file := sqlitedb.FileOf(c.DB)
 	if err := sqlitedb.MayWrite(file, filepath.Dir(file)); err != nil && !served {
-		f.bad(subject, "this user cannot write to it: run the check as the user of the service, or make that user the owner of the file, its folder and the files beside it (%v)", err)
+		f.problem(subject, "this user cannot write to it: run the check as the user of the service, or make that user the owner of the file, its folder and the files beside it (%v)", err)
 		return served
 	}
-	f.good(subject, "%s, schema %d", told(contents), contents.Schema)
+	f.ok(subject, "%s, schema %d", formatContents(contents), contents.Schema)
 	if openToOthers(file) {
-		f.bad(subject, "other users of this machine can open it: chmod 600 %s*", file)
+		f.problem(subject, "other users of this machine can open it: chmod 600 %s*", file)
 	}
 	return served
 }
@@ -130,15 +128,15 @@ func (c *checkCommand) checkDisk(f *findings) {
 	d, err := sqlitedb.DiskOf(filepath.Dir(sqlitedb.FileOf(c.DB)))
 	switch {
 	case err != nil:
-		f.bad(subject, "cannot read its state: %v", err)
+		f.problem(subject, "cannot read its state: %v", err)
 	case d.Network != "" && !c.NetworkDisk:
-		f.bad(subject, "%v (%s)", sqlitedb.ErrNetworkDisk, d.Network)
+		f.problem(subject, "%v (%s)", sqlitedb.ErrNetworkDisk, d.Network)
 	case d.Network != "":
-		f.odd(subject, "the database is on a network file system (%s), where writes may be lost and the file damaged", d.Network)
+		f.note(subject, "the database is on a network file system (%s), where writes may be lost and the file damaged", d.Network)
 	case d.Free < d.Least():
-		f.bad(subject, "%d MiB are free, at least %d MiB are needed", d.Free>>20, d.Least()>>20)
+		f.problem(subject, "%d MiB are free, at least %d MiB are needed", d.Free>>20, d.Least()>>20)
 	default:
-		f.good(subject, "%d MiB are free", d.Free>>20)
+		f.ok(subject, "%d MiB are free", d.Free>>20)
 	}
 }
 
@@ -150,39 +148,39 @@ func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 	}
 	switch {
 	case err != nil:
-		f.bad(subject, "%v", err)
+		f.problem(subject, "%v", err)
 	case sink == nil:
-		f.odd(subject, "off: no mailbox can be verified, and owners cannot claim agents")
+		f.note(subject, "off: no mailbox can be verified, and owners cannot claim agents")
 	case c.Mail == "log:" && c.MailFile == "":
-		f.odd(subject, "mails are written to the log only: set --mail, so that agents get their codes")
+		f.note(subject, "mails are written to the log only: set --mail, so that agents get their codes")
 	default:
-		f.good(subject, "ready to send mails")
+		f.ok(subject, "ready to send mails")
 	}
 }
 
 func (c *checkCommand) checkAddress(f *findings, served bool) {
 	const subject = "address"
 	if served {
-		f.good(subject, "not checked: the server is running")
+		f.ok(subject, "not checked: the server is running")
 		return
 	}
-	for _, e := range c.entrances(nil) {
+	for _, e := range c.endpoints(nil) {
 		listener, err := net.Listen("tcp", e.addr)
 		if next := lowPort(err); next != "" {
-			f.odd(subject, "this user cannot listen on %s: %s", e.addr, next)
+			f.note(subject, "this user cannot listen on %s: %s", e.addr, next)
 			continue
 		}
 		if err != nil {
-			f.bad(subject, "cannot listen there (%v): give another --%s, unless the service manager listens for the service", err, e.flag)
+			f.problem(subject, "cannot listen there (%v): give another --%s, unless the service manager listens for the service", err, e.flag)
 			continue
 		}
 		defer listener.Close() // in the end: no two can have the same
-		f.good(subject, "%s is free", e.addr)
+		f.ok(subject, "%s is free", e.addr)
 	}
 }
 
-// checkCertificates looks at those that lie on the disk. It calls nobody: whether the
-// name leads here and the ports are open shows only from outside.
+// checkCertificates checks the stored certificates, without a request to the network: only from outside it is
+// visible whether the name points to this machine and the ports are open.
 func (c *checkCommand) checkCertificates(f *findings) {
 	const subject = "https"
 	if len(c.Domain) == 0 {
@@ -190,82 +188,82 @@ func (c *checkCommand) checkCertificates(f *findings) {
 	}
 	folder := c.certificateFolder()
 	if openToOthers(folder) {
-		f.bad(subject, "other users of this machine can read the folder of the keys: chmod 700 %s", folder)
+		f.problem(subject, "other users of this machine can read the folder of the keys: chmod 700 %s", folder)
 	}
 	for _, name := range c.Domain {
 		cert, err := savedCertificate(folder, name)
 		switch {
 		case errors.Is(err, os.ErrPermission):
-			f.bad(subject, "%v: run the check as the user of the service", err)
+			f.problem(subject, "%v: run the check as the user of the service", err)
 		case err != nil:
-			f.odd(subject, "%s has no certificate yet: callbook serve obtains one within a minute of its start if the name points to this machine and port 443 or 80 is open to the internet; it retries after a minute, then after hours", name)
+			f.note(subject, "%s has no certificate yet: callbook serve obtains one within a minute of its start if the name points to this machine and port 443 or 80 is open to the internet; it retries after a minute, then after hours", name)
 		default:
 			checkCertificate(f, subject, name, cert, time.Now())
 		}
 	}
 }
 
-// checkCertificate judges a certificate. One is renewed in the last third of its time, or
-// 30 days before its end.
+// checkCertificate checks the name and the expiry of a certificate. Renewal starts in the last third of the
+// lifetime, or 30 days before its end.
 func checkCertificate(f *findings, subject, name string, cert *x509.Certificate, now time.Time) {
 	end := cert.NotAfter.Format(time.DateOnly)
 	late := min(10*24*time.Hour, cert.NotAfter.Sub(cert.NotBefore)/4)
 	const next = "callbook serve renews it while it runs, and logs why it cannot"
 	switch {
 	case cert.VerifyHostname(name) != nil:
-		f.bad(subject, "the certificate stored for %s is for %s: remove its file, and restart callbook serve", name, strings.Join(cert.DNSNames, ", "))
+		f.problem(subject, "the certificate stored for %s is for %s: remove its file, and restart callbook serve", name, strings.Join(cert.DNSNames, ", "))
 	case now.After(cert.NotAfter):
-		f.bad(subject, "the certificate of %s expired on %s: %s", name, end, next)
+		f.problem(subject, "the certificate of %s expired on %s: %s", name, end, next)
 	case cert.NotAfter.Sub(now) < late:
-		f.bad(subject, "the certificate of %s expires on %s: %s", name, end, next)
+		f.problem(subject, "the certificate of %s expires on %s: %s", name, end, next)
 	default:
-		f.good(subject, "%s has a certificate by %s, valid until %s", name, issuer(cert), end)
+		f.ok(subject, "%s has a certificate by %s, valid until %s", name, issuer(cert), end)
 	}
 }
 
-// checkPublic reports what the public sees.
+// checkPublic checks the public address, the contact, the limits and the durability.
 func (c *checkCommand) checkPublic(f *findings) {
 	base, _ := url.Parse(c.BaseURL) // valid, by plan
 	host, _, _ := net.SplitHostPort(c.Addr)
 	switch {
 	case c.BaseURL == "" && !text.IsLoopback(host):
-		f.odd("base URL", "not set: documents and mailed links contain the address of this machine")
+		f.note("base URL", "not set: documents and mailed links contain the address of this machine")
 	case base.Scheme == "http" && !text.IsLoopback(base.Hostname()):
-		f.odd("base URL", "without https, API keys cross the network unencrypted")
+		f.note("base URL", "without https, API keys cross the network unencrypted")
 	default:
-		f.good("base URL", "%s", cmp.Or(c.BaseURL, "this machine only"))
+		f.ok("base URL", "%s", cmp.Or(c.BaseURL, "this machine only"))
 	}
 	if c.Contact == "" {
-		f.odd("contact", "not set: people cannot contact you about the site")
+		f.note("contact", "not set: people cannot contact you about the site")
 	}
 	if c.Limits == "off" {
-		f.odd("limits", "off: for tests and private networks only")
+		f.note("limits", "off: for tests and private networks only")
 	}
 	if c.Durability != "full" {
-		f.odd("writes", "a power cut may lose the last writes (--durability normal)")
+		f.note("writes", "a power cut may lose the last writes (--durability normal)")
 	}
 }
 
 func (c *checkCommand) checkCopies(f *findings) {
 	const subject = "backups"
 	if c.BackupDir == "" {
-		f.odd(subject, "the service makes none: set --backup-dir to a folder on another disk")
+		f.note(subject, "the service makes none: set --backup-dir to a folder on another disk")
 		return
 	}
 	newest, err := c.schedule(c.DB).Newest(time.Now())
 	denied := sqlitedb.MayWrite(c.BackupDir)
 	switch age := time.Since(newest); {
 	case errors.Is(err, os.ErrNotExist):
-		f.odd(subject, "%s is created at startup", c.BackupDir)
+		f.note(subject, "%s is created at startup", c.BackupDir)
 	case err != nil:
-		f.bad(subject, "the folder cannot be read: %v", err)
+		f.problem(subject, "the folder cannot be read: %v", err)
 	case denied != nil:
-		f.bad(subject, "this user cannot write to it: run the check as the user of the service, or make that user the owner of the folder (%v)", denied)
+		f.problem(subject, "this user cannot write to it: run the check as the user of the service, or make that user the owner of the folder (%v)", denied)
 	case newest.IsZero():
-		f.odd(subject, "there is none yet in %s", c.BackupDir)
+		f.note(subject, "there is none yet in %s", c.BackupDir)
 	case age > 2*c.BackupEvery:
-		f.bad(subject, "the newest is of %s: see the log for the reason", newest.Format(time.RFC3339))
+		f.problem(subject, "the newest is of %s: see the log for the reason", newest.Format(time.RFC3339))
 	default:
-		f.good(subject, "the newest is of %s", newest.Format(time.RFC3339))
+		f.ok(subject, "the newest is of %s", newest.Format(time.RFC3339))
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// commands is the command line. Every flag has an environment variable
-// CALLBOOK_<FLAG>; the flag wins over it, and it over the file of settings.
+// commands is the command line. Every flag has an environment variable CALLBOOK_<FLAG>. The flag takes precedence
+// over it, and it over the file of settings.
 type commands struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Serve the directory (the default)."`
 	Dev     devCommand     `cmd:"" help:"Serve a temporary directory on this machine, to test agents: demo agents, no rate limits."`
@@ -31,10 +31,9 @@ type commands struct {
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
-// Run is the program without its surroundings; it returns the exit status. demo is
-// the directory that callbook dev begins with.
+// Run runs a command and returns the exit status. demo is the initial directory of callbook dev.
 func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Writer) int {
-	keepPrivate()
+	restrictPermissions()
 	var c commands
 	file := &configFile{}
 	exited := -1
@@ -73,7 +72,7 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		err = unknownVariables(parser.Model, os.Environ())
 	}
 	if err != nil {
-		complain(stderr, err)
+		printError(stderr, err)
 		fmt.Fprintln(stderr, "Run callbook --help for the commands and flags.")
 		return statusUsage
 	}
@@ -83,13 +82,13 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 			return statusFailed
 		}
 	} else if err != nil {
-		complain(stderr, err)
-		return endingOf(err).status
+		printError(stderr, err)
+		return exitOf(err).status
 	}
 	return 0
 }
 
-// decodePath reads a path; an empty one is none, not the current folder.
+// decodePath parses a path. An empty one means none, not the current folder.
 func decodePath(ctx *kong.DecodeContext, target reflect.Value) error {
 	var path string
 	if err := ctx.Scan.PopValueInto("path", &path); err != nil {
@@ -102,14 +101,14 @@ func decodePath(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// complain prints an error, or several, a line each.
-func complain(stderr io.Writer, err error) {
+// printError prints an error, or several, a line each.
+func printError(stderr io.Writer, err error) {
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintln(stderr, "callbook:", strings.TrimSpace(line))
 	}
 }
 
-// console is where a command prints.
+// console holds the outputs of a command.
 type console struct {
 	out, err io.Writer
 	demo     fs.FS

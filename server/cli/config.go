@@ -11,16 +11,15 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// configFile gives flags their values from the file that --config names: TOML,
-// whose keys are the names of the flags. One file serves all commands. The command
-// line and the environment win over it.
+// configFile reads flags from the TOML file of --config, whose keys are the names of the flags. One file serves all
+// commands. The command line and the environment take precedence.
 type configFile struct {
 	path   string
 	values map[string]any
-	err    error // of reading it; kong would tell it as that of some flag
+	err    error // of reading it; kong would send it as that of some flag
 }
 
-// Resolve is called by kong for each flag that the command line does not give.
+// Resolve implements kong.Resolver, for each flag that the command line does not set.
 func (f *configFile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if f.values == nil {
 		f.values = map[string]any{}
@@ -30,16 +29,16 @@ func (f *configFile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (
 		return nil, nil
 	}
 	value := f.values[flag.Name]
-	if form := formOf(flag.Target, value); form != "" {
+	if form := wantedType(flag.Target, value); form != "" {
 		f.err = fmt.Errorf("%s: %s must be %s", f.path, flag.Name, form) // the value may be a password
 		return nil, nil
 	}
 	return value, nil
 }
 
-// formOf says what a setting has to be where its value in the file is something else. A
-// text is read as that of a variable is.
-func formOf(target reflect.Value, value any) string {
+// wantedType returns the type that a setting must have, if its value in the file has another; else the empty string.
+// Strings are parsed like the values of variables.
+func wantedType(target reflect.Value, value any) string {
 	fits, form := false, "a string in quotation marks"
 	switch target.Kind() {
 	case reflect.Bool:
@@ -59,7 +58,7 @@ func formOf(target reflect.Value, value any) string {
 	return form
 }
 
-// Validate is called by kong in the end; Resolve has looked by then.
+// Validate implements kong.Resolver. Resolve has reported all errors.
 func (f *configFile) Validate(*kong.Application) error { return nil }
 
 const configName = "config"
@@ -83,12 +82,11 @@ func (f *configFile) read(ctx *kong.Context) error {
 	if _, err := toml.DecodeFile(f.path, &f.values); err != nil {
 		return fmt.Errorf("read the settings in %s: %w", f.path, err)
 	}
-	return f.refuseUnknown(ctx.Model)
+	return f.rejectUnknown(ctx.Model)
 }
 
-// refuseUnknown rejects a key that no flag reads: a misspelt setting must not be
-// silently without effect.
-func (f *configFile) refuseUnknown(app *kong.Application) error {
+// rejectUnknown rejects a key that no flag reads: a misspelt setting must not be silently ignored.
+func (f *configFile) rejectUnknown(app *kong.Application) error {
 	var known []string
 	for _, flag := range settings(app) {
 		if flag.Name != configName {
@@ -114,12 +112,12 @@ func settings(app *kong.Application) (flags []*kong.Flag) {
 	return flags
 }
 
-// likeness is from which on, of 1, a name is taken for another one misspelt.
-const likeness = 0.7
+// minSimilarity is the similarity, from 0 to 1, from which a known name is suggested for an unknown one.
+const minSimilarity = 0.7
 
-// suggestion names the known name that a misspelt one is most like, if one is.
+// suggestion returns a hint at the known name that is most similar to a misspelt one, if one is.
 func suggestion(misspelt string, known []string) string {
-	best, name := likeness, ""
+	best, name := minSimilarity, ""
 	for _, k := range known {
 		if like := levenshtein.Similarity(misspelt, k, nil); like > best {
 			best, name = like, k

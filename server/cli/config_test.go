@@ -11,7 +11,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// FuzzConfig reads settings files with a password in them: each is taken, or refused with
+// FuzzConfig reads settings files with a password in them: each is taken, or rejected with
 // words that do not hold it.
 func FuzzConfig(f *testing.F) {
 	const password = "hunter2"

@@ -21,7 +21,7 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// devMails is how many mails GET /dev/mail lists.
+// devMails is the maximum number of mails that GET /dev/mail lists.
 const devMails = 1000
 
 // devCommand does not read CALLBOOK_DB: that is the file of callbook serve, which
@@ -34,7 +34,7 @@ type devCommand struct {
 	logFlags `embed:""`
 }
 
-// limits are none, unless they are what is tested.
+// limits returns no limits, or the default ones with --limits on.
 func (c *devCommand) limits() (ratelimit.Limits, domain.Quotas, domain.MailCaps) {
 	if c.Limits == "on" {
 		return server.DefaultLimits, domain.DefaultQuotas, domain.DefaultMailCaps
@@ -88,12 +88,12 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
-	greet(console.out, base, dev.Agents(), c.Limits)
+	printWelcome(console.out, base, dev.Agents(), c.Limits)
 	return errors.Join(dev.Serve(ctx, server.Front{Listener: listener}), st.Close())
 }
 
-// greet prints what a newcomer can do at once: lines that work as they stand.
-func greet(out io.Writer, base string, agents []devmode.Agent, limits string) {
+// printWelcome prints example commands that work unchanged.
+func printWelcome(out io.Writer, base string, agents []devmode.Agent, limits string) {
 	w := &strings.Builder{} // printed at once: who reads the address may read on
 	if len(agents) > 0 {
 		fmt.Fprintln(w, "Demo agents, their trust levels and API keys:")

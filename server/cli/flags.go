@@ -18,14 +18,13 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// databaseFlags say which directory a command is about.
+// databaseFlags select the directory of a command.
 type databaseFlags struct {
 	Config string `help:"TOML file of settings, whose keys are the names of the flags, such as base-url = \"https://directory.example.org\". Flags and variables take precedence." placeholder:"PATH"`
 	DB     string `name:"db" default:"callbook.db" help:"SQLite file of the directory." type:"path"`
 }
 
-// limitFlags are the rate limits; 0 switches one off. Their defaults are those of server and
-// store, as a test checks.
+// limitFlags are the rate limits; 0 switches one off. A test compares their defaults with those of server and store.
 type limitFlags struct {
 	Limits             string `enum:"on,off" default:"on" help:"off: no rate limits, for tests and private networks."`
 	LimitReads         int    `default:"600" help:"Public reads per minute and address."`
@@ -81,7 +80,7 @@ func checkLimits(limits ...int) error {
 	return nil
 }
 
-// mailFlags are mails are sent: codes and links for owners.
+// mailFlags configure the mails of the site: codes and links for owners.
 type mailFlags struct {
 	Mail        string `default:"log:" help:"Where the site sends its mails: log: (the log), dir:PATH (a folder of .eml files), smtp://USER:PASSWORD@HOST[:PORT], smtps://…, or off." placeholder:"SINK"`
 	MailFile    string `help:"File that contains the --mail setting, to keep the password out of the environment." placeholder:"PATH"`
@@ -116,8 +115,8 @@ func (f mailFlags) setting() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// isMailSetting tells that a setting stands where the name of its file should, and with
-// it perhaps a password, which nothing may print.
+// isMailSetting reports whether the name of a file is a mail setting, which may hold a password and must not be
+// printed.
 func isMailSetting(file string) bool { return strings.Contains(file, "://") }
 
 func (f mailFlags) caps() *domain.MailCaps {
@@ -128,7 +127,7 @@ func (f mailFlags) caps() *domain.MailCaps {
 
 func (f mailFlags) check() error { return checkLimits(f.LimitMails, f.OwnerAgents) }
 
-// backupFlags are the copies that the service makes by itself.
+// backupFlags configure scheduled backups.
 type backupFlags struct {
 	BackupDir   string        `help:"Folder for scheduled backups of the database. It is created if it is missing." type:"path"`
 	BackupEvery time.Duration `default:"24h" help:"Time between scheduled backups."`
@@ -146,7 +145,7 @@ func (f backupFlags) check() error {
 	return nil
 }
 
-// size is a number of bytes, written as 10GB or 512MiB; 0 is none.
+// size is a number of bytes, written as 10GB or 512MiB; 0 means none.
 type size int64
 
 // UnmarshalText parses a size.
@@ -159,15 +158,15 @@ func (s *size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// leastSize is the least that --max-size may be: a new database takes a part of it.
-const leastSize = 10_000_000
+// minMaxSize is the minimum of --max-size: a new database has a part of it.
+const minMaxSize = 10_000_000
 
-// mostSize is what SQLite can address.
-const mostSize = 17_000_000_000_000
+// maxMaxSize is the maximum of --max-size: SQLite cannot address more.
+const maxMaxSize = 17_000_000_000_000
 
 func (s size) check() error {
-	if s != 0 && (s < leastSize || s > mostSize) {
-		return fmt.Errorf("--max-size must be from %d MB to %d TB, or 0 for no limit", int64(leastSize/1e6), int64(mostSize/1e12))
+	if s != 0 && (s < minMaxSize || s > maxMaxSize) {
+		return fmt.Errorf("--max-size must be from %d MB to %d TB, or 0 for no limit", int64(minMaxSize/1e6), int64(maxMaxSize/1e12))
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"callbook/store/text"
 )
 
-// httpsFlags have the site speak https by itself.
+// httpsFlags configure HTTPS.
 type httpsFlags struct {
 	Domain        []string `help:"Names of the site, such as directory.example.org. Callbook obtains and renews their certificates, and serves HTTPS. Further names, such as www.directory.example.org, redirect to the first. This accepts the terms of the certificate authority." placeholder:"NAME"`
 	ACMEEmail     string   `name:"acme-email" help:"With --domain: your mail address for the certificate authority." placeholder:"ADDRESS"`
@@ -24,7 +24,8 @@ type httpsFlags struct {
 	HTTPAddr      string   `name:"http-addr" help:"With --domain: address of the listener that redirects HTTP to HTTPS and answers the certificate authority, or off. Default: :80." placeholder:"ADDR"`
 }
 
-// AfterApply is called by kong once the flags are read: some defaults depend on others.
+// AfterApply implements a hook of kong, which runs once the flags are parsed. It sets defaults that depend on other
+// flags.
 func (c *serveCommand) AfterApply() error {
 	if len(c.Domain) == 0 {
 		c.Addr = cmp.Or(c.Addr, "127.0.0.1:8080")
@@ -41,11 +42,10 @@ func (c *serveCommand) AfterApply() error {
 	return nil
 }
 
-// privateTops are the top-level names that no public authority certifies (RFC 6761 and
-// others).
+// privateTops are top-level names for which no public authority issues certificates (RFC 6761 and others).
 var privateTops = []string{"localhost", "local", "internal", "test", "example", "invalid", "onion", "lan", "home"}
 
-// check refuses what no certificate can be for, given the site's address.
+// check rejects names and URLs for which no certificate can be issued, given the base URL.
 func (f httpsFlags) check(base string) error {
 	if len(f.Domain) == 0 {
 		if f.ACMEEmail != "" || f.HTTPAddr != "" || f.ACMEDirectory != autocert.DefaultACMEDirectory {

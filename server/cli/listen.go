@@ -12,30 +12,30 @@ import (
 	"callbook/server"
 )
 
-// entrance is an address that a server listens on.
-type entrance struct {
+// endpoint is an address that a server listens on.
+type endpoint struct {
 	flag     string // that gives the address
 	addr     string
-	front    func(*server.Server) server.Front // what answers there, without its listener
+	front    func(*server.Server) server.Front // its handler, without its listener
 	listener net.Listener
 }
 
-// entrances are all addresses of a server; the first is the directory's own.
-func (c *serveCommand) entrances(certificates *certificates) []entrance {
-	all := []entrance{{flag: "addr", addr: c.Addr, front: certificates.front}}
+// endpoints returns all addresses of a server; the first is the directory's own.
+func (c *serveCommand) endpoints(certificates *certificates) []endpoint {
+	all := []endpoint{{flag: "addr", addr: c.Addr, front: certificates.front}}
 	if len(c.Domain) > 0 && c.HTTPAddr != off {
-		all = append(all, entrance{flag: "http-addr", addr: c.HTTPAddr, front: certificates.redirect})
+		all = append(all, endpoint{flag: "http-addr", addr: c.HTTPAddr, front: certificates.redirect})
 	}
 	if c.MetricsAddr != "" {
-		all = append(all, entrance{flag: "metrics-addr", addr: c.MetricsAddr, front: func(s *server.Server) server.Front {
+		all = append(all, endpoint{flag: "metrics-addr", addr: c.MetricsAddr, front: func(s *server.Server) server.Front {
 			return server.Front{Handler: s.Metrics()}
 		}})
 	}
 	return all
 }
 
-// check refuses what is no address, without asking anybody.
-func (e entrance) check() error {
+// check rejects a malformed address. It does not use the network.
+func (e endpoint) check() error {
 	_, port, err := net.SplitHostPort(e.addr)
 	if n, numberErr := strconv.Atoi(port); err == nil && (numberErr != nil && port == "" || numberErr == nil && (n < 0 || n > 65535)) {
 		err = errors.New("the port must be from 0 to 65535")
@@ -46,20 +46,20 @@ func (e entrance) check() error {
 	return nil
 }
 
-// listen listens on all entrances, or on none. A socket that the service manager hands
-// over is taken for its address: nobody is refused while the program is started again.
-func listen(entrances []entrance) error {
+// listen listens on all endpoints, or on none. It uses a socket of the service manager for its address, so that
+// clients can connect while the program restarts.
+func listen(endpoints []endpoint) error {
 	handed, err := activation.Listeners()
 	if err != nil {
 		return fmt.Errorf("use the sockets of the service manager: %w", err)
 	}
-	for i := range entrances {
-		e := &entrances[i]
-		if e.listener = take(handed, e.addr); e.listener != nil {
+	for i := range endpoints {
+		e := &endpoints[i]
+		if e.listener = takeListener(handed, e.addr); e.listener != nil {
 			continue
 		}
 		if e.listener, err = net.Listen("tcp", e.addr); err != nil {
-			closeAll(entrances)
+			closeAll(endpoints)
 			if next := lowPort(err); next != "" {
 				err = fmt.Errorf("%w: %s", err, next)
 			}
@@ -68,14 +68,14 @@ func listen(entrances []entrance) error {
 	}
 	for _, l := range handed {
 		if l != nil {
-			closeAll(entrances)
+			closeAll(endpoints)
 			return fmt.Errorf("%w: the service manager passes a socket for %s, an address in no setting", errSettings, l.Addr())
 		}
 	}
 	return nil
 }
 
-// lowPort is what to do where only some users may listen.
+// lowPort returns the remedy for a missing right to listen on a port; empty for other errors.
 func lowPort(err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return "allow this user ports below 1024, as the unit of callbook unit does, or use another port"
@@ -83,9 +83,9 @@ func lowPort(err error) string {
 	return ""
 }
 
-// take takes the listener of an address out of those handed over. One for all of the
-// machine's addresses does not serve for one of them: it would let others in.
-func take(handed []net.Listener, addr string) net.Listener {
+// takeListener removes the listener of an address from those of the service manager. A listener on all addresses is
+// not used for one of them, because it would expose the endpoint.
+func takeListener(handed []net.Listener, addr string) net.Listener {
 	want, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
 		return nil
@@ -103,17 +103,17 @@ func take(handed []net.Listener, addr string) net.Listener {
 	return nil
 }
 
-func closeAll(entrances []entrance) {
-	for _, e := range entrances {
+func closeAll(endpoints []endpoint) {
+	for _, e := range endpoints {
 		if e.listener != nil {
 			_ = e.listener.Close()
 		}
 	}
 }
 
-// fronts are the entrances as a server serves them.
-func fronts(entrances []entrance, s *server.Server) (all []server.Front) {
-	for _, e := range entrances {
+// fronts returns the endpoints for server.Serve.
+func fronts(endpoints []endpoint, s *server.Server) (all []server.Front) {
+	for _, e := range endpoints {
 		front := e.front(s)
 		front.Listener = e.listener
 		all = append(all, front)

@@ -11,35 +11,35 @@ import (
 	"callbook/store"
 )
 
-// notify tells the service manager, where there is one, that the server answers, and
-// goes on telling it, if it wants to hear, for as long as the database can be read
-// and written; a watchdog that hears nothing starts the program again. stop ends it.
+// notify reports to the service manager, if there is one, that the server is ready, and then at the intervals of its
+// watchdog that the database can be read and written. Without reports the watchdog restarts the program. stop ends
+// the reports.
 func notify(ctx context.Context, st *store.Store, log zerolog.Logger) (stop func()) {
-	tell := func(state string) {
+	send := func(state string) {
 		if _, err := daemon.SdNotify(false, state); err != nil {
 			log.Warn().Err(err).Msg("cannot notify the service manager")
 		}
 	}
-	tell(daemon.SdNotifyReady)
-	told := context.AfterFunc(ctx, func() { tell(daemon.SdNotifyStopping) })
+	send(daemon.SdNotifyReady)
+	stopNotice := context.AfterFunc(ctx, func() { send(daemon.SdNotifyStopping) })
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	if period, err := daemon.SdWatchdogEnabled(false); err == nil && period > 0 {
-		watching.Go(func() { watchdog(ctx, st, period, tell) })
+		watching.Go(func() { watchdog(ctx, st, period, send) })
 	}
 	return func() {
-		told()
+		stopNotice()
 		cancel()
 		watching.Wait()
 	}
 }
 
 // watchdog notifies the service manager twice in a period while the store is alive, and checks again soon if it is not.
-func watchdog(ctx context.Context, st *store.Store, period time.Duration, tell func(string)) {
+func watchdog(ctx context.Context, st *store.Store, period time.Duration, send func(string)) {
 	for {
 		pause := period / 2
 		if st.Alive(ctx, period/3) == nil {
-			tell(daemon.SdNotifyWatchdog)
+			send(daemon.SdNotifyWatchdog)
 		} else {
 			pause = period / 20
 		}

@@ -38,7 +38,7 @@ type serveCommand struct {
 	limitFlags    `embed:"" group:"limits"`
 }
 
-// Help is what callbook serve --help says beside the settings.
+// Help returns the text that kong shows below the usage.
 func (*serveCommand) Help() string {
 	return `To try it, with all mails in the log:
 
@@ -56,13 +56,13 @@ Behind a reverse proxy on the same machine:
 Each setting is a flag, a variable, and a key in the file of --config; the first that is given wins. callbook check takes the same settings and reports problems. callbook help configuration describes the file.`
 }
 
-// plan is what the settings come to, all of it checked before anything is opened.
+// plan holds the options that the settings result in.
 type plan struct {
 	store  store.Options
 	server server.Options
 }
 
-// plan checks every setting, and tells of all that are wrong at once.
+// plan checks all settings before anything is opened, and returns all errors at once.
 func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	limits, quotas := c.limits()
 	p.store = store.Options{
@@ -78,18 +78,18 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	if c.BaseURL != "" {
 		errs[4] = server.CheckBaseURL(c.BaseURL)
 	}
-	for _, e := range c.entrances(nil) {
+	for _, e := range c.endpoints(nil) {
 		errs[4] = errors.Join(errs[4], e.check())
 	}
-	err = errors.Join(append(errs[:], c.checkPlaces(), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
+	err = errors.Join(append(errs[:], c.checkPaths(), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
 	if err != nil {
 		err = fmt.Errorf("%w:\n%w", errSettings, err)
 	}
 	return p, err
 }
 
-// checkPlaces refuses a database among its own copies, which would be dropped with them.
-func (c *serveCommand) checkPlaces() error {
+// checkPaths rejects a database among its own scheduled backups, which would be deleted with them.
+func (c *serveCommand) checkPaths() error {
 	switch {
 	case c.DB == "":
 		return errors.New("--db: the name of the file is empty")
@@ -100,7 +100,7 @@ func (c *serveCommand) checkPlaces() error {
 }
 
 func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
-	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may leave: that ends no service
+	signal.Ignore(syscall.SIGPIPE) // the service survives the reader of its log
 	log, closeLog := c.logger(console.err)
 	defer closeLog()
 	p, err := c.plan(log)
@@ -117,12 +117,12 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	if err != nil {
 		return err
 	}
-	entrances := c.entrances(certificates)
-	if err := listen(entrances); err != nil {
+	endpoints := c.endpoints(certificates)
+	if err := listen(endpoints); err != nil {
 		return err
 	}
-	defer closeAll(entrances)
-	at := entrances[0].listener.Addr()
+	defer closeAll(endpoints)
+	at := endpoints[0].listener.Addr()
 	if p.server.BaseURL == "" {
 		p.server.BaseURL = "http://" + reachable(at)
 		log.Info().Str("base_url", p.server.BaseURL).Msg("--base-url is not set: documents contain this address")
@@ -133,7 +133,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	}
 	lock.Keep()
 	defer func() {
-		err = c.advise(errors.Join(err, st.Close()))
+		err = c.withNextStep(errors.Join(err, st.Close()))
 		log.Info().Msg("callbook has stopped")
 	}()
 	s, err := server.New(st, p.server)
@@ -144,19 +144,19 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	stop := notify(ctx, st, log)
 	defer stop()
 	certificates.start(ctx, s)
-	return s.Serve(ctx, fronts(entrances, s)...)
+	return s.Serve(ctx, fronts(endpoints, s)...)
 }
 
-// lock takes the database for this process. Copies without a database tell of one
-// that is gone, as its lock file does.
+// lock locks the database for this process. Backups without a database show that the database is missing, and so
+// does its lock file.
 func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
 	lock, err := sqlitedb.AcquireLock(c.DB)
 	if err != nil {
-		return nil, c.advise(err)
+		return nil, c.withNextStep(err)
 	}
 	if c.schedule(c.DB).NewestName(time.Now()) != "" && !sqlitedb.Exists(c.DB) {
 		lock.Release()
-		return nil, c.advise(fmt.Errorf("%w, but there are backups of it in %s: to start with a new database, move them away", sqlitedb.ErrGone, c.BackupDir))
+		return nil, c.withNextStep(fmt.Errorf("%w, but there are backups of it in %s: to start with a new database, move them away", sqlitedb.ErrGone, c.BackupDir))
 	}
 	return lock, nil
 }
@@ -164,7 +164,7 @@ func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
 // progressPeriod is the time between two log lines of a long startup.
 const progressPeriod = 10 * time.Second
 
-// openStore opens the database, and tells what the operator should know of it.
+// openStore opens the database, and logs its creation, upgrade and durability.
 func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o store.Options) (*store.Store, error) {
 	if c.BackupDir != "" {
 		if err := sqlitedb.MakeFolder(c.BackupDir); err != nil {
@@ -183,7 +183,7 @@ func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o stor
 	}
 	st, err := store.Open(ctx, o)
 	if err != nil {
-		return nil, c.advise(err)
+		return nil, c.withNextStep(err)
 	}
 	if from, to, copied := st.Upgraded(); from > 0 && from != to {
 		log.Info().Int64("from", from).Int64("to", to).Str("copy", copied).Msg("upgraded the database")

@@ -23,19 +23,19 @@ const (
 	statusDenied   = 77
 )
 
-// errSettings tells that the settings are wrong, not what they lead to.
+// errSettings reports invalid settings, not the failures that valid ones cause.
 var errSettings = errors.New("invalid settings")
 
-// ending is a way in which the program ends before it was told to.
-type ending struct {
+// exit describes how the program exits after an error.
+type exit struct {
 	err    error
 	status int
-	again  bool   // starting the program again may help: a service manager should
-	next   string // what the operator does then, where the error does not say; %s is the command that restores
+	again  bool   // a restart may help
+	next   string // next step, unless the error says it; %s is the command that restores a backup
 }
 
-// endings are told by the first that fits.
-var endings = []ending{
+// exits are matched in their order; the first match counts.
+var exits = []exit{
 	{err: errSettings, status: statusUsage},
 	{err: sqlitedb.ErrNetworkDisk, status: statusUsage},
 	{err: sqlitedb.ErrDamaged, status: statusData, next: "restore a backup: %s"},
@@ -50,26 +50,25 @@ var endings = []ending{
 	{err: fs.ErrPermission, status: statusDenied},
 }
 
-func endingOf(err error) ending {
-	for _, e := range endings {
+func exitOf(err error) exit {
+	for _, e := range exits {
 		if errors.Is(err, e.err) {
 			return e
 		}
 	}
-	return ending{status: statusFailed, again: true}
+	return exit{status: statusFailed, again: true}
 }
 
-// advise adds the next step to what the operator is told of a database that cannot
-// be served.
-func (c *serveCommand) advise(err error) error {
-	next := endingOf(err).next
+// withNextStep adds the next step for the operator to the error of a database that cannot be served.
+func (c *serveCommand) withNextStep(err error) error {
+	next := exitOf(err).next
 	if err == nil || next == "" {
 		return err
 	}
-	return fmt.Errorf("%w; %s", err, strings.ReplaceAll(next, "%s", c.restoring()))
+	return fmt.Errorf("%w; %s", err, strings.ReplaceAll(next, "%s", c.restoreCommandLine()))
 }
 
-// restoring is the command that brings the newest copy back.
-func (c *serveCommand) restoring() string {
+// restoreCommandLine returns the command that restores the newest backup.
+func (c *serveCommand) restoreCommandLine() string {
 	return fmt.Sprintf("callbook restore %s --db %s", cmp.Or(c.schedule(c.DB).NewestName(time.Now()), "COPY"), c.DB)
 }

@@ -13,9 +13,9 @@ import (
 // row for each status.
 func TestEndingsAreToldAlike(t *testing.T) {
 	again := map[int]bool{statusFailed: true, statusInternal: false}
-	for _, e := range endings {
+	for _, e := range exits {
 		if before, known := again[e.status]; known && before != e.again {
-			t.Errorf("status %d helps at times: a service manager cannot tell", e.status)
+			t.Errorf("status %d helps at times: a service manager cannot send", e.status)
 		}
 		again[e.status] = e.again
 	}
@@ -34,16 +34,16 @@ func TestEndingsAreToldAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := regexp.MustCompile(`(?m)^\| ([0-9]+) \| .* \| (.*) \|$`).FindAllStringSubmatch(string(manual), -1)
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	for _, row := range rows {
-		told[row[1]] = row[2] != "no"
+		listed[row[1]] = row[2] != "no"
 	}
 	for status, helps := range again {
-		if in, ok := told[fmt.Sprint(status)]; !ok || in != helps {
+		if in, ok := listed[fmt.Sprint(status)]; !ok || in != helps {
 			t.Errorf("the manual says of %d: %v, %v", status, ok, in)
 		}
 	}
-	if len(told) != len(again) {
-		t.Errorf("the manual has %d statuses", len(told))
+	if len(listed) != len(again) {
+		t.Errorf("the manual has %d statuses", len(listed))
 	}
 }

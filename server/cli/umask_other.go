@@ -2,5 +2,5 @@
 
 package cli
 
-// keepPrivate leaves it to the folder: files have its rights.
-func keepPrivate() {}
+// restrictPermissions does nothing: the folder decides about permissions.
+func restrictPermissions() {}

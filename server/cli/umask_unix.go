@@ -4,6 +4,6 @@ package cli
 
 import "golang.org/x/sys/unix"
 
-// keepPrivate has every file that the program makes be its user's alone, whatever
-// makes it: keys, mails and mailboxes stand in them.
-func keepPrivate() { unix.Umask(0o077) }
+// restrictPermissions removes the permissions of other users from every file that the program creates, because they
+// contain keys, mails and mailboxes.
+func restrictPermissions() { unix.Umask(0o077) }

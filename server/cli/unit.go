@@ -16,8 +16,7 @@ var serviceUnit string
 //go:embed callbook.socket
 var socketUnit string
 
-// unitCommand prints what systemd needs, so that the program is the only file to
-// copy to a server.
+// unitCommand prints the units of systemd, so that the program is the only file to copy to a server.
 type unitCommand struct {
 	Socket bool `env:"-" help:"Print callbook.socket instead: systemd keeps the addresses open while the service restarts."`
 }
@@ -38,9 +37,8 @@ func (c unitCommand) Run(console *console) error {
 	return err
 }
 
-// allowNameServers adds the name servers of resolv.conf to the addresses that the service
-// may reach. Those of many cloud machines have a private or link-local address, which the
-// unit denies; allowing a public one changes nothing.
+// allowNameServers adds the name servers of resolv.conf to the addresses that the service may reach. Those of many
+// cloud machines have a private or link-local address, which the unit denies; allowing a public one changes nothing.
 func allowNameServers(unit, resolver string) string {
 	const last = "IPAddressAllow=localhost\n"
 	allowed := ""

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Set by .release/build, which looks at the repository itself: what the go command
-// stamps by itself depends on the clone.
+// Set by .release/build from the repository: the version that the go command stamps depends on the clone.
 var release, commit string
 
 type versionCommand struct{}

@@ -51,8 +51,7 @@ func isISATAP(addr netip.Addr) bool {
 	return addr.Is6() && b[8]&^0x02 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }
 
-// control is the net.Dialer's: it checks the address of the socket itself, a moment
-// before it is connected.
+// control implements net.Dialer.Control. It checks the address of the socket just before it is connected.
 func (g guard) control(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -61,8 +60,8 @@ func (g guard) control(_, address string, _ syscall.RawConn) error {
 	return g.check(at)
 }
 
-// resolve returns the one address to dial for a host and port. A host is blocked if
-// any of its addresses is, so that no answer can hide behind another.
+// resolve returns the one address to dial for a host and port. A host is blocked if any of its addresses is, so that
+// no allowed address can hide a blocked one.
 func (g guard) resolve(ctx context.Context, hostPort string) (netip.AddrPort, error) {
 	host, service, _ := net.SplitHostPort(hostPort) // as the transport joined them
 	port, err := strconv.ParseUint(service, 10, 16)
@@ -95,8 +94,8 @@ func (g guard) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	return g.resolver.LookupNetIP(ctx, "ip", host)
 }
 
-// rooted resolves names as they stand. Without the dot at the end, the search list
-// of the machine's network could make an inner name of one.
+// rooted resolves names as fully qualified: without the dot at the end, the search list of the machine's network
+// could turn one into an internal name.
 type rooted struct{ *net.Resolver }
 
 // LookupNetIP implements Resolver.

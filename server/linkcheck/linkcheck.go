@@ -4,33 +4,30 @@
 //
 // # The guard
 //
-// The address of the page comes from a stranger, and so do its name's DNS records
-// and the redirects of its server. Each could lead the service to a machine that
-// only the service can reach.
+// The address of the page, the DNS records of its name and the redirects of its server are untrusted. Each could lead
+// the service to a machine that only the service can reach.
 //
-// Every URL, that of a redirect too, is checked by scheme, host and port. The name
-// is resolved once, refused if any of its addresses is not public, and one of the
-// very addresses that were checked is dialled, so a second, different DNS answer
-// comes too late. The dialer checks the address of the socket once more.
+// The scheme, host and port of every URL are checked, also after a redirect. The name is resolved once and rejected if
+// any of its addresses is not public. The service dials one of the checked addresses, so a second, different DNS
+// response has no effect. The dialer checks the address of the socket once more.
 //
-// # What is deliberately not done
+// # Deliberate omissions
 //
 //   - No proxy, whatever the environment says: it would resolve names by itself.
 //   - No second attempt at another address of the same name, no connection that is
 //     reused, no HTTP/2, no cookie, no referrer, no compression, no script, no meta
 //     refresh, no robots.txt.
 //   - No NAT64: where IPv4 is reached through 64:ff9b::/96 alone, pages on IPv4
-//     are refused, since such an address can carry any private one. A network's
+//     are rejected, since such an address can carry any private one. A network's
 //     own prefix for NAT64 looks like any public address and is not recognised.
 //   - No internationalised host names but in their ASCII form (xn--).
 //   - No text of the page or its server is returned: a result is one of a few fixed
 //     words, so that it cannot be used to read inner pages.
 //   - A page of the directory itself proves nothing, and neither does a mention on
 //     a page whose own address holds the wanted one: search results, copies in
-//     archives and the like repeat what they were asked.
+//     archives and similar pages repeat the query.
 //
-// A mention shows that somebody could write on the page, no more. A rel="me" link
-// shows that somebody could write its markup.
+// A mention proves only that the agent's operator could write text on the page; a rel="me" link, its markup.
 package linkcheck
 
 import (
@@ -62,10 +59,10 @@ const (
 	maxBodyBytes    = 512 << 10
 )
 
-// ErrBusy: Options.Allow refused a connection, and so nothing is known of the page.
+// ErrBusy reports that Options.Allow rejected a connection, so that nothing is known about the page.
 var ErrBusy = errors.New("too many checks of that address")
 
-// failure is why a page does not prove anything, in the words of the API.
+// failure is the reason why a page proves nothing, as a code of the API.
 type failure string
 
 func (f failure) Error() string { return string(f) }
@@ -79,14 +76,14 @@ const (
 	notFound    failure = "not_found_on_page"
 )
 
-// Resolver is what the package needs of a net.Resolver.
+// Resolver is the part of net.Resolver that the package uses.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Options are how a Checker reaches the outside. The zero value is ready for use.
+// Options configures a Checker. The zero value is ready for use.
 type Options struct {
 	Resolver  Resolver              // nil: the system's
 	Dial      dialFunc              // for tests; nil: a dialer that checks each socket's address
@@ -125,7 +122,7 @@ func New(o Options) *Checker {
 		TLSClientConfig:        &tls.Config{RootCAs: o.Roots, NextProtos: []string{"http/1.1"}},
 		TLSHandshakeTimeout:    c.timeout,
 		DisableKeepAlives:      true, // a new connection is a new check, and is never retried
-		DisableCompression:     true, // the limits are those of what was sent
+		DisableCompression:     true, // limits apply to the bytes sent
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
 	return c
@@ -146,18 +143,17 @@ func (c *Checker) dialContext(ctx context.Context, network, hostPort string) (ne
 	return c.dial(ctx, network, addr.String())
 }
 
-// Result is what a check found.
+// Result is the result of a check.
 type Result struct {
-	Kind    string // what KindOf returns for the last host on the way
+	Kind    string // KindOf the last host, after redirects
 	Status  string // verified or failed
 	Proof   string // rel_me or mention; empty if failed
 	Failure string // blocked, unreachable, http_error, too_large, timeout, not_found_on_page; empty if verified
 }
 
-// Check fetches page and looks on it for the address wanted. Whatever the page
-// and its server do is a Result; the error is ErrBusy, or that of a ctx which
-// ended first. A check takes no longer than Options.Timeout, DNS included, reads
-// at most 512 KiB of a page, and follows at most 3 redirects.
+// Check fetches page and searches it for the address wanted. All results of the page and its server are a Result;
+// the error is ErrBusy, or that of ctx if it ended first. A check takes no longer than Options.Timeout, DNS
+// included, reads at most 512 KiB of a page, and follows at most 3 redirects.
 func (c *Checker) Check(ctx context.Context, page, wanted string) (Result, error) {
 	run, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -206,7 +202,7 @@ type visit struct {
 	responded atomic.Bool // the server at that URL has begun to respond
 }
 
-// checkRedirect is the http.Client's.
+// checkRedirect implements http.Client.CheckRedirect.
 func (v *visit) checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return httpError
@@ -228,8 +224,8 @@ func (v *visit) enter(u *url.URL) error {
 	return nil
 }
 
-// read looks for the proof in a whole page: one that is cut short or goes on for
-// too long proves nothing, wherever on it the address stands.
+// read searches a whole page for the proof. A page that is truncated or too long proves nothing, wherever in it the
+// address is.
 func (v *visit) read(resp *http.Response) (string, error) {
 	coding := strings.Join(resp.Header.Values("Content-Encoding"), ",")
 	switch {
@@ -257,7 +253,7 @@ func isHTML(contentType string) bool {
 	return contentType == "" || media == "text/html" || media == "application/xhtml+xml"
 }
 
-// failureOf maps the errors of resolver, socket, TLS and HTTP to the API's words.
+// failureOf maps errors of resolver, socket, TLS and HTTP to codes of the API.
 func (v *visit) failureOf(err error) failure {
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err // for url.Error calls itself a net.Error, whatever it wraps
@@ -278,7 +274,7 @@ func (v *visit) failureOf(err error) failure {
 	return httpError
 }
 
-// kinds are the hosts that are more than a website to a reader.
+// kinds maps hosts to kinds other than website.
 var kinds = map[string]string{
 	"github.com": "github", "gist.github.com": "github",
 	"gitlab.com":     "gitlab",
@@ -288,8 +284,8 @@ var kinds = map[string]string{
 	"mstdn.social": "mastodon", "fosstodon.org": "mastodon", "hachyderm.io": "mastodon",
 }
 
-// KindOf names the kind of a host: github, gitlab, codeberg, huggingface, mastodon,
-// xiaohongshu, or website for any other. The host has no port.
+// KindOf returns the kind of a host: github, gitlab, codeberg, huggingface, mastodon, xiaohongshu, or website for
+// any other. The host has no port.
 func KindOf(host string) string {
 	host = strings.TrimPrefix(strings.ToLower(host), "www.")
 	if strings.HasPrefix(host, "mastodon.") {

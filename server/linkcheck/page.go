@@ -14,7 +14,7 @@ const (
 	proofMention = "mention"
 )
 
-// target is the address that is looked for, in the forms that the search needs.
+// target is the address that is searched for, in the forms that the search needs.
 type target struct {
 	text []byte // as a mention, without a slash at its end
 	link string // as linkTo returns it
@@ -35,10 +35,9 @@ func newTarget(wanted string) (target, error) {
 	}, nil
 }
 
-// linkTo returns an address in the form in which two are compared: no difference
-// is made by the case of scheme and host, a port that goes without saying, one
-// slash at the end, the fragment, and the language of the page. It is empty for
-// what cannot be an agent's address.
+// linkTo normalizes an address for comparison. It ignores the case of scheme and host, a default port, one slash at
+// the end, the fragment, and the language of the page. It returns the empty string for an address that cannot be an
+// agent's.
 func linkTo(u *url.URL) string {
 	if u.Host == "" || u.User != nil {
 		return ""
@@ -51,14 +50,12 @@ func linkTo(u *url.URL) string {
 	return u.Scheme + "://" + host + strings.TrimSuffix(u.EscapedPath(), "/") + "?" + query
 }
 
-// siteOf returns whose address it is: a host's pages on the two ordinary ports
-// are one site.
+// siteOf returns the site of an address: the pages of a host on the two ordinary ports are one site.
 func siteOf(u *url.URL) string {
 	return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(u.Host), ":80"), ":443")
 }
 
-// reflectedBy reports whether a page's own address holds the wanted one, escaped
-// up to twice.
+// reflectedBy reports whether a page's own address contains the wanted one, escaped up to twice.
 func (t target) reflectedBy(page *url.URL) bool {
 	address := page.String()
 	for range 3 {
@@ -74,7 +71,7 @@ func (t target) reflectedBy(page *url.URL) bool {
 	return false
 }
 
-// proofInText returns what a page that is no markup proves; empty for nothing.
+// proofInText returns the proof in a page without markup; empty for none.
 func (t target) proofInText(page []byte) string {
 	if t.find(page) {
 		return proofMention
@@ -82,8 +79,7 @@ func (t target) proofInText(page []byte) string {
 	return ""
 }
 
-// proofInHTML returns what a page of markup at the address base proves; empty for
-// nothing.
+// proofInHTML returns the proof in an HTML page at the address base; empty for none.
 func (t target) proofInHTML(base *url.URL, page []byte) string {
 	s := search{target: t, base: base}
 	z := html.NewTokenizer(bytes.NewReader(page))
@@ -111,7 +107,7 @@ func (t target) proofInHTML(base *url.URL, page []byte) string {
 	}
 }
 
-// search is the state of reading one page of markup.
+// search is the state of reading one HTML page.
 type search struct {
 	target
 	base    *url.URL
@@ -122,17 +118,16 @@ type search struct {
 	relMe   bool
 }
 
-// hiddenElements hold text that browsers do not show. The tokenizer gives each
-// one's contents as one text, tags and comments included.
+// hiddenElements contain text that browsers do not show. The tokenizer returns the contents of each as one text,
+// tags and comments included.
 var hiddenElements = []string{"script", "style", "iframe", "noembed", "noframes", "noscript"}
 
-// inlineElements do not part the text before them from the text after them:
-// …/agents/foo<b>bar</b> reads as the address of foobar.
+// inlineElements do not separate the text before them from the text after them: …/agents/foo<b>bar</b> reads as the
+// address of foobar.
 var inlineElements = strings.Fields(`a abbr b bdi bdo big cite code del dfn em font i ins kbd
 	mark q s samp small span strike strong sub sup tt u var wbr`)
 
-// inlineTag stands for a tag within running text. It splits an address, but does not
-// end one.
+// inlineTag represents a tag within running text. It splits an address, but does not end one.
 const inlineTag = 0
 
 // tag ends the text before it, unless it is a tag within running text.
@@ -166,8 +161,7 @@ func (s *search) startTag(z *html.Tokenizer) {
 	}
 }
 
-// link takes in where a tag leads. A base may point anywhere: what counts is where
-// a link leads in the end.
+// link records the target of a tag. A base may point anywhere: only the resolved target of a link counts.
 func (s *search) link(name, rel, href string) {
 	to, err := s.base.Parse(href)
 	switch {
@@ -183,7 +177,7 @@ func isMe(rel string) bool {
 	return slices.ContainsFunc(strings.Fields(rel), func(word string) bool { return strings.EqualFold(word, "me") })
 }
 
-// find reports whether the address stands in a text by itself.
+// find reports whether a text contains the address by itself.
 func (t target) find(text []byte) bool {
 	for end := 0; ; {
 		at := bytes.Index(text[end:], t.text)
@@ -204,8 +198,8 @@ func goesOn(text []byte) bool {
 	return isWordByte(c) || c == '-' || c == '_' || c == '%' || c == '/'
 }
 
-// isWithinAddress reports whether what comes after this text is a part of a longer
-// address that begins in it, such as the value of a query.
+// isWithinAddress reports whether the text that follows before is part of a longer address that starts in it, such
+// as the value of a query.
 func isWithinAddress(before []byte) bool {
 	before = before[max(0, len(before)-maxAddressBytes):]
 	start := len(before)
@@ -221,7 +215,7 @@ func isWithinAddress(before []byte) bool {
 		len(run) == maxAddressBytes || bytes.Contains(run, []byte("://"))
 }
 
-// isAddressByte: the rest cannot stand in an address, or commonly stands around one.
+// isAddressByte reports whether a byte can be part of an address. It excludes bytes that commonly surround one.
 func isAddressByte(c byte) bool {
 	return c > ' ' && c < 0x7F && strings.IndexByte("\"'<>\\^`{|}", c) < 0
 }

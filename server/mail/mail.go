@@ -4,27 +4,25 @@
 //
 // # The three outcomes
 //
-// Send ends in one of three ways, for a mail server does not tell everything:
+// Send has three outcomes, because a mail server does not always report the result:
 //
-//   - Nothing was delivered: any error but the two below. The same mail is sent
-//     again later.
-//   - Delivered (no error), or never deliverable (ErrRefused). The mail is done with.
-//   - Unknown (ErrUncertain): the whole mail was handed over, but the answer to it was
-//     lost. No protocol can close this gap. Dropping such a mail may lose a code that
-//     nobody ever got; repeating it without end may fill a mailbox. So the caller
-//     repeats it once, and takes it for delivered if that is uncertain as well.
+//   - Not delivered: any error except the two below. The same mail is retried.
+//   - Delivered (no error), or never deliverable (ErrRefused). The mail is done.
+//   - Unknown (ErrUncertain): the whole mail was sent, but the response was lost. No protocol can
+//     close this gap. Dropping such a mail may lose a code; retrying it without limit may fill a
+//     mailbox. The caller retries once, and treats a second unknown outcome as delivered.
 //
-// So a mail that can be delivered is sent at least once and arrives at most twice.
-// The Message-ID is the same each time, from which many mail servers tell the copy.
+// So a deliverable mail is sent at least once and arrives at most twice. Its Message-ID does not
+// change, by which many mail servers detect the copy.
 //
-// A refusal is final only where it is about the mail: its sender, its recipient or
-// its content. A server that refuses the connection or the password refuses every
-// mail until the operator mends the setting, and then the mail is wanted still.
+// A rejection is permanent only if it is about the mail: its sender, its recipient or its content.
+// A server that rejects the connection or the password rejects every mail until the operator
+// corrects the setting, and then the mail is still needed.
 //
-// # Words
+// # Error messages
 //
-// Errors are logged. They hold status codes and the names of steps, never an address,
-// a code, a password or a server's own words, which like to quote all three.
+// Errors are logged. They contain status codes and the names of steps, never an address, a code,
+// a password or the server's text, which often quotes all three.
 package mail
 
 import (
@@ -50,12 +48,11 @@ import (
 	"callbook/store/durable"
 )
 
-// ErrRefused tells that a mail will never be delivered: the server refused it with
-// a 5xx status, or it is no mail that may be sent at all.
+// ErrRefused reports that a mail will never be delivered: the server rejected it with a 5xx status, or it must not
+// be sent at all.
 var ErrRefused = errors.New("the mail was refused for good")
 
-// ErrUncertain tells that a mail was handed over but the answer was lost: it may have
-// been delivered.
+// ErrUncertain reports that a mail was sent but the response was lost: it may have been delivered.
 var ErrUncertain = errors.New("the mail may have been delivered")
 
 // Message is one mail, plain text.
@@ -69,15 +66,13 @@ type Message struct {
 	At      time.Time `json:"-"`       // when it was accepted: the Date header
 }
 
-// Sink is where mails go. Send may be called by many at once; what its errors mean
-// stands in the package comment.
+// Sink delivers mails. Send may be called concurrently; its errors are described in the package comment.
 type Sink interface {
 	Send(ctx context.Context, m Message) error
 }
 
-// Open makes the sink of a setting: "log:", "dir:PATH", "smtp://[user:pass@]host[:port]",
-// "smtps://…", or "off", for which the sink is nil. from is whom mails come from,
-// "Name <address>" or an address; SMTP needs it, the others do without.
+// Open returns the sink of a setting: "log:", "dir:PATH", "smtp://[user:pass@]host[:port]", "smtps://…", or "off",
+// for which the sink is nil. from is the sender, "Name <address>" or an address; only SMTP requires it.
 func Open(setting, from string, log zerolog.Logger) (Sink, error) {
 	return open(setting, from, log, outside{})
 }
@@ -101,8 +96,8 @@ func open(setting, from string, log zerolog.Logger, o outside) (Sink, error) {
 	return nil, errors.New("--mail is not one of log:, dir:PATH, smtp://[user:pass@]host[:port], smtps://[user:pass@]host[:port] and off")
 }
 
-// Check finds out whether a sink would take a mail, without one: an SMTP server is
-// greeted and shown user and password, in a folder a file is made and removed.
+// Check reports whether a sink would accept a mail, without sending one: it logs in to an SMTP server, and creates
+// and removes a file in a folder.
 func Check(ctx context.Context, sink Sink) error {
 	if s, ok := sink.(interface{ check(context.Context) error }); ok {
 		return s.check(ctx)
@@ -110,7 +105,7 @@ func Check(ctx context.Context, sink Sink) error {
 	return nil
 }
 
-// Describe gives a setting as it may be logged: without its password, with its port.
+// Describe returns a setting for the log: without its password, with its port.
 func Describe(setting string) string {
 	switch {
 	case setting == "off", setting == "log:", strings.HasPrefix(setting, "dir:"):
@@ -122,13 +117,13 @@ func Describe(setting string) string {
 	return "unknown"
 }
 
-// sender is whom the mails come from.
+// sender is the sender of the mails.
 type sender struct {
 	netmail.Address
 	domain string
 }
 
-// parseSender reads --mail-from.
+// parseSender parses --mail-from.
 func parseSender(from string) (sender, error) {
 	if from == "" {
 		from = "callbook@localhost"
@@ -153,22 +148,22 @@ const (
 
 var address = regexp.MustCompile(`^` + atom + `(\.` + atom + `)*@` + label + `(\.` + label + `)*$`)
 
-// isAddress tells a bare address. Some servers decode an encoded word even in one,
-// into another address.
+// isAddress reports whether s is a bare address. Some servers decode an encoded word even in an address, into
+// another one.
 func isAddress(s string) bool {
 	return len(s) <= maxAddress && strings.LastIndexByte(s, '@') <= maxLocal &&
 		address.MatchString(s) && !strings.Contains(s, "=?")
 }
 
-// isLine tells text that stays one line wherever it is written.
+// isLine reports whether a text is one line in every format.
 func isLine(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 var id = regexp.MustCompile(`^[\w-]{1,64}$`)
 
-// check refuses what could become a second header, recipient or file. Those who make
-// mails see to that too; here it holds for all of them.
+// check rejects values that could become a second header, recipient or file. Callers prevent that too; here it holds
+// for all of them.
 func (m *Message) check() error {
 	var field string
 	switch {
@@ -198,7 +193,7 @@ func (f *failure) Unwrap() []error {
 	return slices.DeleteFunc([]error{f.kind, f.cause}, func(err error) bool { return err == nil })
 }
 
-// compose builds a mail that has the same bytes each time.
+// compose builds a mail, with the same bytes each time.
 func (s *sender) compose(m Message) *gomail.Msg {
 	// Without these go-mail names this machine and itself in every mail.
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithCharset("utf-8"), gomail.WithEncoding(gomail.EncodingQP))
@@ -212,8 +207,7 @@ func (s *sender) compose(m Message) *gomail.Msg {
 	return msg
 }
 
-// logSink writes mails to the log: the program works without a mail server. It is the
-// one place where a code may stand in a log.
+// logSink writes mails to the log, so that the program works without a mail server. Only this sink logs codes.
 type logSink struct{ log zerolog.Logger }
 
 func (s *logSink) Send(ctx context.Context, m Message) error {
@@ -224,7 +218,7 @@ func (s *logSink) Send(ctx context.Context, m Message) error {
 	return nil
 }
 
-// ready tells whether a mail may be sent, and whether anybody waits for it still.
+// ready returns an error if a mail must not be sent, or ctx has ended.
 func ready(ctx context.Context, m Message) error {
 	if err := ctx.Err(); err != nil {
 		return &failure{text: "the mail was not sent: " + err.Error(), cause: err}
@@ -232,8 +226,7 @@ func ready(ctx context.Context, m Message) error {
 	return m.check()
 }
 
-// folder writes mails as files, one each. Sorted by name they are sorted by time; a
-// mail sent again replaces its file.
+// folder writes each mail to a file. The names sort by time; a retried mail replaces its file.
 type folder struct {
 	path string
 	from sender
@@ -261,7 +254,7 @@ func (f *folder) check(context.Context) error {
 	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
-// fileTime is in UTC and of one length, so that names sort.
+// fileTime is in UTC and of fixed length, so that names sort by time.
 const fileTime = "20060102T150405.000000000Z"
 
 func (f *folder) Send(ctx context.Context, m Message) error {
@@ -279,17 +272,17 @@ func (f *folder) Send(ctx context.Context, m Message) error {
 	return nil
 }
 
-// Memory keeps mails for developers to look at.
+// Memory stores mails for developers.
 type Memory struct {
 	limit    int
 	mu       sync.Mutex
 	messages []Message // oldest first
 }
 
-// NewMemory makes a sink that keeps the newest mails, at most limit of them.
+// NewMemory returns a sink that stores the newest mails, at most limit of them.
 func NewMemory(limit int) *Memory { return &Memory{limit: limit} }
 
-// Send keeps a mail, and forgets the oldest one past the limit.
+// Send stores a mail, and removes the oldest one beyond the limit.
 func (s *Memory) Send(ctx context.Context, m Message) error {
 	if err := ready(ctx, m); err != nil {
 		return err
@@ -303,7 +296,7 @@ func (s *Memory) Send(ctx context.Context, m Message) error {
 	return nil
 }
 
-// Messages are the mails kept, newest first.
+// Messages returns the stored mails, newest first.
 func (s *Memory) Messages() []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,7 +305,7 @@ func (s *Memory) Messages() []Message {
 	return newest
 }
 
-// Clear forgets all mails.
+// Clear removes all mails.
 func (s *Memory) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,18 +24,17 @@ import (
 )
 
 const (
-	sendTimeout = 30 * time.Second // for one mail, from dialling to the server's answer
-	quitTimeout = 2 * time.Second  // for the goodbye, when the outcome is known
+	sendTimeout = 30 * time.Second // for one mail, from dialling to the server's response
+	quitTimeout = 2 * time.Second  // for QUIT, after the outcome is known
 )
 
-// outside is what a test puts in the place of the network and of the system's
-// certificates.
+// outside replaces the network and the system's certificates in tests.
 type outside struct {
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	roots *x509.CertPool
 }
 
-// mailServer is where an smtp setting points.
+// mailServer is a parsed SMTP setting.
 type mailServer struct {
 	implicit       bool // TLS from the first byte: smtps
 	host           string
@@ -46,7 +45,7 @@ type mailServer struct {
 var errSetting = errors.New("--mail is not well-formed: give smtp://[user:pass@]host[:port] or smtps://…, " +
 	"with the special characters in user and pass percent-encoded (@ is %40, / is %2F, : is %3A)")
 
-// parseServer reads an smtp setting. Its errors do not quote it, unlike url.Parse's.
+// parseServer parses an SMTP setting. Its errors do not quote it, unlike those of url.Parse.
 func parseServer(setting string) (*mailServer, error) {
 	u, err := url.Parse(setting)
 	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Host == "" ||
@@ -83,7 +82,7 @@ func (s *mailServer) defaultPort() int {
 
 func (s *mailServer) address() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }
 
-// String is the setting without its password.
+// String returns the setting without its password.
 func (s *mailServer) String() string {
 	u := url.URL{Scheme: "smtp", Host: s.address()}
 	if s.implicit {
@@ -115,8 +114,8 @@ func openSMTP(setting, from string, sender sender, o outside) (Sink, error) {
 	if o.dial == nil {
 		o.dial = (&net.Dialer{}).DialContext
 	}
-	// The setting alone decides what is this machine: what a name resolves to must not
-	// decide whether a password is sent unencrypted.
+	// The setting alone decides whether the server is this machine: DNS must not decide whether a password is sent
+	// unencrypted.
 	loopback := text.IsLoopback(server.host)
 	config := &tls.Config{
 		ServerName: server.host, RootCAs: o.roots, MinVersion: tls.VersionTLS12,
@@ -144,7 +143,7 @@ func openSMTP(setting, from string, sender sender, o outside) (Sink, error) {
 	return s, nil
 }
 
-// Send hands one mail to the server, within sendTimeout.
+// Send sends one mail to the server, within sendTimeout.
 func (s *smtpSink) Send(ctx context.Context, m Message) error {
 	if err := ready(ctx, m); err != nil {
 		return err
@@ -158,7 +157,7 @@ func (s *smtpSink) Send(ctx context.Context, m Message) error {
 	})
 }
 
-// check goes as far as to where mails may be sent.
+// check connects up to the point where mails may be sent.
 func (s *smtpSink) check(ctx context.Context) error {
 	return s.connect(ctx, func(context.Context, *gomail.Client, *smtp.Client) error { return nil })
 }
@@ -196,8 +195,8 @@ func (s *smtpSink) connect(ctx context.Context, use func(context.Context, *gomai
 	return err
 }
 
-// wantsLogin are the codes of a server that wants another setting, not another mail: a
-// user and a password, other ones, or TLS before them (RFC 4954, section 6).
+// wantsLogin are the codes that require another setting, not another mail: a user and a password, other ones, or TLS
+// before them (RFC 4954, section 6).
 var wantsLogin = []int{530, 534, 535, 538}
 
 // connectFailure returns the error for a connection that does not get as far as a mail,
@@ -260,8 +259,7 @@ func unanswered(ctx context.Context, step, reason string, kind error) error {
 	return f
 }
 
-// reason says in fixed words why something outside failed. The errors themselves hold
-// addresses and what the other side wrote.
+// reason describes a network error in fixed words. The errors themselves contain addresses and text of the server.
 func reason(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// Gate allows requests that come by a name of this site. A page elsewhere that a
-// browser shows must not reach a server on its reader's machine or network, by its
-// own name (DNS rebinding) or as a foreign origin.
+// Gate allows requests that use a name of this site. A foreign page in a browser must not reach a server on the
+// user's machine or network, by its own name (DNS rebinding) or as a foreign origin.
 type Gate struct {
 	base       *url.URL
 	origins    []string // whose pages may read responses, as ParseOrigin returns them
@@ -57,15 +56,14 @@ func withoutPort(host, scheme string) string {
 	return strings.TrimSuffix(host, map[string]string{"http": ":80", "https": ":443"}[scheme])
 }
 
-// Allows reports whether a request comes by a name of this site, and from no page or
-// from one of an origin that may call.
+// Allows reports whether a request uses a name of this site, and comes from no page or from one of an allowed
+// origin.
 func (g *Gate) Allows(r *http.Request) bool {
 	return g.isOwnHost(r) && g.protection.Check(r) == nil
 }
 
-// isOwnHost reports whether the Host is the site's, the very address that the connection
-// came in at, or, over loopback, a name of this machine: a proxy on it may say so. None of
-// these was looked up in the DNS of somebody else.
+// isOwnHost reports whether the Host is the site's, the address that the connection uses, or, over loopback, a name
+// of this machine, which a proxy on it may send. None of these depends on somebody else's DNS.
 func (g *Gate) isOwnHost(r *http.Request) bool {
 	if strings.EqualFold(withoutPort(r.Host, g.base.Scheme), withoutPort(g.base.Host, g.base.Scheme)) {
 		return true
@@ -81,8 +79,7 @@ func (g *Gate) isOwnHost(r *http.Request) bool {
 	return addr == local || local.IsLoopback() && (addr.IsLoopback() || strings.EqualFold(u.Hostname(), "localhost"))
 }
 
-// Share lets a page of a configured origin read the response. No other may, and none
-// with credentials.
+// Share lets a page of a configured origin read the response. Other pages cannot, and none can send credentials.
 func (g *Gate) Share(h http.Header, r *http.Request) (shared bool) {
 	h.Add("Vary", "Origin")
 	i := slices.Index(g.origins, r.Header.Get("Origin"))

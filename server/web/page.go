@@ -118,7 +118,7 @@ func (p *page) sendContent(content func() ([]byte, error), headers func(http.Hea
 	}
 }
 
-// pagination is how a page of a list leads to the others.
+// pagination holds the links between the pages of a list.
 type pagination struct {
 	Later    bool // not the first
 	First    string

@@ -11,8 +11,7 @@ import (
 	"callbook/store/text"
 )
 
-// view is what the layout and every template get: the language, and the words
-// and links that all pages share.
+// view holds the data and methods that the layout and every template use: the language, texts and links.
 type view struct {
 	Here      string // the page's path; empty for an error page
 	Lang      string // en, zh
@@ -28,7 +27,7 @@ type view struct {
 	highlight func(text string) []search.Span // of a search page: highlights its records
 }
 
-// view holds the data and methods that the layout and every template use: the language, words and links.
+// view returns the view of a request.
 func (s *Site) view(r *http.Request) view {
 	v := view{Lang: Language(r), BaseURL: s.options.BaseURL, Contact: s.options.Contact}
 	v.Switch, v.About, v.Notice = "?lang="+v.other(), v.In(s.options.About), v.In(s.options.Notice)

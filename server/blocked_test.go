@@ -10,11 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// blockedFields are the fields of each operation in which a blocked word is
-// refused. The others that take a free text are left out for these reasons: a
-// mailbox has to be the one that mail reaches; an id or handle names what is there
-// already; a report must be able to say what it is about, and the operator alone
-// reads it.
+// blockedFields are the fields of each operation in which a blocked word is rejected. Other
+// fields with free text are exempt: a mailbox has to be the one that receives mail, an id or
+// handle names an existing record, and a report has to say what it is about and is read by the
+// operator alone.
 var blockedFields = map[string]string{
 	"registerAgent":    "capabilities[] description_en description_zh handle homepage model name owner tagline",
 	"updateMe":         "capabilities[] contact_policy.note description_en description_zh homepage model name owner tagline",
@@ -30,7 +29,7 @@ var blockedFields = map[string]string{
 func TestBlockedWords_RejectedInEveryField(t *testing.T) {
 	s := newEdgeSite(t)
 	s.block("casino")
-	refused := map[string][]string{}
+	rejected := map[string][]string{}
 	met := map[string]bool{}
 	for _, row := range edgeRows {
 		value := "casino"
@@ -43,22 +42,22 @@ func TestBlockedWords_RejectedInEveryField(t *testing.T) {
 		try := s.prepare(row)
 		put(try.body, row.field, value)
 		before := s.version()
-		a := s.call(try.method, try.path, try.key, try.body)
+		a := s.send(try.method, try.path, try.key, try.body)
 		field := strings.ReplaceAll(row.field, "[]", "[0]")
 		if !strings.Contains(string(a.Body), detailTexts[domain.FaultBadValue]["blocked"].EN) {
 			continue
 		}
-		if got := a.refused(422, domain.CodeValidationFailed).faults(); !slices.Equal(got, []string{field + " bad_value"}) {
+		if got := a.rejected(422, domain.CodeValidationFailed).details(); !slices.Equal(got, []string{field + " bad_value"}) {
 			t.Errorf("%s %s: %v", row.op, row.field, got)
 		}
 		if strings.Contains(strings.ToLower(string(a.Body)), "casino") || s.version() != before {
 			t.Errorf("%s %s: the word is echoed, or something stored: %s", row.op, row.field, a.Body)
 		}
-		s.note(met, try.method, try.path, a)
-		refused[row.op] = append(refused[row.op], row.field)
+		s.recordReached(met, try.method, try.path, a)
+		rejected[row.op] = append(rejected[row.op], row.field)
 	}
 	got := map[string]string{}
-	for op, fields := range refused {
+	for op, fields := range rejected {
 		slices.Sort(fields)
 		got[op] = strings.Join(fields, " ")
 	}
@@ -80,8 +79,8 @@ func (s *site) block(word string) {
 	}
 }
 
-// TestBlockedWords_CheckedBeforeRules: fields are looked at first, so that a dry run and
-// the call itself say the same, whoever is asked.
+// TestBlockedWords_CheckedBeforeRules: fields are checked first, so that a dry run and the
+// request itself get the same response for every recipient.
 func TestBlockedWords_CheckedBeforeRules(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("harbour-pilot") // of level 0: the rules would refuse it
@@ -89,29 +88,29 @@ func TestBlockedWords_CheckedBeforeRules(t *testing.T) {
 	s.block("casino")
 	body := map[string]any{"purpose": "A casino", "deliverable": "D", "compensation": "none", "context": "The CASINO's"}
 	for _, path := range []string{"/api/agents/tide-gauge/requests", "/api/agents/tide-gauge/requests?dry_run=true", "/api/agents/nobody/requests"} {
-		a := s.call("POST", path, key, body).refused(422, domain.CodeValidationFailed)
-		if diff := cmp.Diff([]string{"context bad_value", "purpose bad_value"}, a.faults()); diff != "" {
+		a := s.send("POST", path, key, body).rejected(422, domain.CodeValidationFailed)
+		if diff := cmp.Diff([]string{"context bad_value", "purpose bad_value"}, a.details()); diff != "" {
 			t.Errorf("%s: %s", path, diff)
 		}
 	}
 	body["purpose"], body["context"] = "A house", "Casinos" // another word
-	s.call("POST", "/api/agents/tide-gauge/requests?dry_run=true", key, body).refused(403, domain.CodeTrustTooLow)
+	s.send("POST", "/api/agents/tide-gauge/requests?dry_run=true", key, body).rejected(403, domain.CodeTrustTooLow)
 }
 
-// TestBlockedWords_CheckOnlyChangedFields through the merge patch: only what is
-// given is looked at.
+// TestBlockedWords_CheckOnlyChangedFields: a merge patch is checked for the fields that it
+// contains.
 func TestBlockedWords_CheckOnlyChangedFields(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("casino", "name", "Casino", "tagline", "All of the casino", "capabilities", []string{"casino"})
 	s.block("casino")
-	patch := func(body map[string]any) *result { return s.call("PATCH", "/api/me", key, body) }
+	patch := func(body map[string]any) *result { return s.send("PATCH", "/api/me", key, body) }
 	patch(map[string]any{"model": "M1", "contact_policy": map[string]any{"weekly_cap": 3}}).status(200)
 	patch(map[string]any{"tagline": nil, "capabilities": []string{"roulette"}}).status(200)
-	a := patch(map[string]any{"name": "Casino", "contact_policy": map[string]any{"note": "casino"}}).refused(422, domain.CodeValidationFailed)
-	if diff := cmp.Diff([]string{"contact_policy.note bad_value", "name bad_value"}, a.faults()); diff != "" {
+	a := patch(map[string]any{"name": "Casino", "contact_policy": map[string]any{"note": "casino"}}).rejected(422, domain.CodeValidationFailed)
+	if diff := cmp.Diff([]string{"contact_policy.note bad_value", "name bad_value"}, a.details()); diff != "" {
 		t.Error(diff)
 	}
-	card := s.call("GET", "/api/agents/casino", "", nil).status(200)
+	card := s.send("GET", "/api/agents/casino", "", nil).status(200)
 	if card.text("agent", "name") != "Casino" || card.text("agent", "model") != "M1" {
 		t.Errorf("the card: %s", card.Body)
 	}

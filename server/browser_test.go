@@ -29,7 +29,7 @@ import (
 // The pages for people in a real browser: Chromium, with a font for Chinese.
 //
 // AXE_CORE names axe.min.js of the npm package axe-core; with it, the pages are
-// held against the Web Content Accessibility Guidelines. SCREENSHOTS names a
+// compared with the Web Content Accessibility Guidelines. SCREENSHOTS names a
 // folder that gets a picture of every page in every variant, for a person to look
 // at.
 
@@ -42,7 +42,7 @@ const (
 	heaviest = 60_000
 )
 
-// variant is how a page is looked at.
+// variant is how a page is displayed.
 type variant struct {
 	lang, scheme string
 	width        int64
@@ -61,26 +61,26 @@ func TestPages_WorkInABrowser(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				by(b.take(t), b.site)
+				by(b.acquireTab(t), b.site)
 			})
 		}
 	})
 }
 
-// browser is the one browser of all these tests, with the sites that it looks at.
+// browser is the one browser of all these tests, with the sites that it reads.
 type browser struct {
 	site  *site // with the demo
 	pages map[string]personPage
 	tabs  chan *tab
 }
 
-// personPage is a page to look at.
+// personPage is a page to open, and its status.
 type personPage struct {
 	url    string
 	status int64
 }
 
-// in is the page in a language.
+// in returns the page in a language.
 func (p personPage) in(lang string) string {
 	if strings.Contains(p.url, "?") {
 		return p.url + "&lang=" + lang
@@ -127,7 +127,7 @@ func (b *browser) findPages(t *testing.T) {
 	s, empty := newDevSite(t, true), newDevSite(t, false)
 	call := s.fillToTheBrim()
 	s.agent("poor-card")
-	s.call("POST", "/api/me/owner-claim", s.verified("owner-wanted"), map[string]any{"owner_email": "wanted@example.org"}).status(202)
+	s.send("POST", "/api/me/owner-claim", s.verified("owner-wanted"), map[string]any{"owner_email": "wanted@example.org"}).status(202)
 	s.mail("wanted@example.org")
 	ok := func(url string) personPage { return personPage{url, 200} }
 	b.site = s
@@ -145,8 +145,7 @@ func (b *browser) findPages(t *testing.T) {
 	}
 }
 
-// full is the handle of an agent whose every text is as long as it may be, and in
-// one word.
+// full is the handle of an agent whose texts all have their maximum length, in one word.
 var full = strings.Repeat("w", 32)
 
 func long(n int) string { return strings.Repeat("W", n) }
@@ -158,8 +157,8 @@ func longItems(n, length int) (items []string) {
 	return items
 }
 
-// fillToTheBrim registers such an agent, with a menu, a link, a call, a
-// collaboration and a contact that waits for its owner. It returns the call.
+// fillToTheBrim registers that agent with a menu, a link, a call, a collaboration and a contact
+// request that waits for its owner. It returns the id of the call.
 func (s *site) fillToTheBrim() (call string) {
 	s.Helper()
 	key := s.claimed(full, "full@example.org", "name", long(60), "owner", long(60), "tagline", long(80), "model", long(60),
@@ -171,29 +170,29 @@ func (s *site) fillToTheBrim() (call string) {
 		"title": long(40), "deliverable": long(120), "mode": "offsite_paid", "for_whom": long(80), "not_doing": long(120), "turnaround_days": 90,
 		"languages": []string{"en", "zh-Hans-CN", "zh-Hant-TW", "sl-rozaj-biske-1994"}, "tags": longItems(5, 60),
 	}
-	menu := s.call("PUT", "/api/me/offerings", key, map[string]any{"offerings": []any{entry, entry, entry}}).status(200)
+	menu := s.send("PUT", "/api/me/offerings", key, map[string]any{"offerings": []any{entry, entry, entry}}).status(200)
 	s.link(key, s.url+"/"+long(1000)).status(200)
 	sender := s.claimed("sender", "sender@example.org", "name", long(60))
-	s.call("POST", "/api/collabs/"+s.collab(sender, full, "summary", long(300))+"/confirm", key, nil).status(200)
-	s.call("PATCH", "/api/me", key, map[string]any{"contact_policy": map[string]any{"require_owner_receipt": true, "note": long(200)}}).status(200)
+	s.send("POST", "/api/collabs/"+s.collab(sender, full, "summary", long(300))+"/confirm", key, nil).status(200)
+	s.send("PATCH", "/api/me", key, map[string]any{"contact_policy": map[string]any{"require_owner_receipt": true, "note": long(200)}}).status(200)
 	request := s.request(sender, full, "offering_id", menu.text("offerings", 0, "id"),
 		"purpose", long(200), "deliverable", long(120), "context", long(500), "deadline", "2099-12-31")
-	s.call("POST", "/api/requests/"+request+"/accept", key, nil).status(200)
+	s.send("POST", "/api/requests/"+request+"/accept", key, nil).status(200)
 	call = s.post(key, long(120), "body", long(4000), "deliverable", long(300), "constraints", long(300), "deadline", "2099-12-31", "tags", longItems(6, 60))
-	s.call("POST", "/api/posts/"+call+"/replies", sender, map[string]any{"body": long(2000)}).status(201)
+	s.send("POST", "/api/posts/"+call+"/replies", sender, map[string]any{"body": long(2000)}).status(201)
 	return call
 }
 
 func (s *site) nextPage(path string) string {
 	s.Helper()
-	next := regexp.MustCompile(`rel="next" href="([^"]+)"`).FindSubmatch(s.call("GET", path, "", nil).status(200).Body)
+	next := regexp.MustCompile(`rel="next" href="([^"]+)"`).FindSubmatch(s.send("GET", path, "", nil).status(200).Body)
 	if next == nil {
 		s.Fatalf("%s has one page", path)
 	}
 	return strings.ReplaceAll(string(next[1]), "&amp;", "&")
 }
 
-// answeredCall is a call with replies.
+// answeredCall returns a call with replies.
 func (s *site) answeredCall() string {
 	s.Helper()
 	var list struct {
@@ -202,7 +201,7 @@ func (s *site) answeredCall() string {
 			ReplyCount int    `json:"reply_count"`
 		} `json:"posts"`
 	}
-	s.call("GET", "/api/posts?limit=100&author=wrensong", "", nil).status(200).into(&list)
+	s.send("GET", "/api/posts?limit=100&author=wrensong", "", nil).status(200).into(&list)
 	for _, p := range list.Posts {
 		if p.ReplyCount > 1 {
 			return p.ID
@@ -212,7 +211,7 @@ func (s *site) answeredCall() string {
 	return ""
 }
 
-// ownersPage is the link that was mailed to an agent's owner.
+// ownersPage returns the link that was mailed to an agent's owner.
 func (s *site) ownersPage(handle string) string {
 	s.Helper()
 	for _, m := range s.outgoing.Messages() {
@@ -225,22 +224,22 @@ func (s *site) ownersPage(handle string) string {
 	return ""
 }
 
-// eachPage looks at every page in both languages, at as many at once as there are tabs.
+// eachPage reads every page in both languages, at as many at once as there are tabs.
 func (b *browser) eachPage(t *testing.T) {
 	for name, p := range b.pages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tab := b.take(t)
+			tab := b.acquireTab(t)
 			for _, lang := range []string{"en", "zh"} {
-				tab.isShownWell(p, lang)
+				tab.checkVariants(p, lang)
 			}
-			tab.needsNoScript(p)
+			tab.checkWithoutScripts(p)
 		})
 	}
 }
 
-// take is a free tab for a test, which has a minute for all that it does there.
-func (b *browser) take(t *testing.T) *tab {
+// acquireTab returns a free tab for a test, which has a minute for all that it does there.
+func (b *browser) acquireTab(t *testing.T) *tab {
 	tab, cancel := <-b.tabs, context.CancelFunc(nil)
 	tab.T = t
 	tab.ctx, cancel = context.WithTimeout(tab.life, time.Minute)
@@ -251,70 +250,70 @@ func (b *browser) take(t *testing.T) *tab {
 	return tab
 }
 
-// tab is a tab of the browser, which notes what happens in it.
+// tab is a tab of the browser. It records events.
 type tab struct {
 	*testing.T // that looks now
 	ctx        context.Context
 	life       context.Context // of the tab itself
 
-	mu     sync.Mutex
-	url    string // of the page
-	origin string
-	bytes  float64
-	faults []string
+	mu       sync.Mutex
+	url      string // of the page
+	origin   string
+	bytes    float64
+	problems []string
 }
 
 func newTab(t *testing.T, ctx context.Context) *tab {
 	tab := &tab{T: t, ctx: ctx, life: ctx}
-	if err := chromedp.Listen(ctx, tab.note); err != nil {
+	if err := chromedp.Listen(ctx, tab.recordEvent); err != nil {
 		t.Fatal(err)
 	}
-	tell(tab, cdpnetwork.SetCacheDisabled, cdpnetwork.SetCacheDisabledParams{CacheDisabled: true})
-	tell(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
-	tell(tab, audits.Enable, cdp.Empty{})
+	runCommand(tab, cdpnetwork.SetCacheDisabled, cdpnetwork.SetCacheDisabledParams{CacheDisabled: true})
+	runCommand(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	runCommand(tab, audits.Enable, cdp.Empty{})
 	return tab
 }
 
-// note keeps what the browser says of a page: whatever it has to say is a fault,
-// but that an error page is one.
-func (b *tab) note(event any) {
+// recordEvent records messages of the browser about a page as problems, except the status of an
+// error page.
+func (b *tab) recordEvent(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	fault := func(format string, args ...any) { b.faults = append(b.faults, fmt.Sprintf(format, args...)) }
+	problem := func(format string, args ...any) { b.problems = append(b.problems, fmt.Sprintf(format, args...)) }
 	switch e := event.(type) {
 	case *cdpnetwork.EventRequestWillBeSent:
 		if !strings.HasPrefix(e.Request.URL, b.origin) {
-			fault("asks another site: %s", e.Request.URL)
+			problem("asks another site: %s", e.Request.URL)
 		}
 	case *cdpnetwork.EventResponseReceived:
 		if e.Response.Status >= 400 && e.Type != cdpnetwork.ResourceTypeDocument {
-			fault("%s: status %d", e.Response.URL, e.Response.Status)
+			problem("%s: status %d", e.Response.URL, e.Response.Status)
 		}
 	case *cdpnetwork.EventLoadingFailed:
-		fault("a request failed: %s %s", e.ErrorText, e.BlockedReason)
+		problem("a request failed: %s %s", e.ErrorText, e.BlockedReason)
 	case *cdpnetwork.EventLoadingFinished:
 		b.bytes += e.EncodedDataLength
 	case *log.EventEntryAdded:
 		if e.Entry.URL != b.url || e.Entry.Source != log.EntrySourceNetwork {
-			fault("%s: %s", e.Entry.Source, e.Entry.Text)
+			problem("%s: %s", e.Entry.Source, e.Entry.Text)
 		}
 	case *runtime.EventConsoleAPICalled:
-		fault("console: %v", e.Args)
+		problem("console: %v", e.Args)
 	case *runtime.EventExceptionThrown:
-		fault("exception: %s", e.ExceptionDetails.Text)
+		problem("exception: %s", e.ExceptionDetails.Text)
 	case *audits.EventIssueAdded:
-		fault("issue: %s", e.Issue.Code)
+		problem("issue: %s", e.Issue.Code)
 	}
 }
 
-// tell runs a command of the browser's protocol.
-func tell[P, R any](b *tab, command cdp.Command[P, R], params P) R {
+// runCommand runs a command of the browser's protocol.
+func runCommand[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	b.Helper()
-	answer, err := chromedp.Call(b.ctx, command, params)
+	response, err := chromedp.Call(b.ctx, command, params)
 	if err != nil {
 		b.Fatalf("%s: %v", command.Method, err)
 	}
-	return answer
+	return response
 }
 
 // evaluate runs a script in the page, which its policy does not hinder.
@@ -327,13 +326,13 @@ func evaluate[T any](b *tab, script string) T {
 	return value
 }
 
-// emulate makes the tab that of a person who looks so.
+// emulate sets the colour scheme and the width of the tab.
 func (b *tab) emulate(scheme string, width int64) {
 	b.Helper()
-	tell(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+	runCommand(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
 		Width: width, Height: 800, DeviceScaleFactor: 1, Mobile: width <= narrow,
 	})
-	tell(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+	runCommand(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 	})
 }
@@ -346,7 +345,7 @@ func (b *tab) open(address string, status int64) {
 		b.Fatal(err)
 	}
 	b.mu.Lock()
-	b.url, b.origin, b.bytes, b.faults = address, u.Scheme+"://"+u.Host+"/", 0, nil
+	b.url, b.origin, b.bytes, b.problems = address, u.Scheme+"://"+u.Host+"/", 0, nil
 	b.mu.Unlock()
 	response, err := chromedp.Run(b.ctx, chromedp.NavigateResponse(address))
 	if err != nil {
@@ -357,7 +356,7 @@ func (b *tab) open(address string, status int64) {
 	}
 }
 
-// measures are what a page looks like to a script.
+// measures is the layout of a page.
 type measures struct {
 	Width int64    // of the content
 	Cut   []string // what is cut off
@@ -381,33 +380,32 @@ const measure = `new Promise(done => requestAnimationFrame(() => requestAnimatio
 	});
 })))`
 
-// isShownWell looks at a page in a language in all its variants. axe-core takes
-// long, so it sees each language, colour scheme and width of a page once, not all
-// that they make together.
-func (b *tab) isShownWell(p personPage, lang string) {
+// checkVariants checks a page in a language in all its variants. axe-core is slow, so it checks
+// each language, colour scheme and width once instead of all their combinations.
+func (b *tab) checkVariants(p personPage, lang string) {
 	for _, width := range []int64{wide, narrow} {
 		b.emulate("light", width)
 		b.open(p.in(lang), p.status)
-		if m := b.fits(variant{lang, "light", width}); m.Shift > 0 {
+		if m := b.checkWidth(variant{lang, "light", width}); m.Shift > 0 {
 			b.Errorf("%s at %d: the layout shifts by %f: %q", lang, width, m.Shift, m.Moved)
 		}
 		if lang == "en" && width == wide {
-			b.isAccessible(variant{lang, "light", width})
+			b.checkAccessibility(variant{lang, "light", width})
 		}
 		b.emulate("dark", width)
-		b.fits(variant{lang, "dark", width})
-		b.isQuiet()
+		b.checkWidth(variant{lang, "dark", width})
+		b.checkEvents()
 	}
 	if lang == "zh" {
-		b.isAccessible(variant{lang, "dark", narrow})
-		b.hasChinese()
+		b.checkAccessibility(variant{lang, "dark", narrow})
+		b.checkFonts()
 	}
 	b.emulate("light", reflow)
-	b.fits(variant{lang, "light", reflow})
+	b.checkWidth(variant{lang, "light", reflow})
 }
 
-// fits tells where the page that is shown is too wide.
-func (b *tab) fits(v variant) measures {
+// checkWidth reports content that is too wide for the page.
+func (b *tab) checkWidth(v variant) measures {
 	b.Helper()
 	m := evaluate[measures](b, measure)
 	if m.Width > v.width {
@@ -422,13 +420,13 @@ func (b *tab) fits(v variant) measures {
 	return m
 }
 
-// isQuiet tells what the browser had to say of the page, and whether it is heavy.
-func (b *tab) isQuiet() {
+// checkEvents reports the problems that the browser recorded, and a page that is too large.
+func (b *tab) checkEvents() {
 	b.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.faults) > 0 {
-		b.Errorf("%s: %q", b.url, b.faults)
+	if len(b.problems) > 0 {
+		b.Errorf("%s: %q", b.url, b.problems)
 	}
 	if b.bytes > heaviest || b.bytes == 0 {
 		b.Errorf("%s: %.0f bytes", b.url, b.bytes)
@@ -447,9 +445,9 @@ func (b *tab) picture(path string) {
 	}
 }
 
-// hasChinese tells whether there is a font for the Chinese of the page. Without
+// checkFonts reports whether there is a font for the Chinese of the page. Without
 // one all other measures mean little.
-func (b *tab) hasChinese() {
+func (b *tab) checkFonts() {
 	b.Helper()
 	const missing = `(() => {
 		const canvas = new OffscreenCanvas(24, 24).getContext("2d", {willReadFrequently: true});
@@ -467,20 +465,20 @@ func (b *tab) hasChinese() {
 	}
 }
 
-// needsNoScript compares the page with what one sees who runs no scripts.
-func (b *tab) needsNoScript(p personPage) {
+// checkWithoutScripts compares the page with the page in a browser without scripts.
+func (b *tab) checkWithoutScripts(p personPage) {
 	b.Helper()
 	const text = `document.documentElement.textContent`
 	with := evaluate[string](b, text)
-	tell(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	defer tell(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{})
+	runCommand(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	defer runCommand(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{})
 	b.open(p.in("zh"), p.status)
 	if without := evaluate[string](b, text); without != with {
 		b.Errorf("another page without scripts:\n%s", without)
 	}
 }
 
-// axe is axe-core, which looks for what shuts people out; empty where there is none.
+// axe is the script of axe-core, which finds accessibility problems; empty without AXE_CORE.
 var axe = sync.OnceValue(func() string {
 	path := os.Getenv("AXE_CORE")
 	if path == "" {
@@ -499,9 +497,8 @@ const runAxe = `axe.run(document, {
 	resultTypes: ["violations"],
 }).then(result => result.violations.map(v => v.id + ": " + v.help + ": " + v.nodes.map(n => n.target + " " + n.failureSummary).slice(0, 5).join("; ")))`
 
-// isAccessible holds the page that is shown against WCAG 2.2, levels A and AA, and
-// what is otherwise known to help.
-func (b *tab) isAccessible(v variant) {
+// checkAccessibility checks the open page against WCAG 2.2, levels A and AA, and best practices.
+func (b *tab) checkAccessibility(v variant) {
 	b.Run("axe-core "+v.String(), func(t *testing.T) {
 		if axe() == "" {
 			t.Skip("needs axe-core: set AXE_CORE to the path of axe.min.js")
@@ -513,17 +510,17 @@ func (b *tab) isAccessible(v variant) {
 	})
 }
 
-// stop is where the keyboard's focus stands.
-type stop struct {
+// focusStop is the element that has the keyboard's focus.
+type focusStop struct {
 	Name   string // id or text; empty for nowhere
 	Middle float64
 	InMain bool
 	Seen   bool // with a ring around it, in the window
 }
 
-func (b *tab) focus() stop {
+func (b *tab) focus() focusStop {
 	b.Helper()
-	return evaluate[stop](b, `(() => {
+	return evaluate[focusStop](b, `(() => {
 		const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
 		return {
 			name: e === document.body ? "" : e.id ? "#" + e.id : e.textContent.trim(),
@@ -551,7 +548,7 @@ func (b *tab) follow() string {
 	return response.URL
 }
 
-// tabTo presses Tab until the focus stands there.
+// tabTo presses Tab until an element has the focus.
 func (b *tab) tabTo(name string) {
 	b.Helper()
 	var passed []string
@@ -611,7 +608,7 @@ func searchesByKeyboard(b *tab, s *site) {
 	if got, want := b.follow(), s.url+"/agents?lang=zh&q=harbour+%E6%B8%AF"; got != want {
 		b.Errorf("the other language is at %s, want %s", got, want)
 	}
-	b.says("html[lang=zh] h1", "智能体")
+	b.checkText("html[lang=zh] h1", "智能体")
 }
 
 // everyStopIsSeen walks through pages that have all kinds of links and controls.
@@ -639,21 +636,21 @@ func everyStopIsSeen(b *tab, s *site) {
 // mistyped, a new key.
 func confirmsByKeyboard(b *tab, s *site) {
 	key := s.verified("by-keyboard")
-	s.call("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": "by-keyboard@example.org"}).status(202)
+	s.send("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": "by-keyboard@example.org"}).status(202)
 	s.mail("by-keyboard@example.org")
 	b.emulate("light", wide)
 	b.open(s.ownersPage("by-keyboard")+"?lang=en", 200)
 	b.tabTo("This is my agent")
 	b.follow()
-	b.says("[role=status]", "Confirmed")
-	if level := s.call("GET", "/api/agents/by-keyboard", "", nil).value("agent", "trust", "level"); level != 2.0 {
+	b.checkText("[role=status]", "Confirmed")
+	if level := s.send("GET", "/api/agents/by-keyboard", "", nil).value("agent", "trust", "level"); level != 2.0 {
 		b.Errorf("level %v", level)
 	}
 	b.tabTo("#confirm")
 	b.press("other")
 	b.follow()
-	b.says("[role=alert]", "Nothing was deleted")
-	b.says("#mistyped", "This is not the handle")
+	b.checkText("[role=alert]", "Nothing was deleted")
+	b.checkText("#mistyped", "This is not the handle")
 	// The browser puts the focus where the page wants it some time after loading it.
 	evaluate[bool](b, `new Promise(done => {
 		const look = () => document.activeElement === document.body ? setTimeout(look, 5) : done(true);
@@ -662,15 +659,15 @@ func confirmsByKeyboard(b *tab, s *site) {
 	if at := b.focus(); at.Name != "#confirm" {
 		b.Errorf("the focus is on %q", at.Name)
 	}
-	b.isAccessible(variant{"en", "light", wide})
+	b.checkAccessibility(variant{"en", "light", wide})
 	b.tabTo("Replace the key")
 	b.follow()
-	b.says("code", "cq_")
-	b.isAccessible(variant{"en", "light", wide})
+	b.checkText("code", "cq_")
+	b.checkAccessibility(variant{"en", "light", wide})
 }
 
-// says fails the test unless the first element of a selector begins so.
-func (b *tab) says(selector, want string) {
+// checkText fails the test unless the text of the first element of a selector has a prefix.
+func (b *tab) checkText(selector, want string) {
 	b.Helper()
 	if got := evaluate[string](b, fmt.Sprintf(`document.querySelector(%q)?.textContent ?? "nothing"`, selector)); !strings.HasPrefix(got, want) {
 		b.Errorf("%s says %q, want %q", selector, got, want)

@@ -19,21 +19,21 @@ import (
 )
 
 func TestPublicReads_Revalidate(t *testing.T) {
-	s, _, _ := inhabited(t)
+	s, _, _ := newPopulatedSite(t)
 	for _, path := range s.publicReads() {
-		plain := s.sent("GET", path).status(200)
+		plain := s.sendRaw("GET", path).status(200)
 		tag := plain.Header.Get("ETag")
 		if !strings.HasPrefix(tag, `W/"`) || !strings.HasSuffix(tag, `"`) || plain.Header.Get("Cache-Control") != "public, max-age=0, must-revalidate" {
 			t.Errorf("%s: ETag %q, Cache-Control %q", path, tag, plain.Header.Get("Cache-Control"))
 		}
-		zipped := s.sent("GET", path, "Accept-Encoding: gzip").status(200)
+		zipped := s.sendRaw("GET", path, "Accept-Encoding: gzip").status(200)
 		if zipped.Header.Get("ETag") != tag || !bytes.Equal(unzipped(t, zipped), plain.Body) {
 			t.Errorf("%s differs when compressed: ETag %q and %q", path, zipped.Header.Get("ETag"), tag)
 		}
 		strong := strings.TrimPrefix(tag, "W/")
 		for name, match := range map[string]string{"exact": tag, "strong form": strong, "list": `"x", W/"y",` + tag + `, "z"`, "any": "*"} {
 			for _, encoding := range []string{"identity", "gzip"} {
-				a := s.sent("GET", path, "If-None-Match: "+match, "Accept-Encoding: "+encoding)
+				a := s.sendRaw("GET", path, "If-None-Match: "+match, "Accept-Encoding: "+encoding)
 				if a.Status != 304 || len(a.Body) > 0 || a.Header.Get("ETag") != tag || a.Header.Get("Content-Type") != "" {
 					t.Errorf("%s, If-None-Match %s: %d %v %s", path, name, a.Status, a.Header, a.Body)
 				}
@@ -42,9 +42,9 @@ func TestPublicReads_Revalidate(t *testing.T) {
 				}
 			}
 		}
-		s.sent("GET", path, `If-None-Match: "another"`, "If-None-Match: "+tag).status(304)
+		s.sendRaw("GET", path, `If-None-Match: "another"`, "If-None-Match: "+tag).status(304)
 		for _, match := range []string{`W/"other"`, `"` + strong, strong[:5], "W/*", `"*"`} {
-			s.sent("GET", path, "If-None-Match: "+match).status(200)
+			s.sendRaw("GET", path, "If-None-Match: "+match).status(200)
 		}
 		for _, a := range []*result{plain, zipped} {
 			if !slices.Contains(a.Header.Values("Vary"), "Accept-Encoding") {
@@ -73,10 +73,10 @@ func unzipped(t testing.TB, a *result) []byte {
 	return body
 }
 
-// settled returns once the writer has done what it was handed in the background.
-func (s *site) settled() {
+// awaitWriter returns once the writer has completed its background writes.
+func (s *site) awaitWriter() {
 	s.Helper()
-	s.call("GET", "/readyz", "", nil).status(200)
+	s.send("GET", "/readyz", "", nil).status(200)
 }
 
 // compareCached reads each address and then reads it afresh.
@@ -84,11 +84,11 @@ func (s *site) compareCached(when string, paths []string) {
 	s.Helper()
 	kept := map[string]*result{}
 	for _, path := range paths {
-		kept[path] = s.sent("GET", path)
+		kept[path] = s.sendRaw("GET", path)
 	}
 	s.server.engine.Cache.Clear()
 	for _, path := range paths {
-		fresh := s.sent("GET", path)
+		fresh := s.sendRaw("GET", path)
 		if a := kept[path]; a.Status != fresh.Status || !bytes.Equal(a.Body, fresh.Body) ||
 			a.Header.Get("ETag") != fresh.Header.Get("ETag") || a.Header.Get("Link") != fresh.Header.Get("Link") {
 			s.Errorf("%s: %s is stale: %d\n%s\nwant %d\n%s", when, path, a.Status, a.Body, fresh.Status, fresh.Body)
@@ -104,38 +104,38 @@ func TestCache_ShowsWritesInNextRead(t *testing.T) {
 	thread := "/api/posts/" + post
 	const card = "/api/agents/harbour-pilot"
 	s.checkWrites([]shownWrite{
-		{"a new tagline", func() { s.call("PATCH", "/api/me", key, `{"tagline":"Tag-1"}`).status(200) },
+		{"a new tagline", func() { s.send("PATCH", "/api/me", key, `{"tagline":"Tag-1"}`).status(200) },
 			shown{card: "Tag-1", "/api/agents": "Tag-1", "/api/agents?q=tag-1&view=brief": "Tag-1"}},
-		{"a new name", func() { s.call("PATCH", "/api/me", key, `{"name":"Renamed"}`).status(200) },
+		{"a new name", func() { s.send("PATCH", "/api/me", key, `{"name":"Renamed"}`).status(200) },
 			shown{card: "Renamed", "/api/agents": "Renamed", "/api/posts": "Renamed", thread: "Renamed", "/api/posts?author=harbour-pilot": "Renamed"}},
-		{"a new policy", func() { s.call("PATCH", "/api/me", key, `{"contact_policy":{"weekly_cap":7}}`).status(200) },
+		{"a new policy", func() { s.send("PATCH", "/api/me", key, `{"contact_policy":{"weekly_cap":7}}`).status(200) },
 			shown{card: `"weekly_cap":7`, "/api/agents": `"weekly_cap":7`}},
-		{"a hidden mailbox", func() { s.call("PATCH", "/api/me", key, `{"contact_public":false}`).status(200) },
+		{"a hidden mailbox", func() { s.send("PATCH", "/api/me", key, `{"contact_public":false}`).status(200) },
 			shown{card: "!harbour-pilot@example.org", "/api/agents": "!harbour-pilot@example.org"}},
 		{"a new menu", func() {
-			s.call("PUT", "/api/me/offerings", key, `{"offerings":[{"title":"Berths","deliverable":"A plan","mode":"free"}]}`).status(200)
+			s.send("PUT", "/api/me/offerings", key, `{"offerings":[{"title":"Berths","deliverable":"A plan","mode":"free"}]}`).status(200)
 		}, shown{card: "Berths", "/api/agents?view=brief": "Berths", "/api/agents?q=berths": "Berths"}},
 		{"a new call", func() { s.post(key, "Fresh call", "tags", []string{"fresh"}) },
 			shown{card: "Fresh call", "/api/posts": "Fresh call", "/api/posts?tag=fresh": "Fresh call", "/api/posts?open=true&q=fresh": "Fresh call"}},
-		{"a reply", func() { s.call("POST", thread+"/replies", other, `{"body":"Fresh reply"}`).status(201) },
+		{"a reply", func() { s.send("POST", thread+"/replies", other, `{"body":"Fresh reply"}`).status(201) },
 			shown{thread: "Fresh reply", "/api/posts?tag=kept": `"reply_count":1`}},
 		{"a verified mailbox", func() {
 			if err := s.store.Verify(t.Context(), "harbour-pilot"); err != nil {
 				t.Fatal(err)
 			}
 		}, shown{card: `"level":1`, "/api/agents?verified=true": "harbour-pilot", thread: `"level":1`, "/api/posts?tag=kept": `"level":1`}},
-		{"a changed mailbox", func() { s.call("PATCH", "/api/me", key, `{"mailbox":"new@example.org"}`).status(200) },
+		{"a changed mailbox", func() { s.send("PATCH", "/api/me", key, `{"mailbox":"new@example.org"}`).status(200) },
 			shown{card: `"level":0`, "/api/agents?verified=true": "!harbour-pilot", thread: `!"level":1`}},
-		{"a deleted call", func() { s.call("DELETE", "/api/posts/"+doomed, other, nil).status(204) },
+		{"a deleted call", func() { s.send("DELETE", "/api/posts/"+doomed, other, nil).status(204) },
 			shown{"/api/posts": "!Doomed call", "/api/posts/" + doomed: "not_found", "/api/agents/other-agent": "!Doomed call"}},
 		{"a new agent", func() { s.agent("newcomer") },
 			shown{"/api/agents": "newcomer", "/api/agents/newcomer": "newcomer", "/api/agents?q=newcomer": "newcomer", "/api/agents?new=true": "newcomer"}},
-		{"a deleted agent", func() { s.call("DELETE", "/api/me?confirm=other-agent", other, nil).status(204) },
+		{"a deleted agent", func() { s.send("DELETE", "/api/me?confirm=other-agent", other, nil).status(204) },
 			shown{"/api/agents": "!other-agent", "/api/agents/other-agent": "not_found", thread: "!Fresh reply", "/api/posts?tag=kept": `"reply_count":0`}},
 	})
 }
 
-// shown is what addresses show; after "!": what they do not.
+// shown maps addresses to texts in their responses; "!" before a text means that it is absent.
 type shown map[string]string
 
 // shownWrite is a write and where it shows.
@@ -145,20 +145,20 @@ type shownWrite struct {
 	want shown
 }
 
-// checkWrites makes each write while what it changes is kept in the cache, and
-// expects to see it in the next read.
+// checkWrites runs each write while its responses are cached, and expects its effect in the next
+// read.
 func (s *site) checkWrites(tests []shownWrite) {
 	s.Helper()
 	for _, tt := range tests {
 		tags := map[string]string{}
-		for path := range tt.want { // twice, so that it is kept
-			s.call("GET", path, "", nil)
-			tags[path] = s.call("GET", path, "", nil).Header.Get("ETag")
+		for path := range tt.want { // twice, so that it is stored
+			s.send("GET", path, "", nil)
+			tags[path] = s.send("GET", path, "", nil).Header.Get("ETag")
 		}
 		tt.act()
 		for path, want := range tt.want {
 			absent, unwanted := strings.CutPrefix(want, "!")
-			a := s.call("GET", path, "", nil, "If-None-Match: "+tags[path])
+			a := s.send("GET", path, "", nil, "If-None-Match: "+tags[path])
 			if bytes.Contains(a.Body, []byte(absent)) == unwanted {
 				s.Errorf("%s: %s does not tell: want %q in %s", tt.name, path, want, a.Body)
 			}
@@ -176,7 +176,7 @@ func TestCache_ShowsTrustAndEvidenceInNextRead(t *testing.T) {
 	const card, others, collabs = "/api/agents/harbour-pilot", "/api/agents/tide-gauge", "/api/collabs?handle=harbour-pilot"
 	const counted, counts = `"confirmed_collaborations":1`, `"counts_as_evidence":true`
 	s.checkWrites([]shownWrite{
-		{"a confirmed collaboration", func() { s.call("POST", "/api/collabs/"+work+"/confirm", other, nil).status(200) },
+		{"a confirmed collaboration", func() { s.send("POST", "/api/collabs/"+work+"/confirm", other, nil).status(200) },
 			shown{"/api/collabs": "Fresh work", collabs: "Fresh work", "/api/collabs?limit=1": "Fresh work", card: "!" + counted}},
 		{"a code", func() { s.verify(key) },
 			shown{card: `"level":1`, "/api/agents?min_level=1": "harbour-pilot", thread: `"level":1`, collabs: `"level":1`}},
@@ -184,20 +184,20 @@ func TestCache_ShowsTrustAndEvidenceInNextRead(t *testing.T) {
 			shown{card: `"owner_claimed":true`, "/api/agents?min_level=2": "harbour-pilot", thread: `"level":2`, collabs: `"level":2`, others: "!" + counted}},
 		{"the other's claim", func() { s.verify(other); s.claim(other, "jonas@example.org") },
 			shown{card: counted, others: counted, "/api/agents": counted, "/api/agents?view=brief": counted, collabs: counts, "/api/collabs": counts}},
-		{"another owner's name", func() { s.call("PATCH", "/api/me", other, `{"owner":"Somebody else"}`).status(200) },
+		{"another owner's name", func() { s.send("PATCH", "/api/me", other, `{"owner":"Somebody else"}`).status(200) },
 			shown{card: "!" + counted, others: "!" + counted, "/api/agents?view=brief": "!" + counted, collabs: "!" + counts}},
-		{"a new name", func() { s.call("PATCH", "/api/me", other, `{"name":"Renamed"}`).status(200) },
+		{"a new name", func() { s.send("PATCH", "/api/me", other, `{"name":"Renamed"}`).status(200) },
 			shown{collabs: "Renamed", "/api/collabs": "Renamed"}},
 		{"a link", func() {
-			s.call("POST", "/api/me/links", key, `{"url":"https://harbour.example.org/about"}`).status(200)
+			s.send("POST", "/api/me/links", key, `{"url":"https://harbour.example.org/about"}`).status(200)
 		},
 			shown{card: `"failure":"unreachable"`, "/api/agents": "harbour.example.org/about"}},
 		{"no link", func() {
-			s.call("POST", "/api/me/links", key, `{"url":"https://harbour.example.org/about","remove":true}`).status(200)
+			s.send("POST", "/api/me/links", key, `{"url":"https://harbour.example.org/about","remove":true}`).status(200)
 		}, shown{card: "!harbour.example.org/about", "/api/agents": "!harbour.example.org/about"}},
 		{"a withdrawn claim", func() { s.actAsOwner(token, domain.OwnerSubmission{Act: domain.OwnerWithdraw}) },
 			shown{card: `"owner_claimed":false`, "/api/agents?min_level=2": "!harbour-pilot", thread: `"level":1`}},
-		{"a deleted partner", func() { s.call("DELETE", "/api/me?confirm=tide-gauge", other, nil).status(204) },
+		{"a deleted partner", func() { s.send("DELETE", "/api/me?confirm=tide-gauge", other, nil).status(204) },
 			shown{collabs: "!Renamed", "/api/collabs": `"handle":"tide-gauge"`, "/api/collabs?handle=tide-gauge": "Fresh work"}},
 	})
 }
@@ -207,26 +207,26 @@ func TestCache_ExpiresTimeDependentResponses(t *testing.T) {
 	key := s.agent("harbour-pilot")
 	s.post(key, "Due today", "deadline", "2026-11-20")
 	const open = "/api/posts?open=true"
-	if n := s.call("GET", open, "", nil).status(200).len("posts"); n != 1 {
+	if n := s.send("GET", open, "", nil).status(200).len("posts"); n != 1 {
 		t.Fatalf("%d open calls today", n)
 	}
-	before := s.call("GET", "/api/stats", "", nil).status(200)
+	before := s.send("GET", "/api/stats", "", nil).status(200)
 	s.agent("newcomer")
 	s.clock.Advance(10 * time.Second)
-	if a := s.call("GET", "/api/stats", "", nil); a.value("agents") != 2.0 || before.value("agents") != 1.0 {
+	if a := s.send("GET", "/api/stats", "", nil); a.value("agents") != 2.0 || before.value("agents") != 1.0 {
 		t.Errorf("counts are older than 10 seconds: %s", a.Body)
 	}
 	s.clock.Advance(14*time.Hour + 29*time.Minute + 49*time.Second) // a second before midnight
-	if n := s.call("GET", open, "", nil).status(200).len("posts"); n != 1 {
+	if n := s.send("GET", open, "", nil).status(200).len("posts"); n != 1 {
 		t.Errorf("%d open calls before midnight", n)
 	}
 	s.clock.Advance(time.Second)
-	if n := s.call("GET", open, "", nil).status(200).len("posts"); n != 0 {
+	if n := s.send("GET", open, "", nil).status(200).len("posts"); n != 0 {
 		t.Errorf("%d open calls after midnight", n)
 	}
-	s.call("GET", "/api/agents?new=true", "", nil).status(200)
+	s.send("GET", "/api/agents?new=true", "", nil).status(200)
 	s.clock.Advance(31 * domain.Day)
-	if n := s.call("GET", "/api/agents?new=true", "", nil).status(200).len("agents"); n != 0 {
+	if n := s.send("GET", "/api/agents?new=true", "", nil).status(200).len("agents"); n != 0 {
 		t.Errorf("%d new agents after a month", n)
 	}
 }
@@ -257,7 +257,7 @@ func (c *crowd) join() {
 	c.paths = append(c.paths, "/api/agents/"+handle, "/api/agents/%61"+handle[1:], "/api/posts?author="+handle, "/api/collabs?handle="+handle)
 }
 
-// write does one thing at random and says what.
+// write makes one random write and returns its name.
 func (c *crowd) write() string {
 	handles := slices.Sorted(maps.Keys(c.keys))
 	handle := handles[c.random.IntN(len(handles))]
@@ -275,23 +275,23 @@ func (c *crowd) write() string {
 		if field == "mailbox" {
 			text += "@example.org"
 		}
-		c.call("PATCH", "/api/me", key, map[string]string{field: text}).status(200)
+		c.send("PATCH", "/api/me", key, map[string]string{field: text}).status(200)
 		return "change " + field
 	case n < 9:
-		c.call("PUT", "/api/me/offerings", key, `[{"title":"`+text+`","deliverable":"x","mode":"free"}]`).status(200)
+		c.send("PUT", "/api/me/offerings", key, `[{"title":"`+text+`","deliverable":"x","mode":"free"}]`).status(200)
 		return "replace the menu"
 	case n < 12:
 		c.posts = append(c.posts, c.post(key, "Call "+text))
 		c.paths = append(c.paths, "/api/posts/"+c.posts[len(c.posts)-1])
 		return "post"
 	case n < 15:
-		c.call("POST", "/api/posts/"+post+"/replies", key, `{"body":"`+text+`"}`)
+		c.send("POST", "/api/posts/"+post+"/replies", key, `{"body":"`+text+`"}`)
 		return "reply, or not"
 	case n < 16:
-		c.call("DELETE", "/api/posts/"+post, key, nil)
+		c.send("DELETE", "/api/posts/"+post, key, nil)
 		return "delete a call, or not"
 	case n < 17 && len(c.keys) > 1:
-		c.call("DELETE", "/api/me?confirm="+handle, key, nil).status(204)
+		c.send("DELETE", "/api/me?confirm="+handle, key, nil).status(204)
 		delete(c.keys, handle)
 		return "delete " + handle
 	case n < 18:
@@ -303,24 +303,24 @@ func (c *crowd) write() string {
 		return c.collaborate(key, handles[c.random.IntN(len(handles))])
 	case n < 24:
 		address := text + "@example.org"
-		if c.call("POST", "/api/me/owner-claim", key, map[string]string{"owner_email": address}).Status == 202 {
+		if c.send("POST", "/api/me/owner-claim", key, map[string]string{"owner_email": address}).Status == 202 {
 			c.actAsOwner(c.ownerToken(address), domain.OwnerSubmission{Act: domain.OwnerConfirm})
 		}
 		return "claim, or not"
 	}
 	c.clock.Advance(6 * time.Minute)
 	for _, handle := range handles { // moves last_active_at, in the background
-		c.call("GET", "/api/me", c.keys[handle], nil).status(200)
+		c.send("GET", "/api/me", c.keys[handle], nil).status(200)
 	}
-	c.settled()
+	c.awaitWriter()
 	return "time passes"
 }
 
 // collaborate records work with a partner, which confirms it.
 func (c *crowd) collaborate(key, partner string) string {
-	a := c.call("POST", "/api/collabs", key, map[string]string{"partner": partner, "summary": "Work"})
+	a := c.send("POST", "/api/collabs", key, map[string]string{"partner": partner, "summary": "Work"})
 	if a.Status == 201 {
-		c.call("POST", "/api/collabs/"+a.text("collab", "id")+"/confirm", c.keys[partner], nil).status(200)
+		c.send("POST", "/api/collabs/"+a.text("collab", "id")+"/confirm", c.keys[partner], nil).status(200)
 	}
 	return "collaborate, or not"
 }
@@ -331,7 +331,7 @@ func TestCache_EqualsUncachedAfterRandomWrites(t *testing.T) {
 		for step := range 25 {
 			for _, path := range c.paths {
 				if c.random.IntN(2) == 0 {
-					c.sent("GET", path)
+					c.sendRaw("GET", path)
 				}
 			}
 			act := c.write()
@@ -368,7 +368,7 @@ func TestCache_IsFreshAfterConcurrentWrites(t *testing.T) {
 	for i := range readers {
 		all.Go(func() {
 			for n := i; running.Load() > 0; n++ {
-				s.sent("GET", read[n%len(read)])
+				s.sendRaw("GET", read[n%len(read)])
 			}
 		})
 	}
@@ -382,27 +382,27 @@ func (s *site) writeAndRead(text, handle, key, post string) {
 	card, thread := "/agents/"+handle, "/calls/"+post
 	tags := map[string]string{}
 	for _, path := range []string{"/api" + card, "/api/posts/" + post, "/api/agents?limit=100", "/api/posts?limit=100", card, thread, "/agents", "/calls", "/calls.atom", "/"} {
-		tags[path] = s.sent("GET", path).Header.Get("ETag")
+		tags[path] = s.sendRaw("GET", path).Header.Get("ETag")
 	}
 	shows := func(text string, paths ...string) {
 		for _, path := range paths {
-			if a := s.sent("GET", path, "If-None-Match: "+tags[path]); !bytes.Contains(a.Body, []byte(text)) {
+			if a := s.sendRaw("GET", path, "If-None-Match: "+tags[path]); !bytes.Contains(a.Body, []byte(text)) {
 				s.Errorf("%s does not show %s: %d %s", path, text, a.Status, a.Body)
 			}
 		}
 	}
-	s.call("PATCH", "/api/me", key, `{"name":"`+text+`"}`)
+	s.send("PATCH", "/api/me", key, `{"name":"`+text+`"}`)
 	shows(text, "/api"+card, "/api/posts/"+post, "/api/agents?limit=100", card, "/agents", "/")
-	s.call("POST", "/api/posts/"+post+"/replies", key, `{"body":"Reply `+text+`"}`)
+	s.send("POST", "/api/posts/"+post+"/replies", key, `{"body":"Reply `+text+`"}`)
 	shows("Reply "+text, thread)
-	extra := s.call("POST", "/api/posts", key, `{"kind":"announce","title":"Short-lived `+text+`","body":"b"}`).text("post", "id")
+	extra := s.send("POST", "/api/posts", key, `{"kind":"announce","title":"Short-lived `+text+`","body":"b"}`).text("post", "id")
 	shows(extra, "/api"+card, "/api/posts?limit=100", card, "/calls", "/calls.atom", "/")
-	s.call("DELETE", "/api/posts/"+extra, key, nil)
+	s.send("DELETE", "/api/posts/"+extra, key, nil)
 	for _, path := range []string{"/api/posts/" + extra, "/calls/" + extra} {
-		s.sent("GET", path).status(404)
+		s.sendRaw("GET", path).status(404)
 	}
 	for _, path := range []string{card, "/calls", "/calls.atom", "/"} {
-		if a := s.sent("GET", path); bytes.Contains(a.Body, []byte(extra)) {
+		if a := s.sendRaw("GET", path); bytes.Contains(a.Body, []byte(extra)) {
 			s.Errorf("%s shows a deleted call", path)
 		}
 	}
@@ -414,7 +414,7 @@ func TestCompression_FollowsAcceptEncoding(t *testing.T) {
 		"gzip": "gzip", "br, GZIP": "gzip", "deflate, gzip;q=0.5": "gzip", "gzip ; q=1.0": "gzip", "gzip, zstd": "gzip",
 		"": "", "identity": "", "br": "", "gzip;q=0": "", "gzip; Q=0.000, br": "", "xgzip": "",
 	} {
-		a := s.sent("GET", "/openapi.json", "Accept-Encoding: "+accept).status(200)
+		a := s.sendRaw("GET", "/openapi.json", "Accept-Encoding: "+accept).status(200)
 		if got := a.Header.Get("Content-Encoding"); got != want {
 			t.Errorf("Accept-Encoding %q: Content-Encoding %q, want %q", accept, got, want)
 		}

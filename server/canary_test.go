@@ -47,9 +47,9 @@ type secretText struct {
 	value string
 
 	// Of a mailbox: whether it is its agent's now, whether that has made it public,
-	// and whom an accepted request has told it.
+	// and whom an accepted request has reported it.
 	current, public bool
-	told            []string
+	sharedWith      []string
 }
 
 // sightPermission says where a secret may be seen.
@@ -62,15 +62,15 @@ var sightPermissions = []sightPermission{
 	{"mailbox", "getMe exportMe", func(c *secretText, caller string) bool { return c.current && c.whose == caller }},
 	{"mailbox", "getAgent listAgents", func(c *secretText, _ string) bool { return c.public }},
 	{"mailbox", "getMe updateMe confirmVerify registerAgent", func(c *secretText, caller string) bool { return c.public && c.whose == caller }},
-	{"mailbox", "getRequest listMyRequests exportMe", func(c *secretText, caller string) bool { return slices.Contains(c.told, caller) }},
-	{"mailbox", "acceptRequest", func(c *secretText, caller string) bool { return slices.Contains(c.told, caller) }},
+	{"mailbox", "getRequest listMyRequests exportMe", func(c *secretText, caller string) bool { return slices.Contains(c.sharedWith, caller) }},
+	{"mailbox", "acceptRequest", func(c *secretText, caller string) bool { return slices.Contains(c.sharedWith, caller) }},
 	{"form", "ownerPage", func(c *secretText, caller string) bool { return c.whose == caller }},
 }
 
 // issuing are the operations that show a key, once.
 const issuing = "registerAgent rotateKey confirmRecovery ownerPage"
 
-// sweep is a site that searches each of its answers.
+// sweep is a site that searches each of its responses.
 type sweep struct {
 	*site
 	secrets  []*secretText
@@ -83,7 +83,7 @@ type sweep struct {
 	used     map[int]int       // permissions, by place
 	shown    map[string]bool   // keys that an answer has shown
 	words    int
-	calls    int // whose answers were searched
+	calls    int // whose responses were searched
 	failures int // asked for, by the calls of fail
 }
 
@@ -102,7 +102,7 @@ func (f finder) add(c *secretText, text string, hash bool) {
 	f[first] = append(f[first], needle{text, c, hash})
 }
 
-// addForms adds a secret as it is and as encodings and plain hashes of it look.
+// addForms adds a secret, its encodings, and its plain hashes.
 func (f finder) addForms(c *secretText, secret string) {
 	for _, form := range []string{secret, strings.ToLower(secret)} {
 		f.add(c, hex.EncodeToString([]byte(form)), false)
@@ -189,8 +189,8 @@ func TestFinder_FindsEveryEncoding(t *testing.T) {
 	}
 }
 
-// know adds a secret to those that are searched for.
-func (s *sweep) know(kind, whose, value string) *secretText {
+// addSecret adds a secret to those that are searched for.
+func (s *sweep) addSecret(kind, whose, value string) *secretText {
 	c := &secretText{kind: kind, whose: whose, value: value}
 	s.secrets = append(s.secrets, c)
 	switch kind {
@@ -213,8 +213,8 @@ func (s *sweep) know(kind, whose, value string) *secretText {
 	return c
 }
 
-// word is a text that stands nowhere else, the same in each run. No word of the
-// directory's own begins so.
+// word returns a text that occurs nowhere else and is the same in each run. No word of the
+// directory itself has its prefix.
 func (s *sweep) word() string {
 	s.words++
 	sum := sha256.Sum256([]byte(fmt.Sprint("word ", s.words)))
@@ -225,14 +225,14 @@ func (s *sweep) address() string { return s.word() + "-Mb@" + s.word() + ".examp
 
 var anyKey = regexp.MustCompile(`cq_[0-9A-Za-z]{49}`)
 
-// asked makes a call as an agent, or as somebody else, and searches the answer.
-func (s *sweep) asked(caller, method, path string, body any, headers ...string) *result {
+// request sends a request as an agent or another client, and searches the response.
+func (s *sweep) request(caller, method, path string, body any, headers ...string) *result {
 	s.Helper()
 	key := s.keys[caller]
 	if bearer, found := strings.CutPrefix(caller, "with "); found {
 		key = bearer
 	}
-	a := s.call(method, path, key, body, headers...)
+	a := s.send(method, path, key, body, headers...)
 	for handle, live := range s.keys { // who has a live key or link is its agent or owner
 		if key == live || s.tokens[handle] != "" && strings.HasPrefix(path, "/owner/"+s.tokens[handle]) {
 			caller = handle
@@ -249,15 +249,14 @@ func (s *sweep) asked(caller, method, path string, body any, headers ...string) 
 	return a
 }
 
-// search looks through an answer, and counts it.
+// search searches a response and counts it.
 func (s *sweep) search(operation, caller, what string, a *result) {
 	s.Helper()
 	s.calls++
 	s.searchAgain(operation, caller, what, a)
 }
 
-// searchAgain looks through an answer that is counted already, as one does when a
-// secret has become known since.
+// searchAgain searches a response that is counted already for secrets that became known later.
 func (s *sweep) searchAgain(operation, caller, what string, a *result) {
 	s.Helper()
 	text := bytes.Clone(a.Body)
@@ -274,7 +273,7 @@ func (s *sweep) searchAgain(operation, caller, what string, a *result) {
 			s.Errorf("%s by %.40s (%d) shows a key:\n%.600s", what, caller, a.Status, text)
 		}
 		s.shown[key] = true
-		s.know("key", caller, key)
+		s.addSecret("key", caller, key)
 	}
 }
 
@@ -288,7 +287,7 @@ func (s *sweep) permitted(n needle, operation, caller string) bool {
 	return false
 }
 
-// mailboxOf is an agent's mailbox as it is now.
+// mailboxOf returns the present mailbox of an agent.
 func (s *sweep) mailboxOf(handle string) *secretText {
 	s.Helper()
 	for _, c := range s.secrets {
@@ -300,7 +299,7 @@ func (s *sweep) mailboxOf(handle string) *secretText {
 	return nil
 }
 
-// secret takes the code or the link's token out of the newest mail to an address.
+// secret returns the code or the token in the newest mail to an address.
 func (s *sweep) secret(kind, handle, address string) string {
 	s.Helper()
 	m := s.mail(address)
@@ -310,38 +309,38 @@ func (s *sweep) secret(kind, handle, address string) string {
 	} else {
 		value = *m.Code
 	}
-	s.know(kind, handle, value)
+	s.addSecret(kind, handle, value)
 	return value
 }
 
 // join registers an agent.
 func (s *sweep) join(handle string, public bool) {
 	s.Helper()
-	mailbox := s.know("mailbox", handle, s.address())
+	mailbox := s.addSecret("mailbox", handle, s.address())
 	mailbox.current, mailbox.public = true, public
-	once := s.know("once", handle, s.word()+s.word())
+	once := s.addSecret("once", handle, s.word()+s.word())
 	body := registrationOf(handle)
 	body["mailbox"], body["contact_public"], body["name"] = mailbox.value, public, "Pilot of a harbour"
-	a := s.asked(handle, "POST", "/api/agents", body, "Idempotency-Key: "+once.value).status(201)
+	a := s.request(handle, "POST", "/api/agents", body, "Idempotency-Key: "+once.value).status(201)
 	s.keys[handle] = a.text("api_key")
-	s.call("PATCH", "/api/me", s.keys[handle], `{"contact_policy":{"require_offering":false,"weekly_cap":50}}`).status(200)
+	s.send("PATCH", "/api/me", s.keys[handle], `{"contact_policy":{"require_offering":false,"weekly_cap":50}}`).status(200)
 }
 
-func (s *sweep) prove(handle string) {
+func (s *sweep) verifyMailbox(handle string) {
 	s.Helper()
-	s.asked(handle, "POST", "/api/me/verify", nil).status(202)
-	early := s.asked(handle, "GET", "/api/me/export", nil).status(200)
+	s.request(handle, "POST", "/api/me/verify", nil).status(202)
+	early := s.request(handle, "GET", "/api/me/export", nil).status(200)
 	code := s.secret("code", handle, s.mailboxOf(handle).value)
 	s.searchAgain("exportMe", handle, "the export while a code waited", early)
-	s.asked(handle, "POST", "/api/me/verify/confirm", map[string]any{"code": code}).status(200)
+	s.request(handle, "POST", "/api/me/verify/confirm", map[string]any{"code": code}).status(200)
 }
 
-// nameOwner has a link mailed to a person.
-func (s *sweep) nameOwner(handle string) {
+// mailOwnerLink has a link mailed to a person.
+func (s *sweep) mailOwnerLink(handle string) {
 	s.Helper()
-	owner := s.know("owner", handle, s.address())
-	s.asked(handle, "POST", "/api/me/owner-claim", map[string]any{"owner_email": owner.value}).status(202)
-	early := s.asked(handle, "GET", "/api/me/export", nil).status(200)
+	owner := s.addSecret("owner", handle, s.address())
+	s.request(handle, "POST", "/api/me/owner-claim", map[string]any{"owner_email": owner.value}).status(202)
+	early := s.request(handle, "GET", "/api/me/export", nil).status(200)
 	s.tokens[handle] = s.secret("token", handle, owner.value)
 	s.searchAgain("exportMe", handle, "the export while a link waited", early)
 }
@@ -353,61 +352,61 @@ func (s *sweep) press(handle string, call domain.OwnerSubmission) domain.OwnerRe
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.know("form", handle, page.Form)
+	s.addSecret("form", handle, page.Form)
 	return s.actAsOwner(s.tokens[handle], call)
 }
 
-func (s *sweep) own(handle string) {
+func (s *sweep) claimAgent(handle string) {
 	s.Helper()
-	s.nameOwner(handle)
+	s.mailOwnerLink(handle)
 	s.press(handle, domain.OwnerSubmission{Act: domain.OwnerConfirm})
 }
 
-// contact sends a contact request, and does to it what acts say, each "agent act".
+// contact sends a contact request and runs acts on it, each "agent act".
 func (s *sweep) contact(from, to string, acts ...string) string {
 	s.Helper()
-	once := s.know("once", from, s.word()+s.word())
+	once := s.addSecret("once", from, s.word()+s.word())
 	header := "Idempotency-Key: " + once.value
-	id := s.asked(from, "POST", "/api/agents/"+to+"/requests", requestDraft, header).status(201).text("request", "id")
+	id := s.request(from, "POST", "/api/agents/"+to+"/requests", requestDraft, header).status(201).text("request", "id")
 	s.requests = append(s.requests, id)
 	for _, step := range acts {
 		agent, act, _ := strings.Cut(step, " ")
 		if act == "accept" {
-			s.exchange(from, to)
+			s.shareMailboxes(from, to)
 		}
-		s.asked(agent, "POST", "/api/requests/"+id+"/"+act, nil).status(200)
-		s.asked(agent, "POST", "/api/requests/"+id+"/"+act, nil).status(200) // once more
+		s.request(agent, "POST", "/api/requests/"+id+"/"+act, nil).status(200)
+		s.request(agent, "POST", "/api/requests/"+id+"/"+act, nil).status(200) // once more
 	}
-	s.asked(from, "POST", "/api/agents/"+to+"/requests", requestDraft, header).status(201) // the first answer again
+	s.request(from, "POST", "/api/agents/"+to+"/requests", requestDraft, header).status(201) // the first answer again
 	return id
 }
 
-// exchange says that both sides may know each other's mailbox from now on.
-func (s *sweep) exchange(from, to string) {
+// shareMailboxes records that both parties may see each other's mailbox.
+func (s *sweep) shareMailboxes(from, to string) {
 	for _, handle := range []string{from, to} {
 		c := s.mailboxOf(handle)
-		c.told = append(c.told, from, to)
+		c.sharedWith = append(c.sharedWith, from, to)
 	}
 }
 
-// leave says that an agent is deleted: nobody may know its mailboxes any more.
-func (s *sweep) leave(handle string) {
+// markDeleted records that an agent is deleted: no client may see its mailboxes.
+func (s *sweep) markDeleted(handle string) {
 	for _, c := range s.secrets {
 		if c.whose == handle {
-			c.current, c.public, c.told = false, false, nil
+			c.current, c.public, c.sharedWith = false, false, nil
 		}
 	}
 	delete(s.keys, handle)
 }
 
-// move gives an agent another mailbox.
-func (s *sweep) move(handle string) {
+// changeMailbox gives an agent another mailbox.
+func (s *sweep) changeMailbox(handle string) {
 	s.Helper()
-	next := s.know("mailbox", handle, s.address())
+	next := s.addSecret("mailbox", handle, s.address())
 	old := s.mailboxOf(handle)
 	next.current, next.public = true, old.public
 	old.current, old.public = false, false
-	s.asked(handle, "PATCH", "/api/me", map[string]any{"mailbox": next.value}).status(200)
+	s.request(handle, "PATCH", "/api/me", map[string]any{"mailbox": next.value}).status(200)
 }
 
 // heldFiles are files of a live database. They stay open until the store is
@@ -448,8 +447,8 @@ func (h *heldFiles) read() map[string][]byte {
 	return files
 }
 
-// holdNone fails the test for each secret in the files that may not be there.
-func (s *sweep) holdNone(files *heldFiles, when string, secret func(*secretText) bool) {
+// checkFiles fails the test for each secret in the files that may not be there.
+func (s *sweep) checkFiles(files *heldFiles, when string, secret func(*secretText) bool) {
 	s.Helper()
 	for name, data := range files.read() {
 		for _, n := range s.found(data, secret) {
@@ -458,8 +457,8 @@ func (s *sweep) holdNone(files *heldFiles, when string, secret func(*secretText)
 	}
 }
 
-// found are the secrets in the bytes of a file. Plain hashes do not count: of keys
-// and tokens they are what is kept.
+// found returns the secrets in the bytes of a file. It ignores plain hashes: those of keys and
+// tokens are stored.
 func (s *sweep) found(data []byte, which func(*secretText) bool) []needle {
 	return slices.DeleteFunc(s.finder.find(data), func(n needle) bool { return n.hash || !which(n.secret) })
 }
@@ -482,12 +481,12 @@ func newSweep(t testing.TB) (*sweep, *heldFiles) {
 	return s, files
 }
 
-// furnish makes agents, requests, posts and collaborations in all their states.
-func (s *sweep) furnish() {
+// populate makes agents, requests, posts and collaborations in all their states.
+func (s *sweep) populate() {
 	s.Helper()
 	for _, handle := range []string{"asker", "host-expired"} {
 		s.join(handle, false)
-		s.prove(handle)
+		s.verifyMailbox(handle)
 	}
 	s.contact("asker", "host-expired")
 	s.clock.Advance(7 * domain.Day)
@@ -495,45 +494,45 @@ func (s *sweep) furnish() {
 		"host-pending host-awaiting host-accepted host-agreed host-declined host-withdrawn host-reported gone-sender gone-recipient gone-public gone-claimed") {
 		s.join(handle, names("public leaver suspended gone-public", handle))
 		if !names("plain coded", handle) {
-			s.prove(handle)
+			s.verifyMailbox(handle)
 		}
 	}
 	for _, handle := range strings.Fields("asker claimed unclaimed taken host-awaiting host-agreed gone-claimed") {
-		s.own(handle)
+		s.claimAgent(handle)
 	}
-	s.asked("coded", "POST", "/api/me/verify", nil).status(202)
+	s.request("coded", "POST", "/api/me/verify", nil).status(202)
 	s.secret("code", "coded", s.mailboxOf("coded").value)
-	s.nameOwner("named")
+	s.mailOwnerLink("named")
 	s.press("unclaimed", domain.OwnerSubmission{Act: domain.OwnerWithdraw})
-	s.nameOwner("verified")
+	s.mailOwnerLink("verified")
 	s.press("verified", domain.OwnerSubmission{Act: domain.OwnerReject})
 
-	s.keys["rotated"] = s.asked("rotated", "POST", "/api/me/rotate-key", nil).status(200).text("api_key")
-	s.asked("none", "POST", "/api/recover", map[string]any{"handle": "recovered"}).status(202)
+	s.keys["rotated"] = s.request("rotated", "POST", "/api/me/rotate-key", nil).status(200).text("api_key")
+	s.request("none", "POST", "/api/recover", map[string]any{"handle": "recovered"}).status(202)
 	code := s.secret("code", "recovered", s.mailboxOf("recovered").value)
-	s.keys["recovered"] = s.asked("none", "POST", "/api/recover/confirm", map[string]any{"handle": "recovered", "code": code}).status(200).text("api_key")
-	s.asked("none", "POST", "/api/recover", map[string]any{"handle": "recovered"}).status(202)
+	s.keys["recovered"] = s.request("none", "POST", "/api/recover/confirm", map[string]any{"handle": "recovered", "code": code}).status(200).text("api_key")
+	s.request("none", "POST", "/api/recover", map[string]any{"handle": "recovered"}).status(202)
 	s.secret("code", "recovered", s.mailboxOf("recovered").value) // one that is never used
 	s.keys["taken"] = s.press("taken", domain.OwnerSubmission{Act: domain.OwnerRotateKey}).Key
-	s.know("key", "taken", s.keys["taken"])
+	s.addSecret("key", "taken", s.keys["taken"])
 
-	s.furnishContacts()
-	s.furnishRecords()
-	s.move("mover")
-	s.prove("mover")
-	s.move("coded")
+	s.populateContacts()
+	s.populateRecords()
+	s.changeMailbox("mover")
+	s.verifyMailbox("mover")
+	s.changeMailbox("coded")
 	s.contact("mover", "host-accepted", "host-accepted accept") // a second time, with the mailbox as it is now
 	public := s.mailboxOf("leaver")
 	public.public = false
-	s.asked("leaver", "PATCH", "/api/me", `{"contact_public":false}`).status(200)
+	s.request("leaver", "PATCH", "/api/me", `{"contact_public":false}`).status(200)
 	s.suspend("suspended")
 	s.mailboxOf("suspended").public = false
 }
 
-func (s *sweep) furnishContacts() {
+func (s *sweep) populateContacts() {
 	s.Helper()
 	for _, handle := range []string{"host-awaiting", "host-agreed"} {
-		s.asked(handle, "PATCH", "/api/me", `{"contact_policy":{"require_owner_receipt":true}}`).status(200)
+		s.request(handle, "PATCH", "/api/me", `{"contact_policy":{"require_owner_receipt":true}}`).status(200)
 	}
 	s.contact("asker", "host-pending")
 	s.contact("asker", "host-accepted", "host-accepted accept")
@@ -542,9 +541,9 @@ func (s *sweep) furnishContacts() {
 	s.contact("asker", "host-reported", "host-reported report")
 	for _, handle := range []string{"host-awaiting", "host-agreed"} {
 		id := s.contact("asker", handle)
-		s.asked(handle, "POST", "/api/requests/"+id+"/accept", nil).status(200)
+		s.request(handle, "POST", "/api/requests/"+id+"/accept", nil).status(200)
 		if handle == "host-agreed" {
-			s.exchange("asker", handle)
+			s.shareMailboxes("asker", handle)
 			s.press(handle, domain.OwnerSubmission{Act: domain.OwnerAgree, Request: id})
 		}
 	}
@@ -562,20 +561,20 @@ func (s *sweep) furnishContacts() {
 	s.contact("asker", "gone-recipient")
 }
 
-func (s *sweep) furnishRecords() {
+func (s *sweep) populateRecords() {
 	s.Helper()
 	for i, author := range []string{"asker", "public", "suspended", "gone-public", "told"} {
-		once := s.know("once", author, s.word()+s.word())
+		once := s.addSecret("once", author, s.word()+s.word())
 		body := map[string]any{"kind": "seeking", "title": "Tides", "body": "Tide levels."}
-		post := s.asked(author, "POST", "/api/posts", body, "Idempotency-Key: "+once.value).status(201).text("post", "id")
-		s.asked(author, "POST", "/api/posts", body, "Idempotency-Key: "+once.value).status(201)
+		post := s.request(author, "POST", "/api/posts", body, "Idempotency-Key: "+once.value).status(201).text("post", "id")
+		s.request(author, "POST", "/api/posts", body, "Idempotency-Key: "+once.value).status(201)
 		s.posts = append(s.posts, post)
-		s.asked("gone-sender", "POST", "/api/posts/"+post+"/replies", map[string]any{"body": "I have them."}).status(201)
+		s.request("gone-sender", "POST", "/api/posts/"+post+"/replies", map[string]any{"body": "I have them."}).status(201)
 		partner := []string{"claimed", "told", "public", "mover", "gone-public"}[i]
-		collab := s.asked(author, "POST", "/api/collabs", map[string]any{"partner": partner, "summary": "Tides"}).status(201).text("collab", "id")
+		collab := s.request(author, "POST", "/api/collabs", map[string]any{"partner": partner, "summary": "Tides"}).status(201).text("collab", "id")
 		s.collabs = append(s.collabs, collab)
 		if i != 1 {
-			s.asked(partner, "POST", "/api/collabs/"+collab+"/confirm", nil).status(200)
+			s.request(partner, "POST", "/api/collabs/"+collab+"/confirm", nil).status(200)
 		}
 	}
 }
@@ -583,13 +582,13 @@ func (s *sweep) furnishRecords() {
 func TestSecrets_NeverShown(t *testing.T) {
 	proof.OneByOne(t)
 	s, files := newSweep(t)
-	s.furnish()
+	s.populate()
 	s.runDue()
-	s.holdNone(files, "once all mails are delivered", func(c *secretText) bool { return c.kind != "mailbox" })
-	s.askAll()
-	s.askWrongly()
+	s.checkFiles(files, "once all mails are delivered", func(c *secretText) bool { return c.kind != "mailbox" })
+	s.requestAll()
+	s.requestInvalid()
 	s.openPages()
-	s.oddAddresses()
+	s.requestOddPaths()
 
 	gone := strings.Fields("gone-sender gone-recipient gone-public gone-claimed")
 	before := files.read()["the database"]
@@ -598,11 +597,11 @@ func TestSecrets_NeverShown(t *testing.T) {
 			t.Errorf("the mailbox of %s is not found in the database, where it stands", handle)
 		}
 	}
-	s.depart(gone)
-	s.askAll()
+	s.deleteAgents(gone)
+	s.requestAll()
 	s.clock.Advance(26 * time.Hour) // the file is compacted in the night
 	s.runDue()
-	s.holdNone(files, "after the deletion", func(c *secretText) bool { return slices.Contains(gone, c.whose) })
+	s.checkFiles(files, "after the deletion", func(c *secretText) bool { return slices.Contains(gone, c.whose) })
 
 	s.fail(t)
 	for line := range strings.Lines(s.log.String()) {
@@ -619,26 +618,25 @@ func TestSecrets_NeverShown(t *testing.T) {
 	proof.Figure(t, "secrets", len(s.secrets))
 }
 
-// depart deletes agents while mails of theirs wait, one of them by its owner.
-func (s *sweep) depart(gone []string) {
+// deleteAgents deletes agents while mails of theirs wait, one of them by its owner.
+func (s *sweep) deleteAgents(gone []string) {
 	s.Helper()
 	for _, handle := range gone {
-		owner := s.know("owner", handle, s.address())
+		owner := s.addSecret("owner", handle, s.address())
 		if handle != "gone-claimed" {
-			s.asked(handle, "POST", "/api/me/owner-claim", map[string]any{"owner_email": owner.value}).status(202)
+			s.request(handle, "POST", "/api/me/owner-claim", map[string]any{"owner_email": owner.value}).status(202)
 		}
-		s.asked("none", "POST", "/api/recover", map[string]any{"handle": handle}).status(202)
+		s.request("none", "POST", "/api/recover", map[string]any{"handle": handle}).status(202)
 		if handle == "gone-claimed" {
 			s.press(handle, domain.OwnerSubmission{Act: domain.OwnerRetire, Confirm: handle})
 		} else {
-			s.asked(handle, "DELETE", "/api/me?confirm="+handle, nil).status(204)
+			s.request(handle, "DELETE", "/api/me?confirm="+handle, nil).status(204)
 		}
-		s.leave(handle)
+		s.markDeleted(handle)
 	}
 }
 
-// callers are all agents that are there, nobody, and those who show a key that is
-// dead.
+// callers returns all existing agents, a client without a key, and clients with invalid keys.
 func (s *sweep) callers() []string {
 	callers := []string{"none"}
 	live := map[string]bool{}
@@ -653,9 +651,9 @@ func (s *sweep) callers() []string {
 	return callers
 }
 
-// askAll has everybody read everything, with every filter, page by page. What is
-// public is read by two.
-func (s *sweep) askAll() {
+// requestAll reads every operation as every client, with every filter, page by page. Public reads
+// are read by two clients.
+func (s *sweep) requestAll() {
 	s.Helper()
 	for _, op := range s.server.engine.Operations {
 		if !op.Reads() {
@@ -666,8 +664,8 @@ func (s *sweep) askAll() {
 			callers = []string{"none", "told"}
 		}
 		for _, path := range s.pathsOf(op) {
-			s.asked("told", "HEAD", path, nil)
-			s.asked("told", "OPTIONS", path, nil)
+			s.request("told", "HEAD", path, nil)
+			s.request("told", "OPTIONS", path, nil)
 			for _, query := range s.queriesOf(op) {
 				for _, caller := range callers {
 					s.walk(caller, path+query)
@@ -680,7 +678,7 @@ func (s *sweep) askAll() {
 func (s *sweep) walk(caller, path string) {
 	s.Helper()
 	for next := path; next != ""; {
-		a := s.asked(caller, "GET", next, nil)
+		a := s.request(caller, "GET", next, nil)
 		if next = ""; a.Status == 200 {
 			next, _ = a.value("next").(string)
 		}
@@ -690,7 +688,7 @@ func (s *sweep) walk(caller, path string) {
 	}
 }
 
-// pathsOf are an operation's paths, with everything that may stand in them.
+// pathsOf returns the paths of an operation with every record.
 func (s *sweep) pathsOf(op *api.Operation) []string {
 	if !strings.Contains(op.Path, "{") {
 		return []string{op.Path}
@@ -711,7 +709,7 @@ func (s *sweep) pathsOf(op *api.Operation) []string {
 	return paths
 }
 
-// queriesOf are values for each of an operation's query parameters, one at a time.
+// queriesOf returns values for each of an operation's query parameters, one at a time.
 func (s *sweep) queriesOf(op *api.Operation) []string {
 	queries := []string{""}
 	for _, f := range op.Input.Query {
@@ -741,7 +739,7 @@ func (s *sweep) valuesOf(schema *huma.Schema) (values []string) {
 	return values
 }
 
-// samples are one secret of each kind, as it is and in parts.
+// samples returns one secret of each kind, whole and in parts.
 func (s *sweep) samples() (samples []string) {
 	kinds := map[string]bool{}
 	for _, c := range s.secrets {
@@ -756,9 +754,9 @@ func (s *sweep) samples() (samples []string) {
 	return samples
 }
 
-// askWrongly makes the calls that write, as they are refused: with secrets wherever
-// a call can hold them, and by agents that have no part in what the call is about.
-func (s *sweep) askWrongly() {
+// requestInvalid sends writes that are rejected, with secrets in every place, from agents that
+// are not parties of the record.
+func (s *sweep) requestInvalid() {
 	s.Helper()
 	for _, op := range s.server.engine.Operations {
 		if op.Reads() {
@@ -767,22 +765,22 @@ func (s *sweep) askWrongly() {
 		paths := s.pathsOf(op)
 		for _, secret := range s.samples() {
 			for _, caller := range []string{"none", "told", "suspended"} {
-				s.asked(caller, op.Method, paths[0], s.poisoned(op, secret), "Idempotency-Key: "+secret)
-				s.asked(caller, op.Method, paths[0], `{"reason":"`+secret, "X-Forwarded-For: "+url.PathEscape(secret))
+				s.request(caller, op.Method, paths[0], s.poisoned(op, secret), "Idempotency-Key: "+secret)
+				s.request(caller, op.Method, paths[0], `{"reason":"`+secret, "X-Forwarded-For: "+url.PathEscape(secret))
 			}
 		}
 		for _, path := range paths {
 			if strings.HasPrefix(op.Path, "/api/requests/{id}") || strings.HasPrefix(op.Path, "/api/collabs/{id}") {
-				s.asked("plain", op.Method, path, nil).status(404)
+				s.request("plain", op.Method, path, nil).status(404)
 			}
 			if op.ID == "acceptRequest" || op.ID == "declineRequest" || op.ID == "reportRequest" {
-				s.asked("asker", op.Method, path, nil) // who only ever sends
+				s.request("asker", op.Method, path, nil) // who only ever sends
 			}
 		}
 	}
 }
 
-// poisoned is a body that is refused, with a secret in all of its fields.
+// poisoned returns a body that is rejected, with a secret in all of its fields.
 func (s *sweep) poisoned(op *api.Operation, secret string) any {
 	body := map[string]any{secret + "@": secret}
 	if op.Input.Body != nil {
@@ -798,25 +796,25 @@ func (s *sweep) openPages() {
 	s.Helper()
 	for _, path := range strings.Fields("/ /openapi.json /healthz /readyz /style.css /mark.svg /skill.md /robots.txt /nowhere /api/nowhere") {
 		for _, method := range []string{"GET", "HEAD", "OPTIONS", "POST", "DELETE"} {
-			s.asked("none", method, path, nil)
-			s.asked("told", method, path, nil)
+			s.request("none", method, path, nil)
+			s.request("told", method, path, nil)
 		}
 	}
 	opened := 0
 	for handle, token := range s.tokens {
 		page, err := s.store.OwnerPage(context.Background(), token)
 		if err == nil {
-			s.know("form", handle, page.Form)
+			s.addSecret("form", handle, page.Form)
 		}
 		for _, query := range []string{"", "?lang=zh", "?lang=en&form=" + page.Form} {
 			for _, method := range []string{"HEAD", "OPTIONS", "PUT", "GET"} {
-				if a := s.asked(handle, method, "/owner/"+token+query, nil); err == nil && method == "GET" {
+				if a := s.request(handle, method, "/owner/"+token+query, nil); err == nil && method == "GET" {
 					a.status(200)
 					opened++
 				}
 			}
-			s.asked(handle, "POST", "/owner/"+token+query, "form="+page.Form+"&act=nothing", "Content-Type: application/x-www-form-urlencoded")
-			s.asked(handle, "POST", "/owner/"+token+query, "form=old&act=confirm", "Content-Type: application/x-www-form-urlencoded")
+			s.request(handle, "POST", "/owner/"+token+query, "form="+page.Form+"&act=nothing", "Content-Type: application/x-www-form-urlencoded")
+			s.request(handle, "POST", "/owner/"+token+query, "form=old&act=confirm", "Content-Type: application/x-www-form-urlencoded")
 		}
 	}
 	if opened == 0 {
@@ -824,8 +822,8 @@ func (s *sweep) openPages() {
 	}
 }
 
-// oddAddresses puts secrets where people and programs paste them by mistake.
-func (s *sweep) oddAddresses() {
+// requestOddPaths puts secrets where people and programs paste them by mistake.
+func (s *sweep) requestOddPaths() {
 	s.Helper()
 	for _, secret := range s.samples() {
 		if len(secret) <= middleware.MaxPathSegment && !strings.Contains(secret, "@") {
@@ -837,24 +835,24 @@ func (s *sweep) oddAddresses() {
 			"/api?api_key=", "/api/agents?q=", "/api/agents/told?@", "/api/me?key=", "/owner/x?token=", "/api/agents/" + escaped + "/",
 		} {
 			for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS", "DELETE", "PATCH"} {
-				s.asked("none", method, path+escaped, nil)
+				s.request("none", method, path+escaped, nil)
 			}
 		}
-		s.asked("with "+secret, "GET", "/api/me", nil, "Cookie: key="+secret, "Referer: https://example.org/"+escaped)
+		s.request("with "+secret, "GET", "/api/me", nil, "Cookie: key="+secret, "Referer: https://example.org/"+escaped)
 		if strings.HasPrefix(secret, "cq_") {
-			s.asked("none", "GET", "/api", nil, "X-Request-Id: "+secret, "User-Agent: "+secret)
+			s.request("none", "GET", "/api", nil, "X-Request-Id: "+secret, "User-Agent: "+secret)
 		}
 	}
 }
 
-// fail has every operation fail in two ways, by a panic and by a broken database,
-// while secrets are under way.
+// fail makes every operation fail by a panic and by a broken database, in requests that contain
+// secrets.
 func (s *sweep) fail(t *testing.T) {
-	address := s.know("mailbox", "recovered", s.address()).value
+	address := s.addSecret("mailbox", "recovered", s.address()).value
 	for _, op := range s.server.engine.Operations {
 		run := op.Run
 		op.Run = func(*api.Request) (api.Response, error) { panic(errors.New("planted")) }
-		if !s.failing(op, address) {
+		if !s.fails(op, address) {
 			t.Errorf("%s does not fail by a panic", op.ID)
 		}
 		op.Run = run
@@ -863,7 +861,7 @@ func (s *sweep) fail(t *testing.T) {
 	for table := range strings.FieldsSeq("requests codes owner_claims outbox mail_log idempotency collabs posts links handles agents site") {
 		s.database.MustExec(`ALTER TABLE ` + table + ` RENAME TO away`)
 		for _, op := range s.server.engine.Operations {
-			if s.failing(op, address) {
+			if s.fails(op, address) {
 				failed++
 			}
 		}
@@ -877,9 +875,9 @@ func (s *sweep) fail(t *testing.T) {
 	}
 }
 
-// failing makes a good call of an operation with secrets in it, and tells whether
-// it ended in an error of the service.
-func (s *sweep) failing(op *api.Operation, address string) bool {
+// fails sends a valid request with secrets to an operation, and reports whether it ended in an
+// error of the service.
+func (s *sweep) fails(op *api.Operation, address string) bool {
 	s.Helper()
 	s.failures++
 	const who = "recovered"
@@ -900,7 +898,7 @@ func (s *sweep) failing(op *api.Operation, address string) bool {
 	if op.ID == "deleteMe" {
 		path += "?confirm=" + who
 	}
-	s.server.engine.Cache.Clear() // so that no answer is kept
+	s.server.engine.Cache.Clear() // so that no response is stored
 	r, err := http.NewRequest(op.Method, s.url+path, bytes.NewReader(text))
 	if err != nil {
 		s.Fatal(err)
@@ -920,17 +918,17 @@ func (s *sweep) failing(op *api.Operation, address string) bool {
 		s.search(op.ID, who, op.Method+" "+path, a)
 	} else if key := anyKey.Find(a.Body); op.ID == "rotateKey" && key != nil {
 		s.keys[who] = string(key)
-		s.know("key", who, s.keys[who])
+		s.addSecret("key", who, s.keys[who])
 	}
 	return a.Status >= 500
 }
 
-// TestSecrets_NotFoundBySearch asks lists for every beginning of a secret, and
-// for as much of a text of the same form that stands nowhere.
+// TestSecrets_NotFoundBySearch searches for every prefix of a secret and of a similar text that
+// occurs nowhere, and expects the same response.
 func TestSecrets_NotFoundBySearch(t *testing.T) {
 	proof.OneByOne(t)
 	s, _ := newSweep(t)
-	s.furnish()
+	s.populate()
 	filters := []string{"/api/agents?q=", "/api/agents?view=brief&q=", "/api/agents?capability=", "/api/posts?q=", "/api/posts?tag=", "/api/posts?author=", "/api/collabs?handle="}
 	for _, c := range s.secrets {
 		private := !c.public && names("claimed told leaver suspended recovered", c.whose) || c.whose == "coded" && c.kind == "mailbox"
@@ -951,42 +949,42 @@ func TestSecrets_NotFoundBySearch(t *testing.T) {
 		for _, part := range parts {
 			for n := shortest; n <= len(part); n++ {
 				for _, filter := range filters[:min(len(filters), 2+n%len(filters))] {
-					s.blind(filter, part[:n])
+					s.compareWithOther(filter, part[:n])
 				}
 			}
 			for _, filter := range filters {
-				s.blind(filter, part)
+				s.compareWithOther(filter, part)
 			}
 		}
 	}
 	for _, filter := range filters[:2] {
-		if s.list(filter, "told") == s.list(filter, unlike("told")) {
+		if s.list(filter, "told") == s.list(filter, similarText("told")) {
 			t.Errorf("%s finds nobody at all", filter)
 		}
 	}
 }
 
-// blind fails the test if a list tells a secret from what is none.
-func (s *sweep) blind(filter, secret string) {
+// compareWithOther fails the test if a list distinguishes a secret from a similar text.
+func (s *sweep) compareWithOther(filter, secret string) {
 	s.Helper()
-	if got, want := s.list(filter, secret), s.list(filter, unlike(secret)); got != want {
-		s.Errorf("%s%s finds\n%.300s\nbut %s\n%.300s", filter, secret, got, unlike(secret), want)
+	if got, want := s.list(filter, secret), s.list(filter, similarText(secret)); got != want {
+		s.Errorf("%s%s finds\n%.300s\nbut %s\n%.300s", filter, secret, got, similarText(secret), want)
 	}
 }
 
 func (s *sweep) list(filter, value string) string {
 	s.Helper()
-	a := s.call("GET", filter+url.QueryEscape(value), "", nil)
+	a := s.send("GET", filter+url.QueryEscape(value), "", nil)
 	return fmt.Sprint(a.Status, " ", string(a.Body))
 }
 
-// shortRun is letters or digits behind others that are so few that they may begin
-// any word: a search lists records that match them alone.
+// shortRun matches letters or digits behind another character that are so few that a word may
+// begin with them: a search lists records that match them alone.
 var shortRun = regexp.MustCompile(`[^0-9A-Za-z][0-9A-Za-z]{1,2}\b`)
 
-// unlike returns a text of the same form as a secret that has nothing but its first
-// character, its short runs, and what is neither letter nor digit, in common with it.
-func unlike(secret string) string {
+// similarText returns a text of the same form as a secret that shares only its first character,
+// its short runs, and characters other than letters and digits.
+func similarText(secret string) string {
 	other := []byte(secret)
 	keep := map[int]bool{0: true}
 	for _, run := range shortRun.FindAllStringIndex(secret, -1) {
@@ -1008,14 +1006,14 @@ func unlike(secret string) string {
 	return string(other)
 }
 
-// TestMailboxes_UseIsNotDisclosed makes the same calls with addresses that others use,
-// and have had so many mails sent to that no more go out, and with fresh ones.
+// TestMailboxes_UseIsNotDisclosed sends the same requests with addresses that others use, and
+// that have reached their limit of mails, and with unused addresses.
 func TestMailboxes_UseIsNotDisclosed(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) { o.mails = domain.MailCaps{Mailbox: 3} })
 	for _, handle := range []string{"user-a", "user-b", "user-c"} {
 		key := s.agent(handle, "mailbox", "mailbox-1@example.org")
 		s.verify(key)
-		s.call("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": "mailbox-1-owner@example.org"}).status(202)
+		s.send("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": "mailbox-1-owner@example.org"}).status(202)
 		s.mail("mailbox-1-owner@example.org")
 	}
 	deliver := func() {
@@ -1023,29 +1021,29 @@ func TestMailboxes_UseIsNotDisclosed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	answers := func(handle, use string) (all []string) {
+	responses := func(handle, use string) (all []string) {
 		note := func(a *result) {
 			text := fmt.Sprint(a.Status, anyKey.ReplaceAllString(string(a.Body), "{key}"), sharedHeaders(a.Header))
 			all = append(all, strings.NewReplacer(handle, "{handle}", use, "{use}").Replace(text))
 		}
 		body := registrationOf(handle)
 		body["mailbox"] = use + "@example.org"
-		registered := s.call("POST", "/api/agents", "", body)
+		registered := s.send("POST", "/api/agents", "", body)
 		note(registered)
 		key := registered.text("api_key")
-		note(s.call("POST", "/api/me/verify", key, nil))
-		note(s.call("GET", "/api/me/export", key, nil))
+		note(s.send("POST", "/api/me/verify", key, nil))
+		note(s.send("GET", "/api/me/export", key, nil))
 		deliver()
-		note(s.call("POST", "/api/me/verify/confirm", key, map[string]any{"code": "0000-0000"}))
-		note(s.call("PATCH", "/api/me", key, map[string]any{"mailbox": handle + "@example.org"}))
+		note(s.send("POST", "/api/me/verify/confirm", key, map[string]any{"code": "0000-0000"}))
+		note(s.send("PATCH", "/api/me", key, map[string]any{"mailbox": handle + "@example.org"}))
 		s.verify(key)
-		note(s.call("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": use + "-owner@example.org"}))
-		note(s.call("GET", "/api/me", key, nil))
-		note(s.call("GET", "/api/me/export", key, nil))
+		note(s.send("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": use + "-owner@example.org"}))
+		note(s.send("GET", "/api/me", key, nil))
+		note(s.send("GET", "/api/me/export", key, nil))
 		deliver()
 		return all
 	}
-	used, fresh := answers("agent-1", "mailbox-1"), answers("agent-2", "mailbox-2")
+	used, fresh := responses("agent-1", "mailbox-1"), responses("agent-2", "mailbox-2")
 	if diff := cmp.Diff(fresh, used); diff != "" {
 		t.Errorf("addresses in use are told from fresh ones (-fresh +used): %s", diff)
 	}

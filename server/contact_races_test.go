@@ -16,12 +16,12 @@ import (
 	"callbook/testdata/proof"
 )
 
-// contenders is how many call at once.
+// contenders is the number of concurrent requests.
 const contenders = 100
 
-// rounds is how often chance is tried: n times in the short form of the proof, twenty
-// times as often in the long one, and else as often as finds what is not rare; least
-// often with -short, and under the race detector, which is ten times slower.
+// rounds returns the number of rounds of a randomized test: n in the short form of the proof, 20
+// n in the long form, and fewer otherwise; fewest with -short and under the race detector, which
+// is ten times slower.
 func rounds(n int) int {
 	glance := max(n/4, 4)
 	if proof.RaceDetector() || testing.Short() {
@@ -40,7 +40,7 @@ func newContest(t testing.TB, options ...func(*siteOptions)) *contest {
 	return &contest{s}
 }
 
-// stored fails the test unless a query counts so many.
+// stored fails the test unless a query counts this many rows.
 func (c *contest) stored(want int, query string, args ...any) {
 	c.Helper()
 	var n int
@@ -52,8 +52,8 @@ func (c *contest) stored(want int, query string, args ...any) {
 	}
 }
 
-// outcomes has each contender act at once on the store itself, and counts how that
-// ended, by the code of the refusal.
+// outcomes runs an act of each contender on the store concurrently, and counts the results by
+// error code.
 func (c *contest) outcomes(act func(i int) error) map[domain.Code]int {
 	c.Helper()
 	errs := make([]error, contenders)
@@ -82,18 +82,18 @@ func (c *contest) party(handle string) party {
 
 func (c *contest) withKey(key string) party { return party{c.caller(key), key} }
 
-// mostWeekly is how many requests a host may take in a week at the most.
+// mostWeekly is the maximum weekly_cap of a contact policy.
 const mostWeekly = 50
 
-// host is an agent that takes requests without an offering.
+// host returns an agent that takes requests without an offering.
 func (c *contest) host(handle string) party {
 	c.Helper()
 	p := c.party(handle)
-	c.call("PATCH", "/api/me", p.key, fmt.Sprintf(`{"contact_policy":{"require_offering":false,"weekly_cap":%d}}`, mostWeekly)).status(200)
+	c.send("PATCH", "/api/me", p.key, fmt.Sprintf(`{"contact_policy":{"require_offering":false,"weekly_cap":%d}}`, mostWeekly)).status(200)
 	return p
 }
 
-// outcomeOf is what a party's view of a request says of its end.
+// outcomeOf is the result of a request as a party sees it.
 type outcomeOf struct {
 	Status    string
 	Mailboxes any
@@ -102,12 +102,12 @@ type outcomeOf struct {
 
 func (c *contest) outcome(by party, id string) outcomeOf {
 	c.Helper()
-	a := c.call("GET", "/api/requests/"+id, by.key, nil).status(200)
+	a := c.send("GET", "/api/requests/"+id, by.key, nil).status(200)
 	return outcomeOf{a.text("request", "status"), a.value("request", "mailboxes"), a.text("request", "decided_at")}
 }
 
-// TestContactRequest_ConcurrentAcceptDeclineWithdraw: one of them happens. Its repetitions answer
-// the same, the others are refused, and both sides see the same.
+// TestContactRequest_ConcurrentAcceptDeclineWithdraw: one of them happens. Its repetitions response
+// the same, the others are rejected, and both sides see the same.
 func TestContactRequest_ConcurrentAcceptDeclineWithdraw(t *testing.T) {
 	c := newContest(t)
 	var host party
@@ -122,7 +122,7 @@ func TestContactRequest_ConcurrentAcceptDeclineWithdraw(t *testing.T) {
 		}
 		sender := c.party(fmt.Sprintf("sender-%d", round))
 		id := c.ask(sender.key, host.Handle)
-		answers := c.atOnce(contenders, func(i int) *result {
+		responses := c.atOnce(contenders, func(i int) *result {
 			act := acts[i%len(acts)]
 			return c.act(act, id, map[bool]party{true: sender, false: host}[act == "withdraw"].key)
 		})
@@ -131,9 +131,9 @@ func TestContactRequest_ConcurrentAcceptDeclineWithdraw(t *testing.T) {
 		if other := c.outcome(sender, id); !cmp.Equal(end, other) {
 			t.Errorf("the recipient sees %v, the sender %v", end, other)
 		}
-		for i, a := range answers {
+		for i, a := range responses {
 			if states[acts[i%len(acts)]] != end.Status {
-				a.refused(409, domain.CodeInvalidState)
+				a.rejected(409, domain.CodeInvalidState)
 			} else if got := a.status(200).text("request", "status"); got != end.Status {
 				t.Errorf("%s answers %s, not %s", acts[i%len(acts)], got, end.Status)
 			}
@@ -143,8 +143,8 @@ func TestContactRequest_ConcurrentAcceptDeclineWithdraw(t *testing.T) {
 	t.Logf("%d rounds of %d: %v", races, contenders, won)
 }
 
-// exchanged fails the test unless mailboxes are told and kept if the request is
-// accepted, and only then, and one event tells of the end.
+// exchanged fails the test unless mailboxes are shared and stored exactly if the request is
+// accepted, and one event reports the result.
 func (c *contest) exchanged(id string, end outcomeOf, from, to party) {
 	c.Helper()
 	var want any
@@ -161,8 +161,8 @@ func (c *contest) exchanged(id string, end outcomeOf, from, to party) {
 	c.stored(1, `SELECT COUNT(*) FROM events WHERE subject LIKE ? AND type = ?`, "%"+id+"%", "request."+end.Status)
 }
 
-// TestContactRequest_ConcurrentOwnerReceipt: where the owner is to agree, the owner's
-// two answers meet those of both sides.
+// TestContactRequest_ConcurrentOwnerReceipt: the two decisions of the owner race with those of
+// both parties.
 func TestContactRequest_ConcurrentOwnerReceipt(t *testing.T) {
 	c := newContest(t)
 	var (
@@ -175,7 +175,7 @@ func TestContactRequest_ConcurrentOwnerReceipt(t *testing.T) {
 		if round%mostWeekly == 0 {
 			host = c.host(fmt.Sprintf("host-%d", round))
 			token = c.claim(host.key, fmt.Sprintf("mei-%d@harbour.example.org", round))
-			c.call("PATCH", "/api/me", host.key, `{"contact_policy":{"require_owner_receipt":true}}`).status(200)
+			c.send("PATCH", "/api/me", host.key, `{"contact_policy":{"require_owner_receipt":true}}`).status(200)
 		}
 		sender := c.party(fmt.Sprintf("sender-%d", round))
 		id := c.ask(sender.key, host.Handle)
@@ -216,8 +216,8 @@ func TestContactRequest_ConcurrentOwnerReceipt(t *testing.T) {
 	t.Logf("%d rounds of %d: %v", races, contenders, ends)
 }
 
-// TestContactRequest_ConcurrentDeletionAndAccept: whichever comes first, no mailbox of the one who
-// is gone is left, and the other side sees an end.
+// TestContactRequest_ConcurrentDeletionAndAccept: in either order, no mailbox of the deleted
+// party remains, and the other party sees a final status.
 func TestContactRequest_ConcurrentDeletionAndAccept(t *testing.T) {
 	c := newContest(t)
 	races, ends := rounds(20), map[string]int{}
@@ -229,16 +229,16 @@ func TestContactRequest_ConcurrentDeletionAndAccept(t *testing.T) {
 		if round%2 == 0 {
 			gone, left, instead = sender, host, "withdrawn"
 		}
-		answers := c.atOnce(contenders, func(i int) *result {
+		responses := c.atOnce(contenders, func(i int) *result {
 			if i%2 == 0 {
-				return c.call("DELETE", "/api/me?confirm="+gone.Handle, gone.key, nil)
+				return c.send("DELETE", "/api/me?confirm="+gone.Handle, gone.key, nil)
 			}
 			return c.act("accept", id, host.key)
 		})
 		end := c.outcome(left, id)
 		ends[end.Status]++
 		deleted, accepted := 0, 0
-		for i, a := range answers {
+		for i, a := range responses {
 			switch {
 			case i%2 == 0 && a.Status == 204:
 				deleted++
@@ -270,7 +270,7 @@ func (c *contest) startRecovery(p party) error {
 	return c.store.StartRecovery(context.Background(), p.Handle)
 }
 
-// code asks for a code and reads it in the outbox, where it waits to be mailed.
+// code requests a code and reads it from the outbox.
 func (c *contest) code(p party, start func(party) error) (code string) {
 	c.Helper()
 	if err := start(p); err != nil {
@@ -282,8 +282,8 @@ func (c *contest) code(p party, start func(party) error) (code string) {
 	return code
 }
 
-// TestVerification_ConcurrentRightAndWrongCodes: either the right one comes in time, once, or five
-// wrong ones do.
+// TestVerification_ConcurrentRightAndWrongCodes: either the right code is accepted once, or five
+// wrong codes make it void.
 func TestVerification_ConcurrentRightAndWrongCodes(t *testing.T) {
 	c := newContest(t)
 	races, verified := rounds(20), 0
@@ -295,7 +295,7 @@ func TestVerification_ConcurrentRightAndWrongCodes(t *testing.T) {
 		counts := map[string]int{}
 		for _, a := range c.atOnce(contenders, func(i int) *result {
 			code := map[bool]string{true: right, false: "0000-0000"}[i%10 == 0]
-			return c.call("POST", "/api/me/verify/confirm", key, map[string]string{"code": code})
+			return c.send("POST", "/api/me/verify/confirm", key, map[string]string{"code": code})
 		}) {
 			name := "right"
 			if a.Status != 200 {
@@ -332,7 +332,7 @@ func (c *contest) onlyKey(id int64, keys ...string) (working string) {
 	return working
 }
 
-// TestOwnerClaim_ConcurrentConfirmAndReject: the person's two answers, over HTTP.
+// TestOwnerClaim_ConcurrentConfirmAndReject: the person's two responses, over HTTP.
 func TestOwnerClaim_ConcurrentConfirmAndReject(t *testing.T) {
 	c := newContest(t)
 	races, ends := rounds(10), map[string]int{}
@@ -340,7 +340,7 @@ func TestOwnerClaim_ConcurrentConfirmAndReject(t *testing.T) {
 	for round := range races {
 		pilot := c.party(fmt.Sprintf("agent-%d", round))
 		address := fmt.Sprintf("owner-%d@harbour.example.org", round)
-		c.call("POST", "/api/me/owner-claim", pilot.key, map[string]string{"owner_email": address}).status(202)
+		c.send("POST", "/api/me/owner-claim", pilot.key, map[string]string{"owner_email": address}).status(202)
 		link, err := url.Parse(*c.mail(address).Link)
 		if err != nil {
 			t.Fatal(err)
@@ -354,13 +354,13 @@ func TestOwnerClaim_ConcurrentConfirmAndReject(t *testing.T) {
 		c.atOnce(contenders, func(i int) *result {
 			act := []string{"confirm", "reject"}[i%2]
 			form := url.Values{"form": {page.Form}, "act": {act}}
-			a := c.call("POST", link.Path, "", form.Encode(), "Content-Type: application/x-www-form-urlencoded")
+			a := c.send("POST", link.Path, "", form.Encode(), "Content-Type: application/x-www-form-urlencoded")
 			lock.Lock()
 			defer lock.Unlock()
 			counts[fmt.Sprint(act, " ", a.Status)]++
 			return a
 		})
-		status := c.call("GET", "/api/me", pilot.key, nil).text("owner_claim", "status")
+		status := c.send("GET", "/api/me", pilot.key, nil).text("owner_claim", "status")
 		ends[status]++
 		want, level := map[string]int{"confirm 200": 1, "confirm 409": 49, "reject 409": 50}, 2.0
 		if status == "none" {
@@ -369,7 +369,7 @@ func TestOwnerClaim_ConcurrentConfirmAndReject(t *testing.T) {
 		if diff := cmp.Diff(want, counts); diff != "" {
 			t.Errorf("the claim is %s (-want +got):\n%s", status, diff)
 		}
-		if got := c.call("GET", "/api/agents/"+pilot.Handle, "", nil).value("agent", "trust", "level"); got != level {
+		if got := c.send("GET", "/api/agents/"+pilot.Handle, "", nil).value("agent", "trust", "level"); got != level {
 			t.Errorf("the claim is %s, the level %v", status, got)
 		}
 	}

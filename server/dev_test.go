@@ -23,7 +23,7 @@ import (
 // demoFolder holds the demo directory.
 const demoFolder = "../testdata/demo"
 
-// demoSize is how many agents the demo has.
+// demoSize is the number of agents of the demo.
 const demoSize = 46
 
 // underDev makes a site like that of callbook dev.
@@ -41,19 +41,19 @@ func newDevSite(t testing.TB, demo bool) *site {
 	return s
 }
 
-// devAgent is an agent whose key the site tells.
+// devAgent is a demo agent with its key.
 type devAgent struct {
 	Handle string `json:"handle"`
 	APIKey string `json:"api_key"`
 	Level  int    `json:"level"`
 }
 
-// devAgents are the agents whose keys the site tells.
+// devAgents returns the demo agents with their keys.
 func (s *site) devAgents() []devAgent {
 	s.Helper()
-	var answer struct{ Agents []devAgent }
-	s.call("GET", "/dev/agents", "", nil).status(200).into(&answer)
-	return answer.Agents
+	var response struct{ Agents []devAgent }
+	s.send("GET", "/dev/agents", "", nil).status(200).into(&response)
+	return response.Agents
 }
 
 func TestDev_RejectsForeignHostsAndOrigins(t *testing.T) {
@@ -111,7 +111,7 @@ func TestDev_ListsAgentsWithKeys(t *testing.T) {
 	}
 	levels := map[int]int{}
 	for _, agent := range agents {
-		me := s.call("GET", "/api/me", agent.APIKey, nil).status(200)
+		me := s.send("GET", "/api/me", agent.APIKey, nil).status(200)
 		if me.text("agent", "handle") != agent.Handle || me.value("agent", "trust", "level") != float64(agent.Level) {
 			t.Errorf("%+v is %v of level %v", agent, me.text("agent", "handle"), me.value("agent", "trust", "level"))
 		}
@@ -122,30 +122,30 @@ func TestDev_ListsAgentsWithKeys(t *testing.T) {
 	}
 	i := slices.IndexFunc(agents, func(a devAgent) bool { return a.Level == 0 })
 	key := agents[i].APIKey
-	s.call("POST", "/api/me/verify", key, nil).status(202)
-	code := s.call("GET", "/dev/mail", "", nil).status(200).text("mail", 0, "code")
-	s.call("POST", "/api/me/verify/confirm", key, map[string]any{"code": code}).status(200)
+	s.send("POST", "/api/me/verify", key, nil).status(202)
+	code := s.send("GET", "/dev/mail", "", nil).status(200).text("mail", 0, "code")
+	s.send("POST", "/api/me/verify/confirm", key, map[string]any{"code": code}).status(200)
 	if agents[i].Level = 1; !slices.Equal(s.devAgents(), agents) {
 		t.Errorf("after the verification: %+v", s.devAgents())
 	}
-	s.call("DELETE", "/api/me?confirm="+agents[i].Handle, key, nil).status(204)
+	s.send("DELETE", "/api/me?confirm="+agents[i].Handle, key, nil).status(204)
 	if agents = slices.Delete(agents, i, i+1); !slices.Equal(s.devAgents(), agents) {
 		t.Errorf("after it has left: %+v", s.devAgents())
 	}
 }
 
-// TestDemo_HasEveryState: whoever tests an agent finds requests and
+// TestDemo_HasEveryState: whatever client tests an agent finds requests and
 // collaborations in every state, and the mails of the owners.
 func TestDemo_HasEveryState(t *testing.T) {
 	proof.OneByOne(t)
 	s := newDevSite(t, true)
 	requests, collabs := map[string]int{}, map[string]int{}
 	for _, agent := range s.devAgents() {
-		received := s.call("GET", "/api/me/requests?limit=100", agent.APIKey, nil).status(200)
+		received := s.send("GET", "/api/me/requests?limit=100", agent.APIKey, nil).status(200)
 		for i := range received.len("requests") {
 			requests[received.text("requests", i, "status")]++
 		}
-		own := s.call("GET", "/api/me/collabs?limit=100", agent.APIKey, nil).status(200)
+		own := s.send("GET", "/api/me/collabs?limit=100", agent.APIKey, nil).status(200)
 		for i := range own.len("collabs") {
 			collabs[own.text("collabs", i, "status")]++
 		}
@@ -160,10 +160,10 @@ func TestDemo_HasEveryState(t *testing.T) {
 			t.Errorf("no collaboration is %s: %v", status, collabs)
 		}
 	}
-	if n := s.call("GET", "/api/stats", "", nil).status(200).value("confirmed_collaborations"); n == 0.0 {
+	if n := s.send("GET", "/api/stats", "", nil).status(200).value("confirmed_collaborations"); n == 0.0 {
 		t.Error("no collaboration counts as evidence")
 	}
-	mails := s.call("GET", "/dev/mail", "", nil).status(200)
+	mails := s.send("GET", "/dev/mail", "", nil).status(200)
 	if !strings.Contains(mails.text("mail", 0, "link"), "/owner/") || mails.value("mail", 0, "code") != nil {
 		t.Errorf("the newest mail: %s", mails.Body)
 	}
@@ -175,26 +175,26 @@ func TestDevClock_MovesEveryRule(t *testing.T) {
 	tomorrow := time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	s.post(key, "Due tomorrow", "deadline", tomorrow)
 	const call = `{"kind":"announce","title":"Once","body":"b"}`
-	s.call("POST", "/api/posts", key, call, onceKey).status(201)
-	if a := s.call("POST", "/api/posts", key, call, onceKey).status(201); a.Header.Get("Idempotent-Replayed") != "true" {
+	s.send("POST", "/api/posts", key, call, onceKey).status(201)
+	if a := s.send("POST", "/api/posts", key, call, onceKey).status(201); a.Header.Get("Idempotent-Replayed") != "true" {
 		t.Error("not replayed")
 	}
-	if n := s.call("GET", "/api/posts?open=true", "", nil).value("total"); n != 2.0 {
+	if n := s.send("GET", "/api/posts?open=true", "", nil).value("total"); n != 2.0 {
 		t.Errorf("%v open calls", n)
 	}
 	before := s.store.Now()
-	now, err := time.Parse(time.RFC3339, s.call("POST", "/dev/clock", "", `{"advance":"48h"}`).status(200).text("now"))
+	now, err := time.Parse(time.RFC3339, s.send("POST", "/dev/clock", "", `{"advance":"48h"}`).status(200).text("now"))
 	if moved := now.Sub(before); err != nil || moved < 48*time.Hour || moved > 49*time.Hour {
 		t.Errorf("the clock moved by %s: %v", moved, err)
 	}
-	if n := s.call("GET", "/api/posts?open=true", "", nil).value("total"); n != 1.0 {
+	if n := s.send("GET", "/api/posts?open=true", "", nil).value("total"); n != 1.0 {
 		t.Errorf("%v open calls after the deadline", n)
 	}
-	if a := s.call("POST", "/api/posts", key, call, onceKey).status(201); a.Header.Get("Idempotent-Replayed") != "" {
+	if a := s.send("POST", "/api/posts", key, call, onceKey).status(201); a.Header.Get("Idempotent-Replayed") != "" {
 		t.Error("replayed after 48 hours")
 	}
-	s.call("POST", "/dev/clock", "", `{"advance":"744h"}`).status(200)
-	if n := s.call("GET", "/api/agents?new=true", "", nil).value("total"); n != 0.0 {
+	s.send("POST", "/dev/clock", "", `{"advance":"744h"}`).status(200)
+	if n := s.send("GET", "/api/agents?new=true", "", nil).value("total"); n != 0.0 {
 		t.Errorf("%v new agents after a month", n)
 	}
 }
@@ -205,18 +205,18 @@ func TestDevClock_RejectsInvalidDurations(t *testing.T) {
 		``, `{}`, `{"advance":""}`, `{"advance":"soon"}`, `{"advance":"-1h"}`, `{"advance":"24"}`, `{"advance":24}`, `{"advance":null}`,
 		`{"advance":"876001h"}`, `{"advance":"9999999999h"}`, `{"advance":"1h","to":"x"}`, `{"advance":"1h"`, `["1h"]`, `{"Advance":"1h"}`, `{"advance":"1h","advance":"2h"}`,
 	} {
-		a := s.call("POST", "/dev/clock", "", body).refused(422, domain.CodeValidationFailed)
-		if got := a.faults(); !slices.Equal(got, []string{"advance bad_format"}) {
+		a := s.send("POST", "/dev/clock", "", body).rejected(422, domain.CodeValidationFailed)
+		if got := a.details(); !slices.Equal(got, []string{"advance bad_format"}) {
 			t.Errorf("%s: %v", body, got)
 		}
 	}
 	if ahead := time.Until(s.store.Now()); ahead > time.Minute {
 		t.Errorf("a refused move moved the clock by %s", ahead)
 	}
-	s.call("POST", "/dev/clock", "", `{"advance":"600000h"}`).status(200)
-	s.call("POST", "/dev/clock", "", `{"advance":"600000h"}`).refused(422, domain.CodeValidationFailed)
-	s.call("POST", "/dev/clock", "", strings.Repeat(" ", api.MaxBody+1)).refused(413, api.CodeBodyTooLarge)
-	s.call("GET", "/dev/clock", "", nil).refused(405, api.CodeMethodNotAllowed)
+	s.send("POST", "/dev/clock", "", `{"advance":"600000h"}`).status(200)
+	s.send("POST", "/dev/clock", "", `{"advance":"600000h"}`).rejected(422, domain.CodeValidationFailed)
+	s.send("POST", "/dev/clock", "", strings.Repeat(" ", api.MaxBody+1)).rejected(413, api.CodeBodyTooLarge)
+	s.send("GET", "/dev/clock", "", nil).rejected(405, api.CodeMethodNotAllowed)
 }
 
 func TestDevReset_EmptiesAndRestores(t *testing.T) {
@@ -225,44 +225,44 @@ func TestDevReset_EmptiesAndRestores(t *testing.T) {
 	first := s.devAgents()[0]
 	counted := func(agents, known float64) {
 		t.Helper()
-		stats, list := s.call("GET", "/api/stats", "", nil).status(200), s.call("GET", "/api/agents", "", nil).status(200)
+		stats, list := s.send("GET", "/api/stats", "", nil).status(200), s.send("GET", "/api/agents", "", nil).status(200)
 		if stats.value("agents") != agents || list.value("total") != agents || float64(len(s.devAgents())) != known {
 			t.Errorf("%v agents by the counts, %v by the list, %d with known keys; want %v", stats.value("agents"), list.value("total"), len(s.devAgents()), agents)
 		}
-		if posts := s.call("GET", "/api/posts", "", nil).value("total"); (posts == 0.0) != (agents == 0) {
+		if posts := s.send("GET", "/api/posts", "", nil).value("total"); (posts == 0.0) != (agents == 0) {
 			t.Errorf("%v calls, %v agents", posts, agents)
 		}
 		for _, q := range []string{"/api/agents?q=passage", "/api/posts?q=passage"} {
-			if n := s.call("GET", q, "", nil).value("total"); (n == 0.0) != (agents == 0) {
+			if n := s.send("GET", q, "", nil).value("total"); (n == 0.0) != (agents == 0) {
 				t.Errorf("%s finds %v", q, n)
 			}
 		}
 	}
 	counted(demoSize, demoSize)
-	s.call("GET", "/api/agents/"+first.Handle, "", nil).status(200)
-	s.call("POST", "/dev/clock", "", `{"advance":"240h"}`).status(200)
-	if n := s.call("POST", "/dev/reset", "", `{"demo":false}`).status(200).value("agents"); n != 0.0 {
+	s.send("GET", "/api/agents/"+first.Handle, "", nil).status(200)
+	s.send("POST", "/dev/clock", "", `{"advance":"240h"}`).status(200)
+	if n := s.send("POST", "/dev/reset", "", `{"demo":false}`).status(200).value("agents"); n != 0.0 {
 		t.Errorf("%v agents", n)
 	}
 	counted(0, 0)
-	s.call("GET", "/api/agents/"+first.Handle, "", nil).status(404)
-	s.call("GET", "/api/me", first.APIKey, nil).status(401)
+	s.send("GET", "/api/agents/"+first.Handle, "", nil).status(404)
+	s.send("GET", "/api/me", first.APIKey, nil).status(401)
 	if ahead := time.Until(s.store.Now()); ahead > time.Minute {
 		t.Errorf("the clock is still %s ahead", ahead)
 	}
 	s.agent(first.Handle) // handles are free again
-	if n := s.call("POST", "/dev/reset", "", `{"demo":true}`).status(200).value("agents"); n != float64(demoSize) {
+	if n := s.send("POST", "/dev/reset", "", `{"demo":true}`).status(200).value("agents"); n != float64(demoSize) {
 		t.Errorf("%v agents", n)
 	}
 	counted(demoSize, demoSize)
 	for _, agent := range s.devAgents() {
-		s.call("GET", "/api/me", agent.APIKey, nil).status(200)
+		s.send("GET", "/api/me", agent.APIKey, nil).status(200)
 	}
 	for _, body := range []string{`{"demo":"yes"}`, `{"demo":1}`, `[]`, `{"Demo":true}`, `{"demo":true`, `{"more":true}`} {
-		s.call("POST", "/dev/reset", "", body).refused(422, domain.CodeValidationFailed)
+		s.send("POST", "/dev/reset", "", body).rejected(422, domain.CodeValidationFailed)
 	}
-	counted(demoSize, demoSize) // a refused reset resets nothing
-	s.call("POST", "/dev/reset", "", nil).status(200)
+	counted(demoSize, demoSize) // a rejected reset resets nothing
+	s.send("POST", "/dev/reset", "", nil).status(200)
 	counted(0, 0)
 }
 
@@ -274,8 +274,8 @@ func TestDevReset_ResetsLimits(t *testing.T) {
 	})
 	for range 2 {
 		s.agent("tide-reader")
-		s.call("POST", "/api/agents", "", registrationOf("late-comer")).refused(429, domain.CodeRateLimited)
-		s.call("POST", "/dev/reset", "", nil).status(200)
+		s.send("POST", "/api/agents", "", registrationOf("late-comer")).rejected(429, domain.CodeRateLimited)
+		s.send("POST", "/dev/reset", "", nil).status(200)
 	}
 }
 
@@ -292,7 +292,7 @@ func readDemoRaw(t testing.TB, name string) (records []map[string]any) {
 	return records
 }
 
-// without is a copy of a record but for some members.
+// without returns a copy of a record but for some members.
 func without(record map[string]any, names ...string) map[string]any {
 	rest := maps.Clone(record)
 	for _, name := range names {
@@ -301,8 +301,8 @@ func without(record map[string]any, names ...string) map[string]any {
 	return rest
 }
 
-// agrees fails the test unless the record shows every member that was sent.
-func (s *site) agrees(what string, sent map[string]any, shown any) {
+// checkShown fails the test unless the record shows every member that was sent.
+func (s *site) checkShown(what string, sent map[string]any, shown any) {
 	s.Helper()
 	for name, value := range sent {
 		if diff := cmp.Diff(value, shown.(map[string]any)[name]); diff != "" {
@@ -319,13 +319,13 @@ func TestDemo_PassesTheRulesOfTheAPI(t *testing.T) {
 		handle := agent["handle"].(string)
 		body := without(agent, "offerings", "contact_policy", "verified", "joined_days_ago", "owner_email", "claim_pending")
 		body["accept_rules"] = true
-		a := s.call("POST", "/api/agents", "", body).status(201)
+		a := s.send("POST", "/api/agents", "", body).status(201)
 		keys[handle] = a.text("api_key")
-		s.agrees(handle, without(body, "accept_rules", "mailbox", "contact_public"), a.value("agent"))
+		s.checkShown(handle, without(body, "accept_rules", "mailbox", "contact_public"), a.value("agent"))
 		if menu, ok := agent["offerings"].([]any); ok {
-			shown := s.call("PUT", "/api/me/offerings", keys[handle], menu).status(200)
+			shown := s.send("PUT", "/api/me/offerings", keys[handle], menu).status(200)
 			for i, offering := range menu {
-				s.agrees(fmt.Sprintf("offering %d of %s", i, handle), offering.(map[string]any), shown.value("offerings", i))
+				s.checkShown(fmt.Sprintf("offering %d of %s", i, handle), offering.(map[string]any), shown.value("offerings", i))
 			}
 		}
 		if policy, ok := agent["contact_policy"].(map[string]any); ok {
@@ -333,8 +333,8 @@ func TestDemo_PassesTheRulesOfTheAPI(t *testing.T) {
 				s.verify(keys[handle])
 				s.claim(keys[handle], agent["owner_email"].(string))
 			}
-			shown := s.call("PATCH", "/api/me", keys[handle], map[string]any{"contact_policy": policy}).status(200)
-			s.agrees("policy of "+handle, policy, shown.value("agent", "contact_policy"))
+			shown := s.send("PATCH", "/api/me", keys[handle], map[string]any{"contact_policy": policy}).status(200)
+			s.checkShown("policy of "+handle, policy, shown.value("agent", "contact_policy"))
 		}
 	}
 	if len(keys) != demoSize {
@@ -346,13 +346,13 @@ func TestDemo_PassesTheRulesOfTheAPI(t *testing.T) {
 			// What was due before today was not when it was posted.
 			body["deadline"] = s.clock.Now().AddDate(0, 0, max(0, int(days))).Format(time.DateOnly)
 		}
-		a := s.call("POST", "/api/posts", keys[call["by"].(string)], body).status(201)
-		s.agrees(call["title"].(string), body, a.value("post"))
+		a := s.send("POST", "/api/posts", keys[call["by"].(string)], body).status(201)
+		s.checkShown(call["title"].(string), body, a.value("post"))
 		replies, _ := call["replies"].([]any)
 		for _, reply := range replies {
 			reply := reply.(map[string]any)
-			shown := s.call("POST", a.Header.Get("Location")+"/replies", keys[reply["by"].(string)], map[string]any{"body": reply["body"]}).status(201)
-			s.agrees("a reply to "+call["title"].(string), without(reply, "by", "posted_days_ago"), shown.value("reply"))
+			shown := s.send("POST", a.Header.Get("Location")+"/replies", keys[reply["by"].(string)], map[string]any{"body": reply["body"]}).status(201)
+			s.checkShown("a reply to "+call["title"].(string), without(reply, "by", "posted_days_ago"), shown.value("reply"))
 		}
 	}
 }
@@ -363,7 +363,7 @@ func TestDemo_LiesInThePast(t *testing.T) {
 	now := s.store.Now()
 	first := now
 	for path := "/api/posts?limit=100"; path != ""; {
-		list := s.call("GET", path, "", nil).status(200)
+		list := s.send("GET", path, "", nil).status(200)
 		for i := range list.len("posts") {
 			at, err := time.Parse(time.RFC3339, list.text("posts", i, "created_at"))
 			if err != nil || at.After(now) || at.After(first) {
@@ -376,7 +376,7 @@ func TestDemo_LiesInThePast(t *testing.T) {
 	if age := now.Sub(first); age < 30*domain.Day {
 		t.Errorf("the oldest call is only %s old", age)
 	}
-	open, all := s.call("GET", "/api/posts?open=true", "", nil).value("total"), s.call("GET", "/api/posts", "", nil).value("total")
+	open, all := s.send("GET", "/api/posts?open=true", "", nil).value("total"), s.send("GET", "/api/posts", "", nil).value("total")
 	if open == all || open == 0.0 {
 		t.Errorf("%v of %v calls are open", open, all)
 	}

@@ -22,7 +22,7 @@ func TestDocs_AreGoodPages(t *testing.T) {
 	}
 	for _, lang := range []string{"en", "zh"} {
 		for _, path := range paths {
-			a := s.look(path, "Accept-Language: "+lang).status(200)
+			a := s.openPage(path, "Accept-Language: "+lang).status(200)
 			if err := malformed(a.Body); err != nil {
 				t.Errorf("%s, %s: %v", path, lang, err)
 			}
@@ -30,13 +30,13 @@ func TestDocs_AreGoodPages(t *testing.T) {
 			leads := func(address string) bool {
 				return leadsOn.MatchString(address) || leadsWithinManual.MatchString(address)
 			}
-			for _, fault := range append(pageFaults(doc, leads), loadFaults(doc)...) {
-				t.Errorf("%s, %s: %s", path, lang, fault)
+			for _, problem := range append(pageProblems(doc, leads), loadProblems(doc)...) {
+				t.Errorf("%s, %s: %s", path, lang, problem)
 			}
 			if a.Header.Get("Content-Language") != lang || a.Header.Get("Content-Security-Policy") == "" || a.Header.Get("Cache-Control") != "public, max-age=0, must-revalidate" {
 				t.Errorf("%s, %s: %v", path, lang, a.Header)
 			}
-			s.look(path, "Accept-Language: "+lang, "If-None-Match: "+a.Header.Get("Etag")).status(304)
+			s.openPage(path, "Accept-Language: "+lang, "If-None-Match: "+a.Header.Get("Etag")).status(304)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestDocs_FollowTheLanguage(t *testing.T) {
 		"/agents?lang=zh":          {`<li><a href="/docs?lang=zh">手册</a></li>`},
 		"/llms.txt":                {"- [Manual](" + s.server.options.BaseURL + "/docs): "},
 	} {
-		body := string(s.look(path).status(200).Body)
+		body := string(s.openPage(path).status(200).Body)
 		for _, text := range want {
 			if !strings.Contains(body, text) {
 				t.Errorf("%s has no %s", path, text)
@@ -65,11 +65,11 @@ func TestDocs_FollowTheLanguage(t *testing.T) {
 func TestDocs_RejectOtherPaths(t *testing.T) {
 	s := newSite(t)
 	for path, status := range map[string]int{"/docs/": 404, "/docs/nothing": 404, "/docs/Backup": 404, "/docs/backup.md": 404, "/docs/backup/x": 404} {
-		a := s.look(path).status(status)
+		a := s.openPage(path).status(status)
 		if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") || !strings.Contains(string(a.Body), `<a href="/docs">Manual</a>`) {
 			t.Errorf("%s: %s", path, a.Body)
 		}
 	}
-	s.sent(http.MethodPost, "/docs").status(405)
-	s.sent(http.MethodHead, "/docs/backup").status(200)
+	s.sendRaw(http.MethodPost, "/docs").status(405)
+	s.sendRaw(http.MethodHead, "/docs/backup").status(200)
 }

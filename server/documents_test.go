@@ -35,11 +35,11 @@ const base = "http://callbook.example.org"
 func TestDocuments_NameTheAddressOfTheSite(t *testing.T) {
 	s := newSite(t)
 	for path := range documents {
-		a := s.call("GET", path, "", nil).status(200)
+		a := s.send("GET", path, "", nil).status(200)
 		if strings.Contains(string(a.Body), "{base_url}") || path != "/robots.txt" && !strings.Contains(string(a.Body), base) {
 			t.Errorf("%s: no address: %s", path, a.Body)
 		}
-		if same := s.call("GET", path+"?nonsense=1", "", nil).status(200); string(same.Body) != string(a.Body) {
+		if same := s.send("GET", path+"?nonsense=1", "", nil).status(200); string(same.Body) != string(a.Body) {
 			t.Errorf("%s: a query changes it: %s", path, same.Body)
 		}
 	}
@@ -50,8 +50,8 @@ func TestDocuments_CountAsReads(t *testing.T) {
 		s := newSite(t, func(o *siteOptions) {
 			o.limits = ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 1, Period: time.Minute}}
 		})
-		s.call("GET", path, "", nil).status(200)
-		if a := s.call("GET", path, "", nil).refused(429, domain.CodeRateLimited); a.Header.Get("Access-Control-Allow-Origin") != "*" || a.Header.Get("Retry-After") == "" {
+		s.send("GET", path, "", nil).status(200)
+		if a := s.send("GET", path, "", nil).rejected(429, domain.CodeRateLimited); a.Header.Get("Access-Control-Allow-Origin") != "*" || a.Header.Get("Retry-After") == "" {
 			t.Errorf("%s: %v", path, a.Header)
 		}
 	}
@@ -89,7 +89,7 @@ func TestGuide_FollowsTheLanguage(t *testing.T) {
 			if tt.accept != "" {
 				headers = append(headers, "Accept-Language: "+tt.accept)
 			}
-			a := s.call("GET", "/skill.md"+tt.query, "", nil, headers...).status(200)
+			a := s.send("GET", "/skill.md"+tt.query, "", nil, headers...).status(200)
 			if string(a.Body) != string(s.server.guideText(tt.want)) || a.Header.Get("Content-Language") != tt.want {
 				t.Errorf("%s instead of %s", a.Header.Get("Content-Language"), tt.want)
 			}
@@ -103,13 +103,13 @@ func TestGuide_FollowsTheLanguage(t *testing.T) {
 // A tag of one language must not be taken for the other's text.
 func TestGuide_HasOneETagPerLanguage(t *testing.T) {
 	s := newSite(t)
-	english := s.call("GET", guideEN, "", nil).status(200)
-	s.call("GET", "/skill.md", "", nil, "Accept-Language: zh", "If-None-Match: "+english.Header.Get("ETag")).status(200)
-	chinese := s.call("GET", guideZH, "", nil, "If-None-Match: "+english.Header.Get("ETag")).status(200)
+	english := s.send("GET", guideEN, "", nil).status(200)
+	s.send("GET", "/skill.md", "", nil, "Accept-Language: zh", "If-None-Match: "+english.Header.Get("ETag")).status(200)
+	chinese := s.send("GET", guideZH, "", nil, "If-None-Match: "+english.Header.Get("ETag")).status(200)
 	if !regexp.MustCompile(`\p{Han}{4}`).Match(chinese.Body) || string(english.Body) == string(chinese.Body) {
 		t.Errorf("not Chinese: %s", chinese.Body)
 	}
-	again := s.call("GET", guideZH, "", nil, "If-None-Match: "+chinese.Header.Get("ETag")).status(304)
+	again := s.send("GET", guideZH, "", nil, "If-None-Match: "+chinese.Header.Get("ETag")).status(304)
 	if again.Header.Get("Content-Language") != "zh" {
 		t.Errorf("304: %v", again.Header)
 	}
@@ -126,7 +126,7 @@ func TestGuide_HasFrontMatterOfASkill(t *testing.T) {
 		t.Errorf("the description is no plain value of YAML: %q", description)
 	}
 	for _, path := range []string{guideEN, guideZH} {
-		guide := string(s.call("GET", path, "", nil).status(200).Body)
+		guide := string(s.send("GET", path, "", nil).status(200).Body)
 		head, body, found := strings.Cut(strings.TrimPrefix(guide, "---\n"), "\n---\n")
 		if !strings.HasPrefix(guide, "---\n") || !found || !strings.HasPrefix(strings.TrimSpace(body), "# ") {
 			t.Errorf("%s: no front matter, or no title below it", path)
@@ -142,7 +142,7 @@ var llmsLink = regexp.MustCompile(`^- \[([^\]]+)\]\((\S+)\): (\S.*)$`)
 
 func TestLLMsText_FollowsTheConvention(t *testing.T) {
 	s := newSite(t)
-	text := string(s.call("GET", "/llms.txt", "", nil).status(200).Body)
+	text := string(s.send("GET", "/llms.txt", "", nil).status(200).Body)
 	intro, sections, _ := strings.Cut(text, "\n## ")
 	if intro != "# Callbook\n\n> "+aboutEN+"\n\n"+notice.EN+"\n" {
 		t.Errorf("before the sections: %q", intro)
@@ -163,7 +163,7 @@ func TestLLMsText_FollowsTheConvention(t *testing.T) {
 				t.Errorf("%s is linked twice", m[2])
 			}
 			links[m[2]] = true
-			s.leadsSomewhere(m[2])
+			s.followLink(m[2])
 		}
 	}
 	wanted := []string{guideEN, guideZH, "/openapi.json", "/mcp", "/", "/agents", "/calls", "/docs", "/calls.atom", catalogPath, skillsPath}
@@ -182,14 +182,14 @@ func TestLLMsText_FollowsTheConvention(t *testing.T) {
 	}
 }
 
-// leadsSomewhere fails the test unless the site has what a document links to.
-func (s *site) leadsSomewhere(link string) *result {
+// followLink fails the test unless the site serves the target of a link.
+func (s *site) followLink(link string) *result {
 	s.Helper()
 	path, own := strings.CutPrefix(link, base)
 	if !own {
 		s.Fatalf("a link to elsewhere: %s", link)
 	}
-	a := s.call("GET", path, "", nil)
+	a := s.send("GET", path, "", nil)
 	if path == mcpPath {
 		if a.Status == 404 {
 			s.Errorf("%s: there is none", link)
@@ -216,7 +216,7 @@ func robotsRules(t *testing.T, text string) (rules [][2]string) {
 	return rules
 }
 
-// crawls tells whether a crawler may read a path: the longest rule that matches
+// crawls reports whether a crawler may read a path: the longest rule that matches
 // counts.
 func crawls(rules [][2]string, path string) bool {
 	allowed, longest := true, 0
@@ -231,7 +231,7 @@ func crawls(rules [][2]string, path string) bool {
 
 func TestRobotsText_DisallowsEndlessPages(t *testing.T) {
 	s := newSite(t)
-	rules := robotsRules(t, string(s.call("GET", "/robots.txt", "", nil).status(200).Body))
+	rules := robotsRules(t, string(s.send("GET", "/robots.txt", "", nil).status(200).Body))
 	readable := []string{
 		"/", "/?lang=zh", "/agents", "/agents/harbour-pilot", "/calls", "/calls/pst_0", "/calls?kind=seeking", "/calls.atom", "/calls.atom?tag=tides",
 		"/api/agents/harbour-pilot", "/api/posts?tag=tides", "/style.css", guideZH,
@@ -257,16 +257,16 @@ func TestRobotsText_DisallowsEndlessPages(t *testing.T) {
 			t.Errorf("%s is open to crawlers", path)
 		}
 	}
-	s.namesOnlyWhatThereIs(rules)
+	s.checkRobotsRules(rules)
 	local := newSite(t, underDev)
-	rules = robotsRules(t, string(local.call("GET", "/robots.txt", "", nil).status(200).Body))
+	rules = robotsRules(t, string(local.send("GET", "/robots.txt", "", nil).status(200).Body))
 	if crawls(rules, "/dev/agents") {
 		t.Error("the keys of callbook dev are open to crawlers")
 	}
 }
 
-// namesOnlyWhatThereIs looks for paths and query parameters that no route has.
-func (s *site) namesOnlyWhatThereIs(rules [][2]string) {
+// checkRobotsRules reports rules for paths and query parameters that no route has.
+func (s *site) checkRobotsRules(rules [][2]string) {
 	s.Helper()
 	parameters := map[string]bool{}
 	for _, op := range s.server.engine.Operations {
@@ -282,8 +282,8 @@ func (s *site) namesOnlyWhatThereIs(rules [][2]string) {
 			}
 			continue
 		}
-		// Neither the owner's page nor MCP answers without more; both answer.
-		if a := s.call("POST", pattern, "", nil); a.Status == 404 && a.Header.Get("Content-Type") == api.JSONType {
+		// Neither the owner's page nor MCP responses without more; both response.
+		if a := s.send("POST", pattern, "", nil); a.Status == 404 && a.Header.Get("Content-Type") == api.JSONType {
 			s.Errorf("%s: there is none", pattern)
 		}
 	}
@@ -291,7 +291,7 @@ func (s *site) namesOnlyWhatThereIs(rules [][2]string) {
 
 func TestAPICatalog_IsALinkset(t *testing.T) {
 	s := newSite(t)
-	a := s.call("GET", catalogPath, "", nil).status(200)
+	a := s.send("GET", catalogPath, "", nil).status(200)
 	if link := a.Header.Get("Link"); link != "<"+base+catalogPath+`>; rel="api-catalog"` {
 		t.Errorf("Link %q", link)
 	}
@@ -309,7 +309,7 @@ func TestAPICatalog_IsALinkset(t *testing.T) {
 			for _, link := range links.([]any) {
 				target := link.(map[string]any)
 				got[anchor+" "+relation] = append(got[anchor+" "+relation], target["href"].(string))
-				s.isAsLinked(target)
+				s.checkLinkTarget(target)
 			}
 		}
 	}
@@ -326,10 +326,10 @@ func TestAPICatalog_IsALinkset(t *testing.T) {
 	}
 }
 
-// isAsLinked follows a link of a linkset and compares what it says of its target.
-func (s *site) isAsLinked(target map[string]any) {
+// checkLinkTarget follows a link of a linkset and compares its attributes with the target.
+func (s *site) checkLinkTarget(target map[string]any) {
 	s.Helper()
-	a := s.leadsSomewhere(target["href"].(string))
+	a := s.followLink(target["href"].(string))
 	if want, given := target["type"]; given {
 		if got, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type")); got != want {
 			s.Errorf("%v is %s", target, got)
@@ -358,7 +358,7 @@ func TestSecurityText_NamesTheOperator(t *testing.T) {
 	for contact, want := range map[string]string{"": base + "/#operator", "mailto:security@example.org": "mailto:security@example.org"} {
 		s := newSite(t)
 		s.server.options.Contact = contact
-		fields := securityFields(t, string(s.call("GET", securityPath, "", nil).status(200).Body))
+		fields := securityFields(t, string(s.send("GET", securityPath, "", nil).status(200).Body))
 		if diff := cmp.Diff(map[string]string{
 			"Contact": want, "Canonical": base + "/.well-known/security.txt", "Preferred-Languages": "en, zh",
 			"Expires": "2027-05-19T00:00:00Z", // 180 days after 2026-11-20
@@ -371,7 +371,7 @@ func TestSecurityText_NamesTheOperator(t *testing.T) {
 func TestSecurityText_StaysValid(t *testing.T) {
 	s := newSite(t)
 	read := func() (expires time.Time, tag string) {
-		a := s.call("GET", securityPath, "", nil).status(200)
+		a := s.send("GET", securityPath, "", nil).status(200)
 		expires, err := time.Parse(time.RFC3339, securityFields(t, string(a.Body))["Expires"])
 		if err != nil {
 			t.Fatal(err)
@@ -383,9 +383,9 @@ func TestSecurityText_StaysValid(t *testing.T) {
 	}
 	first, tag := read()
 	s.clock.Advance(14*time.Hour + 29*time.Minute + 59*time.Second) // to the day's last second
-	s.call("GET", securityPath, "", nil, "If-None-Match: "+tag).status(304)
+	s.send("GET", securityPath, "", nil, "If-None-Match: "+tag).status(304)
 	s.clock.Advance(time.Second)
-	s.call("GET", securityPath, "", nil, "If-None-Match: "+tag).status(200)
+	s.send("GET", securityPath, "", nil, "If-None-Match: "+tag).status(200)
 	if next, _ := read(); next.Sub(first) != domain.Day {
 		t.Errorf("a day later it expires at %v after %v", next, first)
 	}
@@ -394,7 +394,7 @@ func TestSecurityText_StaysValid(t *testing.T) {
 }
 
 func TestParseContact_AcceptsURIsAndMailboxes(t *testing.T) {
-	tests := []struct{ name, text, want string }{ // want "": refused
+	tests := []struct{ name, text, want string }{ // want "": rejected
 		{"mail address", "security@example.org", "mailto:security@example.org"},
 		{"with a tag", "ops+callbook@example.org", "mailto:ops+callbook@example.org"},
 		{"with what a URI has to escape", "50%/off?@example.org", "mailto:50%25%2Foff%3F@example.org"},
@@ -444,7 +444,7 @@ func TestSkillIndex_DigestsTheGuide(t *testing.T) {
 		Schema string              `json:"$schema"`
 		Skills []map[string]string `json:"skills"`
 	}
-	s.call("GET", skillsPath, "", nil).status(200).into(&index)
+	s.send("GET", skillsPath, "", nil).status(200).into(&index)
 	if index.Schema != "https://schemas.agentskills.io/discovery/0.2.0/schema.json" || len(index.Skills) != 1 {
 		t.Fatalf("%+v", index)
 	}
@@ -455,7 +455,7 @@ func TestSkillIndex_DigestsTheGuide(t *testing.T) {
 	}
 	var body []byte
 	for _, headers := range [][]string{nil, {"Accept-Language: zh"}, {"Accept-Language: en"}, {"Accept-Encoding: gzip"}, {"Accept-Encoding: identity", "Accept-Language: zh-TW"}} {
-		a := s.call("GET", at.RequestURI(), "", nil, headers...).status(200)
+		a := s.send("GET", at.RequestURI(), "", nil, headers...).status(200)
 		if a.Header.Get("Content-Encoding") == "gzip" {
 			continue // compressed by request: the digest is of what it holds
 		}

@@ -6,24 +6,23 @@ import (
 )
 
 // The limits of the specification and the contract, written by hand: nothing
-// here may be read from the code, which is what the table is held against.
+// here may be read from the code, which is what the table is compared with.
 
 // edge is a value at or beside a limit.
 type edge struct {
 	name   string
 	value  any    // absent leaves the field out; a func(*trial) string makes it of the state
 	stored any    // what the answer holds when the value is accepted; absent where none shows it
-	fault  string // the code of the detail, or of the whole refusal; empty when the value is accepted
+	code   string // the code of the detail, or of the whole error; empty when the value is accepted
 }
 
 // absent is the value of a field that is left out.
 type absent struct{}
 
-// nothing is stored where a value is accepted and nothing happens.
+// nothing is the stored value where a value is accepted without effect.
 type nothing struct{}
 
-// constraint is what one field is held to, as the document must write it, and
-// the values that show it.
+// constraint is the constraint of a field as the document states it, with values at its limits.
 type constraint struct {
 	rules []string
 	edges []edge
@@ -126,7 +125,7 @@ var edgeRows = []edgeRow{
 	{"recordCollab", "request_id", namedEdges},
 }
 
-// queryRows are the same for query parameters; what stored says is not looked at.
+// queryRows are the rows of query parameters; their stored values are not compared.
 var queryRows = []edgeRow{
 	{"listAgents", "q", queryTextOf(1, 200)},
 	{"listAgents", "match", oneOf("all")},
@@ -195,7 +194,7 @@ func required(c constraint) constraint {
 	return constraint{append([]string{"required"}, c.rules...), append([]edge{bad("left out", absent{}, "required")}, c.edges...)}
 }
 
-// optional is a field that may be left out, but takes no null.
+// optional returns the constraint of a field that may be absent but not null.
 func optional(c constraint) constraint {
 	edges := []edge{bad("null", nil, "wrong_type")}
 	for _, e := range c.edges {
@@ -206,7 +205,7 @@ func optional(c constraint) constraint {
 	return constraint{c.rules, edges}
 }
 
-// clearable is an optional field in a merge patch: null clears it.
+// clearable returns an optional field in a merge patch: null clears it.
 func clearable(c constraint, empty any) constraint {
 	edges := []edge{ok("null", nil, empty)}
 	for _, e := range c.edges {
@@ -350,7 +349,7 @@ var handleEdges = constraint{
 	}, wrong(nil, 123, true, []any{"abc"})),
 }
 
-// mailboxOf is an address of n characters.
+// mailboxOf returns an address of n characters.
 func mailboxOf(n int) string {
 	host := strings.Repeat(strings.Repeat("d", 60)+".", 3) + "org" // 186
 	return strings.Repeat("l", 63) + "@" + strings.Repeat("h", n-64-1-len(host)) + "." + host
@@ -368,7 +367,7 @@ var mailboxEdges = constraint{
 	}, wrong(nil, 7, []any{"a@example.org"})),
 }
 
-// urlOf is a web address of n characters.
+// urlOf returns a web address of n characters.
 func urlOf(n int) string {
 	const base = "https://harbour.example.org/"
 	return base + strings.Repeat("p", n-len(base))
@@ -398,7 +397,7 @@ var linkEdges = func() constraint {
 	return constraint{c.rules, append(c.edges, bad("localhost", "http://localhost/", "bad_format"), bad("loopback", "http://[::1]/", "bad_format"))}
 }()
 
-// languageTagOf is a code of n characters, 5 or more: one with a long extension.
+// languageTagOf returns a code of n characters, 5 or more: one with a long extension.
 func languageTagOf(n int) string {
 	tag := "en-a"
 	for n-len(tag) > 9 {
@@ -438,7 +437,7 @@ var offeringIDEdges = constraint{
 	}),
 }
 
-// right is the value that the state of a try makes right; changed makes another of
+// right returns the value that the state of a try makes right; changed makes another of
 // it.
 func right(try *trial) string { return try.right }
 
@@ -446,8 +445,8 @@ func changed(change func(string) string) func(*trial) string {
 	return func(try *trial) string { return change(try.right) }
 }
 
-// codeEdges: a code is read without regard to case and hyphen, and a letter for
-// the digit that it looks like; so one may come in up to 60 characters.
+// codeEdges: case and hyphens of a code do not count, and a letter counts as the digit that it
+// looks like; a code may have up to 60 characters.
 var codeEdges = constraint{
 	[]string{"minLength=1", "maxLength=60"},
 	joined([]edge{
@@ -468,13 +467,13 @@ var codeEdges = constraint{
 	}, wrong(nil, 12345678, true, []any{"0000-0000"})),
 }
 
-// handleOf is an agent's handle: the right one, those that none has, and what no
-// handle can be.
+// handleOf returns the constraint of the handle of an agent: known handles, unknown ones, and
+// texts that cannot be handles.
 func handleOf(known []edge, unknown func(name string, value any) edge) constraint {
 	return constraint{[]string{"minLength=3", "maxLength=32"}, joined(known, []edge{
 		unknown("three", "abc"), unknown("31", strings.Repeat("a", 31)), unknown("32", strings.Repeat("a", 32)), unknown("32 of three bytes", strings.Repeat("中", 32)),
 		unknown("quote", "' OR 1=1 --"),
-		{"capitals", changed(strings.ToUpper), unknown("", nil).stored, unknown("", nil).fault},
+		{"capitals", changed(strings.ToUpper), unknown("", nil).stored, unknown("", nil).code},
 		bad("empty", "", "too_short"), bad("two", "ab", "too_short"), bad("33", strings.Repeat("a", 33), "too_long"),
 		bad("line break", "neigh\nbour", "forbidden_character"), bad("tag character", "neighbour\U000E0041", "forbidden_character"),
 	}, wrong(nil, 7, true, []any{"neighbour"}))}
@@ -482,11 +481,11 @@ func handleOf(known []edge, unknown func(name string, value any) edge) constrain
 
 var aroundIt = changed(func(handle string) string { return " " + handle + "\n" })
 
-// recoveredEdges: who asks learns nothing of handles, so those that none has are
-// taken like others.
-func recoveredEdges(stored any, fault string) constraint {
+// recoveredEdges: recovery does not disclose which handles exist, so unknown ones are accepted
+// like others.
+func recoveredEdges(stored any, code string) constraint {
 	return handleOf([]edge{ok("the right one", right, absent{}), ok("white space around", aroundIt, absent{})},
-		func(name string, value any) edge { return edge{name, value, stored, fault} })
+		func(name string, value any) edge { return edge{name, value, stored, code} })
 }
 
 var partnerEdges = func() constraint {
@@ -495,7 +494,7 @@ var partnerEdges = func() constraint {
 	return constraint{c.rules, append(c.edges, bad("oneself", func(try *trial) string { return try.handle }, "bad_value"))}
 }()
 
-// namedEdges is an optional id of what there is.
+// namedEdges is the constraint of an optional id of an existing record.
 var namedEdges = constraint{
 	[]string{"maxLength=60"},
 	joined([]edge{ok("the right one", right, right), ok("white space around", aroundIt, right), ok("left out", absent{}, nil), ok("empty", "", nil)}, wrong(nil, 7, []any{"a"}), []edge{
@@ -517,10 +516,10 @@ var theirOfferingEdges = constraint{
 	}),
 }
 
-// unread are edges whose value no answer shows.
+// unread are edges whose value no response shows.
 func unread(edges []edge) (all []edge) {
 	for _, e := range edges {
-		if e.fault == "" {
+		if e.code == "" {
 			e.stored = absent{}
 		}
 		all = append(all, e)
@@ -585,8 +584,8 @@ func queryIntegerOf(least, most int) constraint {
 
 var cursorEdges = cursorEdgesTo(100)
 
-// cursorEdgesTo are those of a cursor of at most so many characters. No text of the
-// longest length is a cursor, so the edge shows in which fault it is.
+// cursorEdgesTo returns the constraint of a cursor with a maximum length. No text of that length
+// is a cursor, so the limit shows in the code of the error.
 func cursorEdgesTo(most int) constraint {
 	return constraint{[]string{"minLength=1", fmt.Sprint("maxLength=", most)}, []edge{
 		bad("empty", "", "too_short"), bad("one", "a", "bad_value"), bad("one less", strings.Repeat("a", most-1), "bad_value"), bad("most", strings.Repeat("a", most), "bad_value"),

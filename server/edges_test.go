@@ -14,8 +14,8 @@ import (
 	"callbook/testdata/proof"
 )
 
-// edgeSite is a site with one agent that tries every edge, and its neighbour, who
-// has asked it for contact and to confirm a collaboration. Both are claimed.
+// edgeSite is a site with an agent that tries every value, and its neighbour, which has sent it a
+// contact request and a collaboration. Both are claimed.
 type edgeSite struct {
 	*site
 	key       string
@@ -30,14 +30,14 @@ func newEdgeSite(t testing.TB) *edgeSite {
 	s.menu(s.neighbour)
 	s.key = s.claimed("edges", "owner@example.org", "description_zh", "两种语言。")
 	s.menu(s.key)
-	s.places = map[string]string{
+	s.pathValues = map[string]string{
 		"{handle}": "edges", "/api/posts": s.site.post(s.key, "A call to reply to"),
 		"/api/requests": s.request(s.neighbour, "edges"), "/api/collabs": s.collab(s.neighbour, "edges"),
 	}
 	return s
 }
 
-// goodBody is a body that the operation accepts, the least one.
+// goodBody returns a body that the operation accepts, the least one.
 func goodBody(op, handle string) map[string]any {
 	switch op {
 	case "registerAgent":
@@ -92,7 +92,7 @@ func put(object map[string]any, path string, value any) {
 	}
 }
 
-// fieldAt reads what put has set.
+// fieldAt returns the field that put sets.
 func fieldAt(v any, path string) any {
 	for step := range strings.SplitSeq(path, ".") {
 		name, inList := strings.CutSuffix(step, "[]")
@@ -109,7 +109,7 @@ func fieldAt(v any, path string) any {
 	return v
 }
 
-// address is the method and path of an operation with its parameters filled in.
+// address returns the method and path of an operation with its parameters filled in.
 func (s *edgeSite) address(id string) (method, path string) {
 	for _, op := range s.server.engine.Operations {
 		if op.ID == id {
@@ -120,8 +120,8 @@ func (s *edgeSite) address(id string) (method, path string) {
 	return "", ""
 }
 
-// trial is one call that tries an edge, in a state of the directory in which the
-// operation accepts the good body.
+// trial is a request that tries a value, in a state of the directory in which the operation
+// accepts the valid body.
 type trial struct {
 	method, path string
 	key          string // the caller's
@@ -149,10 +149,10 @@ func (s *edgeSite) prepare(row edgeRow) *trial {
 	case "declineRequest", "reportRequest":
 		s.nextDay() // a policy admits some a week only
 		try.other = s.verified(fresh)
-		try.path = strings.Replace(path, s.places["/api/requests"], s.request(try.other, "edges"), 1)
+		try.path = strings.Replace(path, s.pathValues["/api/requests"], s.request(try.other, "edges"), 1)
 	case "confirmVerify":
 		try.key, try.handle = s.agent(fresh), fresh
-		s.call("POST", "/api/me/verify", try.key, nil).status(202)
+		s.send("POST", "/api/me/verify", try.key, nil).status(202)
 		try.right = *s.mail(fresh + "@example.org").Code
 	case "claimOwner":
 		try.key, try.handle = s.verified(fresh), fresh
@@ -162,15 +162,15 @@ func (s *edgeSite) prepare(row edgeRow) *trial {
 		try.right = "neighbour"
 	case "confirmRecovery":
 		s.verified(fresh)
-		s.call("POST", "/api/recover", "", map[string]any{"handle": fresh}).status(202)
+		s.send("POST", "/api/recover", "", map[string]any{"handle": fresh}).status(202)
 		code := *s.mail(fresh + "@example.org").Code
 		try.body = map[string]any{"handle": fresh, "code": code}
 		try.right = try.body[row.field].(string)
 	case "recordCollab":
 		s.prepareCollab(row, try, fresh)
 	}
-	s.call("GET", "/api/me", try.key, nil).status(200) // the first use of a key is kept
-	s.settled()                                        // and what else calls leave for the background
+	s.send("GET", "/api/me", try.key, nil).status(200) // the first use of a key is kept
+	s.awaitWriter()                                    // and what else calls leave for the background
 	return try
 }
 
@@ -181,7 +181,7 @@ func (s *edgeSite) prepareCollab(row edgeRow, try *trial, fresh string) {
 	case "partner":
 		try.right = "neighbour"
 	case "post_id":
-		try.right = s.places["/api/posts"]
+		try.right = s.pathValues["/api/posts"]
 	case "request_id":
 		s.nextDay()
 		s.verify(try.key)
@@ -189,15 +189,15 @@ func (s *edgeSite) prepareCollab(row edgeRow, try *trial, fresh string) {
 	}
 }
 
-// nextDay moves the clock, and lets the times of the last calls follow it.
+// nextDay moves the clock and updates the times of the last requests.
 func (s *edgeSite) nextDay() {
 	s.Helper()
 	s.clock.Advance(domain.Day)
-	s.call("GET", "/api/me", s.key, nil).status(200)
-	s.call("GET", "/api/me", s.neighbour, nil).status(200)
+	s.send("GET", "/api/me", s.key, nil).status(200)
+	s.send("GET", "/api/me", s.neighbour, nil).status(200)
 }
 
-// at is an edge's value in the state of a try.
+// at returns an edge's value in the state of a try.
 func (try *trial) at(value any) any {
 	if made, ok := value.(func(*trial) string); ok {
 		return made(try)
@@ -229,31 +229,31 @@ func (s *edgeSite) tryBody(row edgeRow, e edge) {
 	try := s.prepare(row)
 	put(try.body, row.field, try.at(e.value))
 	before := s.version()
-	a := s.call(try.method, try.path, try.key, try.body)
+	a := s.send(try.method, try.path, try.key, try.body)
 	label := row.op + " " + row.field + ", " + e.name
 	_, idle := e.stored.(nothing)
 	// A wrong code changes the state too: it counts as a try.
-	if got, want := s.version() != before, e.fault == "" && !idle || e.fault == "wrong_code"; got != want {
+	if got, want := s.version() != before, e.code == "" && !idle || e.code == "wrong_code"; got != want {
 		s.Errorf("%s: the state changed: %v, want %v", label, got, want)
 	}
-	_, whole := errorTexts[domain.Code(e.fault)]
+	_, whole := errorTexts[domain.Code(e.code)]
 	switch {
-	case e.fault == "" && a.Status < 300:
+	case e.code == "" && a.Status < 300:
 		s.checkStored(label, row, e, a, try)
-	case e.fault == "":
+	case e.code == "":
 		s.Errorf("%s: refused: %.300s", label, a.Body)
 	case whole:
-		if a.Status != errorCatalogue.Status(domain.Code(e.fault)) || a.text("error", "code") != e.fault {
-			s.Errorf("%s: %d %.300s; want %s", label, a.Status, a.Body, e.fault)
+		if a.Status != errorCatalogue.Status(domain.Code(e.code)) || a.text("error", "code") != e.code {
+			s.Errorf("%s: %d %.300s; want %s", label, a.Status, a.Body, e.code)
 		}
 	default:
-		if want := []string{strings.ReplaceAll(row.field, "[]", "[0]") + " " + e.fault}; a.Status != 422 || !slices.Equal(a.faults(), want) {
+		if want := []string{strings.ReplaceAll(row.field, "[]", "[0]") + " " + e.code}; a.Status != 422 || !slices.Equal(a.details(), want) {
 			s.Errorf("%s: %d %.300s; want %v", label, a.Status, a.Body, want)
 		}
 	}
 }
 
-// checkStored holds the answer, and what is read back, against the edge.
+// checkStored compares the response and a later read with the expected value.
 func (s *edgeSite) checkStored(label string, row edgeRow, e edge, a *result, try *trial) {
 	s.Helper()
 	switch e.stored.(type) {
@@ -267,17 +267,17 @@ func (s *edgeSite) checkStored(label string, row edgeRow, e edge, a *result, try
 	}
 }
 
-// shown is the field in the answer and where it is read back.
+// shown returns the field in the response and where it is read back.
 func (s *edgeSite) shown(row edgeRow, a *result, try *trial) map[string]any {
 	s.Helper()
 	handle, key := try.handle, try.key
 	if row.op == "registerAgent" {
 		handle, key = a.text("agent", "handle"), a.text("api_key")
 	}
-	card := func() any { return s.call("GET", "/api/agents/"+handle, "", nil).value("agent") }
+	card := func() any { return s.send("GET", "/api/agents/"+handle, "", nil).value("agent") }
 	switch {
 	case row.field == "mailbox":
-		return map[string]any{"the own card": s.call("GET", "/api/me", key, nil).value("mailbox")}
+		return map[string]any{"the own card": s.send("GET", "/api/me", key, nil).value("mailbox")}
 	case row.field == "contact_public":
 		return map[string]any{"the answer": a.value("agent", "contact", "email_public"), "the card": fieldAt(card(), "contact.email_public")}
 	case row.op == "registerAgent", row.op == "updateMe":
@@ -285,10 +285,10 @@ func (s *edgeSite) shown(row edgeRow, a *result, try *trial) map[string]any {
 	case row.op == "replaceOfferings":
 		return map[string]any{"the answer": fieldAt(a.value(), row.field), "the card": fieldAt(card(), row.field)}
 	case row.op == "createPost":
-		read := s.call("GET", "/api/posts/"+a.text("post", "id"), "", nil).value("post")
+		read := s.send("GET", "/api/posts/"+a.text("post", "id"), "", nil).value("post")
 		return map[string]any{"the answer": fieldAt(a.value("post"), row.field), "the call": fieldAt(read, row.field)}
 	case row.op == "createReply":
-		thread := s.call("GET", "/api/posts/"+s.places["/api/posts"], "", nil)
+		thread := s.send("GET", "/api/posts/"+s.pathValues["/api/posts"], "", nil)
 		return map[string]any{"the answer": a.value("reply", "body"), "the thread": thread.value("replies", thread.len("replies")-1, "body")}
 	case row.op == "setLink":
 		return map[string]any{"the answer": a.value("link", "url"), "the card": fieldAt(card(), "trust.links[].url")}
@@ -296,8 +296,8 @@ func (s *edgeSite) shown(row edgeRow, a *result, try *trial) map[string]any {
 	return s.shownToOthers(row, a, try)
 }
 
-// shownToOthers is the field in the answer and where the other side, or who gets
-// the mail or the report, reads it.
+// shownToOthers returns the field in the response and as the other party, the recipient of the
+// mail or the operator sees it.
 func (s *edgeSite) shownToOthers(row edgeRow, a *result, try *trial) map[string]any {
 	s.Helper()
 	switch row.op {
@@ -309,11 +309,11 @@ func (s *edgeSite) shownToOthers(row edgeRow, a *result, try *trial) map[string]
 		if row.op == "declineRequest" {
 			field = "decline_reason"
 		}
-		read := s.call("GET", "/api/requests/"+a.text("request", "id"), try.other, nil)
+		read := s.send("GET", "/api/requests/"+a.text("request", "id"), try.other, nil)
 		return map[string]any{"the answer": a.value("request", field), "the request": read.value("request", field)}
 	case "recordCollab":
 		field := strings.Replace(row.field, "partner", "partner.handle", 1)
-		read := s.call("GET", "/api/me/collabs", try.other, nil).value("collabs", 0)
+		read := s.send("GET", "/api/me/collabs", try.other, nil).value("collabs", 0)
 		return map[string]any{"the answer": fieldAt(a.value("collab"), field), "the partner's list": fieldAt(read, field)}
 	}
 	var reason *string
@@ -323,7 +323,7 @@ func (s *edgeSite) shownToOthers(row edgeRow, a *result, try *trial) map[string]
 	return map[string]any{"the report": reason}
 }
 
-// plain is a value as JSON reads it.
+// plain returns a value as JSON reads it.
 func plain(t testing.TB, v any) (read any) {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -349,7 +349,7 @@ func TestQueries_AreCheckedAtTheirLimits(t *testing.T) {
 			}
 		}
 	}
-	s.call("DELETE", "/api/me?confirm=%20edges%0A", s.key, nil).status(204)
+	s.send("DELETE", "/api/me?confirm=%20edges%0A", s.key, nil).status(204)
 }
 
 func (s *edgeSite) tryQuery(row edgeRow, e edge) {
@@ -360,14 +360,14 @@ func (s *edgeSite) tryQuery(row edgeRow, e edge) {
 	case "sendRequest":
 		path, body = "/api/agents/neighbour/requests", s.requestTo("neighbour")
 	case "listEvents": // there are some, so that no call waits
-		e.value = (&trial{right: s.call("GET", path, s.key, nil).status(200).text("events", 0, "id")}).at(e.value)
+		e.value = (&trial{right: s.send("GET", path, s.key, nil).status(200).text("events", 0, "id")}).at(e.value)
 	}
 	if text, given := e.value.(string); given {
 		path += "?" + row.field + "=" + url.QueryEscape(text)
 	}
-	a := s.call(method, path, s.key, body)
+	a := s.send(method, path, s.key, body)
 	label := row.op + " " + row.field + ", " + e.name
-	if e.fault == "" {
+	if e.code == "" {
 		if a.Status != 200 && (a.Status != 201 || e.value != "false") {
 			s.Errorf("%s: %d %.300s", label, a.Status, a.Body)
 		}
@@ -376,15 +376,15 @@ func (s *edgeSite) tryQuery(row edgeRow, e edge) {
 		}
 		return
 	}
-	if a.Status != 400 || a.text("error", "code") != "invalid_query" || !slices.Contains(a.faults(), row.field+" "+e.fault) || a.len("error", "details") != 1 {
-		s.Errorf("%s: %d %.300s; want %s", label, a.Status, a.Body, e.fault)
+	if a.Status != 400 || a.text("error", "code") != "invalid_query" || !slices.Contains(a.details(), row.field+" "+e.code) || a.len("error", "details") != 1 {
+		s.Errorf("%s: %d %.300s; want %s", label, a.Status, a.Body, e.code)
 	}
 }
 
-// Beyond offset 10000 the error tells of the way that goes further.
+// TestQueries_LargeOffsetPointsToNext: beyond 10000 the error points to next.
 func TestQueries_LargeOffsetPointsToNext(t *testing.T) {
 	s := newSite(t)
-	a := s.call("GET", "/api/agents?offset=10001", "", nil).refused(400, "invalid_query")
+	a := s.send("GET", "/api/agents?offset=10001", "", nil).rejected(400, "invalid_query")
 	for _, language := range []string{"message_en", "message_zh"} {
 		if text := a.text("error", "details", 0, language); !strings.Contains(text, "next") || !strings.Contains(text, "10000") {
 			t.Errorf("%s: %s", language, text)
@@ -393,11 +393,11 @@ func TestQueries_LargeOffsetPointsToNext(t *testing.T) {
 }
 
 // A field or constraint that the document has and the table has not, or holds to
-// another number, would be a limit that nobody tries.
+// another number, would be a limit that no client tries.
 func TestFields_TableMatchesTheDocument(t *testing.T) {
 	s := newSite(t)
 	var document map[string]any
-	s.call("GET", "/openapi.json", "", nil).status(200).into(&document)
+	s.send("GET", "/openapi.json", "", nil).status(200).into(&document)
 	got, want := documentedConstraints(document), []string{}
 	for _, row := range slices.Concat(edgeRows, queryRows) {
 		want = append(want, row.op+" "+row.field)
@@ -412,7 +412,7 @@ func TestFields_TableMatchesTheDocument(t *testing.T) {
 	}
 }
 
-// documentedConstraints lists what the document says of bodies and queries.
+// documentedConstraints returns the constraints of bodies and queries in the document.
 func documentedConstraints(document map[string]any) (all []string) {
 	d := schemaWalk{document: document, found: &all}
 	for _, path := range document["paths"].(map[string]any) {

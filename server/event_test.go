@@ -29,8 +29,8 @@ import (
 	"callbook/testdata/proof"
 )
 
-// grace is longer than anything here takes, and less than a call waits, so that
-// nothing passes by a wait that runs out.
+// grace is longer than any step of a test and shorter than the wait of a request, so that no test
+// passes because a wait times out.
 const grace = 25 * time.Second
 
 const (
@@ -38,22 +38,22 @@ const (
 	longWait   = "?wait=30"
 )
 
-// hear calls for events, and hands over the answer once there is one.
-func (s *site) hear(key, query string) <-chan *result {
-	return s.hearBy("GET", key, query)
+// waitForEvents requests events and sends the response to a channel.
+func (s *site) waitForEvents(key, query string) <-chan *result {
+	return s.requestEvents("GET", key, query)
 }
 
-func (s *site) hearBy(method, key, query string) <-chan *result {
-	answers := make(chan *result, 1)
+func (s *site) requestEvents(method, key, query string) <-chan *result {
+	responses := make(chan *result, 1)
 	go func() {
-		defer close(answers)
-		answers <- s.call(method, eventsPath+query, key, nil)
+		defer close(responses)
+		responses <- s.send(method, eventsPath+query, key, nil)
 	}()
-	return answers
+	return responses
 }
 
-// answered waits for the answer of a call.
-func (s *site) answered(call <-chan *result) *result {
+// awaitResponse waits for the response to such a request.
+func (s *site) awaitResponse(call <-chan *result) *result {
 	s.Helper()
 	select {
 	case a, ok := <-call:
@@ -67,8 +67,8 @@ func (s *site) answered(call <-chan *result) *result {
 	return nil
 }
 
-// silent fails the test if a call has been answered.
-func (s *site) silent(what string, call <-chan *result) {
+// checkStillWaiting fails the test if a request has its response already.
+func (s *site) checkStillWaiting(what string, call <-chan *result) {
 	s.Helper()
 	select {
 	case a := <-call:
@@ -77,47 +77,47 @@ func (s *site) silent(what string, call <-chan *result) {
 	}
 }
 
-// events reads an answer that tells of events.
-func (r *result) events() (answer EventsAnswer) {
+// events decodes a response with events.
+func (r *result) events() (response EventsAnswer) {
 	r.Helper()
-	r.status(200).into(&answer)
-	if answer.Next == "" {
+	r.status(200).into(&response)
+	if response.Next == "" {
 		r.Fatalf("no next: %s", r.Body)
 	}
-	return answer
+	return response
 }
 
-// told lists the events of an answer, as "type handle".
-func (r *result) told() []string {
+// eventNames lists the events of a response, as "type handle".
+func (r *result) eventNames() []string {
 	r.Helper()
-	told := []string{}
+	got := []string{}
 	for _, e := range r.events().Events {
-		told = append(told, e.Type+" "+e.Subject.Handle)
+		got = append(got, e.Type+" "+e.Subject.Handle)
 	}
-	return told
+	return got
 }
 
-// heard fails the test unless an answer tells of these events.
-func (r *result) heard(want ...string) *result {
+// checkEvents fails the test unless a response has exactly these events.
+func (r *result) checkEvents(want ...string) *result {
 	r.Helper()
-	if diff := cmp.Diff(append([]string{}, want...), r.told()); diff != "" {
+	if diff := cmp.Diff(append([]string{}, want...), r.eventNames()); diff != "" {
 		r.Fatalf("events (-want +got):\n%s", diff)
 	}
 	return r
 }
 
-// newest is the place behind all that an agent was told.
-func (s *site) newest(key string) string {
+// lastEventID returns the id after which new events follow.
+func (s *site) lastEventID(key string) string {
 	s.Helper()
-	return s.call("GET", eventsPath, key, nil).events().Next
+	return s.send("GET", eventsPath, key, nil).events().Next
 }
 
 func (s *site) reply(key, post string) (id string) {
 	s.Helper()
-	return s.call("POST", "/api/posts/"+post+"/replies", key, `{"body":"At high water."}`).status(201).text("reply", "id")
+	return s.send("POST", "/api/posts/"+post+"/replies", key, `{"body":"At high water."}`).status(201).text("reply", "id")
 }
 
-// caller is who a key is.
+// caller returns the agent of a key.
 func (s *site) caller(key string) domain.Caller {
 	s.Helper()
 	caller, err := s.store.Authenticate(context.Background(), key)
@@ -127,7 +127,7 @@ func (s *site) caller(key string) domain.Caller {
 	return caller
 }
 
-// waiting counts the calls that wait for events.
+// waiting returns the number of waiting requests.
 func (s *site) waiting() int {
 	w := s.server.waiters
 	w.mu.Lock()
@@ -135,7 +135,7 @@ func (s *site) waiting() int {
 	return w.total
 }
 
-// queues are the calls that wait, by agent.
+// queues returns the waiting requests by agent.
 func (s *site) queues() map[int64][]waiter {
 	w := s.server.waiters
 	w.mu.Lock()
@@ -147,14 +147,14 @@ func (s *site) queues() map[int64][]waiter {
 	return copied
 }
 
-// untilWaiting returns once so many calls wait.
-func (s *site) untilWaiting(n int) {
+// awaitWaiting returns once this many requests wait.
+func (s *site) awaitWaiting(n int) {
 	s.Helper()
-	s.until(fmt.Sprintf("%d calls wait", n), func() bool { return s.waiting() == n })
+	s.await(fmt.Sprintf("%d calls wait", n), func() bool { return s.waiting() == n })
 }
 
-// until returns once something is so that comes by itself.
-func (s *site) until(what string, is func() bool) {
+// await returns once a condition holds.
+func (s *site) await(what string, is func() bool) {
 	s.Helper()
 	for late := time.Now().Add(grace); !is(); runtime.Gosched() {
 		if time.Now().After(late) {
@@ -163,8 +163,7 @@ func (s *site) until(what string, is func() bool) {
 	}
 }
 
-// serve runs the program's own HTTP server for the site on a listener; stop ends
-// it and returns how that went.
+// serve runs the HTTP server of the program on a listener; stop ends it and returns its error.
 func (s *site) serve(listener net.Listener) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -180,8 +179,7 @@ func (s *site) serve(listener net.Listener) (stop func() error) {
 	})
 }
 
-// memoryNetwork is a listener whose connections are in memory, so that in a
-// bubble they wait as everything else there does.
+// memoryNetwork is a listener with connections in memory, which block as synctest requires.
 type memoryNetwork struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -237,7 +235,7 @@ func inBubble(t *testing.T, test func(s *site)) {
 		}
 		network := newMemoryNetwork()
 		client := &http.Client{Transport: &http.Transport{DialContext: network.dial}}
-		s := &site{TB: t, server: server, store: st, log: log, outgoing: sent, url: "http://callbook.example.org", client: client, promised: &sync.Map{}}
+		s := &site{TB: t, server: server, store: st, log: log, outgoing: sent, url: "http://callbook.example.org", client: client, documented: &sync.Map{}}
 		stop := s.serve(network)
 		defer func() {
 			client.CloseIdleConnections()
@@ -253,11 +251,11 @@ func TestEvents_WaitEndsWithTheCommit(t *testing.T) {
 	s := newSite(t)
 	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	post := s.post(pilot, "Tides")
-	call := s.hear(pilot, longWait)
-	s.untilWaiting(1)
+	call := s.waitForEvents(pilot, longWait)
+	s.awaitWaiting(1)
 	at := s.clock.Now()
 	reply := s.reply(gauge, post)
-	got := s.answered(call).heard("reply.received tide-gauge").events()
+	got := s.awaitResponse(call).checkEvents("reply.received tide-gauge").events()
 	if subject := got.Events[0].Subject; subject.ID == nil || *subject.ID != reply || subject.PostID == nil || *subject.PostID != post {
 		t.Errorf("it is told of %+v", subject)
 	}
@@ -269,19 +267,19 @@ func TestEvents_WaitEndsWithTheCommit(t *testing.T) {
 	}
 }
 
-// TestEvents_WaitEndsWithoutDelay: a call that looked again from
-// time to time would let some pass.
+// TestEvents_WaitEndsWithoutDelay: polling would let time pass between the commit and the
+// response.
 func TestEvents_WaitEndsWithoutDelay(t *testing.T) {
 	inBubble(t, func(s *site) {
 		pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 		post := s.post(pilot, "Tides")
 		for _, method := range []string{"GET", "HEAD"} {
-			call := s.hearBy(method, pilot, longWait+"&after="+s.newest(pilot))
+			call := s.requestEvents(method, pilot, longWait+"&after="+s.lastEventID(pilot))
 			time.Sleep(29*time.Second + 999*time.Millisecond)
-			s.silent(method, call)
+			s.checkStillWaiting(method, call)
 			begun := time.Now()
 			s.reply(gauge, post)
-			a := s.answered(call).status(200)
+			a := s.awaitResponse(call).status(200)
 			if took := time.Since(begun); took != 0 {
 				s.Errorf("%s: %s pass", method, took)
 			}
@@ -291,7 +289,7 @@ func TestEvents_WaitEndsWithoutDelay(t *testing.T) {
 				}
 				continue
 			}
-			a.heard("reply.received tide-gauge")
+			a.checkEvents("reply.received tide-gauge")
 		}
 	})
 }
@@ -303,43 +301,43 @@ func TestEvents_WaitTimesOut(t *testing.T) {
 		for query, want := range map[string]time.Duration{
 			"?": 0, "?wait=0&": 0, "?wait=1&": time.Second, longWait + "&": 30 * time.Second,
 		} {
-			after := s.newest(pilot)
+			after := s.lastEventID(pilot)
 			begun := time.Now()
-			a := s.call("GET", eventsPath+query+"after="+after, pilot, nil).heard()
+			a := s.send("GET", eventsPath+query+"after="+after, pilot, nil).checkEvents()
 			if took := time.Since(begun); took != want {
 				s.Errorf("%q takes %s, want %s", query, took, want)
 			}
 			s.reply(gauge, post)
-			s.call("GET", eventsPath+"?after="+a.events().Next, pilot, nil).heard("reply.received tide-gauge")
+			s.send("GET", eventsPath+"?after="+a.events().Next, pilot, nil).checkEvents("reply.received tide-gauge")
 		}
 		for _, query := range []string{"?wait=31", "?wait=-1", "?wait=", "?wait=1s", "?wait=1&wait=2", "?wait=1.5"} {
-			a := s.call("GET", eventsPath+query, pilot, nil).refused(400, domain.CodeInvalidQuery)
-			if faults := a.faults(); len(faults) != 1 || !strings.HasPrefix(faults[0], "wait ") {
-				s.Errorf("%s: %v", query, faults)
+			a := s.send("GET", eventsPath+query, pilot, nil).rejected(400, domain.CodeInvalidQuery)
+			if problems := a.details(); len(problems) != 1 || !strings.HasPrefix(problems[0], "wait ") {
+				s.Errorf("%s: %v", query, problems)
 			}
 		}
 	})
 }
 
-// follower hears of everything by waiting calls that go on where the last ended.
+// follower receives all events by consecutive waiting requests.
 type follower struct {
-	told  []string // ids of the subjects
+	ids   []string // of the subjects
 	calls int
 	heard chan int // how many, after each call
 }
 
 func (f *follower) follow(s *site, key string, events int) {
-	for query := longWait; len(f.told) < events && !s.Failed(); f.calls++ {
-		answer := s.call("GET", eventsPath+query, key, nil).events()
-		for _, e := range answer.Events {
-			f.told = append(f.told, *e.Subject.ID)
+	for query := longWait; len(f.ids) < events && !s.Failed(); f.calls++ {
+		response := s.send("GET", eventsPath+query, key, nil).events()
+		for _, e := range response.Events {
+			f.ids = append(f.ids, *e.Subject.ID)
 		}
-		query = longWait + "&after=" + answer.Next
-		f.heard <- len(f.told)
+		query = longWait + "&after=" + response.Next
+		f.heard <- len(f.ids)
 	}
 }
 
-// hears returns once the follower has heard of so many.
+// hears returns once the follower has received this many events.
 func (f *follower) hears(s *site, events int) {
 	s.Helper()
 	for late := time.After(grace); ; {
@@ -382,7 +380,7 @@ func TestEvents_NoneIsLostBetweenRequests(t *testing.T) {
 	}
 	following.Wait()
 	for i, f := range followers {
-		if diff := cmp.Diff(want, f.told); diff != "" {
+		if diff := cmp.Diff(want, f.ids); diff != "" {
 			t.Errorf("follower %d (-want +got):\n%.2000s", i, diff)
 		}
 		t.Logf("%d events in %d calls", events, f.calls)
@@ -405,24 +403,23 @@ func TestEvents_WaitEndsAtShutdown(t *testing.T) {
 		if i%maxWaitsPerAgent == 0 {
 			key = s.agent(fmt.Sprintf("agent-%d", i))
 		}
-		waiting = append(waiting, served.hear(key, longWait))
+		waiting = append(waiting, served.waitForEvents(key, longWait))
 	}
-	s.untilWaiting(calls)
+	s.awaitWaiting(calls)
 	if err := stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 	for _, call := range waiting {
-		s.answered(call).heard() // one that waited on would have been cut off
+		s.awaitResponse(call).checkEvents() // one that waited on would have been cut off
 	}
 	// What comes in while it stops does not wait either.
-	s.answered(s.hear(key, longWait)).heard()
+	s.awaitResponse(s.waitForEvents(key, longWait)).checkEvents()
 	if n := s.waiting(); n != 0 {
 		t.Errorf("%d calls wait still", n)
 	}
 }
 
-// park sends a call for events over a connection of its own that costs this side
-// nothing else.
+// park sends a request for events over a connection of its own, without a goroutine.
 func (s *site) park(key, query string) *net.TCPConn {
 	s.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -439,7 +436,7 @@ func (s *site) park(key, query string) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// parked reads the answer to such a call.
+// parked reads the response to such a request.
 func (s *site) parked(conn net.Conn) *result {
 	s.Helper()
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -459,10 +456,10 @@ func TestEvents_DisconnectedClientLeavesNothing(t *testing.T) {
 	var keys []string
 	for i := range 10 {
 		keys = append(keys, s.agent(fmt.Sprintf("agent-%d", i)))
-		s.newest(keys[i]) // the first call of a key, which is noted in the background
+		s.lastEventID(keys[i]) // the first call of a key, which is noted in the background
 	}
 	s.client.CloseIdleConnections()
-	s.until("the connections are closed", func() bool { runtime.GC(); return runtime.NumGoroutine() < 30 })
+	s.await("the connections are closed", func() bool { runtime.GC(); return runtime.NumGoroutine() < 30 })
 	before := runtime.NumGoroutine()
 	for way, leave := range map[string]func(*net.TCPConn) error{
 		"closing":   (*net.TCPConn).Close,
@@ -473,21 +470,21 @@ func TestEvents_DisconnectedClientLeavesNothing(t *testing.T) {
 		for i := range maxWaitsPerAgent * len(keys) {
 			parked = append(parked, s.park(keys[i%len(keys)], longWait))
 		}
-		s.untilWaiting(len(parked))
+		s.awaitWaiting(len(parked))
 		for _, conn := range parked {
 			if err := leave(conn); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s.untilWaiting(0)
+		s.awaitWaiting(0)
 		if n := len(s.queues()); n != 0 {
 			t.Errorf("%s: %d agents are still known", way, n)
 		}
-		s.until("no goroutine is left after "+way, func() bool { return runtime.NumGoroutine() <= before })
+		s.await("no goroutine is left after "+way, func() bool { return runtime.NumGoroutine() <= before })
 	}
 }
 
-// memoryInUse is what lives on the heap and the stacks.
+// memoryInUse returns the size of the heap and the stacks in bytes.
 func memoryInUse() int64 {
 	runtime.GC()
 	runtime.GC() // what the first has freed with its finalizers
@@ -496,7 +493,7 @@ func memoryInUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// crowdOfWaiters is many agents, each with as many calls that wait as it may have.
+// crowdOfWaiters is many agents, each with the maximum number of waiting requests.
 type crowdOfWaiters struct {
 	*site
 	keys    []string
@@ -514,8 +511,8 @@ func newCrowdOfWaiters(t testing.TB, agents int) *crowdOfWaiters {
 	return c
 }
 
-// askAll sends everybody a contact request of one sender.
-func (c *crowdOfWaiters) askAll() {
+// requestAll sends everybody a contact request of one sender.
+func (c *crowdOfWaiters) requestAll() {
 	c.Helper()
 	sender := c.caller(c.verified("tide-gauge"))
 	for _, to := range c.callers {
@@ -534,7 +531,7 @@ func (c *crowdOfWaiters) askAll() {
 	}
 }
 
-// wait has everybody wait for what comes from now on.
+// wait makes every agent wait for new events.
 func (c *crowdOfWaiters) wait() {
 	c.Helper()
 	for i, key := range c.keys {
@@ -546,10 +543,10 @@ func (c *crowdOfWaiters) wait() {
 			c.conns = append(c.conns, c.park(key, longWait+"&after="+page.Next))
 		}
 	}
-	c.untilWaiting(len(c.conns))
+	c.awaitWaiting(len(c.conns))
 }
 
-// median is the middle one of the times that a call takes.
+// median returns the median duration of a request.
 func (c *crowdOfWaiters) median(calls int, call func()) time.Duration {
 	took := make([]time.Duration, calls)
 	for i := range took {
@@ -569,7 +566,7 @@ func TestEvents_ThousandClientsWait(t *testing.T) {
 	}
 	c := newCrowdOfWaiters(t, agents)
 	post := c.post(c.keys[0], "Tides")
-	c.askAll()
+	c.requestAll()
 	idle, goroutines := memoryInUse(), runtime.NumGoroutine()
 	c.wait()
 	n := len(c.conns)
@@ -579,8 +576,8 @@ func TestEvents_ThousandClientsWait(t *testing.T) {
 		t.Errorf("%d waiting calls cost %d bytes and %.2f goroutines each, want at most %d and %d", n, bytes, more, mostBytes, mostGoroutines)
 	}
 
-	reads := c.median(100, func() { c.call("GET", "/api/agents/agent-7", "", nil).status(200) })
-	writes := c.median(30, func() { c.call("PATCH", "/api/me", c.keys[7], `{"tagline":"Tides"}`).status(200) })
+	reads := c.median(100, func() { c.send("GET", "/api/agents/agent-7", "", nil).status(200) })
+	writes := c.median(30, func() { c.send("PATCH", "/api/me", c.keys[7], `{"tagline":"Tides"}`).status(200) })
 	t.Logf("meanwhile a read takes %s, a write %s", reads, writes)
 	if reads > time.Second/10 || writes > time.Second/10 {
 		t.Errorf("other calls are held back: a read takes %s, a write %s", reads, writes)
@@ -589,12 +586,12 @@ func TestEvents_ThousandClientsWait(t *testing.T) {
 	before := c.queues()
 	c.reply(c.keys[1], post)
 	for i, conn := range c.conns[:maxWaitsPerAgent] {
-		if told := c.parked(conn).told(); len(told) != 1 || told[0] != "reply.received agent-1" {
-			t.Errorf("call %d is told of %v", i, told)
+		if got := c.parked(conn).eventNames(); len(got) != 1 || got[0] != "reply.received agent-1" {
+			t.Errorf("call %d is told of %v", i, got)
 		}
 	}
 	delete(before, c.callers[0].ID)
-	c.untilWaiting(n - maxWaitsPerAgent)
+	c.awaitWaiting(n - maxWaitsPerAgent)
 	if diff := cmp.Diff(before, c.queues(), cmp.Comparer(func(a, b waiter) bool { return a == b })); diff != "" {
 		t.Errorf("others wake for what one is told (-before +after):\n%.500s", diff)
 	}
@@ -605,45 +602,45 @@ func TestEvents_ThousandClientsWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, conn := range c.conns[maxWaitsPerAgent:] {
-		if told := c.parked(conn).told(); len(told) != 1 || told[0] != "request.expired tide-gauge" {
-			t.Fatalf("call %d is told of %v", i, told)
+		if got := c.parked(conn).eventNames(); len(got) != 1 || got[0] != "request.expired tide-gauge" {
+			t.Fatalf("call %d is told of %v", i, got)
 		}
 	}
 	t.Logf("one commit tells %d calls in %s", n-maxWaitsPerAgent, time.Since(begun))
-	c.untilWaiting(0)
+	c.awaitWaiting(0)
 }
 
 func TestEvents_FifthWaitEndsTheFirst(t *testing.T) {
 	s := newSite(t)
 	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	post := s.post(pilot, "Tides")
-	other := s.hear(gauge, longWait)
-	s.untilWaiting(1)
+	other := s.waitForEvents(gauge, longWait)
+	s.awaitWaiting(1)
 	var calls []<-chan *result
 	for i := range maxWaitsPerAgent {
-		calls = append(calls, s.hear(pilot, longWait))
-		s.untilWaiting(i + 2)
+		calls = append(calls, s.waitForEvents(pilot, longWait))
+		s.awaitWaiting(i + 2)
 	}
 	for range 2 * maxWaitsPerAgent { // those that do not wait take no place
-		s.call("GET", eventsPath, pilot, nil).heard()
+		s.send("GET", eventsPath, pilot, nil).checkEvents()
 	}
 	if n := s.waiting(); n != maxWaitsPerAgent+1 {
 		t.Fatalf("%d calls wait", n)
 	}
-	calls = append(calls, s.hear(pilot, longWait))
-	s.answered(calls[0]).heard()
-	s.untilWaiting(maxWaitsPerAgent + 1)
+	calls = append(calls, s.waitForEvents(pilot, longWait))
+	s.awaitResponse(calls[0]).checkEvents()
+	s.awaitWaiting(maxWaitsPerAgent + 1)
 	for i, call := range calls[1:] {
-		s.silent(fmt.Sprintf("call %d", i+2), call)
+		s.checkStillWaiting(fmt.Sprintf("call %d", i+2), call)
 	}
-	s.silent("another agent's call", other)
+	s.checkStillWaiting("another agent's call", other)
 	s.reply(gauge, post)
 	for _, call := range calls[1:] {
-		s.answered(call).heard("reply.received tide-gauge")
+		s.awaitResponse(call).checkEvents("reply.received tide-gauge")
 	}
-	s.silent("another agent's call", other)
+	s.checkStillWaiting("another agent's call", other)
 	s.reply(pilot, s.post(gauge, "Mine"))
-	s.answered(other).heard("reply.received harbour-pilot")
+	s.awaitResponse(other).checkEvents("reply.received harbour-pilot")
 }
 
 func TestEvents_WaitsAreBounded(t *testing.T) {
@@ -655,18 +652,18 @@ func TestEvents_WaitsAreBounded(t *testing.T) {
 			strangers[i] = s.server.waiters.join(int64(-i - 1))
 		}
 		begun := time.Now()
-		s.answered(s.hear(pilot, longWait)).heard()
+		s.awaitResponse(s.waitForEvents(pilot, longWait)).checkEvents()
 		if took := time.Since(begun); took != 0 || s.waiting() != maxWaits {
 			s.Errorf("it waits for %s; %d wait", took, s.waiting())
 		}
 		s.reply(gauge, post)
-		first := s.answered(s.hear(pilot, longWait)).heard("reply.received tide-gauge").events()
+		first := s.awaitResponse(s.waitForEvents(pilot, longWait)).checkEvents("reply.received tide-gauge").events()
 		s.server.waiters.leave(-1, strangers[0])
-		call := s.hear(pilot, longWait+"&after="+first.Next)
+		call := s.waitForEvents(pilot, longWait+"&after="+first.Next)
 		synctest.Wait()
-		s.silent("a call that has a place", call)
+		s.checkStillWaiting("a call that has a place", call)
 		s.reply(gauge, post)
-		s.answered(call).heard("reply.received tide-gauge")
+		s.awaitResponse(call).checkEvents("reply.received tide-gauge")
 		for i, stranger := range strangers {
 			s.server.waiters.leave(int64(-i-1), stranger)
 		}
@@ -682,32 +679,31 @@ func TestEvents_HaveTheirOwnLimit(t *testing.T) {
 	})
 	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	for i := range 3 {
-		a := s.call("GET", eventsPath, pilot, nil).status(200)
+		a := s.send("GET", eventsPath, pilot, nil).status(200)
 		if policy, left := a.Header.Get("RateLimit-Policy"), a.Header.Get("RateLimit"); policy != `"events";q=3;w=60` || !strings.HasPrefix(left, fmt.Sprintf(`"events";r=%d;`, 2-i)) {
 			t.Errorf("call %d: %q %q", i+1, policy, left)
 		}
 	}
 	for _, query := range []string{"", longWait} {
 		for _, method := range []string{"GET", "HEAD"} {
-			a := s.call(method, eventsPath+query, pilot, nil).status(429)
+			a := s.send(method, eventsPath+query, pilot, nil).status(429)
 			if a.Header.Get("Retry-After") != "20" || a.Header.Get("RateLimit-Policy") != `"events";q=3;w=60` {
 				t.Errorf("%s %s: %v", method, query, a.Header)
 			}
 		}
-		s.call("GET", eventsPath+query, pilot, nil).refused(429, domain.CodeRateLimited)
+		s.send("GET", eventsPath+query, pilot, nil).rejected(429, domain.CodeRateLimited)
 	}
-	s.call("GET", eventsPath, gauge, nil).status(200)
+	s.send("GET", eventsPath, gauge, nil).status(200)
 	for range 5 { // none of them counted as a call
-		s.call("GET", "/api/me", pilot, nil).status(200)
+		s.send("GET", "/api/me", pilot, nil).status(200)
 	}
-	s.call("GET", "/api/me", pilot, nil).refused(429, domain.CodeRateLimited)
+	s.send("GET", "/api/me", pilot, nil).rejected(429, domain.CodeRateLimited)
 	s.clock.Advance(20 * time.Second)
-	s.call("GET", eventsPath, pilot, nil).status(200)
-	s.call("GET", eventsPath, pilot, nil).refused(429, domain.CodeRateLimited)
+	s.send("GET", eventsPath, pilot, nil).status(200)
+	s.send("GET", eventsPath, pilot, nil).rejected(429, domain.CodeRateLimited)
 }
 
-// TestEvents_WaitCountsOnce: a call that wakes and finds nothing for it does not
-// count again.
+// TestEvents_WaitCountsOnce: a wait that wakes without a new event is not counted again.
 func TestEvents_WaitCountsOnce(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) {
 		o.limits = ratelimit.Limits{limitEvents: ratelimit.Limit{Requests: 3, Period: time.Minute}}
@@ -717,26 +713,26 @@ func TestEvents_WaitCountsOnce(t *testing.T) {
 	for range 5 {
 		s.reply(gauge, post)
 	}
-	ahead := s.call("GET", eventsPath, pilot, nil).events().Next
+	ahead := s.send("GET", eventsPath, pilot, nil).events().Next
 	rewound := s.post(pilot, "More")
-	call := s.hear(pilot, longWait+"&after="+ahead)
-	s.untilWaiting(1)
+	call := s.waitForEvents(pilot, longWait+"&after="+ahead)
+	s.awaitWaiting(1)
 	for range 10 {
 		before := s.queues()
 		s.server.waiters.notify(store.Changes{All: true})
-		s.until("it waits anew", func() bool {
+		s.await("it waits anew", func() bool {
 			now := s.queues()[s.caller(pilot).ID]
 			return len(now) == 1 && now[0] != before[s.caller(pilot).ID][0]
 		})
 	}
 	s.reply(gauge, rewound)
-	s.answered(call).heard("reply.received tide-gauge")
-	s.call("GET", eventsPath, pilot, nil).status(200)
-	s.call("GET", eventsPath, pilot, nil).refused(429, domain.CodeRateLimited)
+	s.awaitResponse(call).checkEvents("reply.received tide-gauge")
+	s.send("GET", eventsPath, pilot, nil).status(200)
+	s.send("GET", eventsPath, pilot, nil).rejected(429, domain.CodeRateLimited)
 }
 
-// forgetful is a site whose agents were told of two things more than 30 days ago:
-// first and last are the places behind them.
+// forgetful returns a site with an agent whose two events are older than 30 days: first and last
+// are their ids.
 func forgetful(t *testing.T) (s *site, pilot, first, last string, reply func()) {
 	s = newSite(t)
 	pilot = s.agent("harbour-pilot")
@@ -749,11 +745,11 @@ func forgetful(t *testing.T) (s *site, pilot, first, last string, reply func()) 
 		}
 	}
 	reply()
-	first = s.newest(pilot)
+	first = s.lastEventID(pilot)
 	reply()
-	last = s.newest(pilot)
+	last = s.lastEventID(pilot)
 	later(30*domain.Day - time.Millisecond)
-	if a := s.call("GET", eventsPath+"?after="+first, pilot, nil).heard("reply.received tide-gauge").events(); a.Gap {
+	if a := s.send("GET", eventsPath+"?after="+first, pilot, nil).checkEvents("reply.received tide-gauge").events(); a.Gap {
 		t.Error("a gap within 30 days")
 	}
 	later(time.Millisecond)
@@ -762,15 +758,15 @@ func forgetful(t *testing.T) (s *site, pilot, first, last string, reply func()) 
 
 func TestEvents_ReportGaps(t *testing.T) {
 	s, pilot, first, _, reply := forgetful(t)
-	gap := s.answered(s.hear(pilot, longWait+"&after="+first)).heard().events()
+	gap := s.awaitResponse(s.waitForEvents(pilot, longWait+"&after="+first)).checkEvents().events()
 	if !gap.Gap {
 		t.Error("what was dropped unread is not told")
 	}
 	reply()
-	if a := s.call("GET", eventsPath+"?after="+first, pilot, nil).heard("reply.received tide-gauge").events(); !a.Gap {
+	if a := s.send("GET", eventsPath+"?after="+first, pilot, nil).checkEvents("reply.received tide-gauge").events(); !a.Gap {
 		t.Error("what was dropped unread is not told beside what is kept")
 	}
-	if a := s.call("GET", eventsPath+"?after="+gap.Next, pilot, nil).heard("reply.received tide-gauge").events(); a.Gap {
+	if a := s.send("GET", eventsPath+"?after="+gap.Next, pilot, nil).checkEvents("reply.received tide-gauge").events(); a.Gap {
 		t.Error("the same gap is told twice")
 	}
 }
@@ -781,16 +777,16 @@ func TestEvents_ReportNoGapWithoutLoss(t *testing.T) {
 		"from the beginning": func(*site, string, string, string) string { return "" },
 		"all read":           func(_ *site, _, _, last string) string { return "&after=" + last },
 		"behind the gap": func(s *site, pilot, first, _ string) string {
-			return "&after=" + s.call("GET", eventsPath+"?after="+first, pilot, nil).events().Next
+			return "&after=" + s.send("GET", eventsPath+"?after="+first, pilot, nil).events().Next
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, pilot, first, last, reply := forgetful(t)
-			call := s.hear(pilot, longWait+query(s, pilot, first, last))
-			s.until("it waits or is answered", func() bool { return s.waiting() == 1 || len(call) == 1 })
-			s.silent("the call", call)
+			call := s.waitForEvents(pilot, longWait+query(s, pilot, first, last))
+			s.await("it waits or is answered", func() bool { return s.waiting() == 1 || len(call) == 1 })
+			s.checkStillWaiting("the call", call)
 			reply()
-			if a := s.answered(call).heard("reply.received tide-gauge").events(); a.Gap {
+			if a := s.awaitResponse(call).checkEvents("reply.received tide-gauge").events(); a.Gap {
 				t.Error("a gap")
 			}
 		})
@@ -802,34 +798,33 @@ func TestEvents_AfterForeignAndUnknownIDs(t *testing.T) {
 	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	posts := map[string]string{pilot: s.post(pilot, "Tides"), gauge: s.post(gauge, "Berths")}
 	s.reply(gauge, posts[pilot])
-	early := s.newest(pilot)
+	early := s.lastEventID(pilot)
 	s.reply(pilot, posts[gauge])
-	late := s.newest(gauge)
+	late := s.lastEventID(gauge)
 	s.reply(gauge, posts[pilot])
 	// Another's id is a place in time, and shows nothing of the other.
-	s.call("GET", eventsPath+"?after="+early, gauge, nil).heard("reply.received harbour-pilot")
-	s.call("GET", eventsPath+"?after="+late, pilot, nil).heard("reply.received tide-gauge")
+	s.send("GET", eventsPath+"?after="+early, gauge, nil).checkEvents("reply.received harbour-pilot")
+	s.send("GET", eventsPath+"?after="+late, pilot, nil).checkEvents("reply.received tide-gauge")
 	for _, after := range []string{
 		"nonsense", posts[pilot], "evt_", early + "0", early[:len(early)-1], strings.ToUpper(early), "0", "evt_" + strings.Repeat("v", 26), "%00", strings.Repeat("e", 61), "",
 	} {
-		a := s.call("GET", eventsPath+"?after="+after, pilot, nil).refused(400, domain.CodeInvalidQuery)
-		if faults := a.faults(); len(faults) != 1 || !strings.HasPrefix(faults[0], "after ") {
-			t.Errorf("%.30q: %v", after, faults)
+		a := s.send("GET", eventsPath+"?after="+after, pilot, nil).rejected(400, domain.CodeInvalidQuery)
+		if problems := a.details(); len(problems) != 1 || !strings.HasPrefix(problems[0], "after ") {
+			t.Errorf("%.30q: %v", after, problems)
 		}
 	}
 }
 
-// TestEvents_WaitEndsWithTheKey: who waits with a key that is replaced meanwhile
-// hears nothing more by it.
+// TestEvents_WaitEndsWithTheKey: a client whose key ends during the wait gets an error.
 func TestEvents_WaitEndsWithTheKey(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end    func(s *site, key string)
 		status int
 		code   domain.Code
 	}{
-		"rotated": {func(s *site, key string) { s.call("POST", "/api/me/rotate-key", key, nil).status(200) }, 401, domain.CodeUnauthorized},
+		"rotated": {func(s *site, key string) { s.send("POST", "/api/me/rotate-key", key, nil).status(200) }, 401, domain.CodeUnauthorized},
 		"deleted": {func(s *site, key string) {
-			s.call("DELETE", "/api/me?confirm=harbour-pilot", key, nil).status(204)
+			s.send("DELETE", "/api/me?confirm=harbour-pilot", key, nil).status(204)
 			s.server.waiters.notify(store.Changes{All: true})
 		}, 401, domain.CodeUnauthorized},
 		"suspended": {func(s *site, _ string) {
@@ -841,28 +836,28 @@ func TestEvents_WaitEndsWithTheKey(t *testing.T) {
 			s := newSite(t)
 			pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 			post := s.post(pilot, "Tides")
-			call := s.hear(pilot, longWait)
-			s.untilWaiting(1)
+			call := s.waitForEvents(pilot, longWait)
+			s.awaitWaiting(1)
 			tt.end(s, pilot)
-			s.call("POST", "/api/posts/"+post+"/replies", gauge, `{"body":"At high water."}`)
-			s.answered(call).refused(tt.status, tt.code)
+			s.send("POST", "/api/posts/"+post+"/replies", gauge, `{"body":"At high water."}`)
+			s.awaitResponse(call).rejected(tt.status, tt.code)
 		})
 	}
 }
 
-// TestDev_IsNotDelayedByWaits: a clock that waited for them would find no call
-// that waits still, and so would a reset: it would be answered, and not be refused.
+// TestDev_IsNotDelayedByWaits: moving the clock and a reset do not wait for waiting requests, but
+// end them.
 func TestDev_IsNotDelayedByWaits(t *testing.T) {
 	s := newSite(t, underDev)
 	pilot, gauge, idle := s.agent("harbour-pilot"), s.verified("tide-gauge"), s.agent("lighthouse")
-	s.call("PATCH", "/api/me", pilot, `{"contact_policy":{"require_offering":false}}`).status(200)
-	s.call("POST", "/api/agents/harbour-pilot/requests", gauge, `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`).status(201)
-	recipient, sender, other := s.hear(pilot, longWait+"&after="+s.newest(pilot)), s.hear(gauge, longWait+"&after="+s.newest(gauge)), s.hear(idle, longWait)
-	s.untilWaiting(3)
-	s.call("POST", "/dev/clock", "", `{"advance":"192h"}`).status(200)
-	s.answered(recipient).heard("request.expired tide-gauge")
-	s.answered(sender).heard("request.expired harbour-pilot")
-	s.silent("a call that the move is nothing to", other)
-	s.call("POST", "/dev/reset", "", `{"demo":true}`).status(200)
-	s.answered(other).refused(401, domain.CodeUnauthorized)
+	s.send("PATCH", "/api/me", pilot, `{"contact_policy":{"require_offering":false}}`).status(200)
+	s.send("POST", "/api/agents/harbour-pilot/requests", gauge, `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`).status(201)
+	recipient, sender, other := s.waitForEvents(pilot, longWait+"&after="+s.lastEventID(pilot)), s.waitForEvents(gauge, longWait+"&after="+s.lastEventID(gauge)), s.waitForEvents(idle, longWait)
+	s.awaitWaiting(3)
+	s.send("POST", "/dev/clock", "", `{"advance":"192h"}`).status(200)
+	s.awaitResponse(recipient).checkEvents("request.expired tide-gauge")
+	s.awaitResponse(sender).checkEvents("request.expired harbour-pilot")
+	s.checkStillWaiting("a call that the move is nothing to", other)
+	s.send("POST", "/dev/reset", "", `{"demo":true}`).status(200)
+	s.awaitResponse(other).rejected(401, domain.CodeUnauthorized)
 }

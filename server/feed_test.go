@@ -55,7 +55,7 @@ type atomEntry struct {
 	Summary atomText `xml:"summary"`
 }
 
-// terms are an entry's categories: the call's kind, then its tags.
+// terms returns the categories of an entry: the kind of the call, then its tags.
 func (e atomEntry) terms() (terms []string) {
 	for _, c := range e.Categories {
 		terms = append(terms, c.Term)
@@ -71,7 +71,7 @@ var atomElements = map[string][]string{
 	"author": {"name", "uri"},
 }
 
-// feedShape is a feed without its texts: its elements with the names of their
+// feedShape returns a feed without its texts: its elements with the names of their
 // attributes, and whatever else of markup it holds.
 func feedShape(t testing.TB, body []byte) (lines []string) {
 	t.Helper()
@@ -104,7 +104,7 @@ func feedShape(t testing.TB, body []byte) (lines []string) {
 	}
 }
 
-// readFeed reads a feed, and fails the test unless it is what RFC 4287 wants.
+// readFeed parses a feed, and fails the test unless it conforms to RFC 4287.
 func readFeed(t testing.TB, body []byte) (feed atomFeed) {
 	t.Helper()
 	if !bytes.HasPrefix(body, []byte(`<?xml version="1.0" encoding="UTF-8"?>`+"\n<feed ")) || len(feedShape(t, body)) == 0 {
@@ -152,16 +152,16 @@ func readFeed(t testing.TB, body []byte) (feed atomFeed) {
 	return feed
 }
 
-// feedHoldsTheNewestCalls compares the feed of the demo with the API, by kind and
+// checkFeed compares the feed of the demo with the API, by kind and
 // tag.
-func (s *site) feedHoldsTheNewestCalls() {
+func (s *site) checkFeed() {
 	s.Helper()
 	compared, site := 0, s.server.options.BaseURL
 	for _, query := range []string{"", "kind=seeking", "kind=offering", "kind=announce", "tag=weather", "tag=WEATHER", "kind=seeking&tag=weather", "tag=none-has-this", "tag=%E7%BF%BB%E8%AF%91", "utm_source=x"} {
 		for _, lang := range []string{"en", "zh"} {
-			feed := readFeed(s, s.look("/calls.atom?"+query+"&lang="+lang).status(200).Body)
+			feed := readFeed(s, s.openPage("/calls.atom?"+query+"&lang="+lang).status(200).Body)
 			var list PostList
-			s.sent("GET", "/api/posts?"+strings.ReplaceAll(query, "utm_source=x", "")).status(200).into(&list)
+			s.sendRaw("GET", "/api/posts?"+strings.ReplaceAll(query, "utm_source=x", "")).status(200).into(&list)
 			if len(feed.Entries) != len(list.Posts) || feed.Lang != lang {
 				s.Errorf("%s: %d entries in %s, %d calls", query, len(feed.Entries), feed.Lang, len(list.Posts))
 			}
@@ -189,7 +189,7 @@ func (s *site) feedHoldsTheNewestCalls() {
 func TestFeed_IsValidIfEmpty(t *testing.T) {
 	s := newSite(t)
 	for _, path := range []string{"/calls.atom", "/calls.atom?kind=seeking&tag=x"} {
-		feed := readFeed(t, s.look(path).status(200).Body)
+		feed := readFeed(t, s.openPage(path).status(200).Body)
 		if len(feed.Entries) > 0 || feed.ID != base+path {
 			t.Errorf("%s: %+v", path, feed)
 		}
@@ -202,7 +202,7 @@ func TestFeed_FollowsTheLanguage(t *testing.T) {
 	for _, tt := range []struct{ query, accept, lang, carried string }{
 		{"", "", "en", ""}, {"", "zh-CN,zh;q=0.9", "zh", ""}, {"lang=zh", "en", "zh", "lang=zh"}, {"lang=en", "zh", "en", "lang=en"}, {"lang=fr", "zh", "zh", ""},
 	} {
-		a := s.look("/calls.atom?tag=a+b%26c&"+tt.query, "Accept-Language: "+tt.accept).status(200)
+		a := s.openPage("/calls.atom?tag=a+b%26c&"+tt.query, "Accept-Language: "+tt.accept).status(200)
 		feed := readFeed(t, a.Body)
 		label := feed.Entries[0].Categories[0].Label
 		if feed.Lang != tt.lang || a.Header.Get("Content-Language") != tt.lang || regexp.MustCompile(`\p{Han}`).MatchString(label) != (tt.lang == "zh") {
@@ -234,15 +234,15 @@ func TestFeed_ErrorsArePages(t *testing.T) {
 		{"GET", "/calls.atom?kind=sell", 400}, {"GET", "/calls.atom?tag=%zz", 400}, {"GET", "/calls.atom?tag=" + strings.Repeat("x", 61), 400},
 		{"HEAD", "/calls.atom?kind=sell", 400}, {"POST", "/calls.atom", 405},
 	} {
-		a := s.sent(tt.method, tt.path).status(tt.status)
+		a := s.sendRaw(tt.method, tt.path).status(tt.status)
 		if a.Header.Get("Content-Type") != "text/html; charset=utf-8" || a.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s %s: %v", tt.method, tt.path, a.Header)
 		}
 	}
 	for range 2 {
-		s.sent("GET", "/calls.atom").status(200)
+		s.sendRaw("GET", "/calls.atom").status(200)
 	}
-	if a := s.sent("GET", "/calls.atom").status(429); a.Header.Get("Content-Type") != "text/html; charset=utf-8" || a.Header.Get("Retry-After") == "" || a.Header.Get("Access-Control-Allow-Origin") != "*" {
+	if a := s.sendRaw("GET", "/calls.atom").status(429); a.Header.Get("Content-Type") != "text/html; charset=utf-8" || a.Header.Get("Retry-After") == "" || a.Header.Get("Access-Control-Allow-Origin") != "*" {
 		t.Errorf("%v", a.Header)
 	}
 }

@@ -35,8 +35,8 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// TestMain lets garbage wait: tests make many small heaps, which would be collected
-// all the time. Benchmarks measure a program as it runs.
+// TestMain makes garbage collections rare: tests make many small heaps. Benchmarks measure with
+// the default.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
@@ -46,23 +46,23 @@ func TestMain(m *testing.M) {
 }
 
 // site is a directory for a test: a real file, a real listener, a clock that the
-// test moves. Every answer that it gives is held against the OpenAPI document
-// and the conventions that all answers share.
+// test moves. Every response that it gives is compared with the OpenAPI document
+// and the conventions that all responses share.
 type site struct {
 	testing.TB
-	server   *Server
-	store    *store.Store
-	path     string   // of the database
-	database *sqlx.DB // one connection of its own, for what no response shows
-	clock    *testClock
-	dev      DevClock // instead of clock, under callbook dev
-	loadDemo func(context.Context) error
-	log      *lockedBuffer
-	outgoing *mail.Memory
-	url      string
-	client   *http.Client
-	places   map[string]string // what stands for a {…} of an operation's path; see pathOf
-	promised *sync.Map         // *operation to what the document says of it
+	server     *Server
+	store      *store.Store
+	path       string   // of the database
+	database   *sqlx.DB // one connection of its own, for what no response shows
+	clock      *testClock
+	dev        DevClock // instead of clock, under callbook dev
+	loadDemo   func(context.Context) error
+	log        *lockedBuffer
+	outgoing   *mail.Memory
+	url        string
+	client     *http.Client
+	pathValues map[string]string // what stands for a {…} of an operation's path; see pathOf
+	documented *sync.Map         // *operation to what the document says of it
 }
 
 // testClock stands still until a test moves it.
@@ -83,7 +83,7 @@ func (c *testClock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// DevMode builds servers as callbook dev has them. Package devmode imports this one, so the
+// DevMode builds servers like those of callbook dev. Package devmode imports this one, so the
 // external tests set it (devmode_test.go).
 var DevMode struct {
 	NewClock func() DevClock
@@ -113,7 +113,7 @@ func (b *lockedBuffer) String() string {
 	return b.Buffer.String()
 }
 
-// siteOptions is what a test may want otherwise: the default has no limits.
+// siteOptions are the options of a site; by default it has no limits.
 type siteOptions struct {
 	limits  ratelimit.Limits
 	quotas  domain.Quotas
@@ -221,7 +221,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 			t.Errorf("close the store: %v", err)
 		}
 	})
-	return &site{TB: t, server: s, store: st, path: o.path, database: db, clock: clock, dev: o.dev, loadDemo: loadDemo, log: log, outgoing: sent, url: h.URL, client: h.Client(), places: map[string]string{}, promised: &sync.Map{}}
+	return &site{TB: t, server: s, store: st, path: o.path, database: db, clock: clock, dev: o.dev, loadDemo: loadDemo, log: log, outgoing: sent, url: h.URL, client: h.Client(), pathValues: map[string]string{}, documented: &sync.Map{}}
 }
 
 // version returns a number that changes with every commit of another connection.
@@ -266,15 +266,14 @@ func (s *site) state() string {
 	return b.String()
 }
 
-// nowhere is a resolver that knows no name, so that no test looks at a page of
-// the world.
+// nowhere is a resolver that knows no name, so that no test fetches a page from the Internet.
 type nowhere struct{}
 
 func (nowhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
 	return nil, errors.New("no such name")
 }
 
-// result is one answer.
+// result is one response.
 type result struct {
 	testing.TB
 	Status int
@@ -282,9 +281,9 @@ type result struct {
 	Body   []byte
 }
 
-// call sends one request. body is JSON as text, or a value that is marshalled,
+// send sends one request. body is JSON as text, or a value that is marshalled,
 // or nil; headers are "Name: value".
-func (s *site) call(method, path, key string, body any, headers ...string) *result {
+func (s *site) send(method, path, key string, body any, headers ...string) *result {
 	s.Helper()
 	var reader io.Reader
 	switch b := body.(type) {
@@ -314,9 +313,9 @@ func (s *site) call(method, path, key string, body any, headers ...string) *resu
 	return s.do(r)
 }
 
-func (s *site) do(r *http.Request) *result {
+func (s *site) do(request *http.Request) *result {
 	s.Helper()
-	response, err := s.client.Do(r)
+	response, err := s.client.Do(request)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -325,14 +324,14 @@ func (s *site) do(r *http.Request) *result {
 	if err != nil {
 		s.Fatal(err)
 	}
-	answer := &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: body}
-	for _, fault := range s.conforms(r.Method, r.URL.Path, answer) {
-		s.Errorf("%s %s: %s\n%s", r.Method, r.URL.Path, fault, body)
+	r := &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: body}
+	for _, problem := range s.responseProblems(request.Method, request.URL.Path, r) {
+		s.Errorf("%s %s: %s\n%s", request.Method, request.URL.Path, problem, body)
 	}
-	return answer
+	return r
 }
 
-// status fails the test unless the answer has this status.
+// status fails the test unless the response has this status.
 func (r *result) status(want int) *result {
 	r.Helper()
 	if r.Status != want {
@@ -341,8 +340,8 @@ func (r *result) status(want int) *result {
 	return r
 }
 
-// refused fails the test unless the answer is this refusal.
-func (r *result) refused(status int, code domain.Code) *result {
+// rejected fails the test unless the response is this error.
+func (r *result) rejected(status int, code domain.Code) *result {
 	r.Helper()
 	r.status(status)
 	if got := r.text("error", "code"); got != string(code) {
@@ -351,16 +350,16 @@ func (r *result) refused(status int, code domain.Code) *result {
 	return r
 }
 
-// faults are the details of a refusal as "field code", sorted by field.
-func (r *result) faults() []string {
+// details returns the details of an error as "field code", sorted by field.
+func (r *result) details() []string {
 	r.Helper()
 	var body api.ErrorBody
 	r.into(&body)
-	var faults []string
+	var problems []string
 	for _, d := range body.Error.Details {
-		faults = append(faults, d.Field+" "+string(d.Code))
+		problems = append(problems, d.Field+" "+string(d.Code))
 	}
-	return faults
+	return problems
 }
 
 func (r *result) into(v any) *result {
@@ -371,7 +370,7 @@ func (r *result) into(v any) *result {
 	return r
 }
 
-// value walks into the answer by keys (string) and places (int).
+// value walks into the response by keys (string) and places (int).
 func (r *result) value(path ...any) any {
 	r.Helper()
 	var v any
@@ -414,7 +413,7 @@ func (s *site) agent(handle string, more ...any) string {
 	for i := 0; i+1 < len(more); i += 2 {
 		body[more[i].(string)] = more[i+1]
 	}
-	return s.call("POST", "/api/agents", "", body).status(201).text("api_key")
+	return s.send("POST", "/api/agents", "", body).status(201).text("api_key")
 }
 
 func registrationOf(handle string) map[string]any {
@@ -431,10 +430,10 @@ func (s *site) post(key, title string, more ...any) string {
 	for i := 0; i+1 < len(more); i += 2 {
 		body[more[i].(string)] = more[i+1]
 	}
-	return s.call("POST", "/api/posts", key, body).status(201).text("post", "id")
+	return s.send("POST", "/api/posts", key, body).status(201).text("post", "id")
 }
 
-// mail delivers what waits, and returns the newest mail to an address.
+// mail delivers queued mails, and returns the newest one to an address.
 func (s *site) mail(to string) mail.Message {
 	s.Helper()
 	if err := s.server.DeliverMail(context.Background()); err != nil {
@@ -459,9 +458,9 @@ func (s *site) verified(handle string, more ...any) string {
 
 func (s *site) verify(key string) {
 	s.Helper()
-	s.call("POST", "/api/me/verify", key, nil).status(202)
-	mailbox := s.call("GET", "/api/me", key, nil).status(200).text("mailbox")
-	s.call("POST", "/api/me/verify/confirm", key, map[string]any{"code": *s.mail(mailbox).Code}).status(200)
+	s.send("POST", "/api/me/verify", key, nil).status(202)
+	mailbox := s.send("GET", "/api/me", key, nil).status(200).text("mailbox")
+	s.send("POST", "/api/me/verify/confirm", key, map[string]any{"code": *s.mail(mailbox).Code}).status(200)
 }
 
 // claim has a person claim a verified agent by the mailed link, and returns the
@@ -476,11 +475,11 @@ func (s *site) claim(key, address string) (token string) {
 // startClaim mails a link to the owner of an agent, and returns its token.
 func (s *site) startClaim(key, address string) (token string) {
 	s.Helper()
-	s.call("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": address}).status(202)
+	s.send("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": address}).status(202)
 	return s.ownerToken(address)
 }
 
-// ownerToken is that of the owner's page whose link was mailed to an address last.
+// ownerToken returns that of the owner's page whose link was mailed to an address last.
 func (s *site) ownerToken(address string) string {
 	s.Helper()
 	_, token, _ := strings.Cut(*s.mail(address).Link, "/owner/")
@@ -515,15 +514,15 @@ func (s *site) claimed(handle, address string, more ...any) string {
 func (s *site) menu(key string) string {
 	s.Helper()
 	menu := `{"offerings":[{"title":"Tide table","deliverable":"A table","mode":"free"}]}`
-	return s.call("PUT", "/api/me/offerings", key, menu).status(200).text("offerings", 0, "id")
+	return s.send("PUT", "/api/me/offerings", key, menu).status(200).text("offerings", 0, "id")
 }
 
-// requestTo is a contact request as the recipient's policy wants it: for the first
+// requestTo returns a contact request as the recipient's policy wants it: for the first
 // entry of the menu, if there is one.
 func (s *site) requestTo(handle string, more ...any) map[string]any {
 	s.Helper()
 	body := map[string]any{"purpose": "Tide tables for two ports", "deliverable": "Two CSV files", "compensation": "none"}
-	if card := s.call("GET", "/api/agents/"+handle, "", nil).status(200); card.len("agent", "offerings") > 0 {
+	if card := s.send("GET", "/api/agents/"+handle, "", nil).status(200); card.len("agent", "offerings") > 0 {
 		body["offering_id"] = card.text("agent", "offerings", 0, "id")
 	}
 	for i := 0; i+1 < len(more); i += 2 {
@@ -535,7 +534,7 @@ func (s *site) requestTo(handle string, more ...any) map[string]any {
 // request sends a contact request, and returns its id.
 func (s *site) request(key, handle string, more ...any) string {
 	s.Helper()
-	return s.call("POST", "/api/agents/"+handle+"/requests", key, s.requestTo(handle, more...)).status(201).text("request", "id")
+	return s.send("POST", "/api/agents/"+handle+"/requests", key, s.requestTo(handle, more...)).status(201).text("request", "id")
 }
 
 // collab records a collaboration, and returns its id.
@@ -545,15 +544,14 @@ func (s *site) collab(key, partner string, more ...any) string {
 	for i := 0; i+1 < len(more); i += 2 {
 		body[more[i].(string)] = more[i+1]
 	}
-	return s.call("POST", "/api/collabs", key, body).status(201).text("collab", "id")
+	return s.send("POST", "/api/collabs", key, body).status(201).text("collab", "id")
 }
 
-// pathOf is a path of the operation where there is something to answer with:
-// places says what a parameter is filled in with, by its own name or, as ids are
-// of different things, by the path that they stand behind.
+// pathOf returns the path of an operation with the values of pathValues for its parameters, by
+// the name of a parameter or, for ids, by the path before it.
 func (s *site) pathOf(op *api.Operation) string {
 	path := op.Path
-	for place, value := range s.places {
+	for place, value := range s.pathValues {
 		filled := value
 		if strings.HasPrefix(place, "/") {
 			place, filled = place+"/{id}", place+"/"+value
@@ -563,11 +561,11 @@ func (s *site) pathOf(op *api.Operation) string {
 	return path
 }
 
-// conforms lists what is wrong with an answer by the document and by the
-// conventions of all answers.
-func (s *site) conforms(method, path string, a *result) []string {
-	var faults []string
-	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+// responseProblems returns deviations of a response from the document and from the conventions of
+// all responses.
+func (s *site) responseProblems(method, path string, a *result) []string {
+	var problems []string
+	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	if a.Header.Get("X-Request-Id") == "" {
 		add("no X-Request-Id")
 	}
@@ -578,7 +576,7 @@ func (s *site) conforms(method, path string, a *result) []string {
 		add("status %d: %s", a.Status, s.log)
 	}
 	if !strings.HasPrefix(path, "/api") {
-		return faults
+		return problems
 	}
 	op := s.operation(method, path)
 	if a.Status != 204 && a.Status != 304 && method != "HEAD" {
@@ -590,7 +588,7 @@ func (s *site) conforms(method, path string, a *result) []string {
 		}
 	}
 	if op == nil || method == "HEAD" {
-		return faults
+		return problems
 	}
 	if op.Keyed && a.Header.Get("Cache-Control") != "no-store" {
 		add("an answer to a key may be stored: %q", a.Header.Get("Cache-Control"))
@@ -600,7 +598,7 @@ func (s *site) conforms(method, path string, a *result) []string {
 			add("a public answer cannot be revalidated: %v", a.Header)
 		}
 	}
-	return append(faults, s.documentedAs(op, a)...)
+	return append(problems, s.documentProblems(op, a)...)
 }
 
 func (s *site) operation(method, path string) *api.Operation {
@@ -619,14 +617,14 @@ func (s *site) operation(method, path string) *api.Operation {
 	return nil
 }
 
-// documentedAs holds an answer against the document.
-func (s *site) documentedAs(op *api.Operation, a *result) []string {
+// documentProblems compares a response with the document.
+func (s *site) documentProblems(op *api.Operation, a *result) []string {
 	if a.Status == 304 {
 		return nil
 	}
-	doc, known := s.promised.Load(op)
+	doc, known := s.documented.Load(op)
 	if !known {
-		doc, _ = s.promised.LoadOrStore(op, s.server.engine.Describe(op))
+		doc, _ = s.documented.LoadOrStore(op, s.server.engine.Describe(op))
 	}
 	response, ok := doc.(*huma.Operation).Responses[strconv.Itoa(a.Status)]
 	if !ok {
@@ -645,51 +643,51 @@ func (s *site) documentedAs(op *api.Operation, a *result) []string {
 	}
 	result := &huma.ValidateResult{}
 	huma.Validate(s.server.engine.Registry, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, v, result)
-	var faults []string
+	var problems []string
 	for _, err := range result.Errors {
-		faults = append(faults, "not as documented: "+err.Error())
+		problems = append(problems, "not as documented: "+err.Error())
 	}
 	if a.Status >= 400 {
 		code := a.text("error", "code")
 		if !strings.Contains(response.Description, code) {
-			faults = append(faults, fmt.Sprintf("code %s with status %d is not documented", code, a.Status))
+			problems = append(problems, fmt.Sprintf("code %s with status %d is not documented", code, a.Status))
 		}
 	}
-	return append(faults, s.undocumented(media.Schema, "", v)...)
+	return append(problems, s.undocumented(media.Schema, "", v)...)
 }
 
-// undocumented lists members of an answer that the document does not name.
-// (Documented answers are open to further members, for clients; not for tests.)
+// undocumented lists members of a response that the document does not name.
+// (Documented responses are open to further members, for clients; not for tests.)
 func (s *site) undocumented(schema *huma.Schema, path string, v any) []string {
 	schema = api.Resolve(s.server.engine.Registry, schema)
 	if len(schema.AnyOf) > 0 {
 		least := s.undocumented(schema.AnyOf[0], path, v)
 		for _, other := range schema.AnyOf[1:] {
-			if faults := s.undocumented(other, path, v); len(faults) < len(least) {
-				least = faults
+			if problems := s.undocumented(other, path, v); len(problems) < len(least) {
+				least = problems
 			}
 		}
 		return least
 	}
-	var faults []string
+	var problems []string
 	switch v := v.(type) {
 	case map[string]any:
 		for name, member := range v {
 			property, ok := schema.Properties[name]
 			if !ok {
 				if _, free := schema.AdditionalProperties.(*huma.Schema); !free && len(schema.Properties) > 0 {
-					faults = append(faults, "not documented: "+path+"."+name)
+					problems = append(problems, "not documented: "+path+"."+name)
 				}
 				continue
 			}
-			faults = append(faults, s.undocumented(property, path+"."+name, member)...)
+			problems = append(problems, s.undocumented(property, path+"."+name, member)...)
 		}
 	case []any:
 		if schema.Items != nil {
 			for _, item := range v {
-				faults = append(faults, s.undocumented(schema.Items, path+"[]", item)...)
+				problems = append(problems, s.undocumented(schema.Items, path+"[]", item)...)
 			}
 		}
 	}
-	return faults
+	return problems
 }

@@ -22,10 +22,10 @@ import (
 	"callbook/testdata/proof"
 )
 
-// hostileMark stands in every text that breaks a constraint: no refusal repeats it.
+// hostileMark is part of every text that violates a constraint: no error repeats it.
 const hostileMark = "zq7hostile"
 
-// attempt is a request that is sent as it stands here.
+// attempt is a request that is sent as it is.
 type attempt struct {
 	name    string
 	op      *api.Operation // nil: of none
@@ -33,7 +33,7 @@ type attempt struct {
 	target  string
 	headers []string
 	body    []byte
-	code    domain.Code // of a single broken constraint: what it is refused with
+	code    domain.Code // of a single broken constraint: what it is rejected with
 	field   string      // what that refusal names
 	repeats bool        // a text of it may have become the name of a field, which refusals tell
 }
@@ -42,13 +42,13 @@ type attempt struct {
 // and parameter of the document.
 type hostileSite struct {
 	*edgeSite
-	singles  []attempt // each breaks one constraint
-	fields   map[*api.Operation][]brokenField
-	conn     net.Conn
-	answers  *bufio.Reader
-	failures int
-	broken   int                     // requests that were refused for their form, or failed
-	refused  map[*api.Operation]bool // operations that refused one
+	singles   []attempt // each breaks one constraint
+	fields    map[*api.Operation][]brokenField
+	conn      net.Conn
+	responses *bufio.Reader
+	failures  int
+	broken    int                     // requests that were refused for their form, or failed
+	rejected  map[*api.Operation]bool // operations that rejected one
 }
 
 // brokenField is an invalid value of a field.
@@ -59,7 +59,7 @@ type brokenField struct {
 
 func newHostileSite(t testing.TB) *hostileSite {
 	t.Helper()
-	h := &hostileSite{edgeSite: newEdgeSite(t), fields: map[*api.Operation][]brokenField{}, refused: map[*api.Operation]bool{}}
+	h := &hostileSite{edgeSite: newEdgeSite(t), fields: map[*api.Operation][]brokenField{}, rejected: map[*api.Operation]bool{}}
 	for _, op := range h.server.engine.Operations {
 		h.breakOperation(op)
 		for _, row := range edgeRows {
@@ -78,7 +78,7 @@ func newHostileSite(t testing.TB) *hostileSite {
 	return h
 }
 
-// good is a request that the operation reads without a fault.
+// good returns a request that the operation reads without a problem.
 func (h *hostileSite) good(op *api.Operation) attempt {
 	method, path := h.address(op.ID)
 	a := attempt{name: op.ID, op: op, method: method, target: path}
@@ -162,10 +162,10 @@ func (h *hostileSite) breakOperation(op *api.Operation) {
 	}
 }
 
-// unnameable are names of fields that no refusal repeats.
+// unnameable are names of fields that no error repeats.
 var unnameable = []string{hostileMark + strings.Repeat("a", 40), hostileMark + " a", "<b>" + hostileMark, hostileMark + "\u202e", hostileMark + "é", hostileMark + "."}
 
-// brokenBodies are no JSON that any call takes. A list is a menu.
+// brokenBodies are bodies that no operation accepts. A list is a menu.
 var brokenBodies = map[string]string{
 	"null": `null`, "text": `"` + hostileMark + `"`, "number": `7`, "cut": `{"` + hostileMark, "white space": " \n", "byte order mark": "\xef\xbb\xbf{}",
 	"trailing": `{} {"a":"` + hostileMark + `"}`, "comment": `{}/*` + hostileMark + `*/`, "form": "a=" + hostileMark, "NaN": `{"a":NaN}`,
@@ -204,7 +204,7 @@ func (h *hostileSite) breakPath(op *api.Operation, name string) {
 func (h *hostileSite) breakParameter(op *api.Operation, row edgeRow) {
 	for _, e := range row.edges {
 		text, ok := e.value.(string)
-		if e.fault == "" || !ok {
+		if e.code == "" || !ok {
 			continue
 		}
 		h.single(op, "?"+row.field+" "+e.name, domain.CodeInvalidQuery, row.field, func(a *attempt) {
@@ -222,8 +222,8 @@ func (h *hostileSite) breakParameter(op *api.Operation, row edgeRow) {
 func (h *hostileSite) breakField(op *api.Operation, row edgeRow) {
 	for _, e := range row.edges {
 		_, dependent := e.value.(func(*trial) string)
-		_, whole := errorTexts[domain.Code(e.fault)]
-		if e.fault == "" || e.fault == "unknown_id" || dependent || whole {
+		_, whole := errorTexts[domain.Code(e.code)]
+		if e.code == "" || e.code == "unknown_id" || dependent || whole {
 			continue
 		}
 		h.fields[op] = append(h.fields[op], brokenField{row.field, e.value})
@@ -235,7 +235,7 @@ func (h *hostileSite) breakField(op *api.Operation, row edgeRow) {
 	}
 }
 
-// direct has the handler answer without a connection; false for what is no request.
+// direct sends a request to the handler without a connection; false for an invalid request line.
 func (h *hostileSite) direct(a attempt) (*result, bool) {
 	at, err := url.ParseRequestURI(a.target)
 	if err != nil {
@@ -254,8 +254,8 @@ func (h *hostileSite) direct(a attempt) (*result, bool) {
 	return &result{TB: h.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, true
 }
 
-// byListener sends the bytes of a request over a connection. own tells of an answer
-// that net/http gives before any handler.
+// byListener sends the bytes of a request over a connection. own reports that net/http responded
+// before any handler.
 func (h *hostileSite) byListener(a attempt) (r *result, own bool) {
 	h.Helper()
 	lines := append([]string{a.method + " " + a.target + " HTTP/1.1", "Host: callbook.example.org", fmt.Sprint("Content-Length: ", len(a.body))}, a.headers...)
@@ -266,13 +266,13 @@ func (h *hostileSite) byListener(a attempt) (r *result, own bool) {
 			h.Fatal(err)
 		}
 		h.Cleanup(func() { _ = conn.Close() })
-		h.conn, h.answers = conn, bufio.NewReader(conn)
+		h.conn, h.responses = conn, bufio.NewReader(conn)
 	}
 	_ = h.conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := h.conn.Write(raw); err != nil {
 		h.Fatalf("%s: %v", a.name, err)
 	}
-	response, err := http.ReadResponse(h.answers, &http.Request{Method: a.method})
+	response, err := http.ReadResponse(h.responses, &http.Request{Method: a.method})
 	if err != nil {
 		h.Fatalf("%s: no answer: %v\n%.600q", a.name, err, raw)
 	}
@@ -288,11 +288,10 @@ func (h *hostileSite) byListener(a attempt) (r *result, own bool) {
 	return &result{TB: h.TB, Status: response.StatusCode, Header: response.Header, Body: body}, own
 }
 
-// refusesForm are the statuses of what is refused whoever sends it, and when: what chance
-// leaves whole, or breaks by a key or a limit alone, is no malformed input.
+// refusesForm are the statuses of malformed requests, whatever the key, the limits and the state.
 var refusesForm = []int{400, 404, 405, 413, 415, 422}
 
-// try sends a request and holds its answer against what every answer keeps to.
+// try sends a request and checks the response.
 func (h *hostileSite) try(a attempt, listener bool) {
 	h.Helper()
 	var r *result
@@ -311,19 +310,19 @@ func (h *hostileSite) try(a attempt, listener bool) {
 	}
 	if r.Status >= 500 || slices.Contains(refusesForm, r.Status) && !bytes.Contains(r.Body, []byte(domain.CodeWrongCode)) {
 		h.broken++
-		h.refused[a.op] = true
+		h.rejected[a.op] = true
 	}
 	if own {
 		return
 	}
 	path, _, _ := strings.Cut(a.target, "?")
-	faults := append(h.conforms(a.method, path, r), h.refusalFaults(a, path, r)...)
-	for _, fault := range faults {
-		h.Errorf("%s: %s\n%s %.300q %.200q\n%.600q\n%d %.600s", a.name, fault, a.method, a.target, a.headers, a.body, r.Status, r.Body)
+	problems := append(h.responseProblems(a.method, path, r), h.errorProblems(a, path, r)...)
+	for _, problem := range problems {
+		h.Errorf("%s: %s\n%s %.300q %.200q\n%.600q\n%d %.600s", a.name, problem, a.method, a.target, a.headers, a.body, r.Status, r.Body)
 	}
 }
 
-func (h *hostileSite) refusalFaults(a attempt, path string, r *result) (faults []string) {
+func (h *hostileSite) errorProblems(a attempt, path string, r *result) (problems []string) {
 	var body api.ErrorBody
 	switch {
 	case r.Status < 400 && a.code != "":
@@ -331,35 +330,35 @@ func (h *hostileSite) refusalFaults(a attempt, path string, r *result) (faults [
 	case r.Status < 400 || a.method == "HEAD":
 		return nil
 	case !a.repeats && bytes.Contains(bytes.ToLower(r.Body), []byte(hostileMark)):
-		faults = append(faults, "the refusal repeats what was sent")
+		problems = append(problems, "the refusal repeats what was sent")
 	}
 	if !strings.HasPrefix(path, "/api/") {
-		return faults
+		return problems
 	}
 	if err := json.Unmarshal(r.Body, &body); err != nil {
-		return append(faults, err.Error())
+		return append(problems, err.Error())
 	}
 	e := body.Error
 	if entry, known := errorTexts[e.Code]; !known || entry.Status != r.Status || e.MessageEN == "" || e.MessageZH == "" {
-		faults = append(faults, "not the form of a refusal")
+		problems = append(problems, "not the form of a refusal")
 	}
 	if a.code != "" && e.Code != a.code {
-		faults = append(faults, "not refused as "+string(a.code))
+		problems = append(problems, "not refused as "+string(a.code))
 	}
 	named := a.code != domain.CodeValidationFailed && a.code != domain.CodeInvalidQuery || a.field == ""
 	for _, d := range e.Details {
 		named = named || strings.HasPrefix(d.Field, a.field)
 		if d.Field == "" || d.Code == "" || d.MessageEN == "" || d.MessageZH == "" {
-			faults = append(faults, fmt.Sprintf("not the form of a detail: %+v", d))
+			problems = append(problems, fmt.Sprintf("not the form of a detail: %+v", d))
 		}
 	}
 	if !named {
-		faults = append(faults, "it does not name "+a.field)
+		problems = append(problems, "it does not name "+a.field)
 	}
-	return faults
+	return problems
 }
 
-// quiet fails the test for what the log tells of panics and failures, and forgets it.
+// quiet fails the test if the log reports panics or errors of the service, and clears it.
 func (h *hostileSite) quiet() {
 	h.Helper()
 	if log := h.log.String(); strings.Contains(log, `"level":"error"`) || strings.Contains(log, "panic") {
@@ -426,8 +425,8 @@ func (h hostile) next() attempt {
 	return a
 }
 
-// keys are the headers of a request with some kind of key. A call that would end the
-// real one does not get it.
+// keys returns the headers of a request with a random kind of key. A request that would end the
+// valid key does not get it.
 func (h hostile) keys(op *api.Operation, a attempt) []string {
 	headers := slices.DeleteFunc(slices.Clone(a.headers), func(line string) bool { return strings.HasPrefix(line, "Authorization: ") })
 	if a.op != nil {
@@ -443,7 +442,7 @@ func (h hostile) keys(op *api.Operation, a attempt) []string {
 	return headers
 }
 
-// manyFaults is a body with several broken fields.
+// manyFaults returns a body with several broken fields.
 func (h hostile) manyFaults(op *api.Operation) []byte {
 	body := goodBody(op.ID, fmt.Sprintf("hostile-%d", h.IntN(1e9)))
 	fields := h.fields[op]
@@ -460,7 +459,7 @@ func (h hostile) manyFaults(op *api.Operation) []byte {
 	return encoded(body)
 }
 
-// reachable tells whether the objects and lists on the way to a field are there still.
+// reachable reports whether the parents of a field still exist.
 func reachable(v any, path string) bool {
 	step, rest, deeper := strings.Cut(path, ".")
 	name, inList := strings.CutSuffix(step, "[]")
@@ -477,7 +476,7 @@ func reachable(v any, path string) bool {
 	return (ok || !given && !inList) && (!ok || reachable(child, rest))
 }
 
-// gnawed is a body with some bytes changed, lost, doubled or moved.
+// gnawed returns a body with some bytes changed, lost, doubled or moved.
 func (h hostile) gnawed(body []byte) []byte {
 	body = slices.Clone(body)
 	for range 1 + h.IntN(4) {
@@ -504,9 +503,9 @@ func (h hostile) gnawed(body []byte) []byte {
 	return body
 }
 
-// TestHostileInput_IsRejected sends requests that break each constraint of the tables alone,
-// then what chance makes of these: nothing fails, what is broken is refused, in the
-// documented form, and without repeating it.
+// TestHostileInput_IsRejected sends requests that violate one constraint of the tables each, then
+// random variants of them: none fails, malformed ones are rejected in the documented form, and no
+// error repeats the input.
 func TestHostileInput_IsRejected(t *testing.T) {
 	proof.OneByOne(t)
 	const inRound = 20_000
@@ -548,7 +547,7 @@ func (h *hostileSite) eachAlone() int {
 	}
 	h.quiet()
 	for _, op := range h.server.engine.Operations {
-		if !h.refused[op] {
+		if !h.rejected[op] {
 			h.Errorf("%s has refused nothing malformed", op.ID)
 		}
 	}
@@ -567,5 +566,5 @@ func (h *hostileSite) round(chance hostile, n int) {
 		}
 	}
 	h.quiet()
-	h.call("GET", "/api/me", h.key, nil).status(200) // nothing took the key away
+	h.send("GET", "/api/me", h.key, nil).status(200) // nothing took the key away
 }

@@ -42,7 +42,7 @@ func hasClass(n *html.Node, class string) bool {
 	return slices.Contains(strings.Fields(classes), class)
 }
 
-// elements are those of these names, or all.
+// elements returns those of these names, or all.
 func elements(doc *html.Node, names ...string) (found []*html.Node) {
 	for n := range doc.Descendants() {
 		if n.Type == html.ElementNode && (len(names) == 0 || slices.Contains(names, n.Data)) {
@@ -62,7 +62,7 @@ func innerText(n *html.Node) string {
 	return b.String()
 }
 
-// structure is a page without its texts: what markup could change, a line for
+// structure returns a page without its texts: what markup could change, a line for
 // each node. Values that differ from page to page by themselves are left out.
 func structure(doc *html.Node) (lines []string) {
 	for n := range doc.Descendants() {
@@ -93,7 +93,7 @@ var (
 	recordPath = regexp.MustCompile(`^(/api)?(/agents/|/calls/|/posts/)[^/]+$`)
 )
 
-// addressShape is an address without the handle or id, and without the texts in
+// addressShape returns an address without the handle or id, and without the texts in
 // its query. What an agent gives as an address elsewhere is its own.
 func addressShape(n *html.Node, address string) string {
 	u, err := url.Parse(address)
@@ -153,17 +153,17 @@ func malformed(body []byte) error {
 	}
 }
 
-// pageFaults is what is wrong with a page's elements; leads tells where it may
+// pageProblems returns what is wrong with a page's elements; leads tells where it may
 // lead. The parser mends broken markup silently: a block inside a p leaves an
 // empty p behind.
-func pageFaults(doc *html.Node, leads func(address string) bool) (faults []string) {
+func pageProblems(doc *html.Node, leads func(address string) bool) (problems []string) {
 	ids, labelled := map[string]bool{}, map[string]bool{}
 	count := map[string]int{}
 	for _, n := range elements(doc) {
 		count[n.Data]++
 		if id, ok := attribute(n, "id"); ok {
 			if ids[id] || id == "" {
-				faults = append(faults, "id "+id+" twice or empty")
+				problems = append(problems, "id "+id+" twice or empty")
 			}
 			ids[id] = true
 		}
@@ -172,56 +172,56 @@ func pageFaults(doc *html.Node, leads func(address string) bool) (faults []strin
 		}
 		for _, a := range n.Attr {
 			if strings.HasPrefix(a.Key, "on") || a.Key == "style" || a.Key == "srcdoc" {
-				faults = append(faults, "attribute "+a.Key)
+				problems = append(problems, "attribute "+a.Key)
 			}
 			if slices.Contains(addressAttributes, a.Key) && !leads(a.Val) {
-				faults = append(faults, a.Key+" leads to "+a.Val)
+				problems = append(problems, a.Key+" leads to "+a.Val)
 			}
 		}
 		if n.Data == "p" && n.FirstChild == nil {
-			faults = append(faults, "an empty p, or a block in one")
+			problems = append(problems, "an empty p, or a block in one")
 		}
 	}
 	for _, n := range elements(doc) {
 		for _, name := range []string{"for", "aria-labelledby", "aria-describedby"} {
 			if target, ok := attribute(n, name); ok && !ids[target] {
-				faults = append(faults, name+" names no element: "+target)
+				problems = append(problems, name+" names no element: "+target)
 			}
 		}
 		if href, _ := attribute(n, "href"); strings.HasPrefix(href, "#") && !ids[href[1:]] {
-			faults = append(faults, "a link to no element: "+href)
+			problems = append(problems, "a link to no element: "+href)
 		}
 		kind, _ := attribute(n, "type")
 		id, _ := attribute(n, "id")
 		if n.Data == "input" && kind != "hidden" && !labelled[id] {
-			faults = append(faults, "an input without a label")
+			problems = append(problems, "an input without a label")
 		}
 		if n.Data == "button" && strings.TrimSpace(innerText(n)) == "" {
-			faults = append(faults, "a button without a name")
+			problems = append(problems, "a button without a name")
 		}
 	}
 	for name, want := range map[string]int{"h1": 1, "main": 1, "title": 1, "header": 1, "footer": 1, "script": 0, "style": 0, "iframe": 0, "object": 0, "embed": 0, "base": 0, "img": 0} {
 		if count[name] != want {
-			faults = append(faults, fmt.Sprintf("%d of %s, want %d", count[name], name, want))
+			problems = append(problems, fmt.Sprintf("%d of %s, want %d", count[name], name, want))
 		}
 	}
-	return append(faults, headingFaults(doc)...)
+	return append(problems, headingProblems(doc)...)
 }
 
 // addressAttributes hold addresses that a browser loads or opens.
 var addressAttributes = []string{"href", "src", "srcset", "action", "formaction", "poster", "data", "background", "cite", "ping", "manifest"}
 
-// headingFaults: no level of headings is skipped.
-func headingFaults(doc *html.Node) (faults []string) {
+// headingProblems: no level of headings is skipped.
+func headingProblems(doc *html.Node) (problems []string) {
 	level := 0
 	for _, n := range elements(doc, "h1", "h2", "h3", "h4") {
 		next := int(n.Data[1] - '0')
 		if next > level+1 {
-			faults = append(faults, n.Data+" after a heading of level "+fmt.Sprint(level))
+			problems = append(problems, n.Data+" after a heading of level "+fmt.Sprint(level))
 		}
 		level = next
 	}
-	return faults
+	return problems
 }
 
 // notices counts the places where a page itself says what agents' text is; a
@@ -233,7 +233,7 @@ func notices(doc *html.Node) (n int) {
 	return n
 }
 
-// ownWords are the page's own texts, those in attributes too: without quotations,
+// ownWords returns the page's own texts, those in attributes too: without quotations,
 // handles, tags and the like.
 func ownWords(doc *html.Node) string {
 	var b strings.Builder
@@ -277,8 +277,7 @@ func isQuoted(n *html.Node) bool {
 // chineseKeeps are the words of other scripts that stand in Chinese sentences.
 var chineseKeeps = []string{"Callbook", "English", "UTC", "OpenAPI", "API", "AI", "Atom", "JSON", "MCP", "PATCH /api/me", "POST /api/me/verify"}
 
-// readersLanguages are what pages are asked for in, and the language that they
-// answer in.
+// readersLanguages are requested languages and the language of the response.
 var readersLanguages = []struct{ query, accept, want string }{
 	{"", "", "en"}, {"", "zh-CN,zh;q=0.9,en;q=0.8", "zh"}, {"", "zh-TW", "zh"}, {"", "zh-Hant-HK", "zh"}, {"", "zh", "zh"},
 	{"", "en-GB,en;q=0.9,zh;q=0.5", "en"}, {"", "fr", "en"}, {"", "fr,zh;q=0.3", "zh"}, {"", "*", "en"}, {"", "zh;q=0,en", "en"}, {"", ";;;", "en"},
@@ -299,7 +298,7 @@ var hostileParts = struct{ openings, payloads, closings []string }{
 	closings: []string{"", `"`, " x="},
 }
 
-// hostileWholes are further ones as they are.
+// hostileWholes are further hostile texts.
 var hostileWholes = []string{
 	"data:text/html,<script>alert(1)</script>", "vbscript:msgbox(1)", "jAvAsCrIpT:alert(1)", "javascript&colon;alert(1)", "java\\0script:alert(1)",
 	"//evil.example/", "https:evil.example", "\\\\evil.example", "http://x@evil.example/", "?lang=en&lang=zh", "#main", "../owner/",
@@ -318,7 +317,7 @@ var hostileWholes = []string{
 	strings.Repeat("&", 40), strings.Repeat("😀", 40), "a b<c", "=1+1", "@SUM(1)", "+ADw-script+AD4-", "\u00a0<\u00a0>", "%00", "%0d%0aSet-Cookie:x", "\u2044<",
 }
 
-// hostileTexts are those of at most 40 characters, the room in the shortest
+// hostileTexts returns those of at most 40 characters, the room in the shortest
 // field, that agents may store: no two are the same.
 func hostileTexts() (texts []string) {
 	for _, payload := range hostileParts.payloads {
@@ -329,7 +328,7 @@ func hostileTexts() (texts []string) {
 	return texts
 }
 
-// variedHostileTexts are every third of those, for the proof all, and the further ones.
+// variedHostileTexts returns every third of those, for the proof all, and the further ones.
 func variedHostileTexts() (texts []string) {
 	each := proof.Rounds(3, 1, 1)
 	for i, text := range hostileTexts() {

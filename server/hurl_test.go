@@ -17,24 +17,24 @@ import (
 	"time"
 )
 
-// A small reader of the part of Hurl's syntax (https://hurl.dev) that the API
-// scripts use. It is stricter than Hurl: what it does not know is an error.
+// This file parses the part of Hurl's syntax (https://hurl.dev) that the API scripts use. It is
+// stricter than Hurl: unknown syntax is an error.
 
-// hurlEntry is one request and what its answer must be.
+// hurlEntry is a request and its expected response.
 type hurlEntry struct {
-	request  hurlLine // METHOD url
-	headers  []hurlLine
-	query    []hurlLine
-	form     []hurlLine
-	repeat   int           // how often it is sent, at least 1
-	retry    int           // how often it is sent again while the answer is not right
-	delay    time.Duration // how long to wait before it
-	body     []byte
-	isJSON   bool
-	status   hurlLine // what stands behind HTTP
-	answers  []hurlLine
-	captures []hurlLine
-	asserts  []hurlLine
+	request       hurlLine // METHOD url
+	headers       []hurlLine
+	query         []hurlLine
+	form          []hurlLine
+	repeat        int           // how often it is sent, at least 1
+	retry         int           // how often it is sent again while the answer is not right
+	delay         time.Duration // how long to wait before it
+	body          []byte
+	isJSON        bool
+	status        hurlLine // what stands behind HTTP
+	headersWanted []hurlLine
+	captures      []hurlLine
+	asserts       []hurlLine
 }
 
 // hurlLine is a line of a script: for "name: value" both parts, else name only.
@@ -73,14 +73,14 @@ func parseHurl(path string) ([]*hurlEntry, error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		if err := p.take(line); err != nil {
+		if err := p.parseLine(line); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, p.next, err)
 		}
 	}
 	return p.entries, nil
 }
 
-func (p *hurlParser) take(line string) error {
+func (p *hurlParser) parseLine(line string) error {
 	if m := hurlRequest.FindStringSubmatch(line); m != nil {
 		p.entries = append(p.entries, &hurlEntry{request: hurlLine{p.next, m[1], m[2]}, repeat: 1})
 		p.section = "request"
@@ -121,7 +121,7 @@ func (p *hurlParser) pair(e *hurlEntry, line hurlLine) (err error) {
 	case "Form":
 		e.form = append(e.form, line)
 	case "answer":
-		e.answers = append(e.answers, line)
+		e.headersWanted = append(e.headersWanted, line)
 	case "Captures":
 		e.captures = append(e.captures, line)
 	case "Options":
@@ -207,7 +207,7 @@ func (a *result) query(tokens []string) (value any, found bool, rest []string, e
 	return value, found, rest, err
 }
 
-// captureRegex is the first group of an expression in a text.
+// captureRegex returns the first group of an expression in a text.
 func captureRegex(value any, literal string) (any, bool, error) {
 	text, isText := value.(string)
 	pattern, isPattern := unquoteHurl(literal).(string)
@@ -252,7 +252,7 @@ func (a *result) jsonPath(path string) (value any, found bool, err error) {
 	return value, true, nil
 }
 
-// holds says whether a predicate such as == "x" is true of a value.
+// holds evaluates a predicate such as == "x" on a value.
 func holds(value any, found bool, tokens []string) (bool, error) {
 	if len(tokens) > 0 && tokens[0] == "not" {
 		ok, err := holds(value, found, tokens[1:])
@@ -294,7 +294,7 @@ func unquoteHurl(token string) (v any) {
 	return v
 }
 
-// check lists what is wrong with an answer, as "line: what", and captures.
+// check captures values, and returns the failed expectations as "line: problem".
 func (e *hurlEntry) check(a *result, variables map[string]string) (problems []string) {
 	add := func(line hurlLine, format string, args ...any) {
 		problems = append(problems, fmt.Sprintf("%d: ", line.at)+fmt.Sprintf(format, args...))
@@ -302,7 +302,7 @@ func (e *hurlEntry) check(a *result, variables map[string]string) (problems []st
 	if e.status.value != strconv.Itoa(a.Status) {
 		add(e.status, "status %d, want %s: %.300s", a.Status, e.status.value, a.Body)
 	}
-	for _, line := range e.answers {
+	for _, line := range e.headersWanted {
 		if want := fill(line.value, variables); a.Header.Get(line.name) != want {
 			add(line, "header %s is %q, want %q", line.name, a.Header.Get(line.name), want)
 		}
@@ -336,8 +336,7 @@ func (e *hurlEntry) check(a *result, variables map[string]string) (problems []st
 	return problems
 }
 
-// fill puts in the variables, and marks one that is not known, so that nothing
-// can be equal to it.
+// fill inserts the variables, and marks unknown ones, so that no value equals them.
 func fill(text string, variables map[string]string) string {
 	return hurlUse.ReplaceAllStringFunc(text, func(use string) string {
 		if value, ok := variables[strings.Trim(use, "{}")]; ok {

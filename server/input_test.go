@@ -22,46 +22,46 @@ import (
 
 func TestValidation_ReportsEveryFieldAtOnce(t *testing.T) {
 	s := newSite(t)
-	a := s.call("POST", "/api/agents", "", map[string]any{
+	a := s.send("POST", "/api/agents", "", map[string]any{
 		"handle": "A", "name": strings.Repeat("n", 61), "mailbox": "nobody", "accept_rules": false, "tagline": "a\nb",
 		"contact_public": "yes", "capabilities": []any{"a", "A", "", 7}, "languages": []any{"xx-unknown-code"}, "homepage": "ftp://example.org/",
 		"model": []any{}, "trust": 2, "verified": true,
-	}).refused(422, domain.CodeValidationFailed)
+	}).rejected(422, domain.CodeValidationFailed)
 	want := []string{
 		"accept_rules bad_value", "capabilities duplicate_item", "capabilities[2] too_short", "capabilities[3] wrong_type", "contact_public wrong_type",
 		"description_en required", "handle too_short", "homepage bad_format", "languages[0] bad_format", "mailbox bad_format", "model wrong_type",
 		"name too_long", "owner required", "tagline forbidden_character", "trust unknown_field", "verified unknown_field",
 	}
-	if diff := cmp.Diff(want, a.faults()); diff != "" {
+	if diff := cmp.Diff(want, a.details()); diff != "" {
 		t.Errorf("(-want +got): %s", diff)
 	}
 	want = []string{"capability too_long", "limit out_of_range", "min_level wrong_type", "nonsense unknown_field", "offset out_of_range", "verified wrong_type", "view bad_value"}
-	a = s.call("GET", "/api/agents?capability="+strings.Repeat("c", 61)+"&limit=0&min_level=a&nonsense=1&offset=-1&verified=T&view=x", "", nil).refused(400, domain.CodeInvalidQuery)
-	if diff := cmp.Diff(want, a.faults()); diff != "" {
+	a = s.send("GET", "/api/agents?capability="+strings.Repeat("c", 61)+"&limit=0&min_level=a&nonsense=1&offset=-1&verified=T&view=x", "", nil).rejected(400, domain.CodeInvalidQuery)
+	if diff := cmp.Diff(want, a.details()); diff != "" {
 		t.Errorf("(-want +got): %s", diff)
 	}
 }
 
-// TestErrors_AreBounded: however much is wrong, an answer stays an answer.
+// TestErrors_AreBounded: however much is wrong, a response stays a response.
 func TestErrors_AreBounded(t *testing.T) {
 	s := newSite(t)
 	var query strings.Builder
 	for i := range 3000 {
 		fmt.Fprintf(&query, "x%d&", i)
 	}
-	a := s.call("GET", "/api/agents?"+query.String(), "", nil).status(400)
+	a := s.send("GET", "/api/agents?"+query.String(), "", nil).status(400)
 	if n := len(a.value("error", "details").([]any)); n != api.MaxDetails || len(a.Body) > 256<<10 {
 		t.Errorf("%d details, %d bytes", n, len(a.Body))
 	}
 	arguments := strings.ReplaceAll(strings.TrimSuffix(query.String(), "&"), "&", `":1,"`)
-	a = s.call("POST", "/mcp", "", []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_stats","arguments":{"`+arguments+`":1}}}`))
+	a = s.send("POST", "/mcp", "", []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_stats","arguments":{"`+arguments+`":1}}}`))
 	if a.Status != 400 || len(a.Body) > 4<<10 {
 		t.Errorf("%d, %d bytes", a.Status, len(a.Body))
 	}
 }
 
-// orderTest is a call that two checks would refuse; the earlier one must. The
-// limits allow one call, which the test has already made.
+// orderTest is a request that two checks would reject; the earlier one must. The limits allow one
+// request, which the test has sent already.
 type orderTest struct {
 	name         string
 	method, path string
@@ -115,20 +115,20 @@ func TestValidation_FollowsTheOrderOfChecks(t *testing.T) {
 		o.limits = ratelimit.Limits{limitReads: one, limitRegistrations: one, limitReports: one, limitFailedKeys: one, limitCalls: one, limitWrites: one}
 	})
 	key := limited.agent("order")
-	limited.call("GET", "/api", "", nil).status(200)
-	limited.call("GET", "/api/me", "", nil).status(401)
+	limited.send("GET", "/api", "", nil).status(200)
+	limited.send("GET", "/api/me", "", nil).status(401)
 	for _, tt := range orderTests {
-		limited.inOrder(tt, key)
+		limited.checkOrder(tt, key)
 	}
 	free := newSite(t)
 	free.agent("neighbour")
 	key = free.agent("order")
 	for _, tt := range freeOrderTests {
-		free.inOrder(tt, key)
+		free.checkOrder(tt, key)
 	}
 }
 
-func (s *site) inOrder(tt orderTest, key string) {
+func (s *site) checkOrder(tt orderTest, key string) {
 	s.Helper()
 	key += tt.key
 	if tt.key == "none" {
@@ -142,12 +142,12 @@ func (s *site) inOrder(tt orderTest, key string) {
 	if tt.body != "" {
 		body = tt.body
 	}
-	if a := s.call(tt.method, tt.path, key, body, headers...); a.Status != tt.status || a.text("error", "code") != string(tt.code) {
+	if a := s.send(tt.method, tt.path, key, body, headers...); a.Status != tt.status || a.text("error", "code") != string(tt.code) {
 		s.Errorf("%s: %d %.200s, want %d %s", tt.name, a.Status, a.Body, tt.status, tt.code)
 	}
 }
 
-// A canary is a value that is refused and found nowhere else. Its letters read
+// A canary is a value that is rejected and found nowhere else. Its letters read
 // the same raw, escaped and percent-encoded.
 const (
 	canary       = "zqCanary17"
@@ -155,7 +155,7 @@ const (
 	canaryNumber = "717273747576777"
 )
 
-func (s *edgeSite) sings(label string, a *result) (rejected bool) {
+func (s *edgeSite) rejectsWithoutEcho(label string, a *result) (rejected bool) {
 	s.Helper()
 	if a.Status < 400 {
 		return false
@@ -171,62 +171,62 @@ func TestErrors_DoNotRepeatInput(t *testing.T) {
 	number, _ := strconv.Atoi(canaryNumber)
 	for _, row := range edgeRows {
 		method, path := s.address(row.op)
-		refused := 0
+		rejected := 0
 		for _, value := range []any{canaryText, strings.Repeat(canary, 500), number, []any{canaryText}, map[string]any{canary + "-": canaryText}, []any{number, number}} {
 			body := goodBody(row.op, "canary")
 			put(body, row.field, value)
-			if s.sings(row.op+" "+row.field, s.call(method, path, s.key, body)) {
-				refused++
+			if s.rejectsWithoutEcho(row.op+" "+row.field, s.send(method, path, s.key, body)) {
+				rejected++
 			}
 		}
-		if refused < 4 {
-			t.Errorf("%s %s: only %d were refused", row.op, row.field, refused)
+		if rejected < 4 {
+			t.Errorf("%s %s: only %d were refused", row.op, row.field, rejected)
 		}
 	}
 	for _, row := range queryRows {
 		method, path := s.address(row.op)
 		for _, value := range []string{canaryText, strings.Repeat(canary, 500), canaryNumber + "\t" + canary, canary + "\xff", canary + "\x00"} {
-			if label := row.op + " " + row.field; !s.sings(label, s.call(method, path+"?"+row.field+"="+url.QueryEscape(value), s.key, nil)) {
+			if label := row.op + " " + row.field; !s.rejectsWithoutEcho(label, s.send(method, path+"?"+row.field+"="+url.QueryEscape(value), s.key, nil)) {
 				t.Errorf("%s: accepted", label)
 			}
 		}
 	}
-	s.canariesAnywhere()
+	s.sendCanariesAnywhere()
 	if log := s.log.String(); strings.Contains(log, canary) || strings.Contains(log, canaryNumber) {
 		t.Error("the log repeats what was sent")
 	}
 	// The log tells of paths, and so these come last.
 	for _, op := range s.server.engine.Operations {
 		path := strings.NewReplacer("{id}", canary+"%E9", "{handle}", canary+"%E9").Replace(op.Path)
-		if path != op.Path && !s.sings(op.ID, s.call(op.Method, path, s.key, goodBody(op.ID, "canary"))) {
+		if path != op.Path && !s.rejectsWithoutEcho(op.ID, s.send(op.Method, path, s.key, goodBody(op.ID, "canary"))) {
 			t.Errorf("%s: found", op.ID)
 		}
 	}
 }
 
-// canariesAnywhere puts canaries in names, headers, keys and broken JSON.
-func (s *edgeSite) canariesAnywhere() {
+// sendCanariesAnywhere puts canaries in names, headers, keys and broken JSON.
+func (s *edgeSite) sendCanariesAnywhere() {
 	s.Helper()
 	quoted := strconv.Quote(canary + "-")
 	for _, body := range []string{
 		`{` + quoted + `:1}`, `{"contact_policy":{` + quoted + `:1}}`, `{` + quoted + `:1,` + quoted + `:2}`, `{` + quoted + `:"\ud800"}`,
 		`{"tagline":` + canary + `}`, canary, `{} ` + canary, "{\"" + canary + "\xff\":1}", `{"` + strings.Repeat(canary, 5) + `":1}`, `{"x":` + canaryNumber + `.5}`,
 	} {
-		s.sings(body, s.call("PATCH", "/api/me", s.key, body))
+		s.rejectsWithoutEcho(body, s.send("PATCH", "/api/me", s.key, body))
 	}
 	post := `{"kind":"seeking","title":"t","body":"b"}`
 	for _, header := range []string{
 		"Idempotency-Key: " + canary, "Idempotency-Key: " + canary + " " + canary, "Content-Type: text/" + canary, "Content-Encoding: " + canary,
 		"Authorization: Bearer cq_" + canary, "Authorization: " + canary, "Content-Type: application/json; charset=" + canary, "X-Request-Id: " + canary + "é",
 	} {
-		s.sings(header, s.call("POST", "/api/posts?x=1", s.key, post, header))
-		s.sings(header, s.call("POST", "/api/posts", s.key, post, header))
-		s.sings(header, s.call("GET", "/api/me", "", nil, header))
+		s.rejectsWithoutEcho(header, s.send("POST", "/api/posts?x=1", s.key, post, header))
+		s.rejectsWithoutEcho(header, s.send("POST", "/api/posts", s.key, post, header))
+		s.rejectsWithoutEcho(header, s.send("GET", "/api/me", "", nil, header))
 	}
 	for _, query := range []string{canary + "-=1", canary + "%20=1", canary + "%zz", canary + ";=1", strings.Repeat(canary, 5) + "=1", "limit=1&limit=" + canary} {
-		s.sings(query, s.call("GET", "/api/agents?"+query, "", nil))
+		s.rejectsWithoutEcho(query, s.send("GET", "/api/agents?"+query, "", nil))
 	}
-	if a := s.call("PATCH", "/api/me", s.key, `{"Fine_name_1":"`+canary+`","not-fine":1}`); !slices.Equal(a.faults(), []string{"(unnamed) unknown_field", "Fine_name_1 unknown_field"}) {
+	if a := s.send("PATCH", "/api/me", s.key, `{"Fine_name_1":"`+canary+`","not-fine":1}`); !slices.Equal(a.details(), []string{"(unnamed) unknown_field", "Fine_name_1 unknown_field"}) {
 		s.Errorf("unknown fields: %s", a.Body)
 	}
 }
@@ -240,15 +240,15 @@ func TestQueries_MalformedAreRejected(t *testing.T) {
 		"offset=1000000000", "offset=-1", "offset=10001", "offset=9223372036854775808", "cursor=..%2F..", "cursor=%00", "cursor=" + strings.Repeat("A", 8000), "q=" + strings.Repeat("a", 8000),
 		"view=brief&view=full", "new=1", "min_level=3", "_method=DELETE", "q=%E2%80%AE", "q=%F3%A0%81%81",
 	} {
-		for _, path := range []string{"/api/agents", "/api/posts", "/api/me/replies", "/api/posts/" + s.places["/api/posts"], "/api/me", "/api", "/api/stats", "/api/agents/edges",
-			"/api/me/requests", "/api/requests/" + s.places["/api/requests"], "/api/me/events", "/api/collabs", "/api/me/collabs", "/api/me/export"} {
-			if a := s.call("GET", path+"?"+query, s.key, nil); a.Status != 400 || a.text("error", "code") != "invalid_query" {
+		for _, path := range []string{"/api/agents", "/api/posts", "/api/me/replies", "/api/posts/" + s.pathValues["/api/posts"], "/api/me", "/api", "/api/stats", "/api/agents/edges",
+			"/api/me/requests", "/api/requests/" + s.pathValues["/api/requests"], "/api/me/events", "/api/collabs", "/api/me/collabs", "/api/me/export"} {
+			if a := s.send("GET", path+"?"+query, s.key, nil); a.Status != 400 || a.text("error", "code") != "invalid_query" {
 				t.Errorf("%s?%.80s: %d %.300s", path, query, a.Status, a.Body)
 			}
 		}
 	}
 	for _, query := range []string{"q=a;b", "q=%zz", strings.Repeat("&", 10_001)} { // each in its own way
-		a := s.call("GET", "/api/agents?"+query, "", nil).refused(400, domain.CodeInvalidQuery)
+		a := s.send("GET", "/api/agents?"+query, "", nil).rejected(400, domain.CodeInvalidQuery)
 		for _, mend := range []string{"%3B", "%", "10000"} {
 			if en, zh := a.text("error", "details", 0, "message_en"), a.text("error", "details", 0, "message_zh"); !strings.Contains(en, mend) || !strings.Contains(zh, mend) {
 				t.Errorf("%.20s: not told of %s: %s %s", query, mend, en, zh)
@@ -257,14 +257,14 @@ func TestQueries_MalformedAreRejected(t *testing.T) {
 	}
 	for _, op := range s.server.engine.Operations {
 		_, path := s.address(op.ID)
-		s.call(op.Method, path+"?nonsense=1", s.key, goodBody(op.ID, "query")).refused(400, domain.CodeInvalidQuery)
+		s.send(op.Method, path+"?nonsense=1", s.key, goodBody(op.ID, "query")).rejected(400, domain.CodeInvalidQuery)
 	}
 	for _, query := range []string{"", "&", "&&limit=1&&", "%6Cimit=1", "limit=1&offset=0&view=full"} {
-		s.call("GET", "/api/agents?"+query, "", nil).status(200)
+		s.send("GET", "/api/agents?"+query, "", nil).status(200)
 	}
 }
 
-// nastyQueries are what a full-text index would choke on if it read them.
+// nastyQueries returns queries with the syntax of a full-text index.
 func nastyQueries() (queries []string) {
 	signs := []string{
 		`"`, `""`, `"""`, `'`, `*`, `a*`, `*a`, `^a`, `a^`, `-a`, `+a`, `a-b`, `a:b`, `body:`, `body:a`, `first:a`, `{first}:a`, `{first second} : a`, `(`, `)`, `()`, `((((`, `a AND`, `AND`, `AND a`, `a AND AND b`,
@@ -284,7 +284,7 @@ func nastyQueries() (queries []string) {
 	)
 }
 
-// differentWords are as many words as the longest query holds.
+// differentWords returns as many words as the longest query holds.
 func differentWords(n int, middle string) string {
 	var words []string
 	for i := range n {
@@ -294,12 +294,12 @@ func differentWords(n int, middle string) string {
 	return strings.Replace(q, " ", middle, 3)
 }
 
-// searches are the calls that take words.
+// searches are the reads that take words.
 var searches = []string{"/api/agents?q=", "/api/posts?q=", "/api/agents?view=brief&language=en&min_level=1&new=true&q=", "/api/posts?open=true&kind=seeking&tag=a&author=edges&q=",
 	"/api/agents?capability=", "/api/posts?tag=", "/api/posts?author="}
 
-// searched says what an answer to a search may be: found; refused when it is too
-// long, or for a character that no text may hold.
+// searched reports whether a status is right for a search: 200, or 400 if the text is too long or
+// has a forbidden character.
 func searched(q string, path string, status int) bool {
 	text := storetext.Normalize(q)
 	if !storetext.CheckLine(text) || text == "" || utf8.RuneCountInString(text) > 200 {
@@ -315,12 +315,12 @@ func TestSearch_AcceptsAnyText(t *testing.T) {
 	for i, q := range nastyQueries() {
 		// All of them each time would take long.
 		for _, path := range []string{searches[0], searches[1], searches[2+i%(len(searches)-2)]} {
-			if a := s.call("GET", path+url.QueryEscape(q), "", nil); !searched(q, path, a.Status) {
+			if a := s.send("GET", path+url.QueryEscape(q), "", nil); !searched(q, path, a.Status) {
 				t.Errorf("%s%+q: %d %.300s", path, q, a.Status, a.Body)
 			}
 		}
 	}
-	if n := s.call("GET", "/api/posts?q="+url.QueryEscape(`"tide" ( 潮汐 ) ^*`), "", nil).len("posts"); n != 1 {
+	if n := s.send("GET", "/api/posts?q="+url.QueryEscape(`"tide" ( 潮汐 ) ^*`), "", nil).len("posts"); n != 1 {
 		t.Errorf("words among signs find %d calls, want 1", n)
 	}
 }
@@ -349,18 +349,19 @@ func FuzzSearch(f *testing.F) {
 		here := *s.site
 		here.TB = t
 		address, _, _ := strings.Cut(path, "?")
-		for _, fault := range here.conforms("GET", address, &result{TB: t, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}) {
-			t.Errorf("%s%+q: %s", path, q, fault)
+		for _, problem := range here.responseProblems("GET", address, &result{TB: t, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}) {
+			t.Errorf("%s%+q: %s", path, q, problem)
 		}
 	})
 }
 
-// A language is stored under its present code, and found under each of its codes.
+// TestSearch_FindsOldLanguageCodes: a language is stored under its present code, and found under
+// each of its codes.
 func TestSearch_FindsOldLanguageCodes(t *testing.T) {
 	s := newSite(t)
 	s.agent("old-code", "languages", []string{"iw", "zh-cn"})
 	for _, code := range []string{"iw", "he", "HE", "zh", "zh-CN", "ZH-cn"} {
-		if n := s.call("GET", "/api/agents?language="+code, "", nil).status(200).len("agents"); n != 1 {
+		if n := s.send("GET", "/api/agents?language="+code, "", nil).status(200).len("agents"); n != 1 {
 			t.Errorf("language=%s finds %d", code, n)
 		}
 	}
@@ -377,26 +378,26 @@ func TestSearch_TreatsSQLAsText(t *testing.T) {
 	for i, text := range injections {
 		escaped := url.QueryEscape(text)
 		for _, path := range []string{"/api/agents?capability=", "/api/posts?tag="} {
-			if n := s.call("GET", path+escaped, "", nil).status(200).value("total"); n != 0.0 {
+			if n := s.send("GET", path+escaped, "", nil).status(200).value("total"); n != 0.0 {
 				t.Errorf("%s%s finds %v before there is one", path, text, n)
 			}
 		}
-		s.call("GET", "/api/agents?q="+escaped, "", nil).status(200)
-		s.call("GET", "/api/posts/"+url.PathEscape(text), "", nil).status(404)
+		s.send("GET", "/api/agents?q="+escaped, "", nil).status(200)
+		s.send("GET", "/api/posts/"+url.PathEscape(text), "", nil).status(404)
 		handle := fmt.Sprintf("injected-%d", i)
 		s.post(s.agent(handle, "capabilities", []string{text}, "name", text), text, "tags", []string{text})
 		for path, list := range map[string]string{"/api/agents?capability=": "agents", "/api/posts?tag=": "posts"} {
-			a := s.call("GET", path+escaped, "", nil).status(200)
+			a := s.send("GET", path+escaped, "", nil).status(200)
 			if n := a.len(list); n != 1 {
 				t.Errorf("%s%s finds %d, want the one", path, text, n)
 			}
 		}
-		if got := s.call("GET", "/api/agents/"+handle, "", nil).text("agent", "name"); got != text {
+		if got := s.send("GET", "/api/agents/"+handle, "", nil).text("agent", "name"); got != text {
 			t.Errorf("stored %q, want %q", got, text)
 		}
 	}
-	if n := s.call("GET", "/api/agents", "", nil).value("total"); n != float64(len(injections)+1) {
+	if n := s.send("GET", "/api/agents", "", nil).value("total"); n != float64(len(injections)+1) {
 		t.Errorf("%v agents in the end", n)
 	}
-	s.call("GET", "/api/me", key, nil).status(200)
+	s.send("GET", "/api/me", key, nil).status(200)
 }

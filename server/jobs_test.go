@@ -49,7 +49,7 @@ func TestJobs_LogLowDiskSpaceOnce(t *testing.T) {
 	}
 }
 
-// TestJobs_RunPeriodically as often as they say, for a day.
+// TestJobs_RunPeriodically counts the runs of jobs in a day.
 func TestJobs_RunPeriodically(t *testing.T) {
 	for _, tt := range []struct {
 		job   job
@@ -75,7 +75,7 @@ func TestJobs_RunPeriodically(t *testing.T) {
 	}
 }
 
-// TestServe_EndsWhenTheStoreFails: soon, whatever calls still run.
+// TestServe_EndsWhenTheStoreFails: soon, although requests are still running.
 func TestServe_EndsWhenTheStoreFails(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -110,11 +110,11 @@ func TestServe_EndsWhenTheStoreFails(t *testing.T) {
 	}
 }
 
-// TestHealth_ReportsAFailedStore: by health and readiness, and to whoever writes or reads.
+// TestHealth_ReportsAFailedStore: by health and readiness, and to whatever client writes or reads.
 func TestHealth_ReportsAFailedStore(t *testing.T) {
 	s := newSite(t)
 	s.agent("tide-reader")
-	s.call("GET", "/healthz", "", nil).status(200)
+	s.send("GET", "/healthz", "", nil).status(200)
 	if err := os.Truncate(s.path+"-shm", 0); err != nil {
 		t.Skip("no file becomes shorter here while it is open:", err)
 	}
@@ -124,9 +124,9 @@ func TestHealth_ReportsAFailedStore(t *testing.T) {
 	}
 	a.Body.Close()
 	for _, path := range []string{"/healthz", "/readyz", "/api/agents/tide-reader"} {
-		s.call("GET", path, "", nil).refused(503, domain.CodeUnavailable)
+		s.send("GET", path, "", nil).rejected(503, domain.CodeUnavailable)
 	}
-	s.call("POST", "/api/agents", "", registrationOf("late-comer")).refused(503, domain.CodeUnavailable)
+	s.send("POST", "/api/agents", "", registrationOf("late-comer")).rejected(503, domain.CodeUnavailable)
 }
 
 // TestJobs_MakeBackupsOnSchedule: by its clock, and not again and again where it fails.

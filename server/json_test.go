@@ -13,13 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// jsonTest is a body of PATCH /api/me. A refused one has the code invalid_json
+// jsonTest is a body of PATCH /api/me. A rejected one has the code invalid_json
 // with status 400, and validation_failed with 422.
 type jsonTest struct {
-	name   string
-	body   string
-	status int
-	faults []string
+	name    string
+	body    string
+	status  int
+	details []string
 }
 
 func nested(depth int, open, inside, end string) string {
@@ -154,31 +154,31 @@ func manyKeys(n int) string {
 func TestJSON_IsParsedStrictly(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("strict")
-	before := s.call("GET", "/api/me", key, nil).Body
+	before := s.send("GET", "/api/me", key, nil).Body
 	for _, tt := range jsonTests {
-		a := s.call("PATCH", "/api/me", key, tt.body)
+		a := s.send("PATCH", "/api/me", key, tt.body)
 		if a.Status != tt.status {
 			t.Errorf("%s: status %d, want %d: %.300s", tt.name, a.Status, tt.status, a.Body)
 			continue
 		}
 		if a.Status == 200 {
-			before = s.call("GET", "/api/me", key, nil).Body
+			before = s.send("GET", "/api/me", key, nil).Body
 			continue
 		}
 		if want := map[int]string{400: "invalid_json", 422: "validation_failed"}[tt.status]; a.text("error", "code") != want {
 			t.Errorf("%s: %.300s, want %s", tt.name, a.Body, want)
 		}
-		if diff := cmp.Diff(tt.faults, a.faults()); diff != "" && (tt.faults != nil || a.Status == 400) {
+		if diff := cmp.Diff(tt.details, a.details()); diff != "" && (tt.details != nil || a.Status == 400) {
 			t.Errorf("%s: details (-want +got): %s", tt.name, diff)
 		}
-		if after := s.call("GET", "/api/me", key, nil).Body; !bytes.Equal(before, after) {
+		if after := s.send("GET", "/api/me", key, nil).Body; !bytes.Equal(before, after) {
 			t.Errorf("%s: refused, but the state changed", tt.name)
 			before = after
 		}
 	}
 }
 
-// A refusal says which of the rules of JSON was broken.
+// An error says which of the rules of JSON was broken.
 func TestJSON_ErrorNamesTheCause(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("strict")
@@ -187,20 +187,20 @@ func TestJSON_ErrorNamesTheCause(t *testing.T) {
 		"more behind it": {`{}{}`, "after"}, "too deep": {nested(40, "[", "", "]"), "32"}, "a fraction": {`{"a":1.5}`, "whole number"},
 		"broken": {`{`, "not valid JSON"},
 	} {
-		if text := s.call("PATCH", "/api/me", key, tt.body).refused(400, api.CodeInvalidJSON).text("error", "message_en"); !strings.Contains(text, tt.word) {
+		if text := s.send("PATCH", "/api/me", key, tt.body).rejected(400, api.CodeInvalidJSON).text("error", "message_en"); !strings.Contains(text, tt.word) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
 }
 
-// bodiless are the calls that take no body.
+// bodiless returns requests to operations without a body.
 func bodiless(s *site, key string) map[string]func(body any) *result {
 	return map[string]func(body any) *result{
-		"rotate": func(body any) *result { return s.call("POST", "/api/me/rotate-key", key, body) },
+		"rotate": func(body any) *result { return s.send("POST", "/api/me/rotate-key", key, body) },
 		"delete a call": func(body any) *result {
-			return s.call("DELETE", "/api/posts/"+s.post(key, "To be deleted"), key, body)
+			return s.send("DELETE", "/api/posts/"+s.post(key, "To be deleted"), key, body)
 		},
-		"delete oneself": func(body any) *result { return s.call("DELETE", "/api/me?confirm=bodiless", key, body) },
+		"delete oneself": func(body any) *result { return s.send("DELETE", "/api/me?confirm=bodiless", key, body) },
 	}
 }
 
@@ -224,7 +224,7 @@ func TestJSON_BodyMayBeEmptyWithoutFields(t *testing.T) {
 			}
 		}
 	}
-	s.call("GET", "/api/me", key, nil).status(200)
+	s.send("GET", "/api/me", key, nil).status(200)
 }
 
 func TestJSON_MenuMayBeABareList(t *testing.T) {
@@ -245,15 +245,15 @@ func TestJSON_MenuMayBeABareList(t *testing.T) {
 		{"no list", `"[]"`, 400, nil},
 		{"none at all", ``, 422, []string{"offerings required"}},
 	} {
-		a := s.call("PUT", "/api/me/offerings", key, tt.body)
-		if a.Status != tt.status || tt.status >= 400 && cmp.Diff(tt.faults, a.faults()) != "" {
+		a := s.send("PUT", "/api/me/offerings", key, tt.body)
+		if a.Status != tt.status || tt.status >= 400 && cmp.Diff(tt.details, a.details()) != "" {
 			t.Errorf("%s: %d %.400s", tt.name, a.Status, a.Body)
 		}
 	}
 }
 
-// FuzzWrites posts any bytes to every writing call: never a 5xx, never an
-// answer that is not as documented.
+// FuzzWrites sends any bytes to every write: never a 5xx, never a response that is not
+// documented.
 func FuzzWrites(f *testing.F) {
 	s := newEdgeSite(f)
 	var writing []*api.Operation
@@ -283,8 +283,8 @@ func FuzzWrites(f *testing.F) {
 		s.server.ServeHTTP(w, r)
 		here := *s.site
 		here.TB = t
-		for _, fault := range here.conforms(method, path, &result{TB: t, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}) {
-			t.Errorf("%s %s: %s\n%s", method, path, fault, w.Body)
+		for _, problem := range here.responseProblems(method, path, &result{TB: t, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}) {
+			t.Errorf("%s %s: %s\n%s", method, path, problem, w.Body)
 		}
 	})
 }

@@ -31,7 +31,7 @@ func withLimits(l ratelimit.Limits) func(*siteOptions) {
 	return func(o *siteOptions) { o.limits = l }
 }
 
-// behindProxy is a site that believes the X-Forwarded-For of this machine.
+// behindProxy returns a site that believes the X-Forwarded-For of this machine.
 func behindProxy(l ratelimit.Limits) func(*siteOptions) {
 	return func(o *siteOptions) {
 		o.limits = l
@@ -39,10 +39,10 @@ func behindProxy(l ratelimit.Limits) func(*siteOptions) {
 	}
 }
 
-// limited fails the test unless the answer is a whole 429 of this class.
+// limited fails the test unless the response is a whole 429 of this class.
 func (r *result) limited(s *site, class string, limit ratelimit.Limit) {
 	r.Helper()
-	r.refused(429, domain.CodeRateLimited)
+	r.rejected(429, domain.CodeRateLimited)
 	after, err := strconv.Atoi(r.Header.Get("Retry-After"))
 	retryAt, errAt := time.Parse(time.RFC3339, r.text("error", "retry_at"))
 	wait := retryAt.Sub(s.clock.Now())
@@ -52,7 +52,7 @@ func (r *result) limited(s *site, class string, limit ratelimit.Limit) {
 	r.counted(class, limit, 0)
 }
 
-// counted fails the test unless the headers tell that so many calls are left.
+// counted fails the test unless the headers report this many remaining requests.
 func (r *result) counted(class string, limit ratelimit.Limit, left int) {
 	r.Helper()
 	policy := fmt.Sprintf(`"%s";q=%d;w=%d`, class, limit.Requests, int(limit.Period.Seconds()))
@@ -64,49 +64,49 @@ func (r *result) counted(class string, limit ratelimit.Limit, left int) {
 	}
 }
 
-// limitCase is a class of calls and how to make one.
+// limitCase is a class of requests and how to send one.
 type limitCase struct {
 	class  string
 	limit  ratelimit.Limit
 	limits ratelimit.Limits
 	passed int // status of a call within the limit
-	call   func(s *site, key, post string, n int) *result
+	send   func(s *site, key, post string, n int) *result
 }
 
 func limitCases() []limitCase {
 	minute, hour := ratelimit.Limit{Requests: 20, Period: time.Minute}, ratelimit.Limit{Requests: 10, Period: time.Hour}
 	return []limitCase{
 		{"reads", minute, ratelimit.Limits{limitReads: minute}, 200, func(s *site, _, _ string, n int) *result {
-			return s.call([]string{"GET", "HEAD"}[n%2], "/api/agents/harbour-pilot", "", nil)
+			return s.send([]string{"GET", "HEAD"}[n%2], "/api/agents/harbour-pilot", "", nil)
 		}},
 		{"registrations", hour, ratelimit.Limits{limitRegistrations: hour}, 201, func(s *site, _, _ string, n int) *result {
-			return s.call("POST", "/api/agents", "", registrationOf(fmt.Sprintf("agent-%d", n)))
+			return s.send("POST", "/api/agents", "", registrationOf(fmt.Sprintf("agent-%d", n)))
 		}},
 		{"reports", hour, ratelimit.Limits{limitReports: hour}, 202, func(s *site, _, post string, _ int) *result {
-			return s.call("POST", "/api/posts/"+post+"/report", "", nil)
+			return s.send("POST", "/api/posts/"+post+"/report", "", nil)
 		}},
 		{"failed_keys", hour, ratelimit.Limits{limitFailedKeys: hour}, 401, func(s *site, _, _ string, n int) *result {
-			return s.call("GET", "/api/me", fmt.Sprintf("cq_%d", n), nil)
+			return s.send("GET", "/api/me", fmt.Sprintf("cq_%d", n), nil)
 		}},
-		{"calls", minute, ratelimit.Limits{limitCalls: minute}, 200, func(s *site, key, _ string, _ int) *result { return s.call("GET", "/api/me", key, nil) }},
+		{"calls", minute, ratelimit.Limits{limitCalls: minute}, 200, func(s *site, key, _ string, _ int) *result { return s.send("GET", "/api/me", key, nil) }},
 		{"writes", minute, ratelimit.Limits{limitWrites: minute}, 200, func(s *site, key, _ string, _ int) *result {
-			return s.call("PATCH", "/api/me", key, `{"tagline":"x"}`)
+			return s.send("PATCH", "/api/me", key, `{"tagline":"x"}`)
 		}},
 		{"recoveries", hour, ratelimit.Limits{limitRecoveries: hour}, 202, func(s *site, _, _ string, n int) *result {
-			return s.call("POST", "/api/recover", "", fmt.Sprintf(`{"handle":"nobody-%d"}`, n))
+			return s.send("POST", "/api/recover", "", fmt.Sprintf(`{"handle":"nobody-%d"}`, n))
 		}},
 		{"links", hour, ratelimit.Limits{limitLinks: hour}, 200, func(s *site, key, _ string, _ int) *result {
-			return s.call("POST", "/api/me/links", key, `{"url":"https://harbour.example.org/about"}`)
+			return s.send("POST", "/api/me/links", key, `{"url":"https://harbour.example.org/about"}`)
 		}},
 		{"events", minute, ratelimit.Limits{limitEvents: minute}, 200, func(s *site, key, _ string, n int) *result {
-			return s.call([]string{"GET", "HEAD"}[n%2], "/api/me/events", key, nil)
+			return s.send([]string{"GET", "HEAD"}[n%2], "/api/me/events", key, nil)
 		}},
 	}
 }
 
-// limitedSite has an agent and a call that were made before the limits counted.
+// limitedSite has an agent and a call that were created before the limits applied.
 func limitedSite(t *testing.T, l ratelimit.Limits) (s *site, key, post string) {
-	s, key, post = inhabited(t)
+	s, key, post = newPopulatedSite(t)
 	s.server.engine.Limiter = ratelimit.New(l)
 	return s, key, post
 }
@@ -118,7 +118,7 @@ func TestLimits_AllowExactlyTheirNumber(t *testing.T) {
 			for round := range 2 {
 				var passed, limited atomic.Int32
 				together(64, func(i int) {
-					switch a := tt.call(s, key, post, round*1000+i); a.Status {
+					switch a := tt.send(s, key, post, round*1000+i); a.Status {
 					case tt.passed:
 						passed.Add(1)
 					case 429:
@@ -130,10 +130,10 @@ func TestLimits_AllowExactlyTheirNumber(t *testing.T) {
 				if int(passed.Load()) != tt.limit.Requests || passed.Load()+limited.Load() != 64 {
 					t.Errorf("round %d: %d pass and %d are limited, want %d", round, passed.Load(), limited.Load(), tt.limit.Requests)
 				}
-				tt.call(s, key, post, round*1000+100).limited(s, tt.class, tt.limit)
+				tt.send(s, key, post, round*1000+100).limited(s, tt.class, tt.limit)
 				s.clock.Advance(tt.limit.Period) // whole again
 			}
-			a := tt.call(s, key, post, 3000)
+			a := tt.send(s, key, post, 3000)
 			a.status(tt.passed).counted(tt.class, tt.limit, tt.limit.Requests-1)
 		})
 	}
@@ -143,26 +143,26 @@ func TestLimits_AllowAgainAtRetryAt(t *testing.T) {
 	for _, tt := range limitCases() {
 		t.Run(tt.class, func(t *testing.T) {
 			s, key, post := limitedSite(t, tt.limits)
-			for n := 0; tt.call(s, key, post, n).Status != 429; n++ {
+			for n := 0; tt.send(s, key, post, n).Status != 429; n++ {
 			}
-			retryAt, err := time.Parse(time.RFC3339, tt.call(s, key, post, 1000).text("error", "retry_at"))
+			retryAt, err := time.Parse(time.RFC3339, tt.send(s, key, post, 1000).text("error", "retry_at"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.clock.Advance(retryAt.Sub(s.clock.Now()) - time.Millisecond)
-			tt.call(s, key, post, 1002).limited(s, tt.class, tt.limit)
+			tt.send(s, key, post, 1002).limited(s, tt.class, tt.limit)
 			s.clock.Advance(time.Millisecond)
-			tt.call(s, key, post, 1004).status(tt.passed)
-			tt.call(s, key, post, 1006).limited(s, tt.class, tt.limit)
+			tt.send(s, key, post, 1004).status(tt.passed)
+			tt.send(s, key, post, 1006).limited(s, tt.class, tt.limit)
 		})
 	}
 }
 
 func TestLimits_ZeroIsOff(t *testing.T) {
 	for _, tt := range limitCases() {
-		s, key, post := inhabited(t)
+		s, key, post := newPopulatedSite(t)
 		for n := range 2 * tt.limit.Requests {
-			a := tt.call(s, key, post, n).status(tt.passed)
+			a := tt.send(s, key, post, n).status(tt.passed)
 			if a.Header.Get("RateLimit") != "" || a.Header.Get("RateLimit-Policy") != "" {
 				t.Errorf("%s: %v", tt.class, a.Header)
 			}
@@ -171,43 +171,43 @@ func TestLimits_ZeroIsOff(t *testing.T) {
 }
 
 func TestLimits_CountEachKey(t *testing.T) {
-	s, key, _ := inhabited(t)
+	s, key, _ := newPopulatedSite(t)
 	other := s.agent("other-agent")
 	calls, writes := ratelimit.Limit{Requests: 4, Period: time.Minute}, ratelimit.Limit{Requests: 2, Period: time.Minute}
 	s.server.engine.Limiter = ratelimit.New(ratelimit.Limits{limitCalls: calls, limitWrites: writes})
-	a := s.call("POST", "/api/me/rotate-key", key, nil).status(200)
+	a := s.send("POST", "/api/me/rotate-key", key, nil).status(200)
 	a.counted("calls", calls, 3)
 	a.counted("writes", writes, 1)
 	key = a.text("api_key") // a new key is no new allowance
-	s.call("PATCH", "/api/me", key, "{}").status(200)
-	s.call("PATCH", "/api/me", key, "{}").limited(s, "writes", writes)
-	s.call("GET", "/api/me", key, nil).status(200).counted("calls", calls, 0)
-	s.call("GET", "/api/me", key, nil).limited(s, "calls", calls)
-	s.call("PATCH", "/api/me", other, "{}").status(200)
+	s.send("PATCH", "/api/me", key, "{}").status(200)
+	s.send("PATCH", "/api/me", key, "{}").limited(s, "writes", writes)
+	s.send("GET", "/api/me", key, nil).status(200).counted("calls", calls, 0)
+	s.send("GET", "/api/me", key, nil).limited(s, "calls", calls)
+	s.send("PATCH", "/api/me", other, "{}").status(200)
 }
 
-// Codes and guesses count together, so that nobody guesses for many handles.
+// Codes and guesses count together, so that no client guesses for many handles.
 func TestLimits_RecoveryCodesAndGuessesCountTogether(t *testing.T) {
 	limit := ratelimit.Limit{Requests: 4, Period: time.Hour}
 	s, _, _ := limitedSite(t, ratelimit.Limits{limitRecoveries: limit})
 	for range limit.Requests / 2 {
-		s.call("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`).status(202)
-		s.call("POST", "/api/recover/confirm", "", `{"handle":"tide-gauge","code":"0000-0000"}`).status(410)
+		s.send("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`).status(202)
+		s.send("POST", "/api/recover/confirm", "", `{"handle":"tide-gauge","code":"0000-0000"}`).status(410)
 	}
-	s.call("POST", "/api/recover/confirm", "", `{"handle":"harbour-pilot","code":"0000-0000"}`).limited(s, "recoveries", limit)
-	s.call("POST", "/api/recover", "", `{"handle":"tide-gauge"}`).limited(s, "recoveries", limit)
+	s.send("POST", "/api/recover/confirm", "", `{"handle":"harbour-pilot","code":"0000-0000"}`).limited(s, "recoveries", limit)
+	s.send("POST", "/api/recover", "", `{"handle":"tide-gauge"}`).limited(s, "recoveries", limit)
 }
 
 func TestLimits_FailedKeysDoNotBlockValidOnes(t *testing.T) {
 	limit := ratelimit.Limit{Requests: 3, Period: time.Minute}
 	s, key, _ := limitedSite(t, ratelimit.Limits{limitFailedKeys: limit})
 	for range limit.Requests {
-		s.call("GET", "/api/me", "cq_wrong", nil).status(401)
+		s.send("GET", "/api/me", "cq_wrong", nil).status(401)
 	}
-	s.call("GET", "/api/me", "cq_wrong", nil).limited(s, "failed_keys", limit)
-	s.call("GET", "/api/me", "", nil).limited(s, "failed_keys", limit)
-	s.call("GET", "/api/me", key, nil).status(200)
-	s.call("PATCH", "/api/me", key, "{}").status(200)
+	s.send("GET", "/api/me", "cq_wrong", nil).limited(s, "failed_keys", limit)
+	s.send("GET", "/api/me", "", nil).limited(s, "failed_keys", limit)
+	s.send("GET", "/api/me", key, nil).status(200)
+	s.send("PATCH", "/api/me", key, "{}").status(200)
 }
 
 func TestLimits_CountAddressesByNetwork(t *testing.T) {
@@ -224,12 +224,12 @@ func TestLimits_CountAddressesByNetwork(t *testing.T) {
 	}
 	for _, tt := range tests {
 		s := newSite(t, behindProxy(ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 1, Period: time.Minute}}))
-		s.call("GET", "/api", "", nil, "X-Forwarded-For: "+tt.first).status(200)
+		s.send("GET", "/api", "", nil, "X-Forwarded-For: "+tt.first).status(200)
 		want := 200
 		if tt.same {
 			want = 429
 		}
-		s.call("GET", "/api", "", nil, "X-Forwarded-For: "+tt.second).status(want)
+		s.send("GET", "/api", "", nil, "X-Forwarded-For: "+tt.second).status(want)
 	}
 }
 
@@ -246,7 +246,7 @@ func TestLimits_IgnoreForgedAddresses(t *testing.T) {
 		passed := 0
 		for i := range 1000 {
 			header := "X-Forwarded-For: " + fmt.Sprintf(tt.format, i%256, i)
-			if s.sent("GET", "/api", header, "Forwarded: for=192.0.2.1", "X-Real-IP: 192.0.2.1").Status == 200 {
+			if s.sendRaw("GET", "/api", header, "Forwarded: for=192.0.2.1", "X-Real-IP: 192.0.2.1").Status == 200 {
 				passed++
 			}
 		}
@@ -260,7 +260,7 @@ func TestIndex_ShowsLimits(t *testing.T) {
 	s := newSite(t, withLimits(DefaultLimits), func(o *siteOptions) {
 		o.quotas, o.mails = domain.DefaultQuotas, domain.DefaultMailCaps
 	})
-	a := s.call("GET", "/api", "", nil).status(200)
+	a := s.send("GET", "/api", "", nil).status(200)
 	for _, want := range []struct {
 		group, class string
 		calls        float64

@@ -18,7 +18,7 @@ import (
 // homepage is a real server for the pages that links lead to.
 type homepage struct {
 	*httptest.Server
-	content atomic.Pointer[string] // of every page; none answers 503
+	content atomic.Pointer[string] // of every page; none responses 503
 	looks   atomic.Int64
 }
 
@@ -51,7 +51,7 @@ func (h *homepage) dial(ctx context.Context, network, _ string) (net.Conn, error
 	return (&net.Dialer{}).DialContext(ctx, network, h.Listener.Addr().String())
 }
 
-// newLinkSite is a site for which every name leads to the homepage.
+// newLinkSite returns a site for which every name leads to the homepage.
 func newLinkSite(t *testing.T) (*site, *homepage) {
 	h := newHomepage(t)
 	return newSite(t, func(o *siteOptions) {
@@ -63,7 +63,7 @@ const relMe = `<p>I am <a rel="me" href="http://callbook.example.org/agents/harb
 
 func (s *site) link(key, address string) *result {
 	s.Helper()
-	return s.call("POST", "/api/me/links", key, map[string]any{"url": address})
+	return s.send("POST", "/api/me/links", key, map[string]any{"url": address})
 }
 
 func TestLinks_AreChecked(t *testing.T) {
@@ -86,7 +86,7 @@ func TestLinks_AreChecked(t *testing.T) {
 					t.Errorf("%s is %v, want %v", field, got, want)
 				}
 			}
-			if card := s.call("GET", "/api/agents/harbour-pilot", "", nil); card.value("agent", "trust", "links", 0, "status") != tt.status {
+			if card := s.send("GET", "/api/agents/harbour-pilot", "", nil); card.value("agent", "trust", "links", 0, "status") != tt.status {
 				t.Errorf("the card: %s", card.Body)
 			}
 		})
@@ -101,7 +101,7 @@ func TestLinks_PrivateAddressesAreRejected(t *testing.T) {
 		h.URL, "http://127.0.0.1/", "http://[::1]/", "http://10.0.0.1/", "http://169.254.169.254/latest/meta-data/",
 		"http://localhost/", "http://2130706433/", "file:///etc/passwd", "http://user@harbour.example.com/",
 	} {
-		if a := s.link(key, address).refused(422, domain.CodeValidationFailed); a.text("error", "details", 0, "field") != "url" {
+		if a := s.link(key, address).rejected(422, domain.CodeValidationFailed); a.text("error", "details", 0, "field") != "url" {
 			t.Errorf("%s: %s", address, a.Body)
 		}
 	}
@@ -118,7 +118,7 @@ func TestLinks_AreRecheckedAndExpire(t *testing.T) {
 	s.link(key, address).status(200)
 	status := func() (status, failure any) {
 		t.Helper()
-		card := s.call("GET", "/api/agents/harbour-pilot", "", nil).status(200)
+		card := s.send("GET", "/api/agents/harbour-pilot", "", nil).status(200)
 		return card.value("agent", "trust", "links", 0, "status"), card.value("agent", "trust", "links", 0, "failure")
 	}
 	due := func(d time.Duration) {
@@ -146,7 +146,7 @@ func TestLinks_AreRecheckedAndExpire(t *testing.T) {
 	if got, _ := status(); got != "expired" {
 		t.Errorf("after 180 days without a look that succeeded: %v", got)
 	}
-	events := s.call("GET", "/api/me/events", key, nil).status(200)
+	events := s.send("GET", "/api/me/events", key, nil).status(200)
 	if events.len("events") != 1 || events.text("events", 0, "type") != "trust.changed" {
 		t.Errorf("the agent is not told once: %s", events.Body)
 	}
@@ -154,13 +154,13 @@ func TestLinks_AreRecheckedAndExpire(t *testing.T) {
 	if a := s.link(key, address).status(200); a.text("link", "failure") != "not_found_on_page" || a.len("links") != 1 {
 		t.Errorf("looked at again by hand: %s", a.Body)
 	}
-	s.call("POST", "/api/me/links", key, map[string]any{"url": address, "remove": true}).status(200)
-	if a := s.call("POST", "/api/me/links", key, map[string]any{"url": address, "remove": true}).status(200); a.value("link") != nil || a.len("links") != 0 {
+	s.send("POST", "/api/me/links", key, map[string]any{"url": address, "remove": true}).status(200)
+	if a := s.send("POST", "/api/me/links", key, map[string]any{"url": address, "remove": true}).status(200); a.value("link") != nil || a.len("links") != 0 {
 		t.Errorf("removed twice: %s", a.Body)
 	}
 }
 
-// TestLinks_ChecksOfOneHostAreLimited: links are a way to have the service call others.
+// TestLinks_ChecksOfOneHostAreLimited: a client could use links to send requests to others.
 func TestLinks_ChecksOfOneHostAreLimited(t *testing.T) {
 	s, h := newLinkSite(t)
 	h.say("<p>Welcome</p>")
@@ -182,7 +182,7 @@ func TestLinks_ChecksOfOneHostAreLimited(t *testing.T) {
 	}
 }
 
-// TestDevClock_ChecksEveryDueLink: POST /dev/clock answers when every link that is
+// TestDevClock_ChecksEveryDueLink: POST /dev/clock responses when every link that is
 // due was looked at, not only the first of them.
 func TestDevClock_ChecksEveryDueLink(t *testing.T) {
 	h := newHomepage(t)
@@ -199,7 +199,7 @@ func TestDevClock_ChecksEveryDueLink(t *testing.T) {
 		}
 	}
 	looks := h.looks.Load()
-	s.call("POST", "/dev/clock", "", `{"advance":"720h"}`).status(200)
+	s.send("POST", "/dev/clock", "", `{"advance":"720h"}`).status(200)
 	if n := h.looks.Load() - looks; n != 5*agents {
 		t.Errorf("%d looks, want %d", n, 5*agents)
 	}
@@ -214,5 +214,5 @@ func TestDev_LinksMayBeLocal(t *testing.T) {
 	if a := s.link(key, h.URL+"/about").status(200); a.text("link", "status") != "verified" {
 		t.Errorf("%s", a.Body)
 	}
-	s.link(key, "http://10.0.0.1:8080/").refused(422, domain.CodeValidationFailed)
+	s.link(key, "http://10.0.0.1:8080/").rejected(422, domain.CodeValidationFailed)
 }

@@ -23,14 +23,13 @@ import (
 )
 
 // The authorisation matrix: every operation × every kind of caller × every state
-// of what the operation is about. What each cell must answer is written here by
+// of what the operation is about. What each cell must response is written here by
 // hand, from the contract; nothing of it may be read from the code. An operation,
 // caller or state without a rule fails, and so does a rule without a cell.
 
-// cellsOf says what an operation is about: who may come along beside the callers
-// that every operation has, the one with the most rights first, and which states
-// the thing may be in. A name may have a part behind a colon, which tells calls of
-// one operation apart.
+// cellsOf lists the cells of operations: their callers beside those of every operation, the one
+// with the most rights first, and the states of the record. A colon in the name of an operation
+// separates variants of its request.
 type cellsOf struct{ operations, callers, states string }
 
 const (
@@ -40,8 +39,8 @@ const (
 	lostStates    = "unverified unverified-code verified verified-code claimed-code hidden gone nobody"
 )
 
-// everyCaller comes to every operation. The last three show a key that was once,
-// or would be, the one with the most rights.
+// everyCaller lists the callers of every operation. The last three use the former key of the
+// caller with the most rights.
 const everyCaller = "none malformed rotated deleted suspended"
 
 var matrixCells = []cellsOf{
@@ -78,11 +77,10 @@ const (
 		"deletePost createReply recordCollab recordCollab:post recordCollab:request confirmCollab declineCollab"
 )
 
-// matrixRule is what the cells answer that it names; * is all of them. want is a
-// status, and then the code of a refusal or the status of the record that is
-// answered. again is the answer to the same call once more, "same" for the very
-// same one; it is empty for a call that must leave everything as it was. The
-// refusals of one rule to one caller must not differ by a byte.
+// matrixRule is the expected response of the cells that it names; * is all of them. want is a
+// status, followed by the code of an error or the status of the record. again is the expected
+// response to a repetition, "same" for an identical one; it is empty for a request that must not
+// change anything. All errors of one rule to one caller have identical bytes.
 type matrixRule struct{ operations, callers, states, want, again string }
 
 var matrixRules = []matrixRule{
@@ -98,7 +96,7 @@ var matrixRules = []matrixRule{
 	{"reportPost", "*", "there", "202", "same"},
 	{"getPost reportPost", "*", "hidden's absent", "404 not_found", ""},
 
-	// A lost key: nobody learns which handles exist, or have a verified mailbox.
+	// A lost key: no client learns which handles exist, or have a verified mailbox.
 	{"startRecovery", "*", "verified verified-code claimed-code", "202", "same"},
 	{"startRecovery", "*", "unverified unverified-code hidden gone nobody", "202", ""},
 	{"confirmRecovery", "*", "verified-code claimed-code", "200", "410 code_expired"},
@@ -196,12 +194,12 @@ var matrixRules = []matrixRule{
 	{"declineCollab", "partner", "confirmed", "409 invalid_state", ""},
 }
 
-// names tells whether a list of the table holds a name.
+// names reports whether a list of the table holds a name.
 func names(list, name string) bool {
 	return list == "*" || slices.Contains(strings.Fields(list), name)
 }
 
-// ruleOf is the one rule of a cell, by its place in the table.
+// ruleOf returns the one rule of a cell, by its place in the table.
 func ruleOf(operation, caller, state string) (int, error) {
 	found := -1
 	for i, r := range matrixRules {
@@ -228,7 +226,7 @@ func TestAuthorization_Matrix(t *testing.T) {
 			id, _, _ := strings.Cut(name, ":")
 			listed[id] = true
 			for caller := range strings.FieldsSeq(everyCaller + " " + cells.callers) {
-				w.meet(t, cells, name, caller)
+				w.tryCells(t, cells, name, caller)
 			}
 		}
 	}
@@ -254,7 +252,7 @@ func TestAuthorization_Matrix(t *testing.T) {
 	proof.Figure(t, "operations", len(w.shared["good"].server.engine.Operations))
 }
 
-// matrixCell is one call.
+// matrixCell is one request.
 type matrixCell struct {
 	cellsOf
 	name, caller, state string
@@ -263,9 +261,9 @@ type matrixCell struct {
 
 func (c *matrixCell) String() string { return c.name + " by " + c.caller + ", " + c.state }
 
-// meet tries the cells of one operation and caller: those that must change nothing
-// on a site that all such cells share, the others on one of their own.
-func (w *matrixWorld) meet(t *testing.T, cells cellsOf, name, caller string) {
+// tryCells tries the cells of one operation and caller: those that must not change anything on a
+// shared site, the others on a site of their own.
+func (w *matrixWorld) tryCells(t *testing.T, cells cellsOf, name, caller string) {
 	t.Helper()
 	var changing []matrixCell
 	alike := map[int]*result{}
@@ -296,13 +294,13 @@ func (w *matrixWorld) meet(t *testing.T, cells cellsOf, name, caller string) {
 	})
 }
 
-// unchanged tries a cell that must leave everything as it was.
+// unchanged tries a cell that must not change anything.
 func (w *matrixWorld) unchanged(t *testing.T, c matrixCell, alike map[int]*result) {
 	t.Helper()
 	s := w.sharedBy(t, c.caller)
 	version := s.version()
-	a := w.answer(s, c, "")
-	w.judge(t, c, matrixRules[c.rule].want, a, alike)
+	a := w.request(s, c, "")
+	w.checkResponse(t, c, matrixRules[c.rule].want, a, alike)
 	if s.version() != version {
 		if now := s.state(); now != s.before {
 			t.Fatalf("%v: the state changed: %s", &c, cmp.Diff(s.before, now))
@@ -311,7 +309,7 @@ func (w *matrixWorld) unchanged(t *testing.T, c matrixCell, alike map[int]*resul
 	if c.method(s) != http.MethodGet {
 		return
 	}
-	head := w.answer(s, c, http.MethodHead)
+	head := w.request(s, c, http.MethodHead)
 	if head.Status != a.Status || len(head.Body) != 0 || sharedHeaders(head.Header) != sharedHeaders(a.Header) {
 		t.Errorf("%v: HEAD answers otherwise than GET: %d %v", &c, head.Status, head.Header)
 	}
@@ -321,23 +319,22 @@ func (w *matrixWorld) unchanged(t *testing.T, c matrixCell, alike map[int]*resul
 func (w *matrixWorld) changed(t *testing.T, s *matrixSite, c matrixCell, alike map[int]*result) {
 	t.Helper()
 	rule, before := matrixRules[c.rule], s.state()
-	first := w.answer(s, c, "")
-	w.judge(t, c, rule.want, first, alike)
+	first := w.request(s, c, "")
+	w.checkResponse(t, c, rule.want, first, alike)
 	if s.state() == before {
 		t.Errorf("%v: nothing is stored", &c)
 	}
-	again := w.answer(s, c, "")
+	again := w.request(s, c, "")
 	switch {
 	case rule.again != "same":
-		w.judge(t, c, rule.again, again, map[int]*result{})
+		w.checkResponse(t, c, rule.again, again, map[int]*result{})
 	case again.Status != first.Status || !bytes.Equal(again.Body, first.Body):
 		t.Errorf("%v: repeated: %d %s\nwas: %d %s", &c, again.Status, again.Body, first.Status, first.Body)
 	}
 }
 
-// judge holds an answer against what the table says, and refusals of one rule
-// against each other.
-func (w *matrixWorld) judge(t *testing.T, c matrixCell, want string, a *result, alike map[int]*result) {
+// checkResponse compares a response with its rule, and errors of one rule with each other.
+func (w *matrixWorld) checkResponse(t *testing.T, c matrixCell, want string, a *result, alike map[int]*result) {
 	t.Helper()
 	status, word, _ := strings.Cut(want, " ")
 	got := ""
@@ -372,7 +369,7 @@ func (w *matrixWorld) judge(t *testing.T, c matrixCell, want string, a *result, 
 	}
 }
 
-// sharedHeaders are the headers of an answer that two answers can have in common.
+// sharedHeaders returns the headers of a response that two responses can have in common.
 func sharedHeaders(h http.Header) string {
 	h = h.Clone()
 	for _, name := range []string{"X-Request-Id", "Date"} {
@@ -392,8 +389,8 @@ func (c *matrixCell) operation(s *matrixSite) *api.Operation {
 
 func (c *matrixCell) method(s *matrixSite) string { return c.operation(s).Method }
 
-// answer makes the call of a cell.
-func (w *matrixWorld) answer(s *matrixSite, c matrixCell, method string) *result {
+// request sends the request of a cell.
+func (w *matrixWorld) request(s *matrixSite, c matrixCell, method string) *result {
 	s.Helper()
 	w.tried++
 	op := c.operation(s)
@@ -407,10 +404,10 @@ func (w *matrixWorld) answer(s *matrixSite, c matrixCell, method string) *result
 	if strings.HasSuffix(c.name, ":dry") {
 		path += "?dry_run=true"
 	}
-	return s.call(method, path, w.key(c), w.body(c), "Accept-Encoding: identity")
+	return s.send(method, path, w.key(c), w.body(c), "Accept-Encoding: identity")
 }
 
-// key is what the caller of a cell shows.
+// key returns the API key that the caller of a cell sends.
 func (w *matrixWorld) key(c matrixCell) string {
 	switch c.caller {
 	case "none":
@@ -428,12 +425,12 @@ func (w *matrixWorld) key(c matrixCell) string {
 	return w.keys[w.who(c.caller, c)]
 }
 
-// entitled is the key of the caller with the most rights.
+// entitled returns the key of the caller with the most rights.
 func (w *matrixWorld) entitled(c matrixCell) string {
 	return w.keys[w.who(strings.Fields(c.callers)[0], c)]
 }
 
-// who is the agent that plays a part in a cell.
+// who returns the agent in a role of a cell.
 func (w *matrixWorld) who(part string, c matrixCell) string {
 	switch part {
 	case "sender", "initiator", "author":
@@ -451,8 +448,8 @@ func (w *matrixWorld) who(part string, c matrixCell) string {
 	return part
 }
 
-// thing is the id or handle that stands in the path of a cell's operation, or the
-// whole path where it has a query.
+// thing returns the id or handle in the path of a cell's operation, or the whole path if it has a
+// query.
 func (w *matrixWorld) thing(c matrixCell) string {
 	switch id, call, _ := strings.Cut(c.name, ":"); id {
 	case "listCollabs":
@@ -477,7 +474,7 @@ func (w *matrixWorld) thing(c matrixCell) string {
 	return c.state
 }
 
-// body is the body of a cell's call; nil for none.
+// body returns the body of a cell's request; nil for none.
 func (w *matrixWorld) body(c matrixCell) any {
 	switch id, call, _ := strings.Cut(c.name, ":"); id {
 	case "registerAgent":
@@ -524,8 +521,8 @@ func (w *matrixWorld) body(c matrixCell) any {
 
 var requestDraft = map[string]any{"purpose": "Tide tables", "deliverable": "Two CSV files", "compensation": "none"}
 
-// asker is the handle of who sends the request of a cell, so that it can be asked
-// for itself.
+// asker returns the handle of the sender of a cell's contact request, so that it can be the
+// recipient as well.
 func (w *matrixWorld) asker(c matrixCell) string {
 	if names(c.callers, c.caller) {
 		return c.caller
@@ -548,7 +545,7 @@ func (w *matrixWorld) collabDraft(c matrixCell, call string) any {
 	return draft
 }
 
-// id is what stands for a thing of a kind in a state.
+// id returns the id of a record of a kind in a state.
 func (w *matrixWorld) id(kind, state string) string {
 	if id := w.things[kind+" "+state]; id != "" {
 		return id
@@ -557,7 +554,7 @@ func (w *matrixWorld) id(kind, state string) string {
 	return prefix + "06e8mlgv2g5hg0r8fvhlm0q1s4"
 }
 
-// code is the live code of an agent, or another where a wrong one is wanted or
+// code returns the live code of an agent, or another where a wrong one is wanted or
 // there is none.
 func (w *matrixWorld) code(handle, call string) string {
 	if code := w.codes[handle]; code != "" && call != "wrong" {
@@ -566,9 +563,8 @@ func (w *matrixWorld) code(handle, call string) string {
 	return "0000-0000"
 }
 
-// matrixWorld is a directory with everything that the matrix needs, as files to
-// be copied: one in which all keys are good, and one for each way in which they
-// are not.
+// matrixWorld is a directory with all records of the matrix, as files to be copied: one in which
+// all keys are valid, and one for each kind of invalid keys.
 type matrixWorld struct {
 	files  map[string]string // by what became of the callers' keys
 	age    time.Duration     // how far the clock has moved
@@ -627,31 +623,31 @@ func newMatrixWorld(t testing.TB) *matrixWorld {
 		shared: map[string]*matrixSite{}, met: map[string]bool{}, age: 8 * domain.Day,
 	}
 	s := newSite(t)
-	w.furnish(s)
-	w.keep(watched(s), "good")
+	w.populate(s)
+	w.saveCopy(watched(s), "good")
 	for keys, end := range map[string]func(s *site, handle, key string){
-		"rotated":   func(s *site, _, key string) { s.call("POST", "/api/me/rotate-key", key, nil).status(200) },
-		"deleted":   func(s *site, handle, key string) { s.call("DELETE", "/api/me?confirm="+handle, key, nil).status(204) },
+		"rotated":   func(s *site, _, key string) { s.send("POST", "/api/me/rotate-key", key, nil).status(200) },
+		"deleted":   func(s *site, handle, key string) { s.send("DELETE", "/api/me?confirm="+handle, key, nil).status(204) },
 		"suspended": func(s *site, handle, _ string) { s.suspend(handle) },
 	} {
 		s := w.open(t, "")
 		for _, handle := range slices.Sorted(maps.Keys(w.keys)) {
-			if w.acts(handle) {
+			if w.isCaller(handle) {
 				end(s.site, handle, w.keys[handle])
 			}
 		}
-		w.keep(s, keys)
+		w.saveCopy(s, keys)
 	}
 	return w
 }
 
-// acts tells the agents that come as callers from those that are only asked.
-func (w *matrixWorld) acts(handle string) bool {
+// isCaller reports whether an agent is a caller in a cell, not only a recipient.
+func (w *matrixWorld) isCaller(handle string) bool {
 	return handle == "asker" || handle == "stranger" || strings.HasPrefix(handle, "host-") || strings.HasPrefix(handle, "level-")
 }
 
-// keep copies a site's directory into a file.
-func (w *matrixWorld) keep(s *matrixSite, keys string) {
+// saveCopy copies a site's directory into a file.
+func (w *matrixWorld) saveCopy(s *matrixSite, keys string) {
 	s.Helper()
 	w.files[keys] = filepath.Join(s.TempDir(), keys+".db")
 	if _, err := s.database.Exec(`VACUUM INTO ?`, w.files[keys]); err != nil {
@@ -667,14 +663,14 @@ func (s *site) suspend(handle string) {
 	}
 }
 
-// furnish makes the agents, requests, posts and collaborations of the matrix. An
-// agent that stands for a state has its name as a handle.
-func (w *matrixWorld) furnish(s *site) {
+// populate creates the agents, requests, posts and collaborations of the matrix. An agent that
+// represents a state has its name as handle.
+func (w *matrixWorld) populate(s *site) {
 	s.Helper()
 	person := func(handle string) {
 		w.keys[handle] = s.verified(handle)
 		s.claim(w.keys[handle], handle+"@people.example.org")
-		s.welcoming(w.keys[handle], "{}")
+		s.acceptWithoutOffering(w.keys[handle], "{}")
 	}
 	person("asker")
 	for _, state := range []string{"expired", "overdue"} {
@@ -683,31 +679,31 @@ func (w *matrixWorld) furnish(s *site) {
 	}
 	s.clock.Advance(w.age)
 	// A call that touches the pair stores that it is expired.
-	s.act("accept", w.things["request expired"], w.keys["host-expired"]).refused(409, domain.CodeInvalidState)
+	s.act("accept", w.things["request expired"], w.keys["host-expired"]).rejected(409, domain.CodeInvalidState)
 
 	person("stranger")
-	w.furnishRequests(s, person)
-	w.furnishLevels(s, "level-0", "level-1", "level-2")
-	w.furnishLevels(s, "unverified", "verified", "claimed")
-	w.furnishRecipients(s)
-	w.furnishCollabs(s)
-	w.furnishPosts(s)
-	w.codes["hidden"] = s.lose("hidden")
+	w.populateRequests(s, person)
+	w.populateLevels(s, "level-0", "level-1", "level-2")
+	w.populateLevels(s, "unverified", "verified", "claimed")
+	w.populateRecipients(s)
+	w.populateCollabs(s)
+	w.populatePosts(s)
+	w.codes["hidden"] = s.recoveryCode("hidden")
 	s.suspend("hidden")
-	s.call("DELETE", "/api/me?confirm=gone", s.agent("gone"), nil).status(204)
+	s.send("DELETE", "/api/me?confirm=gone", s.agent("gone"), nil).status(204)
 	for handle, key := range w.keys {
 		if handle != "hidden" {
-			s.call("GET", "/api/me", key, nil).status(200) // so that no later call is the first for some time
+			s.send("GET", "/api/me", key, nil).status(200) // so that no later call is the first for some time
 		}
 	}
 }
 
-func (w *matrixWorld) furnishRequests(s *site, person func(string)) {
+func (w *matrixWorld) populateRequests(s *site, person func(string)) {
 	for _, state := range []string{"pending", "awaiting", "accepted", "declined", "withdrawn"} {
 		person("host-" + state)
 		key := w.keys["host-"+state]
 		if state == "awaiting" {
-			s.welcoming(key, `{"require_owner_receipt":true}`)
+			s.acceptWithoutOffering(key, `{"require_owner_receipt":true}`)
 		}
 		id := s.ask(w.keys["asker"], "host-"+state)
 		w.things["request "+state] = id
@@ -723,28 +719,28 @@ func (w *matrixWorld) furnishRequests(s *site, person func(string)) {
 	w.things["request others'"] = w.things["request pending"]
 }
 
-// furnishLevels makes an agent of each level, and one that has a live code beside
+// populateLevels makes an agent of each level, and one that has a live code beside
 // it: to verify its mailbox, or else for a lost key.
-func (w *matrixWorld) furnishLevels(s *site, zero, one, two string) {
+func (w *matrixWorld) populateLevels(s *site, zero, one, two string) {
 	for _, ending := range []string{"", "-code"} {
 		w.keys[zero+ending] = s.agent(zero + ending)
 		w.keys[one+ending] = s.verified(one + ending)
 		w.keys[two+ending] = s.verified(two + ending)
 		s.claim(w.keys[two+ending], two+ending+"@people.example.org")
 	}
-	s.call("POST", "/api/me/verify", w.keys[zero+"-code"], nil).status(202)
+	s.send("POST", "/api/me/verify", w.keys[zero+"-code"], nil).status(202)
 	w.codes[zero+"-code"] = *s.mail(zero + "-code@example.org").Code
-	w.codes[one+"-code"], w.codes[two+"-code"] = s.lose(one+"-code"), s.lose(two+"-code")
+	w.codes[one+"-code"], w.codes[two+"-code"] = s.recoveryCode(one+"-code"), s.recoveryCode(two+"-code")
 }
 
-// furnishRecipients makes agents that take requests, or do not.
-func (w *matrixWorld) furnishRecipients(s *site) {
+// populateRecipients registers agents with different contact policies.
+func (w *matrixWorld) populateRecipients(s *site) {
 	for handle, policy := range map[string]string{
 		"there": `{}`, "open": `{}`, "blocking": `{}`, "cooling": `{}`, "hidden": `{}`,
 		"strict": `{"min_level":2}`, "closed": `{"accepting":false}`, "full": `{"weekly_cap":1}`, "choosy": `{"require_offering":true}`,
 	} {
 		w.keys[handle] = s.verified(handle)
-		s.welcoming(w.keys[handle], policy)
+		s.acceptWithoutOffering(w.keys[handle], policy)
 	}
 	s.ask(w.keys["asker"], "full")
 	for _, sender := range []string{"level-1", "level-2"} {
@@ -752,80 +748,79 @@ func (w *matrixWorld) furnishRecipients(s *site) {
 		s.act("report", s.ask(w.keys[sender], "blocking"), w.keys["blocking"]).status(200)
 		s.act("decline", s.ask(w.keys[sender], "cooling"), w.keys["cooling"]).status(200)
 	}
-	w.things["request between"] = s.call("GET", "/api/me/requests?box=out&status=pending", w.keys["level-1"], nil).text("requests", 0, "id")
+	w.things["request between"] = s.send("GET", "/api/me/requests?box=out&status=pending", w.keys["level-1"], nil).text("requests", 0, "id")
 }
 
-func (w *matrixWorld) furnishCollabs(s *site) {
+func (w *matrixWorld) populateCollabs(s *site) {
 	for _, state := range []string{"pending", "confirmed", "declined"} {
 		host := "host-" + state
 		if w.keys[host] == "" { // requests are accepted, collaborations confirmed
 			w.keys[host] = s.verified(host)
 		}
-		id := s.call("POST", "/api/collabs", w.keys["asker"], map[string]any{"partner": host, "summary": "Tides"}).status(201).text("collab", "id")
+		id := s.send("POST", "/api/collabs", w.keys["asker"], map[string]any{"partner": host, "summary": "Tides"}).status(201).text("collab", "id")
 		w.things["collab "+state] = id
 		switch state {
 		case "confirmed":
-			s.call("POST", "/api/collabs/"+id+"/confirm", w.keys[host], nil).status(200)
+			s.send("POST", "/api/collabs/"+id+"/confirm", w.keys[host], nil).status(200)
 		case "declined":
-			s.call("POST", "/api/collabs/"+id+"/decline", w.keys[host], nil).status(200)
+			s.send("POST", "/api/collabs/"+id+"/decline", w.keys[host], nil).status(200)
 		}
 	}
 }
 
-func (w *matrixWorld) furnishPosts(s *site) {
+func (w *matrixWorld) populatePosts(s *site) {
 	w.things["post own"] = s.post(w.keys["asker"], "The asker's")
 	w.things["post hidden's"] = s.post(w.keys["hidden"], "The hidden one's")
 	w.things["post there"] = s.post(w.keys["there"], "Another's")
 	w.things["post another's"] = w.things["post there"]
 	menu := `{"offerings":[{"title":"Charts","deliverable":"A chart","mode":"free"}]}`
-	w.things["offering another's"] = s.call("PUT", "/api/me/offerings", w.keys["there"], menu).status(200).text("offerings", 0, "id")
+	w.things["offering another's"] = s.send("PUT", "/api/me/offerings", w.keys["there"], menu).status(200).text("offerings", 0, "id")
 }
 
-// welcoming lets an agent take requests without an offering, and sets the rest of
-// its policy.
-func (s *site) welcoming(key, policy string) {
+// acceptWithoutOffering sets a contact policy that requires no offering.
+func (s *site) acceptWithoutOffering(key, policy string) {
 	s.Helper()
-	s.call("PATCH", "/api/me", key, `{"contact_policy":{"require_offering":false}}`).status(200)
-	s.call("PATCH", "/api/me", key, `{"contact_policy":`+policy+`}`).status(200)
+	s.send("PATCH", "/api/me", key, `{"contact_policy":{"require_offering":false}}`).status(200)
+	s.send("PATCH", "/api/me", key, `{"contact_policy":`+policy+`}`).status(200)
 }
 
 // ask sends a contact request, and returns its id.
 func (s *site) ask(key, handle string) string {
 	s.Helper()
-	return s.call("POST", "/api/agents/"+handle+"/requests", key, requestDraft).status(201).text("request", "id")
+	return s.send("POST", "/api/agents/"+handle+"/requests", key, requestDraft).status(201).text("request", "id")
 }
 
 // act does something to a contact request.
 func (s *site) act(act, id, key string) *result {
 	s.Helper()
-	return s.call("POST", "/api/requests/"+id+"/"+act, key, nil)
+	return s.send("POST", "/api/requests/"+id+"/"+act, key, nil)
 }
 
-// lose has a code for a new key mailed to an agent's mailbox, and returns it.
-func (s *site) lose(handle string) (code string) {
+// recoveryCode has a code for a new key mailed to an agent's mailbox, and returns it.
+func (s *site) recoveryCode(handle string) (code string) {
 	s.Helper()
-	s.call("POST", "/api/recover", "", map[string]any{"handle": handle}).status(202)
+	s.send("POST", "/api/recover", "", map[string]any{"handle": handle}).status(202)
 	return *s.mail(handle + "@example.org").Code
 }
 
-// TestSuspension_HidesTheAgent suspends an agent that shows wherever the public
-// looks, and then no more; in the end all is as it was.
+// TestSuspension_HidesTheAgent: a suspended agent appears in no public read, and reappears after
+// the suspension.
 func TestSuspension_HidesTheAgent(t *testing.T) {
 	s := newSite(t)
 	pilot, gauge := s.verified("harbour-pilot", "contact_public", true), s.verified("tide-gauge")
 	s.claim(pilot, "mei@people.example.org")
 	s.claim(gauge, "bo@people.example.org")
 	own, other := s.post(pilot, "Berths wanted", "tags", []string{"berths"}), s.post(gauge, "Tides for all")
-	s.call("POST", "/api/posts/"+other+"/replies", pilot, map[string]any{"body": "The harbour thanks."}).status(201)
-	collab := s.call("POST", "/api/collabs", pilot, map[string]any{"partner": "tide-gauge", "summary": "Tides"}).status(201).text("collab", "id")
-	s.call("POST", "/api/collabs/"+collab+"/confirm", gauge, nil).status(200)
+	s.send("POST", "/api/posts/"+other+"/replies", pilot, map[string]any{"body": "The harbour thanks."}).status(201)
+	collab := s.send("POST", "/api/collabs", pilot, map[string]any{"partner": "tide-gauge", "summary": "Tides"}).status(201).text("collab", "id")
+	s.send("POST", "/api/collabs/"+collab+"/confirm", gauge, nil).status(200)
 	look := func() (all []string) {
 		for _, path := range []string{
 			"/api/agents", "/api/agents?q=harbour", "/api/agents?q=harbour-pilot", "/api/agents?view=brief", "/api/agents?min_level=2", "/api/agents?new=true",
 			"/api/agents/harbour-pilot", "/api/posts", "/api/posts?q=berths", "/api/posts?tag=berths", "/api/posts?author=harbour-pilot", "/api/posts?open=true",
 			"/api/posts/" + own, "/api/posts/" + other, "/api/collabs", "/api/collabs?handle=harbour-pilot", "/api/collabs?handle=tide-gauge",
 		} {
-			all = append(all, path+" "+string(s.call("GET", path, "", nil).Body))
+			all = append(all, path+" "+string(s.send("GET", path, "", nil).Body))
 		}
 		return all
 	}
@@ -840,7 +835,7 @@ func TestSuspension_HidesTheAgent(t *testing.T) {
 			t.Errorf("%s showed nothing of the agent before: %s", path, body)
 		}
 	}
-	refusal := s.call("GET", "/api/me", pilot, nil).refused(403, domain.CodeSuspended)
+	refusal := s.send("GET", "/api/me", pilot, nil).rejected(403, domain.CodeSuspended)
 	if refusal.text("error", "reason") == "" {
 		t.Errorf("the agent is not told why: %s", refusal.Body)
 	}
@@ -871,26 +866,26 @@ func TestSuspension_EndsInTimeOrByTheOperator(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	s.call("GET", "/api/me", key, nil).status(200)
+	s.send("GET", "/api/me", key, nil).status(200)
 	if err := s.store.Suspend(ctx, "harbour-pilot", strings.Repeat("潮", 300), later); err != nil {
 		t.Fatal(err)
 	}
-	a := s.call("GET", "/api/me", key, nil).refused(403, domain.CodeSuspended)
+	a := s.send("GET", "/api/me", key, nil).rejected(403, domain.CodeSuspended)
 	if a.text("error", "reason") != strings.Repeat("潮", 300) || a.text("error", "until") != "2026-11-21T09:30:00.000Z" {
 		t.Errorf("the agent is told: %s", a.Body)
 	}
 	s.clock.Advance(domain.Day)
-	s.call("GET", "/api/me", key, nil).status(200)
+	s.send("GET", "/api/me", key, nil).status(200)
 	s.suspend("harbour-pilot") // without an end
 	s.clock.Advance(365 * domain.Day)
-	s.call("GET", "/api/me", key, nil).refused(403, domain.CodeSuspended)
+	s.send("GET", "/api/me", key, nil).rejected(403, domain.CodeSuspended)
 	if err := errors.Join(s.store.Unsuspend(ctx, "harbour-pilot"), s.store.Unsuspend(ctx, "harbour-pilot")); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.store.Unsuspend(ctx, "tide-gauge"); !errors.Is(err, &domain.Error{Code: domain.CodeNotFound}) {
 		t.Errorf("unsuspend nobody: %v", err)
 	}
-	s.call("GET", "/api/me", key, nil).status(200)
+	s.send("GET", "/api/me", key, nil).status(200)
 	var acts []string
 	if err := s.database.Select(&acts, `SELECT act || ' ' || subject FROM audit ORDER BY seq`); err != nil {
 		t.Fatal(err)
@@ -906,24 +901,24 @@ func TestDeletion_HandleInheritsNothing(t *testing.T) {
 	s := newSite(t)
 	registration := registrationOf("harbour-pilot")
 	once := "Idempotency-Key: registration-of-the-pilot"
-	pilot := s.call("POST", "/api/agents", "", registration, once).status(201).text("api_key")
+	pilot := s.send("POST", "/api/agents", "", registration, once).status(201).text("api_key")
 	s.verify(pilot)
 	token := s.claim(pilot, "mei@people.example.org")
 	gauge := s.verified("tide-gauge")
 	s.claim(gauge, "bo@people.example.org")
-	s.welcoming(pilot, "{}")
-	s.welcoming(gauge, "{}")
+	s.acceptWithoutOffering(pilot, "{}")
+	s.acceptWithoutOffering(gauge, "{}")
 	accepted, pending := s.ask(pilot, "tide-gauge"), s.ask(gauge, "harbour-pilot")
 	s.act("accept", accepted, gauge).status(200)
 	post := s.post(pilot, "Berths wanted")
-	collab := s.call("POST", "/api/collabs", pilot, map[string]any{"partner": "tide-gauge", "summary": "Tides"}).status(201).text("collab", "id")
-	s.call("POST", "/api/collabs/"+collab+"/confirm", gauge, nil).status(200)
+	collab := s.send("POST", "/api/collabs", pilot, map[string]any{"partner": "tide-gauge", "summary": "Tides"}).status(201).text("collab", "id")
+	s.send("POST", "/api/collabs/"+collab+"/confirm", gauge, nil).status(200)
 	page, err := s.store.OwnerPage(context.Background(), token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	code := s.lose("harbour-pilot")
-	s.call("DELETE", "/api/me?confirm=harbour-pilot", pilot, nil).status(204)
+	code := s.recoveryCode("harbour-pilot")
+	s.send("DELETE", "/api/me?confirm=harbour-pilot", pilot, nil).status(204)
 	if err := s.server.RunDue(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -931,19 +926,19 @@ func TestDeletion_HandleInheritsNothing(t *testing.T) {
 
 	mails := len(s.outgoing.Messages())
 	for _, again := range [][]string{nil, {once}} {
-		s.call("POST", "/api/agents", "", registration, again...).refused(409, domain.CodeHandleTaken)
+		s.send("POST", "/api/agents", "", registration, again...).rejected(409, domain.CodeHandleTaken)
 	}
 	for _, handle := range []string{"Harbour-Pilot", "HARBOUR-PILOT", "harbour-pilot ", "harbour\u2010pilot"} {
 		registration["handle"] = handle
-		if a := s.call("POST", "/api/agents", "", registration); a.Status < 400 {
+		if a := s.send("POST", "/api/agents", "", registration); a.Status < 400 {
 			t.Errorf("%q could be registered: %s", handle, a.Body)
 		}
 	}
-	s.call("GET", "/api/me", pilot, nil).refused(401, domain.CodeUnauthorized)
-	s.call("GET", "/api/agents/harbour-pilot", "", nil).refused(404, domain.CodeNotFound)
-	s.call("GET", "/api/posts/"+post, "", nil).refused(404, domain.CodeNotFound)
-	s.call("POST", "/api/recover", "", map[string]any{"handle": "harbour-pilot"}).status(202)
-	s.call("POST", "/api/recover/confirm", "", map[string]any{"handle": "harbour-pilot", "code": code}).refused(410, domain.CodeCodeExpired)
+	s.send("GET", "/api/me", pilot, nil).rejected(401, domain.CodeUnauthorized)
+	s.send("GET", "/api/agents/harbour-pilot", "", nil).rejected(404, domain.CodeNotFound)
+	s.send("GET", "/api/posts/"+post, "", nil).rejected(404, domain.CodeNotFound)
+	s.send("POST", "/api/recover", "", map[string]any{"handle": "harbour-pilot"}).status(202)
+	s.send("POST", "/api/recover/confirm", "", map[string]any{"handle": "harbour-pilot", "code": code}).rejected(410, domain.CodeCodeExpired)
 	for _, act := range []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerRotateKey, domain.OwnerRetire} {
 		_, err := s.store.ActAsOwner(context.Background(), domain.OwnerSubmission{Token: token, Form: page.Form, Act: act, Confirm: "harbour-pilot"})
 		if !errors.Is(err, &domain.Error{Code: domain.CodeNotFound}) {
@@ -959,45 +954,45 @@ func TestDeletion_HandleInheritsNothing(t *testing.T) {
 
 	// The other side keeps its records, of an agent without name, level and mailbox.
 	gone := map[string]any{"handle": "harbour-pilot", "name": nil, "level": nil}
-	a := s.call("GET", "/api/requests/"+accepted, gauge, nil).status(200)
+	a := s.send("GET", "/api/requests/"+accepted, gauge, nil).status(200)
 	if diff := cmp.Diff([]any{"accepted", gone, nil, "tide-gauge@example.org"},
 		[]any{a.value("request", "status"), a.value("request", "from"), a.value("request", "mailboxes", "from"), a.value("request", "mailboxes", "to")}); diff != "" {
 		t.Errorf("the accepted request: %s", diff)
 	}
-	if got := s.call("GET", "/api/requests/"+pending, gauge, nil).status(200).text("request", "status"); got != "declined" {
+	if got := s.send("GET", "/api/requests/"+pending, gauge, nil).status(200).text("request", "status"); got != "declined" {
 		t.Errorf("the request that waited is %s", got)
 	}
-	if got := s.call("GET", "/api/collabs?handle=tide-gauge", "", nil).status(200).value("collabs", 0, "initiator"); cmp.Diff(gone, got) != "" {
+	if got := s.send("GET", "/api/collabs?handle=tide-gauge", "", nil).status(200).value("collabs", 0, "initiator"); cmp.Diff(gone, got) != "" {
 		t.Errorf("the collaboration was recorded by %v", got)
 	}
-	if n := s.call("GET", "/api/agents/tide-gauge", "", nil).value("evidence", "confirmed_collaborations"); n != 0.0 {
+	if n := s.send("GET", "/api/agents/tide-gauge", "", nil).value("evidence", "confirmed_collaborations"); n != 0.0 {
 		t.Errorf("%v collaborations count", n)
 	}
 }
 
 // TestBodies_SetNoForeignField sends, to every operation and in every object of
-// its body, every name that any answer or table has, in four spellings.
+// its body, every name that any response or table has, in four spellings.
 func TestBodies_SetNoForeignField(t *testing.T) {
 	proof.OneByOne(t)
 	s := newSite(t)
 	key := s.verified("harbour-pilot")
 	s.claim(key, "mei@people.example.org")
-	s.call("GET", "/api/me", key, nil).status(200)
+	s.send("GET", "/api/me", key, nil).status(200)
 	d := watched(s)
 	foreign := d.everyName()
 	for _, op := range s.server.engine.Operations {
 		if op.Reads() {
 			continue
 		}
-		places := map[string]*huma.Schema{"": {}}
+		pathValues := map[string]*huma.Schema{"": {}}
 		if op.Input.Body != nil {
-			places = s.objects(op.Input.Body.Schema, "")
+			pathValues = s.objects(op.Input.Body.Schema, "")
 		}
 		address := strings.NewReplacer("{handle}", "harbour-pilot", "{id}", "harbour-pilot").Replace(op.Path)
 		if op.ID == "deleteMe" {
 			address += "?confirm=harbour-pilot"
 		}
-		for place, schema := range places {
+		for place, schema := range pathValues {
 			for _, spell := range []func(string) string{strings.Clone, strings.ToUpper, pascal, camel} {
 				d.assign(op, address, key, place, schema, foreign, spell)
 			}
@@ -1026,8 +1021,8 @@ func (d *matrixSite) assign(op *api.Operation, address, key, place string, schem
 	} else if step != "" {
 		body = map[string]any{step: object}
 	}
-	a := d.call(op.Method, address, key, body)
-	got := slices.DeleteFunc(a.faults(), func(fault string) bool { return !strings.HasSuffix(fault, " unknown_field") })
+	a := d.send(op.Method, address, key, body)
+	got := slices.DeleteFunc(a.details(), func(problem string) bool { return !strings.HasSuffix(problem, " unknown_field") })
 	slices.Sort(want)
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); a.Status != 422 || diff != "" {
@@ -1035,7 +1030,7 @@ func (d *matrixSite) assign(op *api.Operation, address, key, place string, schem
 	}
 }
 
-// objects are the objects of a body, by the beginning of their fields' paths.
+// objects returns the objects of a body, by the beginning of their fields' paths.
 func (s *site) objects(schema *huma.Schema, place string) map[string]*huma.Schema {
 	schema = api.Resolve(s.server.engine.Registry, schema)
 	found := map[string]*huma.Schema{}
@@ -1052,7 +1047,7 @@ func (s *site) objects(schema *huma.Schema, place string) map[string]*huma.Schem
 	return found
 }
 
-// everyName are all names in answers and in the database.
+// everyName returns all names in responses and in the database.
 func (d *matrixSite) everyName() []string {
 	d.Helper()
 	var names []string
@@ -1093,13 +1088,12 @@ func pascal(name string) string {
 
 func camel(name string) string { p := pascal(name); return strings.ToLower(p[:1]) + p[1:] }
 
-// operatorsWords are what the operator does by the command line, and what other
-// services have open.
+// operatorsWords are names of the operator's commands, and of internal paths of other services.
 var operatorsWords = strings.Fields("admin suspend unsuspend ban remove-post remove-reply hide unblock new-key reset-key set-level trust reports audit " +
 	"moderation backup restore import config settings users debug debug/pprof/ debug/vars metrics dev dev/agents dev/mail dev/clock dev/reset " +
 	"outbox internal shutdown graphql sql .env .git/config")
 
-// TestRoutes_NoneIsForTheOperator looks for them below every place of the API.
+// TestRoutes_NoneIsForTheOperator requests them below every path of the API.
 func TestRoutes_NoneIsForTheOperator(t *testing.T) {
 	s := newSite(t)
 	key := s.verified("harbour-pilot")
@@ -1121,7 +1115,7 @@ func TestRoutes_NoneIsForTheOperator(t *testing.T) {
 				continue
 			}
 			for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
-				if a := s.call(method, path, key, nil); a.Status != 404 && !(base == "/owner" && a.Status >= 400) {
+				if a := s.send(method, path, key, nil); a.Status != 404 && !(base == "/owner" && a.Status >= 400) {
 					t.Errorf("%s %s: %d %.200s", method, path, a.Status, a.Body)
 				}
 			}

@@ -21,7 +21,7 @@ import (
 	"callbook/store/domain"
 )
 
-// TestMCP_DescribesItself: it declares what it has, and nothing else.
+// TestMCP_DescribesItself: the endpoint declares exactly its capabilities.
 func TestMCP_DescribesItself(t *testing.T) {
 	s := newSite(t)
 	a := s.rpc("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "a", "version": "1"}}).status(200)
@@ -43,12 +43,12 @@ func TestMCP_DescribesItself(t *testing.T) {
 }
 
 func TestMCP_ServesResources(t *testing.T) {
-	s, _, _ := inhabited(t)
+	s, _, _ := newPopulatedSite(t)
 	read := func(uri string) *result { return s.rpc("resources/read", map[string]any{"uri": uri}) }
 	for uri, twin := range map[string]string{
 		"callbook://guide": "/skill.md?lang=en", "callbook://guide/zh": "/skill.md?lang=zh", "callbook://agents/harbour-pilot": "/api/agents/harbour-pilot",
 	} {
-		a, want := read(uri).status(200), s.call("GET", twin, "", nil).status(200)
+		a, want := read(uri).status(200), s.send("GET", twin, "", nil).status(200)
 		if a.text("result", "contents", 0, "text") != string(want.Body) || a.text("result", "contents", 0, "uri") != uri || a.len("result", "contents") != 1 {
 			t.Errorf("%s: %s", uri, a.Body)
 		}
@@ -69,11 +69,11 @@ func TestMCP_ServesResources(t *testing.T) {
 	}
 }
 
-// TestMCP_SupportsEveryProtocolVersion: the SDK's own client finds and calls the tools in
-// each of them.
+// TestMCP_SupportsEveryProtocolVersion: the client of the SDK lists and calls the tools in each
+// version.
 func TestMCP_SupportsEveryProtocolVersion(t *testing.T) {
-	s, _, _ := inhabited(t)
-	want := s.call("GET", "/api/agents/harbour-pilot", "", nil).status(200)
+	s, _, _ := newPopulatedSite(t)
+	want := s.send("GET", "/api/agents/harbour-pilot", "", nil).status(200)
 	for _, version := range sdk.SupportedProtocolVersions() {
 		t.Run(version, func(t *testing.T) {
 			client := sdk.NewClient(&sdk.Implementation{Name: "a test", Version: "1"}, nil)
@@ -116,21 +116,20 @@ func TestMCP_SupportsEveryProtocolVersion(t *testing.T) {
 	}
 }
 
-// TestMCP_ChecksHTTPRequests: what is no message is refused in the API's form of
-// errors.
+// TestMCP_ChecksHTTPRequests: requests that are no messages get the errors of the API.
 func TestMCP_ChecksHTTPRequests(t *testing.T) {
 	s := newSite(t)
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	for _, method := range []string{"GET", "DELETE", "PUT", "PATCH"} {
-		a := s.call(method, "/mcp", "", nil, "Accept: text/html, text/event-stream", "Mcp-Session-Id: x").refused(405, api.CodeMethodNotAllowed)
+		a := s.send(method, "/mcp", "", nil, "Accept: text/html, text/event-stream", "Mcp-Session-Id: x").rejected(405, api.CodeMethodNotAllowed)
 		if a.Header.Get("Allow") != "OPTIONS, POST" || a.Header.Get("Content-Type") != api.JSONType {
 			t.Errorf("%s: %v", method, a.Header)
 		}
 	}
-	if a := s.call("HEAD", "/mcp", "", nil).status(405); len(a.Body) > 0 || a.Header.Get("Allow") != "OPTIONS, POST" {
+	if a := s.send("HEAD", "/mcp", "", nil).status(405); len(a.Body) > 0 || a.Header.Get("Allow") != "OPTIONS, POST" {
 		t.Errorf("HEAD: %v", a.Header)
 	}
-	s.call("POST", "/mcp/", "", ping).refused(404, domain.CodeNotFound)
+	s.send("POST", "/mcp/", "", ping).rejected(404, domain.CodeNotFound)
 	tests := []struct {
 		name, body string
 		headers    []string
@@ -185,7 +184,7 @@ func TestMCP_ChecksHTTPRequests(t *testing.T) {
 		}
 		switch {
 		case tt.code != "":
-			a.refused(tt.status, tt.code)
+			a.rejected(tt.status, tt.code)
 			if a.Header.Get("Content-Type") != api.JSONType {
 				t.Errorf("%s: %v", tt.name, a.Header)
 			}
@@ -203,7 +202,7 @@ func TestMCP_ChecksHTTPRequests(t *testing.T) {
 // TestMCP_ChecksHostAndOrigin: package mcp tests which hosts and origins are allowed.
 func TestMCP_ChecksHostAndOrigin(t *testing.T) {
 	s := newSite(t)
-	s.server.gate = sure(mcp.NewGate("https://directory.example.org", []string{"https://app.example.org"}))(t)
+	s.server.gate = must(mcp.NewGate("https://directory.example.org", []string{"https://app.example.org"}))(t)
 	for host, status := range map[string]int{"": 200, "directory.example.org": 200, "evil.example": 403} {
 		r, err := http.NewRequest("POST", s.url+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 		if err != nil {
@@ -217,8 +216,8 @@ func TestMCP_ChecksHostAndOrigin(t *testing.T) {
 	}
 	app := "Origin: https://app.example.org"
 	for _, a := range []*result{
-		s.call("OPTIONS", "/mcp", "", nil, app, "Access-Control-Request-Method: POST").status(204),
-		s.rpc("tools/list", nil, app), s.call("POST", "/mcp", "", "x", app), s.call("POST", "/mcp", "", "x", app, plainText),
+		s.send("OPTIONS", "/mcp", "", nil, app, "Access-Control-Request-Method: POST").status(204),
+		s.rpc("tools/list", nil, app), s.send("POST", "/mcp", "", "x", app), s.send("POST", "/mcp", "", "x", app, plainText),
 	} {
 		if h := a.Header; h.Get("Access-Control-Allow-Origin") != "https://app.example.org" || !slices.Contains(h.Values("Vary"), "Origin") || h.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%d %v", a.Status, h)
@@ -233,28 +232,28 @@ func TestMCP_ChecksHostAndOrigin(t *testing.T) {
 	}
 }
 
-// TestMCP_CountsAsReads: each of them, whatever it asks for.
+// TestMCP_CountsAsReads: each request counts, whatever its message.
 func TestMCP_CountsAsReads(t *testing.T) {
 	limit := ratelimit.Limit{Requests: 5, Period: DefaultLimits[limitReads].Period}
 	s := newSite(t, withLimits(ratelimit.Limits{limitReads: limit}))
 	for i, body := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_stats"}}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "x", "[]",
 	} {
-		s.call("POST", "/mcp", "", body).counted("reads", limit, 4-i)
+		s.send("POST", "/mcp", "", body).counted("reads", limit, 4-i)
 	}
-	s.call("GET", "/api/stats", "", nil).status(200)
-	s.call("POST", "/mcp", "", "x").limited(s, "reads", limit)
-	s.call("POST", "/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Content-Type: text/plain").limited(s, "reads", limit)
-	s.call("GET", "/api/stats", "", nil).limited(s, "reads", limit)
+	s.send("GET", "/api/stats", "", nil).status(200)
+	s.send("POST", "/mcp", "", "x").limited(s, "reads", limit)
+	s.send("POST", "/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Content-Type: text/plain").limited(s, "reads", limit)
+	s.send("GET", "/api/stats", "", nil).limited(s, "reads", limit)
 }
 
-// TestMCP_HidesInternalErrors: what goes wrong inside is logged, and the caller gets fixed words.
+// TestMCP_HidesInternalErrors: internal errors are logged, and the client gets fixed texts.
 func TestMCP_HidesInternalErrors(t *testing.T) {
-	for _, fault := range []string{"an error", "a panic"} {
+	for _, problem := range []string{"an error", "a panic"} {
 		s := newSite(t)
 		s.server.mcp = mcp.New(mcp.Options{Name: "a", Version: "1", Failed: s.server.toolFailed, Tools: []mcp.Tool{{
 			Name: "get_stats", Input: json.RawMessage(`{"type":"object"}`), Call: func(context.Context, []byte) (mcp.Result, error) {
-				if fault == "a panic" {
+				if problem == "a panic" {
 					panic("zq7secret")
 				}
 				return mcp.Result{}, errors.New("zq7secret")
@@ -263,15 +262,15 @@ func TestMCP_HidesInternalErrors(t *testing.T) {
 		a := s.rpc("tools/call", map[string]any{"name": "get_stats"}).status(200)
 		id := a.Header.Get("X-Request-Id")
 		if a.value("error", "code") != -32603.0 || a.text("error", "data", "code") != "internal" || a.text("error", "data", "request_id") != id || id == "" || bytes.Contains(a.Body, []byte("zq7secret")) {
-			t.Errorf("%s: %s", fault, a.Body)
+			t.Errorf("%s: %s", problem, a.Body)
 		}
 		if log := s.log.String(); !strings.Contains(log, "zq7secret") || !strings.Contains(log, `"level":"error"`) || !strings.Contains(log, id) {
-			t.Errorf("%s: logged as %s", fault, log)
+			t.Errorf("%s: logged as %s", problem, log)
 		}
 	}
 }
 
-// FuzzMCP: no bytes make the endpoint fail, and every answer is whole JSON.
+// FuzzMCP: no bytes make the endpoint fail, and every response is whole JSON.
 func FuzzMCP(f *testing.F) {
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 	for _, seed := range []string{

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// figures reads what Prometheus would.
+// figures returns the metrics as Prometheus reads them.
 func (s *site) figures() string {
 	s.Helper()
 	metrics := httptest.NewServer(s.server.Metrics())
@@ -34,12 +34,12 @@ var figureLine = regexp.MustCompile(`^[a-z_]+(\{([A-Za-z]+="[^"]*",? ?)+\})? ([-
 func TestMetrics_CountRequestsByRoute(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("tide-reader")
-	s.call("GET", "/api/agents/tide-reader", "", nil).status(200)
-	s.call("GET", "/api/agents/nobody", "", nil).status(404)
-	s.call("GET", "/api/me", key, nil).status(200)
-	s.call("GET", "/agents/tide-reader", "", nil).status(200)
-	s.call("GET", "/owner/secret-token", "", nil).status(404)
-	s.call("GET", "/no/such?key="+key, "", nil).status(404)
+	s.send("GET", "/api/agents/tide-reader", "", nil).status(200)
+	s.send("GET", "/api/agents/nobody", "", nil).status(404)
+	s.send("GET", "/api/me", key, nil).status(200)
+	s.send("GET", "/agents/tide-reader", "", nil).status(200)
+	s.send("GET", "/owner/secret-token", "", nil).status(404)
+	s.send("GET", "/no/such?key="+key, "", nil).status(404)
 	text := s.figures()
 	for _, want := range []string{
 		`callbook_http_requests_total{route="/api/agents",status="2xx"} 1`,

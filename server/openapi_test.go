@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write testdata/openapi.json anew instea
 // goldenDocument is the document of a site at http://callbook.example.org.
 const goldenDocument = "../testdata/openapi.json"
 
-// openAPI is what the tests read of the document.
+// openAPI is the part of the document that the tests read.
 type openAPI struct {
 	Tags  []struct{ Name string } `json:"tags"`
 	Paths map[string]map[string]struct {
@@ -56,14 +56,14 @@ type openAPIBody struct {
 
 func (s *site) document() (document openAPI) {
 	s.Helper()
-	s.call("GET", "/openapi.json", "", nil).status(200).into(&document)
+	s.send("GET", "/openapi.json", "", nil).status(200).into(&document)
 	return document
 }
 
 func TestOpenAPI_EqualsTheGoldenFile(t *testing.T) {
 	s := newSite(t)
 	var got bytes.Buffer
-	if err := json.Indent(&got, s.call("GET", "/openapi.json", "", nil).status(200).Body, "", "  "); err != nil {
+	if err := json.Indent(&got, s.send("GET", "/openapi.json", "", nil).status(200).Body, "", "  "); err != nil {
 		t.Fatal(err)
 	}
 	got.WriteByte('\n')
@@ -103,19 +103,19 @@ func TestOpenAPI_DocumentsEveryOperation(t *testing.T) {
 				t.Errorf("%s: parameter %s has no description or type", op.ID, p.Name)
 			}
 		}
-		checkAnswers(t, op, got.Responses)
+		checkResponses(t, op, got.Responses)
 		if body := got.RequestBody; (op.Input.Body != nil) != (body != nil) {
 			t.Errorf("%s: request body %v", op.ID, body)
 		}
 	}
 }
 
-// checkAnswers checks that every documented response has a description, a schema and an example.
-func checkAnswers(t *testing.T, op *api.Operation, answers map[string]openAPIBody) {
-	for status, answer := range answers {
-		media, ok := answer.Content["application/json"]
-		if answer.Description == "" || ok != (status != "204") || ok && (media.Example == nil || media.Schema == nil) {
-			t.Errorf("%s, %s: no description, schema or example: %+v", op.ID, status, answer)
+// checkResponses checks that every documented response has a description, a schema and an example.
+func checkResponses(t *testing.T, op *api.Operation, responses map[string]openAPIBody) {
+	for status, response := range responses {
+		media, ok := response.Content["application/json"]
+		if response.Description == "" || ok != (status != "204") || ok && (media.Example == nil || media.Schema == nil) {
+			t.Errorf("%s, %s: no description, schema or example: %+v", op.ID, status, response)
 		}
 		if status < "400" {
 			continue
@@ -133,10 +133,10 @@ func checkAnswers(t *testing.T, op *api.Operation, answers map[string]openAPIBod
 	}
 }
 
-// A code that several operations refuse with has words for each.
+// A code that several operations reject with has words for each.
 func TestOpenAPI_ErrorExamplesFitTheOperation(t *testing.T) {
 	d := newSite(t).document()
-	for _, tt := range []struct{ path, status, says string }{
+	for _, tt := range []struct{ path, status, checkText string }{
 		{"/api/requests/{id}/accept", "403", "recipient"}, {"/api/requests/{id}/accept", "409", "contact request"},
 		{"/api/collabs/{id}/confirm", "403", "collaboration"}, {"/api/collabs/{id}/confirm", "409", "collaboration"},
 		{"/api/collabs", "403", "collaborations"}, {"/api/collabs", "409", "collaboration"}, {"/api/collabs", "429", "collaboration"},
@@ -146,7 +146,7 @@ func TestOpenAPI_ErrorExamplesFitTheOperation(t *testing.T) {
 	} {
 		example, _ := d.Paths[tt.path]["post"].Responses[tt.status].Content["application/json"].Example.(map[string]any)
 		object, _ := example["error"].(map[string]any)
-		if text, _ := object["message_en"].(string); !strings.Contains(text, tt.says) {
+		if text, _ := object["message_en"].(string); !strings.Contains(text, tt.checkText) {
 			t.Errorf("%s, %s: %q", tt.path, tt.status, text)
 		}
 	}
@@ -161,8 +161,8 @@ func TestOpenAPI_ExamplesMatchTheirSchemas(t *testing.T) {
 		for _, err := range result.Errors {
 			t.Errorf("%s: %v", label, err)
 		}
-		for _, fault := range s.undocumented(schema, "", example) {
-			t.Errorf("%s: %s", label, fault)
+		for _, problem := range s.undocumented(schema, "", example) {
+			t.Errorf("%s: %s", label, problem)
 		}
 	}
 	for _, op := range s.server.engine.Operations {
@@ -170,8 +170,8 @@ func TestOpenAPI_ExamplesMatchTheirSchemas(t *testing.T) {
 		if got.RequestBody != nil {
 			check(op.ID+" body", huma.ModeWriteToServer, typed.RequestBody.Content["application/json"].Schema, got.RequestBody.Content["application/json"].Example)
 		}
-		for status, answer := range typed.Responses {
-			if media := answer.Content["application/json"]; media != nil {
+		for status, response := range typed.Responses {
+			if media := response.Content["application/json"]; media != nil {
 				check(op.ID+" "+status, huma.ModeReadFromServer, media.Schema, got.Responses[status].Content["application/json"].Example)
 			}
 		}
@@ -183,8 +183,8 @@ func TestOpenAPI_ExamplesMatchTheirSchemas(t *testing.T) {
 	}
 }
 
-// unguessable are the operations whose example is refused, because nobody can know
-// before what is right: a code goes by mail.
+// unguessable are the operations whose example is rejected because its value is secret: a code is
+// mailed.
 var unguessable = map[string]domain.Code{"confirmVerify": domain.CodeWrongCode, "confirmRecovery": domain.CodeWrongCode}
 
 func TestOpenAPI_ExampleBodiesAreAccepted(t *testing.T) {
@@ -196,20 +196,20 @@ func TestOpenAPI_ExampleBodiesAreAccepted(t *testing.T) {
 		if body == nil {
 			continue
 		}
-		s, key, _ := inhabited(t)
+		s, key, _ := newPopulatedSite(t)
 		example := body.Content["application/json"].Example.(map[string]any)
 		key = s.readyFor(op, key, example)
-		a := s.call(op.Method, s.pathOf(op), key, example)
+		a := s.send(op.Method, s.pathOf(op), key, example)
 		if code, rejected := unguessable[op.ID]; rejected {
-			a.refused(errorCatalogue.Status(code), code)
+			a.rejected(errorCatalogue.Status(code), code)
 		} else if a.Status >= 300 {
 			t.Errorf("%s: the example of its body gets %d: %s", op.ID, a.Status, a.Body)
 		}
 	}
 }
 
-// readyFor makes the state in which an example may be sent, and returns the key of
-// who sends it. What the example names is given the name that it has here.
+// readyFor creates the state in which an example is accepted, and returns the key of its sender.
+// It replaces names in the example with existing ones.
 func (s *site) readyFor(op *api.Operation, key string, example map[string]any) string {
 	s.Helper()
 	switch op.ID {
@@ -219,10 +219,10 @@ func (s *site) readyFor(op *api.Operation, key string, example map[string]any) s
 		example["offering_id"] = s.requestTo("harbour-pilot")["offering_id"]
 		return s.verified("someone-new")
 	case "confirmVerify":
-		s.call("POST", "/api/me/verify", key, nil).status(202)
+		s.send("POST", "/api/me/verify", key, nil).status(202)
 	case "confirmRecovery":
 		s.verify(key)
-		s.call("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`).status(202)
+		s.send("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`).status(202)
 	case "claimOwner":
 		s.verify(key)
 	}

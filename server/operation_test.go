@@ -17,28 +17,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// inhabited is a site with an agent, its menu, its call with a reply, a contact
-// request to it, and what another recorded with it: one collaboration that it has
-// confirmed, and one that waits.
-func inhabited(t testing.TB, options ...func(*siteOptions)) (s *site, key, post string) {
+// newPopulatedSite returns a site with an agent, its menu, its call with a reply, a contact
+// request to it, and two collaborations that another agent recorded with it: one confirmed, one
+// pending.
+func newPopulatedSite(t testing.TB, options ...func(*siteOptions)) (s *site, key, post string) {
 	t.Helper()
 	s = newSite(t, options...)
 	key = s.agent("harbour-pilot")
 	s.menu(key)
 	post = s.post(key, "Tide data wanted")
-	s.call("POST", "/api/posts/"+post+"/replies", key, `{"body":"A reply."}`).status(201)
+	s.send("POST", "/api/posts/"+post+"/replies", key, `{"body":"A reply."}`).status(201)
 	other := s.verified("tide-gauge")
-	s.call("POST", "/api/collabs/"+s.collab(other, "harbour-pilot")+"/confirm", key, nil).status(200)
-	s.places = map[string]string{
+	s.send("POST", "/api/collabs/"+s.collab(other, "harbour-pilot")+"/confirm", key, nil).status(200)
+	s.pathValues = map[string]string{
 		"{handle}": "harbour-pilot", "/api/posts": post,
 		"/api/requests": s.request(other, "harbour-pilot"), "/api/collabs": s.collab(other, "harbour-pilot"),
 	}
 	return s, key, post
 }
 
-// sent sends a request and returns the answer as it came, not uncompressed and
-// not held against the document.
-func (s *site) sent(method, path string, headers ...string) *result {
+// sendRaw sends a request and returns the response as received, neither decompressed nor compared
+// with the document.
+func (s *site) sendRaw(method, path string, headers ...string) *result {
 	s.Helper()
 	r, err := http.NewRequest(method, s.url+path, nil)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *site) sent(method, path string, headers ...string) *result {
 	return &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: body}
 }
 
-// publicReads are the addresses of all public GETs, the documents among them.
+// publicReads returns the addresses of all public GETs, the documents among them.
 func (s *site) publicReads() []string {
 	paths := append(slices.Collect(maps.Keys(documents)), "/")
 	for _, op := range s.server.engine.Operations {
@@ -76,11 +76,11 @@ func (s *site) publicReads() []string {
 }
 
 func TestKeys_InvalidAreRejected(t *testing.T) {
-	s, key, _ := inhabited(t)
+	s, key, _ := newPopulatedSite(t)
 	rotated := s.agent("rotated")
-	s.call("POST", "/api/me/rotate-key", rotated, nil).status(200)
+	s.send("POST", "/api/me/rotate-key", rotated, nil).status(200)
 	deleted := s.agent("deleted")
-	s.call("DELETE", "/api/me?confirm=deleted", deleted, nil).status(204)
+	s.send("DELETE", "/api/me?confirm=deleted", deleted, nil).status(204)
 	unknown := newSite(t).agent("elsewhere")
 	tests := []struct {
 		name    string
@@ -109,7 +109,7 @@ func TestKeys_InvalidAreRejected(t *testing.T) {
 			continue
 		}
 		for _, tt := range tests {
-			a := s.call(op.Method, s.pathOf(op)+tt.query, "", nil, tt.headers...)
+			a := s.send(op.Method, s.pathOf(op)+tt.query, "", nil, tt.headers...)
 			if a.Status != 401 || a.text("error", "code") != "unauthorized" {
 				t.Errorf("%s, %s: %d %s", op.ID, tt.name, a.Status, a.Body)
 			}
@@ -128,12 +128,12 @@ func TestKeys_InvalidAreRejected(t *testing.T) {
 
 func TestKeys_SchemeIgnoresCase(t *testing.T) {
 	for _, scheme := range []string{"bearer", "BEARER", "Bearer", "Bearer  "} {
-		s, key, _ := inhabited(t)
+		s, key, _ := newPopulatedSite(t)
 		for _, op := range s.server.engine.Operations {
 			if !op.Keyed {
 				continue
 			}
-			a := s.call(op.Method, s.pathOf(op), "", nil, "Authorization: "+scheme+" "+key)
+			a := s.send(op.Method, s.pathOf(op), "", nil, "Authorization: "+scheme+" "+key)
 			if a.Status == 401 {
 				t.Errorf("%s refuses the scheme %q", op.ID, scheme)
 			}
@@ -145,7 +145,7 @@ func TestKeys_SchemeIgnoresCase(t *testing.T) {
 }
 
 func TestKeys_AreIgnoredByPublicOperations(t *testing.T) {
-	s, key, post := inhabited(t)
+	s, key, post := newPopulatedSite(t)
 	headers := [][]string{
 		{"Authorization: Bearer " + key},
 		{"Authorization: Bearer cq_wrong"},
@@ -154,22 +154,22 @@ func TestKeys_AreIgnoredByPublicOperations(t *testing.T) {
 		{"Authorization: Bearer " + key, "Authorization: Bearer " + key},
 	}
 	for _, path := range s.publicReads() {
-		plain := s.call("GET", path, "", nil).status(200)
+		plain := s.send("GET", path, "", nil).status(200)
 		for _, h := range headers {
-			a := s.call("GET", path, "", nil, h...)
+			a := s.send("GET", path, "", nil, h...)
 			if a.Status != 200 || !bytes.Equal(a.Body, plain.Body) || a.Header.Get("ETag") != plain.Header.Get("ETag") {
 				t.Errorf("GET %s with %q: %d %s %s", path, h, a.Status, a.Header.Get("ETag"), a.Body)
 			}
 		}
 	}
 	for i, h := range headers {
-		s.call("POST", "/api/agents", "", registrationOf(fmt.Sprintf("agent-%d", i)), h...).status(201)
-		s.call("POST", "/api/posts/"+post+"/report", "", nil, h...).status(202)
+		s.send("POST", "/api/agents", "", registrationOf(fmt.Sprintf("agent-%d", i)), h...).status(201)
+		s.send("POST", "/api/posts/"+post+"/report", "", nil, h...).status(202)
 	}
 }
 
 func TestMethods_OthersAreRejected(t *testing.T) {
-	s, key, _ := inhabited(t)
+	s, key, _ := newPopulatedSite(t)
 	allowed := map[string][]string{}
 	for _, op := range s.server.engine.Operations {
 		path := s.pathOf(op)
@@ -184,9 +184,9 @@ func TestMethods_OthersAreRejected(t *testing.T) {
 			if slices.Contains(methods, method) {
 				continue
 			}
-			a := s.call(method, path, key, nil).status(405)
+			a := s.send(method, path, key, nil).status(405)
 			if method != "HEAD" {
-				a.refused(405, "method_not_allowed")
+				a.rejected(405, "method_not_allowed")
 			}
 			if got := slices.Sorted(strings.SplitSeq(a.Header.Get("Allow"), ", ")); !slices.Equal(got, want) {
 				t.Errorf("%s %s: Allow %q, want %q", method, path, got, want)
@@ -196,7 +196,7 @@ func TestMethods_OthersAreRejected(t *testing.T) {
 }
 
 func TestPaths_OnlyExactOnesAreServed(t *testing.T) {
-	s, key, _ := inhabited(t)
+	s, key, _ := newPopulatedSite(t)
 	for _, op := range s.server.engine.Operations {
 		path := s.pathOf(op)
 		for _, other := range []string{
@@ -204,7 +204,7 @@ func TestPaths_OnlyExactOnesAreServed(t *testing.T) {
 			strings.Replace(path, "/api", "/api/", 1) + "/", "/x/.." + path, path + "/../x", path + "%2f", path + "%00",
 			path + ".json", "/api" + path,
 		} {
-			a := s.call(op.Method, other, key, nil)
+			a := s.send(op.Method, other, key, nil)
 			if a.Status != 404 || op.Method != "HEAD" && a.text("error", "code") != "not_found" {
 				t.Errorf("%s %s: %d %s", op.Method, other, a.Status, a.Body)
 			}
@@ -218,7 +218,7 @@ func TestPaths_OnlyExactOnesAreServed(t *testing.T) {
 func TestIndex_ListsEveryOperation(t *testing.T) {
 	s := newSite(t)
 	var index Index
-	s.call("GET", "/api", "", nil).status(200).into(&index)
+	s.send("GET", "/api", "", nil).status(200).into(&index)
 	var want []string
 	for _, op := range s.server.engine.Operations {
 		access := " (none)"
@@ -233,10 +233,10 @@ func TestIndex_ListsEveryOperation(t *testing.T) {
 }
 
 func TestCORS_AllowsPublicReadsOnly(t *testing.T) {
-	s, key, _ := inhabited(t)
+	s, key, _ := newPopulatedSite(t)
 	const origin = "Origin: https://elsewhere.example.org"
 	for _, op := range s.server.engine.Operations {
-		a := s.call(op.Method, s.pathOf(op), key, nil, origin)
+		a := s.send(op.Method, s.pathOf(op), key, nil, origin)
 		want := ""
 		if op.Reads() && !op.Keyed {
 			want = "*"
@@ -251,7 +251,7 @@ func TestCORS_AllowsPublicReadsOnly(t *testing.T) {
 			key = a.text("api_key")
 		}
 	}
-	s.call("OPTIONS", "/api/nowhere", "", nil, origin).refused(404, "not_found")
+	s.send("OPTIONS", "/api/nowhere", "", nil, origin).rejected(404, "not_found")
 }
 
 func TestRequestID_IsKeptIfWellFormed(t *testing.T) {
@@ -261,7 +261,7 @@ func TestRequestID_IsKeptIfWellFormed(t *testing.T) {
 		"": false, strings.Repeat("a", 65): false, "a b": false, `a"b`: false, "é": false, "a,b": false, "a/b": false, "{}": false, "a\tb": false,
 	} {
 		for _, path := range []string{"/api", "/api/nowhere", "/api/me", "/healthz"} {
-			got := s.call("GET", path, "", nil, "X-Request-Id: "+given).Header.Get("X-Request-Id")
+			got := s.send("GET", path, "", nil, "X-Request-Id: "+given).Header.Get("X-Request-Id")
 			if got == "" || (got == given) != kept {
 				t.Errorf("%s: request id %q gives %q", path, given, got)
 			}
@@ -270,7 +270,7 @@ func TestRequestID_IsKeptIfWellFormed(t *testing.T) {
 }
 
 func TestCreation_RespondsWithLocation(t *testing.T) {
-	s, key, _ := inhabited(t)
+	s, key, _ := newPopulatedSite(t)
 	bodies := map[string]any{
 		"registerAgent": registrationOf("new-agent"),
 		"createPost":    json.RawMessage(`{"kind":"announce","title":"A call","body":"Its body."}`),
@@ -292,20 +292,20 @@ func TestCreation_RespondsWithLocation(t *testing.T) {
 		if !ok {
 			caller = key
 		}
-		a := s.call(op.Method, s.pathOf(op), caller, body).status(201)
+		a := s.send(op.Method, s.pathOf(op), caller, body).status(201)
 		location, err := url.Parse(a.Header.Get("Location"))
 		if err != nil || location.Path == "" || a.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: Location %q, Cache-Control %q", op.ID, a.Header.Get("Location"), a.Header.Get("Cache-Control"))
 			continue
 		}
 		made := made(t, a)
-		if shown := s.call("GET", location.Path, caller, nil).status(200); !bytes.Contains(shown.Body, []byte(`"`+made+`"`)) {
+		if shown := s.send("GET", location.Path, caller, nil).status(200); !bytes.Contains(shown.Body, []byte(`"`+made+`"`)) {
 			t.Errorf("%s: %s does not show %s: %s", op.ID, location.Path, made, shown.Body)
 		}
 	}
 }
 
-// made is the id, or the handle, of the record that a creating call answers with.
+// made returns the id or handle of the record in the response of a creating operation.
 func made(t testing.TB, a *result) string {
 	t.Helper()
 	for name, member := range a.value().(map[string]any) {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// FuzzOwnerPage asks for owners' pages and sends forms to them: never a 5xx, always a whole
-// page, and nothing changes for who has no form of that page. In what is sent, TOKEN
-// stands for the link of a page, and OTHER for the form of another.
+// FuzzOwnerPage requests owner's pages and submits forms to them: never a 5xx, always a complete
+// page, and no change without a form of that page. In the input, TOKEN is the token of a page,
+// and OTHER the form of another.
 func FuzzOwnerPage(f *testing.F) {
 	s := newOwnerSite(f)
 	key, token := s.inForce("harbour-pilot")
@@ -44,13 +44,13 @@ func FuzzOwnerPage(f *testing.F) {
 		r.Header = http.Header{"Content-Type": {media}, "Sec-Fetch-Site": {site}, "Accept-Language": {language}}
 		w := httptest.NewRecorder()
 		s.server.ServeHTTP(w, r)
-		answer := w.Body.Bytes()
+		response := w.Body.Bytes()
 		if w.Code >= 500 || w.Code < 300 && posts || w.Header().Get("Cache-Control") != "no-store" {
-			t.Errorf("%s %q: %d %v %s", method, path, w.Code, w.Header(), answer)
+			t.Errorf("%s %q: %d %v %s", method, path, w.Code, w.Header(), response)
 		}
-		faults := pageFaults(parsePage(t, answer), func(string) bool { return true })
-		if err := malformed(answer); err != nil || len(faults) > 0 {
-			t.Errorf("%s %q: %v, %v\n%s", method, path, err, faults, answer)
+		problems := pageProblems(parsePage(t, response), func(string) bool { return true })
+		if err := malformed(response); err != nil || len(problems) > 0 {
+			t.Errorf("%s %q: %v, %v\n%s", method, path, err, problems, response)
 		}
 		page, err := s.store.OwnerPage(t.Context(), token)
 		if err != nil || page.Form == form {

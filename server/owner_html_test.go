@@ -18,8 +18,8 @@ import (
 	"callbook/testdata/proof"
 )
 
-// ownerPages are the page in every state, what its buttons answer, and its
-// errors, in one language.
+// ownerPages returns the page in every state, the responses of its buttons, and its errors, in
+// one language.
 func (s *ownerSite) ownerPages(lang string) map[string]*result {
 	s.Helper()
 	pages := map[string]*result{}
@@ -48,31 +48,31 @@ func (s *ownerSite) ownerPages(lang string) map[string]*result {
 			state = "pending"
 		}
 		handle, token := enter(state)
-		pages["done: "+string(act)] = s.send(token, query, "form", s.form(token), "act", string(act), "confirm", handle, "request", s.waits(handle, sender)).status(200)
+		pages["done: "+string(act)] = s.submit(token, query, "form", s.form(token), "act", string(act), "confirm", handle, "request", s.waits(handle, sender)).status(200)
 	}
 	_, token := enter("mailbox changed and verified")
-	pages["done: rotate-key after a change"] = s.send(token, query, "form", s.form(token), "act", "rotate-key").status(200)
+	pages["done: rotate-key after a change"] = s.submit(token, query, "form", s.form(token), "act", "rotate-key").status(200)
 
 	_, token = enter("claimed")
-	pages["stale"] = s.send(token, query, "act", "withdraw").status(409)
-	pages["mistyped"] = s.send(token, query, "form", s.form(token), "act", "retire", "confirm", "other").status(422)
-	pages["unknown act"] = s.send(token, query, "form", s.form(token), "act", "sell").status(422)
-	pages["forbidden"] = s.call("POST", "/owner/"+token+query, "", "act=withdraw", formType, "Sec-Fetch-Site: cross-site").status(403)
-	pages["media type"] = s.call("POST", "/owner/"+token+query, "", "{}").status(415)
-	pages["too large"] = s.call("POST", "/owner/"+token+query, "", strings.Repeat("x", 9000), formType).status(413)
-	pages["bad form"] = s.call("POST", "/owner/"+token+query, "", "%", formType).status(400)
-	pages["method"] = s.call("DELETE", "/owner/"+token+query, "", nil).status(405)
+	pages["stale"] = s.submit(token, query, "act", "withdraw").status(409)
+	pages["mistyped"] = s.submit(token, query, "form", s.form(token), "act", "retire", "confirm", "other").status(422)
+	pages["unknown act"] = s.submit(token, query, "form", s.form(token), "act", "sell").status(422)
+	pages["forbidden"] = s.send("POST", "/owner/"+token+query, "", "act=withdraw", formType, "Sec-Fetch-Site: cross-site").status(403)
+	pages["media type"] = s.send("POST", "/owner/"+token+query, "", "{}").status(415)
+	pages["too large"] = s.send("POST", "/owner/"+token+query, "", strings.Repeat("x", 9000), formType).status(413)
+	pages["bad form"] = s.send("POST", "/owner/"+token+query, "", "%", formType).status(400)
+	pages["method"] = s.send("DELETE", "/owner/"+token+query, "", nil).status(405)
 	pages["gone"] = s.open("/owner/gone", lang).status(404)
 	_, token = enter("pending, not verified")
-	pages["not verified"] = s.send(token, query, "form", s.form(token), "act", "confirm").status(403)
+	pages["not verified"] = s.submit(token, query, "form", s.form(token), "act", "confirm").status(403)
 	for _, code := range []domain.Code{domain.CodeUnavailable, domain.CodeStorageFull, domain.CodeRateLimited, api.CodeInternal} {
-		pages[string(code)] = s.refused(query, api.NewError(code, ""))
+		pages[string(code)] = s.errorPage(query, api.NewError(code, ""))
 	}
 	return pages
 }
 
-// refused is the page of an error that is hard to bring about.
-func (s *ownerSite) refused(query string, err error) *result {
+// errorPage returns the page of an error that is hard to bring about.
+func (s *ownerSite) errorPage(query string, err error) *result {
 	w := httptest.NewRecorder()
 	fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.RenderError(w, r, err) })
 	s.server.observer.Observe(fails, w, httptest.NewRequest("GET", "/owner/x"+query, nil))
@@ -81,12 +81,12 @@ func (s *ownerSite) refused(query string, err error) *result {
 
 func TestOwnerPage_IsValidInEveryState(t *testing.T) {
 	s := newOwnerSite(t)
-	want := ownersAnswer.and("Allow", "", "Retry-After", "")
+	want := ownerPageHeaders.and("Allow", "", "Retry-After", "")
 	for _, lang := range []string{"en", "zh"} {
 		for name, page := range s.ownerPages(lang) {
 			doc := parsePage(t, page.Body)
-			for _, fault := range append(pageFaults(doc, ownAddress.MatchString), loadFaults(doc)...) {
-				t.Errorf("%s, %s: %s", name, lang, fault)
+			for _, problem := range append(pageProblems(doc, ownAddress.MatchString), loadProblems(doc)...) {
+				t.Errorf("%s, %s: %s", name, lang, problem)
 			}
 			if !bytes.HasPrefix(page.Body, []byte("<!DOCTYPE html>\n<html lang=\""+lang+"\">")) {
 				t.Errorf("%s, %s: begins with %.60q", name, lang, page.Body)
@@ -140,7 +140,7 @@ func TestOwnerPage_FollowsTheLanguage(t *testing.T) {
 	s := newOwnerSite(t)
 	_, token := s.pending("harbour-pilot")
 	for _, tt := range readersLanguages {
-		a := s.call("GET", "/owner/"+token+tt.query, "", nil, "Accept-Language: "+tt.accept).status(200)
+		a := s.send("GET", "/owner/"+token+tt.query, "", nil, "Accept-Language: "+tt.accept).status(200)
 		doc := parsePage(t, a.Body)
 		lang, _ := attribute(elements(doc, "html")[0], "lang")
 		if lang != tt.want || a.Header.Get("Content-Language") != tt.want {
@@ -163,7 +163,7 @@ func TestOwnerPage_FollowsTheLanguage(t *testing.T) {
 }
 
 // hostilePages are the pages of two agents that write text wherever they can:
-// one whose claim waits, one whose owner has a request to answer.
+// one whose claim waits, one whose owner has a request to response.
 type hostilePages struct {
 	*ownerSite
 	pending, claimed, sender string // keys
@@ -175,7 +175,7 @@ func newHostilePages(t testing.TB) *hostilePages {
 	s.pending = s.verified("tide-reader")
 	s.claimed, s.page = s.inForce("harbour-pilot")
 	s.sender = s.verified("lantern-keeper")
-	s.call("PATCH", "/api/me", s.claimed, `{"contact_policy":{"require_owner_receipt":true}}`).status(200)
+	s.send("PATCH", "/api/me", s.claimed, `{"contact_policy":{"require_owner_receipt":true}}`).status(200)
 	return s
 }
 
@@ -183,9 +183,9 @@ func newHostilePages(t testing.TB) *hostilePages {
 func (s *hostilePages) write(text string) map[string]*result {
 	s.Helper()
 	named := map[string]any{"name": text, "owner": text}
-	s.call("PATCH", "/api/me", s.pending, named).status(200)
-	s.call("PATCH", "/api/me", s.claimed, named).status(200)
-	s.call("PATCH", "/api/me", s.sender, named).status(200)
+	s.send("PATCH", "/api/me", s.pending, named).status(200)
+	s.send("PATCH", "/api/me", s.claimed, named).status(200)
+	s.send("PATCH", "/api/me", s.sender, named).status(200)
 	if page, err := s.store.OwnerPage(s.Context(), s.page); err != nil || !page.Claimed {
 		s.actAsOwner(s.page, domain.OwnerSubmission{Act: domain.OwnerConfirm})
 	}
@@ -193,15 +193,15 @@ func (s *hostilePages) write(text string) map[string]*result {
 	menu := map[string]any{"offerings": []any{map[string]any{
 		"title": text, "deliverable": text, "mode": "free", "for_whom": text, "not_doing": text, "turnaround_days": 3, "tags": []any{text},
 	}}}
-	offering := s.call("PUT", "/api/me/offerings", s.claimed, menu).status(200).text("offerings", 0, "id")
-	id := s.call("POST", "/api/agents/harbour-pilot/requests", s.sender, map[string]any{
+	offering := s.send("PUT", "/api/me/offerings", s.claimed, menu).status(200).text("offerings", 0, "id")
+	id := s.send("POST", "/api/agents/harbour-pilot/requests", s.sender, map[string]any{
 		"purpose": text, "deliverable": text, "context": text + "\n\n" + text, "compensation": "none", "offering_id": offering, "deadline": "2099-12-31",
 	}).status(201).text("request", "id")
-	s.call("POST", "/api/requests/"+id+"/accept", s.claimed, nil).status(200)
+	s.send("POST", "/api/requests/"+id+"/accept", s.claimed, nil).status(200)
 	pages := map[string]*result{
 		"pending": s.open("/owner/"+pending, "en").status(200),
 		"claimed": s.open("/owner/"+s.page, "zh").status(200),
-		"stale":   s.send(s.page, "?lang=en", "act", "withdraw").status(409),
+		"stale":   s.submit(s.page, "?lang=en", "act", "withdraw").status(409),
 	}
 	s.actAsOwner(s.page, domain.OwnerSubmission{Act: domain.OwnerAgree, Request: id})
 	s.clock.Advance(domain.Day) // so that no weekly cap is met

@@ -21,7 +21,7 @@ import (
 
 const formType = "Content-Type: application/x-www-form-urlencoded"
 
-// ownerOf is the address of an agent's owner; each has its own.
+// ownerOf returns the address of an agent's owner; each has its own.
 func ownerOf(handle string) string { return "canary-of-" + handle + "@harbour.example.org" }
 
 // ownerSite is a site with helpers for owner's pages.
@@ -32,7 +32,7 @@ func newOwnerSite(t testing.TB, options ...func(*siteOptions)) *ownerSite {
 	return &ownerSite{newSite(t, options...)}
 }
 
-// pending has an agent ask for a claim, and returns its key and the link's token.
+// pending registers an agent that requests a claim, and returns its key and the token.
 func (s *ownerSite) pending(handle string, more ...any) (key, token string) {
 	s.Helper()
 	key = s.verified(handle, more...)
@@ -50,14 +50,14 @@ func (s *ownerSite) inForce(handle string, more ...any) (key, token string) {
 // awaiting has a request wait for the owner's receipt, and returns its id.
 func (s *ownerSite) awaiting(key, handle, sender string) string {
 	s.Helper()
-	s.call("PATCH", "/api/me", key, `{"contact_policy":{"require_owner_receipt":true,"require_offering":false,"weekly_cap":50}}`).status(200)
+	s.send("PATCH", "/api/me", key, `{"contact_policy":{"require_owner_receipt":true,"require_offering":false,"weekly_cap":50}}`).status(200)
 	id := s.ask(sender, handle)
-	s.call("POST", "/api/requests/"+id+"/accept", key, nil).status(200)
+	s.send("POST", "/api/requests/"+id+"/accept", key, nil).status(200)
 	return id
 }
 
-// unverify takes an agent's verification away and leaves its claim, which no call
-// does, but a file may hold.
+// unverify removes the verification of an agent but not its claim, which no request does but a
+// file may contain.
 func (s *ownerSite) unverify(handle string) {
 	s.Helper()
 	s.database.MustExec(`UPDATE agents SET verified_at = NULL WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle)
@@ -66,10 +66,10 @@ func (s *ownerSite) unverify(handle string) {
 // open shows a page as a browser of this language does.
 func (s *ownerSite) open(path, lang string) *result {
 	s.Helper()
-	return s.call("GET", path+"?lang="+lang, "", nil)
+	return s.send("GET", path+"?lang="+lang, "", nil)
 }
 
-// form is the one-time token of the page as it is now.
+// form returns the present one-time token of the page.
 func (s *ownerSite) form(token string) string {
 	s.Helper()
 	page, err := s.store.OwnerPage(context.Background(), token)
@@ -79,20 +79,20 @@ func (s *ownerSite) form(token string) string {
 	return page.Form
 }
 
-// send posts a form to an owner's page; fields are names and values.
-func (s *ownerSite) send(token, query string, fields ...string) *result {
+// submit posts a form to an owner's page; fields are names and values.
+func (s *ownerSite) submit(token, query string, fields ...string) *result {
 	s.Helper()
 	form := url.Values{}
 	for i := 0; i+1 < len(fields); i += 2 {
 		form.Set(fields[i], fields[i+1])
 	}
-	return s.call("POST", "/owner/"+token+query, "", form.Encode(), formType)
+	return s.send("POST", "/owner/"+token+query, "", form.Encode(), formType)
 }
 
-// press sends a form of the page as it is now.
+// press submits the present form of the page.
 func (s *ownerSite) press(token string, act domain.OwnerAction, fields ...string) *result {
 	s.Helper()
-	return s.send(token, "", append([]string{"form", s.form(token), "act", string(act)}, fields...)...)
+	return s.submit(token, "", append([]string{"form", s.form(token), "act", string(act)}, fields...)...)
 }
 
 func TestOwnerPage_OpeningChangesNothing(t *testing.T) {
@@ -108,8 +108,8 @@ func TestOwnerPage_OpeningChangesNothing(t *testing.T) {
 				if token == "unknown" {
 					want = 404
 				}
-				s.call("GET", "/owner/"+token+query, "", nil).status(want)
-				s.call("HEAD", "/owner/"+token+query, "", nil).status(want)
+				s.send("GET", "/owner/"+token+query, "", nil).status(want)
+				s.send("HEAD", "/owner/"+token+query, "", nil).status(want)
 			}
 		}
 	}
@@ -140,17 +140,17 @@ var ownerStates = map[string]func(s *ownerSite, handle string) (token string){
 	},
 	"another owner named": func(s *ownerSite, handle string) string {
 		key, token := s.inForce(handle)
-		s.call("PATCH", "/api/me", key, `{"owner":"Somebody Else"}`).status(200)
+		s.send("PATCH", "/api/me", key, `{"owner":"Somebody Else"}`).status(200)
 		return token
 	},
 	"mailbox changed": func(s *ownerSite, handle string) string {
 		key, token := s.inForce(handle)
-		s.call("PATCH", "/api/me", key, map[string]any{"mailbox": "new-" + handle + "@example.org"}).status(200)
+		s.send("PATCH", "/api/me", key, map[string]any{"mailbox": "new-" + handle + "@example.org"}).status(200)
 		return token
 	},
 	"mailbox changed and verified": func(s *ownerSite, handle string) string {
 		key, token := s.inForce(handle)
-		s.call("PATCH", "/api/me", key, map[string]any{"mailbox": "new-" + handle + "@example.org"}).status(200)
+		s.send("PATCH", "/api/me", key, map[string]any{"mailbox": "new-" + handle + "@example.org"}).status(200)
 		s.verify(key)
 		return token
 	},
@@ -195,8 +195,7 @@ func TestOwnerPage_ButtonsInEveryState(t *testing.T) {
 	}
 }
 
-// waits puts a request before the owner of an agent in any state of its claim:
-// the policy may have asked for the receipt before.
+// waits creates a request that waits for the owner's receipt, in any state of the claim.
 func (s *ownerSite) waits(handle, sender string) string {
 	s.Helper()
 	s.database.MustExec(`UPDATE agents SET require_offering = FALSE WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle)
@@ -208,7 +207,7 @@ func (s *ownerSite) waits(handle, sender string) string {
 func TestOwnerPage_ButtonsAct(t *testing.T) {
 	s := newOwnerSite(t)
 	sender := s.verified("lantern-keeper")
-	card := func(handle string) *result { return s.call("GET", "/api/agents/"+handle, "", nil) }
+	card := func(handle string) *result { return s.send("GET", "/api/agents/"+handle, "", nil) }
 
 	key, token := s.pending("harbour-pilot")
 	s.press(token, domain.OwnerConfirm).status(200)
@@ -220,18 +219,18 @@ func TestOwnerPage_ButtonsAct(t *testing.T) {
 		t.Errorf("the request is not on the page: %s", body)
 	}
 	s.press(token, domain.OwnerAgree, "request", agreed).status(200)
-	if a := s.call("GET", "/api/requests/"+agreed, sender, nil); a.text("request", "mailboxes", "to") != "harbour-pilot@example.org" {
+	if a := s.send("GET", "/api/requests/"+agreed, sender, nil); a.text("request", "mailboxes", "to") != "harbour-pilot@example.org" {
 		t.Errorf("agreed: %s", a.Body)
 	}
-	refused := s.awaiting(key, "harbour-pilot", s.verified("diffwarden"))
-	s.press(token, domain.OwnerRefuse, "request", refused).status(200)
-	if a := s.call("GET", "/api/requests/"+refused, key, nil); a.text("request", "status") != "declined" || a.value("request", "mailboxes") != nil {
+	rejected := s.awaiting(key, "harbour-pilot", s.verified("diffwarden"))
+	s.press(token, domain.OwnerRefuse, "request", rejected).status(200)
+	if a := s.send("GET", "/api/requests/"+rejected, key, nil); a.text("request", "status") != "declined" || a.value("request", "mailboxes") != nil {
 		t.Errorf("refused: %s", a.Body)
 	}
 
-	answer := s.press(token, domain.OwnerRotateKey).status(200)
-	fresh := string(answer.Body[strings.Index(string(answer.Body), "cq_"):][:52])
-	if s.works(key) || !s.works(fresh) {
+	response := s.press(token, domain.OwnerRotateKey).status(200)
+	fresh := string(response.Body[strings.Index(string(response.Body), "cq_"):][:52])
+	if s.keyWorks(key) || !s.keyWorks(fresh) {
 		t.Error("the old key works, or the one shown does not")
 	}
 	if strings.Contains(string(s.open("/owner/"+token, "en").Body), "cq_") {
@@ -276,7 +275,7 @@ func TestOwnerPage_NewKeyUnverifiesChangedMailbox(t *testing.T) {
 	if body := string(s.press(token, domain.OwnerRotateKey).status(200).Body); !strings.Contains(body, "The mailbox of the agent is not verified") {
 		t.Errorf("not said: %s", body)
 	}
-	if s.call("GET", "/api/agents/harbour-pilot", "", nil).value("agent", "verified") != false {
+	if s.send("GET", "/api/agents/harbour-pilot", "", nil).value("agent", "verified") != false {
 		t.Error("the changed mailbox is still verified")
 	}
 }
@@ -296,13 +295,13 @@ func TestOwnerPage_FormActsOnce(t *testing.T) {
 		}
 		token := ownerStates[state](s, handle)
 		fields := []string{"form", s.form(token), "act", string(act), "confirm", handle, "request", s.waits(handle, sender)}
-		s.send(token, "", fields...).status(200)
+		s.submit(token, "", fields...).status(200)
 		before := s.state()
 		want := 409
 		if slices.Contains(gone, act) {
 			want = 404
 		}
-		if a := s.send(token, "", fields...); a.Status != want {
+		if a := s.submit(token, "", fields...); a.Status != want {
 			t.Errorf("%s again: %d, want %d", act, a.Status, want)
 		}
 		if diff := cmp.Diff(before, s.state()); diff != "" {
@@ -338,17 +337,17 @@ func TestOwnerPage_ForeignFormsAreRejected(t *testing.T) {
 			if slices.Contains(pass, origin) {
 				want = 409 // it got through to the form, which is out of date
 			}
-			a := s.call("POST", "/owner/"+token, "", "form=old&act=confirm", append(headers, formType)...)
+			a := s.send("POST", "/owner/"+token, "", "form=old&act=confirm", append(headers, formType)...)
 			if a.Status != want {
 				t.Errorf("POST from %q, %q: %d, want %d", origin, site, a.Status, want)
 			}
 			for _, method := range []string{"GET", "HEAD"} {
-				s.call(method, "/owner/"+token, "", nil, headers...).status(200)
+				s.send(method, "/owner/"+token, "", nil, headers...).status(200)
 			}
 		}
 	}
 	// A browser's ordinary press under this page's referrer policy.
-	s.call("POST", "/owner/"+token, "", "act=confirm&form="+s.form(token), formType, "Origin: null", "Sec-Fetch-Site: same-origin").status(200)
+	s.send("POST", "/owner/"+token, "", "act=confirm&form="+s.form(token), formType, "Origin: null", "Sec-Fetch-Site: same-origin").status(200)
 }
 
 func TestDev_OwnerPageMayPost(t *testing.T) {
@@ -356,9 +355,9 @@ func TestDev_OwnerPageMayPost(t *testing.T) {
 	o := &ownerSite{s}
 	_, token := o.pending("harbour-pilot")
 	body := "act=confirm&form=" + o.form(token)
-	s.call("POST", "/owner/"+token, "", body, formType, "Origin: null").refused(403, domain.CodeForbidden)
-	s.call("POST", "/owner/"+token, "", body, formType, "Origin: null", "Sec-Fetch-Site: cross-site").refused(403, domain.CodeForbidden)
-	s.call("POST", "/owner/"+token, "", body, formType, "Origin: null", "Sec-Fetch-Site: same-origin").status(200)
+	s.send("POST", "/owner/"+token, "", body, formType, "Origin: null").rejected(403, domain.CodeForbidden)
+	s.send("POST", "/owner/"+token, "", body, formType, "Origin: null", "Sec-Fetch-Site: cross-site").rejected(403, domain.CodeForbidden)
+	s.send("POST", "/owner/"+token, "", body, formType, "Origin: null", "Sec-Fetch-Site: same-origin").status(200)
 }
 
 func TestOwnerPage_ParsesFormsStrictly(t *testing.T) {
@@ -393,12 +392,12 @@ func TestOwnerPage_ParsesFormsStrictly(t *testing.T) {
 		if name == "fields as a query" {
 			path += "?" + form
 		}
-		a := s.call("POST", path, "", tt.body, headers...)
+		a := s.send("POST", path, "", tt.body, headers...)
 		if a.Status != tt.want || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
 			t.Errorf("%s: %d %s, want %d", name, a.Status, a.Header.Get("Content-Type"), tt.want)
 		}
 	}
-	s.call("POST", "/owner/"+token, "", form+"&x="+strings.Repeat("x", 8<<10-len(form)-3), formType+"; charset=UTF-8").status(200)
+	s.send("POST", "/owner/"+token, "", form+"&x="+strings.Repeat("x", 8<<10-len(form)-3), formType+"; charset=UTF-8").status(200)
 }
 
 func TestOwnerPage_LimitsAgentsPerOwner(t *testing.T) {
@@ -423,7 +422,7 @@ func TestOwnerPage_RequestsOfOthersAreNotFound(t *testing.T) {
 		s.press(token, act, "request", id).status(409)
 		s.press(token, act, "request", "req_unknown").status(409)
 	}
-	if a := s.call("GET", "/api/requests/"+id, key, nil); a.text("request", "status") != "awaiting_owner" {
+	if a := s.send("GET", "/api/requests/"+id, key, nil); a.text("request", "status") != "awaiting_owner" {
 		t.Errorf("another's owner acted: %s", a.Body)
 	}
 	s.clock.Advance(8 * 24 * time.Hour)
@@ -446,20 +445,20 @@ func TestOwnerPage_ErrorsArePages(t *testing.T) {
 		{"PUT /owner/" + token, 405}, {"PATCH /owner/" + token, 405}, {"DELETE /owner/" + token, 405},
 	} {
 		method, path, _ := strings.Cut(a.call, " ")
-		got := s.call(method, path, "", nil).status(a.want)
+		got := s.send(method, path, "", nil).status(a.want)
 		if !strings.HasPrefix(got.Header.Get("Content-Type"), "text/html") || got.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %v", a.call, got.Header)
 		}
 	}
 	for _, path := range []string{"/owner", "/Owner/" + token, "//owner/" + token, "/owners/x", "/nowhere"} {
-		s.call("GET", path, "", nil).refused(404, domain.CodeNotFound)
+		s.send("GET", path, "", nil).rejected(404, domain.CodeNotFound)
 	}
-	s.send("unknown", "", "act", "confirm").status(404)
+	s.submit("unknown", "", "act", "confirm").status(404)
 	s.clock.Advance(71 * time.Hour)
 	s.open("/owner/"+token, "en").status(200)
 	s.clock.Advance(time.Hour)
 	s.open("/owner/"+token, "en").status(404)
-	s.send(token, "", "act", "confirm").status(404)
+	s.submit(token, "", "act", "confirm").status(404)
 	var limited *result
 	for range 41 {
 		limited = s.open("/owner/x", "zh")
@@ -467,7 +466,7 @@ func TestOwnerPage_ErrorsArePages(t *testing.T) {
 	if limited.Status != 429 || limited.Header.Get("Retry-After") == "" || !strings.Contains(string(limited.Body), "访问过于频繁") {
 		t.Errorf("%d %v", limited.Status, limited.Header)
 	}
-	s.send(token, "", "act", "confirm").status(429)
+	s.submit(token, "", "act", "confirm").status(429)
 }
 
 func TestOwnerPage_FailureIsLogged(t *testing.T) {
@@ -514,12 +513,12 @@ func TestOwnerPage_TokenIsNotLogged(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer, err := s.client.Do(r)
+			response, err := s.client.Do(r)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = answer.Body.Close()
-			for name, values := range answer.Header {
+			_ = response.Body.Close()
+			for name, values := range response.Header {
 				if strings.Contains(strings.Join(values, " "), token) {
 					t.Errorf("%s %s: the header %s holds the token", method, path, name)
 				}

@@ -12,22 +12,21 @@ import (
 	"golang.org/x/net/html"
 )
 
-// personReader reads pages in a language. It learns the words for what the API
-// says in codes, and holds a page to them: a word has one meaning.
+// personReader reads pages in a language. It learns the word for each code of the API, and checks
+// that a word has one meaning.
 type personReader struct {
 	*site
 	lang  string
 	words map[string]string
 }
 
-// readers are those of both languages.
+// readers returns those of both languages.
 func (s *site) readers() []*personReader {
 	return []*personReader{{s, "en", map[string]string{}}, {s, "zh", map[string]string{}}}
 }
 
-// means fails the test unless a word always stands for this code, and no other word
-// does.
-func (r *personReader) means(about, code, word string) {
+// checkWord fails the test unless a word always represents this code, and no other word does.
+func (r *personReader) checkWord(about, code, word string) {
 	r.Helper()
 	word = strings.TrimSpace(word)
 	for _, pair := range [][2]string{{about + " " + code, word}, {about + " as " + word, code}} {
@@ -38,7 +37,7 @@ func (r *personReader) means(about, code, word string) {
 	}
 }
 
-// shownCard is what a card shows, in the order of the page, but for its own words.
+// shownCard is the content of a card in the order of the page, without the page's own words.
 type shownCard struct {
 	Heading string
 	Quoted  []string // what stands in quotations
@@ -94,7 +93,7 @@ func readCard(doc *html.Node) (c shownCard) {
 	return c
 }
 
-// inSection tells whether an element stands in the section of this heading.
+// inSection reports whether an element is in the section with this heading.
 func inSection(n *html.Node, heading string) bool {
 	for ; n != nil; n = n.Parent {
 		if by, _ := attribute(n, "aria-labelledby"); by == heading {
@@ -104,7 +103,7 @@ func inSection(n *html.Node, heading string) bool {
 	return false
 }
 
-// cardOf is what the page should show of the API's answers.
+// cardOf returns the expected content of the page from the API's responses.
 func (r *personReader) cardOf(a AgentCard, work CollabList) shownCard {
 	c := shownCard{Heading: a.Agent.Handle, Counted: "counts "}
 	if a.Evidence.Confirmed > 0 {
@@ -229,8 +228,8 @@ func (c *shownCard) list(values []string, between string) {
 
 func (c *shownCard) time(at domain.Time) { c.Times = append(c.Times, at.String()) }
 
-// understands holds the words of a card to what the API says in codes.
-func (r *personReader) understands(doc *html.Node, a AgentCard, work CollabList) {
+// checkWords compares the words of a card with the codes of the API.
+func (r *personReader) checkWords(doc *html.Node, a AgentCard, work CollabList) {
 	r.Helper()
 	modes, links, checks := a.Agent.Offerings, a.Agent.Trust.Links, 0
 	var works []string
@@ -238,18 +237,18 @@ func (r *personReader) understands(doc *html.Node, a AgentCard, work CollabList)
 		text := innerText(n)
 		switch {
 		case hasClass(n, "badge") && levelClass.MatchString(fmt.Sprint(n.Attr)):
-			r.means("standing", levelClass.FindString(fmt.Sprint(n.Attr)), text)
+			r.checkWord("standing", levelClass.FindString(fmt.Sprint(n.Attr)), text)
 		case hasClass(n, "badge"):
-			r.means("mode", modes[0].Mode, text)
+			r.checkWord("mode", modes[0].Mode, text)
 			modes = modes[1:]
 		case n.Data == "li" && hasClass(n.Parent, "checks"):
 			text = strings.Split(text, " (")[0]
 			if checks++; checks > 2 {
-				r.means("link", links[0].Status, strings.TrimPrefix(text, links[0].URL+":"))
+				r.checkWord("link", links[0].Status, strings.TrimPrefix(text, links[0].URL+":"))
 				links = links[1:]
 				continue
 			}
-			r.means("proof", fmt.Sprint(checks, a.Agent.Trust.MailboxVerified && checks == 1 || a.Agent.Trust.OwnerClaimed), text)
+			r.checkWord("proof", fmt.Sprint(checks, a.Agent.Trust.MailboxVerified && checks == 1 || a.Agent.Trust.OwnerClaimed), text)
 		case n.Data == "p" && hasClass(n, "facts-line") && inSection(n, "evidence"):
 			spans := elements(n, "span")
 			works = append(works, fmt.Sprint(innerText(spans[len(spans)-1]) == innerText(elements(n, "time")[0])))
@@ -261,23 +260,23 @@ func (r *personReader) understands(doc *html.Node, a AgentCard, work CollabList)
 		}
 	}
 	fields := slices.DeleteFunc(elements(doc, "dd"), func(n *html.Node) bool { return !inSection(n, "contact") })
-	r.means("offering required", fmt.Sprint(a.Agent.ContactPolicy.RequireOffering), innerText(fields[1]))
+	r.checkWord("offering required", fmt.Sprint(a.Agent.ContactPolicy.RequireOffering), innerText(fields[1]))
 }
 
-// cardsAreAnswered compares cards with the API's answers.
-func (s *site) cardsAreAnswered(handles []string) {
+// checkCards compares cards with the API's responses.
+func (s *site) checkCards(handles []string) {
 	s.Helper()
 	for _, r := range s.readers() {
 		for _, handle := range handles {
 			var card AgentCard
 			var work CollabList
-			s.sent("GET", "/api/agents/"+handle).status(200).into(&card)
-			s.sent("GET", "/api/collabs?limit=5&handle="+handle).status(200).into(&work)
-			doc := parsePage(s, s.look(inLanguage("/agents/"+handle, r.lang)).status(200).Body)
+			s.sendRaw("GET", "/api/agents/"+handle).status(200).into(&card)
+			s.sendRaw("GET", "/api/collabs?limit=5&handle="+handle).status(200).into(&work)
+			doc := parsePage(s, s.openPage(inLanguage("/agents/"+handle, r.lang)).status(200).Body)
 			if diff := cmp.Diff(r.cardOf(card, work), readCard(doc)); diff != "" {
 				s.Errorf("%s in %s (-answer +page):\n%s", handle, r.lang, diff)
 			}
-			r.understands(doc, card, work)
+			r.checkWords(doc, card, work)
 		}
 	}
 }

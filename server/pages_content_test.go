@@ -20,7 +20,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// shownCall is what a page shows of a call, in a list or whole, or of a reply.
+// shownCall is the content of a call, in a list or on its page, or of a reply.
 type shownCall struct {
 	ID, Kind, Author, Level string
 	Quoted, Times           []string
@@ -33,7 +33,7 @@ func (r *personReader) readCall(n *html.Node) (c shownCall) {
 		switch {
 		case hasClass(n, "kind"):
 			c.Kind = strings.TrimPrefix(class, "kind ")
-			r.means("kind", c.Kind, innerText(n))
+			r.checkWord("kind", c.Kind, innerText(n))
 		case strings.HasPrefix(href, "/calls/"):
 			c.ID = strings.TrimPrefix(strings.Split(href, "?")[0], "/calls/")
 		case n.Data == "q" || n.Data == "blockquote":
@@ -42,20 +42,20 @@ func (r *personReader) readCall(n *html.Node) (c shownCall) {
 			c.Author = innerText(n)
 		case hasClass(n, "badge"):
 			c.Level = levelClass.FindString(class)
-			r.means("standing", c.Level, innerText(n))
+			r.checkWord("standing", c.Level, innerText(n))
 		case n.Data == "time":
 			at, _ := attribute(n, "datetime")
 			c.Times = append(c.Times, at)
 			if len(at) == len(time.DateOnly) { // a deadline, and before it whether it has passed
 				passed := at < r.store.Now().UTC().Format(time.DateOnly)
-				r.means("deadline, passed", fmt.Sprint(passed), n.PrevSibling.Data)
+				r.checkWord("deadline, passed", fmt.Sprint(passed), n.PrevSibling.Data)
 			}
 		}
 	}
 	return c
 }
 
-// listedCall is what a list should show of a call.
+// listedCall returns the expected content of a call in a list.
 func listedCall(p Post) shownCall {
 	c := shownCall{ID: p.ID, Kind: p.Kind, Author: p.Author.Handle, Level: fmt.Sprintf("level-%d", p.Author.Level), Quoted: []string{p.Title}, Times: []string{p.CreatedAt.String()}}
 	if p.Deadline != nil {
@@ -69,7 +69,7 @@ func listedCall(p Post) shownCall {
 	return c
 }
 
-// wholeCall is what a call's own page should show but for the replies.
+// wholeCall returns the expected content of a call's page without the replies.
 func wholeCall(p Post) shownCall {
 	c := listedCall(p)
 	c.ID, c.Quoted = "", []string{p.Title, p.Body}
@@ -82,32 +82,32 @@ func wholeCall(p Post) shownCall {
 	return c
 }
 
-// remarshal reads a part of an answer into a value.
+// remarshal reads a part of a response into a value.
 func remarshal(from, to any) error { return json.Unmarshal(api.Marshal(from), to) }
 
-// walked are all records of a list, or all replies to a call, by walking next.
-func walked[T any](s *site, path, plural string) (all []T) {
+// allRecords returns all records of a list, or all replies to a call, by walking next.
+func allRecords[T any](s *site, path, plural string) (all []T) {
 	s.Helper()
 	for path != "" {
-		a := s.sent("GET", path).status(200)
+		a := s.sendRaw("GET", path).status(200)
 		var page []T
-		sure(true, remarshal(a.value(plural), &page))(s)
+		must(true, remarshal(a.value(plural), &page))(s)
 		all = append(all, page...)
 		path = a.text("next")
 	}
 	return all
 }
 
-// turned are all pages of a list for people, by following its next page. Each but
+// allPages returns all pages of a list for people, by following its next page. Each but
 // the first leads back to it.
-func turned(s *site, path string) (pages []*html.Node) {
+func allPages(s *site, path string) (pages []*html.Node) {
 	s.Helper()
 	first := canonicalQuery(path)
 	for path != "" {
 		if len(pages) > 100 {
 			s.Fatalf("%s has no end", path)
 		}
-		doc := parsePage(s, s.look(path).status(200).Body)
+		doc := parsePage(s, s.openPage(path).status(200).Body)
 		back := slices.ContainsFunc(elements(doc, "a"), func(n *html.Node) bool {
 			href, _ := attribute(n, "href")
 			return hasClass(n.Parent, "onward") && href == first
@@ -121,7 +121,7 @@ func turned(s *site, path string) (pages []*html.Node) {
 	return pages
 }
 
-// entries are those of a list, or the replies to a call.
+// entries returns the entries of a list, or the replies to a call.
 func entries(doc *html.Node) (found []*html.Node) {
 	for _, n := range elements(doc, "article") {
 		if hasClass(n, "entry") {
@@ -131,17 +131,17 @@ func entries(doc *html.Node) (found []*html.Node) {
 	return found
 }
 
-// callsAreAnswered compares every call with the API's answers.
-func (s *site) callsAreAnswered() {
+// checkCalls compares every call with the API's responses.
+func (s *site) checkCalls() {
 	s.Helper()
-	posts := walked[Post](s, "/api/posts?limit=100", "posts")
+	posts := allRecords[Post](s, "/api/posts?limit=100", "posts")
 	for _, r := range s.readers() {
 		var want, got []shownCall
 		for _, p := range posts {
 			want = append(want, listedCall(p))
-			r.threadIsAnswered(p)
+			r.checkThread(p)
 		}
-		for _, doc := range turned(s, inLanguage("/calls", r.lang)) {
+		for _, doc := range allPages(s, inLanguage("/calls", r.lang)) {
 			for _, entry := range entries(doc) {
 				got = append(got, r.readCall(entry))
 			}
@@ -152,16 +152,16 @@ func (s *site) callsAreAnswered() {
 	}
 }
 
-// threadIsAnswered compares a call's own pages with the API's answers.
-func (r *personReader) threadIsAnswered(p Post) {
+// checkThread compares a call's own pages with the API's responses.
+func (r *personReader) checkThread(p Post) {
 	r.Helper()
 	var want, got []shownCall
-	for _, reply := range walked[Reply](r.site, "/api/posts/"+p.ID, "replies") {
+	for _, reply := range allRecords[Reply](r.site, "/api/posts/"+p.ID, "replies") {
 		want = append(want, shownCall{
 			ID: reply.ID, Author: reply.Author.Handle, Level: fmt.Sprintf("level-%d", reply.Author.Level), Quoted: []string{reply.Body}, Times: []string{reply.CreatedAt.String()},
 		})
 	}
-	for _, doc := range turned(r.site, inLanguage("/calls/"+p.ID, r.lang)) {
+	for _, doc := range allPages(r.site, inLanguage("/calls/"+p.ID, r.lang)) {
 		for _, entry := range entries(doc) {
 			c := r.readCall(entry)
 			c.ID, _ = attribute(entry, "id")
@@ -182,7 +182,7 @@ func (r *personReader) threadIsAnswered(p Post) {
 	}
 }
 
-// found is how many records a list says that there are.
+// found returns the number of records that a list reports.
 func found(doc *html.Node) string {
 	for _, n := range elements(doc) {
 		if hasClass(n, "found") {
@@ -192,7 +192,7 @@ func found(doc *html.Node) string {
 	return "not said"
 }
 
-// agentLines are the agents of pages, a line for each.
+// agentLines returns the agents of pages, a line for each.
 func agentLines(pages ...*html.Node) (lines []string) {
 	for _, doc := range pages {
 		for _, entry := range entries(doc) {
@@ -203,7 +203,7 @@ func agentLines(pages ...*html.Node) (lines []string) {
 	return lines
 }
 
-// agentLine is what a list should show of an agent.
+// agentLine returns the expected content of an agent in a list.
 func agentLine(b BriefItem) string {
 	quoted := []string{b.Name}
 	if b.Tagline != nil {
@@ -220,22 +220,21 @@ func agentLine(b BriefItem) string {
 	return fmt.Sprintf("%s %q [level-%d] [%s]", b.Handle, quoted, b.TrustLevel, b.LastActiveAt)
 }
 
-// listsAreAnswered turns the pages of searches for agents and for calls to their
-// ends, and compares them with the API.
-func (s *site) listsAreAnswered(agents, calls []string) {
+// checkLists follows the pages of searches to their ends, and compares them with the API.
+func (s *site) checkLists(agents, calls []string) {
 	s.Helper()
 	languages := []string{"en", "zh"}
 	for i, query := range agents {
 		lang := languages[i%2]
 		var want []string
 		total := 0
-		for _, b := range walked[BriefItem](s, "/api/agents?view=brief&limit=20&"+query, "agents") {
+		for _, b := range allRecords[BriefItem](s, "/api/agents?view=brief&limit=20&"+query, "agents") {
 			want = append(want, agentLine(b))
 			if b.Match != "some" {
 				total++
 			}
 		}
-		pages := turned(s, inLanguage("/agents?"+query, lang))
+		pages := allPages(s, inLanguage("/agents?"+query, lang))
 		if diff := cmp.Diff(want, agentLines(pages...)); diff != "" {
 			s.Errorf("agents by %q in %s (-answer +page):\n%s", query, lang, diff)
 		}
@@ -244,14 +243,14 @@ func (s *site) listsAreAnswered(agents, calls []string) {
 	for i, query := range calls {
 		var want, got []string
 		total := 0
-		for _, p := range walked[PostItem](s, "/api/posts?limit=20&"+query, "posts") {
+		for _, p := range allRecords[PostItem](s, "/api/posts?limit=20&"+query, "posts") {
 			want = append(want, p.ID)
 			if p.Match != "some" {
 				total++
 			}
 		}
 		r := s.readers()[i%2]
-		pages := turned(s, inLanguage("/calls?"+query, r.lang))
+		pages := allPages(s, inLanguage("/calls?"+query, r.lang))
 		for _, doc := range pages {
 			for _, entry := range entries(doc) {
 				got = append(got, r.readCall(entry).ID)
@@ -264,7 +263,7 @@ func (s *site) listsAreAnswered(agents, calls []string) {
 	}
 }
 
-// counts fails the test unless every page of a list says how many there are.
+// counts fails the test unless every page of a list reports this number of records.
 func (s *site) counts(what string, pages []*html.Node, want int) {
 	s.Helper()
 	for _, doc := range pages {
@@ -274,12 +273,12 @@ func (s *site) counts(what string, pages []*html.Node, want int) {
 	}
 }
 
-// homeIsAnswered compares the home page with the lists and the counts.
-func (s *site) homeIsAnswered() {
+// checkHome compares the home page with the lists and the counts.
+func (s *site) checkHome() {
 	s.Helper()
-	stats := s.sent("GET", "/api/stats").status(200)
+	stats := s.sendRaw("GET", "/api/stats").status(200)
 	for _, r := range s.readers() {
-		doc := parsePage(s, s.look(inLanguage("/", r.lang)).status(200).Body)
+		doc := parsePage(s, s.openPage(inLanguage("/", r.lang)).status(200).Body)
 		var want, got []string
 		for _, name := range []string{"agents", "agents_verified", "agents_owner_claimed", "posts", "confirmed_collaborations"} {
 			want = append(want, fmt.Sprint(stats.value(name)))
@@ -287,11 +286,11 @@ func (s *site) homeIsAnswered() {
 		for _, n := range elements(doc, "b") {
 			got = append(got, innerText(n))
 		}
-		for _, b := range walked[BriefItem](s, "/api/agents?view=brief&limit=100", "agents")[:6] {
+		for _, b := range allRecords[BriefItem](s, "/api/agents?view=brief&limit=100", "agents")[:6] {
 			want = append(want, agentLine(b))
 		}
 		got = append(got, agentLines(doc)[:6]...)
-		for _, p := range walked[Post](s, "/api/posts?limit=100", "posts")[:4] {
+		for _, p := range allRecords[Post](s, "/api/posts?limit=100", "posts")[:4] {
 			want = append(want, fmt.Sprint(listedCall(p)))
 		}
 		for _, entry := range entries(doc)[6:] {
@@ -303,21 +302,21 @@ func (s *site) homeIsAnswered() {
 	}
 }
 
-// TestPages_OfTheDemoMatchTheAPI: what stands on them is what the API says.
+// TestPages_OfTheDemoMatchTheAPI: pages show the content of the API's responses.
 func TestPages_OfTheDemoMatchTheAPI(t *testing.T) {
 	proof.OneByOne(t)
 	demo := newDevSite(t, true)
 	for name, check := range map[string]func(*site){
-		"home": (*site).homeIsAnswered, "calls": (*site).callsAreAnswered, "feed": (*site).feedHoldsTheNewestCalls, "sizes": (*site).pagesAreSmall,
+		"home": (*site).checkHome, "calls": (*site).checkCalls, "feed": (*site).checkFeed, "sizes": (*site).checkPageSizes,
 		"cards": func(s *site) {
 			var handles []string
 			for _, agent := range s.devAgents() {
 				handles = append(handles, agent.Handle)
 			}
-			s.cardsAreAnswered(handles)
+			s.checkCards(handles)
 		},
 		"lists": func(s *site) {
-			s.listsAreAnswered([]string{
+			s.checkLists([]string{
 				"", "q=translation", "q=%E7%BF%BB%E8%AF%91", "q=go+review", "q=harbourlight", "q=xyzzy", "capability=rust", "capability=RUST", "language=zh", "language=sv", "min_level=1", "min_level=2",
 				"min_level=0", "new=true", "new=true&min_level=1", "q=a&language=en&min_level=1&capability=go", "q=%2B+%22",
 			}, []string{
@@ -339,14 +338,14 @@ func TestPages_OfTheDemoMatchTheAPI(t *testing.T) {
 	}
 }
 
-// TestPages_InEveryStateMatchTheAPI: likewise where the demo does not come.
+// TestPages_InEveryStateMatchTheAPI: the same for states that the demo does not have.
 func TestPages_InEveryStateMatchTheAPI(t *testing.T) {
 	proof.OneByOne(t)
 	s := newPeopleSite(t)
-	s.cardsAreAnswered([]string{"harbour-pilot", "bare-card", "tide-gauge", "shut-door", "lantern-keeper", "reef-watcher"})
-	s.callsAreAnswered()
-	s.homeIsAnswered()
-	s.listsAreAnswered([]string{"", "q=crew", "q=tides", "language=sr-Latn", "q=crew&language=sr"}, []string{"author=harbour-pilot", "tag=%E6%B8%AF%E5%8F%A3", "open=true"})
+	s.checkCards([]string{"harbour-pilot", "bare-card", "tide-gauge", "shut-door", "lantern-keeper", "reef-watcher"})
+	s.checkCalls()
+	s.checkHome()
+	s.checkLists([]string{"", "q=crew", "q=tides", "language=sr-Latn", "q=crew&language=sr"}, []string{"author=harbour-pilot", "tag=%E6%B8%AF%E5%8F%A3", "open=true"})
 	for _, lang := range []string{"en", "zh"} {
 		for _, chosen := range []bool{false, true} {
 			s.crawl(base, lang, chosen, slices.Collect(maps.Values(s.paths()))...)
@@ -362,9 +361,9 @@ func TestPages_LinkToTheAPI(t *testing.T) {
 		if name == "home" {
 			continue // its twin is the index of the API
 		}
-		a := s.look(path).status(200)
+		a := s.openPage(path).status(200)
 		twin, _, _ := strings.Cut(strings.TrimPrefix(a.Header.Get("Link"), "<"), ">")
-		answer := s.sent("GET", twin).status(200)
+		response := s.sendRaw("GET", twin).status(200)
 		named := slices.ContainsFunc(elements(parsePage(t, a.Body), "link"), func(n *html.Node) bool {
 			kind, _ := attribute(n, "type")
 			href, _ := attribute(n, "href")
@@ -374,7 +373,7 @@ func TestPages_LinkToTheAPI(t *testing.T) {
 			t.Errorf("%s: the page does not name its twin %s", name, twin)
 		}
 		there := map[string]bool{}
-		for _, id := range recordIn.FindAllStringSubmatch(string(answer.Body), -1) {
+		for _, id := range recordIn.FindAllStringSubmatch(string(response.Body), -1) {
 			there[id[1]+id[2]] = true
 		}
 		shown := recordIn.FindAllStringSubmatch(string(a.Body), -1)
@@ -399,20 +398,20 @@ func TestPages_ExplainBadQueries(t *testing.T) {
 		}
 		twin := strings.NewReplacer("/calls.atom?", "/api/posts?", "/calls?", "/api/posts?", "/agents?", "/api/agents?").Replace(path)
 		var refusal api.ErrorBody
-		s.sent("GET", twin).refused(400, domain.CodeInvalidQuery).into(&refusal)
+		s.sendRaw("GET", twin).rejected(400, domain.CodeInvalidQuery).into(&refusal)
 		for _, lang := range []string{"en", "zh"} {
 			var want, got []string
 			for _, d := range refusal.Error.Details {
 				want = append(want, map[string]string{"en": d.MessageEN, "zh": d.MessageZH}[lang])
 			}
-			doc := parsePage(t, s.look(inLanguage(path, lang)).status(400).Body)
+			doc := parsePage(t, s.openPage(inLanguage(path, lang)).status(400).Body)
 			for _, n := range elements(elements(doc, "main")[0], "li") {
 				got = append(got, innerText(n))
 			}
 			if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 {
 				t.Errorf("%s in %s (-answer +page):\n%s", path, lang, diff)
 			}
-			u := sure(url.Parse(path))(t)
+			u := must(url.Parse(path))(t)
 			for _, values := range u.Query() {
 				if value := values[0]; len(value) > 3 && strings.Contains(innerText(doc), value) {
 					t.Errorf("%s repeats %q", path, value)
@@ -426,13 +425,13 @@ func TestPages_CountAsReads(t *testing.T) {
 	s := newSite(t, withLimits(ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 3, Period: time.Minute}}))
 	for _, path := range []string{"/", "/agents", "/agents/nobody", "/calls", "/calls/pst_0", "/calls.atom"} {
 		for n := range 3 {
-			a := s.look(inLanguage(path, "zh"))
+			a := s.openPage(inLanguage(path, "zh"))
 			if a.Status == 429 {
 				t.Errorf("%s: refused after %d", path, n)
 			}
 			a.counted("reads", ratelimit.Limit{Requests: 3, Period: time.Minute}, 2-n)
 		}
-		a := s.look(inLanguage(path, "zh")).status(429)
+		a := s.openPage(inLanguage(path, "zh")).status(429)
 		if a.Header.Get("Retry-After") != "20" || a.Header.Get("Content-Language") != "zh" || a.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %v", path, a.Header)
 		}

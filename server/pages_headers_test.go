@@ -13,10 +13,10 @@ import (
 	"golang.org/x/net/html"
 )
 
-// headers are those of an answer, by name.
+// headers are those of a response, by name.
 type headers map[string]string
 
-// and is a copy with further or other ones; an empty value takes one away.
+// and returns a copy with further or other headers; an empty value removes one.
 func (h headers) and(pairs ...string) headers {
 	h = maps.Clone(h)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -34,25 +34,25 @@ const (
 	htmlType      = "text/html; charset=utf-8"
 )
 
-// What answers of a kind have, and nothing else beside Date, Content-Length and
-// X-Request-Id.
+// The headers of responses by kind, without Date, Content-Length and X-Request-Id. Others must
+// not be set.
 var (
-	everyAnswer = headers{
+	everyResponse = headers{
 		"X-Content-Type-Options": "nosniff", "Content-Security-Policy": policyOfRest,
 		"Cross-Origin-Resource-Policy": "cross-origin", "Vary": "Accept-Encoding",
 	}
-	constantAnswer = everyAnswer.and("Access-Control-Allow-Origin", "*", "Cache-Control", api.Revalidate, "Etag", "W/")
-	jsonAnswer     = constantAnswer.and("Content-Type", api.JSONType)
-	jsonUnkept     = everyAnswer.and("Content-Type", api.JSONType, "Cache-Control", "no-store")
-	pageAnswer     = constantAnswer.and("Content-Type", htmlType, "Content-Security-Policy", policyOfPages, "Vary", "Accept-Encoding, Accept-Language", "Content-Language", "en",
+	constantResponse    = everyResponse.and("Access-Control-Allow-Origin", "*", "Cache-Control", api.Revalidate, "Etag", "W/")
+	jsonResponse        = constantResponse.and("Content-Type", api.JSONType)
+	jsonUncached        = everyResponse.and("Content-Type", api.JSONType, "Cache-Control", "no-store")
+	pageResponseHeaders = constantResponse.and("Content-Type", htmlType, "Content-Security-Policy", policyOfPages, "Vary", "Accept-Encoding, Accept-Language", "Content-Language", "en",
 		"Referrer-Policy", "no-referrer", "Cross-Origin-Opener-Policy", "same-origin", "Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-	pageError    = pageAnswer.and("Etag", "", "Access-Control-Allow-Origin", "", "Cache-Control", "no-store")
-	ownersAnswer = pageError.and("X-Robots-Tag", "noindex", "Cross-Origin-Resource-Policy", "same-origin")
+	pageError        = pageResponseHeaders.and("Etag", "", "Access-Control-Allow-Origin", "", "Cache-Control", "no-store")
+	ownerPageHeaders = pageError.and("X-Robots-Tag", "noindex", "Cross-Origin-Resource-Policy", "same-origin")
 )
 
 func twinAt(path string) string { return "<" + path + `>; rel="alternate"; type="application/json"` }
 
-// headerRow is a request and the headers of its answer.
+// headerRow is a request and the headers of its response.
 type headerRow struct {
 	request string
 	accept  string
@@ -60,19 +60,19 @@ type headerRow struct {
 	want    headers
 }
 
-// headerRows are every kind of route, and of answer from it.
+// headerRows returns every kind of route, and of response from it.
 func headerRows(s *peopleSite, token string) []headerRow {
 	call := s.posts["whole"]
 	rows := []headerRow{
-		{"GET /", "", 200, pageAnswer.and("Link", twinAt("/api"))},
-		{"GET /agents?min_level=1&utm_source=x", "", 200, pageAnswer.and("Link", twinAt("/api/agents?min_level=1"))},
-		{"GET /agents/harbour-pilot?lang=zh", "", 200, pageAnswer.and("Link", twinAt("/api/agents/harbour-pilot"), "Content-Language", "zh")},
-		{"GET /calls?tag=c%2B%2B+%26+more&lang=en", "", 200, pageAnswer.and("Link", twinAt("/api/posts?tag=c%2B%2B+%26+more"))},
-		{"GET /calls/" + call, "", 200, pageAnswer.and("Link", twinAt("/api/posts/"+call))},
-		{"GET /calls.atom?tag=tides", "", 200, pageAnswer.and("Link", twinAt("/api/posts?tag=tides"), "Content-Type", "application/atom+xml; charset=utf-8", "Content-Security-Policy", policyOfRest,
+		{"GET /", "", 200, pageResponseHeaders.and("Link", twinAt("/api"))},
+		{"GET /agents?min_level=1&utm_source=x", "", 200, pageResponseHeaders.and("Link", twinAt("/api/agents?min_level=1"))},
+		{"GET /agents/harbour-pilot?lang=zh", "", 200, pageResponseHeaders.and("Link", twinAt("/api/agents/harbour-pilot"), "Content-Language", "zh")},
+		{"GET /calls?tag=c%2B%2B+%26+more&lang=en", "", 200, pageResponseHeaders.and("Link", twinAt("/api/posts?tag=c%2B%2B+%26+more"))},
+		{"GET /calls/" + call, "", 200, pageResponseHeaders.and("Link", twinAt("/api/posts/"+call))},
+		{"GET /calls.atom?tag=tides", "", 200, pageResponseHeaders.and("Link", twinAt("/api/posts?tag=tides"), "Content-Type", "application/atom+xml; charset=utf-8", "Content-Security-Policy", policyOfRest,
 			"Referrer-Policy", "", "Cross-Origin-Opener-Policy", "", "Permissions-Policy", "")},
-		{"GET /style.css", "", 200, constantAnswer.and("Content-Type", "text/css; charset=utf-8")},
-		{"GET /mark.svg", "", 200, constantAnswer.and("Content-Type", "image/svg+xml")},
+		{"GET /style.css", "", 200, constantResponse.and("Content-Type", "text/css; charset=utf-8")},
+		{"GET /mark.svg", "", 200, constantResponse.and("Content-Type", "image/svg+xml")},
 
 		{"GET /agents?min_level=9", "", 400, pageError.and("Access-Control-Allow-Origin", "*")},
 		{"GET /agents?q=%zz", "", 400, pageError.and("Access-Control-Allow-Origin", "*")},
@@ -83,37 +83,37 @@ func headerRows(s *peopleSite, token string) []headerRow {
 		{"POST /agents", "", 405, pageError.and("Allow", "GET, HEAD, OPTIONS")},
 		{"DELETE /", "", 405, pageError.and("Allow", "GET, HEAD, OPTIONS")},
 		{"GET /nowhere", "text/html,application/xhtml+xml,*/*;q=0.8", 404, pageError},
-		{"GET /nowhere", "*/*", 404, jsonUnkept},
-		{"POST /style.css", "", 405, jsonUnkept.and("Allow", "GET, HEAD, OPTIONS")},
+		{"GET /nowhere", "*/*", 404, jsonUncached},
+		{"POST /style.css", "", 405, jsonUncached.and("Allow", "GET, HEAD, OPTIONS")},
 
-		{"GET /owner/" + token, "", 200, ownersAnswer},
-		{"GET /owner/gone", "", 404, ownersAnswer},
+		{"GET /owner/" + token, "", 200, ownerPageHeaders},
+		{"GET /owner/gone", "", 404, ownerPageHeaders},
 
-		{"GET /api", "", 200, jsonAnswer},
-		{"GET /api/stats", "", 200, jsonAnswer},
-		{"GET /api/agents?limit=1", "", 200, jsonAnswer.and("Link", "…; rel=\"next\"")},
-		{"GET /api/agents/harbour-pilot", "text/html", 200, jsonAnswer},
-		{"GET /api/posts?tag=lonely", "", 200, jsonAnswer},
-		{"GET /api/posts/" + call, "", 200, jsonAnswer},
-		{"GET /api/collabs", "", 200, jsonAnswer},
-		{"GET /api/agents?x=1", "text/html", 400, jsonUnkept.and("Access-Control-Allow-Origin", "*")},
-		{"GET /api/nowhere", "text/html", 404, jsonUnkept},
-		{"GET /api/agents/", "text/html", 404, jsonUnkept},
-		{"DELETE /api/agents", "text/html", 405, jsonUnkept.and("Allow", "GET, HEAD, OPTIONS, POST")},
-		{"GET /api/me", "text/html", 401, jsonUnkept.and("Www-Authenticate", "Bearer")},
-		{"GET /api/me with a key", "text/html", 200, jsonUnkept},
-		{"GET /api/me/export with a key", "", 200, jsonUnkept},
-		{"GET /api/requests/req_0 with a key", "", 404, jsonUnkept},
-		{"GET /agents with a key", "", 200, pageAnswer.and("Link", twinAt("/api/agents"))},
-		{"POST /api/posts", "", 401, jsonUnkept.and("Www-Authenticate", "Bearer")},
-		{"POST /api/agents", "", 422, jsonUnkept},
-		{"GET /dev/agents", "text/html", 404, jsonUnkept},
-		{"GET /.well-known/nothing", "text/html", 404, jsonUnkept},
-		{"GET /healthz", "text/html", 200, jsonUnkept},
-		{"GET /readyz", "", 200, jsonUnkept},
+		{"GET /api", "", 200, jsonResponse},
+		{"GET /api/stats", "", 200, jsonResponse},
+		{"GET /api/agents?limit=1", "", 200, jsonResponse.and("Link", "…; rel=\"next\"")},
+		{"GET /api/agents/harbour-pilot", "text/html", 200, jsonResponse},
+		{"GET /api/posts?tag=lonely", "", 200, jsonResponse},
+		{"GET /api/posts/" + call, "", 200, jsonResponse},
+		{"GET /api/collabs", "", 200, jsonResponse},
+		{"GET /api/agents?x=1", "text/html", 400, jsonUncached.and("Access-Control-Allow-Origin", "*")},
+		{"GET /api/nowhere", "text/html", 404, jsonUncached},
+		{"GET /api/agents/", "text/html", 404, jsonUncached},
+		{"DELETE /api/agents", "text/html", 405, jsonUncached.and("Allow", "GET, HEAD, OPTIONS, POST")},
+		{"GET /api/me", "text/html", 401, jsonUncached.and("Www-Authenticate", "Bearer")},
+		{"GET /api/me with a key", "text/html", 200, jsonUncached},
+		{"GET /api/me/export with a key", "", 200, jsonUncached},
+		{"GET /api/requests/req_0 with a key", "", 404, jsonUncached},
+		{"GET /agents with a key", "", 200, pageResponseHeaders.and("Link", twinAt("/api/agents"))},
+		{"POST /api/posts", "", 401, jsonUncached.and("Www-Authenticate", "Bearer")},
+		{"POST /api/agents", "", 422, jsonUncached},
+		{"GET /dev/agents", "text/html", 404, jsonUncached},
+		{"GET /.well-known/nothing", "text/html", 404, jsonUncached},
+		{"GET /healthz", "text/html", 200, jsonUncached},
+		{"GET /readyz", "", 200, jsonUncached},
 	}
 	for path, contentType := range documents {
-		want := constantAnswer.and("Content-Type", contentType)
+		want := constantResponse.and("Content-Type", contentType)
 		switch path {
 		case "/skill.md":
 			want = want.and("Vary", "Accept-Encoding, Accept-Language", "Content-Language", "en")
@@ -125,7 +125,7 @@ func headerRows(s *peopleSite, token string) []headerRow {
 	return rows
 }
 
-// headersOf are an answer's headers but for those that every answer has anew.
+// headersOf returns a response's headers but for those that every response has again.
 func headersOf(a *result) headers {
 	h := headers{}
 	for name, values := range a.Header {
@@ -152,14 +152,14 @@ func TestHeaders_OfEveryRoute(t *testing.T) {
 		if bare, keyed := strings.CutSuffix(path, " with a key"); keyed {
 			path, sent = bare, append(sent, "Authorization: Bearer "+key)
 		}
-		a := s.sent(method, path, sent...)
+		a := s.sendRaw(method, path, sent...)
 		if a.Status != row.status {
 			t.Errorf("%s: %d, want %d", row.request, a.Status, row.status)
 		}
 		if diff := cmp.Diff(row.want, headersOf(a)); diff != "" {
 			t.Errorf("%s as %q (-want +got):\n%s", row.request, row.accept, diff)
 		}
-		zipped := s.sent(method, path, append(sent, "Accept-Encoding: gzip")...)
+		zipped := s.sendRaw(method, path, append(sent, "Accept-Encoding: gzip")...)
 		want := row.want
 		if len(a.Body) >= 1024 {
 			want = want.and("Content-Encoding", "gzip")
@@ -168,7 +168,7 @@ func TestHeaders_OfEveryRoute(t *testing.T) {
 			t.Errorf("%s, compressed (-want +got):\n%s", row.request, diff)
 		}
 		if method == "GET" {
-			head := s.sent("HEAD", path, sent...)
+			head := s.sendRaw("HEAD", path, sent...)
 			if head.Status != a.Status || len(head.Body) > 0 || head.Header.Get("Content-Length") != a.Header.Get("Content-Length") {
 				t.Errorf("HEAD %s: %d, %v", path, head.Status, head.Header)
 			}
@@ -176,7 +176,7 @@ func TestHeaders_OfEveryRoute(t *testing.T) {
 				t.Errorf("HEAD %s (-want +got):\n%s", path, diff)
 			}
 			// The length of a compressed response may be unknown without its body.
-			head = s.sent("HEAD", path, append(sent, "Accept-Encoding: gzip")...)
+			head = s.sendRaw("HEAD", path, append(sent, "Accept-Encoding: gzip")...)
 			if length := head.Header.Get("Content-Length"); length != "" && length != zipped.Header.Get("Content-Length") {
 				t.Errorf("HEAD %s, compressed: Content-Length %s, of GET %q", path, length, zipped.Header.Get("Content-Length"))
 			}
@@ -184,20 +184,20 @@ func TestHeaders_OfEveryRoute(t *testing.T) {
 	}
 }
 
-// TestHeaders_SecureSiteRequiresHTTPS: with every answer, and only there.
+// TestHeaders_SecureSiteRequiresHTTPS: with every response, and only there.
 func TestHeaders_SecureSiteRequiresHTTPS(t *testing.T) {
 	s := newPeopleSite(t)
-	secure := &site{TB: t, server: sure(New(s.store, Options{BaseURL: "https://callbook.example.org"}))(t), promised: s.promised}
+	secure := &site{TB: t, server: must(New(s.store, Options{BaseURL: "https://callbook.example.org"}))(t), documented: s.documented}
 	for _, row := range headerRows(s, "gone") {
 		path, found := strings.CutPrefix(row.request, "GET ")
 		if !found || strings.HasSuffix(path, " with a key") {
 			continue
 		}
-		if got := secure.look(path, "Accept: "+row.accept).Header.Get("Strict-Transport-Security"); got != "max-age=31536000" {
+		if got := secure.openPage(path, "Accept: "+row.accept).Header.Get("Strict-Transport-Security"); got != "max-age=31536000" {
 			t.Errorf("%s: Strict-Transport-Security %q", path, got)
 		}
 	}
-	if doc := parsePage(t, secure.look("/agents").Body); !slices.ContainsFunc(elements(doc, "link"), func(n *html.Node) bool {
+	if doc := parsePage(t, secure.openPage("/agents").Body); !slices.ContainsFunc(elements(doc, "link"), func(n *html.Node) bool {
 		href, _ := attribute(n, "href")
 		return href == "https://callbook.example.org/agents"
 	}) {
@@ -222,8 +222,8 @@ func TestHeaders_OfPreflights(t *testing.T) {
 	for path, readable := range paths {
 		for _, origin := range []string{"https://elsewhere.example", "null", base} {
 			for _, method := range []string{"GET", "POST", "DELETE"} {
-				a := s.sent("OPTIONS", path, "Origin: "+origin, "Access-Control-Request-Method: "+method, "Access-Control-Request-Headers: authorization, cookie").status(204)
-				want := everyAnswer
+				a := s.sendRaw("OPTIONS", path, "Origin: "+origin, "Access-Control-Request-Method: "+method, "Access-Control-Request-Headers: authorization, cookie").status(204)
+				want := everyResponse
 				if readable {
 					want = want.and("Access-Control-Allow-Origin", "*", "Access-Control-Allow-Methods", "GET, HEAD",
 						"Access-Control-Allow-Headers", "If-None-Match, X-Request-Id", "Access-Control-Max-Age", "86400")
@@ -243,9 +243,9 @@ func TestPages_IgnoreKeysAndOrigins(t *testing.T) {
 	s := newPeopleSite(t)
 	key := s.agent("asks-with-a-key")
 	for name, path := range s.paths() {
-		plain := s.look(path).status(200)
+		plain := s.openPage(path).status(200)
 		for _, h := range []string{"Authorization: Bearer " + key, "Authorization: Bearer cq_nonsense", "Authorization: Basic x", "Origin: null", "Origin: " + base, "Cookie: lang=zh", "Referer: https://elsewhere.example/", "X-Forwarded-Host: evil.example", "Sec-Fetch-Site: cross-site"} {
-			a := s.look(path, h)
+			a := s.openPage(path, h)
 			if a.Status != 200 || string(a.Body) != string(plain.Body) || a.Header.Get("Etag") != plain.Header.Get("Etag") || a.Header.Get("Set-Cookie") != "" {
 				t.Errorf("%s with %s: %d", name, h, a.Status)
 			}

@@ -16,8 +16,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// hostileCrew writes texts wherever agents can, each agent one text into every
-// field, and remembers who wrote what.
+// hostileCrew is many agents, each of which has written one text into every field.
 type hostileCrew struct {
 	*site
 	gauge domain.Caller // confirms their work
@@ -31,8 +30,8 @@ type written struct{ text, handle, post string }
 
 func newHostileCrew(t testing.TB) *hostileCrew {
 	s := newSite(t)
-	c := &hostileCrew{site: s, gauge: s.joined(domain.Registration{Handle: "tide-gauge"}), shown: map[string]bool{}, fed: map[string]bool{}}
-	c.posted(c.gauge, domain.PostDraft{Kind: "announce", Title: "Plain", Body: "Plain"})
+	c := &hostileCrew{site: s, gauge: s.register(domain.Registration{Handle: "tide-gauge"}), shown: map[string]bool{}, fed: map[string]bool{}}
+	c.createPost(c.gauge, domain.PostDraft{Kind: "announce", Title: "Plain", Body: "Plain"})
 	return c
 }
 
@@ -49,28 +48,28 @@ func (c *hostileCrew) write(texts []string) {
 	all.Wait()
 }
 
-// writeAll writes past the checks of the API, which would refuse some texts as
-// addresses: what an older program let through must do no harm either.
+// writeAll bypasses the checks of the API, which would reject some texts as addresses: texts that
+// an older program accepted must do no harm either.
 func (c *hostileCrew) writeAll(handle, text string) (post string) {
-	caller := c.joined(domain.Registration{Handle: handle, Name: text, Owner: text, Profile: domain.Profile{
+	caller := c.register(domain.Registration{Handle: handle, Name: text, Owner: text, Profile: domain.Profile{
 		Tagline: text, DescriptionEN: text, DescriptionZH: text, Capabilities: []string{text}, Languages: []string{"en"}, Homepage: text, Model: text,
 	}})
 	menu := domain.Menu{Offerings: []domain.OfferingDraft{{Title: text, Deliverable: text, Mode: "free", ForWhom: text, NotDoing: text, TurnaroundDays: 3, Tags: []string{text, "berths"}}}}
-	sure(c.store.ReplaceOfferings(c.Context(), caller, menu))(c)
-	sure(c.store.UpdateAgent(c.Context(), caller, func(s *domain.Settings) error {
+	must(c.store.ReplaceOfferings(c.Context(), caller, menu))(c)
+	must(c.store.UpdateAgent(c.Context(), caller, func(s *domain.Settings) error {
 		s.ContactPolicy.Note = &text
 		return nil
 	}))(c)
-	c.linked(caller, text, domain.LinkCheck{})
-	c.linked(caller, "https://harbour.example.org/"+strings.ReplaceAll(text, "%", ""), domain.LinkCheck{Kind: "website", Verified: true, Proof: "mention"})
-	c.worked(caller, c.gauge, text)
-	post = c.posted(caller, domain.PostDraft{Kind: "seeking", Title: text, Body: text, Deliverable: text, Constraints: text, Languages: []string{"en"}, Tags: []string{text}})
-	c.replied(caller, post, text)
+	c.addLink(caller, text, domain.LinkCheck{})
+	c.addLink(caller, "https://harbour.example.org/"+strings.ReplaceAll(text, "%", ""), domain.LinkCheck{Kind: "website", Verified: true, Proof: "mention"})
+	c.recordCollab(caller, c.gauge, text)
+	post = c.createPost(caller, domain.PostDraft{Kind: "seeking", Title: text, Body: text, Deliverable: text, Constraints: text, Languages: []string{"en"}, Tags: []string{text}})
+	c.createReply(caller, post, text)
 	return post
 }
 
-// of is who wrote what an element quotes: the agent that its entry of a list names,
-// or else the one that the whole page is of.
+// of returns the author of the text that an element quotes: the agent of its entry in a list, or
+// that of the whole page.
 func (c *hostileCrew) of(n *html.Node, whole written) written {
 	for ; n != nil; n = n.Parent {
 		if n.Data != "article" || !hasClass(n, "entry") {
@@ -87,12 +86,11 @@ func (c *hostileCrew) of(n *html.Node, whole written) written {
 	return whole
 }
 
-// read opens a page and fails the test unless it quotes every text as it was
-// written.
+// read opens a page and fails the test unless it quotes every text unchanged.
 func (c *hostileCrew) read(path string, whole written) *html.Node {
 	c.Helper()
 	c.pages++
-	a := c.look(path).status(200)
+	a := c.openPage(path).status(200)
 	if err := malformed(a.Body); err != nil {
 		c.Errorf("%s, of %q: %v", path, whole.text, err)
 	}
@@ -120,7 +118,7 @@ func (c *hostileCrew) read(path string, whole written) *html.Node {
 func (c *hostileCrew) isTag(a *html.Node, path, text string) {
 	c.Helper()
 	href, _ := attribute(a, "href")
-	u, shown := sure(url.Parse(href))(c), innerText(a)
+	u, shown := must(url.Parse(href))(c), innerText(a)
 	sought := u.Query().Get(map[string]string{"/agents": "capability", "/calls": "tag"}[u.Path])
 	if sought != shown || shown != text && shown != lowered(text) {
 		c.Errorf("%s: the tag %q is shown as %q and leads to %s", path, text, shown, href)
@@ -136,10 +134,10 @@ func (c *hostileCrew) same(want []string, doc *html.Node, what string) {
 	}
 }
 
-// likeFeed reads the feed of the newest calls.
+// likeFeed checks the feed of the newest calls.
 func (c *hostileCrew) likeFeed(want []string) {
 	c.Helper()
-	body := c.look("/calls.atom").status(200).Body
+	body := c.openPage("/calls.atom").status(200).Body
 	if got := feedShape(c, body); !slices.Equal(want, got) {
 		c.Errorf("the feed is changed:\n%s", cmp.Diff(want, got))
 	}
@@ -159,16 +157,16 @@ func lowered(text string) string { return storetext.Normalize(strings.ToLower(te
 // longLists are those that go on for pages.
 var longLists = []string{"/agents", "/agents?q=berths", "/calls", "/calls?kind=seeking"}
 
-// benignShapes are the structures of the pages of a crew that means no harm, by
+// benignShapes returns the structures of the pages of a crew that means no harm, by
 // language and path; of a list, that of its second page too.
 func benignShapes(t testing.TB) map[string][]string {
 	c := newHostileCrew(t)
 	c.write(slices.Repeat([]string{"Plain words"}, 50))
-	shapes := map[string][]string{"feed": feedShape(t, c.look("/calls.atom").Body)}
+	shapes := map[string][]string{"feed": feedShape(t, c.openPage("/calls.atom").Body)}
 	for _, lang := range []string{"en", "zh"} {
 		w := c.wrote[0]
 		shape := func(kind, path string) *html.Node {
-			doc := parsePage(t, c.look(path).status(200).Body)
+			doc := parsePage(t, c.openPage(path).status(200).Body)
 			shapes[lang+" "+kind] = structure(doc)
 			return doc
 		}
@@ -251,7 +249,7 @@ func TestPages_HostileQueriesStayText(t *testing.T) {
 		ask := func(text string) (shape []string, shown string) {
 			path, query, _ := strings.Cut(question.path, "?")
 			path = strings.ReplaceAll(path, "T", url.PathEscape(text)) + "?" + strings.ReplaceAll(query, "T", url.QueryEscape(text))
-			a := s.look(path, "Accept: text/html").status(question.status)
+			a := s.openPage(path, "Accept: text/html").status(question.status)
 			if strings.HasPrefix(question.path, "/calls.atom") && question.status == 200 {
 				return feedShape(t, a.Body), ""
 			}

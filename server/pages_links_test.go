@@ -11,8 +11,8 @@ import (
 	"callbook/server/web"
 )
 
-// crawler follows every link of a site's pages, as one reader: by a language that
-// the address names, or by one that the browser asks for.
+// crawler follows every link of the pages in one language, which the address names or the browser
+// requests.
 type crawler struct {
 	*site
 	origin  string
@@ -23,8 +23,7 @@ type crawler struct {
 	outside int
 }
 
-// opensOfAShape is how many pages of a kind a crawler opens: with other handles,
-// ids or words they are made alike.
+// opensOfAShape is the maximum number of similar pages that a crawler opens.
 const opensOfAShape = 12
 
 func (c *crawler) open(address string) {
@@ -40,8 +39,8 @@ func (c *crawler) open(address string) {
 }
 
 func (c *crawler) read(address string) {
-	u := sure(url.Parse(address))(c)
-	a := c.look(address, "Accept-Language: "+c.lang).status(200)
+	u := must(url.Parse(address))(c)
+	a := c.openPage(address, "Accept-Language: "+c.lang).status(200)
 	if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
 		return
 	}
@@ -56,9 +55,9 @@ func (c *crawler) read(address string) {
 	}
 }
 
-// follow checks where a link leads, and goes there.
+// follow checks the target of a link, and opens it.
 func (c *crawler) follow(from *url.URL, n *html.Node, href string) {
-	to := from.ResolveReference(sure(url.Parse(strings.TrimPrefix(href, c.origin)))(c))
+	to := from.ResolveReference(must(url.Parse(strings.TrimPrefix(href, c.origin)))(c))
 	if to.Host != "" {
 		c.leave(from, n, href)
 		return
@@ -80,18 +79,18 @@ func (c *crawler) follow(from *url.URL, n *html.Node, href string) {
 	if got := to.Query().Get("lang"); got != lang {
 		c.Errorf("%s, read in %s: lang %q in the link to %s", from, c.lang, got, to)
 	}
-	if to.Fragment != "" && !strings.Contains(string(c.look(to.Path).Body), ` id="`+to.Fragment+`"`) {
+	if to.Fragment != "" && !strings.Contains(string(c.openPage(to.Path).Body), ` id="`+to.Fragment+`"`) {
 		c.Errorf("%s: no such part: %s", from, href)
 	}
 	c.open(to.String())
 }
 
-// leave checks a link to elsewhere: it says so, and shows where it leads.
+// leave checks a link to another site: its rel attribute, and that it shows the host.
 func (c *crawler) leave(from *url.URL, n *html.Node, href string) {
 	c.outside++
 	rel, _ := attribute(n, "rel")
 	words := strings.Fields(rel)
-	host := sure(url.Parse(href))(c).Host
+	host := must(url.Parse(href))(c).Host
 	for _, want := range []string{"nofollow", "noopener", "ugc"} {
 		if !slices.Contains(words, want) {
 			c.Errorf("%s: rel %q of the link to %s", from, rel, href)
@@ -115,8 +114,7 @@ func (c *crawler) switches(from, to *url.URL) {
 	}
 }
 
-// submit sends a search form as it stands on the page, which asks for the same
-// again.
+// submit submits a search form unchanged, which must request the same page.
 func (c *crawler) submit(from string, form *html.Node) {
 	method, _ := attribute(form, "method")
 	action, _ := attribute(form, "action")
@@ -134,13 +132,13 @@ func (c *crawler) submit(from string, form *html.Node) {
 		}
 	}
 	address := action + "?" + query.Encode()
-	c.look(address, "Accept-Language: "+c.lang).status(200)
+	c.openPage(address, "Accept-Language: "+c.lang).status(200)
 	for name, values := range query {
 		if values[0] == "" {
 			delete(query, name)
 		}
 	}
-	u := sure(url.Parse(from))(c)
+	u := must(url.Parse(from))(c)
 	want := u.Query()
 	want.Del("cursor")
 	if diff := cmp.Diff(want, query); method != "" || u.Path == action && diff != "" {
@@ -148,7 +146,7 @@ func (c *crawler) submit(from string, form *html.Node) {
 	}
 }
 
-// selected is the value that a choice stands at.
+// selected returns the selected value of a select element.
 func selected(choice *html.Node) (value string) {
 	for i, option := range elements(choice, "option") {
 		if _, ok := attribute(option, "selected"); ok || i == 0 {
@@ -158,8 +156,7 @@ func selected(choice *html.Node) (value string) {
 	return value
 }
 
-// crawl opens all that these pages lead to, and what that leads to. origin is the
-// site's own address.
+// crawl opens all pages that can be reached from these. origin is the address of the site.
 func (s *site) crawl(origin, lang string, chosen bool, starts ...string) {
 	s.Helper()
 	c := &crawler{site: s, origin: origin, lang: lang, chosen: chosen, seen: map[string]bool{}, shapes: map[string]int{}}
@@ -174,7 +171,7 @@ func (s *site) crawl(origin, lang string, chosen bool, starts ...string) {
 	}
 }
 
-// canonicalQuery is an address as links write it, without empty fields.
+// canonicalQuery returns an address as links write it, without empty fields.
 func canonicalQuery(address string) string {
 	u, _ := url.Parse(address)
 	query := u.Query()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// marks are the highlighted parts of a page's records.
+// marks returns the highlighted parts of a page's records.
 func marks(doc *html.Node) (texts []string) {
 	for _, n := range elements(doc, "mark") {
 		texts = append(texts, innerText(n))
@@ -43,7 +43,7 @@ func TestSearch_PagesHighlightMatches(t *testing.T) {
 		{"/agents", "", nil},
 		{"/calls?kind=seeking", "", nil},
 	} {
-		doc := parsePage(t, s.look(tt.path).status(200).Body)
+		doc := parsePage(t, s.openPage(tt.path).status(200).Body)
 		if diff := cmp.Diff(tt.marks, marks(doc)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.path, diff)
 		}
@@ -63,7 +63,7 @@ func TestSearch_PagesLinkToWhatWasMeant(t *testing.T) {
 		"/calls?q=harbour":                              "",
 	} {
 		got := ""
-		for _, n := range elements(parsePage(t, s.look(path).status(200).Body), "a") {
+		for _, n := range elements(parsePage(t, s.openPage(path).status(200).Body), "a") {
 			if hasClass(n.Parent, "empty") {
 				got, _ = attribute(n, "href")
 			}
@@ -72,7 +72,7 @@ func TestSearch_PagesLinkToWhatWasMeant(t *testing.T) {
 			t.Errorf("%s leads to %q, want %q", path, got, want)
 		}
 		if want != "" {
-			s.look(want).status(200)
+			s.openPage(want).status(200)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (b *brim) items(n int) (items []string) {
 	return items
 }
 
-// longCodes are codes of languages that are as long as they may be.
+// longCodes returns language codes of the maximum length.
 func longCodes(n int) (codes []string) {
 	for _, first := range "abcdefgh"[:n] {
 		codes = append(codes, string(first)+languageTagOf(60)[1:])
@@ -64,7 +64,7 @@ func (b *brim) address() string {
 // whole registers an agent with everything that a card can hold.
 func (b *brim) whole(handle string) domain.Caller {
 	b.Helper()
-	caller := b.joined(domain.Registration{Handle: handle, Name: b.text(60), Owner: b.text(60), Profile: domain.Profile{
+	caller := b.register(domain.Registration{Handle: handle, Name: b.text(60), Owner: b.text(60), Profile: domain.Profile{
 		Tagline: b.text(80), DescriptionEN: b.text(600), DescriptionZH: b.text(600), Capabilities: b.items(12), Languages: longCodes(8), Homepage: b.address(), Model: b.text(60), ContactPublic: true,
 	}})
 	var menu domain.Menu
@@ -73,14 +73,14 @@ func (b *brim) whole(handle string) domain.Caller {
 			Title: b.text(40), Deliverable: b.text(120), Mode: "offsite_paid", ForWhom: b.text(80), NotDoing: b.text(120), TurnaroundDays: 90, Languages: longCodes(4), Tags: append(b.items(4), "berths"),
 		})
 	}
-	sure(b.store.ReplaceOfferings(b.Context(), caller, menu))(b)
+	must(b.store.ReplaceOfferings(b.Context(), caller, menu))(b)
 	note := b.text(200)
-	sure(b.store.UpdateAgent(b.Context(), caller, func(s *domain.Settings) error {
+	must(b.store.UpdateAgent(b.Context(), caller, func(s *domain.Settings) error {
 		s.ContactPolicy.Note = &note
 		return nil
 	}))(b)
 	for range 5 {
-		b.linked(caller, b.address(), domain.LinkCheck{Kind: "website", Verified: true, Proof: "mention"})
+		b.addLink(caller, b.address(), domain.LinkCheck{Kind: "website", Verified: true, Proof: "mention"})
 	}
 	return caller
 }
@@ -88,25 +88,25 @@ func (b *brim) whole(handle string) domain.Caller {
 // listed registers an agent with all that a list shows of one.
 func (b *brim) listed(handle string) domain.Caller {
 	b.Helper()
-	caller := b.joined(domain.Registration{Handle: handle, Name: b.text(60), Profile: domain.Profile{Tagline: b.text(80), Languages: longCodes(8)}})
+	caller := b.register(domain.Registration{Handle: handle, Name: b.text(60), Profile: domain.Profile{Tagline: b.text(80), Languages: longCodes(8)}})
 	var menu domain.Menu
 	for range 3 {
 		menu.Offerings = append(menu.Offerings, domain.OfferingDraft{Title: b.text(40), Deliverable: "x", Mode: "offsite_paid", Tags: []string{"berths"}})
 	}
-	sure(b.store.ReplaceOfferings(b.Context(), caller, menu))(b)
+	must(b.store.ReplaceOfferings(b.Context(), caller, menu))(b)
 	return caller
 }
 
-// wholeCall publishes a call with everything that one can hold.
+// wholeCall publishes a call with the maximum content.
 func (b *brim) wholeCall(by domain.Caller) (id string) {
 	b.Helper()
-	return b.posted(by, domain.PostDraft{
+	return b.createPost(by, domain.PostDraft{
 		Kind: "offering", Title: b.text(120), Body: b.text(4000), Deliverable: b.text(300), Constraints: b.text(300), Deadline: "2099-12-31",
 		Languages: longCodes(4), Tags: b.items(6), Lang: "other",
 	})
 }
 
-// between are the characters of ranges.
+// between returns the characters of ranges.
 func between(ranges ...rune) (letters []rune) {
 	for i := 0; i+1 < len(ranges); i += 2 {
 		for r := ranges[i]; r <= ranges[i+1]; r++ {
@@ -116,15 +116,15 @@ func between(ranges ...rune) (letters []rune) {
 	return letters
 }
 
-// pictures are characters of four bytes that no search looks at.
+// pictures are characters of four bytes that no search reads.
 var pictures = between(0x1F300, 0x1F5FF)
 
 // walkedBytes walks a list of the API by next. It returns the ids or handles of all
-// records, and the bytes of the longest answer.
+// records, and the bytes of the longest response.
 func (s *site) walkedBytes(path, plural, id string) (ids []string, longest int) {
 	s.Helper()
 	for path != "" {
-		a := s.sent("GET", path).status(200)
+		a := s.sendRaw("GET", path).status(200)
 		longest = max(longest, len(a.Body))
 		page := a.value().(map[string]any)
 		for _, record := range page[plural].([]any) {
@@ -149,11 +149,11 @@ func TestPublicReads_AreBounded(t *testing.T) {
 	}
 	for i := range 20 {
 		calls = append(calls, b.wholeCall(crew[i]))
-		b.worked(crew[20+i%10], crew[i], b.text(300))
+		b.recordCollab(crew[20+i%10], crew[i], b.text(300))
 	}
 	thread := calls[0]
 	for range 40 {
-		b.replied(crew[0], thread, b.text(2000))
+		b.createReply(crew[0], thread, b.text(2000))
 	}
 	slices.Reverse(handles)
 	slices.Reverse(calls)
@@ -178,46 +178,46 @@ func TestPublicReads_AreBounded(t *testing.T) {
 			t.Errorf("%s: %d bytes, want at most %d", tt.path, longest, tt.most)
 		}
 	}
-	whole := len(b.sent("GET", "/api/posts/"+thread+"?limit=1").status(200).Body)
+	whole := len(b.sendRaw("GET", "/api/posts/"+thread+"?limit=1").status(200).Body)
 	ids, longest := b.walkedBytes("/api/posts/"+thread, "replies", "id")
 	slices.Sort(ids)
 	t.Logf("a thread: %d bytes, its call %d", longest, whole)
 	if n := len(slices.Compact(ids)); n != 40 || longest > 256*kilobyte {
 		t.Errorf("a thread: %d replies visited, %d bytes", n, longest)
 	}
-	list := b.sent("GET", "/api/collabs?limit=20").status(200)
+	list := b.sendRaw("GET", "/api/collabs?limit=20").status(200)
 	t.Logf("20 collaborations: %d bytes", len(list.Body))
 	if n := list.len("collabs"); n != 20 || len(list.Body)*5 > 256*kilobyte {
 		t.Errorf("%d collaborations have %d bytes; 100 of them pass 256 KiB", n, len(list.Body))
 	}
-	if card := len(b.sent("GET", "/api/agents/"+handles[0]).status(200).Body); card > 64*kilobyte {
+	if card := len(b.sendRaw("GET", "/api/agents/"+handles[0]).status(200).Body); card > 64*kilobyte {
 		t.Errorf("a card has %d bytes", card)
 	}
 }
 
-// mostTransferred is what a page may take with all that it loads, compressed.
+// mostTransferred is the maximum size of a page with its files, compressed.
 const mostTransferred = 60_000
 
-// loads is how many bytes the files take that every page loads.
+// loads returns the size of the files that every page loads.
 func (s *site) loads() int {
 	s.Helper()
 	return s.transferred("/style.css") + s.transferred("/mark.svg")
 }
 
-// transferred is how many bytes an answer's body takes to a browser.
+// transferred returns the compressed size of a response.
 func (s *site) transferred(path string) int {
 	s.Helper()
-	return len(s.sent("GET", path, "Accept-Encoding: gzip").status(200).Body)
+	return len(s.sendRaw("GET", path, "Accept-Encoding: gzip").status(200).Body)
 }
 
-// pagesAreSmall fetches every page of the demo.
-func (s *site) pagesAreSmall() {
+// checkPageSizes fetches every page of the demo.
+func (s *site) checkPageSizes() {
 	s.Helper()
 	paths := []string{"/", "/agents", "/agents?q=a", "/calls", "/calls?open=true"}
 	for _, agent := range s.devAgents() {
 		paths = append(paths, "/agents/"+agent.Handle)
 	}
-	for _, p := range walked[Post](s, "/api/posts?limit=100", "posts") {
+	for _, p := range allRecords[Post](s, "/api/posts?limit=100", "posts") {
 		paths = append(paths, "/calls/"+p.ID)
 	}
 	loads, largest, which := s.loads(), 0, ""
@@ -247,7 +247,7 @@ func TestPages_AreSmall(t *testing.T) {
 		pilot := b.whole("harbour-pilot")
 		call := b.wholeCall(pilot)
 		for range 7 {
-			b.replied(pilot, call, b.text(2000))
+			b.createReply(pilot, call, b.text(2000))
 		}
 		for i := range 21 {
 			other := b.listed(fmt.Sprintf("crew-%027d", i))
@@ -255,18 +255,18 @@ func TestPages_AreSmall(t *testing.T) {
 			if i < 5 {
 				by = pilot
 			}
-			b.posted(by, domain.PostDraft{Kind: "announce", Title: b.text(120), Body: b.text(400), Deadline: "2099-12-31"})
+			b.createPost(by, domain.PostDraft{Kind: "announce", Title: b.text(120), Body: b.text(400), Deadline: "2099-12-31"})
 			if i < 6 {
-				b.worked(other, pilot, b.text(300))
+				b.recordCollab(other, pilot, b.text(300))
 			}
 		}
-		busy := b.posted(pilot, domain.PostDraft{Kind: "seeking", Title: b.text(120), Body: "Who knows?"})
+		busy := b.createPost(pilot, domain.PostDraft{Kind: "seeking", Title: b.text(120), Body: "Who knows?"})
 		for range 20 { // as much as a page shows without taking fewer of them
-			b.replied(pilot, busy, b.text(1500/len(string(tt.letters[0]))))
+			b.createReply(pilot, busy, b.text(1500/len(string(tt.letters[0]))))
 		}
 		loads := b.loads()
 		for _, path := range []string{"/", "/agents", "/agents?q=berths", "/agents/harbour-pilot", "/calls", "/calls?kind=announce", "/calls/" + call, "/calls/" + busy, "/calls.atom"} {
-			n, whole := b.transferred(path), len(b.sent("GET", path).Body)
+			n, whole := b.transferred(path), len(b.sendRaw("GET", path).Body)
 			t.Logf("%s, %s: %d bytes, %d compressed, and %d that all pages load", name, path, whole, n, loads)
 			if n+loads > mostTransferred || whole > 256<<10 {
 				t.Errorf("%s: %s takes %d bytes, %d compressed", name, path, whole, n)
@@ -274,7 +274,7 @@ func TestPages_AreSmall(t *testing.T) {
 		}
 		for thread, want := range map[string][]int{call: tt.pages, busy: {20}} {
 			var replies []int
-			for _, doc := range turned(b.site, "/calls/"+thread) {
+			for _, doc := range allPages(b.site, "/calls/"+thread) {
 				replies = append(replies, len(entries(doc)))
 			}
 			if !slices.Equal(replies, want) {

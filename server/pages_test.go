@@ -21,8 +21,8 @@ import (
 	"callbook/testdata/proof"
 )
 
-// look opens a page as a browser of this machine does, with no connection between.
-func (s *site) look(path string, headers ...string) *result {
+// openPage opens a page as a browser of this machine does, with no connection between.
+func (s *site) openPage(path string, headers ...string) *result {
 	s.Helper()
 	r := httptest.NewRequest("GET", path, nil)
 	r.Host = "127.0.0.1"
@@ -35,7 +35,7 @@ func (s *site) look(path string, headers ...string) *result {
 	return &result{TB: s.TB, Status: w.Code, Header: w.Result().Header, Body: w.Body.Bytes()}
 }
 
-// inLanguage is a page's address with a language chosen.
+// inLanguage returns a page's address with a language chosen.
 func inLanguage(path, lang string) string {
 	path, part, _ := strings.Cut(path, "#")
 	if part != "" {
@@ -47,7 +47,7 @@ func inLanguage(path, lang string) string {
 	return path + "?lang=" + lang + part
 }
 
-// nextLink is where a page's link to the next one leads; empty where it has none.
+// nextLink returns where a page's link to the next one leads; empty where it has none.
 func nextLink(doc *html.Node) string {
 	for _, a := range elements(doc, "a") {
 		if rel, _ := attribute(a, "rel"); rel == "next" {
@@ -58,8 +58,8 @@ func nextLink(doc *html.Node) string {
 	return ""
 }
 
-// joined registers an agent without the way over HTTP, and says who it is.
-func (s *site) joined(r domain.Registration) domain.Caller {
+// register registers an agent through the store and returns it as a caller.
+func (s *site) register(r domain.Registration) domain.Caller {
 	s.Helper()
 	r.Name, r.Owner = cmp.Or(r.Name, "Agent "+r.Handle), cmp.Or(r.Owner, "Someone")
 	if r.DescriptionEN == "" && r.DescriptionZH == "" {
@@ -67,11 +67,11 @@ func (s *site) joined(r domain.Registration) domain.Caller {
 	}
 	r.Mailbox, r.AcceptRules = r.Handle+"@example.org", true
 	registered, _, err := s.store.Register(s.Context(), r, store.Once{})
-	return sure(s.store.Authenticate(s.Context(), sure(registered, err)(s).Key))(s)
+	return must(s.store.Authenticate(s.Context(), must(registered, err)(s).Key))(s)
 }
 
-// sure is the value of a step that must not fail.
-func sure[T any](value T, err error) func(testing.TB) T {
+// must returns the value of a step that must not fail.
+func must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
 		if err != nil {
@@ -81,37 +81,36 @@ func sure[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
-// posted publishes a call of an agent, likewise.
-func (s *site) posted(by domain.Caller, d domain.PostDraft) (id string) {
+// createPost publishes a call through the store.
+func (s *site) createPost(by domain.Caller, d domain.PostDraft) (id string) {
 	s.Helper()
 	doc, _, err := s.store.CreatePost(s.Context(), by, d, store.Once{})
-	return sure(doc, err)(s).ID
+	return must(doc, err)(s).ID
 }
 
-func (s *site) replied(by domain.Caller, id, body string) {
+func (s *site) createReply(by domain.Caller, id, body string) {
 	s.Helper()
 	_, _, err := s.store.CreateReply(s.Context(), by, id, domain.ReplyDraft{Body: body}, store.Once{})
-	sure(id, err)(s)
+	must(id, err)(s)
 }
 
-// worked records a collaboration that the partner confirms.
-func (s *site) worked(by, with domain.Caller, summary string) {
+// recordCollab records a collaboration that the partner confirms.
+func (s *site) recordCollab(by, with domain.Caller, summary string) {
 	s.Helper()
 	c, _, err := s.store.RecordCollab(s.Context(), by, domain.CollabDraft{Partner: with.Handle, Summary: summary}, store.Once{})
-	sure(s.store.ConfirmCollab(s.Context(), with, sure(c, err)(s).ID))(s)
+	must(s.store.ConfirmCollab(s.Context(), with, must(c, err)(s).ID))(s)
 }
 
-// linked adds a profile link and what a look at it found; a finding without a kind
-// is none yet.
-func (s *site) linked(by domain.Caller, address string, found domain.LinkCheck) {
+// addLink adds a profile link and the result of its check; without a kind it is not checked yet.
+func (s *site) addLink(by domain.Caller, address string, found domain.LinkCheck) {
 	s.Helper()
-	address = sure(s.store.AddLink(s.Context(), by, address, "website"))(s)
+	address = must(s.store.AddLink(s.Context(), by, address, "website"))(s)
 	if found.Kind != "" {
-		sure(s.store.KeepFinding(s.Context(), by.ID, address, found, false))(s)
+		must(s.store.KeepFinding(s.Context(), by.ID, address, found, false))(s)
 	}
 }
 
-// peopleSite is a directory in which the pages for people meet every state.
+// peopleSite is a directory with every state of the pages for people.
 type peopleSite struct {
 	*ownerSite
 	posts map[string]string // ids by what the call is
@@ -119,85 +118,85 @@ type peopleSite struct {
 
 func newPeopleSite(t testing.TB) *peopleSite {
 	s := &peopleSite{ownerSite: newOwnerSite(t), posts: map[string]string{}}
-	pilot := s.furnishPilot()
-	s.furnishNeighbours(pilot)
-	s.furnishCalls(pilot)
+	pilot := s.populatePilot()
+	s.populateNeighbours(pilot)
+	s.populateCalls(pilot)
 	for i := range 22 { // more than a page holds
-		s.joined(domain.Registration{Handle: fmt.Sprintf("crew-%02d", i), Profile: domain.Profile{Languages: []string{"sr-Latn"}}})
+		s.register(domain.Registration{Handle: fmt.Sprintf("crew-%02d", i), Profile: domain.Profile{Languages: []string{"sr-Latn"}}})
 	}
 	return s
 }
 
-// furnishPilot makes the agent that has everything, links of every status too.
-func (s *peopleSite) furnishPilot() domain.Caller {
+// populatePilot makes the agent that has everything, links of every status too.
+func (s *peopleSite) populatePilot() domain.Caller {
 	key := s.claimed("harbour-pilot", "mei@harbour.example.org",
 		"tagline", "Berths & tides", "description_zh", "为小港口安排泊位。\n按潮汐计划。", "capabilities", []string{"tide tables", "泊位计划"},
 		"languages", []string{"en", "zh-CN"}, "homepage", "https://harbour.example.org/?a=1&b=2", "model", "a model", "contact_public", true)
-	s.call("PUT", "/api/me/offerings", key, `[
+	s.send("PUT", "/api/me/offerings", key, `[
 		{"title":"Tide table","deliverable":"A table","mode":"free","for_whom":"Small ports","not_doing":"Forecasts","turnaround_days":3,"languages":["en","zh"],"tags":["tides","ports"]},
 		{"title":"泊位计划","deliverable":"一份计划","mode":"quote"},
 		{"title":"Pilotage","deliverable":"A pilot","mode":"offsite_paid"}]`).status(200)
-	s.call("PATCH", "/api/me", key, `{"contact_policy":{"note":"Say which port.","min_level":2,"require_offering":false,"require_owner_receipt":true,"weekly_cap":1}}`).status(200)
-	pilot := sure(s.store.Authenticate(s.Context(), key))(s)
+	s.send("PATCH", "/api/me", key, `{"contact_policy":{"note":"Say which port.","min_level":2,"require_offering":false,"require_owner_receipt":true,"weekly_cap":1}}`).status(200)
+	pilot := must(s.store.Authenticate(s.Context(), key))(s)
 	verified := domain.LinkCheck{Kind: "website", Verified: true, Proof: "rel_me"}
-	s.linked(pilot, "https://harbour.example.org/expired", verified)
+	s.addLink(pilot, "https://harbour.example.org/expired", verified)
 	s.clock.Advance(181 * domain.Day)
-	sure(true, s.store.RunDue(s.Context()))(s)
-	s.linked(pilot, "https://harbour.example.org/verified", verified)
-	s.linked(pilot, "https://harbour.example.org/failed", domain.LinkCheck{Kind: "website", Failure: "not_found_on_page"})
-	s.linked(pilot, "https://harbour.example.org/pending", domain.LinkCheck{})
+	must(true, s.store.RunDue(s.Context()))(s)
+	s.addLink(pilot, "https://harbour.example.org/verified", verified)
+	s.addLink(pilot, "https://harbour.example.org/failed", domain.LinkCheck{Kind: "website", Failure: "not_found_on_page"})
+	s.addLink(pilot, "https://harbour.example.org/pending", domain.LinkCheck{})
 	return pilot
 }
 
-// furnishNeighbours makes agents of every level, and work between them and the
+// populateNeighbours makes agents of every level, and work between them and the
 // pilot that counts and that does not, with some that have gone too.
-func (s *peopleSite) furnishNeighbours(pilot domain.Caller) {
-	caller := func(key string) domain.Caller { return sure(s.store.Authenticate(s.Context(), key))(s) }
-	s.joined(domain.Registration{Handle: "bare-card"})
+func (s *peopleSite) populateNeighbours(pilot domain.Caller) {
+	caller := func(key string) domain.Caller { return must(s.store.Authenticate(s.Context(), key))(s) }
+	s.register(domain.Registration{Handle: "bare-card"})
 	gauge := caller(s.verified("tide-gauge", "description_en", "", "description_zh", "只有中文介绍。"))
 	closed := caller(s.agent("shut-door", "tagline", "不接受请求"))
-	sure(s.store.UpdateAgent(s.Context(), closed, func(settings *domain.Settings) error {
+	must(s.store.UpdateAgent(s.Context(), closed, func(settings *domain.Settings) error {
 		settings.ContactPolicy.Accepting = false
 		return nil
 	}))(s)
 	keeper := caller(s.claimed("lantern-keeper", "bo@lantern.example.org"))
 	watcher := caller(s.claimed("reef-watcher", "ana@reef.example.org"))
-	gone, fog := s.joined(domain.Registration{Handle: "gone-agent", Name: "Vanished"}), s.joined(domain.Registration{Handle: "fog-horn", Name: "Silenced"})
+	gone, fog := s.register(domain.Registration{Handle: "gone-agent", Name: "Vanished"}), s.register(domain.Registration{Handle: "fog-horn", Name: "Silenced"})
 	for _, other := range []domain.Caller{gauge, fog, gauge, watcher, closed, keeper, gone} {
-		s.worked(pilot, other, "Work with "+other.Handle)
+		s.recordCollab(pilot, other, "Work with "+other.Handle)
 	}
-	s.worked(gone, gauge, "Work of one that has gone")
-	s.posted(fog, domain.PostDraft{Kind: "seeking", Title: "Silenced call", Body: "b"})
-	sure(true, s.store.DeleteAgent(s.Context(), gone))(s)
+	s.recordCollab(gone, gauge, "Work of one that has gone")
+	s.createPost(fog, domain.PostDraft{Kind: "seeking", Title: "Silenced call", Body: "b"})
+	must(true, s.store.DeleteAgent(s.Context(), gone))(s)
 	s.suspend("fog-horn")
 }
 
-// furnishCalls makes calls of every kind, with and without a deadline and replies.
-func (s *peopleSite) furnishCalls(pilot domain.Caller) {
+// populateCalls creates calls of every kind, with and without deadlines and replies.
+func (s *peopleSite) populateCalls(pilot domain.Caller) {
 	today := s.store.Now()
-	s.posts["passed"] = s.posted(pilot, domain.PostDraft{Kind: "seeking", Title: "截止的呼叫", Body: "旧的。", Deadline: today.Format(time.DateOnly), Tags: []string{"old"}})
+	s.posts["passed"] = s.createPost(pilot, domain.PostDraft{Kind: "seeking", Title: "截止的呼叫", Body: "旧的。", Deadline: today.Format(time.DateOnly), Tags: []string{"old"}})
 	s.clock.Advance(2 * domain.Day)
-	s.posts["due today"] = s.posted(pilot, domain.PostDraft{Kind: "seeking", Title: "Due today", Body: "b", Deadline: s.store.Now().Format(time.DateOnly)})
+	s.posts["due today"] = s.createPost(pilot, domain.PostDraft{Kind: "seeking", Title: "Due today", Body: "b", Deadline: s.store.Now().Format(time.DateOnly)})
 	for i := range 18 { // more than a page holds, with the others
-		s.posts["plain"] = s.posted(pilot, domain.PostDraft{Kind: "announce", Title: fmt.Sprintf("Notice %d", i), Body: strings.Repeat("Long words & <marks>. ", 20)})
+		s.posts["plain"] = s.createPost(pilot, domain.PostDraft{Kind: "announce", Title: fmt.Sprintf("Notice %d", i), Body: strings.Repeat("Long words & <marks>. ", 20)})
 	}
-	s.posts["whole"] = s.posted(pilot, domain.PostDraft{
+	s.posts["whole"] = s.createPost(pilot, domain.PostDraft{
 		Kind: "offering", Title: "Tides for 两个港口", Body: "First line.\n\nSecond line.", Deliverable: "Two files", Constraints: "No scans\nNo photographs",
 		Deadline: "2099-12-31", Languages: []string{"en", "zh"}, Tags: []string{"tides", "港口", "c++ & more"}, Lang: "en",
 	})
-	s.posts["one reply"] = s.posted(pilot, domain.PostDraft{Kind: "seeking", Title: "One reply", Body: "b", Tags: []string{"lonely"}})
-	s.replied(pilot, s.posts["one reply"], "A reply.")
-	s.posts["many replies"] = s.posted(pilot, domain.PostDraft{Kind: "seeking", Title: "Many replies", Body: "b"})
+	s.posts["one reply"] = s.createPost(pilot, domain.PostDraft{Kind: "seeking", Title: "One reply", Body: "b", Tags: []string{"lonely"}})
+	s.createReply(pilot, s.posts["one reply"], "A reply.")
+	s.posts["many replies"] = s.createPost(pilot, domain.PostDraft{Kind: "seeking", Title: "Many replies", Body: "b"})
 	for i := range 25 {
-		s.replied(pilot, s.posts["many replies"], fmt.Sprintf("Reply %d\n回复", i))
+		s.createReply(pilot, s.posts["many replies"], fmt.Sprintf("Reply %d\n回复", i))
 	}
 }
 
-// paths are the pages that answer 200, by what they show.
+// paths returns the pages with status 200 by their content.
 func (s *peopleSite) paths() map[string]string {
 	s.Helper()
 	next := func(path string) string {
-		href := nextLink(parsePage(s, s.look(path).status(200).Body))
+		href := nextLink(parsePage(s, s.openPage(path).status(200).Body))
 		if href == "" {
 			s.Fatalf("%s has no next page", path)
 		}
@@ -221,17 +220,17 @@ func (s *peopleSite) paths() map[string]string {
 	return paths
 }
 
-// pages are the pages in every state, errors too, in one language.
+// pages returns the pages in every state, errors too, in one language.
 func (s *peopleSite) pages(lang string) map[string]*result {
 	s.Helper()
 	pages := map[string]*result{}
 	for name, path := range s.paths() {
-		pages[name] = s.look(inLanguage(path, lang)).status(200)
+		pages[name] = s.openPage(inLanguage(path, lang)).status(200)
 	}
 	for path, status := range badPaths {
-		pages["error: "+path] = s.look(inLanguage(path, lang), "Accept: text/html,*/*;q=0.8").status(status)
+		pages["error: "+path] = s.openPage(inLanguage(path, lang), "Accept: text/html,*/*;q=0.8").status(status)
 	}
-	pages["error: 405"] = s.sent("POST", inLanguage("/agents", lang)).status(405)
+	pages["error: 405"] = s.sendRaw("POST", inLanguage("/agents", lang)).status(405)
 	for _, code := range []domain.Code{domain.CodeUnavailable, domain.CodeStorageFull, domain.CodeRateLimited, api.CodeInternal} {
 		w := httptest.NewRecorder()
 		fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.RenderError(w, r, api.NewError(code, "")) })
@@ -241,7 +240,7 @@ func (s *peopleSite) pages(lang string) map[string]*result {
 	return pages
 }
 
-// badPaths are pages that there are not, and queries that a page does not take.
+// badPaths are missing pages and invalid queries.
 var badPaths = map[string]int{
 	"/agents/nobody": 404, "/agents/ab": 404, "/agents/Harbour-Pilot": 404, "/agents/harbour-pilot/": 404, "/agents/harbour-pilot/x": 404, "/agents/%F0%9F": 404, "/agents/a%2Fb": 404,
 	"/agents/%00": 404, "/agents/gone-agent": 404, "/agents/fog-horn": 404, "/calls/pst_0": 404, "/calls/": 404, "/calls/%3Cb%3E": 404, "/nowhere": 404, "/Agents": 404, "//agents": 404,
@@ -257,22 +256,22 @@ var leadsOn = regexp.MustCompile(`^(/((agents|calls)(/[a-z0-9_-]+)?|docs|calls\.
 func TestPages_AreValidHTML(t *testing.T) {
 	s := newPeopleSite(t)
 	proof.OneByOne(t)
-	if style := s.look("/style.css").Body; strings.Contains(string(style), "url(") || strings.Contains(string(style), "@import") {
+	if style := s.openPage("/style.css").Body; strings.Contains(string(style), "url(") || strings.Contains(string(style), "@import") {
 		t.Error("the stylesheet loads other files")
 	}
 	empty := newSite(t)
 	for _, lang := range []string{"en", "zh"} {
 		pages := s.pages(lang)
 		for _, path := range []string{"/", "/agents", "/calls", "/agents?q=x", "/calls?q=x"} {
-			pages["empty: "+path] = empty.look(inLanguage(path, lang)).status(200)
+			pages["empty: "+path] = empty.openPage(inLanguage(path, lang)).status(200)
 		}
 		for name, page := range pages {
 			if err := malformed(page.Body); err != nil {
 				t.Errorf("%s, %s: %v", name, lang, err)
 			}
 			doc := parsePage(t, page.Body)
-			for _, fault := range append(pageFaults(doc, leadsOn.MatchString), loadFaults(doc)...) {
-				t.Errorf("%s, %s: %s", name, lang, fault)
+			for _, problem := range append(pageProblems(doc, leadsOn.MatchString), loadProblems(doc)...) {
+				t.Errorf("%s, %s: %s", name, lang, problem)
 			}
 			if !strings.HasPrefix(string(page.Body), "<!DOCTYPE html>\n<html lang=\""+lang+"\">") {
 				t.Errorf("%s, %s: begins with %.60q", name, lang, page.Body)
@@ -284,8 +283,8 @@ func TestPages_AreValidHTML(t *testing.T) {
 	}
 }
 
-// loadFaults: a page loads the site's stylesheet and mark, and nothing else.
-func loadFaults(doc *html.Node) (faults []string) {
+// loadProblems: a page loads the site's stylesheet and mark, and nothing else.
+func loadProblems(doc *html.Node) (problems []string) {
 	loaded := map[string]string{}
 	for _, n := range elements(doc, "link") {
 		rel, _ := attribute(n, "rel")
@@ -295,19 +294,19 @@ func loadFaults(doc *html.Node) (faults []string) {
 		}
 	}
 	if len(loaded) != 2 || loaded["stylesheet"] != "/style.css" || loaded["icon"] != "/mark.svg" {
-		faults = append(faults, fmt.Sprintf("loads %v", loaded))
+		problems = append(problems, fmt.Sprintf("loads %v", loaded))
 	}
 	for _, n := range elements(doc) {
 		for _, name := range []string{"src", "srcset", "poster", "data", "background", "ping", "manifest"} {
 			if value, ok := attribute(n, name); ok {
-				faults = append(faults, n.Data+" loads "+value)
+				problems = append(problems, n.Data+" loads "+value)
 			}
 		}
 		if equiv, ok := attribute(n, "http-equiv"); ok {
-			faults = append(faults, "http-equiv "+equiv)
+			problems = append(problems, "http-equiv "+equiv)
 		}
 	}
-	return faults
+	return problems
 }
 
 func TestPages_AreCompleteInBothLanguages(t *testing.T) {
@@ -317,10 +316,10 @@ func TestPages_AreCompleteInBothLanguages(t *testing.T) {
 	in := func(lang string) map[string]*result {
 		pages := s.pages(lang)
 		for _, path := range []string{"/", "/agents", "/calls", "/agents?q=x", "/calls?q=x", "/calls/pst_0"} {
-			pages["empty: "+path] = empty.look(inLanguage(path, lang))
+			pages["empty: "+path] = empty.openPage(inLanguage(path, lang))
 		}
 		contact := s.asRunBy(t, "mailto:op@example.org")
-		pages["home with a contact"] = contact.look(inLanguage("/", lang))
+		pages["home with a contact"] = contact.openPage(inLanguage("/", lang))
 		return pages
 	}
 	for name, page := range in("zh") {
@@ -345,7 +344,7 @@ func TestPages_FollowTheLanguage(t *testing.T) {
 	call := s.post(s.agent("harbour-pilot"), "A call")
 	for _, path := range []string{"/", "/agents", "/agents/harbour-pilot", "/calls", "/calls/" + call, "/calls.atom", "/agents/nobody", "/nowhere"} {
 		for _, tt := range readersLanguages {
-			a := s.look(path+tt.query, "Accept: text/html", "Accept-Language: "+tt.accept)
+			a := s.openPage(path+tt.query, "Accept: text/html", "Accept-Language: "+tt.accept)
 			if !strings.Contains(string(a.Body[:200]), `lang="`+tt.want+`"`) || a.Header.Get("Content-Language") != tt.want || !slices.Contains(a.Header.Values("Vary"), "Accept-Language") {
 				t.Errorf("%s%s, %q: in %s, want %s: %v", path, tt.query, tt.accept, a.Header.Get("Content-Language"), tt.want, a.Header)
 			}
@@ -353,22 +352,22 @@ func TestPages_FollowTheLanguage(t *testing.T) {
 	}
 }
 
-// asRunBy is the same directory with an operator to write to.
+// asRunBy returns the same directory with an operator to write to.
 func (s *peopleSite) asRunBy(t *testing.T, contact string) *site {
-	server := sure(New(s.store, Options{BaseURL: base, Contact: contact}))(t)
-	return &site{TB: t, server: server, promised: &sync.Map{}}
+	server := must(New(s.store, Options{BaseURL: base, Contact: contact}))(t)
+	return &site{TB: t, server: server, documented: &sync.Map{}}
 }
 
-// parameterNames are those that error pages name, and what their values are made of.
+// parameterNames are names and values that error pages contain.
 var parameterNames = []string{"min_level", "language", "capability", "cursor", "author", "query", "seeking", "offering", "announce", "kind", "open", "new", "tag", "zh-CN", "zh", "true", "false", "next", "BCP", "en", "Allow", "mailto:", "op@example.org"}
 
 // nameOrCodes are texts that are all handle, or all codes of languages.
 var nameOrCodes = regexp.MustCompile(`^(harbour-pilot|bare-card|tide-gauge|shut-door|lantern-keeper|[a-z]{2,3}(-[A-Za-z]+)*(, [a-z]{2}(-[A-Za-z]+)*)*|CQ CQ CQ)$`)
 
-// inTitles are the agents and calls that the titles of pages name.
+// inTitles matches agents and calls in the titles of pages.
 var inTitles = regexp.MustCompile(`“.*”|(harbour|bare|tide|shut|lantern)-\w+ · `)
 
-// withoutNames are a page's own words but for those that no language changes.
+// withoutNames returns a page's own words but for those that no language changes.
 func withoutNames(doc *html.Node) string {
 	var lines []string
 	for line := range strings.Lines(ownWords(doc)) {
@@ -412,9 +411,9 @@ func FuzzPages(f *testing.F) {
 		}
 		err := malformed(w.Body.Bytes())
 		doc := parsePage(t, w.Body.Bytes())
-		faults := pageFaults(doc, leadsOn.MatchString)
-		if n := notices(doc); err != nil || n != 1 || len(faults) > 0 {
-			t.Errorf("%s?%+q: %v, %d notices, %v\n%s", path, query, err, n, faults, w.Body)
+		problems := pageProblems(doc, leadsOn.MatchString)
+		if n := notices(doc); err != nil || n != 1 || len(problems) > 0 {
+			t.Errorf("%s?%+q: %v, %d notices, %v\n%s", path, query, err, n, problems, w.Body)
 		}
 	})
 }

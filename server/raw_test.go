@@ -82,27 +82,27 @@ func (s *served) dial() *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// exchange sends bytes, says that no more come, and reads all answers.
+// exchange sends bytes, closes its side, and reads all responses.
 func (s *served) exchange(raw string) []*http.Response {
 	s.Helper()
 	conn := s.dial()
-	go func() { // the server may answer and close before it has read all
+	go func() { // the server may response and close before it has read all
 		_, _ = io.WriteString(conn, raw)
 		_ = conn.CloseWrite()
 	}()
-	var answers []*http.Response
+	var responses []*http.Response
 	for r := bufio.NewReader(conn); ; {
 		a, err := http.ReadResponse(r, nil)
 		if err != nil {
-			return answers
+			return responses
 		}
 		body, _ := io.ReadAll(a.Body)
 		a.Body = io.NopCloser(strings.NewReader(string(body)))
-		answers = append(answers, a)
+		responses = append(responses, a)
 	}
 }
 
-// register is a request that registers an agent, with these lines among its
+// register returns a request that registers an agent, with these lines among its
 // headers.
 func register(handle string, headers ...string) string {
 	body := fmt.Sprintf(`{"handle":"%s","name":"A","owner":"B","mailbox":"a@example.org","description_en":"D","accept_rules":true}`, handle)
@@ -118,7 +118,7 @@ func TestHTTP_AmbiguousRequestsHaveOneReading(t *testing.T) {
 	const smuggled = "GET /api/smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 	tests := []struct {
 		name, raw string
-		want      string // statuses of the answers
+		want      string // statuses of the responses
 	}{
 		{"two plain requests", "GET /api HTTP/1.1\r\n" + host + "\r\nGET /healthz HTTP/1.1\r\n" + host + "\r\n", "200 200"},
 		{"two lengths that differ", "POST /api/agents HTTP/1.1\r\n" + host + "Content-Length: 2\r\nContent-Length: 44\r\n\r\n{}" + smuggled, "400"},
@@ -174,9 +174,9 @@ func TestHTTP_HeadersAreBounded(t *testing.T) {
 		"a long path":     "GET /" + strings.Repeat("a", 24<<10) + " HTTP/1.1\r\nHost: callbook.example.org\r\n\r\n",
 	}
 	for name, raw := range tests {
-		answers := s.exchange(raw)
-		if len(answers) != 1 || answers[0].StatusCode != 431 || !answers[0].Close {
-			t.Errorf("%s: %+v", name, answers)
+		responses := s.exchange(raw)
+		if len(responses) != 1 || responses[0].StatusCode != 431 || !responses[0].Close {
+			t.Errorf("%s: %+v", name, responses)
 		}
 	}
 	if a := s.exchange(start + "X-Long: " + strings.Repeat("a", 12<<10) + "\r\n\r\n"); len(a) != 1 || a[0].StatusCode != 200 {
@@ -257,7 +257,7 @@ func TestHTTP_SlowConnectionsBlockNoOthers(t *testing.T) {
 	}
 }
 
-// begin sends a request but for its body, and returns once its handler asks for that.
+// begin sends a request without its body, and returns once its handler reads the body.
 func (s *served) begin(request string) (conn *net.TCPConn, r *bufio.Reader, body string) {
 	s.Helper()
 	head, body, _ := strings.Cut(request, "\r\n\r\n")
@@ -274,8 +274,7 @@ func (s *served) begin(request string) (conn *net.TCPConn, r *bufio.Reader, body
 	return conn, r, body
 }
 
-// TestHTTP_LateBodyIsAuthorizedAgain: a call was admitted by its key, and holds its body back
-// until its agent may no longer act.
+// TestHTTP_LateBodyIsAuthorizedAgain: the key of a request ends before its body arrives.
 func TestHTTP_LateBodyIsAuthorizedAgain(t *testing.T) {
 	for ends, c := range map[string]struct {
 		end         func(*store.Store, domain.Caller) error
@@ -339,7 +338,7 @@ func TestShutdown_CompletesRunningRequests(t *testing.T) {
 		begun[i].conn, begun[i].r, begun[i].body = s.begin(register(fmt.Sprintf("agent-%d", i)))
 	}
 	s.stop()
-	for { // until new connections are refused
+	for { // until new connections are rejected
 		conn, err := net.DialTimeout("tcp", s.address, time.Second)
 		if err != nil {
 			break

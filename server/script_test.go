@@ -19,8 +19,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// unmet are the refusals that no script can meet, and why.
-var unmet = map[string]string{
+// unreachable are the errors that no script can cause, with reasons.
+var unreachable = map[string]string{
 	"invalid_json/general":     "a body that breaks off on its way",
 	"internal/general":         "a bug, by its meaning",
 	"unavailable/general":      "a site that is overloaded or shutting down",
@@ -37,7 +37,7 @@ var unmet = map[string]string{
 }
 
 // TestScripts_ReachEveryOperationAndError runs testdata/api, each script on a fresh site, and proves that
-// together they reach every operation and every refusal.
+// together they reach every operation and every error.
 func TestScripts_ReachEveryOperationAndError(t *testing.T) {
 	paths, err := filepath.Glob("../testdata/api/*.hurl")
 	if err != nil || len(paths) == 0 {
@@ -64,13 +64,13 @@ func TestScripts_ReachEveryOperationAndError(t *testing.T) {
 		}
 	}
 	names := refusals()
-	for name := range unmet {
+	for name := range unreachable {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s stands among those that cannot be met, and is none", name)
 		}
 	}
 	for _, name := range names {
-		switch reason := unmet[name]; {
+		switch reason := unreachable[name]; {
 		case met[name] && reason != "":
 			t.Errorf("%s is met, though it stands among those that cannot be", name)
 		case !met[name] && reason == "":
@@ -79,7 +79,7 @@ func TestScripts_ReachEveryOperationAndError(t *testing.T) {
 	}
 }
 
-// TestScripts_ErrorsOfOtherSettings meets those that a site of other settings has.
+// TestScripts_ErrorsOfOtherSettings causes the errors of sites with other settings.
 func TestScripts_ErrorsOfOtherSettings(t *testing.T) {
 	met := map[string]bool{}
 	proof.OneByOne(t)
@@ -88,26 +88,26 @@ func TestScripts_ErrorsOfOtherSettings(t *testing.T) {
 	for path, body := range map[string]string{
 		"/api/me/verify": "", "/api/me/owner-claim": `{"owner_email":"mei@lin.example.org"}`, "/api/recover": `{"handle":"harbour-pilot"}`,
 	} {
-		s.note(met, "POST", path, s.call("POST", path, key, body).refused(503, codeMailUnavailable))
+		s.recordReached(met, "POST", path, s.send("POST", path, key, body).rejected(503, codeMailUnavailable))
 	}
 	s = newSite(t, func(o *siteOptions) { o.mails = domain.MailCaps{Site: 2} })
 	for i := range 2 {
-		s.call("POST", "/api/me/verify", s.agent(fmt.Sprintf("agent-%d", i)), nil).status(202)
+		s.send("POST", "/api/me/verify", s.agent(fmt.Sprintf("agent-%d", i)), nil).status(202)
 	}
 	key = s.agent("one-too-many")
-	a := s.call("POST", "/api/me/verify", key, nil).refused(429, domain.CodeRateLimited)
+	a := s.send("POST", "/api/me/verify", key, nil).rejected(429, domain.CodeRateLimited)
 	if a.text("error", "retry_at") != "2026-11-21T09:30:00.000Z" || a.Header.Get("Retry-After") != "86400" {
 		t.Errorf("Retry-After %q: %s", a.Header.Get("Retry-After"), a.Body)
 	}
-	s.note(met, "POST", "/api/me/verify", a)
+	s.recordReached(met, "POST", "/api/me/verify", a)
 	s.clock.Advance(domain.Day)
-	s.call("POST", "/api/me/verify", key, nil).status(202)
+	s.send("POST", "/api/me/verify", key, nil).status(202)
 	s = newSite(t, func(o *siteOptions) { o.quotas = domain.Quotas{Collabs: 1} })
 	key = s.verified("harbour-pilot")
 	s.agent("tide-gauge")
 	s.agent("museum-archive")
 	s.collab(key, "tide-gauge")
-	s.note(met, "POST", "/api/collabs", s.call("POST", "/api/collabs", key, `{"partner":"museum-archive","summary":"Photographs."}`).refused(429, domain.CodeRateLimited))
+	s.recordReached(met, "POST", "/api/collabs", s.send("POST", "/api/collabs", key, `{"partner":"museum-archive","summary":"Photographs."}`).rejected(429, domain.CodeRateLimited))
 	for _, name := range []string{"mail_unavailable/general", "rate_limited/mails_site", "rate_limited/collab"} {
 		if !met[name] {
 			t.Errorf("%s is not met, but %v", name, met)
@@ -115,8 +115,8 @@ func TestScripts_ErrorsOfOtherSettings(t *testing.T) {
 	}
 }
 
-// newScriptSite makes a site as callbook dev does, so that the script can move the
-// clock and read the mails. A first line "# limits: on" is --limits=on.
+// newScriptSite returns a site like that of callbook dev, so that the script can move the clock
+// and read mails. A first line "# limits: on" sets --limits=on.
 func newScriptSite(t *testing.T, path string) *site {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -161,7 +161,7 @@ func (s *site) runEntry(e *hurlEntry, variables map[string]string, met map[strin
 			s.Fatal(err)
 		}
 		a := s.do(r)
-		s.note(met, r.Method, r.URL.Path, a)
+		s.recordReached(met, r.Method, r.URL.Path, a)
 		if problems = e.check(a, variables); len(problems) == 0 {
 			return nil
 		}
@@ -169,19 +169,19 @@ func (s *site) runEntry(e *hurlEntry, variables map[string]string, met map[strin
 	return problems
 }
 
-// note writes down which operation or refusals an answer has reached. A refusal
+// recordReached writes down which operation or errors a response has reached. An error
 // is known by its words, which must be the same one's in both languages.
-func (s *site) note(met map[string]bool, method, path string, a *result) {
+func (s *site) recordReached(met map[string]bool, method, path string, a *result) {
 	s.Helper()
 	var body api.ErrorBody
 	switch {
-	case path == mcpPath && a.Status == 200: // a tool's refusal is an answer
+	case path == mcpPath && a.Status == 200: // a tool's error is a response
 		var tool struct {
 			Result struct {
 				StructuredContent api.ErrorBody `json:"structuredContent"`
 			} `json:"result"`
 		}
-		_ = json.Unmarshal(a.Body, &tool) // what is no refusal has another shape
+		_ = json.Unmarshal(a.Body, &tool) // what is no error has another shape
 		body = tool.Result.StructuredContent
 	case a.Status < 300:
 		if op := s.operation(method, path); op != nil && op.Method == method {
@@ -220,7 +220,7 @@ func saidAs(template, message string) bool {
 	return regexp.MustCompile(`(^|\S )` + pattern + `$`).MatchString(message)
 }
 
-// refusals are all wordings of the catalogues as "code/topic", and all detail codes.
+// refusals returns all wordings of the catalogues as "code/topic", and all detail codes.
 func refusals() []string {
 	var names []string
 	add := func(code string, texts map[string]api.Text) {

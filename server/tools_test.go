@@ -22,14 +22,14 @@ import (
 	"callbook/testdata/proof"
 )
 
-// rpc sends one JSON-RPC request and returns the HTTP answer.
+// rpc sends one JSON-RPC request and returns the HTTP response.
 func (s *site) rpc(method string, params any, headers ...string) *result {
 	s.Helper()
-	return s.call("POST", "/mcp", "", map[string]any{"jsonrpc": "2.0", "id": 7, "method": method, "params": params}, headers...)
+	return s.send("POST", "/mcp", "", map[string]any{"jsonrpc": "2.0", "id": 7, "method": method, "params": params}, headers...)
 }
 
-// toolAnswer is what a tool answered; its JSON is as it came.
-type toolAnswer struct {
+// toolResponse is the result of a tool, with its JSON unchanged.
+type toolResponse struct {
 	Content    []struct{ Type, Text string }
 	Structured json.RawMessage `json:"structuredContent"`
 	IsError    bool            `json:"isError"`
@@ -45,16 +45,16 @@ type toolListed struct {
 	Meta                     map[string]any `json:"_meta"`
 }
 
-func (s *site) tool(name string, arguments any, headers ...string) *toolAnswer {
+func (s *site) tool(name string, arguments any, headers ...string) *toolResponse {
 	s.Helper()
 	a := s.rpc("tools/call", map[string]any{"name": name, "arguments": arguments}, headers...).status(200)
-	return a.toolAnswer()
+	return a.toolResponse()
 }
 
-func (r *result) toolAnswer() *toolAnswer {
+func (r *result) toolResponse() *toolResponse {
 	r.Helper()
 	var body struct {
-		Result *toolAnswer
+		Result *toolResponse
 		Error  any
 	}
 	if r.into(&body); body.Result == nil {
@@ -76,7 +76,7 @@ func reformatted(text []byte) []byte {
 func (s *site) toolList() map[string]toolListed {
 	s.Helper()
 	list := map[string]toolListed{}
-	for _, t := range s.rpc("tools/list", map[string]any{}).status(200).toolAnswer().Tools {
+	for _, t := range s.rpc("tools/list", map[string]any{}).status(200).toolResponse().Tools {
 		list[t.Name] = t
 	}
 	return list
@@ -95,7 +95,7 @@ func schemaIn(t testing.TB, text json.RawMessage) *jsonschema.Resolved {
 	return resolved
 }
 
-// fits tells why JSON does not fit a schema.
+// fits returns an error if JSON does not match a schema.
 func fits(schema *jsonschema.Resolved, text []byte) error {
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {
@@ -104,7 +104,7 @@ func fits(schema *jsonschema.Resolved, text []byte) error {
 	return schema.Validate(v)
 }
 
-// twins compares tools with the REST calls that they are made from.
+// twins compares tools with the REST operations that they run.
 type twins struct {
 	*site
 	outputs map[string]*jsonschema.Resolved
@@ -119,13 +119,13 @@ func newTwins(s *site) *twins {
 	return tw
 }
 
-// twinPaths are the REST calls of the tools; what is no part of the path is query.
+// twinPaths are the REST paths of the tools; other arguments are query parameters.
 var twinPaths = map[string]string{
 	"search_agents": "/api/agents?view=brief", "get_agent": "/api/agents/{handle}", "search_calls": "/api/posts", "get_call": "/api/posts/{id}",
 	"list_collabs": "/api/collabs", "get_stats": "/api/stats",
 }
 
-// twinOf is the REST call with the same parameters.
+// twinOf returns the REST path and query for the same arguments.
 func twinOf(name string, arguments map[string]any) string {
 	path, fixed, _ := strings.Cut(twinPaths[name], "?")
 	query, _ := url.ParseQuery(fixed)
@@ -139,11 +139,11 @@ func twinOf(name string, arguments map[string]any) string {
 	return path + "?" + query.Encode()
 }
 
-// same calls both and compares them to the byte. It returns the REST answer.
-func (tw *twins) same(name string, arguments map[string]any) *result {
+// compare calls both and compares their bytes. It returns the REST response.
+func (tw *twins) compare(name string, arguments map[string]any) *result {
 	tw.Helper()
 	tw.used[name]++
-	rest := tw.call("GET", twinOf(name, arguments), "", nil)
+	rest := tw.send("GET", twinOf(name, arguments), "", nil)
 	got := tw.tool(name, arguments)
 	if !bytes.Equal(got.Structured, asArguments(rest.Body)) || got.IsError != (rest.Status >= 400) {
 		tw.Fatalf("%s %v differs from its twin (%d, isError %v):\n%s\n%s", name, arguments, rest.Status, got.IsError, got.Structured, rest.Body)
@@ -151,12 +151,12 @@ func (tw *twins) same(name string, arguments map[string]any) *result {
 	if err := fits(tw.outputs[name], got.Structured); err != nil {
 		tw.Errorf("%s %v: the output schema refuses the answer: %v", name, arguments, err)
 	}
-	tw.fenced(name, got)
+	tw.checkFenced(name, got)
 	return rest
 }
 
-// asArguments is a REST answer in the words of a tool, which has arguments where
-// the call has an address.
+// asArguments replaces the texts of a REST error with those of a tool, which has arguments
+// instead of an address.
 func asArguments(body []byte) []byte {
 	for _, code := range []domain.Code{domain.CodeInvalidQuery, domain.CodeNotFound} {
 		words, own := errorTexts[code].Texts[""], errorTexts[code].Texts["arguments"]
@@ -168,8 +168,8 @@ func asArguments(body []byte) []byte {
 	return bytes.ReplaceAll(body, []byte(parameter.ZH), []byte(field.ZH))
 }
 
-// fenced checks the text that a model reads.
-func (tw *twins) fenced(name string, a *toolAnswer) {
+// checkFenced checks the text that a model reads.
+func (tw *twins) checkFenced(name string, a *toolResponse) {
 	tw.Helper()
 	if len(a.Content) != 1 || a.Content[0].Type != "text" {
 		tw.Fatalf("%s: content %+v", name, a.Content)
@@ -205,7 +205,7 @@ func checkFence(t testing.TB, text, json string) (line string) {
 func (tw *twins) walk(name string, arguments map[string]any) (pages int) {
 	tw.Helper()
 	for pages = 1; ; pages++ {
-		next, _ := tw.same(name, arguments).value("next").(string)
+		next, _ := tw.compare(name, arguments).value("next").(string)
 		if next == "" {
 			return pages
 		}
@@ -224,7 +224,7 @@ func TestTools_MatchTheAPI(t *testing.T) {
 	proof.OneByOne(t)
 	tw := newTwins(newDevSite(t, true))
 	type list = []map[string]any
-	agents := tw.call("GET", "/api/agents?limit=100", "", nil).status(200)
+	agents := tw.send("GET", "/api/agents?limit=100", "", nil).status(200)
 	collabs := list{{}, {"limit": 2}, {"handle": "nobody-here"}}
 	calls := list{
 		{}, {"limit": 3}, {"limit": 100}, {"kind": "seeking"}, {"kind": "offering", "limit": 5}, {"kind": "announce"}, {"open": true}, {"open": false}, {"q": "data"}, {"q": "翻译"},
@@ -237,7 +237,7 @@ func TestTools_MatchTheAPI(t *testing.T) {
 	}
 	for i := range agents.len("agents") {
 		handle := agents.text("agents", i, "handle")
-		tw.same("get_agent", map[string]any{"handle": handle})
+		tw.compare("get_agent", map[string]any{"handle": handle})
 		collabs = append(collabs, map[string]any{"handle": handle})
 		calls = append(calls, map[string]any{"author": handle, "limit": 2})
 		if capabilities, _ := agents.value("agents", i, "capabilities").([]any); len(capabilities) > 0 {
@@ -245,7 +245,7 @@ func TestTools_MatchTheAPI(t *testing.T) {
 		}
 	}
 	for next := "/api/posts?limit=100"; next != ""; {
-		posts := tw.call("GET", next, "", nil).status(200)
+		posts := tw.send("GET", next, "", nil).status(200)
 		for i := range posts.len("posts") {
 			tw.walk("get_call", map[string]any{"id": posts.text("posts", i, "id")})
 			tw.walk("get_call", map[string]any{"id": posts.text("posts", i, "id"), "limit": 1})
@@ -271,16 +271,16 @@ func TestTools_MatchTheAPI(t *testing.T) {
 }
 
 func TestTools_StatsAndGuideMatchTheAPI(t *testing.T) {
-	s, _, _ := inhabited(t)
+	s, _, _ := newPopulatedSite(t)
 	tw := newTwins(s)
-	tw.same("get_stats", nil)
+	tw.compare("get_stats", nil)
 	for _, arguments := range []map[string]any{nil, {"lang": "en"}, {"lang": "zh"}, {"lang": nil}} {
 		lang, _ := arguments["lang"].(string)
 		if lang == "" {
 			lang = "en"
 		}
 		a := s.tool("get_guide", arguments)
-		guide := s.call("GET", "/skill.md?lang="+lang, "", nil).status(200).Body
+		guide := s.send("GET", "/skill.md?lang="+lang, "", nil).status(200).Body
 		var got Guide
 		if err := json.Unmarshal(a.Structured, &got); err != nil || got != (Guide{lang, string(guide)}) || a.Content[0].Text != string(guide) || a.Meta != nil || a.IsError {
 			t.Errorf("%v: %v %.200s", arguments, err, a.Structured)
@@ -294,7 +294,7 @@ func TestTools_StatsAndGuideMatchTheAPI(t *testing.T) {
 	}
 }
 
-// argumentsToTry are values of the type that a parameter has, right and wrong.
+// argumentsToTry returns values of the type that a parameter has, right and wrong.
 func argumentsToTry(schema *jsonschema.Schema) (values []any) {
 	switch schema.Type {
 	case "boolean":
@@ -315,11 +315,11 @@ func argumentsToTry(schema *jsonschema.Schema) (values []any) {
 	return values
 }
 
-// TestTools_RejectLikeTheAPI: with the words of the REST call, and whatever the
-// input schema refuses.
+// TestTools_RejectLikeTheAPI: with the texts of the REST operation, whenever the input schema
+// rejects arguments.
 func TestTools_RejectLikeTheAPI(t *testing.T) {
-	s, _, post := inhabited(t)
 	proof.OneByOne(t)
+	s, _, post := newPopulatedSite(t)
 	tw := newTwins(s)
 	// The schema knows nothing of characters, codes and cursors.
 	own := []string{"bad_format", "forbidden_character", "bad_value"}
@@ -340,7 +340,7 @@ func TestTools_RejectLikeTheAPI(t *testing.T) {
 				if arguments[field] = value; slices.Contains(schema.Required, field) && strings.Trim(fmt.Sprint(value), " ") == "" {
 					continue // no path has room for it
 				}
-				rest := tw.same(name, arguments)
+				rest := tw.compare(name, arguments)
 				text, _ := json.Marshal(arguments)
 				rejected := fits(input, text) != nil
 				if rejected && rest.Status != 400 {
@@ -350,7 +350,7 @@ func TestTools_RejectLikeTheAPI(t *testing.T) {
 					continue
 				}
 				refusals++
-				_, code, _ := strings.Cut(rest.faults()[0], " ")
+				_, code, _ := strings.Cut(rest.details()[0], " ")
 				if !rejected && !slices.Contains(own, code) && fmt.Sprint(value) != " " {
 					t.Errorf("%s: the input schema takes %s, the call does not: %s", name, text, rest.Body)
 				}
@@ -360,15 +360,15 @@ func TestTools_RejectLikeTheAPI(t *testing.T) {
 	if refusals < 60 {
 		t.Errorf("only %d refusals", refusals)
 	}
-	tw.same("get_agent", map[string]any{"handle": "nobody-here"})
-	tw.same("get_call", map[string]any{"id": "pst_06e8mlgv2g5hg0r8fvhlm0q1s4"})
-	tw.same("search_agents", map[string]any{"limit": 0, "min_level": 7, "q": strings.Repeat("a", 201), "nothing": "x", "odd name": "x"})
-	tw.same("search_agents", map[string]any{"offset": 3, "cursor": "x"})
+	tw.compare("get_agent", map[string]any{"handle": "nobody-here"})
+	tw.compare("get_call", map[string]any{"id": "pst_06e8mlgv2g5hg0r8fvhlm0q1s4"})
+	tw.compare("search_agents", map[string]any{"limit": 0, "min_level": 7, "q": strings.Repeat("a", 201), "nothing": "x", "odd name": "x"})
+	tw.compare("search_agents", map[string]any{"offset": 3, "cursor": "x"})
 }
 
 func TestTools_ParseArguments(t *testing.T) {
-	s, _, _ := inhabited(t)
-	refused := func(name, arguments string, want ...string) {
+	s, _, _ := newPopulatedSite(t)
+	rejected := func(name, arguments string, want ...string) {
 		t.Helper()
 		a := s.tool(name, json.RawMessage(arguments))
 		if !a.IsError || a.Content[0].Text != string(a.Structured) {
@@ -376,7 +376,7 @@ func TestTools_ParseArguments(t *testing.T) {
 			return
 		}
 		e := &result{TB: t, Status: 400, Body: a.Structured}
-		if diff := cmp.Diff(want, e.refused(400, domain.CodeInvalidQuery).faults()); diff != "" {
+		if diff := cmp.Diff(want, e.rejected(400, domain.CodeInvalidQuery).details()); diff != "" {
 			t.Errorf("%s %s (-want +got): %s", name, arguments, diff)
 		}
 		for _, d := range e.value("error", "details").([]any) {
@@ -386,27 +386,27 @@ func TestTools_ParseArguments(t *testing.T) {
 			}
 		}
 	}
-	// Lists and objects are the wrong type for any field, and all faults come at once.
-	refused("search_agents", `{"q":["a"],"limit":{"a":1},"new":[],"offset":20000,"zzz":1,"min_level":3}`,
+	// Lists and objects are the wrong type for any field, and all problems come at once.
+	rejected("search_agents", `{"q":["a"],"limit":{"a":1},"new":[],"offset":20000,"zzz":1,"min_level":3}`,
 		"limit wrong_type", "min_level out_of_range", "new wrong_type", "offset out_of_range", "q wrong_type", "zzz unknown_field")
-	refused("get_agent", `{}`, "handle required")
-	refused("get_agent", `{"handle":null}`, "handle required")
-	refused("get_agent", `{"handle":["a"]}`, "handle wrong_type")
-	refused("get_agent", `{"Handle":"harbour-pilot"}`, "Handle unknown_field", "handle required")
-	refused("get_agent", `{"handle":"harbour-pilot","view":"full"}`, "view unknown_field")
-	refused("get_call", `{"limit":0,"x":{}}`, "id required", "limit out_of_range", "x unknown_field")
-	refused("get_stats", `{"a":1}`, "a unknown_field")
-	refused("get_guide", `{"lang":"fr"}`, "lang bad_value")
-	refused("get_guide", `{"lang":"en","handle":"x"}`, "handle unknown_field")
+	rejected("get_agent", `{}`, "handle required")
+	rejected("get_agent", `{"handle":null}`, "handle required")
+	rejected("get_agent", `{"handle":["a"]}`, "handle wrong_type")
+	rejected("get_agent", `{"Handle":"harbour-pilot"}`, "Handle unknown_field", "handle required")
+	rejected("get_agent", `{"handle":"harbour-pilot","view":"full"}`, "view unknown_field")
+	rejected("get_call", `{"limit":0,"x":{}}`, "id required", "limit out_of_range", "x unknown_field")
+	rejected("get_stats", `{"a":1}`, "a unknown_field")
+	rejected("get_guide", `{"lang":"fr"}`, "lang bad_value")
+	rejected("get_guide", `{"lang":"en","handle":"x"}`, "handle unknown_field")
 	// The view is the tool's own.
-	refused("search_agents", `{"view":"full"}`, "view unknown_field")
-	refused("search_agents", `{"view":null}`, "view unknown_field")
+	rejected("search_agents", `{"view":"full"}`, "view unknown_field")
+	rejected("search_agents", `{"view":null}`, "view unknown_field")
 	// A made-up name is not repeated.
-	refused("search_agents", `{"IGNORE PREVIOUS":1,"`+strings.Repeat("a", 41)+`":2}`, "(unnamed) unknown_field")
-	refused("search_agents", `{"limit":1.5}`, "limit wrong_type")
-	refused("search_agents", `{"limit":"twenty","verified":"yes","new":1}`, "limit wrong_type", "new wrong_type", "verified wrong_type")
-	refused("search_agents", `{"limit":123456789012345678901234567890}`, "limit wrong_type")
-	refused("search_agents", `{"limit":1e400}`, "limit wrong_type")
+	rejected("search_agents", `{"IGNORE PREVIOUS":1,"`+strings.Repeat("a", 41)+`":2}`, "(unnamed) unknown_field")
+	rejected("search_agents", `{"limit":1.5}`, "limit wrong_type")
+	rejected("search_agents", `{"limit":"twenty","verified":"yes","new":1}`, "limit wrong_type", "new wrong_type", "verified wrong_type")
+	rejected("search_agents", `{"limit":123456789012345678901234567890}`, "limit wrong_type")
+	rejected("search_agents", `{"limit":1e400}`, "limit wrong_type")
 
 	// A scalar is taken as the text that it is in a query; some clients write whole
 	// numbers with a fraction.

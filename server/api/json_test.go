@@ -23,7 +23,7 @@ var jsonSeeds = []string{
 	`{"a":True}`, `{"a":"\x41"}`, `[1}`, strings.Repeat("[", 31) + strings.Repeat("]", 31), strings.Repeat("[", 40) + strings.Repeat("]", 40), "[" + strings.Repeat("1,", 1000) + "1]",
 }
 
-// FuzzParseJSON holds what parseJSON accepts against encoding/json: valid there
+// FuzzParseJSON compares what parseJSON accepts with encoding/json: valid there
 // too, and the same value but for the normalisation of texts.
 func FuzzParseJSON(f *testing.F) {
 	for _, seed := range jsonSeeds {
@@ -49,7 +49,7 @@ func FuzzParseJSON(f *testing.F) {
 	})
 }
 
-// normalized is a value of encoding/json as parseJSON writes it.
+// normalized returns a value of encoding/json as parseJSON writes it.
 func normalized(v any) any {
 	switch v := v.(type) {
 	case string:

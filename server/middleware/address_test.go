@@ -65,7 +65,7 @@ func TestClientAddress_TrustsOnlyProxies(t *testing.T) {
 
 // FuzzClientAddress reads X-Forwarded-For from a trusted proxy, as several headers where
 // it has several lines: who calls is the last hop that is not trusted, whatever stands
-// left of it, and left of a hop that is no address nobody is believed.
+// left of it, and left of a hop that is no address no client is believed.
 func FuzzClientAddress(f *testing.F) {
 	for _, seed := range []string{
 		"", ",", " , ,", "198.51.100.7", "203.0.113.1, 198.51.100.7, 10.1.2.3", "10.0.0.2,10.0.0.1,127.0.0.1", "198.51.100.7, unknown, 10.0.0.1", "<script>,198.51.100.7",
@@ -126,7 +126,7 @@ func lastStranger(t *testing.T, from func(peer string, headers ...string) netip.
 
 var addressWord = regexp.MustCompile(`[0-9A-Fa-f:.]+`)
 
-// standsIn tells whether a text holds an address, with a port or without.
+// standsIn reports whether a text holds an address, with a port or without.
 func standsIn(addr netip.Addr, text string) bool {
 	return slices.ContainsFunc(addressWord.FindAllString(text, -1), func(word string) bool {
 		bare := word[:max(0, strings.LastIndexByte(word, ':'))]

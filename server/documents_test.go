@@ -14,19 +14,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/server/api"
+	"callbook/server/documents"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
 )
 
-// documents are the small ones, with the media type of each.
-var documents = map[string]string{
-	"/skill.md":     "text/markdown; charset=utf-8",
-	"/llms.txt":     "text/plain; charset=utf-8",
-	"/robots.txt":   "text/plain; charset=utf-8",
-	catalogPath:     `application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`,
-	securityPath:    "text/plain; charset=utf-8",
-	skillsPath:      "application/json; charset=utf-8",
-	"/openapi.json": "application/json; charset=utf-8",
+// documentTypes are the media types of the small documents.
+var documentTypes = map[string]string{
+	"/skill.md":            "text/markdown; charset=utf-8",
+	"/llms.txt":            "text/plain; charset=utf-8",
+	"/robots.txt":          "text/plain; charset=utf-8",
+	documents.CatalogPath:  `application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`,
+	documents.SecurityPath: "text/plain; charset=utf-8",
+	documents.SkillsPath:   "application/json; charset=utf-8",
+	"/openapi.json":        "application/json; charset=utf-8",
 }
 
 // base is the address of a test's site in its documents.
@@ -34,7 +35,7 @@ const base = "http://callbook.example.org"
 
 func TestDocuments_NameTheAddressOfTheSite(t *testing.T) {
 	s := newSite(t)
-	for path := range documents {
+	for path := range documentTypes {
 		a := s.send("GET", path, "", nil).status(200)
 		if strings.Contains(string(a.Body), "{base_url}") || path != "/robots.txt" && !strings.Contains(string(a.Body), base) {
 			t.Errorf("%s: no address: %s", path, a.Body)
@@ -46,7 +47,7 @@ func TestDocuments_NameTheAddressOfTheSite(t *testing.T) {
 }
 
 func TestDocuments_CountAsReads(t *testing.T) {
-	for path := range documents {
+	for path := range documentTypes {
 		s := newSite(t, func(o *siteOptions) {
 			o.limits = ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 1, Period: time.Minute}}
 		})
@@ -103,13 +104,13 @@ func TestGuide_FollowsTheLanguage(t *testing.T) {
 // A tag of one language must not be taken for the other's text.
 func TestGuide_HasOneETagPerLanguage(t *testing.T) {
 	s := newSite(t)
-	english := s.send("GET", guideEN, "", nil).status(200)
+	english := s.send("GET", documents.GuideEN, "", nil).status(200)
 	s.send("GET", "/skill.md", "", nil, "Accept-Language: zh", "If-None-Match: "+english.Header.Get("ETag")).status(200)
-	chinese := s.send("GET", guideZH, "", nil, "If-None-Match: "+english.Header.Get("ETag")).status(200)
+	chinese := s.send("GET", documents.GuideZH, "", nil, "If-None-Match: "+english.Header.Get("ETag")).status(200)
 	if !regexp.MustCompile(`\p{Han}{4}`).Match(chinese.Body) || string(english.Body) == string(chinese.Body) {
 		t.Errorf("not Chinese: %s", chinese.Body)
 	}
-	again := s.send("GET", guideZH, "", nil, "If-None-Match: "+chinese.Header.Get("ETag")).status(304)
+	again := s.send("GET", documents.GuideZH, "", nil, "If-None-Match: "+chinese.Header.Get("ETag")).status(304)
 	if again.Header.Get("Content-Language") != "zh" {
 		t.Errorf("304: %v", again.Header)
 	}
@@ -118,14 +119,14 @@ func TestGuide_HasOneETagPerLanguage(t *testing.T) {
 // What reads the front matter knows plain values on one line only.
 func TestGuide_HasFrontMatterOfASkill(t *testing.T) {
 	s := newSite(t)
-	name, description := s.server.frontMatter("name"), s.server.frontMatter("description")
+	name, description := documents.FrontMatter(s.server.guideText("en"), "name"), documents.FrontMatter(s.server.guideText("en"), "description")
 	if !regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`).MatchString(name) || len(name) > 64 {
 		t.Errorf("name %q", name)
 	}
 	if !regexp.MustCompile(`^\p{L}`).MatchString(description) || len(description) > 1024 || strings.Contains(description, ": ") || strings.Contains(description, " #") {
 		t.Errorf("the description is no plain value of YAML: %q", description)
 	}
-	for _, path := range []string{guideEN, guideZH} {
+	for _, path := range []string{documents.GuideEN, documents.GuideZH} {
 		guide := string(s.send("GET", path, "", nil).status(200).Body)
 		head, body, found := strings.Cut(strings.TrimPrefix(guide, "---\n"), "\n---\n")
 		if !strings.HasPrefix(guide, "---\n") || !found || !strings.HasPrefix(strings.TrimSpace(body), "# ") {
@@ -166,7 +167,7 @@ func TestLLMsText_FollowsTheConvention(t *testing.T) {
 			s.followLink(m[2])
 		}
 	}
-	wanted := []string{guideEN, guideZH, "/openapi.json", "/mcp", "/", "/agents", "/calls", "/docs", "/calls.atom", catalogPath, skillsPath}
+	wanted := []string{documents.GuideEN, documents.GuideZH, "/openapi.json", "/mcp", "/", "/agents", "/calls", "/docs", "/calls.atom", documents.CatalogPath, documents.SkillsPath}
 	for _, op := range s.server.engine.Operations {
 		if op.Method == "GET" && !op.Keyed && !strings.Contains(op.Path, "{") {
 			wanted = append(wanted, op.Path)
@@ -190,7 +191,7 @@ func (s *site) followLink(link string) *result {
 		s.Fatalf("a link to elsewhere: %s", link)
 	}
 	a := s.send("GET", path, "", nil)
-	if path == mcpPath {
+	if path == documents.MCPPath {
 		if a.Status == 404 {
 			s.Errorf("%s: there is none", link)
 		}
@@ -234,9 +235,9 @@ func TestRobotsText_DisallowsEndlessPages(t *testing.T) {
 	rules := robotsRules(t, string(s.send("GET", "/robots.txt", "", nil).status(200).Body))
 	readable := []string{
 		"/", "/?lang=zh", "/agents", "/agents/harbour-pilot", "/calls", "/calls/pst_0", "/calls?kind=seeking", "/calls.atom", "/calls.atom?tag=tides",
-		"/api/agents/harbour-pilot", "/api/posts?tag=tides", "/style.css", guideZH,
+		"/api/agents/harbour-pilot", "/api/posts?tag=tides", "/style.css", documents.GuideZH,
 	}
-	for path := range documents {
+	for path := range documentTypes {
 		readable = append(readable, path)
 	}
 	for _, op := range s.server.engine.Operations {
@@ -291,8 +292,8 @@ func (s *site) checkRobotsRules(rules [][2]string) {
 
 func TestAPICatalog_IsALinkset(t *testing.T) {
 	s := newSite(t)
-	a := s.send("GET", catalogPath, "", nil).status(200)
-	if link := a.Header.Get("Link"); link != "<"+base+catalogPath+`>; rel="api-catalog"` {
+	a := s.send("GET", documents.CatalogPath, "", nil).status(200)
+	if link := a.Header.Get("Link"); link != "<"+base+documents.CatalogPath+`>; rel="api-catalog"` {
 		t.Errorf("Link %q", link)
 	}
 	var catalog struct {
@@ -356,9 +357,8 @@ func securityFields(t *testing.T, text string) map[string]string {
 
 func TestSecurityText_NamesTheOperator(t *testing.T) {
 	for contact, want := range map[string]string{"": base + "/#operator", "mailto:security@example.org": "mailto:security@example.org"} {
-		s := newSite(t)
-		s.server.options.Contact = contact
-		fields := securityFields(t, string(s.send("GET", securityPath, "", nil).status(200).Body))
+		s := &site{TB: t, server: must(New(newSite(t).store, Options{BaseURL: base, Contact: contact}))(t)}
+		fields := securityFields(t, string(s.openPage(documents.SecurityPath).status(200).Body))
 		if diff := cmp.Diff(map[string]string{
 			"Contact": want, "Canonical": base + "/.well-known/security.txt", "Preferred-Languages": "en, zh",
 			"Expires": "2027-05-19T00:00:00Z", // 180 days after 2026-11-20
@@ -371,7 +371,7 @@ func TestSecurityText_NamesTheOperator(t *testing.T) {
 func TestSecurityText_StaysValid(t *testing.T) {
 	s := newSite(t)
 	read := func() (expires time.Time, tag string) {
-		a := s.send("GET", securityPath, "", nil).status(200)
+		a := s.send("GET", documents.SecurityPath, "", nil).status(200)
 		expires, err := time.Parse(time.RFC3339, securityFields(t, string(a.Body))["Expires"])
 		if err != nil {
 			t.Fatal(err)
@@ -383,59 +383,14 @@ func TestSecurityText_StaysValid(t *testing.T) {
 	}
 	first, tag := read()
 	s.clock.Advance(14*time.Hour + 29*time.Minute + 59*time.Second) // to the day's last second
-	s.send("GET", securityPath, "", nil, "If-None-Match: "+tag).status(304)
+	s.send("GET", documents.SecurityPath, "", nil, "If-None-Match: "+tag).status(304)
 	s.clock.Advance(time.Second)
-	s.send("GET", securityPath, "", nil, "If-None-Match: "+tag).status(200)
+	s.send("GET", documents.SecurityPath, "", nil, "If-None-Match: "+tag).status(200)
 	if next, _ := read(); next.Sub(first) != domain.Day {
 		t.Errorf("a day later it expires at %v after %v", next, first)
 	}
 	s.clock.Advance(3 * 365 * domain.Day)
 	read()
-}
-
-func TestParseContact_AcceptsURIsAndMailboxes(t *testing.T) {
-	tests := []struct{ name, text, want string }{ // want "": rejected
-		{"mail address", "security@example.org", "mailto:security@example.org"},
-		{"with a tag", "ops+callbook@example.org", "mailto:ops+callbook@example.org"},
-		{"with what a URI has to escape", "50%/off?@example.org", "mailto:50%25%2Foff%3F@example.org"},
-		{"mailto", "mailto:security@example.org", "mailto:security@example.org"},
-		{"mailto with a subject", "mailto:security@example.org?subject=Callbook", "mailto:security@example.org?subject=Callbook"},
-		{"page", "https://example.org/security", "https://example.org/security"},
-		{"page with a port and a query", "http://10.0.0.7:8080/report?to=ops#form", "http://10.0.0.7:8080/report?to=ops#form"},
-		{"scheme in capitals", "HTTPS://example.org/", "https://example.org/"},
-		{"name", "the operator", ""},
-		{"address with a name", "Ops <ops@example.org>", ""},
-		{"address without a domain", "ops@", ""},
-		{"mailto nobody", "mailto:", ""},
-		{"mailto no address", "mailto:ops", ""},
-		{"two addresses", "mailto:ops@example.org,root@example.org", ""},
-		{"host without a scheme", "example.org/security", ""},
-		{"page without a host", "https:///security", ""},
-		{"page with a port alone", "https://:443/", ""},
-		{"page with a password", "https://ops:hunter2@example.org/", ""},
-		{"another scheme", "javascript:alert(1)", ""},
-		{"telephone", "tel:+1-201-555-0123", ""},
-		{"space", "https://example.org/a b", ""},
-		{"second line", "https://example.org/\nExpires: never", ""},
-		{"markup", `https://example.org/"><b>`, ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := ParseContact(tt.text)
-			if got != tt.want || (err != nil) != (tt.want == "") {
-				t.Errorf("%q, %v", got, err)
-			}
-			if again, _ := ParseContact(got); again != got {
-				t.Errorf("read again, it is %q", again)
-			}
-			if err != nil && (!strings.Contains(err.Error(), "mailto:") || strings.Contains(err.Error(), "hunter2")) {
-				t.Errorf("no help: %v", err)
-			}
-		})
-	}
-	if got, err := ParseContact(""); got != "" || err != nil {
-		t.Errorf("nothing given: %q, %v", got, err)
-	}
 }
 
 func TestSkillIndex_DigestsTheGuide(t *testing.T) {
@@ -444,7 +399,7 @@ func TestSkillIndex_DigestsTheGuide(t *testing.T) {
 		Schema string              `json:"$schema"`
 		Skills []map[string]string `json:"skills"`
 	}
-	s.send("GET", skillsPath, "", nil).status(200).into(&index)
+	s.send("GET", documents.SkillsPath, "", nil).status(200).into(&index)
 	if index.Schema != "https://schemas.agentskills.io/discovery/0.2.0/schema.json" || len(index.Skills) != 1 {
 		t.Fatalf("%+v", index)
 	}

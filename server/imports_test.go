@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"server/cli"},
 	{"server/devmode"},
 	{"server"},
-	{"server/api", "server/web", "server/mcp", "server/mail", "server/linkcheck"},
+	{"server/api", "server/web", "server/mcp", "server/mail", "server/linkcheck", "server/documents"},
 	{"server/middleware", "server/ratelimit", "server/httpcache", "server/manual", "server/quiet"},
 	{"store"},
 	{"store/text", "store/sqlitedb"},

@@ -66,7 +66,7 @@ func (s *site) sendRaw(method, path string, headers ...string) *result {
 
 // publicReads returns the addresses of all public GETs, the documents among them.
 func (s *site) publicReads() []string {
-	paths := append(slices.Collect(maps.Keys(documents)), "/")
+	paths := append(slices.Collect(maps.Keys(documentTypes)), "/")
 	for _, op := range s.server.engine.Operations {
 		if op.Reads() && !op.Keyed {
 			paths = append(paths, s.pathOf(op))

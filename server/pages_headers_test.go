@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"callbook/server/api"
+	"callbook/server/documents"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
@@ -112,13 +113,13 @@ func headerRows(s *peopleSite, token string) []headerRow {
 		{"GET /healthz", "text/html", 200, jsonUncached},
 		{"GET /readyz", "", 200, jsonUncached},
 	}
-	for path, contentType := range documents {
+	for path, contentType := range documentTypes {
 		want := constantResponse.and("Content-Type", contentType)
 		switch path {
 		case "/skill.md":
 			want = want.and("Vary", "Accept-Encoding, Accept-Language", "Content-Language", "en")
-		case catalogPath:
-			want = want.and("Link", "<"+base+catalogPath+`>; rel="api-catalog"`)
+		case documents.CatalogPath:
+			want = want.and("Link", "<"+base+documents.CatalogPath+`>; rel="api-catalog"`)
 		}
 		rows = append(rows, headerRow{"GET " + path, "", 200, want})
 	}
@@ -212,7 +213,7 @@ func TestHeaders_OfPreflights(t *testing.T) {
 	for _, path := range []string{"/", "/agents", "/agents/harbour-pilot", "/agents/nobody", "/calls", "/calls/" + s.posts["whole"], "/calls.atom", "/style.css", "/mark.svg"} {
 		paths[path] = true
 	}
-	for path := range documents {
+	for path := range documentTypes {
 		paths[path] = true
 	}
 	for _, op := range s.server.engine.Operations {

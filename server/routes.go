@@ -7,6 +7,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/api"
+	"callbook/server/documents"
 	"callbook/server/middleware"
 	"callbook/store/domain"
 )
@@ -53,7 +54,7 @@ func (s *Server) newHandler() http.Handler {
 	router.RedirectFixedPath = false
 	r := &routes{router, httprouter.New(), s.countRoute}
 	router.GlobalOPTIONS = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.URL.Path == mcpPath {
+		if req.URL.Path == documents.MCPPath {
 			s.gate.Preflight(w, req)
 			return
 		}
@@ -67,7 +68,7 @@ func (s *Server) newHandler() http.Handler {
 		s.reject(w, req, api.NewError(api.CodeMethodNotAllowed, ""))
 	})
 	s.mountOperations(r)
-	r.public(openAPIPath, s.serveDocument(api.JSONType, func(http.Header, *http.Request) *api.Cached { return s.openAPI() }))
+	r.public(documents.OpenAPIPath, s.serveDocument(api.JSONType, func(http.Header, *http.Request) *api.Cached { return s.openAPI() }))
 	s.mountPages(r)
 	s.mountDocuments(r)
 	s.mountMCP(r)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"callbook/server/api"
+	"callbook/server/documents"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 
@@ -175,7 +176,7 @@ func (s *site) recordReached(met map[string]bool, method, path string, a *result
 	s.Helper()
 	var body api.ErrorBody
 	switch {
-	case path == mcpPath && a.Status == 200: // a tool's error is a response
+	case path == documents.MCPPath && a.Status == 200: // a tool's error is a response
 		var tool struct {
 			Result struct {
 				StructuredContent api.ErrorBody `json:"structuredContent"`

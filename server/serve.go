@@ -1,21 +1,16 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"log"
 	"net"
 	"net/http"
-	"regexp"
-	"strings"
 	"sync"
 	"time"
 
 	"callbook/server/middleware"
-
-	"github.com/rs/zerolog"
 )
 
 // Timeouts of a connection, so that slow clients cannot exhaust the server.
@@ -140,23 +135,6 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 		WriteTimeout:                 writeTimeout,
 		IdleTimeout:                  idleTimeout,
 		MaxHeaderBytes:               maxHeader,
-		ErrorLog:                     log.New(connectionLog{s.options.Log}, "", 0),
+		ErrorLog:                     log.New(middleware.ConnectionLog(s.options.Log), "", 0),
 	}
-}
-
-// connectionLog logs messages of http.Server about connections, without the addresses of peers.
-// It logs traces of scanners at debug level.
-type connectionLog struct{ log zerolog.Logger }
-
-var peerAddress = regexp.MustCompile(`(\[[0-9a-z:.%]+\]|[0-9]+(\.[0-9]+){3}):[0-9]+`)
-
-func (c connectionLog) Write(line []byte) (int, error) {
-	level := zerolog.WarnLevel
-	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) || bytes.HasPrefix(line, []byte("http2: ")) {
-		level = zerolog.DebugLevel
-	}
-	if c.log.GetLevel() <= level {
-		c.log.WithLevel(level).Msg(peerAddress.ReplaceAllLiteralString(strings.TrimSpace(string(line)), "a caller"))
-	}
-	return len(line), nil
 }

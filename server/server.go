@@ -15,6 +15,7 @@
 //	ratelimit    token buckets              httpcache  responses by URL, invalidated by tag
 //	web          HTML pages                 mcp        the MCP endpoint
 //	mail         mail sinks and the outbox  linkcheck  fetches profile links
+//	documents    llms.txt, robots.txt, security.txt and the like
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //
@@ -83,7 +84,7 @@ type Options struct {
 	Mail           mail.Sink                              // of the mails of the site; nil: it sends none
 	LinkCheck      linkcheck.Options                      // of the checks of profile links; zero: the defaults
 	Version        string                                 // of the program, for the documents
-	Contact        string                                 // of the operator, as ParseContact returns it; empty: the home page names it
+	Contact        string                                 // of the operator, as documents.ParseContact returns it; empty: the home page names it
 	MCPOrigins     []string                               // from ParseMCPOrigins; their pages may use the MCP endpoint, like those of the site
 	Settings       string                                 // reference of the settings of the program in Markdown, for the manual
 	Backups        sqlitedb.Schedule                      // of the database; without a folder: none

@@ -14,6 +14,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/api"
+	"callbook/server/documents"
 	"callbook/server/mcp"
 	"callbook/server/middleware"
 	"callbook/store/domain"
@@ -195,7 +196,7 @@ func ParseMCPOrigins(texts []string) (origins []string, err error) {
 
 // mountMCP adds the endpoint. Each request to it counts as a read.
 func (s *Server) mountMCP(r *routes) {
-	r.handle(http.MethodPost, mcpPath, func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+	r.handle(http.MethodPost, documents.MCPPath, func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		w.Header().Set("Cache-Control", "no-store")
 		if !s.gate.Allows(r) {
 			s.engine.WriteError(w, r, api.NewError(domain.CodeForbidden, "mcp"))

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server"
+	"callbook/server/documents"
 	"callbook/server/middleware"
 	"callbook/store"
 	"callbook/store/sqlitedb"
@@ -71,7 +72,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	}
 	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Log: log, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1)}
 	var errs [5]error
-	p.server.Contact, errs[0] = server.ParseContact(c.Contact)
+	p.server.Contact, errs[0] = documents.ParseContact(c.Contact)
 	p.server.TrustedProxies, errs[1] = middleware.ParseTrustedProxies(c.TrustedProxy)
 	p.server.MCPOrigins, errs[2] = server.ParseMCPOrigins(c.MCPOrigin)
 	p.server.Mail, errs[3] = c.openMail(log)

@@ -8,10 +8,13 @@
 package middleware
 
 import (
+	"bytes"
 	"callbook/store/domain"
+	"io"
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -125,4 +128,23 @@ func (o *Observer) loggedPath(u *url.URL) string {
 		}
 	}
 	return strings.Join(parts, "/")
+}
+
+// ConnectionLog returns a writer for the messages of http.Server about connections. It logs them
+// without the addresses of peers, and traces of scanners at debug level.
+func ConnectionLog(log zerolog.Logger) io.Writer { return connectionLog{log} }
+
+type connectionLog struct{ log zerolog.Logger }
+
+var peerAddress = regexp.MustCompile(`(\[[0-9a-z:.%]+\]|[0-9]+(\.[0-9]+){3}):[0-9]+`)
+
+func (c connectionLog) Write(line []byte) (int, error) {
+	level := zerolog.WarnLevel
+	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) || bytes.HasPrefix(line, []byte("http2: ")) {
+		level = zerolog.DebugLevel
+	}
+	if c.log.GetLevel() <= level {
+		c.log.WithLevel(level).Msg(peerAddress.ReplaceAllLiteralString(strings.TrimSpace(string(line)), "a caller"))
+	}
+	return len(line), nil
 }

@@ -36,7 +36,7 @@ type Contact struct {
 	HowZH           string  `json:"how_zh"`
 }
 
-// Evidence is what others confirmed of an agent.
+// Evidence holds the facts about an agent that others have confirmed.
 type Evidence struct {
 	Confirmed    int         `json:"confirmed_collaborations"`
 	NoteEN       string      `json:"confirmed_collaborations_note_en"`
@@ -226,7 +226,7 @@ func appendContactFlags(b []byte, d domain.AgentDocument) []byte {
 	return strconv.AppendBool(b, d.Level > 0)
 }
 
-// cardSize returns the approximate size of what appendCard appends.
+// cardSize returns the approximate size of a card in bytes.
 func cardSize(d domain.AgentDocument) int { return len(d.Profile) + len(d.RecentPosts) + 1000 }
 
 // appendCard appends the members of a card after its notice.

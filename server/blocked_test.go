@@ -1,13 +1,14 @@
 package server
 
 import (
-	"callbook/store/domain"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/store/domain"
 )
 
 // blockedFields are the fields of each operation in which a blocked word is rejected. Other

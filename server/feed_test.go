@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"callbook/server/ratelimit"
-
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/server/ratelimit"
 )
 
 // atomFeed is a feed as readers see it (RFC 4287).

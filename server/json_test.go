@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"callbook/server/api"
-
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/server/api"
 )
 
 // jsonTest is a body of PATCH /api/me. A rejected one has the code invalid_json

@@ -12,8 +12,6 @@ import (
 	_ "callbook/server/quiet" // before the metrics library, which logs when it is initialized
 )
 
-// Metrics returns the handler of GET /metrics.
-
 // countRoute counts the requests of a route.
 func (s *Server) countRoute(route string, h httprouter.Handle) httprouter.Handle {
 	m := s.observer.Metrics.Route(route)
@@ -71,7 +69,7 @@ func (s *Server) writeDatabaseMetrics(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// Metrics answers GET /metrics.
+// Metrics returns the handler of GET /metrics.
 func (s *Server) Metrics() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"callbook/server/api"
-
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/server/api"
 )
 
 // newPopulatedSite returns a site with an agent, its menu, its call with a reply, a contact

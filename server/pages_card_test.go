@@ -1,7 +1,6 @@
 package server
 
 import (
-	"callbook/store/domain"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
+
+	"callbook/store/domain"
 )
 
 // personReader reads pages in a language. It learns the word for each code of the API, and checks

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"callbook/server/api"
-	"callbook/server/documents"
-
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
+
+	"callbook/server/api"
+	"callbook/server/documents"
 )
 
 // headers are those of a response, by name.

@@ -71,7 +71,7 @@ func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error)
 	return response, nil
 }
 
-// postSize returns the approximate size of what appendPost appends.
+// postSize returns the approximate size of a call in bytes.
 func postSize(d domain.PostDocument) int { return len(d.Post) + len(d.Author) + 96 }
 
 func appendPost(b []byte, d domain.PostDocument) []byte {

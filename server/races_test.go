@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"callbook/store/domain"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -10,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"callbook/store/domain"
 )
 
 // crowdSize is the number of concurrent requests.

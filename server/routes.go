@@ -15,7 +15,7 @@ import (
 // routes collects the routes of the server by path and method.
 type routes struct {
 	router       *httprouter.Router
-	publicRoutes *httprouter.Router // what any origin may read
+	publicRoutes *httprouter.Router // readable from any origin
 	wrap         func(route string, h httprouter.Handle) httprouter.Handle
 }
 

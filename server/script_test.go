@@ -12,12 +12,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+
 	"callbook/server/api"
 	"callbook/server/documents"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
-
-	"github.com/go-json-experiment/json"
 )
 
 // unreachable are the errors that no script can cause, with reasons.

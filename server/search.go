@@ -33,7 +33,7 @@ type HintWord struct {
 	Count int    `json:"count" minimum:"0" maximum:"1000" doc:"Records that match the word, whatever the filters; counted up to 1000." example:"3"`
 }
 
-// hintedSearch is what the hint of a list depends on, apart from the result.
+// hintedSearch holds the parameters of a search that its hint depends on.
 type hintedSearch struct {
 	q        string // empty for a list without a search
 	of       noun

@@ -61,7 +61,7 @@ import (
 	"callbook/store/domain"
 )
 
-// Config is what an engine needs of the service around it.
+// Config connects an engine with the service around it.
 type Config struct {
 	Clock         func() time.Time
 	Limiter       *ratelimit.Limiter

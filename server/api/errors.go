@@ -1,13 +1,14 @@
 package api
 
 import (
-	"callbook/store/domain"
 	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"callbook/store/domain"
 )
 
 // Codes of errors that the engine detects itself, beside those of package store.
@@ -73,6 +74,7 @@ type invalidInput struct {
 func (r *invalidInput) Error() string { return r.cause.Error() }
 func (r *invalidInput) Unwrap() error { return r.cause }
 
+// NewError returns an error with a code and the topic of its text; an empty topic is the general one.
 func NewError(code domain.Code, topic string) error {
 	return &domain.Error{Code: code, Topic: topic}
 }

@@ -1,12 +1,13 @@
 package api
 
 import (
-	"callbook/store/domain"
 	"fmt"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/validation"
+
+	"callbook/store/domain"
 )
 
 // Texts about one field. A message of the validator becomes "code, English, Chinese", so that

@@ -29,7 +29,7 @@ func newRegistry(names map[string]string) huma.Registry {
 	return r
 }
 
-// Document is the head of the OpenAPI document, and what its examples need.
+// Document is the head of the OpenAPI document, with values for its examples.
 type Document struct {
 	Title, Version, Description string
 	URL                         string // of the site

@@ -19,7 +19,7 @@ import (
 	"callbook/store/domain"
 )
 
-// Request is an HTTP request to an operation, and what the engine knows of it so far.
+// Request is an HTTP request to an operation. The engine completes it step by step.
 type Request struct {
 	*http.Request
 	engine      *Engine
@@ -34,7 +34,7 @@ type Request struct {
 	Idempotency store.Once // zero without an Idempotency-Key
 }
 
-// Response is what the handler of an operation returns. Its body is JSON, ready to be sent.
+// Response is the result of the handler of an operation. Its body is JSON, ready to be sent.
 type Response struct {
 	Body     []byte
 	Status   int // 0: that of the operation

@@ -79,6 +79,7 @@ func WriteJSON(w http.ResponseWriter, status int, body []byte) error {
 	return nil
 }
 
+// WriteError sends the response to an error.
 func (e *Engine) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status, object := e.ErrorResponse(w, r, err)
 	_ = WriteJSON(w, status, Marshal(ErrorBody{Error: object}))

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"callbook/store/domain"
 	"context"
 	"errors"
 	"maps"
@@ -16,6 +15,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"callbook/store/domain"
 )
 
 // A tool runs an operation without HTTP: it takes the parameters of the operation as arguments,

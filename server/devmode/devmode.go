@@ -39,7 +39,7 @@ type Server struct {
 	agents  []Agent
 }
 
-// Options is what a Server adds to the one that it wraps.
+// Options are the settings of a Server beside those of the one that it wraps.
 type Options struct {
 	Clock *Clock       // of the store
 	Demo  fs.FS        // agents.json, calls.json and contacts.json

@@ -18,7 +18,7 @@ import (
 	storetext "callbook/store/text"
 )
 
-// Paths of documents and of what they name.
+// Paths of the documents, and paths that they name.
 const (
 	GuideEN      = "/skill.md?lang=en" // the same bytes whatever language is requested
 	GuideZH      = "/skill.md?lang=zh"

@@ -26,6 +26,8 @@ type limitedListener struct {
 	byNetwork map[netip.Addr]int
 }
 
+// LimitConnections returns a listener that closes connections over the limits. Trusted proxies
+// and this machine count only in all.
 func LimitConnections(l net.Listener, trusted TrustedProxies) *limitedListener {
 	return &limitedListener{
 		Listener: l, trusted: trusted,

@@ -1,5 +1,5 @@
-// Package middleware holds what every request passes on its way to a handler, and what
-// bounds its connection: one file for each. None of it knows an operation or an entity.
+// Package middleware holds the handlers that every request passes before its own handler, and the
+// limits of connections: one file for each. None of them knows an operation or an entity.
 //
 // Requests pass Compress, then Observe, which assigns the request id, sets the security
 // headers, recovers from panics, counts the request and writes its one log event. Handlers
@@ -9,7 +9,6 @@ package middleware
 
 import (
 	"bytes"
-	"callbook/store/domain"
 	"io"
 	"net/http"
 	"net/url"
@@ -19,6 +18,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"callbook/store/domain"
 )
 
 // Observer logs and counts requests.
@@ -68,6 +69,7 @@ func LogError(w http.ResponseWriter, err error) {
 	}
 }
 
+// LogCode adds the code of an error response to the log event of the request.
 func LogCode(w http.ResponseWriter, code domain.Code) {
 	if r, ok := w.(*responseRecorder); ok {
 		r.code = code

@@ -1,12 +1,13 @@
 package middleware
 
 import (
-	"callbook/store/domain"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"callbook/store/domain"
 )
 
 // Metrics counts requests by route, and error responses by their code.
@@ -16,6 +17,7 @@ type Metrics struct {
 	rejections map[domain.Code]*metrics.Counter
 }
 
+// NewMetrics returns metrics in a set, with a counter for each error code.
 func NewMetrics(set *metrics.Set, codes []domain.Code) *Metrics {
 	m := &Metrics{set: set, rejections: map[domain.Code]*metrics.Counter{}}
 	m.unrouted = m.Route("none")

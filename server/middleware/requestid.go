@@ -1,10 +1,11 @@
 package middleware
 
 import (
-	"callbook/store/domain"
 	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
+
+	"callbook/store/domain"
 )
 
 // requestID returns the request id of the client if it is well-formed and not an API key, or a

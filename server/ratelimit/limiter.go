@@ -3,7 +3,6 @@
 package ratelimit
 
 import (
-	"callbook/store/domain"
 	"math"
 	"net/http"
 	"net/netip"
@@ -13,6 +12,8 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
+
+	"callbook/store/domain"
 )
 
 // Limit is one rate limit: the number of requests in a period for each client. 0 requests switch
@@ -77,6 +78,7 @@ type Client struct {
 	Account int64
 }
 
+// New returns a limiter without any counted request.
 func New(limits Limits) *Limiter {
 	l := &Limiter{limits: limits, policies: map[Class][]string{}}
 	l.addresses, _ = lru.New[bucketKey, *rate.Limiter](maxAddresses) // fails only for a size below 1

@@ -79,8 +79,6 @@ const (
 
 const goodRequest = `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`
 
-var tooMuch = `{"name":"` + strings.Repeat("n", api.MaxBody) + `"}`
-
 // orderTests are pairs of the contract's order of checks. Package api tests those between the
 // limits and the fields.
 var orderTests = []orderTest{

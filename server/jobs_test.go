@@ -23,7 +23,7 @@ func TestJobs_LogLowDiskSpaceOnce(t *testing.T) {
 	var fails error
 	s.server.disk = func() (sqlitedb.Disk, error) { return d, fails }
 	said := func() (low, enough int) {
-		return strings.Count(s.log.String(), "little room on the disk"), strings.Count(s.log.String(), "there is room on the disk")
+		return strings.Count(s.log.String(), "is almost full"), strings.Count(s.log.String(), "has enough free space again")
 	}
 	for _, tt := range []struct {
 		when        string
@@ -44,7 +44,7 @@ func TestJobs_LogLowDiskSpaceOnce(t *testing.T) {
 			t.Errorf("%s: %v", tt.when, err)
 		}
 		if low, enough := said(); low != tt.low || enough != tt.enough {
-			t.Errorf("%s: told %d and %d times, want %d and %d", tt.when, low, enough, tt.low, tt.enough)
+			t.Errorf("%s: logged %d and %d times, want %d and %d", tt.when, low, enough, tt.low, tt.enough)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"callbook/server/api"
 	"callbook/store"
 	"callbook/store/domain"
+	"callbook/store/listing"
 )
 
 // AgentCard is the response of GET /api/agents/{handle}. The types of responses only describe
@@ -128,7 +129,7 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, erro
 	}
 	list, err := s.store.Agents(req.Context(), store.AgentFilter{
 		Query: q.Q, Capability: q.Capability, Language: q.Language, Verified: q.Verified, MinLevel: q.MinLevel, New: q.New, Strict: q.Match == "all", Brief: q.View == "brief",
-	}, store.Page{Limit: q.Limit, Offset: q.Offset, Cursor: q.Cursor})
+	}, listing.Page{Limit: q.Limit, Offset: q.Offset, Cursor: q.Cursor})
 	if err != nil {
 		return api.Response{}, err
 	}

@@ -2,7 +2,7 @@ package server
 
 import (
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/txn"
 )
 
 // DefaultCacheBytes is the size of the response cache unless the operator sets another.
@@ -25,7 +25,7 @@ func cacheTags(kind api.TagKind) []api.Tag { return []api.Tag{{Kind: kind}} }
 func cardTags(id int64) []api.Tag { return []api.Tag{{Kind: cardData, ID: id}} }
 
 // invalidate is the store's callback for a commit, before its writer gets a response.
-func (s *Server) invalidate(changes store.Changes) {
+func (s *Server) invalidate(changes txn.Changes) {
 	var tags []api.Tag
 	for id := range changes.Cards {
 		tags = append(tags, api.Tag{Kind: cardData, ID: id})

@@ -465,7 +465,7 @@ func (s *sweep) found(data []byte, which func(*secretText) bool) []needle {
 
 func (s *sweep) runDue() {
 	s.Helper()
-	if err := s.server.RunDue(context.Background()); err != nil {
+	if err := s.server.RunJobs(context.Background()); err != nil {
 		s.Fatal(err)
 	}
 }

@@ -2,8 +2,8 @@ package server
 
 import (
 	"callbook/server/api"
-	"callbook/store"
 	"callbook/store/domain"
+	"callbook/store/listing"
 )
 
 // CollabAnswer is the response with one collaboration.
@@ -26,7 +26,7 @@ type collabsQuery struct {
 }
 
 func (s *Server) listCollabs(req *api.Request, q collabsQuery) (api.Response, error) {
-	list, err := s.store.Collabs(req.Context(), q.Handle, store.Page{Limit: q.Limit, Cursor: q.Cursor})
+	list, err := s.store.Collabs(req.Context(), q.Handle, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return api.Response{}, err
 	}
@@ -42,7 +42,7 @@ type ownCollabsQuery struct {
 }
 
 func (s *Server) listMyCollabs(req *api.Request, caller domain.Caller, q ownCollabsQuery) (api.Response, error) {
-	list, err := s.store.OwnCollabs(req.Context(), caller, q.Status, store.Page{Limit: q.Limit, Cursor: q.Cursor})
+	list, err := s.store.OwnCollabs(req.Context(), caller, q.Status, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return api.Response{}, err
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"callbook/server/api"
-	"callbook/store"
 	"callbook/store/domain"
+	"callbook/store/txn"
 )
 
 // EventsAnswer is the response of GET /api/me/events.
@@ -154,10 +154,10 @@ func (w *waiters) remove(agentID int64, left waiter) {
 }
 
 // notify wakes the agents for whom a commit has inserted an event.
-func (w *waiters) notify(c store.Changes) {
+func (w *waiters) notify(c txn.Changes) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for agentID := range c.Told {
+	for agentID := range c.NewEvents {
 		for _, waiting := range w.byAgent[agentID] {
 			waiting.wake(true)
 		}

@@ -26,6 +26,7 @@ import (
 	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/store/domain"
+	"callbook/store/txn"
 	"callbook/testdata/proof"
 )
 
@@ -372,7 +373,7 @@ func TestEvents_NoneIsLostBetweenRequests(t *testing.T) {
 			}
 			<-time.After(rand.N(time.Millisecond))
 		}
-		reply, _, err := s.store.CreateReply(t.Context(), gauge, post, domain.ReplyDraft{Body: "At high water."}, store.Once{})
+		reply, _, err := s.store.CreateReply(t.Context(), gauge, post, domain.ReplyDraft{Body: "At high water."}, domain.IdempotencyKey{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -524,7 +525,7 @@ func (c *crowdOfWaiters) requestAll() {
 			c.Fatal(err)
 		}
 		_, _, err = c.store.SendRequest(context.Background(), sender, to.Handle,
-			domain.ContactRequestDraft{Purpose: "Tides", Deliverable: "A table", Compensation: "none"}, store.Once{})
+			domain.ContactRequestDraft{Purpose: "Tides", Deliverable: "A table", Compensation: "none"}, domain.IdempotencyKey{})
 		if err != nil {
 			c.Fatal(err)
 		}
@@ -598,7 +599,7 @@ func TestEvents_ThousandClientsWait(t *testing.T) {
 
 	c.clock.Advance(8 * domain.Day)
 	begun := time.Now()
-	if err := c.store.RunDue(t.Context()); err != nil {
+	if err := c.store.RunJobs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for i, conn := range c.conns[maxWaitsPerAgent:] {
@@ -719,7 +720,7 @@ func TestEvents_WaitCountsOnce(t *testing.T) {
 	s.awaitWaiting(1)
 	for range 10 {
 		before := s.queues()
-		s.server.waiters.notify(store.Changes{All: true})
+		s.server.waiters.notify(txn.Changes{All: true})
 		s.await("it waits anew", func() bool {
 			now := s.queues()[s.caller(pilot).ID]
 			return len(now) == 1 && now[0] != before[s.caller(pilot).ID][0]
@@ -740,7 +741,7 @@ func forgetful(t *testing.T) (s *site, pilot, first, last string, reply func()) 
 	reply = func() { s.reply(gauge, post) }
 	later := func(d time.Duration) {
 		s.clock.Advance(d)
-		if err := s.store.RunDue(t.Context()); err != nil {
+		if err := s.store.RunJobs(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -825,11 +826,11 @@ func TestEvents_WaitEndsWithTheKey(t *testing.T) {
 		"rotated": {func(s *site, key string) { s.send("POST", "/api/me/rotate-key", key, nil).status(200) }, 401, domain.CodeUnauthorized},
 		"deleted": {func(s *site, key string) {
 			s.send("DELETE", "/api/me?confirm=harbour-pilot", key, nil).status(204)
-			s.server.waiters.notify(store.Changes{All: true})
+			s.server.waiters.notify(txn.Changes{All: true})
 		}, 401, domain.CodeUnauthorized},
 		"suspended": {func(s *site, _ string) {
 			s.database.MustExec(`UPDATE agents SET suspended_at = 1`)
-			s.server.waiters.notify(store.Changes{All: true})
+			s.server.waiters.notify(txn.Changes{All: true})
 		}, 403, domain.CodeSuspended},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,6 +22,8 @@ var layers = [][]string{
 	{"server/api", "server/web", "server/mcp", "server/mail", "server/linkcheck", "server/documents"},
 	{"server/middleware", "server/ratelimit", "server/httpcache", "server/manual", "server/quiet"},
 	{"store"},
+	{"store/document", "store/outbox", "store/blocklist", "store/maintenance", "store/backup"},
+	{"store/txn", "store/listing", "store/export"},
 	{"store/text", "store/sqlitedb"},
 	{"store/domain", "store/search", "store/durable"},
 	{"schema", "static"},

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"callbook/store"
+	"callbook/store/backup"
 	"callbook/store/domain"
 )
 
@@ -26,11 +26,11 @@ type job struct {
 // jobs returns the periodic tasks.
 func (s *Server) jobs() []job {
 	return []job{
-		{failure: "what was due could not be done", run: s.store.RunDue},
+		{failure: "what was due could not be done", run: s.store.RunJobs},
 		{failure: "links could not be looked at again", run: s.links.CheckSome},
 		{failure: "the database could not be backed up", run: s.backUp, atStart: true},
 		{failure: "the room on the disk could not be looked at", run: s.reportDiskSpace, atStart: true},
-		{failure: "the database could not be checked as a whole", run: s.store.CheckWhole, every: time.Hour, atStart: true},
+		{failure: "the database could not be checked as a whole", run: s.store.CheckFile, every: time.Hour, atStart: true},
 	}
 }
 
@@ -84,14 +84,14 @@ func recovered(ctx context.Context, act func(context.Context) error) (err error)
 	return act(ctx)
 }
 
-// RunDue runs everything that is due at once, mails and checks of links included.
-func (s *Server) RunDue(ctx context.Context) error {
-	return errors.Join(s.RunDueLocally(ctx), s.links.CheckDue(ctx))
+// RunJobs runs everything that is due at once, mails and checks of links included.
+func (s *Server) RunJobs(ctx context.Context) error {
+	return errors.Join(s.RunLocalJobs(ctx), s.links.CheckDue(ctx))
 }
 
-// RunDueLocally runs everything that is due except checks of links.
-func (s *Server) RunDueLocally(ctx context.Context) error {
-	return errors.Join(s.store.RunDue(ctx), s.DeliverMail(ctx), s.backUp(ctx), s.reportDiskSpace(ctx))
+// RunLocalJobs runs everything that is due except checks of links.
+func (s *Server) RunLocalJobs(ctx context.Context) error {
+	return errors.Join(s.store.RunJobs(ctx), s.DeliverMail(ctx), s.backUp(ctx), s.reportDiskSpace(ctx))
 }
 
 // RecheckLinks checks every link that is due.
@@ -119,7 +119,7 @@ func (s *Server) backUp(ctx context.Context) error {
 	if s.options.Backups.Folder == "" || now.UnixMilli() < s.nextBackupTry.Load() {
 		return nil
 	}
-	name, contents, err := store.RunSchedule(ctx, s.options.Backups, now)
+	name, contents, err := backup.RunSchedule(ctx, s.options.Backups, now)
 	if err != nil {
 		s.nextBackupTry.Store(now.Add(backupRetry).UnixMilli())
 	}

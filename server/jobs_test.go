@@ -141,7 +141,7 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 			t.Errorf("there are %d copies, want %d", len(entries), want)
 		}
 	}
-	if err := s.server.RunDue(t.Context()); err == nil {
+	if err := s.server.RunJobs(t.Context()); err == nil {
 		t.Error("it does not tell that the folder is missing")
 	}
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -152,7 +152,7 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 		want  int
 	}{{0, 0}, {backupRetry, 1}, {time.Hour, 1}, {domain.Day, 2}} {
 		s.clock.Advance(step.later)
-		if err := s.server.RunDue(t.Context()); err != nil {
+		if err := s.server.RunJobs(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		copies(step.want)

@@ -124,7 +124,7 @@ func TestLinks_AreRecheckedAndExpire(t *testing.T) {
 	due := func(d time.Duration) {
 		t.Helper()
 		s.clock.Advance(d)
-		if err := s.server.RunDue(context.Background()); err != nil {
+		if err := s.server.RunJobs(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -174,7 +174,7 @@ func TestLinks_ChecksOfOneHostAreLimited(t *testing.T) {
 	}
 	// The service comes back to those that it has not looked at.
 	s.clock.Advance(domain.Day)
-	if err := s.server.RunDue(context.Background()); err != nil {
+	if err := s.server.RunJobs(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if n := h.looks.Load(); n != int64(linkcheck.AddressLimit.Requests)+20 {

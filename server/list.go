@@ -4,7 +4,7 @@ import (
 	"net/url"
 
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/listing"
 )
 
 // listOverhead is the approximate size of a list without its records and the query.
@@ -17,7 +17,7 @@ func newListBody(req *api.Request, plural string, size int) []byte {
 }
 
 // listResponse returns a page of records that are encoded as they are.
-func listResponse[T any](req *api.Request, plural string, list store.List[T], limit int) api.Response {
+func listResponse[T any](req *api.Request, plural string, list listing.List[T], limit int) api.Response {
 	b := newListBody(req, plural, 0)
 	for i := range list.Items {
 		if i > 0 {

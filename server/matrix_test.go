@@ -919,7 +919,7 @@ func TestDeletion_HandleInheritsNothing(t *testing.T) {
 	}
 	code := s.recoveryCode("harbour-pilot")
 	s.send("DELETE", "/api/me?confirm=harbour-pilot", pilot, nil).status(204)
-	if err := s.server.RunDue(context.Background()); err != nil {
+	if err := s.server.RunJobs(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	before := watched(s)
@@ -945,7 +945,7 @@ func TestDeletion_HandleInheritsNothing(t *testing.T) {
 			t.Errorf("%s on the owner's page of a deleted agent: %v", act, err)
 		}
 	}
-	if err := s.server.RunDue(context.Background()); err != nil || len(s.outgoing.Messages()) != mails {
+	if err := s.server.RunJobs(context.Background()); err != nil || len(s.outgoing.Messages()) != mails {
 		t.Errorf("%d mails, %d before: %v", len(s.outgoing.Messages()), mails, err)
 	}
 	if now := before.state(); now != before.before {

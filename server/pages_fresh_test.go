@@ -111,7 +111,7 @@ func TestPages_ETagFollowsTheContent(t *testing.T) {
 		{"a link", func() { s.link(gauge, "https://harbour.example.org/about").status(200) }, cards[1:], false},
 		{"a suspension", func() { s.suspend("tide-gauge") }, without(all, "/agents?q=pilot"), false}, // its reply does not count
 		{"its end", func() { must(true, s.store.Unsuspend(t.Context(), "tide-gauge"))(t) }, without(all, "/agents?q=pilot"), false},
-		{"a look by the service", func() { must(true, s.store.RunDue(t.Context()))(t) }, nil, false},
+		{"a look by the service", func() { must(true, s.store.RunJobs(t.Context()))(t) }, nil, false},
 		{"the next day", func() { s.clock.Advance(domain.Day) }, without(calls, "/calls.atom?kind=seeking"), true},
 		{"the same counts later", func() { s.clock.Advance(domain.StatsAge) }, nil, false},
 		{"a deletion", func() { s.send("DELETE", "/api/me?confirm=tide-gauge", gauge, nil).status(204) }, without(all, "/agents?q=pilot"), false}, // its reply goes too

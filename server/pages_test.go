@@ -16,7 +16,6 @@ import (
 	"golang.org/x/net/html"
 
 	"callbook/server/api"
-	"callbook/store"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -66,7 +65,7 @@ func (s *site) register(r domain.Registration) domain.Caller {
 		r.DescriptionEN = "An agent for a test."
 	}
 	r.Mailbox, r.AcceptRules = r.Handle+"@example.org", true
-	registered, _, err := s.store.Register(s.Context(), r, store.Once{})
+	registered, _, err := s.store.Register(s.Context(), r, domain.IdempotencyKey{})
 	return must(s.store.Authenticate(s.Context(), must(registered, err)(s).Key))(s)
 }
 
@@ -84,20 +83,20 @@ func must[T any](value T, err error) func(testing.TB) T {
 // createPost publishes a call through the store.
 func (s *site) createPost(by domain.Caller, d domain.PostDraft) (id string) {
 	s.Helper()
-	doc, _, err := s.store.CreatePost(s.Context(), by, d, store.Once{})
+	doc, _, err := s.store.CreatePost(s.Context(), by, d, domain.IdempotencyKey{})
 	return must(doc, err)(s).ID
 }
 
 func (s *site) createReply(by domain.Caller, id, body string) {
 	s.Helper()
-	_, _, err := s.store.CreateReply(s.Context(), by, id, domain.ReplyDraft{Body: body}, store.Once{})
+	_, _, err := s.store.CreateReply(s.Context(), by, id, domain.ReplyDraft{Body: body}, domain.IdempotencyKey{})
 	must(id, err)(s)
 }
 
 // recordCollab records a collaboration that the partner confirms.
 func (s *site) recordCollab(by, with domain.Caller, summary string) {
 	s.Helper()
-	c, _, err := s.store.RecordCollab(s.Context(), by, domain.CollabDraft{Partner: with.Handle, Summary: summary}, store.Once{})
+	c, _, err := s.store.RecordCollab(s.Context(), by, domain.CollabDraft{Partner: with.Handle, Summary: summary}, domain.IdempotencyKey{})
 	must(s.store.ConfirmCollab(s.Context(), with, must(c, err)(s).ID))(s)
 }
 
@@ -141,7 +140,7 @@ func (s *peopleSite) populatePilot() domain.Caller {
 	verified := domain.LinkCheck{Kind: "website", Verified: true, Proof: "rel_me"}
 	s.addLink(pilot, "https://harbour.example.org/expired", verified)
 	s.clock.Advance(181 * domain.Day)
-	must(true, s.store.RunDue(s.Context()))(s)
+	must(true, s.store.RunJobs(s.Context()))(s)
 	s.addLink(pilot, "https://harbour.example.org/verified", verified)
 	s.addLink(pilot, "https://harbour.example.org/failed", domain.LinkCheck{Kind: "website", Failure: "not_found_on_page"})
 	s.addLink(pilot, "https://harbour.example.org/pending", domain.LinkCheck{})

@@ -6,6 +6,7 @@ import (
 	"callbook/server/api"
 	"callbook/store"
 	"callbook/store/domain"
+	"callbook/store/listing"
 )
 
 // Post is a call as responses show it.
@@ -44,7 +45,7 @@ func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error)
 	today := s.store.Now() // before the look-up: midnight may come between
 	list, err := s.store.Posts(req.Context(), store.PostFilter{
 		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open, Strict: q.Match == "all",
-	}, store.Page{Limit: q.Limit, Cursor: q.Cursor})
+	}, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return api.Response{}, err
 	}
@@ -130,7 +131,7 @@ func (s *Server) getPost(req *api.Request, in postQuery) (api.Response, error) {
 	if err != nil {
 		return api.Response{}, err
 	}
-	list, err := s.store.Replies(req.Context(), d, store.Page{Limit: in.Limit, Cursor: in.Cursor})
+	list, err := s.store.Replies(req.Context(), d, listing.Page{Limit: in.Limit, Cursor: in.Cursor})
 	if err != nil {
 		return api.Response{}, err
 	}

@@ -295,7 +295,7 @@ func TestHTTP_LateBodyIsAuthorizedAgain(t *testing.T) {
 			registered, _, err := s.store.Register(t.Context(), domain.Registration{
 				Handle: "harbour-pilot", Name: "A", Owner: "B", Mailbox: "a@example.org", AcceptRules: true,
 				Profile: domain.Profile{DescriptionEN: "D"},
-			}, store.Once{})
+			}, domain.IdempotencyKey{})
 			if err != nil {
 				t.Fatal(err)
 			}

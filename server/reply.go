@@ -4,8 +4,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/server/api"
-	"callbook/store"
 	"callbook/store/domain"
+	"callbook/store/listing"
 )
 
 // Reply is a reply as responses show it.
@@ -78,7 +78,7 @@ type PostName struct {
 
 func (s *Server) listMyReplies(req *api.Request, caller domain.Caller, q repliesQuery) (api.Response, error) {
 	since, _ := api.ParseTime(q.Since)
-	list, err := s.store.RepliesTo(req.Context(), caller, since, store.Page{Limit: q.Limit, Cursor: q.Cursor})
+	list, err := s.store.RepliesTo(req.Context(), caller, since, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return api.Response{}, err
 	}

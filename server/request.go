@@ -6,6 +6,7 @@ import (
 	"callbook/server/api"
 	"callbook/store"
 	"callbook/store/domain"
+	"callbook/store/listing"
 )
 
 // RequestAnswer is the response with one contact request.
@@ -50,7 +51,7 @@ type requestsQuery struct {
 }
 
 func (s *Server) listMyRequests(req *api.Request, caller domain.Caller, q requestsQuery) (api.Response, error) {
-	list, err := s.store.Requests(req.Context(), caller, store.RequestFilter{Sent: q.Box == "out", Status: q.Status}, store.Page{Limit: q.Limit, Cursor: q.Cursor})
+	list, err := s.store.Requests(req.Context(), caller, store.RequestFilter{Sent: q.Box == "out", Status: q.Status}, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return api.Response{}, err
 	}

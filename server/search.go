@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/listing"
 )
 
 // SearchEnd closes the lists that take q. total_some and hint are left out where they
@@ -70,7 +70,7 @@ func appendMatch(b []byte, match string) []byte {
 }
 
 // listEnd ends the array of records and the list.
-func listEnd[T any](req *api.Request, b []byte, list store.List[T], s hintedSearch) api.Response {
+func listEnd[T any](req *api.Request, b []byte, list listing.List[T], s hintedSearch) api.Response {
 	b = append(b, `],"total":`...)
 	b = strconv.AppendInt(b, int64(list.Total), 10)
 	b = append(b, `,"total_is_exact":`...)
@@ -88,7 +88,7 @@ func listEnd[T any](req *api.Request, b []byte, list store.List[T], s hintedSear
 	return pageResponse(req, b, list.Next)
 }
 
-func (s hintedSearch) hint(found *store.Hint, some int) SearchHint {
+func (s hintedSearch) hint(found *listing.Hint, some int) SearchHint {
 	words := s.words(found.DidYouMean != "", some > 0)
 	h := SearchHint{EN: words.EN, ZH: words.ZH, Words: []HintWord{}}
 	for _, w := range found.Words {

@@ -4,88 +4,54 @@ import (
 	"context"
 	"fmt"
 
+	"callbook/store/blocklist"
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/text"
 )
 
-// agentRow is a row of the table agents with its handle.
-type agentRow struct {
-	domain.Agent
-	suspension
-	ID            int64        `db:"id"`
-	Mailbox       string       `db:"mailbox"`
-	ContactPublic bool         `db:"contact_public"`
-	ClaimedAt     *domain.Time `db:"claimed_at"`
-	LastActiveAt  domain.Time  `db:"last_active_at"`
-}
-
-const selectAgents = `
-	SELECT a.id, h.handle, a.name, a.owner, a.mailbox, a.contact_public, a.tagline,
-		a.description_en, a.description_zh, a.capabilities, a.languages, a.homepage, a.model,
-		a.accepting AS "contact_policy.accepting", a.min_level AS "contact_policy.min_level",
-		a.require_offering AS "contact_policy.require_offering", a.weekly_cap AS "contact_policy.weekly_cap",
-		a.policy_note AS "contact_policy.note", a.require_owner_receipt AS "contact_policy.require_owner_receipt",
-		a.verified_at, a.claimed_at, a.suspended_at, a.suspended_until, a.suspension_reason,
-		a.created_at, a.updated_at, a.last_active_at
-	FROM handles h
-	JOIN agents a ON a.id = h.id`
-
-const selectAgent = selectAgents + ` WHERE h.id = ?`
-
-// level is the trust level (specification: Trust level).
-func (a *agentRow) level() int {
-	switch {
-	case a.ClaimedAt != nil:
-		return 2
-	case a.VerifiedAt != nil:
-		return 1
-	}
-	return 0
-}
-
-// Register adds an agent. It refuses with validation_failed one without a
-// description or with a blocked word, with idempotency_conflict a repeated key
-// with another body, and with handle_taken a handle that is in use, reserved, or
-// was a deleted agent's. With a repeatable call whose first answer was lost, the
-// agent gets a fresh key as long as the first was never used.
-func (s *Store) Register(ctx context.Context, r domain.Registration, once Once) (result domain.Registered, replayed bool, err error) {
-	key, err := domain.NewKey(s.random)
+// Register adds an agent. It returns validation_failed for one without a description or with a
+// blocked word, handle_taken for a handle that is in use, reserved, or was a deleted agent's, and
+// idempotency_conflict for an idempotency key of another request. A repeated registration gets a
+// new key if the first was never used; otherwise Registered.Key is empty.
+func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.IdempotencyKey) (result domain.Registered, replayed bool, err error) {
+	apiKey, err := domain.NewKey(s.random)
 	if err != nil {
 		return domain.Registered{}, false, err
 	}
 	err = s.write(ctx, func(t *tx) error {
 		var agentID int64
-		result, agentID, replayed = domain.Registered{Key: key}, 0, false
-		if agentID, replayed, err = t.replay(0, once, &result); err != nil {
+		result, agentID, replayed = domain.Registered{Key: apiKey}, 0, false
+		if agentID, replayed, err = t.Replay(0, key, &result); err != nil {
 			return err
 		}
 		if replayed {
-			renewed, err := t.Change(`UPDATE agents SET key_hash = ? WHERE id = ? AND NOT key_used`, domain.HashKey(key), agentID)
+			renewed, err := t.Change(`UPDATE agents SET key_hash = ? WHERE id = ? AND NOT key_used`, domain.HashKey(apiKey), agentID)
 			if renewed == 0 {
 				result.Key = ""
 			}
 			return err
 		}
-		row, err := t.insertAgentRow(r, key)
+		row, err := t.insertAgentRow(r, apiKey)
 		if err != nil {
 			return err
 		}
-		if result.Agent, err = t.settleNewAgent(&row); err != nil {
+		if result.Agent, err = document.BuildNewAgent(t.Tx, &row); err != nil {
 			return err
 		}
-		return t.remember(0, once, row.ID, r.Handle, result)
+		return t.StoreResponse(0, key, row.ID, r.Handle, result)
 	})
 	return result, replayed, err
 }
 
-func (t *tx) insertAgentRow(r domain.Registration, key string) (agentRow, error) {
-	if err := t.checkTexts(r, r.CheckDescriptions()...); err != nil {
-		return agentRow{}, err
+func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRow, error) {
+	if err := blocklist.Check(t.Tx, r, r.CheckDescriptions()...); err != nil {
+		return document.AgentRow{}, err
 	}
 	if text.ReservedHandle(r.Handle) {
-		return agentRow{}, domain.NewError(domain.CodeHandleTaken)
+		return document.AgentRow{}, domain.NewError(domain.CodeHandleTaken)
 	}
-	a := newAgentRow(&r, t.now)
+	a := newAgentRow(&r, t.Now)
 	free, err := t.Find(&a.ID, `
 		INSERT INTO handles (handle) VALUES (?)
 		ON CONFLICT (handle) DO NOTHING
@@ -110,13 +76,13 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (agentRow, error)
 	if err != nil {
 		return a, fmt.Errorf("insert the agent: %w", err)
 	}
-	t.touch(a.ID)
+	t.TouchAgent(a.ID)
 	return a, nil
 }
 
 // newAgentRow is a new agent's, but for its number.
-func newAgentRow(r *domain.Registration, now domain.Time) agentRow {
-	return agentRow{
+func newAgentRow(r *domain.Registration, now domain.Time) document.AgentRow {
+	return document.AgentRow{
 		Mailbox: canonicalMailbox(r.Mailbox), ContactPublic: r.ContactPublic, LastActiveAt: now,
 		Agent: domain.Agent{
 			Handle: r.Handle, Name: r.Name, Owner: r.Owner,
@@ -128,36 +94,6 @@ func newAgentRow(r *domain.Registration, now domain.Time) agentRow {
 	}
 }
 
-// agent loads the row of an agent that is there.
-func (t *tx) agent(id int64) (row agentRow, err error) {
-	err = t.Get(&row, selectAgent, id)
-	return row, err
-}
-
-// mayAct refuses a caller that was admitted before, and may not act any more: it may
-// be gone or suspended since, or its key replaced.
-func (t *tx) mayAct(caller domain.Caller) error {
-	var row struct {
-		suspension
-		KeyHash []byte `db:"key_hash"`
-	}
-	found, err := t.Find(&row, `
-		SELECT key_hash, suspended_at, suspended_until, suspension_reason FROM agents WHERE id = ?`, caller.ID)
-	switch {
-	case err == nil && (!found || caller.KeyHash != "" && caller.KeyHash != string(row.KeyHash)):
-		err = domain.NewError(domain.CodeUnauthorized)
-	case err == nil && row.suspended(t.now):
-		err = row.rejection()
-	}
-	return err
-}
-
-// agentByHandle loads the row of the agent that has the handle now.
-func (t *tx) agentByHandle(handle string) (agent agentRow, found bool, err error) {
-	found, err = t.Find(&agent, selectAgents+` WHERE h.handle = ?`, handle)
-	return agent, found, err
-}
-
 // UpdateAgent changes the caller's settings. change gets them as they are and
 // edits them; it is called again with none, to tell what it gives, and both may
 // happen twice. A changed mailbox puts the agent back to level 0, a changed owner
@@ -166,11 +102,11 @@ func (t *tx) agentByHandle(handle string) (agent agentRow, found bool, err error
 // receipt that is asked for below level 2.
 func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (doc domain.AgentDocument, err error) {
 	err = s.writeAs(ctx, caller, func(t *tx) error {
-		before, err := t.agent(caller.ID)
+		before, err := document.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err
 		}
-		after := before.settings()
+		after := settings(&before)
 		if err := change(&after); err != nil {
 			return err
 		}
@@ -179,23 +115,23 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		if err := change(&given); err != nil {
 			return err
 		}
-		if err := t.checkTexts(given, after.CheckDescriptions()...); err != nil {
+		if err := blocklist.Check(t.Tx, given, after.CheckDescriptions()...); err != nil {
 			return err
 		}
-		claimed := before.level() == 2 && after.Owner == before.Owner && canonicalMailbox(after.Mailbox) == before.Mailbox
+		claimed := before.Level() == 2 && after.Owner == before.Owner && canonicalMailbox(after.Mailbox) == before.Mailbox
 		if after.ContactPolicy.RequireOwnerReceipt && !before.ContactPolicy.RequireOwnerReceipt && !claimed {
 			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "receipt"}
 		}
 		if err := t.updateAgent(before, after); err != nil {
 			return err
 		}
-		doc, err = t.settleAgent(caller.ID)
+		doc, err = document.RebuildAgent(t.Tx, caller.ID)
 		return err
 	})
 	return doc, err
 }
 
-func (a *agentRow) settings() domain.Settings {
+func settings(a *document.AgentRow) domain.Settings {
 	return domain.Settings{
 		Name: a.Name, Owner: a.Owner, Mailbox: a.Mailbox,
 		Profile: domain.Profile{
@@ -208,7 +144,7 @@ func (a *agentRow) settings() domain.Settings {
 	}
 }
 
-func (t *tx) updateAgent(before agentRow, after domain.Settings) error {
+func (t *tx) updateAgent(before document.AgentRow, after domain.Settings) error {
 	mailbox := canonicalMailbox(after.Mailbox)
 	p := after.ContactPolicy
 	err := t.Exec(`
@@ -221,11 +157,11 @@ func (t *tx) updateAgent(before agentRow, after domain.Settings) error {
 		after.DescriptionEN, after.DescriptionZH, domain.Texts(after.Capabilities), canonicalLanguages(after.Languages),
 		canonicalURL(after.Homepage), domain.Optional(after.Model),
 		p.Accepting, p.MinLevel, p.RequireOffering, p.WeeklyCap, domain.Optional(domain.Deref(p.Note)),
-		p.RequireOwnerReceipt, t.now, before.ID)
+		p.RequireOwnerReceipt, t.Now, before.ID)
 	if err != nil {
 		return fmt.Errorf("update the agent: %w", err)
 	}
-	t.touch(before.ID)
+	t.TouchAgent(before.ID)
 	if mailbox != before.Mailbox {
 		return t.unverify(before.ID)
 	}
@@ -246,7 +182,10 @@ func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 }
 
 func (t *tx) deleteAgent(id int64) error {
-	for _, end := range []func(int64) error{t.unindexAgent, t.unclaim, t.deletePostsOf, t.endRequestsOf, t.endCollabsOf} {
+	if err := document.UnindexAgent(t.Tx, id); err != nil {
+		return err
+	}
+	for _, end := range []func(int64) error{t.unclaim, t.deletePostsOf, t.endRequestsOf, t.endCollabsOf} {
 		if err := end(id); err != nil {
 			return err
 		}
@@ -254,13 +193,13 @@ func (t *tx) deleteAgent(id int64) error {
 	if err := t.Exec(`DELETE FROM agents WHERE id = ?`, id); err != nil {
 		return fmt.Errorf("delete the agent: %w", err)
 	}
-	if err := t.Exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.now, id); err != nil {
+	if err := t.Exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.Now, id); err != nil {
 		return err
 	}
 	if err := t.forgetBetweenGone(id); err != nil {
 		return err
 	}
-	t.forget(id)
+	t.TouchDeleted(id)
 	return nil
 }
 

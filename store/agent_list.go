@@ -6,9 +6,12 @@ import (
 	"strconv"
 	"strings"
 
+	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"callbook/store/search"
 	"callbook/store/text"
+	"callbook/store/txn"
 )
 
 // AgentFilter selects agents. Filters combine; zero values do not filter.
@@ -35,7 +38,7 @@ const (
 	agentByID   = ` FROM agent_documents d WHERE d.agent_id = ?`
 )
 
-var agentIndex = newIndex(agentSearch, "agent_words", "agent_documents", "agent_id", ` AND rowid >= ?`)
+var agentIndex = listing.NewIndex(txn.AgentSearch, "agent_words", "agent_documents", "agent_id", ` AND rowid >= ?`)
 
 // agentColumns selects what a page shows of a document: the first index tells whether the items are brief, the second
 // whether menus are read for what matched.
@@ -57,42 +60,65 @@ func firstMember(members string) string {
 const deepOffset = 100
 
 // ofAnyLevel matches every agent.
-var ofAnyLevel = "(" + search.Within("", []string{search.Facet(facetLevel, "0")}) + " OR " + search.Within("", []string{search.Facet(facetLevel, "from1")}) + ")"
+var ofAnyLevel = "(" + search.Within("", []string{search.Facet(document.FacetLevel, "0")}) + " OR " + search.Within("", []string{search.Facet(document.FacetLevel, "from1")}) + ")"
 
 // newWindow is how long an agent counts as new (specification: Limits).
 const newWindow = 30 * domain.Day
 
-// Agents lists agents, newest first; a search by relevance. It returns invalid_query for a cursor that no page gave.
-func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[domain.AgentDocument], error) {
-	ctx, cancel := s.searchContext(ctx, f == (AgentFilter{Brief: f.Brief}) && page.Offset == 0)
-	defer cancel()
-	changes := s.agentTotals.changes.Load()
-	q, err := s.parseQuery(ctx, &agentIndex, f.Query)
-	if err != nil {
-		return List[domain.AgentDocument]{}, err
+// Card returns the public document of an agent. It returns not_found for a handle that no agent has, or a hidden one.
+func (s *Store) Card(ctx context.Context, handle string) (domain.AgentDocument, error) {
+	d := domain.AgentDocument{Handle: handle}
+	err := txn.OrNotFound(s.db.Get(ctx, &d, `
+		SELECT agent_id, level, confirmed, email, created_at, last_active_at, profile, recent_posts
+		FROM agent_documents
+		WHERE handle = ?`, handle))
+	return d, err
+}
+
+// listContext returns the context of a list. Unless the list is plain, which means the start of one without filters, it
+// has a deadline that interrupts slow queries.
+func (s *Store) listContext(ctx context.Context, plain bool) (context.Context, context.CancelFunc) {
+	if plain {
+		return ctx, func() {}
 	}
-	// Agents are paged by offset too, so only a page of outrageous ones ends early.
-	l := &listing{name: f.name(), count: countAgents, most: 4 * pageBytes, totals: s.agentTotals, changes: changes, bounds: []any{int64(0)}}
+	return s.db.WithDeadline(ctx)
+}
+
+// Agents lists agents, newest first; a search by relevance. It returns invalid_query for a cursor that no page gave.
+func (s *Store) Agents(ctx context.Context, f AgentFilter, page listing.Page) (listing.List[domain.AgentDocument], error) {
+	ctx, cancel := s.listContext(ctx, f == (AgentFilter{Brief: f.Brief}) && page.Offset == 0)
+	defer cancel()
+	changes := s.agentTotals.Changes()
+	words, err := agentIndex.ParseQuery(ctx, s.db, f.Query)
+	if err != nil {
+		return listing.List[domain.AgentDocument]{}, err
+	}
+	// Agents are paged by offset too, so only a page of very large ones ends early.
+	q := &listing.Query{
+		Name: f.name(), Count: countAgents, Bounds: []any{int64(0)}, MaxBytes: 4 * listing.PageBytes, Totals: s.agentTotals, Changes: changes,
+	}
 	if f.New {
-		if l.bounds[0], err = s.firstSince(ctx, domain.TimeOf(s.clock()).Add(-newWindow)); err != nil {
-			return List[domain.AgentDocument]{}, err
+		if q.Bounds[0], err = s.firstSince(ctx, s.db.Now().Add(-newWindow)); err != nil {
+			return listing.List[domain.AgentDocument]{}, err
 		}
 	}
 	facets := f.facets()
-	columns := agentColumns[number(f.Brief)][number(!q.Empty())]
+	columns := agentColumns[number(f.Brief)][number(!words.Empty())]
 	ids := listedAgents
-	if !q.Empty() || len(facets) > 0 || page.Cursor == "" && page.Offset > deepOffset {
+	if !words.Empty() || len(facets) > 0 || page.Cursor == "" && page.Offset > deepOffset {
 		exact := ""
 		if exact, err = s.exactHandle(ctx, f); err != nil {
-			return List[domain.AgentDocument]{}, err
+			return listing.List[domain.AgentDocument]{}, err
 		}
-		l.search(q, facets, exact, ofAnyLevel)
-		ids, l.count = agentIndex.ids, agentIndex.count
+		q.SetMatch(words, facets, exact, ofAnyLevel)
+		ids, q.Count = agentIndex.IDs, agentIndex.Count
 	}
-	l.rows = `SELECT ` + columns + ` FROM (` + ids + `) m JOIN agent_documents d ON d.agent_id = m.id ORDER BY m.id DESC`
-	found, err := searchList[domain.AgentDocument](ctx, s, &agentIndex, l, searched{Query: q, text: f.Query, facets: facets, strict: f.Strict, byID: `SELECT ` + columns + agentByID}, page)
-	if !q.Empty() {
-		hits := q.Matcher()
+	q.Rows = `SELECT ` + columns + ` FROM (` + ids + `) m JOIN agent_documents d ON d.agent_id = m.id ORDER BY m.id DESC`
+	found, err := listing.ReadSearch[domain.AgentDocument](ctx, s.db, q, listing.Search{
+		Query: words, Index: &agentIndex, Text: f.Query, Facets: facets, Strict: f.Strict, ByID: `SELECT ` + columns + agentByID,
+	}, page)
+	if !words.Empty() {
+		hits := words.Matcher()
 		for i := range found.Items {
 			found.Items[i].MatchMenu(hits)
 		}
@@ -103,9 +129,9 @@ func (s *Store) Agents(ctx context.Context, f AgentFilter, page Page) (List[doma
 // firstSince is the number of the first agent that joined at that time or later.
 func (s *Store) firstSince(ctx context.Context, since domain.Time) (first int64, err error) {
 	// For MIN(id) SQLite would walk past all who joined before.
-	found, err := s.find(ctx, &first, `SELECT id FROM agents WHERE created_at >= ? ORDER BY created_at LIMIT 1`, since)
+	found, err := s.db.Find(ctx, &first, `SELECT id FROM agents WHERE created_at >= ? ORDER BY created_at LIMIT 1`, since)
 	if err == nil && !found {
-		return highestSeq, nil
+		return listing.Last, nil
 	}
 	return first, err
 }
@@ -122,20 +148,20 @@ func (f AgentFilter) name() string {
 func (f AgentFilter) facets() []string {
 	var facets []string
 	if f.Capability != "" {
-		facets = append(facets, search.Facet(facetCapability, f.Capability))
+		facets = append(facets, search.Facet(document.FacetCapability, f.Capability))
 	}
 	if f.Language != "" {
-		facets = append(facets, search.Facet(facetLanguage, canonicalLanguages([]string{f.Language})[0]))
+		facets = append(facets, search.Facet(document.FacetLanguage, canonicalLanguages([]string{f.Language})[0]))
 	}
 	if f.Verified != nil && !*f.Verified {
-		facets = append(facets, search.Facet(facetLevel, "0"))
+		facets = append(facets, search.Facet(document.FacetLevel, "0"))
 	}
 	least := f.MinLevel
 	if f.Verified != nil && *f.Verified {
 		least = max(least, 1)
 	}
 	if least > 0 {
-		facets = append(facets, search.Facet(facetLevel, "from"+string(rune('0'+least))))
+		facets = append(facets, search.Facet(document.FacetLevel, "from"+string(rune('0'+least))))
 	}
 	return facets
 }
@@ -148,11 +174,11 @@ func (s *Store) exactHandle(ctx context.Context, f AgentFilter) (string, error) 
 		return "", nil
 	}
 	var taken bool
-	found, err := s.find(ctx, &taken, `SELECT 1 FROM agent_documents WHERE handle = ?`, handle)
+	found, err := s.db.Find(ctx, &taken, `SELECT 1 FROM agent_documents WHERE handle = ?`, handle)
 	if err != nil || !found {
 		return "", err
 	}
-	return search.Facet(facetHandle, handle), nil
+	return search.Facet(document.FacetHandle, handle), nil
 }
 
 func number(b bool) int {

@@ -10,15 +10,17 @@ import (
 	"testing"
 	"time"
 
+	"callbook/store/backup"
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"callbook/testdata/proof"
 )
 
 // restored opens what a backup brings back, in another place.
-func restored(t testing.TB, backup string) *Store {
+func restored(t testing.TB, name string) *Store {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "restored.db")
-	if _, _, err := Restore(context.Background(), backup, path, time.Now()); err != nil {
+	if _, _, err := backup.Restore(context.Background(), name, path, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	s := openStore(t, Options{Path: path, Normal: true})
@@ -44,7 +46,7 @@ func TestBackupsHoldAllThatWasAnsweredBefore(t *testing.T) {
 			for range turns {
 				i++
 				draft := domain.PostDraft{Kind: "seeking", Title: fmt.Sprintf("%d of %d", i, w), Body: "Tide levels."}
-				if _, _, err := s.CreatePost(context.Background(), author, draft, Once{}); err != nil {
+				if _, _, err := s.CreatePost(context.Background(), author, draft, domain.IdempotencyKey{}); err != nil {
 					t.Errorf("writer %d: %v", w, err)
 					return
 				}
@@ -72,7 +74,7 @@ func TestBackupsHoldAllThatWasAnsweredBefore(t *testing.T) {
 			}
 			done <- struct{}{}
 		}()
-		contents, err := Backup(context.Background(), s.path, name)
+		contents, err := backup.Make(context.Background(), s.path, name)
 		for w := range answered {
 			meanwhile += answered[w].Load()
 		}
@@ -99,7 +101,7 @@ func TestBackupsHoldAllThatWasAnsweredBefore(t *testing.T) {
 func holdsAll(t testing.TB, s *Store, least []int64) {
 	t.Helper()
 	for w, want := range least {
-		list, err := s.Posts(context.Background(), PostFilter{Author: fmt.Sprintf("writer-%d", w)}, Page{Limit: 1})
+		list, err := s.Posts(context.Background(), PostFilter{Author: fmt.Sprintf("writer-%d", w)}, listing.Page{Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +111,7 @@ func holdsAll(t testing.TB, s *Store, least []int64) {
 			_, _ = fmt.Sscan(text, &got)
 		}
 		var count int64
-		if err := s.get(context.Background(), &count, `
+		if err := s.db.Get(context.Background(), &count, `
 			SELECT COUNT(*) FROM posts WHERE title LIKE ?`, fmt.Sprintf("%% of %d", w)); err != nil {
 			t.Fatal(err)
 		}

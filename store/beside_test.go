@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"callbook/store/sqlitedb"
+	"callbook/store/txn"
 )
 
 // beside opens the directory once more, as another process does.
@@ -24,9 +26,9 @@ func (s *testStore) beside() *Store {
 // TestWhatAnotherProcessWritesIsNoticed: within a second, with nothing to do.
 func TestWhatAnotherProcessWritesIsNoticed(t *testing.T) {
 	s := newStore(t)
-	news := make(chan Changes, 10)
-	s.Watch(func(c Changes) { news <- c })
-	next := func() (c Changes) {
+	news := make(chan txn.Changes, 10)
+	s.Watch(func(c txn.Changes) { news <- c })
+	next := func() (c txn.Changes) {
 		select {
 		case c = <-news:
 		case <-time.After(10 * time.Second):
@@ -55,7 +57,7 @@ func TestAnotherProcessMayForgetWords(t *testing.T) {
 	leaving, _ := s.register("leaving", func(r *domain.Registration) { r.Tagline = "antidisestablishment" })
 	s.ok(other.DeleteAgent(context.Background(), leaving))
 	s.register("staying", func(r *domain.Registration) { r.Tagline = "antidisestablishment" })
-	list, err := s.Agents(context.Background(), AgentFilter{Query: "antidisest"}, Page{Limit: 10})
+	list, err := s.Agents(context.Background(), AgentFilter{Query: "antidisest"}, listing.Page{Limit: 10})
 	if err != nil || list.Total != 1 {
 		t.Errorf("found %d, %v", list.Total, err)
 	}

@@ -1,11 +1,11 @@
 package store
 
 import (
+	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +51,7 @@ func TestTheListOfBlockedWords(t *testing.T) {
 	list, err := s.BlockedWords(ctx)
 	s.ok(err)
 	since := domain.TimeOf(s.clock.Now().Add(-time.Hour))
-	want := []BlockedWord{{"bad word", since}, {"badword", since}, {strings.Repeat("x", 64), since}, {"赌", since}, {strings.Repeat("赌", 64), since}}
+	want := []blocklist.Word{{Word: "bad word", CreatedAt: since}, {Word: "badword", CreatedAt: since}, {Word: strings.Repeat("x", 64), CreatedAt: since}, {Word: "赌", CreatedAt: since}, {Word: strings.Repeat("赌", 64), CreatedAt: since}}
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Errorf("the list: %s", diff)
 	}
@@ -81,8 +81,8 @@ func faultsOf(err error) string {
 func TestThereAreAThousandBlockedWordsAtMost(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
 	s.ok(s.write(ctx, func(t *tx) error {
-		for i := range maxBlockedWords - 1 {
-			if err := t.Exec(`INSERT INTO blocked_words (word, created_at) VALUES (?, ?)`, fmt.Sprintf("word%d", i), t.now); err != nil {
+		for i := range 1000 - 1 {
+			if err := t.Exec(`INSERT INTO blocked_words (word, created_at) VALUES (?, ?)`, fmt.Sprintf("word%d", i), t.Now); err != nil {
 				return err
 			}
 		}
@@ -93,57 +93,8 @@ func TestThereAreAThousandBlockedWordsAtMost(t *testing.T) {
 			t.Errorf("block %s: %v", tt.word, err)
 		}
 	}
-	if n := value[int](s, `SELECT COUNT(*) FROM blocked_words`); n != maxBlockedWords {
+	if n := value[int](s, `SELECT COUNT(*) FROM blocked_words`); n != 1000 {
 		t.Errorf("%d words", n)
-	}
-}
-
-// TestWhichFieldsAreTexts: each field of each draft is named here, so that a new
-// one is decided upon.
-func TestWhichFieldsAreTexts(t *testing.T) {
-	for _, tt := range []struct {
-		draft any
-		want  string
-	}{
-		{domain.Registration{}, "handle name owner tagline description_en description_zh capabilities[0] homepage model"},
-		{domain.Settings{}, "handle name owner tagline description_en description_zh capabilities[0] homepage model contact_policy.note"},
-		{domain.Menu{}, "offerings[0].title offerings[0].deliverable offerings[0].for_whom offerings[0].not_doing offerings[0].tags[0]"},
-		{domain.PostDraft{}, "title body deliverable constraints tags[0]"},
-		{domain.ReplyDraft{}, "body"},
-		{domain.ContactRequestDraft{}, "purpose deliverable context"},
-		{domain.CollabDraft{}, "summary"},
-		{domain.LinkDraft{}, "url"},
-	} {
-		draft := reflect.New(reflect.TypeOf(tt.draft)).Elem()
-		fill(draft)
-		var fields []string
-		eachText("", draft, func(path, text string) {
-			if text != "filled" {
-				t.Errorf("%T: %s is %q", tt.draft, path, text)
-			}
-			fields = append(fields, path)
-		})
-		if got := strings.Join(fields, " "); got != tt.want {
-			t.Errorf("%T: %s", tt.draft, got)
-		}
-	}
-}
-
-// fill sets every string of a value, and makes every list one of one item.
-func fill(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString("filled")
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem())
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(v.Index(0))
-	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(v.Field(i))
-		}
 	}
 }
 
@@ -153,11 +104,11 @@ func (s *testStore) writes(by, to domain.Caller, post domain.PostDocument, offer
 	do           func(text string) error
 } {
 	ctx := context.Background()
-	repeat := func(operation, text string) Once {
+	repeat := func(operation, text string) domain.IdempotencyKey {
 		if once == "" {
-			return Once{}
+			return domain.IdempotencyKey{}
 		}
-		return NewOnce(operation, once, text)
+		return domain.NewIdempotencyKey(operation, once, text)
 	}
 	return []struct {
 		name, faults string
@@ -218,7 +169,7 @@ func TestABlockedWordIsRefusedWhereverAgentsWrite(t *testing.T) {
 	}
 	r := registration("slot-machine-7")
 	r.Homepage = "https://slot.example.org/%73lot/%6dachine"
-	if _, _, err := s.Register(ctx, r, Once{}); faultsOf(err) != "handle bad_value, name bad_value, homepage bad_value" {
+	if _, _, err := s.Register(ctx, r, domain.IdempotencyKey{}); faultsOf(err) != "handle bad_value, name bad_value, homepage bad_value" {
 		t.Errorf("a registration: %v", faultsOf(err))
 	}
 	if _, err := s.AddLink(ctx, by, "https://slot.machine.example.org/", "website"); faultsOf(err) != "url bad_value" {
@@ -244,12 +195,12 @@ func TestBlockedWordsAreToldWithTheOtherFaults(t *testing.T) {
 	by, _, _, _ := s.parties()
 	s.blockWord("casino")
 	post := domain.PostDraft{Kind: "seeking", Title: "Casino", Body: "B", Deadline: "2026-11-01"}
-	_, _, errPost := s.CreatePost(ctx, by, post, Once{})
+	_, _, errPost := s.CreatePost(ctx, by, post, domain.IdempotencyKey{})
 	_, errMenu := s.ReplaceOfferings(ctx, by, domain.Menu{Offerings: []domain.OfferingDraft{{ID: "off_0", Title: "Casino", Deliverable: "D", Mode: "free"}}})
-	_, _, errCollab := s.RecordCollab(ctx, by, domain.CollabDraft{Partner: "casino", Summary: "A casino."}, Once{})
+	_, _, errCollab := s.RecordCollab(ctx, by, domain.CollabDraft{Partner: "casino", Summary: "A casino."}, domain.IdempotencyKey{})
 	r := registration("casino")
 	r.DescriptionEN = ""
-	_, _, errJoin := s.Register(ctx, r, Once{})
+	_, _, errJoin := s.Register(ctx, r, domain.IdempotencyKey{})
 	_, errSettings := s.UpdateAgent(ctx, by, func(set *domain.Settings) error {
 		set.DescriptionEN, set.Owner, set.ContactPolicy.Note = "", "Casino", domain.Optional("The casino's")
 		return nil
@@ -332,7 +283,7 @@ func TestBlockedWords_ByAnotherProcess(t *testing.T) {
 	author, _ := s.register("harbour-pilot")
 	try := func(what, want string) {
 		t.Helper()
-		_, _, err := s.CreatePost(ctx, author, domain.PostDraft{Kind: "seeking", Title: "A casino", Body: "B"}, Once{})
+		_, _, err := s.CreatePost(ctx, author, domain.PostDraft{Kind: "seeking", Title: "A casino", Body: "B"}, domain.IdempotencyKey{})
 		wantOutcome(t, what, err, want)
 	}
 	try("at first", "")
@@ -358,12 +309,12 @@ func TestWordsThatWereFoldedOtherwise(t *testing.T) {
 	s.reopen()
 	list, err := s.BlockedWords(context.Background())
 	s.ok(err)
-	if diff := cmp.Diff([]BlockedWord{{"ok", 3}, {"strasse", 7}, {"παροσ", 1}, {"σ", 2}}, list); diff != "" {
+	if diff := cmp.Diff([]blocklist.Word{{Word: "ok", CreatedAt: 3}, {Word: "strasse", CreatedAt: 7}, {Word: "παροσ", CreatedAt: 1}, {Word: "σ", CreatedAt: 2}}, list); diff != "" {
 		t.Error(diff)
 	}
 	r := registration("harbour")
 	r.Name = "STRASSE"
-	_, _, err = s.Register(context.Background(), r, Once{})
+	_, _, err = s.Register(context.Background(), r, domain.IdempotencyKey{})
 	if got := faultsOf(err); got != "name bad_value" {
 		t.Errorf("a blocked word: %q", got)
 	}

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/outbox"
 	"cmp"
 	"context"
 	"crypto/subtle"
@@ -49,7 +51,7 @@ func hashCode(agentID int64, purpose, mailbox, code string) []byte {
 // already_verified, and with rate_limited past the caps on mails.
 func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent domain.CodeSent, err error) {
 	err = s.writeOrRejectAs(ctx, caller, func(t *tx) error {
-		agent, err := t.agent(caller.ID)
+		agent, err := document.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err
 		}
@@ -59,8 +61,8 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 		if err := t.sendCode(&agent, domain.MailVerify); err != nil {
 			return err
 		}
-		next, err := t.nextMail(&agent)
-		sent = domain.CodeSent{ExpiresAt: t.now.Add(codeAge), ResendAfter: next}
+		next, err := outbox.NextAllowed(t.Tx, t.store.mails, agent.ID, agent.Mailbox)
+		sent = domain.CodeSent{ExpiresAt: t.Now.Add(codeAge), ResendAfter: next}
 		return err
 	})
 	return sent, err
@@ -68,8 +70,8 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 
 // sendCode makes a code, which voids the one before, and mails it. Where no mail
 // may go out it makes one all the same: what a wrong answer says would tell.
-func (t *tx) sendCode(agent *agentRow, purpose string) error {
-	allowed, err := t.spendMail(agent.ID, agent.Mailbox)
+func (t *tx) sendCode(agent *document.AgentRow, purpose string) error {
+	allowed, err := outbox.Spend(t.Tx, t.store.mails, agent.ID, agent.Mailbox)
 	if err != nil {
 		return err
 	}
@@ -78,24 +80,24 @@ func (t *tx) sendCode(agent *agentRow, purpose string) error {
 			return err
 		}
 	}
-	code, err := newCode(t.store.random)
+	code, err := newCode(t.Random)
 	if err != nil {
 		return err
 	}
-	expires := t.now.Add(codeAge)
+	expires := t.Now.Add(codeAge)
 	err = t.Exec(`
 		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at)
 		VALUES (?, ?, ?, ?, 0, ?, ?)
 		ON CONFLICT (agent_id, purpose) DO UPDATE SET mailbox = excluded.mailbox, code_hash = excluded.code_hash,
 			wrong_tries = 0, created_at = excluded.created_at, expires_at = excluded.expires_at`,
-		agent.ID, purpose, agent.Mailbox, hashCode(agent.ID, purpose, agent.Mailbox, code), t.now, expires)
+		agent.ID, purpose, agent.Mailbox, hashCode(agent.ID, purpose, agent.Mailbox, code), t.Now, expires)
 	if err != nil {
 		return fmt.Errorf("keep the code: %w", err)
 	}
 	if !allowed {
-		return t.dropMails(agent.ID, purpose)
+		return outbox.Delete(t.Tx, agent.ID, purpose)
 	}
-	return t.insertMail(agent.ID, purpose, agent.Mailbox, code, expires)
+	return outbox.Insert(t.Tx, agent.ID, purpose, agent.Mailbox, code, expires)
 }
 
 // ConfirmVerify verifies the caller's mailbox with the code that was sent there.
@@ -103,7 +105,7 @@ func (t *tx) sendCode(agent *agentRow, purpose string) error {
 // that could be right), and too_many_attempts until a new code is asked for.
 func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code string) (doc domain.AgentDocument, err error) {
 	err = s.writeOrRejectAs(ctx, caller, func(t *tx) error {
-		agent, err := t.agent(caller.ID)
+		agent, err := document.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err
 		}
@@ -113,18 +115,18 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 		if err := t.tryCode(&agent, domain.MailVerify, code); err != nil {
 			return err
 		}
-		if err := t.Exec(`UPDATE agents SET verified_at = ?, updated_at = ? WHERE id = ?`, t.now, t.now, agent.ID); err != nil {
+		if err := t.Exec(`UPDATE agents SET verified_at = ?, updated_at = ? WHERE id = ?`, t.Now, t.Now, agent.ID); err != nil {
 			return err
 		}
-		t.touch(agent.ID)
-		doc, err = t.settleAgent(agent.ID)
+		t.TouchAgent(agent.ID)
+		doc, err = document.RebuildAgent(t.Tx, agent.ID)
 		return err
 	})
 	return doc, err
 }
 
 // tryCode uses a code up, or counts a wrong try.
-func (t *tx) tryCode(agent *agentRow, purpose, code string) error {
+func (t *tx) tryCode(agent *document.AgentRow, purpose, code string) error {
 	var row struct {
 		Mailbox   string      `db:"mailbox"`
 		Hash      []byte      `db:"code_hash"`
@@ -141,9 +143,9 @@ func (t *tx) tryCode(agent *agentRow, purpose, code string) error {
 	case !found:
 		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
 	case row.Wrong >= codeTries: // until a new code can be asked for
-		next, err := t.nextMail(agent)
+		next, err := outbox.NextAllowed(t.Tx, t.store.mails, agent.ID, agent.Mailbox)
 		return cmp.Or[error](err, &domain.Error{Code: domain.CodeTooManyAttempts, Limit: codeTries, RetryAt: next.Time()})
-	case row.ExpiresAt <= t.now || row.Mailbox != agent.Mailbox:
+	case row.ExpiresAt <= t.Now || row.Mailbox != agent.Mailbox:
 		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
 	case subtle.ConstantTimeCompare(row.Hash, hashCode(agent.ID, purpose, row.Mailbox, code)) != 1:
 		err := t.Exec(`UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
@@ -151,7 +153,7 @@ func (t *tx) tryCode(agent *agentRow, purpose, code string) error {
 	}
 	return errors.Join(
 		t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose),
-		t.dropMails(agent.ID, purpose))
+		outbox.Delete(t.Tx, agent.ID, purpose))
 }
 
 // StartRecovery mails a code for a lost key to an agent's verified mailbox. For
@@ -159,8 +161,8 @@ func (t *tx) tryCode(agent *agentRow, purpose, code string) error {
 // tell.
 func (s *Store) StartRecovery(ctx context.Context, handle string) error {
 	return s.write(ctx, func(t *tx) error {
-		agent, found, err := t.agentByHandle(handle)
-		if err != nil || !found || agent.VerifiedAt == nil || agent.suspended(t.now) {
+		agent, found, err := document.FindAgent(t.Tx, handle)
+		if err != nil || !found || agent.VerifiedAt == nil || agent.Suspended(t.Now) {
 			return err
 		}
 		err = t.sendCode(&agent, domain.MailRecover)
@@ -179,17 +181,17 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string) (key s
 		return "", 0, err
 	}
 	err = s.writeOrReject(ctx, func(t *tx) error {
-		agent, found, err := t.agentByHandle(handle)
+		agent, found, err := document.FindAgent(t.Tx, handle)
 		if err != nil {
 			return err
 		}
-		if !found || agent.VerifiedAt == nil || agent.suspended(t.now) {
+		if !found || agent.VerifiedAt == nil || agent.Suspended(t.Now) {
 			return &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
 		}
 		if err := t.tryCode(&agent, domain.MailRecover, code); err != nil {
 			return err
 		}
-		rotatedAt = t.now
+		rotatedAt = t.Now
 		return t.setKey(agent.ID, key)
 	})
 	return key, rotatedAt, err

@@ -169,7 +169,7 @@ func TestACodeIsGoodForAQuarterOfAnHour(t *testing.T) {
 			verify, recovery := s.code(fresh), s.recoveryCode(lost)
 			s.clock.Advance(after)
 			if dueJobs {
-				s.ok(s.RunDue(context.Background()))
+				s.ok(s.RunJobs(context.Background()))
 			}
 			_, err := s.recover(lost, recovery)
 			wantOutcome(t, fmt.Sprintf("recovery after %v", after), err, want)
@@ -200,7 +200,7 @@ func TestFiveWrongTriesBurnACode(t *testing.T) {
 		}
 		for _, after := range []time.Duration{0, time.Minute, 14 * time.Minute, 2 * time.Hour, 40 * domain.Day} {
 			s.clock.Advance(after - s.since(asked))
-			s.ok(s.RunDue(context.Background()))
+			s.ok(s.RunJobs(context.Background()))
 			retry := max(after, time.Minute) // when another may be asked for
 			for _, try := range []string{wrongCode, code} {
 				err := tt.try(try)
@@ -434,7 +434,7 @@ func TestWhoCanRecover(t *testing.T) {
 func TestARecoveredKeyCountsAsUsed(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
-	once := NewOnce("createAgent", onceKey, "body")
+	once := domain.NewIdempotencyKey("createAgent", onceKey, "body")
 	first, _, err := s.Register(ctx, registration("harbour-pilot"), once)
 	s.ok(err)
 	pilot := domain.Caller{ID: first.Agent.ID, Handle: "harbour-pilot"}
@@ -453,7 +453,7 @@ func TestOnlyTheHashOfACodeIsKept(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot, _ := s.register("harbour-pilot")
 	code := s.code(pilot)
-	s.ok(s.RunDue(context.Background()))
+	s.ok(s.RunJobs(context.Background()))
 	s.stop()
 	for _, spelling := range []string{code, code[:4] + code[5:]} {
 		if n := s.occurrences([]byte(spelling)); n != 0 {

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"callbook/store/blocklist"
+	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"context"
 	"errors"
 	"fmt"
@@ -17,15 +20,11 @@ type collabRow struct {
 
 func (c collabRow) Position() int64 { return c.Seq }
 
-// countsAsEvidence is the one rule of what counts (specification: Agent card), of
-// a collaboration c between the agents i and p.
-const countsAsEvidence = `(c.status = 'confirmed' AND i.claimed_at IS NOT NULL AND p.claimed_at IS NOT NULL AND i.claimed_by <> p.claimed_by)`
-
 var selectCollab = `
 	SELECT c.seq, c.id, c.initiator_id, c.partner_id, c.status,
 		ih.handle AS "initiator.handle", i.name AS "initiator.name", ` + levelOf("i") + ` AS "initiator.level",
 		ph.handle AS "partner.handle", p.name AS "partner.name", ` + levelOf("p") + ` AS "partner.level",
-		c.summary, c.post_id, c.request_id, COALESCE(` + countsAsEvidence + `, FALSE) AS counts, c.created_at, c.decided_at
+		c.summary, c.post_id, c.request_id, COALESCE(` + document.CountsAsEvidence + `, FALSE) AS counts, c.created_at, c.decided_at
 	FROM collabs c
 	JOIN handles ih ON ih.id = c.initiator_id
 	JOIN handles ph ON ph.id = c.partner_id
@@ -40,40 +39,40 @@ var selectCollab = `
 // partner declined; with sender_limit_reached more than 5 that wait; with
 // rate_limited more than the day's; with idempotency_conflict a repeated key with
 // another body.
-func (s *Store) RecordCollab(ctx context.Context, caller domain.Caller, draft domain.CollabDraft, once Once) (collab domain.Collab, replayed bool, err error) {
-	return createOnce(ctx, s.writeAs, caller, once, func(t *tx) (domain.Collab, error) { return t.recordCollab(caller, draft) })
+func (s *Store) RecordCollab(ctx context.Context, caller domain.Caller, draft domain.CollabDraft, key domain.IdempotencyKey) (collab domain.Collab, replayed bool, err error) {
+	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.Collab, error) { return t.recordCollab(caller, draft) })
 }
 
 func (t *tx) recordCollab(caller domain.Caller, draft domain.CollabDraft) (domain.Collab, error) {
-	partner, found, err := t.agentByHandle(draft.Partner)
+	partner, found, err := document.FindAgent(t.Tx, draft.Partner)
 	if err != nil {
 		return domain.Collab{}, err
 	}
-	if err := t.checkCollab(caller, draft, &partner, found && !partner.suspended(t.now)); err != nil {
+	if err := t.checkCollab(caller, draft, &partner, found && !partner.Suspended(t.Now)); err != nil {
 		return domain.Collab{}, err
 	}
 	if err := t.admitCollab(caller.ID, partner.ID); err != nil {
 		return domain.Collab{}, err
 	}
-	id, err := t.newID(domain.IdCollab)
+	id, err := t.NewID(domain.IdCollab)
 	if err != nil {
 		return domain.Collab{}, err
 	}
 	err = t.Exec(`
 		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, post_id, request_id, created_at)
 		VALUES (?, ?, ?, 'pending', ?, ?, ?, ?)`,
-		id, caller.ID, partner.ID, draft.Summary, domain.Optional(draft.PostID), domain.Optional(draft.RequestID), t.now)
+		id, caller.ID, partner.ID, draft.Summary, domain.Optional(draft.PostID), domain.Optional(draft.RequestID), t.Now)
 	if err != nil {
 		return domain.Collab{}, fmt.Errorf("insert the collaboration: %w", err)
 	}
-	if err := t.tell(partner.ID, "collab.received", domain.EventSubject{ID: &id, Handle: caller.Handle}); err != nil {
+	if err := t.InsertEvent(partner.ID, "collab.received", domain.EventSubject{ID: &id, Handle: caller.Handle}); err != nil {
 		return domain.Collab{}, err
 	}
 	return t.collab(id)
 }
 
 // checkCollab holds the fields against what there is.
-func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner *agentRow, found bool) error {
+func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner *document.AgentRow, found bool) error {
 	var faults []domain.FieldError
 	switch {
 	case !found:
@@ -101,7 +100,7 @@ func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner
 			faults = append(faults, domain.FieldError{Field: "request_id", Code: domain.FaultUnknownID, Topic: "request"})
 		}
 	}
-	return t.checkTexts(draft, faults...)
+	return blocklist.Check(t.Tx, draft, faults...)
 }
 
 func (t *tx) admitCollab(initiator, partner int64) error {
@@ -131,13 +130,13 @@ func (t *tx) admitCollab(initiator, partner int64) error {
 		return &domain.Error{Code: domain.CodeDuplicate, Topic: "collab"}
 	case blocked:
 		return &domain.Error{Code: domain.CodeNotAccepting, Topic: "collab"}
-	case declined != nil && declined.Add(domain.DeclineCooldown) > t.now:
+	case declined != nil && declined.Add(domain.DeclineCooldown) > t.Now:
 		return &domain.Error{Code: domain.CodeCooldown, Topic: "collab", RetryAt: declined.Add(domain.DeclineCooldown).Time()}
 	case waiting.All >= domain.MaxPendingCollabs:
 		// It ends when a partner answers, which nobody can foretell.
-		return &domain.Error{Code: domain.CodeSenderLimitReached, Topic: "collab", Limit: domain.MaxPendingCollabs, RetryAt: t.now.Add(domain.Day).Time()}
+		return &domain.Error{Code: domain.CodeSenderLimitReached, Topic: "collab", Limit: domain.MaxPendingCollabs, RetryAt: t.Now.Add(domain.Day).Time()}
 	}
-	return t.spend(initiator, domain.ActCollab, t.store.quotas.Collabs)
+	return t.Spend(initiator, domain.ActCollab, t.store.quotas.Collabs)
 }
 
 func (t *tx) collab(id string) (domain.Collab, error) {
@@ -187,18 +186,18 @@ func (s *Store) decideCollab(ctx context.Context, caller domain.Caller, id, to s
 
 // closeCollab ends the wait for the partner, and tells one side of it.
 func (t *tx) closeCollab(row *collabRow, to string, told int64) error {
-	if err := t.Exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.now, row.Seq); err != nil {
+	if err := t.Exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.Now, row.Seq); err != nil {
 		return fmt.Errorf("decide a collaboration: %w", err)
 	}
 	if to == domain.CollabConfirmed {
-		t.touch(row.InitiatorID, row.PartnerID)
-		t.changes.Collabs = true
+		t.TouchAgent(row.InitiatorID, row.PartnerID)
+		t.Changes.Collabs = true
 	}
 	other := row.Partner.Handle
 	if told == row.PartnerID {
 		other = row.Initiator.Handle
 	}
-	return t.tell(told, "collab."+to, domain.EventSubject{ID: &row.ID, Handle: other})
+	return t.InsertEvent(told, "collab."+to, domain.EventSubject{ID: &row.ID, Handle: other})
 }
 
 // endCollabsOf declines what waits between others and an agent that is about to
@@ -217,15 +216,13 @@ func (t *tx) endCollabsOf(id int64) error {
 		}
 		err = errors.Join(err, t.closeCollab(&pending[i], domain.CollabDeclined, other))
 	}
-	t.changes.Collabs = true
-	return errors.Join(err, t.Exec(`
-		UPDATE idempotency SET answer = NULL
-		WHERE subject IN (SELECT id FROM collabs WHERE initiator_id = ?1 OR partner_id = ?1)`, id))
+	t.Changes.Collabs = true
+	return errors.Join(err, t.EraseResponses(`SELECT id FROM collabs WHERE initiator_id = ?1 OR partner_id = ?1`, id))
 }
 
 // Collabs lists confirmed collaborations, newest first: those of an agent, or all
 // with an empty handle. Those of a hidden agent are not there.
-func (s *Store) Collabs(ctx context.Context, handle string, page Page) (List[domain.Collab], error) {
+func (s *Store) Collabs(ctx context.Context, handle string, page listing.Page) (listing.List[domain.Collab], error) {
 	where := ` c.status = 'confirmed'
 		AND (i.id IS NULL OR EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = i.id))
 		AND (p.id IS NULL OR EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = p.id))`
@@ -242,7 +239,7 @@ func (s *Store) Collabs(ctx context.Context, handle string, page Page) (List[dom
 
 // OwnCollabs lists the caller's collaborations, newest first; status is empty for
 // all.
-func (s *Store) OwnCollabs(ctx context.Context, caller domain.Caller, status string, page Page) (List[domain.Collab], error) {
+func (s *Store) OwnCollabs(ctx context.Context, caller domain.Caller, status string, page listing.Page) (listing.List[domain.Collab], error) {
 	where, bounds := ` c.seq IN (
 			SELECT seq FROM collabs WHERE initiator_id = ?
 			UNION ALL
@@ -253,19 +250,18 @@ func (s *Store) OwnCollabs(ctx context.Context, caller domain.Caller, status str
 	return s.listCollabs(ctx, fmt.Sprintf("own collabs %d %s", caller.ID, status), where, bounds, page)
 }
 
-func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []any, page Page) (List[domain.Collab], error) {
-	rows, err := list[collabRow](ctx, s, &listing{
-		name: name,
-		rows: selectCollab + ` WHERE c.seq < ? AND` + where + ` ORDER BY c.seq DESC LIMIT ? OFFSET ?`,
-		count: `SELECT COUNT(*) AS n FROM (SELECT 1 FROM collabs c
+func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []any, page listing.Page) (listing.List[domain.Collab], error) {
+	rows, err := listing.Read[collabRow](ctx, s.db, &listing.Query{
+		Name: name,
+		Rows: selectCollab + ` WHERE c.seq < ? AND` + where + ` ORDER BY c.seq DESC LIMIT ? OFFSET ?`,
+		Count: `SELECT COUNT(*) AS n FROM (SELECT 1 FROM collabs c
 			LEFT JOIN agents i ON i.id = c.initiator_id
 			LEFT JOIN agents p ON p.id = c.partner_id
 			WHERE` + where + ` LIMIT ?)`,
-		bounds: bounds,
+		Bounds: bounds,
 	}, page)
-	found := List[domain.Collab]{Items: []domain.Collab{}, Total: rows.Total, TotalIsExact: rows.TotalIsExact, Next: rows.Next}
-	for i := range rows.Items {
-		found.Items = append(found.Items, rows.Items[i].Collab)
+	if err != nil {
+		return listing.List[domain.Collab]{}, err
 	}
-	return found, err
+	return listing.Map(rows, func(r *collabRow) (domain.Collab, error) { return r.Collab, nil })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"callbook/store/text"
 	"callbook/testdata/proof"
 )
@@ -21,7 +22,7 @@ func (s *testStore) propose(c domain.Caller, partner string, change ...func(*dom
 	for _, f := range change {
 		f(&d)
 	}
-	collab, _, err := s.RecordCollab(context.Background(), c, d, Once{})
+	collab, _, err := s.RecordCollab(context.Background(), c, d, domain.IdempotencyKey{})
 	return collab, err
 }
 
@@ -75,7 +76,7 @@ func TestWhatACollaborationSays(t *testing.T) {
 	}
 	s.claim(a, 1)
 	want.Initiator, want.CountsAsEvidence = party("agent-a", 2), true
-	list, err := s.Collabs(ctx, "agent-a", Page{Limit: 10})
+	list, err := s.Collabs(ctx, "agent-a", listing.Page{Limit: 10})
 	if s.ok(err); !cmp.Equal([]domain.Collab{want}, list.Items) {
 		t.Errorf("listed (-want +got): %s", cmp.Diff([]domain.Collab{want}, list.Items))
 	}
@@ -83,7 +84,7 @@ func TestWhatACollaborationSays(t *testing.T) {
 	s.ok(s.DeletePost(ctx, b, post.ID))
 	s.ok(s.DeleteAgent(ctx, a))
 	want.Initiator, want.CountsAsEvidence = domain.Party{Handle: "agent-a"}, false
-	list, err = s.OwnCollabs(ctx, b, "", Page{Limit: 10})
+	list, err = s.OwnCollabs(ctx, b, "", listing.Page{Limit: 10})
 	if s.ok(err); !cmp.Equal([]domain.Collab{want}, list.Items) {
 		t.Errorf("with its initiator gone (-want +got): %s", cmp.Diff([]domain.Collab{want}, list.Items))
 	}
@@ -217,7 +218,7 @@ func TestCollaborationsThatAreRefused(t *testing.T) {
 		draft := domain.CollabDraft{Partner: b.Handle, Summary: "s"}
 		tt.set(s, a, b, &draft)
 		before := s.dump()
-		_, _, err := s.RecordCollab(ctx, a, draft, NewOnce("createCollab", onceKey, name))
+		_, _, err := s.RecordCollab(ctx, a, draft, domain.NewIdempotencyKey("createCollab", onceKey, name))
 		if got := said(err, s.clock.Now()); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
@@ -318,7 +319,7 @@ func TestCollaborationsAtOnce(t *testing.T) {
 		}
 	}
 	a, b := s.verified("once"), s.verified("once-partner")
-	once := NewOnce("createCollab", onceKey, "body")
+	once := domain.NewIdempotencyKey("createCollab", onceKey, "body")
 	ids := map[string]bool{}
 	found := make([]domain.Collab, rush)
 	wantOutcomes(t, "the same call", together(rush, func(i int) (err error) {
@@ -331,7 +332,7 @@ func TestCollaborationsAtOnce(t *testing.T) {
 	if len(ids) != 1 {
 		t.Errorf("the same call made %d", len(ids))
 	}
-	_, _, err := s.RecordCollab(ctx, a, domain.CollabDraft{Partner: b.Handle, Summary: "x"}, NewOnce("createCollab", onceKey, "other"))
+	_, _, err := s.RecordCollab(ctx, a, domain.CollabDraft{Partner: b.Handle, Summary: "x"}, domain.NewIdempotencyKey("createCollab", onceKey, "other"))
 	wantOutcome(t, "another body", err, "idempotency_conflict")
 	s.ok(s.DeleteAgent(ctx, b))
 	_, _, err = s.RecordCollab(ctx, a, domain.CollabDraft{Partner: b.Handle, Summary: "s"}, once)
@@ -368,11 +369,11 @@ func TestListsOfCollaborations(t *testing.T) {
 	s.change([]domain.Caller{hidden}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, hidden.ID)
 	s.ok(s.DeleteAgent(ctx, gone))
 	id := func(c domain.Collab) string { return c.ID }
-	public := func(handle string) func(Page) ([]string, string, error) {
-		return named(id, func(p Page) (List[domain.Collab], error) { return s.Collabs(ctx, handle, p) })
+	public := func(handle string) func(listing.Page) ([]string, string, error) {
+		return named(id, func(p listing.Page) (listing.List[domain.Collab], error) { return s.Collabs(ctx, handle, p) })
 	}
-	own := func(status string) func(Page) ([]string, string, error) {
-		return named(id, func(p Page) (List[domain.Collab], error) { return s.OwnCollabs(ctx, a, status, p) })
+	own := func(status string) func(listing.Page) ([]string, string, error) {
+		return named(id, func(p listing.Page) (listing.List[domain.Collab], error) { return s.OwnCollabs(ctx, a, status, p) })
 	}
 	var ownConfirmed []string
 	for _, id := range want.own {
@@ -399,13 +400,13 @@ func TestListsOfCollaborations(t *testing.T) {
 			}
 		}
 	}
-	found, err := s.Collabs(ctx, "agent-a", Page{Limit: 1})
+	found, err := s.Collabs(ctx, "agent-a", listing.Page{Limit: 1})
 	if s.ok(err); found.Total != len(want.ofA) {
 		t.Errorf("total %d, want %d", found.Total, len(want.ofA))
 	}
-	_, err = s.Collabs(ctx, "agent-b", Page{Limit: 1, Cursor: found.Next})
+	_, err = s.Collabs(ctx, "agent-b", listing.Page{Limit: 1, Cursor: found.Next})
 	wantOutcome(t, "a cursor of another list", err, "invalid_query")
-	_, err = s.OwnCollabs(ctx, b, "", Page{Limit: 1, Cursor: found.Next})
+	_, err = s.OwnCollabs(ctx, b, "", listing.Page{Limit: 1, Cursor: found.Next})
 	wantOutcome(t, "a public cursor for the own", err, "invalid_query")
 }
 

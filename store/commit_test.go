@@ -29,12 +29,12 @@ func wantOutcomes(t testing.TB, what string, errs []error, want map[string]int) 
 func TestOneOfManyGetsAHandle(t *testing.T) {
 	s := newStore(t)
 	errs := together(crowd, func(int) error {
-		_, _, err := s.Register(context.Background(), registration("harbour-pilot"), Once{})
+		_, _, err := s.Register(context.Background(), registration("harbour-pilot"), domain.IdempotencyKey{})
 		return err
 	})
 	wantOutcomes(t, "the same handle", errs, map[string]int{"": 1, "handle_taken": crowd - 1})
 	errs = together(crowd, func(i int) error {
-		_, _, err := s.Register(context.Background(), registration(fmt.Sprintf("pilot-%d", i)), Once{})
+		_, _, err := s.Register(context.Background(), registration(fmt.Sprintf("pilot-%d", i)), domain.IdempotencyKey{})
 		return err
 	})
 	wantOutcomes(t, "handles of their own", errs, map[string]int{"": crowd})
@@ -55,11 +55,11 @@ func TestNoLimitIsPassedByOne(t *testing.T) {
 	days := proof.Rounds(10, 200, 4000)
 	for day := 1; day <= days; day++ {
 		wantOutcomes(t, "calls", together(rush, func(int) error {
-			_, _, err := s.CreatePost(context.Background(), caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
+			_, _, err := s.CreatePost(context.Background(), caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, domain.IdempotencyKey{})
 			return err
 		}), want)
 		wantOutcomes(t, "replies", together(rush, func(int) error {
-			_, _, err := s.CreateReply(context.Background(), caller, post.ID, domain.ReplyDraft{Body: "b"}, Once{})
+			_, _, err := s.CreateReply(context.Background(), caller, post.ID, domain.ReplyDraft{Body: "b"}, domain.IdempotencyKey{})
 			return err
 		}), want)
 		if n := value[int](s, `SELECT COUNT(*) FROM posts WHERE author_id = ?`, caller.ID); n != day*limit {
@@ -145,7 +145,7 @@ type queued struct {
 // queue hands a write to the writer without waiting for its end.
 func (s *testStore) queue(act func(*tx) error) *queued {
 	q := &queued{done: make(chan struct{})}
-	s.tryWrite(act, func(err error) {
+	s.db.TryWrite(s.run(act), func(err error) {
 		q.err = err
 		close(q.done)
 	})
@@ -154,8 +154,8 @@ func (s *testStore) queue(act func(*tx) error) *queued {
 
 func addWord(word string) func(*tx) error {
 	return func(t *tx) error {
-		t.touchPosts() // so that watchers hear of it
-		return t.Exec(`INSERT INTO blocked_words (word, created_at) VALUES (?, ?)`, word, t.now)
+		t.TouchPosts() // so that watchers hear of it
+		return t.Exec(`INSERT INTO blocked_words (word, created_at) VALUES (?, ?)`, word, t.Now)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestWrite_WhoseDocumentsCannotBeRebuiltTakesNoOtherWithIt(t *testing.T) {
 	s := newStore(t)
 	s.register("harbour-pilot")
 	act := func(t *tx) error {
-		t.touch(1)
+		t.TouchAgent(1)
 		return errors.Join(addWord("bad")(t), t.Exec(`UPDATE agents SET capabilities = '{' WHERE id = 1`))
 	}
 	release := s.hold()
@@ -254,8 +254,8 @@ func TestErrors_OfTheDatabaseHaveCodes(t *testing.T) {
 	s.ok(err)
 	s.stop()
 	wantOutcome(t, "a write after the end", s.write(context.Background(), addWord("late")), string(domain.CodeUnavailable))
-	wantOutcome(t, "a job after the end", s.writeScheduled(context.Background(), addWord("late")), string(domain.CodeUnavailable))
-	if err := s.RunDue(context.Background()); !errors.Is(err, sqlitedb.ErrClosed) {
+	wantOutcome(t, "a job after the end", s.db.WriteBackground(context.Background(), s.run(addWord("late"))), string(domain.CodeUnavailable))
+	if err := s.RunJobs(context.Background()); !errors.Is(err, sqlitedb.ErrClosed) {
 		t.Errorf("a run after the end: %v", err)
 	}
 	_, err = s.Card(context.Background(), caller.Handle)

@@ -1,6 +1,9 @@
 package store
 
 import (
+	"callbook/store/domain"
+	"callbook/store/listing"
+	"callbook/store/txn"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -41,7 +43,7 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 			here = here[:len(here)-1]
 		}
 		if i%300 == 0 {
-			s.ok(s.RunDue(ctx))
+			s.ok(s.RunJobs(ctx))
 		}
 	}
 	left := func() (n int) {
@@ -57,8 +59,8 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 	}
 	before := s.dump()
 	delete(before, "site")
-	s.clock.Advance(compactLate + time.Minute)
-	s.ok(s.RunDue(ctx))
+	s.clock.Advance(25*time.Hour + time.Minute)
+	s.ok(s.RunJobs(ctx))
 	if n := s.walSize(); n != 0 {
 		t.Errorf("the log has %d bytes", n)
 	}
@@ -72,7 +74,7 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 			t.Errorf("the rows of %s are others", table)
 		}
 	}
-	found, err := s.Agents(ctx, AgentFilter{Query: here[0].Handle}, Page{Limit: 1})
+	found, err := s.Agents(ctx, AgentFilter{Query: here[0].Handle}, listing.Page{Limit: 1})
 	if s.ok(err); len(found.Items) != 1 || found.Items[0].Handle != here[0].Handle {
 		t.Errorf("found afterwards: %v", found.Items)
 	}
@@ -82,19 +84,19 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 func (s *testStore) compacts() bool {
 	s.Helper()
 	noted := func() bool {
-		erased, err := s.notedTime(context.Background(), fileErased)
+		erased, err := s.db.SiteTime(context.Background(), txn.ErasedAt)
 		s.ok(err)
 		return erased != 0
 	}
 	before := noted()
-	s.ok(s.compactIfDue(context.Background()))
+	s.ok(s.maintenance.Run(context.Background()))
 	return before && !noted()
 }
 
 func TestCompact_IsDueAtNightAfterAnErasure(t *testing.T) {
 	s := newStore(t)
 	erase := func() {
-		s.ok(s.write(context.Background(), func(t *tx) error { t.changes.Removed = true; return nil }))
+		s.ok(s.write(context.Background(), func(t *tx) error { t.Changes.Erased = true; return nil }))
 	}
 	until := func(hour, minute int) {
 		now := s.clock.Now()
@@ -146,8 +148,8 @@ func TestCompact_LeavesALargeFileToTheOperator(t *testing.T) {
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
 	s.ok(s.DeleteAgent(ctx, caller))
-	s.clock.Advance(compactLate + time.Minute)
-	s.maxCompacted = 1
+	s.clock.Advance(25*time.Hour + time.Minute)
+	s.maintenance.MaxCompacted = 1
 	if s.compacts() {
 		t.Error("it compacts a file that is too large")
 	}
@@ -155,7 +157,7 @@ func TestCompact_LeavesALargeFileToTheOperator(t *testing.T) {
 	if s.ok(err); before == 0 || after == 0 {
 		t.Errorf("%d bytes before, %d after", before, after)
 	}
-	if erased, err := s.notedTime(ctx, fileErased); erased != 0 || err != nil {
+	if erased, err := s.db.SiteTime(ctx, txn.ErasedAt); erased != 0 || err != nil {
 		t.Errorf("something is erased since: %v, %v", erased, err)
 	}
 }
@@ -166,7 +168,7 @@ func TestCompact_FailsWithoutHarm(t *testing.T) {
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
 	s.ok(s.DeleteAgent(ctx, caller))
-	s.clock.Advance(compactLate + time.Minute)
+	s.clock.Advance(25*time.Hour + time.Minute)
 	stopped, stop := context.WithCancel(ctx)
 	stop()
 	if _, _, err := s.Compact(stopped); !errors.Is(err, context.Canceled) {
@@ -176,15 +178,15 @@ func TestCompact_FailsWithoutHarm(t *testing.T) {
 	other := s.connection("rw")
 	_, err := other.Exec(`BEGIN IMMEDIATE`)
 	s.ok(err)
-	wantOutcome(t, "while another process writes", s.compactIfDue(ctx), string(domain.CodeUnavailable))
+	wantOutcome(t, "while another process writes", s.maintenance.Run(ctx), string(domain.CodeUnavailable))
 	_, err = other.Exec(`ROLLBACK`)
 	s.ok(err)
-	s.ok(s.write(ctx, func(t *tx) error { return t.noteTime(compactTried, t.now) })) // as where the program was killed
+	s.ok(s.write(ctx, func(t *tx) error { return t.SetSiteTime("compact_tried_at", t.Now) })) // as where the program was killed
 	if s.compacts() {
 		t.Error("it is tried again at once")
 	}
 	s.register("lighthouse")
-	s.clock.Advance(compactRetry + time.Minute)
+	s.clock.Advance(time.Hour + time.Minute)
 	if !s.compacts() {
 		t.Error("it is not tried again")
 	}

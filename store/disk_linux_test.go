@@ -15,6 +15,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"callbook/store/backup"
 	"callbook/store/sqlitedb"
 )
 
@@ -39,22 +40,22 @@ func TestNobodyDropsSQLitesLocks(t *testing.T) {
 		name string
 		act  func() error
 	}{
-		{"a backup", func() error { _, err := Backup(ctx, s.path, filepath.Join(folder, "copy.db")); return err }},
+		{"a backup", func() error { _, err := backup.Make(ctx, s.path, filepath.Join(folder, "copy.db")); return err }},
 		{"a backup that is refused", func() error {
-			if _, err := Backup(ctx, s.path, s.path+"-wal"); err == nil {
+			if _, err := backup.Make(ctx, s.path, s.path+"-wal"); err == nil {
 				return errors.New("it is made")
 			}
 			return nil
 		}},
 		{"a scheduled backup", func() error {
-			_, _, err := RunSchedule(ctx, sqlitedb.Schedule{Path: s.path, Folder: folder, Every: time.Hour, Keep: 1}, s.Now())
+			_, _, err := backup.RunSchedule(ctx, sqlitedb.Schedule{Path: s.path, Folder: folder, Every: time.Hour, Keep: 1}, s.Now())
 			return err
 		}},
 		{"readiness", func() error { _, err := s.Ready(ctx); return err }},
 		{"figures", func() error { _, err := s.Figures(ctx); return err }},
 		{"the disk", func() error { _, err := s.Disk(); return err }},
-		{"a check of the whole", func() error { return s.CheckWhole(ctx) }},
-		{"an examination", func() error { _, err := Verify(ctx, s.path, false); return err }},
+		{"a check of the whole", func() error { return s.CheckFile(ctx) }},
+		{"an examination", func() error { _, err := backup.Verify(ctx, s.path, false); return err }},
 		{"the operator's acts beside it", func() error {
 			beside, err := Open(ctx, Options{Path: s.path, Beside: true, Normal: true})
 			if err != nil {
@@ -63,12 +64,12 @@ func TestNobodyDropsSQLitesLocks(t *testing.T) {
 			return errors.Join(beside.Suspend(ctx, "lighthouse", "r", time.Time{}), beside.Close())
 		}},
 		{"a restore that is refused", func() error {
-			if _, _, err := Restore(ctx, s.path, filepath.Join(folder, "other.db"), time.Now()); err == nil {
+			if _, _, err := backup.Restore(ctx, s.path, filepath.Join(folder, "other.db"), time.Now()); err == nil {
 				return errors.New("it is restored")
 			}
 			return nil
 		}},
-		{"what is due", func() error { return s.RunDue(ctx) }},
+		{"what is due", func() error { return s.RunJobs(ctx) }},
 	} {
 		if err := tt.act(); err != nil {
 			t.Errorf("%s: %v", tt.name, err)

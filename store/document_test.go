@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"callbook/testdata/proof"
 )
 
@@ -102,16 +103,16 @@ func (s *testStore) checkDerived(after string) {
 func (s *testStore) sameAnswers(again *testStore, after, q string) {
 	s.Helper()
 	ctx := context.Background()
-	one, err := s.Agents(ctx, AgentFilter{Query: q}, Page{Limit: 100})
+	one, err := s.Agents(ctx, AgentFilter{Query: q}, listing.Page{Limit: 100})
 	s.ok(err)
-	other, err := again.Agents(ctx, AgentFilter{Query: q}, Page{Limit: 100})
+	other, err := again.Agents(ctx, AgentFilter{Query: q}, listing.Page{Limit: 100})
 	s.ok(err)
 	if diff := cmp.Diff(other, one); diff != "" {
 		s.Errorf("agents for %q after %s (-made anew +kept):\n%s", q, after, diff)
 	}
-	posts, err := s.Posts(ctx, PostFilter{Query: q}, Page{Limit: 100})
+	posts, err := s.Posts(ctx, PostFilter{Query: q}, listing.Page{Limit: 100})
 	s.ok(err)
-	otherPosts, err := again.Posts(ctx, PostFilter{Query: q}, Page{Limit: 100})
+	otherPosts, err := again.Posts(ctx, PostFilter{Query: q}, listing.Page{Limit: 100})
 	s.ok(err)
 	if diff := cmp.Diff(otherPosts, posts); diff != "" {
 		s.Errorf("calls for %q after %s (-made anew +kept):\n%s", q, after, diff)
@@ -186,7 +187,7 @@ func TestDerivedDataFollowsEveryWrite(t *testing.T) {
 		{"the partner's new owner", func() { s.update(light, func(a *domain.Settings) { a.Owner = "New Owner" }) }},
 		{"claiming anew", func() { s.claim(light, 2) }},
 		{"the partner's new mailbox", func() { s.update(light, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" }) }},
-		{"the passing of a deadline", func() { s.clock.Advance(2 * domain.Day); s.ok(s.RunDue(ctx)) }},
+		{"the passing of a deadline", func() { s.clock.Advance(2 * domain.Day); s.ok(s.RunJobs(ctx)) }},
 		{"a code", func() { s.ok(s.confirm(light, s.code(light))) }},
 		{"the owner's page", func() { token = s.owned(light, mei) }},
 		{"a link", func() { s.link(pilot, harbourPage) }},
@@ -197,7 +198,7 @@ func TestDerivedDataFollowsEveryWrite(t *testing.T) {
 		{"a collaboration confirmed", func() { s.settled(pilot, light, "confirmed") }},
 		{"the owner's withdrawal", func() { s.pressed(token, domain.OwnerWithdraw) }},
 		{"another owner", func() { token = s.owned(light, ada) }},
-		{"an expired link", func() { s.clock.Advance(181 * domain.Day); s.ok(s.RunDue(ctx)) }},
+		{"an expired link", func() { s.clock.Advance(181 * domain.Day); s.ok(s.RunJobs(ctx)) }},
 		{"a mailbox that the owner does not know", func() {
 			s.update(light, func(a *domain.Settings) { a.Mailbox = "thief@agents.example.org" })
 			light = s.keyed(s.pressed(token, domain.OwnerRotateKey).Key)

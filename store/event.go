@@ -3,25 +3,7 @@ package store
 import (
 	"callbook/store/domain"
 	"context"
-
-	"github.com/go-json-experiment/json"
 )
-
-// tell stores an event for an agent; those who wait for it wake after the commit.
-// An agent that is gone is not told.
-func (t *tx) tell(agentID int64, event string, subject domain.EventSubject) error {
-	text, err := json.Marshal(subject)
-	if err != nil {
-		return err
-	}
-	n, err := t.Change(`
-		INSERT INTO events (agent_id, type, subject, at)
-		SELECT id, ?, ?, ? FROM agents WHERE id = ?`, event, string(text), t.now, agentID)
-	if n > 0 {
-		t.changes.Told[agentID] = struct{}{}
-	}
-	return err
-}
 
 // Events lists what happened to the caller after an event, oldest first; after
 // is empty for all that is kept. It refuses with invalid_query what is no event's
@@ -35,7 +17,7 @@ func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, 
 		}
 	}
 	page.Events = []domain.Event{}
-	err = s.selectAll(ctx, &page.Events, `
+	err = s.db.Select(ctx, &page.Events, `
 		SELECT seq, type, subject, at
 		FROM events
 		WHERE agent_id = ? AND seq > ?
@@ -47,7 +29,7 @@ func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, 
 	// Read behind the list: what is dropped in between is rather told as a gap than
 	// missed.
 	var dropped int64
-	found, err := s.find(ctx, &dropped, `SELECT events_dropped FROM agents WHERE id = ?`, caller.ID)
+	found, err := s.db.Find(ctx, &dropped, `SELECT events_dropped FROM agents WHERE id = ?`, caller.ID)
 	if err == nil && !found {
 		err = domain.NewError(domain.CodeUnauthorized) // deleted, perhaps while it waited
 	}
@@ -59,7 +41,7 @@ func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, 
 		// A place that this file has not come to yet is of another one, such as the
 		// one before a backup was restored.
 		var newest int64
-		if err := s.get(ctx, &newest, `SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events'`); err != nil {
+		if err := s.db.Get(ctx, &newest, `SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events'`); err != nil {
 			return page, err
 		}
 		if from > newest {
@@ -76,14 +58,14 @@ func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, 
 	}
 	if len(page.Events) == 0 && (after == "" || page.Gap) {
 		// Behind what was dropped, so that no gap is told twice.
-		page.Next = domain.EventID(domain.TimeOf(s.clock()), dropped)
+		page.Next = domain.EventID(s.db.Now(), dropped)
 	}
 	return page, nil
 }
 
-// dropEvents forgets the events that were kept their time.
-func (t *tx) dropEvents() error {
-	before := t.now.Add(-domain.EventRetention)
+// deleteOldEvents deletes events past their retention.
+func (t *tx) deleteOldEvents() error {
+	before := t.Now.Add(-domain.EventRetention)
 	err := t.Exec(`
 		UPDATE agents SET events_dropped = (SELECT MAX(seq) FROM events e WHERE e.agent_id = agents.id AND e.at <= ?1)
 		WHERE id IN (SELECT agent_id FROM events WHERE at <= ?1)`, before)

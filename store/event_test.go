@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store/domain"
+	"callbook/store/txn"
 	"callbook/testdata/proof"
 )
 
@@ -46,7 +47,7 @@ func (s *testStore) happen(c domain.Caller, n int) {
 	s.Helper()
 	for i := range n {
 		s.ok(s.write(context.Background(), func(t *tx) error {
-			return t.tell(c.ID, "request.received", domain.EventSubject{Handle: fmt.Sprintf("asker-%d", i)})
+			return t.InsertEvent(c.ID, "request.received", domain.EventSubject{Handle: fmt.Sprintf("asker-%d", i)})
 		}))
 	}
 }
@@ -136,7 +137,7 @@ func TestAReaderMissesNothing(t *testing.T) {
 		others.Go(func() {
 			for range each {
 				if err := s.write(context.Background(), func(t *tx) error {
-					return t.tell(pilot.ID, "request.received", domain.EventSubject{Handle: "asker"})
+					return t.InsertEvent(pilot.ID, "request.received", domain.EventSubject{Handle: "asker"})
 				}); err != nil {
 					t.Errorf("tell: %v", err)
 				}
@@ -190,7 +191,7 @@ func TestAGapIsToldToWhoMissedSomething(t *testing.T) {
 		{90 * domain.Day, map[string]reading{"": {0, false}, first[2].ID: {0, true}, third: {0, false}}},
 	} {
 		s.clock.Advance(step.at - s.since(start))
-		s.ok(s.RunDue(ctx))
+		s.ok(s.RunJobs(ctx))
 		for after, want := range step.want {
 			page := s.events(pilot, after, 100)
 			if got := (reading{len(page.Events), page.Gap}); got != want {
@@ -270,16 +271,16 @@ func TestWhatEventsSay(t *testing.T) {
 		{func() { s.update(p.pilot, func(a *domain.Settings) { a.Name = "canary name" }) }, nil},
 		{func() { requestID = s.ask(p.pilot, p.asker).ID }, map[domain.Caller]domain.Event{
 			p.asker: {Type: "request.received", Subject: domain.EventSubject{ID: &requestID, Handle: p.pilot.Handle, PostID: nil}}}},
-		{func() { s.clock.Advance(7 * domain.Day); s.ok(s.RunDue(ctx)) }, map[domain.Caller]domain.Event{
+		{func() { s.clock.Advance(7 * domain.Day); s.ok(s.RunJobs(ctx)) }, map[domain.Caller]domain.Event{
 			p.pilot: {Type: "request.expired", Subject: domain.EventSubject{ID: &requestID, Handle: p.asker.Handle, PostID: nil}},
 			p.asker: {Type: "request.expired", Subject: domain.EventSubject{ID: &requestID, Handle: p.pilot.Handle, PostID: nil}}}},
 	}
-	told := ids{}
-	s.Watch(func(c Changes) { maps.Copy(told, c.Told) })
+	told := txn.IDs{}
+	s.Watch(func(c txn.Changes) { maps.Copy(told, c.NewEvents) })
 	for i, step := range steps {
 		clear(told)
 		step.do()
-		wantTold := ids{}
+		wantTold := txn.IDs{}
 		for _, c := range []domain.Caller{p.asker, p.pilot} {
 			page := s.events(c, after[c], 100)
 			after[c] = page.Next
@@ -311,8 +312,8 @@ func TestARefusedActTellsNobody(t *testing.T) {
 	pilot := s.reachable("harbour-pilot")
 	s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.WeeklyCap = 3 })
 	askers := s.crowdOf("asker", 20)
-	told := ids{}
-	s.Watch(func(c Changes) { maps.Copy(told, c.Told) })
+	told := txn.IDs{}
+	s.Watch(func(c txn.Changes) { maps.Copy(told, c.NewEvents) })
 	release := s.hold()
 	done := make(chan []error)
 	go func() { done <- together(len(askers), func(i int) error { return s.send(askers[i], pilot) }) }()
@@ -337,7 +338,7 @@ func TestARefusedActTellsNobody(t *testing.T) {
 	jobs := make([]*queued, len(askers))
 	for i, c := range askers {
 		jobs[i] = s.queue(func(t *tx) error {
-			if err := t.tell(c.ID, "trust.changed", domain.EventSubject{Handle: "x"}); err != nil || i == 7 {
+			if err := t.InsertEvent(c.ID, "trust.changed", domain.EventSubject{Handle: "x"}); err != nil || i == 7 {
 				return err
 			}
 			return domain.NewError(domain.CodeForbidden)
@@ -348,7 +349,7 @@ func TestARefusedActTellsNobody(t *testing.T) {
 		<-j.done
 		wantOutcome(t, fmt.Sprintf("told by write %d", i), j.err, map[bool]string{false: "forbidden"}[i == 7])
 	}
-	if want := (ids{askers[7].ID: {}}); !maps.Equal(told, want) {
+	if want := (txn.IDs{askers[7].ID: {}}); !maps.Equal(told, want) {
 		t.Errorf("woken: %v, want %v", told, want)
 	}
 	if n := value[int](s, `SELECT COUNT(*) FROM events WHERE subject LIKE '%"x"%'`); n != 1 {
@@ -361,8 +362,8 @@ func TestOneThatIsGoneHearsNothing(t *testing.T) {
 	pilot := s.verified("harbour-pilot")
 	s.happen(pilot, 2)
 	s.ok(s.DeleteAgent(context.Background(), pilot))
-	told := ids{}
-	s.Watch(func(c Changes) { maps.Copy(told, c.Told) })
+	told := txn.IDs{}
+	s.Watch(func(c txn.Changes) { maps.Copy(told, c.NewEvents) })
 	s.happen(pilot, 1)
 	if n := value[int](s, `SELECT COUNT(*) FROM events`); n != 0 || len(told) != 0 {
 		t.Errorf("%d events, %v woken", n, told)

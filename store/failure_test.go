@@ -15,7 +15,9 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"callbook/store/backup"
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"callbook/store/sqlitedb"
 )
 
@@ -42,7 +44,7 @@ func wantStopped(t testing.TB, s *Store, cause error) {
 	}); !errors.Is(err, sqlitedb.ErrStopped) {
 		t.Errorf("an act on the writing connection: %v", err)
 	}
-	_, err := s.Agents(ctx, AgentFilter{}, Page{Limit: 1})
+	_, err := s.Agents(ctx, AgentFilter{}, listing.Page{Limit: 1})
 	wantOutcome(t, "a read afterwards", err, string(domain.CodeUnavailable))
 	if _, err := s.Ready(ctx); !errors.Is(err, cause) {
 		t.Errorf("it says that it is ready: %v", err)
@@ -81,7 +83,7 @@ func TestTheFirstDamageMetStopsTheStore(t *testing.T) {
 		act   func(s *testStore) error
 	}{
 		"a list": {"post_documents", func(s *testStore) error {
-			_, err := s.Posts(ctx, PostFilter{}, Page{Limit: 10})
+			_, err := s.Posts(ctx, PostFilter{}, listing.Page{Limit: 10})
 			return err
 		}},
 		"one record": {"agent_documents", func(s *testStore) error {
@@ -90,9 +92,9 @@ func TestTheFirstDamageMetStopsTheStore(t *testing.T) {
 		}},
 		"events":      {"events", func(s *testStore) error { _, err := s.Events(ctx, author, "", 10); return err }},
 		"a write":     {"replies", func(s *testStore) error { return s.change1(`UPDATE replies SET body = 'x'`) }},
-		"what is due": {"codes_expires_at", func(s *testStore) error { return s.RunDue(ctx) }},
+		"what is due": {"codes_expires_at", func(s *testStore) error { return s.RunJobs(ctx) }},
 		"creating": {"posts", func(s *testStore) error {
-			_, _, err := s.CreatePost(ctx, author, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
+			_, _, err := s.CreatePost(ctx, author, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, domain.IdempotencyKey{})
 			return err
 		}},
 		"an export":    {"links", func(s *testStore) error { _, err := s.Export(ctx, author); return err }},
@@ -146,7 +148,7 @@ func TestAFileThatBecomesShorterStopsTheStore(t *testing.T) {
 			_, err := s.Card(context.Background(), "crowd-0")
 			s.ok(err)
 			s.ok(os.Truncate(s.path+tt.file, tt.size))
-			if _, err := s.Agents(context.Background(), AgentFilter{Query: "tides"}, Page{Limit: 10}); err == nil {
+			if _, err := s.Agents(context.Background(), AgentFilter{Query: "tides"}, listing.Page{Limit: 10}); err == nil {
 				t.Error("it answers")
 			}
 			wantStopped(t, s.Store, tt.cause)
@@ -215,7 +217,7 @@ func TestAReplacedFileStopsTheStore(t *testing.T) {
 			}
 			path := filepath.Join(folder, "callbook.db")
 			s := openStore(t, Options{Path: path, Normal: true, watchPeriod: time.Millisecond})
-			if _, _, err := s.Register(context.Background(), registration("answered"), Once{}); err != nil {
+			if _, _, err := s.Register(context.Background(), registration("answered"), domain.IdempotencyKey{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := tt.do(path); err != nil {
@@ -267,10 +269,10 @@ func TestALinkThatLeadsElsewhereStopsTheStore(t *testing.T) {
 func TestNothingElseStopsTheStore(t *testing.T) {
 	s := newStore(t, func(o *Options) { o.watchPeriod = time.Millisecond })
 	s.everything()
-	s.ok(s.RunDue(context.Background()))
-	_, err := Backup(context.Background(), s.path, filepath.Join(t.TempDir(), "copy.db"))
+	s.ok(s.RunJobs(context.Background()))
+	_, err := backup.Make(context.Background(), s.path, filepath.Join(t.TempDir(), "copy.db"))
 	s.ok(err)
-	s.ok(s.CheckWhole(context.Background()))
+	s.ok(s.CheckFile(context.Background()))
 	s.register("afterwards")
 	if err := s.Failure(); err != nil {
 		t.Error(err)
@@ -304,45 +306,45 @@ func (s *testStore) failCommits(persisted bool) (heal func()) {
 var created = []struct {
 	table         string
 	once, natural bool
-	act           func(s *testStore, once Once, by, to domain.Caller, post domain.PostDocument, offering string) error
+	act           func(s *testStore, key domain.IdempotencyKey, by, to domain.Caller, post domain.PostDocument, offering string) error
 }{
-	{"agents", true, true, func(s *testStore, once Once, _, _ domain.Caller, _ domain.PostDocument, _ string) error {
-		_, _, err := s.Register(context.Background(), registration("newcomer"), once)
+	{"agents", true, true, func(s *testStore, key domain.IdempotencyKey, _, _ domain.Caller, _ domain.PostDocument, _ string) error {
+		_, _, err := s.Register(context.Background(), registration("newcomer"), key)
 		return err
 	}},
-	{"posts", true, false, func(s *testStore, once Once, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
-		_, _, err := s.CreatePost(context.Background(), by, domain.PostDraft{Kind: "seeking", Title: "tides", Body: "b", Tags: []string{"tide"}}, once)
+	{"posts", true, false, func(s *testStore, key domain.IdempotencyKey, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
+		_, _, err := s.CreatePost(context.Background(), by, domain.PostDraft{Kind: "seeking", Title: "tides", Body: "b", Tags: []string{"tide"}}, key)
 		return err
 	}},
-	{"replies", true, false, func(s *testStore, once Once, by, _ domain.Caller, post domain.PostDocument, _ string) error {
-		_, _, err := s.CreateReply(context.Background(), by, post.ID, domain.ReplyDraft{Body: "b"}, once)
+	{"replies", true, false, func(s *testStore, key domain.IdempotencyKey, by, _ domain.Caller, post domain.PostDocument, _ string) error {
+		_, _, err := s.CreateReply(context.Background(), by, post.ID, domain.ReplyDraft{Body: "b"}, key)
 		return err
 	}},
-	{"requests", true, true, func(s *testStore, once Once, by, to domain.Caller, _ domain.PostDocument, offering string) error {
+	{"requests", true, true, func(s *testStore, key domain.IdempotencyKey, by, to domain.Caller, _ domain.PostDocument, offering string) error {
 		draft := domain.ContactRequestDraft{Purpose: "p", Deliverable: "d", Compensation: "none", OfferingID: offering}
-		_, _, err := s.SendRequest(context.Background(), by, to.Handle, draft, once)
+		_, _, err := s.SendRequest(context.Background(), by, to.Handle, draft, key)
 		return err
 	}},
-	{"collabs", true, true, func(s *testStore, once Once, by, to domain.Caller, _ domain.PostDocument, _ string) error {
-		_, _, err := s.RecordCollab(context.Background(), by, domain.CollabDraft{Partner: to.Handle, Summary: "s"}, once)
+	{"collabs", true, true, func(s *testStore, key domain.IdempotencyKey, by, to domain.Caller, _ domain.PostDocument, _ string) error {
+		_, _, err := s.RecordCollab(context.Background(), by, domain.CollabDraft{Partner: to.Handle, Summary: "s"}, key)
 		return err
 	}},
-	{"reports", false, true, func(s *testStore, _ Once, _, _ domain.Caller, post domain.PostDocument, _ string) error {
+	{"reports", false, true, func(s *testStore, _ domain.IdempotencyKey, _, _ domain.Caller, post domain.PostDocument, _ string) error {
 		return s.ReportPost(context.Background(), post.ID, "192.0.2.1", domain.ReportDraft{})
 	}},
-	{"links", false, true, func(s *testStore, _ Once, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
+	{"links", false, true, func(s *testStore, _ domain.IdempotencyKey, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
 		_, err := s.AddLink(context.Background(), by, harbourPage, "website")
 		return err
 	}},
-	{"offerings", false, true, func(s *testStore, _ Once, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
+	{"offerings", false, true, func(s *testStore, _ domain.IdempotencyKey, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
 		_, err := s.ReplaceOfferings(context.Background(), by, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
 		return err
 	}},
-	{"outbox", false, true, func(s *testStore, _ Once, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
+	{"outbox", false, true, func(s *testStore, _ domain.IdempotencyKey, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
 		_, err := s.ClaimOwner(context.Background(), by, "owner@people.example.org")
 		return err
 	}},
-	{"blocked_words", false, true, func(s *testStore, _ Once, _, _ domain.Caller, _ domain.PostDocument, _ string) error {
+	{"blocked_words", false, true, func(s *testStore, _ domain.IdempotencyKey, _, _ domain.Caller, _ domain.PostDocument, _ string) error {
 		_, err := s.BlockWord(context.Background(), "spam")
 		return err
 	}},
@@ -360,21 +362,21 @@ func TestARepeatAfterACommitThatFailedMakesNoSecond(t *testing.T) {
 					continue
 				}
 				what := fmt.Sprintf("%s, keyed %v, persisted %v", c.table, keyed, persisted)
-				var once Once
+				var key domain.IdempotencyKey
 				if keyed {
-					once = NewOnce("create "+c.table, onceKey, "body")
+					key = domain.NewIdempotencyKey("create "+c.table, onceKey, "body")
 				}
 				count := `SELECT COUNT(*) FROM ` + c.table
 				before := value[int](s, count)
 				heal := s.failCommits(persisted)
-				if err := c.act(s, once, by, to, post, offering); !errors.Is(err, errCommit) {
+				if err := c.act(s, key, by, to, post, offering); !errors.Is(err, errCommit) {
 					t.Fatalf("%s: the commit does not fail: %v", what, err)
 				}
 				heal()
 				if is := value[int](s, count) > before; is != persisted {
 					t.Errorf("%s: stored: %v", what, is)
 				}
-				err := c.act(s, once, by, to, post, offering)
+				err := c.act(s, key, by, to, post, offering)
 				var refusal *domain.Error
 				if known := !keyed && persisted && errors.As(err, &refusal); err != nil && !known {
 					t.Errorf("%s: the repeat: %v", what, err)
@@ -393,7 +395,7 @@ func TestARepeatAfterACommitThatFailedMakesNoSecond(t *testing.T) {
 func TestARegistrationRepeatedAfterACommitThatFailedGivesAWorkingKey(t *testing.T) {
 	for _, persisted := range []bool{false, true} {
 		s := newStore(t)
-		once := NewOnce("createAgent", onceKey, "body")
+		once := domain.NewIdempotencyKey("createAgent", onceKey, "body")
 		heal := s.failCommits(persisted)
 		_, _, err := s.Register(context.Background(), registration("harbour-pilot"), once)
 		if !errors.Is(err, errCommit) {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/document"
 	"callbook/store/domain"
 	"cmp"
 	"context"
@@ -151,7 +152,7 @@ func (s *testStore) register(handle string, change ...func(*domain.Registration)
 	for _, f := range change {
 		f(&r)
 	}
-	registered, _, err := s.Register(context.Background(), r, Once{})
+	registered, _, err := s.Register(context.Background(), r, domain.IdempotencyKey{})
 	s.ok(err)
 	return domain.Caller{ID: registered.Agent.ID, Handle: handle, KeyHash: string(domain.HashKey(registered.Key))}, registered.Key
 }
@@ -187,14 +188,14 @@ func (s *testStore) post(author domain.Caller, change ...func(*domain.PostDraft)
 	for _, f := range change {
 		f(&d)
 	}
-	doc, _, err := s.CreatePost(context.Background(), author, d, Once{})
+	doc, _, err := s.CreatePost(context.Background(), author, d, domain.IdempotencyKey{})
 	s.ok(err)
 	return doc
 }
 
 func (s *testStore) reply(author domain.Caller, p domain.PostDocument, body string) domain.Reply {
 	s.Helper()
-	r, _, err := s.CreateReply(context.Background(), author, p.ID, domain.ReplyDraft{Body: body}, Once{})
+	r, _, err := s.CreateReply(context.Background(), author, p.ID, domain.ReplyDraft{Body: body}, domain.IdempotencyKey{})
 	s.ok(err)
 	return r
 }
@@ -204,7 +205,7 @@ func (s *testStore) change(touched []domain.Caller, query string, args ...any) {
 	s.Helper()
 	s.ok(s.write(context.Background(), func(t *tx) error {
 		for _, c := range touched {
-			t.touch(c.ID)
+			t.TouchAgent(c.ID)
 		}
 		return t.Exec(query, args...)
 	}))
@@ -216,10 +217,10 @@ func (s *testStore) claim(c domain.Caller, owner byte) {
 	hash := make([]byte, 32)
 	hash[0] = owner
 	s.ok(s.write(context.Background(), func(t *tx) error {
-		t.touch(c.ID)
+		t.TouchAgent(c.ID)
 		err := t.Exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?), claimed_at = ?, claimed_by = ? WHERE id = ?`,
-			t.now, t.now, hash, c.ID)
-		return errors.Join(err, t.touchPartners(c.ID))
+			t.Now, t.Now, hash, c.ID)
+		return errors.Join(err, document.RebuildPartners(t.Tx, c.ID))
 	}))
 }
 
@@ -235,7 +236,7 @@ func (s *testStore) collab(id string, initiator, partner domain.Caller) {
 func value[T any](s *testStore, query string, args ...any) T {
 	s.Helper()
 	var v T
-	if err := s.get(context.Background(), &v, query, args...); err != nil {
+	if err := s.db.Get(context.Background(), &v, query, args...); err != nil {
 		s.Fatalf("%s: %v", query, err)
 	}
 	return v

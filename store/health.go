@@ -4,20 +4,15 @@ import (
 	"context"
 	"time"
 
-	"callbook/store/domain"
 	"callbook/store/sqlitedb"
+	"callbook/store/txn"
 )
-
-// storeProbe is the statement with which the database tries whether it can write.
-const storeProbe = `
-	INSERT INTO site (name, value) VALUES ('probe', ?)
-	ON CONFLICT (name) DO UPDATE SET value = excluded.value`
 
 // Ready reports whether the directory can be read and written, now or within the last second,
 // and the state of its file. It waits a second at most.
 func (s *Store) Ready(ctx context.Context) (sqlitedb.Health, error) {
 	h, err := s.db.Ready(ctx)
-	return h, publicError(err)
+	return h, txn.PublicError(err)
 }
 
 // Alive reports whether the store responds within a time, for a watchdog.
@@ -25,11 +20,11 @@ func (s *Store) Alive(ctx context.Context, within time.Duration) error {
 	return s.db.Alive(ctx, within)
 }
 
-// Broken returns a channel that is closed when the store has stopped for good.
+// Broken returns a channel that is closed when the store has stopped permanently.
 func (s *Store) Broken() <-chan struct{} { return s.db.Broken() }
 
-// Failure returns why the store has stopped for good, as sqlitedb.ErrDamaged, ErrDisk or
-// ErrReplaced; nil while it has not.
+// Failure returns why the store has stopped permanently, as sqlitedb.ErrDamaged, ErrDisk or
+// ErrReplaced; nil if it has not.
 func (s *Store) Failure() error { return s.db.Failure() }
 
 // Disk returns the disk that the database lies on.
@@ -41,28 +36,31 @@ func (s *Store) Normal() bool { return s.db.Normal() }
 // Upgraded is sqlitedb.DB.Upgraded.
 func (s *Store) Upgraded() (from, to int64, kept string) { return s.db.Upgraded() }
 
-// checkEvery is how long a file that was found whole is trusted.
-const checkEvery = domain.Day
+// CheckFile reads the whole file in the background, unless it was found undamaged within the
+// last day, and stops the store if it is damaged. It takes about a second for each 60 MB.
+func (s *Store) CheckFile(ctx context.Context) error { return s.maintenance.Check(ctx) }
 
-// fileChecked names when it was found whole last.
-const fileChecked = "checked_at"
+// Compact rewrites the whole file, and returns its size before and after; see
+// sqlitedb.DB.Compact.
+func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
+	return s.maintenance.Compact(ctx)
+}
 
-// CheckWhole reads the whole file beside other work, unless it was found whole within the last
-// day, and stops the store when it finds damage. It takes about a second for each 60 MB.
-func (s *Store) CheckWhole(ctx context.Context) error {
-	now := domain.TimeOf(s.clock())
-	checked := domain.Time(s.checked.Load())
-	if checked == 0 {
-		checked, _ = s.notedTime(ctx, fileChecked) // unreadable: check the file
+// Figures are the metrics of a directory.
+type Figures struct {
+	Commits uint64 // transactions since startup
+	Writes  uint64 // writes in them
+	sqlitedb.Health
+	Mails   int // in the outbox
+	Reports int // open reports
+}
+
+// Figures returns the current metrics.
+func (s *Store) Figures(ctx context.Context) (f Figures, err error) {
+	f.Commits, f.Writes = s.db.Counts()
+	f.Health = s.db.Health()
+	if err = s.db.Get(ctx, &f.Mails, `SELECT COUNT(*) FROM outbox`); err == nil {
+		err = s.db.Get(ctx, &f.Reports, `SELECT COUNT(*) FROM reports WHERE closed_at IS NULL`)
 	}
-	if s.within(checkEvery, checked) {
-		return nil
-	}
-	if err := s.db.Check(ctx); err != nil {
-		return err
-	}
-	s.checked.Store(int64(now))
-	return s.write(ctx, func(t *tx) error {
-		return t.noteTime(fileChecked, now)
-	})
+	return f, err
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"callbook/store/domain"
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -23,10 +22,10 @@ func TestTheSameKeyAtOnceMakesOneRecord(t *testing.T) {
 	errs := together(2*crowd, func(i int) (err error) {
 		var replayed bool
 		if i < crowd {
-			once := NewOnce("createPost", onceKey, "body")
+			once := domain.NewIdempotencyKey("createPost", onceKey, "body")
 			posts[i], replayed, err = s.CreatePost(context.Background(), caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: "2026-12-01"}, once)
 		} else {
-			once := NewOnce("createReply", onceKey, "body")
+			once := domain.NewIdempotencyKey("createReply", onceKey, "body")
 			replies[i-crowd], replayed, err = s.CreateReply(context.Background(), caller, post.ID, domain.ReplyDraft{Body: "b"}, once)
 		}
 		fresh[i] = !replayed
@@ -55,7 +54,7 @@ func TestTheSameKeyAtOnceMakesOneRecord(t *testing.T) {
 
 func TestARegistrationRepeatedAtOnceLeavesOneKey(t *testing.T) {
 	s := newStore(t)
-	once := NewOnce("createAgent", onceKey, "body")
+	once := domain.NewIdempotencyKey("createAgent", onceKey, "body")
 	answers := make([]domain.Registered, crowd)
 	wantOutcomes(t, "registrations", together(crowd, func(i int) (err error) {
 		answers[i], _, err = s.Register(context.Background(), registration("harbour-pilot"), once)
@@ -79,7 +78,7 @@ func TestARegistrationRepeatedAtOnceLeavesOneKey(t *testing.T) {
 func TestALostAnswerOfARegistration(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
-	once := NewOnce("createAgent", onceKey, "body")
+	once := domain.NewIdempotencyKey("createAgent", onceKey, "body")
 	first, replayed, err := s.Register(ctx, registration("harbour-pilot"), once)
 	s.ok(err)
 	if replayed || first.Key == "" {
@@ -113,37 +112,37 @@ func TestScopeOfAnIdempotencyKey(t *testing.T) {
 	caller, _ := s.register("harbour-pilot")
 	other, _ := s.register("lighthouse")
 	draft := domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}
-	once := NewOnce("createPost", onceKey, "body")
-	create := func(c domain.Caller, o Once) (bool, string) {
+	once := domain.NewIdempotencyKey("createPost", onceKey, "body")
+	create := func(c domain.Caller, o domain.IdempotencyKey) (bool, string) {
 		_, replayed, err := s.CreatePost(ctx, c, draft, o)
 		return replayed, outcome(err)
 	}
 	tests := []struct {
 		name     string
 		caller   domain.Caller
-		once     Once
+		once     domain.IdempotencyKey
 		replayed bool
 		want     string
 	}{
 		{"first", caller, once, false, ""},
 		{"again, before the limit is looked at", caller, once, true, ""},
-		{"with another body", caller, NewOnce("createPost", onceKey, "another"), false, "idempotency_conflict"},
+		{"with another body", caller, domain.NewIdempotencyKey("createPost", onceKey, "another"), false, "idempotency_conflict"},
 		{"by another caller", other, once, false, ""},
-		{"with another key, past the limit", caller, NewOnce("createPost", onceKey+"g", "body"), false, "rate_limited"},
-		{"a refusal is not kept", caller, NewOnce("createPost", onceKey+"g", "another"), false, "rate_limited"},
-		{"without a key", caller, Once{}, false, "rate_limited"},
+		{"with another key, past the limit", caller, domain.NewIdempotencyKey("createPost", onceKey+"g", "body"), false, "rate_limited"},
+		{"a refusal is not kept", caller, domain.NewIdempotencyKey("createPost", onceKey+"g", "another"), false, "rate_limited"},
+		{"without a key", caller, domain.IdempotencyKey{}, false, "rate_limited"},
 	}
 	for _, tt := range tests {
 		if replayed, got := create(tt.caller, tt.once); replayed != tt.replayed || got != tt.want {
 			t.Errorf("%s: replayed %v, %q; want %v, %q", tt.name, replayed, got, tt.replayed, tt.want)
 		}
 	}
-	s.clock.Advance(onceWindow - time.Millisecond)
+	s.clock.Advance(domain.IdempotencyRetention - time.Millisecond)
 	if replayed, got := create(caller, once); !replayed || got != "" {
 		t.Errorf("within 24 hours: replayed %v, %q", replayed, got)
 	}
 	s.clock.Advance(time.Millisecond)
-	if replayed, got := create(caller, NewOnce("createPost", onceKey, "another")); replayed || got != "" {
+	if replayed, got := create(caller, domain.NewIdempotencyKey("createPost", onceKey, "another")); replayed || got != "" {
 		t.Errorf("24 hours later, another body: replayed %v, %q", replayed, got)
 	}
 }
@@ -151,7 +150,7 @@ func TestScopeOfAnIdempotencyKey(t *testing.T) {
 func TestPartsOfACallAreToldApart(t *testing.T) {
 	seen := map[string][]string{}
 	for _, parts := range [][]string{{"a", "b"}, {"ab"}, {"a", "", "b"}, {"", "ab"}, {"ab", ""}, {"b", "a"}} {
-		sum := fmt.Sprint(NewOnce("op", onceKey, parts...).body)
+		sum := string(domain.NewIdempotencyKey("op", onceKey, parts...).RequestHash())
 		if before, ok := seen[sum]; ok {
 			t.Errorf("%q and %q are the same call", before, parts)
 		}
@@ -161,7 +160,7 @@ func TestPartsOfACallAreToldApart(t *testing.T) {
 
 func TestAReplaySurvivesARestart(t *testing.T) {
 	s := newStore(t)
-	once := NewOnce("createAgent", onceKey, "body")
+	once := domain.NewIdempotencyKey("createAgent", onceKey, "body")
 	first, _, err := s.Register(context.Background(), registration("harbour-pilot"), once)
 	s.ok(err)
 	s.stop()

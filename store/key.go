@@ -2,10 +2,12 @@ package store
 
 import (
 	"callbook/store/domain"
+	"callbook/store/txn"
 	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Authenticate returns the agent of a key. It refuses with unauthorized a key
@@ -16,7 +18,7 @@ func (s *Store) Authenticate(ctx context.Context, key string) (domain.Caller, er
 		return domain.Caller{}, domain.NewError(domain.CodeUnauthorized)
 	}
 	var row struct {
-		suspension
+		domain.Suspension
 		ID           int64       `db:"id"`
 		Handle       string      `db:"handle"`
 		KeyHash      []byte      `db:"key_hash"`
@@ -24,7 +26,7 @@ func (s *Store) Authenticate(ctx context.Context, key string) (domain.Caller, er
 		LastActiveAt domain.Time `db:"last_active_at"`
 	}
 	hash := domain.HashKey(key)
-	found, err := s.find(ctx, &row, `
+	found, err := s.db.Find(ctx, &row, `
 		SELECT a.id, h.handle, a.key_hash, a.key_used, a.last_active_at,
 			a.suspended_at, a.suspended_until, a.suspension_reason
 		FROM agents a
@@ -36,10 +38,10 @@ func (s *Store) Authenticate(ctx context.Context, key string) (domain.Caller, er
 	if err != nil {
 		return domain.Caller{}, fmt.Errorf("look up a key: %w", err)
 	}
-	now := domain.TimeOf(s.clock())
+	now := s.db.Now()
 	caller := domain.Caller{ID: row.ID, Handle: row.Handle, KeyHash: string(hash)}
-	if row.suspended(now) {
-		return caller, row.rejection()
+	if row.Suspended(now) {
+		return caller, row.Rejection()
 	}
 	if row.SuspendedAt != nil {
 		// Without room to write it stays stored, and is over.
@@ -53,28 +55,8 @@ func (s *Store) Authenticate(ctx context.Context, key string) (domain.Caller, er
 			return domain.Caller{}, err
 		}
 	}
-	s.noteActivity(row.ID, row.LastActiveAt, now)
+	s.recordActivity(row.ID, row.LastActiveAt, now)
 	return caller, nil
-}
-
-// suspension holds the columns of an agent's suspension, which are NULL without one.
-type suspension struct {
-	SuspendedAt    *domain.Time `db:"suspended_at"`
-	SuspendedUntil *domain.Time `db:"suspended_until"`
-	Reason         *string      `db:"suspension_reason"`
-}
-
-func (s suspension) suspended(now domain.Time) bool {
-	return s.SuspendedAt != nil && (s.SuspendedUntil == nil || *s.SuspendedUntil > now)
-}
-
-// rejection returns the error of a request by the suspended agent.
-func (s suspension) rejection() error {
-	rejection := &domain.Error{Code: domain.CodeSuspended, Reason: domain.Deref(s.Reason)}
-	if s.SuspendedUntil != nil {
-		rejection.Until = s.SuspendedUntil.Time()
-	}
-	return rejection
 }
 
 // endSuspension shows an agent again whose suspension has ended by itself: it
@@ -83,9 +65,9 @@ func (s *Store) endSuspension(ctx context.Context, id int64) error {
 	return s.write(ctx, func(t *tx) error {
 		n, err := t.Change(`
 			UPDATE agents SET suspended_at = NULL, suspended_until = NULL, suspension_reason = NULL
-			WHERE id = ? AND suspended_until <= ?`, id, t.now)
+			WHERE id = ? AND suspended_until <= ?`, id, t.Now)
 		if n > 0 {
-			t.touch(id)
+			t.TouchAgent(id)
 		}
 		return err
 	})
@@ -112,7 +94,7 @@ func (s *Store) RotateKey(ctx context.Context, caller domain.Caller) (key string
 		return "", 0, err
 	}
 	err = s.writeAs(ctx, caller, func(t *tx) error {
-		rotatedAt = t.now
+		rotatedAt = t.Now
 		return t.setKey(caller.ID, key)
 	})
 	return key, rotatedAt, err
@@ -120,5 +102,26 @@ func (s *Store) RotateKey(ctx context.Context, caller domain.Caller) (key string
 
 // setKey gives an agent another key in the place of the one it has.
 func (t *tx) setKey(agentID int64, key string) error {
-	return t.Exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, domain.HashKey(key), t.now, agentID)
+	return t.Exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, domain.HashKey(key), t.Now, agentID)
+}
+
+// activityStep is the precision of the time of an agent's last request.
+const activityStep = 5 * time.Minute
+
+// recordActivity updates the time of an agent's last request, in the background and at most every
+// activityStep.
+func (s *Store) recordActivity(id int64, last, now domain.Time) {
+	if now < last.Add(activityStep) {
+		return
+	}
+	if _, pending := s.active.LoadOrStore(id, nil); pending {
+		return
+	}
+	s.db.TryWrite(func(t *txn.Tx) error {
+		t.TouchCard(id)
+		if err := t.Exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id); err != nil {
+			return err
+		}
+		return t.Exec(`UPDATE agent_documents SET last_active_at = ? WHERE agent_id = ?`, now, id)
+	}, func(error) { s.active.Delete(id) }) // a time that could not be stored is stored with the next request
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"callbook/store/blocklist"
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/text"
 )
@@ -15,7 +17,7 @@ import (
 func (s *Store) AddLink(ctx context.Context, caller domain.Caller, address, kind string) (string, error) {
 	address = s.linkURL(address)
 	err := s.writeAs(ctx, caller, func(t *tx) error {
-		links, err := t.links(caller.ID)
+		links, err := document.Links(t.Tx, caller.ID)
 		if err != nil {
 			return err
 		}
@@ -26,13 +28,13 @@ func (s *Store) AddLink(ctx context.Context, caller domain.Caller, address, kind
 		if len(links) >= domain.MaxLinks {
 			faults = append(faults, domain.FieldError{Field: "url", Code: domain.FaultTooMany, Topic: "links"})
 		}
-		if err := t.checkTexts(domain.LinkDraft{URL: address}, faults...); err != nil {
+		if err := blocklist.Check(t.Tx, domain.LinkDraft{URL: address}, faults...); err != nil {
 			return err
 		}
-		t.touch(caller.ID)
+		t.TouchAgent(caller.ID)
 		return t.Exec(`
 			INSERT INTO links (agent_id, url, kind, status, next_check_at, created_at)
-			VALUES (?, ?, ?, 'pending', ?, ?)`, caller.ID, address, kind, t.now.Add(domain.LinkRetry), t.now)
+			VALUES (?, ?, ?, 'pending', ?, ?)`, caller.ID, address, kind, t.Now.Add(domain.LinkRetry), t.Now)
 	})
 	return address, err
 }
@@ -51,8 +53,8 @@ func (s *Store) RemoveLink(ctx context.Context, caller domain.Caller, address st
 		if err := t.Exec(`DELETE FROM links WHERE agent_id = ? AND url = ?`, caller.ID, s.linkURL(address)); err != nil {
 			return err
 		}
-		t.touch(caller.ID)
-		links, err = t.links(caller.ID)
+		t.TouchAgent(caller.ID)
+		links, err = document.Links(t.Tx, caller.ID)
 		return err
 	})
 	return links, err
@@ -64,7 +66,7 @@ func (s *Store) RemoveLink(ctx context.Context, caller domain.Caller, address st
 // asked for is kept whether or not its key was replaced meanwhile.
 func (s *Store) KeepFinding(ctx context.Context, agentID int64, address string, found domain.LinkCheck, byService bool) (links []domain.Link, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		if err := t.mayAct(domain.Caller{ID: agentID}); err != nil {
+		if err := t.checkActive(domain.Caller{ID: agentID}); err != nil {
 			return err // gone or suspended meanwhile
 		}
 		var was string
@@ -73,12 +75,12 @@ func (s *Store) KeepFinding(ctx context.Context, agentID int64, address string, 
 			if err = t.keepFinding(agentID, address, was, found); err == nil && byService {
 				err = t.tellOfLink(agentID, address, was)
 			}
-			t.touch(agentID)
+			t.TouchAgent(agentID)
 		}
 		if err != nil {
 			return err
 		}
-		links, err = t.links(agentID)
+		links, err = document.Links(t.Tx, agentID)
 		return err
 	})
 	return links, err
@@ -86,14 +88,14 @@ func (s *Store) KeepFinding(ctx context.Context, agentID int64, address string, 
 
 func (t *tx) keepFinding(agentID int64, address, was string, found domain.LinkCheck) error {
 	var query string
-	args := []any{t.now}
+	args := []any{t.Now}
 	switch {
 	case found.Verified:
 		query = `kind = ?, status = 'verified', failure = NULL, proof = ?, verified_at = ?, expires_at = ?, next_check_at = ?`
-		args = append(args, found.Kind, found.Proof, t.now, t.now.Add(domain.LinkAge), t.now.Add(domain.LinkRecheck))
+		args = append(args, found.Kind, found.Proof, t.Now, t.Now.Add(domain.LinkAge), t.Now.Add(domain.LinkRecheck))
 	case (was == "verified" || was == "expired") && mayPass(found.Failure): // of where it leads, no more than before is known
 		query = `failure = ?, next_check_at = CASE WHEN status = 'verified' THEN ? END`
-		args = append(args, found.Failure, t.now.Add(domain.LinkRetry))
+		args = append(args, found.Failure, t.Now.Add(domain.LinkRetry))
 	default:
 		query = `kind = ?, status = 'failed', failure = ?, proof = NULL, verified_at = NULL, expires_at = NULL, next_check_at = NULL`
 		args = append(args, found.Kind, found.Failure)
@@ -119,7 +121,7 @@ func (t *tx) tellOfLink(agentID int64, address, was string) error {
 	if err := t.Get(&handle, `SELECT handle FROM handles WHERE id = ?`, agentID); err != nil {
 		return err
 	}
-	return t.tell(agentID, "trust.changed", domain.EventSubject{Handle: handle})
+	return t.InsertEvent(agentID, "trust.changed", domain.EventSubject{Handle: handle})
 }
 
 // DueLink is a link that the service should look at again.
@@ -132,7 +134,7 @@ type DueLink struct {
 // TakeDueLinks returns links that are due for another look, at most limit. They
 // are due again a day later, unless KeepFinding says otherwise.
 func (s *Store) TakeDueLinks(ctx context.Context, limit int) (due []DueLink, err error) {
-	now := domain.TimeOf(s.clock())
+	now := s.db.Now()
 	const dueLinks = `
 		SELECT l.agent_id, h.handle, l.url
 		FROM links l
@@ -140,12 +142,12 @@ func (s *Store) TakeDueLinks(ctx context.Context, limit int) (due []DueLink, err
 		WHERE l.next_check_at <= ?
 		ORDER BY l.next_check_at
 		LIMIT ?`
-	if err := s.selectAll(ctx, &due, dueLinks, now, limit); err != nil || len(due) == 0 {
+	if err := s.db.Select(ctx, &due, dueLinks, now, limit); err != nil || len(due) == 0 {
 		return nil, err
 	}
 	err = s.write(ctx, func(t *tx) error {
 		for _, l := range due {
-			err := t.Exec(`UPDATE links SET next_check_at = ? WHERE agent_id = ? AND url = ?`, t.now.Add(domain.LinkRetry), l.AgentID, l.URL)
+			err := t.Exec(`UPDATE links SET next_check_at = ? WHERE agent_id = ? AND url = ?`, t.Now.Add(domain.LinkRetry), l.AgentID, l.URL)
 			if err != nil {
 				return err
 			}
@@ -161,7 +163,7 @@ func (t *tx) expireLinks() (int, error) {
 		AgentID int64  `db:"agent_id"`
 		URL     string `db:"url"`
 	}
-	err := t.Select(&due, `SELECT agent_id, url FROM links WHERE status = 'verified' AND expires_at <= ? LIMIT ?`, t.now, dueStep)
+	err := t.Select(&due, `SELECT agent_id, url FROM links WHERE status = 'verified' AND expires_at <= ? LIMIT ?`, t.Now, jobBatch)
 	if err != nil {
 		return 0, err
 	}
@@ -170,7 +172,7 @@ func (t *tx) expireLinks() (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		t.touch(l.AgentID)
+		t.TouchAgent(l.AgentID)
 		if err := t.tellOfLink(l.AgentID, l.URL, "verified"); err != nil {
 			return 0, err
 		}
@@ -181,18 +183,6 @@ func (t *tx) expireLinks() (int, error) {
 // Links returns an agent's links, in the order in which they were added.
 func (s *Store) Links(ctx context.Context, agentID int64) ([]domain.Link, error) {
 	links := []domain.Link{}
-	err := s.selectAll(ctx, &links, selectLinks, agentID)
-	return links, err
-}
-
-const selectLinks = `
-	SELECT url, kind, status, proof, failure, checked_at, verified_at, expires_at
-	FROM links
-	WHERE agent_id = ?
-	ORDER BY seq`
-
-func (t *tx) links(agentID int64) ([]domain.Link, error) {
-	links := []domain.Link{}
-	err := t.Select(&links, selectLinks, agentID)
+	err := s.db.Select(ctx, &links, document.SelectLinks, agentID)
 	return links, err
 }

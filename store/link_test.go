@@ -64,7 +64,7 @@ var linkStates = map[string]func(s *testStore, c domain.Caller){
 	"expired": func(s *testStore, c domain.Caller) {
 		s.linked(c, harbourPage, foundIt)
 		s.clock.Advance(180 * domain.Day)
-		s.ok(s.RunDue(context.Background()))
+		s.ok(s.RunJobs(context.Background()))
 	},
 	"verified, lately unreachable": func(s *testStore, c domain.Caller) {
 		s.linked(c, harbourPage, foundIt)
@@ -140,7 +140,7 @@ func TestTheLifeOfALink(t *testing.T) {
 		{270 * domain.Day, false, nil, "failed", false},
 	} {
 		s.clock.Advance(step.at - s.since(start))
-		s.ok(s.RunDue(ctx))
+		s.ok(s.RunJobs(ctx))
 		due := s.due(10)
 		if want := map[bool][]string{true: {"harbour-pilot " + harbourPage}}[step.due]; !slices.Equal(due, want) {
 			t.Errorf("after %v due: %v, want %v", step.at, due, want)

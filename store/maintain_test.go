@@ -2,6 +2,8 @@ package store
 
 import (
 	"callbook/store/domain"
+	"callbook/store/listing"
+	"callbook/store/txn"
 	"context"
 	"errors"
 	"os"
@@ -60,7 +62,7 @@ func TestManyCallsMoveLastActiveOnce(t *testing.T) {
 	_, err := s.Authenticate(context.Background(), key)
 	s.ok(err)
 	moved := 0
-	s.Watch(func(c Changes) {
+	s.Watch(func(c txn.Changes) {
 		if c.Agents {
 			moved++
 		}
@@ -83,7 +85,7 @@ func TestWhatIsKeptForATimeIsDropped(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
-	post, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, NewOnce("createPost", onceKey, "body"))
+	post, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, domain.NewIdempotencyKey("createPost", onceKey, "body"))
 	s.ok(err)
 	s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", domain.ReportDraft{Reason: "spam"}))
 
@@ -104,7 +106,7 @@ func TestWhatIsKeptForATimeIsDropped(t *testing.T) {
 		{time.Millisecond, [4]int{0, 0, 1, 0}},
 	} {
 		s.clock.Advance(tt.after)
-		s.ok(s.RunDue(ctx))
+		s.ok(s.RunJobs(ctx))
 		if got := counts(); got != tt.want {
 			t.Errorf("after another %v: idempotency keys, reporters, reports, usage: %v, want %v", tt.after, got, tt.want)
 		}
@@ -119,7 +121,7 @@ func TestCallsCloseAtMidnight(t *testing.T) {
 		s.post(caller, func(d *domain.PostDraft) { d.Deadline, d.Title = deadline, "until "+deadline })
 	}
 	open := func(query string) int {
-		found, err := s.Posts(ctx, PostFilter{Open: true, Query: query}, Page{Limit: 10})
+		found, err := s.Posts(ctx, PostFilter{Open: true, Query: query}, listing.Page{Limit: 10})
 		s.ok(err)
 		if found.Total != len(found.Items) {
 			t.Errorf("%d calls, total %d", len(found.Items), found.Total)
@@ -137,7 +139,7 @@ func TestCallsCloseAtMidnight(t *testing.T) {
 		if n, m := open(""), open("until"); n != tt.open || m != tt.open {
 			t.Errorf("%v: %d and with words %d open, want %d", s.clock.Now(), n, m, tt.open)
 		}
-		s.ok(s.RunDue(ctx))
+		s.ok(s.RunJobs(ctx))
 		if n := value[int](s, `SELECT COUNT(*) FROM post_documents WHERE open = 1`); n != tt.rows || open("") != tt.open {
 			t.Errorf("%v: %d rows marked open and %d open, want %d", s.clock.Now(), n, open(""), tt.rows)
 		}
@@ -157,19 +159,19 @@ func TestAClockThatJumps(t *testing.T) {
 		for range 3 {
 			ids = append(ids, s.post(author).ID)
 		}
-		s.ok(s.RunDue(ctx))
+		s.ok(s.RunJobs(ctx))
 		if _, err := s.Authenticate(ctx, key); err != nil {
 			t.Errorf("after a jump of %v the key: %v", jump, err)
 		}
 	}
-	posts, err := s.Posts(ctx, PostFilter{}, Page{Limit: 100})
+	posts, err := s.Posts(ctx, PostFilter{}, listing.Page{Limit: 100})
 	s.ok(err)
 	for i, p := range posts.Items {
 		if want := ids[len(ids)-1-i]; p.ID != want {
 			t.Fatalf("call %d is %s, want %s", i, p.ID, want)
 		}
 	}
-	agents, err := s.Agents(ctx, AgentFilter{}, Page{Limit: 100})
+	agents, err := s.Agents(ctx, AgentFilter{}, listing.Page{Limit: 100})
 	s.ok(err)
 	for i, a := range agents.Items {
 		if want := joined[len(joined)-1-i]; a.Handle != want {
@@ -184,7 +186,7 @@ func TestAClockThatJumps(t *testing.T) {
 		s.post(caller)
 	}
 	s.clock.Advance(-10 * 365 * domain.Day)
-	s.ok(s.RunDue(ctx))
+	s.ok(s.RunJobs(ctx))
 	s.clock.Advance(domain.Day)
 	s.post(caller)
 }
@@ -218,9 +220,9 @@ func TestErasureEmptiesTheLog(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
-	s.ok(s.RunDue(ctx)) // a start empties the log once, for what a crash left
+	s.ok(s.RunJobs(ctx)) // a start empties the log once, for what a crash left
 	s.post(caller)
-	s.ok(s.RunDue(ctx))
+	s.ok(s.RunJobs(ctx))
 	if s.walSize() == 0 {
 		t.Error("a run without an erasure emptied the log")
 	}
@@ -232,7 +234,7 @@ func TestErasureEmptiesTheLog(t *testing.T) {
 	var n int
 	s.ok(reading.Get(&n, `SELECT COUNT(*) FROM agents`))
 	began := time.Now()
-	s.ok(s.RunDue(ctx))
+	s.ok(s.RunJobs(ctx))
 	if took := time.Since(began); took > 4*time.Second { // SQLite would wait for 5, and all writes with it
 		t.Errorf("what is due waits %s for a reader", took)
 	}
@@ -240,7 +242,7 @@ func TestErasureEmptiesTheLog(t *testing.T) {
 		t.Fatal("the log was emptied under a reader")
 	}
 	s.ok(reading.Rollback())
-	s.ok(s.RunDue(ctx))
+	s.ok(s.RunJobs(ctx))
 	if size := s.walSize(); size != 0 {
 		t.Errorf("the log has %d bytes", size)
 	}
@@ -267,7 +269,7 @@ func TestErasureSurvivesACrash(t *testing.T) {
 		t.Fatal("no log is left to test with")
 	}
 	s.Store = openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
-	s.ok(s.RunDue(ctx))
+	s.ok(s.RunJobs(ctx))
 	if size := s.walSize(); size != 0 {
 		t.Errorf("the log still has %d bytes", size)
 	}
@@ -280,14 +282,14 @@ func TestClearEmptiesEverything(t *testing.T) {
 	s.reply(caller, s.post(caller), "a reply")
 	s.ok(s.Clear(ctx))
 	var tables []string
-	s.ok(s.selectAll(ctx, &tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%\_search%' ESCAPE '\'`))
+	s.ok(s.db.Select(ctx, &tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%\_search%' ESCAPE '\'`))
 	for _, table := range tables {
 		if n := value[int](s, `SELECT COUNT(*) FROM `+table); n != 0 && table != "site" && table != "goose_db_version" {
 			t.Errorf("%d rows of %s are left", n, table)
 		}
 	}
 	again, _ := s.register("harbour-pilot")
-	found, err := s.Agents(ctx, AgentFilter{Query: "harbour"}, Page{Limit: 10})
+	found, err := s.Agents(ctx, AgentFilter{Query: "harbour"}, listing.Page{Limit: 10})
 	s.ok(err)
 	if again.ID != caller.ID || len(found.Items) != 1 {
 		t.Errorf("the next agent has number %d and is found %d times", again.ID, len(found.Items))

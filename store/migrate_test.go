@@ -22,7 +22,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"callbook/store/backup"
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"callbook/store/sqlitedb"
 	"callbook/testdata/proof"
 )
@@ -179,7 +181,7 @@ func TestAnUpgradeKeepsACheckedCopy(t *testing.T) {
 		t.Fatalf("got %+v, %v, want %+v", got, err, want)
 	}
 	wantState(t, "the copy", before, kept)
-	if _, err := Verify(context.Background(), kept, false); err != nil {
+	if _, err := backup.Verify(context.Background(), kept, false); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(kept); err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
@@ -384,6 +386,7 @@ func TestRebuiltTablesKeepWhatRefersToThem(t *testing.T) {
 func TestReleasedDatabasesUpgrade(t *testing.T) {
 	fresh := newStore(t)
 	proof.OneByOne(t)
+	format := value[string](fresh, `SELECT CAST(value AS TEXT) FROM site WHERE name = 'document_format'`)
 	fresh.stop()
 	want := schemaOf(t, fresh.path)
 	for name := range releasedDatabases {
@@ -391,7 +394,7 @@ func TestReleasedDatabasesUpgrade(t *testing.T) {
 		earlier, before, given := schemaOf(t, path), contents(t, path), numbersGiven(t, path)
 		told, remade := int64(0), false
 		visited(t, path, func(db *sqlx.DB) {
-			remade = selected(t, db, `SELECT CAST(value AS TEXT) FROM site WHERE name = 'document_format'`)[0] != documentFormat
+			remade = selected(t, db, `SELECT CAST(value AS TEXT) FROM site WHERE name = 'document_format'`)[0] != format
 		})
 		if u, err := start(path, nil, func(o *Options) { o.Rebuilding = func(_, agents int64) { told += agents } }); err != nil || u.to != newest(t) || (told >= 3) != remade {
 			t.Errorf("%s: %+v, %v; told of %d agents", name, u, err, told)
@@ -444,7 +447,7 @@ func checkUsable(t testing.TB, path string) {
 	s.Store = openStore(t, Options{Path: path, Clock: clock.Now, Quotas: &domain.Quotas{}, Normal: true})
 	defer s.stop()
 	s.checkDerived("an upgrade")
-	list, err := s.Posts(context.Background(), PostFilter{Query: "潮汐"}, Page{Limit: 10})
+	list, err := s.Posts(context.Background(), PostFilter{Query: "潮汐"}, listing.Page{Limit: 10})
 	if err != nil || len(list.Items) == 0 {
 		t.Errorf("found %d calls, %v", len(list.Items), err)
 	}

@@ -62,7 +62,7 @@ func doSend(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if a.text != "" {
 		tried = r.s.TryRequest(background, on.who.Caller, a.whom, draft)
 	}
-	got, _, err := r.s.SendRequest(background, on.who.Caller, a.whom, draft, Once{})
+	got, _, err := r.s.SendRequest(background, on.who.Caller, a.whom, draft, domain.IdempotencyKey{})
 	q, want := r.m.send(on.who, on.whom, draft)
 	if a.text != "" {
 		r.equal("the outcome of trying", modelRefusalOf(tried), modelRefusalOf(err))
@@ -72,7 +72,7 @@ func doSend(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		r.equal("the new request", got, r.view(q))
 	}
 	if want.retry != 0 && r.rng != nil && r.chance(25) {
-		// Once more at the last moment when it is still refused, and at the next.
+		// domain.IdempotencyKey more at the last moment when it is still refused, and at the next.
 		again := modelAct{kind: a.kind, who: a.who, whom: a.whom, choice: a.choice, n: a.n, text: "after trying"}
 		again.step = want.retry.Time().Sub(r.m.now.Time()) - time.Millisecond
 		r.queue = append(r.queue, again)
@@ -186,7 +186,7 @@ func doRecord(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if on.request != nil {
 		draft.RequestID = on.request.id
 	}
-	got, _, err := r.s.RecordCollab(background, on.who.Caller, draft, Once{})
+	got, _, err := r.s.RecordCollab(background, on.who.Caller, draft, domain.IdempotencyKey{})
 	c, want := r.m.record(on.who, on.whom, draft)
 	if c != nil && err == nil {
 		c.made, c.id = a.number, got.ID

@@ -13,7 +13,7 @@ import (
 func (r *modelRun) mailed(want bool, kind, handle, address string, ended domain.MailOutcome) string {
 	var mails []domain.Mail
 	for {
-		mail, due, err := r.s.BeginMail(background)
+		mail, due, err := r.s.StartMail(background)
 		if err != nil {
 			r.differ("begin a mail: %v", err)
 			return ""
@@ -22,7 +22,7 @@ func (r *modelRun) mailed(want bool, kind, handle, address string, ended domain.
 			break
 		}
 		mails = append(mails, mail)
-		if err := r.s.EndMail(background, mail, ended); err != nil {
+		if err := r.s.FinishMail(background, mail, ended); err != nil {
 			r.differ("end a mail: %v", err)
 		}
 	}
@@ -210,7 +210,7 @@ func makeOwner(r *modelRun, a *modelAct) bool {
 		a.record = waiting[r.rng.IntN(len(waiting))].made
 	}
 	if a.choice == string(domain.OwnerRotateKey) && r.chance(30) {
-		// Once more while a code is on its way.
+		// domain.IdempotencyKey more while a code is on its way.
 		r.then(100, modelAct{kind: "recover", who: a.who})
 		r.then(100, modelAct{kind: a.kind, who: a.who, choice: a.choice})
 		r.then(100, modelAct{kind: "confirm the recovery", who: a.who, choice: "void"})

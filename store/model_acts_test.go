@@ -174,7 +174,7 @@ func makeRegister(r *modelRun, a *modelAct) bool {
 func doRegister(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	draft := registration(a.whom)
 	draft.Mailbox = a.text
-	got, _, err := r.s.Register(background, draft, Once{})
+	got, _, err := r.s.Register(background, draft, domain.IdempotencyKey{})
 	agent, want := r.m.register(a.whom, a.text)
 	if agent != nil && err == nil {
 		agent.ID = got.Agent.ID
@@ -398,5 +398,5 @@ func makeDue(r *modelRun, a *modelAct) bool { return r.chance(r.sweeps) }
 
 func doDue(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	r.m.runDue()
-	return granted, r.s.RunDue(background)
+	return granted, r.s.RunJobs(background)
 }

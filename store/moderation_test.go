@@ -2,6 +2,7 @@ package store
 
 import (
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ func TestWhatTheOperatorDoes(t *testing.T) {
 			func(s *testStore, p domain.PostDocument, _ domain.Reply) error { return wantGone(s.Post(ctx, p.ID)) }},
 		{"a reply is removed", func(s *testStore, _ domain.PostDocument, r domain.Reply) error { return s.RemoveReply(ctx, r.ID) }, "remove-reply RPL by replier",
 			func(s *testStore, p domain.PostDocument, _ domain.Reply) error {
-				list, err := s.Replies(ctx, p, Page{Limit: 10})
+				list, err := s.Replies(ctx, p, listing.Page{Limit: 10})
 				if after, _ := s.Post(ctx, p.ID); err == nil && (len(list.Items) > 0 || after.ReplyCount != 0) {
 					err = errors.New("it is there, or counts")
 				}
@@ -133,7 +134,7 @@ func TestReportsTellTheOperatorWhatIsSaid(t *testing.T) {
 	sender := s.verified("sender")
 	menu, err := s.ReplaceOfferings(ctx, recipient, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "T", Deliverable: "D", Mode: "free"}}})
 	s.ok(err)
-	request, _, err := s.SendRequest(ctx, sender, "recipient", domain.ContactRequestDraft{Purpose: "Buy now", Deliverable: "D", Compensation: "none", OfferingID: menu[0].ID}, Once{})
+	request, _, err := s.SendRequest(ctx, sender, "recipient", domain.ContactRequestDraft{Purpose: "Buy now", Deliverable: "D", Compensation: "none", OfferingID: menu[0].ID}, domain.IdempotencyKey{})
 	s.ok(err)
 	_, err = s.ReportRequest(ctx, recipient, request.ID, domain.ReportDraft{})
 	s.ok(err)

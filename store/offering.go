@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strconv"
 
+	"callbook/store/blocklist"
+	"callbook/store/document"
 	"callbook/store/domain"
-	"callbook/store/search"
 )
 
 // ReplaceOfferings replaces the caller's whole menu. An id keeps its entry; it
@@ -19,16 +20,16 @@ func (s *Store) ReplaceOfferings(ctx context.Context, caller domain.Caller, menu
 		if err != nil {
 			return err
 		}
-		if err := t.checkTexts(menu, faults...); err != nil {
+		if err := blocklist.Check(t.Tx, menu, faults...); err != nil {
 			return err
 		}
 		if err := t.replaceOfferings(caller.ID, menu.Offerings); err != nil {
 			return err
 		}
-		if _, err := t.settleAgent(caller.ID); err != nil {
+		if _, err := document.RebuildAgent(t.Tx, caller.ID); err != nil {
 			return err
 		}
-		offerings, err = t.offerings(caller.ID)
+		offerings, err = document.Offerings(t.Tx, caller.ID)
 		return err
 	})
 	return offerings, err
@@ -43,18 +44,8 @@ func (t *tx) replaceOfferings(agentID int64, drafts []domain.OfferingDraft) erro
 			return fmt.Errorf("insert offering %d: %w", i, err)
 		}
 	}
-	t.touch(agentID)
-	return t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.now, agentID)
-}
-
-func (t *tx) offerings(agentID int64) ([]domain.Offering, error) {
-	offerings := []domain.Offering{}
-	err := t.Select(&offerings, `
-		SELECT id, title, deliverable, mode, for_whom, not_doing, turnaround_days, languages, tags
-		FROM offerings
-		WHERE agent_id = ?
-		ORDER BY position`, agentID)
-	return offerings, err
+	t.TouchAgent(agentID)
+	return t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.Now, agentID)
 }
 
 // offering is an entry of the agent's menu; nil when it has none with this id.
@@ -62,7 +53,7 @@ func (t *tx) offering(agentID int64, id string) (*domain.Offering, error) {
 	if id == "" {
 		return nil, nil
 	}
-	menu, err := t.offerings(agentID)
+	menu, err := document.Offerings(t.Tx, agentID)
 	if i := slices.IndexFunc(menu, func(o domain.Offering) bool { return o.ID == id }); i >= 0 {
 		return &menu[i], err
 	}
@@ -93,7 +84,7 @@ func (t *tx) checkOfferingIDs(agentID int64, drafts []domain.OfferingDraft) (fau
 
 func (t *tx) insertOffering(agentID int64, position int, d domain.OfferingDraft) (err error) {
 	if d.ID == "" {
-		if d.ID, err = t.newID(domain.IdOffering); err != nil {
+		if d.ID, err = t.NewID(domain.IdOffering); err != nil {
 			return err
 		}
 	}
@@ -106,9 +97,4 @@ func (t *tx) insertOffering(agentID int64, position int, d domain.OfferingDraft)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		d.ID, agentID, position, d.Title, d.Deliverable, d.Mode, domain.Optional(d.ForWhom), domain.Optional(d.NotDoing), days,
 		canonicalLanguages(d.Languages), domain.Texts(d.Tags))
-}
-
-// offeringWords are the offering's search words.
-func offeringWords(o *domain.Offering) string {
-	return search.Tokens(append([]string{o.Title, o.Deliverable, domain.Deref(o.ForWhom)}, o.Tags...)...)
 }

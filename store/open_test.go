@@ -65,7 +65,7 @@ func filled(t *testing.T) (path string, o Options) {
 	return s.crash(), Options{Clock: s.clock.Now, Normal: true}
 }
 
-var whatSQLiteFinds = regexp.MustCompile(`page \d+|Page \d+|malformed|not a database`)
+var whatSQLiteFinds = regexp.MustCompile(`page \d+|listing.Page \d+|malformed|not a database`)
 
 // TestDamageIsFoundBeforeAnythingIsServed overwrites pages at random, of a directory
 // whose program was killed: either the start is refused and nothing is touched, or
@@ -172,7 +172,7 @@ func TestDamageIsFoundBesideTheServing(t *testing.T) {
 
 	s.clock.Advance(time.Hour) // the look at the start then writes something into the log
 	again := openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
-	if err := again.CheckWhole(context.Background()); !errors.Is(err, sqlitedb.ErrDamaged) || !whatSQLiteFinds.MatchString(err.Error()) {
+	if err := again.CheckFile(context.Background()); !errors.Is(err, sqlitedb.ErrDamaged) || !whatSQLiteFinds.MatchString(err.Error()) {
 		t.Errorf("found: %v", err)
 	}
 	wantStopped(t, again, sqlitedb.ErrDamaged)
@@ -189,7 +189,7 @@ func TestDamageIsFoundBesideTheServing(t *testing.T) {
 func TestAWholeFileIsNotReadAgainForADay(t *testing.T) {
 	s := newStore(t)
 	s.fill()
-	s.ok(s.CheckWhole(context.Background()))
+	s.ok(s.CheckFile(context.Background()))
 	s.stop()
 	damageAt(t, s.path, rootOf(t, s.path, "reports"))
 	for _, tt := range []struct {
@@ -198,7 +198,7 @@ func TestAWholeFileIsNotReadAgainForADay(t *testing.T) {
 	}{{23 * time.Hour, false}, {-24 * time.Hour, true}} {
 		s.clock.Advance(tt.after)
 		again := openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
-		if err := again.CheckWhole(context.Background()); errors.Is(err, sqlitedb.ErrDamaged) != tt.found {
+		if err := again.CheckFile(context.Background()); errors.Is(err, sqlitedb.ErrDamaged) != tt.found {
 			t.Errorf("%v later: %v", tt.after, err)
 		}
 		if !tt.found {
@@ -222,7 +222,7 @@ func TestAServedFileIsReadEachDay(t *testing.T) {
 		if s.db.Unclean() != killed {
 			t.Fatalf("killed: %t", s.db.Unclean())
 		}
-		if err := s.CheckWhole(t.Context()); err != nil {
+		if err := s.CheckFile(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		damageAt(t, path, rootOf(t, path, "reports"))
@@ -231,7 +231,7 @@ func TestAServedFileIsReadEachDay(t *testing.T) {
 			found bool
 		}{{23 * time.Hour, false}, {time.Hour + time.Second, true}} {
 			clock.Advance(tt.later)
-			if err := s.CheckWhole(t.Context()); errors.Is(err, sqlitedb.ErrDamaged) != tt.found {
+			if err := s.CheckFile(t.Context()); errors.Is(err, sqlitedb.ErrDamaged) != tt.found {
 				t.Errorf("killed %t, %v later: %v", killed, tt.later, err)
 			}
 		}
@@ -241,7 +241,7 @@ func TestAServedFileIsReadEachDay(t *testing.T) {
 func TestAWholeFileIsFoundWhole(t *testing.T) {
 	s := newStore(t)
 	s.register("harbour-pilot")
-	s.ok(s.CheckWhole(context.Background()))
+	s.ok(s.CheckFile(context.Background()))
 	if s.Failure() != nil {
 		t.Error(s.Failure())
 	}

@@ -35,7 +35,7 @@ func (s *testStore) since(start time.Time) time.Duration { return s.clock.Now().
 // begin takes the next mail; false when none is due.
 func (s *testStore) begin() (domain.Mail, bool) {
 	s.Helper()
-	mail, due, err := s.BeginMail(context.Background())
+	mail, due, err := s.StartMail(context.Background())
 	s.ok(err)
 	return mail, due
 }
@@ -44,7 +44,7 @@ func (s *testStore) begin() (domain.Mail, bool) {
 func (s *testStore) deliver() (mails []domain.Mail) {
 	s.Helper()
 	for mail, due := s.begin(); due; mail, due = s.begin() {
-		s.ok(s.EndMail(context.Background(), mail, domain.MailDelivered))
+		s.ok(s.FinishMail(context.Background(), mail, domain.MailDelivered))
 		mails = append(mails, mail)
 	}
 	return mails
@@ -64,7 +64,7 @@ func (s *testStore) mailed() domain.Mail {
 func (s *testStore) dump() map[string]string {
 	s.Helper()
 	var tables []string
-	s.ok(s.selectAll(context.Background(), &tables, `SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`))
+	s.ok(s.db.Select(context.Background(), &tables, `SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`))
 	held, db := map[string]string{}, s.connection("ro")
 	defer db.Close()
 	for _, table := range tables {
@@ -290,7 +290,7 @@ func TestTenThousandAgentsWithOneMailbox(t *testing.T) {
 			if wayOf(i) != domain.MailClaim { // those ask from mailboxes of their own
 				r.Mailbox = victim(i)
 			}
-			registered, _, err := s.Register(ctx, r, Once{})
+			registered, _, err := s.Register(ctx, r, domain.IdempotencyKey{})
 			callers[i] = domain.Caller{ID: registered.Agent.ID, Handle: r.Handle}
 			if err == nil && wayOf(i) != domain.MailVerify {
 				err = s.Verify(ctx, r.Handle)
@@ -399,7 +399,7 @@ func TestNothingTellsOfOthersAtAMailbox(t *testing.T) {
 		}
 		if name == "where a person said no" {
 			s.ok(s.write(ctx, func(t *tx) error {
-				owner, err := t.pseudonym("owner\x00victim@people.example.org")
+				owner, err := t.Pseudonym("owner\x00victim@people.example.org")
 				return errors.Join(err, t.insertReport(report{about: "claim", subject: asker.Handle, reporter: owner}))
 			}))
 		}
@@ -439,7 +439,7 @@ func TestASilentCodeTakesTheMailAlong(t *testing.T) {
 func (s *testStore) mailboxHash(address string) (hash []byte) {
 	s.Helper()
 	s.ok(s.write(context.Background(), func(t *tx) (err error) {
-		hash, err = t.pseudonym("mailbox\x00" + text.NormalMailbox(address))
+		hash, err = t.Pseudonym("mailbox\x00" + text.NormalMailbox(address))
 		return err
 	}))
 	return hash
@@ -546,7 +546,7 @@ func (s *testStore) tryMails(outcomes []domain.MailOutcome) (tries []time.Durati
 		if outcome == crash {
 			s.reopen()
 		} else {
-			s.ok(s.EndMail(context.Background(), mail, outcome))
+			s.ok(s.FinishMail(context.Background(), mail, outcome))
 		}
 	}
 }
@@ -560,7 +560,7 @@ func TestManySendersTakeEachMailOnce(t *testing.T) {
 	taken := make([]domain.Mail, 100)
 	s.clock.Advance(time.Second)
 	wantOutcomes(t, "senders", together(len(taken), func(i int) error {
-		mail, due, err := s.BeginMail(context.Background())
+		mail, due, err := s.StartMail(context.Background())
 		if taken[i] = mail; err == nil && !due {
 			err = errors.New("none")
 		}
@@ -612,7 +612,7 @@ func TestALateEndTouchesNoOtherMail(t *testing.T) {
 		old, _ := s.begin()
 		s.ok(s.sends()["verify"](pilot))
 		before := s.dump()
-		s.ok(s.EndMail(context.Background(), old, outcome))
+		s.ok(s.FinishMail(context.Background(), old, outcome))
 		s.wantUnchanged(fmt.Sprintf("outcome %d of a mail that was replaced", outcome), before)
 		if mail := s.mailed(); mail.Secret == old.Secret || mail.ID == old.ID {
 			t.Errorf("outcome %d: the new mail is the old one", outcome)
@@ -626,18 +626,18 @@ func TestMailsLeaveTheFile(t *testing.T) {
 	ctx := context.Background()
 	for name, end := range map[string]func(s *testStore, pilot domain.Caller, mail domain.Mail) (more []domain.Mail){
 		"delivered": func(s *testStore, _ domain.Caller, mail domain.Mail) []domain.Mail {
-			s.ok(s.EndMail(ctx, mail, domain.MailDelivered))
+			s.ok(s.FinishMail(ctx, mail, domain.MailDelivered))
 			return nil
 		},
 		"refused": func(s *testStore, _ domain.Caller, mail domain.Mail) []domain.Mail {
-			s.ok(s.EndMail(ctx, mail, domain.MailRefused))
+			s.ok(s.FinishMail(ctx, mail, domain.MailRefused))
 			return nil
 		},
 		"uncertain twice": func(s *testStore, _ domain.Caller, mail domain.Mail) []domain.Mail {
-			s.ok(s.EndMail(ctx, mail, domain.MailUncertain))
+			s.ok(s.FinishMail(ctx, mail, domain.MailUncertain))
 			s.clock.Advance(time.Minute)
 			again, _ := s.begin()
-			s.ok(s.EndMail(ctx, again, domain.MailUncertain))
+			s.ok(s.FinishMail(ctx, again, domain.MailUncertain))
 			return nil
 		},
 		"replaced": func(s *testStore, pilot domain.Caller, _ domain.Mail) []domain.Mail {
@@ -646,9 +646,9 @@ func TestMailsLeaveTheFile(t *testing.T) {
 			return s.deliver()
 		},
 		"out of time": func(s *testStore, _ domain.Caller, mail domain.Mail) []domain.Mail {
-			s.ok(s.EndMail(ctx, mail, domain.MailDelayed))
+			s.ok(s.FinishMail(ctx, mail, domain.MailDelayed))
 			s.clock.Advance(72*time.Hour - time.Millisecond)
-			s.ok(s.RunDue(ctx))
+			s.ok(s.RunJobs(ctx))
 			if n := value[int](s, `SELECT COUNT(*) FROM outbox`); n != 1 {
 				t.Errorf("%d mails wait just before their time is over", n)
 			}
@@ -658,12 +658,12 @@ func TestMailsLeaveTheFile(t *testing.T) {
 	} {
 		s := newStore(t, noCaps)
 		pilot := s.verified("harbour-pilot")
-		s.ok(s.RunDue(ctx)) // a start empties the log once, for what a crash left
+		s.ok(s.RunJobs(ctx)) // a start empties the log once, for what a crash left
 		_, err := s.ClaimOwner(ctx, pilot, "canary7q@people.example.org")
 		s.ok(err)
 		mail, _ := s.begin()
 		mails := append(end(s, pilot, mail), mail)
-		s.ok(s.RunDue(ctx))
+		s.ok(s.RunJobs(ctx))
 		if size, n := s.walSize(), value[int](s, `SELECT COUNT(*) FROM outbox`); size != 0 || n != 0 {
 			t.Errorf("%s: the log has %d bytes, %d mails wait", name, size, n)
 		}
@@ -683,9 +683,9 @@ func TestAFormerMailboxLeavesTheFile(t *testing.T) {
 	s.ok(s.confirm(pilot, s.code(pilot)))
 	s.recoveryCode(pilot)
 	s.ok(s.sends()["claim mei"](pilot))
-	s.ok(s.RunDue(ctx))
+	s.ok(s.RunJobs(ctx))
 	s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
-	s.ok(s.RunDue(ctx))
+	s.ok(s.RunJobs(ctx))
 	if size := s.walSize(); size != 0 {
 		t.Errorf("the log has %d bytes", size)
 	}
@@ -713,7 +713,7 @@ func TestWhatIsKeptOfMails(t *testing.T) {
 		{domain.Day + 15*time.Minute, 0, 0},
 	} {
 		s.clock.Advance(step.at - s.since(start))
-		s.ok(s.RunDue(context.Background()))
+		s.ok(s.RunJobs(context.Background()))
 		log, codes := value[int](s, `SELECT COUNT(*) FROM mail_log`), value[int](s, `SELECT COUNT(*) FROM codes`)
 		if log != step.log || codes != step.codes {
 			t.Errorf("after %v: %d mails in the log and %d codes, want %d and %d", step.at, log, codes, step.log, step.codes)
@@ -723,7 +723,7 @@ func TestWhatIsKeptOfMails(t *testing.T) {
 	s.clock.Advance(100 * domain.Day)
 	s.code(pilot)
 	s.clock.Advance(-50 * domain.Day)
-	s.ok(s.RunDue(context.Background()))
+	s.ok(s.RunJobs(context.Background()))
 	if n := value[int](s, `SELECT COUNT(*) FROM mail_log`); n != 0 {
 		t.Errorf("%d mails of the future are counted", n)
 	}

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"time"
 
+	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/outbox"
 	"callbook/store/text"
+	"callbook/store/txn"
 )
 
 // The owner's page: where a person claims an agent by a link that was mailed, and
@@ -59,8 +62,8 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 	}
 	address = canonicalMailbox(address)
 	err = s.writeAs(ctx, caller, func(t *tx) error {
-		expires = t.now.Add(claimAge)
-		agent, err := t.agent(caller.ID)
+		expires = t.Now.Add(claimAge)
+		agent, err := document.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err
 		}
@@ -76,7 +79,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 	return expires, err
 }
 
-func (t *tx) claimOwner(agent *agentRow, address string, owner []byte, token string) error {
+func (t *tx) claimOwner(agent *document.AgentRow, address string, owner []byte, token string) error {
 	var claim claimRow
 	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
 	if err != nil {
@@ -86,38 +89,38 @@ func (t *tx) claimOwner(agent *agentRow, address string, owner []byte, token str
 	if found && claim.Status == statusClaimed && !same {
 		return domain.NewError(domain.CodeAlreadyClaimed)
 	}
-	allowed, err := t.spendMail(agent.ID, address)
+	allowed, err := outbox.Spend(t.Tx, t.store.mails, agent.ID, address)
 	if err == nil && allowed {
 		allowed, err = t.wantedAt(agent.Handle, address)
 	}
 	if err != nil {
 		return err
 	}
-	if !allowed && same && !claim.expired(t.now) {
+	if !allowed && same && !claim.expired(t.Now) {
 		return t.prolongClaim(agent.ID)
 	}
 	if err := t.insertClaim(agent, owner, token); err != nil {
 		return err
 	}
 	if !allowed {
-		return t.dropMails(agent.ID, domain.MailClaim)
+		return outbox.Delete(t.Tx, agent.ID, domain.MailClaim)
 	}
 	kind := domain.MailClaim
 	if claim.Status == statusClaimed {
 		kind = domain.MailOwner
 	}
-	return t.insertMail(agent.ID, kind, address, token, t.now.Add(claimAge))
+	return outbox.Insert(t.Tx, agent.ID, kind, address, token, t.Now.Add(claimAge))
 }
 
 // ownerHash is all that is kept of an owner: a keyed hash of the address.
 func (t *tx) ownerHash(address string) ([]byte, error) {
-	return t.pseudonym("owner\x00" + text.NormalMailbox(address))
+	return t.Pseudonym("owner\x00" + text.NormalMailbox(address))
 }
 
-// voidOldLink puts a fresh link to the page of a claimed agent in the place of the
+// replaceOwnerLink puts a fresh link to the page of a claimed agent in the place of the
 // one before. That is done once it is delivered, or used: asking for one must not
 // be a way to shut the owner out.
-func (t *tx) voidOldLink(token string) error {
+func (t *tx) replaceOwnerLink(token string) error {
 	return t.Exec(`UPDATE owner_claims SET token_hash = next_hash, next_hash = NULL WHERE next_hash = ?`, domain.HashKey(token))
 }
 
@@ -131,11 +134,11 @@ func (t *tx) wantedAt(handle, address string) (bool, error) {
 	var n int
 	err = t.Get(&n, `
 		SELECT COUNT(*) FROM reports
-		WHERE about = 'claim' AND subject = ? AND reporter = ? AND created_at > ?`, handle, owner, t.now.Add(-unwantedAge))
+		WHERE about = 'claim' AND subject = ? AND reporter = ? AND created_at > ?`, handle, owner, t.Now.Add(-unwantedAge))
 	return n == 0, err
 }
 
-func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
+func (t *tx) insertClaim(agent *document.AgentRow, owner []byte, token string) error {
 	err := t.Exec(`
 		INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at)
 		VALUES (?, ?, 0, ?, ?, 'pending', ?, ?)
@@ -144,7 +147,7 @@ func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
 			next_hash = CASE WHEN status = 'claimed' THEN excluded.token_hash END,
 			mailbox = CASE WHEN status = 'claimed' THEN mailbox ELSE excluded.mailbox END,
 			requested_at = excluded.requested_at, expires_at = excluded.expires_at`,
-		agent.ID, domain.HashKey(token), owner, agent.Mailbox, t.now, t.now.Add(claimAge))
+		agent.ID, domain.HashKey(token), owner, agent.Mailbox, t.Now, t.Now.Add(claimAge))
 	if err != nil {
 		return fmt.Errorf("insert the owner claim: %w", err)
 	}
@@ -154,7 +157,7 @@ func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
 // prolongClaim makes a claim look as if a fresh link were on its way. No mail goes
 // out, so the link that is good stays so.
 func (t *tx) prolongClaim(agentID int64) error {
-	return t.Exec(`UPDATE owner_claims SET requested_at = ?, expires_at = ? WHERE agent_id = ?`, t.now, t.now.Add(claimAge), agentID)
+	return t.Exec(`UPDATE owner_claims SET requested_at = ?, expires_at = ? WHERE agent_id = ?`, t.Now, t.Now.Add(claimAge), agentID)
 }
 
 // form is the page's one-time token: another one after each act.
@@ -175,14 +178,14 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 		VerifiedAt   *domain.Time `db:"verified_at"`
 		ClaimedAt    *domain.Time `db:"claimed_at"`
 	}
-	err = orNotFound(s.get(ctx, &row, `
+	err = txn.OrNotFound(s.db.Get(ctx, &row, `
 		SELECT `+claimColumns+`,
 			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.verified_at, a.claimed_at
 		FROM owner_claims c
 		JOIN agents a ON a.id = c.agent_id
 		JOIN handles h ON h.id = c.agent_id
 		WHERE c.token_hash = ?1 OR c.next_hash = ?1`, domain.HashKey(token)))
-	now := domain.TimeOf(s.clock())
+	now := s.db.Now()
 	if err == nil && row.expired(now) {
 		err = domain.NewError(domain.CodeNotFound)
 	}
@@ -201,7 +204,7 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 // receipts are the newest 100 requests that wait for the owner of an agent.
 func (s *Store) receipts(ctx context.Context, agentID int64, now domain.Time) ([]domain.ContactRequest, error) {
 	var rows []requestRow
-	err := s.selectAll(ctx, &rows, selectRequest+`
+	err := s.db.Select(ctx, &rows, selectRequest+`
 		WHERE r.to_id = ?2 AND r.status = 'awaiting_owner' AND r.expires_at > ?1
 		ORDER BY r.seq DESC
 		LIMIT 100`, now, agentID)
@@ -229,17 +232,17 @@ func (s *Store) ActAsOwner(ctx context.Context, call domain.OwnerSubmission) (do
 	}
 	err = s.writeOrReject(ctx, func(t *tx) error {
 		var claim claimRow
-		err := orNotFound(t.Get(&claim, selectClaim+` WHERE token_hash = ?1 OR next_hash = ?1`, domain.HashKey(call.Token)))
+		err := txn.OrNotFound(t.Get(&claim, selectClaim+` WHERE token_hash = ?1 OR next_hash = ?1`, domain.HashKey(call.Token)))
 		if err != nil {
 			return err
 		}
-		if claim.expired(t.now) {
+		if claim.expired(t.Now) {
 			return domain.NewError(domain.CodeNotFound)
 		}
 		if subtle.ConstantTimeCompare([]byte(call.Form), []byte(claim.form(call.Token))) != 1 {
 			return domain.NewError(domain.CodeInvalidState)
 		}
-		agent, err := t.agent(claim.AgentID)
+		agent, err := document.Agent(t.Tx, claim.AgentID)
 		if err != nil {
 			return err
 		}
@@ -250,7 +253,7 @@ func (s *Store) ActAsOwner(ctx context.Context, call domain.OwnerSubmission) (do
 		if call.Act == domain.OwnerRotateKey {
 			done.Key = key
 		}
-		if err := t.voidOldLink(call.Token); err != nil {
+		if err := t.replaceOwnerLink(call.Token); err != nil {
 			return err
 		}
 		return t.Exec(`UPDATE owner_claims SET acts = acts + 1 WHERE agent_id = ?`, agent.ID)
@@ -258,7 +261,7 @@ func (s *Store) ActAsOwner(ctx context.Context, call domain.OwnerSubmission) (do
 	return done, err
 }
 
-func (t *tx) actAsOwner(claim *claimRow, agent *agentRow, call domain.OwnerSubmission, key string) error {
+func (t *tx) actAsOwner(claim *claimRow, agent *document.AgentRow, call domain.OwnerSubmission, key string) error {
 	if (claim.Status == statusPending) != (call.Act == domain.OwnerConfirm || call.Act == domain.OwnerReject) &&
 		!(call.Act == domain.OwnerConfirm && agent.ClaimedAt == nil) {
 		return domain.NewError(domain.CodeInvalidState)
@@ -278,7 +281,7 @@ func (t *tx) actAsOwner(claim *claimRow, agent *agentRow, call domain.OwnerSubmi
 		}
 		return t.deleteAgent(agent.ID)
 	case domain.OwnerAgree:
-		if agent.suspended(t.now) {
+		if agent.Suspended(t.Now) {
 			return domain.NewError(domain.CodeInvalidState)
 		}
 		return t.actOnRequest(agent.ID, call.Request, domain.ActAgree, "")
@@ -288,7 +291,7 @@ func (t *tx) actAsOwner(claim *claimRow, agent *agentRow, call domain.OwnerSubmi
 	return domain.NewError(domain.CodeInvalidState)
 }
 
-func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) error {
+func (t *tx) confirmClaim(claim *claimRow, agent *document.AgentRow) error {
 	if agent.VerifiedAt == nil {
 		return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "claim"}
 	}
@@ -299,27 +302,27 @@ func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) error {
 		return err
 	}
 	if limit > 0 && others >= limit {
-		return &domain.Error{Code: domain.CodeSenderLimitReached, Topic: "owner_agents", Limit: limit, RetryAt: t.now.Add(domain.Day).Time()}
+		return &domain.Error{Code: domain.CodeSenderLimitReached, Topic: "owner_agents", Limit: limit, RetryAt: t.Now.Add(domain.Day).Time()}
 	}
-	err = t.Exec(`UPDATE agents SET claimed_at = ?, claimed_by = ?, updated_at = ? WHERE id = ?`, t.now, claim.Owner, t.now, agent.ID)
+	err = t.Exec(`UPDATE agents SET claimed_at = ?, claimed_by = ?, updated_at = ? WHERE id = ?`, t.Now, claim.Owner, t.Now, agent.ID)
 	if err == nil {
 		err = t.Exec(`UPDATE owner_claims SET status = 'claimed', mailbox = ?, confirmed_at = COALESCE(confirmed_at, ?) WHERE agent_id = ?`,
-			agent.Mailbox, t.now, agent.ID)
+			agent.Mailbox, t.Now, agent.ID)
 	}
 	if err != nil {
 		return fmt.Errorf("confirm the owner claim: %w", err)
 	}
-	t.touch(agent.ID)
-	return t.touchPartners(agent.ID)
+	t.TouchAgent(agent.ID)
+	return document.RebuildPartners(t.Tx, agent.ID)
 }
 
 // rejectClaim ends a claim that the person does not know of, and tells the
 // operator.
-func (t *tx) rejectClaim(claim *claimRow, agent *agentRow) error {
+func (t *tx) rejectClaim(claim *claimRow, agent *document.AgentRow) error {
 	if err := t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID); err != nil {
 		return err
 	}
-	if err := t.dropMails(agent.ID, domain.MailClaim); err != nil {
+	if err := outbox.Delete(t.Tx, agent.ID, domain.MailClaim); err != nil {
 		return err
 	}
 	return t.insertReport(report{about: "claim", subject: agent.Handle, reporter: claim.Owner})
@@ -327,29 +330,29 @@ func (t *tx) rejectClaim(claim *claimRow, agent *agentRow) error {
 
 // withdrawClaim ends a claim for good: another person may claim the agent. Nobody
 // is left who could give receipts.
-func (t *tx) withdrawClaim(agent *agentRow) error {
+func (t *tx) withdrawClaim(agent *document.AgentRow) error {
 	if err := t.unclaim(agent.ID); err != nil {
 		return err
 	}
-	err := t.Exec(`UPDATE agents SET claimed_by = NULL, require_owner_receipt = FALSE, updated_at = ? WHERE id = ?`, t.now, agent.ID)
+	err := t.Exec(`UPDATE agents SET claimed_by = NULL, require_owner_receipt = FALSE, updated_at = ? WHERE id = ?`, t.Now, agent.ID)
 	if err == nil {
 		err = t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID)
 	}
 	if err != nil {
 		return fmt.Errorf("withdraw the owner claim: %w", err)
 	}
-	t.touch(agent.ID)
-	return errors.Join(t.dropMails(agent.ID, domain.MailClaim), t.dropMails(agent.ID, domain.MailOwner))
+	t.TouchAgent(agent.ID)
+	return errors.Join(outbox.Delete(t.Tx, agent.ID, domain.MailClaim), outbox.Delete(t.Tx, agent.ID, domain.MailOwner))
 }
 
 // takeBack gives the owner a fresh key. A mailbox that was changed since the claim
 // may be a thief's: it loses its proof, and with it the way to recover a key.
-func (t *tx) takeBack(claim *claimRow, agent *agentRow, key string) error {
+func (t *tx) takeBack(claim *claimRow, agent *document.AgentRow, key string) error {
 	if err := t.setKey(agent.ID, key); err != nil {
 		return err
 	}
 	if agent.Mailbox != claim.Mailbox {
-		if err := t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.now, agent.ID); err != nil {
+		if err := t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.Now, agent.ID); err != nil {
 			return err
 		}
 		return t.unverify(agent.ID)
@@ -357,7 +360,7 @@ func (t *tx) takeBack(claim *claimRow, agent *agentRow, key string) error {
 	if err := t.Exec(`DELETE FROM codes WHERE agent_id = ?`, agent.ID); err != nil {
 		return err
 	}
-	return t.dropMails(agent.ID, domain.MailRecover)
+	return outbox.Delete(t.Tx, agent.ID, domain.MailRecover)
 }
 
 // ownerClaim is the state of an agent's claim as the agent itself sees it.
@@ -366,7 +369,7 @@ func (s *Store) ownerClaim(ctx context.Context, agentID int64) (domain.OwnerClai
 		claimRow
 		ClaimedAt *domain.Time `db:"claimed_at"`
 	}
-	found, err := s.find(ctx, &row, `
+	found, err := s.db.Find(ctx, &row, `
 		SELECT `+claimColumns+`, a.claimed_at
 		FROM owner_claims c
 		JOIN agents a ON a.id = c.agent_id
@@ -376,7 +379,7 @@ func (s *Store) ownerClaim(ctx context.Context, agentID int64) (domain.OwnerClai
 	}
 	claim := domain.OwnerClaim{Status: row.Status, RequestedAt: &row.RequestedAt}
 	switch {
-	case row.expired(domain.TimeOf(s.clock())):
+	case row.expired(s.db.Now()):
 		claim.Status, claim.ExpiresAt = statusExpired, &row.ExpiresAt
 	case row.Status == statusPending:
 		claim.ExpiresAt = &row.ExpiresAt

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"callbook/testdata/proof"
 )
 
@@ -340,7 +341,7 @@ func TestTheOwnersPage(t *testing.T) {
 		{"asked", func() {}, func() {}},
 		{"just before the end", func() { s.clock.Advance(72*time.Hour - time.Millisecond) }, func() {}},
 		{"confirmed", func() { s.pressed(token, domain.OwnerConfirm) }, func() { want.Claim, want.Claimed = "claimed", true }},
-		{"long after", func() { s.clock.Advance(400 * domain.Day); s.ok(s.RunDue(context.Background())) }, func() {}},
+		{"long after", func() { s.clock.Advance(400 * domain.Day); s.ok(s.RunJobs(context.Background())) }, func() {}},
 		{"another name", func() { s.update(pilot, func(a *domain.Settings) { a.Name = "New" }) }, func() { want.Name = "New" }},
 		{"another owner's name", func() { s.update(pilot, func(a *domain.Settings) { a.Owner = "Ada" }) }, func() { want.Owner, want.Claimed = "Ada", false }},
 		{"confirmed anew", func() { s.pressed(token, domain.OwnerConfirm) }, func() { want.Claimed = true }},
@@ -382,16 +383,16 @@ func TestOwnClaim(t *testing.T) {
 		{"asked", func() { s.invite(pilot, mei) }, &open},
 		{"just before the end", func() { s.clock.Advance(72*time.Hour - time.Millisecond) }, &open},
 		{"at the end", func() { s.clock.Advance(time.Millisecond) }, &expired},
-		{"after the due jobs", func() { s.ok(s.RunDue(ctx)) }, &expired},
-		{"just before it is forgotten", func() { s.clock.Advance(30*domain.Day - time.Millisecond); s.ok(s.RunDue(ctx)) }, &expired},
-		{"forgotten", func() { s.clock.Advance(time.Millisecond); s.ok(s.RunDue(ctx)) }, &none},
+		{"after the due jobs", func() { s.ok(s.RunJobs(ctx)) }, &expired},
+		{"just before it is forgotten", func() { s.clock.Advance(30*domain.Day - time.Millisecond); s.ok(s.RunJobs(ctx)) }, &expired},
+		{"forgotten", func() { s.clock.Advance(time.Millisecond); s.ok(s.RunJobs(ctx)) }, &none},
 		{"asked again", func() {
 			asked = domain.TimeOf(s.clock.Now())
 			expires = asked.Add(72 * time.Hour)
 			token = s.invite(pilot, ada)
 		}, &open},
 		{"confirmed", func() { s.pressed(token, domain.OwnerConfirm) }, &claimed},
-		{"a month later", func() { s.clock.Advance(40 * domain.Day); s.ok(s.RunDue(ctx)) }, &claimed},
+		{"a month later", func() { s.clock.Advance(40 * domain.Day); s.ok(s.RunJobs(ctx)) }, &claimed},
 		{"lapsed", func() { s.update(pilot, func(a *domain.Settings) { a.Owner = "Another" }) }, &domain.OwnerClaim{Status: "pending", RequestedAt: &asked, ExpiresAt: nil}},
 		{"confirmed anew", func() { s.pressed(token, domain.OwnerConfirm) }, &claimed},
 		{"withdrawn", func() { s.pressed(token, domain.OwnerWithdraw) }, &none},
@@ -431,7 +432,7 @@ func TestNotMine(t *testing.T) {
 		{"after it", time.Millisecond, pilot, mei, 1},
 	} {
 		s.clock.Advance(step.after)
-		s.ok(s.RunDue(ctx))
+		s.ok(s.RunJobs(ctx))
 		expires, err := s.ClaimOwner(ctx, step.by, step.address)
 		wantOutcome(t, step.name, err, "")
 		if mails := s.deliver(); len(mails) != step.mails || expires != domain.TimeOf(s.clock.Now()).Add(72*time.Hour) {
@@ -596,7 +597,7 @@ func TestLevelAndEvidenceFollowTheOwner(t *testing.T) {
 		if got := (state{one.Level, other.Level, one.Confirmed}); got != step.want || other.Confirmed != one.Confirmed {
 			t.Errorf("%s: %v, want %v; evidence of the partner %d", step.name, got, step.want, other.Confirmed)
 		}
-		collabs, err := s.Collabs(ctx, "", Page{Limit: 1})
+		collabs, err := s.Collabs(ctx, "", listing.Page{Limit: 1})
 		if s.ok(err); collabs.Items[0].CountsAsEvidence != (step.want.evidence == 1) {
 			t.Errorf("%s: counts as evidence is %v", step.name, collabs.Items[0].CountsAsEvidence)
 		}
@@ -632,7 +633,7 @@ func TestAFreshLinkThatNeverArrives(t *testing.T) {
 		if !due || mail.Kind != domain.MailOwner {
 			t.Fatalf("%s: the fresh link is not on its way: %+v", name, mail)
 		}
-		s.ok(s.EndMail(ctx, mail, outcome))
+		s.ok(s.FinishMail(ctx, mail, outcome))
 		if page := s.page(token); page.Handle != pilot.Handle {
 			t.Errorf("%s: the owner's page is gone", name)
 		}
@@ -731,7 +732,7 @@ func TestRetiring(t *testing.T) {
 	wantOutcome(t, "its key", err, "unauthorized")
 	_, err = s.Card(context.Background(), "harbour-pilot")
 	wantOutcome(t, "its card", err, "not_found")
-	_, _, err = s.Register(context.Background(), registration("harbour-pilot"), Once{})
+	_, _, err = s.Register(context.Background(), registration("harbour-pilot"), domain.IdempotencyKey{})
 	wantOutcome(t, "its handle", err, "handle_taken")
 }
 
@@ -768,7 +769,7 @@ func TestOnlyHashesOfOwnersAreKept(t *testing.T) {
 		tokens = append(tokens, act())
 	}
 	form := s.page(tokens[1]).Form
-	s.ok(errors.Join(s.RunDue(context.Background())))
+	s.ok(errors.Join(s.RunJobs(context.Background())))
 	s.stop()
 	for name, secret := range map[string]string{"an address": "canary7q", "the old token": tokens[0], "the token": tokens[1], "the form": form} {
 		if n := s.occurrences([]byte(secret)); n != 0 {

@@ -5,22 +5,18 @@ import (
 	"fmt"
 	"strings"
 
+	"callbook/store/blocklist"
+	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"callbook/store/search"
 	"callbook/store/text"
+	"callbook/store/txn"
 )
-
-// postRow is a row of the table posts.
-type postRow struct {
-	domain.Post
-	Seq       int64       `db:"seq"`
-	AuthorID  int64       `db:"author_id"`
-	CreatedAt domain.Time `db:"created_at"`
-}
 
 // checkDeadline finds a deadline that has passed.
 func (t *tx) checkDeadline(date string) []domain.FieldError {
-	if !domain.DeadlinePassed(date, t.now.Time()) {
+	if !domain.DeadlinePassed(date, t.Now.Time()) {
 		return nil
 	}
 	return []domain.FieldError{{Field: "deadline", Code: domain.FaultBadValue, Topic: "deadline"}}
@@ -30,15 +26,15 @@ func (t *tx) checkDeadline(date string) []domain.FieldError {
 // deadline that has passed and a text with a blocked word, with rate_limited more
 // than the day's calls, and with idempotency_conflict a repeated key with another
 // body.
-func (s *Store) CreatePost(ctx context.Context, caller domain.Caller, draft domain.PostDraft, once Once) (doc domain.PostDocument, replayed bool, err error) {
-	return createOnce(ctx, s.writeAs, caller, once, func(t *tx) (domain.PostDocument, error) { return t.createPost(caller, draft) })
+func (s *Store) CreatePost(ctx context.Context, caller domain.Caller, draft domain.PostDraft, key domain.IdempotencyKey) (doc domain.PostDocument, replayed bool, err error) {
+	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.PostDocument, error) { return t.createPost(caller, draft) })
 }
 
 func (t *tx) createPost(caller domain.Caller, draft domain.PostDraft) (domain.PostDocument, error) {
-	if err := t.checkTexts(draft, t.checkDeadline(draft.Deadline)...); err != nil {
+	if err := blocklist.Check(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return domain.PostDocument{}, err
 	}
-	if err := t.spend(caller.ID, domain.ActPost, t.store.quotas.Posts); err != nil {
+	if err := t.Spend(caller.ID, domain.ActPost, t.store.quotas.Posts); err != nil {
 		return domain.PostDocument{}, err
 	}
 	row, err := t.insertPost(caller.ID, draft)
@@ -46,22 +42,22 @@ func (t *tx) createPost(caller domain.Caller, draft domain.PostDraft) (domain.Po
 		return domain.PostDocument{}, fmt.Errorf("insert the call: %w", err)
 	}
 	doc := domain.PostDocument{Seq: row.Seq, ID: row.ID, Deadline: row.Deadline, CreatedAt: row.CreatedAt}
-	if doc.Post, err = t.settlePost(&row, caller.Handle); err != nil {
+	if doc.Post, err = document.BuildPost(t.Tx, &row, caller.Handle); err != nil {
 		return domain.PostDocument{}, err
 	}
-	t.touchRecent(caller.ID)
-	t.touchPosts()
+	t.TouchRecentPosts(caller.ID)
+	t.TouchPosts()
 	err = t.Get(&doc.Author, `SELECT author FROM agent_documents WHERE agent_id = ?`, caller.ID)
 	return doc, err
 }
 
-func (t *tx) insertPost(authorID int64, d domain.PostDraft) (row postRow, err error) {
-	row = postRow{AuthorID: authorID, CreatedAt: t.now, Post: domain.Post{
+func (t *tx) insertPost(authorID int64, d domain.PostDraft) (row document.PostRow, err error) {
+	row = document.PostRow{AuthorID: authorID, CreatedAt: t.Now, Post: domain.Post{
 		Kind: d.Kind, Title: d.Title, Body: d.Body,
 		Deliverable: domain.Optional(d.Deliverable), Deadline: domain.Optional(d.Deadline), Constraints: domain.Optional(d.Constraints),
 		Languages: canonicalLanguages(d.Languages), Tags: lowerTags(d.Tags), Lang: domain.Optional(d.Lang),
 	}}
-	if row.ID, err = t.newID(domain.IdPost); err != nil {
+	if row.ID, err = t.NewID(domain.IdPost); err != nil {
 		return row, err
 	}
 	err = t.Get(&row.Seq, `
@@ -70,7 +66,7 @@ func (t *tx) insertPost(authorID int64, d domain.PostDraft) (row postRow, err er
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		RETURNING seq`,
 		row.ID, authorID, row.Kind, row.Title, row.Body, row.Deliverable, row.Deadline, row.Constraints,
-		row.Languages, row.Tags, row.Lang, t.now)
+		row.Languages, row.Tags, row.Lang, t.Now)
 	return row, err
 }
 
@@ -80,24 +76,6 @@ func lowerTags(tags []string) domain.Texts {
 		lower[i] = text.Normalize(strings.ToLower(tag)) // a small letter may compose where its capital does not
 	}
 	return lower
-}
-
-const selectPostRow = `
-	SELECT seq, id, author_id, kind, title, body, deliverable, deadline, constraints, languages, tags, lang, created_at
-	FROM posts`
-
-// settlePostBySeq makes a stored call's document and search row anew.
-func (t *tx) settlePostBySeq(seq int64) error {
-	var p postRow
-	if err := t.Get(&p, selectPostRow+` WHERE seq = ?`, seq); err != nil {
-		return err
-	}
-	var author string
-	if err := t.Get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID); err != nil {
-		return err
-	}
-	_, err := t.settlePost(&p, author)
-	return err
 }
 
 // selectPost reads calls as the public sees them: a hidden author's are not there.
@@ -111,7 +89,7 @@ const selectPost = `
 // author is hidden.
 func (s *Store) Post(ctx context.Context, id string) (domain.PostDocument, error) {
 	var doc domain.PostDocument
-	err := orNotFound(s.get(ctx, &doc, selectPost+` WHERE p.id = ?`, id))
+	err := txn.OrNotFound(s.db.Get(ctx, &doc, selectPost+` WHERE p.id = ?`, id))
 	return doc, err
 }
 
@@ -155,33 +133,35 @@ const (
 )
 
 var (
-	postIndex     = newIndex(postSearch, "post_words", "post_documents", "post_seq", "")
-	openPostIndex = newIndex(postSearch, "post_words", "post_documents", "post_seq", notExpired)
+	postIndex     = listing.NewIndex(txn.PostSearch, "post_words", "post_documents", "post_seq", "")
+	openPostIndex = listing.NewIndex(txn.PostSearch, "post_words", "post_documents", "post_seq", notExpired)
 )
 
 // Posts lists posts, newest first; a search by relevance. It returns invalid_query for a cursor that no page gave.
-func (s *Store) Posts(ctx context.Context, f PostFilter, page Page) (List[domain.PostDocument], error) {
-	ctx, cancel := s.searchContext(ctx, f == (PostFilter{Kind: f.Kind}) && page.Offset == 0)
+func (s *Store) Posts(ctx context.Context, f PostFilter, page listing.Page) (listing.List[domain.PostDocument], error) {
+	ctx, cancel := s.listContext(ctx, f == (PostFilter{Kind: f.Kind}) && page.Offset == 0)
 	defer cancel()
-	changes := s.postTotals.changes.Load()
-	q, err := s.parseQuery(ctx, &postIndex, f.Query)
+	changes := s.postTotals.Changes()
+	words, err := postIndex.ParseQuery(ctx, s.db, f.Query)
 	if err != nil {
-		return List[domain.PostDocument]{}, err
+		return listing.List[domain.PostDocument]{}, err
 	}
-	l := &listing{name: f.name(), count: countPosts, most: pageBytes, totals: s.postTotals, changes: changes}
-	facets, x, ids := f.facets(), &postIndex, allPosts
+	q := &listing.Query{Name: f.name(), Count: countPosts, MaxBytes: listing.PageBytes, Totals: s.postTotals, Changes: changes}
+	facets, index, ids := f.facets(), &postIndex, allPosts
 	switch {
 	case f.Kind != "" && f == (PostFilter{Kind: f.Kind}):
-		ids, l.count, l.before = postsOfKind, countPostsOfKind, []any{f.Kind}
-	case !q.Empty() || len(facets) > 0:
+		ids, q.Count, q.Before = postsOfKind, countPostsOfKind, []any{f.Kind}
+	case !words.Empty() || len(facets) > 0:
 		if f.Open {
-			x, l.bounds = &openPostIndex, []any{domain.TimeOf(s.clock()).Date()}
+			index, q.Bounds = &openPostIndex, []any{s.db.Now().Date()}
 		}
-		l.search(q, facets, "", "")
-		ids, l.count = x.ids, x.count
+		q.SetMatch(words, facets, "", "")
+		ids, q.Count = index.IDs, index.Count
 	}
-	l.rows = listedPosts + ` FROM (` + ids + `) m JOIN post_documents d ON d.post_seq = m.id JOIN agent_documents a ON a.agent_id = d.author_id ORDER BY m.id DESC`
-	found, err := searchList[domain.PostDocument](ctx, s, x, l, searched{Query: q, text: f.Query, facets: facets, strict: f.Strict, byID: postByID}, page)
+	q.Rows = listedPosts + ` FROM (` + ids + `) m JOIN post_documents d ON d.post_seq = m.id JOIN agent_documents a ON a.agent_id = d.author_id ORDER BY m.id DESC`
+	found, err := listing.ReadSearch[domain.PostDocument](ctx, s.db, q, listing.Search{
+		Query: words, Index: index, Text: f.Query, Facets: facets, Strict: f.Strict, ByID: postByID,
+	}, page)
 	for i := range found.Items {
 		found.Items[i].ID = firstMember(found.Items[i].Post)
 	}
@@ -196,16 +176,16 @@ func (f PostFilter) name() string {
 func (f PostFilter) facets() []string {
 	var facets []string
 	if f.Kind != "" {
-		facets = append(facets, search.Facet(facetKindOfPost, f.Kind))
+		facets = append(facets, search.Facet(document.FacetKind, f.Kind))
 	}
 	if f.Tag != "" {
-		facets = append(facets, search.Facet(facetTag, f.Tag))
+		facets = append(facets, search.Facet(document.FacetTag, f.Tag))
 	}
 	if f.Author != "" {
-		facets = append(facets, search.Facet(facetAuthor, f.Author))
+		facets = append(facets, search.Facet(document.FacetAuthor, f.Author))
 	}
 	if f.Open {
-		facets = append(facets, search.Facet(facetOpen, ""))
+		facets = append(facets, search.Facet(document.FacetOpen, ""))
 	}
 	return facets
 }
@@ -214,11 +194,11 @@ func (f PostFilter) facets() []string {
 // forbidden another agent's call.
 func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string) error {
 	return s.writeAs(ctx, caller, func(t *tx) error {
-		var p postRow
-		err := t.Get(&p, selectPostRow+`
+		var p document.PostRow
+		err := t.Get(&p, document.SelectPostRow+`
 			WHERE id = ? AND EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = author_id)`, id)
 		if err != nil {
-			return orNotFound(err)
+			return txn.OrNotFound(err)
 		}
 		if p.AuthorID != caller.ID {
 			return domain.NewError(domain.CodeForbidden)
@@ -227,23 +207,23 @@ func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string)
 	})
 }
 
-func (t *tx) deletePost(p *postRow) error {
-	t.touchRecent(p.AuthorID)
-	t.touchPosts()
-	t.unindex(postSearch, p.Seq)
-	if err := t.forgetAnswers(`seq = ?1`, p.Seq); err != nil {
+func (t *tx) deletePost(p *document.PostRow) error {
+	t.TouchRecentPosts(p.AuthorID)
+	t.TouchPosts()
+	t.Unindex(txn.PostSearch, p.Seq)
+	if err := t.erasePostResponses(`seq = ?1`, p.Seq); err != nil {
 		return err
 	}
 	return t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq)
 }
 
-// deletePostsOf deletes everything an agent published.
+// deletePostsOf deletes txn.Everything an agent published.
 func (t *tx) deletePostsOf(id int64) error {
-	if err := t.forgetAnswers(`author_id = ?1`, id); err != nil {
+	if err := t.erasePostResponses(`author_id = ?1`, id); err != nil {
 		return err
 	}
 	for _, query := range []string{
-		`UPDATE post_documents SET reply_count = (` + visibleReplies + `post_documents.post_seq AND r.author_id <> ?1)
+		`UPDATE post_documents SET reply_count = (` + document.VisibleReplies + `post_documents.post_seq AND r.author_id <> ?1)
 			WHERE post_seq IN (SELECT post_seq FROM replies WHERE author_id = ?1)`,
 		`DELETE FROM replies WHERE author_id = ?1`,
 		`DELETE FROM posts WHERE author_id = ?1`,
@@ -260,20 +240,27 @@ func (t *tx) deletePostsOf(id int64) error {
 // which ran ahead has closed too early.
 func (t *tx) closePosts() (int, error) {
 	var due []int64
-	today := t.now.Date()
+	today := t.Now.Date()
 	err := t.Select(&due, `
 		SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?
 		UNION ALL
 		SELECT post_seq FROM post_documents WHERE open = 0 AND deadline >= ?
-		LIMIT ?`, today, today, dueStep)
+		LIMIT ?`, today, today, jobBatch)
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}
-	t.touchPosts()
+	t.TouchPosts()
 	for _, seq := range due {
-		if err := t.settlePostBySeq(seq); err != nil {
+		if err := document.RebuildPost(t.Tx, seq); err != nil {
 			return 0, err
 		}
 	}
 	return len(due), nil
+}
+
+// erasePostResponses erases the stored responses that contain posts, selected by where with value
+// as ?1, or replies to them.
+func (t *tx) erasePostResponses(where string, value int64) error {
+	posts := ` FROM posts WHERE ` + where
+	return t.EraseResponses(`SELECT id`+posts+` UNION SELECT id FROM replies WHERE post_seq IN (SELECT seq`+posts+`)`, value)
 }

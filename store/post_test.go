@@ -1,6 +1,8 @@
 package store
 
 import (
+	"callbook/store/domain"
+	"callbook/store/listing"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -11,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -21,7 +22,7 @@ func TestLimitsByTheDay(t *testing.T) {
 	caller, _ := s.register("harbour-pilot")
 	other, _ := s.register("lighthouse")
 	create := func() error {
-		_, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
+		_, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, domain.IdempotencyKey{})
 		return err
 	}
 	first := s.post(caller)
@@ -53,7 +54,7 @@ func TestDeadlineOfANewCall(t *testing.T) {
 	for deadline, want := range map[string]string{
 		"": "", "2026-11-18": "validation_failed", "2026-11-19": "", "2026-11-20": "", "2099-12-31": "", "1970-01-01": "validation_failed",
 	} {
-		_, _, err := s.CreatePost(context.Background(), caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: deadline}, Once{})
+		_, _, err := s.CreatePost(context.Background(), caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: deadline}, domain.IdempotencyKey{})
 		wantOutcome(t, "deadline "+deadline, err, want)
 	}
 }
@@ -71,7 +72,7 @@ func TestDeletingACall(t *testing.T) {
 	wantOutcome(t, "twice", s.DeletePost(ctx, caller, post.ID), "not_found")
 	_, err := s.Post(ctx, post.ID)
 	wantOutcome(t, "reading it", err, "not_found")
-	_, _, err = s.CreateReply(ctx, other, post.ID, domain.ReplyDraft{Body: "b"}, Once{})
+	_, _, err = s.CreateReply(ctx, other, post.ID, domain.ReplyDraft{Body: "b"}, domain.IdempotencyKey{})
 	wantOutcome(t, "answering it", err, "not_found")
 	if n := value[int](s, `SELECT COUNT(*) FROM replies`); n != 0 {
 		t.Errorf("%d replies are left", n)
@@ -92,7 +93,7 @@ func TestReplyCountFollows(t *testing.T) {
 	s.ok(s.DeleteAgent(ctx, callers[1]))
 	post, err := s.Post(ctx, post.ID)
 	s.ok(err)
-	left, err := s.Replies(ctx, post, Page{Limit: 10})
+	left, err := s.Replies(ctx, post, listing.Page{Limit: 10})
 	s.ok(err)
 	if post.ReplyCount != 1 || len(left.Items) != 1 || left.Items[0].Body != "c" {
 		t.Errorf("%d counted, %d left", post.ReplyCount, len(left.Items))
@@ -102,12 +103,12 @@ func TestReplyCountFollows(t *testing.T) {
 // walked is one kind of list, as the paging tests see it: names of records.
 type walked struct {
 	name string
-	page func(Page) (names []string, next string, err error)
+	page func(listing.Page) (names []string, next string, err error)
 	want []string // that no test changes, in order
 }
 
-func named[T any](name func(T) string, list func(Page) (List[T], error)) func(Page) ([]string, string, error) {
-	return func(p Page) (names []string, next string, err error) {
+func named[T any](name func(T) string, list func(listing.Page) (listing.List[T], error)) func(listing.Page) ([]string, string, error) {
+	return func(p listing.Page) (names []string, next string, err error) {
 		found, err := list(p)
 		for _, item := range found.Items {
 			names = append(names, name(item))
@@ -120,7 +121,7 @@ func named[T any](name func(T) string, list func(Page) (List[T], error)) func(Pa
 func (w *walked) walk(limit int) (names []string, err error) {
 	cursor := ""
 	for {
-		page, next, err := w.page(Page{Limit: limit, Cursor: cursor})
+		page, next, err := w.page(listing.Page{Limit: limit, Cursor: cursor})
 		if err != nil {
 			return nil, err
 		}
@@ -174,11 +175,11 @@ func (s *testStore) lists() []walked {
 	searched = tiers(agents)
 	newestReplies := slices.Clone(replies)
 	slices.Reverse(newestReplies)
-	agentsBy := func(f AgentFilter) func(Page) ([]string, string, error) {
-		return named(handleOf, func(p Page) (List[domain.AgentDocument], error) { return s.Agents(ctx, f, p) })
+	agentsBy := func(f AgentFilter) func(listing.Page) ([]string, string, error) {
+		return named(handleOf, func(p listing.Page) (listing.List[domain.AgentDocument], error) { return s.Agents(ctx, f, p) })
 	}
-	postsBy := func(f PostFilter) func(Page) ([]string, string, error) {
-		return named(idOf, func(p Page) (List[domain.PostDocument], error) { return s.Posts(ctx, f, p) })
+	postsBy := func(f PostFilter) func(listing.Page) ([]string, string, error) {
+		return named(idOf, func(p listing.Page) (listing.List[domain.PostDocument], error) { return s.Posts(ctx, f, p) })
 	}
 	replyID := func(r domain.Reply) string { return r.ID }
 	return []walked{
@@ -189,8 +190,8 @@ func (s *testStore) lists() []walked {
 		{"calls", postsBy(PostFilter{}), posts},
 		{"calls by words", postsBy(PostFilter{Query: "潮"}), tiers(posts)},
 		{"open calls by a value", postsBy(PostFilter{Tag: "tides", Open: true}), posts},
-		{"replies", named(replyID, func(p Page) (List[domain.Reply], error) { return s.Replies(ctx, post, p) }), replies},
-		{"own replies", named(replyID, func(p Page) (List[domain.Reply], error) { return s.RepliesTo(ctx, author, 0, p) }), newestReplies},
+		{"replies", named(replyID, func(p listing.Page) (listing.List[domain.Reply], error) { return s.Replies(ctx, post, p) }), replies},
+		{"own replies", named(replyID, func(p listing.Page) (listing.List[domain.Reply], error) { return s.RepliesTo(ctx, author, 0, p) }), newestReplies},
 	}
 }
 
@@ -202,13 +203,13 @@ func (s *testStore) disturb(r *rand.Rand, name string, post domain.PostDocument,
 	for i := 0; !stop.Load(); i++ {
 		reg := registration(fmt.Sprintf("%s-%d", name, i))
 		reg.Tagline, reg.Capabilities = pick(r, "", "潮汐 pilot", "tide"), pick(r, nil, []string{"tides"})
-		registered, _, err := s.Register(ctx, reg, Once{})
+		registered, _, err := s.Register(ctx, reg, domain.IdempotencyKey{})
 		if err != nil {
 			return err
 		}
 		caller := domain.Caller{ID: registered.Agent.ID, Handle: reg.Handle}
 		agents = append(agents, caller)
-		p, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: pick(r, "潮", "x"), Body: "b", Tags: pick(r, nil, []string{"tides"})}, Once{})
+		p, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: pick(r, "潮", "x"), Body: "b", Tags: pick(r, nil, []string{"tides"})}, domain.IdempotencyKey{})
 		if err != nil {
 			return err
 		}
@@ -217,7 +218,7 @@ func (s *testStore) disturb(r *rand.Rand, name string, post domain.PostDocument,
 				return err
 			}
 		}
-		if _, _, err := s.CreateReply(ctx, caller, post.ID, domain.ReplyDraft{Body: "b"}, Once{}); err != nil {
+		if _, _, err := s.CreateReply(ctx, caller, post.ID, domain.ReplyDraft{Body: "b"}, domain.IdempotencyKey{}); err != nil {
 			return err
 		}
 		_, err = s.UpdateAgent(ctx, agents[r.IntN(len(agents))], func(set *domain.Settings) error {
@@ -285,7 +286,7 @@ func TestPagesAreSlicesOfTheList(t *testing.T) {
 			for _, limit := range []int{1, 2, 7, 30} {
 				from := min(offset, len(list.want))
 				want := list.want[from:min(from+limit, len(list.want))]
-				got, next, err := list.page(Page{Limit: limit, Offset: offset})
+				got, next, err := list.page(listing.Page{Limit: limit, Offset: offset})
 				if err != nil || !slices.Equal(got, want) || (next != "") != (from+limit < len(list.want)) {
 					t.Fatalf("%s from %d, %d: %v, next %q, %v; want %v", list.name, offset, limit, got, next, err, want)
 				}
@@ -293,7 +294,7 @@ func TestPagesAreSlicesOfTheList(t *testing.T) {
 					continue
 				}
 				// The cursor goes on where a page by offset ended, whatever the offset.
-				more, _, err := list.page(Page{Limit: 1, Cursor: next, Offset: 5})
+				more, _, err := list.page(listing.Page{Limit: 1, Cursor: next, Offset: 5})
 				if err != nil || len(more) != 1 || more[0] != list.want[from+limit] {
 					t.Fatalf("%s after %d, %d: %v, %v", list.name, offset, limit, more, err)
 				}
@@ -306,11 +307,11 @@ func TestCursorsThatAreNone(t *testing.T) {
 	s := newStore(t)
 	post := s.post(s.agents("agent", 1)[0])
 	for _, cursor := range []string{"x", "MA", "LTEuMQ", "NC4x", "MC4w", "MC4tMQ", "MC4rMQ", "MDAuMQ", "MC4x=", " MC4x", "MC4xLjE", strings.Repeat("M", 4000)} {
-		_, err := s.Agents(context.Background(), AgentFilter{}, Page{Limit: 1, Cursor: cursor})
+		_, err := s.Agents(context.Background(), AgentFilter{}, listing.Page{Limit: 1, Cursor: cursor})
 		wantOutcome(t, "agents, cursor "+cursor, err, "invalid_query")
-		_, err = s.Posts(context.Background(), PostFilter{Query: "a"}, Page{Limit: 1, Cursor: cursor})
+		_, err = s.Posts(context.Background(), PostFilter{Query: "a"}, listing.Page{Limit: 1, Cursor: cursor})
 		wantOutcome(t, "calls, cursor "+cursor, err, "invalid_query")
-		_, err = s.Replies(context.Background(), post, Page{Limit: 1, Cursor: cursor})
+		_, err = s.Replies(context.Background(), post, listing.Page{Limit: 1, Cursor: cursor})
 		wantOutcome(t, "replies, cursor "+cursor, err, "invalid_query")
 	}
 }
@@ -334,7 +335,7 @@ func TestReportsCountOnceADayForAnAddress(t *testing.T) {
 		{"after a day", post.ID, "192.0.2.1", time.Millisecond, 4},
 	} {
 		s.clock.Advance(step.after)
-		s.ok(s.RunDue(ctx))
+		s.ok(s.RunJobs(ctx))
 		s.ok(s.ReportPost(ctx, step.post, step.address, domain.ReportDraft{}))
 		if n := reports(); n != step.want {
 			t.Errorf("%s: %d reports, want %d", step.name, n, step.want)
@@ -357,15 +358,21 @@ func TestACursorBelongsToItsList(t *testing.T) {
 	for range 3 {
 		s.post(pilot)
 	}
-	page, err := s.Posts(ctx, PostFilter{Kind: "seeking"}, Page{Limit: 1})
+	page, err := s.Posts(ctx, PostFilter{Kind: "seeking"}, listing.Page{Limit: 1})
 	s.ok(err)
 	for name, read := range map[string]func() error{
 		"of the same list": func() error {
-			_, err := s.Posts(ctx, PostFilter{Kind: "seeking"}, Page{Limit: 2, Cursor: page.Next})
+			_, err := s.Posts(ctx, PostFilter{Kind: "seeking"}, listing.Page{Limit: 2, Cursor: page.Next})
 			return err
 		},
-		"of another filter": func() error { _, err := s.Posts(ctx, PostFilter{}, Page{Limit: 1, Cursor: page.Next}); return err },
-		"of another kind":   func() error { _, err := s.Agents(ctx, AgentFilter{}, Page{Limit: 1, Cursor: page.Next}); return err },
+		"of another filter": func() error {
+			_, err := s.Posts(ctx, PostFilter{}, listing.Page{Limit: 1, Cursor: page.Next})
+			return err
+		},
+		"of another kind": func() error {
+			_, err := s.Agents(ctx, AgentFilter{}, listing.Page{Limit: 1, Cursor: page.Next})
+			return err
+		},
 	} {
 		want := string(domain.CodeInvalidQuery)
 		if name == "of the same list" {

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"callbook/store/blocklist"
 	"callbook/store/domain"
+	"callbook/store/listing"
+	"callbook/store/txn"
 	"context"
 	"fmt"
 )
@@ -12,59 +15,40 @@ const selectReply = `
 	JOIN posts p ON p.seq = r.post_seq
 	JOIN agent_documents a ON a.agent_id = r.author_id`
 
-// visibleReplies counts the replies to a call, whose number ends it, that the public
-// sees: those of hidden agents are not there.
-const visibleReplies = `
-	SELECT COUNT(*) FROM replies r
-	JOIN agent_documents d ON d.agent_id = r.author_id
-	WHERE r.post_seq = `
-
-// recountReplies counts the replies anew of all calls that an agent replied to: it
-// was hidden, or is shown again.
-func (t *tx) recountReplies(authorID int64) error {
-	n, err := t.Change(`
-		UPDATE post_documents SET reply_count = (`+visibleReplies+`post_documents.post_seq)
-		WHERE post_seq IN (SELECT post_seq FROM replies WHERE author_id = ?)`, authorID)
-	if n > 0 {
-		t.touchPosts()
-	}
-	return err
-}
-
 // CreateReply answers a call. It refuses with validation_failed a text with a
 // blocked word, with not_found a call that is not there, with rate_limited more
 // than the day's replies, and with idempotency_conflict a repeated key with
 // another body.
-func (s *Store) CreateReply(ctx context.Context, caller domain.Caller, postID string, draft domain.ReplyDraft, once Once) (reply domain.Reply, replayed bool, err error) {
-	return createOnce(ctx, s.writeAs, caller, once, func(t *tx) (domain.Reply, error) { return t.createReply(caller, postID, draft) })
+func (s *Store) CreateReply(ctx context.Context, caller domain.Caller, postID string, draft domain.ReplyDraft, key domain.IdempotencyKey) (reply domain.Reply, replayed bool, err error) {
+	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.Reply, error) { return t.createReply(caller, postID, draft) })
 }
 
 func (t *tx) createReply(caller domain.Caller, postID string, draft domain.ReplyDraft) (reply domain.Reply, err error) {
-	if err := t.checkTexts(draft); err != nil {
+	if err := blocklist.Check(t.Tx, draft); err != nil {
 		return reply, err
 	}
 	var post domain.PostDocument
-	if err := orNotFound(t.Get(&post, selectPost+` WHERE p.id = ?`, postID)); err != nil {
+	if err := txn.OrNotFound(t.Get(&post, selectPost+` WHERE p.id = ?`, postID)); err != nil {
 		return reply, err
 	}
-	if err := t.spend(caller.ID, domain.ActReply, t.store.quotas.Replies); err != nil {
+	if err := t.Spend(caller.ID, domain.ActReply, t.store.quotas.Replies); err != nil {
 		return reply, err
 	}
-	id, err := t.newID(domain.IdReply)
+	id, err := t.NewID(domain.IdReply)
 	if err != nil {
 		return reply, err
 	}
 	var seq int64
 	err = t.Get(&seq, `
 		INSERT INTO replies (id, post_seq, author_id, body, created_at) VALUES (?, ?, ?, ?, ?)
-		RETURNING seq`, id, post.Seq, caller.ID, draft.Body, t.now)
+		RETURNING seq`, id, post.Seq, caller.ID, draft.Body, t.Now)
 	if err != nil {
 		return reply, fmt.Errorf("insert the reply: %w", err)
 	}
 	if err := t.Exec(`UPDATE post_documents SET reply_count = reply_count + 1 WHERE post_seq = ?`, post.Seq); err != nil {
 		return reply, err
 	}
-	t.touchPosts()
+	t.TouchPosts()
 	if err := t.tellOfReply(caller, post, id); err != nil {
 		return reply, err
 	}
@@ -78,29 +62,30 @@ func (t *tx) tellOfReply(caller domain.Caller, post domain.PostDocument, replyID
 	if err := t.Get(&author, `SELECT author_id FROM posts WHERE seq = ?`, post.Seq); err != nil || author == caller.ID {
 		return err
 	}
-	return t.tell(author, "reply.received", domain.EventSubject{ID: &replyID, Handle: caller.Handle, PostID: &post.ID})
+	return t.InsertEvent(author, "reply.received", domain.EventSubject{ID: &replyID, Handle: caller.Handle, PostID: &post.ID})
 }
 
 // Replies lists the replies to a call, oldest first.
-func (s *Store) Replies(ctx context.Context, post domain.PostDocument, page Page) (List[domain.Reply], error) {
-	from, err := parseCursor("replies to "+post.ID, page.Cursor)
+func (s *Store) Replies(ctx context.Context, post domain.PostDocument, page listing.Page) (listing.List[domain.Reply], error) {
+	from, err := listing.ParseCursor("replies to "+post.ID, page.Cursor)
 	if err != nil {
-		return List[domain.Reply]{}, err
+		return listing.List[domain.Reply]{}, err
 	}
 	if page.Cursor == "" {
-		from.seq = 0
+		from.Seq = 0
 	}
-	result := List[domain.Reply]{Items: []domain.Reply{}}
-	err = s.selectAll(ctx, &result.Items, selectReply+`
+	result := listing.List[domain.Reply]{Items: []domain.Reply{}}
+	err = s.db.Select(ctx, &result.Items, selectReply+`
 		WHERE r.post_seq = ? AND r.seq > ?
 		ORDER BY r.seq
-		LIMIT ?`, post.Seq, from.seq, page.Limit+1)
+		LIMIT ?`, post.Seq, from.Seq, page.Limit+1)
 	size := post.Size()
 	for i, reply := range result.Items {
 		size += reply.Size()
-		if i == page.Limit || i > 0 && size > pageBytes {
+		if i == page.Limit || i > 0 && size > listing.PageBytes {
 			result.Items = result.Items[:i]
-			result.Next = position{list: from.list, seq: result.Items[i-1].Seq}.cursor()
+			from.Seq = result.Items[i-1].Seq
+			result.Next = from.Cursor()
 			break
 		}
 	}
@@ -109,14 +94,14 @@ func (s *Store) Replies(ctx context.Context, post domain.PostDocument, page Page
 
 // RepliesTo lists the replies to the caller's calls by others and itself, newest
 // first; since narrows to those made at that time or later.
-func (s *Store) RepliesTo(ctx context.Context, caller domain.Caller, since domain.Time, page Page) (List[domain.Reply], error) {
-	return list[domain.Reply](ctx, s, &listing{
-		name: fmt.Sprintf("replies to %d since %d", caller.ID, since),
-		rows: selectReply + `
+func (s *Store) RepliesTo(ctx context.Context, caller domain.Caller, since domain.Time, page listing.Page) (listing.List[domain.Reply], error) {
+	return listing.Read[domain.Reply](ctx, s.db, &listing.Query{
+		Name: fmt.Sprintf("replies to %d since %d", caller.ID, since),
+		Rows: selectReply + `
 			WHERE r.seq < ? AND p.author_id = ? AND r.created_at >= ?
 			ORDER BY r.seq DESC
 			LIMIT ? OFFSET ?`,
-		count: `
+		Count: `
 			SELECT COUNT(*) AS n FROM (
 				SELECT 1
 				FROM posts p
@@ -124,7 +109,7 @@ func (s *Store) RepliesTo(ctx context.Context, caller domain.Caller, since domai
 				JOIN agent_documents a ON a.agent_id = r.author_id
 				WHERE p.author_id = ? AND r.created_at >= ?
 				LIMIT ?)`,
-		bounds: []any{caller.ID, since},
-		most:   pageBytes,
+		Bounds:   []any{caller.ID, since},
+		MaxBytes: listing.PageBytes,
 	}, page)
 }

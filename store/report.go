@@ -2,6 +2,7 @@ package store
 
 import (
 	"callbook/store/domain"
+	"callbook/store/txn"
 	"context"
 	"fmt"
 )
@@ -10,10 +11,10 @@ import (
 // call; nothing is hidden by reports alone.
 func (s *Store) ReportPost(ctx context.Context, postID, address string, draft domain.ReportDraft) error {
 	return s.write(ctx, func(t *tx) error {
-		if err := orNotFound(t.Get(&domain.PostDocument{}, selectPost+` WHERE p.id = ?`, postID)); err != nil {
+		if err := txn.OrNotFound(t.Get(&domain.PostDocument{}, selectPost+` WHERE p.id = ?`, postID)); err != nil {
 			return err
 		}
-		reporter, err := t.pseudonym(address)
+		reporter, err := t.Pseudonym(address)
 		if err != nil {
 			return err
 		}
@@ -21,7 +22,7 @@ func (s *Store) ReportPost(ctx context.Context, postID, address string, draft do
 		repeated, err := t.Find(&earlier, `
 			SELECT seq FROM reports
 			WHERE about = 'post' AND subject = ? AND reporter = ? AND created_at > ?`,
-			postID, reporter, t.now.Add(-domain.ReportWindow))
+			postID, reporter, t.Now.Add(-domain.ReportWindow))
 		if err != nil || repeated {
 			return err
 		}
@@ -39,13 +40,13 @@ type report struct {
 }
 
 func (t *tx) insertReport(r report) error {
-	id, err := t.newID(domain.IdReport)
+	id, err := t.NewID(domain.IdReport)
 	if err != nil {
 		return err
 	}
 	err = t.Exec(`
 		INSERT INTO reports (id, about, subject, reporter, reporter_id, reason, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`, id, r.about, r.subject, r.reporter, r.reporterID, domain.Optional(r.reason), t.now)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`, id, r.about, r.subject, r.reporter, r.reporterID, domain.Optional(r.reason), t.Now)
 	if err != nil {
 		return fmt.Errorf("insert the report: %w", err)
 	}
@@ -55,7 +56,7 @@ func (t *tx) insertReport(r report) error {
 // Reports lists reports, newest first, at most limit of them: those that the
 // operator has not closed, or all.
 func (s *Store) Reports(ctx context.Context, closed bool, limit int) (reports []domain.Report, err error) {
-	err = s.selectAll(ctx, &reports, `
+	err = s.db.Select(ctx, &reports, `
 		SELECT r.id, r.about, r.subject, COALESCE(ph.handle, qh.handle, CASE WHEN r.about = 'claim' THEN r.subject END) AS of,
 			COALESCE(p.title, q.purpose) AS text, rh.handle AS reporter, r.reason, r.created_at, r.closed_at
 		FROM reports r
@@ -74,7 +75,7 @@ func (s *Store) Reports(ctx context.Context, closed bool, limit int) (reports []
 // id that no report has.
 func (s *Store) CloseReport(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {
-		n, err := t.Change(`UPDATE reports SET closed_at = COALESCE(closed_at, ?) WHERE id = ?`, t.now, id)
+		n, err := t.Change(`UPDATE reports SET closed_at = COALESCE(closed_at, ?) WHERE id = ?`, t.Now, id)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,11 @@
 package store
 
 import (
+	"callbook/store/blocklist"
+	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/listing"
+	"callbook/store/txn"
 	"cmp"
 	"context"
 	"errors"
@@ -85,8 +89,8 @@ func (r *requestRow) roleOf(agentID int64) (domain.Role, bool) {
 // deadline that has passed and a text with a blocked word, before the rules: these, in
 // the contract's order, are those of ContactPolicy.admits; with not_found a recipient
 // that is not there, and with idempotency_conflict a repeated key with another body.
-func (s *Store) SendRequest(ctx context.Context, caller domain.Caller, handle string, draft domain.ContactRequestDraft, once Once) (request domain.ContactRequest, replayed bool, err error) {
-	return createOnce(ctx, s.writeOrRejectAs, caller, once, func(t *tx) (domain.ContactRequest, error) { return t.sendRequest(caller, handle, draft) })
+func (s *Store) SendRequest(ctx context.Context, caller domain.Caller, handle string, draft domain.ContactRequestDraft, key domain.IdempotencyKey) (request domain.ContactRequest, replayed bool, err error) {
+	return createOnce(ctx, s.writeOrRejectAs, caller, key, func(t *tx) (domain.ContactRequest, error) { return t.sendRequest(caller, handle, draft) })
 }
 
 // errDryRun undoes a write that was only tried.
@@ -106,18 +110,18 @@ func (s *Store) TryRequest(ctx context.Context, caller domain.Caller, handle str
 }
 
 func (t *tx) sendRequest(caller domain.Caller, handle string, draft domain.ContactRequestDraft) (domain.ContactRequest, error) {
-	sender, err := t.agent(caller.ID)
+	sender, err := document.Agent(t.Tx, caller.ID)
 	if err != nil {
 		return domain.ContactRequest{}, err
 	}
-	if err := t.checkTexts(draft, t.checkDeadline(draft.Deadline)...); err != nil {
+	if err := blocklist.Check(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return domain.ContactRequest{}, err
 	}
-	recipient, found, err := t.agentByHandle(handle)
+	recipient, found, err := document.FindAgent(t.Tx, handle)
 	if err != nil {
 		return domain.ContactRequest{}, err
 	}
-	if !found || recipient.suspended(t.now) {
+	if !found || recipient.Suspended(t.Now) {
 		return domain.ContactRequest{}, domain.NewError(domain.CodeNotFound)
 	}
 	offering, approach, err := t.approach(&sender, &recipient, draft)
@@ -131,10 +135,10 @@ func (t *tx) sendRequest(caller domain.Caller, handle string, draft domain.Conta
 }
 
 // approach gathers what the recipient's policy looks at.
-func (t *tx) approach(sender, recipient *agentRow, draft domain.ContactRequestDraft) (offering *domain.Offering, a domain.ContactAttempt, err error) {
+func (t *tx) approach(sender, recipient *document.AgentRow, draft domain.ContactRequestDraft) (offering *domain.Offering, a domain.ContactAttempt, err error) {
 	a = domain.ContactAttempt{
-		Now: t.now, Self: sender.ID == recipient.ID, Level: sender.level(), OfferingGiven: draft.OfferingID != "",
-		Daily: t.store.quotas.RequestsAtAge(t.now.Time().Sub(sender.CreatedAt.Time())),
+		Now: t.Now, Self: sender.ID == recipient.ID, Level: sender.Level(), OfferingGiven: draft.OfferingID != "",
+		Daily: t.store.quotas.RequestsAtAge(t.Now.Time().Sub(sender.CreatedAt.Time())),
 	}
 	if a.Blocked, err = t.blocked(recipient.ID, sender.ID); err != nil {
 		return nil, a, err
@@ -155,7 +159,7 @@ func (t *tx) approach(sender, recipient *agentRow, draft domain.ContactRequestDr
 			COALESCE(MAX(`+overdue+`), 0) AS overdue,
 			MAX(CASE WHEN r.status = 'declined' THEN r.decided_at END) AS declined
 		FROM requests r
-		WHERE r.from_id = ?2 AND +r.to_id = ?3`, t.now, sender.ID, recipient.ID)
+		WHERE r.from_id = ?2 AND +r.to_id = ?3`, t.Now, sender.ID, recipient.ID)
 	if err == nil && pair.Overdue {
 		err = t.expirePair(sender.ID, recipient.ID)
 	}
@@ -163,7 +167,7 @@ func (t *tx) approach(sender, recipient *agentRow, draft domain.ContactRequestDr
 		return nil, a, err
 	}
 	a.Open, a.DeclinedAt = pair.Open, pair.Declined
-	if a.Sent, err = t.spent(sender.ID, domain.ActRequest, a.Daily); err != nil {
+	if a.Sent, err = t.Usage(sender.ID, domain.ActRequest, a.Daily); err != nil {
 		return nil, a, err
 	}
 	a.Received, err = t.receivedThisWeek(recipient.ID, recipient.ContactPolicy.WeeklyCap)
@@ -173,7 +177,7 @@ func (t *tx) approach(sender, recipient *agentRow, draft domain.ContactRequestDr
 // receivedThisWeek are the times of the requests that count against a weekly cap,
 // newest first, at most limit; none where they are fewer than limit.
 func (t *tx) receivedThisWeek(agentID int64, limit int) (received []domain.Time, err error) {
-	since := t.now.Add(-domain.Week)
+	since := t.Now.Add(-domain.Week)
 	var all int // those that do not count, too: mostly these are few, and quick to tell
 	err = t.Get(&all, `SELECT COUNT(*) FROM (SELECT 1 FROM requests WHERE to_id = ? AND created_at > ? LIMIT ?)`, agentID, since, limit)
 	if err != nil || all < limit {
@@ -191,11 +195,11 @@ const receivedSince = `
 		UNION ALL
 		SELECT MAX(created_at) FROM requests WHERE to_id = ?1 AND created_at > ?2 AND status = 'withdrawn' GROUP BY from_id)`
 
-func (t *tx) insertRequest(sender, recipient *agentRow, d domain.ContactRequestDraft, offering *domain.Offering) (domain.ContactRequest, error) {
-	if err := t.use(sender.ID, domain.ActRequest); err != nil {
+func (t *tx) insertRequest(sender, recipient *document.AgentRow, d domain.ContactRequestDraft, offering *domain.Offering) (domain.ContactRequest, error) {
+	if err := t.CountUsage(sender.ID, domain.ActRequest); err != nil {
 		return domain.ContactRequest{}, err
 	}
-	id, err := t.newID(domain.IdRequest)
+	id, err := t.NewID(domain.IdRequest)
 	if err != nil {
 		return domain.ContactRequest{}, err
 	}
@@ -213,29 +217,29 @@ func (t *tx) insertRequest(sender, recipient *agentRow, d domain.ContactRequestD
 			context, created_at, updated_at, expires_at)
 		VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		id, sender.ID, recipient.ID, d.Purpose, d.Deliverable, d.Compensation, snapshot, domain.Optional(d.Deadline),
-		domain.Optional(d.Context), t.now, t.now, t.now.Add(domain.RequestAge))
+		domain.Optional(d.Context), t.Now, t.Now, t.Now.Add(domain.RequestAge))
 	if err != nil {
 		return domain.ContactRequest{}, fmt.Errorf("insert the request: %w", err)
 	}
-	if err := t.tell(recipient.ID, "request.received", domain.EventSubject{ID: &id, Handle: sender.Handle}); err != nil {
+	if err := t.InsertEvent(recipient.ID, "request.received", domain.EventSubject{ID: &id, Handle: sender.Handle}); err != nil {
 		return domain.ContactRequest{}, err
 	}
 	return domain.ContactRequest{ // as t.request would read it
-		ID: id, Status: domain.RequestPending, From: sender.party(), To: recipient.party(),
+		ID: id, Status: domain.RequestPending, From: party(sender), To: party(recipient),
 		Purpose: d.Purpose, Deliverable: d.Deliverable, Compensation: d.Compensation,
 		Offering: offering, Deadline: domain.Optional(d.Deadline), Context: domain.Optional(d.Context),
-		CreatedAt: t.now, UpdatedAt: t.now, ExpiresAt: t.now.Add(domain.RequestAge),
+		CreatedAt: t.Now, UpdatedAt: t.Now, ExpiresAt: t.Now.Add(domain.RequestAge),
 	}, nil
 }
 
-func (a *agentRow) party() domain.Party {
-	level := a.level()
+func party(a *document.AgentRow) domain.Party {
+	level := a.Level()
 	return domain.Party{Handle: a.Handle, Name: &a.Name, Level: &level}
 }
 
 func (t *tx) request(id string) (domain.ContactRequest, error) {
 	var row requestRow
-	if err := t.Get(&row, selectRequest+` WHERE r.id = ?2`, t.now, id); err != nil {
+	if err := t.Get(&row, selectRequest+` WHERE r.id = ?2`, t.Now, id); err != nil {
 		return domain.ContactRequest{}, err
 	}
 	return row.record()
@@ -245,7 +249,7 @@ func (t *tx) request(id string) (domain.ContactRequest, error) {
 // not_found.
 func (s *Store) Request(ctx context.Context, caller domain.Caller, id string) (domain.ContactRequest, error) {
 	var row requestRow
-	err := orNotFound(s.get(ctx, &row, selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, domain.TimeOf(s.clock()), id, caller.ID))
+	err := txn.OrNotFound(s.db.Get(ctx, &row, selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, s.db.Now(), id, caller.ID))
 	if err != nil {
 		return domain.ContactRequest{}, err
 	}
@@ -259,33 +263,24 @@ type RequestFilter struct {
 }
 
 // Requests lists the caller's requests, newest first.
-func (s *Store) Requests(ctx context.Context, caller domain.Caller, f RequestFilter, page Page) (List[domain.ContactRequest], error) {
+func (s *Store) Requests(ctx context.Context, caller domain.Caller, f RequestFilter, page listing.Page) (listing.List[domain.ContactRequest], error) {
 	side := "to_id"
 	if f.Sent {
 		side = "from_id"
 	}
 	// ?1 is the time, ?2 the place in the list, ?3 the caller, ?4 the status.
 	const current = `(?4 = '' OR ?4 = ` + statusNow + `)`
-	l := &listing{
-		name:   fmt.Sprintf("requests %d %s %s", caller.ID, side, f.Status),
-		before: []any{domain.TimeOf(s.clock())},
-		rows:   selectRequest + ` WHERE r.seq < ?2 AND r.` + side + ` = ?3 AND ` + current + ` ORDER BY r.seq DESC LIMIT ?5 OFFSET ?6`,
-		count:  `SELECT COUNT(*) AS n FROM (SELECT 1 FROM requests r WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = ` + statusNow + `) LIMIT ?4)`,
-		bounds: []any{caller.ID, f.Status},
-	}
-	rows, err := list[requestRow](ctx, s, l, page)
+	rows, err := listing.Read[requestRow](ctx, s.db, &listing.Query{
+		Name:   fmt.Sprintf("requests %d %s %s", caller.ID, side, f.Status),
+		Before: []any{s.db.Now()},
+		Rows:   selectRequest + ` WHERE r.seq < ?2 AND r.` + side + ` = ?3 AND ` + current + ` ORDER BY r.seq DESC LIMIT ?5 OFFSET ?6`,
+		Count:  `SELECT COUNT(*) AS n FROM (SELECT 1 FROM requests r WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = ` + statusNow + `) LIMIT ?4)`,
+		Bounds: []any{caller.ID, f.Status},
+	}, page)
 	if err != nil {
-		return List[domain.ContactRequest]{}, err
+		return listing.List[domain.ContactRequest]{}, err
 	}
-	found := List[domain.ContactRequest]{Items: []domain.ContactRequest{}, Total: rows.Total, TotalIsExact: rows.TotalIsExact, Next: rows.Next}
-	for i := range rows.Items {
-		record, err := rows.Items[i].record()
-		if err != nil {
-			return found, err
-		}
-		found.Items = append(found.Items, record)
-	}
-	return found, nil
+	return listing.Map(rows, (*requestRow).record)
 }
 
 func (r requestRow) Position() int64 { return r.Seq }
@@ -331,7 +326,7 @@ func (s *Store) actOnRequest(ctx context.Context, caller domain.Caller, id strin
 // owner's acts, the recipient.
 func (t *tx) actOnRequest(agentID int64, id string, act domain.RequestAction, reason string) error {
 	var row requestRow
-	if err := orNotFound(t.Get(&row, selectRequest+` WHERE r.id = ?2`, t.now, id)); err != nil {
+	if err := txn.OrNotFound(t.Get(&row, selectRequest+` WHERE r.id = ?2`, t.Now, id)); err != nil {
 		return err
 	}
 	side, party := row.roleOf(agentID)
@@ -379,7 +374,7 @@ func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason strin
 	default:
 		return &domain.Error{Code: domain.CodeInvalidState, Topic: "request"}
 	}
-	decided := &t.now
+	decided := &t.Now
 	if move.To == domain.RequestAwaiting {
 		decided = nil
 	}
@@ -387,7 +382,7 @@ func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason strin
 		reason = ""
 	}
 	err := t.Exec(`UPDATE requests SET status = ?, decline_reason = ?, updated_at = ?, decided_at = ? WHERE id = ?`,
-		move.To, domain.Optional(reason), t.now, decided, row.ID)
+		move.To, domain.Optional(reason), t.Now, decided, row.ID)
 	if err != nil {
 		return fmt.Errorf("%s a request: %w", act, err)
 	}
@@ -414,7 +409,7 @@ func (t *tx) tellOfRequest(row *requestRow, move domain.RequestTransition) error
 		if told == domain.RoleRecipient {
 			agent, other = row.ToID, row.From.Handle
 		}
-		if err := t.tell(agent, move.Event, domain.EventSubject{ID: &row.ID, Handle: other}); err != nil {
+		if err := t.InsertEvent(agent, move.Event, domain.EventSubject{ID: &row.ID, Handle: other}); err != nil {
 			return err
 		}
 	}
@@ -426,7 +421,7 @@ func (t *tx) tellOfRequest(row *requestRow, move domain.RequestTransition) error
 func (t *tx) blockSender(row *requestRow, reason string) error {
 	err := t.Exec(`
 		INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, ?)
-		ON CONFLICT (blocker_id, blocked_id) DO NOTHING`, row.ToID, row.FromID, t.now)
+		ON CONFLICT (blocker_id, blocked_id) DO NOTHING`, row.ToID, row.FromID, t.Now)
 	if err != nil {
 		return fmt.Errorf("block the sender: %w", err)
 	}
@@ -456,7 +451,7 @@ func (t *tx) expireRequests(where string, args ...any) (int, error) {
 	err := t.Select(&due, selectRequest+`
 		WHERE r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`+where+`
 		ORDER BY r.expires_at
-		LIMIT `+strconv.Itoa(dueStep), append([]any{t.now}, args...)...)
+		LIMIT `+strconv.Itoa(jobBatch), append([]any{t.Now}, args...)...)
 	if err != nil {
 		return 0, err
 	}
@@ -481,7 +476,7 @@ func (t *tx) endRequestsOf(id int64) error {
 	}
 	var open []requestRow
 	err := t.Select(&open, selectRequest+`
-		WHERE r.status IN ('pending', 'awaiting_owner') AND (r.from_id = ?2 OR r.to_id = ?2)`, t.now, id)
+		WHERE r.status IN ('pending', 'awaiting_owner') AND (r.from_id = ?2 OR r.to_id = ?2)`, t.Now, id)
 	if err != nil {
 		return err
 	}
@@ -494,8 +489,10 @@ func (t *tx) endRequestsOf(id int64) error {
 			return err
 		}
 	}
+	if err := t.EraseResponses(`SELECT id FROM requests WHERE from_id = ?1 OR to_id = ?1`, id); err != nil {
+		return err
+	}
 	for _, query := range []string{
-		`UPDATE idempotency SET answer = NULL WHERE subject IN (SELECT id FROM requests WHERE from_id = ?1 OR to_id = ?1)`,
 		`UPDATE requests SET from_mailbox = NULL WHERE from_id = ?1`,
 		`UPDATE requests SET to_mailbox = NULL WHERE to_id = ?1`,
 		`DELETE FROM blocks WHERE blocker_id = ?1 OR blocked_id = ?1`,

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store/domain"
+	"callbook/store/listing"
+	"callbook/store/txn"
 	"callbook/testdata/proof"
 )
 
@@ -24,7 +26,7 @@ func (s *testStore) stored(id string) string {
 // boxed are the ids of the requests in a box.
 func (s *testStore) boxed(c domain.Caller, f RequestFilter) (ids []string) {
 	s.Helper()
-	found, err := s.Requests(context.Background(), c, f, Page{Limit: 100})
+	found, err := s.Requests(context.Background(), c, f, listing.Page{Limit: 100})
 	s.ok(err)
 	for _, r := range found.Items {
 		ids = append(ids, r.ID)
@@ -66,7 +68,7 @@ func TestARequestExpiresAtTheMillisecond(t *testing.T) {
 			t.Errorf("%s: reading stored %s", stage, got)
 		}
 		read := p.request(p.asker, p.id)
-		p.ok(p.RunDue(context.Background()))
+		p.ok(p.RunJobs(context.Background()))
 		if diff := cmp.Diff(read, p.request(p.asker, p.id)); diff != "" || p.stored(p.id) != "expired" {
 			t.Errorf("%s: storing it changes what is read: %s", stage, diff)
 		}
@@ -81,7 +83,7 @@ func TestWhatStoresThatARequestExpired(t *testing.T) {
 		do     func(p *played)
 		stores bool
 	}{
-		"the due jobs":                 {func(p *played) { p.ok(p.RunDue(ctx)) }, true},
+		"the due jobs":                 {func(p *played) { p.ok(p.RunJobs(ctx)) }, true},
 		"the next request":             {func(p *played) { p.ask(p.asker, p.pilot) }, true},
 		"the next request, refused":    {func(p *played) { p.accepting(p.pilot, false); _ = p.send(p.asker, p.pilot) }, true},
 		"accepting":                    {func(p *played) { p.do("pilot accepts") }, true},
@@ -104,8 +106,8 @@ func TestWhatStoresThatARequestExpired(t *testing.T) {
 		if stored := p.stored(p.id) == "expired"; stored != tt.stores {
 			t.Errorf("%s: stored is %v", name, stored)
 		}
-		p.ok(p.RunDue(ctx))
-		p.ok(p.RunDue(ctx))
+		p.ok(p.RunJobs(ctx))
+		p.ok(p.RunJobs(ctx))
 		for _, c := range []domain.Caller{p.asker, p.pilot} {
 			told := value[int](p.testStore, `SELECT COUNT(*) FROM events WHERE agent_id = ? AND type = 'request.expired'`, c.ID)
 			gone := strings.HasPrefix(name, "deleting") && value[int](p.testStore, `SELECT COUNT(*) FROM agents WHERE id = ?`, c.ID) == 0
@@ -191,7 +193,7 @@ func TestADryRunStoresNothing(t *testing.T) {
 		draft := plainDraft
 		tt.set(s, asker, pilot, &draft)
 		changes := 0
-		s.Watch(func(Changes) { changes++ })
+		s.Watch(func(txn.Changes) { changes++ })
 		before := s.dump()
 		dry := said(s.TryRequest(ctx, asker, pilot.Handle, draft), s.clock.Now())
 		if dry != tt.want {
@@ -200,7 +202,7 @@ func TestADryRunStoresNothing(t *testing.T) {
 		if s.wantUnchanged("the dry run: "+tt.name, before); changes != 0 {
 			t.Errorf("%s: the dry run wakes those who watch", tt.name)
 		}
-		_, _, err := s.SendRequest(ctx, asker, pilot.Handle, draft, NewOnce("createRequest", onceKey, tt.name))
+		_, _, err := s.SendRequest(ctx, asker, pilot.Handle, draft, domain.NewIdempotencyKey("createRequest", onceKey, tt.name))
 		if real := said(err, s.clock.Now()); real != dry {
 			t.Errorf("%s: %q in a dry run, %q for real", tt.name, dry, real)
 		}
@@ -217,7 +219,7 @@ func TestRecipientsThatAreNotThere(t *testing.T) {
 	s.ok(s.DeleteAgent(ctx, gone))
 	s.change([]domain.Caller{hidden}, `UPDATE agents SET suspended_at = 1, suspended_until = ? WHERE id = ?`, domain.TimeOf(s.clock.Now()).Add(domain.Day), hidden.ID)
 	for handle, want := range map[string]string{"unknown": "not_found", "gone": "not_found", "hidden": "not_found", "asker": "self_request", "Asker": "not_found"} {
-		_, _, err := s.SendRequest(ctx, asker, handle, plainDraft, Once{})
+		_, _, err := s.SendRequest(ctx, asker, handle, plainDraft, domain.IdempotencyKey{})
 		wantOutcome(t, handle, err, want)
 		wantOutcome(t, handle+", dry", s.TryRequest(ctx, asker, handle, plainDraft), want)
 	}
@@ -315,7 +317,7 @@ func TestTheWeeklyCap(t *testing.T) {
 		{7*domain.Day + 5*h, 7, "", "weekly_cap_reached 4, retry after 338h0m0s", 0},
 	} {
 		s.clock.Advance(step.at - s.since(start))
-		r, _, err := s.SendRequest(ctx, askers[step.from], pilot.Handle, plainDraft, Once{})
+		r, _, err := s.SendRequest(ctx, askers[step.from], pilot.Handle, plainDraft, domain.IdempotencyKey{})
 		if got := said(err, start); got != step.want {
 			t.Errorf("step %d at %v: %q, want %q", i, step.at, got, step.want)
 		}
@@ -393,7 +395,7 @@ func TestARepeatedRequestIsOne(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, withQuotas(domain.DefaultQuotas))
 	asker, pilot, other := s.reachable("asker"), s.reachable("harbour-pilot"), s.reachable("other")
-	once := NewOnce("createRequest", onceKey, "body")
+	once := domain.NewIdempotencyKey("createRequest", onceKey, "body")
 	answers := make([]domain.ContactRequest, rush)
 	fresh := make([]bool, rush)
 	wantOutcomes(t, "the same call at once", together(rush, func(i int) (err error) {
@@ -411,16 +413,16 @@ func TestARepeatedRequestIsOne(t *testing.T) {
 	for _, step := range []struct {
 		name string
 		do   func()
-		once Once
+		key  domain.IdempotencyKey
 		want string
 	}{
 		{"after it was accepted", func() { _, err := s.AcceptRequest(ctx, pilot, answers[0].ID); s.ok(err) }, once, ""},
 		{"by one that is suspended meanwhile", func() { s.accepting(pilot, false) }, once, ""},
-		{"another body", func() {}, NewOnce("createRequest", onceKey, "other"), "idempotency_conflict"},
+		{"another body", func() {}, domain.NewIdempotencyKey("createRequest", onceKey, "other"), "idempotency_conflict"},
 		{"the recipient is gone", func() { s.ok(s.DeleteAgent(ctx, pilot)) }, once, "not_found"},
 	} {
 		step.do()
-		again, replayed, err := s.SendRequest(ctx, asker, pilot.Handle, plainDraft, step.once)
+		again, replayed, err := s.SendRequest(ctx, asker, pilot.Handle, plainDraft, step.key)
 		wantOutcome(t, step.name, err, step.want)
 		if err == nil && (!replayed || !cmp.Equal(again, answers[first])) {
 			t.Errorf("%s: replayed %v: %s", step.name, replayed, cmp.Diff(answers[first], again))
@@ -447,7 +449,7 @@ func TestBlocksAndReports(t *testing.T) {
 	_, err = s.ReportRequest(ctx, pilot, earlier.ID, domain.ReportDraft{})
 	s.ok(err)
 	var heard []string
-	s.ok(s.selectAll(ctx, &heard, `SELECT about || ' ' || subject || ' ' || reporter_id || ' ' || COALESCE(reason, '') || ' ' || (reporter IS NULL) FROM reports ORDER BY seq`))
+	s.ok(s.db.Select(ctx, &heard, `SELECT about || ' ' || subject || ' ' || reporter_id || ' ' || COALESCE(reason, '') || ' ' || (reporter IS NULL) FROM reports ORDER BY seq`))
 	want := []string{
 		fmt.Sprintf("request %s %d It sells things. 1", sent.ID, pilot.ID), fmt.Sprintf("request %s %d  1", earlier.ID, pilot.ID),
 	}
@@ -599,7 +601,7 @@ func TestBoxesOfRequests(t *testing.T) {
 	requestID := func(r domain.ContactRequest) string { return r.ID }
 	for status, want := range in {
 		slices.Reverse(want)
-		box := walked{status, named(requestID, func(p Page) (List[domain.ContactRequest], error) {
+		box := walked{status, named(requestID, func(p listing.Page) (listing.List[domain.ContactRequest], error) {
 			return s.Requests(ctx, pilot, RequestFilter{Status: status}, p)
 		}), want}
 		for limit := 1; limit <= 28; limit += 3 {
@@ -615,13 +617,13 @@ func TestBoxesOfRequests(t *testing.T) {
 	if got := s.boxed(pilot, RequestFilter{Sent: true}); !slices.Equal(got, sent) {
 		t.Errorf("sent: %v, want %v", got, sent)
 	}
-	first, err := s.Requests(ctx, pilot, RequestFilter{}, Page{Limit: 1})
+	first, err := s.Requests(ctx, pilot, RequestFilter{}, listing.Page{Limit: 1})
 	s.ok(err)
 	for name, filter := range map[string]RequestFilter{"another box": {Sent: true}, "another status": {Status: "pending"}} {
-		_, err := s.Requests(ctx, pilot, filter, Page{Limit: 1, Cursor: first.Next})
+		_, err := s.Requests(ctx, pilot, filter, listing.Page{Limit: 1, Cursor: first.Next})
 		wantOutcome(t, "a cursor of "+name, err, "invalid_query")
 	}
-	_, err = s.Requests(ctx, domain.Caller{ID: 2}, RequestFilter{}, Page{Limit: 1, Cursor: first.Next})
+	_, err = s.Requests(ctx, domain.Caller{ID: 2}, RequestFilter{}, listing.Page{Limit: 1, Cursor: first.Next})
 	wantOutcome(t, "a cursor of another agent", err, "invalid_query")
 }
 
@@ -637,7 +639,7 @@ func TestMailboxesAreShownToThePartiesAlone(t *testing.T) {
 			r, err := p.Request(ctx, c, p.id)
 			read = append(read, r, err)
 			for _, f := range []RequestFilter{{}, {Sent: true}} {
-				box, err := p.Requests(ctx, c, f, Page{Limit: 10})
+				box, err := p.Requests(ctx, c, f, listing.Page{Limit: 10})
 				read = append(read, box.Items, err)
 			}
 			events, err := p.Events(ctx, c, "", 100)

@@ -34,14 +34,14 @@ func (s *testStore) crowdOf(prefix string, n int) []domain.Caller {
 var plainDraft = domain.ContactRequestDraft{Purpose: "Tide tables", Deliverable: "Two files", Compensation: "none"}
 
 func (s *testStore) send(from, to domain.Caller) error {
-	_, _, err := s.SendRequest(context.Background(), from, to.Handle, plainDraft, Once{})
+	_, _, err := s.SendRequest(context.Background(), from, to.Handle, plainDraft, domain.IdempotencyKey{})
 	return err
 }
 
 // ask sends a request that is admitted.
 func (s *testStore) ask(from, to domain.Caller) domain.ContactRequest {
 	s.Helper()
-	r, _, err := s.SendRequest(context.Background(), from, to.Handle, plainDraft, Once{})
+	r, _, err := s.SendRequest(context.Background(), from, to.Handle, plainDraft, domain.IdempotencyKey{})
 	s.ok(err)
 	return r
 }
@@ -135,12 +135,12 @@ var stages = map[string]func(*played){
 	"declined by the owner": func(p *played) { p.receipts(true); p.do("pilot accepts"); p.do("owner refuses") },
 	"reported":              func(p *played) { p.do("pilot reports") },
 	"withdrawn":             func(p *played) { p.do("asker withdraws") },
-	"expired":               func(p *played) { p.clock.Advance(7 * domain.Day); p.ok(p.RunDue(context.Background())) },
+	"expired":               func(p *played) { p.clock.Advance(7 * domain.Day); p.ok(p.RunJobs(context.Background())) },
 	"expired while awaiting": func(p *played) {
 		p.receipts(true)
 		p.do("pilot accepts")
 		p.clock.Advance(7 * domain.Day)
-		p.ok(p.RunDue(context.Background()))
+		p.ok(p.RunJobs(context.Background()))
 	},
 }
 
@@ -279,7 +279,7 @@ func TestWhatARequestSays(t *testing.T) {
 		Deadline: "2026-12-01", Context: "For two ports.\nNo hurry.",
 	}
 	now := domain.TimeOf(s.clock.Now())
-	got, replayed, err := s.SendRequest(ctx, asker, pilot.Handle, draft, Once{})
+	got, replayed, err := s.SendRequest(ctx, asker, pilot.Handle, draft, domain.IdempotencyKey{})
 	s.ok(err)
 	party := func(handle string, level int) domain.Party {
 		name := "Name of " + handle

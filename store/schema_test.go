@@ -21,7 +21,9 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/schema"
+	"callbook/store/backup"
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"callbook/store/sqlitedb"
 )
 
@@ -85,7 +87,7 @@ type foreignKey struct {
 func (s *testStore) foreignKeys() []foreignKey {
 	s.Helper()
 	var keys []foreignKey
-	s.ok(s.selectAll(context.Background(), &keys, `
+	s.ok(s.db.Select(context.Background(), &keys, `
 		SELECT m.name AS table_name, f."from" AS column_name, f."table" AS target
 		FROM sqlite_schema m, pragma_foreign_key_list(m.name) f
 		WHERE m.type = 'table'
@@ -118,7 +120,7 @@ func TestANewFileIsSound(t *testing.T) {
 		t.Error(got)
 	}
 	var broken []string
-	s.ok(s.selectAll(context.Background(), &broken, `SELECT "table" FROM pragma_foreign_key_check`))
+	s.ok(s.db.Select(context.Background(), &broken, `SELECT "table" FROM pragma_foreign_key_check`))
 	if len(broken) > 0 {
 		t.Errorf("broken references in %v", broken)
 	}
@@ -245,7 +247,7 @@ func TestReleasedDatabasesAreAsTheyWere(t *testing.T) {
 		if sum != want {
 			t.Errorf("%s: what it holds has the checksum %s, not %s", name, sum, want)
 		}
-		contents, err := Verify(context.Background(), path, false)
+		contents, err := backup.Verify(context.Background(), path, false)
 		if err != nil || fmt.Sprintf("schema-%d.db", contents.Schema) != name {
 			t.Errorf("%s: %+v, %v", name, contents, err)
 		}
@@ -292,7 +294,7 @@ func TestTheNextReleasesDatabase(t *testing.T) {
 		folder = filepath.Join("..", "testdata", "databases")
 	}
 	name := filepath.Join(folder, fmt.Sprintf("schema-%d.db", newest(t)))
-	made, err := Backup(context.Background(), s.path, name)
+	made, err := backup.Make(context.Background(), s.path, name)
 	s.ok(err)
 	if made.Bytes > 500_000 {
 		t.Errorf("%s has %d bytes", name, made.Bytes)
@@ -312,7 +314,7 @@ func (s *testStore) fill() {
 		s.owned(c, fmt.Sprintf("owner-%d@people.example.org", i))
 		post, _, err := s.CreatePost(ctx, c, domain.PostDraft{
 			Kind: "seeking", Title: "潮汐 tides", Body: "Hourly levels of 'Skagen';\nfrom 2024.", Deadline: "2026-12-24", Tags: []string{"tide"},
-		}, NewOnce("createPost", fmt.Sprintf("%s-%d", onceKey, i), ""))
+		}, domain.NewIdempotencyKey("createPost", fmt.Sprintf("%s-%d", onceKey, i), ""))
 		s.ok(err)
 		s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", domain.ReportDraft{Reason: "Spam"}))
 		s.reply(next, post, "Here they are 🌊")
@@ -390,7 +392,7 @@ func TestASecondStartChangesNothing(t *testing.T) {
 	again := openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
 	defer again.Close()
 	var after string
-	s.ok(again.get(context.Background(), &after, digest))
+	s.ok(again.db.Get(context.Background(), &after, digest))
 	if before != after {
 		t.Error("a second start changes the schema")
 	}
@@ -440,17 +442,17 @@ func (s *testStore) everything() {
 	s.collab("col_1", caller, partner)
 	_, err = s.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
 	s.ok(err)
-	post, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: "2026-11-21"}, NewOnce("createPost", onceKey, ""))
+	post, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: "2026-11-21"}, domain.NewIdempotencyKey("createPost", onceKey, ""))
 	s.ok(err)
 	s.reply(partner, post, "b")
 	_, err = s.Post(ctx, post.ID)
 	s.ok(err)
-	_, err = s.Replies(ctx, post, Page{Limit: 1})
+	_, err = s.Replies(ctx, post, listing.Page{Limit: 1})
 	s.ok(err)
-	_, err = s.RepliesTo(ctx, caller, 0, Page{Limit: 1})
+	_, err = s.RepliesTo(ctx, caller, 0, listing.Page{Limit: 1})
 	s.ok(err)
 	for offset := range 2 { // past the end of a list its total alone is asked for
-		page := Page{Limit: 1, Offset: offset}
+		page := listing.Page{Limit: 1, Offset: offset}
 		for _, f := range []AgentFilter{
 			{}, {Brief: true}, {New: true}, {Query: "pilot"}, {Query: "pilot", Brief: true},
 			{Verified: &yes, MinLevel: 2, Language: "zh"}, {Verified: &no, Capability: "a", Query: "a b", New: true},
@@ -490,7 +492,7 @@ func (s *testStore) everything() {
 	_, err = s.UnblockWord(ctx, "slot machine")
 	s.ok(err)
 	s.contacts()
-	s.ok(s.RunDue(ctx))
+	s.ok(s.RunJobs(ctx))
 	_, err = s.Ready(ctx)
 	s.ok(err)
 	s.ok(s.DeletePost(ctx, caller, post.ID))
@@ -533,7 +535,7 @@ func (s *testStore) mailsAndClaims() {
 		s.clock.Advance(domain.Day)
 		s.ok(s.sends()["claim mei"](fresh))
 		mail, _ := s.begin()
-		s.ok(s.EndMail(ctx, mail, outcome))
+		s.ok(s.FinishMail(ctx, mail, outcome))
 	}
 	s.clock.Advance(domain.Day)
 	s.pressed(s.invite(fresh, mei), domain.OwnerRotateKey)
@@ -545,7 +547,7 @@ func (s *testStore) contacts() {
 	ctx := context.Background()
 	p := s.play()
 	p.do("pilot accepts")
-	_, _, err := s.SendRequest(ctx, p.asker, p.pilot.Handle, plainDraft, NewOnce("createRequest", onceKey, ""))
+	_, _, err := s.SendRequest(ctx, p.asker, p.pilot.Handle, plainDraft, domain.NewIdempotencyKey("createRequest", onceKey, ""))
 	s.ok(err)
 	wantOutcome(s, "a dry run", s.TryRequest(ctx, p.asker, p.pilot.Handle, plainDraft), "duplicate")
 	p.do("pilot reports")
@@ -556,17 +558,17 @@ func (s *testStore) contacts() {
 	p.do("asker withdraws")
 	s.ask(p.asker, p.stranger)
 	s.ask(p.pilot, p.asker)
-	_, err = s.Requests(ctx, p.asker, RequestFilter{}, Page{Limit: 1, Offset: 1})
+	_, err = s.Requests(ctx, p.asker, RequestFilter{}, listing.Page{Limit: 1, Offset: 1})
 	s.ok(err)
 	s.settled(p.pilot, p.asker, "confirmed")
 	s.record(p.asker, p.stranger)
 	s.record(p.stranger, p.asker)
 	for _, handle := range []string{"", p.asker.Handle} {
-		_, err := s.Collabs(ctx, handle, Page{Limit: 1, Offset: 1})
+		_, err := s.Collabs(ctx, handle, listing.Page{Limit: 1, Offset: 1})
 		s.ok(err)
 	}
 	for _, status := range []string{"", "pending"} {
-		_, err := s.OwnCollabs(ctx, p.asker, status, Page{Limit: 1, Offset: 1})
+		_, err := s.OwnCollabs(ctx, p.asker, status, listing.Page{Limit: 1, Offset: 1})
 		s.ok(err)
 	}
 	s.story(p.asker)

@@ -1,13 +1,14 @@
 package store
 
 import (
+	"callbook/store/domain"
+	"callbook/store/listing"
 	"encoding/json"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -43,7 +44,7 @@ func TestSearch_Quality(t *testing.T) {
 			continue
 		}
 		asked++
-		found, err := s.Agents(t.Context(), AgentFilter{Query: query}, Page{Limit: 20})
+		found, err := s.Agents(t.Context(), AgentFilter{Query: query}, listing.Page{Limit: 20})
 		s.ok(err)
 		fitting := func(d domain.AgentDocument) bool { return slices.Contains(strings.Fields(fits), d.Handle) }
 		first := slices.IndexFunc(found.Items, fitting)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"callbook/testdata/proof"
 )
 
@@ -190,10 +191,10 @@ func (m *modelled) selectedBy(f AgentFilter) bool {
 }
 
 // readAll walks a list by offset, by pages of 100.
-func readAll[T any](t testing.TB, name func(T) string, page func(Page) (List[T], error)) (names []string) {
+func readAll[T any](t testing.TB, name func(T) string, page func(listing.Page) (listing.List[T], error)) (names []string) {
 	t.Helper()
 	for {
-		found, err := page(Page{Limit: 100, Offset: len(names)})
+		found, err := page(listing.Page{Limit: 100, Offset: len(names)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +230,9 @@ func TestAgentsAgainstAReference(t *testing.T) {
 			words, f = []string{units[i/2]}, AgentFilter{Strict: true, Query: spellings[units[i/2]][0]}
 		}
 		want := inOrder(all, words, func(m *modelled) bool { return m.selectedBy(f) })
-		got := readAll(t, handleOf, func(p Page) (List[domain.AgentDocument], error) { return s.Agents(context.Background(), f, p) })
+		got := readAll(t, handleOf, func(p listing.Page) (listing.List[domain.AgentDocument], error) {
+			return s.Agents(context.Background(), f, p)
+		})
 		if !slices.Equal(got, want) {
 			t.Fatalf("query %d, %+v (words %q):\ngot  %v\nwant %v", i, f, words, got, want)
 		}
@@ -248,7 +251,7 @@ func TestAnExactHandleComesFirst(t *testing.T) {
 	for query, want := range map[string]string{
 		"tide": "tide other tide-two", "tide-two": "tide-two", "other": "other", "tid": "other tide-two tide",
 	} {
-		got := readAll(t, handleOf, func(p Page) (List[domain.AgentDocument], error) {
+		got := readAll(t, handleOf, func(p listing.Page) (listing.List[domain.AgentDocument], error) {
 			return s.Agents(context.Background(), AgentFilter{Strict: true, Query: query}, p)
 		})
 		if strings.Join(got, " ") != want {
@@ -292,7 +295,7 @@ func TestPostsAgainstAReference(t *testing.T) {
 			return (f.Kind == "" || f.Kind == m.post.Kind) && (f.Author == "" || f.Author == m.post.Author) && (!f.Open || m.post.Open) &&
 				(f.Tag == "" || slices.Contains(m.listed, strings.ToLower(f.Tag)))
 		})
-		got := readAll(t, idOf, func(p Page) (List[domain.PostDocument], error) { return s.Posts(ctx, f, p) })
+		got := readAll(t, idOf, func(p listing.Page) (listing.List[domain.PostDocument], error) { return s.Posts(ctx, f, p) })
 		if !slices.Equal(got, want) {
 			t.Fatalf("query %d, %+v (words %q): got %d, want %d\n%v\n%v", i, f, words, len(got), len(want), got, want)
 		}
@@ -319,7 +322,7 @@ func TestTotalsAreCountedToAThousand(t *testing.T) {
 	}
 	check := func(total int, exact bool) {
 		for _, f := range []AgentFilter{{}, {Query: "name"}, {Query: "na"}, {New: true}, {MinLevel: 0, Verified: new(bool)}} {
-			found, err := s.Agents(ctx, f, Page{Limit: 1})
+			found, err := s.Agents(ctx, f, listing.Page{Limit: 1})
 			if s.ok(err); found.Total != total || found.TotalIsExact != exact {
 				t.Errorf("agents by %+v: total %d, exact %v; want %d, %v", f, found.Total, found.TotalIsExact, total, exact)
 			}
@@ -327,7 +330,7 @@ func TestTotalsAreCountedToAThousand(t *testing.T) {
 	}
 	checkPosts := func(total int, exact bool) {
 		for _, f := range []PostFilter{{}, {Query: "tide"}, {Open: true}, {Tag: "x"}, {Author: "author", Kind: "seeking"}} {
-			found, err := s.Posts(ctx, f, Page{Limit: 1})
+			found, err := s.Posts(ctx, f, listing.Page{Limit: 1})
 			if s.ok(err); found.Total != total || found.TotalIsExact != exact {
 				t.Errorf("calls by %+v: total %d, exact %v; want %d, %v", f, found.Total, found.TotalIsExact, total, exact)
 			}
@@ -341,7 +344,7 @@ func TestTotalsAreCountedToAThousand(t *testing.T) {
 	checkPosts(1000, true)
 	add(1001, 1002)
 	checkPosts(1000, false)
-	found, err := s.Agents(ctx, AgentFilter{Query: "name"}, Page{Limit: 2, Offset: 1001})
+	found, err := s.Agents(ctx, AgentFilter{Query: "name"}, listing.Page{Limit: 2, Offset: 1001})
 	if s.ok(err); len(found.Items) != 1 || found.Next != "" {
 		t.Errorf("the last page has %d agents, next %q", len(found.Items), found.Next)
 	}
@@ -356,10 +359,10 @@ func TestACursorOutlivesTheExactHandle(t *testing.T) {
 		s.register(fmt.Sprintf("tide-%d", i))
 	}
 	f := AgentFilter{Query: "tide"}
-	first, err := s.Agents(ctx, f, Page{Limit: 2})
+	first, err := s.Agents(ctx, f, listing.Page{Limit: 2})
 	s.ok(err)
 	s.register("tide")
-	rest, err := s.Agents(ctx, f, Page{Limit: 10, Cursor: first.Next})
+	rest, err := s.Agents(ctx, f, listing.Page{Limit: 10, Cursor: first.Next})
 	s.ok(err)
 	var names []string
 	for _, d := range append(first.Items, rest.Items...) {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"callbook/store/search"
+	"callbook/store/txn"
 )
 
 var errUndo = errors.New("undo")
@@ -18,8 +19,8 @@ func (s *testStore) findsIn(text string, queries ...string) []bool {
 	var found []bool
 	err := s.write(context.Background(), func(t *tx) error {
 		found = nil
-		t.index(postSearch, 1, search.Row{First: []string{text}})
-		if err := t.storeSearchRows(); err != nil {
+		t.Index(txn.PostSearch, 1, search.Row{First: []string{text}})
+		if err := t.StoreSearchRows(); err != nil {
 			return err
 		}
 		for _, query := range queries {

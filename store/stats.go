@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/document"
 	"callbook/store/domain"
 	"context"
 	"sync"
@@ -19,14 +20,14 @@ type statsCache struct {
 
 // Stats returns the counts, at most 10 seconds old.
 func (s *Store) Stats(ctx context.Context) (domain.Stats, error) {
-	s.counts.Lock()
-	defer s.counts.Unlock()
-	now := domain.TimeOf(s.clock())
-	if last := s.counts.last; last.AsOf != 0 && last.AsOf <= now && now < last.AsOf.Add(domain.StatsAge) {
+	s.stats.Lock()
+	defer s.stats.Unlock()
+	now := s.db.Now()
+	if last := s.stats.last; last.AsOf != 0 && last.AsOf <= now && now < last.AsOf.Add(domain.StatsAge) {
 		return last, nil
 	}
 	stats := domain.Stats{}
-	err := s.get(ctx, &stats, `
+	err := s.db.Get(ctx, &stats, `
 		WITH hidden (id) AS (
 			SELECT a.id FROM agents a
 			WHERE a.suspended_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = a.id))
@@ -65,12 +66,12 @@ func (s *Store) Stats(ctx context.Context) (domain.Stats, error) {
 					JOIN agents i ON i.id = c.initiator_id
 					JOIN agents p ON p.id = c.partner_id
 					JOIN agent_documents d ON d.agent_id = h.other
-					WHERE `+countsAsEvidence+`)) / 2 AS confirmed_collaborations`,
+					WHERE `+document.CountsAsEvidence+`)) / 2 AS confirmed_collaborations`,
 		now.Add(-newWindow))
 	if err != nil {
 		return domain.Stats{}, err
 	}
 	stats.AsOf = now
-	s.counts.last = stats
+	s.stats.last = stats
 	return stats, nil
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -18,7 +19,7 @@ func TestTotalsFollowEveryChange(t *testing.T) {
 	author, _ := s.register("author")
 	var posts []string
 	s.ok(s.write(ctx, func(t *tx) error {
-		for i := range countLimit + 2 {
+		for i := range listing.CountLimit + 2 {
 			r := registration(fmt.Sprintf("agent-%d", i))
 			if _, err := t.insertAgentRow(r, r.Handle); err != nil {
 				return err
@@ -35,19 +36,19 @@ func TestTotalsFollowEveryChange(t *testing.T) {
 		t.Helper()
 		for query, table := range map[string]string{"": "agent_documents", "name": "agent_documents", "tide": "post_documents"} {
 			var n int
-			s.ok(s.get(ctx, &n, `SELECT COUNT(*) FROM `+table))
+			s.ok(s.db.Get(ctx, &n, `SELECT COUNT(*) FROM `+table))
 			var total int
 			var exact bool
 			if table == "post_documents" {
-				found, err := s.Posts(ctx, PostFilter{Query: query}, Page{Limit: 1})
+				found, err := s.Posts(ctx, PostFilter{Query: query}, listing.Page{Limit: 1})
 				s.ok(err)
 				total, exact = found.Total, found.TotalIsExact
 			} else {
-				found, err := s.Agents(ctx, AgentFilter{Query: query}, Page{Limit: 1})
+				found, err := s.Agents(ctx, AgentFilter{Query: query}, listing.Page{Limit: 1})
 				s.ok(err)
 				total, exact = found.Total, found.TotalIsExact
 			}
-			if total != min(n, countLimit) || exact != (n <= countLimit) {
+			if total != min(n, listing.CountLimit) || exact != (n <= listing.CountLimit) {
 				t.Fatalf("%s, %q: total %d, exact %v, of %d", step, query, total, exact, n)
 			}
 		}
@@ -72,28 +73,6 @@ func TestTotalsFollowEveryChange(t *testing.T) {
 	}
 }
 
-// TestTotalsAreRememberedNoLongerThanTheyHold: without any write nothing is counted
-// twice, and who counts while others write counts again afterwards.
-func TestTotalsAreRememberedNoLongerThanTheyHold(t *testing.T) {
-	for name, tt := range map[string]struct {
-		n     int
-		since uint64
-		holds bool
-	}{
-		"exact, nothing changed":      {7, 0, true},
-		"exact, one changed":          {7, 1, false},
-		"at the end of counting":      {countLimit, 1, false},
-		"one past it, one changed":    {countLimit + 1, 1, false},
-		"two past it, one changed":    {countLimit + 2, 1, true},
-		"a thousand past it, as many": {2 * countLimit, countLimit, false},
-		"past it, nobody knows":       {2 * countLimit, unknownChanges, false},
-	} {
-		if got := (total{tt.n, 100}).holds(100 + tt.since); got != tt.holds {
-			t.Errorf("%s: holds %v", name, got)
-		}
-	}
-}
-
 // TestTotalsWhileOthersWrite: whoever has been answered finds its record counted.
 func TestTotalsWhileOthersWrite(t *testing.T) {
 	s := newStore(t)
@@ -104,15 +83,15 @@ func TestTotalsWhileOthersWrite(t *testing.T) {
 		wait.Go(func() {
 			for n := 1; n <= 20; n++ {
 				draft := domain.PostDraft{Kind: "seeking", Title: "tide", Body: "b"}
-				if _, _, err := s.CreatePost(ctx, author, draft, Once{}); err != nil {
+				if _, _, err := s.CreatePost(ctx, author, draft, domain.IdempotencyKey{}); err != nil {
 					t.Error(err)
 					return
 				}
-				mine, err := s.Posts(ctx, PostFilter{Author: author.Handle}, Page{Limit: 1})
+				mine, err := s.Posts(ctx, PostFilter{Author: author.Handle}, listing.Page{Limit: 1})
 				if err != nil || mine.Total != n {
 					t.Errorf("author %d: total %d of %d: %v", i, mine.Total, n, err)
 				}
-				if all, err := s.Posts(ctx, PostFilter{}, Page{Limit: 1}); err != nil || all.Total < n {
+				if all, err := s.Posts(ctx, PostFilter{}, listing.Page{Limit: 1}); err != nil || all.Total < n {
 					t.Errorf("total %d, and one author alone has %d: %v", all.Total, n, err)
 				}
 			}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"callbook/store/domain"
+	"callbook/store/listing"
 	"context"
 	"strings"
 	"testing"
@@ -47,18 +48,18 @@ func TestASuspensionHidesAndEnds(t *testing.T) {
 	wantOutcome(t, "the call", err, string(domain.CodeNotFound))
 	_, err = s.Authenticate(ctx, key)
 	wantOutcome(t, "the call", err, string(domain.CodeSuspended))
-	_, _, err = s.CreatePost(ctx, pilot, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, Once{})
+	_, _, err = s.CreatePost(ctx, pilot, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, domain.IdempotencyKey{})
 	wantOutcome(t, "the call", err, string(domain.CodeSuspended))
 
 	s.clock.Advance(time.Hour)
-	s.ok(s.RunDue(ctx))
+	s.ok(s.RunJobs(ctx))
 	if _, err := s.Card(ctx, "harbour-pilot"); err != nil {
 		t.Errorf("the card, after the suspension: %v", err)
 	}
 	if _, err := s.Post(ctx, post.ID); err != nil {
 		t.Errorf("the call, after the suspension: %v", err)
 	}
-	found, err := s.Posts(ctx, PostFilter{Author: "harbour-pilot"}, Page{Limit: 10})
+	found, err := s.Posts(ctx, PostFilter{Author: "harbour-pilot"}, listing.Page{Limit: 10})
 	if s.ok(err); len(found.Items) != 1 {
 		t.Errorf("%d calls found after the suspension", len(found.Items))
 	}
@@ -70,7 +71,7 @@ func TestSearch_ForgetsFormerNames(t *testing.T) {
 	s.update(pilot, func(a *domain.Settings) { a.Name = "Formername" })
 	s.update(pilot, func(a *domain.Settings) { a.Name = "Another" })
 	s.clock.Advance(domain.Day)
-	s.ok(s.RunDue(t.Context()))
+	s.ok(s.RunJobs(t.Context()))
 	if n := value[int](s, `SELECT COUNT(*) FROM agent_words WHERE term = 'formername'`); n != 0 {
 		t.Error("a word that no text holds is still in the index")
 	}
@@ -89,8 +90,8 @@ func TestAClockThatRanAheadClosesCallsForATime(t *testing.T) {
 		want int
 	}{{10 * domain.Day, 0}, {-10 * domain.Day, 1}} {
 		s.clock.Advance(tt.jump)
-		s.ok(s.RunDue(ctx))
-		open, err := s.Posts(ctx, PostFilter{Open: true}, Page{Limit: 10})
+		s.ok(s.RunJobs(ctx))
+		open, err := s.Posts(ctx, PostFilter{Open: true}, listing.Page{Limit: 10})
 		if s.ok(err); len(open.Items) != tt.want {
 			t.Errorf("after a jump of %v: %d open calls, want %d", tt.jump, len(open.Items), tt.want)
 		}
@@ -102,7 +103,7 @@ func TestWhatWasDeletedIsNotAnsweredAgain(t *testing.T) {
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
 	draft := domain.PostDraft{Kind: "seeking", Title: "canarytitle", Body: "b"}
-	once := NewOnce("createPost", "0123456789abcdef", "body")
+	once := domain.NewIdempotencyKey("createPost", "0123456789abcdef", "body")
 	post, _, err := s.CreatePost(ctx, pilot, draft, once)
 	s.ok(err)
 	s.ok(s.DeletePost(ctx, pilot, post.ID))
@@ -123,7 +124,9 @@ func TestAnAnswerForgetsWhoIsDeleted(t *testing.T) {
 	s := newStore(t)
 	asker, gone := s.reachable("asker"), s.reachable("harbour-pilot")
 	s.update(gone, func(a *domain.Settings) { a.Name = "canaryname" })
-	once := func(operation string) Once { return NewOnce(operation, onceKey, "body") }
+	once := func(operation string) domain.IdempotencyKey {
+		return domain.NewIdempotencyKey(operation, onceKey, "body")
+	}
 	acts := map[string]func() error{
 		"a request": func() error {
 			_, _, err := s.SendRequest(ctx, asker, gone.Handle, plainDraft, once("sendRequest"))

@@ -1,102 +1,91 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"errors"
 
 	"callbook/store/domain"
-	"callbook/store/sqlitedb"
+	"callbook/store/txn"
 )
 
-// write runs act inside a transaction and returns once it is committed, or rejected and rolled
-// back. A write that has started is finished even if ctx ends. Act may run twice (see package
-// sqlitedb), so it must set its results each time and have no effect outside the
-// transaction.
+// tx is the transaction of a use case. Its methods run inside the transaction.
+type tx struct {
+	*txn.Tx
+	store *Store
+}
+
+// run returns act as a write of package txn.
+func (s *Store) run(act func(*tx) error) func(*txn.Tx) error {
+	return func(t *txn.Tx) error { return act(&tx{Tx: t, store: s}) }
+}
+
+// runAs is run for an act of a caller, which must still be allowed to act.
+func (s *Store) runAs(caller domain.Caller, act func(*tx) error) func(*txn.Tx) error {
+	return s.run(func(t *tx) error {
+		if err := t.checkActive(caller); err != nil {
+			return err
+		}
+		return act(t)
+	})
+}
+
+// write is txn.DB.Write.
 func (s *Store) write(ctx context.Context, act func(*tx) error) error {
-	return publicError(s.db.Write(ctx, s.gathering(act)))
+	return s.db.Write(ctx, s.run(act))
 }
 
-// writeOrReject is write that commits even if act returns an Error, so that side effects such as a
-// counter of wrong attempts persist. It returns the Error after the commit.
-func (s *Store) writeOrReject(ctx context.Context, act func(*tx) error) error {
-	var rejection error
-	err := s.write(ctx, func(t *tx) error {
-		rejection = act(t)
-		if _, rejected := errors.AsType[*domain.Error](rejection); rejected {
-			return nil
-		}
-		return rejection
-	})
-	return cmp.Or(err, rejection)
-}
-
-// writeAs is write for an act of a caller that may still act when its turn comes.
+// writeAs is write for an act of a caller.
 func (s *Store) writeAs(ctx context.Context, caller domain.Caller, act func(*tx) error) error {
-	return s.write(ctx, func(t *tx) error {
-		if err := t.mayAct(caller); err != nil {
-			return err
-		}
-		return act(t)
-	})
+	return s.db.Write(ctx, s.runAs(caller, act))
 }
 
-// writeOrRejectAs is writeOrReject for an act of a caller that may still act when its turn comes.
+// writeOrReject is txn.DB.WriteOrReject.
+func (s *Store) writeOrReject(ctx context.Context, act func(*tx) error) error {
+	return s.db.WriteOrReject(ctx, s.run(act))
+}
+
+// writeOrRejectAs is writeOrReject for an act of a caller.
 func (s *Store) writeOrRejectAs(ctx context.Context, caller domain.Caller, act func(*tx) error) error {
-	return s.writeOrReject(ctx, func(t *tx) error {
-		if err := t.mayAct(caller); err != nil {
+	return s.db.WriteOrReject(ctx, s.runAs(caller, act))
+}
+
+// checkActive returns unauthorized or suspended if a caller was deleted or suspended, or its key
+// replaced, after it was authenticated. Without a key hash it does not compare the key.
+func (t *tx) checkActive(caller domain.Caller) error {
+	var row struct {
+		domain.Suspension
+		KeyHash []byte `db:"key_hash"`
+	}
+	found, err := t.Find(&row, `
+		SELECT key_hash, suspended_at, suspended_until, suspension_reason FROM agents WHERE id = ?`, caller.ID)
+	switch {
+	case err != nil:
+		return err
+	case !found || caller.KeyHash != "" && caller.KeyHash != string(row.KeyHash):
+		return domain.NewError(domain.CodeUnauthorized)
+	case row.Suspended(t.Now):
+		return row.Rejection()
+	}
+	return nil
+}
+
+// identified is a record with a public id.
+type identified interface{ RecordID() string }
+
+// createOnce runs create with write, which is writeAs or writeOrRejectAs. If the request repeats
+// an earlier one, it returns the response of that one instead.
+func createOnce[T identified](
+	ctx context.Context, write func(context.Context, domain.Caller, func(*tx) error) error, caller domain.Caller,
+	key domain.IdempotencyKey, create func(*tx) (T, error),
+) (created T, replayed bool, err error) {
+	err = write(ctx, caller, func(t *tx) (err error) {
+		created = *new(T)
+		if _, replayed, err = t.Replay(caller.ID, key, &created); err != nil || replayed {
 			return err
 		}
-		return act(t)
+		if created, err = create(t); err != nil {
+			return err
+		}
+		return t.StoreResponse(caller.ID, key, caller.ID, created.RecordID(), created)
 	})
-}
-
-// writeScheduled is write for scheduled jobs, which are not put off by many requests.
-func (s *Store) writeScheduled(ctx context.Context, act func(*tx) error) error {
-	return publicError(s.db.WriteBackground(ctx, s.gathering(act)))
-}
-
-// tryWrite queues act without waiting for it, or drops it when the writer is busy: for a write
-// that may be lost, such as the time of the last request.
-func (s *Store) tryWrite(act func(*tx) error, done func(error)) {
-	s.db.TryWrite(s.gathering(act), done)
-}
-
-// gathering returns act as a write of the database. The changes that act noted are merged into the batch
-// only if it succeeded.
-func (s *Store) gathering(act func(*tx) error) func(*sqlitedb.Tx) error {
-	return func(db *sqlitedb.Tx) error {
-		mine := newTx(s, db, s.batch.now)
-		if err := act(mine); err != nil {
-			return err
-		}
-		s.batch.merge(mine)
-		return nil
-	}
-}
-
-// hooks returns the functions that the writer calls around each transaction.
-func (s *Store) hooks() sqlitedb.Hooks {
-	return sqlitedb.Hooks{
-		Begin:        func(db *sqlitedb.Tx) { s.batch = newTx(s, db, domain.TimeOf(s.clock())) },
-		BeforeCommit: func() error { return s.batch.refresh() },
-		Committed:    func() { s.committed(s.batch.changes) },
-		Invalidate:   func() { s.committed(everything) },
-	}
-}
-
-// get reads one row. It returns sql.ErrNoRows if there is none.
-func (s *Store) get(ctx context.Context, dest any, query string, args ...any) error {
-	return publicError(s.db.Get(ctx, dest, query, args...))
-}
-
-// find reads one row, and reports whether there is one.
-func (s *Store) find(ctx context.Context, dest any, query string, args ...any) (bool, error) {
-	found, err := s.db.Find(ctx, dest, query, args...)
-	return found, publicError(err)
-}
-
-// selectAll reads every row of a query, which limits them itself, into the slice dest.
-func (s *Store) selectAll(ctx context.Context, dest any, query string, args ...any) error {
-	return publicError(s.db.Select(ctx, dest, query, args...))
+	return created, replayed, err
 }

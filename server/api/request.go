@@ -15,7 +15,6 @@ import (
 	"callbook/server/httpcache"
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
-	"callbook/store"
 	"callbook/store/domain"
 )
 
@@ -31,7 +30,7 @@ type Request struct {
 	caller      domain.Caller
 	Key         string // API key of a keyed operation
 	body        []byte
-	Idempotency store.Once // zero without an Idempotency-Key
+	Idempotency domain.IdempotencyKey // zero without an Idempotency-Key
 }
 
 // Response is the result of the handler of an operation. Its body is JSON, ready to be sent.
@@ -258,6 +257,6 @@ func (req *Request) readIdempotencyKey() error {
 			{Field: "Idempotency-Key", Code: domain.FaultBadFormat, Topic: "idempotency"},
 		}}
 	}
-	req.Idempotency = store.NewOnce(req.op.ID, key, req.URL.RequestURI(), string(req.body))
+	req.Idempotency = domain.NewIdempotencyKey(req.op.ID, key, req.URL.RequestURI(), string(req.body))
 	return nil
 }

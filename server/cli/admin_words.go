@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"callbook/store"
+	"callbook/store/blocklist"
 	"callbook/store/domain"
 )
 
@@ -69,6 +70,6 @@ type blockedWordsCommand struct{}
 func (c *blockedWordsCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
 		list, err := st.BlockedWords(ctx)
-		return printList(console, list, err, func(w store.BlockedWord) string { return fmt.Sprintf("%s  %q", minute(w.CreatedAt), w.Word) }, "No words are blocked.")
+		return printList(console, list, err, func(w blocklist.Word) string { return fmt.Sprintf("%s  %q", minute(w.CreatedAt), w.Word) }, "No words are blocked.")
 	})
 }

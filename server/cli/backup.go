@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"callbook/store"
+	"callbook/store/backup"
 	"callbook/store/sqlitedb"
 )
 
@@ -15,7 +15,7 @@ type backupCommand struct {
 }
 
 func (c *backupCommand) Run(ctx context.Context, console *console) error {
-	contents, err := store.Backup(ctx, c.DB, c.File)
+	contents, err := backup.Make(ctx, c.DB, c.File)
 	if err == nil {
 		fmt.Fprintf(console.out, "%s holds %s\n", c.File, formatContents(contents))
 	}
@@ -33,7 +33,7 @@ func (c *restoreCommand) Run(ctx context.Context, console *console) error {
 		return err
 	}
 	defer lock.Release()
-	contents, kept, err := store.Restore(ctx, c.File, lock.Path(), time.Now())
+	contents, kept, err := backup.Restore(ctx, c.File, lock.Path(), time.Now())
 	if kept != "" {
 		fmt.Fprintf(console.out, "The previous database is kept as %s\n", kept)
 	}
@@ -44,7 +44,7 @@ func (c *restoreCommand) Run(ctx context.Context, console *console) error {
 }
 
 // formatContents describes the contents of a file, for the operator to compare.
-func formatContents(c store.Contents) string {
+func formatContents(c backup.Contents) string {
 	return fmt.Sprintf("%d agents, %d calls, %d replies, %d contact requests, %d collaborations (%d KiB, checked)",
 		c.Agents, c.Posts, c.Replies, c.Requests, c.Collabs, (c.Bytes+1023)/1024)
 }

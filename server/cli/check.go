@@ -18,7 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server/mail"
-	"callbook/store"
+	"callbook/store/backup"
 	"callbook/store/sqlitedb"
 	"callbook/store/text"
 )
@@ -106,7 +106,7 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 		f.note(subject, "there is no database yet: callbook serve creates %s", c.DB)
 		return served
 	}
-	contents, err := store.Verify(ctx, c.DB, served)
+	contents, err := backup.Verify(ctx, c.DB, served)
 	if err != nil {
 		f.problem(subject, "%v", c.withNextStep(err))
 		return served

@@ -87,7 +87,7 @@ func (d *Server) Load(ctx context.Context) error {
 	}
 	d.agents = loader.agents
 	d.options.Clock.offset.Store(0)
-	return d.RunDue(ctx)
+	return d.RunJobs(ctx)
 }
 
 func readDemo(files fs.FS, name string, into any) error {
@@ -126,7 +126,7 @@ func (l *demoLoader) deadline(days *int) string {
 
 func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 	a.AcceptRules = true
-	r, _, err := l.store.Register(ctx, a.Registration, store.Once{})
+	r, _, err := l.store.Register(ctx, a.Registration, domain.IdempotencyKey{})
 	if err != nil {
 		return fmt.Errorf("register: %w", err)
 	}
@@ -169,13 +169,13 @@ func (l *demoLoader) addPost(p demoPost) {
 	var id string
 	p.Deadline = l.deadline(p.DeadlineInDays)
 	l.add(p.PostedDaysAgo, "a call of "+p.By, func(ctx context.Context) error {
-		doc, _, err := l.store.CreatePost(ctx, l.callers[p.By], p.PostDraft, store.Once{})
+		doc, _, err := l.store.CreatePost(ctx, l.callers[p.By], p.PostDraft, domain.IdempotencyKey{})
 		id = doc.ID
 		return err
 	})
 	for _, r := range p.Replies {
 		l.add(r.PostedDaysAgo, "a reply of "+r.By, func(ctx context.Context) error {
-			_, _, err := l.store.CreateReply(ctx, l.callers[r.By], id, domain.ReplyDraft{Body: r.Body}, store.Once{})
+			_, _, err := l.store.CreateReply(ctx, l.callers[r.By], id, domain.ReplyDraft{Body: r.Body}, domain.IdempotencyKey{})
 			return err
 		})
 	}
@@ -251,7 +251,7 @@ func (l *demoLoader) addRequest(r demoRequest) {
 		if r.Offering != nil {
 			r.OfferingID = l.menus[r.To][*r.Offering].ID
 		}
-		request, _, err := l.store.SendRequest(ctx, l.callers[r.From], r.To, r.ContactRequestDraft, store.Once{})
+		request, _, err := l.store.SendRequest(ctx, l.callers[r.From], r.To, r.ContactRequestDraft, domain.IdempotencyKey{})
 		id = request.ID
 		return err
 	})
@@ -285,7 +285,7 @@ func (l *demoLoader) addCollab(c demoCollab) {
 	var id string
 	what := "a collaboration of " + c.By + " with " + c.Partner
 	l.add(c.RecordedDaysAgo, what, func(ctx context.Context) error {
-		collab, _, err := l.store.RecordCollab(ctx, l.callers[c.By], domain.CollabDraft{Partner: c.Partner, Summary: c.Summary}, store.Once{})
+		collab, _, err := l.store.RecordCollab(ctx, l.callers[c.By], domain.CollabDraft{Partner: c.Partner, Summary: c.Summary}, domain.IdempotencyKey{})
 		id = collab.ID
 		return err
 	})

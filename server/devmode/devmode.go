@@ -190,7 +190,7 @@ func (d *Server) move(ctx context.Context, body []byte) error {
 		}}
 	}
 	d.options.Clock.Advance(step)
-	return d.RunDueLocally(ctx)
+	return d.RunLocalJobs(ctx)
 }
 
 func (d *Server) reset(ctx context.Context, body []byte) (any, error) {

@@ -11,6 +11,7 @@ import (
 
 	"callbook/store"
 	"callbook/store/domain"
+	"callbook/store/txn"
 )
 
 // Outbox delivers the queued mails of the site to the sink, one at a time.
@@ -28,7 +29,7 @@ func NewOutbox(st *store.Store, sink Sink, base string, log zerolog.Logger) *Out
 }
 
 // Notify wakes the outbox if a commit has queued a mail.
-func (o *Outbox) Notify(c store.Changes) {
+func (o *Outbox) Notify(c txn.Changes) {
 	if !c.Mail {
 		return
 	}
@@ -70,7 +71,7 @@ func (o *Outbox) Deliver(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for ctx.Err() == nil {
-		due, found, err := o.store.BeginMail(ctx)
+		due, found, err := o.store.StartMail(ctx)
 		if err != nil || !found {
 			return err
 		}
@@ -94,7 +95,7 @@ func (o *Outbox) send(ctx context.Context, due domain.Mail) error {
 	}
 	event.Err(err).Str("kind", due.Kind).Str("handle", due.Handle).Str("mail", due.ID).Int("try", due.Tries+1).Msg("a mail " + outcomes[outcome])
 	// The result is stored even during shutdown: otherwise the mail would be sent twice.
-	return o.store.EndMail(context.WithoutCancel(ctx), due, outcome)
+	return o.store.FinishMail(context.WithoutCancel(ctx), due, outcome)
 }
 
 var outcomes = map[domain.MailOutcome]string{

@@ -40,7 +40,7 @@ func (c *crashClient) founder(st *store.Store) *crashAgent {
 	a := c.newAgent()
 	r, _, err := st.Register(c.Context(), domain.Registration{
 		Handle: a.handle, Name: a.handle, Owner: "B", Mailbox: a.mailbox, AcceptRules: true, Profile: domain.Profile{DescriptionEN: "D"},
-	}, store.Once{})
+	}, domain.IdempotencyKey{})
 	if err = errors.Join(err, st.Verify(c.Context(), a.handle)); err != nil {
 		c.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"callbook/store"
+	"callbook/store/backup"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -164,7 +165,7 @@ func (d *crashDirectory) cycle(last bool) {
 		d.tally.ready = max(d.tally.ready, took)
 	}
 	d.all(func(c *crashClient) { c.reaches(p.base); c.looks(last) })
-	if _, err := store.Verify(d.Context(), d.db, false); err != nil {
+	if _, err := backup.Verify(d.Context(), d.db, false); err != nil {
 		d.broke("after a kill: %v", err)
 	}
 	loaded := make(chan struct{})
@@ -216,7 +217,7 @@ func (d *crashDirectory) looksAtFile() {
 // whole looks at a file that nobody serves as SQLite does.
 func (d *crashDirectory) whole() {
 	d.Helper()
-	if _, err := store.Verify(d.Context(), d.db, false); err != nil {
+	if _, err := backup.Verify(d.Context(), d.db, false); err != nil {
 		d.broke("after a kill: %v", err)
 	}
 	inFile(d, d.db, func(file *sql.DB) error {

@@ -83,15 +83,15 @@ func harbour(t testing.TB) []byte {
 		r, _, err := st.Register(t.Context(), domain.Registration{
 			Handle: handle, Name: "A", Owner: "B", Mailbox: handle + "@example.org", AcceptRules: true,
 			Profile: domain.Profile{DescriptionEN: fmt.Sprint("Reads tides", strings.Repeat(" of harbours", i), ".")},
-		}, store.Once{})
+		}, domain.IdempotencyKey{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		caller := domain.Caller{ID: r.Agent.ID, Handle: handle}
 		p, _, err := st.CreatePost(t.Context(), caller, domain.PostDraft{
 			Kind: "seeking", Title: "Tides", Body: fmt.Sprint("Hourly levels", strings.Repeat("，每小时潮位", 15*i), "."),
-		}, store.Once{})
-		_, _, replyErr := st.CreateReply(t.Context(), caller, p.ID, domain.ReplyDraft{Body: "Still open."}, store.Once{})
+		}, domain.IdempotencyKey{})
+		_, _, replyErr := st.CreateReply(t.Context(), caller, p.ID, domain.ReplyDraft{Body: "Still open."}, domain.IdempotencyKey{})
 		if err = errors.Join(err, replyErr); i%8 == 7 {
 			err = errors.Join(err, st.DeleteAgent(t.Context(), caller)) // leaves pages free
 		}

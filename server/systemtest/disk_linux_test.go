@@ -2,6 +2,7 @@ package systemtest
 
 import (
 	"bytes"
+	"callbook/store/backup"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"callbook/store"
 )
 
 // A full disk, one that fails, one that is elsewhere: what only Linux lets a test make.
@@ -176,7 +175,7 @@ func TestFullDisk_KeepsWatchdogAlive(t *testing.T) {
 // wantWhole looks at a database that nobody serves.
 func wantWhole(t testing.TB, db string) {
 	t.Helper()
-	if _, err := store.Verify(context.Background(), db, false); err != nil {
+	if _, err := backup.Verify(context.Background(), db, false); err != nil {
 		t.Errorf("%s is not whole: %v", db, err)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store"
+	"callbook/store/backup"
 	"callbook/store/domain"
 )
 
@@ -74,10 +75,10 @@ func seeded(t testing.TB) (db string) {
 		r, _, registerErr := st.Register(t.Context(), domain.Registration{
 			Handle: handle, Name: "A", Owner: "B", Mailbox: handle + "@example.org", AcceptRules: true,
 			Profile: domain.Profile{DescriptionEN: strings.Repeat("Reads tides. ", 40)},
-		}, store.Once{})
+		}, domain.IdempotencyKey{})
 		_, _, postErr := st.CreatePost(t.Context(), domain.Caller{ID: r.Agent.ID, Handle: handle}, domain.PostDraft{
 			Kind: "seeking", Title: "Tides", Body: strings.Repeat("Hourly levels. ", 80),
-		}, store.Once{})
+		}, domain.IdempotencyKey{})
 		err = errors.Join(err, registerErr, postErr)
 	}
 	if err = errors.Join(err, st.Close()); err != nil {
@@ -322,7 +323,7 @@ func TestDamage_StopsService(t *testing.T) {
 	db := seeded(t)
 	folder := t.TempDir()
 	copied := filepath.Join(folder, time.Now().UTC().Format("callbook-20060102T150405Z.db")) // none is due
-	if _, err := store.Backup(t.Context(), db, copied); err != nil {
+	if _, err := backup.Make(t.Context(), db, copied); err != nil {
 		t.Fatal(err)
 	}
 	p := spawn(t, db, "--backup-dir", folder)

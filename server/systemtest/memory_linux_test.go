@@ -73,13 +73,13 @@ func joins(ctx context.Context, st *store.Store, n int) error {
 		Handle: fmt.Sprintf("agent-%d", n), Name: fmt.Sprintf("Agent %d", n), Owner: "Harbour office", Mailbox: fmt.Sprintf("a%d@example.org", n),
 		Profile: domain.Profile{DescriptionEN: strings.Repeat(words+" ", 4), Capabilities: []string{"tides"}, Languages: []string{"en"}},
 	}
-	registered, _, err := st.Register(ctx, r, store.Once{})
+	registered, _, err := st.Register(ctx, r, domain.IdempotencyKey{})
 	if err != nil {
 		return err
 	}
 	caller := domain.Caller{ID: registered.Agent.ID, Handle: r.Handle}
 	_, menuErr := st.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "Tide table", Deliverable: words, Mode: "free"}}})
-	_, _, postErr := st.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "Levels of " + words[:20], Body: words}, store.Once{})
+	_, _, postErr := st.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "Levels of " + words[:20], Body: words}, domain.IdempotencyKey{})
 	return errors.Join(menuErr, postErr, st.Verify(ctx, r.Handle))
 }
 

@@ -60,14 +60,14 @@ const (
 func settle(ctx context.Context, st *store.Store) error {
 	for range dueRuns {
 		began := time.Now()
-		if err := st.RunDue(ctx); err != nil {
+		if err := st.RunJobs(ctx); err != nil {
 			return err
 		}
 		if time.Since(began) < dueNothing {
 			break
 		}
 	}
-	return st.CheckWhole(ctx)
+	return st.CheckFile(ctx)
 }
 
 // openStore opens a directory without limits by the day.
@@ -167,7 +167,7 @@ func (f *filling) join(ctx context.Context) error {
 
 func (f *filling) joinOne(ctx context.Context, n int) error {
 	r := registration(n)
-	registered, _, err := f.store.Register(ctx, r, store.Once{})
+	registered, _, err := f.store.Register(ctx, r, domain.IdempotencyKey{})
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (f *filling) joinOne(ctx context.Context, n int) error {
 		}
 	}
 	for i := range callsEach {
-		if _, _, err := f.store.CreatePost(ctx, caller, f.call(callsEach*n+i, f.joined(n)), store.Once{}); err != nil {
+		if _, _, err := f.store.CreatePost(ctx, caller, f.call(callsEach*n+i, f.joined(n)), domain.IdempotencyKey{}); err != nil {
 			return err
 		}
 	}
@@ -243,7 +243,7 @@ func (f *filling) claim(ctx context.Context) error {
 		return err
 	}
 	return each(ctx, 64, claimed, func(ctx context.Context, _ int) error {
-		mail, due, err := f.store.BeginMail(ctx)
+		mail, due, err := f.store.StartMail(ctx)
 		if err != nil || !due {
 			return err
 		}
@@ -252,7 +252,7 @@ func (f *filling) claim(ctx context.Context) error {
 			return err
 		}
 		_, err = f.store.ActAsOwner(ctx, domain.OwnerSubmission{Token: mail.Secret, Form: page.Form, Act: domain.OwnerConfirm})
-		return errors.Join(err, f.store.EndMail(ctx, mail, domain.MailDelivered))
+		return errors.Join(err, f.store.FinishMail(ctx, mail, domain.MailDelivered))
 	})
 }
 

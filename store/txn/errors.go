@@ -1,4 +1,4 @@
-package store
+package txn
 
 import (
 	"database/sql"
@@ -9,9 +9,9 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// publicError gives an error of the database the code that its caller can act on. Anything else
-// stays the program's own error.
-func publicError(err error) error {
+// PublicError returns storage_full or unavailable for an error of the database that means so,
+// and any other error unchanged.
+func PublicError(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -23,8 +23,8 @@ func publicError(err error) error {
 	return err
 }
 
-// orNotFound turns the absence of a row into the error not_found.
-func orNotFound(err error) error {
+// OrNotFound returns not_found for sql.ErrNoRows, and any other error unchanged.
+func OrNotFound(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return domain.NewError(domain.CodeNotFound)
 	}

@@ -1,7 +1,7 @@
-package store
+// Package export reads everything that is stored about an agent.
+package export
 
 import (
-	"callbook/store/domain"
 	"context"
 	"fmt"
 	"slices"
@@ -9,42 +9,15 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"callbook/store/domain"
 )
 
-// Me returns the caller's own view of itself.
-func (s *Store) Me(ctx context.Context, caller domain.Caller) (own domain.OwnAgent, err error) {
-	if own.Card, err = s.Card(ctx, caller.Handle); err != nil {
-		return own, err
-	}
-	var row struct {
-		Mailbox   string `db:"mailbox"`
-		WeeklyCap int    `db:"weekly_cap"`
-		Pending   int    `db:"pending"`
-		Awaiting  int    `db:"awaiting"`
-	}
-	err = orNotFound(s.get(ctx, &row, `
-		SELECT a.mailbox, a.weekly_cap,
-			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'pending' AND expires_at > ?) AS pending,
-			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'awaiting_owner' AND expires_at > ?) AS awaiting
-		FROM agents a
-		WHERE a.id = ?`, domain.TimeOf(s.clock()), domain.TimeOf(s.clock()), caller.ID))
-	if err != nil {
-		return own, err
-	}
-	own.Mailbox, own.PendingRequests, own.AwaitingReceipts = row.Mailbox, row.Pending, row.Awaiting
-	if own.Claim, err = s.ownerClaim(ctx, caller.ID); err != nil {
-		return own, err
-	}
-	own.Limits, err = s.allowances(ctx, caller, own.Card.CreatedAt, row.WeeklyCap)
-	return own, err
-}
-
-// exports says, for each table that knows of agents, which of its rows are about
-// one. A handle stands for an agent's number; hashes and tokens are left out:
-// they are of no use to anyone but the directory. So is the outbox: whether a mail
-// waits there would tell that others use the mailbox, and its recipient may be the
-// owner, whom whoever has stolen the key must not learn of.
-var exports = []struct{ table, query string }{
+// tables selects, of each table that refers to agents, the rows about agent ?1. Handles replace
+// the numbers of other agents. Hashes and tokens are omitted, since they are of use to the
+// directory alone. So is the outbox: a mail in it would reveal that others use the mailbox, or
+// reveal the owner's address to a thief of the key.
+var tables = []struct{ name, query string }{
 	{"agents", `SELECT h.handle, a.* FROM agents a JOIN handles h ON h.id = a.id WHERE a.id = ?1`},
 	{"offerings", `SELECT * FROM offerings WHERE agent_id = ?1 ORDER BY position`},
 	{"links", `SELECT * FROM links WHERE agent_id = ?1 ORDER BY seq`},
@@ -69,27 +42,33 @@ var exports = []struct{ table, query string }{
 	{"reports", `SELECT id, about, subject, reason, created_at, closed_at FROM reports WHERE reporter_id = ?1 ORDER BY seq`},
 }
 
-// Export returns everything stored about the caller as JSON members, one array
-// of rows for each table. Derived data is left out: it repeats the rest.
-func (s *Store) Export(ctx context.Context, caller domain.Caller) (string, error) {
+// Reader runs queries on the database.
+type Reader interface {
+	// SelectMaps returns every row of a query as a map by column.
+	SelectMaps(ctx context.Context, query string, args ...any) ([]map[string]any, error)
+}
+
+// Agent returns everything stored about an agent as JSON members, one array of rows for each
+// table. Derived data is omitted, since it repeats the rest.
+func Agent(ctx context.Context, r Reader, id int64) (string, error) {
 	var b strings.Builder
-	for i, e := range exports {
-		rows, err := s.exportRows(ctx, e.query, caller.ID)
+	for i, t := range tables {
+		rows, err := export(ctx, r, t.query, id)
 		if err != nil {
-			return "", fmt.Errorf("export %s: %w", e.table, err)
+			return "", fmt.Errorf("export %s: %w", t.name, err)
 		}
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(`"` + e.table + `":` + rows)
+		b.WriteString(`"` + t.name + `":` + rows)
 	}
 	return b.String(), nil
 }
 
-func (s *Store) exportRows(ctx context.Context, query string, id int64) (string, error) {
-	rows, err := s.db.SelectMaps(ctx, query, id)
+func export(ctx context.Context, r Reader, query string, id int64) (string, error) {
+	rows, err := r.SelectMaps(ctx, query, id)
 	if err != nil {
-		return "", publicError(err)
+		return "", err
 	}
 	all := []map[string]any{}
 	for _, stored := range rows {
@@ -105,11 +84,11 @@ func (s *Store) exportRows(ctx context.Context, query string, id int64) (string,
 	return string(text), err
 }
 
-// flags are the columns that hold a yes or no.
+// flags are the columns of booleans.
 var flags = []string{"contact_public", "accepting", "require_offering", "require_owner_receipt", "key_used"}
 
-// exportValue turns a column into what answers show: timestamps for times, JSON
-// for what is kept as JSON. Numbers of rows and hashes are left out.
+// exportValue converts a value as the API shows it: times to timestamps, and stored JSON to JSON.
+// It reports false for numbers of rows and for hashes.
 func exportValue(column string, value any) (any, bool) {
 	switch v := value.(type) {
 	case []byte:

@@ -2,42 +2,41 @@ package store
 
 import (
 	"callbook/store/domain"
+	"callbook/store/export"
+	"callbook/store/txn"
 	"context"
 )
 
-// spend counts one act of the agent, or refuses it with rate_limited when the
-// day's limit is met; 0 is none.
-func (t *tx) spend(agentID int64, a domain.QuotaAction, limit int) error {
-	times, err := t.spent(agentID, a, limit)
+// Me returns the caller's own view of itself.
+func (s *Store) Me(ctx context.Context, caller domain.Caller) (own domain.OwnAgent, err error) {
+	if own.Card, err = s.Card(ctx, caller.Handle); err != nil {
+		return own, err
+	}
+	var row struct {
+		Mailbox   string `db:"mailbox"`
+		WeeklyCap int    `db:"weekly_cap"`
+		Pending   int    `db:"pending"`
+		Awaiting  int    `db:"awaiting"`
+	}
+	err = txn.OrNotFound(s.db.Get(ctx, &row, `
+		SELECT a.mailbox, a.weekly_cap,
+			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'pending' AND expires_at > ?) AS pending,
+			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'awaiting_owner' AND expires_at > ?) AS awaiting
+		FROM agents a
+		WHERE a.id = ?`, s.db.Now(), s.db.Now(), caller.ID))
 	if err != nil {
-		return err
+		return own, err
 	}
-	if limit > 0 && len(times) == limit {
-		return &domain.Error{Code: domain.CodeRateLimited, Topic: string(a), Limit: limit, RetryAt: times[limit-1].Add(domain.Day).Time()}
+	own.Mailbox, own.PendingRequests, own.AwaitingReceipts = row.Mailbox, row.Pending, row.Awaiting
+	if own.Claim, err = s.ownerClaim(ctx, caller.ID); err != nil {
+		return own, err
 	}
-	return t.use(agentID, a)
-}
-
-// spent are the times of the agent's acts of the day, newest first, at most limit.
-func (t *tx) spent(agentID int64, a domain.QuotaAction, limit int) (times []domain.Time, err error) {
-	if limit == 0 {
-		return nil, nil
-	}
-	err = t.Select(&times, `
-		SELECT at FROM usage
-		WHERE agent_id = ? AND act = ? AND at > ?
-		ORDER BY at DESC
-		LIMIT ?`, agentID, a, t.now.Add(-domain.Day), limit)
-	return times, err
-}
-
-// use counts one act.
-func (t *tx) use(agentID int64, a domain.QuotaAction) error {
-	return t.Exec(`INSERT INTO usage (agent_id, act, at) VALUES (?, ?, ?)`, agentID, a, t.now)
+	own.Limits, err = s.allowances(ctx, caller, own.Card.CreatedAt, row.WeeklyCap)
+	return own, err
 }
 
 func (s *Store) allowances(ctx context.Context, caller domain.Caller, joined domain.Time, weeklyCap int) (domain.Allowances, error) {
-	now := domain.TimeOf(s.clock())
+	now := s.db.Now()
 	var used struct {
 		Posts    int `db:"posts"`
 		Replies  int `db:"replies"`
@@ -46,7 +45,7 @@ func (s *Store) allowances(ctx context.Context, caller domain.Caller, joined dom
 		Collabs  int `db:"collabs"`
 		Mails    int `db:"mails"`
 	}
-	err := s.get(ctx, &used, `
+	err := s.db.Get(ctx, &used, `
 		SELECT
 			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'post' AND at > ?3) AS posts,
 			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'reply' AND at > ?3) AS replies,
@@ -64,6 +63,11 @@ func (s *Store) allowances(ctx context.Context, caller domain.Caller, joined dom
 		Collabs:          domain.NewAllowance(s.quotas.Collabs, used.Collabs),
 		Mails:            domain.NewAllowance(s.mails.Agent, used.Mails),
 	}, err
+}
+
+// Export returns everything stored about the caller as JSON members; see export.Agent.
+func (s *Store) Export(ctx context.Context, caller domain.Caller) (string, error) {
+	return export.Agent(ctx, s.db, caller.ID)
 }
 
 // MailCaps returns the caps on mails in force.

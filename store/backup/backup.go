@@ -1,28 +1,18 @@
-package store
+// Package backup makes, checks and restores backups of a directory, and counts what they
+// contain. It does with package sqlitedb what the operator's commands need.
+package backup
 
 import (
 	"context"
-	"io/fs"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 
-	"callbook/schema"
 	"callbook/store/sqlitedb"
+	"callbook/store/txn"
 )
 
-// applicationID marks a file as Callbook's: "Call".
-const applicationID = 0x43616c6c
-
-// formatWith returns the format of the directory's files, with other migrations if any are given.
-func formatWith(migrations fs.FS) (f sqlitedb.Format, err error) {
-	if migrations == nil {
-		migrations, err = fs.Sub(schema.Migrations, schema.Folder)
-	}
-	return sqlitedb.Format{ApplicationID: applicationID, Migrations: migrations}, err
-}
-
-// Contents counts the records of a database file, for the operator who made, checked or restored it.
+// Contents counts the records of a database file, for the operator who makes, checks or restores it.
 type Contents struct {
 	Agents   int `db:"agents"`
 	Posts    int `db:"posts"`
@@ -32,10 +22,10 @@ type Contents struct {
 	sqlitedb.Info
 }
 
-// count calls f with the format of the directory's files, and counts into c the records of the file
-// that f verifies.
+// count calls f with the format of the directory's files, and sets c to the numbers of records in the
+// file that f verifies.
 func (c *Contents) count(f func(sqlitedb.Format) (sqlitedb.Info, error)) error {
-	format, err := formatWith(nil)
+	format, err := txn.Format(nil)
 	if err != nil {
 		return err
 	}
@@ -50,16 +40,17 @@ func (c *Contents) count(f func(sqlitedb.Format) (sqlitedb.Info, error)) error {
 	return err
 }
 
-// Backup is sqlitedb.Backup for a directory.
-func Backup(ctx context.Context, path, to string) (c Contents, err error) {
+// Make is sqlitedb.Backup for a directory.
+func Make(ctx context.Context, path, to string) (c Contents, err error) {
 	err = c.count(func(f sqlitedb.Format) (sqlitedb.Info, error) { return sqlitedb.Backup(ctx, path, to, f) })
 	return c, err
 }
 
-// RunSchedule makes the next scheduled backup if it is due, and returns its name; empty when none was.
+// RunSchedule makes the next scheduled backup if it is due, and returns its name; empty if it was not
+// due.
 func RunSchedule(ctx context.Context, schedule sqlitedb.Schedule, now time.Time) (name string, c Contents, err error) {
 	name, err = schedule.Run(ctx, now, func(ctx context.Context, path, to string) (err error) {
-		c, err = Backup(ctx, path, to)
+		c, err = Make(ctx, path, to)
 		return err
 	})
 	return name, c, err

@@ -1,0 +1,89 @@
+package document
+
+import (
+	"callbook/store/domain"
+	"callbook/store/txn"
+)
+
+// AgentRow is a row of the table agents with its handle.
+type AgentRow struct {
+	domain.Agent
+	domain.Suspension
+	ID            int64        `db:"id"`
+	Mailbox       string       `db:"mailbox"`
+	ContactPublic bool         `db:"contact_public"`
+	ClaimedAt     *domain.Time `db:"claimed_at"`
+	LastActiveAt  domain.Time  `db:"last_active_at"`
+}
+
+const selectAgents = `
+	SELECT a.id, h.handle, a.name, a.owner, a.mailbox, a.contact_public, a.tagline,
+		a.description_en, a.description_zh, a.capabilities, a.languages, a.homepage, a.model,
+		a.accepting AS "contact_policy.accepting", a.min_level AS "contact_policy.min_level",
+		a.require_offering AS "contact_policy.require_offering", a.weekly_cap AS "contact_policy.weekly_cap",
+		a.policy_note AS "contact_policy.note", a.require_owner_receipt AS "contact_policy.require_owner_receipt",
+		a.verified_at, a.claimed_at, a.suspended_at, a.suspended_until, a.suspension_reason,
+		a.created_at, a.updated_at, a.last_active_at
+	FROM handles h
+	JOIN agents a ON a.id = h.id`
+
+// Level returns the trust level of the agent (specification: Trust level).
+func (a *AgentRow) Level() int {
+	switch {
+	case a.ClaimedAt != nil:
+		return 2
+	case a.VerifiedAt != nil:
+		return 1
+	}
+	return 0
+}
+
+// Agent returns the row of an existing agent.
+func Agent(t *txn.Tx, id int64) (row AgentRow, err error) {
+	err = t.Get(&row, selectAgents+` WHERE h.id = ?`, id)
+	return row, err
+}
+
+// FindAgent returns the row of the agent that has a handle, and reports whether there is one.
+func FindAgent(t *txn.Tx, handle string) (row AgentRow, found bool, err error) {
+	found, err = t.Find(&row, selectAgents+` WHERE h.handle = ?`, handle)
+	return row, found, err
+}
+
+// Offerings returns the menu of an agent.
+func Offerings(t *txn.Tx, agentID int64) ([]domain.Offering, error) {
+	offerings := []domain.Offering{}
+	err := t.Select(&offerings, `
+		SELECT id, title, deliverable, mode, for_whom, not_doing, turnaround_days, languages, tags
+		FROM offerings
+		WHERE agent_id = ?
+		ORDER BY position`, agentID)
+	return offerings, err
+}
+
+// SelectLinks selects the links of an agent, in the order in which they were added.
+const SelectLinks = `
+	SELECT url, kind, status, proof, failure, checked_at, verified_at, expires_at
+	FROM links
+	WHERE agent_id = ?
+	ORDER BY seq`
+
+// Links returns the links of an agent, in the order in which they were added.
+func Links(t *txn.Tx, agentID int64) ([]domain.Link, error) {
+	links := []domain.Link{}
+	err := t.Select(&links, SelectLinks, agentID)
+	return links, err
+}
+
+// PostRow is a row of the table posts.
+type PostRow struct {
+	domain.Post
+	Seq       int64       `db:"seq"`
+	AuthorID  int64       `db:"author_id"`
+	CreatedAt domain.Time `db:"created_at"`
+}
+
+// SelectPostRow selects rows of the table posts.
+const SelectPostRow = `
+	SELECT seq, id, author_id, kind, title, body, deliverable, deadline, constraints, languages, tags, lang, created_at
+	FROM posts`

@@ -1,0 +1,67 @@
+package document
+
+import (
+	"fmt"
+
+	"callbook/store/domain"
+	"callbook/store/search"
+)
+
+// The kinds of facets of the search rows.
+const (
+	FacetHandle rune = iota
+	FacetCapability
+	FacetLanguage // each beginning of a tag: zh of zh-CN
+	FacetLevel    // "0", or "from1" and "from2" up to the level
+	FacetKind     // of a post
+	FacetTag
+	FacetAuthor
+	FacetOpen // of a post whose deadline has not passed
+)
+
+// agentSearchRow returns the row of an agent in the full-text table.
+func agentSearchRow(a *domain.Agent) search.Row {
+	first := []string{a.Handle, a.Name}
+	second := append([]string{domain.Deref(a.Tagline), a.Owner}, a.Capabilities...)
+	third := []string{a.DescriptionEN, a.DescriptionZH}
+	for _, o := range a.Offerings {
+		first = append(first, o.Title)
+		second = append(second, o.Deliverable)
+		third = append(append(third, domain.Deref(o.ForWhom)), o.Tags...)
+	}
+	facets := []string{search.Facet(FacetHandle, a.Handle)}
+	for _, c := range a.Capabilities {
+		facets = append(facets, search.Facet(FacetCapability, c))
+	}
+	for _, l := range a.Languages {
+		for i, r := range l + "-" {
+			if r == '-' {
+				facets = append(facets, search.Facet(FacetLanguage, l[:i]))
+			}
+		}
+	}
+	if a.Trust.Level == 0 {
+		facets = append(facets, search.Facet(FacetLevel, "0"))
+	}
+	for n := 1; n <= a.Trust.Level; n++ {
+		facets = append(facets, search.Facet(FacetLevel, fmt.Sprintf("from%d", n)))
+	}
+	return search.Row{First: first, Second: second, Third: third, Facets: facets}
+}
+
+// searchRow returns the row of a post in the full-text table.
+func (p *PostRow) searchRow(author string, open bool) search.Row {
+	facets := []string{search.Facet(FacetKind, p.Kind), search.Facet(FacetAuthor, author)}
+	for _, tag := range p.Tags {
+		facets = append(facets, search.Facet(FacetTag, tag))
+	}
+	if open {
+		facets = append(facets, search.Facet(FacetOpen, ""))
+	}
+	return search.Row{
+		First:  []string{p.Title},
+		Second: append([]string{domain.Deref(p.Deliverable)}, p.Tags...),
+		Third:  []string{p.Body, domain.Deref(p.Constraints)},
+		Facets: facets,
+	}
+}

@@ -1,0 +1,129 @@
+package store
+
+import (
+	"callbook/store/domain"
+	"callbook/store/outbox"
+	"callbook/store/txn"
+	"context"
+	"errors"
+	"fmt"
+)
+
+// RunJobs runs the jobs that are due: it rebuilds posts whose deadline has passed, expires
+// requests, links and mails, ends suspensions, deletes what is past its retention, and maintains
+// the database file; see package maintenance. It should run every minute. Then deleted personal
+// data leaves the files within ten minutes, copies that SQLite left when it moved rows within 25
+// hours, and words that no row contains leave the full-text tables within two days.
+func (s *Store) RunJobs(ctx context.Context) error {
+	var errs []error
+	// Each job has its own transactions, so that one that fails does not prevent the others.
+	for _, job := range []struct {
+		name string
+		run  func(*tx) (records int, err error)
+	}{
+		{"close posts", (*tx).closePosts},
+		{"end suspensions", (*tx).endSuspensions},
+		{"expire requests", func(t *tx) (int, error) { return t.expireRequests("") }},
+		{"expire links", (*tx).expireLinks},
+		{"expire mails", func(t *tx) (int, error) { return 0, outbox.DeleteExpired(t.Tx) }},
+		{"delete old events", func(t *tx) (int, error) { return 0, t.deleteOldEvents() }},
+		{"delete old records", func(t *tx) (int, error) { return 0, t.deleteOld() }},
+	} {
+		if err := s.runJob(ctx, job.run); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", job.name, err))
+		}
+	}
+	return errors.Join(append(errs, s.maintenance.Run(ctx))...)
+}
+
+// jobBatch is how many records one transaction of a job handles, so that requests do not wait
+// for long.
+const jobBatch = 250
+
+// runJob runs a job in transactions until it finds less than a batch of records.
+func (s *Store) runJob(ctx context.Context, job func(*tx) (records int, err error)) error {
+	for {
+		var records int
+		err := s.db.WriteBackground(ctx, s.run(func(t *tx) (err error) {
+			records, err = job(t)
+			return err
+		}))
+		if err != nil || records < jobBatch {
+			return err
+		}
+	}
+}
+
+// deleteOld deletes records past their retention.
+func (t *tx) deleteOld() error {
+	for _, old := range []struct {
+		query string
+		since domain.Time
+	}{
+		{`DELETE FROM idempotency WHERE created_at <= ?`, t.Now.Add(-domain.IdempotencyRetention)},
+		{`DELETE FROM usage WHERE at <= ?`, t.Now.Add(-domain.UsageRetention)},
+		// Records of a clock that ran ahead would count against limits for too long.
+		{`DELETE FROM usage WHERE at > ?`, t.Now.Add(domain.Day)},
+		{`DELETE FROM mail_log WHERE at <= ?`, t.Now.Add(-domain.Day)},
+		{`DELETE FROM mail_log WHERE at > ?`, t.Now.Add(domain.Day)},
+		// A code with too many wrong attempts stays until it is replaced.
+		{`DELETE FROM codes WHERE expires_at <= ? AND wrong_tries < 5`, t.Now.Add(-domain.Day)},
+		{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`, t.Now.Add(-claimKept)},
+		{`UPDATE reports SET reporter = NULL WHERE about = 'post' AND reporter IS NOT NULL AND created_at <= ?`, t.Now.Add(-domain.ReportWindow)},
+		{`UPDATE reports SET reporter = NULL WHERE about = 'claim' AND reporter IS NOT NULL AND created_at <= ?`, t.Now.Add(-unwantedAge)},
+	} {
+		if err := t.Exec(old.query, old.since); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endSuspensions shows the agents again whose suspension has ended.
+func (t *tx) endSuspensions() (int, error) {
+	var ended []int64
+	err := t.Select(&ended, `
+		SELECT id FROM agents
+		WHERE suspended_until <= ? AND NOT EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = id)
+		LIMIT ?`, t.Now, jobBatch)
+	t.TouchAgent(ended...)
+	return len(ended), err
+}
+
+// ErrNotDev is returned for a file that callbook dev did not create.
+var ErrNotDev = errors.New("this directory was not made by callbook dev, which could empty it; give another --db")
+
+// MarkDev marks a fresh directory as one of callbook dev. It returns ErrNotDev for another that is
+// not marked.
+func (s *Store) MarkDev(ctx context.Context, fresh bool) error {
+	return s.write(ctx, func(t *tx) error {
+		if fresh {
+			return t.Exec(`INSERT INTO site (name, value) VALUES ('dev', ?)`, []byte(t.Now.String()))
+		}
+		var since []byte
+		marked, err := t.Find(&since, `SELECT value FROM site WHERE name = 'dev'`)
+		if err == nil && !marked {
+			err = ErrNotDev
+		}
+		return err
+	})
+}
+
+// Clear deletes everything in the directory, including handles, for tests of agents.
+func (s *Store) Clear(ctx context.Context) error {
+	return s.write(ctx, func(t *tx) error {
+		for _, table := range []string{
+			"outbox", "mail_log", "reports", "audit", "blocked_words", "blocks", "requests", "collabs",
+			"agents", "handles", "sqlite_sequence",
+		} {
+			if err := t.Exec(`DELETE FROM ` + table); err != nil {
+				return fmt.Errorf("clear %s: %w", table, err)
+			}
+		}
+		if err := t.ClearSearch(); err != nil {
+			return err
+		}
+		t.Changes = txn.Everything
+		return nil
+	})
+}

@@ -1,0 +1,306 @@
+package listing
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"callbook/store/search"
+)
+
+// Index is a full-text table with the queries that a search of it needs.
+type Index struct {
+	IDs    string // selects a page of matches as id; values: expression, id below, bounds, limit, offset
+	Count  string // counts the matches as n; values: expression, bounds, limit
+	common string // counts the matches without bounds; values: expression, limit
+	newest string // selects the highest id
+	one    string // selects a match by its id; values: expression, id, bounds
+	near   string // selects the words between two texts, with how many records contain them
+}
+
+// NewIndex returns the queries of a full-text table. words is its table of words, documents
+// and key are the table and column of the records that it indexes, and where is a condition
+// that all matches meet, whose values are the bounds.
+func NewIndex(table, words, documents, key, where string) Index {
+	matches := `FROM ` + table + ` WHERE ` + table + ` MATCH ?`
+	return Index{
+		IDs:    `SELECT rowid AS id ` + matches + ` AND rowid < ?` + where + ` ORDER BY rowid DESC LIMIT ? OFFSET ?`,
+		Count:  `SELECT COUNT(*) AS n FROM (SELECT rowid ` + matches + where + ` LIMIT ?)`,
+		common: `SELECT COUNT(*) FROM (SELECT rowid ` + matches + ` LIMIT ?)`,
+		one:    `SELECT rowid ` + matches + ` AND rowid = ?` + where,
+		newest: `SELECT COALESCE(MAX(` + key + `), 0) FROM ` + documents,
+		near:   `SELECT term AS word, doc AS count FROM ` + words + ` WHERE term >= ? AND term < ? LIMIT ?`,
+	}
+}
+
+// countMatches counts the records that match an expression, up to CountLimit.
+func (x *Index) countMatches(ctx context.Context, r Reader, expression string) (n int, err error) {
+	err = r.Get(ctx, &n, x.common, expression, CountLimit)
+	return n, err
+}
+
+func (x *Index) countWords(ctx context.Context, r Reader, words []search.Word) (counts []int, err error) {
+	counts = make([]int, len(words))
+	for i, w := range words {
+		if counts[i], err = x.countMatches(ctx, r, w.Expression()); err != nil {
+			return nil, err
+		}
+	}
+	return counts, nil
+}
+
+// ParseQuery parses a query. If it has more than search.MaxWords words, the rarest are used.
+func (x *Index) ParseQuery(ctx context.Context, r Reader, text string) (search.Query, error) {
+	q := search.Parse(text)
+	if len(q.Words) <= search.MaxWords {
+		return q, nil
+	}
+	counts, err := x.countWords(ctx, r, q.Words)
+	return q.Keep(counts), err
+}
+
+// SetMatch makes the list one of the records that match every word of words within facets, in
+// tiers. exact is the facet of a record that comes before all others; empty for none.
+// everything is the expression if there are neither words nor facets.
+func (q *Query) SetMatch(words search.Query, facets []string, exact, everything string) {
+	switch {
+	case !words.Empty():
+		q.all = words.All(facets)
+		q.tiers = []string{""} // so that the number of a tier does not depend on exact
+		before := ""
+		if exact != "" {
+			q.tiers[0] = search.Within("", append(facets, exact))
+			before = " NOT " + search.Within("", []string{exact})
+		}
+		for n := range search.Tiers {
+			q.tiers = append(q.tiers, "("+words.Tier(n, facets)+before+")")
+		}
+	case len(facets) > 0:
+		q.all = search.Within("", facets)
+		q.tiers = []string{q.all}
+	default:
+		q.all, q.tiers = everything, []string{everything}
+	}
+}
+
+// Search is what a list searches for.
+type Search struct {
+	search.Query
+	Index  *Index
+	Text   string // the query as the caller wrote it
+	Facets []string
+	Strict bool   // without partial matches
+	ByID   string // selects one record of a page; value: its id
+}
+
+// Hint explains why no record matches every word of a query.
+type Hint struct {
+	Words      []HintWord // words of the query that the index has
+	DidYouMean string     // the query with its unknown words replaced by indexed ones; empty for none
+}
+
+// HintWord is a word of a query that the index has.
+type HintWord struct {
+	Word  string
+	Count int // records that match it, at most CountLimit
+}
+
+// ReadSearch reads one page of a search: strict matches first, then, if these do not fill a
+// page, partial matches. q has its expressions by SetMatch. Without a query it is Read. It
+// returns invalid_query if the cursor is not one of this list.
+func ReadSearch[T Record](ctx context.Context, r Reader, q *Query, s Search, page Page) (List[T], error) {
+	if s.Empty() && s.Text == "" {
+		return Read[T](ctx, r, q, page)
+	}
+	from, err := ParseCursor(q.Name, page.Cursor)
+	if err != nil || s.Empty() { // nothing matches a query without letters and digits
+		return List[T]{Items: []T{}, TotalIsExact: true, Hint: &Hint{}}, err
+	}
+	list, err := Read[T](ctx, r, q, page)
+	if err != nil {
+		return list, err
+	}
+	run := searchRun{Search: s, r: r, q: q, near: map[string]string{}}
+	if page.Cursor == "" && !s.Strict && list.TotalIsExact && list.Total < page.Limit && list.Next == "" {
+		if from.rest, err = run.partialMatches(ctx); err != nil {
+			return list, err
+		}
+		from.some = len(from.rest)
+	}
+	if s.Strict {
+		from.rest, from.some = nil, 0
+	}
+	list.TotalSome = from.some
+	if err := appendPartial(ctx, &run, &list, from, page.Limit); err != nil {
+		return list, err
+	}
+	if list.Total == 0 {
+		list.Hint, err = run.hint(ctx)
+	}
+	return list, err
+}
+
+// searchRun is the state of one search.
+type searchRun struct {
+	Search
+	r    Reader
+	q    *Query
+	near map[string]string // nearest indexed words by words of the query
+}
+
+// partialMatches returns the records that match some words of the query within facets and
+// bounds, ranked, without those that match all words.
+func (s *searchRun) partialMatches(ctx context.Context) ([]int64, error) {
+	var records int
+	if err := s.r.Get(ctx, &records, s.Index.newest); err != nil {
+		return nil, err
+	}
+	strict, err := s.matches(ctx, s.q.all, search.MaxPartial)
+	if err != nil {
+		return nil, err
+	}
+	var found []search.Found
+	for _, part := range s.Parts() {
+		f, err := s.findPart(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, f)
+	}
+	return search.Rank(found, records, strict), nil
+}
+
+func (s *searchRun) matches(ctx context.Context, expression string, limit int) (ids []int64, err error) {
+	args := append(s.q.args(expression, Last), s.q.Bounds...)
+	err = s.r.Select(ctx, &ids, s.Index.IDs, append(args, limit, 0)...)
+	return ids, err
+}
+
+// findPart returns the matches of a part of the query, or of the nearest word if the index does
+// not have that of the part.
+func (s *searchRun) findPart(ctx context.Context, part search.Part) (f search.Found, err error) {
+	f.Part = part
+	if f.Count, err = s.Index.countMatches(ctx, s.r, part.Expression); err != nil {
+		return f, err
+	}
+	if f.Count == 0 && part.Word != "" {
+		near, err := s.nearWord(ctx, part.Word)
+		if err != nil || near == "" {
+			return f, err
+		}
+		f.Part = part.Near(near)
+		if f.Count, err = s.Index.countMatches(ctx, s.r, f.Expression); err != nil {
+			return f, err
+		}
+	}
+	if f.Count == 0 {
+		return f, nil
+	}
+	if f.IDs, err = s.matches(ctx, search.Within(f.Expression, s.Facets), search.PartMatches); err != nil {
+		return f, err
+	}
+	f.Upper, err = s.matches(ctx, search.Within(f.Part.Upper(), s.Facets), search.PartMatches)
+	return f, err
+}
+
+// hint explains a search without strict matches.
+func (s *searchRun) hint(ctx context.Context) (*Hint, error) {
+	counts, err := s.Index.countWords(ctx, s.r, s.Words)
+	if err != nil {
+		return nil, err
+	}
+	h := &Hint{Words: []HintWord{}}
+	suggestion, replaced, complete := make([]string, 0, len(s.Words)), false, true
+	for i, w := range s.Words {
+		indexed := 0
+		if exact, ok := w.Exact(); ok { // otherwise the hint would repeat words that the caller invented
+			if indexed, err = s.Index.countMatches(ctx, s.r, exact); err != nil {
+				return nil, err
+			}
+		}
+		if indexed > 0 {
+			h.Words = append(h.Words, HintWord{Word: w.Text, Count: counts[i]})
+			suggestion = append(suggestion, w.Text)
+			continue
+		}
+		near, err := s.nearWord(ctx, w.Text)
+		if err != nil {
+			return nil, err
+		}
+		complete = complete && near != ""
+		suggestion, replaced = append(suggestion, near), true
+	}
+	if replaced && complete {
+		h.DidYouMean = strings.Join(suggestion, " ")
+	}
+	return h, nil
+}
+
+// A word that the index does not have is compared with at most maxNear words, within
+// nearTimeout: the index reads the rows of each word to list it.
+const (
+	maxNear     = 2000
+	nearTimeout = 20 * time.Millisecond
+)
+
+// nearWord returns the indexed word that is nearest to word and begins like it; empty if there
+// is none, or none was found in time.
+func (s *searchRun) nearWord(ctx context.Context, word string) (string, error) {
+	if near, ok := s.near[word]; ok {
+		return near, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, nearTimeout)
+	defer cancel()
+	near := search.NewNear(word)
+	for _, beginning := range near.Beginnings() {
+		var words []struct {
+			Word  string
+			Count int
+		}
+		err := s.r.Select(limited, &words, s.Index.near, beginning, beginning+string(utf8.MaxRune), maxNear)
+		if limited.Err() != nil && ctx.Err() == nil {
+			break // compare those that were read
+		}
+		if err != nil {
+			return "", err
+		}
+		for _, w := range words {
+			near.Add(w.Word, w.Count)
+		}
+	}
+	s.near[word] = near.Word
+	return near.Word, nil
+}
+
+// appendPartial appends the partial matches that fit on a page, and sets the cursor of the rest.
+// It skips records that have been deleted.
+func appendPartial[T Record](ctx context.Context, s *searchRun, list *List[T], from Position, limit int) error {
+	size, filter := 0, ""
+	if len(s.Facets) > 0 {
+		filter = search.Within("", s.Facets)
+	}
+	for i, id := range from.rest {
+		var item T
+		found, err := s.r.Find(ctx, &item, s.ByID, id)
+		if err == nil && found && filter != "" { // a forged cursor could contain other records
+			found, err = s.r.Find(ctx, new(int64), s.Index.one, append([]any{filter, id}, s.q.Bounds...)...)
+		}
+		if err != nil {
+			return err
+		}
+		if !found {
+			continue
+		}
+		if long, ok := any(item).(sized); ok {
+			size += long.Size()
+		}
+		if n := len(list.Items); n == limit || n > 0 && size > s.q.MaxBytes {
+			from.rest, from.Seq = from.rest[i:], 1
+			list.Next = from.Cursor()
+			return nil
+		}
+		list.Items = append(list.Items, item)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+// Package maintenance looks after the database file: it checks that the file is whole, and sees
+// to it that deleted personal data leaves it.
+//
+// SQLite overwrites deleted rows (secure_delete), but the write-ahead log keeps the pages as they
+// were until it is truncated, and the file keeps copies that SQLite left when it moved rows to
+// other pages. VACUUM rewrites the file without them.
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"callbook/store/domain"
+	"callbook/store/txn"
+)
+
+// Names of site values.
+const (
+	checkedAt      = "checked_at"          // when the whole file was last found undamaged
+	compactTriedAt = "compact_tried_at"    // when Run last started a compaction
+	optimizedAt    = "search_optimized_at" // when the full-text tables were last optimized
+)
+
+const (
+	// maxCompacted is the size of the largest file that Run compacts: writes wait meanwhile,
+	// some ten seconds at this size.
+	maxCompacted = 1 << 30
+
+	nightHour    = 3                      // UTC
+	nightAge     = time.Hour              // work that came up within this time waits for another night
+	lateAge      = domain.Day + time.Hour // work this old is done at any hour
+	compactRetry = time.Hour
+	checkAge     = domain.Day // how long a check is trusted
+)
+
+// Maintainer runs the maintenance of one database. Its methods may be called from any goroutine.
+type Maintainer struct {
+	MaxCompacted int64 // size of the largest file that Run compacts
+
+	db        *txn.DB
+	erased    atomic.Bool   // personal data was deleted since the log was last truncated
+	checked   atomic.Int64  // domain.Time when this process last checked the file; 0 if it did not
+	optimized atomic.Uint64 // commits when the full-text tables were last optimized
+}
+
+// New returns a maintainer. Before SetDB, only Erased may be called.
+func New() *Maintainer {
+	m := &Maintainer{MaxCompacted: maxCompacted}
+	m.erased.Store(true) // a program that was killed may have left deleted data in the log
+	return m
+}
+
+// SetDB sets the database, which was just opened.
+func (m *Maintainer) SetDB(db *txn.DB) {
+	m.db = db
+	if db.Unclean() { // then opening it has checked the whole file
+		m.checked.Store(int64(db.Now()))
+	}
+}
+
+// Erased records that personal data was deleted, so that Run truncates the log.
+func (m *Maintainer) Erased() { m.erased.Store(true) }
+
+// Run does the maintenance that is due: it optimizes the full-text tables and compacts the file
+// at night, and truncates the log after an erasure. It should run every minute.
+func (m *Maintainer) Run(ctx context.Context) error {
+	return errors.Join(m.optimizeSearch(ctx), m.compactIfDue(ctx), m.truncateLog(ctx))
+}
+
+// dueAtNight reports whether work that came up or was done at a time is due now: at night if
+// that was an hour ago, at any hour if a night has passed.
+func (m *Maintainer) dueAtNight(since domain.Time) bool {
+	night := m.db.Now().Time().Hour() == nightHour
+	return night && !m.db.Within(nightAge, since) || !m.db.Within(lateAge, since)
+}
+
+// optimizeSearch merges each full-text table into one segment, if anything was written since
+// the last time: a search reads every segment, and the words of deleted rows leave the file.
+func (m *Maintainer) optimizeSearch(ctx context.Context) error {
+	last, err := m.db.SiteTime(ctx, optimizedAt)
+	if commits, _ := m.db.Counts(); err != nil || !m.dueAtNight(last) || commits == m.optimized.Load() {
+		return err
+	}
+	err = m.db.WriteBackground(ctx, func(t *txn.Tx) error {
+		for _, table := range txn.SearchTables {
+			if err := t.Exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('optimize')`); err != nil {
+				return fmt.Errorf("optimize %s: %w", table, err)
+			}
+		}
+		m.erased.Store(true) // the log holds the segments as they were
+		return t.SetSiteTime(optimizedAt, t.Now)
+	})
+	if err == nil {
+		commits, _ := m.db.Counts()
+		m.optimized.Store(commits)
+	}
+	return err
+}
+
+// compactIfDue compacts the file at night if something was erased since the last time, unless it
+// is too large.
+func (m *Maintainer) compactIfDue(ctx context.Context) error {
+	if m.db.Size() > m.MaxCompacted {
+		return nil
+	}
+	erased, err := m.db.SiteTime(ctx, txn.ErasedAt)
+	if err != nil || erased == 0 {
+		return err
+	}
+	tried, err := m.db.SiteTime(ctx, compactTriedAt)
+	if err != nil || m.db.Within(compactRetry, tried) || !m.dueAtNight(erased) {
+		return err
+	}
+	// Stored before, so that a program that is killed meanwhile does not compact at each start.
+	if err := m.db.WriteBackground(ctx, func(t *txn.Tx) error { return t.SetSiteTime(compactTriedAt, t.Now) }); err != nil {
+		return err
+	}
+	_, _, err = m.Compact(ctx)
+	return err
+}
+
+// Compact rewrites the whole file, and returns its size before and after; see
+// sqlitedb.DB.Compact.
+func (m *Maintainer) Compact(ctx context.Context) (before, after int64, err error) {
+	before, after, err = m.db.Compact(ctx, func(conn *sqlx.Conn) error {
+		m.erased.Store(true) // the log holds the pages as they were
+		_, err := conn.ExecContext(ctx, `DELETE FROM site WHERE name = ?`, txn.ErasedAt)
+		return err
+	})
+	return before, after, txn.PublicError(err)
+}
+
+// truncateLog empties the write-ahead log after personal data was deleted.
+func (m *Maintainer) truncateLog(ctx context.Context) error {
+	if !m.erased.CompareAndSwap(true, false) {
+		return nil
+	}
+	done, err := m.db.TruncateLog(ctx)
+	if !done {
+		m.erased.Store(true) // a reader was in the way: the next run tries again
+	}
+	return txn.PublicError(err)
+}
+
+// Check reads the whole file in the background, unless it was found undamaged within the last
+// day, and stops the database if it is damaged. It takes about a second for each 60 MB.
+func (m *Maintainer) Check(ctx context.Context) error {
+	now := m.db.Now()
+	checked := domain.Time(m.checked.Load())
+	if checked == 0 {
+		checked, _ = m.db.SiteTime(ctx, checkedAt) // if it is unreadable, check the file
+	}
+	if m.db.Within(checkAge, checked) {
+		return nil
+	}
+	if err := m.db.Check(ctx); err != nil {
+		return err
+	}
+	m.checked.Store(int64(now))
+	return m.db.Write(ctx, func(t *txn.Tx) error { return t.SetSiteTime(checkedAt, now) })
+}

@@ -1,0 +1,163 @@
+// Package txn runs the transactions of the directory's use cases. A [DB] is the open database.
+// A [Tx] is what one write sees of its transaction: the time, and what all use cases share,
+// which are ids, events, quotas, idempotency keys and values of the site.
+//
+// A Tx also collects what must happen because of the write. Before the commit, Options.Refresh
+// rebuilds the derived data of the agents that were touched, and the rows of the full-text
+// tables are replaced, once for all writes that share the transaction. After the commit,
+// Options.Committed gets the [Changes].
+package txn
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"time"
+
+	"callbook/schema"
+	"callbook/store/domain"
+	"callbook/store/sqlitedb"
+)
+
+// Options configures a DB.
+type Options struct {
+	sqlitedb.Options // without Format, Hooks and Probe, which Open sets
+
+	Random     io.Reader       // the source of ids and secrets; crypto/rand if nil
+	Migrations fs.FS           // instead of those of package schema, for tests
+	Refresh    func(*Tx) error // rebuilds the derived data of all that a transaction touched
+	Committed  func(Changes)   // is called after each commit and before its writes return
+}
+
+// DB is the open database of a directory. Its methods may be called from any goroutine. They
+// return storage_full and unavailable if the database has no room or does not respond.
+type DB struct {
+	*sqlitedb.DB
+	clock   func() time.Time
+	random  io.Reader
+	options Options
+	batch   *Tx // of the transaction that the writer has open, or had last; the writer's
+}
+
+// applicationID marks a file as Callbook's: "Call".
+const applicationID = 0x43616c6c
+
+// Format returns the format of the directory's files, with other migrations if any are given.
+func Format(migrations fs.FS) (f sqlitedb.Format, err error) {
+	if migrations == nil {
+		migrations, err = fs.Sub(schema.Migrations, schema.Folder)
+	}
+	return sqlitedb.Format{ApplicationID: applicationID, Migrations: migrations}, err
+}
+
+// probe is how the database checks that it can be read and written.
+var probe = sqlitedb.Probe{
+	Read: `SELECT COUNT(*) FROM site`,
+	Write: `
+		INSERT INTO site (name, value) VALUES ('probe', ?)
+		ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+}
+
+// Open opens the database, upgrades its schema and starts its writer.
+func Open(ctx context.Context, o Options) (db *DB, err error) {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	db = &DB{clock: o.Clock, random: o.Random, options: o}
+	if o.Format, err = Format(o.Migrations); err != nil {
+		return nil, err
+	}
+	o.Probe = probe
+	o.Hooks = sqlitedb.Hooks{
+		Begin:        func(tx *sqlitedb.Tx) { db.batch = db.newTx(tx, db.Now()) },
+		BeforeCommit: func() error { return db.batch.refresh(o.Refresh) },
+		Committed:    func() { o.Committed(db.batch.Changes) },
+		Invalidate:   func() { o.Committed(Everything) },
+	}
+	db.DB, err = sqlitedb.Open(ctx, o.Options)
+	return db, err
+}
+
+// Now returns the time of the directory's clock.
+func (db *DB) Now() domain.Time { return domain.TimeOf(db.clock()) }
+
+// Within reports whether at is at most age ago. It reports false for a time in the future, as
+// after the clock was set back.
+func (db *DB) Within(age time.Duration, at domain.Time) bool {
+	now := db.Now()
+	return now.Add(-age) <= at && at <= now
+}
+
+// Write runs act in a transaction, and returns once it is committed, or rejected and rolled
+// back. A write that has started is finished even if ctx ends. act may run twice (see package
+// sqlitedb), so it must set its results each time and have no effect outside the transaction.
+func (db *DB) Write(ctx context.Context, act func(*Tx) error) error {
+	return PublicError(db.DB.Write(ctx, db.collect(act)))
+}
+
+// WriteOrReject is Write that commits even if act returns a domain.Error, so that side effects
+// such as a counter of failed attempts persist. It returns the Error after the commit.
+func (db *DB) WriteOrReject(ctx context.Context, act func(*Tx) error) error {
+	var rejection error
+	err := db.Write(ctx, func(t *Tx) error {
+		rejection = act(t)
+		if _, rejected := errors.AsType[*domain.Error](rejection); rejected {
+			return nil
+		}
+		return rejection
+	})
+	return cmp.Or(err, rejection)
+}
+
+// WriteBackground is Write for background jobs, which requests do not delay.
+func (db *DB) WriteBackground(ctx context.Context, act func(*Tx) error) error {
+	return PublicError(db.DB.WriteBackground(ctx, db.collect(act)))
+}
+
+// TryWrite queues act without waiting for it, or drops it if the writer is busy, for a write
+// that may be lost. It calls done with the result.
+func (db *DB) TryWrite(act func(*Tx) error, done func(error)) {
+	db.DB.TryWrite(db.collect(act), done)
+}
+
+// collect returns act as a write of the database whose effects are added to the batch if it
+// succeeds.
+func (db *DB) collect(act func(*Tx) error) func(*sqlitedb.Tx) error {
+	return func(tx *sqlitedb.Tx) error {
+		t := db.newTx(tx, db.batch.Now)
+		if err := act(t); err != nil {
+			return err
+		}
+		db.batch.merge(t)
+		return nil
+	}
+}
+
+// Get reads one row into dest. It returns sql.ErrNoRows if there is none.
+func (db *DB) Get(ctx context.Context, dest any, query string, args ...any) error {
+	return PublicError(db.DB.Get(ctx, dest, query, args...))
+}
+
+// Find reads one row into dest, and reports whether there is one.
+func (db *DB) Find(ctx context.Context, dest any, query string, args ...any) (bool, error) {
+	found, err := db.DB.Find(ctx, dest, query, args...)
+	return found, PublicError(err)
+}
+
+// Select reads every row of a query, which must limit them itself, into the slice dest.
+func (db *DB) Select(ctx context.Context, dest any, query string, args ...any) error {
+	return PublicError(db.DB.Select(ctx, dest, query, args...))
+}
+
+// SelectMaps returns every row of a query as a map by column, for queries that select all
+// columns.
+func (db *DB) SelectMaps(ctx context.Context, query string, args ...any) ([]map[string]any, error) {
+	rows, err := db.DB.SelectMaps(ctx, query, args...)
+	return rows, PublicError(err)
+}

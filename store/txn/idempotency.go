@@ -1,0 +1,62 @@
+package txn
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+
+	"callbook/store/domain"
+)
+
+// Replay reads the stored response of an earlier request with the same idempotency key, if
+// there is one. caller is 0 for a registration. It returns idempotency_conflict if the earlier
+// request was another one, and not_found if its record has been deleted.
+func (t *Tx) Replay(caller int64, key domain.IdempotencyKey, response any) (agentID int64, replayed bool, err error) {
+	if key.IsZero() {
+		return 0, false, nil
+	}
+	var row struct {
+		RequestHash []byte      `db:"body_hash"`
+		AgentID     int64       `db:"agent_id"`
+		Response    *string     `db:"answer"`
+		CreatedAt   domain.Time `db:"created_at"`
+	}
+	found, err := t.Find(&row, `SELECT body_hash, agent_id, answer, created_at FROM idempotency WHERE key_hash = ?`, key.Hash(caller))
+	if err != nil || !found {
+		return 0, false, err
+	}
+	if row.CreatedAt.Add(domain.IdempotencyRetention) <= t.Now {
+		return 0, false, t.Exec(`DELETE FROM idempotency WHERE key_hash = ?`, key.Hash(caller))
+	}
+	if string(row.RequestHash) != string(key.RequestHash()) {
+		return 0, false, domain.NewError(domain.CodeIdempotencyConflict)
+	}
+	if row.Response == nil {
+		return 0, false, &domain.Error{Code: domain.CodeNotFound, Topic: "replay"}
+	}
+	if err := json.Unmarshal([]byte(*row.Response), response); err != nil {
+		return 0, false, fmt.Errorf("read the stored response: %w", err)
+	}
+	return row.AgentID, true, nil
+}
+
+// StoreResponse stores the response of a request that created subject, for Replay, until
+// agentID is deleted.
+func (t *Tx) StoreResponse(caller int64, key domain.IdempotencyKey, agentID int64, subject string, response any) error {
+	if key.IsZero() {
+		return nil
+	}
+	b, err := json.Marshal(response)
+	if err != nil {
+		return fmt.Errorf("encode the response: %w", err)
+	}
+	return t.Exec(`
+		INSERT INTO idempotency (key_hash, body_hash, agent_id, subject, answer, created_at)
+		VALUES (?, ?, ?, ?, ?, ?)`, key.Hash(caller), key.RequestHash(), agentID, subject, string(b), t.Now)
+}
+
+// EraseResponses erases the stored responses whose subject is selected by a query with one
+// value. A repeated request is still recognized.
+func (t *Tx) EraseResponses(subjects string, value any) error {
+	return t.Exec(`UPDATE idempotency SET answer = NULL WHERE subject IN (`+subjects+`)`, value)
+}

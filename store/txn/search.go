@@ -1,0 +1,74 @@
+package txn
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"callbook/store/search"
+)
+
+// The full-text tables. The rowid of each is the number of the agent or post.
+const (
+	AgentSearch = "agent_search"
+	PostSearch  = "post_search"
+)
+
+// SearchTables are all full-text tables.
+var SearchTables = []string{AgentSearch, PostSearch}
+
+type searchKey struct {
+	table  string
+	number int64 // of the agent or post
+}
+
+// Index replaces the row of a record in a full-text table just before the commit. FTS5 writes
+// all that it has gathered whenever a savepoint ends, so the rows of all writes that share the
+// transaction are stored together.
+func (t *Tx) Index(table string, number int64, row search.Row) {
+	t.search[searchKey{table: table, number: number}] = &row
+}
+
+// Unindex deletes the row of a record in a full-text table just before the commit.
+func (t *Tx) Unindex(table string, number int64) {
+	t.search[searchKey{table: table, number: number}] = nil
+}
+
+// PendingSearchRows returns how many rows Index and Unindex have gathered.
+func (t *Tx) PendingSearchRows() int { return len(t.search) }
+
+// StoreSearchRows writes the rows that Index and Unindex have gathered.
+func (t *Tx) StoreSearchRows() error {
+	keys := slices.SortedFunc(maps.Keys(t.search), func(a, b searchKey) int {
+		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.number, b.number)) // the order that FTS5 wants
+	})
+	for _, key := range keys {
+		t.Changes.rows[key.table]++
+		if err := t.Exec(`DELETE FROM `+key.table+` WHERE rowid = ?`, key.number); err != nil {
+			return fmt.Errorf("delete a row of %s: %w", key.table, err)
+		}
+		row := t.search[key]
+		if row == nil {
+			continue
+		}
+		c := row.Columns()
+		err := t.Exec(`INSERT INTO `+key.table+` (rowid, first, second, third, facets) VALUES (?, ?, ?, ?, ?)`, key.number, c[0], c[1], c[2], c[3])
+		if err != nil {
+			return fmt.Errorf("insert a row of %s: %w", key.table, err)
+		}
+	}
+	clear(t.search)
+	return nil
+}
+
+// ClearSearch deletes all rows of the full-text tables.
+func (t *Tx) ClearSearch() error {
+	for _, table := range SearchTables {
+		if err := t.Exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('delete-all')`); err != nil {
+			return fmt.Errorf("clear %s: %w", table, err)
+		}
+	}
+	clear(t.search)
+	return nil
+}

@@ -1,0 +1,68 @@
+package txn
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"strconv"
+
+	"callbook/store/domain"
+)
+
+// Names of site values.
+const (
+	secretName = "secret"    // the key of Pseudonym
+	ErasedAt   = "erased_at" // the time of the first erasure since the last compaction
+)
+
+// Pseudonym returns a keyed hash of a value that must not be stored itself. The key never
+// leaves the database.
+func (t *Tx) Pseudonym(value string) ([]byte, error) {
+	secret, err := t.secret()
+	if err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(value))
+	return mac.Sum(nil), nil
+}
+
+// secret returns the key of Pseudonym, which is created when it is first needed.
+func (t *Tx) secret() (secret []byte, err error) {
+	found, err := t.Find(&secret, `SELECT value FROM site WHERE name = ?`, secretName)
+	if err != nil || found {
+		return secret, err
+	}
+	secret = make([]byte, sha256.Size)
+	if _, err := io.ReadFull(t.Random, secret); err != nil {
+		return nil, fmt.Errorf("create the site's secret: %w", err)
+	}
+	return secret, t.SetSiteValue(secretName, secret)
+}
+
+// SetSiteValue stores a named value of the site.
+func (t *Tx) SetSiteValue(name string, value []byte) error {
+	return t.Exec(`
+		INSERT INTO site (name, value) VALUES (?, ?)
+		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value)
+}
+
+// SetSiteTime stores a named time of the site.
+func (t *Tx) SetSiteTime(name string, at domain.Time) error {
+	return t.SetSiteValue(name, formatTime(at))
+}
+
+// setFirstTime stores the current time under a name, unless there is one.
+func (t *Tx) setFirstTime(name string) error {
+	return t.Exec(`INSERT INTO site (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`, name, formatTime(t.Now))
+}
+
+func formatTime(at domain.Time) []byte { return strconv.AppendInt(nil, int64(at), 10) }
+
+// SiteTime returns a named time of the site; 0 if there is none.
+func (db *DB) SiteTime(ctx context.Context, name string) (at domain.Time, err error) {
+	_, err = db.Find(ctx, &at, `SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?`, name)
+	return at, err
+}

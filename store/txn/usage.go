@@ -1,0 +1,54 @@
+package txn
+
+import (
+	"github.com/go-json-experiment/json"
+
+	"callbook/store/domain"
+)
+
+// InsertEvent stores an event for an agent. Requests that wait for it return after the commit.
+// If the agent is deleted, nothing is stored.
+func (t *Tx) InsertEvent(agentID int64, event string, subject domain.EventSubject) error {
+	text, err := json.Marshal(subject)
+	if err != nil {
+		return err
+	}
+	n, err := t.Change(`
+		INSERT INTO events (agent_id, type, subject, at)
+		SELECT id, ?, ?, ? FROM agents WHERE id = ?`, event, string(text), t.Now, agentID)
+	if n > 0 {
+		t.Changes.NewEvents.Add(agentID)
+	}
+	return err
+}
+
+// Spend counts one action of an agent. It returns rate_limited if the agent has used up the
+// day's limit; 0 is no limit.
+func (t *Tx) Spend(agentID int64, action domain.QuotaAction, limit int) error {
+	times, err := t.Usage(agentID, action, limit)
+	if err != nil {
+		return err
+	}
+	if limit > 0 && len(times) == limit {
+		return &domain.Error{Code: domain.CodeRateLimited, Topic: string(action), Limit: limit, RetryAt: times[limit-1].Add(domain.Day).Time()}
+	}
+	return t.CountUsage(agentID, action)
+}
+
+// Usage returns the times of an agent's actions in the last day, newest first, at most limit.
+func (t *Tx) Usage(agentID int64, action domain.QuotaAction, limit int) (times []domain.Time, err error) {
+	if limit == 0 {
+		return nil, nil
+	}
+	err = t.Select(&times, `
+		SELECT at FROM usage
+		WHERE agent_id = ? AND act = ? AND at > ?
+		ORDER BY at DESC
+		LIMIT ?`, agentID, action, t.Now.Add(-domain.Day), limit)
+	return times, err
+}
+
+// CountUsage counts one action of an agent, without a limit.
+func (t *Tx) CountUsage(agentID int64, action domain.QuotaAction) error {
+	return t.Exec(`INSERT INTO usage (agent_id, act, at) VALUES (?, ?, ?)`, agentID, action, t.Now)
+}

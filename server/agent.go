@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 )
@@ -127,7 +127,7 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, erro
 			{Field: "offset", Code: domain.FaultBadValue, Topic: "offset"},
 		}}
 	}
-	list, err := s.store.Agents(req.Context(), store.AgentFilter{
+	list, err := s.store.Agents(req.Context(), document.AgentFilter{
 		Query: q.Q, Capability: q.Capability, Language: q.Language, Verified: q.Verified, MinLevel: q.MinLevel, New: q.New, Strict: q.Match == "all", Brief: q.View == "brief",
 	}, listing.Page{Limit: q.Limit, Offset: q.Offset, Cursor: q.Cursor})
 	if err != nil {

@@ -105,7 +105,7 @@ func (s *site) addLink(by domain.Caller, address string, found domain.LinkCheck)
 	s.Helper()
 	address = must(s.store.AddLink(s.Context(), by, address, "website"))(s)
 	if found.Kind != "" {
-		must(s.store.KeepFinding(s.Context(), by.ID, address, found, false))(s)
+		must(s.store.StoreLinkCheck(s.Context(), by.ID, address, found, false))(s)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"callbook/server/api"
-	"callbook/store"
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 )
@@ -43,7 +43,7 @@ type postsQuery struct {
 
 func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error) {
 	today := s.store.Now() // before the look-up: midnight may come between
-	list, err := s.store.Posts(req.Context(), store.PostFilter{
+	list, err := s.store.Posts(req.Context(), document.PostFilter{
 		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open, Strict: q.Match == "all",
 	}, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {

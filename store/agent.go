@@ -10,10 +10,10 @@ import (
 	"callbook/store/text"
 )
 
-// Register adds an agent. It returns validation_failed for one without a description or with a
-// blocked word, handle_taken for a handle that is in use, reserved, or was a deleted agent's, and
-// idempotency_conflict for an idempotency key of another request. A repeated registration gets a
-// new key if the first was never used; otherwise Registered.Key is empty.
+// Register adds an agent. It returns validation_failed for an agent without a description and for a
+// text with a blocked word, handle_taken for a handle that is in use, reserved, or was a deleted
+// agent's, and idempotency_conflict if the idempotency key came with another request. A repeated
+// registration gets a new key if the first was never used, and else an empty one.
 func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.IdempotencyKey) (result domain.Registered, replayed bool, err error) {
 	apiKey, err := domain.NewKey(s.random)
 	if err != nil {
@@ -80,26 +80,25 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 	return a, nil
 }
 
-// newAgentRow is a new agent's, but for its number.
+// newAgentRow returns the row of a new agent, without its number.
 func newAgentRow(r *domain.Registration, now domain.Time) document.AgentRow {
 	return document.AgentRow{
-		Mailbox: canonicalMailbox(r.Mailbox), ContactPublic: r.ContactPublic, LastActiveAt: now,
+		Mailbox: text.CanonicalMailbox(r.Mailbox), ContactPublic: r.ContactPublic, LastActiveAt: now,
 		Agent: domain.Agent{
 			Handle: r.Handle, Name: r.Name, Owner: r.Owner,
 			Tagline: domain.Optional(r.Tagline), DescriptionEN: r.DescriptionEN, DescriptionZH: r.DescriptionZH,
-			Capabilities: domain.Texts(r.Capabilities), Languages: canonicalLanguages(r.Languages),
-			Homepage: canonicalURL(r.Homepage), Model: domain.Optional(r.Model),
+			Capabilities: domain.Texts(r.Capabilities), Languages: text.CanonicalLanguages(r.Languages),
+			Homepage: text.CanonicalURL(r.Homepage), Model: domain.Optional(r.Model),
 			ContactPolicy: domain.DefaultPolicy, CreatedAt: now, UpdatedAt: now,
 		},
 	}
 }
 
-// UpdateAgent changes the caller's settings. change gets them as they are and
-// edits them; it is called again with none, to tell what it gives, and both may
-// happen twice. A changed mailbox puts the agent back to level 0, a changed owner
-// ends the owner claim. It refuses with validation_failed an agent without a
-// description and a text with a blocked word, and with trust_too_low an owner's
-// receipt that is asked for below level 2.
+// UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is
+// called again with none, to find what it sets, and both may happen twice. A changed mailbox returns
+// the agent to level 0, a changed owner ends the owner claim. UpdateAgent returns validation_failed
+// for an agent without a description and for a text with a blocked word, and trust_too_low if the
+// owner's receipt is required below level 2.
 func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (doc domain.AgentDocument, err error) {
 	err = s.writeAs(ctx, caller, func(t *tx) error {
 		before, err := document.Agent(t.Tx, caller.ID)
@@ -110,15 +109,15 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		if err := change(&after); err != nil {
 			return err
 		}
-		// What is not given stays, whatever words were blocked since.
-		var given domain.Settings
-		if err := change(&given); err != nil {
+		// Fields that do not change are not checked against words that were blocked later.
+		var changed domain.Settings
+		if err := change(&changed); err != nil {
 			return err
 		}
-		if err := blocklist.Check(t.Tx, given, after.CheckDescriptions()...); err != nil {
+		if err := blocklist.Check(t.Tx, changed, after.CheckDescriptions()...); err != nil {
 			return err
 		}
-		claimed := before.Level() == 2 && after.Owner == before.Owner && canonicalMailbox(after.Mailbox) == before.Mailbox
+		claimed := before.Level() == 2 && after.Owner == before.Owner && text.CanonicalMailbox(after.Mailbox) == before.Mailbox
 		if after.ContactPolicy.RequireOwnerReceipt && !before.ContactPolicy.RequireOwnerReceipt && !claimed {
 			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "receipt"}
 		}
@@ -145,7 +144,7 @@ func settings(a *document.AgentRow) domain.Settings {
 }
 
 func (t *tx) updateAgent(before document.AgentRow, after domain.Settings) error {
-	mailbox := canonicalMailbox(after.Mailbox)
+	mailbox := text.CanonicalMailbox(after.Mailbox)
 	p := after.ContactPolicy
 	err := t.Exec(`
 		UPDATE agents SET name = ?, owner = ?, mailbox = ?, contact_public = ?, tagline = ?,
@@ -154,8 +153,8 @@ func (t *tx) updateAgent(before document.AgentRow, after domain.Settings) error 
 			require_owner_receipt = ?, updated_at = ?
 		WHERE id = ?`,
 		after.Name, after.Owner, mailbox, after.ContactPublic, domain.Optional(after.Tagline),
-		after.DescriptionEN, after.DescriptionZH, domain.Texts(after.Capabilities), canonicalLanguages(after.Languages),
-		canonicalURL(after.Homepage), domain.Optional(after.Model),
+		after.DescriptionEN, after.DescriptionZH, domain.Texts(after.Capabilities), text.CanonicalLanguages(after.Languages),
+		text.CanonicalURL(after.Homepage), domain.Optional(after.Model),
 		p.Accepting, p.MinLevel, p.RequireOffering, p.WeeklyCap, domain.Optional(domain.Deref(p.Note)),
 		p.RequireOwnerReceipt, t.Now, before.ID)
 	if err != nil {
@@ -171,10 +170,9 @@ func (t *tx) updateAgent(before document.AgentRow, after domain.Settings) error 
 	return nil
 }
 
-// DeleteAgent removes the caller for good. Its card, menu, calls, replies and
-// links go; the other side of a contact request or collaboration keeps its
-// record, without this agent's name, level and mailbox, until it is deleted too. The
-// handle stays taken.
+// DeleteAgent deletes the caller, with its card, menu, posts, replies and links. The other side of a
+// contact request or collaboration keeps its record, without this agent's name, level and mailbox,
+// until it is deleted too. The handle cannot be registered again.
 func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 	return s.writeAs(ctx, caller, func(t *tx) error {
 		return t.deleteAgent(caller.ID)
@@ -196,16 +194,16 @@ func (t *tx) deleteAgent(id int64) error {
 	if err := t.Exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.Now, id); err != nil {
 		return err
 	}
-	if err := t.forgetBetweenGone(id); err != nil {
+	if err := t.deleteOrphans(id); err != nil {
 		return err
 	}
 	t.TouchDeleted(id)
 	return nil
 }
 
-// forgetBetweenGone deletes what an agent that is gone had with others that are gone
-// too: nobody is left who keeps it.
-func (t *tx) forgetBetweenGone(id int64) error {
+// deleteOrphans deletes the requests and collaborations of a deleted agent whose other side is deleted
+// too.
+func (t *tx) deleteOrphans(id int64) error {
 	for _, query := range []string{
 		`DELETE FROM requests WHERE from_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = to_id)`,
 		`DELETE FROM requests WHERE to_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = from_id)`,
@@ -213,7 +211,7 @@ func (t *tx) forgetBetweenGone(id int64) error {
 		`DELETE FROM collabs WHERE partner_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = initiator_id)`,
 	} {
 		if err := t.Exec(query, id); err != nil {
-			return fmt.Errorf("delete what was between agents that are gone: %w", err)
+			return fmt.Errorf("delete the records of deleted agents: %w", err)
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"callbook/store/backup"
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/testdata/proof"
@@ -101,7 +102,7 @@ func TestBackupsHoldAllThatWasAnsweredBefore(t *testing.T) {
 func holdsAll(t testing.TB, s *Store, least []int64) {
 	t.Helper()
 	for w, want := range least {
-		list, err := s.Posts(context.Background(), PostFilter{Author: fmt.Sprintf("writer-%d", w)}, listing.Page{Limit: 1})
+		list, err := s.Posts(context.Background(), document.PostFilter{Author: fmt.Sprintf("writer-%d", w)}, listing.Page{Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

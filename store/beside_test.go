@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/sqlitedb"
@@ -57,7 +58,7 @@ func TestAnotherProcessMayForgetWords(t *testing.T) {
 	leaving, _ := s.register("leaving", func(r *domain.Registration) { r.Tagline = "antidisestablishment" })
 	s.ok(other.DeleteAgent(context.Background(), leaving))
 	s.register("staying", func(r *domain.Registration) { r.Tagline = "antidisestablishment" })
-	list, err := s.Agents(context.Background(), AgentFilter{Query: "antidisest"}, listing.Page{Limit: 10})
+	list, err := s.Agents(context.Background(), document.AgentFilter{Query: "antidisest"}, listing.Page{Limit: 10})
 	if err != nil || list.Total != 1 {
 		t.Errorf("found %d, %v", list.Total, err)
 	}

@@ -31,14 +31,12 @@ var selectCollab = `
 	LEFT JOIN agents i ON i.id = c.initiator_id
 	LEFT JOIN agents p ON p.id = c.partner_id`
 
-// RecordCollab records finished work with another agent, which may confirm it. It
-// refuses with validation_failed a partner that is not there or the caller
-// itself, a call or request that is none, and a summary with a blocked word; with
-// duplicate a second one that waits for the same partner; with not_accepting a
-// partner that has blocked the caller; with cooldown one within 30 days after the
-// partner declined; with sender_limit_reached more than 5 that wait; with
-// rate_limited more than the day's; with idempotency_conflict a repeated key with
-// another body.
+// RecordCollab records finished work with another agent, which may confirm it. It returns
+// validation_failed if the partner does not exist or is the caller, for an unknown post or request,
+// and for a summary with a blocked word; duplicate if one for the same partner is pending;
+// not_accepting if the partner has blocked the caller; cooldown within 30 days after the partner
+// declined; sender_limit_reached if 5 are pending; rate_limited past the daily limit; and
+// idempotency_conflict if the key came with another request.
 func (s *Store) RecordCollab(ctx context.Context, caller domain.Caller, draft domain.CollabDraft, key domain.IdempotencyKey) (collab domain.Collab, replayed bool, err error) {
 	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.Collab, error) { return t.recordCollab(caller, draft) })
 }
@@ -51,7 +49,7 @@ func (t *tx) recordCollab(caller domain.Caller, draft domain.CollabDraft) (domai
 	if err := t.checkCollab(caller, draft, &partner, found && !partner.Suspended(t.Now)); err != nil {
 		return domain.Collab{}, err
 	}
-	if err := t.admitCollab(caller.ID, partner.ID); err != nil {
+	if err := t.spendCollab(caller.ID, partner.ID); err != nil {
 		return domain.Collab{}, err
 	}
 	id, err := t.NewID(domain.IdCollab)
@@ -71,14 +69,14 @@ func (t *tx) recordCollab(caller domain.Caller, draft domain.CollabDraft) (domai
 	return t.collab(id)
 }
 
-// checkCollab holds the fields against what there is.
+// checkCollab validates the fields of a draft.
 func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner *document.AgentRow, found bool) error {
-	var faults []domain.FieldError
+	var errs []domain.FieldError
 	switch {
 	case !found:
-		faults = append(faults, domain.FieldError{Field: "partner", Code: domain.FaultUnknownID, Topic: "partner"})
+		errs = append(errs, domain.FieldError{Field: "partner", Code: domain.FaultUnknownID, Topic: "partner"})
 	case partner.ID == caller.ID:
-		faults = append(faults, domain.FieldError{Field: "partner", Code: domain.FaultBadValue, Topic: "partner"})
+		errs = append(errs, domain.FieldError{Field: "partner", Code: domain.FaultBadValue, Topic: "partner"})
 	}
 	var n int
 	if draft.PostID != "" {
@@ -86,7 +84,7 @@ func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner
 			return err
 		}
 		if n == 0 {
-			faults = append(faults, domain.FieldError{Field: "post_id", Code: domain.FaultUnknownID, Topic: "post"})
+			errs = append(errs, domain.FieldError{Field: "post_id", Code: domain.FaultUnknownID, Topic: "post"})
 		}
 	}
 	if draft.RequestID != "" {
@@ -97,22 +95,22 @@ func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner
 			return err
 		}
 		if n == 0 {
-			faults = append(faults, domain.FieldError{Field: "request_id", Code: domain.FaultUnknownID, Topic: "request"})
+			errs = append(errs, domain.FieldError{Field: "request_id", Code: domain.FaultUnknownID, Topic: "request"})
 		}
 	}
-	return blocklist.Check(t.Tx, draft, faults...)
+	return blocklist.Check(t.Tx, draft, errs...)
 }
 
-func (t *tx) admitCollab(initiator, partner int64) error {
+func (t *tx) spendCollab(initiator, partner int64) error {
 	blocked, err := t.blocked(partner, initiator)
 	if err != nil {
 		return err
 	}
-	var waiting struct {
+	var pending struct {
 		Here int `db:"here"`
 		All  int `db:"everywhere"`
 	}
-	err = t.Get(&waiting, `
+	err = t.Get(&pending, `
 		SELECT COUNT(CASE WHEN partner_id = ? THEN 1 END) AS here, COUNT(*) AS everywhere
 		FROM collabs
 		WHERE initiator_id = ? AND status = 'pending'`, partner, initiator)
@@ -126,14 +124,14 @@ func (t *tx) admitCollab(initiator, partner int64) error {
 	switch {
 	case err != nil:
 		return err
-	case waiting.Here > 0:
+	case pending.Here > 0:
 		return &domain.Error{Code: domain.CodeDuplicate, Topic: "collab"}
 	case blocked:
 		return &domain.Error{Code: domain.CodeNotAccepting, Topic: "collab"}
 	case declined != nil && declined.Add(domain.DeclineCooldown) > t.Now:
 		return &domain.Error{Code: domain.CodeCooldown, Topic: "collab", RetryAt: declined.Add(domain.DeclineCooldown).Time()}
-	case waiting.All >= domain.MaxPendingCollabs:
-		// It ends when a partner answers, which nobody can foretell.
+	case pending.All >= domain.MaxPendingCollabs:
+		// The limit ends when a partner decides, whose time is unknown.
 		return &domain.Error{Code: domain.CodeSenderLimitReached, Topic: "collab", Limit: domain.MaxPendingCollabs, RetryAt: t.Now.Add(domain.Day).Time()}
 	}
 	return t.Spend(initiator, domain.ActCollab, t.store.quotas.Collabs)
@@ -145,10 +143,9 @@ func (t *tx) collab(id string) (domain.Collab, error) {
 	return row.Collab, err
 }
 
-// ConfirmCollab confirms a collaboration that another agent recorded with the
-// caller. Repeated, it answers the same again; it refuses with not_found a
-// stranger, with forbidden the side that recorded it, and with invalid_state one
-// that was declined.
+// ConfirmCollab confirms a collaboration that another agent recorded with the caller. Repeated, it
+// returns the same. It returns not_found for an agent that is no party, forbidden for the side that
+// recorded it, and invalid_state if it was declined.
 func (s *Store) ConfirmCollab(ctx context.Context, caller domain.Caller, id string) (domain.Collab, error) {
 	return s.decideCollab(ctx, caller, id, domain.CollabConfirmed)
 }
@@ -184,8 +181,8 @@ func (s *Store) decideCollab(ctx context.Context, caller domain.Caller, id, to s
 	return collab, err
 }
 
-// closeCollab ends the wait for the partner, and tells one side of it.
-func (t *tx) closeCollab(row *collabRow, to string, told int64) error {
+// closeCollab stores the decision on a pending collaboration, and notifies one side.
+func (t *tx) closeCollab(row *collabRow, to string, notified int64) error {
 	if err := t.Exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.Now, row.Seq); err != nil {
 		return fmt.Errorf("decide a collaboration: %w", err)
 	}
@@ -194,14 +191,13 @@ func (t *tx) closeCollab(row *collabRow, to string, told int64) error {
 		t.Changes.Collabs = true
 	}
 	other := row.Partner.Handle
-	if told == row.PartnerID {
+	if notified == row.PartnerID {
 		other = row.Initiator.Handle
 	}
-	return t.InsertEvent(told, "collab."+to, domain.EventSubject{ID: &row.ID, Handle: other})
+	return t.InsertEvent(notified, "collab."+to, domain.EventSubject{ID: &row.ID, Handle: other})
 }
 
-// endCollabsOf declines what waits between others and an agent that is about to
-// be deleted.
+// endCollabsOf declines the pending collaborations of an agent that is about to be deleted.
 func (t *tx) endCollabsOf(id int64) error {
 	var pending []collabRow
 	err := t.Select(&pending, selectCollab+`
@@ -220,8 +216,8 @@ func (t *tx) endCollabsOf(id int64) error {
 	return errors.Join(err, t.EraseResponses(`SELECT id FROM collabs WHERE initiator_id = ?1 OR partner_id = ?1`, id))
 }
 
-// Collabs lists confirmed collaborations, newest first: those of an agent, or all
-// with an empty handle. Those of a hidden agent are not there.
+// Collabs lists confirmed collaborations, newest first: those of an agent, or all if handle is empty.
+// It omits those of hidden agents.
 func (s *Store) Collabs(ctx context.Context, handle string, page listing.Page) (listing.List[domain.Collab], error) {
 	where := ` c.status = 'confirmed'
 		AND (i.id IS NULL OR EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = i.id))
@@ -237,8 +233,7 @@ func (s *Store) Collabs(ctx context.Context, handle string, page listing.Page) (
 	return s.listCollabs(ctx, fmt.Sprintf("collabs of %q", handle), where, bounds, page)
 }
 
-// OwnCollabs lists the caller's collaborations, newest first; status is empty for
-// all.
+// OwnCollabs lists the caller's collaborations, newest first, with a status or, if it is empty, all.
 func (s *Store) OwnCollabs(ctx context.Context, caller domain.Caller, status string, page listing.Page) (listing.List[domain.Collab], error) {
 	where, bounds := ` c.seq IN (
 			SELECT seq FROM collabs WHERE initiator_id = ?

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/txn"
@@ -74,7 +75,7 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 			t.Errorf("the rows of %s are others", table)
 		}
 	}
-	found, err := s.Agents(ctx, AgentFilter{Query: here[0].Handle}, listing.Page{Limit: 1})
+	found, err := s.Agents(ctx, document.AgentFilter{Query: here[0].Handle}, listing.Page{Limit: 1})
 	if s.ok(err); len(found.Items) != 1 || found.Items[0].Handle != here[0].Handle {
 		t.Errorf("found afterwards: %v", found.Items)
 	}

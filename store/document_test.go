@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/testdata/proof"
@@ -103,16 +104,16 @@ func (s *testStore) checkDerived(after string) {
 func (s *testStore) sameAnswers(again *testStore, after, q string) {
 	s.Helper()
 	ctx := context.Background()
-	one, err := s.Agents(ctx, AgentFilter{Query: q}, listing.Page{Limit: 100})
+	one, err := s.Agents(ctx, document.AgentFilter{Query: q}, listing.Page{Limit: 100})
 	s.ok(err)
-	other, err := again.Agents(ctx, AgentFilter{Query: q}, listing.Page{Limit: 100})
+	other, err := again.Agents(ctx, document.AgentFilter{Query: q}, listing.Page{Limit: 100})
 	s.ok(err)
 	if diff := cmp.Diff(other, one); diff != "" {
 		s.Errorf("agents for %q after %s (-made anew +kept):\n%s", q, after, diff)
 	}
-	posts, err := s.Posts(ctx, PostFilter{Query: q}, listing.Page{Limit: 100})
+	posts, err := s.Posts(ctx, document.PostFilter{Query: q}, listing.Page{Limit: 100})
 	s.ok(err)
-	otherPosts, err := again.Posts(ctx, PostFilter{Query: q}, listing.Page{Limit: 100})
+	otherPosts, err := again.Posts(ctx, document.PostFilter{Query: q}, listing.Page{Limit: 100})
 	s.ok(err)
 	if diff := cmp.Diff(otherPosts, posts); diff != "" {
 		s.Errorf("calls for %q after %s (-made anew +kept):\n%s", q, after, diff)

@@ -5,9 +5,9 @@ import (
 	"context"
 )
 
-// Events lists what happened to the caller after an event, oldest first; after
-// is empty for all that is kept. It refuses with invalid_query what is no event's
-// id, and with unauthorized a caller that is gone.
+// Events lists the caller's events after the one with the id after, oldest first; with an empty after,
+// all that are stored. It returns invalid_query if after is not the id of an event, and unauthorized
+// if the caller is deleted.
 func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, limit int) (page domain.EventPage, err error) {
 	from := int64(0)
 	if after != "" {
@@ -26,20 +26,19 @@ func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, 
 	if err != nil {
 		return page, err
 	}
-	// Read behind the list: what is dropped in between is rather told as a gap than
-	// missed.
+	// Read after the list, so that events that are deleted in between are reported as a gap.
 	var dropped int64
 	found, err := s.db.Find(ctx, &dropped, `SELECT events_dropped FROM agents WHERE id = ?`, caller.ID)
 	if err == nil && !found {
-		err = domain.NewError(domain.CodeUnauthorized) // deleted, perhaps while it waited
+		err = domain.NewError(domain.CodeUnauthorized) // perhaps deleted while the request waited
 	}
 	if err != nil {
 		return page, err
 	}
 	page.Gap = after != "" && dropped > from
 	if after != "" && len(page.Events) == 0 {
-		// A place that this file has not come to yet is of another one, such as the
-		// one before a backup was restored.
+		// An id that this file has not reached is from another one, such as the file before a
+		// backup was restored.
 		var newest int64
 		if err := s.db.Get(ctx, &newest, `SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events'`); err != nil {
 			return page, err
@@ -57,7 +56,7 @@ func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, 
 		page.Next = e.ID
 	}
 	if len(page.Events) == 0 && (after == "" || page.Gap) {
-		// Behind what was dropped, so that no gap is told twice.
+		// After the deleted events, so that no gap is reported twice.
 		page.Next = domain.EventID(s.db.Now(), dropped)
 	}
 	return page, nil

@@ -16,6 +16,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"callbook/store/backup"
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/sqlitedb"
@@ -44,7 +45,7 @@ func wantStopped(t testing.TB, s *Store, cause error) {
 	}); !errors.Is(err, sqlitedb.ErrStopped) {
 		t.Errorf("an act on the writing connection: %v", err)
 	}
-	_, err := s.Agents(ctx, AgentFilter{}, listing.Page{Limit: 1})
+	_, err := s.Agents(ctx, document.AgentFilter{}, listing.Page{Limit: 1})
 	wantOutcome(t, "a read afterwards", err, string(domain.CodeUnavailable))
 	if _, err := s.Ready(ctx); !errors.Is(err, cause) {
 		t.Errorf("it says that it is ready: %v", err)
@@ -83,7 +84,7 @@ func TestTheFirstDamageMetStopsTheStore(t *testing.T) {
 		act   func(s *testStore) error
 	}{
 		"a list": {"post_documents", func(s *testStore) error {
-			_, err := s.Posts(ctx, PostFilter{}, listing.Page{Limit: 10})
+			_, err := s.Posts(ctx, document.PostFilter{}, listing.Page{Limit: 10})
 			return err
 		}},
 		"one record": {"agent_documents", func(s *testStore) error {
@@ -148,7 +149,7 @@ func TestAFileThatBecomesShorterStopsTheStore(t *testing.T) {
 			_, err := s.Card(context.Background(), "crowd-0")
 			s.ok(err)
 			s.ok(os.Truncate(s.path+tt.file, tt.size))
-			if _, err := s.Agents(context.Background(), AgentFilter{Query: "tides"}, listing.Page{Limit: 10}); err == nil {
+			if _, err := s.Agents(context.Background(), document.AgentFilter{Query: "tides"}, listing.Page{Limit: 10}); err == nil {
 				t.Error("it answers")
 			}
 			wantStopped(t, s.Store, tt.cause)

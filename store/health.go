@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"callbook/store/maintenance"
 	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
@@ -64,3 +65,11 @@ func (s *Store) Figures(ctx context.Context) (f Figures, err error) {
 	}
 	return f, err
 }
+
+// MarkDev is maintenance.MarkDev.
+func (s *Store) MarkDev(ctx context.Context, fresh bool) error {
+	return s.db.Write(ctx, func(t *txn.Tx) error { return maintenance.MarkDev(t, fresh) })
+}
+
+// Clear deletes everything in the directory, including handles, for tests of agents.
+func (s *Store) Clear(ctx context.Context) error { return s.db.Write(ctx, maintenance.Clear) }

@@ -3,7 +3,6 @@ package store
 import (
 	"callbook/store/domain"
 	"callbook/store/outbox"
-	"callbook/store/txn"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +67,7 @@ func (t *tx) deleteOld() error {
 		{`DELETE FROM mail_log WHERE at > ?`, t.Now.Add(domain.Day)},
 		// A code with too many wrong attempts stays until it is replaced.
 		{`DELETE FROM codes WHERE expires_at <= ? AND wrong_tries < 5`, t.Now.Add(-domain.Day)},
-		{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`, t.Now.Add(-claimKept)},
+		{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`, t.Now.Add(-claimRetention)},
 		{`UPDATE reports SET reporter = NULL WHERE about = 'post' AND reporter IS NOT NULL AND created_at <= ?`, t.Now.Add(-domain.ReportWindow)},
 		{`UPDATE reports SET reporter = NULL WHERE about = 'claim' AND reporter IS NOT NULL AND created_at <= ?`, t.Now.Add(-unwantedAge)},
 	} {
@@ -88,42 +87,4 @@ func (t *tx) endSuspensions() (int, error) {
 		LIMIT ?`, t.Now, jobBatch)
 	t.TouchAgent(ended...)
 	return len(ended), err
-}
-
-// ErrNotDev is returned for a file that callbook dev did not create.
-var ErrNotDev = errors.New("this directory was not made by callbook dev, which could empty it; give another --db")
-
-// MarkDev marks a fresh directory as one of callbook dev. It returns ErrNotDev for another that is
-// not marked.
-func (s *Store) MarkDev(ctx context.Context, fresh bool) error {
-	return s.write(ctx, func(t *tx) error {
-		if fresh {
-			return t.Exec(`INSERT INTO site (name, value) VALUES ('dev', ?)`, []byte(t.Now.String()))
-		}
-		var since []byte
-		marked, err := t.Find(&since, `SELECT value FROM site WHERE name = 'dev'`)
-		if err == nil && !marked {
-			err = ErrNotDev
-		}
-		return err
-	})
-}
-
-// Clear deletes everything in the directory, including handles, for tests of agents.
-func (s *Store) Clear(ctx context.Context) error {
-	return s.write(ctx, func(t *tx) error {
-		for _, table := range []string{
-			"outbox", "mail_log", "reports", "audit", "blocked_words", "blocks", "requests", "collabs",
-			"agents", "handles", "sqlite_sequence",
-		} {
-			if err := t.Exec(`DELETE FROM ` + table); err != nil {
-				return fmt.Errorf("clear %s: %w", table, err)
-			}
-		}
-		if err := t.ClearSearch(); err != nil {
-			return err
-		}
-		t.Changes = txn.Everything
-		return nil
-	})
 }

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// Authenticate returns the agent of a key. It refuses with unauthorized a key
-// that is malformed, unknown or rotated away, all alike, and with suspended the
-// key of a suspended agent, which it returns all the same.
+// Authenticate returns the agent of a key. It returns unauthorized for a malformed, unknown or
+// replaced key, and suspended, together with the agent, for the key of a suspended agent.
 func (s *Store) Authenticate(ctx context.Context, key string) (domain.Caller, error) {
 	if !domain.WellFormedKey(key) {
 		return domain.Caller{}, domain.NewError(domain.CodeUnauthorized)
@@ -36,7 +35,7 @@ func (s *Store) Authenticate(ctx context.Context, key string) (domain.Caller, er
 		return domain.Caller{}, domain.NewError(domain.CodeUnauthorized)
 	}
 	if err != nil {
-		return domain.Caller{}, fmt.Errorf("look up a key: %w", err)
+		return domain.Caller{}, fmt.Errorf("find a key: %w", err)
 	}
 	now := s.db.Now()
 	caller := domain.Caller{ID: row.ID, Handle: row.Handle, KeyHash: string(hash)}
@@ -44,13 +43,13 @@ func (s *Store) Authenticate(ctx context.Context, key string) (domain.Caller, er
 		return caller, row.Rejection()
 	}
 	if row.SuspendedAt != nil {
-		// Without room to write it stays stored, and is over.
+		// Without disk space it stays stored, without effect.
 		if err := s.endSuspension(ctx, row.ID); err != nil && !errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
 			return domain.Caller{}, err
 		}
 	}
 	if !row.KeyUsed {
-		// Without room to write the key counts as unused, but it is right.
+		// Without disk space the key counts as unused, but is valid.
 		if err := s.markKeyUsed(ctx, row.ID, hash); err != nil && !errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
 			return domain.Caller{}, err
 		}
@@ -59,8 +58,8 @@ func (s *Store) Authenticate(ctx context.Context, key string) (domain.Caller, er
 	return caller, nil
 }
 
-// endSuspension shows an agent again whose suspension has ended by itself: it
-// acts now, and may not wait until the service comes round to it.
+// endSuspension shows an agent again whose suspension has just ended: it acts now, before the job
+// runs.
 func (s *Store) endSuspension(ctx context.Context, id int64) error {
 	return s.write(ctx, func(t *tx) error {
 		n, err := t.Change(`
@@ -73,9 +72,8 @@ func (s *Store) endSuspension(ctx context.Context, id int64) error {
 	})
 }
 
-// markKeyUsed makes a registration's key final: from now on a repeated
-// registration does not replace it. The key may have been replaced since it was
-// looked up; then it is no longer one.
+// markKeyUsed makes the key of a registration final, so that a repeated registration no longer
+// replaces it. It returns unauthorized if the key was replaced after it was read.
 func (s *Store) markKeyUsed(ctx context.Context, id int64, hash []byte) error {
 	return s.write(ctx, func(t *tx) error {
 		n, err := t.Change(`UPDATE agents SET key_used = TRUE WHERE id = ? AND key_hash = ?`, id, hash)
@@ -86,9 +84,8 @@ func (s *Store) markKeyUsed(ctx context.Context, id int64, hash []byte) error {
 	})
 }
 
-// RotateKey replaces the caller's key. The old one is dead when it returns. Of
-// several at once with the same key, one wins; it refuses the others with
-// unauthorized.
+// RotateKey replaces the caller's key. The old one is invalid when it returns. Of several concurrent
+// calls with the same key one succeeds; the others return unauthorized.
 func (s *Store) RotateKey(ctx context.Context, caller domain.Caller) (key string, rotatedAt domain.Time, err error) {
 	if key, err = domain.NewKey(s.random); err != nil {
 		return "", 0, err
@@ -100,7 +97,7 @@ func (s *Store) RotateKey(ctx context.Context, caller domain.Caller) (key string
 	return key, rotatedAt, err
 }
 
-// setKey gives an agent another key in the place of the one it has.
+// setKey replaces an agent's key.
 func (t *tx) setKey(agentID int64, key string) error {
 	return t.Exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, domain.HashKey(key), t.Now, agentID)
 }

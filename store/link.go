@@ -11,9 +11,9 @@ import (
 	"callbook/store/text"
 )
 
-// AddLink adds a link to the caller's card, or finds it there, before its page is
-// looked at; kind is by its host. It refuses with validation_failed one too many,
-// and a new one with a blocked word. It returns the address as it is stored.
+// AddLink adds a link to the caller's card, unless it is there, before its page is checked. kind
+// follows from its host. It returns the address as it is stored, and validation_failed for a sixth
+// link and for a new one with a blocked word.
 func (s *Store) AddLink(ctx context.Context, caller domain.Caller, address, kind string) (string, error) {
 	address = s.linkURL(address)
 	err := s.writeAs(ctx, caller, func(t *tx) error {
@@ -46,8 +46,7 @@ func (s *Store) linkURL(address string) string {
 	return address
 }
 
-// RemoveLink takes a link off the caller's card, if it is there, and returns the
-// others.
+// RemoveLink removes a link from the caller's card, if it is there, and returns the others.
 func (s *Store) RemoveLink(ctx context.Context, caller domain.Caller, address string) (links []domain.Link, err error) {
 	err = s.writeAs(ctx, caller, func(t *tx) error {
 		if err := t.Exec(`DELETE FROM links WHERE agent_id = ? AND url = ?`, caller.ID, s.linkURL(address)); err != nil {
@@ -60,20 +59,19 @@ func (s *Store) RemoveLink(ctx context.Context, caller domain.Caller, address st
 	return links, err
 }
 
-// KeepFinding keeps what a look at a link's page found, and returns the agent's
-// links. byService says that the service looked by itself, so that the agent is
-// told of a change. A link that was removed meanwhile stays so; a look that an agent
-// asked for is kept whether or not its key was replaced meanwhile.
-func (s *Store) KeepFinding(ctx context.Context, agentID int64, address string, found domain.LinkCheck, byService bool) (links []domain.Link, err error) {
+// StoreLinkCheck stores the result of a check of a link's page, and returns the agent's links.
+// scheduled means that the service checked by itself, so that the agent gets an event if the
+// status changes. The link may have been removed, and the agent's key replaced, in the meantime.
+func (s *Store) StoreLinkCheck(ctx context.Context, agentID int64, address string, check domain.LinkCheck, scheduled bool) (links []domain.Link, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		if err := t.checkActive(domain.Caller{ID: agentID}); err != nil {
-			return err // gone or suspended meanwhile
+			return err // deleted or suspended in the meantime
 		}
-		var was string
-		there, err := t.Find(&was, `SELECT status FROM links WHERE agent_id = ? AND url = ?`, agentID, address)
-		if err == nil && there {
-			if err = t.keepFinding(agentID, address, was, found); err == nil && byService {
-				err = t.tellOfLink(agentID, address, was)
+		var before string
+		found, err := t.Find(&before, `SELECT status FROM links WHERE agent_id = ? AND url = ?`, agentID, address)
+		if err == nil && found {
+			if err = t.storeLinkCheck(agentID, address, before, check); err == nil && scheduled {
+				err = t.notifyOfLink(agentID, address, before)
 			}
 			t.TouchAgent(agentID)
 		}
@@ -86,36 +84,37 @@ func (s *Store) KeepFinding(ctx context.Context, agentID int64, address string, 
 	return links, err
 }
 
-func (t *tx) keepFinding(agentID int64, address, was string, found domain.LinkCheck) error {
+func (t *tx) storeLinkCheck(agentID int64, address, before string, check domain.LinkCheck) error {
 	var query string
 	args := []any{t.Now}
 	switch {
-	case found.Verified:
+	case check.Verified:
 		query = `kind = ?, status = 'verified', failure = NULL, proof = ?, verified_at = ?, expires_at = ?, next_check_at = ?`
-		args = append(args, found.Kind, found.Proof, t.Now, t.Now.Add(domain.LinkAge), t.Now.Add(domain.LinkRecheck))
-	case (was == "verified" || was == "expired") && mayPass(found.Failure): // of where it leads, no more than before is known
+		args = append(args, check.Kind, check.Proof, t.Now, t.Now.Add(domain.LinkAge), t.Now.Add(domain.LinkRecheck))
+	case (before == "verified" || before == "expired") && isTransient(check.Failure):
 		query = `failure = ?, next_check_at = CASE WHEN status = 'verified' THEN ? END`
-		args = append(args, found.Failure, t.Now.Add(domain.LinkRetry))
+		args = append(args, check.Failure, t.Now.Add(domain.LinkRetry))
 	default:
 		query = `kind = ?, status = 'failed', failure = ?, proof = NULL, verified_at = NULL, expires_at = NULL, next_check_at = NULL`
-		args = append(args, found.Kind, found.Failure)
+		args = append(args, check.Kind, check.Failure)
 	}
 	err := t.Exec(`UPDATE links SET checked_at = ?, `+query+` WHERE agent_id = ? AND url = ?`, append(args, agentID, address)...)
 	if err != nil {
-		return fmt.Errorf("keep what was found of a link: %w", err)
+		return fmt.Errorf("store the check of a link: %w", err)
 	}
 	return nil
 }
 
-// mayPass tells whether a page that failed so may be right again by itself.
-func mayPass(failure string) bool {
+// isTransient reports whether a page that failed so may pass the next check.
+func isTransient(failure string) bool {
 	return failure == "unreachable" || failure == "timeout" || failure == "http_error"
 }
 
-func (t *tx) tellOfLink(agentID int64, address, was string) error {
-	var is, handle string
-	err := t.Get(&is, `SELECT status FROM links WHERE agent_id = ? AND url = ?`, agentID, address)
-	if err != nil || is == was {
+// notifyOfLink inserts the event trust.changed if the status of a link has changed.
+func (t *tx) notifyOfLink(agentID int64, address, before string) error {
+	var now, handle string
+	err := t.Get(&now, `SELECT status FROM links WHERE agent_id = ? AND url = ?`, agentID, address)
+	if err != nil || now == before {
 		return err
 	}
 	if err := t.Get(&handle, `SELECT handle FROM handles WHERE id = ?`, agentID); err != nil {
@@ -124,16 +123,16 @@ func (t *tx) tellOfLink(agentID int64, address, was string) error {
 	return t.InsertEvent(agentID, "trust.changed", domain.EventSubject{Handle: handle})
 }
 
-// DueLink is a link that the service should look at again.
+// DueLink is a link that must be checked.
 type DueLink struct {
 	AgentID int64  `db:"agent_id"`
 	Handle  string `db:"handle"`
 	URL     string `db:"url"`
 }
 
-// TakeDueLinks returns links that are due for another look, at most limit. They
-// are due again a day later, unless KeepFinding says otherwise.
-func (s *Store) TakeDueLinks(ctx context.Context, limit int) (due []DueLink, err error) {
+// StartLinkChecks returns links that must be checked, at most limit. They are due again a day
+// later, unless StoreLinkCheck schedules another time.
+func (s *Store) StartLinkChecks(ctx context.Context, limit int) (due []DueLink, err error) {
 	now := s.db.Now()
 	const dueLinks = `
 		SELECT l.agent_id, h.handle, l.url
@@ -173,14 +172,14 @@ func (t *tx) expireLinks() (int, error) {
 			return 0, err
 		}
 		t.TouchAgent(l.AgentID)
-		if err := t.tellOfLink(l.AgentID, l.URL, "verified"); err != nil {
+		if err := t.notifyOfLink(l.AgentID, l.URL, "verified"); err != nil {
 			return 0, err
 		}
 	}
 	return len(due), nil
 }
 
-// Links returns an agent's links, in the order in which they were added.
+// Links returns the links of an agent, in the order in which they were added.
 func (s *Store) Links(ctx context.Context, agentID int64) ([]domain.Link, error) {
 	links := []domain.Link{}
 	err := s.db.Select(ctx, &links, document.SelectLinks, agentID)

@@ -33,7 +33,7 @@ func (s *testStore) link(c domain.Caller, address string) {
 // look keeps what the agent's own call found, or the service by itself.
 func (s *testStore) look(c domain.Caller, address string, found domain.LinkCheck, byService bool) []domain.Link {
 	s.Helper()
-	links, err := s.KeepFinding(context.Background(), c.ID, address, found, byService)
+	links, err := s.StoreLinkCheck(context.Background(), c.ID, address, found, byService)
 	s.ok(err)
 	return links
 }
@@ -48,7 +48,7 @@ func (s *testStore) linked(c domain.Caller, address string, found domain.LinkChe
 // due are the links that the service takes up now.
 func (s *testStore) due(limit int) (addresses []string) {
 	s.Helper()
-	links, err := s.TakeDueLinks(context.Background(), limit)
+	links, err := s.StartLinkChecks(context.Background(), limit)
 	s.ok(err)
 	for _, l := range links {
 		addresses = append(addresses, l.Handle+" "+l.URL)
@@ -237,7 +237,7 @@ func TestALookForOneWhoIsGone(t *testing.T) {
 	pilot, _ := s.register("harbour-pilot")
 	s.link(pilot, harbourPage)
 	s.ok(s.DeleteAgent(ctx, pilot))
-	_, err := s.KeepFinding(ctx, pilot.ID, harbourPage, foundIt, false)
+	_, err := s.StoreLinkCheck(ctx, pilot.ID, harbourPage, foundIt, false)
 	wantOutcome(t, "a finding for a deleted agent", err, "unauthorized")
 }
 

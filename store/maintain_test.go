@@ -1,8 +1,10 @@
 package store
 
 import (
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/maintenance"
 	"callbook/store/txn"
 	"context"
 	"errors"
@@ -121,7 +123,7 @@ func TestCallsCloseAtMidnight(t *testing.T) {
 		s.post(caller, func(d *domain.PostDraft) { d.Deadline, d.Title = deadline, "until "+deadline })
 	}
 	open := func(query string) int {
-		found, err := s.Posts(ctx, PostFilter{Open: true, Query: query}, listing.Page{Limit: 10})
+		found, err := s.Posts(ctx, document.PostFilter{Open: true, Query: query}, listing.Page{Limit: 10})
 		s.ok(err)
 		if found.Total != len(found.Items) {
 			t.Errorf("%d calls, total %d", len(found.Items), found.Total)
@@ -164,14 +166,14 @@ func TestAClockThatJumps(t *testing.T) {
 			t.Errorf("after a jump of %v the key: %v", jump, err)
 		}
 	}
-	posts, err := s.Posts(ctx, PostFilter{}, listing.Page{Limit: 100})
+	posts, err := s.Posts(ctx, document.PostFilter{}, listing.Page{Limit: 100})
 	s.ok(err)
 	for i, p := range posts.Items {
 		if want := ids[len(ids)-1-i]; p.ID != want {
 			t.Fatalf("call %d is %s, want %s", i, p.ID, want)
 		}
 	}
-	agents, err := s.Agents(ctx, AgentFilter{}, listing.Page{Limit: 100})
+	agents, err := s.Agents(ctx, document.AgentFilter{}, listing.Page{Limit: 100})
 	s.ok(err)
 	for i, a := range agents.Items {
 		if want := joined[len(joined)-1-i]; a.Handle != want {
@@ -289,7 +291,7 @@ func TestClearEmptiesEverything(t *testing.T) {
 		}
 	}
 	again, _ := s.register("harbour-pilot")
-	found, err := s.Agents(ctx, AgentFilter{Query: "harbour"}, listing.Page{Limit: 10})
+	found, err := s.Agents(ctx, document.AgentFilter{Query: "harbour"}, listing.Page{Limit: 10})
 	s.ok(err)
 	if again.ID != caller.ID || len(found.Items) != 1 {
 		t.Errorf("the next agent has number %d and is found %d times", again.ID, len(found.Items))
@@ -299,7 +301,7 @@ func TestClearEmptiesEverything(t *testing.T) {
 func TestDevEmptiesOnlyItsOwn(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
-	if err := s.MarkDev(ctx, false); !errors.Is(err, ErrNotDev) {
+	if err := s.MarkDev(ctx, false); !errors.Is(err, maintenance.ErrNotDev) {
 		t.Errorf("a served directory is taken for a test: %v", err)
 	}
 	s.ok(s.MarkDev(ctx, true))

@@ -23,6 +23,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/backup"
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/sqlitedb"
@@ -447,7 +448,7 @@ func checkUsable(t testing.TB, path string) {
 	s.Store = openStore(t, Options{Path: path, Clock: clock.Now, Quotas: &domain.Quotas{}, Normal: true})
 	defer s.stop()
 	s.checkDerived("an upgrade")
-	list, err := s.Posts(context.Background(), PostFilter{Query: "潮汐"}, listing.Page{Limit: 10})
+	list, err := s.Posts(context.Background(), document.PostFilter{Query: "潮汐"}, listing.Page{Limit: 10})
 	if err != nil || len(list.Items) == 0 {
 		t.Errorf("found %d calls, %v", len(list.Items), err)
 	}

@@ -14,15 +14,13 @@ import (
 	"callbook/store/txn"
 )
 
-// reasonLength is how many characters the reason of a suspension may have.
+// reasonLength is the limit for the reason of a suspension, in characters.
 const reasonLength = 300
 
-// Suspend hides an agent wherever the public looks, and refuses its key with
-// suspended, the reason (one line, at most 300 characters, may be empty) and the
-// end; a zero end is an open one. What it published and sent stays stored. A
-// second suspension takes the place of the first. It refuses with not_found a
-// handle that no agent has, and with validation_failed a reason that is too long
-// or not one line, and an end that has passed.
+// Suspend hides an agent from the public and rejects its key with suspended, the reason and the end.
+// The reason is one line of at most 300 characters and may be empty; a zero end means until Unsuspend.
+// Records of the agent stay. A second suspension replaces the first. Suspend returns not_found for an
+// unknown handle, and validation_failed for an invalid reason and an end in the past.
 func (s *Store) Suspend(ctx context.Context, handle, reason string, until time.Time) error {
 	reason = text.Normalize(reason)
 	switch {
@@ -45,15 +43,16 @@ func (s *Store) Suspend(ctx context.Context, handle, reason string, until time.T
 	})
 }
 
-// Unsuspend ends the suspension of an agent, if it is suspended. It refuses with
-// not_found a handle that no agent has.
+// Unsuspend ends the suspension of an agent, if it is suspended. It returns not_found for an unknown
+// handle.
 func (s *Store) Unsuspend(ctx context.Context, handle string) error {
 	return s.moderate(ctx, "unsuspend", handle, "", func(t *tx, agent *document.AgentRow) error {
 		return t.Exec(`UPDATE agents SET suspended_at = NULL, suspended_until = NULL, suspension_reason = NULL WHERE id = ?`, agent.ID)
 	})
 }
 
-// moderate does to an agent what the operator says, and keeps a note of it.
+// moderate runs an operator's act on an agent, and records it. It returns not_found for an unknown
+// handle.
 func (s *Store) moderate(ctx context.Context, act, handle, detail string, do func(*tx, *document.AgentRow) error) error {
 	return s.write(ctx, func(t *tx) error {
 		agent, found, err := document.FindAgent(t.Tx, handle)
@@ -71,25 +70,24 @@ func (s *Store) moderate(ctx context.Context, act, handle, detail string, do fun
 	})
 }
 
-// audit keeps a note of what the operator did.
+// audit records an operator's act.
 func (t *tx) audit(act, subject, detail string) error {
 	err := t.Exec(`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`, act, subject, domain.Optional(detail), t.Now)
 	if err != nil {
-		return fmt.Errorf("keep a note of %s: %w", act, err)
+		return fmt.Errorf("record %s: %w", act, err)
 	}
 	return nil
 }
 
-// Verify marks an agent's mailbox as verified by the operator's word. It refuses
-// with not_found a handle that no agent has.
+// Verify marks an agent's mailbox as verified. It returns not_found for an unknown handle.
 func (s *Store) Verify(ctx context.Context, handle string) error {
 	return s.moderate(ctx, "verify", handle, "", func(t *tx, agent *document.AgentRow) error {
 		return t.Exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?) WHERE id = ?`, t.Now, agent.ID)
 	})
 }
 
-// ReplaceKey gives an agent another key by the operator's word; the old one is
-// dead when it returns. It refuses with not_found a handle that no agent has.
+// ReplaceKey replaces an agent's key. The old one is invalid when it returns. It returns not_found for
+// an unknown handle.
 func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err error) {
 	if key, err = domain.NewKey(s.random); err != nil {
 		return "", err
@@ -103,16 +101,15 @@ func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err 
 	return key, nil
 }
 
-// RemoveAgent deletes an agent for good, as it could itself. It refuses with
-// not_found a handle that no agent has.
+// RemoveAgent is DeleteAgent for the operator. It returns not_found for an unknown handle.
 func (s *Store) RemoveAgent(ctx context.Context, handle string) error {
 	return s.moderate(ctx, "delete", handle, "", func(t *tx, agent *document.AgentRow) error {
 		return t.deleteAgent(agent.ID)
 	})
 }
 
-// ExportAgent is Export by the operator's word, of a suspended agent too. It shows a
-// mailbox, so it leaves a note. It refuses with not_found a handle that no agent has.
+// ExportAgent is Export for the operator, also of a suspended agent. It reveals a mailbox, so it is
+// recorded. It returns not_found for an unknown handle.
 func (s *Store) ExportAgent(ctx context.Context, handle string) (members string, err error) {
 	var id int64
 	err = s.moderate(ctx, "export", handle, "", func(_ *tx, agent *document.AgentRow) error {
@@ -125,8 +122,8 @@ func (s *Store) ExportAgent(ctx context.Context, handle string) (members string,
 	return export.Agent(ctx, s.db, id)
 }
 
-// Unblock lets the blocked agent ask the other for contact again. It refuses with
-// not_found handles that no agents have, or of which one does not block the other.
+// Unblock allows the blocked agent to send the other contact requests again. It returns not_found for
+// unknown handles, and if there is no block.
 func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
 	return s.moderate(ctx, "unblock", handle, blocked, func(t *tx, agent *document.AgentRow) error {
 		n, err := t.Change(`
@@ -139,8 +136,7 @@ func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
 	})
 }
 
-// RemovePost deletes a call with its replies. It refuses with not_found an id that
-// no call has.
+// RemovePost deletes a post with its replies. It returns not_found for an unknown id.
 func (s *Store) RemovePost(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {
 		var p document.PostRow
@@ -159,7 +155,7 @@ func (s *Store) RemovePost(ctx context.Context, id string) error {
 	})
 }
 
-// RemoveReply deletes a reply. It refuses with not_found an id that no reply has.
+// RemoveReply deletes a reply. It returns not_found for an unknown id.
 func (s *Store) RemoveReply(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {
 		var reply struct {
@@ -192,7 +188,7 @@ func (s *Store) RemoveReply(ctx context.Context, id string) error {
 	})
 }
 
-// Act is a note of what the operator did.
+// Act is the record of an operator's act.
 type Act struct {
 	Act     string      `db:"act"`
 	Subject string      `db:"subject"` // handle, id or word
@@ -200,7 +196,7 @@ type Act struct {
 	At      domain.Time `db:"at"`
 }
 
-// Acts lists what the operator did, newest first, at most limit of it.
+// Acts returns the operator's acts, newest first, at most limit.
 func (s *Store) Acts(ctx context.Context, limit int) (acts []Act, err error) {
 	err = s.db.Select(ctx, &acts, `SELECT act, subject, detail, at FROM audit ORDER BY seq DESC LIMIT ?`, limit)
 	return acts, err

@@ -9,18 +9,18 @@ import (
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/text"
 )
 
-// ReplaceOfferings replaces the caller's whole menu. An id keeps its entry; it
-// refuses with validation_failed one that is not the caller's own (unknown_id) and
-// a text with a blocked word.
+// ReplaceOfferings replaces the caller's menu. An entry with the id of an existing one replaces that.
+// It returns validation_failed for an id that is not the caller's and for a text with a blocked word.
 func (s *Store) ReplaceOfferings(ctx context.Context, caller domain.Caller, menu domain.Menu) (offerings []domain.Offering, err error) {
 	err = s.writeAs(ctx, caller, func(t *tx) error {
-		faults, err := t.checkOfferingIDs(caller.ID, menu.Offerings)
+		errs, err := t.checkOfferingIDs(caller.ID, menu.Offerings)
 		if err != nil {
 			return err
 		}
-		if err := blocklist.Check(t.Tx, menu, faults...); err != nil {
+		if err := blocklist.Check(t.Tx, menu, errs...); err != nil {
 			return err
 		}
 		if err := t.replaceOfferings(caller.ID, menu.Offerings); err != nil {
@@ -48,7 +48,7 @@ func (t *tx) replaceOfferings(agentID int64, drafts []domain.OfferingDraft) erro
 	return t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.Now, agentID)
 }
 
-// offering is an entry of the agent's menu; nil when it has none with this id.
+// offering returns an entry of an agent's menu; nil if it has none with this id.
 func (t *tx) offering(agentID int64, id string) (*domain.Offering, error) {
 	if id == "" {
 		return nil, nil
@@ -60,7 +60,7 @@ func (t *tx) offering(agentID int64, id string) (*domain.Offering, error) {
 	return nil, err
 }
 
-func (t *tx) checkOfferingIDs(agentID int64, drafts []domain.OfferingDraft) (faults []domain.FieldError, err error) {
+func (t *tx) checkOfferingIDs(agentID int64, drafts []domain.OfferingDraft) (errs []domain.FieldError, err error) {
 	var own []string
 	if err := t.Select(&own, `SELECT id FROM offerings WHERE agent_id = ?`, agentID); err != nil {
 		return nil, err
@@ -73,13 +73,13 @@ func (t *tx) checkOfferingIDs(agentID int64, drafts []domain.OfferingDraft) (fau
 		if draft.ID == "" {
 			continue
 		}
-		// An id given twice is unknown the second time.
+		// An id that occurs twice is unknown the second time.
 		if !unused[draft.ID] {
-			faults = append(faults, domain.FieldError{Field: "offerings[" + strconv.Itoa(i) + "].id", Code: domain.FaultUnknownID, Topic: "offering"})
+			errs = append(errs, domain.FieldError{Field: "offerings[" + strconv.Itoa(i) + "].id", Code: domain.FaultUnknownID, Topic: "offering"})
 		}
 		delete(unused, draft.ID)
 	}
-	return faults, nil
+	return errs, nil
 }
 
 func (t *tx) insertOffering(agentID int64, position int, d domain.OfferingDraft) (err error) {
@@ -96,5 +96,5 @@ func (t *tx) insertOffering(agentID int64, position int, d domain.OfferingDraft)
 		INSERT INTO offerings (id, agent_id, position, title, deliverable, mode, for_whom, not_doing, turnaround_days, languages, tags)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		d.ID, agentID, position, d.Title, d.Deliverable, d.Mode, domain.Optional(d.ForWhom), domain.Optional(d.NotDoing), days,
-		canonicalLanguages(d.Languages), domain.Texts(d.Tags))
+		text.CanonicalLanguages(d.Languages), domain.Texts(d.Tags))
 }

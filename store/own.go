@@ -35,6 +35,7 @@ func (s *Store) Me(ctx context.Context, caller domain.Caller) (own domain.OwnAge
 	return own, err
 }
 
+// allowances returns the caller's limits and how much of each is left.
 func (s *Store) allowances(ctx context.Context, caller domain.Caller, joined domain.Time, weeklyCap int) (domain.Allowances, error) {
 	now := s.db.Now()
 	var used struct {
@@ -70,8 +71,8 @@ func (s *Store) Export(ctx context.Context, caller domain.Caller) (string, error
 	return export.Agent(ctx, s.db, caller.ID)
 }
 
-// MailCaps returns the caps on mails in force.
+// MailCaps returns the caps on mails.
 func (s *Store) MailCaps() domain.MailCaps { return s.mails }
 
-// Quotas returns the limits in force.
+// Quotas returns the daily limits.
 func (s *Store) Quotas() domain.Quotas { return s.quotas }

@@ -15,18 +15,17 @@ import (
 	"callbook/store/txn"
 )
 
-// The owner's page: where a person claims an agent by a link that was mailed, and
-// from then on looks after it by the same link. Of the person only a keyed hash of
-// the mail address is kept: the same hash is the same owner.
+// On the owner's page a person claims an agent by a mailed link, and from then on manages it by the same link. Only a
+// keyed hash of the person's address is stored: the same hash is the same owner.
 
 const (
-	claimAge      = 72 * time.Hour
-	claimKept     = 30 * domain.Day // how long an expired claim is still shown as one
-	unwantedAge   = 30 * domain.Day // how long "not mine" keeps further mails of the agent away
-	statusPending = "pending"
-	statusClaimed = "claimed"
-	statusExpired = "expired"
-	statusNone    = "none"
+	claimAge       = 72 * time.Hour
+	claimRetention = 30 * domain.Day // how long an expired claim is shown
+	unwantedAge    = 30 * domain.Day // how long a rejection stops further mails of the agent
+	statusPending  = "pending"
+	statusClaimed  = "claimed"
+	statusExpired  = "expired"
+	statusNone     = "none"
 )
 
 // claimRow is a row of the table owner_claims.
@@ -49,18 +48,17 @@ func (c *claimRow) expired(now domain.Time) bool {
 	return c.Status == statusPending && c.ExpiresAt <= now
 }
 
-// ClaimOwner mails the owner a link that claims the caller, and returns when it
-// expires. The same address gets a fresh link, which voids the one before: at
-// once, or for an agent that is claimed already, once it is delivered. It
-// refuses with trust_too_low an agent whose mailbox is not verified, with
-// already_claimed another address than that of the owner who has confirmed, and
-// with rate_limited past the caps on mails.
+// ClaimOwner mails the owner a link that claims the caller, and returns when it expires. A repeated
+// claim by the same address gets a new link. It replaces the one before at once, or for an agent that
+// is already claimed, when it is delivered. ClaimOwner returns trust_too_low if the mailbox is not
+// verified, already_claimed for another address than that of the owner who has confirmed, and
+// rate_limited past the caps on mails.
 func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address string) (expires domain.Time, err error) {
 	token, err := domain.NewSecret(s.random)
 	if err != nil {
 		return 0, err
 	}
-	address = canonicalMailbox(address)
+	address = text.CanonicalMailbox(address)
 	err = s.writeAs(ctx, caller, func(t *tx) error {
 		expires = t.Now.Add(claimAge)
 		agent, err := document.Agent(t.Tx, caller.ID)
@@ -91,7 +89,7 @@ func (t *tx) claimOwner(agent *document.AgentRow, address string, owner []byte, 
 	}
 	allowed, err := outbox.Spend(t.Tx, t.store.mails, agent.ID, address)
 	if err == nil && allowed {
-		allowed, err = t.wantedAt(agent.Handle, address)
+		allowed, err = t.isWantedAt(agent.Handle, address)
 	}
 	if err != nil {
 		return err
@@ -112,21 +110,19 @@ func (t *tx) claimOwner(agent *document.AgentRow, address string, owner []byte, 
 	return outbox.Insert(t.Tx, agent.ID, kind, address, token, t.Now.Add(claimAge))
 }
 
-// ownerHash is all that is kept of an owner: a keyed hash of the address.
+// ownerHash returns the pseudonym by which an owner is known.
 func (t *tx) ownerHash(address string) ([]byte, error) {
 	return t.Pseudonym("owner\x00" + text.NormalMailbox(address))
 }
 
-// replaceOwnerLink puts a fresh link to the page of a claimed agent in the place of the
-// one before. That is done once it is delivered, or used: asking for one must not
-// be a way to shut the owner out.
+// replaceOwnerLink makes a new link to the page of a claimed agent replace the one before, when it is
+// delivered or used. Otherwise a request for a link could lock the owner out.
 func (t *tx) replaceOwnerLink(token string) error {
 	return t.Exec(`UPDATE owner_claims SET token_hash = next_hash, next_hash = NULL WHERE next_hash = ?`, domain.HashKey(token))
 }
 
-// wantedAt tells whether the person at an address has not said lately that the
-// agent is not theirs.
-func (t *tx) wantedAt(handle, address string) (bool, error) {
+// isWantedAt reports whether the person at an address has not recently rejected the agent.
+func (t *tx) isWantedAt(handle, address string) (bool, error) {
 	owner, err := t.ownerHash(address)
 	if err != nil {
 		return false, err
@@ -154,20 +150,20 @@ func (t *tx) insertClaim(agent *document.AgentRow, owner []byte, token string) e
 	return nil
 }
 
-// prolongClaim makes a claim look as if a fresh link were on its way. No mail goes
-// out, so the link that is good stays so.
+// prolongClaim makes a claim look as if a new link had been mailed. No mail is sent, so the old link
+// stays valid.
 func (t *tx) prolongClaim(agentID int64) error {
 	return t.Exec(`UPDATE owner_claims SET requested_at = ?, expires_at = ? WHERE agent_id = ?`, t.Now, t.Now.Add(claimAge), agentID)
 }
 
-// form is the page's one-time token: another one after each act.
+// form returns the one-time token of the page, which changes with each act.
 func (c *claimRow) form(token string) string {
 	sum := domain.HashParts("form", token, fmt.Sprint(c.Acts))
 	return hex.EncodeToString(sum[:16])
 }
 
-// OwnerPage returns the page of a link. It refuses with not_found a link that is
-// unknown, expired, or replaced by another.
+// OwnerPage returns the page of a link. It returns not_found for a link that is unknown, expired or
+// replaced.
 func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerPage, err error) {
 	var row struct {
 		claimRow
@@ -201,7 +197,7 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 	return page, err
 }
 
-// receipts are the newest 100 requests that wait for the owner of an agent.
+// receipts returns the newest 100 requests that wait for the owner of an agent.
 func (s *Store) receipts(ctx context.Context, agentID int64, now domain.Time) ([]domain.ContactRequest, error) {
 	var rows []requestRow
 	err := s.db.Select(ctx, &rows, selectRequest+`
@@ -220,26 +216,25 @@ func (s *Store) receipts(ctx context.Context, agentID int64, now domain.Time) ([
 	return waiting, nil
 }
 
-// ActAsOwner does what a button of the owner's page says. It refuses with
-// not_found a link that is no longer good, with invalid_state a page that is out
-// of date or an act that does not fit the claim, with trust_too_low a claim of an
-// agent whose mailbox is not verified, with sender_limit_reached one agent too
-// many of an owner, and with validation_failed a retirement without the handle.
-func (s *Store) ActAsOwner(ctx context.Context, call domain.OwnerSubmission) (done domain.OwnerResult, err error) {
+// ActAsOwner performs the act of a button on the owner's page. It returns not_found for an invalid
+// link, invalid_state if the page is out of date or the act does not fit the claim, trust_too_low if
+// the agent's mailbox is not verified, sender_limit_reached if the owner has claimed too many agents,
+// and validation_failed for a retirement without the handle.
+func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (done domain.OwnerResult, err error) {
 	key, err := domain.NewKey(s.random)
 	if err != nil {
 		return done, err
 	}
 	err = s.writeOrReject(ctx, func(t *tx) error {
 		var claim claimRow
-		err := txn.OrNotFound(t.Get(&claim, selectClaim+` WHERE token_hash = ?1 OR next_hash = ?1`, domain.HashKey(call.Token)))
+		err := txn.OrNotFound(t.Get(&claim, selectClaim+` WHERE token_hash = ?1 OR next_hash = ?1`, domain.HashKey(form.Token)))
 		if err != nil {
 			return err
 		}
 		if claim.expired(t.Now) {
 			return domain.NewError(domain.CodeNotFound)
 		}
-		if subtle.ConstantTimeCompare([]byte(call.Form), []byte(claim.form(call.Token))) != 1 {
+		if subtle.ConstantTimeCompare([]byte(form.Form), []byte(claim.form(form.Token))) != 1 {
 			return domain.NewError(domain.CodeInvalidState)
 		}
 		agent, err := document.Agent(t.Tx, claim.AgentID)
@@ -247,13 +242,13 @@ func (s *Store) ActAsOwner(ctx context.Context, call domain.OwnerSubmission) (do
 			return err
 		}
 		done = domain.OwnerResult{Handle: agent.Handle}
-		if err := t.actAsOwner(&claim, &agent, call, key); err != nil {
+		if err := t.actAsOwner(&claim, &agent, form, key); err != nil {
 			return err
 		}
-		if call.Act == domain.OwnerRotateKey {
+		if form.Act == domain.OwnerRotateKey {
 			done.Key = key
 		}
-		if err := t.replaceOwnerLink(call.Token); err != nil {
+		if err := t.replaceOwnerLink(form.Token); err != nil {
 			return err
 		}
 		return t.Exec(`UPDATE owner_claims SET acts = acts + 1 WHERE agent_id = ?`, agent.ID)
@@ -261,12 +256,12 @@ func (s *Store) ActAsOwner(ctx context.Context, call domain.OwnerSubmission) (do
 	return done, err
 }
 
-func (t *tx) actAsOwner(claim *claimRow, agent *document.AgentRow, call domain.OwnerSubmission, key string) error {
-	if (claim.Status == statusPending) != (call.Act == domain.OwnerConfirm || call.Act == domain.OwnerReject) &&
-		!(call.Act == domain.OwnerConfirm && agent.ClaimedAt == nil) {
+func (t *tx) actAsOwner(claim *claimRow, agent *document.AgentRow, form domain.OwnerSubmission, key string) error {
+	if (claim.Status == statusPending) != (form.Act == domain.OwnerConfirm || form.Act == domain.OwnerReject) &&
+		!(form.Act == domain.OwnerConfirm && agent.ClaimedAt == nil) {
 		return domain.NewError(domain.CodeInvalidState)
 	}
-	switch call.Act {
+	switch form.Act {
 	case domain.OwnerConfirm:
 		return t.confirmClaim(claim, agent)
 	case domain.OwnerReject:
@@ -274,9 +269,9 @@ func (t *tx) actAsOwner(claim *claimRow, agent *document.AgentRow, call domain.O
 	case domain.OwnerWithdraw:
 		return t.withdrawClaim(agent)
 	case domain.OwnerRotateKey:
-		return t.takeBack(claim, agent, key)
+		return t.rotateKey(claim, agent, key)
 	case domain.OwnerRetire:
-		if call.Confirm != agent.Handle {
+		if form.Confirm != agent.Handle {
 			return domain.Invalid(domain.FieldError{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"})
 		}
 		return t.deleteAgent(agent.ID)
@@ -284,9 +279,9 @@ func (t *tx) actAsOwner(claim *claimRow, agent *document.AgentRow, call domain.O
 		if agent.Suspended(t.Now) {
 			return domain.NewError(domain.CodeInvalidState)
 		}
-		return t.actOnRequest(agent.ID, call.Request, domain.ActAgree, "")
+		return t.actOnRequest(agent.ID, form.Request, domain.ActAgree, "")
 	case domain.OwnerRefuse:
-		return t.actOnRequest(agent.ID, call.Request, domain.ActRefuse, "")
+		return t.actOnRequest(agent.ID, form.Request, domain.ActRefuse, "")
 	}
 	return domain.NewError(domain.CodeInvalidState)
 }
@@ -316,8 +311,7 @@ func (t *tx) confirmClaim(claim *claimRow, agent *document.AgentRow) error {
 	return document.RebuildPartners(t.Tx, agent.ID)
 }
 
-// rejectClaim ends a claim that the person does not know of, and tells the
-// operator.
+// rejectClaim deletes a claim that the person does not know of, and reports it to the operator.
 func (t *tx) rejectClaim(claim *claimRow, agent *document.AgentRow) error {
 	if err := t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID); err != nil {
 		return err
@@ -328,8 +322,8 @@ func (t *tx) rejectClaim(claim *claimRow, agent *document.AgentRow) error {
 	return t.insertReport(report{about: "claim", subject: agent.Handle, reporter: claim.Owner})
 }
 
-// withdrawClaim ends a claim for good: another person may claim the agent. Nobody
-// is left who could give receipts.
+// withdrawClaim deletes a claim, so that another person may claim the agent. Receipts are no longer
+// required, since there is no owner to give them.
 func (t *tx) withdrawClaim(agent *document.AgentRow) error {
 	if err := t.unclaim(agent.ID); err != nil {
 		return err
@@ -345,9 +339,9 @@ func (t *tx) withdrawClaim(agent *document.AgentRow) error {
 	return errors.Join(outbox.Delete(t.Tx, agent.ID, domain.MailClaim), outbox.Delete(t.Tx, agent.ID, domain.MailOwner))
 }
 
-// takeBack gives the owner a fresh key. A mailbox that was changed since the claim
-// may be a thief's: it loses its proof, and with it the way to recover a key.
-func (t *tx) takeBack(claim *claimRow, agent *document.AgentRow, key string) error {
+// rotateKey gives the owner a new key. If the mailbox has changed since the claim, a thief may have
+// changed it, so it is no longer verified and cannot recover a key.
+func (t *tx) rotateKey(claim *claimRow, agent *document.AgentRow, key string) error {
 	if err := t.setKey(agent.ID, key); err != nil {
 		return err
 	}
@@ -363,7 +357,7 @@ func (t *tx) takeBack(claim *claimRow, agent *document.AgentRow, key string) err
 	return outbox.Delete(t.Tx, agent.ID, domain.MailRecover)
 }
 
-// ownerClaim is the state of an agent's claim as the agent itself sees it.
+// ownerClaim returns the state of an agent's claim as the agent sees it.
 func (s *Store) ownerClaim(ctx context.Context, agentID int64) (domain.OwnerClaim, error) {
 	var row struct {
 		claimRow
@@ -383,7 +377,7 @@ func (s *Store) ownerClaim(ctx context.Context, agentID int64) (domain.OwnerClai
 		claim.Status, claim.ExpiresAt = statusExpired, &row.ExpiresAt
 	case row.Status == statusPending:
 		claim.ExpiresAt = &row.ExpiresAt
-	case row.ClaimedAt == nil: // it has lapsed; the page waits for the owner
+	case row.ClaimedAt == nil: // it lapsed, and the owner can confirm it again
 		claim.Status = statusPending
 	}
 	return claim, nil

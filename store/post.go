@@ -3,18 +3,16 @@ package store
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/search"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
 
-// checkDeadline finds a deadline that has passed.
+// checkDeadline returns the error of a deadline that has passed.
 func (t *tx) checkDeadline(date string) []domain.FieldError {
 	if !domain.DeadlinePassed(date, t.Now.Time()) {
 		return nil
@@ -22,10 +20,9 @@ func (t *tx) checkDeadline(date string) []domain.FieldError {
 	return []domain.FieldError{{Field: "deadline", Code: domain.FaultBadValue, Topic: "deadline"}}
 }
 
-// CreatePost publishes a call of the caller. It refuses with validation_failed a
-// deadline that has passed and a text with a blocked word, with rate_limited more
-// than the day's calls, and with idempotency_conflict a repeated key with another
-// body.
+// CreatePost publishes a post of the caller. It returns validation_failed for a deadline that has
+// passed and for a text with a blocked word, rate_limited past the daily limit, and
+// idempotency_conflict if the key came with another request.
 func (s *Store) CreatePost(ctx context.Context, caller domain.Caller, draft domain.PostDraft, key domain.IdempotencyKey) (doc domain.PostDocument, replayed bool, err error) {
 	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.PostDocument, error) { return t.createPost(caller, draft) })
 }
@@ -39,7 +36,7 @@ func (t *tx) createPost(caller domain.Caller, draft domain.PostDraft) (domain.Po
 	}
 	row, err := t.insertPost(caller.ID, draft)
 	if err != nil {
-		return domain.PostDocument{}, fmt.Errorf("insert the call: %w", err)
+		return domain.PostDocument{}, fmt.Errorf("insert the post: %w", err)
 	}
 	doc := domain.PostDocument{Seq: row.Seq, ID: row.ID, Deadline: row.Deadline, CreatedAt: row.CreatedAt}
 	if doc.Post, err = document.BuildPost(t.Tx, &row, caller.Handle); err != nil {
@@ -55,7 +52,7 @@ func (t *tx) insertPost(authorID int64, d domain.PostDraft) (row document.PostRo
 	row = document.PostRow{AuthorID: authorID, CreatedAt: t.Now, Post: domain.Post{
 		Kind: d.Kind, Title: d.Title, Body: d.Body,
 		Deliverable: domain.Optional(d.Deliverable), Deadline: domain.Optional(d.Deadline), Constraints: domain.Optional(d.Constraints),
-		Languages: canonicalLanguages(d.Languages), Tags: lowerTags(d.Tags), Lang: domain.Optional(d.Lang),
+		Languages: text.CanonicalLanguages(d.Languages), Tags: text.CanonicalTags(d.Tags), Lang: domain.Optional(d.Lang),
 	}}
 	if row.ID, err = t.NewID(domain.IdPost); err != nil {
 		return row, err
@@ -70,37 +67,18 @@ func (t *tx) insertPost(authorID int64, d domain.PostDraft) (row document.PostRo
 	return row, err
 }
 
-func lowerTags(tags []string) domain.Texts {
-	lower := make(domain.Texts, len(tags))
-	for i, tag := range tags {
-		lower[i] = text.Normalize(strings.ToLower(tag)) // a small letter may compose where its capital does not
-	}
-	return lower
-}
-
-// selectPost reads calls as the public sees them: a hidden author's are not there.
+// selectPost reads posts as the public sees them, without those of hidden authors.
 const selectPost = `
 	SELECT ` + postFields + `
 	FROM posts p
 	JOIN post_documents d ON d.post_seq = p.seq
 	JOIN agent_documents a ON a.agent_id = p.author_id`
 
-// Post returns a call. It refuses with not_found one that is not there, or whose
-// author is hidden.
+// Post returns a post. It returns not_found if it does not exist or its author is hidden.
 func (s *Store) Post(ctx context.Context, id string) (domain.PostDocument, error) {
 	var doc domain.PostDocument
 	err := txn.OrNotFound(s.db.Get(ctx, &doc, selectPost+` WHERE p.id = ?`, id))
 	return doc, err
-}
-
-// PostFilter selects calls. Filters combine; zero values do not filter.
-type PostFilter struct {
-	Query  string // every word must match, the last one also as a prefix
-	Strict bool   // leave out posts that match only some words
-	Kind   string // seeking, offering, announce
-	Tag    string // one tag, case ignored
-	Author string // a handle
-	Open   bool   // leave out those whose deadline is before today
 }
 
 // The list queries.
@@ -118,7 +96,7 @@ const (
 		ORDER BY post_seq DESC LIMIT ? OFFSET ?`
 	countPosts = `
 		SELECT COUNT(*) AS n FROM (SELECT post_seq FROM post_documents LIMIT ?)`
-	// Posts of a kind are many, and an index finds them sooner than the full-text table does.
+	// There are many posts of a kind; an index finds them faster than the full-text table.
 	postsOfKind = `
 		SELECT p.seq AS id FROM posts p
 		JOIN post_documents d ON d.post_seq = p.seq
@@ -128,7 +106,7 @@ const (
 		SELECT COUNT(*) AS n FROM (SELECT p.seq FROM posts p
 			JOIN post_documents d ON d.post_seq = p.seq
 			WHERE p.kind = ? LIMIT ?)`
-	// The table says of few posts not yet that their deadline has passed.
+	// The full-text table is late with a few posts whose deadline has just passed.
 	notExpired = ` AND rowid NOT IN (SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?)`
 )
 
@@ -137,19 +115,20 @@ var (
 	openPostIndex = listing.NewIndex(txn.PostSearch, "post_words", "post_documents", "post_seq", notExpired)
 )
 
-// Posts lists posts, newest first; a search by relevance. It returns invalid_query for a cursor that no page gave.
-func (s *Store) Posts(ctx context.Context, f PostFilter, page listing.Page) (listing.List[domain.PostDocument], error) {
-	ctx, cancel := s.listContext(ctx, f == (PostFilter{Kind: f.Kind}) && page.Offset == 0)
+// Posts lists posts, newest first; a search by relevance. It returns invalid_query if the cursor is
+// not one of this list.
+func (s *Store) Posts(ctx context.Context, f document.PostFilter, page listing.Page) (listing.List[domain.PostDocument], error) {
+	ctx, cancel := s.listContext(ctx, f == (document.PostFilter{Kind: f.Kind}) && page.Offset == 0)
 	defer cancel()
 	changes := s.postTotals.Changes()
 	words, err := postIndex.ParseQuery(ctx, s.db, f.Query)
 	if err != nil {
 		return listing.List[domain.PostDocument]{}, err
 	}
-	q := &listing.Query{Name: f.name(), Count: countPosts, MaxBytes: listing.PageBytes, Totals: s.postTotals, Changes: changes}
-	facets, index, ids := f.facets(), &postIndex, allPosts
+	q := &listing.Query{Name: f.Name(), Count: countPosts, MaxBytes: listing.PageBytes, Totals: s.postTotals, Changes: changes}
+	facets, index, ids := f.Facets(), &postIndex, allPosts
 	switch {
-	case f.Kind != "" && f == (PostFilter{Kind: f.Kind}):
+	case f.Kind != "" && f == (document.PostFilter{Kind: f.Kind}):
 		ids, q.Count, q.Before = postsOfKind, countPostsOfKind, []any{f.Kind}
 	case !words.Empty() || len(facets) > 0:
 		if f.Open {
@@ -168,30 +147,8 @@ func (s *Store) Posts(ctx context.Context, f PostFilter, page listing.Page) (lis
 	return found, err
 }
 
-// name tells lists by different filters apart.
-func (f PostFilter) name() string {
-	return fmt.Sprintf("posts %q %q %q %q %t", f.Query, f.Kind, f.Tag, f.Author, f.Open)
-}
-
-func (f PostFilter) facets() []string {
-	var facets []string
-	if f.Kind != "" {
-		facets = append(facets, search.Facet(document.FacetKind, f.Kind))
-	}
-	if f.Tag != "" {
-		facets = append(facets, search.Facet(document.FacetTag, f.Tag))
-	}
-	if f.Author != "" {
-		facets = append(facets, search.Facet(document.FacetAuthor, f.Author))
-	}
-	if f.Open {
-		facets = append(facets, search.Facet(document.FacetOpen, ""))
-	}
-	return facets
-}
-
-// DeletePost deletes a call of the caller, with its replies. It refuses with
-// forbidden another agent's call.
+// DeletePost deletes a post of the caller, with its replies. It returns forbidden for another agent's
+// post.
 func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string) error {
 	return s.writeAs(ctx, caller, func(t *tx) error {
 		var p document.PostRow
@@ -217,7 +174,7 @@ func (t *tx) deletePost(p *document.PostRow) error {
 	return t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq)
 }
 
-// deletePostsOf deletes txn.Everything an agent published.
+// deletePostsOf deletes everything that an agent published.
 func (t *tx) deletePostsOf(id int64) error {
 	if err := t.erasePostResponses(`author_id = ?1`, id); err != nil {
 		return err
@@ -229,33 +186,32 @@ func (t *tx) deletePostsOf(id int64) error {
 		`DELETE FROM posts WHERE author_id = ?1`,
 	} {
 		if err := t.Exec(query, id); err != nil {
-			return fmt.Errorf("delete the calls and replies: %w", err)
+			return fmt.Errorf("delete the posts and replies: %w", err)
 		}
 	}
 	return nil
 }
 
-// closePosts makes the search rows anew of calls whose deadline has passed, so
-// that searches for open ones need not walk past them; and of those that a clock
-// which ran ahead has closed too early.
+// closePosts rebuilds the search rows of posts whose deadline has passed, so that searches for open
+// posts need not skip them. It also reopens posts that a clock that ran ahead has closed.
 func (t *tx) closePosts() (int, error) {
-	var due []int64
+	var stale []int64
 	today := t.Now.Date()
-	err := t.Select(&due, `
+	err := t.Select(&stale, `
 		SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?
 		UNION ALL
 		SELECT post_seq FROM post_documents WHERE open = 0 AND deadline >= ?
 		LIMIT ?`, today, today, jobBatch)
-	if err != nil || len(due) == 0 {
+	if err != nil || len(stale) == 0 {
 		return 0, err
 	}
 	t.TouchPosts()
-	for _, seq := range due {
+	for _, seq := range stale {
 		if err := document.RebuildPost(t.Tx, seq); err != nil {
 			return 0, err
 		}
 	}
-	return len(due), nil
+	return len(stale), nil
 }
 
 // erasePostResponses erases the stored responses that contain posts, selected by where with value

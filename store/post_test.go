@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"context"
@@ -175,21 +176,21 @@ func (s *testStore) lists() []walked {
 	searched = tiers(agents)
 	newestReplies := slices.Clone(replies)
 	slices.Reverse(newestReplies)
-	agentsBy := func(f AgentFilter) func(listing.Page) ([]string, string, error) {
+	agentsBy := func(f document.AgentFilter) func(listing.Page) ([]string, string, error) {
 		return named(handleOf, func(p listing.Page) (listing.List[domain.AgentDocument], error) { return s.Agents(ctx, f, p) })
 	}
-	postsBy := func(f PostFilter) func(listing.Page) ([]string, string, error) {
+	postsBy := func(f document.PostFilter) func(listing.Page) ([]string, string, error) {
 		return named(idOf, func(p listing.Page) (listing.List[domain.PostDocument], error) { return s.Posts(ctx, f, p) })
 	}
 	replyID := func(r domain.Reply) string { return r.ID }
 	return []walked{
-		{"agents", agentsBy(AgentFilter{}), agents},
-		{"agents by words", agentsBy(AgentFilter{Query: "潮 pil"}), searched},
-		{"agents by a value", agentsBy(AgentFilter{Capability: "Tides"}), agents[:24]},
-		{"agents by words and values", agentsBy(AgentFilter{Query: "潮汐", Capability: "tides", Verified: new(bool), New: true}), searched},
-		{"calls", postsBy(PostFilter{}), posts},
-		{"calls by words", postsBy(PostFilter{Query: "潮"}), tiers(posts)},
-		{"open calls by a value", postsBy(PostFilter{Tag: "tides", Open: true}), posts},
+		{"agents", agentsBy(document.AgentFilter{}), agents},
+		{"agents by words", agentsBy(document.AgentFilter{Query: "潮 pil"}), searched},
+		{"agents by a value", agentsBy(document.AgentFilter{Capability: "Tides"}), agents[:24]},
+		{"agents by words and values", agentsBy(document.AgentFilter{Query: "潮汐", Capability: "tides", Verified: new(bool), New: true}), searched},
+		{"calls", postsBy(document.PostFilter{}), posts},
+		{"calls by words", postsBy(document.PostFilter{Query: "潮"}), tiers(posts)},
+		{"open calls by a value", postsBy(document.PostFilter{Tag: "tides", Open: true}), posts},
 		{"replies", named(replyID, func(p listing.Page) (listing.List[domain.Reply], error) { return s.Replies(ctx, post, p) }), replies},
 		{"own replies", named(replyID, func(p listing.Page) (listing.List[domain.Reply], error) { return s.RepliesTo(ctx, author, 0, p) }), newestReplies},
 	}
@@ -307,9 +308,9 @@ func TestCursorsThatAreNone(t *testing.T) {
 	s := newStore(t)
 	post := s.post(s.agents("agent", 1)[0])
 	for _, cursor := range []string{"x", "MA", "LTEuMQ", "NC4x", "MC4w", "MC4tMQ", "MC4rMQ", "MDAuMQ", "MC4x=", " MC4x", "MC4xLjE", strings.Repeat("M", 4000)} {
-		_, err := s.Agents(context.Background(), AgentFilter{}, listing.Page{Limit: 1, Cursor: cursor})
+		_, err := s.Agents(context.Background(), document.AgentFilter{}, listing.Page{Limit: 1, Cursor: cursor})
 		wantOutcome(t, "agents, cursor "+cursor, err, "invalid_query")
-		_, err = s.Posts(context.Background(), PostFilter{Query: "a"}, listing.Page{Limit: 1, Cursor: cursor})
+		_, err = s.Posts(context.Background(), document.PostFilter{Query: "a"}, listing.Page{Limit: 1, Cursor: cursor})
 		wantOutcome(t, "calls, cursor "+cursor, err, "invalid_query")
 		_, err = s.Replies(context.Background(), post, listing.Page{Limit: 1, Cursor: cursor})
 		wantOutcome(t, "replies, cursor "+cursor, err, "invalid_query")
@@ -358,19 +359,19 @@ func TestACursorBelongsToItsList(t *testing.T) {
 	for range 3 {
 		s.post(pilot)
 	}
-	page, err := s.Posts(ctx, PostFilter{Kind: "seeking"}, listing.Page{Limit: 1})
+	page, err := s.Posts(ctx, document.PostFilter{Kind: "seeking"}, listing.Page{Limit: 1})
 	s.ok(err)
 	for name, read := range map[string]func() error{
 		"of the same list": func() error {
-			_, err := s.Posts(ctx, PostFilter{Kind: "seeking"}, listing.Page{Limit: 2, Cursor: page.Next})
+			_, err := s.Posts(ctx, document.PostFilter{Kind: "seeking"}, listing.Page{Limit: 2, Cursor: page.Next})
 			return err
 		},
 		"of another filter": func() error {
-			_, err := s.Posts(ctx, PostFilter{}, listing.Page{Limit: 1, Cursor: page.Next})
+			_, err := s.Posts(ctx, document.PostFilter{}, listing.Page{Limit: 1, Cursor: page.Next})
 			return err
 		},
 		"of another kind": func() error {
-			_, err := s.Agents(ctx, AgentFilter{}, listing.Page{Limit: 1, Cursor: page.Next})
+			_, err := s.Agents(ctx, document.AgentFilter{}, listing.Page{Limit: 1, Cursor: page.Next})
 			return err
 		},
 	} {

@@ -15,10 +15,9 @@ const selectReply = `
 	JOIN posts p ON p.seq = r.post_seq
 	JOIN agent_documents a ON a.agent_id = r.author_id`
 
-// CreateReply answers a call. It refuses with validation_failed a text with a
-// blocked word, with not_found a call that is not there, with rate_limited more
-// than the day's replies, and with idempotency_conflict a repeated key with
-// another body.
+// CreateReply replies to a post. It returns validation_failed for a text with a blocked word,
+// not_found for an unknown post, rate_limited past the daily limit, and idempotency_conflict if the
+// key came with another request.
 func (s *Store) CreateReply(ctx context.Context, caller domain.Caller, postID string, draft domain.ReplyDraft, key domain.IdempotencyKey) (reply domain.Reply, replayed bool, err error) {
 	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.Reply, error) { return t.createReply(caller, postID, draft) })
 }
@@ -49,15 +48,15 @@ func (t *tx) createReply(caller domain.Caller, postID string, draft domain.Reply
 		return reply, err
 	}
 	t.TouchPosts()
-	if err := t.tellOfReply(caller, post, id); err != nil {
+	if err := t.notifyOfReply(caller, post, id); err != nil {
 		return reply, err
 	}
 	err = t.Get(&reply, selectReply+` WHERE r.seq = ?`, seq)
 	return reply, err
 }
 
-// tellOfReply tells the author of a call that another has answered.
-func (t *tx) tellOfReply(caller domain.Caller, post domain.PostDocument, replyID string) error {
+// notifyOfReply inserts an event for the author of a post, unless that is the caller.
+func (t *tx) notifyOfReply(caller domain.Caller, post domain.PostDocument, replyID string) error {
 	var author int64
 	if err := t.Get(&author, `SELECT author_id FROM posts WHERE seq = ?`, post.Seq); err != nil || author == caller.ID {
 		return err
@@ -65,7 +64,7 @@ func (t *tx) tellOfReply(caller domain.Caller, post domain.PostDocument, replyID
 	return t.InsertEvent(author, "reply.received", domain.EventSubject{ID: &replyID, Handle: caller.Handle, PostID: &post.ID})
 }
 
-// Replies lists the replies to a call, oldest first.
+// Replies lists the replies to a post, oldest first.
 func (s *Store) Replies(ctx context.Context, post domain.PostDocument, page listing.Page) (listing.List[domain.Reply], error) {
 	from, err := listing.ParseCursor("replies to "+post.ID, page.Cursor)
 	if err != nil {
@@ -92,8 +91,7 @@ func (s *Store) Replies(ctx context.Context, post domain.PostDocument, page list
 	return result, err
 }
 
-// RepliesTo lists the replies to the caller's calls by others and itself, newest
-// first; since narrows to those made at that time or later.
+// RepliesTo lists the replies to the caller's posts, newest first, that were made since a time.
 func (s *Store) RepliesTo(ctx context.Context, caller domain.Caller, since domain.Time, page listing.Page) (listing.List[domain.Reply], error) {
 	return listing.Read[domain.Reply](ctx, s.db, &listing.Query{
 		Name: fmt.Sprintf("replies to %d since %d", caller.ID, since),

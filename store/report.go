@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// ReportPost tells the operator of a call. An address counts once a day for a
-// call; nothing is hidden by reports alone.
+// ReportPost reports a post to the operator. Reports of one address count once a day for a post.
+// Reports alone hide nothing.
 func (s *Store) ReportPost(ctx context.Context, postID, address string, draft domain.ReportDraft) error {
 	return s.write(ctx, func(t *tx) error {
 		if err := txn.OrNotFound(t.Get(&domain.PostDocument{}, selectPost+` WHERE p.id = ?`, postID)); err != nil {
@@ -30,7 +30,7 @@ func (s *Store) ReportPost(ctx context.Context, postID, address string, draft do
 	})
 }
 
-// report is what the operator hears of.
+// report is a report to the operator.
 type report struct {
 	about      string // post, request, claim
 	subject    string // the post's or request's id, or the agent's handle
@@ -53,8 +53,7 @@ func (t *tx) insertReport(r report) error {
 	return nil
 }
 
-// Reports lists reports, newest first, at most limit of them: those that the
-// operator has not closed, or all.
+// Reports returns the open reports, or all, newest first, at most limit.
 func (s *Store) Reports(ctx context.Context, closed bool, limit int) (reports []domain.Report, err error) {
 	err = s.db.Select(ctx, &reports, `
 		SELECT r.id, r.about, r.subject, COALESCE(ph.handle, qh.handle, CASE WHEN r.about = 'claim' THEN r.subject END) AS of,
@@ -71,8 +70,7 @@ func (s *Store) Reports(ctx context.Context, closed bool, limit int) (reports []
 	return reports, err
 }
 
-// CloseReport takes a report off the operator's list. It refuses with not_found an
-// id that no report has.
+// CloseReport closes a report. It returns not_found for an unknown id.
 func (s *Store) CloseReport(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {
 		n, err := t.Change(`UPDATE reports SET closed_at = COALESCE(closed_at, ?) WHERE id = ?`, t.Now, id)

@@ -27,22 +27,21 @@ type requestRow struct {
 	ToMailbox   *string `db:"to_mailbox"`
 }
 
-// levelOf is a trust level in SQL; null where the agent is gone.
+// levelOf returns the trust level of an agent as an SQL expression; NULL if it is deleted.
 func levelOf(agent string) string {
 	return `CASE WHEN ` + agent + `.id IS NULL THEN NULL
 		WHEN ` + agent + `.claimed_at IS NOT NULL THEN 2
 		WHEN ` + agent + `.verified_at IS NOT NULL THEN 1 ELSE 0 END`
 }
 
-// A request's state at ?1, whether or not a job has stored it.
+// The state of a request at ?1, even if it is not stored yet.
 const (
 	overdue   = `r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`
 	statusNow = `CASE WHEN ` + overdue + ` THEN 'expired' ELSE r.status END`
 )
 
-// selectRequest reads requests as they are at ?1: what is past its time is
-// expired, whether or not that is stored yet. It is the one place where mailboxes
-// that were exchanged are read.
+// selectRequest reads requests as they are at ?1: expired past their time, even if that is not stored
+// yet. Nothing else reads exchanged mailboxes.
 var selectRequest = `
 	SELECT r.seq, r.id, r.from_id, r.to_id,
 		` + statusNow + ` AS status,
@@ -59,7 +58,7 @@ var selectRequest = `
 	LEFT JOIN agents fa ON fa.id = r.from_id
 	LEFT JOIN agents oa ON oa.id = r.to_id`
 
-// record is the request as its parties see it.
+// record returns the request as its parties see it.
 func (r *requestRow) record() (domain.ContactRequest, error) {
 	record := r.ContactRequest
 	if r.Status == domain.RequestAccepted {
@@ -74,7 +73,7 @@ func (r *requestRow) record() (domain.ContactRequest, error) {
 	return record, nil
 }
 
-// roleOf is the caller's side; false for a stranger.
+// roleOf returns an agent's role; false if it is no party.
 func (r *requestRow) roleOf(agentID int64) (domain.Role, bool) {
 	switch agentID {
 	case r.FromID:
@@ -85,19 +84,17 @@ func (r *requestRow) roleOf(agentID int64) (domain.Role, bool) {
 	return 0, false
 }
 
-// SendRequest asks another agent for contact. It refuses with validation_failed a
-// deadline that has passed and a text with a blocked word, before the rules: these, in
-// the contract's order, are those of ContactPolicy.admits; with not_found a recipient
-// that is not there, and with idempotency_conflict a repeated key with another body.
+// SendRequest sends another agent a contact request. It returns validation_failed for a deadline that
+// has passed and for a text with a blocked word, not_found for an unknown recipient, the errors of
+// ContactPolicy.Allow in its order, and idempotency_conflict if the key came with another request.
 func (s *Store) SendRequest(ctx context.Context, caller domain.Caller, handle string, draft domain.ContactRequestDraft, key domain.IdempotencyKey) (request domain.ContactRequest, replayed bool, err error) {
 	return createOnce(ctx, s.writeOrRejectAs, caller, key, func(t *tx) (domain.ContactRequest, error) { return t.sendRequest(caller, handle, draft) })
 }
 
-// errDryRun undoes a write that was only tried.
+// errDryRun rolls a dry run back.
 var errDryRun = errors.New("tried only")
 
-// TryRequest tells whether SendRequest would be admitted: it refuses as that
-// would, and stores nothing.
+// TryRequest is a dry run of SendRequest: it returns the same errors, and stores nothing.
 func (s *Store) TryRequest(ctx context.Context, caller domain.Caller, handle string, draft domain.ContactRequestDraft) error {
 	err := s.writeAs(ctx, caller, func(t *tx) error {
 		_, err := t.sendRequest(caller, handle, draft)
@@ -124,18 +121,18 @@ func (t *tx) sendRequest(caller domain.Caller, handle string, draft domain.Conta
 	if !found || recipient.Suspended(t.Now) {
 		return domain.ContactRequest{}, domain.NewError(domain.CodeNotFound)
 	}
-	offering, approach, err := t.approach(&sender, &recipient, draft)
+	offering, attempt, err := t.contactAttempt(&sender, &recipient, draft)
 	if err != nil {
 		return domain.ContactRequest{}, err
 	}
-	if rejection := recipient.ContactPolicy.Allow(approach); rejection != nil {
+	if rejection := recipient.ContactPolicy.Allow(attempt); rejection != nil {
 		return domain.ContactRequest{}, rejection
 	}
 	return t.insertRequest(&sender, &recipient, draft, offering)
 }
 
-// approach gathers what the recipient's policy looks at.
-func (t *tx) approach(sender, recipient *document.AgentRow, draft domain.ContactRequestDraft) (offering *domain.Offering, a domain.ContactAttempt, err error) {
+// contactAttempt reads what the recipient's policy depends on.
+func (t *tx) contactAttempt(sender, recipient *document.AgentRow, draft domain.ContactRequestDraft) (offering *domain.Offering, a domain.ContactAttempt, err error) {
 	a = domain.ContactAttempt{
 		Now: t.Now, Self: sender.ID == recipient.ID, Level: sender.Level(), OfferingGiven: draft.OfferingID != "",
 		Daily: t.store.quotas.RequestsAtAge(t.Now.Time().Sub(sender.CreatedAt.Time())),
@@ -152,8 +149,8 @@ func (t *tx) approach(sender, recipient *document.AgentRow, draft domain.Contact
 		Overdue  bool         `db:"overdue"`
 		Declined *domain.Time `db:"declined"`
 	}
-	// The plus has SQLite look through what the sender ever sent, which the limit by the day
-	// bounds, and not through what the recipient got from everybody.
+	// The plus makes SQLite search the requests of the sender, whose number the daily limit
+	// bounds, and not all requests to the recipient.
 	err = t.Get(&pair, `
 		SELECT COALESCE(MAX(r.status IN ('pending', 'awaiting_owner') AND r.expires_at > ?1), 0) AS open,
 			COALESCE(MAX(`+overdue+`), 0) AS overdue,
@@ -174,11 +171,11 @@ func (t *tx) approach(sender, recipient *document.AgentRow, draft domain.Contact
 	return offering, a, err
 }
 
-// receivedThisWeek are the times of the requests that count against a weekly cap,
-// newest first, at most limit; none where they are fewer than limit.
+// receivedThisWeek returns the times of the requests that count against a weekly cap, newest first, at
+// most limit; none if they are fewer than limit.
 func (t *tx) receivedThisWeek(agentID int64, limit int) (received []domain.Time, err error) {
 	since := t.Now.Add(-domain.Week)
-	var all int // those that do not count, too: mostly these are few, and quick to tell
+	var all int // also those that do not count: mostly too few to reach the limit, and fast to count
 	err = t.Get(&all, `SELECT COUNT(*) FROM (SELECT 1 FROM requests WHERE to_id = ? AND created_at > ? LIMIT ?)`, agentID, since, limit)
 	if err != nil || all < limit {
 		return nil, err
@@ -187,8 +184,8 @@ func (t *tx) receivedThisWeek(agentID int64, limit int) (received []domain.Time,
 	return received, err
 }
 
-// receivedSince selects the times of what counts against the weekly cap of agent
-// ?1 since ?2. What one sender withdrew counts as one.
+// receivedSince selects the times of the requests that count against the weekly cap of agent ?1 since
+// ?2. Withdrawn requests of one sender count once.
 const receivedSince = `
 	SELECT at FROM (
 		SELECT created_at AS at FROM requests WHERE to_id = ?1 AND created_at > ?2 AND status <> 'withdrawn'
@@ -224,7 +221,7 @@ func (t *tx) insertRequest(sender, recipient *document.AgentRow, d domain.Contac
 	if err := t.InsertEvent(recipient.ID, "request.received", domain.EventSubject{ID: &id, Handle: sender.Handle}); err != nil {
 		return domain.ContactRequest{}, err
 	}
-	return domain.ContactRequest{ // as t.request would read it
+	return domain.ContactRequest{ // as t.request reads it
 		ID: id, Status: domain.RequestPending, From: party(sender), To: party(recipient),
 		Purpose: d.Purpose, Deliverable: d.Deliverable, Compensation: d.Compensation,
 		Offering: offering, Deadline: domain.Optional(d.Deadline), Context: domain.Optional(d.Context),
@@ -285,11 +282,11 @@ func (s *Store) Requests(ctx context.Context, caller domain.Caller, f RequestFil
 
 func (r requestRow) Position() int64 { return r.Seq }
 
-// AcceptRequest accepts a request to the caller: both mailboxes are exchanged as
-// they are now, or, where the caller's policy asks for the owner's receipt, once
-// the owner agrees. Of the four acts, each repeated by the same party answers the
-// same again; each refuses with not_found a stranger, with forbidden the other
-// party, and with invalid_state an act that does not fit the request's state.
+// AcceptRequest accepts a request to the caller. Both mailboxes are exchanged as they are now or, if
+// the caller's policy requires the owner's receipt, when the owner agrees. AcceptRequest and the
+// following three methods return the same when the same party repeats them. They return not_found for
+// an agent that is no party, forbidden for the other party, and invalid_state if the state of the
+// request does not allow the act.
 func (s *Store) AcceptRequest(ctx context.Context, caller domain.Caller, id string) (domain.ContactRequest, error) {
 	return s.actOnRequest(ctx, caller, id, domain.ActAccept, "")
 }
@@ -299,14 +296,13 @@ func (s *Store) DeclineRequest(ctx context.Context, caller domain.Caller, id str
 	return s.actOnRequest(ctx, caller, id, domain.ActDecline, draft.Reason)
 }
 
-// WithdrawRequest takes back a request that the caller sent; see AcceptRequest.
+// WithdrawRequest withdraws a request that the caller sent; see AcceptRequest.
 func (s *Store) WithdrawRequest(ctx context.Context, caller domain.Caller, id string) (domain.ContactRequest, error) {
 	return s.actOnRequest(ctx, caller, id, domain.ActWithdraw, "")
 }
 
-// ReportRequest reports a request to the caller: the operator hears of it, its
-// sender is blocked for the caller, and an open request is declined, which is all
-// that the sender sees. It goes in any state; see AcceptRequest for the rest.
+// ReportRequest reports a request to the operator in any state and blocks its sender for the caller.
+// An open request is declined, which is all that the sender sees; see AcceptRequest.
 func (s *Store) ReportRequest(ctx context.Context, caller domain.Caller, id string, draft domain.ReportDraft) (domain.ContactRequest, error) {
 	return s.actOnRequest(ctx, caller, id, domain.ActReport, draft.Reason)
 }
@@ -353,18 +349,19 @@ func (t *tx) actOnRequest(agentID int64, id string, act domain.RequestAction, re
 	return t.moveRequest(&row, act, reason)
 }
 
-// acceptance is what accepting a request means for its recipient now.
+// acceptance returns the act by which the recipient accepts a request: at once, or when the owner
+// agrees.
 func (t *tx) acceptance(row *requestRow) (domain.RequestAction, error) {
 	var receipt bool
 	err := t.Get(&receipt, `SELECT require_owner_receipt FROM agents WHERE id = ?`, row.ToID)
-	// One that waits for the owner already, or that the owner agreed to, stays so.
+	// A request that waits for the owner, or that the owner agreed to, stays so.
 	if row.Status == domain.RequestAwaiting || receipt && row.Status != domain.RequestAccepted {
 		return domain.ActAcceptLater, err
 	}
 	return domain.ActAccept, err
 }
 
-// moveRequest moves a request and tells of it, unless it is there already.
+// moveRequest moves a request to another state and notifies the parties, unless it is in that state.
 func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason string) error {
 	move := domain.RequestTransitions[act]
 	switch {
@@ -391,10 +388,10 @@ func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason strin
 			return err
 		}
 	}
-	return t.tellOfRequest(row, move)
+	return t.notifyOfRequest(row, move)
 }
 
-// exchangeMailboxes keeps both mailboxes as they are now with an accepted request.
+// exchangeMailboxes stores the current mailboxes of both parties with an accepted request.
 func (t *tx) exchangeMailboxes(id string) error {
 	return t.Exec(`
 		UPDATE requests SET
@@ -403,10 +400,11 @@ func (t *tx) exchangeMailboxes(id string) error {
 		WHERE id = ? AND status = 'accepted'`, id)
 }
 
-func (t *tx) tellOfRequest(row *requestRow, move domain.RequestTransition) error {
-	for _, told := range move.Tells {
+// notifyOfRequest inserts the events of a transition.
+func (t *tx) notifyOfRequest(row *requestRow, move domain.RequestTransition) error {
+	for _, role := range move.Tells {
 		agent, other := row.FromID, row.To.Handle
-		if told == domain.RoleRecipient {
+		if role == domain.RoleRecipient {
 			agent, other = row.ToID, row.From.Handle
 		}
 		if err := t.InsertEvent(agent, move.Event, domain.EventSubject{ID: &row.ID, Handle: other}); err != nil {
@@ -416,8 +414,8 @@ func (t *tx) tellOfRequest(row *requestRow, move domain.RequestTransition) error
 	return nil
 }
 
-// blockSender keeps the sender's further requests from the recipient, and tells
-// the operator, once for a request.
+// blockSender rejects further requests of the sender to the recipient, and reports the request to the
+// operator once.
 func (t *tx) blockSender(row *requestRow, reason string) error {
 	err := t.Exec(`
 		INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, ?)
@@ -438,38 +436,38 @@ func (t *tx) blocked(blocker, blocked int64) (bool, error) {
 	return t.Find(&since, `SELECT created_at FROM blocks WHERE blocker_id = ? AND blocked_id = ?`, blocker, blocked)
 }
 
-// expirePair stores that what is open between two agents has run out of time.
+// expirePair stores that open requests between two agents have expired.
 func (t *tx) expirePair(fromID, toID int64) error {
 	_, err := t.expireRequests(` AND r.from_id = ?2 AND r.to_id = ?3`, fromID, toID)
 	return err
 }
 
-// expireRequests stores what has run out of time, and tells both sides. where
-// narrows it; its values are ?2 and on.
+// expireRequests stores that requests have expired, and notifies both sides. where narrows them; its
+// values are ?2 and on.
 func (t *tx) expireRequests(where string, args ...any) (int, error) {
-	var due []requestRow
-	err := t.Select(&due, selectRequest+`
+	var expired []requestRow
+	err := t.Select(&expired, selectRequest+`
 		WHERE r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`+where+`
 		ORDER BY r.expires_at
 		LIMIT `+strconv.Itoa(jobBatch), append([]any{t.Now}, args...)...)
 	if err != nil {
 		return 0, err
 	}
-	for i := range due {
-		row := &due[i]
+	for i := range expired {
+		row := &expired[i]
 		err := t.Exec(`UPDATE requests SET status = 'expired', updated_at = expires_at, decided_at = expires_at WHERE seq = ?`, row.Seq)
 		if err != nil {
 			return 0, fmt.Errorf("expire a request: %w", err)
 		}
-		if err := t.tellOfRequest(row, domain.RequestTransitions[domain.ActExpire]); err != nil {
+		if err := t.notifyOfRequest(row, domain.RequestTransitions[domain.ActExpire]); err != nil {
 			return 0, err
 		}
 	}
-	return len(due), nil
+	return len(expired), nil
 }
 
-// endRequestsOf closes what is open between an agent that is about to be deleted
-// and others, and takes its mailbox out of what was accepted.
+// endRequestsOf closes the open requests of an agent that is about to be deleted, and erases its
+// mailbox from accepted ones.
 func (t *tx) endRequestsOf(id int64) error {
 	if _, err := t.expireRequests(` AND (r.from_id = ?2 OR r.to_id = ?2)`, id); err != nil {
 		return err
@@ -498,7 +496,7 @@ func (t *tx) endRequestsOf(id int64) error {
 		`DELETE FROM blocks WHERE blocker_id = ?1 OR blocked_id = ?1`,
 	} {
 		if err := t.Exec(query, id); err != nil {
-			return fmt.Errorf("end the requests: %w", err)
+			return fmt.Errorf("close the requests: %w", err)
 		}
 	}
 	return nil

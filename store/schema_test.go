@@ -22,6 +22,7 @@ import (
 
 	"callbook/schema"
 	"callbook/store/backup"
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/sqlitedb"
@@ -453,14 +454,14 @@ func (s *testStore) everything() {
 	s.ok(err)
 	for offset := range 2 { // past the end of a list its total alone is asked for
 		page := listing.Page{Limit: 1, Offset: offset}
-		for _, f := range []AgentFilter{
+		for _, f := range []document.AgentFilter{
 			{}, {Brief: true}, {New: true}, {Query: "pilot"}, {Query: "pilot", Brief: true},
 			{Verified: &yes, MinLevel: 2, Language: "zh"}, {Verified: &no, Capability: "a", Query: "a b", New: true},
 		} {
 			_, err = s.Agents(ctx, f, page)
 			s.ok(err)
 		}
-		for _, f := range []PostFilter{{}, {Kind: "seeking"}, {Open: true}, {Query: "t", Kind: "seeking", Tag: "a", Author: "b"}, {Query: "t", Open: true}} {
+		for _, f := range []document.PostFilter{{}, {Kind: "seeking"}, {Open: true}, {Query: "t", Kind: "seeking", Tag: "a", Author: "b"}, {Query: "t", Open: true}} {
 			_, err = s.Posts(ctx, f, page)
 			s.ok(err)
 		}

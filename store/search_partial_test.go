@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"context"
@@ -56,7 +57,7 @@ func TestSearch_PartialMatches(t *testing.T) {
 		{"nothing", "zzqx", "", ""},
 		{"no letters", "?!", "", ""},
 	} {
-		found, err := s.Agents(t.Context(), AgentFilter{Query: tt.query}, listing.Page{Limit: 20})
+		found, err := s.Agents(t.Context(), document.AgentFilter{Query: tt.query}, listing.Page{Limit: 20})
 		s.ok(err)
 		handles := handlesOf(found.Items)
 		strict, some := handles[:found.Strict], handles[found.Strict:]
@@ -66,12 +67,12 @@ func TestSearch_PartialMatches(t *testing.T) {
 		if found.Total != len(strict) || found.TotalSome != len(some) || (found.Hint != nil) != (found.Total == 0) {
 			t.Errorf("%s: total %d, total_some %d, hint %+v", tt.name, found.Total, found.TotalSome, found.Hint)
 		}
-		only, err := s.Agents(t.Context(), AgentFilter{Query: tt.query, Strict: true}, listing.Page{Limit: 20})
+		only, err := s.Agents(t.Context(), document.AgentFilter{Query: tt.query, Strict: true}, listing.Page{Limit: 20})
 		if s.ok(err); !slices.Equal(handlesOf(only.Items), strict) || only.TotalSome != 0 {
 			t.Errorf("%s, strict matches only: %v", tt.name, handlesOf(only.Items))
 		}
 	}
-	found, err := s.Agents(t.Context(), AgentFilter{Query: "code"}, listing.Page{Limit: 1})
+	found, err := s.Agents(t.Context(), document.AgentFilter{Query: "code"}, listing.Page{Limit: 1})
 	if s.ok(err); found.TotalSome != 0 || found.Total != 2 {
 		t.Errorf("strict matches fill the page, and total_some is %d", found.TotalSome)
 	}
@@ -92,7 +93,7 @@ func TestSearch_Hint(t *testing.T) {
 		"人人人人人人 zzqx":        "[] ",
 		"?!":                 "[] ",
 	} {
-		found, err := s.Agents(t.Context(), AgentFilter{Query: query}, listing.Page{Limit: 5})
+		found, err := s.Agents(t.Context(), document.AgentFilter{Query: query}, listing.Page{Limit: 5})
 		s.ok(err)
 		if found.Hint == nil {
 			t.Fatalf("%s: no hint: %v", query, handlesOf(found.Items))
@@ -115,7 +116,7 @@ func TestSearch_NextVisitsEveryMatchOnce(t *testing.T) {
 	var visited []string
 	page := listing.Page{Limit: 11}
 	for step := 0; ; step++ {
-		found, err := s.Agents(t.Context(), AgentFilter{Query: "harbour pilot"}, page)
+		found, err := s.Agents(t.Context(), document.AgentFilter{Query: "harbour pilot"}, page)
 		s.ok(err)
 		visited = append(visited, handlesOf(found.Items)...)
 		if found.Total != 10 || found.TotalSome != 20 || found.Strict != []int{10, 0, 0}[step] {
@@ -137,9 +138,9 @@ func TestSearch_NextVisitsEveryMatchOnce(t *testing.T) {
 func TestSearch_FiltersHoldForMadeUpCursors(t *testing.T) {
 	s := newStore(t)
 	poet := s.described("poet", "Poetry.")
-	f := AgentFilter{Query: "harbour", MinLevel: 1}
+	f := document.AgentFilter{Query: "harbour", MinLevel: 1}
 	var raw []byte
-	for _, n := range []uint64{uint64(crc32.ChecksumIEEE([]byte(f.name()))), 0, 1, 1, uint64(poet.ID)} {
+	for _, n := range []uint64{uint64(crc32.ChecksumIEEE([]byte(f.Name()))), 0, 1, 1, uint64(poet.ID)} {
 		raw = binary.AppendUvarint(raw, n)
 	}
 	forged := base64.RawURLEncoding.EncodeToString(raw)
@@ -185,7 +186,7 @@ func TestSearch_StrictMatchesWhileOthersWrite(t *testing.T) {
 		}
 		var visited []string
 		for page := (listing.Page{Limit: 7}); ; {
-			found, err := s.Agents(t.Context(), AgentFilter{Query: query, Strict: true}, page)
+			found, err := s.Agents(t.Context(), document.AgentFilter{Query: query, Strict: true}, page)
 			s.ok(err)
 			for _, d := range found.Items {
 				if strings.HasPrefix(d.Handle, "stays-") {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"encoding/json"
@@ -44,7 +45,7 @@ func TestSearch_Quality(t *testing.T) {
 			continue
 		}
 		asked++
-		found, err := s.Agents(t.Context(), AgentFilter{Query: query}, listing.Page{Limit: 20})
+		found, err := s.Agents(t.Context(), document.AgentFilter{Query: query}, listing.Page{Limit: 20})
 		s.ok(err)
 		fitting := func(d domain.AgentDocument) bool { return slices.Contains(strings.Fields(fits), d.Handle) }
 		first := slices.IndexFunc(found.Items, fitting)

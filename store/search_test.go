@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/testdata/proof"
@@ -74,11 +75,11 @@ type modelled struct {
 	seq     int64
 	name    string // handle or id
 	weights [3][]string
-	agent   AgentFilter // the values that it has
+	agent   document.AgentFilter // the values that it has
 	level   int
 	listed  []string // capabilities, or tags
 	langs   []string
-	post    PostFilter
+	post    document.PostFilter
 }
 
 // tierOf is where a query finds a record: -1 for nowhere.
@@ -183,7 +184,7 @@ func (s *testStore) modelAgents(r *rand.Rand) (all []modelled) {
 	return all
 }
 
-func (m *modelled) selectedBy(f AgentFilter) bool {
+func (m *modelled) selectedBy(f document.AgentFilter) bool {
 	lang := strings.ToLower(f.Language)
 	return (f.Verified == nil || *f.Verified == (m.level > 0)) && m.level >= f.MinLevel && (!f.New || m.agent.New) &&
 		(f.Capability == "" || slices.Contains(m.listed, strings.ToLower(f.Capability))) &&
@@ -222,12 +223,12 @@ func TestAgentsAgainstAReference(t *testing.T) {
 	found := 0
 	for i := range 700 {
 		words, query := randomQuery(r)
-		f := AgentFilter{
+		f := document.AgentFilter{
 			Strict: true, Query: query, New: r.IntN(4) == 0, MinLevel: pick(r, 0, 0, 0, 1, 2), Verified: pick(r, nil, nil, nil, &yes, &no),
 			Capability: pick(r, "", "", "", "Tide", "cafe", "潮汐", "C++", "c", "tid"), Language: pick(r, "", "", "", "zh", "EN", "zh-cn", "zh-Hant", "z", "fr"),
 		}
 		if i < 2*len(units) { // each unit alone, without any filter too
-			words, f = []string{units[i/2]}, AgentFilter{Strict: true, Query: spellings[units[i/2]][0]}
+			words, f = []string{units[i/2]}, document.AgentFilter{Strict: true, Query: spellings[units[i/2]][0]}
 		}
 		want := inOrder(all, words, func(m *modelled) bool { return m.selectedBy(f) })
 		got := readAll(t, handleOf, func(p listing.Page) (listing.List[domain.AgentDocument], error) {
@@ -252,7 +253,7 @@ func TestAnExactHandleComesFirst(t *testing.T) {
 		"tide": "tide other tide-two", "tide-two": "tide-two", "other": "other", "tid": "other tide-two tide",
 	} {
 		got := readAll(t, handleOf, func(p listing.Page) (listing.List[domain.AgentDocument], error) {
-			return s.Agents(context.Background(), AgentFilter{Strict: true, Query: query}, p)
+			return s.Agents(context.Background(), document.AgentFilter{Strict: true, Query: query}, p)
 		})
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %v, want %s", query, got, want)
@@ -272,7 +273,7 @@ func TestPostsAgainstAReference(t *testing.T) {
 		m := modelled{listed: slices.Compact(slices.Sorted(slices.Values(someUnits(r, 0, 2))))}
 		author := pick(r, authors...)
 		deadline := pick(r, "", "2026-11-19", "2026-11-20", "2026-11-21", "2027-01-01")
-		m.post = PostFilter{Kind: pick(r, "seeking", "offering", "announce"), Author: author.Handle, Open: deadline == "" || deadline >= "2026-11-21"}
+		m.post = document.PostFilter{Kind: pick(r, "seeking", "offering", "announce"), Author: author.Handle, Open: deadline == "" || deadline >= "2026-11-21"}
 		doc := s.post(author, func(d *domain.PostDraft) {
 			d.Kind, d.Deadline = m.post.Kind, deadline
 			d.Title, d.Deliverable, d.Body, d.Constraints = textOf(r, title), textOf(r, deliverable), textOf(r, body), textOf(r, constraints)
@@ -287,7 +288,7 @@ func TestPostsAgainstAReference(t *testing.T) {
 	s.clock.Advance(domain.Day) // without the due jobs: what is open is right at once
 	for i := range 500 {
 		words, query := randomQuery(r)
-		f := PostFilter{
+		f := document.PostFilter{
 			Strict: true, Query: query, Kind: pick(r, "", "", "", "seeking", "announce"), Tag: pick(r, "", "", "", "Tide", "潮汐", "C++", "c#", "ti"),
 			Author: pick(r, "", "", "", "author-1", "nobody"), Open: r.IntN(3) == 0,
 		}
@@ -321,7 +322,7 @@ func TestTotalsAreCountedToAThousand(t *testing.T) {
 		}))
 	}
 	check := func(total int, exact bool) {
-		for _, f := range []AgentFilter{{}, {Query: "name"}, {Query: "na"}, {New: true}, {MinLevel: 0, Verified: new(bool)}} {
+		for _, f := range []document.AgentFilter{{}, {Query: "name"}, {Query: "na"}, {New: true}, {MinLevel: 0, Verified: new(bool)}} {
 			found, err := s.Agents(ctx, f, listing.Page{Limit: 1})
 			if s.ok(err); found.Total != total || found.TotalIsExact != exact {
 				t.Errorf("agents by %+v: total %d, exact %v; want %d, %v", f, found.Total, found.TotalIsExact, total, exact)
@@ -329,7 +330,7 @@ func TestTotalsAreCountedToAThousand(t *testing.T) {
 		}
 	}
 	checkPosts := func(total int, exact bool) {
-		for _, f := range []PostFilter{{}, {Query: "tide"}, {Open: true}, {Tag: "x"}, {Author: "author", Kind: "seeking"}} {
+		for _, f := range []document.PostFilter{{}, {Query: "tide"}, {Open: true}, {Tag: "x"}, {Author: "author", Kind: "seeking"}} {
 			found, err := s.Posts(ctx, f, listing.Page{Limit: 1})
 			if s.ok(err); found.Total != total || found.TotalIsExact != exact {
 				t.Errorf("calls by %+v: total %d, exact %v; want %d, %v", f, found.Total, found.TotalIsExact, total, exact)
@@ -344,7 +345,7 @@ func TestTotalsAreCountedToAThousand(t *testing.T) {
 	checkPosts(1000, true)
 	add(1001, 1002)
 	checkPosts(1000, false)
-	found, err := s.Agents(ctx, AgentFilter{Query: "name"}, listing.Page{Limit: 2, Offset: 1001})
+	found, err := s.Agents(ctx, document.AgentFilter{Query: "name"}, listing.Page{Limit: 2, Offset: 1001})
 	if s.ok(err); len(found.Items) != 1 || found.Next != "" {
 		t.Errorf("the last page has %d agents, next %q", len(found.Items), found.Next)
 	}
@@ -358,7 +359,7 @@ func TestACursorOutlivesTheExactHandle(t *testing.T) {
 	for i := range 5 {
 		s.register(fmt.Sprintf("tide-%d", i))
 	}
-	f := AgentFilter{Query: "tide"}
+	f := document.AgentFilter{Query: "tide"}
 	first, err := s.Agents(ctx, f, listing.Page{Limit: 2})
 	s.ok(err)
 	s.register("tide")

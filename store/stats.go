@@ -13,6 +13,7 @@ func (c *statsCache) reset() {
 	c.last = domain.Stats{}
 }
 
+// statsCache holds the counts that were last read.
 type statsCache struct {
 	sync.Mutex
 	last domain.Stats
@@ -55,7 +56,7 @@ func (s *Store) Stats(ctx context.Context) (domain.Stats, error) {
 					WHERE p.author_id IN (SELECT id FROM hidden))) AS replies,
 			(SELECT COUNT(*) FROM requests) AS requests,
 			(SELECT COUNT(*) FROM requests WHERE status = 'accepted') AS requests_accepted,
-			-- Each stands on two cards; one whose other side is hidden, on one, and is added.
+			-- Each is counted on two cards; if one side is hidden, on one, and is added.
 			((SELECT COALESCE(SUM(confirmed), 0) FROM agent_documents WHERE confirmed > 0)
 				+ (SELECT COUNT(*)
 					FROM (

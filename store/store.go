@@ -1,5 +1,59 @@
 // Package store is the directory: its records and rules, in one SQLite file. It knows nothing of
-// HTTP and no human language, which are package server's. DOC
+// HTTP and no human language; both belong to package server.
+//
+// # Terms
+//
+//   - agent: a registered program, known by its handle.
+//   - owner: the person accountable for an agent.
+//   - mailbox: the agent's e-mail address, private unless contact_public is set.
+//   - card: the public view of an agent.
+//   - offering: an entry of an agent's menu of services.
+//   - post: a public call of an agent (seeking, offering or announce), to which others reply.
+//   - contact request: how one agent asks another for its mailbox. The recipient's contact policy
+//     decides which requests it gets.
+//   - collaboration: finished work that one side records and the other confirms.
+//   - level: 0 nothing verified, 1 mailbox verified, 2 claimed by an owner.
+//
+// # Structure
+//
+// This package has the use cases, in one file per entity: an exported method is one use case and
+// at most one transaction. The packages below it know no use case:
+//
+//   - domain: records, drafts, states, policies and errors, without a database.
+//   - text, search: normalization and validation of texts; tokens, queries and ranking.
+//   - sqlitedb: the database file: locks, migrations, group commit, readers, backups.
+//   - txn: the open database, and the transaction of a use case with what all use cases share.
+//   - document: the rows of agents and posts, and the documents and search rows built from them.
+//   - listing: pages of records, with cursors, totals and search.
+//   - outbox, blocklist, export: mails to send, words that are not allowed, an agent's own data.
+//   - maintenance, backup: the care of the database file, and copies of it.
+//
+// # A write
+//
+// A use case calls write, or writeAs for an act of an agent, which checks again that the agent may
+// act. Its function gets a tx and checks the rules, writes records, and calls Touch methods for
+// the agents and posts that change. Writes that wait share a transaction; one that returns an
+// error is rolled back alone. Before the commit, package document rebuilds the documents and search
+// rows of all agents that were touched. After the commit, the watchers get the [txn.Changes], which
+// invalidate caches and wake requests that wait for events, and then the writes return. See
+// package sqlitedb for the guarantees. writeOrReject commits even if the request is rejected, for
+// a counter of failed attempts.
+//
+// # A read
+//
+// Reads use the connections of the reading pool and see the last commit. Public reads use the
+// stored documents, which hidden agents do not have. Lists pass a [listing.Query] to package
+// listing. Searches and filtered lists have a deadline, so that no query text is dangerous.
+//
+// Lists of short texts are JSON columns rather than child tables: they are read and written whole.
+// To filter by them, the search rows contain them as facets.
+//
+// # A background job
+//
+// The server calls RunJobs every minute. Each job runs in transactions of limited size, after the
+// requests that wait. The server also sends the mails of the outbox (StartMail, FinishMail) and
+// checks links (StartLinkChecks, StoreLinkCheck): it gets the work in one transaction, does it
+// without one, and stores the result in another.
 package store
 
 import (

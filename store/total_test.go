@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"context"
@@ -40,11 +41,11 @@ func TestTotalsFollowEveryChange(t *testing.T) {
 			var total int
 			var exact bool
 			if table == "post_documents" {
-				found, err := s.Posts(ctx, PostFilter{Query: query}, listing.Page{Limit: 1})
+				found, err := s.Posts(ctx, document.PostFilter{Query: query}, listing.Page{Limit: 1})
 				s.ok(err)
 				total, exact = found.Total, found.TotalIsExact
 			} else {
-				found, err := s.Agents(ctx, AgentFilter{Query: query}, listing.Page{Limit: 1})
+				found, err := s.Agents(ctx, document.AgentFilter{Query: query}, listing.Page{Limit: 1})
 				s.ok(err)
 				total, exact = found.Total, found.TotalIsExact
 			}
@@ -87,11 +88,11 @@ func TestTotalsWhileOthersWrite(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				mine, err := s.Posts(ctx, PostFilter{Author: author.Handle}, listing.Page{Limit: 1})
+				mine, err := s.Posts(ctx, document.PostFilter{Author: author.Handle}, listing.Page{Limit: 1})
 				if err != nil || mine.Total != n {
 					t.Errorf("author %d: total %d of %d: %v", i, mine.Total, n, err)
 				}
-				if all, err := s.Posts(ctx, PostFilter{}, listing.Page{Limit: 1}); err != nil || all.Total < n {
+				if all, err := s.Posts(ctx, document.PostFilter{}, listing.Page{Limit: 1}); err != nil || all.Total < n {
 					t.Errorf("total %d, and one author alone has %d: %v", all.Total, n, err)
 				}
 			}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// unverify puts an agent back to level 0 after its mailbox changed: codes and
-// the owner claim do not carry over to the new one.
+// unverify returns an agent to level 0 after its mailbox changed. Codes and the owner claim are not
+// valid for the new one.
 func (t *tx) unverify(id int64) error {
 	if err := t.unclaim(id); err != nil {
 		return err
@@ -15,7 +15,7 @@ func (t *tx) unverify(id int64) error {
 		`UPDATE agents SET verified_at = NULL WHERE id = ?`,
 		`DELETE FROM codes WHERE agent_id = ?`,
 		`DELETE FROM owner_claims WHERE agent_id = ? AND status = 'pending'`,
-		// A fresh link to an owner's page still goes out: it hangs on no mailbox.
+		// A link to the owner's page is still sent: it does not depend on the mailbox.
 		`DELETE FROM outbox WHERE agent_id = ? AND kind <> 'owner'`,
 	} {
 		if err := t.Exec(query, id); err != nil {
@@ -27,8 +27,7 @@ func (t *tx) unverify(id int64) error {
 	return nil
 }
 
-// unclaim ends the owner claim in force. The partners of confirmed
-// collaborations lose the evidence that hung on it.
+// unclaim ends the owner claim of an agent, and with it the evidence of its partners' collaborations.
 func (t *tx) unclaim(id int64) error {
 	n, err := t.Change(`UPDATE agents SET claimed_at = NULL WHERE id = ? AND claimed_at IS NOT NULL`, id)
 	if err != nil || n == 0 {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"context"
@@ -59,7 +60,7 @@ func TestASuspensionHidesAndEnds(t *testing.T) {
 	if _, err := s.Post(ctx, post.ID); err != nil {
 		t.Errorf("the call, after the suspension: %v", err)
 	}
-	found, err := s.Posts(ctx, PostFilter{Author: "harbour-pilot"}, listing.Page{Limit: 10})
+	found, err := s.Posts(ctx, document.PostFilter{Author: "harbour-pilot"}, listing.Page{Limit: 10})
 	if s.ok(err); len(found.Items) != 1 {
 		t.Errorf("%d calls found after the suspension", len(found.Items))
 	}
@@ -91,7 +92,7 @@ func TestAClockThatRanAheadClosesCallsForATime(t *testing.T) {
 	}{{10 * domain.Day, 0}, {-10 * domain.Day, 1}} {
 		s.clock.Advance(tt.jump)
 		s.ok(s.RunJobs(ctx))
-		open, err := s.Posts(ctx, PostFilter{Open: true}, listing.Page{Limit: 10})
+		open, err := s.Posts(ctx, document.PostFilter{Open: true}, listing.Page{Limit: 10})
 		if s.ok(err); len(open.Items) != tt.want {
 			t.Errorf("after a jump of %v: %d open calls, want %d", tt.jump, len(open.Items), tt.want)
 		}

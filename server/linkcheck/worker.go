@@ -91,7 +91,7 @@ func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, byService bo
 	case err != nil:
 		return nil, &domain.Error{Code: domain.CodeUnavailable}
 	}
-	return w.store.KeepFinding(ctx, link.AgentID, link.URL, domain.LinkCheck{
+	return w.store.StoreLinkCheck(ctx, link.AgentID, link.URL, domain.LinkCheck{
 		Kind: result.Kind, Verified: result.Status == "verified", Proof: result.Proof, Failure: result.Failure,
 	}, byService)
 }
@@ -113,7 +113,7 @@ func (w *Worker) CheckDue(ctx context.Context) error {
 
 // checkBatch checks up to BatchSize links that are due, and returns how many it has taken.
 func (w *Worker) checkBatch(ctx context.Context) (n int, err error) {
-	due, err := w.store.TakeDueLinks(ctx, BatchSize)
+	due, err := w.store.StartLinkChecks(ctx, BatchSize)
 	for _, link := range due {
 		var rejected *domain.Error
 		if _, checkErr := w.CheckLink(ctx, link, true); !errors.As(checkErr, &rejected) {

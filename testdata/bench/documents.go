@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"callbook/store"
+	"callbook/store/document"
 	"callbook/store/listing"
 )
 
@@ -156,11 +157,11 @@ func sampleWords() (words []string) {
 // finds are the first hundred agents and calls of a search, in their order, and how
 // many there are.
 func finds(ctx context.Context, st *store.Store, q string) (found []string, err error) {
-	agents, err := st.Agents(ctx, store.AgentFilter{Query: q}, listing.Page{Limit: 100})
+	agents, err := st.Agents(ctx, document.AgentFilter{Query: q}, listing.Page{Limit: 100})
 	if err != nil {
 		return nil, err
 	}
-	posts, err := st.Posts(ctx, store.PostFilter{Query: q}, listing.Page{Limit: 100})
+	posts, err := st.Posts(ctx, document.PostFilter{Query: q}, listing.Page{Limit: 100})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,42 @@
+package maintenance
+
+import (
+	"errors"
+	"fmt"
+
+	"callbook/store/txn"
+)
+
+// ErrNotDev is returned for a file that callbook dev did not create.
+var ErrNotDev = errors.New("this directory was not made by callbook dev, which could empty it; give another --db")
+
+// MarkDev marks a fresh directory as one of callbook dev. It returns ErrNotDev for another that is
+// not marked.
+func MarkDev(t *txn.Tx, fresh bool) error {
+	if fresh {
+		return t.Exec(`INSERT INTO site (name, value) VALUES ('dev', ?)`, []byte(t.Now.String()))
+	}
+	var since []byte
+	marked, err := t.Find(&since, `SELECT value FROM site WHERE name = 'dev'`)
+	if err == nil && !marked {
+		err = ErrNotDev
+	}
+	return err
+}
+
+// Clear deletes everything in the directory, including handles, for tests of agents.
+func Clear(t *txn.Tx) error {
+	for _, table := range []string{
+		"outbox", "mail_log", "reports", "audit", "blocked_words", "blocks", "requests", "collabs",
+		"agents", "handles", "sqlite_sequence",
+	} {
+		if err := t.Exec(`DELETE FROM ` + table); err != nil {
+			return fmt.Errorf("clear %s: %w", table, err)
+		}
+	}
+	if err := t.ClearSearch(); err != nil {
+		return err
+	}
+	t.Changes = txn.Everything
+	return nil
+}

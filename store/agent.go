@@ -51,7 +51,7 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 	if text.ReservedHandle(r.Handle) {
 		return document.AgentRow{}, domain.NewError(domain.CodeHandleTaken)
 	}
-	a := newAgentRow(&r, t.Now)
+	a := document.NewAgentRow(&r, t.Now)
 	free, err := t.Find(&a.ID, `
 		INSERT INTO handles (handle) VALUES (?)
 		ON CONFLICT (handle) DO NOTHING
@@ -80,20 +80,6 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 	return a, nil
 }
 
-// newAgentRow returns the row of a new agent, without its number.
-func newAgentRow(r *domain.Registration, now domain.Time) document.AgentRow {
-	return document.AgentRow{
-		Mailbox: text.CanonicalMailbox(r.Mailbox), ContactPublic: r.ContactPublic, LastActiveAt: now,
-		Agent: domain.Agent{
-			Handle: r.Handle, Name: r.Name, Owner: r.Owner,
-			Tagline: domain.Optional(r.Tagline), DescriptionEN: r.DescriptionEN, DescriptionZH: r.DescriptionZH,
-			Capabilities: domain.Texts(r.Capabilities), Languages: text.CanonicalLanguages(r.Languages),
-			Homepage: text.CanonicalURL(r.Homepage), Model: domain.Optional(r.Model),
-			ContactPolicy: domain.DefaultPolicy, CreatedAt: now, UpdatedAt: now,
-		},
-	}
-}
-
 // UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is
 // called again with none, to find what it sets, and both may happen twice. A changed mailbox returns
 // the agent to level 0, a changed owner ends the owner claim. UpdateAgent returns validation_failed
@@ -105,7 +91,7 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		if err != nil {
 			return err
 		}
-		after := settings(&before)
+		after := before.Settings()
 		if err := change(&after); err != nil {
 			return err
 		}
@@ -128,19 +114,6 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		return err
 	})
 	return doc, err
-}
-
-func settings(a *document.AgentRow) domain.Settings {
-	return domain.Settings{
-		Name: a.Name, Owner: a.Owner, Mailbox: a.Mailbox,
-		Profile: domain.Profile{
-			Tagline: domain.Deref(a.Tagline), ContactPublic: a.ContactPublic,
-			DescriptionEN: a.DescriptionEN, DescriptionZH: a.DescriptionZH,
-			Capabilities: a.Capabilities, Languages: a.Languages,
-			Homepage: domain.Deref(a.Homepage), Model: domain.Deref(a.Model),
-		},
-		ContactPolicy: domain.PolicySettings(a.ContactPolicy),
-	}
 }
 
 func (t *tx) updateAgent(before document.AgentRow, after domain.Settings) error {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"strings"
 
 	"callbook/store/document"
 	"callbook/store/domain"
@@ -31,14 +30,6 @@ var agentIndex = listing.NewIndex(txn.AgentSearch, "agent_words", "agent_documen
 var agentColumns = [2][2]string{
 	{listColumns + `, d.profile`, listColumns + `, d.profile, d.menu, d.menu_words`},
 	{listColumns + `, d.brief`, listColumns + `, d.brief, d.menu, d.menu_words`},
-}
-
-// firstMember returns the first value of a stored document: a handle or an id, which has no character
-// that JSON would escape. Selecting it as a column of its own costs more.
-func firstMember(members string) string {
-	_, rest, _ := strings.Cut(members, `:"`)
-	text, _, _ := strings.Cut(rest, `"`)
-	return text
 }
 
 // deepOffset is the offset from which on a list reads the full-text table, whose rows are narrower

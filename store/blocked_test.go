@@ -1,8 +1,6 @@
 package store
 
 import (
-	"callbook/store/blocklist"
-	"callbook/store/domain"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +9,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/store/blocklist"
+	"callbook/store/domain"
 )
 
 func TestTheListOfBlockedWords(t *testing.T) {

@@ -1,15 +1,16 @@
 package store
 
 import (
-	"callbook/store/document"
-	"callbook/store/domain"
-	"callbook/store/outbox"
 	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"time"
+
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/outbox"
 )
 
 // A code proves that the caller reads the agent's mailbox, to verify it or to replace a lost key.

@@ -1,13 +1,14 @@
 package store
 
 import (
+	"context"
+	"errors"
+	"fmt"
+
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"context"
-	"errors"
-	"fmt"
 )
 
 // collabRow is a collaboration as a query reads it.
@@ -22,8 +23,8 @@ func (c collabRow) Position() int64 { return c.Seq }
 
 var selectCollab = `
 	SELECT c.seq, c.id, c.initiator_id, c.partner_id, c.status,
-		ih.handle AS "initiator.handle", i.name AS "initiator.name", ` + levelOf("i") + ` AS "initiator.level",
-		ph.handle AS "partner.handle", p.name AS "partner.name", ` + levelOf("p") + ` AS "partner.level",
+		ih.handle AS "initiator.handle", i.name AS "initiator.name", ` + document.SelectLevel("i") + ` AS "initiator.level",
+		ph.handle AS "partner.handle", p.name AS "partner.name", ` + document.SelectLevel("p") + ` AS "partner.level",
 		c.summary, c.post_id, c.request_id, COALESCE(` + document.CountsAsEvidence + `, FALSE) AS counts, c.created_at, c.decided_at
 	FROM collabs c
 	JOIN handles ih ON ih.id = c.initiator_id

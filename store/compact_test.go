@@ -1,10 +1,6 @@
 package store
 
 import (
-	"callbook/store/document"
-	"callbook/store/domain"
-	"callbook/store/listing"
-	"callbook/store/txn"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/listing"
+	"callbook/store/txn"
 	"callbook/testdata/proof"
 )
 

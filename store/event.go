@@ -1,8 +1,9 @@
 package store
 
 import (
-	"callbook/store/domain"
 	"context"
+
+	"callbook/store/domain"
 )
 
 // Events lists the caller's events after the one with the id after, oldest first; with an empty after,

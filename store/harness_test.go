@@ -1,8 +1,6 @@
 package store
 
 import (
-	"callbook/store/document"
-	"callbook/store/domain"
 	"cmp"
 	"context"
 	"errors"
@@ -15,6 +13,9 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	"callbook/store/document"
+	"callbook/store/domain"
 )
 
 // testStore is a directory for a test: a real file and a clock that the test

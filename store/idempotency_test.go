@@ -1,13 +1,14 @@
 package store
 
 import (
-	"callbook/store/domain"
 	"context"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"callbook/store/domain"
 )
 
 const onceKey = "0123456789abcdef"

@@ -1,12 +1,13 @@
 package store
 
 import (
-	"callbook/store/domain"
 	"crypto/rand"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"callbook/store/domain"
 )
 
 func TestKeysAreUniqueAndWellFormed(t *testing.T) {

@@ -1,11 +1,12 @@
 package store
 
 import (
-	"callbook/store/domain"
-	"callbook/store/outbox"
 	"context"
 	"errors"
 	"fmt"
+
+	"callbook/store/domain"
+	"callbook/store/outbox"
 )
 
 // RunJobs runs the jobs that are due: it rebuilds posts whose deadline has passed, expires

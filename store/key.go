@@ -1,13 +1,14 @@
 package store
 
 import (
-	"callbook/store/domain"
-	"callbook/store/txn"
 	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"time"
+
+	"callbook/store/domain"
+	"callbook/store/txn"
 )
 
 // Authenticate returns the agent of a key. It returns unauthorized for a malformed, unknown or

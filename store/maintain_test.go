@@ -1,17 +1,18 @@
 package store
 
 import (
-	"callbook/store/document"
-	"callbook/store/domain"
-	"callbook/store/listing"
-	"callbook/store/maintenance"
-	"callbook/store/txn"
 	"context"
 	"errors"
 	"os"
 	"runtime"
 	"testing"
 	"time"
+
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/listing"
+	"callbook/store/maintenance"
+	"callbook/store/txn"
 )
 
 // lastActive is when an agent's last call was, as its card says.

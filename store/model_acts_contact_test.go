@@ -1,9 +1,10 @@
 package store
 
 import (
-	"callbook/store/domain"
 	"fmt"
 	"time"
+
+	"callbook/store/domain"
 )
 
 // Contact requests.

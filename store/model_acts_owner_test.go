@@ -1,9 +1,10 @@
 package store
 
 import (
-	"callbook/store/domain"
 	"strings"
 	"time"
+
+	"callbook/store/domain"
 )
 
 // Proofs.

@@ -1,12 +1,13 @@
 package store
 
 import (
-	"callbook/store/domain"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"callbook/store/domain"
 )
 
 // modelAct is one act of a sequence, in words that a replay understands: agents

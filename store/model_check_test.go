@@ -1,16 +1,16 @@
 package store
 
 import (
-	"callbook/store/domain"
-	"callbook/store/listing"
 	"errors"
 	"reflect"
 	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
-
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/store/domain"
+	"callbook/store/listing"
 )
 
 // The comparison of the store with the model.

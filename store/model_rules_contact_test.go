@@ -1,9 +1,10 @@
 package store
 
 import (
-	"callbook/store/domain"
 	"slices"
 	"time"
+
+	"callbook/store/domain"
 )
 
 // The model of what happens between two agents.

@@ -1,10 +1,11 @@
 package store
 
 import (
-	"callbook/store/domain"
 	"slices"
 	"strings"
 	"time"
+
+	"callbook/store/domain"
 )
 
 // The model of how an agent and its owner prove who they are.

@@ -1,8 +1,9 @@
 package store
 
 import (
-	"callbook/store/domain"
 	"slices"
+
+	"callbook/store/domain"
 )
 
 // The model: the directory's rules once more, as plainly as they can be said. It

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"callbook/store/domain"
-	"callbook/store/listing"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"callbook/store/domain"
+	"callbook/store/listing"
 )
 
 // TestWhatTheOperatorDoes: each act has its effect, leaves derived data as it

@@ -1,10 +1,11 @@
 package store
 
 import (
+	"context"
+
 	"callbook/store/domain"
 	"callbook/store/export"
 	"callbook/store/txn"
-	"context"
 )
 
 // Me returns the caller's own view of itself.

@@ -1,11 +1,12 @@
 package store
 
 import (
-	"callbook/store/domain"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/store/domain"
 )
 
 const policyNow = domain.Time(1_795_000_000_000)

@@ -142,7 +142,7 @@ func (s *Store) Posts(ctx context.Context, f document.PostFilter, page listing.P
 		Query: words, Index: index, Text: f.Query, Facets: facets, Strict: f.Strict, ByID: postByID,
 	}, page)
 	for i := range found.Items {
-		found.Items[i].ID = firstMember(found.Items[i].Post)
+		found.Items[i].ID = document.FirstMember(found.Items[i].Post)
 	}
 	return found, err
 }

@@ -1,9 +1,6 @@
 package store
 
 import (
-	"callbook/store/document"
-	"callbook/store/domain"
-	"callbook/store/listing"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/listing"
 	"callbook/testdata/proof"
 )
 

@@ -1,12 +1,13 @@
 package store
 
 import (
+	"context"
+	"fmt"
+
 	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/txn"
-	"context"
-	"fmt"
 )
 
 const selectReply = `

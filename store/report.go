@@ -1,10 +1,11 @@
 package store
 
 import (
-	"callbook/store/domain"
-	"callbook/store/txn"
 	"context"
 	"fmt"
+
+	"callbook/store/domain"
+	"callbook/store/txn"
 )
 
 // ReportPost reports a post to the operator. Reports of one address count once a day for a post.

@@ -1,11 +1,6 @@
 package store
 
 import (
-	"callbook/store/blocklist"
-	"callbook/store/document"
-	"callbook/store/domain"
-	"callbook/store/listing"
-	"callbook/store/txn"
 	"cmp"
 	"context"
 	"errors"
@@ -14,6 +9,12 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json"
+
+	"callbook/store/blocklist"
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/listing"
+	"callbook/store/txn"
 )
 
 // requestRow is a contact request as a query reads it.
@@ -27,13 +28,6 @@ type requestRow struct {
 	ToMailbox   *string `db:"to_mailbox"`
 }
 
-// levelOf returns the trust level of an agent as an SQL expression; NULL if it is deleted.
-func levelOf(agent string) string {
-	return `CASE WHEN ` + agent + `.id IS NULL THEN NULL
-		WHEN ` + agent + `.claimed_at IS NOT NULL THEN 2
-		WHEN ` + agent + `.verified_at IS NOT NULL THEN 1 ELSE 0 END`
-}
-
 // The state of a request at ?1, even if it is not stored yet.
 const (
 	overdue   = `r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`
@@ -45,8 +39,8 @@ const (
 var selectRequest = `
 	SELECT r.seq, r.id, r.from_id, r.to_id,
 		` + statusNow + ` AS status,
-		f.handle AS "from.handle", fa.name AS "from.name", ` + levelOf("fa") + ` AS "from.level",
-		o.handle AS "to.handle", oa.name AS "to.name", ` + levelOf("oa") + ` AS "to.level",
+		f.handle AS "from.handle", fa.name AS "from.name", ` + document.SelectLevel("fa") + ` AS "from.level",
+		o.handle AS "to.handle", oa.name AS "to.name", ` + document.SelectLevel("oa") + ` AS "to.level",
 		r.purpose, r.deliverable, r.compensation, r.offering, r.deadline, r.context, r.decline_reason,
 		r.from_mailbox, r.to_mailbox, r.created_at,
 		CASE WHEN ` + overdue + ` THEN r.expires_at ELSE r.updated_at END AS updated_at,
@@ -222,16 +216,11 @@ func (t *tx) insertRequest(sender, recipient *document.AgentRow, d domain.Contac
 		return domain.ContactRequest{}, err
 	}
 	return domain.ContactRequest{ // as t.request reads it
-		ID: id, Status: domain.RequestPending, From: party(sender), To: party(recipient),
+		ID: id, Status: domain.RequestPending, From: sender.Party(), To: recipient.Party(),
 		Purpose: d.Purpose, Deliverable: d.Deliverable, Compensation: d.Compensation,
 		Offering: offering, Deadline: domain.Optional(d.Deadline), Context: domain.Optional(d.Context),
 		CreatedAt: t.Now, UpdatedAt: t.Now, ExpiresAt: t.Now.Add(domain.RequestAge),
 	}, nil
-}
-
-func party(a *document.AgentRow) domain.Party {
-	level := a.Level()
-	return domain.Party{Handle: a.Handle, Name: &a.Name, Level: &level}
 }
 
 func (t *tx) request(id string) (domain.ContactRequest, error) {

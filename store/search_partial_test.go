@@ -1,9 +1,6 @@
 package store
 
 import (
-	"callbook/store/document"
-	"callbook/store/domain"
-	"callbook/store/listing"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -13,6 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/listing"
 )
 
 // described registers an agent whose description is a text.

@@ -1,15 +1,15 @@
 package store
 
 import (
-	"callbook/store/document"
-	"callbook/store/domain"
-	"callbook/store/listing"
 	"encoding/json"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/listing"
 	"callbook/testdata/proof"
 )
 

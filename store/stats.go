@@ -1,10 +1,11 @@
 package store
 
 import (
-	"callbook/store/document"
-	"callbook/store/domain"
 	"context"
 	"sync"
+
+	"callbook/store/document"
+	"callbook/store/domain"
 )
 
 func (c *statsCache) reset() {

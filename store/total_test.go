@@ -1,15 +1,16 @@
 package store
 
 import (
-	"callbook/store/document"
-	"callbook/store/domain"
-	"callbook/store/listing"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
+
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/listing"
 )
 
 // TestTotalsFollowEveryChange: remembered or counted, a total is what a fresh count

@@ -1,8 +1,9 @@
 package store
 
 import (
-	"callbook/store/document"
 	"fmt"
+
+	"callbook/store/document"
 )
 
 // unverify returns an agent to level 0 after its mailbox changed. Codes and the owner claim are not

@@ -1,13 +1,14 @@
 package store
 
 import (
-	"callbook/store/document"
-	"callbook/store/domain"
-	"callbook/store/listing"
 	"context"
 	"strings"
 	"testing"
 	"time"
+
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/listing"
 )
 
 // TestASuspensionEndsOnAFullDisk: the caller reads on, as all others do.

@@ -1,10 +1,11 @@
 package blocklist
 
 import (
-	"callbook/store/domain"
 	"reflect"
 	"strings"
 	"testing"
+
+	"callbook/store/domain"
 )
 
 // TestCheck_ReadsTextFields names each field of each draft that is a text, so that a new field is

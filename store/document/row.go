@@ -2,6 +2,7 @@ package document
 
 import (
 	"callbook/store/domain"
+	"callbook/store/text"
 	"callbook/store/txn"
 )
 
@@ -36,6 +37,47 @@ func (a *AgentRow) Level() int {
 		return 1
 	}
 	return 0
+}
+
+// SelectLevel returns the trust level of an agent as an SQL expression; NULL if it is deleted.
+func SelectLevel(agent string) string {
+	return `CASE WHEN ` + agent + `.id IS NULL THEN NULL
+		WHEN ` + agent + `.claimed_at IS NOT NULL THEN 2
+		WHEN ` + agent + `.verified_at IS NOT NULL THEN 1 ELSE 0 END`
+}
+
+// NewAgentRow returns the row of a new agent, without its number.
+func NewAgentRow(r *domain.Registration, now domain.Time) AgentRow {
+	return AgentRow{
+		Mailbox: text.CanonicalMailbox(r.Mailbox), ContactPublic: r.ContactPublic, LastActiveAt: now,
+		Agent: domain.Agent{
+			Handle: r.Handle, Name: r.Name, Owner: r.Owner,
+			Tagline: domain.Optional(r.Tagline), DescriptionEN: r.DescriptionEN, DescriptionZH: r.DescriptionZH,
+			Capabilities: domain.Texts(r.Capabilities), Languages: text.CanonicalLanguages(r.Languages),
+			Homepage: text.CanonicalURL(r.Homepage), Model: domain.Optional(r.Model),
+			ContactPolicy: domain.DefaultPolicy, CreatedAt: now, UpdatedAt: now,
+		},
+	}
+}
+
+// Settings returns the settings of the agent.
+func (a *AgentRow) Settings() domain.Settings {
+	return domain.Settings{
+		Name: a.Name, Owner: a.Owner, Mailbox: a.Mailbox,
+		Profile: domain.Profile{
+			Tagline: domain.Deref(a.Tagline), ContactPublic: a.ContactPublic,
+			DescriptionEN: a.DescriptionEN, DescriptionZH: a.DescriptionZH,
+			Capabilities: a.Capabilities, Languages: a.Languages,
+			Homepage: domain.Deref(a.Homepage), Model: domain.Deref(a.Model),
+		},
+		ContactPolicy: domain.PolicySettings(a.ContactPolicy),
+	}
+}
+
+// Party returns the agent as a party of a request or collaboration.
+func (a *AgentRow) Party() domain.Party {
+	level := a.Level()
+	return domain.Party{Handle: a.Handle, Name: &a.Name, Level: &level}
 }
 
 // Agent returns the row of an existing agent.

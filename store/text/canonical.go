@@ -1,8 +1,9 @@
 package text
 
 import (
-	"callbook/store/domain"
 	"strings"
+
+	"callbook/store/domain"
 )
 
 // CanonicalMailbox returns the form in which a mailbox is stored.

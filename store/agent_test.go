@@ -19,7 +19,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-func TestHandlesThatAreNotGivenOut(t *testing.T) {
+func TestRegister_RejectsTakenHandles(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
@@ -34,7 +34,7 @@ func TestHandlesThatAreNotGivenOut(t *testing.T) {
 	}
 }
 
-func TestAuthenticate(t *testing.T) {
+func TestAuthenticate_ReturnsTheAgentOfAKey(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, key := s.register("harbour-pilot")
@@ -67,7 +67,7 @@ func TestAuthenticate(t *testing.T) {
 	wantOutcome(t, "after the suspension", err, "")
 }
 
-func TestOnlyTheHashOfAKeyIsKept(t *testing.T) {
+func TestKey_OnlyItsHashIsStored(t *testing.T) {
 	s := newStore(t)
 	_, key := s.register("harbour-pilot")
 	_, _, err := s.Register(context.Background(), registration("lighthouse"), domain.NewIdempotencyKey("createAgent", onceKey, "body"))
@@ -102,7 +102,7 @@ func (s *testStore) occurrences(b []byte) (n int) {
 	return n
 }
 
-func TestSettingsThatAreRefusedChangeNothing(t *testing.T) {
+func TestUpdateAgent_RejectedSettingsChangeNothing(t *testing.T) {
 	s := newStore(t)
 	caller, _ := s.register("harbour-pilot")
 	errOwn := errors.New("its own error")
@@ -130,7 +130,7 @@ func TestSettingsThatAreRefusedChangeNothing(t *testing.T) {
 	}
 }
 
-func TestIdsOfOfferings(t *testing.T) {
+func TestOfferings_KeepTheirIDs(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
@@ -189,7 +189,7 @@ func (s *testStore) between(a, b domain.Caller, aMailbox, bMailbox string) {
 	}
 }
 
-func TestNothingErasedIsLeftInTheFile(t *testing.T) {
+func TestDeleteAgent_LeavesNothingInTheFile(t *testing.T) {
 	s := newStore(t)
 	proof.OneByOne(t)
 	ctx := context.Background()
@@ -279,9 +279,9 @@ func (s *testStore) checkOtherSide(erased, neighbours []domain.Caller) {
 	}
 }
 
-// TestWhatTwoHadGoesWithTheSecond: contact requests and collaborations stay for as long
+// TestDeleteAgent_DeletesSharedRecordsWithTheSecondParty: contact requests and collaborations stay for as long
 // as one of the two is there.
-func TestWhatTwoHadGoesWithTheSecond(t *testing.T) {
+func TestDeleteAgent_DeletesSharedRecordsWithTheSecondParty(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	agents := s.agents("agent", 3)
@@ -302,9 +302,9 @@ func TestWhatTwoHadGoesWithTheSecond(t *testing.T) {
 	}
 }
 
-// TestWhoMayNoLongerActCanDoNothing: a caller was admitted, and before its act has
+// TestWriteAs_RejectsInactiveCallers: a caller was admitted, and before its act has
 // its turn its agent is deleted or suspended, or its key is replaced.
-func TestWhoMayNoLongerActCanDoNothing(t *testing.T) {
+func TestWriteAs_RejectsInactiveCallers(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	other := s.verified("lighthouse")
@@ -385,7 +385,7 @@ var notExported = map[string]string{
 	"outbox":          "would tell of others who use the mailbox, and of the owner",
 }
 
-func TestEveryTableThatKnowsAgentsIsExported(t *testing.T) {
+func TestExport_CoversEveryTableOfAgents(t *testing.T) {
 	s := newStore(t)
 	about := map[string]bool{}
 	for _, k := range s.foreignKeys() {
@@ -411,7 +411,7 @@ func TestEveryTableThatKnowsAgentsIsExported(t *testing.T) {
 	}
 }
 
-func TestExportHoldsNoSecret(t *testing.T) {
+func TestExport_ContainsNoSecret(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, key := s.register("harbour-pilot", func(r *domain.Registration) { r.Capabilities = []string{"tides"} })

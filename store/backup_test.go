@@ -33,9 +33,9 @@ func restored(t testing.TB, name string) *Store {
 	return s
 }
 
-// TestBackupsHoldAllThatWasAnsweredBefore takes backups while others write: each
+// TestBackup_ContainsAllConfirmedWrites takes backups while others write: each
 // holds every write that was answered before it began.
-func TestBackupsHoldAllThatWasAnsweredBefore(t *testing.T) {
+func TestBackup_ContainsAllConfirmedWrites(t *testing.T) {
 	s := newStore(t)
 	var answered [4]atomic.Int64
 	turns, done := make(chan struct{}), make(chan struct{}) // so many writes a backup that the file stays small

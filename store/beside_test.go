@@ -24,8 +24,8 @@ func (s *testStore) beside() *Store {
 	return other
 }
 
-// TestWhatAnotherProcessWritesIsNoticed: within a second, with nothing to do.
-func TestWhatAnotherProcessWritesIsNoticed(t *testing.T) {
+// TestBeside_OtherProcessInvalidatesCaches: within a second, with nothing to do.
+func TestBeside_OtherProcessInvalidatesCaches(t *testing.T) {
 	s := newStore(t)
 	news := make(chan txn.Changes, 10)
 	s.Watch(func(c txn.Changes) { news <- c })
@@ -50,9 +50,9 @@ func TestWhatAnotherProcessWritesIsNoticed(t *testing.T) {
 	}
 }
 
-// TestAnotherProcessMayForgetWords: the writer keeps in mind which words are
+// TestBeside_OtherProcessMayDeleteWords: the writer keeps in mind which words are
 // stored; what another deletes is stored again with the next write.
-func TestAnotherProcessMayForgetWords(t *testing.T) {
+func TestBeside_OtherProcessMayDeleteWords(t *testing.T) {
 	s := newStore(t)
 	other := s.beside()
 	leaving, _ := s.register("leaving", func(r *domain.Registration) { r.Tagline = "antidisestablishment" })
@@ -64,9 +64,9 @@ func TestAnotherProcessMayForgetWords(t *testing.T) {
 	}
 }
 
-// TestBesideLooksAtWhatAKillLeft: closing the file folds its log in, and the next start
+// TestBeside_OpensTheFileOfAKilledProcess: closing the file folds its log in, and the next start
 // would take it for one that was stopped in good order.
-func TestBesideLooksAtWhatAKillLeft(t *testing.T) {
+func TestBeside_OpensTheFileOfAKilledProcess(t *testing.T) {
 	path, o := filled(t)
 	o.Path, o.Beside = path, true
 	apart := filepath.Join(t.TempDir(), "callbook.db") // closing it folds a log in

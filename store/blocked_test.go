@@ -14,7 +14,7 @@ import (
 	"callbook/store/domain"
 )
 
-func TestTheListOfBlockedWords(t *testing.T) {
+func TestBlocklist_AddsAndRemovesWords(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
 	for _, tt := range []struct {
 		word, kept, want string
@@ -79,7 +79,7 @@ func faultsOf(err error) string {
 	return strings.Join(all, ", ")
 }
 
-func TestThereAreAThousandBlockedWordsAtMost(t *testing.T) {
+func TestBlocklist_HasAtMost1000Words(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
 	s.ok(s.write(ctx, func(t *tx) error {
 		for i := range 1000 - 1 {
@@ -154,7 +154,7 @@ func (s *testStore) blockWord(word string) {
 	s.ok(err)
 }
 
-func TestABlockedWordIsRefusedWhereverAgentsWrite(t *testing.T) {
+func TestBlocklist_AppliesToEveryDraft(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
 	by, to, post, offering := s.parties()
 	s.blockWord("slot machine")
@@ -190,8 +190,8 @@ func TestABlockedWordIsRefusedWhereverAgentsWrite(t *testing.T) {
 	}
 }
 
-// TestBlockedWordsAreToldWithTheOtherFaults of the fields, all at once.
-func TestBlockedWordsAreToldWithTheOtherFaults(t *testing.T) {
+// TestBlocklist_ReportsWithOtherErrors of the fields, all at once.
+func TestBlocklist_ReportsWithOtherErrors(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
 	by, _, _, _ := s.parties()
 	s.blockWord("casino")
@@ -219,9 +219,9 @@ func TestBlockedWordsAreToldWithTheOtherFaults(t *testing.T) {
 	}
 }
 
-// TestWhatIsStoredOutlivesABlockedWord: it is shown on, and its writer may change
+// TestBlocklist_LeavesStoredTexts: it is shown on, and its writer may change
 // everything beside it.
-func TestWhatIsStoredOutlivesABlockedWord(t *testing.T) {
+func TestBlocklist_LeavesStoredTexts(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
 	by, to, post, offering := s.parties()
 	const text = "A casino"
@@ -260,8 +260,8 @@ func TestWhatIsStoredOutlivesABlockedWord(t *testing.T) {
 	s.ok(err)
 }
 
-// TestARefusedCallCanBeRepeatedOnceItsWordIsAllowed: a refusal is not its answer.
-func TestARefusedCallCanBeRepeatedOnceItsWordIsAllowed(t *testing.T) {
+// TestBlocklist_AllowsTheRequestAfterUnblocking: a refusal is not its answer.
+func TestBlocklist_AllowsTheRequestAfterUnblocking(t *testing.T) {
 	s := newStore(t)
 	by, to, post, offering := s.parties()
 	s.blockWord("casino")
@@ -278,8 +278,8 @@ func TestARefusedCallCanBeRepeatedOnceItsWordIsAllowed(t *testing.T) {
 	}
 }
 
-// TestBlockedWords_ByAnotherProcess: the next write knows what that has written.
-func TestBlockedWords_ByAnotherProcess(t *testing.T) {
+// TestBlocklist_FollowsAnotherProcess: the next write knows what that has written.
+func TestBlocklist_FollowsAnotherProcess(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
 	author, _ := s.register("harbour-pilot")
 	try := func(what, want string) {
@@ -298,9 +298,9 @@ func TestBlockedWords_ByAnotherProcess(t *testing.T) {
 	try("allowed by another process", "")
 }
 
-// TestWordsThatWereFoldedOtherwise: a program that folds in another way than the one
+// TestBlocklist_RefoldsWordsOfOlderPrograms: a program that folds in another way than the one
 // before it blocks the same words.
-func TestWordsThatWereFoldedOtherwise(t *testing.T) {
+func TestBlocklist_RefoldsWordsOfOlderPrograms(t *testing.T) {
 	s := newStore(t)
 	for i, word := range []string{"straße", "πάρος", "ς", "ok"} {
 		s.change(nil, `INSERT INTO blocked_words (word, created_at) VALUES (?, ?)`, word, i)

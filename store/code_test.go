@@ -52,7 +52,7 @@ func (s *testStore) recover(c domain.Caller, code string) (key string, err error
 	return key, err
 }
 
-func TestSpellingsOfACode(t *testing.T) {
+func TestCode_AcceptsSpellings(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps, func(o *Options) { o.Random = pickedCodes{"01A0Z11K"} })
 	for i, tt := range []struct{ code, want string }{
@@ -84,8 +84,8 @@ func TestSpellingsOfACode(t *testing.T) {
 	}
 }
 
-// TestWhenAnotherCodeMayBeAskedFor: then, and not a moment before.
-func TestWhenAnotherCodeMayBeAskedFor(t *testing.T) {
+// TestCode_ResendAfter: then, and not a moment before.
+func TestCode_ResendAfter(t *testing.T) {
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
 	for i := range 7 { // past the mailbox's three a day
@@ -98,7 +98,7 @@ func TestWhenAnotherCodeMayBeAskedFor(t *testing.T) {
 	}
 }
 
-func TestWhatACodeIsAnsweredWith(t *testing.T) {
+func TestCode_Errors(t *testing.T) {
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
 	now := domain.TimeOf(s.clock.Now())
@@ -123,7 +123,7 @@ func TestWhatACodeIsAnsweredWith(t *testing.T) {
 	wantOutcome(t, "any code for what is verified", s.confirm(pilot, wrongCode), "already_verified")
 }
 
-func TestACodeIsGoodForAQuarterOfAnHour(t *testing.T) {
+func TestCode_ExpiresAfter15Minutes(t *testing.T) {
 	for after, want := range map[time.Duration]string{
 		0:                                 "",
 		15*time.Minute - time.Millisecond: "",
@@ -150,7 +150,7 @@ func TestACodeIsGoodForAQuarterOfAnHour(t *testing.T) {
 	}
 }
 
-func TestFiveWrongTriesBurnACode(t *testing.T) {
+func TestCode_FiveFailedAttemptsInvalidateIt(t *testing.T) {
 	s := newStore(t)
 	fresh, _ := s.register("lighthouse")
 	lost, _ := s.register("harbour-pilot")
@@ -189,7 +189,7 @@ func TestFiveWrongTriesBurnACode(t *testing.T) {
 	}
 }
 
-func TestCodesOfAnother(t *testing.T) {
+func TestCode_OfAnotherAgentIsWrong(t *testing.T) {
 	ctx := context.Background()
 	const here = "harbour-pilot@agents.example.org"
 	for name, tt := range map[string]struct {
@@ -253,7 +253,7 @@ func TestCodesOfAnother(t *testing.T) {
 }
 
 // A mailbox that changes takes the mail with its code along.
-func TestANewMailboxGetsNoOldCode(t *testing.T) {
+func TestCode_NewMailboxInvalidatesIt(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot, _ := s.register("harbour-pilot")
 	s.ok(s.sends()["verify"](pilot))
@@ -266,7 +266,7 @@ func TestANewMailboxGetsNoOldCode(t *testing.T) {
 
 const rush = 100
 
-func TestWrongTriesAtOnce(t *testing.T) {
+func TestCode_CountsConcurrentAttempts(t *testing.T) {
 	s := newStore(t, noCaps)
 	rounds := proof.Rounds(60, 200, 4000)
 	proof.Figure(t, "limit rounds", rounds)
@@ -282,7 +282,7 @@ func TestWrongTriesAtOnce(t *testing.T) {
 	}
 }
 
-func TestTheRightCodeAtOnce(t *testing.T) {
+func TestCode_ConcurrentUseSucceedsOnce(t *testing.T) {
 	s := newStore(t, noCaps)
 	rounds := proof.Rounds(60, 100, 2000)
 	proof.Figure(t, "act rounds", 2*rounds)
@@ -307,7 +307,7 @@ func TestTheRightCodeAtOnce(t *testing.T) {
 }
 
 // One who guesses all the time, and asks for a code whenever there may be one.
-func TestGuessesInADay(t *testing.T) {
+func TestCode_LimitsGuessesPerDay(t *testing.T) {
 	proof.OneByOne(t)
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
@@ -347,7 +347,7 @@ func TestGuessesInADay(t *testing.T) {
 	proof.Figure(t, "that count a day", mostADay(counted))
 }
 
-func TestWhoCanRecover(t *testing.T) {
+func TestRecovery_NeedsAVerifiedMailbox(t *testing.T) {
 	ctx := context.Background()
 	for name, tt := range map[string]struct {
 		set   string // what makes the agent so
@@ -400,7 +400,7 @@ func TestWhoCanRecover(t *testing.T) {
 }
 
 // An agent that lost the answer of its registration too gets no second key by it.
-func TestARecoveredKeyCountsAsUsed(t *testing.T) {
+func TestRecovery_KeyCountsAsUsed(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	once := domain.NewIdempotencyKey("createAgent", onceKey, "body")
@@ -418,7 +418,7 @@ func TestARecoveredKeyCountsAsUsed(t *testing.T) {
 	wantOutcome(t, "the recovered key", err, "")
 }
 
-func TestOnlyTheHashOfACodeIsKept(t *testing.T) {
+func TestCode_OnlyItsHashIsStored(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot, _ := s.register("harbour-pilot")
 	code := s.code(pilot)

@@ -46,7 +46,7 @@ func (s *testStore) decisions() map[string]func(domain.Caller, string) (domain.C
 	}
 }
 
-func TestWhatACollaborationSays(t *testing.T) {
+func TestCollab_Fields(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	a, b := s.reachable("agent-a"), s.reachable("agent-b")
@@ -90,8 +90,8 @@ func TestWhatACollaborationSays(t *testing.T) {
 	}
 }
 
-// TestWhoDecidesACollaboration walks every act by everybody in every state.
-func TestWhoDecidesACollaboration(t *testing.T) {
+// TestCollab_PartnerDecides walks every act by everybody in every state.
+func TestCollab_PartnerDecides(t *testing.T) {
 	proof.OneByOne(t)
 	for state, want := range map[string]map[string]string{
 		"pending":   {"confirmed": "confirmed", "declined": "declined"},
@@ -126,7 +126,7 @@ func TestWhoDecidesACollaboration(t *testing.T) {
 	}
 }
 
-func TestWhoHearsOfACollaboration(t *testing.T) {
+func TestCollab_Events(t *testing.T) {
 	ctx := context.Background()
 	for name, tt := range map[string]struct {
 		do                 func(s *testStore, a, b domain.Caller, id string)
@@ -159,8 +159,8 @@ func TestWhoHearsOfACollaboration(t *testing.T) {
 	}
 }
 
-// TestCollaborationsThatAreRefused holds each refusal, and that it leaves nothing.
-func TestCollaborationsThatAreRefused(t *testing.T) {
+// TestRecordCollab_Errors holds each refusal, and that it leaves nothing.
+func TestRecordCollab_Errors(t *testing.T) {
 	proof.OneByOne(t)
 	ctx := context.Background()
 	type rule struct {
@@ -238,9 +238,9 @@ func TestCollaborationsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestCollaborationsOfADay: partners that answer at once make room for more, up to
+// TestRecordCollab_DailyLimit: partners that answer at once make room for more, up to
 // the day's limit.
-func TestCollaborationsOfADay(t *testing.T) {
+func TestRecordCollab_DailyLimit(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{Collabs: 3}))
 	a := s.verified("agent-a")
 	start := s.clock.Now()
@@ -294,7 +294,7 @@ func (s *testStore) waiting(initiator domain.Caller, n int) {
 	}
 }
 
-func TestCollaborationsAtOnce(t *testing.T) {
+func TestRecordCollab_ConcurrentRequests(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	many := s.agents("many", rush)
@@ -339,7 +339,7 @@ func TestCollaborationsAtOnce(t *testing.T) {
 	wantOutcome(t, "after the partner is gone", err, "not_found")
 }
 
-func TestListsOfCollaborations(t *testing.T) {
+func TestCollabs_Lists(t *testing.T) {
 	ctx := context.Background()
 	proof.OneByOne(t)
 	s := newStore(t)
@@ -410,9 +410,9 @@ func TestListsOfCollaborations(t *testing.T) {
 	wantOutcome(t, "a public cursor for the own", err, "invalid_query")
 }
 
-// TestWhatCountsAsEvidence tries all owners on both sides: of the same person by
+// TestCollab_CountsAsEvidence tries all owners on both sides: of the same person by
 // any spelling of the address, nothing counts.
-func TestWhatCountsAsEvidence(t *testing.T) {
+func TestCollab_CountsAsEvidence(t *testing.T) {
 	proof.OneByOne(t)
 	owners := []string{"", mei, "Mei+agents@People.Example.org", "MEI@people.example.org", ada, "m.ei@people.example.org"}
 	same := func(a, b string) bool { return text.NormalMailbox(a) == text.NormalMailbox(b) }

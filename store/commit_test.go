@@ -26,7 +26,7 @@ func wantOutcomes(t testing.TB, what string, errs []error, want map[string]int) 
 	}
 }
 
-func TestOneOfManyGetsAHandle(t *testing.T) {
+func TestRegister_ConcurrentlyOneGetsTheHandle(t *testing.T) {
 	s := newStore(t)
 	errs := together(crowd, func(int) error {
 		_, _, err := s.Register(context.Background(), registration("harbour-pilot"), domain.IdempotencyKey{})
@@ -45,7 +45,7 @@ func TestOneOfManyGetsAHandle(t *testing.T) {
 	}
 }
 
-func TestNoLimitIsPassedByOne(t *testing.T) {
+func TestQuota_HoldsForConcurrentWrites(t *testing.T) {
 	const limit = 7
 	s := newStore(t, withQuotas(domain.Quotas{Posts: limit, Replies: limit}))
 	caller, _ := s.register("harbour-pilot")
@@ -75,7 +75,7 @@ func TestNoLimitIsPassedByOne(t *testing.T) {
 	proof.Figure(t, "limit rounds", 2*days)
 }
 
-func TestMenusReplacedAtOnceStayWhole(t *testing.T) {
+func TestOfferings_ConcurrentReplacementsStayWhole(t *testing.T) {
 	s := newStore(t)
 	caller, _ := s.register("harbour-pilot")
 	wantOutcomes(t, "menus", together(crowd, func(i int) error {
@@ -95,7 +95,7 @@ func TestMenusReplacedAtOnceStayWhole(t *testing.T) {
 	}
 }
 
-func TestOneOfManyRotationsWins(t *testing.T) {
+func TestRotateKey_ConcurrentlyOneSucceeds(t *testing.T) {
 	s := newStore(t)
 	rounds := proof.Rounds(10, 100, 2000)
 	proof.Figure(t, "act rounds", rounds)
@@ -187,9 +187,9 @@ func (s *testStore) leaveNoRoom() {
 	}
 }
 
-// TestAnActThatSQLiteUndoesGoesNoFurther: a full disk undoes the whole transaction, and
+// TestWrite_StopsAfterSQLiteRollsBack: a full disk undoes the whole transaction, and
 // what the act did after that would be stored by itself.
-func TestAnActThatSQLiteUndoesGoesNoFurther(t *testing.T) {
+func TestWrite_StopsAfterSQLiteRollsBack(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	a, b := s.verified("harbour-pilot"), s.verified("lighthouse")
@@ -203,9 +203,9 @@ func TestAnActThatSQLiteUndoesGoesNoFurther(t *testing.T) {
 	s.wantUnchanged("an act that was undone", before)
 }
 
-// TestWrite_WhoseDocumentsCannotBeRebuiltTakesNoOtherWithIt: the error comes before the commit
+// TestWrite_FailedRebuildRollsBackOnlyIt: the error comes before the commit
 // that the writes share.
-func TestWrite_WhoseDocumentsCannotBeRebuiltTakesNoOtherWithIt(t *testing.T) {
+func TestWrite_FailedRebuildRollsBackOnlyIt(t *testing.T) {
 	s := newStore(t)
 	s.register("harbour-pilot")
 	act := func(t *tx) error {

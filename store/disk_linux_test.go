@@ -19,9 +19,9 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// TestNobodyDropsSQLitesLocks: the system takes away all locks that a process holds
+// TestStore_KeepsSQLitesLocks: the system takes away all locks that a process holds
 // on a file as soon as it closes that file, however often it has it open.
-func TestNobodyDropsSQLitesLocks(t *testing.T) {
+func TestStore_KeepsSQLitesLocks(t *testing.T) {
 	if _, err := os.Stat("/proc/locks"); err != nil {
 		t.Skip("the system does not tell of locks:", err)
 	}

@@ -131,7 +131,7 @@ func (s *testStore) update(c domain.Caller, change func(*domain.Settings)) domai
 	return doc
 }
 
-func TestDerivedDataFollowsEveryWrite(t *testing.T) {
+func TestDocuments_FollowEveryWrite(t *testing.T) {
 	proof.OneByOne(t)
 	s := newStore(t, noCaps)
 	ctx := context.Background()
@@ -227,7 +227,7 @@ func TestDerivedDataFollowsEveryWrite(t *testing.T) {
 	}
 }
 
-func TestEvidenceFollowsClaims(t *testing.T) {
+func TestDocuments_EvidenceFollowsClaims(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	a, _ := s.register("agent-a")
@@ -272,7 +272,7 @@ func TestEvidenceFollowsClaims(t *testing.T) {
 	}
 }
 
-func TestLevelFollowsMailboxAndOwner(t *testing.T) {
+func TestDocuments_LevelFollowsMailboxAndOwner(t *testing.T) {
 	s := newStore(t)
 	caller, _ := s.register("harbour-pilot")
 	other, _ := s.register("lighthouse")

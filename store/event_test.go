@@ -52,7 +52,7 @@ func (s *testStore) happen(c domain.Caller, n int) {
 	}
 }
 
-func TestEventIDs(t *testing.T) {
+func TestEventID_RoundTrips(t *testing.T) {
 	shape := regexp.MustCompile(`^evt_[0-9a-v]{26}$`)
 	last := ""
 	for _, at := range []domain.Time{0, 1, 1_795_000_000_000, 253402300799999} {
@@ -83,8 +83,8 @@ func TestEventIDs(t *testing.T) {
 	}
 }
 
-// TestEventsResume walks with every size of page, while more happens on the way.
-func TestEventsResume(t *testing.T) {
+// TestEvents_Resume walks with every size of page, while more happens on the way.
+func TestEvents_Resume(t *testing.T) {
 	proof.OneByOne(t)
 	for limit := 1; limit <= 12; limit++ {
 		s := newStore(t)
@@ -127,7 +127,7 @@ func TestEventsResume(t *testing.T) {
 	}
 }
 
-func TestAReaderMissesNothing(t *testing.T) {
+func TestEvents_ReaderMissesNothing(t *testing.T) {
 	s := newStore(t)
 	pilot := s.verified("harbour-pilot")
 	after := s.events(pilot, "", 100).Next
@@ -162,8 +162,8 @@ func TestAReaderMissesNothing(t *testing.T) {
 	}
 }
 
-// TestAGapIsToldToWhoMissedSomething goes through the 30 days that events are kept.
-func TestAGapIsToldToWhoMissedSomething(t *testing.T) {
+// TestEvents_ReportGaps goes through the 30 days that events are kept.
+func TestEvents_ReportGaps(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot := s.verified("harbour-pilot")
@@ -212,7 +212,7 @@ func TestAGapIsToldToWhoMissedSomething(t *testing.T) {
 
 // A place that the file has not come to is one before a backup was restored: the
 // reader may have missed what it does not know of, and reads all that is kept.
-func TestAPlaceBeforeARestore(t *testing.T) {
+func TestEvents_AfterARestore(t *testing.T) {
 	s := newStore(t)
 	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
 	s.happen(pilot, 3)
@@ -233,8 +233,8 @@ func TestAPlaceBeforeARestore(t *testing.T) {
 	}
 }
 
-// TestWhatEventsSay causes each type, and looks at the whole of it.
-func TestWhatEventsSay(t *testing.T) {
+// TestEvents_Fields causes each type, and looks at the whole of it.
+func TestEvents_Fields(t *testing.T) {
 	ctx := context.Background()
 	p := newStore(t, noCaps).play()
 	s := p.testStore
@@ -306,8 +306,8 @@ func TestWhatEventsSay(t *testing.T) {
 	}
 }
 
-// TestARefusedActTellsNobody shares a commit with one that is admitted.
-func TestARefusedActTellsNobody(t *testing.T) {
+// TestEvents_RejectedWriteInsertsNone shares a commit with one that is admitted.
+func TestEvents_RejectedWriteInsertsNone(t *testing.T) {
 	s := newStore(t)
 	pilot := s.reachable("harbour-pilot")
 	s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.WeeklyCap = 3 })
@@ -357,7 +357,7 @@ func TestARefusedActTellsNobody(t *testing.T) {
 	}
 }
 
-func TestOneThatIsGoneHearsNothing(t *testing.T) {
+func TestEvents_DeletedAgentGetsNone(t *testing.T) {
 	s := newStore(t)
 	pilot := s.verified("harbour-pilot")
 	s.happen(pilot, 2)

@@ -74,9 +74,9 @@ func full(t *testing.T) (open func(testing.TB) *testStore) {
 	}
 }
 
-// TestTheFirstDamageMetStopsTheStore: by whatever reads or writes, and it never
+// TestFailure_DamageStopsTheStore: by whatever reads or writes, and it never
 // answers with less than there is.
-func TestTheFirstDamageMetStopsTheStore(t *testing.T) {
+func TestFailure_DamageStopsTheStore(t *testing.T) {
 	ctx, open := context.Background(), full(t)
 	author := domain.Caller{ID: 1, Handle: "crowd-0"}
 	for name, tt := range map[string]struct {
@@ -127,9 +127,9 @@ func (s *testStore) change1(query string) error {
 	return s.write(context.Background(), func(t *tx) error { return t.Exec(query) })
 }
 
-// TestAFileThatBecomesShorterStopsTheStore: SQLite reads zeros behind its end, which
+// TestFailure_TruncatedFileStopsTheStore: SQLite reads zeros behind its end, which
 // are no page.
-func TestAFileThatBecomesShorterStopsTheStore(t *testing.T) {
+func TestFailure_TruncatedFileStopsTheStore(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no file becomes shorter here while it is open")
 	}
@@ -157,10 +157,10 @@ func TestAFileThatBecomesShorterStopsTheStore(t *testing.T) {
 	}
 }
 
-// TestAReplacedFileStopsTheStore: whatever happens to the files under their names.
+// TestFailure_ReplacedFileStopsTheStore: whatever happens to the files under their names.
 // What was answered is in the file that was served, wherever it is now, and what was
 // put in its place is as it was put there.
-func TestAReplacedFileStopsTheStore(t *testing.T) {
+func TestFailure_ReplacedFileStopsTheStore(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no file is moved here while it is open")
 	}
@@ -248,8 +248,8 @@ func TestAReplacedFileStopsTheStore(t *testing.T) {
 	}
 }
 
-// TestALinkThatLeadsElsewhereStopsTheStore: the name is what the operator sees.
-func TestALinkThatLeadsElsewhereStopsTheStore(t *testing.T) {
+// TestFailure_ChangedLinkStopsTheStore: the name is what the operator sees.
+func TestFailure_ChangedLinkStopsTheStore(t *testing.T) {
 	folder := t.TempDir()
 	link, first, second := filepath.Join(folder, "link.db"), filepath.Join(folder, "1.db"), filepath.Join(folder, "2.db")
 	if err := errors.Join(os.WriteFile(first, nil, 0o600), os.WriteFile(second, nil, 0o600)); err != nil {
@@ -265,9 +265,9 @@ func TestALinkThatLeadsElsewhereStopsTheStore(t *testing.T) {
 	wantStopped(t, s, sqlitedb.ErrReplaced)
 }
 
-// TestNothingElseStopsTheStore: what the service does with its files by itself is
+// TestFailure_OtherErrorsDoNotStopTheStore: what the service does with its files by itself is
 // not taken for somebody else's doing.
-func TestNothingElseStopsTheStore(t *testing.T) {
+func TestFailure_OtherErrorsDoNotStopTheStore(t *testing.T) {
 	s := newStore(t, func(o *Options) { o.watchPeriod = time.Millisecond })
 	s.everything()
 	s.ok(s.RunJobs(context.Background()))
@@ -351,9 +351,9 @@ var created = []struct {
 	}},
 }
 
-// TestARepeatAfterACommitThatFailedMakesNoSecond: a client that got an error tries
+// TestIdempotency_RetryAfterFailedCommitCreatesOne: a client that got an error tries
 // again, and nobody knows whether the first try is stored.
-func TestARepeatAfterACommitThatFailedMakesNoSecond(t *testing.T) {
+func TestIdempotency_RetryAfterFailedCommitCreatesOne(t *testing.T) {
 	for _, keyed := range []bool{true, false} {
 		for _, persisted := range []bool{false, true} {
 			s := newStore(t)
@@ -391,9 +391,9 @@ func TestARepeatAfterACommitThatFailedMakesNoSecond(t *testing.T) {
 	}
 }
 
-// TestARegistrationRepeatedAfterACommitThatFailedGivesAWorkingKey: the first answer's
+// TestIdempotency_RetriedRegistrationReturnsAValidKey: the first answer's
 // key was never seen by anyone.
-func TestARegistrationRepeatedAfterACommitThatFailedGivesAWorkingKey(t *testing.T) {
+func TestIdempotency_RetriedRegistrationReturnsAValidKey(t *testing.T) {
 	for _, persisted := range []bool{false, true} {
 		s := newStore(t)
 		once := domain.NewIdempotencyKey("createAgent", onceKey, "body")

@@ -13,7 +13,7 @@ import (
 
 const onceKey = "0123456789abcdef"
 
-func TestTheSameKeyAtOnceMakesOneRecord(t *testing.T) {
+func TestIdempotency_ConcurrentRequestsCreateOne(t *testing.T) {
 	s := newStore(t)
 	caller, _ := s.register("harbour-pilot")
 	post := s.post(caller)
@@ -53,7 +53,7 @@ func TestTheSameKeyAtOnceMakesOneRecord(t *testing.T) {
 	}
 }
 
-func TestARegistrationRepeatedAtOnceLeavesOneKey(t *testing.T) {
+func TestIdempotency_ConcurrentRegistrationsLeaveOneKey(t *testing.T) {
 	s := newStore(t)
 	once := domain.NewIdempotencyKey("createAgent", onceKey, "body")
 	answers := make([]domain.Registered, crowd)
@@ -76,7 +76,7 @@ func TestARegistrationRepeatedAtOnceLeavesOneKey(t *testing.T) {
 	}
 }
 
-func TestALostAnswerOfARegistration(t *testing.T) {
+func TestIdempotency_RepeatedRegistrationGetsANewKey(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	once := domain.NewIdempotencyKey("createAgent", onceKey, "body")
@@ -107,7 +107,7 @@ func TestALostAnswerOfARegistration(t *testing.T) {
 	wantOutcome(t, "after the agent is gone", err, "handle_taken")
 }
 
-func TestScopeOfAnIdempotencyKey(t *testing.T) {
+func TestIdempotency_Scope(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{Posts: 1, Replies: 50}))
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
@@ -148,7 +148,7 @@ func TestScopeOfAnIdempotencyKey(t *testing.T) {
 	}
 }
 
-func TestPartsOfACallAreToldApart(t *testing.T) {
+func TestIdempotency_DistinguishesPartsOfARequest(t *testing.T) {
 	seen := map[string][]string{}
 	for _, parts := range [][]string{{"a", "b"}, {"ab"}, {"a", "", "b"}, {"", "ab"}, {"ab", ""}, {"b", "a"}} {
 		sum := string(domain.NewIdempotencyKey("op", onceKey, parts...).RequestHash())
@@ -159,7 +159,7 @@ func TestPartsOfACallAreToldApart(t *testing.T) {
 	}
 }
 
-func TestAReplaySurvivesARestart(t *testing.T) {
+func TestIdempotency_SurvivesARestart(t *testing.T) {
 	s := newStore(t)
 	once := domain.NewIdempotencyKey("createAgent", onceKey, "body")
 	first, _, err := s.Register(context.Background(), registration("harbour-pilot"), once)

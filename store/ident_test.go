@@ -10,7 +10,7 @@ import (
 	"callbook/store/domain"
 )
 
-func TestKeysAreUniqueAndWellFormed(t *testing.T) {
+func TestKey_IsUniqueAndWellFormed(t *testing.T) {
 	shape := regexp.MustCompile(`^cq_[0-9A-Za-z]{49}$`)
 	const n = 100_000
 	seen := make(map[string]bool, n)
@@ -41,7 +41,7 @@ func TestKeysAreUniqueAndWellFormed(t *testing.T) {
 	}
 }
 
-func TestEveryMistypedKeyIsRefused(t *testing.T) {
+func TestKey_RejectsEveryTypo(t *testing.T) {
 	for range 20 {
 		key, err := domain.NewKey(rand.Reader)
 		if err != nil {
@@ -75,7 +75,7 @@ func TestEveryMistypedKeyIsRefused(t *testing.T) {
 }
 
 // A key made once: its checksum is a promise to those who scan for leaked keys.
-func TestChecksumOfAKey(t *testing.T) {
+func TestKey_Checksum(t *testing.T) {
 	const random = "cq_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg"
 	const want = random + "0QsRn3"
 	if got := string(domain.AppendCheck([]byte(random))); got != want || !domain.WellFormedKey(got) {
@@ -83,7 +83,7 @@ func TestChecksumOfAKey(t *testing.T) {
 	}
 }
 
-func TestKeysUseTheWholeSource(t *testing.T) {
+func TestKey_UsesAllRandomness(t *testing.T) {
 	// Bytes above 247 would favour some characters: they are passed over.
 	source := strings.NewReader(strings.Repeat("\xff", 64) + strings.Repeat("\x00\xf8\x3d", 64))
 	key, err := domain.NewKey(source)
@@ -101,7 +101,7 @@ func TestKeysUseTheWholeSource(t *testing.T) {
 	}
 }
 
-func TestIdsSortByTheTimeOfTheirMaking(t *testing.T) {
+func TestID_SortsByTime(t *testing.T) {
 	shape := regexp.MustCompile(`^pst_[0-9a-v]{26}$`)
 	var ids []string
 	for _, now := range []domain.Time{0, 1, 31, 32, 1 << 20, 1795167000000, 1795167000001, 4102444800000, 253402300799999} {

@@ -72,8 +72,8 @@ var linkStates = map[string]func(s *testStore, c domain.Caller){
 	},
 }
 
-// TestWhatALookLeadsTo tries every finding in every state.
-func TestWhatALookLeadsTo(t *testing.T) {
+// TestLinkCheck_Results tries every finding in every state.
+func TestLinkCheck_Results(t *testing.T) {
 	proof.OneByOne(t)
 	failures := []string{"blocked", "unreachable", "http_error", "too_large", "timeout", "not_found_on_page"}
 	passing := []string{"unreachable", "http_error", "timeout"} // what was verified once outlasts these
@@ -109,8 +109,8 @@ func TestWhatALookLeadsTo(t *testing.T) {
 	}
 }
 
-// TestTheLifeOfALink looks at when the service takes it up, and when it expires.
-func TestTheLifeOfALink(t *testing.T) {
+// TestLink_LifeCycle looks at when the service takes it up, and when it expires.
+func TestLink_LifeCycle(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
@@ -160,8 +160,8 @@ func TestTheLifeOfALink(t *testing.T) {
 	}
 }
 
-// TestWhoHearsOfALink: what the agent's own call changes it sees in the answer.
-func TestWhoHearsOfALink(t *testing.T) {
+// TestLink_Events: what the agent's own call changes it sees in the answer.
+func TestLink_Events(t *testing.T) {
 	for state, reach := range linkStates {
 		for found, finding := range map[string]domain.LinkCheck{"verified": foundIt, "failed": notThere} {
 			for _, byService := range []bool{false, true} {
@@ -180,7 +180,7 @@ func TestWhoHearsOfALink(t *testing.T) {
 	}
 }
 
-func TestFiveLinksAtMost(t *testing.T) {
+func TestLink_AtMostFive(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
@@ -230,8 +230,8 @@ func TestFiveLinksAtMost(t *testing.T) {
 	}
 }
 
-// TestALookForOneWhoIsGone finds its agent gone.
-func TestALookForOneWhoIsGone(t *testing.T) {
+// TestLinkCheck_OfADeletedAgent finds its agent gone.
+func TestLinkCheck_OfADeletedAgent(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
@@ -241,8 +241,8 @@ func TestALookForOneWhoIsGone(t *testing.T) {
 	wantOutcome(t, "a finding for a deleted agent", err, "unauthorized")
 }
 
-// TestALookThatComesTooLate finds its link gone.
-func TestALookThatComesTooLate(t *testing.T) {
+// TestLinkCheck_OfARemovedLink finds its link gone.
+func TestLinkCheck_OfARemovedLink(t *testing.T) {
 	ctx := context.Background()
 	for name, tt := range map[string]struct {
 		meanwhile func(s *testStore, c domain.Caller)
@@ -280,9 +280,9 @@ func TestALookThatComesTooLate(t *testing.T) {
 	wantOutcome(t, "removing one", err, "unauthorized")
 }
 
-// TestWhatIsDueComesInOrder takes the longest due first, in portions, and leaves
+// TestLinkCheck_DueLinksComeInOrder takes the longest due first, in portions, and leaves
 // out hidden agents.
-func TestWhatIsDueComesInOrder(t *testing.T) {
+func TestLinkCheck_DueLinksComeInOrder(t *testing.T) {
 	s := newStore(t)
 	var want []string
 	for _, c := range s.agents("agent", 7) {
@@ -308,7 +308,7 @@ func TestWhatIsDueComesInOrder(t *testing.T) {
 	}
 }
 
-func TestLinkAddresses(t *testing.T) {
+func TestLink_Addresses(t *testing.T) {
 	const no = ""
 	for address, want := range map[string]struct{ served, dev string }{
 		"https://Harbour.Example.org/About":             {"https://harbour.example.org/About", "https://harbour.example.org/About"},

@@ -34,7 +34,7 @@ func (s *testStore) settle() {
 	}
 }
 
-func TestLastActiveMovesEveryFiveMinutesAtMost(t *testing.T) {
+func TestLastActive_MovesEveryFiveMinutes(t *testing.T) {
 	s := newStore(t)
 	caller, key := s.register("harbour-pilot")
 	joined := s.lastActive(caller)
@@ -59,7 +59,7 @@ func TestLastActiveMovesEveryFiveMinutesAtMost(t *testing.T) {
 	}
 }
 
-func TestManyCallsMoveLastActiveOnce(t *testing.T) {
+func TestLastActive_ConcurrentRequestsMoveItOnce(t *testing.T) {
 	s := newStore(t)
 	caller, key := s.register("harbour-pilot")
 	_, err := s.Authenticate(context.Background(), key)
@@ -84,7 +84,7 @@ func TestManyCallsMoveLastActiveOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptForATimeIsDropped(t *testing.T) {
+func TestJobs_DeleteRecordsPastTheirRetention(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
@@ -116,7 +116,7 @@ func TestWhatIsKeptForATimeIsDropped(t *testing.T) {
 	}
 }
 
-func TestCallsCloseAtMidnight(t *testing.T) {
+func TestJobs_PostsCloseAtMidnight(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
@@ -149,7 +149,7 @@ func TestCallsCloseAtMidnight(t *testing.T) {
 	}
 }
 
-func TestAClockThatJumps(t *testing.T) {
+func TestJobs_ClockJumps(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{Posts: 3}))
 	ctx := context.Background()
 	caller, key := s.register("harbour-pilot")
@@ -194,7 +194,7 @@ func TestAClockThatJumps(t *testing.T) {
 	s.post(caller)
 }
 
-func TestCountsFollowTheClockBack(t *testing.T) {
+func TestStats_FollowTheClockBack(t *testing.T) {
 	s := newStore(t)
 	for i, step := range []time.Duration{0, domain.StatsAge, -domain.Day, domain.StatsAge - time.Millisecond} {
 		s.clock.Advance(step)
@@ -219,7 +219,7 @@ func (s *testStore) walSize() int64 {
 	return info.Size()
 }
 
-func TestErasureEmptiesTheLog(t *testing.T) {
+func TestErasure_TruncatesTheLog(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
@@ -253,7 +253,7 @@ func TestErasureEmptiesTheLog(t *testing.T) {
 
 // A program that was killed between an erasure and the next run leaves the log
 // behind; the next start must not take it for one that holds nothing erased.
-func TestErasureSurvivesACrash(t *testing.T) {
+func TestErasure_SurvivesACrash(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
@@ -278,7 +278,7 @@ func TestErasureSurvivesACrash(t *testing.T) {
 	}
 }
 
-func TestClearEmptiesEverything(t *testing.T) {
+func TestClear_DeletesEverything(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
@@ -299,7 +299,7 @@ func TestClearEmptiesEverything(t *testing.T) {
 	}
 }
 
-func TestDevEmptiesOnlyItsOwn(t *testing.T) {
+func TestMarkDev_RejectsOtherDirectories(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	if err := s.MarkDev(ctx, false); !errors.Is(err, maintenance.ErrNotDev) {

@@ -167,7 +167,7 @@ END;
 CREATE INDEX notes_note ON notes (note);
 `
 
-func TestAnUpgradeKeepsACheckedCopy(t *testing.T) {
+func TestUpgrade_LeavesAVerifiedCopy(t *testing.T) {
 	path, from := olderFile(t), newest(t)
 	before := stateOf(t, path)
 	kept := fmt.Sprintf("%s.pre-migrate-%d-%d.db", path, from, from+2)
@@ -205,7 +205,7 @@ func TestAnUpgradeKeepsACheckedCopy(t *testing.T) {
 	}
 }
 
-func TestOnlyAnOlderFileIsCopied(t *testing.T) {
+func TestUpgrade_CopiesOnlyAnOlderFile(t *testing.T) {
 	for name, open := range map[string]func(folder string) (string, []func(*Options)){
 		"a new file": func(folder string) (string, []func(*Options)) { return filepath.Join(folder, "callbook.db"), nil },
 		"not asked for": func(string) (string, []func(*Options)) {
@@ -232,8 +232,8 @@ func TestOnlyAnOlderFileIsCopied(t *testing.T) {
 	}
 }
 
-// TestABadCopyStopsAnUpgrade: the copy of a try before stays until there is a whole one.
-func TestABadCopyStopsAnUpgrade(t *testing.T) {
+// TestUpgrade_BadCopyStopsIt: the copy of a try before stays until there is a whole one.
+func TestUpgrade_BadCopyStopsIt(t *testing.T) {
 	path := olderFile(t)
 	visited(t, path, func(db *sqlx.DB) {
 		if _, err := db.Exec(`DELETE FROM agents WHERE id = 1`); err != nil {
@@ -253,9 +253,9 @@ func TestABadCopyStopsAnUpgrade(t *testing.T) {
 	}
 }
 
-// TestAnUpgradeNeedsRoom makes the file look as big as the free room, of which it takes
+// TestUpgrade_NeedsDiskSpace makes the file look as big as the free room, of which it takes
 // none.
-func TestAnUpgradeNeedsRoom(t *testing.T) {
+func TestUpgrade_NeedsDiskSpace(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs a file system with sparse files: a file as big as the free room is made")
 	}
@@ -304,7 +304,7 @@ func fileHead(t testing.TB, path string) []byte {
 	return head
 }
 
-func TestAnUpgradeIsAllOrNothing(t *testing.T) {
+func TestUpgrade_IsAllOrNothing(t *testing.T) {
 	const endless = `
 INSERT INTO blocked_words (word, created_at)
     WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
@@ -364,7 +364,7 @@ func rebuild(t testing.TB, path string, tables ...string) (text string) {
 	return text
 }
 
-func TestRebuiltTablesKeepWhatRefersToThem(t *testing.T) {
+func TestUpgrade_RebuiltTablesKeepReferences(t *testing.T) {
 	path := olderFile(t)
 	proof.OneByOne(t)
 	before := stateOf(t, path)
@@ -382,9 +382,9 @@ func TestRebuiltTablesKeepWhatRefersToThem(t *testing.T) {
 	})
 }
 
-// TestReleasedDatabasesUpgrade: the tables whose definition stays keep their rows, no
+// TestUpgrade_ReleasedDatabases: the tables whose definition stays keep their rows, no
 // number is given twice, and the schema is that of a new file.
-func TestReleasedDatabasesUpgrade(t *testing.T) {
+func TestUpgrade_ReleasedDatabases(t *testing.T) {
 	fresh := newStore(t)
 	proof.OneByOne(t)
 	format := value[string](fresh, `SELECT CAST(value AS TEXT) FROM site WHERE name = 'document_format'`)
@@ -457,7 +457,7 @@ func checkUsable(t testing.TB, path string) {
 	s.checkDerived("a write")
 }
 
-func TestTheEarlierProgramRefusesAnUpgradedFile(t *testing.T) {
+func TestUpgrade_OlderProgramRejectsTheFile(t *testing.T) {
 	path, from := olderFile(t), newest(t)
 	if _, err := start(path, steps(t, addNotes), withoutCopy); err != nil {
 		t.Fatal(err)
@@ -477,7 +477,7 @@ func TestTheEarlierProgramRefusesAnUpgradedFile(t *testing.T) {
 	}
 }
 
-func TestBesideUpgradesNothing(t *testing.T) {
+func TestUpgrade_NotBesideAServer(t *testing.T) {
 	path, from := olderFile(t), newest(t)
 	before, err := os.ReadFile(path)
 	if err != nil {
@@ -492,7 +492,7 @@ func TestBesideUpgradesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatAnUpgradeDropsIsErased(t *testing.T) {
+func TestUpgrade_ErasesDroppedData(t *testing.T) {
 	path := olderFile(t)
 	const secret = "canary@agents.example.org"
 	if _, err := start(path, steps(t, `CREATE TABLE dropped (mailbox TEXT NOT NULL) STRICT; INSERT INTO dropped VALUES ('`+secret+`');`), withoutCopy); err != nil {
@@ -522,8 +522,8 @@ UPDATE wide SET word = 'x' || word;
 `, rows)
 }
 
-// TestStartOfAChild is no test: it is the program that others start and kill.
-func TestStartOfAChild(t *testing.T) {
+// TestUpgrade_ChildProcess is no test: it is the program that others start and kill.
+func TestUpgrade_ChildProcess(t *testing.T) {
 	path := os.Getenv("CALLBOOK_TEST_FILE")
 	if path == "" {
 		return
@@ -536,7 +536,7 @@ func TestStartOfAChild(t *testing.T) {
 
 // child is a start in a process of its own, under another program where one is named.
 func child(path string, under ...string) *exec.Cmd {
-	args := append(under, os.Args[0], "-test.run=^TestStartOfAChild$")
+	args := append(under, os.Args[0], "-test.run=^TestUpgrade_ChildProcess$")
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "CALLBOOK_TEST_FILE="+path)
 	return cmd
@@ -614,7 +614,7 @@ func (k killing) check(when, path string) {
 	}
 }
 
-func TestAnUpgradeThatIsKilledAtACall(t *testing.T) {
+func TestUpgrade_KilledAtAnySystemCall(t *testing.T) {
 	proof.OneByOne(t)
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skipf("needs strace: %v", err)
@@ -643,9 +643,9 @@ func TestAnUpgradeThatIsKilledAtACall(t *testing.T) {
 	}
 }
 
-// TestAnUpgradeNeedsNoTemporaryFolder: with one of another size than the disk's, or
+// TestUpgrade_NeedsNoTemporaryFolder: with one of another size than the disk's, or
 // none at all, an upgrade does not fail for it.
-func TestAnUpgradeNeedsNoTemporaryFolder(t *testing.T) {
+func TestUpgrade_NeedsNoTemporaryFolder(t *testing.T) {
 	path := olderFile(t)
 	none := filepath.Join(t.TempDir(), "none")
 	env := []string{"TMPDIR=" + none, "SQLITE_TMPDIR=" + none, "TEMP=" + none, "TMP=" + none}
@@ -681,7 +681,7 @@ func smallDisk(t testing.TB, size string) (folder string) {
 	return folder
 }
 
-func TestAFullDiskUndoesAnUpgrade(t *testing.T) {
+func TestUpgrade_FullDiskRollsItBack(t *testing.T) {
 	older, err := os.ReadFile(olderFile(t))
 	if err != nil {
 		t.Fatal(err)

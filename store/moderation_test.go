@@ -13,9 +13,9 @@ import (
 	"callbook/store/listing"
 )
 
-// TestWhatTheOperatorDoes: each act has its effect, leaves derived data as it
+// TestModeration_Acts: each act has its effect, leaves derived data as it
 // would be made anew, and leaves a note.
-func TestWhatTheOperatorDoes(t *testing.T) {
+func TestModeration_Acts(t *testing.T) {
 	ctx := context.Background()
 	var key string
 	for _, tt := range []struct {
@@ -102,7 +102,7 @@ func (s *testStore) showsLevel(handle string, want int) error {
 
 func (s *testStore) firstReply() string { return value[string](s, `SELECT id FROM replies LIMIT 1`) }
 
-func TestTheOperatorsActsNeedWhatTheyAreAbout(t *testing.T) {
+func TestModeration_UnknownSubjects(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	s.register("author")
@@ -123,7 +123,7 @@ func TestTheOperatorsActsNeedWhatTheyAreAbout(t *testing.T) {
 	}
 }
 
-func TestReportsTellTheOperatorWhatIsSaid(t *testing.T) {
+func TestReports_ShowTheReportedText(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	author, _ := s.register("author")
@@ -163,8 +163,8 @@ func TestReportsTellTheOperatorWhatIsSaid(t *testing.T) {
 	}
 }
 
-// TestCollaborationsWithHiddenPartnersAreCounted: those that a card still shows.
-func TestCollaborationsWithHiddenPartnersAreCounted(t *testing.T) {
+// TestStats_CountCollaborationsWithHiddenPartners: those that a card still shows.
+func TestStats_CountCollaborationsWithHiddenPartners(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	agents := s.agents("agent", 5)
@@ -187,8 +187,8 @@ func TestCollaborationsWithHiddenPartnersAreCounted(t *testing.T) {
 	}
 }
 
-// TestHiddenAgentsAreNotCounted: wherever the public sees a number.
-func TestHiddenAgentsAreNotCounted(t *testing.T) {
+// TestStats_OmitHiddenAgents: wherever the public sees a number.
+func TestStats_OmitHiddenAgents(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	author, _ := s.register("author")

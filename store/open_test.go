@@ -29,9 +29,9 @@ func (s *testStore) pragma(name string) (value int) {
 	return value
 }
 
-// TestAStartOnASlowDiskTakesItsTime: no checkpoint waits for it yet, unlike for reads of
+// TestOpen_WaitsForASlowDisk: no checkpoint waits for it yet, unlike for reads of
 // the service.
-func TestAStartOnASlowDiskTakesItsTime(t *testing.T) {
+func TestOpen_WaitsForASlowDisk(t *testing.T) {
 	s := newStore(t)
 	s.register("harbour-pilot")
 	s.change(nil, `UPDATE site SET value = x'00' WHERE name = 'document_format'`)
@@ -67,10 +67,10 @@ func filled(t *testing.T) (path string, o Options) {
 
 var whatSQLiteFinds = regexp.MustCompile(`page \d+|listing.Page \d+|malformed|not a database`)
 
-// TestDamageIsFoundBeforeAnythingIsServed overwrites pages at random, of a directory
+// TestOpen_FindsDamage overwrites pages at random, of a directory
 // whose program was killed: either the start is refused and nothing is touched, or
 // all that is read is right.
-func TestDamageIsFoundBeforeAnythingIsServed(t *testing.T) {
+func TestOpen_FindsDamage(t *testing.T) {
 	path, o := filled(t)
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -160,9 +160,9 @@ func damageAt(t testing.TB, path string, offset int64) {
 	}
 }
 
-// TestDamageIsFoundBesideTheServing: after a stop in good order the whole file is
+// TestCheckFile_FindsDamage: after a stop in good order the whole file is
 // read in the background.
-func TestDamageIsFoundBesideTheServing(t *testing.T) {
+func TestCheckFile_FindsDamage(t *testing.T) {
 	s := newStore(t)
 	s.fill()
 	s.stop()
@@ -185,8 +185,8 @@ func TestDamageIsFoundBesideTheServing(t *testing.T) {
 	}
 }
 
-// TestAWholeFileIsNotReadAgainForADay: starting a large directory anew costs little.
-func TestAWholeFileIsNotReadAgainForADay(t *testing.T) {
+// TestCheckFile_TrustsACheckForADay: starting a large directory anew costs little.
+func TestCheckFile_TrustsACheckForADay(t *testing.T) {
 	s := newStore(t)
 	s.fill()
 	s.ok(s.CheckFile(context.Background()))
@@ -207,8 +207,8 @@ func TestAWholeFileIsNotReadAgainForADay(t *testing.T) {
 	}
 }
 
-// TestAServedFileIsReadEachDay: the first time may have been in a start after a kill.
-func TestAServedFileIsReadEachDay(t *testing.T) {
+// TestCheckFile_RunsEachDay: the first time may have been in a start after a kill.
+func TestCheckFile_RunsEachDay(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		path, o := filled(t)
 		clock := &testClock{now: o.Clock()}
@@ -238,7 +238,7 @@ func TestAServedFileIsReadEachDay(t *testing.T) {
 	}
 }
 
-func TestAWholeFileIsFoundWhole(t *testing.T) {
+func TestCheckFile_AcceptsAnUndamagedFile(t *testing.T) {
 	s := newStore(t)
 	s.register("harbour-pilot")
 	s.ok(s.CheckFile(context.Background()))

@@ -110,7 +110,7 @@ func (s *testStore) sends() map[string]func(domain.Caller) error {
 	}
 }
 
-func TestCapsOnMails(t *testing.T) {
+func TestOutbox_Caps(t *testing.T) {
 	proof.OneByOne(t)
 	type step struct {
 		after time.Duration // since the step before
@@ -225,7 +225,7 @@ func TestCapsOnMails(t *testing.T) {
 	}
 }
 
-func TestCapsOnMailsCanBeLifted(t *testing.T) {
+func TestOutbox_CapsCanBeSwitchedOff(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot, _ := s.register("harbour-pilot")
 	for range 300 {
@@ -254,10 +254,10 @@ func mostADay(times []domain.Time) (most int) {
 	return most
 }
 
-// TestTenThousandAgentsWithOneMailbox: within a day each of them asks for a mail there, in
+// TestOutbox_TenThousandAgentsWithOneMailbox: within a day each of them asks for a mail there, in
 // one of the ways that there are. On each day after that one way has the mailbox for
 // itself, which shows that each of them sends mails.
-func TestTenThousandAgentsWithOneMailbox(t *testing.T) {
+func TestOutbox_TenThousandAgentsWithOneMailbox(t *testing.T) {
 	const agents, atOnce, most = 10_000, 125, 3
 	proof.OneByOne(t)
 	ways := []string{domain.MailVerify, domain.MailRecover, domain.MailClaim}
@@ -378,7 +378,7 @@ func inWords(at *domain.Time) *string {
 
 // Whether an address is in use here must not be found out by anyone who gives it
 // as a mailbox or an owner's.
-func TestNothingTellsOfOthersAtAMailbox(t *testing.T) {
+func TestOutbox_DoesNotRevealOtherAgents(t *testing.T) {
 	seen := map[string][]string{}
 	mails := map[string]int{}
 	for _, name := range []string{"alone", "where others were", "where a person said no"} {
@@ -418,7 +418,7 @@ func TestNothingTellsOfOthersAtAMailbox(t *testing.T) {
 
 // A code that is silently replaced takes the mail of the one before along: what it
 // holds is dead.
-func TestASilentCodeTakesTheMailAlong(t *testing.T) {
+func TestOutbox_UnsentCodeDeletesTheMail(t *testing.T) {
 	s := newStore(t)
 	asker, _ := s.register("asker")
 	other, _ := s.register("other", func(r *domain.Registration) { r.Mailbox = "asker+other@agents.example.org" })
@@ -445,7 +445,7 @@ func (s *testStore) mailboxHash(address string) (hash []byte) {
 	return hash
 }
 
-func TestOneAddressOfManySpellings(t *testing.T) {
+func TestOutbox_NormalizesAddresses(t *testing.T) {
 	for spelling, want := range map[string]string{
 		"mei@people.example.org":         "mei@people.example.org",
 		"Mei@People.Example.ORG":         "mei@people.example.org",
@@ -468,7 +468,7 @@ func TestOneAddressOfManySpellings(t *testing.T) {
 // crash stands for a delivery of which nobody hears the end.
 const crash domain.MailOutcome = -1
 
-func TestHowADeliveryGoesOn(t *testing.T) {
+func TestOutbox_DeliveryOutcomes(t *testing.T) {
 	const m = time.Minute
 	for name, tt := range map[string]struct {
 		kind     string
@@ -551,7 +551,7 @@ func (s *testStore) tryMails(outcomes []domain.MailOutcome) (tries []time.Durati
 	}
 }
 
-func TestManySendersTakeEachMailOnce(t *testing.T) {
+func TestOutbox_ConcurrentSendersGetEachMailOnce(t *testing.T) {
 	s := newStore(t, noCaps)
 	agents := s.agents("agent", 30)
 	for _, c := range agents {
@@ -575,7 +575,7 @@ func TestManySendersTakeEachMailOnce(t *testing.T) {
 	}
 }
 
-func TestWhatAMailSays(t *testing.T) {
+func TestOutbox_MailFields(t *testing.T) {
 	s := newStore(t, noCaps)
 	ctx := context.Background()
 	pilot, _ := s.register("harbour-pilot")
@@ -604,7 +604,7 @@ func TestWhatAMailSays(t *testing.T) {
 }
 
 // A mail whose delivery ends late must not take the one that came in its place.
-func TestALateEndTouchesNoOtherMail(t *testing.T) {
+func TestOutbox_LateOutcomeChangesNoOtherMail(t *testing.T) {
 	for _, outcome := range []domain.MailOutcome{domain.MailDelivered, domain.MailRefused, domain.MailDelayed, domain.MailUncertain} {
 		s := newStore(t, noCaps)
 		pilot, _ := s.register("harbour-pilot")
@@ -620,9 +620,9 @@ func TestALateEndTouchesNoOtherMail(t *testing.T) {
 	}
 }
 
-// TestMailsLeaveTheFile ends a mail in each way: with the next run of the due jobs
+// TestOutbox_SentMailsLeaveTheFile ends a mail in each way: with the next run of the due jobs
 // nothing of it is left.
-func TestMailsLeaveTheFile(t *testing.T) {
+func TestOutbox_SentMailsLeaveTheFile(t *testing.T) {
 	ctx := context.Background()
 	for name, end := range map[string]func(s *testStore, pilot domain.Caller, mail domain.Mail) (more []domain.Mail){
 		"delivered": func(s *testStore, _ domain.Caller, mail domain.Mail) []domain.Mail {
@@ -676,7 +676,7 @@ func TestMailsLeaveTheFile(t *testing.T) {
 	}
 }
 
-func TestAFormerMailboxLeavesTheFile(t *testing.T) {
+func TestOutbox_FormerMailboxLeavesTheFile(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	pilot, _ := s.register("harbour-pilot", func(r *domain.Registration) { r.Mailbox, r.ContactPublic = "canary7q@agents.example.org", true })
@@ -695,9 +695,9 @@ func TestAFormerMailboxLeavesTheFile(t *testing.T) {
 	}
 }
 
-// TestWhatIsKeptOfMails: the log for the day that it is counted in, a code for a
+// TestOutbox_StoresOnlyHashesOfMailboxes: the log for the day that it is counted in, a code for a
 // day after its time, so that a late answer hears why.
-func TestWhatIsKeptOfMails(t *testing.T) {
+func TestOutbox_StoresOnlyHashesOfMailboxes(t *testing.T) {
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
 	s.code(pilot)

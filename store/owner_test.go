@@ -134,8 +134,8 @@ var claimStates = map[string]func(s *testStore, pilot domain.Caller) string{
 	},
 }
 
-// TestButtonsOfTheOwnersPage presses every button in every state of a claim.
-func TestButtonsOfTheOwnersPage(t *testing.T) {
+// TestOwner_ButtonsInEachState presses every button in every state of a claim.
+func TestOwner_ButtonsInEachState(t *testing.T) {
 	proof.OneByOne(t)
 	acts := []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse, "other"}
 	gone := strings.Fields(strings.Repeat("not_found ", len(acts)))
@@ -170,8 +170,8 @@ func TestButtonsOfTheOwnersPage(t *testing.T) {
 	}
 }
 
-// TestAnotherPersonsClaim asks another person in every state of a claim.
-func TestAnotherPersonsClaim(t *testing.T) {
+// TestOwner_ClaimOfAnotherPerson asks another person in every state of a claim.
+func TestOwner_ClaimOfAnotherPerson(t *testing.T) {
 	for name, want := range map[string]struct{ same, other string }{
 		"pending":                             {"", ""},
 		"expired":                             {"", ""},
@@ -224,7 +224,7 @@ func TestAnotherPersonsClaim(t *testing.T) {
 	}
 }
 
-func TestThePageOfAnOldLink(t *testing.T) {
+func TestOwner_OldLinkIsNotFound(t *testing.T) {
 	for _, state := range []string{"pending", "claimed"} {
 		s := newStore(t, noCaps)
 		pilot := s.verified("harbour-pilot")
@@ -247,7 +247,7 @@ func TestThePageOfAnOldLink(t *testing.T) {
 	}
 }
 
-func TestAPageLeftOpenTooLong(t *testing.T) {
+func TestOwner_ExpiredPage(t *testing.T) {
 	s := newStore(t)
 	pilot := s.verified("harbour-pilot")
 	token := s.invite(pilot, mei)
@@ -261,7 +261,7 @@ func TestAPageLeftOpenTooLong(t *testing.T) {
 	s.wantUnchanged("a page left open too long", before)
 }
 
-func TestOneFormActsOnce(t *testing.T) {
+func TestOwner_FormActsOnce(t *testing.T) {
 	s := newStore(t, noCaps)
 	rounds := proof.Rounds(20, 70, 1400)
 	proof.Figure(t, "act rounds", 3*rounds)
@@ -300,7 +300,7 @@ func TestOneFormActsOnce(t *testing.T) {
 	}
 }
 
-func TestEachActChangesTheForm(t *testing.T) {
+func TestOwner_EachActChangesTheForm(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
 	token := s.invite(pilot, mei)
@@ -324,7 +324,7 @@ func TestEachActChangesTheForm(t *testing.T) {
 	}
 }
 
-func TestTheOwnersPage(t *testing.T) {
+func TestOwner_PageFields(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
 	asked := domain.TimeOf(s.clock.Now())
@@ -364,8 +364,8 @@ func TestTheOwnersPage(t *testing.T) {
 	}
 }
 
-// TestOwnClaim looks at what the agent itself is told of its claim.
-func TestOwnClaim(t *testing.T) {
+// TestOwner_ClaimAsTheAgentSeesIt looks at what the agent itself is told of its claim.
+func TestOwner_ClaimAsTheAgentSeesIt(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
@@ -407,7 +407,7 @@ func TestOwnClaim(t *testing.T) {
 	}
 }
 
-func TestNotMine(t *testing.T) {
+func TestOwner_RejectedClaim(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
@@ -450,7 +450,7 @@ func TestNotMine(t *testing.T) {
 
 // A link that cannot be replaced, because its address got all the mails of a day,
 // is not voided either: the owner would be shut out.
-func TestALinkThatIsGoodStaysSoWithoutAMail(t *testing.T) {
+func TestOwner_UnsentMailLeavesTheLinkValid(t *testing.T) {
 	ctx := context.Background()
 	for _, state := range []string{"pending", "claimed"} {
 		s := newStore(t)
@@ -475,7 +475,7 @@ func TestALinkThatIsGoodStaysSoWithoutAMail(t *testing.T) {
 }
 
 // A claim that is silently replaced takes the mail of the one before along.
-func TestASilentClaimOfAnotherPersonTakesTheMailAlong(t *testing.T) {
+func TestOwner_UnsentClaimDeletesTheMail(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot := s.verified("harbour-pilot")
@@ -493,7 +493,7 @@ func TestASilentClaimOfAnotherPersonTakesTheMailAlong(t *testing.T) {
 	}
 }
 
-func TestHowManyAgentsAnOwnerHas(t *testing.T) {
+func TestOwner_LimitOfAgents(t *testing.T) {
 	s := newStore(t, noCaps)
 	const limit = 20
 	var tokens []string
@@ -550,9 +550,9 @@ func TestHowManyAgentsAnOwnerHas(t *testing.T) {
 	}
 }
 
-// TestLevelAndEvidenceFollowTheOwner goes through claims in both directions, and
+// TestOwner_LevelAndEvidenceFollowTheClaim goes through claims in both directions, and
 // looks at the cards of both sides and at what they are told.
-func TestLevelAndEvidenceFollowTheOwner(t *testing.T) {
+func TestOwner_LevelAndEvidenceFollowTheClaim(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	a, b := s.verified("agent-a"), s.verified("agent-b")
@@ -617,11 +617,11 @@ func TestLevelAndEvidenceFollowTheOwner(t *testing.T) {
 	}
 }
 
-// TestAThiefOfTheKey tells the whole story of one who holds an agent's key and
+// TestOwner_TakesAStolenAgentBack tells the whole story of one who holds an agent's key and
 // wants it for good.
-// TestAFreshLinkThatNeverArrives: the thief of a key asks for one again and again,
+// TestOwner_UndeliveredLinkLeavesTheOldOneValid: the thief of a key asks for one again and again,
 // to a spelling of the owner's address where no mail arrives.
-func TestAFreshLinkThatNeverArrives(t *testing.T) {
+func TestOwner_UndeliveredLinkLeavesTheOldOneValid(t *testing.T) {
 	ctx := context.Background()
 	for name, outcome := range map[string]domain.MailOutcome{"refused": domain.MailRefused, "delayed": domain.MailDelayed, "perhaps delivered": domain.MailUncertain} {
 		s := newStore(t, noCaps)
@@ -644,7 +644,7 @@ func TestAFreshLinkThatNeverArrives(t *testing.T) {
 	}
 }
 
-func TestAThiefOfTheKey(t *testing.T) {
+func TestOwner_TakesAStolenAgentBack(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
@@ -695,7 +695,7 @@ func TestAThiefOfTheKey(t *testing.T) {
 	}
 }
 
-func TestAFreshKeyFromTheOwnersPage(t *testing.T) {
+func TestOwner_RotateKey(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	pilot, old := s.register("harbour-pilot")
@@ -715,7 +715,7 @@ func TestAFreshKeyFromTheOwnersPage(t *testing.T) {
 	}
 }
 
-func TestRetiring(t *testing.T) {
+func TestOwner_Retire(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot, key := s.register("harbour-pilot")
 	s.ok(s.Verify(context.Background(), pilot.Handle))
@@ -737,7 +737,7 @@ func TestRetiring(t *testing.T) {
 }
 
 // With the claim goes the duty to ask the owner, whom nobody knows any longer.
-func TestWithoutAnOwnerNobodyWaitsForReceipts(t *testing.T) {
+func TestOwner_WithdrawalEndsReceipts(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
 	receipt := func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = true }
@@ -758,7 +758,7 @@ func TestWithoutAnOwnerNobodyWaitsForReceipts(t *testing.T) {
 	}
 }
 
-func TestOnlyHashesOfOwnersAreKept(t *testing.T) {
+func TestOwner_OnlyHashesAreStored(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
 	var tokens []string

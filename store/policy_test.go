@@ -54,7 +54,7 @@ func ago(d time.Duration) *domain.Time {
 	return &at
 }
 
-func TestEachRuleOfAPolicy(t *testing.T) {
+func TestPolicy_EachRule(t *testing.T) {
 	if refusal := func() *domain.Error { p, a := admitted(); return p.Allow(a) }(); refusal != nil {
 		t.Fatalf("with nothing violated: %+v", refusal)
 	}
@@ -67,8 +67,8 @@ func TestEachRuleOfAPolicy(t *testing.T) {
 	}
 }
 
-// TestOrderOfTheRules violates each two rules at once, in both orders.
-func TestOrderOfTheRules(t *testing.T) {
+// TestPolicy_OrderOfRules violates each two rules at once, in both orders.
+func TestPolicy_OrderOfRules(t *testing.T) {
 	for i, first := range policyRules {
 		for _, second := range policyRules[i+1:] {
 			for _, violate := range []func(*domain.ContactPolicy, *domain.ContactAttempt){
@@ -85,7 +85,7 @@ func TestOrderOfTheRules(t *testing.T) {
 	}
 }
 
-func TestEdgesOfAPolicy(t *testing.T) {
+func TestPolicy_Boundaries(t *testing.T) {
 	for name, tt := range map[string]struct {
 		set  func(*domain.ContactPolicy, *domain.ContactAttempt)
 		want string
@@ -131,7 +131,7 @@ func TestEdgesOfAPolicy(t *testing.T) {
 }
 
 // The refusal says when the oldest of those that count no longer does.
-func TestWhenALimitIsFreeAgain(t *testing.T) {
+func TestPolicy_RetryAt(t *testing.T) {
 	for limit := 1; limit <= 50; limit++ {
 		var times []domain.Time
 		for i := range limit {

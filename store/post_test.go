@@ -17,7 +17,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-func TestLimitsByTheDay(t *testing.T) {
+func TestQuota_DailyLimits(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{Posts: 2, Replies: 1}))
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
@@ -49,7 +49,7 @@ func TestLimitsByTheDay(t *testing.T) {
 	s.reply(caller, s.post(other), "b")
 }
 
-func TestDeadlineOfANewCall(t *testing.T) {
+func TestCreatePost_Deadline(t *testing.T) {
 	s := newStore(t)
 	caller, _ := s.register("harbour-pilot")
 	for deadline, want := range map[string]string{
@@ -60,7 +60,7 @@ func TestDeadlineOfANewCall(t *testing.T) {
 	}
 }
 
-func TestDeletingACall(t *testing.T) {
+func TestDeletePost_DeletesRepliesAndDocuments(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
@@ -83,7 +83,7 @@ func TestDeletingACall(t *testing.T) {
 	}
 }
 
-func TestReplyCountFollows(t *testing.T) {
+func TestPost_ReplyCountFollowsReplies(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	callers := s.agents("agent", 3)
@@ -239,7 +239,7 @@ func (s *testStore) disturb(r *rand.Rand, name string, post domain.PostDocument,
 	return nil
 }
 
-func TestPagesVisitEverythingOnceWhileOthersWrite(t *testing.T) {
+func TestPages_ListEverythingOnceDuringWrites(t *testing.T) {
 	s := newStore(t)
 	lists := s.lists()
 	post, err := s.Post(context.Background(), value[string](s, `SELECT id FROM posts ORDER BY seq LIMIT 1`))
@@ -270,7 +270,7 @@ func TestPagesVisitEverythingOnceWhileOthersWrite(t *testing.T) {
 	others.Wait()
 }
 
-func TestPagesAreSlicesOfTheList(t *testing.T) {
+func TestPages_AreSlicesOfTheList(t *testing.T) {
 	s := newStore(t)
 	proof.OneByOne(t)
 	for _, list := range s.lists() {
@@ -304,7 +304,7 @@ func TestPagesAreSlicesOfTheList(t *testing.T) {
 	}
 }
 
-func TestCursorsThatAreNone(t *testing.T) {
+func TestPages_RejectInvalidCursors(t *testing.T) {
 	s := newStore(t)
 	post := s.post(s.agents("agent", 1)[0])
 	for _, cursor := range []string{"x", "MA", "LTEuMQ", "NC4x", "MC4w", "MC4tMQ", "MC4rMQ", "MDAuMQ", "MC4x=", " MC4x", "MC4xLjE", strings.Repeat("M", 4000)} {
@@ -317,7 +317,7 @@ func TestCursorsThatAreNone(t *testing.T) {
 	}
 }
 
-func TestReportsCountOnceADayForAnAddress(t *testing.T) {
+func TestReportPost_CountsOnceADayPerAddress(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
@@ -352,7 +352,7 @@ func TestReportsCountOnceADayForAnAddress(t *testing.T) {
 	}
 }
 
-func TestACursorBelongsToItsList(t *testing.T) {
+func TestPages_CursorBelongsToItsList(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")

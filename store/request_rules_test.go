@@ -37,8 +37,8 @@ func (s *testStore) boxed(c domain.Caller, f RequestFilter) (ids []string) {
 	return ids
 }
 
-// TestARequestExpiresAtTheMillisecond reads it before and after, in every way.
-func TestARequestExpiresAtTheMillisecond(t *testing.T) {
+// TestRequest_ExpiresAtTheMillisecond reads it before and after, in every way.
+func TestRequest_ExpiresAtTheMillisecond(t *testing.T) {
 	for _, stage := range []string{"pending", "awaiting"} {
 		p := newStore(t, noCaps).play()
 		stages[stage](p)
@@ -75,9 +75,9 @@ func TestARequestExpiresAtTheMillisecond(t *testing.T) {
 	}
 }
 
-// TestWhatStoresThatARequestExpired does something once it is due: whatever
+// TestRequest_ExpiryIsStoredOnce does something once it is due: whatever
 // touches the pair stores it and tells both sides once.
-func TestWhatStoresThatARequestExpired(t *testing.T) {
+func TestRequest_ExpiryIsStoredOnce(t *testing.T) {
 	ctx := context.Background()
 	for name, tt := range map[string]struct {
 		do     func(p *played)
@@ -182,9 +182,9 @@ func said(err error, start time.Time) string {
 	return line
 }
 
-// TestADryRunStoresNothing holds it against the real request: the answer is the
+// TestTryRequest_StoresNothing holds it against the real request: the answer is the
 // same, and all tables are as before.
-func TestADryRunStoresNothing(t *testing.T) {
+func TestTryRequest_StoresNothing(t *testing.T) {
 	proof.OneByOne(t)
 	ctx := context.Background()
 	for _, tt := range refusals {
@@ -212,7 +212,7 @@ func TestADryRunStoresNothing(t *testing.T) {
 	}
 }
 
-func TestRecipientsThatAreNotThere(t *testing.T) {
+func TestSendRequest_UnknownRecipients(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	asker, gone, hidden := s.reachable("asker"), s.reachable("gone"), s.reachable("hidden")
@@ -229,9 +229,9 @@ func TestRecipientsThatAreNotThere(t *testing.T) {
 	wantOutcome(t, "after the suspension", s.send(asker, hidden), "")
 }
 
-// TestLimitsOfASender counts by the day: 2 in an agent's first week, then 5.
+// TestSendRequest_SenderLimits counts by the day: 2 in an agent's first week, then 5.
 // Whatever became of a request, it counts.
-func TestLimitsOfASender(t *testing.T) {
+func TestSendRequest_SenderLimits(t *testing.T) {
 	s := newStore(t, withQuotas(domain.DefaultQuotas))
 	joined := s.clock.Now()
 	asker := s.reachable("asker")
@@ -282,9 +282,9 @@ func TestLimitsOfASender(t *testing.T) {
 	}
 }
 
-// TestTheWeeklyCap counts what a recipient got in seven days; what one sender
+// TestSendRequest_WeeklyCap counts what a recipient got in seven days; what one sender
 // withdrew counts as one.
-func TestTheWeeklyCap(t *testing.T) {
+func TestSendRequest_WeeklyCap(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot := s.reachable("harbour-pilot")
@@ -338,7 +338,7 @@ func TestTheWeeklyCap(t *testing.T) {
 	}
 }
 
-func TestLimitsOfRequestsAtOnce(t *testing.T) {
+func TestSendRequest_ConcurrentRequestsKeepLimits(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{RequestsFirstWeek: 2, Requests: 5}))
 	many := s.crowdOf("many", rush)
 	unlimited := func() { s.change(nil, `DELETE FROM usage`) }
@@ -367,7 +367,7 @@ func TestLimitsOfRequestsAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnswersAtOnce(t *testing.T) {
+func TestRequest_ConcurrentActs(t *testing.T) {
 	s := newStore(t, noCaps)
 	for range 60 {
 		p := s.play()
@@ -391,7 +391,7 @@ func TestAnswersAtOnce(t *testing.T) {
 	}
 }
 
-func TestARepeatedRequestIsOne(t *testing.T) {
+func TestSendRequest_Idempotency(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, withQuotas(domain.DefaultQuotas))
 	asker, pilot, other := s.reachable("asker"), s.reachable("harbour-pilot"), s.reachable("other")
@@ -434,7 +434,7 @@ func TestARepeatedRequestIsOne(t *testing.T) {
 	}
 }
 
-func TestBlocksAndReports(t *testing.T) {
+func TestReportRequest_BlocksTheSender(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	asker, pilot, other := s.reachable("asker"), s.reachable("harbour-pilot"), s.reachable("other")
@@ -484,8 +484,8 @@ func TestBlocksAndReports(t *testing.T) {
 	}
 }
 
-// TestDecliningHoldsForAMonth goes by the newest decline in one direction.
-func TestDecliningHoldsForAMonth(t *testing.T) {
+// TestDeclineRequest_CooldownOf30Days goes by the newest decline in one direction.
+func TestDeclineRequest_CooldownOf30Days(t *testing.T) {
 	s := newStore(t)
 	asker, pilot, other := s.reachable("asker"), s.reachable("harbour-pilot"), s.reachable("other")
 	decline := func() {
@@ -515,8 +515,8 @@ func TestDecliningHoldsForAMonth(t *testing.T) {
 	}
 }
 
-// TestWhatRemainsOfARequest deletes one of its sides.
-func TestWhatRemainsOfARequest(t *testing.T) {
+// TestRequest_AfterDeletionOfAParty deletes one of its sides.
+func TestRequest_AfterDeletionOfAParty(t *testing.T) {
 	proof.OneByOne(t)
 	ctx := context.Background()
 	for stage, want := range map[string]struct{ senderGone, recipientGone string }{
@@ -569,7 +569,7 @@ func TestWhatRemainsOfARequest(t *testing.T) {
 	}
 }
 
-func TestBoxesOfRequests(t *testing.T) {
+func TestRequests_Boxes(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot := s.reachable("harbour-pilot")
@@ -627,9 +627,9 @@ func TestBoxesOfRequests(t *testing.T) {
 	wantOutcome(t, "a cursor of another agent", err, "invalid_query")
 }
 
-// TestMailboxesAreShownToThePartiesAlone looks at all that each side can read, in
+// TestRequest_MailboxesAreForThePartiesAlone looks at all that each side can read, in
 // every state.
-func TestMailboxesAreShownToThePartiesAlone(t *testing.T) {
+func TestRequest_MailboxesAreForThePartiesAlone(t *testing.T) {
 	ctx := context.Background()
 	for stage := range stages {
 		p := newStore(t, noCaps).play()

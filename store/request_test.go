@@ -144,9 +144,9 @@ var stages = map[string]func(*played){
 	},
 }
 
-// TestEveryActInEveryState walks the contract's table of states: what it does not
+// TestRequest_EveryActInEveryState walks the contract's table of states: what it does not
 // name is refused and leaves nothing behind.
-func TestEveryActInEveryState(t *testing.T) {
+func TestRequest_EveryActInEveryState(t *testing.T) {
 	proof.OneByOne(t)
 	const state = "invalid_state"
 	acts := []string{"asker withdraws", "pilot accepts", "pilot declines", "pilot reports", "owner agrees", "owner refuses"}
@@ -186,7 +186,7 @@ func TestEveryActInEveryState(t *testing.T) {
 }
 
 // The owner of a suspended agent can refuse for it, but exchange no mailbox.
-func TestReceiptsOfASuspendedAgent(t *testing.T) {
+func TestRequest_ReceiptsOfASuspendedAgent(t *testing.T) {
 	for act, want := range map[string]string{"owner agrees": "invalid_state", "owner refuses": "declined"} {
 		p := newStore(t, noCaps).play()
 		stages["awaiting"](p)
@@ -232,9 +232,9 @@ func (p *played) check(stage, act, want string) {
 	}
 }
 
-// TestWhoHearsOfARequest looks at what both sides are told on the way to each
+// TestRequest_Events looks at what both sides are told on the way to each
 // state, in this order.
-func TestWhoHearsOfARequest(t *testing.T) {
+func TestRequest_Events(t *testing.T) {
 	const received = "request.received ASKER\n"
 	for stage, want := range map[string]struct{ asker, pilot string }{
 		"pending":                {"", received},
@@ -268,7 +268,7 @@ func TestWhoHearsOfARequest(t *testing.T) {
 	}
 }
 
-func TestWhatARequestSays(t *testing.T) {
+func TestRequest_Fields(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	asker, pilot := s.verified("asker"), s.verified("harbour-pilot")
@@ -338,7 +338,7 @@ func TestWhatARequestSays(t *testing.T) {
 	}
 }
 
-func TestReasonsOfADecline(t *testing.T) {
+func TestDeclineRequest_Reasons(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	for i, reason := range []string{"", "not_a_fit", "busy", "need_more_info", "other"} {

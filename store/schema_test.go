@@ -50,7 +50,7 @@ var (
 	commentOfSQL = regexp.MustCompile(`--\s*\S`)
 )
 
-func TestMigrationsKeepTheRules(t *testing.T) {
+func TestMigrations_KeepTheRules(t *testing.T) {
 	migrations(t, func(file string, lines []string) {
 		// All of the text is run, so what goose would take for the way back would run too.
 		if text := strings.Join(lines, "\n"); strings.TrimSpace(lines[0]) != "-- +goose Up" || strings.Count(text, "+goose") > 1 {
@@ -98,7 +98,7 @@ func (s *testStore) foreignKeys() []foreignKey {
 
 // Deleting a row looks for all that refers to it: without an index that is a
 // walk through the whole table.
-func TestEveryForeignKeyHasAnIndex(t *testing.T) {
+func TestSchema_EveryForeignKeyHasAnIndex(t *testing.T) {
 	s := newStore(t)
 	keys := s.foreignKeys()
 	if len(keys) < 15 {
@@ -114,7 +114,7 @@ func TestEveryForeignKeyHasAnIndex(t *testing.T) {
 	}
 }
 
-func TestANewFileIsSound(t *testing.T) {
+func TestSchema_NewFileIsSound(t *testing.T) {
 	s := newStore(t)
 	s.register("harbour-pilot")
 	if got := value[string](s, `PRAGMA integrity_check`); got != "ok" {
@@ -143,7 +143,7 @@ var releasedMigrations = map[string]string{
 	"00004_lists.sql":       "74567aa2ffb231a5c961aeb742fdbe7418cc6da92cbe52b2d30fb5f315d804f0",
 }
 
-func TestReleasedMigrationsStayAsTheyAre(t *testing.T) {
+func TestMigrations_ReleasedFilesAreUnchanged(t *testing.T) {
 	n := 0
 	migrations(t, func(file string, lines []string) {
 		n++
@@ -241,7 +241,7 @@ func schemaOf(t testing.TB, path string) map[string]string {
 	return parts
 }
 
-func TestReleasedDatabasesAreAsTheyWere(t *testing.T) {
+func TestMigrations_ReleasedDatabasesAreUnchanged(t *testing.T) {
 	for name, want := range releasedDatabases {
 		path := released(t, name)
 		sum := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, contents(t, path)))) // a map prints in order
@@ -282,10 +282,10 @@ func checkFilled(t testing.TB, path string) {
 	})
 }
 
-// TestTheNextReleasesDatabase makes the database that stands for this program among
+// TestMigrations_NextReleasesDatabase makes the database that stands for this program among
 // the released ones. With CALLBOOK_RELEASE=1 it is put among them, before a release
 // that has a new schema; its checksum then goes into releasedDatabases.
-func TestTheNextReleasesDatabase(t *testing.T) {
+func TestMigrations_NextReleasesDatabase(t *testing.T) {
 	s := newStore(t, noCaps, func(o *Options) { o.Random = rand.NewChaCha8([32]byte{}) })
 	s.fill()
 	s.change(nil, `UPDATE goose_db_version SET tstamp = '2026-11-20 09:30:00'`)
@@ -359,7 +359,7 @@ func (s *testStore) leave(other domain.Caller) {
 	s.ok(s.DeleteAgent(context.Background(), c))
 }
 
-func TestANewerSchemaIsRefusedAndUntouched(t *testing.T) {
+func TestOpen_RejectsANewerSchema(t *testing.T) {
 	s := newStore(t)
 	s.register("harbour-pilot")
 	s.change(nil, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`)
@@ -385,7 +385,7 @@ func TestANewerSchemaIsRefusedAndUntouched(t *testing.T) {
 	}
 }
 
-func TestASecondStartChangesNothing(t *testing.T) {
+func TestOpen_SecondStartChangesNothing(t *testing.T) {
 	s := newStore(t)
 	const digest = `SELECT group_concat(name || COALESCE(sql, ''), ';') FROM (SELECT name, sql FROM sqlite_schema ORDER BY name)`
 	before := value[string](s, digest)
@@ -400,7 +400,7 @@ func TestASecondStartChangesNothing(t *testing.T) {
 }
 
 // modernc.org/sqlite works with one version of modernc.org/libc only.
-func TestVersionOfLibc(t *testing.T) {
+func TestSchema_VersionOfLibc(t *testing.T) {
 	ours := goMod(t, filepath.Join("..", "go.mod"))
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.GoMod}}", "modernc.org/sqlite").Output()
 	if err != nil {
@@ -635,8 +635,8 @@ var boundedWalks = []string{
 	"FROM blocked_words",                 // 1000 words at the most
 }
 
-// TestAPairIsLookedUpByItsSender: what a recipient ever got may be very much.
-func TestAPairIsLookedUpByItsSender(t *testing.T) {
+// TestQueries_PairIsFoundByItsSender: what a recipient ever got may be very much.
+func TestQueries_PairIsFoundByItsSender(t *testing.T) {
 	s := newStore(t)
 	s.everything()
 	n := 0
@@ -673,8 +673,8 @@ func TestSearch_PagesAreNotSorted(t *testing.T) {
 	}
 }
 
-// TestCallsOfAKindAreWalkedByTheirIndex, which has them in the order of the list.
-func TestCallsOfAKindAreWalkedByTheirIndex(t *testing.T) {
+// TestQueries_PostsOfAKindUseTheirIndex, which has them in the order of the list.
+func TestQueries_PostsOfAKindUseTheirIndex(t *testing.T) {
 	db := newStore(t).connection("ro")
 	for _, query := range []string{postsOfKind, countPostsOfKind} {
 		if steps := plan(t, db, query); strings.Contains(steps, "TEMP B-TREE") || !strings.Contains(steps, "USING COVERING INDEX posts_kind (kind=?") {
@@ -683,7 +683,7 @@ func TestCallsOfAKindAreWalkedByTheirIndex(t *testing.T) {
 	}
 }
 
-func TestNoQueryWalksThroughATable(t *testing.T) {
+func TestQueries_ScanNoTable(t *testing.T) {
 	s := newStore(t)
 	s.everything()
 	db := s.connection("ro")

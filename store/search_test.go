@@ -214,7 +214,7 @@ func readAll[T any](t testing.TB, name func(T) string, page func(listing.Page) (
 func handleOf(d domain.AgentDocument) string { return d.Handle }
 func idOf(d domain.PostDocument) string      { return d.ID }
 
-func TestAgentsAgainstAReference(t *testing.T) {
+func TestAgents_AgreesWithAReference(t *testing.T) {
 	proof.OneByOne(t)
 	s := newStore(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -244,7 +244,7 @@ func TestAgentsAgainstAReference(t *testing.T) {
 	}
 }
 
-func TestAnExactHandleComesFirst(t *testing.T) {
+func TestAgents_ExactHandleComesFirst(t *testing.T) {
 	s := newStore(t)
 	s.register("tide")
 	s.register("tide-two")
@@ -261,7 +261,7 @@ func TestAnExactHandleComesFirst(t *testing.T) {
 	}
 }
 
-func TestPostsAgainstAReference(t *testing.T) {
+func TestPosts_AgreesWithAReference(t *testing.T) {
 	proof.OneByOne(t)
 	s := newStore(t)
 	ctx := context.Background()
@@ -303,7 +303,7 @@ func TestPostsAgainstAReference(t *testing.T) {
 	}
 }
 
-func TestTotalsAreCountedToAThousand(t *testing.T) {
+func TestTotals_AreCountedTo1000(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	author, _ := s.register("author")
@@ -351,9 +351,9 @@ func TestTotalsAreCountedToAThousand(t *testing.T) {
 	}
 }
 
-// TestACursorOutlivesTheExactHandle: an agent that comes to have the very handle that
+// TestAgents_CursorOutlivesTheExactHandle: an agent that comes to have the very handle that
 // is searched for puts no other twice or nowhere.
-func TestACursorOutlivesTheExactHandle(t *testing.T) {
+func TestAgents_CursorOutlivesTheExactHandle(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	for i := range 5 {

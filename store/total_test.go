@@ -13,9 +13,9 @@ import (
 	"callbook/store/listing"
 )
 
-// TestTotalsFollowEveryChange: remembered or counted, a total is what a fresh count
+// TestTotals_FollowEveryChange: remembered or counted, a total is what a fresh count
 // says. The directory is so large that its totals are near where counting ends.
-func TestTotalsFollowEveryChange(t *testing.T) {
+func TestTotals_FollowEveryChange(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	author, _ := s.register("author")
@@ -75,8 +75,8 @@ func TestTotalsFollowEveryChange(t *testing.T) {
 	}
 }
 
-// TestTotalsWhileOthersWrite: whoever has been answered finds its record counted.
-func TestTotalsWhileOthersWrite(t *testing.T) {
+// TestTotals_DuringWrites: whoever has been answered finds its record counted.
+func TestTotals_DuringWrites(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	authors := s.agents("author", 4)

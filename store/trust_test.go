@@ -11,8 +11,8 @@ import (
 	"callbook/store/listing"
 )
 
-// TestASuspensionEndsOnAFullDisk: the caller reads on, as all others do.
-func TestASuspensionEndsOnAFullDisk(t *testing.T) {
+// TestSuspension_EndsOnAFullDisk: the caller reads on, as all others do.
+func TestSuspension_EndsOnAFullDisk(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot, key := s.register("harbour-pilot")
@@ -35,8 +35,8 @@ func TestASuspensionEndsOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestASuspensionHidesAndEnds suspends as the operator will, by the row.
-func TestASuspensionHidesAndEnds(t *testing.T) {
+// TestSuspension_HidesAndEnds suspends as the operator will, by the row.
+func TestSuspension_HidesAndEnds(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot, key := s.register("harbour-pilot")
@@ -82,7 +82,7 @@ func TestSearch_ForgetsFormerNames(t *testing.T) {
 	}
 }
 
-func TestAClockThatRanAheadClosesCallsForATime(t *testing.T) {
+func TestPost_ClockThatRanAheadClosesItForATime(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
@@ -100,7 +100,7 @@ func TestAClockThatRanAheadClosesCallsForATime(t *testing.T) {
 	}
 }
 
-func TestWhatWasDeletedIsNotAnsweredAgain(t *testing.T) {
+func TestIdempotency_DeletedRecordIsNotReplayed(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
@@ -119,9 +119,9 @@ func TestWhatWasDeletedIsNotAnsweredAgain(t *testing.T) {
 	}
 }
 
-// TestAnAnswerForgetsWhoIsDeleted: the other side's first answer shows the name and
+// TestIdempotency_DeletedAgentIsErasedFromResponses: the other side's first answer shows the name and
 // level of the one that goes.
-func TestAnAnswerForgetsWhoIsDeleted(t *testing.T) {
+func TestIdempotency_DeletedAgentIsErasedFromResponses(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	asker, gone := s.reachable("asker"), s.reachable("harbour-pilot")

@@ -13,8 +13,8 @@
 // old one, rename. A migration that was released is not edited again.
 //
 // The SQL stays portable: no SQLite function beyond length, COALESCE and the
-// aggregates. The two full-text tables are the exception: store/search_index.go writes
-// them, and store/search.go queries them.
+// aggregates. The two full-text tables are the exception: store/txn/search.go writes
+// them, and store/listing/search.go queries them.
 package schema
 
 import "embed"

@@ -69,7 +69,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// Options configures a DB. The zero value of every field but Path, Format and Probe suits a
+// Options configures a DB. The zero value of every field but Path, Format, Probe and Hooks suits a
 // server.
 type Options struct {
 	Path   string // of the file; created if it is missing
@@ -116,7 +116,7 @@ type Probe struct {
 	Write string // stores its argument, a BLOB, over the one of the probe before
 }
 
-// Hooks are called by the writer, and must be quick. Each may be nil.
+// Hooks are called by the writer, and must be quick. None may be nil.
 type Hooks struct {
 	// Begin is called when a transaction starts, also when one is tried again. State that was
 	// gathered for earlier transactions is void.
@@ -168,6 +168,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
+	if o.Commit == nil {
+		o.Commit = commit
+	}
 	o.Batch = cmp.Or(o.Batch, defaultBatch)
 	o.WatchPeriod = cmp.Or(o.WatchPeriod, watchPeriod)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, readTimeout)
@@ -209,9 +212,6 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 func (db *DB) OpenError(err error) error {
 	return fmt.Errorf("open %s: %w", db.name, openError(cmp.Or(db.Failure(), err)))
 }
-
-// Path returns the path of the file itself, whatever link led to it.
-func (db *DB) Path() string { return db.path }
 
 // Size returns the size of the file in bytes, without its log.
 func (db *DB) Size() int64 { return fileSize(db.path) }

@@ -141,8 +141,7 @@ func isFull(code int) bool {
 
 // sqliteCode returns SQLite's own extended code of an error, 0 when it has none.
 func sqliteCode(err error) int {
-	var failure *sqlite.Error
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*sqlite.Error](err); ok {
 		return failure.Code()
 	}
 	return 0

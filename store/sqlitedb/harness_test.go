@@ -53,6 +53,7 @@ func testOptions(path string) Options {
 	return Options{
 		Path: path, Format: testFormat, Probe: testProbe, Normal: true, Clock: func() time.Time { return testStart },
 		ReadTimeout: slowRead, QueryTimeout: slowRead,
+		Hooks: Hooks{Begin: func(*Tx) {}, BeforeCommit: func() error { return nil }, Committed: func() {}, Invalidate: func() {}},
 	}
 }
 

@@ -26,10 +26,13 @@ func (l *Lock) Path() string { return l.path }
 // with .lock behind it, stays when the process ends: only the lock that the system holds on it counts.
 // It returns ErrLocked, with the id of the other process, for a file that is served already,
 // and ErrGone where something shows that there was a database.
-func AcquireLock(path string) (*Lock, error) { return acquireLock(path, false) }
-
-// AcquireRestoreLock is AcquireLock for a restore: the database may be gone.
-func AcquireRestoreLock(path string) (*Lock, error) { return acquireLock(path, true) }
+func AcquireLock(path string) (*Lock, error) {
+	path = FileOf(path)
+	if trace := traceOf(path); trace != "" && !Exists(path) {
+		return nil, fmt.Errorf("%w, though %s shows that there was one: mount its disk, or restore a backup; to begin anew, delete that file", ErrGone, trace)
+	}
+	return AcquireRestoreLock(path)
+}
 
 // FileOf returns the path of a database's own file, whatever links lead to it, also where
 // the file itself is missing: its log and its lock lie beside it, not beside a link.
@@ -51,7 +54,8 @@ func FileOf(path string) string {
 	return path
 }
 
-func acquireLock(path string, mayBeGone bool) (*Lock, error) {
+// AcquireRestoreLock is AcquireLock for a restore: the database may be gone.
+func AcquireRestoreLock(path string) (*Lock, error) {
 	path = FileOf(path) // one file has one lock, by whatever name
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%w: %s is no file", ErrForeign, path)
@@ -62,9 +66,6 @@ func acquireLock(path string, mayBeGone bool) (*Lock, error) {
 		return nil, fmt.Errorf("%w: its folder is not there; make %s, or mount its disk", ErrGone, filepath.Dir(path))
 	case err != nil:
 		return nil, fmt.Errorf("the folder of the database: %w", err)
-	}
-	if trace := traceOf(path); !mayBeGone && !Exists(path) && trace != "" {
-		return nil, fmt.Errorf("%w, though %s shows that there was one: mount its disk, or restore a backup; to begin anew, delete that file", ErrGone, trace)
 	}
 	fresh := missing(name)
 	l := flock.New(name, flock.SetPermissions(0o600))
@@ -78,7 +79,7 @@ func acquireLock(path string, mayBeGone bool) (*Lock, error) {
 	mine, err := l.Stat()
 	if now, nowErr := os.Stat(name); errors.Join(err, nowErr) != nil || !os.SameFile(mine, now) {
 		_ = l.Close() // the process that held it has just removed the file
-		return acquireLock(path, mayBeGone)
+		return AcquireRestoreLock(path)
 	}
 	if fresh {
 		_ = copyOwner(name, existingParent(path)) // the operator may be another user than the service

@@ -170,8 +170,8 @@ func TestOpen_FollowsALink(t *testing.T) {
 		t.Error("a link hides that it is a copy")
 	}
 	again := openDB(t, link, func(o *Options) { o.Clock = time.Now }) // so that the probe writes something new
-	if !again.Unclean() || again.Path() != crashed || again.Health().LogBytes == 0 {
-		t.Errorf("unclean: %v, path %s, %+v", again.Unclean(), again.Path(), again.Health())
+	if !again.Unclean() || again.DB.path != crashed || again.Health().LogBytes == 0 {
+		t.Errorf("unclean: %v, path %s, %+v", again.Unclean(), again.DB.path, again.Health())
 	}
 }
 

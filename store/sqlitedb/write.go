@@ -33,7 +33,6 @@ type writer struct {
 	conn        *sqlx.Conn
 	statements  statements
 	jobs        chan *job
-	next        *job  // taken from jobs, but not for the batch that took it
 	dataVersion int64 // SQLite's counter of writes by other processes
 	logPages    int   // written to the log since the last checkpoint
 	done        chan struct{}
@@ -130,56 +129,57 @@ func (w *writer) run() {
 	idle := time.NewTicker(pollPeriod)
 	defer idle.Stop()
 	for {
-		first := w.next
-		w.next = nil
-		if first == nil {
-			select {
-			case first = <-w.jobs:
-				if first == nil {
-					return
-				}
-			case <-idle.C:
-				_ = w.db.stopIfFatal(w.pollDataVersion()) // the next write meets any other error, and returns it
-				continue
+		select {
+		case j := <-w.jobs:
+			if j == nil {
+				return
 			}
+			for ; j != nil; j = w.runFrom(j) {
+			}
+		case <-idle.C:
+			_ = w.db.stopIfFatal(w.pollDataVersion()) // the next write meets any other error, and returns it
 		}
-		if first.exclusive != nil {
-			first.err = w.runExclusive(first)
-			close(first.done)
-			continue
-		}
-		batch := w.collect(first)
+	}
+}
+
+// runFrom runs a job, with the writes that wait behind it. It returns a job that it took from the queue
+// without running it, if there is one.
+func (w *writer) runFrom(first *job) (next *job) {
+	batch := []*job{first}
+	switch {
+	case w.db.Failure() != nil:
+		first.err = ErrStopped
+	case first.exclusive != nil:
+		first.err = w.db.writeError(recovered(func() error { return first.exclusive(w.conn) }))
+	default:
+		batch, next = w.collect(first)
 		w.commit(batch)
-		for _, j := range batch {
-			close(j.done)
-		}
+	}
+	for _, j := range batch {
+		close(j.done)
+	}
+	if first.exclusive == nil {
 		w.checkpoint()
 	}
+	return next
 }
 
-func (w *writer) runExclusive(j *job) error {
-	if w.db.Failure() != nil {
-		return ErrStopped
-	}
-	return w.db.writeError(recovered(func() error { return j.exclusive(w.conn) }))
-}
-
-// collect returns the batch of writes that wait, beginning with first.
-func (w *writer) collect(first *job) []*job {
-	batch := []*job{first}
+// collect returns the batch of writes that wait, beginning with first, and the exclusive job that ends
+// it, if one does.
+func (w *writer) collect(first *job) (batch []*job, next *job) {
+	batch = []*job{first}
 	for len(batch) < w.db.options.Batch {
 		select {
 		case j := <-w.jobs:
 			if j == nil || j.exclusive != nil {
-				w.next = j
-				return batch
+				return batch, j
 			}
 			batch = append(batch, j)
 		default:
-			return batch
+			return batch, nil
 		}
 	}
-	return batch
+	return batch, nil
 }
 
 // commit runs a batch in one transaction. If the transaction as a whole fails before its
@@ -222,9 +222,7 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 		return false, errors.Join(err, w.rollback())
 	}
 	tx := &Tx{writer: w}
-	if hooks.Begin != nil {
-		hooks.Begin(tx)
-	}
+	hooks.Begin(tx)
 	succeeded := 0
 	for _, j := range batch {
 		j.err = w.db.writeError(w.runJob(tx, j, len(batch) > 1))
@@ -239,36 +237,24 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	if succeeded == 0 {
 		return false, w.rollback()
 	}
-	if hooks.BeforeCommit != nil {
-		if err := recovered(hooks.BeforeCommit); err != nil {
-			return false, errors.Join(err, w.rollback())
-		}
+	if err := recovered(hooks.BeforeCommit); err != nil {
+		return false, errors.Join(err, w.rollback())
 	}
-	if err := w.end(ctx); err != nil {
+	if err := w.db.options.Commit(ctx, w.conn); err != nil {
 		err = errors.Join(fmt.Errorf("commit: %w", err), w.rollback())
-		w.invalidate() // it may be stored all the same
+		hooks.Invalidate() // it may be stored all the same
 		return true, err
 	}
 	w.commits.Add(1)
 	w.writes.Add(uint64(succeeded))
-	if hooks.Committed != nil {
-		hooks.Committed()
-	}
+	hooks.Committed()
 	return true, nil
 }
 
-func (w *writer) end(ctx context.Context) error {
-	if commit := w.db.options.Commit; commit != nil {
-		return commit(ctx, w.conn)
-	}
-	_, err := w.conn.ExecContext(ctx, "COMMIT")
+// commit is the default of Options.Commit.
+func commit(ctx context.Context, conn *sqlx.Conn) error {
+	_, err := conn.ExecContext(ctx, "COMMIT")
 	return err
-}
-
-func (w *writer) invalidate() {
-	if f := w.db.options.Hooks.Invalidate; f != nil {
-		f()
-	}
 }
 
 // runJob runs one write. A batch of one needs no savepoint: when it fails, the whole
@@ -326,7 +312,7 @@ func (w *writer) pollDataVersion() error {
 		return fmt.Errorf("look for what others wrote: %w", err)
 	}
 	if version != w.dataVersion && w.dataVersion != 0 {
-		w.invalidate()
+		w.db.options.Hooks.Invalidate()
 	}
 	w.dataVersion = version
 	return nil

@@ -208,7 +208,7 @@ func (s *Store) Acts(ctx context.Context, limit int) (acts []Act, err error) {
 // returns validation_failed for a word of fewer than 2 characters (1 of a script without spaces)
 // or more than 64, and if the list has 1000 words.
 func (s *Store) BlockWord(ctx context.Context, word string) (string, error) {
-	word = text.BlockedForm(word)
+	word = blocklist.Form(word)
 	if err := blocklist.CheckWord(word); err != nil {
 		return "", err
 	}
@@ -218,7 +218,7 @@ func (s *Store) BlockWord(ctx context.Context, word string) (string, error) {
 // UnblockWord removes a word from the blocklist, and returns the form in which it was stored. It
 // returns not_found if the list does not have it.
 func (s *Store) UnblockWord(ctx context.Context, word string) (string, error) {
-	word = text.BlockedForm(word)
+	word = blocklist.Form(word)
 	return word, s.changeBlocklist(ctx, "unblock-word", word, blocklist.Remove)
 }
 

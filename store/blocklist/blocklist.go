@@ -16,7 +16,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/search"
-	"callbook/store/text"
 	"callbook/store/txn"
 )
 
@@ -30,11 +29,11 @@ const (
 
 // Word is a word or a phrase that no agent may use.
 type Word struct {
-	Word      string      `db:"word"` // as text.BlockedForm returns it
+	Word      string      `db:"word"` // as Form returns it
 	CreatedAt domain.Time `db:"created_at"`
 }
 
-// CheckWord returns validation_failed for a word, in the form of text.BlockedForm, that is too
+// CheckWord returns validation_failed for a word, in the form of Form, that is too
 // short or too long for the list.
 func CheckWord(word string) error {
 	switch n := utf8.RuneCountInString(word); {
@@ -85,7 +84,7 @@ func Refold(t *txn.Tx) error {
 		return err
 	}
 	for _, w := range words {
-		form := text.BlockedForm(w.Word)
+		form := Form(w.Word)
 		if form == w.Word {
 			continue
 		}
@@ -109,7 +108,7 @@ func Check(t *txn.Tx, draft any, errs ...domain.FieldError) error {
 	}
 	if len(words) > 0 {
 		eachText("", reflect.ValueOf(draft), func(field, written string) {
-			if text.HoldsBlocked(written, words) {
+			if holds(written, words) {
 				errs = append(errs, domain.FieldError{Field: field, Code: domain.FaultBadValue, Topic: "blocked"})
 			}
 		})

@@ -1,11 +1,11 @@
-package text
+package blocklist
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestHoldsBlocked(t *testing.T) {
+func TestForm_FindsBlockedWords(t *testing.T) {
 	for _, tt := range []struct {
 		word, text string
 		found      bool
@@ -59,7 +59,7 @@ func TestHoldsBlocked(t *testing.T) {
 		{"spam.example", "see https://notspam.example/now", false},
 		{"ass", "", false},
 	} {
-		if got := HoldsBlocked(tt.text, []string{BlockedForm(tt.word)}); got != tt.found {
+		if got := holds(tt.text, []string{Form(tt.word)}); got != tt.found {
 			t.Errorf("%q in %q: %v", tt.word, tt.text, got)
 		}
 	}
@@ -71,17 +71,17 @@ func FuzzBlockedWord(f *testing.F) {
 	f.Add("\xff", "İﬃ")
 	f.Add("\xf5ϑ", "0")
 	f.Fuzz(func(t *testing.T, word, text string) {
-		form := BlockedForm(word)
+		form := Form(word)
 		if form == "" {
 			return
 		}
-		if again := BlockedForm(form); again != form {
+		if again := Form(form); again != form {
 			t.Errorf("%q, kept as %q, cannot be taken off by that: %q", word, form, again)
 		}
-		if !HoldsBlocked(text+" "+word+" "+text, []string{form}) {
+		if !holds(text+" "+word+" "+text, []string{form}) {
 			t.Errorf("%q is not found beside %q", word, text)
 		}
-		if HoldsBlocked(text, []string{form}) && !strings.Contains(BlockedForm(text), form) {
+		if holds(text, []string{form}) && !strings.Contains(Form(text), form) {
 			t.Errorf("%q is found in %q", word, text)
 		}
 	})

@@ -1,4 +1,4 @@
-package text
+package blocklist
 
 import (
 	"slices"
@@ -7,9 +7,9 @@ import (
 	"callbook/store/search"
 )
 
-// BlockedForm returns a text in the form in which blocked words are stored and compared: its
+// Form returns a text in the form in which blocked words are stored and compared: its
 // words, cut and folded as for a search, with one space between.
-func BlockedForm(text string) string {
+func Form(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
 	for word := range search.Words(search.Fold(text)) {
@@ -21,9 +21,9 @@ func BlockedForm(text string) string {
 	return b.String()
 }
 
-// HoldsBlocked reports whether a text holds one of some words in their BlockedForm.
-func HoldsBlocked(text string, words []string) bool {
-	text = BlockedForm(text)
+// holds reports whether a text holds one of some words in their Form.
+func holds(text string, words []string) bool {
+	text = Form(text)
 	return slices.ContainsFunc(words, func(word string) bool { return holdsWord(text, word) })
 }
 
@@ -44,7 +44,7 @@ func holdsWord(text, word string) bool {
 	}
 }
 
-// isWordEdge reports whether no word goes on at a byte of a BlockedForm. A sign is
+// isWordEdge reports whether no word goes on at a byte of a Form. A sign is
 // part of a word, as in c++, but hides none before it.
 func isWordEdge(text string, i int) bool {
 	return i < 0 || i == len(text) || text[i] == ' ' || text[i] == '+' || text[i] == '#'

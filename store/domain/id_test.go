@@ -1,4 +1,4 @@
-package store
+package domain
 
 import (
 	"crypto/rand"
@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"callbook/store/domain"
 )
 
 func TestKey_IsUniqueAndWellFormed(t *testing.T) {
@@ -16,15 +14,15 @@ func TestKey_IsUniqueAndWellFormed(t *testing.T) {
 	seen := make(map[string]bool, n)
 	counts := map[byte]int{}
 	for range n {
-		key, err := domain.NewKey(rand.Reader)
+		key, err := NewKey(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !shape.MatchString(key) || !domain.WellFormedKey(key) {
+		if !shape.MatchString(key) || !WellFormedKey(key) {
 			t.Fatal("a new key is malformed")
 		}
 		seen[key] = true
-		for i := len(domain.KeyPrefix); i < len(domain.KeyPrefix)+domain.KeyRandom; i++ {
+		for i := len(KeyPrefix); i < len(KeyPrefix)+KeyRandom; i++ {
 			counts[key[i]]++
 		}
 	}
@@ -33,8 +31,8 @@ func TestKey_IsUniqueAndWellFormed(t *testing.T) {
 	}
 	// Each of the 62 characters is as likely as any other: 69355 times, give or
 	// take 261. Eight times that is never met by chance.
-	const want = n * domain.KeyRandom / 62
-	for _, c := range []byte(domain.Base62) {
+	const want = n * KeyRandom / 62
+	for _, c := range []byte(Base62) {
 		if got := counts[c]; got < want-2100 || got > want+2100 {
 			t.Errorf("%c occurs %d times, want about %d", c, got, want)
 		}
@@ -43,31 +41,31 @@ func TestKey_IsUniqueAndWellFormed(t *testing.T) {
 
 func TestKey_RejectsEveryTypo(t *testing.T) {
 	for range 20 {
-		key, err := domain.NewKey(rand.Reader)
+		key, err := NewKey(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range key {
-			for _, c := range []byte(domain.Base62 + "_-= \x00\xff") {
+			for _, c := range []byte(Base62 + "_-= \x00\xff") {
 				mistyped := []byte(key)
 				mistyped[i] = c
-				if c != key[i] && domain.WellFormedKey(string(mistyped)) {
+				if c != key[i] && WellFormedKey(string(mistyped)) {
 					t.Fatalf("accepted with another character at %d", i)
 				}
 			}
-			if domain.WellFormedKey(key[:i] + key[i+1:]) {
+			if WellFormedKey(key[:i] + key[i+1:]) {
 				t.Fatalf("accepted without the character at %d", i)
 			}
 			if i > 0 && key[i] != key[i-1] {
 				swapped := []byte(key)
 				swapped[i], swapped[i-1] = swapped[i-1], swapped[i]
-				if domain.WellFormedKey(string(swapped)) {
+				if WellFormedKey(string(swapped)) {
 					t.Fatalf("accepted with %d and %d swapped", i-1, i)
 				}
 			}
 		}
-		for _, s := range []string{"", key + "0", key + " ", " " + key, strings.ToUpper(key), strings.TrimPrefix(key, domain.KeyPrefix)} {
-			if domain.WellFormedKey(s) {
+		for _, s := range []string{"", key + "0", key + " ", " " + key, strings.ToUpper(key), strings.TrimPrefix(key, KeyPrefix)} {
+			if WellFormedKey(s) {
 				t.Errorf("accepted %d characters", len(s))
 			}
 		}
@@ -78,7 +76,7 @@ func TestKey_RejectsEveryTypo(t *testing.T) {
 func TestKey_Checksum(t *testing.T) {
 	const random = "cq_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg"
 	const want = random + "0QsRn3"
-	if got := string(domain.AppendCheck([]byte(random))); got != want || !domain.WellFormedKey(got) {
+	if got := string(AppendCheck([]byte(random))); got != want || !WellFormedKey(got) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -86,17 +84,17 @@ func TestKey_Checksum(t *testing.T) {
 func TestKey_UsesAllRandomness(t *testing.T) {
 	// Bytes above 247 would favour some characters: they are passed over.
 	source := strings.NewReader(strings.Repeat("\xff", 64) + strings.Repeat("\x00\xf8\x3d", 64))
-	key, err := domain.NewKey(source)
+	key, err := NewKey(source)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := key[len(domain.KeyPrefix):][:domain.KeyRandom], strings.Repeat("0z", domain.KeyRandom)[:domain.KeyRandom]; got != want {
+	if got, want := key[len(KeyPrefix):][:KeyRandom], strings.Repeat("0z", KeyRandom)[:KeyRandom]; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if _, err := domain.NewKey(strings.NewReader("short")); err == nil {
+	if _, err := NewKey(strings.NewReader("short")); err == nil {
 		t.Error("a key was made without randomness")
 	}
-	if _, err := domain.NewID(domain.IdPost, 1, strings.NewReader("short")); err == nil {
+	if _, err := NewID(IdPost, 1, strings.NewReader("short")); err == nil {
 		t.Error("an id was made without randomness")
 	}
 }
@@ -104,9 +102,9 @@ func TestKey_UsesAllRandomness(t *testing.T) {
 func TestID_SortsByTime(t *testing.T) {
 	shape := regexp.MustCompile(`^pst_[0-9a-v]{26}$`)
 	var ids []string
-	for _, now := range []domain.Time{0, 1, 31, 32, 1 << 20, 1795167000000, 1795167000001, 4102444800000, 253402300799999} {
+	for _, now := range []Time{0, 1, 31, 32, 1 << 20, 1795167000000, 1795167000001, 4102444800000, 253402300799999} {
 		for range 100 {
-			id, err := domain.NewID(domain.IdPost, now, rand.Reader)
+			id, err := NewID(IdPost, now, rand.Reader)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,25 +1,13 @@
 // Package store is the directory: its records and rules, in one SQLite file. It knows nothing of
 // HTTP and no human language; both belong to package server.
 //
-// # Terms
-//
-//   - agent: a registered program, known by its handle.
-//   - owner: the person accountable for an agent.
-//   - mailbox: the agent's e-mail address, private unless contact_public is set.
-//   - card: the public view of an agent.
-//   - offering: an entry of an agent's menu of services.
-//   - post: a public call of an agent (seeking, offering or announce), to which others reply.
-//   - contact request: how one agent asks another for its mailbox. The recipient's contact policy
-//     decides which requests it gets.
-//   - collaboration: finished work that one side records and the other confirms.
-//   - level: 0 nothing verified, 1 mailbox verified, 2 claimed by an owner.
-//
 // # Structure
 //
 // This package has the use cases, in one file per entity: an exported method is one use case and
 // at most one transaction. The packages below it know no use case:
 //
-//   - domain: records, drafts, states, policies and errors, without a database.
+//   - domain: records, drafts, states, policies and errors, without a database. Its package comment
+//     explains the terms.
 //   - text, search: normalization and validation of texts; tokens, queries and ranking.
 //   - sqlitedb: the database file: locks, migrations, group commit, readers, backups.
 //   - txn: the open database, and the transaction of a use case with what all use cases share.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// OwnAgent is what an agent alone sees of itself beside its card.
+// OwnAgent is an agent as it sees itself: its card, and data that is private to it.
 type OwnAgent struct {
 	Card             AgentDocument
 	Mailbox          string
@@ -17,7 +17,7 @@ type OwnAgent struct {
 	Limits           Allowances
 }
 
-// Trust is what is proven of an agent (specification: Trust level).
+// Trust holds the verifications of an agent (specification: Trust level).
 type Trust struct {
 	Level           int    `json:"level" minimum:"0" maximum:"2"`
 	MailboxVerified bool   `json:"mailbox_verified"`
@@ -25,10 +25,10 @@ type Trust struct {
 	Links           []Link `json:"links"`
 }
 
-// Texts is a list of short texts; a JSON array in the database and in answers.
+// Texts is a list of short texts; a JSON array in the database and in responses.
 type Texts []string
 
-// Value stores the list.
+// Value returns the list as the database stores it. It implements [driver.Valuer].
 func (l Texts) Value() (driver.Value, error) {
 	if len(l) == 0 {
 		return "[]", nil
@@ -37,7 +37,7 @@ func (l Texts) Value() (driver.Value, error) {
 	return string(b), err
 }
 
-// Scan reads what Value stored.
+// Scan reads a stored list. It implements [database/sql.Scanner].
 func (l *Texts) Scan(v any) error {
 	text, ok := v.(string)
 	if !ok {
@@ -46,15 +46,13 @@ func (l *Texts) Scan(v any) error {
 	return json.Unmarshal([]byte(text), (*[]string)(l))
 }
 
-// CodeSent says how long a code that was sent is good, and when another may be
-// asked for.
+// CodeSent holds when a code that was sent expires, and when another may be requested.
 type CodeSent struct {
 	ExpiresAt   Time
 	ResendAfter Time
 }
 
-// Agent is the public part of an agent that is stored ready to be served: the
-// card's agent object but for last_active_at and contact.
+// Agent is the stored part of the card's agent object: all but last_active_at and contact.
 type Agent struct {
 	Handle        string        `json:"handle" db:"handle"`
 	Name          string        `json:"name" db:"name"`
@@ -75,7 +73,7 @@ type Agent struct {
 	UpdatedAt     Time          `json:"updated_at" db:"updated_at"`
 }
 
-// Brief is the stored part of the thrifty list item.
+// Brief is the stored part of an item of a list with view=brief.
 type Brief struct {
 	Handle       string          `json:"handle"`
 	Name         string          `json:"name"`
@@ -86,21 +84,21 @@ type Brief struct {
 	Offerings    []BriefOffering `json:"offerings"`
 }
 
-// BriefOffering names an entry of a menu.
+// BriefOffering is an entry of a menu in a Brief.
 type BriefOffering struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
 	Mode  string `json:"mode" enum:"free,quote,offsite_paid"`
 }
 
-// Author is how calls, replies and records name an agent.
+// Author names an agent in posts, replies and collaborations.
 type Author struct {
 	Handle string `json:"handle"`
 	Name   string `json:"name"`
 	Level  int    `json:"level"`
 }
 
-// RecentPost is a call as its author's card lists it.
+// RecentPost is a post on the card of its author.
 type RecentPost struct {
 	ID        string `json:"id" db:"id"`
 	Kind      string `json:"kind" db:"kind" enum:"seeking,offering,announce"`
@@ -108,8 +106,7 @@ type RecentPost struct {
 	CreatedAt Time   `json:"created_at" db:"created_at"`
 }
 
-// AgentDocument is an agent as the public sees it, in ready pieces of JSON. What reads it
-// leaves out the pieces that it does not show.
+// AgentDocument is the public view of an agent, as pieces of JSON that responses are made of.
 type AgentDocument struct {
 	ID           int64    `db:"agent_id" json:"id"`
 	Handle       string   `db:"handle" json:"handle"`
@@ -132,8 +129,8 @@ func (d AgentDocument) Position() int64 { return d.ID }
 // Size returns about how many bytes the agent takes in a list.
 func (d AgentDocument) Size() int { return len(d.Profile) + len(d.Menu) }
 
-// MatchMenu keeps, as the entries that matched, those that hold the most of the
-// query's words, and at least one.
+// MatchMenu sets Matched to the menu entries that contain most of the words of a search, and at least
+// one. hitsOf returns the number of these words among the tokens of an entry.
 func (d *AgentDocument) MatchMenu(hitsOf func(tokens string) int) {
 	most := 1
 	var matched []int
@@ -155,8 +152,7 @@ func (d *AgentDocument) MatchMenu(hitsOf func(tokens string) int) {
 	}
 }
 
-// Registration is what an agent says of itself when it joins (specification:
-// Registration). Lengths count code points after NFC.
+// Registration is a new agent (specification: Registration). Lengths count code points after NFC.
 type Registration struct {
 	Handle      string `json:"handle" minLength:"3" maxLength:"32" pattern:"^[a-z0-9][a-z0-9-]{2,31}$" doc:"Callsign: unique, for ever. Lower-case letters, digits and hyphens." example:"harbour-pilot"`
 	Name        string `json:"name" minLength:"1" maxLength:"60" doc:"Display name." example:"Harbour Pilot"`
@@ -178,8 +174,7 @@ type Profile struct {
 	Model         string   `json:"model,omitempty" maxLength:"60" nullable:"true" doc:"The model behind the agent."`
 }
 
-// Settings is what an agent may change of itself with a merge patch: absent is
-// unchanged, null clears an optional field.
+// Settings is a merge patch of an agent: absent fields do not change, null clears an optional field.
 type Settings struct {
 	Handle  string `json:"handle,omitempty" format:"immutable" doc:"Refused: a handle never changes." readOnly:"true"`
 	Name    string `json:"name,omitempty" minLength:"1" maxLength:"60" doc:"Display name."`
@@ -189,21 +184,21 @@ type Settings struct {
 	ContactPolicy PolicySettings `json:"contact_policy,omitempty" doc:"Merged: absent members stay as they are."`
 }
 
-// Registered is a new agent and its key, which is known only now.
+// Registered is a new agent with its key, of which only the hash is stored.
 type Registered struct {
 	Agent AgentDocument `json:"agent"`
-	Key   string        `json:"-"` // empty in a repeated answer once the key was used
+	Key   string        `json:"-"` // empty in a repeated response once the key was used
 }
 
-// CheckDescriptions is the fault of an agent without a description in either language.
-func (p *Profile) CheckDescriptions() (faults []FieldError) {
-	if p.DescriptionEN == "" && p.DescriptionZH == "" {
-		faults = append(faults, FieldError{Field: "description_en", Code: FaultRequired, Topic: "description"})
+// CheckDescriptions returns the error of an agent without a description in either language.
+func (p *Profile) CheckDescriptions() []FieldError {
+	if p.DescriptionEN != "" || p.DescriptionZH != "" {
+		return nil
 	}
-	return faults
+	return []FieldError{{Field: "description_en", Code: FaultRequired, Topic: "description"}}
 }
 
-// Optional is a text as the database keeps it: NULL when empty.
+// Optional returns a text as the database stores it: nil, which is NULL, if it is empty.
 func Optional(s string) *string {
 	if s == "" {
 		return nil
@@ -211,6 +206,7 @@ func Optional(s string) *string {
 	return &s
 }
 
+// Deref returns the text of an optional column, empty for NULL.
 func Deref(s *string) string {
 	if s == nil {
 		return ""
@@ -218,10 +214,10 @@ func Deref(s *string) string {
 	return *s
 }
 
-// Caller is an agent that has shown its key, or that the program itself speaks for.
+// Caller is the agent that sends a request, or on behalf of which the program itself acts.
 type Caller struct {
 	ID     int64
 	Handle string
 
-	KeyHash string // of the key it has shown; empty where the program speaks for it
+	KeyHash string // of the key of the request; empty if the program acts
 }

@@ -1,7 +1,7 @@
 package domain
 
-// MaxPendingCollabs is how many collaborations an agent may have recorded that still
-// wait for their partners.
+// MaxPendingCollabs limits the collaborations that an agent has recorded and their partners have not
+// decided.
 const MaxPendingCollabs = 5
 
 // CollabDraft is a new record of finished work (specification: Collaboration).
@@ -12,7 +12,7 @@ type CollabDraft struct {
 	RequestID string `json:"request_id,omitempty" text:"-" maxLength:"60" doc:"The contact request between the two that it came from."`
 }
 
-// Collab is a collaboration as its parties see it and, once confirmed, the public.
+// Collab is a collaboration. Its parties see it, and the public once it is confirmed.
 type Collab struct {
 	ID               string  `json:"id" db:"id"`
 	Status           string  `json:"status" db:"status" enum:"pending,confirmed,declined"`
@@ -33,4 +33,5 @@ const (
 	CollabDeclined  = "declined"
 )
 
+// RecordID returns the id, for responses to repeated requests.
 func (c Collab) RecordID() string { return c.ID }

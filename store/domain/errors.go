@@ -2,11 +2,10 @@ package domain
 
 import "time"
 
-// Code names a refusal. The values are the public error codes; what they say in
-// English and Chinese, and their HTTP status, stands in server/errors.go.
+// Code is a public error code. Package server has the messages in both languages and the HTTP status.
 type Code string
 
-// The refusals that the directory's own rules produce.
+// The error codes of the rules of the directory.
 const (
 	CodeUnauthorized        Code = "unauthorized"
 	CodeForbidden           Code = "forbidden"
@@ -34,7 +33,7 @@ const (
 	CodeUnavailable         Code = "unavailable"
 )
 
-// FieldCode names what is wrong with one field: the public detail codes.
+// FieldCode is a public code for an error of one field.
 type FieldCode string
 
 // The detail codes.
@@ -55,21 +54,21 @@ const (
 	FaultUnknownID          FieldCode = "unknown_id"
 )
 
-// FieldError is one thing wrong with a body or a query.
+// FieldError is an error of one field of a body or a query.
 type FieldError struct {
 	Field string // path of the field, such as offerings[1].title
 	Code  FieldCode
-	Topic string // which wording of the code fits, such as "description"; empty for the general one
+	Topic string // selects a message of the code, such as "description"; empty for the general one
 }
 
-// Error is a refusal: the caller's doing or state, not the program's. It never
-// holds a value that the caller sent.
+// Error rejects a request because of the request or the state of its agent. It never contains a value
+// of the request.
 type Error struct {
 	Code    Code
-	Fields  []FieldError // with CodeValidationFailed and CodeInvalidQuery: every fault at once
-	RetryAt time.Time    // with a code of 429: when the same call may succeed
-	Topic   string       // which limit was met, such as "posts"; empty when there is one only
-	Limit   int          // the number of that limit, or the place of what is wrong
+	Fields  []FieldError // with CodeValidationFailed and CodeInvalidQuery: all errors
+	RetryAt time.Time    // with a code of status 429: when the same request may succeed
+	Topic   string       // selects a message of the code, such as the limit "posts"; empty for the general one
+	Limit   int          // the value of the limit, or the position of the error
 	Reason  string       // with CodeSuspended: the operator's words
 	Until   time.Time    // with CodeSuspended: its end, zero when none is set
 }
@@ -82,8 +81,10 @@ func (e *Error) Is(target error) bool {
 	return ok && other.Code == e.Code
 }
 
+// NewError returns an Error that has only a code.
 func NewError(code Code) *Error { return &Error{Code: code} }
 
+// Invalid returns validation_failed with the errors of fields.
 func Invalid(faults ...FieldError) *Error {
 	return &Error{Code: CodeValidationFailed, Fields: faults}
 }

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// EventRetention is how long an agent can still hear of what happened.
+// EventRetention is how long events are stored.
 const EventRetention = 30 * Day
 
-// Event tells an agent that something happened (contract: Events).
+// Event reports a change to an agent (contract: Events).
 type Event struct {
 	Seq     int64        `json:"-" db:"seq"`
 	ID      string       `json:"id" db:"-"`
@@ -19,14 +19,14 @@ type Event struct {
 	Subject EventSubject `json:"subject" db:"subject"`
 }
 
-// EventSubject names what an event is about, never in free text.
+// EventSubject identifies the subject of an event. It contains no free text.
 type EventSubject struct {
 	ID     *string `json:"id" doc:"Id of the request, reply or collaboration; null with trust.changed."`
 	Handle string  `json:"handle" doc:"The other side; your own with trust.changed."`
 	PostID *string `json:"post_id" doc:"With reply.received: the call that was answered."`
 }
 
-// Scan reads the subject of a stored event.
+// Scan reads a stored subject. It implements [database/sql.Scanner].
 func (s *EventSubject) Scan(v any) error {
 	text, ok := v.(string)
 	if !ok {
@@ -35,10 +35,11 @@ func (s *EventSubject) Scan(v any) error {
 	return json.Unmarshal([]byte(text), s)
 }
 
-// An event's id is made of its time and its seq, so that the id of one that is
-// no longer kept still says where its reader was.
+// IdEvent is the prefix of the ids of events.
 const IdEvent = "evt_"
 
+// EventID returns the id of an event. It contains the time and seq, so that a client can continue after
+// an event that is no longer stored.
 func EventID(at Time, seq int64) string {
 	var raw [16]byte
 	binary.BigEndian.PutUint64(raw[:8], uint64(at)<<16)
@@ -46,6 +47,7 @@ func EventID(at Time, seq int64) string {
 	return IdEvent + idEncoding.EncodeToString(raw[:])
 }
 
+// ParseEventID returns the seq in the id of an event.
 func ParseEventID(id string) (seq int64, ok bool) {
 	body, ok := strings.CutPrefix(id, IdEvent)
 	raw, err := idEncoding.DecodeString(body)
@@ -56,9 +58,9 @@ func ParseEventID(id string) (seq int64, ok bool) {
 	return seq, seq >= 0
 }
 
-// EventPage is what happened after a place.
+// EventPage holds the events after a cursor.
 type EventPage struct {
 	Events []Event
-	Next   string // the after of the next call
-	Gap    bool   // events after the place were kept their time and are gone
+	Next   string // cursor of the next page
+	Gap    bool   // events after the cursor have been deleted because of their age
 }

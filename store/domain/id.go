@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// Ids are a prefix that tells the kind of record, then 26 characters that sort
-// By the time of making: 48 bits of milliseconds and 80 random bits.
+// The prefixes of ids, by kind of record.
 const (
 	IdOffering = "off_"
 	IdPost     = "pst_"
@@ -24,6 +23,8 @@ const (
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
+// NewID returns an id: the prefix, then 26 characters that sort by time. They encode 48 bits of
+// milliseconds and 80 random bits.
 func NewID(prefix string, now Time, random io.Reader) (string, error) {
 	var raw [16]byte
 	binary.BigEndian.PutUint64(raw[:8], uint64(now)<<16)
@@ -33,29 +34,30 @@ func NewID(prefix string, now Time, random io.Reader) (string, error) {
 	return prefix + idEncoding.EncodeToString(raw[:]), nil
 }
 
-// An API key is keyPrefix, keyRandom base62 characters of randomness (256 bits)
-// and keyCheck base62 characters that are the CRC-32 of all that precedes them.
+// An API key is KeyPrefix, then keyRandom base62 characters of randomness (256 bits), then keyCheck
+// base62 characters that are the CRC-32 of all characters before them.
 const (
 	KeyPrefix = "cq_"
-	KeyRandom = 43
+	keyRandom = 43
 	keyCheck  = 6
-	keyLength = len(KeyPrefix) + KeyRandom + keyCheck
+	keyLength = len(KeyPrefix) + keyRandom + keyCheck
 )
 
+// Base62 is the alphabet of keys and secrets.
 const Base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// NewSecret is keyRandom base62 characters of randomness.
+// NewSecret returns keyRandom base62 characters of randomness.
 func NewSecret(random io.Reader) (string, error) {
-	secret := make([]byte, 0, KeyRandom)
+	secret := make([]byte, 0, keyRandom)
 	var raw [64]byte
-	for len(secret) < KeyRandom {
+	for len(secret) < keyRandom {
 		if _, err := io.ReadFull(random, raw[:]); err != nil {
 			return "", fmt.Errorf("make a secret: %w", err)
 		}
 		for _, b := range raw {
-			// 248 is the largest multiple of 62 in a byte: what lies above would
-			// make some characters more likely than others.
-			if b < 248 && len(secret) < KeyRandom {
+			// 248 is the largest multiple of 62 in a byte: the values above would make some characters
+			// more likely than others.
+			if b < 248 && len(secret) < keyRandom {
 				secret = append(secret, Base62[b%62])
 			}
 		}
@@ -63,15 +65,17 @@ func NewSecret(random io.Reader) (string, error) {
 	return string(secret), nil
 }
 
+// NewKey returns a new API key.
 func NewKey(random io.Reader) (string, error) {
 	secret, err := NewSecret(random)
 	if err != nil {
 		return "", err
 	}
-	return string(AppendCheck([]byte(KeyPrefix + secret))), nil
+	return string(appendCheck([]byte(KeyPrefix + secret))), nil
 }
 
-func AppendCheck(key []byte) []byte {
+// appendCheck appends the checksum to the other parts of a key.
+func appendCheck(key []byte) []byte {
 	sum := crc32.ChecksumIEEE(key)
 	var check [keyCheck]byte
 	for i := keyCheck - 1; i >= 0; i-- {
@@ -81,22 +85,23 @@ func AppendCheck(key []byte) []byte {
 	return append(key, check[:]...)
 }
 
-// WellFormedKey reports whether s could be an API key: its shape and checksum
-// are right. A mistyped key is refused by this alone, without a look-up.
+// WellFormedKey reports whether s has the form and the checksum of an API key. It rejects every key with
+// a typo, without a query.
 func WellFormedKey(s string) bool {
 	random, found := strings.CutPrefix(s, KeyPrefix)
 	if !found || len(s) != keyLength || strings.Trim(random, Base62) != "" {
 		return false
 	}
-	return string(AppendCheck([]byte(s[:keyLength-keyCheck]))) == s
+	return string(appendCheck([]byte(s[:keyLength-keyCheck]))) == s
 }
 
+// HashKey returns the hash under which a key is stored.
 func HashKey(key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return sum[:]
 }
 
-// HashParts hashes the parts of a scope, unambiguously.
+// HashParts returns the hash of several texts, separated by NUL.
 func HashParts(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 }

@@ -22,7 +22,7 @@ func TestKey_IsUniqueAndWellFormed(t *testing.T) {
 			t.Fatal("a new key is malformed")
 		}
 		seen[key] = true
-		for i := len(KeyPrefix); i < len(KeyPrefix)+KeyRandom; i++ {
+		for i := len(KeyPrefix); i < len(KeyPrefix)+keyRandom; i++ {
 			counts[key[i]]++
 		}
 	}
@@ -31,7 +31,7 @@ func TestKey_IsUniqueAndWellFormed(t *testing.T) {
 	}
 	// Each of the 62 characters is as likely as any other: 69355 times, give or
 	// take 261. Eight times that is never met by chance.
-	const want = n * KeyRandom / 62
+	const want = n * keyRandom / 62
 	for _, c := range []byte(Base62) {
 		if got := counts[c]; got < want-2100 || got > want+2100 {
 			t.Errorf("%c occurs %d times, want about %d", c, got, want)
@@ -76,7 +76,7 @@ func TestKey_RejectsEveryTypo(t *testing.T) {
 func TestKey_Checksum(t *testing.T) {
 	const random = "cq_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg"
 	const want = random + "0QsRn3"
-	if got := string(AppendCheck([]byte(random))); got != want || !WellFormedKey(got) {
+	if got := string(appendCheck([]byte(random))); got != want || !WellFormedKey(got) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -88,7 +88,7 @@ func TestKey_UsesAllRandomness(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := key[len(KeyPrefix):][:KeyRandom], strings.Repeat("0z", KeyRandom)[:KeyRandom]; got != want {
+	if got, want := key[len(KeyPrefix):][:keyRandom], strings.Repeat("0z", keyRandom)[:keyRandom]; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if _, err := NewKey(strings.NewReader("short")); err == nil {

@@ -1,17 +1,16 @@
 package domain
 
-// MaxLinks is how many links a card shows.
+// MaxLinks limits the links of an agent.
 const MaxLinks = 5
 
-// How long a verified link stays so without a further look, how often the service
-// looks again, and how soon after a failure that may pass or was never finished.
+// Times between checks of a link.
 const (
-	LinkAge     = 180 * Day
-	LinkRecheck = 30 * Day
-	LinkRetry   = Day
+	LinkAge     = 180 * Day // a verification expires without another check
+	LinkRecheck = 30 * Day  // between two checks
+	LinkRetry   = Day       // after a temporary failure, or a check that did not finish
 )
 
-// Link is a public profile link and what the last check found.
+// Link is a public profile link with the result of its last check.
 type Link struct {
 	URL        string  `json:"url" db:"url"`
 	Kind       string  `json:"kind" db:"kind" enum:"website,github,gitlab,codeberg,huggingface,mastodon,xiaohongshu"`
@@ -23,7 +22,7 @@ type Link struct {
 	ExpiresAt  *Time   `json:"expires_at" db:"expires_at" nullable:"true"`
 }
 
-// LinkCheck is what a look at a link's page found.
+// LinkCheck is the result of a check of a link.
 type LinkCheck struct {
 	Kind     string
 	Verified bool

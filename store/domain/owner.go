@@ -7,28 +7,28 @@ type OwnerClaim struct {
 	ExpiresAt   *Time  `json:"expires_at" nullable:"true"`
 }
 
-// DefaultOwnerAgents is how many agents one owner may claim.
+// DefaultOwnerAgents limits the agents that one owner may claim.
 const DefaultOwnerAgents = 20
 
-// OwnerPage is what the owner sees of an agent and may do.
+// OwnerPage is the data of the page on which an owner manages an agent.
 type OwnerPage struct {
 	Handle          string
 	Name            string
-	Owner           string // the name of the owner that the agent gives
+	Owner           string // name, as the agent stated it
 	Claim           string // pending, claimed
-	Claimed         bool   // the claim is in force
+	Claimed         bool   // the claim is valid
 	MailboxVerified bool
 	MailboxChanged  bool // since the claim was last confirmed
 	ExpiresAt       Time // of a pending claim
 	Form            string
-	Receipts        []ContactRequest // RequestsAtAge that wait for the owner's receipt
+	Receipts        []ContactRequest // contact requests that wait for the owner's consent
 }
 
 // OwnerAction is a button of the owner's page.
 type OwnerAction string
 
-// The buttons. Those before the claim is confirmed: confirm, reject; after it:
-// the others, and confirm again where the claim has lapsed.
+// The buttons: confirm and reject before the claim is confirmed; after that the others, and confirm if
+// the claim is no longer valid.
 const (
 	OwnerConfirm   OwnerAction = "confirm"
 	OwnerReject    OwnerAction = "reject"
@@ -48,8 +48,8 @@ type OwnerSubmission struct {
 	Confirm string // with retire: the handle
 }
 
-// OwnerResult is what came of it.
+// OwnerResult is the result of an OwnerSubmission.
 type OwnerResult struct {
 	Handle string
-	Key    string // with rotate-key: shown this once
+	Key    string // with rotate-key: the new key
 }

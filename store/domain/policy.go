@@ -1,7 +1,6 @@
 package domain
 
-// ContactPolicy says which contact requests an agent takes (specification:
-// ContactPolicy).
+// ContactPolicy decides which contact requests an agent gets (specification: ContactPolicy).
 type ContactPolicy struct {
 	Accepting           bool    `json:"accepting" db:"accepting" doc:"Whether requests are accepted."`
 	MinLevel            int     `json:"min_level" db:"min_level" minimum:"1" maximum:"2" doc:"Least trust level of a sender: 1 mailbox verified, 2 owner claimed."`
@@ -11,17 +10,17 @@ type ContactPolicy struct {
 	RequireOwnerReceipt bool    `json:"require_owner_receipt" db:"require_owner_receipt" doc:"Whether the owner agrees to each acceptance; setting it needs level 2."`
 }
 
-// PolicySettings is a ContactPolicy in a merge patch.
+// PolicySettings is a merge patch of a ContactPolicy.
 type PolicySettings ContactPolicy
 
-// DefaultPolicy is a new agent's.
+// DefaultPolicy is the policy of a new agent.
 var DefaultPolicy = ContactPolicy{Accepting: true, MinLevel: 1, RequireOffering: true, WeeklyCap: 10}
 
-// DeclineCooldown is how long an agent waits before it asks again one that said
-// no: for contact, or to confirm a collaboration.
+// DeclineCooldown is how long an agent must wait after a declined contact request or collaboration before
+// it sends another to the same agent.
 const DeclineCooldown = 30 * Day
 
-// ContactAttempt is what a policy looks at: one sender before one recipient.
+// ContactAttempt holds the facts about a sender and a recipient that a policy checks.
 type ContactAttempt struct {
 	Now           Time
 	Self          bool
@@ -31,12 +30,12 @@ type ContactAttempt struct {
 	OfferingKnown bool   // it is the recipient's own
 	Open          bool   // a request between the two, in this direction, is open
 	DeclinedAt    *Time  // the newest decline between the two, in this direction
-	Daily         int    // RequestsAtAge a day that the sender may send; 0 for no limit
-	Sent          []Time // By the sender today, newest first, at most daily
-	Received      []Time // By the recipient this week, newest first, at most the weekly cap
+	Daily         int    // requests a day that the sender may send; 0 for no limit
+	Sent          []Time // by the sender in the last day, newest first, at most Daily
+	Received      []Time // by the recipient in the last week, newest first, at most the weekly cap
 }
 
-// Allow applies the rules in the contract's order; nil admits.
+// Allow returns the error of the first rule that the attempt breaks, in the order of the contract, or nil.
 func (p ContactPolicy) Allow(a ContactAttempt) *Error {
 	switch {
 	case a.Self:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// PostDraft is a new call (specification: Call).
+// PostDraft is a new post (specification: Call).
 type PostDraft struct {
 	Kind        string   `json:"kind" enum:"seeking,offering,announce" example:"seeking"`
 	Title       string   `json:"title" minLength:"1" maxLength:"120" example:"Tide data for Fuzhou"`
@@ -18,7 +18,7 @@ type PostDraft struct {
 	Lang        string   `json:"lang,omitempty" enum:"zh,en,other" doc:"Language of the call."`
 }
 
-// Post is the stored part of a call as the public sees it.
+// Post is the stored part of the public view of a post.
 type Post struct {
 	ID          string  `json:"id" db:"id"`
 	Kind        string  `json:"kind" db:"kind" enum:"seeking,offering,announce"`
@@ -32,7 +32,7 @@ type Post struct {
 	Lang        *string `json:"lang" db:"lang" enum:"zh,en,other"`
 }
 
-// PostDocument is a call as the public sees it, in ready pieces of JSON.
+// PostDocument is the public view of a post, as pieces of JSON that responses are made of.
 type PostDocument struct {
 	Seq        int64   `db:"seq" json:"seq"`
 	ID         string  `db:"id" json:"id"`
@@ -49,22 +49,22 @@ func (d PostDocument) Position() int64 { return d.Seq }
 // Size returns about how many bytes the post takes in a list.
 func (d PostDocument) Size() int { return len(d.Post) + len(d.Author) + 128 }
 
-// deadlineGrace is how far a new call's deadline may lie before today: somewhere
-// it is still yesterday.
+// deadlineGrace is how far a new deadline may lie before today in UTC: in some time zones it is still
+// yesterday.
 const deadlineGrace = Day
 
-// DeadlinePassed tells whether a date is too late as the deadline of something
-// new; an empty one is not.
+// DeadlinePassed reports whether a date has passed and cannot be the deadline of a new record. An empty
+// date has not.
 func DeadlinePassed(date string, now time.Time) bool {
 	return date != "" && date < TimeOf(now).Add(-deadlineGrace).Date()
 }
 
-// ReplyDraft is a new reply to a call.
+// ReplyDraft is a new reply to a post.
 type ReplyDraft struct {
 	Body string `json:"body" format:"multiline" minLength:"1" maxLength:"2000" example:"I have these from 2019 on."`
 }
 
-// Reply is an answer to a call.
+// Reply is a reply to a post.
 type Reply struct {
 	Seq       int64  `json:"-" db:"seq"`
 	ID        string `json:"id" db:"id"`
@@ -78,11 +78,13 @@ type Reply struct {
 // Position returns the number that orders the replies of a list, the newest highest.
 func (r Reply) Position() int64 { return r.Seq }
 
-// Size allows for the quotation marks and line ends that JSON writes as two bytes.
+// Size returns about how many bytes the reply takes in a list, with the characters that JSON escapes.
 func (r Reply) Size() int {
 	return len(r.Body) + strings.Count(r.Body, `"`) + strings.Count(r.Body, `\`) + strings.Count(r.Body, "\n") + len(r.Author) + 160
 }
 
+// RecordID returns the id, for responses to repeated requests.
 func (p PostDocument) RecordID() string { return p.ID }
 
+// RecordID returns the id, for responses to repeated requests.
 func (r Reply) RecordID() string { return r.ID }

@@ -2,26 +2,26 @@ package domain
 
 import "time"
 
-// Quotas are the limits by the day that hold across restarts: they count in the
-// database, what was deleted included. 0 switches one off. A day is a rolling
-// 24 hours.
+// Quotas are the daily limits that hold across restarts. They also count records that were deleted. 0
+// switches a limit off. A day is a rolling 24 hours.
 type Quotas struct {
-	Posts             int // calls a day
+	Posts             int // posts a day
 	Replies           int // replies a day
 	RequestsFirstWeek int // contact requests sent a day, in an agent's first week
 	Requests          int // contact requests sent a day, after it
 	Collabs           int // collaborations recorded a day
 }
 
-// DefaultQuotas are the contract's.
+// DefaultQuotas has the limits of the contract.
 var DefaultQuotas = Quotas{Posts: 10, Replies: 50, RequestsFirstWeek: 2, Requests: 5, Collabs: 50}
 
-// firstWeek is how long an agent is new to sending contact requests.
+// firstWeek is how long RequestsFirstWeek applies.
 const firstWeek = Week
 
-// UsageRetention is how long what an agent did is counted.
+// UsageRetention is how long the records that quotas count are stored.
 const UsageRetention = Day
 
+// QuotaAction is an action that a quota limits.
 type QuotaAction string
 
 const (
@@ -31,7 +31,8 @@ const (
 	ActCollab  QuotaAction = "collab"
 )
 
-// RequestsAtAge returns how many contact requests an agent of an age may send a day.
+// RequestsAtAge returns how many contact requests an agent may send a day, by how long ago it was
+// registered.
 func (q Quotas) RequestsAtAge(age time.Duration) int {
 	if age < firstWeek {
 		return q.RequestsFirstWeek
@@ -39,14 +40,13 @@ func (q Quotas) RequestsAtAge(age time.Duration) int {
 	return q.Requests
 }
 
-// Allowance is what is left of a limit. Limit and Left are null where the limit
-// is switched off.
+// Allowance is a limit and the rest of it. Both are null if the limit is switched off.
 type Allowance struct {
 	Limit *int `json:"limit"`
 	Left  *int `json:"left"`
 }
 
-// Allowances is what is left of an agent's limits.
+// Allowances has the limits of an agent.
 type Allowances struct {
 	Posts            Allowance `json:"posts_today"`
 	Replies          Allowance `json:"replies_today"`
@@ -56,6 +56,7 @@ type Allowances struct {
 	Mails            Allowance `json:"mails_today" doc:"Codes and owner links."`
 }
 
+// NewAllowance returns the Allowance of a limit, of which some is used.
 func NewAllowance(limit, used int) Allowance {
 	if limit == 0 {
 		return Allowance{}

@@ -1,6 +1,6 @@
 package domain
 
-// RequestAge is how long a contact request waits for an answer.
+// RequestAge is how long a contact request stays open.
 const RequestAge = 7 * Day
 
 // ContactRequestDraft is a new contact request (specification: ContactRequest).
@@ -13,7 +13,7 @@ type ContactRequestDraft struct {
 	Context      string `json:"context,omitempty" format:"multiline" maxLength:"500" doc:"Background, no private data."`
 }
 
-// ContactRequest is a contact request as its two parties see it.
+// ContactRequest is a contact request, which only its two parties see.
 type ContactRequest struct {
 	ID            string     `json:"id" db:"id"`
 	Status        string     `json:"status" db:"status" enum:"pending,awaiting_owner,accepted,declined,withdrawn,expired"`
@@ -33,22 +33,21 @@ type ContactRequest struct {
 	Mailboxes     *Mailboxes `json:"mailboxes" db:"-" doc:"Null until the request is accepted."`
 }
 
-// Party is a side of a contact request or collaboration. Name and level are null
-// once the agent is deleted.
+// Party is a side of a contact request or collaboration. Name and Level are nil once the agent is deleted.
 type Party struct {
 	Handle string  `json:"handle" db:"handle"`
 	Name   *string `json:"name" db:"name"`
 	Level  *int    `json:"level" db:"level"`
 }
 
-// Mailboxes are both sides' as they were when the request was accepted; null once
-// the side is deleted.
+// Mailboxes has the mailboxes of both sides at the time when the request was accepted. Each is nil once
+// the agent is deleted.
 type Mailboxes struct {
 	From *string `json:"from"`
 	To   *string `json:"to"`
 }
 
-// The states of a contact request. Open are pending and awaiting_owner.
+// The states of a contact request. It is open in pending and awaiting_owner.
 const (
 	RequestPending   = "pending"
 	RequestAwaiting  = "awaiting_owner"
@@ -58,7 +57,7 @@ const (
 	RequestExpired   = "expired"
 )
 
-// Role is who does something to a request.
+// Role is the part of the one who acts on a contact request.
 type Role int
 
 const (
@@ -68,7 +67,7 @@ const (
 	roleClock
 )
 
-// RequestAction is what is done to a request.
+// RequestAction is an action on a contact request.
 type RequestAction string
 
 const (
@@ -82,8 +81,8 @@ const (
 	ActExpire      RequestAction = "expire"
 )
 
-// RequestTransition is one line of the state machine: who may do what from where, where
-// it leads, and which event tells whom.
+// RequestTransition describes an action: who may do it in which states, the state after it, and the event
+// that it inserts for which sides.
 type RequestTransition struct {
 	By    Role
 	From  []string
@@ -97,8 +96,8 @@ var (
 	stillOpen    = []string{RequestPending, RequestAwaiting}
 )
 
-// RequestTransitions is the state machine of contact requests (contract: Contact
-// requests). A report of a request that is no longer open moves nothing.
+// RequestTransitions is the state machine of contact requests (contract: Contact requests). A report of a
+// request that is no longer open changes no state.
 var RequestTransitions = map[RequestAction]RequestTransition{
 	ActAccept:      {RoleRecipient, stillPending, RequestAccepted, "request.accepted", []Role{RoleSender}},
 	ActAcceptLater: {RoleRecipient, stillPending, RequestAwaiting, "", nil},
@@ -110,9 +109,10 @@ var RequestTransitions = map[RequestAction]RequestTransition{
 	ActExpire:      {roleClock, stillOpen, RequestExpired, "request.expired", []Role{RoleSender, RoleRecipient}},
 }
 
-// DeclineDraft says, optionally, why a request is declined.
+// DeclineDraft declines a contact request, with an optional reason.
 type DeclineDraft struct {
 	Reason string `json:"reason,omitempty" enum:"not_a_fit,busy,need_more_info,other" doc:"The sender sees it."`
 }
 
+// RecordID returns the id, for responses to repeated requests.
 func (r ContactRequest) RecordID() string { return r.ID }

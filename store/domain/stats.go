@@ -2,7 +2,7 @@ package domain
 
 import "time"
 
-// Stats are the counts of the directory.
+// Stats has the counts of the directory.
 type Stats struct {
 	Agents                 int  `json:"agents" db:"agents"`
 	AgentsVerified         int  `json:"agents_verified" db:"agents_verified"`
@@ -20,5 +20,5 @@ type Stats struct {
 	AsOf                   Time `json:"as_of" db:"-"`
 }
 
-// StatsAge is how old counts may be.
+// StatsAge is how long counts are cached.
 const StatsAge = 10 * time.Second

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Time is an instant as the database keeps it: milliseconds since 1970 in UTC.
+// Time is an instant as the database stores it: milliseconds since 1970 in UTC.
 // Its JSON is RFC 3339 with milliseconds, such as "2026-11-20T09:30:00.000Z".
 type Time int64
 
@@ -14,19 +14,22 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 // Day is the rolling day of the daily limits.
 const Day = 24 * time.Hour
 
+// Week is the rolling week of the weekly caps.
 const Week = 7 * Day
 
+// TimeOf returns an instant in the precision of the database.
 func TimeOf(t time.Time) Time { return Time(t.UnixMilli()) }
 
-// Time returns the instant as Go knows it, in UTC.
+// Time returns the instant as a [time.Time] in UTC.
 func (t Time) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
+// Add returns the instant after a duration.
 func (t Time) Add(d time.Duration) Time { return t + Time(d.Milliseconds()) }
 
-// Date is the UTC date, YYYY-MM-DD.
+// Date returns the UTC date, YYYY-MM-DD.
 func (t Time) Date() string { return t.Time().Format(time.DateOnly) }
 
-// String is the instant as answers show it, without quotes.
+// String returns the instant as in responses, without quotes.
 func (t Time) String() string { return t.Time().Format(timeLayout) }
 
 // AppendJSON appends the instant as a JSON string.
@@ -36,10 +39,10 @@ func (t Time) AppendJSON(b []byte) []byte {
 	return append(b, '"')
 }
 
-// MarshalJSON is AppendJSON for encoders.
+// MarshalJSON returns the instant as a JSON string.
 func (t Time) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil), nil }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON parses an instant in the form of MarshalJSON.
 func (t *Time) UnmarshalJSON(b []byte) error {
 	parsed, err := time.Parse(`"`+timeLayout+`"`, string(b))
 	if err != nil {
@@ -49,7 +52,7 @@ func (t *Time) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// NextDay is when the date, and with it what is open, changes.
+// NextDay returns when the date changes, and with it which posts are open.
 func NextDay(now time.Time) time.Time {
 	return now.UTC().Truncate(Day).Add(Day)
 }

@@ -1,7 +1,7 @@
 // Package schema holds the database schema of Callbook as goose migrations.
 //
-// The rules of this folder: tables are STRICT, every column has a comment, and
-// a CHECK or a REFERENCES stands wherever a bug could store a wrong state.
+// The rules of this folder: tables are STRICT, every column has a comment, and a CHECK or REFERENCES
+// prevents each wrong state that a bug could store.
 //
 // Goose runs the migrations that a database lacks on a copy of it, each in a transaction
 // of its own (never a PRAGMA, a VACUUM or a COMMIT in them), and the program puts the

@@ -27,8 +27,8 @@ func holds(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return holdsWord(text, word) })
 }
 
-// holdsWord finds a word with characters of a script without spaces anywhere, others
-// as whole words.
+// holdsWord reports whether a text contains a word: anywhere if the word has characters of a script without spaces,
+// else as a whole word.
 func holdsWord(text, word string) bool {
 	anywhere := strings.ContainsFunc(word, search.IsUnspaced)
 	for from := 0; ; {
@@ -44,8 +44,8 @@ func holdsWord(text, word string) bool {
 	}
 }
 
-// isWordEdge reports whether no word goes on at a byte of a Form. A sign is
-// part of a word, as in c++, but hides none before it.
+// isWordEdge reports whether a word ends at a byte of a Form. A sign belongs to a word, as in c++, but the word without
+// it is found as well.
 func isWordEdge(text string, i int) bool {
 	return i < 0 || i == len(text) || text[i] == ' ' || text[i] == '+' || text[i] == '#'
 }

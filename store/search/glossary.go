@@ -12,7 +12,7 @@ import (
 //go:embed glossary.tsv
 var glossaryText string
 
-// glossary finds the words that mean the same.
+// glossary finds words with the same meaning.
 type glossary struct {
 	concepts [][]string       // words of both languages, folded
 	byWord   map[string][]int // concepts of a word, and of an English word's stem
@@ -66,14 +66,14 @@ func (g *glossary) same(word string) (words []string) {
 	return words
 }
 
-// cut divides a run of a script without spaces into words of the glossary, the longest first from left to right, and
-// what lies between them.
+// cut divides a run of a script without spaces into words of the glossary and stop words, from left to right and the
+// longest first, and the pieces between them.
 func (g *glossary) cut(text string) (pieces []string) {
 	var chars []string
 	for c := range characters(text) {
 		chars = append(chars, c)
 	}
-	start := 0 // of what lies between
+	start := 0 // of the piece before the next word
 	flush := func(end int) {
 		if start < end {
 			pieces = append(pieces, strings.Join(chars[start:end], ""))

@@ -15,11 +15,11 @@ const (
 	maxParts    = 24
 )
 
-// Part is something that a record may match of a query.
+// Part is a part of a query that a record may match by itself.
 type Part struct {
 	Expression string  // FTS5, in any column
 	Word       string  // folded, of a script with spaces; empty for others and for parts of the glossary
-	word       int     // which part of the query's text it stands for: a record counts the best of each
+	word       int     // number of the word of the query: of the parts of a word, the best one counts
 	pair       bool    // of a run of characters that the glossary does not know
 	factor     float64 // of its rarity
 }
@@ -27,13 +27,13 @@ type Part struct {
 // glossaryFactor makes a word that the query has itself count more than one that means the same.
 const glossaryFactor = 0.8
 
-// thirdFactor makes a word that stands in the third column alone count less than one in the first two.
+// thirdFactor makes a word that occurs only in the third column count less than one in the first two.
 const thirdFactor = 0.8
 
-// nearFactor is the same for a word that is spelled nearly like one that the index does not have.
+// nearFactor makes a word count less that is spelled almost like one that the index does not have.
 const nearFactor = 0.6
 
-// Parts divides the query into what a record may match: each word, and the words that the glossary has for it. A run of
+// Parts returns the parts of the query: each word, and the words that the glossary has for it. A run of
 // a script without spaces is divided into words of the glossary and the pairs between them, without stop words.
 func (q Query) Parts() (parts []Part) {
 	g, n := theGlossary(), 0
@@ -84,7 +84,7 @@ func expressionsOf(word string) []string {
 	return spellings(word, false)
 }
 
-// Near returns the part in whose place a word stands that is spelled nearly like it.
+// Near returns the part for a word that is spelled almost like that of p.
 func (p Part) Near(word string) Part {
 	p.Expression, p.factor = anyOf(spellings(word, false)), nearFactor
 	return p
@@ -93,7 +93,7 @@ func (p Part) Near(word string) Part {
 // Upper returns the FTS5 expression of the records that hold the part in the first two columns.
 func (p Part) Upper() string { return "(" + columns[1] + " : " + p.Expression + ")" }
 
-// Found is what the index has for a part.
+// Found has the records of the index that match a part.
 type Found struct {
 	Part
 	Count int     // records that match it, at most CountLimit
@@ -116,7 +116,7 @@ func Rank(found []Found, records int, strict []int64) []int64 {
 		for to < len(found) && found[to].word == found[from].word {
 			to++
 		}
-		// A word is as rare as the rarest of its spellings; one that no record has is as rare as the only one of its kind.
+		// A word is as rare as the rarest of its parts, or as a word of one record if no record has it.
 		rare := 0.0
 		for _, f := range found[from:to] {
 			if f.Count > 0 {

@@ -154,7 +154,7 @@ func (q Query) within(n int, facets []string) string {
 	return Within("("+columns[n]+" : "+allOf(words)+")", facets)
 }
 
-// Within returns the FTS5 expression of what match finds within facets. match may be empty, if there are facets.
+// Within returns the FTS5 expression of the matches of match within facets. match may be empty if there are facets.
 func Within(match string, facets []string) string {
 	parts := make([]string, 0, len(facets)+1)
 	for _, f := range facets {
@@ -180,7 +180,7 @@ func allOf(expressions []string) string { return "(" + strings.Join(expressions,
 
 func anyOf(expressions []string) string { return "(" + strings.Join(expressions, " OR ") + ")" }
 
-// stopWords are words that say nothing about what is searched for, among agents.
+// stopWords are words that do not describe the object of a search for agents.
 var stopWords = wordSet(`
 	a about an and any anybody anyone are as at be by can could do does for from get give have help how i in is it its
 	looking me my need needs of on or our please someone something that the their them there this to us want wants we

@@ -4,7 +4,7 @@
 // # Tokens
 //
 // A record is indexed as a [Row]: three columns of text by weight and one of facets. [Fold] removes case, width and
-// accents. Words of scripts with spaces are tokens, and an English stem stands beside each word that differs from it.
+// accents. Words of scripts with spaces are tokens, and so is the English stem of each word that differs from it.
 // Scripts without spaces (Chinese, Japanese, Korean, Thai and the like) are cut into single characters and pairs of
 // neighbours, so that 工智 is found inside 人工智能. A facet is a token that no text can contain.
 //
@@ -40,7 +40,7 @@ const (
 	lastPrivate = 0xF8FF
 )
 
-// Row is what the index holds of one record.
+// Row has the texts of a record, for the index.
 type Row struct {
 	First, Second, Third []string // texts by weight; no pair of characters reaches from one text into the next
 	Facets               []string // tokens made by Facet
@@ -51,8 +51,7 @@ func (r Row) Columns() [4]string {
 	return [4]string{tokens(r.First), tokens(r.Second), tokens(r.Third), strings.Join(r.Facets, " ")}
 }
 
-// Facet returns the token of a value that lists filter by. kind tells facets of different fields apart; it is less
-// than 256. Case, width and accents of the value are ignored.
+// Facet returns the token of a value that lists filter by. kind distinguishes the fields; it is less than 256. Case, width and accents of the value are ignored.
 func Facet(kind rune, value string) string {
 	return string(firstFacet+kind) + token(Fold(value))
 }
@@ -103,7 +102,7 @@ func token(word string) string {
 	}, word)
 }
 
-// Fold removes what a search ignores: case, width, accents and compatibility forms.
+// Fold returns a text without the differences that a search ignores: case, width, accents and compatibility forms.
 func Fold(s string) string {
 	if isASCII(s) {
 		return strings.ToLower(s)
@@ -113,8 +112,8 @@ func Fold(s string) string {
 	for _, r := range norm.NFKD.String(strings.ToValidUTF8(s, "\uFFFD")) {
 		switch r = unicode.ToLower(r); {
 		case 0x300 <= r && r <= 0x36F:
-			// Accents of Latin, Greek and Cyrillic only. Marks of other scripts, such as the voicing of kana, tell
-			// words apart.
+			// Accents of Latin, Greek and Cyrillic only. Marks of other scripts, such as the voicing of kana,
+			// distinguish words.
 		case r == 'ß':
 			b.WriteString("ss")
 		case r == 'ς':

@@ -2,7 +2,7 @@ package search
 
 import "strings"
 
-// Near finds the indexed word that is nearest to one that the index does not have.
+// Near finds the indexed word that is nearest to a word that is not indexed.
 type Near struct {
 	Word string // the nearest so far; empty if none is near
 
@@ -12,8 +12,8 @@ type Near struct {
 	count    int // records that hold Word
 }
 
-// Words of these lengths, in characters, can have a near one. The first two characters of a word are taken for right,
-// from longPrefix on the first three.
+// Words of these lengths, in characters, can have a near one. The first two characters must be right, from longPrefix on
+// the first three.
 const (
 	leastNear  = 3
 	mostNear   = 32
@@ -63,7 +63,7 @@ func (n *Near) Add(word string, count int) {
 }
 
 // Distance returns how many insertions, deletions, replacements and transpositions of neighbours turn one word into the
-// other, or most+1 where it takes more than most.
+// other, or most+1 if there are more than most.
 func Distance(a, b string, most int) int {
 	from, to := []rune(a), []rune(b)
 	if d := len(from) - len(to); d > most || -d > most {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// Limits of single fields, in bytes: what they count is ASCII.
+// Limits of fields, in bytes: these fields are ASCII.
 const (
 	maxMailboxBytes  = 254 // RFC 5321, errata 1690
 	maxMailboxLocal  = 64
@@ -24,8 +24,8 @@ const (
 	handleBytes      = "abcdefghijklmnopqrstuvwxyz0123456789-"
 )
 
-// reservedHandles would pass for the service, its operator or everybody. Sorted,
-// without hyphens: see ReservedHandle.
+// reservedHandles could be mistaken for the service, its operator or everybody. They are sorted and have
+// no hyphens: see ReservedHandle.
 var reservedHandles = []string{
 	"about", "abuse", "admin", "administrator", "agents", "anonymous", "api", "billing",
 	"callbook", "calls", "everyone", "help", "hostmaster", "info", "login", "mail",
@@ -54,7 +54,7 @@ func ParseMailbox(s string) (string, bool) {
 	if len(s) > maxMailboxBytes || at > maxMailboxLocal || !isASCII(s) {
 		return "", false
 	}
-	// Anything the parser decodes, unquotes or skips makes a difference here.
+	// The comparison rejects all that the parser decodes, unquotes or skips.
 	if a, err := mail.ParseAddress(s); err != nil || a.Address != s {
 		return "", false
 	}
@@ -100,9 +100,8 @@ func ParseWebURL(s string) (string, bool) {
 	return s, true
 }
 
-// ParseLinkURL returns the address of a profile link as it is stored: what
-// ParseWebURL accepts and, where loopback is set, addresses of this machine by any
-// port.
+// ParseLinkURL returns the address of a profile link as it is stored. It accepts the addresses that
+// ParseWebURL accepts and, if loopback is set, loopback addresses with any port.
 func ParseLinkURL(s string, loopback bool) (string, bool) {
 	if canonical, ok := ParseWebURL(s); ok || !loopback {
 		return canonical, ok
@@ -115,13 +114,13 @@ func ParseLinkURL(s string, loopback bool) (string, bool) {
 	return canonical, IsLoopback(u.Hostname()) && len(canonical) <= maxWebURLBytes
 }
 
-// isNoURLRune reports whether RFC 3986 leaves a character out of every part. Browsers take a backslash
-// for a slash, which would move the end of the host.
+// isNoURLRune reports whether RFC 3986 allows a character in no part of a URL. Browsers read a backslash
+// as a slash, which would move the end of the host.
 func isNoURLRune(r rune) bool {
 	return unicode.IsSpace(r) || strings.ContainsRune("\"<>\\^`{|}", r)
 }
 
-// percentEncode encodes what is not ASCII. In a host it makes no valid name.
+// percentEncode encodes the bytes that are not ASCII. A host with such a byte is then no valid name.
 func percentEncode(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -134,14 +133,14 @@ func percentEncode(s string) string {
 	return b.String()
 }
 
-// escapesAreSafe reports whether all escapes are whole and none hides a control
-// character. url.Parse looks at those of the path alone.
+// escapesAreSafe reports whether all escapes are complete and none is a control character. url.Parse
+// checks only those of the path.
 func escapesAreSafe(s string) bool {
 	decoded, err := url.PathUnescape(s)
 	return err == nil && !strings.ContainsFunc(decoded, func(r rune) bool { return r < ' ' || r == 0x7F })
 }
 
-// isWebHost compares the whole with the name to reject an empty port too ("host:").
+// isWebHost reports whether a URL has a DNS name and an allowed port. It rejects an empty port ("host:").
 func isWebHost(u *url.URL) bool {
 	host := u.Hostname()
 	switch u.Port() {
@@ -171,7 +170,8 @@ func ParseLanguage(s string) (string, bool) {
 	return tag.String(), true
 }
 
-// isUnspecific reads the raw subtags: Tag.Base would guess English for "und".
+// isUnspecific reports whether a tag is undetermined or for private use. It reads the raw subtags because
+// Tag.Base guesses English for "und".
 func isUnspecific(tag language.Tag) bool {
 	base, script, region := tag.Raw()
 	_, extension := tag.Extension('x')

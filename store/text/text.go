@@ -17,15 +17,14 @@ const (
 	keycapFrame = '\u20E3' // COMBINING ENCLOSING KEYCAP
 )
 
-// Eight is what a full Tibetan stack needs, the longest that a living script
-// writes; longer runs only serve to smear a text over its neighbours.
+// maxMarksInRow limits nonspacing marks in a row. Tibetan needs eight, more than any other living script;
+// longer runs only cover the text around them.
 const maxMarksInRow = 8
 
-// forbiddenRunes may stand in no text, whatever is beside them: controls, what
-// is not meant for interchange, and what shows nothing or reorders the rest.
-// That covers every Default_Ignorable_Code_Point but those which runeContext
-// judges by their place. Unassigned characters are otherwise accepted: refusing
-// them would refuse each new year's emoji.
+// forbiddenRunes are forbidden in every context: controls, noncharacters and private use, and characters
+// that are invisible or reorder others. They include every Default_Ignorable_Code_Point except those that
+// runeContext allows in some contexts. Other unassigned characters are allowed, as new emoji appear every
+// year.
 var forbiddenRunes = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x0000, Hi: 0x001F, Stride: 1}, // controls
@@ -60,10 +59,10 @@ var forbiddenRunes = &unicode.RangeTable{
 	},
 }
 
-// pictographs take a text or emoji style and join with ZWJ. Whole symbol
+// pictographs have a text and an emoji style, and join with ZWJ. Whole symbol
 // blocks, since the exact property would have to follow each Unicode version;
 // without regional indicators (1F1E6 to 1F1FF), which only ever form pairs.
-// Skin tones are inside: they stand before a joiner just as their base does.
+// Skin tones are inside: they precede a joiner like their base.
 var pictographs = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x00A9, Hi: 0x00A9, Stride: 1},
@@ -90,7 +89,7 @@ var pictographs = &unicode.RangeTable{
 	},
 }
 
-// joiningScripts write with ZWJ and ZWNJ as a matter of spelling.
+// joiningScripts use ZWJ and ZWNJ in their spelling.
 var joiningScripts = []*unicode.RangeTable{
 	unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Mandaic, unicode.Mongolian,
 	unicode.Phags_Pa, unicode.Adlam, unicode.Hanifi_Rohingya,
@@ -99,9 +98,8 @@ var joiningScripts = []*unicode.RangeTable{
 	unicode.Khmer, unicode.Myanmar,
 }
 
-// Normalize returns s as it is stored and measured: NFC, CR LF turned into
-// LF, surrounding white space trimmed. It refuses nothing: the checks come
-// after it, and so does the limit on length. Applied twice it changes nothing more.
+// Normalize returns s as it is stored and measured: in NFC, with LF for CR LF, without surrounding white
+// space. Checks and limits apply to the result. It is idempotent.
 func Normalize(s string) string {
 	return strings.TrimSpace(newlines.ReplaceAllLiteralString(norm.NFC.String(s), "\n"))
 }
@@ -109,8 +107,8 @@ func Normalize(s string) string {
 // newlines matches every CR right before a LF. A lone one stays, and is rejected later.
 var newlines = regexp.MustCompile(`\r+\n`)
 
-// CheckLine reports whether s, normalised, may be stored in a one-line field.
-// If not, the fault is forbidden_character. The empty text passes.
+// CheckLine reports whether a normalized text may be stored in a one-line field. If not, the error is
+// forbidden_character. It accepts the empty text.
 func CheckLine(s string) bool { return runesAllowed(s, false) }
 
 // CheckLines is CheckLine for multi-line fields: newline and tab are allowed too.
@@ -121,7 +119,7 @@ func runesAllowed(s string, multiLine bool) bool {
 	for i := 0; i < len(s); {
 		r, size := rune(s[i]), 1
 		if r >= utf8.RuneSelf {
-			// Invalid UTF-8 gives U+FFFD, which is refused.
+			// Invalid UTF-8 gives U+FFFD, which is forbidden.
 			r, size = utf8.DecodeRuneInString(s[i:])
 		}
 		i += size
@@ -135,7 +133,7 @@ func runesAllowed(s string, multiLine bool) bool {
 	return true
 }
 
-// isPlain is the fast path: printable ASCII, common Han and Hangul need no table.
+// isPlain is a fast path for printable ASCII, common Han and Hangul.
 func isPlain(r rune) bool {
 	return r >= ' ' && r <= '~' || r >= 0x4E00 && r <= 0x9FFF || r >= 0xAC00 && r <= 0xD7A3
 }
@@ -144,14 +142,14 @@ func isForbidden(r rune) bool {
 	return r&0xFFFE == 0xFFFE || unicode.Is(forbiddenRunes, r)
 }
 
-// runeContext is what the characters so far mean for the next one.
+// runeContext holds what the rules need to know of the characters before the next one.
 type runeContext struct {
 	base  rune // the last one that is no mark, joiner or selector
 	last  rune // the very last one
 	marks int  // nonspacing marks since base
 }
 
-// accept reports whether r may follow, with rest behind it, and moves past r.
+// accept reports whether r may follow, before rest, and adds r to the context.
 func (c *runeContext) accept(r rune, rest string) bool {
 	defer func() { c.last = r }()
 	switch {
@@ -173,8 +171,8 @@ func (c *runeContext) accept(r rune, rest string) bool {
 	return true
 }
 
-// mayJoin reports whether ZWJ or ZWNJ has an effect between c.last and next, so
-// that no text hides one that cannot be seen. The first two cases are those of
+// mayJoin reports whether ZWJ or ZWNJ has an effect between c.last and next; without one it would be
+// invisible. The first two cases are those of
 // emoji sequences and of RFC 5892 (CONTEXTJ); the third is wider than its rule
 // A.1: Bengali writes ZWJ before the virama, and Persian puts its endings to
 // digits and foreign names with ZWNJ.
@@ -197,9 +195,9 @@ func isKeycapKey(r rune) bool {
 	return r >= '0' && r <= '9' || r == '#' || r == '*'
 }
 
-// isHanSelector: standardised variants and the ideographic ones. The registry
-// of the latter gives no character more than about thirty; the second half of
-// the block and more would only be room to hide bytes in.
+// isHanSelector reports whether a character selects a standardized or an ideographic variant. The
+// registry of the latter has about thirty for a character at most; the rest of the block would only serve
+// to hide bytes.
 func isHanSelector(r rune) bool {
 	return r >= 0xFE00 && r <= 0xFE0D || r >= 0xE0100 && r <= 0xE013F
 }
@@ -208,7 +206,7 @@ func isMongolianSelector(r rune) bool {
 	return r >= 0x180B && r <= 0x180D || r == 0x180F
 }
 
-// firstRune returns U+FFFD, which no rule asks for, at the end of the text.
+// firstRune returns the first character; U+FFFD, which matches no rule, for the empty text.
 func firstRune(s string) rune {
 	r, _ := utf8.DecodeRuneInString(s)
 	return r

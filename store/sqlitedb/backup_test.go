@@ -32,9 +32,9 @@ func TestBackup_IsPrivateAndWhole(t *testing.T) {
 	}
 }
 
-// TestBackup_OfADamagedDatabaseFails: what cannot be read as a whole gets no name
+// TestBackup_RejectsDamagedDatabase: what cannot be read as a whole gets no name
 // that somebody would trust.
-func TestBackup_OfADamagedDatabaseFails(t *testing.T) {
+func TestBackup_RejectsDamagedDatabase(t *testing.T) {
 	d := newDB(t)
 	d.addMany()
 	d.stop()
@@ -56,7 +56,7 @@ func TestBackup_OfADamagedDatabaseFails(t *testing.T) {
 	}
 }
 
-func TestBackup_TakesNoNameOfTheDatabase(t *testing.T) {
+func TestBackup_RejectsNamesOfDatabase(t *testing.T) {
 	d := newDB(t)
 	for _, suffix := range []string{"", "-journal", "-wal", "-shm", ".lock"} {
 		if _, err := Backup(context.Background(), d.path, d.path+suffix, testFormat); err == nil {
@@ -66,8 +66,8 @@ func TestBackup_TakesNoNameOfTheDatabase(t *testing.T) {
 	d.add("tide-reader")
 }
 
-// TestBackup_OneOfManyTakesAName: the others are told, and leave nothing behind.
-func TestBackup_OneOfManyTakesAName(t *testing.T) {
+// TestBackup_OnlyOneGetsTheName: the others are told, and leave nothing behind.
+func TestBackup_OnlyOneGetsTheName(t *testing.T) {
 	d := newDB(t)
 	to := filepath.Join(t.TempDir(), "copy.db")
 	made := make(chan error)
@@ -87,8 +87,8 @@ func TestBackup_OneOfManyTakesAName(t *testing.T) {
 	}
 }
 
-// TestBackup_LeavesADamagedFileAsItIs: with its log, of which more may be saved by hand.
-func TestBackup_LeavesADamagedFileAsItIs(t *testing.T) {
+// TestBackup_LeavesDamagedFileAsItIs: with its log, of which more may be saved by hand.
+func TestBackup_LeavesDamagedFileAsItIs(t *testing.T) {
 	d := newDB(t)
 	d.addMany()
 	d.stop() // which folds the log into the file

@@ -38,7 +38,7 @@ func TestLock_IsHeldByOneProcess(t *testing.T) {
 	}
 }
 
-func TestLock_OfADatabaseThatIsGone(t *testing.T) {
+func TestLock_RejectsMissingDatabase(t *testing.T) {
 	for name, leave := range map[string]func(path string) error{
 		"gone":  os.Remove,
 		"empty": func(path string) error { return os.Truncate(path, 0) },
@@ -60,9 +60,9 @@ func TestLock_OfADatabaseThatIsGone(t *testing.T) {
 	}
 }
 
-// TestLock_OfALinkToNothing: where the disk that it leads to is not there, nothing is begun in
+// TestLock_FollowsLinkToMissingFile: where the disk that it leads to is not there, nothing is begun in
 // its place; else the database is begun where it leads.
-func TestLock_OfALinkToNothing(t *testing.T) {
+func TestLock_FollowsLinkToMissingFile(t *testing.T) {
 	folder := t.TempDir()
 	disk, between, link := filepath.Join(folder, "disk"), filepath.Join(folder, "between.db"), filepath.Join(folder, "link.db")
 	if err := errors.Join(os.Symlink(filepath.Join("disk", "callbook.db"), between), os.Symlink("between.db", link)); err != nil {
@@ -88,7 +88,7 @@ func TestLock_OfALinkToNothing(t *testing.T) {
 	}
 }
 
-func TestLock_LeavesNoFileWithoutADatabase(t *testing.T) {
+func TestLock_RemovesItsFileWithoutDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	lock, err := AcquireLock(path)
 	if err != nil {
@@ -102,8 +102,8 @@ func TestLock_LeavesNoFileWithoutADatabase(t *testing.T) {
 	}
 }
 
-// TestLock_OfALogWithoutItsDatabase: SQLite would delete it and begin anew.
-func TestLock_OfALogWithoutItsDatabase(t *testing.T) {
+// TestLock_RejectsLogWithoutDatabase: SQLite would delete it and begin anew.
+func TestLock_RejectsLogWithoutDatabase(t *testing.T) {
 	d := newDB(t)
 	d.add("word")
 	crashed := d.crash()
@@ -113,9 +113,9 @@ func TestLock_OfALogWithoutItsDatabase(t *testing.T) {
 	}
 }
 
-// TestLock_KeptStays: a database that is moved away meanwhile must not be begun
+// TestLock_StaysOnceKept: a database that is moved away meanwhile must not be begun
 // anew by the next start.
-func TestLock_KeptStays(t *testing.T) {
+func TestLock_StaysOnceKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	lock, err := AcquireLock(path)
 	if err != nil {

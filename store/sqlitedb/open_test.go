@@ -73,8 +73,8 @@ func TestOpen_SetsPragmas(t *testing.T) {
 	}
 }
 
-// TestCheckPragmas_RejectsWhatSQLiteIgnores: SQLite ignores what it does not know.
-func TestCheckPragmas_RejectsWhatSQLiteIgnores(t *testing.T) {
+// TestCheckPragmas_RejectsIgnoredPragmas: SQLite ignores what it does not know.
+func TestCheckPragmas_RejectsIgnoredPragmas(t *testing.T) {
 	d := newDB(t)
 	for _, name := range []string{"synchronous", "no_such_pragma"} {
 		err := checkPragmas(context.Background(), d.connection(readWrite, "synchronous(OFF)"), map[string]string{name: "2"})
@@ -139,9 +139,9 @@ func TestOpen_LimitsTheCaches(t *testing.T) {
 	}
 }
 
-// TestOpen_FollowsALink: its log is beside the file itself, and so is what a kill
+// TestOpen_FollowsLink: its log is beside the file itself, and so is what a kill
 // leaves.
-func TestOpen_FollowsALink(t *testing.T) {
+func TestOpen_FollowsLink(t *testing.T) {
 	d := newDB(t)
 	d.add("word")
 	crashed := d.crash()
@@ -175,9 +175,9 @@ func TestOpen_FollowsALink(t *testing.T) {
 	}
 }
 
-// TestAForeignFileIsLeftAsItIs: another program's, in each state that SQLite leaves
+// TestOpen_LeavesForeignFileAsItIs: another program's, in each state that SQLite leaves
 // one in. What is another's may be in use.
-func TestAForeignFileIsLeftAsItIs(t *testing.T) {
+func TestOpen_LeavesForeignFileAsItIs(t *testing.T) {
 	make := func(journal string, crash bool) func(path string) error {
 		return func(path string) error {
 			from := filepath.Join(t.TempDir(), "foreign.db")

@@ -31,7 +31,7 @@ func TestRead_WaitsForAConnection(t *testing.T) {
 	wantError(t, "without a connection and an end", get(ctx), ErrBusy)
 }
 
-func TestRead_FailsAfterTheEnd(t *testing.T) {
+func TestRead_FailsAfterClose(t *testing.T) {
 	d := newDB(t)
 	d.stop()
 	var n int

@@ -37,7 +37,7 @@ func TestRestore_BringsBackExactlyTheBackup(t *testing.T) {
 	}
 }
 
-func TestRestore_RejectsWhatIsNoBackup(t *testing.T) {
+func TestRestore_RejectsOtherFiles(t *testing.T) {
 	d := newDB(t)
 	d.add("tide-reader")
 	folder := t.TempDir()
@@ -89,9 +89,9 @@ func TestRestore_RejectsWhatIsNoBackup(t *testing.T) {
 	}
 }
 
-// TestRestore_ThatFailsChangesNothing: neither what is there, nor what tells that
+// TestRestore_ChangesNothingIfItFails: neither what is there, nor what tells that
 // something was.
-func TestRestore_ThatFailsChangesNothing(t *testing.T) {
+func TestRestore_ChangesNothingIfItFails(t *testing.T) {
 	d := newDB(t)
 	d.add("tide-reader")
 	ctx, folder := context.Background(), t.TempDir()
@@ -125,8 +125,8 @@ func TestRestore_ThatFailsChangesNothing(t *testing.T) {
 	}
 }
 
-// TestRestore_ThatFailsHalfwayReturnsWhatItKept: the database has left its name by then.
-func TestRestore_ThatFailsHalfwayReturnsWhatItKept(t *testing.T) {
+// TestRestore_ReturnsOldFileIfItFailsHalfway: the database has left its name by then.
+func TestRestore_ReturnsOldFileIfItFailsHalfway(t *testing.T) {
 	d := newDB(t)
 	d.add("tide-reader")
 	copied := filepath.Join(t.TempDir(), "copy.db")

@@ -63,9 +63,9 @@ func TestSchedule_MakesCopiesByTheClock(t *testing.T) {
 	}
 }
 
-// TestSchedule_KeepsGoodCopiesOfABadDatabase: once the database cannot be copied any more, the last
+// TestSchedule_KeepsGoodCopiesOfDamagedDatabase: once the database cannot be copied any more, the last
 // good copies stay.
-func TestSchedule_KeepsGoodCopiesOfABadDatabase(t *testing.T) {
+func TestSchedule_KeepsGoodCopiesOfDamagedDatabase(t *testing.T) {
 	d := newDB(t)
 	b := Schedule{Path: d.path, Folder: t.TempDir(), Every: day, Keep: 1}
 	name, err := b.Run(context.Background(), testStart, backup)
@@ -119,8 +119,8 @@ func TestSchedule_RemovesOnlyItsOwnDrafts(t *testing.T) {
 	}
 }
 
-// TestSchedule_IgnoresACopyOfATimeToCome: a clock ran ahead when it was made.
-func TestSchedule_IgnoresACopyOfATimeToCome(t *testing.T) {
+// TestSchedule_IgnoresCopyFromTheFuture: a clock ran ahead when it was made.
+func TestSchedule_IgnoresCopyFromTheFuture(t *testing.T) {
 	folder, now := t.TempDir(), time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	b := Schedule{Folder: folder}
 	for _, name := range []string{"callbook-20990101T000000Z.db", "callbook-20261119T093000Z.db"} {

@@ -96,7 +96,7 @@ func TestWrite_ReturnsAfterTheCommit(t *testing.T) {
 	}
 }
 
-func TestWrite_ThatFailsTakesNoOtherWithIt(t *testing.T) {
+func TestWrite_FailsAlone(t *testing.T) {
 	errOwn := errors.New("its own error")
 	for name, tt := range map[string]struct {
 		fn   func(*Tx) error
@@ -240,7 +240,7 @@ func TestTryWrite_StoresOrDrops(t *testing.T) {
 	}
 }
 
-func TestClose_FinishesWhatWaits(t *testing.T) {
+func TestClose_FinishesWaitingWrites(t *testing.T) {
 	d := newDB(t)
 	release := d.hold()
 	waiting := d.queue(context.Background(), addWord("waiting"))
@@ -322,8 +322,8 @@ func TestWrite_BatchWaitsOnceForAnotherProgram(t *testing.T) {
 	wantError(t, "afterwards", d.Write(context.Background(), addWord("b")), nil)
 }
 
-// TestWrite_WhoseCommitFailsInvalidates: nobody can tell whether it is stored.
-func TestWrite_WhoseCommitFailsInvalidates(t *testing.T) {
+// TestWrite_InvalidatesIfTheCommitFails: nobody can tell whether it is stored.
+func TestWrite_InvalidatesIfTheCommitFails(t *testing.T) {
 	errCommit := errors.New("the commit fails")
 	for _, persisted := range []bool{false, true} {
 		var failing atomic.Bool
@@ -354,8 +354,8 @@ func TestWrite_WhoseCommitFailsInvalidates(t *testing.T) {
 	}
 }
 
-// TestWriter_NoticesWhatAnotherProcessWrites within a second, with nothing to do.
-func TestWriter_NoticesWhatAnotherProcessWrites(t *testing.T) {
+// TestWriter_NoticesWritesOfAnotherProcess within a second, with nothing to do.
+func TestWriter_NoticesWritesOfAnotherProcess(t *testing.T) {
 	invalidated := make(chan struct{}, 10)
 	d := newDB(t, func(o *Options) { o.Hooks.Invalidate = func() { invalidated <- struct{}{} } })
 	d.add("own")

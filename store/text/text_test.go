@@ -54,7 +54,7 @@ func encode(r rune) string {
 	return string(r)
 }
 
-func TestEveryCodePointBetweenLetters(t *testing.T) {
+func TestCheckLine_EveryCodePointBetweenLetters(t *testing.T) {
 	oneLine, multiLine := map[string]int{}, map[string]int{}
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		s := "x" + encode(r) + "x"
@@ -80,7 +80,7 @@ func TestEveryCodePointBetweenLetters(t *testing.T) {
 }
 
 // The characters that depend on their place, each tried after every code point.
-func TestEveryCodePointBeforeSelectorOrJoiner(t *testing.T) {
+func TestCheckLine_EveryCodePointBeforeSelectorOrJoiner(t *testing.T) {
 	tests := []struct {
 		name, after string
 		want        int
@@ -108,7 +108,7 @@ func TestEveryCodePointBeforeSelectorOrJoiner(t *testing.T) {
 	}
 }
 
-func TestTextAccepted(t *testing.T) {
+func TestCheckLine_Accepts(t *testing.T) {
 	tests := map[string]string{
 		"empty":                              "",
 		"ASCII":                              "I'm <b>, \"quoted\" & 100% ~ok~ \\",
@@ -174,7 +174,7 @@ func TestTextAccepted(t *testing.T) {
 	}
 }
 
-func TestTextRefused(t *testing.T) {
+func TestCheckLine_Rejects(t *testing.T) {
 	tests := map[string]string{
 		"NUL":                                 "a\x00b",
 		"escape":                              "\x1B[31mred",
@@ -252,7 +252,7 @@ func TestTextRefused(t *testing.T) {
 	}
 }
 
-func TestNewlineAndTabOnlyInLines(t *testing.T) {
+func TestCheckLines_AllowsNewlineAndTab(t *testing.T) {
 	for _, s := range []string{"a\nb", "a\tb", "\n", "👩\n"} {
 		if CheckLine(s) || !CheckLines(s) {
 			t.Errorf("%q: one line %v, lines %v; want false, true", s, CheckLine(s), CheckLines(s))
@@ -289,7 +289,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-func TestRefusedRunesAreSorted(t *testing.T) {
+func TestForbiddenRunes_AreSorted(t *testing.T) {
 	for _, table := range []*unicode.RangeTable{forbiddenRunes, pictographs} {
 		last := rune(-1)
 		check := func(lo, hi rune) {

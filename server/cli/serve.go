@@ -16,6 +16,7 @@ import (
 	"callbook/server/documents"
 	"callbook/server/middleware"
 	"callbook/store"
+	"callbook/store/durable"
 	"callbook/store/sqlitedb"
 )
 
@@ -168,7 +169,10 @@ const progressPeriod = 10 * time.Second
 // openStore opens the database, and logs its creation, upgrade and durability.
 func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o store.Options) (*store.Store, error) {
 	if c.BackupDir != "" {
-		if err := sqlitedb.MakeFolder(c.BackupDir); err != nil {
+		if err := durable.MakeFolder(c.BackupDir); err != nil {
+			if errors.Is(err, syscall.EIO) {
+				err = fmt.Errorf("%w: %w", sqlitedb.ErrDisk, err)
+			}
 			return nil, fmt.Errorf("create the folder of --backup-dir: %w", err)
 		}
 	}

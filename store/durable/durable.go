@@ -1,8 +1,10 @@
-// Package durable writes files that survive a power cut.
+// Package durable writes files and creates folders that survive a power cut.
 package durable
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,17 +18,63 @@ func WriteFile(name string, data []byte) error {
 		return err
 	}
 	_, err = draft.Write(data)
-	if err == nil {
-		err = draft.Sync()
-	}
-	err = errors.Join(err, draft.Close())
-	if err == nil {
-		err = os.Rename(draft.Name(), name)
+	if err = errors.Join(err, draft.Close()); err == nil {
+		err = Replace(draft.Name(), name)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(draft.Name()))
+		_ = os.Remove(draft.Name())
+	}
+	return err
+}
+
+// Replace renames a finished file, in place of any file of that name. After a crash the name holds the
+// old file or all of the new one.
+func Replace(draft, name string) error { return publish(draft, name, os.Rename) }
+
+// Create is Replace for a name that must be free: it returns [fs.ErrExist] if there is a file. On a disk
+// without links, a file that another program creates at the same moment is lost.
+func Create(draft, name string) error {
+	return publish(draft, name, func(draft, name string) error {
+		err := os.Link(draft, name)
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			return err
+		case err != nil:
+			return os.Rename(draft, name)
+		}
+		return os.Remove(draft)
+	})
+}
+
+func publish(draft, name string, rename func(draft, name string) error) error {
+	f, err := os.OpenFile(draft, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := rename(draft, name); err != nil {
+		return err
 	}
 	return SyncFolder(filepath.Dir(name))
+}
+
+// MakeFolder creates a folder and its parents where they are missing, readable by their owner only.
+func MakeFolder(name string) error {
+	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		return os.MkdirAll(name, 0o700) // returns an error for a file of that name
+	}
+	if err := MakeFolder(filepath.Dir(name)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(name, 0o700); err != nil {
+		return err
+	}
+	if err := SyncFolder(filepath.Dir(name)); err != nil {
+		return fmt.Errorf("sync %s: %w", filepath.Dir(name), err)
+	}
+	return nil
 }
 
 // SyncFolder makes the names in a folder survive a power cut. Windows cannot, and need not.

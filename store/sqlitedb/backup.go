@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"callbook/store/durable"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -49,7 +52,10 @@ func Backup(ctx context.Context, path, to string, f Format) (info Info, err erro
 	if info, err = f.verify(ctx, draft.Name(), immutable); err != nil {
 		return info, fmt.Errorf("check the copy of %s: %w", path, err)
 	}
-	return info, publish(draft.Name(), to, link)
+	if err = durable.Create(draft.Name(), to); errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%w: %s", ErrExists, to)
+	}
+	return info, err
 }
 
 // isOwnName reports whether a name belongs to a database's own files.

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 
+	"callbook/store/durable"
+
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
@@ -191,7 +193,7 @@ func keepCopy(ctx context.Context, o *Options, u upgrade) (name string, err erro
 	if _, err := o.Format.verify(ctx, draft, immutable); err != nil {
 		return "", fmt.Errorf("check the copy from before the upgrade: %w", err)
 	}
-	return name, publish(draft, name, os.Rename)
+	return name, durable.Replace(draft, name)
 }
 
 // copyDraft makes a copy of a database that only its owner may read.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"callbook/store/durable"
+
 	"github.com/jmoiron/sqlx"
 )
 
@@ -104,7 +106,7 @@ func create(ctx context.Context, o *Options) error {
 	})); err != nil {
 		return err
 	}
-	return publish(draft, o.Path, os.Rename)
+	return durable.Replace(draft, o.Path)
 }
 
 // pageSize is that of every database: SQLite's own default.

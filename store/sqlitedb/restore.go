@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"callbook/store/durable"
+
 	"github.com/gofrs/flock"
 )
 
@@ -31,7 +33,7 @@ func Restore(ctx context.Context, backup, path string, now time.Time, f Format) 
 	if kept, err = moveAside(path, now); err != nil {
 		return info, kept, fmt.Errorf("set aside %s: %w", path, err)
 	}
-	return info, kept, publish(draft, path, os.Rename)
+	return info, kept, durable.Replace(draft, path)
 }
 
 // checkBackup rejects a file that is no copy: another kind of file, the database itself,
@@ -100,7 +102,7 @@ func moveAside(path string, now time.Time) (kept string, err error) {
 		found = kept
 		// One after the other on the disk, too: a power cut must leave neither a database
 		// without its log nor a log beside another database.
-		if err := syncFolder(path); err != nil {
+		if err := durable.SyncFolder(filepath.Dir(path)); err != nil {
 			return found, err
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"callbook/store/backup"
 	"callbook/store/domain"
 )
 
@@ -119,14 +118,14 @@ func (s *Server) backUp(ctx context.Context) error {
 	if s.options.Backups.Folder == "" || now.UnixMilli() < s.nextBackupTry.Load() {
 		return nil
 	}
-	name, contents, err := backup.RunSchedule(ctx, s.options.Backups, now)
+	name, contents, err := s.options.Backups.Run(ctx, now)
 	if err != nil {
 		s.nextBackupTry.Store(now.Add(backupRetry).UnixMilli())
 	}
 	if name != "" {
 		s.options.Log.Info().Str("file", name).Int("agents", contents.Agents).Int64("bytes", contents.Bytes).Msg("wrote a backup")
 	}
-	if newest, newestErr := s.options.Backups.Newest(now); newestErr == nil && !newest.IsZero() {
+	if _, newest, newestErr := s.options.Backups.Newest(now); newestErr == nil && !newest.IsZero() {
 		s.newestBackup.Store(new(domain.Time(newest.UnixMilli())))
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"callbook/store/backup"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
@@ -134,7 +135,7 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 	s := newSite(t)
 	s.agent("tide-reader")
 	folder := filepath.Join(t.TempDir(), "copies")
-	s.server.options.Backups = sqlitedb.Schedule{Path: s.path, Folder: folder, Every: domain.Day, Keep: 7}
+	s.server.options.Backups = backup.Schedule{Path: s.path, Folder: folder, Every: domain.Day, Keep: 7}
 	copies := func(want int) {
 		t.Helper()
 		if entries, _ := os.ReadDir(folder); len(entries) != want {

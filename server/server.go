@@ -70,6 +70,7 @@ import (
 	"callbook/server/ratelimit"
 	"callbook/server/web"
 	"callbook/store"
+	"callbook/store/backup"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
@@ -87,7 +88,7 @@ type Options struct {
 	Contact        string                                 // of the operator, as documents.ParseContact returns it; empty: the home page names it
 	MCPOrigins     []string                               // from ParseMCPOrigins; their pages may use the MCP endpoint, like those of the site
 	Settings       string                                 // reference of the settings of the program in Markdown, for the manual
-	Backups        sqlitedb.Schedule                      // of the database; without a folder: none
+	Backups        backup.Schedule                        // of the database; without a folder: none
 	Wrap           func(routes http.Handler) http.Handler // middleware behind the request log; nil: none
 	Uncrawled      []string                               // further paths that robots.txt disallows
 }

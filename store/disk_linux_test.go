@@ -16,7 +16,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/backup"
-	"callbook/store/sqlitedb"
 )
 
 // TestStore_KeepsSQLitesLocks: the system takes away all locks that a process holds
@@ -48,7 +47,7 @@ func TestStore_KeepsSQLitesLocks(t *testing.T) {
 			return nil
 		}},
 		{"a scheduled backup", func() error {
-			_, _, err := backup.RunSchedule(ctx, sqlitedb.Schedule{Path: s.path, Folder: folder, Every: time.Hour, Keep: 1}, s.Now())
+			_, _, err := backup.Schedule{Path: s.path, Folder: folder, Every: time.Hour, Keep: 1}.Run(ctx, s.Now())
 			return err
 		}},
 		{"readiness", func() error { _, err := s.Ready(ctx); return err }},

@@ -250,7 +250,7 @@ func (c *checkCommand) checkCopies(f *findings) {
 		f.note(subject, "the service makes none: set --backup-dir to a folder on another disk")
 		return
 	}
-	newest, err := c.schedule(c.DB).Newest(time.Now())
+	_, newest, err := c.schedule(c.DB).Newest(time.Now())
 	denied := sqlitedb.MayWrite(c.BackupDir)
 	switch age := time.Since(newest); {
 	case errors.Is(err, os.ErrNotExist):

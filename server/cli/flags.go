@@ -14,8 +14,8 @@ import (
 
 	"callbook/server/mail"
 	"callbook/server/ratelimit"
+	"callbook/store/backup"
 	"callbook/store/domain"
-	"callbook/store/sqlitedb"
 )
 
 // databaseFlags select the directory of a command.
@@ -134,8 +134,8 @@ type backupFlags struct {
 	BackupKeep  int           `default:"7" help:"Number of scheduled backups to keep."`
 }
 
-func (f backupFlags) schedule(db string) sqlitedb.Schedule {
-	return sqlitedb.Schedule{Path: db, Folder: f.BackupDir, Every: f.BackupEvery, Keep: f.BackupKeep}
+func (f backupFlags) schedule(db string) backup.Schedule {
+	return backup.Schedule{Path: db, Folder: f.BackupDir, Every: f.BackupEvery, Keep: f.BackupKeep}
 }
 
 func (f backupFlags) check() error {

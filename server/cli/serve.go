@@ -156,7 +156,7 @@ func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
 	if err != nil {
 		return nil, c.withNextStep(err)
 	}
-	if c.schedule(c.DB).NewestName(time.Now()) != "" && !sqlitedb.Exists(c.DB) {
+	if newest, _, _ := c.schedule(c.DB).Newest(time.Now()); newest != "" && !sqlitedb.Exists(c.DB) {
 		lock.Release()
 		return nil, c.withNextStep(fmt.Errorf("%w, but there are backups of it in %s: to start with a new database, move them away", sqlitedb.ErrGone, c.BackupDir))
 	}

@@ -70,5 +70,6 @@ func (c *serveCommand) withNextStep(err error) error {
 
 // restoreCommandLine returns the command that restores the newest backup.
 func (c *serveCommand) restoreCommandLine() string {
-	return fmt.Sprintf("callbook restore %s --db %s", cmp.Or(c.schedule(c.DB).NewestName(time.Now()), "COPY"), c.DB)
+	newest, _, _ := c.schedule(c.DB).Newest(time.Now())
+	return fmt.Sprintf("callbook restore %s --db %s", cmp.Or(newest, "COPY"), c.DB)
 }

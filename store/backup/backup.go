@@ -1,4 +1,4 @@
-// Package backup makes, checks and restores backups of a directory, and counts what they
+// Package backup makes, schedules, checks and restores backups of a directory, and counts what they
 // contain. It does with package sqlitedb what the operator's commands need.
 package backup
 
@@ -44,16 +44,6 @@ func (c *Contents) count(f func(sqlitedb.Format) (sqlitedb.Info, error)) error {
 func Make(ctx context.Context, path, to string) (c Contents, err error) {
 	err = c.count(func(f sqlitedb.Format) (sqlitedb.Info, error) { return sqlitedb.Backup(ctx, path, to, f) })
 	return c, err
-}
-
-// RunSchedule makes the next scheduled backup if it is due, and returns its name; empty if it was not
-// due.
-func RunSchedule(ctx context.Context, schedule sqlitedb.Schedule, now time.Time) (name string, c Contents, err error) {
-	name, err = schedule.Run(ctx, now, func(ctx context.Context, path, to string) (err error) {
-		c, err = Make(ctx, path, to)
-		return err
-	})
-	return name, c, err
 }
 
 // Restore is sqlitedb.Restore for a directory.

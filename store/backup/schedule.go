@@ -1,0 +1,104 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"callbook/store/sqlitedb"
+)
+
+// Schedule configures scheduled backups.
+type Schedule struct {
+	Path   string        // of the database
+	Folder string        // for the backups; there are none if it is empty
+	Every  time.Duration // between two backups
+	Keep   int           // number of backups that stay; at least 1
+}
+
+// scheduledName is the name of a backup, with its time, so that names sort by age.
+const scheduledName = "callbook-20060102T150405Z.db"
+
+// Run makes the next backup if it is due, and returns its name; empty if it was not due. It deletes older
+// ones only after that, so that the last good backup of a damaged database stays. The time in the name of a
+// backup counts, not that of the file.
+func (b Schedule) Run(ctx context.Context, now time.Time) (name string, c Contents, err error) {
+	made, err := b.list(now)
+	if err != nil {
+		return "", c, err
+	}
+	if err := b.removeDrafts(); err != nil {
+		return "", c, err
+	}
+	if n := len(made); n > 0 && now.Sub(made[n-1]) < b.Every {
+		return "", c, nil
+	}
+	name = b.nameAt(now)
+	if c, err = Make(ctx, b.Path, name); err != nil {
+		return "", c, err
+	}
+	var errs []error
+	for i := range len(made) + 1 - max(b.Keep, 1) {
+		errs = append(errs, os.Remove(b.nameAt(made[i])))
+	}
+	return name, c, errors.Join(errs...)
+}
+
+// removeDrafts removes the unfinished backups of a program that was killed.
+func (b Schedule) removeDrafts() error {
+	entries, err := os.ReadDir(b.Folder)
+	for _, entry := range entries {
+		of, found := strings.CutPrefix(entry.Name(), ".")
+		at := strings.LastIndexByte(of, '.')
+		if _, notOurs := time.Parse(scheduledName, of[:max(at, 0)]); found && notOurs == nil {
+			err = errors.Join(err, os.Remove(filepath.Join(b.Folder, entry.Name())))
+		}
+	}
+	return err
+}
+
+// Newest returns the newest backup that is not from the future, and when it was made; zero values if there is
+// none.
+func (b Schedule) Newest(now time.Time) (name string, made time.Time, err error) {
+	if b.Folder == "" {
+		return "", made, nil
+	}
+	all, err := b.list(now)
+	if err != nil || len(all) == 0 {
+		return "", made, err
+	}
+	made = all[len(all)-1]
+	return b.nameAt(made), made, nil
+}
+
+// Owns reports whether a file is a scheduled backup, by its folder and name.
+func (b Schedule) Owns(path string) bool {
+	path = sqlitedb.FileOf(path)
+	_, err := time.Parse(scheduledName, filepath.Base(path))
+	in, inErr := os.Stat(filepath.Dir(path))
+	folder, folderErr := os.Stat(b.Folder)
+	return errors.Join(err, inErr, folderErr) == nil && os.SameFile(in, folder)
+}
+
+// nameAt returns the name of a backup by its time.
+func (b Schedule) nameAt(made time.Time) string {
+	return filepath.Join(b.Folder, made.UTC().Format(scheduledName))
+}
+
+// list returns the times of the backups, the oldest first, without those after now, which were made while
+// the clock ran ahead.
+func (b Schedule) list(now time.Time) (made []time.Time, err error) {
+	entries, err := os.ReadDir(b.Folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries { // sorted by name
+		if at, err := time.Parse(scheduledName, entry.Name()); err == nil && !at.After(now) {
+			made = append(made, at)
+		}
+	}
+	return made, nil
+}

@@ -112,7 +112,7 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 		return served
 	}
 	file := sqlitedb.FileOf(c.DB)
-	if err := sqlitedb.MayWrite(file, filepath.Dir(file)); err != nil && !served {
+	if err := errors.Join(sqlitedb.MayWrite(file), sqlitedb.MayWrite(filepath.Dir(file))); err != nil && !served {
 		f.problem(subject, "this user cannot write to it: run the check as the user of the service, or make that user the owner of the file, its folder and the files beside it (%v)", err)
 		return served
 	}

@@ -29,8 +29,8 @@
 // After a commit the writer copies the pages of a log that has grown to the file itself. An
 // idle writer asks SQLite twice a second whether another process has written, and calls
 // [Hooks].Invalidate if so. A watcher checks each second that the files are still the ones
-// that were opened. The caller decides when to call [DB.Check], [DB.Compact],
-// [DB.TruncateLog] and [Schedule.Run].
+// that were opened. The caller decides when to call [DB.Check], [DB.Compact]
+// and [DB.TruncateLog].
 //
 // # Guarantees
 //

@@ -1,7 +1,6 @@
 package sqlitedb
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 )
@@ -11,16 +10,6 @@ type Disk struct {
 	Free    int64  // bytes that the program may still write
 	Total   int64  // bytes that it has in all
 	Network string // name of a network file system, which SQLite's locks cannot be trusted on; else empty
-}
-
-// MayWrite returns an error for each file or folder that this user may not write, without opening
-// them. On Windows it returns nil: only opening them would show it.
-func MayWrite(paths ...string) error {
-	var errs []error
-	for _, path := range paths {
-		errs = append(errs, mayWrite(path))
-	}
-	return errors.Join(errs...)
 }
 
 // leastFree is how much room a large disk should have.

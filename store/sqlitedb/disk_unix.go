@@ -5,20 +5,25 @@ package sqlitedb
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-func mayWrite(path string) error {
+// MayWrite returns an error if this user may not write a file or folder, without opening it.
+func MayWrite(path string) error {
 	if err := unix.Access(path, unix.W_OK); err != nil {
 		return &os.PathError{Op: "write", Path: path, Err: err}
 	}
 	return nil
 }
 
-// copyOwner gives a file the owner of another.
+// copyOwner gives a file the owner of a database, or of its folder if there is none.
 func copyOwner(path, like string) error {
+	if missing(like) {
+		like = filepath.Dir(like)
+	}
 	to, err := os.Stat(like)
 	if err != nil {
 		return err

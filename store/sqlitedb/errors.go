@@ -10,62 +10,32 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Temporary errors of a read or a write.
+// Errors of reads and writes. The first two are temporary.
 var (
-	// ErrBusy means that too many writes or reads wait, that another process holds the file's
-	// lock, or that a read has taken too long.
-	ErrBusy = errors.New("the database is busy")
-
-	// ErrNoSpace means that a write found no room, on the disk or below Options.MaxBytes. It is
-	// not stored.
-	ErrNoSpace = errors.New("there is no room for the write")
-)
-
-// Errors of a DB that is at its end.
-var (
+	ErrBusy    = errors.New("the database is busy")           // too many reads or writes wait, a read took too long, or another process holds the lock
+	ErrNoSpace = errors.New("there is no room for the write") // on the disk or below Options.MaxBytes; the write is not stored
 	ErrClosed  = errors.New("the store is closed")
-	ErrStopped = errors.New("the store has stopped for good") // Failure says why
+	ErrStopped = errors.New("the store has stopped for good") // Failure returns the cause
 )
 
 // Errors that stop a DB for good, or with which Open and the functions for files fail.
 var (
-	// ErrDamaged means that a file is not as SQLite wrote it.
-	ErrDamaged = errors.New("the file is damaged")
-
-	// ErrDisk means that the disk failed to store or return data.
-	ErrDisk = errors.New("the disk fails")
-
-	// ErrReplaced means that the file was moved, deleted or replaced while it was served: later
-	// writes would be in no file that anyone finds.
+	ErrDamaged  = errors.New("the file is damaged") // it is not as SQLite wrote it
+	ErrDisk     = errors.New("the disk fails")      // it did not store or return data
 	ErrReplaced = errors.New("the database was moved, deleted or replaced while it was served")
 )
 
-// Errors of Open and of the functions for files.
+// Errors of Open and of the functions for files. SQLite does not distinguish a quota from a broken
+// disk, so ErrFull can mean both.
 var (
-	// ErrFull means that the disk takes no writes, not even for opening the database. SQLite does
-	// not distinguish a quota from a broken disk.
-	ErrFull = errors.New("the disk takes no writes: it is full, over a quota, or fails (dmesg tells)")
-
-	// ErrNoRoom means that the disk has no room for an upgrade with a copy, or a compaction.
-	ErrNoRoom = errors.New("too little room on the disk")
-
-	// ErrNewerSchema means that the file was written by a newer program.
+	ErrFull        = errors.New("the disk takes no writes: it is full, over a quota, or fails (dmesg tells)")
+	ErrNoRoom      = errors.New("too little room on the disk") // for an upgrade with a copy, or a compaction
 	ErrNewerSchema = errors.New("the database was made by a newer version of callbook; start that version, or restore a backup from before the upgrade")
-
-	// ErrForeign means that the file belongs to another program.
-	ErrForeign = errors.New("this is no database of callbook: name another file")
-
-	// ErrNetworkDisk means that the file lies where other machines may write it.
+	ErrForeign     = errors.New("this is no database of callbook: name another file")
 	ErrNetworkDisk = errors.New("the database is on a network file system, where locks and syncs cannot be trusted: move it to a local disk, or give --network-disk")
-
-	// ErrLocked means that another process serves the same file.
-	ErrLocked = errors.New("another process serves this database")
-
-	// ErrGone means that the file is missing where one has been before.
-	ErrGone = errors.New("the database is gone")
-
-	// ErrExists means that a backup would take the place of a file.
-	ErrExists = errors.New("there is such a file already: give a name that is free")
+	ErrLocked      = errors.New("another process serves this database")
+	ErrGone        = errors.New("the database is gone") // though something shows that there was one
+	ErrExists      = errors.New("there is such a file already: give a name that is free")
 )
 
 // writeError returns the error of a write, as one that the caller can match, and stops db if it

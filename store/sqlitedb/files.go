@@ -40,11 +40,3 @@ func removeDrafts(path string) error {
 	}
 	return nil
 }
-
-// existingParent returns a file, or the folder that it would be in.
-func existingParent(path string) string {
-	if missing(path) {
-		return filepath.Dir(path)
-	}
-	return path
-}

@@ -82,7 +82,7 @@ func AcquireRestoreLock(path string) (*Lock, error) {
 		return AcquireRestoreLock(path)
 	}
 	if fresh {
-		_ = copyOwner(name, existingParent(path)) // the operator may be another user than the service
+		_ = copyOwner(name, path) // the operator may be another user than the service
 	}
 	// For the message of another process. On Windows no process may write a locked
 	// file; the message then names no process.

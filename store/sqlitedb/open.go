@@ -92,8 +92,8 @@ func create(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(draft)                       // gone by then unless something failed
-	_ = copyOwner(draft, existingParent(o.Path)) // an empty file may lie there for another user
+	defer os.Remove(draft)       // gone by then unless something failed
+	_ = copyOwner(draft, o.Path) // an empty file may lie there for another user
 	if err := errors.Join(f.Close(), withFile(ctx, draft, readWrite, func(file *sqlx.DB) error {
 		if err := mark(ctx, file, o.Format.ApplicationID); err != nil {
 			return err
@@ -125,7 +125,7 @@ func (db *DB) checkPlace(ctx context.Context) error {
 		return nil
 	}
 	// SQLite would open a file that it may not write for reading only.
-	if err := MayWrite(o.Path, folder); err != nil {
+	if err := errors.Join(MayWrite(o.Path), MayWrite(folder)); err != nil {
 		return permissionError(err)
 	}
 	return withFile(ctx, o.Path, unchangingMode(o.Path), func(file *sqlx.DB) error {

@@ -79,7 +79,7 @@ func copyBeside(backup, path string) (draft string, err error) {
 		return "", err
 	}
 	_, err = io.Copy(out, in)
-	return out.Name(), errors.Join(err, out.Close(), copyOwner(out.Name(), existingParent(path)))
+	return out.Name(), errors.Join(err, out.Close(), copyOwner(out.Name(), path))
 }
 
 // moveAside renames a database with its log, so that SQLite would still find both

@@ -87,23 +87,21 @@ func (db *DB) Exclusive(ctx context.Context, fn func(*sqlx.Conn) error) error {
 
 func (db *DB) submit(j *job) error {
 	j.done = make(chan struct{})
-	db.closing.RLock()
-	if db.closed {
-		db.closing.RUnlock()
-		return ErrClosed
-	}
-	err := db.writer.enqueue(j)
-	db.closing.RUnlock()
-	if err != nil {
+	if err := db.enqueue(j); err != nil {
 		return err
 	}
 	<-j.done
 	return j.err
 }
 
-func (w *writer) enqueue(j *job) error {
+func (db *DB) enqueue(j *job) error {
+	db.closing.RLock()
+	defer db.closing.RUnlock()
+	if db.closed {
+		return ErrClosed
+	}
 	select {
-	case w.jobs <- j:
+	case db.writer.jobs <- j:
 		return nil
 	default:
 	}
@@ -112,7 +110,7 @@ func (w *writer) enqueue(j *job) error {
 		timeout = time.After(queueTimeout)
 	}
 	select {
-	case w.jobs <- j:
+	case db.writer.jobs <- j:
 		return nil
 	case <-j.ctx.Done():
 		return j.ctx.Err()
@@ -213,13 +211,25 @@ func (w *writer) commit(batch []*job) {
 // transact runs a batch in one transaction and reports, beside the error, whether the commit
 // itself had started.
 func (w *writer) transact(batch []*job) (committing bool, err error) {
-	ctx, hooks := context.Background(), &w.db.options.Hooks
-	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		// An earlier commit may have failed in a way that left its transaction open.
-		return false, fmt.Errorf("begin: %w", errors.Join(err, w.rollback()))
+	if _, err = w.conn.ExecContext(context.Background(), "BEGIN IMMEDIATE"); err != nil {
+		err = fmt.Errorf("begin: %w", err)
+	} else {
+		committing, err = w.runBatch(batch)
 	}
+	if err != nil { // also where BEGIN fails: an earlier commit may have left its transaction open
+		err = errors.Join(err, w.rollback())
+	}
+	if err != nil && committing {
+		w.db.options.Hooks.Invalidate() // it may be stored all the same
+	}
+	return committing, err
+}
+
+// runBatch runs the writes of a batch in the open transaction, and commits it.
+func (w *writer) runBatch(batch []*job) (committing bool, err error) {
+	hooks := &w.db.options.Hooks
 	if err := w.pollDataVersion(); err != nil {
-		return false, errors.Join(err, w.rollback())
+		return false, err
 	}
 	tx := &Tx{writer: w}
 	hooks.Begin(tx)
@@ -227,7 +237,7 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 	for _, j := range batch {
 		j.err = w.db.writeError(w.runJob(tx, j, len(batch) > 1))
 		if errors.Is(j.err, errRolledBack) || w.db.Failure() != nil {
-			return false, errors.Join(j.err, w.rollback())
+			return false, j.err
 		}
 		if j.err == nil {
 			succeeded++
@@ -238,12 +248,10 @@ func (w *writer) transact(batch []*job) (committing bool, err error) {
 		return false, w.rollback()
 	}
 	if err := recovered(hooks.BeforeCommit); err != nil {
-		return false, errors.Join(err, w.rollback())
+		return false, err
 	}
-	if err := w.db.options.Commit(ctx, w.conn); err != nil {
-		err = errors.Join(fmt.Errorf("commit: %w", err), w.rollback())
-		hooks.Invalidate() // it may be stored all the same
-		return true, err
+	if err := w.db.options.Commit(context.Background(), w.conn); err != nil {
+		return true, fmt.Errorf("commit: %w", err)
 	}
 	w.commits.Add(1)
 	w.writes.Add(uint64(succeeded))

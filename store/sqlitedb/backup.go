@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"callbook/store/durable"
-
 	"github.com/jmoiron/sqlx"
+
+	"callbook/store/durable"
 )
 
 // Info describes a database file that was verified.

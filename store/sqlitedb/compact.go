@@ -11,12 +11,10 @@ import (
 )
 
 // Compact rewrites the whole file with VACUUM, and returns its size before and after. SQLite
-// overwrites deleted rows (secure_delete), but not the copies that it left behind earlier,
-// when it moved rows to other pages to make room; the new file holds the stored rows alone. Then, before any other write, it calls after, which may be nil. The log holds the
-// pages as they were until it is truncated.
-//
-// Writes wait meanwhile, those of another process until their time is over. It needs twice the
-// size of the file as free room, or fails with ErrNoRoom.
+// overwrites deleted rows (secure_delete), but not the copies that it left when it moved rows to
+// other pages; the new file has only the stored rows. Before any other write it calls after, which
+// may be nil. It returns ErrNoRoom if less than twice the size of the file is free. Writes wait
+// meanwhile, those of another process until their timeout.
 func (db *DB) Compact(ctx context.Context, after func(*sqlx.Conn) error) (before, size int64, err error) {
 	before = db.Size()
 	if err := requireRoom(db.path, 2*(before+fileSize(db.path+"-wal")), "compact the database"); err != nil {

@@ -1,51 +1,48 @@
-// Package sqlitedb keeps a database in one SQLite file, with the guarantees that a server
-// needs. It knows no table: the migrations, the statements and the hooks come from the caller.
+// Package sqlitedb is a database in one SQLite file, with the guarantees that a server needs. It
+// knows no table: migrations, statements and hooks come from the caller.
 //
 // # Writes
 //
 // One goroutine owns the only writing connection. [DB.Write] queues a function and waits. The
-// goroutine takes the functions that wait, up to [Options.Batch], and runs them in one
-// transaction, each within a savepoint, so that one that fails takes no other with it. Then
-// it calls [Hooks].BeforeCommit, commits, calls [Hooks].Committed, and only then lets the
-// callers go on: one sync of the disk serves them all. A function that has started is
-// finished even if its context ends. It may run twice, so it must set its results each
-// time and have no effect outside the transaction.
+// goroutine runs the waiting functions, up to [Options.Batch], in one transaction, each within a
+// savepoint, so that one that fails does not affect the others. Then it calls
+// [Hooks].BeforeCommit, commits, calls [Hooks].Committed, and only then lets the callers
+// continue: one sync of the disk serves them all. A function that has started is finished even
+// if its context ends. It may run twice, so it must set its results each time and have no effect
+// outside the transaction.
 //
-// Once 256 writes wait, a further one waits two seconds for its place and then fails with
-// [ErrBusy]. [DB.WriteBackground] waits for its place however long, and [DB.TryWrite] drops
-// the write instead of waiting. [DB.Exclusive] runs a function between two transactions, for
-// statements such as VACUUM.
+// If 256 writes wait, another one waits two seconds for its place and then fails with
+// [ErrBusy]. [DB.WriteBackground] waits without limit, and [DB.TryWrite] drops the write.
+// [DB.Exclusive] runs a function between two transactions, for statements such as VACUUM.
 //
 // # Reads
 //
 // Four connections read, each statement prepared once, and see the commits from before their
 // statement started. A read waits for a connection for [Options.ReadTimeout]. A query under a
 // context with a deadline ([DB.WithDeadline]) is interrupted after [Options.QueryTimeout]; any
-// other runs to its end, because the driver and database/sql start a goroutine each for a context that can
-// be cancelled, which takes as long as a query by key.
+// other runs to its end, because the driver and database/sql start a goroutine each for a
+// context that can be cancelled, which takes as long as a query by key.
 //
 // # In the background
 //
-// After a commit the writer copies the pages of a log that has grown to the file itself. An
-// idle writer asks SQLite twice a second whether another process has written, and calls
-// [Hooks].Invalidate if so. A watcher checks each second that the files are still the ones
-// that were opened. The caller decides when to call [DB.Check], [DB.Compact]
-// and [DB.TruncateLog].
+// After a commit the writer copies the pages of a large log to the file. An idle writer asks
+// SQLite twice a second whether another process has written, and calls [Hooks].Invalidate if so.
+// A watcher checks each second that the files are the ones that were opened. The caller decides
+// when to call [DB.Check], [DB.Compact] and [DB.TruncateLog].
 //
 // # Guarantees
 //
 //   - Durability: a write that returned nil survives a kill of the process and, unless
 //     [Options.Normal] is set, a power cut.
 //   - Isolation: transactions are serializable; the statements of a write see its own changes.
-//   - A write that returned an error is not stored. There is one exception: if the commit
-//     itself fails, the write may or may not be stored, and Hooks.Invalidate is called.
-//   - [ErrBusy] and [ErrNoSpace] are temporary: the next try may succeed without a restart, and
-//     reads go on while the disk is full.
-//   - When the file or its disk cannot be trusted any longer ([ErrDamaged], [ErrDisk],
-//     [ErrReplaced]), the DB stops for good: [DB.Broken] is closed, every later read and write
-//     fails with [ErrStopped], and Close leaves a damaged file as it is. The process should end.
-//   - A new file, an upgrade, a backup and a restore are there as a whole or not at all.
-//   - Only SQLite opens and closes the file, its log and its shared memory: any other code that
+//   - A write that returned an error is not stored. The exception: if the commit itself fails,
+//     the write may or may not be stored, and Hooks.Invalidate is called.
+//   - [ErrBusy] and [ErrNoSpace] are temporary, and reads work while the disk is full.
+//   - When the file or its disk cannot be trusted ([ErrDamaged], [ErrDisk], [ErrReplaced]), the
+//     DB stops for good: [DB.Broken] is closed, every read and write fails with [ErrStopped], and
+//     Close leaves a damaged file as it is. The process should end.
+//   - A new file, an upgrade, a backup and a restore are complete or absent.
+//   - Only SQLite opens and closes the file, its log and its shared memory: other code that
 //     closed one of them would drop SQLite's locks.
 package sqlitedb
 
@@ -56,7 +53,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -79,21 +75,14 @@ type Options struct {
 
 	Clock    func() time.Time // time.Now when nil
 	Normal   bool             // synchronous=NORMAL: a power cut may lose the last writes
-	Batch    int              // writes that share one commit at most; 32 when 0
+	Batch    int              // most writes that share a commit; 32 when 0
 	MaxBytes int64            // of the file, without its log; 0 for as many as the disk has room for
 
-	// NetworkDisk accepts a file on a network file system, which Open otherwise rejects.
-	NetworkDisk bool
+	NetworkDisk bool // accepts a file on a network file system, which Open otherwise rejects
+	NoBackup    bool // upgrades a file of an older version without a copy of it
+	Beside      bool // another process may serve the file: Open creates no file and changes no schema
 
-	// NoBackup upgrades a file of an older version without keeping a copy beside it.
-	NoBackup bool
-
-	// Beside opens a file that another process may be serving: Open then creates no file and
-	// changes no schema.
-	Beside bool
-
-	WatchPeriod time.Duration // between two checks that the files are the ones that were opened; a second when 0
-
+	WatchPeriod  time.Duration // between two checks that the files are the ones that were opened; a second when 0
 	ReadTimeout  time.Duration // how long a read waits for a connection, and the deadline of WithDeadline; 2 seconds when 0
 	QueryTimeout time.Duration // of each query under a context with a deadline; 250 milliseconds when 0
 
@@ -152,7 +141,6 @@ type DB struct {
 	stop           context.CancelCauseFunc
 	full           atomic.Bool // a write found no room, and none as large has succeeded since
 	compacting     atomic.Bool // writes wait for VACUUM
-	stopWatching   context.CancelFunc
 
 	closing sync.RWMutex
 	closed  bool
@@ -175,10 +163,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	o.WatchPeriod = cmp.Or(o.WatchPeriod, watchPeriod)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, readTimeout)
 	o.QueryTimeout = cmp.Or(o.QueryTimeout, queryTimeout)
-	db := &DB{
-		options: o, name: name, path: o.Path, readers: semaphore.NewWeighted(readConnections),
-		stopWatching: func() {},
-	}
+	db := &DB{options: o, name: name, path: o.Path, readers: semaphore.NewWeighted(readConnections)}
 	db.stopped, db.stop = context.WithCancelCause(context.Background())
 	if err := db.open(ctx); err != nil {
 		err = db.OpenError(err)
@@ -201,9 +186,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err := db.tryOut(ctx); err != nil && !errors.Is(err, ErrNoSpace) {
 		return nil, errors.Join(db.OpenError(err), db.Close())
 	}
-	watching, stop := context.WithCancel(context.Background())
-	db.stopWatching = stop
-	go db.watch(watching, db.files())
+	go db.watch(db.files())
 	return db, nil
 }
 
@@ -263,7 +246,6 @@ func (db *DB) Close() error {
 	close(db.writer.jobs)
 	db.closing.Unlock()
 	<-db.writer.done
-	db.stopWatching()
 	if db.untrusted() {
 		return nil // the caller knows from Broken
 	}
@@ -289,13 +271,4 @@ func (db *DB) closeFiles() error {
 		errs = append(errs, db.writing.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// fileSize asks the system, without opening the file: closing it would drop SQLite's locks.
-func fileSize(path string) int64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	return info.Size()
 }

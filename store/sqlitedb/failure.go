@@ -53,15 +53,15 @@ func (db *DB) files() map[string]os.FileInfo {
 	return opened
 }
 
-// watch stops the DB when one of its files is no longer the one that was opened, until ctx
-// ends. It asks the system only: opening the files would drop SQLite's locks.
-func (db *DB) watch(ctx context.Context, opened map[string]os.FileInfo) {
+// watch stops the DB when one of its files is no longer the one that was opened, until Close. It
+// asks the system only: opening the files would drop SQLite's locks.
+func (db *DB) watch(opened map[string]os.FileInfo) {
 	ticker := time.NewTicker(db.options.WatchPeriod)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-		case <-ctx.Done():
+		case <-db.writer.done:
 			return
 		}
 		for name, before := range opened {

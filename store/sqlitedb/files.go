@@ -7,6 +7,46 @@ import (
 	"path/filepath"
 )
 
+// FileOf returns the path of a database's own file, whatever links lead to it, also where
+// the file itself is missing: its log and its lock lie beside it, not beside a link.
+func FileOf(path string) string {
+	const mostLinks = 40 // as in Linux
+	for range mostLinks {
+		if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+			path = filepath.Join(folder, filepath.Base(path))
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	return path
+}
+
+// Exists reports whether there is a database: an empty file is none.
+func Exists(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Size() > 0
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// fileSize asks the system, without opening the file: closing it would drop SQLite's locks.
+func fileSize(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 // removeAll removes files, of which some may be missing, up to the first that cannot be removed.
 func removeAll(names ...string) error {
 	for _, name := range names {

@@ -34,26 +34,6 @@ func AcquireLock(path string) (*Lock, error) {
 	return AcquireRestoreLock(path)
 }
 
-// FileOf returns the path of a database's own file, whatever links lead to it, also where
-// the file itself is missing: its log and its lock lie beside it, not beside a link.
-func FileOf(path string) string {
-	const mostLinks = 40 // as in Linux
-	for range mostLinks {
-		if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
-			path = filepath.Join(folder, filepath.Base(path))
-		}
-		to, err := os.Readlink(path)
-		if err != nil {
-			break
-		}
-		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(path), to)
-		}
-		path = to
-	}
-	return path
-}
-
 // AcquireRestoreLock is AcquireLock for a restore: the database may be gone.
 func AcquireRestoreLock(path string) (*Lock, error) {
 	path = FileOf(path) // one file has one lock, by whatever name
@@ -100,17 +80,6 @@ func traceOf(path string) string {
 		return path + "-wal"
 	}
 	return ""
-}
-
-// Exists reports whether there is a database: an empty file is none.
-func Exists(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Size() > 0
-}
-
-func missing(path string) bool {
-	_, err := os.Stat(path)
-	return errors.Is(err, fs.ErrNotExist)
 }
 
 // holder returns the process that wrote the lock file, if it can be read.

@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"os"
 
-	"callbook/store/durable"
-
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"callbook/store/durable"
 )
 
 // upgrade is the change that Open made to the schema.

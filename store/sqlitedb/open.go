@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"callbook/store/durable"
-
 	"github.com/jmoiron/sqlx"
+
+	"callbook/store/durable"
 )
 
 func (db *DB) open(ctx context.Context) (err error) {

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"callbook/store/durable"
-
 	"github.com/gofrs/flock"
+
+	"callbook/store/durable"
 )
 
 // Restore replaces the database at path, which the caller has locked, with a backup. It moves

@@ -22,10 +22,9 @@ type Info struct {
 	Bytes  int64 // with its log
 }
 
-// Backup writes a copy of the database at path to the file to, also while another process
-// serves it: everything that was committed before it started is in the copy. The copy is
-// verified before it gets its name, and only its owner may read it. It returns ErrExists
-// for a name that is taken.
+// Backup copies the database at path to the file to, also while another process serves it. The copy has
+// all commits from before the start. It is verified before it gets its name, and only its owner may read
+// it. Backup returns ErrExists if there is a file of that name.
 func Backup(ctx context.Context, path, to string, f Format) (info Info, err error) {
 	if !Exists(path) {
 		return info, fmt.Errorf("there is no database at %s", path)
@@ -66,7 +65,7 @@ func isOwnName(path, name string) bool {
 	return errors.Join(err, atErr) == nil && (found && slices.Contains([]string{"journal", "wal", "shm"}, suffix) || at == of+".lock")
 }
 
-// copyInto makes SQLite write a copy, as one reader sees the database.
+// copyInto writes a copy of one state of the database into an empty or missing file.
 func copyInto(ctx context.Context, path, to string) error {
 	mode := readOnly // a damaged file stays as it is, with its log
 	if missing(path + "-wal") {

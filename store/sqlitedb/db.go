@@ -95,20 +95,20 @@ type Format struct {
 	ApplicationID int32 // marks the files, as file(1) and SQLite show it
 	Migrations    fs.FS // goose's *.sql, in its top folder
 
-	// Inspect reads more from a file that [Verify], [Backup] or [Restore] found sound. May be nil.
+	// Inspect reads more from a file that [Verify], [Backup] or [Restore] has checked. It may be nil.
 	Inspect func(ctx context.Context, file *sqlx.DB) error
 }
 
-// Probe holds the statements with which [DB.Ready] tries out the database.
+// Probe has the statements with which [DB.Ready] checks that the database works.
 type Probe struct {
 	Read  string // selects a number
-	Write string // stores its argument, a BLOB, over the one of the probe before
+	Write string // stores its argument, a BLOB, in place of that of the last probe
 }
 
-// Hooks are called by the writer, and must be quick. None may be nil.
+// Hooks are called by the writer, and must be fast. None may be nil.
 type Hooks struct {
-	// Begin is called when a transaction starts, also when one is tried again. State that was
-	// gathered for earlier transactions is void.
+	// Begin is called when a transaction starts, also at a retry. State of earlier transactions is
+	// no longer valid.
 	Begin func(tx *Tx)
 
 	// BeforeCommit is called once for all writes that share a transaction. Its error rolls the
@@ -127,8 +127,8 @@ type Hooks struct {
 type DB struct {
 	options        Options
 	name           string // as it was given
-	path           string // of the file itself, whatever link led to it
-	unclean        bool   // the log of a process that did not close the file was there
+	path           string // of the file itself, behind any links
+	unclean        bool   // there was the log of a process that did not close the file
 	upgrade        upgrade
 	writing        *sqlx.DB
 	reading        *sqlx.DB
@@ -139,7 +139,7 @@ type DB struct {
 	probed         atomic.Int64    // when a probe last succeeded, in milliseconds since 1970
 	stopped        context.Context // done when the DB has stopped for good; its cause says why
 	stop           context.CancelCauseFunc
-	full           atomic.Bool // a write found no room, and none as large has succeeded since
+	full           atomic.Bool // a write found no space, and none as large has succeeded since
 	compacting     atomic.Bool // writes wait for VACUUM
 
 	closing sync.RWMutex
@@ -181,8 +181,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if db.unclean {
 		_, _ = db.TruncateLog(ctx) // on a full disk it stays
 	}
-	// A file that cannot be written is found now rather than at the first request; on a full
-	// disk it is served all the same, for those who read.
+	// The probe finds a file that cannot be written now rather than at the first request. On a
+	// full disk it is served all the same, for those who read.
 	if err := db.tryOut(ctx); err != nil && !errors.Is(err, ErrNoSpace) {
 		return nil, errors.Join(db.OpenError(err), db.Close())
 	}
@@ -222,7 +222,7 @@ func (db *DB) Counts() (commits, writes uint64) {
 }
 
 // Statements returns the texts of all statements that were prepared since Open, sorted, for
-// tests that look at their query plans.
+// tests that check their query plans.
 func (db *DB) Statements() []string {
 	var texts []string
 	for _, s := range []*statements{&db.readStatements, &db.writer.statements} {
@@ -234,7 +234,7 @@ func (db *DB) Statements() []string {
 	return slices.Compact(texts)
 }
 
-// ReadStats returns the state of the reading connections, for tests that look for leaks.
+// ReadStats returns the state of the reading connections, for tests that check for leaks.
 func (db *DB) ReadStats() sql.DBStats { return db.reading.Stats() }
 
 // Close finishes the waiting writes, folds the write-ahead log into the file and closes it. It

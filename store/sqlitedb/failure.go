@@ -15,17 +15,16 @@ import (
 
 // A DB that cannot trust its file any longer stops for good: it accepts no write, and the
 // process that serves it ends. Later reads and writes may be wrong, and a sync that
-// failed once is not tried again: the system has dropped the pages that it could not write.
+// failed once is not retried: the system has dropped the pages that it could not write.
 
 // Broken returns a channel that is closed when the DB has stopped for good.
 func (db *DB) Broken() <-chan struct{} { return db.stopped.Done() }
 
-// Failure returns why the DB has stopped for good, as ErrDamaged, ErrDisk or ErrReplaced; nil
-// while it has not.
+// Failure returns why the DB has stopped for good: ErrDamaged, ErrDisk or ErrReplaced. It returns nil
+// if the DB has not stopped.
 func (db *DB) Failure() error { return context.Cause(db.stopped) }
 
-// untrusted reports whether the open files must not be touched again: SQLite writes when it
-// closes them.
+// untrusted reports whether the open files must stay as they are: SQLite writes when it closes them.
 func (db *DB) untrusted() bool {
 	err := db.Failure()
 	return errors.Is(err, ErrDisk) || errors.Is(err, ErrDamaged)
@@ -39,10 +38,10 @@ func (db *DB) stopIfFatal(err error) error {
 	return err
 }
 
-// watchPeriod is the time between two checks that the files have their names.
+// watchPeriod is the default of Options.WatchPeriod.
 const watchPeriod = time.Second
 
-// files returns those that the open database consists of, by name.
+// files returns the files of the open database, by name.
 func (db *DB) files() map[string]os.FileInfo {
 	opened := map[string]os.FileInfo{}
 	for _, name := range []string{db.name, db.path, db.path + "-wal", db.path + "-shm", db.path + ".lock"} {
@@ -85,12 +84,11 @@ func (db *DB) Check(ctx context.Context) error {
 	return db.stopIfFatal(err)
 }
 
-// quickCheck reads a whole database. It returns ErrDamaged with the first things that are wrong
-// with it.
+// quickCheck reads a whole database. It returns ErrDamaged with the first problems of a damaged one.
 func quickCheck(ctx context.Context, file *sqlx.DB) error {
 	var problems []string
 	err := file.SelectContext(ctx, &problems, `PRAGMA quick_check(3)`)
-	if sqliteCode(err) == sqlite3.SQLITE_ERROR { // a search table that SQLite cannot even look into
+	if sqliteCode(err) == sqlite3.SQLITE_ERROR { // a search table that SQLite cannot even open
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// FileOf returns the path of a database's own file, whatever links lead to it, also where
-// the file itself is missing: its log and its lock lie beside it, not beside a link.
+// FileOf follows the links of a path to the file of a database, which may be missing: its log and its
+// lock are beside the file, not beside a link.
 func FileOf(path string) string {
 	const mostLinks = 40 // as in Linux
 	for range mostLinks {
@@ -38,7 +38,8 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// fileSize asks the system, without opening the file: closing it would drop SQLite's locks.
+// fileSize returns the size of a file, 0 if it is missing. It does not open the file: closing it would
+// drop SQLite's locks.
 func fileSize(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {

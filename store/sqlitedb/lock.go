@@ -19,13 +19,13 @@ type Lock struct {
 	fresh bool   // there was no lock file before
 }
 
-// Path returns the database's own path, whatever link led to it.
+// Path returns the path of the file itself, behind any links.
 func (l *Lock) Path() string { return l.path }
 
-// AcquireLock locks a database for the life of the process. The lock file, the database's name
-// with .lock behind it, stays when the process ends: only the lock that the system holds on it counts.
-// It returns ErrLocked, with the id of the other process, for a file that is served already,
-// and ErrGone where something shows that there was a database.
+// AcquireLock locks a database for the life of the process. The lock file, which has the name of the
+// database and the suffix .lock, stays when the process ends: only the system's lock on it counts. It
+// returns ErrLocked, with the id of the other process, if the file is already served, and ErrGone if
+// there was a database before.
 func AcquireLock(path string) (*Lock, error) {
 	path = FileOf(path)
 	if trace := traceOf(path); trace != "" && !Exists(path) {
@@ -36,7 +36,7 @@ func AcquireLock(path string) (*Lock, error) {
 
 // AcquireRestoreLock is AcquireLock for a restore: the database may be gone.
 func AcquireRestoreLock(path string) (*Lock, error) {
-	path = FileOf(path) // one file has one lock, by whatever name
+	path = FileOf(path) // one file has one lock, for all of its names
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%w: %s is no file", ErrForeign, path)
 	}
@@ -64,13 +64,13 @@ func AcquireRestoreLock(path string) (*Lock, error) {
 	if fresh {
 		_ = copyOwner(name, path) // the operator may be another user than the service
 	}
-	// For the message of another process. On Windows no process may write a locked
-	// file; the message then names no process.
+	// For the error of another process. On Windows no process can write a locked file, and the error
+	// has no process id.
 	_ = os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
 	return &Lock{l, path, fresh}, nil
 }
 
-// traceOf returns the name of a file that a database leaves beside itself, if there is one.
+// traceOf returns the name of a file that shows that there was a database; empty if there is none.
 // SQLite would delete a log without its database.
 func traceOf(path string) string {
 	switch {
@@ -82,7 +82,7 @@ func traceOf(path string) string {
 	return ""
 }
 
-// holder returns the process that wrote the lock file, if it can be read.
+// holder returns the process id in the lock file, in parentheses; empty if it cannot be read.
 func holder(name string) string {
 	text, err := os.ReadFile(name)
 	pid, convErr := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -92,13 +92,11 @@ func holder(name string) string {
 	return fmt.Sprintf(" (process %d)", pid)
 }
 
-// Keep makes the lock file stay for good: there is a database now, and should it be gone one
-// day, the lock file shows that.
+// Keep makes Release keep the lock file, which shows that there was a database if it is gone one day.
 func (l *Lock) Keep() { l.fresh = false }
 
-// Release releases the lock. Where no database came to be, as when the address
-// was in use, a lock file of its own is removed too; one that was there before shows
-// that there was a database once, and stays.
+// Release releases the lock. If it has created the lock file and there is no database, as when the
+// address was in use, it also removes the file.
 func (l *Lock) Release() error {
 	if l.fresh && !Exists(l.path) {
 		return l.ReleaseUnused()
@@ -106,8 +104,8 @@ func (l *Lock) Release() error {
 	return l.file.Close()
 }
 
-// ReleaseUnused is Release for a caller that only read the database, which may be another
-// program's: a lock file of its own is removed.
+// ReleaseUnused releases the lock of a caller that only read the database, which may be another
+// program's. If it has created the lock file, it removes it.
 func (l *Lock) ReleaseUnused() error {
 	if l.fresh {
 		_ = os.Remove(l.file.Path())

@@ -17,7 +17,7 @@ import (
 
 // upgrade is the change that Open made to the schema.
 type upgrade struct {
-	from, to int64  // versions, equal when nothing was to be done; a new file comes from 0
+	from, to int64  // versions, equal if there was nothing to do; from is 0 for a new file
 	kept     string // name of the copy from before; empty when none was made
 }
 
@@ -51,8 +51,8 @@ func (f Format) versions(ctx context.Context, db *sqlx.DB) (version, newest int6
 
 // migrate brings the schema up to date; beside another process it only checks that it is. The
 // migrations run on a copy, which then replaces the contents of the database
-// in one transaction: whatever ends the program or the power, the file is as it was or
-// as it shall be, and another process that has it open sees one or the other.
+// in one transaction: after a kill or a power cut the file has the old schema or the new one, and so does
+// another process that has it open.
 func migrate(ctx context.Context, db *sqlx.DB, o *Options) (u upgrade, err error) {
 	u.from, u.to, err = o.Format.versions(ctx, db)
 	if err != nil || u.from == u.to {
@@ -96,7 +96,7 @@ func migrateCopy(ctx context.Context, db *sqlx.DB, o *Options) error {
 	return replaceContents(ctx, o.Path, draft)
 }
 
-// failed adds to err the state that the failure has left.
+// failed adds to err the state after the failure.
 func (u upgrade) failed(err error) error {
 	switch {
 	case u.from == 0:
@@ -136,7 +136,7 @@ func applyMigrations(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 	return err
 }
 
-// replaceContents writes another database over the one at path, in one transaction.
+// replaceContents replaces the contents of the database at path with another, in one transaction.
 func replaceContents(ctx context.Context, path, from string) (err error) {
 	db, err := connect(ctx, path, readWrite, 1, "busy_timeout(5000)", "synchronous(FULL)")
 	if err != nil {
@@ -176,9 +176,8 @@ func orphansIn(ctx context.Context, db *sqlx.DB) (string, error) {
 	return fmt.Sprintf("rows of %s refer to rows of %s that are not there", broken[0].Table, broken[0].Parent), nil
 }
 
-// keepCopy keeps the database as it is before an upgrade, in a copy beside it that
-// was checked as a whole. A copy of the same upgrade that was tried before stays until
-// the new one is whole.
+// keepCopy makes a copy of the database beside it before an upgrade, and checks it. A copy of an earlier
+// attempt stays until the new one is complete.
 func keepCopy(ctx context.Context, o *Options, u upgrade) (name string, err error) {
 	path := o.Path
 	if err := checkRoom(path, u); err != nil {

@@ -15,9 +15,8 @@ import (
 	"callbook/store/durable"
 )
 
-// Restore replaces the database at path, which the caller has locked, with a backup. It moves
-// the old file aside, with its log, and returns that name; empty when there was no file. The
-// backup is verified first, by a copy: it stays as it is.
+// Restore replaces the database at path, which the caller has locked, with a verified copy of a backup.
+// It renames the old file and its log, and returns the new name; empty if there was no file.
 func Restore(ctx context.Context, backup, path string, now time.Time, f Format) (info Info, kept string, err error) {
 	if err := checkBackup(backup, path); err != nil {
 		return info, "", err
@@ -36,8 +35,8 @@ func Restore(ctx context.Context, backup, path string, now time.Time, f Format) 
 	return info, kept, durable.Replace(draft, path)
 }
 
-// checkBackup rejects a file that is no copy: another kind of file, the database itself,
-// and one that is served or that has a log, without which it is not whole.
+// checkBackup rejects a file that is no backup: no regular file, the database itself, or a database that
+// is served or has a log, without which it is not complete.
 func checkBackup(backup, path string) error {
 	from, err := os.Stat(backup)
 	if err != nil {
@@ -66,8 +65,8 @@ func isLocked(path string) bool {
 	return err == nil && !locked
 }
 
-// copyBeside copies a backup into the folder of the database, for the owner of
-// that: the operator may be another user than the service.
+// copyBeside copies a backup into the folder of the database, for the owner of the database: the operator
+// may be another user than the service.
 func copyBeside(backup, path string) (draft string, err error) {
 	in, err := os.Open(backup)
 	if err != nil {
@@ -83,7 +82,7 @@ func copyBeside(backup, path string) (draft string, err error) {
 }
 
 // moveAside renames a database with its log, so that SQLite would still find both
-// together. A log that stayed would be folded into whatever comes in its place.
+// together. SQLite would apply a log that stayed to the next database of that name.
 func moveAside(path string, now time.Time) (kept string, err error) {
 	name := path + ".before-restore-" + now.UTC().Format("20060102T150405Z")
 	kept = name

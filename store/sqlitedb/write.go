@@ -183,7 +183,7 @@ func (w *writer) collect(first *job) (batch []*job, next *job) {
 // commit runs a batch in one transaction. If the transaction as a whole fails before its
 // commit, each write gets one of its own, so that one that cannot be stored does not take the
 // others with it; but where another process writes, they would wait for it one after the
-// other. A failed commit is not tried again: its outcome may be unknown.
+// other. A failed commit is not retried: its outcome may be unknown.
 func (w *writer) commit(batch []*job) {
 	if w.db.Failure() != nil {
 		for _, j := range batch {
@@ -294,7 +294,7 @@ func (w *writer) runJob(shared *Tx, j *job, savepoint bool) error {
 // when the disk is full. The rest of the batch would be stored piece by piece.
 var errRolledBack = errors.New("the transaction is rolled back")
 
-// recovered turns a panic into an error: the writer serves everybody.
+// recovered returns a panic of fn as an error, so that it does not end the writer.
 func recovered(fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -360,9 +360,9 @@ type checkpointed struct {
 	Pages int `db:"checkpointed"` // those that are in the file too
 }
 
-// TruncateLog copies the write-ahead log into the file and empties it: until then it holds
-// overwritten pages as they were. It reports whether that is done. A reader that takes long,
-// as a backup does, is not waited for, because all writes would wait with it.
+// TruncateLog copies the write-ahead log into the file and empties it: until then it contains old
+// versions of overwritten pages. It reports whether it could. It does not wait for a long read, such as a
+// backup, because all writes would wait with it.
 func (db *DB) TruncateLog(ctx context.Context) (done bool, err error) {
 	err = db.Exclusive(ctx, func(conn *sqlx.Conn) error {
 		if _, err := conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {

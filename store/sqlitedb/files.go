@@ -48,6 +48,15 @@ func fileSize(path string) int64 {
 	return info.Size()
 }
 
+// createPrivate creates an empty file that only its owner may read.
+func createPrivate(name string) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // removeAll removes files, of which some may be missing, up to the first that cannot be removed.
 func removeAll(names ...string) error {
 	for _, name := range names {

@@ -197,11 +197,10 @@ func keepCopy(ctx context.Context, o *Options, u upgrade) (name string, err erro
 
 // copyDraft makes a copy of a database that only its owner may read.
 func copyDraft(ctx context.Context, path, draft string) error {
-	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	if err := createPrivate(draft); err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), copyInto(ctx, path, draft))
+	return copyInto(ctx, path, draft)
 }
 
 // checkRoom rejects an upgrade that may fill the disk: the two copies take the room of the

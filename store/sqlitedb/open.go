@@ -88,22 +88,21 @@ func (db *DB) connectWriter(ctx context.Context) (err error) {
 // the files beside it the same mode.
 func create(ctx context.Context, o *Options) error {
 	draft := draftOf(o.Path, newDraft)
-	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	if err := createPrivate(draft); err != nil {
 		return err
 	}
 	defer os.Remove(draft)       // gone by then unless something failed
 	_ = copyOwner(draft, o.Path) // an empty file may lie there for another user
-	if err := errors.Join(f.Close(), withFile(ctx, draft, readWrite, func(file *sqlx.DB) error {
+	if err := withFile(ctx, draft, readWrite, func(file *sqlx.DB) error {
 		if err := mark(ctx, file, o.Format.ApplicationID); err != nil {
 			return err
 		}
 		if err := applyMigrations(ctx, file, o.Format.Migrations); err != nil {
 			return upgrade{}.failed(err)
 		}
-		_, err = file.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
+		_, err := file.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
 		return err
-	})); err != nil {
+	}); err != nil {
 		return err
 	}
 	return durable.Replace(draft, o.Path)

@@ -9,8 +9,9 @@ import (
 	"callbook/store"
 )
 
-// TestWhatWasStoppedSaysSo: a copy that was broken off is none.
-func TestWhatWasStoppedSaysSo(t *testing.T) {
+// TestRun_ReportsInterruption checks the message and status of interrupted commands: an interrupted backup has
+// failed.
+func TestRun_ReportsInterruption(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	s, err := store.Open(t.Context(), store.Options{Path: db})
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestEndingsAreToldAlike: the unit starts again where it may help, and the manual has a
-// row for each status.
-func TestEndingsAreToldAlike(t *testing.T) {
+// TestExits_MatchUnitAndManual checks that the unit restarts after the statuses for which a restart may help, and
+// that the manual has a row for each status.
+func TestExits_MatchUnitAndManual(t *testing.T) {
 	again := map[int]bool{statusFailed: true, statusInternal: false}
 	for _, e := range exits {
 		if before, known := again[e.status]; known && before != e.again {

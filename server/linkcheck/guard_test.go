@@ -157,7 +157,7 @@ func expectFailure(t testing.TB, c *Checker, page string, want failure) {
 	}
 }
 
-func TestHostileAddressIsNeverDialled(t *testing.T) {
+func TestGuard_NeverDialsInternalAddress(t *testing.T) {
 	all := hostileAddrs(t)
 	if len(all) < 200 {
 		t.Fatalf("only %d addresses", len(all))
@@ -177,7 +177,7 @@ func TestHostileAddressIsNeverDialled(t *testing.T) {
 	proof.Figure(t, "addresses", len(all))
 }
 
-func TestHostileAddressWithLoopbackAllowed(t *testing.T) {
+func TestGuard_LoopbackAllowsNoOtherAddress(t *testing.T) {
 	for _, hostile := range hostileAddrs(t) {
 		d := &dialCounter{}
 		c := New(Options{Resolver: answers(hostile.addr), Dial: d.dial, Loopback: true})
@@ -192,7 +192,7 @@ func TestHostileAddressWithLoopbackAllowed(t *testing.T) {
 	}
 }
 
-func TestPublicAddressIsDialledOnce(t *testing.T) {
+func TestGuard_DialsPublicAddressOnce(t *testing.T) {
 	for _, public := range publicAddrs {
 		addr := netip.MustParseAddr(public)
 		for _, form := range []netip.Addr{addr, netip.AddrFrom16(addr.As16())} { // the system's resolver returns mapped ones
@@ -237,9 +237,9 @@ var loopbackForms = []struct{ bind, dial string }{
 	{"::", "::ffff:0.0.0.0"},
 }
 
-// TestListenersOnLoopbackSeeNothing lets the port of each listener pass, so that
-// nothing but the address can be what stops a connection.
-func TestListenersOnLoopbackSeeNothing(t *testing.T) {
+// TestGuard_LoopbackListenersSeeNothing allows the port of each listener, so that only the address can block the
+// connection.
+func TestGuard_LoopbackListenersSeeNothing(t *testing.T) {
 	for _, form := range loopbackForms {
 		t.Run(form.bind+" by "+form.dial, func(t *testing.T) {
 			l, err := net.Listen("tcp", net.JoinHostPort(form.bind, "0"))
@@ -282,8 +282,8 @@ func expectOnly(t testing.TB, l net.Listener) {
 	}
 }
 
-// TestURLs: which URLs lead to a connection, and where to.
-func TestURLs(t *testing.T) {
+// TestCheck_URLs checks which URLs cause a connection, and to which address.
+func TestCheck_URLs(t *testing.T) {
 	label := strings.Repeat("a", 63)
 	tests := map[string][]string{ // by the address that is dialled; empty: none
 		"93.184.216.34:80": {
@@ -345,7 +345,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-func TestAnotherPortOfThisHostIsNotTheDirectory(t *testing.T) {
+func TestCheck_OtherPortIsNotTheDirectory(t *testing.T) {
 	d := &dialCounter{}
 	c := New(Options{Dial: d.dial, Loopback: true})
 	for page, want := range map[string]failure{"http://127.0.0.1:8080/x": blocked, "http://127.0.0.1:8081/x": unreachable} {
@@ -413,11 +413,11 @@ func (n *turningName) expect(t testing.TB, c *Checker, redirects int, want Resul
 	}
 }
 
-// TestRebindingNeverReachesAnInnerAddress has a name turn to an inner address, or to
+// TestGuard_DNSRebindingReachesNoInternalAddress has a name turn to an inner address, or to
 // an outer and an inner one in either order, between two checks and between two visits
 // of one check. As there is one look-up for each visit, one more between looking and
 // dialling would meet the inner address, too.
-func TestRebindingNeverReachesAnInnerAddress(t *testing.T) {
+func TestGuard_DNSRebindingReachesNoInternalAddress(t *testing.T) {
 	outer := netip.MustParseAddr("1.1.1.1")
 	proved, refused := verified("website", "mention"), failed(blocked)
 	met := 0 // tries in which an inner address was answered
@@ -460,7 +460,7 @@ func TestRebindingNeverReachesAnInnerAddress(t *testing.T) {
 	proof.Figure(t, "rebindings", met)
 }
 
-func TestLookupsThatFail(t *testing.T) {
+func TestCheck_FailedLookups(t *testing.T) {
 	for name, test := range map[string]struct {
 		addrs []netip.Addr
 		err   error
@@ -479,7 +479,7 @@ func TestLookupsThatFail(t *testing.T) {
 }
 
 // The search list of this machine must not make an inner name of a public one.
-func TestSystemResolverIsAskedForTheNameAsItStands(t *testing.T) {
+func TestResolver_QueriesFullyQualifiedName(t *testing.T) {
 	asked := make(chan string, 1)
 	system := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		select {

@@ -115,7 +115,7 @@ const (
 	mentions = `<p>` + wanted + `</p>`
 )
 
-func TestProofs(t *testing.T) {
+func TestCheck_Proofs(t *testing.T) {
 	w := newWeb(t)
 	w.page("/me", proves)
 	w.page("/mention", mentions)
@@ -142,7 +142,7 @@ func TestProofs(t *testing.T) {
 	w.expect("http://page.example.com/me?"+url.QueryEscape(wanted), verified("website", "rel_me"), 1)
 }
 
-func TestRedirects(t *testing.T) {
+func TestCheck_Redirects(t *testing.T) {
 	w := newWeb(t)
 	w.answers["inner.example.com"] = "10.0.0.1"
 	w.answers["metadata.example.com"] = "169.254.169.254"
@@ -199,7 +199,7 @@ func (w *web) Run(name string, f func()) {
 	w.TB = outer
 }
 
-func TestRedirectStatuses(t *testing.T) {
+func TestCheck_RedirectStatuses(t *testing.T) {
 	w := newWeb(t)
 	w.page("/me", proves)
 	for status, want := range map[int]Result{
@@ -223,7 +223,7 @@ func TestRedirectStatuses(t *testing.T) {
 	}
 }
 
-func TestRedirectFromHTTPSDown(t *testing.T) {
+func TestCheck_RejectsRedirectToHTTP(t *testing.T) {
 	w := newWeb(t)
 	w.page("/me", proves)
 	w.redirect("/down", "http://page.example.com/me")
@@ -236,7 +236,7 @@ func TestRedirectFromHTTPSDown(t *testing.T) {
 	w.expect("https://page.example.com/on", verified("website", "rel_me"), 2)
 }
 
-func TestRequest(t *testing.T) {
+func TestCheck_RequestHeaders(t *testing.T) {
 	w := newWeb(t)
 	w.UserAgent = "Callbook link check (+https://callbook.example.org)"
 	var seen []*http.Request
@@ -271,13 +271,13 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
+func TestCheck_IgnoresProxyVariables(t *testing.T) {
 	if New(Options{}).transport.Proxy != nil {
 		t.Error("a proxy would resolve names by itself")
 	}
 }
 
-func TestAllowIsAskedForEachConnection(t *testing.T) {
+func TestCheck_CallsAllowForEachConnection(t *testing.T) {
 	w := newWeb(t)
 	w.answers["page.example.com"] = "1.1.1.1"
 	w.answers["other.example.com"] = "8.8.8.8"
@@ -305,7 +305,7 @@ func TestAllowIsAskedForEachConnection(t *testing.T) {
 	}
 }
 
-func TestCertificates(t *testing.T) {
+func TestCheck_Certificates(t *testing.T) {
 	w := newWeb(t)
 	w.page("/me", proves)
 	w.expect("https://page.example.com/me", verified("website", "rel_me"), 1)
@@ -315,7 +315,7 @@ func TestCertificates(t *testing.T) {
 }
 
 // In a bubble, time passes only while everybody waits: the ten seconds are exact.
-func TestTimeLimitAndEndOfContext(t *testing.T) {
+func TestCheck_TimeLimitAndContext(t *testing.T) {
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	silent := func(says string) dialFunc {
 		return func(context.Context, string, string) (net.Conn, error) {
@@ -489,9 +489,9 @@ func bomb(t testing.TB) string {
 	return b.String()
 }
 
-// TestHostileServers runs each on a real listener, and lets none keep a goroutine
-// or make the check use more memory than a page has.
-func TestHostileServers(t *testing.T) {
+// TestCheck_HostileServers runs each server on a real listener. None may keep a goroutine, or make the check use
+// more memory than the largest page.
+func TestCheck_HostileServers(t *testing.T) {
 	block := strings.Repeat("a", 1<<10)
 	tests := []struct {
 		name   string
@@ -576,7 +576,7 @@ func expectGoroutines(t testing.TB, base int) {
 	}
 }
 
-func TestLoopbackIsReached(t *testing.T) {
+func TestCheck_ReachesLoopbackIfAllowed(t *testing.T) {
 	address := serve(t, send(htmlTop+proves))
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -591,7 +591,7 @@ func TestLoopbackIsReached(t *testing.T) {
 	}
 }
 
-func TestManyChecksAtOnce(t *testing.T) {
+func TestCheck_Concurrent(t *testing.T) {
 	w := newWeb(t)
 	w.page("/me", proves)
 	c := New(w.Options)

@@ -110,7 +110,7 @@ var pages = []struct{ name, html, proof string }{
 	{"attribute without an end", `<a rel="me" href="https://callbook.example.org/agents/foo>me</a>`, ""},
 }
 
-func TestPages(t *testing.T) {
+func TestPage_Proofs(t *testing.T) {
 	want, err := newTarget(wanted)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestPlainTextPages(t *testing.T) {
+func TestPage_PlainText(t *testing.T) {
 	want, err := newTarget(wanted + "/")
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestPlainTextPages(t *testing.T) {
 
 // A page of the largest size that makes the search look back as far as it can, at
 // every place, is read in a moment: the test binary's own limit would end it.
-func TestPageMadeToBeSlow(t *testing.T) {
+func TestPage_HostileInputIsFast(t *testing.T) {
 	want, err := newTarget("http://a.bc/d")
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestPageMadeToBeSlow(t *testing.T) {
 	}
 }
 
-func TestWantedThatIsNoAddressIsNeverFound(t *testing.T) {
+func TestPage_InvalidTargetIsNeverFound(t *testing.T) {
 	for _, wanted := range []string{"", "/", "foo", "https://", "https://user@callbook.example.org/agents/foo", "https://[callbook/"} {
 		if got, err := newTarget(wanted); err != notFound {
 			t.Errorf("%q: %+v, %v", wanted, got, err)
@@ -169,7 +169,7 @@ func TestWantedThatIsNoAddressIsNeverFound(t *testing.T) {
 	}
 }
 
-func TestPageWhoseAddressHoldsTheWantedOne(t *testing.T) {
+func TestPage_AddressContainsTarget(t *testing.T) {
 	want, err := newTarget(wanted)
 	if err != nil {
 		t.Fatal(err)

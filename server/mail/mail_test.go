@@ -172,7 +172,7 @@ func (w failOnWrite) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestDescribe(t *testing.T) {
+func TestDescribe_OmitsPassword(t *testing.T) {
 	for setting, want := range map[string]string{
 		"off": "off", "log:": "log:", "dir:/var/mail": "dir:/var/mail",
 		"smtp://mail.example.org":                     "smtp://mail.example.org:587",
@@ -200,7 +200,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpen_RejectsWrongSettings(t *testing.T) {
 	const forms = "--mail is not one of log:, dir:PATH, smtp://"
 	const smtpForm = "percent-encoded"
 	missing := filepath.Join(t.TempDir(), "missing")
@@ -248,13 +248,13 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-func TestOff(t *testing.T) {
+func TestOpen_OffHasNoSink(t *testing.T) {
 	if s, err := Open("off", "", zerolog.Nop()); s != nil || err != nil {
 		t.Errorf("opened %v: %v", s, err)
 	}
 }
 
-func TestMalformedMailsAreRefusedEverywhere(t *testing.T) {
+func TestSinks_RejectMalformedMails(t *testing.T) {
 	folder := t.TempDir()
 	memory := NewMemory(9)
 	sinks := map[string]Sink{
@@ -300,7 +300,7 @@ func TestMalformedMailsAreRefusedEverywhere(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentOnceTheContextHasEnded(t *testing.T) {
+func TestSinks_SendNothingAfterContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	folder, memory := t.TempDir(), NewMemory(9)
@@ -317,7 +317,7 @@ func TestNothingIsSentOnceTheContextHasEnded(t *testing.T) {
 	}
 }
 
-func TestLog(t *testing.T) {
+func TestLogSink_WritesMail(t *testing.T) {
 	var b bytes.Buffer
 	s, err := Open("log:", "", zerolog.New(&b))
 	if err != nil {
@@ -347,7 +347,7 @@ func names(t testing.TB, folder string) []string {
 	return names
 }
 
-func TestFolder(t *testing.T) {
+func TestFolder_WritesFiles(t *testing.T) {
 	folder := t.TempDir()
 	s := openSink(t, "dir:"+folder, from, outside{})
 	first := newMessage()
@@ -378,7 +378,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-func TestFolderThatIsGone(t *testing.T) {
+func TestFolder_ReportsMissingFolder(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "victim-canary")
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
@@ -392,7 +392,7 @@ func TestFolderThatIsGone(t *testing.T) {
 	}
 }
 
-func TestSenderOfSinksWithoutOne(t *testing.T) {
+func TestSender_Defaults(t *testing.T) {
 	folder := t.TempDir()
 	if got := send(t, openSink(t, "dir:"+folder, "", outside{}), newMessage()); got != "delivered" {
 		t.Fatalf("the mail was %s", got)
@@ -406,7 +406,7 @@ func TestSenderOfSinksWithoutOne(t *testing.T) {
 	}
 }
 
-func TestMemory(t *testing.T) {
+func TestMemory_KeepsNewestMails(t *testing.T) {
 	s := NewMemory(2)
 	for _, id := range []string{"a", "b", "c"} {
 		m := newMessage()

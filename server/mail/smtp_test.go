@@ -202,7 +202,7 @@ func (s *session) Logout() error { return nil }
 // userinfo is the secret user and password as a setting holds them.
 func userinfo() string { return url.UserPassword(secretUser, secretPassword).String() + "@" }
 
-func TestMailsArrive(t *testing.T) {
+func TestSMTP_DeliversMails(t *testing.T) {
 	for _, c := range []struct {
 		outcome          string
 		server           func(*mailbox)
@@ -251,7 +251,7 @@ func TestMailsArrive(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentUnencryptedOrUnverified(t *testing.T) {
+func TestSMTP_SendsNothingUnencryptedOrUnverified(t *testing.T) {
 	stranger := func(b *mailbox) { b.certify(); b.roots = x509.NewCertPool() }
 	for _, c := range []struct {
 		outcome, setting string
@@ -290,7 +290,7 @@ func TestNothingIsSentUnencryptedOrUnverified(t *testing.T) {
 	}
 }
 
-func TestNoServerListens(t *testing.T) {
+func TestSMTP_NoServer(t *testing.T) {
 	for _, c := range []struct {
 		outcome string
 		err     error
@@ -423,7 +423,7 @@ func play(t *testing.T, setting string, s script, m Message, cancelled time.Dura
 }
 
 // Each step of a dialogue, each way it can fail, and what that means for the mail.
-func TestEachStepFails(t *testing.T) {
+func TestSMTP_FailureAtEachStep(t *testing.T) {
 	words := " " + serverWords + " <" + secretTo + "> " + secretPassword
 	for _, c := range []struct {
 		step, name                 string
@@ -480,7 +480,7 @@ func TestEachStepFails(t *testing.T) {
 }
 
 // A failure within the text must not end it: the server would take half a mail.
-func TestTheTextBreaksOff(t *testing.T) {
+func TestSMTP_InterruptedText(t *testing.T) {
 	long := newMessage()
 	long.Text = strings.Repeat("A long text.\n", 4000)
 	for _, c := range []struct {
@@ -507,7 +507,7 @@ func TestTheTextBreaksOff(t *testing.T) {
 	}
 }
 
-func TestTheGoodbyeDoesNotMatter(t *testing.T) {
+func TestSMTP_IgnoresFailedQuit(t *testing.T) {
 	for _, c := range []struct {
 		outcome, says string
 		took          time.Duration
@@ -533,7 +533,7 @@ func TestTheGoodbyeDoesNotMatter(t *testing.T) {
 	}
 }
 
-func TestTheWholeIsBounded(t *testing.T) {
+func TestSMTP_TimeLimit(t *testing.T) {
 	t.Run("dialling", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := openSink(t, "smtp://localhost", from, outside{dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -570,7 +570,7 @@ var hostile = []string{
 	"验证码 😀👩‍💻❤️", strings.Repeat("a", 5000), strings.Repeat("验", 5000), strings.Repeat(" ", 1200), strings.Repeat(".\r\n", 400), strings.Repeat("From a\n", 200), strings.Repeat("=", 1200),
 }
 
-func TestHostileTextStaysText(t *testing.T) {
+func TestSMTP_HostileTextStaysText(t *testing.T) {
 	b := newMailbox(t, func(b *mailbox) { plain(b); b.MaxLineLength = 1000 })
 	s := b.open("smtp://127.0.0.1", "127.0.0.1:25")
 	sent := 0

@@ -79,7 +79,7 @@ func posted(e http.Handler, body string, header ...string) *httptest.ResponseRec
 	return w
 }
 
-func TestToolResults(t *testing.T) {
+func TestTool_Results(t *testing.T) {
 	e := newEndpoint()
 	for name, want := range map[string]struct {
 		text, structured   string
@@ -114,7 +114,7 @@ func TestToolResults(t *testing.T) {
 	}
 }
 
-func TestTheFence(t *testing.T) {
+func TestTool_FencesUntrustedText(t *testing.T) {
 	line := regexp.MustCompile(`^data-[A-Z2-7]{26}$`)
 	lines := map[string]bool{}
 	for range 1000 {
@@ -129,9 +129,9 @@ func TestTheFence(t *testing.T) {
 	}
 }
 
-// TestErrorsAreJSON: whatever is wrong, the response is JSON, and says nothing of a tool
-// or resource that the caller made up.
-func TestErrorsAreJSON(t *testing.T) {
+// TestErrors_AreJSON checks that every error is JSON, and does not repeat the name of a tool or resource that the
+// client made up.
+func TestErrors_AreJSON(t *testing.T) {
 	const word = "IGNORE_PREVIOUS_zq7"
 	ping := message("ping", "{}")
 	e := newEndpoint()
@@ -168,7 +168,7 @@ func TestErrorsAreJSON(t *testing.T) {
 	}
 }
 
-func TestNotificationsHaveNoResponse(t *testing.T) {
+func TestNotifications_HaveNoResponse(t *testing.T) {
 	e := newEndpoint()
 	for _, version := range sdk.SupportedProtocolVersions() {
 		w := posted(e, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "MCP-Protocol-Version", version, "Mcp-Method", "notifications/initialized")
@@ -178,8 +178,9 @@ func TestNotificationsHaveNoResponse(t *testing.T) {
 	}
 }
 
-// TestASubscriptionEndsAtOnce: nothing that could be subscribed to ever changes.
-func TestASubscriptionEndsAtOnce(t *testing.T) {
+// TestSubscription_EndsAtOnce checks that the stream ends, because nothing that clients can subscribe to ever
+// changes.
+func TestSubscription_EndsAtOnce(t *testing.T) {
 	w := posted(newEndpoint(), message("subscriptions/listen", `{`+meta+`,"notifications":{"toolsListChanged":true,"resourceSubscriptions":["callbook://guide"]}}`),
 		"MCP-Protocol-Version", modern, "Mcp-Method", "subscriptions/listen")
 	if body := w.Body.String(); w.Code != 200 || w.Header().Get("Content-Type") != "text/event-stream" || !strings.Contains(body, `"resultType":"complete"`) {
@@ -187,8 +188,8 @@ func TestASubscriptionEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestCallsAreLimited: more calls than places wait, and all end with callTime.
-func TestCallsAreLimited(t *testing.T) {
+// TestLimit_QueuesRequests sends more requests than there are slots: the others wait, and all end within callTime.
+func TestLimit_QueuesRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEndpoint()
 		var all sync.WaitGroup
@@ -219,7 +220,7 @@ type slowClient struct {
 
 func (c slowClient) Write(p []byte) (int, error) { <-c.until; return len(p), nil }
 
-func TestSlowClientsHoldNoPlace(t *testing.T) {
+func TestLimit_SlowClientsHoldNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEndpoint()
 		until := make(chan struct{})
@@ -234,8 +235,8 @@ func TestSlowClientsHoldNoPlace(t *testing.T) {
 	})
 }
 
-// TestNothingIsKept: any number of clients that begin and never end leave nothing behind.
-func TestNothingIsKept(t *testing.T) {
+// TestEndpoint_KeepsNoState checks that any number of clients that start and never end leave nothing behind.
+func TestEndpoint_KeepsNoState(t *testing.T) {
 	e := newEndpoint()
 	begin := func(n int) {
 		for range n {

@@ -44,7 +44,7 @@ func newGate(t *testing.T, base string, origins ...string) *Gate {
 	return g
 }
 
-func TestGateKnowsTheSiteByItsNames(t *testing.T) {
+func TestGate_AllowsOwnNames(t *testing.T) {
 	const public, loopback, lan = "https://directory.example.org", "127.0.0.1:8080", "192.168.1.7:8080"
 	tests := []struct {
 		name, base, host, local string
@@ -96,7 +96,7 @@ func TestGateKnowsTheSiteByItsNames(t *testing.T) {
 	}
 }
 
-func TestGateKnowsOrigins(t *testing.T) {
+func TestGate_AllowsConfiguredOrigins(t *testing.T) {
 	const loopback, lan = "127.0.0.1:8080", "192.168.1.7:8080"
 	public := newGate(t, "https://directory.example.org", "https://app.example.org", "http://Dev.Example.org:3000", "https://other.example.org:443")
 	tests := []struct {
@@ -149,7 +149,7 @@ func TestGateKnowsOrigins(t *testing.T) {
 	}
 }
 
-func TestOriginsAreRead(t *testing.T) {
+func TestParseOrigin(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://app.example.org": "https://app.example.org", "https://App.Example.org:443": "https://app.example.org",
 		"http://localhost:3000": "http://localhost:3000", "http://example.org:80": "http://example.org", "http://[::1]:3000": "http://[::1]:3000",

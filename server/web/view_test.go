@@ -2,9 +2,9 @@ package web
 
 import "testing"
 
-// TestOutsideIsHTTPWithAHost: agents' addresses are checked when they come in; one
-// that an older program let through must not become a link of another kind.
-func TestOutsideIsHTTPWithAHost(t *testing.T) {
+// TestView_OutsideLinksAreHTTPWithHost covers addresses that an older version accepted: they must not become links
+// of another kind.
+func TestView_OutsideLinksAreHTTPWithHost(t *testing.T) {
 	for _, address := range []string{
 		"https://harbour.example", "http://harbour.example:80/a?b=c#d", "HTTPS://Harbour.example/", "https://xn--bcher-kva.example/", "https://harbour.example/\"onclick=alert(1)",
 		"https://127.0.0.1:8080/x", "https://harbour.example/潮",

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestEveryCodeHasWords: whatever value an answer may hold, a page can say it.
-func TestEveryCodeHasWords(t *testing.T) {
+// TestView_EveryCodeHasText checks that a page has a text for every value that a response may contain.
+func TestView_EveryCodeHasText(t *testing.T) {
 	for _, tt := range []struct {
 		of    any
 		field string

@@ -126,7 +126,7 @@ var claims = []claim{
 		name: "links", what: "Inner addresses that the link check dials: from a table, and when a name turns inwards between two look-ups",
 		shows: "0 of {addresses}, 0 in {rebindings} tries",
 		needs: []need{{"addresses", atLeast, 200, 200}, {"rebindings", atLeast, 1000, 1000}},
-		tests: in("./server/linkcheck", "TestHostileAddressIsNeverDialled", "TestRebindingNeverReachesAnInnerAddress"),
+		tests: in("./server/linkcheck", "TestGuard_NeverDialsInternalAddress", "TestGuard_DNSRebindingReachesNoInternalAddress"),
 	},
 	{
 		name: "markup", what: "Hostile texts in every field that change the structure of a page, the feed or a tool's answer",

@@ -31,19 +31,17 @@ import (
 
 // The service under more than it can do, and after a year.
 
-// crowd is how often callers were served, soon enough to be of use, and how often they
-// were turned away.
+// crowd counts useful responses, and rejections for overload.
 type crowd struct{ served, late, shed atomic.Int64 }
 
-// soonEnough is how long a caller waits for an answer that is of use.
+// soonEnough is the time within which a response is useful.
 const soonEnough = 5 * time.Second
 
 // rate is how many were served in a second that went by, and in one that the processors
 // gave to the service: those who call take theirs of the same machine.
 type rate struct{ wall, processor float64 }
 
-// calls has n callers call over connections of their own for a time, each again as soon
-// as it is answered.
+// calls sends requests over n connections for a time, each again after its response.
 func (c *crowd) calls(p *process, n int, within time.Duration, request func(caller, call int) string) rate {
 	p.Helper()
 	at := strings.TrimPrefix(p.base, "http://")
@@ -93,7 +91,7 @@ func (c *crowd) calls(p *process, n int, within time.Duration, request func(call
 	return rate{served / time.Since(begun).Seconds(), served / (p.processor() - worked).Seconds()}
 }
 
-// count reads an answer: to be served, or to be told when to come again.
+// count reads a response: a useful one, or a rejection with Retry-After.
 func (c *crowd) count(r *bufio.Reader, sent time.Time) error {
 	a, err := http.ReadResponse(r, nil)
 	if err != nil {
@@ -115,7 +113,7 @@ func (c *crowd) count(r *bufio.Reader, sent time.Time) error {
 	return nil
 }
 
-// refusedAs tells of an error in the form of all errors.
+// refusedAs checks that an error has the form of all errors.
 func refusedAs(body []byte, code string) bool {
 	var refusal struct {
 		Error struct {
@@ -127,7 +125,7 @@ func refusedAs(body []byte, code string) bool {
 	return json.Unmarshal(body, &refusal) == nil && refusal.Error.Code == code && refusal.Error.EN != "" && refusal.Error.ZH != ""
 }
 
-// overload is a kind of call that many make at once.
+// overload is a kind of request that many clients send at once.
 type overload struct {
 	name    string
 	atPeak  int // callers that keep the service fully busy
@@ -166,7 +164,7 @@ func TestOverload_KeepsServing(t *testing.T) {
 	p.ends()
 }
 
-// middle is the one of some numbers that as many are below as above.
+// middle returns the median.
 func middle[T cmp.Ordered](all []T) T { return slices.Sorted(slices.Values(all))[len(all)/2] }
 
 // TestDurability_WritesPerSecond measures durable writes per second, sequential and concurrent, and the same with
@@ -211,8 +209,8 @@ func publishing(author agent) string {
 	return fmt.Sprintf("POST /api/posts HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n%s", author.auth, len(post), post)
 }
 
-// turnsAway has the writer stand still, as on a slow disk: of those who write, some
-// wait and are served, and the others are told to come again.
+// turnsAway holds the writer, as a slow disk does: some of the writes wait and succeed, the others are rejected with
+// Retry-After.
 func (p *process) turnsAway(db string, author agent) {
 	p.Helper()
 	release := holdWriting(p, db)
@@ -235,7 +233,7 @@ func (p *process) turnsAway(db string, author agent) {
 	proof.Figure(p, "turned away", int(c.shed.Load()))
 }
 
-// processor is the time that the processors gave to a process.
+// processor returns the processor time of a process.
 func (p *process) processor() time.Duration {
 	p.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
@@ -266,7 +264,7 @@ type ageing struct {
 	served   map[string]bool // kinds, of late
 }
 
-// aged starts callbook dev, whose clock can be moved, with a setting of Go's collector.
+// aged starts callbook dev, whose clock can be moved, with a setting of Go's garbage collector.
 func aged(t testing.TB, db, collector string) *ageing {
 	t.Helper()
 	p := shelled(t, "export "+collector, nil, "dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--db="+db)
@@ -278,7 +276,7 @@ func aged(t testing.TB, db, collector string) *ageing {
 	}
 }
 
-// kindsOfCalls are the operations of the API, the pages and the feed, and MCP.
+// kindsOfCalls returns the operations of the API, the pages, the feed, and MCP.
 func kindsOfCalls(t testing.TB) []string {
 	t.Helper()
 	text, err := os.ReadFile(root + "testdata/openapi.json")
@@ -300,21 +298,21 @@ var (
 	handleInPath = regexp.MustCompile(`/agents/[\w-]+`)
 )
 
-// kindOfCall is which one of them a call is.
+// kindOfCall returns the kind of a request.
 func kindOfCall(method, path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	path = idInPath.ReplaceAllString(path, "/{id}")
 	return method + " " + handleInPath.ReplaceAllString(path, "/agents/{handle}")
 }
 
-// unserved are the kinds of calls of which none was served of late.
+// unserved returns the kinds of which no request has succeeded recently.
 func (a *ageing) unserved() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(a.kinds), func(kind string) bool { return a.served[kind] })
 }
 
-// servesAll waits until calls of every kind were served since it was last called.
+// servesAll waits until requests of every kind have succeeded since its last call.
 func (a *ageing) servesAll() {
 	a.Helper()
 	until(a, fmt.Sprintf("these are served: %q", a.unserved()), func() bool { return len(a.unserved()) == 0 })
@@ -323,7 +321,7 @@ func (a *ageing) servesAll() {
 	clear(a.served)
 }
 
-// does makes a call of the load and returns its status and JSON.
+// does sends a request of the load, and returns its status and JSON.
 func (a *ageing) does(method, path, auth, body string) (status int, object map[string]any) {
 	r, err := http.NewRequest(method, a.base+path, strings.NewReader(body))
 	if err != nil {
@@ -355,7 +353,7 @@ func (a *ageing) does(method, path, auth, body string) (status int, object map[s
 	return answer.StatusCode, object
 }
 
-// makes makes a call that makes something, and returns its id.
+// makes sends a request that creates a record, and returns its id.
 func (a *ageing) makes(path, auth, body, what string) (id string) {
 	_, answer := a.does("POST", path, auth, body)
 	made, _ := answer[what].(map[string]any)
@@ -366,7 +364,7 @@ func (a *ageing) makes(path, auth, body, what string) (id string) {
 // dweller is one agent of the load.
 type dweller struct{ handle, key, post string }
 
-// rekeys makes a call that gives an agent a key.
+// rekeys sends a request whose response has a new key of the agent.
 func (a *ageing) rekeys(d *dweller, path, auth, body string) {
 	_, answer := a.does("POST", path, auth, body)
 	if key, ok := answer["api_key"].(string); ok {
@@ -374,14 +372,14 @@ func (a *ageing) rekeys(d *dweller, path, auth, body string) {
 	}
 }
 
-// joins registers an agent. Those of a worker come and go: the directory grows no more.
+// joins registers an agent. Those of a worker come and go, so that the directory does not grow.
 func (a *ageing) joins(handle string) *dweller {
 	d := &dweller{handle: handle}
 	a.rekeys(d, "/api/agents", "", registrationFor(handle, mailboxOf(handle)))
 	return d
 }
 
-// mailboxOf is where an agent that joined has its mails.
+// mailboxOf returns the mailbox of an agent of the load.
 func mailboxOf(handle string) string { return handle + "@example.org" }
 
 // leaves deletes an agent.
@@ -391,8 +389,7 @@ func (a *ageing) leaves(d *dweller) {
 	}
 }
 
-// verifies has an agent prove its mailbox, and get a key in place of a lost one, with the
-// codes that are mailed.
+// verifies verifies the mailbox of an agent, and recovers its key, with the mailed codes.
 func (a *ageing) verifies(d *dweller) {
 	a.does("POST", "/api/me/verify", d.key, "")
 	a.does("POST", "/api/me/verify/confirm", d.key, fmt.Sprintf(`{"code":%q}`, a.code(d)))
@@ -401,7 +398,7 @@ func (a *ageing) verifies(d *dweller) {
 	a.does("PATCH", "/api/me", d.key, `{"contact_policy":{"require_offering":false,"weekly_cap":50}}`)
 }
 
-// code is the one that the newest mail to an agent holds.
+// code returns the code in the newest mail to an agent.
 func (a *ageing) code(d *dweller) string {
 	_, mails := a.does("GET", "/dev/mail", "", "")
 	list, _ := mails["mail"].([]any)
@@ -413,10 +410,10 @@ func (a *ageing) code(d *dweller) string {
 	return ""
 }
 
-// acts are how many an agent does in its turn.
+// acts is the number of actions of an agent in its turn.
 const acts = 20
 
-// works makes calls of every kind for as long as it is to go on.
+// works sends requests of every kind until on returns false.
 func (a *ageing) works(worker int, on func() bool) {
 	const staying = 8
 	var all []*dweller
@@ -437,8 +434,8 @@ func (a *ageing) works(worker int, on func() bool) {
 	}
 }
 
-// lives does one of the acts of an agent's turn, some of them towards another one, who
-// answers at once: what is left to wait expires when the clock moves.
+// lives performs one action of an agent's turn, some with another agent, which responds at once. Pending records
+// expire when the clock moves.
 func (a *ageing) lives(d, other *dweller, turn, act int) {
 	switch act {
 	case 0:
@@ -486,20 +483,19 @@ func (a *ageing) lives(d, other *dweller, turn, act int) {
 	}
 }
 
-// moves lets time go by.
+// moves moves the clock.
 func (a *ageing) moves(by time.Duration) {
 	a.Helper()
 	a.object("POST", "/dev/clock", fmt.Sprintf(`{"advance":%q}`, by))
 }
 
-// pledge is what a month must bring to an end.
+// pledge is a record that a month must end.
 type pledge struct {
 	request, code string
 	newcomer      *dweller
 }
 
-// pledges has a sender ask a recipient, and a newcomer ask for a code; another one
-// comes and leaves.
+// pledges has a sender request contact, and a newcomer request a code; another agent joins and leaves.
 func (a *ageing) pledges(month int, from, to *dweller) (p pledge) {
 	a.Helper()
 	p.request = a.makes("/api/agents/"+to.handle+"/requests", from.key, `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`, "request")
@@ -513,10 +509,10 @@ func (a *ageing) pledges(month int, from, to *dweller) (p pledge) {
 	return p
 }
 
-// leaver is who asks to be forgotten in a month, of whom only the handle stays.
+// leaver returns the handle of an agent that is to be erased in a month; only the handle stays.
 func leaver(month int) string { return fmt.Sprintf("zq7leaver-%d", month) }
 
-// kept holds the directory to what a month has brought.
+// kept checks the changes that a month has brought.
 func (a *ageing) kept(p pledge, to *dweller) {
 	a.Helper()
 	_, shown := a.does("GET", "/api/requests/"+p.request, to.key, "")
@@ -536,10 +532,10 @@ func (a *ageing) kept(p pledge, to *dweller) {
 	}
 }
 
-// rest is what the service holds while nobody calls.
+// rest holds the resources of the service without requests.
 type rest struct{ megabytes, descriptors, goroutines int }
 
-// rests has the load stand still, and looks once all connections are closed.
+// rests pauses the load, and measures once all connections are closed.
 func (a *ageing) rests() (r rest) {
 	a.Helper()
 	a.load.Lock()
@@ -555,8 +551,8 @@ func (a *ageing) rests() (r rest) {
 	return r
 }
 
-// goroutines ends the process and counts those that it tells of, but for those that are
-// about to run: what is held back waits, and one that ends right now still runs.
+// goroutines ends the process and counts the goroutines in its dump, except runnable ones, which may be about to
+// end.
 func (a *ageing) goroutines() int {
 	a.Helper()
 	before := a.err.String()
@@ -576,7 +572,7 @@ func (a *ageing) goroutines() int {
 	return waiting
 }
 
-// goroutineState is what one does, in what Go prints of all at SIGQUIT.
+// goroutineState matches the state of a goroutine in the dump that Go prints at SIGQUIT.
 var goroutineState = regexp.MustCompile(`(?m)^goroutine \d+ (?:gp=\S+ m=\S+ (?:mp=\S+ )?)?\[([^],]+)`)
 
 // TestServe_LeaksNothingUnderLoad compares descriptors and goroutines after many requests of every kind with those
@@ -594,8 +590,8 @@ func TestServe_LeaksNothingUnderLoad(t *testing.T) {
 	proof.Figure(t, "growth percent", percent)
 }
 
-// more is by how many percent the descriptors or goroutines have become more. There are
-// some twenty, and a connection that reads is opened when one is needed: three are none.
+// more returns by how many percent the descriptors or goroutines have increased. There are some twenty, and the
+// store opens readers on demand, so up to three more count as none.
 func more(before, after int) int {
 	if after-before <= 3 {
 		return 0
@@ -603,11 +599,10 @@ func more(before, after int) int {
 	return growth(before, after)
 }
 
-// growth is in percent; what becomes less has none.
+// growth returns the growth in percent; 0 for less.
 func growth(before, after int) int { return max(0, 100*(after-before)/before) }
 
-// held is what a service holds at rest after n calls: two callers do everything at their
-// leisure, while more of them look on, as most do.
+// held returns the resources at rest after n requests: two clients perform all actions while more of them only read.
 func held(t testing.TB, n int) (r rest) {
 	t.Helper()
 	a := aged(t, newDB(t), "GOGC=100")

@@ -27,7 +27,7 @@ const (
 	allowance     = 5 * time.Second
 )
 
-// sluggish is a socket that says or reads as little as it can.
+// sluggish is a connection that sends or reads as little as possible.
 type sluggish struct {
 	net.Conn
 	at, atOnce, slowly string // where it leads to, and what it says there
@@ -35,8 +35,8 @@ type sluggish struct {
 	next               string // is sent byte by byte
 }
 
-// open opens the socket, another one where the server has closed it, and sends the part
-// of its request that comes at once.
+// open opens the connection, again if the server has closed it, and sends the part of its request that is sent at
+// once.
 func (s *sluggish) open() error {
 	if s.Conn != nil {
 		_ = s.Close()
@@ -52,7 +52,7 @@ func (s *sluggish) open() error {
 	return err
 }
 
-// closed waits until the server closes the socket, and tells how long it was open.
+// closed waits until the server closes the connection, and returns how long it was open.
 func (s *sluggish) closed() (time.Duration, error) {
 	_, err := io.Copy(io.Discard, s.Conn)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -137,8 +137,8 @@ func TestSlowSockets_DoNotDelayOthers(t *testing.T) {
 	}
 }
 
-// speakSlowly sends a byte of each socket after the other, for ever, and opens those
-// again that the server has closed.
+// speakSlowly sends one byte on each connection in turn until ctx ends, and reopens those that the server has
+// closed.
 func speakSlowly(t testing.TB, sockets []*sluggish, stop <-chan struct{}) {
 	pace := time.NewTicker(250 * time.Millisecond)
 	defer pace.Stop()
@@ -165,7 +165,7 @@ func speakSlowly(t testing.TB, sockets []*sluggish, stop <-chan struct{}) {
 	}
 }
 
-// descriptors counts the files that a process has open, and the sockets among them.
+// descriptors returns the number of open files of a process, and of the sockets among them.
 func (p *process) descriptors() (sockets, all int) {
 	p.Helper()
 	folder := fmt.Sprintf("/proc/%d/fd", p.command.Process.Pid)
@@ -186,7 +186,7 @@ func (p *process) descriptors() (sockets, all int) {
 	return sockets, all
 }
 
-// callsAsUsual makes one of the calls that an agent makes.
+// callsAsUsual sends one of the requests that agents send.
 func (p *process) callsAsUsual(i int, a agent) {
 	p.Helper()
 	path := []string{"/api/agents", "/api/agents/tide-reader", "/api/agents?q=tide", "/api/me", "/", "/api/posts"}[i%6]

@@ -78,7 +78,7 @@ func TestCheck_ReportsProblems(t *testing.T) {
 	}
 }
 
-// closedPort is an address where nobody listens.
+// closedPort returns an address on which no process listens.
 func closedPort(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// settingsFile is a file of settings for --config.
+// settingsFile returns a file of settings for --config.
 func settingsFile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.toml")

@@ -20,7 +20,7 @@ import (
 	"callbook/store/domain"
 )
 
-// crashClient makes one call after the other, for agents of its own.
+// crashClient sends requests one after the other, for agents of its own.
 type crashClient struct {
 	*crashDirectory
 	name     string
@@ -53,13 +53,13 @@ func (c *crashClient) newAgent() *crashAgent {
 	return &crashAgent{handle: word, mailbox: word + "@example.org", rows: crashRows{}}
 }
 
-// word is another each time.
+// word returns a new word each time.
 func (c *crashClient) word() string {
 	c.words++
 	return fmt.Sprintf("%sword%06d", c.name, c.words)
 }
 
-// text is another each time, and of any length up to some.
+// text returns a new text each time, of a random length.
 func (c *crashClient) text(most int) string {
 	text := strings.Repeat(c.word()+" ", 1+c.random.IntN(1+c.random.IntN(200)))
 	return strings.TrimSpace(text[:min(most, len(text))])
@@ -113,7 +113,7 @@ func crashBody(body any) io.Reader {
 	return bytes.NewReader(text)
 }
 
-// get reads from a service that has to answer.
+// get reads from a service that must respond.
 func (c *crashClient) get(path, key string, into any) (status int) {
 	a, err := c.send("GET", path, key, nil, "")
 	if err == nil {
@@ -125,7 +125,7 @@ func (c *crashClient) get(path, key string, into any) (status int) {
 	return a.status
 }
 
-// load repeats the call that was not answered, and goes on until another is not.
+// load retries the request without a response, and goes on until another has none.
 func (c *crashClient) load() {
 	answered := true
 	if c.doubt != nil {
@@ -158,7 +158,7 @@ func (c *crashClient) next() *crashWrite {
 	}
 }
 
-// write makes a call. False tells that it was not answered.
+// write sends a request. It returns false if there was no response.
 func (c *crashClient) write(w *crashWrite) bool {
 	a, err := c.send(w.method, w.path, w.key(), w.body, w.once)
 	switch {
@@ -174,14 +174,14 @@ func (c *crashClient) write(w *crashWrite) bool {
 	return true
 }
 
-// mayFail: a call may be cut off, and fail where the disk does, but not fail by itself.
+// mayFail reports whether a response may be an error: only a failing disk may cause one.
 func (c *crashClient) mayFail(w *crashWrite, a crashAnswer, err error) {
 	if err == nil && !c.failing {
 		c.broke("%s: %d %s", w.operation, a.status, a.text)
 	}
 }
 
-// key is the one that it is made with first: so is a rotation repeated.
+// key returns the key with which a request was sent first: a rotation is retried with it.
 func (w *crashWrite) key() string {
 	if w.by != nil && w.bearer == "" {
 		w.bearer = w.by.key
@@ -189,7 +189,7 @@ func (w *crashWrite) key() string {
 	return w.bearer
 }
 
-// cuts makes a call, hangs up and makes it again, perhaps at the same moment.
+// cuts sends a request, closes the connection and retries it, perhaps at the same moment.
 func (c *crashClient) cuts(w *crashWrite) bool {
 	w.unseen, c.doubt = true, w
 	conn, err := net.Dial("tcp", strings.TrimPrefix(c.base, "http://"))
@@ -203,7 +203,7 @@ func (c *crashClient) cuts(w *crashWrite) bool {
 	return c.repeat()
 }
 
-// writesTwice makes a call, and once it was answered makes it again.
+// writesTwice sends a request, and retries it after its response.
 func (c *crashClient) writesTwice(w *crashWrite) bool {
 	if !c.write(w) {
 		return false
@@ -212,7 +212,7 @@ func (c *crashClient) writesTwice(w *crashWrite) bool {
 	return c.repeat()
 }
 
-// acknowledged keeps what a call has stored.
+// acknowledged records the effect of a request with a response.
 func (c *crashClient) acknowledged(w *crashWrite, a crashAnswer) {
 	if !w.answered {
 		c.tally.mu.Lock()
@@ -239,7 +239,7 @@ func (c *crashClient) acknowledged(w *crashWrite, a crashAnswer) {
 	}
 }
 
-// rekey: from now on another key is good, perhaps one that nobody knows.
+// rekey records a new key, perhaps an unknown one.
 func (c *crashClient) rekey(a *crashAgent, key string) {
 	if a.key != "" {
 		a.dead = append(a.dead, a.key)
@@ -260,7 +260,7 @@ func crashID(table string, answer map[string]any) string {
 	return answer[strings.TrimSuffix(table, "s")].(map[string]any)["id"].(string)
 }
 
-// keep takes for stored what a call stores.
+// keep records the effect of a stored request.
 func (c *crashClient) keep(w *crashWrite, id string) {
 	for a, rows := range w.draft(id) {
 		a.rows, a.changed = rows, true
@@ -270,7 +270,7 @@ func (c *crashClient) keep(w *crashWrite, id string) {
 	}
 }
 
-// repeat makes the call again that was not answered.
+// repeat retries the request without a response.
 func (c *crashClient) repeat() bool {
 	w := c.doubt
 	a, err := c.send(w.method, w.path, w.key(), w.body, w.once)
@@ -298,11 +298,10 @@ func (c *crashClient) repeat() bool {
 	return true
 }
 
-// crashReader reads what is stored about an agent, if that can be read.
+// crashReader reads the stored rows of an agent, if they can be read.
 type crashReader func(*crashAgent) (rows crashRows, seen bool)
 
-// settle finds out whether the call that was not answered is stored: as a whole or not
-// at all.
+// settle determines whether the request without a response is stored: as a whole or not at all.
 func (c *crashClient) settle(read crashReader) {
 	w := c.doubt
 	if w == nil || w.found {
@@ -334,8 +333,8 @@ func (c *crashClient) settle(read crashReader) {
 	}
 }
 
-// touched is what is there now about those whom a call is about. Of an agent that cannot
-// show it, a new one or one with another key, it shows that the call is stored.
+// touched returns the present rows of the agents that a request concerns. An agent that cannot show them, because it
+// is new or has another key, shows that the request is stored.
 func (w *crashWrite) touched(read crashReader) (got crashDraft, appeared bool) {
 	got = crashDraft{}
 	for a := range w.draft("?") {
@@ -349,7 +348,7 @@ func (w *crashWrite) touched(read crashReader) (got crashDraft, appeared bool) {
 	return got, appeared
 }
 
-// made is the id of what a call has made, among the rows of whom it is about.
+// made returns the id of the record that a request has created.
 func (w *crashWrite) made(rows crashRows) string {
 	if w.makes == "" {
 		return ""
@@ -364,7 +363,7 @@ func (w *crashWrite) first() crashDraft {
 	return d
 }
 
-// equal tells whether what is there is what is wanted; of nil, what was there before.
+// equal reports whether rows are as wanted; for nil, as before.
 func (d crashDraft) equal(want crashDraft) bool {
 	for a, rows := range d {
 		wanted := a.rows
@@ -378,8 +377,8 @@ func (d crashDraft) equal(want crashDraft) bool {
 	return true
 }
 
-// looks holds what the service tells against what the client knows: all of it, or what
-// has changed since the last look.
+// looks compares the responses of the service with what the client knows: all of it, or the changes since the last
+// time.
 func (c *crashClient) looks(all bool) {
 	c.settle(c.shown)
 	for _, a := range c.agents {
@@ -404,8 +403,7 @@ func (c *crashClient) looks(all bool) {
 	c.searches()
 }
 
-// shown is what the service tells of an agent by its key. Where there is no such agent,
-// nothing is stored about it.
+// shown returns the rows that an agent can read with its key. If there is no such agent, nothing is stored about it.
 func (c *crashClient) shown(a *crashAgent) (crashRows, bool) {
 	var export struct{ Tables crashTables }
 	if a.key != "" && c.get("/api/me/export", a.key, &export) == 200 {
@@ -435,14 +433,14 @@ func (c *crashClient) compare(a *crashAgent, read crashReader) {
 	c.Errorf("%s (-acknowledged +stored):\n%s", a.handle, cmp.Diff(a.rows, rows))
 }
 
-// crashCard is what the public sees of an agent.
+// crashCard is an agent as the public sees it.
 type crashCard struct {
 	Name, Tagline          string
 	Level, Evidence, Posts int
 	Menu, Links            []string
 }
 
-// card is the agent's as it has to be.
+// card returns the card that an agent must have.
 func (c *crashClient) card(a *crashAgent) crashCard {
 	card := crashCard{
 		Name: a.rows.value("agents", a.handle, "name"), Tagline: a.rows.value("agents", a.handle, "tagline"),
@@ -467,7 +465,7 @@ func (c *crashClient) card(a *crashAgent) crashCard {
 	return card
 }
 
-// looksAtCard: what was derived from an agent's rows goes with them.
+// looksAtCard checks data derived from an agent's rows.
 func (c *crashClient) looksAtCard(a *crashAgent) {
 	var shown struct {
 		Agent struct {
@@ -527,7 +525,7 @@ func (c *crashClient) looksAtPost(p *crashPost) {
 	}
 }
 
-// searches finds what is there, and nothing else.
+// searches checks that a search finds existing records and nothing else.
 func (c *crashClient) searches() {
 	words := map[string]bool{} // of agents and calls, and whether they are there
 	for _, p := range c.posts[max(0, len(c.posts)-2):] {

@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// crashDriver makes a client's next call of an operation; nil where there is nothing to
-// do it to.
+// crashDriver creates a client's next request of an operation; nil if there is nothing to apply it to.
 type crashDriver struct {
 	operation string // its id in the API's description, where it stands there
 	next      func(*crashClient) *crashWrite
 }
 
-// crashDrivers in this order find each something to do.
+// crashDrivers are ordered so that each finds records to work on.
 var crashDrivers = []crashDriver{
 	{"registerAgent", (*crashClient).registers},
 	{"updateMe", (*crashClient).updates},
@@ -50,7 +49,7 @@ var crashDrivers = []crashDriver{
 
 type crashFields map[string]any
 
-// crashDraw draws one of those that fit, if any does.
+// crashDraw draws a matching element, if there is one.
 func crashDraw[T any](c *crashClient, all []*T, fits func(*T) bool) *T {
 	for i, from := 0, c.random.IntN(len(all)+1); i < len(all); i++ {
 		if x := all[(from+i)%len(all)]; fits(x) {
@@ -60,7 +59,7 @@ func crashDraw[T any](c *crashClient, all []*T, fits func(*T) bool) *T {
 	return nil
 }
 
-// around are the agents that the client acts for now.
+// around returns the agents for which the client acts at present.
 func (c *crashClient) around() []*crashAgent {
 	newest := max(crashFounders, len(c.agents)-crashAround)
 	return append(c.agents[:crashFounders:crashFounders], c.agents[newest:]...)
@@ -70,7 +69,7 @@ func (c *crashClient) isFounder(a *crashAgent) bool {
 	return slices.Contains(c.agents[:crashFounders], a)
 }
 
-// agent draws one whose key is known.
+// agent draws an agent whose key is known.
 func (c *crashClient) agent(fits func(*crashAgent) bool) *crashAgent {
 	return crashDraw(c, c.around(), func(a *crashAgent) bool { return !a.gone && a.key != "" && fits(a) })
 }
@@ -82,7 +81,7 @@ func (c *crashClient) post(fits func(*crashPost) bool) *crashPost {
 	return crashDraw(c, c.posts[max(0, len(c.posts)-crashAround):], func(p *crashPost) bool { return !p.gone && fits(p) })
 }
 
-// creates is a call that is repeated by its Idempotency-Key.
+// creates returns a request that is retried by its Idempotency-Key.
 func (c *crashClient) creates(by *crashAgent, path, makes string, body crashFields, stored func(d crashDraft, id string), then func(id string)) *crashWrite {
 	return &crashWrite{method: "POST", path: path, by: by, of: by, body: body, once: "once-" + c.word(), makes: makes, stored: stored, then: then}
 }
@@ -109,7 +108,7 @@ func (c *crashClient) updates() *crashWrite {
 	}}
 }
 
-// replacesMenu keeps one offering by its id, and makes one.
+// replacesMenu keeps one offering by its id, and creates one.
 func (c *crashClient) replacesMenu() *crashWrite {
 	a, title := c.anyAgent(), c.word()
 	menu, kept := []crashFields{}, a.rows.ids("offerings")
@@ -129,7 +128,7 @@ func (c *crashClient) replacesMenu() *crashWrite {
 	}}
 }
 
-// mailed draws an agent about whom a mail of some kind has come.
+// mailed draws an agent about whom a mail of some kind has arrived.
 func (c *crashClient) mailed(fits func(*crashAgent) bool) (a *crashAgent, l letter) {
 	a = crashDraw(c, c.around(), func(a *crashAgent) (came bool) {
 		if a.mailTo != "" && !a.gone && fits(a) {
@@ -140,8 +139,8 @@ func (c *crashClient) mailed(fits func(*crashAgent) bool) (a *crashAgent, l lett
 	return a, l
 }
 
-// promises is a call that has a mail sent: of each agent one, for the next would have to wait
-// for a minute.
+// promises returns a request that sends a mail: one for each agent, because the next would have to wait for a
+// minute.
 func (c *crashClient) promises(a *crashAgent, to string, w crashWrite, table string, row ...string) *crashWrite {
 	w.method, w.of = "POST", a
 	w.stored = func(d crashDraft, _ string) {
@@ -202,7 +201,7 @@ func (c *crashClient) confirmsClaim() *crashWrite {
 	}}
 }
 
-// setsLink adds a link, which leads to where the service does not go, or removes one.
+// setsLink adds a link to an address that the service does not contact, or removes one.
 func (c *crashClient) setsLink() *crashWrite {
 	a := c.anyAgent()
 	w := &crashWrite{method: "POST", path: "/api/me/links", by: a, of: a}
@@ -223,7 +222,7 @@ func (c *crashClient) rotates() *crashWrite {
 	return &crashWrite{method: "POST", path: "/api/me/rotate-key", by: a, of: a, rekeys: true, refused: 401, stored: func(d crashDraft, _ string) { d.of(a) }}
 }
 
-// recovers asks for another key, rather for one that was lost with an answer.
+// recovers requests a new key, preferably for one that was lost with a response.
 func (c *crashClient) recovers() *crashWrite {
 	fits := func(a *crashAgent) bool { return a.mailTo == "" && a.is("verified_at?") }
 	a := crashDraw(c, c.around(), func(a *crashAgent) bool { return a.key == "" && fits(a) })
@@ -245,7 +244,7 @@ func (c *crashClient) confirmsRecovery() *crashWrite {
 		stored: func(d crashDraft, _ string) { d.of(a).take("codes", "recover", a.mailbox, "0") }}
 }
 
-// asks sends a request from a founder, of which each asks an agent once.
+// asks sends a contact request from a founder, each of which asks an agent once.
 func (c *crashClient) asks() *crashWrite {
 	var from *crashAgent
 	to := c.agent(func(to *crashAgent) bool {
@@ -273,8 +272,7 @@ func (c *crashClient) asks() *crashWrite {
 	}, func(id string) { c.requests = append(c.requests, &crashRequest{id, "pending", from, to}) })
 }
 
-// moves does something to a request or collaboration that waits, and tells the other
-// side; columns change beside the status.
+// moves changes the status of a pending request or collaboration, and the columns of the other side.
 func (c *crashClient) moves(table string, all []*crashRequest, act, to string, columns func(*crashRequest) map[string]string, body any) *crashWrite {
 	r := crashDraw(c, all, func(r *crashRequest) bool { return r.status == "pending" && r.from.key != "" && r.to.key != "" })
 	if r == nil {
@@ -329,8 +327,8 @@ func (c *crashClient) declinesCollab() *crashWrite {
 	return c.moves("collabs", c.collabs, "decline", "declined", crashNoColumns, nil)
 }
 
-// records keeps a collaboration, of two agents one with the other once: only 5 of an agent
-// may wait, and after a refusal none for a month.
+// records creates a collaboration between two agents, once for each pair: only 5 of an agent may be pending, and
+// after a rejection none for a month.
 func (c *crashClient) records() *crashWrite {
 	var from *crashAgent
 	partner := c.agent(func(partner *crashAgent) bool {
@@ -407,7 +405,7 @@ func (p *crashPost) deleted(d crashDraft) {
 	}
 }
 
-// leaves deletes an agent, with all that hangs on it.
+// leaves deletes an agent with its records.
 func (c *crashClient) leaves() *crashWrite {
 	if len(c.agents) < crashFounders+5 {
 		return nil
@@ -436,7 +434,7 @@ func (c *crashClient) leaves() *crashWrite {
 	}, then: func(string) { c.left(a) }}
 }
 
-// loses takes an agent's replies out of a call.
+// loses removes an agent's replies from a call.
 func (p *crashPost) loses(a *crashAgent, d crashDraft) {
 	left := 0
 	for id, by := range p.replies {
@@ -451,7 +449,7 @@ func (p *crashPost) loses(a *crashAgent, d crashDraft) {
 	}
 }
 
-// ended is what the other side keeps of a request or collaboration.
+// ended returns the rows that remain of a request or collaboration for the other side.
 func (r *crashRequest) ended(table string, a *crashAgent, d crashDraft) {
 	other, mailbox, to := r.to, "from_mailbox", "declined"
 	switch {
@@ -475,7 +473,7 @@ func (r *crashRequest) ended(table string, a *crashAgent, d crashDraft) {
 	}
 }
 
-// left is what the client can no longer do.
+// left removes what the client can no longer use.
 func (c *crashClient) left(a *crashAgent) {
 	a.gone = true
 	for _, p := range c.posts {

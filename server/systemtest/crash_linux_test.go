@@ -98,8 +98,7 @@ func TestCrash_RetryAfterFailedSync(t *testing.T) {
 	proof.Figure(t, "failed", int(failed.Load()))
 }
 
-// crashImage is a database that is killed on again and again, each time from the same
-// beginning: a log that a killed service has left.
+// crashImage is a database that runs are started from again and again: with the log that a killed service has left.
 type crashImage struct {
 	files  map[string][]byte // by what follows the database's name
 	client *crashClient      // nil where nobody calls
@@ -107,7 +106,7 @@ type crashImage struct {
 	want   map[string][]string // rows by table, once nothing was in its way; nil where a client knows them
 }
 
-// newCrashUpgrade is a released database of an older version.
+// newCrashUpgrade returns a released database of an older version.
 func newCrashUpgrade(t testing.TB) crashImage {
 	t.Helper()
 	i := crashImage{files: map[string][]byte{"": crashFile(t, root+"testdata/databases/schema-1.db")}}
@@ -139,7 +138,7 @@ func crashFile(t testing.TB, name string) []byte {
 	return data
 }
 
-// directory is the image where it can be killed on, in memory if the machine allows it.
+// directory writes the image to a folder, in memory if the machine allows it.
 func (i crashImage) directory(t testing.TB, tally *crashTally) *crashDirectory {
 	t.Helper()
 	folder, err := os.MkdirTemp("/dev/shm", "crash")
@@ -167,8 +166,8 @@ func (i crashImage) directory(t testing.TB, tally *crashTally) *crashDirectory {
 	return d
 }
 
-// run is a run of the service on the image under strace, until the client is done or the
-// service is gone. It returns the status, and the calls that were traced.
+// run runs the service on the image under strace, until the client is done or the service has exited. It returns the
+// status, and the traced calls.
 func (i crashImage) run(t testing.TB, tally *crashTally, faults ...string) (d *crashDirectory, status int, calls [][]string) {
 	t.Helper()
 	d = i.directory(t, tally)
@@ -198,7 +197,7 @@ func (i crashImage) run(t testing.TB, tally *crashTally, faults ...string) (d *c
 
 func (d *crashDirectory) copies() string { return filepath.Join(filepath.Dir(d.db), "copies") }
 
-// acts makes a call of every operation. False tells that the service is gone.
+// acts sends a request of every operation. It returns false if the service has exited.
 func (c *crashClient) acts(p *process) bool {
 	for !slices.ContainsFunc(c.agents[crashFounders:], func(a *crashAgent) bool { return len(a.rows.ids("offerings")) > 0 }) {
 		if !c.write(c.replacesMenu()) {
@@ -226,8 +225,7 @@ func (c *crashClient) acts(p *process) bool {
 	return true
 }
 
-// awaits returns once all mails that were promised have come; false tells that the
-// service is gone.
+// awaits returns once all promised mails have arrived, or false if the service has exited.
 func (c *crashClient) awaits(p *process) bool {
 	for _, a := range c.agents {
 		for a.mailTo != "" {
@@ -248,15 +246,14 @@ func (c *crashClient) awaits(p *process) bool {
 	return true
 }
 
-// crashPoint is a call of the system by a thread: strace counts those of each thread by
-// themselves.
+// crashPoint is a system call of a thread: strace counts the calls of each thread.
 type crashPoint struct {
 	call string
 	nth  int
 }
 
-// points are those that a run without faults comes to, of each call as many as of the
-// others while it has any; at most so many.
+// points returns the system calls of a run without faults, at most as many as wanted, with equal shares of each
+// call.
 func (i crashImage) points(t testing.TB, calls string, most int) (points []crashPoint) {
 	t.Helper()
 	_, status, trace := i.run(t, &crashTally{acted: map[string]int{}}, "-e", "trace="+calls)
@@ -280,11 +277,10 @@ func (i crashImage) points(t testing.TB, calls string, most int) (points []crash
 	return points[:min(most, len(points))]
 }
 
-// crashTraced finds thread and name of a call in a trace.
+// crashTraced matches thread and name of a call in a trace.
 var crashTraced = regexp.MustCompile(`(?m)^(\d+) +(\w+)\(`)
 
-// outlives starts the service on what it has left, and holds that against what has to be
-// stored.
+// outlives starts the service on the remaining files, and compares its rows with the expected ones.
 func (d *crashDirectory) outlives(i crashImage) {
 	d.Helper()
 	copies, _ := filepath.Glob(filepath.Join(d.copies(), "callbook-*.db"))
@@ -317,8 +313,8 @@ func (d *crashDirectory) outlives(i crashImage) {
 	}
 }
 
-// rows are all of a database that nobody serves, by table, but for mails, which go out, what holds the time
-// of a start and what lies elsewhere in each index.
+// rows returns all rows of a database that no process serves, by table, except mails, times of startup, and index
+// positions.
 func (d *crashDirectory) rows() map[string][]string {
 	d.Helper()
 	tables := map[string][]string{}

@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// crashRows are what is stored about an agent, by table and id, or by table and content
-// where rows have no id.
+// crashRows are the rows about an agent, by table and id, or by table and content where rows have no id.
 type crashRows map[string]string
 
-// crashTables are what an agent's export shows.
+// crashTables are the tables of an agent's export.
 type crashTables map[string][]map[string]any
 
-// crashColumns are those that a client can foretell. A question mark asks whether there
-// is a value. The first of a table's columns is its id, unless it is empty.
+// crashColumns are the columns that a client can predict. A question mark asks whether there is a value. The first
+// column of a table is its id, unless it is empty.
 var crashColumns = map[string][]string{
 	"agents":       {"handle", "name", "tagline", "mailbox", "policy_note", "verified_at?", "claimed_at?"},
 	"offerings":    {"id", "title", "deliverable", "mode", "position"},
@@ -76,7 +75,7 @@ func (r crashRows) put(table, id string, values ...string) {
 	r[table+" "+id] = strings.Join(values, crashCut)
 }
 
-// add adds a row without an id; there may be another that is equal.
+// add adds a row without an id; there may be an equal one.
 func (r crashRows) add(table string, values ...string) {
 	name := table + " " + strings.Join(values, crashCut)
 	for n := 1; ; n++ {
@@ -87,7 +86,7 @@ func (r crashRows) add(table string, values ...string) {
 	}
 }
 
-// take is the opposite of add.
+// take removes a row that add has added.
 func (r crashRows) take(table string, values ...string) {
 	delete(r, table+" "+strings.Join(values, crashCut)+" 1")
 }
@@ -107,7 +106,7 @@ func (r crashRows) set(table, id, column, value string) {
 	r.put(table, id, values...)
 }
 
-// ids of a table, in their order.
+// ids returns the ids of a table in order.
 func (r crashRows) ids(table string) (ids []string) {
 	for name := range r {
 		if of, id, _ := strings.Cut(name, " "); of == table {
@@ -118,7 +117,7 @@ func (r crashRows) ids(table string) (ids []string) {
 	return ids
 }
 
-// crashDraft is what would be stored about some agents after a call.
+// crashDraft holds the rows of some agents after a request.
 type crashDraft map[*crashAgent]crashRows
 
 func (d crashDraft) of(a *crashAgent) crashRows {
@@ -128,7 +127,7 @@ func (d crashDraft) of(a *crashAgent) crashRows {
 	return d[a]
 }
 
-// crashAgent is an agent, and what has to be stored about it.
+// crashAgent is an agent, and the rows that must be stored about it.
 type crashAgent struct {
 	handle, mailbox string
 	key             string   // empty while nobody knows it
@@ -153,13 +152,13 @@ type crashPost struct {
 	changed bool // since the last look
 }
 
-// crashRequest is a contact request, or a collaboration.
+// crashRequest is a contact request or a collaboration.
 type crashRequest struct {
 	id, status string
 	from, to   *crashAgent
 }
 
-// crashWrite is a call that writes.
+// crashWrite is a request that writes.
 type crashWrite struct {
 	operation, method, path string
 	body                    any

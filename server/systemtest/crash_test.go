@@ -21,10 +21,9 @@ import (
 	"callbook/testdata/proof"
 )
 
-// The service is killed while clients write through every operation that writes. Each
-// client acts for agents of its own, one call after the other, and so knows exactly
-// what has to be stored of them: all that was answered, and of the one call that was
-// not, all or nothing. That one is repeated, and is then stored once.
+// The service is killed while clients write through every writing operation. Each client acts for agents of its own, one
+// request after the other, so it knows their rows exactly: those of all requests with a response, and all or nothing of
+// the one request without. That one is retried, and is then stored once.
 
 const (
 	crashClients  = 8
@@ -33,7 +32,7 @@ const (
 	crashCycles   = 50 // of a directory, before another is begun: so that a look at all of it stays cheap
 )
 
-// crashTally is what all came to.
+// crashTally holds the results of all cycles.
 type crashTally struct {
 	cycles, acknowledged, lost, broken, repeated, doubled atomic.Int64
 
@@ -80,7 +79,7 @@ func (s *crashTally) figures(t testing.TB) {
 	}
 }
 
-// wantCrashDrivers: no writing operation is left out.
+// wantCrashDrivers checks that there is a driver for every writing operation.
 func wantCrashDrivers(t testing.TB) {
 	t.Helper()
 	text, err := os.ReadFile(root + "testdata/openapi.json")
@@ -138,7 +137,7 @@ func newCrashDirectory(t testing.TB, tally *crashTally, random *rand.Rand, clien
 	return d
 }
 
-// open opens the file of a directory that nobody serves.
+// open opens the file of a directory that no process serves.
 func (d *crashDirectory) open() *store.Store {
 	d.Helper()
 	st, err := store.Open(d.Context(), store.Options{Path: d.db, Normal: true})
@@ -149,7 +148,7 @@ func (d *crashDirectory) open() *store.Store {
 	return st
 }
 
-// cycle starts the service, looks at what it has stored, calls it, and kills it.
+// cycle starts the service, checks its rows, sends requests, and kills it.
 func (d *crashDirectory) cycle(last bool) {
 	if d.killed && d.random.IntN(4) == 0 { // in the middle of the start after a kill
 		p := newProcess(d, append([]string{"serve", "--addr=127.0.0.1:0", "--db=" + d.db}, d.mails.setting()...)...)
@@ -180,7 +179,7 @@ func (d *crashDirectory) cycle(last bool) {
 	d.tally.cycles.Add(1)
 }
 
-// all has every client do something at once.
+// all runs a function for every client concurrently.
 func (d *crashDirectory) all(do func(*crashClient)) {
 	var doing sync.WaitGroup
 	for _, c := range d.clients {
@@ -189,14 +188,14 @@ func (d *crashDirectory) all(do func(*crashClient)) {
 	doing.Wait()
 }
 
-// broke tells that the file is not whole, or that part of a call is stored.
+// broke reports that the file is damaged, or that part of a request is stored.
 func (d *crashDirectory) broke(format string, args ...any) {
 	d.Helper()
 	d.tally.broken.Add(1)
 	d.Errorf(format, args...)
 }
 
-// looksAtFile holds the file of a service that was killed against what the clients know.
+// looksAtFile compares the file of a killed service with what the clients know.
 func (d *crashDirectory) looksAtFile() {
 	d.Helper()
 	d.whole()
@@ -214,7 +213,7 @@ func (d *crashDirectory) looksAtFile() {
 	inFile(d, d.db, func(file *sql.DB) error { return errors.Join(d.looksAtKeys(file), d.looksAtReports(file)) })
 }
 
-// whole looks at a file that nobody serves as SQLite does.
+// whole checks a file that no process serves with SQLite's own checks.
 func (d *crashDirectory) whole() {
 	d.Helper()
 	if _, err := backup.Verify(d.Context(), d.db, false); err != nil {
@@ -242,8 +241,8 @@ func (d *crashDirectory) exported(st *store.Store, a *crashAgent) crashRows {
 	return tables.rows()
 }
 
-// looksAtKeys: the key that works is the last one that was answered; a handle is never
-// forgotten, and none is there that nobody asked for.
+// looksAtKeys checks that the last key with a response works, that no handle is forgotten, and that no unrequested
+// handle exists.
 func (d *crashDirectory) looksAtKeys(file *sql.DB) error {
 	hashes := map[string]string{}
 	err := crashEach(file, `SELECT handle, COALESCE(key_hash, '') FROM handles LEFT JOIN agents USING (id)`, func(handle, hash string) { hashes[handle] = hash })
@@ -275,7 +274,7 @@ func crashHash(key string) string {
 	return string(sum[:])
 }
 
-// looksAtReports: they are the operator's, who sees each once.
+// looksAtReports checks that the operator sees each report once.
 func (d *crashDirectory) looksAtReports(file *sql.DB) error {
 	reports := map[string]int{}
 	err := crashEach(file, `SELECT subject, about FROM reports`, func(subject, _ string) { reports[subject]++ })
@@ -311,8 +310,8 @@ func crashEach(file *sql.DB, query string, see func(x, y string)) error {
 	return rows.Err()
 }
 
-// delivers runs the service once more until no mail waits: each that was promised comes,
-// but for one that was begun twice and never ended.
+// delivers runs the service until no mail waits: each promised mail arrives, except one that was started twice and
+// never finished.
 func (d *crashDirectory) delivers() {
 	d.Helper()
 	pass(d, d.db, 4*untilNextTry)
@@ -345,7 +344,7 @@ func (d *crashDirectory) lose(format string, args ...any) {
 	d.Errorf("lost: "+format, args...)
 }
 
-// crashMails are the mails that came, by address.
+// crashMails holds the delivered mails by address.
 type crashMails struct {
 	*postOffice
 	mu   sync.Mutex

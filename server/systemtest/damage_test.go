@@ -24,10 +24,9 @@ import (
 // Either every response is the one that the undamaged file gives, or the program responds with errors and exits with
 // the status of damage.
 //
-// Not promised: SQLite keeps no checksums. In a record of more than a page, nobody
-// notices what is changed behind its first page, and in a page no single bytes. And
-// that a page is another page of the file is found when all of it is read: at the start
-// after a kill, else in the background while others are answered.
+// Not promised: SQLite has no checksums. Changes of single bytes, and changes behind the first page of a long record,
+// are not detected. A page that is another page of the file is detected when the whole file is read: at startup after a
+// kill, otherwise in the background.
 func TestDamage_CausesNoWrongResponse(t *testing.T) {
 	t.Parallel()
 	skipUnlessRacing(t)
@@ -67,7 +66,7 @@ func TestDamage_CausesNoWrongResponse(t *testing.T) {
 	proof.Figure(t, "noticed", noticed)
 }
 
-// harbour is the file of a directory, the same each time.
+// harbour returns the file of a directory, the same each time.
 func harbour(t testing.TB) []byte {
 	t.Helper()
 	db, now := newDB(t), time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
@@ -109,10 +108,10 @@ func harbour(t testing.TB) []byte {
 	return data
 }
 
-// rightAnswer is a path, and what a GET of it answers.
+// rightAnswer is a path and the body of its response.
 type rightAnswer struct{ path, answer string }
 
-// answersOf are those of lists, searches, cards, calls and pages of a whole file.
+// answersOf returns the responses of lists, searches, cards, calls and pages of an undamaged file.
 func answersOf(t testing.TB, whole []byte) (right []rightAnswer) {
 	t.Helper()
 	db := newDB(t)
@@ -144,7 +143,7 @@ func answersOf(t testing.TB, whole []byte) (right []rightAnswer) {
 	return right
 }
 
-// damage is one kind of it to a file, after a kill or a stop in good order.
+// damage is one kind of damage to a file, after a kill or a normal stop.
 type damage struct {
 	seed   int
 	killed bool
@@ -152,7 +151,7 @@ type damage struct {
 
 const pageBytes = 4096
 
-// done damages one page or more of a file.
+// done damages one or more pages of a file.
 func (d damage) done(whole []byte) []byte {
 	r := rand.New(rand.NewPCG(uint64(d.seed), 0))
 	var rows []int
@@ -228,7 +227,7 @@ func (d damage) met(t testing.TB, data []byte, right []rightAnswer) (noticed boo
 	return status == 65, len(others)
 }
 
-// comesUp tells whether it serves; else it has ended.
+// comesUp reports whether the program serves; otherwise it has exited.
 func (p *process) comesUp() bool {
 	p.Helper()
 	for late := time.After(patience); ; {

@@ -24,13 +24,13 @@ import (
 
 // A full disk, one that fails, one that is elsewhere: what only Linux lets a test make.
 
-// room is a place for a database that can be made full, and empty again.
+// room is a place for a database that can be filled and emptied.
 type room struct {
 	db          string
 	fill, empty func(t testing.TB, p *process)
 }
 
-// smallDisk is a disk of a few megabytes, filled by a file of somebody else's.
+// smallDisk returns a disk of a few megabytes, filled by another file.
 func smallDisk(t testing.TB) room {
 	t.Helper()
 	folder := t.TempDir()
@@ -57,8 +57,7 @@ func smallDisk(t testing.TB) room {
 	}}
 }
 
-// smallFiles is a place where no file of the process may become larger than its log
-// is already, as by a quota.
+// smallFiles returns a place in which no file of the process may grow beyond the size of its log, as with a quota.
 func smallFiles(t testing.TB) room {
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "callbook.db")
@@ -172,7 +171,7 @@ func TestFullDisk_KeepsWatchdogAlive(t *testing.T) {
 	p.ends()
 }
 
-// wantWhole looks at a database that nobody serves.
+// wantWhole checks a database that no process serves.
 func wantWhole(t testing.TB, db string) {
 	t.Helper()
 	if _, err := backup.Verify(context.Background(), db, false); err != nil {
@@ -180,8 +179,7 @@ func wantWhole(t testing.TB, db string) {
 	}
 }
 
-// fillUp registers agents until the disk is full, and returns those that were
-// acknowledged.
+// fillUp registers agents until the disk is full, and returns the acknowledged ones.
 func (p *process) fillUp(prefix string) (acknowledged []string) {
 	p.Helper()
 	for i := 0; ; i++ {
@@ -198,7 +196,7 @@ func (p *process) fillUp(prefix string) (acknowledged []string) {
 	}
 }
 
-// holds walks through all agents, and looks for those that were acknowledged.
+// holds reads all agents, and checks that the acknowledged ones are among them.
 func (p *process) holds(acknowledged []string) {
 	p.Helper()
 	there := map[any]bool{}
@@ -271,8 +269,8 @@ func sizeOf(path string) int64 {
 	return info.Size()
 }
 
-// faulty runs the program on a database with the faults that strace puts into its
-// calls of the system. Its signals go to the program itself.
+// faulty runs the program under strace, which injects faults into its system calls. Signals go to the program
+// itself.
 func faulty(t testing.TB, db string, faults ...string) *process {
 	t.Helper()
 	needStrace(t)
@@ -284,8 +282,8 @@ func faulty(t testing.TB, db string, faults ...string) *process {
 	return p
 }
 
-// servesUntil has a process under strace ended by a signal to the program itself, which
-// serves a database. Its number may be another's once it is gone.
+// servesUntil sends a signal to the program under strace that serves a database. Its process id may belong to
+// another process once it has exited.
 func (p *process) servesUntil(end syscall.Signal, db string) {
 	p.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(readText(p, db+".lock")))
@@ -315,7 +313,7 @@ var needStrace = func() func(testing.TB) {
 	}
 }()
 
-// serving waits until a process serves or has ended.
+// serving waits until a process serves or has exited.
 func (p *process) serving() bool {
 	p.Helper()
 	ended := false
@@ -334,8 +332,7 @@ func (p *process) serving() bool {
 	return !ended
 }
 
-// register tries to register an agent with an Idempotency-Key; 0 when the service
-// has ended meanwhile.
+// register tries to register an agent with an Idempotency-Key; it returns 0 if the service has exited.
 func (p *process) register(handle string) (status int) {
 	r, err := http.NewRequest("POST", p.base+"/api/agents", strings.NewReader(registrationFor(handle, handle+"@example.org")))
 	if err != nil {
@@ -434,8 +431,8 @@ func TestWriteError_RejectsWritesMeanwhile(t *testing.T) {
 	wantWhole(t, db)
 }
 
-// failingSync has the nth sync of each thread of a service fail, and those after it.
-// It returns what failed, the start or a write.
+// failingSync makes the nth sync of each thread of a service fail, and all later ones. It returns what failed: the
+// startup or a write.
 func failingSync(t testing.TB, db string, nth int, handles ...string) (failed string) {
 	t.Helper()
 	p := faulty(t, db, "-e", "trace=fsync,fdatasync", "-e", fmt.Sprintf("inject=fsync,fdatasync:error=EIO:when=%d+", nth))
@@ -470,7 +467,7 @@ func failingSync(t testing.TB, db string, nth int, handles ...string) (failed st
 	return failed
 }
 
-// wantNoSyncAfterAFault looks for a second try. SQLite takes no notice of folders.
+// wantNoSyncAfterAFault checks that a failed sync is not retried. SQLite ignores failed syncs of folders.
 func wantNoSyncAfterAFault(t testing.TB, db string) {
 	t.Helper()
 	trace, err := os.ReadFile(db + ".trace")

@@ -30,9 +30,7 @@ import (
 
 // The service when its disk or its file is at fault, as the operator sees it.
 
-// failed waits until a process has ended by itself, and holds what it says against
-// the promise: a status that tells the kind of failure, and one line with the next
-// step.
+// failed waits until a process has exited by itself, and checks its status and its one line of error.
 func (p *process) failed(status int, says ...string) {
 	p.Helper()
 	select {
@@ -47,7 +45,7 @@ func (p *process) failed(status int, says ...string) {
 	wantOneLine(p, p.err.String(), says...)
 }
 
-// wantOneLine looks at what a failed command tells at its end.
+// wantOneLine checks the last output of a failed command.
 func wantOneLine(t testing.TB, printed string, says ...string) {
 	t.Helper()
 	before, line, found := strings.Cut("\n"+printed, "\ncallbook: ")
@@ -61,8 +59,7 @@ func wantOneLine(t testing.TB, printed string, says ...string) {
 	}
 }
 
-// seeded is a database with some agents and a call, as a stop in good order leaves
-// it.
+// seeded returns a database with some agents and a call, after a normal stop.
 func seeded(t testing.TB) (db string) {
 	t.Helper()
 	db = filepath.Join(t.TempDir(), "callbook.db")
@@ -87,7 +84,7 @@ func seeded(t testing.TB) (db string) {
 	return db
 }
 
-// inDatabase changes a database that nobody serves.
+// inDatabase changes a database that no process serves.
 func inDatabase(t testing.TB, path, query string, args ...any) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path)
@@ -100,7 +97,7 @@ func inDatabase(t testing.TB, path, query string, args ...any) {
 	}
 }
 
-// folderOf is what the files beside a database hold, but for the lock.
+// folderOf returns the contents of the files beside a database, except the lock.
 func folderOf(t testing.TB, db string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -355,7 +352,7 @@ func TestDamage_StopsService(t *testing.T) {
 	}
 }
 
-// mayRead reads from a service that may end meanwhile: then the status is 0.
+// mayRead reads from a service that may exit meanwhile: then the status is 0.
 func (p *program) mayRead(path string) (status int, text string) {
 	a, err := fresh().Get(p.base + path)
 	if err != nil {
@@ -480,8 +477,7 @@ func TestFiles_ArePrivate(t *testing.T) {
 	}
 }
 
-// private looks at the rights of all files in a folder, and for some that must be
-// among them.
+// private checks the permissions of all files in a folder, and that some files are among them.
 func (p *process) private(folder string, want ...string) {
 	p.Helper()
 	found := map[string]bool{}

@@ -23,13 +23,13 @@ import (
 // The onboarding guide, GET /skill.md: a reader who has nothing but its text, a
 // shell and curl can do all that it tells of, and all that it tells is so.
 
-// guide is the onboarding guide as it is served in one language.
+// guide is the guide for agents in one language.
 type guide struct {
 	lines  []string
 	blocks []block
 }
 
-// block is a fenced part of the guide.
+// block is a fenced block of the guide.
 type block struct{ kind, text string }
 
 func readGuide(p *program, lang string) guide {
@@ -56,7 +56,7 @@ func readGuide(p *program, lang string) guide {
 	return g
 }
 
-// prose is the guide without its fenced parts and its front matter.
+// prose returns the guide without its fenced blocks and its front matter.
 func (g guide) prose() (lines []string) {
 	inside, rules := false, 0
 	for _, line := range g.lines {
@@ -74,7 +74,7 @@ func (g guide) prose() (lines []string) {
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")
 
-// spans are the names and paths that the prose sets as code.
+// spans returns the names and paths that the prose sets as code.
 func (g guide) spans() (spans []string) {
 	for _, line := range g.prose() {
 		for _, m := range codeSpan.FindAllStringSubmatch(line, -1) {
@@ -84,8 +84,7 @@ func (g guide) spans() (spans []string) {
 	return spans
 }
 
-// rows are the rows of the guide's tables that have so many cells, without the
-// headings.
+// rows returns the rows of the guide's tables with that many cells, without the headings.
 func (g guide) rows(cells int) (rows [][]string) {
 	for _, line := range g.prose() {
 		if !strings.HasPrefix(line, "| ") {
@@ -150,7 +149,7 @@ func needGuideTools(t *testing.T) {
 	}
 }
 
-// devProcess starts callbook dev in a process of its own.
+// devProcess starts callbook dev in a process.
 func devProcess(t testing.TB, args ...string) *program {
 	t.Helper()
 	p := newProcess(t, append([]string{"dev", "--addr=127.0.0.1:0"}, args...)...)
@@ -206,7 +205,7 @@ func (r *reader) demoAgent(handle string) agent {
 	return agent{}
 }
 
-// mailed is the newest mail to a mailbox.
+// mailed returns the newest mail to a mailbox.
 func (r *reader) mailed(to, what string) string {
 	r.Helper()
 	for _, m := range r.object("GET", "/dev/mail", "")["mail"].([]any) {
@@ -219,7 +218,7 @@ func (r *reader) mailed(to, what string) string {
 	return ""
 }
 
-// knows is what a reader puts in the place of an example.
+// knows replaces the placeholders of an example.
 func (r *reader) knows(variable string) string {
 	switch variable {
 	case "HANDLE":
@@ -254,8 +253,8 @@ var (
 	exchange    = regexp.MustCompile(`(?m)^(\d{3}) .*$`)
 )
 
-// follow runs the commands of a block and returns what they print. Each is to
-// succeed, or to get the status that the guide names beside it.
+// follow runs the commands of a block and returns their output. Each must succeed, or get the status that the guide
+// gives beside it.
 func (r *reader) follow(commands string) (answers string) {
 	r.Helper()
 	filled := example.ReplaceAllStringFunc(commands, func(line string) string {
@@ -285,8 +284,7 @@ func (r *reader) follow(commands string) (answers string) {
 	return answers
 }
 
-// compare holds an example of an answer against the real one, the last of the
-// block before.
+// compare compares an example of a response with the real one, the last of the block before.
 func (r *reader) compare(text, answers string) {
 	r.Helper()
 	var example, answer any
@@ -304,8 +302,7 @@ func (r *reader) compare(text, answers string) {
 	}
 }
 
-// differs lists what an example of an answer shows and the answer does not have.
-// null goes with everything.
+// differs lists the members that an example of a response shows and the response lacks. null matches everything.
 func differs(path string, example, answer any) (faults []string) {
 	switch e := example.(type) {
 	case nil:
@@ -336,7 +333,7 @@ func differs(path string, example, answer any) (faults []string) {
 
 var formWord = regexp.MustCompile(`name="form" value="([0-9a-f]+)"`)
 
-// ownerConfirms: the owner opens the link in the mail and presses the button.
+// ownerConfirms opens the link of the mail as the owner, and presses the button.
 func (r *reader) ownerConfirms() {
 	r.Helper()
 	link := strings.TrimPrefix(r.mailed(r.owner, "link"), r.base)
@@ -351,13 +348,13 @@ func (r *reader) ownerConfirms() {
 	}
 }
 
-// partnerRecords: the other side records something, which is an event.
+// partnerRecords records a collaboration for the other side, which is an event.
 func (r *reader) partnerRecords() {
 	r.Helper()
 	r.object("POST", "/api/collabs", `{"partner":"`+r.handle+`","summary":"Proofs of a page."}`, r.asked.auth)
 }
 
-// hasArrived checks what the reader has reached before it leaves.
+// hasArrived checks the results of the reader before it leaves.
 func (r *reader) hasArrived() {
 	r.Helper()
 	kept, err := os.ReadFile(filepath.Join(r.folder, ".callbook", r.handle+".auth"))
@@ -438,7 +435,7 @@ func newShell(t testing.TB, home string) *shell {
 	return s
 }
 
-// run has the session read the commands of a file, and returns what they wrote.
+// run lets the session read the commands of a file, and returns their output.
 func (s *shell) run(path string) (out, log string) {
 	s.Helper()
 	s.runs++
@@ -449,7 +446,7 @@ func (s *shell) run(path string) (out, log string) {
 	return s.await(s.out, &s.read, done), s.await(s.err, &s.log, done)
 }
 
-// await returns what an output got since it was last read, up to the mark.
+// await returns the output since the last read, up to the mark.
 func (s *shell) await(from *output, read *int, done string) string {
 	s.Helper()
 	for late := time.After(patience); ; {

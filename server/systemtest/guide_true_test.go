@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// directory is what the service says of itself, to hold the guide against.
+// directory holds the descriptions of the service, with which the guide is compared.
 type directory struct {
 	index, openapi map[string]any
 	text           string              // of both
@@ -54,7 +54,7 @@ func newDirectory(p *program) directory {
 	return d
 }
 
-// operations are all of GET /api, as in "GET /api/agents/{}".
+// operations returns all operations of GET /api, as in "GET /api/agents/{}".
 func (d directory) operations() (operations []string) {
 	for _, endpoint := range d.index["endpoints"].([]any) {
 		method, rest, _ := strings.Cut(endpoint.(string), " ")
@@ -72,7 +72,7 @@ var (
 	givenMethod = regexp.MustCompile(`-X ([A-Z]+)`)
 )
 
-// operations are those that the guide names or calls.
+// operations returns the operations that the guide names or calls.
 func (g guide) operations() (operations []string) {
 	for _, span := range g.spans() {
 		if m := namedCall.FindStringSubmatch(span); m != nil {
@@ -117,7 +117,7 @@ func TestGuide_StatementsHold(t *testing.T) {
 	t.Run("languages", func(t *testing.T) { checkLanguages(t, readGuide(p, "en"), readGuide(p, "zh")) })
 }
 
-// checkAddresses: where the guide leads to on this site, there is something.
+// checkAddresses checks that the links of the guide within the site work.
 func (g guide) checkAddresses(t *testing.T, base string, d directory) {
 	known := []string{base + "/agents/{handle}"}
 	for _, name := range []string{"onboarding", "openapi", "mcp"} {
@@ -137,7 +137,7 @@ func (g guide) checkAddresses(t *testing.T, base string, d directory) {
 	}
 }
 
-// checkErrors: the table of errors has all codes, each with its status.
+// checkErrors checks that the table of errors has all codes, each with its status.
 func (g guide) checkErrors(t *testing.T, d directory) {
 	codes := map[string][]string{}
 	for _, row := range g.rows(3) {
@@ -159,7 +159,7 @@ func (g guide) checkErrors(t *testing.T, d directory) {
 	}
 }
 
-// checkLimits: the table of limits shows the defaults, and all of them.
+// checkLimits checks that the table of limits shows all defaults.
 func (g guide) checkLimits(t *testing.T, d directory) {
 	want, got := map[string]any{}, map[string]any{}
 	limits := d.index["limits"].(map[string]any)
@@ -183,8 +183,7 @@ func (g guide) checkLimits(t *testing.T, d directory) {
 	}
 }
 
-// checkNames: what the prose sets as code is a name of the service or of the
-// guide's own commands.
+// checkNames checks that names set as code are names of the service or of the guide's own commands.
 func (g guide) checkNames(t *testing.T, d directory) {
 	name := regexp.MustCompile(`^([a-z][a-z_.]*)(=\w+)?$`)
 	commands := ""
@@ -202,8 +201,7 @@ func (g guide) checkNames(t *testing.T, d directory) {
 	}
 }
 
-// frontMatter reads the YAML between the first two rules: a flat map, and one
-// below metadata.
+// frontMatter parses the YAML between the first two rules: a flat map, and one below metadata.
 func (g guide) frontMatter(t *testing.T) map[string]string {
 	t.Helper()
 	front := map[string]string{}
@@ -239,7 +237,7 @@ func (g guide) frontMatter(t *testing.T) map[string]string {
 	return front
 }
 
-// checkForm: the guide is an Agent Skill.
+// checkForm checks that the guide is an Agent Skill.
 func (g guide) checkForm(t *testing.T, d directory) {
 	if len(g.lines) >= 300 {
 		t.Errorf("%d lines", len(g.lines))
@@ -264,9 +262,8 @@ func (g guide) checkForm(t *testing.T, d directory) {
 	}
 }
 
-// checkLanguages: line by line both languages have the same form, the same names
-// set as code and the same commands, but for comments; and each is written in
-// itself.
+// checkLanguages checks line by line that both languages have the same form, names set as code and commands, except
+// for comments, and that each is written in its language.
 func checkLanguages(t *testing.T, en, zh guide) {
 	if diff := cmp.Diff(en.shape(), zh.shape()); diff != "" {
 		t.Errorf("form (-English +Chinese):\n%s", diff)
@@ -290,7 +287,7 @@ var (
 	frontKey = regexp.MustCompile(`^ *[a-z]+:`)
 )
 
-// fenced tells for each line whether it stands in a fenced part.
+// fenced reports for each line whether it is in a fenced block.
 func (g guide) fenced() []bool {
 	fenced, inside := make([]bool, len(g.lines)), false
 	for i, line := range g.lines {
@@ -301,7 +298,7 @@ func (g guide) fenced() []bool {
 	return fenced
 }
 
-// words is what a line says in its language: of code only the comment.
+// words returns the text of a line in its language: of code only the comment.
 func (g guide) words(i int) string {
 	line := g.lines[i]
 	if g.fenced()[i] {
@@ -310,7 +307,7 @@ func (g guide) words(i int) string {
 	return codeSpan.ReplaceAllString(line, "`")
 }
 
-// shape is what both languages share, line by line.
+// shape returns the part of a line that both languages share.
 func (g guide) shape() (shape []string) {
 	fenced := g.fenced()
 	for i, line := range g.lines {

@@ -39,17 +39,16 @@ import (
 // HTTPS by itself, first without a certificate authority: the certificates lie there
 // already, or there is none. Then with a real one.
 
-// aDomain is what the sites here are called.
+// aDomain is the name of the sites in these tests.
 const aDomain = "directory.example.org"
 
-// nobody is a certificate authority that cannot be reached, and where its certificates
-// would lie.
+// nobody returns the directory of an unreachable certificate authority, and the folder of its certificates.
 func nobody(t testing.TB) (directory, folder string) {
 	at := refusing(t)
 	return "https://" + at + "/directory", filepath.Join("certificates", strings.ReplaceAll(at, ":", "_"))
 }
 
-// refusing is an address where nobody listens, nor will.
+// refusing returns an address on which no process listens.
 func refusing(t testing.TB) string {
 	t.Helper()
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
@@ -67,7 +66,7 @@ func refusing(t testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", at.(*unix.SockaddrInet4).Port)
 }
 
-// silence is an authority that says nothing to those who call, and counts them.
+// silence returns an authority that accepts connections, counts them and sends nothing.
 func silence(t testing.TB) (directory, folder string, calls *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -90,7 +89,7 @@ func silence(t testing.TB) (directory, folder string, calls *atomic.Int64) {
 	return "https://" + at + "/directory", filepath.Join("certificates", strings.ReplaceAll(at, ":", "_")), calls
 }
 
-// selfMade is a certificate with its key, as PEM.
+// selfMade returns a self-signed certificate with its key, as PEM.
 func selfMade(t testing.TB, begin, end time.Time, names ...string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -119,7 +118,7 @@ func selfMade(t testing.TB, begin, end time.Time, names ...string) []byte {
 	return append(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})...)
 }
 
-// lay puts a file where the program keeps it.
+// lay writes a file where the program stores it.
 func lay(t testing.TB, path string, data []byte) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
@@ -127,8 +126,8 @@ func lay(t testing.TB, path string, data []byte) {
 	}
 }
 
-// sockets are the addresses of a site, which its process gets handed over: its port is
-// known before it starts, and is nobody else's.
+// sockets are the listening sockets of a site, passed to its process: the port is known before it starts, and cannot
+// be taken.
 type sockets struct {
 	addr, plain, figures string
 	files                []*os.File
@@ -153,7 +152,7 @@ func newSockets(t testing.TB) *sockets {
 	return s
 }
 
-// serve runs the program on the sockets, after some lines of a shell.
+// serve runs the program on the sockets, after some lines of shell.
 func (s *sockets) serve(t testing.TB, lines string, args ...string) *process {
 	t.Helper()
 	files := s.files
@@ -167,7 +166,7 @@ func (s *sockets) serve(t testing.TB, lines string, args ...string) *process {
 	return p
 }
 
-// httpsClient is a client to which every name is one address. It follows nothing.
+// httpsClient returns a client that connects to one address for every name, and follows no redirects.
 func httpsClient(t testing.TB, at string, trusted *x509.CertPool) *http.Client {
 	transport := &http.Transport{
 		ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: trusted},
@@ -204,7 +203,7 @@ func fetch(t testing.TB, client *http.Client, method, url string, headers ...str
 	return a, string(text)
 }
 
-// greet shakes hands as a name.
+// greet performs a TLS handshake for a name.
 func greet(at string, config *tls.Config) (tls.ConnectionState, error) {
 	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", at, config)
 	if err != nil {
@@ -312,7 +311,7 @@ func TestAuthority_DelaysNeitherVisitorsNorShutdown(t *testing.T) {
 	}
 }
 
-// ask sends the text of a request, and returns the answer.
+// ask sends the text of a request, and returns the response.
 func ask(t testing.TB, at, text string) (*http.Response, string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", at)
@@ -418,7 +417,7 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	}
 }
 
-// lineOf is the first line of a log that holds a text.
+// lineOf returns the first line of a log that contains a text.
 func lineOf(log, text string) string {
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, text) {
@@ -562,7 +561,7 @@ func modesIn(t testing.TB, folder string) (modes []string) {
 	return modes
 }
 
-// authority is Pebble, the certificate authority for tests by that of Let's Encrypt.
+// authority is Pebble, the certificate authority for tests by Let's Encrypt.
 type authority struct {
 	out       *output
 	directory string
@@ -576,8 +575,8 @@ func portOf(address string) int {
 	return n
 }
 
-// newAuthority starts one that looks for a site at these addresses and issues
-// certificates for so many seconds.
+// newAuthority starts an authority that validates a site at these addresses and issues certificates with a lifetime
+// in seconds.
 func newAuthority(t testing.TB, tlsAddr, plainAddr string, seconds int) *authority {
 	t.Helper()
 	program := os.Getenv("PEBBLE")
@@ -597,7 +596,7 @@ func newAuthority(t testing.TB, tlsAddr, plainAddr string, seconds int) *authori
 	return nil
 }
 
-// startAuthority returns nil when the authority ends before it answers.
+// startAuthority returns nil if the authority exits before it is ready.
 func startAuthority(t testing.TB, program string, settings map[string]any) *authority {
 	t.Helper()
 	folder := t.TempDir()
@@ -649,7 +648,7 @@ func startAuthority(t testing.TB, program string, settings map[string]any) *auth
 	return c
 }
 
-// newNameServer says that every name is this machine.
+// newNameServer starts a name server that resolves every name to this machine.
 func newNameServer(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -703,10 +702,10 @@ func answerNames(conn net.Conn) {
 	}
 }
 
-// orders is how many certificates the authority was asked for.
+// orders returns how many certificates were requested from the authority.
 func (c *authority) orders() int { return strings.Count(c.out.String(), "Added order") }
 
-// serves starts a site that has its certificates from the authority.
+// serves starts a site that gets its certificates from the authority.
 func (c *authority) serves(t testing.TB, s *sockets, db string, args ...string) *process {
 	t.Helper()
 	return s.serve(t, "export SSL_CERT_FILE="+c.file, append([]string{"--acme-directory", c.directory, "--db", db}, args...)...)

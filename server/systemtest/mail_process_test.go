@@ -49,7 +49,7 @@ func newProcess(t testing.TB, args ...string) *process {
 	return newProcessBy(t, func(self string) *exec.Cmd { return exec.Command(self, args...) })
 }
 
-// newProcessBy is newProcess for a program that something else starts.
+// newProcessBy starts the program through another program.
 func newProcessBy(t testing.TB, by func(self string) *exec.Cmd) *process {
 	t.Helper()
 	skipUnlessRacing(t)
@@ -76,12 +76,11 @@ func newProcessBy(t testing.TB, by func(self string) *exec.Cmd) *process {
 	return &process{p, command}
 }
 
-// site is where the program says that the public reaches it: in mails the same
-// after each restart.
+// site is the public URL of the program: in mails it is the same after each restart.
 const site = "http://callbook.example.org"
 
-// spawn starts the program on a database, and returns once it tells where it
-// listens. Rate limits are off; the caps on mails are not among them.
+// spawn starts the program on a database, and returns once it prints its address. Rate limits are off, but not the
+// caps on mails.
 func spawn(t testing.TB, db string, args ...string) *process {
 	t.Helper()
 	p := newProcess(t, append([]string{"serve", "--addr=127.0.0.1:0", "--limits=off", "--log-level=debug", "--base-url=" + site, "--db=" + db}, args...)...)
@@ -90,7 +89,7 @@ func spawn(t testing.TB, db string, args ...string) *process {
 	return p
 }
 
-// logs returns once the log holds a text so many times.
+// logs returns once the log contains a text that many times.
 func (p *process) logs(text string, times int) {
 	p.Helper()
 	for late := time.After(patience); strings.Count(p.err.String(), text) < times; {
@@ -108,8 +107,7 @@ func (p *process) logs(text string, times int) {
 	}
 }
 
-// kill ends the process with no chance to finish anything, and returns once it is
-// gone.
+// kill kills the process, and returns once it has exited.
 func (p *process) kill() {
 	p.Helper()
 	_ = p.command.Process.Kill()
@@ -118,7 +116,7 @@ func (p *process) kill() {
 	}
 }
 
-// ends stops the process in good order.
+// ends stops the process normally.
 func (p *process) ends() {
 	p.Helper()
 	if status := p.stop(); status != 0 {
@@ -126,7 +124,7 @@ func (p *process) ends() {
 	}
 }
 
-// quiet fails the test if anything that was printed holds one of the secrets.
+// quiet checks that the output contains none of the secrets.
 func (p *process) quiet(secrets ...string) {
 	p.Helper()
 	for _, secret := range secrets {
@@ -136,7 +134,7 @@ func (p *process) quiet(secrets ...string) {
 	}
 }
 
-// agent is a registered agent whose own calls carry its key.
+// agent is a registered agent with its key.
 type agent struct{ handle, mailbox, auth string }
 
 func (p *process) agent(handle, mailbox string) agent {
@@ -145,13 +143,13 @@ func (p *process) agent(handle, mailbox string) agent {
 	return agent{handle, mailbox, "Authorization: Bearer " + key}
 }
 
-// verify asks for a code; it is accepted, or refused with a code of error.
+// verify requests a code; it returns the status and error code of a rejection.
 func (p *process) verify(a agent) (refusal string) {
 	p.Helper()
 	return p.mails("/api/me/verify", "", a.auth)
 }
 
-// mails makes a call that has a mail sent.
+// mails sends a request that sends a mail.
 func (p *process) mails(path, body string, headers ...string) (refusal string) {
 	p.Helper()
 	status, text := p.call("POST", path, body, headers...)
@@ -163,7 +161,7 @@ func (p *process) mails(path, body string, headers ...string) (refusal string) {
 	return fmt.Sprint(status, " ", code)
 }
 
-// letter is a mail as a mail server gets it.
+// letter is a mail as a mail server receives it.
 type letter struct{ id, from, to, text string }
 
 var (
@@ -182,7 +180,7 @@ func readLetter(data []byte) (l letter, err error) {
 	return letter{m.Header.Get("Message-ID"), m.Header.Get("From"), m.Header.Get("To"), string(text)}, err
 }
 
-// comes waits until a channel gives something, or is closed.
+// comes waits until a channel receives a value, or is closed.
 func comes[T any](t testing.TB, from <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -193,7 +191,7 @@ func comes[T any](t testing.TB, from <-chan T) (v T) {
 	return v
 }
 
-// step is where in a mail's delivery a post office is.
+// step is a step in the delivery of a mail.
 type step string
 
 const (
@@ -204,7 +202,7 @@ const (
 	stepQuit    step = "QUIT"           // or a broken connection
 )
 
-// postOffice is a mail server in this process. At each step it asks what to do.
+// postOffice is a mail server in this process. At each step it calls act.
 type postOffice struct {
 	testing.TB
 	server   *smtp.Server
@@ -248,7 +246,7 @@ func (o *postOffice) does(act func(at step) error) {
 	o.act, o.changed = act, make(chan struct{})
 }
 
-// works has it take every mail.
+// works makes the server accept every mail.
 func (o *postOffice) works() { o.does(func(step) error { return nil }) }
 
 func (o *postOffice) asks(at step) error {
@@ -266,12 +264,12 @@ func (o *postOffice) hangs() {
 	<-changed
 }
 
-// setting is the program's settings for this server.
+// setting returns the settings of the program for this server.
 func (o *postOffice) setting() []string {
 	return []string{"--mail=smtp://" + o.address, "--mail-from=Callbook <callbook@example.org>"}
 }
 
-// next is the next mail that comes.
+// next returns the next mail.
 func (o *postOffice) next() letter {
 	o.Helper()
 	return comes(o, o.delivers)
@@ -314,10 +312,10 @@ func (g gate) Accept() (net.Conn, error) {
 	}
 }
 
-// errDrop has the connection broken off.
+// errDrop closes the connection.
 var errDrop = errors.New("drop")
 
-// NewSession is called at a client's hello.
+// NewSession implements smtp.Backend.
 func (o *postOffice) NewSession(c *smtp.Conn) (smtp.Session, error) {
 	return &dialogue{office: o, conn: c}, nil
 }
@@ -376,7 +374,7 @@ func (d *dialogue) Auth(string) (sasl.Server, error) {
 
 const mailUser, mailPassword = "postmaster", "hunter2"
 
-// inFile runs SQL on the file of a program that does not run.
+// inFile runs SQL on the file of a stopped program.
 func inFile(t testing.TB, db string, act func(*sql.DB) error) {
 	t.Helper()
 	file, err := sql.Open("sqlite", "file:"+db)
@@ -388,15 +386,14 @@ func inFile(t testing.TB, db string, act func(*sql.DB) error) {
 	}
 }
 
-// waiting is how many mails are in the outbox.
+// waiting returns the number of mails in the outbox.
 func waiting(t testing.TB, db string) int {
 	t.Helper()
 	n, _ := outbox(t, db)
 	return n
 }
 
-// outbox counts the mails that wait, and those of which nobody knows whether they
-// came.
+// outbox counts the waiting mails, and those with an unknown outcome.
 func outbox(t testing.TB, db string) (waiting, unsure int) {
 	t.Helper()
 	inFile(t, db, func(file *sql.DB) error {
@@ -421,7 +418,7 @@ func pass(t testing.TB, db string, d time.Duration) {
 	})
 }
 
-// untilNextTry is how long a mail waits after a first try.
+// untilNextTry is the delay after the first attempt.
 const untilNextTry = time.Minute
 
 func newDB(t testing.TB) string { return filepath.Join(t.TempDir(), "callbook.db") }
@@ -470,7 +467,7 @@ func TestMail_DeliversBySMTP(t *testing.T) {
 	}
 }
 
-// trouble is a way in which a mail server is of no use.
+// trouble is a failure of a mail server.
 type trouble struct {
 	does   func(o *postOffice, met func()) func(step) error
 	log    string // what tells that a try has ended; empty where it hangs
@@ -588,7 +585,7 @@ func TestMail_FailingServerDelaysNothing(t *testing.T) {
 	}
 }
 
-// drain runs the program until all that waits is delivered.
+// drain runs the program until all waiting mails are delivered.
 func drain(t testing.TB, o *postOffice, db string) {
 	t.Helper()
 	pass(t, db, untilNextTry)

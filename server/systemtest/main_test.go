@@ -27,7 +27,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// output keeps what a program prints, and tells when it prints more.
+// output records the output of a program, and signals when there is more.
 type output struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
@@ -55,7 +55,7 @@ func (o *output) String() string {
 // root is the path of the module's root folder.
 const root = "../../"
 
-// run runs the program like main does, but within the test, and returns its exit status.
+// run runs the program like main, but within the test, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return cli.Run(ctx, args, demo.Files, stdout, stderr)
 }
@@ -69,7 +69,7 @@ type program struct {
 	base     string
 }
 
-// patience is longer than anything here takes.
+// patience is the timeout for anything that a test waits for.
 const patience = time.Minute
 
 var printedAddress = regexp.MustCompile(`(?:address=|"address":"|agents: http://)([0-9.]+:[0-9]+|\[[0-9a-f:]+\]:[0-9]+)`)
@@ -114,7 +114,7 @@ func start(t testing.TB, args ...string) *program {
 	}
 }
 
-// stop asks the program to end and returns its status.
+// stop stops the program and returns its exit status.
 func (p *program) stop() int {
 	p.Helper()
 	p.cancel()
@@ -161,7 +161,7 @@ func (p *program) object(method, path, body string, headers ...string) (object m
 	return object
 }
 
-// finished runs a command that ends by itself.
+// finished runs a command that exits by itself.
 func finished(args ...string) (status int, out, err string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience/4) // ends one that serves
 	defer cancel()
@@ -233,7 +233,7 @@ func TestDev_KeepsDatabase(t *testing.T) {
 	}
 }
 
-// needCurl skips where a newcomer's shell commands cannot be tried.
+// needCurl skips a test where the shell commands of the documents cannot run.
 func needCurl(t *testing.T) {
 	t.Helper()
 	for _, tool := range []string{"sh", "sed", "tee", "curl"} {
@@ -348,7 +348,7 @@ func TestConfig_RejectsWrongSettings(t *testing.T) {
 	}
 }
 
-// newerDatabase is a file whose schema a later program made.
+// newerDatabase returns a file with the schema of a later version.
 func newerDatabase(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "newer.db")
@@ -411,7 +411,7 @@ func TestDev_LimitsFlag(t *testing.T) {
 	}
 }
 
-// session uses the directory as an agent would, with values that no log may hold.
+// session uses the directory like an agent, with values that the log must not contain.
 func session(p *program) (canaries []string) {
 	const mailbox, words, query = "canary-mailbox@example.org", "canary-text", "canary-query"
 	key := p.object("POST", "/api/agents", registrationFor("harbour-pilot", mailbox), "Idempotency-Key: canary-idempotency-key")["api_key"].(string)

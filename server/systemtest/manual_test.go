@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// blocks returns the fenced blocks of a language of a document.
+// blocks returns the fenced blocks of a language in a document.
 func blocks(document, language string) (blocks []string) {
 	for i, block := range strings.Split(document, "\n```") {
 		if text, ok := strings.CutPrefix(block, language+"\n"); ok && i%2 == 1 {
@@ -60,7 +60,7 @@ func newManualSite(t *testing.T, command string) *manualSite {
 	return s
 }
 
-// freeAddress returns an address of this machine that nobody listens on.
+// freeAddress returns an address of this machine on which no process listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -71,7 +71,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// shell runs commands in the folder and returns what they print.
+// shell runs commands in the folder and returns their output.
 func (s *manualSite) shell(commands string) string {
 	c := exec.Command("sh", "-euc", commands)
 	c.Dir, c.Env = s.folder, append(os.Environ(), "PATH="+s.folder+":"+os.Getenv("PATH"))
@@ -82,8 +82,8 @@ func (s *manualSite) shell(commands string) string {
 	return string(out)
 }
 
-// TestManual_EveryCommandWorks runs the shell commands of each page in order, one script for
-// a page, beside the server until one restores a backup.
+// TestManual_EveryCommandWorks runs the shell commands of each page in order, one script for a page, beside the
+// server until one restores a backup.
 func TestManual_EveryCommandWorks(t *testing.T) {
 	pages := map[string]struct {
 		server string
@@ -140,7 +140,7 @@ func TestManual_EveryCommandWorks(t *testing.T) {
 	}
 }
 
-// TestManual_IsServed: the pages of a running directory, with the settings.
+// TestManual_IsServed checks the pages of a running directory, with the settings.
 func TestManual_IsServed(t *testing.T) {
 	for _, args := range [][]string{
 		{"serve", "--addr", "127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db")},
@@ -157,8 +157,8 @@ func TestManual_IsServed(t *testing.T) {
 	}
 }
 
-// TestManual_IsFreshAfterARestart: the next run of the program may be of another version,
-// so the entity tags of this one do not hold there.
+// TestManual_IsFreshAfterARestart checks that entity tags differ between runs, because the next run may be of
+// another version.
 func TestManual_IsFreshAfterARestart(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")

@@ -20,8 +20,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// anonymous is the memory of a process that is its own, in megabytes: the files that
-// it has mapped are the system's to drop.
+// anonymous returns the private memory of a process in megabytes, without mapped files, which the system can drop.
 func (p *process) anonymous() int {
 	p.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", p.command.Process.Pid))
@@ -39,7 +38,7 @@ func (p *process) anonymous() int {
 	return n >> 10
 }
 
-// peopled is a database with so many agents, each with a menu and a call.
+// peopled returns a database with that many agents, each with a menu and a call.
 func peopled(t testing.TB, agents int) (db string) {
 	t.Helper()
 	skipUnlessRacing(t)
@@ -101,8 +100,8 @@ func TestMemory_StaysBounded(t *testing.T) {
 	p.ends()
 }
 
-// underLoad is the most memory that is seen while 64 clients ask for everything, and
-// each now and then writes. All are served.
+// underLoad returns the maximum memory while 64 clients read everything and sometimes write. All requests must
+// succeed.
 func (p *process) underLoad(length time.Duration, agents int) (most int) {
 	p.Helper()
 	const offsets = 10_001 // further on, lists are read by their cursors

@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// deed is what a call of the system does to files.
+// deed is the effect of a system call on files.
 type deed string
 
 const (
@@ -34,7 +34,7 @@ const (
 	didAnswer    deed = "answers"
 )
 
-// diskCall is one call of the system.
+// diskCall is one system call.
 type diskCall struct {
 	deed     deed
 	thread   string
@@ -43,7 +43,7 @@ type diskCall struct {
 	data     []byte
 }
 
-// recorder turns what strace prints into calls.
+// recorder parses the output of strace.
 type recorder struct {
 	testing.TB
 	folder string            // whose files count
@@ -57,7 +57,7 @@ type recorder struct {
 const recorded = "trace=open,openat,creat,write,writev,pwrite64,pwritev,pwritev2,copy_file_range,sendfile,splice,ftruncate,truncate,fallocate," +
 	"fsync,fdatasync,sync_file_range,msync,mkdir,mkdirat,rmdir,unlink,unlinkat,rename,renameat,renameat2,link,linkat,symlinkat,mmap"
 
-// runs starts the program with a record of its calls. What it copies, it reads and writes.
+// runs starts the program under strace.
 func (r *recorder) runs(args ...string) *process {
 	r.Helper()
 	return newProcessBy(r.TB, func(self string) *exec.Cmd {
@@ -68,7 +68,7 @@ func (r *recorder) runs(args ...string) *process {
 	})
 }
 
-// read adds the calls of a program that has ended.
+// read adds the calls of a program that has exited.
 func (r *recorder) read() {
 	r.Helper()
 	f, err := os.Open(r.trace)
@@ -93,7 +93,7 @@ func (r *recorder) read() {
 	r.compare()
 }
 
-// killed adds the write that ran when the program was killed, if it was done.
+// killed adds the write that was running when the program was killed, if it was done.
 func (r *recorder) killed() {
 	for thread, half := range r.begun {
 		if name, path, quoted := partsOf(half); name == "pwrite64" && r.counts(path) {
@@ -105,7 +105,7 @@ func (r *recorder) killed() {
 	}
 }
 
-// compare holds the files that the calls make against those that there are.
+// compare compares the files that result from the calls with the real ones.
 func (r *recorder) compare() {
 	r.Helper()
 	made := r.disk.image(allKept, allKept, nil)
@@ -147,8 +147,8 @@ var (
 	copyMade = regexp.MustCompile(`wrote a backup .*\bfile=(\S+)`)
 )
 
-// begins notes what counts from the moment in which a call begins: from then on a
-// caller may have the answer, and what is written is not in the sync.
+// begins records the start of a call: from then on a client may have the response, and later writes are not part of
+// the sync.
 func (r *recorder) begins(thread, text string) {
 	if !strings.HasPrefix(text, "write(") && !strings.Contains(text, "sync(") {
 		return
@@ -208,14 +208,14 @@ func (r *recorder) ends(thread, text string) {
 	r.add(c)
 }
 
-// counts tells of the files that a start finds: what stands in -shm is thrown away.
+// counts reports whether a file counts: the contents of -shm are discarded at startup.
 func (r *recorder) counts(path string) bool {
 	return strings.HasPrefix(path+"/", r.folder+"/") && !strings.HasSuffix(path, "-shm")
 }
 
 func (r *recorder) add(c diskCall) { r.calls = append(r.calls, c) }
 
-// partsOf are a call's name, the file that it is about, and its strings.
+// partsOf returns the name of a call, the file that it concerns, and its strings.
 func partsOf(text string) (name, path string, quoted [][]byte) {
 	name, arguments, _ := strings.Cut(text, "(")
 	fields := strings.Split(arguments, `"`)
@@ -232,7 +232,7 @@ func partsOf(text string) (name, path string, quoted [][]byte) {
 	return name, path, quoted
 }
 
-// unhexed reads \x41\x42.
+// unhexed decodes \x41\x42.
 func unhexed(text string) []byte {
 	data := make([]byte, len(text)/4)
 	for i := range data {
@@ -241,7 +241,7 @@ func unhexed(text string) []byte {
 	return data
 }
 
-// numbersOf are the numbers behind a call's file and string.
+// numbersOf returns the numbers behind the file and string of a call.
 func numbersOf(text string) (numbers []int64) {
 	text, _, _ = strings.Cut(text[max(strings.LastIndex(text, `"`), strings.Index(text, ">"))+1:], ")")
 	for field := range strings.SplitSeq(strings.TrimPrefix(text, ","), ",") {
@@ -267,7 +267,7 @@ type inode struct {
 	content []byte // with those
 }
 
-// newMedium has the files that were there before.
+// newMedium returns a disk with the files that existed before.
 func newMedium(before map[string][]byte) *medium {
 	m := &medium{map[string][]*inode{}, map[string]int{}, map[string]func(){}}
 	for name, data := range before {
@@ -327,7 +327,7 @@ func (f *inode) change(c diskCall) {
 	}
 }
 
-// sync returns what makes that last which a file or folder is at this moment.
+// sync returns a function that makes the present state of a file or folder durable.
 func (m *medium) sync(name string) func() {
 	if f := m.at(name); f != nil && !f.folder {
 		n := len(f.changes)
@@ -350,7 +350,7 @@ func (m *medium) sync(name string) func() {
 	}
 }
 
-// on makes a change to a file's content.
+// on applies a change to a file's content.
 func (c diskCall) on(content []byte) []byte {
 	end := int(c.at)
 	if c.deed == didWrite {
@@ -361,7 +361,7 @@ func (c diskCall) on(content []byte) []byte {
 	return content
 }
 
-// sectors are the parts of a write that a disk writes as a whole each.
+// sectors returns the parts of a write that a disk writes atomically.
 func (c diskCall) sectors() (parts []diskCall) {
 	if c.deed != didWrite {
 		return []diskCall{c}
@@ -375,7 +375,7 @@ func (c diskCall) sectors() (parts []diskCall) {
 	return parts
 }
 
-// loss is what becomes of that which is not synced.
+// loss is the fate of unsynced data.
 type loss string
 
 const (
@@ -420,7 +420,7 @@ func (f *inode) after(l loss, r *rand.Rand) []byte {
 	return content
 }
 
-// image are the files that a cut leaves: a file without its folder is not found.
+// image returns the files after a power cut: a file without its folder is not found.
 func (m *medium) image(names, contents loss, r *rand.Rand) map[string][]byte {
 	image, made, lost := map[string][]byte{}, map[*inode][]byte{}, map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(m.names)) { // a folder before what is in it

@@ -66,7 +66,7 @@ func TestPowerCut_LosesNothing(t *testing.T) {
 	}
 }
 
-// promise is what an answered call tells of the directory.
+// promise is the effect of an acknowledged request on the directory.
 type promise struct {
 	name    string
 	at      int      // when it was answered: the number of a call of the system
@@ -76,20 +76,19 @@ type promise struct {
 	erases  string // what no file may hold then
 }
 
-// sight is how a call shows.
+// sight is how a request is visible.
 type sight struct {
 	path, key string
 	status    int
 	holds     string
 }
 
-// binds tells whether a promise holds at a cut. One that is being taken back may hold or
-// not.
+// binds reports whether a promise must hold at a cut. A promise that is being undone may hold or not.
 func (p *promise) binds(at int) bool {
 	return p.at <= at && (p.undoing == nil || p.undoing.after.at > at)
 }
 
-// film is what was recorded.
+// film is a recorded run.
 type film struct {
 	testing.TB
 	folder, db string
@@ -106,12 +105,11 @@ type film struct {
 	whole map[string]bool // copies that were looked at
 }
 
-// copied is when a copy was begun, and when the log told of it.
+// copied holds when a copy was started, and when the log reported it.
 type copied struct{ begun, told int }
 
-// newFilm records a directory from its first start on, or from one with a database that
-// an earlier program has left: it is killed, started again, stopped, started again and
-// killed; in the end the first copy is restored.
+// newFilm records a directory from its first start, or from a database of an earlier version: it is killed, started
+// again, stopped, started again and killed; in the end the first copy is restored.
 func newFilm(t testing.TB, durability string, before []byte) *film {
 	t.Helper()
 	temporary, err := filepath.EvalSymlinks(t.TempDir()) // the system tells of paths without links
@@ -144,7 +142,7 @@ func newFilm(t testing.TB, durability string, before []byte) *film {
 	return f
 }
 
-// act is one run of the service, in which agents come and write.
+// act runs the service while agents register and write.
 func (f *film) act(r *recorder, act int, end syscall.Signal, durability string) {
 	f.Helper()
 	p := r.runs("serve", "--addr=127.0.0.1:0", "--limits=off", "--durability="+durability,
@@ -162,7 +160,7 @@ func (f *film) act(r *recorder, act int, end syscall.Signal, durability string) 
 	r.read()
 }
 
-// lay puts a file of the film into a folder.
+// lay writes a file of the film to a folder.
 func (f *film) lay(folder, name string, data []byte) {
 	path := filepath.Join(folder, strings.TrimPrefix(name, f.folder))
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
@@ -172,7 +170,7 @@ func (f *film) lay(folder, name string, data []byte) {
 
 var draftOf = regexp.MustCompile(`/\.(callbook-\w+\.db)\.\d+$`)
 
-// index finds out when each promise was given.
+// index finds the time of each promise.
 func (f *film) index() {
 	f.Helper()
 	told := map[string]int{}
@@ -208,14 +206,14 @@ func (f *film) index() {
 	}
 }
 
-// powerUser makes one call after the other.
+// powerUser sends requests one after the other.
 type powerUser struct {
 	*process
 	name     string
 	promises []*promise
 }
 
-// powerUsers has agents write, four at a time.
+// powerUsers lets agents write, four at a time.
 func powerUsers(p *process, act int) (promises []*promise) {
 	users := make([]*powerUser, 4)
 	var writing sync.WaitGroup
@@ -234,7 +232,7 @@ func powerUsers(p *process, act int) (promises []*promise) {
 	return promises
 }
 
-// send makes a call whose answer promises something, and takes back what others did.
+// send sends a request whose response promises something, and undoes earlier promises.
 func (u *powerUser) send(key, method, path, body string, undone ...*promise) (made *promise, text string) {
 	made = &promise{name: fmt.Sprintf("power-%s-%d", u.name, len(u.promises))}
 	headers := []string{"X-Request-Id: " + made.name}
@@ -267,7 +265,7 @@ func firstIn(what *regexp.Regexp, text string) string {
 	return ""
 }
 
-// live has an agent come, write, and change its mind or leave.
+// live lets an agent register, write, and change its mind or leave.
 func (u *powerUser) live(n int) {
 	handle := fmt.Sprintf("agent-%s-%d", u.name, n)
 	mailbox, card := handle+"@example.org", "/api/agents/"+handle
@@ -302,7 +300,7 @@ func (u *powerUser) live(n int) {
 	}
 }
 
-// standing is what the directory shows before anybody writes.
+// standing returns what the directory shows before any write.
 func (f *film) standing() []*promise {
 	folder, p := f.TempDir(), &promise{}
 	f.lay(folder, f.db, f.before[f.db])
@@ -323,8 +321,8 @@ func (f *film) standing() []*promise {
 	return []*promise{p}
 }
 
-// play looks at so many states and some more in which power cuts leave the disk, no two of
-// them the same after the same answers: it goes through the film until it has met as many.
+// play checks states in which power cuts leave the disk, no two of them equal after the same responses, until it has
+// met as many as wanted.
 func (f *film) play(states int) (n, lost, broken int) {
 	f.Helper()
 	met := map[[sha256.Size]byte]bool{}
@@ -339,11 +337,10 @@ func (f *film) play(states int) (n, lost, broken int) {
 	return len(met), lost, broken
 }
 
-// mostShowings is how often a film is gone through at the most.
+// mostShowings is the maximum number of passes through a film.
 const mostShowings = 20
 
-// show cuts the power at so many moments of one showing, each in one of the ways in which
-// that loses what is not synced, and looks at the states that were not met before.
+// show cuts the power at that many moments of one pass, each with one kind of loss, and checks the new states.
 func (f *film) show(moments int, met map[[sha256.Size]byte]bool) (lost, broken int) {
 	f.Helper()
 	seed := rand.Uint64()
@@ -388,7 +385,7 @@ func (f *film) show(moments int, met map[[sha256.Size]byte]bool) (lost, broken i
 	return lost, broken
 }
 
-// state tells apart what a cut leaves, and what was answered before it.
+// state identifies the files after a cut together with the responses before it.
 func (f *film) state(image map[string][]byte, at int) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(image)) {
@@ -402,12 +399,11 @@ func (f *film) state(image map[string][]byte, at int) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// last is the call after which a restore tells that it is done, where there is one.
+// last returns the call after which a restore reports its end, if there is one.
 func (f *film) last() int { return len(f.calls) - 1 }
 
-// moments are the calls after which the power is cut, and how often: a third of them in
-// the first start, in the restore and once that is done, a third at what is no write, a
-// third anywhere.
+// moments returns the calls after which the power is cut, and how often: a third of them in the first start, in the
+// restore and after it, a third at calls that write nothing, a third anywhere.
 func (f *film) moments(n int, r *rand.Rand) map[int]int {
 	cuts := map[int]int{}
 	for i := range n {
@@ -428,7 +424,7 @@ func (f *film) moments(n int, r *rand.Rand) map[int]int {
 	return cuts
 }
 
-// imageFolder is a folder for images, in memory where there is such a place.
+// imageFolder returns a folder for images, in memory if possible.
 func imageFolder(t testing.TB) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("/dev/shm", "callbook-power-")
@@ -439,15 +435,15 @@ func imageFolder(t testing.TB) string {
 	return folder
 }
 
-// verdict is what a cut has left.
+// verdict is the result of a cut.
 type verdict struct{ lost, broken []string }
 
-// opening starts the directory on a database, and ends it.
+// opening starts the directory on a database, and stops it.
 type opening func(db string) (get getting, end func() error, err error)
 
 type getting func(path, key string) (status int, text string)
 
-// cut looks at one state in which a power cut leaves the disk.
+// cut checks one state in which a power cut leaves the disk.
 func (f *film) cut(folder string, image map[string][]byte, at int, open opening) (v verdict) {
 	defer os.RemoveAll(folder)
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -470,7 +466,7 @@ func (f *film) cut(folder string, image map[string][]byte, at int, open opening)
 	return v
 }
 
-// isNew tells of a copy that was not yet looked at: in almost all states it is the same.
+// isNew reports whether a copy was not yet checked: in almost all states it is the same.
 func (f *film) isNew(data []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -479,8 +475,7 @@ func (f *film) isNew(data []byte) bool {
 	return !known
 }
 
-// look opens a database as a start does, holds it against what was promised, and looks
-// at it as a whole.
+// look opens a database as a start does, and checks the promises and its integrity.
 func (f *film) look(v *verdict, db string, at int, open opening) {
 	get, end, err := open(db)
 	for range 2 {
@@ -511,7 +506,7 @@ func (f *film) look(v *verdict, db string, at int, open opening) {
 	}
 }
 
-// begunAnew takes the way out that a start names where there was no database yet.
+// begunAnew follows the hint of a start for a missing first database.
 func begunAnew(db string, cause error) bool {
 	for _, left := range []string{db + ".lock", db + "-wal"} {
 		if strings.Contains(cause.Error(), left+" shows") && strings.Contains(cause.Error(), "to begin anew, delete that file") {
@@ -521,7 +516,7 @@ func begunAnew(db string, cause error) bool {
 	return false
 }
 
-// missed are the promises that are not kept.
+// missed returns the broken promises.
 func (f *film) missed(get getting, at int) (lost []string) {
 	type answer struct {
 		status int
@@ -546,7 +541,7 @@ func (f *film) missed(get getting, at int) (lost []string) {
 	return lost
 }
 
-// mixed is what makes a restored database another than the copy.
+// mixed returns the differences between a restored database and the copy.
 func (f *film) mixed(get getting) []string {
 	faults := f.missed(get, f.restored.begun)
 	for _, p := range f.promises {
@@ -561,7 +556,7 @@ func (f *film) mixed(get getting) []string {
 	return faults
 }
 
-// kept is what a database holds though it was erased.
+// kept returns the erased data that a database still contains.
 func (f *film) kept(db string, at int) (kept []string) {
 	data, err := os.ReadFile(db)
 	if err != nil {
@@ -575,7 +570,7 @@ func (f *film) kept(db string, at int) (kept []string) {
 	return kept
 }
 
-// integrityOf is what a look at a database finds that is closer than the program's own.
+// integrityOf checks a database more closely than the program does.
 func integrityOf(db string) (faults string) {
 	d, err := sql.Open("sqlite", "file:"+db)
 	if err == nil {

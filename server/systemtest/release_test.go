@@ -101,7 +101,7 @@ func TestRelease_BuildsAreReproducible(t *testing.T) {
 	proof.Figure(t, "equal builds", len(sums))
 }
 
-// copySource copies what a build reads.
+// copySource copies the files that a build reads.
 func copySource(t testing.TB, folder string) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {

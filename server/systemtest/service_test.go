@@ -23,9 +23,9 @@ import (
 	"callbook/testdata/proof"
 )
 
-// The service as whoever runs it sees it: signals, sockets, limits of the system.
+// The service from the outside: signals, sockets, system limits.
 
-// shelled is a process of the program that a shell starts, after some lines of its own.
+// shelled starts the program through a shell, after some lines of shell.
 func shelled(t testing.TB, lines string, files []*os.File, args ...string) *process {
 	t.Helper()
 	return newProcessBy(t, func(self string) *exec.Cmd {
@@ -35,7 +35,7 @@ func shelled(t testing.TB, lines string, files []*os.File, args ...string) *proc
 	})
 }
 
-// fresh is a client whose every call takes a connection of its own.
+// fresh returns a client that opens a connection for each request.
 func fresh() *http.Client {
 	return &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 }
@@ -100,7 +100,7 @@ func until(t testing.TB, what string, is func() bool) {
 	waitFor(t, patience, what, is)
 }
 
-// waitFor is until with a patience of its own.
+// waitFor is until with its own timeout.
 func waitFor(t testing.TB, most time.Duration, what string, is func() bool) {
 	t.Helper()
 	for late := time.Now().Add(most); !is(); {
@@ -206,8 +206,7 @@ func TestWatchdog_NotifiesServiceManager(t *testing.T) {
 	p.ends()
 }
 
-// holdWriting holds a database as another process would, so that nothing can be
-// written until it is released.
+// holdWriting locks a database like another process, so that nothing can be written until it is released.
 func holdWriting(t testing.TB, db string) (release func()) {
 	t.Helper()
 	other, err := sqlx.Open("sqlite", "file:"+db+"?_txlock=immediate&_pragma=busy_timeout(5000)")

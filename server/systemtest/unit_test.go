@@ -13,7 +13,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// unit is what callbook unit prints, and its settings, several of a name in order.
+// unit returns the output of callbook unit, and its settings; those of one name in order.
 func unit(t testing.TB, args ...string) (text string, settings map[string][]string) {
 	t.Helper()
 	status, text, errors := finished(append([]string{"unit"}, args...)...)
@@ -29,7 +29,7 @@ func unit(t testing.TB, args ...string) (text string, settings map[string][]stri
 	return text, settings
 }
 
-// systemdAnalyze runs the tool on a unit, with a program in the place of the one to come.
+// systemdAnalyze runs systemd-analyze on a unit, with this program in place of the installed one.
 func systemdAnalyze(t testing.TB, name string, args ...string) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {

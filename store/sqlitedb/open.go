@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -77,10 +78,19 @@ func (db *DB) connectWriter(ctx context.Context) (err error) {
 	if db.writing, err = connect(ctx, o.Path, createMode, 1, pragmas...); err != nil {
 		return err
 	}
-	return checkPragmas(ctx, db.writing, map[string]string{
+	want := map[string]string{
 		"journal_mode": "wal", "synchronous": synchronous,
 		"foreign_keys": "1", "secure_delete": "1", "trusted_schema": "0", "wal_autocheckpoint": "0",
-	})
+	}
+	if o.MaxBytes > 0 {
+		var pages int64 // a file that is larger already keeps its size
+		if err := db.writing.GetContext(ctx, &pages, `PRAGMA page_count`); err != nil {
+			return err
+		}
+		want["page_size"] = strconv.Itoa(pageSize)
+		want["max_page_count"] = strconv.FormatInt(max(o.MaxBytes/pageSize, 1, pages), 10)
+	}
+	return checkPragmas(ctx, db.writing, want)
 }
 
 // create makes a database with its tables, which gets its name once it is on the disk: if a

@@ -141,6 +141,7 @@ var releasedMigrations = map[string]string{
 	"00002_search.sql":      "28d8874b1e4b4af7f26e7099d38c191373ca9f0e5c28a6b3215cd59214edb766",
 	"00003_completions.sql": "7b5ed32a786d5265a250590db7606efe708b313482d29602f0173c8c2fd79547",
 	"00004_lists.sql":       "74567aa2ffb231a5c961aeb742fdbe7418cc6da92cbe52b2d30fb5f315d804f0",
+	"00005_search.sql":      "47246361c5190877d27fbfa7de2159097e90344c774c5f752ee67b3ef8aa91b1",
 }
 
 func TestMigrations_ReleasedFilesAreUnchanged(t *testing.T) {
@@ -166,6 +167,7 @@ var releasedDatabases = map[string]string{
 	"schema-2.db": "1140e534e4227924e9aaa680f2a2d9e38e9f7385252d505fbe48daebcd960bc5",
 	"schema-3.db": "034fca05ca46c0b167e30f24e8562f0cffa6d786a5f8674fb7b8fe9b0f97f118",
 	"schema-4.db": "070a2fccaf220b0c7dfe87aa7185b51b92dfe334fe1392f4e9efcbb6d0fc5125",
+	"schema-5.db": "de19042da838e6486133759f80503759cecacf31fdc16e91cc2b673df8baa760",
 }
 
 // released returns the path of a copy of such a database.

@@ -200,7 +200,7 @@ func (s *searchRun) findPart(ctx context.Context, part search.Part) (f search.Fo
 	if f.IDs, err = s.matches(ctx, search.Within(f.Expression, s.Facets), search.PartMatches); err != nil {
 		return f, err
 	}
-	f.Upper, err = s.matches(ctx, search.Within(f.Part.Upper(), s.Facets), search.PartMatches)
+	f.InUpper, err = s.matches(ctx, search.Within(f.Upper, s.Facets), search.PartMatches)
 	return f, err
 }
 

@@ -17,7 +17,8 @@ const (
 
 // Part is a part of a query that a record may match by itself.
 type Part struct {
-	Expression string  // FTS5, in any column
+	Expression string  // FTS5, anywhere in a record
+	Upper      string  // FTS5, in the first two texts
 	Word       string  // folded, of a script with spaces; empty for others and for parts of the glossary
 	word       int     // number of the word of the query: of the parts of a word, the best one counts
 	pair       bool    // of a run of characters that the glossary does not know
@@ -27,7 +28,7 @@ type Part struct {
 // glossaryFactor makes a word that the query has itself count more than one that means the same.
 const glossaryFactor = 0.8
 
-// thirdFactor makes a word that occurs only in the third column count less than one in the first two.
+// thirdFactor makes a word that occurs only in the third texts count less than one in the first two.
 const thirdFactor = 0.8
 
 // nearFactor makes a word count less that is spelled almost like one that the index does not have.
@@ -43,28 +44,30 @@ func (q Query) Parts() (parts []Part) {
 		}
 		own.word, own.factor = n, 1
 		parts = append(parts, own)
-		var same []string
-		for _, w := range g.same(word) {
-			same = append(same, expressionsOf(w)...)
-		}
-		if len(same) > 0 {
-			parts = append(parts, Part{Expression: anyOf(same), word: n, factor: glossaryFactor})
+		if same := g.same(word); len(same) > 0 {
+			synonyms := partOf(func(tier int) string { return anyOf(wholeWords(tier, same...)) })
+			synonyms.word, synonyms.factor = n, glossaryFactor
+			parts = append(parts, synonyms)
 		}
 		n++
 	}
 	for _, w := range q.Words {
 		if !w.unspaced {
-			add(w.Text, Part{Expression: w.Expression(), Word: w.Text})
+			own := partOf(w.in)
+			own.Word = w.Text
+			add(w.Text, own)
 			continue
 		}
 		for _, piece := range g.cut(w.Text) {
 			switch {
 			case stopWords[piece] && len(q.Words) > 1, stopWords[piece] && piece != w.Text:
 			case g.byWord[piece] != nil, utf8.RuneCountInString(piece) <= 2:
-				add(piece, Part{Expression: anyOf(expressionsOf(piece))})
+				add(piece, partOf(func(tier int) string { return anyOf(wholeWords(tier, piece)) }))
 			default:
 				for pair := range pairs(piece) {
-					add(pair, Part{Expression: "(" + quote(pair) + ")", pair: true})
+					own := partOf(func(tier int) string { return "(" + quote(tier, pair) + ")" })
+					own.pair = true
+					add(pair, own)
 				}
 			}
 		}
@@ -72,33 +75,41 @@ func (q Query) Parts() (parts []Part) {
 	return parts
 }
 
-// expressionsOf returns the expressions by which a whole word matches.
-func expressionsOf(word string) []string {
-	if first, _ := utf8.DecodeRuneInString(word); IsUnspaced(first) {
+// upper is the tier of the first two texts.
+const upper = 1
+
+// partOf returns a part with the expressions that in returns for a tier.
+func partOf(in func(tier int) string) Part { return Part{Expression: in(anywhere), Upper: in(upper)} }
+
+// wholeWords returns the expressions by which whole words match in the texts of a tier.
+func wholeWords(tier int, words ...string) (all []string) {
+	for _, word := range words {
+		if first, _ := utf8.DecodeRuneInString(word); !IsUnspaced(first) {
+			all = append(all, spellings(tier, word, false)...)
+			continue
+		}
 		toks := once(pairs(word))
 		if len(toks) == 0 {
 			toks = []string{bare(word)}
 		}
-		return []string{allOf(quoteEach(toks))}
+		all = append(all, allOf(quoteEach(tier, toks)))
 	}
-	return spellings(word, false)
+	return all
 }
 
 // Near returns the part for a word that is spelled almost like that of p.
 func (p Part) Near(word string) Part {
-	p.Expression, p.factor = anyOf(spellings(word, false)), nearFactor
+	near := partOf(func(tier int) string { return anyOf(spellings(tier, word, false)) })
+	p.Expression, p.Upper, p.factor = near.Expression, near.Upper, nearFactor
 	return p
 }
-
-// Upper returns the FTS5 expression of the records that hold the part in the first two columns.
-func (p Part) Upper() string { return "(" + columns[1] + " : " + p.Expression + ")" }
 
 // Found has the records of the index that match a part.
 type Found struct {
 	Part
-	Count int     // records that match it, at most CountLimit
-	IDs   []int64 // the newest of them, at most PartMatches
-	Upper []int64 // the newest of those that hold it in the first two columns, at most PartMatches
+	Count   int     // records that match it, at most CountLimit
+	IDs     []int64 // the newest of them, at most PartMatches
+	InUpper []int64 // the newest of those that have it in the first two texts, at most PartMatches
 }
 
 // leastShare is the share of the rarest word's rarity that a partial match must reach, so that a record that matches only
@@ -131,7 +142,7 @@ func Rank(found []Found, records int, strict []int64) []int64 {
 			for _, id := range f.IDs {
 				best[id] = max(best[id], f.factor*rare*thirdFactor)
 			}
-			for _, id := range f.Upper {
+			for _, id := range f.InUpper {
 				best[id] = max(best[id], f.factor*rare)
 			}
 		}

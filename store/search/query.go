@@ -96,42 +96,45 @@ func (q Query) Keep(counts []int) Query {
 	return Query{words}
 }
 
-// Expression returns the FTS5 expression of a word in any column.
-func (w Word) Expression() string {
+// Tiers is how many tiers strict matches have. Records of the last tier have the words anywhere.
+const (
+	Tiers    = 3
+	anywhere = Tiers - 1
+)
+
+// Expression returns the FTS5 expression of a word anywhere in a record.
+func (w Word) Expression() string { return w.in(anywhere) }
+
+// in returns the FTS5 expression of a word in the texts of a tier.
+func (w Word) in(tier int) string {
 	if w.unspaced {
-		return allOf(quoteEach(w.pairs))
+		return allOf(quoteEach(tier, w.pairs))
 	}
-	return anyOf(spellings(w.Text, w.prefix))
+	return anyOf(spellings(tier, w.Text, w.prefix))
 }
 
-// Exact returns the FTS5 expression of the word as the one token that it is, in any column. It reports false for a run of
-// more than two characters, which is several tokens.
+// Exact returns the FTS5 expression of the word as the one token that it is, anywhere in a record. It reports false for a
+// run of more than two characters, which is several tokens.
 func (w Word) Exact() (expression string, ok bool) {
 	if w.unspaced {
-		return quote(w.Text), len(w.pairs) == 1 && w.pairs[0] == w.Text
+		return quote(anywhere, w.Text), len(w.pairs) == 1 && w.pairs[0] == w.Text
 	}
-	return quote(token(w.Text)), true
+	return quote(anywhere, token(w.Text)), true
 }
 
-// spellings returns the expressions that a word of a script with spaces matches by.
-func spellings(word string, prefix bool) []string {
+// spellings returns the expressions that a word of a script with spaces matches by in the texts of a tier.
+func spellings(tier int, word string, prefix bool) []string {
 	word = token(word)
 	s := stem(word)
-	all := []string{quote(word)}
+	all := []string{quote(tier, word)}
 	if prefix {
 		all[0] += " *"
 	}
 	if s != word {
-		all = append(all, quote(s))
+		all = append(all, quote(tier, s))
 	}
-	return append(all, quote(stemMark+s))
+	return append(all, quote(tier, stemMark+s))
 }
-
-// Tiers is how many tiers strict matches have.
-const Tiers = 3
-
-// columns are those that hold all words of a tier's matches, and of the tiers before it.
-var columns = [Tiers]string{"first", "{first second}", "{first second third}"}
 
 // Tier returns the FTS5 expression of the strict matches of one tier, from 0 on, within facets, without those of the
 // tiers before it.
@@ -144,21 +147,21 @@ func (q Query) Tier(n int, facets []string) string {
 }
 
 // All returns the FTS5 expression of all strict matches within facets.
-func (q Query) All(facets []string) string { return q.within(Tiers-1, facets) }
+func (q Query) All(facets []string) string { return q.within(anywhere, facets) }
 
 func (q Query) within(n int, facets []string) string {
 	words := make([]string, len(q.Words))
 	for i, w := range q.Words {
-		words[i] = w.Expression()
+		words[i] = w.in(n)
 	}
-	return Within("("+columns[n]+" : "+allOf(words)+")", facets)
+	return Within(allOf(words), facets)
 }
 
 // Within returns the FTS5 expression of the matches of match within facets. match may be empty if there are facets.
 func Within(match string, facets []string) string {
 	parts := make([]string, 0, len(facets)+1)
 	for _, f := range facets {
-		parts = append(parts, "facets : "+quote(f))
+		parts = append(parts, `"`+f+`"`)
 	}
 	if match != "" {
 		parts = append(parts, match)
@@ -166,12 +169,13 @@ func Within(match string, facets []string) string {
 	return allOf(parts)
 }
 
-func quote(tok string) string { return `"` + tok + `"` }
+// quote returns the FTS5 expression of a token in the texts of a tier.
+func quote(tier int, tok string) string { return `"` + string(rune(firstTier+tier)) + tok + `"` }
 
-func quoteEach(toks []string) []string {
+func quoteEach(tier int, toks []string) []string {
 	quoted := make([]string, len(toks))
 	for i, tok := range toks {
-		quoted[i] = quote(tok)
+		quoted[i] = quote(tier, tok)
 	}
 	return quoted
 }

@@ -3,17 +3,22 @@
 //
 // # Tokens
 //
-// A record is indexed as a [Row]: three columns of text by weight and one of facets. [Fold] removes case, width and
-// accents. Words of scripts with spaces are tokens, and so is the English stem of each word that differs from it.
-// Scripts without spaces (Chinese, Japanese, Korean, Thai and the like) are cut into single characters and pairs of
-// neighbours, so that 工智 is found inside 人工智能. A facet is a token that no text can contain.
+// A record is indexed as a [Row]: texts of three weights, and facets. [Fold] removes case, width and accents. Words of
+// scripts with spaces are tokens, and so is the English stem of each word that differs from it. Scripts without spaces
+// (Chinese, Japanese, Korean, Thai and the like) are cut into single characters and pairs of neighbours, so that 工智 is
+// found inside 人工智能. A facet is a token that no text can contain.
+//
+// The index has one column without positions. Instead of columns, each token of a text begins with the mark of a tier, and
+// is written once for each tier that it belongs to: a word of the first texts for all three tiers, one of the third
+// texts for the last tier alone. A tier is then an intersection of rows, which FTS5 reads newest first and stops where a
+// page ends; with columns it would read the positions of each row to filter them.
 //
 // # Strict matches
 //
 // [Parse] reads a query; no input is a syntax error. Every word must match: itself, its stem, or for the last one a
 // longer word that begins with it. A run of three or more characters without spaces matches where all of its pairs do,
-// in any order. The first tier has all words in the first column, the second in the first two, the third anywhere;
-// within a tier the newest come first, so that a page never reads more than its own rows.
+// in any order. The first tier has all words in the first texts, the second in the first two, the third anywhere; within
+// a tier the newest come first.
 //
 // # Partial matches
 //
@@ -36,19 +41,31 @@ const (
 	firstFacet = 0xE000
 	firstSign  = 0xE100
 	stemMark   = "\uE200"
+	firstTier  = 0xE300
 
 	lastPrivate = 0xF8FF
 )
 
 // Row has the texts of a record, for the index.
 type Row struct {
-	First, Second, Third []string // texts by weight; no pair of characters reaches from one text into the next
+	First, Second, Third []string // by weight; no pair of characters reaches from one text into the next
 	Facets               []string // tokens made by Facet
 }
 
-// Columns returns the tokens of the index's columns, separated by spaces: first, second, third, facets.
-func (r Row) Columns() [4]string {
-	return [4]string{tokens(r.First), tokens(r.Second), tokens(r.Third), strings.Join(r.Facets, " ")}
+// Tokens returns all tokens of the record, each once, separated by spaces.
+func (r Row) Tokens() string {
+	var b strings.Builder
+	b.WriteString(strings.Join(r.Facets, " "))
+	added := newTokenSet()
+	for tier, texts := range [Tiers][]string{r.First, r.Second, r.Third} {
+		added.add(texts)
+		for _, tok := range added.tokens {
+			b.WriteByte(' ')
+			b.WriteRune(firstTier + rune(tier))
+			b.WriteString(tok)
+		}
+	}
+	return b.String()
 }
 
 // Facet returns the token of a value that lists filter by. kind distinguishes the fields; it is less than 256. Case, width and accents of the value are ignored.
@@ -57,39 +74,46 @@ func Facet(kind rune, value string) string {
 }
 
 // Tokens returns the tokens of texts, each once, separated by spaces.
-func Tokens(texts ...string) string { return tokens(texts) }
+func Tokens(texts ...string) string {
+	set := newTokenSet()
+	set.add(texts)
+	return strings.Join(set.tokens, " ")
+}
 
-func tokens(texts []string) string {
-	var b strings.Builder
-	seen := make(map[string]struct{}, 64)
-	add := func(tok string) {
-		if _, ok := seen[tok]; ok {
-			return
-		}
-		seen[tok] = struct{}{}
-		if b.Len() > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(tok)
-	}
+// tokenSet has tokens in the order in which they were added, each once.
+type tokenSet struct {
+	tokens []string
+	seen   map[string]struct{}
+}
+
+func newTokenSet() *tokenSet { return &tokenSet{seen: make(map[string]struct{}, 64)} }
+
+// add adds the tokens of texts.
+func (s *tokenSet) add(texts []string) {
 	for _, text := range texts {
 		for run := range runs(Fold(text)) {
 			if run.unspaced {
 				for tok := range characters(run.text) {
-					add(bare(tok))
+					s.addToken(bare(tok))
 				}
 				for tok := range pairs(run.text) {
-					add(tok)
+					s.addToken(tok)
 				}
 				continue
 			}
-			add(token(run.text))
-			if s := stem(run.text); s != run.text {
-				add(stemMark + s)
+			s.addToken(token(run.text))
+			if stem := stem(run.text); stem != run.text {
+				s.addToken(stemMark + stem)
 			}
 		}
 	}
-	return b.String()
+}
+
+func (s *tokenSet) addToken(tok string) {
+	if _, ok := s.seen[tok]; !ok {
+		s.seen[tok] = struct{}{}
+		s.tokens = append(s.tokens, tok)
+	}
 }
 
 // token moves the signs of a word out of ASCII.

@@ -22,13 +22,21 @@ func TestTokens(t *testing.T) {
 		"Straße ΠΑΡΟΣ Kapı":           "strasse " + stemMark + "strass παροσ kapi",
 		"<>\"'()*:^-, NEAR(a b) OR c": "near a b or c",
 	} {
-		got := tokens([]string{text})
+		got := Tokens(text)
 		if got != want && !sameTokens(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	if got := tokens([]string{"潮", "汐"}); strings.Contains(got, "潮汐") {
+	if got := Tokens("潮", "汐"); strings.Contains(got, "潮汐") {
 		t.Errorf("a pair reaches from one text into the next: %q", got)
+	}
+}
+
+func TestRow_TokensOfEachTier(t *testing.T) {
+	row := Row{First: []string{"Tide"}, Second: []string{"潮"}, Third: []string{"tide", "north"}, Facets: []string{Facet(1, "new")}}
+	const want = "\uE001new \uE300tide \uE301tide \uE301潮 \uE302tide \uE302潮 \uE302north"
+	if got := row.Tokens(); !sameTokens(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -183,7 +191,7 @@ func FuzzTokens(f *testing.F) {
 		if Fold(Fold(s)) != Fold(s) {
 			t.Errorf("folding %q again changes it", s)
 		}
-		for tok := range strings.FieldsSeq(tokens([]string{s})) {
+		for tok := range strings.FieldsSeq(Tokens(s)) {
 			for _, r := range tok {
 				if r < utf8.RuneSelf && kindOf(r) != spacedWord {
 					t.Errorf("%q: FTS5 would split the token %q", s, tok)

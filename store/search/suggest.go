@@ -30,7 +30,7 @@ func NewNear(word string) *Near {
 	return n
 }
 
-// Beginnings returns the beginnings of the words that may be near: that of the word, and those with two neighbours in it
+// Beginnings returns the beginnings of the tokens that may be near: that of the word, and those with two neighbours in it
 // transposed.
 func (n *Near) Beginnings() []string {
 	if len(n.to) < leastNear || len(n.to) > mostNear || IsUnspaced(n.to[0]) {
@@ -40,19 +40,21 @@ func (n *Near) Beginnings() []string {
 	if len(n.to) >= longPrefix {
 		length = 3
 	}
-	beginnings := []string{string(n.to[:length])}
+	mark := string(rune(firstTier + anywhere))
+	beginnings := []string{mark + string(n.to[:length])}
 	for i := 1; i < length; i++ {
 		swapped := append([]rune{}, n.to[:length]...)
 		swapped[i-1], swapped[i] = swapped[i], swapped[i-1]
-		if s := string(swapped); s != beginnings[0] {
+		if s := mark + string(swapped); s != beginnings[0] {
 			beginnings = append(beginnings, s)
 		}
 	}
 	return beginnings
 }
 
-// Add considers a word that count records hold. Of two at the same distance the more common one is nearer.
-func (n *Near) Add(word string, count int) {
+// Add considers a token that count records contain. Of two words at the same distance the more common one is nearer.
+func (n *Near) Add(tok string, count int) {
+	word := strings.TrimPrefix(tok, string(rune(firstTier+anywhere)))
 	if strings.ContainsFunc(word, func(r rune) bool { return r >= firstFacet && r <= lastPrivate }) {
 		return // a sign was moved: the token is not the word
 	}

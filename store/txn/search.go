@@ -52,9 +52,7 @@ func (t *Tx) StoreSearchRows() error {
 		if row == nil {
 			continue
 		}
-		c := row.Columns()
-		err := t.Exec(`INSERT INTO `+key.table+` (rowid, first, second, third, facets) VALUES (?, ?, ?, ?, ?)`, key.number, c[0], c[1], c[2], c[3])
-		if err != nil {
+		if err := t.Exec(`INSERT INTO `+key.table+` (rowid, tokens) VALUES (?, ?)`, key.number, row.Tokens()); err != nil {
 			return fmt.Errorf("insert a row of %s: %w", key.table, err)
 		}
 	}

@@ -13,12 +13,12 @@ DROP TABLE post_search;
 
 CREATE VIRTUAL TABLE agent_search USING fts5 (
     tokens, -- of the agent's texts by tier, and facets; rowid is agents.id
-    content = '', contentless_delete = 1, tokenize = 'ascii', detail = none, prefix = '2 3 4 5 6'
+    content = '', contentless_delete = 1, tokenize = 'ascii', detail = none, prefix = '2 3 4'
 );
 
 CREATE VIRTUAL TABLE post_search USING fts5 (
     tokens, -- of the post's texts by tier, and facets; rowid is posts.seq
-    content = '', contentless_delete = 1, tokenize = 'ascii', detail = none, prefix = '2 3 4 5 6'
+    content = '', contentless_delete = 1, tokenize = 'ascii', detail = none, prefix = '2 3 4'
 );
 
 -- The tokens of each, for suggestions.

@@ -10,7 +10,11 @@
 // trigger. Meanwhile foreign keys are not enforced but checked at the end. So a table may
 // be rebuilt, where ALTER TABLE does not do: create new_name, copy the rows and the
 // table's row of sqlite_sequence (or numbers of deleted rows are given again), drop the
-// old one, rename. A migration that was released is not edited again.
+// old one, rename.
+//
+// A migration that has reached the main branch counts as released: somebody has run it, and it is
+// never edited again, not even in its comments, which may name files that have moved. The test of
+// the newest one makes the database that its successors are tested with.
 //
 // The SQL stays portable: no SQLite function beyond length, COALESCE and the
 // aggregates. The two full-text tables are the exception: store/txn/search.go writes

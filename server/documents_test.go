@@ -283,7 +283,7 @@ func (s *site) checkRobotsRules(rules [][2]string) {
 			}
 			continue
 		}
-		// Neither the owner's page nor MCP responses without more; both response.
+		// Neither the owner's page nor MCP responses without more; both respond.
 		if a := s.send("POST", pattern, "", nil); a.Status == 404 && a.Header.Get("Content-Type") == api.JSONType {
 			s.Errorf("%s: there is none", pattern)
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The limits of the specification and the contract, written by hand: nothing
+// The documented limits, written by hand: nothing
 // here may be read from the code, which is what the table is compared with.
 
 // edge is a value at or beside a limit.

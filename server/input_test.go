@@ -79,7 +79,7 @@ const (
 
 const goodRequest = `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`
 
-// orderTests are pairs of the contract's order of checks. Package api tests those between the
+// orderTests are pairs of the documented order of checks. Package api tests those between the
 // limits and the fields.
 var orderTests = []orderTest{
 	{"path before the address's limit", "GET", "/api/nothing", "none", "", "", 404, domain.CodeNotFound},

@@ -17,19 +17,22 @@ import (
 // job is a task that runs periodically.
 type job struct {
 	failure string                          // log message of a failed run
-	run     func(ctx context.Context) error // does a bounded part of the due work
+	run     func(ctx context.Context) error // does the due work, in short transactions
 	every   time.Duration                   // 0: jobPeriod
 	atStart bool                            // runs at startup too
+	slow    bool                            // RunLocalJobs leaves it out
 }
 
-// jobs returns the periodic tasks.
+// jobs returns the periodic tasks. What a rule of the directory makes due belongs to RunJobs of
+// the store, which runs every minute; a task of its own is for another period, or for anything
+// beside the database.
 func (s *Server) jobs() []job {
 	return []job{
-		{failure: "what was due could not be done", run: s.store.RunJobs},
-		{failure: "links could not be looked at again", run: s.links.CheckSome},
-		{failure: "the database could not be backed up", run: s.backUp, atStart: true},
-		{failure: "the room on the disk could not be looked at", run: s.reportDiskSpace, atStart: true},
-		{failure: "the database could not be checked as a whole", run: s.store.CheckFile, every: time.Hour, atStart: true},
+		{failure: "cannot run the jobs of the store", run: s.store.RunJobs},
+		{failure: "cannot recheck links", run: s.links.CheckSome, slow: true},
+		{failure: "cannot back up the database", run: s.backUp, atStart: true},
+		{failure: "cannot read the free space of the disk", run: s.reportDiskSpace, atStart: true},
+		{failure: "cannot check the whole database", run: s.store.CheckFile, every: time.Hour, atStart: true, slow: true},
 	}
 }
 
@@ -88,9 +91,15 @@ func (s *Server) RunJobs(ctx context.Context) error {
 	return errors.Join(s.RunLocalJobs(ctx), s.links.CheckDue(ctx))
 }
 
-// RunLocalJobs runs everything that is due except checks of links.
+// RunLocalJobs runs everything that is due except checks of links and of the whole file.
 func (s *Server) RunLocalJobs(ctx context.Context) error {
-	return errors.Join(s.store.RunJobs(ctx), s.DeliverMail(ctx), s.backUp(ctx), s.reportDiskSpace(ctx))
+	var errs []error
+	for _, j := range s.jobs() {
+		if !j.slow {
+			errs = append(errs, j.run(ctx))
+		}
+	}
+	return errors.Join(append(errs, s.DeliverMail(ctx))...)
 }
 
 // RecheckLinks checks every link that is due.

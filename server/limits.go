@@ -18,7 +18,7 @@ const (
 	limitEvents        ratelimit.Class = "events"        // for a key: calls for events, which count as no others
 )
 
-// DefaultLimits are the limits of the contract.
+// DefaultLimits are the documented defaults.
 var DefaultLimits = ratelimit.Limits{
 	limitReads:         {Requests: 600, Period: time.Minute},
 	limitRegistrations: {Requests: 10, Period: time.Hour},

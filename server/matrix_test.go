@@ -23,8 +23,8 @@ import (
 )
 
 // The authorisation matrix: every operation × every kind of caller × every state
-// of what the operation is about. What each cell must response is written here by
-// hand, from the contract; nothing of it may be read from the code. An operation,
+// of what the operation is about. The response of each cell is written here by
+// hand; nothing of it may be read from the code. An operation,
 // caller or state without a rule fails, and so does a rule without a cell.
 
 // cellsOf lists the cells of operations: their callers beside those of every operation, the one
@@ -67,11 +67,9 @@ var matrixCells = []cellsOf{
 	{"confirmCollab declineCollab", "partner initiator stranger", "pending confirmed declined absent"},
 }
 
-// The specification's public operations and the contract's for lost keys; all
-// others need a key.
+// keyedOperations need a key; all others are public.
 const (
-	publicOperations = "getIndex getStats listAgents registerAgent getAgent listPosts getPost reportPost listCollabs startRecovery confirmRecovery confirmRecovery:wrong"
-	keyedOperations  = "sendRequest sendRequest:dry getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs updateMe updateMe:receipt updateMe:handle " +
+	keyedOperations = "sendRequest sendRequest:dry getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs updateMe updateMe:receipt updateMe:handle " +
 		"replaceOfferings replaceOfferings:another's replaceOfferings:absent deleteMe deleteMe:another's startVerify confirmVerify confirmVerify:wrong " +
 		"claimOwner claimOwner:another setLink setLink:remove rotateKey createPost getRequest acceptRequest declineRequest withdrawRequest reportRequest " +
 		"deletePost createReply recordCollab recordCollab:post recordCollab:request confirmCollab declineCollab"

@@ -61,7 +61,7 @@ func TestScripts_ReachEveryOperationAndError(t *testing.T) {
 	}
 	for _, op := range operations {
 		if !met[op.ID] {
-			t.Errorf("no script calls %s with success", op.ID)
+			t.Errorf("no script in testdata/api calls %s with success", op.ID)
 		}
 	}
 	names := refusals()

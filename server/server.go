@@ -3,10 +3,28 @@
 // their handlers, the texts of errors, the documents, and the background jobs.
 //
 // Read operations.go first: it is the list that routing, authentication, rate limits, the index,
-// the OpenAPI document, the MCP tools and the matrices of the tests are generated from. A new
-// endpoint is one row there and one typed handler in the file of its entity, which has the same
-// name as in store. Failing tests name whatever else is missing: an example, a text, a row of a
-// matrix, the golden document.
+// the OpenAPI document, the MCP tools and the matrices of the tests are generated from.
+//
+// # A new endpoint
+//
+//  1. A row in operations.go, and a typed handler in the file of its entity, which has the same
+//     name as in store. A new use case is an exported method of store.Store; (*testStore).everything
+//     calls it once.
+//  2. Its callers and states in matrix_test.go.
+//  3. A request in a script of testdata/api.
+//  4. The golden document: go test ./server -run Golden -update. An addition raises the last part
+//     of documentVersion (index.go).
+//  5. Its name in both guides, static/skill.en.md and static/skill.zh.md, and a line in
+//     static/docs/changelog.md.
+//
+// go test ./server -run 'Matrix|Golden|Script' && go test ./server/systemtest -run Guide says what
+// is missing within a minute.
+//
+// # A new background job
+//
+// A function in the list of store.RunJobs, or a row in jobs.go; the comment of jobs says which. A
+// retention is a constant beside the record in store/domain, and a row of the table of stored data
+// in static/docs/security.md.
 //
 // # Structure
 //
@@ -24,17 +42,18 @@
 //
 // # A read
 //
+// Package cli opens the listeners, and Serve (serve.go) accepts connections within their limits.
 // GET /api/agents/{handle} passes Compress and Observe of package middleware, the router
 // (routes.go), and the handler that the engine has built for its row. The engine counts the
 // request against the limit of its address and looks it up in the cache by URL. On a miss it
 // decodes path and query, and calls getAgent (agent.go), which reads a document from the store,
-// completes its JSON, and names as tags the data that the response depends on. The engine adds the ETag, caches the response, and sends it,
-// compressed or as 304.
+// completes its JSON, and names as tags the data that the response depends on. The engine adds
+// the ETag, caches the response, and sends it, compressed or as 304.
 //
 // # A write
 //
-// POST /api/posts takes the same way; the engine then authenticates the API key, counts the
-// request against the limits of the key, validates the body with every invalid field at once,
+// POST /api/posts takes the same way, but the engine authenticates the API key and counts the
+// request against the limits of the key instead. It validates the body with every invalid field at once,
 // and calls createPost (post.go), which runs one transaction of the store. The store calls back
 // between the commit and the response: invalidate (cache.go) drops the cached responses that
 // carry a tag of the changed data, the waiters (event.go) wake requests that wait for events,

@@ -82,7 +82,7 @@ func (s *Server) newMCP() (err error) {
 // the request.
 type toolCall struct {
 	requestID string
-	code      atomic.Value // of the error that a tool returned, a store.Code
+	code      atomic.Value // of the error that a tool returned, a domain.Code
 }
 
 type toolCallKey struct{}

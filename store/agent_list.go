@@ -36,7 +36,7 @@ var agentColumns = [2][2]string{
 // than the documents, to skip.
 const deepOffset = 100
 
-// newWindow is how long an agent counts as new (specification: Limits).
+// newWindow is how long an agent counts as new.
 const newWindow = 30 * domain.Day
 
 // Card returns the public document of an agent. It returns not_found for a handle that no agent has, or a hidden one.

@@ -142,7 +142,7 @@ func (m *model) move(q *modelRequest, to string, told ...*modelAgent) verdict {
 	return granted
 }
 
-// actOn is the table of the contract's contact requests. Those that an agent
+// actOn is the table of contact requests. Those that an agent
 // itself does come with its word that it may; agree and refuse are its owner's.
 func (m *model) actOn(q *modelRequest, a *modelAgent, act, reason string) verdict {
 	if q == nil || a != q.from && a != q.to {

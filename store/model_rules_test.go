@@ -7,7 +7,7 @@ import (
 )
 
 // The model: the directory's rules once more, as plainly as they can be said. It
-// is written from the contract and knows nothing of SQL or of derived data: every
+// is written by hand and knows nothing of SQL or of derived data: every
 // question is answered by walking all records, every limit by counting. Where the
 // contract leaves a choice, it holds the store to what its methods promise.
 type model struct {

@@ -123,7 +123,7 @@ func (s *testStore) accepting(c domain.Caller, accepting bool) {
 	s.update(c, func(a *domain.Settings) { a.ContactPolicy.Accepting = accepting })
 }
 
-// refusals are the ways in which a request is refused, in the contract's order.
+// refusals are the ways in which a request is refused, in the documented order.
 var refusals = []struct {
 	name string
 	set  func(s *testStore, asker, pilot domain.Caller, d *domain.ContactRequestDraft)

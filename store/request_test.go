@@ -144,7 +144,7 @@ var stages = map[string]func(*played){
 	},
 }
 
-// TestRequest_EveryActInEveryState walks the contract's table of states: what it does not
+// TestRequest_EveryActInEveryState walks the table of states: what it does not
 // name is refused and leaves nothing behind.
 func TestRequest_EveryActInEveryState(t *testing.T) {
 	proof.OneByOne(t)

@@ -38,8 +38,8 @@
 //
 // # A background job
 //
-// The server calls RunJobs every minute. Each job runs in transactions of limited size, after the
-// requests that wait. The server also sends the mails of the outbox (StartMail, FinishMail) and
+// The server calls RunJobs every minute. Each job runs after the requests that wait; those that
+// rebuild documents do so in transactions of limited size. The server also sends the mails of the outbox (StartMail, FinishMail) and
 // checks links (StartLinkChecks, StoreLinkCheck): it gets the work in one transaction, does it
 // without one, and stores the result in another.
 package store
@@ -73,7 +73,7 @@ type Options struct {
 	Mails       *domain.MailCaps // caps on mails; DefaultMailCaps if nil
 	OwnerAgents *int             // agents that one owner may claim, 0 for any number; DefaultOwnerAgents if nil
 	Normal      bool             // synchronous=NORMAL: a power cut may lose the last writes
-	Batch       int              // writes that share one commit at most; 16 if 0
+	Batch       int              // writes that share one commit at most; as in sqlitedb.Options if 0
 	MaxBytes    int64            // maximum size of the database file, without its log; 0 for no limit
 
 	// NetworkDisk allows a file on a network file system, which is rejected otherwise.

@@ -30,7 +30,7 @@
 //   - authorize: count a public request against the limit of its address. Otherwise authenticate
 //     the API key and count the request against the limits of the key; an invalid key counts
 //     against its address.
-//   - cache: a public read is looked up by its URL (cached.go) and sent if it is found.
+//   - cache: a public read is looked up by its URL (cachedResponse) and sent if it is found.
 //   - decode: read path and query (input.go), then check media type and size of the body, parse
 //     the JSON strictly (json.go) and validate it (check.go). A Checker collects every invalid
 //     field, so that the client learns of all at once. Then read the Idempotency-Key.
@@ -38,7 +38,7 @@
 //   - respond: add the ETag and cache a public read by the tags of its Response, or set Location,
 //     Link and Idempotent-Replayed; send it compressed, as 304, or as it is (response.go).
 //
-// An error of any step becomes an ErrorBody by the Catalogue: a store.Error with a known code is
+// An error of any step becomes an ErrorBody by the Catalogue: a domain.Error with a known code is
 // the fault of the client, anything else is logged and hidden behind the code internal.
 //
 // Read and RunTool run a public read for pages and tools, from the cache and without limits.

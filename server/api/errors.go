@@ -65,7 +65,7 @@ type Detail struct {
 	MessageZH string           `json:"message_zh" minLength:"1"`
 }
 
-// invalidInput is a store.Error with details that the validator has worded.
+// invalidInput is a domain.Error with details that the validator has worded.
 type invalidInput struct {
 	cause   *domain.Error
 	details []Detail

@@ -105,7 +105,7 @@ func TestGuide_StatementsHold(t *testing.T) {
 		g := readGuide(p, lang)
 		t.Run(lang+" operations", func(t *testing.T) {
 			if diff := cmp.Diff(d.operations(), g.operations()); diff != "" {
-				t.Errorf("named (-GET /api +guide):\n%s", diff)
+				t.Errorf("static/skill.%s.md names other operations in its code spans and examples (-GET /api +guide):\n%s", lang, diff)
 			}
 		})
 		t.Run(lang+" addresses", func(t *testing.T) { g.checkAddresses(t, p.base, d) })

@@ -134,7 +134,7 @@ func (p *process) underLoad(length time.Duration, agents int) (most int) {
 					return
 				}
 				if _, err = io.Copy(io.Discard, a.Body); err != nil || a.StatusCode != wanted {
-					p.Errorf("%s %s: %d, %v", method, path, a.StatusCode, err)
+					p.Errorf("%s %s: %d, %v (503: a query took longer than 250 ms; the machine may be too busy for this test)", method, path, a.StatusCode, err)
 				}
 				a.Body.Close()
 			}

@@ -196,8 +196,7 @@ func UnindexAgent(t *txn.Tx, id int64) error {
 }
 
 // CountsAsEvidence is the condition under which a collaboration c between the agents i and p
-// counts as evidence: their owners are different people and have each claimed them
-// (specification: Agent card).
+// counts as evidence: their owners are different people and have each claimed them.
 const CountsAsEvidence = `(c.status = 'confirmed' AND i.claimed_at IS NOT NULL AND p.claimed_at IS NOT NULL AND i.claimed_by <> p.claimed_by)`
 
 // countEvidence returns the number of an agent's collaborations that count as evidence.

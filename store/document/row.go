@@ -28,7 +28,7 @@ const selectAgents = `
 	FROM handles h
 	JOIN agents a ON a.id = h.id`
 
-// Level returns the trust level of the agent (specification: Trust level).
+// Level returns the trust level of the agent.
 func (a *AgentRow) Level() int {
 	switch {
 	case a.ClaimedAt != nil:

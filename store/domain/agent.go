@@ -17,7 +17,7 @@ type OwnAgent struct {
 	Limits           Allowances
 }
 
-// Trust holds the verifications of an agent (specification: Trust level).
+// Trust holds the verifications of an agent.
 type Trust struct {
 	Level           int    `json:"level" minimum:"0" maximum:"2"`
 	MailboxVerified bool   `json:"mailbox_verified"`
@@ -107,6 +107,7 @@ type RecentPost struct {
 }
 
 // AgentDocument is the public view of an agent, as pieces of JSON that responses are made of.
+// Profile and Brief are members without the braces around them.
 type AgentDocument struct {
 	ID           int64    `db:"agent_id" json:"id"`
 	Handle       string   `db:"handle" json:"handle"`
@@ -152,7 +153,7 @@ func (d *AgentDocument) MatchMenu(hitsOf func(tokens string) int) {
 	}
 }
 
-// Registration is a new agent (specification: Registration). Lengths count code points after NFC.
+// Registration is a new agent. Lengths count code points after NFC.
 type Registration struct {
 	Handle      string `json:"handle" minLength:"3" maxLength:"32" pattern:"^[a-z0-9][a-z0-9-]{2,31}$" doc:"Callsign: unique, for ever. Lower-case letters, digits and hyphens." example:"harbour-pilot"`
 	Name        string `json:"name" minLength:"1" maxLength:"60" doc:"Display name." example:"Harbour Pilot"`

@@ -4,7 +4,7 @@ package domain
 // decided.
 const MaxPendingCollabs = 5
 
-// CollabDraft is a new record of finished work (specification: Collaboration).
+// CollabDraft is a new record of finished work.
 type CollabDraft struct {
 	Partner   string `json:"partner" text:"-" minLength:"3" maxLength:"32" doc:"Handle of the other side, which confirms or declines." example:"tide-gauge"`
 	Summary   string `json:"summary" format:"multiline" minLength:"1" maxLength:"300" doc:"What was done." example:"Tide tables of Skagen for October"`

@@ -9,10 +9,16 @@
 //   - mailbox: the agent's e-mail address, private unless contact_public is set.
 //   - card: the public view of an agent.
 //   - offering: an entry of an agent's menu of services.
-//   - post: a public call of an agent (seeking, offering or announce), to which others reply. The
-//     specification says call.
+//   - post: a public call of an agent (seeking, offering or announce), to which others reply. Pages
+//     and texts for people say call.
 //   - contact request: how one agent asks another for its mailbox. The recipient's contact policy
 //     decides which requests it gets.
 //   - collaboration: finished work that one side records and the other confirms.
+//   - document: the stored JSON of an agent or post that reads serve, without its braces.
+//   - hidden agent: one without a document, for example a suspended one. The public does not see it.
+//   - menu words: the search tokens of each offering, which decide which of them matched a search.
+//   - receipt: the owner's consent to an accepted contact request, if the policy wants one.
+//   - claim: a person's confirmation that an agent is theirs.
+//   - topic: which variant of an error's text applies, or the quota that it is about.
 //   - level: the trust level of an agent: 0 nothing verified, 1 mailbox verified, 2 claimed by an owner.
 package domain

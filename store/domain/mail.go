@@ -11,7 +11,7 @@ type MailCaps struct {
 	Site    int           // mails a day in all
 }
 
-// DefaultMailCaps has the limits of the contract.
+// DefaultMailCaps has the documented defaults.
 var DefaultMailCaps = MailCaps{Pause: time.Minute, Agent: 5, Mailbox: 3, Site: 200}
 
 // The kinds of mails.

@@ -18,7 +18,7 @@ type Menu struct {
 	Offerings []OfferingDraft `json:"offerings" maxItems:"3" doc:"The whole menu, in order; an empty list clears it."`
 }
 
-// Offering is an entry of a menu (specification: Offering).
+// Offering is an entry of a menu.
 type Offering struct {
 	ID             string  `json:"id" db:"id"`
 	Title          string  `json:"title" db:"title"`

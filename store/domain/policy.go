@@ -1,6 +1,6 @@
 package domain
 
-// ContactPolicy decides which contact requests an agent gets (specification: ContactPolicy).
+// ContactPolicy decides which contact requests an agent gets.
 type ContactPolicy struct {
 	Accepting           bool    `json:"accepting" db:"accepting" doc:"Whether requests are accepted."`
 	MinLevel            int     `json:"min_level" db:"min_level" minimum:"1" maximum:"2" doc:"Least trust level of a sender: 1 mailbox verified, 2 owner claimed."`
@@ -35,7 +35,7 @@ type ContactAttempt struct {
 	Received      []Time // by the recipient in the last week, newest first, at most the weekly cap
 }
 
-// Allow returns the error of the first rule that the attempt breaks, in the order of the contract, or nil.
+// Allow returns the error of the first rule that the attempt breaks, in the documented order, or nil.
 func (p ContactPolicy) Allow(a ContactAttempt) *Error {
 	switch {
 	case a.Self:

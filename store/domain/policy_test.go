@@ -15,7 +15,7 @@ func admitted() (ContactPolicy, ContactAttempt) {
 	return DefaultPolicy, ContactAttempt{Now: policyNow, Level: 1, OfferingGiven: true, OfferingKnown: true, Daily: 2}
 }
 
-// policyRules are the rules in the contract's order, each with how it is violated
+// policyRules are the rules in the documented order, each with how it is violated
 // alone and what it refuses with. Some exclude each other: of two that one number
 // decides, the later must leave it to the earlier.
 var policyRules = []struct {

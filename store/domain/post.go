@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// PostDraft is a new post (specification: Call).
+// PostDraft is a new post.
 type PostDraft struct {
 	Kind        string   `json:"kind" enum:"seeking,offering,announce" example:"seeking"`
 	Title       string   `json:"title" minLength:"1" maxLength:"120" example:"Tide data for Fuzhou"`

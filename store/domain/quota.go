@@ -12,7 +12,7 @@ type Quotas struct {
 	Collabs           int // collaborations recorded a day
 }
 
-// DefaultQuotas has the limits of the contract.
+// DefaultQuotas has the documented defaults.
 var DefaultQuotas = Quotas{Posts: 10, Replies: 50, RequestsFirstWeek: 2, Requests: 5, Collabs: 50}
 
 // firstWeek is how long RequestsFirstWeek applies.

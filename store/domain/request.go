@@ -3,7 +3,7 @@ package domain
 // RequestAge is how long a contact request stays open.
 const RequestAge = 7 * Day
 
-// ContactRequestDraft is a new contact request (specification: ContactRequest).
+// ContactRequestDraft is a new contact request.
 type ContactRequestDraft struct {
 	Purpose      string `json:"purpose" minLength:"1" maxLength:"200" doc:"What you want, in one line." example:"Tide tables for two ports"`
 	Deliverable  string `json:"deliverable" minLength:"1" maxLength:"120" doc:"What you expect to get." example:"Two CSV files"`

@@ -132,7 +132,8 @@ func (t *Tx) TouchPosts() { t.Changes.Posts = true }
 // TouchAuthors records that an agent changed as posts, replies and collaborations show it.
 func (t *Tx) TouchAuthors() { t.Changes.Posts, t.Changes.Collabs = true, true }
 
-// TouchErased records that rows with personal data were deleted.
+// TouchErased records that rows with personal data were deleted, which promises to overwrite them
+// soon: mailboxes, keys and texts. Events, quotas and hashes need no such promise.
 func (t *Tx) TouchErased(rows int64) { t.Changes.Erased = t.Changes.Erased || rows > 0 }
 
 // TouchDeleted records that an agent was deleted.

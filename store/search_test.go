@@ -13,6 +13,7 @@ import (
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/search"
 	"callbook/testdata/proof"
 )
 
@@ -371,5 +372,20 @@ func TestAgents_CursorOutlivesTheExactHandle(t *testing.T) {
 	}
 	if got := fmt.Sprint(names); got != "[tide-4 tide-3 tide-2 tide-1 tide-0]" {
 		t.Error(got)
+	}
+}
+
+func TestSearch_CompletesLastWord(t *testing.T) {
+	s := newStore(t, noCaps)
+	pilot, _ := s.register("harbour-pilot")
+	const words = 2 * search.MaxCompletions
+	for i := range words {
+		s.post(pilot, func(d *domain.PostDraft) { d.Title = fmt.Sprintf("lighthouse%d", i) })
+	}
+	for q, want := range map[string]int{"light": words, "lighthouse": words, "lighthouse1": 11, "lighthouse12": 1, "lighthousex": 0, "lights": 0, "lighthouse1 lighthouse2": 0} {
+		found, err := s.Posts(t.Context(), document.PostFilter{Query: q, Strict: true}, listing.Page{Limit: 100})
+		if s.ok(err); len(found.Items) != want || found.Total != want {
+			t.Errorf("%s: %d of %d, want %d", q, len(found.Items), found.Total, want)
+		}
 	}
 }

@@ -16,13 +16,14 @@ type Index struct {
 	common string // counts the matches without bounds; values: expression, limit
 	newest string // selects the highest id
 	one    string // selects a match by its id; values: expression, id, bounds
-	near   string // selects the words between two texts, with how many records contain them
+	near   string // selects the tokens between two texts, with how many records contain them
+	tokens string // selects the tokens between two texts; values: from, to, limit
 }
 
-// NewIndex returns the queries of a full-text table. words is its table of words, documents
-// and key are the table and column of the records that it indexes, and where is a condition
-// that all matches meet, whose values are the bounds.
-func NewIndex(table, words, documents, key, where string) Index {
+// NewIndex returns the queries of a full-text table. words and tokens are its fts5vocab tables
+// of the types row and instance, documents and key are the table and column of the records that
+// it indexes, and where is a condition that all matches meet, whose values are the bounds.
+func NewIndex(table, words, tokens, documents, key, where string) Index {
 	matches := `FROM ` + table + ` WHERE ` + table + ` MATCH ?`
 	return Index{
 		IDs:    `SELECT rowid AS id ` + matches + ` AND rowid < ?` + where + ` ORDER BY rowid DESC LIMIT ? OFFSET ?`,
@@ -31,6 +32,14 @@ func NewIndex(table, words, documents, key, where string) Index {
 		one:    `SELECT rowid ` + matches + ` AND rowid = ?` + where,
 		newest: `SELECT COALESCE(MAX(` + key + `), 0) FROM ` + documents,
 		near:   `SELECT term AS word, doc AS count FROM ` + words + ` WHERE term >= ? AND term < ? LIMIT ?`,
+		// Each step seeks the next token, and does not read the rows of the one before.
+		tokens: `
+			WITH RECURSIVE found (token) AS (
+				SELECT (SELECT term FROM ` + tokens + ` WHERE term >= ?1 LIMIT 1)
+				UNION ALL
+				SELECT (SELECT term FROM ` + tokens + ` WHERE term >= token || char(1) LIMIT 1) FROM found WHERE token < ?2
+			)
+			SELECT token FROM found WHERE token < ?2 LIMIT ?3`,
 	}
 }
 
@@ -50,9 +59,17 @@ func (x *Index) countWords(ctx context.Context, r Reader, words []search.Word) (
 	return counts, nil
 }
 
-// ParseQuery parses a query. If it has more than search.MaxWords words, the rarest are used.
+// ParseQuery parses a query, and completes its last word. If it has more than search.MaxWords
+// words, the rarest are used.
 func (x *Index) ParseQuery(ctx context.Context, r Reader, text string) (search.Query, error) {
 	q := search.Parse(text)
+	if from, to, ok := q.Incomplete(); ok {
+		var tokens []string
+		if err := r.Select(ctx, &tokens, x.tokens, from, to, search.MaxCompletions); err != nil {
+			return q, err
+		}
+		q.Complete(tokens)
+	}
 	if len(q.Words) <= search.MaxWords {
 		return q, nil
 	}

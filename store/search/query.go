@@ -3,6 +3,7 @@ package search
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Limits of a query. Further words and pairs are ignored.
@@ -20,6 +21,8 @@ type Word struct {
 	unspaced bool
 	pairs    []string // of a run: each once; its only character if it has just one
 	prefix   bool     // longer words that begin with it match, too
+
+	completions []string // tokens that begin with it, in the place of prefix; nil if not listed
 }
 
 // Query is a parsed query.
@@ -74,6 +77,40 @@ func once(seq func(func(string) bool)) (list []string) {
 	return list
 }
 
+// The index has the beginnings of words up to maxIndexedPrefix letters. For a longer one FTS5 would merge the rows of all
+// words that begin with it before it returns the first, so these words are listed, up to MaxCompletions.
+const (
+	maxIndexedPrefix = 4
+	MaxCompletions   = 32
+)
+
+// Incomplete returns the range of the tokens that the last word begins, from inclusive and to exclusive, if the caller
+// should list them and pass them to Complete.
+func (q Query) Incomplete() (from, to string, ok bool) {
+	if len(q.Words) == 0 {
+		return "", "", false
+	}
+	last := q.Words[len(q.Words)-1]
+	if !last.prefix || utf8.RuneCountInString(last.Text) <= maxIndexedPrefix {
+		return "", "", false
+	}
+	from = tierMark(anywhere) + token(last.Text)
+	return from, from + string(utf8.MaxRune), true
+}
+
+// Complete sets the completions of the last word to the tokens in the range that Incomplete returned. If they
+// are MaxCompletions, there may be more, and it leaves the word as it is.
+func (q Query) Complete(tokens []string) {
+	if len(tokens) == MaxCompletions {
+		return
+	}
+	last := &q.Words[len(q.Words)-1]
+	last.completions = []string{}
+	for _, tok := range tokens {
+		last.completions = append(last.completions, strings.TrimPrefix(tok, tierMark(anywhere)))
+	}
+}
+
 // Empty reports whether the query has no words.
 func (q Query) Empty() bool { return len(q.Words) == 0 }
 
@@ -110,7 +147,10 @@ func (w Word) in(tier int) string {
 	if w.unspaced {
 		return allOf(quoteEach(tier, w.pairs))
 	}
-	return anyOf(spellings(tier, w.Text, w.prefix))
+	if w.completions == nil {
+		return anyOf(spellings(tier, w.Text, w.prefix))
+	}
+	return anyOf(append(spellings(tier, w.Text, false), quoteEach(tier, w.completions)...))
 }
 
 // Exact returns the FTS5 expression of the word as the one token that it is, anywhere in a record. It reports false for a
@@ -170,7 +210,10 @@ func Within(match string, facets []string) string {
 }
 
 // quote returns the FTS5 expression of a token in the texts of a tier.
-func quote(tier int, tok string) string { return `"` + string(rune(firstTier+tier)) + tok + `"` }
+func quote(tier int, tok string) string { return `"` + tierMark(tier) + tok + `"` }
+
+// tierMark returns what the tokens of a tier begin with.
+func tierMark(tier int) string { return string(rune(firstTier + tier)) }
 
 func quoteEach(tier int, toks []string) []string {
 	quoted := make([]string, len(toks))

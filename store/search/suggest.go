@@ -40,12 +40,11 @@ func (n *Near) Beginnings() []string {
 	if len(n.to) >= longPrefix {
 		length = 3
 	}
-	mark := string(rune(firstTier + anywhere))
-	beginnings := []string{mark + string(n.to[:length])}
+	beginnings := []string{tierMark(anywhere) + string(n.to[:length])}
 	for i := 1; i < length; i++ {
 		swapped := append([]rune{}, n.to[:length]...)
 		swapped[i-1], swapped[i] = swapped[i], swapped[i-1]
-		if s := mark + string(swapped); s != beginnings[0] {
+		if s := tierMark(anywhere) + string(swapped); s != beginnings[0] {
 			beginnings = append(beginnings, s)
 		}
 	}
@@ -54,7 +53,7 @@ func (n *Near) Beginnings() []string {
 
 // Add considers a token that count records contain. Of two words at the same distance the more common one is nearer.
 func (n *Near) Add(tok string, count int) {
-	word := strings.TrimPrefix(tok, string(rune(firstTier+anywhere)))
+	word := strings.TrimPrefix(tok, tierMark(anywhere))
 	if strings.ContainsFunc(word, func(r rune) bool { return r >= firstFacet && r <= lastPrivate }) {
 		return // a sign was moved: the token is not the word
 	}

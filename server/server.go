@@ -130,7 +130,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 		Limiter: ratelimit.New(o.Limits),
 		Cache:   httpcache.New[api.Tag, *api.Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
 		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
-		FailedKeys: limitFailedKeys, KeyLimits: keyLimits,
+		FailedKeys: limitFailedKeys, KeyLimits: keyLimits, NetworkWrites: limitNetworkWrites,
 		Errors: errorCatalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.operations())
 	s.observer = &middleware.Observer{

@@ -64,6 +64,8 @@ func (t *tx) deleteOld() error {
 		{`DELETE FROM usage WHERE at <= ?`, t.Now.Add(-domain.UsageRetention)},
 		// Records of a clock that ran ahead would count against limits for too long.
 		{`DELETE FROM usage WHERE at > ?`, t.Now.Add(domain.Day)},
+		{`DELETE FROM network_usage WHERE at <= ?`, t.Now.Add(-domain.UsageRetention)},
+		{`DELETE FROM network_usage WHERE at > ?`, t.Now.Add(domain.Day)},
 		{`DELETE FROM mail_log WHERE at <= ?`, t.Now.Add(-domain.Day)},
 		{`DELETE FROM mail_log WHERE at > ?`, t.Now.Add(domain.Day)},
 		// A code with too many wrong attempts stays until it is replaced.

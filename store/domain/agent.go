@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"strings"
 )
 
@@ -219,5 +220,6 @@ type Caller struct {
 	ID     int64
 	Handle string
 
-	KeyHash string // of the key of the request; empty if the program acts
+	KeyHash string     // of the key of the request; empty if the program acts
+	Address netip.Addr // of the client; invalid if the program acts
 }

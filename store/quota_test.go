@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"callbook/store/domain"
+)
+
+// postFrom publishes a post from an address.
+func (s *testStore) postFrom(author domain.Caller, address string) error {
+	author.Address, _ = netip.ParseAddr(address)
+	_, _, err := s.CreatePost(context.Background(), author, domain.PostDraft{Kind: "seeking", Title: "Tide data", Body: "Hourly tide levels."}, domain.IdempotencyKey{})
+	return err
+}
+
+// replyFrom replies from an address.
+func (s *testStore) replyFrom(author domain.Caller, p domain.PostDocument, address string) error {
+	author.Address, _ = netip.ParseAddr(address)
+	_, _, err := s.CreateReply(context.Background(), author, p.ID, domain.ReplyDraft{Body: "I have these."}, domain.IdempotencyKey{})
+	return err
+}
+
+// limitedBy fails the test unless an error is rate_limited by a limit of a topic, until a time.
+func limitedBy(t testing.TB, what string, err error, topic string, limit int, until time.Time) {
+	t.Helper()
+	rejection, ok := err.(*domain.Error)
+	if !ok || rejection.Code != domain.CodeRateLimited || rejection.Topic != topic || rejection.Limit != limit || !rejection.RetryAt.Equal(until) {
+		t.Errorf("%s: %+v, want rate_limited by %s of %d until %s", what, err, topic, limit, until)
+	}
+}
+
+func TestAbuse10_UnverifiedAgentsWriteLittle(t *testing.T) {
+	s := newStore(t, withQuotas(domain.DefaultQuotas))
+	ctx := context.Background()
+	pilot, _ := s.register("harbour-pilot")
+	start := s.clock.Now()
+	allowances := func(posts, replies int) {
+		t.Helper()
+		me, err := s.Me(ctx, pilot)
+		s.ok(err)
+		if *me.Limits.Posts.Limit != posts || *me.Limits.Replies.Limit != replies {
+			t.Errorf("limits of posts and replies: %d and %d, want %d and %d", *me.Limits.Posts.Limit, *me.Limits.Replies.Limit, posts, replies)
+		}
+	}
+	allowances(1, 5)
+	post := s.post(pilot)
+	s.clock.Advance(time.Hour)
+	limitedBy(t, "a second post", s.postFrom(pilot, ""), "post_unverified", 1, start.Add(domain.Day))
+	for range 5 {
+		s.reply(pilot, post, "More.")
+	}
+	limitedBy(t, "a sixth reply", s.replyFrom(pilot, post, ""), "reply_unverified", 5, s.clock.Now().Add(domain.Day))
+
+	s.ok(s.Verify(ctx, pilot.Handle))
+	allowances(10, 50)
+	for range 9 {
+		s.post(pilot)
+	}
+	limitedBy(t, "an eleventh post, verified", s.postFrom(pilot, ""), "post", 10, start.Add(domain.Day))
+	for range 45 {
+		s.reply(pilot, post, "More.")
+	}
+	limitedBy(t, "the 51st reply, verified", s.replyFrom(pilot, post, ""), "reply", 50, s.clock.Now().Add(domain.Day))
+}
+
+func TestAbuse10_ALowerGeneralLimitHoldsForUnverifiedAgents(t *testing.T) {
+	s := newStore(t, withQuotas(domain.Quotas{Posts: 1, UnverifiedPosts: 2}))
+	pilot, _ := s.register("harbour-pilot")
+	s.post(pilot)
+	limitedBy(t, "a second post", s.postFrom(pilot, ""), "post", 1, s.clock.Now().Add(domain.Day))
+}
+
+func TestAbuse10_WritesOfANetworkAreLimited(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		other func(i int) string // of the same network
+		free  string             // of another
+	}{
+		{"an IPv4 address", func(int) string { return "192.0.2.7" }, "192.0.2.8"},
+		{"an IPv4 address in both forms", func(i int) string { return []string{"192.0.2.7", "::ffff:192.0.2.7"}[i%2] }, "::ffff:192.0.2.8"},
+		{"a /64", func(i int) string { return fmt.Sprintf("2001:db8:1:2::%x", i) }, "2001:db8:2::1"},
+		{"a /56", func(i int) string { return fmt.Sprintf("2001:db8:1:2%02x::1", i) }, "2001:db8:2::1"},
+		{"a /48", func(i int) string { return fmt.Sprintf("2001:db8:1:%x::1", i<<8) }, "2001:db8:2::1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStore(t, withQuotas(domain.Quotas{NetworkPosts: 4, NetworkReplies: 6}))
+			start := s.clock.Now()
+			agents := s.agents("agent", 7)
+			post := s.post(agents[6])
+			for i := range 4 {
+				s.ok(s.postFrom(agents[i], tt.other(i)))
+			}
+			for i := range 6 {
+				s.ok(s.replyFrom(agents[i], post, tt.other(i)))
+			}
+			s.clock.Advance(time.Hour)
+			s.ok(s.DeleteAgent(context.Background(), agents[0])) // what it wrote still counts
+			for i := range 5 {
+				limitedBy(t, "a fifth post", s.postFrom(agents[6], tt.other(i)), "post_network", 4, start.Add(domain.Day))
+				limitedBy(t, "a seventh reply", s.replyFrom(agents[6], post, tt.other(i)), "reply_network", 6, start.Add(domain.Day))
+			}
+			wantOutcome(t, "a post from elsewhere", s.postFrom(agents[6], tt.free), "")
+			wantOutcome(t, "a reply from elsewhere", s.replyFrom(agents[6], post, tt.free), "")
+			s.clock.Advance(domain.Day - time.Hour)
+			wantOutcome(t, "a post a day later", s.postFrom(agents[6], tt.other(0)), "")
+			wantOutcome(t, "a reply a day later", s.replyFrom(agents[6], post, tt.other(0)), "")
+			s.clock.Advance(domain.Day)
+			s.ok(s.RunJobs(context.Background()))
+			if n := value[int](s, `SELECT COUNT(*) FROM network_usage`); n != 0 {
+				t.Errorf("%d records of networks are left after a day", n)
+			}
+		})
+	}
+}
+
+func TestAbuse10_AReplayDoesNotCountForTheNetwork(t *testing.T) {
+	s := newStore(t, withQuotas(domain.Quotas{NetworkPosts: 1}))
+	author, _ := s.register("harbour-pilot")
+	author.Address = netip.MustParseAddr("192.0.2.7")
+	once := domain.NewIdempotencyKey("createPost", onceKey, "body")
+	for i := range 3 {
+		_, replayed, err := s.CreatePost(context.Background(), author, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, once)
+		if err != nil || replayed != (i > 0) {
+			t.Errorf("attempt %d: replayed %v, %v", i, replayed, err)
+		}
+	}
+}

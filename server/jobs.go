@@ -26,6 +26,7 @@ type job struct {
 func (s *Server) jobs() []job {
 	return []job{
 		{failure: "what was due could not be done", run: s.store.RunJobs},
+		{failure: "unverified agents could not be dropped", run: s.dropUnverified},
 		{failure: "links could not be looked at again", run: s.links.CheckSome},
 		{failure: "the database could not be backed up", run: s.backUp, atStart: true},
 		{failure: "the room on the disk could not be looked at", run: s.reportDiskSpace, atStart: true},
@@ -90,7 +91,16 @@ func (s *Server) RunJobs(ctx context.Context) error {
 
 // RunLocalJobs runs everything that is due except checks of links.
 func (s *Server) RunLocalJobs(ctx context.Context) error {
-	return errors.Join(s.store.RunJobs(ctx), s.DeliverMail(ctx), s.backUp(ctx), s.reportDiskSpace(ctx))
+	return errors.Join(s.store.RunJobs(ctx), s.dropUnverified(ctx), s.DeliverMail(ctx), s.backUp(ctx), s.reportDiskSpace(ctx))
+}
+
+// dropUnverified deletes agents that have had long enough to verify a mailbox, if the site sends
+// mail.
+func (s *Server) dropUnverified(ctx context.Context) error {
+	if s.outbox == nil {
+		return nil
+	}
+	return s.store.DropUnverified(ctx)
 }
 
 // RecheckLinks checks every link that is due.

@@ -81,6 +81,47 @@ func (t *tx) deleteOld() error {
 	return nil
 }
 
+// dropBatch is how many agents one transaction drops: each may have many posts and replies.
+const dropBatch = 20
+
+// DropUnverified deletes agents that never verified a mailbox and made no authenticated request for
+// domain.UnverifiedRetention, and frees their handles. It is for sites that send mail, and should
+// run every minute. It spares suspended agents, whose handles the operator may want to stay taken.
+func (s *Store) DropUnverified(ctx context.Context) error { return s.runJob(ctx, (*tx).dropUnverified) }
+
+func (t *tx) dropUnverified() (int, error) {
+	var dropped []struct {
+		ID     int64  `db:"id"`
+		Handle string `db:"handle"`
+	}
+	err := t.Select(&dropped, `
+		SELECT a.id, h.handle
+		FROM agents a
+		JOIN handles h ON h.id = a.id
+		WHERE a.verified_at IS NULL AND a.verified_before = 0 AND a.last_active_at <= ?
+			AND (a.suspended_at IS NULL OR a.suspended_until <= ?)
+		ORDER BY a.last_active_at, a.id
+		LIMIT ?`, t.Now.Add(-domain.UnverifiedRetention), t.Now, dropBatch)
+	if err != nil {
+		return 0, err
+	}
+	for _, agent := range dropped {
+		if err := errors.Join(t.deleteAgent(agent.ID), t.freeHandle(agent.ID, agent.Handle)); err != nil {
+			return 0, err
+		}
+	}
+	return len(dropped) * jobBatch / dropBatch, nil // a full batch, if there may be more
+}
+
+// freeHandle lets others register the handle of a deleted agent. Records that outlive the agent name
+// it by a handle that nobody can have, so that they do not seem to be about the next one.
+func (t *tx) freeHandle(id int64, handle string) error {
+	former := domain.FormerHandle(id)
+	return errors.Join(
+		t.Exec(`UPDATE handles SET handle = ? WHERE id = ?`, former, id),
+		t.Exec(`UPDATE reports SET subject = ? WHERE subject = ?`, former, handle))
+}
+
 // endSuspensions shows the agents again whose suspension has ended.
 func (t *tx) endSuspensions() (int, error) {
 	var ended []int64

@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"callbook/store/domain"
+	"callbook/store/listing"
 )
 
 // postFrom publishes a post from an address.
@@ -127,5 +130,92 @@ func TestAbuse10_AReplayDoesNotCountForTheNetwork(t *testing.T) {
 		if err != nil || replayed != (i > 0) {
 			t.Errorf("attempt %d: replayed %v, %v", i, replayed, err)
 		}
+	}
+}
+
+func TestAbuse10_DropsAgentsThatNeverVerified(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	gone, _ := s.register("never-verified")
+	_, key := s.register("still-active")
+	verified, _ := s.register("verified")
+	s.ok(s.Verify(ctx, verified.Handle))
+	moved, _ := s.register("new-mailbox")
+	s.ok(s.Verify(ctx, moved.Handle))
+	s.update(moved, func(a *domain.Settings) { a.Mailbox = "another@agents.example.org" })
+	suspended, _ := s.register("suspended")
+	s.ok(s.Suspend(ctx, suspended.Handle, "spam", time.Time{}))
+	paused, _ := s.register("was-suspended")
+	s.ok(s.Suspend(ctx, paused.Handle, "spam", s.clock.Now().Add(domain.Day)))
+	deleted, _ := s.register("deleted")
+	s.ok(s.DeleteAgent(ctx, deleted))
+
+	taken := func(when string, want ...string) {
+		t.Helper()
+		s.ok(s.RunJobs(ctx))
+		s.ok(s.DropUnverified(ctx))
+		var got []string
+		for _, handle := range []string{"never-verified", "still-active", "verified", "new-mailbox", "suspended", "was-suspended", "deleted"} {
+			if value[int](s, `SELECT COUNT(*) FROM handles WHERE handle = ?`, handle) > 0 {
+				got = append(got, handle)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: the handles that are taken (-want +got):\n%s", when, diff)
+		}
+	}
+	s.clock.Advance(90*domain.Day - time.Millisecond)
+	s.keyed(key)
+	taken("a moment before", "never-verified", "still-active", "verified", "new-mailbox", "suspended", "was-suspended", "deleted")
+	s.clock.Advance(time.Millisecond)
+	taken("after 90 days", "still-active", "verified", "new-mailbox", "suspended", "deleted")
+	again, _ := s.register("never-verified")
+	if again.ID == gone.ID {
+		t.Error("the new agent has the number of the old one")
+	}
+	_, _, err := s.Register(ctx, registration("deleted"), domain.IdempotencyKey{})
+	wantOutcome(t, "the handle of a deleted agent", err, "handle_taken")
+	s.clock.Advance(90 * domain.Day)
+	taken("after 90 days more", "verified", "new-mailbox", "suspended", "deleted")
+}
+
+func TestAbuse10_RecordsDoNotPassToTheNextAgentOfAHandle(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	gone, _ := s.register("tide-gauge")
+	pilot := s.verified("harbour-pilot")
+	s.post(gone)
+	s.reply(gone, s.post(pilot), "Here.")
+	s.collab("col_1", pilot, gone)
+	s.change(nil, `INSERT INTO reports (id, about, subject, created_at) VALUES ('rpt_1', 'claim', 'tide-gauge', 1)`)
+	s.clock.Advance(90 * domain.Day)
+	s.ok(s.DropUnverified(ctx))
+	for _, table := range []string{"agents", "posts"} {
+		if n := value[int](s, `SELECT COUNT(*) FROM `+table); n != 1 {
+			t.Errorf("%d rows in %s, want that of the other agent", n, table)
+		}
+	}
+	s.register("tide-gauge")
+	of, err := s.Collabs(ctx, "tide-gauge", listing.Page{Limit: 10})
+	s.ok(err)
+	all, err := s.OwnCollabs(ctx, pilot, "", listing.Page{Limit: 10})
+	s.ok(err)
+	if len(of.Items) != 0 || len(all.Items) != 1 || all.Items[0].Partner.Handle != domain.FormerHandle(gone.ID) || all.Items[0].Partner.Name != nil {
+		t.Errorf("collaborations of the new agent: %+v; of the other: %+v", of.Items, all.Items)
+	}
+	reports, err := s.Reports(ctx, true, 10)
+	s.ok(err)
+	if len(reports) != 1 || reports[0].Subject != domain.FormerHandle(gone.ID) {
+		t.Errorf("reports: %+v", reports)
+	}
+}
+
+func TestAbuse10_DropsManyAgentsInSmallTransactions(t *testing.T) {
+	s := newStore(t)
+	s.agents("agent", 2*dropBatch+1)
+	s.clock.Advance(90 * domain.Day)
+	s.ok(s.DropUnverified(context.Background()))
+	if n := value[int](s, `SELECT COUNT(*) FROM agents`); n != 0 {
+		t.Errorf("%d agents are left", n)
 	}
 }

@@ -10,3 +10,11 @@ CREATE TABLE network_usage (
 
 CREATE INDEX network_usage_network ON network_usage (network, act, at);
 CREATE INDEX network_usage_at ON network_usage (at);
+
+-- An agent that never verified a mailbox is dropped some day. Of an unverified agent that
+-- has changed since it joined, nobody knows whether it once did: it stays.
+ALTER TABLE agents ADD COLUMN verified_before INTEGER NOT NULL DEFAULT 0 CHECK (verified_before IN (0, 1)); -- whether a former mailbox was verified
+
+UPDATE agents SET verified_before = 1 WHERE verified_at IS NULL AND updated_at <> created_at;
+
+CREATE INDEX agents_never_verified ON agents (last_active_at) WHERE verified_at IS NULL AND verified_before = 0;

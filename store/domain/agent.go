@@ -18,6 +18,14 @@ type OwnAgent struct {
 	Limits           Allowances
 }
 
+// UnverifiedRetention is how long an agent that never verified a mailbox stays without an
+// authenticated request.
+const UnverifiedRetention = 90 * Day
+
+// FormerHandle returns what records name a dropped agent by, whose handle was freed. It is no
+// handle that can be registered.
+func FormerHandle(id int64) string { return fmt.Sprintf("~%02d", id) }
+
 // Trust holds the verifications of an agent (specification: Trust level).
 type Trust struct {
 	Level           int    `json:"level" minimum:"0" maximum:"2"`

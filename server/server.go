@@ -105,6 +105,7 @@ type Server struct {
 	outbox        *mail.Outbox // nil: the site sends no mail
 	links         *linkcheck.Worker
 	pages         *web.Site
+	home          *api.Operation // of the lists of the home page
 	mcp           http.Handler
 	gate          *mcp.Gate                     // of the MCP endpoint
 	nextBackupTry atomic.Int64                  // in milliseconds, after a failed one
@@ -150,6 +151,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Log)
 		st.Watch(s.outbox.Notify)
 	}
+	s.home = s.homeOperation()
 	if s.pages, err = newPages(s); err != nil {
 		return nil, err
 	}

@@ -345,3 +345,15 @@ func TestAbuse10_TheNetworkOfARequestCountsItsPosts(t *testing.T) {
 	s.send("POST", "/api/posts", key, post, "X-Forwarded-For: 2001:db8:2::1").status(201)
 	s.send("POST", "/api/posts", key, post, "X-Forwarded-For: 2001:db8:2::1").rejected(429, domain.CodeRateLimited)
 }
+
+func TestAbuse18_AnIdempotencyKeyOfARegistrationIsOfOneNetwork(t *testing.T) {
+	s := newSite(t, behindProxy(nil))
+	register := func(address string) *result {
+		return s.send("POST", "/api/agents", "", registrationOf("harbour-pilot"), "Idempotency-Key: 0123456789abcdef", "X-Forwarded-For: "+address)
+	}
+	register("198.51.100.7").status(201)
+	register("198.51.100.8").rejected(409, domain.CodeHandleTaken)
+	if a := register("198.51.100.7").status(201); a.Header.Get("Idempotent-Replayed") != "true" {
+		t.Error("the network's own repetition is not replayed")
+	}
+}

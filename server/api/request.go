@@ -276,5 +276,8 @@ func (req *Request) readIdempotencyKey() error {
 		}}
 	}
 	req.Idempotency = domain.NewIdempotencyKey(req.op.ID, key, req.URL.RequestURI(), string(req.body))
+	if !req.op.Keyed {
+		req.Idempotency = req.Idempotency.From(req.engine.Address(req.Request))
+	}
 	return nil
 }

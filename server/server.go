@@ -188,5 +188,6 @@ func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
 	if s.options.Wrap != nil {
 		routes = s.options.Wrap(routes)
 	}
+	routes = s.noticeProxy(routes)
 	return middleware.Compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) }))
 }

@@ -18,3 +18,5 @@ ALTER TABLE agents ADD COLUMN verified_before INTEGER NOT NULL DEFAULT 0 CHECK (
 UPDATE agents SET verified_before = 1 WHERE verified_at IS NULL AND updated_at <> created_at;
 
 CREATE INDEX agents_never_verified ON agents (last_active_at) WHERE verified_at IS NULL AND verified_before = 0;
+
+CREATE INDEX reports_closed ON reports (closed_at) WHERE closed_at IS NOT NULL;

@@ -331,7 +331,7 @@ func (s *testStore) fill() {
 		s.record(next, other)
 		s.linked(c, harbourPage, foundIt)
 		s.change(nil, `INSERT INTO blocked_words (word, created_at) VALUES (?, 1)`, fmt.Sprintf("word-%d", i))
-		s.change(nil, `INSERT INTO network_usage (network, act, at) VALUES (zeroblob(32), 'post', ?)`, i)
+		s.change(nil, `INSERT INTO network_usage (network, act, number, at) VALUES (zeroblob(32), 'post', ?1, ?1)`, i)
 	}
 	s.leave(crowd[0])
 	for i := range 3 { // whose mails are still on their way

@@ -5,10 +5,11 @@
 CREATE TABLE network_usage (
     network BLOB    NOT NULL CHECK (length(network) = 32), -- keyed hash of an IPv4 address or of an IPv6 /64, /56 or /48
     act     TEXT    NOT NULL CHECK (act IN ('post', 'reply')), -- what
-    at      INTEGER NOT NULL -- when
+    number  INTEGER NOT NULL, -- counts them up, so that the one that a limit depends on is found at once
+    at      INTEGER NOT NULL, -- when
+    PRIMARY KEY (network, act, number)
 ) STRICT;
 
-CREATE INDEX network_usage_network ON network_usage (network, act, at);
 CREATE INDEX network_usage_at ON network_usage (at);
 
 -- An agent that never verified a mailbox is dropped some day. Of an unverified agent that

@@ -51,9 +51,9 @@ func (t *Tx) SpendNetwork(from netip.Addr, action domain.QuotaAction, limit int)
 		var oldest domain.Time
 		reached, err := t.Find(&oldest, `
 			SELECT at FROM network_usage
-			WHERE network = ? AND act = ? AND at > ?
-			ORDER BY at DESC
-			LIMIT 1 OFFSET ?`, hash, action, t.Now.Add(-domain.Day), limit-1)
+			WHERE network = ?1 AND act = ?2 AND at > ?3
+				AND number = (SELECT MAX(number) FROM network_usage WHERE network = ?1 AND act = ?2) + 1 - ?4`,
+			hash, action, t.Now.Add(-domain.Day), limit)
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,10 @@ func (t *Tx) SpendNetwork(from netip.Addr, action domain.QuotaAction, limit int)
 				Code: domain.CodeRateLimited, Topic: string(action) + "_network", Limit: limit, RetryAt: oldest.Add(domain.Day).Time(),
 			}
 		}
-		if err := t.Exec(`INSERT INTO network_usage (network, act, at) VALUES (?, ?, ?)`, hash, action, t.Now); err != nil {
+		err = t.Exec(`
+			INSERT INTO network_usage (network, act, number, at)
+			SELECT ?1, ?2, COALESCE(MAX(number), 0) + 1, ?3 FROM network_usage WHERE network = ?1 AND act = ?2`, hash, action, t.Now)
+		if err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func Exists(path string) bool {
 // checkLinks returns ErrLinked for a file that has several names.
 func checkLinks(path string) error {
 	info, err := os.Stat(path)
-	if err != nil || linkCount(info) < 2 {
+	if err != nil || !info.Mode().IsRegular() || linkCount(info) < 2 {
 		return nil
 	}
 	return fmt.Errorf("%w (find MOUNT-POINT -samefile %s lists all %d)", ErrLinked, path, linkCount(info))

@@ -146,8 +146,19 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 		"mails_mailbox": {EN: "%d mails about you were sent to this mailbox in 24 hours, the limit. Wait until retry_at.", ZH: "24 小时内与你有关、发往该邮箱的邮件已达上限 %d 封。请等到 retry_at。"},
 		"mails_site":    {EN: "This site has sent %d mails in 24 hours, its limit. Wait until retry_at.", ZH: "本站 24 小时内发送的邮件已达上限 %d 封。请等到 retry_at。"},
 		"post":          {EN: "You have posted %d calls in 24 hours, the limit (deleted ones count). Wait until retry_at.", ZH: "你 24 小时内发布已达上限 %d 条（已删除的也算）。请等到 retry_at。"},
-		"reply":         {EN: "You have written %d replies in 24 hours, the limit. Wait until retry_at.", ZH: "你 24 小时内回复已达上限 %d 条。请等到 retry_at。"},
-		"collab":        {EN: "You have recorded %d collaborations in 24 hours, the limit (decided ones count). Wait until retry_at.", ZH: "你 24 小时内记录的合作已达上限 %d 条（已处理的也算）。请等到 retry_at。"},
+		"post_unverified": {
+			EN: "At level 0, %d posted in 24 hours is the limit for calls (deleted ones count). Verify your mailbox with POST /api/me/verify, or wait until retry_at.",
+			ZH: "0 级智能体 24 小时内最多发布 %d 条呼叫（已删除的也算）。请用 POST /api/me/verify 验证邮箱，或等到 retry_at。",
+		},
+		"post_network": {EN: "Your network has posted %d calls in 24 hours with all its keys, the limit (deleted ones count). Wait until retry_at.", ZH: "你所在的网络 24 小时内用全部密钥发布呼叫已达上限 %d 条（已删除的也算）。请等到 retry_at。"},
+		"reply":        {EN: "You have written %d replies in 24 hours, the limit. Wait until retry_at.", ZH: "你 24 小时内回复已达上限 %d 条。请等到 retry_at。"},
+		"reply_unverified": {
+			EN: "At level 0, %d written in 24 hours is the limit for replies. Verify your mailbox with POST /api/me/verify, or wait until retry_at.",
+			ZH: "0 级智能体 24 小时内最多回复 %d 条。请用 POST /api/me/verify 验证邮箱，或等到 retry_at。",
+		},
+		"reply_network":  {EN: "Your network has written %d replies in 24 hours with all its keys, the limit. Wait until retry_at.", ZH: "你所在的网络 24 小时内用全部密钥回复已达上限 %d 条。请等到 retry_at。"},
+		"network_writes": {EN: "Your network has made %d writing calls in a minute with all its keys, the limit. Wait until retry_at.", ZH: "你所在的网络一分钟内用全部密钥写入调用已达上限 %d 次。请等到 retry_at。"},
+		"collab":         {EN: "You have recorded %d collaborations in 24 hours, the limit (decided ones count). Wait until retry_at.", ZH: "你 24 小时内记录的合作已达上限 %d 条（已处理的也算）。请等到 retry_at。"},
 	}},
 	api.CodeInternal: {Status: http.StatusInternalServerError, Texts: map[string]api.Text{
 		"": {EN: "Something went wrong in the service. Try again later; if it stays, give the operator the request_id.", ZH: "服务内部出错。请稍后再试；若持续出现，请把 request_id 告诉运营者。"},

@@ -96,14 +96,18 @@ func (s *Server) indexLimits() IndexLimits {
 		return limits
 	}
 	limits := IndexLimits{
-		PerAddress: group(limitReads, limitRegistrations, limitReports, limitRecoveries, limitFailedKeys),
+		PerAddress: group(limitReads, limitRegistrations, limitReports, limitRecoveries, limitFailedKeys, limitNetworkWrites),
 		PerKey:     group(limitCalls, limitWrites, limitLinks, limitEvents),
 		BodyBytes:  api.MaxBody,
 	}
 	const day = domain.Day
 	quotas := s.store.Quotas()
+	limits.PerAddress["network_posts"] = shown(quotas.NetworkPosts, day)
+	limits.PerAddress["network_replies"] = shown(quotas.NetworkReplies, day)
 	limits.PerKey["posts"] = shown(quotas.Posts, day)
+	limits.PerKey["posts_unverified"] = shown(quotas.PostsAt(0), day)
 	limits.PerKey["replies"] = shown(quotas.Replies, day)
+	limits.PerKey["replies_unverified"] = shown(quotas.RepliesAt(0), day)
 	limits.PerKey["requests_first_week"] = shown(quotas.RequestsFirstWeek, day)
 	limits.PerKey["requests"] = shown(quotas.Requests, day)
 	limits.PerKey["collabs"] = shown(quotas.Collabs, day)

@@ -29,6 +29,7 @@ type job struct {
 func (s *Server) jobs() []job {
 	return []job{
 		{failure: "cannot run the jobs of the store", run: s.store.RunJobs},
+		{failure: "cannot drop unverified agents", run: s.dropUnverified},
 		{failure: "cannot recheck links", run: s.links.CheckSome, slow: true},
 		{failure: "cannot back up the database", run: s.backUp, atStart: true},
 		{failure: "cannot read the free space of the disk", run: s.reportDiskSpace, atStart: true},
@@ -100,6 +101,15 @@ func (s *Server) RunLocalJobs(ctx context.Context) error {
 		}
 	}
 	return errors.Join(append(errs, s.DeliverMail(ctx))...)
+}
+
+// dropUnverified deletes agents that have had long enough to verify a mailbox, if the site sends
+// mail.
+func (s *Server) dropUnverified(ctx context.Context) error {
+	if s.outbox == nil {
+		return nil
+	}
+	return s.store.DropUnverified(ctx)
 }
 
 // RecheckLinks checks every link that is due.

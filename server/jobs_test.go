@@ -162,3 +162,25 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 		t.Errorf("the log: %s", s.log)
 	}
 }
+
+// Where no mail is sent, no agent can verify its mailbox.
+func TestAbuse10_DropsUnverifiedAgentsWhereMailIsSent(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		option func(*siteOptions)
+		want   int
+	}{
+		{"with mail", func(*siteOptions) {}, 404},
+		{"without mail", func(o *siteOptions) { o.mailOff = true }, 200},
+	} {
+		s := newSite(t, tt.option)
+		s.agent("harbour-pilot")
+		s.clock.Advance(90 * domain.Day)
+		if err := s.server.RunLocalJobs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.send("GET", "/api/agents/harbour-pilot", "", nil).Status; got != tt.want {
+			t.Errorf("%s: status %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}

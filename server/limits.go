@@ -7,15 +7,16 @@ import (
 )
 
 const (
-	limitReads         ratelimit.Class = "reads"         // for an address: public reads
-	limitRegistrations ratelimit.Class = "registrations" // for an address
-	limitReports       ratelimit.Class = "reports"       // for an address: reports of calls
-	limitRecoveries    ratelimit.Class = "recoveries"    // for an address: codes for lost keys asked for or tried
-	limitFailedKeys    ratelimit.Class = "failed_keys"   // for an address: wrong API keys
-	limitCalls         ratelimit.Class = "calls"         // for a key: all calls
-	limitWrites        ratelimit.Class = "writes"        // for a key: the calls that write
-	limitLinks         ratelimit.Class = "links"         // for a key: looks at profile links
-	limitEvents        ratelimit.Class = "events"        // for a key: calls for events, which count as no others
+	limitReads         ratelimit.Class = "reads"          // for an address: public reads
+	limitRegistrations ratelimit.Class = "registrations"  // for an address
+	limitReports       ratelimit.Class = "reports"        // for an address: reports of calls
+	limitRecoveries    ratelimit.Class = "recoveries"     // for an address: codes for lost keys asked for or tried
+	limitFailedKeys    ratelimit.Class = "failed_keys"    // for an address: wrong API keys
+	limitNetworkWrites ratelimit.Class = "network_writes" // for a network: writes with all its keys
+	limitCalls         ratelimit.Class = "calls"          // for a key: all calls
+	limitWrites        ratelimit.Class = "writes"         // for a key: the calls that write
+	limitLinks         ratelimit.Class = "links"          // for a key: looks at profile links
+	limitEvents        ratelimit.Class = "events"         // for a key: calls for events, which count as no others
 )
 
 // DefaultLimits are the documented defaults.
@@ -25,6 +26,7 @@ var DefaultLimits = ratelimit.Limits{
 	limitReports:       {Requests: 30, Period: time.Hour},
 	limitRecoveries:    {Requests: 30, Period: time.Hour},
 	limitFailedKeys:    {Requests: 10, Period: time.Minute},
+	limitNetworkWrites: {Requests: 120, Period: time.Minute},
 	limitCalls:         {Requests: 120, Period: time.Minute},
 	limitWrites:        {Requests: 30, Period: time.Minute},
 	limitLinks:         {Requests: 20, Period: time.Hour},

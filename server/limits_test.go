@@ -268,6 +268,8 @@ func TestIndex_ShowsLimits(t *testing.T) {
 		{"per_address", "reads", 600}, {"per_address", "registrations", 10}, {"per_address", "reports", 30}, {"per_address", "failed_keys", 10},
 		{"per_key", "calls", 120}, {"per_key", "writes", 30}, {"per_key", "posts", 10}, {"per_key", "replies", 50},
 		{"per_address", "recoveries", 30}, {"per_key", "links", 20}, {"per_key", "events", 30}, {"per_key", "mails", 5},
+		{"per_key", "posts_unverified", 1}, {"per_key", "replies_unverified", 5}, {"per_address", "network_writes", 120},
+		{"per_address", "network_posts", 100}, {"per_address", "network_replies", 300},
 		{"per_key", "requests_first_week", 2}, {"per_key", "requests", 5},
 	} {
 		if got := a.value("limits", want.group, want.class, "calls"); got != want.calls {
@@ -275,4 +277,83 @@ func TestIndex_ShowsLimits(t *testing.T) {
 		}
 	}
 	a.counted("reads", DefaultLimits[limitReads], 599)
+}
+
+func TestAbuse10_OneNetworkWritesLittleWithManyKeys(t *testing.T) {
+	limit := ratelimit.Limit{Requests: 6, Period: time.Minute}
+	for _, tt := range []struct {
+		name  string
+		other func(i int) string // of the same network
+		free  string             // of another
+	}{
+		{"an IPv4 address", func(int) string { return "198.51.100.7" }, "198.51.100.8"},
+		{"a /64", func(i int) string { return fmt.Sprintf("2001:db8:1:2::%x", i) }, "2001:db8:2::1"},
+		{"a /56", func(i int) string { return fmt.Sprintf("2001:db8:1:2%02x::1", i) }, "2001:db8:2::1"},
+		{"a /48", func(i int) string { return fmt.Sprintf("2001:db8:1:%x::1", i<<8) }, "2001:db8:2::1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSite(t, behindProxy(nil))
+			keys := make([]string, limit.Requests+1)
+			for i := range keys {
+				keys[i] = s.agent(fmt.Sprintf("agent-%d", i))
+			}
+			s.server.engine.Limiter = ratelimit.New(ratelimit.Limits{limitNetworkWrites: limit})
+			from := func(i int) string { return "X-Forwarded-For: " + tt.other(i) }
+			for i := range limit.Requests {
+				s.send("PATCH", "/api/me", keys[i], `{"tagline":"x"}`, from(i)).status(200)
+			}
+			last := keys[limit.Requests]
+			a := s.send("PATCH", "/api/me", last, `{"tagline":"x"}`, from(0)).rejected(429, domain.CodeRateLimited)
+			if a.Header.Get("Retry-After") != "10" {
+				t.Errorf("Retry-After %q", a.Header.Get("Retry-After"))
+			}
+			for i := range limit.Requests {
+				s.send("DELETE", "/api/me?confirm=agent-0", keys[0], nil, from(i)).status(429)
+			}
+			s.send("GET", "/api/me", last, nil, from(0)).status(200)                              // reads are not counted
+			s.send("PATCH", "/api/me", "cq_wrong", `{}`, "X-Forwarded-For: "+tt.free).status(401) // nor wrong keys
+			s.send("PATCH", "/api/me", last, `{"tagline":"x"}`, "X-Forwarded-For: "+tt.free).status(200).counted("network_writes", limit, 5)
+			s.clock.Advance(10 * time.Second)
+			s.send("PATCH", "/api/me", last, `{"tagline":"x"}`, from(0)).status(200)
+		})
+	}
+}
+
+// One greedy key leaves the others of its network what it is denied itself.
+func TestAbuse10_WritesOverTheKeysLimitDoNotCountForTheNetwork(t *testing.T) {
+	s, key, _ := newPopulatedSite(t)
+	other := s.agent("other-agent")
+	s.server.engine.Limiter = ratelimit.New(ratelimit.Limits{
+		limitWrites: {Requests: 2, Period: time.Minute}, limitNetworkWrites: {Requests: 3, Period: time.Minute},
+	})
+	for i := range 10 {
+		s.send("PATCH", "/api/me", key, `{}`).status(map[bool]int{true: 200, false: 429}[i < 2])
+	}
+	s.send("PATCH", "/api/me", other, `{}`).status(200)
+	s.send("PATCH", "/api/me", other, `{}`).limited(s, "network_writes", ratelimit.Limit{Requests: 3, Period: time.Minute})
+}
+
+func TestAbuse10_TheNetworkOfARequestCountsItsPosts(t *testing.T) {
+	s := newSite(t, behindProxy(nil), func(o *siteOptions) { o.quotas = domain.DefaultQuotas })
+	s.agent("harbour-pilot")
+	const post = `{"kind":"announce","title":"T","body":"B"}`
+	for i := range 100 {
+		s.send("POST", "/api/posts", s.agent(fmt.Sprintf("agent-%d", i)), post, fmt.Sprintf("X-Forwarded-For: 2001:db8:1:%x::1", i)).status(201)
+	}
+	key := s.agent("agent-100")
+	s.send("POST", "/api/posts", key, post, "X-Forwarded-For: 2001:db8:1:ffff::1").rejected(429, domain.CodeRateLimited)
+	s.send("POST", "/api/posts", key, post, "X-Forwarded-For: 2001:db8:2::1").status(201)
+	s.send("POST", "/api/posts", key, post, "X-Forwarded-For: 2001:db8:2::1").rejected(429, domain.CodeRateLimited)
+}
+
+func TestAbuse18_AnIdempotencyKeyOfARegistrationIsOfOneNetwork(t *testing.T) {
+	s := newSite(t, behindProxy(nil))
+	register := func(address string) *result {
+		return s.send("POST", "/api/agents", "", registrationOf("harbour-pilot"), "Idempotency-Key: 0123456789abcdef", "X-Forwarded-For: "+address)
+	}
+	register("198.51.100.7").status(201)
+	register("198.51.100.8").rejected(409, domain.CodeHandleTaken)
+	if a := register("198.51.100.7").status(201); a.Header.Get("Idempotent-Replayed") != "true" {
+		t.Error("the network's own repetition is not replayed")
+	}
 }

@@ -112,7 +112,7 @@ func TestLinks_PrivateAddressesAreRejected(t *testing.T) {
 
 func TestLinks_AreRecheckedAndExpire(t *testing.T) {
 	s, h := newLinkSite(t)
-	key := s.agent("harbour-pilot")
+	key := s.verified("harbour-pilot")
 	h.say(relMe)
 	const address = "http://harbour.example.com/about"
 	s.link(key, address).status(200)

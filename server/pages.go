@@ -27,7 +27,11 @@ func newPages(s *Server) (*web.Site, error) {
 }
 
 func (s *Server) readForPage(ctx context.Context, id string, args url.Values) (web.Response, error) {
-	cached, err := s.engine.Read(ctx, s.engine.Operation(id), args)
+	op := s.home
+	if id != op.ID {
+		op = s.engine.Operation(id)
+	}
+	cached, err := s.engine.Read(ctx, op, args)
 	if err != nil {
 		return web.Response{}, err
 	}

@@ -286,11 +286,15 @@ func (s *site) checkHome() {
 		for _, n := range elements(doc, "b") {
 			got = append(got, innerText(n))
 		}
-		for _, b := range allRecords[BriefItem](s, "/api/agents?view=brief&limit=100", "agents")[:6] {
+		agents := allRecords[BriefItem](s, "/api/agents?view=brief&limit=100", "agents")
+		slices.SortStableFunc(agents, func(a, b BriefItem) int { return compareBool(a.TrustLevel == 0, b.TrustLevel == 0) })
+		for _, b := range agents[:6] {
 			want = append(want, agentLine(b))
 		}
 		got = append(got, agentLines(doc)[:6]...)
-		for _, p := range allRecords[Post](s, "/api/posts?limit=100", "posts")[:4] {
+		calls := allRecords[Post](s, "/api/posts?limit=100", "posts")
+		slices.SortStableFunc(calls, func(a, b Post) int { return compareBool(a.Author.Level == 0, b.Author.Level == 0) })
+		for _, p := range calls[:4] {
 			want = append(want, fmt.Sprint(listedCall(p)))
 		}
 		for _, entry := range entries(doc)[6:] {
@@ -299,6 +303,53 @@ func (s *site) checkHome() {
 		if diff := cmp.Diff(want, got); diff != "" {
 			s.Errorf("home in %s (-answer +page):\n%s", r.lang, diff)
 		}
+	}
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+func TestAbuse10_UnverifiedAgentsComeLastOnTheHomePage(t *testing.T) {
+	s := newSite(t)
+	var want []string
+	for i := range 5 {
+		handle := fmt.Sprintf("verified-%d", i)
+		s.post(s.verified(handle), "A call of "+handle)
+		want = append([]string{handle}, want...)
+	}
+	for i := range 8 {
+		handle := fmt.Sprintf("unverified-%d", i)
+		s.post(s.agent(handle), "A call of "+handle)
+	}
+	var home Home
+	response, err := s.server.readForPage(t.Context(), "getHome", nil)
+	if err == nil {
+		err = json.Unmarshal(response.Body, &home)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var agents, authors []string
+	for _, a := range home.Agents {
+		agents = append(agents, a.Handle)
+	}
+	for _, p := range home.Posts {
+		authors = append(authors, p.Author.Handle)
+	}
+	if diff := cmp.Diff([][]string{append(want, "unverified-7"), want[:4]}, [][]string{agents, authors}); diff != "" {
+		t.Errorf("agents and authors (-want +got):\n%s", diff)
+	}
+	page := string(s.sendRaw("GET", "/").status(200).Body)
+	if strings.Contains(page, "A call of unverified") || strings.Count(page, "A call of verified") != 4 {
+		t.Error("the page shows other calls")
 	}
 }
 

@@ -11,30 +11,35 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"callbook/server/api"
 	"callbook/server/documents"
+	"callbook/server/ratelimit"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
 // unreachable are the errors that no script can cause, with reasons.
 var unreachable = map[string]string{
-	"invalid_json/general":     "a body that breaks off on its way",
-	"internal/general":         "a bug, by its meaning",
-	"unavailable/general":      "a site that is overloaded or shutting down",
-	"storage_full/general":     "a full disk",
-	"suspended/general":        "only the operator suspends",
-	"bad_value/blocked":        "only the operator blocks words",
-	"mail_unavailable/general": "a site that sends no mail",
-	"rate_limited/mails_site":  "200 mails a day, of 40 agents at least",
-	"rate_limited/collab":      "50 collaborations a day, of which 5 may wait",
-	"forbidden/plain":          "of plain http beside https",
-	"forbidden/dev":            "of callbook dev, not of the API",
-	"bad_format/duration":      "of callbook dev, not of the API",
-	"too_few":                  "no list has a least number of items",
+	"invalid_json/general":        "a body that breaks off on its way",
+	"internal/general":            "a bug, by its meaning",
+	"unavailable/general":         "a site that is overloaded or shutting down",
+	"storage_full/general":        "a full disk",
+	"suspended/general":           "only the operator suspends",
+	"bad_value/blocked":           "only the operator blocks words",
+	"mail_unavailable/general":    "a site that sends no mail",
+	"rate_limited/mails_site":     "200 mails a day, of 40 agents at least",
+	"rate_limited/collab":         "50 collaborations a day, of which 5 may wait",
+	"rate_limited/post_network":   "100 calls a day, of 10 agents at least",
+	"rate_limited/reply_network":  "300 replies a day",
+	"rate_limited/network_writes": "120 calls that write in a minute, of 4 agents at least",
+	"forbidden/plain":             "of plain http beside https",
+	"forbidden/dev":               "of callbook dev, not of the API",
+	"bad_format/duration":         "of callbook dev, not of the API",
+	"too_few":                     "no list has a least number of items",
 }
 
 // TestScripts_ReachEveryOperationAndError runs testdata/api, each script on a fresh site, and proves that
@@ -109,11 +114,34 @@ func TestScripts_ErrorsOfOtherSettings(t *testing.T) {
 	s.agent("museum-archive")
 	s.collab(key, "tide-gauge")
 	s.recordReached(met, "POST", "/api/collabs", s.send("POST", "/api/collabs", key, `{"partner":"museum-archive","summary":"Photographs."}`).rejected(429, domain.CodeRateLimited))
-	for _, name := range []string{"mail_unavailable/general", "rate_limited/mails_site", "rate_limited/collab"} {
+	one := ratelimit.Limits{limitNetworkWrites: {Requests: 1, Period: time.Minute}}
+	s, key, post := newPopulatedSite(t, func(o *siteOptions) { o.quotas = domain.Quotas{NetworkPosts: 1, NetworkReplies: 1} })
+	for _, path := range []string{"/api/posts", "/api/posts/" + post + "/replies"} {
+		body := map[bool]string{true: `{"kind":"announce","title":"T","body":"B"}`, false: `{"body":"B"}`}[path == "/api/posts"]
+		s.recordReached(met, "POST", path, s.sendUntilLimited("POST", path, key, body))
+	}
+	s.server.engine.Limiter = ratelimit.New(one)
+	s.recordReached(met, "PATCH", "/api/me", s.sendUntilLimited("PATCH", "/api/me", key, `{}`))
+	for _, name := range []string{
+		"mail_unavailable/general", "rate_limited/mails_site", "rate_limited/collab",
+		"rate_limited/post_network", "rate_limited/reply_network", "rate_limited/network_writes",
+	} {
 		if !met[name] {
 			t.Errorf("%s is not met, but %v", name, met)
 		}
 	}
+}
+
+// sendUntilLimited sends a request until a limit of few rejects it.
+func (s *site) sendUntilLimited(method, path, key, body string) *result {
+	s.Helper()
+	for range 3 {
+		if a := s.send(method, path, key, body); a.Status != 200 && a.Status != 201 {
+			return a.rejected(429, domain.CodeRateLimited)
+		}
+	}
+	s.Fatalf("%s %s is not limited", method, path)
+	return nil
 }
 
 // newScriptSite returns a site like that of callbook dev, so that the script can move the clock

@@ -124,6 +124,7 @@ type Server struct {
 	outbox        *mail.Outbox // nil: the site sends no mail
 	links         *linkcheck.Worker
 	pages         *web.Site
+	home          *api.Operation // of the lists of the home page
 	mcp           http.Handler
 	gate          *mcp.Gate                     // of the MCP endpoint
 	nextBackupTry atomic.Int64                  // in milliseconds, after a failed one
@@ -149,7 +150,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 		Limiter: ratelimit.New(o.Limits),
 		Cache:   httpcache.New[api.Tag, *api.Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
 		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
-		FailedKeys: limitFailedKeys, KeyLimits: keyLimits,
+		FailedKeys: limitFailedKeys, KeyLimits: keyLimits, NetworkWrites: limitNetworkWrites,
 		Errors: errorCatalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.operations())
 	s.observer = &middleware.Observer{
@@ -169,6 +170,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Log)
 		st.Watch(s.outbox.Notify)
 	}
+	s.home = s.homeOperation()
 	if s.pages, err = newPages(s); err != nil {
 		return nil, err
 	}
@@ -205,5 +207,6 @@ func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
 	if s.options.Wrap != nil {
 		routes = s.options.Wrap(routes)
 	}
+	routes = s.noticeProxy(routes)
 	return middleware.Compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) }))
 }

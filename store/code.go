@@ -57,13 +57,17 @@ func (t *tx) sendCode(agent *document.AgentRow, purpose string) error {
 	if err != nil {
 		return err
 	}
+	hash, err := t.CodeHash(domain.HashCode(agent.ID, purpose, agent.Mailbox, code))
+	if err != nil {
+		return err
+	}
 	expires := t.Now.Add(codeAge)
 	err = t.Exec(`
 		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at)
 		VALUES (?, ?, ?, ?, 0, ?, ?)
 		ON CONFLICT (agent_id, purpose) DO UPDATE SET mailbox = excluded.mailbox, code_hash = excluded.code_hash,
 			wrong_tries = 0, created_at = excluded.created_at, expires_at = excluded.expires_at`,
-		agent.ID, purpose, agent.Mailbox, domain.HashCode(agent.ID, purpose, agent.Mailbox, code), t.Now, expires)
+		agent.ID, purpose, agent.Mailbox, hash, t.Now, expires)
 	if err != nil {
 		return fmt.Errorf("insert the code: %w", err)
 	}
@@ -110,6 +114,10 @@ func (t *tx) tryCode(agent *document.AgentRow, purpose, code string) error {
 	found, err := t.Find(&row, `
 		SELECT mailbox, code_hash, wrong_tries, created_at, expires_at
 		FROM codes WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
+	if err != nil {
+		return err
+	}
+	hash, err := t.CodeHash(domain.HashCode(agent.ID, purpose, row.Mailbox, code))
 	switch {
 	case err != nil:
 		return err
@@ -120,7 +128,7 @@ func (t *tx) tryCode(agent *document.AgentRow, purpose, code string) error {
 		return cmp.Or[error](err, &domain.Error{Code: domain.CodeTooManyAttempts, Limit: codeAttempts, RetryAt: next.Time()})
 	case row.ExpiresAt <= t.Now || row.Mailbox != agent.Mailbox:
 		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
-	case subtle.ConstantTimeCompare(row.Hash, domain.HashCode(agent.ID, purpose, row.Mailbox, code)) != 1:
+	case subtle.ConstantTimeCompare(row.Hash, hash) != 1:
 		err := t.Exec(`UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
 		return cmp.Or[error](err, domain.NewError(domain.CodeWrongCode))
 	}

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -429,4 +432,40 @@ func TestCode_OnlyItsHashIsStored(t *testing.T) {
 			t.Errorf("the code stands %d times in the file", n)
 		}
 	}
+}
+
+func TestAbuse21_CodesAreHashedWithTheSecretOfTheOperator(t *testing.T) {
+	secret := []byte("a secret that the database does not hold")
+	s := newStore(t, noCaps, func(o *Options) { o.Secret = secret })
+	pilot, _ := s.register("harbour-pilot")
+	code := s.code(pilot)
+	stored := value[[]byte](s, `SELECT code_hash FROM codes`)
+	mac := hmac.New(sha256.New, secret)
+	mac.Write(domain.HashCode(pilot.ID, domain.MailVerify, "harbour-pilot@agents.example.org", code))
+	if !bytes.Equal(stored, mac.Sum(nil)) {
+		t.Error("the hash in the database is another")
+	}
+	restart := func(secret []byte) {
+		s.stop()
+		s.Store = openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true, Secret: secret, Mails: &domain.MailCaps{}})
+	}
+	restart(nil)
+	wantOutcome(t, "without the secret", s.confirm(pilot, code), "wrong_code")
+	restart([]byte("another secret"))
+	wantOutcome(t, "with another secret", s.confirm(pilot, code), "wrong_code")
+	restart(secret)
+	wantOutcome(t, "with the secret", s.confirm(pilot, code), "")
+}
+
+func TestAbuse21_WithoutASecretCodesAreHashedWithTheKeyInTheDatabase(t *testing.T) {
+	s := newStore(t, noCaps)
+	pilot, _ := s.register("harbour-pilot")
+	code := s.code(pilot)
+	plain := domain.HashCode(pilot.ID, domain.MailVerify, "harbour-pilot@agents.example.org", code)
+	mac := hmac.New(sha256.New, value[[]byte](s, `SELECT value FROM site WHERE name = 'secret'`))
+	mac.Write(append([]byte("code\x00"), plain...))
+	if stored := value[[]byte](s, `SELECT code_hash FROM codes`); !bytes.Equal(stored, mac.Sum(nil)) {
+		t.Error("the hash in the database is another")
+	}
+	wantOutcome(t, "the code", s.confirm(pilot, code), "")
 }

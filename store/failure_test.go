@@ -199,7 +199,10 @@ func TestFailure_ReplacedFileStopsTheStore(t *testing.T) {
 				errs = append(errs, put(path), os.WriteFile(path+"-wal", []byte("its log"), 0o600), os.WriteFile(path+"-shm", []byte("its memory"), 0o600))
 				return errors.Join(errs...)
 			},
-			func(path string) string { return filepath.Join(filepath.Dir(path), "old", "callbook.db") },
+			func(path string) string {
+				_ = os.Remove(path + ".link") // with which it would not be opened
+				return filepath.Join(filepath.Dir(path), "old", "callbook.db")
+			},
 			[]string{"", "-wal", "-shm"}},
 		"the log deleted": {
 			func(path string) error { return os.Remove(path + "-wal") },

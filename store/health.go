@@ -47,6 +47,12 @@ func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	return s.maintenance.Compact(ctx)
 }
 
+// RecordUntrustedProxy stores that a request came through a proxy that is not trusted, in the
+// background, for callbook check.
+func (s *Store) RecordUntrustedProxy() {
+	s.db.TryWrite(func(t *txn.Tx) error { return t.SetSiteTime(txn.UntrustedProxyAt, t.Now) }, func(error) {})
+}
+
 // Figures are the metrics of a directory.
 type Figures struct {
 	Commits uint64 // transactions since startup

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -170,5 +171,38 @@ func TestIdempotency_SurvivesARestart(t *testing.T) {
 	second, replayed, err := again.Register(context.Background(), registration("harbour-pilot"), once)
 	if err != nil || !replayed || second.Agent.ID != first.Agent.ID {
 		t.Errorf("replayed %v, agent %d, %v", replayed, second.Agent.ID, err)
+	}
+}
+
+func TestAbuse18_ARegistrationIsReplayedToItsNetworkOnly(t *testing.T) {
+	for _, tt := range []struct {
+		name, first, second string
+		want                string // outcome of the second registration
+	}{
+		{"the same address", "192.0.2.7", "192.0.2.7", ""},
+		{"the address in its other form", "192.0.2.7", "::ffff:192.0.2.7", ""},
+		{"another address", "192.0.2.7", "192.0.2.8", "handle_taken"},
+		{"the same /64", "2001:db8:1:2::1", "2001:db8:1:2::ffff", ""},
+		{"another /64", "2001:db8:1:2::1", "2001:db8:1:3::1", "handle_taken"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStore(t)
+			register := func(address string) (domain.Registered, bool, error) {
+				once := domain.NewIdempotencyKey("createAgent", onceKey, "body").From(netip.MustParseAddr(address))
+				return s.Register(context.Background(), registration("harbour-pilot"), once)
+			}
+			first, _, err := register(tt.first)
+			s.ok(err)
+			second, replayed, err := register(tt.second)
+			wantOutcome(t, "the second", err, tt.want)
+			if replayed != (tt.want == "") {
+				t.Errorf("replayed: %v", replayed)
+			}
+			works := first.Key
+			if replayed {
+				works = second.Key
+			}
+			s.keyed(works) // the key of the first is not replaced from elsewhere
+		})
 	}
 }

@@ -64,11 +64,14 @@ func (t *tx) deleteOld() error {
 		{`DELETE FROM usage WHERE at <= ?`, t.Now.Add(-domain.UsageRetention)},
 		// Records of a clock that ran ahead would count against limits for too long.
 		{`DELETE FROM usage WHERE at > ?`, t.Now.Add(domain.Day)},
+		{`DELETE FROM network_usage WHERE at <= ?`, t.Now.Add(-domain.UsageRetention)},
+		{`DELETE FROM network_usage WHERE at > ?`, t.Now.Add(domain.Day)},
 		{`DELETE FROM mail_log WHERE at <= ?`, t.Now.Add(-domain.Day)},
 		{`DELETE FROM mail_log WHERE at > ?`, t.Now.Add(domain.Day)},
 		// A code with too many wrong attempts stays until it is replaced.
 		{`DELETE FROM codes WHERE expires_at <= ? AND wrong_tries < 5`, t.Now.Add(-domain.Day)},
 		{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`, t.Now.Add(-claimRetention)},
+		{`DELETE FROM reports WHERE closed_at <= ?`, t.Now.Add(-domain.ReportRetention)},
 		{`UPDATE reports SET reporter = NULL WHERE about = 'post' AND reporter IS NOT NULL AND created_at <= ?`, t.Now.Add(-domain.ReportWindow)},
 		{`UPDATE reports SET reporter = NULL WHERE about = 'claim' AND reporter IS NOT NULL AND created_at <= ?`, t.Now.Add(-unwantedAge)},
 	} {
@@ -77,6 +80,47 @@ func (t *tx) deleteOld() error {
 		}
 	}
 	return nil
+}
+
+// dropBatch is how many agents one transaction drops: each may have many posts and replies.
+const dropBatch = 20
+
+// DropUnverified deletes agents that never verified a mailbox and made no authenticated request for
+// domain.UnverifiedRetention, and frees their handles. It is for sites that send mail, and should
+// run every minute. It spares suspended agents, whose handles the operator may want to stay taken.
+func (s *Store) DropUnverified(ctx context.Context) error { return s.runJob(ctx, (*tx).dropUnverified) }
+
+func (t *tx) dropUnverified() (int, error) {
+	var dropped []struct {
+		ID     int64  `db:"id"`
+		Handle string `db:"handle"`
+	}
+	err := t.Select(&dropped, `
+		SELECT a.id, h.handle
+		FROM agents a
+		JOIN handles h ON h.id = a.id
+		WHERE a.verified_at IS NULL AND a.verified_before = 0 AND a.last_active_at <= ?
+			AND (a.suspended_at IS NULL OR a.suspended_until <= ?)
+		ORDER BY a.last_active_at, a.id
+		LIMIT ?`, t.Now.Add(-domain.UnverifiedRetention), t.Now, dropBatch)
+	if err != nil {
+		return 0, err
+	}
+	for _, agent := range dropped {
+		if err := errors.Join(t.deleteAgent(agent.ID), t.freeHandle(agent.ID, agent.Handle)); err != nil {
+			return 0, err
+		}
+	}
+	return len(dropped) * jobBatch / dropBatch, nil // a full batch, if there may be more
+}
+
+// freeHandle lets others register the handle of a deleted agent. Records that outlive the agent name
+// it by a handle that nobody can have, so that they do not seem to be about the next one.
+func (t *tx) freeHandle(id int64, handle string) error {
+	former := domain.FormerHandle(id)
+	return errors.Join(
+		t.Exec(`UPDATE handles SET handle = ? WHERE id = ?`, former, id),
+		t.Exec(`UPDATE reports SET subject = ? WHERE subject = ?`, former, handle))
 }
 
 // endSuspensions shows the agents again whose suspension has ended.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -321,6 +322,9 @@ func doAuthenticate(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if err == nil && got != on.who.Caller {
 		r.differ("the key is %s's", got.Handle)
 	}
+	if err == nil && r.m.now >= on.who.active.Add(5*time.Minute) {
+		on.who.active = r.m.now
+	}
 	return r.m.may(on.who), err
 }
 
@@ -399,5 +403,6 @@ func makeDue(r *modelRun, a *modelAct) bool { return r.chance(r.sweeps) }
 
 func doDue(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	r.m.runDue()
-	return granted, r.s.RunJobs(background)
+	r.m.dropUnverified()
+	return granted, errors.Join(r.s.RunJobs(background), r.s.DropUnverified(background))
 }

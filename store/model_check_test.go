@@ -194,7 +194,7 @@ func (r *modelRun) allowances(a *modelAgent) domain.Allowances {
 		return domain.Allowance{Limit: &limit, Left: new(max(0, limit-used))}
 	}
 	return domain.Allowances{
-		Posts: left(r.m.limits.requests.Posts, 0), Replies: left(r.m.limits.requests.Replies, 0),
+		Posts: left(r.m.limits.requests.PostsAt(a.level()), 0), Replies: left(r.m.limits.requests.RepliesAt(a.level()), 0),
 		RequestsSent:     left(r.m.daily(a), sent),
 		RequestsReceived: left(a.policy.WeeklyCap, len(r.m.received(a))),
 		Collabs:          left(r.m.limits.requests.Collabs, collabs),

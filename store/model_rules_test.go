@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
 	"callbook/store/domain"
@@ -53,7 +55,9 @@ type modelAgent struct {
 	menu                 []domain.Offering
 	created, updated     domain.Time
 	verified, claimed    *domain.Time
-	person               string // who has claimed it; kept while the owner's page works
+	verifiedBefore       bool        // a former mailbox was
+	active               domain.Time // its last request, to five minutes
+	person               string      // who has claimed it; kept while the owner's page works
 	claim                *modelClaim
 	voidLink             string                // a link to the owner's page that was replaced
 	codes                map[string]*modelCode // by purpose
@@ -227,7 +231,7 @@ func (m *model) register(handle, mailbox string) (*modelAgent, verdict) {
 	a := &modelAgent{
 		Caller: domain.Caller{Handle: handle}, name: "Name of " + handle, owner: "Mei Lin", mailbox: mailbox,
 		policy:  domain.ContactPolicy{Accepting: true, MinLevel: 1, RequireOffering: true, WeeklyCap: 10},
-		created: m.now, updated: m.now,
+		created: m.now, updated: m.now, active: m.now,
 		codes: map[string]*modelCode{}, void: map[string]string{}, blocks: map[*modelAgent]bool{},
 	}
 	m.agents = append(m.agents, a)
@@ -273,6 +277,7 @@ func (m *model) update(a *modelAgent, setting, text string, n int) verdict {
 // unverify is what another mailbox brings: level 0, and no code is good any more.
 // A claim that nobody has confirmed ends; the page of one who has keeps working.
 func (a *modelAgent) unverify() {
+	a.verifiedBefore = a.verifiedBefore || a.verified != nil
 	a.verified, a.claimed = nil, nil
 	a.voidCodes(domain.MailVerify, domain.MailRecover)
 	if a.claim != nil && a.claim.status == statusPending {
@@ -344,6 +349,22 @@ func (m *model) delete(a *modelAgent) {
 	a.deleted, a.claim, a.events = true, nil, nil
 	a.verified, a.claimed, a.person = nil, nil, ""
 	m.collabs = slices.DeleteFunc(m.collabs, func(c *modelCollab) bool { return c.initiator.deleted && c.partner.deleted })
+}
+
+// dropUnverified deletes the agents that never verified a mailbox and were silent for 90 days. Their
+// handles are free again.
+func (m *model) dropUnverified() {
+	var dropped []*modelAgent
+	for _, a := range m.agents {
+		if !a.deleted && !m.isSuspended(a) && a.verified == nil && !a.verifiedBefore && a.active.Add(90*domain.Day) <= m.now {
+			dropped = append(dropped, a)
+		}
+	}
+	slices.SortStableFunc(dropped, func(a, b *modelAgent) int { return cmp.Compare(a.active, b.active) })
+	for _, a := range dropped {
+		m.delete(a)
+		a.Handle = fmt.Sprintf("~%02d", a.ID)
+	}
 }
 
 // leave is what becomes of a request when one side goes.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"callbook/store/domain"
 	"callbook/store/listing"
 )
@@ -222,4 +224,29 @@ func TestStats_OmitHiddenAgents(t *testing.T) {
 	seen(domain.Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
 	s.ok(s.RemoveAgent(ctx, "other"))
 	seen(domain.Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
+}
+
+func TestAbuse21_ClosedReportsGoAfterAYear(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	author, _ := s.register("harbour-pilot")
+	for i := range 3 {
+		s.ok(s.ReportPost(ctx, s.post(author, func(d *domain.PostDraft) { d.Title = fmt.Sprint(i) }).ID, "192.0.2.1", domain.ReportDraft{Reason: "Spam"}))
+	}
+	reports, err := s.Reports(ctx, true, 10)
+	s.ok(err)
+	s.ok(s.CloseReport(ctx, reports[2].ID))
+	s.clock.Advance(time.Millisecond)
+	s.ok(s.CloseReport(ctx, reports[1].ID))
+	s.clock.Advance(365*domain.Day - time.Millisecond)
+	s.ok(s.RunJobs(ctx))
+	left, err := s.Reports(ctx, true, 10)
+	s.ok(err)
+	var ids []string
+	for _, r := range left {
+		ids = append(ids, r.ID)
+	}
+	if diff := cmp.Diff([]string{reports[0].ID, reports[1].ID}, ids); diff != "" {
+		t.Errorf("reports that are left (-want +got):\n%s", diff)
+	}
 }

@@ -32,12 +32,12 @@ func (s *Store) Me(ctx context.Context, caller domain.Caller) (own domain.OwnAge
 	if own.Claim, err = s.ownerClaim(ctx, caller.ID); err != nil {
 		return own, err
 	}
-	own.Limits, err = s.allowances(ctx, caller, own.Card.CreatedAt, row.WeeklyCap)
+	own.Limits, err = s.allowances(ctx, caller, own.Card.Level, own.Card.CreatedAt, row.WeeklyCap)
 	return own, err
 }
 
 // allowances returns the caller's limits and how much of each is left.
-func (s *Store) allowances(ctx context.Context, caller domain.Caller, joined domain.Time, weeklyCap int) (domain.Allowances, error) {
+func (s *Store) allowances(ctx context.Context, caller domain.Caller, level int, joined domain.Time, weeklyCap int) (domain.Allowances, error) {
 	now := s.db.Now()
 	var used struct {
 		Posts    int `db:"posts"`
@@ -58,8 +58,8 @@ func (s *Store) allowances(ctx context.Context, caller domain.Caller, joined dom
 		caller.ID, now.Add(-domain.Week), now.Add(-domain.Day))
 	age := now.Time().Sub(joined.Time())
 	return domain.Allowances{
-		Posts:            domain.NewAllowance(s.quotas.Posts, used.Posts),
-		Replies:          domain.NewAllowance(s.quotas.Replies, used.Replies),
+		Posts:            domain.NewAllowance(s.quotas.PostsAt(level), used.Posts),
+		Replies:          domain.NewAllowance(s.quotas.RepliesAt(level), used.Replies),
 		RequestsSent:     domain.NewAllowance(s.quotas.RequestsAtAge(age), used.Requests),
 		RequestsReceived: domain.NewAllowance(weeklyCap, used.Received),
 		Collabs:          domain.NewAllowance(s.quotas.Collabs, used.Collabs),

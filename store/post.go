@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"callbook/store/blocklist"
@@ -21,7 +22,7 @@ func (t *tx) checkDeadline(date string) []domain.FieldError {
 }
 
 // CreatePost publishes a post of the caller. It returns validation_failed for a deadline that has
-// passed and for a text with a blocked word, rate_limited past the daily limit, and
+// passed and for a text with a blocked word, rate_limited past a daily limit, and
 // idempotency_conflict if the key came with another request.
 func (s *Store) CreatePost(ctx context.Context, caller domain.Caller, draft domain.PostDraft, key domain.IdempotencyKey) (doc domain.PostDocument, replayed bool, err error) {
 	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.PostDocument, error) { return t.createPost(caller, draft) })
@@ -31,7 +32,7 @@ func (t *tx) createPost(caller domain.Caller, draft domain.PostDraft) (domain.Po
 	if err := blocklist.Check(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return domain.PostDocument{}, err
 	}
-	if err := t.Spend(caller.ID, domain.ActPost, t.store.quotas.Posts); err != nil {
+	if err := t.spendDaily(caller, domain.ActPost, t.store.quotas.PostsAt, t.store.quotas.NetworkPosts); err != nil {
 		return domain.PostDocument{}, err
 	}
 	row, err := t.insertPost(caller.ID, draft)
@@ -46,6 +47,22 @@ func (t *tx) createPost(caller domain.Caller, draft domain.PostDraft) (domain.Po
 	t.TouchPosts()
 	err = t.Get(&doc.Author, `SELECT author FROM agent_documents WHERE agent_id = ?`, caller.ID)
 	return doc, err
+}
+
+// spendDaily counts a post or reply against the limits of the caller, by its trust level, and of
+// the network that it comes from.
+func (t *tx) spendDaily(caller domain.Caller, action domain.QuotaAction, limitAt func(level int) int, network int) error {
+	var level int
+	if err := t.Get(&level, `SELECT `+document.SelectLevel("a")+` FROM agents a WHERE a.id = ?`, caller.ID); err != nil {
+		return err
+	}
+	if err := t.Spend(caller.ID, action, limitAt(level)); err != nil {
+		if limited, ok := errors.AsType[*domain.Error](err); ok && limitAt(level) != limitAt(1) {
+			limited.Topic += "_unverified" // a verified agent may do more
+		}
+		return err
+	}
+	return t.SpendNetwork(caller.Address, action, network)
 }
 
 func (t *tx) insertPost(authorID int64, d domain.PostDraft) (row document.PostRow, err error) {

@@ -17,7 +17,7 @@ const selectReply = `
 	JOIN agent_documents a ON a.agent_id = r.author_id`
 
 // CreateReply replies to a post. It returns validation_failed for a text with a blocked word,
-// not_found for an unknown post, rate_limited past the daily limit, and idempotency_conflict if the
+// not_found for an unknown post, rate_limited past a daily limit, and idempotency_conflict if the
 // key came with another request.
 func (s *Store) CreateReply(ctx context.Context, caller domain.Caller, postID string, draft domain.ReplyDraft, key domain.IdempotencyKey) (reply domain.Reply, replayed bool, err error) {
 	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.Reply, error) { return t.createReply(caller, postID, draft) })
@@ -31,7 +31,7 @@ func (t *tx) createReply(caller domain.Caller, postID string, draft domain.Reply
 	if err := txn.OrNotFound(t.Get(&post, selectPost+` WHERE p.id = ?`, postID)); err != nil {
 		return reply, err
 	}
-	if err := t.Spend(caller.ID, domain.ActReply, t.store.quotas.Replies); err != nil {
+	if err := t.spendDaily(caller, domain.ActReply, t.store.quotas.RepliesAt, t.store.quotas.NetworkReplies); err != nil {
 		return reply, err
 	}
 	id, err := t.NewID(domain.IdReply)

@@ -266,8 +266,9 @@ func TestMigrations_ReleasedDatabasesAreUnchanged(t *testing.T) {
 	}
 }
 
-// checkFilled looks for three rows in every table and by every foreign key.
-func checkFilled(t testing.TB, path string) {
+// checkFilled looks for three rows in every table, except those that may be empty, and by every
+// foreign key.
+func checkFilled(t testing.TB, path string, mayBeEmpty ...string) {
 	t.Helper()
 	visited(t, path, func(db *sqlx.DB) {
 		counts := selected(t, db, `
@@ -281,7 +282,9 @@ func checkFilled(t testing.TB, path string) {
 			t.Fatalf("only %d tables and foreign keys found", len(counts))
 		}
 		for _, count := range selected(t, db, strings.Join(counts, " UNION ALL ")) {
-			if name, n, _ := strings.Cut(count, " "); len(n) == 1 && n < "3" {
+			name, n, _ := strings.Cut(count, " ")
+			table, _, _ := strings.Cut(name, ".")
+			if len(n) == 1 && n < "3" && !slices.Contains(mayBeEmpty, table) {
 				t.Errorf("%s: %s has %s rows", path, name, n)
 			}
 		}
@@ -334,6 +337,7 @@ func (s *testStore) fill() {
 		s.record(next, other)
 		s.linked(c, harbourPage, foundIt)
 		s.change(nil, `INSERT INTO blocked_words (word, created_at) VALUES (?, 1)`, fmt.Sprintf("word-%d", i))
+		s.change(nil, `INSERT INTO network_usage (network, act, number, at) VALUES (zeroblob(32), 'post', ?1, ?1)`, i)
 	}
 	s.leave(crowd[0])
 	for i := range 3 { // whose mails are still on their way

@@ -71,6 +71,7 @@ type Options struct {
 	Random      io.Reader        // the source of ids and keys; crypto/rand if nil
 	Quotas      *domain.Quotas   // daily limits; DefaultQuotas if nil
 	Mails       *domain.MailCaps // caps on mails; DefaultMailCaps if nil
+	Secret      []byte           // the key of the hashes of codes; a key in the database if empty
 	OwnerAgents *int             // agents that one owner may claim, 0 for any number; DefaultOwnerAgents if nil
 	Normal      bool             // synchronous=NORMAL: a power cut may lose the last writes
 	Batch       int              // writes that share one commit at most; as in sqlitedb.Options if 0
@@ -145,7 +146,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 			NetworkDisk: o.NetworkDisk, NoBackup: o.NoBackup, Beside: o.Beside,
 			WatchPeriod: o.watchPeriod, ReadTimeout: o.ReadTimeout, QueryTimeout: o.QueryTimeout, Commit: o.commit,
 		},
-		Random: s.random, Migrations: o.migrations, Refresh: document.Refresh, Committed: s.committed,
+		Random: s.random, Secret: o.Secret, Migrations: o.migrations, Refresh: document.Refresh, Committed: s.committed,
 	})
 	if err != nil {
 		return nil, err

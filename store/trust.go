@@ -13,7 +13,7 @@ func (t *tx) unverify(id int64) error {
 		return err
 	}
 	for _, query := range []string{
-		`UPDATE agents SET verified_at = NULL WHERE id = ?`,
+		`UPDATE agents SET verified_at = NULL, verified_before = verified_before OR verified_at IS NOT NULL WHERE id = ?`,
 		`DELETE FROM codes WHERE agent_id = ?`,
 		`DELETE FROM owner_claims WHERE agent_id = ? AND status = 'pending'`,
 		// A link to the owner's page is still sent: it does not depend on the mailbox.

@@ -49,6 +49,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -70,6 +71,7 @@ type Config struct {
 	Authenticate  func(ctx context.Context, key string) (domain.Caller, error)
 	FailedKeys    ratelimit.Class                               // counts invalid API keys of an address
 	KeyLimits     func(class ratelimit.Class) []ratelimit.Class // all limits of a keyed operation, the widest first
+	NetworkWrites ratelimit.Class                               // counts the writes of a network with all API keys
 	Errors        *Catalogue
 	Document      Document
 	LoopbackLinks bool // accept links to this machine
@@ -96,8 +98,11 @@ func (e *Engine) Prepare(op *Operation) { op.Input = newInput(e.Registry, op.in)
 
 // Client returns the client that the limits of addresses count a request for.
 func (e *Engine) Client(r *http.Request) ratelimit.Client {
-	return ratelimit.Client{Network: middleware.Network(middleware.ClientAddress(r, e.Proxies))}
+	return ratelimit.Client{Network: middleware.Network(e.Address(r))}
 }
+
+// Address returns the address of the client.
+func (e *Engine) Address(r *http.Request) netip.Addr { return middleware.ClientAddress(r, e.Proxies) }
 
 // Allow counts a request against a limit of its address.
 func (e *Engine) Allow(w http.ResponseWriter, r *http.Request, class ratelimit.Class) error {

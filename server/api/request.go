@@ -158,12 +158,30 @@ func (req *Request) authenticate() error {
 		return err
 	}
 	req.Key = key
+	req.caller.Address = e.Address(req.Request)
 	for _, class := range e.KeyLimits(req.op.Limit) {
 		if limited := e.Limiter.Allow(req.w.Header(), class, ratelimit.Client{Account: req.caller.ID}, req.now); limited != nil {
 			return limited
 		}
 	}
-	return err // suspended
+	return cmp.Or(req.limitNetwork(), err) // suspended
+}
+
+// limitNetwork counts a write with a valid key against the limit of each network of the client.
+// Writes over the limit of their key are not counted, so that one key alone cannot use it up.
+func (req *Request) limitNetwork() error {
+	if req.op.Reads() {
+		return nil
+	}
+	h := req.w.Header()
+	for _, network := range domain.Networks(req.caller.Address) {
+		client := ratelimit.Client{Network: network.Addr(), Bits: network.Bits()}
+		if err := req.engine.Limiter.Allow(h, req.engine.NetworkWrites, client, req.now); err != nil {
+			return err
+		}
+		h = http.Header{} // the response reports the smallest network
+	}
+	return nil
 }
 
 // bearerKey returns the key of the only Authorization header.
@@ -258,5 +276,8 @@ func (req *Request) readIdempotencyKey() error {
 		}}
 	}
 	req.Idempotency = domain.NewIdempotencyKey(req.op.ID, key, req.URL.RequestURI(), string(req.body))
+	if !req.op.Keyed {
+		req.Idempotency = req.Idempotency.From(req.engine.Address(req.Request))
+	}
 	return nil
 }

@@ -60,6 +60,7 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	served := c.checkDatabase(ctx, f)
 	c.checkDisk(f)
 	c.checkMail(ctx, f)
+	c.checkSecrets(f)
 	c.checkAddress(f, served)
 	c.checkCertificates(f)
 	c.checkPublic(f)
@@ -117,10 +118,34 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 		return served
 	}
 	f.ok(subject, "%s, schema %d", formatContents(contents), contents.Schema)
+	c.checkProxy(f, contents.UntrustedProxyAt.Time())
 	if openToOthers(file) {
 		f.problem(subject, "other users of this machine can open it: chmod 600 %s*", file)
 	}
 	return served
+}
+
+// proxyNoticeAge is how long check reports a request through a proxy that is not trusted. The service
+// records one a day.
+const proxyNoticeAge = 48 * time.Hour
+
+// checkProxy checks that a proxy in front is trusted, given when a request last came through another.
+func (c *checkCommand) checkProxy(f *findings, untrusted time.Time) {
+	const subject = "proxy"
+	switch {
+	case len(c.TrustedProxy) > 0:
+	case time.Since(untrusted) < proxyNoticeAge:
+		f.problem(subject, "requests come through a proxy that is not trusted, the last one recorded at %s: all visitors count as one address; set --trusted-proxy to the address of the proxy", untrusted.Format(time.RFC3339))
+	case strings.HasPrefix(c.BaseURL, "https:") && len(c.Domain) == 0:
+		f.note(subject, "the base URL is https, and --domain is not set: if a reverse proxy is in front, set --trusted-proxy to its address, or all visitors count as one address")
+	}
+}
+
+// checkSecrets checks that other users of this machine cannot read the files that contain secrets.
+func (c *checkCommand) checkSecrets(f *findings) {
+	for _, file := range c.exposedSecrets() {
+		f.problem("secrets", "other users of this machine can read %s: chmod o-r %s", file, file)
+	}
 }
 
 func (c *checkCommand) checkDisk(f *findings) {

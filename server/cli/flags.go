@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,21 +27,26 @@ type databaseFlags struct {
 
 // limitFlags are the rate limits; 0 switches one off. A test compares their defaults with those of server and store.
 type limitFlags struct {
-	Limits             string `enum:"on,off" default:"on" help:"off: no rate limits, for tests and private networks."`
-	LimitReads         int    `default:"600" help:"Public reads per minute and address."`
-	LimitRegistrations int    `default:"10" help:"Registrations per hour and address."`
-	LimitReports       int    `default:"30" help:"Reports of calls per hour and address."`
-	LimitFailedKeys    int    `default:"10" help:"Wrong API keys per minute and address."`
-	LimitCalls         int    `default:"120" help:"Requests per minute and API key."`
-	LimitWrites        int    `default:"30" help:"Writing requests per minute and API key."`
-	LimitPosts         int    `default:"10" help:"New calls per day and agent."`
-	LimitReplies       int    `default:"50" help:"Replies per day and agent."`
-	LimitRequestsNew   int    `default:"2" help:"Contact requests per day and agent in its first week."`
-	LimitRequests      int    `default:"5" help:"Contact requests per day and agent after its first week."`
-	LimitCollabs       int    `default:"50" help:"New collaborations per day and agent."`
-	LimitRecoveries    int    `default:"30" help:"Requests to recover a lost key per hour and address."`
-	LimitLinks         int    `default:"20" help:"Requests that set or check profile links per hour and API key."`
-	LimitEvents        int    `default:"30" help:"Requests for events per minute and API key."`
+	Limits                 string `enum:"on,off" default:"on" help:"off: no rate limits, for tests and private networks."`
+	LimitReads             int    `default:"600" help:"Public reads per minute and address."`
+	LimitRegistrations     int    `default:"10" help:"Registrations per hour and address."`
+	LimitReports           int    `default:"30" help:"Reports of calls per hour and address."`
+	LimitFailedKeys        int    `default:"10" help:"Wrong API keys per minute and address."`
+	LimitCalls             int    `default:"120" help:"Requests per minute and API key."`
+	LimitWrites            int    `default:"30" help:"Writing requests per minute and API key."`
+	LimitPosts             int    `default:"10" help:"New calls per day and agent."`
+	LimitReplies           int    `default:"50" help:"Replies per day and agent."`
+	LimitPostsUnverified   int    `default:"1" help:"New calls per day and agent whose mailbox is not verified."`
+	LimitRepliesUnverified int    `default:"5" help:"Replies per day and agent whose mailbox is not verified."`
+	LimitNetworkWrites     int    `default:"120" help:"Writing requests per minute and network, with all API keys: an IPv4 address, or an IPv6 /64, /56 and /48."`
+	LimitNetworkPosts      int    `default:"100" help:"New calls per day and network."`
+	LimitNetworkReplies    int    `default:"300" help:"Replies per day and network."`
+	LimitRequestsNew       int    `default:"2" help:"Contact requests per day and agent in its first week."`
+	LimitRequests          int    `default:"5" help:"Contact requests per day and agent after its first week."`
+	LimitCollabs           int    `default:"50" help:"New collaborations per day and agent."`
+	LimitRecoveries        int    `default:"30" help:"Requests to recover a lost key per hour and address."`
+	LimitLinks             int    `default:"20" help:"Requests that set or check profile links per hour and API key."`
+	LimitEvents            int    `default:"30" help:"Requests for events per minute and API key."`
 }
 
 func (f limitFlags) limits() (ratelimit.Limits, domain.Quotas) {
@@ -48,17 +54,20 @@ func (f limitFlags) limits() (ratelimit.Limits, domain.Quotas) {
 		return ratelimit.Limits{}, domain.Quotas{}
 	}
 	return ratelimit.Limits{
-			"reads":         {Requests: f.LimitReads, Period: time.Minute},
-			"registrations": {Requests: f.LimitRegistrations, Period: time.Hour},
-			"reports":       {Requests: f.LimitReports, Period: time.Hour},
-			"failed_keys":   {Requests: f.LimitFailedKeys, Period: time.Minute},
-			"calls":         {Requests: f.LimitCalls, Period: time.Minute},
-			"writes":        {Requests: f.LimitWrites, Period: time.Minute},
-			"recoveries":    {Requests: f.LimitRecoveries, Period: time.Hour},
-			"links":         {Requests: f.LimitLinks, Period: time.Hour},
-			"events":        {Requests: f.LimitEvents, Period: time.Minute},
+			"reads":          {Requests: f.LimitReads, Period: time.Minute},
+			"registrations":  {Requests: f.LimitRegistrations, Period: time.Hour},
+			"reports":        {Requests: f.LimitReports, Period: time.Hour},
+			"failed_keys":    {Requests: f.LimitFailedKeys, Period: time.Minute},
+			"calls":          {Requests: f.LimitCalls, Period: time.Minute},
+			"writes":         {Requests: f.LimitWrites, Period: time.Minute},
+			"network_writes": {Requests: f.LimitNetworkWrites, Period: time.Minute},
+			"recoveries":     {Requests: f.LimitRecoveries, Period: time.Hour},
+			"links":          {Requests: f.LimitLinks, Period: time.Hour},
+			"events":         {Requests: f.LimitEvents, Period: time.Minute},
 		}, domain.Quotas{
 			Posts: f.LimitPosts, Replies: f.LimitReplies,
+			UnverifiedPosts: f.LimitPostsUnverified, UnverifiedReplies: f.LimitRepliesUnverified,
+			NetworkPosts: f.LimitNetworkPosts, NetworkReplies: f.LimitNetworkReplies,
 			RequestsFirstWeek: f.LimitRequestsNew, Requests: f.LimitRequests, Collabs: f.LimitCollabs,
 		}
 }
@@ -67,6 +76,7 @@ func (f limitFlags) check() error {
 	return checkLimits(
 		f.LimitReads, f.LimitRegistrations, f.LimitReports, f.LimitFailedKeys, f.LimitCalls,
 		f.LimitWrites, f.LimitPosts, f.LimitReplies, f.LimitRequestsNew, f.LimitRequests,
+		f.LimitPostsUnverified, f.LimitRepliesUnverified, f.LimitNetworkWrites, f.LimitNetworkPosts, f.LimitNetworkReplies,
 		f.LimitCollabs, f.LimitRecoveries, f.LimitLinks, f.LimitEvents,
 	)
 }
@@ -158,15 +168,38 @@ func (s *size) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// maxSize is the setting of --max-size: a size, or auto.
+type maxSize size
+
+// autoSize lets the program choose.
+const autoSize maxSize = -1
+
+// String returns the number of bytes, or auto.
+func (s maxSize) String() string {
+	if s == autoSize {
+		return "auto"
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+// UnmarshalText parses a size or auto.
+func (s *maxSize) UnmarshalText(text []byte) error {
+	if string(text) == autoSize.String() {
+		*s = autoSize
+		return nil
+	}
+	return (*size)(s).UnmarshalText(text)
+}
+
 // minMaxSize is the minimum of --max-size: a new database has a part of it.
 const minMaxSize = 10_000_000
 
 // maxMaxSize is the maximum of --max-size: SQLite cannot address more.
 const maxMaxSize = 17_000_000_000_000
 
-func (s size) check() error {
-	if s != 0 && (s < minMaxSize || s > maxMaxSize) {
-		return fmt.Errorf("--max-size must be from %d MB to %d TB, or 0 for no limit", int64(minMaxSize/1e6), int64(maxMaxSize/1e12))
+func (s maxSize) check() error {
+	if s != 0 && s != autoSize && (s < minMaxSize || s > maxMaxSize) {
+		return fmt.Errorf("--max-size must be from %d MB to %d TB, auto, or 0 for no limit", int64(minMaxSize/1e6), int64(maxMaxSize/1e12))
 	}
 	return nil
 }

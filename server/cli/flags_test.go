@@ -1,14 +1,56 @@
 package cli
 
 import (
+	"bytes"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
+	"github.com/rs/zerolog"
 
 	"callbook/server"
 	"callbook/store/domain"
+	"callbook/store/sqlitedb"
 )
+
+func TestAbuse10_TheDatabaseMayTakeHalfOfTheFreeDisk(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "callbook.db")
+	const present = 3_000_000
+	if err := os.WriteFile(file, make([]byte, present), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	disk, err := sqlitedb.DiskOf(filepath.Dir(file))
+	if err != nil {
+		t.Skip(err)
+	}
+	for setting, want := range map[string]int64{"": present + disk.Free/2, "auto": present + disk.Free/2, "20MB": 20_000_000, "0": 0} {
+		var c commands
+		parser, err := kong.New(&c)
+		args := []string{"serve", "--db", file}
+		if setting != "" {
+			args = append(args, "--max-size", setting)
+		}
+		if err == nil {
+			_, err = parser.Parse(args)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		got := c.Serve.maxBytes(zerolog.New(&log))
+		// Others use the same disk meanwhile.
+		if difference := max(got-want, want-got); difference > want/10 || want < 100_000_000 && difference != 0 {
+			t.Errorf("--max-size=%s: %d bytes, want %d", setting, got, want)
+		}
+		if logged := strings.Contains(log.String(), fmt.Sprintf(`"bytes":%d`, got)); logged != (want > 20_000_000) {
+			t.Errorf("--max-size=%s: the log: %s", setting, &log)
+		}
+	}
+}
 
 // TestFlags_DefaultsAreThoseOfThePackages compares the numbers in the tags of the flags.
 func TestFlags_DefaultsAreThoseOfThePackages(t *testing.T) {

@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/signal"
+	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -30,11 +34,12 @@ type serveCommand struct {
 	MCPOrigin     []string `name:"mcp-origin" help:"Origins of web pages that may use the MCP endpoint, such as https://app.example.org. Programs need none." placeholder:"ORIGIN"`
 	MetricsAddr   string   `help:"Address of a listener for Prometheus (GET /metrics). Keep it private. Default: none." placeholder:"ADDR"`
 	backupFlags   `embed:"" group:"database"`
-	NoBackup      bool   `group:"database" help:"Upgrade a database of an older version without keeping a copy. With the copy, an upgrade needs free space of 3.2 times the size of the database."`
-	MaxSize       size   `group:"database" default:"0" help:"Largest size of the database file, such as 10GB. At this size writes are rejected and reads continue. 0: no limit." placeholder:"SIZE"`
-	CacheSize     size   `default:"16MiB" help:"Memory for cached responses, such as 128MB. 0: no cache." placeholder:"SIZE"`
-	NetworkDisk   bool   `group:"database" help:"Allow a database on a network file system. Writes may be lost there, and the file may be damaged."`
-	Durability    string `group:"database" enum:"full,normal" default:"full" help:"full: a write is on the disk before its response. normal: faster on slow disks, but a power cut may lose the last writes."`
+	NoBackup      bool    `group:"database" help:"Upgrade a database of an older version without keeping a copy. With the copy, an upgrade needs free space of 3.2 times the size of the database."`
+	MaxSize       maxSize `group:"database" default:"auto" help:"Largest size of the database file, such as 10GB. At this size writes are rejected and reads continue. auto: its present size and half of the disk space that is free at startup. 0: no limit." placeholder:"SIZE"`
+	CacheSize     size    `default:"16MiB" help:"Memory for cached responses, such as 128MB. 0: no cache." placeholder:"SIZE"`
+	NetworkDisk   bool    `group:"database" help:"Allow a database on a network file system. Writes may be lost there, and the file may be damaged."`
+	Durability    string  `group:"database" enum:"full,normal" default:"full" help:"full: a write is on the disk before its response. normal: faster on slow disks, but a power cut may lose the last writes."`
+	SecretFile    string  `help:"File with a secret of at least 32 characters, the key of the hashes of mailed codes: a stolen database then does not tell them. Default: a key in the database." type:"path" placeholder:"PATH"`
 	logFlags      `embed:"" group:"log"`
 	mailFlags     `embed:"" group:"mail"`
 	limitFlags    `embed:"" group:"limits"`
@@ -69,14 +74,15 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	limits, quotas := c.limits()
 	p.store = store.Options{
 		Path: c.DB, Quotas: &quotas, Mails: c.caps(), OwnerAgents: &c.OwnerAgents,
-		Normal: c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk, MaxBytes: int64(c.MaxSize),
+		Normal: c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
 	}
 	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Log: log, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1)}
-	var errs [5]error
+	var errs [6]error
 	p.server.Contact, errs[0] = documents.ParseContact(c.Contact)
 	p.server.TrustedProxies, errs[1] = middleware.ParseTrustedProxies(c.TrustedProxy)
 	p.server.MCPOrigins, errs[2] = server.ParseMCPOrigins(c.MCPOrigin)
 	p.server.Mail, errs[3] = c.openMail(log)
+	p.store.Secret, errs[5] = c.secret()
 	if c.BaseURL != "" {
 		errs[4] = server.CheckBaseURL(c.BaseURL)
 	}
@@ -88,6 +94,40 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 		err = fmt.Errorf("%w:\n%w", errSettings, err)
 	}
 	return p, err
+}
+
+// minSecret is the minimum length of the secret in --secret-file.
+const minSecret = 32
+
+// secret returns the content of --secret-file; nil without one.
+func (c *serveCommand) secret() ([]byte, error) {
+	if c.SecretFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.SecretFile)
+	if err != nil {
+		return nil, fmt.Errorf("read --secret-file: %w", err)
+	}
+	text = bytes.TrimSpace(text)
+	if len(text) < minSecret {
+		return nil, fmt.Errorf("--secret-file: the secret must have at least %d characters; openssl rand -hex 32 creates one", minSecret)
+	}
+	return text, nil
+}
+
+// exposedSecrets returns the files with secrets that other users of this machine can read.
+func (c *serveCommand) exposedSecrets() (files []string) {
+	secrets := []string{c.SecretFile, c.MailFile}
+	if text, err := os.ReadFile(c.Config); err == nil && isMailSetting(c.Mail) && bytes.Contains(text, []byte(c.Mail)) {
+		secrets = append(secrets, c.Config)
+	}
+	for _, file := range secrets {
+		info, err := os.Stat(kong.ExpandPath(file))
+		if file != "" && err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {
+			files = append(files, file)
+		}
+	}
+	return files
 }
 
 // checkPaths rejects a database among its own scheduled backups, which would be deleted with them.
@@ -115,6 +155,10 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		return err
 	}
 	defer lock.Release()
+	p.store.MaxBytes = c.maxBytes(log)
+	for _, file := range c.exposedSecrets() {
+		log.Warn().Str("file", file).Msg("other users of this machine can read a file that contains a secret: take the permission away with chmod o-r")
+	}
 	certificates, err := c.certificates(log)
 	if err != nil {
 		return err
@@ -161,6 +205,26 @@ func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
 		return nil, c.withNextStep(fmt.Errorf("%w, but there are backups of it in %s: to start with a new database, move them away", sqlitedb.ErrGone, c.BackupDir))
 	}
 	return lock, nil
+}
+
+// maxBytes returns the maximum size of the database file; 0 for no limit. It logs the automatic one.
+func (c *serveCommand) maxBytes(log zerolog.Logger) int64 {
+	if c.MaxSize != autoSize {
+		return int64(c.MaxSize)
+	}
+	file := sqlitedb.FileOf(c.DB)
+	disk, err := sqlitedb.DiskOf(filepath.Dir(file))
+	if err != nil {
+		log.Warn().Err(err).Msg("--max-size is not set and the free disk space is unknown: the size of the database is not limited")
+		return 0
+	}
+	most := disk.Free / 2
+	if info, err := os.Stat(file); err == nil {
+		most += info.Size()
+	}
+	most = min(max(most, minMaxSize), maxMaxSize)
+	log.Info().Int64("bytes", most).Int64("free_bytes", disk.Free).Msg("--max-size is not set: the database may take half of the free disk space")
+	return most
 }
 
 // progressPeriod is the time between two log lines of a long startup.

@@ -38,6 +38,7 @@ type exit struct {
 var exits = []exit{
 	{err: errSettings, status: statusUsage},
 	{err: sqlitedb.ErrNetworkDisk, status: statusUsage},
+	{err: sqlitedb.ErrLinked, status: statusUsage},
 	{err: sqlitedb.ErrDamaged, status: statusData, next: "restore a backup: %s"},
 	{err: sqlitedb.ErrForeign, status: statusData},
 	{err: sqlitedb.ErrNewerSchema, status: statusData},

@@ -72,9 +72,10 @@ type bucketKey struct {
 	client Client
 }
 
-// Client is the client that requests are counted for: an address or an account.
+// Client is the client that requests are counted for: a network or an account.
 type Client struct {
 	Network netip.Addr
+	Bits    int // length of the prefix, where a class counts several networks of an address
 	Account int64
 }
 

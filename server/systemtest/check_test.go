@@ -1,11 +1,13 @@
 package systemtest
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestCheck_ReportsProblems covers each problem that operators meet, with its remedy.
@@ -36,6 +38,12 @@ func TestCheck_ReportsProblems(t *testing.T) {
 	for at := 40960; at < len(damaged)-4096; at += 8192 {
 		copy(damaged[at:], strings.Repeat("\xa5", 4096))
 	}
+	proxied := file("proxied.db", data, 0o600)
+	inDatabase(t, proxied, `INSERT INTO site (name, value) VALUES ('untrusted_proxy_at', CAST(? AS BLOB))`, fmt.Sprint(time.Now().UnixMilli()))
+	linked := file("linked.db", data, 0o600)
+	if err := os.Link(linked, linked+".old"); err != nil {
+		t.Fatal(err)
+	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -59,20 +67,27 @@ func TestCheck_ReportsProblems(t *testing.T) {
 		{"address in use", []string{"--addr", taken.Addr().String(), "--db", whole}, 1, "give another --addr"},
 		{"metrics where somebody is", []string{free, "--metrics-addr", taken.Addr().String(), "--db", whole}, 1, "give another --metrics-addr"},
 		{"two on one address", []string{"--addr", oneAddress, "--metrics-addr", oneAddress, "--db", whole}, 1, "give another --metrics-addr"},
-		{"a setting for a file's name", []string{free, "--db", whole, "--mail-file", "smtp://somebody:secret@mail.example.org"}, 64, "takes the name of a file"},
-		{"no mail server", []string{free, "--db", whole, "--mail", "smtp://somebody:secret@" + closedPort(t), "--mail-from", "a@b.example.org"}, 1, "ERROR mail"},
+		{"a setting for a file's name", []string{free, "--db", whole, "--mail-file", "smtp://somebody:hunter2@mail.example.org"}, 64, "takes the name of a file"},
+		{"no mail server", []string{free, "--db", whole, "--mail", "smtp://somebody:hunter2@" + closedPort(t), "--mail-from", "a@b.example.org"}, 1, "ERROR mail"},
 		{"mails switched off", []string{free, "--db", whole, "--mail", "off"}, 0, "no mailbox can be verified"},
 		{"mails into a folder", []string{free, "--db", whole, "--mail", "dir:" + folder}, 0, "ready to send mails"},
 		{"no copy yet", []string{free, "--db", whole, "--backup-dir", t.TempDir()}, 0, "there is none yet in"},
 		{"old copies", []string{free, "--db", whole, "--backup-dir", filepath.Dir(file("callbook-20200131T000000Z.db", nil, 0o600))}, 1, "the newest is of 2020-01-31"},
 		{"http in the open", []string{free, "--db", whole, "--base-url", "http://directory.example.org"}, 0, "without https"},
+		{"a proxy that is not trusted", []string{free, "--db", proxied}, 1, "ERROR proxy"},
+		{"a proxy that is trusted by now", []string{free, "--db", proxied, "--trusted-proxy", "127.0.0.1"}, 0, "1 agents"},
+		{"https by a proxy", []string{free, "--db", whole, "--base-url", "https://directory.example.org"}, 0, "note proxy"},
+		{"a password for everybody", []string{free, "--db", whole, "--mail-file", file("mail", []byte("log:"), 0o644)}, 1, "ERROR secrets"},
+		{"a secret for everybody", []string{free, "--db", whole, "--secret-file", file("key", []byte(strings.Repeat("k", 32)), 0o604)}, 1, "chmod o-r"},
+		{"a short secret", []string{free, "--db", whole, "--secret-file", file("short", []byte("k"), 0o600)}, 64, "at least 32 characters"},
+		{"two names", []string{free, "--db", linked}, 1, "hard links"},
 		{"limits off", []string{free, "--db", whole, "--limits", "off"}, 0, "for tests and private networks only"},
 	} {
 		status, printed := finish(append([]string{"check"}, tt.args...)...)
 		if status != tt.status || !strings.Contains(strings.Join(strings.Fields(printed), " "), tt.want) {
 			t.Errorf("%s: %d, want %d with %q:\n%s", tt.name, status, tt.status, tt.want, printed)
 		}
-		if strings.Contains(printed, "secret") {
+		if strings.Contains(printed, "hunter2") {
 			t.Errorf("%s: the password is printed: %s", tt.name, printed)
 		}
 	}

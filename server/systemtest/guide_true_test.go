@@ -171,7 +171,11 @@ func (g guide) checkLimits(t *testing.T, d directory) {
 	}
 	for _, row := range g.rows(4) {
 		if _, err := strconv.Atoi(row[3]); err == nil {
-			got[strings.Trim(row[0], "`")] = row[2] + " in " + row[3]
+			list := strings.NewReplacer("、", ",", " ", "", "`", "")
+			numbers := strings.Split(list.Replace(row[2]), ",")
+			for i, name := range strings.Split(list.Replace(row[0]), ",") {
+				got[name] = numbers[i] + " in " + row[3]
+			}
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -10,32 +10,27 @@ import (
 
 type homePage struct {
 	view
-	Newest struct {
+	Lists struct {
 		Agents []agentEntry `json:"agents"`
-	}
-	Latest struct {
-		Posts []call `json:"posts"`
+		Posts  []call       `json:"posts"`
 	}
 	Stats domain.Stats
 }
 
-// Home shows the home page: the purpose of the site, how an agent joins, and the newest agents and calls.
+// Home shows the home page: the purpose of the site, how an agent joins, and the newest agents and calls,
+// those of trust level 0 last.
 func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r)
-	agents := p.read("listAgents", nil, "view", "brief", "limit", "6")
-	calls := p.read("listPosts", nil, "limit", "4")
+	lists := p.read("getHome", nil)
 	stats, today := p.counts(), p.today()
 	p.Feed = feedOf(nil, p.LangParam())
 	p.setAlternate("/api", nil)
 	p.send("home.html", func() (any, error) {
 		data := homePage{view: p.view}
-		if err := agents.decode(&data.Newest); err != nil {
+		if err := lists.decode(&data.Lists); err != nil {
 			return nil, err
 		}
-		if err := calls.decode(&data.Latest); err != nil {
-			return nil, err
-		}
-		setToday(data.Latest.Posts, today)
+		setToday(data.Lists.Posts, today)
 		data.Stats = stats
 		return data, nil
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
@@ -19,6 +20,9 @@ type Contents struct {
 	Replies  int `db:"replies"`
 	Requests int `db:"requests"`
 	Collabs  int `db:"collabs"`
+
+	UntrustedProxyAt domain.Time `db:"untrusted_proxy_at"` // as in txn.UntrustedProxyAt; 0 for never
+
 	sqlitedb.Info
 }
 
@@ -33,7 +37,9 @@ func (c *Contents) count(f func(sqlitedb.Format) (sqlitedb.Info, error)) error {
 		return file.GetContext(ctx, c, `
 			SELECT (SELECT COUNT(*) FROM agents) AS agents, (SELECT COUNT(*) FROM posts) AS posts,
 				(SELECT COUNT(*) FROM replies) AS replies, (SELECT COUNT(*) FROM requests) AS requests,
-				(SELECT COUNT(*) FROM collabs) AS collabs`)
+				(SELECT COUNT(*) FROM collabs) AS collabs,
+				COALESCE((SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?), 0) AS untrusted_proxy_at`,
+			txn.UntrustedProxyAt)
 	}
 	info, err := f(format)
 	c.Info = info

@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"strings"
 )
 
@@ -16,6 +17,14 @@ type OwnAgent struct {
 	AwaitingReceipts int
 	Limits           Allowances
 }
+
+// UnverifiedRetention is how long an agent that never verified a mailbox stays without an
+// authenticated request.
+const UnverifiedRetention = 90 * Day
+
+// FormerHandle returns what records name a dropped agent by, whose handle was freed. It is no
+// handle that can be registered.
+func FormerHandle(id int64) string { return fmt.Sprintf("~%02d", id) }
 
 // Trust holds the verifications of an agent.
 type Trust struct {
@@ -220,5 +229,6 @@ type Caller struct {
 	ID     int64
 	Handle string
 
-	KeyHash string // of the key of the request; empty if the program acts
+	KeyHash string     // of the key of the request; empty if the program acts
+	Address netip.Addr // of the client; invalid if the program acts
 }

@@ -3,6 +3,7 @@ package domain
 import (
 	"crypto/sha256"
 	"fmt"
+	"net/netip"
 )
 
 // IdempotencyRetention is how long a request with an Idempotency-Key can be repeated.
@@ -12,6 +13,7 @@ const IdempotencyRetention = Day
 type IdempotencyKey struct {
 	scope   string            // the operation and the Idempotency-Key
 	request [sha256.Size]byte // hash of the request
+	from    netip.Addr        // of a client without an API key; else invalid
 }
 
 // NewIdempotencyKey returns the key of a request to an operation. header is its
@@ -20,12 +22,32 @@ func NewIdempotencyKey(operation, header string, request ...string) IdempotencyK
 	return IdempotencyKey{scope: operation + "\x00" + header, request: HashParts(request...)}
 }
 
+// From returns the key of a client that has no API key. Clients in other networks have other keys.
+func (k IdempotencyKey) From(client netip.Addr) IdempotencyKey {
+	k.from = client
+	return k
+}
+
+// Network returns the smallest network of a client that has no API key, and whether it is known.
+func (k IdempotencyKey) Network() (network netip.Prefix, known bool) {
+	networks := Networks(k.from)
+	if len(networks) == 0 {
+		return netip.Prefix{}, false
+	}
+	return networks[0], true
+}
+
 // IsZero reports whether the request has no Idempotency-Key.
 func (k IdempotencyKey) IsZero() bool { return k.scope == "" }
 
-// Hash returns the hash under which the response of an agent's request is stored.
-func (k IdempotencyKey) Hash(agentID int64) []byte {
-	sum := HashParts(fmt.Sprint(agentID), k.scope)
+// Hash returns the hash under which the response of an agent's request is stored; 0 is a client
+// without an API key. network is the keyed hash of its network, if that is known.
+func (k IdempotencyKey) Hash(agentID int64, network []byte) []byte {
+	parts := []string{fmt.Sprint(agentID), k.scope}
+	if network != nil {
+		parts = append(parts, string(network))
+	}
+	sum := HashParts(parts...)
 	return sum[:]
 }
 

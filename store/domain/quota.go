@@ -7,13 +7,20 @@ import "time"
 type Quotas struct {
 	Posts             int // posts a day
 	Replies           int // replies a day
+	UnverifiedPosts   int // posts a day at trust level 0, if that is less
+	UnverifiedReplies int // replies a day at trust level 0, if that is less
+	NetworkPosts      int // posts a day of all agents in a network
+	NetworkReplies    int // replies a day of all agents in a network
 	RequestsFirstWeek int // contact requests sent a day, in an agent's first week
 	Requests          int // contact requests sent a day, after it
 	Collabs           int // collaborations recorded a day
 }
 
 // DefaultQuotas has the documented defaults.
-var DefaultQuotas = Quotas{Posts: 10, Replies: 50, RequestsFirstWeek: 2, Requests: 5, Collabs: 50}
+var DefaultQuotas = Quotas{
+	Posts: 10, Replies: 50, UnverifiedPosts: 1, UnverifiedReplies: 5, NetworkPosts: 100, NetworkReplies: 300,
+	RequestsFirstWeek: 2, Requests: 5, Collabs: 50,
+}
 
 // firstWeek is how long RequestsFirstWeek applies.
 const firstWeek = Week
@@ -38,6 +45,19 @@ func (q Quotas) RequestsAtAge(age time.Duration) int {
 		return q.RequestsFirstWeek
 	}
 	return q.Requests
+}
+
+// PostsAt returns how many posts an agent of a trust level may publish a day.
+func (q Quotas) PostsAt(level int) int { return limitAt(level, q.Posts, q.UnverifiedPosts) }
+
+// RepliesAt returns how many replies an agent of a trust level may write a day.
+func (q Quotas) RepliesAt(level int) int { return limitAt(level, q.Replies, q.UnverifiedReplies) }
+
+func limitAt(level, limit, unverified int) int {
+	if level > 0 || unverified == 0 || limit > 0 && limit < unverified {
+		return limit
+	}
+	return unverified
 }
 
 // Allowance is a limit and the rest of it. Both are null if the limit is switched off.

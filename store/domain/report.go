@@ -9,6 +9,9 @@ type ReportDraft struct {
 // the address is deleted.
 const ReportWindow = Day
 
+// ReportRetention is how long a closed report stays.
+const ReportRetention = 365 * Day
+
 // Report is a report to the operator, with the text that it is about.
 type Report struct {
 	ID        string  `db:"id"`

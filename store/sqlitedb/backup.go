@@ -33,6 +33,9 @@ func Backup(ctx context.Context, path, to string, f Format) (info Info, err erro
 		return info, fmt.Errorf("%w: %s", ErrExists, to)
 	}
 	path = FileOf(path)
+	if err := checkLinks(path); err != nil {
+		return info, err
+	}
 	if isOwnName(path, to) {
 		return info, errors.New("SQLite and callbook use this name themselves: give another")
 	}

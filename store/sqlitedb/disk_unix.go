@@ -19,6 +19,14 @@ func MayWrite(path string) error {
 	return nil
 }
 
+// linkCount returns how many names a file has.
+func linkCount(info os.FileInfo) int {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(stat.Nlink)
+	}
+	return 1
+}
+
 // copyOwner gives a file the owner of a database, or of its folder if there is none.
 func copyOwner(path, like string) error {
 	if missing(like) {

@@ -33,6 +33,7 @@ var (
 	ErrNewerSchema = errors.New("the database was made by a newer version of callbook; start that version, or restore a backup from before the upgrade")
 	ErrForeign     = errors.New("this is no database of callbook: name another file")
 	ErrNetworkDisk = errors.New("the database is on a network file system, where locks and syncs cannot be trusted: move it to a local disk, or give --network-disk")
+	ErrLinked      = errors.New("the database file has several names (hard links); SQLite would keep a log for each and lose writes: delete the others")
 	ErrLocked      = errors.New("another process serves this database")
 	ErrGone        = errors.New("the database is gone") // though something shows that there was one
 	ErrExists      = errors.New("there is such a file already: give a name that is free")

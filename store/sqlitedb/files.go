@@ -2,6 +2,7 @@ package sqlitedb
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,6 +32,15 @@ func FileOf(path string) string {
 func Exists(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Size() > 0
+}
+
+// checkLinks returns ErrLinked for a file that has several names.
+func checkLinks(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || linkCount(info) < 2 {
+		return nil
+	}
+	return fmt.Errorf("%w (find MOUNT-POINT -samefile %s lists all %d)", ErrLinked, path, linkCount(info))
 }
 
 func missing(path string) bool {

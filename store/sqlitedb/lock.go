@@ -24,12 +24,15 @@ func (l *Lock) Path() string { return l.path }
 
 // AcquireLock locks a database for the life of the process. The lock file, which has the name of the
 // database and the suffix .lock, stays when the process ends: only the system's lock on it counts. It
-// returns ErrLocked, with the id of the other process, if the file is already served, and ErrGone if
-// there was a database before.
+// returns ErrLocked, with the id of the other process, if the file is already served, ErrLinked if
+// the file has several names, and ErrGone if there was a database before.
 func AcquireLock(path string) (*Lock, error) {
 	path = FileOf(path)
 	if trace := traceOf(path); trace != "" && !Exists(path) {
 		return nil, fmt.Errorf("%w, though %s shows that there was one: mount its disk, or restore a backup; to begin anew, delete that file", ErrGone, trace)
+	}
+	if err := checkLinks(path); err != nil {
+		return nil, err
 	}
 	return AcquireRestoreLock(path)
 }

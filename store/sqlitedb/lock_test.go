@@ -129,3 +129,38 @@ func TestLock_StaysOnceKept(t *testing.T) {
 		t.Errorf("begun anew: %v", err)
 	}
 }
+
+func TestAbuse20_RejectsAFileWithSeveralNames(t *testing.T) {
+	d := newDB(t)
+	path, other := d.path, filepath.Join(t.TempDir(), "other.db")
+	if err := os.Link(path, other); err != nil {
+		t.Skip("hard links cannot be made here:", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || linkCount(info) < 2 {
+		t.Skip("the names of a file are not counted here")
+	}
+	for _, name := range []string{path, other} {
+		_, lockErr := AcquireLock(name)
+		_, openErr := Open(t.Context(), testOptions(name))
+		o := testOptions(name)
+		o.Beside = true
+		_, besideErr := Open(t.Context(), o)
+		_, backupErr := Backup(t.Context(), name, filepath.Join(t.TempDir(), "copy.db"), testFormat)
+		for what, err := range map[string]error{"lock": lockErr, "open": openErr, "open beside a server": besideErr, "backup": backupErr} {
+			if !errors.Is(err, ErrLinked) || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s of %s: %v", what, filepath.Base(name), err)
+			}
+		}
+	}
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := AcquireLock(path)
+	if err != nil {
+		t.Fatalf("once the other name is gone: %v", err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+}

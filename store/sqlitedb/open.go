@@ -133,6 +133,9 @@ func (db *DB) checkPlace(ctx context.Context) error {
 	if !Exists(o.Path) {
 		return nil
 	}
+	if err := checkLinks(o.Path); err != nil {
+		return err
+	}
 	// SQLite would open a file that it may not write for reading only.
 	if err := errors.Join(MayWrite(o.Path), MayWrite(folder)); err != nil {
 		return permissionError(err)

@@ -26,6 +26,7 @@ import (
 type Options struct {
 	sqlitedb.Options // without Format, Hooks and Probe, which Open sets
 
+	Secret     []byte          // the key of CodeHash; that of Pseudonym if empty
 	Random     io.Reader       // the source of ids and secrets; crypto/rand if nil
 	Migrations fs.FS           // instead of those of package schema, for tests
 	Refresh    func(*Tx) error // rebuilds the derived data of all that a transaction touched

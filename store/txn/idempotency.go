@@ -21,12 +21,16 @@ func (t *Tx) Replay(caller int64, key domain.IdempotencyKey, response any) (agen
 		Response    *string     `db:"answer"`
 		CreatedAt   domain.Time `db:"created_at"`
 	}
-	found, err := t.Find(&row, `SELECT body_hash, agent_id, answer, created_at FROM idempotency WHERE key_hash = ?`, key.Hash(caller))
+	hash, err := t.keyHash(caller, key)
+	if err != nil {
+		return 0, false, err
+	}
+	found, err := t.Find(&row, `SELECT body_hash, agent_id, answer, created_at FROM idempotency WHERE key_hash = ?`, hash)
 	if err != nil || !found {
 		return 0, false, err
 	}
 	if row.CreatedAt.Add(domain.IdempotencyRetention) <= t.Now {
-		return 0, false, t.Exec(`DELETE FROM idempotency WHERE key_hash = ?`, key.Hash(caller))
+		return 0, false, t.Exec(`DELETE FROM idempotency WHERE key_hash = ?`, hash)
 	}
 	if string(row.RequestHash) != string(key.RequestHash()) {
 		return 0, false, domain.NewError(domain.CodeIdempotencyConflict)
@@ -50,9 +54,24 @@ func (t *Tx) StoreResponse(caller int64, key domain.IdempotencyKey, agentID int6
 	if err != nil {
 		return fmt.Errorf("encode the response: %w", err)
 	}
+	hash, err := t.keyHash(caller, key)
+	if err != nil {
+		return err
+	}
 	return t.Exec(`
 		INSERT INTO idempotency (key_hash, body_hash, agent_id, subject, answer, created_at)
-		VALUES (?, ?, ?, ?, ?, ?)`, key.Hash(caller), key.RequestHash(), agentID, subject, string(b), t.Now)
+		VALUES (?, ?, ?, ?, ?, ?)`, hash, key.RequestHash(), agentID, subject, string(b), t.Now)
+}
+
+// keyHash returns the hash under which a response is stored. Its scope is the caller, or without an
+// API key the network of the client: a key that another one chose as well is not the same.
+func (t *Tx) keyHash(caller int64, key domain.IdempotencyKey) ([]byte, error) {
+	network, known := key.Network()
+	if !known {
+		return key.Hash(caller, nil), nil
+	}
+	hash, err := t.Pseudonym("network\x00" + network.String())
+	return key.Hash(caller, hash), err
 }
 
 // EraseResponses erases the stored responses whose subject is selected by a query with one

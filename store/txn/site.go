@@ -15,18 +15,30 @@ import (
 const (
 	secretName = "secret"    // the key of Pseudonym
 	ErasedAt   = "erased_at" // the time of the first erasure since the last compaction
+
+	UntrustedProxyAt = "untrusted_proxy_at" // when a request last came through a proxy that is not trusted
 )
 
 // Pseudonym returns a keyed hash of a value that must not be stored itself. The key never
 // leaves the database.
 func (t *Tx) Pseudonym(value string) ([]byte, error) {
 	secret, err := t.secret()
-	if err != nil {
-		return nil, err
+	return keyedHash(secret, value), err
+}
+
+// CodeHash returns the keyed hash of a code by which the database knows it, from its hash. The key is
+// Options.Secret, without which a stolen database does not tell the code, or else that of Pseudonym.
+func (t *Tx) CodeHash(hash []byte) ([]byte, error) {
+	if len(t.codeKey) > 0 {
+		return keyedHash(t.codeKey, string(hash)), nil
 	}
-	mac := hmac.New(sha256.New, secret)
+	return t.Pseudonym("code\x00" + string(hash))
+}
+
+func keyedHash(key []byte, value string) []byte {
+	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(value))
-	return mac.Sum(nil), nil
+	return mac.Sum(nil)
 }
 
 // secret returns the key of Pseudonym, which is created when it is first needed.

@@ -1,6 +1,8 @@
 package txn
 
 import (
+	"net/netip"
+
 	"github.com/go-json-experiment/json"
 
 	"callbook/store/domain"
@@ -33,6 +35,41 @@ func (t *Tx) Spend(agentID int64, action domain.QuotaAction, limit int) error {
 		return &domain.Error{Code: domain.CodeRateLimited, Topic: string(action), Limit: limit, RetryAt: times[limit-1].Add(domain.Day).Time()}
 	}
 	return t.CountUsage(agentID, action)
+}
+
+// SpendNetwork counts one action of a client in each of its networks. It returns rate_limited if
+// one of them has used up the day's limit; 0 is no limit.
+func (t *Tx) SpendNetwork(from netip.Addr, action domain.QuotaAction, limit int) error {
+	if limit == 0 {
+		return nil
+	}
+	for _, network := range domain.Networks(from) {
+		hash, err := t.Pseudonym("network\x00" + network.String())
+		if err != nil {
+			return err
+		}
+		var oldest domain.Time
+		reached, err := t.Find(&oldest, `
+			SELECT at FROM network_usage
+			WHERE network = ?1 AND act = ?2 AND at > ?3
+				AND number = (SELECT MAX(number) FROM network_usage WHERE network = ?1 AND act = ?2) + 1 - ?4`,
+			hash, action, t.Now.Add(-domain.Day), limit)
+		if err != nil {
+			return err
+		}
+		if reached {
+			return &domain.Error{
+				Code: domain.CodeRateLimited, Topic: string(action) + "_network", Limit: limit, RetryAt: oldest.Add(domain.Day).Time(),
+			}
+		}
+		err = t.Exec(`
+			INSERT INTO network_usage (network, act, number, at)
+			SELECT ?1, ?2, COALESCE(MAX(number), 0) + 1, ?3 FROM network_usage WHERE network = ?1 AND act = ?2`, hash, action, t.Now)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Usage returns the times of an agent's actions in the last day, newest first, at most limit.

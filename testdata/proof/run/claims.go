@@ -142,6 +142,12 @@ var claims = []claim{
 		tests: in("./store", "TestOutbox_TenThousandAgentsWithOneMailbox"),
 	},
 	{
+		name: "greed", what: "What all agents that one address can register in a day add to the file on that day, in bytes, by what each of some adds",
+		shows: "{bytes a day} by {greedy agents} agents",
+		needs: []need{{"greedy agents", atLeast, 10, 50}, {"bytes a day", atMost, 200_000_000, 200_000_000}},
+		tests: in("./store", "TestAbuse10_OneGreedyNetworkAddsLittleADay"),
+	},
+	{
 		name: "memory", what: "Anonymous memory with agents in the directory, at rest and with 64 clients, in MB; what the rate limits take after so many callers, of whom they remember the newest 32,768",
 		shows: "{MB at rest} and {MB under load} with {agents} agents; {MB of limits} after {limiter keys} callers",
 		needs: []need{{"MB at rest", atMost, 40, 40}, {"MB under load", atMost, 150, 150}, {"agents", atLeast, 5000, 100_000}, {"limiter keys", atLeast, 1_000_000, 10_000_000}, {"MB of limits", atMost, 20, 20}},

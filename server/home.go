@@ -1,0 +1,50 @@
+package server
+
+import (
+	"net/http"
+
+	"callbook/server/api"
+)
+
+// Home holds the lists of the home page.
+type Home struct {
+	Notice Notice      `json:"notice"`
+	Agents []BriefItem `json:"agents"`
+	Posts  []Post      `json:"posts"`
+}
+
+// Numbers of records on the home page.
+const (
+	homeAgents = 6
+	homePosts  = 4
+)
+
+// homeOperation builds the operation behind the home page, which is not in the list: what stands
+// there is a choice of this program and not a part of the API.
+func (s *Server) homeOperation() *api.Operation {
+	op := api.Public[api.None, Home]("getHome", http.MethodGet, "/home", "The lists of the home page", limitReads, s.getHome)
+	s.engine.Prepare(op)
+	return op
+}
+
+func (s *Server) getHome(req *api.Request, _ api.None) (api.Response, error) {
+	agents, posts, err := s.store.Home(req.Context(), homeAgents, homePosts)
+	if err != nil {
+		return api.Response{}, err
+	}
+	b := newListBody(req, "agents", 0)
+	for i, d := range agents {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendBriefItem(b, d, "")
+	}
+	b = append(b, `],"posts":[`...)
+	for i, d := range posts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendPost(b, d)
+	}
+	return api.Response{Body: append(b, "]}"...), Tags: append(cacheTags(agentsData), cacheTags(postsData)...)}, nil
+}

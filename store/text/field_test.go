@@ -55,6 +55,25 @@ func TestReservedHandle(t *testing.T) {
 	}
 }
 
+func TestAbuse08_GmailAddressHasOneSpelling(t *testing.T) {
+	for spelling, want := range map[string]string{
+		"mei.lin@gmail.com":           "meilin@gmail.com",
+		"M.e.i.Lin+bots@Gmail.com":    "meilin@gmail.com",
+		"mei.lin@googlemail.com":      "meilin@gmail.com",
+		"mei.lin@mail.gmail.com":      "mei.lin@mail.gmail.com",
+		"mei.lin@people.example.org":  "mei.lin@people.example.org",
+		"+mei.lin@gmail.com":          "+meilin@gmail.com",
+		"mei.lin@gmail.com.example":   "mei.lin@gmail.com.example",
+		"mei.lin@notgooglemail.com":   "mei.lin@notgooglemail.com",
+		"mei-1.lin@GOOGLEMAIL.com":    "mei-1lin@gmail.com",
+		"mei-1+a.b@people.example.cn": "mei-1@people.example.cn",
+	} {
+		if got := NormalMailbox(spelling); got != want {
+			t.Errorf("%s is %s, want %s", spelling, got, want)
+		}
+	}
+}
+
 func TestParseMailbox(t *testing.T) {
 	local64, label63 := strings.Repeat("l", 64), strings.Repeat("d", 63)
 	domain189 := label63 + "." + label63 + "." + strings.Repeat("d", 57) + ".org"

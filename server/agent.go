@@ -42,13 +42,14 @@ type Evidence struct {
 	Confirmed    int         `json:"confirmed_collaborations"`
 	NoteEN       string      `json:"confirmed_collaborations_note_en"`
 	NoteZH       string      `json:"confirmed_collaborations_note_zh"`
+	Partners     int         `json:"confirmed_partners" doc:"Different owners on the other side of the collaborations that count."`
 	LastActiveAt domain.Time `json:"last_active_at"`
 	JoinedAt     domain.Time `json:"joined_at"`
 }
 
 const (
-	evidenceNoteEN = "Counts only collaborations confirmed by both sides, between agents whose owners are different people and have each claimed them."
-	evidenceNoteZH = "仅统计双方都已确认、且双方所有者为不同的人并各自认领了智能体的合作。"
+	evidenceNoteEN = "Counts only collaborations confirmed by both sides, between agents whose owners are different people and have each claimed them; of the same two owners, one in ninety days."
+	evidenceNoteZH = "仅统计双方都已确认、且双方所有者为不同的人并各自认领了智能体的合作；同样两位所有者之间每九十天只计一次。"
 )
 
 // evidenceNotes are those two as JSON members.
@@ -236,6 +237,8 @@ func appendCard(b []byte, d domain.AgentDocument) []byte {
 	b = append(b, `,"evidence":{"confirmed_collaborations":`...)
 	b = strconv.AppendInt(b, int64(d.Confirmed), 10)
 	b = append(b, evidenceNotes...)
+	b = append(b, `,"confirmed_partners":`...)
+	b = strconv.AppendInt(b, int64(d.Partners), 10)
 	b = append(b, `,"last_active_at":`...)
 	b = d.LastActiveAt.AppendJSON(b)
 	b = append(b, `,"joined_at":`...)

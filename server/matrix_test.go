@@ -62,7 +62,7 @@ var matrixCells = []cellsOf{
 	{"deletePost createReply", "author", postStates},
 
 	{"recordCollab", "agent", "there blocking self hidden gone nobody"},
-	{"recordCollab:post", "agent", "there own hidden's absent"},
+	{"recordCollab:post", "agent", "mine partner's another's hidden's absent"},
 	{"recordCollab:request", "agent", "between others' absent"},
 	{"confirmCollab declineCollab", "partner initiator stranger", "pending confirmed declined absent"},
 }
@@ -176,12 +176,12 @@ var matrixRules = []matrixRule{
 	{"deletePost createReply", "author", "hidden's absent", "404 not_found", ""},
 
 	{"recordCollab", "agent", "there", "201 pending", "409 duplicate"},
-	{"recordCollab:post", "agent", "there own", "201 pending", "409 duplicate"},
+	{"recordCollab:post", "agent", "mine partner's", "201 pending", "409 duplicate"},
 	{"recordCollab:request", "agent", "between", "201 pending", "409 duplicate"},
 	{"recordCollab", "agent", "blocking", "403 not_accepting", ""},
 	{"recordCollab", "agent", "self", "422 validation_failed", ""},
 	{"recordCollab", "agent", "hidden gone nobody", "422 validation_failed", ""},
-	{"recordCollab:post", "agent", "hidden's absent", "422 validation_failed", ""},
+	{"recordCollab:post", "agent", "another's hidden's absent", "422 validation_failed", ""},
 	{"recordCollab:request", "agent", "others' absent", "422 validation_failed", ""},
 	{"confirmCollab declineCollab", "stranger", "*", "404 not_found", ""},
 	{"confirmCollab declineCollab", "partner initiator", "absent", "404 not_found", ""},
@@ -533,7 +533,7 @@ func (w *matrixWorld) asker(c matrixCell) string {
 func (w *matrixWorld) collabDraft(c matrixCell, call string) any {
 	draft := map[string]any{"partner": c.state, "summary": "Tide tables of Skagen"}
 	switch {
-	case call == "post" && c.state == "own":
+	case call == "post" && c.state == "mine":
 		draft["partner"], draft["post_id"] = "closed", w.id("post", c.state)
 	case call == "post":
 		draft["partner"], draft["post_id"] = "strict", w.id("post", c.state)
@@ -773,6 +773,7 @@ func (w *matrixWorld) populatePosts(s *site) {
 	w.things["post hidden's"] = s.post(w.keys["hidden"], "The hidden one's")
 	w.things["post there"] = s.post(w.keys["there"], "Another's")
 	w.things["post another's"] = w.things["post there"]
+	w.things["post mine"], w.things["post partner's"] = s.post(w.keys["level-1"], "The caller's"), s.post(w.keys["strict"], "The partner's")
 	menu := `{"offerings":[{"title":"Charts","deliverable":"A chart","mode":"free"}]}`
 	w.things["offering another's"] = s.send("PUT", "/api/me/offerings", w.keys["there"], menu).status(200).text("offerings", 0, "id")
 }

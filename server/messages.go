@@ -66,7 +66,7 @@ var detailTexts = map[domain.FieldCode]map[string]api.Text{
 	domain.FaultUnknownID: {
 		"theirs":   {EN: "is not the id of an entry of this agent's menu; see offerings in GET /api/agents/{handle}", ZH: "不是对方菜单条目的 id；见 GET /api/agents/{handle} 的 offerings"},
 		"partner":  {EN: "is not the handle of an agent here; see GET /api/agents", ZH: "不是本站智能体的 handle；见 GET /api/agents"},
-		"post":     {EN: "is not the id of a call; see GET /api/posts, or leave it out", ZH: "不是呼叫的 id；见 GET /api/posts，或不要填写"},
+		"post":     {EN: "is not the id of a call of yours or of the partner; see GET /api/posts?author=, or leave it out", ZH: "不是你或该伙伴发布的呼叫的 id；见 GET /api/posts?author=，或不要填写"},
 		"request":  {EN: "is not the id of a contact request between you and the partner; see GET /api/me/requests, or leave it out", ZH: "不是你与该伙伴之间联络请求的 id；见 GET /api/me/requests，或不要填写"},
 		"offering": {EN: "is not the id of an offering in your present menu; leave it out to add a new one", ZH: "不是你现有菜单中的 id；新增条目请不要填写 id"},
 	},

@@ -43,7 +43,7 @@ const newWindow = 30 * domain.Day
 func (s *Store) Card(ctx context.Context, handle string) (domain.AgentDocument, error) {
 	d := domain.AgentDocument{Handle: handle}
 	err := txn.OrNotFound(s.db.Get(ctx, &d, `
-		SELECT agent_id, level, confirmed, email, created_at, last_active_at, profile, recent_posts
+		SELECT agent_id, level, confirmed, confirmed_partners, email, created_at, last_active_at, profile, recent_posts
 		FROM agent_documents
 		WHERE handle = ?`, handle))
 	return d, err

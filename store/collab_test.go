@@ -176,7 +176,11 @@ func TestRecordCollab_Errors(t *testing.T) {
 			s.change([]domain.Caller{b}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, b.ID)
 		}, "validation_failed [{partner unknown_id partner}]"},
 		"an unknown call":    {func(_ *testStore, _, _ domain.Caller, d *domain.CollabDraft) { d.PostID = "pst_unknown" }, "validation_failed [{post_id unknown_id post}]"},
-		"a call":             {func(s *testStore, _, b domain.Caller, d *domain.CollabDraft) { s.post(b); d.PostID = s.firstPost() }, ""},
+		"the partner's call": {func(s *testStore, _, b domain.Caller, d *domain.CollabDraft) { d.PostID = s.post(b).ID }, ""},
+		"one's own call":     {func(s *testStore, a, _ domain.Caller, d *domain.CollabDraft) { d.PostID = s.post(a).ID }, ""},
+		"another's call": {func(s *testStore, _, _ domain.Caller, d *domain.CollabDraft) {
+			d.PostID = s.post(s.verified("other")).ID
+		}, "validation_failed [{post_id unknown_id post}]"},
 		"an unknown request": {func(_ *testStore, _, _ domain.Caller, d *domain.CollabDraft) { d.RequestID = "req_unknown" }, "validation_failed [{request_id unknown_id request}]"},
 		"both unknown": {func(_ *testStore, _, _ domain.Caller, d *domain.CollabDraft) { d.PostID, d.RequestID = "x", "x" },
 			"validation_failed [{post_id unknown_id post} {request_id unknown_id request}]"},
@@ -419,6 +423,7 @@ func TestCollab_CountsAsEvidence(t *testing.T) {
 	s := newStore(t, noCaps, func(o *Options) { o.OwnerAgents = new(int) })
 	for i, one := range owners {
 		for j, other := range owners {
+			s.clock.Advance(domain.EvidenceWindow) // of the same two owners, another counts
 			a, b := s.verified(fmt.Sprintf("agent-%d-%d", i, j)), s.verified(fmt.Sprintf("partner-%d-%d", i, j))
 			collab := s.record(a, b)
 			for c, address := range map[domain.Caller]string{a: one, b: other} {
@@ -441,4 +446,85 @@ func TestCollab_CountsAsEvidence(t *testing.T) {
 			}
 		}
 	}
+}
+
+// agreed records a collaboration and has the partner confirm it.
+func (s *testStore) agreed(initiator, partner domain.Caller) domain.Collab {
+	s.Helper()
+	collab, err := s.ConfirmCollab(context.Background(), partner, s.record(initiator, partner).ID)
+	s.ok(err)
+	return collab
+}
+
+// wantEvidence compares the collaborations that count on a card and the owners on their other side.
+func (s *testStore) wantEvidence(what string, c domain.Caller, confirmed, partners int) {
+	s.Helper()
+	card, err := s.Card(context.Background(), c.Handle)
+	s.ok(err)
+	if card.Confirmed != confirmed || card.Partners != partners {
+		s.Errorf("%s: %d collaborations of %s count, with %d owners, want %d and %d",
+			what, card.Confirmed, c.Handle, card.Partners, confirmed, partners)
+	}
+}
+
+func TestAbuse08_TwoOwnersCountOnceInNinetyDays(t *testing.T) {
+	s := newStore(t, noCaps)
+	var hers, his []domain.Caller
+	for i := range 3 {
+		hers, his = append(hers, s.verified(fmt.Sprintf("hers-%d", i))), append(his, s.verified(fmt.Sprintf("his-%d", i)))
+		s.owned(hers[i], mei)
+		s.owned(his[i], ada)
+	}
+	count := func(a, b domain.Caller) (n int) {
+		if s.agreed(a, b).CountsAsEvidence {
+			n++
+		}
+		return n
+	}
+	n := 0
+	for _, one := range hers {
+		for _, other := range his {
+			n += count(one, other) + count(other, one)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d of 18 collaborations count, want 1", n)
+	}
+	s.wantEvidence("the first", hers[0], 1, 1)
+	s.wantEvidence("the others", hers[1], 0, 0)
+	s.clock.Advance(domain.EvidenceWindow - time.Millisecond)
+	if count(hers[0], his[0]) != 0 {
+		t.Error("one counts before 90 days are over")
+	}
+	s.clock.Advance(time.Millisecond)
+	if count(his[0], hers[0]) != 1 {
+		t.Error("none counts after 90 days")
+	}
+	s.wantEvidence("after 90 days", hers[0], 2, 1)
+	third := s.verified("third")
+	s.owned(third, "third@people.example.org")
+	s.agreed(hers[0], third)
+	s.wantEvidence("with another owner", hers[0], 3, 2)
+	s.checkDerived("all of it")
+}
+
+func TestAbuse08_EvidenceFollowsTheClaims(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t, noCaps)
+	a1, a2, b := s.verified("agent-a1"), s.verified("agent-a2"), s.verified("agent-b")
+	s.agreed(a1, b)
+	s.clock.Advance(time.Hour)
+	s.agreed(a2, b)
+	token := s.owned(a2, mei)
+	s.owned(b, ada)
+	s.wantEvidence("one is claimed", b, 1, 1)
+	s.owned(a1, mei)
+	s.wantEvidence("an earlier one comes in", a1, 1, 1)
+	s.wantEvidence("the later one", a2, 0, 0)
+	s.wantEvidence("still one", b, 1, 1)
+	s.ok(s.DeleteAgent(ctx, a1))
+	s.wantEvidence("the earlier one has gone", a2, 1, 1)
+	s.pressed(token, domain.OwnerWithdraw)
+	s.wantEvidence("nobody claims it", b, 0, 0)
+	s.checkDerived("all claims")
 }

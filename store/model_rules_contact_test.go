@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -199,19 +200,36 @@ func (c *modelCollab) other(a *modelAgent) *modelAgent {
 	return c.initiator
 }
 
-// counts is the one rule of what is evidence.
-func (c *modelCollab) counts() bool {
-	return c.status == domain.CollabConfirmed && c.initiator.claimed != nil && c.partner.claimed != nil &&
-		c.initiator.person != c.partner.person
+// counting are the collaborations that are evidence: of each pair of owners the first, and then the
+// next one after 90 days.
+func (m *model) counting() []*modelCollab {
+	confirmed := slices.DeleteFunc(slices.Clone(m.collabs), func(c *modelCollab) bool {
+		return c.status != domain.CollabConfirmed || c.initiator.claimed == nil || c.partner.claimed == nil ||
+			c.initiator.person == c.partner.person
+	})
+	slices.SortStableFunc(confirmed, func(a, b *modelCollab) int { return cmp.Compare(*a.decided, *b.decided) })
+	last := map[[2]string]domain.Time{}
+	return slices.DeleteFunc(confirmed, func(c *modelCollab) bool {
+		one, other := c.initiator.person, c.partner.person
+		pair := [2]string{min(one, other), max(one, other)}
+		if before, found := last[pair]; found && *c.decided < before.Add(90*24*time.Hour) {
+			return true
+		}
+		last[pair] = *c.decided
+		return false
+	})
 }
 
-func (m *model) evidence(a *modelAgent) (n int) {
-	for _, c := range m.collabs {
-		if c.has(a) && c.counts() {
+// evidence is how many collaborations of an agent count, and with how many owners.
+func (m *model) evidence(a *modelAgent) (n, partners int) {
+	owners := map[string]bool{}
+	for _, c := range m.counting() {
+		if c.has(a) {
 			n++
+			owners[c.other(a).person] = true
 		}
 	}
-	return n
+	return n, len(owners)
 }
 
 func (m *model) record(a, partner *modelAgent, draft domain.CollabDraft) (*modelCollab, verdict) {

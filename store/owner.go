@@ -308,7 +308,7 @@ func (t *tx) confirmClaim(claim *claimRow, agent *document.AgentRow) error {
 		return fmt.Errorf("confirm the owner claim: %w", err)
 	}
 	t.TouchAgent(agent.ID)
-	return document.RebuildPartners(t.Tx, agent.ID)
+	return document.RebuildEvidence(t.Tx, agent.ID)
 }
 
 // rejectClaim deletes a claim that the person does not know of, and reports it to the operator.

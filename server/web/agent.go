@@ -80,6 +80,7 @@ type agentPage struct {
 	} `json:"agent"`
 	Evidence struct {
 		Confirmed int    `json:"confirmed_collaborations"`
+		Partners  int    `json:"confirmed_partners"`
 		NoteEN    string `json:"confirmed_collaborations_note_en"`
 		NoteZH    string `json:"confirmed_collaborations_note_zh"`
 	} `json:"evidence"`

@@ -20,7 +20,7 @@ import (
 
 // format must be raised whenever a document or a search row is built in another way, or words
 // are folded so. The next start then rebuilds all of them.
-const format = "7"
+const format = "8"
 
 // Refresh rebuilds the derived data of everything that a transaction touched.
 func Refresh(t *txn.Tx) error {
@@ -71,6 +71,9 @@ func rebuildAll(t *txn.Tx, progress func(done, agents int64)) error {
 		if err := t.Exec(query); err != nil {
 			return err
 		}
+	}
+	if err := rebuildAllEvidence(t); err != nil {
+		return err
 	}
 	var agents []int64
 	if err := t.Select(&agents, `SELECT id FROM agents ORDER BY id`); err != nil {

@@ -112,7 +112,8 @@ type AgentDocument struct {
 	Handle       string   `db:"handle" json:"handle"`
 	Level        int      `db:"level" json:"level"`
 	Confirmed    int      `db:"confirmed" json:"confirmed"`
-	Email        *string  `db:"email" json:"email"` // only where the agent made it public
+	Partners     int      `db:"confirmed_partners" json:"partners"` // owners on the other side of the confirmed
+	Email        *string  `db:"email" json:"email"`                 // only where the agent made it public
 	Profile      string   `db:"profile" json:"profile"`
 	Brief        string   `db:"brief" json:"brief"`
 	RecentPosts  string   `db:"recent_posts" json:"recent_posts"`

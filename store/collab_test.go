@@ -528,3 +528,30 @@ func TestAbuse08_EvidenceFollowsTheClaims(t *testing.T) {
 	s.wantEvidence("nobody claims it", b, 0, 0)
 	s.checkDerived("all claims")
 }
+
+// TestAbuse08_FormerSpellingsAreAdopted: an owner whose agents were claimed by an older program, which
+// took the spellings of a Gmail address for different people.
+func TestAbuse08_FormerSpellingsAreAdopted(t *testing.T) {
+	s := newStore(t, noCaps)
+	a, b := s.verified("agent-a"), s.verified("agent-b")
+	s.owned(a, "meilin@gmail.com")
+	s.owned(b, ada)
+	s.agreed(a, b)
+	s.ok(s.write(context.Background(), func(t *tx) error {
+		former, err := t.Pseudonym("owner\x00mei.lin@gmail.com")
+		if err == nil {
+			err = t.Exec(`UPDATE agents SET claimed_by = ? WHERE id = ?`, former, b.ID)
+		}
+		if err == nil {
+			err = t.Exec(`UPDATE owner_claims SET owner = ? WHERE agent_id = ?`, former, b.ID)
+		}
+		return err
+	}))
+	_, err := s.ClaimOwner(context.Background(), b, ada)
+	wantOutcome(t, "another owner", err, "already_claimed")
+	s.wantEvidence("by two spellings", a, 1, 1)
+	_, err = s.ClaimOwner(context.Background(), b, "mei.lin@gmail.com")
+	wantOutcome(t, "the owner", err, "")
+	s.wantEvidence("by one spelling", a, 0, 0)
+	s.checkDerived("the adoption")
+}

@@ -43,6 +43,9 @@ type Evidence struct {
 	NoteEN       string      `json:"confirmed_collaborations_note_en"`
 	NoteZH       string      `json:"confirmed_collaborations_note_zh"`
 	Partners     int         `json:"confirmed_partners" doc:"Different owners on the other side of the collaborations that count."`
+	Received     int         `json:"requests_received" doc:"Contact requests of the last 180 days, without withdrawn ones."`
+	Answered     int         `json:"requests_answered" doc:"Those that were accepted or declined."`
+	MedianHours  *float64    `json:"median_answer_hours" doc:"Between request and answer; null under 3 answers."`
 	LastActiveAt domain.Time `json:"last_active_at"`
 	JoinedAt     domain.Time `json:"joined_at"`
 }
@@ -239,6 +242,11 @@ func appendCard(b []byte, d domain.AgentDocument) []byte {
 	b = append(b, evidenceNotes...)
 	b = append(b, `,"confirmed_partners":`...)
 	b = strconv.AppendInt(b, int64(d.Partners), 10)
+	b = append(b, `,"requests_received":`...)
+	b = strconv.AppendInt(b, int64(d.Requests.Received), 10)
+	b = append(b, `,"requests_answered":`...)
+	b = strconv.AppendInt(b, int64(d.Requests.Answered), 10)
+	b = append(append(b, `,"median_answer_hours":`...), api.Marshal(d.Requests.MedianHours)...)
 	b = append(b, `,"last_active_at":`...)
 	b = d.LastActiveAt.AppendJSON(b)
 	b = append(b, `,"joined_at":`...)
@@ -276,12 +284,13 @@ type handlePath struct {
 }
 
 func (s *Server) getAgent(req *api.Request, in handlePath) (api.Response, error) {
+	today := s.store.Now()
 	d, err := s.store.Card(req.Context(), in.Handle)
 	if err != nil {
 		return api.Response{}, err
 	}
 	b := appendCard(newBody(cardSize(d)), d)
-	return api.Response{Body: append(b, '}'), Tags: cardTags(d.ID)}, nil
+	return api.Response{Body: append(b, '}'), Tags: cardTags(d.ID), Expires: domain.NextDay(today)}, nil
 }
 
 type registerInput struct {

@@ -134,6 +134,7 @@ func (r *modelRun) card(a *modelAgent, got domain.AgentDocument) domain.AgentDoc
 	want := got
 	want.ID, want.Handle, want.Level, want.CreatedAt = a.ID, a.Handle, a.level(), a.created
 	want.Confirmed, want.Partners = r.m.evidence(a)
+	want.Requests = r.m.facts(a)
 	want.Email = nil
 	if a.public {
 		want.Email = &a.mailbox

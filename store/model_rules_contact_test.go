@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -99,6 +100,27 @@ func (m *model) received(a *modelAgent) []domain.Time {
 	}
 	slices.Sort(times)
 	return times
+}
+
+// facts are what the card says of the requests that an agent got on 180 days and today.
+func (m *model) facts(a *modelAgent) (f domain.RequestFacts) {
+	today := m.now.Time().Truncate(24 * time.Hour)
+	var hours []float64
+	for _, q := range m.requests {
+		if q.to != a || q.status == domain.RequestWithdrawn || q.created.Time().Before(today.Add(-180*24*time.Hour)) {
+			continue
+		}
+		f.Received++
+		if q.status == domain.RequestAccepted || q.status == domain.RequestDeclined {
+			f.Answered++
+			hours = append(hours, q.decided.Time().Sub(q.created.Time()).Hours())
+		}
+	}
+	if n := len(hours); n >= 3 {
+		slices.Sort(hours)
+		f.MedianHours = new(math.Round((hours[(n-1)/2]+hours[n/2])*5) / 10)
+	}
+	return f
 }
 
 func (q *modelRequest) isOpen() bool {

@@ -212,6 +212,7 @@ func (t *tx) insertRequest(sender, recipient *document.AgentRow, d domain.Contac
 	if err != nil {
 		return domain.ContactRequest{}, fmt.Errorf("insert the request: %w", err)
 	}
+	t.TouchFacts(recipient.ID)
 	if err := t.InsertEvent(recipient.ID, "request.received", domain.EventSubject{ID: &id, Handle: sender.Handle}); err != nil {
 		return domain.ContactRequest{}, err
 	}
@@ -372,6 +373,7 @@ func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason strin
 	if err != nil {
 		return fmt.Errorf("%s a request: %w", act, err)
 	}
+	t.TouchFacts(row.ToID)
 	if move.To == domain.RequestAccepted {
 		if err := t.exchangeMailboxes(row.ID); err != nil {
 			return err

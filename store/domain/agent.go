@@ -108,20 +108,21 @@ type RecentPost struct {
 
 // AgentDocument is the public view of an agent, as pieces of JSON that responses are made of.
 type AgentDocument struct {
-	ID           int64    `db:"agent_id" json:"id"`
-	Handle       string   `db:"handle" json:"handle"`
-	Level        int      `db:"level" json:"level"`
-	Confirmed    int      `db:"confirmed" json:"confirmed"`
-	Partners     int      `db:"confirmed_partners" json:"partners"` // owners on the other side of the confirmed
-	Email        *string  `db:"email" json:"email"`                 // only where the agent made it public
-	Profile      string   `db:"profile" json:"profile"`
-	Brief        string   `db:"brief" json:"brief"`
-	RecentPosts  string   `db:"recent_posts" json:"recent_posts"`
-	Menu         string   `db:"menu" json:"-"`
-	MenuWords    string   `db:"menu_words" json:"-"`
-	CreatedAt    Time     `db:"created_at" json:"created_at"`
-	LastActiveAt Time     `db:"last_active_at" json:"last_active_at"`
-	Matched      []string `db:"-" json:"-"` // with a search: the menu entries that matched, as JSON
+	ID           int64        `db:"agent_id" json:"id"`
+	Handle       string       `db:"handle" json:"handle"`
+	Level        int          `db:"level" json:"level"`
+	Confirmed    int          `db:"confirmed" json:"confirmed"`
+	Partners     int          `db:"confirmed_partners" json:"partners"` // owners on the other side of the confirmed
+	Email        *string      `db:"email" json:"email"`                 // only where the agent made it public
+	Profile      string       `db:"profile" json:"profile"`
+	Brief        string       `db:"brief" json:"brief"`
+	RecentPosts  string       `db:"recent_posts" json:"recent_posts"`
+	Menu         string       `db:"menu" json:"-"`
+	MenuWords    string       `db:"menu_words" json:"-"`
+	CreatedAt    Time         `db:"created_at" json:"created_at"`
+	LastActiveAt Time         `db:"last_active_at" json:"last_active_at"`
+	Requests     RequestFacts `db:"-" json:"-"` // on a card
+	Matched      []string     `db:"-" json:"-"` // with a search: the menu entries that matched, as JSON
 }
 
 // Position returns the number that orders the agents of a list, the newest highest.

@@ -118,7 +118,8 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 		"": {EN: "You cannot ask yourself for contact. Choose another agent.", ZH: "不能向自己发送联络请求。请选择其他智能体。"},
 	}},
 	domain.CodeWeeklyCapReached: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
-		"": {EN: "This agent has received %d contact requests in 7 days, its weekly_cap. Wait until retry_at.", ZH: "对方 7 天内收到的联络请求已达上限 %d 个（weekly_cap）。请等到 retry_at。"},
+		"":        {EN: "This agent has received %d contact requests in 7 days, its weekly_cap. Wait until retry_at.", ZH: "对方 7 天内收到的联络请求已达上限 %d 个（weekly_cap）。请等到 retry_at。"},
+		"reserve": {EN: "This agent has received %d contact requests or more in 7 days, and keeps the rest of its weekly_cap for senders of level 2. Wait until retry_at, or have your owner claim you: POST /api/me/owner-claim.", ZH: "对方 7 天内收到的联络请求已达 %d 个，weekly_cap 的剩余部分留给 2 级发送方。请等到 retry_at，或请所有者认领你：POST /api/me/owner-claim。"},
 	}},
 	domain.CodeSenderLimitReached: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
 		"request": {EN: "You have sent %d contact requests in 24 hours, the limit (withdrawn ones count). Wait until retry_at.", ZH: "你 24 小时内发送的联络请求已达上限 %d 个（已撤回的也算）。请等到 retry_at。"},

@@ -67,7 +67,11 @@ func (m *model) admits(from, to *modelAgent, offering string) verdict {
 	if retry, met := m.limitMet(m.daily(from), 24*time.Hour, from.sent); met {
 		return verdict{code: domain.CodeSenderLimitReached, retry: retry}
 	}
-	if retry, met := m.limitMet(p.WeeklyCap, 7*24*time.Hour, m.received(to)); met {
+	weekly := p.WeeklyCap
+	if from.level() < 2 && weekly >= 2 {
+		weekly -= max(1, weekly/5)
+	}
+	if retry, met := m.limitMet(weekly, 7*24*time.Hour, m.received(to)); met {
 		return verdict{code: domain.CodeWeeklyCapReached, retry: retry}
 	}
 	return granted
@@ -82,13 +86,13 @@ func (m *model) daily(a *modelAgent) int {
 }
 
 // received are the times, in order, of what counts against an agent's weekly cap:
-// what one sender withdrew counts as one, the last of them.
+// what one sender withdrew counts as one, the last of them, and what was reported as none.
 func (m *model) received(a *modelAgent) []domain.Time {
 	var times []domain.Time
 	withdrawn := map[*modelAgent]domain.Time{}
 	for _, q := range m.requests {
 		switch {
-		case q.to != a || q.created.Add(7*24*time.Hour) <= m.now:
+		case q.reported, q.to != a || q.created.Add(7*24*time.Hour) <= m.now:
 		case q.status == domain.RequestWithdrawn:
 			withdrawn[q.from] = q.created
 		default:
@@ -194,7 +198,7 @@ func (m *model) actOn(q *modelRequest, a *modelAgent, act, reason string) verdic
 	case act == "refuse" && q.status == domain.RequestAwaiting:
 		return m.move(q, domain.RequestDeclined, q.from, q.to)
 	case act == "report":
-		a.blocks[q.from] = true
+		a.blocks[q.from], q.reported = true, true
 		if q.isOpen() {
 			m.move(q, domain.RequestDeclined, q.from)
 		}

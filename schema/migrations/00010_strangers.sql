@@ -8,5 +8,8 @@ ALTER TABLE collabs ADD COLUMN
 CREATE INDEX collabs_counting_initiator ON collabs (initiator_id) WHERE counts;
 CREATE INDEX collabs_counting_partner ON collabs (partner_id) WHERE counts;
 
+-- By what is reported, for the reports that a weekly cap leaves out.
+CREATE INDEX reports_subject ON reports (about, subject, reporter_id);
+
 ALTER TABLE agent_documents ADD COLUMN
     confirmed_partners INTEGER NOT NULL DEFAULT 0 CHECK (confirmed_partners >= 0); -- owners on the other side of collaborations that count

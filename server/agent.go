@@ -293,6 +293,16 @@ func (s *Server) getAgent(req *api.Request, in handlePath) (api.Response, error)
 	return api.Response{Body: append(b, '}'), Tags: cardTags(d.ID), Expires: domain.NextDay(today)}, nil
 }
 
+type reportAgentInput struct {
+	Handle string `path:"handle" doc:"The agent's handle." example:"harbour-pilot"`
+	Body   domain.ReportDraft
+}
+
+func (s *Server) reportAgent(req *api.Request, in reportAgentInput) (api.Response, error) {
+	err := s.store.ReportAgent(req.Context(), in.Handle, req.Client.Network.String(), in.Body)
+	return s.received("agent", in.Handle, err)
+}
+
 type registerInput struct {
 	Body registration
 }

@@ -101,6 +101,8 @@ var edgeRows = []edgeRow{
 
 	{"createReply", "body", required(linesOf(1, 2000, nil))},
 	{"reportPost", "reason", textOf(0, 300)},
+	{"reportReply", "reason", textOf(0, 300)},
+	{"reportAgent", "reason", textOf(0, 300)},
 
 	{"sendRequest", "purpose", required(textOf(1, 200))},
 	{"sendRequest", "deliverable", required(textOf(1, 120))},

@@ -9,6 +9,7 @@ import (
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/text"
 )
 
 // AgentCard is the response of GET /api/agents/{handle}. The types of responses only describe
@@ -315,6 +316,11 @@ type registration struct {
 func (registration) Check(body map[string]any, c *api.Checker) {
 	if blank(body["description_en"]) && blank(body["description_zh"]) {
 		c.Fault("description_en", domain.FaultRequired, "description")
+	}
+	name, _ := body["name"].(string)
+	handle, _ := body["handle"].(string)
+	if fault := text.CheckName(name); fault != "" && !blank(name) && !text.ReservedHandle(handle) {
+		c.Fault("name", domain.FaultBadValue, "name_"+string(fault))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/mail"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -24,26 +23,9 @@ const (
 	handleBytes      = "abcdefghijklmnopqrstuvwxyz0123456789-"
 )
 
-// reservedHandles could be mistaken for the service, its operator or everybody. They are sorted and have
-// no hyphens: see ReservedHandle.
-var reservedHandles = []string{
-	"about", "abuse", "admin", "administrator", "agents", "anonymous", "api", "billing",
-	"callbook", "calls", "everyone", "help", "hostmaster", "info", "login", "mail",
-	"mailerdaemon", "mcp", "moderator", "new", "nobody", "noreply", "null", "official",
-	"openapi", "operator", "owner", "postmaster", "root", "security", "skill", "staff",
-	"status", "support", "sysadmin", "system", "undefined", "verify", "webmaster", "www",
-}
-
 // ParseHandle reports whether s is a handle: ^[a-z0-9][a-z0-9-]{2,31}$.
 func ParseHandle(s string) bool {
 	return len(s) >= minHandleBytes && len(s) <= maxHandleBytes && s[0] != '-' && strings.Trim(s, handleBytes) == ""
-}
-
-// ReservedHandle reports whether a handle is reserved for the service. Hyphens do not
-// count, so that "admin-" and "call-book" are reserved as well.
-func ReservedHandle(s string) bool {
-	_, found := slices.BinarySearch(reservedHandles, strings.ReplaceAll(s, "-", ""))
-	return found
 }
 
 // ParseMailbox returns a mailbox as it is stored: the local part as written, the

@@ -1,7 +1,6 @@
 package text
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,22 +35,6 @@ func TestParseHandle(t *testing.T) {
 		if ParseHandle(s) {
 			t.Errorf("%+q accepted", s)
 		}
-	}
-}
-
-func TestReservedHandle(t *testing.T) {
-	for _, s := range append([]string{"api", "admin", "mcp", "root", "support", "system", "callbook", "call-book", "admin-", "no-reply"}, reservedHandles...) {
-		if !ReservedHandle(s) || !ParseHandle(s) {
-			t.Errorf("%q: reserved %v, a handle %v", s, ReservedHandle(s), ParseHandle(s))
-		}
-	}
-	for _, s := range []string{"apis", "admin2", "my-admin", "writer", "xiaohongshu-writer", "---"} {
-		if ReservedHandle(s) {
-			t.Errorf("%q reserved", s)
-		}
-	}
-	if !slices.IsSorted(reservedHandles) {
-		t.Error("not sorted")
 	}
 }
 

@@ -1,7 +1,7 @@
 -- +goose Up
 
 -- Which collaborations count as evidence is stored: the first of a pair of owners in 90 days. It
--- is derived data, made anew when the program starts (store/document/evidence.go).
+-- is derived data, rebuilt when the program starts (store/document/evidence.go).
 ALTER TABLE collabs ADD COLUMN
     counts INTEGER NOT NULL DEFAULT 0 CHECK (counts IN (0, 1)); -- as evidence on both cards
 

@@ -9,6 +9,7 @@ import (
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/text"
 )
 
 // AgentCard is the response of GET /api/agents/{handle}. The types of responses only describe
@@ -42,13 +43,17 @@ type Evidence struct {
 	Confirmed    int         `json:"confirmed_collaborations"`
 	NoteEN       string      `json:"confirmed_collaborations_note_en"`
 	NoteZH       string      `json:"confirmed_collaborations_note_zh"`
+	Partners     int         `json:"confirmed_partners" doc:"Different owners on the other side of the collaborations that count."`
+	Received     int         `json:"requests_received" doc:"Contact requests of the last 180 days, without withdrawn ones."`
+	Answered     int         `json:"requests_answered" doc:"Those that were accepted or declined."`
+	MedianHours  *float64    `json:"median_answer_hours" doc:"Between request and answer; null under 3 answers."`
 	LastActiveAt domain.Time `json:"last_active_at"`
 	JoinedAt     domain.Time `json:"joined_at"`
 }
 
 const (
-	evidenceNoteEN = "Counts only collaborations confirmed by both sides, between agents whose owners are different people and have each claimed them."
-	evidenceNoteZH = "仅统计双方都已确认、且双方所有者为不同的人并各自认领了智能体的合作。"
+	evidenceNoteEN = "Counts only collaborations confirmed by both sides, between agents whose owners are different people and have each claimed them; of the same two owners, one in ninety days."
+	evidenceNoteZH = "仅统计双方都已确认、且双方所有者为不同的人并各自认领了智能体的合作；同样两位所有者之间每九十天只计一次。"
 )
 
 // evidenceNotes are those two as JSON members.
@@ -236,6 +241,13 @@ func appendCard(b []byte, d domain.AgentDocument) []byte {
 	b = append(b, `,"evidence":{"confirmed_collaborations":`...)
 	b = strconv.AppendInt(b, int64(d.Confirmed), 10)
 	b = append(b, evidenceNotes...)
+	b = append(b, `,"confirmed_partners":`...)
+	b = strconv.AppendInt(b, int64(d.Partners), 10)
+	b = append(b, `,"requests_received":`...)
+	b = strconv.AppendInt(b, int64(d.Requests.Received), 10)
+	b = append(b, `,"requests_answered":`...)
+	b = strconv.AppendInt(b, int64(d.Requests.Answered), 10)
+	b = append(append(b, `,"median_answer_hours":`...), api.Marshal(d.Requests.MedianHours)...)
 	b = append(b, `,"last_active_at":`...)
 	b = d.LastActiveAt.AppendJSON(b)
 	b = append(b, `,"joined_at":`...)
@@ -273,12 +285,23 @@ type handlePath struct {
 }
 
 func (s *Server) getAgent(req *api.Request, in handlePath) (api.Response, error) {
+	today := s.store.Now()
 	d, err := s.store.Card(req.Context(), in.Handle)
 	if err != nil {
 		return api.Response{}, err
 	}
 	b := appendCard(newBody(cardSize(d)), d)
-	return api.Response{Body: append(b, '}'), Tags: cardTags(d.ID)}, nil
+	return api.Response{Body: append(b, '}'), Tags: cardTags(d.ID), Expires: domain.NextDay(today)}, nil
+}
+
+type reportAgentInput struct {
+	Handle string `path:"handle" doc:"The agent's handle." example:"harbour-pilot"`
+	Body   domain.ReportDraft
+}
+
+func (s *Server) reportAgent(req *api.Request, in reportAgentInput) (api.Response, error) {
+	err := s.store.ReportAgent(req.Context(), in.Handle, req.Client.Network.String(), in.Body)
+	return s.received("agent", in.Handle, err)
 }
 
 type registerInput struct {
@@ -293,6 +316,11 @@ type registration struct {
 func (registration) Check(body map[string]any, c *api.Checker) {
 	if blank(body["description_en"]) && blank(body["description_zh"]) {
 		c.Fault("description_en", domain.FaultRequired, "description")
+	}
+	name, _ := body["name"].(string)
+	handle, _ := body["handle"].(string)
+	if fault := text.CheckName(name); fault != "" && !blank(name) && !text.ReservedHandle(handle) {
+		c.Fault("name", domain.FaultBadValue, "name_"+string(fault))
 	}
 }
 

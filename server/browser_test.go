@@ -127,7 +127,7 @@ func (b *browser) findPages(t *testing.T) {
 	s, empty := newDevSite(t, true), newDevSite(t, false)
 	call := s.fillToTheBrim()
 	s.agent("poor-card")
-	s.send("POST", "/api/me/owner-claim", s.verified("owner-wanted"), map[string]any{"owner_email": "wanted@example.org"}).status(202)
+	s.send("POST", "/api/me/owner-claim", s.verified("person-wanted"), map[string]any{"owner_email": "wanted@example.org"}).status(202)
 	s.mail("wanted@example.org")
 	ok := func(url string) personPage { return personPage{url, 200} }
 	b.site = s
@@ -140,7 +140,7 @@ func (b *browser) findPages(t *testing.T) {
 		"card":              ok(s.url + "/agents/twinscript"), "card, poor": ok(s.url + "/agents/poor-card"), "card, full": ok(s.url + "/agents/" + full),
 		"calls": ok(s.url + "/calls"), "calls, empty": ok(empty.url + "/calls"), "call": ok(s.url + "/calls/" + s.answeredCall()), "call, full": ok(s.url + "/calls/" + call),
 		"manual": ok(s.url + "/docs"), "manual, settings": ok(s.url + "/docs/configuration"), "manual, statuses": ok(s.url + "/docs/troubleshooting"),
-		"owner, asked": ok(s.ownersPage("owner-wanted")), "owner, claimed": ok(s.ownersPage("signpost-aid")), "owner, full": ok(s.ownersPage(full)),
+		"owner, asked": ok(s.ownersPage("person-wanted")), "owner, claimed": ok(s.ownersPage("signpost-aid")), "owner, full": ok(s.ownersPage(full)),
 		"owner, gone": {s.url + "/owner/gone", 404}, "not found": {s.url + "/agents/nobody-here", 404}, "bad query": {s.url + "/agents?min_level=9", 400},
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -36,7 +37,7 @@ type edgeRow struct {
 
 var edgeRows = []edgeRow{
 	{"registerAgent", "handle", required(handleEdges)},
-	{"registerAgent", "name", required(textOf(1, 60))},
+	{"registerAgent", "name", required(nameEdges)},
 	{"registerAgent", "owner", required(textOf(1, 60))},
 	{"registerAgent", "mailbox", required(mailboxEdges)},
 	{"registerAgent", "accept_rules", required(acceptEdges)},
@@ -54,7 +55,7 @@ var edgeRows = []edgeRow{
 	// First: another mailbox or owner, as the rows after it set, ends the claim.
 	{"updateMe", "contact_policy.require_owner_receipt", booleanEdges},
 	{"updateMe", "handle", immutableEdges},
-	{"updateMe", "name", textOf(1, 60)},
+	{"updateMe", "name", nameEdges},
 	{"updateMe", "owner", textOf(1, 60)},
 	{"updateMe", "mailbox", mailboxEdges},
 	{"updateMe", "tagline", clearable(textOf(0, 80), nil)},
@@ -101,6 +102,8 @@ var edgeRows = []edgeRow{
 
 	{"createReply", "body", required(linesOf(1, 2000, nil))},
 	{"reportPost", "reason", textOf(0, 300)},
+	{"reportReply", "reason", textOf(0, 300)},
+	{"reportAgent", "reason", textOf(0, 300)},
 
 	{"sendRequest", "purpose", required(textOf(1, 200))},
 	{"sendRequest", "deliverable", required(textOf(1, 120))},
@@ -256,6 +259,15 @@ func textOf(least, most int) constraint {
 		bad("tag character", "a\U000E0041b", "forbidden_character"), bad("zero width", "a\u200bb", "forbidden_character"),
 	})}
 }
+
+// nameEdges are those of a text, but that a name has a letter or a digit, and no look-alikes.
+var nameEdges = func() constraint {
+	c := textOf(1, 60)
+	c.edges = slices.DeleteFunc(c.edges, func(e edge) bool { return strings.Contains(e.name, "four bytes") })
+	c.edges = append(c.edges, ok("letters of four bytes", strings.Repeat("𠮷", 60), strings.Repeat("𠮷", 60)),
+		bad("no letter or digit", "😀", "bad_value"), bad("two scripts", "Сallboat", "bad_value"), bad("a reserved word", "Callbook Support", "bad_value"))
+	return c
+}()
 
 func linesOf(least, most int, empty any) constraint {
 	rules, edges := lengths(least, most, empty)

@@ -30,8 +30,9 @@ func newEdgeSite(t testing.TB) *edgeSite {
 	s.menu(s.neighbour)
 	s.key = s.claimed("edges", "owner@example.org", "description_zh", "两种语言。")
 	s.menu(s.key)
+	call := s.site.post(s.key, "A call to reply to")
 	s.pathValues = map[string]string{
-		"{handle}": "edges", "/api/posts": s.site.post(s.key, "A call to reply to"),
+		"{handle}": "edges", "/api/posts": call, "/api/replies": s.reply(s.key, call),
 		"/api/requests": s.request(s.neighbour, "edges"), "/api/collabs": s.collab(s.neighbour, "edges"),
 	}
 	return s
@@ -140,6 +141,11 @@ func (s *edgeSite) prepare(row edgeRow) *trial {
 	method, path := s.address(row.op)
 	try := &trial{method: method, path: path, key: s.key, handle: "edges", body: goodBody(row.op, fresh)}
 	switch row.op {
+	case "reportAgent":
+		s.agent(fresh)
+		try.path = "/api/agents/" + fresh + "/report"
+	case "reportReply":
+		try.path = "/api/replies/" + s.reply(s.key, s.pathValues["/api/posts"]) + "/report"
 	case "reportPost":
 		try.path = "/api/posts/" + s.site.post(s.key, "To be reported") + "/report" // an address counts once for a call
 	case "sendRequest":
@@ -181,7 +187,7 @@ func (s *edgeSite) prepareCollab(row edgeRow, try *trial, fresh string) {
 	case "partner":
 		try.right = "neighbour"
 	case "post_id":
-		try.right = s.pathValues["/api/posts"]
+		try.right = s.site.post(s.neighbour, "A call of the neighbour")
 	case "request_id":
 		s.nextDay()
 		s.verify(try.key)

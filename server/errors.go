@@ -50,6 +50,7 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 	}},
 	domain.CodeForbidden: {Status: http.StatusForbidden, Texts: map[string]api.Text{
 		"":        {EN: "Only the author may do this. Use the author's key.", ZH: "只有作者可以执行此操作。请使用作者的密钥。"},
+		"reply":   {EN: "Only the author of this reply, or of the call, may delete it. Use the key of one of them.", ZH: "只有该回复的作者或所在呼叫的作者可以删除它。请使用其中一方的密钥。"},
 		"request": {EN: "Only the other party of this contact request may do this: the recipient accepts, declines and reports; the sender withdraws.", ZH: "此操作只能由该联络请求的另一方执行：接受、拒绝和举报由接收方执行，撤回由发送方执行。"},
 		"collab":  {EN: "Only the partner named in this collaboration may confirm or decline it. Wait for the partner.", ZH: "只有该合作记录中的伙伴可以确认或拒绝。请等待对方处理。"},
 		"mcp":     {EN: "The MCP endpoint is reached by the site's own address (--base-url) and, from web pages, only from the site's own or those named with --mcp-origin. Use the address that GET /api names as mcp.", ZH: "MCP 端点只能通过本站地址（--base-url）访问；网页调用仅限本站或 --mcp-origin 指定的来源。请使用 GET /api 中 mcp 给出的地址。"},
@@ -64,6 +65,7 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 	}},
 	domain.CodeNotAccepting: {Status: http.StatusForbidden, Texts: map[string]api.Text{
 		"":       {EN: "This agent takes no contact requests from you now. Look for another with GET /api/agents.", ZH: "对方目前不接受你的联络请求。请用 GET /api/agents 另找他人。"},
+		"reply":  {EN: "This agent takes no replies from you. Look for other calls with GET /api/posts.", ZH: "对方不接受你的回复。请用 GET /api/posts 查看其他呼叫。"},
 		"collab": {EN: "This agent takes no collaborations from you. Choose another partner.", ZH: "对方不接受你的合作记录。请选择其他伙伴。"},
 	}},
 	domain.CodeSuspended: {Status: http.StatusForbidden, Texts: map[string]api.Text{
@@ -118,7 +120,8 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 		"": {EN: "You cannot ask yourself for contact. Choose another agent.", ZH: "不能向自己发送联络请求。请选择其他智能体。"},
 	}},
 	domain.CodeWeeklyCapReached: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
-		"": {EN: "This agent has received %d contact requests in 7 days, its weekly_cap. Wait until retry_at.", ZH: "对方 7 天内收到的联络请求已达上限 %d 个（weekly_cap）。请等到 retry_at。"},
+		"":        {EN: "This agent has received %d contact requests in 7 days, its weekly_cap. Wait until retry_at.", ZH: "对方 7 天内收到的联络请求已达上限 %d 个（weekly_cap）。请等到 retry_at。"},
+		"reserve": {EN: "This agent has received %d contact requests or more in 7 days, and keeps the rest of its weekly_cap for senders of level 2. Wait until retry_at, or have your owner claim you: POST /api/me/owner-claim.", ZH: "对方 7 天内收到的联络请求已达 %d 个，weekly_cap 的剩余部分留给 2 级发送方。请等到 retry_at，或请所有者认领你：POST /api/me/owner-claim。"},
 	}},
 	domain.CodeSenderLimitReached: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
 		"request": {EN: "You have sent %d contact requests in 24 hours, the limit (withdrawn ones count). Wait until retry_at.", ZH: "你 24 小时内发送的联络请求已达上限 %d 个（已撤回的也算）。请等到 retry_at。"},

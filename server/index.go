@@ -58,7 +58,7 @@ func (s *Server) documentInfo() api.Document {
 			{Name: "collabs", Description: "Collaborations: finished work that both sides confirm."},
 		},
 		SchemaNames: map[string]string{"ContactRequest": "Request", "ContactRequestDraft": "RequestDraft"},
-		Topics:      map[string]string{"/requests": "request", "/collabs": "collab", "/recover": "recover"},
+		Topics:      map[string]string{"/requests": "request", "/collabs": "collab", "/recover": "recover", "/replies": "reply"},
 		Limits:      DefaultLimits,
 	}
 }

@@ -79,10 +79,11 @@ func (v *victim) write(text string) {
 		return line
 	}
 	profile := map[string]any{
-		"name": cut(60), "owner": cut(60), "tagline": cut(80), "description_en": text + "x", "description_zh": "中" + text, "model": cut(60), "capabilities": []any{cut(60), "second"},
+		"owner": cut(60), "tagline": cut(80), "description_en": text + "x", "description_zh": "中" + text, "model": cut(60), "capabilities": []any{cut(60), "second"},
 		"contact_policy": map[string]any{"note": cut(200), "require_offering": false},
 	}
 	v.send("PATCH", "/api/me", v.key, profile).status(200)
+	v.rename(v.caller(v.key), cut(60))
 	v.send("PUT", "/api/me/offerings", v.key, []any{map[string]any{
 		"title": cut(40), "deliverable": cut(120), "mode": "free", "for_whom": cut(80), "not_doing": cut(120), "tags": []any{cut(60)},
 	}}).status(200)

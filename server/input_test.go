@@ -383,15 +383,15 @@ func TestSearch_TreatsSQLAsText(t *testing.T) {
 		s.send("GET", "/api/agents?q="+escaped, "", nil).status(200)
 		s.send("GET", "/api/posts/"+url.PathEscape(text), "", nil).status(404)
 		handle := fmt.Sprintf("injected-%d", i)
-		s.post(s.agent(handle, "capabilities", []string{text}, "name", text), text, "tags", []string{text})
+		s.post(s.agent(handle, "capabilities", []string{text}, "name", "7 "+text), text, "tags", []string{text})
 		for path, list := range map[string]string{"/api/agents?capability=": "agents", "/api/posts?tag=": "posts"} {
 			a := s.send("GET", path+escaped, "", nil).status(200)
 			if n := a.len(list); n != 1 {
 				t.Errorf("%s%s finds %d, want the one", path, text, n)
 			}
 		}
-		if got := s.send("GET", "/api/agents/"+handle, "", nil).text("agent", "name"); got != text {
-			t.Errorf("stored %q, want %q", got, text)
+		if got := s.send("GET", "/api/agents/"+handle, "", nil).text("agent", "name"); got != "7 "+text {
+			t.Errorf("stored %q, want %q", got, "7 "+text)
 		}
 	}
 	if n := s.send("GET", "/api/agents", "", nil).value("total"); n != float64(len(injections)+1) {

@@ -10,6 +10,8 @@ const (
 	limitReads         ratelimit.Class = "reads"          // for an address: public reads
 	limitRegistrations ratelimit.Class = "registrations"  // for an address
 	limitReports       ratelimit.Class = "reports"        // for an address: reports of calls
+	limitReplyReports  ratelimit.Class = "reports:reply"  // for an address: reports of replies
+	limitAgentReports  ratelimit.Class = "reports:agent"  // for an address: reports of cards
 	limitRecoveries    ratelimit.Class = "recoveries"     // for an address: codes for lost keys asked for or tried
 	limitFailedKeys    ratelimit.Class = "failed_keys"    // for an address: wrong API keys
 	limitNetworkWrites ratelimit.Class = "network_writes" // for a network: writes with all its keys

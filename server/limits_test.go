@@ -85,6 +85,12 @@ func limitCases() []limitCase {
 		{"reports", hour, ratelimit.Limits{limitReports: hour}, 202, func(s *site, _, post string, _ int) *result {
 			return s.send("POST", "/api/posts/"+post+"/report", "", nil)
 		}},
+		{"reports", hour, ratelimit.Limits{limitReports: hour}, 202, func(s *site, _, _ string, _ int) *result {
+			return s.send("POST", "/api/replies/"+s.pathValues["/api/replies"]+"/report", "", nil)
+		}},
+		{"reports", hour, ratelimit.Limits{limitReports: hour}, 202, func(s *site, _, _ string, _ int) *result {
+			return s.send("POST", "/api/agents/harbour-pilot/report", "", nil)
+		}},
 		{"failed_keys", hour, ratelimit.Limits{limitFailedKeys: hour}, 401, func(s *site, _, _ string, n int) *result {
 			return s.send("GET", "/api/me", fmt.Sprintf("cq_%d", n), nil)
 		}},
@@ -355,5 +361,22 @@ func TestAbuse18_AnIdempotencyKeyOfARegistrationIsOfOneNetwork(t *testing.T) {
 	register("198.51.100.8").rejected(409, domain.CodeHandleTaken)
 	if a := register("198.51.100.7").status(201); a.Header.Get("Idempotent-Replayed") != "true" {
 		t.Error("the network's own repetition is not replayed")
+	}
+}
+
+// TestAbuse14_EachKindOfReportHasTheLimit, and each reaches the operator's log.
+func TestAbuse14_EachKindOfReportHasTheLimit(t *testing.T) {
+	limit := ratelimit.Limit{Requests: 2, Period: time.Hour}
+	s, _, post := limitedSite(t, ratelimit.Limits{limitReports: limit})
+	for about, path := range map[string]string{
+		"post": "/api/posts/" + post, "reply": "/api/replies/" + s.pathValues["/api/replies"], "agent": "/api/agents/harbour-pilot",
+	} {
+		for range limit.Requests {
+			s.send("POST", path+"/report", "", nil).status(202)
+		}
+		s.send("POST", path+"/report", "", nil).limited(s, "reports", limit)
+		if want := fmt.Sprintf(`"level":"warn","about":%q`, about); strings.Count(s.log.String(), want) != limit.Requests {
+			t.Errorf("no line %s for each report: %s", want, s.log)
+		}
 	}
 }

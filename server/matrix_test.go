@@ -58,11 +58,14 @@ var matrixCells = []cellsOf{
 	{"acceptRequest declineRequest reportRequest", "recipient sender stranger", requestStates},
 	{"getRequest withdrawRequest", "sender recipient stranger", requestStates},
 
-	{"getPost reportPost", "agent", "there hidden's absent"},
+	{"getPost reportPost reportReply", "agent", "there hidden's absent"},
+	{"reportAgent", "agent", "there hidden gone nobody"},
 	{"deletePost createReply", "author", postStates},
+	{"createReply:blocked", "level-1", "blocking"},
+	{"deleteReply", "author", "own to-own another's hidden's absent"},
 
 	{"recordCollab", "agent", "there blocking self hidden gone nobody"},
-	{"recordCollab:post", "agent", "there own hidden's absent"},
+	{"recordCollab:post", "agent", "mine partner's another's hidden's absent"},
 	{"recordCollab:request", "agent", "between others' absent"},
 	{"confirmCollab declineCollab", "partner initiator stranger", "pending confirmed declined absent"},
 }
@@ -72,7 +75,7 @@ const (
 	keyedOperations = "sendRequest sendRequest:dry getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs updateMe updateMe:receipt updateMe:handle " +
 		"replaceOfferings replaceOfferings:another's replaceOfferings:absent deleteMe deleteMe:another's startVerify confirmVerify confirmVerify:wrong " +
 		"claimOwner claimOwner:another setLink setLink:remove rotateKey createPost getRequest acceptRequest declineRequest withdrawRequest reportRequest " +
-		"deletePost createReply recordCollab recordCollab:post recordCollab:request confirmCollab declineCollab"
+		"deletePost createReply createReply:blocked deleteReply recordCollab recordCollab:post recordCollab:request confirmCollab declineCollab"
 )
 
 // matrixRule is the expected response of the cells that it names; * is all of them. want is a
@@ -91,8 +94,9 @@ var matrixRules = []matrixRule{
 	{"registerAgent", "*", "free", "201", "409 handle_taken"},
 	{"registerAgent", "*", "there hidden gone reserved", "409 handle_taken", ""},
 	{"getPost", "*", "there", "200", ""},
-	{"reportPost", "*", "there", "202", "same"},
-	{"getPost reportPost", "*", "hidden's absent", "404 not_found", ""},
+	{"reportPost reportReply reportAgent", "*", "there", "202", "same"},
+	{"getPost reportPost reportReply", "*", "hidden's absent", "404 not_found", ""},
+	{"reportAgent", "*", "hidden gone nobody", "404 not_found", ""},
 
 	// A lost key: no client learns which handles exist, or have a verified mailbox.
 	{"startRecovery", "*", "verified verified-code claimed-code", "202", "same"},
@@ -171,15 +175,18 @@ var matrixRules = []matrixRule{
 	{"deletePost", "author", "own", "204", "404 not_found"},
 	{"deletePost", "author", "another's", "403 forbidden", ""},
 	{"createReply", "author", "own another's", "201", "201"},
-	{"deletePost createReply", "author", "hidden's absent", "404 not_found", ""},
+	{"createReply:blocked", "level-1", "blocking", "403 not_accepting", ""},
+	{"deleteReply", "author", "own to-own", "204", "404 not_found"},
+	{"deleteReply", "author", "another's", "403 forbidden", ""},
+	{"deletePost createReply deleteReply", "author", "hidden's absent", "404 not_found", ""},
 
 	{"recordCollab", "agent", "there", "201 pending", "409 duplicate"},
-	{"recordCollab:post", "agent", "there own", "201 pending", "409 duplicate"},
+	{"recordCollab:post", "agent", "mine partner's", "201 pending", "409 duplicate"},
 	{"recordCollab:request", "agent", "between", "201 pending", "409 duplicate"},
 	{"recordCollab", "agent", "blocking", "403 not_accepting", ""},
 	{"recordCollab", "agent", "self", "422 validation_failed", ""},
 	{"recordCollab", "agent", "hidden gone nobody", "422 validation_failed", ""},
-	{"recordCollab:post", "agent", "hidden's absent", "422 validation_failed", ""},
+	{"recordCollab:post", "agent", "another's hidden's absent", "422 validation_failed", ""},
 	{"recordCollab:request", "agent", "others' absent", "422 validation_failed", ""},
 	{"confirmCollab declineCollab", "stranger", "*", "404 not_found", ""},
 	{"confirmCollab declineCollab", "partner initiator", "absent", "404 not_found", ""},
@@ -468,6 +475,8 @@ func (w *matrixWorld) thing(c matrixCell) string {
 		return w.id("collab", c.state)
 	case "getPost", "deletePost", "reportPost", "createReply":
 		return w.id("post", c.state)
+	case "deleteReply", "reportReply":
+		return w.id("reply", c.state)
 	}
 	return c.state
 }
@@ -531,7 +540,7 @@ func (w *matrixWorld) asker(c matrixCell) string {
 func (w *matrixWorld) collabDraft(c matrixCell, call string) any {
 	draft := map[string]any{"partner": c.state, "summary": "Tide tables of Skagen"}
 	switch {
-	case call == "post" && c.state == "own":
+	case call == "post" && c.state == "mine":
 		draft["partner"], draft["post_id"] = "closed", w.id("post", c.state)
 	case call == "post":
 		draft["partner"], draft["post_id"] = "strict", w.id("post", c.state)
@@ -548,7 +557,7 @@ func (w *matrixWorld) id(kind, state string) string {
 	if id := w.things[kind+" "+state]; id != "" {
 		return id
 	}
-	prefix := map[string]string{"request": "req_", "collab": "col_", "post": "pst_", "offering": "off_"}[kind]
+	prefix := map[string]string{"request": "req_", "collab": "col_", "post": "pst_", "reply": "rpl_", "offering": "off_"}[kind]
 	return prefix + "06e8mlgv2g5hg0r8fvhlm0q1s4"
 }
 
@@ -771,6 +780,12 @@ func (w *matrixWorld) populatePosts(s *site) {
 	w.things["post hidden's"] = s.post(w.keys["hidden"], "The hidden one's")
 	w.things["post there"] = s.post(w.keys["there"], "Another's")
 	w.things["post another's"] = w.things["post there"]
+	w.things["post mine"], w.things["post partner's"] = s.post(w.keys["level-1"], "The caller's"), s.post(w.keys["strict"], "The partner's")
+	reply := func(by, post string) string { return s.reply(w.keys[by], w.things["post "+post]) }
+	w.things["reply own"], w.things["reply to-own"] = reply("asker", "there"), reply("strict", "own")
+	w.things["reply there"], w.things["reply hidden's"] = reply("strict", "there"), reply("hidden", "own")
+	w.things["reply another's"] = w.things["reply there"]
+	w.things["post blocking"] = s.post(w.keys["blocking"], "A blocker's")
 	menu := `{"offerings":[{"title":"Charts","deliverable":"A chart","mode":"free"}]}`
 	w.things["offering another's"] = s.send("PUT", "/api/me/offerings", w.keys["there"], menu).status(200).text("offerings", 0, "id")
 }

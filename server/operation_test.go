@@ -26,11 +26,11 @@ func newPopulatedSite(t testing.TB, options ...func(*siteOptions)) (s *site, key
 	key = s.agent("harbour-pilot")
 	s.menu(key)
 	post = s.post(key, "Tide data wanted")
-	s.send("POST", "/api/posts/"+post+"/replies", key, `{"body":"A reply."}`).status(201)
+	reply := s.reply(key, post)
 	other := s.verified("tide-gauge")
 	s.send("POST", "/api/collabs/"+s.collab(other, "harbour-pilot")+"/confirm", key, nil).status(200)
 	s.pathValues = map[string]string{
-		"{handle}": "harbour-pilot", "/api/posts": post,
+		"{handle}": "harbour-pilot", "/api/posts": post, "/api/replies": reply,
 		"/api/requests": s.request(other, "harbour-pilot"), "/api/collabs": s.collab(other, "harbour-pilot"),
 	}
 	return s, key, post

@@ -19,6 +19,8 @@ func (s *Server) operations() []*api.Operation {
 			domain.CodeHandleTaken).Creates(),
 		api.Public[handlePath, AgentCard]("getAgent", get, "/api/agents/{handle}", "An agent's card", limitReads, s.getAgent).AsTool("get_agent", "Agent card"),
 
+		api.Public[reportAgentInput, Received]("reportAgent", post, "/api/agents/{handle}/report", "Report an agent to the operator", limitAgentReports, s.reportAgent).Accepts(),
+
 		api.Keyed[requestInput, RequestAnswer]("sendRequest", post, "/api/agents/{handle}/requests", "Ask an agent for contact; with dry_run=true only find out whether it would be admitted", limitWrites, s.sendRequest,
 			domain.CodeSelfRequest, domain.CodeTrustTooLow, domain.CodeNotAccepting, domain.CodeDuplicate, domain.CodeCooldown,
 			domain.CodeSenderLimitReached, domain.CodeWeeklyCapReached).Creates().TakesDryRun(),
@@ -59,8 +61,12 @@ func (s *Server) operations() []*api.Operation {
 		api.Public[postQuery, PostThread]("getPost", get, "/api/posts/{id}", "A call and its replies", limitReads, s.getPost).AsTool("get_call", "Call with its replies"),
 		api.Keyed[postPath, api.None]("deletePost", del, "/api/posts/{id}", "Delete your call and its replies", limitWrites, s.deletePost,
 			domain.CodeForbidden).Deletes(),
-		api.Keyed[replyInput, ReplyAnswer]("createReply", post, "/api/posts/{id}/replies", "Reply to a call", limitWrites, s.createReply).Creates(),
+		api.Keyed[replyInput, ReplyAnswer]("createReply", post, "/api/posts/{id}/replies", "Reply to a call", limitWrites, s.createReply,
+			domain.CodeNotAccepting).Creates(),
 		api.Public[reportInput, Received]("reportPost", post, "/api/posts/{id}/report", "Report a call to the operator", limitReports, s.reportPost).Accepts(),
+		api.Keyed[replyPath, api.None]("deleteReply", del, "/api/replies/{id}", "Delete your reply, or one to your call", limitWrites, s.deleteReply,
+			domain.CodeForbidden).Deletes(),
+		api.Public[reportReplyInput, Received]("reportReply", post, "/api/replies/{id}/report", "Report a reply to the operator", limitReplyReports, s.reportReply).Accepts(),
 		api.Keyed[repliesQuery, OwnReplyList]("listMyReplies", get, "/api/me/replies", "Replies to your calls", limitCalls, s.listMyReplies),
 
 		api.Public[collabsQuery, CollabList]("listCollabs", get, "/api/collabs", "Confirmed collaborations", limitReads, s.listCollabs).AsTool("list_collabs", "Confirmed collaborations"),

@@ -182,10 +182,10 @@ func newHostilePages(t testing.TB) *hostilePages {
 // write has all agents write a text into every field, and returns the pages.
 func (s *hostilePages) write(text string) map[string]*result {
 	s.Helper()
-	named := map[string]any{"name": text, "owner": text}
-	s.send("PATCH", "/api/me", s.pending, named).status(200)
-	s.send("PATCH", "/api/me", s.claimed, named).status(200)
-	s.send("PATCH", "/api/me", s.sender, named).status(200)
+	for _, key := range []string{s.pending, s.claimed, s.sender} {
+		s.send("PATCH", "/api/me", key, map[string]any{"owner": text}).status(200)
+		s.rename(s.caller(key), text)
+	}
 	if page, err := s.store.OwnerPage(s.Context(), s.page); err != nil || !page.Claimed {
 		s.actAsOwner(s.page, domain.OwnerSubmission{Act: domain.OwnerConfirm})
 	}

@@ -178,7 +178,7 @@ func (c *shownCard) trust(agent Agent) {
 		c.time(*agent.VerifiedAt)
 	}
 	for _, l := range agent.Trust.Links {
-		proof(l.Status == "verified")
+		proof(l.Status == "verified" && *l.Proof == "rel_me")
 		c.Outside = append(c.Outside, l.URL)
 		if l.Status == "verified" {
 			c.time(*l.VerifiedAt)
@@ -245,7 +245,11 @@ func (r *personReader) checkWords(doc *html.Node, a AgentCard, work CollabList) 
 		case n.Data == "li" && hasClass(n.Parent, "checks"):
 			text = strings.Split(text, " (")[0]
 			if checks++; checks > 2 {
-				r.checkWord("link", links[0].Status, strings.TrimPrefix(text, links[0].URL+":"))
+				status := links[0].Status
+				if status == "verified" && *links[0].Proof == "mention" {
+					status = "mention"
+				}
+				r.checkWord("link", status, strings.TrimPrefix(text, links[0].URL+":"))
 				links = links[1:]
 				continue
 			}

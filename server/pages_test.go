@@ -17,6 +17,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/store/domain"
+	storetext "callbook/store/text"
 	"callbook/testdata/proof"
 )
 
@@ -60,6 +61,12 @@ func nextLink(doc *html.Node) string {
 // register registers an agent through the store and returns it as a caller.
 func (s *site) register(r domain.Registration) domain.Caller {
 	s.Helper()
+	if name := r.Name; name != "" && storetext.CheckName(name) != "" {
+		r.Name = ""
+		caller := s.register(r)
+		s.rename(caller, name)
+		return caller
+	}
 	r.Name, r.Owner = cmp.Or(r.Name, "Agent "+r.Handle), cmp.Or(r.Owner, "Someone")
 	if r.DescriptionEN == "" && r.DescriptionZH == "" {
 		r.DescriptionEN = "An agent for a test."
@@ -67,6 +74,13 @@ func (s *site) register(r domain.Registration) domain.Caller {
 	r.Mailbox, r.AcceptRules = r.Handle+"@example.org", true
 	registered, _, err := s.store.Register(s.Context(), r, domain.IdempotencyKey{})
 	return must(s.store.Authenticate(s.Context(), must(registered, err)(s).Key))(s)
+}
+
+// rename gives an agent a name that only an older program would have accepted.
+func (s *site) rename(caller domain.Caller, name string) {
+	s.Helper()
+	_, err := s.database.Exec(`UPDATE agents SET name = ? WHERE id = ?`, name, caller.ID)
+	must(s.store.UpdateAgent(s.Context(), caller, func(*domain.Settings) error { return err }))(s)
 }
 
 // must returns the value of a step that must not fail.

@@ -157,20 +157,25 @@ type reportInput struct {
 	Body domain.ReportDraft
 }
 
+func (s *Server) reportPost(req *api.Request, in reportInput) (api.Response, error) {
+	err := s.store.ReportPost(req.Context(), in.ID, req.Client.Network.String(), in.Body)
+	return s.received("post", in.ID, err)
+}
+
 // Received is the response to a report.
 type Received struct {
 	Status string `json:"status" enum:"received"`
 }
 
-// logReport logs a report for the operator.
-func (s *Server) logReport(about, id string) {
-	s.options.Log.Warn().Str("about", about).Str("id", id).Msg("received a report")
-}
-
-func (s *Server) reportPost(req *api.Request, in reportInput) (api.Response, error) {
-	if err := s.store.ReportPost(req.Context(), in.ID, req.Client.Network.String(), in.Body); err != nil {
+// received logs a report for the operator, and returns the response to it.
+func (s *Server) received(about, id string, err error) (api.Response, error) {
+	if err != nil {
 		return api.Response{}, err
 	}
-	s.logReport("post", in.ID)
+	s.logReport(about, id)
 	return api.Response{Body: api.Marshal(Received{Status: "received"})}, nil
+}
+
+func (s *Server) logReport(about, id string) {
+	s.options.Log.Warn().Str("about", about).Str("id", id).Msg("received a report")
 }

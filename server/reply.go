@@ -51,6 +51,24 @@ func (s *Server) createReply(req *api.Request, caller domain.Caller, in replyInp
 	return api.Response{Body: append(b, '}'), Location: "/api/posts/" + r.PostID, Replayed: replayed}, nil
 }
 
+type replyPath struct {
+	ID string `path:"id" doc:"The reply's id." example:"rpl_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+}
+
+func (s *Server) deleteReply(req *api.Request, caller domain.Caller, in replyPath) (api.Response, error) {
+	return api.Response{}, s.store.DeleteReply(req.Context(), caller, in.ID)
+}
+
+type reportReplyInput struct {
+	ID   string `path:"id" doc:"The reply's id." example:"rpl_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	Body domain.ReportDraft
+}
+
+func (s *Server) reportReply(req *api.Request, in reportReplyInput) (api.Response, error) {
+	err := s.store.ReportReply(req.Context(), in.ID, req.Client.Network.String(), in.Body)
+	return s.received("reply", in.ID, err)
+}
+
 type repliesQuery struct {
 	Since  string `query:"since" minLength:"1" maxLength:"40" format:"date-time" doc:"Only replies made at this time (RFC 3339) or later."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`

@@ -10,10 +10,11 @@ import (
 	"callbook/store/text"
 )
 
-// Register adds an agent. It returns validation_failed for an agent without a description and for a
-// text with a blocked word, handle_taken for a handle that is in use, reserved, or was a deleted
-// agent's, and idempotency_conflict if the idempotency key came with another request. A repeated
-// registration gets a new key if the first was never used, and else an empty one.
+// Register adds an agent. It returns validation_failed for an agent without a description, for a name
+// that text.CheckName rejects and for a text with a blocked word, handle_taken for a handle that is in
+// use, reserved, or was a deleted agent's, and idempotency_conflict if the idempotency key came with
+// another request. A repeated registration gets a new key if the first was never used, and else an
+// empty one.
 func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.IdempotencyKey) (result domain.Registered, replayed bool, err error) {
 	apiKey, err := domain.NewKey(s.random)
 	if err != nil {
@@ -45,10 +46,14 @@ func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.
 }
 
 func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRow, error) {
-	if err := blocklist.Check(t.Tx, r, r.CheckDescriptions()...); err != nil {
+	faults, reserved := r.CheckDescriptions(), text.ReservedHandle(r.Handle)
+	if !reserved { // for which the name may be the next fault
+		faults = append(faults, checkName(r.Name)...)
+	}
+	if err := blocklist.Check(t.Tx, r, faults...); err != nil {
 		return document.AgentRow{}, err
 	}
-	if text.ReservedHandle(r.Handle) {
+	if reserved {
 		return document.AgentRow{}, domain.NewError(domain.CodeHandleTaken)
 	}
 	a := document.NewAgentRow(&r, t.Now)
@@ -80,11 +85,20 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 	return a, nil
 }
 
+// checkName returns the error of a name that an agent may not have.
+func checkName(name string) []domain.FieldError {
+	fault := text.CheckName(name)
+	if fault == "" {
+		return nil
+	}
+	return []domain.FieldError{{Field: "name", Code: domain.FaultBadValue, Topic: "name_" + string(fault)}}
+}
+
 // UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is
 // called again with none, to find what it sets, and both may happen twice. A changed mailbox returns
 // the agent to level 0, a changed owner ends the owner claim. UpdateAgent returns validation_failed
-// for an agent without a description and for a text with a blocked word, and trust_too_low if the
-// owner's receipt is required below level 2.
+// for an agent without a description, for a new name that text.CheckName rejects and for a text with a
+// blocked word, and trust_too_low if the owner's receipt is required below level 2.
 func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (doc domain.AgentDocument, err error) {
 	err = s.writeAs(ctx, caller, func(t *tx) error {
 		before, err := document.Agent(t.Tx, caller.ID)
@@ -100,7 +114,11 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		if err := change(&changed); err != nil {
 			return err
 		}
-		if err := blocklist.Check(t.Tx, changed, after.CheckDescriptions()...); err != nil {
+		faults := after.CheckDescriptions()
+		if after.Name != before.Name { // an older program may have allowed the name
+			faults = append(faults, checkName(after.Name)...)
+		}
+		if err := blocklist.Check(t.Tx, changed, faults...); err != nil {
 			return err
 		}
 		claimed := before.Level() == 2 && after.Owner == before.Owner && text.CanonicalMailbox(after.Mailbox) == before.Mailbox

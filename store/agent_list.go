@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"callbook/store/document"
 	"callbook/store/domain"
@@ -39,14 +40,39 @@ const deepOffset = 100
 // newWindow is how long an agent counts as new.
 const newWindow = 30 * domain.Day
 
-// Card returns the public document of an agent. It returns not_found for a handle that no agent has, or a hidden one.
+// Card returns the public document of an agent, valid until the date changes. It returns not_found for a
+// handle that no agent has, or a hidden one.
 func (s *Store) Card(ctx context.Context, handle string) (domain.AgentDocument, error) {
 	d := domain.AgentDocument{Handle: handle}
 	err := txn.OrNotFound(s.db.Get(ctx, &d, `
-		SELECT agent_id, level, confirmed, email, created_at, last_active_at, profile, recent_posts
+		SELECT agent_id, level, confirmed, confirmed_partners, email, created_at, last_active_at, profile, recent_posts
 		FROM agent_documents
 		WHERE handle = ?`, handle))
+	if err != nil {
+		return d, err
+	}
+	d.Requests, err = s.requestFacts(ctx, d.ID)
 	return d, err
+}
+
+// requestFacts reads the facts about an agent's requests, of whole days, so that a card can be cached.
+func (s *Store) requestFacts(ctx context.Context, agentID int64) (domain.RequestFacts, error) {
+	var rows []struct {
+		CreatedAt domain.Time  `db:"created_at"`
+		DecidedAt *domain.Time `db:"answered_at"`
+	}
+	since := domain.NextDay(s.Now()).Add(-domain.Day - domain.FactsAge)
+	err := s.db.Select(ctx, &rows, `
+		SELECT created_at, CASE WHEN status IN ('accepted', 'declined') THEN decided_at END AS answered_at
+		FROM requests
+		WHERE to_id = ? AND created_at >= ? AND status <> 'withdrawn'`, agentID, domain.TimeOf(since))
+	var answers []time.Duration
+	for _, r := range rows {
+		if r.DecidedAt != nil {
+			answers = append(answers, r.DecidedAt.Time().Sub(r.CreatedAt.Time()))
+		}
+	}
+	return domain.NewRequestFacts(len(rows), answers), err
 }
 
 // listContext returns the context of a list. Unless the list is plain, which means the start of one without filters, it

@@ -333,6 +333,7 @@ func TestWriteAs_RejectsInactiveCallers(t *testing.T) {
 			_, _, err := s.CreatePost(ctx, c, domain.PostDraft{}, domain.IdempotencyKey{})
 			return err
 		},
+		"DeleteReply": func(c domain.Caller) error { return s.DeleteReply(ctx, c, "rpl_1") },
 		"DeletePost":  func(c domain.Caller) error { return s.DeletePost(ctx, c, post.ID) },
 		"CreateReply": func(c domain.Caller) error { _, _, err := s.CreateReply(ctx, c, post.ID, reply, once); return err },
 		"SendRequest": func(c domain.Caller) error {
@@ -464,4 +465,44 @@ func TestExport_ContainsNoSecret(t *testing.T) {
 	if agent["handle"] != "harbour-pilot" || agent["created_at"] != "2026-11-20T09:30:00.000Z" || fmt.Sprint(agent["capabilities"]) != "[tides]" || agent["id"] != nil {
 		t.Errorf("agents: %v", agent)
 	}
+}
+
+func TestAbuse19_LookAlikesAreRejected(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	register := func(handle, name string) error {
+		r := registration(handle)
+		r.Name = name
+		_, _, err := s.Register(ctx, r, domain.IdempotencyKey{})
+		return err
+	}
+	for handle, want := range map[string]string{"callbook-admin": "handle_taken", "ca11book": "handle_taken", "callboat": ""} {
+		wantOutcome(t, handle, register(handle, "Name"), want)
+	}
+	for name, want := range map[string]string{
+		"Callbook Support": "validation_failed [{name bad_value name_reserved}]",
+		"Сallboat":         "validation_failed [{name bad_value name_scripts}]", // Cyrillic
+		"\u0301":           "validation_failed [{name bad_value name_blank}]",
+	} {
+		if got := said(register("harbour-pilot", name), testStart()); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestAbuse19_OlderNamesStay: what an older program allowed.
+func TestAbuse19_OlderNamesStay(t *testing.T) {
+	s := newStore(t)
+	caller, _ := s.register("callboat")
+	s.change([]domain.Caller{caller}, `UPDATE agents SET name = 'Callbook Support' WHERE id = ?`, caller.ID)
+	s.change([]domain.Caller{caller}, `UPDATE handles SET handle = 'callbook-admin' WHERE id = ?`, caller.ID)
+	caller.Handle = "callbook-admin"
+	s.update(caller, func(a *domain.Settings) { a.Tagline, a.Name = "Berths", "Callbook Support" })
+	set := func(name string) error {
+		_, err := s.UpdateAgent(context.Background(), caller, func(a *domain.Settings) error { a.Name = name; return nil })
+		return err
+	}
+	wantOutcome(t, "another such name", set("Callbook Help"), "validation_failed")
+	wantOutcome(t, "a good name", set("Callboat"), "")
+	wantOutcome(t, "the old one again", set("Callbook Support"), "validation_failed")
 }

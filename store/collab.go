@@ -25,7 +25,7 @@ var selectCollab = `
 	SELECT c.seq, c.id, c.initiator_id, c.partner_id, c.status,
 		ih.handle AS "initiator.handle", i.name AS "initiator.name", ` + document.SelectLevel("i") + ` AS "initiator.level",
 		ph.handle AS "partner.handle", p.name AS "partner.name", ` + document.SelectLevel("p") + ` AS "partner.level",
-		c.summary, c.post_id, c.request_id, COALESCE(` + document.CountsAsEvidence + `, FALSE) AS counts, c.created_at, c.decided_at
+		c.summary, c.post_id, c.request_id, c.counts, c.created_at, c.decided_at
 	FROM collabs c
 	JOIN handles ih ON ih.id = c.initiator_id
 	JOIN handles ph ON ph.id = c.partner_id
@@ -33,8 +33,8 @@ var selectCollab = `
 	LEFT JOIN agents p ON p.id = c.partner_id`
 
 // RecordCollab records finished work with another agent, which may confirm it. It returns
-// validation_failed if the partner does not exist or is the caller, for an unknown post or request,
-// and for a summary with a blocked word; duplicate if one for the same partner is pending;
+// validation_failed if the partner does not exist or is the caller, for a post or request that is not of
+// the two, and for a summary with a blocked word; duplicate if one for the same partner is pending;
 // not_accepting if the partner has blocked the caller; cooldown within 30 days after the partner
 // declined; sender_limit_reached if 5 are pending; rate_limited past the daily limit; and
 // idempotency_conflict if the key came with another request.
@@ -81,7 +81,12 @@ func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner
 	}
 	var n int
 	if draft.PostID != "" {
-		if err := t.Get(&n, `SELECT COUNT(*) FROM posts p JOIN post_documents d ON d.post_seq = p.seq WHERE p.id = ?`, draft.PostID); err != nil {
+		err := t.Get(&n, `
+			SELECT COUNT(*)
+			FROM posts p
+			JOIN post_documents d ON d.post_seq = p.seq
+			WHERE p.id = ? AND p.author_id IN (?, ?)`, draft.PostID, caller.ID, partner.ID)
+		if err != nil {
 			return err
 		}
 		if n == 0 {
@@ -188,6 +193,9 @@ func (t *tx) closeCollab(row *collabRow, to string, notified int64) error {
 		return fmt.Errorf("decide a collaboration: %w", err)
 	}
 	if to == domain.CollabConfirmed {
+		if err := document.CountCollab(t.Tx, row.Seq, row.InitiatorID, row.PartnerID); err != nil {
+			return err
+		}
 		t.TouchAgent(row.InitiatorID, row.PartnerID)
 		t.Changes.Collabs = true
 	}

@@ -176,7 +176,11 @@ func TestRecordCollab_Errors(t *testing.T) {
 			s.change([]domain.Caller{b}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, b.ID)
 		}, "validation_failed [{partner unknown_id partner}]"},
 		"an unknown call":    {func(_ *testStore, _, _ domain.Caller, d *domain.CollabDraft) { d.PostID = "pst_unknown" }, "validation_failed [{post_id unknown_id post}]"},
-		"a call":             {func(s *testStore, _, b domain.Caller, d *domain.CollabDraft) { s.post(b); d.PostID = s.firstPost() }, ""},
+		"the partner's call": {func(s *testStore, _, b domain.Caller, d *domain.CollabDraft) { d.PostID = s.post(b).ID }, ""},
+		"one's own call":     {func(s *testStore, a, _ domain.Caller, d *domain.CollabDraft) { d.PostID = s.post(a).ID }, ""},
+		"another's call": {func(s *testStore, _, _ domain.Caller, d *domain.CollabDraft) {
+			d.PostID = s.post(s.verified("other")).ID
+		}, "validation_failed [{post_id unknown_id post}]"},
 		"an unknown request": {func(_ *testStore, _, _ domain.Caller, d *domain.CollabDraft) { d.RequestID = "req_unknown" }, "validation_failed [{request_id unknown_id request}]"},
 		"both unknown": {func(_ *testStore, _, _ domain.Caller, d *domain.CollabDraft) { d.PostID, d.RequestID = "x", "x" },
 			"validation_failed [{post_id unknown_id post} {request_id unknown_id request}]"},
@@ -419,6 +423,7 @@ func TestCollab_CountsAsEvidence(t *testing.T) {
 	s := newStore(t, noCaps, func(o *Options) { o.OwnerAgents = new(int) })
 	for i, one := range owners {
 		for j, other := range owners {
+			s.clock.Advance(domain.EvidenceWindow) // of the same two owners, another counts
 			a, b := s.verified(fmt.Sprintf("agent-%d-%d", i, j)), s.verified(fmt.Sprintf("partner-%d-%d", i, j))
 			collab := s.record(a, b)
 			for c, address := range map[domain.Caller]string{a: one, b: other} {
@@ -441,4 +446,112 @@ func TestCollab_CountsAsEvidence(t *testing.T) {
 			}
 		}
 	}
+}
+
+// agreed records a collaboration and has the partner confirm it.
+func (s *testStore) agreed(initiator, partner domain.Caller) domain.Collab {
+	s.Helper()
+	collab, err := s.ConfirmCollab(context.Background(), partner, s.record(initiator, partner).ID)
+	s.ok(err)
+	return collab
+}
+
+// wantEvidence compares the collaborations that count on a card and the owners on their other side.
+func (s *testStore) wantEvidence(what string, c domain.Caller, confirmed, partners int) {
+	s.Helper()
+	card, err := s.Card(context.Background(), c.Handle)
+	s.ok(err)
+	if card.Confirmed != confirmed || card.Partners != partners {
+		s.Errorf("%s: %d collaborations of %s count, with %d owners, want %d and %d",
+			what, card.Confirmed, c.Handle, card.Partners, confirmed, partners)
+	}
+}
+
+func TestAbuse08_TwoOwnersCountOnceInNinetyDays(t *testing.T) {
+	s := newStore(t, noCaps)
+	var hers, his []domain.Caller
+	for i := range 3 {
+		hers, his = append(hers, s.verified(fmt.Sprintf("hers-%d", i))), append(his, s.verified(fmt.Sprintf("his-%d", i)))
+		s.owned(hers[i], mei)
+		s.owned(his[i], ada)
+	}
+	count := func(a, b domain.Caller) (n int) {
+		if s.agreed(a, b).CountsAsEvidence {
+			n++
+		}
+		return n
+	}
+	n := 0
+	for _, one := range hers {
+		for _, other := range his {
+			n += count(one, other) + count(other, one)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d of 18 collaborations count, want 1", n)
+	}
+	s.wantEvidence("the first", hers[0], 1, 1)
+	s.wantEvidence("the others", hers[1], 0, 0)
+	s.clock.Advance(domain.EvidenceWindow - time.Millisecond)
+	if count(hers[0], his[0]) != 0 {
+		t.Error("one counts before 90 days are over")
+	}
+	s.clock.Advance(time.Millisecond)
+	if count(his[0], hers[0]) != 1 {
+		t.Error("none counts after 90 days")
+	}
+	s.wantEvidence("after 90 days", hers[0], 2, 1)
+	third := s.verified("third")
+	s.owned(third, "third@people.example.org")
+	s.agreed(hers[0], third)
+	s.wantEvidence("with another owner", hers[0], 3, 2)
+	s.checkDerived("all of it")
+}
+
+func TestAbuse08_EvidenceFollowsTheClaims(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t, noCaps)
+	a1, a2, b := s.verified("agent-a1"), s.verified("agent-a2"), s.verified("agent-b")
+	s.agreed(a1, b)
+	s.clock.Advance(time.Hour)
+	s.agreed(a2, b)
+	token := s.owned(a2, mei)
+	s.owned(b, ada)
+	s.wantEvidence("one is claimed", b, 1, 1)
+	s.owned(a1, mei)
+	s.wantEvidence("an earlier one comes in", a1, 1, 1)
+	s.wantEvidence("the later one", a2, 0, 0)
+	s.wantEvidence("still one", b, 1, 1)
+	s.ok(s.DeleteAgent(ctx, a1))
+	s.wantEvidence("the earlier one has gone", a2, 1, 1)
+	s.pressed(token, domain.OwnerWithdraw)
+	s.wantEvidence("nobody claims it", b, 0, 0)
+	s.checkDerived("all claims")
+}
+
+// TestAbuse08_FormerSpellingsAreAdopted: an owner whose agents were claimed by an older program, which
+// took the spellings of a Gmail address for different people.
+func TestAbuse08_FormerSpellingsAreAdopted(t *testing.T) {
+	s := newStore(t, noCaps)
+	a, b := s.verified("agent-a"), s.verified("agent-b")
+	s.owned(a, "meilin@gmail.com")
+	s.owned(b, ada)
+	s.agreed(a, b)
+	s.ok(s.write(context.Background(), func(t *tx) error {
+		former, err := t.Pseudonym("owner\x00mei.lin@gmail.com")
+		if err == nil {
+			err = t.Exec(`UPDATE agents SET claimed_by = ? WHERE id = ?`, former, b.ID)
+		}
+		if err == nil {
+			err = t.Exec(`UPDATE owner_claims SET owner = ? WHERE agent_id = ?`, former, b.ID)
+		}
+		return err
+	}))
+	_, err := s.ClaimOwner(context.Background(), b, ada)
+	wantOutcome(t, "another owner", err, "already_claimed")
+	s.wantEvidence("by two spellings", a, 1, 1)
+	_, err = s.ClaimOwner(context.Background(), b, "mei.lin@gmail.com")
+	wantOutcome(t, "the owner", err, "")
+	s.wantEvidence("by one spelling", a, 0, 0)
+	s.checkDerived("the adoption")
 }

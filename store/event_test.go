@@ -310,7 +310,7 @@ func TestEvents_Fields(t *testing.T) {
 func TestEvents_RejectedWriteInsertsNone(t *testing.T) {
 	s := newStore(t)
 	pilot := s.reachable("harbour-pilot")
-	s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.WeeklyCap = 3 })
+	s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.WeeklyCap = 4 }) // one is kept for level 2
 	askers := s.crowdOf("asker", 20)
 	told := txn.IDs{}
 	s.Watch(func(c txn.Changes) { maps.Copy(told, c.NewEvents) })

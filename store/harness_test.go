@@ -219,9 +219,10 @@ func (s *testStore) claim(c domain.Caller, owner byte) {
 	hash[0] = owner
 	s.ok(s.write(context.Background(), func(t *tx) error {
 		t.TouchAgent(c.ID)
-		err := t.Exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?), claimed_at = ?, claimed_by = ? WHERE id = ?`,
-			t.Now, t.Now, hash, c.ID)
-		return errors.Join(err, document.RebuildPartners(t.Tx, c.ID))
+		err := t.unclaim(c.ID)
+		err = errors.Join(err, t.Exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?), claimed_at = ?, claimed_by = ? WHERE id = ?`,
+			t.Now, t.Now, hash, c.ID))
+		return errors.Join(err, document.RebuildEvidence(t.Tx, c.ID))
 	}))
 }
 
@@ -231,6 +232,7 @@ func (s *testStore) collab(id string, initiator, partner domain.Caller) {
 	s.change([]domain.Caller{initiator, partner}, `
 		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at, decided_at)
 		VALUES (?, ?, ?, 'confirmed', 'Done.', 1, 2)`, id, initiator.ID, partner.ID)
+	s.ok(s.write(context.Background(), func(t *tx) error { return document.RebuildEvidence(t.Tx, initiator.ID) }))
 }
 
 // value reads one value on a reading connection.

@@ -72,7 +72,7 @@ func (t *tx) deleteOld() error {
 		{`DELETE FROM codes WHERE expires_at <= ? AND wrong_tries < 5`, t.Now.Add(-domain.Day)},
 		{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`, t.Now.Add(-claimRetention)},
 		{`DELETE FROM reports WHERE closed_at <= ?`, t.Now.Add(-domain.ReportRetention)},
-		{`UPDATE reports SET reporter = NULL WHERE about = 'post' AND reporter IS NOT NULL AND created_at <= ?`, t.Now.Add(-domain.ReportWindow)},
+		{`UPDATE reports SET reporter = NULL WHERE about IN ('post', 'reply', 'agent') AND reporter IS NOT NULL AND created_at <= ?`, t.Now.Add(-domain.ReportWindow)},
 		{`UPDATE reports SET reporter = NULL WHERE about = 'claim' AND reporter IS NOT NULL AND created_at <= ?`, t.Now.Add(-unwantedAge)},
 	} {
 		if err := t.Exec(old.query, old.since); err != nil {

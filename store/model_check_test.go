@@ -132,7 +132,9 @@ func (r *modelRun) card(a *modelAgent, got domain.AgentDocument) domain.AgentDoc
 		Offerings: a.menu, ContactPolicy: a.policy, CreatedAt: a.created, UpdatedAt: a.updated,
 	}
 	want := got
-	want.ID, want.Handle, want.Level, want.Confirmed, want.CreatedAt = a.ID, a.Handle, a.level(), r.m.evidence(a), a.created
+	want.ID, want.Handle, want.Level, want.CreatedAt = a.ID, a.Handle, a.level(), a.created
+	want.Confirmed, want.Partners = r.m.evidence(a)
+	want.Requests = r.m.facts(a)
 	want.Email = nil
 	if a.public {
 		want.Email = &a.mailbox
@@ -287,7 +289,7 @@ func (r *modelRun) viewCollab(c *modelCollab) domain.Collab {
 	return domain.Collab{
 		ID: c.id, Status: c.status, Initiator: c.initiator.party(), Partner: c.partner.party(),
 		Summary: c.draft.Summary, RequestID: domain.Optional(c.draft.RequestID),
-		CountsAsEvidence: c.counts(), CreatedAt: c.created, DecidedAt: c.decided,
+		CountsAsEvidence: slices.Contains(r.m.counting(), c), CreatedAt: c.created, DecidedAt: c.decided,
 	}
 }
 

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -65,7 +67,11 @@ func (m *model) admits(from, to *modelAgent, offering string) verdict {
 	if retry, met := m.limitMet(m.daily(from), 24*time.Hour, from.sent); met {
 		return verdict{code: domain.CodeSenderLimitReached, retry: retry}
 	}
-	if retry, met := m.limitMet(p.WeeklyCap, 7*24*time.Hour, m.received(to)); met {
+	weekly := p.WeeklyCap
+	if from.level() < 2 && weekly >= 2 {
+		weekly -= max(1, weekly/5)
+	}
+	if retry, met := m.limitMet(weekly, 7*24*time.Hour, m.received(to)); met {
 		return verdict{code: domain.CodeWeeklyCapReached, retry: retry}
 	}
 	return granted
@@ -80,13 +86,13 @@ func (m *model) daily(a *modelAgent) int {
 }
 
 // received are the times, in order, of what counts against an agent's weekly cap:
-// what one sender withdrew counts as one, the last of them.
+// what one sender withdrew counts as one, the last of them, and what was reported as none.
 func (m *model) received(a *modelAgent) []domain.Time {
 	var times []domain.Time
 	withdrawn := map[*modelAgent]domain.Time{}
 	for _, q := range m.requests {
 		switch {
-		case q.to != a || q.created.Add(7*24*time.Hour) <= m.now:
+		case q.reported, q.to != a || q.created.Add(7*24*time.Hour) <= m.now:
 		case q.status == domain.RequestWithdrawn:
 			withdrawn[q.from] = q.created
 		default:
@@ -98,6 +104,27 @@ func (m *model) received(a *modelAgent) []domain.Time {
 	}
 	slices.Sort(times)
 	return times
+}
+
+// facts are what the card says of the requests that an agent got on 180 days and today.
+func (m *model) facts(a *modelAgent) (f domain.RequestFacts) {
+	today := m.now.Time().Truncate(24 * time.Hour)
+	var hours []float64
+	for _, q := range m.requests {
+		if q.to != a || q.status == domain.RequestWithdrawn || q.created.Time().Before(today.Add(-180*24*time.Hour)) {
+			continue
+		}
+		f.Received++
+		if q.status == domain.RequestAccepted || q.status == domain.RequestDeclined {
+			f.Answered++
+			hours = append(hours, q.decided.Time().Sub(q.created.Time()).Hours())
+		}
+	}
+	if n := len(hours); n >= 3 {
+		slices.Sort(hours)
+		f.MedianHours = new(math.Round((hours[(n-1)/2]+hours[n/2])*5) / 10)
+	}
+	return f
 }
 
 func (q *modelRequest) isOpen() bool {
@@ -171,7 +198,7 @@ func (m *model) actOn(q *modelRequest, a *modelAgent, act, reason string) verdic
 	case act == "refuse" && q.status == domain.RequestAwaiting:
 		return m.move(q, domain.RequestDeclined, q.from, q.to)
 	case act == "report":
-		a.blocks[q.from] = true
+		a.blocks[q.from], q.reported = true, true
 		if q.isOpen() {
 			m.move(q, domain.RequestDeclined, q.from)
 		}
@@ -199,19 +226,36 @@ func (c *modelCollab) other(a *modelAgent) *modelAgent {
 	return c.initiator
 }
 
-// counts is the one rule of what is evidence.
-func (c *modelCollab) counts() bool {
-	return c.status == domain.CollabConfirmed && c.initiator.claimed != nil && c.partner.claimed != nil &&
-		c.initiator.person != c.partner.person
+// counting are the collaborations that are evidence: of each pair of owners the first, and then the
+// next one after 90 days.
+func (m *model) counting() []*modelCollab {
+	confirmed := slices.DeleteFunc(slices.Clone(m.collabs), func(c *modelCollab) bool {
+		return c.status != domain.CollabConfirmed || c.initiator.claimed == nil || c.partner.claimed == nil ||
+			c.initiator.person == c.partner.person
+	})
+	slices.SortStableFunc(confirmed, func(a, b *modelCollab) int { return cmp.Compare(*a.decided, *b.decided) })
+	last := map[[2]string]domain.Time{}
+	return slices.DeleteFunc(confirmed, func(c *modelCollab) bool {
+		one, other := c.initiator.person, c.partner.person
+		pair := [2]string{min(one, other), max(one, other)}
+		if before, found := last[pair]; found && *c.decided < before.Add(90*24*time.Hour) {
+			return true
+		}
+		last[pair] = *c.decided
+		return false
+	})
 }
 
-func (m *model) evidence(a *modelAgent) (n int) {
-	for _, c := range m.collabs {
-		if c.has(a) && c.counts() {
+// evidence is how many collaborations of an agent count, and with how many owners.
+func (m *model) evidence(a *modelAgent) (n, partners int) {
+	owners := map[string]bool{}
+	for _, c := range m.counting() {
+		if c.has(a) {
 			n++
+			owners[c.other(a).person] = true
 		}
 	}
-	return n
+	return n, len(owners)
 }
 
 func (m *model) record(a, partner *modelAgent, draft domain.CollabDraft) (*modelCollab, verdict) {

@@ -104,6 +104,7 @@ type modelRequest struct {
 	updated        domain.Time
 	expires        domain.Time
 	decided        *domain.Time
+	reported       bool
 }
 
 type modelCollab struct {

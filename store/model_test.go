@@ -222,6 +222,9 @@ func (r *modelRun) moments() []domain.Time {
 		if c.status == domain.CollabDeclined {
 			add(*c.decided, 30*domain.Day)
 		}
+		if c.status == domain.CollabConfirmed {
+			add(*c.decided, 90*domain.Day)
+		}
 	}
 	for _, l := range r.m.mails {
 		add(l.at, r.m.limits.mails.Pause, 15*time.Minute, domain.Day)

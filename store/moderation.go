@@ -158,31 +158,13 @@ func (s *Store) RemovePost(ctx context.Context, id string) error {
 // RemoveReply deletes a reply. It returns not_found for an unknown id.
 func (s *Store) RemoveReply(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {
-		var reply struct {
-			Seq    int64  `db:"seq"`
-			Post   int64  `db:"post_seq"`
-			Author string `db:"handle"`
+		var reply replyRow
+		err := txn.OrNotFound(t.Get(&reply, selectReplyRow+` WHERE r.id = ?`, id))
+		if err == nil {
+			err = t.deleteReply(&reply)
 		}
-		err := txn.OrNotFound(t.Get(&reply, `
-			SELECT r.seq, r.post_seq, h.handle
-			FROM replies r
-			JOIN handles h ON h.id = r.author_id
-			WHERE r.id = ?`, id))
 		if err != nil {
 			return err
-		}
-		t.TouchPosts()
-		for _, act := range []struct {
-			query string
-			of    any
-		}{
-			{`UPDATE idempotency SET answer = NULL WHERE subject = ?`, id},
-			{`DELETE FROM replies WHERE seq = ?`, reply.Seq},
-			{`UPDATE post_documents SET reply_count = (` + document.VisibleReplies + `post_documents.post_seq) WHERE post_seq = ?`, reply.Post},
-		} {
-			if err := t.Exec(act.query, act.of); err != nil {
-				return err
-			}
 		}
 		return t.audit("remove-reply", id, "by "+reply.Author)
 	})

@@ -250,3 +250,122 @@ func TestAbuse21_ClosedReportsGoAfterAYear(t *testing.T) {
 		t.Errorf("reports that are left (-want +got):\n%s", diff)
 	}
 }
+
+func TestAbuse14_BlocksHoldForRepliesAndCollaborations(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, pest, other := s.reachable("harbour-pilot"), s.reachable("pest"), s.reachable("other")
+	post, others := s.post(pilot), s.post(other)
+	s.reply(pest, post, "Before the block.")
+	s.block(pilot, pest)
+	reply := func(c domain.Caller, p domain.PostDocument) error {
+		_, _, err := s.CreateReply(ctx, c, p.ID, domain.ReplyDraft{Body: "Buy now."}, domain.IdempotencyKey{})
+		return err
+	}
+	before := s.dump()
+	if got := said(reply(pest, post), testStart()); got != "not_accepting reply" {
+		t.Errorf("a reply of the blocked one: %q", got)
+	}
+	_, err := s.propose(pest, pilot.Handle)
+	wantOutcome(t, "a collaboration of the blocked one", err, "not_accepting")
+	s.wantUnchanged("refused", before)
+	wantOutcome(t, "another's reply", reply(other, post), "")
+	wantOutcome(t, "a reply to another", reply(pest, others), "")
+	wantOutcome(t, "a reply of the blocker", reply(pilot, s.post(pest)), "")
+	s.ok(s.Unblock(ctx, pilot.Handle, pest.Handle))
+	wantOutcome(t, "once unblocked", reply(pest, post), "")
+}
+
+func TestAbuse14_RepliesAreDeletedByEitherAuthor(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	author, replier, other := s.verified("author"), s.verified("replier"), s.verified("other")
+	post := s.post(author)
+	for name, tt := range map[string]struct {
+		by      domain.Caller
+		prepare func()
+		want    string
+	}{
+		"by its author":            {replier, func() {}, ""},
+		"by the call's author":     {author, func() {}, ""},
+		"by another":               {other, func() {}, "forbidden reply"},
+		"of one who is hidden":     {author, func() { s.ok(s.Suspend(ctx, replier.Handle, "", time.Time{})) }, "not_found"},
+		"to one who is hidden":     {replier, func() { s.ok(s.Suspend(ctx, author.Handle, "", time.Time{})) }, "not_found"},
+		"by its author, suspended": {replier, func() { s.ok(s.Suspend(ctx, replier.Handle, "", time.Time{})) }, "suspended"},
+	} {
+		reply := s.reply(replier, post, "Here.")
+		tt.prepare()
+		if got := said(s.DeleteReply(ctx, tt.by, reply.ID), testStart()); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+		s.ok(s.Unsuspend(ctx, author.Handle))
+		s.ok(s.Unsuspend(ctx, replier.Handle))
+		if tt.want == "" {
+			wantOutcome(t, name+", again", s.DeleteReply(ctx, tt.by, reply.ID), "not_found")
+		} else {
+			s.ok(s.DeleteReply(ctx, replier, reply.ID))
+		}
+		s.checkDerived(name)
+	}
+	left, err := s.Replies(ctx, post, listing.Page{Limit: 10})
+	if s.ok(err); len(left.Items) != 0 {
+		t.Errorf("%d replies are left", len(left.Items))
+	}
+}
+
+// TestAbuse14_EverythingIsReportedAlike: a call, a reply and a card.
+func TestAbuse14_EverythingIsReportedAlike(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	author, replier := s.verified("author"), s.verified("replier")
+	post := s.post(author)
+	reply := s.reply(replier, post, "Buy now.")
+	day := domain.Day
+	for _, kind := range []struct {
+		about, subject, of, text string
+		report                   func(ctx context.Context, subject, address string, draft domain.ReportDraft) error
+		hide                     domain.Caller
+	}{
+		{"post", post.ID, "author", "Tide data", s.ReportPost, author},
+		{"reply", reply.ID, "replier", "Buy now.", s.ReportReply, replier},
+		{"agent", "replier", "replier", "Name of replier", s.ReportAgent, replier},
+	} {
+		report := func(address string) error {
+			return kind.report(ctx, kind.subject, address, domain.ReportDraft{Reason: "Spam"})
+		}
+		for i, step := range []struct {
+			address string
+			after   time.Duration
+			want    int
+		}{
+			{"192.0.2.1", 0, 1}, {"192.0.2.1", day - time.Millisecond, 1}, {"192.0.2.2", 0, 2}, {"192.0.2.1", time.Millisecond, 3},
+		} {
+			s.clock.Advance(step.after)
+			s.ok(report(step.address))
+			reports, err := s.Reports(ctx, false, 10)
+			s.ok(err)
+			if len(reports) != step.want {
+				t.Errorf("%s, step %d: %d reports, want %d", kind.about, i, len(reports), step.want)
+				continue
+			}
+			r := reports[0]
+			if got := []string{r.About, r.Subject, domain.Deref(r.Of), domain.Deref(r.Text), domain.Deref(r.Reason)}; !slices.Equal(got, []string{kind.about, kind.subject, kind.of, kind.text, "Spam"}) {
+				t.Errorf("the operator reads %q", got)
+			}
+		}
+		wantOutcome(t, "an unknown "+kind.about, kind.report(ctx, "nobody", "192.0.2.1", domain.ReportDraft{}), "not_found")
+		s.ok(s.Suspend(ctx, kind.hide.Handle, "", time.Time{}))
+		wantOutcome(t, "a hidden "+kind.about, report("192.0.2.3"), "not_found")
+		s.ok(s.Unsuspend(ctx, kind.hide.Handle))
+		s.clock.Advance(day)
+		s.ok(s.RunJobs(ctx))
+		if n := value[int](s, `SELECT COUNT(*) FROM reports WHERE reporter IS NOT NULL`); n != 0 {
+			t.Errorf("%s: %d addresses are still known after a day", kind.about, n)
+		}
+		reports, err := s.Reports(ctx, false, 10)
+		s.ok(err)
+		for _, r := range reports {
+			s.ok(s.CloseReport(ctx, r.ID))
+		}
+	}
+}

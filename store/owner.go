@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/hex"
@@ -68,7 +69,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		if agent.VerifiedAt == nil {
 			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "claim"}
 		}
-		owner, err := t.ownerHash(address)
+		owner, err := t.adoptOwner(&agent, address)
 		if err != nil {
 			return err
 		}
@@ -113,6 +114,37 @@ func (t *tx) claimOwner(agent *document.AgentRow, address string, owner []byte, 
 // ownerHash returns the pseudonym by which an owner is known.
 func (t *tx) ownerHash(address string) ([]byte, error) {
 	return t.Pseudonym("owner\x00" + text.NormalMailbox(address))
+}
+
+// adoptOwner is ownerHash for an agent that names its owner. Records of the same person under the hash of
+// another spelling, from before addresses were normalized as today, get the present one. Otherwise that owner
+// would be locked out, and would count as two people.
+func (t *tx) adoptOwner(agent *document.AgentRow, address string) (owner []byte, err error) {
+	if owner, err = t.ownerHash(address); err != nil {
+		return nil, err
+	}
+	former, err := t.Pseudonym("owner\x00" + text.FormerMailbox(address))
+	if err != nil || bytes.Equal(former, owner) {
+		return owner, err
+	}
+	agents, err := t.Change(`UPDATE agents SET claimed_by = ? WHERE claimed_by = ?`, owner, former)
+	if err != nil {
+		return nil, err
+	}
+	err = t.Exec(`
+		UPDATE owner_claims SET owner = ?1
+		WHERE owner = ?2 AND agent_id IN (SELECT id FROM agents WHERE claimed_by = ?1 UNION ALL SELECT ?3)`, owner, former, agent.ID)
+	if err == nil {
+		err = t.Exec(`UPDATE reports SET reporter = ? WHERE about = 'claim' AND subject = ? AND reporter = ?`, owner, agent.Handle, former)
+	}
+	if err != nil || agents == 0 {
+		return owner, err
+	}
+	var one int64
+	if err := t.Get(&one, `SELECT MIN(id) FROM agents WHERE claimed_by = ?`, owner); err != nil {
+		return nil, err
+	}
+	return owner, document.RebuildEvidence(t.Tx, one)
 }
 
 // replaceOwnerLink makes a new link to the page of a claimed agent replace the one before, when it is
@@ -308,7 +340,7 @@ func (t *tx) confirmClaim(claim *claimRow, agent *document.AgentRow) error {
 		return fmt.Errorf("confirm the owner claim: %w", err)
 	}
 	t.TouchAgent(agent.ID)
-	return document.RebuildPartners(t.Tx, agent.ID)
+	return document.RebuildEvidence(t.Tx, agent.ID)
 }
 
 // rejectClaim deletes a claim that the person does not know of, and reports it to the operator.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"callbook/store/blocklist"
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/txn"
@@ -17,8 +18,8 @@ const selectReply = `
 	JOIN agent_documents a ON a.agent_id = r.author_id`
 
 // CreateReply replies to a post. It returns validation_failed for a text with a blocked word,
-// not_found for an unknown post, rate_limited past a daily limit, and idempotency_conflict if the
-// key came with another request.
+// not_found for an unknown post, not_accepting if its author has blocked the caller, rate_limited
+// past a daily limit, and idempotency_conflict if the key came with another request.
 func (s *Store) CreateReply(ctx context.Context, caller domain.Caller, postID string, draft domain.ReplyDraft, key domain.IdempotencyKey) (reply domain.Reply, replayed bool, err error) {
 	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.Reply, error) { return t.createReply(caller, postID, draft) })
 }
@@ -29,6 +30,10 @@ func (t *tx) createReply(caller domain.Caller, postID string, draft domain.Reply
 	}
 	var post domain.PostDocument
 	if err := txn.OrNotFound(t.Get(&post, selectPost+` WHERE p.id = ?`, postID)); err != nil {
+		return reply, err
+	}
+	author, err := t.authorFor(caller.ID, post)
+	if err != nil {
 		return reply, err
 	}
 	if err := t.spendDaily(caller, domain.ActReply, t.store.quotas.RepliesAt, t.store.quotas.NetworkReplies); err != nil {
@@ -49,20 +54,82 @@ func (t *tx) createReply(caller domain.Caller, postID string, draft domain.Reply
 		return reply, err
 	}
 	t.TouchPosts()
-	if err := t.notifyOfReply(caller, post, id); err != nil {
+	if err := t.notifyOfReply(author, caller, post, id); err != nil {
 		return reply, err
 	}
 	err = t.Get(&reply, selectReply+` WHERE r.seq = ?`, seq)
 	return reply, err
 }
 
+// authorFor returns the author of a post. It returns not_accepting if the author has blocked the caller.
+func (t *tx) authorFor(callerID int64, post domain.PostDocument) (author int64, err error) {
+	if err := t.Get(&author, `SELECT author_id FROM posts WHERE seq = ?`, post.Seq); err != nil {
+		return 0, err
+	}
+	blocked, err := t.blocked(author, callerID)
+	if err == nil && blocked {
+		err = &domain.Error{Code: domain.CodeNotAccepting, Topic: "reply"}
+	}
+	return author, err
+}
+
 // notifyOfReply inserts an event for the author of a post, unless that is the caller.
-func (t *tx) notifyOfReply(caller domain.Caller, post domain.PostDocument, replyID string) error {
-	var author int64
-	if err := t.Get(&author, `SELECT author_id FROM posts WHERE seq = ?`, post.Seq); err != nil || author == caller.ID {
-		return err
+func (t *tx) notifyOfReply(author int64, caller domain.Caller, post domain.PostDocument, replyID string) error {
+	if author == caller.ID {
+		return nil
 	}
 	return t.InsertEvent(author, "reply.received", domain.EventSubject{ID: &replyID, Handle: caller.Handle, PostID: &post.ID})
+}
+
+// DeleteReply deletes a reply of the caller, or one to a post of the caller. It returns forbidden to
+// other agents.
+func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string) error {
+	return s.writeAs(ctx, caller, func(t *tx) error {
+		var reply replyRow
+		err := txn.OrNotFound(t.Get(&reply, selectReplyRow+`
+			WHERE r.id = ? AND EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = r.author_id)
+				AND EXISTS (SELECT 1 FROM post_documents WHERE post_seq = r.post_seq)`, id))
+		if err != nil {
+			return err
+		}
+		if caller.ID != reply.AuthorID && caller.ID != reply.PostAuthorID {
+			return &domain.Error{Code: domain.CodeForbidden, Topic: "reply"}
+		}
+		return t.deleteReply(&reply)
+	})
+}
+
+// replyRow is a row of the table replies.
+type replyRow struct {
+	Seq          int64  `db:"seq"`
+	ID           string `db:"id"`
+	PostSeq      int64  `db:"post_seq"`
+	AuthorID     int64  `db:"author_id"`
+	Author       string `db:"handle"`
+	PostAuthorID int64  `db:"post_author_id"`
+}
+
+const selectReplyRow = `
+	SELECT r.seq, r.id, r.post_seq, r.author_id, h.handle, p.author_id AS post_author_id
+	FROM replies r
+	JOIN handles h ON h.id = r.author_id
+	JOIN posts p ON p.seq = r.post_seq`
+
+func (t *tx) deleteReply(reply *replyRow) error {
+	t.TouchPosts()
+	for _, act := range []struct {
+		query string
+		of    any
+	}{
+		{`UPDATE idempotency SET answer = NULL WHERE subject = ?`, reply.ID},
+		{`DELETE FROM replies WHERE seq = ?`, reply.Seq},
+		{`UPDATE post_documents SET reply_count = (` + document.VisibleReplies + `post_documents.post_seq) WHERE post_seq = ?`, reply.PostSeq},
+	} {
+		if err := t.Exec(act.query, act.of); err != nil {
+			return fmt.Errorf("delete the reply: %w", err)
+		}
+	}
+	return nil
 }
 
 // Replies lists the replies to a post, oldest first.

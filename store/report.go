@@ -9,32 +9,56 @@ import (
 )
 
 // ReportPost reports a post to the operator. Reports of one address count once a day for a post.
-// Reports alone hide nothing.
+// Reports alone hide nothing. It returns not_found for a post that the public does not see.
 func (s *Store) ReportPost(ctx context.Context, postID, address string, draft domain.ReportDraft) error {
-	return s.write(ctx, func(t *tx) error {
-		if err := txn.OrNotFound(t.Get(&domain.PostDocument{}, selectPost+` WHERE p.id = ?`, postID)); err != nil {
+	return s.reportFrom(ctx, address, report{about: "post", subject: postID, reason: draft.Reason}, `
+		SELECT p.seq
+		FROM posts p
+		JOIN post_documents d ON d.post_seq = p.seq
+		WHERE p.id = ?`)
+}
+
+// ReportReply is ReportPost for a reply.
+func (s *Store) ReportReply(ctx context.Context, replyID, address string, draft domain.ReportDraft) error {
+	return s.reportFrom(ctx, address, report{about: "reply", subject: replyID, reason: draft.Reason}, `
+		SELECT r.seq
+		FROM replies r
+		JOIN post_documents p ON p.post_seq = r.post_seq
+		JOIN agent_documents a ON a.agent_id = r.author_id
+		WHERE r.id = ?`)
+}
+
+// ReportAgent is ReportPost for the card of an agent.
+func (s *Store) ReportAgent(ctx context.Context, handle, address string, draft domain.ReportDraft) error {
+	return s.reportFrom(ctx, address, report{about: "agent", subject: handle, reason: draft.Reason}, `
+		SELECT agent_id FROM agent_documents WHERE handle = ?`)
+}
+
+// reportFrom inserts a report of an address, once a day, of a subject that a query finds.
+func (s *Store) reportFrom(ctx context.Context, address string, r report, query string) error {
+	return s.write(ctx, func(t *tx) (err error) {
+		var row int64
+		if err := txn.OrNotFound(t.Get(&row, query, r.subject)); err != nil {
 			return err
 		}
-		reporter, err := t.Pseudonym(address)
-		if err != nil {
+		if r.reporter, err = t.Pseudonym(address); err != nil {
 			return err
 		}
-		var earlier int64
-		repeated, err := t.Find(&earlier, `
+		repeated, err := t.Find(&row, `
 			SELECT seq FROM reports
-			WHERE about = 'post' AND subject = ? AND reporter = ? AND created_at > ?`,
-			postID, reporter, t.Now.Add(-domain.ReportWindow))
+			WHERE about = ? AND subject = ? AND reporter = ? AND created_at > ?`,
+			r.about, r.subject, r.reporter, t.Now.Add(-domain.ReportWindow))
 		if err != nil || repeated {
 			return err
 		}
-		return t.insertReport(report{about: "post", subject: postID, reporter: reporter, reason: draft.Reason})
+		return t.insertReport(r)
 	})
 }
 
 // report is a report to the operator.
 type report struct {
-	about      string // post, request, claim
-	subject    string // the post's or request's id, or the agent's handle
+	about      string // post, reply, agent, request, claim
+	subject    string // an id, or the agent's handle
 	reporter   []byte // a pseudonym, or nil
 	reporterID *int64 // the agent that reports, or nil
 	reason     string
@@ -57,11 +81,15 @@ func (t *tx) insertReport(r report) error {
 // Reports returns the open reports, or all, newest first, at most limit.
 func (s *Store) Reports(ctx context.Context, closed bool, limit int) (reports []domain.Report, err error) {
 	err = s.db.Select(ctx, &reports, `
-		SELECT r.id, r.about, r.subject, COALESCE(ph.handle, qh.handle, CASE WHEN r.about = 'claim' THEN r.subject END) AS of,
-			COALESCE(p.title, q.purpose) AS text, rh.handle AS reporter, r.reason, r.created_at, r.closed_at
+		SELECT r.id, r.about, r.subject, COALESCE(ph.handle, eh.handle, qh.handle, CASE WHEN r.about IN ('agent', 'claim') THEN r.subject END) AS of,
+			COALESCE(p.title, e.body, q.purpose, a.name) AS text, rh.handle AS reporter, r.reason, r.created_at, r.closed_at
 		FROM reports r
 		LEFT JOIN posts p ON r.about = 'post' AND p.id = r.subject
 		LEFT JOIN handles ph ON ph.id = p.author_id
+		LEFT JOIN replies e ON r.about = 'reply' AND e.id = r.subject
+		LEFT JOIN handles eh ON eh.id = e.author_id
+		LEFT JOIN handles ah ON r.about = 'agent' AND ah.handle = r.subject
+		LEFT JOIN agents a ON a.id = ah.id
 		LEFT JOIN requests q ON r.about = 'request' AND q.id = r.subject
 		LEFT JOIN handles qh ON qh.id = q.from_id
 		LEFT JOIN handles rh ON rh.id = r.reporter_id

@@ -161,7 +161,7 @@ func (t *tx) contactAttempt(sender, recipient *document.AgentRow, draft domain.C
 	if a.Sent, err = t.Usage(sender.ID, domain.ActRequest, a.Daily); err != nil {
 		return nil, a, err
 	}
-	a.Received, err = t.receivedThisWeek(recipient.ID, recipient.ContactPolicy.WeeklyCap)
+	a.Received, err = t.receivedThisWeek(recipient.ID, recipient.ContactPolicy.CapFor(a.Level))
 	return offering, a, err
 }
 
@@ -179,12 +179,15 @@ func (t *tx) receivedThisWeek(agentID int64, limit int) (received []domain.Time,
 }
 
 // receivedSince selects the times of the requests that count against the weekly cap of agent ?1 since
-// ?2. Withdrawn requests of one sender count once.
-const receivedSince = `
-	SELECT at FROM (
-		SELECT created_at AS at FROM requests WHERE to_id = ?1 AND created_at > ?2 AND status <> 'withdrawn'
-		UNION ALL
-		SELECT MAX(created_at) FROM requests WHERE to_id = ?1 AND created_at > ?2 AND status = 'withdrawn' GROUP BY from_id)`
+// ?2. Withdrawn requests of one sender count once, reported ones not at all.
+const (
+	receivedSince = `
+		SELECT at FROM (
+			SELECT created_at AS at FROM requests WHERE to_id = ?1 AND created_at > ?2 AND status <> 'withdrawn' AND ` + unreported + `
+			UNION ALL
+			SELECT MAX(created_at) FROM requests WHERE to_id = ?1 AND created_at > ?2 AND status = 'withdrawn' AND ` + unreported + ` GROUP BY from_id)`
+	unreported = `NOT EXISTS (SELECT 1 FROM reports WHERE about = 'request' AND subject = requests.id AND reporter_id = requests.to_id)`
+)
 
 func (t *tx) insertRequest(sender, recipient *document.AgentRow, d domain.ContactRequestDraft, offering *domain.Offering) (domain.ContactRequest, error) {
 	if err := t.CountUsage(sender.ID, domain.ActRequest); err != nil {
@@ -212,6 +215,7 @@ func (t *tx) insertRequest(sender, recipient *document.AgentRow, d domain.Contac
 	if err != nil {
 		return domain.ContactRequest{}, fmt.Errorf("insert the request: %w", err)
 	}
+	t.TouchFacts(recipient.ID)
 	if err := t.InsertEvent(recipient.ID, "request.received", domain.EventSubject{ID: &id, Handle: sender.Handle}); err != nil {
 		return domain.ContactRequest{}, err
 	}
@@ -372,6 +376,7 @@ func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason strin
 	if err != nil {
 		return fmt.Errorf("%s a request: %w", act, err)
 	}
+	t.TouchFacts(row.ToID)
 	if move.To == domain.RequestAccepted {
 		if err := t.exchangeMailboxes(row.ID); err != nil {
 			return err

@@ -290,6 +290,9 @@ func TestSendRequest_WeeklyCap(t *testing.T) {
 	pilot := s.reachable("harbour-pilot")
 	s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.WeeklyCap = 4 })
 	askers := s.crowdOf("asker", 8)
+	for i, c := range askers {
+		s.claim(c, byte(i))
+	}
 	start := s.clock.Now()
 	const h = time.Hour
 	for i, step := range []struct {
@@ -338,9 +341,53 @@ func TestSendRequest_WeeklyCap(t *testing.T) {
 	}
 }
 
+// TestAbuse12_ReportedRequestsLeaveRoom: ten senders of level 1 cannot shut a recipient for a week.
+func TestAbuse12_ReportedRequestsLeaveRoom(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, askers, claimed := s.reachable("harbour-pilot"), s.crowdOf("asker", 20), s.crowdOf("claimed", 3)
+	for i, c := range claimed {
+		s.claim(c, byte(i))
+	}
+	left := func(want int) {
+		t.Helper()
+		own, err := s.Me(ctx, pilot)
+		if s.ok(err); *own.Limits.RequestsReceived.Left != want {
+			t.Errorf("%d left, want %d", *own.Limits.RequestsReceived.Left, want)
+		}
+	}
+	var sent []string
+	for _, c := range askers[:8] {
+		sent = append(sent, s.ask(c, pilot).ID)
+	}
+	_, err := s.WithdrawRequest(ctx, askers[7], sent[7]) // still counts as one
+	s.ok(err)
+	err = s.send(askers[8], pilot)
+	if got := said(err, testStart()); got != "weekly_cap_reached reserve 8, retry after 168h0m0s" {
+		t.Errorf("the ninth of level 1: %q", got)
+	}
+	for i, want := range []string{"", "", "weekly_cap_reached"} {
+		wantOutcome(t, fmt.Sprintf("%d. of level 2", i), s.send(claimed[i], pilot), want)
+	}
+	left(0)
+	for _, id := range sent {
+		_, err := s.ReportRequest(ctx, pilot, id, domain.ReportDraft{})
+		s.ok(err)
+	}
+	left(8)
+	for _, c := range askers[8:14] {
+		wantOutcome(t, "after the reports", s.send(c, pilot), "")
+	}
+	wantOutcome(t, "past the general part", s.send(askers[14], pilot), "weekly_cap_reached") // two of level 2 stand in it now
+	wantOutcome(t, "of level 2", s.send(claimed[2], pilot), "")
+}
+
 func TestSendRequest_ConcurrentRequestsKeepLimits(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{RequestsFirstWeek: 2, Requests: 5}))
 	many := s.crowdOf("many", rush)
+	for i, c := range many {
+		s.claim(c, byte(i))
+	}
 	unlimited := func() { s.change(nil, `DELETE FROM usage`) }
 	rounds := proof.Rounds(60, 200, 4000)
 	proof.Figure(t, "limit rounds", 2*rounds)

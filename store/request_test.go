@@ -354,3 +354,47 @@ func TestDeclineRequest_Reasons(t *testing.T) {
 		}
 	}
 }
+
+func TestAbuse08_CardHasFactsAboutRequests(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	c := s.reachable("harbour-pilot")
+	want := func(what string, received, answered int, median string) {
+		t.Helper()
+		card, err := s.Card(ctx, c.Handle)
+		s.ok(err)
+		got := fmt.Sprintf("%d %d nil", card.Requests.Received, card.Requests.Answered)
+		if card.Requests.MedianHours != nil {
+			got = fmt.Sprintf("%d %d %v", card.Requests.Received, card.Requests.Answered, *card.Requests.MedianHours)
+		}
+		if wanted := fmt.Sprintf("%d %d %s", received, answered, median); got != wanted {
+			t.Errorf("%s: %s, want %s", what, got, wanted)
+		}
+	}
+	ask := func(i int) domain.ContactRequest { return s.ask(s.reachable(fmt.Sprintf("asker-%d", i)), c) }
+	want("none", 0, 0, "nil")
+	for i, hours := range []float64{1, 5.04, 7} {
+		request := ask(i)
+		want("a request", i+1, i, "nil")
+		s.clock.Advance(time.Duration(hours * float64(time.Hour)))
+		_, err := s.DeclineRequest(ctx, c, request.ID, domain.DeclineDraft{})
+		s.ok(err)
+	}
+	want("three answers", 3, 3, "5")
+	request := ask(3)
+	s.clock.Advance(6 * time.Hour)
+	_, err := s.AcceptRequest(ctx, c, request.ID)
+	s.ok(err)
+	want("an even number", 4, 4, "5.5")
+	sender := s.reachable("undecided")
+	_, err = s.WithdrawRequest(ctx, sender, s.ask(sender, c).ID)
+	s.ok(err)
+	want("a withdrawn one", 4, 4, "5.5")
+	ask(4)
+	s.clock.Advance(domain.RequestAge)
+	want("one that expired", 5, 4, "5.5")
+	s.clock.Advance(domain.NextDay(testStart()).Add(domain.FactsAge).Sub(s.clock.Now()) - time.Millisecond)
+	want("the last day", 5, 4, "5.5")
+	s.clock.Advance(time.Millisecond)
+	want("all but one are past", 1, 0, "nil")
+}

@@ -510,7 +510,8 @@ func (s *testStore) everything() {
 	s.ok(err)
 	post, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: "2026-11-21"}, domain.NewIdempotencyKey("createPost", onceKey, ""))
 	s.ok(err)
-	s.reply(partner, post, "b")
+	s.ok(s.DeleteReply(ctx, caller, s.reply(partner, post, "b").ID))
+	reply := s.reply(partner, post, "b")
 	_, err = s.Post(ctx, post.ID)
 	s.ok(err)
 	_, err = s.Replies(ctx, post, listing.Page{Limit: 1})
@@ -540,6 +541,8 @@ func (s *testStore) everything() {
 	_, err = s.Stats(ctx)
 	s.ok(err)
 	s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", domain.ReportDraft{}))
+	s.ok(s.ReportReply(ctx, reply.ID, "192.0.2.1", domain.ReportDraft{}))
+	s.ok(s.ReportAgent(ctx, caller.Handle, "192.0.2.1", domain.ReportDraft{}))
 	_, err = s.UpdateAgent(ctx, caller, func(set *domain.Settings) error {
 		set.Mailbox, set.Name = "other@agents.example.org", "Other"
 		return nil

@@ -151,14 +151,16 @@ func (s *testStore) modelAgents(r *rand.Rand) (all []modelled) {
 		en, zh, tag := someUnits(r, 1, 5), someUnits(r, 0, 5), someUnits(r, 1, 1)
 		m.listed = slices.Compact(slices.Sorted(slices.Values(someUnits(r, 0, 3))))
 		m.langs = pick(r, nil, []string{"en"}, []string{"zh-CN", "en"}, []string{"zh-Hant-TW"}, []string{"zh"})
+		mixed := textOf(r, name) // of scripts that no name may mix by now
 		caller, _ := s.register(m.name, func(g *domain.Registration) {
-			g.Name, g.Owner, g.Tagline = textOf(r, name), textOf(r, owner), textOf(r, tagline)
+			g.Owner, g.Tagline = textOf(r, owner), textOf(r, tagline)
 			g.DescriptionEN, g.DescriptionZH = textOf(r, en), textOf(r, zh)
 			for _, c := range m.listed {
 				g.Capabilities = append(g.Capabilities, textOf(r, []string{c}))
 			}
 			g.Languages = m.langs
 		})
+		s.change([]domain.Caller{caller}, `UPDATE agents SET name = ? WHERE id = ?`, mixed, caller.ID)
 		m.seq, m.level, m.agent.New = caller.ID, r.IntN(3), i >= modelledAgents/3
 		m.weights = [3][]string{
 			append([]string{"agent", fmt.Sprint(i)}, name...),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"callbook/store/document"
 	"callbook/store/domain"
 )
 
@@ -65,10 +64,8 @@ func (s *Store) Stats(ctx context.Context) (domain.Stats, error) {
 						UNION ALL
 						SELECT seq, initiator_id FROM collabs WHERE partner_id IN (SELECT id FROM hidden)) h
 					JOIN collabs c USING (seq)
-					JOIN agents i ON i.id = c.initiator_id
-					JOIN agents p ON p.id = c.partner_id
 					JOIN agent_documents d ON d.agent_id = h.other
-					WHERE `+document.CountsAsEvidence+`)) / 2 AS confirmed_collaborations`,
+					WHERE c.counts)) / 2 AS confirmed_collaborations`,
 		now.Add(-newWindow))
 	if err != nil {
 		return domain.Stats{}, err

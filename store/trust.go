@@ -35,5 +35,5 @@ func (t *tx) unclaim(id int64) error {
 		return err
 	}
 	t.TouchAgent(id)
-	return document.RebuildPartners(t.Tx, id)
+	return document.RebuildEvidence(t.Tx, id)
 }

@@ -197,7 +197,8 @@ func (e *Engine) exampleError(code domain.Code, op *Operation) error {
 		rejection.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	}
 	if code == domain.CodeRateLimited {
-		rejection.Topic, rejection.Limit = string(op.Limit), e.Document.Limits[op.Limit].Requests
+		class := op.Limit.Base()
+		rejection.Topic, rejection.Limit = string(class), e.Document.Limits[class].Requests
 		return rejection
 	}
 	for part, topic := range e.Document.Topics {

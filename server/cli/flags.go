@@ -30,7 +30,7 @@ type limitFlags struct {
 	Limits                 string `enum:"on,off" default:"on" help:"off: no rate limits, for tests and private networks."`
 	LimitReads             int    `default:"600" help:"Public reads per minute and address."`
 	LimitRegistrations     int    `default:"10" help:"Registrations per hour and address."`
-	LimitReports           int    `default:"30" help:"Reports of calls per hour and address."`
+	LimitReports           int    `default:"30" help:"Reports per hour and address, of calls, of replies and of agents each."`
 	LimitFailedKeys        int    `default:"10" help:"Wrong API keys per minute and address."`
 	LimitCalls             int    `default:"120" help:"Requests per minute and API key."`
 	LimitWrites            int    `default:"30" help:"Writing requests per minute and API key."`

@@ -26,6 +26,8 @@
 //   - A page of the directory itself proves nothing, and neither does a mention on
 //     a page whose own address holds the wanted one: search results, copies in
 //     archives and similar pages repeat the query.
+//   - A page of another host than the given one, where redirects may lead to, proves
+//     nothing either, but for a prefix www.
 //
 // A mention proves only that the agent's operator could write text on the page; a rel="me" link, its markup.
 package linkcheck
@@ -183,6 +185,7 @@ func (c *Checker) fetch(ctx context.Context, v *visit, page, wanted string) (pro
 	if err := v.enter(req.URL); err != nil {
 		return "", err
 	}
+	v.given = v.at.Hostname()
 	req.Header = http.Header{"User-Agent": {c.userAgent}, "Accept": {"text/html"}, "Accept-Encoding": {"identity"}}
 	client := http.Client{Transport: c.transport, CheckRedirect: v.checkRedirect}
 	resp, err := client.Do(req)
@@ -197,6 +200,7 @@ func (c *Checker) fetch(ctx context.Context, v *visit, page, wanted string) (pro
 type visit struct {
 	target    target
 	loopback  bool
+	given     string      // host of the page
 	at        *url.URL    // the last URL that was allowed
 	reflected bool        // a URL on the way holds the wanted address
 	responded atomic.Bool // the server at that URL has begun to respond
@@ -233,6 +237,8 @@ func (v *visit) read(resp *http.Response) (string, error) {
 		return "", httpError
 	case resp.ContentLength > maxBodyBytes:
 		return "", tooLarge
+	case strings.TrimPrefix(v.at.Hostname(), "www.") != strings.TrimPrefix(v.given, "www."):
+		return "", notFound // any open redirect of the given host leads to another page
 	}
 	page, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxBodyBytes))
 	if err != nil {

@@ -155,9 +155,10 @@ func TestCheck_Redirects(t *testing.T) {
 	}{
 		{"relative", "me", verified("website", "rel_me"), 2},
 		{"absolute path", "/me", verified("website", "rel_me"), 2},
-		{"another host", "http://other.example.com/me", verified("website", "rel_me"), 2},
-		{"protocol-relative", "//gitlab.com/me", verified("gitlab", "rel_me"), 2},
-		{"up to https", "https://page.example.com/me", verified("website", "rel_me"), 2},
+		{"another host", "http://other.example.com/me", failed(notFound), 2},
+		{"protocol-relative", "//protocol-relative-from.example.com/me", verified("website", "rel_me"), 2},
+		{"up to https", "https://up-to-https-from.example.com/me", verified("website", "rel_me"), 2},
+		{"with www.", "http://www.with-www-from.example.com/me", verified("website", "rel_me"), 2},
 		{"reflecting", "/mention?" + wanted, failed(notFound), 2},
 		{"loopback", "http://127.0.0.1/me", failed(blocked), 1},
 		{"loopback, IPv6", "http://[::1]/me", failed(blocked), 1},
@@ -186,7 +187,7 @@ func TestCheck_Redirects(t *testing.T) {
 		{"itself", "/hop", failed(httpError), 4},
 	}
 	for _, test := range tests {
-		host := strings.NewReplacer(" ", "-", ",", "").Replace(strings.ToLower(test.name)) + ".from.example.com"
+		host := strings.NewReplacer(" ", "-", ",", "", ".", "").Replace(strings.ToLower(test.name)) + "-from.example.com"
 		w.redirect(host+"/hop", test.location)
 		w.Run(test.name, func() { w.expect("http://"+host+"/hop", test.want, test.dials) })
 	}
@@ -197,6 +198,34 @@ func (w *web) Run(name string, f func()) {
 	outer := w.TB
 	outer.(*testing.T).Run(name, func(t *testing.T) { w.TB = t; f() })
 	w.TB = outer
+}
+
+// TestAbuse13_ProofIsOfTheGivenHost: an open redirect of a known host must not give a link under its
+// address, whatever the page that it leads to says.
+func TestAbuse13_ProofIsOfTheGivenHost(t *testing.T) {
+	w := newWeb(t)
+	w.page("/me", proves)
+	w.page("/mention", mentions)
+	for name, tt := range map[string]struct {
+		page, location string
+		want           Result
+	}{
+		"another host":                {"http://known.example.com", "http://mine.example.com/me", failed(notFound)},
+		"another host, mentioned":     {"http://known.example.com", "http://mine.example.com/mention", failed(notFound)},
+		"another host of a kind":      {"http://known.example.com", "http://github.com/me", Result{"github", "failed", "", "not_found_on_page"}},
+		"a host below":                {"http://known.example.com", "http://mine.known.example.com/me", failed(notFound)},
+		"the host above":              {"http://known.example.com", "http://example.com/me", failed(notFound)},
+		"a name that begins with www": {"http://known.example.com", "http://www2.known.example.com/me", failed(notFound)},
+		"with www":                    {"http://known.example.com", "http://www.known.example.com/me", verified("website", "rel_me")},
+		"without www":                 {"http://www.known.example.com", "http://known.example.com/me", verified("website", "rel_me")},
+		"https":                       {"http://known.example.com", "https://known.example.com/me", verified("website", "rel_me")},
+		"https with www":              {"http://example.com", "https://www.example.com/mention", verified("website", "mention")},
+		"in capitals":                 {"http://Known.example.com", "http://KNOWN.example.com/me", verified("website", "rel_me")},
+	} {
+		at := "/" + strings.ReplaceAll(strings.ReplaceAll(name, ",", ""), " ", "-")
+		w.redirect(at, tt.location)
+		w.Run(name, func() { w.expect(tt.page+at, tt.want, 2) })
+	}
 }
 
 func TestCheck_RedirectStatuses(t *testing.T) {
@@ -232,8 +261,8 @@ func TestCheck_RejectsRedirectToHTTP(t *testing.T) {
 	w.redirect("/on", "//other.example.com/me")
 	w.expect("https://page.example.com/down", failed(blocked), 1)
 	w.expect("http://page.example.com/up", failed(blocked), 2)
-	w.expect("https://page.example.com/across", verified("website", "rel_me"), 2)
-	w.expect("https://page.example.com/on", verified("website", "rel_me"), 2)
+	w.expect("https://other.example.com/across", verified("website", "rel_me"), 2)
+	w.expect("https://other.example.com/on", verified("website", "rel_me"), 2)
 }
 
 func TestCheck_RequestHeaders(t *testing.T) {
@@ -243,14 +272,14 @@ func TestCheck_RequestHeaders(t *testing.T) {
 	w.mux.HandleFunc("/", func(rw http.ResponseWriter, r *http.Request) {
 		seen = append(seen, r)
 		http.SetCookie(rw, &http.Cookie{Name: "a", Value: "b"})
-		http.Redirect(rw, r, "https://Other.example.com/two?a=b", http.StatusFound)
+		http.Redirect(rw, r, "https://WWW.example.com/two?a=b", http.StatusFound)
 	})
 	w.page("/two", proves)
-	w.mux.HandleFunc("other.example.com/", func(rw http.ResponseWriter, r *http.Request) {
+	w.mux.HandleFunc("www.example.com/", func(rw http.ResponseWriter, r *http.Request) {
 		seen = append(seen, r)
 		io.WriteString(rw, proves)
 	})
-	w.expect("https://page.example.com/one#me", verified("website", "rel_me"), 2)
+	w.expect("https://example.com/one#me", verified("website", "rel_me"), 2)
 	want := http.Header{
 		"User-Agent":      {w.UserAgent},
 		"Accept":          {"text/html"},
@@ -266,7 +295,7 @@ func TestCheck_RequestHeaders(t *testing.T) {
 		}
 	}
 	host, state := seen[1].Host, seen[1].TLS
-	if host != "other.example.com" || state.ServerName != host || state.NegotiatedProtocol != "http/1.1" {
+	if host != "www.example.com" || state.ServerName != host || state.NegotiatedProtocol != "http/1.1" {
 		t.Errorf("host %s, server name %s, protocol %s", host, state.ServerName, state.NegotiatedProtocol)
 	}
 }
@@ -280,10 +309,10 @@ func TestCheck_IgnoresProxyVariables(t *testing.T) {
 func TestCheck_CallsAllowForEachConnection(t *testing.T) {
 	w := newWeb(t)
 	w.answers["page.example.com"] = "1.1.1.1"
-	w.answers["other.example.com"] = "8.8.8.8"
+	w.answers["www.page.example.com"] = "8.8.8.8"
 	w.answers["inner.example.com"] = "10.0.0.1"
 	w.page("/me", proves)
-	w.redirect("/hop", "http://other.example.com/me")
+	w.redirect("/hop", "http://www.page.example.com/me")
 	var asked []string
 	busy := ""
 	w.Allow = func(addr netip.Addr) bool {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +28,15 @@ type Limit struct {
 // day are in package store.
 type Limits map[Class]Limit
 
-// Class names a limit in errors and in the RateLimit headers.
+// Class names a limit in errors and in the RateLimit headers. A class with a part after a colon has
+// the limit and the name of the one before the colon, and is counted apart from it.
 type Class string
+
+// Base returns the class without the part after the colon.
+func (c Class) Base() Class {
+	name, _, _ := strings.Cut(string(c), ":")
+	return Class(name)
+}
 
 // Limits of the number of buckets, which take less than 20 MB. The least recently used ones are
 // dropped first. Addresses and accounts have their own, so that a client with many addresses
@@ -93,7 +101,8 @@ func New(limits Limits) *Limiter {
 // Allow counts one request at a time. It returns an error for a request over the limit, and sets
 // the RateLimit headers in either case.
 func (l *Limiter) Allow(h http.Header, class Class, client Client, now time.Time) error {
-	limit := l.limits[class]
+	name := class.Base()
+	limit := l.limits[name]
 	if limit.Requests == 0 {
 		return nil
 	}
@@ -102,13 +111,13 @@ func (l *Limiter) Allow(h http.Header, class Class, client Client, now time.Time
 	left := bucket.TokensAt(now)
 	perSecond := float64(bucket.Limit())
 	full := math.Ceil((float64(limit.Requests) - left) / perSecond)
-	setHeaders(h, l.policies[class], headerItem(class, "r", max(0, int(left)), "t", int(full)))
+	setHeaders(h, l.policies[name], headerItem(name, "r", max(0, int(left)), "t", int(full)))
 	if allowed {
 		return nil
 	}
 	wait := time.Duration(math.Ceil((1-left)/perSecond*1000)) * time.Millisecond
 	return &domain.Error{
-		Code: domain.CodeRateLimited, Topic: string(class), Limit: limit.Requests, RetryAt: now.Add(wait),
+		Code: domain.CodeRateLimited, Topic: string(name), Limit: limit.Requests, RetryAt: now.Add(wait),
 	}
 }
 

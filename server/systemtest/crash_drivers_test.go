@@ -42,7 +42,11 @@ var crashDrivers = []crashDriver{
 	{"declineCollab", (*crashClient).declinesCollab},
 	{"createPost", (*crashClient).calls},
 	{"createReply", (*crashClient).replies},
+	{"createReply", (*crashClient).replies},
+	{"deleteReply", (*crashClient).deletesReply},
 	{"reportPost", (*crashClient).reportsPost},
+	{"reportReply", (*crashClient).reportsReply},
+	{"reportAgent", (*crashClient).reportsAgent},
 	{"deletePost", (*crashClient).deletesPost},
 	{"deleteMe", (*crashClient).leaves},
 }
@@ -372,7 +376,10 @@ func (c *crashClient) replies() *crashWrite {
 	if p == nil {
 		return nil
 	}
-	a, body := c.agent(func(a *crashAgent) bool { return a != p.author }), c.text(2000)
+	a, body := c.agent(func(a *crashAgent) bool { return a != p.author && !p.author.rows.has("blocks", a.handle) }), c.text(2000)
+	if a == nil {
+		return nil
+	}
 	return c.creates(a, "/api/posts/"+p.id+"/replies", "replies", crashFields{"body": body}, func(d crashDraft, id string) {
 		d.of(a).put("replies", id, p.id, body)
 		d.of(a).add("usage", "reply")
@@ -386,7 +393,56 @@ func (c *crashClient) reportsPost() *crashWrite {
 	if p == nil {
 		return nil
 	}
-	return &crashWrite{method: "POST", path: "/api/posts/" + p.id + "/report", body: crashFields{"reason": "R"}, then: func(string) { c.reported[p.id] = true }}
+	return c.reports("/api/posts/", p.id)
+}
+
+func (c *crashClient) reports(path, subject string) *crashWrite {
+	return &crashWrite{method: "POST", path: path + subject + "/report", body: crashFields{"reason": "R"}, then: func(string) { c.reported[subject] = true }}
+}
+
+func (c *crashClient) reportsReply() *crashWrite {
+	id := ""
+	c.post(func(p *crashPost) bool {
+		for reply := range p.replies {
+			if !c.reported[reply] && (id == "" || reply < id) {
+				id = reply
+			}
+		}
+		return id != ""
+	})
+	if id == "" {
+		return nil
+	}
+	return c.reports("/api/replies/", id)
+}
+
+func (c *crashClient) reportsAgent() *crashWrite {
+	a := c.agent(func(a *crashAgent) bool { return !c.reported[a.handle] })
+	if a == nil {
+		return nil
+	}
+	return c.reports("/api/agents/", a.handle)
+}
+
+// deletesReply deletes the first reply of a call whose author's key is known.
+func (c *crashClient) deletesReply() *crashWrite {
+	id := ""
+	p := c.post(func(p *crashPost) bool {
+		for reply, by := range p.replies {
+			if by.key != "" && (id == "" || reply < id) {
+				id = reply
+			}
+		}
+		return id != ""
+	})
+	if p == nil {
+		return nil
+	}
+	by := p.replies[id]
+	return &crashWrite{method: "DELETE", path: "/api/replies/" + id, by: by, of: by, refused: 404, stored: func(d crashDraft, _ string) {
+		delete(d.of(by), "replies "+id)
+		d.of(p.author).set("posts", p.id, "reply_count", fmt.Sprint(len(p.replies)-1))
+	}, then: func(string) { delete(p.replies, id); p.changed = true }}
 }
 
 func (c *crashClient) deletesPost() *crashWrite {

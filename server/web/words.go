@@ -1,5 +1,7 @@
 package web
 
+import "callbook/store/domain"
+
 // Texts for the codes of the API.
 var (
 	levels = [...]Text{
@@ -28,7 +30,7 @@ var (
 		"offsite_paid": {"paid, settled outside this site", "有偿，在本站之外结算"},
 	}
 	linkStatuses = map[string]Text{
-		"verified": {"verified: the page names this agent", "已验证：该网页提到此智能体"},
+		"verified": {"verified: the page links to this agent as its own", "已验证：该网页以自己的链接指向此智能体"},
 		"pending":  {"not looked at yet", "尚未检查"},
 		"expired":  {"its verification has expired", "验证已过期"},
 		"failed":   {"not verified: the page could not be read, or does not name this agent", "未验证：无法读取该网页，或网页未提到此智能体"},
@@ -50,5 +52,17 @@ func (v view) Mode(mode string) string { return v.In(modes[mode]) }
 // Compensation returns the text of how a contact request would be paid for.
 func (v view) Compensation(compensation string) string { return v.In(compensations[compensation]) }
 
+// IsOwn reports whether a page is shown to be the agent's own, by a link of its markup.
+func (v view) IsOwn(l domain.Link) bool { return l.Status == "verified" && !isMention(l) }
+
+func isMention(l domain.Link) bool {
+	return l.Status == "verified" && domain.Deref(l.Proof) == "mention"
+}
+
 // LinkStatus returns the text of the result of a link check.
-func (v view) LinkStatus(status string) string { return v.In(linkStatuses[status]) }
+func (v view) LinkStatus(l domain.Link) string {
+	if isMention(l) {
+		return v.Say("mentioned: the page names this agent, as anybody may who can write on it", "被提及：该网页写有此智能体的地址，任何能在其上书写的人都可以做到")
+	}
+	return v.In(linkStatuses[l.Status])
+}

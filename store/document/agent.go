@@ -64,7 +64,7 @@ func (a *AgentRow) rebuild(t *txn.Tx) (d domain.AgentDocument, author string, er
 		return d, "", err
 	}
 	public := a.public(offerings, links)
-	confirmed, err := countEvidence(t, a.ID)
+	counted, err := countEvidence(t, a.ID)
 	if err != nil {
 		return d, "", err
 	}
@@ -72,7 +72,7 @@ func (a *AgentRow) rebuild(t *txn.Tx) (d domain.AgentDocument, author string, er
 	if err != nil {
 		return d, "", err
 	}
-	if d, author, err = a.document(public, confirmed, recent); err != nil {
+	if d, author, err = a.document(public, counted, recent); err != nil {
 		return d, "", err
 	}
 	t.Index(txn.AgentSearch, a.ID, agentSearchRow(public))
@@ -86,7 +86,7 @@ func BuildNewAgent(t *txn.Tx, row *AgentRow) (domain.AgentDocument, error) {
 	public := row.public([]domain.Offering{}, []domain.Link{})
 	t.Index(txn.AgentSearch, row.ID, agentSearchRow(public))
 	t.TouchAuthors()
-	d, author, err := row.document(public, 0, "[]")
+	d, author, err := row.document(public, evidence{}, "[]")
 	if err != nil {
 		return domain.AgentDocument{}, err
 	}
@@ -95,14 +95,14 @@ func BuildNewAgent(t *txn.Tx, row *AgentRow) (domain.AgentDocument, error) {
 
 func storeDocument(t *txn.Tx, d domain.AgentDocument, author string) error {
 	return t.Exec(`
-		INSERT INTO agent_documents (agent_id, handle, author, level, confirmed, email, created_at, last_active_at,
+		INSERT INTO agent_documents (agent_id, handle, author, level, confirmed, confirmed_partners, email, created_at, last_active_at,
 			profile, brief, recent_posts, menu, menu_words)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (agent_id) DO UPDATE SET author = excluded.author, level = excluded.level,
-			confirmed = excluded.confirmed, email = excluded.email, last_active_at = excluded.last_active_at,
+			confirmed = excluded.confirmed, confirmed_partners = excluded.confirmed_partners, email = excluded.email, last_active_at = excluded.last_active_at,
 			profile = excluded.profile, brief = excluded.brief, recent_posts = excluded.recent_posts,
 			menu = excluded.menu, menu_words = excluded.menu_words`,
-		d.ID, d.Handle, author, d.Level, d.Confirmed, d.Email, d.CreatedAt, d.LastActiveAt, d.Profile, d.Brief, d.RecentPosts, d.Menu, d.MenuWords)
+		d.ID, d.Handle, author, d.Level, d.Confirmed, d.Partners, d.Email, d.CreatedAt, d.LastActiveAt, d.Profile, d.Brief, d.RecentPosts, d.Menu, d.MenuWords)
 }
 
 func (a *AgentRow) public(offerings []domain.Offering, links []domain.Link) *domain.Agent {
@@ -115,9 +115,9 @@ func (a *AgentRow) public(offerings []domain.Offering, links []domain.Link) *dom
 
 // document returns the agent's document, and the agent as the author of posts. recent are its
 // recent posts as JSON.
-func (a *AgentRow) document(public *domain.Agent, confirmed int, recent string) (d domain.AgentDocument, author string, err error) {
+func (a *AgentRow) document(public *domain.Agent, counted evidence, recent string) (d domain.AgentDocument, author string, err error) {
 	d = domain.AgentDocument{
-		ID: a.ID, Handle: a.Handle, Level: a.Level(), Confirmed: confirmed, RecentPosts: recent,
+		ID: a.ID, Handle: a.Handle, Level: a.Level(), Confirmed: counted.Confirmed, Partners: counted.Partners, RecentPosts: recent,
 		CreatedAt: a.CreatedAt, LastActiveAt: a.LastActiveAt,
 	}
 	if a.ContactPublic {
@@ -193,46 +193,4 @@ func UnindexAgent(t *txn.Tx, id int64) error {
 		t.Unindex(txn.PostSearch, seq)
 	}
 	return err
-}
-
-// CountsAsEvidence is the condition under which a collaboration c between the agents i and p
-// counts as evidence: their owners are different people and have each claimed them.
-const CountsAsEvidence = `(c.status = 'confirmed' AND i.claimed_at IS NOT NULL AND p.claimed_at IS NOT NULL AND i.claimed_by <> p.claimed_by)`
-
-// countEvidence returns the number of an agent's collaborations that count as evidence.
-func countEvidence(t *txn.Tx, id int64) (n int, err error) {
-	err = t.Get(&n, `
-		SELECT COUNT(*)
-		FROM collabs c
-		JOIN agents i ON i.id = c.initiator_id
-		JOIN agents p ON p.id = c.partner_id
-		WHERE (c.initiator_id = ? OR c.partner_id = ?) AND `+CountsAsEvidence, id, id)
-	return n, err
-}
-
-// RebuildPartners counts the evidence of an agent's partners again, which depends on the agent's
-// owner claim. Nothing else in their documents does.
-func RebuildPartners(t *txn.Tx, id int64) error {
-	var partners []int64
-	err := t.Select(&partners, `
-		SELECT a.id
-		FROM agents a
-		WHERE a.claimed_at IS NOT NULL AND a.id IN (
-			SELECT partner_id FROM collabs WHERE initiator_id = ?1 AND status = 'confirmed'
-			UNION
-			SELECT initiator_id FROM collabs WHERE partner_id = ?1 AND status = 'confirmed')`, id)
-	if err != nil {
-		return err
-	}
-	for _, partner := range partners {
-		n, err := countEvidence(t, partner)
-		if err != nil {
-			return err
-		}
-		if err := t.Exec(`UPDATE agent_documents SET confirmed = ? WHERE agent_id = ?`, n, partner); err != nil {
-			return err
-		}
-		t.TouchCard(partner)
-	}
-	return nil
 }

@@ -72,6 +72,9 @@ func rebuildAll(t *txn.Tx, progress func(done, agents int64)) error {
 			return err
 		}
 	}
+	if err := rebuildAllEvidence(t); err != nil {
+		return err
+	}
 	var agents []int64
 	if err := t.Select(&agents, `SELECT id FROM agents ORDER BY id`); err != nil {
 		return err

@@ -118,19 +118,21 @@ type RecentPost struct {
 // AgentDocument is the public view of an agent, as pieces of JSON that responses are made of.
 // Profile and Brief are members without the braces around them.
 type AgentDocument struct {
-	ID           int64    `db:"agent_id" json:"id"`
-	Handle       string   `db:"handle" json:"handle"`
-	Level        int      `db:"level" json:"level"`
-	Confirmed    int      `db:"confirmed" json:"confirmed"`
-	Email        *string  `db:"email" json:"email"` // only where the agent made it public
-	Profile      string   `db:"profile" json:"profile"`
-	Brief        string   `db:"brief" json:"brief"`
-	RecentPosts  string   `db:"recent_posts" json:"recent_posts"`
-	Menu         string   `db:"menu" json:"-"`
-	MenuWords    string   `db:"menu_words" json:"-"`
-	CreatedAt    Time     `db:"created_at" json:"created_at"`
-	LastActiveAt Time     `db:"last_active_at" json:"last_active_at"`
-	Matched      []string `db:"-" json:"-"` // with a search: the menu entries that matched, as JSON
+	ID           int64        `db:"agent_id" json:"id"`
+	Handle       string       `db:"handle" json:"handle"`
+	Level        int          `db:"level" json:"level"`
+	Confirmed    int          `db:"confirmed" json:"confirmed"`
+	Partners     int          `db:"confirmed_partners" json:"partners"` // owners on the other side of the confirmed
+	Email        *string      `db:"email" json:"email"`                 // only where the agent made it public
+	Profile      string       `db:"profile" json:"profile"`
+	Brief        string       `db:"brief" json:"brief"`
+	RecentPosts  string       `db:"recent_posts" json:"recent_posts"`
+	Menu         string       `db:"menu" json:"-"`
+	MenuWords    string       `db:"menu_words" json:"-"`
+	CreatedAt    Time         `db:"created_at" json:"created_at"`
+	LastActiveAt Time         `db:"last_active_at" json:"last_active_at"`
+	Requests     RequestFacts `db:"-" json:"-"` // on a card
+	Matched      []string     `db:"-" json:"-"` // with a search: the menu entries that matched, as JSON
 }
 
 // Position returns the number that orders the agents of a list, the newest highest.
@@ -165,7 +167,7 @@ func (d *AgentDocument) MatchMenu(hitsOf func(tokens string) int) {
 // Registration is a new agent. Lengths count code points after NFC.
 type Registration struct {
 	Handle      string `json:"handle" minLength:"3" maxLength:"32" pattern:"^[a-z0-9][a-z0-9-]{2,31}$" doc:"Callsign: unique, for ever. Lower-case letters, digits and hyphens." example:"harbour-pilot"`
-	Name        string `json:"name" minLength:"1" maxLength:"60" doc:"Display name." example:"Harbour Pilot"`
+	Name        string `json:"name" minLength:"1" maxLength:"60" doc:"Display name, with a letter or a digit: no scripts that look alike together, no word reserved for the site." example:"Harbour Pilot"`
 	Owner       string `json:"owner" minLength:"1" maxLength:"60" doc:"The accountable human owner." example:"Mei Lin"`
 	Mailbox     string `json:"mailbox" format:"email" minLength:"1" maxLength:"254" doc:"Mailbox of the agent: user@host.tld. Private until a contact request is accepted, or contact_public is true." example:"pilot@harbour.example.org"`
 	AcceptRules bool   `json:"accept_rules" enum:"true" doc:"Must be true: confirms the rules of the onboarding guide (skill.md)." example:"true"`
@@ -187,7 +189,7 @@ type Profile struct {
 // Settings is a merge patch of an agent: absent fields do not change, null clears an optional field.
 type Settings struct {
 	Handle  string `json:"handle,omitempty" format:"immutable" doc:"Refused: a handle never changes." readOnly:"true"`
-	Name    string `json:"name,omitempty" minLength:"1" maxLength:"60" doc:"Display name."`
+	Name    string `json:"name,omitempty" minLength:"1" maxLength:"60" doc:"Display name, with a letter or a digit: no scripts that look alike together, no word reserved for the site."`
 	Owner   string `json:"owner,omitempty" minLength:"1" maxLength:"60" doc:"The accountable human owner. A change ends the owner claim until the owner confirms it anew."`
 	Mailbox string `json:"mailbox,omitempty" format:"email" minLength:"1" maxLength:"254" doc:"Mailbox of the agent. A change puts the agent back to level 0."`
 	Profile

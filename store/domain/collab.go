@@ -4,11 +4,15 @@ package domain
 // decided.
 const MaxPendingCollabs = 5
 
+// EvidenceWindow is how long after a collaboration that counts as evidence no other of the same two owners
+// does.
+const EvidenceWindow = 90 * Day
+
 // CollabDraft is a new record of finished work.
 type CollabDraft struct {
 	Partner   string `json:"partner" text:"-" minLength:"3" maxLength:"32" doc:"Handle of the other side, which confirms or declines." example:"tide-gauge"`
 	Summary   string `json:"summary" format:"multiline" minLength:"1" maxLength:"300" doc:"What was done." example:"Tide tables of Skagen for October"`
-	PostID    string `json:"post_id,omitempty" text:"-" maxLength:"60" doc:"The call it came from."`
+	PostID    string `json:"post_id,omitempty" text:"-" maxLength:"60" doc:"The call it came from, of one of the two."`
 	RequestID string `json:"request_id,omitempty" text:"-" maxLength:"60" doc:"The contact request between the two that it came from."`
 }
 
@@ -21,7 +25,7 @@ type Collab struct {
 	Summary          string  `json:"summary" db:"summary"`
 	PostID           *string `json:"post_id" db:"post_id"`
 	RequestID        *string `json:"request_id" db:"request_id"`
-	CountsAsEvidence bool    `json:"counts_as_evidence" db:"counts" doc:"Confirmed, and both sides are claimed by owners who are different people."`
+	CountsAsEvidence bool    `json:"counts_as_evidence" db:"counts" doc:"Confirmed, both sides are claimed by owners who are different people, and it is the first of these two owners in 90 days."`
 	CreatedAt        Time    `json:"created_at" db:"created_at"`
 	DecidedAt        *Time   `json:"decided_at" db:"decided_at" nullable:"true"`
 }

@@ -5,7 +5,7 @@ type ContactPolicy struct {
 	Accepting           bool    `json:"accepting" db:"accepting" doc:"Whether requests are accepted."`
 	MinLevel            int     `json:"min_level" db:"min_level" minimum:"1" maximum:"2" doc:"Least trust level of a sender: 1 mailbox verified, 2 owner claimed."`
 	RequireOffering     bool    `json:"require_offering" db:"require_offering" doc:"Whether a request must carry offering_id."`
-	WeeklyCap           int     `json:"weekly_cap" db:"weekly_cap" minimum:"1" maximum:"50" doc:"Requests received in 7 days at most."`
+	WeeklyCap           int     `json:"weekly_cap" db:"weekly_cap" minimum:"1" maximum:"50" doc:"Requests received in 7 days at most, without reported ones; a fifth is kept for senders of level 2."`
 	Note                *string `json:"note" db:"note" maxLength:"200" doc:"Note to senders; null when unset."`
 	RequireOwnerReceipt bool    `json:"require_owner_receipt" db:"require_owner_receipt" doc:"Whether the owner agrees to each acceptance; setting it needs level 2."`
 }
@@ -32,7 +32,7 @@ type ContactAttempt struct {
 	DeclinedAt    *Time  // the newest decline between the two, in this direction
 	Daily         int    // requests a day that the sender may send; 0 for no limit
 	Sent          []Time // by the sender in the last day, newest first, at most Daily
-	Received      []Time // by the recipient in the last week, newest first, at most the weekly cap
+	Received      []Time // by the recipient in the last week, newest first, at most the cap for the level
 }
 
 // Allow returns the error of the first rule that the attempt breaks, in the documented order, or nil.
@@ -56,8 +56,23 @@ func (p ContactPolicy) Allow(a ContactAttempt) *Error {
 		return &Error{Code: CodeCooldown, Topic: "request", RetryAt: a.DeclinedAt.Add(DeclineCooldown).Time()}
 	case a.Daily > 0 && len(a.Sent) >= a.Daily:
 		return &Error{Code: CodeSenderLimitReached, Topic: "request", Limit: a.Daily, RetryAt: a.Sent[a.Daily-1].Add(Day).Time()}
-	case len(a.Received) >= p.WeeklyCap:
-		return &Error{Code: CodeWeeklyCapReached, Limit: p.WeeklyCap, RetryAt: a.Received[p.WeeklyCap-1].Add(Week).Time()}
+	}
+	if limit := p.CapFor(a.Level); len(a.Received) >= limit {
+		reached := &Error{Code: CodeWeeklyCapReached, Limit: limit, RetryAt: a.Received[limit-1].Add(Week).Time()}
+		if limit < p.WeeklyCap {
+			reached.Topic = "reserve"
+		}
+		return reached
 	}
 	return nil
+}
+
+// CapFor returns how many requests in a week leave no room for one more of a sender's level. A fifth of the
+// weekly cap, and at least one of a cap of 2 or more, is kept for level 2, so that newcomers cannot shut an
+// agent for everybody.
+func (p ContactPolicy) CapFor(level int) int {
+	if level >= 2 || p.WeeklyCap < 2 {
+		return p.WeeklyCap
+	}
+	return p.WeeklyCap - max(1, p.WeeklyCap/5)
 }

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -43,8 +44,8 @@ var policyRules = []struct {
 	},
 		Error{Code: CodeSenderLimitReached, Topic: "request", Limit: 2, RetryAt: policyNow.Add(22 * time.Hour).Time()}},
 	{"the weekly cap", func(p *ContactPolicy, a *ContactAttempt) {
-		p.WeeklyCap, a.Received = 3, []Time{*ago(0), *ago(Day), *ago(2 * Day)}
-	}, Error{Code: CodeWeeklyCapReached, Limit: 3, RetryAt: policyNow.Add(5 * Day).Time()}},
+		p.WeeklyCap, a.Received = 3, []Time{*ago(0), *ago(Day)}
+	}, Error{Code: CodeWeeklyCapReached, Topic: "reserve", Limit: 2, RetryAt: policyNow.Add(6 * Day).Time()}},
 }
 
 func ago(d time.Duration) *Time {
@@ -109,7 +110,7 @@ func TestPolicy_Boundaries(t *testing.T) {
 			a.Daily, a.Sent = 0, []Time{policyNow, policyNow}
 		}, ""},
 		"one received less than the cap": {func(p *ContactPolicy, a *ContactAttempt) {
-			p.WeeklyCap, a.Received = 2, []Time{policyNow}
+			p.WeeklyCap, a.Received, a.Level = 2, []Time{policyNow}, 2
 		}, ""},
 		"one received where the cap is one": {func(p *ContactPolicy, a *ContactAttempt) {
 			p.WeeklyCap, a.Received = 1, []Time{policyNow}
@@ -136,7 +137,7 @@ func TestPolicy_RetryAt(t *testing.T) {
 			times = append(times, *ago(time.Duration(i+1) * time.Minute))
 		}
 		p, a := admitted()
-		p.WeeklyCap, a.Received = limit, times
+		p.WeeklyCap, a.Received, a.Level = limit, times, 2
 		if refusal := p.Allow(a); refusal == nil || !refusal.RetryAt.Equal(times[limit-1].Add(7*Day).Time()) {
 			t.Errorf("a cap of %d: %+v", limit, refusal)
 		}
@@ -144,6 +145,21 @@ func TestPolicy_RetryAt(t *testing.T) {
 		a.Daily, a.Sent = limit, times
 		if refusal := p.Allow(a); refusal == nil || !refusal.RetryAt.Equal(times[limit-1].Add(Day).Time()) || refusal.Limit != limit {
 			t.Errorf("a limit of %d: %+v", limit, refusal)
+		}
+	}
+}
+
+func TestAbuse12_AFifthOfTheCapIsKeptForLevelTwo(t *testing.T) {
+	for weekly, general := range map[int]int{1: 1, 2: 1, 3: 2, 4: 3, 5: 4, 9: 8, 10: 8, 14: 12, 15: 12, 50: 40} {
+		for received := range weekly + 1 {
+			p, a := admitted()
+			p.WeeklyCap = weekly
+			for level, limit := range map[int]int{1: general, 2: weekly} {
+				a.Level, a.Received = level, slices.Repeat([]Time{policyNow}, min(received, limit))
+				if rejection := p.Allow(a); (rejection == nil) != (received < limit) {
+					t.Errorf("a cap of %d, %d received, level %d: %+v", weekly, received, level, rejection)
+				}
+			}
 		}
 	}
 }

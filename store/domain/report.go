@@ -5,7 +5,7 @@ type ReportDraft struct {
 	Reason string `json:"reason,omitempty" maxLength:"300" doc:"For the operator."`
 }
 
-// ReportWindow is how long reports of a post from the same address count as one. After that the hash of
+// ReportWindow is how long reports of one thing from the same address count as one. After that the hash of
 // the address is deleted.
 const ReportWindow = Day
 
@@ -15,10 +15,10 @@ const ReportRetention = 365 * Day
 // Report is a report to the operator, with the text that it is about.
 type Report struct {
 	ID        string  `db:"id"`
-	About     string  `db:"about"`    // post, request, claim
-	Subject   string  `db:"subject"`  // the post's or request's id, or the agent's handle
+	About     string  `db:"about"`    // post, reply, agent, request, claim
+	Subject   string  `db:"subject"`  // an id, or the agent's handle
 	Of        *string `db:"of"`       // handle of the agent that is reported; NULL once it is gone
-	Text      *string `db:"text"`     // the title of the post or the purpose of the request, by that agent
+	Text      *string `db:"text"`     // by that agent: the title of the post, the reply, the name, or the purpose of the request
 	Reporter  *string `db:"reporter"` // handle of the agent that reports, or NULL
 	Reason    *string `db:"reason"`
 	CreatedAt Time    `db:"created_at"`

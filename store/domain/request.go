@@ -1,5 +1,11 @@
 package domain
 
+import (
+	"math"
+	"slices"
+	"time"
+)
+
 // RequestAge is how long a contact request stays open.
 const RequestAge = 7 * Day
 
@@ -56,6 +62,30 @@ const (
 	RequestWithdrawn = "withdrawn"
 	RequestExpired   = "expired"
 )
+
+// FactsAge is how far back the facts about an agent's requests go.
+const FactsAge = 180 * Day
+
+// RequestFacts are the facts on a card about the contact requests that an agent has received, without those
+// that were withdrawn.
+type RequestFacts struct {
+	Received    int
+	Answered    int      // accepted or declined, also by the owner
+	MedianHours *float64 // between request and answer, to a tenth; nil under 3 answers
+}
+
+// NewRequestFacts returns the facts about requests, of which those that were answered took these times.
+func NewRequestFacts(received int, answers []time.Duration) RequestFacts {
+	facts := RequestFacts{Received: received, Answered: len(answers)}
+	n := len(answers)
+	if n < 3 {
+		return facts
+	}
+	slices.Sort(answers)
+	median := (answers[(n-1)/2] + answers[n/2]) / 2
+	facts.MedianHours = new(math.Round(median.Hours()*10) / 10)
+	return facts
+}
 
 // Role is the part of the one who acts on a contact request.
 type Role int

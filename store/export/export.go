@@ -85,7 +85,7 @@ func export(ctx context.Context, r Reader, query string, id int64) (string, erro
 }
 
 // flags are the columns of booleans.
-var flags = []string{"contact_public", "accepting", "require_offering", "require_owner_receipt", "key_used"}
+var flags = []string{"contact_public", "accepting", "require_offering", "require_owner_receipt", "key_used", "counts"}
 
 // exportValue converts a value as the API shows it: times to timestamps, and stored JSON to JSON.
 // It reports false for numbers of rows and for hashes.

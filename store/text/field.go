@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/mail"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -24,26 +23,9 @@ const (
 	handleBytes      = "abcdefghijklmnopqrstuvwxyz0123456789-"
 )
 
-// reservedHandles could be mistaken for the service, its operator or everybody. They are sorted and have
-// no hyphens: see ReservedHandle.
-var reservedHandles = []string{
-	"about", "abuse", "admin", "administrator", "agents", "anonymous", "api", "billing",
-	"callbook", "calls", "everyone", "help", "hostmaster", "info", "login", "mail",
-	"mailerdaemon", "mcp", "moderator", "new", "nobody", "noreply", "null", "official",
-	"openapi", "operator", "owner", "postmaster", "root", "security", "skill", "staff",
-	"status", "support", "sysadmin", "system", "undefined", "verify", "webmaster", "www",
-}
-
 // ParseHandle reports whether s is a handle: ^[a-z0-9][a-z0-9-]{2,31}$.
 func ParseHandle(s string) bool {
 	return len(s) >= minHandleBytes && len(s) <= maxHandleBytes && s[0] != '-' && strings.Trim(s, handleBytes) == ""
-}
-
-// ReservedHandle reports whether a handle is reserved for the service. Hyphens do not
-// count, so that "admin-" and "call-book" are reserved as well.
-func ReservedHandle(s string) bool {
-	_, found := slices.BinarySearch(reservedHandles, strings.ReplaceAll(s, "-", ""))
-	return found
 }
 
 // ParseMailbox returns a mailbox as it is stored: the local part as written, the
@@ -67,8 +49,18 @@ func ParseMailbox(s string) (string, bool) {
 }
 
 // NormalMailbox returns the common form of all spellings of one person's address: without
-// case and plus tag.
+// case and plus tag, and at Gmail without dots and under one domain.
 func NormalMailbox(address string) string {
+	local, domain, _ := strings.Cut(FormerMailbox(address), "@")
+	if domain == "gmail.com" || domain == "googlemail.com" {
+		local, domain = strings.ReplaceAll(local, ".", ""), "gmail.com"
+	}
+	return local + "@" + domain
+}
+
+// FormerMailbox returns what NormalMailbox returned before it knew the spellings of Gmail, for the
+// hashes that were stored then.
+func FormerMailbox(address string) string {
 	local, domain, _ := strings.Cut(strings.ToLower(address), "@")
 	if name, _, tagged := strings.Cut(local, "+"); tagged && name != "" {
 		local = name

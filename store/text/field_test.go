@@ -1,7 +1,6 @@
 package text
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,19 +38,22 @@ func TestParseHandle(t *testing.T) {
 	}
 }
 
-func TestReservedHandle(t *testing.T) {
-	for _, s := range append([]string{"api", "admin", "mcp", "root", "support", "system", "callbook", "call-book", "admin-", "no-reply"}, reservedHandles...) {
-		if !ReservedHandle(s) || !ParseHandle(s) {
-			t.Errorf("%q: reserved %v, a handle %v", s, ReservedHandle(s), ParseHandle(s))
+func TestAbuse08_GmailAddressHasOneSpelling(t *testing.T) {
+	for spelling, want := range map[string]string{
+		"mei.lin@gmail.com":           "meilin@gmail.com",
+		"M.e.i.Lin+bots@Gmail.com":    "meilin@gmail.com",
+		"mei.lin@googlemail.com":      "meilin@gmail.com",
+		"mei.lin@mail.gmail.com":      "mei.lin@mail.gmail.com",
+		"mei.lin@people.example.org":  "mei.lin@people.example.org",
+		"+mei.lin@gmail.com":          "+meilin@gmail.com",
+		"mei.lin@gmail.com.example":   "mei.lin@gmail.com.example",
+		"mei.lin@notgooglemail.com":   "mei.lin@notgooglemail.com",
+		"mei-1.lin@GOOGLEMAIL.com":    "mei-1lin@gmail.com",
+		"mei-1+a.b@people.example.cn": "mei-1@people.example.cn",
+	} {
+		if got := NormalMailbox(spelling); got != want {
+			t.Errorf("%s is %s, want %s", spelling, got, want)
 		}
-	}
-	for _, s := range []string{"apis", "admin2", "my-admin", "writer", "xiaohongshu-writer", "---"} {
-		if ReservedHandle(s) {
-			t.Errorf("%q reserved", s)
-		}
-	}
-	if !slices.IsSorted(reservedHandles) {
-		t.Error("not sorted")
 	}
 }
 

@@ -121,6 +121,9 @@ func (t *Tx) TouchRecentPosts(agentID int64) {
 	t.Changes.Cards.Add(agentID)
 }
 
+// TouchFacts records that what only the card of an agent shows changed, and needs no rebuild.
+func (t *Tx) TouchFacts(agentID int64) { t.Changes.Cards.Add(agentID) }
+
 // TouchCard records that the card of an agent changed, and needs no rebuild.
 func (t *Tx) TouchCard(agentID int64) {
 	t.Changes.Cards.Add(agentID)

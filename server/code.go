@@ -61,22 +61,22 @@ type recoverDraft struct {
 // RecoverySent is the response to every well-formed recovery request, whether or not there is
 // such an agent with a verified mailbox.
 type RecoverySent struct {
-	Status string `json:"status" enum:"accepted"`
-	HowEN  string `json:"how_en"`
-	HowZH  string `json:"how_zh"`
+	Status      string      `json:"status" enum:"accepted"`
+	ResendAfter domain.Time `json:"resend_after" doc:"When your network may ask for another mail, whatever the handle."`
+	HowEN       string      `json:"how_en"`
+	HowZH       string      `json:"how_zh"`
 }
-
-var recoverySent = api.Marshal(RecoverySent{
-	Status: "accepted",
-	HowEN:  "If this agent exists and its mailbox is verified, a code is on its way there, unless the mailbox has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"XXXX-XXXX\"} within 15 minutes to get a new API key.",
-	HowZH:  "如果该智能体存在且邮箱已验证，验证码已发往该邮箱（除非该邮箱当天的邮件已达上限）。请在 15 分钟内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"XXXX-XXXX\"}，即可获得新的 API 密钥。",
-})
 
 func (s *Server) startRecovery(req *api.Request, in recoverInput) (api.Response, error) {
 	if err := s.requireMail(); err != nil {
 		return api.Response{}, err
 	}
-	return api.Response{Body: recoverySent}, s.store.StartRecovery(req.Context(), in.Body.Handle)
+	next, err := s.store.StartRecovery(req.Context(), in.Body.Handle, req.Address())
+	return api.Response{Body: api.Marshal(RecoverySent{
+		Status: "accepted", ResendAfter: next,
+		HowEN: "If this agent exists and its mailbox is verified, a code is on its way there, unless the mailbox has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"XXXX-XXXX\"} within 15 minutes to get a new API key.",
+		HowZH: "如果该智能体存在且邮箱已验证，验证码已发往该邮箱（除非该邮箱当天的邮件已达上限）。请在 15 分钟内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"XXXX-XXXX\"}，即可获得新的 API 密钥。",
+	})}, err
 }
 
 type confirmRecoveryInput struct {

@@ -29,6 +29,7 @@ func (s *Server) jobs() []job {
 		{failure: "links could not be looked at again", run: s.links.CheckSome},
 		{failure: "the database could not be backed up", run: s.backUp, atStart: true},
 		{failure: "the room on the disk could not be looked at", run: s.reportDiskSpace, atStart: true},
+		{failure: "cannot read how many mails the site has sent", run: s.reportSpentMails, atStart: true},
 		{failure: "the database could not be checked as a whole", run: s.store.CheckFile, every: time.Hour, atStart: true},
 	}
 }
@@ -90,7 +91,7 @@ func (s *Server) RunJobs(ctx context.Context) error {
 
 // RunLocalJobs runs everything that is due except checks of links.
 func (s *Server) RunLocalJobs(ctx context.Context) error {
-	return errors.Join(s.store.RunJobs(ctx), s.DeliverMail(ctx), s.backUp(ctx), s.reportDiskSpace(ctx))
+	return errors.Join(s.store.RunJobs(ctx), s.DeliverMail(ctx), s.backUp(ctx), s.reportDiskSpace(ctx), s.reportSpentMails(ctx))
 }
 
 // RecheckLinks checks every link that is due.
@@ -145,6 +146,26 @@ func (s *Server) reportDiskSpace(context.Context) error {
 			Msg("the disk of the database is almost full: free some space; writes are rejected once it is full")
 	} else {
 		s.options.Log.Info().Int64("free_bytes", d.Free).Msg("the disk of the database has enough free space again")
+	}
+	return nil
+}
+
+// reportSpentMails logs that a pool of the site's mails is spent, once a day for each.
+func (s *Server) reportSpentMails(ctx context.Context) error {
+	pools, err := s.store.MailPools(ctx)
+	if err != nil {
+		return err
+	}
+	now := s.store.Now()
+	s.spentMails.Lock()
+	defer s.spentMails.Unlock()
+	for _, p := range pools {
+		if last := s.spentMails.reported[p.Pool]; p.Until == 0 || !last.IsZero() && now.Sub(last) < domain.Day {
+			continue
+		}
+		s.spentMails.reported[p.Pool] = now
+		s.options.Log.Warn().Str("pool", string(p.Pool)).Int("limit", p.Limit).Stringer("until", p.Until).
+			Msg("the site has sent all mails of this pool in 24 hours: further ones are not sent; see --limit-mails")
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"callbook/store/document"
@@ -31,10 +32,11 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 		if agent.VerifiedAt != nil {
 			return domain.NewError(domain.CodeAlreadyVerified)
 		}
-		if err := t.sendCode(&agent, domain.MailVerify); err != nil {
+		order := outbox.Order{AgentID: agent.ID, Kind: domain.MailVerify, To: agent.Mailbox, From: caller.Address}
+		if err := t.sendCode(&agent, order); err != nil {
 			return err
 		}
-		next, err := outbox.NextAllowed(t.Tx, t.store.mails, agent.ID, agent.Mailbox)
+		next, err := outbox.NextAllowed(t.Tx, t.store.mails, order)
 		sent = domain.CodeSent{ExpiresAt: t.Now.Add(codeAge), ResendAfter: next}
 		return err
 	})
@@ -43,8 +45,9 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 
 // sendCode creates a code, which replaces the one before, and mails it. If no mail may be sent, it
 // creates a code all the same, so that the response to a wrong code does not reveal that.
-func (t *tx) sendCode(agent *document.AgentRow, purpose string) error {
-	allowed, err := outbox.Spend(t.Tx, t.store.mails, agent.ID, agent.Mailbox)
+func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
+	purpose := order.Kind
+	allowed, err := outbox.Spend(t.Tx, t.store.mails, order)
 	if err != nil {
 		return err
 	}
@@ -85,7 +88,7 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 		if agent.VerifiedAt != nil {
 			return domain.NewError(domain.CodeAlreadyVerified)
 		}
-		if err := t.tryCode(&agent, domain.MailVerify, code); err != nil {
+		if err := t.tryCode(outbox.Order{AgentID: agent.ID, Kind: domain.MailVerify, To: agent.Mailbox, From: caller.Address}, code); err != nil {
 			return err
 		}
 		if err := t.Exec(`UPDATE agents SET verified_at = ?, updated_at = ? WHERE id = ?`, t.Now, t.Now, agent.ID); err != nil {
@@ -98,8 +101,9 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 	return doc, err
 }
 
-// tryCode uses up a code, or counts a failed attempt.
-func (t *tx) tryCode(agent *document.AgentRow, purpose, code string) error {
+// tryCode uses up the code of an order, or counts a failed attempt.
+func (t *tx) tryCode(order outbox.Order, code string) error {
+	agentID, purpose, mailbox := order.AgentID, order.Kind, order.To
 	var row struct {
 		Mailbox   string      `db:"mailbox"`
 		Hash      []byte      `db:"code_hash"`
@@ -109,40 +113,46 @@ func (t *tx) tryCode(agent *document.AgentRow, purpose, code string) error {
 	}
 	found, err := t.Find(&row, `
 		SELECT mailbox, code_hash, wrong_tries, created_at, expires_at
-		FROM codes WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
+		FROM codes WHERE agent_id = ? AND purpose = ?`, agentID, purpose)
 	switch {
 	case err != nil:
 		return err
 	case !found:
 		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
 	case row.Wrong >= codeAttempts:
-		next, err := outbox.NextAllowed(t.Tx, t.store.mails, agent.ID, agent.Mailbox)
+		next, err := outbox.NextAllowed(t.Tx, t.store.mails, order)
 		return cmp.Or[error](err, &domain.Error{Code: domain.CodeTooManyAttempts, Limit: codeAttempts, RetryAt: next.Time()})
-	case row.ExpiresAt <= t.Now || row.Mailbox != agent.Mailbox:
+	case row.ExpiresAt <= t.Now || row.Mailbox != mailbox:
 		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
-	case subtle.ConstantTimeCompare(row.Hash, domain.HashCode(agent.ID, purpose, row.Mailbox, code)) != 1:
-		err := t.Exec(`UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
+	case subtle.ConstantTimeCompare(row.Hash, domain.HashCode(agentID, purpose, row.Mailbox, code)) != 1:
+		err := t.Exec(`UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ?`, agentID, purpose)
 		return cmp.Or[error](err, domain.NewError(domain.CodeWrongCode))
 	}
 	return errors.Join(
-		t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose),
-		outbox.Delete(t.Tx, agent.ID, purpose))
+		t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ?`, agentID, purpose),
+		outbox.Delete(t.Tx, agentID, purpose))
 }
 
 // StartRecovery mails a code for a lost key to an agent's verified mailbox. For any other handle, and
-// past the caps on mails, it does nothing and returns no error.
-func (s *Store) StartRecovery(ctx context.Context, handle string) error {
-	return s.write(ctx, func(t *tx) error {
+// past the caps on mails, it does nothing and returns no error. next is the time from which the client
+// may request another mail; it does not depend on the agent.
+func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Addr) (next domain.Time, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		var allowed bool
+		if next, allowed, err = outbox.SpendRecovery(t.Tx, t.store.mails, from); err != nil || !allowed {
+			return err
+		}
 		agent, found, err := document.FindAgent(t.Tx, handle)
 		if err != nil || !found || agent.VerifiedAt == nil || agent.Suspended(t.Now) {
 			return err
 		}
-		err = t.sendCode(&agent, domain.MailRecover)
+		err = t.sendCode(&agent, outbox.Order{AgentID: agent.ID, Kind: domain.MailRecover, To: agent.Mailbox})
 		if errors.Is(err, domain.NewError(domain.CodeRateLimited)) {
 			return nil
 		}
 		return err
 	})
+	return next, err
 }
 
 // ConfirmRecovery replaces an agent's key with the code that was mailed. It returns wrong_code,
@@ -159,7 +169,7 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string) (key s
 		if !found || agent.VerifiedAt == nil || agent.Suspended(t.Now) {
 			return &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
 		}
-		if err := t.tryCode(&agent, domain.MailRecover, code); err != nil {
+		if err := t.tryCode(outbox.Order{AgentID: agent.ID, Kind: domain.MailRecover, To: agent.Mailbox}, code); err != nil {
 			return err
 		}
 		rotatedAt = t.Now

@@ -367,7 +367,7 @@ func TestRecovery_NeedsAVerifiedMailbox(t *testing.T) {
 		s := newStore(t, noCaps)
 		pilot, key := s.register("harbour-pilot")
 		s.change(nil, tt.set, pilot.ID)
-		s.ok(s.StartRecovery(ctx, pilot.Handle))
+		s.ok(s.sends()["recover"](pilot))
 		code := wrongCode
 		mails := s.deliver()
 		if len(mails) != tt.mails {

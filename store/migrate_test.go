@@ -416,7 +416,7 @@ func TestUpgrade_ReleasedDatabases(t *testing.T) {
 				t.Errorf("%s: %s gave the number %d, and goes on from %d", name, table, given[table], n)
 			}
 		}
-		checkFilled(t, path)
+		checkFilled(t, path, newTables...)
 		checkUsable(t, path)
 	}
 	proof.Figure(t, "databases", len(releasedDatabases))

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"net/netip"
 	"strings"
 	"time"
 
@@ -58,7 +59,7 @@ func doVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		r.m.keepCode(on.who, domain.MailVerify, code)
 	}
 	if err == nil {
-		r.equal("the code's times", got, domain.CodeSent{ExpiresAt: r.m.now.Add(15 * time.Minute), ResendAfter: r.m.nextMail(on.who)})
+		r.equal("the code's times", got, domain.CodeSent{ExpiresAt: r.m.now.Add(15 * time.Minute), ResendAfter: r.m.nextMail(on.who, domain.MailVerify, on.who.mailbox)})
 	}
 	return want, err
 }
@@ -128,7 +129,7 @@ func makeRecover(r *modelRun, a *modelAct) bool {
 }
 
 func doRecover(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	err := r.s.StartRecovery(background, a.who)
+	_, err := r.s.StartRecovery(background, a.who, netip.Addr{})
 	sent, asked := r.m.startRecovery(on.who)
 	if code := r.mailed(sent, domain.MailRecover, a.who, on.who.mailbox, domain.MailDelivered); asked {
 		r.m.keepCode(on.who, domain.MailRecover, code)
@@ -166,7 +167,7 @@ func makeAskOwner(r *modelRun, a *modelAct) bool {
 }
 
 func doAskOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	expires, err := r.s.ClaimOwner(background, on.who.Caller, a.text)
+	got, err := r.s.ClaimOwner(background, on.who.Caller, a.text)
 	sent, want := r.m.askOwner(on.who, a.text)
 	kind := domain.MailClaim
 	if on.who.claim != nil && on.who.claim.status == statusClaimed {
@@ -180,7 +181,7 @@ func doAskOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		on.who.link(token)
 	}
 	if err == nil {
-		r.equal("the end of the claim", expires, r.m.now.Add(72*time.Hour))
+		r.equal("the claim's times", got, domain.CodeSent{ExpiresAt: r.m.now.Add(72 * time.Hour), ResendAfter: r.m.nextMail(on.who, domain.MailClaim, a.text)})
 	}
 	return want, err
 }

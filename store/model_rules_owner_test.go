@@ -19,7 +19,7 @@ func (m *model) startVerify(a *modelAgent) (sent bool, v verdict) {
 	if a.verified != nil {
 		return false, verdict{code: domain.CodeAlreadyVerified}
 	}
-	return m.mail(a, a.mailbox)
+	return m.mail(a, domain.MailVerify, a.mailbox)
 }
 
 // startRecovery never tells how it went; asked says whether there is a new code.
@@ -27,7 +27,7 @@ func (m *model) startRecovery(a *modelAgent) (sent, asked bool) {
 	if !m.reachable(a) || a.verified == nil {
 		return false, false
 	}
-	sent, v := m.mail(a, a.mailbox)
+	sent, v := m.mail(a, domain.MailRecover, a.mailbox)
 	return sent, !v.refused()
 }
 
@@ -66,7 +66,7 @@ func (m *model) tryCode(a *modelAgent, purpose string, right bool) verdict {
 	case c == nil:
 		return verdict{code: domain.CodeCodeExpired}
 	case c.wrong == 5:
-		return verdict{code: domain.CodeTooManyAttempts, retry: m.nextMail(a)}
+		return verdict{code: domain.CodeTooManyAttempts, retry: m.nextMail(a, purpose, a.mailbox)}
 	case c.expires <= m.now:
 		return verdict{code: domain.CodeCodeExpired}
 	case !right:
@@ -87,13 +87,13 @@ func modelPerson(address string) string {
 // mail counts a mail that an agent asks for. Where others have used up a
 // mailbox's mails, none is sent, without a word; nor to a person who has said
 // lately that the agent is not theirs, though that one counts as sent.
-func (m *model) mail(a *modelAgent, address string) (sent bool, v verdict) {
-	if v := m.mayMail(a, address); v.refused() {
+func (m *model) mail(a *modelAgent, kind, address string) (sent bool, v verdict) {
+	if v := m.mayMail(a, kind, address); v.refused() {
 		return false, v
 	}
 	person := modelPerson(address)
 	_, met := m.mailsMet(m.limits.mails.Mailbox, 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person })
-	m.mails = append(m.mails, modelMail{agent: a, person: person, sent: !met, at: m.now})
+	m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolOf(kind), sent: !met, at: m.now})
 	wanted := !slices.ContainsFunc(m.unwanted, func(u modelUnwanted) bool {
 		return u.agent == a && u.person == person && u.at.Add(30*24*time.Hour) > m.now
 	})
@@ -102,7 +102,7 @@ func (m *model) mail(a *modelAgent, address string) (sent bool, v verdict) {
 
 // mayMail holds a mail against the caps that an agent may hear of. Its own mails
 // to one mailbox count whether they were sent or not.
-func (m *model) mayMail(a *modelAgent, address string) (v verdict) {
+func (m *model) mayMail(a *modelAgent, kind, address string) (v verdict) {
 	caps, person := m.limits.mails, modelPerson(address)
 	mine := func(l modelMail) bool { return l.agent == a }
 	for _, limit := range []struct {
@@ -113,7 +113,7 @@ func (m *model) mayMail(a *modelAgent, address string) (v verdict) {
 		{caps.Agent, 24 * time.Hour, mine},
 		{min(1, int(caps.Pause)), caps.Pause, mine},
 		{caps.Mailbox, 24 * time.Hour, func(l modelMail) bool { return mine(l) && l.person == person }},
-		{caps.Site, 24 * time.Hour, func(l modelMail) bool { return l.sent }},
+		{(caps.Site + 1) / 2, 24 * time.Hour, func(l modelMail) bool { return l.sent && l.pool == domain.PoolOf(kind) }},
 	} {
 		if retry, met := m.mailsMet(limit.calls, limit.window, limit.counts); met {
 			v = verdict{code: domain.CodeRateLimited, retry: max(v.retry, retry)}
@@ -122,8 +122,10 @@ func (m *model) mayMail(a *modelAgent, address string) (v verdict) {
 	return v
 }
 
-// nextMail is when an agent may ask for a mail to its mailbox again.
-func (m *model) nextMail(a *modelAgent) domain.Time { return max(m.mayMail(a, a.mailbox).retry, m.now) }
+// nextMail is when an agent may ask for a mail again.
+func (m *model) nextMail(a *modelAgent, kind, address string) domain.Time {
+	return max(m.mayMail(a, kind, address).retry, m.now)
+}
 
 // mailsMet tells whether a limit is met, and when it no longer will be.
 func (m *model) mailsMet(limit int, window time.Duration, counts func(modelMail) bool) (retry domain.Time, met bool) {
@@ -163,7 +165,7 @@ func (m *model) askOwner(a *modelAgent, address string) (sent bool, v verdict) {
 	if a.claim != nil && a.claim.status == statusClaimed && !same {
 		return false, verdict{code: domain.CodeAlreadyClaimed}
 	}
-	if sent, v = m.mail(a, address); v.refused() {
+	if sent, v = m.mail(a, domain.MailClaim, address); v.refused() {
 		return false, v
 	}
 	m.touched[a] = true

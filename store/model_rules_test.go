@@ -126,6 +126,7 @@ type modelEvent struct {
 type modelMail struct {
 	agent  *modelAgent
 	person string
+	pool   domain.MailPool
 	sent   bool
 	at     domain.Time
 }

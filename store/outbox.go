@@ -12,6 +12,11 @@ func (s *Store) NextMailAt(ctx context.Context) (domain.Time, error) {
 	return outbox.NextAt(ctx, s.db)
 }
 
+// MailPools returns how much is left of each pool of the site's mails.
+func (s *Store) MailPools(ctx context.Context) ([]domain.PoolState, error) {
+	return outbox.Pools(ctx, s.db, s.mails)
+}
+
 // StartMail returns a mail to send now, if there is one, and records that its delivery has
 // started. It must be followed by FinishMail. If it is not, as when the program is killed, the
 // mail is tried once more.

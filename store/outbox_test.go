@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,7 +96,7 @@ func (s *testStore) sends() map[string]func(domain.Caller) error {
 	ctx := context.Background()
 	return map[string]func(domain.Caller) error{
 		"verify":  func(c domain.Caller) error { _, err := s.StartVerify(ctx, c); return err },
-		"recover": func(c domain.Caller) error { return s.StartRecovery(ctx, c.Handle) },
+		"recover": func(c domain.Caller) error { _, err := s.StartRecovery(ctx, c.Handle, c.Address); return err },
 		"claim mei": func(c domain.Caller) error {
 			_, err := s.ClaimOwner(ctx, c, "mei@people.example.org")
 			return err
@@ -178,22 +180,25 @@ func TestOutbox_Caps(t *testing.T) {
 			{4*time.Hour - 4*minute, 0, "claim ada", "mails_mailbox", domain.Day + 20*time.Hour},
 			{0, 0, "claim mei", "sent", 0},
 		},
-		"five for the site": {
+		"four for the site, half of them for verifications": {
 			{0, 3, "verify", "sent", 0},
 			{time.Hour, 4, "verify", "sent", 0},
-			{0, 5, "verify", "sent", 0},
+			{0, 5, "verify", "mails_site", domain.Day},
 			{0, 0, "claim mei", "sent", 0},
-			{0, 1, "claim ada", "sent", 0},
-			{0, 2, "claim ada", "mails_site", domain.Day},
+			{time.Hour, 1, "claim ada", "sent", 0},
+			{0, 2, "claim ada", "mails_site", domain.Day + time.Hour},
 			{0, 2, "recover", "silence", 0},
-			{domain.Day - time.Hour, 2, "recover", "sent", 0},
-			{0, 5, "verify", "mails_site", domain.Day + time.Hour},
+			{domain.Day - 2*time.Hour, 5, "verify", "sent", 0},
+			{0, 2, "recover", "silence", 0},
+			{time.Hour, 2, "recover", "sent", 0},
+			{0, 4, "verify", "sent", 0},
+			{0, 3, "verify", "mails_site", 2 * domain.Day},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			caps := domain.DefaultMailCaps
-			if name == "five for the site" {
-				caps.Site = 5
+			if strings.HasPrefix(name, "four for the site") {
+				caps.Site = 4
 			}
 			withCaps := func(o *Options) { o.Mails = &caps }
 			s := newStore(t, withCaps)
@@ -274,11 +279,12 @@ func TestOutbox_TenThousandAgentsWithOneMailbox(t *testing.T) {
 			}
 			return err
 		case domain.MailRecover:
-			return s.StartRecovery(ctx, callers[i].Handle)
+			_, err := s.StartRecovery(ctx, callers[i].Handle, netip.Addr{})
+			return err
 		default:
-			expires, err := s.ClaimOwner(ctx, callers[i], victim(i))
-			if err == nil && expires != now.Add(72*time.Hour) {
-				err = fmt.Errorf("answered %v", expires)
+			sent, err := s.ClaimOwner(ctx, callers[i], victim(i))
+			if want := (domain.CodeSent{ExpiresAt: now.Add(72 * time.Hour), ResendAfter: now.Add(time.Minute)}); err == nil && sent != want {
+				err = fmt.Errorf("answered %v", sent)
 			}
 			return err
 		}
@@ -354,15 +360,15 @@ func (s *testStore) transcript(c domain.Caller) (seen []string) {
 	s.ok(s.Verify(ctx, c.Handle))
 	s.clock.Advance(25 * time.Hour)
 	for range 6 {
-		expires, err := s.ClaimOwner(ctx, c, "victim@people.example.org")
-		see("claim", expires, err)
+		sent, err := s.ClaimOwner(ctx, c, "victim@people.example.org")
+		see("claim", sent, err)
 		own()
 		s.clock.Advance(time.Minute)
 	}
 	s.clock.Advance(73 * time.Hour)
 	own()
-	expires, err := s.ClaimOwner(ctx, c, "victim@people.example.org")
-	see("claim", expires, err)
+	sent, err := s.ClaimOwner(ctx, c, "victim@people.example.org")
+	see("claim", sent, err)
 	own()
 	return seen
 }

@@ -48,19 +48,18 @@ func (c *claimRow) expired(now domain.Time) bool {
 	return c.Status == statusPending && c.ExpiresAt <= now
 }
 
-// ClaimOwner mails the owner a link that claims the caller, and returns when it expires. A repeated
+// ClaimOwner mails the owner a link that claims the caller. A repeated
 // claim by the same address gets a new link. It replaces the one before at once, or for an agent that
 // is already claimed, when it is delivered. ClaimOwner returns trust_too_low if the mailbox is not
 // verified, already_claimed for another address than that of the owner who has confirmed, and
 // rate_limited past the caps on mails.
-func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address string) (expires domain.Time, err error) {
+func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address string) (sent domain.CodeSent, err error) {
 	token, err := domain.NewSecret(s.random)
 	if err != nil {
-		return 0, err
+		return sent, err
 	}
 	address = text.CanonicalMailbox(address)
 	err = s.writeAs(ctx, caller, func(t *tx) error {
-		expires = t.Now.Add(claimAge)
 		agent, err := document.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err
@@ -72,12 +71,18 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		if err != nil {
 			return err
 		}
-		return t.claimOwner(&agent, address, owner, token)
+		order := outbox.Order{AgentID: agent.ID, Kind: domain.MailClaim, To: address, From: caller.Address}
+		if err := t.claimOwner(&agent, order, owner, token); err != nil {
+			return err
+		}
+		next, err := outbox.NextAllowed(t.Tx, t.store.mails, order)
+		sent = domain.CodeSent{ExpiresAt: t.Now.Add(claimAge), ResendAfter: next}
+		return err
 	})
-	return expires, err
+	return sent, err
 }
 
-func (t *tx) claimOwner(agent *document.AgentRow, address string, owner []byte, token string) error {
+func (t *tx) claimOwner(agent *document.AgentRow, order outbox.Order, owner []byte, token string) error {
 	var claim claimRow
 	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
 	if err != nil {
@@ -87,9 +92,9 @@ func (t *tx) claimOwner(agent *document.AgentRow, address string, owner []byte, 
 	if found && claim.Status == statusClaimed && !same {
 		return domain.NewError(domain.CodeAlreadyClaimed)
 	}
-	allowed, err := outbox.Spend(t.Tx, t.store.mails, agent.ID, address)
+	allowed, err := outbox.Spend(t.Tx, t.store.mails, order)
 	if err == nil && allowed {
-		allowed, err = t.isWantedAt(agent.Handle, address)
+		allowed, err = t.isWantedAt(agent.Handle, order.To)
 	}
 	if err != nil {
 		return err
@@ -103,11 +108,10 @@ func (t *tx) claimOwner(agent *document.AgentRow, address string, owner []byte, 
 	if !allowed {
 		return outbox.Delete(t.Tx, agent.ID, domain.MailClaim)
 	}
-	kind := domain.MailClaim
 	if claim.Status == statusClaimed {
-		kind = domain.MailOwner
+		order.Kind = domain.MailOwner
 	}
-	return outbox.Insert(t.Tx, agent.ID, kind, address, token, t.Now.Add(claimAge))
+	return outbox.Insert(t.Tx, agent.ID, order.Kind, order.To, token, t.Now.Add(claimAge))
 }
 
 // ownerHash returns the pseudonym by which an owner is known.

@@ -262,8 +262,11 @@ func TestMigrations_ReleasedDatabasesAreUnchanged(t *testing.T) {
 	}
 }
 
-// checkFilled looks for three rows in every table and by every foreign key.
-func checkFilled(t testing.TB, path string) {
+// newTables are tables that no released database has: an upgrade leaves them empty.
+var newTables = []string{"mail_networks"}
+
+// checkFilled looks for three rows in every table but those that may be empty, and by every foreign key.
+func checkFilled(t testing.TB, path string, empty ...string) {
 	t.Helper()
 	visited(t, path, func(db *sqlx.DB) {
 		counts := selected(t, db, `
@@ -277,7 +280,7 @@ func checkFilled(t testing.TB, path string) {
 			t.Fatalf("only %d tables and foreign keys found", len(counts))
 		}
 		for _, count := range selected(t, db, strings.Join(counts, " UNION ALL ")) {
-			if name, n, _ := strings.Cut(count, " "); len(n) == 1 && n < "3" {
+			if name, n, _ := strings.Cut(count, " "); len(n) == 1 && n < "3" && !slices.Contains(empty, strings.SplitN(name, ".", 2)[0]) {
 				t.Errorf("%s: %s has %s rows", path, name, n)
 			}
 		}
@@ -288,7 +291,9 @@ func checkFilled(t testing.TB, path string) {
 // the released ones. With CALLBOOK_RELEASE=1 it is put among them, before a release
 // that has a new schema; its checksum then goes into releasedDatabases.
 func TestMigrations_NextReleasesDatabase(t *testing.T) {
-	s := newStore(t, noCaps, func(o *Options) { o.Random = rand.NewChaCha8([32]byte{}) })
+	s := newStore(t, func(o *Options) {
+		o.Random, o.Mails = rand.NewChaCha8([32]byte{}), &domain.MailCaps{Network: domain.DefaultMailCaps.Network}
+	})
 	s.fill()
 	s.change(nil, `UPDATE goose_db_version SET tstamp = '2026-11-20 09:30:00'`)
 	s.stop()
@@ -334,7 +339,7 @@ func (s *testStore) fill() {
 	s.leave(crowd[0])
 	for i := range 3 { // whose mails are still on their way
 		c, _ := s.register(fmt.Sprintf("fresh-%d", i))
-		s.ok(s.sends()["verify"](c))
+		s.ok(s.sends()["verify"](from(c, fmt.Sprintf("192.0.2.%d", i))))
 	}
 }
 

@@ -697,7 +697,7 @@ func TestMail_CapsSurviveRestart(t *testing.T) {
 		if run.passes > 0 {
 			pass(t, db, run.passes)
 		}
-		p := spawn(t, db, append(o.setting(), "--limit-mails=3")...)
+		p := spawn(t, db, append(o.setting(), "--limit-mails=6")...)
 		if got := run.does(p); got != run.want {
 			t.Errorf("%s: %q, want %q", run.name, got, run.want)
 		}

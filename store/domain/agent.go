@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"strings"
 )
 
@@ -46,7 +47,7 @@ func (l *Texts) Scan(v any) error {
 	return json.Unmarshal([]byte(text), (*[]string)(l))
 }
 
-// CodeSent holds when a code that was sent expires, and when another may be requested.
+// CodeSent holds when a code or link that was sent expires, and when another may be requested.
 type CodeSent struct {
 	ExpiresAt   Time
 	ResendAfter Time
@@ -219,5 +220,6 @@ type Caller struct {
 	ID     int64
 	Handle string
 
-	KeyHash string // of the key of the request; empty if the program acts
+	KeyHash string     // of the key of the request; empty if the program acts
+	Address netip.Addr // of the client; invalid if the program acts
 }

@@ -1,0 +1,178 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"callbook/store/domain"
+	"callbook/testdata/proof"
+)
+
+// from returns the caller at another address.
+func from(c domain.Caller, address string) domain.Caller {
+	c.Address = netip.MustParseAddr(address)
+	return c
+}
+
+// requestMail has a new agent request a mail of a kind from an address, and returns the number of mails sent.
+func (s *testStore) requestMail(kind, handle, address string) int {
+	s.Helper()
+	c, _ := s.register(handle)
+	c = from(c, address)
+	var err error
+	switch kind {
+	case domain.MailVerify:
+		_, err = s.StartVerify(context.Background(), c)
+	case domain.MailRecover:
+		s.ok(s.Verify(context.Background(), handle))
+		_, err = s.StartRecovery(context.Background(), handle, c.Address)
+	case domain.MailClaim:
+		s.ok(s.Verify(context.Background(), handle))
+		_, err = s.ClaimOwner(context.Background(), c, "owner-of-"+handle+"@people.example.org")
+	}
+	if refusal := refusalOf(err); err != nil && refusal.Topic != "mails_network" {
+		s.Fatalf("%s of %s: %v %s", kind, handle, err, refusal.Topic)
+	}
+	return len(s.deliver())
+}
+
+// TestAbuse03_OneNetworkCannotSpendTheMails has one IPv4 address and one /48 request mails in every way. The
+// site goes on verifying newcomers and recovering keys.
+func TestAbuse03_OneNetworkCannotSpendTheMails(t *testing.T) {
+	kinds := []string{domain.MailVerify, domain.MailRecover, domain.MailClaim}
+	s := newStore(t)
+	requests := proof.Rounds(60, 300, 3000)
+	var mails4, mails48, verified, recovered int
+	for i := range requests {
+		mails4 += s.requestMail(kinds[i%3], fmt.Sprintf("four-%d", i), "192.0.2.7")
+		mails48 += s.requestMail(kinds[i%3], fmt.Sprintf("six-%d", i), fmt.Sprintf("2001:db8:7:%x::1", i*211%(1<<16)))
+	}
+	if mails4 != 5 || mails48 != 20 {
+		t.Errorf("%d mails for an IPv4 address, %d for a /48; want 5 and 20", mails4, mails48)
+	}
+	for i := range 75 {
+		address := fmt.Sprintf("198.51.100.%d", i)
+		verified += s.requestMail(domain.MailVerify, fmt.Sprintf("new-%d", i), address)
+		recovered += s.requestMail(domain.MailRecover, fmt.Sprintf("lost-%d", i), address)
+	}
+	proof.Figure(t, "greedy requests", 2*requests)
+	proof.Figure(t, "mails of an address", mails4)
+	proof.Figure(t, "mails of a 48", mails48)
+	proof.Figure(t, "newcomers", verified)
+	proof.Figure(t, "keys", recovered)
+	if verified != 75 || recovered != 75 {
+		t.Errorf("%d newcomers and %d lost keys get a mail, want 75 each", verified, recovered)
+	}
+}
+
+func TestAbuse03_CountsAtEachNetwork(t *testing.T) {
+	for name, tt := range map[string]struct {
+		address func(i int) string
+		mails   int // of 30 requests
+	}{
+		"an IPv4 address":         {func(i int) string { return "192.0.2.7" }, 5},
+		"the same, mapped":        {func(i int) string { return []string{"192.0.2.7", "::ffff:192.0.2.7"}[i%2] }, 5},
+		"IPv4 addresses":          {func(i int) string { return fmt.Sprintf("192.0.2.%d", i) }, 30},
+		"addresses of a /64":      {func(i int) string { return fmt.Sprintf("2001:db8:7:1::%x", i) }, 5},
+		"/64s of a /56":           {func(i int) string { return fmt.Sprintf("2001:db8:7:1%02x::1", i) }, 10},
+		"/56s of a /48":           {func(i int) string { return fmt.Sprintf("2001:db8:7:%x00::1", i+1) }, 20},
+		"/48s":                    {func(i int) string { return fmt.Sprintf("2001:db8:%x::1", i) }, 30},
+		"the program, or a test":  {func(i int) string { return "" }, 30},
+		"interfaces of a machine": {func(i int) string { return fmt.Sprintf("fe80::1%%eth%d", i) }, 5},
+	} {
+		s := newStore(t)
+		request := func(i int) (mails int) {
+			c, _ := s.register(fmt.Sprintf("agent-%d", i))
+			if address := tt.address(i); address != "" {
+				c = from(c, address)
+			}
+			sent, err := s.StartVerify(context.Background(), c)
+			if refusal := refusalOf(err); err != nil && (refusal.Topic != "mails_network" || refusal.RetryAt.Sub(s.clock.Now()) != domain.Day) {
+				t.Errorf("%s, request %d: %v %+v", name, i, err, refusal)
+			}
+			if mails = len(s.deliver()); err == nil && sent.ResendAfter < domain.TimeOf(s.clock.Now()).Add(time.Minute) {
+				t.Errorf("%s, request %d: another after %v", name, i, sent.ResendAfter)
+			}
+			return mails
+		}
+		mails := 0
+		for i := range 30 {
+			mails += request(i)
+		}
+		if mails != tt.mails {
+			t.Errorf("%s: %d mails of 30 requests, want %d", name, mails, tt.mails)
+		}
+		s.clock.Advance(domain.Day)
+		if request(30) != 1 {
+			t.Errorf("%s: no mail after a day", name)
+		}
+		s.clock.Advance(domain.Day)
+		s.ok(s.RunJobs(context.Background()))
+		if n := value[int](s, `SELECT COUNT(*) FROM mail_networks`); n != 0 {
+			t.Errorf("%s: %d requests are remembered after a day", name, n)
+		}
+	}
+}
+
+// TestAbuse03_RecoveryTellsNothingOfTheAgent: what a stranger learns is the same for every handle, also past its own
+// cap and while the pool is spent.
+func TestAbuse03_RecoveryTellsNothingOfTheAgent(t *testing.T) {
+	caps := domain.DefaultMailCaps
+	caps.Site = 8
+	seen := map[string][]time.Duration{}
+	for _, handle := range []string{"verified", "unverified", "nobody"} {
+		s := newStore(t, func(o *Options) { o.Mails = &caps })
+		_, _ = s.verified("verified"), s.agents("unverified", 1)
+		s.change(nil, `UPDATE handles SET handle = 'unverified' WHERE handle = 'unverified-0'`)
+		ask := func(address string) {
+			next, err := s.StartRecovery(context.Background(), handle, netip.MustParseAddr(address))
+			s.ok(err)
+			seen[handle] = append(seen[handle], next.Time().Sub(s.clock.Now()))
+		}
+		for range 7 {
+			ask("192.0.2.7")
+		}
+		for i := range 4 - len(s.deliver()) {
+			s.requestMail(domain.MailRecover, fmt.Sprintf("other-%d", i), fmt.Sprintf("198.51.100.%d", i))
+		}
+		ask("203.0.113.1")
+		s.clock.Advance(domain.Day)
+		ask("192.0.2.7")
+	}
+	day, hour := domain.Day, time.Hour
+	want := []time.Duration{hour, hour, hour, hour, day, day, day, day, hour}
+	for handle := range seen {
+		if diff := cmp.Diff(want, seen[handle]); diff != "" {
+			t.Errorf("%s (-want +got): %s", handle, diff)
+		}
+	}
+}
+
+func TestAbuse03_ReportsTheStateOfThePools(t *testing.T) {
+	caps := domain.DefaultMailCaps
+	caps.Site = 4
+	s := newStore(t, func(o *Options) { o.Mails = &caps })
+	want := func(what string, newcomers, proven domain.PoolState) {
+		t.Helper()
+		got, err := s.MailPools(context.Background())
+		s.ok(err)
+		newcomers.Pool, newcomers.Limit, proven.Pool, proven.Limit = domain.PoolNew, 2, domain.PoolProven, 2
+		if diff := cmp.Diff([]domain.PoolState{newcomers, proven}, got); diff != "" {
+			t.Errorf("%s (-want +got): %s", what, diff)
+		}
+	}
+	want("at first", domain.PoolState{Left: 2}, domain.PoolState{Left: 2})
+	start := domain.TimeOf(s.clock.Now())
+	s.requestMail(domain.MailVerify, "one", "192.0.2.1")
+	s.clock.Advance(time.Hour)
+	s.requestMail(domain.MailVerify, "two", "192.0.2.2")
+	s.requestMail(domain.MailClaim, "three", "192.0.2.3")
+	want("verifications spent", domain.PoolState{Until: start.Add(domain.Day)}, domain.PoolState{Left: 1})
+	s.clock.Advance(domain.Day - time.Hour)
+	want("a day after the first", domain.PoolState{Left: 1}, domain.PoolState{Left: 1})
+}

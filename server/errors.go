@@ -96,7 +96,7 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 	}},
 	domain.CodeCodeExpired: {Status: http.StatusGone, Texts: map[string]api.Text{
 		"":        {EN: "No code of yours is good now: it is past its 15 minutes, used, replaced, or was for another mailbox. Ask for a new one with POST /api/me/verify.", ZH: "当前没有有效的验证码：可能已超过 15 分钟、已使用、已被替换，或属于另一个邮箱。请用 POST /api/me/verify 重新获取。"},
-		"recover": {EN: "No code for this handle is good now: it is past its 15 minutes, used, replaced, or none was sent. Ask for a new one with POST /api/recover.", ZH: "该 handle 当前没有有效的验证码：可能已超过 15 分钟、已使用、已被替换，或从未发送。请用 POST /api/recover 重新获取。"},
+		"recover": {EN: "No code for this handle is good now: it is past its 24 hours, used, replaced, or none was sent. Ask for a new one with POST /api/recover.", ZH: "该 handle 当前没有有效的验证码：可能已超过 24 小时、已使用、已被替换，或从未发送。请用 POST /api/recover 重新获取。"},
 	}},
 	domain.CodeIdempotencyConflict: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"": {EN: "This Idempotency-Key came with another call in the last 24 hours. Repeat that call exactly, or use a new key.", ZH: "该 Idempotency-Key 在 24 小时内已用于另一次调用。请原样重复那次调用，或换用新的键。"},
@@ -112,7 +112,8 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 		"": {EN: "Some fields are not right: see details. Correct all of them and send the call again.", ZH: "部分字段有误：见 details。请全部改正后重新发送。"},
 	}},
 	domain.CodeWrongCode: {Status: http.StatusUnprocessableEntity, Texts: map[string]api.Text{
-		"": {EN: "The code is not right. Read it again in the mail (XXXX-XXXX); after 5 wrong tries it is void.", ZH: "验证码不正确。请核对邮件中的验证码（XXXX-XXXX）；错误 5 次后失效。"},
+		"":        {EN: "The code is not right. Read it again in the mail (XXXX-XXXX); after 5 wrong tries it is void.", ZH: "验证码不正确。请核对邮件中的验证码（XXXX-XXXX）；错误 5 次后失效。"},
+		"recover": {EN: "The code is not right. Read it again in the newest mail about this handle.", ZH: "验证码不正确。请核对与该 handle 有关的最新邮件中的验证码。"},
 	}},
 	domain.CodeSelfRequest: {Status: http.StatusUnprocessableEntity, Texts: map[string]api.Text{
 		"": {EN: "You cannot ask yourself for contact. Choose another agent.", ZH: "不能向自己发送联络请求。请选择其他智能体。"},
@@ -129,7 +130,7 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 		"collab":  {EN: "This partner declined a collaboration of yours in the last 30 days. Wait until retry_at.", ZH: "该伙伴在 30 天内拒绝过你的合作记录。请等到 retry_at。"},
 	}},
 	domain.CodeTooManyAttempts: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
-		"": {EN: "%d wrong codes were tried: the code is void. From retry_at on, ask for a new one: with POST /api/me/verify, or for a lost key with POST /api/recover.", ZH: "已输错 %d 次，验证码失效。请在 retry_at 之后重新获取：使用 POST /api/me/verify；若为找回密钥，则用 POST /api/recover。"},
+		"": {EN: "%d wrong codes were tried: the code is void. From retry_at on, ask for a new one with POST /api/me/verify.", ZH: "已输错 %d 次，验证码失效。请在 retry_at 之后用 POST /api/me/verify 重新获取。"},
 	}},
 	domain.CodeRateLimited: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
 		"reads":         {EN: "Your address has made %d reads in a minute, the limit. Wait until retry_at.", ZH: "你的地址一分钟内读取已达上限 %d 次。请等到 retry_at。"},

@@ -100,7 +100,7 @@ var matrixRules = []matrixRule{
 	{"startRecovery", "*", "verified verified-code claimed-code", "202", "same"},
 	{"startRecovery", "*", "unverified unverified-code hidden gone nobody", "202", ""},
 	{"confirmRecovery", "*", "verified-code claimed-code", "200", "410 code_expired"},
-	{"confirmRecovery:wrong", "*", "verified-code claimed-code", "422 wrong_code", "same"},
+	{"confirmRecovery:wrong", "*", "verified-code claimed-code", "422 wrong_code", ""},
 	{"confirmRecovery confirmRecovery:wrong", "*", "unverified unverified-code verified hidden gone nobody", "410 code_expired", ""},
 
 	{"sendRequest", "level-2 level-1", "there", "201 pending", "409 duplicate"},

@@ -176,3 +176,130 @@ func TestAbuse03_ReportsTheStateOfThePools(t *testing.T) {
 	s.clock.Advance(domain.Day - time.Hour)
 	want("a day after the first", domain.PoolState{Left: 1}, domain.PoolState{Left: 1})
 }
+
+// TestAbuse05_StrangersCannotPreventRecovery has 100 strangers at addresses of their own do all that they can without a
+// key, every hour: ask for the agent's code, try wrong ones, and name its mailbox as theirs. Once a day, at another hour
+// each day, the agent asks too, and recovers its key with the newest code that its mailbox has.
+func TestAbuse05_StrangersCannotPreventRecovery(t *testing.T) {
+	const strangers = 100
+	ctx := context.Background()
+	s := newStore(t)
+	lost := s.verified("harbour-pilot")
+	mailbox := ""
+	read := func() {
+		for _, mail := range s.deliver() {
+			if mail.Kind == domain.MailRecover {
+				mailbox = mail.Secret
+			}
+		}
+	}
+	address := func(i int) netip.Addr { return netip.MustParseAddr(fmt.Sprintf("2001:db8:%x::1", i)) }
+	days, tries, recovered := proof.Rounds(3, 7, 60), 0, 0
+	for hour := range days * 24 {
+		for i := range strangers {
+			_, err := s.StartRecovery(ctx, lost.Handle, address(i))
+			s.ok(err)
+			for range 2 {
+				tries++
+				_, err := s.recover(lost, wrongCode)
+				if got := outcome(err); got != "wrong_code" && got != "code_expired" {
+					t.Fatalf("a stranger's try: %q", got)
+				}
+			}
+			if hour%24 == i%24 && i < 24 {
+				namesake, _ := s.register(fmt.Sprintf("namesake-%d-%d", hour, i), func(r *domain.Registration) { r.Mailbox = "harbour-pilot+x@agents.example.org" })
+				_ = s.sends()["verify"](namesake)
+			}
+		}
+		read()
+		if day := hour / 24; hour%24 == day*7%24 {
+			_, err := s.StartRecovery(ctx, lost.Handle, netip.MustParseAddr("192.0.2.7"))
+			s.ok(err)
+			read()
+			if _, err := s.recover(lost, mailbox); err != nil {
+				t.Errorf("day %d: %v", day, err)
+				continue
+			}
+			recovered++
+		}
+		s.clock.Advance(time.Hour)
+		s.ok(s.RunJobs(ctx))
+	}
+	proof.Figure(t, "strangers", strangers)
+	proof.Figure(t, "wrong codes", tries)
+	proof.Figure(t, "days", days)
+	proof.Figure(t, "days without a key", days-recovered)
+}
+
+func TestAbuse05_RecoveryCodeLivesADay(t *testing.T) {
+	type step struct {
+		after time.Duration // since the step before
+		mails int
+		same  bool // as the code before
+	}
+	for name, steps := range map[string][]step{
+		"asked for all the time": {
+			{0, 1, false}, {time.Minute, 0, true}, {59*time.Minute - time.Millisecond, 0, true}, {time.Millisecond, 1, true},
+			{time.Hour - time.Millisecond, 0, true}, {time.Millisecond, 1, true}, {time.Hour, 0, true},
+			{21*time.Hour - time.Millisecond, 0, true}, {time.Millisecond, 1, false},
+		},
+		"mailed again late": {
+			{0, 1, false}, {23 * time.Hour, 1, true}, {time.Hour, 1, false}, {time.Hour, 1, true}, {time.Hour, 0, true},
+		},
+	} {
+		s := newStore(t)
+		lost := s.verified("harbour-pilot")
+		code := ""
+		for i, step := range steps {
+			s.clock.Advance(step.after)
+			for range 7 { // wrong tries do not void it
+				_, _ = s.recover(lost, wrongCode)
+			}
+			s.ok(s.sends()["recover"](lost))
+			mails := s.deliver()
+			if len(mails) != step.mails {
+				t.Fatalf("%s, step %d: %d mails, want %d", name, i, len(mails), step.mails)
+			}
+			if len(mails) == 0 {
+				continue
+			}
+			if mail := mails[0]; (mail.Secret == code) != step.same || len(mail.Secret) != len("XXXX-XXXX-XXXX-XXXX-XXXX-XXXX-XX") {
+				t.Errorf("%s, step %d: the code %s after %s", name, i, mail.Secret, code)
+			}
+			code = mails[0].Secret
+		}
+		_, err := s.recover(lost, code)
+		wantOutcome(t, name, err, "")
+		_, err = s.recover(lost, code)
+		wantOutcome(t, name+", once more", err, "code_expired")
+	}
+}
+
+// TestAbuse05_ThiefOfTheKeyCannotHoldBackTheCode spends the agent's mails of the day before it is asked for.
+func TestAbuse05_ThiefOfTheKeyCannotHoldBackTheCode(t *testing.T) {
+	s := newStore(t)
+	pilot := s.verified("harbour-pilot")
+	for i := range 5 {
+		_, err := s.ClaimOwner(context.Background(), pilot, fmt.Sprintf("owner-%d@people.example.org", i))
+		s.ok(err)
+		s.clock.Advance(time.Minute)
+	}
+	s.deliver()
+	s.recoveryCode(pilot)
+}
+
+// TestAbuse05_CodeIsNotStored: not in the file, although it can be mailed again.
+func TestAbuse05_CodeIsNotStored(t *testing.T) {
+	s := newStore(t)
+	lost := s.verified("harbour-pilot")
+	code := s.recoveryCode(lost)
+	s.clock.Advance(time.Hour)
+	if again := s.recoveryCode(lost); again != code {
+		t.Errorf("mailed again as %s, not %s", again, code)
+	}
+	s.ok(s.RunJobs(context.Background()))
+	s.stop()
+	if n := s.occurrences([]byte(code)); n != 0 {
+		t.Errorf("the code stands %d times in the file", n)
+	}
+}

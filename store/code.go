@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"time"
 
@@ -19,6 +20,9 @@ import (
 const (
 	codeAge      = 15 * time.Minute
 	codeAttempts = 5 // failed attempts that invalidate a code
+
+	recoveryAge   = 24 * time.Hour
+	recoveryMails = 3 // mails with the same recovery code
 )
 
 // StartVerify mails the caller a code that proves its mailbox. It returns already_verified, and
@@ -46,7 +50,6 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 // sendCode creates a code, which replaces the one before, and mails it. If no mail may be sent, it
 // creates a code all the same, so that the response to a wrong code does not reveal that.
 func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
-	purpose := order.Kind
 	allowed, err := outbox.Spend(t.Tx, t.store.mails, order)
 	if err != nil {
 		return err
@@ -61,19 +64,28 @@ func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
 		return err
 	}
 	expires := t.Now.Add(codeAge)
-	err = t.Exec(`
-		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at)
-		VALUES (?, ?, ?, ?, 0, ?, ?)
+	if err := t.insertCode(order, code, nil, expires); err != nil {
+		return err
+	}
+	if !allowed {
+		return outbox.Delete(t.Tx, order.AgentID, order.Kind)
+	}
+	return outbox.Insert(t.Tx, order.AgentID, order.Kind, order.To, code, expires)
+}
+
+// insertCode stores the hash of a code, which replaces the one before. nonce is that of a recovery code.
+func (t *tx) insertCode(order outbox.Order, code string, nonce []byte, expires domain.Time) error {
+	err := t.Exec(`
+		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at, nonce)
+		VALUES (?, ?, ?, ?, 0, ?, ?, ?)
 		ON CONFLICT (agent_id, purpose) DO UPDATE SET mailbox = excluded.mailbox, code_hash = excluded.code_hash,
-			wrong_tries = 0, created_at = excluded.created_at, expires_at = excluded.expires_at`,
-		agent.ID, purpose, agent.Mailbox, domain.HashCode(agent.ID, purpose, agent.Mailbox, code), t.Now, expires)
+			wrong_tries = 0, created_at = excluded.created_at, expires_at = excluded.expires_at,
+			nonce = excluded.nonce, mails = 0, mailed_at = NULL`,
+		order.AgentID, order.Kind, order.To, domain.HashCode(order.AgentID, order.Kind, order.To, code), t.Now, expires, nonce)
 	if err != nil {
 		return fmt.Errorf("insert the code: %w", err)
 	}
-	if !allowed {
-		return outbox.Delete(t.Tx, agent.ID, purpose)
-	}
-	return outbox.Insert(t.Tx, agent.ID, purpose, agent.Mailbox, code, expires)
+	return nil
 }
 
 // ConfirmVerify verifies the caller's mailbox with the code that was mailed there. It returns
@@ -101,18 +113,19 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 	return doc, err
 }
 
-// tryCode uses up the code of an order, or counts a failed attempt.
+// tryCode uses up the code of an order, or counts a failed attempt unless it is a recovery code.
 func (t *tx) tryCode(order outbox.Order, code string) error {
 	agentID, purpose, mailbox := order.AgentID, order.Kind, order.To
 	var row struct {
 		Mailbox   string      `db:"mailbox"`
 		Hash      []byte      `db:"code_hash"`
+		Nonce     []byte      `db:"nonce"`
 		Wrong     int         `db:"wrong_tries"`
 		CreatedAt domain.Time `db:"created_at"`
 		ExpiresAt domain.Time `db:"expires_at"`
 	}
 	found, err := t.Find(&row, `
-		SELECT mailbox, code_hash, wrong_tries, created_at, expires_at
+		SELECT mailbox, code_hash, nonce, wrong_tries, created_at, expires_at
 		FROM codes WHERE agent_id = ? AND purpose = ?`, agentID, purpose)
 	switch {
 	case err != nil:
@@ -125,6 +138,9 @@ func (t *tx) tryCode(order outbox.Order, code string) error {
 	case row.ExpiresAt <= t.Now || row.Mailbox != mailbox:
 		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
 	case subtle.ConstantTimeCompare(row.Hash, domain.HashCode(agentID, purpose, row.Mailbox, code)) != 1:
+		if row.Nonce != nil { // nobody guesses it, and strangers must not invalidate it
+			return &domain.Error{Code: domain.CodeWrongCode, Topic: purpose}
+		}
 		err := t.Exec(`UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ?`, agentID, purpose)
 		return cmp.Or[error](err, domain.NewError(domain.CodeWrongCode))
 	}
@@ -133,9 +149,11 @@ func (t *tx) tryCode(order outbox.Order, code string) error {
 		outbox.Delete(t.Tx, agentID, purpose))
 }
 
-// StartRecovery mails a code for a lost key to an agent's verified mailbox. For any other handle, and
-// past the caps on mails, it does nothing and returns no error. next is the time from which the client
-// may request another mail; it does not depend on the agent.
+// StartRecovery mails a code for a lost key to an agent's verified mailbox. Anyone may call it, so the
+// code does not replace one that was mailed within the last day, but that one is mailed again, at most
+// twice and an hour apart. For any other handle, and past the caps on mails, StartRecovery does nothing
+// and returns no error. next is the time from which the client may request another mail; it does not
+// depend on the agent.
 func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Addr) (next domain.Time, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		var allowed bool
@@ -146,17 +164,78 @@ func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Add
 		if err != nil || !found || agent.VerifiedAt == nil || agent.Suspended(t.Now) {
 			return err
 		}
-		err = t.sendCode(&agent, outbox.Order{AgentID: agent.ID, Kind: domain.MailRecover, To: agent.Mailbox})
-		if errors.Is(err, domain.NewError(domain.CodeRateLimited)) {
-			return nil
-		}
-		return err
+		return t.mailRecovery(&agent, outbox.Order{AgentID: agent.ID, Kind: domain.MailRecover, To: agent.Mailbox})
 	})
 	return next, err
 }
 
-// ConfirmRecovery replaces an agent's key with the code that was mailed. It returns wrong_code,
-// code_expired (also for a handle that got no code) and too_many_attempts.
+// mailRecovery mails the recovery code of an agent, or a new one if none has been mailed.
+func (t *tx) mailRecovery(agent *document.AgentRow, order outbox.Order) error {
+	code, err := t.recoveryCode(order)
+	if err != nil {
+		return err
+	}
+	caps := t.store.mails
+	if caps.Repeat > 0 && (code.Mails == recoveryMails || code.MailedAt != nil && t.Now < code.MailedAt.Add(caps.Repeat)) {
+		return nil
+	}
+	if wanted, err := t.isWantedAt(agent.Handle, order.To); err != nil || !wanted {
+		return err
+	}
+	if allowed, err := outbox.SpendUnasked(t.Tx, caps, order); err != nil || !allowed {
+		return err
+	}
+	err = t.Exec(`UPDATE codes SET mails = ?, mailed_at = ? WHERE agent_id = ? AND purpose = ?`,
+		min(code.Mails+1, recoveryMails), t.Now, order.AgentID, order.Kind)
+	if err != nil {
+		return err
+	}
+	secret, err := t.recoverySecret(order, code.Nonce)
+	if err != nil {
+		return err
+	}
+	return outbox.Insert(t.Tx, order.AgentID, order.Kind, order.To, secret, code.ExpiresAt)
+}
+
+// recoveryRow is a row of the table codes of a recovery code.
+type recoveryRow struct {
+	Mailbox   string       `db:"mailbox"`
+	Nonce     []byte       `db:"nonce"`
+	Mails     int          `db:"mails"`
+	MailedAt  *domain.Time `db:"mailed_at"`
+	ExpiresAt domain.Time  `db:"expires_at"`
+}
+
+// recoveryCode returns the valid code that was mailed, or else creates one.
+func (t *tx) recoveryCode(order outbox.Order) (code recoveryRow, err error) {
+	found, err := t.Find(&code, `
+		SELECT mailbox, nonce, mails, mailed_at, expires_at
+		FROM codes WHERE agent_id = ? AND purpose = ?`, order.AgentID, order.Kind)
+	if err != nil || found && code.Mails > 0 && code.ExpiresAt > t.Now && code.Mailbox == order.To {
+		return code, err
+	}
+	code = recoveryRow{Mailbox: order.To, Nonce: make([]byte, domain.RecoveryBytes), ExpiresAt: t.Now.Add(recoveryAge)}
+	if _, err := io.ReadFull(t.Random, code.Nonce); err != nil {
+		return code, fmt.Errorf("create a recovery code: %w", err)
+	}
+	secret, err := t.recoverySecret(order, code.Nonce)
+	if err != nil {
+		return code, err
+	}
+	return code, t.insertCode(order, secret, code.Nonce, code.ExpiresAt)
+}
+
+// recoverySecret computes a recovery code, so that it can be mailed again without being stored.
+func (t *tx) recoverySecret(order outbox.Order, nonce []byte) (string, error) {
+	raw, err := t.Pseudonym(fmt.Sprintf("%s\x00%d\x00%s\x00%s", order.Kind, order.AgentID, order.To, nonce))
+	if err != nil {
+		return "", err
+	}
+	return domain.RecoveryCode(raw[:domain.RecoveryBytes]), nil
+}
+
+// ConfirmRecovery replaces an agent's key with the code that was mailed. It returns wrong_code, and
+// code_expired, also for a handle that got no code.
 func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string) (key string, rotatedAt domain.Time, err error) {
 	if key, err = domain.NewKey(s.random); err != nil {
 		return "", 0, err

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"net/netip"
 	"strings"
 	"time"
 
@@ -38,7 +37,16 @@ func (r *modelRun) mailed(want bool, kind, handle, address string, ended domain.
 	return mails[0].Secret
 }
 
+// comesFrom is the agent at one of the addresses of the sequence.
+func (r *modelRun) comesFrom(a modelAct, who *modelAgent) domain.Caller {
+	caller := who.Caller
+	caller.Address = modelAddresses[a.n]
+	r.m.from = caller.Address
+	return caller
+}
+
 func makeVerify(r *modelRun, a *modelAct) bool {
+	a.n = r.rng.IntN(len(modelAddresses))
 	unverified := r.those(func(a *modelAgent) bool { return a.verified == nil })
 	if len(unverified) == 0 || r.chance(10) {
 		a.who = r.anyone().Handle
@@ -53,7 +61,7 @@ func makeVerify(r *modelRun, a *modelAct) bool {
 }
 
 func doVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	got, err := r.s.StartVerify(background, on.who.Caller)
+	got, err := r.s.StartVerify(background, r.comesFrom(a, on.who))
 	sent, want := r.m.startVerify(on.who)
 	if code := r.mailed(sent, domain.MailVerify, a.who, on.who.mailbox, domain.MailDelivered); !want.refused() {
 		r.m.keepCode(on.who, domain.MailVerify, code)
@@ -120,6 +128,7 @@ func doConfirm(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 }
 
 func makeRecover(r *modelRun, a *modelAct) bool {
+	a.n = r.rng.IntN(len(modelAddresses))
 	a.who = r.anyone().Handle
 	if r.chance(10) {
 		r.burn("confirm the recovery", a.who)
@@ -129,10 +138,14 @@ func makeRecover(r *modelRun, a *modelAct) bool {
 }
 
 func doRecover(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	_, err := r.s.StartRecovery(background, a.who, netip.Addr{})
-	sent, asked := r.m.startRecovery(on.who)
-	if code := r.mailed(sent, domain.MailRecover, a.who, on.who.mailbox, domain.MailDelivered); asked {
-		r.m.keepCode(on.who, domain.MailRecover, code)
+	_, err := r.s.StartRecovery(background, a.who, r.comesFrom(a, on.who).Address)
+	sent := r.m.startRecovery(on.who)
+	if code := r.mailed(sent, domain.MailRecover, a.who, on.who.mailbox, domain.MailDelivered); sent {
+		live := on.who.codes[domain.MailRecover]
+		if live.code != "" && live.code != code {
+			r.differ("%s gets another code while one is good", a.who)
+		}
+		live.code = code
 	}
 	return granted, err
 }
@@ -150,6 +163,7 @@ func doConfirmRecovery(r *modelRun, a modelAct, on modelTarget) (verdict, error)
 // Owners.
 
 func makeAskOwner(r *modelRun, a *modelAct) bool {
+	a.n = r.rng.IntN(len(modelAddresses))
 	able := r.those(func(a *modelAgent) bool { return a.verified != nil })
 	if len(able) == 0 || r.chance(5) {
 		able = r.m.agents
@@ -167,7 +181,7 @@ func makeAskOwner(r *modelRun, a *modelAct) bool {
 }
 
 func doAskOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	got, err := r.s.ClaimOwner(background, on.who.Caller, a.text)
+	got, err := r.s.ClaimOwner(background, r.comesFrom(a, on.who), a.text)
 	sent, want := r.m.askOwner(on.who, a.text)
 	kind := domain.MailClaim
 	if on.who.claim != nil && on.who.claim.status == statusClaimed {

@@ -22,13 +22,34 @@ func (m *model) startVerify(a *modelAgent) (sent bool, v verdict) {
 	return m.mail(a, domain.MailVerify, a.mailbox)
 }
 
-// startRecovery never tells how it went; asked says whether there is a new code.
-func (m *model) startRecovery(a *modelAgent) (sent, asked bool) {
-	if !m.reachable(a) || a.verified == nil {
-		return false, false
+// startRecovery never tells how it went. A code that was mailed stays good for a day, and may be mailed twice
+// more. Where none could be mailed there is one all the same, which nobody knows.
+func (m *model) startRecovery(a *modelAgent) (sent bool) {
+	caps := m.limits.mails
+	if m.mayFrom().refused() {
+		return false
 	}
-	sent, v := m.mail(a, domain.MailRecover, a.mailbox)
-	return sent, !v.refused()
+	m.countNetworks()
+	if !m.reachable(a) || a.verified == nil {
+		return false
+	}
+	c := a.codes[domain.MailRecover]
+	if c == nil || len(c.mailed) == 0 || c.expires <= m.now {
+		a.voidCodes(domain.MailRecover)
+		c = &modelCode{created: m.now, expires: m.now.Add(24 * time.Hour)}
+		a.codes[domain.MailRecover] = c
+	}
+	if n := len(c.mailed); caps.Repeat > 0 && n > 0 && (n == 3 || m.now < c.mailed[n-1].Add(caps.Repeat)) {
+		return false
+	}
+	person := modelPerson(a.mailbox)
+	_, spent := m.mailsMet((caps.Site+1)/2, 24*time.Hour, func(l modelMail) bool { return l.sent && l.pool == domain.PoolProven })
+	if m.mailboxSpent(person) || spent || !m.wants(a, person) {
+		return false
+	}
+	c.mailed = append(c.mailed, m.now)
+	m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolProven, sent: true, at: m.now})
+	return true
 }
 
 // keepCode is for a new code, which voids the one before. Where no mail could be
@@ -70,7 +91,9 @@ func (m *model) tryCode(a *modelAgent, purpose string, right bool) verdict {
 	case c.expires <= m.now:
 		return verdict{code: domain.CodeCodeExpired}
 	case !right:
-		c.wrong++
+		if purpose == domain.MailVerify {
+			c.wrong++
+		}
 		return verdict{code: domain.CodeWrongCode}
 	}
 	a.voidCodes(purpose)
@@ -92,17 +115,45 @@ func (m *model) mail(a *modelAgent, kind, address string) (sent bool, v verdict)
 		return false, v
 	}
 	person := modelPerson(address)
+	sent = !m.mailboxSpent(person)
+	m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolOf(kind), sent: sent, at: m.now})
+	m.countNetworks()
+	return sent && m.wants(a, person), granted
+}
+
+// mailboxSpent tells whether a mailbox has had its mails of the day.
+func (m *model) mailboxSpent(person string) bool {
 	_, met := m.mailsMet(m.limits.mails.Mailbox, 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person })
-	m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolOf(kind), sent: !met, at: m.now})
-	wanted := !slices.ContainsFunc(m.unwanted, func(u modelUnwanted) bool {
+	return met
+}
+
+// wants tells whether a person has not said lately that an agent is not theirs.
+func (m *model) wants(a *modelAgent, person string) bool {
+	return !slices.ContainsFunc(m.unwanted, func(u modelUnwanted) bool {
 		return u.agent == a && u.person == person && u.at.Add(30*24*time.Hour) > m.now
 	})
-	return !met && wanted, granted
+}
+
+// mayFrom holds a mail against the caps of the networks that it is asked from.
+func (m *model) mayFrom() (v verdict) {
+	for i, network := range domain.Networks(m.from) {
+		if retry, met := m.limitMet(m.limits.mails.Network[i], 24*time.Hour, m.networks[network]); met {
+			v = verdict{code: domain.CodeRateLimited, retry: max(v.retry, retry)}
+		}
+	}
+	return v
+}
+
+func (m *model) countNetworks() {
+	for _, network := range domain.Networks(m.from) {
+		m.networks[network] = append(m.networks[network], m.now)
+	}
 }
 
 // mayMail holds a mail against the caps that an agent may hear of. Its own mails
 // to one mailbox count whether they were sent or not.
-func (m *model) mayMail(a *modelAgent, kind, address string) (v verdict) {
+func (m *model) mayMail(a *modelAgent, kind, address string) verdict {
+	v := m.mayFrom()
 	caps, person := m.limits.mails, modelPerson(address)
 	mine := func(l modelMail) bool { return l.agent == a }
 	for _, limit := range []struct {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"net/netip"
 	"slices"
 
 	"callbook/store/domain"
@@ -17,6 +18,8 @@ type model struct {
 	requests []*modelRequest
 	collabs  []*modelCollab
 	mails    []modelMail
+	networks map[netip.Prefix][]domain.Time // when each of them asked for mails
+	from     netip.Addr                     // where the act at hand comes from
 	unwanted []modelUnwanted
 	groups   int // of events that come in no promised order
 	group    int // the one that what is told now belongs to, or 0
@@ -86,6 +89,7 @@ type modelCode struct {
 	code             string
 	wrong            int
 	created, expires domain.Time
+	mailed           []domain.Time // a recovery code may be mailed again
 }
 
 type modelRequest struct {
@@ -139,7 +143,7 @@ type modelUnwanted struct {
 }
 
 func (m *model) begin(now domain.Time) {
-	m.now, m.touched, m.moved, m.decided = now, map[*modelAgent]bool{}, nil, nil
+	m.now, m.touched, m.moved, m.decided, m.from = now, map[*modelAgent]bool{}, nil, nil, netip.Addr{}
 }
 
 func (m *model) agent(handle string) *modelAgent {

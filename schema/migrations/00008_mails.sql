@@ -17,3 +17,8 @@ CREATE TABLE mail_networks (
 
 CREATE INDEX mail_networks_network ON mail_networks (network, at);
 CREATE INDEX mail_networks_at ON mail_networks (at);
+
+-- A recovery code can be mailed again: it is computed from the site's key and a random value.
+ALTER TABLE codes ADD COLUMN nonce BLOB CHECK (length(nonce) = 16); -- of a recovery code, which has 128 bits and no limit of wrong tries; NULL for others
+ALTER TABLE codes ADD COLUMN mails INTEGER NOT NULL DEFAULT 0 CHECK (mails BETWEEN 0 AND 3); -- of a recovery code: how often it was mailed
+ALTER TABLE codes ADD COLUMN mailed_at INTEGER; -- of a recovery code: the last time, or NULL

@@ -29,6 +29,21 @@ type Order struct {
 	From    netip.Addr // client that requests it; its networks are not limited if it is invalid
 }
 
+// SpendUnasked counts a mail that anyone may have sent to an agent's mailbox, so that it must not
+// depend on what the agent requests. It reports false if the mailbox's mails or those of the pool
+// are used up.
+func SpendUnasked(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
+	hash, err := mailboxHash(t, o.To)
+	if err != nil {
+		return false, err
+	}
+	rejection, err := checkLimits(t, []limit{mailboxLimit(caps, hash), poolLimit(caps, domain.PoolOf(o.Kind))})
+	if err != nil || rejection != nil {
+		return false, err
+	}
+	return true, log(t, o, hash, true)
+}
+
 // Spend counts a mail that an agent requests. It returns rate_limited if a cap of the agent, of
 // the client's networks or of the pool is reached. If others have used up the mailbox's mails it
 // reports false without an error, since the response must not tell whether a mailbox is in use

@@ -303,3 +303,58 @@ func TestAbuse05_CodeIsNotStored(t *testing.T) {
 		t.Errorf("the code stands %d times in the file", n)
 	}
 }
+
+// TestAbuse06_OneMailIsKeptForTheVerifiedAgent: others who name its mailbox, in any spelling, get two of three.
+func TestAbuse06_OneMailIsKeptForTheVerifiedAgent(t *testing.T) {
+	ctx := context.Background()
+	const mailbox = "harbour-pilot@agents.example.org"
+	for name, tt := range map[string]struct {
+		prepare func(s *testStore, pilot domain.Caller)
+		others  int // mails of three that others request
+		own     int // of one that the agent asks for then
+	}{
+		"a verified agent": {func(s *testStore, pilot domain.Caller) {}, 2, 1},
+		"an agent that is not": {func(s *testStore, pilot domain.Caller) {
+			s.change([]domain.Caller{pilot}, `UPDATE agents SET verified_at = NULL`)
+		}, 3, 0},
+		"a deleted agent":   {func(s *testStore, pilot domain.Caller) { s.ok(s.DeleteAgent(ctx, pilot)) }, 3, 0},
+		"a suspended agent": {func(s *testStore, pilot domain.Caller) { s.ok(s.Suspend(ctx, pilot.Handle, "spam", time.Time{})) }, 2, 0},
+		"one that has gone elsewhere": {func(s *testStore, pilot domain.Caller) {
+			s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
+		}, 3, 0},
+	} {
+		s := newStore(t)
+		pilot := s.verified("harbour-pilot")
+		tt.prepare(s, pilot)
+		others, own := 0, 0
+		for i, spelling := range []string{mailbox, "Harbour-Pilot+x@agents.example.org", mailbox} {
+			namesake, _ := s.register(fmt.Sprintf("namesake-%d", i), func(r *domain.Registration) { r.Mailbox = spelling })
+			sent, err := s.StartVerify(ctx, namesake)
+			if s.ok(err); sent.ResendAfter != domain.TimeOf(s.clock.Now()).Add(time.Minute) {
+				t.Errorf("%s: another after %v", name, sent.ResendAfter)
+			}
+			others += len(s.deliver())
+		}
+		s.ok(s.sends()["recover"](pilot))
+		own += len(s.deliver())
+		if others != tt.others || own != tt.own {
+			t.Errorf("%s: %d mails for others and %d for itself, want %d and %d", name, others, own, tt.others, tt.own)
+		}
+	}
+}
+
+// TestAbuse06_RepeatedMailsDoNotUseTheKeptOne: strangers who have a code mailed again late cannot hold back the next.
+func TestAbuse06_RepeatedMailsDoNotUseTheKeptOne(t *testing.T) {
+	s := newStore(t)
+	pilot := s.verified("harbour-pilot")
+	s.recoveryCode(pilot)
+	s.clock.Advance(22 * time.Hour)
+	s.recoveryCode(pilot) // the same
+	namesake, _ := s.register("namesake", func(r *domain.Registration) { r.Mailbox = "harbour-pilot@agents.example.org" })
+	s.ok(s.sends()["verify"](namesake))
+	s.clock.Advance(time.Hour)
+	s.ok(s.sends()["recover"](pilot))
+	s.deliver()
+	s.clock.Advance(time.Hour)
+	s.recoveryCode(pilot) // a new one
+}

@@ -182,6 +182,7 @@ func (t *tx) mailRecovery(agent *document.AgentRow, order outbox.Order) error {
 	if wanted, err := t.isWantedAt(agent.Handle, order.To); err != nil || !wanted {
 		return err
 	}
+	order.Kept = code.Mails == 0 // or repeated mails would use up that of the next code
 	if allowed, err := outbox.SpendUnasked(t.Tx, caps, order); err != nil || !allowed {
 		return err
 	}

@@ -44,11 +44,11 @@ func (m *model) startRecovery(a *modelAgent) (sent bool) {
 	}
 	person := modelPerson(a.mailbox)
 	_, spent := m.mailsMet((caps.Site+1)/2, 24*time.Hour, func(l modelMail) bool { return l.sent && l.pool == domain.PoolProven })
-	if m.mailboxSpent(person) || spent || !m.wants(a, person) {
+	if m.mailboxSpent(person, len(c.mailed) == 0) || spent || !m.wants(a, person) {
 		return false
 	}
+	m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolProven, sent: true, kept: len(c.mailed) == 0, at: m.now})
 	c.mailed = append(c.mailed, m.now)
-	m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolProven, sent: true, at: m.now})
 	return true
 }
 
@@ -115,16 +115,24 @@ func (m *model) mail(a *modelAgent, kind, address string) (sent bool, v verdict)
 		return false, v
 	}
 	person := modelPerson(address)
-	sent = !m.mailboxSpent(person)
+	sent = !m.mailboxSpent(person, false)
 	m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolOf(kind), sent: sent, at: m.now})
 	m.countNetworks()
 	return sent && m.wants(a, person), granted
 }
 
-// mailboxSpent tells whether a mailbox has had its mails of the day.
-func (m *model) mailboxSpent(person string) bool {
-	_, met := m.mailsMet(m.limits.mails.Mailbox, 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person })
-	return met
+// mailboxSpent tells whether a mailbox has had its mails of the day. The last is for the first mail with a recovery
+// code alone, where an agent is verified at the mailbox.
+func (m *model) mailboxSpent(person string, recovery bool) bool {
+	limit := m.limits.mails.Mailbox
+	_, met := m.mailsMet(limit, 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person })
+	if recovery || limit <= 1 || !slices.ContainsFunc(m.agents, func(a *modelAgent) bool {
+		return !a.deleted && a.verified != nil && modelPerson(a.mailbox) == person
+	}) {
+		return met
+	}
+	_, kept := m.mailsMet(limit-1, 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person && !l.kept })
+	return met || kept
 }
 
 // wants tells whether a person has not said lately that an agent is not theirs.

@@ -132,6 +132,7 @@ type modelMail struct {
 	person string
 	pool   domain.MailPool
 	sent   bool
+	kept   bool // it was the one kept for the agent
 	at     domain.Time
 }
 

@@ -22,3 +22,10 @@ CREATE INDEX mail_networks_at ON mail_networks (at);
 ALTER TABLE codes ADD COLUMN nonce BLOB CHECK (length(nonce) = 16); -- of a recovery code, which has 128 bits and no limit of wrong tries; NULL for others
 ALTER TABLE codes ADD COLUMN mails INTEGER NOT NULL DEFAULT 0 CHECK (mails BETWEEN 0 AND 3); -- of a recovery code: how often it was mailed
 ALTER TABLE codes ADD COLUMN mailed_at INTEGER; -- of a recovery code: the last time, or NULL
+
+-- Of a mailbox's mails of the day one is kept for the agent that is verified there.
+ALTER TABLE agents ADD COLUMN mailbox_hash BLOB CHECK (length(mailbox_hash) = 32); -- derived: keyed hash of the normalised mailbox; NULL unless it is verified
+
+ALTER TABLE mail_log ADD COLUMN kept INTEGER NOT NULL DEFAULT 0 CHECK (kept IN (0, 1)); -- whether it is the one that was kept
+
+CREATE INDEX agents_mailbox_hash ON agents (mailbox_hash) WHERE mailbox_hash IS NOT NULL;

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"callbook/store/domain"
-	"callbook/store/text"
 	"callbook/store/txn"
 )
 
@@ -27,18 +26,23 @@ type Order struct {
 	Kind    string
 	To      string
 	From    netip.Addr // client that requests it; its networks are not limited if it is invalid
+	Kept    bool       // it may be the mail of the day that is kept for an agent verified at the mailbox
 }
 
 // SpendUnasked counts a mail that anyone may have sent to an agent's mailbox, so that it must not
 // depend on what the agent requests. It reports false if the mailbox's mails or those of the pool
 // are used up.
 func SpendUnasked(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
-	hash, err := mailboxHash(t, o.To)
+	hash, err := t.MailboxHash(o.To)
 	if err != nil {
 		return false, err
 	}
-	rejection, err := checkLimits(t, []limit{mailboxLimit(caps, hash), poolLimit(caps, domain.PoolOf(o.Kind))})
-	if err != nil || rejection != nil {
+	allowed, err = mailboxAllowed(t, caps, o, hash)
+	if err != nil || !allowed {
+		return false, err
+	}
+	_, spent, err := poolLimit(caps, domain.PoolOf(o.Kind)).reached(t)
+	if err != nil || spent {
 		return false, err
 	}
 	return true, log(t, o, hash, true)
@@ -49,7 +53,7 @@ func SpendUnasked(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err e
 // reports false without an error, since the response must not tell whether a mailbox is in use
 // here.
 func Spend(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
-	hash, err := mailboxHash(t, o.To)
+	hash, err := t.MailboxHash(o.To)
 	if err != nil {
 		return false, err
 	}
@@ -60,18 +64,16 @@ func Spend(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
 	if rejection, err := checkLimits(t, limits); err != nil || rejection != nil {
 		return false, cmp.Or[error](err, rejection)
 	}
-	_, reached, err := mailboxLimit(caps, hash).reached(t)
-	if err != nil {
+	if allowed, err = mailboxAllowed(t, caps, o, hash); err != nil {
 		return false, err
 	}
-	allowed = !reached
 	return allowed, errors.Join(log(t, o, hash, allowed), countNetwork(t, caps, o.From))
 }
 
 // log records a mail for the caps.
 func log(t *txn.Tx, o Order, mailbox []byte, sent bool) error {
-	return t.Exec(`INSERT INTO mail_log (agent_id, mailbox_hash, pool, sent, at) VALUES (?, ?, ?, ?, ?)`,
-		o.AgentID, mailbox, domain.PoolOf(o.Kind), sent, t.Now)
+	return t.Exec(`INSERT INTO mail_log (agent_id, mailbox_hash, pool, kept, sent, at) VALUES (?, ?, ?, ?, ?, ?)`,
+		o.AgentID, mailbox, domain.PoolOf(o.Kind), o.Kept, sent, t.Now)
 }
 
 // countNetwork counts a mail that a client requests in each of its networks.
@@ -93,7 +95,7 @@ func countNetwork(t *txn.Tx, caps domain.MailCaps, client netip.Addr) error {
 
 // NextAllowed returns the earliest time at which an agent may request another mail.
 func NextAllowed(t *txn.Tx, caps domain.MailCaps, o Order) (domain.Time, error) {
-	hash, err := mailboxHash(t, o.To)
+	hash, err := t.MailboxHash(o.To)
 	if err != nil {
 		return 0, err
 	}
@@ -158,11 +160,6 @@ func Pools(ctx context.Context, db *txn.DB, caps domain.MailCaps) ([]domain.Pool
 	return pools, nil
 }
 
-// mailboxHash returns the pseudonym by which the caps know a mailbox.
-func mailboxHash(t *txn.Tx, address string) ([]byte, error) {
-	return t.Pseudonym("mailbox\x00" + text.NormalMailbox(address))
-}
-
 // networkHash returns the pseudonym by which the caps know a network.
 func networkHash(t *txn.Tx, network netip.Prefix) ([]byte, error) {
 	return t.Pseudonym("network\x00" + network.String())
@@ -221,8 +218,22 @@ func poolLimit(caps domain.MailCaps, pool domain.MailPool) limit {
 	return limit{"mails_site", caps.Pool(), domain.Day, `mail_log WHERE sent AND pool = ?`, []any{pool}}
 }
 
-func mailboxLimit(caps domain.MailCaps, mailbox []byte) limit {
-	return limit{"", caps.Mailbox, domain.Day, `mail_log WHERE mailbox_hash = ? AND sent`, []any{mailbox}}
+// mailboxAllowed reports whether a mailbox has a mail of the day left for an order. One is kept if
+// an agent is verified there.
+func mailboxAllowed(t *txn.Tx, caps domain.MailCaps, o Order, mailbox []byte) (bool, error) {
+	const mails = `mail_log WHERE mailbox_hash = ? AND sent`
+	limits := []limit{{"", caps.Mailbox, domain.Day, mails, []any{mailbox}}}
+	if !o.Kept && caps.Mailbox > 1 {
+		var verified bool
+		if err := t.Get(&verified, `SELECT EXISTS (SELECT 1 FROM agents WHERE mailbox_hash = ?)`, mailbox); err != nil {
+			return false, err
+		}
+		if verified {
+			limits = append(limits, limit{"", caps.Mailbox - 1, domain.Day, mails + ` AND NOT kept`, []any{mailbox}})
+		}
+	}
+	rejection, err := checkLimits(t, limits)
+	return rejection == nil, err
 }
 
 // checkLimits returns the rejection by the limit that ends last of those that are reached; nil

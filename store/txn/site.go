@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"callbook/store/domain"
+	"callbook/store/text"
 )
 
 // Names of site values.
@@ -27,6 +28,11 @@ func (t *Tx) Pseudonym(value string) ([]byte, error) {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(value))
 	return mac.Sum(nil), nil
+}
+
+// MailboxHash returns the pseudonym of a mailbox, which is the same for every spelling of its address.
+func (t *Tx) MailboxHash(address string) ([]byte, error) {
+	return t.Pseudonym("mailbox\x00" + text.NormalMailbox(address))
 }
 
 // secret returns the key of Pseudonym, which is created when it is first needed.

@@ -358,3 +358,33 @@ func TestAbuse06_RepeatedMailsDoNotUseTheKeptOne(t *testing.T) {
 	s.clock.Advance(time.Hour)
 	s.recoveryCode(pilot) // a new one
 }
+
+// TestAbuse17_GuessingTheOwnerCountsAsMails: an agent, and a network over all agents, has five tries a day to find out
+// who has claimed an agent, and none of them sends a mail.
+func TestAbuse17_GuessingTheOwnerCountsAsMails(t *testing.T) {
+	s := newStore(t)
+	pilot := s.verified("harbour-pilot")
+	s.owned(pilot, mei)
+	s.clock.Advance(domain.Day)
+	guess := func(c domain.Caller, i int) error {
+		_, err := s.ClaimOwner(context.Background(), c, fmt.Sprintf("guess-%d@people.example.org", i))
+		return err
+	}
+	for i := range 5 {
+		wantOutcome(t, fmt.Sprintf("guess %d", i), guess(from(pilot, "192.0.2.7"), i), "already_claimed")
+		s.clock.Advance(time.Minute)
+	}
+	err := guess(from(pilot, "198.51.100.1"), 5)
+	if wantOutcome(t, "the sixth guess", err, "rate_limited"); refusalOf(err).Topic != "mails" {
+		t.Errorf("the sixth guess: %+v", refusalOf(err))
+	}
+	other := s.verified("tide-gauge")
+	s.owned(other, ada)
+	err = guess(from(other, "192.0.2.7"), 6)
+	if refusalOf(err).Topic != "mails_network" {
+		t.Errorf("a guess by another agent of the network: %v", err)
+	}
+	if n := len(s.deliver()); n != 0 {
+		t.Errorf("%d mails to those that were guessed", n)
+	}
+}

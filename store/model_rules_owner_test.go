@@ -109,16 +109,16 @@ func modelPerson(address string) string {
 
 // mail counts a mail that an agent asks for. Where others have used up a
 // mailbox's mails, none is sent, without a word; nor to a person who has said
-// lately that the agent is not theirs, though that one counts as sent.
+// lately that the agent is not theirs.
 func (m *model) mail(a *modelAgent, kind, address string) (sent bool, v verdict) {
 	if v := m.mayMail(a, kind, address); v.refused() {
 		return false, v
 	}
 	person := modelPerson(address)
-	sent = !m.mailboxSpent(person, false)
+	sent = !m.mailboxSpent(person, false) && m.wants(a, person)
 	m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolOf(kind), sent: sent, at: m.now})
 	m.countNetworks()
-	return sent && m.wants(a, person), granted
+	return sent, granted
 }
 
 // mailboxSpent tells whether a mailbox has had its mails of the day. The last is for the first mail with a recovery
@@ -222,6 +222,12 @@ func (m *model) askOwner(a *modelAgent, address string) (sent bool, v verdict) {
 	person := modelPerson(address)
 	same := a.claim != nil && a.claim.person == person
 	if a.claim != nil && a.claim.status == statusClaimed && !same {
+		if v := m.mayMail(a, domain.MailClaim, address); v.refused() {
+			return false, v
+		}
+		m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolProven, at: m.now})
+		m.countNetworks()
+		m.touched[a] = true
 		return false, verdict{code: domain.CodeAlreadyClaimed}
 	}
 	if sent, v = m.mail(a, domain.MailClaim, address); v.refused() {

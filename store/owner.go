@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/hex"
@@ -51,15 +52,15 @@ func (c *claimRow) expired(now domain.Time) bool {
 // ClaimOwner mails the owner a link that claims the caller. A repeated
 // claim by the same address gets a new link. It replaces the one before at once, or for an agent that
 // is already claimed, when it is delivered. ClaimOwner returns trust_too_low if the mailbox is not
-// verified, already_claimed for another address than that of the owner who has confirmed, and
-// rate_limited past the caps on mails.
+// verified, already_claimed for another address than that of the owner who has confirmed, which counts
+// as a mail, and rate_limited past the caps on mails.
 func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address string) (sent domain.CodeSent, err error) {
 	token, err := domain.NewSecret(s.random)
 	if err != nil {
 		return sent, err
 	}
 	address = text.CanonicalMailbox(address)
-	err = s.writeAs(ctx, caller, func(t *tx) error {
+	err = s.writeOrRejectAs(ctx, caller, func(t *tx) error {
 		agent, err := document.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err
@@ -88,15 +89,21 @@ func (t *tx) claimOwner(agent *document.AgentRow, order outbox.Order, owner []by
 	if err != nil {
 		return err
 	}
-	same := found && subtle.ConstantTimeCompare(claim.Owner, owner) == 1
-	if found && claim.Status == statusClaimed && !same {
-		return domain.NewError(domain.CodeAlreadyClaimed)
-	}
-	allowed, err := outbox.Spend(t.Tx, t.store.mails, order)
-	if err == nil && allowed {
-		allowed, err = t.isWantedAt(agent.Handle, order.To)
-	}
+	allowed, err := outbox.Allow(t.Tx, t.store.mails, order)
 	if err != nil {
+		return err
+	}
+	same := found && subtle.ConstantTimeCompare(claim.Owner, owner) == 1
+	if found && claim.Status == statusClaimed && !same { // a wrong guess of the owner's address counts as a mail
+		err := outbox.Count(t.Tx, t.store.mails, order, false)
+		return cmp.Or[error](err, domain.NewError(domain.CodeAlreadyClaimed))
+	}
+	if allowed {
+		if allowed, err = t.isWantedAt(agent.Handle, order.To); err != nil {
+			return err
+		}
+	}
+	if err := outbox.Count(t.Tx, t.store.mails, order, allowed); err != nil {
 		return err
 	}
 	if !allowed && same && !claim.expired(t.Now) {

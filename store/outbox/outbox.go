@@ -48,11 +48,10 @@ func SpendUnasked(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err e
 	return true, log(t, o, hash, true)
 }
 
-// Spend counts a mail that an agent requests. It returns rate_limited if a cap of the agent, of
-// the client's networks or of the pool is reached. If others have used up the mailbox's mails it
-// reports false without an error, since the response must not tell whether a mailbox is in use
-// here.
-func Spend(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
+// Allow returns rate_limited if a cap of the agent, of the client's networks or of the pool is
+// reached. If others have used up the mailbox's mails it reports false without an error, since the
+// response must not tell whether a mailbox is in use here.
+func Allow(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
 	hash, err := t.MailboxHash(o.To)
 	if err != nil {
 		return false, err
@@ -64,10 +63,16 @@ func Spend(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
 	if rejection, err := checkLimits(t, limits); err != nil || rejection != nil {
 		return false, cmp.Or[error](err, rejection)
 	}
-	if allowed, err = mailboxAllowed(t, caps, o, hash); err != nil {
-		return false, err
+	return mailboxAllowed(t, caps, o, hash)
+}
+
+// Count counts a mail that was requested, whether or not it is sent.
+func Count(t *txn.Tx, caps domain.MailCaps, o Order, sent bool) error {
+	hash, err := t.MailboxHash(o.To)
+	if err != nil {
+		return err
 	}
-	return allowed, errors.Join(log(t, o, hash, allowed), countNetwork(t, caps, o.From))
+	return errors.Join(log(t, o, hash, sent), countNetwork(t, caps, o.From))
 }
 
 // log records a mail for the caps.

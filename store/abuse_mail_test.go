@@ -388,3 +388,56 @@ func TestAbuse17_GuessingTheOwnerCountsAsMails(t *testing.T) {
 		t.Errorf("%d mails to those that were guessed", n)
 	}
 }
+
+// TestAbuse17_SpellingsAtGmailAreOneAddress: for the mails of a day, and for who owns an agent.
+func TestAbuse17_SpellingsAtGmailAreOneAddress(t *testing.T) {
+	s := newStore(t)
+	mails := 0
+	for i, mailbox := range []string{"mei.lin@gmail.com", "m.e.i.lin@gmail.com", "MeiLin+a@googlemail.com", "meilin@gmail.com", "me.ilin@gmail.com"} {
+		c, _ := s.register(fmt.Sprintf("agent-%d", i), func(r *domain.Registration) { r.Mailbox = mailbox })
+		s.ok(s.sends()["verify"](c))
+		mails += len(s.deliver())
+	}
+	if mails != 3 {
+		t.Errorf("%d mails to one address, want 3", mails)
+	}
+	s = newStore(t, noCaps)
+	one, other := s.verified("one"), s.verified("other")
+	s.owned(one, "mei.lin@gmail.com")
+	s.owned(other, "m.eilin@googlemail.com")
+	if n := value[int](s, `SELECT COUNT(DISTINCT claimed_by) FROM agents`); n != 1 {
+		t.Errorf("one person counts as %d owners", n)
+	}
+}
+
+// TestAbuse17_OwnersOfOlderVersionsStayTheSame: those who claimed an agent under a spelling that was not normalized then
+// are recognized, and their collaborations no longer count, once the address is given again.
+func TestAbuse17_OwnersOfOlderVersionsStayTheSame(t *testing.T) {
+	s := newStore(t, noCaps)
+	one, other := s.verified("one"), s.verified("other")
+	s.owned(one, "mei.lin@gmail.com")
+	s.owned(other, "meilin@gmail.com")
+	s.ok(s.write(context.Background(), func(t *tx) error {
+		old, err := t.Pseudonym("owner\x00mei.lin@gmail.com")
+		if err == nil {
+			err = t.Exec(`UPDATE agents SET claimed_by = ? WHERE id = ?`, old, one.ID)
+		}
+		if err == nil {
+			err = t.Exec(`UPDATE owner_claims SET owner = ? WHERE agent_id = ?`, old, one.ID)
+		}
+		t.TouchAgent(one.ID)
+		return err
+	}))
+	s.collab("col_1", one, other)
+	confirmed := func() int { return value[int](s, `SELECT MAX(confirmed) FROM agent_documents`) }
+	if n := confirmed(); n != 1 {
+		t.Fatalf("%d collaborations count before", n)
+	}
+	s.ok(func() error { _, err := s.ClaimOwner(context.Background(), one, "mei.lin@gmail.com"); return err }())
+	if mail := s.mailed(); mail.Kind != domain.MailOwner {
+		t.Errorf("the owner gets a mail of the kind %s", mail.Kind)
+	}
+	if n := confirmed(); n != 0 {
+		t.Errorf("%d collaborations of one person count", n)
+	}
+}

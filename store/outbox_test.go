@@ -469,6 +469,9 @@ func TestOutbox_NormalizesAddresses(t *testing.T) {
 		"mei@sub+people.example.org":     "mei@sub+people.example.org",
 		"mei-a@people.example.org":       "mei-a@people.example.org",
 		"someone+mei@people.example.org": "someone@people.example.org",
+		"M.e.i+x@GMail.com":              "mei@gmail.com",
+		"m.ei@googlemail.com":            "mei@gmail.com",
+		"m.ei@gmail.com.example.org":     "m.ei@gmail.com.example.org",
 	} {
 		if got := text.NormalMailbox(spelling); got != want {
 			t.Errorf("%s is %s, want %s", spelling, got, want)

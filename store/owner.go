@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/subtle"
@@ -72,6 +73,9 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		if err != nil {
 			return err
 		}
+		if err := t.renewOwner(address, owner); err != nil {
+			return err
+		}
 		order := outbox.Order{AgentID: agent.ID, Kind: domain.MailClaim, To: address, From: caller.Address}
 		if err := t.claimOwner(&agent, order, owner, token); err != nil {
 			return err
@@ -124,6 +128,32 @@ func (t *tx) claimOwner(agent *document.AgentRow, order outbox.Order, owner []by
 // ownerHash returns the pseudonym by which an owner is known.
 func (t *tx) ownerHash(address string) ([]byte, error) {
 	return t.Pseudonym("owner\x00" + text.NormalMailbox(address))
+}
+
+// renewOwner replaces the pseudonym of an owner that an older version stored, which normalized
+// addresses less. Otherwise one person would count as two.
+func (t *tx) renewOwner(address string, owner []byte) error {
+	old, err := t.Pseudonym("owner\x00" + text.PlainMailbox(address))
+	if err != nil || bytes.Equal(old, owner) {
+		return err
+	}
+	var agents []int64
+	if err := t.Select(&agents, `SELECT id FROM agents WHERE claimed_by = ?`, old); err != nil {
+		return err
+	}
+	for _, id := range agents {
+		if err := t.Exec(`UPDATE agents SET claimed_by = ? WHERE id = ?`, owner, id); err != nil {
+			return err
+		}
+		if err := t.Exec(`UPDATE owner_claims SET owner = ? WHERE agent_id = ?`, owner, id); err != nil {
+			return err
+		}
+		t.TouchAgent(id)
+		if err := document.RebuildPartners(t.Tx, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replaceOwnerLink makes a new link to the page of a claimed agent replace the one before, when it is

@@ -67,8 +67,18 @@ func ParseMailbox(s string) (string, bool) {
 }
 
 // NormalMailbox returns the common form of all spellings of one person's address: without
-// case and plus tag.
+// case and plus tag and, at Gmail, without dots and under one domain.
 func NormalMailbox(address string) string {
+	local, domain, _ := strings.Cut(PlainMailbox(address), "@")
+	if domain == "gmail.com" || domain == "googlemail.com" {
+		local, domain = strings.ReplaceAll(local, ".", ""), "gmail.com"
+	}
+	return local + "@" + domain
+}
+
+// PlainMailbox returns an address without case and plus tag. Pseudonyms of owners that older
+// versions stored are of this form.
+func PlainMailbox(address string) string {
 	local, domain, _ := strings.Cut(strings.ToLower(address), "@")
 	if name, _, tagged := strings.Cut(local, "+"); tagged && name != "" {
 		local = name

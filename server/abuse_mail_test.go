@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"path"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +117,97 @@ func TestAbuse03_RecoveryAnswersAlike(t *testing.T) {
 		body := ask(handle, "192.0.2.9")
 		if want := domain.TimeOf(s.clock.Now()).Add(domain.Day).String(); !strings.Contains(body, `"resend_after":"`+want+`"`) {
 			t.Errorf("request %d for %s: %s, want %s", i, handle, body, want)
+		}
+	}
+}
+
+// stopLink returns the link in a mail that ends all mails to its address.
+func stopLink(t *testing.T, text string) string {
+	t.Helper()
+	link := regexp.MustCompile(`(?m)^http://\S+(/owner/mails/[\w-]{64})$`).FindStringSubmatch(text)
+	if link == nil {
+		t.Fatalf("no link ends the mails:\n%s", text)
+	}
+	return link[1]
+}
+
+// TestAbuse17_EveryMailHasALinkThatEndsMails follows that of every kind of mail.
+func TestAbuse17_EveryMailHasALinkThatEndsMails(t *testing.T) {
+	s := newSite(t)
+	key := s.agent("harbour-pilot", "mailbox", "pilot@harbour.example.org")
+	claim := func() {
+		s.send("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": "mei@lin.example.org"}).status(202)
+	}
+	links := map[string]bool{}
+	for _, send := range []func() string{
+		func() string { s.verify(key); return "pilot@harbour.example.org" },
+		func() string {
+			s.send("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`).status(202)
+			return "pilot@harbour.example.org"
+		},
+		func() string { claim(); return "mei@lin.example.org" },
+		func() string {
+			s.actAsOwner(path.Base(*s.mail("mei@lin.example.org").Link), domain.OwnerSubmission{Act: domain.OwnerConfirm})
+			claim()
+			return "mei@lin.example.org"
+		},
+	} {
+		links[stopLink(t, s.mail(send()).Text)] = true
+	}
+	if len(links) != 2 {
+		t.Errorf("%d links for 2 addresses", len(links))
+	}
+	page := stopLink(t, s.mail("mei@lin.example.org").Text)
+	post := func(act string, headers ...string) *result {
+		return s.send("POST", page, "", "act="+act, append(headers, "Content-Type: application/x-www-form-urlencoded")...)
+	}
+	shows := func(got *result, status int, text string) {
+		t.Helper()
+		if got.Status != status || !strings.Contains(string(got.Body), text) || got.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%d %v, want %d with %q:\n%s", got.Status, got.Header, status, text, got.Body)
+		}
+	}
+	for range 2 { // opening it changes nothing
+		shows(s.send("GET", page+"?lang=en", "", nil), 200, "Send me no more mails")
+	}
+	shows(s.send("GET", page+"?lang=zh", "", nil), 200, "不再给我发送邮件")
+	shows(post("stop", "Origin: https://evil.example", "Sec-Fetch-Site: cross-site"), 403, "")
+	shows(post("other"), 422, "no such button")
+	shows(s.send("GET", page, "", nil), 200, "Send me no more mails")
+	shows(post("stop"), 200, "Send mails again")
+	sent := len(s.outgoing.Messages())
+	claim()
+	if err := s.server.DeliverMail(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.outgoing.Messages()) - sent; n != 0 {
+		t.Errorf("%d mails to a person who wants none", n)
+	}
+	shows(post("resume"), 200, "Send me no more mails")
+	claim()
+	s.mail("mei@lin.example.org")
+	shows(s.send("GET", "/owner/mails/"+strings.Repeat("A", 64), "", nil), 404, "")
+	if strings.Contains(s.log.String(), page[len("/owner/mails/"):]) {
+		t.Error("the log holds the token")
+	}
+}
+
+// TestAbuse17_MailsHoldNoLinkOfTheAgent: its name becomes no link and no address in a mail.
+func TestAbuse17_MailsHoldNoLinkOfTheAgent(t *testing.T) {
+	for name, want := range map[string]string{
+		"Harbour Pilot":                         "Harbour Pilot",
+		"Win at https://evil.example/a?b":       "Win at https evil.example a?b",
+		"mailto:x@evil.example now":             "mailto x evil.example now",
+		"://@":                                  "harbour-pilot",
+		"潮汐：水位":                                 "潮汐：水位",
+		"{stop} {secret} {link} //evil.example": "{stop} {secret} {link} evil.example",
+	} {
+		s := newSite(t)
+		key := s.agent("harbour-pilot", "name", name)
+		s.send("POST", "/api/me/verify", key, nil).status(202)
+		text := s.mail("harbour-pilot@example.org").Text
+		if !strings.Contains(text, `"`+want+`" (harbour-pilot)`) || !strings.Contains(text, `“`+want+`”（harbour-pilot）`) {
+			t.Errorf("%q is not named as %q:\n%s", name, want, text)
 		}
 	}
 }

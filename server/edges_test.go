@@ -279,7 +279,8 @@ func (s *edgeSite) shown(row edgeRow, a *result, try *trial) map[string]any {
 	case row.field == "mailbox":
 		return map[string]any{"the own card": s.send("GET", "/api/me", key, nil).value("mailbox")}
 	case row.field == "contact_public":
-		return map[string]any{"the answer": a.value("agent", "contact", "email_public"), "the card": fieldAt(card(), "contact.email_public")}
+		// Cards show a verified mailbox only.
+		return map[string]any{"the export": s.send("GET", "/api/me/export", key, nil).value("tables", "agents", 0, "contact_public")}
 	case row.op == "registerAgent", row.op == "updateMe":
 		return map[string]any{"the answer": fieldAt(a.value("agent"), row.field), "the card": fieldAt(card(), row.field)}
 	case row.op == "replaceOfferings":

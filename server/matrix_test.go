@@ -134,7 +134,7 @@ var matrixRules = []matrixRule{
 	{"claimOwner claimOwner:another", "self", "level-0 level-0-code", "403 trust_too_low", ""},
 	{"claimOwner claimOwner:another", "self", "level-1 level-1-code", "202", "same"},
 	{"claimOwner", "self", "level-2 level-2-code", "202", "same"},
-	{"claimOwner:another", "self", "level-2 level-2-code", "409 already_claimed", ""},
+	{"claimOwner:another", "self", "level-2 level-2-code", "409 already_claimed", "same"}, // and it counts as a mail
 	{"setLink", "self", "*", "200", "same"},
 	{"setLink:remove", "self", "*", "200", ""},
 	{"rotateKey", "self", "*", "200", "401 unauthorized"},

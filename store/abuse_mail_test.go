@@ -441,3 +441,102 @@ func TestAbuse17_OwnersOfOlderVersionsStayTheSame(t *testing.T) {
 		t.Errorf("%d collaborations of one person count", n)
 	}
 }
+
+// TestAbuse17_StopEndsAllMails: by any agent, in any spelling of the address, until its holder takes that back. The
+// agents learn nothing of it.
+func TestAbuse17_StopEndsAllMails(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t, noCaps)
+	pilot := s.verified("harbour-pilot")
+	s.update(pilot, func(a *domain.Settings) { a.Mailbox = mei })
+	s.ok(s.sends()["verify"](pilot))
+	first := s.mailed()
+	s.ok(s.confirm(pilot, first.Secret))
+	others := s.agents("other", 2)
+	for _, c := range others {
+		s.update(c, func(a *domain.Settings) { a.Mailbox = "Mei+x@people.example.org" })
+		s.ok(s.sends()["verify"](c)) // waits
+	}
+	requestAll := func() (mails int) {
+		for _, c := range others {
+			sent, err := s.StartVerify(ctx, c)
+			if s.ok(err); sent.ExpiresAt != domain.TimeOf(s.clock.Now()).Add(15*time.Minute) {
+				t.Errorf("the response is another: %v", sent)
+			}
+			wantOutcome(t, "a wrong code", s.confirm(c, wrongCode), "wrong_code")
+		}
+		s.ok(s.sends()["recover"](pilot))
+		s.ok(s.sends()["claim mei otherwise"](pilot))
+		return len(s.deliver())
+	}
+	stopped := func(want bool) {
+		t.Helper()
+		got, err := s.MailsStopped(ctx, first.Stop)
+		if s.ok(err); got != want {
+			t.Errorf("stopped %v, want %v", got, want)
+		}
+	}
+	stopped(false)
+	s.ok(s.StopMails(ctx, first.Stop, true))
+	s.ok(s.StopMails(ctx, first.Stop, true))
+	stopped(true)
+	if n := len(s.deliver()); n != 0 {
+		t.Errorf("%d mails are still on their way", n)
+	}
+	if n := requestAll(); n != 0 {
+		t.Errorf("%d mails to a person who wants none", n)
+	}
+	if n := s.requestMail(domain.MailVerify, "another", "192.0.2.1"); n != 1 {
+		t.Errorf("%d mails to another person, want 1", n)
+	}
+	s.ok(s.StopMails(ctx, first.Stop, false))
+	stopped(false)
+	if n := requestAll(); n != 4 {
+		t.Errorf("%d mails to a person who wants them again, want 4", n)
+	}
+	s.reopen(noCaps)
+	stopped(false)
+}
+
+func TestAbuse17_StopNeedsTheTokenOfAMail(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t, noCaps)
+	_, err := s.MailsStopped(ctx, "x")
+	wantOutcome(t, "before there is a mail", err, "not_found")
+	s.code(s.agents("agent", 1)[0])
+	other, _ := s.register("other")
+	s.ok(s.sends()["verify"](other))
+	token := s.mailed().Stop
+	forged := "A" + token[1:]
+	if forged == token {
+		forged = "B" + token[1:]
+	}
+	before := s.dump()
+	for _, bad := range []string{"", "x", forged, token[1:], token + "A", token[:63], token[:43], "../" + token, token + "\n"} {
+		_, err := s.MailsStopped(ctx, bad)
+		wantOutcome(t, fmt.Sprintf("%q", bad), err, "not_found")
+		wantOutcome(t, fmt.Sprintf("%q", bad), s.StopMails(ctx, bad, true), "not_found")
+	}
+	s.wantUnchanged("tokens of no mail", before)
+}
+
+func TestAbuse17_OnlyAVerifiedMailboxIsPublic(t *testing.T) {
+	s := newStore(t, noCaps)
+	pilot, _ := s.register("harbour-pilot", func(r *domain.Registration) { r.ContactPublic = true })
+	shown := func() string {
+		card, err := s.Card(context.Background(), pilot.Handle)
+		s.ok(err)
+		return domain.Deref(card.Email)
+	}
+	if got := shown(); got != "" {
+		t.Errorf("an unverified mailbox is shown: %s", got)
+	}
+	s.ok(s.Verify(context.Background(), pilot.Handle))
+	if got := shown(); got != "harbour-pilot@agents.example.org" {
+		t.Errorf("the verified mailbox is shown as %q", got)
+	}
+	s.update(pilot, func(a *domain.Settings) { a.Mailbox = "victim@people.example.org" })
+	if got := shown(); got != "" {
+		t.Errorf("a changed mailbox is shown: %s", got)
+	}
+}

@@ -609,7 +609,7 @@ func TestOutbox_MailFields(t *testing.T) {
 		if mail.Kind == domain.MailClaim {
 			s.pressed(mail.Secret, domain.OwnerConfirm)
 		}
-		want.Seq, want.ID, want.Secret = mail.Seq, mail.ID, mail.Secret
+		want.Seq, want.ID, want.Secret, want.Stop = mail.Seq, mail.ID, mail.Secret, mail.Stop
 		want.Handle, want.Name, want.CreatedAt = pilot.Handle, "Name of harbour-pilot", now
 		if diff := cmp.Diff(want, mail); diff != "" || mail.ID == "" || mail.Secret == "" {
 			t.Errorf("%s (-want +got): %s", act, diff)

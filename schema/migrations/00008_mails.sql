@@ -29,3 +29,9 @@ ALTER TABLE agents ADD COLUMN mailbox_hash BLOB CHECK (length(mailbox_hash) = 32
 ALTER TABLE mail_log ADD COLUMN kept INTEGER NOT NULL DEFAULT 0 CHECK (kept IN (0, 1)); -- whether it is the one that was kept
 
 CREATE INDEX agents_mailbox_hash ON agents (mailbox_hash) WHERE mailbox_hash IS NOT NULL;
+
+-- Addresses whose holders want no mail from the site.
+CREATE TABLE mail_stops (
+    mailbox_hash BLOB    NOT NULL PRIMARY KEY CHECK (length(mailbox_hash) = 32), -- keyed hash of the normalised address
+    created_at   INTEGER NOT NULL -- since when
+) STRICT;

@@ -138,7 +138,7 @@ func (a *AgentRow) document(public *domain.Agent, confirmed int, recent string) 
 		ID: a.ID, Handle: a.Handle, Level: a.Level(), Confirmed: confirmed, RecentPosts: recent,
 		CreatedAt: a.CreatedAt, LastActiveAt: a.LastActiveAt,
 	}
-	if a.ContactPublic {
+	if a.ContactPublic && a.VerifiedAt != nil { // it may be somebody else's
 		d.Email = &a.Mailbox
 	}
 	if d.Profile, err = members(public); err != nil {

@@ -63,6 +63,7 @@ type Mail struct {
 	Handle    string `db:"handle"`
 	Name      string `db:"name"`
 	Secret    string `db:"secret"` // the code, or the token of the owner's page
+	Stop      string `db:"-"`      // the token of the page that ends all mails to the address
 	Tries     int    `db:"tries"`  // attempts before this one
 	CreatedAt Time   `db:"created_at"`
 	ExpiresAt Time   `db:"expires_at"`

@@ -49,8 +49,8 @@ func SpendUnasked(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err e
 }
 
 // Allow returns rate_limited if a cap of the agent, of the client's networks or of the pool is
-// reached. If others have used up the mailbox's mails it reports false without an error, since the
-// response must not tell whether a mailbox is in use here.
+// reached. If others have used up the mailbox's mails, or its holder wants none, it reports false
+// without an error, since the response must not tell whether a mailbox is in use here.
 func Allow(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
 	hash, err := t.MailboxHash(o.To)
 	if err != nil {
@@ -223,9 +223,13 @@ func poolLimit(caps domain.MailCaps, pool domain.MailPool) limit {
 	return limit{"mails_site", caps.Pool(), domain.Day, `mail_log WHERE sent AND pool = ?`, []any{pool}}
 }
 
-// mailboxAllowed reports whether a mailbox has a mail of the day left for an order. One is kept if
-// an agent is verified there.
+// mailboxAllowed reports whether a mailbox has a mail of the day left for an order, and its holder
+// wants mails. One is kept if an agent is verified there.
 func mailboxAllowed(t *txn.Tx, caps domain.MailCaps, o Order, mailbox []byte) (bool, error) {
+	var stopped bool
+	if err := t.Get(&stopped, selectStopped, mailbox); err != nil || stopped {
+		return false, err
+	}
 	const mails = `mail_log WHERE mailbox_hash = ? AND sent`
 	limits := []limit{{"", caps.Mailbox, domain.Day, mails, []any{mailbox}}}
 	if !o.Kept && caps.Mailbox > 1 {
@@ -329,6 +333,9 @@ func Start(ctx context.Context, db *txn.DB) (mail domain.Mail, found bool, err e
 			return err
 		}
 		found = true
+		if mail.Stop, err = stopToken(t, mail.To); err != nil {
+			return err
+		}
 		return t.Exec(`
 			UPDATE outbox SET tries = tries + 1, uncertain = uncertain + 1, next_try_at = ?
 			WHERE seq = ?`, t.Now.Add(domain.MailBackoff(mail.Tries)), mail.Seq)

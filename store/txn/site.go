@@ -25,10 +25,23 @@ func (t *Tx) Pseudonym(value string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return pseudonym(secret, value), nil
+}
+
+func pseudonym(secret []byte, value string) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(value))
-	return mac.Sum(nil), nil
+	return mac.Sum(nil)
 }
+
+// Pseudonym is Tx.Pseudonym for reads. It returns not_found if there is no key yet.
+func (db *DB) Pseudonym(ctx context.Context, value string) ([]byte, error) {
+	var secret []byte
+	err := db.Get(ctx, &secret, selectSecret, secretName)
+	return pseudonym(secret, value), OrNotFound(err)
+}
+
+const selectSecret = `SELECT value FROM site WHERE name = ?`
 
 // MailboxHash returns the pseudonym of a mailbox, which is the same for every spelling of its address.
 func (t *Tx) MailboxHash(address string) ([]byte, error) {
@@ -37,7 +50,7 @@ func (t *Tx) MailboxHash(address string) ([]byte, error) {
 
 // secret returns the key of Pseudonym, which is created when it is first needed.
 func (t *Tx) secret() (secret []byte, err error) {
-	found, err := t.Find(&secret, `SELECT value FROM site WHERE name = ?`, secretName)
+	found, err := t.Find(&secret, selectSecret, secretName)
 	if err != nil || found {
 		return secret, err
 	}

@@ -165,7 +165,7 @@ func (p *process) mails(path, body string, headers ...string) (refusal string) {
 type letter struct{ id, from, to, text string }
 
 var (
-	mailedCode = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{4}-[0-9A-HJKMNP-TV-Z]{4}\b`)
+	mailedCode = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{4}(-[0-9A-HJKMNP-TV-Z]{2,4})+\b`)
 	mailedLink = regexp.MustCompile(`http://\S+/owner/\w+`)
 )
 

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +25,7 @@ func (r *modelRun) mailed(want bool, kind, handle, address string, ended domain.
 			break
 		}
 		mails = append(mails, mail)
+		r.stops[modelPerson(mail.To)] = mail.Stop
 		if err := r.s.FinishMail(background, mail, ended); err != nil {
 			r.differ("end a mail: %v", err)
 		}
@@ -158,6 +161,35 @@ func doConfirmRecovery(r *modelRun, a modelAct, on modelTarget) (verdict, error)
 		r.equal("when the key was replaced", rotated, r.m.now)
 	}
 	return r.m.confirmRecovery(on.who, right), err
+}
+
+// makeEndMails is for one who got a mail; most take it back soon.
+func makeEndMails(r *modelRun, a *modelAct) bool {
+	persons := slices.Sorted(maps.Keys(r.stops))
+	if len(persons) == 0 {
+		return false
+	}
+	a.text, a.choice = persons[r.rng.IntN(len(persons))], "stop"
+	if r.m.stopped[a.text] {
+		a.choice = "resume"
+	}
+	r.then(70, modelAct{kind: "end mails", text: a.text, choice: "resume"})
+	return true
+}
+
+func doEndMails(r *modelRun, a modelAct, _ modelTarget) (verdict, error) {
+	token := r.stops[a.text]
+	if token == "" {
+		return granted, nil // a replay has left its mail out
+	}
+	stop := a.choice == "stop"
+	if err := r.s.StopMails(background, token, stop); err != nil {
+		return granted, err
+	}
+	r.m.stopped[a.text] = stop
+	got, err := r.s.MailsStopped(background, token)
+	r.equal("whether mails are ended", got, stop)
+	return granted, err
 }
 
 // Owners.

@@ -134,7 +134,7 @@ func (r *modelRun) card(a *modelAgent, got domain.AgentDocument) domain.AgentDoc
 	want := got
 	want.ID, want.Handle, want.Level, want.Confirmed, want.CreatedAt = a.ID, a.Handle, a.level(), r.m.evidence(a), a.created
 	want.Email = nil
-	if a.public {
+	if a.public && a.verified != nil {
 		want.Email = &a.mailbox
 	}
 	profile, err := json.Marshal(public)

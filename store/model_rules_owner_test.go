@@ -121,9 +121,12 @@ func (m *model) mail(a *modelAgent, kind, address string) (sent bool, v verdict)
 	return sent, granted
 }
 
-// mailboxSpent tells whether a mailbox has had its mails of the day. The last is for the first mail with a recovery
+// mailboxSpent tells whether a mailbox has had its mails of the day, or its holder wants none. The last is for the first mail with a recovery
 // code alone, where an agent is verified at the mailbox.
 func (m *model) mailboxSpent(person string, recovery bool) bool {
+	if m.stopped[person] {
+		return true
+	}
 	limit := m.limits.mails.Mailbox
 	_, met := m.mailsMet(limit, 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person })
 	if recovery || limit <= 1 || !slices.ContainsFunc(m.agents, func(a *modelAgent) bool {

@@ -21,8 +21,9 @@ type model struct {
 	networks map[netip.Prefix][]domain.Time // when each of them asked for mails
 	from     netip.Addr                     // where the act at hand comes from
 	unwanted []modelUnwanted
-	groups   int // of events that come in no promised order
-	group    int // the one that what is told now belongs to, or 0
+	stopped  map[string]bool // persons who want no mail
+	groups   int             // of events that come in no promised order
+	group    int             // the one that what is told now belongs to, or 0
 
 	// What the act at hand had to do with.
 	touched map[*modelAgent]bool

@@ -110,6 +110,7 @@ type modelRun struct {
 	pace   int // of the clock, now
 	queue  []modelAct
 	number int
+	stops  map[string]string // by person: the link that ends their mails
 
 	acts        []modelAct
 	trace       []string // the acts with their outcomes
@@ -134,7 +135,7 @@ func newModelRun(t *testing.T, origin modelOrigin) *modelRun {
 		ownerAgents: []int{domain.DefaultOwnerAgents, 1, 2, 0}[rng.IntN(4)],
 	}
 	r := &modelRun{
-		m: &model{limits: limits, networks: map[netip.Prefix][]domain.Time{}}, rng: rng,
+		m: &model{limits: limits, networks: map[netip.Prefix][]domain.Time{}, stopped: map[string]bool{}}, rng: rng, stops: map[string]string{},
 		crowd: 3 + rng.IntN(6), sweeps: []int{0, 20, 100, 100}[rng.IntN(4)], pace: rng.IntN(3),
 	}
 	r.s = newStore(t, func(o *Options) {

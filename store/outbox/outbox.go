@@ -1,5 +1,6 @@
 // Package outbox stores the site's own mails until they are delivered, so that a slow mail
-// server delays no request and a restart loses no code. It also counts mails against the caps.
+// server delays no request and a restart loses no code. It also counts mails against the caps, and
+// stores the hashes of the codes in them.
 //
 // A mail is sent at least once and at most twice: before each try its row records that a
 // delivery has started. A mail whose delivery may or may not have succeeded is tried once more
@@ -29,10 +30,10 @@ type Order struct {
 	Kept    bool       // it may be the mail of the day that is kept for an agent verified at the mailbox
 }
 
-// SpendUnasked counts a mail that anyone may have sent to an agent's mailbox, so that it must not
+// spendUnasked counts a mail that anyone may have sent to an agent's mailbox, so that it must not
 // depend on what the agent requests. It reports false if the mailbox's mails or those of the pool
 // are used up.
-func SpendUnasked(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
+func spendUnasked(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
 	hash, err := t.MailboxHash(o.To)
 	if err != nil {
 		return false, err

@@ -179,9 +179,9 @@ func (c *checkCommand) checkMailPools(ctx context.Context, f *findings) {
 		purpose := mailPurposes[p.Pool]
 		switch {
 		case p.Until != 0:
-			f.note("mails", "all %d of a day for %s are sent: no further one until %s; see --limit-mails", p.Limit, purpose, p.Until)
+			f.note("mails", "all %d mails a day for %s are sent: the next one goes out at %s; see --limit-mails", p.Limit, purpose, p.Until)
 		case p.Limit > 0:
-			f.ok("mails", "%d of %d of a day for %s are left", p.Left, p.Limit, purpose)
+			f.ok("mails", "%d of %d mails a day for %s are left", p.Left, p.Limit, purpose)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func TestAbuse03_RecoveryAnswersAlike(t *testing.T) {
 }
 
 // stopLink returns the link in a mail that ends all mails to its address.
-func stopLink(t *testing.T, text string) string {
+func stopLink(t testing.TB, text string) string {
 	t.Helper()
 	link := regexp.MustCompile(`(?m)^http://\S+(/owner/mails/[\w-]{64})$`).FindStringSubmatch(text)
 	if link == nil {

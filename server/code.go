@@ -61,22 +61,22 @@ type recoverDraft struct {
 // RecoverySent is the response to every well-formed recovery request, whether or not there is
 // such an agent with a verified mailbox.
 type RecoverySent struct {
-	Status string `json:"status" enum:"accepted"`
-	HowEN  string `json:"how_en"`
-	HowZH  string `json:"how_zh"`
+	Status      string      `json:"status" enum:"accepted"`
+	ResendAfter domain.Time `json:"resend_after" doc:"When your network may ask for another mail, whatever the handle."`
+	HowEN       string      `json:"how_en"`
+	HowZH       string      `json:"how_zh"`
 }
-
-var recoverySent = api.Marshal(RecoverySent{
-	Status: "accepted",
-	HowEN:  "If this agent exists and its mailbox is verified, a code is on its way there, unless the mailbox has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"XXXX-XXXX\"} within 15 minutes to get a new API key.",
-	HowZH:  "如果该智能体存在且邮箱已验证，验证码已发往该邮箱（除非该邮箱当天的邮件已达上限）。请在 15 分钟内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"XXXX-XXXX\"}，即可获得新的 API 密钥。",
-})
 
 func (s *Server) startRecovery(req *api.Request, in recoverInput) (api.Response, error) {
 	if err := s.requireMail(); err != nil {
 		return api.Response{}, err
 	}
-	return api.Response{Body: recoverySent}, s.store.StartRecovery(req.Context(), in.Body.Handle)
+	next, err := s.store.StartRecovery(req.Context(), in.Body.Handle, req.Address())
+	return api.Response{Body: api.Marshal(RecoverySent{
+		Status: "accepted", ResendAfter: next,
+		HowEN: "If this agent exists and its mailbox is verified, a code is on its way there, unless the mailbox, your network or this site has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"…\"} within 24 hours to get a new API key. Meanwhile the same code is mailed again at most twice, an hour apart.",
+		HowZH: "如果该智能体存在且邮箱已验证，验证码已发往该邮箱（除非该邮箱、你所在的网络或本站当天的邮件已达上限）。请在 24 小时内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"…\"}，即可获得新的 API 密钥。在此期间同一验证码最多再发送两次，每次间隔一小时。",
+	})}, err
 }
 
 type confirmRecoveryInput struct {
@@ -85,7 +85,7 @@ type confirmRecoveryInput struct {
 
 type recoveryCode struct {
 	Handle string `json:"handle" minLength:"3" maxLength:"32" doc:"Handle of the agent whose key is lost." example:"harbour-pilot"`
-	Code   string `json:"code" minLength:"1" maxLength:"60" doc:"The mailed code, XXXX-XXXX; case and hyphen do not count." example:"7K3M-Q9XA"`
+	Code   string `json:"code" minLength:"1" maxLength:"60" doc:"The mailed code; case and hyphens do not count." example:"7K3M-Q9XA-2B8C-4D6E-1F5G-H0JK-NP"`
 }
 
 func (s *Server) confirmRecovery(req *api.Request, in confirmRecoveryInput) (api.Response, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"sync"
@@ -270,7 +271,8 @@ func (c *contest) startVerify(p party) error {
 }
 
 func (c *contest) startRecovery(p party) error {
-	return c.store.StartRecovery(context.Background(), p.Handle)
+	_, err := c.store.StartRecovery(context.Background(), p.Handle, netip.Addr{})
+	return err
 }
 
 // code requests a code and reads it from the outbox.

@@ -464,7 +464,9 @@ var codeEdges = constraint{
 	joined([]edge{
 		ok("as it was mailed", right, absent{}), ok("small letters", changed(strings.ToLower), absent{}),
 		ok("no hyphen", changed(func(code string) string { return strings.ReplaceAll(code, "-", "") }), absent{}),
-		ok("hyphens elsewhere", changed(func(code string) string { return strings.Join(strings.Split(code, ""), "-") }), absent{}),
+		ok("hyphens elsewhere", changed(func(code string) string {
+			return strings.Join(strings.Split(strings.ReplaceAll(code, "-", ""), ""), "-")
+		}), absent{}),
 		ok("white space around", changed(func(code string) string { return " \t" + code + "\n" }), absent{}),
 		ok("letters for digits", changed(strings.NewReplacer("0", "O", "1", "l").Replace), absent{}),
 		ok("60 characters", changed(func(code string) string { return code + strings.Repeat("-", 60-len(code)) }), absent{}),

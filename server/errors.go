@@ -98,7 +98,7 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 	}},
 	domain.CodeCodeExpired: {Status: http.StatusGone, Texts: map[string]api.Text{
 		"":        {EN: "No code of yours is good now: it is past its 15 minutes, used, replaced, or was for another mailbox. Ask for a new one with POST /api/me/verify.", ZH: "当前没有有效的验证码：可能已超过 15 分钟、已使用、已被替换，或属于另一个邮箱。请用 POST /api/me/verify 重新获取。"},
-		"recover": {EN: "No code for this handle is good now: it is past its 15 minutes, used, replaced, or none was sent. Ask for a new one with POST /api/recover.", ZH: "该 handle 当前没有有效的验证码：可能已超过 15 分钟、已使用、已被替换，或从未发送。请用 POST /api/recover 重新获取。"},
+		"recover": {EN: "No code for this handle is good now: it is past its 24 hours, used, replaced, or none was sent. Ask for a new one with POST /api/recover.", ZH: "该 handle 当前没有有效的验证码：可能已超过 24 小时、已使用、已被替换，或从未发送。请用 POST /api/recover 重新获取。"},
 	}},
 	domain.CodeIdempotencyConflict: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"": {EN: "This Idempotency-Key came with another call in the last 24 hours. Repeat that call exactly, or use a new key.", ZH: "该 Idempotency-Key 在 24 小时内已用于另一次调用。请原样重复那次调用，或换用新的键。"},
@@ -114,7 +114,8 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 		"": {EN: "Some fields are not right: see details. Correct all of them and send the call again.", ZH: "部分字段有误：见 details。请全部改正后重新发送。"},
 	}},
 	domain.CodeWrongCode: {Status: http.StatusUnprocessableEntity, Texts: map[string]api.Text{
-		"": {EN: "The code is not right. Read it again in the mail (XXXX-XXXX); after 5 wrong tries it is void.", ZH: "验证码不正确。请核对邮件中的验证码（XXXX-XXXX）；错误 5 次后失效。"},
+		"":        {EN: "The code is not right. Read it again in the mail (XXXX-XXXX); after 5 wrong tries it is void.", ZH: "验证码不正确。请核对邮件中的验证码（XXXX-XXXX）；错误 5 次后失效。"},
+		"recover": {EN: "The code is not right. Read it again in the newest mail about this handle.", ZH: "验证码不正确。请核对与该 handle 有关的最新邮件中的验证码。"},
 	}},
 	domain.CodeSelfRequest: {Status: http.StatusUnprocessableEntity, Texts: map[string]api.Text{
 		"": {EN: "You cannot ask yourself for contact. Choose another agent.", ZH: "不能向自己发送联络请求。请选择其他智能体。"},
@@ -132,7 +133,7 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 		"collab":  {EN: "This partner declined a collaboration of yours in the last 30 days. Wait until retry_at.", ZH: "该伙伴在 30 天内拒绝过你的合作记录。请等到 retry_at。"},
 	}},
 	domain.CodeTooManyAttempts: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
-		"": {EN: "%d wrong codes were tried: the code is void. From retry_at on, ask for a new one: with POST /api/me/verify, or for a lost key with POST /api/recover.", ZH: "已输错 %d 次，验证码失效。请在 retry_at 之后重新获取：使用 POST /api/me/verify；若为找回密钥，则用 POST /api/recover。"},
+		"": {EN: "%d wrong codes were tried: the code is void. From retry_at on, ask for a new one with POST /api/me/verify.", ZH: "已输错 %d 次，验证码失效。请在 retry_at 之后用 POST /api/me/verify 重新获取。"},
 	}},
 	domain.CodeRateLimited: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
 		"reads":         {EN: "Your address has made %d reads in a minute, the limit. Wait until retry_at.", ZH: "你的地址一分钟内读取已达上限 %d 次。请等到 retry_at。"},
@@ -147,7 +148,8 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 		"mails":         {EN: "Mails about you were asked for %d times in 24 hours, the limit (recovery counts too). Wait until retry_at.", ZH: "24 小时内与你有关的邮件请求已达上限 %d 次（找回密钥也算）。请等到 retry_at。"},
 		"mail_pause":    {EN: "A mail about you was asked for just now; at most %d a minute. Wait until retry_at, and look into the mailbox meanwhile.", ZH: "刚刚已有与你有关的邮件请求；每分钟最多 %d 封。请等到 retry_at，并先查看邮箱。"},
 		"mails_mailbox": {EN: "%d mails about you were sent to this mailbox in 24 hours, the limit. Wait until retry_at.", ZH: "24 小时内与你有关、发往该邮箱的邮件已达上限 %d 封。请等到 retry_at。"},
-		"mails_site":    {EN: "This site has sent %d mails in 24 hours, its limit. Wait until retry_at.", ZH: "本站 24 小时内发送的邮件已达上限 %d 封。请等到 retry_at。"},
+		"mails_network": {EN: "Your network has asked for %d mails in 24 hours, the limit (over all agents; recovery counts too). Wait until retry_at.", ZH: "你所在的网络 24 小时内请求的邮件已达上限 %d 封（所有智能体合计，找回密钥也算）。请等到 retry_at。"},
+		"mails_site":    {EN: "This site has sent %d mails of this kind in 24 hours, its limit. Wait until retry_at.", ZH: "本站 24 小时内发送的此类邮件已达上限 %d 封。请等到 retry_at。"},
 		"post":          {EN: "You have posted %d calls in 24 hours, the limit (deleted ones count). Wait until retry_at.", ZH: "你 24 小时内发布已达上限 %d 条（已删除的也算）。请等到 retry_at。"},
 		"post_unverified": {
 			EN: "At level 0, %d posted in 24 hours is the limit for calls (deleted ones count). Verify your mailbox with POST /api/me/verify, or wait until retry_at.",

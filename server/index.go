@@ -111,6 +111,7 @@ func (s *Server) indexLimits() IndexLimits {
 	limits.PerKey["requests_first_week"] = shown(quotas.RequestsFirstWeek, day)
 	limits.PerKey["requests"] = shown(quotas.Requests, day)
 	limits.PerKey["collabs"] = shown(quotas.Collabs, day)
+	limits.PerAddress["mails"] = shown(s.store.MailCaps().Network[0], day)
 	limits.PerKey["mails"] = shown(s.store.MailCaps().Agent, day)
 	return limits
 }

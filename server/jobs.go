@@ -33,6 +33,7 @@ func (s *Server) jobs() []job {
 		{failure: "cannot recheck links", run: s.links.CheckSome, slow: true},
 		{failure: "cannot back up the database", run: s.backUp, atStart: true},
 		{failure: "cannot read the free space of the disk", run: s.reportDiskSpace, atStart: true},
+		{failure: "cannot read how many mails the site has sent", run: s.reportSpentMails, atStart: true},
 		{failure: "cannot check the whole database", run: s.store.CheckFile, every: time.Hour, atStart: true, slow: true},
 	}
 }
@@ -164,6 +165,26 @@ func (s *Server) reportDiskSpace(context.Context) error {
 			Msg("the disk of the database is almost full: free some space; writes are rejected once it is full")
 	} else {
 		s.options.Log.Info().Int64("free_bytes", d.Free).Msg("the disk of the database has enough free space again")
+	}
+	return nil
+}
+
+// reportSpentMails logs that a pool of the site's mails is spent, once a day for each.
+func (s *Server) reportSpentMails(ctx context.Context) error {
+	pools, err := s.store.MailPools(ctx)
+	if err != nil {
+		return err
+	}
+	now := s.store.Now()
+	s.spentMails.Lock()
+	defer s.spentMails.Unlock()
+	for _, p := range pools {
+		if last := s.spentMails.reported[p.Pool]; p.Until == 0 || !last.IsZero() && now.Sub(last) < domain.Day {
+			continue
+		}
+		s.spentMails.reported[p.Pool] = now
+		s.options.Log.Warn().Str("pool", string(p.Pool)).Int("limit", p.Limit).Stringer("until", p.Until).
+			Msg("the site has sent all mails of this pool in 24 hours: further ones are not sent; see --limit-mails")
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ var matrixRules = []matrixRule{
 	{"startRecovery", "*", "verified verified-code claimed-code", "202", "same"},
 	{"startRecovery", "*", "unverified unverified-code hidden gone nobody", "202", ""},
 	{"confirmRecovery", "*", "verified-code claimed-code", "200", "410 code_expired"},
-	{"confirmRecovery:wrong", "*", "verified-code claimed-code", "422 wrong_code", "same"},
+	{"confirmRecovery:wrong", "*", "verified-code claimed-code", "422 wrong_code", ""},
 	{"confirmRecovery confirmRecovery:wrong", "*", "unverified unverified-code verified hidden gone nobody", "410 code_expired", ""},
 
 	{"sendRequest", "level-2 level-1", "there", "201 pending", "409 duplicate"},
@@ -136,7 +136,7 @@ var matrixRules = []matrixRule{
 	{"claimOwner claimOwner:another", "self", "level-0 level-0-code", "403 trust_too_low", ""},
 	{"claimOwner claimOwner:another", "self", "level-1 level-1-code", "202", "same"},
 	{"claimOwner", "self", "level-2 level-2-code", "202", "same"},
-	{"claimOwner:another", "self", "level-2 level-2-code", "409 already_claimed", ""},
+	{"claimOwner:another", "self", "level-2 level-2-code", "409 already_claimed", "same"}, // and it counts as a mail
 	{"setLink", "self", "*", "200", "same"},
 	{"setLink:remove", "self", "*", "200", ""},
 	{"rotateKey", "self", "*", "200", "401 unauthorized"},

@@ -43,6 +43,15 @@ func (s *Server) writeDatabaseMetrics(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	pools, err := s.store.MailPools(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range pools {
+		if p.Limit > 0 {
+			metrics.WriteGaugeUint64(w, `callbook_mails_left{pool="`+string(p.Pool)+`"}`, uint64(p.Left))
+		}
+	}
 	stats, err := s.store.Stats(ctx)
 	if err != nil {
 		return err

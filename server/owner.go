@@ -15,19 +15,20 @@ type ownerClaimDraft struct {
 
 // ClaimSent is the response when a link was queued for the owner.
 type ClaimSent struct {
-	Status    string      `json:"status" enum:"claim_sent"`
-	ExpiresAt domain.Time `json:"expires_at" doc:"Until then the owner may confirm."`
-	HowEN     string      `json:"how_en"`
-	HowZH     string      `json:"how_zh"`
+	Status      string      `json:"status" enum:"claim_sent"`
+	ExpiresAt   domain.Time `json:"expires_at" doc:"Until then the owner may confirm."`
+	ResendAfter domain.Time `json:"resend_after" doc:"When another link may be asked for."`
+	HowEN       string      `json:"how_en"`
+	HowZH       string      `json:"how_zh"`
 }
 
 func (s *Server) claimOwner(req *api.Request, caller domain.Caller, in ownerClaimInput) (api.Response, error) {
 	if err := s.requireMail(); err != nil {
 		return api.Response{}, err
 	}
-	expires, err := s.store.ClaimOwner(req.Context(), caller, in.Body.OwnerEmail)
+	sent, err := s.store.ClaimOwner(req.Context(), caller, in.Body.OwnerEmail)
 	return api.Response{Body: api.Marshal(ClaimSent{
-		Status: "claim_sent", ExpiresAt: expires,
+		Status: "claim_sent", ExpiresAt: sent.ExpiresAt, ResendAfter: sent.ResendAfter,
 		HowEN: "Your owner gets a link by mail and confirms there within 72 hours; you then have level 2. GET /api/me shows owner_claim, and an event trust.changed tells you. A mailbox gets a few mails a day at most, over all agents.",
 		HowZH: "你的所有者会收到一封带链接的邮件，并在 72 小时内在该页面确认；之后你的等级为 2。GET /api/me 的 owner_claim 显示状态，事件 trust.changed 会通知你。同一邮箱每天只会收到有限的几封邮件（所有智能体合计）。",
 	})}, err

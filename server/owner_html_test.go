@@ -63,6 +63,12 @@ func (s *ownerSite) ownerPages(lang string) map[string]*result {
 	pages["bad form"] = s.send("POST", "/owner/"+token+query, "", "%", formType).status(400)
 	pages["method"] = s.send("DELETE", "/owner/"+token+query, "", nil).status(405)
 	pages["gone"] = s.open("/owner/gone", lang).status(404)
+	mails := strings.TrimPrefix(stopLink(s, s.outgoing.Messages()[0].Text), "/owner/")
+	pages["mails"] = s.open("/owner/"+mails, lang).status(200)
+	pages["mails, unknown act"] = s.submit(mails, query, "act", "sell").status(422)
+	pages["mails, ended"] = s.submit(mails, query, "act", "stop").status(200)
+	pages["mails, again"] = s.submit(mails, query, "act", "resume").status(200)
+	pages["mails, gone"] = s.open("/owner/mails/gone", lang).status(404)
 	_, token = enter("pending, not verified")
 	pages["not verified"] = s.submit(token, query, "form", s.form(token), "act", "confirm").status(403)
 	for _, code := range []domain.Code{domain.CodeUnavailable, domain.CodeStorageFull, domain.CodeRateLimited, api.CodeInternal} {

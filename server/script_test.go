@@ -96,7 +96,7 @@ func TestScripts_ErrorsOfOtherSettings(t *testing.T) {
 	} {
 		s.recordReached(met, "POST", path, s.send("POST", path, key, body).rejected(503, codeMailUnavailable))
 	}
-	s = newSite(t, func(o *siteOptions) { o.mails = domain.MailCaps{Site: 2} })
+	s = newSite(t, func(o *siteOptions) { o.mails = domain.MailCaps{Site: 4} })
 	for i := range 2 {
 		s.send("POST", "/api/me/verify", s.agent(fmt.Sprintf("agent-%d", i)), nil).status(202)
 	}

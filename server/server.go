@@ -74,7 +74,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/julienschmidt/httprouter"
@@ -131,11 +133,18 @@ type Server struct {
 	newestBackup  atomic.Pointer[domain.Time]   // time of the newest backup
 	disk          func() (sqlitedb.Disk, error) // of the database
 	diskLow       atomic.Bool                   // space on it is low
-	connections   atomic.Int64                  // number of open ones
-	stopping      chan struct{}                 // closed at shutdown, which ends the waits for events
+	spentMails    spentMails
+	connections   atomic.Int64  // number of open ones
+	stopping      chan struct{} // closed at shutdown, which ends the waits for events
 	metrics       *metrics.Set
 	observer      *middleware.Observer
 	handler       http.Handler
+}
+
+// spentMails has the time at which each spent pool of mails was last reported.
+type spentMails struct {
+	sync.Mutex
+	reported map[domain.MailPool]time.Time
 }
 
 // New builds a server for an open store that has not been used yet.
@@ -144,6 +153,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{options: o, store: st, disk: st.Disk, waiters: newWaiters(), stopping: make(chan struct{}), metrics: metrics.NewSet()}
+	s.spentMails.reported = map[domain.MailPool]time.Time{}
 	s.guides = makeGuides(o.BaseURL)
 	s.engine = api.New(api.Config{
 		Clock:   st.Now,

@@ -1,11 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"crypto/subtle"
-	"errors"
-	"fmt"
+	"net/netip"
 	"time"
 
 	"callbook/store/document"
@@ -15,10 +12,7 @@ import (
 
 // A code proves that the caller reads the agent's mailbox, to verify it or to replace a lost key.
 
-const (
-	codeAge      = 15 * time.Minute
-	codeAttempts = 5 // failed attempts that invalidate a code
-)
+const codeAge = 15 * time.Minute // of a code that verifies a mailbox
 
 // StartVerify mails the caller a code that proves its mailbox. It returns already_verified, and
 // rate_limited past the caps on mails.
@@ -31,10 +25,11 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 		if agent.VerifiedAt != nil {
 			return domain.NewError(domain.CodeAlreadyVerified)
 		}
-		if err := t.sendCode(&agent, domain.MailVerify); err != nil {
+		order := outbox.Order{AgentID: agent.ID, Kind: domain.MailVerify, To: agent.Mailbox, From: caller.Address}
+		if err := t.sendCode(&agent, order); err != nil {
 			return err
 		}
-		next, err := outbox.NextAllowed(t.Tx, t.store.mails, agent.ID, agent.Mailbox)
+		next, err := outbox.NextAllowed(t.Tx, t.store.mails, order)
 		sent = domain.CodeSent{ExpiresAt: t.Now.Add(codeAge), ResendAfter: next}
 		return err
 	})
@@ -43,8 +38,8 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 
 // sendCode creates a code, which replaces the one before, and mails it. If no mail may be sent, it
 // creates a code all the same, so that the response to a wrong code does not reveal that.
-func (t *tx) sendCode(agent *document.AgentRow, purpose string) error {
-	allowed, err := outbox.Spend(t.Tx, t.store.mails, agent.ID, agent.Mailbox)
+func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
+	allowed, err := outbox.Allow(t.Tx, t.store.mails, order)
 	if err != nil {
 		return err
 	}
@@ -53,28 +48,21 @@ func (t *tx) sendCode(agent *document.AgentRow, purpose string) error {
 			return err
 		}
 	}
+	if err := outbox.Count(t.Tx, t.store.mails, order, allowed); err != nil {
+		return err
+	}
 	code, err := domain.NewCode(t.Random)
 	if err != nil {
 		return err
 	}
-	hash, err := t.CodeHash(domain.HashCode(agent.ID, purpose, agent.Mailbox, code))
-	if err != nil {
+	expires := t.Now.Add(codeAge)
+	if err := outbox.InsertCode(t.Tx, order, code, expires); err != nil {
 		return err
 	}
-	expires := t.Now.Add(codeAge)
-	err = t.Exec(`
-		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at)
-		VALUES (?, ?, ?, ?, 0, ?, ?)
-		ON CONFLICT (agent_id, purpose) DO UPDATE SET mailbox = excluded.mailbox, code_hash = excluded.code_hash,
-			wrong_tries = 0, created_at = excluded.created_at, expires_at = excluded.expires_at`,
-		agent.ID, purpose, agent.Mailbox, hash, t.Now, expires)
-	if err != nil {
-		return fmt.Errorf("insert the code: %w", err)
-	}
 	if !allowed {
-		return outbox.Delete(t.Tx, agent.ID, purpose)
+		return outbox.Delete(t.Tx, order.AgentID, order.Kind)
 	}
-	return outbox.Insert(t.Tx, agent.ID, purpose, agent.Mailbox, code, expires)
+	return outbox.Insert(t.Tx, order.AgentID, order.Kind, order.To, code, expires)
 }
 
 // ConfirmVerify verifies the caller's mailbox with the code that was mailed there. It returns
@@ -89,7 +77,7 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 		if agent.VerifiedAt != nil {
 			return domain.NewError(domain.CodeAlreadyVerified)
 		}
-		if err := t.tryCode(&agent, domain.MailVerify, code); err != nil {
+		if err := outbox.TryCode(t.Tx, t.store.mails, outbox.Order{AgentID: agent.ID, Kind: domain.MailVerify, To: agent.Mailbox, From: caller.Address}, code); err != nil {
 			return err
 		}
 		if err := t.Exec(`UPDATE agents SET verified_at = ?, updated_at = ? WHERE id = ?`, t.Now, t.Now, agent.ID); err != nil {
@@ -102,59 +90,32 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 	return doc, err
 }
 
-// tryCode uses up a code, or counts a failed attempt.
-func (t *tx) tryCode(agent *document.AgentRow, purpose, code string) error {
-	var row struct {
-		Mailbox   string      `db:"mailbox"`
-		Hash      []byte      `db:"code_hash"`
-		Wrong     int         `db:"wrong_tries"`
-		CreatedAt domain.Time `db:"created_at"`
-		ExpiresAt domain.Time `db:"expires_at"`
-	}
-	found, err := t.Find(&row, `
-		SELECT mailbox, code_hash, wrong_tries, created_at, expires_at
-		FROM codes WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
-	if err != nil {
-		return err
-	}
-	hash, err := t.CodeHash(domain.HashCode(agent.ID, purpose, row.Mailbox, code))
-	switch {
-	case err != nil:
-		return err
-	case !found:
-		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
-	case row.Wrong >= codeAttempts:
-		next, err := outbox.NextAllowed(t.Tx, t.store.mails, agent.ID, agent.Mailbox)
-		return cmp.Or[error](err, &domain.Error{Code: domain.CodeTooManyAttempts, Limit: codeAttempts, RetryAt: next.Time()})
-	case row.ExpiresAt <= t.Now || row.Mailbox != agent.Mailbox:
-		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
-	case subtle.ConstantTimeCompare(row.Hash, hash) != 1:
-		err := t.Exec(`UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose)
-		return cmp.Or[error](err, domain.NewError(domain.CodeWrongCode))
-	}
-	return errors.Join(
-		t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ?`, agent.ID, purpose),
-		outbox.Delete(t.Tx, agent.ID, purpose))
-}
-
-// StartRecovery mails a code for a lost key to an agent's verified mailbox. For any other handle, and
-// past the caps on mails, it does nothing and returns no error.
-func (s *Store) StartRecovery(ctx context.Context, handle string) error {
-	return s.write(ctx, func(t *tx) error {
+// StartRecovery mails a code for a lost key to an agent's verified mailbox. Anyone may call it, so the
+// code does not replace one that was mailed within the last day, but that one is mailed again, at most
+// twice and an hour apart. For any other handle, and past the caps on mails, StartRecovery does nothing
+// and returns no error. next is the time from which the client may request another mail; it does not
+// depend on the agent.
+func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Addr) (next domain.Time, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		var allowed bool
+		if next, allowed, err = outbox.SpendRecovery(t.Tx, t.store.mails, from); err != nil || !allowed {
+			return err
+		}
 		agent, found, err := document.FindAgent(t.Tx, handle)
 		if err != nil || !found || agent.VerifiedAt == nil || agent.Suspended(t.Now) {
 			return err
 		}
-		err = t.sendCode(&agent, domain.MailRecover)
-		if errors.Is(err, domain.NewError(domain.CodeRateLimited)) {
-			return nil
+		wanted, err := t.isWantedAt(agent.Handle, agent.Mailbox)
+		if err != nil {
+			return err
 		}
-		return err
+		return outbox.InsertRecovery(t.Tx, t.store.mails, outbox.Order{AgentID: agent.ID, Kind: domain.MailRecover, To: agent.Mailbox}, wanted)
 	})
+	return next, err
 }
 
-// ConfirmRecovery replaces an agent's key with the code that was mailed. It returns wrong_code,
-// code_expired (also for a handle that got no code) and too_many_attempts.
+// ConfirmRecovery replaces an agent's key with the code that was mailed. It returns wrong_code, and
+// code_expired, also for a handle that got no code.
 func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string) (key string, rotatedAt domain.Time, err error) {
 	if key, err = domain.NewKey(s.random); err != nil {
 		return "", 0, err
@@ -167,7 +128,7 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string) (key s
 		if !found || agent.VerifiedAt == nil || agent.Suspended(t.Now) {
 			return &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
 		}
-		if err := t.tryCode(&agent, domain.MailRecover, code); err != nil {
+		if err := outbox.TryCode(t.Tx, t.store.mails, outbox.Order{AgentID: agent.ID, Kind: domain.MailRecover, To: agent.Mailbox}, code); err != nil {
 			return err
 		}
 		rotatedAt = t.Now

@@ -127,11 +127,13 @@ func TestCode_Errors(t *testing.T) {
 }
 
 func TestCode_ExpiresAfter15Minutes(t *testing.T) {
-	for after, want := range map[time.Duration]string{
-		0:                                 "",
-		15*time.Minute - time.Millisecond: "",
-		15 * time.Minute:                  "code_expired",
-		24 * time.Hour:                    "code_expired",
+	for after, want := range map[time.Duration]struct{ verification, recovery string }{
+		0:                                 {"", ""},
+		15*time.Minute - time.Millisecond: {"", ""},
+		15 * time.Minute:                  {"code_expired", ""},
+		24*time.Hour - time.Millisecond:   {"code_expired", ""},
+		24 * time.Hour:                    {"code_expired", "code_expired"},
+		72 * time.Hour:                    {"code_expired", "code_expired"},
 	} {
 		for _, dueJobs := range []bool{false, true} {
 			s := newStore(t, noCaps)
@@ -144,10 +146,10 @@ func TestCode_ExpiresAfter15Minutes(t *testing.T) {
 				s.ok(s.RunJobs(context.Background()))
 			}
 			_, err := s.recover(lost, recovery)
-			wantOutcome(t, fmt.Sprintf("recovery after %v", after), err, want)
-			wantOutcome(t, fmt.Sprintf("verification after %v", after), s.confirm(fresh, verify), want)
-			if want != "" { // time is over for wrong ones as well
-				wantOutcome(t, "a wrong code", s.confirm(fresh, wrongCode), want)
+			wantOutcome(t, fmt.Sprintf("recovery after %v", after), err, want.recovery)
+			wantOutcome(t, fmt.Sprintf("verification after %v", after), s.confirm(fresh, verify), want.verification)
+			if want.verification != "" { // time is over for wrong ones as well
+				wantOutcome(t, "a wrong code", s.confirm(fresh, wrongCode), want.verification)
 			}
 		}
 	}
@@ -156,40 +158,30 @@ func TestCode_ExpiresAfter15Minutes(t *testing.T) {
 func TestCode_FiveFailedAttemptsInvalidateIt(t *testing.T) {
 	s := newStore(t)
 	fresh, _ := s.register("lighthouse")
-	lost, _ := s.register("harbour-pilot")
-	s.ok(s.Verify(context.Background(), lost.Handle))
-	for name, tt := range map[string]struct {
-		ask func() string
-		try func(code string) error
-	}{
-		"verification": {func() string { return s.code(fresh) }, func(code string) error { return s.confirm(fresh, code) }},
-		"recovery":     {func() string { return s.recoveryCode(lost) }, func(code string) error { _, err := s.recover(lost, code); return err }},
-	} {
-		asked := s.clock.Now()
-		code := tt.ask()
-		for i := range 5 {
-			wantOutcome(t, fmt.Sprintf("%s, wrong try %d", name, i+1), tt.try(wrongCode), "wrong_code")
-		}
-		for _, after := range []time.Duration{0, time.Minute, 14 * time.Minute, 2 * time.Hour, 40 * domain.Day} {
-			s.clock.Advance(after - s.since(asked))
-			s.ok(s.RunJobs(context.Background()))
-			retry := max(after, time.Minute) // when another may be asked for
-			for _, try := range []string{wrongCode, code} {
-				err := tt.try(try)
-				wantOutcome(t, fmt.Sprintf("%s, a burnt code after %v", name, after), err, "too_many_attempts")
-				if refusal := refusalOf(err); refusal.RetryAt.Sub(asked) != retry || refusal.Limit != 5 {
-					t.Errorf("%s: retry after %v, limit %d", name, refusal.RetryAt.Sub(asked), refusal.Limit)
-				}
+	asked := s.clock.Now()
+	code := s.code(fresh)
+	for i := range 5 {
+		wantOutcome(t, fmt.Sprintf("wrong try %d", i+1), s.confirm(fresh, wrongCode), "wrong_code")
+	}
+	for _, after := range []time.Duration{0, time.Minute, 14 * time.Minute, 2 * time.Hour, 40 * domain.Day} {
+		s.clock.Advance(after - s.since(asked))
+		s.ok(s.RunJobs(context.Background()))
+		retry := max(after, time.Minute) // when another may be asked for
+		for _, try := range []string{wrongCode, code} {
+			err := s.confirm(fresh, try)
+			wantOutcome(t, fmt.Sprintf("a burnt code after %v", after), err, "too_many_attempts")
+			if refusal := refusalOf(err); refusal.RetryAt.Sub(asked) != retry || refusal.Limit != 5 {
+				t.Errorf("retry after %v, limit %d", refusal.RetryAt.Sub(asked), refusal.Limit)
 			}
 		}
-		s.clock.Advance(41*domain.Day - s.since(asked))
-		fresh := tt.ask()
-		wantOutcome(t, name+", the old code after a new one", tt.try(code), "wrong_code")
-		for range 3 {
-			wantOutcome(t, name+", wrong again", tt.try(wrongCode), "wrong_code")
-		}
-		wantOutcome(t, name+", the new code at the fifth try", tt.try(fresh), "")
 	}
+	s.clock.Advance(41*domain.Day - s.since(asked))
+	next := s.code(fresh)
+	wantOutcome(t, "the old code after a new one", s.confirm(fresh, code), "wrong_code")
+	for range 3 {
+		wantOutcome(t, "wrong again", s.confirm(fresh, wrongCode), "wrong_code")
+	}
+	wantOutcome(t, "the new code at the fifth try", s.confirm(fresh, next), "")
 }
 
 func TestCode_OfAnotherAgentIsWrong(t *testing.T) {
@@ -370,7 +362,7 @@ func TestRecovery_NeedsAVerifiedMailbox(t *testing.T) {
 		s := newStore(t, noCaps)
 		pilot, key := s.register("harbour-pilot")
 		s.change(nil, tt.set, pilot.ID)
-		s.ok(s.StartRecovery(ctx, pilot.Handle))
+		s.ok(s.sends()["recover"](pilot))
 		code := wrongCode
 		mails := s.deliver()
 		if len(mails) != tt.mails {

@@ -68,6 +68,8 @@ func (t *tx) deleteOld() error {
 		{`DELETE FROM network_usage WHERE at > ?`, t.Now.Add(domain.Day)},
 		{`DELETE FROM mail_log WHERE at <= ?`, t.Now.Add(-domain.Day)},
 		{`DELETE FROM mail_log WHERE at > ?`, t.Now.Add(domain.Day)},
+		{`DELETE FROM mail_networks WHERE at <= ?`, t.Now.Add(-domain.Day)},
+		{`DELETE FROM mail_networks WHERE at > ?`, t.Now.Add(domain.Day)},
 		// A code with too many wrong attempts stays until it is replaced.
 		{`DELETE FROM codes WHERE expires_at <= ? AND wrong_tries < 5`, t.Now.Add(-domain.Day)},
 		{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`, t.Now.Add(-claimRetention)},

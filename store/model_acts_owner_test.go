@@ -1,6 +1,8 @@
 package store
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +25,7 @@ func (r *modelRun) mailed(want bool, kind, handle, address string, ended domain.
 			break
 		}
 		mails = append(mails, mail)
+		r.stops[modelPerson(mail.To)] = mail.Stop
 		if err := r.s.FinishMail(background, mail, ended); err != nil {
 			r.differ("end a mail: %v", err)
 		}
@@ -37,7 +40,16 @@ func (r *modelRun) mailed(want bool, kind, handle, address string, ended domain.
 	return mails[0].Secret
 }
 
+// comesFrom is the agent at one of the addresses of the sequence.
+func (r *modelRun) comesFrom(a modelAct, who *modelAgent) domain.Caller {
+	caller := who.Caller
+	caller.Address = modelAddresses[a.n]
+	r.m.from = caller.Address
+	return caller
+}
+
 func makeVerify(r *modelRun, a *modelAct) bool {
+	a.n = r.rng.IntN(len(modelAddresses))
 	unverified := r.those(func(a *modelAgent) bool { return a.verified == nil })
 	if len(unverified) == 0 || r.chance(10) {
 		a.who = r.anyone().Handle
@@ -52,13 +64,13 @@ func makeVerify(r *modelRun, a *modelAct) bool {
 }
 
 func doVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	got, err := r.s.StartVerify(background, on.who.Caller)
+	got, err := r.s.StartVerify(background, r.comesFrom(a, on.who))
 	sent, want := r.m.startVerify(on.who)
 	if code := r.mailed(sent, domain.MailVerify, a.who, on.who.mailbox, domain.MailDelivered); !want.refused() {
 		r.m.keepCode(on.who, domain.MailVerify, code)
 	}
 	if err == nil {
-		r.equal("the code's times", got, domain.CodeSent{ExpiresAt: r.m.now.Add(15 * time.Minute), ResendAfter: r.m.nextMail(on.who)})
+		r.equal("the code's times", got, domain.CodeSent{ExpiresAt: r.m.now.Add(15 * time.Minute), ResendAfter: r.m.nextMail(on.who, domain.MailVerify, on.who.mailbox)})
 	}
 	return want, err
 }
@@ -119,6 +131,7 @@ func doConfirm(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 }
 
 func makeRecover(r *modelRun, a *modelAct) bool {
+	a.n = r.rng.IntN(len(modelAddresses))
 	a.who = r.anyone().Handle
 	if r.chance(10) {
 		r.burn("confirm the recovery", a.who)
@@ -128,10 +141,14 @@ func makeRecover(r *modelRun, a *modelAct) bool {
 }
 
 func doRecover(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	err := r.s.StartRecovery(background, a.who)
-	sent, asked := r.m.startRecovery(on.who)
-	if code := r.mailed(sent, domain.MailRecover, a.who, on.who.mailbox, domain.MailDelivered); asked {
-		r.m.keepCode(on.who, domain.MailRecover, code)
+	_, err := r.s.StartRecovery(background, a.who, r.comesFrom(a, on.who).Address)
+	sent := r.m.startRecovery(on.who)
+	if code := r.mailed(sent, domain.MailRecover, a.who, on.who.mailbox, domain.MailDelivered); sent {
+		live := on.who.codes[domain.MailRecover]
+		if live.code != "" && live.code != code {
+			r.differ("%s gets another code while one is good", a.who)
+		}
+		live.code = code
 	}
 	return granted, err
 }
@@ -146,9 +163,39 @@ func doConfirmRecovery(r *modelRun, a modelAct, on modelTarget) (verdict, error)
 	return r.m.confirmRecovery(on.who, right), err
 }
 
+// makeEndMails is for one who got a mail; most take it back soon.
+func makeEndMails(r *modelRun, a *modelAct) bool {
+	persons := slices.Sorted(maps.Keys(r.stops))
+	if len(persons) == 0 {
+		return false
+	}
+	a.text, a.choice = persons[r.rng.IntN(len(persons))], "stop"
+	if r.m.stopped[a.text] {
+		a.choice = "resume"
+	}
+	r.then(70, modelAct{kind: "end mails", text: a.text, choice: "resume"})
+	return true
+}
+
+func doEndMails(r *modelRun, a modelAct, _ modelTarget) (verdict, error) {
+	token := r.stops[a.text]
+	if token == "" {
+		return granted, nil // a replay has left its mail out
+	}
+	stop := a.choice == "stop"
+	if err := r.s.StopMails(background, token, stop); err != nil {
+		return granted, err
+	}
+	r.m.stopped[a.text] = stop
+	got, err := r.s.MailsStopped(background, token)
+	r.equal("whether mails are ended", got, stop)
+	return granted, err
+}
+
 // Owners.
 
 func makeAskOwner(r *modelRun, a *modelAct) bool {
+	a.n = r.rng.IntN(len(modelAddresses))
 	able := r.those(func(a *modelAgent) bool { return a.verified != nil })
 	if len(able) == 0 || r.chance(5) {
 		able = r.m.agents
@@ -166,7 +213,7 @@ func makeAskOwner(r *modelRun, a *modelAct) bool {
 }
 
 func doAskOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	expires, err := r.s.ClaimOwner(background, on.who.Caller, a.text)
+	got, err := r.s.ClaimOwner(background, r.comesFrom(a, on.who), a.text)
 	sent, want := r.m.askOwner(on.who, a.text)
 	kind := domain.MailClaim
 	if on.who.claim != nil && on.who.claim.status == statusClaimed {
@@ -180,7 +227,7 @@ func doAskOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		on.who.link(token)
 	}
 	if err == nil {
-		r.equal("the end of the claim", expires, r.m.now.Add(72*time.Hour))
+		r.equal("the claim's times", got, domain.CodeSent{ExpiresAt: r.m.now.Add(72 * time.Hour), ResendAfter: r.m.nextMail(on.who, domain.MailClaim, a.text)})
 	}
 	return want, err
 }

@@ -83,6 +83,7 @@ var modelKinds = []modelKind{
 	{"replace the menu", 2, makeMenu, doMenu},
 	{"ask the owner", 6, makeAskOwner, doAskOwner},
 	{"owner", 9, makeOwner, doOwner},
+	{"end mails", 1, makeEndMails, doEndMails},
 	{"send to", 22, makeSend, doSend},
 	{"accept", 7, makeActOn, doActOn},
 	{"decline", 4, makeActOn, doActOn},

@@ -136,7 +136,7 @@ func (r *modelRun) card(a *modelAgent, got domain.AgentDocument) domain.AgentDoc
 	want.Confirmed, want.Partners = r.m.evidence(a)
 	want.Requests = r.m.facts(a)
 	want.Email = nil
-	if a.public {
+	if a.public && a.verified != nil {
 		want.Email = &a.mailbox
 	}
 	profile, err := json.Marshal(public)

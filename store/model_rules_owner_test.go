@@ -19,16 +19,37 @@ func (m *model) startVerify(a *modelAgent) (sent bool, v verdict) {
 	if a.verified != nil {
 		return false, verdict{code: domain.CodeAlreadyVerified}
 	}
-	return m.mail(a, a.mailbox)
+	return m.mail(a, domain.MailVerify, a.mailbox)
 }
 
-// startRecovery never tells how it went; asked says whether there is a new code.
-func (m *model) startRecovery(a *modelAgent) (sent, asked bool) {
-	if !m.reachable(a) || a.verified == nil {
-		return false, false
+// startRecovery never tells how it went. A code that was mailed stays good for a day, and may be mailed twice
+// more. Where none could be mailed there is one all the same, which nobody knows.
+func (m *model) startRecovery(a *modelAgent) (sent bool) {
+	caps := m.limits.mails
+	if m.mayFrom().refused() {
+		return false
 	}
-	sent, v := m.mail(a, a.mailbox)
-	return sent, !v.refused()
+	m.countNetworks()
+	if !m.reachable(a) || a.verified == nil {
+		return false
+	}
+	c := a.codes[domain.MailRecover]
+	if c == nil || len(c.mailed) == 0 || c.expires <= m.now {
+		a.voidCodes(domain.MailRecover)
+		c = &modelCode{created: m.now, expires: m.now.Add(24 * time.Hour)}
+		a.codes[domain.MailRecover] = c
+	}
+	if n := len(c.mailed); caps.Repeat > 0 && n > 0 && (n == 3 || m.now < c.mailed[n-1].Add(caps.Repeat)) {
+		return false
+	}
+	person := modelPerson(a.mailbox)
+	_, spent := m.mailsMet((caps.Site+1)/2, 24*time.Hour, func(l modelMail) bool { return l.sent && l.pool == domain.PoolProven })
+	if m.mailboxSpent(person, len(c.mailed) == 0) || spent || !m.wants(a, person) {
+		return false
+	}
+	m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolProven, sent: true, kept: len(c.mailed) == 0, at: m.now})
+	c.mailed = append(c.mailed, m.now)
+	return true
 }
 
 // keepCode is for a new code, which voids the one before. Where no mail could be
@@ -66,11 +87,13 @@ func (m *model) tryCode(a *modelAgent, purpose string, right bool) verdict {
 	case c == nil:
 		return verdict{code: domain.CodeCodeExpired}
 	case c.wrong == 5:
-		return verdict{code: domain.CodeTooManyAttempts, retry: m.nextMail(a)}
+		return verdict{code: domain.CodeTooManyAttempts, retry: m.nextMail(a, purpose, a.mailbox)}
 	case c.expires <= m.now:
 		return verdict{code: domain.CodeCodeExpired}
 	case !right:
-		c.wrong++
+		if purpose == domain.MailVerify {
+			c.wrong++
+		}
 		return verdict{code: domain.CodeWrongCode}
 	}
 	a.voidCodes(purpose)
@@ -86,23 +109,62 @@ func modelPerson(address string) string {
 
 // mail counts a mail that an agent asks for. Where others have used up a
 // mailbox's mails, none is sent, without a word; nor to a person who has said
-// lately that the agent is not theirs, though that one counts as sent.
-func (m *model) mail(a *modelAgent, address string) (sent bool, v verdict) {
-	if v := m.mayMail(a, address); v.refused() {
+// lately that the agent is not theirs.
+func (m *model) mail(a *modelAgent, kind, address string) (sent bool, v verdict) {
+	if v := m.mayMail(a, kind, address); v.refused() {
 		return false, v
 	}
 	person := modelPerson(address)
-	_, met := m.mailsMet(m.limits.mails.Mailbox, 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person })
-	m.mails = append(m.mails, modelMail{agent: a, person: person, sent: !met, at: m.now})
-	wanted := !slices.ContainsFunc(m.unwanted, func(u modelUnwanted) bool {
+	sent = !m.mailboxSpent(person, false) && m.wants(a, person)
+	m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolOf(kind), sent: sent, at: m.now})
+	m.countNetworks()
+	return sent, granted
+}
+
+// mailboxSpent tells whether a mailbox has had its mails of the day, or its holder wants none. The last is for the first mail with a recovery
+// code alone, where an agent is verified at the mailbox.
+func (m *model) mailboxSpent(person string, recovery bool) bool {
+	if m.stopped[person] {
+		return true
+	}
+	limit := m.limits.mails.Mailbox
+	_, met := m.mailsMet(limit, 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person })
+	if recovery || limit <= 1 || !slices.ContainsFunc(m.agents, func(a *modelAgent) bool {
+		return !a.deleted && a.verified != nil && modelPerson(a.mailbox) == person
+	}) {
+		return met
+	}
+	_, kept := m.mailsMet(limit-1, 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person && !l.kept })
+	return met || kept
+}
+
+// wants tells whether a person has not said lately that an agent is not theirs.
+func (m *model) wants(a *modelAgent, person string) bool {
+	return !slices.ContainsFunc(m.unwanted, func(u modelUnwanted) bool {
 		return u.agent == a && u.person == person && u.at.Add(30*24*time.Hour) > m.now
 	})
-	return !met && wanted, granted
+}
+
+// mayFrom holds a mail against the caps of the networks that it is asked from.
+func (m *model) mayFrom() (v verdict) {
+	for i, network := range domain.Networks(m.from) {
+		if retry, met := m.limitMet(m.limits.mails.Network[i], 24*time.Hour, m.networks[network]); met {
+			v = verdict{code: domain.CodeRateLimited, retry: max(v.retry, retry)}
+		}
+	}
+	return v
+}
+
+func (m *model) countNetworks() {
+	for _, network := range domain.Networks(m.from) {
+		m.networks[network] = append(m.networks[network], m.now)
+	}
 }
 
 // mayMail holds a mail against the caps that an agent may hear of. Its own mails
 // to one mailbox count whether they were sent or not.
-func (m *model) mayMail(a *modelAgent, address string) (v verdict) {
+func (m *model) mayMail(a *modelAgent, kind, address string) verdict {
+	v := m.mayFrom()
 	caps, person := m.limits.mails, modelPerson(address)
 	mine := func(l modelMail) bool { return l.agent == a }
 	for _, limit := range []struct {
@@ -113,7 +175,7 @@ func (m *model) mayMail(a *modelAgent, address string) (v verdict) {
 		{caps.Agent, 24 * time.Hour, mine},
 		{min(1, int(caps.Pause)), caps.Pause, mine},
 		{caps.Mailbox, 24 * time.Hour, func(l modelMail) bool { return mine(l) && l.person == person }},
-		{caps.Site, 24 * time.Hour, func(l modelMail) bool { return l.sent }},
+		{(caps.Site + 1) / 2, 24 * time.Hour, func(l modelMail) bool { return l.sent && l.pool == domain.PoolOf(kind) }},
 	} {
 		if retry, met := m.mailsMet(limit.calls, limit.window, limit.counts); met {
 			v = verdict{code: domain.CodeRateLimited, retry: max(v.retry, retry)}
@@ -122,8 +184,10 @@ func (m *model) mayMail(a *modelAgent, address string) (v verdict) {
 	return v
 }
 
-// nextMail is when an agent may ask for a mail to its mailbox again.
-func (m *model) nextMail(a *modelAgent) domain.Time { return max(m.mayMail(a, a.mailbox).retry, m.now) }
+// nextMail is when an agent may ask for a mail again.
+func (m *model) nextMail(a *modelAgent, kind, address string) domain.Time {
+	return max(m.mayMail(a, kind, address).retry, m.now)
+}
 
 // mailsMet tells whether a limit is met, and when it no longer will be.
 func (m *model) mailsMet(limit int, window time.Duration, counts func(modelMail) bool) (retry domain.Time, met bool) {
@@ -161,9 +225,15 @@ func (m *model) askOwner(a *modelAgent, address string) (sent bool, v verdict) {
 	person := modelPerson(address)
 	same := a.claim != nil && a.claim.person == person
 	if a.claim != nil && a.claim.status == statusClaimed && !same {
+		if v := m.mayMail(a, domain.MailClaim, address); v.refused() {
+			return false, v
+		}
+		m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolProven, at: m.now})
+		m.countNetworks()
+		m.touched[a] = true
 		return false, verdict{code: domain.CodeAlreadyClaimed}
 	}
-	if sent, v = m.mail(a, address); v.refused() {
+	if sent, v = m.mail(a, domain.MailClaim, address); v.refused() {
 		return false, v
 	}
 	m.touched[a] = true

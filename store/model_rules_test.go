@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"callbook/store/domain"
@@ -19,9 +20,12 @@ type model struct {
 	requests []*modelRequest
 	collabs  []*modelCollab
 	mails    []modelMail
+	networks map[netip.Prefix][]domain.Time // when each of them asked for mails
+	from     netip.Addr                     // where the act at hand comes from
 	unwanted []modelUnwanted
-	groups   int // of events that come in no promised order
-	group    int // the one that what is told now belongs to, or 0
+	stopped  map[string]bool // persons who want no mail
+	groups   int             // of events that come in no promised order
+	group    int             // the one that what is told now belongs to, or 0
 
 	// What the act at hand had to do with.
 	touched map[*modelAgent]bool
@@ -90,6 +94,7 @@ type modelCode struct {
 	code             string
 	wrong            int
 	created, expires domain.Time
+	mailed           []domain.Time // a recovery code may be mailed again
 }
 
 type modelRequest struct {
@@ -131,7 +136,9 @@ type modelEvent struct {
 type modelMail struct {
 	agent  *modelAgent
 	person string
+	pool   domain.MailPool
 	sent   bool
+	kept   bool // it was the one kept for the agent
 	at     domain.Time
 }
 
@@ -143,7 +150,7 @@ type modelUnwanted struct {
 }
 
 func (m *model) begin(now domain.Time) {
-	m.now, m.touched, m.moved, m.decided = now, map[*modelAgent]bool{}, nil, nil
+	m.now, m.touched, m.moved, m.decided, m.from = now, map[*modelAgent]bool{}, nil, nil, netip.Addr{}
 }
 
 func (m *model) agent(handle string) *modelAgent {

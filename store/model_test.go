@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -109,11 +110,17 @@ type modelRun struct {
 	pace   int // of the clock, now
 	queue  []modelAct
 	number int
+	stops  map[string]string // by person: the link that ends their mails
 
 	acts        []modelAct
 	trace       []string // the acts with their outcomes
 	ended       []string // the kinds with their outcomes
 	differences []string
+}
+
+// modelAddresses are those that mails are asked from. The program itself has none.
+var modelAddresses = []netip.Addr{
+	{}, netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8:7:1::1"), netip.MustParseAddr("2001:db8:7:2::1"),
 }
 
 // newModelRun opens a directory whose options are the sequence's own.
@@ -122,12 +129,13 @@ func newModelRun(t *testing.T, origin modelOrigin) *modelRun {
 	limits := modelLimits{
 		requests: []domain.Quotas{domain.DefaultQuotas, {RequestsFirstWeek: 1, Requests: 2}, {}}[rng.IntN(3)],
 		mails: []domain.MailCaps{
-			domain.DefaultMailCaps, {Pause: time.Minute, Agent: 4, Mailbox: 2, Site: 9}, {Pause: time.Hour, Mailbox: 5, Site: 200}, {},
+			domain.DefaultMailCaps, {Pause: time.Minute, Agent: 4, Mailbox: 2, Site: 9, Repeat: time.Hour},
+			{Pause: time.Hour, Mailbox: 5, Site: 200, Network: domain.Share{2, 3, 4}}, {},
 		}[rng.IntN(4)],
 		ownerAgents: []int{domain.DefaultOwnerAgents, 1, 2, 0}[rng.IntN(4)],
 	}
 	r := &modelRun{
-		m: &model{limits: limits}, rng: rng,
+		m: &model{limits: limits, networks: map[netip.Prefix][]domain.Time{}, stopped: map[string]bool{}}, rng: rng, stops: map[string]string{},
 		crowd: 3 + rng.IntN(6), sweeps: []int{0, 20, 100, 100}[rng.IntN(4)], pace: rng.IntN(3),
 	}
 	r.s = newStore(t, func(o *Options) {
@@ -227,7 +235,7 @@ func (r *modelRun) moments() []domain.Time {
 		}
 	}
 	for _, l := range r.m.mails {
-		add(l.at, r.m.limits.mails.Pause, 15*time.Minute, domain.Day)
+		add(l.at, r.m.limits.mails.Pause, 15*time.Minute, time.Hour, domain.Day)
 	}
 	for _, a := range r.living() {
 		add(a.created, 7*domain.Day)
@@ -293,7 +301,7 @@ func (o *modelOutcomes) add(r *modelRun) {
 var modelMeets = map[string][]domain.Code{
 	"verify":               {domain.CodeAlreadyVerified, domain.CodeRateLimited, domain.CodeSuspended},
 	"confirm the code":     {domain.CodeAlreadyVerified, domain.CodeWrongCode, domain.CodeCodeExpired, domain.CodeTooManyAttempts},
-	"confirm the recovery": {domain.CodeWrongCode, domain.CodeCodeExpired, domain.CodeTooManyAttempts},
+	"confirm the recovery": {domain.CodeWrongCode, domain.CodeCodeExpired},
 	"set":                  {domain.CodeTrustTooLow},
 	"replace the menu":     {domain.CodeValidationFailed},
 	"ask the owner":        {domain.CodeTrustTooLow, domain.CodeAlreadyClaimed, domain.CodeRateLimited},

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/hex"
@@ -49,19 +50,18 @@ func (c *claimRow) expired(now domain.Time) bool {
 	return c.Status == statusPending && c.ExpiresAt <= now
 }
 
-// ClaimOwner mails the owner a link that claims the caller, and returns when it expires. A repeated
+// ClaimOwner mails the owner a link that claims the caller. A repeated
 // claim by the same address gets a new link. It replaces the one before at once, or for an agent that
 // is already claimed, when it is delivered. ClaimOwner returns trust_too_low if the mailbox is not
-// verified, already_claimed for another address than that of the owner who has confirmed, and
-// rate_limited past the caps on mails.
-func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address string) (expires domain.Time, err error) {
+// verified, already_claimed for another address than that of the owner who has confirmed, which counts
+// as a mail, and rate_limited past the caps on mails.
+func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address string) (sent domain.CodeSent, err error) {
 	token, err := domain.NewSecret(s.random)
 	if err != nil {
-		return 0, err
+		return sent, err
 	}
 	address = text.CanonicalMailbox(address)
-	err = s.writeAs(ctx, caller, func(t *tx) error {
-		expires = t.Now.Add(claimAge)
+	err = s.writeOrRejectAs(ctx, caller, func(t *tx) error {
 		agent, err := document.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err
@@ -73,26 +73,38 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		if err != nil {
 			return err
 		}
-		return t.claimOwner(&agent, address, owner, token)
+		order := outbox.Order{AgentID: agent.ID, Kind: domain.MailClaim, To: address, From: caller.Address}
+		if err := t.claimOwner(&agent, order, owner, token); err != nil {
+			return err
+		}
+		next, err := outbox.NextAllowed(t.Tx, t.store.mails, order)
+		sent = domain.CodeSent{ExpiresAt: t.Now.Add(claimAge), ResendAfter: next}
+		return err
 	})
-	return expires, err
+	return sent, err
 }
 
-func (t *tx) claimOwner(agent *document.AgentRow, address string, owner []byte, token string) error {
+func (t *tx) claimOwner(agent *document.AgentRow, order outbox.Order, owner []byte, token string) error {
 	var claim claimRow
 	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
 	if err != nil {
 		return err
 	}
-	same := found && subtle.ConstantTimeCompare(claim.Owner, owner) == 1
-	if found && claim.Status == statusClaimed && !same {
-		return domain.NewError(domain.CodeAlreadyClaimed)
-	}
-	allowed, err := outbox.Spend(t.Tx, t.store.mails, agent.ID, address)
-	if err == nil && allowed {
-		allowed, err = t.isWantedAt(agent.Handle, address)
-	}
+	allowed, err := outbox.Allow(t.Tx, t.store.mails, order)
 	if err != nil {
+		return err
+	}
+	same := found && subtle.ConstantTimeCompare(claim.Owner, owner) == 1
+	if found && claim.Status == statusClaimed && !same { // a wrong guess of the owner's address counts as a mail
+		err := outbox.Count(t.Tx, t.store.mails, order, false)
+		return cmp.Or[error](err, domain.NewError(domain.CodeAlreadyClaimed))
+	}
+	if allowed {
+		if allowed, err = t.isWantedAt(agent.Handle, order.To); err != nil {
+			return err
+		}
+	}
+	if err := outbox.Count(t.Tx, t.store.mails, order, allowed); err != nil {
 		return err
 	}
 	if !allowed && same && !claim.expired(t.Now) {
@@ -104,11 +116,10 @@ func (t *tx) claimOwner(agent *document.AgentRow, address string, owner []byte, 
 	if !allowed {
 		return outbox.Delete(t.Tx, agent.ID, domain.MailClaim)
 	}
-	kind := domain.MailClaim
 	if claim.Status == statusClaimed {
-		kind = domain.MailOwner
+		order.Kind = domain.MailOwner
 	}
-	return outbox.Insert(t.Tx, agent.ID, kind, address, token, t.Now.Add(claimAge))
+	return outbox.Insert(t.Tx, agent.ID, order.Kind, order.To, token, t.Now.Add(claimAge))
 }
 
 // ownerHash returns the pseudonym by which an owner is known.

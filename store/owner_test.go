@@ -188,13 +188,13 @@ func TestOwner_ClaimOfAnotherPerson(t *testing.T) {
 			s := newStore(t, noCaps)
 			pilot := s.verified("harbour-pilot")
 			old := claimStates[name](s, pilot)
-			expires, err := s.ClaimOwner(context.Background(), pilot, address)
+			sent, err := s.ClaimOwner(context.Background(), pilot, address)
 			wantOutcome(t, name+", claimed by "+address, err, want)
 			if err != nil {
 				continue
 			}
-			if expires != domain.TimeOf(s.clock.Now()).Add(72*time.Hour) {
-				t.Errorf("%s: expires %v", name, expires)
+			if sent.ExpiresAt != domain.TimeOf(s.clock.Now()).Add(72*time.Hour) {
+				t.Errorf("%s: expires %v", name, sent.ExpiresAt)
 			}
 			// Where an owner has confirmed, the old link is good until the new one is
 			// delivered: asking for one must not shut the owner out.
@@ -433,7 +433,8 @@ func TestOwner_RejectedClaim(t *testing.T) {
 	} {
 		s.clock.Advance(step.after)
 		s.ok(s.RunJobs(ctx))
-		expires, err := s.ClaimOwner(ctx, step.by, step.address)
+		sent, err := s.ClaimOwner(ctx, step.by, step.address)
+		expires := sent.ExpiresAt
 		wantOutcome(t, step.name, err, "")
 		if mails := s.deliver(); len(mails) != step.mails || expires != domain.TimeOf(s.clock.Now()).Add(72*time.Hour) {
 			t.Errorf("%s: %d mails, want %d; expires %v", step.name, len(mails), step.mails, expires)
@@ -681,7 +682,7 @@ func TestOwner_TakesAStolenAgentBack(t *testing.T) {
 	wantOutcome(t, "the stolen key", err, "unauthorized")
 	_, err = s.recover(pilot, recovery)
 	wantOutcome(t, "the thief's code", err, "code_expired")
-	s.ok(s.StartRecovery(ctx, pilot.Handle))
+	s.ok(s.sends()["recover"](pilot))
 	if n := len(s.deliver()); n != 0 || s.level(pilot) != 0 {
 		t.Errorf("%d codes to the thief's mailbox, level %d", n, s.level(pilot))
 	}
@@ -702,7 +703,7 @@ func TestOwner_RotateKey(t *testing.T) {
 	s.ok(s.Verify(ctx, pilot.Handle))
 	token := s.owned(pilot, mei)
 	code := s.recoveryCode(pilot)
-	s.ok(s.StartRecovery(ctx, pilot.Handle))
+	s.ok(s.sends()["recover"](pilot))
 	done := s.pressed(token, domain.OwnerRotateKey)
 	_, err := s.Authenticate(ctx, old)
 	wantOutcome(t, "the old key", err, "unauthorized")

@@ -295,7 +295,9 @@ func checkFilled(t testing.TB, path string, mayBeEmpty ...string) {
 // the released ones. With CALLBOOK_RELEASE=1 it is put among them, before a release
 // that has a new schema; its checksum then goes into releasedDatabases.
 func TestMigrations_NextReleasesDatabase(t *testing.T) {
-	s := newStore(t, noCaps, func(o *Options) { o.Random = rand.NewChaCha8([32]byte{}) })
+	s := newStore(t, func(o *Options) {
+		o.Random, o.Mails = rand.NewChaCha8([32]byte{}), &domain.MailCaps{Network: domain.DefaultMailCaps.Network}
+	})
 	s.fill()
 	s.change(nil, `UPDATE goose_db_version SET tstamp = '2026-11-20 09:30:00'`)
 	s.stop()
@@ -342,7 +344,8 @@ func (s *testStore) fill() {
 	s.leave(crowd[0])
 	for i := range 3 { // whose mails are still on their way
 		c, _ := s.register(fmt.Sprintf("fresh-%d", i))
-		s.ok(s.sends()["verify"](c))
+		s.ok(s.sends()["verify"](from(c, fmt.Sprintf("192.0.2.%d", i))))
+		s.change(nil, `INSERT INTO mail_stops (mailbox_hash, created_at) VALUES (?, 1)`, domain.HashKey(c.Handle))
 	}
 }
 

@@ -96,13 +96,13 @@ func New(config Config, operations []*Operation) *Engine {
 // Prepare makes an operation usable that is not in the list.
 func (e *Engine) Prepare(op *Operation) { op.Input = newInput(e.Registry, op.in) }
 
+// Address returns the address of the client of a request.
+func (e *Engine) Address(r *http.Request) netip.Addr { return middleware.ClientAddress(r, e.Proxies) }
+
 // Client returns the client that the limits of addresses count a request for.
 func (e *Engine) Client(r *http.Request) ratelimit.Client {
 	return ratelimit.Client{Network: middleware.Network(e.Address(r))}
 }
-
-// Address returns the address of the client.
-func (e *Engine) Address(r *http.Request) netip.Addr { return middleware.ClientAddress(r, e.Proxies) }
 
 // Allow counts a request against a limit of its address.
 func (e *Engine) Allow(w http.ResponseWriter, r *http.Request, class ratelimit.Class) error {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/netip"
 	"reflect"
 	"strings"
 	"time"
@@ -73,6 +74,9 @@ func (req *Request) serve() error {
 	}
 	return req.respond(response)
 }
+
+// Address returns the address of the client.
+func (req *Request) Address() netip.Addr { return req.engine.Address(req.Request) }
 
 // authorize authenticates the client where the operation needs it, and counts the request
 // against its limits.
@@ -157,8 +161,7 @@ func (req *Request) authenticate() error {
 	if err != nil && req.caller.ID == 0 {
 		return err
 	}
-	req.Key = key
-	req.caller.Address = e.Address(req.Request)
+	req.Key, req.caller.Address = key, e.Address(req.Request)
 	for _, class := range e.KeyLimits(req.op.Limit) {
 		if limited := e.Limiter.Allow(req.w.Header(), class, ratelimit.Client{Account: req.caller.ID}, req.now); limited != nil {
 			return limited

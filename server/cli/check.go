@@ -18,7 +18,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server/mail"
+	"callbook/store"
 	"callbook/store/backup"
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 	"callbook/store/text"
 )
@@ -61,6 +63,7 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	c.checkDisk(f)
 	c.checkMail(ctx, f)
 	c.checkSecrets(f)
+	c.checkMailPools(ctx, f)
 	c.checkAddress(f, served)
 	c.checkCertificates(f)
 	c.checkPublic(f)
@@ -181,6 +184,37 @@ func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 	default:
 		f.ok(subject, "ready to send mails")
 	}
+}
+
+// checkMailPools reports the pools of mails that the site has spent within the last day.
+func (c *checkCommand) checkMailPools(ctx context.Context, f *findings) {
+	if !sqlitedb.Exists(c.DB) {
+		return
+	}
+	st, err := store.Open(ctx, store.Options{Path: c.DB, Beside: true, Mails: c.caps()})
+	if err != nil {
+		return // the check of the database reports it
+	}
+	defer st.Close()
+	pools, err := st.MailPools(ctx)
+	if err != nil {
+		f.problem("mails", "cannot count them: %v", err)
+	}
+	for _, p := range pools {
+		purpose := mailPurposes[p.Pool]
+		switch {
+		case p.Until != 0:
+			f.note("mails", "all %d mails a day for %s are sent: the next one goes out at %s; see --limit-mails", p.Limit, purpose, p.Until)
+		case p.Limit > 0:
+			f.ok("mails", "%d of %d mails a day for %s are left", p.Left, p.Limit, purpose)
+		}
+	}
+}
+
+// mailPurposes describes the pools of mails.
+var mailPurposes = map[domain.MailPool]string{
+	domain.PoolNew:    "verifications",
+	domain.PoolProven: "recovery and owners",
 }
 
 func (c *checkCommand) checkAddress(f *findings, served bool) {

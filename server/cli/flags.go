@@ -95,7 +95,7 @@ type mailFlags struct {
 	Mail        string `default:"log:" help:"Where the site sends its mails: log: (the log), dir:PATH (a folder of .eml files), smtp://USER:PASSWORD@HOST[:PORT], smtps://…, or off." placeholder:"SINK"`
 	MailFile    string `help:"File that contains the --mail setting, to keep the password out of the environment." placeholder:"PATH"`
 	MailFrom    string `help:"Sender of the site's mails, such as Callbook <callbook@example.org>." placeholder:"ADDRESS"`
-	LimitMails  int    `default:"200" help:"Mails per day for the whole site. 0: no limit. --limits off does not change it."`
+	LimitMails  int    `default:"200" help:"Mails per day for the whole site: half for verifications, half for recovery and owners. 0: no limit, also for networks. --limits off does not change it."`
 	OwnerAgents int    `default:"20" help:"Agents that one owner may claim. 0: no limit."`
 }
 
@@ -132,6 +132,9 @@ func isMailSetting(file string) bool { return strings.Contains(file, "://") }
 func (f mailFlags) caps() *domain.MailCaps {
 	caps := domain.DefaultMailCaps
 	caps.Site = f.LimitMails
+	if f.LimitMails == 0 {
+		caps.Network = domain.Share{} // it protects the mails of the site
+	}
 	return &caps
 }
 

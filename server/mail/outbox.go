@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -174,18 +175,28 @@ const footer = `
 
 This mail was sent by the site itself; agents cannot write mails here. Never pay or sign anything because of it.
 此邮件由网站自身发送；智能体不能在此发送邮件。请勿因此邮件付款或签署任何内容。
+
+To get no more mails from this site, whatever an agent says 不再接收本站的任何邮件：
+{stop}
 `
+
+// mailName returns an agent's name without the characters that make a link or an address of it.
+func mailName(name, handle string) string {
+	words := strings.FieldsFunc(name, func(r rune) bool { return r == ' ' || strings.ContainsRune(":/@", r) })
+	return cmp.Or(strings.Join(words, " "), handle)
+}
 
 func (o *Outbox) compose(due domain.Mail) Message {
 	link := o.base + "/owner/" + due.Secret
 	fill := strings.NewReplacer(
-		"{handle}", due.Handle, "{name}", due.Name, "{base}", o.base, "{secret}", due.Secret, "{link}", link,
+		"{handle}", due.Handle, "{name}", mailName(due.Name, due.Handle), "{base}", o.base, "{secret}", due.Secret, "{link}", link,
+		"{stop}", o.base+"/owner/mails/"+due.Stop,
 		"{expires}", due.ExpiresAt.Time().Format("2006-01-02 15:04 UTC"),
 	)
 	text := templates[due.Kind]
 	message := Message{
 		ID: due.ID, To: due.To, Subject: fill.Replace(text.subject),
-		Text: fill.Replace(text.en+"\n\n"+text.zh) + footer, At: due.CreatedAt.Time(),
+		Text: fill.Replace(text.en + "\n\n" + text.zh + footer), At: due.CreatedAt.Time(),
 	}
 	if due.Kind == domain.MailClaim || due.Kind == domain.MailOwner {
 		message.Link = &link

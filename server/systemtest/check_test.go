@@ -15,7 +15,8 @@ func TestCheck_ReportsProblems(t *testing.T) {
 	folder := t.TempDir()
 	whole := filepath.Join(folder, "whole.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", whole)
-	join(p, "tide-reader")
+	key := join(p, "tide-reader")
+	p.object("POST", "/api/me/verify", "", "Authorization: Bearer "+key)
 	if status, printed := finish("check", "--db", whole); status != 0 || !strings.Contains(printed, "another process serves") || !strings.Contains(printed, "1 agents") {
 		t.Errorf("while it is served: %d, %s", status, printed)
 	}
@@ -71,6 +72,9 @@ func TestCheck_ReportsProblems(t *testing.T) {
 		{"no mail server", []string{free, "--db", whole, "--mail", "smtp://somebody:hunter2@" + closedPort(t), "--mail-from", "a@b.example.org"}, 1, "ERROR mail"},
 		{"mails switched off", []string{free, "--db", whole, "--mail", "off"}, 0, "no mailbox can be verified"},
 		{"mails into a folder", []string{free, "--db", whole, "--mail", "dir:" + folder}, 0, "ready to send mails"},
+		{"mails left", []string{free, "--db", whole}, 0, "99 of 100 mails a day for verifications are left"},
+		{"mails spent", []string{free, "--db", whole, "--limit-mails", "2"}, 0, "all 1 mails a day for verifications are sent"},
+		{"no limit of mails", []string{free, "--db", whole, "--limit-mails", "0"}, 0, "ok disk"},
 		{"no copy yet", []string{free, "--db", whole, "--backup-dir", t.TempDir()}, 0, "there is none yet in"},
 		{"old copies", []string{free, "--db", whole, "--backup-dir", filepath.Dir(file("callbook-20200131T000000Z.db", nil, 0o600))}, 1, "the newest is of 2020-01-31"},
 		{"http in the open", []string{free, "--db", whole, "--base-url", "http://directory.example.org"}, 0, "without https"},

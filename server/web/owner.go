@@ -61,7 +61,9 @@ func (s *Site) Owner(w http.ResponseWriter, r *http.Request, params httprouter.P
 	token := strings.TrimPrefix(params.ByName("token"), "/")
 	ownerHeaders(w.Header())
 	var err error
-	if r.Method == http.MethodPost {
+	if stop, ok := strings.CutPrefix(token, mailsPath); ok {
+		err = s.mails(w, r, stop)
+	} else if r.Method == http.MethodPost {
 		err = s.actAsOwner(w, r, token)
 	} else {
 		err = s.showOwner(w, r, token, http.StatusOK, ownerView{view: s.view(r)})

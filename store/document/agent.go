@@ -1,6 +1,7 @@
 package document
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,6 +28,9 @@ func RebuildAgent(t *txn.Tx, id int64) (domain.AgentDocument, error) {
 		Author string `db:"author"`
 		Level  int    `db:"level"`
 	}
+	if err := row.hashMailbox(t); err != nil {
+		return domain.AgentDocument{}, err
+	}
 	visible, err := t.Find(&shown, `SELECT author, level FROM agent_documents WHERE agent_id = ?`, id)
 	if err != nil {
 		return domain.AgentDocument{}, err
@@ -51,6 +55,20 @@ func RebuildAgent(t *txn.Tx, id int64) (domain.AgentDocument, error) {
 		err = t.InsertEvent(id, "trust.changed", domain.EventSubject{Handle: d.Handle})
 	}
 	return d, err
+}
+
+// hashMailbox stores the pseudonym of the agent's mailbox if it is verified.
+func (a *AgentRow) hashMailbox(t *txn.Tx) (err error) {
+	var hash []byte
+	if a.VerifiedAt != nil {
+		if hash, err = t.MailboxHash(a.Mailbox); err != nil {
+			return err
+		}
+	}
+	if bytes.Equal(hash, a.MailboxHash) {
+		return nil
+	}
+	return t.Exec(`UPDATE agents SET mailbox_hash = ? WHERE id = ?`, hash, a.ID)
 }
 
 // rebuild stores the document and search row of a visible agent.
@@ -120,7 +138,7 @@ func (a *AgentRow) document(public *domain.Agent, counted evidence, recent strin
 		ID: a.ID, Handle: a.Handle, Level: a.Level(), Confirmed: counted.Confirmed, Partners: counted.Partners, RecentPosts: recent,
 		CreatedAt: a.CreatedAt, LastActiveAt: a.LastActiveAt,
 	}
-	if a.ContactPublic {
+	if a.ContactPublic && a.VerifiedAt != nil { // it may be somebody else's
 		d.Email = &a.Mailbox
 	}
 	if d.Profile, err = members(public); err != nil {

@@ -12,13 +12,14 @@ type AgentRow struct {
 	domain.Suspension
 	ID            int64        `db:"id"`
 	Mailbox       string       `db:"mailbox"`
+	MailboxHash   []byte       `db:"mailbox_hash"` // NULL unless the mailbox is verified
 	ContactPublic bool         `db:"contact_public"`
 	ClaimedAt     *domain.Time `db:"claimed_at"`
 	LastActiveAt  domain.Time  `db:"last_active_at"`
 }
 
 const selectAgents = `
-	SELECT a.id, h.handle, a.name, a.owner, a.mailbox, a.contact_public, a.tagline,
+	SELECT a.id, h.handle, a.name, a.owner, a.mailbox, a.mailbox_hash, a.contact_public, a.tagline,
 		a.description_en, a.description_zh, a.capabilities, a.languages, a.homepage, a.model,
 		a.accepting AS "contact_policy.accepting", a.min_level AS "contact_policy.min_level",
 		a.require_offering AS "contact_policy.require_offering", a.weekly_cap AS "contact_policy.weekly_cap",

@@ -55,7 +55,7 @@ func (l *Texts) Scan(v any) error {
 	return json.Unmarshal([]byte(text), (*[]string)(l))
 }
 
-// CodeSent holds when a code that was sent expires, and when another may be requested.
+// CodeSent holds when a code or link that was sent expires, and when another may be requested.
 type CodeSent struct {
 	ExpiresAt   Time
 	ResendAfter Time
@@ -177,7 +177,7 @@ type Registration struct {
 // Profile holds the optional fields of a registration.
 type Profile struct {
 	Tagline       string   `json:"tagline,omitempty" maxLength:"80" nullable:"true" doc:"One line on what the agent does." example:"Berth plans for small ports"`
-	ContactPublic bool     `json:"contact_public,omitempty" nullable:"true" doc:"Show the mailbox publicly. Default false."`
+	ContactPublic bool     `json:"contact_public,omitempty" nullable:"true" doc:"Show the mailbox publicly once it is verified. Default false."`
 	DescriptionEN string   `json:"description_en,omitempty" format:"multiline" maxLength:"600" nullable:"true" doc:"Description in English. One of the two descriptions is required." example:"Plans berths and tides for small harbours."`
 	DescriptionZH string   `json:"description_zh,omitempty" format:"multiline" maxLength:"600" nullable:"true" doc:"Description in Chinese. One of the two descriptions is required."`
 	Capabilities  []string `json:"capabilities,omitempty" maxItems:"12" minLength:"1" maxLength:"60" uniqueItems:"true" nullable:"true" doc:"What the agent can do, each in a few words." example:"[\"tide tables\"]"`

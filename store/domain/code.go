@@ -4,11 +4,12 @@ import (
 	"encoding/base32"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// A code has 40 bits. Its alphabet has no letters that look like digits.
+// A code that verifies a mailbox has 40 bits. Its alphabet has no letters that look like digits.
 const (
 	codeLength   = 8
 	codeAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -24,6 +25,21 @@ func NewCode(random io.Reader) (string, error) {
 	}
 	text := codeEncoding.EncodeToString(raw[:])
 	return text[:codeLength/2] + "-" + text[codeLength/2:], nil
+}
+
+// RecoveryBytes is the size of a recovery code before it is encoded: 128 bits, so that nobody guesses
+// it, however often they try.
+const RecoveryBytes = 16
+
+// RecoveryCode returns a recovery code in groups of four characters.
+func RecoveryCode(raw []byte) string {
+	const group = codeLength / 2
+	text := codeEncoding.EncodeToString(raw)
+	groups := make([]string, 0, len(text)/group+1)
+	for part := range slices.Chunk([]byte(text), group) {
+		groups = append(groups, string(part))
+	}
+	return strings.Join(groups, "-")
 }
 
 var codeReader = strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1")

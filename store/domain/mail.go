@@ -8,11 +8,43 @@ type MailCaps struct {
 	Pause   time.Duration // between two mails that one agent requests
 	Agent   int           // mails a day that one agent requests
 	Mailbox int           // mails a day to one mailbox, over all agents
-	Site    int           // mails a day in all
+	Site    int           // mails a day in all, of which each pool has half, rounded up
+	Network Share         // mails a day that one network requests
+	Repeat  time.Duration // between two mails with the same recovery code
 }
 
 // DefaultMailCaps has the documented defaults.
-var DefaultMailCaps = MailCaps{Pause: time.Minute, Agent: 5, Mailbox: 3, Site: 200}
+var DefaultMailCaps = MailCaps{Pause: time.Minute, Agent: 5, Mailbox: 3, Site: 200, Network: Share{5, 10, 20}, Repeat: time.Hour}
+
+// Pool returns the mails a day of each pool.
+func (c MailCaps) Pool() int { return (c.Site + 1) / 2 }
+
+// MailPool is a half of the site's mails, so that mails of one purpose cannot use up those of another.
+type MailPool string
+
+const (
+	PoolNew    MailPool = "new"    // verifications
+	PoolProven MailPool = "proven" // recovery, and owners of agents with a verified mailbox
+)
+
+// MailPools are all pools.
+var MailPools = []MailPool{PoolNew, PoolProven}
+
+// PoolOf returns the pool of a kind of mail.
+func PoolOf(kind string) MailPool {
+	if kind == MailVerify {
+		return PoolNew
+	}
+	return PoolProven
+}
+
+// PoolState is how much is left of a pool.
+type PoolState struct {
+	Pool  MailPool
+	Limit int  // mails a day; 0 for no limit
+	Left  int  // of them
+	Until Time // when a spent pool has a mail again; 0 if it is not spent
+}
 
 // The kinds of mails.
 const (
@@ -31,6 +63,7 @@ type Mail struct {
 	Handle    string `db:"handle"`
 	Name      string `db:"name"`
 	Secret    string `db:"secret"` // the code, or the token of the owner's page
+	Stop      string `db:"-"`      // the token of the page that ends all mails to the address
 	Tries     int    `db:"tries"`  // attempts before this one
 	CreatedAt Time   `db:"created_at"`
 	ExpiresAt Time   `db:"expires_at"`

@@ -1,5 +1,6 @@
 // Package outbox stores the site's own mails until they are delivered, so that a slow mail
-// server delays no request and a restart loses no code. It also counts mails against the caps.
+// server delays no request and a restart loses no code. It also counts mails against the caps, and
+// stores the hashes of the codes in them.
 //
 // A mail is sent at least once and at most twice: before each try its row records that a
 // delivery has started. A mail whose delivery may or may not have succeeded is tried once more
@@ -7,102 +8,257 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"time"
 
 	"callbook/store/domain"
-	"callbook/store/text"
 	"callbook/store/txn"
 )
 
-// Spend counts a mail that an agent requests. It returns rate_limited if the agent's or the
-// site's cap is reached. If others have used up the mailbox's mails it reports false without an
-// error, since the response must not tell whether a mailbox is in use here.
-func Spend(t *txn.Tx, caps domain.MailCaps, agentID int64, address string) (allowed bool, err error) {
-	hash, err := mailboxHash(t, address)
+// Order is a mail that is requested for an agent.
+type Order struct {
+	AgentID int64
+	Kind    string
+	To      string
+	From    netip.Addr // client that requests it; its networks are not limited if it is invalid
+	Kept    bool       // it may be the mail of the day that is kept for an agent verified at the mailbox
+}
+
+// spendUnasked counts a mail that anyone may have sent to an agent's mailbox, so that it must not
+// depend on what the agent requests. It reports false if the mailbox's mails or those of the pool
+// are used up.
+func spendUnasked(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
+	hash, err := t.MailboxHash(o.To)
 	if err != nil {
 		return false, err
 	}
-	rejection, err := checkCaps(t, caps, agentID, hash)
+	allowed, err = mailboxAllowed(t, caps, o, hash)
+	if err != nil || !allowed {
+		return false, err
+	}
+	_, spent, err := poolLimit(caps, domain.PoolOf(o.Kind)).reached(t)
+	if err != nil || spent {
+		return false, err
+	}
+	return true, log(t, o, hash, true)
+}
+
+// Allow returns rate_limited if a cap of the agent, of the client's networks or of the pool is
+// reached. If others have used up the mailbox's mails, or its holder wants none, it reports false
+// without an error, since the response must not tell whether a mailbox is in use here.
+func Allow(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
+	hash, err := t.MailboxHash(o.To)
 	if err != nil {
 		return false, err
 	}
-	if rejection != nil {
-		return false, rejection
-	}
-	_, reached, err := capReached(t, caps.Mailbox, t.Now.Add(-domain.Day), `mailbox_hash = ? AND sent`, hash)
+	limits, err := limitsOf(t, caps, o, hash)
 	if err != nil {
 		return false, err
 	}
-	allowed = !reached
-	return allowed, t.Exec(`INSERT INTO mail_log (agent_id, mailbox_hash, sent, at) VALUES (?, ?, ?, ?)`, agentID, hash, allowed, t.Now)
+	if rejection, err := checkLimits(t, limits); err != nil || rejection != nil {
+		return false, cmp.Or[error](err, rejection)
+	}
+	return mailboxAllowed(t, caps, o, hash)
+}
+
+// Count counts a mail that was requested, whether or not it is sent.
+func Count(t *txn.Tx, caps domain.MailCaps, o Order, sent bool) error {
+	hash, err := t.MailboxHash(o.To)
+	if err != nil {
+		return err
+	}
+	return errors.Join(log(t, o, hash, sent), countNetwork(t, caps, o.From))
+}
+
+// log records a mail for the caps.
+func log(t *txn.Tx, o Order, mailbox []byte, sent bool) error {
+	return t.Exec(`INSERT INTO mail_log (agent_id, mailbox_hash, pool, kept, sent, at) VALUES (?, ?, ?, ?, ?, ?)`,
+		o.AgentID, mailbox, domain.PoolOf(o.Kind), o.Kept, sent, t.Now)
+}
+
+// countNetwork counts a mail that a client requests in each of its networks.
+func countNetwork(t *txn.Tx, caps domain.MailCaps, client netip.Addr) error {
+	if caps.Network == (domain.Share{}) {
+		return nil
+	}
+	for _, network := range domain.Networks(client) {
+		hash, err := networkHash(t, network)
+		if err != nil {
+			return err
+		}
+		if err := t.Exec(`INSERT INTO mail_networks (network, at) VALUES (?, ?)`, hash, t.Now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // NextAllowed returns the earliest time at which an agent may request another mail.
-func NextAllowed(t *txn.Tx, caps domain.MailCaps, agentID int64, address string) (domain.Time, error) {
-	hash, err := mailboxHash(t, address)
+func NextAllowed(t *txn.Tx, caps domain.MailCaps, o Order) (domain.Time, error) {
+	hash, err := t.MailboxHash(o.To)
 	if err != nil {
 		return 0, err
 	}
-	rejection, err := checkCaps(t, caps, agentID, hash)
+	limits, err := limitsOf(t, caps, o, hash)
+	if err != nil {
+		return 0, err
+	}
+	rejection, err := checkLimits(t, limits)
 	if rejection == nil {
 		return t.Now, err
 	}
 	return domain.TimeOf(rejection.RetryAt), err
 }
 
-// mailboxHash returns the pseudonym by which the caps know a mailbox.
-func mailboxHash(t *txn.Tx, address string) ([]byte, error) {
-	return t.Pseudonym("mailbox\x00" + text.NormalMailbox(address))
+// SpendRecovery counts a request for recovery mails against the networks of the client. It
+// reports false if their cap is reached, and then counts nothing. next is the time from which
+// the client may request another mail. Neither depends on the agent that the request is for.
+func SpendRecovery(t *txn.Tx, caps domain.MailCaps, client netip.Addr) (next domain.Time, allowed bool, err error) {
+	networks, err := networkLimits(t, caps, client)
+	if err != nil {
+		return 0, false, err
+	}
+	reached, err := checkLimits(t, networks)
+	if err != nil {
+		return 0, false, err
+	}
+	if reached == nil {
+		if err := countNetwork(t, caps, client); err != nil {
+			return 0, false, err
+		}
+	}
+	rejection, err := checkLimits(t, append(networks, poolLimit(caps, domain.PoolProven)))
+	next = t.Now.Add(caps.Repeat)
+	if rejection != nil {
+		next = max(next, domain.TimeOf(rejection.RetryAt))
+	}
+	return next, reached == nil, err
 }
 
-// checkCaps returns the rejection by the cap that ends last of those that are reached; nil if
-// none is.
-func checkCaps(t *txn.Tx, caps domain.MailCaps, agentID int64, mailbox []byte) (rejection *domain.Error, err error) {
+// Pools returns how much is left of each pool.
+func Pools(ctx context.Context, db *txn.DB, caps domain.MailCaps) ([]domain.PoolState, error) {
+	pools := make([]domain.PoolState, len(domain.MailPools))
+	for i, pool := range domain.MailPools {
+		var row struct {
+			Sent   int          `db:"sent"`
+			Oldest *domain.Time `db:"oldest"`
+		}
+		since := db.Now().Add(-domain.Day)
+		err := db.Get(ctx, &row, `
+			SELECT COUNT(*) AS sent,
+				(SELECT at FROM mail_log WHERE sent AND pool = ?1 AND at > ?2 ORDER BY at DESC LIMIT 1 OFFSET ?3) AS oldest
+			FROM mail_log
+			WHERE sent AND pool = ?1 AND at > ?2`, pool, since, max(0, caps.Pool()-1))
+		if err != nil {
+			return nil, err
+		}
+		pools[i] = domain.PoolState{Pool: pool, Limit: caps.Pool(), Left: max(0, caps.Pool()-row.Sent)}
+		if row.Oldest != nil && caps.Pool() > 0 {
+			pools[i].Until = row.Oldest.Add(domain.Day)
+		}
+	}
+	return pools, nil
+}
+
+// networkHash returns the pseudonym by which the caps know a network.
+func networkHash(t *txn.Tx, network netip.Prefix) ([]byte, error) {
+	return t.Pseudonym("network\x00" + network.String())
+}
+
+// limit is a number of mails within a time.
+type limit struct {
+	topic  string // of the rejection
+	mails  int    // 0: no limit
+	window time.Duration
+	rows   string // the table and the rows that count
+	args   []any
+}
+
+// reached reports whether no further mail is allowed, and returns when one is.
+func (l limit) reached(t *txn.Tx) (end domain.Time, reached bool, err error) {
+	if l.mails == 0 {
+		return 0, false, nil
+	}
+	var oldest domain.Time
+	reached, err = t.Find(&oldest, `SELECT at FROM `+l.rows+` AND at > ? ORDER BY at DESC LIMIT 1 OFFSET ?`,
+		append(slices.Clone(l.args), t.Now.Add(-l.window), l.mails-1)...)
+	return oldest.Add(l.window), reached, err
+}
+
+// limitsOf returns the limits of an order whose rejection the agent may learn of.
+func limitsOf(t *txn.Tx, caps domain.MailCaps, o Order, mailbox []byte) ([]limit, error) {
 	oneAtATime := 0
 	if caps.Pause > 0 {
 		oneAtATime = 1
 	}
-	for _, limit := range []struct {
-		topic  string
-		mails  int
-		window time.Duration
-		where  string
-		args   []any
-	}{
-		{"mails", caps.Agent, domain.Day, `agent_id = ?`, []any{agentID}},
-		{"mail_pause", oneAtATime, caps.Pause, `agent_id = ?`, []any{agentID}},
+	networks, err := networkLimits(t, caps, o.From)
+	return append([]limit{
+		{"mails", caps.Agent, domain.Day, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
+		{"mail_pause", oneAtATime, caps.Pause, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
 		// An agent's mails to a mailbox count even if they were not sent, so that the response
 		// tells nothing of other agents.
-		{"mails_mailbox", caps.Mailbox, domain.Day, `agent_id = ? AND mailbox_hash = ?`, []any{agentID, mailbox}},
-		{"mails_site", caps.Site, domain.Day, `sent`, nil},
-	} {
-		oldest, reached, err := capReached(t, limit.mails, t.Now.Add(-limit.window), limit.where, limit.args...)
+		{"mails_mailbox", caps.Mailbox, domain.Day, `mail_log WHERE agent_id = ? AND mailbox_hash = ?`, []any{o.AgentID, mailbox}},
+		poolLimit(caps, domain.PoolOf(o.Kind)),
+	}, networks...), err
+}
+
+// networkLimits returns the limits of the networks of a client.
+func networkLimits(t *txn.Tx, caps domain.MailCaps, client netip.Addr) (limits []limit, err error) {
+	for i, network := range domain.Networks(client) {
+		hash, err := networkHash(t, network)
 		if err != nil {
 			return nil, err
 		}
-		if !reached {
-			continue
+		limits = append(limits, limit{"mails_network", caps.Network[i], domain.Day, `mail_networks WHERE network = ?`, []any{hash}})
+	}
+	return limits, nil
+}
+
+func poolLimit(caps domain.MailCaps, pool domain.MailPool) limit {
+	return limit{"mails_site", caps.Pool(), domain.Day, `mail_log WHERE sent AND pool = ?`, []any{pool}}
+}
+
+// mailboxAllowed reports whether a mailbox has a mail of the day left for an order, and its holder
+// wants mails. One is kept if an agent is verified there.
+func mailboxAllowed(t *txn.Tx, caps domain.MailCaps, o Order, mailbox []byte) (bool, error) {
+	var stopped bool
+	if err := t.Get(&stopped, selectStopped, mailbox); err != nil || stopped {
+		return false, err
+	}
+	const mails = `mail_log WHERE mailbox_hash = ? AND sent`
+	limits := []limit{{"", caps.Mailbox, domain.Day, mails, []any{mailbox}}}
+	if !o.Kept && caps.Mailbox > 1 {
+		var verified bool
+		if err := t.Get(&verified, `SELECT EXISTS (SELECT 1 FROM agents WHERE mailbox_hash = ?)`, mailbox); err != nil {
+			return false, err
 		}
-		if end := oldest.Add(limit.window).Time(); rejection == nil || end.After(rejection.RetryAt) {
-			rejection = &domain.Error{Code: domain.CodeRateLimited, Topic: limit.topic, Limit: limit.mails, RetryAt: end}
+		if verified {
+			limits = append(limits, limit{"", caps.Mailbox - 1, domain.Day, mails + ` AND NOT kept`, []any{mailbox}})
+		}
+	}
+	rejection, err := checkLimits(t, limits)
+	return rejection == nil, err
+}
+
+// checkLimits returns the rejection by the limit that ends last of those that are reached; nil
+// if none is.
+func checkLimits(t *txn.Tx, limits []limit) (rejection *domain.Error, err error) {
+	for _, l := range limits {
+		end, reached, err := l.reached(t)
+		if err != nil {
+			return nil, err
+		}
+		if reached && (rejection == nil || end.Time().After(rejection.RetryAt)) {
+			rejection = &domain.Error{Code: domain.CodeRateLimited, Topic: l.topic, Limit: l.mails, RetryAt: end.Time()}
 		}
 	}
 	return rejection, nil
-}
-
-// capReached reports whether limit mails were requested since a time, and returns the time of
-// the oldest of them.
-func capReached(t *txn.Tx, limit int, since domain.Time, where string, args ...any) (oldest domain.Time, reached bool, err error) {
-	if limit == 0 {
-		return 0, false, nil
-	}
-	reached, err = t.Find(&oldest, `SELECT at FROM mail_log WHERE `+where+` AND at > ? ORDER BY at DESC LIMIT 1 OFFSET ?`,
-		append(args, since, limit-1)...)
-	return oldest, reached, err
 }
 
 // Insert puts a mail into the outbox. It replaces one of the same kind to the same agent.
@@ -178,6 +334,9 @@ func Start(ctx context.Context, db *txn.DB) (mail domain.Mail, found bool, err e
 			return err
 		}
 		found = true
+		if mail.Stop, err = stopToken(t, mail.To); err != nil {
+			return err
+		}
 		return t.Exec(`
 			UPDATE outbox SET tries = tries + 1, uncertain = uncertain + 1, next_try_at = ?
 			WHERE seq = ?`, t.Now.Add(domain.MailBackoff(mail.Tries)), mail.Seq)

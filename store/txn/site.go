@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"callbook/store/domain"
+	"callbook/store/text"
 )
 
 // Names of site values.
@@ -41,9 +42,23 @@ func keyedHash(key []byte, value string) []byte {
 	return mac.Sum(nil)
 }
 
+// Pseudonym is Tx.Pseudonym for reads. It returns not_found if there is no key yet.
+func (db *DB) Pseudonym(ctx context.Context, value string) ([]byte, error) {
+	var secret []byte
+	err := db.Get(ctx, &secret, selectSecret, secretName)
+	return keyedHash(secret, value), OrNotFound(err)
+}
+
+const selectSecret = `SELECT value FROM site WHERE name = ?`
+
+// MailboxHash returns the pseudonym of a mailbox, which is the same for every spelling of its address.
+func (t *Tx) MailboxHash(address string) ([]byte, error) {
+	return t.Pseudonym("mailbox\x00" + text.NormalMailbox(address))
+}
+
 // secret returns the key of Pseudonym, which is created when it is first needed.
 func (t *Tx) secret() (secret []byte, err error) {
-	found, err := t.Find(&secret, `SELECT value FROM site WHERE name = ?`, secretName)
+	found, err := t.Find(&secret, selectSecret, secretName)
 	if err != nil || found {
 		return secret, err
 	}

@@ -148,6 +148,18 @@ var claims = []claim{
 		tests: in("./store", "TestAbuse10_OneGreedyNetworkAddsLittleADay"),
 	},
 	{
+		name: "pools", what: "Mails a day that one IPv4 address and one /48 get from a site with the default limits; newcomers and agents without a key that get theirs meanwhile",
+		shows: "{mails of an address} and {mails of a 48} of {greedy requests} requests; {newcomers} and {keys}",
+		needs: []need{{"mails of an address", atMost, 5, 5}, {"mails of a 48", atMost, 20, 20}, {"greedy requests", atLeast, 600, 6000}, {"newcomers", atLeast, 75, 75}, {"keys", atLeast, 75, 75}},
+		tests: in("./store", "TestAbuse03_OneNetworkCannotSpendTheMails"),
+	},
+	{
+		name: "recovery", what: "Days on which an agent cannot recover its key, while every hour strangers without a key ask for its code, try wrong ones and name its mailbox as theirs",
+		shows: "{days without a key} of {days}, against {strangers} strangers with {wrong codes} wrong codes",
+		needs: []need{{"days without a key", exactly, 0, 0}, {"days", atLeast, 7, 60}, {"strangers", atLeast, 100, 100}, {"wrong codes", atLeast, 10_000, 100_000}},
+		tests: in("./store", "TestAbuse05_StrangersCannotPreventRecovery"),
+	},
+	{
 		name: "memory", what: "Anonymous memory with agents in the directory, at rest and with 64 clients, in MB; what the rate limits take after so many callers, of whom they remember the newest 32,768",
 		shows: "{MB at rest} and {MB under load} with {agents} agents; {MB of limits} after {limiter keys} callers",
 		needs: []need{{"MB at rest", atMost, 40, 40}, {"MB under load", atMost, 150, 150}, {"agents", atLeast, 5000, 100_000}, {"limiter keys", atLeast, 1_000_000, 10_000_000}, {"MB of limits", atMost, 20, 20}},

@@ -1,0 +1,213 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"callbook/server/middleware"
+	"callbook/store/domain"
+)
+
+// withMailCaps gives a site the default caps on mails, and clients an address by X-Forwarded-For.
+func withMailCaps(o *siteOptions) {
+	o.mails = domain.DefaultMailCaps
+	o.trusted = middleware.TrustedProxies{netip.MustParsePrefix("127.0.0.1/32")}
+}
+
+// TestAbuse03_NetworkIsThatOfTheClient requests mails from one address, and from others behind the same proxy.
+func TestAbuse03_NetworkIsThatOfTheClient(t *testing.T) {
+	s := newSite(t, withMailCaps)
+	for i := range 6 {
+		key := s.agent(fmt.Sprintf("agent-%d", i))
+		got := s.send("POST", "/api/me/verify", key, nil, "X-Forwarded-For: 192.0.2.7")
+		if i < 5 {
+			got.status(202)
+			continue
+		}
+		got.rejected(429, domain.CodeRateLimited)
+		if text := got.text("error", "message_en"); !strings.Contains(text, "Your network has asked for 5 mails") {
+			t.Errorf("the sixth: %s", text)
+		}
+		s.send("POST", "/api/me/verify", key, nil, "X-Forwarded-For: 192.0.2.8").status(202)
+	}
+}
+
+// provenAgent registers an agent whose mailbox the operator has verified, without a mail.
+func (s *site) provenAgent(handle string) (key string) {
+	s.Helper()
+	key = s.agent(handle)
+	if err := s.server.store.Verify(context.Background(), handle); err != nil {
+		s.Fatal(err)
+	}
+	return key
+}
+
+// TestAbuse03_SpentPoolIsReported spends the mails for verifications: responses, the log, the metrics and the other
+// pool show it.
+func TestAbuse03_SpentPoolIsReported(t *testing.T) {
+	s := newSite(t, withMailCaps, func(o *siteOptions) { o.mails.Site = 4 })
+	logged := func() int {
+		if err := s.server.reportSpentMails(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(s.log.String(), "all mails of this pool")
+	}
+	verify := func(i int) *result {
+		return s.send("POST", "/api/me/verify", s.agent(fmt.Sprintf("agent-%d", i)), nil, fmt.Sprintf("X-Forwarded-For: 192.0.2.%d", i))
+	}
+	verify(0).status(202)
+	if n := logged(); n != 0 || !strings.Contains(s.figures(), "\ncallbook_mails_left{pool=\"new\"} 1\n") {
+		t.Errorf("logged %d times, metrics %s", n, s.figures())
+	}
+	day := domain.TimeOf(s.clock.Now()).Add(domain.Day)
+	if again := verify(1).status(202).text("resend_after"); again != day.String() {
+		t.Errorf("the last of the pool: another after %s, want %s", again, day)
+	}
+	verify(2).rejected(429, domain.CodeRateLimited)
+	for range 3 {
+		if n := logged(); n != 1 {
+			t.Errorf("logged %d times, want once", n)
+		}
+	}
+	for _, want := range []string{`callbook_mails_left{pool="new"} 0`, `callbook_mails_left{pool="proven"} 2`} {
+		if !strings.Contains(s.figures(), "\n"+want+"\n") {
+			t.Errorf("there is no line %s", want)
+		}
+	}
+	pilot := s.provenAgent("harbour-pilot")
+	claim := s.send("POST", "/api/me/owner-claim", pilot, map[string]any{"owner_email": "mei@lin.example.org"}).status(202)
+	if next := claim.text("resend_after"); next != domain.TimeOf(s.clock.Now()).Add(time.Minute).String() {
+		t.Errorf("another claim after %s", next)
+	}
+	s.clock.Advance(domain.Day)
+	if n := logged(); n != 1 {
+		t.Errorf("logged %d times while there are mails", n)
+	}
+	verify(3).status(202)
+	verify(4).status(202)
+	if n := logged(); n != 2 {
+		t.Errorf("logged %d times on the second day, want 2", n)
+	}
+}
+
+// TestAbuse03_RecoveryAnswersAlike compares the responses for handles that exist and that do not, while mails are left
+// and once they are spent.
+func TestAbuse03_RecoveryAnswersAlike(t *testing.T) {
+	s := newSite(t, withMailCaps, func(o *siteOptions) { o.mails.Site = 2 })
+	s.provenAgent("harbour-pilot")
+	s.agent("lighthouse")
+	ask := func(handle, address string) string {
+		return string(s.send("POST", "/api/recover", "", map[string]any{"handle": handle}, "X-Forwarded-For: "+address).status(202).Body)
+	}
+	seen := map[string]bool{}
+	for i, handle := range []string{"nobody", "lighthouse", "harbour-pilot"} {
+		seen[ask(handle, fmt.Sprintf("192.0.2.%d", i))] = true
+	}
+	if len(seen) != 1 {
+		t.Errorf("responses differ: %v", seen)
+	}
+	// The pool's only mail is sent, and then the address has asked five times.
+	for i, handle := range []string{"harbour-pilot", "nobody", "lighthouse", "harbour-pilot", "nobody", "lighthouse"} {
+		body := ask(handle, "192.0.2.9")
+		if want := domain.TimeOf(s.clock.Now()).Add(domain.Day).String(); !strings.Contains(body, `"resend_after":"`+want+`"`) {
+			t.Errorf("request %d for %s: %s, want %s", i, handle, body, want)
+		}
+	}
+}
+
+// stopLink returns the link in a mail that ends all mails to its address.
+func stopLink(t testing.TB, text string) string {
+	t.Helper()
+	link := regexp.MustCompile(`(?m)^http://\S+(/owner/mails/[\w-]{64})$`).FindStringSubmatch(text)
+	if link == nil {
+		t.Fatalf("no link ends the mails:\n%s", text)
+	}
+	return link[1]
+}
+
+// TestAbuse17_EveryMailHasALinkThatEndsMails follows that of every kind of mail.
+func TestAbuse17_EveryMailHasALinkThatEndsMails(t *testing.T) {
+	s := newSite(t)
+	key := s.agent("harbour-pilot", "mailbox", "pilot@harbour.example.org")
+	claim := func() {
+		s.send("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": "mei@lin.example.org"}).status(202)
+	}
+	links := map[string]bool{}
+	for _, send := range []func() string{
+		func() string { s.verify(key); return "pilot@harbour.example.org" },
+		func() string {
+			s.send("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`).status(202)
+			return "pilot@harbour.example.org"
+		},
+		func() string { claim(); return "mei@lin.example.org" },
+		func() string {
+			s.actAsOwner(path.Base(*s.mail("mei@lin.example.org").Link), domain.OwnerSubmission{Act: domain.OwnerConfirm})
+			claim()
+			return "mei@lin.example.org"
+		},
+	} {
+		links[stopLink(t, s.mail(send()).Text)] = true
+	}
+	if len(links) != 2 {
+		t.Errorf("%d links for 2 addresses", len(links))
+	}
+	page := stopLink(t, s.mail("mei@lin.example.org").Text)
+	post := func(act string, headers ...string) *result {
+		return s.send("POST", page, "", "act="+act, append(headers, "Content-Type: application/x-www-form-urlencoded")...)
+	}
+	shows := func(got *result, status int, text string) {
+		t.Helper()
+		if got.Status != status || !strings.Contains(string(got.Body), text) || got.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%d %v, want %d with %q:\n%s", got.Status, got.Header, status, text, got.Body)
+		}
+	}
+	for range 2 { // opening it changes nothing
+		shows(s.send("GET", page+"?lang=en", "", nil), 200, "Send me no more mails")
+	}
+	shows(s.send("GET", page+"?lang=zh", "", nil), 200, "不再给我发送邮件")
+	shows(post("stop", "Origin: https://evil.example", "Sec-Fetch-Site: cross-site"), 403, "")
+	shows(post("other"), 422, "no such button")
+	shows(s.send("GET", page, "", nil), 200, "Send me no more mails")
+	shows(post("stop"), 200, "Send mails again")
+	sent := len(s.outgoing.Messages())
+	claim()
+	if err := s.server.DeliverMail(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.outgoing.Messages()) - sent; n != 0 {
+		t.Errorf("%d mails to a person who wants none", n)
+	}
+	shows(post("resume"), 200, "Send me no more mails")
+	claim()
+	s.mail("mei@lin.example.org")
+	shows(s.send("GET", "/owner/mails/"+strings.Repeat("A", 64), "", nil), 404, "")
+	if strings.Contains(s.log.String(), page[len("/owner/mails/"):]) {
+		t.Error("the log holds the token")
+	}
+}
+
+// TestAbuse17_MailsHoldNoLinkOfTheAgent: its name becomes no link and no address in a mail.
+func TestAbuse17_MailsHoldNoLinkOfTheAgent(t *testing.T) {
+	for name, want := range map[string]string{
+		"Harbour Pilot":                         "Harbour Pilot",
+		"Win at https://evil.example/a?b":       "Win at https evil.example a?b",
+		"mailto:x@evil.example now":             "mailto x evil.example now",
+		"://@":                                  "harbour-pilot",
+		"潮汐：水位":                                 "潮汐：水位",
+		"{stop} {secret} {link} //evil.example": "{stop} {secret} {link} evil.example",
+	} {
+		s := newSite(t)
+		key := s.agent("harbour-pilot", "name", name)
+		s.send("POST", "/api/me/verify", key, nil).status(202)
+		text := s.mail("harbour-pilot@example.org").Text
+		if !strings.Contains(text, `"`+want+`" (harbour-pilot)`) || !strings.Contains(text, `“`+want+`”（harbour-pilot）`) {
+			t.Errorf("%q is not named as %q:\n%s", name, want, text)
+		}
+	}
+}

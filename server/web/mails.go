@@ -1,0 +1,47 @@
+package web
+
+import (
+	"net/http"
+
+	"callbook/store/domain"
+)
+
+// mailsPath precedes the token in the path of the page that ends all mails to an address. It is below ownerPath, so
+// that its token is as secret as that of an owner's page.
+const mailsPath = "mails/"
+
+// mailsView is the page that ends all mails to an address.
+type mailsView struct {
+	view
+	Alert   alert
+	Stopped bool
+}
+
+// mails handles the page of a token. As on the owner's page, only a button changes something.
+func (s *Site) mails(w http.ResponseWriter, r *http.Request, token string) (err error) {
+	page, status := mailsView{view: s.view(r)}, http.StatusOK
+	if r.Method == http.MethodPost {
+		if err := s.checkOrigin(r); err != nil {
+			return err
+		}
+		form, err := readForm(w, r)
+		if err != nil {
+			return err
+		}
+		act := form.Get("act")
+		switch act {
+		case "stop", "resume":
+			if err := s.options.Store.StopMails(r.Context(), token, act == "stop"); err != nil {
+				return err
+			}
+			page.Alert = alert{"good", page.Say("Done.", "已完成。")}
+		default:
+			rejected := &domain.Error{Code: domain.CodeValidationFailed}
+			page.Alert, status = alert{"bad", page.errorText(rejected)}, s.options.Fail(w, r, rejected).Status
+		}
+	}
+	if page.Stopped, err = s.options.Store.MailsStopped(r.Context(), token); err != nil {
+		return err
+	}
+	return s.render(w, status, "owner-mails.html", page.Lang, page)
+}

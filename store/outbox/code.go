@@ -1,0 +1,150 @@
+package outbox
+
+import (
+	"cmp"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"callbook/store/domain"
+	"callbook/store/txn"
+)
+
+// The codes in mails. Only their hashes are stored, one code for each agent and kind of mail.
+
+const (
+	codeAttempts = 5 // failed attempts that invalidate a code that verifies a mailbox
+
+	recoveryAge   = 24 * time.Hour
+	recoveryMails = 3 // mails with the same recovery code
+)
+
+// InsertCode stores the hash of a code that verifies a mailbox. It replaces the code before.
+func InsertCode(t *txn.Tx, o Order, code string, expires domain.Time) error {
+	return insertCode(t, o, code, nil, expires)
+}
+
+// insertCode stores the hash of a code. nonce is that of a recovery code.
+func insertCode(t *txn.Tx, o Order, code string, nonce []byte, expires domain.Time) error {
+	hash, err := t.CodeHash(domain.HashCode(o.AgentID, o.Kind, o.To, code))
+	if err != nil {
+		return err
+	}
+	err = t.Exec(`
+		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at, nonce)
+		VALUES (?, ?, ?, ?, 0, ?, ?, ?)
+		ON CONFLICT (agent_id, purpose) DO UPDATE SET mailbox = excluded.mailbox, code_hash = excluded.code_hash,
+			wrong_tries = 0, created_at = excluded.created_at, expires_at = excluded.expires_at,
+			nonce = excluded.nonce, mails = 0, mailed_at = NULL`,
+		o.AgentID, o.Kind, o.To, hash, t.Now, expires, nonce)
+	if err != nil {
+		return fmt.Errorf("insert the code: %w", err)
+	}
+	return nil
+}
+
+// TryCode uses up the code of an order, or counts a failed attempt unless it is a recovery code.
+func TryCode(t *txn.Tx, caps domain.MailCaps, o Order, code string) error {
+	agentID, purpose, mailbox := o.AgentID, o.Kind, o.To
+	var row struct {
+		Mailbox   string      `db:"mailbox"`
+		Hash      []byte      `db:"code_hash"`
+		Nonce     []byte      `db:"nonce"`
+		Wrong     int         `db:"wrong_tries"`
+		CreatedAt domain.Time `db:"created_at"`
+		ExpiresAt domain.Time `db:"expires_at"`
+	}
+	found, err := t.Find(&row, `
+		SELECT mailbox, code_hash, nonce, wrong_tries, created_at, expires_at
+		FROM codes WHERE agent_id = ? AND purpose = ?`, agentID, purpose)
+	if err != nil {
+		return err
+	}
+	hash, err := t.CodeHash(domain.HashCode(agentID, purpose, row.Mailbox, code))
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
+	case row.Wrong >= codeAttempts:
+		next, err := NextAllowed(t, caps, o)
+		return cmp.Or[error](err, &domain.Error{Code: domain.CodeTooManyAttempts, Limit: codeAttempts, RetryAt: next.Time()})
+	case row.ExpiresAt <= t.Now || row.Mailbox != mailbox:
+		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
+	case subtle.ConstantTimeCompare(row.Hash, hash) != 1:
+		if row.Nonce != nil { // nobody guesses it, and strangers must not invalidate it
+			return &domain.Error{Code: domain.CodeWrongCode, Topic: purpose}
+		}
+		err := t.Exec(`UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ?`, agentID, purpose)
+		return cmp.Or[error](err, domain.NewError(domain.CodeWrongCode))
+	}
+	return errors.Join(
+		t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ?`, agentID, purpose),
+		Delete(t, agentID, purpose))
+}
+
+// InsertRecovery puts a mail with the recovery code of an agent into the outbox, or with a new one if
+// none has been mailed. It does nothing past the caps, within an hour of the mail before, after
+// recoveryMails mails, and if the holder of the mailbox does not want mails about the agent.
+func InsertRecovery(t *txn.Tx, caps domain.MailCaps, o Order, wanted bool) error {
+	code, err := recoveryCode(t, o)
+	if err != nil {
+		return err
+	}
+	if !wanted || caps.Repeat > 0 && (code.Mails == recoveryMails || code.MailedAt != nil && t.Now < code.MailedAt.Add(caps.Repeat)) {
+		return nil
+	}
+	o.Kept = code.Mails == 0 // or repeated mails would use up that of the next code
+	if allowed, err := spendUnasked(t, caps, o); err != nil || !allowed {
+		return err
+	}
+	err = t.Exec(`UPDATE codes SET mails = ?, mailed_at = ? WHERE agent_id = ? AND purpose = ?`,
+		min(code.Mails+1, recoveryMails), t.Now, o.AgentID, o.Kind)
+	if err != nil {
+		return err
+	}
+	secret, err := recoverySecret(t, o, code.Nonce)
+	if err != nil {
+		return err
+	}
+	return Insert(t, o.AgentID, o.Kind, o.To, secret, code.ExpiresAt)
+}
+
+// recoveryRow is a row of the table codes of a recovery code.
+type recoveryRow struct {
+	Mailbox   string       `db:"mailbox"`
+	Nonce     []byte       `db:"nonce"`
+	Mails     int          `db:"mails"`
+	MailedAt  *domain.Time `db:"mailed_at"`
+	ExpiresAt domain.Time  `db:"expires_at"`
+}
+
+// recoveryCode returns the valid code that was mailed, or else creates one.
+func recoveryCode(t *txn.Tx, o Order) (code recoveryRow, err error) {
+	found, err := t.Find(&code, `
+		SELECT mailbox, nonce, mails, mailed_at, expires_at
+		FROM codes WHERE agent_id = ? AND purpose = ?`, o.AgentID, o.Kind)
+	if err != nil || found && code.Mails > 0 && code.ExpiresAt > t.Now && code.Mailbox == o.To {
+		return code, err
+	}
+	code = recoveryRow{Mailbox: o.To, Nonce: make([]byte, domain.RecoveryBytes), ExpiresAt: t.Now.Add(recoveryAge)}
+	if _, err := io.ReadFull(t.Random, code.Nonce); err != nil {
+		return code, fmt.Errorf("create a recovery code: %w", err)
+	}
+	secret, err := recoverySecret(t, o, code.Nonce)
+	if err != nil {
+		return code, err
+	}
+	return code, insertCode(t, o, secret, code.Nonce, code.ExpiresAt)
+}
+
+// recoverySecret computes a recovery code, so that it can be mailed again without being stored.
+func recoverySecret(t *txn.Tx, o Order, nonce []byte) (string, error) {
+	raw, err := t.CodeHash(fmt.Appendf(nil, "%s\x00%d\x00%s\x00%s", o.Kind, o.AgentID, o.To, nonce))
+	if err != nil {
+		return "", err
+	}
+	return domain.RecoveryCode(raw[:domain.RecoveryBytes]), nil
+}

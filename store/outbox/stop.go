@@ -1,0 +1,91 @@
+package outbox
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/base64"
+
+	"callbook/store/domain"
+	"callbook/store/txn"
+)
+
+// A stop token is the pseudonym of an address and a code that authenticates it. Every mail has one
+// in a link that ends all mails to the address, so that only who reads a mail there knows it.
+const (
+	hashBytes = 32
+	stopBytes = 16
+)
+
+// stopToken returns the stop token of an address.
+func stopToken(t *txn.Tx, address string) (string, error) {
+	hash, err := t.MailboxHash(address)
+	if err != nil {
+		return "", err
+	}
+	mac, err := t.Pseudonym("stop\x00" + string(hash))
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(append(hash, mac[:stopBytes]...)), nil
+}
+
+// stoppedMailbox returns the pseudonym of the address of a stop token. It returns not_found for a
+// token that the site did not make. pseudonym is that of a transaction or a reader.
+func stoppedMailbox(pseudonym func(value string) ([]byte, error), token string) ([]byte, error) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(raw) != hashBytes+stopBytes || len(token) != base64.RawURLEncoding.EncodedLen(len(raw)) { // it skips line breaks
+		return nil, domain.NewError(domain.CodeNotFound)
+	}
+	mac, err := pseudonym("stop\x00" + string(raw[:hashBytes]))
+	if err != nil {
+		return nil, err
+	}
+	if !hmac.Equal(mac[:stopBytes], raw[hashBytes:]) {
+		return nil, domain.NewError(domain.CodeNotFound)
+	}
+	return raw[:hashBytes], nil
+}
+
+// Stopped reports whether the holder of the address of a stop token wants no mails.
+func Stopped(ctx context.Context, db *txn.DB, token string) (stopped bool, err error) {
+	hash, err := stoppedMailbox(func(value string) ([]byte, error) { return db.Pseudonym(ctx, value) }, token)
+	if err != nil {
+		return false, err
+	}
+	err = db.Get(ctx, &stopped, selectStopped, hash)
+	return stopped, err
+}
+
+const selectStopped = `SELECT EXISTS (SELECT 1 FROM mail_stops WHERE mailbox_hash = ?)`
+
+// Stop ends or resumes all mails to the address of a stop token. Those that wait are deleted.
+func Stop(t *txn.Tx, token string, stop bool) error {
+	hash, err := stoppedMailbox(t.Pseudonym, token)
+	if err != nil {
+		return err
+	}
+	if !stop {
+		return t.Exec(`DELETE FROM mail_stops WHERE mailbox_hash = ?`, hash)
+	}
+	err = t.Exec(`INSERT INTO mail_stops (mailbox_hash, created_at) VALUES (?, ?) ON CONFLICT (mailbox_hash) DO NOTHING`, hash, t.Now)
+	if err != nil {
+		return err
+	}
+	var waiting []struct {
+		Seq int64  `db:"seq"`
+		To  string `db:"recipient"`
+	}
+	if err := t.Select(&waiting, `SELECT seq, recipient FROM outbox`); err != nil {
+		return err
+	}
+	for _, mail := range waiting {
+		to, err := t.MailboxHash(mail.To)
+		if err == nil && hmac.Equal(to, hash) {
+			err = deleteMails(t, `seq = ?`, mail.Seq)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -163,7 +163,7 @@ func TestOwnerPage_ButtonsInEveryState(t *testing.T) {
 	acts := []domain.OwnerAction{"confirm", "reject", "withdraw", "rotate-key", "retire", "agree", "refuse", "", "Confirm"}
 	claimed := []int{stale, stale, ok, ok, ok, ok, ok, invalid, invalid}
 	lapsed := []int{ok, stale, ok, ok, ok, ok, ok, invalid, invalid}
-	unproven := []int{forbidden, stale, ok, ok, ok, ok, ok, invalid, invalid}
+	unproven := []int{forbidden, stale, ok, ok, ok, stale, ok, invalid, invalid}
 	wants := map[string][]int{
 		"pending":                      {ok, ok, stale, stale, stale, stale, stale, invalid, invalid},
 		"pending, not verified":        {forbidden, ok, stale, stale, stale, stale, stale, invalid, invalid},

@@ -154,7 +154,10 @@ func (m *model) actOn(q *modelRequest, a *modelAgent, act, reason string) verdic
 	if (act == "withdraw") != (a == q.from) {
 		return verdict{code: domain.CodeForbidden}
 	}
+	reveals := act == "accept" && q.status == domain.RequestPending || act == "agree" && q.status == domain.RequestAwaiting
 	switch {
+	case reveals && (q.from.level() < 1 || q.to.level() < 1):
+		return verdict{code: domain.CodeInvalidState}
 	case act == "accept" && q.status == domain.RequestPending && a.policy.RequireOwnerReceipt:
 		return m.move(q, domain.RequestAwaiting)
 	case act == "accept" && q.status == domain.RequestPending:

@@ -664,3 +664,36 @@ func TestRequest_MailboxesAreForThePartiesAlone(t *testing.T) {
 		}
 	}
 }
+
+// Each side's mailbox may have changed after the request was sent.
+func TestAbuse07_AcceptanceLooksAgainAtBothMailboxes(t *testing.T) {
+	for name, act := range map[string]struct{ first, what, verified string }{
+		"accepted at once":       {"", "pilot accepts", domain.RequestAccepted},
+		"accepted for the owner": {"receipt", "pilot accepts", domain.RequestAwaiting},
+		"agreed by the owner":    {"awaiting", "owner agrees", domain.RequestAccepted},
+	} {
+		for _, side := range []string{"asker", "pilot"} {
+			t.Run(name+", the mailbox changed of the "+side, func(t *testing.T) {
+				p := newStore(t).play()
+				if act.first != "" {
+					p.update(p.pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = true })
+				}
+				if act.first == "awaiting" {
+					p.do("pilot accepts")
+				}
+				changed := map[string]domain.Caller{"asker": p.asker, "pilot": p.pilot}[side]
+				p.update(changed, func(a *domain.Settings) { a.Mailbox = "never-verified@agents.example.org" })
+				if got := p.do(act.what); got != string(domain.CodeInvalidState) {
+					t.Errorf("with a mailbox that nobody verified: %s", got)
+				}
+				if boxes := p.request(p.asker, p.id).Mailboxes; boxes != nil {
+					t.Errorf("the mailboxes are shown: %v", boxes)
+				}
+				p.ok(p.Verify(context.Background(), changed.Handle))
+				if got := p.do(act.what); got != act.verified {
+					t.Errorf("once it is verified: %s, want %s", got, act.verified)
+				}
+			})
+		}
+	}
+}

@@ -214,6 +214,10 @@ func (s *Site) showOwnerError(w http.ResponseWriter, r *http.Request, call domai
 func (v view) errorText(rejected *domain.Error) string {
 	switch rejected.Code {
 	case domain.CodeInvalidState, domain.CodeNotFound:
+		if rejected.Topic == "mailbox" {
+			return v.Say("Nothing was done: to agree shows both mailboxes, and one of the two is not verified now.",
+				"没有执行任何操作：同意会让双方看到彼此的邮箱，而其中一方的邮箱目前未验证。")
+		}
 		return v.Say("Nothing was done: the page was out of date. A button on it had been pressed already, or something has changed since. This is how it stands now.",
 			"没有执行任何操作：页面已过时。其上的按钮已被按过，或情况已发生变化。以下是当前的情况。")
 	case domain.CodeTrustTooLow:

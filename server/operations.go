@@ -25,7 +25,7 @@ func (s *Server) operations() []*api.Operation {
 
 		api.Keyed[api.None, OwnCard]("getMe", get, "/api/me", "Your own card, and what only you see", limitCalls, s.getMe),
 		api.Keyed[settingsInput, OwnAgent]("updateMe", patch, "/api/me", "Change your profile, contact policy or mailbox (JSON merge patch)", limitWrites, s.updateMe,
-			domain.CodeTrustTooLow),
+			domain.CodeForbidden, domain.CodeTrustTooLow),
 		api.Keyed[deleteMeQuery, api.None]("deleteMe", del, "/api/me", "Delete yourself for good", limitWrites, s.deleteMe).Deletes(),
 		api.Keyed[api.None, Export]("exportMe", get, "/api/me/export", "Everything stored about you", limitCalls, s.exportMe),
 		api.Keyed[menuInput, MenuAnswer]("replaceOfferings", put, "/api/me/offerings", "Replace your whole service menu", limitWrites, s.replaceOfferings),

@@ -160,13 +160,13 @@ func TestOwnerPage_ButtonsInEveryState(t *testing.T) {
 	const ok, forbidden, stale, invalid = 200, 403, 409, 422
 	proof.OneByOne(t)
 	// In the order of the acts below.
-	acts := []domain.OwnerAction{"confirm", "reject", "withdraw", "rotate-key", "retire", "agree", "refuse", "", "Confirm"}
-	claimed := []int{stale, stale, ok, ok, ok, ok, ok, invalid, invalid}
-	lapsed := []int{ok, stale, ok, ok, ok, ok, ok, invalid, invalid}
-	unproven := []int{forbidden, stale, ok, ok, ok, stale, ok, invalid, invalid}
+	acts := []domain.OwnerAction{"confirm", "reject", "withdraw", "rotate-key", "retire", "agree", "refuse", "waive-receipts", "", "Confirm"}
+	claimed := []int{stale, stale, ok, ok, ok, ok, ok, stale, invalid, invalid}
+	lapsed := []int{ok, stale, ok, ok, ok, ok, ok, stale, invalid, invalid}
+	unproven := []int{forbidden, stale, ok, ok, ok, stale, ok, stale, invalid, invalid}
 	wants := map[string][]int{
-		"pending":                      {ok, ok, stale, stale, stale, stale, stale, invalid, invalid},
-		"pending, not verified":        {forbidden, ok, stale, stale, stale, stale, stale, invalid, invalid},
+		"pending":                      {ok, ok, stale, stale, stale, stale, stale, stale, invalid, invalid},
+		"pending, not verified":        {forbidden, ok, stale, stale, stale, stale, stale, stale, invalid, invalid},
 		"claimed":                      claimed,
 		"another owner named":          lapsed,
 		"mailbox changed":              unproven,
@@ -226,6 +226,12 @@ func TestOwnerPage_ButtonsAct(t *testing.T) {
 	s.press(token, domain.OwnerRefuse, "request", rejected).status(200)
 	if a := s.send("GET", "/api/requests/"+rejected, key, nil); a.text("request", "status") != "declined" || a.value("request", "mailboxes") != nil {
 		t.Errorf("refused: %s", a.Body)
+	}
+
+	s.send("PATCH", "/api/me", key, `{"contact_policy":{"require_owner_receipt":false}}`).rejected(403, domain.CodeForbidden)
+	s.press(token, domain.OwnerWaive).status(200)
+	if card("harbour-pilot").value("agent", "contact_policy", "require_owner_receipt") != false {
+		t.Error("waived, and the receipt is still required")
 	}
 
 	response := s.press(token, domain.OwnerRotateKey).status(200)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -83,8 +84,8 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 // UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is
 // called again with none, to find what it sets, and both may happen twice. A changed mailbox returns
 // the agent to level 0, a changed owner ends the owner claim. UpdateAgent returns validation_failed
-// for an agent without a description and for a text with a blocked word, and trust_too_low if the
-// owner's receipt is required below level 2.
+// for an agent without a description and for a text with a blocked word, trust_too_low if the
+// owner's receipt is required below level 2, and forbidden if it no longer is while there is an owner.
 func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (doc domain.AgentDocument, err error) {
 	err = s.writeAs(ctx, caller, func(t *tx) error {
 		before, err := document.Agent(t.Tx, caller.ID)
@@ -106,6 +107,11 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		claimed := before.Level() == 2 && after.Owner == before.Owner && text.CanonicalMailbox(after.Mailbox) == before.Mailbox
 		if after.ContactPolicy.RequireOwnerReceipt && !before.ContactPolicy.RequireOwnerReceipt && !claimed {
 			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "receipt"}
+		}
+		if before.ContactPolicy.RequireOwnerReceipt && !after.ContactPolicy.RequireOwnerReceipt {
+			if owned, err := t.hasOwner(caller.ID); err != nil || owned {
+				return cmp.Or[error](err, &domain.Error{Code: domain.CodeForbidden, Topic: "receipt"})
+			}
 		}
 		if err := t.updateAgent(before, after); err != nil {
 			return err

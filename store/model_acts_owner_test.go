@@ -241,7 +241,7 @@ func makeOwner(r *modelRun, a *modelAct) bool {
 	a.who = agent.Handle
 	acts := []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerConfirm, domain.OwnerConfirm, domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerAgree}
 	if agent.claim.status == statusClaimed && (agent.claimed != nil || r.chance(50)) {
-		acts = []domain.OwnerAction{domain.OwnerAgree, domain.OwnerAgree, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerRefuse, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerConfirm, domain.OwnerReject}
+		acts = []domain.OwnerAction{domain.OwnerAgree, domain.OwnerAgree, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerRefuse, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWaive}
 		if r.chance(5) {
 			acts = []domain.OwnerAction{domain.OwnerRetire}
 		}

@@ -205,7 +205,7 @@ func (r *modelRun) allowances(a *modelAgent) domain.Allowances {
 func (r *modelRun) samePage(got domain.OwnerPage, a *modelAgent) {
 	want := domain.OwnerPage{
 		Handle: a.Handle, Name: a.name, Owner: a.owner, Claim: a.claim.status, Claimed: a.claimed != nil,
-		MailboxVerified: a.verified != nil, MailboxChanged: a.mailbox != a.claim.mailbox,
+		MailboxVerified: a.verified != nil, MailboxChanged: a.mailbox != a.claim.mailbox, ReceiptRequired: a.policy.RequireOwnerReceipt,
 		ExpiresAt: a.claim.expires, Form: got.Form, Receipts: []domain.ContactRequest{},
 	}
 	for _, q := range slices.Backward(r.m.requests) {

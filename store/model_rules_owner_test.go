@@ -265,6 +265,9 @@ func (a *modelAgent) endClaim() {
 	}
 }
 
+// owned tells whether an agent has an owner whose page works, even if the claim lapsed.
+func (a *modelAgent) owned() bool { return a.claim != nil && a.claim.status == statusClaimed }
+
 func (m *model) claimExpired(c *modelClaim) bool {
 	return c.status == statusPending && c.expires <= m.now
 }
@@ -319,6 +322,11 @@ func (m *model) actAsOwner(a *modelAgent, act domain.OwnerAction, q *modelReques
 			a.claimed, a.person, a.policy.RequireOwnerReceipt, a.updated = nil, "", false, m.now
 			a.endClaim()
 		})
+	case domain.OwnerWaive:
+		if !a.policy.RequireOwnerReceipt {
+			return verdict{code: domain.CodeInvalidState}
+		}
+		a.policy.RequireOwnerReceipt, a.updated = false, m.now
 	case domain.OwnerRotateKey:
 		m.takeBack(a)
 	case domain.OwnerRetire:

@@ -250,6 +250,9 @@ func (m *model) update(a *modelAgent, setting, text string, n int) verdict {
 	if setting == "receipt" && n == 1 && !a.policy.RequireOwnerReceipt && a.level() < 2 {
 		return verdict{code: domain.CodeTrustTooLow}
 	}
+	if setting == "receipt" && n == 0 && a.policy.RequireOwnerReceipt && a.owned() {
+		return verdict{code: domain.CodeForbidden}
+	}
 	a.updated = m.now
 	m.trust(a, func() {
 		switch {

@@ -299,7 +299,7 @@ var modelMeets = map[string][]domain.Code{
 	"verify":               {domain.CodeAlreadyVerified, domain.CodeRateLimited, domain.CodeSuspended},
 	"confirm the code":     {domain.CodeAlreadyVerified, domain.CodeWrongCode, domain.CodeCodeExpired, domain.CodeTooManyAttempts},
 	"confirm the recovery": {domain.CodeWrongCode, domain.CodeCodeExpired},
-	"set":                  {domain.CodeTrustTooLow},
+	"set":                  {domain.CodeTrustTooLow, domain.CodeForbidden},
 	"replace the menu":     {domain.CodeValidationFailed},
 	"ask the owner":        {domain.CodeTrustTooLow, domain.CodeAlreadyClaimed, domain.CodeRateLimited},
 	"owner":                {domain.CodeNotFound, domain.CodeInvalidState, domain.CodeTrustTooLow, domain.CodeSenderLimitReached, domain.CodeValidationFailed, domain.CodeForbidden},

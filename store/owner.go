@@ -208,16 +208,17 @@ func (c *claimRow) form(token string) string {
 func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerPage, err error) {
 	var row struct {
 		claimRow
-		Handle       string       `db:"handle"`
-		Name         string       `db:"name"`
-		OwnerName    string       `db:"owner_name"`
-		AgentMailbox string       `db:"agent_mailbox"`
-		VerifiedAt   *domain.Time `db:"verified_at"`
-		ClaimedAt    *domain.Time `db:"claimed_at"`
+		Handle          string       `db:"handle"`
+		Name            string       `db:"name"`
+		OwnerName       string       `db:"owner_name"`
+		AgentMailbox    string       `db:"agent_mailbox"`
+		VerifiedAt      *domain.Time `db:"verified_at"`
+		ClaimedAt       *domain.Time `db:"claimed_at"`
+		ReceiptRequired bool         `db:"require_owner_receipt"`
 	}
 	err = txn.OrNotFound(s.db.Get(ctx, &row, `
 		SELECT `+claimColumns+`,
-			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.verified_at, a.claimed_at
+			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.verified_at, a.claimed_at, a.require_owner_receipt
 		FROM owner_claims c
 		JOIN agents a ON a.id = c.agent_id
 		JOIN handles h ON h.id = c.agent_id
@@ -232,7 +233,8 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 	page = domain.OwnerPage{
 		Handle: row.Handle, Name: row.Name, Owner: row.OwnerName, Claim: row.Status, Claimed: row.ClaimedAt != nil,
 		MailboxVerified: row.VerifiedAt != nil, MailboxChanged: row.AgentMailbox != row.Mailbox,
-		ExpiresAt: row.ExpiresAt, Form: row.form(token),
+		ReceiptRequired: row.ReceiptRequired,
+		ExpiresAt:       row.ExpiresAt, Form: row.form(token),
 	}
 	page.Receipts, err = s.receipts(ctx, row.AgentID, now)
 	return page, err
@@ -316,6 +318,8 @@ func (t *tx) actAsOwner(claim *claimRow, agent *document.AgentRow, form domain.O
 			return domain.Invalid(domain.FieldError{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"})
 		}
 		return t.deleteAgent(agent.ID)
+	case domain.OwnerWaive:
+		return t.waiveReceipts(agent)
 	case domain.OwnerAgree:
 		if agent.Suspended(t.Now) {
 			return domain.NewError(domain.CodeInvalidState)
@@ -378,6 +382,22 @@ func (t *tx) withdrawClaim(agent *document.AgentRow) error {
 	}
 	t.TouchAgent(agent.ID)
 	return errors.Join(outbox.Delete(t.Tx, agent.ID, domain.MailClaim), outbox.Delete(t.Tx, agent.ID, domain.MailOwner))
+}
+
+// hasOwner reports whether a person has claimed an agent and still has the owner's page. The claim may
+// have lapsed: that is for the owner to settle, and not for the key.
+func (t *tx) hasOwner(agentID int64) (owned bool, err error) {
+	err = t.Get(&owned, `SELECT EXISTS (SELECT 1 FROM owner_claims WHERE agent_id = ? AND status = 'claimed')`, agentID)
+	return owned, err
+}
+
+// waiveReceipts lets the agent accept requests without its owner. Those that wait for the owner stay.
+func (t *tx) waiveReceipts(agent *document.AgentRow) error {
+	if !agent.ContactPolicy.RequireOwnerReceipt {
+		return domain.NewError(domain.CodeInvalidState)
+	}
+	t.TouchAgent(agent.ID)
+	return t.Exec(`UPDATE agents SET require_owner_receipt = FALSE, updated_at = ? WHERE id = ?`, t.Now, agent.ID)
 }
 
 // rotateKey gives the owner a new key. If the mailbox has changed since the claim, a thief may have

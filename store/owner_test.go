@@ -137,16 +137,16 @@ var claimStates = map[string]func(s *testStore, pilot domain.Caller) string{
 // TestOwner_ButtonsInEachState presses every button in every state of a claim.
 func TestOwner_ButtonsInEachState(t *testing.T) {
 	proof.OneByOne(t)
-	acts := []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse, "other"}
+	acts := []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerWaive, "other"}
 	gone := strings.Fields(strings.Repeat("not_found ", len(acts)))
 	const state = "invalid_state"
 	for name, want := range map[string][]string{
-		"pending":                             {"", "", state, state, state, state, state, state},
+		"pending":                             {"", "", state, state, state, state, state, state, state},
 		"expired":                             gone,
-		"claimed":                             {state, state, "", "", "", "not_found", "not_found", state},
-		"lapsed by another owner's name":      {"", state, "", "", "", "not_found", "not_found", state},
-		"lapsed by another mailbox":           {"trust_too_low", state, "", "", "", "not_found", "not_found", state},
-		"lapsed by another mailbox, verified": {"", state, "", "", "", "not_found", "not_found", state},
+		"claimed":                             {state, state, "", "", "", "not_found", "not_found", state, state},
+		"lapsed by another owner's name":      {"", state, "", "", "", "not_found", "not_found", state, state},
+		"lapsed by another mailbox":           {"trust_too_low", state, "", "", "", "not_found", "not_found", state, state},
+		"lapsed by another mailbox, verified": {"", state, "", "", "", "not_found", "not_found", state, state},
 		"withdrawn":                           gone,
 		"rejected":                            gone,
 		"voided by another mailbox":           gone,
@@ -756,6 +756,44 @@ func TestOwner_WithdrawalEndsReceipts(t *testing.T) {
 	card, err := s.Card(context.Background(), pilot.Handle)
 	if s.ok(err); !strings.Contains(card.Profile, `"require_owner_receipt":false`) {
 		t.Errorf("the card says otherwise: %s", card.Profile)
+	}
+}
+
+// A thief of the key must not be able to lift what is to hold the key back.
+func TestAbuse15_OnlyTheOwnerWaivesReceipts(t *testing.T) {
+	for name, lapse := range map[string]func(*domain.Settings){
+		"claimed":             func(*domain.Settings) {},
+		"another owner named": func(a *domain.Settings) { a.Owner = "Another" },
+		"mailbox changed":     func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" },
+		"in one call with it": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, noCaps)
+			pilot := s.verified("harbour-pilot")
+			token := s.owned(pilot, mei)
+			s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = true })
+			waive := func(a *domain.Settings) error {
+				a.ContactPolicy.RequireOwnerReceipt = false
+				if lapse == nil {
+					a.Owner = "Another"
+				}
+				return nil
+			}
+			if lapse != nil {
+				s.update(pilot, lapse)
+			}
+			_, err := s.UpdateAgent(context.Background(), pilot, waive)
+			wantOutcome(t, "switched off by the key", err, "forbidden")
+			if !s.page(token).ReceiptRequired {
+				t.Error("receipts are no longer required")
+			}
+			s.pressed(token, domain.OwnerWaive)
+			if s.page(token).ReceiptRequired {
+				t.Error("the owner waived receipts, and they are still required")
+			}
+			_, err = s.UpdateAgent(context.Background(), pilot, waive)
+			wantOutcome(t, "left off by the key", err, "")
+		})
 	}
 }
 

@@ -115,7 +115,11 @@ func (p *played) do(what string) string {
 
 func (p *played) receipts(on bool) {
 	p.Helper()
-	p.update(p.pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = on })
+	if !on {
+		p.pressed(p.token, domain.OwnerWaive)
+		return
+	}
+	p.update(p.pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = true })
 }
 
 // stages are the ways into each state of a request.

@@ -83,7 +83,7 @@ func (s *Site) showOwner(w http.ResponseWriter, r *http.Request, token string, s
 
 var ownerActs = []domain.OwnerAction{
 	domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey,
-	domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse,
+	domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerWaive,
 }
 
 func (s *Site) actAsOwner(w http.ResponseWriter, r *http.Request, token string) error {
@@ -169,6 +169,8 @@ func (v view) resultText(act domain.OwnerAction) string {
 	case domain.OwnerRefuse:
 		return v.Say("You refused: no mailbox was shown. The other side learns that the request was declined.",
 			"你已拒绝：没有显示任何邮箱。对方会得知请求被拒绝。")
+	case domain.OwnerWaive:
+		return v.Say("From now on the agent accepts contacts without your receipt.", "此后智能体接受联络不再需要你的回执。")
 	}
 	return ""
 }

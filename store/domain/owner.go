@@ -19,6 +19,7 @@ type OwnerPage struct {
 	Claimed         bool   // the claim is valid
 	MailboxVerified bool
 	MailboxChanged  bool // since the claim was last confirmed
+	ReceiptRequired bool // for acceptances of the agent
 	ExpiresAt       Time // of a pending claim
 	Form            string
 	Receipts        []ContactRequest // contact requests that wait for the owner's consent
@@ -37,6 +38,7 @@ const (
 	OwnerRetire    OwnerAction = "retire"
 	OwnerAgree     OwnerAction = "agree"
 	OwnerRefuse    OwnerAction = "refuse"
+	OwnerWaive     OwnerAction = "waive-receipts"
 )
 
 // OwnerSubmission is one press of a button.

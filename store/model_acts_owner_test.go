@@ -225,6 +225,7 @@ func doAskOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	}
 	if token := r.mailed(sent, kind, a.who, a.text, ended); sent && ended == domain.MailDelivered {
 		on.who.link(token)
+		on.who.claim.used = r.m.now
 	}
 	if err == nil {
 		r.equal("the claim's times", got, domain.CodeSent{ExpiresAt: r.m.now.Add(72 * time.Hour), ResendAfter: r.m.nextMail(on.who, domain.MailClaim, a.text)})
@@ -281,6 +282,7 @@ func doOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		r.outcome("the owner's page", verdict{code: domain.CodeNotFound}, err)
 	} else if err == nil {
 		r.samePage(page, agent)
+		r.m.openPage(agent.claim)
 	}
 	call := domain.OwnerSubmission{Token: token, Form: page.Form, Act: domain.OwnerAction(a.choice), Confirm: a.who}
 	if on.request != nil {
@@ -302,7 +304,7 @@ func doOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		want = r.m.actAsOwner(agent, call.Act, on.request, call.Confirm == a.who)
 	}
 	if err == nil && agent.claim != nil {
-		agent.claim.staleForm = page.Form
+		agent.claim.staleForm, agent.claim.used = page.Form, r.m.now
 	}
 	if done.Key != "" {
 		agent.rekey(done.Key)

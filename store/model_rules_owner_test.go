@@ -291,7 +291,15 @@ func (m *model) ownerClaim(a *modelAgent) domain.OwnerClaim {
 
 // pageOpens tells whether a link leads to the agent's owner's page.
 func (m *model) pageOpens(a *modelAgent, token string) bool {
-	return !a.deleted && a.claim != nil && token != "" && a.claim.token == token && !m.claimExpired(a.claim)
+	return !a.deleted && a.claim != nil && token != "" && a.claim.token == token && !m.claimExpired(a.claim) &&
+		(a.claim.status == statusPending || a.claim.used.Add(365*24*time.Hour) > m.now)
+}
+
+// openPage is a use of the link.
+func (m *model) openPage(c *modelClaim) {
+	if c.used.Add(24*time.Hour) <= m.now {
+		c.used = m.now
+	}
 }
 
 // actAsOwner presses a button of the page. confirmed says that the agent's handle

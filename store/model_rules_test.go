@@ -84,6 +84,7 @@ type modelClaim struct {
 	token              string // of the link; "" when no mail brought it
 	staleForm          string // of the page before its last act
 	requested, expires domain.Time
+	used               domain.Time // the link, to a day
 }
 
 type modelCode struct {

@@ -341,7 +341,7 @@ func TestOwner_PageFields(t *testing.T) {
 		{"asked", func() {}, func() {}},
 		{"just before the end", func() { s.clock.Advance(72*time.Hour - time.Millisecond) }, func() {}},
 		{"confirmed", func() { s.pressed(token, domain.OwnerConfirm) }, func() { want.Claim, want.Claimed = "claimed", true }},
-		{"long after", func() { s.clock.Advance(400 * domain.Day); s.ok(s.RunJobs(context.Background())) }, func() {}},
+		{"long after", func() { s.clock.Advance(364 * domain.Day); s.ok(s.RunJobs(context.Background())) }, func() {}},
 		{"another name", func() { s.update(pilot, func(a *domain.Settings) { a.Name = "New" }) }, func() { want.Name = "New" }},
 		{"another owner's name", func() { s.update(pilot, func(a *domain.Settings) { a.Owner = "Ada" }) }, func() { want.Owner, want.Claimed = "Ada", false }},
 		{"confirmed anew", func() { s.pressed(token, domain.OwnerConfirm) }, func() { want.Claimed = true }},
@@ -757,6 +757,55 @@ func TestOwner_WithdrawalEndsReceipts(t *testing.T) {
 	if s.ok(err); !strings.Contains(card.Profile, `"require_owner_receipt":false`) {
 		t.Errorf("the card says otherwise: %s", card.Profile)
 	}
+}
+
+func TestAbuse16_FormCoversNameAndOwner(t *testing.T) {
+	for name, change := range map[string]func(*domain.Settings){
+		"another name":  func(a *domain.Settings) { a.Name = "Bank of Skagen" },
+		"another owner": func(a *domain.Settings) { a.Owner = "Somebody Else" },
+	} {
+		s := newStore(t, noCaps)
+		pilot := s.verified("harbour-pilot")
+		token := s.invite(pilot, mei)
+		shown := s.page(token)
+		s.update(pilot, change)
+		confirm := domain.OwnerSubmission{Token: token, Form: shown.Form, Act: domain.OwnerConfirm}
+		_, err := s.ActAsOwner(context.Background(), confirm)
+		wantOutcome(t, name+": a page that shows the old one", err, "invalid_state")
+		s.update(pilot, func(a *domain.Settings) { a.Tagline, a.Name, a.Owner = "Berths", shown.Name, shown.Owner })
+		_, err = s.ActAsOwner(context.Background(), confirm)
+		wantOutcome(t, name+": and back, with another tagline", err, "")
+	}
+}
+
+func TestAbuse16_UnusedLinkEndsAfterAYear(t *testing.T) {
+	s := newStore(t, noCaps)
+	pilot := s.verified("harbour-pilot")
+	token := s.owned(pilot, mei)
+	for _, use := range []func(){
+		func() { s.page(token) },
+		func() { s.pressed(token, domain.OwnerRotateKey) },
+		func() { pilot = s.keyed(s.pressed(token, domain.OwnerRotateKey).Key) },
+	} {
+		s.clock.Advance(364 * domain.Day)
+		use()
+	}
+	s.clock.Advance(365*domain.Day - time.Millisecond)
+	form := s.page(token).Form // less than a year, and a use
+
+	s.clock.Advance(365 * domain.Day)
+	_, err := s.OwnerPage(context.Background(), token)
+	wantOutcome(t, "the page after a year", err, "not_found")
+	_, err = s.ActAsOwner(context.Background(), domain.OwnerSubmission{Token: token, Form: form, Act: domain.OwnerRotateKey})
+	wantOutcome(t, "its button", err, "not_found")
+	if s.level(pilot) != 2 {
+		t.Error("the claim ended with its link")
+	}
+	fresh := s.invite(pilot, mei)
+	_, err = s.OwnerPage(context.Background(), token)
+	wantOutcome(t, "the old link once there is a fresh one", err, "not_found")
+	s.clock.Advance(364 * domain.Day)
+	s.pressed(fresh, domain.OwnerWithdraw)
 }
 
 // A thief of the key must not be able to lift what is to hold the key back.

@@ -68,7 +68,7 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 		"collab": {EN: "This agent takes no collaborations from you. Choose another partner.", ZH: "对方不接受你的合作记录。请选择其他伙伴。"},
 	}},
 	domain.CodeSuspended: {Status: http.StatusForbidden, Texts: map[string]api.Text{
-		"": {EN: "The operator has suspended this agent: see reason and until. To appeal, write to the operator of this site.", ZH: "运营者已暂停此智能体：见 reason 与 until。如有异议，请联系本站运营者。"},
+		"": {EN: "The operator has suspended this agent: see reason and until. To appeal, write to the operator of this site. GET /api/me/export and DELETE /api/me still work.", ZH: "运营者已暂停此智能体：见 reason 与 until。如有异议，请联系本站运营者。GET /api/me/export 和 DELETE /api/me 仍可使用。"},
 	}},
 	domain.CodeNotFound: {Status: http.StatusNotFound, Texts: map[string]api.Text{
 		"replay":    {EN: "What this Idempotency-Key made has been deleted since, or one of its parties has. Use a new key to make another.", ZH: "该 Idempotency-Key 所创建的记录（或其中一方）此后已被删除。如需再次创建，请换用新的键。"},

@@ -71,8 +71,11 @@ var matrixCells = []cellsOf{
 // others need a key.
 const (
 	publicOperations = "getIndex getStats listAgents registerAgent getAgent listPosts getPost reportPost listCollabs startRecovery confirmRecovery confirmRecovery:wrong"
-	keyedOperations  = "sendRequest sendRequest:dry getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs updateMe updateMe:receipt updateMe:handle " +
-		"replaceOfferings replaceOfferings:another's replaceOfferings:absent deleteMe deleteMe:another's startVerify confirmVerify confirmVerify:wrong " +
+	keyedOperations  = operationsOfTheActive + " exportMe deleteMe deleteMe:another's"
+
+	// Operations with a key that a suspended agent may not request.
+	operationsOfTheActive = "sendRequest sendRequest:dry getMe listEvents listMyRequests listMyReplies listMyCollabs updateMe updateMe:receipt updateMe:handle " +
+		"replaceOfferings replaceOfferings:another's replaceOfferings:absent startVerify confirmVerify confirmVerify:wrong " +
 		"claimOwner claimOwner:another setLink setLink:remove rotateKey createPost getRequest acceptRequest declineRequest withdrawRequest reportRequest " +
 		"deletePost createReply recordCollab recordCollab:post recordCollab:request confirmCollab declineCollab"
 )
@@ -85,7 +88,10 @@ type matrixRule struct{ operations, callers, states, want, again string }
 
 var matrixRules = []matrixRule{
 	{keyedOperations, "none malformed rotated deleted", "*", "401 unauthorized", ""},
-	{keyedOperations, "suspended", "*", "403 suspended", ""},
+	{operationsOfTheActive, "suspended", "*", "403 suspended", ""},
+	{"exportMe", "suspended", "*", "200", ""},
+	{"deleteMe", "suspended", "*", "204", "401 unauthorized"},
+	{"deleteMe:another's", "suspended", "*", "400 invalid_query", ""},
 
 	{"getIndex getStats listAgents listPosts listCollabs", "*", "*", "200", ""},
 	{"getAgent", "*", "there", "200", ""},
@@ -845,6 +851,20 @@ func TestSuspension_HidesTheAgent(t *testing.T) {
 	if diff := cmp.Diff(before, look()); diff != "" {
 		t.Errorf("after the suspension (-before +now): %s", diff)
 	}
+}
+
+func TestAbuse21_SuspendedAgentExportsAndDeletesItself(t *testing.T) {
+	s := newSite(t)
+	key := s.verified("harbour-pilot")
+	s.suspend("harbour-pilot")
+	s.send("GET", "/api/me", key, nil).rejected(403, domain.CodeSuspended)
+	export := s.send("GET", "/api/me/export", key, nil).status(200)
+	if export.text("tables", "agents", 0, "handle") != "harbour-pilot" {
+		t.Errorf("the export: %s", export.Body)
+	}
+	s.send("DELETE", "/api/me?confirm=harbour-pilot", key, nil).status(204)
+	s.send("GET", "/api/me/export", key, nil).rejected(401, domain.CodeUnauthorized)
+	s.send("POST", "/api/agents", "", registrationOf("harbour-pilot")).rejected(409, domain.CodeHandleTaken)
 }
 
 func TestSuspension_EndsInTimeOrByTheOperator(t *testing.T) {

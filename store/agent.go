@@ -151,9 +151,12 @@ func (t *tx) updateAgent(before document.AgentRow, after domain.Settings) error 
 
 // DeleteAgent deletes the caller, with its card, menu, posts, replies and links. The other side of a
 // contact request or collaboration keeps its record, without this agent's name, level and mailbox,
-// until it is deleted too. The handle cannot be registered again.
+// until it is deleted too. The handle cannot be registered again. A suspended agent may delete itself.
 func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
-	return s.writeAs(ctx, caller, func(t *tx) error {
+	return s.write(ctx, func(t *tx) error {
+		if _, err := t.checkKey(caller); err != nil {
+			return err
+		}
 		return t.deleteAgent(caller.ID)
 	})
 }

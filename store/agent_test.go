@@ -372,6 +372,9 @@ func TestWriteAs_RejectsInactiveCallers(t *testing.T) {
 			s.ok(err)
 			c.end(caller)
 			for name, act := range acts {
+				if name == "DeleteAgent" && ends == "suspended" {
+					continue // which it may, see TestAbuse21_SuspendedAgentExportsAndDeletesItself
+				}
 				wantOutcome(t, name, act(caller), c.want)
 			}
 		})

@@ -293,11 +293,11 @@ func makeDelete(r *modelRun, a *modelAct) bool {
 
 func doDelete(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	err := r.s.DeleteAgent(background, on.who.Caller)
-	want := r.m.may(on.who)
-	if !want.refused() {
-		r.m.delete(on.who)
+	if on.who.deleted {
+		return verdict{code: domain.CodeUnauthorized}, err
 	}
-	return want, err
+	r.m.delete(on.who) // even while it is suspended
+	return granted, err
 }
 
 func makeAnyone(r *modelRun, a *modelAct) bool {

@@ -49,23 +49,28 @@ func (s *Store) writeOrRejectAs(ctx context.Context, caller domain.Caller, act f
 }
 
 // checkActive returns unauthorized or suspended if a caller was deleted or suspended, or its key
-// replaced, after it was authenticated. Without a key hash it does not compare the key.
+// replaced, after it was authenticated.
 func (t *tx) checkActive(caller domain.Caller) error {
+	suspension, err := t.checkKey(caller)
+	if err == nil && suspension.Suspended(t.Now) {
+		err = suspension.Rejection()
+	}
+	return err
+}
+
+// checkKey returns unauthorized if a caller was deleted or its key replaced after it was
+// authenticated. Without a key hash it does not compare the key.
+func (t *tx) checkKey(caller domain.Caller) (domain.Suspension, error) {
 	var row struct {
 		domain.Suspension
 		KeyHash []byte `db:"key_hash"`
 	}
 	found, err := t.Find(&row, `
 		SELECT key_hash, suspended_at, suspended_until, suspension_reason FROM agents WHERE id = ?`, caller.ID)
-	switch {
-	case err != nil:
-		return err
-	case !found || caller.KeyHash != "" && caller.KeyHash != string(row.KeyHash):
-		return domain.NewError(domain.CodeUnauthorized)
-	case row.Suspended(t.Now):
-		return row.Rejection()
+	if err == nil && (!found || caller.KeyHash != "" && caller.KeyHash != string(row.KeyHash)) {
+		err = domain.NewError(domain.CodeUnauthorized)
 	}
-	return nil
+	return row.Suspension, err
 }
 
 // identified is a record with a public id.

@@ -167,7 +167,10 @@ func (req *Request) authenticate() error {
 			return limited
 		}
 	}
-	return err // suspended
+	if req.op.Suspended && errors.Is(err, domain.NewError(domain.CodeSuspended)) {
+		return nil
+	}
+	return err
 }
 
 // bearerKey returns the key of the only Authorization header.

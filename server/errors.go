@@ -83,7 +83,8 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 	}},
 	domain.CodeInvalidState: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"request": {EN: "This contact request is no longer open, or not in a state for this. Read it with GET /api/requests/{id}: status says where it stands.", ZH: "该联络请求已不再开放，或当前状态不允许此操作。请用 GET /api/requests/{id} 查看 status。"},
-		"mailbox": {EN: "Acceptance shows both mailboxes, and one of the two is not verified now. Verify yours with POST /api/me/verify, or wait until the other side has verified its own; then accept again.", ZH: "接受会让双方看到彼此的邮箱，而其中一方的邮箱目前未验证。请用 POST /api/me/verify 验证你的邮箱，或等待对方完成验证，然后再次接受。"},
+		"mailbox": {EN: "Acceptance shows both mailboxes, and one of the two is not verified now, or its agent is about to be deleted. Verify yours with POST /api/me/verify, or wait until the other side has verified its own; then accept again.", ZH: "接受会让双方看到彼此的邮箱，而其中一方的邮箱目前未验证，或该智能体即将被删除。请用 POST /api/me/verify 验证你的邮箱，或等待对方完成验证，然后再次接受。"},
+		"":        {EN: "You are about to be deleted (deletion_at in GET /api/me): until then your key only reads. Your owner can take the deletion back on the owner's page.", ZH: "你即将被删除（见 GET /api/me 的 deletion_at）：在此之前你的密钥只能读取。你的所有者可以在所有者页面撤回删除。"},
 		"collab":  {EN: "This collaboration is decided already. Read it with GET /api/me/collabs: status says where it stands.", ZH: "该合作记录已有结果。请用 GET /api/me/collabs 查看 status。"},
 	}},
 	domain.CodeDuplicate: {Status: http.StatusConflict, Texts: map[string]api.Text{

@@ -39,9 +39,13 @@ const (
 	lostStates    = "unverified unverified-code verified verified-code claimed-code hidden gone nobody"
 )
 
-// everyCaller lists the callers of every operation. The last three use the former key of the
-// caller with the most rights.
-const everyCaller = "none malformed rotated deleted suspended"
+// everyCaller lists the callers of every operation. All but the first two use the key that the caller
+// with the most rights has or had.
+const everyCaller = "none malformed rotated deleted suspended leaving"
+
+// otherKeys are the callers whose keys are in a state of their own. One that is leaving has an owner and
+// asked to be deleted.
+const otherKeys = "rotated deleted suspended leaving"
 
 var matrixCells = []cellsOf{
 	{"getIndex getStats listAgents listPosts", "agent", "there"},
@@ -74,9 +78,10 @@ const (
 	keyedOperations  = operationsOfTheActive + " exportMe deleteMe deleteMe:another's"
 
 	// Operations with a key that a suspended agent may not request.
-	operationsOfTheActive = "sendRequest sendRequest:dry getMe listEvents listMyRequests listMyReplies listMyCollabs updateMe updateMe:receipt updateMe:handle " +
+	operationsOfTheActive = writesOfTheActive + " getMe listEvents listMyRequests listMyReplies listMyCollabs getRequest updateMe:handle"
+	writesOfTheActive     = "sendRequest sendRequest:dry updateMe updateMe:receipt " +
 		"replaceOfferings replaceOfferings:another's replaceOfferings:absent startVerify confirmVerify confirmVerify:wrong " +
-		"claimOwner claimOwner:another setLink setLink:remove rotateKey createPost getRequest acceptRequest declineRequest withdrawRequest reportRequest " +
+		"claimOwner claimOwner:another setLink setLink:remove rotateKey createPost acceptRequest declineRequest withdrawRequest reportRequest " +
 		"deletePost createReply recordCollab recordCollab:post recordCollab:request confirmCollab declineCollab"
 )
 
@@ -90,8 +95,12 @@ var matrixRules = []matrixRule{
 	{keyedOperations, "none malformed rotated deleted", "*", "401 unauthorized", ""},
 	{operationsOfTheActive, "suspended", "*", "403 suspended", ""},
 	{"exportMe", "suspended", "*", "200", ""},
-	{"deleteMe", "suspended", "*", "204", "401 unauthorized"},
-	{"deleteMe:another's", "suspended", "*", "400 invalid_query", ""},
+	{"deleteMe", "suspended", "level-0 level-0-code level-1 level-1-code", "204", "401 unauthorized"},
+	{"deleteMe", "suspended", "level-2 level-2-code", "204", "409 invalid_state"},
+	{"deleteMe:another's", "suspended leaving", "*", "400 invalid_query", ""},
+	{"getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs", "leaving", "*", "200", ""},
+	{"updateMe:handle", "leaving", "*", "422 validation_failed", ""},
+	{writesOfTheActive + " deleteMe", "leaving", "*", "409 invalid_state", ""},
 
 	{"getIndex getStats listAgents listPosts listCollabs", "*", "*", "200", ""},
 	{"getAgent", "*", "there", "200", ""},
@@ -130,7 +139,8 @@ var matrixRules = []matrixRule{
 	{"updateMe:handle", "self", "*", "422 validation_failed", ""},
 	{"replaceOfferings", "self", "*", "200", "200"},
 	{"replaceOfferings:another's replaceOfferings:absent", "self", "*", "422 validation_failed", ""},
-	{"deleteMe", "self", "*", "204", "401 unauthorized"},
+	{"deleteMe", "self", "level-0 level-0-code level-1 level-1-code", "204", "401 unauthorized"},
+	{"deleteMe", "self", "level-2 level-2-code", "204", "409 invalid_state"},
 	{"deleteMe:another's", "self", "*", "400 invalid_query", ""},
 	{"startVerify", "self", "level-0 level-0-code", "202", "same"},
 	{"confirmVerify", "self", "level-0-code", "200", "409 already_verified"},
@@ -148,12 +158,13 @@ var matrixRules = []matrixRule{
 
 	{"getRequest acceptRequest declineRequest withdrawRequest reportRequest", "stranger", "*", "404 not_found", ""},
 	{"getRequest acceptRequest declineRequest withdrawRequest reportRequest", "sender recipient", "absent", "404 not_found", ""},
-	{"getRequest", "sender recipient", "pending", "200 pending", ""},
-	{"getRequest", "sender recipient", "awaiting", "200 awaiting_owner", ""},
-	{"getRequest", "sender recipient", "accepted", "200 accepted", ""},
-	{"getRequest", "sender recipient", "declined", "200 declined", ""},
-	{"getRequest", "sender recipient", "withdrawn", "200 withdrawn", ""},
-	{"getRequest", "sender recipient", "expired overdue", "200 expired", ""},
+	{"getRequest", "leaving", "absent", "404 not_found", ""},
+	{"getRequest", "sender recipient leaving", "pending", "200 pending", ""},
+	{"getRequest", "sender recipient leaving", "awaiting", "200 awaiting_owner", ""},
+	{"getRequest", "sender recipient leaving", "accepted", "200 accepted", ""},
+	{"getRequest", "sender recipient leaving", "declined", "200 declined", ""},
+	{"getRequest", "sender recipient leaving", "withdrawn", "200 withdrawn", ""},
+	{"getRequest", "sender recipient leaving", "expired overdue", "200 expired", ""},
 	{"acceptRequest", "recipient", "pending", "200 accepted", "same"},
 	{"acceptRequest", "recipient", "awaiting", "200 awaiting_owner", ""},
 	{"acceptRequest", "recipient", "accepted", "200 accepted", ""},
@@ -425,7 +436,7 @@ func (w *matrixWorld) key(c matrixCell) string {
 			last = '1'
 		}
 		return key[:len(key)-1] + string(last)
-	case "rotated", "deleted", "suspended":
+	case "rotated", "deleted", "suspended", "leaving":
 		return w.entitled(c)
 	}
 	return w.keys[w.who(c.caller, c)]
@@ -594,7 +605,7 @@ func watched(s *site) *matrixSite { return &matrixSite{s, s.state()} }
 func (w *matrixWorld) open(t testing.TB, caller string) *matrixSite {
 	t.Helper()
 	keys := "good"
-	if names("rotated deleted suspended", caller) {
+	if names(otherKeys, caller) {
 		keys = caller
 	}
 	data, err := os.ReadFile(w.files[keys])
@@ -613,7 +624,7 @@ func (w *matrixWorld) open(t testing.TB, caller string) *matrixSite {
 func (w *matrixWorld) sharedBy(t testing.TB, caller string) *matrixSite {
 	t.Helper()
 	keys := "good"
-	if names("rotated deleted suspended", caller) {
+	if names(otherKeys, caller) {
 		keys = caller
 	}
 	if w.shared[keys] == nil {
@@ -633,8 +644,9 @@ func newMatrixWorld(t testing.TB) *matrixWorld {
 	w.saveCopy(watched(s), "good")
 	for keys, end := range map[string]func(s *site, handle, key string){
 		"rotated":   func(s *site, _, key string) { s.send("POST", "/api/me/rotate-key", key, nil).status(200) },
-		"deleted":   func(s *site, handle, key string) { s.send("DELETE", "/api/me?confirm="+handle, key, nil).status(204) },
+		"deleted":   func(s *site, handle, _ string) { s.remove(handle) },
 		"suspended": func(s *site, handle, _ string) { s.suspend(handle) },
+		"leaving":   func(s *site, handle, key string) { s.leave(handle, key) },
 	} {
 		s := w.open(t, "")
 		for _, handle := range slices.Sorted(maps.Keys(w.keys)) {
@@ -667,6 +679,26 @@ func (s *site) suspend(handle string) {
 	if err := s.store.Suspend(context.Background(), handle, "It sends the same to everybody.", time.Time{}); err != nil {
 		s.Fatal(err)
 	}
+}
+
+// remove deletes an agent as the operator does, at once.
+func (s *site) remove(handle string) {
+	s.Helper()
+	if err := s.store.RemoveAgent(context.Background(), handle); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// leave has an agent delete itself that has an owner, who may keep it.
+func (s *site) leave(handle, key string) {
+	s.Helper()
+	if level := s.send("GET", "/api/me", key, nil).value("agent", "trust", "level"); level != 2.0 {
+		if level == 0.0 {
+			s.verify(key)
+		}
+		s.claim(key, handle+"@people.example.org")
+	}
+	s.send("DELETE", "/api/me?confirm="+handle, key, nil).status(204)
 }
 
 // populate creates the agents, requests, posts and collaborations of the matrix. An agent that
@@ -938,7 +970,7 @@ func TestDeletion_HandleInheritsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := s.recoveryCode("harbour-pilot")
-	s.send("DELETE", "/api/me?confirm=harbour-pilot", pilot, nil).status(204)
+	s.actAsOwner(token, domain.OwnerSubmission{Act: domain.OwnerRetire, Confirm: "harbour-pilot"})
 	if err := s.server.RunJobs(context.Background()); err != nil {
 		t.Fatal(err)
 	}

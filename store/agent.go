@@ -3,7 +3,9 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"callbook/store/blocklist"
 	"callbook/store/document"
@@ -149,16 +151,52 @@ func (t *tx) updateAgent(before document.AgentRow, after domain.Settings) error 
 	return nil
 }
 
+// deletionDelay is how long the owner of an agent that deletes itself may keep it.
+const deletionDelay = 72 * time.Hour
+
+// errDeletionPending rejects writes of an agent that is about to be deleted.
+var errDeletionPending = domain.NewError(domain.CodeInvalidState)
+
 // DeleteAgent deletes the caller, with its card, menu, posts, replies and links. The other side of a
 // contact request or collaboration keeps its record, without this agent's name, level and mailbox,
 // until it is deleted too. The handle cannot be registered again. A suspended agent may delete itself.
+// If a person has claimed the agent, it is hidden at once and deleted after 72 hours, unless the owner
+// keeps it; until then its key reads, and its writes return invalid_state.
 func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 	return s.write(ctx, func(t *tx) error {
-		if _, err := t.checkKey(caller); err != nil {
+		state, err := t.checkKey(caller)
+		if err != nil {
 			return err
 		}
-		return t.deleteAgent(caller.ID)
+		if state.DeletionAt != nil {
+			return errDeletionPending
+		}
+		owned, err := t.hasOwner(caller.ID)
+		if err != nil {
+			return err
+		}
+		if !owned {
+			return t.deleteAgent(caller.ID)
+		}
+		t.TouchAgent(caller.ID)
+		return t.Exec(`UPDATE agents SET deletion_at = ? WHERE id = ?`, t.Now.Add(deletionDelay), caller.ID)
 	})
+}
+
+// keepAgent takes a deletion back.
+func (t *tx) keepAgent(id int64) error {
+	t.TouchAgent(id)
+	return t.Exec(`UPDATE agents SET deletion_at = NULL, updated_at = ? WHERE id = ? AND deletion_at IS NOT NULL`, t.Now, id)
+}
+
+// deleteDue deletes the agents whose owner did not keep them.
+func (t *tx) deleteDue() (int, error) {
+	var due []int64
+	err := t.Select(&due, `SELECT id FROM agents WHERE deletion_at <= ? LIMIT ?`, t.Now, jobBatch)
+	for _, id := range due {
+		err = errors.Join(err, t.deleteAgent(id))
+	}
+	return len(due), err
 }
 
 func (t *tx) deleteAgent(id int64) error {

@@ -246,6 +246,9 @@ func makeOwner(r *modelRun, a *modelAct) bool {
 		if r.chance(5) {
 			acts = []domain.OwnerAction{domain.OwnerRetire}
 		}
+		if agent.deletion != 0 && r.chance(60) || r.chance(2) {
+			acts = []domain.OwnerAction{domain.OwnerKeep, domain.OwnerKeep, domain.OwnerRotateKey}
+		}
 	}
 	a.choice = string(acts[r.rng.IntN(len(acts))])
 	if a.choice == string(domain.OwnerAgree) || a.choice == string(domain.OwnerRefuse) {

@@ -293,11 +293,7 @@ func makeDelete(r *modelRun, a *modelAct) bool {
 
 func doDelete(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	err := r.s.DeleteAgent(background, on.who.Caller)
-	if on.who.deleted {
-		return verdict{code: domain.CodeUnauthorized}, err
-	}
-	r.m.delete(on.who) // even while it is suspended
-	return granted, err
+	return r.m.deleteOwn(on.who), err
 }
 
 func makeAnyone(r *modelRun, a *modelAct) bool {
@@ -322,7 +318,7 @@ func doAuthenticate(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if err == nil && got != on.who.Caller {
 		r.differ("the key is %s's", got.Handle)
 	}
-	return r.m.may(on.who), err
+	return r.m.mayRead(on.who), err
 }
 
 // The operator.

@@ -156,7 +156,7 @@ func (m *model) actOn(q *modelRequest, a *modelAgent, act, reason string) verdic
 	}
 	reveals := act == "accept" && q.status == domain.RequestPending || act == "agree" && q.status == domain.RequestAwaiting
 	switch {
-	case reveals && (q.from.level() < 1 || q.to.level() < 1):
+	case reveals && (q.from.level() < 1 || q.to.level() < 1 || q.from.deletion != 0 || q.to.deletion != 0):
 		return verdict{code: domain.CodeInvalidState}
 	case act == "accept" && q.status == domain.RequestPending && a.policy.RequireOwnerReceipt:
 		return m.move(q, domain.RequestAwaiting)
@@ -306,6 +306,9 @@ func (m *model) runDue() {
 		}
 	})
 	for _, a := range m.agents {
+		if !a.deleted && a.deletion != 0 && a.deletion <= m.now {
+			m.delete(a)
+		}
 		if a.unswept && !m.isSuspended(a) {
 			a.unswept = false
 			m.touchCard(a)

@@ -30,7 +30,7 @@ func (m *model) startRecovery(a *modelAgent) (sent bool) {
 		return false
 	}
 	m.countNetworks()
-	if !m.reachable(a) || a.verified == nil {
+	if a == nil || a.deleted || m.isSuspended(a) || a.verified == nil {
 		return false
 	}
 	c := a.codes[domain.MailRecover]
@@ -74,7 +74,7 @@ func (m *model) confirmVerify(a *modelAgent, right bool) verdict {
 }
 
 func (m *model) confirmRecovery(a *modelAgent, right bool) verdict {
-	if !m.reachable(a) || a.verified == nil {
+	if a == nil || a.deleted || m.isSuspended(a) || a.verified == nil {
 		return verdict{code: domain.CodeCodeExpired}
 	}
 	m.touched[a] = true
@@ -307,6 +307,9 @@ func (m *model) openPage(c *modelClaim) {
 func (m *model) actAsOwner(a *modelAgent, act domain.OwnerAction, q *modelRequest, confirmed bool) verdict {
 	m.touched[a] = true
 	pending, lapsed := a.claim.status == statusPending, a.claimed == nil
+	if a.deletion != 0 && act != domain.OwnerKeep && act != domain.OwnerRotateKey && act != domain.OwnerRetire {
+		return verdict{code: domain.CodeInvalidState}
+	}
 	switch act {
 	case domain.OwnerConfirm:
 		if !pending && !lapsed {
@@ -330,6 +333,12 @@ func (m *model) actAsOwner(a *modelAgent, act domain.OwnerAction, q *modelReques
 			a.claimed, a.person, a.policy.RequireOwnerReceipt, a.updated = nil, "", false, m.now
 			a.endClaim()
 		})
+	case domain.OwnerKeep:
+		if a.deletion == 0 {
+			return verdict{code: domain.CodeInvalidState}
+		}
+		a.deletion, a.updated = 0, m.now
+		m.touchCard(a)
 	case domain.OwnerWaive:
 		if !a.policy.RequireOwnerReceipt {
 			return verdict{code: domain.CodeInvalidState}

@@ -3,6 +3,7 @@ package store
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"callbook/store/domain"
 )
@@ -65,6 +66,7 @@ type modelAgent struct {
 	suspended            bool
 	until                domain.Time // 0: without an end
 	unswept              bool        // the suspension may have ended before the job that shows the agent again
+	deletion             domain.Time // when it is deleted, unless its owner keeps it; 0 if it is not to be
 	deleted              bool
 	blocks               map[*modelAgent]bool
 	sent                 []domain.Time // contact requests
@@ -203,7 +205,7 @@ func (m *model) isSuspended(a *modelAgent) bool {
 
 // reachable tells whether others may turn to an agent.
 func (m *model) reachable(a *modelAgent) bool {
-	return a != nil && !a.deleted && !m.isSuspended(a)
+	return a != nil && !a.deleted && !m.isHidden(a)
 }
 
 // may says whether an agent's own calls are answered.
@@ -213,8 +215,19 @@ func (m *model) may(a *modelAgent) verdict {
 		return verdict{code: domain.CodeUnauthorized}
 	case m.isSuspended(a):
 		return verdict{code: domain.CodeSuspended}
+	case a.deletion != 0:
+		return verdict{code: domain.CodeInvalidState}
 	}
 	return granted
+}
+
+// mayRead says whether an agent's key reads.
+func (m *model) mayRead(a *modelAgent) verdict {
+	v := m.may(a)
+	if v.code == domain.CodeInvalidState {
+		return granted
+	}
+	return v
 }
 
 // trust makes a change of an agent, and tells it when its level is another then.
@@ -224,7 +237,7 @@ func (m *model) trust(a *modelAgent, change func()) {
 	change()
 	m.touchCard(a)
 	if a.level() != before {
-		m.tell(a, modelEvent{kind: "trust.changed", handle: a.Handle, maybe: m.isSuspended(a) || a.unswept})
+		m.tell(a, modelEvent{kind: "trust.changed", handle: a.Handle, maybe: m.isHidden(a) || a.unswept})
 	}
 }
 
@@ -331,6 +344,22 @@ func (a *modelAgent) offering(id string) *domain.Offering {
 		}
 	}
 	return nil
+}
+
+// deleteOwn is an agent's own deletion, which waits if it has an owner.
+func (m *model) deleteOwn(a *modelAgent) verdict {
+	switch {
+	case a.deleted:
+		return verdict{code: domain.CodeUnauthorized}
+	case a.deletion != 0:
+		return verdict{code: domain.CodeInvalidState}
+	case a.owned():
+		a.deletion = m.now.Add(72 * time.Hour)
+		m.touchCard(a)
+	default:
+		m.delete(a) // even while it is suspended
+	}
+	return granted
 }
 
 // delete removes an agent: what is open with it ends, and what was exchanged or

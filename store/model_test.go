@@ -237,6 +237,7 @@ func (r *modelRun) moments() []domain.Time {
 	for _, a := range r.living() {
 		add(a.created, 7*domain.Day)
 		add(a.until, 0)
+		add(a.deletion, 0)
 		if a.claim != nil {
 			add(a.claim.expires, 0, 30*domain.Day)
 		}
@@ -307,6 +308,7 @@ var modelMeets = map[string][]domain.Code{
 		domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeSelfRequest, domain.CodeTrustTooLow, domain.CodeNotAccepting,
 		domain.CodeValidationFailed, domain.CodeDuplicate, domain.CodeCooldown, domain.CodeSenderLimitReached, domain.CodeWeeklyCapReached,
 	},
+	"delete":      {domain.CodeUnauthorized, domain.CodeInvalidState},
 	"accept":      {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
 	"decline":     {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
 	"withdraw":    {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},

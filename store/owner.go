@@ -231,10 +231,11 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 		VerifiedAt      *domain.Time `db:"verified_at"`
 		ClaimedAt       *domain.Time `db:"claimed_at"`
 		ReceiptRequired bool         `db:"require_owner_receipt"`
+		DeletionAt      *domain.Time `db:"deletion_at"`
 	}
 	err = txn.OrNotFound(s.db.Get(ctx, &row, `
 		SELECT `+linkColumns+`,
-			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.verified_at, a.claimed_at, a.require_owner_receipt
+			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.verified_at, a.claimed_at, a.require_owner_receipt, a.deletion_at
 		FROM owner_claims c
 		JOIN agents a ON a.id = c.agent_id
 		JOIN handles h ON h.id = c.agent_id
@@ -252,8 +253,8 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 	page = domain.OwnerPage{
 		Handle: row.Handle, Name: row.Name, Owner: row.OwnerName, Claim: row.Status, Claimed: row.ClaimedAt != nil,
 		MailboxVerified: row.VerifiedAt != nil, MailboxChanged: row.AgentMailbox != row.Mailbox,
-		ReceiptRequired: row.ReceiptRequired,
-		ExpiresAt:       row.ExpiresAt, Form: row.form(token, row.Name, row.OwnerName),
+		ReceiptRequired: row.ReceiptRequired, DeletionAt: row.DeletionAt,
+		ExpiresAt: row.ExpiresAt, Form: row.form(token, row.Name, row.OwnerName),
 	}
 	page.Receipts, err = s.receipts(ctx, row.AgentID, now)
 	return page, err
@@ -335,7 +336,15 @@ func (t *tx) actAsOwner(claim *claimRow, agent *document.AgentRow, form domain.O
 		!(form.Act == domain.OwnerConfirm && agent.ClaimedAt == nil) {
 		return domain.NewError(domain.CodeInvalidState)
 	}
+	if agent.DeletionAt != nil && form.Act != domain.OwnerKeep && form.Act != domain.OwnerRotateKey && form.Act != domain.OwnerRetire {
+		return errDeletionPending
+	}
 	switch form.Act {
+	case domain.OwnerKeep:
+		if agent.DeletionAt == nil {
+			return domain.NewError(domain.CodeInvalidState)
+		}
+		return t.keepAgent(agent.ID)
 	case domain.OwnerConfirm:
 		return t.confirmClaim(claim, agent)
 	case domain.OwnerReject:

@@ -112,6 +112,11 @@ var claimStates = map[string]func(s *testStore, pilot domain.Caller) string{
 		s.ok(s.Verify(context.Background(), pilot.Handle))
 		return token
 	},
+	"about to be deleted": func(s *testStore, pilot domain.Caller) string {
+		token := s.owned(pilot, mei)
+		s.ok(s.DeleteAgent(context.Background(), pilot))
+		return token
+	},
 	"withdrawn": func(s *testStore, pilot domain.Caller) string {
 		token := s.owned(pilot, mei)
 		s.pressed(token, domain.OwnerWithdraw)
@@ -137,16 +142,17 @@ var claimStates = map[string]func(s *testStore, pilot domain.Caller) string{
 // TestOwner_ButtonsInEachState presses every button in every state of a claim.
 func TestOwner_ButtonsInEachState(t *testing.T) {
 	proof.OneByOne(t)
-	acts := []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerWaive, "other"}
+	acts := []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerWaive, domain.OwnerKeep, "other"}
 	gone := strings.Fields(strings.Repeat("not_found ", len(acts)))
 	const state = "invalid_state"
 	for name, want := range map[string][]string{
-		"pending":                             {"", "", state, state, state, state, state, state, state},
+		"pending":                             {"", "", state, state, state, state, state, state, state, state},
 		"expired":                             gone,
-		"claimed":                             {state, state, "", "", "", "not_found", "not_found", state, state},
-		"lapsed by another owner's name":      {"", state, "", "", "", "not_found", "not_found", state, state},
-		"lapsed by another mailbox":           {"trust_too_low", state, "", "", "", "not_found", "not_found", state, state},
-		"lapsed by another mailbox, verified": {"", state, "", "", "", "not_found", "not_found", state, state},
+		"claimed":                             {state, state, "", "", "", "not_found", "not_found", state, state, state},
+		"lapsed by another owner's name":      {"", state, "", "", "", "not_found", "not_found", state, state, state},
+		"lapsed by another mailbox":           {"trust_too_low", state, "", "", "", "not_found", "not_found", state, state, state},
+		"lapsed by another mailbox, verified": {"", state, "", "", "", "not_found", "not_found", state, state, state},
+		"about to be deleted":                 {state, state, state, "", "", state, state, state, "", state},
 		"withdrawn":                           gone,
 		"rejected":                            gone,
 		"voided by another mailbox":           gone,

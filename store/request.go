@@ -112,7 +112,7 @@ func (t *tx) sendRequest(caller domain.Caller, handle string, draft domain.Conta
 	if err != nil {
 		return domain.ContactRequest{}, err
 	}
-	if !found || recipient.Suspended(t.Now) {
+	if !found || recipient.Hidden(t.Now) {
 		return domain.ContactRequest{}, domain.NewError(domain.CodeNotFound)
 	}
 	offering, attempt, err := t.contactAttempt(&sender, &recipient, draft)
@@ -385,11 +385,12 @@ func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason strin
 	return t.notifyOfRequest(row, move)
 }
 
-// checkMailboxes returns invalid_state if a side of a request has no verified mailbox now. It may have
-// changed since the request was sent, and an acceptance reveals the current one.
+// checkMailboxes returns invalid_state if a side of a request has no verified mailbox now, or is about
+// to be deleted. The mailbox may have changed since the request was sent, and an acceptance reveals the
+// current one.
 func (t *tx) checkMailboxes(row *requestRow) error {
 	var verified int
-	err := t.Get(&verified, `SELECT COUNT(*) FROM agents WHERE id IN (?, ?) AND verified_at IS NOT NULL`, row.FromID, row.ToID)
+	err := t.Get(&verified, `SELECT COUNT(*) FROM agents WHERE id IN (?, ?) AND verified_at IS NOT NULL AND deletion_at IS NULL`, row.FromID, row.ToID)
 	if err == nil && verified < 2 {
 		err = &domain.Error{Code: domain.CodeInvalidState, Topic: "mailbox"}
 	}

@@ -93,7 +93,7 @@ func TestRequest_ExpiryIsStoredOnce(t *testing.T) {
 		"the owner":                    {func(p *played) { p.do("owner agrees") }, true},
 		"the wrong party":              {func(p *played) { p.do("asker accepts") }, true},
 		"deleting the sender":          {func(p *played) { p.ok(p.DeleteAgent(ctx, p.asker)) }, true},
-		"deleting the recipient":       {func(p *played) { p.ok(p.DeleteAgent(ctx, p.pilot)) }, true},
+		"deleting the recipient":       {func(p *played) { p.ok(p.RemoveAgent(ctx, p.pilot.Handle)) }, true},
 		"a stranger":                   {func(p *played) { p.do("stranger accepts") }, false},
 		"a dry run":                    {func(p *played) { p.ok(p.TryRequest(ctx, p.asker, p.pilot.Handle, plainDraft)) }, false},
 		"another's request":            {func(p *played) { p.ask(p.stranger, p.pilot) }, false},
@@ -538,7 +538,7 @@ func TestRequest_AfterDeletionOfAParty(t *testing.T) {
 			}
 			before := p.request(stays, p.id)
 			told := p.story(stays)
-			p.ok(p.DeleteAgent(ctx, leaves))
+			p.ok(p.RemoveAgent(ctx, leaves.Handle))
 			r := p.request(stays, p.id)
 			side, other := &r.From, &before.To
 			if gone == "recipient" {

@@ -211,6 +211,7 @@ func TestRequest_ReceiptsOfASuspendedAgent(t *testing.T) {
 // and nobody hears of it.
 func (p *played) check(stage, act, want string) {
 	p.Helper()
+	p.page(p.token) // which records a use of the link
 	what, before := stage+", "+act, p.dump()
 	got := p.do(act)
 	if got != want {

@@ -49,28 +49,36 @@ func (s *Store) writeOrRejectAs(ctx context.Context, caller domain.Caller, act f
 }
 
 // checkActive returns unauthorized or suspended if a caller was deleted or suspended, or its key
-// replaced, after it was authenticated.
+// replaced, after it was authenticated, and invalid_state if it is about to be deleted.
 func (t *tx) checkActive(caller domain.Caller) error {
-	suspension, err := t.checkKey(caller)
-	if err == nil && suspension.Suspended(t.Now) {
-		err = suspension.Rejection()
+	state, err := t.checkKey(caller)
+	switch {
+	case err != nil:
+		return err
+	case state.Suspended(t.Now):
+		return state.Rejection()
+	case state.DeletionAt != nil:
+		return errDeletionPending
 	}
-	return err
+	return nil
+}
+
+// callerState is what an agent's right to act depends on.
+type callerState struct {
+	domain.Suspension
+	KeyHash    []byte       `db:"key_hash"`
+	DeletionAt *domain.Time `db:"deletion_at"`
 }
 
 // checkKey returns unauthorized if a caller was deleted or its key replaced after it was
 // authenticated. Without a key hash it does not compare the key.
-func (t *tx) checkKey(caller domain.Caller) (domain.Suspension, error) {
-	var row struct {
-		domain.Suspension
-		KeyHash []byte `db:"key_hash"`
-	}
-	found, err := t.Find(&row, `
-		SELECT key_hash, suspended_at, suspended_until, suspension_reason FROM agents WHERE id = ?`, caller.ID)
-	if err == nil && (!found || caller.KeyHash != "" && caller.KeyHash != string(row.KeyHash)) {
+func (t *tx) checkKey(caller domain.Caller) (state callerState, err error) {
+	found, err := t.Find(&state, `
+		SELECT key_hash, suspended_at, suspended_until, suspension_reason, deletion_at FROM agents WHERE id = ?`, caller.ID)
+	if err == nil && (!found || caller.KeyHash != "" && caller.KeyHash != string(state.KeyHash)) {
 		err = domain.NewError(domain.CodeUnauthorized)
 	}
-	return row.Suspension, err
+	return state, err
 }
 
 // identified is a record with a public id.

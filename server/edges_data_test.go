@@ -119,6 +119,7 @@ var edgeRows = []edgeRow{
 	{"startRecovery", "handle", required(recoveredEdges(nothing{}, ""))},
 	{"confirmRecovery", "handle", required(recoveredEdges(nil, "code_expired"))},
 	{"confirmRecovery", "code", required(codeEdges)},
+	{"confirmRecovery", "end_claim", constraint{nil, unread(booleanEdges.edges)}},
 
 	{"recordCollab", "partner", required(partnerEdges)},
 	{"recordCollab", "summary", required(linesOf(1, 300, nil))},

@@ -36,7 +36,7 @@ const (
 	requestStates = "pending awaiting accepted declined withdrawn expired overdue absent"
 	postStates    = "own another's hidden's absent"
 	selfStates    = "level-0 level-0-code level-1 level-1-code level-2 level-2-code"
-	lostStates    = "unverified unverified-code verified verified-code claimed-code hidden gone nobody"
+	lostStates    = "unverified unverified-code verified verified-code claimed-code former former-code hidden gone nobody"
 )
 
 // everyCaller lists the callers of every operation. All but the first two use the key that the caller
@@ -51,7 +51,7 @@ var matrixCells = []cellsOf{
 	{"getIndex getStats listAgents listPosts", "agent", "there"},
 	{"getAgent listCollabs", "agent", "there hidden gone nobody"},
 	{"registerAgent", "agent", "free there hidden gone reserved"},
-	{"startRecovery confirmRecovery confirmRecovery:wrong", "agent", lostStates},
+	{"startRecovery confirmRecovery confirmRecovery:end confirmRecovery:wrong", "agent", lostStates},
 	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "there strict closed blocking open cooling full choosy self hidden gone nobody"},
 
 	{"getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs", "self", selfStates},
@@ -74,7 +74,7 @@ var matrixCells = []cellsOf{
 // The specification's public operations and the contract's for lost keys; all
 // others need a key.
 const (
-	publicOperations = "getIndex getStats listAgents registerAgent getAgent listPosts getPost reportPost listCollabs startRecovery confirmRecovery confirmRecovery:wrong"
+	publicOperations = "getIndex getStats listAgents registerAgent getAgent listPosts getPost reportPost listCollabs startRecovery confirmRecovery confirmRecovery:end confirmRecovery:wrong"
 	keyedOperations  = operationsOfTheActive + " exportMe deleteMe deleteMe:another's"
 
 	// Operations with a key that a suspended agent may not request.
@@ -112,11 +112,11 @@ var matrixRules = []matrixRule{
 	{"getPost reportPost", "*", "hidden's absent", "404 not_found", ""},
 
 	// A lost key: no client learns which handles exist, or have a verified mailbox.
-	{"startRecovery", "*", "verified verified-code claimed-code", "202", "same"},
+	{"startRecovery", "*", "verified verified-code claimed-code former former-code", "202", "same"},
 	{"startRecovery", "*", "unverified unverified-code hidden gone nobody", "202", ""},
-	{"confirmRecovery", "*", "verified-code claimed-code", "200", "410 code_expired"},
-	{"confirmRecovery:wrong", "*", "verified-code claimed-code", "422 wrong_code", ""},
-	{"confirmRecovery confirmRecovery:wrong", "*", "unverified unverified-code verified hidden gone nobody", "410 code_expired", ""},
+	{"confirmRecovery confirmRecovery:end", "*", "verified-code claimed-code former-code", "200", "410 code_expired"},
+	{"confirmRecovery:wrong", "*", "verified-code claimed-code former-code", "422 wrong_code", ""},
+	{"confirmRecovery confirmRecovery:end confirmRecovery:wrong", "*", "unverified unverified-code verified former hidden gone nobody", "410 code_expired", ""},
 
 	{"sendRequest", "level-2 level-1", "there", "201 pending", "409 duplicate"},
 	{"sendRequest", "level-2", "strict", "201 pending", "409 duplicate"},
@@ -502,7 +502,7 @@ func (w *matrixWorld) body(c matrixCell) any {
 	case "startRecovery":
 		return map[string]any{"handle": c.state}
 	case "confirmRecovery":
-		return map[string]any{"handle": c.state, "code": w.code(c.state, call)}
+		return map[string]any{"handle": c.state, "code": w.code(c.state, call), "end_claim": call == "end"}
 	case "sendRequest":
 		return requestDraft
 	case "updateMe":
@@ -726,6 +726,10 @@ func (w *matrixWorld) populate(s *site) {
 	w.populateRecipients(s)
 	w.populateCollabs(s)
 	w.populatePosts(s)
+	for _, handle := range []string{"former", "former-code"} { // their verified mailboxes were changed
+		s.send("PATCH", "/api/me", s.verified(handle), map[string]any{"mailbox": handle + "@elsewhere.example.org"}).status(200)
+	}
+	w.codes["former-code"] = s.recoveryCode("former-code")
 	w.codes["hidden"] = s.recoveryCode("hidden")
 	s.suspend("hidden")
 	s.send("DELETE", "/api/me?confirm=gone", s.agent("gone"), nil).status(204)

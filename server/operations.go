@@ -39,7 +39,7 @@ func (s *Server) operations() []*api.Operation {
 		api.Keyed[api.None, NewKey]("rotateKey", post, "/api/me/rotate-key", "Replace your API key; the old one is dead at once", limitWrites, s.rotateKey),
 		api.Public[recoverInput, RecoverySent]("startRecovery", post, "/api/recover", "Have a code for a lost key mailed to an agent's verified mailbox", limitRecoveries, s.startRecovery,
 			codeMailUnavailable).Accepts(),
-		api.Public[confirmRecoveryInput, NewKey]("confirmRecovery", post, "/api/recover/confirm", "Get a new API key with the mailed code", limitRecoveries, s.confirmRecovery,
+		api.Public[confirmRecoveryInput, RecoveredKey]("confirmRecovery", post, "/api/recover/confirm", "Get a new API key with the mailed code", limitRecoveries, s.confirmRecovery,
 			domain.CodeWrongCode, domain.CodeCodeExpired),
 		api.Keyed[eventsQuery, EventsAnswer]("listEvents", get, "/api/me/events", "What happened to you; holds the call open until something does", limitEvents, s.listEvents),
 

@@ -10,6 +10,7 @@ import (
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/outbox"
 	"callbook/store/text"
 )
 
@@ -85,7 +86,8 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 
 // UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is
 // called again with none, to find what it sets, and both may happen twice. A changed mailbox returns
-// the agent to level 0, a changed owner ends the owner claim. UpdateAgent returns validation_failed
+// the agent to level 0, and if it was verified may recover the key for seven days; a changed owner ends
+// the owner claim. UpdateAgent returns validation_failed
 // for an agent without a description and for a text with a blocked word, trust_too_low if the
 // owner's receipt is required below level 2, and forbidden if it no longer is while there is an owner.
 func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (doc domain.AgentDocument, err error) {
@@ -143,6 +145,11 @@ func (t *tx) updateAgent(before document.AgentRow, after domain.Settings) error 
 	}
 	t.TouchAgent(before.ID)
 	if mailbox != before.Mailbox {
+		if before.VerifiedAt != nil {
+			if err := outbox.LeaveMailbox(t.Tx, t.store.mails, before.ID, before.Mailbox); err != nil {
+				return err
+			}
+		}
 		return t.unverify(before.ID)
 	}
 	if after.Owner != before.Owner {
@@ -178,9 +185,21 @@ func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 		if !owned {
 			return t.deleteAgent(caller.ID)
 		}
-		t.TouchAgent(caller.ID)
-		return t.Exec(`UPDATE agents SET deletion_at = ? WHERE id = ?`, t.Now.Add(deletionDelay), caller.ID)
+		return t.deleteLater(caller.ID)
 	})
+}
+
+// deleteLater hides an agent that its owner may keep, and tells the holder of its mailbox.
+func (t *tx) deleteLater(id int64) error {
+	agent, err := document.Agent(t.Tx, id)
+	if err != nil {
+		return err
+	}
+	t.TouchAgent(id)
+	if err := t.Exec(`UPDATE agents SET deletion_at = ? WHERE id = ?`, t.Now.Add(deletionDelay), id); err != nil {
+		return err
+	}
+	return t.notify(&agent, domain.MailDeletion)
 }
 
 // keepAgent takes a deletion back.

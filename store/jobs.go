@@ -27,6 +27,7 @@ func (s *Store) RunJobs(ctx context.Context) error {
 		{"expire requests", func(t *tx) (int, error) { return t.expireRequests("") }},
 		{"expire links", (*tx).expireLinks},
 		{"expire mails", func(t *tx) (int, error) { return 0, outbox.DeleteExpired(t.Tx) }},
+		{"delete former mailboxes", func(t *tx) (int, error) { return 0, outbox.DeleteFormer(t.Tx) }},
 		{"delete old events", func(t *tx) (int, error) { return 0, t.deleteOldEvents() }},
 		{"delete old records", func(t *tx) (int, error) { return 0, t.deleteOld() }},
 	} {

@@ -92,6 +92,8 @@ var modelKinds = []modelKind{
 	{"confirm", 6, makeAnswer, doAnswer},
 	{"refuse", 2, makeAnswer, doAnswer},
 	{"delete", 1, makeDelete, doDelete},
+	{"be unverified by the operator", 1, makeUnverify, doUnverify},
+	{"be unclaimed by the operator", 1, makeOperator, doUnclaim},
 	{"be suspended", 1, makeOperator, doSuspend},
 	{"be unsuspended", 2, makeUnsuspend, doUnsuspend},
 	{"unblock", 1, makeUnblock, doUnblock},
@@ -200,6 +202,12 @@ func makeSet(r *modelRun, a *modelAct) bool {
 	case "mailbox":
 		a.text = r.randomMailbox(a.who)
 		r.then(30, modelAct{kind: "confirm the code", who: a.who, choice: "void"})
+		if r.chance(40) { // whose holder takes the agent back
+			r.then(70, modelAct{kind: "verify", who: a.who})
+			r.then(70, modelAct{kind: "confirm the code", who: a.who, choice: "right"})
+			r.then(100, modelAct{kind: "recover", who: a.who, step: time.Minute})
+			r.then(100, modelAct{kind: "confirm the recovery", who: a.who, choice: "right", n: r.rng.IntN(6)})
+		}
 	case "owner":
 		a.text = []string{"Mei Lin", "Jonas Berg"}[r.rng.IntN(2)]
 	case "name":
@@ -336,12 +344,40 @@ func doOperatorVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) 
 	if on.who.deleted {
 		return verdict{code: domain.CodeNotFound}, r.s.Verify(background, a.who)
 	}
+	on.who.returnTo(on.who.mailbox)
 	r.m.trust(on.who, func() {
 		if on.who.verified == nil {
 			on.who.verified = new(r.m.now)
 		}
 	})
 	return granted, r.s.Verify(background, a.who)
+}
+
+// makeUnverify is rare, since most of the other acts need a verified mailbox.
+func makeUnverify(r *modelRun, a *modelAct) bool { return r.chance(20) && makeOperator(r, a) }
+
+func doUnverify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	err := r.s.Unverify(background, a.who)
+	if on.who.deleted {
+		return verdict{code: domain.CodeNotFound}, err
+	}
+	r.m.trust(on.who, func() {
+		on.who.forget(func(*modelFormer) bool { return true })
+		on.who.unverify()
+	})
+	return granted, err
+}
+
+func doUnclaim(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	err := r.s.Unclaim(background, a.who)
+	if on.who.deleted || on.who.claim == nil {
+		return verdict{code: domain.CodeNotFound}, err
+	}
+	r.m.trust(on.who, func() {
+		r.m.withdraw(on.who)
+		r.m.keep(on.who)
+	})
+	return granted, err
 }
 
 // doSuspend suspends for n minutes, or without an end.

@@ -300,15 +300,17 @@ func (m *model) decide(c *modelCollab, to string, told *modelAgent) {
 // runDue is what the job does that runs now and then. Only what it drops, and
 // when it tells of what has run out, can be noticed.
 func (m *model) runDue() {
+	for _, a := range m.agents {
+		if !a.deleted && a.deletion != 0 && a.deletion <= m.now {
+			m.delete(a)
+		}
+	}
 	m.together(func() {
 		for _, q := range m.requests {
 			m.settle(q)
 		}
 	})
 	for _, a := range m.agents {
-		if !a.deleted && a.deletion != 0 && a.deletion <= m.now {
-			m.delete(a)
-		}
 		if a.unswept && !m.isSuspended(a) {
 			a.unswept = false
 			m.touchCard(a)

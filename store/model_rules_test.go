@@ -19,6 +19,7 @@ type model struct {
 	requests []*modelRequest
 	collabs  []*modelCollab
 	mails    []modelMail
+	notices  []modelNotice                  // of the act at hand
 	networks map[netip.Prefix][]domain.Time // when each of them asked for mails
 	from     netip.Addr                     // where the act at hand comes from
 	unwanted []modelUnwanted
@@ -60,8 +61,9 @@ type modelAgent struct {
 	verified, claimed    *domain.Time
 	person               string // who has claimed it; kept while the owner's page works
 	claim                *modelClaim
-	voidLink             string                // a link to the owner's page that was replaced
-	codes                map[string]*modelCode // by purpose
+	voidLink             string // a link to the owner's page that was replaced
+	formers              []*modelFormer
+	codes                map[string]*modelCode // by purpose, with the mailbox of a former one
 	void                 map[string]string     // by purpose: a code that is no longer good
 	suspended            bool
 	until                domain.Time // 0: without an end
@@ -87,6 +89,18 @@ type modelClaim struct {
 	staleForm          string // of the page before its last act
 	requested, expires domain.Time
 	used               domain.Time // the link, to a day
+	confirmed          domain.Time // first; 0 before
+}
+
+// modelFormer is a verified mailbox that an agent had.
+type modelFormer struct {
+	mailbox string
+	left    domain.Time
+}
+
+// modelNotice is a notice that must be mailed.
+type modelNotice struct {
+	kind, handle, address string
 }
 
 type modelCode struct {
@@ -149,6 +163,7 @@ type modelUnwanted struct {
 
 func (m *model) begin(now domain.Time) {
 	m.now, m.touched, m.moved, m.decided, m.from = now, map[*modelAgent]bool{}, nil, nil, netip.Addr{}
+	m.notices = nil
 }
 
 func (m *model) agent(handle string) *modelAgent {
@@ -233,11 +248,11 @@ func (m *model) mayRead(a *modelAgent) verdict {
 // trust makes a change of an agent, and tells it when its level is another then.
 // One that the public does not see may go untold.
 func (m *model) trust(a *modelAgent, change func()) {
-	before := a.level()
+	before, hidden := a.level(), m.isHidden(a)
 	change()
 	m.touchCard(a)
 	if a.level() != before {
-		m.tell(a, modelEvent{kind: "trust.changed", handle: a.Handle, maybe: m.isHidden(a) || a.unswept})
+		m.tell(a, modelEvent{kind: "trust.changed", handle: a.Handle, maybe: hidden || m.isHidden(a) || a.unswept})
 	}
 }
 
@@ -271,6 +286,7 @@ func (m *model) update(a *modelAgent, setting, text string, n int) verdict {
 	m.trust(a, func() {
 		switch {
 		case setting == "mailbox" && text != a.mailbox:
+			m.leaveMailbox(a)
 			a.mailbox = text
 			a.unverify()
 		case setting == "owner" && text != a.owner:
@@ -355,6 +371,7 @@ func (m *model) deleteOwn(a *modelAgent) verdict {
 		return verdict{code: domain.CodeInvalidState}
 	case a.owned():
 		a.deletion = m.now.Add(72 * time.Hour)
+		m.notifyAll(a, domain.MailDeletion)
 		m.touchCard(a)
 	default:
 		m.delete(a) // even while it is suspended

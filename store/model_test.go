@@ -238,6 +238,9 @@ func (r *modelRun) moments() []domain.Time {
 		add(a.created, 7*domain.Day)
 		add(a.until, 0)
 		add(a.deletion, 0)
+		for _, f := range a.formers {
+			add(f.left, modelFormerAge)
+		}
 		if a.claim != nil {
 			add(a.claim.expires, 0, 30*domain.Day)
 		}
@@ -266,6 +269,9 @@ func (r *modelRun) do(a modelAct) {
 	ended := cmp.Or(outcome(err), "done")
 	r.trace, r.ended = append(r.trace, fmt.Sprintf("%s: %s", a, ended)), append(r.ended, a.kind+": "+ended)
 	r.outcome("the outcome", want, err)
+	if len(r.differences) == 0 {
+		r.mailedAll(r.m.notices, domain.MailDelivered)
+	}
 	if len(r.differences) > 0 {
 		return
 	}
@@ -308,7 +314,7 @@ var modelMeets = map[string][]domain.Code{
 		domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeSelfRequest, domain.CodeTrustTooLow, domain.CodeNotAccepting,
 		domain.CodeValidationFailed, domain.CodeDuplicate, domain.CodeCooldown, domain.CodeSenderLimitReached, domain.CodeWeeklyCapReached,
 	},
-	"delete":      {domain.CodeUnauthorized, domain.CodeInvalidState},
+	"delete":      {domain.CodeInvalidState},
 	"accept":      {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
 	"decline":     {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
 	"withdraw":    {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},

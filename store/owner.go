@@ -393,6 +393,11 @@ func (t *tx) confirmClaim(claim *claimRow, agent *document.AgentRow) error {
 		return fmt.Errorf("confirm the owner claim: %w", err)
 	}
 	t.TouchAgent(agent.ID)
+	if claim.Status == statusPending {
+		if err := t.notify(agent, domain.MailClaimed); err != nil {
+			return err
+		}
+	}
 	return document.RebuildPartners(t.Tx, agent.ID)
 }
 
@@ -446,13 +451,17 @@ func (t *tx) rotateKey(claim *claimRow, agent *document.AgentRow, key string) er
 	if err := t.setKey(agent.ID, key); err != nil {
 		return err
 	}
+	// A thief may have put others in the place of the mailbox that the owner confirmed.
+	if err := outbox.KeepMailbox(t.Tx, agent.ID, claim.Mailbox); err != nil {
+		return err
+	}
 	if agent.Mailbox != claim.Mailbox {
 		if err := t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.Now, agent.ID); err != nil {
 			return err
 		}
 		return t.unverify(agent.ID)
 	}
-	if err := t.Exec(`DELETE FROM codes WHERE agent_id = ?`, agent.ID); err != nil {
+	if err := t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose <> 'former'`, agent.ID); err != nil {
 		return err
 	}
 	return outbox.Delete(t.Tx, agent.ID, domain.MailRecover)

@@ -52,6 +52,13 @@ type OwnerSubmission struct {
 	Confirm string // with retire: the handle
 }
 
+// Recovery is the result of a recovered key.
+type Recovery struct {
+	Key        string
+	RotatedAt  Time
+	ClaimEnded bool // the owner claim ended, too
+}
+
 // OwnerResult is the result of an OwnerSubmission.
 type OwnerResult struct {
 	Handle string

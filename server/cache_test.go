@@ -197,7 +197,7 @@ func TestCache_ShowsTrustAndEvidenceInNextRead(t *testing.T) {
 		}, shown{card: "!harbour.example.org/about", "/api/agents": "!harbour.example.org/about"}},
 		{"a withdrawn claim", func() { s.actAsOwner(token, domain.OwnerSubmission{Act: domain.OwnerWithdraw}) },
 			shown{card: `"owner_claimed":false`, "/api/agents?min_level=2": "!harbour-pilot", thread: `"level":1`}},
-		{"a deleted partner", func() { s.send("DELETE", "/api/me?confirm=tide-gauge", other, nil).status(204) },
+		{"a deleted partner", func() { s.remove("tide-gauge") },
 			shown{collabs: "!Renamed", "/api/collabs": `"handle":"tide-gauge"`, "/api/collabs?handle=tide-gauge": "Fresh work"}},
 	})
 }

@@ -401,7 +401,9 @@ func TestKeys_ConcurrentReplacements(t *testing.T) {
 			case 0:
 				key, _, err = c.store.RotateKey(context.Background(), pilot.Caller)
 			case 1:
-				key, _, err = c.store.ConfirmRecovery(context.Background(), pilot.Handle, code)
+				var recovered domain.Recovery
+				recovered, err = c.store.ConfirmRecovery(context.Background(), pilot.Handle, code, false)
+				key = recovered.Key
 			case 2:
 				done, err = c.store.ActAsOwner(context.Background(), domain.OwnerSubmission{Token: token, Form: page.Form, Act: domain.OwnerRotateKey})
 				key = done.Key

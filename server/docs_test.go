@@ -73,3 +73,13 @@ func TestDocs_RejectOtherPaths(t *testing.T) {
 	s.sendRaw(http.MethodPost, "/docs").status(405)
 	s.sendRaw(http.MethodHead, "/docs/backup").status(200)
 }
+
+// The link to an owner's page works like a key, and nginx logs the paths of requests.
+func TestAbuse16_ManualKeepsOwnersLinksOutOfLogs(t *testing.T) {
+	body := string(newSite(t).openPage("/docs/operation").status(200).Body)
+	_, location, found := strings.Cut(body, "location /owner/ {")
+	lines, _, _ := strings.Cut(location, "}")
+	if !found || !strings.Contains(lines, "access_log off;") || !strings.Contains(lines, "proxy_pass") {
+		t.Errorf("the lines for nginx log owner's links: %q", lines)
+	}
+}

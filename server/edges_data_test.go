@@ -52,7 +52,8 @@ var edgeRows = []edgeRow{
 	{"registerAgent", "homepage", optional(urlEdges)},
 	{"registerAgent", "model", optional(textOf(0, 60))},
 
-	// First: another mailbox or owner, as the rows after it set, ends the claim.
+	// First: another mailbox or owner, as the rows after it set, ends the claim. Only the owner's page
+	// sets it to false again.
 	{"updateMe", "contact_policy.require_owner_receipt", booleanEdges},
 	{"updateMe", "handle", immutableEdges},
 	{"updateMe", "name", nameEdges},
@@ -121,6 +122,7 @@ var edgeRows = []edgeRow{
 	{"startRecovery", "handle", required(recoveredEdges(nothing{}, ""))},
 	{"confirmRecovery", "handle", required(recoveredEdges(nil, "code_expired"))},
 	{"confirmRecovery", "code", required(codeEdges)},
+	{"confirmRecovery", "end_claim", constraint{nil, unread(booleanEdges.edges)}},
 
 	{"recordCollab", "partner", required(partnerEdges)},
 	{"recordCollab", "summary", required(linesOf(1, 300, nil))},
@@ -289,7 +291,7 @@ func integerOf(least, most int) constraint {
 	}
 }
 
-var booleanEdges = constraint{nil, joined(same(true, false), wrong(nil, "true", 1, 0, []any{true}))}
+var booleanEdges = constraint{nil, joined(same(false, true), wrong(nil, "true", 1, 0, []any{true}))}
 
 var acceptEdges = constraint{[]string{"enum=[true]"}, joined(
 	[]edge{ok("true", true, absent{}), bad("false", false, "bad_value")}, wrong(nil, "true", 1))}

@@ -52,6 +52,7 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 		"":        {EN: "Only the author may do this. Use the author's key.", ZH: "只有作者可以执行此操作。请使用作者的密钥。"},
 		"reply":   {EN: "Only the author of this reply, or of the call, may delete it. Use the key of one of them.", ZH: "只有该回复的作者或所在呼叫的作者可以删除它。请使用其中一方的密钥。"},
 		"request": {EN: "Only the other party of this contact request may do this: the recipient accepts, declines and reports; the sender withdraws.", ZH: "此操作只能由该联络请求的另一方执行：接受、拒绝和举报由接收方执行，撤回由发送方执行。"},
+		"receipt": {EN: "Only your owner switches off require_owner_receipt, on the owner's page. Leave it as it is, or ask your owner.", ZH: "require_owner_receipt 只能由你的所有者在所有者页面关闭。请保持原样，或联系你的所有者。"},
 		"collab":  {EN: "Only the partner named in this collaboration may confirm or decline it. Wait for the partner.", ZH: "只有该合作记录中的伙伴可以确认或拒绝。请等待对方处理。"},
 		"mcp":     {EN: "The MCP endpoint is reached by the site's own address (--base-url) and, from web pages, only from the site's own or those named with --mcp-origin. Use the address that GET /api names as mcp.", ZH: "MCP 端点只能通过本站地址（--base-url）访问；网页调用仅限本站或 --mcp-origin 指定的来源。请使用 GET /api 中 mcp 给出的地址。"},
 		"plain":   {EN: "This site takes calls over https only, and did nothing. Use its https address. If this call carried a key, others may have read it on its way: replace it with POST /api/me/rotate-key over https.", ZH: "本站只接受 https 调用，此次调用未执行。请改用 https 地址。如果此次调用带有密钥，密钥在传输途中可能已被他人读取：请通过 https 调用 POST /api/me/rotate-key 更换。"},
@@ -69,7 +70,7 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 		"collab": {EN: "This agent takes no collaborations from you. Choose another partner.", ZH: "对方不接受你的合作记录。请选择其他伙伴。"},
 	}},
 	domain.CodeSuspended: {Status: http.StatusForbidden, Texts: map[string]api.Text{
-		"": {EN: "The operator has suspended this agent: see reason and until. To appeal, write to the operator of this site.", ZH: "运营者已暂停此智能体：见 reason 与 until。如有异议，请联系本站运营者。"},
+		"": {EN: "The operator has suspended this agent: see reason and until. To appeal, write to the operator of this site. GET /api/me/export and DELETE /api/me still work.", ZH: "运营者已暂停此智能体：见 reason 与 until。如有异议，请联系本站运营者。GET /api/me/export 和 DELETE /api/me 仍可使用。"},
 	}},
 	domain.CodeNotFound: {Status: http.StatusNotFound, Texts: map[string]api.Text{
 		"replay":    {EN: "What this Idempotency-Key made has been deleted since, or one of its parties has. Use a new key to make another.", ZH: "该 Idempotency-Key 所创建的记录（或其中一方）此后已被删除。如需再次创建，请换用新的键。"},
@@ -84,6 +85,8 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 	}},
 	domain.CodeInvalidState: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"request": {EN: "This contact request is no longer open, or not in a state for this. Read it with GET /api/requests/{id}: status says where it stands.", ZH: "该联络请求已不再开放，或当前状态不允许此操作。请用 GET /api/requests/{id} 查看 status。"},
+		"mailbox": {EN: "Acceptance shows both mailboxes, and one of the two is not verified now, or its agent is about to be deleted. Verify yours with POST /api/me/verify, or wait until the other side has verified its own; then accept again.", ZH: "接受会让双方看到彼此的邮箱，而其中一方的邮箱目前未验证，或该智能体即将被删除。请用 POST /api/me/verify 验证你的邮箱，或等待对方完成验证，然后再次接受。"},
+		"":        {EN: "You are about to be deleted (deletion_at in GET /api/me): until then your key only reads. Your owner can take the deletion back on the owner's page.", ZH: "你即将被删除（见 GET /api/me 的 deletion_at）：在此之前你的密钥只能读取。你的所有者可以在所有者页面撤回删除。"},
 		"collab":  {EN: "This collaboration is decided already. Read it with GET /api/me/collabs: status says where it stands.", ZH: "该合作记录已有结果。请用 GET /api/me/collabs 查看 status。"},
 	}},
 	domain.CodeDuplicate: {Status: http.StatusConflict, Texts: map[string]api.Text{

@@ -36,18 +36,22 @@ const (
 	requestStates = "pending awaiting accepted declined withdrawn expired overdue absent"
 	postStates    = "own another's hidden's absent"
 	selfStates    = "level-0 level-0-code level-1 level-1-code level-2 level-2-code"
-	lostStates    = "unverified unverified-code verified verified-code claimed-code hidden gone nobody"
+	lostStates    = "unverified unverified-code verified verified-code claimed-code former former-code hidden gone nobody"
 )
 
-// everyCaller lists the callers of every operation. The last three use the former key of the
-// caller with the most rights.
-const everyCaller = "none malformed rotated deleted suspended"
+// everyCaller lists the callers of every operation. All but the first two use the key that the caller
+// with the most rights has or had.
+const everyCaller = "none malformed rotated deleted suspended leaving"
+
+// otherKeys are the callers whose keys are in a state of their own. One that is leaving has an owner and
+// asked to be deleted.
+const otherKeys = "rotated deleted suspended leaving"
 
 var matrixCells = []cellsOf{
 	{"getIndex getStats listAgents listPosts", "agent", "there"},
 	{"getAgent listCollabs", "agent", "there hidden gone nobody"},
 	{"registerAgent", "agent", "free there hidden gone reserved"},
-	{"startRecovery confirmRecovery confirmRecovery:wrong", "agent", lostStates},
+	{"startRecovery confirmRecovery confirmRecovery:end confirmRecovery:wrong", "agent", lostStates},
 	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "there strict closed blocking open cooling full choosy self hidden gone nobody"},
 
 	{"getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs", "self", selfStates},
@@ -72,9 +76,13 @@ var matrixCells = []cellsOf{
 
 // keyedOperations need a key; all others are public.
 const (
-	keyedOperations = "sendRequest sendRequest:dry getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs updateMe updateMe:receipt updateMe:handle " +
-		"replaceOfferings replaceOfferings:another's replaceOfferings:absent deleteMe deleteMe:another's startVerify confirmVerify confirmVerify:wrong " +
-		"claimOwner claimOwner:another setLink setLink:remove rotateKey createPost getRequest acceptRequest declineRequest withdrawRequest reportRequest " +
+	keyedOperations = operationsOfTheActive + " exportMe deleteMe deleteMe:another's"
+
+	// Operations with a key that a suspended agent may not request.
+	operationsOfTheActive = writesOfTheActive + " getMe listEvents listMyRequests listMyReplies listMyCollabs getRequest updateMe:handle"
+	writesOfTheActive     = "sendRequest sendRequest:dry updateMe updateMe:receipt " +
+		"replaceOfferings replaceOfferings:another's replaceOfferings:absent startVerify confirmVerify confirmVerify:wrong " +
+		"claimOwner claimOwner:another setLink setLink:remove rotateKey createPost acceptRequest declineRequest withdrawRequest reportRequest " +
 		"deletePost createReply createReply:blocked deleteReply recordCollab recordCollab:post recordCollab:request confirmCollab declineCollab"
 )
 
@@ -86,7 +94,14 @@ type matrixRule struct{ operations, callers, states, want, again string }
 
 var matrixRules = []matrixRule{
 	{keyedOperations, "none malformed rotated deleted", "*", "401 unauthorized", ""},
-	{keyedOperations, "suspended", "*", "403 suspended", ""},
+	{operationsOfTheActive, "suspended", "*", "403 suspended", ""},
+	{"exportMe", "suspended", "*", "200", ""},
+	{"deleteMe", "suspended", "level-0 level-0-code level-1 level-1-code", "204", "401 unauthorized"},
+	{"deleteMe", "suspended", "level-2 level-2-code", "204", "409 invalid_state"},
+	{"deleteMe:another's", "suspended leaving", "*", "400 invalid_query", ""},
+	{"getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs", "leaving", "*", "200", ""},
+	{"updateMe:handle", "leaving", "*", "422 validation_failed", ""},
+	{writesOfTheActive + " deleteMe", "leaving", "*", "409 invalid_state", ""},
 
 	{"getIndex getStats listAgents listPosts listCollabs", "*", "*", "200", ""},
 	{"getAgent", "*", "there", "200", ""},
@@ -99,11 +114,11 @@ var matrixRules = []matrixRule{
 	{"reportAgent", "*", "hidden gone nobody", "404 not_found", ""},
 
 	// A lost key: no client learns which handles exist, or have a verified mailbox.
-	{"startRecovery", "*", "verified verified-code claimed-code", "202", "same"},
+	{"startRecovery", "*", "verified verified-code claimed-code former former-code", "202", "same"},
 	{"startRecovery", "*", "unverified unverified-code hidden gone nobody", "202", ""},
-	{"confirmRecovery", "*", "verified-code claimed-code", "200", "410 code_expired"},
-	{"confirmRecovery:wrong", "*", "verified-code claimed-code", "422 wrong_code", ""},
-	{"confirmRecovery confirmRecovery:wrong", "*", "unverified unverified-code verified hidden gone nobody", "410 code_expired", ""},
+	{"confirmRecovery confirmRecovery:end", "*", "verified-code claimed-code former-code", "200", "410 code_expired"},
+	{"confirmRecovery:wrong", "*", "verified-code claimed-code former-code", "422 wrong_code", ""},
+	{"confirmRecovery confirmRecovery:end confirmRecovery:wrong", "*", "unverified unverified-code verified former hidden gone nobody", "410 code_expired", ""},
 
 	{"sendRequest", "level-2 level-1", "there", "201 pending", "409 duplicate"},
 	{"sendRequest", "level-2", "strict", "201 pending", "409 duplicate"},
@@ -126,7 +141,8 @@ var matrixRules = []matrixRule{
 	{"updateMe:handle", "self", "*", "422 validation_failed", ""},
 	{"replaceOfferings", "self", "*", "200", "200"},
 	{"replaceOfferings:another's replaceOfferings:absent", "self", "*", "422 validation_failed", ""},
-	{"deleteMe", "self", "*", "204", "401 unauthorized"},
+	{"deleteMe", "self", "level-0 level-0-code level-1 level-1-code", "204", "401 unauthorized"},
+	{"deleteMe", "self", "level-2 level-2-code", "204", "409 invalid_state"},
 	{"deleteMe:another's", "self", "*", "400 invalid_query", ""},
 	{"startVerify", "self", "level-0 level-0-code", "202", "same"},
 	{"confirmVerify", "self", "level-0-code", "200", "409 already_verified"},
@@ -144,12 +160,13 @@ var matrixRules = []matrixRule{
 
 	{"getRequest acceptRequest declineRequest withdrawRequest reportRequest", "stranger", "*", "404 not_found", ""},
 	{"getRequest acceptRequest declineRequest withdrawRequest reportRequest", "sender recipient", "absent", "404 not_found", ""},
-	{"getRequest", "sender recipient", "pending", "200 pending", ""},
-	{"getRequest", "sender recipient", "awaiting", "200 awaiting_owner", ""},
-	{"getRequest", "sender recipient", "accepted", "200 accepted", ""},
-	{"getRequest", "sender recipient", "declined", "200 declined", ""},
-	{"getRequest", "sender recipient", "withdrawn", "200 withdrawn", ""},
-	{"getRequest", "sender recipient", "expired overdue", "200 expired", ""},
+	{"getRequest", "leaving", "absent", "404 not_found", ""},
+	{"getRequest", "sender recipient leaving", "pending", "200 pending", ""},
+	{"getRequest", "sender recipient leaving", "awaiting", "200 awaiting_owner", ""},
+	{"getRequest", "sender recipient leaving", "accepted", "200 accepted", ""},
+	{"getRequest", "sender recipient leaving", "declined", "200 declined", ""},
+	{"getRequest", "sender recipient leaving", "withdrawn", "200 withdrawn", ""},
+	{"getRequest", "sender recipient leaving", "expired overdue", "200 expired", ""},
 	{"acceptRequest", "recipient", "pending", "200 accepted", "same"},
 	{"acceptRequest", "recipient", "awaiting", "200 awaiting_owner", ""},
 	{"acceptRequest", "recipient", "accepted", "200 accepted", ""},
@@ -424,7 +441,7 @@ func (w *matrixWorld) key(c matrixCell) string {
 			last = '1'
 		}
 		return key[:len(key)-1] + string(last)
-	case "rotated", "deleted", "suspended":
+	case "rotated", "deleted", "suspended", "leaving":
 		return w.entitled(c)
 	}
 	return w.keys[w.who(c.caller, c)]
@@ -492,7 +509,7 @@ func (w *matrixWorld) body(c matrixCell) any {
 	case "startRecovery":
 		return map[string]any{"handle": c.state}
 	case "confirmRecovery":
-		return map[string]any{"handle": c.state, "code": w.code(c.state, call)}
+		return map[string]any{"handle": c.state, "code": w.code(c.state, call), "end_claim": call == "end"}
 	case "sendRequest":
 		return requestDraft
 	case "updateMe":
@@ -595,7 +612,7 @@ func watched(s *site) *matrixSite { return &matrixSite{s, s.state()} }
 func (w *matrixWorld) open(t testing.TB, caller string) *matrixSite {
 	t.Helper()
 	keys := "good"
-	if names("rotated deleted suspended", caller) {
+	if names(otherKeys, caller) {
 		keys = caller
 	}
 	data, err := os.ReadFile(w.files[keys])
@@ -614,7 +631,7 @@ func (w *matrixWorld) open(t testing.TB, caller string) *matrixSite {
 func (w *matrixWorld) sharedBy(t testing.TB, caller string) *matrixSite {
 	t.Helper()
 	keys := "good"
-	if names("rotated deleted suspended", caller) {
+	if names(otherKeys, caller) {
 		keys = caller
 	}
 	if w.shared[keys] == nil {
@@ -634,8 +651,9 @@ func newMatrixWorld(t testing.TB) *matrixWorld {
 	w.saveCopy(watched(s), "good")
 	for keys, end := range map[string]func(s *site, handle, key string){
 		"rotated":   func(s *site, _, key string) { s.send("POST", "/api/me/rotate-key", key, nil).status(200) },
-		"deleted":   func(s *site, handle, key string) { s.send("DELETE", "/api/me?confirm="+handle, key, nil).status(204) },
+		"deleted":   func(s *site, handle, _ string) { s.remove(handle) },
 		"suspended": func(s *site, handle, _ string) { s.suspend(handle) },
+		"leaving":   func(s *site, handle, key string) { s.leave(handle, key) },
 	} {
 		s := w.open(t, "")
 		for _, handle := range slices.Sorted(maps.Keys(w.keys)) {
@@ -670,6 +688,26 @@ func (s *site) suspend(handle string) {
 	}
 }
 
+// remove deletes an agent as the operator does, at once.
+func (s *site) remove(handle string) {
+	s.Helper()
+	if err := s.store.RemoveAgent(context.Background(), handle); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// leave has an agent delete itself that has an owner, who may keep it.
+func (s *site) leave(handle, key string) {
+	s.Helper()
+	if level := s.send("GET", "/api/me", key, nil).value("agent", "trust", "level"); level != 2.0 {
+		if level == 0.0 {
+			s.verify(key)
+		}
+		s.claim(key, handle+"@people.example.org")
+	}
+	s.send("DELETE", "/api/me?confirm="+handle, key, nil).status(204)
+}
+
 // populate creates the agents, requests, posts and collaborations of the matrix. An agent that
 // represents a state has its name as handle.
 func (w *matrixWorld) populate(s *site) {
@@ -695,6 +733,10 @@ func (w *matrixWorld) populate(s *site) {
 	w.populateRecipients(s)
 	w.populateCollabs(s)
 	w.populatePosts(s)
+	for _, handle := range []string{"former", "former-code"} { // their verified mailboxes were changed
+		s.send("PATCH", "/api/me", s.verified(handle), map[string]any{"mailbox": handle + "@elsewhere.example.org"}).status(200)
+	}
+	w.codes["former-code"] = s.recoveryCode("former-code")
 	w.codes["hidden"] = s.recoveryCode("hidden")
 	s.suspend("hidden")
 	s.send("DELETE", "/api/me?confirm=gone", s.agent("gone"), nil).status(204)
@@ -860,6 +902,20 @@ func TestSuspension_HidesTheAgent(t *testing.T) {
 	}
 }
 
+func TestAbuse21_SuspendedAgentExportsAndDeletesItself(t *testing.T) {
+	s := newSite(t)
+	key := s.verified("harbour-pilot")
+	s.suspend("harbour-pilot")
+	s.send("GET", "/api/me", key, nil).rejected(403, domain.CodeSuspended)
+	export := s.send("GET", "/api/me/export", key, nil).status(200)
+	if export.text("tables", "agents", 0, "handle") != "harbour-pilot" {
+		t.Errorf("the export: %s", export.Body)
+	}
+	s.send("DELETE", "/api/me?confirm=harbour-pilot", key, nil).status(204)
+	s.send("GET", "/api/me/export", key, nil).rejected(401, domain.CodeUnauthorized)
+	s.send("POST", "/api/agents", "", registrationOf("harbour-pilot")).rejected(409, domain.CodeHandleTaken)
+}
+
 func TestSuspension_EndsInTimeOrByTheOperator(t *testing.T) {
 	s := newSite(t)
 	key, ctx := s.agent("harbour-pilot"), context.Background()
@@ -931,7 +987,7 @@ func TestDeletion_HandleInheritsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := s.recoveryCode("harbour-pilot")
-	s.send("DELETE", "/api/me?confirm=harbour-pilot", pilot, nil).status(204)
+	s.actAsOwner(token, domain.OwnerSubmission{Act: domain.OwnerRetire, Confirm: "harbour-pilot"})
 	if err := s.server.RunJobs(context.Background()); err != nil {
 		t.Fatal(err)
 	}

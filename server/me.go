@@ -12,6 +12,7 @@ type OwnCard struct {
 	OwnerClaim       domain.OwnerClaim `json:"owner_claim"`
 	PendingRequests  int               `json:"pending_requests" doc:"Incoming contact requests that wait for your answer."`
 	AwaitingReceipts int               `json:"awaiting_receipts" doc:"Requests that you accepted and your owner has yet to agree to."`
+	DeletionAt       *domain.Time      `json:"deletion_at" nullable:"true" doc:"When you are deleted, as you asked; your owner may take it back until then. Null otherwise."`
 	Limits           domain.Allowances `json:"limits" doc:"What is left of today's and this week's limits; null where there is none."`
 }
 
@@ -26,8 +27,9 @@ func (s *Server) getMe(req *api.Request, caller domain.Caller, _ api.None) (api.
 		OwnerClaim       domain.OwnerClaim `json:"owner_claim"`
 		PendingRequests  int               `json:"pending_requests"`
 		AwaitingReceipts int               `json:"awaiting_receipts"`
+		DeletionAt       *domain.Time      `json:"deletion_at"`
 		Limits           domain.Allowances `json:"limits"`
-	}{own.Claim, own.PendingRequests, own.AwaitingReceipts, own.Limits})
+	}{own.Claim, own.PendingRequests, own.AwaitingReceipts, own.DeletionAt, own.Limits})
 	return api.Response{Body: append(append(b, ','), rest[1:]...)}, nil
 }
 

@@ -10,7 +10,7 @@ import (
 // generated from it; a new operation is a row here and a handler in the file of its entity.
 func (s *Server) operations() []*api.Operation {
 	const get, post, put, patch, del = "GET", "POST", "PUT", "PATCH", "DELETE"
-	return []*api.Operation{
+	operations := []*api.Operation{
 		api.Public[api.None, Index]("getIndex", get, "/api", "This index of the API", limitReads, s.getIndex),
 		api.Public[api.None, domain.Stats]("getStats", get, "/api/stats", "Counts of the directory, at most 10 seconds old", limitReads, s.getStats).AsTool("get_stats", "Counts of the directory"),
 
@@ -27,9 +27,9 @@ func (s *Server) operations() []*api.Operation {
 
 		api.Keyed[api.None, OwnCard]("getMe", get, "/api/me", "Your own card, and what only you see", limitCalls, s.getMe),
 		api.Keyed[settingsInput, OwnAgent]("updateMe", patch, "/api/me", "Change your profile, contact policy or mailbox (JSON merge patch)", limitWrites, s.updateMe,
-			domain.CodeTrustTooLow),
-		api.Keyed[deleteMeQuery, api.None]("deleteMe", del, "/api/me", "Delete yourself for good", limitWrites, s.deleteMe).Deletes(),
-		api.Keyed[api.None, Export]("exportMe", get, "/api/me/export", "Everything stored about you", limitCalls, s.exportMe),
+			domain.CodeForbidden, domain.CodeTrustTooLow),
+		api.Keyed[deleteMeQuery, api.None]("deleteMe", del, "/api/me", "Delete yourself for good; with an owner, after 72 hours in which the owner may take it back", limitWrites, s.deleteMe).Deletes().ForSuspended(),
+		api.Keyed[api.None, Export]("exportMe", get, "/api/me/export", "Everything stored about you", limitCalls, s.exportMe).ForSuspended(),
 		api.Keyed[menuInput, MenuAnswer]("replaceOfferings", put, "/api/me/offerings", "Replace your whole service menu", limitWrites, s.replaceOfferings),
 		api.Keyed[api.None, CodeSent]("startVerify", post, "/api/me/verify", "Have a code mailed that verifies your mailbox", limitWrites, s.startVerify,
 			domain.CodeAlreadyVerified, codeMailUnavailable).Accepts(),
@@ -41,7 +41,7 @@ func (s *Server) operations() []*api.Operation {
 		api.Keyed[api.None, NewKey]("rotateKey", post, "/api/me/rotate-key", "Replace your API key; the old one is dead at once", limitWrites, s.rotateKey),
 		api.Public[recoverInput, RecoverySent]("startRecovery", post, "/api/recover", "Have a code for a lost key mailed to an agent's verified mailbox", limitRecoveries, s.startRecovery,
 			codeMailUnavailable).Accepts(),
-		api.Public[confirmRecoveryInput, NewKey]("confirmRecovery", post, "/api/recover/confirm", "Get a new API key with the mailed code", limitRecoveries, s.confirmRecovery,
+		api.Public[confirmRecoveryInput, RecoveredKey]("confirmRecovery", post, "/api/recover/confirm", "Get a new API key with the mailed code", limitRecoveries, s.confirmRecovery,
 			domain.CodeWrongCode, domain.CodeCodeExpired),
 		api.Keyed[eventsQuery, EventsAnswer]("listEvents", get, "/api/me/events", "What happened to you; holds the call open until something does", limitEvents, s.listEvents),
 
@@ -78,4 +78,10 @@ func (s *Server) operations() []*api.Operation {
 			domain.CodeForbidden, domain.CodeInvalidState),
 		api.Keyed[ownCollabsQuery, CollabList]("listMyCollabs", get, "/api/me/collabs", "Your collaborations in every state", limitCalls, s.listMyCollabs),
 	}
+	for _, op := range operations {
+		if op.Keyed && !op.Reads() { // the answer while the agent is about to be deleted
+			op.Errors = append(op.Errors, domain.CodeInvalidState)
+		}
+	}
+	return operations
 }

@@ -34,7 +34,7 @@ func (s *ownerSite) ownerPages(lang string) map[string]*result {
 	for state := range ownerStates {
 		handle, token := enter(state)
 		pages[state] = s.open("/owner/"+token, lang).status(200)
-		if !strings.HasPrefix(state, "pending") {
+		if !strings.HasPrefix(state, "pending") && state != "about to be deleted" {
 			s.waits(handle, sender)
 			pages[state+", a request waits"] = s.open("/owner/"+token, lang).status(200)
 		}
@@ -50,7 +50,13 @@ func (s *ownerSite) ownerPages(lang string) map[string]*result {
 		handle, token := enter(state)
 		pages["done: "+string(act)] = s.submit(token, query, "form", s.form(token), "act", string(act), "confirm", handle, "request", s.waits(handle, sender)).status(200)
 	}
-	_, token := enter("mailbox changed and verified")
+	_, token := enter("about to be deleted")
+	pages["done: keep"] = s.submit(token, query, "form", s.form(token), "act", "keep").status(200)
+	handle, token := enter("claimed")
+	s.database.MustExec(`UPDATE agents SET require_owner_receipt = TRUE WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle)
+	pages["receipts required"] = s.open("/owner/"+token, lang).status(200)
+	pages["done: waive"] = s.submit(token, query, "form", s.form(token), "act", "waive-receipts").status(200)
+	_, token = enter("mailbox changed and verified")
 	pages["done: rotate-key after a change"] = s.submit(token, query, "form", s.form(token), "act", "rotate-key").status(200)
 
 	_, token = enter("claimed")

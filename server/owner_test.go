@@ -154,23 +154,29 @@ var ownerStates = map[string]func(s *ownerSite, handle string) (token string){
 		s.verify(key)
 		return token
 	},
+	"about to be deleted": func(s *ownerSite, handle string) string {
+		key, token := s.inForce(handle)
+		s.send("DELETE", "/api/me?confirm="+handle, key, nil).status(204)
+		return token
+	},
 }
 
 func TestOwnerPage_ButtonsInEveryState(t *testing.T) {
 	const ok, forbidden, stale, invalid = 200, 403, 409, 422
 	proof.OneByOne(t)
 	// In the order of the acts below.
-	acts := []domain.OwnerAction{"confirm", "reject", "withdraw", "rotate-key", "retire", "agree", "refuse", "", "Confirm"}
-	claimed := []int{stale, stale, ok, ok, ok, ok, ok, invalid, invalid}
-	lapsed := []int{ok, stale, ok, ok, ok, ok, ok, invalid, invalid}
-	unproven := []int{forbidden, stale, ok, ok, ok, ok, ok, invalid, invalid}
+	acts := []domain.OwnerAction{"confirm", "reject", "withdraw", "rotate-key", "retire", "agree", "refuse", "waive-receipts", "keep", "", "Confirm"}
+	claimed := []int{stale, stale, ok, ok, ok, ok, ok, stale, stale, invalid, invalid}
+	lapsed := []int{ok, stale, ok, ok, ok, ok, ok, stale, stale, invalid, invalid}
+	unproven := []int{forbidden, stale, ok, ok, ok, stale, ok, stale, stale, invalid, invalid}
 	wants := map[string][]int{
-		"pending":                      {ok, ok, stale, stale, stale, stale, stale, invalid, invalid},
-		"pending, not verified":        {forbidden, ok, stale, stale, stale, stale, stale, invalid, invalid},
+		"pending":                      {ok, ok, stale, stale, stale, stale, stale, stale, stale, invalid, invalid},
+		"pending, not verified":        {forbidden, ok, stale, stale, stale, stale, stale, stale, stale, invalid, invalid},
 		"claimed":                      claimed,
 		"another owner named":          lapsed,
 		"mailbox changed":              unproven,
 		"mailbox changed and verified": lapsed,
+		"about to be deleted":          {stale, stale, stale, ok, ok, stale, stale, stale, ok, invalid, invalid},
 	}
 	s := newOwnerSite(t)
 	sender := s.verified("lantern-keeper")
@@ -181,7 +187,7 @@ func TestOwnerPage_ButtonsInEveryState(t *testing.T) {
 			handle := fmt.Sprintf("agent-%d", handles)
 			token := make(s, handle)
 			var request string
-			if wants[state][2] == ok { // a claimed one
+			if wants[state][2] == ok { // a claimed one that stays
 				request = s.waits(handle, sender)
 			}
 			a := s.press(token, act, "confirm", handle, "request", request)
@@ -226,6 +232,12 @@ func TestOwnerPage_ButtonsAct(t *testing.T) {
 	s.press(token, domain.OwnerRefuse, "request", rejected).status(200)
 	if a := s.send("GET", "/api/requests/"+rejected, key, nil); a.text("request", "status") != "declined" || a.value("request", "mailboxes") != nil {
 		t.Errorf("refused: %s", a.Body)
+	}
+
+	s.send("PATCH", "/api/me", key, `{"contact_policy":{"require_owner_receipt":false}}`).rejected(403, domain.CodeForbidden)
+	s.press(token, domain.OwnerWaive).status(200)
+	if card("harbour-pilot").value("agent", "contact_policy", "require_owner_receipt") != false {
+		t.Error("waived, and the receipt is still required")
 	}
 
 	response := s.press(token, domain.OwnerRotateKey).status(200)

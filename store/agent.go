@@ -1,12 +1,16 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/outbox"
 	"callbook/store/text"
 )
 
@@ -96,9 +100,10 @@ func checkName(name string) []domain.FieldError {
 
 // UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is
 // called again with none, to find what it sets, and both may happen twice. A changed mailbox returns
-// the agent to level 0, a changed owner ends the owner claim. UpdateAgent returns validation_failed
-// for an agent without a description, for a new name that text.CheckName rejects and for a text with a
-// blocked word, and trust_too_low if the owner's receipt is required below level 2.
+// the agent to level 0, and if it was verified may recover the key for seven days; a changed owner ends
+// the owner claim. UpdateAgent returns validation_failed for an agent without a description, for a new
+// name that text.CheckName rejects and for a text with a blocked word, trust_too_low if the owner's
+// receipt is required below level 2, and forbidden if it no longer is while there is an owner.
 func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (doc domain.AgentDocument, err error) {
 	err = s.writeAs(ctx, caller, func(t *tx) error {
 		before, err := document.Agent(t.Tx, caller.ID)
@@ -124,6 +129,11 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		claimed := before.Level() == 2 && after.Owner == before.Owner && text.CanonicalMailbox(after.Mailbox) == before.Mailbox
 		if after.ContactPolicy.RequireOwnerReceipt && !before.ContactPolicy.RequireOwnerReceipt && !claimed {
 			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "receipt"}
+		}
+		if before.ContactPolicy.RequireOwnerReceipt && !after.ContactPolicy.RequireOwnerReceipt {
+			if owned, err := t.hasOwner(caller.ID); err != nil || owned {
+				return cmp.Or[error](err, &domain.Error{Code: domain.CodeForbidden, Topic: "receipt"})
+			}
 		}
 		if err := t.updateAgent(before, after); err != nil {
 			return err
@@ -153,6 +163,11 @@ func (t *tx) updateAgent(before document.AgentRow, after domain.Settings) error 
 	}
 	t.TouchAgent(before.ID)
 	if mailbox != before.Mailbox {
+		if before.VerifiedAt != nil {
+			if err := outbox.LeaveMailbox(t.Tx, t.store.mails, before.ID, before.Mailbox); err != nil {
+				return err
+			}
+		}
 		return t.unverify(before.ID)
 	}
 	if after.Owner != before.Owner {
@@ -161,13 +176,64 @@ func (t *tx) updateAgent(before document.AgentRow, after domain.Settings) error 
 	return nil
 }
 
+// deletionDelay is how long the owner of an agent that deletes itself may keep it.
+const deletionDelay = 72 * time.Hour
+
+// errDeletionPending rejects writes of an agent that is about to be deleted.
+var errDeletionPending = domain.NewError(domain.CodeInvalidState)
+
 // DeleteAgent deletes the caller, with its card, menu, posts, replies and links. The other side of a
 // contact request or collaboration keeps its record, without this agent's name, level and mailbox,
-// until it is deleted too. The handle cannot be registered again.
+// until it is deleted too. The handle cannot be registered again. A suspended agent may delete itself.
+// If a person has claimed the agent, it is hidden at once and deleted after 72 hours, unless the owner
+// keeps it; until then its key reads, and its writes return invalid_state.
 func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
-	return s.writeAs(ctx, caller, func(t *tx) error {
-		return t.deleteAgent(caller.ID)
+	return s.write(ctx, func(t *tx) error {
+		state, err := t.checkKey(caller)
+		if err != nil {
+			return err
+		}
+		if state.DeletionAt != nil {
+			return errDeletionPending
+		}
+		owned, err := t.hasOwner(caller.ID)
+		if err != nil {
+			return err
+		}
+		if !owned {
+			return t.deleteAgent(caller.ID)
+		}
+		return t.deleteLater(caller.ID)
 	})
+}
+
+// deleteLater hides an agent that its owner may keep, and tells the holder of its mailbox.
+func (t *tx) deleteLater(id int64) error {
+	agent, err := document.Agent(t.Tx, id)
+	if err != nil {
+		return err
+	}
+	t.TouchAgent(id)
+	if err := t.Exec(`UPDATE agents SET deletion_at = ? WHERE id = ?`, t.Now.Add(deletionDelay), id); err != nil {
+		return err
+	}
+	return t.notify(&agent, domain.MailDeletion)
+}
+
+// keepAgent takes a deletion back.
+func (t *tx) keepAgent(id int64) error {
+	t.TouchAgent(id)
+	return t.Exec(`UPDATE agents SET deletion_at = NULL, updated_at = ? WHERE id = ? AND deletion_at IS NOT NULL`, t.Now, id)
+}
+
+// deleteDue deletes the agents whose owner did not keep them.
+func (t *tx) deleteDue() (int, error) {
+	var due []int64
+	err := t.Select(&due, `SELECT id FROM agents WHERE deletion_at <= ? LIMIT ?`, t.Now, jobBatch)
+	for _, id := range due {
+		err = errors.Join(err, t.deleteAgent(id))
+	}
+	return len(due), err
 }
 
 func (t *tx) deleteAgent(id int64) error {

@@ -373,6 +373,9 @@ func TestWriteAs_RejectsInactiveCallers(t *testing.T) {
 			s.ok(err)
 			c.end(caller)
 			for name, act := range acts {
+				if name == "DeleteAgent" && ends == "suspended" {
+					continue // which it may, see TestAbuse21_SuspendedAgentExportsAndDeletesItself
+				}
 				wantOutcome(t, name, act(caller), c.want)
 			}
 		})
@@ -424,6 +427,7 @@ func TestExport_ContainsNoSecret(t *testing.T) {
 	s.reply(caller, post, "own reply")
 	s.reply(other, post, "not the caller's")
 	s.change(nil, `INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at) VALUES (?, 'verify', 'm', randomblob(32), 0, 1, 2)`, caller.ID)
+	s.change(nil, `INSERT INTO former_mailboxes (agent_id, mailbox, left_at) VALUES (?, 'm', 1)`, caller.ID)
 	s.change(nil, `INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at) VALUES (?, randomblob(32), 0, randomblob(32), 'm', 'pending', 1, 2)`, caller.ID)
 	s.change(nil, `INSERT INTO events (agent_id, type, subject, at) VALUES (?, 'trust.changed', '{"handle":"x"}', 1)`, caller.ID)
 	s.change(nil, `INSERT INTO reports (id, about, subject, reporter, reporter_id, created_at) VALUES ('rpt_1', 'request', 'req_1', randomblob(32), ?, 1)`, caller.ID)

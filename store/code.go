@@ -83,6 +83,9 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 		if err := t.Exec(`UPDATE agents SET verified_at = ?, updated_at = ? WHERE id = ?`, t.Now, t.Now, agent.ID); err != nil {
 			return err
 		}
+		if err := outbox.ReturnToMailbox(t.Tx, agent.ID, agent.Mailbox); err != nil {
+			return err
+		}
 		t.TouchAgent(agent.ID)
 		doc, err = document.RebuildAgent(t.Tx, agent.ID)
 		return err
@@ -90,7 +93,8 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 	return doc, err
 }
 
-// StartRecovery mails a code for a lost key to an agent's verified mailbox. Anyone may call it, so the
+// StartRecovery mails a code for a lost key to an agent's verified mailbox, and another code to each
+// mailbox that it replaced in the last seven days. Anyone may call it, so the
 // code does not replace one that was mailed within the last day, but that one is mailed again, at most
 // twice and an hour apart. For any other handle, and past the caps on mails, StartRecovery does nothing
 // and returns no error. next is the time from which the client may request another mail; it does not
@@ -102,37 +106,44 @@ func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Add
 			return err
 		}
 		agent, found, err := document.FindAgent(t.Tx, handle)
-		if err != nil || !found || agent.VerifiedAt == nil || agent.Suspended(t.Now) {
+		if err != nil || !found || agent.Suspended(t.Now) {
 			return err
 		}
-		wanted, err := t.isWantedAt(agent.Handle, agent.Mailbox)
-		if err != nil {
-			return err
-		}
-		return outbox.InsertRecovery(t.Tx, t.store.mails, outbox.Order{AgentID: agent.ID, Kind: domain.MailRecover, To: agent.Mailbox}, wanted)
+		return t.startRecovery(&agent)
 	})
 	return next, err
 }
 
-// ConfirmRecovery replaces an agent's key with the code that was mailed. It returns wrong_code, and
-// code_expired, also for a handle that got no code.
-func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string) (key string, rotatedAt domain.Time, err error) {
-	if key, err = domain.NewKey(s.random); err != nil {
-		return "", 0, err
+// ConfirmRecovery replaces an agent's key with the code that was mailed, and takes back its deletion. A
+// former mailbox becomes the agent's mailbox again. endClaim ends a claim that the owner confirmed less
+// than 30 days ago, or not at all. ConfirmRecovery returns wrong_code, and code_expired, also for a
+// handle that got no code.
+func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string, endClaim bool) (done domain.Recovery, err error) {
+	if done.Key, err = domain.NewKey(s.random); err != nil {
+		return done, err
 	}
 	err = s.writeOrReject(ctx, func(t *tx) error {
 		agent, found, err := document.FindAgent(t.Tx, handle)
 		if err != nil {
 			return err
 		}
-		if !found || agent.VerifiedAt == nil || agent.Suspended(t.Now) {
+		if !found || agent.Suspended(t.Now) {
 			return &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
 		}
-		if err := outbox.TryCode(t.Tx, t.store.mails, outbox.Order{AgentID: agent.ID, Kind: domain.MailRecover, To: agent.Mailbox}, code); err != nil {
+		orders, err := t.recoveryOrders(&agent)
+		if err != nil {
 			return err
 		}
-		rotatedAt = t.Now
-		return t.setKey(agent.ID, key)
+		by, err := outbox.TryRecovery(t.Tx, t.store.mails, orders, code)
+		if err != nil {
+			return err
+		}
+		done.RotatedAt = t.Now
+		done.ClaimEnded, err = t.recoverKey(&agent, by, done.Key, endClaim)
+		return err
 	})
-	return key, rotatedAt, err
+	if err != nil {
+		return domain.Recovery{}, err
+	}
+	return done, nil
 }

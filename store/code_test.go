@@ -51,8 +51,8 @@ func (s *testStore) confirm(c domain.Caller, code string) error {
 }
 
 func (s *testStore) recover(c domain.Caller, code string) (key string, err error) {
-	key, _, err = s.ConfirmRecovery(context.Background(), c.Handle, code)
-	return key, err
+	done, err := s.ConfirmRecovery(context.Background(), c.Handle, code, false)
+	return done.Key, err
 }
 
 func TestCode_AcceptsSpellings(t *testing.T) {
@@ -377,13 +377,14 @@ func TestRecovery_NeedsAVerifiedMailbox(t *testing.T) {
 			s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
 		}
 		now := s.clock.Now()
-		recovered, rotated, err := s.ConfirmRecovery(ctx, pilot.Handle, code)
+		done, err := s.ConfirmRecovery(ctx, pilot.Handle, code, false)
 		wantOutcome(t, name, err, tt.want)
 		if err != nil {
 			continue
 		}
-		if rotated != domain.TimeOf(now) || !domain.WellFormedKey(recovered) {
-			t.Errorf("%s: rotated at %v", name, rotated)
+		recovered := done.Key
+		if done.RotatedAt != domain.TimeOf(now) || !domain.WellFormedKey(recovered) {
+			t.Errorf("%s: rotated at %v", name, done.RotatedAt)
 		}
 		_, err = s.Authenticate(ctx, recovered)
 		wantOutcome(t, name+", the new key", err, "")

@@ -47,7 +47,7 @@ func (t *tx) recordCollab(caller domain.Caller, draft domain.CollabDraft) (domai
 	if err != nil {
 		return domain.Collab{}, err
 	}
-	if err := t.checkCollab(caller, draft, &partner, found && !partner.Suspended(t.Now)); err != nil {
+	if err := t.checkCollab(caller, draft, &partner, found && !partner.Hidden(t.Now)); err != nil {
 		return domain.Collab{}, err
 	}
 	if err := t.spendCollab(caller.ID, partner.ID); err != nil {

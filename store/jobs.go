@@ -10,7 +10,7 @@ import (
 )
 
 // RunJobs runs the jobs that are due: it rebuilds posts whose deadline has passed, expires
-// requests, links and mails, ends suspensions, deletes what is past its retention, and maintains
+// requests, links and mails, deletes agents that their owners did not keep, ends suspensions, deletes what is past its retention, and maintains
 // the database file; see package maintenance. It should run every minute. Then deleted personal
 // data leaves the files within ten minutes, copies that SQLite left when it moved rows within 25
 // hours, and words that no row contains leave the full-text tables within two days.
@@ -22,10 +22,12 @@ func (s *Store) RunJobs(ctx context.Context) error {
 		run  func(*tx) (records int, err error)
 	}{
 		{"close posts", (*tx).closePosts},
+		{"delete agents", (*tx).deleteDue},
 		{"end suspensions", (*tx).endSuspensions},
 		{"expire requests", func(t *tx) (int, error) { return t.expireRequests("") }},
 		{"expire links", (*tx).expireLinks},
 		{"expire mails", func(t *tx) (int, error) { return 0, outbox.DeleteExpired(t.Tx) }},
+		{"delete former mailboxes", func(t *tx) (int, error) { return 0, outbox.DeleteFormer(t.Tx) }},
 		{"delete old events", func(t *tx) (int, error) { return 0, t.deleteOldEvents() }},
 		{"delete old records", func(t *tx) (int, error) { return 0, t.deleteOld() }},
 	} {
@@ -130,7 +132,7 @@ func (t *tx) endSuspensions() (int, error) {
 	var ended []int64
 	err := t.Select(&ended, `
 		SELECT id FROM agents
-		WHERE suspended_until <= ? AND NOT EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = id)
+		WHERE suspended_until <= ? AND deletion_at IS NULL AND NOT EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = id)
 		LIMIT ?`, t.Now, jobBatch)
 	t.TouchAgent(ended...)
 	return len(ended), err

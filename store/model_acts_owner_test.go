@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,30 +15,44 @@ import (
 // mailed takes what waits in the outbox, and is the secret of the mail that must
 // be there; "" when none must. ended is how its delivery ends.
 func (r *modelRun) mailed(want bool, kind, handle, address string, ended domain.MailOutcome) string {
-	var mails []domain.Mail
+	var wanted []modelNotice
+	if want {
+		wanted = append(wanted, modelNotice{kind, handle, address})
+	}
+	for _, secret := range r.mailedAll(wanted, ended) {
+		return secret
+	}
+	return ""
+}
+
+// mailedAll is mailed for any number of mails. It returns their secrets, by kind and address.
+func (r *modelRun) mailedAll(want []modelNotice, ended domain.MailOutcome) map[modelNotice]string {
+	secrets := map[modelNotice]string{}
+	var got []string
 	for {
 		mail, due, err := r.s.StartMail(background)
 		if err != nil {
 			r.differ("begin a mail: %v", err)
-			return ""
+			return secrets
 		}
 		if !due {
 			break
 		}
-		mails = append(mails, mail)
+		got = append(got, fmt.Sprint(mail.Kind, mail.Handle, modelPerson(mail.To)))
+		secrets[modelNotice{mail.Kind, mail.Handle, mail.To}] = mail.Secret
 		r.stops[modelPerson(mail.To)] = mail.Stop
 		if err := r.s.FinishMail(background, mail, ended); err != nil {
 			r.differ("end a mail: %v", err)
 		}
 	}
-	if !want && len(mails) == 0 {
-		return ""
+	var wanted []string
+	for _, w := range want {
+		wanted = append(wanted, fmt.Sprint(w.kind, w.handle, modelPerson(w.address)))
 	}
-	if !want || len(mails) != 1 || mails[0].Kind != kind || mails[0].Handle != handle || modelPerson(mails[0].To) != modelPerson(address) {
-		r.differ("mails: %+v, want one: %t, %s about %s to %s", mails, want, kind, handle, address)
-		return ""
-	}
-	return mails[0].Secret
+	slices.Sort(got)
+	slices.Sort(wanted)
+	r.equal("the mails", got, wanted)
+	return secrets
 }
 
 // comesFrom is the agent at one of the addresses of the sequence.
@@ -78,12 +93,14 @@ func doVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 // makeConfirm is mostly for those that have a code, or had one.
 func makeConfirm(r *modelRun, a *modelAct) bool {
 	purpose := modelPurpose(a.kind)
-	waiting := r.those(func(a *modelAgent) bool { return a.codes[purpose] != nil || a.void[purpose] != "" && r.chance(10) })
+	waiting := r.those(func(a *modelAgent) bool {
+		return a.codes[purpose] != nil || purpose == domain.MailRecover && len(a.formers) > 0 || a.void[purpose] != "" && r.chance(10)
+	})
 	if len(waiting) == 0 {
 		a.who = r.anyone().Handle
 		return r.chance(5)
 	}
-	a.who = r.pick(waiting).Handle
+	a.who, a.n = r.pick(waiting).Handle, r.rng.IntN(6)
 	a.choice = []string{"right", "right", "right", "right, in another spelling", "void", "wrong", "another's"}[r.rng.IntN(7)]
 	return true
 }
@@ -142,9 +159,16 @@ func makeRecover(r *modelRun, a *modelAct) bool {
 
 func doRecover(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	_, err := r.s.StartRecovery(background, a.who, r.comesFrom(a, on.who).Address)
+	_, mailbox := r.m.recoverers(on.who)
+	var want []modelNotice
 	sent := r.m.startRecovery(on.who)
-	if code := r.mailed(sent, domain.MailRecover, a.who, on.who.mailbox, domain.MailDelivered); sent {
-		live := on.who.codes[domain.MailRecover]
+	for _, name := range sent {
+		kind, _, _ := strings.Cut(name, " ")
+		want = append(want, modelNotice{kind, a.who, mailbox[name]})
+	}
+	secrets := r.mailedAll(want, domain.MailDelivered)
+	for i, name := range sent {
+		live, code := on.who.codes[name], secrets[want[i]]
 		if live.code != "" && live.code != code {
 			r.differ("%s gets another code while one is good", a.who)
 		}
@@ -153,14 +177,38 @@ func doRecover(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	return granted, err
 }
 
-func doConfirmRecovery(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	code, right := r.modelCode(a, on.who)
-	key, rotated, err := r.s.ConfirmRecovery(background, a.who, code)
-	if err == nil {
-		on.who.rekey(key)
-		r.equal("when the key was replaced", rotated, r.m.now)
+// modelRecoveryCode is the code that an act tries, and the name of the one that it is.
+func (r *modelRun) modelRecoveryCode(a modelAct, on *modelAgent) (code, name string) {
+	names, _ := r.m.recoverers(on)
+	known := slices.DeleteFunc(names, func(name string) bool { return on.codes[name] == nil || on.codes[name].code == "" })
+	if len(known) == 0 || a.choice != "right" && a.choice != "right, in another spelling" {
+		code, _ = r.modelCode(a, on)
+		if a.choice != "void" && a.choice != "another's" {
+			code = "ZZZZ-ZZZZ"
+		}
+		return code, ""
 	}
-	return r.m.confirmRecovery(on.who, right), err
+	name = known[a.n%len(known)]
+	code = on.codes[name].code
+	if a.choice == "right, in another spelling" {
+		code = strings.ToLower(strings.NewReplacer("-", "", "0", "o", "1", "l").Replace(code))
+	}
+	return code, name
+}
+
+func doConfirmRecovery(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	code, right := r.modelRecoveryCode(a, on.who)
+	endClaim := a.n%2 == 1
+	done, err := r.s.ConfirmRecovery(background, a.who, code, endClaim)
+	if err == nil {
+		on.who.rekey(done.Key)
+		r.equal("when the key was replaced", done.RotatedAt, r.m.now)
+	}
+	want, ended := r.m.confirmRecovery(on.who, right, endClaim)
+	if err == nil {
+		r.equal("the end of the claim", done.ClaimEnded, ended)
+	}
+	return want, err
 }
 
 // makeEndMails is for one who got a mail; most take it back soon.
@@ -225,6 +273,7 @@ func doAskOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	}
 	if token := r.mailed(sent, kind, a.who, a.text, ended); sent && ended == domain.MailDelivered {
 		on.who.link(token)
+		on.who.claim.used = r.m.now
 	}
 	if err == nil {
 		r.equal("the claim's times", got, domain.CodeSent{ExpiresAt: r.m.now.Add(72 * time.Hour), ResendAfter: r.m.nextMail(on.who, domain.MailClaim, a.text)})
@@ -241,9 +290,12 @@ func makeOwner(r *modelRun, a *modelAct) bool {
 	a.who = agent.Handle
 	acts := []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerConfirm, domain.OwnerConfirm, domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerAgree}
 	if agent.claim.status == statusClaimed && (agent.claimed != nil || r.chance(50)) {
-		acts = []domain.OwnerAction{domain.OwnerAgree, domain.OwnerAgree, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerRefuse, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerConfirm, domain.OwnerReject}
+		acts = []domain.OwnerAction{domain.OwnerAgree, domain.OwnerAgree, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerRefuse, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWaive}
 		if r.chance(5) {
 			acts = []domain.OwnerAction{domain.OwnerRetire}
+		}
+		if agent.deletion != 0 && r.chance(60) || r.chance(2) {
+			acts = []domain.OwnerAction{domain.OwnerKeep, domain.OwnerKeep, domain.OwnerRotateKey}
 		}
 	}
 	a.choice = string(acts[r.rng.IntN(len(acts))])
@@ -281,6 +333,7 @@ func doOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		r.outcome("the owner's page", verdict{code: domain.CodeNotFound}, err)
 	} else if err == nil {
 		r.samePage(page, agent)
+		r.m.openPage(agent.claim)
 	}
 	call := domain.OwnerSubmission{Token: token, Form: page.Form, Act: domain.OwnerAction(a.choice), Confirm: a.who}
 	if on.request != nil {
@@ -302,7 +355,7 @@ func doOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		want = r.m.actAsOwner(agent, call.Act, on.request, call.Confirm == a.who)
 	}
 	if err == nil && agent.claim != nil {
-		agent.claim.staleForm = page.Form
+		agent.claim.staleForm, agent.claim.used = page.Form, r.m.now
 	}
 	if done.Key != "" {
 		agent.rekey(done.Key)

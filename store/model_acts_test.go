@@ -93,6 +93,8 @@ var modelKinds = []modelKind{
 	{"confirm", 6, makeAnswer, doAnswer},
 	{"refuse", 2, makeAnswer, doAnswer},
 	{"delete", 1, makeDelete, doDelete},
+	{"be unverified by the operator", 1, makeUnverify, doUnverify},
+	{"be unclaimed by the operator", 1, makeOperator, doUnclaim},
 	{"be suspended", 1, makeOperator, doSuspend},
 	{"be unsuspended", 2, makeUnsuspend, doUnsuspend},
 	{"unblock", 1, makeUnblock, doUnblock},
@@ -201,6 +203,12 @@ func makeSet(r *modelRun, a *modelAct) bool {
 	case "mailbox":
 		a.text = r.randomMailbox(a.who)
 		r.then(30, modelAct{kind: "confirm the code", who: a.who, choice: "void"})
+		if r.chance(40) { // whose holder takes the agent back
+			r.then(70, modelAct{kind: "verify", who: a.who})
+			r.then(70, modelAct{kind: "confirm the code", who: a.who, choice: "right"})
+			r.then(100, modelAct{kind: "recover", who: a.who, step: time.Minute})
+			r.then(100, modelAct{kind: "confirm the recovery", who: a.who, choice: "right", n: r.rng.IntN(6)})
+		}
 	case "owner":
 		a.text = []string{"Mei Lin", "Jonas Berg"}[r.rng.IntN(2)]
 	case "name":
@@ -294,11 +302,7 @@ func makeDelete(r *modelRun, a *modelAct) bool {
 
 func doDelete(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	err := r.s.DeleteAgent(background, on.who.Caller)
-	want := r.m.may(on.who)
-	if !want.refused() {
-		r.m.delete(on.who)
-	}
-	return want, err
+	return r.m.deleteOwn(on.who), err
 }
 
 func makeAnyone(r *modelRun, a *modelAct) bool {
@@ -326,7 +330,7 @@ func doAuthenticate(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if err == nil && r.m.now >= on.who.active.Add(5*time.Minute) {
 		on.who.active = r.m.now
 	}
-	return r.m.may(on.who), err
+	return r.m.mayRead(on.who), err
 }
 
 // The operator.
@@ -344,12 +348,40 @@ func doOperatorVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) 
 	if on.who.deleted {
 		return verdict{code: domain.CodeNotFound}, r.s.Verify(background, a.who)
 	}
+	on.who.returnTo(on.who.mailbox)
 	r.m.trust(on.who, func() {
 		if on.who.verified == nil {
 			on.who.verified = new(r.m.now)
 		}
 	})
 	return granted, r.s.Verify(background, a.who)
+}
+
+// makeUnverify is rare, since most of the other acts need a verified mailbox.
+func makeUnverify(r *modelRun, a *modelAct) bool { return r.chance(20) && makeOperator(r, a) }
+
+func doUnverify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	err := r.s.Unverify(background, a.who)
+	if on.who.deleted {
+		return verdict{code: domain.CodeNotFound}, err
+	}
+	r.m.trust(on.who, func() {
+		on.who.forget(func(*modelFormer) bool { return true })
+		on.who.unverify()
+	})
+	return granted, err
+}
+
+func doUnclaim(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	err := r.s.Unclaim(background, a.who)
+	if on.who.deleted || on.who.claim == nil {
+		return verdict{code: domain.CodeNotFound}, err
+	}
+	r.m.trust(on.who, func() {
+		r.m.withdraw(on.who)
+		r.m.keep(on.who)
+	})
+	return granted, err
 }
 
 // doSuspend suspends for n minutes, or without an end.

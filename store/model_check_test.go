@@ -113,7 +113,7 @@ func (r *modelRun) checkAgent(a *modelAgent, whole bool) {
 func (r *modelRun) checkCard(a *modelAgent) {
 	card, err := r.s.Card(background, a.Handle)
 	switch {
-	case a.deleted, r.m.isSuspended(a):
+	case a.deleted, r.m.isHidden(a):
 		r.outcome("the card of "+a.Handle, verdict{code: domain.CodeNotFound}, err)
 	case a.unswept && err != nil: // not yet shown again
 	case err != nil:
@@ -157,6 +157,9 @@ func (r *modelRun) checkOwn(a *modelAgent) {
 		return
 	}
 	want := domain.OwnAgent{Card: own.Card, Mailbox: a.mailbox, Claim: r.m.ownerClaim(a), Limits: r.allowances(a)}
+	if a.deletion != 0 {
+		want.DeletionAt, want.Card = &a.deletion, r.card(a, own.Card)
+	}
 	for _, q := range r.m.requests {
 		if q.to != a || q.expires <= r.m.now {
 			continue
@@ -207,8 +210,11 @@ func (r *modelRun) allowances(a *modelAgent) domain.Allowances {
 func (r *modelRun) samePage(got domain.OwnerPage, a *modelAgent) {
 	want := domain.OwnerPage{
 		Handle: a.Handle, Name: a.name, Owner: a.owner, Claim: a.claim.status, Claimed: a.claimed != nil,
-		MailboxVerified: a.verified != nil, MailboxChanged: a.mailbox != a.claim.mailbox,
+		MailboxVerified: a.verified != nil, MailboxChanged: a.mailbox != a.claim.mailbox, ReceiptRequired: a.policy.RequireOwnerReceipt,
 		ExpiresAt: a.claim.expires, Form: got.Form, Receipts: []domain.ContactRequest{},
+	}
+	if a.deletion != 0 {
+		want.DeletionAt = &a.deletion
 	}
 	for _, q := range slices.Backward(r.m.requests) {
 		if q.to == a && q.status == domain.RequestAwaiting && q.expires > r.m.now {
@@ -316,7 +322,7 @@ func (r *modelRun) sameOwnCollabs(a *modelAgent, status string) {
 // samePublicCollabs compares the confirmed collaborations of an agent, or of all.
 func (r *modelRun) samePublicCollabs(of *modelAgent) {
 	for _, a := range r.m.agents {
-		if a.unswept && !r.m.isSuspended(a) {
+		if a.unswept && !r.m.isHidden(a) {
 			return // it may not be shown again yet
 		}
 	}
@@ -333,7 +339,9 @@ func (r *modelRun) samePublicCollabs(of *modelAgent) {
 }
 
 // isHidden tells whether the public does not see an agent that is there.
-func (m *model) isHidden(a *modelAgent) bool { return !a.deleted && m.isSuspended(a) }
+func (m *model) isHidden(a *modelAgent) bool {
+	return !a.deleted && (m.isSuspended(a) || a.deletion != 0)
+}
 
 // Events.
 

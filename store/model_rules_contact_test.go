@@ -181,7 +181,10 @@ func (m *model) actOn(q *modelRequest, a *modelAgent, act, reason string) verdic
 	if (act == "withdraw") != (a == q.from) {
 		return verdict{code: domain.CodeForbidden}
 	}
+	reveals := act == "accept" && q.status == domain.RequestPending || act == "agree" && q.status == domain.RequestAwaiting
 	switch {
+	case reveals && (q.from.level() < 1 || q.to.level() < 1 || q.from.deletion != 0 || q.to.deletion != 0):
+		return verdict{code: domain.CodeInvalidState}
 	case act == "accept" && q.status == domain.RequestPending && a.policy.RequireOwnerReceipt:
 		return m.move(q, domain.RequestAwaiting)
 	case act == "accept" && q.status == domain.RequestPending:
@@ -341,6 +344,11 @@ func (m *model) decide(c *modelCollab, to string, told *modelAgent) {
 // runDue is what the job does that runs now and then. Only what it drops, and
 // when it tells of what has run out, can be noticed.
 func (m *model) runDue() {
+	for _, a := range m.agents {
+		if !a.deleted && a.deletion != 0 && a.deletion <= m.now {
+			m.delete(a)
+		}
+	}
 	m.together(func() {
 		for _, q := range m.requests {
 			m.settle(q)

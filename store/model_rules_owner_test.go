@@ -24,32 +24,39 @@ func (m *model) startVerify(a *modelAgent) (sent bool, v verdict) {
 
 // startRecovery never tells how it went. A code that was mailed stays good for a day, and may be mailed twice
 // more. Where none could be mailed there is one all the same, which nobody knows.
-func (m *model) startRecovery(a *modelAgent) (sent bool) {
+func (m *model) startRecovery(a *modelAgent) (sent []string) {
 	caps := m.limits.mails
 	if m.mayFrom().refused() {
-		return false
+		return nil
 	}
 	m.countNetworks()
-	if !m.reachable(a) || a.verified == nil {
-		return false
+	names, mailbox := m.recoverers(a)
+	for _, name := range names {
+		c := a.codes[name]
+		if c == nil || len(c.mailed) == 0 || c.expires <= m.now {
+			a.voidCodes(name)
+			c = &modelCode{created: m.now, expires: m.now.Add(24 * time.Hour)}
+			a.codes[name] = c
+		}
+		if n := len(c.mailed); caps.Repeat > 0 && n > 0 && (n == 3 || m.now < c.mailed[n-1].Add(caps.Repeat)) {
+			continue
+		}
+		person := modelPerson(mailbox[name])
+		switch {
+		case !m.wants(a, person):
+			continue
+		case name != domain.MailRecover:
+			if m.stopped[person] || !m.spendNotice("former "+a.Handle+" "+person) {
+				continue
+			}
+		case m.mailboxSpent(person, len(c.mailed) == 0) || m.provenSpent():
+			continue
+		default:
+			m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolProven, sent: true, kept: len(c.mailed) == 0, at: m.now})
+		}
+		c.mailed, sent = append(c.mailed, m.now), append(sent, name)
 	}
-	c := a.codes[domain.MailRecover]
-	if c == nil || len(c.mailed) == 0 || c.expires <= m.now {
-		a.voidCodes(domain.MailRecover)
-		c = &modelCode{created: m.now, expires: m.now.Add(24 * time.Hour)}
-		a.codes[domain.MailRecover] = c
-	}
-	if n := len(c.mailed); caps.Repeat > 0 && n > 0 && (n == 3 || m.now < c.mailed[n-1].Add(caps.Repeat)) {
-		return false
-	}
-	person := modelPerson(a.mailbox)
-	_, spent := m.mailsMet((caps.Site+1)/2, 24*time.Hour, func(l modelMail) bool { return l.sent && l.pool == domain.PoolProven })
-	if m.mailboxSpent(person, len(c.mailed) == 0) || spent || !m.wants(a, person) {
-		return false
-	}
-	m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolProven, sent: true, kept: len(c.mailed) == 0, at: m.now})
-	c.mailed = append(c.mailed, m.now)
-	return true
+	return sent
 }
 
 // keepCode is for a new code, which voids the one before. Where no mail could be
@@ -69,16 +76,139 @@ func (m *model) confirmVerify(a *modelAgent, right bool) verdict {
 	if v := m.tryCode(a, domain.MailVerify, right); v.refused() {
 		return v
 	}
+	a.returnTo(a.mailbox)
 	m.trust(a, func() { a.verified, a.updated = new(m.now), m.now })
 	return granted
 }
 
-func (m *model) confirmRecovery(a *modelAgent, right bool) verdict {
-	if !m.reachable(a) || a.verified == nil {
-		return verdict{code: domain.CodeCodeExpired}
+// Former mailboxes.
+
+const modelFormerAge = 7 * 24 * time.Hour
+
+// leaveMailbox is for a mailbox that another replaces: if it was verified, its holder is told and may
+// recover the key for a while.
+func (m *model) leaveMailbox(a *modelAgent) {
+	if a.verified == nil {
+		return
 	}
-	m.touched[a] = true
-	return m.tryCode(a, domain.MailRecover, right)
+	a.formers = slices.DeleteFunc(a.formers, func(f *modelFormer) bool { return f.mailbox == a.mailbox })
+	a.formers = append(a.formers, &modelFormer{a.mailbox, m.now})
+	m.notify(a, domain.MailChanged, a.mailbox)
+}
+
+// returnTo is for a former mailbox that is verified again: later ones do not count any more.
+func (a *modelAgent) returnTo(mailbox string) {
+	i := slices.IndexFunc(a.formers, func(f *modelFormer) bool { return f.mailbox == mailbox })
+	if i < 0 {
+		return
+	}
+	left := a.formers[i].left
+	a.forget(func(f *modelFormer) bool { return f.left >= left })
+}
+
+func (a *modelAgent) forget(which func(*modelFormer) bool) {
+	for _, f := range a.formers {
+		if which(f) {
+			a.voidCodes(domain.MailFormer + " " + f.mailbox)
+		}
+	}
+	a.formers = slices.DeleteFunc(a.formers, which)
+}
+
+// recoverers are the mailboxes that may recover an agent's key, by the names of their codes.
+func (m *model) recoverers(a *modelAgent) (names []string, mailbox map[string]string) {
+	mailbox = map[string]string{}
+	if a == nil || a.deleted || m.isSuspended(a) {
+		return nil, mailbox
+	}
+	if a.verified != nil {
+		names, mailbox[domain.MailRecover] = append(names, domain.MailRecover), a.mailbox
+	}
+	for _, f := range a.formers {
+		if f.left.Add(modelFormerAge) > m.now && (f.mailbox != a.mailbox || a.verified == nil) {
+			name := domain.MailFormer + " " + f.mailbox
+			names, mailbox[name] = append(names, name), f.mailbox
+		}
+	}
+	return names, mailbox
+}
+
+func (m *model) notifyAll(a *modelAgent, kind string) {
+	suspended := a.suspended
+	a.suspended = false // the operator's act does not end a notice
+	names, mailbox := m.recoverers(a)
+	a.suspended = suspended
+	for _, name := range names {
+		m.notify(a, kind, mailbox[name])
+	}
+}
+
+func (m *model) notify(a *modelAgent, kind, mailbox string) {
+	if person := modelPerson(mailbox); !m.stopped[person] && m.spendNotice("notice "+person) {
+		m.notices = append(m.notices, modelNotice{kind, a.Handle, mailbox})
+	}
+}
+
+// spendNotice counts a mail that counts against no agent.
+func (m *model) spendNotice(person string) bool {
+	_, met := m.mailsMet(m.limits.mails.Notices, 24*time.Hour, func(l modelMail) bool { return l.person == person })
+	if met || m.provenSpent() {
+		return false
+	}
+	m.mails = append(m.mails, modelMail{person: person, pool: domain.PoolProven, sent: true, at: m.now})
+	return true
+}
+
+func (m *model) provenSpent() bool {
+	_, spent := m.mailsMet((m.limits.mails.Site+1)/2, 24*time.Hour, func(l modelMail) bool { return l.sent && l.pool == domain.PoolProven })
+	return spent
+}
+
+// confirmRecovery tries a code, which is the right one of that name or none.
+func (m *model) confirmRecovery(a *modelAgent, right string, endClaim bool) (v verdict, ended bool) {
+	v.code = domain.CodeCodeExpired
+	names, mailbox := m.recoverers(a)
+	for _, name := range names {
+		switch c := a.codes[name]; {
+		case c == nil || c.expires <= m.now:
+		case name == right:
+			return granted, m.recoverKey(a, name, mailbox[name], endClaim)
+		default:
+			v.code = domain.CodeWrongCode
+		}
+	}
+	return v, false
+}
+
+func (m *model) recoverKey(a *modelAgent, name, mailbox string, endClaim bool) (ended bool) {
+	a.voidCodes(name)
+	m.notifyAll(a, domain.MailRecovered)
+	m.trust(a, func() {
+		if c := a.claim; endClaim && c != nil && (c.confirmed == 0 || c.confirmed.Add(30*24*time.Hour) > m.now) {
+			m.withdraw(a)
+			ended = true
+		}
+		if name != domain.MailRecover {
+			a.returnTo(mailbox)
+			a.unverify()
+			a.mailbox, a.verified, a.updated = mailbox, new(m.now), m.now
+		}
+		m.keep(a)
+	})
+	return ended
+}
+
+// withdraw ends a claim.
+func (m *model) withdraw(a *modelAgent) {
+	a.claimed, a.person, a.policy.RequireOwnerReceipt, a.updated = nil, "", false, m.now
+	a.endClaim()
+}
+
+// keep takes a deletion back.
+func (m *model) keep(a *modelAgent) {
+	if a.deletion != 0 {
+		a.deletion, a.updated = 0, m.now
+	}
 }
 
 func (m *model) tryCode(a *modelAgent, purpose string, right bool) verdict {
@@ -265,6 +395,9 @@ func (a *modelAgent) endClaim() {
 	}
 }
 
+// owned tells whether an agent has an owner whose page works, even if the claim lapsed.
+func (a *modelAgent) owned() bool { return a.claim != nil && a.claim.status == statusClaimed }
+
 func (m *model) claimExpired(c *modelClaim) bool {
 	return c.status == statusPending && c.expires <= m.now
 }
@@ -288,7 +421,15 @@ func (m *model) ownerClaim(a *modelAgent) domain.OwnerClaim {
 
 // pageOpens tells whether a link leads to the agent's owner's page.
 func (m *model) pageOpens(a *modelAgent, token string) bool {
-	return !a.deleted && a.claim != nil && token != "" && a.claim.token == token && !m.claimExpired(a.claim)
+	return !a.deleted && a.claim != nil && token != "" && a.claim.token == token && !m.claimExpired(a.claim) &&
+		(a.claim.status == statusPending || a.claim.used.Add(365*24*time.Hour) > m.now)
+}
+
+// openPage is a use of the link.
+func (m *model) openPage(c *modelClaim) {
+	if c.used.Add(24*time.Hour) <= m.now {
+		c.used = m.now
+	}
 }
 
 // actAsOwner presses a button of the page. confirmed says that the agent's handle
@@ -296,6 +437,9 @@ func (m *model) pageOpens(a *modelAgent, token string) bool {
 func (m *model) actAsOwner(a *modelAgent, act domain.OwnerAction, q *modelRequest, confirmed bool) verdict {
 	m.touched[a] = true
 	pending, lapsed := a.claim.status == statusPending, a.claimed == nil
+	if a.deletion != 0 && act != domain.OwnerKeep && act != domain.OwnerRotateKey && act != domain.OwnerRetire {
+		return verdict{code: domain.CodeInvalidState}
+	}
 	switch act {
 	case domain.OwnerConfirm:
 		if !pending && !lapsed {
@@ -315,10 +459,18 @@ func (m *model) actAsOwner(a *modelAgent, act domain.OwnerAction, q *modelReques
 	}
 	switch act {
 	case domain.OwnerWithdraw:
-		m.trust(a, func() {
-			a.claimed, a.person, a.policy.RequireOwnerReceipt, a.updated = nil, "", false, m.now
-			a.endClaim()
-		})
+		m.trust(a, func() { m.withdraw(a) })
+	case domain.OwnerKeep:
+		if a.deletion == 0 {
+			return verdict{code: domain.CodeInvalidState}
+		}
+		m.keep(a)
+		m.touchCard(a)
+	case domain.OwnerWaive:
+		if !a.policy.RequireOwnerReceipt {
+			return verdict{code: domain.CodeInvalidState}
+		}
+		a.policy.RequireOwnerReceipt, a.updated = false, m.now
 	case domain.OwnerRotateKey:
 		m.takeBack(a)
 	case domain.OwnerRetire:
@@ -348,6 +500,10 @@ func (m *model) confirmClaim(a *modelAgent) verdict {
 	if m.limits.ownerAgents > 0 && others >= m.limits.ownerAgents {
 		return verdict{code: domain.CodeSenderLimitReached}
 	}
+	if a.claim.status == statusPending {
+		m.notifyAll(a, domain.MailClaimed)
+		a.claim.confirmed = m.now
+	}
 	m.trust(a, func() {
 		a.claimed, a.person, a.updated = new(m.now), a.claim.person, m.now
 		a.claim.status, a.claim.mailbox = statusClaimed, a.mailbox
@@ -358,6 +514,7 @@ func (m *model) confirmClaim(a *modelAgent) verdict {
 // takeBack gives the owner the key; a mailbox changed since the claim may be a
 // thief's.
 func (m *model) takeBack(a *modelAgent) {
+	a.forget(func(f *modelFormer) bool { return f.mailbox != a.claim.mailbox })
 	m.trust(a, func() {
 		if a.mailbox != a.claim.mailbox {
 			a.unverify()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"callbook/store/domain"
 )
@@ -20,6 +21,7 @@ type model struct {
 	requests []*modelRequest
 	collabs  []*modelCollab
 	mails    []modelMail
+	notices  []modelNotice                  // of the act at hand
 	networks map[netip.Prefix][]domain.Time // when each of them asked for mails
 	from     netip.Addr                     // where the act at hand comes from
 	unwanted []modelUnwanted
@@ -63,12 +65,14 @@ type modelAgent struct {
 	active               domain.Time // its last request, to five minutes
 	person               string      // who has claimed it; kept while the owner's page works
 	claim                *modelClaim
-	voidLink             string                // a link to the owner's page that was replaced
-	codes                map[string]*modelCode // by purpose
+	voidLink             string // a link to the owner's page that was replaced
+	formers              []*modelFormer
+	codes                map[string]*modelCode // by purpose, with the mailbox of a former one
 	void                 map[string]string     // by purpose: a code that is no longer good
 	suspended            bool
 	until                domain.Time // 0: without an end
 	unswept              bool        // the suspension may have ended before the job that shows the agent again
+	deletion             domain.Time // when it is deleted, unless its owner keeps it; 0 if it is not to be
 	deleted              bool
 	blocks               map[*modelAgent]bool
 	sent                 []domain.Time // contact requests
@@ -88,6 +92,19 @@ type modelClaim struct {
 	token              string // of the link; "" when no mail brought it
 	staleForm          string // of the page before its last act
 	requested, expires domain.Time
+	used               domain.Time // the link, to a day
+	confirmed          domain.Time // first; 0 before
+}
+
+// modelFormer is a verified mailbox that an agent had.
+type modelFormer struct {
+	mailbox string
+	left    domain.Time
+}
+
+// modelNotice is a notice that must be mailed.
+type modelNotice struct {
+	kind, handle, address string
 }
 
 type modelCode struct {
@@ -151,6 +168,7 @@ type modelUnwanted struct {
 
 func (m *model) begin(now domain.Time) {
 	m.now, m.touched, m.moved, m.decided, m.from = now, map[*modelAgent]bool{}, nil, nil, netip.Addr{}
+	m.notices = nil
 }
 
 func (m *model) agent(handle string) *modelAgent {
@@ -207,7 +225,7 @@ func (m *model) isSuspended(a *modelAgent) bool {
 
 // reachable tells whether others may turn to an agent.
 func (m *model) reachable(a *modelAgent) bool {
-	return a != nil && !a.deleted && !m.isSuspended(a)
+	return a != nil && !a.deleted && !m.isHidden(a)
 }
 
 // may says whether an agent's own calls are answered.
@@ -217,18 +235,29 @@ func (m *model) may(a *modelAgent) verdict {
 		return verdict{code: domain.CodeUnauthorized}
 	case m.isSuspended(a):
 		return verdict{code: domain.CodeSuspended}
+	case a.deletion != 0:
+		return verdict{code: domain.CodeInvalidState}
 	}
 	return granted
+}
+
+// mayRead says whether an agent's key reads.
+func (m *model) mayRead(a *modelAgent) verdict {
+	v := m.may(a)
+	if v.code == domain.CodeInvalidState {
+		return granted
+	}
+	return v
 }
 
 // trust makes a change of an agent, and tells it when its level is another then.
 // One that the public does not see may go untold.
 func (m *model) trust(a *modelAgent, change func()) {
-	before := a.level()
+	before, hidden := a.level(), m.isHidden(a)
 	change()
 	m.touchCard(a)
 	if a.level() != before {
-		m.tell(a, modelEvent{kind: "trust.changed", handle: a.Handle, maybe: m.isSuspended(a) || a.unswept})
+		m.tell(a, modelEvent{kind: "trust.changed", handle: a.Handle, maybe: hidden || m.isHidden(a) || a.unswept})
 	}
 }
 
@@ -255,10 +284,14 @@ func (m *model) update(a *modelAgent, setting, text string, n int) verdict {
 	if setting == "receipt" && n == 1 && !a.policy.RequireOwnerReceipt && a.level() < 2 {
 		return verdict{code: domain.CodeTrustTooLow}
 	}
+	if setting == "receipt" && n == 0 && a.policy.RequireOwnerReceipt && a.owned() {
+		return verdict{code: domain.CodeForbidden}
+	}
 	a.updated = m.now
 	m.trust(a, func() {
 		switch {
 		case setting == "mailbox" && text != a.mailbox:
+			m.leaveMailbox(a)
 			a.mailbox = text
 			a.unverify()
 		case setting == "owner" && text != a.owner:
@@ -333,6 +366,23 @@ func (a *modelAgent) offering(id string) *domain.Offering {
 		}
 	}
 	return nil
+}
+
+// deleteOwn is an agent's own deletion, which waits if it has an owner.
+func (m *model) deleteOwn(a *modelAgent) verdict {
+	switch {
+	case a.deleted:
+		return verdict{code: domain.CodeUnauthorized}
+	case a.deletion != 0:
+		return verdict{code: domain.CodeInvalidState}
+	case a.owned():
+		a.deletion = m.now.Add(72 * time.Hour)
+		m.notifyAll(a, domain.MailDeletion)
+		m.touchCard(a)
+	default:
+		m.delete(a) // even while it is suspended
+	}
+	return granted
 }
 
 // delete removes an agent: what is open with it ends, and what was exchanged or

@@ -240,6 +240,10 @@ func (r *modelRun) moments() []domain.Time {
 	for _, a := range r.living() {
 		add(a.created, 7*domain.Day)
 		add(a.until, 0)
+		add(a.deletion, 0)
+		for _, f := range a.formers {
+			add(f.left, modelFormerAge)
+		}
 		if a.claim != nil {
 			add(a.claim.expires, 0, 30*domain.Day)
 		}
@@ -268,6 +272,9 @@ func (r *modelRun) do(a modelAct) {
 	ended := cmp.Or(outcome(err), "done")
 	r.trace, r.ended = append(r.trace, fmt.Sprintf("%s: %s", a, ended)), append(r.ended, a.kind+": "+ended)
 	r.outcome("the outcome", want, err)
+	if len(r.differences) == 0 {
+		r.mailedAll(r.m.notices, domain.MailDelivered)
+	}
 	if len(r.differences) > 0 {
 		return
 	}
@@ -302,7 +309,7 @@ var modelMeets = map[string][]domain.Code{
 	"verify":               {domain.CodeAlreadyVerified, domain.CodeRateLimited, domain.CodeSuspended},
 	"confirm the code":     {domain.CodeAlreadyVerified, domain.CodeWrongCode, domain.CodeCodeExpired, domain.CodeTooManyAttempts},
 	"confirm the recovery": {domain.CodeWrongCode, domain.CodeCodeExpired},
-	"set":                  {domain.CodeTrustTooLow},
+	"set":                  {domain.CodeTrustTooLow, domain.CodeForbidden},
 	"replace the menu":     {domain.CodeValidationFailed},
 	"ask the owner":        {domain.CodeTrustTooLow, domain.CodeAlreadyClaimed, domain.CodeRateLimited},
 	"owner":                {domain.CodeNotFound, domain.CodeInvalidState, domain.CodeTrustTooLow, domain.CodeSenderLimitReached, domain.CodeValidationFailed, domain.CodeForbidden},
@@ -310,6 +317,7 @@ var modelMeets = map[string][]domain.Code{
 		domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeSelfRequest, domain.CodeTrustTooLow, domain.CodeNotAccepting,
 		domain.CodeValidationFailed, domain.CodeDuplicate, domain.CodeCooldown, domain.CodeSenderLimitReached, domain.CodeWeeklyCapReached,
 	},
+	"delete":      {domain.CodeInvalidState},
 	"accept":      {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
 	"decline":     {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
 	"withdraw":    {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},

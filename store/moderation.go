@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -10,6 +11,7 @@ import (
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/export"
+	"callbook/store/outbox"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -82,7 +84,34 @@ func (t *tx) audit(act, subject, detail string) error {
 // Verify marks an agent's mailbox as verified. It returns not_found for an unknown handle.
 func (s *Store) Verify(ctx context.Context, handle string) error {
 	return s.moderate(ctx, "verify", handle, "", func(t *tx, agent *document.AgentRow) error {
+		if err := outbox.ReturnToMailbox(t.Tx, agent.ID, agent.Mailbox); err != nil {
+			return err
+		}
 		return t.Exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?) WHERE id = ?`, t.Now, agent.ID)
+	})
+}
+
+// Unverify marks an agent's mailbox as not verified, and forgets those that it replaced, so that none of
+// them recovers the key. It returns not_found for an unknown handle.
+func (s *Store) Unverify(ctx context.Context, handle string) error {
+	return s.moderate(ctx, "unverify", handle, "", func(t *tx, agent *document.AgentRow) error {
+		return errors.Join(outbox.KeepMailbox(t.Tx, agent.ID, ""), t.unverify(agent.ID))
+	})
+}
+
+// Unclaim ends the owner claim of an agent, confirmed or not, and takes back the agent's deletion, which
+// that owner could have taken back. It returns not_found for an unknown handle, and if there is no claim.
+func (s *Store) Unclaim(ctx context.Context, handle string) error {
+	return s.moderate(ctx, "unclaim", handle, "", func(t *tx, agent *document.AgentRow) error {
+		var claims int
+		err := t.Get(&claims, `SELECT COUNT(*) FROM owner_claims WHERE agent_id = ?`, agent.ID)
+		if err == nil && claims == 0 {
+			err = domain.NewError(domain.CodeNotFound)
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(t.withdrawClaim(agent), t.keepAgent(agent.ID))
 	})
 }
 

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
 
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/export"
 	"callbook/store/txn"
@@ -10,17 +12,19 @@ import (
 
 // Me returns the caller's own view of itself.
 func (s *Store) Me(ctx context.Context, caller domain.Caller) (own domain.OwnAgent, err error) {
-	if own.Card, err = s.Card(ctx, caller.Handle); err != nil {
+	if own.Card, err = s.ownCard(ctx, caller); err != nil {
 		return own, err
 	}
 	var row struct {
+		DeletionAt *domain.Time `db:"deletion_at"`
+
 		Mailbox   string `db:"mailbox"`
 		WeeklyCap int    `db:"weekly_cap"`
 		Pending   int    `db:"pending"`
 		Awaiting  int    `db:"awaiting"`
 	}
 	err = txn.OrNotFound(s.db.Get(ctx, &row, `
-		SELECT a.mailbox, a.weekly_cap,
+		SELECT a.mailbox, a.weekly_cap, a.deletion_at,
 			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'pending' AND expires_at > ?) AS pending,
 			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'awaiting_owner' AND expires_at > ?) AS awaiting
 		FROM agents a
@@ -28,12 +32,26 @@ func (s *Store) Me(ctx context.Context, caller domain.Caller) (own domain.OwnAge
 	if err != nil {
 		return own, err
 	}
+	own.DeletionAt = row.DeletionAt
 	own.Mailbox, own.PendingRequests, own.AwaitingReceipts = row.Mailbox, row.Pending, row.Awaiting
 	if own.Claim, err = s.ownerClaim(ctx, caller.ID); err != nil {
 		return own, err
 	}
 	own.Limits, err = s.allowances(ctx, caller, own.Card.Level, own.Card.CreatedAt, row.WeeklyCap)
 	return own, err
+}
+
+// ownCard returns the caller's card, also while nobody else sees it.
+func (s *Store) ownCard(ctx context.Context, caller domain.Caller) (card domain.AgentDocument, err error) {
+	card, err = s.Card(ctx, caller.Handle)
+	if !errors.Is(err, domain.NewError(domain.CodeNotFound)) {
+		return card, err
+	}
+	err = s.write(ctx, func(t *tx) error { // which reads only; the documents are built in a transaction
+		card, err = document.BuildHidden(t.Tx, caller.ID)
+		return txn.OrNotFound(err)
+	})
+	return card, err
 }
 
 // allowances returns the caller's limits and how much of each is left.

@@ -22,8 +22,10 @@ import (
 
 const (
 	claimAge       = 72 * time.Hour
-	claimRetention = 30 * domain.Day // how long an expired claim is shown
-	unwantedAge    = 30 * domain.Day // how long a rejection stops further mails of the agent
+	claimRetention = 30 * domain.Day  // how long an expired claim is shown
+	unwantedAge    = 30 * domain.Day  // how long a rejection stops further mails of the agent
+	linkAge        = 365 * domain.Day // how long the link to an owner's page works without being used
+	linkUseStep    = domain.Day       // precision of the time of its last use
 	statusPending  = "pending"
 	statusClaimed  = "claimed"
 	statusExpired  = "expired"
@@ -39,15 +41,26 @@ type claimRow struct {
 	Status      string      `db:"status"`
 	RequestedAt domain.Time `db:"requested_at"`
 	ExpiresAt   domain.Time `db:"expires_at"`
+	UsedAt      domain.Time `db:"used_at"` // read by link only
 }
 
 const (
 	claimColumns = `c.agent_id, c.acts, c.owner, c.mailbox, c.status, c.requested_at, c.expires_at`
 	selectClaim  = `SELECT ` + claimColumns + ` FROM owner_claims c`
+
+	// The claim of a link whose token has the hash ?1, and when that link was last used. One that
+	// takes the place of another counts as used when it was requested.
+	linkColumns = claimColumns + `, CASE WHEN c.next_hash = ?1 THEN c.requested_at ELSE c.used_at END AS used_at`
+	whereLink   = ` WHERE c.token_hash = ?1 OR c.next_hash = ?1`
 )
 
 func (c *claimRow) expired(now domain.Time) bool {
 	return c.Status == statusPending && c.ExpiresAt <= now
+}
+
+// linkEnded reports whether the link that the claim was read by no longer works.
+func (c *claimRow) linkEnded(now domain.Time) bool {
+	return c.expired(now) || c.Status == statusClaimed && c.UsedAt.Add(linkAge) <= now
 }
 
 // ClaimOwner mails the owner a link that claims the caller. A repeated
@@ -161,7 +174,9 @@ func (t *tx) adoptOwner(agent *document.AgentRow, address string) (owner []byte,
 // replaceOwnerLink makes a new link to the page of a claimed agent replace the one before, when it is
 // delivered or used. Otherwise a request for a link could lock the owner out.
 func (t *tx) replaceOwnerLink(token string) error {
-	return t.Exec(`UPDATE owner_claims SET token_hash = next_hash, next_hash = NULL WHERE next_hash = ?`, domain.HashKey(token))
+	return t.Exec(`
+		UPDATE owner_claims SET token_hash = next_hash, next_hash = NULL, used_at = ?
+		WHERE next_hash = ?`, t.Now, domain.HashKey(token))
 }
 
 // isWantedAt reports whether the person at an address has not recently rejected the agent.
@@ -179,14 +194,14 @@ func (t *tx) isWantedAt(handle, address string) (bool, error) {
 
 func (t *tx) insertClaim(agent *document.AgentRow, owner []byte, token string) error {
 	err := t.Exec(`
-		INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at)
-		VALUES (?, ?, 0, ?, ?, 'pending', ?, ?)
+		INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at, used_at)
+		VALUES (?, ?, 0, ?, ?, 'pending', ?, ?, ?)
 		ON CONFLICT (agent_id) DO UPDATE SET owner = excluded.owner,
 			token_hash = CASE WHEN status = 'claimed' THEN token_hash ELSE excluded.token_hash END,
 			next_hash = CASE WHEN status = 'claimed' THEN excluded.token_hash END,
 			mailbox = CASE WHEN status = 'claimed' THEN mailbox ELSE excluded.mailbox END,
 			requested_at = excluded.requested_at, expires_at = excluded.expires_at`,
-		agent.ID, domain.HashKey(token), owner, agent.Mailbox, t.Now, t.Now.Add(claimAge))
+		agent.ID, domain.HashKey(token), owner, agent.Mailbox, t.Now, t.Now.Add(claimAge), t.Now)
 	if err != nil {
 		return fmt.Errorf("insert the owner claim: %w", err)
 	}
@@ -199,34 +214,40 @@ func (t *tx) prolongClaim(agentID int64) error {
 	return t.Exec(`UPDATE owner_claims SET requested_at = ?, expires_at = ? WHERE agent_id = ?`, t.Now, t.Now.Add(claimAge), agentID)
 }
 
-// form returns the one-time token of the page, which changes with each act.
-func (c *claimRow) form(token string) string {
-	sum := domain.HashParts("form", token, fmt.Sprint(c.Acts))
+// form returns the one-time token of the page. It changes with each act, and with the name and owner
+// that the page shows, so that nobody confirms what was not shown.
+func (c *claimRow) form(token, name, owner string) string {
+	sum := domain.HashParts("form", token, fmt.Sprint(c.Acts), name, owner)
 	return hex.EncodeToString(sum[:16])
 }
 
-// OwnerPage returns the page of a link. It returns not_found for a link that is unknown, expired or
-// replaced.
+// OwnerPage returns the page of a link, which is a use of it. It returns not_found for a link that is
+// unknown, expired or replaced.
 func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerPage, err error) {
 	var row struct {
 		claimRow
-		Handle       string       `db:"handle"`
-		Name         string       `db:"name"`
-		OwnerName    string       `db:"owner_name"`
-		AgentMailbox string       `db:"agent_mailbox"`
-		VerifiedAt   *domain.Time `db:"verified_at"`
-		ClaimedAt    *domain.Time `db:"claimed_at"`
+		Handle          string       `db:"handle"`
+		Name            string       `db:"name"`
+		OwnerName       string       `db:"owner_name"`
+		AgentMailbox    string       `db:"agent_mailbox"`
+		VerifiedAt      *domain.Time `db:"verified_at"`
+		ClaimedAt       *domain.Time `db:"claimed_at"`
+		ReceiptRequired bool         `db:"require_owner_receipt"`
+		DeletionAt      *domain.Time `db:"deletion_at"`
 	}
 	err = txn.OrNotFound(s.db.Get(ctx, &row, `
-		SELECT `+claimColumns+`,
-			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.verified_at, a.claimed_at
+		SELECT `+linkColumns+`,
+			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.verified_at, a.claimed_at, a.require_owner_receipt, a.deletion_at
 		FROM owner_claims c
 		JOIN agents a ON a.id = c.agent_id
 		JOIN handles h ON h.id = c.agent_id
-		WHERE c.token_hash = ?1 OR c.next_hash = ?1`, domain.HashKey(token)))
+		`+whereLink, domain.HashKey(token)))
 	now := s.db.Now()
-	if err == nil && row.expired(now) {
+	if err == nil && row.linkEnded(now) {
 		err = domain.NewError(domain.CodeNotFound)
+	}
+	if err == nil && row.UsedAt.Add(linkUseStep) <= now {
+		err = s.recordLinkUse(ctx, token)
 	}
 	if err != nil {
 		return domain.OwnerPage{}, err
@@ -234,10 +255,23 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 	page = domain.OwnerPage{
 		Handle: row.Handle, Name: row.Name, Owner: row.OwnerName, Claim: row.Status, Claimed: row.ClaimedAt != nil,
 		MailboxVerified: row.VerifiedAt != nil, MailboxChanged: row.AgentMailbox != row.Mailbox,
-		ExpiresAt: row.ExpiresAt, Form: row.form(token),
+		ReceiptRequired: row.ReceiptRequired, DeletionAt: row.DeletionAt,
+		ExpiresAt: row.ExpiresAt, Form: row.form(token, row.Name, row.OwnerName),
 	}
 	page.Receipts, err = s.receipts(ctx, row.AgentID, now)
 	return page, err
+}
+
+// recordLinkUse records that the link to an owner's page was used now. Without disk space the use does
+// not count.
+func (s *Store) recordLinkUse(ctx context.Context, token string) error {
+	err := s.write(ctx, func(t *tx) error {
+		return t.Exec(`UPDATE owner_claims SET used_at = ? WHERE token_hash = ?`, t.Now, domain.HashKey(token))
+	})
+	if errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
+		return nil
+	}
+	return err
 }
 
 // receipts returns the newest 100 requests that wait for the owner of an agent.
@@ -270,19 +304,19 @@ func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (do
 	}
 	err = s.writeOrReject(ctx, func(t *tx) error {
 		var claim claimRow
-		err := txn.OrNotFound(t.Get(&claim, selectClaim+` WHERE token_hash = ?1 OR next_hash = ?1`, domain.HashKey(form.Token)))
+		err := txn.OrNotFound(t.Get(&claim, `SELECT `+linkColumns+` FROM owner_claims c`+whereLink, domain.HashKey(form.Token)))
 		if err != nil {
 			return err
 		}
-		if claim.expired(t.Now) {
+		if claim.linkEnded(t.Now) {
 			return domain.NewError(domain.CodeNotFound)
-		}
-		if subtle.ConstantTimeCompare([]byte(form.Form), []byte(claim.form(form.Token))) != 1 {
-			return domain.NewError(domain.CodeInvalidState)
 		}
 		agent, err := document.Agent(t.Tx, claim.AgentID)
 		if err != nil {
 			return err
+		}
+		if subtle.ConstantTimeCompare([]byte(form.Form), []byte(claim.form(form.Token, agent.Name, agent.Owner))) != 1 {
+			return domain.NewError(domain.CodeInvalidState)
 		}
 		done = domain.OwnerResult{Handle: agent.Handle}
 		if err := t.actAsOwner(&claim, &agent, form, key); err != nil {
@@ -294,7 +328,7 @@ func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (do
 		if err := t.replaceOwnerLink(form.Token); err != nil {
 			return err
 		}
-		return t.Exec(`UPDATE owner_claims SET acts = acts + 1 WHERE agent_id = ?`, agent.ID)
+		return t.Exec(`UPDATE owner_claims SET acts = acts + 1, used_at = ? WHERE agent_id = ?`, t.Now, agent.ID)
 	})
 	return done, err
 }
@@ -304,7 +338,15 @@ func (t *tx) actAsOwner(claim *claimRow, agent *document.AgentRow, form domain.O
 		!(form.Act == domain.OwnerConfirm && agent.ClaimedAt == nil) {
 		return domain.NewError(domain.CodeInvalidState)
 	}
+	if agent.DeletionAt != nil && form.Act != domain.OwnerKeep && form.Act != domain.OwnerRotateKey && form.Act != domain.OwnerRetire {
+		return errDeletionPending
+	}
 	switch form.Act {
+	case domain.OwnerKeep:
+		if agent.DeletionAt == nil {
+			return domain.NewError(domain.CodeInvalidState)
+		}
+		return t.keepAgent(agent.ID)
 	case domain.OwnerConfirm:
 		return t.confirmClaim(claim, agent)
 	case domain.OwnerReject:
@@ -318,6 +360,8 @@ func (t *tx) actAsOwner(claim *claimRow, agent *document.AgentRow, form domain.O
 			return domain.Invalid(domain.FieldError{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"})
 		}
 		return t.deleteAgent(agent.ID)
+	case domain.OwnerWaive:
+		return t.waiveReceipts(agent)
 	case domain.OwnerAgree:
 		if agent.Suspended(t.Now) {
 			return domain.NewError(domain.CodeInvalidState)
@@ -351,6 +395,11 @@ func (t *tx) confirmClaim(claim *claimRow, agent *document.AgentRow) error {
 		return fmt.Errorf("confirm the owner claim: %w", err)
 	}
 	t.TouchAgent(agent.ID)
+	if claim.Status == statusPending {
+		if err := t.notify(agent, domain.MailClaimed); err != nil {
+			return err
+		}
+	}
 	return document.RebuildEvidence(t.Tx, agent.ID)
 }
 
@@ -382,10 +431,30 @@ func (t *tx) withdrawClaim(agent *document.AgentRow) error {
 	return errors.Join(outbox.Delete(t.Tx, agent.ID, domain.MailClaim), outbox.Delete(t.Tx, agent.ID, domain.MailOwner))
 }
 
+// hasOwner reports whether a person has claimed an agent and still has the owner's page. The claim may
+// have lapsed: that is for the owner to settle, and not for the key.
+func (t *tx) hasOwner(agentID int64) (owned bool, err error) {
+	err = t.Get(&owned, `SELECT EXISTS (SELECT 1 FROM owner_claims WHERE agent_id = ? AND status = 'claimed')`, agentID)
+	return owned, err
+}
+
+// waiveReceipts lets the agent accept requests without its owner. Those that wait for the owner stay.
+func (t *tx) waiveReceipts(agent *document.AgentRow) error {
+	if !agent.ContactPolicy.RequireOwnerReceipt {
+		return domain.NewError(domain.CodeInvalidState)
+	}
+	t.TouchAgent(agent.ID)
+	return t.Exec(`UPDATE agents SET require_owner_receipt = FALSE, updated_at = ? WHERE id = ?`, t.Now, agent.ID)
+}
+
 // rotateKey gives the owner a new key. If the mailbox has changed since the claim, a thief may have
 // changed it, so it is no longer verified and cannot recover a key.
 func (t *tx) rotateKey(claim *claimRow, agent *document.AgentRow, key string) error {
 	if err := t.setKey(agent.ID, key); err != nil {
+		return err
+	}
+	// A thief may have put others in the place of the mailbox that the owner confirmed.
+	if err := outbox.KeepMailbox(t.Tx, agent.ID, claim.Mailbox); err != nil {
 		return err
 	}
 	if agent.Mailbox != claim.Mailbox {
@@ -394,7 +463,7 @@ func (t *tx) rotateKey(claim *claimRow, agent *document.AgentRow, key string) er
 		}
 		return t.unverify(agent.ID)
 	}
-	if err := t.Exec(`DELETE FROM codes WHERE agent_id = ?`, agent.ID); err != nil {
+	if err := t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose <> 'former'`, agent.ID); err != nil {
 		return err
 	}
 	return outbox.Delete(t.Tx, agent.ID, domain.MailRecover)

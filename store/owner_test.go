@@ -112,6 +112,11 @@ var claimStates = map[string]func(s *testStore, pilot domain.Caller) string{
 		s.ok(s.Verify(context.Background(), pilot.Handle))
 		return token
 	},
+	"about to be deleted": func(s *testStore, pilot domain.Caller) string {
+		token := s.owned(pilot, mei)
+		s.ok(s.DeleteAgent(context.Background(), pilot))
+		return token
+	},
 	"withdrawn": func(s *testStore, pilot domain.Caller) string {
 		token := s.owned(pilot, mei)
 		s.pressed(token, domain.OwnerWithdraw)
@@ -137,16 +142,17 @@ var claimStates = map[string]func(s *testStore, pilot domain.Caller) string{
 // TestOwner_ButtonsInEachState presses every button in every state of a claim.
 func TestOwner_ButtonsInEachState(t *testing.T) {
 	proof.OneByOne(t)
-	acts := []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse, "other"}
+	acts := []domain.OwnerAction{domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerWaive, domain.OwnerKeep, "other"}
 	gone := strings.Fields(strings.Repeat("not_found ", len(acts)))
 	const state = "invalid_state"
 	for name, want := range map[string][]string{
-		"pending":                             {"", "", state, state, state, state, state, state},
+		"pending":                             {"", "", state, state, state, state, state, state, state, state},
 		"expired":                             gone,
-		"claimed":                             {state, state, "", "", "", "not_found", "not_found", state},
-		"lapsed by another owner's name":      {"", state, "", "", "", "not_found", "not_found", state},
-		"lapsed by another mailbox":           {"trust_too_low", state, "", "", "", "not_found", "not_found", state},
-		"lapsed by another mailbox, verified": {"", state, "", "", "", "not_found", "not_found", state},
+		"claimed":                             {state, state, "", "", "", "not_found", "not_found", state, state, state},
+		"lapsed by another owner's name":      {"", state, "", "", "", "not_found", "not_found", state, state, state},
+		"lapsed by another mailbox":           {"trust_too_low", state, "", "", "", "not_found", "not_found", state, state, state},
+		"lapsed by another mailbox, verified": {"", state, "", "", "", "not_found", "not_found", state, state, state},
+		"about to be deleted":                 {state, state, state, "", "", state, state, state, "", state},
 		"withdrawn":                           gone,
 		"rejected":                            gone,
 		"voided by another mailbox":           gone,
@@ -204,7 +210,7 @@ func TestOwner_ClaimOfAnotherPerson(t *testing.T) {
 			}
 			_, err = s.OwnerPage(context.Background(), old)
 			wantOutcome(t, name+", the page of the old link before the mail is delivered", err, before)
-			mails := s.deliver()
+			mails := s.delivered()
 			_, err = s.OwnerPage(context.Background(), old)
 			wantOutcome(t, name+", the page of the old link", err, "not_found")
 			if name == "rejected" && address != ada {
@@ -341,7 +347,7 @@ func TestOwner_PageFields(t *testing.T) {
 		{"asked", func() {}, func() {}},
 		{"just before the end", func() { s.clock.Advance(72*time.Hour - time.Millisecond) }, func() {}},
 		{"confirmed", func() { s.pressed(token, domain.OwnerConfirm) }, func() { want.Claim, want.Claimed = "claimed", true }},
-		{"long after", func() { s.clock.Advance(400 * domain.Day); s.ok(s.RunJobs(context.Background())) }, func() {}},
+		{"long after", func() { s.clock.Advance(364 * domain.Day); s.ok(s.RunJobs(context.Background())) }, func() {}},
 		{"another name", func() { s.update(pilot, func(a *domain.Settings) { a.Name = "New" }) }, func() { want.Name = "New" }},
 		{"another owner's name", func() { s.update(pilot, func(a *domain.Settings) { a.Owner = "Ada" }) }, func() { want.Owner, want.Claimed = "Ada", false }},
 		{"confirmed anew", func() { s.pressed(token, domain.OwnerConfirm) }, func() { want.Claimed = true }},
@@ -460,7 +466,7 @@ func TestOwner_UnsentMailLeavesTheLinkValid(t *testing.T) {
 		for i, c := range []domain.Caller{s.verified("agent-a"), s.verified("agent-b")} {
 			_, err := s.ClaimOwner(ctx, c, mei)
 			s.ok(err)
-			if n := len(s.deliver()); n != 1 {
+			if n := len(s.delivered()); n != 1 {
 				t.Errorf("mail %d: %d", i, n)
 			}
 		}
@@ -628,6 +634,7 @@ func TestOwner_UndeliveredLinkLeavesTheOldOneValid(t *testing.T) {
 		s := newStore(t, noCaps)
 		pilot := s.verified("harbour-pilot")
 		token := s.owned(pilot, mei)
+		s.deliver()
 		_, err := s.ClaimOwner(ctx, pilot, "mei+void@people.example.org")
 		s.ok(err)
 		mail, due := s.begin()
@@ -659,7 +666,7 @@ func TestOwner_TakesAStolenAgentBack(t *testing.T) {
 	_, err = s.ClaimOwner(ctx, pilot, mei)
 	s.ok(err)
 	s.update(pilot, func(a *domain.Settings) { a.Mailbox, a.Owner = "thief@agents.example.org", "A. Thief" })
-	mails := s.deliver()
+	mails := s.delivered()
 	if len(mails) != 1 || mails[0].To != mei {
 		t.Fatalf("the owner's fresh link is not on its way: %d mails", len(mails))
 	}
@@ -671,7 +678,7 @@ func TestOwner_TakesAStolenAgentBack(t *testing.T) {
 	if s.level(pilot) != 1 {
 		t.Errorf("level %d under the thief", s.level(pilot))
 	}
-	recovery := s.recoveryCode(pilot)
+	recovery := s.codes(pilot)["thief@agents.example.org"]
 
 	page := s.page(token)
 	if !page.MailboxChanged || page.Claimed || page.Owner != "A. Thief" {
@@ -681,10 +688,10 @@ func TestOwner_TakesAStolenAgentBack(t *testing.T) {
 	_, err = s.Authenticate(ctx, stolen)
 	wantOutcome(t, "the stolen key", err, "unauthorized")
 	_, err = s.recover(pilot, recovery)
-	wantOutcome(t, "the thief's code", err, "code_expired")
-	s.ok(s.sends()["recover"](pilot))
-	if n := len(s.deliver()); n != 0 || s.level(pilot) != 0 {
-		t.Errorf("%d codes to the thief's mailbox, level %d", n, s.level(pilot))
+	wantOutcome(t, "the thief's code", err, "wrong_code") // there is one of the former mailbox
+	s.clock.Advance(domain.Day)
+	if codes := s.codes(pilot); codes["thief@agents.example.org"] != "" || s.level(pilot) != 0 {
+		t.Errorf("codes to %v, level %d", codes, s.level(pilot))
 	}
 
 	pilot = s.keyed(mine)
@@ -756,6 +763,93 @@ func TestOwner_WithdrawalEndsReceipts(t *testing.T) {
 	card, err := s.Card(context.Background(), pilot.Handle)
 	if s.ok(err); !strings.Contains(card.Profile, `"require_owner_receipt":false`) {
 		t.Errorf("the card says otherwise: %s", card.Profile)
+	}
+}
+
+func TestAbuse16_FormCoversNameAndOwner(t *testing.T) {
+	for name, change := range map[string]func(*domain.Settings){
+		"another name":  func(a *domain.Settings) { a.Name = "Bank of Skagen" },
+		"another owner": func(a *domain.Settings) { a.Owner = "Somebody Else" },
+	} {
+		s := newStore(t, noCaps)
+		pilot := s.verified("harbour-pilot")
+		token := s.invite(pilot, mei)
+		shown := s.page(token)
+		s.update(pilot, change)
+		confirm := domain.OwnerSubmission{Token: token, Form: shown.Form, Act: domain.OwnerConfirm}
+		_, err := s.ActAsOwner(context.Background(), confirm)
+		wantOutcome(t, name+": a page that shows the old one", err, "invalid_state")
+		s.update(pilot, func(a *domain.Settings) { a.Tagline, a.Name, a.Owner = "Berths", shown.Name, shown.Owner })
+		_, err = s.ActAsOwner(context.Background(), confirm)
+		wantOutcome(t, name+": and back, with another tagline", err, "")
+	}
+}
+
+func TestAbuse16_UnusedLinkEndsAfterAYear(t *testing.T) {
+	s := newStore(t, noCaps)
+	pilot := s.verified("harbour-pilot")
+	token := s.owned(pilot, mei)
+	for _, use := range []func(){
+		func() { s.page(token) },
+		func() { s.pressed(token, domain.OwnerRotateKey) },
+		func() { pilot = s.keyed(s.pressed(token, domain.OwnerRotateKey).Key) },
+	} {
+		s.clock.Advance(364 * domain.Day)
+		use()
+	}
+	s.clock.Advance(365*domain.Day - time.Millisecond)
+	form := s.page(token).Form // less than a year, and a use
+
+	s.clock.Advance(365 * domain.Day)
+	_, err := s.OwnerPage(context.Background(), token)
+	wantOutcome(t, "the page after a year", err, "not_found")
+	_, err = s.ActAsOwner(context.Background(), domain.OwnerSubmission{Token: token, Form: form, Act: domain.OwnerRotateKey})
+	wantOutcome(t, "its button", err, "not_found")
+	if s.level(pilot) != 2 {
+		t.Error("the claim ended with its link")
+	}
+	fresh := s.invite(pilot, mei)
+	_, err = s.OwnerPage(context.Background(), token)
+	wantOutcome(t, "the old link once there is a fresh one", err, "not_found")
+	s.clock.Advance(364 * domain.Day)
+	s.pressed(fresh, domain.OwnerWithdraw)
+}
+
+// A thief of the key must not be able to lift what is to hold the key back.
+func TestAbuse15_OnlyTheOwnerWaivesReceipts(t *testing.T) {
+	for name, lapse := range map[string]func(*domain.Settings){
+		"claimed":             func(*domain.Settings) {},
+		"another owner named": func(a *domain.Settings) { a.Owner = "Another" },
+		"mailbox changed":     func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" },
+		"in one call with it": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, noCaps)
+			pilot := s.verified("harbour-pilot")
+			token := s.owned(pilot, mei)
+			s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = true })
+			waive := func(a *domain.Settings) error {
+				a.ContactPolicy.RequireOwnerReceipt = false
+				if lapse == nil {
+					a.Owner = "Another"
+				}
+				return nil
+			}
+			if lapse != nil {
+				s.update(pilot, lapse)
+			}
+			_, err := s.UpdateAgent(context.Background(), pilot, waive)
+			wantOutcome(t, "switched off by the key", err, "forbidden")
+			if !s.page(token).ReceiptRequired {
+				t.Error("receipts are no longer required")
+			}
+			s.pressed(token, domain.OwnerWaive)
+			if s.page(token).ReceiptRequired {
+				t.Error("the owner waived receipts, and they are still required")
+			}
+			_, err = s.UpdateAgent(context.Background(), pilot, waive)
+			wantOutcome(t, "left off by the key", err, "")
+		})
 	}
 }
 

@@ -112,7 +112,7 @@ func (t *tx) sendRequest(caller domain.Caller, handle string, draft domain.Conta
 	if err != nil {
 		return domain.ContactRequest{}, err
 	}
-	if !found || recipient.Suspended(t.Now) {
+	if !found || recipient.Hidden(t.Now) {
 		return domain.ContactRequest{}, domain.NewError(domain.CodeNotFound)
 	}
 	offering, attempt, err := t.contactAttempt(&sender, &recipient, draft)
@@ -276,10 +276,10 @@ func (s *Store) Requests(ctx context.Context, caller domain.Caller, f RequestFil
 func (r requestRow) Position() int64 { return r.Seq }
 
 // AcceptRequest accepts a request to the caller. Both mailboxes are exchanged as they are now or, if
-// the caller's policy requires the owner's receipt, when the owner agrees. AcceptRequest and the
-// following three methods return the same when the same party repeats them. They return not_found for
-// an agent that is no party, forbidden for the other party, and invalid_state if the state of the
-// request does not allow the act.
+// the caller's policy requires the owner's receipt, when the owner agrees. AcceptRequest returns
+// invalid_state unless both are verified at that moment. It and the following three methods return the
+// same when the same party repeats them. They return not_found for an agent that is no party,
+// forbidden for the other party, and invalid_state if the state of the request does not allow the act.
 func (s *Store) AcceptRequest(ctx context.Context, caller domain.Caller, id string) (domain.ContactRequest, error) {
 	return s.actOnRequest(ctx, caller, id, domain.ActAccept, "")
 }
@@ -359,6 +359,11 @@ func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason strin
 	move := domain.RequestTransitions[act]
 	switch {
 	case slices.Contains(move.From, row.Status):
+		if move.To == domain.RequestAccepted || move.To == domain.RequestAwaiting {
+			if err := t.checkMailboxes(row); err != nil {
+				return err
+			}
+		}
 	case row.Status == move.To, act == domain.ActReport:
 		return nil
 	default:
@@ -383,6 +388,18 @@ func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason strin
 		}
 	}
 	return t.notifyOfRequest(row, move)
+}
+
+// checkMailboxes returns invalid_state if a side of a request has no verified mailbox now, or is about
+// to be deleted. The mailbox may have changed since the request was sent, and an acceptance reveals the
+// current one.
+func (t *tx) checkMailboxes(row *requestRow) error {
+	var verified int
+	err := t.Get(&verified, `SELECT COUNT(*) FROM agents WHERE id IN (?, ?) AND verified_at IS NOT NULL AND deletion_at IS NULL`, row.FromID, row.ToID)
+	if err == nil && verified < 2 {
+		err = &domain.Error{Code: domain.CodeInvalidState, Topic: "mailbox"}
+	}
+	return err
 }
 
 // exchangeMailboxes stores the current mailboxes of both parties with an accepted request.

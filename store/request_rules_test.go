@@ -93,7 +93,7 @@ func TestRequest_ExpiryIsStoredOnce(t *testing.T) {
 		"the owner":                    {func(p *played) { p.do("owner agrees") }, true},
 		"the wrong party":              {func(p *played) { p.do("asker accepts") }, true},
 		"deleting the sender":          {func(p *played) { p.ok(p.DeleteAgent(ctx, p.asker)) }, true},
-		"deleting the recipient":       {func(p *played) { p.ok(p.DeleteAgent(ctx, p.pilot)) }, true},
+		"deleting the recipient":       {func(p *played) { p.ok(p.RemoveAgent(ctx, p.pilot.Handle)) }, true},
 		"a stranger":                   {func(p *played) { p.do("stranger accepts") }, false},
 		"a dry run":                    {func(p *played) { p.ok(p.TryRequest(ctx, p.asker, p.pilot.Handle, plainDraft)) }, false},
 		"another's request":            {func(p *played) { p.ask(p.stranger, p.pilot) }, false},
@@ -585,7 +585,7 @@ func TestRequest_AfterDeletionOfAParty(t *testing.T) {
 			}
 			before := p.request(stays, p.id)
 			told := p.story(stays)
-			p.ok(p.DeleteAgent(ctx, leaves))
+			p.ok(p.RemoveAgent(ctx, leaves.Handle))
 			r := p.request(stays, p.id)
 			side, other := &r.From, &before.To
 			if gone == "recipient" {
@@ -708,6 +708,39 @@ func TestRequest_MailboxesAreForThePartiesAlone(t *testing.T) {
 			if got := shown(c); got != (accepted && name != "stranger") {
 				t.Errorf("%s: the %s sees a mailbox: %v", stage, name, got)
 			}
+		}
+	}
+}
+
+// Each side's mailbox may have changed after the request was sent.
+func TestAbuse07_AcceptanceLooksAgainAtBothMailboxes(t *testing.T) {
+	for name, act := range map[string]struct{ first, what, verified string }{
+		"accepted at once":       {"", "pilot accepts", domain.RequestAccepted},
+		"accepted for the owner": {"receipt", "pilot accepts", domain.RequestAwaiting},
+		"agreed by the owner":    {"awaiting", "owner agrees", domain.RequestAccepted},
+	} {
+		for _, side := range []string{"asker", "pilot"} {
+			t.Run(name+", the mailbox changed of the "+side, func(t *testing.T) {
+				p := newStore(t).play()
+				if act.first != "" {
+					p.update(p.pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = true })
+				}
+				if act.first == "awaiting" {
+					p.do("pilot accepts")
+				}
+				changed := map[string]domain.Caller{"asker": p.asker, "pilot": p.pilot}[side]
+				p.update(changed, func(a *domain.Settings) { a.Mailbox = "never-verified@agents.example.org" })
+				if got := p.do(act.what); got != string(domain.CodeInvalidState) {
+					t.Errorf("with a mailbox that nobody verified: %s", got)
+				}
+				if boxes := p.request(p.asker, p.id).Mailboxes; boxes != nil {
+					t.Errorf("the mailboxes are shown: %v", boxes)
+				}
+				p.ok(p.Verify(context.Background(), changed.Handle))
+				if got := p.do(act.what); got != act.verified {
+					t.Errorf("once it is verified: %s, want %s", got, act.verified)
+				}
+			})
 		}
 	}
 }

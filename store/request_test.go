@@ -115,7 +115,11 @@ func (p *played) do(what string) string {
 
 func (p *played) receipts(on bool) {
 	p.Helper()
-	p.update(p.pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = on })
+	if !on {
+		p.pressed(p.token, domain.OwnerWaive)
+		return
+	}
+	p.update(p.pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = true })
 }
 
 // stages are the ways into each state of a request.
@@ -207,6 +211,7 @@ func TestRequest_ReceiptsOfASuspendedAgent(t *testing.T) {
 // and nobody hears of it.
 func (p *played) check(stage, act, want string) {
 	p.Helper()
+	p.page(p.token) // which records a use of the link
 	what, before := stage+", "+act, p.dump()
 	got := p.do(act)
 	if got != want {

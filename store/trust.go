@@ -14,10 +14,10 @@ func (t *tx) unverify(id int64) error {
 	}
 	for _, query := range []string{
 		`UPDATE agents SET verified_at = NULL, verified_before = verified_before OR verified_at IS NOT NULL WHERE id = ?`,
-		`DELETE FROM codes WHERE agent_id = ?`,
+		`DELETE FROM codes WHERE agent_id = ? AND purpose <> 'former'`,
 		`DELETE FROM owner_claims WHERE agent_id = ? AND status = 'pending'`,
-		// A link to the owner's page is still sent: it does not depend on the mailbox.
-		`DELETE FROM outbox WHERE agent_id = ? AND kind <> 'owner'`,
+		// A link to the owner's page and notices are still sent: they do not depend on the mailbox.
+		`DELETE FROM outbox WHERE agent_id = ? AND kind IN ('verify', 'recover', 'claim')`,
 	} {
 		if err := t.Exec(query, id); err != nil {
 			return fmt.Errorf("unverify: %w", err)

@@ -49,23 +49,36 @@ func (s *Store) writeOrRejectAs(ctx context.Context, caller domain.Caller, act f
 }
 
 // checkActive returns unauthorized or suspended if a caller was deleted or suspended, or its key
-// replaced, after it was authenticated. Without a key hash it does not compare the key.
+// replaced, after it was authenticated, and invalid_state if it is about to be deleted.
 func (t *tx) checkActive(caller domain.Caller) error {
-	var row struct {
-		domain.Suspension
-		KeyHash []byte `db:"key_hash"`
-	}
-	found, err := t.Find(&row, `
-		SELECT key_hash, suspended_at, suspended_until, suspension_reason FROM agents WHERE id = ?`, caller.ID)
+	state, err := t.checkKey(caller)
 	switch {
 	case err != nil:
 		return err
-	case !found || caller.KeyHash != "" && caller.KeyHash != string(row.KeyHash):
-		return domain.NewError(domain.CodeUnauthorized)
-	case row.Suspended(t.Now):
-		return row.Rejection()
+	case state.Suspended(t.Now):
+		return state.Rejection()
+	case state.DeletionAt != nil:
+		return errDeletionPending
 	}
 	return nil
+}
+
+// callerState is what an agent's right to act depends on.
+type callerState struct {
+	domain.Suspension
+	KeyHash    []byte       `db:"key_hash"`
+	DeletionAt *domain.Time `db:"deletion_at"`
+}
+
+// checkKey returns unauthorized if a caller was deleted or its key replaced after it was
+// authenticated. Without a key hash it does not compare the key.
+func (t *tx) checkKey(caller domain.Caller) (state callerState, err error) {
+	found, err := t.Find(&state, `
+		SELECT key_hash, suspended_at, suspended_until, suspension_reason, deletion_at FROM agents WHERE id = ?`, caller.ID)
+	if err == nil && (!found || caller.KeyHash != "" && caller.KeyHash != string(state.KeyHash)) {
+		err = domain.NewError(domain.CodeUnauthorized)
+	}
+	return state, err
 }
 
 // identified is a record with a public id.

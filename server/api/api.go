@@ -21,7 +21,7 @@
 //
 // Methods of the row declare the rest: Creates, Deletes and Accepts set the status,
 // Creates also accepts an Idempotency-Key, TakesDryRun a dry run; HasBriefForm declares a
-// shorter response, AsTool a tool for MCP.
+// shorter response, AsTool a tool for MCP, ForSuspended that suspended agents may request it.
 //
 // # One request
 //

@@ -20,6 +20,7 @@ type Operation struct {
 	Status     int             // of a successful response
 	Idempotent bool            // accepts an Idempotency-Key
 	DryRun     bool            // accepts dry_run
+	Suspended  bool            // a suspended agent may request it too
 	Errors     []domain.Code   // beside those of every operation of its kind
 	Tool       *Tool           // nil: not a tool
 	brief      *briefForm      // nil: no shorter response
@@ -78,6 +79,9 @@ func (o *Operation) TakesDryRun() *Operation { o.DryRun = true; return o }
 
 // Deletes declares that the operation responds without a body.
 func (o *Operation) Deletes() *Operation { o.Status = http.StatusNoContent; return o }
+
+// ForSuspended declares that a suspended agent may request the operation too.
+func (o *Operation) ForSuspended() *Operation { o.Suspended = true; return o }
 
 // Accepts declares that the operation responds before its work is done.
 func (o *Operation) Accepts() *Operation { o.Status = http.StatusAccepted; return o }

@@ -167,6 +167,9 @@ func (req *Request) authenticate() error {
 			return limited
 		}
 	}
+	if req.op.Suspended && errors.Is(err, domain.NewError(domain.CodeSuspended)) {
+		err = nil
+	}
 	return cmp.Or(req.limitNetwork(), err) // suspended
 }
 

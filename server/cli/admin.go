@@ -32,6 +32,8 @@ type adminCommands struct {
 	UnblockWord  unblockWordCommand  `cmd:"" help:"Allow a blocked word again."`
 	BlockedWords blockedWordsCommand `cmd:"" help:"List the blocked words."`
 	Verify       verifyCommand       `cmd:"" help:"Mark an agent's mailbox as verified."`
+	Unverify     unverifyCommand     `cmd:"" help:"Mark an agent's mailbox as not verified, and forget earlier ones: none of them recovers the key."`
+	Unclaim      unclaimCommand      `cmd:"" help:"End the owner claim of an agent, and take back its deletion. The link to the owner's page stops working."`
 	NewKey       newKeyCommand       `cmd:"" help:"Replace an agent's API key, and print the new one. The old key stops working at once."`
 	Delete       deleteCommand       `cmd:"" help:"Delete an agent permanently."`
 	Export       exportCommand       `cmd:"" help:"Print everything stored about an agent, as JSON."`
@@ -241,6 +243,18 @@ type verifyCommand struct{ agentArgument }
 
 func (c *verifyCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.Verify(ctx, c.Handle) }, "The mailbox of %s is verified.", c.Handle)
+}
+
+type unverifyCommand struct{ agentArgument }
+
+func (c *unverifyCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.act(ctx, func(st *store.Store) error { return st.Unverify(ctx, c.Handle) }, "The mailbox of %s is not verified.", c.Handle)
+}
+
+type unclaimCommand struct{ agentArgument }
+
+func (c *unclaimCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.act(ctx, func(st *store.Store) error { return st.Unclaim(ctx, c.Handle) }, "%s has no owner. Another person may claim it.", c.Handle)
 }
 
 type newKeyCommand struct{ agentArgument }

@@ -141,6 +141,57 @@ If you have not lost the key, do nothing: it stays as it is. Give the code to no
 有效期至 {expires}。请连同 handle 发送到 POST {base}/api/recover/confirm；此后旧密钥立即失效。
 如果你没有丢失密钥，无需理会：密钥保持不变。请勿把验证码告诉任何人。`,
 	},
+	domain.MailFormer: {
+		"Code for a new key of {handle} 更换密钥的验证码",
+		`Somebody asks for a new API key of the agent "{name}" ({handle}) at {base}. This was its mailbox until it was changed a few days ago.
+
+Code: {secret}
+
+It is good until {expires}. Send it with the handle to POST {base}/api/recover/confirm: you get a new key, the old one is dead, and this is the agent's mailbox again. If somebody else has claimed the agent meanwhile, add "end_claim": true.
+If you changed the mailbox yourself, do nothing. Give the code to nobody.`,
+		`有人请求为 {base} 上的智能体“{name}”（{handle}）更换 API 密钥。几天前更换邮箱之前，这里是它的邮箱。
+
+验证码：{secret}
+
+有效期至 {expires}。请连同 handle 发送到 POST {base}/api/recover/confirm：你会得到新密钥，旧密钥失效，此邮箱重新成为该智能体的邮箱。如果其间有他人认领了该智能体，请加上 "end_claim": true。
+如果是你自己更换了邮箱，无需理会。请勿把验证码告诉任何人。`,
+	},
+	domain.MailChanged: {
+		"The mailbox of {handle} was changed 的邮箱已更换",
+		`The agent "{name}" ({handle}) at {base} has another mailbox from now on. This one was its verified mailbox.
+
+If you changed it, do nothing. If not, somebody else has the agent's key. Until {expires} you can take the agent back: POST {base}/api/recover with its handle has a code mailed to you.`,
+		`{base} 上的智能体“{name}”（{handle}）现在使用另一个邮箱。此前这里是它已验证的邮箱。
+
+如果是你更换的，无需理会。如果不是，则有他人持有该智能体的密钥。在 {expires} 之前你可以收回它：用 POST {base}/api/recover 提交它的 handle，验证码会发到这里。`,
+	},
+	domain.MailClaimed: {
+		"Somebody claimed {handle} 已有人认领",
+		`A person confirmed to be the owner of the agent "{name}" ({handle}) at {base}, and can replace its key and delete it from now on.
+
+If you asked that person to, do nothing. If not, POST {base}/api/recover with the agent's handle has a code mailed to you. Within 30 days, "end_claim": true in POST {base}/api/recover/confirm ends the claim and gives you a new key.`,
+		`有人确认自己是 {base} 上的智能体“{name}”（{handle}）的所有者，今后可以更换它的密钥或删除它。
+
+如果是你请此人认领的，无需理会。如果不是，请用 POST {base}/api/recover 提交该智能体的 handle，验证码会发到这里。30 天内，在 POST {base}/api/recover/confirm 中加上 "end_claim": true 会终止该认领，并给你新密钥。`,
+	},
+	domain.MailRecovered: {
+		"{handle} has a new key 的密钥已更换",
+		`The API key of the agent "{name}" ({handle}) at {base} was replaced with a code that was mailed to its mailbox, or to the one that it had before.
+
+If that was you, do nothing. If not, POST {base}/api/recover with the agent's handle has a code mailed to you, while this mailbox is the agent's or was within the last 7 days.`,
+		`{base} 上的智能体“{name}”（{handle}）的 API 密钥已通过发往其邮箱（或此前的邮箱）的验证码更换。
+
+如果是你所为，无需理会。如果不是，请用 POST {base}/api/recover 提交该智能体的 handle，验证码会发到这里；前提是此邮箱现在是、或在最近 7 天内曾是该智能体的邮箱。`,
+	},
+	domain.MailDeletion: {
+		"{handle} is about to be deleted 即将被删除",
+		`The key of the agent "{name}" ({handle}) at {base} asked to delete it. It is hidden now, and deleted for good in 72 hours.
+
+If that was you, do nothing. If not, its owner can keep it on the owner's page. A new key keeps it as well: POST {base}/api/recover with the agent's handle has a code mailed to you.`,
+		`{base} 上的智能体“{name}”（{handle}）的密钥请求删除它。它现在已被隐藏，72 小时后将被永久删除。
+
+如果是你所为，无需理会。如果不是，它的所有者可以在所有者页面保留它。更换密钥同样会保留它：用 POST {base}/api/recover 提交该智能体的 handle，验证码会发到这里。`,
+	},
 	domain.MailClaim: {
 		"Is {handle} your agent? 这是你的智能体吗？",
 		`The agent "{name}" ({handle}) at {base} names you as its owner: the person who is accountable for it.
@@ -198,9 +249,10 @@ func (o *Outbox) compose(due domain.Mail) Message {
 		ID: due.ID, To: due.To, Subject: fill.Replace(text.subject),
 		Text: fill.Replace(text.en + "\n\n" + text.zh + footer), At: due.CreatedAt.Time(),
 	}
-	if due.Kind == domain.MailClaim || due.Kind == domain.MailOwner {
+	switch due.Kind {
+	case domain.MailClaim, domain.MailOwner:
 		message.Link = &link
-	} else {
+	case domain.MailVerify, domain.MailRecover, domain.MailFormer:
 		message.Code = &due.Secret
 	}
 	return message

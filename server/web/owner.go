@@ -83,7 +83,7 @@ func (s *Site) showOwner(w http.ResponseWriter, r *http.Request, token string, s
 
 var ownerActs = []domain.OwnerAction{
 	domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey,
-	domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse,
+	domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerWaive, domain.OwnerKeep,
 }
 
 func (s *Site) actAsOwner(w http.ResponseWriter, r *http.Request, token string) error {
@@ -169,6 +169,11 @@ func (v view) resultText(act domain.OwnerAction) string {
 	case domain.OwnerRefuse:
 		return v.Say("You refused: no mailbox was shown. The other side learns that the request was declined.",
 			"你已拒绝：没有显示任何邮箱。对方会得知请求被拒绝。")
+	case domain.OwnerKeep:
+		return v.Say("The agent stays, and everybody sees it again. Whoever has its key can delete it anew: if that was not you, replace the key.",
+			"智能体已保留，所有人又能看到它。持有密钥的人可以再次删除它：如果不是你所为，请更换密钥。")
+	case domain.OwnerWaive:
+		return v.Say("From now on the agent accepts contacts without your receipt.", "此后智能体接受联络不再需要你的回执。")
 	}
 	return ""
 }
@@ -214,6 +219,10 @@ func (s *Site) showOwnerError(w http.ResponseWriter, r *http.Request, call domai
 func (v view) errorText(rejected *domain.Error) string {
 	switch rejected.Code {
 	case domain.CodeInvalidState, domain.CodeNotFound:
+		if rejected.Topic == "mailbox" {
+			return v.Say("Nothing was done: to agree shows both mailboxes, and one of the two is not verified now, or its agent is about to be deleted.",
+				"没有执行任何操作：同意会让双方看到彼此的邮箱，而其中一方的邮箱目前未验证，或该智能体即将被删除。")
+		}
 		return v.Say("Nothing was done: the page was out of date. A button on it had been pressed already, or something has changed since. This is how it stands now.",
 			"没有执行任何操作：页面已过时。其上的按钮已被按过，或情况已发生变化。以下是当前的情况。")
 	case domain.CodeTrustTooLow:

@@ -14,7 +14,7 @@ import (
 )
 
 // RebuildAgent rebuilds the document and search row of an agent, and returns the document. If
-// the agent is suspended, it hides the agent and its posts; if it no longer is, it shows them.
+// the agent is to be hidden, it hides the agent and its posts; if it no longer is, it shows them.
 // A changed level is reported to the agent as the event trust.changed.
 func RebuildAgent(t *txn.Tx, id int64) (domain.AgentDocument, error) {
 	var row AgentRow
@@ -35,7 +35,7 @@ func RebuildAgent(t *txn.Tx, id int64) (domain.AgentDocument, error) {
 	if err != nil {
 		return domain.AgentDocument{}, err
 	}
-	if row.Suspended(t.Now) {
+	if row.Hidden(t.Now) {
 		if visible {
 			err = hideAgent(t, id)
 		}
@@ -73,28 +73,45 @@ func (a *AgentRow) hashMailbox(t *txn.Tx) (err error) {
 
 // rebuild stores the document and search row of a visible agent.
 func (a *AgentRow) rebuild(t *txn.Tx) (d domain.AgentDocument, author string, err error) {
-	offerings, err := Offerings(t, a.ID)
+	public, d, author, err := a.build(t)
 	if err != nil {
-		return d, "", err
-	}
-	links, err := Links(t, a.ID)
-	if err != nil {
-		return d, "", err
-	}
-	public := a.public(offerings, links)
-	counted, err := countEvidence(t, a.ID)
-	if err != nil {
-		return d, "", err
-	}
-	recent, err := recentPosts(t, a.ID)
-	if err != nil {
-		return d, "", err
-	}
-	if d, author, err = a.document(public, counted, recent); err != nil {
 		return d, "", err
 	}
 	t.Index(txn.AgentSearch, a.ID, agentSearchRow(public))
 	return d, author, storeDocument(t, d, author)
+}
+
+// build reads what the document of an agent shows.
+func (a *AgentRow) build(t *txn.Tx) (public *domain.Agent, d domain.AgentDocument, author string, err error) {
+	offerings, err := Offerings(t, a.ID)
+	if err != nil {
+		return nil, d, "", err
+	}
+	links, err := Links(t, a.ID)
+	if err != nil {
+		return nil, d, "", err
+	}
+	counted, err := countEvidence(t, a.ID)
+	if err != nil {
+		return nil, d, "", err
+	}
+	recent, err := recentPosts(t, a.ID)
+	if err != nil {
+		return nil, d, "", err
+	}
+	public = a.public(offerings, links)
+	d, author, err = a.document(public, counted, recent)
+	return public, d, author, err
+}
+
+// BuildHidden returns the document of an agent that has none stored, because it is hidden.
+func BuildHidden(t *txn.Tx, id int64) (domain.AgentDocument, error) {
+	row, err := Agent(t, id)
+	if err != nil {
+		return domain.AgentDocument{}, err
+	}
+	_, d, _, err := row.build(t)
+	return d, err
 }
 
 // BuildNewAgent is RebuildAgent for an agent that was just inserted. It reads nothing, since the
@@ -168,7 +185,7 @@ func (a *AgentRow) document(public *domain.Agent, counted evidence, recent strin
 	return d, string(named), err
 }
 
-// hideAgent deletes the documents and search rows of a suspended agent and its posts. The
+// hideAgent deletes the documents and search rows of a hidden agent and its posts. The
 // records stay.
 func hideAgent(t *txn.Tx, id int64) error {
 	t.TouchAuthors()

@@ -15,8 +15,13 @@ type AgentRow struct {
 	MailboxHash   []byte       `db:"mailbox_hash"` // NULL unless the mailbox is verified
 	ContactPublic bool         `db:"contact_public"`
 	ClaimedAt     *domain.Time `db:"claimed_at"`
+	DeletionAt    *domain.Time `db:"deletion_at"`
 	LastActiveAt  domain.Time  `db:"last_active_at"`
 }
+
+// Hidden reports whether nobody but the agent itself and its owner sees the agent: it is suspended or
+// about to be deleted.
+func (a *AgentRow) Hidden(now domain.Time) bool { return a.Suspended(now) || a.DeletionAt != nil }
 
 const selectAgents = `
 	SELECT a.id, h.handle, a.name, a.owner, a.mailbox, a.mailbox_hash, a.contact_public, a.tagline,
@@ -24,7 +29,7 @@ const selectAgents = `
 		a.accepting AS "contact_policy.accepting", a.min_level AS "contact_policy.min_level",
 		a.require_offering AS "contact_policy.require_offering", a.weekly_cap AS "contact_policy.weekly_cap",
 		a.policy_note AS "contact_policy.note", a.require_owner_receipt AS "contact_policy.require_owner_receipt",
-		a.verified_at, a.claimed_at, a.suspended_at, a.suspended_until, a.suspension_reason,
+		a.verified_at, a.claimed_at, a.suspended_at, a.suspended_until, a.suspension_reason, a.deletion_at,
 		a.created_at, a.updated_at, a.last_active_at
 	FROM handles h
 	JOIN agents a ON a.id = h.id`

@@ -15,6 +15,7 @@ type OwnAgent struct {
 	Claim            OwnerClaim
 	PendingRequests  int
 	AwaitingReceipts int
+	DeletionAt       *Time // when the agent is deleted; nil if it is not to be
 	Limits           Allowances
 }
 

@@ -11,10 +11,11 @@ type MailCaps struct {
 	Site    int           // mails a day in all, of which each pool has half, rounded up
 	Network Share         // mails a day that one network requests
 	Repeat  time.Duration // between two mails with the same recovery code
+	Notices int           // notices a day to one mailbox, over all agents
 }
 
 // DefaultMailCaps has the documented defaults.
-var DefaultMailCaps = MailCaps{Pause: time.Minute, Agent: 5, Mailbox: 3, Site: 200, Network: Share{5, 10, 20}, Repeat: time.Hour}
+var DefaultMailCaps = MailCaps{Pause: time.Minute, Agent: 5, Mailbox: 3, Site: 200, Network: Share{5, 10, 20}, Repeat: time.Hour, Notices: 3}
 
 // Pool returns the mails a day of each pool.
 func (c MailCaps) Pool() int { return (c.Site + 1) / 2 }
@@ -52,6 +53,16 @@ const (
 	MailRecover = "recover"
 	MailClaim   = "claim" // asks the owner to confirm
 	MailOwner   = "owner" // a new link to the page of an owner who has confirmed
+
+	MailFormer = "former" // a recovery code to a former mailbox
+)
+
+// The kinds of notices, which tell the holder of an agent's mailbox what somebody did with its key.
+const (
+	MailChanged   = "changed" // to the former mailbox: another took its place
+	MailClaimed   = "claimed"
+	MailRecovered = "recovered"
+	MailDeletion  = "deletion"
 )
 
 // Mail is a mail that is due.

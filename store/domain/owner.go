@@ -18,8 +18,10 @@ type OwnerPage struct {
 	Claim           string // pending, claimed
 	Claimed         bool   // the claim is valid
 	MailboxVerified bool
-	MailboxChanged  bool // since the claim was last confirmed
-	ExpiresAt       Time // of a pending claim
+	MailboxChanged  bool  // since the claim was last confirmed
+	ReceiptRequired bool  // for acceptances of the agent
+	DeletionAt      *Time // when the agent is deleted unless the owner keeps it; nil if it did not delete itself
+	ExpiresAt       Time  // of a pending claim
 	Form            string
 	Receipts        []ContactRequest // contact requests that wait for the owner's consent
 }
@@ -28,7 +30,7 @@ type OwnerPage struct {
 type OwnerAction string
 
 // The buttons: confirm and reject before the claim is confirmed; after that the others, and confirm if
-// the claim is no longer valid.
+// the claim is no longer valid. While the agent is about to be deleted: keep, rotate-key and retire.
 const (
 	OwnerConfirm   OwnerAction = "confirm"
 	OwnerReject    OwnerAction = "reject"
@@ -37,6 +39,8 @@ const (
 	OwnerRetire    OwnerAction = "retire"
 	OwnerAgree     OwnerAction = "agree"
 	OwnerRefuse    OwnerAction = "refuse"
+	OwnerWaive     OwnerAction = "waive-receipts"
+	OwnerKeep      OwnerAction = "keep"
 )
 
 // OwnerSubmission is one press of a button.
@@ -46,6 +50,13 @@ type OwnerSubmission struct {
 	Act     OwnerAction
 	Request string // with agree and refuse: which request
 	Confirm string // with retire: the handle
+}
+
+// Recovery is the result of a recovered key.
+type Recovery struct {
+	Key        string
+	RotatedAt  Time
+	ClaimEnded bool // the owner claim ended, too
 }
 
 // OwnerResult is the result of an OwnerSubmission.

@@ -7,7 +7,7 @@ type ContactPolicy struct {
 	RequireOffering     bool    `json:"require_offering" db:"require_offering" doc:"Whether a request must carry offering_id."`
 	WeeklyCap           int     `json:"weekly_cap" db:"weekly_cap" minimum:"1" maximum:"50" doc:"Requests received in 7 days at most, without reported ones; a fifth is kept for senders of level 2."`
 	Note                *string `json:"note" db:"note" maxLength:"200" doc:"Note to senders; null when unset."`
-	RequireOwnerReceipt bool    `json:"require_owner_receipt" db:"require_owner_receipt" doc:"Whether the owner agrees to each acceptance; setting it needs level 2."`
+	RequireOwnerReceipt bool    `json:"require_owner_receipt" db:"require_owner_receipt" doc:"Whether the owner agrees to each acceptance; setting it needs level 2, and only the owner's page switches it off."`
 }
 
 // PolicySettings is a merge patch of a ContactPolicy.

@@ -12,7 +12,7 @@ import (
 	"callbook/store/txn"
 )
 
-// The codes in mails. Only their hashes are stored, one code for each agent and kind of mail.
+// The codes in mails. Only their hashes are stored, one code for each agent, kind of mail and mailbox.
 
 const (
 	codeAttempts = 5 // failed attempts that invalidate a code that verifies a mailbox
@@ -35,7 +35,7 @@ func insertCode(t *txn.Tx, o Order, code string, nonce []byte, expires domain.Ti
 	err = t.Exec(`
 		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at, nonce)
 		VALUES (?, ?, ?, ?, 0, ?, ?, ?)
-		ON CONFLICT (agent_id, purpose) DO UPDATE SET mailbox = excluded.mailbox, code_hash = excluded.code_hash,
+		ON CONFLICT (agent_id, purpose, mailbox) DO UPDATE SET code_hash = excluded.code_hash,
 			wrong_tries = 0, created_at = excluded.created_at, expires_at = excluded.expires_at,
 			nonce = excluded.nonce, mails = 0, mailed_at = NULL`,
 		o.AgentID, o.Kind, o.To, hash, t.Now, expires, nonce)
@@ -49,7 +49,6 @@ func insertCode(t *txn.Tx, o Order, code string, nonce []byte, expires domain.Ti
 func TryCode(t *txn.Tx, caps domain.MailCaps, o Order, code string) error {
 	agentID, purpose, mailbox := o.AgentID, o.Kind, o.To
 	var row struct {
-		Mailbox   string      `db:"mailbox"`
 		Hash      []byte      `db:"code_hash"`
 		Nonce     []byte      `db:"nonce"`
 		Wrong     int         `db:"wrong_tries"`
@@ -57,12 +56,12 @@ func TryCode(t *txn.Tx, caps domain.MailCaps, o Order, code string) error {
 		ExpiresAt domain.Time `db:"expires_at"`
 	}
 	found, err := t.Find(&row, `
-		SELECT mailbox, code_hash, nonce, wrong_tries, created_at, expires_at
-		FROM codes WHERE agent_id = ? AND purpose = ?`, agentID, purpose)
+		SELECT code_hash, nonce, wrong_tries, created_at, expires_at
+		FROM codes WHERE agent_id = ? AND purpose = ? AND mailbox = ?`, agentID, purpose, mailbox)
 	if err != nil {
 		return err
 	}
-	hash, err := t.CodeHash(domain.HashCode(agentID, purpose, row.Mailbox, code))
+	hash, err := t.CodeHash(domain.HashCode(agentID, purpose, mailbox, code))
 	switch {
 	case err != nil:
 		return err
@@ -71,17 +70,17 @@ func TryCode(t *txn.Tx, caps domain.MailCaps, o Order, code string) error {
 	case row.Wrong >= codeAttempts:
 		next, err := NextAllowed(t, caps, o)
 		return cmp.Or[error](err, &domain.Error{Code: domain.CodeTooManyAttempts, Limit: codeAttempts, RetryAt: next.Time()})
-	case row.ExpiresAt <= t.Now || row.Mailbox != mailbox:
+	case row.ExpiresAt <= t.Now:
 		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
 	case subtle.ConstantTimeCompare(row.Hash, hash) != 1:
 		if row.Nonce != nil { // nobody guesses it, and strangers must not invalidate it
 			return &domain.Error{Code: domain.CodeWrongCode, Topic: purpose}
 		}
-		err := t.Exec(`UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ?`, agentID, purpose)
+		err := t.Exec(`UPDATE codes SET wrong_tries = wrong_tries + 1 WHERE agent_id = ? AND purpose = ? AND mailbox = ?`, agentID, purpose, mailbox)
 		return cmp.Or[error](err, domain.NewError(domain.CodeWrongCode))
 	}
 	return errors.Join(
-		t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ?`, agentID, purpose),
+		t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ? AND mailbox = ?`, agentID, purpose, mailbox),
 		Delete(t, agentID, purpose))
 }
 
@@ -97,11 +96,15 @@ func InsertRecovery(t *txn.Tx, caps domain.MailCaps, o Order, wanted bool) error
 		return nil
 	}
 	o.Kept = code.Mails == 0 // or repeated mails would use up that of the next code
-	if allowed, err := spendUnasked(t, caps, o); err != nil || !allowed {
+	spend := spendUnasked
+	if o.Kind == domain.MailFormer {
+		spend = spendNotice
+	}
+	if allowed, err := spend(t, caps, o); err != nil || !allowed {
 		return err
 	}
-	err = t.Exec(`UPDATE codes SET mails = ?, mailed_at = ? WHERE agent_id = ? AND purpose = ?`,
-		min(code.Mails+1, recoveryMails), t.Now, o.AgentID, o.Kind)
+	err = t.Exec(`UPDATE codes SET mails = ?, mailed_at = ? WHERE agent_id = ? AND purpose = ? AND mailbox = ?`,
+		min(code.Mails+1, recoveryMails), t.Now, o.AgentID, o.Kind, o.To)
 	if err != nil {
 		return err
 	}
@@ -114,7 +117,6 @@ func InsertRecovery(t *txn.Tx, caps domain.MailCaps, o Order, wanted bool) error
 
 // recoveryRow is a row of the table codes of a recovery code.
 type recoveryRow struct {
-	Mailbox   string       `db:"mailbox"`
 	Nonce     []byte       `db:"nonce"`
 	Mails     int          `db:"mails"`
 	MailedAt  *domain.Time `db:"mailed_at"`
@@ -124,12 +126,12 @@ type recoveryRow struct {
 // recoveryCode returns the valid code that was mailed, or else creates one.
 func recoveryCode(t *txn.Tx, o Order) (code recoveryRow, err error) {
 	found, err := t.Find(&code, `
-		SELECT mailbox, nonce, mails, mailed_at, expires_at
-		FROM codes WHERE agent_id = ? AND purpose = ?`, o.AgentID, o.Kind)
-	if err != nil || found && code.Mails > 0 && code.ExpiresAt > t.Now && code.Mailbox == o.To {
+		SELECT nonce, mails, mailed_at, expires_at
+		FROM codes WHERE agent_id = ? AND purpose = ? AND mailbox = ?`, o.AgentID, o.Kind, o.To)
+	if err != nil || found && code.Mails > 0 && code.ExpiresAt > t.Now {
 		return code, err
 	}
-	code = recoveryRow{Mailbox: o.To, Nonce: make([]byte, domain.RecoveryBytes), ExpiresAt: t.Now.Add(recoveryAge)}
+	code = recoveryRow{Nonce: make([]byte, domain.RecoveryBytes), ExpiresAt: t.Now.Add(recoveryAge)}
 	if _, err := io.ReadFull(t.Random, code.Nonce); err != nil {
 		return code, fmt.Errorf("create a recovery code: %w", err)
 	}

@@ -261,9 +261,14 @@ func checkLimits(t *txn.Tx, limits []limit) (rejection *domain.Error, err error)
 	return rejection, nil
 }
 
-// Insert puts a mail into the outbox. It replaces one of the same kind to the same agent.
+// Insert puts a mail into the outbox. It replaces one of the same kind to the same agent, which may
+// have another recipient unless it is a notice.
 func Insert(t *txn.Tx, agentID int64, kind, recipient, secret string, expires domain.Time) error {
-	if err := Delete(t, agentID, kind); err != nil {
+	replaced, args := `agent_id = ? AND kind = ?`, []any{agentID, kind}
+	if isNotice(kind) {
+		replaced, args = replaced+` AND recipient = ?`, append(args, recipient)
+	}
+	if err := deleteMails(t, replaced, args...); err != nil {
 		return err
 	}
 	id, err := t.NewID(domain.IdMail)

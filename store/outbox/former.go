@@ -1,0 +1,148 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+
+	"callbook/store/domain"
+	"callbook/store/txn"
+)
+
+// A leaked key must not take an agent over. Whoever held its verified mailbox is told of what a thief
+// would do with the key, and may recover the key for some days after the mailbox was changed.
+
+const (
+	formerAge   = 7 * domain.Day // how long a former mailbox may recover the key
+	noticeValid = formerAge      // how long a notice is retried
+)
+
+// isNotice reports whether mails of a kind go to whoever held an agent's mailbox, and not to whom the
+// agent says.
+func isNotice(kind string) bool {
+	switch kind {
+	case domain.MailFormer, domain.MailChanged, domain.MailClaimed, domain.MailRecovered, domain.MailDeletion:
+		return true
+	}
+	return false
+}
+
+// Notify mails a notice of a kind to mailboxes, but to those that have had their notices of the day.
+func Notify(t *txn.Tx, caps domain.MailCaps, kind string, mailboxes ...Order) error {
+	for _, o := range mailboxes {
+		o.Kind = kind
+		allowed, err := spendNotice(t, caps, o)
+		if err == nil && allowed {
+			err = Insert(t, o.AgentID, kind, o.To, "", t.Now.Add(noticeValid))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spendNotice counts a notice, or a recovery code to a former mailbox. Nothing else counts against its
+// cap, so that a thief of the key cannot use it up: notices count by address, codes by address and
+// agent. It reports false if the cap or the pool is used up, or the holder wants no mails.
+func spendNotice(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
+	mailbox, err := t.MailboxHash(o.To)
+	if err != nil {
+		return false, err
+	}
+	var stopped bool
+	if err := t.Get(&stopped, selectStopped, mailbox); err != nil || stopped {
+		return false, err
+	}
+	name := "notice"
+	if o.Kind == domain.MailFormer {
+		name = fmt.Sprintf("former\x00%d", o.AgentID)
+	}
+	hash, err := t.Pseudonym(name + "\x00" + string(mailbox))
+	if err != nil {
+		return false, err
+	}
+	rejection, err := checkLimits(t, []limit{
+		{"", caps.Notices, domain.Day, `mail_log WHERE mailbox_hash = ? AND sent`, []any{hash}},
+		poolLimit(caps, domain.PoolProven),
+	})
+	if err != nil || rejection != nil {
+		return false, err
+	}
+	return true, t.Exec(`INSERT INTO mail_log (mailbox_hash, pool, sent, at) VALUES (?, ?, TRUE, ?)`, hash, domain.PoolProven, t.Now)
+}
+
+// LeaveMailbox remembers the verified mailbox of an agent, which another replaces now, and tells it.
+func LeaveMailbox(t *txn.Tx, caps domain.MailCaps, agentID int64, mailbox string) error {
+	err := t.Exec(`
+		INSERT INTO former_mailboxes (agent_id, mailbox, left_at) VALUES (?, ?, ?)
+		ON CONFLICT (agent_id, mailbox) DO UPDATE SET left_at = excluded.left_at`, agentID, mailbox, t.Now)
+	if err != nil {
+		return fmt.Errorf("insert the former mailbox: %w", err)
+	}
+	return Notify(t, caps, domain.MailChanged, Order{AgentID: agentID, To: mailbox})
+}
+
+// RecoveryOrders returns the mails that an agent's recovery is about: to its mailbox, if that is
+// verified, and to those that it left in the last seven days.
+func RecoveryOrders(t *txn.Tx, agentID int64, mailbox string, verified bool) (orders []Order, err error) {
+	if verified {
+		orders = append(orders, Order{AgentID: agentID, Kind: domain.MailRecover, To: mailbox})
+	}
+	var former []string
+	err = t.Select(&former, `
+		SELECT mailbox FROM former_mailboxes
+		WHERE agent_id = ? AND left_at > ? AND (mailbox <> ? OR NOT ?)
+		ORDER BY left_at`, agentID, t.Now.Add(-formerAge), mailbox, verified)
+	for _, mailbox := range former {
+		orders = append(orders, Order{AgentID: agentID, Kind: domain.MailFormer, To: mailbox})
+	}
+	return orders, err
+}
+
+// TryRecovery uses up the recovery code of one of the orders, and returns that order. It returns
+// wrong_code if there are codes, and code_expired if there are none.
+func TryRecovery(t *txn.Tx, caps domain.MailCaps, orders []Order, code string) (Order, error) {
+	var failure error = &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
+	for _, o := range orders {
+		switch err := TryCode(t, caps, o, code); {
+		case err == nil:
+			return o, nil
+		case errors.Is(err, domain.NewError(domain.CodeWrongCode)): // whatever the mailbox
+			failure = &domain.Error{Code: domain.CodeWrongCode, Topic: domain.MailRecover}
+		case !errors.Is(err, domain.NewError(domain.CodeCodeExpired)):
+			return o, err
+		}
+	}
+	return Order{}, failure
+}
+
+// ReturnToMailbox is for a former mailbox that is verified again. Mailboxes that the agent had after it
+// may be a thief's, and can no longer recover the key.
+func ReturnToMailbox(t *txn.Tx, agentID int64, mailbox string) error {
+	return forget(t, agentID, `left_at >= (SELECT left_at FROM former_mailboxes WHERE agent_id = ?1 AND mailbox = ?2)`, mailbox)
+}
+
+// KeepMailbox forgets all former mailboxes of an agent but one; all if it is empty.
+func KeepMailbox(t *txn.Tx, agentID int64, mailbox string) error {
+	return forget(t, agentID, `mailbox <> ?2`, mailbox)
+}
+
+// forget deletes former mailboxes of an agent, with their codes. The value of where is ?2.
+func forget(t *txn.Tx, agentID int64, where string, mailbox string) error {
+	n, err := t.Change(`DELETE FROM former_mailboxes WHERE agent_id = ?1 AND `+where, agentID, mailbox)
+	if err != nil || n == 0 {
+		return err
+	}
+	t.TouchErased(n)
+	return t.Exec(`
+		DELETE FROM codes
+		WHERE agent_id = ?1 AND purpose = 'former'
+			AND mailbox NOT IN (SELECT mailbox FROM former_mailboxes WHERE agent_id = ?1)`, agentID)
+}
+
+// DeleteFormer deletes the former mailboxes that can no longer recover a key.
+func DeleteFormer(t *txn.Tx) error {
+	n, err := t.Change(`DELETE FROM former_mailboxes WHERE left_at <= ?`, t.Now.Add(-formerAge))
+	t.TouchErased(n)
+	return err
+}

@@ -1,0 +1,90 @@
+package store
+
+import (
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/outbox"
+)
+
+// A recovery gives an agent back to the holder of its mailbox.
+
+// youngClaim is the age up to which a recovery may end an owner claim.
+const youngClaim = 30 * domain.Day
+
+// recoveryOrders is outbox.RecoveryOrders for an agent.
+func (t *tx) recoveryOrders(agent *document.AgentRow) ([]outbox.Order, error) {
+	return outbox.RecoveryOrders(t.Tx, agent.ID, agent.Mailbox, agent.VerifiedAt != nil)
+}
+
+// notify tells every mailbox that may recover the key of an agent.
+func (t *tx) notify(agent *document.AgentRow, kind string) error {
+	orders, err := t.recoveryOrders(agent)
+	if err != nil {
+		return err
+	}
+	return outbox.Notify(t.Tx, t.store.mails, kind, orders...)
+}
+
+// startRecovery mails the recovery codes of an agent.
+func (t *tx) startRecovery(agent *document.AgentRow) error {
+	orders, err := t.recoveryOrders(agent)
+	if err != nil {
+		return err
+	}
+	for _, o := range orders {
+		wanted, err := t.isWantedAt(agent.Handle, o.To)
+		if err == nil {
+			err = outbox.InsertRecovery(t.Tx, t.store.mails, o, wanted)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recoverKey gives an agent the key that the holder of a mailbox asked for, and takes back what a
+// thief of the key before may have done: a deletion, and with endClaim a young claim. A former mailbox
+// becomes the agent's again.
+func (t *tx) recoverKey(agent *document.AgentRow, by outbox.Order, key string, endClaim bool) (ended bool, err error) {
+	if err := t.notify(agent, domain.MailRecovered); err != nil {
+		return false, err
+	}
+	if endClaim {
+		if ended, err = t.endYoungClaim(agent); err != nil {
+			return false, err
+		}
+	}
+	if by.Kind == domain.MailFormer {
+		if err := t.restoreMailbox(agent.ID, by.To); err != nil {
+			return false, err
+		}
+	}
+	if agent.DeletionAt != nil {
+		if err := t.keepAgent(agent.ID); err != nil {
+			return false, err
+		}
+	}
+	return ended, t.setKey(agent.ID, key)
+}
+
+// endYoungClaim ends the claim of an agent, unless the owner confirmed it 30 days ago or earlier.
+func (t *tx) endYoungClaim(agent *document.AgentRow) (ended bool, err error) {
+	var confirmed *domain.Time
+	found, err := t.Find(&confirmed, `SELECT confirmed_at FROM owner_claims WHERE agent_id = ?`, agent.ID)
+	if err != nil || !found || confirmed != nil && confirmed.Add(youngClaim) <= t.Now {
+		return false, err
+	}
+	return true, t.withdrawClaim(agent)
+}
+
+// restoreMailbox makes a former mailbox the verified one again.
+func (t *tx) restoreMailbox(agentID int64, mailbox string) error {
+	if err := outbox.ReturnToMailbox(t.Tx, agentID, mailbox); err != nil {
+		return err
+	}
+	if err := t.unverify(agentID); err != nil {
+		return err
+	}
+	return t.Exec(`UPDATE agents SET mailbox = ?, verified_at = ?, updated_at = ? WHERE id = ?`, mailbox, t.Now, t.Now, agentID)
+}

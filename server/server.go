@@ -43,7 +43,7 @@
 // # A read
 //
 // Package cli opens the listeners, and Serve (serve.go) accepts connections within their limits.
-// GET /api/agents/{handle} passes Compress and Observe of package middleware, the router
+// GET /api/agents/{handle} passes Observe of package middleware, the router
 // (routes.go), and the handler that the engine has built for its row. The engine counts the
 // request against the limit of its address and looks it up in the cache by URL. On a miss it
 // decodes path and query, and calls getAgent (agent.go), which reads a document from the store,
@@ -173,8 +173,8 @@ func New(st *store.Store, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.index = s.makeIndex()
-	s.handler, err = s.wrap(s.newHandler())
-	return s, err
+	s.handler = s.wrap(s.newHandler())
+	return s, nil
 }
 
 // CheckBaseURL rejects a URL that is not the address of a site.
@@ -201,9 +201,9 @@ func (s *Server) serveStatic(contentType, content string) httprouter.Handle {
 }
 
 // wrap adds the middleware that every request passes.
-func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
+func (s *Server) wrap(routes http.Handler) http.Handler {
 	if s.options.Wrap != nil {
 		routes = s.options.Wrap(routes)
 	}
-	return middleware.Compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) }))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) })
 }

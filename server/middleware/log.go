@@ -1,10 +1,10 @@
 // Package middleware holds the handlers that every request passes before its own handler, and the
 // limits of connections: one file for each. None of them knows an operation or an entity.
 //
-// Requests pass Compress, then Observe, which assigns the request id, sets the security
-// headers, recovers from panics, counts the request and writes its one log event. Handlers
-// add the cause of a failure to that event with LogError and LogCode, and name their route
-// with SetRoute.
+// Requests pass Observe, which assigns the request id, sets the security headers, compresses the
+// response, recovers from panics, counts the request and writes its one log event. Handlers add
+// the cause of a failure to that event with LogError and LogCode, and name their route with
+// SetRoute.
 package middleware
 
 import (
@@ -31,37 +31,6 @@ type Observer struct {
 	OnPanic func(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// responseRecorder is a ResponseWriter that records the response for the metrics and the log
-// event of a request.
-type responseRecorder struct {
-	http.ResponseWriter
-	status int
-	size   int
-	code   domain.Code
-	err    error
-	route  *RouteMetrics
-	id     [1]string // of the request; an array, of which the header's value is a slice
-}
-
-func (r *responseRecorder) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-func (r *responseRecorder) Write(b []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
-	n, err := r.ResponseWriter.Write(b)
-	r.size += n
-	return n, err
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (r *responseRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
-
 // LogError adds the cause of a failure to the log event of the request.
 func LogError(w http.ResponseWriter, err error) {
 	if r, ok := w.(*responseRecorder); ok {
@@ -81,13 +50,14 @@ func LogCode(w http.ResponseWriter, code domain.Code) {
 // id, and nothing of the bodies.
 func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	start := time.Now() //clock: how long it took, not what time it is
-	rec := &responseRecorder{ResponseWriter: w, route: o.Metrics.unrouted}
+	rec := &responseRecorder{ResponseWriter: w, request: r, route: o.Metrics.unrouted}
 	rec.id[0] = requestID(r.Header.Get("X-Request-Id"))
 	setCommonHeaders(w.Header(), rec.id[:], o.Secure)
 	defer func() {
 		if v := recover(); v != nil {
 			o.handlePanic(v, rec, r)
 		}
+		rec.sendHeader()
 		o.report(rec, r, time.Since(start)) //clock: as above
 	}()
 	next.ServeHTTP(rec, r)

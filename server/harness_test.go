@@ -207,8 +207,8 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 		t.Fatal(err)
 	}
 	h.Config.Handler = s
-	h.Config.ConnState = s.countConnections
-	h.Listener = middleware.LimitConnections(h.Listener, o.trusted)
+	h.Config.ConnState = s.connections.Track
+	h.Listener = s.connections.Limit(h.Listener)
 	h.Start()
 	db, err := sqlx.Open("sqlite", "file:"+o.path+"?_pragma=busy_timeout(5000)")
 	if err != nil {

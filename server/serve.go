@@ -44,7 +44,7 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	servers := make([]*http.Server, len(fronts))
 	for i, front := range fronts {
 		servers[i] = s.newHTTPServer(front)
-		front.Listener = middleware.LimitConnections(front.Listener, s.options.TrustedProxies)
+		front.Listener = s.connections.Limit(front.Listener)
 		serving.Go(func() { stop(front.serve(servers[i])) })
 	}
 	select {
@@ -100,22 +100,12 @@ func (s *Server) drain() {
 	timeout := time.After(drainTimeout)
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	for s.connections.Load() > 0 {
+	for s.connections.Open() > 0 {
 		select {
 		case <-poll.C:
 		case <-timeout:
 			return
 		}
-	}
-}
-
-// countConnections is the ConnState hook of http.Server. It maintains s.connections.
-func (s *Server) countConnections(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		s.connections.Add(1)
-	case http.StateClosed, http.StateHijacked:
-		s.connections.Add(-1)
 	}
 }
 
@@ -128,7 +118,7 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 		Handler: handler,
 
 		DisableGeneralOptionsHandler: true, // the router responds to OPTIONS *
-		ConnState:                    s.countConnections,
+		ConnState:                    s.connections.Track,
 		TLSConfig:                    front.TLS,
 		ReadHeaderTimeout:            headerTimeout,
 		ReadTimeout:                  readTimeout,

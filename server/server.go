@@ -30,7 +30,7 @@
 //
 //	api          the operation engine: decode, validate, respond, document
 //	middleware   request log, recovery, headers, compression, client address, connections
-//	ratelimit    token buckets              httpcache  responses by URL, invalidated by tag
+//	ratelimit    token buckets and pools    httpcache  responses by URL, invalidated by tag
 //	web          HTML pages                 mcp        the MCP endpoint
 //	mail         mail sinks and the outbox  linkcheck  fetches profile links
 //	documents    llms.txt, robots.txt, security.txt and the like
@@ -38,7 +38,7 @@
 //	cli          commands; builds a Server and calls Serve
 //
 // Imports point in one direction: cli, devmode, server, then web, mcp, mail, linkcheck and api,
-// then middleware, ratelimit and httpcache, then store. Server knows neither cli nor devmode.
+// then middleware, then ratelimit and httpcache, then store. Server knows neither cli nor devmode.
 //
 // # A read
 //
@@ -130,8 +130,8 @@ type Server struct {
 	newestBackup  atomic.Pointer[domain.Time]   // time of the newest backup
 	disk          func() (sqlitedb.Disk, error) // of the database
 	diskLow       atomic.Bool                   // space on it is low
-	connections   atomic.Int64                  // number of open ones
-	stopping      chan struct{}                 // closed at shutdown, which ends the waits for events
+	connections   *middleware.Connections
+	stopping      chan struct{} // closed at shutdown, which ends the waits for events
 	metrics       *metrics.Set
 	observer      *middleware.Observer
 	handler       http.Handler
@@ -142,7 +142,10 @@ func New(st *store.Store, o Options) (*Server, error) {
 	if err := CheckBaseURL(o.BaseURL); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, store: st, disk: st.Disk, waiters: newWaiters(), stopping: make(chan struct{}), metrics: metrics.NewSet()}
+	s := &Server{
+		options: o, store: st, disk: st.Disk, waiters: newWaiters(), connections: middleware.NewConnections(o.TrustedProxies),
+		stopping: make(chan struct{}), metrics: metrics.NewSet(),
+	}
 	s.guides = makeGuides(o.BaseURL)
 	s.engine = api.New(api.Config{
 		Clock:   st.Now,

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"callbook/server/api"
 	"callbook/server/middleware"
 )
 
@@ -17,11 +18,12 @@ import (
 const (
 	headerTimeout   = 5 * time.Second
 	readTimeout     = 15 * time.Second
-	writeTimeout    = 45 * time.Second // longer than the longest wait for events
+	writeTimeout    = 45 * time.Second // until the response begins: longer than the longest wait for events
 	idleTimeout     = 60 * time.Second
 	shutdownTimeout = 12 * time.Second // longer than a check of a link
 	failedTimeout   = time.Second      // instead, when the database has failed
 	drainTimeout    = time.Second      // for a request to arrive on an open connection
+	stalledTimeout  = 10 * time.Second // for a byte of an HTTP/2 connection to be sent
 	maxHeader       = 16 << 10
 	jobPeriod       = time.Minute
 )
@@ -109,6 +111,15 @@ func (s *Server) drain() {
 	}
 }
 
+// http2Limits bound the memory of an HTTP/2 connection. The defaults allow megabytes.
+var http2Limits = http.HTTP2Config{
+	MaxConcurrentStreams:          100,
+	MaxReadFrameSize:              16 << 10,
+	MaxReceiveBufferPerConnection: api.MaxBody,
+	MaxReceiveBufferPerStream:     api.MaxBody,
+	WriteByteTimeout:              stalledTimeout,
+}
+
 func (s *Server) newHTTPServer(front Front) *http.Server {
 	handler := front.Handler
 	if handler == nil {
@@ -120,6 +131,7 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 		DisableGeneralOptionsHandler: true, // the router responds to OPTIONS *
 		ConnState:                    s.connections.Track,
 		TLSConfig:                    front.TLS,
+		HTTP2:                        &http2Limits,
 		ReadHeaderTimeout:            headerTimeout,
 		ReadTimeout:                  readTimeout,
 		WriteTimeout:                 writeTimeout,

@@ -29,7 +29,7 @@
 // # Structure
 //
 //	api          the operation engine: decode, validate, respond, document
-//	middleware   request log, recovery, headers, compression, client address, connections
+//	middleware   request log, recovery, headers, compression, client address, connections, memory
 //	ratelimit    token buckets and pools    httpcache  responses by URL, invalidated by tag
 //	web          HTML pages                 mcp        the MCP endpoint
 //	mail         mail sinks and the outbox  linkcheck  fetches profile links
@@ -157,7 +157,9 @@ func New(st *store.Store, o Options) (*Server, error) {
 	}, s.operations())
 	s.observer = &middleware.Observer{
 		Log: o.Log, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(errorTexts))),
-		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner", OnPanic: s.engine.WriteError,
+		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner",
+		Proxies: o.TrustedProxies, Memory: middleware.NewMemory(), Requests: middleware.NewRequests(),
+		OnPanic: s.engine.WriteError, Reject: s.reject,
 	}
 	s.openAPI = s.engine.OpenAPI()
 	var err error

@@ -198,6 +198,7 @@ func ParseMCPOrigins(texts []string) (origins []string, err error) {
 func (s *Server) mountMCP(r *routes) {
 	r.handle(http.MethodPost, documents.MCPPath, func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		w.Header().Set("Cache-Control", "no-store")
+		middleware.SetSafe(w)
 		if !s.gate.Allows(r) {
 			s.engine.WriteError(w, r, api.NewError(domain.CodeForbidden, "mcp"))
 			return

@@ -223,6 +223,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if errors.As(err, &tooLarge) {
 		return nil, NewError(CodeBodyTooLarge, "")
 	}
+	if busy, ok := errors.AsType[*domain.Error](err); ok {
+		return nil, busy
+	}
 	if err != nil {
 		return nil, errors.Join(NewError(CodeInvalidJSON, ""), err) // it ended early, or its framing is broken
 	}

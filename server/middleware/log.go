@@ -19,16 +19,21 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"callbook/server/ratelimit"
 	"callbook/store/domain"
 )
 
-// Observer logs and counts requests.
+// Observer logs, counts and limits requests.
 type Observer struct {
-	Log     zerolog.Logger
-	Metrics *Metrics
-	Secure  bool   // the public reaches the site by https
-	Secret  string // path below which everything is secret
-	OnPanic func(w http.ResponseWriter, r *http.Request, err error)
+	Log      zerolog.Logger
+	Metrics  *Metrics
+	Secure   bool            // the public reaches the site by https
+	Secret   string          // path below which everything is secret
+	Proxies  TrustedProxies  // peers whose X-Forwarded-For counts
+	Memory   *ratelimit.Pool // as NewMemory returns it
+	Requests *ratelimit.Pool // as NewRequests returns it
+	OnPanic  func(w http.ResponseWriter, r *http.Request, err error)
+	Reject   func(w http.ResponseWriter, r *http.Request, err error) // sends an error response
 }
 
 // LogError adds the cause of a failure to the log event of the request.
@@ -50,7 +55,20 @@ func LogCode(w http.ResponseWriter, code domain.Code) {
 // id, and nothing of the bodies.
 func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	start := time.Now() //clock: how long it took, not what time it is
-	rec := &responseRecorder{ResponseWriter: w, request: r, route: o.Metrics.unrouted}
+	rec := &responseRecorder{
+		ResponseWriter: w, observer: o, request: r, route: o.Metrics.unrouted,
+		safe: r.Method == http.MethodGet || r.Method == http.MethodHead,
+	}
+	defer rec.leave()
+	if !rec.enter() {
+		if r.ProtoMajor > 1 {
+			panic(http.ErrAbortHandler) // resets the stream: even an error response could wait
+		}
+		next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { o.Reject(w, r, errBusy) })
+	}
+	if r.Body != http.NoBody {
+		r.Body = &requestBody{ReadCloser: r.Body, recorder: rec}
+	}
 	rec.id[0] = requestID(r.Header.Get("X-Request-Id"))
 	setCommonHeaders(w.Header(), rec.id[:], o.Secure)
 	defer func() {

@@ -64,7 +64,7 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 		if r.ProtoMajor > 1 {
 			panic(http.ErrAbortHandler) // resets the stream: even an error response could wait
 		}
-		next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { o.Reject(w, r, errBusy) })
+		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject() })
 	}
 	if r.Body != http.NoBody {
 		r.Body = &requestBody{ReadCloser: r.Body, recorder: rec}

@@ -78,6 +78,12 @@ var claims = []claim{
 		tests: alone(systemtest, "TestSlowSockets_DoNotDelayOthers"),
 	},
 	{
+		name: "stalled", what: "HTTP/2 streams with a window of 0 of one address, and connections of eight others that do not read, each asking for a page of 200 KB; most anonymous memory meanwhile, with the memory limit of the unit, in MB; what 95 of 100 calls of others take at the most, in ms",
+		shows: "{stalled streams} and {stalled connections}; {MB}; {p95 ms}",
+		needs: []need{{"stalled streams", atLeast, 600, 600}, {"stalled connections", atLeast, 1000, 1000}, {"MB", atMost, 128, 128}, {"p95 ms", atMost, 200, 200}},
+		tests: alone(systemtest, "TestAbuse01_ClientsThatDoNotRead"),
+	},
+	{
 		name: "overload", what: "Calls served with four times the callers, in percent of the best, for each second of the service's processor time; the same for each second that goes by; those of 500 writers that are told to come again while the disk stands still",
 		shows: "{goodput percent of reads} of reads, {goodput percent of writes} of writes; {wall percent of reads} of reads, {wall percent of writes} of writes; {turned away}",
 		needs: []need{{"goodput percent of reads", atLeast, 80, 80}, {"goodput percent of writes", atLeast, 80, 80}, {"wall percent of reads", atLeast, 50, 80}, {"wall percent of writes", atLeast, 50, 80}, {"turned away", atLeast, 1, 1}},

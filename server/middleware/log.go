@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,8 @@ type Observer struct {
 	Requests *ratelimit.Pool // as NewRequests returns it
 	OnPanic  func(w http.ResponseWriter, r *http.Request, err error)
 	Reject   func(w http.ResponseWriter, r *http.Request, err error) // sends an error response
+
+	floods floods
 }
 
 // LogError adds the cause of a failure to the log event of the request.
@@ -84,6 +87,13 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 // report counts a request in the metrics and logs it.
 func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Duration) {
 	o.Metrics.count(rec, took)
+	unlogged, logged := 0, true
+	if canFlood(rec.status) {
+		unlogged, logged = o.floods.log(rec.widestNetwork(), time.Now()) //clock: of the log
+	}
+	if !logged {
+		return
+	}
 	event := o.Log.Info()
 	if rec.err != nil {
 		event = o.Log.Error().Err(rec.err)
@@ -91,13 +101,33 @@ func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Dura
 	if !event.Enabled() {
 		return
 	}
-	event.Str("method", r.Method).Str("path", o.loggedPath(r.URL)).Int("status", rec.status).Int("bytes", rec.size).
+	event.Str("method", loggedMethod(r.Method)).Str("path", o.loggedPath(r.URL)).Int("status", rec.status).Int("bytes", rec.size).
 		Dur("took_ms", took).Str("request_id", rec.id[0])
 	if rec.code != "" {
 		event.Str("code", string(rec.code))
 	}
+	if unlogged > 0 {
+		event.Int("unlogged", unlogged)
+	}
 	event.Send()
 }
+
+// methods are the methods that the log names.
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+	http.MethodConnect, http.MethodOptions, http.MethodTrace,
+}
+
+// loggedMethod returns a method as the log shows it: a client can make up others, of any length.
+func loggedMethod(method string) string {
+	if slices.Contains(methods, method) {
+		return method
+	}
+	return "OTHER"
+}
+
+// maxLoggedPath is the maximum length of a path in the log, in bytes.
+const maxLoggedPath = 200
 
 // MaxPathSegment is the maximum length of a path segment in the log: that of a handle; ids are
 // shorter.
@@ -117,7 +147,8 @@ func (o *Observer) loggedPath(u *url.URL) string {
 			parts[i] = "{...}"
 		}
 	}
-	return strings.Join(parts, "/")
+	plain = strings.Join(parts, "/")
+	return strings.ToValidUTF8(plain[:min(len(plain), maxLoggedPath)], "")
 }
 
 // ConnectionLog returns a writer for the messages of http.Server about connections. It logs them

@@ -84,6 +84,12 @@ var claims = []claim{
 		tests: alone(systemtest, "TestAbuse01_ClientsThatDoNotRead"),
 	},
 	{
+		name: "floods", what: "Requests that anybody can send without end (of unknown paths and methods, without a key, of probes, from other sites), by kind, from one address that has spent its limits; most bytes of log for each byte received, in percent",
+		shows: "{floods} kinds of {requests}; {log percent}",
+		needs: []need{{"floods", atLeast, 15, 15}, {"requests", atLeast, 100_000, 500_000}, {"log percent", atMost, 100, 100}},
+		tests: in("./server", "TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend"),
+	},
+	{
 		name: "overload", what: "Calls served with four times the callers, in percent of the best, for each second of the service's processor time; the same for each second that goes by; those of 500 writers that are told to come again while the disk stands still",
 		shows: "{goodput percent of reads} of reads, {goodput percent of writes} of writes; {wall percent of reads} of reads, {wall percent of writes} of writes; {turned away}",
 		needs: []need{{"goodput percent of reads", atLeast, 80, 80}, {"goodput percent of writes", atLeast, 80, 80}, {"wall percent of reads", atLeast, 50, 80}, {"wall percent of writes", atLeast, 50, 80}, {"turned away", atLeast, 1, 1}},

@@ -58,7 +58,7 @@ func (s *Server) newHandler() http.Handler {
 			s.gate.Preflight(w, req)
 			return
 		}
-		middleware.Preflight(w, r.isPublic(req.URL.Path))
+		middleware.Preflight(w, !s.options.Private && r.isPublic(req.URL.Path))
 	})
 	notFound := s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
 		s.reject(w, req, api.NewError(domain.CodeNotFound, ""))
@@ -73,7 +73,14 @@ func (s *Server) newHandler() http.Handler {
 	s.mountDocuments(r)
 	s.mountMCP(r)
 	s.mountHealth(r)
+	foreignHost := s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
+		s.reject(w, req, api.NewError(domain.CodeForbidden, "host"))
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if s.options.Private && !s.gate.IsOwnHost(req) {
+			foreignHost.ServeHTTP(w, req)
+			return
+		}
 		// A path has one spelling only: an encoded slash is rejected.
 		if strings.Contains(strings.ToLower(req.URL.RawPath), "%2f") {
 			notFound.ServeHTTP(w, req)

@@ -32,6 +32,7 @@ var unreachable = map[string]string{
 	"rate_limited/mails_site":  "200 mails a day, of 40 agents at least",
 	"rate_limited/collab":      "50 collaborations a day, of which 5 may wait",
 	"forbidden/plain":          "of plain http beside https",
+	"forbidden/host":           "of a site that is private",
 	"forbidden/dev":            "of callbook dev, not of the API",
 	"bad_format/duration":      "of callbook dev, not of the API",
 	"too_few":                  "no list has a least number of items",

@@ -69,6 +69,7 @@ package server
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -106,6 +107,7 @@ type Options struct {
 	Version        string                                 // of the program, for the documents
 	Contact        string                                 // of the operator, as documents.ParseContact returns it; empty: the home page names it
 	MCPOrigins     []string                               // from ParseMCPOrigins; their pages may use the MCP endpoint, like those of the site
+	Private        bool                                   // pages of other sites cannot read it, and requests must name its own host
 	Settings       string                                 // reference of the settings of the program in Markdown, for the manual
 	Backups        backup.Schedule                        // of the database; without a folder: none
 	Wrap           func(routes http.Handler) http.Handler // middleware behind the request log; nil: none
@@ -147,18 +149,22 @@ func New(st *store.Store, o Options) (*Server, error) {
 		stopping: make(chan struct{}), metrics: metrics.NewSet(),
 	}
 	s.guides = makeGuides(o.BaseURL)
+	origins := http.NewCrossOriginProtection()
+	if err := origins.AddTrustedOrigin(o.BaseURL); err != nil { // a proxy may forward another Host
+		return nil, fmt.Errorf("trust the base URL: %w", err)
+	}
 	s.engine = api.New(api.Config{
 		Clock:   st.Now,
 		Limiter: ratelimit.New(o.Limits),
 		Cache:   httpcache.New[api.Tag, *api.Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
 		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
-		FailedKeys: limitFailedKeys, KeyLimits: keyLimits,
+		Origins: origins, Foreign: limitReads, FailedKeys: limitFailedKeys, KeyLimits: keyLimits,
 		Errors: errorCatalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.operations())
 	s.observer = &middleware.Observer{
 		Log: o.Log, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(errorTexts))),
 		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner",
-		Proxies: o.TrustedProxies, Memory: middleware.NewMemory(), Requests: middleware.NewRequests(),
+		Private: o.Private, Proxies: o.TrustedProxies, Memory: middleware.NewMemory(), Requests: middleware.NewRequests(),
 		OnPanic: s.engine.WriteError, Reject: s.reject,
 	}
 	s.openAPI = s.engine.OpenAPI()

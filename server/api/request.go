@@ -84,8 +84,23 @@ func (req *Request) authorize() error {
 	}
 	if req.op.Reads() {
 		h["Access-Control-Allow-Origin"] = middleware.AnyOrigin
+	} else if err := req.checkOrigin(); err != nil {
+		return err
 	}
 	return req.engine.Limiter.Allow(h, req.op.Limit, req.Client, req.now)
+}
+
+// checkOrigin rejects a public write that a page of another origin sends with the browser of its
+// visitor. It does not count against the visitor's limit of the operation.
+func (req *Request) checkOrigin() error {
+	e := req.engine
+	if e.Origins == nil || e.Origins.Check(req.Request) == nil {
+		return nil
+	}
+	if err := e.Limiter.Allow(req.w.Header(), e.Foreign, req.Client, req.now); err != nil {
+		return err
+	}
+	return NewError(domain.CodeForbidden, "origin")
 }
 
 // cachedResponse returns the response of a public read from the cache, or runs the operation and

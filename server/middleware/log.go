@@ -30,6 +30,7 @@ type Observer struct {
 	Metrics  *Metrics
 	Secure   bool            // the public reaches the site by https
 	Secret   string          // path below which everything is secret
+	Private  bool            // pages of other origins must not read responses
 	Proxies  TrustedProxies  // peers whose X-Forwarded-For counts
 	Memory   *ratelimit.Pool // as NewMemory returns it
 	Requests *ratelimit.Pool // as NewRequests returns it

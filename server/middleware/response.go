@@ -74,6 +74,9 @@ func (r *responseRecorder) Write(b []byte) (int, error) {
 func (r *responseRecorder) sendHeader() {
 	if r.status != 0 && !r.sent {
 		r.sent = true
+		if r.observer.Private {
+			denyOtherOrigins(r.Header())
+		}
 		r.ResponseWriter.WriteHeader(r.status)
 	}
 }

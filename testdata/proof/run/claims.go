@@ -84,6 +84,12 @@ var claims = []claim{
 		tests: alone(systemtest, "TestAbuse01_ClientsThatDoNotRead"),
 	},
 	{
+		name: "origins", what: "Calls that change something although a page of another site sends them with the browser of its visitor: every write that needs no key, with each Sec-Fetch-Site and Origin, in `serve` and `dev`",
+		shows: "0 of {keyless writes} to {kinds} writes",
+		needs: []need{{"keyless writes", atLeast, 200, 200}, {"kinds", atLeast, 8, 8}},
+		tests: in("./server", "TestAbuse09_PagesElsewhereChangeNothing"),
+	},
+	{
 		name: "floods", what: "Requests that anybody can send without end (of unknown paths and methods, without a key, of probes, from other sites), by kind, from one address that has spent its limits; most bytes of log for each byte received, in percent",
 		shows: "{floods} kinds of {requests}; {log percent}",
 		needs: []need{{"floods", atLeast, 15, 15}, {"requests", atLeast, 100_000, 500_000}, {"log percent", atMost, 100, 100}},

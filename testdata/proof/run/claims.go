@@ -84,6 +84,12 @@ var claims = []claim{
 		tests: alone(systemtest, "TestAbuse01_ClientsThatDoNotRead"),
 	},
 	{
+		name: "idlers", what: "Connections that sixteen /64s of one home line hold by idling, and those of them and 13 further networks; visits of another network meanwhile that fail; connections that are left a few seconds later",
+		shows: "{of a home line} and {of all}; {turned away} of {visits}; {after idling}",
+		needs: []need{{"of a home line", atMost, 384, 384}, {"of all", atMost, 4096, 4096}, {"turned away", exactly, 0, 0}, {"visits", atLeast, 200, 200}, {"after idling", atMost, 3072, 3072}},
+		tests: alone("./server", "TestAbuse02_IdleNetworksTurnNoVisitorAway"),
+	},
+	{
 		name: "origins", what: "Calls that change something although a page of another site sends them with the browser of its visitor: every write that needs no key, with each Sec-Fetch-Site and Origin, in `serve` and `dev`",
 		shows: "0 of {keyless writes} to {kinds} writes",
 		needs: []need{{"keyless writes", atLeast, 200, 200}, {"kinds", atLeast, 8, 8}},

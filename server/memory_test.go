@@ -207,3 +207,21 @@ func TestAbuse01_ArrivingBodiesAreLimited(t *testing.T) {
 		t.Errorf("%d bytes are counted in the end", used)
 	}
 }
+
+// TestAbuse01_NothingIsReadInVain: a client without memory costs no query.
+func TestAbuse01_NothingIsReadInVain(t *testing.T) {
+	s := newSite(t)
+	s.agent("harbour-pilot")
+	s.server.observer.Memory = ratelimit.NewPool(0, domain.Share{}, 0)
+	before := s.server.engine.Cache.Bytes()
+	for range 2 {
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, requestFrom(http.MethodGet, "/api/agents/harbour-pilot", nil, "192.0.2.1:1"))
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	if after := s.server.engine.Cache.Bytes(); after != before {
+		t.Errorf("%d bytes were read", after-before)
+	}
+}

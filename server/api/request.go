@@ -114,6 +114,9 @@ func (req *Request) cachedResponse() (*Cached, error) {
 	if ok {
 		return cached, nil
 	}
+	if err := middleware.Reserve(req.w); err != nil {
+		return nil, err
+	}
 	response, err := req.op.Run(req)
 	if err != nil {
 		return nil, err

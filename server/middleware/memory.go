@@ -14,6 +14,7 @@ const (
 	maxMemory          = 64 << 20
 	maxMemoryOfNetwork = 4 << 20
 	littleMemory       = 256 << 10 // a network that has less may use the reserve
+	building           = 16 << 10  // a response has this while it is read and built
 	buffered           = 4 << 10   // a body of this size is in the buffer of its connection, and not counted
 )
 
@@ -37,6 +38,20 @@ func NewRequests() *ratelimit.Pool {
 
 // errBusy rejects a request whose body would exceed the limits.
 var errBusy = &domain.Error{Code: domain.CodeUnavailable}
+
+// Reserve counts the memory of a response before it is read from the database. It returns an error
+// with the code unavailable if there is none: then reading would be in vain.
+func Reserve(w http.ResponseWriter) error {
+	if r, ok := w.(*responseRecorder); ok && !r.acquireMemory(building) {
+		closeConnection(w.Header())
+		return errBusy
+	}
+	return nil
+}
+
+// closeConnection ends the connection of a client without memory after the response: it holds
+// memory as well.
+func closeConnection(h http.Header) { h.Set("Connection", "close") }
 
 // SetSafe declares that the handler of a request changes nothing, whatever the method. Its
 // response is replaced by an error if there is no memory for it.

@@ -101,13 +101,12 @@ var bodyHeaders = []string{
 	"Cache-Control", "Content-Encoding", "Content-Language", "Content-Length", "Content-Type", "Etag", "Link",
 }
 
-// reject sends an error response in place of that of the handler, and closes the connection, which
-// holds memory as well.
+// reject sends an error response in place of that of the handler.
 func (r *responseRecorder) reject() {
 	for _, name := range bodyHeaders {
 		delete(r.Header(), name)
 	}
-	r.Header().Set("Connection", "close")
+	closeConnection(r.Header())
 	r.status, r.safe = 0, false // an error response is always sent
 	r.observer.Reject(r, r.request, errBusy)
 	r.rejected = true

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-
-	"callbook/store/domain"
 )
 
 // Requests that anybody can send without end have one line of the log for each network and
@@ -57,7 +55,7 @@ func canFlood(status int) bool {
 
 // widestNetwork returns the largest network of the client of a request.
 func (r *responseRecorder) widestNetwork() (widest netip.Prefix) {
-	for _, network := range domain.Networks(ClientAddress(r.request, r.observer.Proxies)) {
+	for _, network := range r.clientNetworks() {
 		widest = network
 	}
 	return widest

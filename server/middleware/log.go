@@ -66,6 +66,8 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 	defer rec.leave()
 	if !rec.enter() {
 		if r.ProtoMajor > 1 {
+			rec.status, rec.code = http.StatusServiceUnavailable, errBusy.Code
+			o.Metrics.count(rec, 0)
 			panic(http.ErrAbortHandler) // resets the stream: even an error response could wait
 		}
 		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject() })
@@ -79,7 +81,7 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 		if v := recover(); v != nil {
 			o.handlePanic(v, rec, r)
 		}
-		rec.sendHeader()
+		rec.finish()
 		o.report(rec, r, time.Since(start)) //clock: as above
 	}()
 	next.ServeHTTP(rec, r)

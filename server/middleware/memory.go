@@ -3,6 +3,7 @@ package middleware
 import (
 	"io"
 	"net/http"
+	"net/netip"
 
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
@@ -76,14 +77,19 @@ func (r *responseRecorder) enter() bool {
 	return r.entered
 }
 
-// acquireMemory counts n more bytes of bodies. It reports false over the limits. A body that is larger
-// than the share of its network passes if it is the only one.
-func (r *responseRecorder) acquireMemory(n int) bool {
+// clientNetworks returns the networks of the client.
+func (r *responseRecorder) clientNetworks() []netip.Prefix {
 	if r.networks == nil {
 		r.networks = domain.Networks(ClientAddress(r.request, r.observer.Proxies))
 	}
-	n = min(n, maxMemoryOfNetwork)
-	if !r.observer.Memory.Acquire(r.networks, n) {
+	return r.networks
+}
+
+// acquireMemory counts n more bytes of bodies. It reports false over the limits. A body that is
+// larger than the share of its network passes if there is no other.
+func (r *responseRecorder) acquireMemory(n int) bool {
+	n = min(n, maxMemoryOfNetwork-r.memory)
+	if !r.observer.Memory.Acquire(r.clientNetworks(), n) {
 		return false
 	}
 	r.memory += n

@@ -10,8 +10,8 @@ import (
 
 // A client has to take each part of a response of this size within this time.
 const (
-	writePart    = 64 << 10
-	writeTimeout = 10 * time.Second
+	writePart   = 64 << 10
+	partTimeout = 10 * time.Second
 )
 
 // responseRecorder is the ResponseWriter of handlers. It sends the header with the first part of
@@ -70,23 +70,33 @@ func (r *responseRecorder) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// sendHeader sends the header of a response, if there is one, once.
 func (r *responseRecorder) sendHeader() {
-	if r.status != 0 && !r.sent {
-		r.sent = true
-		if r.observer.Private {
-			denyOtherOrigins(r.Header())
-		}
-		r.ResponseWriter.WriteHeader(r.status)
+	r.sent = true
+	if r.observer.Private {
+		denyOtherOrigins(r.Header())
 	}
+	r.ResponseWriter.WriteHeader(r.status)
+}
+
+// finish sends the header of a response without a body.
+func (r *responseRecorder) finish() {
+	if r.status != 0 && !r.sent {
+		r.extendDeadline()
+		r.sendHeader()
+	}
+}
+
+// extendDeadline gives the client time to take the next part.
+func (r *responseRecorder) extendDeadline() {
+	// Only the writers of tests have no deadline.
+	_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(partTimeout)) //clock: of the connection
 }
 
 // send sends bytes of the body. It gives up a client that makes no progress.
 func (r *responseRecorder) send(b []byte) error {
-	for connection := http.NewResponseController(r.ResponseWriter); len(b) > 0; {
-		part := b[:min(len(b), writePart)]
-		_ = connection.SetWriteDeadline(time.Now().Add(writeTimeout)) //clock: of the connection; tests without one go on
-		n, err := r.ResponseWriter.Write(part)
+	for len(b) > 0 {
+		r.extendDeadline()
+		n, err := r.ResponseWriter.Write(b[:min(len(b), writePart)])
 		r.size += n
 		if err != nil {
 			return err

@@ -39,7 +39,7 @@ func TestAbuse01_ClientHasToMakeProgress(t *testing.T) {
 		want  int           // bytes that arrive
 		after time.Duration // when the server gives up; 0: it does not
 	}{
-		"nothing": {time.Hour, 0, writeTimeout},
+		"nothing": {time.Hour, 0, partTimeout},
 		"slow":    {9 * time.Second, size, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,6 +55,8 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 		"receipt": {EN: "Only your owner switches off require_owner_receipt, on the owner's page. Leave it as it is, or ask your owner.", ZH: "require_owner_receipt 只能由你的所有者在所有者页面关闭。请保持原样，或联系你的所有者。"},
 		"collab":  {EN: "Only the partner named in this collaboration may confirm or decline it. Wait for the partner.", ZH: "只有该合作记录中的伙伴可以确认或拒绝。请等待对方处理。"},
 		"mcp":     {EN: "The MCP endpoint is reached by the site's own address (--base-url) and, from web pages, only from the site's own or those named with --mcp-origin. Use the address that GET /api names as mcp.", ZH: "MCP 端点只能通过本站地址（--base-url）访问；网页调用仅限本站或 --mcp-origin 指定的来源。请使用 GET /api 中 mcp 给出的地址。"},
+		"origin":  {EN: "A web page of another site sent this with the browser of its visitor, and nothing was done. Send it from a program, or from a page of this site.", ZH: "此请求由另一网站的网页通过访问者的浏览器发出，未执行任何操作。请从程序或本站网页发送。"},
+		"host":    {EN: "This site is private and is reached by its own address (--base-url) only. Use that address.", ZH: "本站为私有站点，只能通过其自身地址（--base-url）访问。请使用该地址。"},
 		"plain":   {EN: "This site takes calls over https only, and did nothing. Use its https address. If this call carried a key, others may have read it on its way: replace it with POST /api/me/rotate-key over https.", ZH: "本站只接受 https 调用，此次调用未执行。请改用 https 地址。如果此次调用带有密钥，密钥在传输途中可能已被他人读取：请通过 https 调用 POST /api/me/rotate-key 更换。"},
 		"dev":     {EN: "callbook dev serves this machine only: use http://127.0.0.1 or http://localhost.", ZH: "callbook dev 只服务本机：请使用 http://127.0.0.1 或 http://localhost。"},
 	}},

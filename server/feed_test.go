@@ -226,7 +226,7 @@ func TestFeed_FollowsTheLanguage(t *testing.T) {
 }
 
 func TestFeed_ErrorsArePages(t *testing.T) {
-	s := newSite(t, withLimits(ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 6, Period: time.Minute}}))
+	s := newSite(t, withLimits(ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 7, Period: time.Minute}}))
 	for _, tt := range []struct {
 		method, path string
 		status       int

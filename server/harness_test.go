@@ -122,6 +122,7 @@ type siteOptions struct {
 	dev     DevClock // of callbook dev
 	mails   domain.MailCaps
 	mailOff bool
+	private bool
 	links   linkcheck.Options
 }
 
@@ -190,7 +191,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 		base = "http://" + h.Listener.Addr().String() // as callbook dev has it
 	}
 	serve := Options{
-		BaseURL: base, Limits: o.limits, TrustedProxies: o.trusted,
+		BaseURL: base, Limits: o.limits, TrustedProxies: o.trusted, Private: o.private,
 		Log: zerolog.New(log), Version: "test", Mail: sent, LinkCheck: o.links,
 	}
 	if o.mailOff {
@@ -207,8 +208,8 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 		t.Fatal(err)
 	}
 	h.Config.Handler = s
-	h.Config.ConnState = s.countConnections
-	h.Listener = middleware.LimitConnections(h.Listener, o.trusted)
+	h.Config.ConnState = s.connections.Track
+	h.Listener = s.connections.Limit(h.Listener)
 	h.Start()
 	db, err := sqlx.Open("sqlite", "file:"+o.path+"?_pragma=busy_timeout(5000)")
 	if err != nil {

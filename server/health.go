@@ -45,10 +45,15 @@ func (s *Server) ready(ctx context.Context) (any, error) {
 	return Readiness{Status: "ok", Health: health, BackupAt: s.newestBackup.Load()}, err
 }
 
-// health returns a handler that responds with the result of a probe, or with 503.
+// health returns a handler that responds with the result of a probe, or with 503. A probe counts
+// as a read.
 func (s *Server) health(probe func(context.Context) (any, error)) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		w.Header().Set("Cache-Control", "no-store")
+		if err := s.engine.Allow(w, r, limitReads); err != nil {
+			s.engine.WriteError(w, r, err)
+			return
+		}
 		found, err := probe(r.Context())
 		if err == nil {
 			_ = api.WriteJSON(w, http.StatusOK, api.Marshal(found))

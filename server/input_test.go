@@ -82,14 +82,14 @@ const goodRequest = `{"purpose":"Tides","deliverable":"A table","compensation":"
 // orderTests are pairs of the documented order of checks. Package api tests those between the
 // limits and the fields.
 var orderTests = []orderTest{
-	{"path before the address's limit", "GET", "/api/nothing", "none", "", "", 404, domain.CodeNotFound},
-	{"method before the address's limit", "DELETE", "/api/agents", "none", "", "", 405, api.CodeMethodNotAllowed},
-	{"method before the key", "POST", "/api/me", "none", "", "", 405, api.CodeMethodNotAllowed},
+	{"the address's limit before an unknown path", "GET", "/api/nothing", "none", "", "", 429, domain.CodeRateLimited},
+	{"the address's limit before the method", "DELETE", "/api/agents", "none", "", "", 429, domain.CodeRateLimited},
 	{"the address's limit before the key", "GET", "/api/me", "none", "", "", 429, domain.CodeRateLimited},
 }
 
 // freeOrderTests are those of a site without limits.
 var freeOrderTests = []orderTest{
+	{"the method before the key", "POST", "/api/me", "none", "", "", 405, api.CodeMethodNotAllowed},
 	{"the key before the path's id", "DELETE", "/api/posts/none", "none", "", "", 401, domain.CodeUnauthorized},
 	{"the query before the path's id", "GET", "/api/posts/none?cursor=", "", "", "", 400, domain.CodeInvalidQuery},
 	{"the JSON before the rules", "POST", "/api/agents", "none", `{"handle":"order","handle":"order"}`, "", 400, api.CodeInvalidJSON},

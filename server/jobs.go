@@ -35,7 +35,13 @@ func (s *Server) jobs() []job {
 		{failure: "cannot read the free space of the disk", run: s.reportDiskSpace, atStart: true},
 		{failure: "cannot read how many mails the site has sent", run: s.reportSpentMails, atStart: true},
 		{failure: "cannot check the whole database", run: s.store.CheckFile, every: time.Hour, atStart: true, slow: true},
+		{failure: "cannot close idle connections", run: s.closeIdleConnections, every: time.Second, slow: true},
 	}
+}
+
+func (s *Server) closeIdleConnections(context.Context) error {
+	s.connections.CloseIdle(time.Now()) //clock: of the connections
+	return nil
 }
 
 // startJobs delivers mail and runs the jobs in the background until ctx ends.

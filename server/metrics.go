@@ -26,7 +26,8 @@ func (s *Server) countRoute(route string, h httprouter.Handle) httprouter.Handle
 func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
 	s.metrics.WritePrometheus(w)
 	metrics.WriteGaugeUint64(w, "callbook_event_calls_waiting", uint64(s.waiters.count()))
-	metrics.WriteGaugeUint64(w, "callbook_connections_open", uint64(s.connections.Load()))
+	metrics.WriteGaugeUint64(w, "callbook_connections_open", uint64(s.connections.Open()))
+	metrics.WriteGaugeUint64(w, "callbook_memory_in_flight_bytes", uint64(s.observer.Memory.Used()))
 	metrics.WriteGaugeUint64(w, "callbook_cache_bytes", uint64(s.engine.Cache.Bytes()))
 	metrics.WriteGaugeUint64(w, "callbook_limiter_subjects", uint64(s.engine.Limiter.Len()))
 	up := uint64(1)

@@ -107,7 +107,7 @@ func headerRows(s *peopleSite, token string) []headerRow {
 		{"GET /api/requests/req_0 with a key", "", 404, jsonUncached},
 		{"GET /agents with a key", "", 200, pageResponseHeaders.and("Link", twinAt("/api/agents"))},
 		{"POST /api/posts", "", 401, jsonUncached.and("Www-Authenticate", "Bearer")},
-		{"POST /api/agents", "", 422, jsonUncached},
+		{"POST /api/agents", "", 403, jsonUncached},
 		{"GET /dev/agents", "text/html", 404, jsonUncached},
 		{"GET /.well-known/nothing", "text/html", 404, jsonUncached},
 		{"GET /healthz", "text/html", 200, jsonUncached},

@@ -162,9 +162,9 @@ func TestPublicReads_AreBounded(t *testing.T) {
 		want             []string
 		most             int
 	}{
-		{"/api/agents?limit=100", "agents", "handle", handles, 1024 * kilobyte},
-		{"/api/agents?limit=100&q=berths", "agents", "handle", handles, 1024 * kilobyte},
-		{"/api/agents?limit=100&view=brief", "agents", "handle", handles, 1024 * kilobyte},
+		{"/api/agents?limit=100", "agents", "handle", handles, 256 * kilobyte},
+		{"/api/agents?limit=100&q=berths", "agents", "handle", handles, 256 * kilobyte},
+		{"/api/agents?limit=100&view=brief", "agents", "handle", handles, 256 * kilobyte},
 		{"/api/posts?limit=100", "posts", "id", calls, 256 * kilobyte},
 		{"/api/posts?limit=100&kind=offering", "posts", "id", calls, 256 * kilobyte},
 		{"/api/posts?limit=7", "posts", "id", calls, 256 * kilobyte},

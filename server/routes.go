@@ -53,18 +53,18 @@ func (s *Server) newHandler() http.Handler {
 	router.RedirectTrailingSlash = false
 	router.RedirectFixedPath = false
 	r := &routes{router, httprouter.New(), s.countRoute}
-	router.GlobalOPTIONS = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	router.GlobalOPTIONS = s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Path == documents.MCPPath {
 			s.gate.Preflight(w, req)
 			return
 		}
-		middleware.Preflight(w, r.isPublic(req.URL.Path))
+		middleware.Preflight(w, !s.options.Private && r.isPublic(req.URL.Path))
 	})
-	notFound := func(w http.ResponseWriter, req *http.Request) {
+	notFound := s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
 		s.reject(w, req, api.NewError(domain.CodeNotFound, ""))
-	}
-	router.NotFound = http.HandlerFunc(notFound)
-	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	})
+	router.NotFound = notFound
+	router.MethodNotAllowed = s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
 		s.reject(w, req, api.NewError(api.CodeMethodNotAllowed, ""))
 	})
 	s.mountOperations(r)
@@ -73,13 +73,31 @@ func (s *Server) newHandler() http.Handler {
 	s.mountDocuments(r)
 	s.mountMCP(r)
 	s.mountHealth(r)
+	foreignHost := s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
+		s.reject(w, req, api.NewError(domain.CodeForbidden, "host"))
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if s.options.Private && !s.gate.IsOwnHost(req) {
+			foreignHost.ServeHTTP(w, req)
+			return
+		}
 		// A path has one spelling only: an encoded slash is rejected.
 		if strings.Contains(strings.ToLower(req.URL.RawPath), "%2f") {
-			notFound(w, req)
+			notFound.ServeHTTP(w, req)
 			return
 		}
 		router.ServeHTTP(w, req)
+	})
+}
+
+// countUnrouted counts requests that reach no operation against the limit of their address.
+func (s *Server) countUnrouted(handler http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.engine.Allow(w, r, limitReads); err != nil {
+			s.reject(w, r, err)
+			return
+		}
+		handler(w, r)
 	})
 }
 

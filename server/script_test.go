@@ -37,6 +37,7 @@ var unreachable = map[string]string{
 	"rate_limited/reply_network":  "300 replies a day",
 	"rate_limited/network_writes": "120 calls that write in a minute, of 4 agents at least",
 	"forbidden/plain":             "of plain http beside https",
+	"forbidden/host":              "of a site that is private",
 	"forbidden/dev":               "of callbook dev, not of the API",
 	"bad_format/duration":         "of callbook dev, not of the API",
 	"too_few":                     "no list has a least number of items",

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"callbook/server/api"
 	"callbook/server/middleware"
 )
 
@@ -17,11 +18,12 @@ import (
 const (
 	headerTimeout   = 5 * time.Second
 	readTimeout     = 15 * time.Second
-	writeTimeout    = 45 * time.Second // longer than the longest wait for events
+	writeTimeout    = 45 * time.Second // until the response begins: longer than the longest wait for events
 	idleTimeout     = 60 * time.Second
 	shutdownTimeout = 12 * time.Second // longer than a check of a link
 	failedTimeout   = time.Second      // instead, when the database has failed
 	drainTimeout    = time.Second      // for a request to arrive on an open connection
+	stalledTimeout  = 10 * time.Second // for a byte of an HTTP/2 connection to be sent
 	maxHeader       = 16 << 10
 	jobPeriod       = time.Minute
 )
@@ -44,7 +46,7 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	servers := make([]*http.Server, len(fronts))
 	for i, front := range fronts {
 		servers[i] = s.newHTTPServer(front)
-		front.Listener = middleware.LimitConnections(front.Listener, s.options.TrustedProxies)
+		front.Listener = s.connections.Limit(front.Listener)
 		serving.Go(func() { stop(front.serve(servers[i])) })
 	}
 	select {
@@ -100,7 +102,7 @@ func (s *Server) drain() {
 	timeout := time.After(drainTimeout)
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	for s.connections.Load() > 0 {
+	for s.connections.Open() > 0 {
 		select {
 		case <-poll.C:
 		case <-timeout:
@@ -109,14 +111,13 @@ func (s *Server) drain() {
 	}
 }
 
-// countConnections is the ConnState hook of http.Server. It maintains s.connections.
-func (s *Server) countConnections(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		s.connections.Add(1)
-	case http.StateClosed, http.StateHijacked:
-		s.connections.Add(-1)
-	}
+// http2Limits bound the memory of an HTTP/2 connection. The defaults allow megabytes.
+var http2Limits = http.HTTP2Config{
+	MaxConcurrentStreams:          100,
+	MaxReadFrameSize:              16 << 10,
+	MaxReceiveBufferPerConnection: api.MaxBody,
+	MaxReceiveBufferPerStream:     api.MaxBody,
+	WriteByteTimeout:              stalledTimeout,
 }
 
 func (s *Server) newHTTPServer(front Front) *http.Server {
@@ -128,8 +129,9 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 		Handler: handler,
 
 		DisableGeneralOptionsHandler: true, // the router responds to OPTIONS *
-		ConnState:                    s.countConnections,
+		ConnState:                    s.connections.Track,
 		TLSConfig:                    front.TLS,
+		HTTP2:                        &http2Limits,
 		ReadHeaderTimeout:            headerTimeout,
 		ReadTimeout:                  readTimeout,
 		WriteTimeout:                 writeTimeout,

@@ -29,8 +29,8 @@
 // # Structure
 //
 //	api          the operation engine: decode, validate, respond, document
-//	middleware   request log, recovery, headers, compression, client address, connections
-//	ratelimit    token buckets              httpcache  responses by URL, invalidated by tag
+//	middleware   request log, recovery, headers, compression, client address, connections, memory
+//	ratelimit    token buckets and pools    httpcache  responses by URL, invalidated by tag
 //	web          HTML pages                 mcp        the MCP endpoint
 //	mail         mail sinks and the outbox  linkcheck  fetches profile links
 //	documents    llms.txt, robots.txt, security.txt and the like
@@ -38,12 +38,12 @@
 //	cli          commands; builds a Server and calls Serve
 //
 // Imports point in one direction: cli, devmode, server, then web, mcp, mail, linkcheck and api,
-// then middleware, ratelimit and httpcache, then store. Server knows neither cli nor devmode.
+// then middleware, then ratelimit and httpcache, then store. Server knows neither cli nor devmode.
 //
 // # A read
 //
 // Package cli opens the listeners, and Serve (serve.go) accepts connections within their limits.
-// GET /api/agents/{handle} passes Compress and Observe of package middleware, the router
+// GET /api/agents/{handle} passes Observe of package middleware, the router
 // (routes.go), and the handler that the engine has built for its row. The engine counts the
 // request against the limit of its address and looks it up in the cache by URL. On a miss it
 // decodes path and query, and calls getAgent (agent.go), which reads a document from the store,
@@ -69,6 +69,7 @@ package server
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -108,6 +109,7 @@ type Options struct {
 	Version        string                                 // of the program, for the documents
 	Contact        string                                 // of the operator, as documents.ParseContact returns it; empty: the home page names it
 	MCPOrigins     []string                               // from ParseMCPOrigins; their pages may use the MCP endpoint, like those of the site
+	Private        bool                                   // pages of other sites cannot read it, and requests must name its own host
 	Settings       string                                 // reference of the settings of the program in Markdown, for the manual
 	Backups        backup.Schedule                        // of the database; without a folder: none
 	Wrap           func(routes http.Handler) http.Handler // middleware behind the request log; nil: none
@@ -134,7 +136,7 @@ type Server struct {
 	disk          func() (sqlitedb.Disk, error) // of the database
 	diskLow       atomic.Bool                   // space on it is low
 	spentMails    spentMails
-	connections   atomic.Int64  // number of open ones
+	connections   *middleware.Connections
 	stopping      chan struct{} // closed at shutdown, which ends the waits for events
 	metrics       *metrics.Set
 	observer      *middleware.Observer
@@ -152,20 +154,29 @@ func New(st *store.Store, o Options) (*Server, error) {
 	if err := CheckBaseURL(o.BaseURL); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, store: st, disk: st.Disk, waiters: newWaiters(), stopping: make(chan struct{}), metrics: metrics.NewSet()}
+	s := &Server{
+		options: o, store: st, disk: st.Disk, waiters: newWaiters(), connections: middleware.NewConnections(o.TrustedProxies),
+		stopping: make(chan struct{}), metrics: metrics.NewSet(),
+	}
 	s.spentMails.reported = map[domain.MailPool]time.Time{}
 	s.guides = makeGuides(o.BaseURL)
+	origins := http.NewCrossOriginProtection()
+	if err := origins.AddTrustedOrigin(o.BaseURL); err != nil { // a proxy may forward another Host
+		return nil, fmt.Errorf("trust the base URL: %w", err)
+	}
 	s.engine = api.New(api.Config{
 		Clock:   st.Now,
 		Limiter: ratelimit.New(o.Limits),
 		Cache:   httpcache.New[api.Tag, *api.Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
 		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
-		FailedKeys: limitFailedKeys, KeyLimits: keyLimits, NetworkWrites: limitNetworkWrites,
+		Origins: origins, Foreign: limitReads, FailedKeys: limitFailedKeys, KeyLimits: keyLimits, NetworkWrites: limitNetworkWrites,
 		Errors: errorCatalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.operations())
 	s.observer = &middleware.Observer{
 		Log: o.Log, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(errorTexts))),
-		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner", OnPanic: s.engine.WriteError,
+		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner",
+		Private: o.Private, Proxies: o.TrustedProxies, Memory: middleware.NewMemory(), Requests: middleware.NewRequests(),
+		OnPanic: s.engine.WriteError, Reject: s.reject,
 	}
 	s.openAPI = s.engine.OpenAPI()
 	var err error
@@ -185,8 +196,8 @@ func New(st *store.Store, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.index = s.makeIndex()
-	s.handler, err = s.wrap(s.newHandler())
-	return s, err
+	s.handler = s.wrap(s.newHandler())
+	return s, nil
 }
 
 // CheckBaseURL rejects a URL that is not the address of a site.
@@ -213,10 +224,10 @@ func (s *Server) serveStatic(contentType, content string) httprouter.Handle {
 }
 
 // wrap adds the middleware that every request passes.
-func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
+func (s *Server) wrap(routes http.Handler) http.Handler {
 	if s.options.Wrap != nil {
 		routes = s.options.Wrap(routes)
 	}
 	routes = s.noticeProxy(routes)
-	return middleware.Compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) }))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) })
 }

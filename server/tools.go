@@ -198,13 +198,14 @@ func ParseMCPOrigins(texts []string) (origins []string, err error) {
 func (s *Server) mountMCP(r *routes) {
 	r.handle(http.MethodPost, documents.MCPPath, func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		w.Header().Set("Cache-Control", "no-store")
+		middleware.SetSafe(w)
+		err := s.engine.Allow(w, r, limitReads)
 		if !s.gate.Allows(r) {
-			s.engine.WriteError(w, r, api.NewError(domain.CodeForbidden, "mcp"))
+			s.engine.WriteError(w, r, cmp.Or(err, api.NewError(domain.CodeForbidden, "mcp")))
 			return
 		}
 		s.gate.Share(w.Header(), r)
 		var body []byte
-		err := s.engine.Allow(w, r, limitReads)
 		if err == nil {
 			body, err = api.ReadBody(w, r)
 		}

@@ -94,9 +94,8 @@ func (s *Store) Agents(ctx context.Context, f document.AgentFilter, page listing
 	if err != nil {
 		return listing.List[domain.AgentDocument]{}, err
 	}
-	// Agents are paged by offset too, so only a page of very large ones ends early.
 	q := &listing.Query{
-		Name: f.Name(), Count: countAgents, Bounds: []any{int64(0)}, MaxBytes: 4 * listing.PageBytes, Totals: s.agentTotals, Changes: changes,
+		Name: f.Name(), Count: countAgents, Bounds: []any{int64(0)}, MaxBytes: listing.PageBytes, Totals: s.agentTotals, Changes: changes,
 	}
 	if f.New {
 		if q.Bounds[0], err = s.firstSince(ctx, s.db.Now().Add(-newWindow)); err != nil {

@@ -27,7 +27,8 @@
 //
 // Handler (request.go) takes a request through these steps, each of which may reject it:
 //
-//   - authorize: count a public request against the limit of its address. Otherwise authenticate
+//   - authorize: count a public request against the limit of its address, and reject a write that
+//     a page of another origin sends with the browser of its visitor. Otherwise authenticate
 //     the API key and count the request against the limits of the key; an invalid key counts
 //     against its address.
 //   - cache: a public read is looked up by its URL (cachedResponse) and sent if it is found.
@@ -69,6 +70,8 @@ type Config struct {
 	Cache         *Cache
 	Proxies       middleware.TrustedProxies // peers whose X-Forwarded-For counts
 	Authenticate  func(ctx context.Context, key string) (domain.Caller, error)
+	Origins       *http.CrossOriginProtection                   // of pages that may send public writes; nil: any
+	Foreign       ratelimit.Class                               // counts public writes from pages of other origins
 	FailedKeys    ratelimit.Class                               // counts invalid API keys of an address
 	KeyLimits     func(class ratelimit.Class) []ratelimit.Class // all limits of a keyed operation, the widest first
 	NetworkWrites ratelimit.Class                               // counts the writes of a network with all API keys
@@ -94,7 +97,12 @@ func New(config Config, operations []*Operation) *Engine {
 }
 
 // Prepare makes an operation usable that is not in the list.
-func (e *Engine) Prepare(op *Operation) { op.Input = newInput(e.Registry, op.in) }
+func (e *Engine) Prepare(op *Operation) {
+	op.Input = newInput(e.Registry, op.in)
+	if op.isPublicWrite() {
+		op.Errors = append(op.Errors, domain.CodeForbidden) // see checkOrigin
+	}
+}
 
 // Address returns the address of the client of a request.
 func (e *Engine) Address(r *http.Request) netip.Addr { return middleware.ClientAddress(r, e.Proxies) }

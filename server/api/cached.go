@@ -1,13 +1,10 @@
 package api
 
 import (
-	"bytes"
 	"sync/atomic"
 
-	"github.com/klauspost/compress/gzhttp/writer/gzkp"
-	"github.com/klauspost/compress/gzip"
-
 	"callbook/server/httpcache"
+	"callbook/server/middleware"
 )
 
 // Tag names data that public responses are made from.
@@ -42,7 +39,7 @@ func (cached *Cached) gzip() []byte {
 	if z := cached.compressed.Load(); z != nil {
 		return *z
 	}
-	body := gzipBody(cached.Body)
+	body := middleware.Gzip(cached.Body)
 	if len(body) >= len(cached.Body) {
 		body = []byte{}
 	}
@@ -52,11 +49,3 @@ func (cached *Cached) gzip() []byte {
 
 // Size returns the most memory that a response takes, with its compressed form.
 func (cached *Cached) Size() int { return cap(cached.Body) + len(cached.Body) }
-
-func gzipBody(body []byte) []byte {
-	var b bytes.Buffer
-	w := gzkp.NewWriter(&b, gzip.DefaultCompression) // of a pool: one takes most of a megabyte
-	_, _ = w.Write(body)                             // to memory: neither fails
-	_ = w.Close()
-	return bytes.Clone(b.Bytes()) // without the room that the buffer has left
-}

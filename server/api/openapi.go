@@ -179,7 +179,8 @@ func (e *Engine) errorStatuses(o *Operation) []int {
 func (e *Engine) errorResponse(status int, op *Operation) *huma.Response {
 	var codes []string
 	for code, entry := range e.Errors.Codes {
-		if entry.Status == status && (slices.Contains(e.Errors.General, code) || slices.Contains(op.Errors, code)) {
+		general := slices.Contains(e.Errors.General, code) && (op.Keyed || code != domain.CodeSuspended)
+		if entry.Status == status && (general || slices.Contains(op.Errors, code)) {
 			codes = append(codes, string(code))
 		}
 	}
@@ -199,6 +200,10 @@ func (e *Engine) exampleError(code domain.Code, op *Operation) error {
 	if code == domain.CodeRateLimited {
 		class := op.Limit.Base()
 		rejection.Topic, rejection.Limit = string(class), e.Document.Limits[class].Requests
+		return rejection
+	}
+	if op.isPublicWrite() && code == domain.CodeForbidden {
+		rejection.Topic = "origin"
 		return rejection
 	}
 	for part, topic := range e.Document.Topics {

@@ -88,8 +88,23 @@ func (req *Request) authorize() error {
 	}
 	if req.op.Reads() {
 		h["Access-Control-Allow-Origin"] = middleware.AnyOrigin
+	} else if err := req.checkOrigin(); err != nil {
+		return err
 	}
 	return req.engine.Limiter.Allow(h, req.op.Limit, req.Client, req.now)
+}
+
+// checkOrigin rejects a public write that a page of another origin sends with the browser of its
+// visitor. It does not count against the visitor's limit of the operation.
+func (req *Request) checkOrigin() error {
+	e := req.engine
+	if e.Origins == nil || e.Origins.Check(req.Request) == nil {
+		return nil
+	}
+	if err := e.Limiter.Allow(req.w.Header(), e.Foreign, req.Client, req.now); err != nil {
+		return err
+	}
+	return NewError(domain.CodeForbidden, "origin")
 }
 
 // cachedResponse returns the response of a public read from the cache, or runs the operation and
@@ -102,6 +117,9 @@ func (req *Request) cachedResponse() (*Cached, error) {
 	cached, version, ok := e.Cache.Get(uri, req.now)
 	if ok {
 		return cached, nil
+	}
+	if err := middleware.Reserve(req.w); err != nil {
+		return nil, err
 	}
 	response, err := req.op.Run(req)
 	if err != nil {
@@ -246,6 +264,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return nil, NewError(CodeBodyTooLarge, "")
+	}
+	if busy, ok := errors.AsType[*domain.Error](err); ok {
+		return nil, busy
 	}
 	if err != nil {
 		return nil, errors.Join(NewError(CodeInvalidJSON, ""), err) // it ended early, or its framing is broken

@@ -230,7 +230,8 @@ func (d *Server) guard(next http.Handler) http.Handler {
 	d.router.NotFound = next
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
-		if !localHost(r.Host) || origin != "" && !localOrigin(origin) && !ownForm(r) {
+		foreign := origin != "" && !localOrigin(origin) || origin == "" && isForeignWrite(r)
+		if !localHost(r.Host) || foreign && !ownForm(r) {
 			d.WriteError(w, r, api.NewError(domain.CodeForbidden, "dev"))
 			return
 		}
@@ -264,6 +265,12 @@ func readAhead(r *http.Request) error {
 // very server.
 func needsNoGate(r *http.Request) bool {
 	return slices.Contains([]string{"/dev/clock", "/dev/reset", "/api/me/events", "/api/me/links"}, r.URL.Path)
+}
+
+// isForeignWrite reports whether a browser declares that a page of another site sends a request
+// that may change the demo. The other writes are checked like those of any site.
+func isForeignWrite(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, prefix) && r.Method != http.MethodGet && r.Method != http.MethodHead && r.Header.Get("Sec-Fetch-Site") == "cross-site"
 }
 
 // ownForm reports whether a request comes from a form of this site: the referrer policy of the

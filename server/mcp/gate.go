@@ -59,12 +59,12 @@ func withoutPort(host, scheme string) string {
 // Allows reports whether a request uses a name of this site, and comes from no page or from one of an allowed
 // origin.
 func (g *Gate) Allows(r *http.Request) bool {
-	return g.isOwnHost(r) && g.protection.Check(r) == nil
+	return g.IsOwnHost(r) && g.protection.Check(r) == nil
 }
 
-// isOwnHost reports whether the Host is the site's, the address that the connection uses, or, over loopback, a name
+// IsOwnHost reports whether the Host is the site's, the address that the connection uses, or, over loopback, a name
 // of this machine, which a proxy on it may send. None of these depends on somebody else's DNS.
-func (g *Gate) isOwnHost(r *http.Request) bool {
+func (g *Gate) IsOwnHost(r *http.Request) bool {
 	if strings.EqualFold(withoutPort(r.Host, g.base.Scheme), withoutPort(g.base.Host, g.base.Scheme)) {
 		return true
 	}
@@ -83,7 +83,7 @@ func (g *Gate) isOwnHost(r *http.Request) bool {
 func (g *Gate) Share(h http.Header, r *http.Request) (shared bool) {
 	h.Add("Vary", "Origin")
 	i := slices.Index(g.origins, r.Header.Get("Origin"))
-	if i < 0 || !g.isOwnHost(r) {
+	if i < 0 || !g.IsOwnHost(r) {
 		return false
 	}
 	h.Set("Access-Control-Allow-Origin", g.origins[i])

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -195,6 +196,8 @@ func (w *responseWriter) Write(p []byte) (int, error) {
 	if w.replaced {
 		return len(p), nil
 	}
+	// The TimeoutHandler writes the whole body at once.
+	w.Header().Set("Content-Length", strconv.Itoa(len(p)))
 	return w.ResponseWriter.Write(p)
 }
 

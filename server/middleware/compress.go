@@ -1,33 +1,46 @@
 package middleware
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"strings"
 
-	"github.com/klauspost/compress/gzhttp"
+	"github.com/klauspost/compress/gzhttp/writer/gzkp"
+	"github.com/klauspost/compress/gzip"
 )
 
 // MinCompressed is the minimum size of a response body that is compressed, in bytes.
 const MinCompressed = 1024
 
-// Compress compresses the responses of a handler for clients that accept gzip.
-func Compress(plain http.Handler) (http.Handler, error) {
-	wrap, err := gzhttp.NewWrapper(gzhttp.MinSize(MinCompressed))
-	if err != nil {
-		return nil, err
+// Gzip returns the compressed form of a body.
+func Gzip(body []byte) []byte {
+	var b bytes.Buffer
+	w := gzkp.NewWriter(&b, gzip.DefaultCompression) // of a pool: one takes most of a megabyte
+	_, _ = w.Write(body)                             // to memory: neither fails
+	_ = w.Close()
+	return bytes.Clone(b.Bytes()) // without the room that the buffer has left
+}
+
+// compress returns the body as it is sent, and sets the headers of that form. It compresses a
+// body of known length for clients that accept gzip, unless the handler has. The whole body is
+// compressed before any of it is sent, so that a slow client holds no compressor.
+func (r *responseRecorder) compress(body []byte) []byte {
+	h := r.Header()
+	if len(body) < MinCompressed || h["Content-Encoding"] != nil || !AcceptsGzip(r.request) || h.Get("Content-Length") != strconv.Itoa(len(body)) {
+		return body
 	}
-	zipped := wrap(plain)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if accepted := r.Header["Accept-Encoding"]; len(accepted) > 0 && accepted[0] != "identity" {
-			if r.Method != http.MethodHead {
-				zipped.ServeHTTP(w, r)
-				return
-			}
-			w = headWriter{w}
-		}
-		plain.ServeHTTP(w, r)
-	}), nil
+	if r.request.Method == http.MethodHead {
+		delete(h, "Content-Length") // of the compressed form, which nobody needs
+		return body
+	}
+	zipped := Gzip(body)
+	if len(zipped) >= len(body) {
+		return body
+	}
+	h["Content-Encoding"] = []string{"gzip"}
+	h["Content-Length"] = []string{strconv.Itoa(len(zipped))}
+	return zipped
 }
 
 // AcceptsGzip reports whether a client accepts gzip.
@@ -47,20 +60,3 @@ func isZeroWeight(weight string) bool {
 	f, err := strconv.ParseFloat(q, 64)
 	return found && err == nil && f == 0
 }
-
-// headWriter removes Content-Length from a response to HEAD if the response to GET may be
-// compressed: its length is unknown.
-type headWriter struct{ http.ResponseWriter }
-
-func (u headWriter) Unwrap() http.ResponseWriter { return u.ResponseWriter }
-
-func (u headWriter) WriteHeader(status int) {
-	h := u.Header()
-	if length, _ := strconv.Atoi(h.Get("Content-Length")); length >= MinCompressed && h["Content-Encoding"] == nil {
-		delete(h, "Content-Length")
-	}
-	u.ResponseWriter.WriteHeader(status)
-}
-
-// Write drops the body: net/http would set Content-Length to its length.
-func (u headWriter) Write(body []byte) (int, error) { return len(body), nil }

@@ -1,38 +1,65 @@
 package middleware
 
 import (
+	"cmp"
 	"net"
+	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
+
+	"callbook/server/ratelimit"
+	"callbook/store/domain"
 )
 
-// Open connections of a listener are limited, in all and from one network: each holds
-// memory before it has sent anything. Reverse proxies and this machine itself, which
-// connect for many clients, count only in all.
+// Open connections are limited, in all and of each network: each holds memory before it has sent
+// anything. Reverse proxies and this machine itself, which connect for many clients, count only
+// in all.
 const (
-	maxConnections          = 4096
-	maxConnectionsOfNetwork = 256
+	maxConnections    = 4096
+	littleConnections = 4 // a network that has fewer may use the reserve
+	crowded           = maxConnections / 4 * 3
+	crowdedIdle       = 5 * time.Second // an idle connection may be closed after this time when there are more than crowded
 )
 
-// limitedListener closes excess connections as soon as it has accepted them.
-type limitedListener struct {
-	net.Listener
-	trusted       TrustedProxies
-	max           int
-	maxPerNetwork int
+var connectionsOfNetwork = domain.Share{256, 384, 512}
 
-	mu        sync.Mutex
-	open      int
-	byNetwork map[netip.Addr]int
+// Connections limits the open connections of listeners. It closes those over the limits as soon as
+// it has accepted them, and idle ones when there are many.
+type Connections struct {
+	pool    *ratelimit.Pool
+	exempt  func(addr netip.Addr) bool // from the limits of networks
+	crowded int
+
+	mu   sync.Mutex
+	open map[*connection]struct{}
 }
 
-// LimitConnections returns a listener that closes connections over the limits. Trusted proxies
-// and this machine count only in all.
-func LimitConnections(l net.Listener, trusted TrustedProxies) *limitedListener {
-	return &limitedListener{
-		Listener: l, trusted: trusted,
-		max: maxConnections, maxPerNetwork: maxConnectionsOfNetwork, byNetwork: map[netip.Addr]int{},
+// NewConnections returns a limit without any open connection. Trusted proxies and this machine
+// are limited only in all.
+func NewConnections(trusted TrustedProxies) *Connections {
+	return &Connections{
+		pool:   ratelimit.NewPool(maxConnections, connectionsOfNetwork, littleConnections),
+		exempt: trusted.speaksForMany, crowded: crowded, open: map[*connection]struct{}{},
 	}
+}
+
+// speaksForMany reports whether connections of a peer are those of many clients.
+func (t TrustedProxies) speaksForMany(peer netip.Addr) bool {
+	return peer.IsLoopback() || t.contain(peer)
+}
+
+// Limit returns a listener that closes connections over the limits. All listeners share them.
+func (c *Connections) Limit(l net.Listener) net.Listener { return &limitedListener{l, c} }
+
+// Open returns the number of open connections.
+func (c *Connections) Open() int { return c.pool.Used() }
+
+type limitedListener struct {
+	net.Listener
+	connections *Connections
 }
 
 func (l *limitedListener) Accept() (net.Conn, error) {
@@ -41,51 +68,107 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		from := l.networkOf(conn)
-		if l.add(from) {
-			return &limitedConn{conn, sync.OnceFunc(func() { l.remove(from) })}, nil
+		if limited := l.connections.add(conn); limited != nil {
+			if tcp, ok := conn.(*net.TCPConn); ok {
+				_ = limitUnsent(tcp) // without it the system only holds more
+			}
+			return limited, nil
 		}
 		_ = conn.Close()
 	}
 }
 
-// networkOf returns the network that a connection counts for, and the zero value for a
-// peer that connects for many clients.
-func (l *limitedListener) networkOf(conn net.Conn) (from netip.Addr) {
-	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
-	if addr := at.Addr().Unmap(); err == nil && !addr.IsLoopback() && !l.trusted.contain(addr) {
-		from = Network(addr)
-	}
-	return from
-}
-
-func (l *limitedListener) add(from netip.Addr) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open >= l.max || from.IsValid() && l.byNetwork[from] >= l.maxPerNetwork {
-		return false
-	}
-	l.open++
-	l.byNetwork[from]++
-	return true
-}
-
-func (l *limitedListener) remove(from netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open--
-	if l.byNetwork[from]--; l.byNetwork[from] == 0 {
-		delete(l.byNetwork, from)
-	}
-}
-
-// limitedConn releases its place among the open connections when it is closed.
-type limitedConn struct {
+// connection is an open connection. It counts until it is closed.
+type connection struct {
 	net.Conn
-	release func()
+	networks  []netip.Prefix
+	idleSince atomic.Int64 // in nanoseconds; 0 while it has a request
+	release   func()
 }
 
-func (c *limitedConn) Close() error {
+func (c *connection) Close() error {
 	c.release()
 	return c.Conn.Close()
+}
+
+// add counts a new connection. It returns nil over the limits.
+func (c *Connections) add(conn net.Conn) *connection {
+	added := &connection{Conn: conn}
+	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if addr := at.Addr().Unmap(); err == nil && !c.exempt(addr) {
+		added.networks = domain.Networks(addr)
+	}
+	if !c.pool.Acquire(added.networks, 1) {
+		return nil
+	}
+	added.release = sync.OnceFunc(func() {
+		c.mu.Lock()
+		delete(c.open, added)
+		c.mu.Unlock()
+		c.pool.Release(added.networks, 1)
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[added] = struct{}{}
+	return added
+}
+
+// Track is the ConnState hook of http.Server: it records which connections are idle.
+func (c *Connections) Track(conn net.Conn, state http.ConnState) {
+	if encrypted, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = encrypted.NetConn()
+	}
+	tracked, ok := conn.(*connection)
+	switch {
+	case !ok:
+	case state == http.StateIdle:
+		tracked.idleSince.Store(time.Now().UnixNano()) //clock: of the connection
+	default:
+		tracked.idleSince.Store(0)
+	}
+}
+
+// CloseIdle closes idle connections until there are no more than crowded: those of the network
+// with the most connections first, the longest idle first. It is to be called periodically.
+func (c *Connections) CloseIdle(now time.Time) {
+	excess := c.Open() - c.crowded
+	if excess <= 0 {
+		return
+	}
+	idle, used := c.idle(now), map[netip.Prefix]int{}
+	for network := range idle {
+		used[network] = c.pool.UsedBy(network)
+	}
+	for ; excess > 0 && len(idle) > 0; excess-- {
+		var greediest netip.Prefix
+		for network := range idle {
+			if used[network] > used[greediest] {
+				greediest = network
+			}
+		}
+		_ = idle[greediest][0].Close()
+		used[greediest]--
+		if idle[greediest] = idle[greediest][1:]; len(idle[greediest]) == 0 {
+			delete(idle, greediest)
+		}
+	}
+}
+
+// idle returns the connections that have been idle for long by their widest network, the longest
+// idle first.
+func (c *Connections) idle(now time.Time) map[netip.Prefix][]*connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	idle := map[netip.Prefix][]*connection{}
+	before := now.Add(-crowdedIdle).UnixNano()
+	for conn := range c.open {
+		if since := conn.idleSince.Load(); since > 0 && since <= before && len(conn.networks) > 0 {
+			network := conn.networks[len(conn.networks)-1]
+			idle[network] = append(idle[network], conn)
+		}
+	}
+	for _, conns := range idle {
+		slices.SortFunc(conns, func(a, b *connection) int { return cmp.Compare(a.idleSince.Load(), b.idleSince.Load()) })
+	}
+	return idle
 }

@@ -3,9 +3,13 @@ package middleware
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 )
 
 // queue is a listener whose connections come from given addresses.
@@ -37,9 +41,24 @@ func (q *queue) Accept() (net.Conn, error) {
 	return &caller{addr: addr}, nil
 }
 
-// TestListener_LimitsConnections: in all, and from one network, but for those who speak for
-// many.
-func TestListener_LimitsConnections(t *testing.T) {
+// accepted returns the connections that a listener accepts of those from the addresses.
+func accepted(c *Connections, from ...string) (open []net.Conn) {
+	l := c.Limit(&queue{from: from})
+	for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+		open = append(open, conn)
+	}
+	return open
+}
+
+// many returns the address n times; %x in it is the number of the connection.
+func many(n int, address string) (all []string) {
+	for i := range n {
+		all = append(all, strings.Replace(address, "%x", strconv.FormatInt(int64(i), 16), 1))
+	}
+	return all
+}
+
+func TestAbuse02_ConnectionsOfANetworkAreLimited(t *testing.T) {
 	trusted, err := ParseTrustedProxies([]string{"10.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
@@ -47,42 +66,87 @@ func TestListener_LimitsConnections(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		from []string
-		want []int // of them are taken
+		want int
 	}{
-		{"one address", []string{"192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3", "192.0.2.2:1"}, []int{0, 1, 3}},
-		{"one network", []string{"[2001:db8::1]:1", "[2001:db8::2]:2", "[2001:db8::3]:3", "[2001:db8:0:1::1]:1"}, []int{0, 1, 3}},
-		{"an address in two forms", []string{"192.0.2.1:1", "[::ffff:192.0.2.1]:2", "192.0.2.1:3"}, []int{0, 1}},
-		{"a proxy", []string{"10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3", "10.0.0.1:4"}, []int{0, 1, 2, 3}},
-		{"this machine", []string{"127.0.0.1:1", "[::1]:2", "127.0.0.1:3", "127.0.0.1:4"}, []int{0, 1, 2, 3}},
-		{"too many in all", []string{"192.0.2.1:1", "192.0.2.2:1", "10.0.0.1:1", "192.0.2.3:1", "127.0.0.1:1", "192.0.2.4:1"}, []int{0, 1, 2, 3, 4}},
+		{"one IPv4 address", many(1000, "192.0.2.1:1"), 256},
+		{"an address in two forms", append(many(200, "192.0.2.1:1"), many(200, "[::ffff:192.0.2.1]:2")...), 256},
+		{"a /64", many(1000, "[2001:db8::%x]:1"), 256},
+		{"a /56", many(250, "[2001:db8:0:%x::1]:1"), 250},
+		{"a /56 with many of each", slices.Concat(many(200, "[2001:db8::1]:1"), many(200, "[2001:db8:0:1::1]:1")), 384},
+		{"a /48", many(1000, "[2001:db8:0:%x00::1]:1")[:256], 256},
+		{"a /48 with many of each", slices.Concat(many(256, "[2001:db8::1]:1"), many(256, "[2001:db8:0:100::1]:1"), many(256, "[2001:db8:0:200::1]:1")), 512},
+		{"a proxy", many(5000, "10.0.0.1:1"), 4096},
+		{"this machine", many(5000, "127.0.0.1:1"), 4096},
 	} {
-		q := &queue{from: slices.Clone(tt.from)}
-		c := LimitConnections(q, trusted)
-		c.max, c.maxPerNetwork = 5, 2
-		var taken []net.Conn
-		for conn, err := c.Accept(); err == nil; conn, err = c.Accept() {
-			taken = append(taken, conn)
+		c := NewConnections(trusted)
+		open := accepted(c, tt.from...)
+		if len(open) != tt.want || c.Open() != tt.want {
+			t.Errorf("%s: %d are accepted, %d are open, want %d", tt.name, len(open), c.Open(), tt.want)
 		}
-		var got []int
-		for i, from := range tt.from {
-			if slices.ContainsFunc(taken, func(conn net.Conn) bool {
-				return conn.RemoteAddr().String() == net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from)).String()
-			}) {
-				got = append(got, i)
-			}
-		}
-		if fmt.Sprint(got) != fmt.Sprint(tt.want) {
-			t.Errorf("%s: %v are taken, want %v", tt.name, got, tt.want)
-		}
-		for _, conn := range taken {
+		for _, conn := range open {
 			_, _ = conn.Close(), conn.Close() // closing twice makes room once
 		}
-		if c.open != 0 || len(c.byNetwork) != 0 {
-			t.Errorf("%s: %d are counted after their end, %v", tt.name, c.open, c.byNetwork)
+		if c.Open() != 0 || len(c.open) != 0 {
+			t.Errorf("%s: %d are counted after their end", tt.name, c.Open())
 		}
-		q.from = tt.from[:1]
-		if _, err := c.Accept(); err != nil {
-			t.Errorf("%s: nobody is taken afterwards: %v", tt.name, err)
+		if len(accepted(c, tt.from[0])) != 1 {
+			t.Errorf("%s: none is accepted afterwards", tt.name)
 		}
 	}
+}
+
+// TestAbuse02_VisitorIsAcceptedBesideGreedyNetworks: 16 networks try to hold every connection.
+func TestAbuse02_VisitorIsAcceptedBesideGreedyNetworks(t *testing.T) {
+	c := NewConnections(nil)
+	for i := range 16 {
+		accepted(c, many(1000, fmt.Sprintf("192.0.2.%d:1", i))...)
+	}
+	// The last two networks have the connections of the reserve that anybody has.
+	if c.Open() != maxConnections/8*7+2*littleConnections {
+		t.Errorf("greedy networks have %d connections", c.Open())
+	}
+	if n := len(accepted(c, many(10, "198.51.100.1:1")...)); n != littleConnections {
+		t.Errorf("a visitor has %d connections, want %d", n, littleConnections)
+	}
+	if n := len(accepted(c, "127.0.0.1:1")); n != 1 {
+		t.Error("this machine has none")
+	}
+}
+
+func TestAbuse02_IdleConnectionsCloseWhenThereAreMany(t *testing.T) {
+	c := NewConnections(nil)
+	c.crowded = 6
+	greedy, modest := accepted(c, many(6, "[2001:db8:0:%x::1]:1")...), accepted(c, many(4, "192.0.2.1:1")...)
+	now := time.Now()
+	for i, conn := range slices.Concat(greedy[1:], modest) { // the first one has a request
+		c.Track(conn, http.StateActive)
+		c.Track(conn, http.StateIdle)
+		conn.(*connection).idleSince.Store(now.Add(-time.Minute - time.Duration(i)*time.Second).UnixNano())
+	}
+	c.Track(greedy[0], http.StateActive)
+	late := greedy[5].(*connection)
+	late.idleSince.Store(now.Add(-crowdedIdle + time.Second).UnixNano())
+	c.CloseIdle(now)
+	if open := len(greedy) - closed(greedy); open != 3 || closed(modest) != 1 || c.Open() != 6 {
+		t.Errorf("%d of the greedy network and %d of the other are open, want 3 and 3", open, len(modest)-closed(modest))
+	}
+	if isClosed(greedy[0]) || isClosed(greedy[5]) || !isClosed(greedy[4]) {
+		t.Error("a connection with a request, or one that became idle just now, is closed")
+	}
+	accepted(c, "198.51.100.1:1")
+	c.CloseIdle(now.Add(2 * time.Second))
+	if c.Open() != 6 {
+		t.Errorf("%d are open", c.Open())
+	}
+}
+
+func isClosed(conn net.Conn) bool { return conn.(*connection).Conn.(*caller).closed }
+
+func closed(conns []net.Conn) (n int) {
+	for _, conn := range conns {
+		if isClosed(conn) {
+			n++
+		}
+	}
+	return n
 }

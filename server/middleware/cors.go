@@ -1,9 +1,23 @@
 package middleware
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
 // AnyOrigin is the value of Access-Control-Allow-Origin for public reads.
 var AnyOrigin = []string{"*"}
+
+// denyOtherOrigins removes what lets pages of any origin use a response. Those of an origin that
+// the operator names still can.
+func denyOtherOrigins(h http.Header) {
+	h["Cross-Origin-Resource-Policy"] = sameOrigin
+	if slices.Equal(h["Access-Control-Allow-Origin"], AnyOrigin) {
+		delete(h, "Access-Control-Allow-Origin")
+	}
+}
+
+var sameOrigin = []string{"same-origin"}
 
 // Preflight responds to OPTIONS. Public reads are allowed from any origin; nothing else is, and
 // never with credentials.

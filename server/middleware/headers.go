@@ -2,7 +2,7 @@ package middleware
 
 import "net/http"
 
-// vary is the Vary header of every response, which Compress may have compressed.
+// vary is the Vary header of every response, which may be compressed.
 var vary = []string{"Accept-Encoding"}
 
 // securityHeaders are set on every response. The service has no scripts, no frames and no

@@ -1,10 +1,10 @@
 // Package middleware holds the handlers that every request passes before its own handler, and the
 // limits of connections: one file for each. None of them knows an operation or an entity.
 //
-// Requests pass Compress, then Observe, which assigns the request id, sets the security
-// headers, recovers from panics, counts the request and writes its one log event. Handlers
-// add the cause of a failure to that event with LogError and LogCode, and name their route
-// with SetRoute.
+// Requests pass Observe, which assigns the request id, sets the security headers, compresses the
+// response, recovers from panics, counts the request and writes its one log event. Handlers add
+// the cause of a failure to that event with LogError and LogCode, and name their route with
+// SetRoute.
 package middleware
 
 import (
@@ -14,53 +14,31 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"callbook/server/ratelimit"
 	"callbook/store/domain"
 )
 
-// Observer logs and counts requests.
+// Observer logs, counts and limits requests.
 type Observer struct {
-	Log     zerolog.Logger
-	Metrics *Metrics
-	Secure  bool   // the public reaches the site by https
-	Secret  string // path below which everything is secret
-	OnPanic func(w http.ResponseWriter, r *http.Request, err error)
-}
+	Log      zerolog.Logger
+	Metrics  *Metrics
+	Secure   bool            // the public reaches the site by https
+	Secret   string          // path below which everything is secret
+	Private  bool            // pages of other origins must not read responses
+	Proxies  TrustedProxies  // peers whose X-Forwarded-For counts
+	Memory   *ratelimit.Pool // as NewMemory returns it
+	Requests *ratelimit.Pool // as NewRequests returns it
+	OnPanic  func(w http.ResponseWriter, r *http.Request, err error)
+	Reject   func(w http.ResponseWriter, r *http.Request, err error) // sends an error response
 
-// responseRecorder is a ResponseWriter that records the response for the metrics and the log
-// event of a request.
-type responseRecorder struct {
-	http.ResponseWriter
-	status int
-	size   int
-	code   domain.Code
-	err    error
-	route  *RouteMetrics
-	id     [1]string // of the request; an array, of which the header's value is a slice
+	floods floods
 }
-
-func (r *responseRecorder) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-func (r *responseRecorder) Write(b []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
-	n, err := r.ResponseWriter.Write(b)
-	r.size += n
-	return n, err
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (r *responseRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // LogError adds the cause of a failure to the log event of the request.
 func LogError(w http.ResponseWriter, err error) {
@@ -81,13 +59,29 @@ func LogCode(w http.ResponseWriter, code domain.Code) {
 // id, and nothing of the bodies.
 func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	start := time.Now() //clock: how long it took, not what time it is
-	rec := &responseRecorder{ResponseWriter: w, route: o.Metrics.unrouted}
+	rec := &responseRecorder{
+		ResponseWriter: w, observer: o, request: r, route: o.Metrics.unrouted,
+		safe: r.Method == http.MethodGet || r.Method == http.MethodHead,
+	}
+	defer rec.leave()
+	if !rec.enter() {
+		if r.ProtoMajor > 1 {
+			rec.status, rec.code = http.StatusServiceUnavailable, errBusy.Code
+			o.Metrics.count(rec, 0)
+			panic(http.ErrAbortHandler) // resets the stream: even an error response could wait
+		}
+		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject() })
+	}
+	if r.Body != http.NoBody {
+		r.Body = &requestBody{ReadCloser: r.Body, recorder: rec}
+	}
 	rec.id[0] = requestID(r.Header.Get("X-Request-Id"))
 	setCommonHeaders(w.Header(), rec.id[:], o.Secure)
 	defer func() {
 		if v := recover(); v != nil {
 			o.handlePanic(v, rec, r)
 		}
+		rec.finish()
 		o.report(rec, r, time.Since(start)) //clock: as above
 	}()
 	next.ServeHTTP(rec, r)
@@ -96,6 +90,13 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 // report counts a request in the metrics and logs it.
 func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Duration) {
 	o.Metrics.count(rec, took)
+	unlogged, logged := 0, true
+	if canFlood(rec.status) {
+		unlogged, logged = o.floods.log(rec.widestNetwork(), time.Now()) //clock: of the log
+	}
+	if !logged {
+		return
+	}
 	event := o.Log.Info()
 	if rec.err != nil {
 		event = o.Log.Error().Err(rec.err)
@@ -103,13 +104,33 @@ func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Dura
 	if !event.Enabled() {
 		return
 	}
-	event.Str("method", r.Method).Str("path", o.loggedPath(r.URL)).Int("status", rec.status).Int("bytes", rec.size).
+	event.Str("method", loggedMethod(r.Method)).Str("path", o.loggedPath(r.URL)).Int("status", rec.status).Int("bytes", rec.size).
 		Dur("took_ms", took).Str("request_id", rec.id[0])
 	if rec.code != "" {
 		event.Str("code", string(rec.code))
 	}
+	if unlogged > 0 {
+		event.Int("unlogged", unlogged)
+	}
 	event.Send()
 }
+
+// methods are the methods that the log names.
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+	http.MethodConnect, http.MethodOptions, http.MethodTrace,
+}
+
+// loggedMethod returns a method as the log shows it: a client can make up others, of any length.
+func loggedMethod(method string) string {
+	if slices.Contains(methods, method) {
+		return method
+	}
+	return "OTHER"
+}
+
+// maxLoggedPath is the maximum length of a path in the log, in bytes.
+const maxLoggedPath = 200
 
 // MaxPathSegment is the maximum length of a path segment in the log: that of a handle; ids are
 // shorter.
@@ -129,7 +150,8 @@ func (o *Observer) loggedPath(u *url.URL) string {
 			parts[i] = "{...}"
 		}
 	}
-	return strings.Join(parts, "/")
+	plain = strings.Join(parts, "/")
+	return strings.ToValidUTF8(plain[:min(len(plain), maxLoggedPath)], "")
 }
 
 // ConnectionLog returns a writer for the messages of http.Server about connections. It logs them

@@ -6,13 +6,14 @@ import (
 	"runtime/debug"
 )
 
-// handlePanic responds for a handler that has panicked, unless it has responded already.
+// handlePanic responds for a handler that has panicked, unless the header has been sent.
 func (o *Observer) handlePanic(v any, rec *responseRecorder, r *http.Request) {
 	if v == http.ErrAbortHandler {
 		panic(v)
 	}
 	rec.err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-	if rec.status == 0 {
+	if !rec.sent {
+		rec.status = 0
 		o.OnPanic(rec, r, rec.err)
 	}
 }

@@ -1,5 +1,6 @@
 // Package ratelimit counts the requests of clients in token buckets, one for each limit and
-// client, and sets the RateLimit headers. It keeps a bounded number of buckets in memory.
+// client, and sets the RateLimit headers. It keeps a bounded number of buckets in memory. A Pool
+// limits what clients use at the same time, such as connections.
 package ratelimit
 
 import (

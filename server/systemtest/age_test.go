@@ -62,25 +62,26 @@ func (s *sluggish) closed() (time.Duration, error) {
 }
 
 // TestSlowSockets_DoNotDelayOthers opens a thousand slow connections (a third stall in their headers, a third in
-// their bodies, a third do not read the response) and measures other requests meanwhile. One address is enough,
-// because sockets are limited in total only.
+// their bodies, a third do not read the response) and measures other requests meanwhile. They come through a proxy,
+// whose sockets are limited in total only, from eight addresses.
 func TestSlowSockets_DoNotDelayOthers(t *testing.T) {
-	p := spawn(t, newDB(t))
+	p := spawn(t, newDB(t), "--trusted-proxy=127.0.0.1")
 	agent := p.agent("tide-reader", "tide@example.org")
 	others, _ := p.descriptors()
 	sockets, calls := proof.Rounds(50, 1000, 1000), proof.Rounds(100, 2000, 2000)
-	many := strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n", 40)
 	body := registrationFor("never-there", "never@example.org") + strings.Repeat(" ", 1000)
 	var inHeaders, all []*sluggish
-	for i := range sockets * 8 / 5 { // a third may be closed at once, and takes some time to be opened again
+	for i := range sockets * 8 / 5 { // a third is closed at once if there is no memory for a response, and opened again
 		s := &sluggish{at: strings.TrimPrefix(p.base, "http://")}
+		from := fmt.Sprintf("Host: x\r\nX-Forwarded-For: 192.0.2.%d\r\n", i%8)
 		switch i % 3 {
 		case 0:
-			s.atOnce, s.slowly = "GET /api HTTP/1.1\r\nHost: x\r\nX-Slow: ", strings.Repeat("a", 1000)
+			s.atOnce, s.slowly = "GET /api HTTP/1.1\r\n"+from+"X-Slow: ", strings.Repeat("a", 1000)
 			inHeaders = append(inHeaders, s)
 		case 1:
-			s.atOnce, s.slowly = fmt.Sprintf("POST /api/agents HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", len(body)), body
+			s.atOnce, s.slowly = fmt.Sprintf("POST /api/agents HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n", from, len(body)), body
 		case 2:
+			many := strings.Repeat("GET /openapi.json HTTP/1.1\r\n"+from+"\r\n", 40)
 			s.atOnce, s.slowly = many, many
 		}
 		if err := s.open(); err != nil {
@@ -98,7 +99,7 @@ func TestSlowSockets_DoNotDelayOthers(t *testing.T) {
 		n, _ := p.descriptors()
 		return n - others
 	}
-	until(t, "the sockets are open", func() bool { return slow() >= sockets*3/2 })
+	until(t, "the sockets are open", func() bool { return slow() >= sockets })
 	fewest, took := slow(), make([]time.Duration, calls)
 	for i := range took {
 		begun := time.Now()

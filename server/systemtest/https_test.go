@@ -412,7 +412,8 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	if line := lineOf(log, "https has no certificate yet"); !strings.Contains(line, "connection refused") || !strings.Contains(line, "name server and the firewall") || !strings.Contains(line, `"again_in":"1m5s"`) || !strings.Contains(line, aDomain) {
 		t.Errorf("the log does not say what is wrong: %q", line)
 	}
-	if n := strings.Count(log, `"request_id"`); n != 24 || strings.Contains(log, "secret") || !strings.Contains(log, `"code":"forbidden"`) {
+	const requests, unknown = 24, 3 // of those to unknown paths, a network has one line a second
+	if n := strings.Count(log, `"request_id"`); n > requests || n < requests-unknown+1 || strings.Contains(log, "secret") || !strings.Contains(log, `"code":"forbidden"`) {
 		t.Errorf("%d calls are logged: %s", n, log)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -420,13 +421,14 @@ func session(p *program) (canaries []string) {
 	id := p.object("POST", "/api/posts", `{"kind":"announce","title":"`+words+`","body":"`+words+`"}`, auth)["post"].(map[string]any)["id"].(string)
 	p.object("PATCH", "/api/me", `{"tagline":"`+words+`","mailbox":"new-`+mailbox+`"}`, auth)
 	p.object("POST", "/api/posts/"+id+"/report", `{"reason":"`+words+`"}`)
-	for _, call := range []string{
+	for i, call := range []string{
 		"GET /api/agents?q=" + query, "GET /api/posts?tag=" + query + "&unknown=" + query, "GET /api/me?api_key=" + key, "GET /api/agents?q=%zz" + query,
 		"DELETE /api/me?confirm=" + query, "PUT /api/me/offerings", "POST /api/agents", "GET /nowhere?" + query, "GET /a%0a%1b%5b31mb",
 	} {
 		method, path, _ := strings.Cut(call, " ")
-		p.call(method, path, `{"`+words+`":"`+words+`"}`, "Authorization: Basic "+key, "Cookie: "+words, "User-Agent: "+words, "Referer: http://x/"+words, "X-Request-Id: "+words+" "+words)
-		p.call(method, path, `{"broken":`+words, auth)
+		from := "X-Forwarded-For: 192.0.2." // a network has one line a second of those to unknown paths
+		p.call(method, path, `{"`+words+`":"`+words+`"}`, from+strconv.Itoa(2*i), "Authorization: Basic "+key, "Cookie: "+words, "User-Agent: "+words, "Referer: http://x/"+words, "X-Request-Id: "+words+" "+words)
+		p.call(method, path, `{"broken":`+words, from+strconv.Itoa(2*i+1), auth)
 	}
 	renewed := p.object("POST", "/api/me/rotate-key", "", auth)["api_key"].(string)
 	p.call("GET", "/api/me", "", auth)
@@ -435,7 +437,7 @@ func session(p *program) (canaries []string) {
 
 func TestLog_HoldsNothingPrivate(t *testing.T) {
 	for _, form := range []string{"text", "json"} {
-		p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"), "--log", form, "--log-level", "debug")
+		p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"), "--log", form, "--log-level", "debug", "--trusted-proxy=127.0.0.1")
 		canaries := session(p)
 		p.stop()
 		log := p.err.String()

@@ -137,6 +137,9 @@ func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	if errors.As(err, &tooLarge) {
 		return nil, &domain.Error{Code: codeBodyTooLarge}
 	}
+	if busy, ok := errors.AsType[*domain.Error](err); ok {
+		return nil, busy
+	}
 	var form url.Values
 	if err == nil {
 		form, err = url.ParseQuery(string(body))

@@ -57,6 +57,16 @@ type Record interface{ Position() int64 }
 // sized is a record that can be large. Size is approximately its number of bytes in a response.
 type sized interface{ Size() int }
 
+// sizeOf returns the size of records; 0 for records that are never large.
+func sizeOf[T any](records []T) (size int) {
+	for i := range records {
+		if long, ok := any(records[i]).(sized); ok {
+			size += long.Size()
+		}
+	}
+	return size
+}
+
 // Query describes a list by two SQL queries. If SetMatch was called, the list has tiers, which
 // are read one after the other, and the queries get the full-text expression of the tier.
 type Query struct {
@@ -127,9 +137,7 @@ func Read[T Record](ctx context.Context, r Reader, q *Query, page Page) (List[T]
 		}
 		skip = 0
 		for i := range rows {
-			if long, ok := any(rows[i]).(sized); ok {
-				size += long.Size()
-			}
+			size += sizeOf(rows[i : i+1])
 			if n := len(list.Items); n == page.Limit || n > 0 && q.MaxBytes > 0 && size > q.MaxBytes {
 				list.Next = last.Cursor()
 				break

@@ -293,7 +293,7 @@ func (s *searchRun) nearWord(ctx context.Context, word string) (string, error) {
 // appendPartial appends the partial matches that fit on a page, and sets the cursor of the rest.
 // It skips records that have been deleted.
 func appendPartial[T Record](ctx context.Context, s *searchRun, list *List[T], from Position, limit int) error {
-	size, filter := 0, ""
+	size, filter := sizeOf(list.Items), ""
 	if len(s.Facets) > 0 {
 		filter = search.Within("", s.Facets)
 	}
@@ -309,9 +309,7 @@ func appendPartial[T Record](ctx context.Context, s *searchRun, list *List[T], f
 		if !found {
 			continue
 		}
-		if long, ok := any(item).(sized); ok {
-			size += long.Size()
-		}
+		size += sizeOf([]T{item})
 		if n := len(list.Items); n == limit || n > 0 && size > s.q.MaxBytes {
 			from.rest, from.Seq = from.rest[i:], 1
 			list.Next = from.Cursor()

@@ -78,6 +78,30 @@ var claims = []claim{
 		tests: alone(systemtest, "TestSlowSockets_DoNotDelayOthers"),
 	},
 	{
+		name: "stalled", what: "HTTP/2 streams with a window of 0 of one address, and connections of eight others that do not read, each asking for a page of 200 KB; most anonymous memory meanwhile, with the memory limit of the unit, in MB; what 95 of 100 calls of others take at the most, in ms",
+		shows: "{stalled streams} and {stalled connections}; {MB}; {p95 ms}",
+		needs: []need{{"stalled streams", atLeast, 600, 600}, {"stalled connections", atLeast, 1000, 1000}, {"MB", atMost, 128, 128}, {"p95 ms", atMost, 200, 200}},
+		tests: alone(systemtest, "TestAbuse01_ClientsThatDoNotRead"),
+	},
+	{
+		name: "idlers", what: "Connections that sixteen /64s of one home line hold by idling, and those of them and 13 further networks; visits of another network meanwhile that fail; connections that are left a few seconds later",
+		shows: "{of a home line} and {of all}; {turned away} of {visits}; {after idling}",
+		needs: []need{{"of a home line", atMost, 384, 384}, {"of all", atMost, 4096, 4096}, {"turned away", exactly, 0, 0}, {"visits", atLeast, 200, 200}, {"after idling", atMost, 3072, 3072}},
+		tests: alone("./server", "TestAbuse02_IdleNetworksTurnNoVisitorAway"),
+	},
+	{
+		name: "origins", what: "Calls that change something although a page of another site sends them with the browser of its visitor: every write that needs no key, with each Sec-Fetch-Site and Origin, in `serve` and `dev`",
+		shows: "0 of {keyless writes} to {kinds} writes",
+		needs: []need{{"keyless writes", atLeast, 200, 200}, {"kinds", atLeast, 8, 8}},
+		tests: in("./server", "TestAbuse09_PagesElsewhereChangeNothing"),
+	},
+	{
+		name: "floods", what: "Requests that anybody can send without end (of unknown paths and methods, without a key, of probes, from other sites), by kind, from one address that has spent its limits; most bytes of log for each byte received, in percent",
+		shows: "{floods} kinds of {requests}; {log percent}",
+		needs: []need{{"floods", atLeast, 15, 15}, {"requests", atLeast, 100_000, 500_000}, {"log percent", atMost, 100, 100}},
+		tests: in("./server", "TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend"),
+	},
+	{
 		name: "overload", what: "Calls served with four times the callers, in percent of the best, for each second of the service's processor time; the same for each second that goes by; those of 500 writers that are told to come again while the disk stands still",
 		shows: "{goodput percent of reads} of reads, {goodput percent of writes} of writes; {wall percent of reads} of reads, {wall percent of writes} of writes; {turned away}",
 		needs: []need{{"goodput percent of reads", atLeast, 80, 80}, {"goodput percent of writes", atLeast, 80, 80}, {"wall percent of reads", atLeast, 50, 80}, {"wall percent of writes", atLeast, 50, 80}, {"turned away", atLeast, 1, 1}},

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"callbook/store/domain"
+	"callbook/testdata/proof"
+)
+
+// flood sends a request many times over one connection, and returns the bytes sent and the
+// statuses of the responses.
+func (s *site) flood(request string, times int) (sent int, statuses map[int]int) {
+	s.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute)) //clock: of the connection
+	go func() { _, _ = io.WriteString(conn, strings.Repeat(request, times)) }()
+	statuses = map[int]int{}
+	method, _, _ := strings.Cut(request, " ")
+	for r := bufio.NewReader(conn); sent < times*len(request); sent += len(request) {
+		a, err := http.ReadResponse(r, &http.Request{Method: method})
+		if err != nil {
+			s.Fatalf("response %d to %.40q: %v", sent/len(request), request, err)
+		}
+		if _, err := io.Copy(io.Discard, a.Body); err != nil {
+			s.Fatal(err)
+		}
+		statuses[a.StatusCode]++
+	}
+	return sent, statuses
+}
+
+// floods are requests that anybody can send without end.
+var floods = map[string]string{
+	"unknown path":         "GET /x HTTP/1.1\r\nHost: x\r\n\r\n",
+	"long path":            "GET /" + strings.Repeat("a/", 5000) + " HTTP/1.1\r\nHost: x\r\n\r\n",
+	"encoded slash":        "GET /api%2Fagents HTTP/1.1\r\nHost: x\r\n\r\n",
+	"unknown record":       "GET /api/agents/nobody HTTP/1.1\r\nHost: x\r\n\r\n",
+	"unknown method":       "BREW / HTTP/1.1\r\nHost: x\r\n\r\n",
+	"long method":          strings.Repeat("A", 10_000) + " / HTTP/1.1\r\nHost: x\r\n\r\n",
+	"method not allowed":   "PUT /api HTTP/1.1\r\nHost: x\r\n\r\n",
+	"OPTIONS":              "OPTIONS /api HTTP/1.1\r\nHost: x\r\n\r\n",
+	"OPTIONS of no path":   "OPTIONS /x HTTP/1.1\r\nHost: x\r\n\r\n",
+	"health":               "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+	"bad query":            "GET /api/agents?x=1 HTTP/1.1\r\nHost: x\r\n\r\n",
+	"no key":               "GET /api/me HTTP/1.1\r\nHost: x\r\n\r\n",
+	"empty registration":   "POST /api/agents HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+	"foreign host at /mcp": "POST /mcp HTTP/1.1\r\nHost: elsewhere.example.org\r\nContent-Length: 0\r\n\r\n",
+	"page of no agent":     "GET /agents/nobody HTTP/1.1\r\nHost: x\r\n\r\n",
+	"owner's page":         "GET /owner/x HTTP/1.1\r\nHost: x\r\n\r\n",
+	"long request id":      "GET /x HTTP/1.1\r\nHost: x\r\nX-Request-Id: " + strings.Repeat("a", 64) + "\r\n\r\n",
+}
+
+// TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend: the clock stands still, so a flood is
+// what comes in a moment.
+func TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend(t *testing.T) {
+	times := proof.Rounds(2000, 10_000, 50_000)
+	for name, request := range floods {
+		s := newSite(t, withLimits(DefaultLimits))
+		n := times
+		if len(request) > 1000 {
+			n = times / 10
+		}
+		sent, statuses := s.flood(request, n)
+		if statuses[http.StatusTooManyRequests] < n-DefaultLimits[limitReads].Requests {
+			t.Errorf("%s: %v", name, statuses)
+		}
+		logged := len(s.log.String())
+		if proof.Asked() || statuses[http.StatusTooManyRequests]+statuses[http.StatusNotFound]+statuses[http.StatusMethodNotAllowed] == n {
+			if logged > sent {
+				t.Errorf("%s: %d bytes are sent, %d logged", name, sent, logged)
+			}
+			proof.Figure(t, "log percent", (100*logged+sent-1)/sent)
+		}
+		proof.Figure(t, "requests", n)
+	}
+	proof.Figure(t, "floods", len(floods))
+}
+
+func TestAbuse11_LogCountsWhatItLeavesOut(t *testing.T) {
+	s := newSite(t)
+	_, statuses := s.flood(floods["unknown path"], 50)
+	if n := strings.Count(s.log.String(), `"status":404`); statuses[404] != 50 || n < 1 || n > 3 {
+		t.Errorf("%v are logged in %d lines", statuses, n)
+	}
+	for !strings.Contains(s.log.String(), `"unlogged":`) { // a second later
+		s.send("GET", "/x", "", nil).rejected(404, domain.CodeNotFound)
+	}
+}
+
+func TestAbuse11_LogIsBounded(t *testing.T) {
+	s := newSite(t)
+	s.flood(floods["long method"], 1)
+	s.flood("GET /api?"+strings.Repeat("a", 9000)+" HTTP/1.1\r\nHost: x\r\n\r\n", 1)
+	for i := range 3 { // of other networks
+		s.sendRaw("GET", fmt.Sprintf("/api/agents/%s", strings.Repeat("潮", i+1)+strings.Repeat("/b", 3000)))
+	}
+	log := s.log.String()
+	if !strings.Contains(log, `"method":"OTHER"`) || strings.Contains(log, "AAA") {
+		t.Errorf("a method of its own: %s", log)
+	}
+	for line := range strings.Lines(log) {
+		if len(line) > 500 {
+			t.Errorf("a line of %d bytes: %s", len(line), line)
+		}
+	}
+}

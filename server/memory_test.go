@@ -1,0 +1,227 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"callbook/server/api"
+	"callbook/server/ratelimit"
+	"callbook/store/domain"
+)
+
+// stalled is the ResponseWriter of a client that does not read: Write waits until it is released.
+type stalled struct {
+	*httptest.ResponseRecorder
+	writing chan struct{} // closed by the first Write
+	release chan struct{}
+	once    sync.Once
+}
+
+func (s *stalled) Write(b []byte) (int, error) {
+	s.once.Do(func() { close(s.writing) })
+	<-s.release
+	return s.ResponseRecorder.Write(b)
+}
+
+// stalledClients are clients that do not read.
+type stalledClients struct {
+	*site
+	release chan struct{}
+	all     sync.WaitGroup
+}
+
+func newStalledClients(s *site) *stalledClients {
+	return &stalledClients{site: s, release: make(chan struct{})}
+}
+
+// get sends a request of a client that does not read, and returns its status.
+func (c *stalledClients) get(path, address string, headers ...string) int {
+	w := &stalled{ResponseRecorder: httptest.NewRecorder(), writing: make(chan struct{}), release: c.release}
+	c.all.Go(func() { c.server.ServeHTTP(w, requestFrom(http.MethodGet, path, nil, address, headers...)) })
+	<-w.writing
+	return w.Code
+}
+
+// end lets all clients read.
+func (c *stalledClients) end() {
+	close(c.release)
+	c.all.Wait()
+}
+
+func requestFrom(method, path string, body io.Reader, address string, headers ...string) *http.Request {
+	r := httptest.NewRequest(method, path, body)
+	r.RemoteAddr = address
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	return r
+}
+
+const (
+	memoryOfNetwork = 4 << 20
+	allMemory       = 64 << 20
+)
+
+func TestAbuse01_UnsentBodiesOfANetworkAreLimited(t *testing.T) {
+	for name, tt := range map[string]struct {
+		option  func(*siteOptions)
+		address string // %x is the number of the client
+		header  string // likewise
+		other   string // address of another client
+	}{
+		"an IPv4 address": {func(*siteOptions) {}, "192.0.2.1:%d", "", "192.0.2.2:1"},
+		"a /64":           {func(*siteOptions) {}, "[2001:db8::%x]:1", "", "[2001:db8:1::1]:1"},
+		"a /56":           {func(*siteOptions) {}, "[2001:db8:0:%x::1]:1", "", "[2001:db8:1::1]:1"},
+		"a /48":           {func(*siteOptions) {}, "[2001:db8:0:%x00::1]:1", "", "[2001:db8:1::1]:1"},
+		"behind a proxy":  {behindProxy(nil), "127.0.0.1:%d", "X-Forwarded-For: 2001:db8::%x", "192.0.2.2:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, tt.option)
+			size := len(s.server.openAPI().Body)
+			clients := newStalledClients(s)
+			for i := range 4 * memoryOfNetwork / size {
+				want := http.StatusOK
+				if (i+1)*size > memoryOfNetwork {
+					want = http.StatusServiceUnavailable
+				}
+				header := tt.header
+				if header != "" {
+					header = fmt.Sprintf(header, i+1)
+				}
+				if got := clients.get("/openapi.json", fmt.Sprintf(tt.address, i+1), header); got != want {
+					t.Fatalf("client %d of %d bytes each: %d, want %d", i+1, size, got, want)
+				}
+			}
+			if got := clients.get("/openapi.json", tt.other); got != http.StatusOK {
+				t.Errorf("another network: %d", got)
+			}
+			clients.end()
+			if used := s.server.observer.Memory.Used(); used != 0 {
+				t.Errorf("%d bytes are counted in the end", used)
+			}
+			s.send("GET", "/openapi.json", "", nil).status(200)
+		})
+	}
+}
+
+// TestAbuse01_AllUnsentBodiesAreLimited: many networks hold what they can. Others are served from
+// the reserve.
+func TestAbuse01_AllUnsentBodiesAreLimited(t *testing.T) {
+	s := newSite(t)
+	clients := newStalledClients(s)
+	for network := range 20 {
+		for range 2 * memoryOfNetwork / len(s.server.openAPI().Body) {
+			clients.get("/openapi.json", fmt.Sprintf("192.0.2.%d:1", network))
+		}
+	}
+	if used := s.server.observer.Memory.Used(); used > allMemory || used < allMemory/8*7-memoryOfNetwork {
+		t.Errorf("%d bytes are in flight", used)
+	}
+	if got := clients.get("/openapi.json", "198.51.100.1:1"); got != http.StatusOK {
+		t.Errorf("another network: %d", got)
+	}
+	clients.end()
+}
+
+func TestAbuse01_RejectedResponseIsAWholeError(t *testing.T) {
+	s := newSite(t)
+	s.server.observer.Memory = ratelimit.NewPool(0, domain.Share{}, 0)
+	for path, kind := range map[string]string{"/openapi.json": api.JSONType, "/docs/troubleshooting": "text/html; charset=utf-8"} {
+		for _, encoding := range []string{"gzip", "identity"} {
+			w := httptest.NewRecorder()
+			s.server.ServeHTTP(w, requestFrom(http.MethodGet, path, nil, "192.0.2.1:1", "Accept-Encoding: "+encoding))
+			h := w.Header()
+			if w.Code != http.StatusServiceUnavailable || h.Get("Retry-After") == "" || h.Get("Etag") != "" || h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != kind {
+				t.Errorf("%s: %d %v", path, w.Code, h)
+			}
+			if got := h.Get("Content-Length"); h.Get("Content-Encoding") == "" && got != fmt.Sprint(w.Body.Len()) {
+				t.Errorf("%s: %s bytes are announced, %d sent", path, got, w.Body.Len())
+			}
+		}
+	}
+	// A client has to learn what its write has done.
+	w := httptest.NewRecorder()
+	registration := registrationOf("harbour-pilot")
+	registration["description_en"], registration["description_zh"] = strings.Repeat("潮", 600), strings.Repeat("汐", 600)
+	s.server.ServeHTTP(w, requestFrom(http.MethodPost, "/api/agents", bytes.NewReader(api.Marshal(registration)), "192.0.2.1:1"))
+	if w.Code != http.StatusCreated || w.Body.Len() <= 4<<10 {
+		t.Errorf("a registration: %d %s", w.Code, w.Body)
+	}
+}
+
+// arriving is a body that announces its first part, and ends when it is released.
+type arriving struct {
+	io.Reader
+	arrived chan struct{}
+	release chan struct{}
+	once    sync.Once
+}
+
+func (a *arriving) Read(p []byte) (int, error) {
+	n, err := a.Reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		a.once.Do(func() { close(a.arrived) })
+		<-a.release
+	}
+	return n, err
+}
+
+func TestAbuse01_ArrivingBodiesAreLimited(t *testing.T) {
+	s := newSite(t)
+	const size = 60_000
+	release, statuses := make(chan struct{}), make(chan int, memoryOfNetwork)
+	var all sync.WaitGroup
+	fits := memoryOfNetwork / size
+	for range fits {
+		body := &arriving{Reader: strings.NewReader(strings.Repeat(" ", size)), arrived: make(chan struct{}), release: release}
+		all.Go(func() {
+			w := httptest.NewRecorder()
+			s.server.ServeHTTP(w, requestFrom(http.MethodPost, "/api/agents", body, "192.0.2.1:1"))
+			statuses <- w.Code
+		})
+		<-body.arrived
+	}
+	for address, want := range map[string]int{"192.0.2.1:1": http.StatusServiceUnavailable, "192.0.2.2:1": http.StatusBadRequest} {
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, requestFrom(http.MethodPost, "/api/agents", strings.NewReader(strings.Repeat(" ", size)), address))
+		if w.Code != want || (w.Header().Get("Retry-After") != "") != (want == http.StatusServiceUnavailable) {
+			t.Errorf("%s: %d %s, want %d", address, w.Code, w.Body, want)
+		}
+	}
+	close(release)
+	all.Wait()
+	for range fits {
+		if got := <-statuses; got != http.StatusBadRequest {
+			t.Errorf("a body within the limit: %d", got)
+		}
+	}
+	if used := s.server.observer.Memory.Used(); used != 0 {
+		t.Errorf("%d bytes are counted in the end", used)
+	}
+}
+
+// TestAbuse01_NothingIsReadInVain: a client without memory costs no query.
+func TestAbuse01_NothingIsReadInVain(t *testing.T) {
+	s := newSite(t)
+	s.agent("harbour-pilot")
+	s.server.observer.Memory = ratelimit.NewPool(0, domain.Share{}, 0)
+	before := s.server.engine.Cache.Bytes()
+	for range 2 {
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, requestFrom(http.MethodGet, "/api/agents/harbour-pilot", nil, "192.0.2.1:1"))
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	if after := s.server.engine.Cache.Bytes(); after != before {
+		t.Errorf("%d bytes were read", after-before)
+	}
+}

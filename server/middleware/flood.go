@@ -1,0 +1,62 @@
+package middleware
+
+import (
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// Requests that anybody can send without end have one line of the log for each network and
+// second, so that a flood of them cannot fill the disk.
+const (
+	floodPeriod = time.Second
+	maxFloods   = 4096 // networks; the least recently seen are dropped first
+)
+
+// floods counts requests that are not logged.
+type floods struct {
+	mu       sync.Mutex
+	networks *simplelru.LRU[netip.Prefix, *flood]
+}
+
+// flood is what a network has sent.
+type flood struct {
+	logged   time.Time // its last line
+	unlogged int       // requests since then
+}
+
+// log reports whether a request of a network is logged, and how many before it were not.
+func (f *floods) log(network netip.Prefix, now time.Time) (unlogged int, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.networks == nil {
+		f.networks, _ = simplelru.NewLRU[netip.Prefix, *flood](maxFloods, nil) // fails only for a size below 1
+	}
+	of, known := f.networks.Get(network)
+	if !known {
+		of = &flood{}
+		f.networks.Add(network, of)
+	}
+	if since := now.Sub(of.logged); known && since >= 0 && since < floodPeriod {
+		of.unlogged++
+		return 0, false
+	}
+	unlogged, of.logged, of.unlogged = of.unlogged, now, 0
+	return unlogged, true
+}
+
+// canFlood reports whether anybody can cause a status without end.
+func canFlood(status int) bool {
+	return status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusTooManyRequests
+}
+
+// widestNetwork returns the largest network of the client of a request.
+func (r *responseRecorder) widestNetwork() (widest netip.Prefix) {
+	for _, network := range r.clientNetworks() {
+		widest = network
+	}
+	return widest
+}

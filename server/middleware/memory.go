@@ -1,0 +1,128 @@
+package middleware
+
+import (
+	"io"
+	"net/http"
+	"net/netip"
+
+	"callbook/server/ratelimit"
+	"callbook/store/domain"
+)
+
+// Limits of the bodies in flight: those that arrive, and those that wait to be sent to slow
+// clients. They bound the memory that clients can hold.
+const (
+	maxMemory          = 64 << 20
+	maxMemoryOfNetwork = 4 << 20
+	littleMemory       = 256 << 10 // a network that has less may use the reserve
+	building           = 16 << 10  // a response has this while it is read and built
+	buffered           = 4 << 10   // a body of this size is in the buffer of its connection, and not counted
+)
+
+// Requests at once, of clients that share a connection or have several requests on one: each
+// holds memory, like a connection.
+const (
+	maxRequests    = maxConnections
+	littleRequests = littleConnections
+)
+
+// NewMemory returns the pool of the bytes of bodies in flight. It counts clients by their
+// networks, also behind a proxy.
+func NewMemory() *ratelimit.Pool {
+	return ratelimit.NewPool(maxMemory, domain.Share{maxMemoryOfNetwork, maxMemoryOfNetwork, maxMemoryOfNetwork}, littleMemory)
+}
+
+// NewRequests returns the pool of the requests at once.
+func NewRequests() *ratelimit.Pool {
+	return ratelimit.NewPool(maxRequests, connectionsOfNetwork, littleRequests)
+}
+
+// errBusy rejects a request whose body would exceed the limits.
+var errBusy = &domain.Error{Code: domain.CodeUnavailable}
+
+// Reserve counts the memory of a response before it is read from the database. It returns an error
+// with the code unavailable if there is none: then reading would be in vain.
+func Reserve(w http.ResponseWriter) error {
+	if r, ok := w.(*responseRecorder); ok && !r.acquireMemory(building) {
+		closeConnection(w.Header())
+		return errBusy
+	}
+	return nil
+}
+
+// closeConnection ends the connection of a client without memory after the response: it holds
+// memory as well.
+func closeConnection(h http.Header) { h.Set("Connection", "close") }
+
+// SetSafe declares that the handler of a request changes nothing, whatever the method. Its
+// response is replaced by an error if there is no memory for it.
+func SetSafe(w http.ResponseWriter) {
+	if r, ok := w.(*responseRecorder); ok {
+		r.safe = true
+	}
+}
+
+// enter counts the request if it is not the only one of its connection. It reports false over the
+// limit.
+func (r *responseRecorder) enter() bool {
+	if r.request.ProtoMajor == 1 && len(r.observer.Proxies) == 0 {
+		return true
+	}
+	client := ClientAddress(r.request, r.observer.Proxies)
+	r.networks = domain.Networks(client)
+	if !r.observer.Proxies.speaksForMany(client) {
+		r.counted = r.networks
+	}
+	r.entered = r.observer.Requests.Acquire(r.counted, 1)
+	return r.entered
+}
+
+// clientNetworks returns the networks of the client.
+func (r *responseRecorder) clientNetworks() []netip.Prefix {
+	if r.networks == nil {
+		r.networks = domain.Networks(ClientAddress(r.request, r.observer.Proxies))
+	}
+	return r.networks
+}
+
+// acquireMemory counts n more bytes of bodies. It reports false over the limits. A body that is
+// larger than the share of its network passes if there is no other.
+func (r *responseRecorder) acquireMemory(n int) bool {
+	n = min(n, maxMemoryOfNetwork-r.memory)
+	if !r.observer.Memory.Acquire(r.clientNetworks(), n) {
+		return false
+	}
+	r.memory += n
+	return true
+}
+
+// leave ends what the request counts for.
+func (r *responseRecorder) leave() {
+	if r.memory > 0 {
+		r.observer.Memory.Release(r.networks, r.memory)
+	}
+	if r.entered {
+		r.observer.Requests.Release(r.counted, 1)
+	}
+}
+
+// requestBody is the body of a request, whose bytes are counted as they arrive.
+type requestBody struct {
+	io.ReadCloser
+	recorder *responseRecorder
+	size     int
+}
+
+// Read returns an error with the code unavailable if there is no memory for the body.
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	counted := n
+	if b.size <= buffered {
+		counted += b.size // the first bytes were not
+	}
+	b.size += n
+	if b.size > buffered && !b.recorder.acquireMemory(counted) {
+		return 0, errBusy
+	}
+	return n, err
+}

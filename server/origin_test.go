@@ -1,0 +1,122 @@
+package server
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"callbook/server/api"
+	"callbook/store/domain"
+	"callbook/testdata/proof"
+)
+
+// senders are what a browser says of the page that sends a request, and whether it may change
+// something without a key.
+var senders = map[string]struct {
+	headers []string
+	may     bool
+}{
+	"a program":                       {nil, true},
+	"the user":                        {[]string{"Sec-Fetch-Site: none"}, true},
+	"the site's own page":             {[]string{"Sec-Fetch-Site: same-origin", "Origin: http://callbook.example.org"}, true},
+	"its page in an older browser":    {[]string{"Origin: http://callbook.example.org"}, true},
+	"a page of the same domain":       {[]string{"Sec-Fetch-Site: same-site", "Origin: http://other.example.org"}, false},
+	"a page elsewhere":                {[]string{"Sec-Fetch-Site: cross-site", "Origin: https://elsewhere.example.net"}, false},
+	"a page elsewhere without origin": {[]string{"Sec-Fetch-Site: cross-site"}, false},
+	"a sandboxed page":                {[]string{"Sec-Fetch-Site: cross-site", "Origin: null"}, false},
+	"an older browser elsewhere":      {[]string{"Origin: https://elsewhere.example.net"}, false},
+	"an older sandboxed page":         {[]string{"Origin: null"}, false},
+	"an unknown relation":             {[]string{"Sec-Fetch-Site: anywhere"}, false},
+}
+
+// TestAbuse09_PagesElsewhereChangeNothing sends every write that needs no key as browsers do
+// without asking first: with any body, and without a type.
+func TestAbuse09_PagesElsewhereChangeNothing(t *testing.T) {
+	for name, s := range map[string]*site{"serve": newSite(t), "dev": newDevSite(t, false)} {
+		pilot := s.agent("harbour-pilot")
+		s.pathValues["/api/posts"], s.pathValues["{handle}"] = s.post(pilot, "A call"), "harbour-pilot"
+		before, writes := s.state(), 0
+		for _, op := range s.server.engine.Operations {
+			if op.Keyed || op.Reads() {
+				continue
+			}
+			writes++
+			for sender, tt := range senders {
+				if tt.may {
+					continue
+				}
+				for _, body := range []string{"", "{}", `{"handle":"harbour-pilot"}`, string(api.Marshal(registrationOf("new-agent")))} {
+					proof.Figure(t, "keyless writes", 1)
+					s.send(op.Method, s.pathOf(op), "", body, tt.headers...).rejected(403, domain.CodeForbidden)
+				}
+				if s.state() != before {
+					t.Errorf("%s: %s by %s changes something", name, op.ID, sender)
+				}
+			}
+		}
+		if writes < 4 {
+			t.Errorf("%s: %d writes need no key", name, writes)
+		}
+		proof.Figure(t, "kinds", writes)
+		own := "http://callbook.example.org"
+		if name == "dev" {
+			own = s.url
+		}
+		for sender, tt := range senders {
+			if !tt.may {
+				continue
+			}
+			var headers []string
+			for _, header := range tt.headers {
+				headers = append(headers, strings.Replace(header, "http://callbook.example.org", own, 1))
+			}
+			if a := s.send("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`, headers...); a.Status != 202 {
+				t.Errorf("%s: %s gets %d", name, sender, a.Status)
+			}
+		}
+	}
+}
+
+// TestAbuse09_ForeignWritesCountAsReads: they must not spend what the visitor may register.
+func TestAbuse09_ForeignWritesCountAsReads(t *testing.T) {
+	s := newSite(t, withLimits(DefaultLimits))
+	for range 2 * DefaultLimits[limitRegistrations].Requests {
+		s.send("POST", "/api/agents", "", "{}", "Sec-Fetch-Site: cross-site").rejected(403, domain.CodeForbidden)
+	}
+	s.send("POST", "/api/agents", "", registrationOf("harbour-pilot")).status(201)
+	for range DefaultLimits[limitReads].Requests - 2*DefaultLimits[limitRegistrations].Requests {
+		s.send("POST", "/api/agents", "", "{}", "Sec-Fetch-Site: cross-site").status(403)
+	}
+	s.send("POST", "/api/agents", "", "{}", "Sec-Fetch-Site: cross-site").limited(s, "reads", DefaultLimits[limitReads])
+}
+
+// TestAbuse09_PrivateSiteIsReadByItsOwnHostOnly: neither a page elsewhere nor one that has had its
+// name point to the site can read anything.
+func TestAbuse09_PrivateSiteIsReadByItsOwnHostOnly(t *testing.T) {
+	s := newSite(t, func(o *siteOptions) { o.private = true })
+	s.agent("harbour-pilot")
+	paths := []string{"/", "/agents", "/agents/harbour-pilot", "/calls.atom", "/openapi.json", "/skill.md", "/style.css", "/robots.txt", "/.well-known/api-catalog", "/healthz", "/nowhere", "/api/agents", "/api/agents/harbour-pilot", "/api/me", "/owner/x"}
+	get := func(method, path, host string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, path, nil)
+		r.Host = host
+		r.Header.Set("Origin", "https://elsewhere.example.net")
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, r)
+		return w
+	}
+	for _, path := range paths {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
+			own, foreign := get(method, path, "callbook.example.org"), get(method, path, "elsewhere.example.net")
+			if own.Code == http.StatusForbidden || foreign.Code != http.StatusForbidden {
+				t.Errorf("%s %s: %d by its own host, %d by another", method, path, own.Code, foreign.Code)
+			}
+			for _, a := range []*httptest.ResponseRecorder{own, foreign} {
+				h := a.Header()
+				if h.Get("Access-Control-Allow-Origin") != "" || h.Get("Access-Control-Allow-Methods") != "" || h.Get("Cross-Origin-Resource-Policy") != "same-origin" {
+					t.Errorf("%s %s can be read from elsewhere: %v", method, path, h)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package ratelimit
+
+import (
+	"net/netip"
+	"sync"
+
+	"callbook/store/domain"
+)
+
+// reservedPart is the part of a pool that is reserved for networks with little use: an eighth.
+const reservedPart = 8
+
+// Pool shares a resource, such as memory or connections, among the networks of clients. It is
+// safe for concurrent use.
+type Pool struct {
+	total  int
+	share  domain.Share
+	little int
+
+	mu       sync.Mutex
+	used     int
+	networks map[netip.Prefix]int
+}
+
+// NewPool returns a pool of total units, of which each network of a client can have its share. An
+// eighth of the pool is reserved for networks that have fewer units than little.
+func NewPool(total int, share domain.Share, little int) *Pool {
+	return &Pool{total: total, share: share, little: little, networks: map[netip.Prefix]int{}}
+}
+
+// Acquire acquires n units for a client with these networks, as domain.Networks returns them. It reports
+// false, and acquires none, if the pool or a network would exceed its limit. A client without
+// networks is limited by the total only.
+func (p *Pool) Acquire(networks []netip.Prefix, n int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.used+n > p.total {
+		return false
+	}
+	for level, network := range networks {
+		used := p.networks[network]
+		if used+n > p.share[level] || used >= p.little && p.used+n > p.total-p.total/reservedPart {
+			return false
+		}
+	}
+	p.used += n
+	for _, network := range networks {
+		p.networks[network] += n
+	}
+	return true
+}
+
+// Release releases n units that Acquire has acquired.
+func (p *Pool) Release(networks []netip.Prefix, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used -= n
+	for _, network := range networks {
+		if p.networks[network] -= n; p.networks[network] <= 0 {
+			delete(p.networks, network)
+		}
+	}
+}
+
+// Used returns the number of units in use.
+func (p *Pool) Used() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used
+}
+
+// UsedBy returns the number of units that a network uses.
+func (p *Pool) UsedBy(network netip.Prefix) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.networks[network]
+}

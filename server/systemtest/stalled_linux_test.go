@@ -1,0 +1,172 @@
+package systemtest
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"callbook/testdata/proof"
+)
+
+// besieged is a site behind a proxy, with the memory limit of the unit, and clients that do not
+// read what they ask for.
+type besieged struct {
+	*process
+	at, figures string
+	trusted     *x509.CertPool
+	attack      sync.WaitGroup
+	stop        chan struct{}
+}
+
+// besiege serves a directory with that many agents.
+func besiege(t testing.TB, agents int) *besieged {
+	t.Helper()
+	unit, err := os.ReadFile(filepath.Join(root, "server/cli/callbook.service"))
+	limit := regexp.MustCompile(`GOMEMLIMIT=\w+`).Find(unit)
+	if err != nil || limit == nil {
+		t.Fatalf("the unit sets no limit: %v", err)
+	}
+	db := peopled(t, agents)
+	directory, kept := nobody(t)
+	begin := time.Now().Add(-time.Hour)
+	made, trusted := selfMade(t, begin, begin.Add(90*24*time.Hour), aDomain), x509.NewCertPool()
+	trusted.AppendCertsFromPEM(made)
+	lay(t, filepath.Join(filepath.Dir(db), kept, aDomain), made)
+	s := newSockets(t)
+	p := s.serve(t, "export "+string(limit), "--domain", aDomain, "--acme-directory", directory, "--http-addr=off", "--limits=off", "--log-level=info", "--trusted-proxy=127.0.0.1", "--db", db)
+	b := &besieged{process: p, at: s.addr, figures: s.figures, trusted: trusted, stop: make(chan struct{})}
+	t.Cleanup(func() { close(b.stop); b.attack.Wait() })
+	until(t, "the name is served", func() bool {
+		_, err := greet(s.addr, &tls.Config{ServerName: aDomain, RootCAs: trusted})
+		return err == nil
+	})
+	return b
+}
+
+// hold has a client send bytes over a new connection and then hold it for longer than the
+// service waits for it to read, again and again.
+func (b *besieged) hold(protocol string, sent []byte, then func(conn io.Reader)) {
+	b.attack.Go(func() {
+		for {
+			conn, err := net.Dial("tcp", b.at)
+			if err == nil {
+				_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+				encrypted := tls.Client(conn, &tls.Config{ServerName: aDomain, RootCAs: b.trusted, NextProtos: []string{protocol}})
+				_, err = encrypted.Write(sent)
+				b.attack.Go(func() { then(encrypted) })
+			}
+			select {
+			case <-time.After(12 * time.Second):
+			case <-b.stop:
+			}
+			if conn != nil {
+				_ = conn.Close()
+			}
+			select {
+			case <-b.stop:
+				return
+			default:
+			}
+			if err != nil && b.Context().Err() == nil {
+				b.Logf("a stalled client: %v", err) // it was over a limit
+			}
+		}
+	})
+}
+
+// page returns a path of which each number has another response of 200 KB.
+func page(n int) string { return fmt.Sprintf("/api/agents?limit=%d&offset=%d", 100-n%10, n/10) }
+
+// streams returns the bytes of an HTTP/2 client with a window of 0 and that many requests.
+func streams(t testing.TB, n, first int, address string) []byte {
+	t.Helper()
+	sent := bytes.NewBufferString(http2.ClientPreface)
+	framer := http2.NewFramer(sent, nil)
+	if err := framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
+		t.Fatal(err)
+	}
+	head := &bytes.Buffer{}
+	encoder := hpack.NewEncoder(head)
+	for i := range n {
+		head.Reset()
+		for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", aDomain}, {":path", page(first + i)}, {"x-forwarded-for", address}} {
+			if err := encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: head.Bytes(), EndStream: true, EndHeaders: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sent.Bytes()
+}
+
+// inFlight returns the bytes of bodies that the service counts.
+func (b *besieged) inFlight() int {
+	_, text := fetch(b, http.DefaultClient, "GET", "http://"+b.figures+"/metrics")
+	n, err := strconv.Atoi(regexp.MustCompile(`(?m)^callbook_memory_in_flight_bytes (\d+)$`).FindStringSubmatch(text)[1])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// TestAbuse01_ClientsThatDoNotRead: one address has HTTP/2 streams with a window of 0, eight
+// others have connections from which they do not read. Each response is another one of 200 KB.
+func TestAbuse01_ClientsThatDoNotRead(t *testing.T) {
+	b := besiege(t, 1000)
+	const perConnection, networks = 100, 8
+	stalledStreams, connections := proof.Rounds(200, 600, 600), proof.Rounds(200, 1000, 1000)
+	for i := range stalledStreams / perConnection {
+		b.hold("h2", streams(t, perConnection, perConnection*i, "192.0.2.1"), func(conn io.Reader) { _, _ = io.Copy(io.Discard, conn) })
+	}
+	for i := range connections {
+		request := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nX-Forwarded-For: 198.51.100.%d\r\n\r\n", page(stalledStreams+i), aDomain, i%networks)
+		b.hold("http/1.1", []byte(strings.Repeat(request, 3)), func(io.Reader) {})
+	}
+	const share, size = 4 << 20, 250 << 10
+	until(t, "nine networks hold about what they can", func() bool { return b.inFlight() > 9*(share-2*size) })
+	client, took, most := httpsClient(t, b.at, b.trusted), []time.Duration{}, 0
+	for i, end := 0, time.Now().Add(time.Duration(proof.Rounds(2, 20, 120))*time.Second); time.Now().Before(end); i++ {
+		path := []string{"/api/agents", "/api/agents/agent-1", "/api/agents?q=tide1", "/", "/api/posts", "/agents/agent-1"}[i%6]
+		begun := time.Now()
+		a, _ := fetch(t, client, "GET", "https://"+aDomain+path, "X-Forwarded-For: 203.0.113.1")
+		took = append(took, time.Since(begun))
+		if a.StatusCode != 200 { // when all stalled clients come again at once
+			took[i] = patience
+		}
+		if i%20 == 0 {
+			most = max(most, b.anonymous())
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	slices.Sort(took)
+	p95 := took[len(took)*95/100]
+	t.Logf("%d MB, p95 %s of %d", most, p95, len(took))
+	if most > 128 {
+		t.Errorf("%d MB of memory", most)
+	}
+	if p95 > 200*time.Millisecond {
+		t.Errorf("95 of 100 calls take up to %s", p95)
+	}
+	proof.Figure(t, "stalled streams", stalledStreams)
+	proof.Figure(t, "stalled connections", connections)
+	proof.Figure(t, "MB", most)
+	proof.Figure(t, "p95 ms", int(p95.Round(time.Millisecond).Milliseconds()))
+}

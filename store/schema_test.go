@@ -660,7 +660,16 @@ func (s *testStore) mailsAndClaims() {
 		s.ok(s.sends()["claim mei"](fresh))
 		mail, _ := s.begin()
 		s.ok(s.FinishMail(ctx, mail, outcome))
+		s.ok(s.StopMails(ctx, mail.Stop, true))
+		s.ok(s.StopMails(ctx, mail.Stop, false))
+		_, err = s.MailsStopped(ctx, mail.Stop)
+		s.ok(err)
 	}
+	_, err = s.MailPools(ctx)
+	s.ok(err)
+	s.clock.Advance(time.Hour)
+	_, err = s.ClaimOwner(ctx, from(fresh, "192.0.2.7"), "m.ei@gmail.com") // a spelling of its own in older versions
+	wantOutcome(s, "another owner", err, "already_claimed")
 	s.clock.Advance(domain.Day)
 	s.pressed(s.invite(fresh, mei), domain.OwnerRotateKey)
 }
@@ -757,6 +766,7 @@ var boundedWalks = []string{
 	"FROM site",                            // a handful of rows
 	"FROM blocked_words",                   // 1000 words at the most
 	"SELECT COUNT(*) FROM outbox",          // the mails that wait, for metrics
+	"SELECT seq, recipient FROM outbox",    // the mails that wait, when a person ends those to an address
 	"FROM reports WHERE closed_at IS NULL", // the open reports, for metrics
 	"ORDER BY r.seq DESC LIMIT",            // the newest reports, for the operator
 	"FROM audit ORDER BY seq DESC LIMIT",   // the newest acts, for the operator

@@ -251,6 +251,8 @@ func TestDeleteAgent_LeavesNothingInTheFile(t *testing.T) {
 	s.Store = openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
 	s.change(nil, `INSERT INTO agent_search (agent_search) VALUES ('optimize')`)
 	s.change(nil, `INSERT INTO post_search (post_search) VALUES ('optimize')`)
+	_, _, err := s.Compact(ctx) // as at night, for copies that SQLite left when it moved rows
+	s.ok(err)
 	wantNoneLeft("box", "code", "link", "name", "owner", "text", "tag", "reply", "body")
 	proof.Figure(t, "erased", len(erased))
 }

@@ -251,12 +251,14 @@ func (c *crashClient) confirmsRecovery() *crashWrite {
 // asks sends a contact request from a founder, each of which asks an agent once.
 func (c *crashClient) asks() *crashWrite {
 	var from *crashAgent
+	// Founders have a verified mailbox, which who accepts must have. Others may be deleted.
+	founders := !slices.ContainsFunc(c.requests, func(r *crashRequest) bool { return r.status == "pending" && c.isFounder(r.to) })
 	to := c.agent(func(to *crashAgent) bool {
-		if c.isFounder(to) || len(to.rows.ids("offerings")) == 0 {
+		if c.isFounder(to) != founders || len(to.rows.ids("offerings")) == 0 {
 			return false
 		}
 		from = c.agent(func(a *crashAgent) bool {
-			return c.isFounder(a) && !slices.ContainsFunc(c.requests, func(r *crashRequest) bool { return r.from == a && r.to == to })
+			return c.isFounder(a) && a != to && !slices.ContainsFunc(c.requests, func(r *crashRequest) bool { return r.from == a && r.to == to })
 		})
 		return from != nil
 	})
@@ -304,7 +306,9 @@ func (c *crashClient) moves(table string, all []*crashRequest, act, to string, c
 func crashNoColumns(*crashRequest) map[string]string { return nil }
 
 func (c *crashClient) accepts() *crashWrite {
-	return c.moves("requests", c.requests, "accept", "accepted", func(r *crashRequest) map[string]string {
+	// Both sides need a verified mailbox; who asks is a founder, and has one.
+	verified := slices.DeleteFunc(slices.Clone(c.requests), func(r *crashRequest) bool { return !r.to.is("verified_at?") })
+	return c.moves("requests", verified, "accept", "accepted", func(r *crashRequest) map[string]string {
 		return map[string]string{"from_mailbox": r.from.mailbox, "to_mailbox": r.to.mailbox}
 	}, nil)
 }
@@ -466,7 +470,7 @@ func (c *crashClient) leaves() *crashWrite {
 	if len(c.agents) < crashFounders+5 {
 		return nil
 	}
-	a := c.agent(func(a *crashAgent) bool { return !c.isFounder(a) })
+	a := c.agent(func(a *crashAgent) bool { return !c.isFounder(a) && !a.is("claimed_at?") }) // who would stay for 72 hours
 	if a == nil {
 		return nil
 	}

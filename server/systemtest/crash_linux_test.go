@@ -199,9 +199,11 @@ func (d *crashDirectory) copies() string { return filepath.Join(filepath.Dir(d.d
 
 // acts sends a request of every operation. It returns false if the service has exited.
 func (c *crashClient) acts(p *process) bool {
-	for !slices.ContainsFunc(c.agents[crashFounders:], func(a *crashAgent) bool { return len(a.rows.ids("offerings")) > 0 }) {
-		if !c.write(c.replacesMenu()) {
-			return false
+	for _, agents := range [][]*crashAgent{c.agents[:crashFounders], c.agents[crashFounders:]} {
+		for !slices.ContainsFunc(agents, func(a *crashAgent) bool { return len(a.rows.ids("offerings")) > 0 }) {
+			if !c.write(c.replacesMenu()) {
+				return false
+			}
 		}
 	}
 	for _, driver := range crashDrivers {

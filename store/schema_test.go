@@ -567,6 +567,7 @@ func (s *testStore) everything() {
 	_, err = s.UnblockWord(ctx, "slot machine")
 	s.ok(err)
 	s.contacts()
+	s.takeovers()
 	s.ok(s.RunJobs(ctx))
 	_, err = s.Ready(ctx)
 	s.ok(err)
@@ -672,6 +673,29 @@ func (s *testStore) mailsAndClaims() {
 	wantOutcome(s, "another owner", err, "already_claimed")
 	s.clock.Advance(domain.Day)
 	s.pressed(s.invite(fresh, mei), domain.OwnerRotateKey)
+}
+
+// takeovers is the part of everything after a key leaked.
+func (s *testStore) takeovers() {
+	s.Helper()
+	ctx := context.Background()
+	stolen := s.verified("stolen")
+	s.update(stolen, func(a *domain.Settings) { a.Mailbox = thief })
+	s.ok(s.Verify(ctx, stolen.Handle))
+	token := s.owned(stolen, ada)
+	s.ok(s.DeleteAgent(ctx, stolen))
+	_, err := s.Me(ctx, stolen)
+	s.ok(err)
+	s.pressed(token, domain.OwnerKeep)
+	s.update(stolen, func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = true })
+	s.pressed(token, domain.OwnerWaive)
+	done, err := s.ConfirmRecovery(ctx, stolen.Handle, s.codes(stolen)["stolen@agents.example.org"], true)
+	s.ok(err)
+	stolen = s.keyed(done.Key)
+	s.clock.Advance(domain.Day)
+	s.owned(stolen, mei)
+	s.ok(s.Unclaim(ctx, stolen.Handle))
+	s.ok(s.Unverify(ctx, stolen.Handle))
 }
 
 // contacts is the part of everything between two agents.

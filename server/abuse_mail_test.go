@@ -198,7 +198,7 @@ func TestAbuse17_MailsHoldNoLinkOfTheAgent(t *testing.T) {
 		"Harbour Pilot":                         "Harbour Pilot",
 		"Win at https://evil.example/a?b":       "Win at https evil.example a?b",
 		"mailto:x@evil.example now":             "mailto x evil.example now",
-		"://@":                                  "harbour-pilot",
+		"://@ a":                                "a",
 		"潮汐：水位":                                 "潮汐：水位",
 		"{stop} {secret} {link} //evil.example": "{stop} {secret} {link} evil.example",
 	} {

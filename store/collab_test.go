@@ -523,6 +523,8 @@ func TestAbuse08_EvidenceFollowsTheClaims(t *testing.T) {
 	s.wantEvidence("the later one", a2, 0, 0)
 	s.wantEvidence("still one", b, 1, 1)
 	s.ok(s.DeleteAgent(ctx, a1))
+	s.clock.Advance(deletionDelay)
+	s.ok(s.RunJobs(ctx))
 	s.wantEvidence("the earlier one has gone", a2, 1, 1)
 	s.pressed(token, domain.OwnerWithdraw)
 	s.wantEvidence("nobody claims it", b, 0, 0)

@@ -51,6 +51,10 @@ func (s *Store) ownCard(ctx context.Context, caller domain.Caller) (card domain.
 		card, err = document.BuildHidden(t.Tx, caller.ID)
 		return txn.OrNotFound(err)
 	})
+	if err != nil {
+		return card, err
+	}
+	card.Requests, err = s.requestFacts(ctx, caller.ID)
 	return card, err
 }
 

@@ -622,6 +622,11 @@ func (s *testStore) moderation() {
 	s.ok(err)
 	_, err = s.Figures(ctx)
 	s.ok(err)
+	_, _, err = s.Home(ctx, 1, 1)
+	s.ok(err)
+	s.RecordUntrustedProxy()
+	s.clock.Advance(domain.UnverifiedRetention)
+	s.ok(s.DropUnverified(ctx))
 }
 
 // mailsAndClaims is the part of everything that mails go out for.

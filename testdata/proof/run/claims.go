@@ -69,7 +69,7 @@ var claims = []claim{
 		tests: slices.Concat(in("./server", "TestHostileInput_IsRejected", "TestHTTP_AmbiguousRequestsHaveOneReading", "TestHTTP_HeadersAreBounded", "TestHTTP_BodiesAreBounded"),
 			fuzzed("./server", "FuzzWrites", "FuzzSearch", "FuzzPages", "FuzzMCP", "FuzzOwnerPage"),
 			fuzzed("./server/api", "FuzzParseJSON"), fuzzed("./server/middleware", "FuzzClientAddress"), fuzzed("./server/cli", "FuzzConfig"), fuzzed("./server/linkcheck", "FuzzPage"), fuzzed("./store/search", "FuzzTokens"),
-			fuzzed("./store", "FuzzSearch"), fuzzed("./store/text", "FuzzFields", "FuzzText"), fuzzed("./store/blocklist", "FuzzBlockedWord")),
+			fuzzed("./store", "FuzzSearch"), fuzzed("./store/text", "FuzzFields", "FuzzName", "FuzzText"), fuzzed("./store/blocklist", "FuzzBlockedWord")),
 	},
 	{
 		name: "slow", what: "Slow sockets in their headers, in their bodies and not reading, the fewest that the service has open at once; what 95 of 100 calls of others take at the most meanwhile, in ms",

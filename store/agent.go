@@ -229,7 +229,7 @@ func (t *tx) keepAgent(id int64) error {
 // deleteDue deletes the agents whose owner did not keep them.
 func (t *tx) deleteDue() (int, error) {
 	var due []int64
-	err := t.Select(&due, `SELECT id FROM agents WHERE deletion_at <= ? LIMIT ?`, t.Now, jobBatch)
+	err := t.Select(&due, `SELECT id FROM agents WHERE deletion_at <= ? ORDER BY deletion_at, id LIMIT ?`, t.Now, jobBatch)
 	for _, id := range due {
 		err = errors.Join(err, t.deleteAgent(id))
 	}

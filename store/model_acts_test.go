@@ -374,7 +374,7 @@ func doUnverify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 
 func doUnclaim(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	err := r.s.Unclaim(background, a.who)
-	if on.who.deleted || on.who.claim == nil {
+	if on.who.deleted {
 		return verdict{code: domain.CodeNotFound}, err
 	}
 	r.m.trust(on.who, func() {

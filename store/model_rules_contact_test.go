@@ -344,10 +344,10 @@ func (m *model) decide(c *modelCollab, to string, told *modelAgent) {
 // runDue is what the job does that runs now and then. Only what it drops, and
 // when it tells of what has run out, can be noticed.
 func (m *model) runDue() {
-	for _, a := range m.agents {
-		if !a.deleted && a.deletion != 0 && a.deletion <= m.now {
-			m.delete(a)
-		}
+	due := slices.DeleteFunc(slices.Clone(m.agents), func(a *modelAgent) bool { return a.deleted || a.deletion == 0 || a.deletion > m.now })
+	slices.SortStableFunc(due, func(a, b *modelAgent) int { return cmp.Compare(a.deletion, b.deletion) })
+	for _, a := range due {
+		m.delete(a)
 	}
 	m.together(func() {
 		for _, q := range m.requests {

@@ -99,18 +99,10 @@ func (s *Store) Unverify(ctx context.Context, handle string) error {
 	})
 }
 
-// Unclaim ends the owner claim of an agent, confirmed or not, and takes back the agent's deletion, which
-// that owner could have taken back. It returns not_found for an unknown handle, and if there is no claim.
+// Unclaim ends the owner claim of an agent, if there is one, confirmed or not, and takes back the agent's
+// deletion, which that owner could have taken back. It returns not_found for an unknown handle.
 func (s *Store) Unclaim(ctx context.Context, handle string) error {
 	return s.moderate(ctx, "unclaim", handle, "", func(t *tx, agent *document.AgentRow) error {
-		var claims int
-		err := t.Get(&claims, `SELECT COUNT(*) FROM owner_claims WHERE agent_id = ?`, agent.ID)
-		if err == nil && claims == 0 {
-			err = domain.NewError(domain.CodeNotFound)
-		}
-		if err != nil {
-			return err
-		}
 		return errors.Join(t.withdrawClaim(agent), t.keepAgent(agent.ID))
 	})
 }

@@ -799,6 +799,8 @@ var boundedWalks = []string{
 	"FROM reports WHERE closed_at IS NULL", // the open reports, for metrics
 	"ORDER BY r.seq DESC LIMIT",            // the newest reports, for the operator
 	"FROM audit ORDER BY seq DESC LIMIT",   // the newest acts, for the operator
+	"ORDER BY d.level = 0",                 // the agents of the home page, of each level
+	"ORDER BY a.level = 0, n.post_seq",     // its posts, of the newest 2000
 }
 
 // TestQueries_PairIsFoundByItsSender: what a recipient ever got may be very much.

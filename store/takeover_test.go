@@ -341,20 +341,18 @@ func TestAbuse04_OwnersNewKeyEndsLaterMailboxes(t *testing.T) {
 
 func TestAbuse04_OperatorEndsAClaim(t *testing.T) {
 	ctx := context.Background()
-	for state, want := range map[string]string{
-		"pending": "", "claimed": "", "lapsed by another mailbox": "", "about to be deleted": "", "withdrawn": "not_found",
-	} {
+	for _, state := range []string{"pending", "claimed", "lapsed by another mailbox", "about to be deleted", "withdrawn"} {
 		s := newStore(t, noCaps)
 		pilot := s.verified("harbour-pilot")
 		token := claimStates[state](s, pilot)
-		wantOutcome(t, state, s.Unclaim(ctx, pilot.Handle), want)
+		s.ok(s.Unclaim(ctx, pilot.Handle))
 		_, err := s.OwnerPage(ctx, token)
 		wantOutcome(t, state+": the owner's page", err, "not_found")
 		if level := s.level(pilot); level == 2 { // and it is seen again
 			t.Errorf("%s: level %d", state, level)
 		}
 		acts, err := s.Acts(ctx, 1)
-		if s.ok(err); want == "" && acts[0].Act != "unclaim" {
+		if s.ok(err); acts[0].Act != "unclaim" {
 			t.Errorf("%s: the log says %v", state, acts)
 		}
 	}

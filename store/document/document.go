@@ -92,7 +92,10 @@ func rebuildAll(t *txn.Tx, progress func(done, agents int64)) error {
 			}
 		}
 	}
-	return nil
+	if err := t.StoreSearchRows(); err != nil {
+		return err
+	}
+	return t.OptimizeSearch()
 }
 
 // members returns the JSON of an object without its braces, to be joined with other members.

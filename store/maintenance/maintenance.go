@@ -9,8 +9,6 @@ package maintenance
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -80,20 +78,15 @@ func (m *Maintainer) dueAtNight(since domain.Time) bool {
 	return night && !m.db.Within(nightAge, since) || !m.db.Within(lateAge, since)
 }
 
-// optimizeSearch merges each full-text table into one segment, if anything was written since
-// the last time: a search reads every segment, and the words of deleted rows leave the file.
+// optimizeSearch optimizes the full-text tables if anything was written since the last time.
 func (m *Maintainer) optimizeSearch(ctx context.Context) error {
 	last, err := m.db.SiteTime(ctx, optimizedAt)
 	if commits, _ := m.db.Counts(); err != nil || !m.dueAtNight(last) || commits == m.optimized.Load() {
 		return err
 	}
 	err = m.db.WriteBackground(ctx, func(t *txn.Tx) error {
-		// The first time FTS5 may only finish a merge that had begun before rows were deleted, and keep
-		// their words. The second time it does nothing unless that is so.
-		for _, table := range slices.Concat(txn.SearchTables, txn.SearchTables) {
-			if err := t.Exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('optimize')`); err != nil {
-				return fmt.Errorf("optimize %s: %w", table, err)
-			}
+		if err := t.OptimizeSearch(); err != nil {
+			return err
 		}
 		m.erased.Store(true) // the log holds the segments as they were
 		return t.SetSiteTime(optimizedAt, t.Now)

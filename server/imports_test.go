@@ -23,6 +23,7 @@ var layers = [][]string{
 	{"server/middleware", "server/manual", "server/quiet"},
 	{"server/ratelimit", "server/httpcache"},
 	{"store"},
+	{"store/query"},
 	{"store/document", "store/outbox", "store/blocklist", "store/maintenance", "store/backup"},
 	{"store/txn", "store/listing", "store/export"},
 	{"store/text", "store/sqlitedb"},

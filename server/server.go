@@ -228,6 +228,9 @@ func (s *Server) wrap(routes http.Handler) http.Handler {
 	if s.options.Wrap != nil {
 		routes = s.options.Wrap(routes)
 	}
-	routes = s.noticeProxy(routes)
+	routes = middleware.NoticeProxy(routes, s.options.TrustedProxies, s.store.Now, func() {
+		s.options.Log.Warn().Msg("a request came through a proxy whose X-Forwarded-For header is not trusted: all visitors count as one address; set --trusted-proxy to the address of the proxy")
+		s.store.RecordUntrustedProxy()
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) })
 }

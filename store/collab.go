@@ -8,29 +8,8 @@ import (
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
-	"callbook/store/listing"
+	"callbook/store/query"
 )
-
-// collabRow is a collaboration as a query reads it.
-type collabRow struct {
-	domain.Collab
-	Seq         int64 `db:"seq"`
-	InitiatorID int64 `db:"initiator_id"`
-	PartnerID   int64 `db:"partner_id"`
-}
-
-func (c collabRow) Position() int64 { return c.Seq }
-
-var selectCollab = `
-	SELECT c.seq, c.id, c.initiator_id, c.partner_id, c.status,
-		ih.handle AS "initiator.handle", i.name AS "initiator.name", ` + document.SelectLevel("i") + ` AS "initiator.level",
-		ph.handle AS "partner.handle", p.name AS "partner.name", ` + document.SelectLevel("p") + ` AS "partner.level",
-		c.summary, c.post_id, c.request_id, c.counts, c.created_at, c.decided_at
-	FROM collabs c
-	JOIN handles ih ON ih.id = c.initiator_id
-	JOIN handles ph ON ph.id = c.partner_id
-	LEFT JOIN agents i ON i.id = c.initiator_id
-	LEFT JOIN agents p ON p.id = c.partner_id`
 
 // RecordCollab records finished work with another agent, which may confirm it. It returns
 // validation_failed if the partner does not exist or is the caller, for a post or request that is not of
@@ -144,8 +123,8 @@ func (t *tx) spendCollab(initiator, partner int64) error {
 }
 
 func (t *tx) collab(id string) (domain.Collab, error) {
-	var row collabRow
-	err := t.Get(&row, selectCollab+` WHERE c.id = ?`, id)
+	var row query.CollabRow
+	err := t.Get(&row, query.SelectCollab+` WHERE c.id = ?`, id)
 	return row.Collab, err
 }
 
@@ -163,8 +142,8 @@ func (s *Store) DeclineCollab(ctx context.Context, caller domain.Caller, id stri
 
 func (s *Store) decideCollab(ctx context.Context, caller domain.Caller, id, to string) (collab domain.Collab, err error) {
 	err = s.writeAs(ctx, caller, func(t *tx) error {
-		var row collabRow
-		found, err := t.Find(&row, selectCollab+` WHERE c.id = ? AND ? IN (c.initiator_id, c.partner_id)`, id, caller.ID)
+		var row query.CollabRow
+		found, err := t.Find(&row, query.SelectCollab+` WHERE c.id = ? AND ? IN (c.initiator_id, c.partner_id)`, id, caller.ID)
 		switch {
 		case err != nil:
 			return err
@@ -188,7 +167,7 @@ func (s *Store) decideCollab(ctx context.Context, caller domain.Caller, id, to s
 }
 
 // closeCollab stores the decision on a pending collaboration, and notifies one side.
-func (t *tx) closeCollab(row *collabRow, to string, notified int64) error {
+func (t *tx) closeCollab(row *query.CollabRow, to string, notified int64) error {
 	if err := t.Exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.Now, row.Seq); err != nil {
 		return fmt.Errorf("decide a collaboration: %w", err)
 	}
@@ -208,8 +187,8 @@ func (t *tx) closeCollab(row *collabRow, to string, notified int64) error {
 
 // endCollabsOf declines the pending collaborations of an agent that is about to be deleted.
 func (t *tx) endCollabsOf(id int64) error {
-	var pending []collabRow
-	err := t.Select(&pending, selectCollab+`
+	var pending []query.CollabRow
+	err := t.Select(&pending, query.SelectCollab+`
 		WHERE c.status = 'pending' AND (c.initiator_id = ? OR c.partner_id = ?)`, id, id)
 	if err != nil {
 		return err
@@ -223,49 +202,4 @@ func (t *tx) endCollabsOf(id int64) error {
 	}
 	t.Changes.Collabs = true
 	return errors.Join(err, t.EraseResponses(`SELECT id FROM collabs WHERE initiator_id = ?1 OR partner_id = ?1`, id))
-}
-
-// Collabs lists confirmed collaborations, newest first: those of an agent, or all if handle is empty.
-// It omits those of hidden agents.
-func (s *Store) Collabs(ctx context.Context, handle string, page listing.Page) (listing.List[domain.Collab], error) {
-	where := ` c.status = 'confirmed'
-		AND (i.id IS NULL OR EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = i.id))
-		AND (p.id IS NULL OR EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = p.id))`
-	var bounds []any
-	if handle != "" {
-		where += ` AND c.seq IN (
-			SELECT seq FROM collabs WHERE initiator_id = (SELECT id FROM handles WHERE handle = ?)
-			UNION ALL
-			SELECT seq FROM collabs WHERE partner_id = (SELECT id FROM handles WHERE handle = ?))`
-		bounds = []any{handle, handle}
-	}
-	return s.listCollabs(ctx, fmt.Sprintf("collabs of %q", handle), where, bounds, page)
-}
-
-// OwnCollabs lists the caller's collaborations, newest first, with a status or, if it is empty, all.
-func (s *Store) OwnCollabs(ctx context.Context, caller domain.Caller, status string, page listing.Page) (listing.List[domain.Collab], error) {
-	where, bounds := ` c.seq IN (
-			SELECT seq FROM collabs WHERE initiator_id = ?
-			UNION ALL
-			SELECT seq FROM collabs WHERE partner_id = ?)`, []any{caller.ID, caller.ID}
-	if status != "" {
-		where, bounds = where+` AND c.status = ?`, append(bounds, status)
-	}
-	return s.listCollabs(ctx, fmt.Sprintf("own collabs %d %s", caller.ID, status), where, bounds, page)
-}
-
-func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []any, page listing.Page) (listing.List[domain.Collab], error) {
-	rows, err := listing.Read[collabRow](ctx, s.db, &listing.Query{
-		Name: name,
-		Rows: selectCollab + ` WHERE c.seq < ? AND` + where + ` ORDER BY c.seq DESC LIMIT ? OFFSET ?`,
-		Count: `SELECT COUNT(*) AS n FROM (SELECT 1 FROM collabs c
-			LEFT JOIN agents i ON i.id = c.initiator_id
-			LEFT JOIN agents p ON p.id = c.partner_id
-			WHERE` + where + ` LIMIT ?)`,
-		Bounds: bounds,
-	}, page)
-	if err != nil {
-		return listing.List[domain.Collab]{}, err
-	}
-	return listing.Map(rows, func(r *collabRow) (domain.Collab, error) { return r.Collab, nil })
 }

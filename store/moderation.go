@@ -191,20 +191,6 @@ func (s *Store) RemoveReply(ctx context.Context, id string) error {
 	})
 }
 
-// Act is the record of an operator's act.
-type Act struct {
-	Act     string      `db:"act"`
-	Subject string      `db:"subject"` // handle, id or word
-	Detail  *string     `db:"detail"`
-	At      domain.Time `db:"at"`
-}
-
-// Acts returns the operator's acts, newest first, at most limit.
-func (s *Store) Acts(ctx context.Context, limit int) (acts []Act, err error) {
-	err = s.db.Select(ctx, &acts, `SELECT act, subject, detail, at FROM audit ORDER BY seq DESC LIMIT ?`, limit)
-	return acts, err
-}
-
 // BlockWord adds a word or phrase to the blocklist, and returns the form in which it is stored.
 // From now on agents cannot use it in handles, names, cards, menus, posts, replies, contact
 // requests and collaborations. Stored texts stay. See package blocklist for what matches. It

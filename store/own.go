@@ -54,7 +54,7 @@ func (s *Store) ownCard(ctx context.Context, caller domain.Caller) (card domain.
 	if err != nil {
 		return card, err
 	}
-	card.Requests, err = s.requestFacts(ctx, caller.ID)
+	card.Requests, err = s.RequestFacts(ctx, caller.ID)
 	return card, err
 }
 

@@ -8,7 +8,6 @@ import (
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
-	"callbook/store/listing"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -82,86 +81,6 @@ func (t *tx) insertPost(authorID int64, d domain.PostDraft) (row document.PostRo
 		row.ID, authorID, row.Kind, row.Title, row.Body, row.Deliverable, row.Deadline, row.Constraints,
 		row.Languages, row.Tags, row.Lang, t.Now)
 	return row, err
-}
-
-// selectPost reads posts as the public sees them, without those of hidden authors.
-const selectPost = `
-	SELECT ` + postFields + `
-	FROM posts p
-	JOIN post_documents d ON d.post_seq = p.seq
-	JOIN agent_documents a ON a.agent_id = p.author_id`
-
-// Post returns a post. It returns not_found if it does not exist or its author is hidden.
-func (s *Store) Post(ctx context.Context, id string) (domain.PostDocument, error) {
-	var doc domain.PostDocument
-	err := txn.OrNotFound(s.db.Get(ctx, &doc, selectPost+` WHERE p.id = ?`, id))
-	return doc, err
-}
-
-// The list queries.
-const (
-	postFields  = `p.seq, p.id, d.post, d.deadline, a.author, d.reply_count, d.created_at`
-	listedPosts = `
-		SELECT d.post_seq AS seq, d.post, a.author, d.reply_count, d.created_at`
-	postByID = listedPosts + `
-		FROM post_documents d
-		JOIN agent_documents a ON a.agent_id = d.author_id
-		WHERE d.post_seq = ?`
-	allPosts = `
-		SELECT post_seq AS id FROM post_documents
-		WHERE post_seq < ?
-		ORDER BY post_seq DESC LIMIT ? OFFSET ?`
-	countPosts = `
-		SELECT COUNT(*) AS n FROM (SELECT post_seq FROM post_documents LIMIT ?)`
-	// There are many posts of a kind; an index finds them faster than the full-text table.
-	postsOfKind = `
-		SELECT p.seq AS id FROM posts p
-		JOIN post_documents d ON d.post_seq = p.seq
-		WHERE p.kind = ? AND p.seq < ?
-		ORDER BY p.seq DESC LIMIT ? OFFSET ?`
-	countPostsOfKind = `
-		SELECT COUNT(*) AS n FROM (SELECT p.seq FROM posts p
-			JOIN post_documents d ON d.post_seq = p.seq
-			WHERE p.kind = ? LIMIT ?)`
-	// The full-text table is late with a few posts whose deadline has just passed.
-	notExpired = ` AND rowid NOT IN (SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?)`
-)
-
-var (
-	postIndex     = listing.NewIndex(txn.PostSearch, "post_words", "post_tokens", "post_documents", "post_seq", "")
-	openPostIndex = listing.NewIndex(txn.PostSearch, "post_words", "post_tokens", "post_documents", "post_seq", notExpired)
-)
-
-// Posts lists posts, newest first; a search by relevance. It returns invalid_query if the cursor is
-// not one of this list.
-func (s *Store) Posts(ctx context.Context, f document.PostFilter, page listing.Page) (listing.List[domain.PostDocument], error) {
-	ctx, cancel := s.listContext(ctx, f == (document.PostFilter{Kind: f.Kind}) && page.Offset == 0)
-	defer cancel()
-	changes := s.postTotals.Changes()
-	words, err := postIndex.ParseQuery(ctx, s.db, f.Query)
-	if err != nil {
-		return listing.List[domain.PostDocument]{}, err
-	}
-	q := &listing.Query{Name: f.Name(), Count: countPosts, MaxBytes: listing.PageBytes, Totals: s.postTotals, Changes: changes}
-	facets, index, ids := f.Facets(), &postIndex, allPosts
-	switch {
-	case f.Kind != "" && f == (document.PostFilter{Kind: f.Kind}):
-		ids, q.Count, q.Before = postsOfKind, countPostsOfKind, []any{f.Kind}
-	case !words.Empty() || len(facets) > 0:
-		if f.Open {
-			index, q.Bounds = &openPostIndex, []any{s.db.Now().Date()}
-		}
-		q.SetMatch(words, facets, "", "")
-		ids, q.Count = index.IDs, index.Count
-	}
-	q.Rows = listedPosts + ` FROM (` + ids + `) m JOIN post_documents d ON d.post_seq = m.id JOIN agent_documents a ON a.agent_id = d.author_id ORDER BY m.id DESC`
-	found, err := listing.ReadSearch[domain.PostDocument](ctx, s.db, q, listing.Search{
-		Query: words, Index: index, Text: f.Query, Facets: facets, Strict: f.Strict, ByID: postByID,
-	}, page)
-	for i := range found.Items {
-		found.Items[i].ID = document.FirstMember(found.Items[i].Post)
-	}
-	return found, err
 }
 
 // DeletePost deletes a post of the caller, with its replies. It returns forbidden for another agent's

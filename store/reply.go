@@ -7,15 +7,9 @@ import (
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
-	"callbook/store/listing"
+	"callbook/store/query"
 	"callbook/store/txn"
 )
-
-const selectReply = `
-	SELECT r.seq, r.id, p.id AS post_id, p.title AS post_title, a.author, r.body, r.created_at
-	FROM replies r
-	JOIN posts p ON p.seq = r.post_seq
-	JOIN agent_documents a ON a.agent_id = r.author_id`
 
 // CreateReply replies to a post. It returns validation_failed for a text with a blocked word,
 // not_found for an unknown post, not_accepting if its author has blocked the caller, rate_limited
@@ -29,7 +23,7 @@ func (t *tx) createReply(caller domain.Caller, postID string, draft domain.Reply
 		return reply, err
 	}
 	var post domain.PostDocument
-	if err := txn.OrNotFound(t.Get(&post, selectPost+` WHERE p.id = ?`, postID)); err != nil {
+	if err := txn.OrNotFound(t.Get(&post, query.SelectPost+` WHERE p.id = ?`, postID)); err != nil {
 		return reply, err
 	}
 	author, err := t.authorFor(caller.ID, post)
@@ -57,7 +51,7 @@ func (t *tx) createReply(caller domain.Caller, postID string, draft domain.Reply
 	if err := t.notifyOfReply(author, caller, post, id); err != nil {
 		return reply, err
 	}
-	err = t.Get(&reply, selectReply+` WHERE r.seq = ?`, seq)
+	err = t.Get(&reply, query.SelectReply+` WHERE r.seq = ?`, seq)
 	return reply, err
 }
 
@@ -130,52 +124,4 @@ func (t *tx) deleteReply(reply *replyRow) error {
 		}
 	}
 	return nil
-}
-
-// Replies lists the replies to a post, oldest first.
-func (s *Store) Replies(ctx context.Context, post domain.PostDocument, page listing.Page) (listing.List[domain.Reply], error) {
-	from, err := listing.ParseCursor("replies to "+post.ID, page.Cursor)
-	if err != nil {
-		return listing.List[domain.Reply]{}, err
-	}
-	if page.Cursor == "" {
-		from.Seq = 0
-	}
-	result := listing.List[domain.Reply]{Items: []domain.Reply{}}
-	err = s.db.Select(ctx, &result.Items, selectReply+`
-		WHERE r.post_seq = ? AND r.seq > ?
-		ORDER BY r.seq
-		LIMIT ?`, post.Seq, from.Seq, page.Limit+1)
-	size := post.Size()
-	for i, reply := range result.Items {
-		size += reply.Size()
-		if i == page.Limit || i > 0 && size > listing.PageBytes {
-			result.Items = result.Items[:i]
-			from.Seq = result.Items[i-1].Seq
-			result.Next = from.Cursor()
-			break
-		}
-	}
-	return result, err
-}
-
-// RepliesTo lists the replies to the caller's posts, newest first, that were made since a time.
-func (s *Store) RepliesTo(ctx context.Context, caller domain.Caller, since domain.Time, page listing.Page) (listing.List[domain.Reply], error) {
-	return listing.Read[domain.Reply](ctx, s.db, &listing.Query{
-		Name: fmt.Sprintf("replies to %d since %d", caller.ID, since),
-		Rows: selectReply + `
-			WHERE r.seq < ? AND p.author_id = ? AND r.created_at >= ?
-			ORDER BY r.seq DESC
-			LIMIT ? OFFSET ?`,
-		Count: `
-			SELECT COUNT(*) AS n FROM (
-				SELECT 1
-				FROM posts p
-				JOIN replies r ON r.post_seq = p.seq
-				JOIN agent_documents a ON a.agent_id = r.author_id
-				WHERE p.author_id = ? AND r.created_at >= ?
-				LIMIT ?)`,
-		Bounds:   []any{caller.ID, since},
-		MaxBytes: listing.PageBytes,
-	}, page)
 }

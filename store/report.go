@@ -78,27 +78,6 @@ func (t *tx) insertReport(r report) error {
 	return nil
 }
 
-// Reports returns the open reports, or all, newest first, at most limit.
-func (s *Store) Reports(ctx context.Context, closed bool, limit int) (reports []domain.Report, err error) {
-	err = s.db.Select(ctx, &reports, `
-		SELECT r.id, r.about, r.subject, COALESCE(ph.handle, eh.handle, qh.handle, CASE WHEN r.about IN ('agent', 'claim') THEN r.subject END) AS of,
-			COALESCE(p.title, e.body, q.purpose, a.name) AS text, rh.handle AS reporter, r.reason, r.created_at, r.closed_at
-		FROM reports r
-		LEFT JOIN posts p ON r.about = 'post' AND p.id = r.subject
-		LEFT JOIN handles ph ON ph.id = p.author_id
-		LEFT JOIN replies e ON r.about = 'reply' AND e.id = r.subject
-		LEFT JOIN handles eh ON eh.id = e.author_id
-		LEFT JOIN handles ah ON r.about = 'agent' AND ah.handle = r.subject
-		LEFT JOIN agents a ON a.id = ah.id
-		LEFT JOIN requests q ON r.about = 'request' AND q.id = r.subject
-		LEFT JOIN handles qh ON qh.id = q.from_id
-		LEFT JOIN handles rh ON rh.id = r.reporter_id
-		WHERE ? OR r.closed_at IS NULL
-		ORDER BY r.seq DESC
-		LIMIT ?`, closed, limit)
-	return reports, err
-}
-
 // CloseReport closes a report. It returns not_found for an unknown id.
 func (s *Store) CloseReport(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {

@@ -13,6 +13,7 @@ import (
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/query"
 	"callbook/store/search"
 	"callbook/testdata/proof"
 )
@@ -144,7 +145,7 @@ func (s *testStore) modelAgents(r *rand.Rand) (all []modelled) {
 	s.Helper()
 	for i := range modelledAgents {
 		if i == modelledAgents/3 {
-			s.clock.Advance(newWindow + time.Millisecond)
+			s.clock.Advance(query.NewWindow + time.Millisecond)
 		}
 		m := modelled{name: fmt.Sprintf("agent-%d", i)}
 		title, name, tagline, owner, deliverable := someUnits(r, 1, 1), someUnits(r, 1, 2), someUnits(r, 0, 2), someUnits(r, 1, 1), someUnits(r, 1, 2)

@@ -12,6 +12,7 @@
 //   - sqlitedb: the database file: locks, migrations, group commit, readers, backups.
 //   - txn: the open database, and the transaction of a use case with what all use cases share.
 //   - document: the rows of agents and posts, and the documents and search rows built from them.
+//   - query: the reads without a transaction. Store embeds its Reader.
 //   - listing: pages of records, with cursors, totals and search.
 //   - outbox, blocklist, export: mails to send, words that are not allowed, an agent's own data.
 //   - maintenance, backup: the care of the database file, and copies of it.
@@ -58,8 +59,8 @@ import (
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
-	"callbook/store/listing"
 	"callbook/store/maintenance"
+	"callbook/store/query"
 	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
@@ -105,6 +106,8 @@ type Options struct {
 
 // Store is an open directory. Its methods may be called from any goroutine.
 type Store struct {
+	*query.Reader // the reads without a transaction
+
 	db          *txn.DB
 	maintenance *maintenance.Maintainer
 	random      io.Reader
@@ -114,10 +117,7 @@ type Store struct {
 
 	ownerAgents   int // agents that one owner may claim; 0 for any number
 	loopbackLinks bool
-	agentTotals   *listing.Totals
-	postTotals    *listing.Totals
 	active        sync.Map // ids of agents whose last request waits to be stored
-	stats         statsCache
 }
 
 // Open opens the directory, upgrades its schema and starts its writer.
@@ -125,7 +125,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		random: o.Random, quotas: domain.DefaultQuotas, mails: domain.DefaultMailCaps,
 		ownerAgents: domain.DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks,
-		agentTotals: listing.NewTotals(), postTotals: listing.NewTotals(), maintenance: maintenance.New(),
+		Reader: query.NewReader(), maintenance: maintenance.New(),
 	}
 	if s.random == nil {
 		s.random = rand.Reader
@@ -152,6 +152,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s.maintenance.SetDB(s.db)
+	s.SetDB(s.db)
 	if o.Beside {
 		return s, nil
 	}
@@ -172,13 +173,7 @@ func (s *Store) committed(c txn.Changes) {
 	if c.Erased {
 		s.maintenance.Erased()
 	}
-	agents, posts := c.Rows(txn.AgentSearch), c.Rows(txn.PostSearch)
-	if c.All {
-		s.stats.reset()
-		agents, posts = listing.UnknownChanges, listing.UnknownChanges
-	}
-	s.agentTotals.AddChanges(agents)
-	s.postTotals.AddChanges(posts)
+	s.Committed(c)
 	for _, f := range s.watchers {
 		f(c)
 	}

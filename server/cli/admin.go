@@ -298,7 +298,7 @@ type logCommand struct{ listLimit }
 func (c *logCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.open(ctx, func(st *store.Store) error {
 		list, err := st.Acts(ctx, c.Limit)
-		return printList(console, list, err, func(a store.Act) string {
+		return printList(console, list, err, func(a domain.Act) string {
 			line := minute(a.At) + "  " + a.Act + "  " + a.Subject
 			if a.Detail != nil {
 				line += fmt.Sprintf("  %q", *a.Detail)

@@ -24,3 +24,11 @@ type Report struct {
 	CreatedAt Time    `db:"created_at"`
 	ClosedAt  *Time   `db:"closed_at"`
 }
+
+// Act is the record of an operator's act.
+type Act struct {
+	Act     string  `db:"act"`
+	Subject string  `db:"subject"` // handle, id or word
+	Detail  *string `db:"detail"`
+	At      Time    `db:"at"`
+}

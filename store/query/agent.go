@@ -1,4 +1,4 @@
-package store
+package query
 
 import (
 	"context"
@@ -37,32 +37,32 @@ var agentColumns = [2][2]string{
 // than the documents, to skip.
 const deepOffset = 100
 
-// newWindow is how long an agent counts as new.
-const newWindow = 30 * domain.Day
+// NewWindow is how long an agent counts as new.
+const NewWindow = 30 * domain.Day
 
 // Card returns the public document of an agent, valid until the date changes. It returns not_found for a
 // handle that no agent has, or a hidden one.
-func (s *Store) Card(ctx context.Context, handle string) (domain.AgentDocument, error) {
+func (r *Reader) Card(ctx context.Context, handle string) (domain.AgentDocument, error) {
 	d := domain.AgentDocument{Handle: handle}
-	err := txn.OrNotFound(s.db.Get(ctx, &d, `
+	err := txn.OrNotFound(r.db.Get(ctx, &d, `
 		SELECT agent_id, level, confirmed, confirmed_partners, email, created_at, last_active_at, profile, recent_posts
 		FROM agent_documents
 		WHERE handle = ?`, handle))
 	if err != nil {
 		return d, err
 	}
-	d.Requests, err = s.requestFacts(ctx, d.ID)
+	d.Requests, err = r.RequestFacts(ctx, d.ID)
 	return d, err
 }
 
-// requestFacts reads the facts about an agent's requests, of whole days, so that a card can be cached.
-func (s *Store) requestFacts(ctx context.Context, agentID int64) (domain.RequestFacts, error) {
+// RequestFacts reads the facts about an agent's requests, of whole days, so that a card can be cached.
+func (r *Reader) RequestFacts(ctx context.Context, agentID int64) (domain.RequestFacts, error) {
 	var rows []struct {
 		CreatedAt domain.Time  `db:"created_at"`
 		DecidedAt *domain.Time `db:"answered_at"`
 	}
-	since := domain.NextDay(s.Now()).Add(-domain.Day - domain.FactsAge)
-	err := s.db.Select(ctx, &rows, `
+	since := domain.NextDay(r.db.Now().Time()).Add(-domain.Day - domain.FactsAge)
+	err := r.db.Select(ctx, &rows, `
 		SELECT created_at, CASE WHEN status IN ('accepted', 'declined') THEN decided_at END AS answered_at
 		FROM requests
 		WHERE to_id = ? AND created_at >= ? AND status <> 'withdrawn'`, agentID, domain.TimeOf(since))
@@ -77,28 +77,28 @@ func (s *Store) requestFacts(ctx context.Context, agentID int64) (domain.Request
 
 // listContext returns the context of a list. Unless the list is plain, which means the start of one without filters, it
 // has a deadline that interrupts slow queries.
-func (s *Store) listContext(ctx context.Context, plain bool) (context.Context, context.CancelFunc) {
+func (r *Reader) listContext(ctx context.Context, plain bool) (context.Context, context.CancelFunc) {
 	if plain {
 		return ctx, func() {}
 	}
-	return s.db.WithDeadline(ctx)
+	return r.db.WithDeadline(ctx)
 }
 
 // Agents lists agents, newest first; a search by relevance. It returns invalid_query if the cursor is
 // not one of this list.
-func (s *Store) Agents(ctx context.Context, f document.AgentFilter, page listing.Page) (listing.List[domain.AgentDocument], error) {
-	ctx, cancel := s.listContext(ctx, f == (document.AgentFilter{Brief: f.Brief}) && page.Offset == 0)
+func (r *Reader) Agents(ctx context.Context, f document.AgentFilter, page listing.Page) (listing.List[domain.AgentDocument], error) {
+	ctx, cancel := r.listContext(ctx, f == (document.AgentFilter{Brief: f.Brief}) && page.Offset == 0)
 	defer cancel()
-	changes := s.agentTotals.Changes()
-	words, err := agentIndex.ParseQuery(ctx, s.db, f.Query)
+	changes := r.agentTotals.Changes()
+	words, err := agentIndex.ParseQuery(ctx, r.db, f.Query)
 	if err != nil {
 		return listing.List[domain.AgentDocument]{}, err
 	}
 	q := &listing.Query{
-		Name: f.Name(), Count: countAgents, Bounds: []any{int64(0)}, MaxBytes: listing.PageBytes, Totals: s.agentTotals, Changes: changes,
+		Name: f.Name(), Count: countAgents, Bounds: []any{int64(0)}, MaxBytes: listing.PageBytes, Totals: r.agentTotals, Changes: changes,
 	}
 	if f.New {
-		if q.Bounds[0], err = s.firstSince(ctx, s.db.Now().Add(-newWindow)); err != nil {
+		if q.Bounds[0], err = r.firstSince(ctx, r.db.Now().Add(-NewWindow)); err != nil {
 			return listing.List[domain.AgentDocument]{}, err
 		}
 	}
@@ -107,14 +107,14 @@ func (s *Store) Agents(ctx context.Context, f document.AgentFilter, page listing
 	ids := listedAgents
 	if !words.Empty() || len(facets) > 0 || page.Cursor == "" && page.Offset > deepOffset {
 		exact := ""
-		if exact, err = s.exactHandle(ctx, f); err != nil {
+		if exact, err = r.exactHandle(ctx, f); err != nil {
 			return listing.List[domain.AgentDocument]{}, err
 		}
 		q.SetMatch(words, facets, exact, document.AnyAgent)
 		ids, q.Count = agentIndex.IDs, agentIndex.Count
 	}
 	q.Rows = `SELECT ` + columns + ` FROM (` + ids + `) m JOIN agent_documents d ON d.agent_id = m.id ORDER BY m.id DESC`
-	found, err := listing.ReadSearch[domain.AgentDocument](ctx, s.db, q, listing.Search{
+	found, err := listing.ReadSearch[domain.AgentDocument](ctx, r.db, q, listing.Search{
 		Query: words, Index: &agentIndex, Text: f.Query, Facets: facets, Strict: f.Strict, ByID: `SELECT ` + columns + agentByID,
 	}, page)
 	if !words.Empty() {
@@ -127,9 +127,9 @@ func (s *Store) Agents(ctx context.Context, f document.AgentFilter, page listing
 }
 
 // firstSince returns the number of the first agent that joined at a time or later.
-func (s *Store) firstSince(ctx context.Context, since domain.Time) (first int64, err error) {
+func (r *Reader) firstSince(ctx context.Context, since domain.Time) (first int64, err error) {
 	// For MIN(id) SQLite would read all agents that joined before.
-	found, err := s.db.Find(ctx, &first, `SELECT id FROM agents WHERE created_at >= ? ORDER BY created_at LIMIT 1`, since)
+	found, err := r.db.Find(ctx, &first, `SELECT id FROM agents WHERE created_at >= ? ORDER BY created_at LIMIT 1`, since)
 	if err == nil && !found {
 		return listing.Last, nil
 	}
@@ -138,13 +138,13 @@ func (s *Store) firstSince(ctx context.Context, since domain.Time) (first int64,
 
 // exactHandle returns the facet of the agent whose handle is the query; empty if there is none. The
 // table of handles finds it faster than the search.
-func (s *Store) exactHandle(ctx context.Context, f document.AgentFilter) (string, error) {
+func (r *Reader) exactHandle(ctx context.Context, f document.AgentFilter) (string, error) {
 	handle := search.Fold(f.Query)
 	if !text.ParseHandle(handle) {
 		return "", nil
 	}
 	var exists bool
-	found, err := s.db.Find(ctx, &exists, `SELECT 1 FROM agent_documents WHERE handle = ?`, handle)
+	found, err := r.db.Find(ctx, &exists, `SELECT 1 FROM agent_documents WHERE handle = ?`, handle)
 	if err != nil || !found {
 		return "", err
 	}

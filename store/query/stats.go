@@ -1,4 +1,4 @@
-package store
+package query
 
 import (
 	"context"
@@ -20,15 +20,15 @@ type statsCache struct {
 }
 
 // Stats returns the counts, at most 10 seconds old.
-func (s *Store) Stats(ctx context.Context) (domain.Stats, error) {
-	s.stats.Lock()
-	defer s.stats.Unlock()
-	now := s.db.Now()
-	if last := s.stats.last; last.AsOf != 0 && last.AsOf <= now && now < last.AsOf.Add(domain.StatsAge) {
+func (r *Reader) Stats(ctx context.Context) (domain.Stats, error) {
+	r.stats.Lock()
+	defer r.stats.Unlock()
+	now := r.db.Now()
+	if last := r.stats.last; last.AsOf != 0 && last.AsOf <= now && now < last.AsOf.Add(domain.StatsAge) {
 		return last, nil
 	}
 	stats := domain.Stats{}
-	err := s.db.Get(ctx, &stats, `
+	err := r.db.Get(ctx, &stats, `
 		WITH hidden (id) AS (
 			SELECT a.id FROM agents a
 			WHERE a.suspended_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = a.id))
@@ -66,11 +66,11 @@ func (s *Store) Stats(ctx context.Context) (domain.Stats, error) {
 					JOIN collabs c USING (seq)
 					JOIN agent_documents d ON d.agent_id = h.other
 					WHERE c.counts)) / 2 AS confirmed_collaborations`,
-		now.Add(-newWindow))
+		now.Add(-NewWindow))
 	if err != nil {
 		return domain.Stats{}, err
 	}
 	stats.AsOf = now
-	s.stats.last = stats
+	r.stats.last = stats
 	return stats, nil
 }

@@ -1,27 +1,26 @@
-package server
+package middleware
 
 import (
 	"net/http"
 	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"callbook/store/domain"
 )
 
-// noticeProxy reports, once a day, that requests come through a proxy on this machine or a private
-// network while no proxy is trusted: all visitors then count as one address. The log tells it, and
-// callbook check, which reads the time in the database.
-func (s *Server) noticeProxy(next http.Handler) http.Handler {
-	if len(s.options.TrustedProxies) > 0 {
+// NoticeProxy calls notice, at most once a day, if requests come through a proxy on this machine or a
+// private network while no proxy is trusted: all visitors then count as one address.
+func NoticeProxy(next http.Handler, trusted TrustedProxies, clock func() time.Time, notice func()) http.Handler {
+	if len(trusted) > 0 {
 		return next
 	}
 	var noticed atomic.Int64 // domain.Time
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header["X-Forwarded-For"] != nil && fromNearby(r) {
-			now, last := domain.TimeOf(s.store.Now()), noticed.Load()
+			now, last := domain.TimeOf(clock()), noticed.Load()
 			if now >= domain.Time(last).Add(domain.Day) && noticed.CompareAndSwap(last, int64(now)) {
-				s.options.Log.Warn().Msg("a request came through a proxy whose X-Forwarded-For header is not trusted: all visitors count as one address; set --trusted-proxy to the address of the proxy")
-				s.store.RecordUntrustedProxy()
+				notice()
 			}
 		}
 		next.ServeHTTP(w, r)

@@ -1,4 +1,4 @@
-package store
+package query
 
 import (
 	"context"
@@ -12,9 +12,9 @@ const homeWindow = 2000
 
 // Home returns brief agents and posts for the home page, the newest first, but those of trust level
 // 0 only after all others.
-func (s *Store) Home(ctx context.Context, agents, posts int) (newest []domain.AgentDocument, latest []domain.PostDocument, err error) {
+func (r *Reader) Home(ctx context.Context, agents, posts int) (newest []domain.AgentDocument, latest []domain.PostDocument, err error) {
 	// Each level is read from the index; an order by level and number would sort all agents.
-	err = s.db.Select(ctx, &newest, `
+	err = r.db.Select(ctx, &newest, `
 		SELECT `+listColumns+`, d.brief
 		FROM (
 			SELECT * FROM (SELECT agent_id FROM agent_documents WHERE level = 2 ORDER BY agent_id DESC LIMIT ?1)
@@ -29,7 +29,7 @@ func (s *Store) Home(ctx context.Context, agents, posts int) (newest []domain.Ag
 	if err != nil {
 		return nil, nil, err
 	}
-	err = s.db.Select(ctx, &latest, listedPosts+`
+	err = r.db.Select(ctx, &latest, listedPosts+`
 		FROM (
 			SELECT n.post_seq
 			FROM (SELECT post_seq, author_id FROM post_documents ORDER BY post_seq DESC LIMIT ?) n

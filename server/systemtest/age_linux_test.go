@@ -443,9 +443,14 @@ func (a *ageing) lives(d, other *dweller, turn, act int) {
 	case 1:
 		d.post = a.makes("/api/posts", d.key, `{"kind":"seeking","title":"Tides of 港口","body":"Hourly levels.","tags":["tides"]}`, "post")
 	case 2:
-		a.does("POST", "/api/posts/"+d.post+"/replies", other.key, `{"body":"I have them."}`)
+		reply := a.makes("/api/posts/"+d.post+"/replies", other.key, `{"body":"I have them."}`, "reply")
+		a.does("POST", "/api/replies/"+reply+"/report", "", "")
+		if turn%4 == 0 {
+			a.does("DELETE", "/api/replies/"+reply, other.key, "")
+		}
 	case 3:
 		a.does("POST", "/api/posts/"+d.post+"/report", "", `{"reason":"R"}`)
+		a.does("POST", "/api/agents/"+other.handle+"/report", "", `{"reason":"R"}`)
 	case 4:
 		id := a.makes("/api/collabs", d.key, fmt.Sprintf(`{"partner":%q,"summary":"Tide tables."}`, other.handle), "collab")
 		a.does("POST", "/api/collabs/"+id+"/"+[]string{"confirm", "decline"}[turn%2], other.key, "")

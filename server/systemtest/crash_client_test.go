@@ -451,11 +451,14 @@ func (c *crashClient) card(a *crashAgent) crashCard {
 			card.Level++
 		}
 	}
+	partners := map[*crashAgent]bool{} // each has an owner of its own, and counts once
 	for _, r := range c.collabs {
 		if r.status == "confirmed" && (r.from == a || r.to == a) && r.from.is("claimed_at?") && r.to.is("claimed_at?") {
-			card.Evidence++
+			partners[r.from], partners[r.to] = true, true
 		}
 	}
+	delete(partners, a)
+	card.Evidence = len(partners)
 	for _, id := range a.rows.ids("offerings") {
 		card.Menu = append(card.Menu, id+" "+a.rows.value("offerings", id, "title"))
 	}

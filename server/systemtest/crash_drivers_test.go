@@ -248,13 +248,23 @@ func (c *crashClient) confirmsRecovery() *crashWrite {
 		stored: func(d crashDraft, _ string) { d.of(a).take("codes", "recover", a.mailbox, "0") }}
 }
 
+// mostReceived is how many requests of senders of level 1 a recipient takes in a week: its weekly cap
+// without the part for level 2.
+const mostReceived = 8
+
 // asks sends a contact request from a founder, each of which asks an agent once.
 func (c *crashClient) asks() *crashWrite {
 	var from *crashAgent
 	// Founders have a verified mailbox, which who accepts must have. Others may be deleted.
 	founders := !slices.ContainsFunc(c.requests, func(r *crashRequest) bool { return r.status == "pending" && c.isFounder(r.to) })
 	to := c.agent(func(to *crashAgent) bool {
-		if c.isFounder(to) != founders || len(to.rows.ids("offerings")) == 0 {
+		received := 0
+		for _, r := range c.requests {
+			if r.to == to {
+				received++
+			}
+		}
+		if c.isFounder(to) != founders || len(to.rows.ids("offerings")) == 0 || received == mostReceived {
 			return false
 		}
 		from = c.agent(func(a *crashAgent) bool {

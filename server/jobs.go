@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"callbook/server/mail"
 	"callbook/store/domain"
 )
 
@@ -110,10 +111,10 @@ func (s *Server) RunLocalJobs(ctx context.Context) error {
 	return errors.Join(append(errs, s.DeliverMail(ctx))...)
 }
 
-// dropUnverified deletes agents that have had long enough to verify a mailbox, if the site sends
-// mail.
+// dropUnverified deletes agents that have had long enough to verify a mailbox, if codes reach their
+// mailboxes.
 func (s *Server) dropUnverified(ctx context.Context) error {
-	if s.outbox == nil {
+	if !mail.Reaches(s.options.Mail) {
 		return nil
 	}
 	return s.store.DropUnverified(ctx)

@@ -394,3 +394,20 @@ func TestShutdown_CutsOffEndlessRequests(t *testing.T) {
 		t.Errorf("%d agents of an unfinished call", n)
 	}
 }
+
+// TestHTTP_RejectsExpectedBodyAtOnce: the client waits for the permission to send its body, and must not wait for the
+// rejection.
+func TestHTTP_RejectsExpectedBodyAtOnce(t *testing.T) {
+	conn := serve(t).dial()
+	_, err := io.WriteString(conn, "POST /api/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer cq_wrong\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(3 * time.Second)); err != nil { //clock: of the connection
+		t.Fatal(err)
+	}
+	a, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("%+v, %v", a, err)
+	}
+}

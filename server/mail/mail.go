@@ -210,6 +210,13 @@ func (s *sender) compose(m Message) *gomail.Msg {
 // logSink writes mails to the log, so that the program works without a mail server. Only this sink logs codes.
 type logSink struct{ log zerolog.Logger }
 
+// Reaches reports whether the mails of a sink reach their recipients by themselves, unlike those in
+// the log.
+func Reaches(s Sink) bool {
+	_, logged := s.(*logSink)
+	return s != nil && !logged
+}
+
 func (s *logSink) Send(ctx context.Context, m Message) error {
 	if err := ready(ctx, m); err != nil {
 		return err

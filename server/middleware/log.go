@@ -72,8 +72,10 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 		}
 		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject() })
 	}
-	if r.Body != http.NoBody {
-		r.Body = &requestBody{ReadCloser: r.Body, recorder: rec}
+	if r.Body != http.NoBody { // of a copy: net/http recognizes its own body by its type
+		counted := *r
+		counted.Body = &requestBody{ReadCloser: r.Body, recorder: rec}
+		r = &counted
 	}
 	rec.id[0] = requestID(r.Header.Get("X-Request-Id"))
 	setCommonHeaders(w.Header(), rec.id[:], o.Secure)
@@ -82,6 +84,9 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 			o.handlePanic(v, rec, r)
 		}
 		rec.finish()
+		if r.ProtoMajor > 1 && rec.size > 0 { // a stream has a buffer of its own, which is memory until the client takes it
+			_ = http.NewResponseController(rec.ResponseWriter).Flush()
+		}
 		o.report(rec, r, time.Since(start)) //clock: as above
 	}()
 	next.ServeHTTP(rec, r)

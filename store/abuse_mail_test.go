@@ -411,38 +411,6 @@ func TestAbuse17_SpellingsAtGmailAreOneAddress(t *testing.T) {
 	}
 }
 
-// TestAbuse17_OwnersOfOlderVersionsStayTheSame: those who claimed an agent under a spelling that was not normalized then
-// are recognized, and their collaborations no longer count, once the address is given again.
-func TestAbuse17_OwnersOfOlderVersionsStayTheSame(t *testing.T) {
-	s := newStore(t, noCaps)
-	one, other := s.verified("one"), s.verified("other")
-	s.owned(one, "mei.lin@gmail.com")
-	s.owned(other, "meilin@gmail.com")
-	s.ok(s.write(context.Background(), func(t *tx) error {
-		old, err := t.Pseudonym("owner\x00mei.lin@gmail.com")
-		if err == nil {
-			err = t.Exec(`UPDATE agents SET claimed_by = ? WHERE id = ?`, old, one.ID)
-		}
-		if err == nil {
-			err = t.Exec(`UPDATE owner_claims SET owner = ? WHERE agent_id = ?`, old, one.ID)
-		}
-		t.TouchAgent(one.ID)
-		return err
-	}))
-	s.collab("col_1", one, other)
-	confirmed := func() int { return value[int](s, `SELECT MAX(confirmed) FROM agent_documents`) }
-	if n := confirmed(); n != 1 {
-		t.Fatalf("%d collaborations count before", n)
-	}
-	s.ok(func() error { _, err := s.ClaimOwner(context.Background(), one, "mei.lin@gmail.com"); return err }())
-	if mail := s.mailed(); mail.Kind != domain.MailOwner {
-		t.Errorf("the owner gets a mail of the kind %s", mail.Kind)
-	}
-	if n := confirmed(); n != 0 {
-		t.Errorf("%d collaborations of one person count", n)
-	}
-}
-
 // TestAbuse17_StopEndsAllMails: by any agent, in any spelling of the address, until its holder takes that back. The
 // agents learn nothing of it.
 func TestAbuse17_StopEndsAllMails(t *testing.T) {

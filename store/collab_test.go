@@ -554,6 +554,9 @@ func TestAbuse08_FormerSpellingsAreAdopted(t *testing.T) {
 	s.wantEvidence("by two spellings", a, 1, 1)
 	_, err = s.ClaimOwner(context.Background(), b, "mei.lin@gmail.com")
 	wantOutcome(t, "the owner", err, "")
+	if mail := s.mailed(); mail.Kind != domain.MailOwner {
+		t.Errorf("the owner gets a mail of the kind %s", mail.Kind)
+	}
 	s.wantEvidence("by one spelling", a, 0, 0)
 	s.checkDerived("the adoption")
 }

@@ -448,8 +448,8 @@ func goMod(t testing.TB, path string) map[string]string {
 // close the database.
 var notInEverything = strings.Fields("Alive Broken Disk Normal Upgraded MarkDev SetDB Committed Clear Watch MailCaps Quotas CheckFile Compact")
 
-// TestQueries_EverythingCallsEachOperation finds the exported methods of Store that everything
-// does not call, directly or by other methods. Their SQL would go unexamined.
+// TestQueries_EverythingCallsEachOperation finds the exported methods of Store and its Reader that
+// everything does not call, directly or by other methods. Their SQL would go unexamined.
 func TestQueries_EverythingCallsEachOperation(t *testing.T) {
 	calls, operations := map[string][]string{}, []string{}
 	files, err := filepath.Glob("*.go")

@@ -109,7 +109,7 @@ func (e *Engine) Address(r *http.Request) netip.Addr { return middleware.ClientA
 
 // Client returns the client that the limits of addresses count a request for.
 func (e *Engine) Client(r *http.Request) ratelimit.Client {
-	return ratelimit.Client{Network: middleware.Network(e.Address(r))}
+	return ratelimit.Client{Network: domain.SmallestNetwork(e.Address(r))}
 }
 
 // Allow counts a request against a limit of its address.

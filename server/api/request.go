@@ -199,8 +199,7 @@ func (req *Request) limitNetwork() error {
 	}
 	h := req.w.Header()
 	for _, network := range domain.Networks(req.caller.Address) {
-		client := ratelimit.Client{Network: network.Addr(), Bits: network.Bits()}
-		if err := req.engine.Limiter.Allow(h, req.engine.NetworkWrites, client, req.now); err != nil {
+		if err := req.engine.Limiter.Allow(h, req.engine.NetworkWrites, ratelimit.Client{Network: network}, req.now); err != nil {
 			return err
 		}
 		h = http.Header{} // the response reports the smallest network

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/store/domain"
@@ -45,7 +44,7 @@ func NewWorker(st *store.Store, base string, o Options) *Worker {
 	}
 	w := &Worker{store: st, base: base, slots: make(chan struct{}, maxConcurrent), limiter: ratelimit.New(limits)}
 	o.Allow = func(addr netip.Addr) bool {
-		return w.limiter.Allow(http.Header{}, addressClass, ratelimit.Client{Network: middleware.Network(addr)}, st.Now()) == nil
+		return w.limiter.Allow(http.Header{}, addressClass, ratelimit.Client{Network: domain.SmallestNetwork(addr)}, st.Now()) == nil
 	}
 	w.checker = New(o)
 	return w

@@ -71,15 +71,3 @@ func parseHop(text string) (netip.Addr, error) {
 	}
 	return netip.ParseAddr(strings.Trim(text, "[]"))
 }
-
-// Network returns the network that one person usually has: a single IPv4 address or an IPv6 /64.
-func Network(addr netip.Addr) netip.Addr {
-	if !addr.Is6() {
-		return addr
-	}
-	prefix, err := addr.WithZone("").Prefix(64)
-	if err != nil {
-		return addr
-	}
-	return prefix.Addr()
-}

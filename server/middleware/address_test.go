@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"callbook/store/domain"
 )
 
 func TestClientAddress_TrustsOnlyProxies(t *testing.T) {
@@ -52,7 +54,7 @@ func TestClientAddress_TrustsOnlyProxies(t *testing.T) {
 		r := httptest.NewRequest("GET", "/api", nil)
 		r.RemoteAddr = tt.peer
 		r.Header["X-Forwarded-For"] = tt.forwarded
-		if got := Network(ClientAddress(r, tt.trusted)).String(); got != tt.want {
+		if got := domain.SmallestNetwork(ClientAddress(r, tt.trusted)).Addr().String(); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}

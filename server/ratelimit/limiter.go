@@ -83,8 +83,7 @@ type bucketKey struct {
 
 // Client is the client that requests are counted for: a network or an account.
 type Client struct {
-	Network netip.Addr
-	Bits    int // length of the prefix, where a class counts several networks of an address
+	Network netip.Prefix
 	Account int64
 }
 

@@ -69,7 +69,7 @@ func TestLimiter_IsBounded(t *testing.T) {
 		all.Go(func() {
 			for n := i; n < distinct; n += 4 {
 				addr := netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
-				if err := l.Allow(http.Header{}, reads, Client{Network: addr}, time.Now()); err != nil {
+				if err := l.Allow(http.Header{}, reads, Client{Network: domain.SmallestNetwork(addr)}, time.Now()); err != nil {
 					t.Errorf("a new address is limited: %v", err)
 				}
 			}

@@ -8,7 +8,7 @@ import (
 )
 
 // A confirmed collaboration counts as evidence if the owners of both sides are different people and
-// have each claimed them (specification: Agent card), and if it is the first of this pair of owners
+// have each claimed them, and if it is the first of this pair of owners
 // in 90 days since the last one that counted. Which ones count is stored with them, in collabs.counts.
 
 // collabOfOwner is a confirmed collaboration of an agent of one owner.

@@ -9,18 +9,31 @@ var networkBits = [...]int{64, 56, 48}
 // the /64, /56 and /48 of an IPv6 address. A limit of a shared resource counts the client in
 // each of them. It returns none for an invalid address.
 func Networks(addr netip.Addr) []netip.Prefix {
-	addr = addr.Unmap().WithZone("")
-	if !addr.IsValid() {
+	smallest := SmallestNetwork(addr)
+	if !smallest.IsValid() {
 		return nil
 	}
-	if addr.Is4() {
-		return []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen())}
-	}
-	networks := make([]netip.Prefix, len(networkBits))
-	for i, bits := range networkBits {
-		networks[i] = netip.PrefixFrom(addr, bits).Masked()
+	networks := []netip.Prefix{smallest}
+	if smallest.Addr().Is6() {
+		for _, bits := range networkBits[1:] {
+			networks = append(networks, netip.PrefixFrom(smallest.Addr(), bits).Masked())
+		}
 	}
 	return networks
+}
+
+// SmallestNetwork returns the first of Networks, which one person usually has, or the zero Prefix.
+func SmallestNetwork(addr netip.Addr) netip.Prefix {
+	addr = addr.Unmap().WithZone("")
+	bits := addr.BitLen()
+	if addr.Is6() {
+		bits = networkBits[0]
+	}
+	network, err := addr.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return network
 }
 
 // Share is how much of a resource each network of a client may use: an IPv4 address or an IPv6

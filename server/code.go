@@ -74,8 +74,8 @@ func (s *Server) startRecovery(req *api.Request, in recoverInput) (api.Response,
 	next, err := s.store.StartRecovery(req.Context(), in.Body.Handle, req.Address())
 	return api.Response{Body: api.Marshal(RecoverySent{
 		Status: "accepted", ResendAfter: next,
-		HowEN: "If this agent exists and its mailbox is verified, a code is on its way there, and to each verified mailbox that was changed in the last 7 days, unless the mailbox, your network or this site has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"…\"} within 24 hours to get a new API key; \"end_claim\": true also ends an owner claim that is younger than 30 days. Meanwhile the same code is mailed again at most twice, an hour apart.",
-		HowZH: "如果该智能体存在且邮箱已验证，验证码已发往该邮箱以及最近 7 天内被更换的每个已验证邮箱（除非该邮箱、你所在的网络或本站当天的邮件已达上限）。请在 24 小时内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"…\"}，即可获得新的 API 密钥；加上 \"end_claim\": true 还会终止不满 30 天的所有者认领。在此期间同一验证码最多再发送两次，每次间隔一小时。",
+		HowEN: "If this agent exists and its mailbox is verified, a code is on its way there, and to each verified mailbox that was changed in the last 7 days (at most three), unless the mailbox, your network or this site has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"…\"} within 24 hours to get a new API key; \"end_claim\": true also ends an owner claim that is younger than 30 days, if it was confirmed while this was the mailbox. Meanwhile the same code is mailed again at most twice, an hour apart.",
+		HowZH: "如果该智能体存在且邮箱已验证，验证码已发往该邮箱以及最近 7 天内被更换的已验证邮箱（最多三个）（除非该邮箱、你所在的网络或本站当天的邮件已达上限）。请在 24 小时内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"…\"}，即可获得新的 API 密钥；加上 \"end_claim\": true 还会终止在该邮箱仍为智能体邮箱时确认、且不满 30 天的所有者认领。在此期间同一验证码最多再发送两次，每次间隔一小时。",
 	})}, err
 }
 
@@ -87,14 +87,14 @@ type recoveryCode struct {
 	Handle string `json:"handle" minLength:"3" maxLength:"32" doc:"Handle of the agent whose key is lost." example:"harbour-pilot"`
 	Code   string `json:"code" minLength:"1" maxLength:"60" doc:"The mailed code; case and hyphens do not count." example:"7K3M-Q9XA-2B8C-4D6E-1F5G-H0JK-NP"`
 
-	EndClaim bool `json:"end_claim,omitempty" doc:"Also end the owner claim, if the owner confirmed it less than 30 days ago: for an agent that somebody else claimed. Default false."`
+	EndClaim bool `json:"end_claim,omitempty" doc:"Also end the owner claim, if the owner confirmed it less than 30 days ago, while the code's mailbox was the agent's: for an agent that somebody else claimed. A claim confirmed after that mailbox was changed ends without this. Default false."`
 }
 
 // RecoveredKey is the response to a recovery.
 type RecoveredKey struct {
 	APIKey     string      `json:"api_key" doc:"Shown this once."`
 	RotatedAt  domain.Time `json:"rotated_at"`
-	ClaimEnded bool        `json:"claim_ended" doc:"True if end_claim ended an owner claim."`
+	ClaimEnded bool        `json:"claim_ended" doc:"True if the recovery ended an owner claim."`
 }
 
 func (s *Server) confirmRecovery(req *api.Request, in confirmRecoveryInput) (api.Response, error) {

@@ -114,11 +114,11 @@ var matrixRules = []matrixRule{
 	{"reportAgent", "*", "hidden gone nobody", "404 not_found", ""},
 
 	// A lost key: no client learns which handles exist, or have a verified mailbox.
-	{"startRecovery", "*", "verified verified-code claimed-code former former-code", "202", "same"},
-	{"startRecovery", "*", "unverified unverified-code hidden gone nobody", "202", ""},
-	{"confirmRecovery confirmRecovery:end", "*", "verified-code claimed-code former-code", "200", "410 code_expired"},
-	{"confirmRecovery:wrong", "*", "verified-code claimed-code former-code", "422 wrong_code", ""},
-	{"confirmRecovery confirmRecovery:end confirmRecovery:wrong", "*", "unverified unverified-code verified former hidden gone nobody", "410 code_expired", ""},
+	{"startRecovery", "*", "verified verified-code claimed-code former former-code hidden", "202", "same"},
+	{"startRecovery", "*", "unverified unverified-code gone nobody", "202", ""},
+	{"confirmRecovery confirmRecovery:end", "*", "verified-code claimed-code former-code hidden", "200", "410 code_expired"},
+	{"confirmRecovery:wrong", "*", "verified-code claimed-code former-code hidden", "422 wrong_code", ""},
+	{"confirmRecovery confirmRecovery:end confirmRecovery:wrong", "*", "unverified unverified-code verified former gone nobody", "410 code_expired", ""},
 
 	{"sendRequest", "level-2 level-1", "there", "201 pending", "409 duplicate"},
 	{"sendRequest", "level-2", "strict", "201 pending", "409 duplicate"},

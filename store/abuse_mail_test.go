@@ -318,7 +318,7 @@ func TestAbuse06_OneMailIsKeptForTheVerifiedAgent(t *testing.T) {
 			s.change([]domain.Caller{pilot}, `UPDATE agents SET verified_at = NULL`)
 		}, 3, 0},
 		"a deleted agent":   {func(s *testStore, pilot domain.Caller) { s.ok(s.DeleteAgent(ctx, pilot)) }, 3, 0},
-		"a suspended agent": {func(s *testStore, pilot domain.Caller) { s.ok(s.Suspend(ctx, pilot.Handle, "spam", time.Time{})) }, 2, 0},
+		"a suspended agent": {func(s *testStore, pilot domain.Caller) { s.ok(s.Suspend(ctx, pilot.Handle, "spam", time.Time{})) }, 2, 1},
 		"one that has gone elsewhere": {func(s *testStore, pilot domain.Caller) {
 			s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
 		}, 3, 1}, // and has a mail of its own for recovery, for some days

@@ -94,7 +94,7 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 }
 
 // StartRecovery mails a code for a lost key to an agent's verified mailbox, and another code to each
-// mailbox that it replaced in the last seven days. Anyone may call it, so the
+// of the first three mailboxes that it left in the last seven days. Anyone may call it, so the
 // code does not replace one that was mailed within the last day, but that one is mailed again, at most
 // twice and an hour apart. For any other handle, and past the caps on mails, StartRecovery does nothing
 // and returns no error. next is the time from which the client may request another mail; it does not
@@ -106,7 +106,7 @@ func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Add
 			return err
 		}
 		agent, found, err := document.FindAgent(t.Tx, handle)
-		if err != nil || !found || agent.Suspended(t.Now) {
+		if err != nil || !found {
 			return err
 		}
 		return t.startRecovery(&agent)
@@ -115,9 +115,10 @@ func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Add
 }
 
 // ConfirmRecovery replaces an agent's key with the code that was mailed, and takes back its deletion. A
-// former mailbox becomes the agent's mailbox again. endClaim ends a claim that the owner confirmed less
-// than 30 days ago, or not at all. ConfirmRecovery returns wrong_code, and code_expired, also for a
-// handle that got no code.
+// former mailbox becomes the agent's mailbox again. A claim that the owner first confirmed less than 30
+// days ago, or not at all, ends if the mailbox was left before it was last confirmed. endClaim ends one that was
+// confirmed with that mailbox. A suspended agent stays so. ConfirmRecovery returns wrong_code, and
+// code_expired, also for a handle that got no code.
 func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string, endClaim bool) (done domain.Recovery, err error) {
 	if done.Key, err = domain.NewKey(s.random); err != nil {
 		return done, err
@@ -127,7 +128,7 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string, endCla
 		if err != nil {
 			return err
 		}
-		if !found || agent.Suspended(t.Now) {
+		if !found {
 			return &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
 		}
 		orders, err := t.recoveryOrders(&agent)

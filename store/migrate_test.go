@@ -417,7 +417,7 @@ func TestUpgrade_ReleasedDatabases(t *testing.T) {
 			}
 		}
 		added := slices.DeleteFunc(slices.Collect(maps.Keys(contents(t, path))), func(table string) bool { _, old := before[table]; return old })
-		checkFilled(t, path, added...)
+		checkFilled(t, path, append(added, "mail_log.notice_of")...) // a column since schema 7
 		checkUsable(t, path)
 	}
 	proof.Figure(t, "databases", len(releasedDatabases))
@@ -742,5 +742,39 @@ func TestUpgrade_BesideAReader(t *testing.T) {
 	run(`ROLLBACK`)
 	if got := version(); got != from+1 {
 		t.Errorf("afterwards, version %d, want %d", got, from+1)
+	}
+}
+
+// TestUpgrade_MendsSchema6: that one counted all mails of the day before as those of proven agents, and ended links that
+// were requested more than a year before, although they were used.
+func TestUpgrade_MendsSchema6(t *testing.T) {
+	for _, name := range []string{"schema-5.db", "schema-6.db"} {
+		path := released(t, name)
+		visited(t, path, func(db *sqlx.DB) {
+			db.MustExec(`UPDATE mail_log SET at = at + 1 WHERE agent_id = 1`)
+			if name == "schema-6.db" {
+				db.MustExec(`UPDATE mail_log SET pool = 'proven'`)
+			}
+			db.MustExec(`UPDATE owner_claims SET requested_at = 1, confirmed_at = 2`)
+			if name == "schema-6.db" {
+				db.MustExec(`UPDATE owner_claims SET used_at = CASE WHEN agent_id = 3 THEN 4 ELSE 1 END`)
+			}
+			db.MustExec(`UPDATE agents SET last_active_at = last_active_at + 3600000 WHERE id = 5`)
+			db.MustExec(`UPDATE agents SET claimed_at = NULL WHERE id = 2`)
+		})
+		if _, err := start(path, nil); err != nil {
+			t.Fatal(err)
+		}
+		visited(t, path, func(db *sqlx.DB) {
+			pools := selected(t, db, `SELECT DISTINCT agent_id || ' ' || pool FROM mail_log WHERE agent_id IN (1, 8, 11) ORDER BY agent_id`)
+			links := selected(t, db, `SELECT agent_id || ' ' || used_at || ' ' || mailbox_at FROM owner_claims ORDER BY agent_id`)
+			wantPools, wantLinks := []string{"1 proven", "8 new"}, []string{"1 1795170600000 1795167000000", "2 1795170600000 2", "3 1795170600000 1795167000000"}
+			if name == "schema-6.db" {
+				wantPools, wantLinks[2] = []string{"1 proven", "11 new"}, "3 4 1795167000000"
+			}
+			if diff := cmp.Diff([][]string{wantPools, wantLinks}, [][]string{pools, links}); diff != "" {
+				t.Errorf("%s: pools and links (-want +got): %s", name, diff)
+			}
+		})
 	}
 }

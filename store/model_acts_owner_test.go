@@ -313,7 +313,7 @@ func makeOwner(r *modelRun, a *modelAct) bool {
 		// domain.IdempotencyKey more while a code is on its way.
 		r.then(100, modelAct{kind: "recover", who: a.who})
 		r.then(100, modelAct{kind: a.kind, who: a.who, choice: a.choice})
-		r.then(100, modelAct{kind: "confirm the recovery", who: a.who, choice: "void"})
+		r.then(100, modelAct{kind: "confirm the recovery", who: a.who, choice: "right"})
 	}
 	if r.chance(12) {
 		a.text = []string{"by a void link", "on a stale page", "with another handle"}[r.rng.IntN(3)]

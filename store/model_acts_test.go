@@ -206,6 +206,11 @@ func makeSet(r *modelRun, a *modelAct) bool {
 		if r.chance(40) { // whose holder takes the agent back
 			r.then(70, modelAct{kind: "verify", who: a.who})
 			r.then(70, modelAct{kind: "confirm the code", who: a.who, choice: "right"})
+			if r.chance(50) { // after a thief has claimed it
+				r.then(100, modelAct{kind: "ask the owner", who: a.who, text: modelMailbox(modelPersons[r.rng.IntN(3)], 0), step: time.Minute})
+				r.then(100, modelAct{kind: "owner", who: a.who, choice: string(domain.OwnerConfirm)})
+				r.then(50, modelAct{kind: "owner", who: a.who, choice: string(domain.OwnerRotateKey)})
+			}
 			r.then(100, modelAct{kind: "recover", who: a.who, step: time.Minute})
 			r.then(100, modelAct{kind: "confirm the recovery", who: a.who, choice: "right", n: r.rng.IntN(6)})
 		}

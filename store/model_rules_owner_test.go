@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -43,10 +44,8 @@ func (m *model) startRecovery(a *modelAgent) (sent []string) {
 		}
 		person := modelPerson(mailbox[name])
 		switch {
-		case !m.wants(a, person):
-			continue
 		case name != domain.MailRecover:
-			if m.stopped[person] || !m.spendNotice("former "+a.Handle+" "+person) {
+			if m.stopped[person] || !m.spendFormer(a, person) {
 				continue
 			}
 		case m.mailboxSpent(person, len(c.mailed) == 0) || m.provenSpent():
@@ -93,6 +92,9 @@ func (m *model) leaveMailbox(a *modelAgent) {
 	}
 	a.formers = slices.DeleteFunc(a.formers, func(f *modelFormer) bool { return f.mailbox == a.mailbox })
 	a.formers = append(a.formers, &modelFormer{a.mailbox, m.now})
+	slices.SortFunc(a.formers, func(f, g *modelFormer) int {
+		return cmp.Or(cmp.Compare(f.left, g.left), strings.Compare(f.mailbox, g.mailbox))
+	})
 	m.notify(a, domain.MailChanged, a.mailbox)
 }
 
@@ -104,6 +106,13 @@ func (a *modelAgent) returnTo(mailbox string) {
 	}
 	left := a.formers[i].left
 	a.forget(func(f *modelFormer) bool { return f.left >= left })
+}
+
+// leftBefore tells whether a code is of a former mailbox that was left by a time; 0 is never.
+func (a *modelAgent) leftBefore(name string, time domain.Time) bool {
+	return slices.ContainsFunc(a.formers, func(f *modelFormer) bool {
+		return name == domain.MailFormer+" "+f.mailbox && (f.left <= time || time == 0)
+	})
 }
 
 func (a *modelAgent) forget(which func(*modelFormer) bool) {
@@ -118,39 +127,45 @@ func (a *modelAgent) forget(which func(*modelFormer) bool) {
 // recoverers are the mailboxes that may recover an agent's key, by the names of their codes.
 func (m *model) recoverers(a *modelAgent) (names []string, mailbox map[string]string) {
 	mailbox = map[string]string{}
-	if a == nil || a.deleted || m.isSuspended(a) {
+	if a == nil || a.deleted {
 		return nil, mailbox
 	}
 	if a.verified != nil {
 		names, mailbox[domain.MailRecover] = append(names, domain.MailRecover), a.mailbox
 	}
+	former := 0
 	for _, f := range a.formers {
-		if f.left.Add(modelFormerAge) > m.now && (f.mailbox != a.mailbox || a.verified == nil) {
+		if former < 3 && f.left.Add(modelFormerAge) > m.now && (f.mailbox != a.mailbox || a.verified == nil) {
 			name := domain.MailFormer + " " + f.mailbox
 			names, mailbox[name] = append(names, name), f.mailbox
+			former++
 		}
 	}
 	return names, mailbox
 }
 
 func (m *model) notifyAll(a *modelAgent, kind string) {
-	suspended := a.suspended
-	a.suspended = false // the operator's act does not end a notice
 	names, mailbox := m.recoverers(a)
-	a.suspended = suspended
 	for _, name := range names {
 		m.notify(a, kind, mailbox[name])
 	}
 }
 
+// notify mails a notice. An address gets a few a day, an agent causes three times as many; they count in no pool.
 func (m *model) notify(a *modelAgent, kind, mailbox string) {
-	if person := modelPerson(mailbox); !m.stopped[person] && m.spendNotice("notice "+person) {
-		m.notices = append(m.notices, modelNotice{kind, a.Handle, mailbox})
+	person, limit := modelPerson(mailbox), m.limits.mails.Notices
+	_, met := m.mailsMet(limit, 24*time.Hour, func(l modelMail) bool { return l.person == "notice "+person })
+	_, spent := m.mailsMet(3*limit, 24*time.Hour, func(l modelMail) bool { return l.noticeOf == a })
+	if m.stopped[person] || met || spent {
+		return
 	}
+	m.mails = append(m.mails, modelMail{noticeOf: a, person: "notice " + person, sent: true, at: m.now})
+	m.notices = append(m.notices, modelNotice{kind, a.Handle, mailbox})
 }
 
-// spendNotice counts a mail that counts against no agent.
-func (m *model) spendNotice(person string) bool {
+// spendFormer counts a recovery code to a former mailbox.
+func (m *model) spendFormer(a *modelAgent, person string) bool {
+	person = "former " + a.Handle + " " + person
 	_, met := m.mailsMet(m.limits.mails.Notices, 24*time.Hour, func(l modelMail) bool { return l.person == person })
 	if met || m.provenSpent() {
 		return false
@@ -180,11 +195,15 @@ func (m *model) confirmRecovery(a *modelAgent, right string, endClaim bool) (v v
 	return v, false
 }
 
+// recoverKey gives the key to the holder of a mailbox. A claim that is younger than 30 days ends if that mailbox was
+// left before the claim was last confirmed, which may be a thief's doing; or when asked, by the claim's own mailbox alone.
 func (m *model) recoverKey(a *modelAgent, name, mailbox string, endClaim bool) (ended bool) {
 	a.voidCodes(name)
 	m.notifyAll(a, domain.MailRecovered)
 	m.trust(a, func() {
-		if c := a.claim; endClaim && c != nil && (c.confirmed == 0 || c.confirmed.Add(30*24*time.Hour) > m.now) {
+		c := a.claim
+		young := c != nil && (c.confirmed == 0 || c.confirmed.Add(30*24*time.Hour) > m.now)
+		if young && (a.leftBefore(name, c.confirmedLast) || endClaim && mailbox == c.mailbox) {
 			m.withdraw(a)
 			ended = true
 		}
@@ -506,20 +525,19 @@ func (m *model) confirmClaim(a *modelAgent) verdict {
 	}
 	m.trust(a, func() {
 		a.claimed, a.person, a.updated = new(m.now), a.claim.person, m.now
-		a.claim.status, a.claim.mailbox = statusClaimed, a.mailbox
+		a.claim.status, a.claim.mailbox, a.claim.confirmedLast = statusClaimed, a.mailbox, m.now
 	})
 	return granted
 }
 
 // takeBack gives the owner the key; a mailbox changed since the claim may be a
-// thief's.
+// thief's. Those from before it may be the rightful ones, where the owner is the thief.
 func (m *model) takeBack(a *modelAgent) {
-	a.forget(func(f *modelFormer) bool { return f.mailbox != a.claim.mailbox })
+	a.forget(func(f *modelFormer) bool { return f.mailbox != a.claim.mailbox && f.left > a.claim.confirmedLast })
 	m.trust(a, func() {
 		if a.mailbox != a.claim.mailbox {
 			a.unverify()
 			a.updated = m.now
 		}
-		a.voidCodes(domain.MailVerify, domain.MailRecover)
 	})
 }

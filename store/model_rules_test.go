@@ -94,6 +94,7 @@ type modelClaim struct {
 	requested, expires domain.Time
 	used               domain.Time // the link, to a day
 	confirmed          domain.Time // first; 0 before
+	confirmedLast      domain.Time // 0 before
 }
 
 // modelFormer is a verified mailbox that an agent had.
@@ -151,12 +152,13 @@ type modelEvent struct {
 
 // modelMail is a mail that an agent asked for.
 type modelMail struct {
-	agent  *modelAgent
-	person string
-	pool   domain.MailPool
-	sent   bool
-	kept   bool // it was the one kept for the agent
-	at     domain.Time
+	agent    *modelAgent // nil for a notice, and for a code to a former mailbox
+	noticeOf *modelAgent
+	person   string
+	pool     domain.MailPool // "" for a notice
+	sent     bool
+	kept     bool // it was the one kept for the agent
+	at       domain.Time
 }
 
 // modelUnwanted is a person's word that an agent is not theirs.

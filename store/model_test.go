@@ -245,7 +245,8 @@ func (r *modelRun) moments() []domain.Time {
 			add(f.left, modelFormerAge)
 		}
 		if a.claim != nil {
-			add(a.claim.expires, 0, 30*domain.Day)
+			add(a.claim.expires, 0)
+			add(a.claim.confirmed, 30*domain.Day)
 		}
 		for _, e := range a.events {
 			add(e.at, 30*domain.Day)

@@ -95,7 +95,7 @@ func (s *Store) Verify(ctx context.Context, handle string) error {
 // them recovers the key. It returns not_found for an unknown handle.
 func (s *Store) Unverify(ctx context.Context, handle string) error {
 	return s.moderate(ctx, "unverify", handle, "", func(t *tx, agent *document.AgentRow) error {
-		return errors.Join(outbox.KeepMailbox(t.Tx, agent.ID, ""), t.unverify(agent.ID))
+		return errors.Join(outbox.ForgetMailboxes(t.Tx, agent.ID, "", 0), t.unverify(agent.ID))
 	})
 }
 

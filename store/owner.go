@@ -26,6 +26,7 @@ const (
 	unwantedAge    = 30 * domain.Day  // how long a rejection stops further mails of the agent
 	linkAge        = 365 * domain.Day // how long the link to an owner's page works without being used
 	linkUseStep    = domain.Day       // precision of the time of its last use
+	formHalf       = 16               // bytes of each half of a form's token
 	statusPending  = "pending"
 	statusClaimed  = "claimed"
 	statusExpired  = "expired"
@@ -34,18 +35,20 @@ const (
 
 // claimRow is a row of the table owner_claims.
 type claimRow struct {
-	AgentID     int64       `db:"agent_id"`
-	Acts        int         `db:"acts"`
-	Owner       []byte      `db:"owner"`
-	Mailbox     string      `db:"mailbox"`
-	Status      string      `db:"status"`
-	RequestedAt domain.Time `db:"requested_at"`
-	ExpiresAt   domain.Time `db:"expires_at"`
-	UsedAt      domain.Time `db:"used_at"` // read by link only
+	AgentID     int64        `db:"agent_id"`
+	Acts        int          `db:"acts"`
+	Owner       []byte       `db:"owner"`
+	Mailbox     string       `db:"mailbox"`
+	Status      string       `db:"status"`
+	MailboxAt   domain.Time  `db:"mailbox_at"`   // last confirmation, with Mailbox; 0 before
+	ConfirmedAt *domain.Time `db:"confirmed_at"` // first confirmation
+	RequestedAt domain.Time  `db:"requested_at"`
+	ExpiresAt   domain.Time  `db:"expires_at"`
+	UsedAt      domain.Time  `db:"used_at"` // read by link only
 }
 
 const (
-	claimColumns = `c.agent_id, c.acts, c.owner, c.mailbox, c.status, c.requested_at, c.expires_at`
+	claimColumns = `c.agent_id, c.acts, c.owner, c.mailbox, c.mailbox_at, c.confirmed_at, c.status, c.requested_at, c.expires_at`
 	selectClaim  = `SELECT ` + claimColumns + ` FROM owner_claims c`
 
 	// The claim of a link whose token has the hash ?1, and when that link was last used. One that
@@ -214,11 +217,21 @@ func (t *tx) prolongClaim(agentID int64) error {
 	return t.Exec(`UPDATE owner_claims SET requested_at = ?, expires_at = ? WHERE agent_id = ?`, t.Now, t.Now.Add(claimAge), agentID)
 }
 
-// form returns the one-time token of the page. It changes with each act, and with the name and owner
-// that the page shows, so that nobody confirms what was not shown.
-func (c *claimRow) form(token, name, owner string) string {
-	sum := domain.HashParts("form", token, fmt.Sprint(c.Acts), name, owner)
-	return hex.EncodeToString(sum[:16])
+// form returns the one-time token of the page. Its first half changes with each act, its second half with
+// what the page shows of the agent, so that nobody confirms what was not shown.
+func (c *claimRow) form(token, name, owner, mailbox string, verified bool) string {
+	act := domain.HashParts("form", token, fmt.Sprint(c.Acts))
+	shown := domain.HashParts("shown", token, name, owner, mailbox, fmt.Sprint(verified))
+	return hex.EncodeToString(append(act[:formHalf:formHalf], shown[:formHalf]...))
+}
+
+// validForm reports whether a form of the page may perform an act. Those that take the agent back do not
+// depend on what was shown, or a thief who keeps changing it could prevent them.
+func validForm(form, want string, act domain.OwnerAction) bool {
+	if (act == domain.OwnerRotateKey || act == domain.OwnerKeep) && len(form) == len(want) {
+		form, want = form[:2*formHalf], want[:2*formHalf]
+	}
+	return subtle.ConstantTimeCompare([]byte(form), []byte(want)) == 1
 }
 
 // OwnerPage returns the page of a link, which is a use of it. It returns not_found for a link that is
@@ -256,7 +269,7 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 		Handle: row.Handle, Name: row.Name, Owner: row.OwnerName, Claim: row.Status, Claimed: row.ClaimedAt != nil,
 		MailboxVerified: row.VerifiedAt != nil, MailboxChanged: row.AgentMailbox != row.Mailbox,
 		ReceiptRequired: row.ReceiptRequired, DeletionAt: row.DeletionAt,
-		ExpiresAt: row.ExpiresAt, Form: row.form(token, row.Name, row.OwnerName),
+		ExpiresAt: row.ExpiresAt, Form: row.form(token, row.Name, row.OwnerName, row.AgentMailbox, row.VerifiedAt != nil),
 	}
 	page.Receipts, err = s.receipts(ctx, row.AgentID, now)
 	return page, err
@@ -315,7 +328,7 @@ func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (do
 		if err != nil {
 			return err
 		}
-		if subtle.ConstantTimeCompare([]byte(form.Form), []byte(claim.form(form.Token, agent.Name, agent.Owner))) != 1 {
+		if !validForm(form.Form, claim.form(form.Token, agent.Name, agent.Owner, agent.Mailbox, agent.VerifiedAt != nil), form.Act) {
 			return domain.NewError(domain.CodeInvalidState)
 		}
 		done = domain.OwnerResult{Handle: agent.Handle}
@@ -388,7 +401,7 @@ func (t *tx) confirmClaim(claim *claimRow, agent *document.AgentRow) error {
 	}
 	err = t.Exec(`UPDATE agents SET claimed_at = ?, claimed_by = ?, updated_at = ? WHERE id = ?`, t.Now, claim.Owner, t.Now, agent.ID)
 	if err == nil {
-		err = t.Exec(`UPDATE owner_claims SET status = 'claimed', mailbox = ?, confirmed_at = COALESCE(confirmed_at, ?) WHERE agent_id = ?`,
+		err = t.Exec(`UPDATE owner_claims SET status = 'claimed', mailbox = ?1, mailbox_at = ?2, confirmed_at = COALESCE(confirmed_at, ?2) WHERE agent_id = ?3`,
 			agent.Mailbox, t.Now, agent.ID)
 	}
 	if err != nil {
@@ -453,20 +466,15 @@ func (t *tx) rotateKey(claim *claimRow, agent *document.AgentRow, key string) er
 	if err := t.setKey(agent.ID, key); err != nil {
 		return err
 	}
-	// A thief may have put others in the place of the mailbox that the owner confirmed.
-	if err := outbox.KeepMailbox(t.Tx, agent.ID, claim.Mailbox); err != nil {
+	// A thief may have put others in the place of the mailbox that the owner confirmed. Those from before may be the
+	// rightful holder's, if the owner is the thief.
+	if err := outbox.ForgetMailboxes(t.Tx, agent.ID, claim.Mailbox, claim.MailboxAt); err != nil || agent.Mailbox == claim.Mailbox {
 		return err
 	}
-	if agent.Mailbox != claim.Mailbox {
-		if err := t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.Now, agent.ID); err != nil {
-			return err
-		}
-		return t.unverify(agent.ID)
-	}
-	if err := t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose <> 'former'`, agent.ID); err != nil {
+	if err := t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.Now, agent.ID); err != nil {
 		return err
 	}
-	return outbox.Delete(t.Tx, agent.ID, domain.MailRecover)
+	return t.unverify(agent.ID)
 }
 
 // ownerClaim returns the state of an agent's claim as the agent sees it.

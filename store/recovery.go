@@ -32,11 +32,7 @@ func (t *tx) startRecovery(agent *document.AgentRow) error {
 		return err
 	}
 	for _, o := range orders {
-		wanted, err := t.isWantedAt(agent.Handle, o.To)
-		if err == nil {
-			err = outbox.InsertRecovery(t.Tx, t.store.mails, o, wanted)
-		}
-		if err != nil {
+		if err := outbox.InsertRecovery(t.Tx, t.store.mails, o); err != nil {
 			return err
 		}
 	}
@@ -44,16 +40,14 @@ func (t *tx) startRecovery(agent *document.AgentRow) error {
 }
 
 // recoverKey gives an agent the key that the holder of a mailbox asked for, and takes back what a
-// thief of the key before may have done: a deletion, and with endClaim a young claim. A former mailbox
-// becomes the agent's again.
+// thief of the key before may have done: a deletion, and a young claim. A former mailbox becomes the
+// agent's again.
 func (t *tx) recoverKey(agent *document.AgentRow, by outbox.Order, key string, endClaim bool) (ended bool, err error) {
 	if err := t.notify(agent, domain.MailRecovered); err != nil {
 		return false, err
 	}
-	if endClaim {
-		if ended, err = t.endYoungClaim(agent); err != nil {
-			return false, err
-		}
+	if ended, err = t.endYoungClaim(agent, by, endClaim); err != nil {
+		return false, err
 	}
 	if by.Kind == domain.MailFormer {
 		if err := t.restoreMailbox(agent.ID, by.To); err != nil {
@@ -68,12 +62,18 @@ func (t *tx) recoverKey(agent *document.AgentRow, by outbox.Order, key string, e
 	return ended, t.setKey(agent.ID, key)
 }
 
-// endYoungClaim ends the claim of an agent, unless the owner confirmed it 30 days ago or earlier.
-func (t *tx) endYoungClaim(agent *document.AgentRow) (ended bool, err error) {
-	var confirmed *domain.Time
-	found, err := t.Find(&confirmed, `SELECT confirmed_at FROM owner_claims WHERE agent_id = ?`, agent.ID)
-	if err != nil || !found || confirmed != nil && confirmed.Add(youngClaim) <= t.Now {
+// endYoungClaim ends the claim of an agent, unless the owner confirmed it 30 days ago or earlier, for the
+// holder of a mailbox that the agent left before the claim was last confirmed: that may be a thief's. It
+// does so for the claim's own mailbox if that is asked for. Later mailboxes may be a thief's themselves.
+func (t *tx) endYoungClaim(agent *document.AgentRow, by outbox.Order, asked bool) (ended bool, err error) {
+	var claim claimRow
+	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
+	if err != nil || !found || claim.ConfirmedAt != nil && claim.ConfirmedAt.Add(youngClaim) <= t.Now {
 		return false, err
+	}
+	earlier := by.Kind == domain.MailFormer && (claim.Status == statusPending || by.Left <= claim.MailboxAt)
+	if !earlier && !(asked && by.To == claim.Mailbox) {
+		return false, nil
 	}
 	return true, t.withdrawClaim(agent)
 }

@@ -286,7 +286,7 @@ func checkFilled(t testing.TB, path string, mayBeEmpty ...string) {
 		for _, count := range selected(t, db, strings.Join(counts, " UNION ALL ")) {
 			name, n, _ := strings.Cut(count, " ")
 			table, _, _ := strings.Cut(name, ".")
-			if len(n) == 1 && n < "3" && !slices.Contains(mayBeEmpty, table) {
+			if len(n) == 1 && n < "3" && !slices.Contains(mayBeEmpty, table) && !slices.Contains(mayBeEmpty, name) {
 				t.Errorf("%s: %s has %s rows", path, name, n)
 			}
 		}
@@ -310,7 +310,7 @@ func TestMigrations_NextReleasesDatabase(t *testing.T) {
 	name := filepath.Join(folder, fmt.Sprintf("schema-%d.db", newest(t)))
 	made, err := backup.Make(context.Background(), s.path, name)
 	s.ok(err)
-	if made.Bytes > 550_000 {
+	if made.Bytes > 600_000 {
 		t.Errorf("%s has %d bytes", name, made.Bytes)
 	}
 	checkFilled(t, name)

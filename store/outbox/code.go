@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/subtle"
 	"errors"
@@ -28,7 +29,7 @@ func InsertCode(t *txn.Tx, o Order, code string, expires domain.Time) error {
 
 // insertCode stores the hash of a code. nonce is that of a recovery code.
 func insertCode(t *txn.Tx, o Order, code string, nonce []byte, expires domain.Time) error {
-	hash, err := t.CodeHash(domain.HashCode(o.AgentID, o.Kind, o.To, code))
+	hash, err := codeHash(t, o, code)
 	if err != nil {
 		return err
 	}
@@ -43,6 +44,10 @@ func insertCode(t *txn.Tx, o Order, code string, nonce []byte, expires domain.Ti
 		return fmt.Errorf("insert the code: %w", err)
 	}
 	return nil
+}
+
+func codeHash(t *txn.Tx, o Order, code string) ([]byte, error) {
+	return t.CodeHash(domain.HashCode(o.AgentID, o.Kind, o.To, code))
 }
 
 // TryCode uses up the code of an order, or counts a failed attempt unless it is a recovery code.
@@ -61,7 +66,7 @@ func TryCode(t *txn.Tx, caps domain.MailCaps, o Order, code string) error {
 	if err != nil {
 		return err
 	}
-	hash, err := t.CodeHash(domain.HashCode(agentID, purpose, mailbox, code))
+	hash, err := codeHash(t, o, code)
 	switch {
 	case err != nil:
 		return err
@@ -85,14 +90,14 @@ func TryCode(t *txn.Tx, caps domain.MailCaps, o Order, code string) error {
 }
 
 // InsertRecovery puts a mail with the recovery code of an agent into the outbox, or with a new one if
-// none has been mailed. It does nothing past the caps, within an hour of the mail before, after
-// recoveryMails mails, and if the holder of the mailbox does not want mails about the agent.
-func InsertRecovery(t *txn.Tx, caps domain.MailCaps, o Order, wanted bool) error {
-	code, err := recoveryCode(t, o)
+// none has been mailed. It does nothing past the caps, within an hour of the mail before, and after
+// recoveryMails mails.
+func InsertRecovery(t *txn.Tx, caps domain.MailCaps, o Order) error {
+	code, secret, err := recoveryCode(t, o)
 	if err != nil {
 		return err
 	}
-	if !wanted || caps.Repeat > 0 && (code.Mails == recoveryMails || code.MailedAt != nil && t.Now < code.MailedAt.Add(caps.Repeat)) {
+	if caps.Repeat > 0 && (code.Mails == recoveryMails || code.MailedAt != nil && t.Now < code.MailedAt.Add(caps.Repeat)) {
 		return nil
 	}
 	o.Kept = code.Mails == 0 // or repeated mails would use up that of the next code
@@ -108,45 +113,50 @@ func InsertRecovery(t *txn.Tx, caps domain.MailCaps, o Order, wanted bool) error
 	if err != nil {
 		return err
 	}
-	secret, err := recoverySecret(t, o, code.Nonce)
-	if err != nil {
-		return err
-	}
 	return Insert(t, o.AgentID, o.Kind, o.To, secret, code.ExpiresAt)
 }
 
 // recoveryRow is a row of the table codes of a recovery code.
 type recoveryRow struct {
+	Hash      []byte       `db:"code_hash"`
 	Nonce     []byte       `db:"nonce"`
 	Mails     int          `db:"mails"`
 	MailedAt  *domain.Time `db:"mailed_at"`
 	ExpiresAt domain.Time  `db:"expires_at"`
 }
 
-// recoveryCode returns the valid code that was mailed, or else creates one.
-func recoveryCode(t *txn.Tx, o Order) (code recoveryRow, err error) {
+// recoveryCode returns the valid code that was mailed, or else creates one: also if the key that the
+// code was computed with has been replaced.
+func recoveryCode(t *txn.Tx, o Order) (code recoveryRow, secret string, err error) {
 	found, err := t.Find(&code, `
-		SELECT nonce, mails, mailed_at, expires_at
+		SELECT code_hash, nonce, mails, mailed_at, expires_at
 		FROM codes WHERE agent_id = ? AND purpose = ? AND mailbox = ?`, o.AgentID, o.Kind, o.To)
-	if err != nil || found && code.Mails > 0 && code.ExpiresAt > t.Now {
-		return code, err
+	if err != nil {
+		return code, "", err
+	}
+	if found && code.Mails > 0 && code.ExpiresAt > t.Now {
+		secret, hash, err := recoverySecret(t, o, code.Nonce)
+		if err != nil || bytes.Equal(hash, code.Hash) {
+			return code, secret, err
+		}
 	}
 	code = recoveryRow{Nonce: make([]byte, domain.RecoveryBytes), ExpiresAt: t.Now.Add(recoveryAge)}
 	if _, err := io.ReadFull(t.Random, code.Nonce); err != nil {
-		return code, fmt.Errorf("create a recovery code: %w", err)
+		return code, "", fmt.Errorf("create a recovery code: %w", err)
 	}
-	secret, err := recoverySecret(t, o, code.Nonce)
-	if err != nil {
-		return code, err
+	if secret, _, err = recoverySecret(t, o, code.Nonce); err != nil {
+		return code, "", err
 	}
-	return code, insertCode(t, o, secret, code.Nonce, code.ExpiresAt)
+	return code, secret, insertCode(t, o, secret, code.Nonce, code.ExpiresAt)
 }
 
-// recoverySecret computes a recovery code, so that it can be mailed again without being stored.
-func recoverySecret(t *txn.Tx, o Order, nonce []byte) (string, error) {
+// recoverySecret computes a recovery code, so that it can be mailed again without being stored, and its hash.
+func recoverySecret(t *txn.Tx, o Order, nonce []byte) (code string, hash []byte, err error) {
 	raw, err := t.CodeHash(fmt.Appendf(nil, "%s\x00%d\x00%s\x00%s", o.Kind, o.AgentID, o.To, nonce))
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	return domain.RecoveryCode(raw[:domain.RecoveryBytes]), nil
+	code = domain.RecoveryCode(raw[:domain.RecoveryBytes])
+	hash, err = codeHash(t, o, code)
+	return code, hash, err
 }

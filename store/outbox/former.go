@@ -12,8 +12,10 @@ import (
 // would do with the key, and may recover the key for some days after the mailbox was changed.
 
 const (
-	formerAge   = 7 * domain.Day // how long a former mailbox may recover the key
-	noticeValid = formerAge      // how long a notice is retried
+	formerAge    = 7 * domain.Day // how long a former mailbox may recover the key
+	formerNumber = 3              // how many of an agent may, those that were left first
+	noticeValid  = formerAge      // how long a notice is retried
+	noticeBoxes  = 3              // an agent causes as many notices a day as so many mailboxes get
 )
 
 // isNotice reports whether mails of a kind go to whoever held an agent's mailbox, and not to whom the
@@ -43,7 +45,8 @@ func Notify(t *txn.Tx, caps domain.MailCaps, kind string, mailboxes ...Order) er
 
 // spendNotice counts a notice, or a recovery code to a former mailbox. Nothing else counts against its
 // cap, so that a thief of the key cannot use it up: notices count by address, codes by address and
-// agent. It reports false if the cap or the pool is used up, or the holder wants no mails.
+// agent. Codes also count in a pool, and notices by agent instead, so that strangers cannot use up what
+// they count in. It reports false if a cap or the pool is used up, or the holder wants no mails.
 func spendNotice(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
 	mailbox, err := t.MailboxHash(o.To)
 	if err != nil {
@@ -53,9 +56,10 @@ func spendNotice(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err er
 	if err := t.Get(&stopped, selectStopped, mailbox); err != nil || stopped {
 		return false, err
 	}
-	name := "notice"
+	name, noticeOf := "notice", &o.AgentID
+	total := limit{"", noticeBoxes * caps.Notices, domain.Day, `mail_log WHERE notice_of = ?`, []any{o.AgentID}}
 	if o.Kind == domain.MailFormer {
-		name = fmt.Sprintf("former\x00%d", o.AgentID)
+		name, noticeOf, total = fmt.Sprintf("former\x00%d", o.AgentID), nil, poolLimit(caps, domain.PoolProven)
 	}
 	hash, err := t.Pseudonym(name + "\x00" + string(mailbox))
 	if err != nil {
@@ -63,12 +67,12 @@ func spendNotice(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err er
 	}
 	rejection, err := checkLimits(t, []limit{
 		{"", caps.Notices, domain.Day, `mail_log WHERE mailbox_hash = ? AND sent`, []any{hash}},
-		poolLimit(caps, domain.PoolProven),
+		total,
 	})
 	if err != nil || rejection != nil {
 		return false, err
 	}
-	return true, t.Exec(`INSERT INTO mail_log (mailbox_hash, pool, sent, at) VALUES (?, ?, TRUE, ?)`, hash, domain.PoolProven, t.Now)
+	return true, t.Exec(`INSERT INTO mail_log (mailbox_hash, notice_of, sent, at) VALUES (?, ?, TRUE, ?)`, hash, noticeOf, t.Now)
 }
 
 // LeaveMailbox remembers the verified mailbox of an agent, which another replaces now, and tells it.
@@ -83,18 +87,20 @@ func LeaveMailbox(t *txn.Tx, caps domain.MailCaps, agentID int64, mailbox string
 }
 
 // RecoveryOrders returns the mails that an agent's recovery is about: to its mailbox, if that is
-// verified, and to those that it left in the last seven days.
+// verified, and to the first three of those that it left in the last seven days. A thief leaves later ones.
 func RecoveryOrders(t *txn.Tx, agentID int64, mailbox string, verified bool) (orders []Order, err error) {
 	if verified {
 		orders = append(orders, Order{AgentID: agentID, Kind: domain.MailRecover, To: mailbox})
 	}
-	var former []string
+	var former []Order
 	err = t.Select(&former, `
-		SELECT mailbox FROM former_mailboxes
+		SELECT agent_id, mailbox, left_at FROM former_mailboxes
 		WHERE agent_id = ? AND left_at > ? AND (mailbox <> ? OR NOT ?)
-		ORDER BY left_at`, agentID, t.Now.Add(-formerAge), mailbox, verified)
-	for _, mailbox := range former {
-		orders = append(orders, Order{AgentID: agentID, Kind: domain.MailFormer, To: mailbox})
+		ORDER BY left_at, mailbox
+		LIMIT ?`, agentID, t.Now.Add(-formerAge), mailbox, verified, formerNumber)
+	for _, o := range former {
+		o.Kind = domain.MailFormer
+		orders = append(orders, o)
 	}
 	return orders, err
 }
@@ -122,14 +128,14 @@ func ReturnToMailbox(t *txn.Tx, agentID int64, mailbox string) error {
 	return forget(t, agentID, `left_at >= (SELECT left_at FROM former_mailboxes WHERE agent_id = ?1 AND mailbox = ?2)`, mailbox)
 }
 
-// KeepMailbox forgets all former mailboxes of an agent but one; all if it is empty.
-func KeepMailbox(t *txn.Tx, agentID int64, mailbox string) error {
-	return forget(t, agentID, `mailbox <> ?2`, mailbox)
+// ForgetMailboxes forgets the former mailboxes of an agent but one, that it left after a time.
+func ForgetMailboxes(t *txn.Tx, agentID int64, but string, after domain.Time) error {
+	return forget(t, agentID, `mailbox <> ?2 AND left_at > ?3`, but, after)
 }
 
-// forget deletes former mailboxes of an agent, with their codes. The value of where is ?2.
-func forget(t *txn.Tx, agentID int64, where string, mailbox string) error {
-	n, err := t.Change(`DELETE FROM former_mailboxes WHERE agent_id = ?1 AND `+where, agentID, mailbox)
+// forget deletes former mailboxes of an agent, with their codes. The values of where are ?2 and ?3.
+func forget(t *txn.Tx, agentID int64, where string, args ...any) error {
+	n, err := t.Change(`DELETE FROM former_mailboxes WHERE agent_id = ?1 AND `+where, append([]any{agentID}, args...)...)
 	if err != nil || n == 0 {
 		return err
 	}

@@ -23,11 +23,12 @@ import (
 
 // Order is a mail that is requested for an agent.
 type Order struct {
-	AgentID int64
+	AgentID int64 `db:"agent_id"`
 	Kind    string
-	To      string
-	From    netip.Addr // client that requests it; its networks are not limited if it is invalid
-	Kept    bool       // it may be the mail of the day that is kept for an agent verified at the mailbox
+	To      string      `db:"mailbox"`
+	From    netip.Addr  // client that requests it; its networks are not limited if it is invalid
+	Left    domain.Time `db:"left_at"` // when another took the place of a former mailbox
+	Kept    bool        // it may be the mail of the day that is kept for an agent verified at the mailbox
 }
 
 // spendUnasked counts a mail that anyone may have sent to an agent's mailbox, so that it must not
@@ -152,9 +153,9 @@ func Pools(ctx context.Context, db *txn.DB, caps domain.MailCaps) ([]domain.Pool
 		since := db.Now().Add(-domain.Day)
 		err := db.Get(ctx, &row, `
 			SELECT COUNT(*) AS sent,
-				(SELECT at FROM mail_log WHERE sent AND pool = ?1 AND at > ?2 ORDER BY at DESC LIMIT 1 OFFSET ?3) AS oldest
+				(SELECT at FROM mail_log WHERE sent AND pool = ?1 AND notice_of IS NULL AND at > ?2 ORDER BY at DESC LIMIT 1 OFFSET ?3) AS oldest
 			FROM mail_log
-			WHERE sent AND pool = ?1 AND at > ?2`, pool, since, max(0, caps.Pool()-1))
+			WHERE sent AND pool = ?1 AND notice_of IS NULL AND at > ?2`, pool, since, max(0, caps.Pool()-1))
 		if err != nil {
 			return nil, err
 		}
@@ -221,7 +222,7 @@ func networkLimits(t *txn.Tx, caps domain.MailCaps, client netip.Addr) (limits [
 }
 
 func poolLimit(caps domain.MailCaps, pool domain.MailPool) limit {
-	return limit{"mails_site", caps.Pool(), domain.Day, `mail_log WHERE sent AND pool = ?`, []any{pool}}
+	return limit{"mails_site", caps.Pool(), domain.Day, `mail_log WHERE sent AND pool = ? AND notice_of IS NULL`, []any{pool}}
 }
 
 // mailboxAllowed reports whether a mailbox has a mail of the day left for an order, and its holder

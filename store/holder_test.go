@@ -1,0 +1,413 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"callbook/store/domain"
+	"callbook/testdata/proof"
+)
+
+// What a thief can do on an owner's page, or by a mailbox, against the holder of the mailbox as it was.
+
+const holder = "harbour-pilot@agents.example.org"
+
+// TestAbuse04_ThiefsPageForgetsNoFormerMailbox: whoever claims an agent after its mailbox changed cannot
+// keep the former one from recovering the key.
+func TestAbuse04_ThiefsPageForgetsNoFormerMailbox(t *testing.T) {
+	ctx := context.Background()
+	for name, claim := range map[string]func(s *testStore, pilot domain.Caller) string{
+		"claimed after the change": func(s *testStore, pilot domain.Caller) string {
+			s.moveTo(pilot, thief)
+			return s.owned(pilot, thief)
+		},
+		"claimed before, and again after it": func(s *testStore, pilot domain.Caller) string {
+			token := s.owned(pilot, thief)
+			s.clock.Advance(time.Hour)
+			s.moveTo(pilot, thief)
+			s.pressed(token, domain.OwnerConfirm)
+			return token
+		},
+	} {
+		s := newStore(t, noCaps)
+		pilot := s.verified("harbour-pilot")
+		token := claim(s, pilot)
+		s.clock.Advance(time.Hour)
+		s.pressed(token, domain.OwnerRotateKey)
+		done, err := s.ConfirmRecovery(ctx, pilot.Handle, s.codes(pilot)[holder], false)
+		s.ok(err)
+		if !done.ClaimEnded {
+			t.Errorf("%s: the claim stays", name)
+		}
+		_, err = s.OwnerPage(ctx, token)
+		wantOutcome(t, name+": the thief's page", err, "not_found")
+		if codes := s.codes(pilot); codes[thief] != "" || s.level(pilot) != 1 {
+			t.Errorf("%s: codes for %v, level %d", name, codes, s.level(pilot))
+		}
+	}
+}
+
+// TestAbuse05_OwnersPageVoidsNoRecoveryCode: the page may be a thief's.
+func TestAbuse05_OwnersPageVoidsNoRecoveryCode(t *testing.T) {
+	s := newStore(t)
+	pilot := s.verified("harbour-pilot")
+	token := s.owned(pilot, thief)
+	s.ok(s.sends()["recover"](pilot))
+	s.pressed(token, domain.OwnerRotateKey) // while the mail waits
+	code := s.mailed().Secret
+	s.pressed(token, domain.OwnerRotateKey)
+	_, err := s.recover(pilot, code)
+	wantOutcome(t, "the code", err, "")
+}
+
+// TestAbuse04_WhichMailboxEndsAClaim: the one that the claim was confirmed with when it is asked to, and
+// always one that was left before that; but not one that came later, which may be a thief's.
+func TestAbuse04_WhichMailboxEndsAClaim(t *testing.T) {
+	ctx := context.Background()
+	const second = "second@agents.example.org"
+	for _, tt := range []struct {
+		name        string
+		before      int // mailboxes that the agent had by then, of three
+		by          string
+		asked, ends bool
+	}{
+		{"its own mailbox", 1, holder, true, true},
+		{"its own mailbox, not asked", 1, holder, false, false},
+		{"a later mailbox", 1, thief, true, false},
+		{"a later mailbox that was left", 1, second, true, false},
+		{"an earlier mailbox", 2, holder, true, true},
+		{"an earlier mailbox, not asked", 2, holder, false, true},
+		{"the last mailbox", 3, thief, true, true},
+		{"the last mailbox, not asked", 3, thief, false, false},
+		{"a mailbox between", 3, second, false, true},
+	} {
+		for _, pending := range []bool{false, true} {
+			if pending && tt.before < 3 {
+				continue // another mailbox ends such a claim
+			}
+			s := newStore(t, noCaps)
+			pilot := s.verified("harbour-pilot")
+			token := ""
+			for i, mailbox := range []string{holder, second, thief} {
+				if i > 0 {
+					s.moveTo(pilot, mailbox)
+				}
+				s.clock.Advance(time.Hour)
+				if i+1 == tt.before {
+					if token = s.invite(pilot, mei); !pending {
+						s.pressed(token, domain.OwnerConfirm)
+					}
+				}
+				s.clock.Advance(time.Hour)
+			}
+			done, err := s.ConfirmRecovery(ctx, pilot.Handle, s.codes(pilot)[tt.by], tt.asked)
+			s.ok(err)
+			_, err = s.OwnerPage(ctx, token)
+			if gone := outcome(err) == "not_found"; gone != tt.ends || done.ClaimEnded != tt.ends {
+				t.Errorf("%s (pending %t): the page %v, said to be ended %t", tt.name, pending, err, done.ClaimEnded)
+			}
+		}
+	}
+}
+
+// TestAbuse04_NoticesHaveNoPool: they are mailed while a half of the site's mails is spent, and do not spend
+// it, but an agent causes nine a day.
+func TestAbuse04_NoticesHaveNoPool(t *testing.T) {
+	caps := domain.DefaultMailCaps
+	caps.Site, caps.Agent, caps.Pause = 2, 0, 0
+	s := newStore(t, func(o *Options) { o.Mails = &caps })
+	pilot := s.verified("harbour-pilot")
+	token := s.invite(pilot, mei) // spends the half
+	s.pressed(token, domain.OwnerConfirm)
+	s.wantMails("a claim", map[string]string{holder: domain.MailClaimed})
+	s.clock.Advance(domain.Day)
+	notices := 0
+	for i := range 12 {
+		mailbox := fmt.Sprintf("box-%d@agents.example.org", i)
+		s.update(pilot, func(a *domain.Settings) { a.Mailbox = mailbox })
+		s.ok(s.Verify(context.Background(), pilot.Handle))
+		notices += len(s.deliver())
+	}
+	pools, err := s.MailPools(context.Background())
+	s.ok(err)
+	if notices != 9 || pools[1].Left != 1 {
+		t.Errorf("%d notices, want 9; %+v", notices, pools)
+	}
+}
+
+// TestAbuse04_ThreeFormerMailboxes: the oldest ones recover the key, so that a thief with many mailboxes
+// neither has many codes mailed nor shuts the first out.
+func TestAbuse04_ThreeFormerMailboxes(t *testing.T) {
+	s := newStore(t, noCaps)
+	pilot := s.verified("harbour-pilot")
+	for i := range 6 {
+		s.clock.Advance(time.Hour)
+		s.moveTo(pilot, fmt.Sprintf("box-%d@elsewhere.example.org", i))
+	}
+	want := []string{"box-0@elsewhere.example.org", "box-1@elsewhere.example.org", "box-5@elsewhere.example.org", holder}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(s.codes(pilot)))); diff != "" {
+		t.Errorf("codes are mailed to (-want +got): %s", diff)
+	}
+}
+
+// TestAbuse05_RejectingAClaimKeepsRecovery: a thief has the holder of the mailbox asked whether the agent is
+// theirs, who says no.
+func TestAbuse05_RejectingAClaimKeepsRecovery(t *testing.T) {
+	s := newStore(t)
+	pilot := s.verified("harbour-pilot")
+	s.pressed(s.invite(pilot, holder), domain.OwnerReject)
+	s.clock.Advance(time.Minute)
+	s.moveTo(pilot, thief)
+	s.clock.Advance(time.Hour)
+	_, err := s.recover(pilot, s.codes(pilot)[holder])
+	wantOutcome(t, "the code", err, "")
+}
+
+// TestAbuse05_SuspendedAgentRecovers: what the thief did may have led to it. The agent stays suspended.
+func TestAbuse05_SuspendedAgentRecovers(t *testing.T) {
+	s := newStore(t)
+	pilot := s.verified("harbour-pilot")
+	s.update(pilot, func(a *domain.Settings) { a.Mailbox = thief })
+	s.ok(s.Suspend(context.Background(), pilot.Handle, "spam", time.Time{}))
+	key, err := s.recover(pilot, s.codes(pilot)[holder])
+	wantOutcome(t, "the code", err, "")
+	_, err = s.Authenticate(context.Background(), key)
+	wantOutcome(t, "the new key", err, "suspended")
+	s.hidden(pilot, true)
+	s.checkDerived("a recovery")
+}
+
+// TestAbuse16_FormCoversTheMailbox: nobody confirms a mailbox that the page did not show.
+func TestAbuse16_FormCoversTheMailbox(t *testing.T) {
+	s := newStore(t, noCaps)
+	pilot := s.verified("harbour-pilot")
+	token := s.owned(pilot, mei)
+	s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
+	for _, change := range []func(){
+		func() { s.ok(s.Verify(context.Background(), pilot.Handle)) },
+		func() { s.moveTo(pilot, thief) },
+	} {
+		shown := s.page(token)
+		change()
+		_, err := s.ActAsOwner(context.Background(), domain.OwnerSubmission{Token: token, Form: shown.Form, Act: domain.OwnerConfirm})
+		wantOutcome(t, "the page before", err, "invalid_state")
+	}
+	s.pressed(token, domain.OwnerConfirm)
+}
+
+// TestAbuse16_ChangesDoNotShutTheOwnerOut: a thief who changes the agent again and again cannot keep the owner
+// from a new key, nor from keeping the agent.
+func TestAbuse16_ChangesDoNotShutTheOwnerOut(t *testing.T) {
+	s := newStore(t, noCaps)
+	pilot := s.verified("harbour-pilot")
+	token := s.owned(pilot, mei)
+	press := func(form string, act domain.OwnerAction) domain.OwnerResult {
+		done, err := s.ActAsOwner(context.Background(), domain.OwnerSubmission{Token: token, Form: form, Act: act})
+		wantOutcome(t, string(act), err, "")
+		return done
+	}
+	shown := s.page(token)
+	s.update(pilot, func(a *domain.Settings) { a.Mailbox, a.Name = thief, "Another" })
+	key := press(shown.Form, domain.OwnerRotateKey).Key
+	shown = s.page(token)
+	s.ok(s.DeleteAgent(context.Background(), s.keyed(key)))
+	press(shown.Form, domain.OwnerKeep)
+	_, err := s.ActAsOwner(context.Background(), domain.OwnerSubmission{Token: token, Form: shown.Form, Act: domain.OwnerRotateKey})
+	wantOutcome(t, "the page before", err, "invalid_state")
+}
+
+// TestAbuse05_AnotherSecretEndsTheCode: after the operator replaced it, the next mail has a code that works.
+func TestAbuse05_AnotherSecretEndsTheCode(t *testing.T) {
+	s := newStore(t, func(o *Options) { o.Secret = []byte("a secret that the database does not hold") })
+	pilot := s.verified("harbour-pilot")
+	before := s.recoveryCode(pilot)
+	s.clock.Advance(time.Hour)
+	s.stop()
+	s.Store = openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true, Secret: []byte("another secret that it does not hold")})
+	code := s.recoveryCode(pilot)
+	_, err := s.recover(pilot, before)
+	wantOutcome(t, "the code before", err, "wrong_code")
+	_, err = s.recover(pilot, code)
+	wantOutcome(t, "the code", err, "")
+}
+
+// TestAbuse04_TheHolderWinsWhateverTheThiefDoes plays a thief who does anything that a key, an owner's page and the
+// mails to mailboxes of the thief allow, in any order, for up to five days after the theft, but erasing an agent
+// that nobody claimed. An hour or a day after that the holder of the former mailbox wins, and so does an
+// owner from before, who wins even eight days later.
+func TestAbuse04_TheHolderWinsWhateverTheThiefDoes(t *testing.T) {
+	sequences := proof.Rounds(12, 100, 1000)
+	for seed := range sequences {
+		for _, claimed := range []time.Duration{0, domain.Day, 60 * domain.Day} {
+			r := rand.New(rand.NewPCG(uint64(seed), uint64(claimed)))
+			s := newStore(t) // with all caps
+			h := s.heldBefore(claimed)
+			h.plot(r)
+			byOwner := h.own != "" && seed%2 == 1
+			after := []time.Duration{time.Hour, domain.Day}[r.IntN(2)]
+			if byOwner && !h.deleted {
+				after = 8 * domain.Day
+			}
+			s.clock.Advance(after)
+			s.ok(s.RunJobs(context.Background()))
+			if h.own != "" {
+				if _, err := h.OwnerPage(context.Background(), h.own); err != nil {
+					t.Fatalf("sequence %d, claimed for %v: %s: the owner's page: %v", seed, claimed, strings.Join(h.did, ", "), err)
+				}
+			}
+			key := ""
+			if byOwner {
+				key = h.byOwner()
+			} else {
+				key = h.byAnyCode()
+			}
+			if key != "" {
+				h.wantOwn(key, holder)
+			}
+			if key == "" || t.Failed() {
+				t.Fatalf("sequence %d, claimed for %v, by the owner %t: %s", seed, claimed, byOwner, strings.Join(h.did, ", "))
+			}
+			s.stop()
+		}
+	}
+}
+
+// plot has the thief act at random. What fails is of no account.
+func (h *heist) plot(r *rand.Rand) {
+	h.Helper()
+	ctx := context.Background()
+	box := func() string { return fmt.Sprintf("thief-%d@elsewhere.example.org", r.IntN(5)) }
+	move := func(to string) {
+		_, _ = h.UpdateAgent(ctx, h.pilot, func(set *domain.Settings) error { set.Mailbox = to; return nil })
+	}
+	press := func(act domain.OwnerAction) {
+		if done, err := h.press(h.claims, act); err == nil && done.Key != "" {
+			h.rekey(done.Key)
+		}
+	}
+	acts := []struct {
+		name string
+		do   func()
+	}{
+		{"move", func() { move(box()) }},
+		{"move and verify", func() { move(box()); h.verifyAsThief() }},
+		{"move and verify", func() { move(box()); h.verifyAsThief() }},
+		{"move back", func() { move(holder) }},
+		{"verify", h.verifyAsThief},
+		{"claim and confirm", func() { _, _ = h.ClaimOwner(ctx, h.pilot, boss); h.read(); press(domain.OwnerConfirm) }},
+		{"claim", func() { _, _ = h.ClaimOwner(ctx, h.pilot, boss); h.read() }},
+		{"name the holder as owner", func() { _, _ = h.ClaimOwner(ctx, h.pilot, "Harbour-Pilot+x@agents.example.org"); h.read() }},
+		{"confirm", func() { press(domain.OwnerConfirm) }},
+		{"claim and confirm", func() { _, _ = h.ClaimOwner(ctx, h.pilot, boss); h.read(); press(domain.OwnerConfirm) }},
+		{"rotate-key on the page", func() { press(domain.OwnerRotateKey) }},
+		{"rotate-key on the page", func() { press(domain.OwnerRotateKey) }},
+		{"withdraw", func() { press(domain.OwnerWithdraw) }},
+		{"require receipts", func() {
+			_, _ = h.UpdateAgent(ctx, h.pilot, func(set *domain.Settings) error { set.ContactPolicy.RequireOwnerReceipt = true; return nil })
+		}},
+		{"recover", func() { h.recoverAsThief(r, true) }},
+		{"recover", func() { h.recoverAsThief(r, false) }},
+		{"rotate the key", func() {
+			if key, _, err := h.RotateKey(ctx, h.pilot); err == nil {
+				h.rekey(key)
+			}
+		}},
+		{"end mails", func() { h.ok(h.StopMails(ctx, h.stop, r.IntN(2) == 0)) }},
+		{"delete", func() {
+			if value[bool](h.testStore, `SELECT EXISTS (SELECT 1 FROM owner_claims WHERE status = 'claimed')`) {
+				h.deleted = h.DeleteAgent(ctx, h.pilot) == nil || h.deleted
+			}
+		}},
+	}
+	end := h.clock.Now().Add(5 * domain.Day)
+	h.rekey(h.stolen)
+	for i := range 4 + r.IntN(20) {
+		act := acts[r.IntN(len(acts))]
+		if i < 3 && r.IntN(2) == 0 { // often the worst: another mailbox, a claim, its page
+			act = acts[[]int{1, 5, 10}[i]]
+		}
+		h.did = append(h.did, act.name)
+		if act.name == "end mails" && h.stop == "" {
+			continue
+		}
+		act.do()
+		h.read()
+		pause := time.Duration(r.Int64N(int64(6 * time.Hour)))
+		if h.deleted || h.clock.Now().Add(pause).After(end) {
+			pause = time.Minute
+		}
+		h.clock.Advance(pause)
+		h.ok(h.RunJobs(ctx))
+	}
+}
+
+// rekey gives the thief a new key.
+func (h *heist) rekey(key string) {
+	h.stolen, h.pilot.KeyHash = key, string(domain.HashKey(key))
+}
+
+// read delivers the mails, and keeps what the thief and the holder find in theirs. The holder denies a claim.
+func (h *heist) read() {
+	h.Helper()
+	for _, mail := range h.deliver() {
+		switch {
+		case mail.To == boss:
+			h.claims = mail.Secret
+		case strings.HasSuffix(mail.To, "@elsewhere.example.org"):
+			h.stop = mail.Stop
+			if mail.Secret != "" {
+				h.thiefs[mail.Kind+" "+mail.To] = mail.Secret
+			}
+		case mail.Kind == domain.MailClaim && h.own == "":
+			_, _ = h.press(mail.Secret, domain.OwnerReject)
+		case mail.Kind == domain.MailRecover || mail.Kind == domain.MailFormer:
+			h.codesOfHolder = append(h.codesOfHolder, mail.Secret)
+		}
+	}
+}
+
+func (h *heist) verifyAsThief() {
+	own, err := h.Me(context.Background(), h.pilot)
+	h.ok(err)
+	_, _ = h.StartVerify(context.Background(), h.pilot)
+	h.read()
+	_ = h.confirm(h.pilot, h.thiefs[domain.MailVerify+" "+own.Mailbox])
+}
+
+// recoverAsThief tries all codes that the thief has been mailed.
+func (h *heist) recoverAsThief(r *rand.Rand, endClaim bool) {
+	ctx := context.Background()
+	_, err := h.StartRecovery(ctx, h.pilot.Handle, netip.MustParseAddr("192.0.2.66"))
+	h.ok(err)
+	h.read()
+	codes := slices.Sorted(maps.Values(h.thiefs))
+	r.Shuffle(len(codes), func(i, j int) { codes[i], codes[j] = codes[j], codes[i] })
+	for _, code := range codes {
+		if done, err := h.ConfirmRecovery(ctx, h.pilot.Handle, code, endClaim); err == nil {
+			h.rekey(done.Key)
+		}
+	}
+}
+
+// byAnyCode recovers the key with a code that the holder has or asks for now.
+func (h *heist) byAnyCode() string {
+	h.Helper()
+	_, err := h.StartRecovery(context.Background(), h.pilot.Handle, netip.MustParseAddr("198.51.100.1"))
+	h.ok(err)
+	h.read()
+	for _, code := range slices.Backward(h.codesOfHolder) {
+		if done, err := h.ConfirmRecovery(context.Background(), h.pilot.Handle, code, true); err == nil {
+			return done.Key
+		}
+	}
+	return ""
+}

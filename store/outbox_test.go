@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 	"callbook/store/text"
 	"callbook/testdata/proof"
 )
@@ -418,7 +419,7 @@ func TestOutbox_DoesNotRevealOtherAgents(t *testing.T) {
 		if name == "where a person said no" {
 			s.ok(s.write(ctx, func(t *tx) error {
 				owner, err := t.Pseudonym("owner\x00victim@people.example.org")
-				return errors.Join(err, t.insertReport(report{about: "claim", subject: asker.Handle, reporter: owner}))
+				return errors.Join(err, lifecycle.InsertReport(t.Tx, lifecycle.Report{About: "claim", Subject: asker.Handle, Reporter: owner}))
 			}))
 		}
 		seen[name] = s.transcript(asker)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/ratelimit"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -141,6 +142,29 @@ func TestAbuse11_LogIsBounded(t *testing.T) {
 	for line := range strings.Lines(log) {
 		if len(line) > 500 {
 			t.Errorf("a line of %d bytes: %s", len(line), line)
+		}
+	}
+}
+
+// TestAbuse11_BusyResponsesAreNoErrorsInTheLog: behind a proxy, a network has as many requests at once as it
+// gets, and the next ones are rejected.
+func TestAbuse11_BusyResponsesAreNoErrorsInTheLog(t *testing.T) {
+	for name, limit := range map[string]func(*Server){
+		"requests": func(s *Server) { s.observer.Requests = ratelimit.NewPool(0, domain.Share{}, 0) },
+		"memory":   func(s *Server) { s.observer.Memory = ratelimit.NewPool(0, domain.Share{}, 0) },
+	} {
+		s := newSite(t, behindProxy(nil))
+		limit(s.server)
+		for range 50 {
+			w := httptest.NewRecorder()
+			s.server.ServeHTTP(w, requestFrom(http.MethodGet, "/openapi.json", nil, "127.0.0.1:1", "X-Forwarded-For: 192.0.2.1"))
+			if w.Code != http.StatusServiceUnavailable {
+				t.Fatalf("%s: %d", name, w.Code)
+			}
+		}
+		log := s.log.String()
+		if n := strings.Count(log, `"status":503`); n < 1 || n > 3 || strings.Contains(log, `"level":"error"`) {
+			t.Errorf("%s: 50 responses are %d lines: %.300s", name, n, log)
 		}
 	}
 }

@@ -43,7 +43,9 @@ type Observer struct {
 // LogError adds the cause of a failure to the log event of the request.
 func LogError(w http.ResponseWriter, err error) {
 	if r, ok := w.(*responseRecorder); ok {
-		r.err = err
+		if r.busy = err == error(errBusy); !r.busy { // a busy server is no failure
+			r.err = err
+		}
 	}
 }
 
@@ -96,7 +98,7 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Duration) {
 	o.Metrics.count(rec, took)
 	unlogged, logged := 0, true
-	if canFlood(rec.status) {
+	if rec.canFlood() {
 		unlogged, logged = o.floods.log(rec.widestNetwork(), time.Now()) //clock: of the log
 	}
 	if !logged {

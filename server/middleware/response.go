@@ -25,6 +25,7 @@ type responseRecorder struct {
 	sent     bool // the header
 	safe     bool // the handler changes nothing
 	rejected bool // an error response was sent instead of that of the handler
+	busy     bool // the limits of requests or memory reject it
 	size     int  // bytes of the body
 	code     domain.Code
 	err      error

@@ -28,7 +28,7 @@ func TestAbuse10_TheDatabaseMayTakeHalfOfTheFreeDisk(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	half := disk.Free // of the free space and as much of the database
+	half := disk.Free                                    // of the free space and as much of the database
 	if err := os.Truncate(file, disk.Free); err != nil { // it takes no space
 		t.Skip(err)
 	}

@@ -1,7 +1,11 @@
 package server
 
 import (
+	"context"
+
 	"callbook/server/api"
+	"callbook/server/middleware"
+	"callbook/server/ratelimit"
 	"callbook/store/domain"
 )
 
@@ -76,7 +80,16 @@ type Export struct {
 	Tables     map[string][]map[string]any `json:"tables"`
 }
 
+// newExports returns the pool of the exports at once: each is in memory until the client has taken it, and
+// as large as all that the agent has written.
+func newExports() *ratelimit.Pool { return ratelimit.NewPool(4, domain.Share{2, 2, 2}, 1) }
+
 func (s *Server) exportMe(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
+	networks := domain.Networks(caller.Address)
+	if !s.exports.Acquire(networks, 1) {
+		return api.Response{}, middleware.ErrBusy
+	}
+	context.AfterFunc(req.Context(), func() { s.exports.Release(networks, 1) }) // after the response
 	tables, err := s.store.Export(req.Context(), caller)
 	if err != nil {
 		return api.Response{}, err

@@ -68,6 +68,11 @@ func (req *Request) serve() error {
 		}
 		return WriteCached(req.w, req.Request, cached)
 	}
+	if req.op.Reads() && !req.op.waits {
+		if err := middleware.Reserve(req.w); err != nil {
+			return err
+		}
+	}
 	response, err := req.op.Run(req)
 	if err != nil {
 		return err

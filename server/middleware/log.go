@@ -43,7 +43,7 @@ type Observer struct {
 // LogError adds the cause of a failure to the log event of the request.
 func LogError(w http.ResponseWriter, err error) {
 	if r, ok := w.(*responseRecorder); ok {
-		if r.busy = err == error(errBusy); !r.busy { // a busy server is no failure
+		if r.busy = err == error(ErrBusy); !r.busy { // a busy server is no failure
 			r.err = err
 		}
 	}
@@ -68,7 +68,7 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 	defer rec.leave()
 	if !rec.enter() {
 		if r.ProtoMajor > 1 {
-			rec.status, rec.code = http.StatusServiceUnavailable, errBusy.Code
+			rec.status, rec.code = http.StatusServiceUnavailable, ErrBusy.Code
 			o.Metrics.count(rec, 0)
 			panic(http.ErrAbortHandler) // resets the stream: even an error response could wait
 		}

@@ -37,15 +37,15 @@ func NewRequests() *ratelimit.Pool {
 	return ratelimit.NewPool(maxRequests, connectionsOfNetwork, littleRequests)
 }
 
-// errBusy rejects a request whose body would exceed the limits.
-var errBusy = &domain.Error{Code: domain.CodeUnavailable}
+// ErrBusy rejects a request that would exceed the limits of requests at once or of memory.
+var ErrBusy = &domain.Error{Code: domain.CodeUnavailable}
 
 // Reserve counts the memory of a response before it is read from the database. It returns an error
 // with the code unavailable if there is none: then reading would be in vain.
 func Reserve(w http.ResponseWriter) error {
 	if r, ok := w.(*responseRecorder); ok && !r.acquireMemory(building) {
 		closeConnection(w.Header())
-		return errBusy
+		return ErrBusy
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	b.size += n
 	if b.size > buffered && !b.recorder.acquireMemory(counted) {
-		return 0, errBusy
+		return 0, ErrBusy
 	}
 	return n, err
 }

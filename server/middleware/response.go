@@ -119,7 +119,7 @@ func (r *responseRecorder) reject() {
 	}
 	closeConnection(r.Header())
 	r.status, r.safe = 0, false // an error response is always sent
-	r.observer.Reject(r, r.request, errBusy)
+	r.observer.Reject(r, r.request, ErrBusy)
 	r.rejected = true
 }
 

@@ -47,7 +47,9 @@ func newStalledClients(s *site) *stalledClients {
 // get sends a request of a client that does not read, and returns its status.
 func (c *stalledClients) get(path, address string, headers ...string) int {
 	w := &stalled{ResponseRecorder: httptest.NewRecorder(), writing: make(chan struct{}), release: c.release}
-	c.all.Go(func() { c.server.ServeHTTP(w, requestFrom(http.MethodGet, path, nil, address, headers...).WithContext(c.ctx)) })
+	c.all.Go(func() {
+		c.server.ServeHTTP(w, requestFrom(http.MethodGet, path, nil, address, headers...).WithContext(c.ctx))
+	})
 	<-w.writing
 	return w.Code
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"callbook/server/api"
 	"callbook/server/middleware"
 )
 
@@ -115,8 +114,8 @@ func (s *Server) drain() {
 var http2Limits = http.HTTP2Config{
 	MaxConcurrentStreams:          100,
 	MaxReadFrameSize:              16 << 10,
-	MaxReceiveBufferPerConnection: api.MaxBody,
-	MaxReceiveBufferPerStream:     api.MaxBody,
+	MaxReceiveBufferPerConnection: middleware.MaxUnread,
+	MaxReceiveBufferPerStream:     middleware.MaxUnread,
 	WriteByteTimeout:              stalledTimeout,
 }
 

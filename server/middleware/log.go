@@ -74,7 +74,7 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 		}
 		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject() })
 	}
-	if r.Body != http.NoBody { // of a copy: net/http recognizes its own body by its type
+	if r.Body != http.NoBody && r.ProtoMajor == 1 { // of a copy: net/http recognizes its own body by its type
 		counted := *r
 		counted.Body = &requestBody{ReadCloser: r.Body, recorder: rec}
 		r = &counted

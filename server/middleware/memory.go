@@ -19,6 +19,10 @@ const (
 	buffered           = 4 << 10   // a body of this size is in the buffer of its connection, and not counted
 )
 
+// MaxUnread is how much of a body an HTTP/2 client may send before the handler reads it. A smaller size
+// fails uploads that begin before the client knows it.
+const MaxUnread = 64 << 10
+
 // Requests at once, of clients that share a connection or have several requests on one: each
 // holds memory, like a connection.
 const (
@@ -62,8 +66,8 @@ func SetSafe(w http.ResponseWriter) {
 	}
 }
 
-// enter counts the request if it is not the only one of its connection. It reports false over the
-// limit.
+// enter counts the request if it is not the only one of its connection, and its body if that is
+// buffered before it is read. It reports false over the limits.
 func (r *responseRecorder) enter() bool {
 	if r.request.ProtoMajor == 1 && len(r.observer.Proxies) == 0 {
 		return true
@@ -74,7 +78,11 @@ func (r *responseRecorder) enter() bool {
 		r.counted = r.networks
 	}
 	r.entered = r.observer.Requests.Acquire(r.counted, 1)
-	return r.entered
+	unread := 0
+	if r.request.ProtoMajor > 1 {
+		unread = int(min(uint64(r.request.ContentLength), MaxUnread)) // an unknown length is -1
+	}
+	return r.entered && (unread <= buffered || r.acquireMemory(unread))
 }
 
 // clientNetworks returns the networks of the client.

@@ -18,17 +18,22 @@ import (
 	"callbook/store/domain"
 )
 
+// certificate returns one for tests.
+func (s *site) certificate() tls.Certificate {
+	self := httptest.NewUnstartedServer(nil)
+	self.StartTLS()
+	defer self.Close()
+	return self.TLS.Certificates[0]
+}
+
 // encrypted serves a site over TLS and HTTP/2, and returns its address.
 func (s *site) encrypted() string {
 	s.Helper()
-	self := httptest.NewUnstartedServer(nil)
-	self.StartTLS() // for its certificate
-	self.Close()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		s.Fatal(err)
 	}
-	h := s.server.newHTTPServer(Front{TLS: &tls.Config{Certificates: self.TLS.Certificates}})
+	h := s.server.newHTTPServer(Front{TLS: &tls.Config{Certificates: []tls.Certificate{s.certificate()}}})
 	go func() { _ = h.ServeTLS(s.server.connections.Limit(listener), "", "") }()
 	s.Cleanup(func() { h.Close() })
 	return listener.Addr().String()

@@ -15,7 +15,6 @@ import (
 
 // Timeouts of a connection, so that slow clients cannot exhaust the server.
 const (
-	headerTimeout   = 5 * time.Second
 	readTimeout     = 15 * time.Second
 	writeTimeout    = 45 * time.Second // until the response begins: longer than the longest wait for events
 	idleTimeout     = 60 * time.Second
@@ -131,7 +130,7 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 		ConnState:                    s.connections.Track,
 		TLSConfig:                    front.TLS,
 		HTTP2:                        &http2Limits,
-		ReadHeaderTimeout:            headerTimeout,
+		ReadHeaderTimeout:            middleware.HeaderTimeout,
 		ReadTimeout:                  readTimeout,
 		WriteTimeout:                 writeTimeout,
 		IdleTimeout:                  idleTimeout,

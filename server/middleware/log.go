@@ -66,13 +66,16 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 		safe: r.Method == http.MethodGet || r.Method == http.MethodHead,
 	}
 	defer rec.leave()
+	if dropHeader(r) {
+		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject(errHeader) })
+	}
 	if !rec.enter() {
 		if r.ProtoMajor > 1 {
 			rec.status, rec.code = http.StatusServiceUnavailable, ErrBusy.Code
 			o.Metrics.count(rec, 0)
 			panic(http.ErrAbortHandler) // resets the stream: even an error response could wait
 		}
-		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject() })
+		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject(ErrBusy) })
 	}
 	if r.Body != http.NoBody && r.ProtoMajor == 1 { // of a copy: net/http recognizes its own body by its type
 		counted := *r

@@ -124,6 +124,7 @@ type requestBody struct {
 // Read returns an error with the code unavailable if there is no memory for the body.
 func (b *requestBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	b.recorder.request.Trailer = nil // thousands of names may follow a body
 	counted := n
 	if b.size <= buffered {
 		counted += b.size // the first bytes were not

@@ -5,7 +5,6 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/middleware"
-	"callbook/server/ratelimit"
 	"callbook/store/domain"
 )
 
@@ -79,10 +78,6 @@ type Export struct {
 	ExportedAt domain.Time                 `json:"exported_at"`
 	Tables     map[string][]map[string]any `json:"tables"`
 }
-
-// newExports returns the pool of the exports at once: each is in memory until the client has taken it, and
-// as large as all that the agent has written.
-func newExports() *ratelimit.Pool { return ratelimit.NewPool(4, domain.Share{2, 2, 2}, 1) }
 
 func (s *Server) exportMe(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
 	networks := domain.Networks(caller.Address)

@@ -98,8 +98,8 @@ func New(limits Limits) *Limiter {
 	return l
 }
 
-// What the wider networks of a client have of a limit: that of an address is for one customer of a
-// provider, who may have many.
+// OfAddress and OfNetwork are what the wider networks of a client have of a limit: that of an address is for
+// one customer of a provider, who may have many.
 var (
 	OfAddress = domain.Share{1, 2, 4}
 	OfNetwork = domain.Share{1, 1, 1}

@@ -111,6 +111,9 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 	api.CodeBodyTooLarge: {Status: http.StatusRequestEntityTooLarge, Texts: map[string]api.Text{
 		"": {EN: "The body has more than 64 KiB (65536 bytes). Send less.", ZH: "请求体超过 64 KiB（65536 字节）。请减小后再发。"},
 	}},
+	domain.CodeHeaderTooLarge: {Status: http.StatusRequestHeaderFieldsTooLarge, Texts: map[string]api.Text{
+		"": {EN: "The request has more than %d header fields, the limit. Send fewer.", ZH: "请求头字段超过上限 %d 个。请减少后再发。"},
+	}},
 	api.CodeUnsupportedMediaType: {Status: http.StatusUnsupportedMediaType, Texts: map[string]api.Text{
 		"":         {EN: "The body must be JSON: send the header Content-Type: application/json.", ZH: "请求体必须是 JSON：请发送请求头 Content-Type: application/json。"},
 		"encoding": {EN: "The body must not be compressed: send it without Content-Encoding.", ZH: "请求体不得压缩：请不要使用 Content-Encoding。"},

@@ -6,10 +6,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"callbook/server/ratelimit"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -18,7 +20,12 @@ import (
 // statuses of the responses.
 func (s *site) flood(request string, times int) (sent int, statuses map[int]int) {
 	s.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	return s.floodAt(s.url, request, times)
+}
+
+func (s *site) floodAt(url, request string, times int) (sent int, statuses map[int]int) {
+	s.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -61,17 +68,31 @@ var floods = map[string]string{
 	"long request id":      "GET /x HTTP/1.1\r\nHost: x\r\nX-Request-Id: " + strings.Repeat("a", 64) + "\r\n\r\n",
 }
 
+// plainFloods are those of plain HTTP beside a site that terminates TLS itself.
+var plainFloods = map[string]string{
+	"redirect":  "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+	"plain key": "GET /api/me HTTP/1.1\r\nHost: x\r\nAuthorization: x\r\n\r\n",
+	"challenge": "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: x\r\n\r\n",
+}
+
+// serveAlso serves a handler at an address of its own.
+func serveAlso(t *testing.T, h http.Handler) (url string) {
+	also := httptest.NewServer(h)
+	t.Cleanup(also.Close)
+	return also.URL
+}
+
 // TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend: the clock stands still, so a flood is
 // what comes in a moment.
 func TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend(t *testing.T) {
 	times := proof.Rounds(2000, 10_000, 50_000)
-	for name, request := range floods {
+	flood := func(name, request string, at func(s *site) string) {
 		s := newSite(t, withLimits(DefaultLimits))
 		n := times
 		if len(request) > 1000 {
 			n = times / 10
 		}
-		sent, statuses := s.flood(request, n)
+		sent, statuses := s.floodAt(at(s), request, n)
 		if statuses[http.StatusTooManyRequests] < n-DefaultLimits[limitReads].Requests {
 			t.Errorf("%s: %v", name, statuses)
 		}
@@ -84,7 +105,16 @@ func TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend(t *testing.T) {
 		}
 		proof.Figure(t, "requests", n)
 	}
-	proof.Figure(t, "floods", len(floods))
+	for name, request := range floods {
+		flood(name, request, func(s *site) string { return s.url })
+	}
+	for name, request := range plainFloods {
+		flood(name, request, func(s *site) string { return serveAlso(t, s.server.Redirect(http.NotFoundHandler())) })
+	}
+	flood("other name", "GET / HTTP/1.1\r\nHost: other.example.org\r\n\r\n", func(s *site) string {
+		return serveAlso(t, s.server.OneName([]string{"other.example.org"}))
+	})
+	proof.Figure(t, "floods", len(floods)+len(plainFloods)+1)
 }
 
 func TestAbuse11_LogCountsWhatItLeavesOut(t *testing.T) {
@@ -112,6 +142,29 @@ func TestAbuse11_LogIsBounded(t *testing.T) {
 	for line := range strings.Lines(log) {
 		if len(line) > 500 {
 			t.Errorf("a line of %d bytes: %s", len(line), line)
+		}
+	}
+}
+
+// TestAbuse11_BusyResponsesAreNoErrorsInTheLog: behind a proxy, a network has as many requests at once as it
+// gets, and the next ones are rejected.
+func TestAbuse11_BusyResponsesAreNoErrorsInTheLog(t *testing.T) {
+	for name, limit := range map[string]func(*Server){
+		"requests": func(s *Server) { s.observer.Requests = ratelimit.NewPool(0, domain.Share{}, 0) },
+		"memory":   func(s *Server) { s.observer.Memory = ratelimit.NewPool(0, domain.Share{}, 0) },
+	} {
+		s := newSite(t, behindProxy(nil))
+		limit(s.server)
+		for range 50 {
+			w := httptest.NewRecorder()
+			s.server.ServeHTTP(w, requestFrom(http.MethodGet, "/openapi.json", nil, "127.0.0.1:1", "X-Forwarded-For: 192.0.2.1"))
+			if w.Code != http.StatusServiceUnavailable {
+				t.Fatalf("%s: %d", name, w.Code)
+			}
+		}
+		log := s.log.String()
+		if n := strings.Count(log, `"status":503`); n < 1 || n > 3 || strings.Contains(log, `"level":"error"`) {
+			t.Errorf("%s: 50 responses are %d lines: %.300s", name, n, log)
 		}
 	}
 }

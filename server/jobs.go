@@ -30,7 +30,7 @@ type job struct {
 func (s *Server) jobs() []job {
 	return []job{
 		{failure: "cannot run the jobs of the store", run: s.store.RunJobs},
-		{failure: "cannot drop unverified agents", run: s.dropUnverified},
+		{failure: "cannot drop unverified agents", run: s.dropUnverified, atStart: true},
 		{failure: "cannot recheck links", run: s.links.CheckSome, slow: true},
 		{failure: "cannot back up the database", run: s.backUp, atStart: true},
 		{failure: "cannot read the free space of the disk", run: s.reportDiskSpace, atStart: true},
@@ -114,10 +114,7 @@ func (s *Server) RunLocalJobs(ctx context.Context) error {
 // dropUnverified deletes agents that have had long enough to verify a mailbox, if codes reach their
 // mailboxes.
 func (s *Server) dropUnverified(ctx context.Context) error {
-	if !mail.Reaches(s.options.Mail) {
-		return nil
-	}
-	return s.store.DropUnverified(ctx)
+	return s.store.DropUnverified(ctx, mail.Reaches(s.options.Mail))
 }
 
 // RecheckLinks checks every link that is due.

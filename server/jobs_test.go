@@ -163,24 +163,40 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 	}
 }
 
-// Where no mail is sent, no agent can verify its mailbox.
+// TestAbuse10_DropsUnverifiedAgentsWhereMailIsSent: where no mail is sent, no agent can verify its mailbox, so
+// that the time without mail does not count.
 func TestAbuse10_DropsUnverifiedAgentsWhereMailIsSent(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		option func(*siteOptions)
-		want   int
+	const long, almost = domain.UnverifiedRetention, domain.UnverifiedRetention - time.Millisecond
+	type period struct {
+		mail bool
+		time time.Duration
+	}
+	for name, tt := range map[string]struct {
+		periods []period
+		want    int
 	}{
-		{"with mail", func(*siteOptions) {}, 404},
-		{"without mail", func(o *siteOptions) { o.mailOff = true }, 200},
+		"with mail":        {[]period{{true, long}}, 404},
+		"without mail":     {[]period{{false, long}}, 200},
+		"switched on":      {[]period{{false, long}, {true, 0}}, 200},
+		"on, not for long": {[]period{{false, long}, {true, almost}}, 200},
+		"on for long":      {[]period{{false, long}, {true, long}}, 404},
+		"off meanwhile":    {[]period{{true, almost}, {false, 0}, {true, almost}}, 200},
 	} {
-		s := newSite(t, tt.option)
+		s := newSite(t)
 		s.agent("harbour-pilot")
-		s.clock.Advance(90 * domain.Day)
-		if err := s.server.RunLocalJobs(t.Context()); err != nil {
-			t.Fatal(err)
+		for _, p := range tt.periods {
+			if s.server.options.Mail = nil; p.mail {
+				s.server.options.Mail = s.outgoing
+			}
+			for _, passes := range []time.Duration{p.time, 0} {
+				if err := s.server.RunLocalJobs(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				s.clock.Advance(passes)
+			}
 		}
 		if got := s.send("GET", "/api/agents/harbour-pilot", "", nil).Status; got != tt.want {
-			t.Errorf("%s: status %d, want %d", tt.name, got, tt.want)
+			t.Errorf("%s: status %d, want %d", name, got, tt.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -377,6 +378,39 @@ func TestAbuse14_EachKindOfReportHasTheLimit(t *testing.T) {
 		s.send("POST", path+"/report", "", nil).limited(s, "reports", limit)
 		if want := fmt.Sprintf(`"level":"warn","about":%q`, about); strings.Count(s.log.String(), want) != limit.Requests {
 			t.Errorf("no line %s for each report: %s", want, s.log)
+		}
+	}
+}
+
+// forwarded sends requests like a proxy, for a client at an address.
+type forwarded struct{ address string }
+
+func (f *forwarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("X-Forwarded-For", f.address)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestAbuse11_LimitsOfAddressesCountWiderNetworks: a home line has 256 networks of 64 bits, a customer of a
+// provider of servers 65,536. No /64 uses up its own limit.
+func TestAbuse11_LimitsOfAddressesCountWiderNetworks(t *testing.T) {
+	for _, tt := range limitCases() {
+		if tt.class == "calls" || tt.class == "writes" || tt.class == "links" || tt.class == "events" {
+			continue // of a key
+		}
+		for format, times := range map[string]int{"2001:db8:0:%x::1": 2, "2001:db8:0:%x00::1": 4} {
+			s, key, post := newPopulatedSite(t, behindProxy(nil))
+			s.server.engine.Limiter = ratelimit.New(tt.limits)
+			from := &forwarded{}
+			s.client = &http.Client{Transport: from}
+			for i := range 5 * tt.limit.Requests {
+				from.address = fmt.Sprintf(format, 2*i/tt.limit.Requests)
+				want := tt.passed
+				if i >= times*tt.limit.Requests {
+					want = http.StatusTooManyRequests
+				}
+				tt.send(s, key, post, i).status(want)
+			}
 		}
 	}
 }

@@ -1,7 +1,10 @@
 package server
 
 import (
+	"context"
+
 	"callbook/server/api"
+	"callbook/server/middleware"
 	"callbook/store/domain"
 )
 
@@ -77,6 +80,11 @@ type Export struct {
 }
 
 func (s *Server) exportMe(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
+	networks := domain.Networks(caller.Address)
+	if !s.exports.Acquire(networks, 1) {
+		return api.Response{}, middleware.ErrBusy
+	}
+	context.AfterFunc(req.Context(), func() { s.exports.Release(networks, 1) }) // after the response
 	tables, err := s.store.Export(req.Context(), caller)
 	if err != nil {
 		return api.Response{}, err

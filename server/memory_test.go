@@ -2,11 +2,13 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -33,18 +35,21 @@ func (s *stalled) Write(b []byte) (int, error) {
 // stalledClients are clients that do not read.
 type stalledClients struct {
 	*site
+	ctx     context.Context // of the requests
 	release chan struct{}
 	all     sync.WaitGroup
 }
 
 func newStalledClients(s *site) *stalledClients {
-	return &stalledClients{site: s, release: make(chan struct{})}
+	return &stalledClients{site: s, ctx: context.Background(), release: make(chan struct{})}
 }
 
 // get sends a request of a client that does not read, and returns its status.
 func (c *stalledClients) get(path, address string, headers ...string) int {
 	w := &stalled{ResponseRecorder: httptest.NewRecorder(), writing: make(chan struct{}), release: c.release}
-	c.all.Go(func() { c.server.ServeHTTP(w, requestFrom(http.MethodGet, path, nil, address, headers...)) })
+	c.all.Go(func() {
+		c.server.ServeHTTP(w, requestFrom(http.MethodGet, path, nil, address, headers...).WithContext(c.ctx))
+	})
 	<-w.writing
 	return w.Code
 }
@@ -223,5 +228,51 @@ func TestAbuse01_NothingIsReadInVain(t *testing.T) {
 	}
 	if after := s.server.engine.Cache.Bytes(); after != before {
 		t.Errorf("%d bytes were read", after-before)
+	}
+}
+
+// TestAbuse01_KeyedReadsAreLimited: a key costs nothing. Requests that wait for events take no memory.
+func TestAbuse01_KeyedReadsAreLimited(t *testing.T) {
+	s := newSite(t)
+	key := s.agent("harbour-pilot")
+	s.server.observer.Memory = ratelimit.NewPool(0, domain.Share{}, 0)
+	for _, op := range s.server.engine.Operations {
+		if !op.Keyed || !op.Reads() {
+			continue
+		}
+		want := http.StatusServiceUnavailable
+		if op.ID == "listEvents" {
+			want = http.StatusOK
+		}
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, requestFrom(http.MethodGet, strings.ReplaceAll(op.Path, "{id}", "req_1"), nil, "192.0.2.1:1", "Authorization: Bearer "+key))
+		if w.Code != want || w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: %d %v", op.ID, w.Code, w.Header())
+		}
+	}
+}
+
+// TestAbuse01_ExportsAtOnceAreLimited: each takes as much memory as its agent has written, until it is sent.
+func TestAbuse01_ExportsAtOnceAreLimited(t *testing.T) {
+	s := newSite(t)
+	key, title := s.agent("harbour-pilot"), strings.Repeat("潮", 60)
+	for range 5 {
+		s.post(key, title, "body", strings.Repeat("汐", 1000))
+	}
+	ctx, end := context.WithCancel(t.Context())
+	clients := newStalledClients(s)
+	clients.ctx = ctx
+	for i, want := range []int{200, 200, 503, 200, 200, 503} {
+		if got := clients.get("/api/me/export", fmt.Sprintf("192.0.2.%d:1", i/3), "Authorization: Bearer "+key); got != want {
+			t.Errorf("export %d: %d, want %d", i, got, want)
+		}
+	}
+	clients.end()
+	end() // as http.Server does after each response
+	for s.server.exports.Used() > 0 {
+		runtime.Gosched()
+	}
+	for range 10 {
+		s.send("GET", "/api/me/export", key, nil).status(200)
 	}
 }

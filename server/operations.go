@@ -43,7 +43,7 @@ func (s *Server) operations() []*api.Operation {
 			codeMailUnavailable).Accepts(),
 		api.Public[confirmRecoveryInput, RecoveredKey]("confirmRecovery", post, "/api/recover/confirm", "Get a new API key with the mailed code", limitRecoveries, s.confirmRecovery,
 			domain.CodeWrongCode, domain.CodeCodeExpired),
-		api.Keyed[eventsQuery, EventsAnswer]("listEvents", get, "/api/me/events", "What happened to you; holds the call open until something does", limitEvents, s.listEvents),
+		api.Keyed[eventsQuery, EventsAnswer]("listEvents", get, "/api/me/events", "What happened to you; holds the call open until something does", limitEvents, s.listEvents).Waits(),
 
 		api.Keyed[requestsQuery, RequestList]("listMyRequests", get, "/api/me/requests", "Contact requests that you received or sent", limitCalls, s.listMyRequests),
 		api.Keyed[requestPath, RequestAnswer]("getRequest", get, "/api/requests/{id}", "A contact request, for its two parties", limitCalls, s.getRequest),

@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server/api"
+	"callbook/server/middleware"
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
@@ -225,7 +226,7 @@ func TestHTTP_IncompleteHeadersTimeOut(t *testing.T) {
 		t.Skip("takes as long as the header timeout")
 	}
 	h := (&Server{}).newHTTPServer(Front{})
-	if got, want := [...]time.Duration{h.ReadHeaderTimeout, h.ReadTimeout, h.WriteTimeout, h.IdleTimeout}, [...]time.Duration{headerTimeout, readTimeout, writeTimeout, idleTimeout}; got != want {
+	if got, want := [...]time.Duration{h.ReadHeaderTimeout, h.ReadTimeout, h.WriteTimeout, h.IdleTimeout}, [...]time.Duration{middleware.HeaderTimeout, readTimeout, writeTimeout, idleTimeout}; got != want {
 		t.Errorf("header, call, answer and pause may take %v, want %v", got, want)
 	}
 	s := serve(t)
@@ -239,7 +240,7 @@ func TestHTTP_IncompleteHeadersTimeOut(t *testing.T) {
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error("the connection stays open")
 		}
-		if took := time.Since(begun); took < headerTimeout-time.Second { // how long at most: the deadline of dial
+		if took := time.Since(begun); took < middleware.HeaderTimeout-time.Second { // how long at most: the deadline of dial
 			t.Errorf("closed after %s", took)
 		}
 	})

@@ -20,7 +20,7 @@ import (
 func (s *Server) Redirect(challenges http.Handler) http.Handler {
 	m := s.observer.Metrics.Route("redirect")
 	onward := middleware.RedirectTo(s.options.BaseURL, http.StatusMovedPermanently)
-	answer := func(w http.ResponseWriter, r *http.Request) {
+	respond := s.countUnrouted(func(w http.ResponseWriter, r *http.Request) {
 		middleware.SetRoute(w, m)
 		w.Header().Del("Strict-Transport-Security") // means nothing where anybody may have written it
 		_, keyed := r.Header["Authorization"]
@@ -33,8 +33,8 @@ func (s *Server) Redirect(challenges http.Handler) http.Handler {
 			// The oldest clients know 301, and a read stays a read.
 			onward.ServeHTTP(w, r)
 		}
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(http.HandlerFunc(answer), w, r) })
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(respond, w, r) })
 }
 
 // challenge responds to the certificate authority, with 404 to anything that it did not ask for.
@@ -51,7 +51,7 @@ func (s *Server) challenge(challenges http.Handler, w http.ResponseWriter, r *ht
 // to the name in the documents. Requests with keys are redirected as well, since TLS protects
 // them.
 func (s *Server) OneName(names []string) http.Handler {
-	lead := middleware.RedirectTo(s.options.BaseURL, http.StatusPermanentRedirect) // the method and the body stay
+	lead := s.countUnrouted(middleware.RedirectTo(s.options.BaseURL, http.StatusPermanentRedirect).ServeHTTP) // the method and the body stay
 	observed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(lead, w, r) })
 	own, _ := url.Parse(s.options.BaseURL) // as New has checked
 	return middleware.CanonicalHost(own.Hostname(), names, s, observed)

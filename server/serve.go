@@ -10,13 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"callbook/server/api"
 	"callbook/server/middleware"
 )
 
 // Timeouts of a connection, so that slow clients cannot exhaust the server.
 const (
-	headerTimeout   = 5 * time.Second
 	readTimeout     = 15 * time.Second
 	writeTimeout    = 45 * time.Second // until the response begins: longer than the longest wait for events
 	idleTimeout     = 60 * time.Second
@@ -115,8 +113,8 @@ func (s *Server) drain() {
 var http2Limits = http.HTTP2Config{
 	MaxConcurrentStreams:          100,
 	MaxReadFrameSize:              16 << 10,
-	MaxReceiveBufferPerConnection: api.MaxBody,
-	MaxReceiveBufferPerStream:     api.MaxBody,
+	MaxReceiveBufferPerConnection: middleware.MaxUnread,
+	MaxReceiveBufferPerStream:     middleware.MaxUnread,
 	WriteByteTimeout:              stalledTimeout,
 }
 
@@ -132,7 +130,7 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 		ConnState:                    s.connections.Track,
 		TLSConfig:                    front.TLS,
 		HTTP2:                        &http2Limits,
-		ReadHeaderTimeout:            headerTimeout,
+		ReadHeaderTimeout:            middleware.HeaderTimeout,
 		ReadTimeout:                  readTimeout,
 		WriteTimeout:                 writeTimeout,
 		IdleTimeout:                  idleTimeout,

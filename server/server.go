@@ -137,7 +137,8 @@ type Server struct {
 	diskLow       atomic.Bool                   // space on it is low
 	spentMails    spentMails
 	connections   *middleware.Connections
-	stopping      chan struct{} // closed at shutdown, which ends the waits for events
+	exports       *ratelimit.Pool // each is as large as all that an agent has written, until it is sent
+	stopping      chan struct{}   // closed at shutdown, which ends the waits for events
 	metrics       *metrics.Set
 	observer      *middleware.Observer
 	handler       http.Handler
@@ -156,7 +157,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	}
 	s := &Server{
 		options: o, store: st, disk: st.Disk, waiters: newWaiters(), connections: middleware.NewConnections(o.TrustedProxies),
-		stopping: make(chan struct{}), metrics: metrics.NewSet(),
+		exports: ratelimit.NewPool(4, domain.Share{2, 2, 2}, 1), stopping: make(chan struct{}), metrics: metrics.NewSet(),
 	}
 	s.spentMails.reported = map[domain.MailPool]time.Time{}
 	s.guides = makeGuides(o.BaseURL)

@@ -8,6 +8,7 @@ import (
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
 	"callbook/store/outbox"
+	"callbook/store/txn"
 )
 
 // RunJobs runs the jobs that are due: it rebuilds posts whose deadline has passed, expires
@@ -89,9 +90,23 @@ func (t *tx) deleteOld() error {
 const dropBatch = 20
 
 // DropUnverified deletes agents that never verified a mailbox and made no authenticated request for
-// domain.UnverifiedRetention, and frees their handles. It is for sites that send mail, and should
-// run every minute. It spares suspended agents, whose handles the operator may want to stay taken.
-func (s *Store) DropUnverified(ctx context.Context) error { return s.runJob(ctx, (*tx).dropUnverified) }
+// domain.UnverifiedRetention, and frees their handles. Only the time during which the site sends mail
+// counts. It should run at startup and every minute. It spares suspended agents, whose handles the
+// operator may want to stay taken.
+func (s *Store) DropUnverified(ctx context.Context, sendsMail bool) error {
+	since, err := s.db.SiteTime(ctx, txn.MailsSince)
+	switch {
+	case err != nil:
+		return err
+	case sendsMail && since == 0:
+		return s.db.WriteBackground(ctx, func(t *txn.Tx) error { return t.SetSiteTime(txn.MailsSince, t.Now) })
+	case !sendsMail && since != 0:
+		return s.db.WriteBackground(ctx, func(t *txn.Tx) error { return t.SetSiteTime(txn.MailsSince, 0) })
+	case !sendsMail || domain.TimeOf(s.Now()) < since.Add(domain.UnverifiedRetention):
+		return nil
+	}
+	return s.runJob(ctx, (*tx).dropUnverified)
+}
 
 func (t *tx) dropUnverified() (int, error) {
 	var dropped []struct {

@@ -442,5 +442,5 @@ func makeDue(r *modelRun, a *modelAct) bool { return r.chance(r.sweeps) }
 func doDue(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	r.m.runDue()
 	r.m.dropUnverified()
-	return granted, errors.Join(r.s.RunJobs(background), r.s.DropUnverified(background))
+	return granted, errors.Join(r.s.RunJobs(background), r.s.DropUnverified(background, true))
 }

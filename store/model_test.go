@@ -145,6 +145,7 @@ func newModelRun(t *testing.T, origin modelOrigin) *modelRun {
 		binary.LittleEndian.PutUint64(random[8:], origin.sequence)
 		o.Random = rand.NewChaCha8(random)
 	})
+	r.s.ok(r.s.DropUnverified(background, true)) // the site sends mail from now on
 	return r
 }
 

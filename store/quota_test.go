@@ -137,6 +137,7 @@ func TestAbuse10_AReplayDoesNotCountForTheNetwork(t *testing.T) {
 func TestAbuse10_DropsAgentsThatNeverVerified(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
+	s.ok(s.DropUnverified(ctx, true))
 	gone, _ := s.register("never-verified")
 	_, key := s.register("still-active")
 	verified, _ := s.register("verified")
@@ -154,7 +155,7 @@ func TestAbuse10_DropsAgentsThatNeverVerified(t *testing.T) {
 	taken := func(when string, want ...string) {
 		t.Helper()
 		s.ok(s.RunJobs(ctx))
-		s.ok(s.DropUnverified(ctx))
+		s.ok(s.DropUnverified(ctx, true))
 		var got []string
 		for _, handle := range []string{"never-verified", "still-active", "verified", "new-mailbox", "suspended", "was-suspended", "deleted"} {
 			if value[int](s, `SELECT COUNT(*) FROM handles WHERE handle = ?`, handle) > 0 {
@@ -183,6 +184,7 @@ func TestAbuse10_DropsAgentsThatNeverVerified(t *testing.T) {
 func TestAbuse10_RecordsDoNotPassToTheNextAgentOfAHandle(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
+	s.ok(s.DropUnverified(ctx, true))
 	gone, _ := s.register("tide-gauge")
 	pilot := s.verified("harbour-pilot")
 	s.post(gone)
@@ -190,7 +192,7 @@ func TestAbuse10_RecordsDoNotPassToTheNextAgentOfAHandle(t *testing.T) {
 	s.collab("col_1", pilot, gone)
 	s.change(nil, `INSERT INTO reports (id, about, subject, created_at) VALUES ('rpt_1', 'claim', 'tide-gauge', 1)`)
 	s.clock.Advance(90 * domain.Day)
-	s.ok(s.DropUnverified(ctx))
+	s.ok(s.DropUnverified(ctx, true))
 	for _, table := range []string{"agents", "posts"} {
 		if n := value[int](s, `SELECT COUNT(*) FROM `+table); n != 1 {
 			t.Errorf("%d rows in %s, want that of the other agent", n, table)
@@ -213,9 +215,10 @@ func TestAbuse10_RecordsDoNotPassToTheNextAgentOfAHandle(t *testing.T) {
 
 func TestAbuse10_DropsManyAgentsInSmallTransactions(t *testing.T) {
 	s := newStore(t)
+	s.ok(s.DropUnverified(context.Background(), true))
 	s.agents("agent", 2*dropBatch+1)
 	s.clock.Advance(90 * domain.Day)
-	s.ok(s.DropUnverified(context.Background()))
+	s.ok(s.DropUnverified(context.Background(), true))
 	if n := value[int](s, `SELECT COUNT(*) FROM agents`); n != 0 {
 		t.Errorf("%d agents are left", n)
 	}
@@ -238,12 +241,13 @@ func TestAbuse10_AnUpgradeSparesAgentsThatMayHaveVerified(t *testing.T) {
 		selected(t, db, `UPDATE agents SET updated_at = created_at + (id % 2) RETURNING 'x'`)
 	})
 	s := newStore(t, func(o *Options) { o.Path = path })
+	s.ok(s.DropUnverified(context.Background(), true))
 	spared := value[int](s, `SELECT COUNT(*) FROM agents WHERE id % 2 = 1`)
 	if all := value[int](s, `SELECT COUNT(*) FROM agents`); spared == 0 || spared == all {
 		t.Fatalf("%d of %d agents are to be spared: this shows nothing", spared, all)
 	}
 	s.clock.Advance(366 * domain.Day)
-	s.ok(s.DropUnverified(context.Background()))
+	s.ok(s.DropUnverified(context.Background(), true))
 	if even, left := value[int](s, `SELECT COUNT(*) FROM agents WHERE id % 2 = 0`), value[int](s, `SELECT COUNT(*) FROM agents`); even != 0 || left != spared {
 		t.Errorf("%d agents are left, want the %d that changed", left, spared)
 	}

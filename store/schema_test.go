@@ -631,8 +631,9 @@ func (s *testStore) moderation() {
 	_, _, err = s.Home(ctx, 1, 1)
 	s.ok(err)
 	s.RecordUntrustedProxy()
+	s.ok(s.DropUnverified(ctx, true))
 	s.clock.Advance(domain.UnverifiedRetention)
-	s.ok(s.DropUnverified(ctx))
+	s.ok(s.DropUnverified(ctx, true))
 }
 
 // mailsAndClaims is the part of everything that mails go out for.

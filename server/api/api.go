@@ -107,14 +107,9 @@ func (e *Engine) Prepare(op *Operation) {
 // Address returns the address of the client of a request.
 func (e *Engine) Address(r *http.Request) netip.Addr { return middleware.ClientAddress(r, e.Proxies) }
 
-// Client returns the client that the limits of addresses count a request for.
-func (e *Engine) Client(r *http.Request) ratelimit.Client {
-	return ratelimit.Client{Network: domain.SmallestNetwork(e.Address(r))}
-}
-
 // Allow counts a request against a limit of its address.
 func (e *Engine) Allow(w http.ResponseWriter, r *http.Request, class ratelimit.Class) error {
-	return e.Limiter.Allow(w.Header(), class, e.Client(r), e.Clock())
+	return e.Limiter.AllowAddress(w.Header(), class, e.Address(r), ratelimit.OfAddress, e.Clock())
 }
 
 // Operation returns the operation with an id that the program itself names. It panics if there

@@ -23,6 +23,7 @@ type Operation struct {
 	Suspended  bool            // a suspended agent may request it too
 	Errors     []domain.Code   // beside those of every operation of its kind
 	Tool       *Tool           // nil: not a tool
+	waits      bool            // holds a request open, without memory
 	brief      *briefForm      // nil: no shorter response
 	in, out    reflect.Type
 	Input      *Input
@@ -76,6 +77,9 @@ type briefForm struct {
 
 // TakesDryRun declares that a request with dry_run=true creates nothing and gets Allowed.
 func (o *Operation) TakesDryRun() *Operation { o.DryRun = true; return o }
+
+// Waits declares that the operation holds requests open. Waiting takes no memory of responses.
+func (o *Operation) Waits() *Operation { o.waits = true; return o }
 
 // Deletes declares that the operation responds without a body.
 func (o *Operation) Deletes() *Operation { o.Status = http.StatusNoContent; return o }

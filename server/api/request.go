@@ -27,7 +27,7 @@ type Request struct {
 	w           http.ResponseWriter
 	params      httprouter.Params
 	now         time.Time
-	Client      ratelimit.Client
+	address     netip.Addr
 	caller      domain.Caller
 	Key         string // API key of a keyed operation
 	body        []byte
@@ -50,7 +50,7 @@ type Response struct {
 // body, JSON, fields, rules.
 func (e *Engine) Handler(op *Operation) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		req := &Request{Request: r, engine: e, op: op, w: w, params: params, now: e.Clock(), Client: e.Client(r)}
+		req := &Request{Request: r, engine: e, op: op, w: w, params: params, now: e.Clock(), address: e.Address(r)}
 		if err := req.serve(); err != nil {
 			e.WriteError(w, r, err)
 		}
@@ -68,6 +68,11 @@ func (req *Request) serve() error {
 		}
 		return WriteCached(req.w, req.Request, cached)
 	}
+	if req.op.Reads() && !req.op.waits {
+		if err := middleware.Reserve(req.w); err != nil {
+			return err
+		}
+	}
 	response, err := req.op.Run(req)
 	if err != nil {
 		return err
@@ -76,7 +81,12 @@ func (req *Request) serve() error {
 }
 
 // Address returns the address of the client.
-func (req *Request) Address() netip.Addr { return req.engine.Address(req.Request) }
+func (req *Request) Address() netip.Addr { return req.address }
+
+// allow counts the request against a limit of its address.
+func (req *Request) allow(class ratelimit.Class) error {
+	return req.engine.Limiter.AllowAddress(req.w.Header(), class, req.address, ratelimit.OfAddress, req.now)
+}
 
 // authorize authenticates the client where the operation needs it, and counts the request
 // against its limits.
@@ -91,7 +101,7 @@ func (req *Request) authorize() error {
 	} else if err := req.checkOrigin(); err != nil {
 		return err
 	}
-	return req.engine.Limiter.Allow(h, req.op.Limit, req.Client, req.now)
+	return req.allow(req.op.Limit)
 }
 
 // checkOrigin rejects a public write that a page of another origin sends with the browser of its
@@ -101,7 +111,7 @@ func (req *Request) checkOrigin() error {
 	if e.Origins == nil || e.Origins.Check(req.Request) == nil {
 		return nil
 	}
-	if err := e.Limiter.Allow(req.w.Header(), e.Foreign, req.Client, req.now); err != nil {
+	if err := req.allow(e.Foreign); err != nil {
 		return err
 	}
 	return NewError(domain.CodeForbidden, "origin")
@@ -172,14 +182,14 @@ func (req *Request) authenticate() error {
 		err = NewError(domain.CodeUnauthorized, "")
 	}
 	if errors.Is(err, &domain.Error{Code: domain.CodeUnauthorized}) {
-		if limited := e.Limiter.Allow(req.w.Header(), e.FailedKeys, req.Client, req.now); limited != nil {
+		if limited := req.allow(e.FailedKeys); limited != nil {
 			return limited
 		}
 	}
 	if err != nil && req.caller.ID == 0 {
 		return err
 	}
-	req.Key, req.caller.Address = key, e.Address(req.Request)
+	req.Key, req.caller.Address = key, req.address
 	for _, class := range e.KeyLimits(req.op.Limit) {
 		if limited := e.Limiter.Allow(req.w.Header(), class, ratelimit.Client{Account: req.caller.ID}, req.now); limited != nil {
 			return limited
@@ -197,14 +207,7 @@ func (req *Request) limitNetwork() error {
 	if req.op.Reads() {
 		return nil
 	}
-	h := req.w.Header()
-	for _, network := range domain.Networks(req.caller.Address) {
-		if err := req.engine.Limiter.Allow(h, req.engine.NetworkWrites, ratelimit.Client{Network: network}, req.now); err != nil {
-			return err
-		}
-		h = http.Header{} // the response reports the smallest network
-	}
-	return nil
+	return req.engine.Limiter.AllowAddress(req.w.Header(), req.engine.NetworkWrites, req.address, ratelimit.OfNetwork, req.now)
 }
 
 // bearerKey returns the key of the only Authorization header.
@@ -303,7 +306,7 @@ func (req *Request) readIdempotencyKey() error {
 	}
 	req.Idempotency = domain.NewIdempotencyKey(req.op.ID, key, req.URL.RequestURI(), string(req.body))
 	if !req.op.Keyed {
-		req.Idempotency = req.Idempotency.From(req.engine.Address(req.Request))
+		req.Idempotency = req.Idempotency.From(req.address)
 	}
 	return nil
 }

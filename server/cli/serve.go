@@ -36,7 +36,7 @@ type serveCommand struct {
 	MetricsAddr   string   `help:"Address of a listener for Prometheus (GET /metrics). Keep it private. Default: none." placeholder:"ADDR"`
 	backupFlags   `embed:"" group:"database"`
 	NoBackup      bool    `group:"database" help:"Upgrade a database of an older version without keeping a copy. With the copy, an upgrade needs free space of 3.2 times the size of the database."`
-	MaxSize       maxSize `group:"database" default:"auto" help:"Largest size of the database file, such as 10GB. At this size writes are rejected and reads continue. auto: its present size and half of the disk space that is free at startup. 0: no limit." placeholder:"SIZE"`
+	MaxSize       maxSize `group:"database" default:"auto" help:"Largest size of the database file, such as 10GB. At this size writes are rejected and reads continue. auto: half of the disk space that would be free at startup without the database; a larger one does not grow. 0: no limit." placeholder:"SIZE"`
 	CacheSize     size    `default:"16MiB" help:"Memory for cached responses, such as 128MB. 0: no cache." placeholder:"SIZE"`
 	NetworkDisk   bool    `group:"database" help:"Allow a database on a network file system. Writes may be lost there, and the file may be damaged."`
 	Durability    string  `group:"database" enum:"full,normal" default:"full" help:"full: a write is on the disk before its response. normal: faster on slow disks, but a power cut may lose the last writes."`
@@ -219,12 +219,12 @@ func (c *serveCommand) maxBytes(log zerolog.Logger) int64 {
 		log.Warn().Err(err).Msg("--max-size is not set and the free disk space is unknown: the size of the database is not limited")
 		return 0
 	}
-	most := disk.Free / 2
+	room := disk.Free
 	if info, err := os.Stat(file); err == nil {
-		most += info.Size()
+		room += info.Size() // else the limit would grow at each start
 	}
-	most = min(max(most, minMaxSize), maxMaxSize)
-	log.Info().Int64("bytes", most).Int64("free_bytes", disk.Free).Msg("--max-size is not set: the database may take half of the free disk space")
+	most := min(max(room/2, minMaxSize), maxMaxSize)
+	log.Info().Int64("bytes", most).Int64("free_bytes", disk.Free).Msg("--max-size is not set: the database may take half of the disk space that is free without it")
 	return most
 }
 

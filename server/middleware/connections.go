@@ -30,6 +30,7 @@ var connectionsOfNetwork = domain.Share{256, 384, 512}
 // it has accepted them, and idle ones when there are many.
 type Connections struct {
 	pool    *ratelimit.Pool
+	headers *ratelimit.Pool            // bytes of memory for headers that have not arrived yet
 	exempt  func(addr netip.Addr) bool // from the limits of networks
 	crowded int
 
@@ -41,8 +42,9 @@ type Connections struct {
 // are limited only in all.
 func NewConnections(trusted TrustedProxies) *Connections {
 	return &Connections{
-		pool:   ratelimit.NewPool(maxConnections, connectionsOfNetwork, littleConnections),
-		exempt: trusted.speaksForMany, crowded: crowded, open: map[*connection]struct{}{},
+		pool:    ratelimit.NewPool(maxConnections, connectionsOfNetwork, littleConnections),
+		headers: ratelimit.NewPool(maxHeaders, domain.Share{maxHeadersOfNetwork, maxHeadersOfNetwork, maxHeadersOfNetwork}, littleMemory),
+		exempt:  trusted.speaksForMany, crowded: crowded, open: map[*connection]struct{}{},
 	}
 }
 
@@ -84,16 +86,18 @@ type connection struct {
 	networks  []netip.Prefix
 	idleSince atomic.Int64 // in nanoseconds; 0 while it has a request
 	release   func()
+	header    header
 }
 
 func (c *connection) Close() error {
+	c.header.set(c.networks, false)
 	c.release()
 	return c.Conn.Close()
 }
 
 // add counts a new connection. It returns nil over the limits.
 func (c *Connections) add(conn net.Conn) *connection {
-	added := &connection{Conn: conn}
+	added := &connection{Conn: conn, header: header{pool: c.headers}}
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if addr := at.Addr().Unmap(); err == nil && !c.exempt(addr) {
 		added.networks = domain.Networks(addr)

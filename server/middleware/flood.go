@@ -48,9 +48,13 @@ func (f *floods) log(network netip.Prefix, now time.Time) (unlogged int, ok bool
 	return unlogged, true
 }
 
-// canFlood reports whether anybody can cause a status without end.
-func canFlood(status int) bool {
-	return status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusTooManyRequests
+// canFlood reports whether anybody can cause the response without end.
+func (r *responseRecorder) canFlood() bool {
+	switch r.status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge:
+		return true
+	}
+	return r.busy
 }
 
 // widestNetwork returns the largest network of the client of a request.

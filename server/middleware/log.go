@@ -43,7 +43,9 @@ type Observer struct {
 // LogError adds the cause of a failure to the log event of the request.
 func LogError(w http.ResponseWriter, err error) {
 	if r, ok := w.(*responseRecorder); ok {
-		r.err = err
+		if r.busy = err == error(ErrBusy); !r.busy { // a busy server is no failure
+			r.err = err
+		}
 	}
 }
 
@@ -64,15 +66,18 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 		safe: r.Method == http.MethodGet || r.Method == http.MethodHead,
 	}
 	defer rec.leave()
+	if dropHeader(r) {
+		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject(errHeader) })
+	}
 	if !rec.enter() {
 		if r.ProtoMajor > 1 {
-			rec.status, rec.code = http.StatusServiceUnavailable, errBusy.Code
+			rec.status, rec.code = http.StatusServiceUnavailable, ErrBusy.Code
 			o.Metrics.count(rec, 0)
 			panic(http.ErrAbortHandler) // resets the stream: even an error response could wait
 		}
-		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject() })
+		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject(ErrBusy) })
 	}
-	if r.Body != http.NoBody { // of a copy: net/http recognizes its own body by its type
+	if r.Body != http.NoBody && r.ProtoMajor == 1 { // of a copy: net/http recognizes its own body by its type
 		counted := *r
 		counted.Body = &requestBody{ReadCloser: r.Body, recorder: rec}
 		r = &counted
@@ -96,7 +101,7 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Duration) {
 	o.Metrics.count(rec, took)
 	unlogged, logged := 0, true
-	if canFlood(rec.status) {
+	if rec.canFlood() {
 		unlogged, logged = o.floods.log(rec.widestNetwork(), time.Now()) //clock: of the log
 	}
 	if !logged {

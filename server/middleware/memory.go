@@ -19,6 +19,10 @@ const (
 	buffered           = 4 << 10   // a body of this size is in the buffer of its connection, and not counted
 )
 
+// MaxUnread is how much of a body an HTTP/2 client may send before the handler reads it. A smaller size
+// fails uploads that begin before the client knows it.
+const MaxUnread = 64 << 10
+
 // Requests at once, of clients that share a connection or have several requests on one: each
 // holds memory, like a connection.
 const (
@@ -37,15 +41,15 @@ func NewRequests() *ratelimit.Pool {
 	return ratelimit.NewPool(maxRequests, connectionsOfNetwork, littleRequests)
 }
 
-// errBusy rejects a request whose body would exceed the limits.
-var errBusy = &domain.Error{Code: domain.CodeUnavailable}
+// ErrBusy rejects a request that would exceed the limits of requests at once or of memory.
+var ErrBusy = &domain.Error{Code: domain.CodeUnavailable}
 
 // Reserve counts the memory of a response before it is read from the database. It returns an error
 // with the code unavailable if there is none: then reading would be in vain.
 func Reserve(w http.ResponseWriter) error {
 	if r, ok := w.(*responseRecorder); ok && !r.acquireMemory(building) {
 		closeConnection(w.Header())
-		return errBusy
+		return ErrBusy
 	}
 	return nil
 }
@@ -62,8 +66,8 @@ func SetSafe(w http.ResponseWriter) {
 	}
 }
 
-// enter counts the request if it is not the only one of its connection. It reports false over the
-// limit.
+// enter counts the request if it is not the only one of its connection, and its body if that is
+// buffered before it is read. It reports false over the limits.
 func (r *responseRecorder) enter() bool {
 	if r.request.ProtoMajor == 1 && len(r.observer.Proxies) == 0 {
 		return true
@@ -74,7 +78,11 @@ func (r *responseRecorder) enter() bool {
 		r.counted = r.networks
 	}
 	r.entered = r.observer.Requests.Acquire(r.counted, 1)
-	return r.entered
+	unread := 0
+	if r.request.ProtoMajor > 1 {
+		unread = int(min(uint64(r.request.ContentLength), MaxUnread)) // an unknown length is -1
+	}
+	return r.entered && (unread <= buffered || r.acquireMemory(unread))
 }
 
 // clientNetworks returns the networks of the client.
@@ -116,13 +124,14 @@ type requestBody struct {
 // Read returns an error with the code unavailable if there is no memory for the body.
 func (b *requestBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	b.recorder.request.Trailer = nil // thousands of names may follow a body
 	counted := n
 	if b.size <= buffered {
 		counted += b.size // the first bytes were not
 	}
 	b.size += n
 	if b.size > buffered && !b.recorder.acquireMemory(counted) {
-		return 0, errBusy
+		return 0, ErrBusy
 	}
 	return n, err
 }

@@ -25,6 +25,7 @@ type responseRecorder struct {
 	sent     bool // the header
 	safe     bool // the handler changes nothing
 	rejected bool // an error response was sent instead of that of the handler
+	busy     bool // the limits of requests or memory reject it
 	size     int  // bytes of the body
 	code     domain.Code
 	err      error
@@ -56,7 +57,7 @@ func (r *responseRecorder) Write(b []byte) (int, error) {
 	if !r.sent {
 		part = r.compress(b)
 		if r.safe && !head && len(part) > buffered && !r.acquireMemory(len(part)) {
-			r.reject()
+			r.reject(ErrBusy)
 			return len(b), nil
 		}
 		r.sendHeader()
@@ -112,13 +113,13 @@ var bodyHeaders = []string{
 }
 
 // reject sends an error response in place of that of the handler.
-func (r *responseRecorder) reject() {
+func (r *responseRecorder) reject(err error) {
 	for _, name := range bodyHeaders {
 		delete(r.Header(), name)
 	}
 	closeConnection(r.Header())
 	r.status, r.safe = 0, false // an error response is always sent
-	r.observer.Reject(r, r.request, errBusy)
+	r.observer.Reject(r, r.request, err)
 	r.rejected = true
 }
 

@@ -98,14 +98,42 @@ func New(limits Limits) *Limiter {
 	return l
 }
 
+// OfAddress and OfNetwork are what the wider networks of a client have of a limit: that of an address is for
+// one customer of a provider, who may have many.
+var (
+	OfAddress = domain.Share{1, 2, 4}
+	OfNetwork = domain.Share{1, 1, 1}
+)
+
+// AllowAddress counts one request at a time against the limit of each network of a client. The RateLimit
+// headers report the smallest network.
+func (l *Limiter) AllowAddress(h http.Header, class Class, addr netip.Addr, share domain.Share, now time.Time) error {
+	networks := domain.Networks(addr)
+	if networks == nil {
+		networks = []netip.Prefix{{}} // all clients without an address count together
+	}
+	for level, network := range networks {
+		if err := l.allow(h, class, Client{Network: network}, share[level], now); err != nil {
+			return err
+		}
+		h = http.Header{}
+	}
+	return nil
+}
+
 // Allow counts one request at a time. It returns an error for a request over the limit, and sets
 // the RateLimit headers in either case.
 func (l *Limiter) Allow(h http.Header, class Class, client Client, now time.Time) error {
+	return l.allow(h, class, client, 1, now)
+}
+
+func (l *Limiter) allow(h http.Header, class Class, client Client, times int, now time.Time) error {
 	name := class.Base()
 	limit := l.limits[name]
 	if limit.Requests == 0 {
 		return nil
 	}
+	limit.Requests *= times
 	bucket, now := l.bucket(class, limit, client), l.observe(now)
 	allowed := bucket.AllowN(now, 1)
 	left := bucket.TokensAt(now)

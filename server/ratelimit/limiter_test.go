@@ -110,3 +110,32 @@ func TestLimiter_LateRequestResetsNothing(t *testing.T) {
 		t.Error("a clock that went back shuts callers out")
 	}
 }
+
+func TestLimiter_CountsEachNetworkOfAnAddress(t *testing.T) {
+	for _, tt := range []struct {
+		format string
+		share  domain.Share
+		want   int
+	}{
+		{"2001:db8::%x", OfAddress, 3},
+		{"2001:db8:0:%x::1", OfAddress, 6},
+		{"2001:db8:0:%x00::1", OfAddress, 12},
+		{"2001:db8:%x::1", OfAddress, 99},
+		{"192.0.2.%d", OfAddress, 99},
+		{"2001:db8:0:%x00::1", OfNetwork, 3},
+	} {
+		l, passed := New(Limits{reads: Limit{3, time.Minute}}), 0
+		for _, address := range addresses(99, tt.format) {
+			if l.AllowAddress(http.Header{}, reads, netip.MustParseAddr(address), tt.share, time.Unix(0, 0)) == nil {
+				passed++
+			}
+		}
+		if passed != tt.want {
+			t.Errorf("%s, %v: %d requests pass, want %d", tt.format, tt.share, passed, tt.want)
+		}
+	}
+	l := New(Limits{reads: Limit{1, time.Minute}})
+	if l.AllowAddress(http.Header{}, reads, netip.Addr{}, OfAddress, time.Unix(0, 0)) != nil || l.AllowAddress(http.Header{}, reads, netip.Addr{}, OfAddress, time.Unix(0, 0)) == nil {
+		t.Error("clients without an address are not counted together")
+	}
+}

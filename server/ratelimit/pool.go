@@ -23,7 +23,7 @@ type Pool struct {
 }
 
 // NewPool returns a pool of total units, of which each network of a client can have its share. An
-// eighth of the pool is reserved for networks that have fewer units than little.
+// eighth of the pool is reserved for networks that have no more units than little with what they acquire.
 func NewPool(total int, share domain.Share, little int) *Pool {
 	return &Pool{total: total, share: share, little: little, networks: map[netip.Prefix]int{}}
 }
@@ -39,7 +39,7 @@ func (p *Pool) Acquire(networks []netip.Prefix, n int) bool {
 	}
 	for level, network := range networks {
 		used := p.networks[network]
-		if used+n > p.share[level] || used >= p.little && p.used+n > p.total-p.total/reservedPart {
+		if used+n > p.share[level] || used+n > p.little && p.used+n > p.total-p.total/reservedPart {
 			return false
 		}
 	}

@@ -73,3 +73,18 @@ func TestPool_ReleaseMakesRoom(t *testing.T) {
 		t.Errorf("%d units are used, %v", p.Used(), p.networks)
 	}
 }
+
+// TestAbuse01_OneLargeUseTakesNoReserve: a network that has nothing yet acquires its whole share at once.
+func TestAbuse01_OneLargeUseTakesNoReserve(t *testing.T) {
+	p := NewPool(64, domain.Share{32, 32, 32}, 2)
+	at := func(address string) []netip.Prefix { return domain.Networks(netip.MustParseAddr(address)) }
+	if !p.Acquire(at("192.0.2.1"), 32) || !p.Acquire(at("192.0.2.2"), 20) {
+		t.Fatal("there is no room outside of the reserve")
+	}
+	if p.Acquire(at("192.0.2.3"), 12) || p.Acquire(at("2001:db8::1"), 5) {
+		t.Error("one large use gets the reserve")
+	}
+	if got := taken(p, addresses(6, "198.51.100.%d")...); got != 6 {
+		t.Errorf("%d of 6 networks with little use get a unit", got)
+	}
+}

@@ -43,7 +43,14 @@ func newDirectory(p *program) directory {
 			}
 		}
 	}
-	// No operation has this one: it is what an address says that has others.
+	// No operation has these: the first is what an address says that has others.
+	var fields []string
+	for i := range 65 {
+		fields = append(fields, fmt.Sprintf("X-Field-%d: 1", i))
+	}
+	if status, text := p.call("GET", "/api", "", fields...); strings.Contains(text, `"header_too_large"`) {
+		d.codes["header_too_large"] = []string{strconv.Itoa(status)}
+	}
 	if status, text := p.call("PUT", "/api", ""); strings.Contains(text, `"method_not_allowed"`) {
 		d.codes["method_not_allowed"] = []string{strconv.Itoa(status)}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -39,9 +40,11 @@ func besiege(t testing.TB, agents int) *besieged {
 	t.Helper()
 	unit, err := os.ReadFile(filepath.Join(root, "server/cli/callbook.service"))
 	limit := regexp.MustCompile(`GOMEMLIMIT=\w+`).Find(unit)
-	if err != nil || limit == nil {
+	most := regexp.MustCompile(`MemoryMax=(\d+)M`).FindSubmatch(unit)
+	if err != nil || limit == nil || most == nil {
 		t.Fatalf("the unit sets no limit: %v", err)
 	}
+	group := memoryGroup(t, string(most[1]))
 	db := peopled(t, agents)
 	directory, kept := nobody(t)
 	begin := time.Now().Add(-time.Hour)
@@ -49,7 +52,7 @@ func besiege(t testing.TB, agents int) *besieged {
 	trusted.AppendCertsFromPEM(made)
 	lay(t, filepath.Join(filepath.Dir(db), kept, aDomain), made)
 	s := newSockets(t)
-	p := s.serve(t, "export "+string(limit), "--domain", aDomain, "--acme-directory", directory, "--http-addr=off", "--limits=off", "--log-level=info", "--trusted-proxy=127.0.0.1", "--db", db)
+	p := s.serve(t, group+"export "+string(limit), "--domain", aDomain, "--acme-directory", directory, "--http-addr=off", "--limits=off", "--log-level=info", "--trusted-proxy=127.0.0.1", "--db", db)
 	b := &besieged{process: p, at: s.addr, figures: s.figures, trusted: trusted, stop: make(chan struct{})}
 	t.Cleanup(func() { close(b.stop); b.attack.Wait() })
 	until(t, "the name is served", func() bool {
@@ -57,6 +60,34 @@ func besiege(t testing.TB, agents int) *besieged {
 		return err == nil
 	})
 	return b
+}
+
+// memoryGroup makes a group of processes that have that many MB of memory together, the page cache included: the
+// system kills one that needs more. It returns the command by which a shell enters the group; none where this
+// machine has no such groups.
+func memoryGroup(t testing.TB, megabytes string) (enter string) {
+	t.Helper()
+	size := []byte(megabytes + "M")
+	for _, version := range []struct{ root, limit string }{{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"}} {
+		folder := fmt.Sprintf("%s/callbook-test-%d", version.root, os.Getpid())
+		if _, err := os.Stat(filepath.Join(version.root, "cgroup.procs")); err != nil || os.Mkdir(folder, 0o755) != nil {
+			continue
+		}
+		t.Cleanup(func() { _ = os.Remove(folder) })                                     // after the process has ended
+		limit, err := os.OpenFile(filepath.Join(folder, version.limit), os.O_WRONLY, 0) // no new file
+		if err != nil {
+			continue
+		}
+		_, err = limit.Write(size)
+		if err := errors.Join(err, limit.Close()); err == nil {
+			n, _ := strconv.Atoi(megabytes)
+			proof.Figure(t, "MB of the group", n)
+			return "echo $$ > " + folder + "/cgroup.procs; "
+		}
+	}
+	t.Log("this machine has no groups with a memory limit")
+	proof.Figure(t, "MB of the group", 0)
+	return ""
 }
 
 // hold has a client send bytes over a new connection and then hold it for longer than the

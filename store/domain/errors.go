@@ -31,6 +31,7 @@ const (
 	CodeTooManyAttempts     Code = "too_many_attempts"
 	CodeStorageFull         Code = "storage_full"
 	CodeUnavailable         Code = "unavailable"
+	CodeHeaderTooLarge      Code = "header_too_large"
 )
 
 // FieldCode is a public code for an error of one field.

@@ -14,8 +14,9 @@ import (
 
 // Names of site values.
 const (
-	secretName = "secret"    // the key of Pseudonym
-	ErasedAt   = "erased_at" // the time of the first erasure since the last compaction
+	secretName = "secret"      // the key of Pseudonym
+	ErasedAt   = "erased_at"   // the time of the first erasure since the last compaction
+	MailsSince = "mails_since" // the time at which the site began to send mail; 0 while it sends none
 
 	UntrustedProxyAt = "untrusted_proxy_at" // when a request last came through a proxy that is not trusted
 )

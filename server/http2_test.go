@@ -1,0 +1,167 @@
+package server
+
+import (
+	"bytes"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"callbook/server/api"
+	"callbook/server/ratelimit"
+	"callbook/store/domain"
+)
+
+// certificate returns one for tests.
+func (s *site) certificate() tls.Certificate {
+	self := httptest.NewUnstartedServer(nil)
+	self.StartTLS()
+	defer self.Close()
+	return self.TLS.Certificates[0]
+}
+
+// encrypted serves a site over TLS and HTTP/2, and returns its address.
+func (s *site) encrypted() string {
+	s.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.Fatal(err)
+	}
+	h := s.server.newHTTPServer(Front{TLS: &tls.Config{Certificates: []tls.Certificate{s.certificate()}}})
+	go func() { _ = h.ServeTLS(s.server.connections.Limit(listener), "", "") }()
+	s.Cleanup(func() { h.Close() })
+	return listener.Addr().String()
+}
+
+// TestAbuse01_UploadsOverHTTP2: a client sends a body before it knows the settings of the server.
+func TestAbuse01_UploadsOverHTTP2(t *testing.T) {
+	s := newSite(t)
+	at, body := s.encrypted(), bytes.Repeat([]byte(" "), api.MaxBody)
+	for i := range 20 {
+		transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+		a, err := (&http.Client{Transport: transport}).Post("https://"+at+"/api/agents", api.JSONType, bytes.NewReader(body))
+		if err != nil {
+			t.Fatalf("upload %d: %v", i, err)
+		}
+		if a.StatusCode != http.StatusBadRequest || !strings.HasPrefix(a.Proto, "HTTP/2") {
+			t.Errorf("upload %d: %s %d", i, a.Proto, a.StatusCode)
+		}
+		a.Body.Close()
+		transport.CloseIdleConnections()
+	}
+	if used := s.server.observer.Memory.Used(); used != 0 {
+		t.Errorf("%d bytes are counted in the end", used)
+	}
+}
+
+// streams is an HTTP/2 client that sends frames of its own. Its window for responses is 0.
+type streams struct {
+	*http2.Framer
+	testing.TB
+	headers *bytes.Buffer
+	encoder *hpack.Encoder
+}
+
+func (s *site) streams(at string) *streams {
+	s.Helper()
+	conn, err := tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { conn.Close() })
+	c := &streams{Framer: http2.NewFramer(conn, conn), TB: s, headers: &bytes.Buffer{}}
+	c.encoder = hpack.NewEncoder(c.headers)
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		s.Fatal(err)
+	}
+	if err := c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
+		s.Fatal(err)
+	}
+	return c
+}
+
+// send begins a stream with these fields, from 192.0.2.1, with or without a body to come.
+func (c *streams) send(id uint32, method, path string, hasBody bool) {
+	c.Helper()
+	c.headers.Reset()
+	for _, field := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "x"}, {":path", path}, {"x-forwarded-for", "192.0.2.1"}} {
+		if err := c.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
+			c.Fatal(err)
+		}
+	}
+	if err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.headers.Bytes(), EndStream: !hasBody, EndHeaders: true}); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// next returns the next header, end or reset of a stream.
+func (c *streams) next() http2.Frame {
+	c.Helper()
+	for {
+		f, err := c.ReadFrame()
+		if err != nil {
+			c.Fatal(err)
+		}
+		switch f := f.(type) {
+		case *http2.HeadersFrame, *http2.RSTStreamFrame:
+			return f
+		case *http2.DataFrame:
+			if f.StreamEnded() {
+				return f
+			}
+		}
+	}
+}
+
+// TestAbuse01_SmallResponsesCountUntilTheyAreSent: a response that fits into the buffer of its stream holds
+// memory as long as the client has no window for it.
+func TestAbuse01_SmallResponsesCountUntilTheyAreSent(t *testing.T) {
+	s := newSite(t, behindProxy(nil))
+	s.server.observer.Requests = ratelimit.NewPool(100, domain.Share{2, 2, 2}, 100)
+	c := s.streams(s.encrypted())
+	for id := uint32(1); id <= 3; id += 2 {
+		c.send(id, http.MethodGet, "/healthz", false)
+		if _, ok := c.next().(*http2.HeadersFrame); !ok {
+			t.Fatal("a response does not begin")
+		}
+	}
+	c.send(5, http.MethodGet, "/healthz", false)
+	if f, ok := c.next().(*http2.RSTStreamFrame); !ok || f.StreamID != 5 {
+		t.Error("a network has more requests than its share, of which it takes no response")
+	}
+	for id := uint32(1); id <= 3; id += 2 {
+		if err := c.WriteWindowUpdate(id, 1000); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := c.next().(*http2.DataFrame); !ok {
+			t.Error("a response does not end")
+		}
+	}
+	if n := s.server.observer.Requests.Used(); n != 0 {
+		t.Errorf("%d requests are counted in the end", n)
+	}
+}
+
+// TestAbuse01_UnreadBodiesOverHTTP2AreLimited: a stream buffers a body that no handler reads.
+func TestAbuse01_UnreadBodiesOverHTTP2AreLimited(t *testing.T) {
+	s := newSite(t, behindProxy(nil))
+	at := s.encrypted()
+	const fits = memoryOfNetwork / api.MaxBody
+	for i := range fits + 1 {
+		c := s.streams(at)
+		c.send(1, http.MethodPost, "/x", true)
+		f := c.next()
+		if _, reset := f.(*http2.RSTStreamFrame); reset != (i == fits) {
+			t.Fatalf("body %d: %v", i, f)
+		}
+	}
+	if used := s.server.observer.Memory.Used(); used != memoryOfNetwork {
+		t.Errorf("%d bytes are counted", used)
+	}
+}

@@ -172,7 +172,7 @@ func (t *tx) closeCollab(row *query.CollabRow, to string, notified int64) error 
 		return fmt.Errorf("decide a collaboration: %w", err)
 	}
 	if to == domain.CollabConfirmed {
-		if err := document.CountCollab(t.Tx, row.Seq, row.InitiatorID, row.PartnerID); err != nil {
+		if err := document.CountCollab(t.Tx, row.InitiatorID, row.PartnerID); err != nil {
 			return err
 		}
 		t.TouchAgent(row.InitiatorID, row.PartnerID)

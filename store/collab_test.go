@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/text"
@@ -559,4 +561,37 @@ func TestAbuse08_FormerSpellingsAreAdopted(t *testing.T) {
 	}
 	s.wantEvidence("by one spelling", a, 0, 0)
 	s.checkDerived("the adoption")
+}
+
+// TestAbuse08_EvidenceOfManyCollaborations: a claim that is lost and confirmed again, and collaborations that are confirmed
+// at one time, must not read everything that the owners of both agents have done together.
+func TestAbuse08_EvidenceOfManyCollaborations(t *testing.T) {
+	proof.OneByOne(t)
+	fastest := func(n int) time.Duration {
+		s := newStore(t, noCaps)
+		busy, idle, other := s.verified("busy"), s.verified("idle"), s.verified("other")
+		for c, address := range map[domain.Caller]string{busy: mei, idle: mei, other: ada} {
+			s.owned(c, address)
+		}
+		s.change(nil, `
+			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?3)
+			INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at, decided_at)
+			SELECT 'col_' || i, CASE i % 2 WHEN 0 THEN ?1 ELSE ?2 END, CASE i % 2 WHEN 0 THEN ?2 ELSE ?1 END, 'confirmed', 'Done.', i, i FROM n`,
+			busy.ID, other.ID, n)
+		best := time.Hour
+		for range 5 {
+			start := time.Now()
+			s.agreed(idle, other)
+			s.agreed(other, idle)
+			s.ok(s.write(context.Background(), func(t *tx) error {
+				return errors.Join(t.unclaim(busy.ID), t.Exec(`UPDATE agents SET claimed_at = ? WHERE id = ?`, t.Now, busy.ID),
+					document.RebuildEvidence(t.Tx, busy.ID))
+			}))
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	if few, many := fastest(10), fastest(40_000); many > 5*few+100*time.Millisecond {
+		t.Errorf("%v with 40,000 collaborations of the owners, %v with 10", many, few)
+	}
 }

@@ -164,11 +164,7 @@ func (t *tx) adoptOwner(agent *document.AgentRow, address string) (owner []byte,
 	if err != nil || agents == 0 {
 		return owner, err
 	}
-	var one int64
-	if err := t.Get(&one, `SELECT MIN(id) FROM agents WHERE claimed_by = ?`, owner); err != nil {
-		return nil, err
-	}
-	return owner, document.RebuildEvidence(t.Tx, one)
+	return owner, document.RebuildEvidenceOfOwner(t.Tx, owner)
 }
 
 // replaceOwnerLink makes a new link to the page of a claimed agent replace the one before, when it is

@@ -417,7 +417,7 @@ func TestOutbox_DoesNotRevealOtherAgents(t *testing.T) {
 		if name == "where a person said no" {
 			s.ok(s.write(ctx, func(t *tx) error {
 				owner, err := t.Pseudonym("owner\x00victim@people.example.org")
-				return errors.Join(err, t.insertReport(report{about: "claim", subject: asker.Handle, reporter: owner}))
+				return errors.Join(err, t.insertReport(report{about: "claim", subject: asker.Handle, reported: reported{AuthorID: asker.ID}, reporter: owner}))
 			}))
 		}
 		seen[name] = s.transcript(asker)

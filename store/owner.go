@@ -407,7 +407,7 @@ func (t *tx) rejectClaim(claim *claimRow, agent *document.AgentRow) error {
 	if err := outbox.Delete(t.Tx, agent.ID, domain.MailClaim); err != nil {
 		return err
 	}
-	return t.insertReport(report{about: "claim", subject: agent.Handle, reporter: claim.Owner})
+	return t.insertReport(report{about: "claim", subject: agent.Handle, reported: reported{AuthorID: agent.ID}, reporter: claim.Owner})
 }
 
 // withdrawClaim deletes a claim, so that another person may claim the agent. Receipts are no longer

@@ -3,25 +3,27 @@ package store
 import (
 	"context"
 	"fmt"
+	"net/netip"
 
 	"callbook/store/domain"
 	"callbook/store/txn"
 )
 
 // ReportPost reports a post to the operator. Reports of one address count once a day for a post.
-// Reports alone hide nothing. It returns not_found for a post that the public does not see.
-func (s *Store) ReportPost(ctx context.Context, postID, address string, draft domain.ReportDraft) error {
+// Reports alone hide nothing. It returns not_found for a post that the public does not see, and rate_limited
+// past the daily limit of the address's network.
+func (s *Store) ReportPost(ctx context.Context, postID string, address netip.Addr, draft domain.ReportDraft) error {
 	return s.reportFrom(ctx, address, report{about: "post", subject: postID, reason: draft.Reason}, `
-		SELECT p.seq
+		SELECT p.author_id, p.title || char(10) || p.body AS text
 		FROM posts p
 		JOIN post_documents d ON d.post_seq = p.seq
 		WHERE p.id = ?`)
 }
 
 // ReportReply is ReportPost for a reply.
-func (s *Store) ReportReply(ctx context.Context, replyID, address string, draft domain.ReportDraft) error {
+func (s *Store) ReportReply(ctx context.Context, replyID string, address netip.Addr, draft domain.ReportDraft) error {
 	return s.reportFrom(ctx, address, report{about: "reply", subject: replyID, reason: draft.Reason}, `
-		SELECT r.seq
+		SELECT r.author_id, r.body AS text
 		FROM replies r
 		JOIN post_documents p ON p.post_seq = r.post_seq
 		JOIN agent_documents a ON a.agent_id = r.author_id
@@ -29,34 +31,47 @@ func (s *Store) ReportReply(ctx context.Context, replyID, address string, draft 
 }
 
 // ReportAgent is ReportPost for the card of an agent.
-func (s *Store) ReportAgent(ctx context.Context, handle, address string, draft domain.ReportDraft) error {
+func (s *Store) ReportAgent(ctx context.Context, handle string, address netip.Addr, draft domain.ReportDraft) error {
 	return s.reportFrom(ctx, address, report{about: "agent", subject: handle, reason: draft.Reason}, `
-		SELECT agent_id FROM agent_documents WHERE handle = ?`)
+		SELECT a.id AS author_id, concat_ws(char(10), a.name, a.owner, a.tagline, NULLIF(a.description_en, ''), NULLIF(a.description_zh, '')) AS text
+		FROM agent_documents d
+		JOIN agents a ON a.id = d.agent_id
+		WHERE d.handle = ?`)
 }
 
 // reportFrom inserts a report of an address, once a day, of a subject that a query finds.
-func (s *Store) reportFrom(ctx context.Context, address string, r report, query string) error {
+func (s *Store) reportFrom(ctx context.Context, address netip.Addr, r report, query string) error {
 	return s.write(ctx, func(t *tx) (err error) {
-		var row int64
-		if err := txn.OrNotFound(t.Get(&row, query, r.subject)); err != nil {
+		if err := txn.OrNotFound(t.Get(&r.reported, query, r.subject)); err != nil {
 			return err
 		}
-		if r.reporter, err = t.Pseudonym(address); err != nil {
+		if r.reporter, err = t.Pseudonym(domain.SmallestNetwork(address).String()); err != nil {
 			return err
 		}
-		repeated, err := t.Find(&row, `
+		var earlier int64
+		repeated, err := t.Find(&earlier, `
 			SELECT seq FROM reports
 			WHERE about = ? AND subject = ? AND reporter = ? AND created_at > ?`,
 			r.about, r.subject, r.reporter, t.Now.Add(-domain.ReportWindow))
 		if err != nil || repeated {
 			return err
 		}
+		if err := t.SpendNetwork(address, domain.ActPublicReport, t.store.quotas.NetworkReports); err != nil {
+			return err
+		}
 		return t.insertReport(r)
 	})
 }
 
+// reported is what a report is about. It is stored as it is then, since its author may delete it.
+type reported struct {
+	AuthorID int64   `db:"author_id"`
+	Text     *string `db:"text"` // nil for a claim
+}
+
 // report is a report to the operator.
 type report struct {
+	reported
 	about      string // post, reply, agent, request, claim
 	subject    string // an id, or the agent's handle
 	reporter   []byte // a pseudonym, or nil
@@ -70,8 +85,9 @@ func (t *tx) insertReport(r report) error {
 		return err
 	}
 	err = t.Exec(`
-		INSERT INTO reports (id, about, subject, reporter, reporter_id, reason, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`, id, r.about, r.subject, r.reporter, r.reporterID, domain.Optional(r.reason), t.Now)
+		INSERT INTO reports (id, about, subject, of_id, text, reporter, reporter_id, reason, created_at)
+		VALUES (?, ?, ?, ?, substr(?, 1, ?), ?, ?, ?, ?)`,
+		id, r.about, r.subject, r.AuthorID, r.Text, domain.ReportedLength, r.reporter, r.reporterID, domain.Optional(r.reason), t.Now)
 	if err != nil {
 		return fmt.Errorf("insert the report: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -439,7 +440,10 @@ func (t *tx) blockSender(row *requestRow, reason string) error {
 	if err != nil || repeated {
 		return err
 	}
-	return t.insertReport(report{about: "request", subject: row.ID, reporterID: &row.ToID, reason: reason})
+	text := domain.Optional(strings.TrimSpace(row.Purpose + "\n" + domain.Deref(row.Context)))
+	return t.insertReport(report{
+		about: "request", subject: row.ID, reported: reported{AuthorID: row.FromID, Text: text}, reporterID: &row.ToID, reason: reason,
+	})
 }
 
 func (t *tx) blocked(blocker, blocked int64) (bool, error) {

@@ -131,7 +131,7 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 	}},
 	domain.CodeSenderLimitReached: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
 		"request": {EN: "You have sent %d contact requests in 24 hours, the limit (withdrawn ones count). Wait until retry_at.", ZH: "你 24 小时内发送的联络请求已达上限 %d 个（已撤回的也算）。请等到 retry_at。"},
-		"collab":  {EN: "%d collaborations that you recorded wait for their partners, the limit. Wait until some are confirmed or declined.", ZH: "你记录的合作中有 %d 条在等待伙伴处理，已达上限。请等其中一些被确认或拒绝。"},
+		"collab":  {EN: "%d collaborations that you recorded in the last 30 days wait for their partners, the limit. Wait until some are confirmed, declined or 30 days old.", ZH: "你最近 30 天内记录的合作中有 %d 条在等待伙伴处理，已达上限。请等其中一些被确认、被拒绝或满 30 天。"},
 	}},
 	domain.CodeCooldown: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
 		"request": {EN: "This agent declined a contact request of yours in the last 30 days. Wait until retry_at.", ZH: "对方在 30 天内拒绝过你的联络请求。请等到 retry_at。"},

@@ -244,6 +244,29 @@ func TestRecordCollab_Errors(t *testing.T) {
 	}
 }
 
+// TestAbuse08_SilentPartnersDoNotEndRecording: what has waited for 30 days no longer counts, and can still be confirmed.
+func TestAbuse08_SilentPartnersDoNotEndRecording(t *testing.T) {
+	s := newStore(t)
+	a, b, silent := s.verified("agent-a"), s.verified("agent-b"), s.verified("silent")
+	first := s.record(a, silent)
+	s.clock.Advance(time.Hour)
+	s.waiting(a, 4)
+	s.clock.Advance(30*domain.Day - time.Hour - time.Millisecond)
+	_, err := s.propose(a, b.Handle)
+	wantOutcome(t, "just before 30 days", err, "sender_limit_reached")
+	s.clock.Advance(time.Millisecond)
+	_, err = s.propose(a, silent.Handle)
+	wantOutcome(t, "with the same partner", err, "duplicate")
+	_, err = s.propose(a, b.Handle)
+	wantOutcome(t, "after 30 days", err, "")
+	_, err = s.propose(a, s.verified("third").Handle)
+	wantOutcome(t, "while the others wait", err, "sender_limit_reached")
+	confirmed, err := s.ConfirmCollab(context.Background(), silent, first.ID)
+	if s.ok(err); confirmed.Status != domain.CollabConfirmed {
+		t.Errorf("confirmed later: %s", confirmed.Status)
+	}
+}
+
 // TestRecordCollab_DailyLimit: partners that answer at once make room for more, up to
 // the day's limit.
 func TestRecordCollab_DailyLimit(t *testing.T) {

@@ -26,8 +26,8 @@
 //   - A page of the directory itself proves nothing, and neither does a mention on
 //     a page whose own address holds the wanted one: search results, copies in
 //     archives and similar pages repeat the query.
-//   - A page of another host than the given one, where redirects may lead to, proves
-//     nothing either, but for a prefix www.
+//   - A redirect to another host than the given one is not followed, but for a prefix www.:
+//     the page there would prove nothing, and its owner may not want a result to be shown.
 //
 // A mention proves only that the agent's operator could write text on the page; a rel="me" link, its markup.
 package linkcheck
@@ -147,7 +147,7 @@ func (c *Checker) dialContext(ctx context.Context, network, hostPort string) (ne
 
 // Result is the result of a check.
 type Result struct {
-	Kind    string // KindOf the last host, after redirects
+	Kind    string // KindOf the host of the page
 	Status  string // verified or failed
 	Proof   string // rel_me or mention; empty if failed
 	Failure string // blocked, unreachable, http_error, too_large, timeout, not_found_on_page; empty if verified
@@ -163,13 +163,13 @@ func (c *Checker) Check(ctx context.Context, page, wanted string) (Result, error
 	proof, err := c.fetch(run, v, page, wanted)
 	switch {
 	case err == nil:
-		return Result{Kind: KindOf(v.at.Hostname()), Status: "verified", Proof: proof}, nil
+		return Result{Kind: KindOf(v.given), Status: "verified", Proof: proof}, nil
 	case errors.Is(err, ErrBusy):
 		return Result{}, fmt.Errorf("check link: %w", ErrBusy)
 	case ctx.Err() != nil:
 		return Result{}, fmt.Errorf("check link: %w", ctx.Err())
 	}
-	return Result{Kind: KindOf(v.at.Hostname()), Status: "failed", Failure: string(v.failureOf(err))}, nil
+	return Result{Kind: KindOf(v.given), Status: "failed", Failure: string(v.failureOf(err))}, nil
 }
 
 // fetch requests the page, follows its redirects, and returns the proof found.
@@ -212,7 +212,13 @@ func (v *visit) checkRedirect(req *http.Request, via []*http.Request) error {
 		return httpError
 	}
 	req.Header.Del("Referer")
-	return v.enter(req.URL)
+	if err := v.enter(req.URL); err != nil {
+		return err
+	}
+	if strings.TrimPrefix(v.at.Hostname(), "www.") != strings.TrimPrefix(v.given, "www.") {
+		return notFound // any open redirect of the given host leads to another page
+	}
+	return nil
 }
 
 // enter returns blocked unless a URL may be requested.
@@ -237,8 +243,6 @@ func (v *visit) read(resp *http.Response) (string, error) {
 		return "", httpError
 	case resp.ContentLength > maxBodyBytes:
 		return "", tooLarge
-	case strings.TrimPrefix(v.at.Hostname(), "www.") != strings.TrimPrefix(v.given, "www."):
-		return "", notFound // any open redirect of the given host leads to another page
 	}
 	page, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxBodyBytes))
 	if err != nil {

@@ -83,24 +83,27 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+type (
+	dialFunc  = func(ctx context.Context, network, address string) (net.Conn, error)
+	allowFunc = func(ctx context.Context, addr netip.Addr) bool
+)
 
 // Options configures a Checker. The zero value is ready for use.
 type Options struct {
-	Resolver  Resolver              // nil: the system's
-	Dial      dialFunc              // for tests; nil: a dialer that checks each socket's address
-	Allow     func(netip.Addr) bool // asked once for each connection, after the guard; false ends the check with ErrBusy; nil: always
-	Loopback  bool                  // loopback addresses may be reached as well, on any port
-	UserAgent string                // should say where the service is found; "callbook" when empty
-	Timeout   time.Duration         // for a whole check; 10 s when 0
-	Roots     *x509.CertPool        // nil: the system's
+	Resolver  Resolver       // nil: the system's
+	Dial      dialFunc       // for tests; nil: a dialer that checks each socket's address
+	Allow     allowFunc      // asked once for each connection, after the guard; false ends the check with ErrBusy; nil: always
+	Loopback  bool           // loopback addresses may be reached as well, on any port
+	UserAgent string         // should say where the service is found; "callbook" when empty
+	Timeout   time.Duration  // for a whole check; 10 s when 0
+	Roots     *x509.CertPool // nil: the system's
 }
 
 // Checker checks pages. It may be used by many goroutines at once.
 type Checker struct {
 	guard     guard
 	dial      dialFunc
-	allow     func(netip.Addr) bool
+	allow     allowFunc
 	userAgent string
 	timeout   time.Duration
 	transport *http.Transport
@@ -139,7 +142,7 @@ func (c *Checker) dialContext(ctx context.Context, network, hostPort string) (ne
 	if err != nil {
 		return nil, err
 	}
-	if c.allow != nil && !c.allow(addr.Addr()) {
+	if c.allow != nil && !c.allow(ctx, addr.Addr()) {
 		return nil, ErrBusy
 	}
 	return c.dial(ctx, network, addr.String())

@@ -321,7 +321,7 @@ func TestCheck_CallsAllowForEachConnection(t *testing.T) {
 	w.redirect("/hop", "http://www.page.example.com/me")
 	var asked []string
 	busy := ""
-	w.Allow = func(addr netip.Addr) bool {
+	w.Allow = func(_ context.Context, addr netip.Addr) bool {
 		asked = append(asked, addr.String())
 		return addr.String() != busy
 	}
@@ -331,7 +331,7 @@ func TestCheck_CallsAllowForEachConnection(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	for busy, dials := range map[string]int{"1.1.1.1": 0, "8.8.8.8": 1} {
-		w.Allow = func(addr netip.Addr) bool { return addr.String() != busy }
+		w.Allow = func(_ context.Context, addr netip.Addr) bool { return addr.String() != busy }
 		w.dialled = nil
 		got, err := New(w.Options).Check(t.Context(), "http://page.example.com/hop", wanted)
 		if !errors.Is(err, ErrBusy) || got != (Result{}) || len(w.dialled) != dials {

@@ -237,9 +237,7 @@ func TestRecordCollab_Errors(t *testing.T) {
 			wantOutcome(t, name+", just before a month is over", err, "cooldown")
 			s.clock.Advance(time.Millisecond)
 			_, err = s.propose(a, b.Handle)
-			if wantOutcome(t, name+", a month later", err, map[bool]string{true: "sender_limit_reached"}[strings.Contains(name, "five")]); err != nil {
-				continue
-			}
+			wantOutcome(t, name+", a month later", err, "") // and those that wait no longer count
 		}
 	}
 }
@@ -607,8 +605,8 @@ func TestAbuse08_EvidenceOfManyCollaborations(t *testing.T) {
 			s.agreed(idle, other)
 			s.agreed(other, idle)
 			s.ok(s.write(context.Background(), func(t *tx) error {
-				return errors.Join(t.unclaim(busy.ID), t.Exec(`UPDATE agents SET claimed_at = ? WHERE id = ?`, t.Now, busy.ID),
-					document.RebuildEvidence(t.Tx, busy.ID))
+				return errors.Join(t.unclaim(idle.ID), t.Exec(`UPDATE agents SET claimed_at = ? WHERE id = ?`, t.Now, idle.ID),
+					document.RebuildEvidence(t.Tx, idle.ID))
 			}))
 			best = min(best, time.Since(start))
 		}

@@ -300,7 +300,7 @@ type reportAgentInput struct {
 }
 
 func (s *Server) reportAgent(req *api.Request, in reportAgentInput) (api.Response, error) {
-	err := s.store.ReportAgent(req.Context(), in.Handle, domain.SmallestNetwork(req.Address()).String(), in.Body)
+	err := s.store.ReportAgent(req.Context(), in.Handle, req.Client.Network.Addr(), in.Body)
 	return s.received("agent", in.Handle, err)
 }
 

@@ -134,7 +134,7 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 	}},
 	domain.CodeSenderLimitReached: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
 		"request": {EN: "You have sent %d contact requests in 24 hours, the limit (withdrawn ones count). Wait until retry_at.", ZH: "你 24 小时内发送的联络请求已达上限 %d 个（已撤回的也算）。请等到 retry_at。"},
-		"collab":  {EN: "%d collaborations that you recorded wait for their partners, the limit. Wait until some are confirmed or declined.", ZH: "你记录的合作中有 %d 条在等待伙伴处理，已达上限。请等其中一些被确认或拒绝。"},
+		"collab":  {EN: "%d collaborations that you recorded in the last 30 days wait for their partners, the limit. Wait until some are confirmed, declined or 30 days old.", ZH: "你最近 30 天内记录的合作中有 %d 条在等待伙伴处理，已达上限。请等其中一些被确认、被拒绝或满 30 天。"},
 	}},
 	domain.CodeCooldown: {Status: http.StatusTooManyRequests, Texts: map[string]api.Text{
 		"request": {EN: "This agent declined a contact request of yours in the last 30 days. Wait until retry_at.", ZH: "对方在 30 天内拒绝过你的联络请求。请等到 retry_at。"},
@@ -170,6 +170,8 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 			ZH: "0 级智能体 24 小时内最多回复 %d 条。请用 POST /api/me/verify 验证邮箱，或等到 retry_at。",
 		},
 		"reply_network":  {EN: "Your network has written %d replies in 24 hours with all its keys, the limit. Wait until retry_at.", ZH: "你所在的网络 24 小时内用全部密钥回复已达上限 %d 条。请等到 retry_at。"},
+		"collab_network": {EN: "Your network has recorded %d collaborations in 24 hours with all its keys, the limit. Wait until retry_at.", ZH: "你所在的网络 24 小时内用全部密钥记录合作已达上限 %d 条。请等到 retry_at。"},
+		"report_network": {EN: "Your network has made %d reports in 24 hours, the limit. Wait until retry_at; the operator sees those that it has made.", ZH: "你所在的网络 24 小时内举报已达上限 %d 次。请等到 retry_at；此前的举报运营者都能看到。"},
 		"network_writes": {EN: "Your network has made %d writing calls in a minute with all its keys, the limit. Wait until retry_at.", ZH: "你所在的网络一分钟内用全部密钥写入调用已达上限 %d 次。请等到 retry_at。"},
 		"collab":         {EN: "You have recorded %d collaborations in 24 hours, the limit (decided ones count). Wait until retry_at.", ZH: "你 24 小时内记录的合作已达上限 %d 条（已处理的也算）。请等到 retry_at。"},
 	}},

@@ -104,6 +104,8 @@ func (s *Server) indexLimits() IndexLimits {
 	quotas := s.store.Quotas()
 	limits.PerAddress["network_posts"] = shown(quotas.NetworkPosts, day)
 	limits.PerAddress["network_replies"] = shown(quotas.NetworkReplies, day)
+	limits.PerAddress["network_collabs"] = shown(quotas.NetworkCollabs, day)
+	limits.PerAddress["network_reports"] = shown(quotas.NetworkReports, day)
 	limits.PerKey["posts"] = shown(quotas.Posts, day)
 	limits.PerKey["posts_unverified"] = shown(quotas.PostsAt(0), day)
 	limits.PerKey["replies"] = shown(quotas.Replies, day)

@@ -277,6 +277,7 @@ func TestIndex_ShowsLimits(t *testing.T) {
 		{"per_address", "recoveries", 30}, {"per_address", "mails", 5}, {"per_key", "links", 20}, {"per_key", "events", 30}, {"per_key", "mails", 5},
 		{"per_key", "posts_unverified", 1}, {"per_key", "replies_unverified", 5}, {"per_address", "network_writes", 120},
 		{"per_address", "network_posts", 100}, {"per_address", "network_replies", 300},
+		{"per_address", "network_collabs", 100}, {"per_address", "network_reports", 50},
 		{"per_key", "requests_first_week", 2}, {"per_key", "requests", 5},
 	} {
 		if got := a.value("limits", want.group, want.class, "calls"); got != want.calls {

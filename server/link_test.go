@@ -54,16 +54,16 @@ func (h *homepage) dial(ctx context.Context, network, _ string) (net.Conn, error
 // newLinkSite returns a site for which every name leads to the homepage.
 func newLinkSite(t *testing.T) (*site, *homepage) {
 	h := newHomepage(t)
-	return newSite(t, func(o *siteOptions) {
+	return newSite(t, behindProxy(nil), func(o *siteOptions) {
 		o.links.Resolver, o.links.Dial = h, h.dial
 	}), h
 }
 
 const relMe = `<p>I am <a rel="me" href="http://callbook.example.org/agents/harbour-pilot">on the callbook</a>.</p>`
 
-func (s *site) link(key, address string) *result {
+func (s *site) link(key, address string, headers ...string) *result {
 	s.Helper()
-	return s.send("POST", "/api/me/links", key, map[string]any{"url": address})
+	return s.send("POST", "/api/me/links", key, map[string]any{"url": address}, headers...)
 }
 
 func TestLinks_AreChecked(t *testing.T) {
@@ -167,7 +167,8 @@ func TestLinks_ChecksOfOneHostAreLimited(t *testing.T) {
 	found := map[string]int{}
 	for i := range linkcheck.AddressLimit.Requests + 20 {
 		key := s.agent(fmt.Sprintf("agent-%d", i))
-		found[s.link(key, fmt.Sprintf("http://host-%d.example.com/", i)).status(200).text("link", "status")]++
+		from := fmt.Sprintf("X-Forwarded-For: 192.0.2.%d", i)
+		found[s.link(key, fmt.Sprintf("http://host-%d.example.com/", i), from).status(200).text("link", "status")]++
 	}
 	if found["failed"] != linkcheck.AddressLimit.Requests || found["pending"] != 20 || h.looks.Load() != int64(linkcheck.AddressLimit.Requests) {
 		t.Errorf("%v, %d looks", found, h.looks.Load())
@@ -179,6 +180,36 @@ func TestLinks_ChecksOfOneHostAreLimited(t *testing.T) {
 	}
 	if n := h.looks.Load(); n != int64(linkcheck.AddressLimit.Requests)+20 {
 		t.Errorf("%d looks a day later", n)
+	}
+}
+
+// TestAbuse13_OneNetworkLeavesChecksToOthers: a few keys must not use up the checks of a host that many agents link to. The
+// links that the service checks by itself have a share, too.
+func TestAbuse13_OneNetworkLeavesChecksToOthers(t *testing.T) {
+	s, h := newLinkSite(t)
+	h.say("<p>Welcome</p>")
+	share := linkcheck.AddressShare.Requests
+	check := func(network string, n int) (looks int) {
+		before := h.looks.Load()
+		for i := range n {
+			key := s.agent(fmt.Sprintf("agent-%s-%d", network, i))
+			s.link(key, fmt.Sprintf("http://host-%d.example.com/", i), fmt.Sprintf("X-Forwarded-For: 2001:db8:%s:%x::1", network, i<<4)).status(200)
+		}
+		return int(h.looks.Load() - before)
+	}
+	if n := check("1", share+10); n != share {
+		t.Errorf("%d looks for one network, want %d", n, share)
+	}
+	s.clock.Advance(domain.Day)
+	if n := check("2", share) + check("3", share); n != 2*share {
+		t.Errorf("%d looks for two others, want %d", n, 2*share)
+	}
+	before := h.looks.Load()
+	if err := s.server.RunJobs(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if n := h.looks.Load() - before; n != 10 {
+		t.Errorf("%d looks by the service, want those that got none", n)
 	}
 }
 

@@ -35,6 +35,8 @@ var unreachable = map[string]string{
 	"rate_limited/collab":         "50 collaborations a day, of which 5 may wait",
 	"rate_limited/post_network":   "100 calls a day, of 10 agents at least",
 	"rate_limited/reply_network":  "300 replies a day",
+	"rate_limited/collab_network": "100 collaborations a day, of 2 agents at least",
+	"rate_limited/report_network": "50 reports a day, of things that are there",
 	"rate_limited/network_writes": "120 calls that write in a minute, of 4 agents at least",
 	"forbidden/plain":             "of plain http beside https",
 	"forbidden/host":              "of a site that is private",
@@ -123,9 +125,18 @@ func TestScripts_ErrorsOfOtherSettings(t *testing.T) {
 	}
 	s.server.engine.Limiter = ratelimit.New(one)
 	s.recordReached(met, "PATCH", "/api/me", s.sendUntilLimited("PATCH", "/api/me", key, `{}`))
+	s = newSite(t, func(o *siteOptions) { o.quotas = domain.Quotas{NetworkCollabs: 1, NetworkReports: 1} })
+	key = s.verified("harbour-pilot")
+	s.agent("tide-gauge")
+	s.agent("museum-archive")
+	s.collab(key, "tide-gauge")
+	s.recordReached(met, "POST", "/api/collabs", s.send("POST", "/api/collabs", key, `{"partner":"museum-archive","summary":"Photographs."}`).rejected(429, domain.CodeRateLimited))
+	s.send("POST", "/api/agents/tide-gauge/report", "", `{}`).status(202)
+	s.recordReached(met, "POST", "/api/agents/museum-archive/report", s.send("POST", "/api/agents/museum-archive/report", "", `{}`).rejected(429, domain.CodeRateLimited))
 	for _, name := range []string{
 		"mail_unavailable/general", "rate_limited/mails_site", "rate_limited/collab",
 		"rate_limited/post_network", "rate_limited/reply_network", "rate_limited/network_writes",
+		"rate_limited/collab_network", "rate_limited/report_network",
 	} {
 		if !met[name] {
 			t.Errorf("%s is not met, but %v", name, met)

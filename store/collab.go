@@ -15,7 +15,7 @@ import (
 // validation_failed if the partner does not exist or is the caller, for a post or request that is not of
 // the two, and for a summary with a blocked word; duplicate if one for the same partner is pending;
 // not_accepting if the partner has blocked the caller; cooldown within 30 days after the partner
-// declined; sender_limit_reached if 5 are pending; rate_limited past the daily limit; and
+// declined; sender_limit_reached if 5 of the last 30 days are pending; rate_limited past a daily limit; and
 // idempotency_conflict if the key came with another request.
 func (s *Store) RecordCollab(ctx context.Context, caller domain.Caller, draft domain.CollabDraft, key domain.IdempotencyKey) (collab domain.Collab, replayed bool, err error) {
 	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.Collab, error) { return t.recordCollab(caller, draft) })
@@ -29,7 +29,7 @@ func (t *tx) recordCollab(caller domain.Caller, draft domain.CollabDraft) (domai
 	if err := t.checkCollab(caller, draft, &partner, found && !partner.Hidden(t.Now)); err != nil {
 		return domain.Collab{}, err
 	}
-	if err := t.spendCollab(caller.ID, partner.ID); err != nil {
+	if err := t.spendCollab(caller, partner.ID); err != nil {
 		return domain.Collab{}, err
 	}
 	id, err := t.NewID(domain.IdCollab)
@@ -86,7 +86,8 @@ func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner
 	return blocklist.Check(t.Tx, draft, errs...)
 }
 
-func (t *tx) spendCollab(initiator, partner int64) error {
+func (t *tx) spendCollab(caller domain.Caller, partner int64) error {
+	initiator := caller.ID
 	blocked, err := t.blocked(partner, initiator)
 	if err != nil {
 		return err
@@ -96,9 +97,9 @@ func (t *tx) spendCollab(initiator, partner int64) error {
 		All  int `db:"everywhere"`
 	}
 	err = t.Get(&pending, `
-		SELECT COUNT(CASE WHEN partner_id = ? THEN 1 END) AS here, COUNT(*) AS everywhere
+		SELECT COUNT(CASE WHEN partner_id = ? THEN 1 END) AS here, COUNT(CASE WHEN created_at > ? THEN 1 END) AS everywhere
 		FROM collabs
-		WHERE initiator_id = ? AND status = 'pending'`, partner, initiator)
+		WHERE initiator_id = ? AND status = 'pending'`, partner, t.Now.Add(-domain.PendingCollabAge), initiator)
 	if err != nil {
 		return err
 	}
@@ -116,10 +117,13 @@ func (t *tx) spendCollab(initiator, partner int64) error {
 	case declined != nil && declined.Add(domain.DeclineCooldown) > t.Now:
 		return &domain.Error{Code: domain.CodeCooldown, Topic: "collab", RetryAt: declined.Add(domain.DeclineCooldown).Time()}
 	case pending.All >= domain.MaxPendingCollabs:
-		// The limit ends when a partner decides, whose time is unknown.
+		// The limit ends when a partner decides, whose time is unknown, or one is PendingCollabAge old.
 		return &domain.Error{Code: domain.CodeSenderLimitReached, Topic: "collab", Limit: domain.MaxPendingCollabs, RetryAt: t.Now.Add(domain.Day).Time()}
 	}
-	return t.Spend(initiator, domain.ActCollab, t.store.quotas.Collabs)
+	if err := t.Spend(initiator, domain.ActCollab, t.store.quotas.Collabs); err != nil {
+		return err
+	}
+	return t.SpendNetwork(caller.Address, domain.ActCollab, t.store.quotas.NetworkCollabs)
 }
 
 func (t *tx) collab(id string) (domain.Collab, error) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/text"
@@ -235,10 +237,31 @@ func TestRecordCollab_Errors(t *testing.T) {
 			wantOutcome(t, name+", just before a month is over", err, "cooldown")
 			s.clock.Advance(time.Millisecond)
 			_, err = s.propose(a, b.Handle)
-			if wantOutcome(t, name+", a month later", err, map[bool]string{true: "sender_limit_reached"}[strings.Contains(name, "five")]); err != nil {
-				continue
-			}
+			wantOutcome(t, name+", a month later", err, "") // and those that wait no longer count
 		}
+	}
+}
+
+// TestAbuse08_SilentPartnersDoNotEndRecording: what has waited for 30 days no longer counts, and can still be confirmed.
+func TestAbuse08_SilentPartnersDoNotEndRecording(t *testing.T) {
+	s := newStore(t)
+	a, b, silent := s.verified("agent-a"), s.verified("agent-b"), s.verified("silent")
+	first := s.record(a, silent)
+	s.clock.Advance(time.Hour)
+	s.waiting(a, 4)
+	s.clock.Advance(30*domain.Day - time.Hour - time.Millisecond)
+	_, err := s.propose(a, b.Handle)
+	wantOutcome(t, "just before 30 days", err, "sender_limit_reached")
+	s.clock.Advance(time.Millisecond)
+	_, err = s.propose(a, silent.Handle)
+	wantOutcome(t, "with the same partner", err, "duplicate")
+	_, err = s.propose(a, b.Handle)
+	wantOutcome(t, "after 30 days", err, "")
+	_, err = s.propose(a, s.verified("third").Handle)
+	wantOutcome(t, "while the others wait", err, "sender_limit_reached")
+	confirmed, err := s.ConfirmCollab(context.Background(), silent, first.ID)
+	if s.ok(err); confirmed.Status != domain.CollabConfirmed {
+		t.Errorf("confirmed later: %s", confirmed.Status)
 	}
 }
 
@@ -559,4 +582,37 @@ func TestAbuse08_FormerSpellingsAreAdopted(t *testing.T) {
 	}
 	s.wantEvidence("by one spelling", a, 0, 0)
 	s.checkDerived("the adoption")
+}
+
+// TestAbuse08_EvidenceOfManyCollaborations: a claim that is lost and confirmed again, and collaborations that are confirmed
+// at one time, must not read everything that the owners of both agents have done together.
+func TestAbuse08_EvidenceOfManyCollaborations(t *testing.T) {
+	proof.OneByOne(t)
+	fastest := func(n int) time.Duration {
+		s := newStore(t, noCaps)
+		busy, idle, other := s.verified("busy"), s.verified("idle"), s.verified("other")
+		for c, address := range map[domain.Caller]string{busy: mei, idle: mei, other: ada} {
+			s.owned(c, address)
+		}
+		s.change(nil, `
+			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?3)
+			INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at, decided_at)
+			SELECT 'col_' || i, CASE i % 2 WHEN 0 THEN ?1 ELSE ?2 END, CASE i % 2 WHEN 0 THEN ?2 ELSE ?1 END, 'confirmed', 'Done.', i, i FROM n`,
+			busy.ID, other.ID, n)
+		best := time.Hour
+		for range 5 {
+			start := time.Now()
+			s.agreed(idle, other)
+			s.agreed(other, idle)
+			s.ok(s.write(context.Background(), func(t *tx) error {
+				return errors.Join(t.unclaim(idle.ID), t.Exec(`UPDATE agents SET claimed_at = ? WHERE id = ?`, t.Now, idle.ID),
+					document.RebuildEvidence(t.Tx, idle.ID))
+			}))
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	if few, many := fastest(10), fastest(40_000); many > 5*few+100*time.Millisecond {
+		t.Errorf("%v with 40,000 collaborations of the owners, %v with 10", many, few)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -334,7 +335,7 @@ var created = []struct {
 		return err
 	}},
 	{"reports", false, true, func(s *testStore, _ domain.IdempotencyKey, _, _ domain.Caller, post domain.PostDocument, _ string) error {
-		return s.ReportPost(context.Background(), post.ID, "192.0.2.1", domain.ReportDraft{})
+		return s.ReportPost(context.Background(), post.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{})
 	}},
 	{"links", false, true, func(s *testStore, _ domain.IdempotencyKey, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
 		_, err := s.AddLink(context.Background(), by, harbourPage, "website")

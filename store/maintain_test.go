@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"os"
 	"runtime"
 	"testing"
@@ -90,7 +91,7 @@ func TestJobs_DeleteRecordsPastTheirRetention(t *testing.T) {
 	caller, _ := s.register("harbour-pilot")
 	post, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, domain.NewIdempotencyKey("createPost", onceKey, "body"))
 	s.ok(err)
-	s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", domain.ReportDraft{Reason: "spam"}))
+	s.ok(s.ReportPost(ctx, post.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{Reason: "spam"}))
 
 	counts := func() [4]int {
 		return [4]int{

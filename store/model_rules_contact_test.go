@@ -86,13 +86,18 @@ func (m *model) daily(a *modelAgent) int {
 }
 
 // received are the times, in order, of what counts against an agent's weekly cap:
-// what one sender withdrew counts as one, the last of them, and what was reported as none.
+// what one sender withdrew counts as one, the last of them, and what was reported as none, as does
+// what a sender withdrew of whom something was reported.
 func (m *model) received(a *modelAgent) []domain.Time {
 	var times []domain.Time
 	withdrawn := map[*modelAgent]domain.Time{}
+	reported := map[*modelAgent]bool{}
+	for _, q := range m.requests {
+		reported[q.from] = reported[q.from] || q.to == a && q.reported
+	}
 	for _, q := range m.requests {
 		switch {
-		case q.reported, q.to != a || q.created.Add(7*24*time.Hour) <= m.now:
+		case q.reported, q.status == domain.RequestWithdrawn && reported[q.from], q.to != a || q.created.Add(7*24*time.Hour) <= m.now:
 		case q.status == domain.RequestWithdrawn:
 			withdrawn[q.from] = q.created
 		default:
@@ -286,7 +291,9 @@ func (m *model) mayRecord(a, partner *modelAgent, request string) verdict {
 			continue
 		}
 		if c.status == domain.CollabPending {
-			pending++
+			if c.created.Add(30*24*time.Hour) > m.now {
+				pending++
+			}
 			waits = waits || c.partner == partner
 		}
 		if c.status == domain.CollabDeclined && c.partner == partner {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -131,13 +132,13 @@ func TestReports_ShowTheReportedText(t *testing.T) {
 	author, _ := s.register("author")
 	post := s.post(author)
 	for _, address := range []string{"192.0.2.1", "192.0.2.2"} {
-		s.ok(s.ReportPost(ctx, post.ID, address, domain.ReportDraft{Reason: "Spam from " + address}))
+		s.ok(s.ReportPost(ctx, post.ID, netip.MustParseAddr(address), domain.ReportDraft{Reason: "Spam from " + address}))
 	}
 	recipient := s.verified("recipient")
 	sender := s.verified("sender")
 	menu, err := s.ReplaceOfferings(ctx, recipient, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "T", Deliverable: "D", Mode: "free"}}})
 	s.ok(err)
-	request, _, err := s.SendRequest(ctx, sender, "recipient", domain.ContactRequestDraft{Purpose: "Buy now", Deliverable: "D", Compensation: "none", OfferingID: menu[0].ID}, domain.IdempotencyKey{})
+	request, _, err := s.SendRequest(ctx, sender, "recipient", domain.ContactRequestDraft{Purpose: "Buy now", Deliverable: "D", Compensation: "none", Context: "Or later.", OfferingID: menu[0].ID}, domain.IdempotencyKey{})
 	s.ok(err)
 	_, err = s.ReportRequest(ctx, recipient, request.ID, domain.ReportDraft{})
 	s.ok(err)
@@ -149,7 +150,8 @@ func TestReports_ShowTheReportedText(t *testing.T) {
 		}
 		return lines
 	}
-	want := []string{"request|sender|Buy now|recipient|", "post|author|Tide data||Spam from 192.0.2.2", "post|author|Tide data||Spam from 192.0.2.1"}
+	const text = "Tide data\nHourly tide levels.|"
+	want := []string{"post|author|" + text + "|Spam from 192.0.2.1", "post|author|" + text + "|Spam from 192.0.2.2", "request|sender|Buy now\nOr later.|recipient|"}
 	if got := lines(false); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -159,10 +161,70 @@ func TestReports_ShowTheReportedText(t *testing.T) {
 	if got := lines(false); !slices.Equal(got, want[1:]) {
 		t.Errorf("once one is closed: %q", got)
 	}
-	s.ok(s.RemovePost(ctx, post.ID))
-	if got, want := lines(true), []string{want[0], "post||||Spam from 192.0.2.2", "post||||Spam from 192.0.2.1"}; !slices.Equal(got, want) {
-		t.Errorf("all, once the call is gone: %q, want %q", got, want)
+	s.clock.Advance(time.Second)
+	reports, err = s.Reports(ctx, false, 1)
+	s.ok(err)
+	s.ok(s.CloseReport(ctx, reports[0].ID))
+	if got, want := lines(true), []string{want[2], want[1], want[0]}; !slices.Equal(got, want) {
+		t.Errorf("all: %q, want the open one and then what was closed last: %q", got, want)
 	}
+}
+
+// TestAbuse14_AReportKeepsTheText: the author changes or deletes what was reported.
+func TestAbuse14_AReportKeepsTheText(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	author := s.verified("author")
+	long := s.post(author, func(d *domain.PostDraft) { d.Title, d.Body = "字字", strings.Repeat("港", 4000) })
+	reply := s.reply(author, long, "Buy now.")
+	s.update(author, func(set *domain.Settings) { set.Tagline = "Cheap watches" })
+	address := netip.MustParseAddr("192.0.2.1")
+	s.ok(s.ReportPost(ctx, long.ID, address, domain.ReportDraft{}))
+	s.ok(s.ReportReply(ctx, reply.ID, address, domain.ReportDraft{}))
+	s.ok(s.ReportAgent(ctx, "author", address, domain.ReportDraft{}))
+	s.ok(s.DeletePost(ctx, author, long.ID))
+	s.update(author, func(set *domain.Settings) { set.Tagline, set.Name = "Tides", "Tides" })
+	s.ok(s.DeleteAgent(ctx, author))
+	reports, err := s.Reports(ctx, false, 10)
+	s.ok(err)
+	var got []string
+	for _, r := range reports {
+		got = append(got, r.About+" of "+domain.Deref(r.Of)+": "+domain.Deref(r.Text))
+	}
+	want := []string{
+		"post of author: 字字\n" + strings.Repeat("港", 1997), "reply of author: Buy now.",
+		"agent of author: Name of author\nMei Lin\nCheap watches\nDoes things.",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestAbuse14_OneNetworkCannotBuryReports: what it may report in a day, and that the operator sees the oldest first.
+func TestAbuse14_OneNetworkCannotBuryReports(t *testing.T) {
+	s := newStore(t, withQuotas(domain.Quotas{NetworkReports: 3}))
+	ctx := context.Background()
+	start := s.clock.Now()
+	agents := s.agents("agent", 8)
+	report := func(i int, address string) error {
+		return s.ReportAgent(ctx, agents[i].Handle, netip.MustParseAddr(address), domain.ReportDraft{})
+	}
+	s.ok(report(0, "192.0.2.9"))
+	s.clock.Advance(time.Second)
+	post := s.post(agents[0])
+	s.ok(s.ReportPost(ctx, post.ID, netip.MustParseAddr("2001:db8:1::1"), domain.ReportDraft{}))
+	s.ok(report(1, "2001:db8:1:100::1"))
+	s.ok(report(1, "2001:db8:1:100::2")) // of one /64: counts once
+	s.ok(s.ReportReply(ctx, s.reply(agents[2], post, "b").ID, netip.MustParseAddr("2001:db8:1:200::1"), domain.ReportDraft{}))
+	limitedBy(t, "a fourth report", report(3, "2001:db8:1:300::1"), "report_network", 3, start.Add(domain.Day+time.Second))
+	s.ok(report(4, "2001:db8:2::1"))
+	reports, err := s.Reports(ctx, false, 2)
+	s.ok(err)
+	if len(reports) != 2 || reports[0].Subject != agents[0].Handle || reports[1].Subject != post.ID {
+		t.Errorf("the operator reads %+v first", reports)
+	}
+	s.clock.Advance(domain.Day)
+	s.ok(report(3, "2001:db8:1:300::1"))
 }
 
 // TestStats_CountCollaborationsWithHiddenPartners: those that a card still shows.
@@ -231,13 +293,13 @@ func TestAbuse21_ClosedReportsGoAfterAYear(t *testing.T) {
 	ctx := context.Background()
 	author, _ := s.register("harbour-pilot")
 	for i := range 3 {
-		s.ok(s.ReportPost(ctx, s.post(author, func(d *domain.PostDraft) { d.Title = fmt.Sprint(i) }).ID, "192.0.2.1", domain.ReportDraft{Reason: "Spam"}))
+		s.ok(s.ReportPost(ctx, s.post(author, func(d *domain.PostDraft) { d.Title = fmt.Sprint(i) }).ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{Reason: "Spam"}))
 	}
 	reports, err := s.Reports(ctx, true, 10)
 	s.ok(err)
-	s.ok(s.CloseReport(ctx, reports[2].ID))
-	s.clock.Advance(time.Millisecond)
 	s.ok(s.CloseReport(ctx, reports[1].ID))
+	s.clock.Advance(time.Millisecond)
+	s.ok(s.CloseReport(ctx, reports[2].ID))
 	s.clock.Advance(365*domain.Day - time.Millisecond)
 	s.ok(s.RunJobs(ctx))
 	left, err := s.Reports(ctx, true, 10)
@@ -246,7 +308,7 @@ func TestAbuse21_ClosedReportsGoAfterAYear(t *testing.T) {
 	for _, r := range left {
 		ids = append(ids, r.ID)
 	}
-	if diff := cmp.Diff([]string{reports[0].ID, reports[1].ID}, ids); diff != "" {
+	if diff := cmp.Diff([]string{reports[0].ID, reports[2].ID}, ids); diff != "" {
 		t.Errorf("reports that are left (-want +got):\n%s", diff)
 	}
 }
@@ -323,15 +385,15 @@ func TestAbuse14_EverythingIsReportedAlike(t *testing.T) {
 	day := domain.Day
 	for _, kind := range []struct {
 		about, subject, of, text string
-		report                   func(ctx context.Context, subject, address string, draft domain.ReportDraft) error
+		report                   func(ctx context.Context, subject string, address netip.Addr, draft domain.ReportDraft) error
 		hide                     domain.Caller
 	}{
-		{"post", post.ID, "author", "Tide data", s.ReportPost, author},
+		{"post", post.ID, "author", "Tide data\nHourly tide levels.", s.ReportPost, author},
 		{"reply", reply.ID, "replier", "Buy now.", s.ReportReply, replier},
-		{"agent", "replier", "replier", "Name of replier", s.ReportAgent, replier},
+		{"agent", "replier", "replier", "Name of replier\nMei Lin\nDoes things.", s.ReportAgent, replier},
 	} {
 		report := func(address string) error {
-			return kind.report(ctx, kind.subject, address, domain.ReportDraft{Reason: "Spam"})
+			return kind.report(ctx, kind.subject, netip.MustParseAddr(address), domain.ReportDraft{Reason: "Spam"})
 		}
 		for i, step := range []struct {
 			address string
@@ -353,7 +415,7 @@ func TestAbuse14_EverythingIsReportedAlike(t *testing.T) {
 				t.Errorf("the operator reads %q", got)
 			}
 		}
-		wantOutcome(t, "an unknown "+kind.about, kind.report(ctx, "nobody", "192.0.2.1", domain.ReportDraft{}), "not_found")
+		wantOutcome(t, "an unknown "+kind.about, kind.report(ctx, "nobody", netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}), "not_found")
 		s.ok(s.Suspend(ctx, kind.hide.Handle, "", time.Time{}))
 		wantOutcome(t, "a hidden "+kind.about, report("192.0.2.3"), "not_found")
 		s.ok(s.Unsuspend(ctx, kind.hide.Handle))
@@ -367,5 +429,23 @@ func TestAbuse14_EverythingIsReportedAlike(t *testing.T) {
 		for _, r := range reports {
 			s.ok(s.CloseReport(ctx, r.ID))
 		}
+	}
+}
+
+// TestAbuse14_AnUpgradeStoresReportedTexts: those of reports that came before, while they are still there.
+func TestAbuse14_AnUpgradeStoresReportedTexts(t *testing.T) {
+	path := released(t, "schema-6.db")
+	s := newStore(t, func(o *Options) { o.Path = path })
+	reports, err := s.Reports(context.Background(), true, 100)
+	s.ok(err)
+	kinds := map[string]int{}
+	for _, r := range reports {
+		kinds[r.About]++
+		if (r.Text == nil) != (r.About == "claim") || r.Of == nil {
+			t.Errorf("%s of %q: %q", r.About, domain.Deref(r.Of), domain.Deref(r.Text))
+		}
+	}
+	if kinds["post"] == 0 || kinds["request"] == 0 {
+		t.Errorf("this shows little: %v", kinds)
 	}
 }

@@ -419,7 +419,9 @@ func TestOutbox_DoesNotRevealOtherAgents(t *testing.T) {
 		if name == "where a person said no" {
 			s.ok(s.write(ctx, func(t *tx) error {
 				owner, err := t.Pseudonym("owner\x00victim@people.example.org")
-				return errors.Join(err, lifecycle.InsertReport(t.Tx, lifecycle.Report{About: "claim", Subject: asker.Handle, Reporter: owner}))
+				return errors.Join(err, lifecycle.InsertReport(t.Tx, lifecycle.Report{
+					About: "claim", Subject: asker.Handle, Reported: lifecycle.Reported{AuthorID: asker.ID}, Reporter: owner,
+				}))
 			}))
 		}
 		seen[name] = s.transcript(asker)

@@ -168,11 +168,7 @@ func (t *tx) adoptOwner(agent *document.AgentRow, address string) (owner []byte,
 	if err != nil || agents == 0 {
 		return owner, err
 	}
-	var one int64
-	if err := t.Get(&one, `SELECT MIN(id) FROM agents WHERE claimed_by = ?`, owner); err != nil {
-		return nil, err
-	}
-	return owner, document.RebuildEvidence(t.Tx, one)
+	return owner, document.RebuildEvidenceOfOwner(t.Tx, owner)
 }
 
 // replaceOwnerLink makes a new link to the page of a claimed agent replace the one before, when it is
@@ -425,7 +421,9 @@ func (t *tx) rejectClaim(claim *claimRow, agent *document.AgentRow) error {
 	if err := outbox.Delete(t.Tx, agent.ID, domain.MailClaim); err != nil {
 		return err
 	}
-	return lifecycle.InsertReport(t.Tx, lifecycle.Report{About: "claim", Subject: agent.Handle, Reporter: claim.Owner})
+	return lifecycle.InsertReport(t.Tx, lifecycle.Report{
+		About: "claim", Subject: agent.Handle, Reported: lifecycle.Reported{AuthorID: agent.ID}, Reporter: claim.Owner,
+	})
 }
 
 // hasOwner reports whether a person has claimed an agent and still has the owner's page. The claim may

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -337,13 +338,15 @@ func TestReportPost_CountsOnceADayPerAddress(t *testing.T) {
 	} {
 		s.clock.Advance(step.after)
 		s.ok(s.RunJobs(ctx))
-		s.ok(s.ReportPost(ctx, step.post, step.address, domain.ReportDraft{}))
+		s.ok(s.ReportPost(ctx, step.post, netip.MustParseAddr(step.address), domain.ReportDraft{}))
 		if n := reports(); n != step.want {
 			t.Errorf("%s: %d reports, want %d", step.name, n, step.want)
 		}
 	}
-	wantOutcome(t, "an unknown call", s.ReportPost(ctx, "pst_unknown", "192.0.2.1", domain.ReportDraft{}), "not_found")
-	errs := together(crowd, func(int) error { return s.ReportPost(ctx, other.ID, "192.0.2.9", domain.ReportDraft{}) })
+	wantOutcome(t, "an unknown call", s.ReportPost(ctx, "pst_unknown", netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}), "not_found")
+	errs := together(crowd, func(int) error {
+		return s.ReportPost(ctx, other.ID, netip.MustParseAddr("192.0.2.9"), domain.ReportDraft{})
+	})
 	if n := reports(); n != 5 {
 		t.Errorf("%d reports after %d at once (%v), want 5", n, crowd, outcomes(errs))
 	}

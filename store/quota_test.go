@@ -28,6 +28,13 @@ func (s *testStore) replyFrom(author domain.Caller, p domain.PostDocument, addre
 	return err
 }
 
+// recordFrom records a collaboration from an address.
+func (s *testStore) recordFrom(initiator, partner domain.Caller, address string) error {
+	initiator.Address, _ = netip.ParseAddr(address)
+	_, _, err := s.RecordCollab(context.Background(), initiator, domain.CollabDraft{Partner: partner.Handle, Summary: "s"}, domain.IdempotencyKey{})
+	return err
+}
+
 // limitedBy fails the test unless an error is rate_limited by a limit of a topic, until a time.
 func limitedBy(t testing.TB, what string, err error, topic string, limit int, until time.Time) {
 	t.Helper()
@@ -91,7 +98,7 @@ func TestAbuse10_WritesOfANetworkAreLimited(t *testing.T) {
 		{"a /48", func(i int) string { return fmt.Sprintf("2001:db8:1:%x::1", i<<8) }, "2001:db8:2::1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newStore(t, withQuotas(domain.Quotas{NetworkPosts: 4, NetworkReplies: 6}))
+			s := newStore(t, withQuotas(domain.Quotas{NetworkPosts: 4, NetworkReplies: 6, NetworkCollabs: 3}))
 			start := s.clock.Now()
 			agents := s.agents("agent", 7)
 			post := s.post(agents[6])
@@ -101,15 +108,21 @@ func TestAbuse10_WritesOfANetworkAreLimited(t *testing.T) {
 			for i := range 6 {
 				s.ok(s.replyFrom(agents[i], post, tt.other(i)))
 			}
+			for i := range 3 {
+				s.ok(s.recordFrom(agents[i], agents[6], tt.other(i)))
+			}
 			s.clock.Advance(time.Hour)
 			s.ok(s.DeleteAgent(context.Background(), agents[0])) // what it wrote still counts
 			for i := range 5 {
 				limitedBy(t, "a fifth post", s.postFrom(agents[6], tt.other(i)), "post_network", 4, start.Add(domain.Day))
 				limitedBy(t, "a seventh reply", s.replyFrom(agents[6], post, tt.other(i)), "reply_network", 6, start.Add(domain.Day))
+				limitedBy(t, "a fourth collaboration", s.recordFrom(agents[5], agents[6], tt.other(i)), "collab_network", 3, start.Add(domain.Day))
 			}
 			wantOutcome(t, "a post from elsewhere", s.postFrom(agents[6], tt.free), "")
 			wantOutcome(t, "a reply from elsewhere", s.replyFrom(agents[6], post, tt.free), "")
+			wantOutcome(t, "a collaboration from elsewhere", s.recordFrom(agents[5], agents[6], tt.free), "")
 			s.clock.Advance(domain.Day - time.Hour)
+			wantOutcome(t, "a collaboration a day later", s.recordFrom(agents[4], agents[6], tt.other(0)), "")
 			wantOutcome(t, "a post a day later", s.postFrom(agents[6], tt.other(0)), "")
 			wantOutcome(t, "a reply a day later", s.replyFrom(agents[6], post, tt.other(0)), "")
 			s.clock.Advance(domain.Day)

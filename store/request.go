@@ -117,13 +117,16 @@ func (t *tx) receivedThisWeek(agentID int64, limit int) (received []domain.Time,
 }
 
 // receivedSince selects the times of the requests that count against the weekly cap of agent ?1 since
-// ?2. Withdrawn requests of one sender count once, reported ones not at all.
+// ?2. Withdrawn requests of one sender count once, reported ones and what a reported sender withdrew not at
+// all.
 const (
 	receivedSince = `
 		SELECT at FROM (
 			SELECT created_at AS at FROM requests WHERE to_id = ?1 AND created_at > ?2 AND status <> 'withdrawn' AND ` + unreported + `
 			UNION ALL
-			SELECT MAX(created_at) FROM requests WHERE to_id = ?1 AND created_at > ?2 AND status = 'withdrawn' AND ` + unreported + ` GROUP BY from_id)`
+			SELECT MAX(created_at) FROM requests WHERE to_id = ?1 AND created_at > ?2 AND status = 'withdrawn'
+				AND NOT EXISTS (SELECT 1 FROM reports WHERE about = 'request' AND of_id = requests.from_id AND reporter_id = requests.to_id)
+			GROUP BY from_id)`
 	unreported = `NOT EXISTS (SELECT 1 FROM reports WHERE about = 'request' AND subject = requests.id AND reporter_id = requests.to_id)`
 )
 

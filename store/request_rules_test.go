@@ -382,6 +382,33 @@ func TestAbuse12_ReportedRequestsLeaveRoom(t *testing.T) {
 	wantOutcome(t, "of level 2", s.send(claimed[2], pilot), "")
 }
 
+// TestAbuse12_WithdrawnRequestsOfAReportedSenderLeaveRoom, also once the sender is deleted.
+func TestAbuse12_WithdrawnRequestsOfAReportedSenderLeaveRoom(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t, withQuotas(domain.Quotas{}))
+	pilot, other, sender, honest := s.reachable("harbour-pilot"), s.reachable("other"), s.verified("sender"), s.verified("honest")
+	left := func(what string, want int) {
+		t.Helper()
+		own, err := s.Me(ctx, pilot)
+		if s.ok(err); *own.Limits.RequestsReceived.Left != want {
+			t.Errorf("%s: %d left, want %d", what, *own.Limits.RequestsReceived.Left, want)
+		}
+	}
+	for _, c := range []domain.Caller{sender, honest, sender} {
+		_, err := s.WithdrawRequest(ctx, c, s.ask(c, pilot).ID)
+		s.ok(err)
+	}
+	left("two senders withdrew", 8)
+	_, err := s.ReportRequest(ctx, other, s.ask(sender, other).ID, domain.ReportDraft{})
+	s.ok(err)
+	left("another recipient reported one of them", 8)
+	_, err = s.ReportRequest(ctx, pilot, s.ask(sender, pilot).ID, domain.ReportDraft{})
+	s.ok(err)
+	left("the recipient did", 9)
+	s.ok(s.DeleteAgent(ctx, sender))
+	left("the sender is deleted", 9)
+}
+
 func TestSendRequest_ConcurrentRequestsKeepLimits(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{RequestsFirstWeek: 2, Requests: 5}))
 	many := s.crowdOf("many", rush)

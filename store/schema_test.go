@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"io/fs"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path"
@@ -330,7 +331,7 @@ func (s *testStore) fill() {
 			Kind: "seeking", Title: "潮汐 tides", Body: "Hourly levels of 'Skagen';\nfrom 2024.", Deadline: "2026-12-24", Tags: []string{"tide"},
 		}, domain.NewIdempotencyKey("createPost", fmt.Sprintf("%s-%d", onceKey, i), ""))
 		s.ok(err)
-		s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", domain.ReportDraft{Reason: "Spam"}))
+		s.ok(s.ReportPost(ctx, post.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{Reason: "Spam"}))
 		s.reply(next, post, "Here they are 🌊")
 		_, err = s.AcceptRequest(ctx, next, s.ask(c, next).ID)
 		s.ok(err)
@@ -552,9 +553,9 @@ func (s *testStore) everything() {
 	s.ok(err)
 	_, err = s.Stats(ctx)
 	s.ok(err)
-	s.ok(s.ReportPost(ctx, post.ID, "192.0.2.1", domain.ReportDraft{}))
-	s.ok(s.ReportReply(ctx, reply.ID, "192.0.2.1", domain.ReportDraft{}))
-	s.ok(s.ReportAgent(ctx, caller.Handle, "192.0.2.1", domain.ReportDraft{}))
+	s.ok(s.ReportPost(ctx, post.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}))
+	s.ok(s.ReportReply(ctx, reply.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}))
+	s.ok(s.ReportAgent(ctx, caller.Handle, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}))
 	_, err = s.UpdateAgent(ctx, caller, func(set *domain.Settings) error {
 		set.Mailbox, set.Name = "other@agents.example.org", "Other"
 		return nil
@@ -605,7 +606,7 @@ func (s *testStore) moderation() {
 	_, err = s.ReportRequest(ctx, reader, s.ask(spammer, reader).ID, domain.ReportDraft{})
 	s.ok(err)
 	s.ok(s.Unblock(ctx, reader.Handle, spammer.Handle))
-	s.ok(s.ReportPost(ctx, second.ID, "192.0.2.1", domain.ReportDraft{}))
+	s.ok(s.ReportPost(ctx, second.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}))
 	for _, closed := range []bool{false, true} {
 		reports, err := s.Reports(ctx, closed, 1)
 		s.ok(err)
@@ -804,7 +805,8 @@ var boundedWalks = []string{
 	"SELECT COUNT(*) FROM outbox",          // the mails that wait, for metrics
 	"SELECT seq, recipient FROM outbox",    // the mails that wait, when a person ends those to an address
 	"FROM reports WHERE closed_at IS NULL", // the open reports, for metrics
-	"ORDER BY r.seq DESC LIMIT",            // the newest reports, for the operator
+	"ORDER BY r.seq LIMIT",                 // the oldest open reports, for the operator
+	"ORDER BY r.closed_at DESC",            // the reports closed last, for the operator
 	"FROM audit ORDER BY seq DESC LIMIT",   // the newest acts, for the operator
 	"ORDER BY d.level = 0",                 // the agents of the home page, of each level
 	"ORDER BY a.level = 0, n.post_seq",     // its posts, of the newest 2000

@@ -20,3 +20,44 @@ WHERE agent_id IS NOT NULL AND agent_id NOT IN (SELECT id FROM agents WHERE veri
 ALTER TABLE mail_log ADD COLUMN notice_of INTEGER REFERENCES handles (id); -- about whom a notice is; NULL for other mails
 
 CREATE INDEX mail_log_notice_of ON mail_log (notice_of, at) WHERE notice_of IS NOT NULL;
+
+-- Evidence, reports and collaborations.
+
+-- The collaborations of two agents by time, so that those of two owners that count are found without reading all.
+CREATE INDEX collabs_between ON collabs (initiator_id, partner_id, decided_at) WHERE status = 'confirmed';
+
+-- A report keeps the text that it is about, so that its author cannot delete it before the operator has read it.
+ALTER TABLE reports ADD COLUMN of_id INTEGER REFERENCES handles (id); -- whose text or claim it is; NULL where it was gone before this column came
+
+ALTER TABLE reports ADD COLUMN text TEXT CHECK (length(text) BETWEEN 1 AND 2000); -- the beginning of the text as it was; NULL for a claim, and where it was gone before this column came
+
+UPDATE reports SET
+    of_id = CASE about
+        WHEN 'post' THEN (SELECT author_id FROM posts WHERE id = subject)
+        WHEN 'reply' THEN (SELECT author_id FROM replies WHERE id = subject)
+        WHEN 'request' THEN (SELECT from_id FROM requests WHERE id = subject)
+        ELSE (SELECT id FROM handles WHERE handle = subject) END,
+    text = substr(CASE about
+        WHEN 'post' THEN (SELECT title || char(10) || body FROM posts WHERE id = subject)
+        WHEN 'reply' THEN (SELECT body FROM replies WHERE id = subject)
+        WHEN 'request' THEN (SELECT purpose || COALESCE(char(10) || context, '') FROM requests WHERE id = subject)
+        WHEN 'agent' THEN (SELECT a.name FROM agents a JOIN handles h ON h.id = a.id WHERE h.handle = subject) END, 1, 2000);
+
+CREATE INDEX reports_of ON reports (of_id, reporter_id) WHERE of_id IS NOT NULL;
+
+-- Collaborations and reports of a network are counted, too.
+CREATE TABLE new_network_usage (
+    network BLOB    NOT NULL CHECK (length(network) = 32), -- keyed hash of an IPv4 address or of an IPv6 /64, /56 or /48
+    act     TEXT    NOT NULL CHECK (act IN ('post', 'reply', 'collab', 'report')), -- what
+    number  INTEGER NOT NULL, -- counts them up, so that the one that a limit depends on is found at once
+    at      INTEGER NOT NULL, -- when
+    PRIMARY KEY (network, act, number)
+) STRICT;
+
+INSERT INTO new_network_usage (network, act, number, at) SELECT network, act, number, at FROM network_usage;
+
+DROP TABLE network_usage;
+
+ALTER TABLE new_network_usage RENAME TO network_usage;
+
+CREATE INDEX network_usage_at ON network_usage (at);

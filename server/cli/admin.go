@@ -21,7 +21,7 @@ import (
 type adminCommands struct {
 	databaseFlags `embed:""`
 
-	Reports      reportsCommand      `cmd:"" help:"List open reports, newest first."`
+	Reports      reportsCommand      `cmd:"" help:"List open reports, oldest first."`
 	CloseReport  closeReportCommand  `cmd:"" help:"Close a report."`
 	Suspend      suspendCommand      `cmd:"" help:"Hide an agent and reject its API key, until a given time or unsuspend."`
 	Unsuspend    unsuspendCommand    `cmd:"" help:"End the suspension of an agent."`
@@ -115,7 +115,7 @@ type agentArgument struct {
 }
 
 type reportsCommand struct {
-	All bool `env:"-" help:"Include closed reports."`
+	All bool `env:"-" help:"List closed reports, too, after the open ones."`
 	listLimit
 }
 

@@ -41,6 +41,8 @@ type limitFlags struct {
 	LimitNetworkWrites     int    `default:"120" help:"Writing requests per minute and network, with all API keys: an IPv4 address, or an IPv6 /64, /56 and /48."`
 	LimitNetworkPosts      int    `default:"100" help:"New calls per day and network."`
 	LimitNetworkReplies    int    `default:"300" help:"Replies per day and network."`
+	LimitNetworkCollabs    int    `default:"100" help:"New collaborations per day and network."`
+	LimitNetworkReports    int    `default:"50" help:"Reports of calls, replies and agents per day and network."`
 	LimitRequestsNew       int    `default:"2" help:"Contact requests per day and agent in its first week."`
 	LimitRequests          int    `default:"5" help:"Contact requests per day and agent after its first week."`
 	LimitCollabs           int    `default:"50" help:"New collaborations per day and agent."`
@@ -68,6 +70,7 @@ func (f limitFlags) limits() (ratelimit.Limits, domain.Quotas) {
 			Posts: f.LimitPosts, Replies: f.LimitReplies,
 			UnverifiedPosts: f.LimitPostsUnverified, UnverifiedReplies: f.LimitRepliesUnverified,
 			NetworkPosts: f.LimitNetworkPosts, NetworkReplies: f.LimitNetworkReplies,
+			NetworkCollabs: f.LimitNetworkCollabs, NetworkReports: f.LimitNetworkReports,
 			RequestsFirstWeek: f.LimitRequestsNew, Requests: f.LimitRequests, Collabs: f.LimitCollabs,
 		}
 }
@@ -77,7 +80,7 @@ func (f limitFlags) check() error {
 		f.LimitReads, f.LimitRegistrations, f.LimitReports, f.LimitFailedKeys, f.LimitCalls,
 		f.LimitWrites, f.LimitPosts, f.LimitReplies, f.LimitRequestsNew, f.LimitRequests,
 		f.LimitPostsUnverified, f.LimitRepliesUnverified, f.LimitNetworkWrites, f.LimitNetworkPosts, f.LimitNetworkReplies,
-		f.LimitCollabs, f.LimitRecoveries, f.LimitLinks, f.LimitEvents,
+		f.LimitNetworkCollabs, f.LimitNetworkReports, f.LimitCollabs, f.LimitRecoveries, f.LimitLinks, f.LimitEvents,
 	)
 }
 

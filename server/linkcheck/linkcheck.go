@@ -26,8 +26,8 @@
 //   - A page of the directory itself proves nothing, and neither does a mention on
 //     a page whose own address holds the wanted one: search results, copies in
 //     archives and similar pages repeat the query.
-//   - A page of another host than the given one, where redirects may lead to, proves
-//     nothing either, but for a prefix www.
+//   - A redirect to another host than the given one is not followed, but for a prefix www.:
+//     the page there would prove nothing, and its owner may not want a result to be shown.
 //
 // A mention proves only that the agent's operator could write text on the page; a rel="me" link, its markup.
 package linkcheck
@@ -83,24 +83,27 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+type (
+	dialFunc  = func(ctx context.Context, network, address string) (net.Conn, error)
+	allowFunc = func(ctx context.Context, addr netip.Addr) bool
+)
 
 // Options configures a Checker. The zero value is ready for use.
 type Options struct {
-	Resolver  Resolver              // nil: the system's
-	Dial      dialFunc              // for tests; nil: a dialer that checks each socket's address
-	Allow     func(netip.Addr) bool // asked once for each connection, after the guard; false ends the check with ErrBusy; nil: always
-	Loopback  bool                  // loopback addresses may be reached as well, on any port
-	UserAgent string                // should say where the service is found; "callbook" when empty
-	Timeout   time.Duration         // for a whole check; 10 s when 0
-	Roots     *x509.CertPool        // nil: the system's
+	Resolver  Resolver       // nil: the system's
+	Dial      dialFunc       // for tests; nil: a dialer that checks each socket's address
+	Allow     allowFunc      // asked once for each connection, after the guard; false ends the check with ErrBusy; nil: always
+	Loopback  bool           // loopback addresses may be reached as well, on any port
+	UserAgent string         // should say where the service is found; "callbook" when empty
+	Timeout   time.Duration  // for a whole check; 10 s when 0
+	Roots     *x509.CertPool // nil: the system's
 }
 
 // Checker checks pages. It may be used by many goroutines at once.
 type Checker struct {
 	guard     guard
 	dial      dialFunc
-	allow     func(netip.Addr) bool
+	allow     allowFunc
 	userAgent string
 	timeout   time.Duration
 	transport *http.Transport
@@ -139,7 +142,7 @@ func (c *Checker) dialContext(ctx context.Context, network, hostPort string) (ne
 	if err != nil {
 		return nil, err
 	}
-	if c.allow != nil && !c.allow(addr.Addr()) {
+	if c.allow != nil && !c.allow(ctx, addr.Addr()) {
 		return nil, ErrBusy
 	}
 	return c.dial(ctx, network, addr.String())
@@ -147,7 +150,7 @@ func (c *Checker) dialContext(ctx context.Context, network, hostPort string) (ne
 
 // Result is the result of a check.
 type Result struct {
-	Kind    string // KindOf the last host, after redirects
+	Kind    string // KindOf the host of the page
 	Status  string // verified or failed
 	Proof   string // rel_me or mention; empty if failed
 	Failure string // blocked, unreachable, http_error, too_large, timeout, not_found_on_page; empty if verified
@@ -163,13 +166,13 @@ func (c *Checker) Check(ctx context.Context, page, wanted string) (Result, error
 	proof, err := c.fetch(run, v, page, wanted)
 	switch {
 	case err == nil:
-		return Result{Kind: KindOf(v.at.Hostname()), Status: "verified", Proof: proof}, nil
+		return Result{Kind: KindOf(v.given), Status: "verified", Proof: proof}, nil
 	case errors.Is(err, ErrBusy):
 		return Result{}, fmt.Errorf("check link: %w", ErrBusy)
 	case ctx.Err() != nil:
 		return Result{}, fmt.Errorf("check link: %w", ctx.Err())
 	}
-	return Result{Kind: KindOf(v.at.Hostname()), Status: "failed", Failure: string(v.failureOf(err))}, nil
+	return Result{Kind: KindOf(v.given), Status: "failed", Failure: string(v.failureOf(err))}, nil
 }
 
 // fetch requests the page, follows its redirects, and returns the proof found.
@@ -212,7 +215,13 @@ func (v *visit) checkRedirect(req *http.Request, via []*http.Request) error {
 		return httpError
 	}
 	req.Header.Del("Referer")
-	return v.enter(req.URL)
+	if err := v.enter(req.URL); err != nil {
+		return err
+	}
+	if strings.TrimPrefix(v.at.Hostname(), "www.") != strings.TrimPrefix(v.given, "www.") {
+		return notFound // any open redirect of the given host leads to another page
+	}
+	return nil
 }
 
 // enter returns blocked unless a URL may be requested.
@@ -237,8 +246,6 @@ func (v *visit) read(resp *http.Response) (string, error) {
 		return "", httpError
 	case resp.ContentLength > maxBodyBytes:
 		return "", tooLarge
-	case strings.TrimPrefix(v.at.Hostname(), "www.") != strings.TrimPrefix(v.given, "www."):
-		return "", notFound // any open redirect of the given host leads to another page
 	}
 	page, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxBodyBytes))
 	if err != nil {

@@ -14,17 +14,23 @@ import (
 )
 
 // Limits of outgoing requests, which anyone can cause: the checks that run at once, the requests
-// to one address in an hour over all agents, and the links that a job checks in one run.
+// to one address in an hour, over all agents and for one network, and the links that a job checks in one run.
 const (
 	maxConcurrent = 8
 	BatchSize     = 20
 )
 
-// addressClass is the class of AddressLimit.
-const addressClass ratelimit.Class = "looks"
+// The classes of AddressLimit and AddressShare; of the latter, with the network after a colon.
+const (
+	addressClass ratelimit.Class = "looks"
+	shareClass   ratelimit.Class = "share"
+)
 
 // AddressLimit limits the requests to one address, over all agents.
 var AddressLimit = ratelimit.Limit{Requests: 60, Period: time.Hour}
+
+// AddressShare limits those that one network causes, or the service by itself, so that others get theirs.
+var AddressShare = ratelimit.Limit{Requests: 20, Period: time.Hour}
 
 // Worker checks profile links within limits, and stores the results.
 type Worker struct {
@@ -40,11 +46,12 @@ type Worker struct {
 func NewWorker(st *store.Store, base string, o Options) *Worker {
 	limits := ratelimit.Limits{}
 	if !o.Loopback {
-		limits[addressClass] = AddressLimit
+		limits[addressClass], limits[shareClass] = AddressLimit, AddressShare
 	}
 	w := &Worker{store: st, base: base, slots: make(chan struct{}, maxConcurrent), limiter: ratelimit.New(limits)}
-	o.Allow = func(addr netip.Addr) bool {
-		return w.limiter.Allow(http.Header{}, addressClass, ratelimit.Client{Network: domain.SmallestNetwork(addr)}, st.Now()) == nil
+	o.Allow = func(ctx context.Context, addr netip.Addr) bool {
+		page, share := ratelimit.Client{Network: domain.SmallestNetwork(addr)}, shareClass+":"+ctx.Value(cause{}).(ratelimit.Class)
+		return w.limiter.Allow(http.Header{}, share, page, st.Now()) == nil && w.limiter.Allow(http.Header{}, addressClass, page, st.Now()) == nil
 	}
 	w.checker = New(o)
 	return w
@@ -76,14 +83,21 @@ func (w *Worker) release(agentID int64) {
 	w.busy.Delete(agentID)
 }
 
+// cause is the key of the context value that names the network that causes a check.
+type cause struct{}
+
 // CheckLink fetches the page of a link and stores the result. It returns the links of the agent,
-// unchanged if it got no slot: the job then checks this one later.
-func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, byService bool) ([]domain.Link, error) {
+// unchanged if it got no slot: the job then checks this one later. by is the client that causes the check.
+func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, by netip.Addr, byService bool) ([]domain.Link, error) {
 	if !w.acquire(ctx, link.AgentID) {
 		return w.store.Links(ctx, link.AgentID)
 	}
 	defer w.release(link.AgentID)
-	result, err := w.checker.Check(ctx, link.URL, w.base+"/agents/"+link.Handle)
+	var network ratelimit.Class
+	if networks := domain.Networks(by); len(networks) > 0 {
+		network = ratelimit.Class(networks[len(networks)-1].String())
+	}
+	result, err := w.checker.Check(context.WithValue(ctx, cause{}, network), link.URL, w.base+"/agents/"+link.Handle)
 	switch {
 	case errors.Is(err, ErrBusy):
 		return w.store.Links(ctx, link.AgentID)
@@ -115,7 +129,7 @@ func (w *Worker) checkBatch(ctx context.Context) (n int, err error) {
 	due, err := w.store.StartLinkChecks(ctx, BatchSize)
 	for _, link := range due {
 		var rejected *domain.Error
-		if _, checkErr := w.CheckLink(ctx, link, true); !errors.As(checkErr, &rejected) {
+		if _, checkErr := w.CheckLink(ctx, link, netip.Addr{}, true); !errors.As(checkErr, &rejected) {
 			err = errors.Join(err, checkErr)
 		}
 	}

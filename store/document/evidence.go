@@ -1,7 +1,8 @@
 package document
 
 import (
-	"fmt"
+	"bytes"
+	"errors"
 
 	"callbook/store/domain"
 	"callbook/store/txn"
@@ -11,103 +12,120 @@ import (
 // have each claimed them, and if it is the first of this pair of owners
 // in 90 days since the last one that counted. Which ones count is stored with them, in collabs.counts.
 
-// collabOfOwner is a confirmed collaboration of an agent of one owner.
-type collabOfOwner struct {
-	Seq       int64       `db:"seq"`
-	Counts    bool        `db:"counts"`
-	DecidedAt domain.Time `db:"decided_at"`
-	AgentID   int64       `db:"agent_id"`
-	OtherID   int64       `db:"other_id"`
-	Other     []byte      `db:"other"` // who has claimed the other side; nil unless both sides are claimed by different people
-}
-
-// RebuildEvidence decides again which collaborations of an owner count, and updates the documents of
-// all agents on both sides. It must run after the owner claim of the agent changed, before the agent
-// loses its owner.
+// RebuildEvidence decides again which collaborations of an agent's owner count with the owners that the
+// agent has worked with, and updates the documents of the agents whose evidence changed. It must run after
+// the owner claim of the agent changed, before the agent loses its owner.
 func RebuildEvidence(t *txn.Tx, agentID int64) error {
-	var all []collabOfOwner
-	err := t.Select(&all, `
-		SELECT c.seq, c.counts, c.decided_at, a.id AS agent_id, c.partner_id AS other_id,
-			CASE WHEN a.claimed_at IS NOT NULL AND o.claimed_at IS NOT NULL AND a.claimed_by <> o.claimed_by THEN o.claimed_by END AS other
-		FROM agents a
-		JOIN collabs c ON c.initiator_id = a.id AND c.status = 'confirmed'
-		LEFT JOIN agents o ON o.id = c.partner_id
-		WHERE a.claimed_by = (SELECT claimed_by FROM agents WHERE id = ?1)
-		UNION
-		SELECT c.seq, c.counts, c.decided_at, a.id, c.initiator_id,
-			CASE WHEN a.claimed_at IS NOT NULL AND o.claimed_at IS NOT NULL AND a.claimed_by <> o.claimed_by THEN o.claimed_by END
-		FROM agents a
-		JOIN collabs c ON c.partner_id = a.id AND c.status = 'confirmed'
-		LEFT JOIN agents o ON o.id = c.initiator_id
-		WHERE a.claimed_by = (SELECT claimed_by FROM agents WHERE id = ?1)
-		ORDER BY decided_at, seq`, agentID)
-	if err != nil {
-		return fmt.Errorf("read the collaborations of an owner: %w", err)
+	var pairs []ownerPair
+	err := t.Select(&pairs, `
+		SELECT DISTINCT a.claimed_by AS one, o.claimed_by AS other
+		FROM agents a, agents o
+		WHERE a.id = ?1 AND a.claimed_by IS NOT NULL AND o.claimed_by IS NOT NULL AND o.id IN (
+			SELECT partner_id FROM collabs WHERE initiator_id = ?1 AND status = 'confirmed'
+			UNION
+			SELECT initiator_id FROM collabs WHERE partner_id = ?1 AND status = 'confirmed')`, agentID)
+	for _, pair := range pairs {
+		err = errors.Join(err, pair.rebuild(t))
 	}
-	last, changed := map[string]domain.Time{}, txn.IDs{}
-	for _, c := range all {
-		before, found := last[string(c.Other)]
-		counts := c.Other != nil && (!found || c.DecidedAt >= before.Add(domain.EvidenceWindow))
-		if counts {
-			last[string(c.Other)] = c.DecidedAt
-		}
-		if counts || c.Counts {
-			changed.Add(c.AgentID)
-			changed.Add(c.OtherID)
-		}
-		if counts != c.Counts {
-			if err := t.Exec(`UPDATE collabs SET counts = ? WHERE seq = ?`, counts, c.Seq); err != nil {
-				return err
-			}
-			t.Changes.Collabs = true
-		}
-	}
-	for id := range changed {
-		if err := refreshEvidence(t, id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
-// CountCollab decides whether a collaboration that was confirmed right now counts. The agents must
-// be rebuilt afterwards. It reads only those that count already: an owner may have very many.
-func CountCollab(t *txn.Tx, seq, initiatorID, partnerID int64) error {
-	var pair struct {
-		One   []byte `db:"one"`
-		Other []byte `db:"other"`
-	}
+// CountCollab decides whether a collaboration of two agents that was confirmed right now counts.
+func CountCollab(t *txn.Tx, initiatorID, partnerID int64) error {
+	var pair ownerPair
 	found, err := t.Find(&pair, `
 		SELECT i.claimed_by AS one, p.claimed_by AS other
 		FROM agents i, agents p
-		WHERE i.id = ? AND p.id = ? AND i.claimed_at IS NOT NULL AND p.claimed_at IS NOT NULL AND i.claimed_by <> p.claimed_by`,
-		initiatorID, partnerID)
+		WHERE i.id = ? AND p.id = ? AND i.claimed_at IS NOT NULL AND p.claimed_at IS NOT NULL`, initiatorID, partnerID)
 	if err != nil || !found {
 		return err
 	}
-	var last *domain.Time
-	err = t.Get(&last, `
-		SELECT MAX(at) FROM (
-			SELECT c.decided_at AS at
-			FROM agents a
-			JOIN collabs c ON c.initiator_id = a.id AND c.counts
-			JOIN agents o ON o.id = c.partner_id
-			WHERE a.claimed_by = ?1 AND o.claimed_by = ?2
-			UNION ALL
-			SELECT c.decided_at
-			FROM agents a
-			JOIN collabs c ON c.partner_id = a.id AND c.counts
-			JOIN agents o ON o.id = c.initiator_id
-			WHERE a.claimed_by = ?1 AND o.claimed_by = ?2)`, pair.One, pair.Other)
-	switch {
-	case err != nil:
-		return err
-	case last == nil || t.Now >= last.Add(domain.EvidenceWindow):
-		return t.Exec(`UPDATE collabs SET counts = TRUE WHERE seq = ?`, seq)
-	case *last >= t.Now: // of the same millisecond, or the clock was set back
-		return RebuildEvidence(t, initiatorID)
+	return pair.rebuild(t)
+}
+
+// ownerPair are two owners, perhaps the same, of agents that have worked together.
+type ownerPair struct {
+	One   []byte `db:"one"`
+	Other []byte `db:"other"`
+}
+
+// pairCollab is a confirmed collaboration of two owners.
+type pairCollab struct {
+	Seq         int64       `db:"seq"`
+	DecidedAt   domain.Time `db:"decided_at"`
+	InitiatorID int64       `db:"initiator_id"`
+	PartnerID   int64       `db:"partner_id"`
+}
+
+// rebuild decides again which collaborations of two owners count. It reads those that do or did, and looks for
+// each of them in an index: two owners may have very many.
+func (p ownerPair) rebuild(t *txn.Tx) error {
+	var former []pairCollab
+	err := t.Select(&former, `
+		SELECT c.seq, c.decided_at, c.initiator_id, c.partner_id
+		FROM agents a
+		JOIN collabs c ON c.initiator_id = a.id AND c.counts
+		JOIN agents o ON o.id = c.partner_id
+		WHERE a.claimed_by = ?1 AND o.claimed_by = ?2
+		UNION
+		SELECT c.seq, c.decided_at, c.initiator_id, c.partner_id
+		FROM agents a
+		JOIN collabs c ON c.partner_id = a.id AND c.counts
+		JOIN agents o ON o.id = c.initiator_id
+		WHERE a.claimed_by = ?1 AND o.claimed_by = ?2`, p.One, p.Other)
+	changes := map[pairCollab]bool{} // those that begin to count, or cease to
+	for _, c := range former {
+		changes[c] = false
 	}
-	return nil
+	var from domain.Time
+	for found := !bytes.Equal(p.One, p.Other); found && err == nil; {
+		var next pairCollab
+		if next, found, err = p.first(t, from); !found || err != nil {
+			break
+		}
+		from = next.DecidedAt.Add(domain.EvidenceWindow)
+		if _, counted := changes[next]; counted {
+			delete(changes, next)
+		} else {
+			changes[next] = true
+		}
+	}
+	touched := txn.IDs{}
+	for c, counts := range changes {
+		touched.Add(c.InitiatorID)
+		touched.Add(c.PartnerID)
+		t.Changes.Collabs = true
+		err = errors.Join(err, t.Exec(`UPDATE collabs SET counts = ? WHERE seq = ?`, counts, c.Seq))
+	}
+	for id := range touched {
+		err = errors.Join(err, refreshEvidence(t, id))
+	}
+	return err
+}
+
+// first returns the first collaboration of two owners since a time, of agents that both have claimed.
+func (p ownerPair) first(t *txn.Tx, since domain.Time) (c pairCollab, found bool, err error) {
+	found, err = t.Find(&c, `
+		WITH pairs AS (
+			SELECT a.id AS a, o.id AS o
+			FROM agents a, agents o
+			WHERE a.claimed_by = ?1 AND a.claimed_at IS NOT NULL AND o.claimed_by = ?2 AND o.claimed_at IS NOT NULL)
+		SELECT seq, decided_at, initiator_id, partner_id
+		FROM collabs
+		WHERE seq IN (
+			SELECT (`+firstBetween("a", "o")+`) FROM pairs
+			UNION ALL
+			SELECT (`+firstBetween("o", "a")+`) FROM pairs)
+		ORDER BY decided_at, seq
+		LIMIT 1`, p.One, p.Other, since)
+	return c, found, err
+}
+
+// firstBetween selects the first collaboration that one agent of pairs recorded with the other since ?3.
+func firstBetween(initiator, partner string) string {
+	return `SELECT seq FROM collabs
+		WHERE initiator_id = pairs.` + initiator + ` AND partner_id = pairs.` + partner + ` AND status = 'confirmed' AND decided_at >= ?3
+		ORDER BY decided_at, seq LIMIT 1`
 }
 
 // evidence is how much of an agent's work counts.
@@ -137,16 +155,21 @@ func refreshEvidence(t *txn.Tx, id int64) error {
 	return t.Exec(`UPDATE agent_documents SET confirmed = ?, confirmed_partners = ? WHERE agent_id = ?`, e.Confirmed, e.Partners, id)
 }
 
-// rebuildAllEvidence runs RebuildEvidence for every owner.
+// rebuildAllEvidence runs RebuildEvidence for every agent that an owner has claimed.
 func rebuildAllEvidence(t *txn.Tx) error {
+	return rebuildEvidenceOf(t, `SELECT id FROM agents WHERE claimed_by IS NOT NULL`)
+}
+
+// RebuildEvidenceOfOwner runs RebuildEvidence for every agent of an owner.
+func RebuildEvidenceOfOwner(t *txn.Tx, owner []byte) error {
+	return rebuildEvidenceOf(t, `SELECT id FROM agents WHERE claimed_by = ?`, owner)
+}
+
+func rebuildEvidenceOf(t *txn.Tx, query string, args ...any) error {
 	var agents []int64
-	if err := t.Select(&agents, `SELECT MIN(id) FROM agents WHERE claimed_by IS NOT NULL GROUP BY claimed_by`); err != nil {
-		return err
-	}
+	err := t.Select(&agents, query, args...)
 	for _, id := range agents {
-		if err := RebuildEvidence(t, id); err != nil {
-			return err
-		}
+		err = errors.Join(err, RebuildEvidence(t, id))
 	}
-	return nil
+	return err
 }

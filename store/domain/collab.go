@@ -1,8 +1,11 @@
 package domain
 
 // MaxPendingCollabs limits the collaborations that an agent has recorded and their partners have not
-// decided.
-const MaxPendingCollabs = 5
+// decided, of those recorded within PendingCollabAge: partners that never decide must not end recording.
+const (
+	MaxPendingCollabs = 5
+	PendingCollabAge  = 30 * Day
+)
 
 // EvidenceWindow is how long after a collaboration that counts as evidence no other of the same two owners
 // does.

@@ -11,6 +11,8 @@ type Quotas struct {
 	UnverifiedReplies int // replies a day at trust level 0, if that is less
 	NetworkPosts      int // posts a day of all agents in a network
 	NetworkReplies    int // replies a day of all agents in a network
+	NetworkCollabs    int // collaborations recorded a day by all agents in a network
+	NetworkReports    int // reports of posts, replies and agents a day from a network
 	RequestsFirstWeek int // contact requests sent a day, in an agent's first week
 	Requests          int // contact requests sent a day, after it
 	Collabs           int // collaborations recorded a day
@@ -18,7 +20,7 @@ type Quotas struct {
 
 // DefaultQuotas has the documented defaults.
 var DefaultQuotas = Quotas{
-	Posts: 10, Replies: 50, UnverifiedPosts: 1, UnverifiedReplies: 5, NetworkPosts: 100, NetworkReplies: 300,
+	Posts: 10, Replies: 50, UnverifiedPosts: 1, UnverifiedReplies: 5, NetworkPosts: 100, NetworkReplies: 300, NetworkCollabs: 100, NetworkReports: 50,
 	RequestsFirstWeek: 2, Requests: 5, Collabs: 50,
 }
 
@@ -32,10 +34,11 @@ const UsageRetention = Day
 type QuotaAction string
 
 const (
-	ActPost    QuotaAction = "post"
-	ActReply   QuotaAction = "reply"
-	ActRequest QuotaAction = "request"
-	ActCollab  QuotaAction = "collab"
+	ActPost         QuotaAction = "post"
+	ActReply        QuotaAction = "reply"
+	ActRequest      QuotaAction = "request"
+	ActCollab       QuotaAction = "collab"
+	ActPublicReport QuotaAction = "report"
 )
 
 // RequestsAtAge returns how many contact requests an agent may send a day, by how long ago it was

@@ -12,13 +12,16 @@ const ReportWindow = Day
 // ReportRetention is how long a closed report stays.
 const ReportRetention = 365 * Day
 
+// ReportedLength is how many characters of a reported text are stored with the report.
+const ReportedLength = 2000
+
 // Report is a report to the operator, with the text that it is about.
 type Report struct {
 	ID        string  `db:"id"`
 	About     string  `db:"about"`    // post, reply, agent, request, claim
 	Subject   string  `db:"subject"`  // an id, or the agent's handle
-	Of        *string `db:"of"`       // handle of the agent that is reported; NULL once it is gone
-	Text      *string `db:"text"`     // by that agent: the title of the post, the reply, the name, or the purpose of the request
+	Of        *string `db:"of"`       // handle of the agent that is reported; NULL if unknown
+	Text      *string `db:"text"`     // by that agent, as it was: the beginning of the post, reply, card or request
 	Reporter  *string `db:"reporter"` // handle of the agent that reports, or NULL
 	Reason    *string `db:"reason"`
 	CreatedAt Time    `db:"created_at"`

@@ -16,7 +16,7 @@ func CloseCollab(t *txn.Tx, row *query.CollabRow, to string, notified int64) err
 		return fmt.Errorf("decide a collaboration: %w", err)
 	}
 	if to == domain.CollabConfirmed {
-		if err := document.CountCollab(t, row.Seq, row.InitiatorID, row.PartnerID); err != nil {
+		if err := document.CountCollab(t, row.InitiatorID, row.PartnerID); err != nil {
 			return err
 		}
 		t.TouchAgent(row.InitiatorID, row.PartnerID)

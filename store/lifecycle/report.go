@@ -7,8 +7,15 @@ import (
 	"callbook/store/txn"
 )
 
+// Reported is what a report is about. It is stored as it is then, since its author may delete it.
+type Reported struct {
+	AuthorID int64   `db:"author_id"`
+	Text     *string `db:"text"` // nil for a claim
+}
+
 // Report is a report to the operator.
 type Report struct {
+	Reported
 	About      string // post, reply, agent, request, claim
 	Subject    string // an id, or the agent's handle
 	Reporter   []byte // a pseudonym, or nil
@@ -23,8 +30,9 @@ func InsertReport(t *txn.Tx, r Report) error {
 		return err
 	}
 	err = t.Exec(`
-		INSERT INTO reports (id, about, subject, reporter, reporter_id, reason, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`, id, r.About, r.Subject, r.Reporter, r.ReporterID, domain.Optional(r.Reason), t.Now)
+		INSERT INTO reports (id, about, subject, of_id, text, reporter, reporter_id, reason, created_at)
+		VALUES (?, ?, ?, ?, substr(?, 1, ?), ?, ?, ?, ?)`,
+		id, r.About, r.Subject, r.AuthorID, r.Text, domain.ReportedLength, r.Reporter, r.ReporterID, domain.Optional(r.Reason), t.Now)
 	if err != nil {
 		return fmt.Errorf("insert the report: %w", err)
 	}

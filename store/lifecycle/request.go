@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -204,7 +205,10 @@ func blockSender(t *txn.Tx, row *RequestRow, reason string) error {
 	if err != nil || repeated {
 		return err
 	}
-	return InsertReport(t, Report{About: "request", Subject: row.ID, ReporterID: &row.ToID, Reason: reason})
+	text := domain.Optional(strings.TrimSpace(row.Purpose + "\n" + domain.Deref(row.Context)))
+	return InsertReport(t, Report{
+		About: "request", Subject: row.ID, Reported: Reported{AuthorID: row.FromID, Text: text}, ReporterID: &row.ToID, Reason: reason,
+	})
 }
 
 // ExpirePair stores that open requests between two agents have expired.

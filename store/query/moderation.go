@@ -6,26 +6,23 @@ import (
 	"callbook/store/domain"
 )
 
-// Reports returns the open reports, or all, newest first, at most limit.
+// Reports returns the open reports, oldest first, at most limit. If closed is set, the closed ones follow,
+// those that were closed last first.
 func (r *Reader) Reports(ctx context.Context, closed bool, limit int) (reports []domain.Report, err error) {
-	err = r.db.Select(ctx, &reports, `
-		SELECT r.id, r.about, r.subject, COALESCE(ph.handle, eh.handle, qh.handle, CASE WHEN r.about IN ('agent', 'claim') THEN r.subject END) AS of,
-			COALESCE(p.title, e.body, q.purpose, a.name) AS text, rh.handle AS reporter, r.reason, r.created_at, r.closed_at
-		FROM reports r
-		LEFT JOIN posts p ON r.about = 'post' AND p.id = r.subject
-		LEFT JOIN handles ph ON ph.id = p.author_id
-		LEFT JOIN replies e ON r.about = 'reply' AND e.id = r.subject
-		LEFT JOIN handles eh ON eh.id = e.author_id
-		LEFT JOIN handles ah ON r.about = 'agent' AND ah.handle = r.subject
-		LEFT JOIN agents a ON a.id = ah.id
-		LEFT JOIN requests q ON r.about = 'request' AND q.id = r.subject
-		LEFT JOIN handles qh ON qh.id = q.from_id
-		LEFT JOIN handles rh ON rh.id = r.reporter_id
-		WHERE ? OR r.closed_at IS NULL
-		ORDER BY r.seq DESC
-		LIMIT ?`, closed, limit)
-	return reports, err
+	err = r.db.Select(ctx, &reports, selectReports+` WHERE r.closed_at IS NULL ORDER BY r.seq LIMIT ?`, limit)
+	if err != nil || !closed {
+		return reports, err
+	}
+	var ended []domain.Report
+	err = r.db.Select(ctx, &ended, selectReports+` WHERE r.closed_at IS NOT NULL ORDER BY r.closed_at DESC, r.seq DESC LIMIT ?`, limit-len(reports))
+	return append(reports, ended...), err
 }
+
+const selectReports = `
+	SELECT r.id, r.about, r.subject, h.handle AS of, r.text, rh.handle AS reporter, r.reason, r.created_at, r.closed_at
+	FROM reports r
+	LEFT JOIN handles h ON h.id = r.of_id
+	LEFT JOIN handles rh ON rh.id = r.reporter_id`
 
 // Acts returns the operator's acts, newest first, at most limit.
 func (r *Reader) Acts(ctx context.Context, limit int) (acts []domain.Act, err error) {

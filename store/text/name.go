@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 
 	"callbook/store/search"
 )
@@ -22,15 +25,31 @@ var reservedHandles = []string{
 	"nobody", "noreply", "openapi", "skill", "status", "sysadmin", "verify", "www",
 }
 
-// digitFold replaces digits by the letters that they resemble.
-var digitFold = strings.NewReplacer("0", "o", "1", "l", "3", "e", "5", "s")
+// digitFold replaces digits by the letters that they resemble; "?" is i or l.
+var digitFold = strings.NewReplacer("0", "o", "1", "?", "3", "e", "5", "s")
 
-// latinTwins replaces the small Cyrillic letters that, small or capital, look like Latin ones. A name of one
-// script could otherwise be taken for a word of another.
+// ambiguous are the letters and signs that look like i or l, as they are written.
+var ambiguous = strings.NewReplacer("I", "?", "|", "?", "ǀ", "?", "Ɩ", "?", "ɪ", "?", "І", "?", "Ӏ", "?", "ӏ", "?")
+
+// latinTwins replaces the small Cyrillic letters that, small or capital, look like Latin ones, and small
+// capitals. A name of one script could otherwise be taken for a word of another.
 var latinTwins = strings.NewReplacer(
 	"а", "a", "в", "b", "ь", "b", "с", "c", "ԁ", "d", "е", "e", "һ", "h", "н", "h", "і", "i", "ј", "j", "к", "k",
-	"ӏ", "l", "м", "m", "о", "o", "р", "p", "ѕ", "s", "т", "t", "у", "y", "х", "x", "ѵ", "v",
+	"м", "m", "о", "o", "р", "p", "ѕ", "s", "т", "t", "у", "y", "х", "x", "ѵ", "v",
+	"ᴀ", "a", "ʙ", "b", "ᴄ", "c", "ᴅ", "d", "ᴇ", "e", "ꜰ", "f", "ʜ", "h", "ᴋ", "k", "ʟ", "l", "ᴍ", "m", "ɴ", "n",
+	"ᴏ", "o", "ᴘ", "p", "ʀ", "r", "ꜱ", "s", "ᴛ", "t", "ᴜ", "u", "ᴠ", "v", "ᴡ", "w", "ʏ", "y", "ɑ", "a",
 )
+
+// capitalTwins are the small Cyrillic letters of which only the capitals look like Latin ones. In a word of
+// at most shortWord letters they count for no twins, since such words resemble reserved ones by chance.
+const (
+	capitalTwins = "вмнт"
+	shortWord    = 3
+)
+
+// enclosedAlphabets are the first of 26 letters in boxes, circles and parentheses that Unicode does not
+// decompose to letters alone.
+var enclosedAlphabets = [...]rune{'⒜', '🄐', '🅐', '🅰', '🇦'}
 
 // ReservedHandle reports whether a handle is reserved for the service. Of the whole handle hyphens do not
 // count, so that "admin-" and "call-book" are reserved as well.
@@ -42,12 +61,19 @@ func ReservedHandle(s string) bool {
 // holdsReserved reports whether one of some words, or all of them together, is reserved.
 func holdsReserved(words []string) bool {
 	return slices.ContainsFunc(append(words, strings.Join(words, "")), func(word string) bool {
-		folded := strings.TrimSuffix(strings.TrimPrefix(digitFold.Replace(word), "team"), "team")
-		_, found := slices.BinarySearch(reservedWords, folded)
-		return found || strings.Contains(word, "1") && slices.ContainsFunc(reservedWords, func(reserved string) bool {
-			return strings.ReplaceAll(reserved, "i", "l") == strings.ReplaceAll(folded, "i", "l") // which 1 resembles, too
-		})
+		word = strings.TrimSuffix(strings.TrimPrefix(digitFold.Replace(word), "team"), "team")
+		return slices.ContainsFunc(reservedWords, func(reserved string) bool { return looksLike(word, reserved) })
 	})
+}
+
+// looksLike compares a folded word with a reserved one.
+func looksLike(word, reserved string) bool {
+	for i := range len(word) {
+		if len(word) != len(reserved) || word[i] != reserved[i] && (word[i] != '?' || reserved[i] != 'i' && reserved[i] != 'l') {
+			return false
+		}
+	}
+	return word != ""
 }
 
 // NameFault is the reason why a text cannot be the name of an agent, as the topic of a validation error.
@@ -62,29 +88,72 @@ const (
 
 // CheckName returns why a line cannot be the name of an agent, or an empty fault: it has a letter or digit,
 // mixes scripts no more than the level "highly restrictive" of UTS 39 allows, and no whole word of it looks
-// like a reserved one.
+// like a reserved one, whether symbols that contain letters separate words or are part of them.
 func CheckName(s string) NameFault {
-	words := strings.FieldsFunc(latinTwins.Replace(withoutMarks(search.Fold(s))), func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	})
 	switch {
-	case len(words) == 0:
+	case !strings.ContainsFunc(search.Fold(s), isWordRune):
 		return NameBlank
 	case mixesScripts(s):
 		return NameMixed
-	case holdsReserved(words):
+	case holdsReserved(wordsOf(s, false)), holdsReserved(wordsOf(s, true)):
 		return NameReserved
 	}
 	return ""
 }
 
-func withoutMarks(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.M, r) {
-			return -1
+func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+// wordsOf cuts a name at what is no letter or digit and where the script changes, and then folds the words.
+func wordsOf(s string, symbols bool) []string {
+	var b strings.Builder
+	var script *unicode.RangeTable // of the last letter
+	for _, r := range s {
+		form := " "
+		if isWordRune(r) || symbols || unicode.Is(unicode.M, r) {
+			form = norm.NFKD.String(string(openLetter(r)))
 		}
-		return r
-	}, s)
+		for _, c := range form {
+			switch next := scriptOf(c); {
+			case unicode.Is(unicode.M, c):
+				continue
+			case !isWordRune(c) && (c != '|' || !symbols):
+				c = ' '
+			case next != nil:
+				if script != nil && next != script {
+					b.WriteByte(' ')
+				}
+				script = next
+			}
+			b.WriteRune(c)
+		}
+	}
+	words := strings.Fields(b.String())
+	for i, word := range words {
+		words[i] = foldWord(word)
+	}
+	return words
+}
+
+// openLetter returns the letter in an enclosed one, or else the character itself.
+func openLetter(r rune) rune {
+	for _, first := range enclosedAlphabets {
+		if first <= r && r < first+26 {
+			return 'a' + r - first
+		}
+	}
+	return r
+}
+
+// foldWord replaces what resembles small Latin letters in a word as it is written.
+func foldWord(word string) string {
+	if others := strings.ReplaceAll(word, "l", ""); others == strings.ToUpper(others) {
+		word = strings.ReplaceAll(word, "l", "?") // among capitals
+	}
+	folded := search.Fold(ambiguous.Replace(word))
+	if utf8.RuneCountInString(word) <= shortWord && strings.ContainsAny(word, capitalTwins) {
+		return folded
+	}
+	return latinTwins.Replace(folded)
 }
 
 // scriptSets are the scripts that may stand together (UTS 39, section 5.2): Latin with those of Japanese, of

@@ -90,6 +90,104 @@ func TestAbuse19_NamesThatLookLikeTheSite(t *testing.T) {
 	}
 }
 
+// TestAbuse19_NamesAreCutBeforeTheyAreFolded: a reserved word may touch another script or a symbol, which
+// folds to letters.
+func TestAbuse19_NamesAreCutBeforeTheyAreFolded(t *testing.T) {
+	for name, want := range map[string]NameFault{
+		"Callbook官方客服":   NameReserved,
+		"Admin管理员":       NameReserved,
+		"官方Admin":        NameReserved,
+		"管理Ａｄｍｉｎ員":       NameReserved,
+		"𝐂𝐚𝐥𝐥𝐛𝐨𝐨𝐤官方":     NameReserved, // bold
+		"Support℠":       NameReserved,
+		"Callbook™":      NameReserved,
+		"™Callbook":      NameReserved,
+		"Help㏂":          NameReserved,
+		"Callbook①":      NameReserved,
+		"Support2":       "", // as in a handle
+		"Supporter℠":     "",
+		"APIs管理":         "",
+		"한국Supporter":    "",
+		"弦外谱Erhu":        "",
+		"カナdevelopers漢字": "",
+	} {
+		if got := CheckName(Normalize(name)); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestAbuse19_LettersThatLookAlike has the letters that are folded, and names that must stay free.
+func TestAbuse19_LettersThatLookAlike(t *testing.T) {
+	for name, want := range map[string]NameFault{
+		"CaIIbook":   NameReserved, // capital I
+		"CaI1book":   NameReserved,
+		"Ca||book":   NameReserved,
+		"HeIp":       NameReserved,
+		"OfficiaI":   NameReserved,
+		"Caǀǀbook":   NameReserved, // clicks
+		"ADMlN":      NameReserved, // small L among capitals
+		"APl":        NameReserved,
+		"CA11B00K":   NameReserved,
+		"ᴄᴀʟʟʙᴏᴏᴋ":   NameReserved, // small capitals
+		"Cᴀʟʟʙᴏᴏᴋ 7": NameReserved,
+		"ꜱᴜᴘᴘᴏʀᴛ":    NameReserved,
+		"ᴀᴅᴍɪɴ管理員":   NameReserved,
+		"ⓒⓐⓛⓛⓑⓞⓞⓚ":   NameReserved, // enclosed
+		"Ⓒallbook":   NameReserved,
+		"⒞⒜⒧⒧⒝⒪⒪⒦":   NameReserved,
+		"🄰🄳🄼🄸🄽":      NameReserved,
+		"🅐🅓🅜🅘🅝":      NameBlank,
+		"🅰🅳🅼🅸🅽":      NameBlank,
+		"🅐🅓🅜🅘🅝 Bot":  NameReserved,
+		"🅰🅳🅼🅸🅽 Bot":  NameReserved,
+		"🄐🄓🄜🄘🄝":      NameReserved,
+		"🇦 🇩 🇲 🇮 🇳":  NameBlank, // flags are no letters
+		"🇦🇩🇲🇮🇳 7":    NameReserved,
+		"Admin🇺🇸":    NameReserved,
+		"Admin🅰":     NameReserved,
+		"Admin|":     NameReserved,
+
+		"APL Bot":   "", // no small letter looks like L
+		"apl":       "",
+		"Harbour I": "",
+		"IOI":       "",
+		"Type A|B":  "",
+		"🇬🇧 Bot":    "",
+		"Ⓐ Press":   "",
+	} {
+		if got := CheckName(Normalize(name)); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestAbuse19_ShortCyrillicWords: of three letters or fewer, Cyrillic words are compared as they are written, since
+// ordinary words would be taken for reserved ones that only their capitals resemble.
+func TestAbuse19_ShortCyrillicWords(t *testing.T) {
+	for name, want := range map[string]NameFault{
+		"МСР":        NameReserved, // as MCP
+		"МСР Бот":    NameReserved,
+		"АРІ":        NameReserved, // as API
+		"арі":        NameReserved,
+		"мср":        "",
+		"Мср":        NameReserved,
+		"мСР":        "",
+		"Ари":        "",
+		"Ѕуѕтем":     NameReserved,
+		"СаӏӏЬоок":   NameReserved,
+		"СаІІЬоок":   NameReserved,
+		"саӏӏьоок 7": NameReserved,
+		"Мир":        "",
+		"Нет":        "",
+		"Тест мир":   "",
+	} {
+		if got := CheckName(Normalize(name)); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func FuzzName(f *testing.F) {
 	for _, s := range []string{"Callbook", "Сallbook", "\u0301", "港口 API", "\xff", "ca11-b00k"} {
 		f.Add(s)

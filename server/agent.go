@@ -122,7 +122,7 @@ type agentsQuery struct {
 	New        bool   `query:"new" doc:"Only agents joined in the last 30 days."`
 	View       string `query:"view" enum:"full,brief" doc:"brief gives short items."`
 	Limit      int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Offset     int    `query:"offset" minimum:"0" maximum:"10000" doc:"Records to skip; beyond 10000 follow next."`
+	Offset     int    `query:"offset" minimum:"0" maximum:"10000" doc:"Records to skip, with q those that match every word; beyond 10000 follow next."`
 	Cursor     string `query:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 

@@ -15,7 +15,7 @@ type Index struct {
 	common string // counts the matches without bounds; values: expression, limit
 	newest string // selects the highest id
 	one    string // selects a match by its id; values: expression, id, bounds
-	tokens string // selects the tokens between two texts; values: from, to, limit
+	tokens string // selects the tokens between two texts; values: from, to, length, limit
 }
 
 // NewIndex returns the queries of a full-text table. tokens is its fts5vocab table of
@@ -29,14 +29,16 @@ func NewIndex(table, tokens, documents, key, where string) Index {
 		common: `SELECT COUNT(*) FROM (SELECT rowid ` + matches + ` LIMIT ?)`,
 		one:    `SELECT rowid ` + matches + ` AND rowid = ?` + where,
 		newest: `SELECT COALESCE(MAX(` + key + `), 0) FROM ` + documents,
-		// Each step seeks the next token, and does not read the rows of the one before.
+		// Each step seeks the next token, behind those that are cut to the same beginning, and does not read the rows of the
+		// one before.
 		tokens: `
 			WITH RECURSIVE found (token) AS (
-				SELECT (SELECT term FROM ` + tokens + ` WHERE term >= ?1 LIMIT 1)
+				SELECT (SELECT substr(term, 1, ?3) FROM ` + tokens + ` WHERE term >= ?1 LIMIT 1)
 				UNION ALL
-				SELECT (SELECT term FROM ` + tokens + ` WHERE term >= token || char(1) LIMIT 1) FROM found WHERE token < ?2
+				SELECT (SELECT substr(term, 1, ?3) FROM ` + tokens + `
+					WHERE term >= token || CASE WHEN length(token) < ?3 THEN char(1) ELSE char(1114111) END LIMIT 1) FROM found WHERE token < ?2
 			)
-			SELECT token FROM found WHERE token < ?2 LIMIT ?3`,
+			SELECT token FROM found WHERE token < ?2 LIMIT ?4`,
 	}
 }
 
@@ -60,9 +62,9 @@ func (x *Index) countWords(ctx context.Context, r Reader, words []search.Word) (
 // words, the rarest are used.
 func (x *Index) ParseQuery(ctx context.Context, r Reader, text string) (search.Query, error) {
 	q := search.Parse(text)
-	if from, to, ok := q.Incomplete(); ok {
+	if from, to, length, ok := q.Incomplete(); ok {
 		var tokens []string
-		if err := r.Select(ctx, &tokens, x.tokens, from, to, search.MaxCompletions); err != nil {
+		if err := r.Select(ctx, &tokens, x.tokens, from, to, length, search.MaxCompletions); err != nil {
 			return q, err
 		}
 		q.Complete(tokens)
@@ -267,7 +269,7 @@ func (s *searchRun) nearWord(ctx context.Context, word string) (string, error) {
 	for _, beginning := range beginnings {
 		var tokens []string
 		limit := maxNear / len(s.Words) / len(beginnings)
-		if err := s.r.Select(ctx, &tokens, s.Index.tokens, beginning, beginning+string(utf8.MaxRune), limit); err != nil {
+		if err := s.r.Select(ctx, &tokens, s.Index.tokens, beginning, beginning+string(utf8.MaxRune), search.WholeToken, limit); err != nil {
 			return "", err
 		}
 		for _, tok := range tokens {

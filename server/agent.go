@@ -122,7 +122,7 @@ type agentsQuery struct {
 	New        bool   `query:"new" doc:"Only agents joined in the last 30 days."`
 	View       string `query:"view" enum:"full,brief" doc:"brief gives short items."`
 	Limit      int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Offset     int    `query:"offset" minimum:"0" maximum:"10000" doc:"Records to skip; beyond 10000 follow next."`
+	Offset     int    `query:"offset" minimum:"0" maximum:"10000" doc:"Records to skip, with q those that match every word; beyond 10000 follow next."`
 	Cursor     string `query:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
@@ -300,7 +300,7 @@ type reportAgentInput struct {
 }
 
 func (s *Server) reportAgent(req *api.Request, in reportAgentInput) (api.Response, error) {
-	err := s.store.ReportAgent(req.Context(), in.Handle, req.Client.Network.Addr(), in.Body)
+	err := s.store.ReportAgent(req.Context(), in.Handle, req.Address(), in.Body)
 	return s.received("agent", in.Handle, err)
 }
 

@@ -158,7 +158,7 @@ type reportInput struct {
 }
 
 func (s *Server) reportPost(req *api.Request, in reportInput) (api.Response, error) {
-	err := s.store.ReportPost(req.Context(), in.ID, req.Client.Network.Addr(), in.Body)
+	err := s.store.ReportPost(req.Context(), in.ID, req.Address(), in.Body)
 	return s.received("post", in.ID, err)
 }
 

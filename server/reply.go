@@ -65,7 +65,7 @@ type reportReplyInput struct {
 }
 
 func (s *Server) reportReply(req *api.Request, in reportReplyInput) (api.Response, error) {
-	err := s.store.ReportReply(req.Context(), in.ID, req.Client.Network.Addr(), in.Body)
+	err := s.store.ReportReply(req.Context(), in.ID, req.Address(), in.Body)
 	return s.received("reply", in.ID, err)
 }
 

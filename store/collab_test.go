@@ -14,6 +14,7 @@ import (
 
 	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 	"callbook/store/listing"
 	"callbook/store/text"
 	"callbook/testdata/proof"
@@ -605,7 +606,7 @@ func TestAbuse08_EvidenceOfManyCollaborations(t *testing.T) {
 			s.agreed(idle, other)
 			s.agreed(other, idle)
 			s.ok(s.write(context.Background(), func(t *tx) error {
-				return errors.Join(t.unclaim(idle.ID), t.Exec(`UPDATE agents SET claimed_at = ? WHERE id = ?`, t.Now, idle.ID),
+				return errors.Join(lifecycle.Unclaim(t.Tx, idle.ID), t.Exec(`UPDATE agents SET claimed_at = ? WHERE id = ?`, t.Now, idle.ID),
 					document.RebuildEvidence(t.Tx, idle.ID))
 			}))
 			best = min(best, time.Since(start))

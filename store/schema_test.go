@@ -790,11 +790,10 @@ var (
 
 // boundedWalks are the queries that may walk, by a part of their text.
 var boundedWalks = []string{
-	"FROM agent_documents WHERE rowid <",              // a page of all agents
-	"FROM agent_documents WHERE rowid >= ? LIMIT",     // their total, up to 1000
-	"FROM post_documents WHERE post_seq <",            // a page of all posts
-	"(SELECT post_seq FROM post_documents LIMIT ?",    // their total, up to 1000
-	"FROM agent_words WHERE", "FROM post_words WHERE", // at most 5000 words
+	"FROM agent_documents WHERE rowid <",           // a page of all agents
+	"FROM agent_documents WHERE rowid >= ? LIMIT",  // their total, up to 1000
+	"FROM post_documents WHERE post_seq <",         // a page of all posts
+	"(SELECT post_seq FROM post_documents LIMIT ?", // their total, up to 1000
 	"COALESCE(MAX(",                        // the last row
 	"(SELECT 1 FROM collabs c LEFT JOIN",   // the total of all collaborations, up to 1000
 	"AS agents_verified",                   // counts, at most every ten seconds

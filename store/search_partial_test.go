@@ -105,6 +105,65 @@ func TestSearch_Hint(t *testing.T) {
 	}
 }
 
+// TestSearch_HintDoesNotDependOnTheLoad: the word that a hint suggests is sought among a number of words, not for a time.
+func TestSearch_HintDoesNotDependOnTheLoad(t *testing.T) {
+	s := newStore(t)
+	var text strings.Builder
+	for i := range 1200 { // all before harbour in the index, and nothing like it
+		fmt.Fprintf(&text, "hara%c%c%cx ", 'a'+i/100, 'a'+i/10%10, 'a'+i%10)
+		if i%60 == 59 {
+			s.described(fmt.Sprintf("crowd-%d", i), text.String())
+			text.Reset()
+		}
+	}
+	s.described("pilot", "harbour")
+	s.described("boats", "one two three four five six seven")
+	for query, want := range map[string]string{
+		"harbuor": "harbour",
+		"harbuor one two three four five six seven": "", // each of many words is compared with fewer
+	} {
+		for range 20 {
+			stop := make(chan struct{})
+			var load sync.WaitGroup
+			for range 8 {
+				load.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+					}
+				})
+			}
+			found, err := s.Agents(t.Context(), document.AgentFilter{Query: query}, listing.Page{Limit: 5})
+			close(stop)
+			load.Wait()
+			if s.ok(err); found.Hint == nil || found.Hint.DidYouMean != want {
+				t.Fatalf("%s: %+v, want %q", query, found.Hint, want)
+			}
+		}
+	}
+}
+
+// TestSearch_OffsetSkipsStrictMatches: partial matches follow by next alone, so that no page by offset repeats them.
+func TestSearch_OffsetSkipsStrictMatches(t *testing.T) {
+	s := newStore(t)
+	for i := range 40 {
+		s.described(fmt.Sprintf("agent-%02d", i), []string{"harbour pilot", "harbour lights", "big vessel", "big vessel"}[i%4])
+	}
+	for offset, want := range map[int][2]int{0: {10, 2}, 3: {7, 0}, 10: {0, 0}, 12: {0, 0}} {
+		found, err := s.Agents(t.Context(), document.AgentFilter{Query: "harbour pilot"}, listing.Page{Limit: 12, Offset: offset})
+		s.ok(err)
+		if got := [2]int{found.Strict, len(found.Items) - found.Strict}; got != want || found.Total != 10 || (found.Next != "") != (offset == 0) {
+			t.Errorf("offset %d: %v items, want %v; total %d, next %q", offset, got, want, found.Total, found.Next)
+		}
+		if wantSome := map[bool]int{true: 10}[offset == 0]; found.TotalSome != wantSome {
+			t.Errorf("offset %d: total_some %d, want %d", offset, found.TotalSome, wantSome)
+		}
+	}
+}
+
 // TestSearch_NextVisitsEveryMatchOnce walks strict and then partial matches while agents come and leave.
 func TestSearch_NextVisitsEveryMatchOnce(t *testing.T) {
 	s := newStore(t)

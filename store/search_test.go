@@ -385,7 +385,10 @@ func TestSearch_CompletesLastWord(t *testing.T) {
 	for i := range words {
 		s.post(pilot, func(d *domain.PostDraft) { d.Title = fmt.Sprintf("lighthouse%d", i) })
 	}
-	for q, want := range map[string]int{"light": words, "lighthouse": words, "lighthouse1": 11, "lighthouse12": 1, "lighthousex": 0, "lights": 0, "lighthouse1 lighthouse2": 0} {
+	for _, title := range []string{"m", "mo", "moo", "moor", "moors", "mural"} {
+		s.post(pilot, func(d *domain.PostDraft) { d.Title = title })
+	}
+	for q, want := range map[string]int{"m": 6, "mo": 4, "moo": 3, "moor": 2, "l": words, "li": words, "lig": words, "ligh": words, "mox": 0, "light": words, "lighthouse": words, "lighthouse1": 11, "lighthouse12": 1, "lighthousex": 0, "lights": 0, "lighthouse1 lighthouse2": 0} {
 		found, err := s.Posts(t.Context(), document.PostFilter{Query: q, Strict: true}, listing.Page{Limit: 100})
 		if s.ok(err); len(found.Items) != want || found.Total != want {
 			t.Errorf("%s: %d of %d, want %d", q, len(found.Items), found.Total, want)

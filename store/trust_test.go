@@ -74,10 +74,10 @@ func TestSearch_ForgetsFormerNames(t *testing.T) {
 	s.update(pilot, func(a *domain.Settings) { a.Name = "Another" })
 	s.clock.Advance(domain.Day)
 	s.ok(s.RunJobs(t.Context()))
-	if n := value[int](s, `SELECT COUNT(*) FROM agent_words WHERE term LIKE '%formername'`); n != 0 {
+	if n := value[int](s, `SELECT COUNT(*) FROM agent_tokens WHERE term LIKE '%formername'`); n != 0 {
 		t.Error("a word that no text holds is still in the index")
 	}
-	if n := value[int](s, `SELECT COUNT(*) FROM agent_words WHERE term LIKE '%another'`); n == 0 {
+	if n := value[int](s, `SELECT COUNT(*) FROM agent_tokens WHERE term LIKE '%another'`); n == 0 {
 		t.Error("a word of the present name is not in the index")
 	}
 }

@@ -3,7 +3,6 @@ package listing
 import (
 	"context"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"callbook/store/search"
@@ -16,14 +15,13 @@ type Index struct {
 	common string // counts the matches without bounds; values: expression, limit
 	newest string // selects the highest id
 	one    string // selects a match by its id; values: expression, id, bounds
-	near   string // selects the tokens between two texts, with how many records contain them
-	tokens string // selects the tokens between two texts; values: from, to, limit
+	tokens string // selects the tokens between two texts; values: from, to, length, limit
 }
 
-// NewIndex returns the queries of a full-text table. words and tokens are its fts5vocab tables
-// of the types row and instance, documents and key are the table and column of the records that
+// NewIndex returns the queries of a full-text table. tokens is its fts5vocab table of
+// the type instance, documents and key are the table and column of the records that
 // it indexes, and where is a condition that all matches meet, whose values are the bounds.
-func NewIndex(table, words, tokens, documents, key, where string) Index {
+func NewIndex(table, tokens, documents, key, where string) Index {
 	matches := `FROM ` + table + ` WHERE ` + table + ` MATCH ?`
 	return Index{
 		IDs:    `SELECT rowid AS id ` + matches + ` AND rowid < ?` + where + ` ORDER BY rowid DESC LIMIT ? OFFSET ?`,
@@ -31,15 +29,16 @@ func NewIndex(table, words, tokens, documents, key, where string) Index {
 		common: `SELECT COUNT(*) FROM (SELECT rowid ` + matches + ` LIMIT ?)`,
 		one:    `SELECT rowid ` + matches + ` AND rowid = ?` + where,
 		newest: `SELECT COALESCE(MAX(` + key + `), 0) FROM ` + documents,
-		near:   `SELECT term AS word, doc AS count FROM ` + words + ` WHERE term >= ? AND term < ? LIMIT ?`,
-		// Each step seeks the next token, and does not read the rows of the one before.
+		// Each step seeks the next token, behind those that are cut to the same beginning, and does not read the rows of the
+		// one before.
 		tokens: `
 			WITH RECURSIVE found (token) AS (
-				SELECT (SELECT term FROM ` + tokens + ` WHERE term >= ?1 LIMIT 1)
+				SELECT (SELECT substr(term, 1, ?3) FROM ` + tokens + ` WHERE term >= ?1 LIMIT 1)
 				UNION ALL
-				SELECT (SELECT term FROM ` + tokens + ` WHERE term >= token || char(1) LIMIT 1) FROM found WHERE token < ?2
+				SELECT (SELECT substr(term, 1, ?3) FROM ` + tokens + `
+					WHERE term >= token || CASE WHEN length(token) < ?3 THEN char(1) ELSE char(1114111) END LIMIT 1) FROM found WHERE token < ?2
 			)
-			SELECT token FROM found WHERE token < ?2 LIMIT ?3`,
+			SELECT token FROM found WHERE token < ?2 LIMIT ?4`,
 	}
 }
 
@@ -63,9 +62,9 @@ func (x *Index) countWords(ctx context.Context, r Reader, words []search.Word) (
 // words, the rarest are used.
 func (x *Index) ParseQuery(ctx context.Context, r Reader, text string) (search.Query, error) {
 	q := search.Parse(text)
-	if from, to, ok := q.Incomplete(); ok {
+	if from, to, length, ok := q.Incomplete(); ok {
 		var tokens []string
-		if err := r.Select(ctx, &tokens, x.tokens, from, to, search.MaxCompletions); err != nil {
+		if err := r.Select(ctx, &tokens, x.tokens, from, to, length, search.MaxCompletions); err != nil {
 			return q, err
 		}
 		q.Complete(tokens)
@@ -124,8 +123,9 @@ type HintWord struct {
 }
 
 // ReadSearch reads one page of a search: strict matches first, then, if these do not fill a
-// page, partial matches. q has its expressions by SetMatch. Without a query it is Read. It
-// returns invalid_query if the cursor is not one of this list.
+// page, partial matches. These follow only the first page, by its cursor: Offset counts strict
+// matches. q has its expressions by SetMatch. Without a query it is Read. It returns
+// invalid_query if the cursor is not one of this list.
 func ReadSearch[T Record](ctx context.Context, r Reader, q *Query, s Search, page Page) (List[T], error) {
 	if s.Empty() && s.Text == "" {
 		return Read[T](ctx, r, q, page)
@@ -139,7 +139,7 @@ func ReadSearch[T Record](ctx context.Context, r Reader, q *Query, s Search, pag
 		return list, err
 	}
 	run := searchRun{Search: s, r: r, q: q, near: map[string]string{}}
-	if page.Cursor == "" && !s.Strict && list.TotalIsExact && list.Total < page.Limit && list.Next == "" {
+	if page.Cursor == "" && page.Offset == 0 && !s.Strict && list.TotalIsExact && list.Total < page.Limit && list.Next == "" {
 		if from.rest, err = run.partialMatches(ctx); err != nil {
 			return list, err
 		}
@@ -254,40 +254,41 @@ func (s *searchRun) hint(ctx context.Context) (*Hint, error) {
 	return h, nil
 }
 
-// A word that the index does not have is compared with at most maxNear words, within
-// nearTimeout: the index reads the rows of each word to list it.
-const (
-	maxNear     = 2000
-	nearTimeout = 20 * time.Millisecond
-)
+// maxNear is how many tokens the words of one search that the index does not have are compared
+// with. A limit of time instead would let the result depend on the load.
+const maxNear = 6000
 
-// nearWord returns the indexed word that is nearest to word and begins like it; empty if there
-// is none, or none was found in time.
+// nearWord returns the indexed word that is nearest to word and begins like it, of several the one
+// that most records contain; empty if there is none among the tokens that are compared.
 func (s *searchRun) nearWord(ctx context.Context, word string) (string, error) {
 	if near, ok := s.near[word]; ok {
 		return near, nil
 	}
-	limited, cancel := context.WithTimeout(ctx, nearTimeout)
-	defer cancel()
 	near := search.NewNear(word)
-	for _, beginning := range near.Beginnings() {
-		var words []struct {
-			Word  string
-			Count int
+	beginnings := near.Beginnings()
+	for _, beginning := range beginnings {
+		var tokens []string
+		limit := maxNear / len(s.Words) / len(beginnings)
+		if err := s.r.Select(ctx, &tokens, s.Index.tokens, beginning, beginning+string(utf8.MaxRune), search.WholeToken, limit); err != nil {
+			return "", err
 		}
-		err := s.r.Select(limited, &words, s.Index.near, beginning, beginning+string(utf8.MaxRune), maxNear)
-		if limited.Err() != nil && ctx.Err() == nil {
-			break // compare those that were read
+		for _, tok := range tokens {
+			near.Add(tok)
 		}
+	}
+	nearest, most := "", 0
+	for _, w := range near.Words {
+		exact, _ := search.Word{Text: w}.Exact()
+		count, err := s.Index.countMatches(ctx, s.r, exact)
 		if err != nil {
 			return "", err
 		}
-		for _, w := range words {
-			near.Add(w.Word, w.Count)
+		if count > most {
+			nearest, most = w, count
 		}
 	}
-	s.near[word] = near.Word
-	return near.Word, nil
+	s.near[word] = nearest
+	return nearest, nil
 }
 
 // appendPartial appends the partial matches that fit on a page, and sets the cursor of the rest.

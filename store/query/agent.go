@@ -24,7 +24,7 @@ const (
 	agentByID   = ` FROM agent_documents d WHERE d.agent_id = ?`
 )
 
-var agentIndex = listing.NewIndex(txn.AgentSearch, "agent_words", "agent_tokens", "agent_documents", "agent_id", ` AND rowid >= ?`)
+var agentIndex = listing.NewIndex(txn.AgentSearch, "agent_tokens", "agent_documents", "agent_id", ` AND rowid >= ?`)
 
 // agentColumns are the columns that a page reads of a document. The first index is 1 if the items are brief, the second
 // is 1 if menus are read to find the matching entries.

@@ -53,8 +53,8 @@ const (
 )
 
 var (
-	postIndex     = listing.NewIndex(txn.PostSearch, "post_words", "post_tokens", "post_documents", "post_seq", "")
-	openPostIndex = listing.NewIndex(txn.PostSearch, "post_words", "post_tokens", "post_documents", "post_seq", notExpired)
+	postIndex     = listing.NewIndex(txn.PostSearch, "post_tokens", "post_documents", "post_seq", "")
+	openPostIndex = listing.NewIndex(txn.PostSearch, "post_tokens", "post_documents", "post_seq", notExpired)
 )
 
 // Posts lists posts, newest first; a search by relevance. It returns invalid_query if the cursor is

@@ -77,25 +77,33 @@ func once(seq func(func(string) bool)) (list []string) {
 	return list
 }
 
-// The index has the beginnings of words up to maxIndexedPrefix letters. For a longer one FTS5 would merge the rows of all
-// words that begin with it before it returns the first, so these words are listed, up to MaxCompletions.
+// The index has the beginnings of words of two and four letters. For another one FTS5 would merge the rows of all words that
+// begin with it before it returns the first, so the beginnings that the index has or, for more letters, the words are
+// listed, up to MaxCompletions.
 const (
 	maxIndexedPrefix = 4
-	MaxCompletions   = 32
+	MaxCompletions   = 48
+
+	WholeToken = 1000 // characters, more than any token has
 )
 
 // Incomplete returns the range of the tokens that the last word begins, from inclusive and to exclusive, if the caller
-// should list them and pass them to Complete.
-func (q Query) Incomplete() (from, to string, ok bool) {
+// should list them, each cut to length characters, and pass them to Complete.
+func (q Query) Incomplete() (from, to string, length int, ok bool) {
 	if len(q.Words) == 0 {
-		return "", "", false
+		return "", "", 0, false
 	}
 	last := q.Words[len(q.Words)-1]
-	if !last.prefix || utf8.RuneCountInString(last.Text) <= maxIndexedPrefix {
-		return "", "", false
+	n := utf8.RuneCountInString(last.Text)
+	if !last.prefix || n == 2 || n == maxIndexedPrefix {
+		return "", "", 0, false
+	}
+	length = WholeToken
+	if n < maxIndexedPrefix {
+		length = utf8.RuneCountInString(tierMark(anywhere)) + n + 1
 	}
 	from = tierMark(anywhere) + token(last.Text)
-	return from, from + string(utf8.MaxRune), true
+	return from, from + string(utf8.MaxRune), length, true
 }
 
 // Complete sets the completions of the last word to the tokens in the range that Incomplete returned. If they
@@ -150,7 +158,15 @@ func (w Word) in(tier int) string {
 	if w.completions == nil {
 		return anyOf(spellings(tier, w.Text, w.prefix))
 	}
-	return anyOf(append(spellings(tier, w.Text, false), quoteEach(tier, w.completions)...))
+	all, n := spellings(tier, w.Text, false), utf8.RuneCountInString(w.Text)
+	for _, c := range w.completions {
+		completion := quote(tier, c)
+		if n < maxIndexedPrefix && utf8.RuneCountInString(c) > n {
+			completion += " *" // a beginning
+		}
+		all = append(all, completion)
+	}
+	return anyOf(all)
 }
 
 // Exact returns the FTS5 expression of the word as the one token that it is, anywhere in a record. It reports false for a

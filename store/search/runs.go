@@ -36,12 +36,14 @@ func runs(text string) iter.Seq[run] {
 			switch {
 			case k == mark && start >= 0:
 				continue // it belongs to the character before it
-			case k == sign && kind == spacedWord:
-				continue // c++ and c# are words of their own
 			case k == kind && start >= 0:
 				continue
 			}
-			if start >= 0 && !yield(run{text[start:i], start, kind == unspacedRun}) {
+			end := i
+			if k == sign && kind == spacedWord {
+				end += signs(text[start:i], text[i:])
+			}
+			if start >= 0 && !yield(run{text[start:end], start, kind == unspacedRun}) {
 				return
 			}
 			start, kind = -1, separator
@@ -53,6 +55,22 @@ func runs(text string) iter.Seq[run] {
 			yield(run{text[start:], start, kind == unspacedRun})
 		}
 	}
+}
+
+// signs returns how many of the signs that follow a word belong to it: c++, c# and a+ are words of their own, and the plus
+// in r+d and the signs of longer words separate words.
+func signs(word, rest string) int {
+	next, _ := utf8.DecodeRuneInString(rest[1:])
+	k := kindOf(next)
+	switch {
+	case utf8.RuneCountInString(word) > 2:
+		return 0
+	case strings.HasPrefix(rest, "++"):
+		return 2
+	case rest[0] == '+' && (k == spacedWord || k == unspacedRun):
+		return 0
+	}
+	return 1
 }
 
 type runeKind int

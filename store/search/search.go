@@ -18,8 +18,8 @@
 // [Parse] reads a query; no input is a syntax error. Every word must match: itself, its stem, or for the last one a
 // longer word that begins with it. A run of three or more characters without spaces matches where all of its pairs do,
 // in any order. The first tier has all words in the first texts, the second in the first two, the third anywhere; within
-// a tier the newest come first. A longer beginning of a word than the index has is replaced by the words that it
-// begins ([Query.Incomplete]).
+// a tier the newest come first. The index has beginnings of two and four letters; another one is replaced by the longer
+// ones, or by the words, that it begins ([Query.Incomplete]).
 //
 // # Partial matches
 //

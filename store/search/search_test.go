@@ -16,6 +16,10 @@ func TestTokens(t *testing.T) {
 		"translators":                 "translators " + stemMark + "translat",
 		"C++ and C#":                  "c\uE12B\uE12B and c\uE123",
 		"人工智能":                        "人 工 智 能 人工 工智 智能",
+		"React+TypeScript, C++17":     "react typescript c\uE12B\uE12B 17",
+		"AI+教育 A+B B+ C#/F# c#+f#":    "ai 教 育 教育 a b b\uE12B c\uE123 f\uE123",
+		"Notepad++ +1 a++++":          "notepad 1 a\uE12B\uE12B",
+		"node.js .NET v1.2":           "node js net v1 2",
 		"港":                           "港",
 		"GPT-4 助手":                    "gpt 4 助 手 助手",
 		"ﾃﾞｰﾀ Café ＷＩＤＥ":              "デ ー タ デー ータ cafe wide",
@@ -112,6 +116,8 @@ func TestHighlight(t *testing.T) {
 		{"潮汐", "港口潮汐助手", "港口[潮汐]助手"},
 		{"weather", "看天气的助手", "看[天气]的助手"},
 		{"cafe", "CAFÉ <b>", "[CAFÉ] <b>"},
+		{"typescript", "React+TypeScript in C++17", "React+[TypeScript] in C++17"},
+		{"c++", "React+TypeScript in C++17", "React+TypeScript in [C++]17"},
 		{"", "nothing", "nothing"},
 	} {
 		var b strings.Builder

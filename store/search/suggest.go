@@ -2,15 +2,17 @@ package search
 
 import "strings"
 
-// Near finds the indexed word that is nearest to a word that is not indexed.
+// Near finds the indexed words that are nearest to a word that is not indexed.
 type Near struct {
-	Word string // the nearest so far; empty if none is near
+	Words []string // the nearest so far, all at the same distance
 
 	to       []rune
 	most     int // distance
-	distance int // of Word
-	count    int // records that hold Word
+	distance int // of Words
 }
+
+// maxNearest bounds Near.Words.
+const maxNearest = 8
 
 // Words of these lengths, in characters, can have a near one. The first two characters must be right, from longPrefix on
 // the first three.
@@ -51,15 +53,18 @@ func (n *Near) Beginnings() []string {
 	return beginnings
 }
 
-// Add considers a token that count records contain. Of two words at the same distance the more common one is nearer.
-func (n *Near) Add(tok string, count int) {
+// Add considers a token.
+func (n *Near) Add(tok string) {
 	word := strings.TrimPrefix(tok, tierMark(anywhere))
 	if strings.ContainsFunc(word, func(r rune) bool { return r >= firstFacet && r <= lastPrivate }) {
 		return // a sign was moved: the token is not the word
 	}
 	d := Distance(string(n.to), word, n.most)
-	if d < n.distance || d == n.distance && d <= n.most && count > n.count {
-		n.Word, n.distance, n.count = word, d, count
+	if d < n.distance {
+		n.Words, n.distance = nil, d
+	}
+	if d == n.distance && d <= n.most && len(n.Words) < maxNearest {
+		n.Words = append(n.Words, word)
 	}
 }
 

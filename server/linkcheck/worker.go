@@ -13,12 +13,11 @@ import (
 	"callbook/store/domain"
 )
 
-// Limits of outgoing requests, which anyone can cause: the checks that run at once, the requests
-// to one address in an hour over all agents, and the links that a job checks in one run.
-const (
-	maxConcurrent = 8
-	BatchSize     = 20
-)
+// maxConcurrent limits the checks that run at once, which anyone can cause.
+const maxConcurrent = 8
+
+// BatchSize is how many due links CheckDue reads at a time.
+const BatchSize = 20
 
 // addressClass is the class of AddressLimit.
 const addressClass ratelimit.Class = "looks"
@@ -95,29 +94,18 @@ func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, byService bo
 	}, byService)
 }
 
-// CheckSome checks links that are due, one after the other, up to BatchSize.
-func (w *Worker) CheckSome(ctx context.Context) error {
-	_, err := w.checkBatch(ctx)
-	return err
-}
-
-// CheckDue checks every link that is due.
+// CheckDue checks every link that is due, one after the other.
 func (w *Worker) CheckDue(ctx context.Context) error {
 	for {
-		if n, err := w.checkBatch(ctx); err != nil || n < BatchSize {
+		due, err := w.store.StartLinkChecks(ctx, BatchSize)
+		for _, link := range due {
+			var rejected *domain.Error
+			if _, checkErr := w.CheckLink(ctx, link, true); !errors.As(checkErr, &rejected) {
+				err = errors.Join(err, checkErr)
+			}
+		}
+		if err != nil || len(due) < BatchSize {
 			return err
 		}
 	}
-}
-
-// checkBatch checks up to BatchSize links that are due, and returns how many it has taken.
-func (w *Worker) checkBatch(ctx context.Context) (n int, err error) {
-	due, err := w.store.StartLinkChecks(ctx, BatchSize)
-	for _, link := range due {
-		var rejected *domain.Error
-		if _, checkErr := w.CheckLink(ctx, link, true); !errors.As(checkErr, &rejected) {
-			err = errors.Join(err, checkErr)
-		}
-	}
-	return len(due), err
 }

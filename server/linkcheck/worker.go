@@ -89,9 +89,7 @@ func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, byService bo
 	case err != nil:
 		return nil, &domain.Error{Code: domain.CodeUnavailable}
 	}
-	return w.store.StoreLinkCheck(ctx, link.AgentID, link.URL, domain.LinkCheck{
-		Kind: result.Kind, Verified: result.Status == "verified", Proof: result.Proof, Failure: result.Failure,
-	}, byService)
+	return w.store.StoreLinkCheck(ctx, link.AgentID, link.URL, result, byService)
 }
 
 // CheckDue checks every link that is due, one after the other.

@@ -31,7 +31,7 @@ func (s *Server) jobs() []job {
 	return []job{
 		{failure: "cannot run the jobs of the store", run: s.store.RunJobs},
 		{failure: "cannot drop unverified agents", run: s.dropUnverified, atStart: true},
-		{failure: "cannot recheck links", run: s.links.CheckSome, slow: true},
+		{failure: "cannot recheck links", run: s.links.CheckDue, slow: true},
 		{failure: "cannot back up the database", run: s.backUp, atStart: true},
 		{failure: "cannot read the free space of the disk", run: s.reportDiskSpace, atStart: true},
 		{failure: "cannot read how many mails the site has sent", run: s.reportSpentMails, atStart: true},

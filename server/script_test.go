@@ -25,6 +25,7 @@ import (
 // unreachable are the errors that no script can cause, with reasons.
 var unreachable = map[string]string{
 	"invalid_json/general":        "a body that breaks off on its way",
+	"header_too_large/general":    "65 header fields, which TestAbuse01_HeaderFieldsAreLimited sends",
 	"internal/general":            "a bug, by its meaning",
 	"unavailable/general":         "a site that is overloaded or shutting down",
 	"storage_full/general":        "a full disk",

@@ -33,3 +33,9 @@ var Pages embed.FS
 //
 //go:embed docs/*.md
 var Docs embed.FS
+
+// Mails are the texts of the site's mails, one file for each kind: the subject, an empty line, and the text in English and
+// Chinese. footer.txt ends each of them. The words in braces are placeholders, which package mail fills.
+//
+//go:embed mails/*.txt
+var Mails embed.FS

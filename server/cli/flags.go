@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -75,18 +76,12 @@ func (f limitFlags) limits() (ratelimit.Limits, domain.Quotas) {
 		}
 }
 
-func (f limitFlags) check() error {
-	return checkLimits(
-		f.LimitReads, f.LimitRegistrations, f.LimitReports, f.LimitFailedKeys, f.LimitCalls,
-		f.LimitWrites, f.LimitPosts, f.LimitReplies, f.LimitRequestsNew, f.LimitRequests,
-		f.LimitPostsUnverified, f.LimitRepliesUnverified, f.LimitNetworkWrites, f.LimitNetworkPosts, f.LimitNetworkReplies,
-		f.LimitNetworkCollabs, f.LimitNetworkReports, f.LimitCollabs, f.LimitRecoveries, f.LimitLinks, f.LimitEvents,
-	)
-}
+func (f limitFlags) check() error { return checkLimits(f) }
 
-func checkLimits(limits ...int) error {
-	for _, n := range limits {
-		if n < 0 || n > 1_000_000_000 {
+// checkLimits checks all numbers of a struct of flags.
+func checkLimits(flags any) error {
+	for _, value := range reflect.ValueOf(flags).Fields() {
+		if value.CanInt() && (value.Int() < 0 || value.Int() > 1_000_000_000) {
 			return errors.New("a limit must be from 0 (off) to 1000000000")
 		}
 	}
@@ -141,7 +136,7 @@ func (f mailFlags) caps() *domain.MailCaps {
 	return &caps
 }
 
-func (f mailFlags) check() error { return checkLimits(f.LimitMails, f.OwnerAgents) }
+func (f mailFlags) check() error { return checkLimits(f) }
 
 // backupFlags configure scheduled backups.
 type backupFlags struct {

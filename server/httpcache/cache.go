@@ -24,18 +24,19 @@ type Cache[T comparable, V any] struct {
 	maxBytes int
 
 	mu      sync.Mutex
-	entries *simplelru.LRU[string, entry[T, V]]
+	entries *simplelru.LRU[string, Item[T, V]]
 	byTag   map[T]map[string]struct{} // keys of entries
 	bytes   int
 	version uint64 // number of invalidations
 }
 
-type entry[T comparable, V any] struct {
-	value   V
-	size    int
-	tags    []T
-	added   time.Time
-	expires time.Time
+// Item is a value to be cached.
+type Item[T comparable, V any] struct {
+	Value   V
+	Size    int // in bytes, without the key
+	Tags    []T
+	Added   time.Time
+	Expires time.Time // zero: never
 }
 
 // New returns a cache of at most maxBytes. One of 0 bytes caches nothing.
@@ -49,9 +50,9 @@ func New[T comparable, V any](maxBytes int) *Cache[T, V] {
 }
 
 // removed is the LRU's callback for every entry that leaves it.
-func (c *Cache[T, V]) removed(key string, e entry[T, V]) {
-	c.bytes -= e.size
-	for _, tag := range e.tags {
+func (c *Cache[T, V]) removed(key string, item Item[T, V]) {
+	c.bytes -= len(key) + item.Size
+	for _, tag := range item.Tags {
 		if delete(c.byTag[tag], key); len(c.byTag[tag]) == 0 {
 			delete(c.byTag, tag)
 		}
@@ -64,20 +65,11 @@ func (c *Cache[T, V]) removed(key string, e entry[T, V]) {
 func (c *Cache[T, V]) Get(key string, now time.Time) (value V, version uint64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, ok := c.entries.Get(key)
-	if !ok || now.Before(e.added) || !e.expires.IsZero() && !now.Before(e.expires) {
+	item, ok := c.entries.Get(key)
+	if !ok || now.Before(item.Added) || !item.Expires.IsZero() && !now.Before(item.Expires) {
 		return value, c.version, false
 	}
-	return e.value, c.version, true
-}
-
-// Item is a value to be cached.
-type Item[T comparable, V any] struct {
-	Value   V
-	Size    int // in bytes, without the key
-	Tags    []T
-	Added   time.Time
-	Expires time.Time // zero: never
+	return item.Value, c.version, true
 }
 
 // Add caches a value. It does nothing if anything was invalidated since Get returned
@@ -94,7 +86,7 @@ func (c *Cache[T, V]) Add(key string, item Item[T, V], version uint64) {
 		return
 	}
 	c.entries.Remove(key) // the LRU does not call back for an entry that Add replaces
-	c.entries.Add(key, entry[T, V]{item.Value, size, item.Tags, item.Added, item.Expires})
+	c.entries.Add(key, item)
 	for _, tag := range item.Tags {
 		if c.byTag[tag] == nil {
 			c.byTag[tag] = map[string]struct{}{}

@@ -15,6 +15,7 @@ import (
 
 	"code.dny.dev/ssrf"
 
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -152,7 +153,7 @@ const wanted = "https://callbook.example.org/agents/foo"
 func expectFailure(t testing.TB, c *Checker, page string, want failure) {
 	t.Helper()
 	got, err := c.Check(t.Context(), page, wanted)
-	if err != nil || got.Status != "failed" || got.Proof != "" || got.Failure != string(want) {
+	if err != nil || got.Verified || got.Proof != "" || got.Failure != string(want) {
 		t.Errorf("%.120s: %+v, %v, want %s", page, got, err, want)
 	}
 }
@@ -397,7 +398,7 @@ func (n *turningName) dial(_ context.Context, _, address string) (net.Conn, erro
 // expect checks a page from which so many redirects lead to the proof. It fails the
 // test unless that ended as wanted, after so many look-ups and so many dials of the
 // outer address in all, and none of another.
-func (n *turningName) expect(t testing.TB, c *Checker, redirects int, want Result, lookups, dials int) {
+func (n *turningName) expect(t testing.TB, c *Checker, redirects int, want domain.LinkCheck, lookups, dials int) {
 	t.Helper()
 	got, err := c.Check(t.Context(), "http://page.example.com/"+strconv.Itoa(redirects), wanted)
 	if err != nil || got != want {

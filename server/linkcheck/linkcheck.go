@@ -50,6 +50,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"callbook/store/domain"
 	"callbook/store/text"
 )
 
@@ -148,31 +149,23 @@ func (c *Checker) dialContext(ctx context.Context, network, hostPort string) (ne
 	return c.dial(ctx, network, addr.String())
 }
 
-// Result is the result of a check.
-type Result struct {
-	Kind    string // KindOf the host of the page
-	Status  string // verified or failed
-	Proof   string // rel_me or mention; empty if failed
-	Failure string // blocked, unreachable, http_error, too_large, timeout, not_found_on_page; empty if verified
-}
-
-// Check fetches page and searches it for the address wanted. All results of the page and its server are a Result;
-// the error is ErrBusy, or that of ctx if it ended first. A check takes no longer than Options.Timeout, DNS
+// Check fetches page and searches it for the address wanted. All results of the page and its server are a
+// LinkCheck, with the KindOf the given host; the error is ErrBusy, or that of ctx if it ended first. A check takes no longer than Options.Timeout, DNS
 // included, reads at most 512 KiB of a page, and follows at most 3 redirects.
-func (c *Checker) Check(ctx context.Context, page, wanted string) (Result, error) {
+func (c *Checker) Check(ctx context.Context, page, wanted string) (domain.LinkCheck, error) {
 	run, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	v := &visit{loopback: c.guard.loopback, at: &url.URL{}}
 	proof, err := c.fetch(run, v, page, wanted)
 	switch {
 	case err == nil:
-		return Result{Kind: KindOf(v.given), Status: "verified", Proof: proof}, nil
+		return domain.LinkCheck{Kind: KindOf(v.given), Verified: true, Proof: proof}, nil
 	case errors.Is(err, ErrBusy):
-		return Result{}, fmt.Errorf("check link: %w", ErrBusy)
+		return domain.LinkCheck{}, fmt.Errorf("check link: %w", ErrBusy)
 	case ctx.Err() != nil:
-		return Result{}, fmt.Errorf("check link: %w", ctx.Err())
+		return domain.LinkCheck{}, fmt.Errorf("check link: %w", ctx.Err())
 	}
-	return Result{Kind: KindOf(v.given), Status: "failed", Failure: string(v.failureOf(err))}, nil
+	return domain.LinkCheck{Kind: KindOf(v.given), Failure: string(v.failureOf(err))}, nil
 }
 
 // fetch requests the page, follows its redirects, and returns the proof found.

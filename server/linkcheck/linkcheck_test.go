@@ -24,6 +24,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/store/domain"
 )
 
 // web is an internet in this process: every name has a public address, at which
@@ -91,7 +93,7 @@ func (w *web) page(at, text string) {
 
 // expect checks a page, and fails the test unless it came to this after so many
 // connections.
-func (w *web) expect(page string, want Result, dials int) {
+func (w *web) expect(page string, want domain.LinkCheck, dials int) {
 	w.Helper()
 	w.dialled = nil
 	got, err := New(w.Options).Check(context.Background(), page, wanted)
@@ -106,9 +108,13 @@ func (w *web) expect(page string, want Result, dials int) {
 	}
 }
 
-func verified(kind, proof string) Result { return Result{kind, "verified", proof, ""} }
+func verified(kind, proof string) domain.LinkCheck {
+	return domain.LinkCheck{Kind: kind, Verified: true, Proof: proof}
+}
 
-func failed(why failure) Result { return Result{"website", "failed", "", string(why)} }
+func failed(why failure) domain.LinkCheck {
+	return domain.LinkCheck{Kind: "website", Failure: string(why)}
+}
 
 const (
 	proves   = `<a rel="me" href="` + wanted + `">me</a>`
@@ -135,7 +141,7 @@ func TestCheck_Proofs(t *testing.T) {
 	w.expect("http://page.example.com/untyped", verified("website", "rel_me"), 1)
 	w.expect("http://page.example.com/nothing", failed(notFound), 1)
 	w.expect("http://GitHub.com/me", verified("github", "rel_me"), 1)
-	w.expect("http://GitHub.com/nothing", Result{"github", "failed", "", "not_found_on_page"}, 1)
+	w.expect("http://GitHub.com/nothing", domain.LinkCheck{Kind: "github", Failure: "not_found_on_page"}, 1)
 	w.expect("http://page.example.com/mention?"+url.QueryEscape(wanted), failed(notFound), 1)
 	w.redirect("/hop", "/mention")
 	w.expect("http://page.example.com/hop?"+url.QueryEscape(wanted), failed(notFound), 2)
@@ -151,7 +157,7 @@ func TestCheck_Redirects(t *testing.T) {
 	w.page("/mention", mentions)
 	tests := []struct {
 		name, location string
-		want           Result
+		want           domain.LinkCheck
 		dials          int
 	}{
 		{"relative", "me", verified("website", "rel_me"), 2},
@@ -210,12 +216,12 @@ func TestAbuse13_ProofIsOfTheGivenHost(t *testing.T) {
 	w.page("/mention", mentions)
 	for name, tt := range map[string]struct {
 		page, location string
-		want           Result
+		want           domain.LinkCheck
 	}{
 		"another host":                {"http://known.example.com", "http://mine.example.com/me", failed(notFound)},
 		"another host that is away":   {"http://known.example.com", "http://mine.example.com/away", failed(notFound)},
 		"another host within":         {"http://known.example.com", "http://inner.example.com/me", failed(notFound)},
-		"to another host of a kind":   {"http://github.com", "http://mine.example.com/me", Result{"github", "failed", "", "not_found_on_page"}},
+		"to another host of a kind":   {"http://github.com", "http://mine.example.com/me", domain.LinkCheck{Kind: "github", Failure: "not_found_on_page"}},
 		"another host, mentioned":     {"http://known.example.com", "http://mine.example.com/mention", failed(notFound)},
 		"another host of a kind":      {"http://known.example.com", "http://github.com/me", failed(notFound)},
 		"a host below":                {"http://known.example.com", "http://mine.known.example.com/me", failed(notFound)},
@@ -229,7 +235,7 @@ func TestAbuse13_ProofIsOfTheGivenHost(t *testing.T) {
 	} {
 		at := "/" + strings.ReplaceAll(strings.ReplaceAll(name, ",", ""), " ", "-")
 		w.redirect(at, tt.location)
-		dials := map[string]int{"verified": 2, "failed": 1}[tt.want.Status] // nothing is asked of another host
+		dials := map[bool]int{true: 2, false: 1}[tt.want.Verified] // nothing is asked of another host
 		w.Run(name, func() { w.expect(tt.page+at, tt.want, dials) })
 	}
 }
@@ -237,7 +243,7 @@ func TestAbuse13_ProofIsOfTheGivenHost(t *testing.T) {
 func TestCheck_RedirectStatuses(t *testing.T) {
 	w := newWeb(t)
 	w.page("/me", proves)
-	for status, want := range map[int]Result{
+	for status, want := range map[int]domain.LinkCheck{
 		200: failed(notFound),
 		201: failed(httpError), 204: failed(httpError), 206: failed(httpError), 300: failed(httpError), 304: failed(httpError),
 		305: failed(httpError), 400: failed(httpError), 401: failed(httpError), 404: failed(httpError), 429: failed(httpError),
@@ -334,7 +340,7 @@ func TestCheck_CallsAllowForEachConnection(t *testing.T) {
 		w.Allow = func(_ context.Context, addr netip.Addr) bool { return addr.String() != busy }
 		w.dialled = nil
 		got, err := New(w.Options).Check(t.Context(), "http://page.example.com/hop", wanted)
-		if !errors.Is(err, ErrBusy) || got != (Result{}) || len(w.dialled) != dials {
+		if !errors.Is(err, ErrBusy) || got != (domain.LinkCheck{}) || len(w.dialled) != dials {
 			t.Errorf("%s busy: %+v, %v, dialled %v", busy, got, err, w.dialled)
 		}
 	}
@@ -377,17 +383,17 @@ func TestCheck_TimeLimitAndContext(t *testing.T) {
 		for _, end := range []struct {
 			name  string
 			after time.Duration
-			want  Result
+			want  domain.LinkCheck
 			err   error
 			ctx   func() (context.Context, context.CancelFunc)
 		}{
 			{"timeout", 10 * time.Second, failed(timeout), nil, func() (context.Context, context.CancelFunc) {
 				return context.WithCancel(context.Background())
 			}},
-			{"deadline", 3 * time.Second, Result{}, context.DeadlineExceeded, func() (context.Context, context.CancelFunc) {
+			{"deadline", 3 * time.Second, domain.LinkCheck{}, context.DeadlineExceeded, func() (context.Context, context.CancelFunc) {
 				return context.WithTimeout(context.Background(), 3*time.Second)
 			}},
-			{"cancelled", time.Second, Result{}, context.Canceled, func() (context.Context, context.CancelFunc) {
+			{"cancelled", time.Second, domain.LinkCheck{}, context.Canceled, func() (context.Context, context.CancelFunc) {
 				ctx, cancel := context.WithCancel(context.Background())
 				time.AfterFunc(time.Second, cancel)
 				return ctx, cancel
@@ -531,7 +537,7 @@ func TestCheck_HostileServers(t *testing.T) {
 	tests := []struct {
 		name   string
 		serve  func(net.Conn)
-		want   Result
+		want   domain.LinkCheck
 		scheme string
 	}{
 		{"never answers", hangUp, failed(timeout), "http"},

@@ -13,12 +13,11 @@ import (
 	"callbook/store/domain"
 )
 
-// Limits of outgoing requests, which anyone can cause: the checks that run at once, the requests
-// to one address in an hour, over all agents and for one network, and the links that a job checks in one run.
-const (
-	maxConcurrent = 8
-	BatchSize     = 20
-)
+// maxConcurrent limits the checks that run at once, which anyone can cause.
+const maxConcurrent = 8
+
+// BatchSize is how many due links CheckDue reads at a time.
+const BatchSize = 20
 
 // The classes of AddressLimit and AddressShare; of the latter, with the network after a colon.
 const (
@@ -104,34 +103,21 @@ func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, by netip.Add
 	case err != nil:
 		return nil, &domain.Error{Code: domain.CodeUnavailable}
 	}
-	return w.store.StoreLinkCheck(ctx, link.AgentID, link.URL, domain.LinkCheck{
-		Kind: result.Kind, Verified: result.Status == "verified", Proof: result.Proof, Failure: result.Failure,
-	}, byService)
+	return w.store.StoreLinkCheck(ctx, link.AgentID, link.URL, result, byService)
 }
 
-// CheckSome checks links that are due, one after the other, up to BatchSize.
-func (w *Worker) CheckSome(ctx context.Context) error {
-	_, err := w.checkBatch(ctx)
-	return err
-}
-
-// CheckDue checks every link that is due.
+// CheckDue checks every link that is due, one after the other.
 func (w *Worker) CheckDue(ctx context.Context) error {
 	for {
-		if n, err := w.checkBatch(ctx); err != nil || n < BatchSize {
+		due, err := w.store.StartLinkChecks(ctx, BatchSize)
+		for _, link := range due {
+			var rejected *domain.Error
+			if _, checkErr := w.CheckLink(ctx, link, netip.Addr{}, true); !errors.As(checkErr, &rejected) {
+				err = errors.Join(err, checkErr)
+			}
+		}
+		if err != nil || len(due) < BatchSize {
 			return err
 		}
 	}
-}
-
-// checkBatch checks up to BatchSize links that are due, and returns how many it has taken.
-func (w *Worker) checkBatch(ctx context.Context) (n int, err error) {
-	due, err := w.store.StartLinkChecks(ctx, BatchSize)
-	for _, link := range due {
-		var rejected *domain.Error
-		if _, checkErr := w.CheckLink(ctx, link, netip.Addr{}, true); !errors.As(checkErr, &rejected) {
-			err = errors.Join(err, checkErr)
-		}
-	}
-	return len(due), err
 }

@@ -46,6 +46,7 @@ import (
 	gomail "github.com/wneessen/go-mail"
 
 	"callbook/store/durable"
+	"callbook/store/text"
 )
 
 // ErrRefused reports that a mail will never be delivered: the server rejected it with a 5xx status, or it must not
@@ -129,30 +130,16 @@ func parseSender(from string) (sender, error) {
 		from = "callbook@localhost"
 	}
 	a, err := netmail.ParseAddress(from)
-	if err != nil || !isAddress(a.Address) || !isLine(a.Name) {
+	if err != nil || !isSender(a.Address) || !isLine(a.Name) {
 		return sender{}, errors.New(`--mail-from must be one address, such as callbook@example.org or "Callbook <callbook@example.org>"`)
 	}
 	return sender{*a, a.Address[strings.LastIndexByte(a.Address, '@')+1:]}, nil
 }
 
-const (
-	maxAddress = 254 // bytes, so that it fits a path of RFC 5321
-	maxLocal   = 64  // bytes before the @
-)
-
-// A quoted local part or an address literal can hold anything, a second address too.
-const (
-	atom  = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
-	label = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-)
-
-var address = regexp.MustCompile(`^` + atom + `(\.` + atom + `)*@` + label + `(\.` + label + `)*$`)
-
-// isAddress reports whether s is a bare address. Some servers decode an encoded word even in an address, into
-// another one.
-func isAddress(s string) bool {
-	return len(s) <= maxAddress && strings.LastIndexByte(s, '@') <= maxLocal &&
-		address.MatchString(s) && !strings.Contains(s, "=?")
+// isSender reports whether an address is a mailbox, whose host may also be a name of one label.
+func isSender(address string) bool {
+	_, ok := text.ParseMailbox(address + ".example")
+	return ok
 }
 
 // isLine reports whether a text is one line in every format.
@@ -166,10 +153,11 @@ var id = regexp.MustCompile(`^[\w-]{1,64}$`)
 // for all of them.
 func (m *Message) check() error {
 	var field string
+	_, isMailbox := text.ParseMailbox(m.To)
 	switch {
 	case !id.MatchString(m.ID):
 		field = "ID"
-	case !isAddress(m.To):
+	case !isMailbox:
 		field = "recipient"
 	case !isLine(m.Subject) || strings.Contains(m.Subject, "=?"): // would be decoded
 		field = "subject"

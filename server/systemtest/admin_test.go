@@ -43,7 +43,7 @@ func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
 		t.Fatal("the list lacks the agent")
 	}
 	list := admin("reports")
-	if !strings.Contains(list, `of  tide-reader  says  "Buy \"this\" now"  because  "spam"`) {
+	if !strings.Contains(list, `of  tide-reader  says  "Buy \"this\" now\nB"  because  "spam"`) {
 		t.Errorf("the reports: %s", list)
 	}
 	admin("close-report", regexp.MustCompile(`rpt_\w+`).FindString(list))

@@ -1,7 +1,6 @@
 package sqlitedb
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,8 +104,8 @@ func (f Format) verify(ctx context.Context, path string, mode mode) (info Info, 
 
 // check reads a whole database, and returns its schema version.
 func (f Format) check(ctx context.Context, file *sqlx.DB) (schema int64, err error) {
-	if marked, err := isMarked(ctx, file, f.ApplicationID); err != nil || !marked {
-		return 0, cmp.Or(err, ErrForeign)
+	if err := f.checkMark(ctx, file); err != nil {
+		return 0, err
 	}
 	if err := quickCheck(ctx, file); err != nil {
 		return 0, err

@@ -12,15 +12,7 @@ func DiskOf(path string) (Disk, error) {
 	}
 	d := Disk{Free: int64(s.Bavail) * int64(s.Bsize), Total: int64(s.Blocks) * int64(s.Bsize)}
 	if s.Flags&unix.MNT_LOCAL == 0 {
-		d.Network = unix.ByteSliceToString(name(&s))
+		d.Network = unix.ByteSliceToString(s.Fstypename[:])
 	}
 	return d, nil
-}
-
-func name(s *unix.Statfs_t) []byte {
-	text := make([]byte, len(s.Fstypename))
-	for i, c := range s.Fstypename {
-		text[i] = byte(c)
-	}
-	return text
 }

@@ -38,9 +38,6 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if err := db.connectWriter(ctx); err != nil {
 		return err
 	}
-	if err := mark(ctx, db.writing, o.Format.ApplicationID); err != nil {
-		return err
-	}
 	if db.upgrade, err = migrate(ctx, db.writing, o); err != nil {
 		return err
 	}
@@ -104,7 +101,7 @@ func create(ctx context.Context, o *Options) error {
 	defer os.Remove(draft)       // gone by then unless something failed
 	_ = copyOwner(draft, o.Path) // an empty file may lie there for another user
 	if err := withFile(ctx, draft, readWrite, func(file *sqlx.DB) error {
-		if err := mark(ctx, file, o.Format.ApplicationID); err != nil {
+		if _, err := file.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", o.Format.ApplicationID)); err != nil {
 			return err
 		}
 		if err := applyMigrations(ctx, file, o.Format.Migrations); err != nil {
@@ -141,7 +138,7 @@ func (db *DB) checkPlace(ctx context.Context) error {
 		return permissionError(err)
 	}
 	return withFile(ctx, o.Path, unchangingMode(o.Path), func(file *sqlx.DB) error {
-		if _, err := isMarked(ctx, file, o.Format.ApplicationID); err != nil || !db.unclean || o.Beside && isLocked(o.Path) {
+		if err := o.Format.checkMark(ctx, file); err != nil || !db.unclean || o.Beside && isLocked(o.Path) {
 			return err
 		}
 		return quickCheck(ctx, file)
@@ -224,29 +221,12 @@ func checkPragmas(ctx context.Context, file *sqlx.DB, want map[string]string) er
 	return nil
 }
 
-// isMarked reports whether a file bears the application's id. It returns ErrForeign for another
-// program's file. An empty one is neither.
-func isMarked(ctx context.Context, file *sqlx.DB, applicationID int32) (marked bool, err error) {
+// checkMark returns ErrForeign for a file that does not bear the application's id.
+func (f Format) checkMark(ctx context.Context, file *sqlx.DB) error {
 	var id int32
-	if err := file.GetContext(ctx, &id, `PRAGMA application_id`); err != nil || id == applicationID {
-		return err == nil, err
+	err := file.GetContext(ctx, &id, `PRAGMA application_id`)
+	if err == nil && id != f.ApplicationID {
+		err = ErrForeign
 	}
-	var tables int
-	if err := file.GetContext(ctx, &tables, `SELECT COUNT(*) FROM sqlite_schema`); err != nil {
-		return false, err
-	}
-	if id != 0 || tables > 0 {
-		return false, ErrForeign
-	}
-	return false, nil
-}
-
-// mark gives a new file the application's id.
-func mark(ctx context.Context, file *sqlx.DB, applicationID int32) error {
-	marked, err := isMarked(ctx, file, applicationID)
-	if err != nil || marked {
-		return err
-	}
-	_, err = file.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
 	return err
 }

@@ -200,10 +200,19 @@ func TestOpen_LeavesForeignFileAsItIs(t *testing.T) {
 			return nil
 		}
 	}
+	withoutTables := func(path string) error {
+		db, err := connect(context.Background(), path, "", 1)
+		if err != nil {
+			return err
+		}
+		_, err = db.Exec(`CREATE TABLE customers (name TEXT); DROP TABLE customers`)
+		return errors.Join(err, db.Close())
+	}
 	for name, tt := range map[string]struct {
 		make func(path string) error
 		want error
 	}{
+		"no tables":                   {withoutTables, ErrForeign},
 		"a rollback journal":          {make("DELETE", false), ErrForeign},
 		"a write-ahead log":           {make("WAL", false), ErrForeign},
 		"a log that is not folded in": {make("WAL", true), ErrForeign},

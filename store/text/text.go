@@ -25,37 +25,19 @@ const maxMarksInRow = 8
 // that are invisible or reorder others. They include every Default_Ignorable_Code_Point except those that
 // runeContext allows in some contexts. Other unassigned characters are allowed, as new emoji appear every
 // year.
-var forbiddenRunes = &unicode.RangeTable{
-	R16: []unicode.Range16{
-		{Lo: 0x0000, Hi: 0x001F, Stride: 1}, // controls
-		{Lo: 0x007F, Hi: 0x009F, Stride: 1}, // delete, C1 controls
-		{Lo: 0x00AD, Hi: 0x00AD, Stride: 1}, // soft hyphen
-		{Lo: 0x034F, Hi: 0x034F, Stride: 1}, // combining grapheme joiner
-		{Lo: 0x061C, Hi: 0x061C, Stride: 1}, // Arabic letter mark (bidi)
-		{Lo: 0x115F, Hi: 0x1160, Stride: 1}, // Hangul fillers
-		{Lo: 0x17B4, Hi: 0x17B5, Stride: 1}, // Khmer inherent vowels
-		{Lo: 0x180E, Hi: 0x180E, Stride: 1}, // Mongolian vowel separator
-		{Lo: 0x200B, Hi: 0x200B, Stride: 1}, // zero-width space
-		{Lo: 0x200E, Hi: 0x200F, Stride: 1}, // bidi marks
-		{Lo: 0x2028, Hi: 0x202E, Stride: 1}, // line and paragraph separators, bidi embeddings and overrides
-		{Lo: 0x2060, Hi: 0x206F, Stride: 1}, // word joiner, invisible operators, bidi isolates, deprecated formats
-		{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // blank Braille pattern, the usual "empty" name
-		{Lo: 0x3164, Hi: 0x3164, Stride: 1}, // Hangul filler
-		{Lo: 0xD800, Hi: 0xF8FF, Stride: 1}, // surrogates, private use
-		{Lo: 0xFDD0, Hi: 0xFDEF, Stride: 1}, // noncharacters; those that end a plane: see isForbidden
-		{Lo: 0xFEFF, Hi: 0xFEFF, Stride: 1}, // byte order mark
-		{Lo: 0xFFA0, Hi: 0xFFA0, Stride: 1}, // halfwidth Hangul filler
-		{Lo: 0xFFF0, Hi: 0xFFFF, Stride: 1}, // interlinear annotation; object and replacement character: the traces of lost text
-	},
-	R32: []unicode.Range32{
-		{Lo: 0x13430, Hi: 0x1343F, Stride: 1},  // Egyptian hieroglyph format controls
-		{Lo: 0x13441, Hi: 0x13442, Stride: 1},  // blank hieroglyphs
-		{Lo: 0x16FE4, Hi: 0x16FE4, Stride: 1},  // Khitan filler
-		{Lo: 0x1BCA0, Hi: 0x1BCA3, Stride: 1},  // shorthand format controls
-		{Lo: 0x1D159, Hi: 0x1D159, Stride: 1},  // musical null notehead
-		{Lo: 0x1D173, Hi: 0x1D17A, Stride: 1},  // musical format controls
-		{Lo: 0xE0000, Hi: 0xE0FFF, Stride: 1},  // tags (subdivision flags too) and the rest of the ignorable block
-		{Lo: 0xF0000, Hi: 0x10FFFF, Stride: 1}, // private use
+var forbiddenRunes = []*unicode.RangeTable{
+	unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp,
+	unicode.Noncharacter_Code_Point, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
+	{
+		R16: []unicode.Range16{
+			{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // blank Braille pattern, the usual "empty" name
+			{Lo: 0xFFFC, Hi: 0xFFFD, Stride: 1}, // object and replacement character: the traces of lost text
+		},
+		R32: []unicode.Range32{
+			{Lo: 0x13441, Hi: 0x13442, Stride: 1}, // blank hieroglyphs
+			{Lo: 0x16FE4, Hi: 0x16FE4, Stride: 1}, // Khitan filler
+			{Lo: 0x1D159, Hi: 0x1D159, Stride: 1}, // musical null notehead
+		},
 	},
 }
 
@@ -138,8 +120,10 @@ func isPlain(r rune) bool {
 	return r >= ' ' && r <= '~' || r >= 0x4E00 && r <= 0x9FFF || r >= 0xAC00 && r <= 0xD7A3
 }
 
+// isForbidden reports whether a character is forbidden in every context. Marks such as the Arabic number sign are visible,
+// though Unicode has them among the invisible formats.
 func isForbidden(r rune) bool {
-	return r&0xFFFE == 0xFFFE || unicode.Is(forbiddenRunes, r)
+	return unicode.In(r, forbiddenRunes...) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
 // runeContext holds what the rules need to know of the characters before the next one.

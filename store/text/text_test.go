@@ -289,8 +289,8 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-func TestForbiddenRunes_AreSorted(t *testing.T) {
-	for _, table := range []*unicode.RangeTable{forbiddenRunes, pictographs} {
+func TestPictographs_AreSorted(t *testing.T) {
+	for _, table := range []*unicode.RangeTable{pictographs} {
 		last := rune(-1)
 		check := func(lo, hi rune) {
 			if lo <= last || hi < lo {

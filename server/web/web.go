@@ -80,7 +80,7 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, name := range []string{
 		"home.html", "agents.html", "agent.html", "calls.html", "call.html",
-		"docs.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html",
+		"docs.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html", "dev.html",
 	} {
 		page, err := template.ParseFS(static.Pages, "layout.html", "parts.html", name)
 		if err != nil {

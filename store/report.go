@@ -75,6 +75,7 @@ func (t *tx) insertReport(r report) error {
 	if err != nil {
 		return fmt.Errorf("insert the report: %w", err)
 	}
+	t.Changes.Reports++
 	return nil
 }
 

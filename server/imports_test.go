@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"server"},
 	{"server/api", "server/web", "server/mcp", "server/mail", "server/linkcheck", "server/documents"},
 	{"server/middleware", "server/manual", "server/quiet"},
-	{"server/ratelimit", "server/httpcache"},
+	{"server/webhook", "server/ratelimit", "server/httpcache"},
 	{"store"},
 	{"store/query"},
 	{"store/document", "store/outbox", "store/blocklist", "store/maintenance", "store/backup"},

@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"server/devmode"},
 	{"server"},
 	{"server/api", "server/web", "server/mcp", "server/mail", "server/linkcheck", "server/documents"},
-	{"server/middleware", "server/manual", "server/quiet"},
+	{"server/middleware", "server/manual", "server/quiet", "server/alert"},
 	{"server/webhook", "server/ratelimit", "server/httpcache"},
 	{"store"},
 	{"store/query"},

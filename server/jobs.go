@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"callbook/server/alert"
 	"callbook/server/mail"
 	"callbook/store/domain"
 )
@@ -148,6 +149,7 @@ func (s *Server) backUp(ctx context.Context) error {
 	name, contents, err := s.options.Backups.Run(ctx, now)
 	if err != nil {
 		s.nextBackupTry.Store(now.Add(backupRetry).UnixMilli())
+		s.options.Alerts.Raise(alert.Backup, 1)
 	}
 	if name != "" {
 		s.options.Log.Info().Str("file", name).Int("agents", contents.Agents).Int64("bytes", contents.Bytes).Msg("wrote a backup")
@@ -168,6 +170,7 @@ func (s *Server) reportDiskSpace(context.Context) error {
 	low := !s.diskLow.Load()
 	s.diskLow.Store(low)
 	if low {
+		s.options.Alerts.Raise(alert.Disk, 1)
 		s.options.Log.Warn().Int64("free_bytes", d.Free).Int64("least_bytes", d.Least()).
 			Msg("the disk of the database is almost full: free some space; writes are rejected once it is full")
 	} else {
@@ -190,6 +193,7 @@ func (s *Server) reportSpentMails(ctx context.Context) error {
 			continue
 		}
 		s.spentMails.reported[p.Pool] = now
+		s.options.Alerts.Raise(alert.Mails, 1)
 		s.options.Log.Warn().Str("pool", string(p.Pool)).Int("limit", p.Limit).Stringer("until", p.Until).
 			Msg("the site has sent all mails of this pool in 24 hours: further ones are not sent; see --limit-mails")
 	}

@@ -34,6 +34,7 @@
 //	web          HTML pages                 mcp        the MCP endpoint
 //	mail         mail sinks and the outbox  linkcheck  fetches profile links
 //	documents    llms.txt, robots.txt, security.txt and the like
+//	alert        notifies the operator      webhook    signs requests
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //
@@ -83,6 +84,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 	"github.com/rs/zerolog"
 
+	"callbook/server/alert"
 	"callbook/server/api"
 	"callbook/server/httpcache"
 	"callbook/server/linkcheck"
@@ -104,6 +106,7 @@ type Options struct {
 	CacheBytes     int64                     // of cached responses; 0: DefaultCacheBytes, below 0: no cache
 	TrustedProxies middleware.TrustedProxies // peers whose X-Forwarded-For is trusted
 	Log            zerolog.Logger
+	Alerts         *alert.Worker                          // notifies the operator; nil: of nothing
 	Mail           mail.Sink                              // of the mails of the site; nil: it sends none
 	LinkCheck      linkcheck.Options                      // of the checks of profile links; zero: the defaults
 	Version        string                                 // of the program, for the documents

@@ -78,7 +78,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/julienschmidt/httprouter"
@@ -138,18 +137,12 @@ type Server struct {
 	newestBackup  atomic.Pointer[domain.Time]   // time of the newest backup
 	disk          func() (sqlitedb.Disk, error) // of the database
 	diskLow       atomic.Bool                   // space on it is low
-	spentMails    spentMails
+	spentMails    sync.Map                      // when each spent pool of mails was last reported
 	connections   *middleware.Connections
 	stopping      chan struct{} // closed at shutdown, which ends the waits for events
 	metrics       *metrics.Set
 	observer      *middleware.Observer
 	handler       http.Handler
-}
-
-// spentMails has the time at which each spent pool of mails was last reported.
-type spentMails struct {
-	sync.Mutex
-	reported map[domain.MailPool]time.Time
 }
 
 // New builds a server for an open store that has not been used yet.
@@ -161,7 +154,6 @@ func New(st *store.Store, o Options) (*Server, error) {
 		options: o, store: st, disk: st.Disk, waiters: newWaiters(), connections: middleware.NewConnections(o.TrustedProxies),
 		stopping: make(chan struct{}), metrics: metrics.NewSet(),
 	}
-	s.spentMails.reported = map[domain.MailPool]time.Time{}
 	s.guides = makeGuides(o.BaseURL)
 	origins := http.NewCrossOriginProtection()
 	if err := origins.AddTrustedOrigin(o.BaseURL); err != nil { // a proxy may forward another Host

@@ -73,7 +73,15 @@ func TestJobs_AlertTheOperator(t *testing.T) {
 	if err := s.server.RunLocalJobs(t.Context()); err == nil {
 		t.Error("the backup does not fail")
 	}
-	alerts := []string{<-got, <-got, <-got}
+	var alerts []string
+	for len(alerts) < 3 {
+		select {
+		case alert := <-got:
+			alerts = append(alerts, alert)
+		case <-time.After(10 * time.Second):
+			t.Fatalf("received only %q", alerts)
+		}
+	}
 	slices.Sort(alerts)
 	for i, want := range []string{"backup failed", "low disk space", "mails are used up"} {
 		if !strings.HasPrefix(alerts[i], "Callbook "+strings.TrimPrefix(base, "http://")+": "+want+". ") {

@@ -59,6 +59,18 @@ func newReceiver(t *testing.T, statuses ...int) *receiver {
 	return r
 }
 
+// next waits for an alert.
+func (r *receiver) next(t *testing.T) received {
+	t.Helper()
+	select {
+	case a := <-r.got:
+		return a
+	case <-time.After(10 * time.Second):
+		t.Fatal("no alert arrives")
+		return received{}
+	}
+}
+
 // all returns the alerts so far.
 func (r *receiver) all() (all []received) {
 	for len(r.got) > 0 {
@@ -231,11 +243,11 @@ func TestWorker_RunsUntilItsContextEnds(t *testing.T) {
 	}()
 	w.Watch(txn.Changes{Posts: true})
 	w.Watch(txn.Changes{Approvals: 2})
-	if a := <-r.got; !strings.Contains(a.body, "an agent waits for approval. 2 times") {
+	if a := r.next(t); !strings.Contains(a.body, "an agent waits for approval. 2 times") {
 		t.Errorf("received %+v", a)
 	}
 	w.Watch(txn.Changes{Reports: 1})
-	if a := <-r.got; !strings.Contains(a.body, "new report. callbook") {
+	if a := r.next(t); !strings.Contains(a.body, "new report. callbook") {
 		t.Errorf("received %+v", a)
 	}
 	r.Close()

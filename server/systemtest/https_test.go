@@ -290,7 +290,7 @@ func TestCertificate_LogsOverdueRenewal(t *testing.T) {
 	lay(t, filepath.Join(folder, kept, aDomain), selfMade(t, begin, begin.Add(time.Minute), aDomain))
 	url, alerts := alertReceiver(t)
 	p := start(t, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
-	if a := <-alerts; !strings.Contains(string(a.body), ": no valid certificate") {
+	if a := alerts.next(t); !strings.Contains(string(a.body), ": no valid certificate") {
 		t.Errorf("the alert: %s", a.body)
 	}
 	until(t, "the log tells of it", func() bool { return strings.Contains(p.err.String(), "renewal of the certificate is overdue") })

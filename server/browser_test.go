@@ -139,6 +139,7 @@ func (b *browser) findPages(t *testing.T) {
 		"agents, next page": ok(s.url + s.nextPage("/agents")),
 		"card":              ok(s.url + "/agents/twinscript"), "card, poor": ok(s.url + "/agents/poor-card"), "card, full": ok(s.url + "/agents/" + full),
 		"calls": ok(s.url + "/calls"), "calls, empty": ok(empty.url + "/calls"), "call": ok(s.url + "/calls/" + s.answeredCall()), "call, full": ok(s.url + "/calls/" + call),
+		"dev": ok(s.url + "/dev"), "dev, empty": ok(empty.url + "/dev"),
 		"manual": ok(s.url + "/docs"), "manual, settings": ok(s.url + "/docs/configuration"), "manual, statuses": ok(s.url + "/docs/troubleshooting"),
 		"owner, asked": ok(s.ownersPage("person-wanted")), "owner, claimed": ok(s.ownersPage("signpost-aid")), "owner, full": ok(s.ownersPage(full)),
 		"owner, gone": {s.url + "/owner/gone", 404}, "not found": {s.url + "/agents/nobody-here", 404}, "bad query": {s.url + "/agents?min_level=9", 400},

@@ -74,7 +74,7 @@ func TestDev_RejectsForeignHostsAndOrigins(t *testing.T) {
 		{"evil.example.org", "http://localhost", false},
 	}
 	for _, tt := range tests {
-		for _, call := range []string{"GET /dev/agents", "GET /dev/mail", "GET /api", "POST /dev/reset", "POST /dev/clock", "OPTIONS /api", "GET /nowhere"} {
+		for _, call := range []string{"GET /dev", "GET /dev/agents", "GET /dev/mail", "GET /api", "POST /dev/reset", "POST /dev/clock", "OPTIONS /api", "GET /nowhere"} {
 			method, path, _ := strings.Cut(call, " ")
 			r, err := http.NewRequest(method, s.url+path, nil)
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"callbook/server/alert"
 	"callbook/server/mail"
 	"callbook/store/domain"
 )
@@ -145,6 +146,7 @@ func (s *Server) backUp(ctx context.Context) error {
 	name, contents, err := s.options.Backups.Run(ctx, now)
 	if err != nil {
 		s.nextBackupTry.Store(now.Add(backupRetry).UnixMilli())
+		s.options.Alerts.Raise(alert.Backup, 1)
 	}
 	if name != "" {
 		s.options.Log.Info().Str("file", name).Int("agents", contents.Agents).Int64("bytes", contents.Bytes).Msg("wrote a backup")
@@ -159,12 +161,12 @@ func (s *Server) backUp(ctx context.Context) error {
 // sufficient again. It ignores a disk whose free space is unknown.
 func (s *Server) reportDiskSpace(context.Context) error {
 	d, err := s.disk()
-	if err != nil || d.Free < d.Least() == s.diskLow.Load() {
+	low := d.Free < d.Least()
+	if err != nil || s.diskLow.Swap(low) == low {
 		return nil
 	}
-	low := !s.diskLow.Load()
-	s.diskLow.Store(low)
 	if low {
+		s.options.Alerts.Raise(alert.Disk, 1)
 		s.options.Log.Warn().Int64("free_bytes", d.Free).Int64("least_bytes", d.Least()).
 			Msg("the disk of the database is almost full: free some space; writes are rejected once it is full")
 	} else {
@@ -180,13 +182,12 @@ func (s *Server) reportSpentMails(ctx context.Context) error {
 		return err
 	}
 	now := s.store.Now()
-	s.spentMails.Lock()
-	defer s.spentMails.Unlock()
 	for _, p := range pools {
-		if last := s.spentMails.reported[p.Pool]; p.Until == 0 || !last.IsZero() && now.Sub(last) < domain.Day {
+		if last, reported := s.spentMails.Load(p.Pool); p.Until == 0 || reported && now.Sub(last.(time.Time)) < domain.Day {
 			continue
 		}
-		s.spentMails.reported[p.Pool] = now
+		s.spentMails.Store(p.Pool, now)
+		s.options.Alerts.Raise(alert.Mails, 1)
 		s.options.Log.Warn().Str("pool", string(p.Pool)).Int("limit", p.Limit).Stringer("until", p.Until).
 			Msg("the site has sent all mails of this pool in 24 hours: further ones are not sent; see --limit-mails")
 	}

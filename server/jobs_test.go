@@ -3,15 +3,21 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"callbook/server/alert"
 	"callbook/store/backup"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
@@ -46,6 +52,40 @@ func TestJobs_LogLowDiskSpaceOnce(t *testing.T) {
 		}
 		if low, enough := said(); low != tt.low || enough != tt.enough {
 			t.Errorf("%s: logged %d and %d times, want %d and %d", tt.when, low, enough, tt.low, tt.enough)
+		}
+	}
+}
+
+// TestJobs_AlertTheOperator about a low disk, a failed backup and a spent pool of mails.
+func TestJobs_AlertTheOperator(t *testing.T) {
+	got := make(chan string, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- string(body)
+	}))
+	defer receiver.Close()
+	s := newSite(t, withMailCaps, func(o *siteOptions) { o.mails.Site = 2 })
+	s.server.options.Alerts = alert.New(alert.Options{URL: receiver.URL, Text: true, Site: base, Log: zerolog.Nop()})
+	go s.server.options.Alerts.Run(t.Context())
+	s.send("POST", "/api/me/verify", s.agent("tide-reader"), nil).status(202)
+	s.server.disk = func() (sqlitedb.Disk, error) { return sqlitedb.Disk{Total: 1 << 40}, nil }
+	s.server.options.Backups = backup.Schedule{Path: s.path, Folder: filepath.Join(t.TempDir(), "none"), Every: domain.Day, Keep: 7}
+	if err := s.server.RunLocalJobs(t.Context()); err == nil {
+		t.Error("the backup does not fail")
+	}
+	var alerts []string
+	for len(alerts) < 3 {
+		select {
+		case alert := <-got:
+			alerts = append(alerts, alert)
+		case <-time.After(10 * time.Second):
+			t.Fatalf("received only %q", alerts)
+		}
+	}
+	slices.Sort(alerts)
+	for i, want := range []string{"backup failed", "low disk space", "mails are used up"} {
+		if !strings.HasPrefix(alerts[i], "Callbook "+strings.TrimPrefix(base, "http://")+": "+want+". ") {
+			t.Errorf("received %q, want %q", alerts[i], want)
 		}
 	}
 }

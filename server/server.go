@@ -34,6 +34,7 @@
 //	web          HTML pages                 mcp        the MCP endpoint
 //	mail         mail sinks and the outbox  linkcheck  fetches profile links
 //	documents    llms.txt, robots.txt, security.txt and the like
+//	alert        notifies the operator      webhook    signs requests
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //
@@ -77,12 +78,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/julienschmidt/httprouter"
 	"github.com/rs/zerolog"
 
+	"callbook/server/alert"
 	"callbook/server/api"
 	"callbook/server/httpcache"
 	"callbook/server/linkcheck"
@@ -104,6 +105,7 @@ type Options struct {
 	CacheBytes     int64                     // of cached responses; 0: DefaultCacheBytes, below 0: no cache
 	TrustedProxies middleware.TrustedProxies // peers whose X-Forwarded-For is trusted
 	Log            zerolog.Logger
+	Alerts         *alert.Worker                          // notifies the operator; nil: of nothing
 	Mail           mail.Sink                              // of the mails of the site; nil: it sends none
 	LinkCheck      linkcheck.Options                      // of the checks of profile links; zero: the defaults
 	Version        string                                 // of the program, for the documents
@@ -135,19 +137,13 @@ type Server struct {
 	newestBackup  atomic.Pointer[domain.Time]   // time of the newest backup
 	disk          func() (sqlitedb.Disk, error) // of the database
 	diskLow       atomic.Bool                   // space on it is low
-	spentMails    spentMails
+	spentMails    sync.Map                      // when each spent pool of mails was last reported
 	connections   *middleware.Connections
 	exports       *ratelimit.Pool // each is as large as all that an agent has written, until it is sent
 	stopping      chan struct{}   // closed at shutdown, which ends the waits for events
 	metrics       *metrics.Set
 	observer      *middleware.Observer
 	handler       http.Handler
-}
-
-// spentMails has the time at which each spent pool of mails was last reported.
-type spentMails struct {
-	sync.Mutex
-	reported map[domain.MailPool]time.Time
 }
 
 // New builds a server for an open store that has not been used yet.
@@ -159,7 +155,6 @@ func New(st *store.Store, o Options) (*Server, error) {
 		options: o, store: st, disk: st.Disk, waiters: newWaiters(), connections: middleware.NewConnections(o.TrustedProxies),
 		exports: ratelimit.NewPool(4, domain.Share{2, 2, 2}, 1), stopping: make(chan struct{}), metrics: metrics.NewSet(),
 	}
-	s.spentMails.reported = map[domain.MailPool]time.Time{}
 	s.guides = makeGuides(o.BaseURL)
 	origins := http.NewCrossOriginProtection()
 	if err := origins.AddTrustedOrigin(o.BaseURL); err != nil { // a proxy may forward another Host

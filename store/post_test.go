@@ -15,6 +15,7 @@ import (
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/txn"
 	"callbook/testdata/proof"
 )
 
@@ -323,7 +324,8 @@ func TestReportPost_CountsOnceADayPerAddress(t *testing.T) {
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
 	post, other := s.post(caller), s.post(caller)
-	reports := func() int { return value[int](s, `SELECT COUNT(*) FROM reports`) }
+	reports, changes := func() int { return value[int](s, `SELECT COUNT(*) FROM reports`) }, 0
+	s.Watch(func(c txn.Changes) { changes += c.Reports })
 	for _, step := range []struct {
 		name, post, address string
 		after               time.Duration
@@ -339,8 +341,8 @@ func TestReportPost_CountsOnceADayPerAddress(t *testing.T) {
 		s.clock.Advance(step.after)
 		s.ok(s.RunJobs(ctx))
 		s.ok(s.ReportPost(ctx, step.post, netip.MustParseAddr(step.address), domain.ReportDraft{}))
-		if n := reports(); n != step.want {
-			t.Errorf("%s: %d reports, want %d", step.name, n, step.want)
+		if n := reports(); n != step.want || changes != n {
+			t.Errorf("%s: %d reports, %d for the watchers, want %d", step.name, n, changes, step.want)
 		}
 	}
 	wantOutcome(t, "an unknown call", s.ReportPost(ctx, "pst_unknown", netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}), "not_found")

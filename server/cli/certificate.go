@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 
 	"callbook/server"
+	"callbook/server/alert"
 	"callbook/store/durable"
 )
 
@@ -33,6 +34,7 @@ type certificates struct {
 	plain     http.Handler            // responds to challenges over plain http; nil without --http-addr
 	obtained  map[string]*atomic.Bool // by name
 	log       zerolog.Logger
+	alerts    *alert.Worker
 }
 
 func (c *serveCommand) certificates(log zerolog.Logger) (*certificates, error) {
@@ -126,7 +128,8 @@ func (c *certificates) get(name string) (*tls.Certificate, error) {
 
 // start obtains a certificate for each name in the background, and watches their renewal
 // until ctx ends. Saved certificates serve at once.
-func (c *certificates) start(ctx context.Context, s *server.Server) {
+func (c *certificates) start(ctx context.Context, s *server.Server, alerts *alert.Worker) {
+	c.alerts = alerts
 	for _, name := range c.names {
 		cert, err := savedCertificate(string(c.folder.DirCache), name)
 		c.obtained[name].Store(err == nil && time.Now().Before(cert.NotAfter) && cert.VerifyHostname(name) == nil)
@@ -200,6 +203,7 @@ func (c *certificates) logFailure(name string, err error, pause time.Duration) {
 	} else if unreached(err) {
 		next = "the authority is unreachable: check the name server and the firewall of this machine"
 	}
+	c.alerts.Raise(alert.Certificate, 1)
 	c.log.Error().Str("domain", name).Str("reason", c.authority.reason(name, err)).Str("again_in", pause.String()).
 		Msg("https has no certificate yet: " + next)
 }
@@ -218,6 +222,7 @@ func (c *certificates) inspect(name string, cert, known *x509.Certificate) (paus
 		return pause
 	}
 	if known != nil { // after a start, autocert is still renewing it
+		c.alerts.Raise(alert.Certificate, 1)
 		c.log.Error().Str("domain", name).Time("until", cert.NotAfter).Str("reason", c.authority.reason(name, nil)).
 			Msg("the renewal of the certificate is overdue: " + reachability)
 	}

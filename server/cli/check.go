@@ -17,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
+	"callbook/server/alert"
 	"callbook/server/mail"
 	"callbook/store"
 	"callbook/store/backup"
@@ -28,6 +29,7 @@ import (
 // checkCommand takes the settings of serve, and checks whether serve would work with them.
 type checkCommand struct {
 	serveCommand `embed:""`
+	TestAlert    bool `help:"Send a test alert to --alert-url."`
 }
 
 // findings prints the results of a check and counts the problems. A note is no problem.
@@ -55,7 +57,8 @@ func (f *findings) problem(subject, format string, args ...any) {
 
 func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Context) error {
 	c.printSettings(console.out, k)
-	if _, err := c.plan(zerolog.Nop()); err != nil {
+	p, err := c.plan(zerolog.Nop())
+	if err != nil {
 		return err
 	}
 	f := &findings{out: console.out}
@@ -64,6 +67,7 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	c.checkMail(ctx, f)
 	c.checkSecrets(f)
 	c.checkMailPools(ctx, f)
+	c.checkAlerts(ctx, f, p.alerts)
 	c.checkAddress(f, served)
 	c.checkCertificates(f)
 	c.checkPublic(f)
@@ -86,6 +90,9 @@ func (c *checkCommand) printSettings(out io.Writer, k *kong.Context) {
 		}
 		if flag.Name == "mail" || flag.Name == "mail-file" && isMailSetting(value) {
 			value = mail.Describe(value)
+		}
+		if flag.Name == "alert-url" {
+			value, _ = alert.Origin(value)
 		}
 		fmt.Fprintf(out, "%s=%s\n", flag.Envs[0], value)
 	}

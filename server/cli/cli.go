@@ -47,6 +47,7 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 			{Key: "database", Title: "Database and backups:"},
 			{Key: "log", Title: "Log:"},
 			{Key: "mail", Title: "Mail and owners:"},
+			{Key: "alerts", Title: "Alerts:"},
 			{Key: "limits", Title: "Rate limits (0 switches one off):"},
 		}),
 		kong.Resolvers(file),

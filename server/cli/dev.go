@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -92,38 +93,16 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	return errors.Join(dev.Serve(ctx, server.Front{Listener: listener}), st.Close())
 }
 
-// printWelcome prints example commands that work unchanged.
+// printWelcome prints the address, a demo agent of each trust level, and where the rest is. Scripts parse the first line.
 func printWelcome(out io.Writer, base string, agents []devmode.Agent, limits string) {
-	w := &strings.Builder{} // printed at once: who reads the address may read on
-	if len(agents) > 0 {
-		fmt.Fprintln(w, "Demo agents, their trust levels and API keys:")
-		fmt.Fprintln(w)
-		for _, a := range agents {
-			fmt.Fprintf(w, "  %-24s %d  %s\n", a.Handle, a.Level, a.APIKey)
-		}
-		fmt.Fprintln(w)
-	}
+	w := &strings.Builder{} // printed at once: a program that has read the address may stop reading
 	fmt.Fprintf(w, "Callbook for testing agents: %s\n", base)
-	fmt.Fprintf(w, "%d demo agents, rate limits %s; GET /dev/agents lists their keys, GET /dev/mail the mails. Stop with Ctrl-C.\n", len(agents), limits)
-	fmt.Fprintf(w, "For people: %s/   for agents: %s/skill.md   for MCP clients: %s/mcp\n\nTry, in another terminal:\n\n", base, base, base)
-	lines := []string{
-		"curl -s '" + base + "/api/agents?q=translation&view=brief'",
-		"curl -s '" + base + "/api/agents?q=%E7%BF%BB%E8%AF%91&limit=2'        # 翻译; follow next for more",
-		"curl -s '" + base + "/api/agents?q=tranlsation+map&view=brief&limit=3'        # misspelled: see match and hint",
-		"curl -s '" + base + "/api/posts?kind=seeking&open=true&limit=3'",
-		"curl -s '" + base + "/api/agents' --json '{\"handle\":\"my-agent\",\"name\":\"My agent\",\"owner\":\"Me\",\"mailbox\":\"me@example.org\",\"description_en\":\"Tries things out.\",\"accept_rules\":true}'",
+	fmt.Fprintf(w, "%d demo agents, rate limits %s. Stop with Ctrl-C.\n", len(agents), limits)
+	for level := range 3 {
+		if i := slices.IndexFunc(agents, func(a devmode.Agent) bool { return a.Level == level }); i >= 0 {
+			fmt.Fprintf(w, "  %-24s level %d  %s\n", agents[i].Handle, level, agents[i].APIKey)
+		}
 	}
-	if len(agents) > 0 {
-		a := agents[len(agents)-1]
-		key := "-H 'Authorization: Bearer " + a.APIKey + "'"
-		lines = append(lines,
-			"curl -s '"+base+"/api/me' "+key,
-			"curl -s '"+base+"/api/posts' "+key+" --json '{\"kind\":\"announce\",\"title\":\"Hello\",\"body\":\"A first call, by "+a.Handle+".\"}'",
-		)
-	}
-	for _, line := range lines {
-		fmt.Fprintln(w, "  "+line)
-	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "Mails, all keys, the clock, a reset and commands to try: %s/dev\nFor programs: callbook help development\n", base)
 	_, _ = io.WriteString(out, w.String())
 }

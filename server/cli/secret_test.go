@@ -22,7 +22,8 @@ func TestAbuse20_SecretsThatOthersCanRead(t *testing.T) {
 	}
 	const password = "smtp://somebody:secret@mail.example.org"
 	open, private, group := file("open", password, 0o644), file("private", password, 0o600), file("group", password, 0o640)
-	settings := file("settings", "mail = '"+password+"'", 0o644)
+	const alerts = "https://ntfy.example.org/topic"
+	settings, alerting := file("settings", "mail = '"+password+"'", 0o644), file("alerting", "alert-url = '"+alerts+"'", 0o644)
 	if info, err := os.Stat(open); err != nil || info.Mode().Perm() != 0o644 {
 		t.Skip("this system has no such permissions")
 	}
@@ -38,6 +39,9 @@ func TestAbuse20_SecretsThatOthersCanRead(t *testing.T) {
 		{"settings with a password", func(c *serveCommand) { c.Config, c.Mail = settings, password }, []string{settings}},
 		{"settings without one", func(c *serveCommand) { c.Config, c.Mail = settings, "log:" }, nil},
 		{"a password from elsewhere", func(c *serveCommand) { c.Config, c.Mail = settings, password+":26" }, nil},
+		{"the secret of alerts", func(c *serveCommand) { c.AlertSecretFile = open }, []string{open}},
+		{"settings with the URL of alerts", func(c *serveCommand) { c.Config, c.AlertURL = alerting, alerts }, []string{alerting}},
+		{"settings without it", func(c *serveCommand) { c.Config = alerting }, nil},
 		{"a missing file", func(c *serveCommand) { c.MailFile = filepath.Join(folder, "none") }, nil},
 	} {
 		c := &serveCommand{}

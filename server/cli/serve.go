@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server"
+	"callbook/server/alert"
 	"callbook/server/documents"
 	"callbook/server/middleware"
 	"callbook/store"
@@ -43,6 +44,7 @@ type serveCommand struct {
 	SecretFile    string  `help:"File with a secret of at least 32 characters, the key of the hashes of mailed codes: a stolen database then does not tell them. Default: a key in the database." type:"path" placeholder:"PATH"`
 	logFlags      `embed:"" group:"log"`
 	mailFlags     `embed:"" group:"mail"`
+	alertFlags    `embed:"" group:"alerts"`
 	limitFlags    `embed:"" group:"limits"`
 }
 
@@ -68,6 +70,7 @@ Each setting is a flag, a variable, and a key in the file of --config; the first
 type plan struct {
 	store  store.Options
 	server server.Options
+	alerts alert.Options
 }
 
 // plan checks all settings before anything is opened, and returns all errors at once.
@@ -78,12 +81,13 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 		Normal: c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
 	}
 	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Private: c.Private, Log: log, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1)}
-	var errs [6]error
+	var errs [7]error
 	p.server.Contact, errs[0] = documents.ParseContact(c.Contact)
 	p.server.TrustedProxies, errs[1] = middleware.ParseTrustedProxies(c.TrustedProxy)
 	p.server.MCPOrigins, errs[2] = server.ParseMCPOrigins(c.MCPOrigin)
 	p.server.Mail, errs[3] = c.openMail(log)
 	p.store.Secret, errs[5] = c.secret()
+	p.alerts, errs[6] = c.alertOptions()
 	if c.BaseURL != "" {
 		errs[4] = server.CheckBaseURL(c.BaseURL)
 	}
@@ -118,8 +122,9 @@ func (c *serveCommand) secret() ([]byte, error) {
 
 // exposedSecrets returns the files with secrets that other users of this machine can read.
 func (c *serveCommand) exposedSecrets() (files []string) {
-	secrets := []string{c.SecretFile, c.MailFile}
-	if text, err := os.ReadFile(c.Config); err == nil && isMailSetting(c.Mail) && bytes.Contains(text, []byte(c.Mail)) {
+	secrets := []string{c.SecretFile, c.MailFile, c.AlertSecretFile}
+	text, _ := os.ReadFile(c.Config)
+	if isMailSetting(c.Mail) && bytes.Contains(text, []byte(c.Mail)) || c.AlertURL != "" && bytes.Contains(text, []byte(c.AlertURL)) {
 		secrets = append(secrets, c.Config)
 	}
 	for _, file := range secrets {
@@ -183,6 +188,9 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		err = c.withNextStep(errors.Join(err, st.Close()))
 		log.Info().Msg("callbook has stopped")
 	}()
+	p.alerts.Site, p.alerts.Log = p.server.BaseURL, log
+	p.server.Alerts = alert.New(p.alerts)
+	st.Watch(p.server.Alerts.Watch)
 	s, err := server.New(st, p.server)
 	if err != nil {
 		return err
@@ -190,7 +198,8 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	log.Info().Str("address", at.String()).Str("base_url", p.server.BaseURL).Str("db", c.DB).Str("version", version()).Msg("callbook is serving")
 	stop := notify(ctx, st, log)
 	defer stop()
-	certificates.start(ctx, s)
+	go p.server.Alerts.Run(ctx)
+	certificates.start(ctx, s, p.server.Alerts)
 	return s.Serve(ctx, fronts(endpoints, s)...)
 }
 

@@ -1,6 +1,9 @@
 // Package devmode wraps a Server for callbook dev: a demo directory whose keys are known, a
 // clock that tests can move, and a reset. Its paths below /dev are not part of the API: they
 // need no key, have no limits, and no document names them. Package server does not know it.
+//
+// The page /dev shows all of that to people. A further section is a template in static/dev.html, a
+// field of page, and forms whose fields are the members of the JSON that a path below /dev reads.
 package devmode
 
 import (
@@ -23,6 +26,7 @@ import (
 	"callbook/server"
 	"callbook/server/api"
 	"callbook/server/mail"
+	"callbook/server/web"
 	"callbook/store"
 	"callbook/store/domain"
 	storetext "callbook/store/text"
@@ -34,6 +38,7 @@ type Server struct {
 	options Options
 	store   *store.Store
 	router  *httprouter.Router
+	pages   *web.Site
 	gate    sync.RWMutex // locked while the clock moves or the directory is reset
 	mu      sync.Mutex
 	agents  []Agent
@@ -51,14 +56,17 @@ func New(st *store.Store, o server.Options, options Options) (*Server, error) {
 	d := &Server{options: options, store: st}
 	d.router = d.routes()
 	o.Mail, o.LinkCheck.Loopback = options.Mail, true
-	o.Wrap, o.Uncrawled = d.guard, []string{prefix}
+	o.Wrap, o.Uncrawled = d.guard, []string{pagePath}
 	var err error
+	if d.pages, err = web.New(web.Options{BaseURL: o.BaseURL, Notice: pageNotice}); err != nil {
+		return nil, err
+	}
 	d.Server, err = server.New(st, o)
 	return d, err
 }
 
-// prefix begins the paths that a Server adds.
-const prefix = "/dev/"
+// prefix begins the paths that a Server adds, but for that of its page.
+const prefix, pagePath = "/dev/", "/dev"
 
 // Agent is a demo agent with its key.
 type Agent struct {
@@ -87,7 +95,7 @@ func (d *Server) Agents() []Agent {
 
 // listAgents lists the demo agents that still exist, with their present levels. The key is the
 // initial one.
-func (d *Server) listAgents(ctx context.Context) (any, error) {
+func (d *Server) listAgents(ctx context.Context) ([]Agent, error) {
 	agents := []Agent{}
 	for _, agent := range d.Agents() {
 		card, err := d.store.Card(ctx, agent.Handle)
@@ -100,7 +108,7 @@ func (d *Server) listAgents(ctx context.Context) (any, error) {
 		agent.Level = card.Level
 		agents = append(agents, agent)
 	}
-	return map[string]any{"agents": agents}, nil
+	return agents, nil
 }
 
 // routes returns the router of the paths below prefix.
@@ -112,14 +120,22 @@ func (d *Server) routes() *httprouter.Router {
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.WriteError(w, r, api.NewError(api.CodeMethodNotAllowed, ""))
 	})
-	for path, read := range map[string]func(context.Context) (any, error){"agents": d.listAgents, "mail": d.listMail} {
-		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			router.Handle(method, prefix+path, d.handle(func(ctx context.Context, _ []byte) (any, error) { return read(ctx) }))
-		}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		router.Handle(method, pagePath, d.showPage)
+		router.Handle(method, prefix+"agents", d.handle(list("agents", d.listAgents)))
+		router.Handle(method, prefix+"mail", d.handle(list("mail", d.listMail)))
 	}
 	router.POST(prefix+"clock", d.handle(d.advance))
 	router.POST(prefix+"reset", d.handle(d.reset))
 	return router
+}
+
+// list returns an action that reads a list, which is the one member of its result.
+func list[T any](name string, read func(context.Context) ([]T, error)) func(context.Context, []byte) (any, error) {
+	return func(ctx context.Context, _ []byte) (any, error) {
+		items, err := read(ctx)
+		return map[string]any{name: items}, err
+	}
 }
 
 // Mail is a mail of the site as GET /dev/mail lists it.
@@ -130,7 +146,7 @@ type Mail struct {
 
 // listMail lists the mails of the site, newest first. It delivers queued mails before, so that a
 // client finds the mail that it requested.
-func (d *Server) listMail(ctx context.Context) (any, error) {
+func (d *Server) listMail(ctx context.Context) ([]Mail, error) {
 	if err := d.DeliverMail(ctx); err != nil {
 		return nil, err
 	}
@@ -138,10 +154,11 @@ func (d *Server) listMail(ctx context.Context) (any, error) {
 	for _, m := range d.options.Mail.Messages() {
 		mails = append(mails, Mail{m, domain.Time(m.At.UnixMilli())})
 	}
-	return map[string]any{"mail": mails}, nil
+	return mails, nil
 }
 
-// handle returns a handler that reads a small body and responds with the result of run.
+// handle returns a handler that reads a small body and responds with the result of act. A form of the page has the
+// members of the JSON as its fields, and leads back to the page.
 func (d *Server) handle(act func(ctx context.Context, body []byte) (any, error)) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxBody))
@@ -149,13 +166,21 @@ func (d *Server) handle(act func(ctx context.Context, body []byte) (any, error))
 			d.WriteError(w, r, api.NewError(api.CodeBodyTooLarge, ""))
 			return
 		}
+		form := isForm(r)
+		if form {
+			body = formJSON(body)
+		}
 		result, err := act(r.Context(), body)
 		if err != nil {
 			d.WriteError(w, r, err)
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
-		_ = api.WriteJSON(w, http.StatusOK, api.Marshal(result))
+		if form {
+			http.Redirect(w, r, d.pages.View(r).To(pagePath), http.StatusSeeOther)
+			return
+		}
+		_ = api.WriteJSON(w, http.StatusOK, append(api.Marshal(result), '\n'))
 	}
 }
 
@@ -243,7 +268,7 @@ func (d *Server) guard(next http.Handler) http.Handler {
 			d.gate.RLock()
 			defer d.gate.RUnlock()
 		}
-		if strings.HasPrefix(r.URL.Path, prefix) && r.URL.RawPath == "" {
+		if strings.HasPrefix(r.URL.Path+"/", prefix) && r.URL.RawPath == "" {
 			d.router.ServeHTTP(w, r)
 			return
 		}
@@ -270,7 +295,7 @@ func needsNoGate(r *http.Request) bool {
 // isForeignWrite reports whether a browser declares that a page of another site sends a request
 // that may change the demo. The other writes are checked like those of any site.
 func isForeignWrite(r *http.Request) bool {
-	return strings.HasPrefix(r.URL.Path, prefix) && r.Method != http.MethodGet && r.Method != http.MethodHead && r.Header.Get("Sec-Fetch-Site") == "cross-site"
+	return strings.HasPrefix(r.URL.Path+"/", prefix) && r.Method != http.MethodGet && r.Method != http.MethodHead && r.Header.Get("Sec-Fetch-Site") == "cross-site"
 }
 
 // ownForm reports whether a request comes from a form of this site: the referrer policy of the

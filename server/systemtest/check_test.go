@@ -84,6 +84,12 @@ func TestCheck_ReportsProblems(t *testing.T) {
 		{"a password for everybody", []string{free, "--db", whole, "--mail-file", file("mail", []byte("log:"), 0o644)}, 1, "ERROR secrets"},
 		{"a secret for everybody", []string{free, "--db", whole, "--secret-file", file("key", []byte(strings.Repeat("k", 32)), 0o604)}, 1, "chmod o-r"},
 		{"a short secret", []string{free, "--db", whole, "--secret-file", file("short", []byte("k"), 0o600)}, 64, "at least 32 characters"},
+		{"no alerts", []string{free, "--db", whole}, 0, "note alerts off"},
+		{"a test without alerts", []string{free, "--db", whole, "--test-alert"}, 1, "ERROR alerts no test is sent"},
+		{"no receiver of alerts", []string{free, "--db", whole, "--test-alert", "--alert-url", "https://hunter2@" + closedPort(t) + "/hunter2"}, 1, "does not accept the test: dial"},
+		{"alerts without encryption", []string{free, "--db", whole, "--alert-url", "http://ntfy.example.org/hunter2"}, 64, "--alert-url: give an https URL"},
+		{"a secret of alerts for everybody", []string{free, "--db", whole, "--alert-url", "https://ntfy.example.org/hunter2", "--alert-secret-file", file("alerts", []byte(alertSecret), 0o604)}, 1, "chmod o-r"},
+		{"a wrong secret of alerts", []string{free, "--db", whole, "--alert-url", "https://ntfy.example.org/hunter2", "--alert-secret-file", file("wrong", []byte("hunter2"), 0o600)}, 64, "--alert-secret-file: the secret must be whsec_"},
 		{"two names", []string{free, "--db", linked}, 1, "hard links"},
 		{"limits off", []string{free, "--db", whole, "--limits", "off"}, 0, "for tests and private networks only"},
 	} {

@@ -280,15 +280,19 @@ func TestHTTPS_ServesSavedCertificates(t *testing.T) {
 	}
 }
 
-// TestCertificate_LogsOverdueRenewal checks that the certificate is served until it expires, and that the log gives
-// the reason.
+// TestCertificate_LogsOverdueRenewal checks that the certificate is served until it expires, that the log gives
+// the reason, and that the operator gets an alert.
 func TestCertificate_LogsOverdueRenewal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	directory, kept := nobody(t)
 	begin := time.Now().Add(-46 * time.Second)
 	lay(t, filepath.Join(folder, kept, aDomain), selfMade(t, begin, begin.Add(time.Minute), aDomain))
-	p := start(t, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--db", filepath.Join(folder, "callbook.db"))
+	url, alerts := alertReceiver(t)
+	p := start(t, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
+	if a := alerts.next(t); !strings.Contains(string(a.body), ": no valid certificate") {
+		t.Errorf("the alert: %s", a.body)
+	}
 	until(t, "the log tells of it", func() bool { return strings.Contains(p.err.String(), "renewal of the certificate is overdue") })
 	p.stop()
 	if line := lineOf(p.err.String(), "renewal of the certificate is overdue"); !strings.Contains(line, "ERR") || !strings.Contains(line, "connection refused") || !strings.Contains(line, "the name must point to this machine") {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
@@ -247,18 +248,18 @@ func needCurl(t *testing.T) {
 	}
 }
 
-func TestDev_PrintedCommandsWork(t *testing.T) {
+// shownCommand matches a command on the page of callbook dev.
+var shownCommand = regexp.MustCompile(`<pre><code class="pick">(curl .*)</code></pre>`)
+
+func TestDev_ShownCommandsWork(t *testing.T) {
 	needCurl(t)
 	p := start(t, "dev", "--addr", "127.0.0.1:0")
-	tried := 0
-	for line := range strings.Lines(p.out.String()) {
-		line = strings.TrimSpace(line)
-		if !strings.HasPrefix(line, "curl ") {
-			continue
-		}
-		tried++
+	_, page := p.call("GET", "/dev", "")
+	commands := shownCommand.FindAllStringSubmatch(page, -1)
+	for _, m := range commands {
+		command := html.UnescapeString(m[1])
 		var answer map[string]any
-		text, err := exec.Command("sh", "-c", line).Output()
+		text, err := exec.Command("sh", "-c", command).Output()
 		if err == nil {
 			err = json.Unmarshal(text, &answer)
 		}
@@ -266,11 +267,38 @@ func TestDev_PrintedCommandsWork(t *testing.T) {
 			err = errors.New("it finds nothing")
 		}
 		if err != nil || answer["error"] != nil || answer["notice"] == nil {
-			t.Errorf("%s\n%s\n%v", line, text, err)
+			t.Errorf("%s\n%s\n%v", command, text, err)
 		}
 	}
-	if tried < 6 {
-		t.Errorf("only %d lines: %s", tried, p.out)
+	if len(commands) != 7 {
+		t.Errorf("%d commands: %s", len(commands), page)
+	}
+}
+
+func TestDev_PrintsAKeyOfEachLevel(t *testing.T) {
+	p := start(t, "dev", "--addr", "127.0.0.1:0")
+	printed := p.out.String()
+	first, _, _ := strings.Cut(printed, "\n")
+	if first != "Callbook for testing agents: "+p.base || strings.Count(printed, "\n") > 8 || !strings.Contains(printed, " "+p.base+"/dev\n") {
+		t.Errorf("it prints:\n%s", printed)
+	}
+	topic := regexp.MustCompile(`callbook (help \S+)`).FindStringSubmatch(printed)
+	if topic == nil {
+		t.Fatalf("no page of the manual in:\n%s", printed)
+	}
+	if status, out, _ := finished(strings.Fields(topic[1])...); status != 0 || !strings.Contains(out, "/dev/clock") {
+		t.Errorf("callbook %s: %d %s", topic[1], status, out)
+	}
+	for level := range 3 {
+		m := regexp.MustCompile(fmt.Sprintf(`(?m)^  (\S+) +level %d  (\S+)$`, level)).FindStringSubmatch(printed)
+		if m == nil {
+			t.Errorf("no agent of level %d in:\n%s", level, printed)
+			continue
+		}
+		agent := p.object("GET", "/api/me", "", "Authorization: Bearer "+m[2])["agent"].(map[string]any)
+		if agent["handle"] != m[1] || agent["trust"].(map[string]any)["level"] != float64(level) {
+			t.Errorf("the key of %s at level %d is that of %v", m[1], level, agent)
+		}
 	}
 }
 

@@ -55,7 +55,9 @@ func newManualSite(t *testing.T, command string) *manualSite {
 	reply := made("reply", "/api/posts/"+post+"/replies", `{"body":"B"}`, other)
 	s.object("POST", "/api/posts/"+post+"/report", `{"reason":"Spam"}`)
 	report := regexp.MustCompile(`rpt_[0-9a-v]+`).FindString(s.shell("callbook admin reports"))
+	receiver, _ := alertReceiver(t)
 	s.values = strings.NewReplacer("http://127.0.0.1:8080", s.base, "127.0.0.1:9100", metrics,
+		"https://ntfy.example.org/TOPIC", receiver, "https://gotify.example.org/message?token=TOKEN", receiver, "https://receiver.example.org/alerts", receiver,
 		"REPORT_ID", report, "REPLY_ID", reply, "POST_ID", post, "HANDLE", "tide-reader")
 	return s
 }
@@ -89,7 +91,7 @@ func TestManual_EveryCommandWorks(t *testing.T) {
 		server string
 		want   []string // in what the commands print
 	}{
-		"operation":       {"serve", []string{"ok    database", `"backup_at":null`, "callbook_agents 2"}},
+		"operation":       {"serve", []string{"ok    database", `"backup_at":null`, "callbook_agents 2", "accepted the test"}},
 		"configuration":   {"serve", []string{"CALLBOOK_LIMIT_POSTS=20\n", "CALLBOOK_BACKUP_EVERY=12h0m0s\n", "CALLBOOK_TRUSTED_PROXY=127.0.0.1,10.0.0.0/8\n"}},
 		"moderation":      {"serve", []string{`because  "Spam"`, "is closed", "is suspended until", "is not suspended", "is removed", "is blocked", "is allowed again", " is verified", "cq_", "tide-reader is deleted", "  export  tide-reader"}},
 		"backup":          {"serve", []string{"copy.db holds 2 agents, 1 calls, 1 replies", "The previous database is kept as", " KiB before, "}},

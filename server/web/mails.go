@@ -19,7 +19,7 @@ type mailsView struct {
 
 // mails handles the page of a token. As on the owner's page, only a button changes something.
 func (s *Site) mails(w http.ResponseWriter, r *http.Request, token string) (err error) {
-	page, status := mailsView{view: s.view(r)}, http.StatusOK
+	page, status := mailsView{view: s.View(r)}, http.StatusOK
 	if r.Method == http.MethodPost {
 		if err := s.checkOrigin(r); err != nil {
 			return err
@@ -43,5 +43,5 @@ func (s *Site) mails(w http.ResponseWriter, r *http.Request, token string) (err 
 	if page.Stopped, err = s.options.Store.MailsStopped(r.Context(), token); err != nil {
 		return err
 	}
-	return s.render(w, status, "owner-mails.html", page.Lang, page)
+	return s.Render(w, status, "owner-mails.html", page.Lang, page)
 }

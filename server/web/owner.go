@@ -66,7 +66,7 @@ func (s *Site) Owner(w http.ResponseWriter, r *http.Request, params httprouter.P
 	} else if r.Method == http.MethodPost {
 		err = s.actAsOwner(w, r, token)
 	} else {
-		err = s.showOwner(w, r, token, http.StatusOK, ownerView{view: s.view(r)})
+		err = s.showOwner(w, r, token, http.StatusOK, ownerView{view: s.View(r)})
 	}
 	if err != nil {
 		s.RenderError(w, r, err)
@@ -78,7 +78,7 @@ func (s *Site) showOwner(w http.ResponseWriter, r *http.Request, token string, s
 	if page.OwnerPage, err = s.options.Store.OwnerPage(r.Context(), token); err != nil {
 		return err
 	}
-	return s.render(w, status, "owner.html", page.Lang, page)
+	return s.Render(w, status, "owner.html", page.Lang, page)
 }
 
 var ownerActs = []domain.OwnerAction{
@@ -153,7 +153,7 @@ func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 // showOwnerResult shows the result of an action. It responds to the POST itself instead of redirecting, so that no
 // URL contains the result; reloading the page finds the form used.
 func (s *Site) showOwnerResult(w http.ResponseWriter, r *http.Request, call domain.OwnerSubmission, done domain.OwnerResult) error {
-	page := ownerView{view: s.view(r)}
+	page := ownerView{view: s.View(r)}
 	page.Alert = alert{"good", page.resultText(call.Act)}
 	if page.Alert.Text == "" {
 		return s.showOwnerEnd(w, r, call, done)
@@ -184,7 +184,7 @@ func (v view) resultText(act domain.OwnerAction) string {
 // showOwnerEnd shows the result of an action after which there is no owner's page, and the new key, which gets a
 // page of its own.
 func (s *Site) showOwnerEnd(w http.ResponseWriter, r *http.Request, call domain.OwnerSubmission, done domain.OwnerResult) error {
-	page := doneView{view: s.view(r), OwnerResult: done, Act: call.Act}
+	page := doneView{view: s.View(r), OwnerResult: done, Act: call.Act}
 	page.Switch = "" // following the link would lose the result, which is shown once
 	switch call.Act {
 	case domain.OwnerReject:
@@ -194,7 +194,7 @@ func (s *Site) showOwnerEnd(w http.ResponseWriter, r *http.Request, call domain.
 		now, err := s.options.Store.OwnerPage(r.Context(), call.Token)
 		page.MailboxVerified = err != nil || now.MailboxVerified
 	}
-	return s.render(w, http.StatusOK, "owner-done.html", page.Lang, page)
+	return s.Render(w, http.StatusOK, "owner-done.html", page.Lang, page)
 }
 
 // showOwnerError shows the page in its present state with the error of a button. If there is no page any more, it
@@ -202,7 +202,7 @@ func (s *Site) showOwnerEnd(w http.ResponseWriter, r *http.Request, call domain.
 func (s *Site) showOwnerError(w http.ResponseWriter, r *http.Request, call domain.OwnerSubmission, err error) error {
 	var rejected *domain.Error
 	errors.As(err, &rejected)
-	page := ownerView{view: s.view(r)}
+	page := ownerView{view: s.View(r)}
 	page.Alert = alert{"bad", page.errorText(rejected)}
 	if page.Alert.Text == "" {
 		return err
@@ -215,7 +215,7 @@ func (s *Site) showOwnerError(w http.ResponseWriter, r *http.Request, call domai
 		// The page exists, but the contact request does not.
 		rejected = &domain.Error{Code: domain.CodeInvalidState}
 	}
-	return s.render(w, s.options.Fail(w, r, rejected).Status, "owner.html", page.Lang, page)
+	return s.Render(w, s.options.Fail(w, r, rejected).Status, "owner.html", page.Lang, page)
 }
 
 // errorText returns the sentence for a rejected action.

@@ -26,7 +26,7 @@ type page struct {
 
 // open starts a page that accepts these query parameters and lang.
 func (s *Site) open(w http.ResponseWriter, r *http.Request, parameters ...string) *page {
-	p := &page{view: s.view(r), site: s, w: w, r: r, query: url.Values{}}
+	p := &page{view: s.View(r), site: s, w: w, r: r, query: url.Values{}}
 	given, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		p.err = &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{

@@ -27,8 +27,11 @@ type view struct {
 	highlight func(text string) []search.Span // of a search page: highlights its records
 }
 
-// view returns the view of a request.
-func (s *Site) view(r *http.Request) view {
+// View is the view of a page that another package renders: its data embeds one.
+type View = view
+
+// View returns the view of a request.
+func (s *Site) View(r *http.Request) View {
 	v := view{Lang: Language(r), BaseURL: s.options.BaseURL, Contact: s.options.Contact}
 	v.Switch, v.About, v.Notice = "?lang="+v.other(), v.In(s.options.About), v.In(s.options.Notice)
 	v.chosen = r.URL.Query().Get("lang") == v.Lang

@@ -80,7 +80,7 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, name := range []string{
 		"home.html", "agents.html", "agent.html", "calls.html", "call.html",
-		"docs.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html",
+		"docs.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html", "dev.html",
 	} {
 		page, err := template.ParseFS(static.Pages, "layout.html", "parts.html", name)
 		if err != nil {
@@ -166,8 +166,8 @@ func addVary(h http.Header) {
 	}
 }
 
-// render sends a page that is not cached. It sends nothing if its template fails.
-func (s *Site) render(w http.ResponseWriter, status int, name, lang string, data any) error {
+// Render sends a page that is not cached. It sends nothing if its template fails.
+func (s *Site) Render(w http.ResponseWriter, status int, name, lang string, data any) error {
 	body, err := s.execute(name, data)
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 		Failure
 		Owner     bool // of the owner's page
 		RequestID string
-	}{view: s.view(r), Owner: isOwnerPath(r.URL.Path), RequestID: w.Header().Get("X-Request-Id")}
+	}{view: s.View(r), Owner: isOwnerPath(r.URL.Path), RequestID: w.Header().Get("X-Request-Id")}
 	if data.Owner {
 		ownerHeaders(w.Header())
 	} else {
@@ -196,7 +196,7 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	data.Failure = s.options.Fail(w, r, err)
-	if err := s.render(w, data.Status, "error.html", data.Lang, data); err != nil {
+	if err := s.Render(w, data.Status, "error.html", data.Lang, data); err != nil {
 		http.Error(w, http.StatusText(s.options.Fail(w, r, err).Status), http.StatusInternalServerError)
 	}
 }

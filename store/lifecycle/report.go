@@ -36,5 +36,6 @@ func InsertReport(t *txn.Tx, r Report) error {
 	if err != nil {
 		return fmt.Errorf("insert the report: %w", err)
 	}
+	t.Changes.Reports++
 	return nil
 }

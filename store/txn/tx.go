@@ -40,6 +40,8 @@ type Changes struct {
 	NewEvents IDs  // agents that have new events
 	Mail      bool // a mail was put into the outbox
 	Erased    bool // personal data was deleted: the log must be truncated and the file compacted
+	Reports   int  // new reports to the operator
+	Approvals int  // agents that began to wait for the operator's approval
 
 	rows map[string]int // rows of full-text tables that changed, by table
 }
@@ -49,7 +51,7 @@ var Everything = Changes{All: true, Agents: true, Posts: true, Collabs: true, Ma
 
 // Empty reports whether there are no effects.
 func (c Changes) Empty() bool {
-	return !c.Public() && len(c.NewEvents) == 0 && !c.Mail && !c.Erased
+	return !c.Public() && len(c.NewEvents) == 0 && !c.Mail && !c.Erased && c.Reports == 0 && c.Approvals == 0
 }
 
 // Public reports whether anything that the public sees changed.
@@ -87,6 +89,8 @@ func (t *Tx) merge(other *Tx) {
 	c.Collabs = c.Collabs || o.Collabs
 	c.Mail = c.Mail || o.Mail
 	c.Erased = c.Erased || o.Erased
+	c.Reports += o.Reports
+	c.Approvals += o.Approvals
 	for table, n := range o.rows {
 		c.rows[table] += n
 	}

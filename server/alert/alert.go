@@ -1,0 +1,208 @@
+// Package alert notifies the operator by HTTP requests, for services such as ntfy and Gotify.
+//
+// An alert consists of fixed texts and a count, so that no text by agents can be in one. Of each
+// kind, at most one is sent per hour; it counts the occurrences since the last one. So the queue is
+// a number for each kind. An alert that the receiver does not accept is retried for an hour, and
+// then counts towards the next one. At shutdown the queue is lost; the log has the same events.
+package alert
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/rs/zerolog"
+	"github.com/sethvargo/go-retry"
+
+	"callbook/server/webhook"
+	"callbook/store/text"
+	"callbook/store/txn"
+)
+
+// Kind is the reason for an alert.
+type Kind int
+
+// Kinds of alerts.
+const (
+	Report Kind = iota
+	Approval
+	Disk
+	Backup
+	Certificate
+	Mails
+	test
+)
+
+// texts are all that an alert can say, beside the address of the site and a count.
+var texts = [...]struct{ name, title, message string }{
+	Report:      {"report", "new report", "callbook admin reports lists the open reports."},
+	Approval:    {"approval", "an agent waits for approval", "callbook help moderation says how to decide."},
+	Disk:        {"disk", "low disk space", "The disk of the database is almost full. Free some space: writes are rejected once it is full."},
+	Backup:      {"backup", "backup failed", "The log says why. The service tries again within an hour."},
+	Certificate: {"certificate", "no valid certificate", "A certificate is missing, or its renewal is overdue. The log says why."},
+	Mails:       {"mails", "mails are used up", "The site has sent all mails of a pool within 24 hours. callbook check shows when the next one can be sent."},
+	test:        {"test", "test", "Alerts from this directory reach you."},
+}
+
+// Options configures a Worker.
+type Options struct {
+	URL  string      // of the receiver, as Origin accepts it; empty: no alerts
+	Text bool        // send a line of text instead of JSON
+	Key  webhook.Key // signs the requests
+	Site string      // base URL of the directory
+	Log  zerolog.Logger
+}
+
+// Origin returns the scheme and the host of a URL, or an error unless it is https or of this machine. Neither has the
+// rest of the URL, which may be a token.
+func Origin(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" || u.Scheme != "https" && (u.Scheme != "http" || !text.IsLoopback(u.Hostname())) {
+		return "", errors.New("give an https URL such as https://ntfy.example.org/TOPIC, or an http URL of this machine such as http://127.0.0.1:8081/TOPIC")
+	}
+	return u.Scheme + "://" + u.Host, nil
+}
+
+const (
+	period     = time.Hour        // between two alerts of a kind, and maximum of the retries of one
+	timeout    = 10 * time.Second // of a request
+	maxBackoff = 10 * time.Minute
+)
+
+// Worker sends alerts. A nil Worker sends none.
+type Worker struct {
+	options Options
+	client  *http.Client
+	backoff time.Duration // before the second try; doubles up to maxBackoff
+	wake    chan struct{}
+	pending [len(texts)]atomic.Int64 // occurrences that no alert has reported, by kind
+	due     [len(texts)]time.Time    // when the next alert may be sent
+}
+
+// New returns a Worker, or nil without a URL.
+func New(o Options) *Worker {
+	if o.URL == "" {
+		return nil
+	}
+	// A redirect may lead to a host that must not get the token or the signed message.
+	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client := &http.Client{Timeout: timeout, CheckRedirect: noRedirects}
+	return &Worker{options: o, client: client, backoff: time.Second, wake: make(chan struct{}, 1)}
+}
+
+// Watch raises the alerts that commits of the store cause.
+func (w *Worker) Watch(c txn.Changes) {
+	w.Raise(Report, c.Reports)
+	w.Raise(Approval, c.Approvals)
+}
+
+// Raise records a number of occurrences. It does not block.
+func (w *Worker) Raise(kind Kind, n int) {
+	if w == nil || n == 0 {
+		return
+	}
+	w.pending[kind].Add(int64(n))
+	select {
+	case w.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// Run sends alerts until ctx ends.
+func (w *Worker) Run(ctx context.Context) {
+	for w != nil && ctx.Err() == nil {
+		select {
+		case <-w.wake:
+		case <-time.After(w.deliver(ctx, time.Now())): //clock: of the receiver
+		case <-ctx.Done():
+		}
+	}
+}
+
+// deliver sends the alerts that are due, and returns the time until the next one may be.
+func (w *Worker) deliver(ctx context.Context, now time.Time) time.Duration {
+	wait := period
+	for kind := range texts {
+		if left := w.due[kind].Sub(now); left > 0 {
+			wait = min(wait, left)
+		} else if count := w.pending[kind].Swap(0); count > 0 {
+			w.due[kind] = now.Add(period)
+			if w.send(ctx, Kind(kind), count) != nil {
+				w.pending[kind].Add(count)
+			}
+		}
+	}
+	return wait
+}
+
+// send sends an alert, and retries it for a period.
+func (w *Worker) send(ctx context.Context, kind Kind, count int64) error {
+	id, body := "alert_"+rand.Text(), w.compose(kind, count, time.Now()) //clock: of the receiver
+	backoff := retry.WithMaxDuration(period, retry.WithCappedDuration(maxBackoff, retry.NewExponential(w.backoff)))
+	return retry.Do(ctx, backoff, func(ctx context.Context) error {
+		err := w.post(ctx, id, body)
+		if err != nil && ctx.Err() == nil {
+			w.options.Log.Warn().Err(err).Str("alert", texts[kind].name).Msg("cannot send an alert, which is retried: callbook check --test-alert tests the settings")
+		}
+		return retry.RetryableError(err)
+	})
+}
+
+// Test sends a test alert, once.
+func (w *Worker) Test(ctx context.Context) error {
+	return w.post(ctx, "alert_"+rand.Text(), w.compose(test, 1, time.Now())) //clock: of the receiver
+}
+
+// payload is the JSON of an alert: title and message as Gotify takes them.
+type payload struct {
+	Title     string    `json:"title"`
+	Message   string    `json:"message"`
+	Type      string    `json:"type"`
+	Count     int64     `json:"count"`
+	Timestamp time.Time `json:"timestamp"`
+}
+
+// compose returns the body of an alert.
+func (w *Worker) compose(kind Kind, count int64, at time.Time) []byte {
+	t := texts[kind]
+	_, site, _ := strings.Cut(w.options.Site, "://")
+	p := payload{"Callbook " + site + ": " + t.title, t.message, t.name, count, at.UTC().Truncate(time.Second)}
+	if count > 1 {
+		p.Message = fmt.Sprintf("%d times since the last alert. %s", count, t.message)
+	}
+	if w.options.Text {
+		return []byte(p.Title + ". " + p.Message)
+	}
+	body, _ := json.Marshal(p) // has no value that can fail
+	return body
+}
+
+// post makes one request. Its error does not contain the URL.
+func (w *Worker) post(ctx context.Context, id string, body []byte) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.options.URL, bytes.NewReader(body))
+	if err != nil {
+		return errors.New("the URL is invalid")
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if w.options.Text {
+		r.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	w.options.Key.Sign(r.Header, id, time.Now(), body) //clock: of the receiver
+	response, err := w.client.Do(r)
+	if err != nil {
+		return errors.Unwrap(err) // the cause, without the URL
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("the receiver responded with status %d", response.StatusCode)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+
+	"callbook/server/alert"
+	"callbook/server/webhook"
+)
+
+// alertFlags configure the alerts for the operator.
+type alertFlags struct {
+	AlertURL        string `name:"alert-url" help:"URL that gets a POST request for a new report, low disk space, a failed backup, an overdue certificate and the like, such as a topic of ntfy: https, or http on this machine. Default: no alerts." placeholder:"URL"`
+	AlertFormat     string `enum:"json,text" default:"json" help:"json: an object with title and message, as Gotify takes it. text: one line, as ntfy takes it."`
+	AlertSecretFile string `help:"File with a secret (whsec_…) that signs the alerts as Standard Webhooks." type:"path" placeholder:"PATH"`
+}
+
+// alertOptions checks the settings of alerts. Its errors do not contain the URL or the secret.
+func (f alertFlags) alertOptions() (o alert.Options, err error) {
+	o.URL, o.Text = f.AlertURL, f.AlertFormat == "text"
+	if f.AlertURL != "" {
+		if _, err := alert.Origin(f.AlertURL); err != nil {
+			return o, fmt.Errorf("--alert-url: %w", err)
+		}
+	}
+	if f.AlertSecretFile == "" {
+		return o, nil
+	}
+	secret, err := os.ReadFile(f.AlertSecretFile)
+	if err == nil {
+		o.Key, err = webhook.ParseKey(string(bytes.TrimSpace(secret)))
+	}
+	if err != nil {
+		return o, fmt.Errorf("--alert-secret-file: %w", err)
+	}
+	return o, nil
+}
+
+// checkAlerts reports where alerts are sent, and sends one if the operator asks for it.
+func (c *checkCommand) checkAlerts(ctx context.Context, f *findings, o alert.Options) {
+	const subject = "alerts"
+	o.Site = cmp.Or(c.BaseURL, "http://"+c.Addr)
+	switch to, _ := alert.Origin(o.URL); {
+	case o.URL == "" && c.TestAlert:
+		f.problem(subject, "no test is sent: set --alert-url")
+	case o.URL == "":
+		f.note(subject, "off: set --alert-url to hear of new reports, failed backups and the like")
+	case !c.TestAlert:
+		f.ok(subject, "are sent to %s; --test-alert sends one", to)
+	default:
+		if err := alert.New(o).Test(ctx); err != nil {
+			f.problem(subject, "%s does not accept the test: %v", to, err)
+		} else {
+			f.ok(subject, "%s accepted the test", to)
+		}
+	}
+}

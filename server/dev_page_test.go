@@ -1,0 +1,178 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"callbook/server/api"
+	"callbook/testdata/proof"
+)
+
+// devPage opens /dev in a language.
+func (s *site) devPage(lang string) *html.Node {
+	s.Helper()
+	return parsePage(s, s.send("GET", "/dev?lang="+lang, "", nil, "Accept: text/html").status(200).Body)
+}
+
+// picked returns the texts of the page that a click selects.
+func picked(page *html.Node) (texts []string) {
+	for _, n := range elements(page, "code") {
+		if hasClass(n, "pick") {
+			texts = append(texts, innerText(n))
+		}
+	}
+	return texts
+}
+
+// pressDev submits the form of a button of /dev, as a browser does.
+func (s *site) pressDev(lang, name, value string, headers ...string) *result {
+	s.Helper()
+	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	for _, form := range elements(s.devPage(lang), "form") {
+		for _, b := range elements(form, "button") {
+			if n, _ := attribute(b, "name"); n == name {
+				if v, _ := attribute(b, "value"); v == value {
+					action, _ := attribute(form, "action")
+					return s.send("POST", action, "", url.Values{name: {value}}.Encode(), append(headers, formType, "Accept: text/html,*/*;q=0.8")...)
+				}
+			}
+		}
+	}
+	s.Fatalf("/dev has no button %s=%s", name, value)
+	return nil
+}
+
+func TestDevPage_ShowsMailsWithCodesAndLinks(t *testing.T) {
+	s := newDevSite(t, false)
+	s.startClaim(s.verified("harbour-pilot"), "owner@example.org")
+	page := s.devPage("en")
+	var mails struct {
+		Mail []struct {
+			Code, Link *string
+			Text       string
+		}
+	}
+	s.send("GET", "/dev/mail", "", nil).status(200).into(&mails)
+	if len(mails.Mail) != 2 || mails.Mail[0].Link == nil || mails.Mail[1].Code == nil {
+		t.Fatalf("the mails: %+v", mails)
+	}
+	if !slices.Contains(picked(page), *mails.Mail[1].Code) {
+		t.Errorf("the code is not on the page: %q", picked(page))
+	}
+	var links []string
+	for _, a := range elements(page, "a") {
+		if href, _ := attribute(a, "href"); strings.HasPrefix(href, s.url+"/owner/") {
+			links = append(links, href)
+		}
+	}
+	// Each mail ends with the link that ends all mails.
+	if len(links) != 3 || links[0] != *mails.Mail[0].Link || !strings.HasPrefix(links[1], s.url+"/owner/mails/") {
+		t.Errorf("links %q", links)
+	}
+	for _, link := range links {
+		s.send("GET", strings.TrimPrefix(link, s.url), "", nil).status(200)
+	}
+	if len(elements(page, "script")) > 0 {
+		t.Error("the page has a script")
+	}
+}
+
+func TestDevPage_ShowsTheNewestMails(t *testing.T) {
+	s := newDevSite(t, false)
+	for i := range 22 {
+		s.send("POST", "/api/me/verify", s.agent(fmt.Sprintf("agent-%d", i)), nil).status(202)
+	}
+	page := s.devPage("en")
+	if n := len(elements(page, "article")); n != 20 || !strings.Contains(innerText(page), "2 older ones are in /dev/mail.") {
+		t.Errorf("%d mails", n)
+	}
+}
+
+func TestDevPage_ShowsKeys(t *testing.T) {
+	proof.OneByOne(t)
+	s := newDevSite(t, true)
+	shown := picked(s.devPage("zh"))
+	for _, agent := range s.devAgents() {
+		if !slices.Contains(shown, agent.APIKey) {
+			t.Errorf("the key of %s is not on the page", agent.Handle)
+		}
+	}
+	s.pressDev("zh", "demo", "false").status(303)
+	if text := innerText(s.devPage("zh")); !strings.Contains(text, "还没有邮件。") || !strings.Contains(text, "没有演示用的智能体。") {
+		t.Errorf("after the reset: %s", text)
+	}
+}
+
+func TestDevPage_ButtonsMoveTheClockAndReset(t *testing.T) {
+	s := newDevSite(t, false)
+	ahead := func(want time.Duration) {
+		t.Helper()
+		if ahead := time.Until(s.store.Now()); ahead < want-time.Minute || ahead > want+time.Minute {
+			t.Errorf("the clock is %s ahead, want %s", ahead, want)
+		}
+	}
+	for _, step := range []struct {
+		button string
+		want   time.Duration
+	}{{"1h", time.Hour}, {"24h", 25 * time.Hour}, {"192h", 217 * time.Hour}, {"744h", 961 * time.Hour}} {
+		if to := s.pressDev("zh", "advance", step.button).status(303).Header.Get("Location"); to != "/dev?lang=zh" {
+			t.Errorf("%s leads to %s", step.button, to)
+		}
+		ahead(step.want)
+	}
+	for lang, want := range map[string]string{"en": ", 961 h ahead of this machine.", "zh": "，比本机快 961 小时。"} {
+		if text := innerText(s.devPage(lang)); !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	s.agent("harbour-pilot")
+	s.pressDev("en", "demo", "false").status(303)
+	ahead(0)
+	if n := s.send("GET", "/api/stats", "", nil).value("agents"); n != 0.0 {
+		t.Errorf("%v agents after the reset", n)
+	}
+}
+
+// TestDevPage_RejectsFormsOfOtherSites: a browser sends such a form with the origin of its page, or with none.
+func TestDevPage_RejectsFormsOfOtherSites(t *testing.T) {
+	s := newDevSite(t, false)
+	for _, tt := range []struct {
+		name    string
+		headers []string
+		status  int
+	}{
+		{"its own", []string{"Origin: " + s.url}, 303},
+		{"its own, by the referrer policy", []string{"Origin: null", "Sec-Fetch-Site: same-origin"}, 303},
+		{"foreign", []string{"Origin: https://evil.example.org", "Sec-Fetch-Site: cross-site"}, 403},
+		{"foreign, sandboxed", []string{"Origin: null", "Sec-Fetch-Site: cross-site"}, 403},
+		{"foreign, without an origin", []string{"Sec-Fetch-Site: cross-site"}, 403},
+	} {
+		if a := s.pressDev("en", "advance", "1h", tt.headers...); a.Status != tt.status {
+			t.Errorf("%s: %d", tt.name, a.Status)
+		}
+	}
+}
+
+// TestDev_ReadsBodiesOfCurlAsJSON: curl -d declares a form, and a terminal wants a line.
+func TestDev_ReadsBodiesOfCurlAsJSON(t *testing.T) {
+	s := newDevSite(t, false)
+	a := s.send("POST", "/dev/clock", "", `{"advance":"1h"}`, formType, "Accept: */*").status(200)
+	if !strings.HasPrefix(string(a.Body), `{"now":"`) || !strings.HasSuffix(string(a.Body), "\"}\n") {
+		t.Errorf("%q", a.Body)
+	}
+	for _, path := range []string{"/dev/agents", "/dev/mail"} {
+		if body := s.send("GET", path, "", nil).status(200).Body; !strings.HasSuffix(string(body), "}\n") {
+			t.Errorf("%s: %q", path, body)
+		}
+	}
+	for form, status := range map[string]int{"advance=": 422, "advance=soon": 422, "advance=%zz": 422, "advance=1h&to=2h": 422, "": 422, "advance=true": 422, strings.Repeat("x", api.MaxBody+1): 413} {
+		s.send("POST", "/dev/clock", "", form, formType, "Accept: text/html").status(status)
+	}
+}

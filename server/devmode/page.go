@@ -1,0 +1,77 @@
+package devmode
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/julienschmidt/httprouter"
+
+	"callbook/server/api"
+	"callbook/server/web"
+	"callbook/store/domain"
+)
+
+// pageNotice stands below the page.
+var pageNotice = web.Text{
+	EN: "This page exists only under callbook dev. It shows every key and can delete everything: never expose it.",
+	ZH: "此页面仅在 callbook dev 下存在。它会显示所有密钥，并可删除一切：切勿对外开放。",
+}
+
+// page is the data of dev.html.
+type page struct {
+	web.View
+	Now    domain.Time
+	Ahead  int // of the machine's clock, in hours
+	Mails  []Mail
+	Older  int // mails that are not among Mails
+	Agents []Agent
+}
+
+// Links returns the links in the text of a mail, which has each in both languages.
+func (p page) Links(text string) []string {
+	link := regexp.MustCompile(regexp.QuoteMeta(p.BaseURL) + `/owner/\S+`)
+	return slices.Compact(link.FindAllString(text, -1))
+}
+
+// showPage handles GET /dev.
+func (d *Server) showPage(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+	p := page{View: d.pages.View(r), Now: domain.Time(d.store.Now().UnixMilli()), Ahead: int(time.Duration(d.options.Clock.offset.Load()).Hours())}
+	mails, err := d.listMail(r.Context())
+	if err == nil {
+		p.Agents, err = d.listAgents(r.Context())
+	}
+	p.Mails = mails[:min(len(mails), 20)]
+	p.Older = len(mails) - len(p.Mails)
+	if err == nil {
+		w.Header().Set("Cache-Control", "no-store")
+		err = d.pages.Render(w, http.StatusOK, "dev.html", p.Lang, p)
+	}
+	if err != nil {
+		d.WriteError(w, r, err)
+	}
+}
+
+// isForm reports whether a browser sends a form. curl -d declares JSON as one, but does not ask for a page.
+func isForm(r *http.Request) bool {
+	return r.Header.Get("Content-Type") == "application/x-www-form-urlencoded" && strings.HasPrefix(r.Header.Get("Accept"), "text/html")
+}
+
+// formJSON returns the fields of a form as a JSON object. A value that is valid JSON, such as true, becomes that; an
+// empty field is left out.
+func formJSON(form []byte) []byte {
+	fields, _ := url.ParseQuery(string(form)) // act rejects what is missing
+	members := map[string]any{}
+	for name := range fields {
+		if value := fields.Get(name); jsontext.Value(value).IsValid() {
+			members[name] = jsontext.Value(value)
+		} else if value != "" {
+			members[name] = value
+		}
+	}
+	return api.Marshal(members)
+}

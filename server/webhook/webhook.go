@@ -1,0 +1,40 @@
+// Package webhook signs requests that the site sends as Standard Webhooks (standardwebhooks.com),
+// so that a receiver can verify their sender, content and time.
+package webhook
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+// Key signs requests. An empty Key signs none.
+type Key []byte
+
+// ParseKey parses a secret: whsec_ and 24 to 64 bytes in base64. Its error does not contain the secret.
+func ParseKey(secret string) (Key, error) {
+	encoded, found := strings.CutPrefix(secret, "whsec_")
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if !found || err != nil || len(key) < 24 || len(key) > 64 {
+		return nil, errors.New("the secret must be whsec_ and 24 to 64 bytes in base64; echo whsec_$(openssl rand -base64 32) creates one")
+	}
+	return key, nil
+}
+
+// Sign sets the headers of a request with this body. The id must be the same in each try to send the same message,
+// and the time that of the try.
+func (k Key) Sign(h http.Header, id string, at time.Time, body []byte) {
+	if len(k) == 0 {
+		return
+	}
+	hook, _ := standardwebhooks.NewWebhookRaw(k) // neither has an error to return
+	signature, _ := hook.Sign(id, at, body)
+	h.Set(standardwebhooks.HeaderWebhookID, id)
+	h.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(at.Unix(), 10))
+	h.Set(standardwebhooks.HeaderWebhookSignature, signature)
+}

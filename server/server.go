@@ -37,7 +37,7 @@
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //
-// Imports point in one direction: cli, devmode, server, then web, mcp, mail, linkcheck and api,
+// Imports point in one direction: cli, devmode, server, then web, then mcp, mail, linkcheck and api,
 // then middleware, then ratelimit and httpcache, then store. Server knows neither cli nor devmode.
 //
 // # A read
@@ -128,7 +128,6 @@ type Server struct {
 	outbox        *mail.Outbox // nil: the site sends no mail
 	links         *linkcheck.Worker
 	pages         *web.Site
-	home          *api.Operation // of the lists of the home page
 	mcp           http.Handler
 	gate          *mcp.Gate                     // of the MCP endpoint
 	nextBackupTry atomic.Int64                  // in milliseconds, after a failed one
@@ -191,7 +190,6 @@ func New(st *store.Store, o Options) (*Server, error) {
 		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Log)
 		st.Watch(s.outbox.Notify)
 	}
-	s.home = s.homeOperation()
 	if s.pages, err = newPages(s); err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func (p *page) read(operation string, query url.Values, more ...string) Response
 	for i := 0; i+1 < len(more); i += 2 {
 		args.Set(more[i], more[i+1])
 	}
-	response, err := p.site.options.Read(p.r.Context(), operation, args)
+	response, err := p.site.Read(p.r.Context(), operation, args)
 	p.err = err
 	p.parts = append(p.parts, response.Tag)
 	return response
@@ -110,7 +110,7 @@ func (p *page) send(template string, data func() (any, error)) {
 func (p *page) sendContent(content func() ([]byte, error), headers func(http.Header)) {
 	if p.err == nil {
 		headers(p.w.Header())
-		p.err = p.site.options.Send(p.w, p.r, p.parts, content)
+		p.err = p.site.sendCached(p.w, p.r, p.parts, content)
 	}
 	if p.err != nil {
 		p.w.Header().Del("Link")

@@ -8,11 +8,9 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"html/template"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +19,9 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/text/language"
 
+	"callbook/server/api"
 	"callbook/server/manual"
+	"callbook/server/ratelimit"
 	"callbook/static"
 	"callbook/store"
 )
@@ -31,38 +31,15 @@ import (
 // Options configures the pages.
 type Options struct {
 	Store   *store.Store
-	BaseURL string         // as in server.Options
-	Contact string         // likewise
-	About   Text           // purpose of the site
-	Notice  Text           // warning about agents' text
-	Manual  []manual.Page  // as manual.Pages returns it
-	Log     zerolog.Logger // log of the operator
-	// Read calls a public read operation of the API by its id and parameters.
-	Read func(ctx context.Context, operation string, args url.Values) (Response, error)
-	// Send sends the content that parts identify. It calls content only if neither the client nor the site has it
-	// cached.
-	Send func(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error
-	// Fail sets the headers of an error, adds it to the log event of the request, and returns its text.
-	Fail func(w http.ResponseWriter, r *http.Request, err error) Failure
-}
-
-// Response is a response of the API, and its entity tag.
-type Response struct {
-	Body []byte
-	Tag  string
-}
-
-// Failure is an error for people.
-type Failure struct {
-	Status  int
-	Text    Text
-	Details []Detail // all errors of a query
-}
-
-// Detail is the error of one field.
-type Detail struct {
-	Field string
-	Text  Text
+	Engine  *api.Engine
+	Home    *api.Operation  // of the lists of the home page
+	Reads   ratelimit.Class // limit of an address that pages count against
+	BaseURL string          // as in server.Options
+	Contact string          // likewise
+	About   Text            // purpose of the site
+	Notice  Text            // warning about agents' text
+	Manual  []manual.Page   // as manual.Pages returns it
+	Log     zerolog.Logger  // log of the operator
 }
 
 // Text is a sentence in both languages.
@@ -195,9 +172,9 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 			data.Here = r.URL.Path
 		}
 	}
-	data.Failure = s.options.Fail(w, r, err)
+	data.Failure = s.fail(w, r, err)
 	if err := s.render(w, data.Status, "error.html", data.Lang, data); err != nil {
-		http.Error(w, http.StatusText(s.options.Fail(w, r, err).Status), http.StatusInternalServerError)
+		http.Error(w, http.StatusText(s.fail(w, r, err).Status), http.StatusInternalServerError)
 	}
 }
 

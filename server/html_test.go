@@ -76,6 +76,8 @@ func structure(doc *html.Node) (lines []string) {
 					a.Val = "…"
 				case a.Key == "href":
 					a.Val = addressShape(n, a.Val)
+				case hasClass(n.Parent, "avatar"):
+					a.Val = numbers.ReplaceAllString(a.Val, "…")
 				}
 				line += fmt.Sprintf(" %s%s=%q", a.Namespace, a.Key, recordID.ReplaceAllString(a.Val, "$1…"))
 			}
@@ -86,6 +88,9 @@ func structure(doc *html.Node) (lines []string) {
 	}
 	return lines
 }
+
+// numbers are what the picture of an agent is made from.
+var numbers = regexp.MustCompile(`\d+`)
 
 // recordID is the id of a record; recordPath the address of one.
 var (

@@ -141,9 +141,18 @@ func (p *page) pagination(path string, next *string) pagination {
 	return o
 }
 
-// filtered reports whether a list shows a selection.
-func (p *page) filtered() bool {
+// selection is what a list shows.
+type selection struct {
+	Query    url.Values
+	Filtered bool // not everything
+	Narrowed bool // by more than words
+}
+
+func (p *page) selection() selection {
 	query := clone(p.query)
 	query.Del("cursor")
-	return len(query) > 0
+	selected := selection{Query: p.query, Filtered: len(query) > 0}
+	query.Del("q")
+	selected.Narrowed = len(query) > 0
+	return selected
 }

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/text/language"
@@ -49,6 +50,7 @@ type Text struct{ EN, ZH string }
 type Site struct {
 	options Options
 	origins *http.CrossOriginProtection
+	popular atomic.Pointer[popularCapabilities]
 }
 
 // templates parses the pages, each inside layout.html, with the shared templates of parts.html. They are the same

@@ -25,6 +25,9 @@ func (s *Server) mountPages(r *routes) {
 	for path, show := range s.pages.Routes() {
 		r.public(path, show)
 	}
+	for path, report := range s.pages.ReportRoutes() {
+		r.handle(http.MethodPost, path, report)
+	}
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 		// Everything below it, so that a mistyped link gets the same response.
 		r.handle(method, "/owner/*token", s.pages.OwnerRoute())

@@ -59,7 +59,7 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, name := range []string{
 		"home.html", "agents.html", "agent.html", "calls.html", "call.html",
-		"docs.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html",
+		"docs.html", "report.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html",
 	} {
 		page, err := template.ParseFS(static.Pages, "layout.html", "parts.html", name)
 		if err != nil {
@@ -164,11 +164,16 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 		view
 		Failure
 		Owner     bool // of the owner's page
+		Report    bool // of a form that reports something
 		RequestID string
 	}{view: s.view(r), Owner: isOwnerPath(r.URL.Path), RequestID: w.Header().Get("X-Request-Id")}
-	if data.Owner {
+	data.Report = !data.Owner && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/report")
+	switch {
+	case data.Owner:
 		ownerHeaders(w.Header())
-	} else {
+	case data.Report:
+		data.Switch = "" // it would open the form's address without the form
+	default:
 		data.Switch = address("", r.URL.Query(), "lang", data.other()) // keeps the query
 		if r.URL.Path == "/agents" || r.URL.Path == "/calls" {
 			data.Here = r.URL.Path

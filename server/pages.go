@@ -15,6 +15,7 @@ func newPages(s *Server) (*web.Site, error) {
 		Store: s.store, Engine: s.engine, Home: s.homeOperation(), Reads: limitReads,
 		BaseURL: s.options.BaseURL, Contact: s.options.Contact, Log: s.options.Log,
 		About: web.Text{EN: aboutEN, ZH: aboutZH}, Notice: web.Text(notice), Manual: manual.Pages(s.options.Settings),
+		Guide: s.guideText, OpenAPI: s.openAPI,
 	})
 }
 

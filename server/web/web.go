@@ -40,7 +40,9 @@ type Options struct {
 	About   Text            // purpose of the site
 	Notice  Text            // warning about agents' text
 	Manual  []manual.Page   // as manual.Pages returns it
-	Log     zerolog.Logger  // log of the operator
+	Guide   func(lang string) []byte
+	OpenAPI func() *api.Cached
+	Log     zerolog.Logger // log of the operator
 }
 
 // Text is a sentence in both languages.
@@ -48,9 +50,10 @@ type Text struct{ EN, ZH string }
 
 // Site renders the pages of one directory.
 type Site struct {
-	options Options
-	origins *http.CrossOriginProtection
-	popular atomic.Pointer[popularCapabilities]
+	options    Options
+	origins    *http.CrossOriginProtection
+	popular    atomic.Pointer[popularCapabilities]
+	operations func() ([]*operation, error) // of the reference
 }
 
 // templates parses the pages, each inside layout.html, with the shared templates of parts.html. They are the same
@@ -59,7 +62,7 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, name := range []string{
 		"home.html", "agents.html", "agent.html", "calls.html", "call.html",
-		"docs.html", "report.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html",
+		"guide.html", "docs.html", "reference.html", "report.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html",
 	} {
 		page, err := template.ParseFS(static.Pages, "layout.html", "parts.html", name)
 		if err != nil {
@@ -73,6 +76,7 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 // New returns the pages.
 func New(o Options) (*Site, error) {
 	s := &Site{options: o, origins: http.NewCrossOriginProtection()}
+	s.operations = sync.OnceValues(func() ([]*operation, error) { return readOpenAPI(o.Engine, o.OpenAPI()) })
 	if err := s.origins.AddTrustedOrigin(o.BaseURL); err != nil {
 		return nil, fmt.Errorf("trust the base URL: %w", err)
 	}
@@ -187,7 +191,7 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 
 // Owns reports whether a path is one of the pages, or below one.
 func Owns(path string) bool {
-	for _, page := range []string{"/agents", "/calls", "/docs"} {
+	for _, page := range []string{"/agents", "/calls", "/docs", "/guide"} {
 		if path == page || strings.HasPrefix(path, page+"/") {
 			return true
 		}

@@ -98,7 +98,9 @@ func TestReference_HasEveryOperation(t *testing.T) {
 		if err := malformed(a.Body); err != nil {
 			t.Errorf("%s: %v", op.ID, err)
 		}
-		for _, problem := range pageProblems(doc, func(address string) bool { return leadsOn.MatchString(address) || leadsWithinManual.MatchString(address) }) {
+		for _, problem := range pageProblems(doc, func(address string) bool {
+			return leadsOn.MatchString(address) || leadsWithinManual.MatchString(address)
+		}) {
 			t.Errorf("%s: %s", op.ID, problem)
 		}
 		text := innerText(elements(doc, "main")[0])

@@ -14,6 +14,7 @@ func newPages(s *Server) (*web.Site, error) {
 	return web.New(web.Options{
 		Store: s.store, Engine: s.engine, Home: s.homeOperation(), Reads: limitReads,
 		BaseURL: s.options.BaseURL, Contact: s.options.Contact, Log: s.options.Log,
+		Name: s.options.Operator.SiteName(), Detail: s.options.Operator.About, Legal: s.options.Operator.Legal,
 		About: web.Text{EN: aboutEN, ZH: aboutZH}, Notice: web.Text(notice), Manual: manual.Pages(s.options.Settings),
 		Guide: s.guideText, OpenAPI: s.openAPI,
 	})

@@ -84,6 +84,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server/api"
+	"callbook/server/documents"
 	"callbook/server/httpcache"
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
@@ -108,6 +109,7 @@ type Options struct {
 	LinkCheck      linkcheck.Options                      // of the checks of profile links; zero: the defaults
 	Version        string                                 // of the program, for the documents
 	Contact        string                                 // of the operator, as documents.ParseContact returns it; empty: the home page names it
+	Operator       documents.Operator                     // name of the site, and who runs it
 	MCPOrigins     []string                               // from ParseMCPOrigins; their pages may use the MCP endpoint, like those of the site
 	Private        bool                                   // pages of other sites cannot read it, and requests must name its own host
 	Settings       string                                 // reference of the settings of the program in Markdown, for the manual
@@ -150,7 +152,7 @@ type spentMails struct {
 
 // New builds a server for an open store that has not been used yet.
 func New(st *store.Store, o Options) (*Server, error) {
-	if err := CheckBaseURL(o.BaseURL); err != nil {
+	if err := errors.Join(CheckBaseURL(o.BaseURL), o.Operator.Check()); err != nil {
 		return nil, err
 	}
 	s := &Server{
@@ -158,7 +160,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 		stopping: make(chan struct{}), metrics: metrics.NewSet(),
 	}
 	s.spentMails.reported = map[domain.MailPool]time.Time{}
-	s.guides = makeGuides(o.BaseURL)
+	s.guides = makeGuides(o.BaseURL, o.Operator.SiteName())
 	origins := http.NewCrossOriginProtection()
 	if err := origins.AddTrustedOrigin(o.BaseURL); err != nil { // a proxy may forward another Host
 		return nil, fmt.Errorf("trust the base URL: %w", err)
@@ -187,7 +189,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	st.Watch(s.invalidate)
 	st.Watch(s.waiters.notify)
 	if o.Mail != nil {
-		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Log)
+		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Operator.Name, o.Log)
 		st.Watch(s.outbox.Notify)
 	}
 	if s.pages, err = newPages(s); err != nil {

@@ -20,13 +20,14 @@ type Outbox struct {
 	store *store.Store
 	sink  Sink
 	base  string
+	name  string // of the site, for subjects; empty: none
 	log   zerolog.Logger
 	mu    sync.Mutex // held while mails go out
 	wake  chan struct{}
 }
 
-func NewOutbox(st *store.Store, sink Sink, base string, log zerolog.Logger) *Outbox {
-	return &Outbox{store: st, sink: sink, base: base, log: log, wake: make(chan struct{}, 1)}
+func NewOutbox(st *store.Store, sink Sink, base, name string, log zerolog.Logger) *Outbox {
+	return &Outbox{store: st, sink: sink, base: base, name: name, log: log, wake: make(chan struct{}, 1)}
 }
 
 // Notify wakes the outbox if a commit has queued a mail.
@@ -248,6 +249,9 @@ func (o *Outbox) compose(due domain.Mail) Message {
 	message := Message{
 		ID: due.ID, To: due.To, Subject: fill.Replace(text.subject),
 		Text: fill.Replace(text.en + "\n\n" + text.zh + footer), At: due.CreatedAt.Time(),
+	}
+	if o.name != "" {
+		message.Subject = "[" + o.name + "] " + message.Subject
 	}
 	switch due.Kind {
 	case domain.MailClaim, domain.MailOwner:

@@ -55,3 +55,15 @@ func (s *Site) Guide(w http.ResponseWriter, r *http.Request, _ httprouter.Params
 		}{p.view, content}, err
 	})
 }
+
+// About shows who runs the site.
+func (s *Site) About(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+	p := s.open(w, r)
+	p.read("getIndex", nil)
+	p.send("about.html", func() (any, error) {
+		return struct {
+			view
+			Operator template.HTML
+		}{p.view, s.operator}, nil
+	})
+}

@@ -83,8 +83,8 @@ func (s *Site) Routes() map[string]httprouter.Handle {
 	routes := map[string]httprouter.Handle{
 		"/": s.Home, "/agents": s.Agents, "/agents/{handle}": s.Agent,
 		"/calls": s.Calls, "/calls/{id}": s.Call, feedPath: s.Feed,
-		"/guide": s.Guide,
-		"/docs":  s.Docs, "/docs/{topic}": s.Docs, "/docs/{topic}/{operation}": s.Reference,
+		"/guide": s.Guide, "/about": s.About,
+		"/docs": s.Docs, "/docs/{topic}": s.Docs, "/docs/{topic}/{operation}": s.Reference,
 	}
 	for path, show := range routes {
 		counted := s.counted(show)

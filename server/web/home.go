@@ -3,6 +3,7 @@ package web
 import (
 	"callbook/store/domain"
 	"fmt"
+	"html/template"
 	"net/http"
 
 	"github.com/julienschmidt/httprouter"
@@ -14,8 +15,9 @@ type homePage struct {
 		Agents []agentEntry `json:"agents"`
 		Posts  []call       `json:"posts"`
 	}
-	Stats   domain.Stats
-	Popular []string // capabilities
+	Stats    domain.Stats
+	Operator template.HTML
+	Popular  []string // capabilities
 }
 
 // Home shows the home page: the purpose of the site, how an agent joins, and the newest agents and calls,
@@ -27,7 +29,7 @@ func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 	p.Feed = feedOf(nil, p.LangParam())
 	p.setAlternate("/api", nil)
 	p.send("home.html", func() (any, error) {
-		data := homePage{view: p.view, Stats: stats, Popular: popular}
+		data := homePage{view: p.view, Operator: s.operator, Stats: stats, Popular: popular}
 		if err := lists.decode(&data.Lists); err != nil {
 			return nil, err
 		}

@@ -24,6 +24,8 @@ type view struct {
 	Feed      string // of calls; empty for none
 	BaseURL   string
 	Contact   string // of the operator; empty for none
+	Site      string // name of the site
+	Legal     string // address of the legal notice; empty for none
 	About     string
 	Notice    string
 	chosen    bool                            // the query names the language: links lead to pages in it
@@ -32,7 +34,7 @@ type view struct {
 
 // view returns the view of a request.
 func (s *Site) view(r *http.Request) view {
-	v := view{Lang: Language(r), BaseURL: s.options.BaseURL, Contact: s.options.Contact}
+	v := view{Lang: Language(r), BaseURL: s.options.BaseURL, Contact: s.options.Contact, Site: s.options.Name, Legal: s.options.Legal}
 	v.Switch, v.About, v.Notice = "?lang="+v.other(), v.In(s.options.About), v.In(s.options.Notice)
 	v.chosen = r.URL.Query().Get("lang") == v.Lang
 	return v

@@ -37,7 +37,10 @@ type Options struct {
 	Reads   ratelimit.Class // limit of an address that pages count against
 	BaseURL string          // as in server.Options
 	Contact string          // likewise
+	Name    string          // of the site
 	About   Text            // purpose of the site
+	Detail  string          // what the operator says about it, in Markdown
+	Legal   string          // address of the legal notice; empty: none
 	Notice  Text            // warning about agents' text
 	Manual  []manual.Page   // as manual.Pages returns it
 	Guide   func(lang string) []byte
@@ -54,6 +57,7 @@ type Site struct {
 	origins    *http.CrossOriginProtection
 	popular    atomic.Pointer[popularCapabilities]
 	operations func() ([]*operation, error) // of the reference
+	operator   template.HTML                // what the operator says about the site
 }
 
 // templates parses the pages, each inside layout.html, with the shared templates of parts.html. They are the same
@@ -62,7 +66,7 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, name := range []string{
 		"home.html", "agents.html", "agent.html", "calls.html", "call.html",
-		"guide.html", "docs.html", "reference.html", "report.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html",
+		"about.html", "guide.html", "docs.html", "reference.html", "report.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html",
 	} {
 		page, err := template.ParseFS(static.Pages, "layout.html", "parts.html", name)
 		if err != nil {
@@ -77,6 +81,10 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 func New(o Options) (*Site, error) {
 	s := &Site{options: o, origins: http.NewCrossOriginProtection()}
 	s.operations = sync.OnceValues(func() ([]*operation, error) { return readOpenAPI(o.Engine, o.OpenAPI()) })
+	var err error
+	if s.operator, err = manual.Fragment(o.Detail, 2); err != nil {
+		return nil, fmt.Errorf("render the text about the site: %w", err)
+	}
 	if err := s.origins.AddTrustedOrigin(o.BaseURL); err != nil {
 		return nil, fmt.Errorf("trust the base URL: %w", err)
 	}
@@ -191,7 +199,7 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 
 // Owns reports whether a path is one of the pages, or below one.
 func Owns(path string) bool {
-	for _, page := range []string{"/agents", "/calls", "/docs", "/guide"} {
+	for _, page := range []string{"/agents", "/calls", "/docs", "/guide", "/about"} {
 		if path == page || strings.HasPrefix(path, page+"/") {
 			return true
 		}

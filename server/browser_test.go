@@ -62,7 +62,7 @@ func TestPages_WorkInABrowser(t *testing.T) {
 	t.Run("keyboard", func(t *testing.T) {
 		for name, by := range map[string]func(b *tab, s *site){
 			"the order of the head": headInOrder, "past the head": skipsTheHead, "search and language": searchesByKeyboard,
-			"every stop is seen": everyStopIsSeen, "a claim is confirmed": confirmsByKeyboard,
+			"every stop is seen": everyStopIsSeen, "a claim is confirmed": confirmsByKeyboard, "a call is reported": reportsByKeyboard,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -144,6 +144,7 @@ func (b *browser) findPages(t *testing.T) {
 		"agents, next page": ok(s.url + s.nextPage("/agents")),
 		"card":              ok(s.url + "/agents/twinscript"), "card, poor": ok(s.url + "/agents/poor-card"), "card, full": ok(s.url + "/agents/" + full),
 		"calls": ok(s.url + "/calls"), "calls, empty": ok(empty.url + "/calls"), "call": ok(s.url + "/calls/" + s.answeredCall()), "call, full": ok(s.url + "/calls/" + call),
+		"guide": ok(s.url + "/guide"), "about": ok(s.url + "/about"), "reference": ok(s.url + "/docs/reference"), "operation": ok(s.url + "/docs/reference/updateMe"),
 		"manual": ok(s.url + "/docs"), "manual, settings": ok(s.url + "/docs/configuration"), "manual, statuses": ok(s.url + "/docs/troubleshooting"),
 		"owner, asked": ok(s.ownersPage("person-wanted")), "owner, claimed": ok(s.ownersPage("signpost-aid")), "owner, full": ok(s.ownersPage(full)),
 		"owner, gone": {s.url + "/owner/gone", 404}, "not found": {s.url + "/agents/nobody-here", 404}, "bad query": {s.url + "/agents?min_level=9", 400},
@@ -660,6 +661,21 @@ func everyStopIsSeen(b *tab, s *site) {
 			}
 		}
 	}
+}
+
+// reportsByKeyboard unfolds the form of a call and sends it.
+func reportsByKeyboard(b *tab, s *site) {
+	b.emulate("light", narrow)
+	b.open(s.url+"/calls/"+s.answeredCall()+"?lang=en", 200)
+	b.tabTo("Report to the operator")
+	b.press(kb.Enter)
+	b.tabTo("#why")
+	b.press("Not a call")
+	if got := b.follow(); !strings.HasSuffix(got, "/report?lang=en") {
+		b.Errorf("the form leads to %s", got)
+	}
+	b.checkText("h1", "Thank you")
+	b.checkAccessibility(variant{"en", "light", narrow})
 }
 
 // confirmsByKeyboard goes through the owner's page: a claim, a handle that is

@@ -186,7 +186,7 @@ func (c *shownCard) trust(agent Agent, e Evidence) {
 	proof(agent.Trust.MailboxVerified)
 	proof(agent.Trust.OwnerClaimed)
 	proof(e.Confirmed > 0)
-	proof(e.MedianHours != nil)
+	proof(e.Answered > 0)
 	number(e.Confirmed, e.Confirmed > 0)
 	number(e.Partners, e.Partners > 1)
 	number(e.Answered, e.Received > 0)

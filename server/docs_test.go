@@ -1,13 +1,17 @@
 package server
 
 import (
+	"io/fs"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"callbook/server/api"
 	"callbook/server/manual"
+	"callbook/static"
+	"callbook/store/domain"
 )
 
 // leadsWithinManual is where a page of the manual may lead, beside the pages of the directory.
@@ -155,5 +159,39 @@ func TestGuide_IsAPageToo(t *testing.T) {
 		if text := innerText(doc); strings.Contains(text, "compatibility:") || strings.Contains(text, "{base_url}") || len(a.Body) > heaviest {
 			t.Errorf("%s, %d bytes: front matter or placeholders are left", lang, len(a.Body))
 		}
+	}
+}
+
+// TestDocs_NameTheRetentions compares the durations in the manual's table of stored data with the
+// constants that the jobs use.
+func TestDocs_NameTheRetentions(t *testing.T) {
+	retentions := map[string]time.Duration{
+		"address of a visitor":            domain.UsageRetention,
+		"events of an agent":              domain.EventRetention,
+		"responses for `Idempotency-Key`": domain.IdempotencyRetention,
+		"closed reports":                  domain.ReportRetention,
+	}
+	words := map[time.Duration]string{domain.Day: "a day", 30 * domain.Day: "30 days", 90 * domain.Day: "90 days", 365 * domain.Day: "a year"}
+	duration := regexp.MustCompile(`^(a|[0-9]+) (hour|day|year)s?$`)
+	text, err := fs.ReadFile(static.Docs, "docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| data | who sees it | how long |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for row := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(row, "|\n"), "|")
+		data, documented := strings.TrimSpace(cells[0]), strings.TrimSpace(cells[len(cells)-1])
+		retention, listed := retentions[data]
+		if listed != duration.MatchString(documented) {
+			t.Errorf("%q has the retention %q in the manual: list its constant in this test", data, documented)
+		}
+		if listed && words[retention] != documented {
+			t.Errorf("%q: the manual says %q, the constant is %v", data, documented, retention)
+		}
+		delete(retentions, data)
+	}
+	for data := range retentions {
+		t.Errorf("the manual has no row %q", data)
 	}
 }

@@ -333,16 +333,15 @@ func hostileTexts() (texts []string) {
 	return texts
 }
 
-// variedHostileTexts returns every third of those, for the proof all, and the further ones.
+// variedHostileTexts returns every sixth of these and of hostileWholes; all of them for the proof.
 func variedHostileTexts() (texts []string) {
-	each := proof.Rounds(3, 1, 1)
-	for i, text := range hostileTexts() {
-		if i%each == 0 {
-			texts = append(texts, text)
-		}
-	}
+	all := hostileTexts()
 	for _, text := range hostileWholes {
-		texts = appendStorable(texts, text)
+		all = appendStorable(all, text)
+	}
+	each := proof.Rounds(6, 1, 1)
+	for i := 0; i < len(all); i += each {
+		texts = append(texts, all[i])
 	}
 	return texts
 }

@@ -24,6 +24,8 @@ var layers = [][]string{
 	{"server/middleware", "server/manual", "server/quiet"},
 	{"server/ratelimit", "server/httpcache"},
 	{"store"},
+	{"store/admin"},
+	{"store/lifecycle"},
 	{"store/query"},
 	{"store/document", "store/outbox", "store/blocklist", "store/maintenance", "store/backup"},
 	{"store/txn", "store/listing", "store/export"},

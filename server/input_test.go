@@ -269,10 +269,13 @@ func nastyQueries() (queries []string) {
 		`OR`, `a OR`, `NOT`, `NOT a`, `a NOT`, `NEAR`, `NEAR(`, `NEAR(a b)`, `NEAR(a b, 5)`, `NEAR/2`, `near(a,`, `\`, `\\`, `\"`, `%`, `%%`, `_`, `?`, `?1`, `:a`, `@a`, `$a`, `;`, `--`, `/*`, `*/`, `|`, `||`, `&`, `&&`, `~`, "`", `#`, `c#`, `c++`, `.net`,
 		`<b>`, `{}`, `[]`, `=`, `,`, `.`, `...`, `!`, `！`, `。`, `「」`, `“”`, `…`, `—`, `😀`, `👨‍👩‍👧`, `🇨🇳`, `人`, `人工`, `人 工`, `。人。`, `ｔｉｄｅ`, `ﬁ`, `İ`, `ß`, `ẞ`, `Ⅷ`, `㍿`, `ﷺ`, `か\u3099`, `각`, `กำ`, "e\u0301", `١٢٣`, `x'41'`, `0x41`, `null`, `rank`, `rowid`, `agent_search`,
 	}
-	for _, a := range signs {
+	each := proof.Rounds(3, 1, 1)
+	for n, a := range signs {
 		queries = append(queries, a)
-		for _, b := range []string{`"`, `*`, ` AND `, `(`, `tide`, `中`} {
-			queries = append(queries, a+b, b+a, a+" "+b+" "+a)
+		for i, b := range []string{`"`, `*`, ` AND `, `(`, `tide`, `中`} {
+			if (n+i)%each == 0 {
+				queries = append(queries, a+b, b+a, a+" "+b+" "+a)
+			}
 		}
 	}
 	return append(queries,

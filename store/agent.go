@@ -10,6 +10,7 @@ import (
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 	"callbook/store/outbox"
 	"callbook/store/text"
 )
@@ -168,10 +169,10 @@ func (t *tx) updateAgent(before document.AgentRow, after domain.Settings) error 
 				return err
 			}
 		}
-		return t.unverify(before.ID)
+		return lifecycle.Unverify(t.Tx, before.ID)
 	}
 	if after.Owner != before.Owner {
-		return t.unclaim(before.ID)
+		return lifecycle.Unclaim(t.Tx, before.ID)
 	}
 	return nil
 }
@@ -201,7 +202,7 @@ func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 			return err
 		}
 		if !owned {
-			return t.deleteAgent(caller.ID)
+			return lifecycle.DeleteAgent(t.Tx, caller.ID)
 		}
 		return t.deleteLater(caller.ID)
 	})
@@ -220,56 +221,12 @@ func (t *tx) deleteLater(id int64) error {
 	return t.notify(&agent, domain.MailDeletion)
 }
 
-// keepAgent takes a deletion back.
-func (t *tx) keepAgent(id int64) error {
-	t.TouchAgent(id)
-	return t.Exec(`UPDATE agents SET deletion_at = NULL, updated_at = ? WHERE id = ? AND deletion_at IS NOT NULL`, t.Now, id)
-}
-
 // deleteDue deletes the agents whose owner did not keep them.
 func (t *tx) deleteDue() (int, error) {
 	var due []int64
 	err := t.Select(&due, `SELECT id FROM agents WHERE deletion_at <= ? ORDER BY deletion_at, id LIMIT ?`, t.Now, jobBatch)
 	for _, id := range due {
-		err = errors.Join(err, t.deleteAgent(id))
+		err = errors.Join(err, lifecycle.DeleteAgent(t.Tx, id))
 	}
 	return len(due), err
-}
-
-func (t *tx) deleteAgent(id int64) error {
-	if err := document.UnindexAgent(t.Tx, id); err != nil {
-		return err
-	}
-	for _, end := range []func(int64) error{t.unclaim, t.deletePostsOf, t.endRequestsOf, t.endCollabsOf} {
-		if err := end(id); err != nil {
-			return err
-		}
-	}
-	if err := t.Exec(`DELETE FROM agents WHERE id = ?`, id); err != nil {
-		return fmt.Errorf("delete the agent: %w", err)
-	}
-	if err := t.Exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.Now, id); err != nil {
-		return err
-	}
-	if err := t.deleteOrphans(id); err != nil {
-		return err
-	}
-	t.TouchDeleted(id)
-	return nil
-}
-
-// deleteOrphans deletes the requests and collaborations of a deleted agent whose other side is deleted
-// too.
-func (t *tx) deleteOrphans(id int64) error {
-	for _, query := range []string{
-		`DELETE FROM requests WHERE from_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = to_id)`,
-		`DELETE FROM requests WHERE to_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = from_id)`,
-		`DELETE FROM collabs WHERE initiator_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = partner_id)`,
-		`DELETE FROM collabs WHERE partner_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = initiator_id)`,
-	} {
-		if err := t.Exec(query, id); err != nil {
-			return fmt.Errorf("delete the records of deleted agents: %w", err)
-		}
-	}
-	return nil
 }

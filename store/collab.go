@@ -2,12 +2,12 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 	"callbook/store/query"
 )
 
@@ -157,49 +157,11 @@ func (s *Store) decideCollab(ctx context.Context, caller domain.Caller, id, to s
 		case row.Status != domain.CollabPending:
 			return &domain.Error{Code: domain.CodeInvalidState, Topic: "collab"}
 		}
-		if err := t.closeCollab(&row, to, row.InitiatorID); err != nil {
+		if err := lifecycle.CloseCollab(t.Tx, &row, to, row.InitiatorID); err != nil {
 			return err
 		}
 		collab, err = t.collab(id)
 		return err
 	})
 	return collab, err
-}
-
-// closeCollab stores the decision on a pending collaboration, and notifies one side.
-func (t *tx) closeCollab(row *query.CollabRow, to string, notified int64) error {
-	if err := t.Exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.Now, row.Seq); err != nil {
-		return fmt.Errorf("decide a collaboration: %w", err)
-	}
-	if to == domain.CollabConfirmed {
-		if err := document.CountCollab(t.Tx, row.Seq, row.InitiatorID, row.PartnerID); err != nil {
-			return err
-		}
-		t.TouchAgent(row.InitiatorID, row.PartnerID)
-		t.Changes.Collabs = true
-	}
-	other := row.Partner.Handle
-	if notified == row.PartnerID {
-		other = row.Initiator.Handle
-	}
-	return t.InsertEvent(notified, "collab."+to, domain.EventSubject{ID: &row.ID, Handle: other})
-}
-
-// endCollabsOf declines the pending collaborations of an agent that is about to be deleted.
-func (t *tx) endCollabsOf(id int64) error {
-	var pending []query.CollabRow
-	err := t.Select(&pending, query.SelectCollab+`
-		WHERE c.status = 'pending' AND (c.initiator_id = ? OR c.partner_id = ?)`, id, id)
-	if err != nil {
-		return err
-	}
-	for i := range pending {
-		other := pending[i].InitiatorID
-		if other == id {
-			other = pending[i].PartnerID
-		}
-		err = errors.Join(err, t.closeCollab(&pending[i], domain.CollabDeclined, other))
-	}
-	t.Changes.Collabs = true
-	return errors.Join(err, t.EraseResponses(`SELECT id FROM collabs WHERE initiator_id = ?1 OR partner_id = ?1`, id))
 }

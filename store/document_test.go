@@ -12,6 +12,7 @@ import (
 
 	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 	"callbook/store/listing"
 	"callbook/testdata/proof"
 )
@@ -213,7 +214,7 @@ func TestDocuments_FollowEveryWrite(t *testing.T) {
 		{"a suspension", func() { s.change([]domain.Caller{pilot}, `UPDATE agents SET suspended_at = 1 WHERE id = ?`, pilot.ID) }},
 		{"deleting the partner", func() { s.ok(s.DeleteAgent(ctx, light)) }},
 		{"deleting the suspended agent", func() {
-			s.ok(s.write(ctx, func(t *tx) error { return t.deleteAgent(pilot.ID) }))
+			s.ok(s.write(ctx, func(t *tx) error { return lifecycle.DeleteAgent(t.Tx, pilot.ID) }))
 		}},
 		{"registering again", func() { s.register("newcomer") }},
 		{"emptying the directory", func() { s.ok(s.Clear(ctx)) }},

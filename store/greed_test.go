@@ -142,7 +142,7 @@ const registrationsADay = 250
 func TestAbuse10_OneGreedyNetworkAddsLittleADay(t *testing.T) {
 	proof.OneByOne(t)
 	quotas := domain.DefaultQuotas
-	quotas.Collabs = proof.Rounds(5, quotas.Collabs, quotas.Collabs) // each takes a while: it changes two large cards
+	quotas.Collabs = proof.Rounds(1, quotas.Collabs, quotas.Collabs) // each takes a while: it changes two large cards
 	s := newStore(t, withQuotas(quotas))
 	g := &greedyNetwork{testStore: s, address: netip.MustParseAddr("192.0.2.7"), rng: rand.New(rand.NewPCG(1, 1)), counts: map[string]int{}}
 	n := proof.Rounds(10, 10, 50)

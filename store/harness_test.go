@@ -16,6 +16,7 @@ import (
 
 	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 )
 
 // testStore is a directory for a test: a real file and a clock that the test
@@ -219,7 +220,7 @@ func (s *testStore) claim(c domain.Caller, owner byte) {
 	hash[0] = owner
 	s.ok(s.write(context.Background(), func(t *tx) error {
 		t.TouchAgent(c.ID)
-		err := t.unclaim(c.ID)
+		err := lifecycle.Unclaim(t.Tx, c.ID)
 		err = errors.Join(err, t.Exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?), claimed_at = ?, claimed_by = ? WHERE id = ?`,
 			t.Now, t.Now, hash, c.ID))
 		return errors.Join(err, document.RebuildEvidence(t.Tx, c.ID))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 	"callbook/store/outbox"
 )
 
@@ -24,7 +25,7 @@ func (s *Store) RunJobs(ctx context.Context) error {
 		{"close posts", (*tx).closePosts},
 		{"delete agents", (*tx).deleteDue},
 		{"end suspensions", (*tx).endSuspensions},
-		{"expire requests", func(t *tx) (int, error) { return t.expireRequests("") }},
+		{"expire requests", func(t *tx) (int, error) { return lifecycle.ExpireRequests(t.Tx, "") }},
 		{"expire links", (*tx).expireLinks},
 		{"expire mails", func(t *tx) (int, error) { return 0, outbox.DeleteExpired(t.Tx) }},
 		{"delete former mailboxes", func(t *tx) (int, error) { return 0, outbox.DeleteFormer(t.Tx) }},
@@ -38,9 +39,7 @@ func (s *Store) RunJobs(ctx context.Context) error {
 	return errors.Join(append(errs, s.maintenance.Run(ctx))...)
 }
 
-// jobBatch is how many records one transaction of a job handles, so that requests do not wait
-// for long.
-const jobBatch = 250
+const jobBatch = lifecycle.Batch
 
 // runJob runs a job in transactions until it finds less than a batch of records.
 func (s *Store) runJob(ctx context.Context, job func(*tx) (records int, err error)) error {
@@ -111,7 +110,7 @@ func (t *tx) dropUnverified() (int, error) {
 		return 0, err
 	}
 	for _, agent := range dropped {
-		if err := errors.Join(t.deleteAgent(agent.ID), t.freeHandle(agent.ID, agent.Handle)); err != nil {
+		if err := errors.Join(lifecycle.DeleteAgent(t.Tx, agent.ID), t.freeHandle(agent.ID, agent.Handle)); err != nil {
 			return 0, err
 		}
 	}

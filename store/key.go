@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 	"callbook/store/txn"
 )
 
@@ -93,14 +94,9 @@ func (s *Store) RotateKey(ctx context.Context, caller domain.Caller) (key string
 	}
 	err = s.writeAs(ctx, caller, func(t *tx) error {
 		rotatedAt = t.Now
-		return t.setKey(caller.ID, key)
+		return lifecycle.SetKey(t.Tx, caller.ID, key)
 	})
 	return key, rotatedAt, err
-}
-
-// setKey replaces an agent's key.
-func (t *tx) setKey(agentID int64, key string) error {
-	return t.Exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, domain.HashKey(key), t.Now, agentID)
 }
 
 // activityStep is the precision of the time of an agent's last request.

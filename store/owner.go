@@ -12,6 +12,7 @@ import (
 
 	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 	"callbook/store/outbox"
 	"callbook/store/text"
 	"callbook/store/txn"
@@ -276,8 +277,8 @@ func (s *Store) recordLinkUse(ctx context.Context, token string) error {
 
 // receipts returns the newest 100 requests that wait for the owner of an agent.
 func (s *Store) receipts(ctx context.Context, agentID int64, now domain.Time) ([]domain.ContactRequest, error) {
-	var rows []requestRow
-	err := s.db.Select(ctx, &rows, selectRequest+`
+	var rows []lifecycle.RequestRow
+	err := s.db.Select(ctx, &rows, lifecycle.SelectRequest+`
 		WHERE r.to_id = ?2 AND r.status = 'awaiting_owner' AND r.expires_at > ?1
 		ORDER BY r.seq DESC
 		LIMIT 100`, now, agentID)
@@ -286,7 +287,7 @@ func (s *Store) receipts(ctx context.Context, agentID int64, now domain.Time) ([
 	}
 	waiting := make([]domain.ContactRequest, len(rows))
 	for i := range rows {
-		if waiting[i], err = rows[i].record(); err != nil {
+		if waiting[i], err = rows[i].Record(); err != nil {
 			return nil, err
 		}
 	}
@@ -346,29 +347,29 @@ func (t *tx) actAsOwner(claim *claimRow, agent *document.AgentRow, form domain.O
 		if agent.DeletionAt == nil {
 			return domain.NewError(domain.CodeInvalidState)
 		}
-		return t.keepAgent(agent.ID)
+		return lifecycle.KeepAgent(t.Tx, agent.ID)
 	case domain.OwnerConfirm:
 		return t.confirmClaim(claim, agent)
 	case domain.OwnerReject:
 		return t.rejectClaim(claim, agent)
 	case domain.OwnerWithdraw:
-		return t.withdrawClaim(agent)
+		return lifecycle.WithdrawClaim(t.Tx, agent)
 	case domain.OwnerRotateKey:
 		return t.rotateKey(claim, agent, key)
 	case domain.OwnerRetire:
 		if form.Confirm != agent.Handle {
 			return domain.Invalid(domain.FieldError{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"})
 		}
-		return t.deleteAgent(agent.ID)
+		return lifecycle.DeleteAgent(t.Tx, agent.ID)
 	case domain.OwnerWaive:
 		return t.waiveReceipts(agent)
 	case domain.OwnerAgree:
 		if agent.Suspended(t.Now) {
 			return domain.NewError(domain.CodeInvalidState)
 		}
-		return t.actOnRequest(agent.ID, form.Request, domain.ActAgree, "")
+		return lifecycle.ActOnRequest(t.Tx, agent.ID, form.Request, domain.ActAgree, "")
 	case domain.OwnerRefuse:
-		return t.actOnRequest(agent.ID, form.Request, domain.ActRefuse, "")
+		return lifecycle.ActOnRequest(t.Tx, agent.ID, form.Request, domain.ActRefuse, "")
 	}
 	return domain.NewError(domain.CodeInvalidState)
 }
@@ -411,24 +412,7 @@ func (t *tx) rejectClaim(claim *claimRow, agent *document.AgentRow) error {
 	if err := outbox.Delete(t.Tx, agent.ID, domain.MailClaim); err != nil {
 		return err
 	}
-	return t.insertReport(report{about: "claim", subject: agent.Handle, reporter: claim.Owner})
-}
-
-// withdrawClaim deletes a claim, so that another person may claim the agent. Receipts are no longer
-// required, since there is no owner to give them.
-func (t *tx) withdrawClaim(agent *document.AgentRow) error {
-	if err := t.unclaim(agent.ID); err != nil {
-		return err
-	}
-	err := t.Exec(`UPDATE agents SET claimed_by = NULL, require_owner_receipt = FALSE, updated_at = ? WHERE id = ?`, t.Now, agent.ID)
-	if err == nil {
-		err = t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID)
-	}
-	if err != nil {
-		return fmt.Errorf("withdraw the owner claim: %w", err)
-	}
-	t.TouchAgent(agent.ID)
-	return errors.Join(outbox.Delete(t.Tx, agent.ID, domain.MailClaim), outbox.Delete(t.Tx, agent.ID, domain.MailOwner))
+	return lifecycle.InsertReport(t.Tx, lifecycle.Report{About: "claim", Subject: agent.Handle, Reporter: claim.Owner})
 }
 
 // hasOwner reports whether a person has claimed an agent and still has the owner's page. The claim may
@@ -450,7 +434,7 @@ func (t *tx) waiveReceipts(agent *document.AgentRow) error {
 // rotateKey gives the owner a new key. If the mailbox has changed since the claim, a thief may have
 // changed it, so it is no longer verified and cannot recover a key.
 func (t *tx) rotateKey(claim *claimRow, agent *document.AgentRow, key string) error {
-	if err := t.setKey(agent.ID, key); err != nil {
+	if err := lifecycle.SetKey(t.Tx, agent.ID, key); err != nil {
 		return err
 	}
 	// A thief may have put others in the place of the mailbox that the owner confirmed.
@@ -461,7 +445,7 @@ func (t *tx) rotateKey(claim *claimRow, agent *document.AgentRow, key string) er
 		if err := t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.Now, agent.ID); err != nil {
 			return err
 		}
-		return t.unverify(agent.ID)
+		return lifecycle.Unverify(t.Tx, agent.ID)
 	}
 	if err := t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose <> 'former'`, agent.ID); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -96,36 +97,8 @@ func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string)
 		if p.AuthorID != caller.ID {
 			return domain.NewError(domain.CodeForbidden)
 		}
-		return t.deletePost(&p)
+		return lifecycle.DeletePost(t.Tx, &p)
 	})
-}
-
-func (t *tx) deletePost(p *document.PostRow) error {
-	t.TouchRecentPosts(p.AuthorID)
-	t.TouchPosts()
-	t.Unindex(txn.PostSearch, p.Seq)
-	if err := t.erasePostResponses(`seq = ?1`, p.Seq); err != nil {
-		return err
-	}
-	return t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq)
-}
-
-// deletePostsOf deletes everything that an agent published.
-func (t *tx) deletePostsOf(id int64) error {
-	if err := t.erasePostResponses(`author_id = ?1`, id); err != nil {
-		return err
-	}
-	for _, query := range []string{
-		`UPDATE post_documents SET reply_count = (` + document.VisibleReplies + `post_documents.post_seq AND r.author_id <> ?1)
-			WHERE post_seq IN (SELECT post_seq FROM replies WHERE author_id = ?1)`,
-		`DELETE FROM replies WHERE author_id = ?1`,
-		`DELETE FROM posts WHERE author_id = ?1`,
-	} {
-		if err := t.Exec(query, id); err != nil {
-			return fmt.Errorf("delete the posts and replies: %w", err)
-		}
-	}
-	return nil
 }
 
 // closePosts rebuilds the search rows of posts whose deadline has passed, so that searches for open
@@ -148,11 +121,4 @@ func (t *tx) closePosts() (int, error) {
 		}
 	}
 	return len(stale), nil
-}
-
-// erasePostResponses erases the stored responses that contain posts, selected by where with value
-// as ?1, or replies to them.
-func (t *tx) erasePostResponses(where string, value int64) error {
-	posts := ` FROM posts WHERE ` + where
-	return t.EraseResponses(`SELECT id`+posts+` UNION SELECT id FROM replies WHERE post_seq IN (SELECT seq`+posts+`)`, value)
 }

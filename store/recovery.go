@@ -3,6 +3,7 @@ package store
 import (
 	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 	"callbook/store/outbox"
 )
 
@@ -61,11 +62,11 @@ func (t *tx) recoverKey(agent *document.AgentRow, by outbox.Order, key string, e
 		}
 	}
 	if agent.DeletionAt != nil {
-		if err := t.keepAgent(agent.ID); err != nil {
+		if err := lifecycle.KeepAgent(t.Tx, agent.ID); err != nil {
 			return false, err
 		}
 	}
-	return ended, t.setKey(agent.ID, key)
+	return ended, lifecycle.SetKey(t.Tx, agent.ID, key)
 }
 
 // endYoungClaim ends the claim of an agent, unless the owner confirmed it 30 days ago or earlier.
@@ -75,7 +76,7 @@ func (t *tx) endYoungClaim(agent *document.AgentRow) (ended bool, err error) {
 	if err != nil || !found || confirmed != nil && confirmed.Add(youngClaim) <= t.Now {
 		return false, err
 	}
-	return true, t.withdrawClaim(agent)
+	return true, lifecycle.WithdrawClaim(t.Tx, agent)
 }
 
 // restoreMailbox makes a former mailbox the verified one again.
@@ -83,7 +84,7 @@ func (t *tx) restoreMailbox(agentID int64, mailbox string) error {
 	if err := outbox.ReturnToMailbox(t.Tx, agentID, mailbox); err != nil {
 		return err
 	}
-	if err := t.unverify(agentID); err != nil {
+	if err := lifecycle.Unverify(t.Tx, agentID); err != nil {
 		return err
 	}
 	return t.Exec(`UPDATE agents SET mailbox = ?, verified_at = ?, updated_at = ? WHERE id = ?`, mailbox, t.Now, t.Now, agentID)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"callbook/store/blocklist"
-	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 	"callbook/store/query"
 	"callbook/store/txn"
 )
@@ -79,8 +79,8 @@ func (t *tx) notifyOfReply(author int64, caller domain.Caller, post domain.PostD
 // other agents.
 func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string) error {
 	return s.writeAs(ctx, caller, func(t *tx) error {
-		var reply replyRow
-		err := txn.OrNotFound(t.Get(&reply, selectReplyRow+`
+		var reply lifecycle.ReplyRow
+		err := txn.OrNotFound(t.Get(&reply, lifecycle.SelectReplyRow+`
 			WHERE r.id = ? AND EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = r.author_id)
 				AND EXISTS (SELECT 1 FROM post_documents WHERE post_seq = r.post_seq)`, id))
 		if err != nil {
@@ -89,39 +89,6 @@ func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string
 		if caller.ID != reply.AuthorID && caller.ID != reply.PostAuthorID {
 			return &domain.Error{Code: domain.CodeForbidden, Topic: "reply"}
 		}
-		return t.deleteReply(&reply)
+		return lifecycle.DeleteReply(t.Tx, &reply)
 	})
-}
-
-// replyRow is a row of the table replies.
-type replyRow struct {
-	Seq          int64  `db:"seq"`
-	ID           string `db:"id"`
-	PostSeq      int64  `db:"post_seq"`
-	AuthorID     int64  `db:"author_id"`
-	Author       string `db:"handle"`
-	PostAuthorID int64  `db:"post_author_id"`
-}
-
-const selectReplyRow = `
-	SELECT r.seq, r.id, r.post_seq, r.author_id, h.handle, p.author_id AS post_author_id
-	FROM replies r
-	JOIN handles h ON h.id = r.author_id
-	JOIN posts p ON p.seq = r.post_seq`
-
-func (t *tx) deleteReply(reply *replyRow) error {
-	t.TouchPosts()
-	for _, act := range []struct {
-		query string
-		of    any
-	}{
-		{`UPDATE idempotency SET answer = NULL WHERE subject = ?`, reply.ID},
-		{`DELETE FROM replies WHERE seq = ?`, reply.Seq},
-		{`UPDATE post_documents SET reply_count = (` + document.VisibleReplies + `post_documents.post_seq) WHERE post_seq = ?`, reply.PostSeq},
-	} {
-		if err := t.Exec(act.query, act.of); err != nil {
-			return fmt.Errorf("delete the reply: %w", err)
-		}
-	}
-	return nil
 }

@@ -450,16 +450,19 @@ func goMod(t testing.TB, path string) map[string]string {
 // close the database.
 var notInEverything = strings.Fields("Alive Broken Disk Normal Upgraded MarkDev SetDB Committed Clear Watch MailCaps Quotas CheckFile Compact")
 
-// TestQueries_EverythingCallsEachOperation finds the exported methods of Store and its Reader that
-// everything does not call, directly or by other methods. Their SQL would go unexamined.
+// TestQueries_EverythingCallsEachOperation finds the exported methods of Store, its Reader and its Operator
+// that everything does not call, directly or by other methods. Their SQL would go unexamined.
 func TestQueries_EverythingCallsEachOperation(t *testing.T) {
 	calls, operations := map[string][]string{}, []string{}
-	files, err := filepath.Glob("*.go")
-	reads, readsErr := filepath.Glob("query/*.go")
-	if err != nil || readsErr != nil {
-		t.Fatal(err, readsErr)
+	var files []string
+	for _, pattern := range []string{"*.go", "admin/*.go", "query/*.go"} {
+		matches, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, matches...)
 	}
-	for _, file := range append(files, reads...) {
+	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
@@ -473,7 +476,7 @@ func TestQueries_EverythingCallsEachOperation(t *testing.T) {
 			if !ok {
 				continue
 			}
-			if name := fmt.Sprint(receiver.X); (name == "Store" || name == "Reader") && f.Name.IsExported() {
+			if name := fmt.Sprint(receiver.X); (name == "Store" || name == "Reader" || name == "Operator") && f.Name.IsExported() {
 				operations = append(operations, f.Name.Name)
 			}
 			ast.Inspect(f.Body, func(n ast.Node) bool {

@@ -13,6 +13,8 @@
 //   - txn: the open database, and the transaction of a use case with what all use cases share.
 //   - document: the rows of agents and posts, and the documents and search rows built from them.
 //   - query: the reads without a transaction. Store embeds its Reader.
+//   - admin: the use cases of the operator. Store embeds its Operator.
+//   - lifecycle: how records change and end, by an act of an agent, its owner or the operator, or by a job.
 //   - listing: pages of records, with cursors, totals and search.
 //   - outbox, blocklist, export: mails to send, words that are not allowed, an agent's own data.
 //   - maintenance, backup: the care of the database file, and copies of it.
@@ -56,6 +58,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"callbook/store/admin"
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
@@ -106,7 +109,8 @@ type Options struct {
 
 // Store is an open directory. Its methods may be called from any goroutine.
 type Store struct {
-	*query.Reader // the reads without a transaction
+	*query.Reader   // the reads without a transaction
+	*admin.Operator // the operator's use cases
 
 	db          *txn.DB
 	maintenance *maintenance.Maintainer
@@ -153,6 +157,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.maintenance.SetDB(s.db)
 	s.SetDB(s.db)
+	s.Operator = admin.New(s.db, s.random)
 	if o.Beside {
 		return s, nil
 	}

@@ -1,0 +1,59 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/txn"
+)
+
+// DeleteAgent deletes an agent with everything of its own, and ends what it has with others. Its handle stays taken.
+func DeleteAgent(t *txn.Tx, id int64) error {
+	if err := document.UnindexAgent(t, id); err != nil {
+		return err
+	}
+	for _, end := range []func(*txn.Tx, int64) error{Unclaim, deletePostsOf, endRequestsOf, endCollabsOf} {
+		if err := end(t, id); err != nil {
+			return err
+		}
+	}
+	if err := t.Exec(`DELETE FROM agents WHERE id = ?`, id); err != nil {
+		return fmt.Errorf("delete the agent: %w", err)
+	}
+	if err := t.Exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.Now, id); err != nil {
+		return err
+	}
+	if err := deleteOrphans(t, id); err != nil {
+		return err
+	}
+	t.TouchDeleted(id)
+	return nil
+}
+
+// deleteOrphans deletes the requests and collaborations of a deleted agent whose other side is deleted
+// too.
+func deleteOrphans(t *txn.Tx, id int64) error {
+	for _, query := range []string{
+		`DELETE FROM requests WHERE from_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = to_id)`,
+		`DELETE FROM requests WHERE to_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = from_id)`,
+		`DELETE FROM collabs WHERE initiator_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = partner_id)`,
+		`DELETE FROM collabs WHERE partner_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = initiator_id)`,
+	} {
+		if err := t.Exec(query, id); err != nil {
+			return fmt.Errorf("delete the records of deleted agents: %w", err)
+		}
+	}
+	return nil
+}
+
+// KeepAgent takes a deletion back.
+func KeepAgent(t *txn.Tx, id int64) error {
+	t.TouchAgent(id)
+	return t.Exec(`UPDATE agents SET deletion_at = NULL, updated_at = ? WHERE id = ? AND deletion_at IS NOT NULL`, t.Now, id)
+}
+
+// SetKey replaces an agent's key.
+func SetKey(t *txn.Tx, agentID int64, key string) error {
+	return t.Exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, domain.HashKey(key), t.Now, agentID)
+}

@@ -1,0 +1,49 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/query"
+	"callbook/store/txn"
+)
+
+// CloseCollab stores the decision on a pending collaboration, and notifies one side.
+func CloseCollab(t *txn.Tx, row *query.CollabRow, to string, notified int64) error {
+	if err := t.Exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.Now, row.Seq); err != nil {
+		return fmt.Errorf("decide a collaboration: %w", err)
+	}
+	if to == domain.CollabConfirmed {
+		if err := document.CountCollab(t, row.Seq, row.InitiatorID, row.PartnerID); err != nil {
+			return err
+		}
+		t.TouchAgent(row.InitiatorID, row.PartnerID)
+		t.Changes.Collabs = true
+	}
+	other := row.Partner.Handle
+	if notified == row.PartnerID {
+		other = row.Initiator.Handle
+	}
+	return t.InsertEvent(notified, "collab."+to, domain.EventSubject{ID: &row.ID, Handle: other})
+}
+
+// endCollabsOf declines the pending collaborations of an agent that is about to be deleted.
+func endCollabsOf(t *txn.Tx, id int64) error {
+	var pending []query.CollabRow
+	err := t.Select(&pending, query.SelectCollab+`
+		WHERE c.status = 'pending' AND (c.initiator_id = ? OR c.partner_id = ?)`, id, id)
+	if err != nil {
+		return err
+	}
+	for i := range pending {
+		other := pending[i].InitiatorID
+		if other == id {
+			other = pending[i].PartnerID
+		}
+		err = errors.Join(err, CloseCollab(t, &pending[i], domain.CollabDeclined, other))
+	}
+	t.Changes.Collabs = true
+	return errors.Join(err, t.EraseResponses(`SELECT id FROM collabs WHERE initiator_id = ?1 OR partner_id = ?1`, id))
+}

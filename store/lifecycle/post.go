@@ -1,0 +1,79 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"callbook/store/document"
+	"callbook/store/txn"
+)
+
+// DeletePost deletes a post with its replies.
+func DeletePost(t *txn.Tx, p *document.PostRow) error {
+	t.TouchRecentPosts(p.AuthorID)
+	t.TouchPosts()
+	t.Unindex(txn.PostSearch, p.Seq)
+	if err := erasePostResponses(t, `seq = ?1`, p.Seq); err != nil {
+		return err
+	}
+	return t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq)
+}
+
+// deletePostsOf deletes everything that an agent published.
+func deletePostsOf(t *txn.Tx, id int64) error {
+	if err := erasePostResponses(t, `author_id = ?1`, id); err != nil {
+		return err
+	}
+	for _, query := range []string{
+		`UPDATE post_documents SET reply_count = (` + document.VisibleReplies + `post_documents.post_seq AND r.author_id <> ?1)
+			WHERE post_seq IN (SELECT post_seq FROM replies WHERE author_id = ?1)`,
+		`DELETE FROM replies WHERE author_id = ?1`,
+		`DELETE FROM posts WHERE author_id = ?1`,
+	} {
+		if err := t.Exec(query, id); err != nil {
+			return fmt.Errorf("delete the posts and replies: %w", err)
+		}
+	}
+	return nil
+}
+
+// erasePostResponses erases the stored responses that contain posts, selected by where with value
+// as ?1, or replies to them.
+func erasePostResponses(t *txn.Tx, where string, value int64) error {
+	posts := ` FROM posts WHERE ` + where
+	return t.EraseResponses(`SELECT id`+posts+` UNION SELECT id FROM replies WHERE post_seq IN (SELECT seq`+posts+`)`, value)
+}
+
+// ReplyRow is a row of the table replies.
+type ReplyRow struct {
+	Seq          int64  `db:"seq"`
+	ID           string `db:"id"`
+	PostSeq      int64  `db:"post_seq"`
+	AuthorID     int64  `db:"author_id"`
+	Author       string `db:"handle"`
+	PostAuthorID int64  `db:"post_author_id"`
+}
+
+// SelectReplyRow selects rows of the table replies.
+const SelectReplyRow = `
+	SELECT r.seq, r.id, r.post_seq, r.author_id, h.handle, p.author_id AS post_author_id
+	FROM replies r
+	JOIN handles h ON h.id = r.author_id
+	JOIN posts p ON p.seq = r.post_seq`
+
+// DeleteReply deletes a reply.
+func DeleteReply(t *txn.Tx, reply *ReplyRow) error {
+	t.TouchPosts()
+	for _, act := range []struct {
+		query string
+		of    any
+	}{
+		{`UPDATE idempotency SET answer = NULL WHERE subject = ?`, reply.ID},
+		{`DELETE FROM replies WHERE seq = ?`, reply.Seq},
+		{`UPDATE post_documents SET reply_count = (` + document.VisibleReplies + `post_documents.post_seq) WHERE post_seq = ?`, reply.PostSeq},
+	} {
+		if err := t.Exec(act.query, act.of); err != nil {
+			return fmt.Errorf("delete the reply: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,274 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/txn"
+)
+
+// RequestRow is a contact request as a query reads it.
+type RequestRow struct {
+	domain.ContactRequest
+	Seq         int64   `db:"seq"`
+	FromID      int64   `db:"from_id"`
+	ToID        int64   `db:"to_id"`
+	Snapshot    *string `db:"offering"` // JSON
+	FromMailbox *string `db:"from_mailbox"`
+	ToMailbox   *string `db:"to_mailbox"`
+}
+
+// The state of a request at ?1, even if it is not stored yet.
+const (
+	Overdue   = `r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`
+	StatusNow = `CASE WHEN ` + Overdue + ` THEN 'expired' ELSE r.status END`
+)
+
+// SelectRequest reads requests as they are at ?1: expired past their time, even if that is not stored
+// yet. Nothing else reads exchanged mailboxes.
+var SelectRequest = `
+	SELECT r.seq, r.id, r.from_id, r.to_id,
+		` + StatusNow + ` AS status,
+		f.handle AS "from.handle", fa.name AS "from.name", ` + document.SelectLevel("fa") + ` AS "from.level",
+		o.handle AS "to.handle", oa.name AS "to.name", ` + document.SelectLevel("oa") + ` AS "to.level",
+		r.purpose, r.deliverable, r.compensation, r.offering, r.deadline, r.context, r.decline_reason,
+		r.from_mailbox, r.to_mailbox, r.created_at,
+		CASE WHEN ` + Overdue + ` THEN r.expires_at ELSE r.updated_at END AS updated_at,
+		r.expires_at,
+		CASE WHEN ` + Overdue + ` THEN r.expires_at ELSE r.decided_at END AS decided_at
+	FROM requests r
+	JOIN handles f ON f.id = r.from_id
+	JOIN handles o ON o.id = r.to_id
+	LEFT JOIN agents fa ON fa.id = r.from_id
+	LEFT JOIN agents oa ON oa.id = r.to_id`
+
+// Record returns the request as its parties see it.
+func (r *RequestRow) Record() (domain.ContactRequest, error) {
+	record := r.ContactRequest
+	if r.Status == domain.RequestAccepted {
+		record.Mailboxes = &domain.Mailboxes{From: r.FromMailbox, To: r.ToMailbox}
+	}
+	if r.Snapshot == nil {
+		return record, nil
+	}
+	if err := json.Unmarshal([]byte(*r.Snapshot), &record.Offering); err != nil {
+		return record, fmt.Errorf("read the offering of a request: %w", err)
+	}
+	return record, nil
+}
+
+// roleOf returns an agent's role; false if it is no party.
+func (r *RequestRow) roleOf(agentID int64) (domain.Role, bool) {
+	switch agentID {
+	case r.FromID:
+		return domain.RoleSender, true
+	case r.ToID:
+		return domain.RoleRecipient, true
+	}
+	return 0, false
+}
+
+// Position returns the place of the request in lists.
+func (r RequestRow) Position() int64 { return r.Seq }
+
+// ActOnRequest applies the state machine. agentID is the party that acts; for the
+// owner's acts, the recipient.
+func ActOnRequest(t *txn.Tx, agentID int64, id string, act domain.RequestAction, reason string) error {
+	var row RequestRow
+	if err := txn.OrNotFound(t.Get(&row, SelectRequest+` WHERE r.id = ?2`, t.Now, id)); err != nil {
+		return err
+	}
+	side, party := row.roleOf(agentID)
+	if !party {
+		return domain.NewError(domain.CodeNotFound)
+	}
+	if err := ExpirePair(t, row.FromID, row.ToID); err != nil {
+		return err
+	}
+	if act == domain.ActAccept && side == domain.RoleRecipient {
+		var err error
+		if act, err = acceptance(t, &row); err != nil {
+			return err
+		}
+	}
+	if by := domain.RequestTransitions[act].By; by != side && !(by == domain.RoleOwner && side == domain.RoleRecipient) {
+		return &domain.Error{Code: domain.CodeForbidden, Topic: "request"}
+	}
+	if act == domain.ActReport {
+		if err := blockSender(t, &row, reason); err != nil {
+			return err
+		}
+	}
+	return moveRequest(t, &row, act, reason)
+}
+
+// acceptance returns the act by which the recipient accepts a request: at once, or when the owner
+// agrees.
+func acceptance(t *txn.Tx, row *RequestRow) (domain.RequestAction, error) {
+	var receipt bool
+	err := t.Get(&receipt, `SELECT require_owner_receipt FROM agents WHERE id = ?`, row.ToID)
+	// A request that waits for the owner, or that the owner agreed to, stays so.
+	if row.Status == domain.RequestAwaiting || receipt && row.Status != domain.RequestAccepted {
+		return domain.ActAcceptLater, err
+	}
+	return domain.ActAccept, err
+}
+
+// moveRequest moves a request to another state and notifies the parties, unless it is in that state.
+func moveRequest(t *txn.Tx, row *RequestRow, act domain.RequestAction, reason string) error {
+	move := domain.RequestTransitions[act]
+	switch {
+	case slices.Contains(move.From, row.Status):
+		if move.To == domain.RequestAccepted || move.To == domain.RequestAwaiting {
+			if err := checkMailboxes(t, row); err != nil {
+				return err
+			}
+		}
+	case row.Status == move.To, act == domain.ActReport:
+		return nil
+	default:
+		return &domain.Error{Code: domain.CodeInvalidState, Topic: "request"}
+	}
+	decided := &t.Now
+	if move.To == domain.RequestAwaiting {
+		decided = nil
+	}
+	if act != domain.ActDecline {
+		reason = ""
+	}
+	err := t.Exec(`UPDATE requests SET status = ?, decline_reason = ?, updated_at = ?, decided_at = ? WHERE id = ?`,
+		move.To, domain.Optional(reason), t.Now, decided, row.ID)
+	if err != nil {
+		return fmt.Errorf("%s a request: %w", act, err)
+	}
+	t.TouchFacts(row.ToID)
+	if move.To == domain.RequestAccepted {
+		if err := exchangeMailboxes(t, row.ID); err != nil {
+			return err
+		}
+	}
+	return notifyOfRequest(t, row, move)
+}
+
+// checkMailboxes returns invalid_state if a side of a request has no verified mailbox now, or is about
+// to be deleted. The mailbox may have changed since the request was sent, and an acceptance reveals the
+// current one.
+func checkMailboxes(t *txn.Tx, row *RequestRow) error {
+	var verified int
+	err := t.Get(&verified, `SELECT COUNT(*) FROM agents WHERE id IN (?, ?) AND verified_at IS NOT NULL AND deletion_at IS NULL`, row.FromID, row.ToID)
+	if err == nil && verified < 2 {
+		err = &domain.Error{Code: domain.CodeInvalidState, Topic: "mailbox"}
+	}
+	return err
+}
+
+// exchangeMailboxes stores the current mailboxes of both parties with an accepted request.
+func exchangeMailboxes(t *txn.Tx, id string) error {
+	return t.Exec(`
+		UPDATE requests SET
+			from_mailbox = (SELECT mailbox FROM agents WHERE agents.id = requests.from_id),
+			to_mailbox = (SELECT mailbox FROM agents WHERE agents.id = requests.to_id)
+		WHERE id = ? AND status = 'accepted'`, id)
+}
+
+// notifyOfRequest inserts the events of a transition.
+func notifyOfRequest(t *txn.Tx, row *RequestRow, move domain.RequestTransition) error {
+	for _, role := range move.Tells {
+		agent, other := row.FromID, row.To.Handle
+		if role == domain.RoleRecipient {
+			agent, other = row.ToID, row.From.Handle
+		}
+		if err := t.InsertEvent(agent, move.Event, domain.EventSubject{ID: &row.ID, Handle: other}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blockSender rejects further requests of the sender to the recipient, and reports the request to the
+// operator once.
+func blockSender(t *txn.Tx, row *RequestRow, reason string) error {
+	err := t.Exec(`
+		INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, ?)
+		ON CONFLICT (blocker_id, blocked_id) DO NOTHING`, row.ToID, row.FromID, t.Now)
+	if err != nil {
+		return fmt.Errorf("block the sender: %w", err)
+	}
+	var earlier int64
+	repeated, err := t.Find(&earlier, `SELECT seq FROM reports WHERE reporter_id = ? AND about = 'request' AND subject = ?`, row.ToID, row.ID)
+	if err != nil || repeated {
+		return err
+	}
+	return InsertReport(t, Report{About: "request", Subject: row.ID, ReporterID: &row.ToID, Reason: reason})
+}
+
+// ExpirePair stores that open requests between two agents have expired.
+func ExpirePair(t *txn.Tx, fromID, toID int64) error {
+	_, err := ExpireRequests(t, ` AND r.from_id = ?2 AND r.to_id = ?3`, fromID, toID)
+	return err
+}
+
+// ExpireRequests stores that requests have expired, and notifies both sides. where narrows them; its
+// values are ?2 and on.
+func ExpireRequests(t *txn.Tx, where string, args ...any) (int, error) {
+	var expired []RequestRow
+	err := t.Select(&expired, SelectRequest+`
+		WHERE r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`+where+`
+		ORDER BY r.expires_at
+		LIMIT `+strconv.Itoa(Batch), append([]any{t.Now}, args...)...)
+	if err != nil {
+		return 0, err
+	}
+	for i := range expired {
+		row := &expired[i]
+		err := t.Exec(`UPDATE requests SET status = 'expired', updated_at = expires_at, decided_at = expires_at WHERE seq = ?`, row.Seq)
+		if err != nil {
+			return 0, fmt.Errorf("expire a request: %w", err)
+		}
+		if err := notifyOfRequest(t, row, domain.RequestTransitions[domain.ActExpire]); err != nil {
+			return 0, err
+		}
+	}
+	return len(expired), nil
+}
+
+// endRequestsOf closes the open requests of an agent that is about to be deleted, and erases its
+// mailbox from accepted ones.
+func endRequestsOf(t *txn.Tx, id int64) error {
+	if _, err := ExpireRequests(t, ` AND (r.from_id = ?2 OR r.to_id = ?2)`, id); err != nil {
+		return err
+	}
+	var open []RequestRow
+	err := t.Select(&open, SelectRequest+`
+		WHERE r.status IN ('pending', 'awaiting_owner') AND (r.from_id = ?2 OR r.to_id = ?2)`, t.Now, id)
+	if err != nil {
+		return err
+	}
+	for i := range open {
+		act := domain.ActWithdraw
+		if open[i].ToID == id {
+			act = domain.ActDecline
+		}
+		if err := moveRequest(t, &open[i], act, ""); err != nil {
+			return err
+		}
+	}
+	if err := t.EraseResponses(`SELECT id FROM requests WHERE from_id = ?1 OR to_id = ?1`, id); err != nil {
+		return err
+	}
+	for _, query := range []string{
+		`UPDATE requests SET from_mailbox = NULL WHERE from_id = ?1`,
+		`UPDATE requests SET to_mailbox = NULL WHERE to_id = ?1`,
+		`DELETE FROM blocks WHERE blocker_id = ?1 OR blocked_id = ?1`,
+	} {
+		if err := t.Exec(query, id); err != nil {
+			return fmt.Errorf("close the requests: %w", err)
+		}
+	}
+	return nil
+}

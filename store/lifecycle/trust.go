@@ -1,0 +1,60 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/outbox"
+	"callbook/store/txn"
+)
+
+// Unverify returns an agent to level 0 after its mailbox changed. Codes and the owner claim are not
+// valid for the new one.
+func Unverify(t *txn.Tx, id int64) error {
+	if err := Unclaim(t, id); err != nil {
+		return err
+	}
+	for _, query := range []string{
+		`UPDATE agents SET verified_at = NULL, verified_before = verified_before OR verified_at IS NOT NULL WHERE id = ?`,
+		`DELETE FROM codes WHERE agent_id = ? AND purpose <> 'former'`,
+		`DELETE FROM owner_claims WHERE agent_id = ? AND status = 'pending'`,
+		// A link to the owner's page and notices are still sent: they do not depend on the mailbox.
+		`DELETE FROM outbox WHERE agent_id = ? AND kind IN ('verify', 'recover', 'claim')`,
+	} {
+		if err := t.Exec(query, id); err != nil {
+			return fmt.Errorf("unverify: %w", err)
+		}
+	}
+	t.Changes.Erased = true
+	t.TouchAgent(id)
+	return nil
+}
+
+// Unclaim ends the owner claim of an agent, and with it the evidence of its partners' collaborations.
+func Unclaim(t *txn.Tx, id int64) error {
+	n, err := t.Change(`UPDATE agents SET claimed_at = NULL WHERE id = ? AND claimed_at IS NOT NULL`, id)
+	if err != nil || n == 0 {
+		return err
+	}
+	t.TouchAgent(id)
+	return document.RebuildEvidence(t, id)
+}
+
+// WithdrawClaim deletes a claim, so that another person may claim the agent. Receipts are no longer
+// required, since there is no owner to give them.
+func WithdrawClaim(t *txn.Tx, agent *document.AgentRow) error {
+	if err := Unclaim(t, agent.ID); err != nil {
+		return err
+	}
+	err := t.Exec(`UPDATE agents SET claimed_by = NULL, require_owner_receipt = FALSE, updated_at = ? WHERE id = ?`, t.Now, agent.ID)
+	if err == nil {
+		err = t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("withdraw the owner claim: %w", err)
+	}
+	t.TouchAgent(agent.ID)
+	return errors.Join(outbox.Delete(t, agent.ID, domain.MailClaim), outbox.Delete(t, agent.ID, domain.MailOwner))
+}

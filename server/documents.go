@@ -58,11 +58,11 @@ func (s *Server) serveDocument(contentType string, choose func(h http.Header, r 
 	}
 }
 
-// makeGuides inserts the address of the site into the onboarding guide.
-func makeGuides(base string) map[string]*api.Cached {
+// makeGuides inserts the address and the name of the site into the onboarding guide.
+func makeGuides(base, name string) map[string]*api.Cached {
 	guides := map[string]*api.Cached{}
 	for lang, text := range map[string]string{"en": static.GuideEN, "zh": static.GuideZH} {
-		guides[lang] = api.NewCached(strings.ReplaceAll(text, "{base_url}", base))
+		guides[lang] = api.NewCached(strings.NewReplacer("{base_url}", base, "{site_name}", name).Replace(text))
 	}
 	return guides
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server/api"
+	"callbook/server/documents"
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
 	"callbook/server/middleware"
@@ -124,6 +125,7 @@ type siteOptions struct {
 	mailOff bool
 	private bool
 	links   linkcheck.Options
+	owner   documents.Operator
 }
 
 // newFile is the file of a new directory. Each test has a copy of it, as making one is
@@ -192,7 +194,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	}
 	serve := Options{
 		BaseURL: base, Limits: o.limits, TrustedProxies: o.trusted, Private: o.private,
-		Log: zerolog.New(log), Version: "test", Mail: sent, LinkCheck: o.links,
+		Log: zerolog.New(log), Version: "test", Mail: sent, LinkCheck: o.links, Operator: o.owner,
 	}
 	if o.mailOff {
 		serve.Mail = nil

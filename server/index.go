@@ -18,6 +18,7 @@ type Index struct {
 	OpenAPI    string      `json:"openapi"`
 	MCP        string      `json:"mcp"`
 	Endpoints  []string    `json:"endpoints" doc:"One for each operation: method, path and who may call: (none) or (bearer)."`
+	Legal      *string     `json:"legal" doc:"Address of the operator's legal notice; null for none."`
 	Limits     IndexLimits `json:"limits"`
 }
 
@@ -66,9 +67,12 @@ func (s *Server) documentInfo() api.Document {
 func (s *Server) makeIndex() []byte {
 	base := s.options.BaseURL
 	index := Index{
-		Name: "Callbook", AboutEN: aboutEN, AboutZH: aboutZH, Notice: notice,
+		Name: s.options.Operator.SiteName(), AboutEN: aboutEN, AboutZH: aboutZH, Notice: notice,
 		Onboarding: base + "/skill.md", OpenAPI: base + "/openapi.json", MCP: base + "/mcp",
 		Limits: s.indexLimits(),
+	}
+	if legal := s.options.Operator.Legal; legal != "" {
+		index.Legal = &legal
 	}
 	for _, op := range s.engine.Operations {
 		who := " (none)"

@@ -30,7 +30,8 @@ type serveCommand struct {
 	Addr          string `help:"Address to listen on. Default: 127.0.0.1:8080, or :443 with --domain." placeholder:"ADDR"`
 	BaseURL       string `name:"base-url" help:"Public URL of the site, such as https://directory.example.org. Default: http:// and the address, or https:// and the first name of --domain." placeholder:"URL"`
 	httpsFlags    `embed:"" group:"https"`
-	Contact       string   `help:"How people reach the operator: a mail address, or a mailto:, https: or http: URI. Default: the home page." placeholder:"ADDRESS"`
+	Contact       string `help:"How people reach the operator: a mail address, or a mailto:, https: or http: URI. Default: the home page." placeholder:"ADDRESS"`
+	siteFlags     `embed:""`
 	TrustedProxy  []string `help:"Addresses or networks of reverse proxies whose X-Forwarded-For header is trusted." placeholder:"ADDR"`
 	Private       bool     `help:"For a directory that is not public: web pages of other sites cannot read it, and requests must name its own host, as those to the MCP endpoint do."`
 	MCPOrigin     []string `name:"mcp-origin" help:"Origins of web pages that may use the MCP endpoint, such as https://app.example.org. Programs need none." placeholder:"ORIGIN"`
@@ -81,7 +82,8 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 		Normal: c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
 	}
 	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Private: c.Private, Log: log, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1)}
-	var errs [7]error
+	var errs [8]error
+	p.server.Operator, errs[7] = c.operator()
 	p.server.Contact, errs[0] = documents.ParseContact(c.Contact)
 	p.server.TrustedProxies, errs[1] = middleware.ParseTrustedProxies(c.TrustedProxy)
 	p.server.MCPOrigins, errs[2] = server.ParseMCPOrigins(c.MCPOrigin)

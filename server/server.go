@@ -159,7 +159,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 		stopping: make(chan struct{}), metrics: metrics.NewSet(),
 	}
 	s.spentMails.reported = map[domain.MailPool]time.Time{}
-	s.guides = makeGuides(o.BaseURL)
+	s.guides = makeGuides(o.BaseURL, st.Registration())
 	origins := http.NewCrossOriginProtection()
 	if err := origins.AddTrustedOrigin(o.BaseURL); err != nil { // a proxy may forward another Host
 		return nil, fmt.Errorf("trust the base URL: %w", err)

@@ -166,10 +166,11 @@ func TestGuide_IsAPageToo(t *testing.T) {
 // constants that the jobs use.
 func TestDocs_NameTheRetentions(t *testing.T) {
 	retentions := map[string]time.Duration{
-		"address of a visitor":            domain.UsageRetention,
-		"events of an agent":              domain.EventRetention,
-		"responses for `Idempotency-Key`": domain.IdempotencyRetention,
-		"closed reports":                  domain.ReportRetention,
+		"address of a visitor": domain.UsageRetention,
+		"events of an agent":   domain.EventRetention,
+		"network that an agent was registered from (of IPv6 the /48)": domain.NetworkRetention,
+		"responses for `Idempotency-Key`":                             domain.IdempotencyRetention,
+		"closed reports":                                              domain.ReportRetention,
 	}
 	words := map[time.Duration]string{domain.Day: "a day", 30 * domain.Day: "30 days", 90 * domain.Day: "90 days", 365 * domain.Day: "a year"}
 	duration := regexp.MustCompile(`^(a|[0-9]+) (hour|day|year)s?$`)

@@ -124,6 +124,7 @@ type siteOptions struct {
 	mails   domain.MailCaps
 	mailOff bool
 	private bool
+	mode    domain.RegistrationMode
 	links   linkcheck.Options
 	owner   documents.Operator
 }
@@ -180,7 +181,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	}
 	sent := mail.NewMemory(10_000)
 	st, err := store.Open(context.Background(), store.Options{
-		Path: o.path, Clock: now, Quotas: &o.quotas, Mails: &o.mails, Normal: true, LoopbackLinks: o.dev != nil,
+		Path: o.path, Clock: now, Quotas: &o.quotas, Mails: &o.mails, Registration: o.mode, Normal: true, LoopbackLinks: o.dev != nil,
 		ReadTimeout: slowRead, QueryTimeout: slowRead,
 	})
 	if err != nil {

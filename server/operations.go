@@ -16,7 +16,7 @@ func (s *Server) operations() []*api.Operation {
 
 		api.Public[agentsQuery, AgentList]("listAgents", get, "/api/agents", "Search and list agents", limitReads, s.listAgents).AsTool("search_agents", "Search agents").HasBriefForm("view", "brief", BriefList{}),
 		api.Public[registerInput, RegisteredAgent]("registerAgent", post, "/api/agents", "Register an agent; the api_key is returned once", limitRegistrations, s.registerAgent,
-			domain.CodeHandleTaken).Creates(),
+			domain.CodeHandleTaken, domain.CodeInviteRequired, domain.CodeRegistrationClosed).Creates(),
 		api.Public[handlePath, AgentCard]("getAgent", get, "/api/agents/{handle}", "An agent's card", limitReads, s.getAgent).AsTool("get_agent", "Agent card"),
 
 		api.Public[reportAgentInput, Received]("reportAgent", post, "/api/agents/{handle}/report", "Report an agent to the operator", limitAgentReports, s.reportAgent).Accepts(),
@@ -27,18 +27,18 @@ func (s *Server) operations() []*api.Operation {
 
 		api.Keyed[api.None, OwnCard]("getMe", get, "/api/me", "Your own card, and what only you see", limitCalls, s.getMe),
 		api.Keyed[settingsInput, OwnAgent]("updateMe", patch, "/api/me", "Change your profile, contact policy or mailbox (JSON merge patch)", limitWrites, s.updateMe,
-			domain.CodeForbidden, domain.CodeTrustTooLow),
-		api.Keyed[deleteMeQuery, api.None]("deleteMe", del, "/api/me", "Delete yourself for good; with an owner, after 72 hours in which the owner may take it back", limitWrites, s.deleteMe).Deletes().ForSuspended(),
+			domain.CodeForbidden, domain.CodeTrustTooLow).ForItself(),
+		api.Keyed[deleteMeQuery, api.None]("deleteMe", del, "/api/me", "Delete yourself for good; with an owner, after 72 hours in which the owner may take it back", limitWrites, s.deleteMe).Deletes().ForSuspended().ForItself(),
 		api.Keyed[api.None, Export]("exportMe", get, "/api/me/export", "Everything stored about you", limitCalls, s.exportMe).ForSuspended(),
-		api.Keyed[menuInput, MenuAnswer]("replaceOfferings", put, "/api/me/offerings", "Replace your whole service menu", limitWrites, s.replaceOfferings),
+		api.Keyed[menuInput, MenuAnswer]("replaceOfferings", put, "/api/me/offerings", "Replace your whole service menu", limitWrites, s.replaceOfferings).ForItself(),
 		api.Keyed[api.None, CodeSent]("startVerify", post, "/api/me/verify", "Have a code mailed that verifies your mailbox", limitWrites, s.startVerify,
-			domain.CodeAlreadyVerified, codeMailUnavailable).Accepts(),
+			domain.CodeAlreadyVerified, codeMailUnavailable).Accepts().ForItself(),
 		api.Keyed[codeInput, OwnAgent]("confirmVerify", post, "/api/me/verify/confirm", "Verify your mailbox with the mailed code", limitWrites, s.confirmVerify,
-			domain.CodeAlreadyVerified, domain.CodeWrongCode, domain.CodeCodeExpired, domain.CodeTooManyAttempts),
+			domain.CodeAlreadyVerified, domain.CodeWrongCode, domain.CodeCodeExpired, domain.CodeTooManyAttempts).ForItself(),
 		api.Keyed[ownerClaimInput, ClaimSent]("claimOwner", post, "/api/me/owner-claim", "Have a link mailed to your owner, who claims you there", limitWrites, s.claimOwner,
 			domain.CodeTrustTooLow, domain.CodeAlreadyClaimed, codeMailUnavailable).Accepts(),
 		api.Keyed[linkInput, LinkAnswer]("setLink", post, "/api/me/links", "Add or recheck a public profile link, or remove it", limitLinks, s.setLink),
-		api.Keyed[api.None, NewKey]("rotateKey", post, "/api/me/rotate-key", "Replace your API key; the old one is dead at once", limitWrites, s.rotateKey),
+		api.Keyed[api.None, NewKey]("rotateKey", post, "/api/me/rotate-key", "Replace your API key; the old one is dead at once", limitWrites, s.rotateKey).ForItself(),
 		api.Public[recoverInput, RecoverySent]("startRecovery", post, "/api/recover", "Have a code for a lost key mailed to an agent's verified mailbox", limitRecoveries, s.startRecovery,
 			codeMailUnavailable).Accepts(),
 		api.Public[confirmRecoveryInput, RecoveredKey]("confirmRecovery", post, "/api/recover/confirm", "Get a new API key with the mailed code", limitRecoveries, s.confirmRecovery,
@@ -79,8 +79,11 @@ func (s *Server) operations() []*api.Operation {
 		api.Keyed[ownCollabsQuery, CollabList]("listMyCollabs", get, "/api/me/collabs", "Your collaborations in every state", limitCalls, s.listMyCollabs),
 	}
 	for _, op := range operations {
-		if op.Keyed && !op.Reads() { // the answer while the agent is about to be deleted
+		if op.Keyed && !op.Reads() { // the answers while the agent is about to be deleted, and waits for approval
 			op.Errors = append(op.Errors, domain.CodeInvalidState)
+			if !op.OnItself {
+				op.Errors = append(op.Errors, domain.CodeAwaitingApproval)
+			}
 		}
 	}
 	return operations

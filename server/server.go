@@ -156,7 +156,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 		options: o, store: st, disk: st.Disk, waiters: newWaiters(), connections: middleware.NewConnections(o.TrustedProxies),
 		exports: ratelimit.NewPool(4, domain.Share{2, 2, 2}, 1), stopping: make(chan struct{}), metrics: metrics.NewSet(),
 	}
-	s.guides = makeGuides(o.BaseURL, o.Operator.SiteName())
+	s.guides = makeGuides(o.BaseURL, o.Operator.SiteName(), st.Registration())
 	origins := http.NewCrossOriginProtection()
 	if err := origins.AddTrustedOrigin(o.BaseURL); err != nil { // a proxy may forward another Host
 		return nil, fmt.Errorf("trust the base URL: %w", err)

@@ -21,6 +21,7 @@ import (
 	"callbook/server/documents"
 	"callbook/server/middleware"
 	"callbook/store"
+	"callbook/store/domain"
 	"callbook/store/durable"
 	"callbook/store/sqlitedb"
 )
@@ -34,6 +35,7 @@ type serveCommand struct {
 	siteFlags     `embed:""`
 	TrustedProxy  []string `help:"Addresses or networks of reverse proxies whose X-Forwarded-For header is trusted." placeholder:"ADDR"`
 	Private       bool     `help:"For a directory that is not public: web pages of other sites cannot read it, and requests must name its own host, as those to the MCP endpoint do."`
+	Registration  string   `enum:"open,invite,approve,closed" default:"open" help:"Who may register. open: every agent. invite: agents with an invitation of callbook admin invite. approve: every agent, but it is hidden and may only change itself until callbook admin approve. closed: no agent."`
 	MCPOrigin     []string `name:"mcp-origin" help:"Origins of web pages that may use the MCP endpoint, such as https://app.example.org. Programs need none." placeholder:"ORIGIN"`
 	MetricsAddr   string   `help:"Address of a listener for Prometheus (GET /metrics). Keep it private. Default: none." placeholder:"ADDR"`
 	backupFlags   `embed:"" group:"database"`
@@ -79,7 +81,8 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	limits, quotas := c.limits()
 	p.store = store.Options{
 		Path: c.DB, Quotas: &quotas, Mails: c.caps(), OwnerAgents: &c.OwnerAgents,
-		Normal: c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
+		Registration: domain.RegistrationMode(c.Registration),
+		Normal:       c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
 	}
 	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Private: c.Private, Log: log, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1)}
 	var errs [8]error

@@ -100,15 +100,15 @@ type menuInput struct {
 	Body domain.Menu `bare:"offerings"`
 }
 
-// MenuAnswer is the response of PUT /api/me/offerings.
-type MenuAnswer struct {
+// MenuResponse is the response of PUT /api/me/offerings.
+type MenuResponse struct {
 	Notice    Notice            `json:"notice"`
 	Offerings []domain.Offering `json:"offerings"`
 }
 
 func (s *Server) replaceOfferings(req *api.Request, caller domain.Caller, in menuInput) (api.Response, error) {
 	offerings, err := s.store.ReplaceOfferings(req.Context(), caller, in.Body)
-	return api.Response{Body: api.Marshal(MenuAnswer{Notice: notice, Offerings: offerings})}, err
+	return api.Response{Body: api.Marshal(MenuResponse{Notice: notice, Offerings: offerings})}, err
 }
 
 // NewKey is the response to a rotation of the key.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"callbook/store/document"
@@ -123,21 +124,16 @@ func TestSearch_HintDoesNotDependOnTheLoad(t *testing.T) {
 		"harbuor one two three four five six seven": "", // each of many words is compared with fewer
 	} {
 		for range 20 {
-			stop := make(chan struct{})
+			var stop atomic.Bool
 			var load sync.WaitGroup
 			for range 8 {
 				load.Go(func() {
-					for {
-						select {
-						case <-stop:
-							return
-						default:
-						}
+					for !stop.Load() {
 					}
 				})
 			}
 			found, err := s.Agents(t.Context(), document.AgentFilter{Query: query}, listing.Page{Limit: 5})
-			close(stop)
+			stop.Store(true)
 			load.Wait()
 			if s.ok(err); found.Hint == nil || found.Hint.DidYouMean != want {
 				t.Fatalf("%s: %+v, want %q", query, found.Hint, want)

@@ -123,7 +123,7 @@ func TestSearch_HintDoesNotDependOnTheLoad(t *testing.T) {
 		"harbuor": "harbour",
 		"harbuor one two three four five six seven": "", // each of many words is compared with fewer
 	} {
-		for range 20 {
+		for range 4 {
 			var stop atomic.Bool
 			var load sync.WaitGroup
 			for range 8 {

@@ -86,7 +86,7 @@ func TryCode(t *txn.Tx, caps domain.MailCaps, o Order, code string) error {
 	}
 	return errors.Join(
 		t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ? AND mailbox = ?`, agentID, purpose, mailbox),
-		Delete(t, agentID, purpose))
+		deleteMails(t, `agent_id = ? AND kind = ? AND recipient = ?`, agentID, purpose, mailbox))
 }
 
 // InsertRecovery puts a mail with the recovery code of an agent into the outbox, or with a new one if

@@ -115,10 +115,10 @@ func (a *modelAgent) returnTo(mailbox string) {
 	a.forget(func(f *modelFormer) bool { return f.left >= left })
 }
 
-// leftBefore tells whether a code is of a former mailbox that was left by a time; 0 is never.
+// leftBefore tells whether a code is of a former mailbox that was left by a time.
 func (a *modelAgent) leftBefore(name string, time domain.Time) bool {
 	return slices.ContainsFunc(a.formers, func(f *modelFormer) bool {
-		return name == domain.MailFormer+" "+f.mailbox && (f.left <= time || time == 0)
+		return name == domain.MailFormer+" "+f.mailbox && f.left <= time
 	})
 }
 
@@ -202,7 +202,7 @@ func (m *model) confirmRecovery(a *modelAgent, right string, endClaim bool) (v v
 	return v, false
 }
 
-// recoverKey gives the key to the holder of a mailbox. A claim that is younger than 30 days ends if that mailbox was
+// recoverKey gives the key to the holder of a mailbox. A claim that nobody confirmed ends, and one that is younger than 30 days if that mailbox was
 // left before the claim was last confirmed, which may be a thief's doing; or when asked, by the claim's own mailbox alone.
 func (m *model) recoverKey(a *modelAgent, name, mailbox string, endClaim bool) (ended bool) {
 	a.voidCodes(name)
@@ -210,7 +210,7 @@ func (m *model) recoverKey(a *modelAgent, name, mailbox string, endClaim bool) (
 	m.trust(a, func() {
 		c := a.claim
 		young := c != nil && (c.confirmed == 0 || c.confirmed.Add(30*24*time.Hour) > m.now)
-		if young && (a.leftBefore(name, c.confirmedLast) || endClaim && mailbox == c.mailbox) {
+		if young && (c.confirmed == 0 || a.leftBefore(name, c.confirmedLast) || endClaim && mailbox == c.mailbox) {
 			m.withdraw(a)
 			ended = true
 		}

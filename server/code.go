@@ -87,7 +87,7 @@ type recoveryCode struct {
 	Handle string `json:"handle" minLength:"3" maxLength:"32" doc:"Handle of the agent whose key is lost." example:"harbour-pilot"`
 	Code   string `json:"code" minLength:"1" maxLength:"60" doc:"The mailed code; case and hyphens do not count." example:"7K3M-Q9XA-2B8C-4D6E-1F5G-H0JK-NP"`
 
-	EndClaim bool `json:"end_claim,omitempty" doc:"Also end the owner claim, if the owner confirmed it less than 30 days ago, while the code's mailbox was the agent's: for an agent that somebody else claimed. A claim confirmed after that mailbox was changed ends without this. Default false."`
+	EndClaim bool `json:"end_claim,omitempty" doc:"Also end the owner claim, if the owner confirmed it less than 30 days ago, while the code's mailbox was the agent's: for an agent that somebody else claimed. A claim confirmed after that mailbox was changed ends without this, and so does one that nobody has confirmed. Default false."`
 }
 
 // RecoveredKey is the response to a recovery.

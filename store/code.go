@@ -115,9 +115,9 @@ func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Add
 }
 
 // ConfirmRecovery replaces an agent's key with the code that was mailed, and takes back its deletion. A
-// former mailbox becomes the agent's mailbox again. A claim that the owner first confirmed less than 30
-// days ago, or not at all, ends if the mailbox was left before it was last confirmed. endClaim ends one that was
-// confirmed with that mailbox. A suspended agent stays so. ConfirmRecovery returns wrong_code, and
+// former mailbox becomes the agent's mailbox again. A claim that nobody has confirmed ends, and so does one that the
+// owner first confirmed less than 30 days ago if the mailbox was left before it was last confirmed. endClaim ends one
+// that was confirmed with that mailbox. A suspended agent stays so. ConfirmRecovery returns wrong_code, and
 // code_expired, also for a handle that got no code.
 func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string, endClaim bool) (done domain.Recovery, err error) {
 	if done.Key, err = domain.NewKey(s.random); err != nil {

@@ -35,8 +35,12 @@ func (m *model) startRecovery(a *modelAgent) (sent []string) {
 	for _, name := range names {
 		c := a.codes[name]
 		if c == nil || len(c.mailed) == 0 || c.expires <= m.now {
+			created := m.now
+			if c != nil && len(c.mailed) == 0 && c.expires > m.now {
+				created = c.created // it waits for a mail since then
+			}
 			a.voidCodes(name)
-			c = &modelCode{created: m.now, expires: m.now.Add(24 * time.Hour)}
+			c = &modelCode{created: created, expires: m.now.Add(48 * time.Hour)}
 			a.codes[name] = c
 		}
 		if n := len(c.mailed); caps.Repeat > 0 && n > 0 && (n == 3 || m.now < c.mailed[n-1].Add(caps.Repeat)) {
@@ -48,10 +52,13 @@ func (m *model) startRecovery(a *modelAgent) (sent []string) {
 			if m.stopped[person] || !m.spendFormer(a, person) {
 				continue
 			}
-		case m.mailboxSpent(person, len(c.mailed) == 0) || m.provenSpent():
+		case m.mailboxSpent(a, person, len(c.mailed) == 0) || m.provenSpent():
 			continue
 		default:
 			m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolProven, sent: true, kept: len(c.mailed) == 0, at: m.now})
+		}
+		if len(c.mailed) == 0 {
+			c.expires = m.now.Add(24 * time.Hour)
 		}
 		c.mailed, sent = append(c.mailed, m.now), append(sent, name)
 	}
@@ -108,10 +115,10 @@ func (a *modelAgent) returnTo(mailbox string) {
 	a.forget(func(f *modelFormer) bool { return f.left >= left })
 }
 
-// leftBefore tells whether a code is of a former mailbox that was left by a time; 0 is never.
+// leftBefore tells whether a code is of a former mailbox that was left by a time.
 func (a *modelAgent) leftBefore(name string, time domain.Time) bool {
 	return slices.ContainsFunc(a.formers, func(f *modelFormer) bool {
-		return name == domain.MailFormer+" "+f.mailbox && (f.left <= time || time == 0)
+		return name == domain.MailFormer+" "+f.mailbox && f.left <= time
 	})
 }
 
@@ -163,14 +170,14 @@ func (m *model) notify(a *modelAgent, kind, mailbox string) {
 	m.notices = append(m.notices, modelNotice{kind, a.Handle, mailbox})
 }
 
-// spendFormer counts a recovery code to a former mailbox.
+// spendFormer counts a recovery code to a former mailbox, in no pool.
 func (m *model) spendFormer(a *modelAgent, person string) bool {
 	person = "former " + a.Handle + " " + person
 	_, met := m.mailsMet(m.limits.mails.Notices, 24*time.Hour, func(l modelMail) bool { return l.person == person })
-	if met || m.provenSpent() {
+	if met {
 		return false
 	}
-	m.mails = append(m.mails, modelMail{person: person, pool: domain.PoolProven, sent: true, at: m.now})
+	m.mails = append(m.mails, modelMail{person: person, sent: true, at: m.now})
 	return true
 }
 
@@ -195,7 +202,7 @@ func (m *model) confirmRecovery(a *modelAgent, right string, endClaim bool) (v v
 	return v, false
 }
 
-// recoverKey gives the key to the holder of a mailbox. A claim that is younger than 30 days ends if that mailbox was
+// recoverKey gives the key to the holder of a mailbox. A claim that nobody confirmed ends, and one that is younger than 30 days if that mailbox was
 // left before the claim was last confirmed, which may be a thief's doing; or when asked, by the claim's own mailbox alone.
 func (m *model) recoverKey(a *modelAgent, name, mailbox string, endClaim bool) (ended bool) {
 	a.voidCodes(name)
@@ -203,7 +210,7 @@ func (m *model) recoverKey(a *modelAgent, name, mailbox string, endClaim bool) (
 	m.trust(a, func() {
 		c := a.claim
 		young := c != nil && (c.confirmed == 0 || c.confirmed.Add(30*24*time.Hour) > m.now)
-		if young && (a.leftBefore(name, c.confirmedLast) || endClaim && mailbox == c.mailbox) {
+		if young && (c.confirmed == 0 || a.leftBefore(name, c.confirmedLast) || endClaim && mailbox == c.mailbox) {
 			m.withdraw(a)
 			ended = true
 		}
@@ -264,20 +271,36 @@ func (m *model) mail(a *modelAgent, kind, address string) (sent bool, v verdict)
 		return false, v
 	}
 	person := modelPerson(address)
-	sent = !m.mailboxSpent(person, false) && m.wants(a, person)
+	sent = !m.mailboxSpent(a, person, false) && m.wants(a, person)
 	m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolOf(kind), sent: sent, at: m.now})
 	m.countNetworks()
 	return sent, granted
 }
 
 // mailboxSpent tells whether a mailbox has had its mails of the day, or its holder wants none. The last is for the first mail with a recovery
-// code alone, where an agent is verified at the mailbox.
-func (m *model) mailboxSpent(person string, recovery bool) bool {
+// alone, where an agent is verified at the mailbox. Those that wait for such a code for longer are before it, and one of them before all
+// other mails.
+func (m *model) mailboxSpent(a *modelAgent, person string, recovery bool) bool {
 	if m.stopped[person] {
 		return true
 	}
-	limit := m.limits.mails.Mailbox
-	_, met := m.mailsMet(limit, 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person })
+	limit, waiting, since := m.limits.mails.Mailbox, 0, m.now
+	if recovery {
+		since = a.codes[domain.MailRecover].created
+	}
+	for _, b := range m.agents {
+		if c := b.codes[domain.MailRecover]; !b.deleted && b != a && b.verified != nil && modelPerson(b.mailbox) == person &&
+			c != nil && len(c.mailed) == 0 && c.expires > m.now && c.created < since {
+			waiting++
+		}
+	}
+	if !recovery {
+		waiting = min(waiting, 1)
+	}
+	if limit > 0 && waiting >= limit {
+		return true
+	}
+	_, met := m.mailsMet(max(0, limit-waiting), 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person })
 	if recovery || limit <= 1 || !slices.ContainsFunc(m.agents, func(a *modelAgent) bool {
 		return !a.deleted && a.verified != nil && modelPerson(a.mailbox) == person
 	}) {

@@ -65,15 +65,16 @@ func (t *tx) recoverKey(agent *document.AgentRow, by outbox.Order, key string, e
 
 // endYoungClaim ends the claim of an agent, unless the owner confirmed it 30 days ago or earlier, for the
 // holder of a mailbox that the agent left before the claim was last confirmed: that may be a thief's. It
-// does so for the claim's own mailbox if that is asked for. Later mailboxes may be a thief's themselves.
+// does so for the claim's own mailbox if that is asked for. Later mailboxes may be a thief's themselves. A claim that
+// nobody has confirmed always ends: it was requested with the old key.
 func (t *tx) endYoungClaim(agent *document.AgentRow, by outbox.Order, asked bool) (ended bool, err error) {
 	var claim claimRow
 	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
 	if err != nil || !found || claim.ConfirmedAt != nil && claim.ConfirmedAt.Add(youngClaim) <= t.Now {
 		return false, err
 	}
-	earlier := by.Kind == domain.MailFormer && (claim.Status == statusPending || by.Left <= claim.MailboxAt)
-	if !earlier && !(asked && by.To == claim.Mailbox) {
+	earlier := by.Kind == domain.MailFormer && by.Left <= claim.MailboxAt
+	if claim.Status != statusPending && !earlier && !(asked && by.To == claim.Mailbox) {
 		return false, nil
 	}
 	return true, lifecycle.WithdrawClaim(t.Tx, agent)

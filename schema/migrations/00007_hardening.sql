@@ -16,8 +16,9 @@ UPDATE owner_claims SET used_at = (SELECT MAX(last_active_at) FROM agents) WHERE
 UPDATE mail_log SET pool = 'new'
 WHERE agent_id IS NOT NULL AND agent_id NOT IN (SELECT id FROM agents WHERE verified_at < mail_log.at);
 
--- Notices count in no pool, and there are so many a day about one agent.
-ALTER TABLE mail_log ADD COLUMN notice_of INTEGER REFERENCES handles (id); -- about whom a notice is; NULL for other mails
+-- Notices and codes to former mailboxes, which are marked as kept, count in no pool, and there are so many notices a day
+-- about one agent.
+ALTER TABLE mail_log ADD COLUMN notice_of INTEGER REFERENCES handles (id); -- about whom a notice or a code to a former mailbox is; NULL for other mails
 
 CREATE INDEX mail_log_notice_of ON mail_log (notice_of, at) WHERE notice_of IS NOT NULL;
 

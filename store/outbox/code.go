@@ -19,7 +19,8 @@ const (
 	codeAttempts = 5 // failed attempts that invalidate a code that verifies a mailbox
 
 	recoveryAge   = 24 * time.Hour
-	recoveryMails = 3 // mails with the same recovery code
+	recoveryWait  = 2 * recoveryAge // how long an agent waits for a mail without asking again
+	recoveryMails = 3               // mails with the same recovery code
 )
 
 // InsertCode stores the hash of a code that verifies a mailbox. It replaces the code before.
@@ -27,7 +28,8 @@ func InsertCode(t *txn.Tx, o Order, code string, expires domain.Time) error {
 	return insertCode(t, o, code, nil, expires)
 }
 
-// insertCode stores the hash of a code. nonce is that of a recovery code.
+// insertCode stores the hash of a code. nonce is that of a recovery code, which keeps the time since which the agent waits
+// for one.
 func insertCode(t *txn.Tx, o Order, code string, nonce []byte, expires domain.Time) error {
 	hash, err := codeHash(t, o, code)
 	if err != nil {
@@ -37,8 +39,8 @@ func insertCode(t *txn.Tx, o Order, code string, nonce []byte, expires domain.Ti
 		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at, nonce)
 		VALUES (?, ?, ?, ?, 0, ?, ?, ?)
 		ON CONFLICT (agent_id, purpose, mailbox) DO UPDATE SET code_hash = excluded.code_hash,
-			wrong_tries = 0, created_at = excluded.created_at, expires_at = excluded.expires_at,
-			nonce = excluded.nonce, mails = 0, mailed_at = NULL`,
+			created_at = CASE WHEN nonce IS NOT NULL AND mails = 0 AND expires_at > excluded.created_at THEN created_at ELSE excluded.created_at END,
+			wrong_tries = 0, expires_at = excluded.expires_at, nonce = excluded.nonce, mails = 0, mailed_at = NULL`,
 		o.AgentID, o.Kind, o.To, hash, t.Now, expires, nonce)
 	if err != nil {
 		return fmt.Errorf("insert the code: %w", err)
@@ -86,7 +88,7 @@ func TryCode(t *txn.Tx, caps domain.MailCaps, o Order, code string) error {
 	}
 	return errors.Join(
 		t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ? AND mailbox = ?`, agentID, purpose, mailbox),
-		Delete(t, agentID, purpose))
+		deleteMails(t, `agent_id = ? AND kind = ? AND recipient = ?`, agentID, purpose, mailbox))
 }
 
 // InsertRecovery puts a mail with the recovery code of an agent into the outbox, or with a new one if
@@ -108,8 +110,8 @@ func InsertRecovery(t *txn.Tx, caps domain.MailCaps, o Order) error {
 	if allowed, err := spend(t, caps, o); err != nil || !allowed {
 		return err
 	}
-	err = t.Exec(`UPDATE codes SET mails = ?, mailed_at = ? WHERE agent_id = ? AND purpose = ? AND mailbox = ?`,
-		min(code.Mails+1, recoveryMails), t.Now, o.AgentID, o.Kind, o.To)
+	err = t.Exec(`UPDATE codes SET mails = ?, mailed_at = ?, expires_at = ? WHERE agent_id = ? AND purpose = ? AND mailbox = ?`,
+		min(code.Mails+1, recoveryMails), t.Now, code.ExpiresAt, o.AgentID, o.Kind, o.To)
 	if err != nil {
 		return err
 	}
@@ -147,7 +149,7 @@ func recoveryCode(t *txn.Tx, o Order) (code recoveryRow, secret string, err erro
 	if secret, _, err = recoverySecret(t, o, code.Nonce); err != nil {
 		return code, "", err
 	}
-	return code, secret, insertCode(t, o, secret, code.Nonce, code.ExpiresAt)
+	return code, secret, insertCode(t, o, secret, code.Nonce, t.Now.Add(recoveryWait))
 }
 
 // recoverySecret computes a recovery code, so that it can be mailed again without being stored, and its hash.

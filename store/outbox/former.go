@@ -44,9 +44,8 @@ func Notify(t *txn.Tx, caps domain.MailCaps, kind string, mailboxes ...Order) er
 }
 
 // spendNotice counts a notice, or a recovery code to a former mailbox. Nothing else counts against its
-// cap, so that a thief of the key cannot use it up: notices count by address, codes by address and
-// agent. Codes also count in a pool, and notices by agent instead, so that strangers cannot use up what
-// they count in. It reports false if a cap or the pool is used up, or the holder wants no mails.
+// caps, and it counts in no pool, so that neither a thief of the key nor strangers can use them up: notices count
+// by address and by agent, codes by address and agent. It reports false if a cap is used up, or the holder wants no mails.
 func spendNotice(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
 	mailbox, err := t.MailboxHash(o.To)
 	if err != nil {
@@ -56,10 +55,9 @@ func spendNotice(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err er
 	if err := t.Get(&stopped, selectStopped, mailbox); err != nil || stopped {
 		return false, err
 	}
-	name, noticeOf := "notice", &o.AgentID
-	total := limit{"", noticeBoxes * caps.Notices, domain.Day, `mail_log WHERE notice_of = ?`, []any{o.AgentID}}
+	name, total, kept := "notice", noticeBoxes*caps.Notices, false
 	if o.Kind == domain.MailFormer {
-		name, noticeOf, total = fmt.Sprintf("former\x00%d", o.AgentID), nil, poolLimit(caps, domain.PoolProven)
+		name, total, kept = fmt.Sprintf("former\x00%d", o.AgentID), 0, true // kept for the holder, so that it is no notice
 	}
 	hash, err := t.Pseudonym(name + "\x00" + string(mailbox))
 	if err != nil {
@@ -67,12 +65,12 @@ func spendNotice(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err er
 	}
 	rejection, err := checkLimits(t, []limit{
 		{"", caps.Notices, domain.Day, `mail_log WHERE mailbox_hash = ? AND sent`, []any{hash}},
-		total,
+		{"", total, domain.Day, `mail_log WHERE notice_of = ? AND NOT kept`, []any{o.AgentID}},
 	})
 	if err != nil || rejection != nil {
 		return false, err
 	}
-	return true, t.Exec(`INSERT INTO mail_log (mailbox_hash, notice_of, sent, at) VALUES (?, ?, TRUE, ?)`, hash, noticeOf, t.Now)
+	return true, t.Exec(`INSERT INTO mail_log (mailbox_hash, notice_of, kept, sent, at) VALUES (?, ?, ?, TRUE, ?)`, hash, o.AgentID, kept, t.Now)
 }
 
 // LeaveMailbox remembers the verified mailbox of an agent, which another replaces now, and tells it.

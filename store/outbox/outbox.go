@@ -226,14 +226,21 @@ func poolLimit(caps domain.MailCaps, pool domain.MailPool) limit {
 }
 
 // mailboxAllowed reports whether a mailbox has a mail of the day left for an order, and its holder
-// wants mails. One is kept if an agent is verified there.
+// wants mails. One is kept if an agent is verified there, and those that wait for longest get it first.
 func mailboxAllowed(t *txn.Tx, caps domain.MailCaps, o Order, mailbox []byte) (bool, error) {
 	var stopped bool
 	if err := t.Get(&stopped, selectStopped, mailbox); err != nil || stopped {
 		return false, err
 	}
 	const mails = `mail_log WHERE mailbox_hash = ? AND sent`
-	limits := []limit{{"", caps.Mailbox, domain.Day, mails, []any{mailbox}}}
+	waiting, err := waitingBefore(t, o, mailbox)
+	if !o.Kept {
+		waiting = min(waiting, 1)
+	}
+	if err != nil || caps.Mailbox > 0 && waiting >= caps.Mailbox {
+		return false, err
+	}
+	limits := []limit{{"", max(0, caps.Mailbox-waiting), domain.Day, mails, []any{mailbox}}}
 	if !o.Kept && caps.Mailbox > 1 {
 		var verified bool
 		if err := t.Get(&verified, `SELECT EXISTS (SELECT 1 FROM agents WHERE mailbox_hash = ?)`, mailbox); err != nil {
@@ -245,6 +252,19 @@ func mailboxAllowed(t *txn.Tx, caps domain.MailCaps, o Order, mailbox []byte) (b
 	}
 	rejection, err := checkLimits(t, limits)
 	return rejection == nil, err
+}
+
+// waitingBefore returns how many agents that are verified at a mailbox wait for a recovery code for longer than the agent of
+// an order, each for a mail of its own. Otherwise strangers who ask for the others every day could keep it from
+// recovering its key.
+func waitingBefore(t *txn.Tx, o Order, mailbox []byte) (waiting int, err error) {
+	err = t.Get(&waiting, `
+		SELECT COUNT(*) FROM agents a
+		JOIN codes c ON c.agent_id = a.id AND c.purpose = 'recover' AND c.mailbox = a.mailbox
+		WHERE a.mailbox_hash = ?1 AND c.mails = 0 AND c.expires_at > ?2 AND a.id <> ?3 AND c.created_at < COALESCE(
+			(SELECT created_at FROM codes WHERE agent_id = ?3 AND purpose = ?4 AND mailbox = ?5 AND nonce IS NOT NULL AND mails = 0), ?2)`,
+		mailbox, t.Now, o.AgentID, o.Kind, o.To)
+	return waiting, err
 }
 
 // checkLimits returns the rejection by the limit that ends last of those that are reached; nil

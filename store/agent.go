@@ -16,8 +16,8 @@ import (
 )
 
 // Register adds an agent. It returns validation_failed for an agent without a description, for a name
-// that text.CheckName rejects and for a text with a blocked word, handle_taken for a handle that is in
-// use, reserved, or was a deleted agent's, and idempotency_conflict if the idempotency key came with
+// that text.CheckName rejects, or an owner that text.CheckOwner does, and for a text with a blocked word, handle_taken for a
+// handle that is in use, reserved, or was a deleted agent's, and idempotency_conflict if the idempotency key came with
 // another request. A repeated registration gets a new key if the first was never used, and else an
 // empty one.
 func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.IdempotencyKey) (result domain.Registered, replayed bool, err error) {
@@ -51,9 +51,9 @@ func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.
 }
 
 func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRow, error) {
-	faults, reserved := r.CheckDescriptions(), text.ReservedHandle(r.Handle)
+	faults, reserved := append(r.CheckDescriptions(), nameFaults("owner", text.CheckOwner(r.Owner))...), text.ReservedHandle(r.Handle)
 	if !reserved { // for which the name may be the next fault
-		faults = append(faults, checkName(r.Name)...)
+		faults = append(faults, nameFaults("name", text.CheckName(r.Name))...)
 	}
 	if err := blocklist.Check(t.Tx, r, faults...); err != nil {
 		return document.AgentRow{}, err
@@ -90,20 +90,19 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 	return a, nil
 }
 
-// checkName returns the error of a name that an agent may not have.
-func checkName(name string) []domain.FieldError {
-	fault := text.CheckName(name)
+// nameFaults returns the error of a field with a name that an agent or its owner may not have.
+func nameFaults(field string, fault text.NameFault) []domain.FieldError {
 	if fault == "" {
 		return nil
 	}
-	return []domain.FieldError{{Field: "name", Code: domain.FaultBadValue, Topic: "name_" + string(fault)}}
+	return []domain.FieldError{{Field: field, Code: domain.FaultBadValue, Topic: "name_" + string(fault)}}
 }
 
 // UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is
 // called again with none, to find what it sets, and both may happen twice. A changed mailbox returns
 // the agent to level 0, and if it was verified may recover the key for seven days; a changed owner ends
 // the owner claim. UpdateAgent returns validation_failed for an agent without a description, for a new
-// name that text.CheckName rejects and for a text with a blocked word, trust_too_low if the owner's
+// name or owner that text.CheckName or CheckOwner rejects and for a text with a blocked word, trust_too_low if the owner's
 // receipt is required below level 2, and forbidden if it no longer is while there is an owner.
 func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (doc domain.AgentDocument, err error) {
 	err = s.writeAs(ctx, caller, func(t *tx) error {
@@ -122,7 +121,10 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		}
 		faults := after.CheckDescriptions()
 		if after.Name != before.Name { // an older program may have allowed the name
-			faults = append(faults, checkName(after.Name)...)
+			faults = append(faults, nameFaults("name", text.CheckName(after.Name))...)
+		}
+		if after.Owner != before.Owner {
+			faults = append(faults, nameFaults("owner", text.CheckOwner(after.Owner))...)
 		}
 		if err := blocklist.Check(t.Tx, changed, faults...); err != nil {
 			return err

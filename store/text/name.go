@@ -88,7 +88,7 @@ func holdsReserved(words []string) bool {
 			if run += lookAlikes.Replace(word); len(run) > len("administrator") {
 				break
 			}
-			if len(run) >= leastPieces && slices.ContainsFunc(reservedWords, func(reserved string) bool { return looksLike(run, reserved) }) {
+			if len(run) >= leastPieces && consistsOf(run, false) {
 				return true
 			}
 		}
@@ -99,12 +99,16 @@ func holdsReserved(words []string) bool {
 // isReserved reports whether a folded word consists of reserved words, or contains the name of the site.
 func isReserved(word string) bool {
 	word = lookAlikes.Replace(word)
+	return containsSite(word) || consistsOf(word, false) || chineseRoles.MatchString(word)
+}
+
+func containsSite(word string) bool {
 	for i := range word {
 		if looksLike(word[i:min(i+len(siteName), len(word))], siteName) {
 			return true
 		}
 	}
-	return consistsOf(word, false) || chineseRoles.MatchString(word)
+	return false
 }
 
 // consistsOf reports whether a word consists of reserved ones, at least one if there was none before it, and of
@@ -151,6 +155,14 @@ func CheckName(s string) NameFault {
 		return NameReserved
 	}
 	return ""
+}
+
+// CheckOwner returns NameReserved for an owner's name of which a word contains the name of the site.
+func CheckOwner(s string) (fault NameFault) {
+	if containsSite(lookAlikes.Replace(strings.Join(wordsOf(s, true), " "))) {
+		fault = NameReserved
+	}
+	return fault
 }
 
 func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }

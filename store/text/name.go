@@ -34,7 +34,7 @@ const (
 // chineseRoles matches Chinese words for the site, its operator or everybody, with others that may stand with
 // them. Chinese has no spaces: only a text that consists of such words is reserved ("图书管理员" is a librarian).
 var chineseRoles = regexp.MustCompile(strings.ReplaceAll(`^B*(官方|本站|系[统統]|管理[员員]|站[长長]|版主|[运運][营營](方|者|团队|團隊|人员|人員)|安全中心|全[体體]成[员員]|匿名|(平台|[网網]站)(客服|通知|公告|[团團][队隊]|[运運][营營]))(B|官方|管理[员員])*$`,
-	"B", `(客服|支持|通知|消息|公告|[团團][队隊]|安全|管理|中心|人[员員]|[账帳][号號]|小?助手|[机機]器人|平台|[网網]站|[运運][营營])`))
+	"B", `(客服|支持|通知|消息|公告|[团團][队隊]|安全|管理|中心|人[员員]|[账帳][号號]|小?助手|[机機]器人|平台|[网網]站|[运運][营營]|[号號一二三四五六七八九十0-9a-z?])`))
 
 // lookAlikes replaces digits and pairs by the letters that they resemble; "?" is i or l.
 var lookAlikes = strings.NewReplacer("0", "o", "1", "?", "3", "e", "4", "a", "5", "s", "8", "b", "rn", "m", "vv", "w")

@@ -196,11 +196,11 @@ func TestAbuse19_WordsJoinedAndSplit(t *testing.T) {
 			"CallbookSupport", "CallbookHQ", "Callbooks", "MyCallbook 2", "Call Book Billing", "C a l l b o o k  S u p p o r t", "The Sup-Port Desk",
 			"AdminSupport", "SystemAdminTeam", "Site Administrator", "Sysadmin", "C4llbook", "Call8ook", "Adrnin", "VVebmaster", "Systern 7",
 			"$upport", "@dmin", "Adm!n", "C@llbook", "Suppørt", "Całłbook", "ꓚꓮꓡꓡꓐꓳꓳꓗ", "ꓢꓴꓑꓑꓳꓣꓔ",
-			"官方", "官方客服", "官⽅客服", "官 方 客 服", "平台官方", "平台客服", "系统管理员", "系統通知", "管理員", "站长", "本站客服", "运营者", "运营团队", "安全中心", "Mei 官方",
+			"官方", "官方客服", "官⽅客服", "官 方 客 服", "平台官方", "平台客服", "系统管理员", "系統通知", "管理員", "站长", "本站客服", "运营者", "运营团队", "安全中心", "Mei 官方", "官方客服01", "官方7号", "客服一号官方", "【官方】海港",
 		},
 		"": {
 			"Recall Book", "Bookkeeper", "Call Center", "Developer", "Rootstock", "Steam Curator", "Team", "Dream Team", "Systemic", "Modern Art", "Sy Stemson", "Al!", "Deal$",
-			"ꓡꓲꓢꓴ", "非官方汉化组", "图书管理员", "仓库管理员助手", "客服小助手", "电商客服", "电商平台客服", "网站助手", "运营助手", "新媒体运营", "系统架构师", "安全审计员", "平台经济研究", "技术支持", "支持向量机", "团队协作助手",
+			"ꓡꓲꓢꓴ", "非官方汉化组", "一号助手", "客服01", "图书管理员", "仓库管理员助手", "客服小助手", "电商客服", "电商平台客服", "网站助手", "运营助手", "新媒体运营", "系统架构师", "安全审计员", "平台经济研究", "技术支持", "支持向量机", "团队协作助手",
 		},
 	} {
 		for _, name := range names {

@@ -22,8 +22,8 @@ var reservedWords = []string{
 
 // reservedHandles are further words that no whole handle may be. They are sorted.
 var reservedHandles = []string{
-	"about", "agents", "billing", "calls", "hostmaster", "info", "login", "mail", "mailerdaemon", "new",
-	"nobody", "noreply", "openapi", "skill", "status", "verify", "www",
+	"about", "agents", "billing", "calls", "guanfang", "guanfangkefu", "guanliyuan", "hostmaster", "info", "login", "mail", "mailerdaemon", "new",
+	"nobody", "noreply", "openapi", "skill", "status", "verify", "www", "xitongguanliyuan",
 }
 
 const (

@@ -210,7 +210,7 @@ func TestAbuse19_WordsJoinedAndSplit(t *testing.T) {
 		}
 	}
 	for handle, want := range map[string]bool{
-		"callbooksupport": true, "my-call-book-bot": true, "c4llbook": true, "adrnin": true, "the-ad-min-2": true, "recall-book": false, "modern-team": false,
+		"callbooksupport": true, "guanfang-kefu": true, "guanliyuan": true, "tushu-guanliyuan": false, "guan-fangfang": false, "my-call-book-bot": true, "c4llbook": true, "adrnin": true, "the-ad-min-2": true, "recall-book": false, "modern-team": false,
 	} {
 		if got := ReservedHandle(handle); got != want {
 			t.Errorf("%q: %v", handle, got)

@@ -88,9 +88,9 @@ func (t *tx) originHash(client netip.Addr) ([]byte, error) {
 }
 
 func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRow, error) {
-	faults, reserved := append(r.CheckDescriptions(), nameFaults("owner", text.CheckOwner(r.Owner))...), text.ReservedHandle(r.Handle)
+	faults, reserved := append(r.CheckDescriptions(), t.nameFaults("owner", r.Owner, text.CheckOwner(r.Owner))...), text.ReservedHandle(r.Handle)
 	if !reserved { // for which the name may be the next fault
-		faults = append(faults, nameFaults("name", text.CheckName(r.Name))...)
+		faults = append(faults, t.nameFaults("name", r.Name, text.CheckName(r.Name))...)
 	}
 	if err := blocklist.Check(t.Tx, r, faults...); err != nil {
 		return document.AgentRow{}, err
@@ -134,8 +134,12 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 	return a, nil
 }
 
-// nameFaults returns the error of a field with a name that an agent or its owner may not have.
-func nameFaults(field string, fault text.NameFault) []domain.FieldError {
+// nameFaults returns the error of a field whose text has a fault as the name of an agent or its owner, or is the name
+// of the site.
+func (t *tx) nameFaults(field, name string, fault text.NameFault) []domain.FieldError {
+	if site := t.store.siteName; site != "" && text.NameForm(name) == site {
+		fault = text.NameReserved
+	}
 	if fault == "" {
 		return nil
 	}
@@ -165,10 +169,10 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		}
 		faults := after.CheckDescriptions()
 		if after.Name != before.Name { // an older program may have allowed the name
-			faults = append(faults, nameFaults("name", text.CheckName(after.Name))...)
+			faults = append(faults, t.nameFaults("name", after.Name, text.CheckName(after.Name))...)
 		}
 		if after.Owner != before.Owner {
-			faults = append(faults, nameFaults("owner", text.CheckOwner(after.Owner))...)
+			faults = append(faults, t.nameFaults("owner", after.Owner, text.CheckOwner(after.Owner))...)
 		}
 		if err := blocklist.Check(t.Tx, changed, faults...); err != nil {
 			return err

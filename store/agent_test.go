@@ -509,6 +509,24 @@ func TestAbuse19_LookAlikesAreRejected(t *testing.T) {
 	}
 }
 
+// TestAbuse19_TheNameOfTheSite: that of --site-name, however it is written. Other names may contain it, since it may be an
+// ordinary word.
+func TestAbuse19_TheNameOfTheSite(t *testing.T) {
+	s := newStore(t, func(o *Options) { o.SiteName = "Hafen-Buch I" })
+	handles := 0
+	for name, want := range map[string]string{"Hafen Buch I": "validation_failed", "hafenbuchl!": "validation_failed", "Hafen": "", "Hafen Buch II": ""} {
+		for _, set := range []func(*domain.Registration){
+			func(r *domain.Registration) { r.Name = name }, func(r *domain.Registration) { r.Owner = name },
+		} {
+			handles++
+			r := registration("boat-" + strconv.Itoa(handles))
+			set(&r)
+			_, _, err := s.Register(context.Background(), r, domain.IdempotencyKey{})
+			wantOutcome(t, name, err, want)
+		}
+	}
+}
+
 // TestAbuse19_OlderNamesStay: what an older program allowed.
 func TestAbuse19_OlderNamesStay(t *testing.T) {
 	s := newStore(t)

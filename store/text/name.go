@@ -165,6 +165,11 @@ func CheckOwner(s string) (fault NameFault) {
 	return fault
 }
 
+// NameForm returns a form that names which look alike share.
+func NameForm(s string) string {
+	return strings.NewReplacer("i", "?", "l", "?").Replace(lookAlikes.Replace(strings.Join(wordsOf(s, false), "")))
+}
+
 func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // wordsOf cuts a name at what is no letter or digit and where the script changes, and then folds the words.

@@ -26,9 +26,15 @@ var reservedHandles = []string{
 	"nobody", "noreply", "openapi", "skill", "status", "verify", "www", "xitongguanliyuan",
 }
 
-const (
-	siteName    = "callbook"
-	leastPieces = 5 // least length of a reserved word that is found in pieces, as in "Call Book Bot"
+// leastPieces is the least length of a reserved word that is found in pieces, as in "Call Book Bot".
+const leastPieces = 5
+
+// siteName matches the name of the site in a folded word, and reservedWord a folded word that consists of reserved
+// ones.
+var (
+	siteName     = regexp.MustCompile(`ca[l?]{2}book`)
+	reservedWord = regexp.MustCompile(strings.ReplaceAll(`^(team)*W(team|W)*$`, "W",
+		"("+strings.NewReplacer("i", "[i?]", "l", "[l?]").Replace(strings.Join(reservedWords, "|"))+")"))
 )
 
 // chineseRoles matches Chinese words for the site, its operator or everybody, with others that may stand with
@@ -79,7 +85,7 @@ func ReservedHandle(s string) bool {
 // are the pieces of a longer reserved word.
 func holdsReserved(words []string) bool {
 	all := lookAlikes.Replace(strings.Join(words, ""))
-	if slices.ContainsFunc(words, isReserved) || consistsOf(all, false) || chineseRoles.MatchString(all) {
+	if slices.ContainsFunc(words, isReserved) || reservedWord.MatchString(all) || chineseRoles.MatchString(all) {
 		return true
 	}
 	for i := range words {
@@ -88,7 +94,7 @@ func holdsReserved(words []string) bool {
 			if run += lookAlikes.Replace(word); len(run) > len("administrator") {
 				break
 			}
-			if len(run) >= leastPieces && consistsOf(run, false) {
+			if len(run) >= leastPieces && reservedWord.MatchString(run) {
 				return true
 			}
 		}
@@ -99,37 +105,7 @@ func holdsReserved(words []string) bool {
 // isReserved reports whether a folded word consists of reserved words, or contains the name of the site.
 func isReserved(word string) bool {
 	word = lookAlikes.Replace(word)
-	return containsSite(word) || consistsOf(word, false) || chineseRoles.MatchString(word)
-}
-
-func containsSite(word string) bool {
-	for i := range word {
-		if looksLike(word[i:min(i+len(siteName), len(word))], siteName) {
-			return true
-		}
-	}
-	return false
-}
-
-// consistsOf reports whether a word consists of reserved ones, at least one if there was none before it, and of
-// the word team.
-func consistsOf(word string, found bool) bool {
-	if rest, team := strings.CutPrefix(word, "team"); team && consistsOf(rest, found) || word == "" {
-		return team || found
-	}
-	return slices.ContainsFunc(reservedWords, func(reserved string) bool {
-		return len(word) >= len(reserved) && looksLike(word[:len(reserved)], reserved) && consistsOf(word[len(reserved):], true)
-	})
-}
-
-// looksLike compares a folded word with a reserved one.
-func looksLike(word, reserved string) bool {
-	for i := range len(word) {
-		if len(word) != len(reserved) || word[i] != reserved[i] && (word[i] != '?' || reserved[i] != 'i' && reserved[i] != 'l') {
-			return false
-		}
-	}
-	return word != ""
+	return siteName.MatchString(word) || reservedWord.MatchString(word) || chineseRoles.MatchString(word)
 }
 
 // NameFault is the reason why a text cannot be the name of an agent, as the topic of a validation error.
@@ -159,7 +135,7 @@ func CheckName(s string) NameFault {
 
 // CheckOwner returns NameReserved for an owner's name of which a word contains the name of the site.
 func CheckOwner(s string) (fault NameFault) {
-	if containsSite(lookAlikes.Replace(strings.Join(wordsOf(s, true), " "))) {
+	if siteName.MatchString(lookAlikes.Replace(strings.Join(wordsOf(s, true), " "))) {
 		fault = NameReserved
 	}
 	return fault

@@ -18,8 +18,8 @@ import (
 
 // Register adds an agent. It returns registration_closed and invite_required by the mode of
 // registration, validation_failed for an agent without a description, for a name that text.CheckName
-// rejects and for a text with a blocked word, handle_taken for a handle that is in use, reserved, or
-// was a deleted agent's, and idempotency_conflict if the idempotency key came with another request. A
+// rejects, an owner that text.CheckOwner does, and a text with a blocked word, handle_taken for a handle
+// that is in use, reserved, or was a deleted agent's, and idempotency_conflict if the idempotency key came with another request. A
 // repeated registration, in any mode, gets a new key if the first was never used, and else an empty one.
 func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.IdempotencyKey) (result domain.Registered, replayed bool, err error) {
 	apiKey, err := domain.NewKey(s.random)
@@ -88,9 +88,9 @@ func (t *tx) originHash(client netip.Addr) ([]byte, error) {
 }
 
 func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRow, error) {
-	faults, reserved := r.CheckDescriptions(), text.ReservedHandle(r.Handle)
+	faults, reserved := append(r.CheckDescriptions(), t.nameFaults("owner", r.Owner, text.CheckOwner(r.Owner))...), text.ReservedHandle(r.Handle)
 	if !reserved { // for which the name may be the next fault
-		faults = append(faults, checkName(r.Name)...)
+		faults = append(faults, t.nameFaults("name", r.Name, text.CheckName(r.Name))...)
 	}
 	if err := blocklist.Check(t.Tx, r, faults...); err != nil {
 		return document.AgentRow{}, err
@@ -134,20 +134,23 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 	return a, nil
 }
 
-// checkName returns the error of a name that an agent may not have.
-func checkName(name string) []domain.FieldError {
-	fault := text.CheckName(name)
+// nameFaults returns the error of a field whose text has a fault as the name of an agent or its owner, or is the name
+// of the site.
+func (t *tx) nameFaults(field, name string, fault text.NameFault) []domain.FieldError {
+	if site := t.store.siteName; site != "" && text.NameForm(name) == site {
+		fault = text.NameReserved
+	}
 	if fault == "" {
 		return nil
 	}
-	return []domain.FieldError{{Field: "name", Code: domain.FaultBadValue, Topic: "name_" + string(fault)}}
+	return []domain.FieldError{{Field: field, Code: domain.FaultBadValue, Topic: "name_" + string(fault)}}
 }
 
 // UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is
 // called again with none, to find what it sets, and both may happen twice. A changed mailbox returns
 // the agent to level 0, and if it was verified may recover the key for seven days; a changed owner ends
 // the owner claim. UpdateAgent returns validation_failed for an agent without a description, for a new
-// name that text.CheckName rejects and for a text with a blocked word, trust_too_low if the owner's
+// name or owner that text.CheckName or CheckOwner rejects and for a text with a blocked word, trust_too_low if the owner's
 // receipt is required below level 2, and forbidden if it no longer is while there is an owner.
 func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (doc domain.AgentDocument, err error) {
 	err = s.writeOwn(ctx, caller, func(t *tx) error {
@@ -166,7 +169,10 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		}
 		faults := after.CheckDescriptions()
 		if after.Name != before.Name { // an older program may have allowed the name
-			faults = append(faults, checkName(after.Name)...)
+			faults = append(faults, t.nameFaults("name", after.Name, text.CheckName(after.Name))...)
+		}
+		if after.Owner != before.Owner {
+			faults = append(faults, t.nameFaults("owner", after.Owner, text.CheckOwner(after.Owner))...)
 		}
 		if err := blocklist.Check(t.Tx, changed, faults...); err != nil {
 			return err

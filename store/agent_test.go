@@ -10,6 +10,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -495,6 +496,35 @@ func TestAbuse19_LookAlikesAreRejected(t *testing.T) {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
+	for owner, want := range map[string]string{
+		"The Callbook Team": "validation_failed [{owner bad_value name_reserved}]", "ｃａ11ｂook": "validation_failed [{owner bad_value name_reserved}]",
+		"Security Systems Ltd": "", "Recall Book Admins": "",
+	} {
+		r := registration("boat-" + strconv.Itoa(len(owner)))
+		r.Owner = owner
+		_, _, err := s.Register(ctx, r, domain.IdempotencyKey{})
+		if got := said(err, testStart()); got != want {
+			t.Errorf("owner %q: %q, want %q", owner, got, want)
+		}
+	}
+}
+
+// TestAbuse19_TheNameOfTheSite: that of --site-name, however it is written. Other names may contain it, since it may be an
+// ordinary word.
+func TestAbuse19_TheNameOfTheSite(t *testing.T) {
+	s := newStore(t, func(o *Options) { o.SiteName = "Hafen-Buch I" })
+	handles := 0
+	for name, want := range map[string]string{"Hafen Buch I": "validation_failed", "hafenbuchl!": "validation_failed", "Hafen": "", "Hafen Buch II": ""} {
+		for _, set := range []func(*domain.Registration){
+			func(r *domain.Registration) { r.Name = name }, func(r *domain.Registration) { r.Owner = name },
+		} {
+			handles++
+			r := registration("boat-" + strconv.Itoa(handles))
+			set(&r)
+			_, _, err := s.Register(context.Background(), r, domain.IdempotencyKey{})
+			wantOutcome(t, name, err, want)
+		}
+	}
 }
 
 // TestAbuse19_OlderNamesStay: what an older program allowed.
@@ -512,4 +542,6 @@ func TestAbuse19_OlderNamesStay(t *testing.T) {
 	wantOutcome(t, "another such name", set("Callbook Help"), "validation_failed")
 	wantOutcome(t, "a good name", set("Callboat"), "")
 	wantOutcome(t, "the old one again", set("Callbook Support"), "validation_failed")
+	_, err := s.UpdateAgent(context.Background(), caller, func(a *domain.Settings) error { a.Owner = "Callbook"; return nil })
+	wantOutcome(t, "an owner with the name of the site", err, "validation_failed")
 }

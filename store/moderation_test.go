@@ -151,7 +151,7 @@ func TestReports_ShowTheReportedText(t *testing.T) {
 		return lines
 	}
 	const text = "Tide data\nHourly tide levels.|"
-	want := []string{"post|author|" + text + "|Spam from 192.0.2.1", "post|author|" + text + "|Spam from 192.0.2.2", "request|sender|Buy now\nOr later.|recipient|"}
+	want := []string{"post|author|" + text + "|Spam from 192.0.2.1", "post|author|" + text + "|Spam from 192.0.2.2", "request|sender|Buy now\nD\nOr later.|recipient|"}
 	if got := lines(false); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -192,11 +192,38 @@ func TestAbuse14_AReportKeepsTheText(t *testing.T) {
 		got = append(got, r.About+" of "+domain.Deref(r.Of)+": "+domain.Deref(r.Text))
 	}
 	want := []string{
-		"post of author: 字字\n" + strings.Repeat("港", 1997), "reply of author: Buy now.",
+		"post of author: 字字\n" + strings.Repeat("港", 4000), "reply of author: Buy now.",
 		"agent of author: Name of author\nMei Lin\nCheap watches\nDoes things.",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestAbuse14_AReportKeepsEveryField: the abuse stands in any field, or at the end of a long one.
+func TestAbuse14_AReportKeepsEveryField(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	author := s.verified("author")
+	post := s.post(author, func(d *domain.PostDraft) {
+		d.Deliverable, d.Constraints, d.Tags, d.Body = "abuse 1", "abuse 2", []string{"abuse 3"}, strings.Repeat("港", 3990)+"abuse 4"
+	})
+	s.update(author, func(set *domain.Settings) {
+		set.Capabilities, set.Model, set.Homepage, set.ContactPolicy.Note = []string{"abuse 5"}, "abuse 6", "https://abuse-7.example.org/", new("abuse 8")
+	})
+	_, err := s.ReplaceOfferings(ctx, author, domain.Menu{Offerings: []domain.OfferingDraft{
+		{Title: "abuse 9", Deliverable: "abuse 10", Mode: "free", ForWhom: "abuse 11", NotDoing: "abuse 12", Tags: []string{"abuse 13"}}, {Title: "abuse 14", Deliverable: "D", Mode: "free"},
+	}})
+	s.ok(err)
+	s.ok(s.ReportPost(ctx, post.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}))
+	s.ok(s.ReportAgent(ctx, "author", netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}))
+	reports, err := s.Reports(ctx, false, 10)
+	s.ok(err)
+	stored := strings.ReplaceAll(domain.Deref(reports[0].Text)+"\n"+domain.Deref(reports[1].Text)+"\n", "abuse-", "abuse ")
+	for i := range 14 {
+		if word := fmt.Sprint("abuse ", i+1); !strings.Contains(strings.ReplaceAll(stored, word+"0", ""), word) {
+			t.Errorf("%s is not in the reports", word)
+		}
 	}
 }
 

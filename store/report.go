@@ -14,7 +14,7 @@ import (
 // past the daily limit of the address's network.
 func (s *Store) ReportPost(ctx context.Context, postID string, address netip.Addr, draft domain.ReportDraft) error {
 	return s.reportFrom(ctx, address, lifecycle.Report{About: "post", Subject: postID, Reason: draft.Reason}, `
-		SELECT p.author_id, p.title || char(10) || p.body AS text
+		SELECT p.author_id, concat_ws(char(10), p.title, p.deliverable, p.constraints, NULLIF(p.tags, '[]'), p.body) AS text
 		FROM posts p
 		JOIN post_documents d ON d.post_seq = p.seq
 		WHERE p.id = ?`)
@@ -33,7 +33,10 @@ func (s *Store) ReportReply(ctx context.Context, replyID string, address netip.A
 // ReportAgent is ReportPost for the card of an agent.
 func (s *Store) ReportAgent(ctx context.Context, handle string, address netip.Addr, draft domain.ReportDraft) error {
 	return s.reportFrom(ctx, address, lifecycle.Report{About: "agent", Subject: handle, Reason: draft.Reason}, `
-		SELECT a.id AS author_id, concat_ws(char(10), a.name, a.owner, a.tagline, NULLIF(a.description_en, ''), NULLIF(a.description_zh, '')) AS text
+		SELECT a.id AS author_id, concat_ws(char(10), a.name, a.owner, a.tagline, NULLIF(a.description_en, ''), NULLIF(a.description_zh, ''),
+			NULLIF(a.capabilities, '[]'), a.model, a.policy_note,
+			(SELECT group_concat(concat_ws(char(10), title, deliverable, for_whom, not_doing, NULLIF(tags, '[]')), char(10)) FROM offerings WHERE agent_id = a.id),
+			a.homepage, (SELECT group_concat(url, char(10)) FROM links WHERE agent_id = a.id)) AS text
 		FROM agent_documents d
 		JOIN agents a ON a.id = d.agent_id
 		WHERE d.handle = ?`)

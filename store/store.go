@@ -66,6 +66,7 @@ import (
 	"callbook/store/maintenance"
 	"callbook/store/query"
 	"callbook/store/sqlitedb"
+	"callbook/store/text"
 	"callbook/store/txn"
 )
 
@@ -78,6 +79,7 @@ type Options struct {
 	Mails        *domain.MailCaps        // caps on mails; DefaultMailCaps if nil
 	Secret       []byte                  // the key of the hashes of codes; a key in the database if empty
 	Registration domain.RegistrationMode // who may register; RegistrationOpen if empty
+	SiteName     string                  // which no agent and no owner may have as its name; empty for none but Callbook
 	OwnerAgents  *int                    // agents that one owner may claim, 0 for any number; DefaultOwnerAgents if nil
 	Normal       bool                    // synchronous=NORMAL: a power cut may lose the last writes
 	Batch        int                     // writes that share one commit at most; as in sqlitedb.Options if 0
@@ -122,7 +124,8 @@ type Store struct {
 	watchers    []func(txn.Changes)
 
 	registration  domain.RegistrationMode
-	ownerAgents   int // agents that one owner may claim; 0 for any number
+	siteName      string // as text.NameForm returns it
+	ownerAgents   int    // agents that one owner may claim; 0 for any number
 	loopbackLinks bool
 	active        sync.Map // ids of agents whose last request waits to be stored
 }
@@ -131,7 +134,7 @@ type Store struct {
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		random: o.Random, quotas: domain.DefaultQuotas, mails: domain.DefaultMailCaps,
-		registration: cmp.Or(o.Registration, domain.RegistrationOpen), ownerAgents: domain.DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks,
+		registration: cmp.Or(o.Registration, domain.RegistrationOpen), siteName: text.NameForm(o.SiteName), ownerAgents: domain.DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks,
 		Reader: query.NewReader(), maintenance: maintenance.New(),
 	}
 	if s.random == nil {

@@ -30,7 +30,7 @@ CREATE INDEX collabs_between ON collabs (initiator_id, partner_id, decided_at) W
 -- A report keeps the text that it is about, so that its author cannot delete it before the operator has read it.
 ALTER TABLE reports ADD COLUMN of_id INTEGER REFERENCES handles (id); -- whose text or claim it is; NULL where it was gone before this column came
 
-ALTER TABLE reports ADD COLUMN text TEXT CHECK (length(text) BETWEEN 1 AND 2000); -- the beginning of the text as it was; NULL for a claim, and where it was gone before this column came
+ALTER TABLE reports ADD COLUMN text TEXT CHECK (length(text) BETWEEN 1 AND 6000); -- the beginning of the text as it was; NULL for a claim, and where it was gone before this column came
 
 UPDATE reports SET
     of_id = CASE about
@@ -39,10 +39,10 @@ UPDATE reports SET
         WHEN 'request' THEN (SELECT from_id FROM requests WHERE id = subject)
         ELSE (SELECT id FROM handles WHERE handle = subject) END,
     text = substr(CASE about
-        WHEN 'post' THEN (SELECT title || char(10) || body FROM posts WHERE id = subject)
+        WHEN 'post' THEN (SELECT concat_ws(char(10), title, deliverable, constraints, body) FROM posts WHERE id = subject)
         WHEN 'reply' THEN (SELECT body FROM replies WHERE id = subject)
-        WHEN 'request' THEN (SELECT purpose || COALESCE(char(10) || context, '') FROM requests WHERE id = subject)
-        WHEN 'agent' THEN (SELECT a.name FROM agents a JOIN handles h ON h.id = a.id WHERE h.handle = subject) END, 1, 2000);
+        WHEN 'request' THEN (SELECT concat_ws(char(10), purpose, deliverable, context) FROM requests WHERE id = subject)
+        WHEN 'agent' THEN (SELECT a.name FROM agents a JOIN handles h ON h.id = a.id WHERE h.handle = subject) END, 1, 6000);
 
 CREATE INDEX reports_of ON reports (of_id, reporter_id) WHERE of_id IS NOT NULL;
 

@@ -81,8 +81,8 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	limits, quotas := c.limits()
 	p.store = store.Options{
 		Path: c.DB, Quotas: &quotas, Mails: c.caps(), OwnerAgents: &c.OwnerAgents,
-		Registration: domain.RegistrationMode(c.Registration),
-		Normal:       c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
+		Registration: domain.RegistrationMode(c.Registration), SiteName: c.SiteName,
+		Normal: c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
 	}
 	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Private: c.Private, Log: log, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1)}
 	var errs [8]error

@@ -2,7 +2,9 @@ package linkcheck
 
 import (
 	"bytes"
+	"encoding/hex"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -55,6 +57,9 @@ func siteOf(u *url.URL) string {
 	return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(u.Host), ":80"), ":443")
 }
 
+// escapes matches the escapes of an address, also beside a broken one.
+var escapes = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+
 // reflectedBy reports whether a page's own address contains the wanted one, escaped up to twice.
 func (t target) reflectedBy(page *url.URL) bool {
 	address := page.String()
@@ -62,11 +67,10 @@ func (t target) reflectedBy(page *url.URL) bool {
 		if strings.Contains(strings.ToLower(address), t.bare) {
 			return true
 		}
-		decoded, err := url.QueryUnescape(address)
-		if err != nil {
-			return false
-		}
-		address = decoded
+		address = escapes.ReplaceAllStringFunc(address, func(escape string) string {
+			b, _ := hex.DecodeString(escape[1:])
+			return string(b)
+		})
 	}
 	return false
 }

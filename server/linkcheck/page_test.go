@@ -169,20 +169,23 @@ func TestPage_InvalidTargetIsNeverFound(t *testing.T) {
 	}
 }
 
-func TestPage_AddressContainsTarget(t *testing.T) {
+// A broken escape must not hide what the others decode to.
+func TestAbuse13_AddressContainsTarget(t *testing.T) {
 	want, err := newTarget(wanted)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for address, reflected := range map[string]bool{
-		"https://search.example.net/?q=https://callbook.example.org/agents/foo":                 true,
-		"https://search.example.net/?q=https%3A%2F%2Fcallbook.example.org%2Fagents%2Ffoo":       true,
-		"https://search.example.net/?q=https%253A%252F%252FCallBook.example.org%252Fagents/foo": true,
-		"https://search.example.net/?q=callbook.example.org/agents/foo+x":                       true,
-		"https://archive.example.net/web/2026/https://callbook.example.org/agents/foo":          true,
-		"https://search.example.net/?q=callbook.example.org":                                    false,
-		"https://site.example.net/agents/foo":                                                   false,
-		"https://site.example.net/?100%":                                                        false,
+		"https://search.example.net/?q=https://callbook.example.org/agents/foo":                             true,
+		"https://search.example.net/?q=https%3A%2F%2Fcallbook.example.org%2Fagents%2Ffoo":                   true,
+		"https://search.example.net/?q=https%253A%252F%252FCallBook.example.org%252Fagents/foo":             true,
+		"https://search.example.net/?q=callbook.example.org/agents/foo+x":                                   true,
+		"https://archive.example.net/web/2026/https://callbook.example.org/agents/foo":                      true,
+		"https://search.example.net/?q=https%253A%252F%252Fcallbook.example.org%252Fagents%252Ffoo&x=%25zz": true,
+		"https://search.example.net/?x=%zz&q=https%3A%2F%2Fcallbook.example.org%2Fagents%2Ffoo":             true,
+		"https://search.example.net/?q=callbook.example.org":                                                false,
+		"https://site.example.net/agents/foo":                                                               false,
+		"https://site.example.net/?100%":                                                                    false,
 	} {
 		if got := want.reflectedBy(mustParse(t, address)); got != reflected {
 			t.Errorf("%s: %v", address, got)

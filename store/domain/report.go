@@ -12,8 +12,9 @@ const ReportWindow = Day
 // ReportRetention is how long a closed report stays.
 const ReportRetention = 365 * Day
 
-// ReportedLength is how many characters of a reported text are stored with the report.
-const ReportedLength = 2000
+// ReportedLength is how many characters of a reported text are stored with the report: all of any
+// but of a card with long addresses.
+const ReportedLength = 6000
 
 // Report is a report to the operator, with the text that it is about.
 type Report struct {

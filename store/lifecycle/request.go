@@ -205,7 +205,7 @@ func blockSender(t *txn.Tx, row *RequestRow, reason string) error {
 	if err != nil || repeated {
 		return err
 	}
-	text := domain.Optional(strings.TrimSpace(row.Purpose + "\n" + domain.Deref(row.Context)))
+	text := domain.Optional(strings.TrimSpace(row.Purpose + "\n" + row.Deliverable + "\n" + domain.Deref(row.Context)))
 	return InsertReport(t, Report{
 		About: "request", Subject: row.ID, Reported: Reported{AuthorID: row.FromID, Text: text}, ReporterID: &row.ToID, Reason: reason,
 	})

@@ -2,6 +2,7 @@ package text
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -12,32 +13,54 @@ import (
 	"callbook/store/search"
 )
 
-// reservedWords could be mistaken for the service, its operator or everybody. None may be a whole part of a
-// handle or a whole word of a name, also with the word team before or after it. They are sorted.
+// reservedWords could be mistaken for the service, its operator or everybody. No part of a handle and no word of
+// a name may consist of them, also with the word team among them, and none may contain siteName. They are sorted.
 var reservedWords = []string{
-	"abuse", "admin", "anonymous", "api", "ard", "callbook", "dev", "everyone", "help", "mcp", "moderator", "null",
-	"official", "operator", "owner", "postmaster", "root", "security", "staff", "support", "system", "undefined", "webmaster",
+	"abuse", "admin", "administrator", "anonymous", "api", "ard", "callbook", "dev", "everyone", "help", "mcp", "moderator", "null",
+	"official", "operator", "owner", "postmaster", "root", "security", "staff", "support", "sysadmin", "system", "undefined", "webmaster",
 }
 
 // reservedHandles are further words that no whole handle may be. They are sorted.
 var reservedHandles = []string{
-	"about", "administrator", "agents", "billing", "calls", "hostmaster", "info", "login", "mail", "mailerdaemon", "new",
-	"nobody", "noreply", "openapi", "skill", "status", "sysadmin", "verify", "www",
+	"about", "agents", "billing", "calls", "guanfang", "guanfangkefu", "guanliyuan", "hostmaster", "info", "login", "mail", "mailerdaemon", "new",
+	"nobody", "noreply", "openapi", "skill", "status", "verify", "www", "xitongguanliyuan",
 }
 
-// digitFold replaces digits by the letters that they resemble; "?" is i or l.
-var digitFold = strings.NewReplacer("0", "o", "1", "?", "3", "e", "5", "s")
+// leastPieces is the least length of a reserved word that is found in pieces, as in "Call Book Bot".
+const leastPieces = 5
+
+// siteName matches the name of the site in a folded word, and reservedWord a folded word that consists of reserved
+// ones.
+var (
+	siteName     = regexp.MustCompile(`ca[l?]{2}book`)
+	reservedWord = regexp.MustCompile(strings.ReplaceAll(`^(team)*W(team|W)*$`, "W",
+		"("+strings.NewReplacer("i", "[i?]", "l", "[l?]").Replace(strings.Join(reservedWords, "|"))+")"))
+)
+
+// chineseRoles matches Chinese words for the site, its operator or everybody, with others that may stand with
+// them. Chinese has no spaces: only a text that consists of such words is reserved ("图书管理员" is a librarian).
+var chineseRoles = regexp.MustCompile(strings.ReplaceAll(`^B*(官方|本站|系[统統]|管理[员員]|站[长長]|版主|[运運][营營](方|者|团队|團隊|人员|人員)|安全中心|全[体體]成[员員]|匿名|(平台|[网網]站)(客服|通知|公告|[团團][队隊]|[运運][营營]))(B|官方|管理[员員])*$`,
+	"B", `(客服|支持|通知|消息|公告|[团團][队隊]|安全|管理|中心|人[员員]|[账帳][号號]|小?助手|[机機]器人|平台|[网網]站|[运運][营營]|[号號一二三四五六七八九十0-9a-z?])`))
+
+// lookAlikes replaces digits and pairs by the letters that they resemble; "?" is i or l.
+var lookAlikes = strings.NewReplacer("0", "o", "1", "?", "3", "e", "4", "a", "5", "s", "8", "b", "rn", "m", "vv", "w")
+
+// signTwins are signs that stand for letters within a word.
+var signTwins = map[rune]rune{'@': 'a', '$': 's', '!': '|'}
 
 // ambiguous are the letters and signs that look like i or l, as they are written.
 var ambiguous = strings.NewReplacer("I", "?", "|", "?", "ǀ", "?", "Ɩ", "?", "ɪ", "?", "І", "?", "Ӏ", "?", "ӏ", "?")
 
-// latinTwins replaces the small Cyrillic letters that, small or capital, look like Latin ones, and small
-// capitals. A name of one script could otherwise be taken for a word of another.
+// latinTwins replaces the small Cyrillic letters that, small or capital, look like Latin ones, small
+// capitals, letters with a stroke, and the letters of Lisu. A name of one script could otherwise be taken for a
+// word of another.
 var latinTwins = strings.NewReplacer(
 	"а", "a", "в", "b", "ь", "b", "с", "c", "ԁ", "d", "е", "e", "һ", "h", "н", "h", "і", "i", "ј", "j", "к", "k",
 	"м", "m", "о", "o", "р", "p", "ѕ", "s", "т", "t", "у", "y", "х", "x", "ѵ", "v",
 	"ᴀ", "a", "ʙ", "b", "ᴄ", "c", "ᴅ", "d", "ᴇ", "e", "ꜰ", "f", "ʜ", "h", "ᴋ", "k", "ʟ", "l", "ᴍ", "m", "ɴ", "n",
 	"ᴏ", "o", "ᴘ", "p", "ʀ", "r", "ꜱ", "s", "ᴛ", "t", "ᴜ", "u", "ᴠ", "v", "ᴡ", "w", "ʏ", "y", "ɑ", "a",
+	"ø", "o", "ł", "l", "đ", "d", "ħ", "h", "ŧ", "t", "ƀ", "b", "ꓐ", "b", "ꓑ", "p", "ꓓ", "d", "ꓔ", "t", "ꓗ", "k", "ꓚ", "c", "ꓝ", "f",
+	"ꓟ", "m", "ꓠ", "n", "ꓡ", "l", "ꓢ", "s", "ꓣ", "r", "ꓦ", "v", "ꓧ", "h", "ꓪ", "w", "ꓬ", "y", "ꓮ", "a", "ꓰ", "e", "ꓲ", "?", "ꓳ", "o", "ꓴ", "u",
 )
 
 // capitalTwins are the small Cyrillic letters of which only the capitals look like Latin ones. In a word of
@@ -58,22 +81,31 @@ func ReservedHandle(s string) bool {
 	return found || holdsReserved(strings.Split(s, "-"))
 }
 
-// holdsReserved reports whether one of some words, or all of them together, is reserved.
+// holdsReserved reports whether one of some words is reserved, or all of them together are, or neighbours among them
+// are the pieces of a longer reserved word.
 func holdsReserved(words []string) bool {
-	return slices.ContainsFunc(append(words, strings.Join(words, "")), func(word string) bool {
-		word = strings.TrimSuffix(strings.TrimPrefix(digitFold.Replace(word), "team"), "team")
-		return slices.ContainsFunc(reservedWords, func(reserved string) bool { return looksLike(word, reserved) })
-	})
-}
-
-// looksLike compares a folded word with a reserved one.
-func looksLike(word, reserved string) bool {
-	for i := range len(word) {
-		if len(word) != len(reserved) || word[i] != reserved[i] && (word[i] != '?' || reserved[i] != 'i' && reserved[i] != 'l') {
-			return false
+	all := lookAlikes.Replace(strings.Join(words, ""))
+	if slices.ContainsFunc(words, isReserved) || reservedWord.MatchString(all) || chineseRoles.MatchString(all) {
+		return true
+	}
+	for i := range words {
+		run := ""
+		for _, word := range words[i:] {
+			if run += lookAlikes.Replace(word); len(run) > len("administrator") {
+				break
+			}
+			if len(run) >= leastPieces && reservedWord.MatchString(run) {
+				return true
+			}
 		}
 	}
-	return word != ""
+	return false
+}
+
+// isReserved reports whether a folded word consists of reserved words, or contains the name of the site.
+func isReserved(word string) bool {
+	word = lookAlikes.Replace(word)
+	return siteName.MatchString(word) || reservedWord.MatchString(word) || chineseRoles.MatchString(word)
 }
 
 // NameFault is the reason why a text cannot be the name of an agent, as the topic of a validation error.
@@ -101,6 +133,19 @@ func CheckName(s string) NameFault {
 	return ""
 }
 
+// CheckOwner returns NameReserved for an owner's name of which a word contains the name of the site.
+func CheckOwner(s string) (fault NameFault) {
+	if siteName.MatchString(lookAlikes.Replace(strings.Join(wordsOf(s, true), " "))) {
+		fault = NameReserved
+	}
+	return fault
+}
+
+// NameForm returns a form that names which look alike share.
+func NameForm(s string) string {
+	return strings.NewReplacer("i", "?", "l", "?").Replace(lookAlikes.Replace(strings.Join(wordsOf(s, false), "")))
+}
+
 func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // wordsOf cuts a name at what is no letter or digit and where the script changes, and then folds the words.
@@ -113,6 +158,9 @@ func wordsOf(s string, symbols bool) []string {
 			form = norm.NFKD.String(string(openLetter(r)))
 		}
 		for _, c := range form {
+			if twin, ok := signTwins[c]; ok {
+				c = twin
+			}
 			switch next := scriptOf(c); {
 			case unicode.Is(unicode.M, c):
 				continue

@@ -188,6 +188,36 @@ func TestAbuse19_ShortCyrillicWords(t *testing.T) {
 	}
 }
 
+// TestAbuse19_WordsJoinedAndSplit: reserved words written together, in pieces, with signs and in Chinese, and names
+// that must stay free.
+func TestAbuse19_WordsJoinedAndSplit(t *testing.T) {
+	for want, names := range map[NameFault][]string{
+		NameReserved: {
+			"CallbookSupport", "CallbookHQ", "Callbooks", "MyCallbook 2", "Call Book Billing", "C a l l b o o k  S u p p o r t", "The Sup-Port Desk",
+			"AdminSupport", "SystemAdminTeam", "Site Administrator", "Sysadmin", "C4llbook", "Call8ook", "Adrnin", "VVebmaster", "Systern 7",
+			"$upport", "@dmin", "Adm!n", "C@llbook", "Suppørt", "Całłbook", "ꓚꓮꓡꓡꓐꓳꓳꓗ", "ꓢꓴꓑꓑꓳꓣꓔ",
+			"官方", "官方客服", "官⽅客服", "官 方 客 服", "平台官方", "平台客服", "系统管理员", "系統通知", "管理員", "站长", "本站客服", "运营者", "运营团队", "安全中心", "Mei 官方", "官方客服01", "官方7号", "客服一号官方", "【官方】海港",
+		},
+		"": {
+			"Recall Book", "Bookkeeper", "Call Center", "Developer", "Rootstock", "Steam Curator", "Team", "Dream Team", "Systemic", "Modern Art", "Sy Stemson", "Al!", "Deal$",
+			"ꓡꓲꓢꓴ", "非官方汉化组", "一号助手", "客服01", "图书管理员", "仓库管理员助手", "客服小助手", "电商客服", "电商平台客服", "网站助手", "运营助手", "新媒体运营", "系统架构师", "安全审计员", "平台经济研究", "技术支持", "支持向量机", "团队协作助手",
+		},
+	} {
+		for _, name := range names {
+			if got := CheckName(Normalize(name)); got != want {
+				t.Errorf("%q: %q, want %q", name, got, want)
+			}
+		}
+	}
+	for handle, want := range map[string]bool{
+		"callbooksupport": true, "guanfang-kefu": true, "guanliyuan": true, "tushu-guanliyuan": false, "guan-fangfang": false, "my-call-book-bot": true, "c4llbook": true, "adrnin": true, "the-ad-min-2": true, "recall-book": false, "modern-team": false,
+	} {
+		if got := ReservedHandle(handle); got != want {
+			t.Errorf("%q: %v", handle, got)
+		}
+	}
+}
+
 func FuzzName(f *testing.F) {
 	for _, s := range []string{"Callbook", "Сallbook", "\u0301", "港口 API", "\xff", "ca11-b00k"} {
 		f.Add(s)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"callbook/store/domain"
 )
 
 // queue is a listener whose connections come from given addresses.
@@ -84,6 +86,23 @@ func TestAbuse01_BuffersOfConnectionsAreLimited(t *testing.T) {
 		}
 		if used := c.headers.Used(); used != 0 {
 			t.Errorf("%s: %d bytes are counted in the end", name, used)
+		}
+	}
+}
+
+// TestAbuse01_BodyDoesNotCountAsTheNextHeader: four clients of a network send a large body, and then a header in two parts.
+func TestAbuse01_BodyDoesNotCountAsTheNextHeader(t *testing.T) {
+	c, from := NewConnections(nil), domain.Networks(netip.MustParseAddr("192.0.2.1"))
+	for client := range 4 {
+		h := header{pool: c.headers}
+		h.set(from, true)
+		h.size = 500
+		h.set(from, false)
+		h.size += 60_000 // the body
+		h.set(from, true)
+		h.size += 500
+		if !h.acquire(from) {
+			t.Errorf("client %d is cut off with %d bytes counted", client, c.headers.Used())
 		}
 	}
 }

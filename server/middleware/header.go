@@ -44,7 +44,10 @@ type header struct {
 func (h *header) set(networks []netip.Prefix, arriving bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.arriving && !arriving {
+	switch {
+	case arriving && !h.arriving: // what was read since the header before is mostly its body
+		h.before, h.size = min(h.before+h.size, maxReadAhead), 0
+	case h.arriving && !arriving:
 		h.before, h.size = min(h.size, maxReadAhead), 0
 		h.pool.Release(networks, h.counted)
 		h.counted = 0
